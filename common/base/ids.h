@@ -1,0 +1,52 @@
+#ifndef COMMON_BASE_IDS_H_
+#define COMMON_BASE_IDS_H_
+
+#include <cstdint>
+#include <ostream>
+#include <utility>
+
+namespace capstan {
+
+// An integer that only converts to another kind of id on purpose. `Tag` makes the type distinct.
+template <typename Tag, typename Rep>
+class Id {
+ public:
+  constexpr Id() = default;
+  explicit constexpr Id(Rep value) : value_(value) {}
+  constexpr Rep value() const { return value_; }
+
+  friend constexpr bool operator==(Id a, Id b) { return a.value_ == b.value_; }
+  friend constexpr bool operator!=(Id a, Id b) { return a.value_ != b.value_; }
+  friend constexpr bool operator<(Id a, Id b) { return a.value_ < b.value_; }
+  friend constexpr bool operator<=(Id a, Id b) { return a.value_ <= b.value_; }
+  friend constexpr bool operator>(Id a, Id b) { return a.value_ > b.value_; }
+  friend constexpr bool operator>=(Id a, Id b) { return a.value_ >= b.value_; }
+  friend std::ostream& operator<<(std::ostream& out, Id id) { return out << id.value_; }
+  template <typename H>
+  friend H AbslHashValue(H hash, Id id) {
+    return H::combine(std::move(hash), id.value_);
+  }
+
+ private:
+  Rep value_ = 0;
+};
+
+using WorkerId = Id<struct WorkerIdTag, uint32_t>;
+using ServerId = Id<struct ServerIdTag, uint32_t>;
+using ShardId = Id<struct ShardIdTag, uint32_t>;
+using TableId = Id<struct TableIdTag, uint32_t>;
+// Index of a slice within its table.
+using SliceIndex = Id<struct SliceIndexTag, uint32_t>;
+// Version of the routing table; 0 before the first one.
+using Epoch = Id<struct EpochTag, uint64_t>;
+// Random number of one life of a process.
+using Incarnation = Id<struct IncarnationTag, uint64_t>;
+
+// A worker's iteration count, from 0.
+using Step = Id<struct StepTag, int64_t>;
+constexpr Step operator+(Step step, int64_t count) { return Step(step.value() + count); }
+constexpr int64_t operator-(Step a, Step b) { return a.value() - b.value(); }
+
+}  // namespace capstan
+
+#endif  // COMMON_BASE_IDS_H_

@@ -1,0 +1,63 @@
+#include "common/base/real_clock.h"
+
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace capstan {
+
+RealClock::RealClock() : thread_([this] { RunTimers(); }) {}
+
+RealClock::~RealClock() {
+  {
+    MutexLock lock(&mu_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.join();
+}
+
+absl::Time RealClock::Now() const { return absl::Now(); }
+
+Clock::TimerId RealClock::RunAt(absl::Time when, absl::AnyInvocable<void()> callback) {
+  MutexLock lock(&mu_);
+  const TimerId timer = timers_.Add(when, std::move(callback));
+  changed_.NotifyAll();
+  return timer;
+}
+
+bool RealClock::Cancel(TimerId timer) {
+  MutexLock lock(&mu_);
+  if (timers_.Remove(timer)) return true;
+  while (running_ == timer && std::this_thread::get_id() != thread_.get_id()) changed_.Wait(mu_);
+  return false;
+}
+
+bool RealClock::WaitUntil(Mutex& mutex, CondVar& condition, absl::Time deadline) {
+  if (deadline == absl::InfiniteFuture()) {
+    condition.Wait(mutex);
+    return true;
+  }
+  return condition.WaitUntil(mutex, absl::ToChronoTime(deadline));
+}
+
+void RealClock::RunTimers() {
+  mu_.Lock();
+  while (!stopping_) {
+    auto due = timers_.PopDue(Now());
+    if (!due.has_value()) {
+      WaitUntil(mu_, changed_, timers_.NextTime());
+      continue;
+    }
+    running_ = due->first;
+    mu_.Unlock();
+    due->second();
+    due->second = nullptr;  // What the callback holds is released before Cancel returns.
+    mu_.Lock();
+    running_ = 0;
+    changed_.NotifyAll();
+  }
+  mu_.Unlock();
+}
+
+}  // namespace capstan

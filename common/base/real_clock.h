@@ -1,0 +1,41 @@
+#ifndef COMMON_BASE_REAL_CLOCK_H_
+#define COMMON_BASE_REAL_CLOCK_H_
+
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/base/timer_queue.h"
+
+namespace capstan {
+
+// The system's clock, with one thread that runs timers. Timers that are left when it is destroyed
+// do not run. Thread-safe.
+class RealClock : public Clock {
+ public:
+  RealClock();
+  ~RealClock() override;
+
+  absl::Time Now() const override;
+  TimerId RunAt(absl::Time when, absl::AnyInvocable<void()> callback) override;
+  bool Cancel(TimerId timer) override;
+  bool WaitUntil(Mutex& mutex, CondVar& condition, absl::Time deadline) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+
+ private:
+  void RunTimers();
+
+  Mutex mu_;
+  CondVar changed_;
+  TimerQueue timers_ ABSL_GUARDED_BY(mu_);
+  TimerId running_ ABSL_GUARDED_BY(mu_) = 0;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::thread thread_;
+};
+
+}  // namespace capstan
+
+#endif  // COMMON_BASE_REAL_CLOCK_H_
