@@ -1,0 +1,35 @@
+#ifndef COMMON_MEMBERSHIP_COORDINATOR_ENDPOINT_H_
+#define COMMON_MEMBERSHIP_COORDINATOR_ENDPOINT_H_
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "proto/coordinator_service.pb.h"
+
+namespace capstan {
+
+// The coordinator, in this process or over a connection. Each callback runs exactly once, on any
+// thread, possibly before the call returns. A connection answers UNAVAILABLE when the coordinator
+// cannot be reached. Errors of the calls themselves are in coordinator_service.proto. Thread-safe.
+class CoordinatorEndpoint {
+ public:
+  template <typename Reply>
+  using Callback = absl::AnyInvocable<void(absl::StatusOr<Reply>)>;
+
+  virtual ~CoordinatorEndpoint() = default;
+
+  virtual void GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) = 0;
+  virtual void RegisterServer(v1::RegisterServerRequest request,
+                              Callback<v1::RegisterReply> done) = 0;
+  virtual void RegisterWorker(v1::RegisterWorkerRequest request,
+                              Callback<v1::RegisterReply> done) = 0;
+  virtual void Heartbeat(v1::HeartbeatRequest request, Callback<v1::HeartbeatReply> done) = 0;
+  virtual void ReportFailure(v1::ReportFailureRequest request,
+                             Callback<v1::ReportFailureReply> done) = 0;
+  virtual void ReportResult(v1::ReportResultRequest request,
+                            Callback<v1::ReportResultReply> done) = 0;
+  virtual void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) = 0;
+};
+
+}  // namespace capstan
+
+#endif  // COMMON_MEMBERSHIP_COORDINATOR_ENDPOINT_H_

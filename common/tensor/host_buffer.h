@@ -1,0 +1,41 @@
+#ifndef COMMON_TENSOR_HOST_BUFFER_H_
+#define COMMON_TENSOR_HOST_BUFFER_H_
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "absl/types/span.h"
+
+namespace capstan {
+
+// `size` floats in host memory, aligned to a cache line, zero at first. Owns them; movable.
+class HostBuffer {
+ public:
+  static constexpr std::align_val_t kAlignment{64};
+
+  HostBuffer() = default;
+  explicit HostBuffer(size_t size)
+      : size_(size), data_(static_cast<float*>(::operator new(size * sizeof(float), kAlignment))) {
+    std::memset(data_.get(), 0, size * sizeof(float));
+  }
+
+  size_t size() const { return size_; }
+  size_t size_bytes() const { return size_ * sizeof(float); }
+  float* data() { return data_.get(); }
+  const float* data() const { return data_.get(); }
+  absl::Span<float> span() { return {data_.get(), size_}; }
+  absl::Span<const float> span() const { return {data_.get(), size_}; }
+
+ private:
+  struct Free {
+    void operator()(float* data) const { ::operator delete(data, kAlignment); }
+  };
+  size_t size_ = 0;
+  std::unique_ptr<float, Free> data_;
+};
+
+}  // namespace capstan
+
+#endif  // COMMON_TENSOR_HOST_BUFFER_H_

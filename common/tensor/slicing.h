@@ -1,0 +1,40 @@
+#ifndef COMMON_TENSOR_SLICING_H_
+#define COMMON_TENSOR_SLICING_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/base/ids.h"
+
+namespace capstan {
+
+// A contiguous part of a dense tensor, in elements.
+struct SliceRange {
+  uint64_t offset = 0;
+  uint64_t size = 0;
+};
+
+// Cuts a tensor of float32 elements into slices of at most `slice_bytes`; all but the last are full.
+class Slicing {
+ public:
+  Slicing(uint64_t elements, uint64_t slice_bytes)
+      : elements_(elements), slice_elements_(std::max<uint64_t>(1, slice_bytes / sizeof(float))) {}
+
+  uint64_t elements() const { return elements_; }
+  uint32_t slice_count() const {
+    return static_cast<uint32_t>((elements_ + slice_elements_ - 1) / slice_elements_);
+  }
+  // `slice` < slice_count().
+  SliceRange Range(SliceIndex slice) const {
+    const uint64_t offset = slice.value() * slice_elements_;
+    return {offset, std::min(slice_elements_, elements_ - offset)};
+  }
+
+ private:
+  uint64_t elements_;
+  uint64_t slice_elements_;
+};
+
+}  // namespace capstan
+
+#endif  // COMMON_TENSOR_SLICING_H_

@@ -1,0 +1,28 @@
+#ifndef SERVER_OPTIMIZER_OPTIMIZER_H_
+#define SERVER_OPTIMIZER_OPTIMIZER_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+
+namespace capstan {
+
+// Turns a gradient into an update of the values. Elementwise, so that the result does not depend on
+// how a tensor is sliced. Immutable, hence thread-safe; the state lives with the slice.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  // Arrays of state that a slice keeps, each as long as the slice and zero at first.
+  virtual int state_count() const = 0;
+
+  // Applies `gradient` to `values` and `state` (state_count() arrays) in place; all have one length.
+  // `application` counts the applications to this slice, this one included, from 1.
+  virtual void Apply(absl::Span<const float> gradient, int64_t application,
+                     absl::Span<float> values,
+                     absl::Span<const absl::Span<float>> state) const = 0;
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_OPTIMIZER_OPTIMIZER_H_
