@@ -16,11 +16,11 @@ class Optimizer {
   // Arrays of state that a slice keeps, each as long as the slice and zero at first.
   virtual int state_count() const = 0;
 
-  // Applies `gradient` to `values` and `state` (state_count() arrays) in place; all have one length.
+  // Applies `gradient` to `values` and `state` (state_count() arrays) in place; all have one length
+  // and none overlaps another.
   // `application` counts the applications to this slice, this one included, from 1.
   virtual void Apply(absl::Span<const float> gradient, int64_t application,
-                     absl::Span<float> values,
-                     absl::Span<const absl::Span<float>> state) const = 0;
+                     absl::Span<float> values, absl::Span<const absl::Span<float>> state) const = 0;
 };
 
 }  // namespace capstan

@@ -1,0 +1,81 @@
+#include "common/routing/placement.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <numeric>
+#include <queue>
+#include <utility>
+
+#include "common/tensor/slicing.h"
+
+namespace capstan {
+namespace {
+
+// The bin of each item: largest item first (ties: lowest index), to the bin that has least (ties:
+// lowest index).
+std::vector<uint32_t> PackLargestFirst(absl::Span<const uint64_t> item_bytes, size_t num_bins) {
+  std::vector<size_t> order(item_bytes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return item_bytes[a] > item_bytes[b]; });
+
+  using Bin = std::pair<uint64_t, uint32_t>;  // Bytes, index.
+  std::priority_queue<Bin, std::vector<Bin>, std::greater<Bin>> bins;
+  for (size_t bin = 0; bin < num_bins; ++bin) bins.emplace(0, bin);
+
+  std::vector<uint32_t> bin_of_item(item_bytes.size());
+  for (const size_t item : order) {
+    const auto [bytes, bin] = bins.top();
+    bins.pop();
+    bin_of_item[item] = bin;
+    bins.emplace(bytes + item_bytes[item], bin);
+  }
+  return bin_of_item;
+}
+
+}  // namespace
+
+ShardMap::ShardMap(absl::Span<const uint64_t> table_elements, uint64_t slice_bytes,
+                   uint32_t shard_count)
+    : slices_(shard_count), shard_bytes_(shard_count) {
+  CHECK_GT(slice_bytes, 0);
+  CHECK_GT(shard_count, 0);
+  std::vector<SliceKey> keys;
+  std::vector<uint64_t> slice_sizes;
+  for (uint32_t table = 0; table < table_elements.size(); ++table) {
+    first_slice_of_table_.push_back(keys.size());
+    const Slicing slicing(table_elements[table], slice_bytes);
+    for (uint32_t slice = 0; slice < slicing.slice_count(); ++slice) {
+      keys.push_back({TableId(table), SliceIndex(slice)});
+      slice_sizes.push_back(slicing.Range(SliceIndex(slice)).size * sizeof(float));
+    }
+  }
+  first_slice_of_table_.push_back(keys.size());
+
+  shard_of_slice_ = PackLargestFirst(slice_sizes, shard_count);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    slices_[shard_of_slice_[i]].push_back(keys[i]);
+    shard_bytes_[shard_of_slice_[i]] += slice_sizes[i];
+  }
+}
+
+ShardId ShardMap::ShardOf(SliceKey slice) const {
+  CHECK_LT(slice.table.value() + size_t{1}, first_slice_of_table_.size());
+  const size_t index = first_slice_of_table_[slice.table.value()] + slice.slice.value();
+  CHECK_LT(index, first_slice_of_table_[slice.table.value() + size_t{1}]);
+  return ShardId(shard_of_slice_[index]);
+}
+
+std::vector<ServerId> PlaceShards(absl::Span<const uint64_t> shard_bytes, int num_servers) {
+  CHECK_GT(num_servers, 0);
+  std::vector<ServerId> server_of_shard;
+  for (const uint32_t server : PackLargestFirst(shard_bytes, num_servers)) {
+    server_of_shard.emplace_back(server);
+  }
+  return server_of_shard;
+}
+
+}  // namespace capstan

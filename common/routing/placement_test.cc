@@ -1,0 +1,117 @@
+#include "common/routing/placement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "common/base/random.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+SliceKey Key(uint32_t table, uint32_t slice) { return {TableId(table), SliceIndex(slice)}; }
+
+// max - min over the bins.
+uint64_t Spread(absl::Span<const uint64_t> bytes) {
+  const auto [min, max] = std::minmax_element(bytes.begin(), bytes.end());
+  return *max - *min;
+}
+
+std::vector<uint64_t> RandomSizes(size_t count, uint64_t bound, uint64_t seed) {
+  Random random(seed);
+  std::vector<uint64_t> sizes(count);
+  for (uint64_t& size : sizes) size = 1 + random.UniformInt(bound);
+  return sizes;
+}
+
+TEST(ShardMapTest, HoldsEverySliceOnceInTheShardThatItNames) {
+  const ShardMap map(/*table_elements=*/{1000, 7, 333}, /*slice_bytes=*/400, /*shard_count=*/4);
+  std::set<SliceKey> seen;
+  for (uint32_t shard = 0; shard < map.shard_count(); ++shard) {
+    for (const SliceKey slice : map.SlicesOf(ShardId(shard))) {
+      EXPECT_TRUE(seen.insert(slice).second);
+      EXPECT_EQ(map.ShardOf(slice), ShardId(shard));
+    }
+  }
+  EXPECT_EQ(seen.size(), 10u + 1u + 4u);
+}
+
+TEST(ShardMapTest, CountsEveryByteOnce) {
+  const ShardMap map({1000, 7, 333}, 400, 4);
+  uint64_t total = 0;
+  for (uint32_t shard = 0; shard < 4; ++shard) total += map.BytesOf(ShardId(shard));
+  EXPECT_EQ(total, 4u * (1000 + 7 + 333));
+}
+
+TEST(ShardMapTest, GivesTheLargestSlicesFirstAndTiesToTheLowestIndex) {
+  // Slices of 8, 8 and 4 bytes, of 4 bytes, and of 8 bytes.
+  const ShardMap map({5, 1, 2}, /*slice_bytes=*/8, /*shard_count=*/2);
+  EXPECT_THAT(map.SlicesOf(ShardId(0)), ElementsAre(Key(0, 0), Key(2, 0)));
+  EXPECT_THAT(map.SlicesOf(ShardId(1)), ElementsAre(Key(0, 1), Key(0, 2), Key(1, 0)));
+}
+
+TEST(ShardMapTest, IsTheSameForTheSameTables) {
+  const std::vector<uint64_t> tables = RandomSizes(/*count=*/50, /*bound=*/100'000, /*seed=*/1);
+  const ShardMap a(tables, 4096, 64);
+  const ShardMap b(tables, 4096, 64);
+  for (uint32_t shard = 0; shard < 64; ++shard) {
+    EXPECT_EQ(a.SlicesOf(ShardId(shard)), b.SlicesOf(ShardId(shard)));
+  }
+}
+
+TEST(ShardMapTest, ShardsDifferByAtMostTheLargestSlice) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const ShardMap map(RandomSizes(30, 50'000, seed), /*slice_bytes=*/16'384, /*shard_count=*/8);
+    EXPECT_LE(Spread(map.shard_bytes()), 16'384u) << "seed " << seed;
+  }
+}
+
+TEST(ShardMapTest, LeavesShardsEmptyWhenThereAreMoreThanSlices) {
+  const ShardMap map({3, 2}, /*slice_bytes=*/1024, /*shard_count=*/64);
+  EXPECT_THAT(map.SlicesOf(ShardId(0)), ElementsAre(Key(0, 0)));
+  EXPECT_THAT(map.SlicesOf(ShardId(1)), ElementsAre(Key(1, 0)));
+  EXPECT_THAT(map.shard_bytes().subspan(2), Each(0u));
+}
+
+TEST(ShardMapTest, CutsASliceForEachElementWhenSlicesAreTiny) {
+  const ShardMap map({3}, /*slice_bytes=*/1, /*shard_count=*/2);
+  EXPECT_THAT(map.shard_bytes(), ElementsAre(8u, 4u));
+}
+
+TEST(ShardMapTest, HandlesTwoHundredThousandSlices) {
+  const ShardMap map({200'000u * 256u}, /*slice_bytes=*/1024, /*shard_count=*/1024);
+  EXPECT_LE(Spread(map.shard_bytes()), 1024u);
+  EXPECT_EQ(map.ShardOf(Key(0, 199'999)), ShardId(199'999 % 1024));
+}
+
+TEST(PlaceShardsTest, GivesTheLargestShardFirstToTheServerThatHasLeast) {
+  EXPECT_THAT(PlaceShards({1, 5, 3, 3}, /*num_servers=*/2),
+              ElementsAre(ServerId(0), ServerId(0), ServerId(1), ServerId(1)));
+}
+
+TEST(PlaceShardsTest, ServersDifferByAtMostTheLargestShard) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const std::vector<uint64_t> shard_bytes = RandomSizes(/*count=*/64, /*bound=*/1000, seed);
+    std::vector<uint64_t> server_bytes(5);
+    const std::vector<ServerId> server_of_shard = PlaceShards(shard_bytes, /*num_servers=*/5);
+    ASSERT_EQ(server_of_shard.size(), 64u);
+    for (size_t shard = 0; shard < 64; ++shard) {
+      server_bytes.at(server_of_shard[shard].value()) += shard_bytes[shard];
+    }
+    EXPECT_LE(Spread(server_bytes), *std::max_element(shard_bytes.begin(), shard_bytes.end()))
+        << "seed " << seed;
+  }
+}
+
+TEST(PlaceShardsTest, LeavesServersWithoutShardsWhenThereAreMoreServers) {
+  EXPECT_THAT(PlaceShards({7}, /*num_servers=*/3), ElementsAre(ServerId(0)));
+}
+
+}  // namespace
+}  // namespace capstan

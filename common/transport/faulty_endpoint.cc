@@ -1,0 +1,102 @@
+#include "common/transport/faulty_endpoint.h"
+
+#include <utility>
+
+namespace capstan {
+
+FaultyEndpoint::FaultyEndpoint(Options options, std::unique_ptr<ParameterEndpoint> inner)
+    : options_(options), random_(options.seed), inner_(std::move(inner)) {}
+
+FaultyEndpoint::~FaultyEndpoint() {
+  std::map<uint64_t, Later> later;
+  {
+    MutexLock lock(&mu_);
+    is_stopping_ = true;
+    later.swap(later_);
+  }
+  for (auto& [id, entry] : later) options_.clock->Cancel(entry.timer);
+  for (auto& [id, entry] : later) entry.action(false);
+  inner_.reset();
+}
+
+FaultyEndpoint::Counts FaultyEndpoint::counts() const {
+  MutexLock lock(&mu_);
+  return counts_;
+}
+
+FaultyEndpoint::Fate FaultyEndpoint::DrawFate() {
+  MutexLock lock(&mu_);
+  Fate fate;
+  if (random_.Bernoulli(options_.drop)) {
+    fate.request_lost = random_.Bernoulli(0.5);
+    fate.reply_lost = !fate.request_lost;
+  }
+  fate.duplicated = random_.Bernoulli(options_.duplicate);
+  const bool is_delayed = random_.Bernoulli(options_.delay);
+  if (is_delayed) fate.delay = random_.UniformFloat() * options_.max_delay;
+  fate.duplicate_delay = random_.UniformFloat() * options_.max_delay;
+  counts_.dropped_requests += fate.request_lost;
+  counts_.dropped_replies += fate.reply_lost;
+  counts_.duplicated += fate.duplicated;
+  counts_.delayed += is_delayed;
+  return fate;
+}
+
+void FaultyEndpoint::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
+  const Fate fate = DrawFate();
+  if (fate.delay == absl::ZeroDuration()) {
+    return Deliver(std::move(request), fate, std::move(sent), std::move(done));
+  }
+  RunLater(fate.delay, [this, request = std::move(request), fate, sent = std::move(sent),
+                        done = std::move(done)](bool is_due) mutable {
+    if (is_due) return Deliver(std::move(request), fate, std::move(sent), std::move(done));
+    sent();
+    done(ErrorReply(absl::UnavailableError("connection closed while the request was delayed")));
+  });
+}
+
+void FaultyEndpoint::Deliver(ExchangeRequest request, const Fate& fate, SentCallback sent,
+                             ReplyCallback done) {
+  if (fate.request_lost) {
+    sent();
+    return done(ErrorReply(absl::UnavailableError("injected fault: the request was lost")));
+  }
+  ExchangeRequest copy;
+  if (fate.duplicated) copy = request;
+  inner_->Exchange(std::move(request), std::move(sent),
+                   [is_lost = fate.reply_lost, done = std::move(done)](ExchangeReply reply) mutable {
+                     if (!is_lost) return done(std::move(reply));
+                     done(ErrorReply(
+                         absl::UnavailableError("injected fault: the reply was lost")));
+                   });
+  if (!fate.duplicated) return;
+  RunLater(fate.duplicate_delay, [this, copy = std::move(copy)](bool is_due) mutable {
+    if (is_due) inner_->Exchange(std::move(copy), [] {}, [](ExchangeReply) {});
+  });
+}
+
+void FaultyEndpoint::RunLater(absl::Duration delay, absl::AnyInvocable<void(bool)> action) {
+  {
+    MutexLock lock(&mu_);
+    if (!is_stopping_) {
+      const uint64_t id = ++last_later_id_;
+      Later& entry = later_[id];
+      entry.action = std::move(action);
+      entry.timer = options_.clock->RunAfter(delay, [this, id] {
+        absl::AnyInvocable<void(bool)> due;
+        {
+          MutexLock timer_lock(&mu_);
+          const auto it = later_.find(id);
+          if (it == later_.end()) return;
+          due = std::move(it->second.action);
+          later_.erase(it);
+        }
+        due(true);
+      });
+      return;
+    }
+  }
+  action(false);
+}
+
+}  // namespace capstan

@@ -1,0 +1,78 @@
+#ifndef COMMON_TRANSPORT_FAULTY_ENDPOINT_H_
+#define COMMON_TRANSPORT_FAULTY_ENDPOINT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/base/random.h"
+#include "common/transport/parameter_endpoint.h"
+
+namespace capstan {
+
+// Injects the faults of a bad network, drawn from a seed. What is dropped is answered UNAVAILABLE,
+// as a broken connection is: half of the time the request was lost, else the reply. A duplicate
+// arrives some time after its original. Delays reorder. Thread-safe.
+class FaultyEndpoint : public ParameterEndpoint {
+ public:
+  struct Options {
+    Clock* clock = nullptr;  // Required; outlives the endpoint
+    uint64_t seed = 0;
+    double drop = 0;       // probabilities of an exchange
+    double duplicate = 0;
+    double delay = 0;
+    absl::Duration max_delay = absl::Milliseconds(20);
+  };
+  struct Counts {
+    int64_t dropped_requests = 0;
+    int64_t dropped_replies = 0;
+    int64_t duplicated = 0;
+    int64_t delayed = 0;
+  };
+
+  FaultyEndpoint(Options options, std::unique_ptr<ParameterEndpoint> inner);
+  ~FaultyEndpoint() override;
+
+  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override;
+
+  Counts counts() const;
+
+ private:
+  struct Fate {
+    bool request_lost = false;
+    bool reply_lost = false;
+    bool duplicated = false;
+    absl::Duration delay;
+    absl::Duration duplicate_delay;
+  };
+
+  Fate DrawFate();
+  void Deliver(ExchangeRequest request, const Fate& fate, SentCallback sent, ReplyCallback done);
+  // Runs `action(true)` after `delay`, or `action(false)` when the endpoint is destroyed before.
+  void RunLater(absl::Duration delay, absl::AnyInvocable<void(bool)> action);
+
+  const Options options_;
+
+  mutable Mutex mu_;
+  Random random_ ABSL_GUARDED_BY(mu_);
+  Counts counts_ ABSL_GUARDED_BY(mu_);
+  bool is_stopping_ ABSL_GUARDED_BY(mu_) = false;
+  struct Later {
+    absl::AnyInvocable<void(bool)> action;
+    Clock::TimerId timer = 0;
+  };
+  std::map<uint64_t, Later> later_ ABSL_GUARDED_BY(mu_);
+  uint64_t last_later_id_ ABSL_GUARDED_BY(mu_) = 0;
+
+  // Destroyed first: it answers what is open, and those answers come back here.
+  std::unique_ptr<ParameterEndpoint> inner_;
+};
+
+}  // namespace capstan
+
+#endif  // COMMON_TRANSPORT_FAULTY_ENDPOINT_H_

@@ -1,0 +1,164 @@
+#include "common/transport/frame.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/random.h"
+#include "proto/exchange.pb.h"
+
+namespace capstan {
+namespace {
+
+// `bytes` cut into fragments of at most `fragment_bytes`.
+Payload Fragmented(const std::string& bytes, size_t fragment_bytes) {
+  auto owner = std::make_shared<std::string>(bytes);
+  Payload payload(owner);
+  for (size_t i = 0; i < owner->size(); i += fragment_bytes) {
+    payload.Append({reinterpret_cast<const uint8_t*>(owner->data()) + i,
+                    std::min(fragment_bytes, owner->size() - i)});
+  }
+  return payload;
+}
+
+std::string Bytes(const Payload& payload) {
+  std::string bytes;
+  for (const Payload::Fragment fragment : payload.fragments()) {
+    bytes.append(reinterpret_cast<const char*>(fragment.data()), fragment.size());
+  }
+  return bytes;
+}
+
+ExchangeRequest ExampleRequest(const std::string& gradient) {
+  ExchangeRequest request;
+  request.job = 0x0123456789abcdef;
+  request.worker = WorkerId(3);
+  request.incarnation = Incarnation(77);
+  request.epoch = Epoch(2);
+  request.slice = {TableId(5), SliceIndex(6)};
+  request.push_step = Step(41);
+  request.pull_step = Step(42);
+  request.gradient = Fragmented(gradient, 5);
+  return request;
+}
+
+TEST(FrameTest, RequestIsTheProtobufMessageThatALibraryWouldWrite) {
+  const ExchangeRequest request = ExampleRequest("0123456789abcdef");
+  const std::string frame = EncodeRequestPrefix(9, request) + Bytes(request.gradient);
+  v1::ExchangeRequest message;
+  ASSERT_TRUE(message.ParseFromString(frame));
+  EXPECT_EQ(message.SerializeAsString(), frame);
+  EXPECT_EQ(message.payload(), "0123456789abcdef");
+  EXPECT_EQ(message.header().request_id(), 9);
+  EXPECT_EQ(message.header().job(), request.job);
+  EXPECT_EQ(message.header().worker(), 3);
+  EXPECT_EQ(message.header().incarnation(), 77);
+  EXPECT_EQ(message.header().epoch(), 2);
+  EXPECT_EQ(message.header().table(), 5);
+  EXPECT_EQ(message.header().slice(), 6);
+  EXPECT_EQ(message.header().push_step(), 41);
+  EXPECT_EQ(message.header().pull_step(), 42);
+}
+
+// The bytes are a contract: little-endian, field numbers as in proto/exchange.proto.
+TEST(FrameTest, RequestBytesAreGolden) {
+  const ExchangeRequest request = ExampleRequest("\x01\x02\x03\x04");
+  const std::string frame = EncodeRequestPrefix(9, request) + Bytes(request.gradient);
+  const std::string expected(
+      "\x0a\x24\x08\x09\x11\xef\xcd\xab\x89\x67\x45\x23\x01\x18\x03\x21\x4d\x00\x00\x00\x00\x00"
+      "\x00\x00\x28\x02\x30\x05\x38\x06\x40\x01\x48\x29\x50\x01\x58\x2a\x12\x04\x01\x02\x03\x04",
+      44);
+  EXPECT_EQ(frame, expected);
+}
+
+TEST(FrameTest, RequestSurvivesAnyFragmentation) {
+  const ExchangeRequest request = ExampleRequest("0123456789abcdef");
+  const std::string frame = EncodeRequestPrefix(9, request) + Bytes(request.gradient);
+  for (size_t fragment_bytes = 1; fragment_bytes <= frame.size(); ++fragment_bytes) {
+    const auto decoded = DecodeRequest(Fragmented(frame, fragment_bytes));
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->request_id, 9);
+    EXPECT_EQ(decoded->request.worker, request.worker);
+    EXPECT_EQ(decoded->request.slice, request.slice);
+    EXPECT_EQ(decoded->request.push_step, request.push_step);
+    EXPECT_EQ(decoded->request.pull_step, request.pull_step);
+    EXPECT_EQ(Bytes(decoded->request.gradient), "0123456789abcdef");
+  }
+}
+
+TEST(FrameTest, AbsentPushAndPullStayAbsent) {
+  ExchangeRequest request;
+  request.pull_step = Step(0);
+  const auto decoded = DecodeRequest(Fragmented(EncodeRequestPrefix(1, request), 100));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_FALSE(decoded->request.push_step.has_value());
+  EXPECT_EQ(decoded->request.pull_step, Step(0));
+  EXPECT_TRUE(decoded->request.gradient.empty());
+}
+
+TEST(FrameTest, ReplyCarriesStatusVersionAndValues) {
+  ExchangeReply reply = ErrorReply(absl::FailedPreconditionError("the shard has moved"), Epoch(8));
+  auto decoded = DecodeReply(Fragmented(EncodeReplyPrefix(4, reply), 3));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->request_id, 4);
+  EXPECT_EQ(decoded->reply.status, reply.status);
+  EXPECT_EQ(decoded->reply.epoch, Epoch(8));
+
+  reply = ExchangeReply();
+  reply.version = 12;
+  reply.min_step = Step(11);
+  reply.values = Fragmented("abcdefgh", 8);
+  const std::string frame = EncodeReplyPrefix(5, reply) + "abcdefgh";
+  decoded = DecodeReply(Fragmented(frame, 7));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->reply.version, 12);
+  EXPECT_EQ(decoded->reply.min_step, Step(11));
+  EXPECT_EQ(Bytes(decoded->reply.values), "abcdefgh");
+}
+
+TEST(FrameTest, UnknownFieldsAreSkippedAndOrderIsFree) {
+  v1::ExchangeRequestHeader header;
+  header.set_worker(7);
+  const std::string header_bytes = header.SerializeAsString();
+  std::string frame("\x12\x04wxyz\x78\x05", 8);  // payload, then unknown field 15 = 5
+  frame += '\x0a';
+  frame += static_cast<char>(header_bytes.size());
+  frame += header_bytes;
+  const auto decoded = DecodeRequest(Fragmented(frame, 2));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->request.worker, WorkerId(7));
+  EXPECT_EQ(Bytes(decoded->request.gradient), "wxyz");
+}
+
+// Garbage and truncated frames give an error or a message, and never read outside of the bytes.
+TEST(FrameTest, GarbageIsRefusedWithoutHarm) {
+  const uint64_t seed = 17;
+  Random random(seed);
+  const ExchangeRequest request = ExampleRequest("0123456789abcdef");
+  const std::string frame = EncodeRequestPrefix(9, request) + Bytes(request.gradient);
+  for (size_t size = 1; size < frame.size(); ++size) {
+    const auto decoded = DecodeRequest(Fragmented(frame.substr(0, size), 4));
+    // Cut exactly between the two fields it is a message without a payload.
+    const bool is_header_alone = size == frame.size() - 2 - 16;
+    EXPECT_EQ(decoded.ok(), is_header_alone) << size;
+    if (!decoded.ok()) {
+      EXPECT_TRUE(absl::IsInvalidArgument(decoded.status()));
+    }
+  }
+  for (int i = 0; i < 20'000; ++i) {
+    std::string garbage = frame;
+    for (int flips = 0; flips < 3; ++flips) {
+      garbage[random.UniformInt(garbage.size())] = static_cast<char>(random());
+    }
+    const auto decoded = DecodeRequest(Fragmented(garbage, 1 + random.UniformInt(40)));
+    if (decoded.ok()) {
+      EXPECT_LE(decoded->request.gradient.size_bytes(), garbage.size()) << "seed " << seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace capstan

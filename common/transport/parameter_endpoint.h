@@ -1,0 +1,63 @@
+#ifndef COMMON_TRANSPORT_PARAMETER_ENDPOINT_H_
+#define COMMON_TRANSPORT_PARAMETER_ENDPOINT_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "common/base/ids.h"
+#include "common/routing/slice_key.h"
+#include "common/transport/payload.h"
+
+namespace capstan {
+
+// An optional push and an optional pull of one slice; at least one of them.
+struct ExchangeRequest {
+  uint64_t job = 0;  // fingerprint of the job file
+  WorkerId worker;
+  Incarnation incarnation;
+  Epoch epoch;  // of the routing table that chose the endpoint
+  SliceKey slice;
+  std::optional<Step> push_step;  // the gradient's stamp
+  std::optional<Step> pull_step;
+  Payload gradient;  // float32, as long as the slice; empty without a push
+};
+
+struct ExchangeReply {
+  absl::Status status;
+  Epoch epoch;           // the server's; newer than the request's when the shard has moved
+  uint64_t version = 0;  // optimizer applications that the values contain
+  Step min_step;         // smallest number of steps completed by a live worker
+  Payload values;        // float32; empty unless a pull succeeded
+};
+
+inline ExchangeReply ErrorReply(absl::Status status, Epoch epoch = Epoch()) {
+  ExchangeReply reply;
+  reply.status = std::move(status);
+  reply.epoch = epoch;
+  return reply;
+}
+
+// Something that answers exchanges: a shard host in this process, or a connection to one, or a
+// decorator of either. Thread-safe.
+class ParameterEndpoint {
+ public:
+  using SentCallback = absl::AnyInvocable<void()>;
+  using ReplyCallback = absl::AnyInvocable<void(ExchangeReply)>;
+
+  virtual ~ParameterEndpoint() = default;
+
+  // `sent` runs once when the gradient no longer queues in this process; then `done` runs once,
+  // when the consistency policy lets the reply out. Both run on any thread, possibly before
+  // Exchange returns, and also when the endpoint is destroyed. The gradient's bytes stay unchanged
+  // until `done` has run with a status other than UNAVAILABLE. Errors of a server: INVALID_ARGUMENT
+  // (names table, slice, expected and got), FAILED_PRECONDITION (stale epoch, incarnation or pull
+  // step), RESOURCE_EXHAUSTED. UNAVAILABLE: the request or its reply was lost; send it again.
+  virtual void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) = 0;
+};
+
+}  // namespace capstan
+
+#endif  // COMMON_TRANSPORT_PARAMETER_ENDPOINT_H_

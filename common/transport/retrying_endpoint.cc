@@ -1,0 +1,97 @@
+#include "common/transport/retrying_endpoint.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace capstan {
+namespace {
+
+bool MayTryAgain(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
+}
+
+}  // namespace
+
+RetryingEndpoint::RetryingEndpoint(Options options, std::unique_ptr<ParameterEndpoint> inner)
+    : options_(std::move(options)), jitter_(options_.seed), inner_(std::move(inner)) {}
+
+RetryingEndpoint::~RetryingEndpoint() {
+  std::map<uint64_t, Waiting> waiting;
+  {
+    MutexLock lock(&mu_);
+    is_stopping_ = true;
+    waiting.swap(waiting_);
+  }
+  for (auto& [id, entry] : waiting) options_.clock->Cancel(entry.timer);
+  for (auto& [id, entry] : waiting) {
+    entry.attempt->done(
+        ErrorReply(absl::CancelledError(absl::StrCat("connection to ", options_.peer, " closed"))));
+  }
+  inner_.reset();
+}
+
+void RetryingEndpoint::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
+  auto attempt = std::make_shared<Attempt>();
+  attempt->request = std::move(request);
+  attempt->sent = std::move(sent);
+  attempt->done = std::move(done);
+  attempt->backoff = options_.first_backoff;
+  Send(std::move(attempt));
+}
+
+void RetryingEndpoint::Send(std::shared_ptr<Attempt> attempt) {
+  attempt->started = options_.clock->Now();
+  inner_->Exchange(
+      attempt->request,
+      [attempt] {
+        // A later try of the same exchange has told it already.
+        if (attempt->sent) std::exchange(attempt->sent, nullptr)();
+      },
+      [this, attempt](ExchangeReply reply) { OnReply(attempt, std::move(reply)); });
+}
+
+void RetryingEndpoint::OnReply(const std::shared_ptr<Attempt>& attempt, ExchangeReply reply) {
+  if (!MayTryAgain(reply.status)) return attempt->done(std::move(reply));
+  const absl::Time now = options_.clock->Now();
+  // A try that stayed open for so long was connected: its request was parked by a live server.
+  const bool was_connected = now - attempt->started > options_.rpc_deadline;
+  if (was_connected || !attempt->unreachable_since.has_value()) {
+    attempt->unreachable_since = now;
+    attempt->backoff = options_.first_backoff;
+  }
+  if (now - *attempt->unreachable_since >= options_.rpc_deadline) {
+    reply.status = absl::UnavailableError(absl::StrCat(
+        options_.peer, " has been unreachable for ", absl::FormatDuration(options_.rpc_deadline),
+        " (--rpc_deadline_seconds); look at its log. Last error: ", reply.status.message()));
+    return attempt->done(std::move(reply));
+  }
+  if (!WaitForNextTry(attempt)) attempt->done(std::move(reply));
+}
+
+bool RetryingEndpoint::WaitForNextTry(const std::shared_ptr<Attempt>& attempt) {
+  MutexLock lock(&mu_);
+  if (is_stopping_) return false;
+  const uint64_t id = ++last_waiting_id_;
+  const absl::Duration delay = attempt->backoff * (1.0 - 0.5 * jitter_.UniformFloat());
+  attempt->backoff = std::min(2 * attempt->backoff, options_.last_backoff);
+  Waiting& entry = waiting_[id];
+  entry.attempt = attempt;
+  entry.timer = options_.clock->RunAfter(delay, [this, id] { TryAgain(id); });
+  return true;
+}
+
+void RetryingEndpoint::TryAgain(uint64_t waiting_id) {
+  std::shared_ptr<Attempt> attempt;
+  {
+    MutexLock lock(&mu_);
+    const auto it = waiting_.find(waiting_id);
+    if (it == waiting_.end()) return;
+    attempt = std::move(it->second.attempt);
+    waiting_.erase(it);
+  }
+  Send(std::move(attempt));
+}
+
+}  // namespace capstan

@@ -1,0 +1,39 @@
+#include "server/consistency/step_vector.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace capstan {
+
+void StepVector::Add(WorkerId worker) {
+  Worker& entry = workers_[worker];
+  entry.completed = std::max(entry.completed, min_step_);
+  entry.is_live = true;
+  UpdateMinStep();
+}
+
+void StepVector::Remove(WorkerId worker) {
+  const auto it = workers_.find(worker);
+  if (it == workers_.end()) return;
+  it->second.is_live = false;
+  UpdateMinStep();
+}
+
+bool StepVector::Advance(WorkerId worker, Step step) {
+  Worker& entry = workers_[worker];
+  if (step < entry.completed) return false;
+  entry.completed = step + 1;
+  UpdateMinStep();
+  return true;
+}
+
+void StepVector::UpdateMinStep() {
+  std::optional<Step> smallest;
+  for (const auto& [worker, entry] : workers_) {
+    if (!entry.is_live) continue;
+    smallest = smallest.has_value() ? std::min(*smallest, entry.completed) : entry.completed;
+  }
+  if (smallest.has_value()) min_step_ = std::max(min_step_, *smallest);
+}
+
+}  // namespace capstan

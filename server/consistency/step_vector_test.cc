@@ -1,0 +1,79 @@
+#include "server/consistency/step_vector.h"
+
+#include <gtest/gtest.h>
+
+namespace capstan {
+namespace {
+
+const WorkerId kA(0), kB(1), kC(2);
+
+StepVector TwoWorkers() {
+  StepVector steps;
+  steps.Add(kA);
+  steps.Add(kB);
+  return steps;
+}
+
+TEST(StepVectorTest, MinStepIsThatOfTheSlowestWorker) {
+  StepVector steps = TwoWorkers();
+  EXPECT_EQ(steps.min_step(), Step(0));
+  EXPECT_TRUE(steps.Advance(kA, Step(0)));
+  EXPECT_TRUE(steps.Advance(kA, Step(1)));
+  EXPECT_EQ(steps.min_step(), Step(0));
+  EXPECT_TRUE(steps.Advance(kB, Step(0)));
+  EXPECT_EQ(steps.min_step(), Step(1));
+}
+
+TEST(StepVectorTest, APushCountsOnce) {
+  StepVector steps = TwoWorkers();
+  EXPECT_TRUE(steps.Advance(kA, Step(0)));
+  EXPECT_FALSE(steps.Advance(kA, Step(0)));
+  EXPECT_TRUE(steps.Advance(kA, Step(1)));
+  EXPECT_FALSE(steps.Advance(kA, Step(0)));
+  EXPECT_EQ(steps.completed(kA), Step(2));
+}
+
+TEST(StepVectorTest, DeathOfTheSlowestLetsTheOthersGoOn) {
+  StepVector steps = TwoWorkers();
+  steps.Advance(kA, Step(0));
+  steps.Remove(kB);
+  EXPECT_EQ(steps.min_step(), Step(1));
+}
+
+TEST(StepVectorTest, JoinerEntersAtMinStepAndDoesNotLowerIt) {
+  StepVector steps = TwoWorkers();
+  for (int step = 0; step < 5; ++step) {
+    steps.Advance(kA, Step(step));
+    steps.Advance(kB, Step(step));
+  }
+  steps.Add(kC);
+  EXPECT_EQ(steps.min_step(), Step(5));
+  EXPECT_EQ(steps.completed(kC), Step(5));
+  steps.Advance(kA, Step(5));
+  steps.Advance(kB, Step(5));
+  EXPECT_EQ(steps.min_step(), Step(5)) << "the joiner counts";
+  EXPECT_FALSE(steps.Advance(kC, Step(4))) << "a push of before it joined is not new";
+}
+
+TEST(StepVectorTest, WorkerThatComesBackIsNotForgotten) {
+  StepVector steps = TwoWorkers();
+  steps.Advance(kB, Step(0));
+  steps.Advance(kB, Step(1));
+  steps.Remove(kB);
+  steps.Advance(kA, Step(0));
+  steps.Add(kB);
+  EXPECT_FALSE(steps.Advance(kB, Step(1)));
+  EXPECT_TRUE(steps.Advance(kB, Step(2)));
+}
+
+TEST(StepVectorTest, MinStepStaysWhenNobodyIsLeft) {
+  StepVector steps = TwoWorkers();
+  steps.Advance(kA, Step(0));
+  steps.Advance(kB, Step(0));
+  steps.Remove(kA);
+  steps.Remove(kB);
+  EXPECT_EQ(steps.min_step(), Step(1));
+}
+
+}  // namespace
+}  // namespace capstan

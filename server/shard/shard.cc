@@ -1,0 +1,61 @@
+#include "server/shard/shard.h"
+
+#include <utility>
+
+namespace capstan {
+namespace {
+
+void Run(ReleasedReplies released) {
+  for (auto& [done, reply] : released) done(std::move(reply));
+}
+
+}  // namespace
+
+void Shard::AddSlice(SliceKey key, Slice::Options options) {
+  MutexLock lock(&mu_);
+  slices_.emplace(key, std::make_unique<Slice>(std::move(options)));
+}
+
+void Shard::Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback done) {
+  ReleasedReplies released;
+  {
+    MutexLock lock(&mu_);
+    const auto it = slices_.find(request.slice);
+    if (it != slices_.end()) {
+      it->second->Exchange(std::move(request), std::move(done), &released);
+    } else {
+      released.emplace_back(std::move(done), ErrorReply(absl::NotFoundError("no such slice here")));
+    }
+  }
+  Run(std::move(released));
+}
+
+template <typename Action>
+void Shard::ForEachSlice(Action action) {
+  ReleasedReplies released;
+  {
+    MutexLock lock(&mu_);
+    for (auto& [key, slice] : slices_) action(*slice, &released);
+  }
+  Run(std::move(released));
+}
+
+void Shard::AddWorker(WorkerId worker) {
+  ForEachSlice([worker](Slice& slice, ReleasedReplies* released) {
+    slice.AddWorker(worker, released);
+  });
+}
+
+void Shard::RemoveWorker(WorkerId worker) {
+  ForEachSlice([worker](Slice& slice, ReleasedReplies* released) {
+    slice.RemoveWorker(worker, released);
+  });
+}
+
+void Shard::CancelParked(const absl::Status& status) {
+  ForEachSlice([&status](Slice& slice, ReleasedReplies* released) {
+    slice.CancelParked(status, released);
+  });
+}
+
+}  // namespace capstan

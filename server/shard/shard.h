@@ -1,0 +1,42 @@
+#ifndef SERVER_SHARD_SHARD_H_
+#define SERVER_SHARD_SHARD_H_
+
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/routing/slice_key.h"
+#include "common/transport/parameter_endpoint.h"
+#include "server/shard/slice.h"
+
+namespace capstan {
+
+// A part of the key space: slices under one lock, the unit of placement. Exchanges of different
+// shards run in parallel. Thread-safe.
+class Shard {
+ public:
+  // Before any exchange.
+  void AddSlice(SliceKey key, Slice::Options options);
+
+  // Applies and answers, as Slice::Exchange; NOT_FOUND when the shard has no such slice. Replies run
+  // on this thread once the lock is free.
+  void Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback done);
+
+  void AddWorker(WorkerId worker);
+  void RemoveWorker(WorkerId worker);
+  void CancelParked(const absl::Status& status);
+
+ private:
+  template <typename Action>
+  void ForEachSlice(Action action);
+
+  Mutex mu_;
+  absl::flat_hash_map<SliceKey, std::unique_ptr<Slice>> slices_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_SHARD_SHARD_H_

@@ -1,0 +1,163 @@
+#include "server/shard/shard_host.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/tensor/host_buffer.h"
+#include "server/shard/initializer.h"
+
+namespace capstan {
+namespace {
+
+std::vector<uint64_t> ElementCounts(absl::Span<const ShardHost::Table> tables) {
+  std::vector<uint64_t> counts;
+  for (const ShardHost::Table& table : tables) counts.push_back(table.elements);
+  return counts;
+}
+
+}  // namespace
+
+ShardHost::ShardHost(Options options)
+    : options_(std::move(options)),
+      shard_map_(ElementCounts(options_.tables), options_.slice_bytes, options_.shard_count) {
+  for (const Table& table : options_.tables) {
+    slicings_.emplace_back(table.elements, options_.slice_bytes);
+  }
+  for (const ShardId shard : options_.shards) AddShard(shard);
+}
+
+ShardHost::~ShardHost() {
+  for (auto& [id, shard] : shards_) {
+    shard->CancelParked(absl::UnavailableError("the server is shutting down"));
+  }
+}
+
+void ShardHost::AddShard(ShardId id) {
+  auto shard = std::make_unique<Shard>();
+  for (const SliceKey key : shard_map_.SlicesOf(id)) {
+    const Table& table = options_.tables[key.table.value()];
+    const SliceRange range = slicings_[key.table.value()].Range(key.slice);
+    Slice::Options slice;
+    slice.name = SliceName(key);
+    slice.values = HostBuffer(range.size);
+    slice.optimizer = options_.optimizer.get();
+    slice.policy = options_.policy.get();
+    slice.check_finite = options_.check_finite;
+    slice.non_finite_pushes = &non_finite_pushes_;
+    InitializeValues(options_.seed, key.table, table.initial_stddev, range.offset,
+                     slice.values.span());
+    shard->AddSlice(key, std::move(slice));
+  }
+  shards_.emplace(id, std::move(shard));
+}
+
+void ShardHost::SetLiveWorkers(absl::Span<const Worker> workers) {
+  MutexLock membership_lock(&membership_mu_);
+  std::map<WorkerId, Incarnation> next;
+  for (const Worker& worker : workers) next.emplace(worker.worker, worker.incarnation);
+  std::map<WorkerId, Incarnation> previous;
+  {
+    MutexLock lock(&mu_);
+    previous = members_;
+  }
+  // Slices know a worker before its exchanges are admitted, and forget it after.
+  for (const auto& [worker, incarnation] : next) {
+    if (previous.count(worker) > 0) continue;
+    for (auto& [id, shard] : shards_) shard->AddWorker(worker);
+  }
+  {
+    MutexLock lock(&mu_);
+    members_ = next;
+  }
+  for (const auto& [worker, incarnation] : previous) {
+    if (next.count(worker) > 0) continue;
+    for (auto& [id, shard] : shards_) shard->RemoveWorker(worker);
+  }
+}
+
+void ShardHost::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
+  sent();
+  if (absl::Status status = Check(request); !status.ok()) {
+    return done(ErrorReply(std::move(status), options_.epoch));
+  }
+  const auto shard = shards_.find(shard_map_.ShardOf(request.slice));
+  if (shard == shards_.end()) {
+    return done(ErrorReply(
+        absl::FailedPreconditionError(absl::StrCat(
+            SliceName(request.slice), " does not live on this server; it was sent with epoch ",
+            request.epoch.value(), ", the current one is ", options_.epoch.value())),
+        options_.epoch));
+  }
+  shard->second->Exchange(
+      std::move(request),
+      [epoch = options_.epoch, done = std::move(done)](ExchangeReply reply) mutable {
+        reply.epoch = epoch;
+        done(std::move(reply));
+      });
+}
+
+absl::Status ShardHost::CheckMember(const ExchangeRequest& request) const {
+  MutexLock lock(&mu_);
+  const auto member = members_.find(request.worker);
+  if (member == members_.end()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("worker ", request.worker.value(),
+                     " is no live member of the job: it was declared dead or never registered"));
+  }
+  if (member->second != request.incarnation) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("stale incarnation of worker ", request.worker.value(), ": expected ",
+                     member->second.value(), ", got ", request.incarnation.value(),
+                     "; another process has taken its place"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShardHost::Check(const ExchangeRequest& request) const {
+  if (request.job != options_.job) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the request is of another job: expected fingerprint ", options_.job,
+                     ", got ", request.job));
+  }
+  if (request.epoch > options_.epoch) {
+    return absl::UnavailableError(
+        absl::StrCat("this server has not heard of epoch ", request.epoch.value(), " yet"));
+  }
+  if (request.epoch < options_.epoch) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "stale epoch ", request.epoch.value(), ": the current one is ", options_.epoch.value()));
+  }
+  RETURN_IF_ERROR(CheckMember(request));
+  const uint32_t table = request.slice.table.value();
+  if (table >= slicings_.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("unknown table ", table, ": expected one of 0 ... ",
+                                                   slicings_.size() - 1));
+  }
+  if (request.slice.slice.value() >= slicings_[table].slice_count()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown slice ", request.slice.slice.value(), " of table ",
+                     options_.tables[table].name, ": expected one of 0 ... ",
+                     slicings_[table].slice_count() - 1));
+  }
+  if (!request.push_step.has_value() && !request.pull_step.has_value()) {
+    return absl::InvalidArgumentError("expected a push, a pull or both, got neither");
+  }
+  if (request.push_step.value_or(Step(0)) < Step(0) ||
+      request.pull_step.value_or(Step(0)) < Step(0)) {
+    return absl::InvalidArgumentError("expected steps from 0, got a negative one");
+  }
+  if (!request.push_step.has_value() && !request.gradient.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(SliceName(request.slice), ": got a gradient of ",
+                     request.gradient.size_bytes(), " bytes without a push"));
+  }
+  return absl::OkStatus();
+}
+
+std::string ShardHost::SliceName(SliceKey key) const {
+  return absl::StrCat("slice ", key.slice.value(), " of table ",
+                      options_.tables[key.table.value()].name);
+}
+
+}  // namespace capstan

@@ -1,0 +1,88 @@
+#ifndef SERVER_SHARD_SHARD_HOST_H_
+#define SERVER_SHARD_SHARD_HOST_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/routing/placement.h"
+#include "common/tensor/slicing.h"
+#include "common/transport/parameter_endpoint.h"
+#include "server/consistency/consistency_policy.h"
+#include "server/optimizer/optimizer.h"
+#include "server/shard/shard.h"
+#include "server/shard/worker_counter.h"
+
+namespace capstan {
+
+// The shards of one server. Answers the exchanges of workers that are members of the job; parks what
+// must wait, so that no thread ever does. Thread-safe.
+class ShardHost : public ParameterEndpoint {
+ public:
+  struct Table {
+    std::string name;
+    uint64_t elements = 0;
+    double initial_stddev = 0;
+  };
+  struct Options {
+    uint64_t job = 0;   // Required: the job's fingerprint
+    uint64_t seed = 0;  // of the initial values
+    std::vector<Table> tables;  // Required: of the whole job, in order of table id
+    uint64_t slice_bytes = 0;   // Required
+    uint32_t shard_count = 0;   // Required
+    bool check_finite = true;
+    std::unique_ptr<Optimizer> optimizer;      // Required
+    std::unique_ptr<ConsistencyPolicy> policy;  // Required
+    std::vector<ShardId> shards;  // the ones that live here
+    Epoch epoch;                  // of the routing table that says so
+  };
+  struct Worker {
+    WorkerId worker;
+    Incarnation incarnation;
+  };
+
+  // Creates the shards with their initial values; nobody is a member yet.
+  explicit ShardHost(Options options);
+  ~ShardHost() override;
+
+  // The live workers of the job, all of them. Who is new enters at each slice's min_step; who is
+  // missing is taken out of it.
+  void SetLiveWorkers(absl::Span<const Worker> workers);
+
+  // Besides the errors of Slice::Exchange. INVALID_ARGUMENT: unknown table or slice, neither push
+  // nor pull, negative step, gradient without push. FAILED_PRECONDITION: other job, no live member,
+  // stale incarnation, stale epoch (with the current one). UNAVAILABLE: this server has not heard
+  // of the epoch yet.
+  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override;
+
+  // Pushes refused because they were not finite, by worker.
+  std::map<WorkerId, int64_t> non_finite_pushes() const { return non_finite_pushes_.counts(); }
+
+ private:
+  absl::Status Check(const ExchangeRequest& request) const;
+  absl::Status CheckMember(const ExchangeRequest& request) const;
+  std::string SliceName(SliceKey key) const;
+  void AddShard(ShardId shard);
+
+  const Options options_;
+  std::vector<Slicing> slicings_;  // of each table
+  ShardMap shard_map_;
+  WorkerCounter non_finite_pushes_;
+  std::map<ShardId, std::unique_ptr<Shard>> shards_;  // constant after construction
+
+  // Serialises changes of the membership; taken before mu_.
+  Mutex membership_mu_;
+  mutable Mutex mu_;
+  std::map<WorkerId, Incarnation> members_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_SHARD_SHARD_HOST_H_

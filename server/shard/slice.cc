@@ -1,0 +1,164 @@
+#include "server/shard/slice.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace capstan {
+namespace {
+
+// True when no element is a NaN or an infinity: those alone have all exponent bits set.
+bool IsFinite(absl::Span<const float> values) {
+  constexpr uint32_t kExponent = 0x7f800000;
+  bool is_finite = true;
+  for (const float value : values) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof(bits));
+    is_finite &= (bits & kExponent) != kExponent;
+  }
+  return is_finite;
+}
+
+}  // namespace
+
+Slice::Slice(Options options)
+    : name_(std::move(options.name)),
+      optimizer_(*options.optimizer),
+      policy_(*options.policy),
+      check_finite_(options.check_finite),
+      non_finite_pushes_(*options.non_finite_pushes),
+      values_(std::move(options.values)),
+      accumulator_(values_.size()) {
+  for (int i = 0; i < optimizer_.state_count(); ++i) state_.emplace_back(values_.size());
+  for (HostBuffer& array : state_) state_spans_.push_back(array.span());
+}
+
+void Slice::AddWorker(WorkerId worker, ReleasedReplies* released) {
+  const Step before = steps_.min_step();
+  steps_.Add(worker);
+  AfterAdvance(before, released);
+}
+
+void Slice::RemoveWorker(WorkerId worker, ReleasedReplies* released) {
+  const Step before = steps_.min_step();
+  steps_.Remove(worker);
+  AfterAdvance(before, released);
+}
+
+void Slice::Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback done,
+                     ReleasedReplies* released) {
+  if (request.push_step.has_value()) {
+    const Step before = steps_.min_step();
+    if (absl::Status status = Push(request); !status.ok()) {
+      released->emplace_back(std::move(done), ErrorReply(std::move(status)));
+      return;
+    }
+    AfterAdvance(before, released);
+  }
+  if (request.pull_step.has_value()) {
+    return AnswerOrPark({*request.pull_step, std::move(done)}, released);
+  }
+  released->emplace_back(std::move(done), MakeReply());
+}
+
+absl::Status Slice::CheckPush(const ExchangeRequest& request) const {
+  if (!policy_.applies_whole_steps()) return absl::OkStatus();
+  // A worker is at most one step ahead of those that have not pushed yet; and what a worker that
+  // was declared dead pushes late belongs to no open step.
+  const int64_t steps_ahead = *request.push_step - steps_.min_step();
+  if (steps_ahead == 0 || steps_ahead == 1) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(name_, ": push of step ", request.push_step->value(), ", but step ",
+                   steps_.min_step().value(), " is open: under BSP expected that step or the next"));
+}
+
+absl::Status Slice::Push(const ExchangeRequest& request) {
+  if (request.gradient.size_bytes() != values_.size_bytes()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name_, ": expected a gradient of ", values_.size_bytes(), " bytes (", values_.size(),
+        " float32), got ", request.gradient.size_bytes(), "; worker and server disagree on the job"));
+  }
+  const Step step = *request.push_step;
+  if (step < steps_.completed(request.worker)) return absl::OkStatus();  // It was applied before.
+  RETURN_IF_ERROR(CheckPush(request));
+  HostBuffer gradient = accumulator_.TakeBuffer();
+  request.gradient.CopyTo(gradient.span());
+  if (check_finite_ && !IsFinite(gradient.span())) {
+    accumulator_.ReturnBuffer(std::move(gradient));
+    non_finite_pushes_.Increment(request.worker);
+    return absl::InvalidArgumentError(
+        absl::StrCat(name_, ": the gradient of worker ", request.worker.value(), " at step ",
+                     step.value(), " holds a NaN or an infinity; parameters are unchanged. "
+                     "Try a smaller --learning_rate, and look at the data"));
+  }
+  if (policy_.applies_whole_steps()) {
+    accumulator_.Add(step, request.worker, std::move(gradient));
+  } else {
+    Apply(gradient.span());
+    accumulator_.ReturnBuffer(std::move(gradient));
+  }
+  steps_.Advance(request.worker, step);
+  return absl::OkStatus();
+}
+
+void Slice::AfterAdvance(Step previous_min_step, ReleasedReplies* released) {
+  if (steps_.min_step() == previous_min_step) return;
+  for (Step step = previous_min_step; step < steps_.min_step(); step = step + 1) {
+    if (accumulator_.Has(step)) Apply(accumulator_.TakeMean(step));
+  }
+  std::vector<Parked> parked;
+  parked.swap(parked_);
+  for (Parked& pull : parked) AnswerOrPark(std::move(pull), released);
+}
+
+void Slice::Apply(absl::Span<const float> gradient) {
+  ++version_;
+  snapshot_ = nullptr;
+  optimizer_.Apply(gradient, static_cast<int64_t>(version_), values_.span(), state_spans_);
+}
+
+void Slice::AnswerOrPark(Parked pull, ReleasedReplies* released) {
+  switch (policy_.Decide(pull.pull_step, steps_.min_step())) {
+    case PullDecision::kWait:
+      parked_.push_back(std::move(pull));
+      return;
+    case PullDecision::kTooLate:
+      released->emplace_back(
+          std::move(pull.done),
+          ErrorReply(absl::FailedPreconditionError(absl::StrCat(
+              name_, ": pull at step ", pull.pull_step.value(), ", but the updates of step ",
+              steps_.min_step().value() - 1, " have been applied; the values are gone"))));
+      return;
+    case PullDecision::kAnswer:
+      ExchangeReply reply = MakeReply();
+      const std::shared_ptr<const HostBuffer> snapshot = Snapshot();
+      reply.values = Payload(snapshot->span(), snapshot);
+      released->emplace_back(std::move(pull.done), std::move(reply));
+      return;
+  }
+}
+
+ExchangeReply Slice::MakeReply() {
+  ExchangeReply reply;
+  reply.version = version_;
+  reply.min_step = steps_.min_step();
+  return reply;
+}
+
+std::shared_ptr<const HostBuffer> Slice::Snapshot() {
+  if (snapshot_ == nullptr) {
+    HostBuffer copy(values_.size());
+    std::memcpy(copy.data(), values_.data(), values_.size_bytes());
+    snapshot_ = std::make_shared<const HostBuffer>(std::move(copy));
+  }
+  return snapshot_;
+}
+
+void Slice::CancelParked(const absl::Status& status, ReleasedReplies* released) {
+  for (Parked& pull : parked_) released->emplace_back(std::move(pull.done), ErrorReply(status));
+  parked_.clear();
+}
+
+}  // namespace capstan

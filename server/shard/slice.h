@@ -1,0 +1,91 @@
+#ifndef SERVER_SHARD_SLICE_H_
+#define SERVER_SHARD_SLICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+#include "common/tensor/host_buffer.h"
+#include "common/transport/parameter_endpoint.h"
+#include "server/consistency/consistency_policy.h"
+#include "server/consistency/step_vector.h"
+#include "server/optimizer/optimizer.h"
+#include "server/shard/step_accumulator.h"
+#include "server/shard/worker_counter.h"
+
+namespace capstan {
+
+// Replies that are due, to be run once no lock is held.
+using ReleasedReplies = std::vector<std::pair<ParameterEndpoint::ReplyCallback, ExchangeReply>>;
+
+// The parameters of one slice with their optimizer state, and who has pushed what. Decides about
+// every exchange of the slice: admit, apply, answer or park. Not thread-safe: its shard guards it.
+class Slice {
+ public:
+  struct Options {
+    std::string name;  // Required: names table and slice in errors, as in "slice 7 of fc1.weight"
+    HostBuffer values;  // Required: the initial ones
+    const Optimizer* optimizer = nullptr;        // Required; outlives the slice
+    const ConsistencyPolicy* policy = nullptr;   // Required; outlives the slice
+    bool check_finite = true;  // refuse pushes that hold a NaN or an infinity
+    WorkerCounter* non_finite_pushes = nullptr;  // Required; outlives the slice
+  };
+
+  explicit Slice(Options options);
+
+  void AddWorker(WorkerId worker, ReleasedReplies* released);
+  // A worker that left or died; what waited for it goes on.
+  void RemoveWorker(WorkerId worker, ReleasedReplies* released);
+
+  // Applies the push unless it was applied before, then answers the pull or parks it. Appends every
+  // reply that is due. INVALID_ARGUMENT: wrong length, or not finite; parameters are unchanged.
+  // FAILED_PRECONDITION: the step is out of the window of the consistency policy.
+  void Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback done,
+                ReleasedReplies* released);
+
+  // Answers all parked pulls with `status`.
+  void CancelParked(const absl::Status& status, ReleasedReplies* released);
+
+  uint64_t version() const { return version_; }
+  size_t size() const { return values_.size(); }
+
+ private:
+  struct Parked {
+    Step pull_step;
+    ParameterEndpoint::ReplyCallback done;
+  };
+
+  absl::Status Push(const ExchangeRequest& request);
+  absl::Status CheckPush(const ExchangeRequest& request) const;
+  // Applies the steps that are complete, then releases the pulls that this allows.
+  void AfterAdvance(Step previous_min_step, ReleasedReplies* released);
+  void Apply(absl::Span<const float> gradient);
+  void AnswerOrPark(Parked pull, ReleasedReplies* released);
+  ExchangeReply MakeReply();
+  // The values as a reply sends them; later updates do not change them.
+  std::shared_ptr<const HostBuffer> Snapshot();
+
+  const std::string name_;
+  const Optimizer& optimizer_;
+  const ConsistencyPolicy& policy_;
+  const bool check_finite_;
+  WorkerCounter& non_finite_pushes_;
+
+  HostBuffer values_;
+  std::vector<HostBuffer> state_;
+  std::vector<absl::Span<float>> state_spans_;
+  uint64_t version_ = 0;
+  std::shared_ptr<const HostBuffer> snapshot_;  // of this version; null until someone pulls it
+  StepVector steps_;
+  StepAccumulator accumulator_;
+  std::vector<Parked> parked_;
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_SHARD_SLICE_H_

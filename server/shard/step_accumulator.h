@@ -1,0 +1,41 @@
+#ifndef SERVER_SHARD_STEP_ACCUMULATOR_H_
+#define SERVER_SHARD_STEP_ACCUMULATOR_H_
+
+#include <cstddef>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+#include "common/tensor/host_buffer.h"
+
+namespace capstan {
+
+// Keeps the gradients of one slice apart by step and worker until a step is complete, and averages
+// them in a fixed order, whatever the order of arrival. Not thread-safe.
+class StepAccumulator {
+ public:
+  explicit StepAccumulator(size_t slice_size) : slice_size_(slice_size) {}
+
+  // A buffer of the slice's size for a gradient that is about to arrive; contents are undefined.
+  HostBuffer TakeBuffer();
+  void ReturnBuffer(HostBuffer buffer) { spare_.push_back(std::move(buffer)); }
+
+  void Add(Step step, WorkerId worker, HostBuffer gradient);
+  // Whether there is a gradient of `step`.
+  bool Has(Step step) const { return steps_.count(step) > 0; }
+
+  // Takes out the gradients of `step` and returns their mean: ((g0 + g1) + g2 ...) / n in ascending
+  // order of worker, in float32. Valid until the next call. Has(step) must hold.
+  absl::Span<const float> TakeMean(Step step);
+
+ private:
+  const size_t slice_size_;
+  std::map<Step, std::map<WorkerId, HostBuffer>> steps_;
+  std::vector<HostBuffer> spare_;
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_SHARD_STEP_ACCUMULATOR_H_
