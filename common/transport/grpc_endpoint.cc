@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -71,9 +72,10 @@ class GrpcEndpoint::Stream
     MutexLock lock(&mu_);
     if (is_broken_) return false;
     const uint64_t id = ++last_request_id_;
-    open_.emplace(id, std::move(done));
-    outgoing_.push_back({ToByteBuffer(EncodeRequestPrefix(id, request), request.gradient),
-                         std::move(sent)});
+    Open& exchange = open_[id];
+    exchange.sent = std::move(sent);
+    exchange.done = std::move(done);
+    outgoing_.push_back({id, ToByteBuffer(EncodeRequestPrefix(id, request), request.gradient)});
     if (outgoing_.size() == 1) StartWrite(&outgoing_.front().message);
     return true;
   }
@@ -87,14 +89,17 @@ class GrpcEndpoint::Stream
 
   void OnWriteDone(bool ok) override {
     SentCallback sent;
+    uint64_t id;
     {
       MutexLock lock(&mu_);
       if (!ok) return;  // OnDone follows, and tells what is left.
-      sent = std::move(outgoing_.front().sent);
+      id = outgoing_.front().request_id;
+      const auto it = open_.find(id);
+      if (it != open_.end()) sent = BeginTelling(it->second);
       outgoing_.pop_front();
       if (!outgoing_.empty() && !is_broken_) StartWrite(&outgoing_.front().message);
     }
-    sent();
+    if (sent) TellSent(id, std::move(sent));
   }
 
   void OnReadDone(bool ok) override {
@@ -118,9 +123,40 @@ class GrpcEndpoint::Stream
 
  private:
   struct Outgoing {
+    uint64_t request_id;
     grpc::ByteBuffer message;
-    SentCallback sent;
   };
+  struct Open {
+    SentCallback sent;  // null once it has run, or runs
+    ReplyCallback done;
+    bool is_telling = false;             // `sent` is running
+    std::optional<ExchangeReply> reply;  // that came meanwhile, and must wait for it
+
+    void Answer(ExchangeReply reply) {
+      // A reply may overtake the news that its request was written.
+      if (sent) std::exchange(sent, nullptr)();
+      done(std::move(reply));
+    }
+  };
+
+  static SentCallback BeginTelling(Open& exchange) {
+    exchange.is_telling = true;
+    return std::exchange(exchange.sent, nullptr);
+  }
+
+  // Runs `sent`, and then the reply that has come while it ran.
+  void TellSent(uint64_t id, SentCallback sent) {
+    sent();
+    std::map<uint64_t, Open>::node_type answered;
+    {
+      MutexLock lock(&mu_);
+      const auto it = open_.find(id);
+      it->second.is_telling = false;
+      if (!it->second.reply.has_value()) return;
+      answered = open_.extract(it);
+    }
+    answered.mapped().Answer(*std::move(answered.mapped().reply));
+  }
 
   // No write starts from now on.
   void Break() {
@@ -133,35 +169,35 @@ class GrpcEndpoint::Stream
 
   void DeliverReply(const Payload& frame) {
     absl::StatusOr<ReplyFrame> reply = DecodeReply(frame);
-    ReplyCallback done;
+    std::map<uint64_t, Open>::node_type answered;
     if (reply.ok()) {
       MutexLock lock(&mu_);
       const auto it = open_.find(reply->request_id);
-      if (it != open_.end()) {
-        done = std::move(it->second);
-        open_.erase(it);
+      if (it != open_.end() && it->second.is_telling) {
+        it->second.reply = std::move(reply->reply);
+        return;
       }
+      answered = open_.extract(reply->request_id);
     }
-    if (!done) {
+    if (answered.empty()) {
       LOG(ERROR) << "server sent a reply that answers no open request; closing the stream "
                  << reply.status();
       return Cancel();
     }
-    done(std::move(reply->reply));
+    answered.mapped().Answer(std::move(reply->reply));
   }
 
   void AnswerAll(const grpc::Status& status) {
     std::deque<Outgoing> outgoing;
-    std::map<uint64_t, ReplyCallback> open;
+    std::map<uint64_t, Open> open;
     {
       MutexLock lock(&mu_);
       is_broken_ = true;
       outgoing.swap(outgoing_);
       open.swap(open_);
     }
-    for (Outgoing& message : outgoing) message.sent();
-    for (auto& [id, done] : open) {
-      done(ErrorReply(absl::UnavailableError(
+    for (auto& [id, exchange] : open) {
+      exchange.Answer(ErrorReply(absl::UnavailableError(
           absl::StrCat("connection to the server broke: ", status.error_message()))));
     }
   }
@@ -174,7 +210,7 @@ class GrpcEndpoint::Stream
   mutable Mutex mu_;
   bool is_broken_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t last_request_id_ ABSL_GUARDED_BY(mu_) = 0;
-  std::map<uint64_t, ReplyCallback> open_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, Open> open_ ABSL_GUARDED_BY(mu_);
   std::deque<Outgoing> outgoing_ ABSL_GUARDED_BY(mu_);  // the front one is being written
 };
 

@@ -1,24 +1,27 @@
 #ifndef COMMON_TRANSPORT_IN_PROCESS_ENDPOINT_H_
 #define COMMON_TRANSPORT_IN_PROCESS_ENDPOINT_H_
 
-#include <utility>
+#include <memory>
 
 #include "common/transport/parameter_endpoint.h"
 
 namespace capstan {
 
-// A connection to an endpoint of this process: no copy, no thread. `target`, typically a shard host,
-// is borrowed and outlives it. Thread-safe.
+// A connection to an endpoint of this process: no copy, no thread. Thread-safe; when destroyed, what
+// is open is UNAVAILABLE, as when a connection breaks.
 class InProcessEndpoint : public ParameterEndpoint {
  public:
-  explicit InProcessEndpoint(ParameterEndpoint* target) : target_(target) {}
+  // `target`, typically a shard host, is borrowed and outlives the connection.
+  explicit InProcessEndpoint(ParameterEndpoint* target);
+  ~InProcessEndpoint() override;
 
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
-    target_->Exchange(std::move(request), std::move(sent), std::move(done));
-  }
+  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override;
 
  private:
+  class OpenExchanges;
+
   ParameterEndpoint* const target_;
+  const std::shared_ptr<OpenExchanges> open_;
 };
 
 }  // namespace capstan

@@ -3,13 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "proto/job.pb.h"
+#include "server/optimizer/optimizer.h"
 
 namespace capstan {
 namespace {

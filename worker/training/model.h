@@ -47,7 +47,8 @@ class Model {
       absl::FunctionRef<absl::Status(int layer)> wait_for_layer) = 0;
 
   // Gradients of the mean loss of the batch that Forward saw last. Calls `gradient_ready` with each
-  // layer, from the output, as soon as its gradients are complete.
+  // layer, from the output, as soon as its gradients are complete; from then on the layer's
+  // parameters may change.
   virtual void Backward(const Batch& batch, absl::Span<const absl::Span<const float>> parameters,
                         absl::Span<const absl::Span<float>> gradients,
                         absl::FunctionRef<void(int layer)> gradient_ready) = 0;

@@ -1,0 +1,33 @@
+#ifndef COMMON_JOB_FIELD_TEXT_H_
+#define COMMON_JOB_FIELD_TEXT_H_
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace capstan {
+
+// Sets a field from what a person wrote: enum values in any case, numbers in a list after commas,
+// and for a field whose name ends in _bytes a suffix K, M or G, with or without iB (powers of
+// 1024). INVALID_ARGUMENT "expected ..., got ..." leaves the field as it was.
+absl::Status SetFieldText(google::protobuf::Message* message,
+                          const google::protobuf::FieldDescriptor& field, absl::string_view text);
+
+// The field's value, or its default, as SetFieldText reads it.
+std::string FieldText(const google::protobuf::Message& message,
+                      const google::protobuf::FieldDescriptor& field);
+
+// Lower-case names of the enum's values, without the unspecified one.
+std::vector<std::string> EnumNames(const google::protobuf::EnumDescriptor& type);
+
+// As "64", "4KiB" or "1MiB", whichever is exact and shortest.
+std::string FormatSize(uint64_t bytes);
+
+}  // namespace capstan
+
+#endif  // COMMON_JOB_FIELD_TEXT_H_

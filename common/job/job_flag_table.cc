@@ -1,0 +1,124 @@
+#include "common/job/job_flag_table.h"
+
+#include <glog/logging.h>
+#include <google/protobuf/message.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+
+namespace capstan {
+namespace {
+
+constexpr absl::string_view kJob = "Job";
+constexpr absl::string_view kModel = "Model";
+constexpr absl::string_view kData = "Data";
+constexpr absl::string_view kTraining = "Training";
+constexpr absl::string_view kOptimizer = "Optimizer";
+constexpr absl::string_view kConsistency = "Consistency";
+constexpr absl::string_view kScheduler = "Scheduler";
+constexpr absl::string_view kMembership = "Membership";
+
+constexpr JobFlag kFlags[] = {
+    {kJob, "job_name", "name", "NAME", "Name of the job: letters, digits, - and _."},
+    {kJob, "seed", "seed", "N", "Everything random in the job derives from it."},
+    {kJob, "num_workers", "cluster.num_workers", "N", "Worker processes, 1 to 4096."},
+    {kJob, "num_servers", "cluster.num_servers", "N", "Server processes, 1 to 4096."},
+    {kJob, "shard_count", "cluster.shard_count", "N",
+     "Parts of the key space, placed on the servers; from num_servers to 65536."},
+
+    {kModel, "model", "model.type", "",
+     "mlp: fully connected layers with ReLU; logistic_regression: one layer. Both end in softmax "
+     "cross-entropy."},
+    {kModel, "hidden", "model.hidden", "WIDTH,...",
+     "Width of each hidden layer of an mlp, from the input. Empty: 128,64."},
+
+    {kData, "data_format", "data.format", "",
+     "digits: handwritten digits, built in; csv, idx (MNIST) and libsvm: files; synthetic: "
+     "labelled by a random network."},
+    {kData, "data_path", "data.path", "FILE", "The file of samples, plain or gzip."},
+    {kData, "data_labels_path", "data.labels_path", "FILE", "idx: the file of labels."},
+    {kData, "test_path", "data.test_path", "FILE",
+     "Held-out samples. None: --test_fraction of the samples in --data_path."},
+    {kData, "test_labels_path", "data.test_labels_path", "FILE", "idx: labels of --test_path."},
+    {kData, "test_fraction", "data.test_fraction", "FRACTION",
+     "Part of the samples that is held out, between 0 and 1."},
+    {kData, "classes", "data.classes", "N", "Number of classes. 0: 1 + the largest label."},
+    {kData, "features", "data.features", "N",
+     "libsvm: number of features. 0: the largest index in the file."},
+    {kData, "label_column", "data.label_column", "COLUMN",
+     "csv: column of the label, from 0; -1 is the last one."},
+    {kData, "has_header", "data.has_header", "", "csv: the first line names the columns."},
+    {kData, "feature_scale", "data.feature_scale", "FACTOR",
+     "Features are multiplied by it. 0: 1 / the largest |feature| in the training data."},
+    {kData, "synthetic_samples", "data.synthetic.samples", "N", "synthetic: number of samples."},
+    {kData, "synthetic_features", "data.synthetic.features", "N", "synthetic: number of features."},
+    {kData, "synthetic_classes", "data.synthetic.classes", "N", "synthetic: number of classes."},
+    {kData, "teacher_hidden", "data.synthetic.teacher_hidden", "WIDTH",
+     "synthetic: width of the labelling network's hidden layer."},
+
+    {kTraining, "batch_size", "training.batch_size", "SAMPLES",
+     "At most this many samples a worker and step."},
+    {kTraining, "steps", "training.steps", "STEPS",
+     "Steps of every worker. 0: as --epochs says. Wins when both are given."},
+    {kTraining, "epochs", "training.epochs", "EPOCHS",
+     "Passes through the data. Given without --steps, it replaces the job file's steps."},
+
+    {kOptimizer, "optimizer", "optimizer.type", "", "How the servers apply gradients."},
+    {kOptimizer, "learning_rate", "optimizer.learning_rate", "RATE", "Size of an update, above 0."},
+    {kOptimizer, "momentum", "optimizer.momentum", "FRACTION",
+     "momentum, nesterov: part of the last update that is kept; from 0 to below 1."},
+    {kOptimizer, "beta1", "optimizer.beta1", "FRACTION",
+     "adam, adamw: decay of the first moment; from 0 to below 1."},
+    {kOptimizer, "beta2", "optimizer.beta2", "FRACTION",
+     "adam, adamw: decay of the second moment; from 0 to below 1."},
+    {kOptimizer, "epsilon", "optimizer.epsilon", "X",
+     "adagrad, adam, adamw: added to the denominator; above 0."},
+    {kOptimizer, "weight_decay", "optimizer.weight_decay", "RATE",
+     "Decoupled for adamw, added to the gradient (L2) for all others; 0 or more."},
+
+    {kConsistency, "consistency", "consistency.mode", "",
+     "bsp: all workers step together; ssp: they may differ by --staleness steps; async: nobody "
+     "waits."},
+    {kConsistency, "staleness", "consistency.staleness", "STEPS",
+     "ssp: by how many steps workers may differ."},
+    {kConsistency, "check_finite", "consistency.check_finite", "",
+     "Refuse a push that holds a NaN or an infinity."},
+
+    {kScheduler, "slice_bytes", "scheduler.slice_bytes", "BYTES",
+     "Tensors are cut into slices of at most this size: a multiple of 64 up to 64MiB."},
+    {kScheduler, "credit_bytes", "scheduler.credit_bytes", "BYTES",
+     "A worker has at most this much on its way."},
+
+    {kMembership, "lease_seconds", "membership.lease_seconds", "SECONDS",
+     "A process that is silent for so long is declared dead; at least 3 heartbeats."},
+    {kMembership, "heartbeat_seconds", "membership.heartbeat_seconds", "SECONDS",
+     "Time between two heartbeats."},
+    {kMembership, "rpc_deadline_seconds", "membership.rpc_deadline_seconds", "SECONDS",
+     "A peer that cannot be reached for so long ends the process; at least the lease."},
+};
+
+}  // namespace
+
+absl::Span<const JobFlag> JobFlags() { return kFlags; }
+
+const JobFlag* FindJobFlag(absl::string_view name) {
+  for (const JobFlag& flag : kFlags) {
+    if (flag.name == name) return &flag;
+  }
+  return nullptr;
+}
+
+JobField FieldOf(const JobFlag& flag, v1::JobSpec* job) {
+  google::protobuf::Message* message = job;
+  const google::protobuf::FieldDescriptor* field = nullptr;
+  for (const std::string& part : std::vector<std::string>(absl::StrSplit(flag.field, '.'))) {
+    if (field != nullptr) message = message->GetReflection()->MutableMessage(message, field);
+    field = message->GetDescriptor()->FindFieldByName(part);
+    CHECK(field != nullptr) << "no field " << flag.field << " in JobSpec";
+  }
+  return {message, field};
+}
+
+}  // namespace capstan

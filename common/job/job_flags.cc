@@ -1,0 +1,120 @@
+#include "common/job/job_flags.h"
+
+#include <google/protobuf/descriptor.h>
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "common/base/status_macros.h"
+#include "common/job/field_text.h"
+#include "common/job/job_flag_table.h"
+
+namespace capstan {
+namespace {
+
+using ::google::protobuf::FieldDescriptor;
+
+bool IsBool(const JobFlag& flag) {
+  v1::JobSpec job;
+  return FieldOf(flag, &job).descriptor->cpp_type() == FieldDescriptor::CPPTYPE_BOOL;
+}
+
+// An argument that is a job flag; without `value` when none was given with "=".
+struct FlagArgument {
+  const JobFlag* flag;
+  std::optional<std::string> value;
+};
+
+std::optional<FlagArgument> ReadFlag(absl::string_view argument) {
+  if (!absl::ConsumePrefix(&argument, "--")) return std::nullopt;
+  const size_t equals = argument.find('=');
+  const absl::string_view name = argument.substr(0, equals);
+  if (const JobFlag* flag = FindJobFlag(name); flag != nullptr) {
+    if (equals != argument.npos)
+      return FlagArgument{flag, std::string(argument.substr(equals + 1))};
+    if (IsBool(*flag)) return FlagArgument{flag, "true"};
+    return FlagArgument{flag, std::nullopt};
+  }
+  if (!absl::ConsumePrefix(&argument, "no")) return std::nullopt;
+  const JobFlag* flag = FindJobFlag(argument);
+  if (flag == nullptr || !IsBool(*flag)) return std::nullopt;
+  return FlagArgument{flag, "false"};
+}
+
+absl::Status SetFlag(const JobFlag& flag, absl::string_view value, v1::JobSpec* job) {
+  const JobField field = FieldOf(flag, job);
+  return Annotate(SetFieldText(field.message, *field.descriptor, value),
+                  absl::StrCat("flag --", flag.name));
+}
+
+std::string FlagUsage(const JobFlag& flag, const FieldDescriptor& field) {
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) return absl::StrCat("--[no]", flag.name);
+  if (field.enum_type() == nullptr) return absl::StrCat("--", flag.name, "=", flag.value);
+  return absl::StrCat("--", flag.name, "=", absl::StrJoin(EnumNames(*field.enum_type()), "|"));
+}
+
+// `text` in lines of at most 100 columns, six of them blank in front.
+std::string Wrap(absl::string_view text) {
+  constexpr size_t kColumns = 100;
+  std::string wrapped, line(6, ' ');
+  const std::string margin = line;
+  for (absl::string_view word : absl::StrSplit(text, ' ')) {
+    if (line.size() + word.size() > kColumns) {
+      absl::StrAppend(&wrapped, absl::StripTrailingAsciiWhitespace(line), "\n");
+      line = margin;
+    }
+    absl::StrAppend(&line, word, " ");
+  }
+  return absl::StrCat(wrapped, absl::StripTrailingAsciiWhitespace(line), "\n");
+}
+
+}  // namespace
+
+absl::Status ApplyJobFlags(std::vector<std::string>* args, v1::JobSpec* job) {
+  std::vector<std::string> rest;
+  bool has_steps = false, has_epochs = false;
+  size_t i = 0;
+  for (; i < args->size() && (*args)[i] != "--"; ++i) {
+    std::optional<FlagArgument> argument = ReadFlag((*args)[i]);
+    if (!argument.has_value()) {
+      rest.push_back((*args)[i]);
+      continue;
+    }
+    if (!argument->value.has_value() && i + 1 < args->size()) argument->value = (*args)[++i];
+    if (!argument->value.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("flag --", argument->flag->name, ": expected a value; got none"));
+    }
+    RETURN_IF_ERROR(SetFlag(*argument->flag, *argument->value, job));
+    has_steps |= argument->flag->name == "steps";
+    has_epochs |= argument->flag->name == "epochs";
+  }
+  if (has_epochs && !has_steps) job->mutable_training()->clear_steps();
+  rest.insert(rest.end(), args->begin() + i, args->end());
+  *args = std::move(rest);
+  return absl::OkStatus();
+}
+
+std::string JobFlagsHelp() {
+  std::string help;
+  absl::string_view group;
+  v1::JobSpec defaults;
+  for (const JobFlag& flag : JobFlags()) {
+    if (flag.group != group) absl::StrAppend(&help, group.empty() ? "" : "\n", flag.group, ":\n");
+    group = flag.group;
+    const JobField field = FieldOf(flag, &defaults);
+    const std::string value = FieldText(*field.message, *field.descriptor);
+    absl::StrAppend(
+        &help, "  ", FlagUsage(flag, *field.descriptor), "\n",
+        Wrap(absl::StrCat(flag.help, " Default: ", value.empty() ? "none" : value, ".")));
+  }
+  return help;
+}
+
+}  // namespace capstan

@@ -1,0 +1,128 @@
+#include "common/job/job_flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "common/job/job_flag_table.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Args = std::vector<std::string>;
+
+TEST(JobFlagsTest, BothSpellingsSetTheFieldAndTheRestStaysInOrder) {
+  v1::JobSpec job;
+  Args args = {"capstan", "run", "--seed=7", "--job=x", "--job_name", "night", "--verbose"};
+  ASSERT_TRUE(ApplyJobFlags(&args, &job).ok());
+  EXPECT_EQ(job.seed(), 7u);
+  EXPECT_EQ(job.name(), "night");
+  EXPECT_THAT(args, ElementsAre("capstan", "run", "--job=x", "--verbose"));
+}
+
+TEST(JobFlagsTest, OverridingAFieldKeepsTheOthersOfItsMessage) {
+  v1::JobSpec job;
+  job.mutable_optimizer()->set_type(v1::OptimizerSpec::ADAM);
+  job.mutable_data()->mutable_synthetic()->set_classes(3);
+  Args args = {"--learning_rate=0.125", "--synthetic_samples=9"};
+  ASSERT_TRUE(ApplyJobFlags(&args, &job).ok());
+  EXPECT_EQ(job.optimizer().type(), v1::OptimizerSpec::ADAM);
+  EXPECT_EQ(job.optimizer().learning_rate(), 0.125);
+  EXPECT_EQ(job.data().synthetic().classes(), 3u);
+  EXPECT_EQ(job.data().synthetic().samples(), 9u);
+}
+
+TEST(JobFlagsTest, BoolsMayBeGivenWithoutAValueAndNegated) {
+  v1::JobSpec job;
+  Args args = {"--has_header", "--nocheck_finite", "kept"};
+  ASSERT_TRUE(ApplyJobFlags(&args, &job).ok());
+  EXPECT_TRUE(job.data().has_header());
+  EXPECT_FALSE(job.consistency().check_finite());
+  EXPECT_THAT(args, ElementsAre("kept"));
+  args = {"--has_header=false", "--check_finite=true"};
+  ASSERT_TRUE(ApplyJobFlags(&args, &job).ok());
+  EXPECT_FALSE(job.data().has_header());
+  EXPECT_TRUE(job.consistency().check_finite());
+}
+
+TEST(JobFlagsTest, NegatedFlagThatIsNoBoolIsLeft) {
+  v1::JobSpec job;
+  Args args = {"--noseed"};
+  ASSERT_TRUE(ApplyJobFlags(&args, &job).ok());
+  EXPECT_THAT(args, ElementsAre("--noseed"));
+}
+
+TEST(JobFlagsTest, NothingIsTakenAfterTwoDashes) {
+  v1::JobSpec job;
+  Args args = {"--seed=2", "--", "--seed=3"};
+  ASSERT_TRUE(ApplyJobFlags(&args, &job).ok());
+  EXPECT_EQ(job.seed(), 2u);
+  EXPECT_THAT(args, ElementsAre("--", "--seed=3"));
+}
+
+TEST(JobFlagsTest, NegativeNumberIsAValue) {
+  v1::JobSpec job;
+  Args args = {"--staleness", "-1"};
+  ASSERT_TRUE(ApplyJobFlags(&args, &job).ok());
+  EXPECT_EQ(job.consistency().staleness(), -1);
+  EXPECT_THAT(args, IsEmpty());
+}
+
+TEST(JobFlagsTest, LastOfARepeatedFlagWins) {
+  v1::JobSpec job;
+  Args args = {"--hidden=1,2", "--hidden=3"};
+  ASSERT_TRUE(ApplyJobFlags(&args, &job).ok());
+  EXPECT_THAT(job.model().hidden(), ElementsAre(3u));
+}
+
+TEST(JobFlagsTest, BadValueNamesTheFlagAndThePossibleValues) {
+  v1::JobSpec job;
+  Args args = {"--consistency=foo"};
+  const absl::Status status = ApplyJobFlags(&args, &job);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "flag --consistency: expected one of bsp, ssp, async; got \"foo\"");
+}
+
+TEST(JobFlagsTest, FlagWithoutItsValueIsRefused) {
+  v1::JobSpec job;
+  Args args = {"--steps"};
+  EXPECT_EQ(ApplyJobFlags(&args, &job).message(), "flag --steps: expected a value; got none");
+}
+
+TEST(JobFlagsTest, EpochsReplaceTheFilesStepsUnlessStepsAreGivenToo) {
+  v1::JobSpec job;
+  job.mutable_training()->set_steps(100);
+  v1::JobSpec both = job;
+  Args args = {"--epochs=3"};
+  ASSERT_TRUE(ApplyJobFlags(&args, &job).ok());
+  EXPECT_EQ(job.training().steps(), 0u);
+  EXPECT_EQ(job.training().epochs(), 3u);
+  args = {"--steps=5", "--epochs=3"};
+  ASSERT_TRUE(ApplyJobFlags(&args, &both).ok());
+  EXPECT_EQ(both.training().steps(), 5u);
+}
+
+TEST(JobFlagsTest, HelpNamesEveryFlagWithItsDefault) {
+  const std::string help = JobFlagsHelp();
+  for (const JobFlag& flag : JobFlags()) EXPECT_THAT(help, HasSubstr(std::string(flag.name)));
+  EXPECT_THAT(help, HasSubstr("--consistency=bsp|ssp|async\n"));
+  EXPECT_THAT(help, HasSubstr("--[no]check_finite\n"));
+  EXPECT_THAT(help, HasSubstr("Default: momentum."));
+  EXPECT_THAT(help, HasSubstr("Default: 16MiB."));
+  EXPECT_THAT(help, HasSubstr("Default: none."));
+}
+
+TEST(JobFlagsTest, HelpFitsAScreenOf100Columns) {
+  const std::string help = JobFlagsHelp();
+  for (absl::string_view line : absl::StrSplit(help, '\n')) EXPECT_LE(line.size(), 100u) << line;
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,133 @@
+#include "common/job/load_job.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
+
+namespace capstan {
+namespace {
+
+using ::google::protobuf::Descriptor;
+using ::google::protobuf::EnumDescriptor;
+using ::google::protobuf::FieldDescriptor;
+using ::google::protobuf::TextFormat;
+
+// Keeps the first error; lines and columns count from 0.
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, google::protobuf::io::ColumnNumber column,
+                const std::string& message) override {
+    if (!message_.empty()) return;
+    line_ = line;
+    column_ = column;
+    message_ = message;
+  }
+  void AddWarning(int, google::protobuf::io::ColumnNumber, const std::string&) override {}
+
+  int line() const { return line_; }
+  int column() const { return column_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  int line_ = 0;
+  int column_ = 0;
+  std::string message_;
+};
+
+// The message whose braces were open when parsing stopped: a field with a tree of its own gets its
+// location only once its closing brace has been read.
+const Descriptor* OpenMessage(const Descriptor* message, const TextFormat::ParseInfoTree& tree) {
+  for (int i = 0; i < message->field_count(); ++i) {
+    const FieldDescriptor* field = message->field(i);
+    if (field->message_type() == nullptr) continue;
+    const TextFormat::ParseInfoTree* nested = tree.GetTreeForNested(field, /*index=*/-1);
+    if (nested == nullptr || tree.GetLocation(field, /*index=*/-1).line >= 0) continue;
+    return OpenMessage(field->message_type(), *nested);
+  }
+  return message;
+}
+
+std::string FieldNames(const Descriptor& message) {
+  std::vector<std::string> names;
+  for (int i = 0; i < message.field_count(); ++i) names.push_back(message.field(i)->name());
+  return absl::StrJoin(names, ", ");
+}
+
+// Values of the enum field of `message` that is named, in quotes, at the end of `error`; empty when
+// there is none.
+std::string EnumValues(const Descriptor& message, const std::string& error) {
+  for (int i = 0; i < message.field_count(); ++i) {
+    const EnumDescriptor* type = message.field(i)->enum_type();
+    if (type == nullptr) continue;
+    if (!absl::StrContains(error, absl::StrCat("field \"", message.field(i)->name(), "\""))) {
+      continue;
+    }
+    std::vector<std::string> names;
+    for (int v = 0; v < type->value_count(); ++v) {
+      if (type->value(v)->number() != 0) names.push_back(type->value(v)->name());
+    }
+    return absl::StrJoin(names, ", ");
+  }
+  return "";
+}
+
+std::string WithExpectation(std::string error, const Descriptor& message) {
+  if (absl::EndsWith(error, ".")) error.pop_back();
+  if (absl::StrContains(error, "has no field named")) {
+    return absl::StrCat(error, "; expected one of: ", FieldNames(message));
+  }
+  const std::string values = EnumValues(message, error);
+  return values.empty() ? error : absl::StrCat(error, "; expected one of: ", values);
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  std::string text;
+  char chunk[4096];
+  while (in.read(chunk, sizeof(chunk)) || in.gcount() > 0) text.append(chunk, in.gcount());
+  if (in.is_open() && !in.bad()) return text;
+  return absl::NotFoundError(absl::StrCat("job file ", path, ": expected a readable file, got \"",
+                                          std::strerror(errno), "\"; check the path"));
+}
+
+}  // namespace
+
+absl::StatusOr<v1::JobSpec> LoadJobFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  FirstError error;
+  TextFormat::ParseInfoTree tree;
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  parser.WriteLocationsTo(&tree);
+  v1::JobSpec job;
+  if (parser.ParseFromString(text, &job)) return job;
+  const Descriptor* open = OpenMessage(v1::JobSpec::descriptor(), tree);
+  return absl::InvalidArgumentError(absl::StrCat(path, ":", error.line() + 1, ":",
+                                                 error.column() + 1, ": ",
+                                                 WithExpectation(error.message(), *open)));
+}
+
+absl::Status SaveJobFile(const v1::JobSpec& job, const std::string& path) {
+  std::string text;
+  TextFormat::PrintToString(job, &text);
+  errno = 0;
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << text;
+  out.close();
+  if (!out.fail()) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("job file ", path, ": expected to write it, got \"",
+                                             std::strerror(errno), "\"; check the folder"));
+}
+
+}  // namespace capstan

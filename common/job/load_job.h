@@ -1,0 +1,22 @@
+#ifndef COMMON_JOB_LOAD_JOB_H_
+#define COMMON_JOB_LOAD_JOB_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/job.pb.h"
+
+namespace capstan {
+
+// Reads a job in protobuf's text format; what the file leaves out keeps its default. NOT_FOUND when
+// the file cannot be read; INVALID_ARGUMENT "FILE:LINE:COLUMN: ..." when it cannot be understood,
+// with the names that were possible there.
+absl::StatusOr<v1::JobSpec> LoadJobFile(const std::string& path);
+
+// Writes `job` so that LoadJobFile reads the same one.
+absl::Status SaveJobFile(const v1::JobSpec& job, const std::string& path);
+
+}  // namespace capstan
+
+#endif  // COMMON_JOB_LOAD_JOB_H_

@@ -1,0 +1,100 @@
+#include "common/job/load_job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+namespace capstan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+std::string WriteJob(const std::string& name, const std::string& text) {
+  const std::string path = ::testing::TempDir() + "/" + name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+std::string ErrorOf(const std::string& path) {
+  const auto job = LoadJobFile(path);
+  return job.ok() ? "" : std::string(job.status().message());
+}
+
+TEST(LoadJobTest, FieldsOfTheFileAreReadAndOthersKeepTheirDefaults) {
+  const auto job = LoadJobFile(WriteJob("fields.textproto",
+                                        "# A comment.\n"
+                                        "name: \"digits\"\n"
+                                        "optimizer { type: ADAM learning_rate: 0.25 }\n"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->name(), "digits");
+  EXPECT_EQ(job->optimizer().type(), v1::OptimizerSpec::ADAM);
+  EXPECT_EQ(job->optimizer().learning_rate(), 0.25);
+  EXPECT_EQ(job->optimizer().beta1(), 0.9);
+  EXPECT_EQ(job->training().epochs(), 20u);
+}
+
+TEST(LoadJobTest, EmptyFileIsTheDefaultJob) {
+  const auto job = LoadJobFile(WriteJob("empty.textproto", ""));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->ByteSizeLong(), 0u);
+}
+
+TEST(LoadJobTest, MissingFileIsNamed) {
+  const auto job = LoadJobFile("/nonexistent/job.textproto");
+  EXPECT_EQ(job.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(job.status().message(), AllOf(HasSubstr("/nonexistent/job.textproto"),
+                                            HasSubstr("No such file or directory")));
+}
+
+TEST(LoadJobTest, FolderIsRefused) {
+  EXPECT_THAT(ErrorOf(::testing::TempDir()), HasSubstr("Is a directory"));
+}
+
+TEST(LoadJobTest, UnknownFieldIsRefusedWithItsPlaceAndTheFieldsOfItsMessage) {
+  const std::string path = WriteJob("unknown.textproto", "optimizer {\n  learning_rat: 1\n}\n");
+  EXPECT_THAT(ErrorOf(path), AllOf(StartsWith(path + ":2:15: "), HasSubstr("\"learning_rat\""),
+                                   HasSubstr("; expected one of: type, learning_rate, momentum"),
+                                   Not(HasSubstr("\n"))));
+}
+
+TEST(LoadJobTest, UnknownTopLevelFieldAfterAMessageListsTheTopLevelFields) {
+  EXPECT_THAT(ErrorOf(WriteJob("top.textproto", "optimizer { type: SGD }\nworkers: 3\n")),
+              AllOf(HasSubstr(":2:8: "), HasSubstr("expected one of: name, seed, cluster")));
+}
+
+TEST(LoadJobTest, UnknownEnumValueListsTheValuesOfItsOwnMessage) {
+  EXPECT_THAT(ErrorOf(WriteJob("enum.textproto", "model { type: MLP }\noptimizer { type: SGDD }")),
+              AllOf(HasSubstr(":2:"), HasSubstr("\"SGDD\""),
+                    EndsWith("expected one of: SGD, MOMENTUM, NESTEROV, ADAGRAD, ADAM, ADAMW")));
+}
+
+TEST(LoadJobTest, ValueOfTheWrongTypeIsRefusedWithItsPlace) {
+  EXPECT_THAT(ErrorOf(WriteJob("type.textproto", "cluster { num_workers: \"two\" }")),
+              AllOf(HasSubstr("type.textproto:1:24: "), HasSubstr("integer")));
+}
+
+TEST(LoadJobTest, SavedJobIsReadBackEqual) {
+  v1::JobSpec job;
+  job.set_name("round-trip");
+  job.mutable_model()->add_hidden(7);
+  job.mutable_optimizer()->set_epsilon(1e-12);
+  const std::string path = ::testing::TempDir() + "/saved.textproto";
+  ASSERT_TRUE(SaveJobFile(job, path).ok());
+  const auto loaded = LoadJobFile(path);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->SerializeAsString(), job.SerializeAsString());
+}
+
+TEST(LoadJobTest, SavingIntoAMissingFolderFails) {
+  const absl::Status status = SaveJobFile(v1::JobSpec(), "/nonexistent/job.textproto");
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/nonexistent/job.textproto"));
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,163 @@
+#include "common/job/validate_job.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
+#include "common/job/field_text.h"
+#include "common/job/job_flag_table.h"
+
+namespace capstan {
+namespace {
+
+// Remembers the first expectation that did not hold.
+class JobChecker {
+ public:
+  explicit JobChecker(const v1::JobSpec& job) : job_(job) {}
+
+  void Expect(bool holds, absl::string_view flag_name, absl::string_view expected) {
+    if (holds || !status_.ok()) return;
+    const JobFlag* flag = FindJobFlag(flag_name);
+    CHECK(flag != nullptr) << flag_name;
+    const JobField field = FieldOf(*flag, &job_);
+    const std::string got = FieldText(*field.message, *field.descriptor);
+    status_ = absl::InvalidArgumentError(absl::StrCat("--", flag->name, ": expected ", expected,
+                                                      ", got ", got.empty() ? "nothing" : got, " (",
+                                                      flag->field, " in a job file)"));
+  }
+
+  const absl::Status& status() const { return status_; }
+
+ private:
+  v1::JobSpec job_;
+  absl::Status status_;
+};
+
+bool IsName(absl::string_view name) {
+  return !name.empty() && name.size() <= 100 && std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(c) || c == '-' || c == '_';
+  });
+}
+
+template <typename Number>
+bool IsIn(Number value, Number low, Number high) {
+  return low <= value && value <= high;
+}
+
+bool IsPositive(double value) { return value > 0 && std::isfinite(value); }
+bool IsFraction(double value) { return value >= 0 && value < 1; }
+
+void CheckCluster(const v1::ClusterSpec& cluster, JobChecker* checker) {
+  checker->Expect(IsIn(cluster.num_workers(), 1u, 4096u), "num_workers", "1 to 4096");
+  checker->Expect(IsIn(cluster.num_servers(), 1u, 4096u), "num_servers", "1 to 4096");
+  checker->Expect(IsIn(cluster.shard_count(), cluster.num_servers(), 65536u), "shard_count",
+                  absl::StrCat("num_servers (", cluster.num_servers(), ") to 65536"));
+}
+
+void CheckModel(const v1::ModelSpec& model, JobChecker* checker) {
+  checker->Expect(model.type() != v1::ModelSpec::TYPE_UNSPECIFIED, "model",
+                  "mlp or logistic_regression");
+  checker->Expect(model.type() != v1::ModelSpec::LOGISTIC_REGRESSION || model.hidden().empty(),
+                  "hidden", "nothing (--hidden=), as logistic_regression has no hidden layers");
+  for (uint32_t width : model.hidden()) {
+    checker->Expect(IsIn(width, 1u, 65536u), "hidden", "widths of 1 to 65536");
+  }
+}
+
+void CheckData(const v1::DataSpec& data, JobChecker* checker) {
+  const std::string format =
+      FieldText(data, *v1::DataSpec::descriptor()->FindFieldByName("format"));
+  const bool is_idx = data.format() == v1::DataSpec::IDX;
+  const bool is_file =
+      is_idx || data.format() == v1::DataSpec::CSV || data.format() == v1::DataSpec::LIBSVM;
+  checker->Expect(data.format() != v1::DataSpec::FORMAT_UNSPECIFIED, "data_format",
+                  "digits, csv, idx, libsvm or synthetic");
+  checker->Expect(!is_file || !data.path().empty(), "data_path",
+                  absl::StrCat("the file of samples, as data_format is ", format));
+  checker->Expect(!is_idx || !data.labels_path().empty(), "data_labels_path",
+                  "the file of labels, as data_format is idx");
+  checker->Expect(!is_idx || data.test_path().empty() || !data.test_labels_path().empty(),
+                  "test_labels_path", "the file of labels of test_path, as data_format is idx");
+  checker->Expect(data.test_fraction() > 0 && data.test_fraction() < 1, "test_fraction",
+                  "more than 0 and less than 1");
+  checker->Expect(data.classes() != 1, "classes", "2 or more, or 0 for those in the data");
+  checker->Expect(data.label_column() >= -1, "label_column", "-1 (the last one) or more");
+  checker->Expect(data.feature_scale() >= 0 && std::isfinite(data.feature_scale()), "feature_scale",
+                  "0 (automatic) or more");
+  checker->Expect(data.synthetic().samples() >= 2, "synthetic_samples", "2 or more");
+  checker->Expect(data.synthetic().features() >= 1, "synthetic_features", "1 or more");
+  checker->Expect(data.synthetic().classes() >= 2, "synthetic_classes", "2 or more");
+  checker->Expect(data.synthetic().teacher_hidden() >= 1, "teacher_hidden", "1 or more");
+}
+
+void CheckTraining(const v1::TrainingSpec& training, JobChecker* checker) {
+  checker->Expect(training.batch_size() >= 1, "batch_size", "1 or more");
+  checker->Expect(training.steps() <= uint64_t{INT64_MAX}, "steps", "less than 2^63");
+  checker->Expect(training.steps() >= 1 || training.epochs() >= 1, "epochs",
+                  "1 or more, as steps is 0");
+}
+
+void CheckOptimizer(const v1::OptimizerSpec& optimizer, JobChecker* checker) {
+  constexpr absl::string_view kFraction = "0 or more and less than 1";
+  checker->Expect(optimizer.type() != v1::OptimizerSpec::TYPE_UNSPECIFIED, "optimizer",
+                  "sgd, momentum, nesterov, adagrad, adam or adamw");
+  checker->Expect(IsPositive(optimizer.learning_rate()), "learning_rate",
+                  "a finite number above 0");
+  checker->Expect(IsFraction(optimizer.momentum()), "momentum", kFraction);
+  checker->Expect(IsFraction(optimizer.beta1()), "beta1", kFraction);
+  checker->Expect(IsFraction(optimizer.beta2()), "beta2", kFraction);
+  checker->Expect(IsPositive(optimizer.epsilon()), "epsilon", "a finite number above 0");
+  checker->Expect(optimizer.weight_decay() >= 0 && std::isfinite(optimizer.weight_decay()),
+                  "weight_decay", "a finite number, 0 or more");
+}
+
+void CheckConsistency(const v1::ConsistencySpec& consistency, JobChecker* checker) {
+  checker->Expect(consistency.mode() != v1::ConsistencySpec::MODE_UNSPECIFIED, "consistency",
+                  "bsp, ssp or async");
+  checker->Expect(consistency.staleness() >= 0, "staleness", "0 or more");
+  checker->Expect(consistency.staleness() == 0 || consistency.mode() == v1::ConsistencySpec::SSP,
+                  "staleness", "0, because it is for consistency ssp only");
+}
+
+void CheckScheduler(const v1::SchedulerSpec& scheduler, JobChecker* checker) {
+  checker->Expect(
+      scheduler.slice_bytes() % 64 == 0 && IsIn<uint64_t>(scheduler.slice_bytes(), 64, 64 << 20),
+      "slice_bytes", "a multiple of 64 from 64 to 64MiB");
+  checker->Expect(scheduler.credit_bytes() >= 1, "credit_bytes", "1 or more");
+}
+
+void CheckMembership(const v1::MembershipSpec& membership, JobChecker* checker) {
+  const double heartbeat = membership.heartbeat_seconds();
+  const double lease = membership.lease_seconds();
+  const double deadline = membership.rpc_deadline_seconds();
+  checker->Expect(IsPositive(heartbeat), "heartbeat_seconds", "a finite number above 0");
+  checker->Expect(IsPositive(lease) && lease >= 3 * heartbeat, "lease_seconds",
+                  absl::StrCat("at least 3 x heartbeat_seconds (", 3 * heartbeat, ")"));
+  checker->Expect(IsPositive(deadline) && deadline >= lease, "rpc_deadline_seconds",
+                  absl::StrCat("at least lease_seconds (", lease, ")"));
+}
+
+}  // namespace
+
+absl::Status ValidateJob(const v1::JobSpec& job) {
+  JobChecker checker(job);
+  checker.Expect(IsName(job.name()), "job_name", "1 to 100 letters, digits, - and _");
+  CheckCluster(job.cluster(), &checker);
+  CheckModel(job.model(), &checker);
+  CheckData(job.data(), &checker);
+  CheckTraining(job.training(), &checker);
+  CheckOptimizer(job.optimizer(), &checker);
+  CheckConsistency(job.consistency(), &checker);
+  CheckScheduler(job.scheduler(), &checker);
+  CheckMembership(job.membership(), &checker);
+  return checker.status();
+}
+
+}  // namespace capstan

@@ -1,0 +1,15 @@
+#ifndef COMMON_JOB_VALIDATE_JOB_H_
+#define COMMON_JOB_VALIDATE_JOB_H_
+
+#include "absl/status/status.h"
+#include "proto/job.pb.h"
+
+namespace capstan {
+
+// INVALID_ARGUMENT for the first field that is out of its range or contradicts another one:
+// "--flag: expected ..., got ... (field in a job file)". Looks at no file.
+absl::Status ValidateJob(const v1::JobSpec& job);
+
+}  // namespace capstan
+
+#endif  // COMMON_JOB_VALIDATE_JOB_H_

@@ -1,0 +1,113 @@
+#include "common/job/validate_job.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/job/job_flags.h"
+
+namespace capstan {
+namespace {
+
+// What ValidateJob says of the default job with these flags; empty when it is fine.
+std::string Verdict(std::vector<std::string> flags) {
+  v1::JobSpec job;
+  const absl::Status applied = ApplyJobFlags(&flags, &job);
+  EXPECT_TRUE(applied.ok()) << applied;
+  const absl::Status status = ValidateJob(job);
+  return std::string(status.message());
+}
+
+TEST(ValidateJobTest, DefaultJobIsValid) {
+  const absl::Status status = ValidateJob(v1::JobSpec());
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(ValidateJobTest, MessageNamesFlagExpectationValueAndField) {
+  EXPECT_EQ(Verdict({"--staleness=-1"}),
+            "--staleness: expected 0 or more, got -1 (consistency.staleness in a job file)");
+}
+
+TEST(ValidateJobTest, StalenessIsForSspOnly) {
+  EXPECT_EQ(Verdict({"--consistency=ssp", "--staleness=3"}), "");
+  EXPECT_EQ(Verdict({"--consistency=async", "--staleness=3"}),
+            "--staleness: expected 0, because it is for consistency ssp only, got 3 "
+            "(consistency.staleness in a job file)");
+}
+
+TEST(ValidateJobTest, FlagsAtTheEndOfTheirRangeAreValid) {
+  for (const char* flag :
+       {"--num_workers=4096", "--shard_count=2", "--shard_count=65536", "--slice_bytes=64",
+        "--slice_bytes=64MiB", "--credit_bytes=1", "--batch_size=1", "--steps=1", "--momentum=0",
+        "--weight_decay=0", "--lease_seconds=1.5", "--rpc_deadline_seconds=10", "--hidden=1",
+        "--label_column=-1", "--job_name=a-B_9"}) {
+    EXPECT_EQ(Verdict({flag}), "") << flag;
+  }
+}
+
+TEST(ValidateJobTest, FlagsOutOfTheirRangeAreRefusedByName) {
+  const struct {
+    const char* name;
+    const char* value;
+  } cases[] = {
+      {"job_name", ""},           {"job_name", "a/b"},
+      {"num_workers", "0"},       {"num_workers", "4097"},
+      {"num_servers", "0"},       {"shard_count", "1"},
+      {"shard_count", "65537"},   {"hidden", "8,0"},
+      {"test_fraction", "0"},     {"test_fraction", "1"},
+      {"test_fraction", "nan"},   {"classes", "1"},
+      {"label_column", "-2"},     {"feature_scale", "-1"},
+      {"synthetic_samples", "1"}, {"synthetic_features", "0"},
+      {"synthetic_classes", "1"}, {"teacher_hidden", "0"},
+      {"batch_size", "0"},        {"epochs", "0"},
+      {"learning_rate", "0"},     {"learning_rate", "inf"},
+      {"learning_rate", "nan"},   {"momentum", "1"},
+      {"beta1", "-0.1"},          {"beta2", "1"},
+      {"epsilon", "0"},           {"weight_decay", "-1"},
+      {"slice_bytes", "0"},       {"slice_bytes", "100"},
+      {"slice_bytes", "128MiB"},  {"credit_bytes", "0"},
+      {"heartbeat_seconds", "0"}, {"lease_seconds", "1.4"},
+      {"lease_seconds", "inf"},   {"rpc_deadline_seconds", "9"},
+  };
+  for (const auto& test : cases) {
+    const std::string flag = std::string("--") + test.name;
+    EXPECT_EQ(Verdict({flag + "=" + test.value}).rfind(flag + ": expected ", 0), 0u)
+        << flag << "=" << test.value;
+  }
+}
+
+TEST(ValidateJobTest, FileFormatsNeedTheirFiles) {
+  EXPECT_EQ(Verdict({"--data_format=csv"}),
+            "--data_path: expected the file of samples, as data_format is csv, got nothing "
+            "(data.path in a job file)");
+  EXPECT_EQ(Verdict({"--data_format=csv", "--data_path=x"}), "");
+  EXPECT_NE(Verdict({"--data_format=idx", "--data_path=x"}), "");
+  EXPECT_EQ(Verdict({"--data_format=idx", "--data_path=x", "--data_labels_path=y"}), "");
+  EXPECT_NE(
+      Verdict({"--data_format=idx", "--data_path=x", "--data_labels_path=y", "--test_path=t"}), "");
+}
+
+TEST(ValidateJobTest, LogisticRegressionHasNoHiddenLayers) {
+  EXPECT_EQ(Verdict({"--model=logistic_regression"}), "");
+  EXPECT_NE(Verdict({"--model=logistic_regression", "--hidden=8"}), "");
+}
+
+TEST(ValidateJobTest, UnspecifiedEnumsAreRefused) {
+  v1::JobSpec model, data, optimizer, consistency;
+  model.mutable_model()->set_type(v1::ModelSpec::TYPE_UNSPECIFIED);
+  data.mutable_data()->set_format(v1::DataSpec::FORMAT_UNSPECIFIED);
+  optimizer.mutable_optimizer()->set_type(v1::OptimizerSpec::TYPE_UNSPECIFIED);
+  consistency.mutable_consistency()->set_mode(v1::ConsistencySpec::MODE_UNSPECIFIED);
+  for (const v1::JobSpec& job : {model, data, optimizer, consistency}) {
+    EXPECT_EQ(ValidateJob(job).code(), absl::StatusCode::kInvalidArgument)
+        << job.ShortDebugString();
+  }
+}
+
+TEST(ValidateJobTest, FirstProblemIsReported) {
+  EXPECT_EQ(Verdict({"--num_workers=0", "--batch_size=0"}).rfind("--num_workers", 0), 0u);
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,157 @@
+#include "common/membership/grpc_coordinator_client.h"
+
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/transport/grpc_status.h"
+
+namespace capstan {
+namespace {
+
+constexpr absl::Duration kTimeout = absl::Seconds(5);
+
+// What must live until the call has been answered.
+template <typename Request, typename Reply>
+struct Call {
+  grpc::ClientContext context;
+  Request request;
+  Reply reply;
+  CoordinatorEndpoint::Callback<Reply> done;
+};
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> GrpcCoordinatorClient::MakeChannel(
+    const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // It is configured by the environment.
+  return grpc::CreateCustomChannel(address, credentials, arguments);
+}
+
+GrpcCoordinatorClient::GrpcCoordinatorClient(const std::shared_ptr<grpc::Channel>& channel,
+                                             Clock& clock)
+    : stub_(v1::CoordinatorService::NewStub(channel)),
+      clock_(clock),
+      heartbeat_interval_(absl::Seconds(v1::MembershipSpec().heartbeat_seconds())) {}
+
+GrpcCoordinatorClient::~GrpcCoordinatorClient() {
+  std::set<std::shared_ptr<grpc::ClientContext>> open;
+  {
+    MutexLock lock(&mu_);
+    is_closing_ = true;
+    open = open_;
+  }
+  for (const auto& context : open) context->TryCancel();
+  MutexLock lock(&mu_);
+  while (!open_.empty()) clock_.WaitUntil(mu_, all_closed_, absl::InfiniteFuture());
+}
+
+template <typename Request, typename Reply>
+void GrpcCoordinatorClient::Send(Method<Request, Reply> method, absl::Duration timeout,
+                                 Request request, Callback<Reply> done) {
+  auto call = std::make_shared<Call<Request, Reply>>();
+  const std::shared_ptr<grpc::ClientContext> context(call, &call->context);
+  if (!Open(context)) return done(absl::CancelledError("this process is shutting down"));
+  call->context.set_deadline(absl::ToChronoTime(clock_.Now() + timeout));
+  call->request = std::move(request);
+  call->done = std::move(done);
+  (stub_->async()->*method)(&call->context, &call->request, &call->reply,
+                            [this, call, context](const grpc::Status& status) {
+                              auto done = std::move(call->done);
+                              if (status.ok()) {
+                                done(std::move(call->reply));
+                              } else {
+                                done(ErrorOf(status));
+                              }
+                              done = nullptr;  // With what it holds.
+                              Close(context);
+                            });
+}
+
+bool GrpcCoordinatorClient::Open(const std::shared_ptr<grpc::ClientContext>& context) {
+  MutexLock lock(&mu_);
+  if (!is_closing_) open_.insert(context);
+  return !is_closing_;
+}
+
+void GrpcCoordinatorClient::Close(const std::shared_ptr<grpc::ClientContext>& context) {
+  MutexLock lock(&mu_);
+  open_.erase(context);
+  all_closed_.NotifyAll();
+}
+
+absl::Status GrpcCoordinatorClient::ErrorOf(const grpc::Status& status) {
+  const absl::Status error = AbslStatus(status);
+  switch (error.code()) {
+    case absl::StatusCode::kDeadlineExceeded:
+      return absl::UnavailableError("the coordinator did not answer in time");
+    case absl::StatusCode::kUnimplemented:
+      return absl::UnimplementedError(
+          "what answers is not a coordinator of this version; check that --coordinator is right");
+    case absl::StatusCode::kCancelled: {
+      MutexLock lock(&mu_);
+      if (is_closing_) return error;
+      return absl::UnavailableError("the coordinator is shutting down");
+    }
+    default:
+      return error;
+  }
+}
+
+void GrpcCoordinatorClient::GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) {
+  Send<v1::GetJobRequest, v1::GetJobReply>(
+      &Stub::async::GetJob, kTimeout, std::move(request),
+      [this, done = std::move(done)](absl::StatusOr<v1::GetJobReply> reply) mutable {
+        if (reply.ok()) {
+          MutexLock lock(&mu_);
+          heartbeat_interval_ = absl::Seconds(reply->job().membership().heartbeat_seconds());
+        }
+        done(std::move(reply));
+      });
+}
+
+void GrpcCoordinatorClient::RegisterServer(v1::RegisterServerRequest request,
+                                           Callback<v1::RegisterReply> done) {
+  Send<v1::RegisterServerRequest, v1::RegisterReply>(&Stub::async::RegisterServer, kTimeout,
+                                                     std::move(request), std::move(done));
+}
+
+void GrpcCoordinatorClient::RegisterWorker(v1::RegisterWorkerRequest request,
+                                           Callback<v1::RegisterReply> done) {
+  Send<v1::RegisterWorkerRequest, v1::RegisterReply>(&Stub::async::RegisterWorker, kTimeout,
+                                                     std::move(request), std::move(done));
+}
+
+void GrpcCoordinatorClient::Heartbeat(v1::HeartbeatRequest request,
+                                      Callback<v1::HeartbeatReply> done) {
+  absl::Duration parked_at_most;
+  {
+    MutexLock lock(&mu_);
+    parked_at_most = heartbeat_interval_;
+  }
+  Send<v1::HeartbeatRequest, v1::HeartbeatReply>(&Stub::async::Heartbeat, parked_at_most + kTimeout,
+                                                 std::move(request), std::move(done));
+}
+
+void GrpcCoordinatorClient::ReportFailure(v1::ReportFailureRequest request,
+                                          Callback<v1::ReportFailureReply> done) {
+  Send<v1::ReportFailureRequest, v1::ReportFailureReply>(&Stub::async::ReportFailure, kTimeout,
+                                                         std::move(request), std::move(done));
+}
+
+void GrpcCoordinatorClient::ReportResult(v1::ReportResultRequest request,
+                                         Callback<v1::ReportResultReply> done) {
+  Send<v1::ReportResultRequest, v1::ReportResultReply>(&Stub::async::ReportResult, kTimeout,
+                                                       std::move(request), std::move(done));
+}
+
+void GrpcCoordinatorClient::GetStatus(v1::GetStatusRequest request,
+                                      Callback<v1::GetStatusReply> done) {
+  Send<v1::GetStatusRequest, v1::GetStatusReply>(&Stub::async::GetStatus, kTimeout,
+                                                 std::move(request), std::move(done));
+}
+
+}  // namespace capstan

@@ -1,0 +1,70 @@
+#ifndef COMMON_MEMBERSHIP_GRPC_COORDINATOR_CLIENT_H_
+#define COMMON_MEMBERSHIP_GRPC_COORDINATOR_CLIENT_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/membership/coordinator_endpoint.h"
+#include "proto/coordinator_service.grpc.pb.h"
+
+namespace capstan {
+
+// The coordinator at the other end of a gRPC channel. Each call has 5 s, heartbeats one heartbeat
+// interval more, which is learned from GetJob's reply. Whatever says that the coordinator is not
+// there is UNAVAILABLE. Thread-safe.
+class GrpcCoordinatorClient : public CoordinatorEndpoint {
+ public:
+  // A channel that notices within a second when the coordinator at host:port has come back.
+  static std::shared_ptr<grpc::Channel> MakeChannel(
+      const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials);
+
+  // `clock` shows the system's time, and outlives the client.
+  GrpcCoordinatorClient(const std::shared_ptr<grpc::Channel>& channel, Clock& clock);
+  // Open calls are answered CANCELLED before it returns; not to be called by a callback.
+  ~GrpcCoordinatorClient() override;
+
+  void GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) override;
+  void RegisterServer(v1::RegisterServerRequest request, Callback<v1::RegisterReply> done) override;
+  void RegisterWorker(v1::RegisterWorkerRequest request, Callback<v1::RegisterReply> done) override;
+  void Heartbeat(v1::HeartbeatRequest request, Callback<v1::HeartbeatReply> done) override;
+  void ReportFailure(v1::ReportFailureRequest request,
+                     Callback<v1::ReportFailureReply> done) override;
+  void ReportResult(v1::ReportResultRequest request, Callback<v1::ReportResultReply> done) override;
+  void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) override;
+
+ private:
+  using Stub = v1::CoordinatorService::Stub;
+  template <typename Request, typename Reply>
+  using Method = void (Stub::async::*)(grpc::ClientContext*, const Request*, Reply*,
+                                       std::function<void(grpc::Status)>);
+
+  template <typename Request, typename Reply>
+  void Send(Method<Request, Reply> method, absl::Duration timeout, Request request,
+            Callback<Reply> done);
+  // False when the client is being destroyed.
+  bool Open(const std::shared_ptr<grpc::ClientContext>& context);
+  void Close(const std::shared_ptr<grpc::ClientContext>& context);
+  absl::Status ErrorOf(const grpc::Status& status);
+
+  const std::unique_ptr<Stub> stub_;
+  Clock& clock_;
+
+  Mutex mu_;
+  CondVar all_closed_;
+  bool is_closing_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Duration heartbeat_interval_ ABSL_GUARDED_BY(mu_);
+  std::set<std::shared_ptr<grpc::ClientContext>> open_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace capstan
+
+#endif  // COMMON_MEMBERSHIP_GRPC_COORDINATOR_CLIENT_H_

@@ -1,0 +1,103 @@
+#include "common/membership/grpc_coordinator_client.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/one_shot.h"
+#include "common/base/real_clock.h"
+
+namespace capstan {
+namespace {
+
+// A coordinator that parks one heartbeat until the test lets it go, and knows no other call.
+class ParkingService : public v1::CoordinatorService::CallbackService {
+ public:
+  explicit ParkingService(Clock& clock) : parked_(&clock) {}
+
+  grpc::ServerUnaryReactor* Heartbeat(grpc::CallbackServerContext* context,
+                                      const v1::HeartbeatRequest*, v1::HeartbeatReply*) override {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    parked_.Set(reactor);
+    return reactor;
+  }
+  grpc::ServerUnaryReactor* WaitForHeartbeat() { return parked_.Wait(); }
+
+ private:
+  OneShot<grpc::ServerUnaryReactor*> parked_;
+};
+
+class GrpcCoordinatorClientTest : public ::testing::Test {
+ protected:
+  GrpcCoordinatorClientTest() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    client_ = std::make_unique<GrpcCoordinatorClient>(
+        GrpcCoordinatorClient::MakeChannel(absl::StrCat("127.0.0.1:", port_),
+                                           grpc::InsecureChannelCredentials()),
+        clock_);
+  }
+
+  void StopServer() { server_->Shutdown(absl::ToChronoTime(clock_.Now())); }
+  void SendHeartbeat() {
+    client_->Heartbeat({}, [this](const absl::StatusOr<v1::HeartbeatReply>& reply) {
+      answer_.Set(reply.status());
+    });
+  }
+
+  RealClock clock_;
+  ParkingService service_{clock_};
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+  OneShot<absl::Status> answer_{&clock_};
+  std::unique_ptr<GrpcCoordinatorClient> client_;
+};
+
+TEST_F(GrpcCoordinatorClientTest, UnreachableCoordinatorIsUnavailable) {
+  StopServer();
+  SendHeartbeat();
+  EXPECT_EQ(answer_.Wait().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(GrpcCoordinatorClientTest, ParkedHeartbeatIsUnavailableWhenTheServerShutsDown) {
+  SendHeartbeat();
+  grpc::ServerUnaryReactor* const parked = service_.WaitForHeartbeat();
+  std::thread shutdown([this] { StopServer(); });  // Returns when the service has answered.
+  EXPECT_EQ(answer_.Wait().code(), absl::StatusCode::kUnavailable);
+  parked->Finish(grpc::Status::OK);
+  shutdown.join();
+}
+
+TEST_F(GrpcCoordinatorClientTest, CancelsOpenCallsWhenItIsDestroyed) {
+  SendHeartbeat();
+  grpc::ServerUnaryReactor* const parked = service_.WaitForHeartbeat();
+  client_.reset();
+  ASSERT_TRUE(answer_.is_set());
+  EXPECT_EQ(answer_.Wait().code(), absl::StatusCode::kCancelled);
+  parked->Finish(grpc::Status::OK);
+}
+
+TEST_F(GrpcCoordinatorClientTest, PassesErrorsOfTheServiceOn) {
+  SendHeartbeat();
+  service_.WaitForHeartbeat()->Finish(
+      grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "worker 1 was declared dead"));
+  EXPECT_EQ(answer_.Wait(), absl::FailedPreconditionError("worker 1 was declared dead"));
+}
+
+TEST_F(GrpcCoordinatorClientTest, TellsWhenSomethingElseListensThere) {
+  client_->GetJob(
+      {}, [this](const absl::StatusOr<v1::GetJobReply>& reply) { answer_.Set(reply.status()); });
+  const absl::Status status = answer_.Wait();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_NE(status.message().find("check that --coordinator is right"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,184 @@
+#include "common/membership/member_agent.h"
+
+#include <deque>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+
+namespace capstan {
+namespace {
+
+// A coordinator that does not park heartbeats is not asked more often than this.
+constexpr absl::Duration kLeastInterval = absl::Milliseconds(10);
+
+bool IsFinal(const v1::JobView& view) {
+  return view.phase() == v1::DONE || view.phase() == v1::FAILED;
+}
+
+}  // namespace
+
+// Answers and timers only note what there is to do; whichever thread comes first does it, piece by
+// piece and without the lock, and meanwhile the others leave theirs to it.
+class MemberAgent::State : public std::enable_shared_from_this<State> {
+ public:
+  State(Options options, CoordinatorEndpoint& coordinator, Clock& clock)
+      : options_(std::move(options)), coordinator_(coordinator), clock_(clock) {}
+
+  void WantHeartbeat();
+  void Stop();
+
+ private:
+  using Work = absl::AnyInvocable<void()>;
+
+  void OnReply(absl::Time sent_at, absl::StatusOr<v1::HeartbeatReply> reply);
+  // Does all work that there is, unless another thread is at it.
+  void DoWork();
+  // Null, and no longer busy, when there is none.
+  Work NextWork();
+  void ActOn(const v1::JobView& view);
+  void SendHeartbeat(uint64_t view_version);
+  void OnTimer();
+
+  Options options_;  // The callbacks belong to the busy thread.
+  CoordinatorEndpoint& coordinator_;
+  Clock& clock_;
+
+  Mutex mu_;
+  CondVar idle_;
+  bool is_stopped_ ABSL_GUARDED_BY(mu_) = false;
+  bool is_busy_ ABSL_GUARDED_BY(mu_) = false;
+  std::thread::id busy_thread_ ABSL_GUARDED_BY(mu_);
+  Clock::TimerId timer_ ABSL_GUARDED_BY(mu_) = 0;  // 0: none.
+  // What there is to do, in this order.
+  std::deque<v1::JobView> views_ ABSL_GUARDED_BY(mu_);
+  std::optional<absl::Status> lost_ ABSL_GUARDED_BY(mu_);
+  bool wants_heartbeat_ ABSL_GUARDED_BY(mu_) = false;
+
+  int num_open_heartbeats_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t received_version_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t acted_version_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+void MemberAgent::State::WantHeartbeat() {
+  {
+    MutexLock lock(&mu_);
+    wants_heartbeat_ = true;
+  }
+  DoWork();
+}
+
+void MemberAgent::State::Stop() {
+  Clock::TimerId timer;
+  {
+    MutexLock lock(&mu_);
+    is_stopped_ = true;
+    timer = std::exchange(timer_, 0);
+    while (is_busy_ && busy_thread_ != std::this_thread::get_id()) {
+      clock_.WaitUntil(mu_, idle_, absl::InfiniteFuture());
+    }
+  }
+  if (timer != 0) clock_.Cancel(timer);
+}
+
+void MemberAgent::State::OnReply(absl::Time sent_at, absl::StatusOr<v1::HeartbeatReply> reply) {
+  {
+    MutexLock lock(&mu_);
+    --num_open_heartbeats_;
+    if (is_stopped_) return;
+    bool may_send_now = clock_.Now() - sent_at >= kLeastInterval;
+    if (!reply.ok()) {
+      lost_ = reply.status();
+    } else if (reply->view().version() > received_version_) {
+      received_version_ = reply->view().version();
+      views_.push_back(std::move(*reply->mutable_view()));
+      may_send_now = true;
+    }
+    if (num_open_heartbeats_ == 0) {
+      if (may_send_now) {
+        wants_heartbeat_ = true;
+      } else if (timer_ == 0) {
+        timer_ = clock_.RunAt(sent_at + kLeastInterval,
+                              [self = shared_from_this()] { self->OnTimer(); });
+      }
+    }
+  }
+  DoWork();
+}
+
+void MemberAgent::State::OnTimer() {
+  {
+    MutexLock lock(&mu_);
+    timer_ = 0;
+    if (num_open_heartbeats_ == 0) wants_heartbeat_ = true;
+  }
+  DoWork();
+}
+
+void MemberAgent::State::DoWork() {
+  const auto self = shared_from_this();  // A callback may destroy the agent.
+  {
+    MutexLock lock(&mu_);
+    if (is_busy_) return;
+    is_busy_ = true;
+    busy_thread_ = std::this_thread::get_id();
+  }
+  while (Work work = NextWork()) work();
+}
+
+MemberAgent::State::Work MemberAgent::State::NextWork() {
+  MutexLock lock(&mu_);
+  if (!is_stopped_ && !views_.empty()) {
+    v1::JobView view = std::move(views_.front());
+    views_.pop_front();
+    return [this, view = std::move(view)] { ActOn(view); };
+  }
+  if (!is_stopped_ && lost_.has_value()) {
+    is_stopped_ = true;
+    return [this, status = *lost_] { options_.on_lost(status); };
+  }
+  if (!is_stopped_ && wants_heartbeat_) {
+    wants_heartbeat_ = false;
+    ++num_open_heartbeats_;
+    return [this, version = acted_version_] { SendHeartbeat(version); };
+  }
+  is_busy_ = false;
+  idle_.NotifyAll();
+  return nullptr;
+}
+
+void MemberAgent::State::ActOn(const v1::JobView& view) {
+  options_.on_view(view);
+  MutexLock lock(&mu_);
+  acted_version_ = view.version();
+  if (IsFinal(view)) is_stopped_ = true;
+}
+
+void MemberAgent::State::SendHeartbeat(uint64_t view_version) {
+  v1::HeartbeatRequest request;
+  request.set_role(options_.role);
+  request.set_id(options_.id);
+  request.set_incarnation(options_.incarnation.value());
+  request.set_view_version(view_version);
+  if (options_.progress) *request.mutable_progress() = options_.progress();
+  coordinator_.Heartbeat(std::move(request), [self = shared_from_this(), sent_at = clock_.Now()](
+                                                 absl::StatusOr<v1::HeartbeatReply> reply) {
+    self->OnReply(sent_at, std::move(reply));
+  });
+}
+
+MemberAgent::MemberAgent(Options options, CoordinatorEndpoint& coordinator, Clock& clock)
+    : state_(std::make_shared<State>(std::move(options), coordinator, clock)) {}
+
+MemberAgent::~MemberAgent() { Stop(); }
+
+void MemberAgent::Start() { state_->WantHeartbeat(); }
+
+void MemberAgent::ReportNow() { state_->WantHeartbeat(); }
+
+void MemberAgent::Stop() { state_->Stop(); }
+
+}  // namespace capstan

@@ -1,0 +1,178 @@
+#include "common/membership/member_agent.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/base/fake_clock.h"
+#include "common/membership/scripted_coordinator.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class MemberAgentTest : public ::testing::Test {
+ protected:
+  MemberAgentTest() {
+    MemberAgent::Options options;
+    options.role = v1::HeartbeatRequest::WORKER;
+    options.id = 3;
+    options.incarnation = Incarnation(42);
+    options.on_view = [this](const v1::JobView& view) {
+      views_.push_back(view.version());
+      if (while_viewing_) while_viewing_();
+    };
+    options.on_lost = [this](const absl::Status& status) { lost_.push_back(status); };
+    options.progress = [this] {
+      v1::Progress progress;
+      progress.set_steps_done(steps_done_);
+      return progress;
+    };
+    agent_ = std::make_unique<MemberAgent>(std::move(options), coordinator_, clock_);
+  }
+
+  // Answers the oldest open heartbeat after the usual time; returns it.
+  v1::HeartbeatRequest Answer(uint64_t version, v1::Phase phase = v1::TRAINING) {
+    clock_.Advance(absl::Milliseconds(500));
+    return AnswerAtOnce(version, phase);
+  }
+  v1::HeartbeatRequest AnswerAtOnce(uint64_t version, v1::Phase phase = v1::TRAINING) {
+    v1::HeartbeatReply reply;
+    reply.mutable_view()->set_version(version);
+    reply.mutable_view()->set_phase(phase);
+    return coordinator_.heartbeats.Answer(reply);
+  }
+  size_t NumOpen() const { return coordinator_.heartbeats.size(); }
+
+  FakeClock clock_;
+  ScriptedCoordinator coordinator_;
+  std::vector<uint64_t> views_;
+  std::vector<absl::Status> lost_;
+  std::function<void()> while_viewing_;
+  int64_t steps_done_ = 0;
+  std::unique_ptr<MemberAgent> agent_;
+};
+
+TEST_F(MemberAgentTest, SaysWhoItIsAndHowFarItIs) {
+  steps_done_ = 7;
+  agent_->Start();
+  ASSERT_EQ(NumOpen(), 1u);
+  const v1::HeartbeatRequest request = Answer(1);
+  EXPECT_EQ(request.role(), v1::HeartbeatRequest::WORKER);
+  EXPECT_EQ(request.id(), 3u);
+  EXPECT_EQ(request.incarnation(), 42u);
+  EXPECT_EQ(request.view_version(), 0u);
+  EXPECT_EQ(request.progress().steps_done(), 7);
+}
+
+TEST_F(MemberAgentTest, SendsTheNextHeartbeatAsSoonAsTheLastWasAnswered) {
+  agent_->Start();
+  Answer(1);
+  ASSERT_EQ(NumOpen(), 1u);
+  EXPECT_EQ(Answer(1).view_version(), 1u);
+  EXPECT_EQ(NumOpen(), 1u);
+}
+
+TEST_F(MemberAgentTest, HandsOnEachNewViewOnce) {
+  agent_->Start();
+  for (const uint64_t version : {1, 1, 3, 2, 3, 4}) Answer(version);
+  EXPECT_THAT(views_, ElementsAre(1, 3, 4));
+}
+
+TEST_F(MemberAgentTest, SendsNothingBeforeItHasActedOnTheView) {
+  agent_->Start();
+  size_t open_while_viewing = 1;
+  while_viewing_ = [&] {
+    agent_->ReportNow();
+    open_while_viewing = NumOpen();
+  };
+  Answer(1);
+  EXPECT_EQ(open_while_viewing, 0u);
+  ASSERT_EQ(NumOpen(), 1u);
+  EXPECT_EQ(Answer(1).view_version(), 1u);
+}
+
+TEST_F(MemberAgentTest, ReportsAtOnceWhenAsked) {
+  agent_->Start();
+  steps_done_ = 9;
+  agent_->ReportNow();
+  ASSERT_EQ(NumOpen(), 2u);
+  EXPECT_EQ(coordinator_.heartbeats.back().first.progress().steps_done(), 9);
+  Answer(1);  // The coordinator answers the older one.
+  EXPECT_EQ(NumOpen(), 1u) << "one open heartbeat is enough";
+}
+
+TEST_F(MemberAgentTest, StopsAfterAFinalView) {
+  agent_->Start();
+  agent_->ReportNow();
+  Answer(2, v1::FAILED);
+  coordinator_.heartbeats.Answer(absl::CancelledError("the coordinator has gone"));
+  agent_->ReportNow();
+  EXPECT_THAT(views_, ElementsAre(2));
+  EXPECT_THAT(lost_, IsEmpty());
+  EXPECT_EQ(NumOpen(), 0u);
+}
+
+TEST_F(MemberAgentTest, TellsOnceWhenTheCoordinatorRefusesIt) {
+  agent_->Start();
+  agent_->ReportNow();
+  coordinator_.heartbeats.Answer(absl::FailedPreconditionError("declared dead"));
+  coordinator_.heartbeats.Answer(absl::FailedPreconditionError("declared dead"));
+  agent_->ReportNow();
+  clock_.Advance(absl::Minutes(1));
+  EXPECT_THAT(lost_, ElementsAre(absl::FailedPreconditionError("declared dead")));
+  EXPECT_EQ(NumOpen(), 0u);
+}
+
+TEST_F(MemberAgentTest, WaitsTenMillisecondsWhenTheCoordinatorAnswersAtOnce) {
+  agent_->Start();
+  AnswerAtOnce(1);
+  ASSERT_EQ(NumOpen(), 1u) << "news need no pause";
+  AnswerAtOnce(1);
+  EXPECT_EQ(NumOpen(), 0u);
+  clock_.Advance(absl::Milliseconds(9));
+  EXPECT_EQ(NumOpen(), 0u);
+  clock_.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(NumOpen(), 1u);
+}
+
+TEST_F(MemberAgentTest, RunsNoCallbackAfterStop) {
+  agent_->Start();
+  agent_->Stop();
+  Answer(1);
+  agent_->ReportNow();
+  EXPECT_THAT(views_, IsEmpty());
+  EXPECT_EQ(NumOpen(), 0u);
+}
+
+TEST_F(MemberAgentTest, MayBeDestroyedWithAnOpenHeartbeat) {
+  agent_->Start();
+  agent_.reset();
+  coordinator_.heartbeats.Answer(absl::CancelledError("shutdown"));
+  EXPECT_THAT(lost_, IsEmpty());
+}
+
+TEST_F(MemberAgentTest, MayBeDestroyedByItsOwnCallback) {
+  agent_->Start();
+  while_viewing_ = [this] { agent_.reset(); };
+  Answer(1);
+  EXPECT_THAT(views_, ElementsAre(1));
+  EXPECT_EQ(NumOpen(), 0u);
+}
+
+TEST_F(MemberAgentTest, MayBeDestroyedWhileItPauses) {
+  agent_->Start();
+  AnswerAtOnce(1);
+  AnswerAtOnce(1);
+  agent_.reset();
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(NumOpen(), 0u);
+}
+
+}  // namespace
+}  // namespace capstan

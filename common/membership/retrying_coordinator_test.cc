@@ -1,0 +1,138 @@
+#include "common/membership/retrying_coordinator.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/base/fake_clock.h"
+#include "common/membership/scripted_coordinator.h"
+
+namespace capstan {
+namespace {
+
+class RetryingCoordinatorTest : public ::testing::Test {
+ protected:
+  RetryingCoordinatorTest() {
+    auto inner = std::make_unique<ScriptedCoordinator>();
+    inner_ = inner.get();
+    RetryingCoordinator::Options options;
+    options.address = "127.0.0.1:4000";
+    coordinator_ = std::make_unique<RetryingCoordinator>(options, clock_, Random(/*seed=*/1),
+                                                         std::move(inner));
+  }
+
+  void Register(uint64_t incarnation) {
+    v1::RegisterServerRequest request;
+    request.set_incarnation(incarnation);
+    coordinator_->RegisterServer(request, [this](absl::StatusOr<v1::RegisterReply> reply) {
+      ASSERT_FALSE(answer_.has_value()) << "answered twice";
+      answer_ = std::move(reply);
+    });
+  }
+  void FailOnce() { inner_->register_server.Answer(absl::UnavailableError("connection refused")); }
+  bool IsOpen() const { return !inner_->register_server.empty(); }
+
+  FakeClock clock_;
+  ScriptedCoordinator* inner_;
+  std::unique_ptr<RetryingCoordinator> coordinator_;
+  std::optional<absl::StatusOr<v1::RegisterReply>> answer_;
+};
+
+TEST_F(RetryingCoordinatorTest, PassesAnswersOn) {
+  Register(1);
+  v1::RegisterReply reply;
+  reply.set_id(3);
+  inner_->register_server.Answer(reply);
+  ASSERT_TRUE(answer_.has_value());
+  EXPECT_EQ(answer_->value().id(), 3u);
+}
+
+TEST_F(RetryingCoordinatorTest, PassesOtherErrorsOn) {
+  Register(1);
+  inner_->register_server.Answer(absl::InvalidArgumentError("bad"));
+  ASSERT_TRUE(answer_.has_value());
+  EXPECT_EQ(answer_->status(), absl::InvalidArgumentError("bad"));
+}
+
+TEST_F(RetryingCoordinatorTest, MakesTheSameCallAgainAfterAPause) {
+  Register(/*incarnation=*/42);
+  FailOnce();
+  EXPECT_FALSE(IsOpen());
+  clock_.Advance(absl::Milliseconds(50));
+  ASSERT_TRUE(IsOpen());
+  EXPECT_EQ(inner_->register_server.Answer(v1::RegisterReply()).incarnation(), 42u);
+  EXPECT_TRUE(answer_.has_value());
+}
+
+TEST_F(RetryingCoordinatorTest, PausesDoubleUpToASecondLessAJitterOfAHalf) {
+  Register(1);
+  for (const int backoff_ms : {50, 100, 200, 400, 800, 1000, 1000}) {
+    FailOnce();
+    clock_.Advance(absl::Milliseconds(backoff_ms) / 2 - absl::Nanoseconds(1));
+    EXPECT_FALSE(IsOpen()) << backoff_ms;
+    clock_.Advance(absl::Milliseconds(backoff_ms) / 2 + absl::Nanoseconds(1));
+    ASSERT_TRUE(IsOpen()) << backoff_ms;
+  }
+}
+
+TEST_F(RetryingCoordinatorTest, GivesUpAtTheDeadlineAndSaysWhatToDo) {
+  const absl::Time start = clock_.Now();
+  Register(1);
+  while (!answer_.has_value()) {
+    if (IsOpen()) FailOnce();
+    clock_.Advance(absl::Milliseconds(1));
+    ASSERT_LE(clock_.Now() - start, absl::Seconds(31));
+  }
+  EXPECT_GE(clock_.Now() - start, absl::Seconds(30));
+  EXPECT_EQ(answer_->status(),
+            absl::UnavailableError("coordinator 127.0.0.1:4000 has been unreachable for 30 s; "
+                                   "check that it runs and that --coordinator is right"));
+}
+
+TEST_F(RetryingCoordinatorTest, CountsTheDeadlineFromTheFirstFailure) {
+  Register(1);
+  clock_.Advance(absl::Minutes(5));  // Parked.
+  FailOnce();
+  EXPECT_FALSE(answer_.has_value());
+  clock_.Advance(absl::Milliseconds(50));
+  EXPECT_TRUE(IsOpen());
+}
+
+TEST_F(RetryingCoordinatorTest, RetriesEveryKindOfCall) {
+  std::vector<absl::Status> answers;
+  const auto count = [&](const auto& reply) { answers.push_back(reply.status()); };
+  coordinator_->GetJob({}, count);
+  coordinator_->RegisterWorker({}, count);
+  coordinator_->Heartbeat({}, count);
+  coordinator_->ReportFailure({}, count);
+  coordinator_->ReportResult({}, count);
+  coordinator_->GetStatus({}, count);
+  const auto answer_all = [this](const auto& answer_with) {
+    inner_->get_job.Answer(answer_with(v1::GetJobReply()));
+    inner_->register_worker.Answer(answer_with(v1::RegisterReply()));
+    inner_->heartbeats.Answer(answer_with(v1::HeartbeatReply()));
+    inner_->report_failure.Answer(answer_with(v1::ReportFailureReply()));
+    inner_->report_result.Answer(answer_with(v1::ReportResultReply()));
+    inner_->get_status.Answer(answer_with(v1::GetStatusReply()));
+  };
+  answer_all(
+      [](auto reply) -> absl::StatusOr<decltype(reply)> { return absl::UnavailableError("gone"); });
+  EXPECT_TRUE(answers.empty());
+  clock_.Advance(absl::Seconds(1));
+  answer_all([](auto reply) -> absl::StatusOr<decltype(reply)> { return reply; });
+  EXPECT_EQ(answers, std::vector<absl::Status>(6, absl::OkStatus()));
+}
+
+TEST_F(RetryingCoordinatorTest, CancelsWhatWaitsWhenItIsDestroyed) {
+  Register(1);
+  FailOnce();
+  coordinator_.reset();
+  ASSERT_TRUE(answer_.has_value());
+  EXPECT_EQ(answer_->status().code(), absl::StatusCode::kCancelled);
+  clock_.Advance(absl::Minutes(1));
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,240 @@
+#include "server/coordinator/coordinator.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace capstan {
+namespace {
+
+// `value` as the reply to a call that answers with nothing but its status.
+template <typename Reply>
+absl::StatusOr<Reply> ReplyOf(const absl::Status& status) {
+  if (!status.ok()) return status;
+  return Reply();
+}
+
+absl::StatusOr<v1::RegisterReply> RegisterReplyOf(const absl::StatusOr<uint32_t>& id) {
+  if (!id.ok()) return id.status();
+  v1::RegisterReply reply;
+  reply.set_id(*id);
+  return reply;
+}
+
+absl::Status StoppedError() {
+  return absl::CancelledError("the coordinator is shutting down; start the job again");
+}
+
+}  // namespace
+
+Coordinator::Coordinator(Options options, Clock& clock)
+    : job_fingerprint_(options.job_fingerprint),
+      lease_(absl::Seconds(options.job.membership().lease_seconds())),
+      heartbeat_interval_(absl::Seconds(options.job.membership().heartbeat_seconds())),
+      clock_(clock),
+      state_(std::move(options.job), clock),
+      leases_(lease_),
+      alarm_(clock, [this] { OnAlarm(); }) {}
+
+Coordinator::~Coordinator() {
+  std::map<MemberKey, Parked> parked;
+  {
+    MutexLock lock(&mu_);
+    is_stopped_ = true;
+    parked = std::move(parked_);
+    parked_.clear();
+  }
+  for (auto& [member, heartbeat] : parked) heartbeat.done(StoppedError());
+}
+
+void Coordinator::GetJob(v1::GetJobRequest, Callback<v1::GetJobReply> done) {
+  v1::GetJobReply reply;
+  reply.set_job_fingerprint(job_fingerprint_);
+  {
+    MutexLock lock(&mu_);
+    *reply.mutable_job() = state_.job();
+  }
+  done(std::move(reply));
+}
+
+void Coordinator::RegisterServer(v1::RegisterServerRequest request,
+                                 Callback<v1::RegisterReply> done) {
+  absl::StatusOr<uint32_t> id;
+  Answers answers;
+  {
+    MutexLock lock(&mu_);
+    id = state_.RegisterServer(request);
+    if (id.ok()) BeginLeaseLocked({v1::HeartbeatRequest::SERVER, *id});
+    SettleLocked(answers);
+  }
+  done(RegisterReplyOf(id));
+  Give(std::move(answers));
+}
+
+void Coordinator::RegisterWorker(v1::RegisterWorkerRequest request,
+                                 Callback<v1::RegisterReply> done) {
+  absl::StatusOr<uint32_t> id;
+  Answers answers;
+  {
+    MutexLock lock(&mu_);
+    id = state_.RegisterWorker(request);
+    if (id.ok()) BeginLeaseLocked({v1::HeartbeatRequest::WORKER, *id});
+    SettleLocked(answers);
+  }
+  done(RegisterReplyOf(id));
+  Give(std::move(answers));
+}
+
+void Coordinator::Heartbeat(v1::HeartbeatRequest request, Callback<v1::HeartbeatReply> done) {
+  absl::Status status;
+  Answers answers;
+  {
+    MutexLock lock(&mu_);
+    status = is_stopped_ ? StoppedError() : state_.Heartbeat(request);
+    if (status.ok()) {
+      const MemberKey member{request.role(), request.id()};
+      AnswerLocked(member, answers);  // An older heartbeat of the same member.
+      leases_.Hold(member);
+      parked_[member] = {request.view_version(), clock_.Now() + heartbeat_interval_,
+                         std::move(done)};
+      SettleLocked(answers);
+    }
+  }
+  if (!status.ok()) done(status);
+  Give(std::move(answers));
+}
+
+void Coordinator::ReportFailure(v1::ReportFailureRequest request,
+                                Callback<v1::ReportFailureReply> done) {
+  absl::Status status;
+  Answers answers;
+  {
+    MutexLock lock(&mu_);
+    status = state_.ReportFailure(request);
+    if (status.ok()) told_.insert({request.role(), request.id()});
+    SettleLocked(answers);
+  }
+  done(ReplyOf<v1::ReportFailureReply>(status));
+  Give(std::move(answers));
+}
+
+void Coordinator::ReportResult(v1::ReportResultRequest request,
+                               Callback<v1::ReportResultReply> done) {
+  absl::Status status;
+  Answers answers;
+  {
+    MutexLock lock(&mu_);
+    status = state_.ReportResult(request);
+    SettleLocked(answers);
+  }
+  done(ReplyOf<v1::ReportResultReply>(status));
+  Give(std::move(answers));
+}
+
+void Coordinator::GetStatus(v1::GetStatusRequest, Callback<v1::GetStatusReply> done) {
+  v1::GetStatusReply reply;
+  {
+    MutexLock lock(&mu_);
+    reply = state_.Status();
+  }
+  done(std::move(reply));
+}
+
+void Coordinator::Fail(absl::string_view reason) {
+  Answers answers;
+  {
+    MutexLock lock(&mu_);
+    state_.Fail(reason);
+    SettleLocked(answers);
+  }
+  Give(std::move(answers));
+}
+
+void Coordinator::OnEnd(absl::AnyInvocable<void(JobOutcome)> on_end) {
+  Answers answers;
+  {
+    MutexLock lock(&mu_);
+    on_end_ = std::move(on_end);
+    SettleLocked(answers);
+  }
+  Give(std::move(answers));
+}
+
+void Coordinator::OnAlarm() {
+  Answers answers;
+  {
+    MutexLock lock(&mu_);
+    if (is_stopped_) return;
+    const absl::Time now = clock_.Now();
+    for (const MemberKey member : leases_.TakeExpired(now)) state_.DeclareDead(member);
+    std::vector<MemberKey> due;
+    for (const auto& [member, heartbeat] : parked_) {
+      if (heartbeat.answer_by <= now) due.push_back(member);
+    }
+    for (const MemberKey member : due) AnswerLocked(member, answers);
+    SettleLocked(answers);
+  }
+  Give(std::move(answers));
+}
+
+void Coordinator::BeginLeaseLocked(MemberKey member) {
+  if (parked_.count(member) == 0) leases_.Renew(member, clock_.Now());
+}
+
+void Coordinator::AnswerLocked(MemberKey member, Answers& answers) {
+  const auto it = parked_.find(member);
+  if (it == parked_.end()) return;
+  leases_.Renew(member, clock_.Now());
+  Answer& answer = answers.emplace_back();
+  answer.member = member;
+  *answer.reply.mutable_view() = state_.view();
+  answer.done = std::move(it->second.done);
+  parked_.erase(it);
+}
+
+void Coordinator::SettleLocked(Answers& answers) {
+  std::vector<MemberKey> outdated;
+  for (const auto& [member, heartbeat] : parked_) {
+    if (heartbeat.view_version < state_.view().version()) outdated.push_back(member);
+  }
+  for (const MemberKey member : outdated) AnswerLocked(member, answers);
+  if (state_.has_ended()) {
+    leases_.Clear();
+    report_end_by_ = std::min(report_end_by_, clock_.Now() + lease_);
+  }
+  alarm_.RingBy(NextEventLocked());
+}
+
+absl::Time Coordinator::NextEventLocked() const {
+  absl::Time next = leases_.NextExpiry();
+  for (const auto& [member, heartbeat] : parked_) next = std::min(next, heartbeat.answer_by);
+  if (on_end_ != nullptr && report_end_by_ > clock_.Now()) next = std::min(next, report_end_by_);
+  return next;
+}
+
+void Coordinator::Give(Answers answers) {
+  for (Answer& answer : answers) answer.done(answer.reply);
+  absl::AnyInvocable<void(JobOutcome)> on_end;
+  JobOutcome outcome;
+  {
+    MutexLock lock(&mu_);
+    if (!state_.has_ended()) return;
+    for (const Answer& answer : answers) {
+      if (answer.reply.view().version() == state_.view().version()) told_.insert(answer.member);
+    }
+    if (on_end_ == nullptr) return;
+    if (clock_.Now() < report_end_by_ && !EveryoneKnowsLocked()) return;
+    on_end = std::exchange(on_end_, nullptr);
+    outcome = state_.Outcome();
+  }
+  on_end(std::move(outcome));
+}
+
+bool Coordinator::EveryoneKnowsLocked() const {
+  for (const MemberKey member : state_.LiveMembers()) {
+    if (told_.count(member) == 0) return false;
+  }
+  return true;
+}
+
+}  // namespace capstan

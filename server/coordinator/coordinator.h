@@ -1,0 +1,105 @@
+#ifndef SERVER_COORDINATOR_COORDINATOR_H_
+#define SERVER_COORDINATOR_COORDINATOR_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/membership/coordinator_endpoint.h"
+#include "proto/coordinator_service.pb.h"
+#include "proto/job.pb.h"
+#include "server/coordinator/alarm.h"
+#include "server/coordinator/job_outcome.h"
+#include "server/coordinator/job_state.h"
+#include "server/coordinator/lease_table.h"
+#include "server/coordinator/member_key.h"
+
+namespace capstan {
+
+// Answers every call of the coordinator's service for one job: keeps the members' leases, and holds
+// their heartbeats until there is something to tell. Its owner destroys it when no call is running;
+// what is parked then is answered CANCELLED. Thread-safe.
+class Coordinator : public CoordinatorEndpoint {
+ public:
+  struct Options {
+    // Required: a valid job.
+    v1::JobSpec job;
+    // Required: what tells this job from others in the data plane.
+    uint64_t job_fingerprint = 0;
+  };
+
+  // `clock` must outlive the coordinator.
+  Coordinator(Options options, Clock& clock);
+  ~Coordinator() override;
+
+  void GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) override;
+  void RegisterServer(v1::RegisterServerRequest request, Callback<v1::RegisterReply> done) override;
+  void RegisterWorker(v1::RegisterWorkerRequest request, Callback<v1::RegisterReply> done) override;
+  void Heartbeat(v1::HeartbeatRequest request, Callback<v1::HeartbeatReply> done) override;
+  void ReportFailure(v1::ReportFailureRequest request,
+                     Callback<v1::ReportFailureReply> done) override;
+  void ReportResult(v1::ReportResultRequest request, Callback<v1::ReportResultReply> done) override;
+  void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) override;
+
+  // Ends the job, for a reason of the coordinator's own process.
+  void Fail(absl::string_view reason);
+
+  // Runs `on_end` once, on any thread, when the job has ended and every live member has been told,
+  // at the latest one lease after the end. Called once. `on_end` must not destroy the coordinator.
+  void OnEnd(absl::AnyInvocable<void(JobOutcome)> on_end);
+
+ private:
+  // A heartbeat that waits for a newer view than the caller's.
+  struct Parked {
+    uint64_t view_version;
+    absl::Time answer_by;
+    Callback<v1::HeartbeatReply> done;
+  };
+  // An answer to be given without the lock.
+  struct Answer {
+    MemberKey member;
+    v1::HeartbeatReply reply;
+    Callback<v1::HeartbeatReply> done;
+  };
+  using Answers = std::vector<Answer>;
+
+  // Declares dead whose lease has run out, and answers heartbeats that have waited long enough.
+  void OnAlarm();
+  void BeginLeaseLocked(MemberKey member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AnswerLocked(MemberKey member, Answers& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // To be called after each change: answers who can be answered, and sets the alarm.
+  void SettleLocked(Answers& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Time NextEventLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Gives the answers, and reports the end when that was the last of it.
+  void Give(Answers answers);
+  bool EveryoneKnowsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const uint64_t job_fingerprint_;
+  const absl::Duration lease_;
+  const absl::Duration heartbeat_interval_;
+  Clock& clock_;
+
+  Mutex mu_;
+  JobState state_ ABSL_GUARDED_BY(mu_);
+  LeaseTable leases_ ABSL_GUARDED_BY(mu_);
+  std::map<MemberKey, Parked> parked_ ABSL_GUARDED_BY(mu_);
+  bool is_stopped_ ABSL_GUARDED_BY(mu_) = false;
+  absl::AnyInvocable<void(JobOutcome)> on_end_ ABSL_GUARDED_BY(mu_);
+  // Once the job has ended: when `on_end_` runs at the latest, and who knows of the end.
+  absl::Time report_end_by_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
+  std::set<MemberKey> told_ ABSL_GUARDED_BY(mu_);
+
+  Alarm alarm_;  // Last, because it calls what is above.
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_COORDINATOR_COORDINATOR_H_

@@ -1,0 +1,177 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "server/coordinator/coordinator.h"
+#include "server/coordinator/scripted_job.h"
+
+// Heartbeats, and what happens to members that stop sending them.
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kLease = absl::Seconds(10);
+
+std::string RefusalOf(const ScriptedJob::Beat& beat,
+                      absl::StatusCode code = absl::StatusCode::kFailedPrecondition) {
+  if (!beat->has_value()) return "parked";
+  EXPECT_EQ((*beat)->status().code(), code);
+  return std::string((*beat)->status().message());
+}
+
+TEST(CoordinatorHeartbeatTest, IsAnsweredAtOnceWhenThereIsANewerView) {
+  ScriptedJob job;
+  job.RegisterAll();
+  const auto beat = job.Heartbeat(Worker(0), job.View().version() - 1);
+  ASSERT_TRUE(beat->has_value());
+  EXPECT_EQ((*beat)->value().view().phase(), v1::PLACING);
+}
+
+TEST(CoordinatorHeartbeatTest, IsParkedForTheIntervalWhenTheViewIsKnown) {
+  ScriptedJob job;
+  job.RegisterAll();
+  const auto beat = job.Heartbeat(Worker(0), job.View().version());
+  job.clock().Advance(absl::Milliseconds(499));
+  EXPECT_FALSE(beat->has_value());
+  job.clock().Advance(absl::Milliseconds(1));
+  ASSERT_TRUE(beat->has_value());
+  EXPECT_EQ((*beat)->value().view().version(), job.View().version());
+}
+
+TEST(CoordinatorHeartbeatTest, IsAnsweredWhenTheViewChanges) {
+  ScriptedJob job;
+  ASSERT_TRUE(job.RegisterWorker(ScriptedJob::IncarnationOf(Worker(0))).ok());
+  const auto beat = job.Heartbeat(Worker(0), job.View().version());
+  EXPECT_FALSE(beat->has_value());
+  ASSERT_TRUE(job.RegisterServer(1).ok());
+  ASSERT_TRUE(beat->has_value());
+  EXPECT_EQ((*beat)->value().view().servers_size(), 1);
+}
+
+TEST(CoordinatorHeartbeatTest, AnswersTheOlderOneOfTheSameMember) {
+  ScriptedJob job;
+  job.RegisterAll();
+  const auto older = job.Heartbeat(Worker(0), job.View().version());
+  const auto other = job.Heartbeat(Worker(1), job.View().version());
+  const auto newer = job.Heartbeat(Worker(0), job.View().version());
+  EXPECT_TRUE(older->has_value());
+  EXPECT_FALSE(other->has_value());
+  EXPECT_FALSE(newer->has_value());
+}
+
+TEST(CoordinatorHeartbeatTest, IsRefusedForStrangers) {
+  ScriptedJob job;
+  EXPECT_THAT(RefusalOf(job.Heartbeat(Worker(0), 0)), HasSubstr("worker 0 has not registered"));
+  ASSERT_TRUE(job.RegisterWorker(/*incarnation=*/5).ok());
+  EXPECT_THAT(RefusalOf(job.Heartbeat(Worker(0), 0)), HasSubstr("another process"));
+}
+
+TEST(CoordinatorHeartbeatTest, IsRefusedWithAVersionThatDoesNotExistYet) {
+  ScriptedJob job;
+  job.RegisterAll();
+  EXPECT_THAT(RefusalOf(job.Heartbeat(Server(0), 1000), absl::StatusCode::kInvalidArgument),
+              HasSubstr("view_version 1000"));
+}
+
+TEST(CoordinatorHeartbeatTest, ParkedIsAnsweredCancelledAtShutdown) {
+  ScriptedJob job;
+  job.RegisterAll();
+  const auto beat = job.Heartbeat(Worker(0), job.View().version());
+  job.DestroyCoordinator();
+  ASSERT_TRUE(beat->has_value());
+  EXPECT_EQ((*beat)->status().code(), absl::StatusCode::kCancelled);
+  job.clock().Advance(absl::Minutes(1));
+}
+
+TEST(CoordinatorLeaseTest, RunsFromTheAnswerOfAParkedHeartbeat) {
+  ScriptedJob job;
+  job.StartTraining();
+  job.Heartbeat(Worker(0), job.View().version());  // Answered after 0.5 s.
+  job.PassTime(absl::Milliseconds(10'499), {Server(0), Server(1), Worker(1)});
+  EXPECT_TRUE(job.View().workers(0).is_live());
+  job.PassTime(absl::Milliseconds(1), {Server(0), Server(1), Worker(1)});
+  EXPECT_FALSE(job.View().workers(0).is_live());
+}
+
+TEST(CoordinatorLeaseTest, MembersThatSendHeartbeatsStayAlive) {
+  ScriptedJob job;
+  job.StartTraining();
+  const uint64_t version = job.View().version();
+  job.PassTime(absl::Minutes(5), {Server(0), Server(1), Worker(0), Worker(1)});
+  EXPECT_EQ(job.View().version(), version);
+}
+
+TEST(CoordinatorLeaseTest, DeadWorkerIsToldWhyAndTheOthersGoOn) {
+  ScriptedJob job;
+  job.StartTraining();
+  const uint64_t version = job.View().version();
+  job.PassTime(absl::Seconds(11), {Server(0), Server(1), Worker(0)});
+  EXPECT_EQ(job.View().phase(), v1::TRAINING);
+  EXPECT_EQ(job.View().version(), version + 1);
+  EXPECT_FALSE(job.View().workers(1).is_live());
+  EXPECT_TRUE(job.View().workers(0).is_live());
+  EXPECT_THAT(RefusalOf(job.Heartbeat(Worker(1), 0)),
+              HasSubstr("worker 1 was declared dead because it was silent for 10 s; "));
+  EXPECT_EQ(job.RegisterWorker(ScriptedJob::IncarnationOf(Worker(1))).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(CoordinatorLeaseTest, DeadWorkerIsNotWaitedForBeforeEvaluation) {
+  ScriptedJob job;
+  job.StartTraining();
+  job.FinishSteps(1);
+  job.PassTime(absl::Seconds(11), {Server(0), Server(1), Worker(1)});
+  EXPECT_EQ(job.View().phase(), v1::EVALUATING);
+  EXPECT_EQ(job.View().evaluator(), 1u);
+}
+
+TEST(CoordinatorLeaseTest, NextWorkerEvaluatesWhenTheEvaluatorDies) {
+  ScriptedJob job;
+  job.StartTraining();
+  job.FinishSteps(0);
+  job.FinishSteps(1);
+  ASSERT_EQ(job.View().evaluator(), 0u);
+  job.PassTime(absl::Seconds(11), {Server(0), Server(1), Worker(1)});
+  EXPECT_EQ(job.View().phase(), v1::EVALUATING);
+  EXPECT_EQ(job.View().evaluator(), 1u);
+  EXPECT_TRUE(job.ReportResult(1).ok());
+}
+
+TEST(CoordinatorLeaseTest, JobFailsWhenNoWorkerIsLeft) {
+  ScriptedJob job;
+  job.StartTraining();
+  job.PassTime(absl::Seconds(11), {Server(0), Server(1)});
+  EXPECT_EQ(job.View().phase(), v1::FAILED);
+  EXPECT_THAT(job.View().reason(),
+              HasSubstr("worker 1 has been silent for 10 s (lease) and was the last live worker"));
+}
+
+TEST(CoordinatorLeaseTest, JobFailsWhenAServerDies) {
+  ScriptedJob job;
+  job.StartTraining();
+  job.PassTime(absl::Seconds(11), {Server(0), Worker(0), Worker(1)});
+  EXPECT_EQ(job.View().phase(), v1::FAILED);
+  EXPECT_THAT(job.View().reason(), HasSubstr("server 1 (host:4567) has been silent for 10 s "
+                                             "(lease); its shards are lost: "));
+  EXPECT_FALSE(job.View().servers(1).is_live());
+}
+
+TEST(CoordinatorLeaseTest, JobFailsWhenAMemberDiesBeforeTraining) {
+  ScriptedJob registering;
+  ASSERT_TRUE(registering.RegisterWorker(1).ok());
+  registering.clock().Advance(kLease);
+  EXPECT_EQ(registering.View().phase(), v1::FAILED);
+  EXPECT_THAT(registering.View().reason(),
+              HasSubstr("worker 0 has been silent for 10 s (lease) before training began"));
+
+  ScriptedJob placing;
+  placing.RegisterAll();
+  placing.PassTime(absl::Seconds(11), {Server(0), Worker(0), Worker(1)});
+  EXPECT_EQ(placing.View().phase(), v1::FAILED);
+  EXPECT_THAT(placing.View().reason(), HasSubstr("server 1"));
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,46 @@
+#ifndef SERVER_COORDINATOR_GRPC_COORDINATOR_SERVICE_H_
+#define SERVER_COORDINATOR_GRPC_COORDINATOR_SERVICE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include "common/membership/coordinator_endpoint.h"
+#include "proto/coordinator_service.grpc.pb.h"
+
+namespace capstan {
+
+// Offers a coordinator over gRPC. A gRPC server waits, when it shuts down, until every heartbeat
+// that the coordinator has parked is answered: at most one heartbeat interval. Thread-safe.
+class GrpcCoordinatorService : public v1::CoordinatorService::CallbackService {
+ public:
+  // `coordinator` must outlive the gRPC server.
+  explicit GrpcCoordinatorService(CoordinatorEndpoint& coordinator) : coordinator_(coordinator) {}
+
+  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context,
+                                   const v1::GetJobRequest* request,
+                                   v1::GetJobReply* reply) override;
+  grpc::ServerUnaryReactor* RegisterServer(grpc::CallbackServerContext* context,
+                                           const v1::RegisterServerRequest* request,
+                                           v1::RegisterReply* reply) override;
+  grpc::ServerUnaryReactor* RegisterWorker(grpc::CallbackServerContext* context,
+                                           const v1::RegisterWorkerRequest* request,
+                                           v1::RegisterReply* reply) override;
+  grpc::ServerUnaryReactor* Heartbeat(grpc::CallbackServerContext* context,
+                                      const v1::HeartbeatRequest* request,
+                                      v1::HeartbeatReply* reply) override;
+  grpc::ServerUnaryReactor* ReportFailure(grpc::CallbackServerContext* context,
+                                          const v1::ReportFailureRequest* request,
+                                          v1::ReportFailureReply* reply) override;
+  grpc::ServerUnaryReactor* ReportResult(grpc::CallbackServerContext* context,
+                                         const v1::ReportResultRequest* request,
+                                         v1::ReportResultReply* reply) override;
+  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
+                                      const v1::GetStatusRequest* request,
+                                      v1::GetStatusReply* reply) override;
+
+ private:
+  CoordinatorEndpoint& coordinator_;
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_COORDINATOR_GRPC_COORDINATOR_SERVICE_H_

@@ -1,0 +1,138 @@
+#include "server/coordinator/grpc_coordinator_service.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/one_shot.h"
+#include "common/base/real_clock.h"
+#include "common/membership/grpc_coordinator_client.h"
+#include "server/coordinator/coordinator.h"
+
+namespace capstan {
+namespace {
+
+// A real coordinator of a job with one server and one worker, behind a real connection.
+class GrpcCoordinatorServiceTest : public ::testing::Test {
+ protected:
+  GrpcCoordinatorServiceTest() {
+    Coordinator::Options options;
+    options.job.set_name("small");
+    options.job.mutable_cluster()->set_num_servers(1);
+    options.job.mutable_cluster()->set_num_workers(1);
+    options.job.mutable_cluster()->set_shard_count(3);
+    options.job_fingerprint = 99;
+    coordinator_ = std::make_unique<Coordinator>(std::move(options), clock_);
+    service_ = std::make_unique<GrpcCoordinatorService>(*coordinator_);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(service_.get());
+    server_ = builder.BuildAndStart();
+    client_ = std::make_unique<GrpcCoordinatorClient>(
+        GrpcCoordinatorClient::MakeChannel(absl::StrCat("127.0.0.1:", port),
+                                           grpc::InsecureChannelCredentials()),
+        clock_);
+  }
+
+  template <typename Reply, typename Request>
+  absl::StatusOr<Reply> Call(
+      void (CoordinatorEndpoint::*method)(Request, CoordinatorEndpoint::Callback<Reply>),
+      Request request) {
+    OneShot<absl::StatusOr<Reply>> answer(&clock_);
+    (client_.get()->*method)(std::move(request), [&answer](absl::StatusOr<Reply> reply) {
+      answer.Set(std::move(reply));
+    });
+    return answer.Wait();
+  }
+
+  absl::Status RegisterBoth() {
+    v1::RegisterServerRequest server;
+    server.set_incarnation(1);
+    server.set_address("127.0.0.1:4567");
+    const auto server_reply = Call(&CoordinatorEndpoint::RegisterServer, server);
+    if (!server_reply.ok()) return server_reply.status();
+    v1::RegisterWorkerRequest worker;
+    worker.set_incarnation(2);
+    v1::TableSpec* table = worker.add_tables();
+    table->set_name("w");
+    table->add_shape(4);
+    return Call(&CoordinatorEndpoint::RegisterWorker, worker).status();
+  }
+
+  v1::JobView Heartbeat(v1::HeartbeatRequest::Role role, uint64_t view_version,
+                        int64_t steps_done = 0) {
+    v1::HeartbeatRequest request;
+    request.set_role(role);
+    request.set_incarnation(role == v1::HeartbeatRequest::SERVER ? 1 : 2);
+    request.set_view_version(view_version);
+    request.mutable_progress()->set_steps_done(steps_done);
+    request.mutable_progress()->set_steps_total(5);
+    const auto reply = Call(&CoordinatorEndpoint::Heartbeat, request);
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    return reply.ok() ? reply->view() : v1::JobView();
+  }
+
+  RealClock clock_;
+  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<GrpcCoordinatorService> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<GrpcCoordinatorClient> client_;
+};
+
+TEST_F(GrpcCoordinatorServiceTest, CarriesAJobFromBeginningToEnd) {
+  const auto job = Call(&CoordinatorEndpoint::GetJob, v1::GetJobRequest());
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->job().name(), "small");
+  EXPECT_EQ(job->job_fingerprint(), 99u);
+  ASSERT_TRUE(RegisterBoth().ok());
+  v1::JobView view = Heartbeat(v1::HeartbeatRequest::SERVER, /*view_version=*/0);
+  EXPECT_EQ(view.phase(), v1::PLACING);
+  view = Heartbeat(v1::HeartbeatRequest::SERVER, view.version());
+  EXPECT_EQ(view.phase(), v1::TRAINING);
+  view = Heartbeat(v1::HeartbeatRequest::WORKER, view.version(), /*steps_done=*/5);
+  EXPECT_EQ(view.phase(), v1::EVALUATING);
+  v1::ReportResultRequest result;
+  result.set_incarnation(2);
+  EXPECT_TRUE(Call(&CoordinatorEndpoint::ReportResult, result).ok());
+  const auto status = Call(&CoordinatorEndpoint::GetStatus, v1::GetStatusRequest());
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_EQ(status->view().phase(), v1::DONE);
+  EXPECT_EQ(status->progress(0).steps_done(), 5);
+}
+
+TEST_F(GrpcCoordinatorServiceTest, CarriesAFailure) {
+  ASSERT_TRUE(RegisterBoth().ok());
+  v1::ReportFailureRequest failure;
+  failure.set_role(v1::HeartbeatRequest::WORKER);
+  failure.set_incarnation(2);
+  failure.set_reason("disk full");
+  EXPECT_TRUE(Call(&CoordinatorEndpoint::ReportFailure, failure).ok());
+  EXPECT_EQ(Heartbeat(v1::HeartbeatRequest::SERVER, 0).reason(), "worker 0: disk full");
+}
+
+TEST_F(GrpcCoordinatorServiceTest, CarriesErrors) {
+  const auto reply = Call(&CoordinatorEndpoint::Heartbeat, v1::HeartbeatRequest());
+  EXPECT_EQ(reply.status(), absl::InvalidArgumentError("role 0 is not SERVER or WORKER"));
+}
+
+TEST_F(GrpcCoordinatorServiceTest, ShutsDownWhileAHeartbeatIsParked) {
+  ASSERT_TRUE(RegisterBoth().ok());
+  const v1::JobView view = Heartbeat(v1::HeartbeatRequest::WORKER, 0);
+  v1::HeartbeatRequest request;
+  request.set_role(v1::HeartbeatRequest::WORKER);
+  request.set_incarnation(2);
+  request.set_view_version(view.version());
+  OneShot<absl::Status> answer(&clock_);
+  client_->Heartbeat(request, [&](const absl::StatusOr<v1::HeartbeatReply>& reply) {
+    answer.Set(reply.status());
+  });
+  server_->Shutdown(absl::ToChronoTime(clock_.Now()));
+  EXPECT_EQ(answer.Wait().code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace capstan

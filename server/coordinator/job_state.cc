@@ -1,0 +1,248 @@
+#include "server/coordinator/job_state.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "common/base/ids.h"
+#include "common/base/status_macros.h"
+#include "common/routing/placement.h"
+
+namespace capstan {
+namespace {
+
+constexpr Role kServer = v1::HeartbeatRequest::SERVER;
+constexpr Role kWorker = v1::HeartbeatRequest::WORKER;
+
+bool HasFinished(const v1::Progress& progress) {
+  return progress.steps_total() > 0 && progress.steps_done() == progress.steps_total();
+}
+
+}  // namespace
+
+JobState::JobState(v1::JobSpec job, const Clock& clock)
+    : job_(std::move(job)),
+      clock_(clock),
+      members_(job_.cluster().num_servers(), job_.cluster().num_workers()) {
+  EnterPhase(v1::REGISTERING);
+  Publish();
+}
+
+absl::StatusOr<uint32_t> JobState::RegisterServer(const v1::RegisterServerRequest& request) {
+  RETURN_IF_ERROR(CheckAddress(request.address()));
+  return Register(kServer, Incarnation(request.incarnation()), request.address());
+}
+
+absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerRequest& request) {
+  if (members_.workers().empty()) {
+    ASSIGN_OR_RETURN(table_elements_,
+                     CheckTables(request.tables(), job_.scheduler().slice_bytes()));
+    tables_ = request.tables();
+  }
+  RETURN_IF_ERROR(CheckSameTables(request.tables(), tables_));
+  return Register(kWorker, Incarnation(request.incarnation()), "");
+}
+
+absl::StatusOr<uint32_t> JobState::Register(Role role, Incarnation incarnation,
+                                            absl::string_view address) {
+  if (const auto id = members_.FindIncarnation(role, incarnation)) {
+    RETURN_IF_ERROR(members_.Find({role, *id}, incarnation).status());
+    return *id;
+  }
+  if (has_ended()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the job has ended already (", view_.phase() == v1::DONE ? "it is done" : view_.reason(),
+        "); start the coordinator again first"));
+  }
+  ASSIGN_OR_RETURN(const uint32_t id, members_.Add(role, incarnation, address));
+  Advance();
+  Publish();
+  return id;
+}
+
+absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
+  ASSIGN_OR_RETURN(Member * member, members_.Find({request.role(), request.id()},
+                                                  Incarnation(request.incarnation())));
+  if (request.view_version() > view_.version()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("heartbeat has view_version ", request.view_version(), ", the newest is ",
+                     view_.version(), "; send the version of the newest view received"));
+  }
+  if (has_ended()) return absl::OkStatus();
+  // An older heartbeat may arrive after a newer one.
+  member->view_version = std::max(member->view_version, request.view_version());
+  if (request.has_progress() && request.progress().steps_done() >= member->progress.steps_done()) {
+    member->progress = request.progress();
+  }
+  if (Advance()) Publish();
+  return absl::OkStatus();
+}
+
+absl::Status JobState::ReportFailure(const v1::ReportFailureRequest& request) {
+  const MemberKey key{request.role(), request.id()};
+  RETURN_IF_ERROR(members_.Find(key, Incarnation(request.incarnation())).status());
+  Fail(absl::StrCat(MemberName(key), ": ",
+                    request.reason().empty() ? "failed without a reason" : request.reason()));
+  return absl::OkStatus();
+}
+
+absl::Status JobState::ReportResult(const v1::ReportResultRequest& request) {
+  const MemberKey key{kWorker, request.worker()};
+  RETURN_IF_ERROR(members_.Find(key, Incarnation(request.incarnation())).status());
+  const bool is_evaluated = view_.phase() == v1::EVALUATING || view_.phase() == v1::DONE;
+  if (!is_evaluated || request.worker() != view_.evaluator()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(MemberName(key), " reported a result, but the job is in phase ",
+                     v1::Phase_Name(view_.phase()),
+                     is_evaluated ? absl::StrCat(" with worker ", view_.evaluator()) : "",
+                     "; only the evaluator of phase EVALUATING may"));
+  }
+  if (has_ended()) return absl::OkStatus();
+  result_ = request;
+  EnterPhase(v1::DONE);
+  Publish();
+  return absl::OkStatus();
+}
+
+void JobState::DeclareDead(MemberKey key) {
+  if (has_ended()) return;
+  const std::string silence = absl::StrCat(job_.membership().lease_seconds(), " s");
+  Member& member = members_.OfRole(key.role).at(key.id);
+  member.death = absl::StrCat("was silent for ", silence);
+  if (key.role == kServer) {
+    return Fail(
+        absl::StrCat(MemberName(key), " (", member.address, ") has been silent for ", silence,
+                     " (lease); its shards are lost: see its log, and start the job again"));
+  }
+  const std::string what =
+      absl::StrCat(MemberName(key), " has been silent for ", silence, " (lease)");
+  if (view_.phase() == v1::REGISTERING || view_.phase() == v1::PLACING) {
+    return Fail(absl::StrCat(what, " before training began: see its log, and start the job again"));
+  }
+  if (!LowestLiveWorker().has_value()) {
+    return Fail(absl::StrCat(
+        what, " and was the last live worker: see the workers' logs, and start the job again"));
+  }
+  if (view_.phase() == v1::EVALUATING) view_.set_evaluator(*LowestLiveWorker());
+  Advance();
+  Publish();
+}
+
+void JobState::Fail(absl::string_view reason) {
+  if (has_ended()) return;
+  view_.set_reason(absl::StrReplaceAll(reason, {{"\r", ""}, {"\n", " "}}));
+  EnterPhase(v1::FAILED);
+  Publish();
+}
+
+bool JobState::Advance() {
+  if (view_.phase() == v1::REGISTERING && members_.is_complete()) {
+    Place();
+    EnterPhase(v1::PLACING);
+    return true;
+  }
+  if (view_.phase() == v1::PLACING && ServersHaveTheirShards()) {
+    EnterPhase(v1::TRAINING);
+    return true;
+  }
+  if (view_.phase() == v1::TRAINING && LiveWorkersHaveFinished()) {
+    view_.set_evaluator(*LowestLiveWorker());
+    EnterPhase(v1::EVALUATING);
+    return true;
+  }
+  return false;
+}
+
+void JobState::Place() {
+  const ShardMap map(table_elements_, job_.scheduler().slice_bytes(), job_.cluster().shard_count());
+  bytes_of_server_.assign(members_.servers().size(), 0);
+  uint32_t shard = 0;
+  for (const ServerId server :
+       PlaceShards(map.shard_bytes(), static_cast<int>(members_.servers().size()))) {
+    view_.add_server_of_shard(server.value());
+    bytes_of_server_[server.value()] += map.BytesOf(ShardId(shard++));
+  }
+  *view_.mutable_tables() = tables_;
+  view_.set_epoch(1);
+  placing_version_ = view_.version() + 1;
+}
+
+bool JobState::ServersHaveTheirShards() const {
+  return std::all_of(
+      members_.servers().begin(), members_.servers().end(),
+      [this](const Member& server) { return server.view_version >= placing_version_; });
+}
+
+bool JobState::LiveWorkersHaveFinished() const {
+  return std::all_of(
+      members_.workers().begin(), members_.workers().end(),
+      [](const Member& worker) { return !worker.is_live() || HasFinished(worker.progress); });
+}
+
+std::optional<uint32_t> JobState::LowestLiveWorker() const {
+  for (uint32_t id = 0; id < members_.workers().size(); ++id) {
+    if (members_.workers()[id].is_live()) return id;
+  }
+  return std::nullopt;
+}
+
+void JobState::EnterPhase(v1::Phase phase) {
+  if (phase == v1::TRAINING) training_began_ = clock_.Now();
+  if (view_.phase() == v1::TRAINING) training_time_ = clock_.Now() - training_began_;
+  view_.set_phase(phase);
+}
+
+void JobState::Publish() {
+  view_.set_version(view_.version() + 1);
+  view_.clear_servers();
+  for (uint32_t id = 0; id < members_.servers().size(); ++id) {
+    const Member& server = members_.servers()[id];
+    v1::ServerInfo* info = view_.add_servers();
+    info->set_server(id);
+    info->set_incarnation(server.incarnation.value());
+    info->set_address(server.address);
+    info->set_is_live(server.is_live());
+  }
+  view_.clear_workers();
+  for (uint32_t id = 0; id < members_.workers().size(); ++id) {
+    const Member& worker = members_.workers()[id];
+    v1::WorkerInfo* info = view_.add_workers();
+    info->set_worker(id);
+    info->set_incarnation(worker.incarnation.value());
+    info->set_is_live(worker.is_live());
+  }
+}
+
+std::vector<MemberKey> JobState::LiveMembers() const {
+  std::vector<MemberKey> live;
+  for (const v1::ServerInfo& server : view_.servers()) {
+    if (server.is_live()) live.push_back({kServer, server.server()});
+  }
+  for (const v1::WorkerInfo& worker : view_.workers()) {
+    if (worker.is_live()) live.push_back({kWorker, worker.worker()});
+  }
+  return live;
+}
+
+v1::GetStatusReply JobState::Status() const {
+  v1::GetStatusReply status;
+  *status.mutable_view() = view_;
+  for (const Member& worker : members_.workers()) *status.add_progress() = worker.progress;
+  status.mutable_bytes_of_server()->Add(bytes_of_server_.begin(), bytes_of_server_.end());
+  status.set_job_name(job_.name());
+  return status;
+}
+
+JobOutcome JobState::Outcome() const {
+  JobOutcome outcome;
+  if (view_.phase() == v1::FAILED) outcome.status = absl::AbortedError(view_.reason());
+  outcome.last_status = Status();
+  outcome.result = result_;
+  outcome.training_time = training_time_;
+  for (const Member& worker : members_.workers()) outcome.workers_lost += !worker.is_live();
+  return outcome;
+}
+
+}  // namespace capstan

@@ -1,0 +1,80 @@
+#ifndef SERVER_COORDINATOR_JOB_STATE_H_
+#define SERVER_COORDINATOR_JOB_STATE_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "proto/coordinator_service.pb.h"
+#include "proto/job.pb.h"
+#include "server/coordinator/job_outcome.h"
+#include "server/coordinator/member_key.h"
+#include "server/coordinator/member_registry.h"
+#include "server/coordinator/table_check.h"
+
+namespace capstan {
+
+// The phases of a job: what each event does to them, and to the view that members are told. Has no
+// callbacks, and reads the clock only to measure the training. Not thread-safe.
+class JobState {
+ public:
+  // `job` is valid. `clock` must outlive the state.
+  JobState(v1::JobSpec job, const Clock& clock);
+
+  // The member's id. INVALID_ARGUMENT for a bad address or bad tables; FAILED_PRECONDITION when all
+  // places are taken, or the job or this member has ended.
+  absl::StatusOr<uint32_t> RegisterServer(const v1::RegisterServerRequest& request);
+  absl::StatusOr<uint32_t> RegisterWorker(const v1::RegisterWorkerRequest& request);
+
+  // Each returns MemberRegistry::Find's errors. A heartbeat from the future is INVALID_ARGUMENT; a
+  // result from anybody but the evaluator is FAILED_PRECONDITION.
+  absl::Status Heartbeat(const v1::HeartbeatRequest& request);
+  absl::Status ReportFailure(const v1::ReportFailureRequest& request);
+  absl::Status ReportResult(const v1::ReportResultRequest& request);
+
+  // A registered member has been silent for the lease.
+  void DeclareDead(MemberKey member);
+  // Does nothing when the job has ended.
+  void Fail(absl::string_view reason);
+
+  const v1::JobSpec& job() const { return job_; }
+  const v1::JobView& view() const { return view_; }
+  bool has_ended() const { return view_.phase() == v1::DONE || view_.phase() == v1::FAILED; }
+  std::vector<MemberKey> LiveMembers() const;
+  v1::GetStatusReply Status() const;
+  // The job has ended.
+  JobOutcome Outcome() const;
+
+ private:
+  absl::StatusOr<uint32_t> Register(Role role, Incarnation incarnation, absl::string_view address);
+  // Makes the transition that has become possible; false when there is none.
+  bool Advance();
+  void Place();
+  bool ServersHaveTheirShards() const;
+  bool LiveWorkersHaveFinished() const;
+  std::optional<uint32_t> LowestLiveWorker() const;
+  void EnterPhase(v1::Phase phase);
+  // Makes the current state a new view.
+  void Publish();
+
+  const v1::JobSpec job_;
+  const Clock& clock_;
+  MemberRegistry members_;
+  v1::JobView view_;
+  TableSpecs tables_;  // The first worker's.
+  std::vector<uint64_t> table_elements_;
+  std::vector<uint64_t> bytes_of_server_;
+  uint64_t placing_version_ = 0;  // Of the first view with the placement.
+  absl::Time training_began_;
+  absl::Duration training_time_;
+  v1::ReportResultRequest result_;
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_COORDINATOR_JOB_STATE_H_

@@ -1,0 +1,79 @@
+#include "server/coordinator/member_registry.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace capstan {
+
+std::vector<Member>& MemberRegistry::OfRole(Role role) {
+  return role == v1::HeartbeatRequest::SERVER ? servers_ : workers_;
+}
+
+std::optional<uint32_t> MemberRegistry::FindIncarnation(Role role, Incarnation incarnation) const {
+  const std::vector<Member>& members = role == v1::HeartbeatRequest::SERVER ? servers_ : workers_;
+  for (uint32_t id = 0; id < members.size(); ++id) {
+    if (members[id].incarnation == incarnation) return id;
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<uint32_t> MemberRegistry::Add(Role role, Incarnation incarnation,
+                                             absl::string_view address) {
+  std::vector<Member>& members = OfRole(role);
+  const uint32_t places = role == v1::HeartbeatRequest::SERVER ? num_servers_ : num_workers_;
+  if (members.size() >= places) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the job has its ", places, " ", RoleName(role), "s already; start one ", RoleName(role),
+        " less, or raise cluster.num_", RoleName(role), "s and start the job again"));
+  }
+  Member& member = members.emplace_back();
+  member.incarnation = incarnation;
+  member.address = std::string(address);
+  return static_cast<uint32_t>(members.size() - 1);
+}
+
+absl::StatusOr<Member*> MemberRegistry::Find(MemberKey key, Incarnation incarnation) {
+  if (key.role != v1::HeartbeatRequest::SERVER && key.role != v1::HeartbeatRequest::WORKER) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("role ", static_cast<int>(key.role), " is not SERVER or WORKER"));
+  }
+  std::vector<Member>& members = OfRole(key.role);
+  if (key.id >= members.size()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(MemberName(key),
+                     " has not registered; register first, this coordinator may "
+                     "have been restarted"));
+  }
+  Member& member = members[key.id];
+  if (member.incarnation != incarnation) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        MemberName(key), " is another process (incarnation ", member.incarnation.value(), ", not ",
+        incarnation.value(), "); stop this one, it is of another life or another job"));
+  }
+  if (!member.is_live()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        MemberName(key), " was declared dead because it ", member.death,
+        "; this process must stop (raise membership.lease_seconds if it was only slow)"));
+  }
+  return &member;
+}
+
+absl::Status CheckAddress(absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  if (colon != absl::string_view::npos) {
+    const absl::string_view host = address.substr(0, colon);
+    const bool is_bracketed = !host.empty() && host.front() == '[' && host.back() == ']';
+    const bool is_host = !host.empty() && host.find_first_of(" \t\r\n/") == host.npos &&
+                         (is_bracketed || host.find(':') == host.npos);
+    uint32_t port = 0;
+    if (is_host && absl::SimpleAtoi(address.substr(colon + 1), &port) && port > 0 &&
+        port <= 65535) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("server address \"", address,
+                   "\" is not host:port; register the address under which workers reach it"));
+}
+
+}  // namespace capstan

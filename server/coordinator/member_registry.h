@@ -1,0 +1,63 @@
+#ifndef SERVER_COORDINATOR_MEMBER_REGISTRY_H_
+#define SERVER_COORDINATOR_MEMBER_REGISTRY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/base/ids.h"
+#include "proto/coordinator_service.pb.h"
+#include "server/coordinator/member_key.h"
+
+namespace capstan {
+
+// One server or worker that has registered.
+struct Member {
+  Incarnation incarnation;
+  std::string address;  // Servers only.
+  std::string death;    // Why it was declared dead; empty while it is live.
+  uint64_t view_version = 0;
+  v1::Progress progress;  // Workers only.
+
+  bool is_live() const { return death.empty(); }
+};
+
+// Who is in the job: ids in order of registration, never given twice. Not thread-safe.
+class MemberRegistry {
+ public:
+  MemberRegistry(uint32_t num_servers, uint32_t num_workers)
+      : num_servers_(num_servers), num_workers_(num_workers) {}
+
+  // The id of the member that has registered with this incarnation, if any.
+  std::optional<uint32_t> FindIncarnation(Role role, Incarnation incarnation) const;
+  // The new member's id. FAILED_PRECONDITION when all places are taken.
+  absl::StatusOr<uint32_t> Add(Role role, Incarnation incarnation, absl::string_view address);
+  // Borrowed until the next Add. INVALID_ARGUMENT for an unknown role; FAILED_PRECONDITION for an
+  // unknown id, another incarnation, or a member that was declared dead.
+  absl::StatusOr<Member*> Find(MemberKey key, Incarnation incarnation);
+
+  // All places are taken.
+  bool is_complete() const {
+    return servers_.size() == num_servers_ && workers_.size() == num_workers_;
+  }
+  const std::vector<Member>& servers() const { return servers_; }
+  const std::vector<Member>& workers() const { return workers_; }
+  std::vector<Member>& OfRole(Role role);
+
+ private:
+  const uint32_t num_servers_;
+  const uint32_t num_workers_;
+  std::vector<Member> servers_;
+  std::vector<Member> workers_;
+};
+
+// INVALID_ARGUMENT unless `address` is host:port.
+absl::Status CheckAddress(absl::string_view address);
+
+}  // namespace capstan
+
+#endif  // SERVER_COORDINATOR_MEMBER_REGISTRY_H_

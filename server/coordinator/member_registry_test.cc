@@ -1,0 +1,79 @@
+#include "server/coordinator/member_registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr Role kServer = v1::HeartbeatRequest::SERVER;
+constexpr Role kWorker = v1::HeartbeatRequest::WORKER;
+
+std::string ErrorOf(MemberRegistry& members, MemberKey key, uint64_t incarnation,
+                    absl::StatusCode code = absl::StatusCode::kFailedPrecondition) {
+  const absl::Status status = members.Find(key, Incarnation(incarnation)).status();
+  EXPECT_EQ(status.code(), code);
+  return std::string(status.message());
+}
+
+TEST(MemberRegistryTest, GivesIdsInOrderOfRegistrationForEachRole) {
+  MemberRegistry members(/*num_servers=*/2, /*num_workers=*/1);
+  EXPECT_EQ(members.Add(kServer, Incarnation(7), "a:1").value(), 0u);
+  EXPECT_EQ(members.Add(kServer, Incarnation(8), "b:1").value(), 1u);
+  EXPECT_FALSE(members.is_complete());
+  EXPECT_EQ(members.Add(kWorker, Incarnation(9), "").value(), 0u);
+  EXPECT_TRUE(members.is_complete());
+}
+
+TEST(MemberRegistryTest, RefusesOneMemberTooMany) {
+  MemberRegistry members(/*num_servers=*/1, /*num_workers=*/2);
+  ASSERT_TRUE(members.Add(kWorker, Incarnation(1), "").ok());
+  ASSERT_TRUE(members.Add(kWorker, Incarnation(2), "").ok());
+  const absl::Status status = members.Add(kWorker, Incarnation(3), "").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the job has its 2 workers already; "));
+}
+
+TEST(MemberRegistryTest, FindsAMemberByItsIncarnation) {
+  MemberRegistry members(1, 1);
+  ASSERT_TRUE(members.Add(kWorker, Incarnation(5), "").ok());
+  EXPECT_EQ(members.FindIncarnation(kWorker, Incarnation(5)), 0u);
+  EXPECT_EQ(members.FindIncarnation(kWorker, Incarnation(6)), std::nullopt);
+  EXPECT_EQ(members.FindIncarnation(kServer, Incarnation(5)), std::nullopt);
+}
+
+TEST(MemberRegistryTest, RefusesWhoIsNotTheMemberThatItSays) {
+  MemberRegistry members(1, 1);
+  ASSERT_TRUE(members.Add(kWorker, Incarnation(5), "").ok());
+  EXPECT_THAT(ErrorOf(members, {kWorker, 1}, 5), HasSubstr("worker 1 has not registered"));
+  EXPECT_THAT(ErrorOf(members, {kWorker, 0}, 4),
+              HasSubstr("worker 0 is another process (incarnation 5, not 4)"));
+  EXPECT_THAT(ErrorOf(members, {static_cast<Role>(7), 0}, 5, absl::StatusCode::kInvalidArgument),
+              HasSubstr("role 7"));
+}
+
+TEST(MemberRegistryTest, TellsADeadMemberWhy) {
+  MemberRegistry members(1, 1);
+  ASSERT_TRUE(members.Add(kWorker, Incarnation(5), "").ok());
+  members.OfRole(kWorker)[0].death = "was silent for 10 s";
+  EXPECT_THAT(ErrorOf(members, {kWorker, 0}, 5),
+              HasSubstr("worker 0 was declared dead because it was silent for 10 s; "));
+}
+
+TEST(CheckAddressTest, AcceptsHostAndPort) {
+  for (const char* address : {"127.0.0.1:4000", "host.example:1", "[::1]:65535"}) {
+    EXPECT_TRUE(CheckAddress(address).ok()) << address;
+  }
+}
+
+TEST(CheckAddressTest, RefusesAnythingElse) {
+  for (const char* address : {"", "host", ":80", "host:", "host:0", "host:65536", "host:x", "a b:1",
+                              "::1:80", "http://host:80"}) {
+    EXPECT_EQ(CheckAddress(address).code(), absl::StatusCode::kInvalidArgument) << address;
+  }
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,140 @@
+#include "server/coordinator/scripted_job.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace capstan {
+namespace {
+
+// The coordinator answers all but heartbeats before the call returns.
+template <typename Reply>
+auto StoreIn(std::optional<absl::StatusOr<Reply>>& answer) {
+  return [&answer](absl::StatusOr<Reply> reply) {
+    CHECK(!answer.has_value()) << "answered twice";
+    answer = std::move(reply);
+  };
+}
+
+absl::StatusOr<uint32_t> IdOf(const absl::StatusOr<v1::RegisterReply>& reply) {
+  if (!reply.ok()) return reply.status();
+  return reply->id();
+}
+
+}  // namespace
+
+v1::JobSpec ScriptedJob::Job() {
+  v1::JobSpec job;
+  job.set_name("scripted");
+  job.mutable_cluster()->set_shard_count(4);
+  job.mutable_scheduler()->set_slice_bytes(4);
+  job.mutable_membership()->set_lease_seconds(10);
+  job.mutable_membership()->set_heartbeat_seconds(0.5);
+  return job;
+}
+
+std::vector<v1::TableSpec> ScriptedJob::Tables(std::vector<uint64_t> shape) {
+  v1::TableSpec table;
+  table.set_name("w");
+  table.mutable_shape()->Add(shape.begin(), shape.end());
+  return {table};
+}
+
+ScriptedJob::ScriptedJob() {
+  Coordinator::Options options;
+  options.job = Job();
+  options.job_fingerprint = 77;
+  coordinator_ = std::make_unique<Coordinator>(std::move(options), clock_);
+}
+
+absl::StatusOr<uint32_t> ScriptedJob::RegisterServer(uint64_t incarnation, const char* address) {
+  v1::RegisterServerRequest request;
+  request.set_incarnation(incarnation);
+  request.set_address(address);
+  std::optional<absl::StatusOr<v1::RegisterReply>> answer;
+  coordinator_->RegisterServer(request, StoreIn(answer));
+  return IdOf(answer.value());
+}
+
+absl::StatusOr<uint32_t> ScriptedJob::RegisterWorker(uint64_t incarnation,
+                                                     const std::vector<v1::TableSpec>& tables) {
+  v1::RegisterWorkerRequest request;
+  request.set_incarnation(incarnation);
+  request.mutable_tables()->Add(tables.begin(), tables.end());
+  std::optional<absl::StatusOr<v1::RegisterReply>> answer;
+  coordinator_->RegisterWorker(request, StoreIn(answer));
+  return IdOf(answer.value());
+}
+
+ScriptedJob::Beat ScriptedJob::Heartbeat(MemberKey member, uint64_t view_version,
+                                         v1::Progress progress) {
+  v1::HeartbeatRequest request;
+  request.set_role(member.role);
+  request.set_id(member.id);
+  request.set_incarnation(IncarnationOf(member));
+  request.set_view_version(view_version);
+  if (member.role == v1::HeartbeatRequest::WORKER) *request.mutable_progress() = progress;
+  auto beat = std::make_shared<Beat::element_type>();
+  coordinator_->Heartbeat(request, [beat](auto reply) { StoreIn (*beat)(std::move(reply)); });
+  return beat;
+}
+
+absl::Status ScriptedJob::ReportFailure(MemberKey member, const char* reason) {
+  v1::ReportFailureRequest request;
+  request.set_role(member.role);
+  request.set_id(member.id);
+  request.set_incarnation(IncarnationOf(member));
+  request.set_reason(reason);
+  std::optional<absl::StatusOr<v1::ReportFailureReply>> answer;
+  coordinator_->ReportFailure(request, StoreIn(answer));
+  return answer.value().status();
+}
+
+absl::Status ScriptedJob::ReportResult(uint32_t worker, double test_accuracy) {
+  v1::ReportResultRequest request;
+  request.set_worker(worker);
+  request.set_incarnation(IncarnationOf(Worker(worker)));
+  request.set_test_accuracy(test_accuracy);
+  std::optional<absl::StatusOr<v1::ReportResultReply>> answer;
+  coordinator_->ReportResult(request, StoreIn(answer));
+  return answer.value().status();
+}
+
+v1::GetStatusReply ScriptedJob::Status() {
+  std::optional<absl::StatusOr<v1::GetStatusReply>> answer;
+  coordinator_->GetStatus(v1::GetStatusRequest(), StoreIn(answer));
+  return answer.value().value();
+}
+
+void ScriptedJob::RegisterAll() {
+  for (uint32_t id = 0; id < 2; ++id) {
+    CHECK_EQ(RegisterServer(IncarnationOf(Server(id))).value(), id);
+    CHECK_EQ(RegisterWorker(IncarnationOf(Worker(id))).value(), id);
+  }
+}
+
+void ScriptedJob::StartTraining() {
+  RegisterAll();
+  const uint64_t version = View().version();
+  for (uint32_t id = 0; id < 2; ++id) Heartbeat(Server(id), version);
+  CHECK_EQ(View().phase(), v1::TRAINING);
+}
+
+ScriptedJob::Beat ScriptedJob::FinishSteps(uint32_t worker, int64_t steps) {
+  v1::Progress progress;
+  progress.set_steps_done(steps);
+  progress.set_steps_total(steps);
+  progress.set_samples(100);
+  return Heartbeat(Worker(worker), View().version(), progress);
+}
+
+void ScriptedJob::PassTime(absl::Duration duration, const std::vector<MemberKey>& alive) {
+  const absl::Time end = clock_.Now() + duration;
+  while (clock_.Now() < end) {
+    for (const MemberKey member : alive) Heartbeat(member, View().version());
+    clock_.Advance(std::min(absl::Seconds(1), end - clock_.Now()));
+  }
+}
+
+}  // namespace capstan

@@ -1,0 +1,68 @@
+#ifndef SERVER_COORDINATOR_SCRIPTED_JOB_H_
+#define SERVER_COORDINATOR_SCRIPTED_JOB_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/fake_clock.h"
+#include "proto/coordinator_service.pb.h"
+#include "server/coordinator/coordinator.h"
+#include "server/coordinator/member_key.h"
+
+namespace capstan {
+
+inline MemberKey Server(uint32_t id) { return {v1::HeartbeatRequest::SERVER, id}; }
+inline MemberKey Worker(uint32_t id) { return {v1::HeartbeatRequest::WORKER, id}; }
+
+// For tests: a coordinator on a fake clock, for a job with 2 servers, 2 workers, leases of 10 s and
+// heartbeats of 0.5 s, and members that do what the test tells them. Not thread-safe.
+class ScriptedJob {
+ public:
+  // Empty until the coordinator has answered.
+  using Beat = std::shared_ptr<std::optional<absl::StatusOr<v1::HeartbeatReply>>>;
+
+  static v1::JobSpec Job();
+  // One table "w" of this shape.
+  static std::vector<v1::TableSpec> Tables(std::vector<uint64_t> shape);
+
+  ScriptedJob();
+
+  FakeClock& clock() { return clock_; }
+  Coordinator& coordinator() { return *coordinator_; }
+  void DestroyCoordinator() { coordinator_.reset(); }
+
+  absl::StatusOr<uint32_t> RegisterServer(uint64_t incarnation, const char* address = "host:4567");
+  absl::StatusOr<uint32_t> RegisterWorker(uint64_t incarnation,
+                                          const std::vector<v1::TableSpec>& tables = Tables({4}));
+  // From `member`, with the incarnation that RegisterAll gave it.
+  Beat Heartbeat(MemberKey member, uint64_t view_version, v1::Progress progress = {});
+  absl::Status ReportFailure(MemberKey member, const char* reason);
+  absl::Status ReportResult(uint32_t worker, double test_accuracy = 0.5);
+  v1::GetStatusReply Status();
+  v1::JobView View() { return Status().view(); }
+
+  // Everybody registers: PLACING.
+  void RegisterAll();
+  // Also, the servers have their shards: TRAINING.
+  void StartTraining();
+  // All `steps` done.
+  Beat FinishSteps(uint32_t worker, int64_t steps = 5);
+  // Only `alive` send heartbeats meanwhile.
+  void PassTime(absl::Duration duration, const std::vector<MemberKey>& alive);
+
+  static uint64_t IncarnationOf(MemberKey member) {
+    return (member.role == v1::HeartbeatRequest::SERVER ? 100 : 200) + member.id;
+  }
+
+ private:
+  FakeClock clock_;
+  std::unique_ptr<Coordinator> coordinator_;
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_COORDINATOR_SCRIPTED_JOB_H_

@@ -1,0 +1,86 @@
+#include "server/coordinator/summary.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+#include "proto/coordinator_service.pb.h"
+
+namespace capstan {
+namespace {
+
+// The workers' progress as one.
+struct Totals {
+  double mean_live_loss = 0;
+  int64_t max_steps = 0;
+  uint64_t samples = 0;
+  uint64_t bytes_pushed = 0;
+  uint64_t bytes_pulled = 0;
+  int64_t max_staleness_seen = 0;
+};
+
+Totals TotalsOf(const v1::GetStatusReply& status) {
+  Totals totals;
+  int live_workers = 0;
+  for (int worker = 0; worker < status.progress_size(); ++worker) {
+    const v1::Progress& progress = status.progress(worker);
+    if (status.view().workers(worker).is_live()) {
+      ++live_workers;
+      totals.mean_live_loss += progress.loss();
+    }
+    totals.max_steps = std::max(totals.max_steps, progress.steps_done());
+    totals.samples += progress.samples();
+    totals.bytes_pushed += progress.bytes_pushed();
+    totals.bytes_pulled += progress.bytes_pulled();
+    totals.max_staleness_seen = std::max(totals.max_staleness_seen, progress.max_staleness_seen());
+  }
+  totals.mean_live_loss /= std::max(1, live_workers);
+  return totals;
+}
+
+nlohmann::ordered_json StalenessOf(const v1::ConsistencySpec& consistency) {
+  switch (consistency.mode()) {
+    case v1::ConsistencySpec::BSP:
+      return 0;
+    case v1::ConsistencySpec::SSP:
+      return consistency.staleness();
+    case v1::ConsistencySpec::ASYNC:
+    case v1::ConsistencySpec::MODE_UNSPECIFIED:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
+  const Totals totals = TotalsOf(outcome.last_status);
+  const double seconds = absl::ToDoubleSeconds(outcome.training_time);
+  nlohmann::ordered_json summary;
+  summary["job"] = job.name();
+  summary["consistency"] =
+      absl::AsciiStrToLower(v1::ConsistencySpec::Mode_Name(job.consistency().mode()));
+  summary["staleness"] = StalenessOf(job.consistency());
+  summary["workers"] = job.cluster().num_workers();
+  summary["servers"] = job.cluster().num_servers();
+  summary["test_accuracy"] = outcome.result.test_accuracy();
+  summary["test_loss"] = outcome.result.test_loss();
+  summary["train_loss"] = totals.mean_live_loss;
+  summary["steps"] = totals.max_steps;
+  summary["seconds"] = seconds;
+  summary["samples"] = totals.samples;
+  summary["samples_per_s"] = seconds > 0 ? static_cast<double>(totals.samples) / seconds : 0.0;
+  summary["bytes_pushed"] = totals.bytes_pushed;
+  summary["bytes_pulled"] = totals.bytes_pulled;
+  summary["max_staleness_seen"] = totals.max_staleness_seen;
+  summary["parameters_xxh3"] = absl::StrFormat("%016x", outcome.result.parameters_xxh3());
+  summary["workers_lost"] = outcome.workers_lost;
+  // A job's name need not be UTF-8.
+  return summary.dump(/*indent=*/2, ' ', /*ensure_ascii=*/false,
+                      nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace capstan

@@ -1,0 +1,17 @@
+#ifndef SERVER_COORDINATOR_SUMMARY_H_
+#define SERVER_COORDINATOR_SUMMARY_H_
+
+#include <string>
+
+#include "proto/job.pb.h"
+#include "server/coordinator/job_outcome.h"
+
+namespace capstan {
+
+// A finished job's figures as one JSON object, indented. `staleness` is null for ASYNC, which has
+// no bound; a figure that is not finite is null too.
+std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome);
+
+}  // namespace capstan
+
+#endif  // SERVER_COORDINATOR_SUMMARY_H_

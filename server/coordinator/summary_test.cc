@@ -1,0 +1,78 @@
+#include "server/coordinator/summary.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "absl/time/time.h"
+
+namespace capstan {
+namespace {
+
+void AddWorker(JobOutcome& outcome, bool is_live, double loss, int64_t steps, int64_t staleness) {
+  outcome.last_status.mutable_view()->add_workers()->set_is_live(is_live);
+  v1::Progress* progress = outcome.last_status.add_progress();
+  progress->set_loss(loss);
+  progress->set_steps_done(steps);
+  progress->set_samples(100);
+  progress->set_bytes_pushed(1000);
+  progress->set_bytes_pulled(2000);
+  progress->set_max_staleness_seen(staleness);
+}
+
+JobOutcome Outcome() {
+  JobOutcome outcome;
+  AddWorker(outcome, /*is_live=*/true, /*loss=*/0.25, /*steps=*/10, /*staleness=*/1);
+  AddWorker(outcome, /*is_live=*/false, /*loss=*/9, /*steps=*/4, /*staleness=*/3);
+  AddWorker(outcome, /*is_live=*/true, /*loss=*/0.75, /*steps=*/10, /*staleness=*/2);
+  outcome.result.set_test_accuracy(0.875);
+  outcome.result.set_test_loss(0.5);
+  outcome.result.set_parameters_xxh3(0xabc);
+  outcome.training_time = absl::Seconds(2);
+  outcome.workers_lost = 1;
+  return outcome;
+}
+
+v1::JobSpec Job() {
+  v1::JobSpec job;
+  job.set_name("digits");
+  job.mutable_cluster()->set_num_workers(3);
+  return job;
+}
+
+nlohmann::json Summary(const v1::JobSpec& job, const JobOutcome& outcome) {
+  return nlohmann::json::parse(SummaryJson(job, outcome));
+}
+
+TEST(SummaryTest, HasEveryFigure) {
+  EXPECT_EQ(Summary(Job(), Outcome()), nlohmann::json::parse(R"({
+    "job": "digits", "consistency": "bsp", "staleness": 0, "workers": 3, "servers": 2,
+    "test_accuracy": 0.875, "test_loss": 0.5, "train_loss": 0.5, "steps": 10, "seconds": 2.0,
+    "samples": 300, "samples_per_s": 150.0, "bytes_pushed": 3000, "bytes_pulled": 6000,
+    "max_staleness_seen": 3, "parameters_xxh3": "0000000000000abc", "workers_lost": 1})"));
+}
+
+TEST(SummaryTest, StalenessIsTheJobsForSspAndNullForAsync) {
+  v1::JobSpec job = Job();
+  job.mutable_consistency()->set_mode(v1::ConsistencySpec::SSP);
+  job.mutable_consistency()->set_staleness(4);
+  EXPECT_EQ(Summary(job, Outcome())["staleness"], 4);
+  EXPECT_EQ(Summary(job, Outcome())["consistency"], "ssp");
+  job.mutable_consistency()->set_mode(v1::ConsistencySpec::ASYNC);
+  EXPECT_TRUE(Summary(job, Outcome())["staleness"].is_null());
+}
+
+TEST(SummaryTest, SurvivesFiguresAndNamesThatJsonCannotHold) {
+  v1::JobSpec job = Job();
+  job.set_name("\xff");
+  JobOutcome outcome = Outcome();
+  outcome.result.set_test_loss(std::numeric_limits<double>::infinity());
+  outcome.training_time = absl::ZeroDuration();
+  const nlohmann::json summary = Summary(job, outcome);
+  EXPECT_TRUE(summary["test_loss"].is_null());
+  EXPECT_EQ(summary["samples_per_s"], 0);
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,114 @@
+#include "server/coordinator/table_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
+
+namespace capstan {
+namespace {
+
+// What the maps of a job's slices cost in memory is bounded by this.
+constexpr uint64_t kMaxSlices = uint64_t{1} << 22;
+
+std::string ShapeText(const v1::TableSpec& table) {
+  return absl::StrCat("[", absl::StrJoin(table.shape(), ", "), "]");
+}
+
+absl::StatusOr<uint64_t> CountElements(const v1::TableSpec& table) {
+  if (table.shape().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("table ", table.name(), " has no shape; give at least one size"));
+  }
+  uint64_t elements = 1;
+  for (const uint64_t size : table.shape()) {
+    if (size == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("table ", table.name(), " has shape ",
+                                                     ShapeText(table), "; sizes must be positive"));
+    }
+    if (elements > std::numeric_limits<uint64_t>::max() / sizeof(float) / size) {
+      return absl::InvalidArgumentError(absl::StrCat("table ", table.name(), " has shape ",
+                                                     ShapeText(table),
+                                                     ", which is more than 2^64 bytes"));
+    }
+    elements *= size;
+  }
+  return elements;
+}
+
+absl::Status CheckInitialStddev(const v1::TableSpec& table) {
+  if (std::isfinite(table.initial_stddev()) && table.initial_stddev() >= 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("table ", table.name(), " has initial_stddev ",
+                                                 table.initial_stddev(),
+                                                 "; it must be finite and not negative"));
+}
+
+// What distinguishes two tables, for people.
+std::string Describe(const v1::TableSpec& table) {
+  return absl::StrCat("table ", table.name(), " of shape ", ShapeText(table), ", initial_stddev ",
+                      table.initial_stddev(), ", layer ", table.layer());
+}
+
+bool IsSame(const v1::TableSpec& a, const v1::TableSpec& b) {
+  return a.name() == b.name() && a.initial_stddev() == b.initial_stddev() &&
+         a.layer() == b.layer() &&
+         std::equal(a.shape().begin(), a.shape().end(), b.shape().begin(), b.shape().end());
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<uint64_t>> CheckTables(const TableSpecs& tables, uint64_t slice_bytes) {
+  if (tables.empty()) {
+    return absl::InvalidArgumentError("the worker has no tables; a model has at least one");
+  }
+  const uint64_t slice_elements = std::max<uint64_t>(1, slice_bytes / sizeof(float));
+  absl::flat_hash_set<std::string> names;
+  std::vector<uint64_t> table_elements;
+  uint64_t slices = 0;
+  for (const v1::TableSpec& table : tables) {
+    if (table.name().empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("table ", table_elements.size(), " has no name; give it one"));
+    }
+    if (!names.insert(table.name()).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("two tables are called ", table.name(), "; names must be distinct"));
+    }
+    RETURN_IF_ERROR(CheckInitialStddev(table));
+    ASSIGN_OR_RETURN(const uint64_t elements, CountElements(table));
+    table_elements.push_back(elements);
+    slices += (elements - 1) / slice_elements + 1;
+    if (slices > kMaxSlices) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "table ", table.name(), " of shape ", ShapeText(table), " brings the job to ", slices,
+          " slices of ", slice_bytes, " bytes, at most ", kMaxSlices,
+          " are possible; raise scheduler.slice_bytes"));
+    }
+  }
+  return table_elements;
+}
+
+absl::Status CheckSameTables(const TableSpecs& tables, const TableSpecs& first) {
+  for (int i = 0; i < std::min(tables.size(), first.size()); ++i) {
+    if (IsSame(tables.Get(i), first.Get(i))) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("this worker has ", Describe(tables.Get(i)), " where the first worker has ",
+                     Describe(first.Get(i)), "; start every worker with the same job"));
+  }
+  if (tables.size() == first.size()) return absl::OkStatus();
+  const bool has_more = tables.size() > first.size();
+  const v1::TableSpec& odd = has_more ? tables.Get(first.size()) : first.Get(tables.size());
+  return absl::InvalidArgumentError(
+      absl::StrCat("this worker has ", tables.size(), " tables, the first worker has ",
+                   first.size(), ": only ", has_more ? "this one" : "the first", " has ",
+                   Describe(odd), "; start every worker with the same job"));
+}
+
+}  // namespace capstan

@@ -1,0 +1,106 @@
+#include "server/coordinator/table_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+namespace capstan {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kSliceBytes = 1024;
+
+v1::TableSpec Table(const std::string& name, std::vector<uint64_t> shape) {
+  v1::TableSpec table;
+  table.set_name(name);
+  for (const uint64_t size : shape) table.add_shape(size);
+  return table;
+}
+
+TableSpecs Tables(std::vector<v1::TableSpec> list) { return {list.begin(), list.end()}; }
+
+std::string ErrorOf(std::vector<v1::TableSpec> tables) {
+  const absl::Status status = CheckTables(Tables(tables), kSliceBytes).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  return std::string(status.message());
+}
+
+std::string DifferenceOf(std::vector<v1::TableSpec> tables, std::vector<v1::TableSpec> first) {
+  const absl::Status status = CheckSameTables(Tables(tables), Tables(first));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  return std::string(status.message());
+}
+
+TEST(CheckTablesTest, CountsTheElementsOfEachTable) {
+  const auto elements = CheckTables(Tables({Table("w", {64, 10}), Table("b", {10})}), kSliceBytes);
+  ASSERT_TRUE(elements.ok()) << elements.status();
+  EXPECT_THAT(*elements, ElementsAre(640u, 10u));
+}
+
+TEST(CheckTablesTest, RefusesAJobWithoutTables) {
+  EXPECT_THAT(ErrorOf({}), HasSubstr("no tables"));
+}
+
+TEST(CheckTablesTest, RefusesATableWithoutName) {
+  EXPECT_THAT(ErrorOf({Table("a", {1}), Table("", {1})}), HasSubstr("table 1 has no name"));
+}
+
+TEST(CheckTablesTest, RefusesANameThatIsUsedTwice) {
+  EXPECT_THAT(ErrorOf({Table("a", {1}), Table("a", {2})}), HasSubstr("two tables are called a"));
+}
+
+TEST(CheckTablesTest, RefusesSizesThatAreNotPositive) {
+  EXPECT_THAT(ErrorOf({Table("a", {2, 0})}), HasSubstr("table a has shape [2, 0]"));
+  EXPECT_THAT(ErrorOf({Table("a", {})}), HasSubstr("table a has no shape"));
+}
+
+TEST(CheckTablesTest, RefusesSizesWhoseProductDoesNotFit) {
+  EXPECT_THAT(ErrorOf({Table("a", {uint64_t{1} << 40, uint64_t{1} << 40})}), HasSubstr("2^64"));
+  EXPECT_THAT(ErrorOf({Table("a", {uint64_t{1} << 62})}), HasSubstr("2^64"));
+}
+
+TEST(CheckTablesTest, RefusesMoreSlicesThanFitInMemory) {
+  EXPECT_THAT(ErrorOf({Table("a", {uint64_t{1} << 40})}), HasSubstr("raise scheduler.slice_bytes"));
+}
+
+TEST(CheckTablesTest, RefusesInitialValuesThatAreNotFinite) {
+  v1::TableSpec table = Table("a", {1});
+  table.set_initial_stddev(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_THAT(ErrorOf({table}), HasSubstr("table a has initial_stddev nan"));
+  table.set_initial_stddev(-1);
+  EXPECT_THAT(ErrorOf({table}), HasSubstr("table a has initial_stddev -1"));
+}
+
+TEST(CheckSameTablesTest, AcceptsEqualTables) {
+  EXPECT_TRUE(CheckSameTables(Tables({Table("a", {1})}), Tables({Table("a", {1})})).ok());
+}
+
+TEST(CheckSameTablesTest, NamesTheTableAndBothShapes) {
+  EXPECT_EQ(DifferenceOf({Table("a", {1}), Table("b", {2, 3})}, {Table("a", {1}), Table("b", {6})}),
+            "this worker has table b of shape [2, 3], initial_stddev 0, layer 0 where the first "
+            "worker has table b of shape [6], initial_stddev 0, layer 0; start every worker with "
+            "the same job");
+}
+
+TEST(CheckSameTablesTest, NamesATableThatOnlyOneWorkerHas) {
+  EXPECT_THAT(DifferenceOf({Table("a", {1}), Table("b", {2})}, {Table("a", {1})}),
+              HasSubstr("only this one has table b of shape [2]"));
+  EXPECT_THAT(DifferenceOf({Table("a", {1})}, {Table("a", {1}), Table("b", {2})}),
+              HasSubstr("only the first has table b of shape [2]"));
+}
+
+TEST(CheckSameTablesTest, ComparesInitialValuesAndLayers) {
+  v1::TableSpec table = Table("a", {1});
+  table.set_layer(1);
+  EXPECT_THAT(DifferenceOf({table}, {Table("a", {1})}), HasSubstr("layer 1"));
+  table = Table("a", {1});
+  table.set_initial_stddev(0.5);
+  EXPECT_THAT(DifferenceOf({table}, {Table("a", {1})}), HasSubstr("initial_stddev 0.5"));
+}
+
+}  // namespace
+}  // namespace capstan

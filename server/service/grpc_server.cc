@@ -1,0 +1,50 @@
+#include "server/service/grpc_server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/transport/grpc_payload.h"
+
+namespace capstan {
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
+    const std::string& listen, absl::Span<grpc::Service* const> services) {
+  const size_t colon = listen.rfind(':');
+  if (colon == std::string::npos || colon + 1 == listen.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen: expected host:port, as in 0.0.0.0:4000, got \"", listen, "\""));
+  }
+  // gRPC offers both only to servers that are built after these calls.
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
+  // Else a second server could take the same port, and get half of the connections.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Clients ping idle connections to learn that this process lives.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.SetMaxSendMessageSize(kMaxMessageBytes);
+  for (grpc::Service* const service : services) builder.RegisterService(service);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || port == 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", listen,
+                     ": the port is in use, or the host is not of this machine; choose another "
+                     "--listen, with port 0 for any free one"));
+  }
+  const std::string host = listen.substr(0, colon);
+  return std::unique_ptr<GrpcServer>(
+      new GrpcServer(std::move(server), absl::StrCat(host, ":", port)));
+}
+
+GrpcServer::~GrpcServer() { Shutdown(absl::UnixEpoch()); }
+
+void GrpcServer::Shutdown(absl::Time deadline) { server_->Shutdown(absl::ToChronoTime(deadline)); }
+
+}  // namespace capstan

@@ -1,0 +1,42 @@
+#ifndef SERVER_SERVICE_GRPC_SERVER_H_
+#define SERVER_SERVICE_GRPC_SERVER_H_
+
+#include <grpcpp/impl/service_type.h>
+#include <grpcpp/server.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+namespace capstan {
+
+// A listening gRPC server with the standard health and reflection services beside its own.
+class GrpcServer {
+ public:
+  // `listen` is host:port; port 0 takes a free one. `services` are borrowed and outlive the server.
+  // UNAVAILABLE when the port is in use or the host is not of this machine.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
+      const std::string& listen, absl::Span<grpc::Service* const> services);
+  ~GrpcServer();
+
+  // host:port with the port that was taken.
+  const std::string& address() const { return address_; }
+
+  // Refuses new calls, and cancels at `deadline` those that are still open; returns when none is.
+  void Shutdown(absl::Time deadline);
+
+ private:
+  GrpcServer(std::unique_ptr<grpc::Server> server, std::string address)
+      : server_(std::move(server)), address_(std::move(address)) {}
+
+  const std::unique_ptr<grpc::Server> server_;
+  const std::string address_;
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_SERVICE_GRPC_SERVER_H_

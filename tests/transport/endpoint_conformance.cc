@@ -1,0 +1,167 @@
+#include "tests/transport/endpoint_conformance.h"
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/base/one_shot.h"
+#include "tests/transport/test_shard_host.h"
+
+namespace capstan {
+namespace {
+
+constexpr uint64_t kSmall = 1000;  // elements
+
+// One exchange and what came of it; fails the test when anything runs twice or in the wrong order.
+class Call {
+ public:
+  Call(ParameterEndpoint& endpoint, ExchangeRequest request, Clock* clock) : reply_(clock) {
+    endpoint.Exchange(
+        std::move(request), [this] { EXPECT_FALSE(is_sent_.exchange(true)) << "sent twice"; },
+        [this](ExchangeReply reply) {
+          EXPECT_TRUE(is_sent_) << "done before sent";
+          EXPECT_EQ(replies_.fetch_add(1), 0) << "answered twice";
+          reply_.Set(std::move(reply));
+        });
+  }
+  bool is_answered() const { return reply_.is_set(); }
+  ExchangeReply Wait() { return reply_.Wait(); }
+
+ private:
+  std::atomic<bool> is_sent_ = false;
+  std::atomic<int> replies_ = 0;
+  OneShot<ExchangeReply> reply_;
+};
+
+struct Connected {
+  Connected(const TransportCase& transport, ConsistencyMode mode, int num_workers,
+            uint64_t elements)
+      : host(MakeTestHost(mode, num_workers, elements)),
+        fixture(transport.make(host.get(), &clock)),
+        endpoint(fixture->Connect()) {}
+
+  RealClock clock;
+  std::unique_ptr<ShardHost> host;
+  std::unique_ptr<TransportFixture> fixture;
+  std::unique_ptr<ParameterEndpoint> endpoint;
+};
+
+}  // namespace
+
+TEST_P(EndpointConformanceTest, PushIsAppliedAndPullBringsTheValues) {
+  Connected connected(GetParam(), ConsistencyMode::kBsp, /*num_workers=*/1, kSmall);
+  Call call(*connected.endpoint, MakeTestRequest(0, Step(0), Step(1), 2.5f, kSmall),
+            &connected.clock);
+  const ExchangeReply reply = call.Wait();
+  ASSERT_TRUE(reply.status.ok()) << reply.status;
+  EXPECT_EQ(reply.version, 1);
+  EXPECT_EQ(reply.min_step, Step(1));
+  EXPECT_EQ(reply.epoch, Epoch(1));
+  EXPECT_EQ(ToVector(reply.values), std::vector<float>(kSmall, -2.5f));
+}
+
+TEST_P(EndpointConformanceTest, PushAloneAndPullAloneWork) {
+  Connected connected(GetParam(), ConsistencyMode::kAsync, /*num_workers=*/1, kSmall);
+  Call push(*connected.endpoint, MakeTestRequest(0, Step(0), std::nullopt, 1.0f, kSmall),
+            &connected.clock);
+  const ExchangeReply pushed = push.Wait();
+  EXPECT_TRUE(pushed.status.ok()) << pushed.status;
+  EXPECT_TRUE(pushed.values.empty());
+  Call pull(*connected.endpoint, MakeTestRequest(0, std::nullopt, Step(1)), &connected.clock);
+  EXPECT_EQ(ToVector(pull.Wait().values), std::vector<float>(kSmall, -1.0f));
+}
+
+TEST_P(EndpointConformanceTest, ALargeSliceArrivesWhole) {
+  Connected connected(GetParam(), ConsistencyMode::kBsp, /*num_workers=*/1, kTestElements);
+  ExchangeRequest request = MakeTestRequest(0, Step(0), Step(1));
+  auto gradient = std::make_shared<std::vector<float>>(kTestElements);
+  for (size_t i = 0; i < gradient->size(); ++i) (*gradient)[i] = static_cast<float>(i);
+  request.gradient = Payload(absl::MakeConstSpan(*gradient), gradient);
+  Call call(*connected.endpoint, std::move(request), &connected.clock);
+  const std::vector<float> values = ToVector(call.Wait().values);
+  ASSERT_EQ(values.size(), gradient->size());
+  for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], -(*gradient)[i]) << i;
+}
+
+TEST_P(EndpointConformanceTest, RefusalsKeepCodeMessageAndEpoch) {
+  Connected connected(GetParam(), ConsistencyMode::kBsp, /*num_workers=*/1, kSmall);
+  Call wrong_length(*connected.endpoint, MakeTestRequest(0, Step(0), Step(1), 1.0f, kSmall + 1),
+                    &connected.clock);
+  const ExchangeReply reply = wrong_length.Wait();
+  EXPECT_TRUE(absl::IsInvalidArgument(reply.status));
+  EXPECT_NE(reply.status.message().find("expected a gradient of 4000 bytes"),
+            absl::string_view::npos)
+      << reply.status;
+  ExchangeRequest stale = MakeTestRequest(0, std::nullopt, Step(0));
+  stale.epoch = Epoch(0);
+  Call stale_epoch(*connected.endpoint, std::move(stale), &connected.clock);
+  const ExchangeReply stale_reply = stale_epoch.Wait();
+  EXPECT_TRUE(absl::IsFailedPrecondition(stale_reply.status));
+  EXPECT_EQ(stale_reply.epoch, Epoch(1));
+}
+
+TEST_P(EndpointConformanceTest, AParkedReplyComesWhenTheOtherWorkerHasPushed) {
+  Connected connected(GetParam(), ConsistencyMode::kBsp, /*num_workers=*/2, kSmall);
+  Call first(*connected.endpoint, MakeTestRequest(0, Step(0), Step(1), 1.0f, kSmall),
+             &connected.clock);
+  // A later exchange of the same connection overtakes the parked one.
+  Call other(*connected.endpoint, MakeTestRequest(1, std::nullopt, Step(0)), &connected.clock);
+  EXPECT_TRUE(other.Wait().status.ok());
+  EXPECT_FALSE(first.is_answered());
+  const std::unique_ptr<ParameterEndpoint> second_connection = connected.fixture->Connect();
+  Call second(*second_connection, MakeTestRequest(1, Step(0), Step(1), 3.0f, kSmall),
+              &connected.clock);
+  EXPECT_EQ(ToVector(first.Wait().values), std::vector<float>(kSmall, -2.0f));
+  EXPECT_EQ(ToVector(second.Wait().values), std::vector<float>(kSmall, -2.0f));
+}
+
+TEST_P(EndpointConformanceTest, ManyOpenExchangesOfManyThreadsAreEachAnsweredOnce) {
+  const int num_workers = 4, num_steps = 50;
+  Connected connected(GetParam(), ConsistencyMode::kAsync, num_workers, kSmall);
+  std::vector<std::thread> threads;
+  for (int worker = 0; worker < num_workers; ++worker) {
+    threads.emplace_back([&, worker] {
+      for (int step = 0; step < num_steps; ++step) {
+        Call push(*connected.endpoint,
+                  MakeTestRequest(worker, Step(step), Step(step + 1), 1.0f, kSmall),
+                  &connected.clock);
+        Call pull(*connected.endpoint, MakeTestRequest(worker, std::nullopt, Step(0)),
+                  &connected.clock);
+        EXPECT_TRUE(push.Wait().status.ok());
+        EXPECT_TRUE(pull.Wait().status.ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Call last(*connected.endpoint, MakeTestRequest(0, std::nullopt, Step(0)), &connected.clock);
+  const ExchangeReply reply = last.Wait();
+  EXPECT_EQ(reply.version, num_workers * num_steps) << "each push exactly once";
+  EXPECT_EQ(ToVector(reply.values), std::vector<float>(kSmall, -1.0f * num_workers * num_steps));
+}
+
+TEST_P(EndpointConformanceTest, RepeatedPushIsAppliedOnce) {
+  Connected connected(GetParam(), ConsistencyMode::kAsync, /*num_workers=*/1, kSmall);
+  for (int i = 0; i < 3; ++i) {
+    Call call(*connected.endpoint, MakeTestRequest(0, Step(0), Step(1), 1.0f, kSmall),
+              &connected.clock);
+    const ExchangeReply reply = call.Wait();
+    EXPECT_EQ(reply.version, 1);
+    EXPECT_EQ(ToVector(reply.values)[0], -1.0f);
+  }
+}
+
+TEST_P(EndpointConformanceTest, WhatIsOpenIsAnsweredWhenItAllEnds) {
+  auto connected = std::make_unique<Connected>(GetParam(), ConsistencyMode::kBsp,
+                                               /*num_workers=*/2, kSmall);
+  RealClock clock;
+  Call parked(*connected->endpoint, MakeTestRequest(0, Step(0), Step(1), 1.0f, kSmall), &clock);
+  Call later(*connected->endpoint, MakeTestRequest(1, std::nullopt, Step(0)), &clock);
+  EXPECT_TRUE(later.Wait().status.ok());
+  EXPECT_FALSE(parked.is_answered());
+  connected.reset();
+  EXPECT_FALSE(parked.Wait().status.ok());
+}
+
+}  // namespace capstan

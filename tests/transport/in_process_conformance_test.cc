@@ -1,0 +1,65 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+
+#include "common/transport/faulty_endpoint.h"
+#include "common/transport/in_process_endpoint.h"
+#include "common/transport/retrying_endpoint.h"
+#include "tests/transport/endpoint_conformance.h"
+
+namespace capstan {
+namespace {
+
+class InProcess : public TransportFixture {
+ public:
+  explicit InProcess(ShardHost* host) : host_(host) {}
+  std::unique_ptr<ParameterEndpoint> Connect() override {
+    return std::make_unique<InProcessEndpoint>(host_);
+  }
+
+ private:
+  ShardHost* const host_;
+};
+
+// Retries over a network that drops, duplicates and delays.
+class FaultyInProcess : public TransportFixture {
+ public:
+  FaultyInProcess(ShardHost* host, Clock* clock) : host_(host), clock_(clock) {}
+  std::unique_ptr<ParameterEndpoint> Connect() override {
+    FaultyEndpoint::Options faults;
+    faults.clock = clock_;
+    faults.seed = ++seed_;
+    faults.drop = 0.2;
+    faults.duplicate = 0.2;
+    faults.delay = 0.3;
+    faults.max_delay = absl::Milliseconds(3);
+    RetryingEndpoint::Options retries;
+    retries.clock = clock_;
+    retries.peer = "server 0";
+    retries.first_backoff = absl::Milliseconds(1);
+    return std::make_unique<RetryingEndpoint>(
+        retries, std::make_unique<FaultyEndpoint>(faults,
+                                                  std::make_unique<InProcessEndpoint>(host_)));
+  }
+
+ private:
+  ShardHost* const host_;
+  Clock* const clock_;
+  uint64_t seed_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    InProcess, EndpointConformanceTest,
+    testing::Values(TransportCase{"Plain",
+                                  [](ShardHost* host, Clock*) {
+                                    return std::make_unique<InProcess>(host);
+                                  }},
+                    TransportCase{"FaultyAndRetrying",
+                                  [](ShardHost* host, Clock* clock) {
+                                    return std::make_unique<FaultyInProcess>(host, clock);
+                                  }}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace capstan

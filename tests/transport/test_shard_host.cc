@@ -1,0 +1,52 @@
+#include "tests/transport/test_shard_host.h"
+
+#include <utility>
+
+#include "proto/job.pb.h"
+#include "server/optimizer/make_optimizer.h"
+
+namespace capstan {
+
+std::unique_ptr<ShardHost> MakeTestHost(ConsistencyMode mode, int num_workers, uint64_t elements) {
+  ShardHost::Options options;
+  options.job = kTestJob;
+  options.tables = {{"w", elements, 0.0}};
+  options.slice_bytes = elements * sizeof(float);
+  options.shard_count = 1;
+  v1::OptimizerSpec sgd;
+  sgd.set_type(v1::OptimizerSpec::SGD);
+  sgd.set_learning_rate(1.0);
+  options.optimizer = MakeOptimizer(sgd).value();
+  options.policy = MakeConsistencyPolicy(mode, /*staleness=*/0).value();
+  options.shards = {ShardId(0)};
+  options.epoch = Epoch(1);
+  auto host = std::make_unique<ShardHost>(std::move(options));
+  std::vector<ShardHost::Worker> workers;
+  for (int i = 0; i < num_workers; ++i) workers.push_back({WorkerId(i), Incarnation(100 + i)});
+  host->SetLiveWorkers(workers);
+  return host;
+}
+
+ExchangeRequest MakeTestRequest(int worker, std::optional<Step> push_step,
+                                std::optional<Step> pull_step, float value, uint64_t elements) {
+  ExchangeRequest request;
+  request.job = kTestJob;
+  request.worker = WorkerId(worker);
+  request.incarnation = Incarnation(100 + worker);
+  request.epoch = Epoch(1);
+  request.push_step = push_step;
+  request.pull_step = pull_step;
+  if (push_step.has_value()) {
+    auto gradient = std::make_shared<std::vector<float>>(elements, value);
+    request.gradient = Payload(absl::MakeConstSpan(*gradient), gradient);
+  }
+  return request;
+}
+
+std::vector<float> ToVector(const Payload& payload) {
+  std::vector<float> values(payload.size_bytes() / sizeof(float));
+  payload.CopyTo(absl::MakeSpan(values));
+  return values;
+}
+
+}  // namespace capstan

@@ -1,0 +1,32 @@
+#ifndef TESTS_TRANSPORT_TEST_SHARD_HOST_H_
+#define TESTS_TRANSPORT_TEST_SHARD_HOST_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/transport/parameter_endpoint.h"
+#include "server/consistency/make_consistency_policy.h"
+#include "server/shard/shard_host.h"
+
+namespace capstan {
+
+inline constexpr uint64_t kTestJob = 42;
+inline constexpr uint64_t kTestElements = 2 << 20;  // of the one table, which is one slice
+
+// A host of one table of one slice, zero at first, under SGD with learning rate 1: its values are
+// minus the sum of the gradients. Workers 0 ... num_workers - 1 have incarnation 100 + id.
+std::unique_ptr<ShardHost> MakeTestHost(ConsistencyMode mode, int num_workers,
+                                        uint64_t elements = kTestElements);
+
+// An exchange of that slice; the gradient is `value` everywhere.
+ExchangeRequest MakeTestRequest(int worker, std::optional<Step> push_step,
+                                std::optional<Step> pull_step, float value = 0,
+                                uint64_t elements = kTestElements);
+
+std::vector<float> ToVector(const Payload& payload);
+
+}  // namespace capstan
+
+#endif  // TESTS_TRANSPORT_TEST_SHARD_HOST_H_

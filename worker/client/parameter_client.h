@@ -1,0 +1,78 @@
+#ifndef WORKER_CLIENT_PARAMETER_CLIENT_H_
+#define WORKER_CLIENT_PARAMETER_CLIENT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/routing/placement.h"
+#include "common/routing/routing_table.h"
+#include "common/routing/slice_key.h"
+#include "common/transport/parameter_endpoint.h"
+#include "common/transport/payload.h"
+
+namespace capstan {
+
+// Sends each exchange of one worker to the server that holds the slice. An exchange that a server
+// refuses because its shard has moved waits for the newer routing table and is sent again.
+// Thread-safe; when destroyed, what is open is answered.
+class ParameterClient {
+ public:
+  // Connects to a server.
+  using EndpointFactory =
+      absl::AnyInvocable<std::unique_ptr<ParameterEndpoint>(ServerId, const std::string& address)>;
+
+  struct Options {
+    uint64_t job = 0;         // Required: the job's fingerprint
+    WorkerId worker;          // Required
+    Incarnation incarnation;  // Required
+  };
+
+  // `shards` says which shard holds each slice. Connects to every server of `routing`; their
+  // addresses stay for the life of the job.
+  ParameterClient(const Options& options, ShardMap shards, const RoutingTable& routing,
+                  EndpointFactory connect);
+  ~ParameterClient();
+
+  // A newer routing table; older ones are ignored.
+  void UpdateRouting(const RoutingTable& routing);
+
+  // As ParameterEndpoint::Exchange. The gradient is empty without a push.
+  void Exchange(SliceKey slice, std::optional<Step> push_step, Payload gradient,
+                std::optional<Step> pull_step, ParameterEndpoint::SentCallback sent,
+                ParameterEndpoint::ReplyCallback done);
+
+ private:
+  // An exchange, and what is left to tell about it.
+  struct Pending {
+    ExchangeRequest request;
+    ParameterEndpoint::SentCallback sent;
+    ParameterEndpoint::ReplyCallback done;
+  };
+
+  void Send(std::shared_ptr<Pending> pending);
+  void OnReply(const std::shared_ptr<Pending>& pending, ExchangeReply reply);
+  // True when the exchange waits for the routing table of `epoch`, or is on its way again.
+  bool RouteAgain(const std::shared_ptr<Pending>& pending, Epoch epoch);
+
+  const Options options_;
+  const ShardMap shards_;
+  std::map<ServerId, std::unique_ptr<ParameterEndpoint>> endpoints_;  // constant until the end
+
+  Mutex mu_;
+  bool is_stopping_ ABSL_GUARDED_BY(mu_) = false;
+  Epoch epoch_ ABSL_GUARDED_BY(mu_);
+  std::vector<ServerId> server_of_shard_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::shared_ptr<Pending>> waiting_for_routing_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace capstan
+
+#endif  // WORKER_CLIENT_PARAMETER_CLIENT_H_

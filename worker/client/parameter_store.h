@@ -1,0 +1,90 @@
+#ifndef WORKER_CLIENT_PARAMETER_STORE_H_
+#define WORKER_CLIENT_PARAMETER_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/tensor/host_buffer.h"
+#include "common/tensor/slicing.h"
+#include "common/transport/parameter_endpoint.h"
+#include "proto/coordinator_service.pb.h"
+#include "worker/client/parameter_client.h"
+#include "worker/scheduler/scheduler.h"
+
+namespace capstan {
+
+// The worker's copy of all parameters, and its gradients. Cuts tensors into slices, hands their
+// exchanges to the scheduler, and puts the replies in place. Thread-safe, except that a layer's
+// values and gradients may only be touched while no exchange of the layer is open.
+class ParameterStore {
+ public:
+  struct Options {
+    Clock* clock = nullptr;          // Required; outlives the store
+    ParameterClient* client = nullptr;  // Required; answers every exchange before the store ends
+    Scheduler* scheduler = nullptr;     // Required; outlives the store's exchanges
+    std::vector<v1::TableSpec> tables;  // Required: of the job, in order of table id
+    uint64_t slice_bytes = 0;           // Required
+  };
+  struct Traffic {
+    uint64_t bytes_pushed = 0;  // payloads of answered pushes
+    uint64_t bytes_pulled = 0;
+    int64_t max_staleness_seen = 0;  // largest (pull step - min_step of its reply), in steps
+  };
+
+  explicit ParameterStore(const Options& options);
+
+  // One span for each table.
+  absl::Span<const absl::Span<const float>> values() const { return value_spans_; }
+  absl::Span<const absl::Span<float>> gradients() const { return gradient_spans_; }
+
+  // Asks for the values of all layers at `step`.
+  void PullAll(Step step);
+  // Sends the layer's gradients of `step`, and asks for its values at the next step.
+  void PushPull(int layer, Step step);
+
+  // Blocks until no exchange of the layer is open; the first error of any exchange ends all waits.
+  absl::Status WaitForLayer(int layer);
+  absl::Status WaitForAll();
+  // Ends all waits with `status`, now and later, unless an exchange failed before.
+  void Fail(absl::Status status);
+
+  Traffic traffic() const;
+
+ private:
+  struct Table {
+    int layer = 0;
+    Slicing slicing;
+    std::shared_ptr<HostBuffer> values;
+    std::shared_ptr<HostBuffer> gradient;
+  };
+
+  void ExchangeTable(TableId table, std::optional<Step> push_step, Step pull_step);
+  void SubmitSlice(SliceKey key, std::optional<Step> push_step, Step pull_step);
+  void OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed, const ExchangeReply& reply);
+
+  Clock* const clock_;
+  ParameterClient* const client_;
+  Scheduler* const scheduler_;
+  std::vector<Table> tables_;
+  int layer_count_ = 0;
+  std::vector<absl::Span<const float>> value_spans_;
+  std::vector<absl::Span<float>> gradient_spans_;
+
+  mutable Mutex mu_;
+  CondVar changed_;
+  std::vector<int64_t> open_exchanges_ ABSL_GUARDED_BY(mu_);  // of each layer
+  absl::Status status_ ABSL_GUARDED_BY(mu_);
+  Traffic traffic_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace capstan
+
+#endif  // WORKER_CLIENT_PARAMETER_STORE_H_

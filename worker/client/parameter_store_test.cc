@@ -1,0 +1,129 @@
+#include "worker/client/parameter_store.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/fake_clock.h"
+#include "common/routing/placement.h"
+#include "common/routing/routing_table.h"
+#include "common/transport/payload.h"
+#include "worker/scheduler/slice_fifo_scheduler.h"
+
+namespace capstan {
+namespace {
+
+struct Asked {
+  ExchangeRequest request;
+  ParameterEndpoint::ReplyCallback done;
+};
+
+class FakeEndpoint : public ParameterEndpoint {
+ public:
+  explicit FakeEndpoint(std::vector<Asked>* asked) : asked_(asked) {}
+  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
+    sent();
+    asked_->push_back({std::move(request), std::move(done)});
+  }
+
+ private:
+  std::vector<Asked>* const asked_;
+};
+
+ExchangeReply Values(size_t count, float value, Step min_step) {
+  auto values = std::make_shared<std::vector<float>>(count, value);
+  ExchangeReply reply;
+  reply.values = Payload(absl::MakeConstSpan(*values), values);
+  reply.min_step = min_step;
+  return reply;
+}
+
+// Layer 0 has a table of 20 floats (slices of 16 and 4), layer 1 one of 3.
+class ParameterStoreTest : public testing::Test {
+ protected:
+  ParameterStoreTest() {
+    RoutingTable routing;
+    routing.epoch = Epoch(1);
+    routing.server_of_shard = {ServerId(0)};
+    routing.server_address = {"a:1"};
+    client_ = std::make_unique<ParameterClient>(
+        ParameterClient::Options(), ShardMap({20, 3}, /*slice_bytes=*/64, /*shard_count=*/1),
+        routing,
+        [this](ServerId, const std::string&) { return std::make_unique<FakeEndpoint>(&asked_); });
+    ParameterStore::Options options;
+    options.clock = &clock_;
+    options.client = client_.get();
+    options.scheduler = &scheduler_;
+    options.slice_bytes = 64;
+    options.tables.resize(2);
+    options.tables[0].add_shape(4);
+    options.tables[0].add_shape(5);
+    options.tables[1].add_shape(3);
+    options.tables[1].set_layer(1);
+    store_ = std::make_unique<ParameterStore>(options);
+  }
+
+  FakeClock clock_;
+  std::vector<Asked> asked_;
+  SliceFifoScheduler scheduler_{/*credit_bytes=*/1 << 20};
+  std::unique_ptr<ParameterClient> client_;
+  std::unique_ptr<ParameterStore> store_;
+};
+
+TEST_F(ParameterStoreTest, PullsEverySliceIntoItsPlace) {
+  store_->PullAll(Step(0));
+  ASSERT_EQ(asked_.size(), 3);
+  asked_[1].done(Values(4, 2.0f, Step(0)));
+  asked_[0].done(Values(16, 1.0f, Step(0)));
+  asked_[2].done(Values(3, 3.0f, Step(0)));
+  ASSERT_TRUE(store_->WaitForAll().ok());
+  EXPECT_EQ(store_->values()[0][15], 1.0f);
+  EXPECT_EQ(store_->values()[0][16], 2.0f);
+  EXPECT_EQ(store_->values()[1][2], 3.0f);
+  EXPECT_EQ(store_->traffic().bytes_pulled, 23 * 4);
+  EXPECT_EQ(store_->traffic().bytes_pushed, 0);
+}
+
+TEST_F(ParameterStoreTest, PushesTheGradientOfOneLayerAndPullsItsNextStep) {
+  for (float& value : store_->gradients()[0]) value = 9.0f;
+  store_->PushPull(/*layer=*/0, Step(6));
+  ASSERT_EQ(asked_.size(), 2);
+  EXPECT_EQ(asked_[1].request.push_step, Step(6));
+  EXPECT_EQ(asked_[1].request.pull_step, Step(7));
+  std::vector<float> gradient(4);
+  asked_[1].request.gradient.CopyTo(absl::MakeSpan(gradient));
+  EXPECT_EQ(gradient, std::vector<float>(4, 9.0f));
+  ASSERT_TRUE(store_->WaitForLayer(1).ok()) << "the other layer has nothing open";
+  asked_[0].done(Values(16, 1.0f, Step(5)));
+  asked_[1].done(Values(4, 1.0f, Step(4)));
+  ASSERT_TRUE(store_->WaitForLayer(0).ok());
+  EXPECT_EQ(store_->traffic().bytes_pushed, 80);
+  EXPECT_EQ(store_->traffic().max_staleness_seen, 3);
+}
+
+TEST_F(ParameterStoreTest, TheFirstErrorEndsEveryWait) {
+  store_->PullAll(Step(0));
+  asked_[0].done(ErrorReply(absl::InvalidArgumentError("bad gradient")));
+  EXPECT_TRUE(absl::IsInvalidArgument(store_->WaitForLayer(1)));
+  store_->Fail(absl::AbortedError("later"));
+  EXPECT_TRUE(absl::IsInvalidArgument(store_->WaitForAll()));
+}
+
+TEST_F(ParameterStoreTest, FailEndsAWaitForAReplyThatNeverComes) {
+  store_->PullAll(Step(0));
+  store_->Fail(absl::AbortedError("the job has failed"));
+  EXPECT_TRUE(absl::IsAborted(store_->WaitForLayer(0)));
+}
+
+TEST_F(ParameterStoreTest, AReplyOfTheWrongLengthIsAnError) {
+  store_->PullAll(Step(0));
+  asked_[0].done(Values(15, 1.0f, Step(0)));
+  const absl::Status status = store_->WaitForAll();
+  EXPECT_EQ(status.message(), "a server sent 60 bytes for a slice of 64");
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,78 @@
+#include "worker/dataset/gzip_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "worker/dataset/temp_file.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(GzipFileTest, PlainAndCompressedFilesReadTheSame) {
+  const std::string text = "1,2\n3,4\n";
+  for (const std::string& bytes : {text, GzipBytes(text)}) {
+    const absl::StatusOr<std::string> result = ReadGzipFile(WriteTempFile("data", bytes));
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(*result, text);
+  }
+}
+
+TEST(GzipFileTest, MissingFileIsNamed) {
+  const absl::Status status = ReadGzipFile("/nowhere/y.csv").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(status.message(), HasSubstr("data file /nowhere/y.csv does not exist: "));
+}
+
+TEST(GzipFileTest, DirectoryIsRefused) {
+  const absl::Status status = ReadGzipFile(testing::TempDir()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr(testing::TempDir()));
+  EXPECT_THAT(status.message(), HasSubstr("expected a file, got a directory"));
+}
+
+TEST(GzipFileTest, PathThroughAFileIsRefused) {
+  const std::string file = WriteTempFile("data", "1,2\n");
+  EXPECT_THAT(ReadGzipFile(file + "/y.csv").status().message(),
+              HasSubstr(absl::StrCat("data file ", file, "/y.csv cannot be opened")));
+}
+
+TEST(GzipFileTest, TruncatedGzipIsDataLossThatNamesTheFile) {
+  const std::string bytes = GzipBytes("1,2\n3,4\n");
+  const std::string path = WriteTempFile("data.gz", bytes.substr(0, bytes.size() - 9));
+  const absl::Status status = ReadGzipFile(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(status.message(),
+            absl::StrCat("data file ", path, ": truncated gzip data: copy the file again"));
+}
+
+TEST(GzipFileTest, CorruptGzipIsDataLoss) {
+  std::string bytes = GzipBytes("1,2\n3,4\n");
+  bytes[bytes.size() - 6] ^= 1;  // in the checksum
+  const absl::Status status = ReadGzipFile(WriteTempFile("data.gz", bytes)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr("corrupt gzip data (incorrect data check)"));
+}
+
+TEST(GzipFileTest, FilesBeyondTheLimitAreRefusedPlainAndCompressed) {
+  const std::string text(1000, '1');
+  for (const std::string& bytes : {text, GzipBytes(text)}) {
+    const std::string path = WriteTempFile("data", bytes);
+    EXPECT_TRUE(ReadGzipFile(path, /*max_bytes=*/1000).ok());
+    const absl::Status status = ReadGzipFile(path, /*max_bytes=*/999).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(status.message(), HasSubstr(path));
+  }
+}
+
+TEST(GzipFileTest, EndlessDeviceIsRefused) {
+  EXPECT_EQ(ReadGzipFile("/dev/zero", /*max_bytes=*/5 << 20).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace capstan

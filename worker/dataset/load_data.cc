@@ -1,0 +1,123 @@
+#include "worker/dataset/load_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "worker/dataset/check_data_spec.h"
+#include "worker/dataset/csv_reader.h"
+#include "worker/dataset/digits.h"
+#include "worker/dataset/idx_reader.h"
+#include "worker/dataset/libsvm_reader.h"
+#include "worker/dataset/split_dataset.h"
+#include "worker/dataset/synthetic.h"
+
+namespace capstan {
+namespace {
+
+// Where one set of samples comes from.
+struct Source {
+  const std::string& path;
+  const std::string& labels_path;
+  uint32_t features;  // LIBSVM: 0 means the largest index
+};
+
+absl::StatusOr<Dataset> ReadSamples(const v1::DataSpec& spec, const Source& source, uint64_t seed) {
+  const int classes = static_cast<int>(spec.classes());
+  switch (spec.format()) {
+    case v1::DataSpec::DIGITS:
+      return MakeDigits();
+    case v1::DataSpec::CSV:
+      return ReadCsv(source.path, {spec.label_column(), spec.has_header(), classes});
+    case v1::DataSpec::IDX:
+      return ReadIdx({source.path, source.labels_path}, classes);
+    case v1::DataSpec::LIBSVM:
+      return ReadLibsvm(source.path, {source.features, classes});
+    case v1::DataSpec::SYNTHETIC:
+      return MakeSynthetic(spec.synthetic(), seed);
+    case v1::DataSpec::FORMAT_UNSPECIFIED:
+      break;
+  }
+  return absl::InvalidArgumentError("data.format is not set");
+}
+
+absl::StatusOr<DataSplit> ReadBothFiles(const v1::DataSpec& spec, uint64_t seed) {
+  DataSplit split;
+  ASSIGN_OR_RETURN(split.train,
+                   ReadSamples(spec, {spec.path(), spec.labels_path(), spec.features()}, seed));
+  const uint32_t features = static_cast<uint32_t>(split.train.feature_count);
+  ASSIGN_OR_RETURN(split.test,
+                   ReadSamples(spec, {spec.test_path(), spec.test_labels_path(), features}, seed));
+  if (split.test.feature_count != split.train.feature_count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("test file has ", split.test.feature_count,
+                     " features, the training file has ", split.train.feature_count, ": ",
+                     spec.test_path(), " and ", spec.path(), " must have the same features"));
+  }
+  return split;
+}
+
+absl::Status SetClassCount(const v1::DataSpec& spec, DataSplit* split) {
+  const int in_data = std::max(split->train.class_count, split->test.class_count);
+  const int classes = spec.classes() == 0 ? in_data : static_cast<int>(spec.classes());
+  if (in_data > classes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected labels below data.classes ", classes, ", but format ",
+                     v1::DataSpec::Format_Name(spec.format()), " has ", in_data,
+                     " classes: pass a larger --classes, or none"));
+  }
+  if (classes < 2) {
+    return absl::InvalidArgumentError(
+        "expected samples of at least 2 classes, but every label is 0: is the right column the "
+        "label (--label_column)?");
+  }
+  split->train.class_count = classes;
+  split->test.class_count = classes;
+  return absl::OkStatus();
+}
+
+double LargestMagnitude(const Dataset& data) {
+  float largest = 0;
+  for (const float feature : data.features) largest = std::max(largest, std::abs(feature));
+  return largest;
+}
+
+absl::Status ScaleFeatures(double feature_scale, DataSplit* split) {
+  const double train_largest = LargestMagnitude(split->train);
+  const double largest = std::max(train_largest, LargestMagnitude(split->test));
+  double scale = feature_scale;
+  if (scale == 0) scale = train_largest > 0 ? 1 / train_largest : 1;
+  if (largest * scale > std::numeric_limits<float>::max()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("features up to ", largest, " times the scale ", scale,
+                     " do not fit float32: pass a smaller --feature_scale"));
+  }
+  for (Dataset* data : {&split->train, &split->test}) {
+    // In double: 1 / a tiny number need not fit float32.
+    for (float& feature : data->features) feature = static_cast<float>(feature * scale);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<DataSplit> LoadData(const v1::DataSpec& spec, uint64_t seed) {
+  RETURN_IF_ERROR(CheckDataSpec(spec));
+  DataSplit split;
+  if (spec.test_path().empty()) {
+    ASSIGN_OR_RETURN(const Dataset data,
+                     ReadSamples(spec, {spec.path(), spec.labels_path(), spec.features()}, seed));
+    ASSIGN_OR_RETURN(split, SplitDataset(data, spec.test_fraction(), seed));
+  } else {
+    ASSIGN_OR_RETURN(split, ReadBothFiles(spec, seed));
+  }
+  RETURN_IF_ERROR(SetClassCount(spec, &split));
+  RETURN_IF_ERROR(ScaleFeatures(spec.feature_scale(), &split));
+  return split;
+}
+
+}  // namespace capstan

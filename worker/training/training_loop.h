@@ -1,0 +1,66 @@
+#ifndef WORKER_TRAINING_TRAINING_LOOP_H_
+#define WORKER_TRAINING_TRAINING_LOOP_H_
+
+#include <cstdint>
+#include <deque>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "proto/coordinator_service.pb.h"
+#include "worker/client/parameter_store.h"
+#include "worker/dataset/batch_sampler.h"
+#include "worker/dataset/dataset.h"
+#include "worker/training/gathered_batch.h"
+#include "worker/training/model.h"
+
+namespace capstan {
+
+// Pull, compute, push: the steps of one worker. Each layer's gradient is pushed as soon as it
+// exists; the next forward pass waits for one layer at a time. Run by one thread; progress() may be
+// asked by any.
+class TrainingLoop {
+ public:
+  struct Options {
+    Clock* clock = nullptr;            // All of these are required and outlive the loop.
+    Model* model = nullptr;
+    ParameterStore* store = nullptr;
+    BatchSampler* sampler = nullptr;
+    const Dataset* train = nullptr;
+    WorkerId worker;
+    int64_t steps = 0;
+  };
+
+  explicit TrainingLoop(const Options& options) : options_(options) {}
+
+  // Runs all steps; afterwards the store holds the values that this worker sees then. Stops with
+  // the first error of an exchange.
+  absl::Status Run();
+
+  v1::Progress progress() const;
+
+ private:
+  // Losses are averaged over this many steps.
+  static constexpr size_t kLossWindow = 50;
+
+  absl::Status RunStep(Step step);
+  void RecordStep(const BatchResult& result, size_t batch_size);
+
+  const Options options_;
+  GatheredBatch batch_;
+
+  mutable Mutex mu_;
+  std::deque<std::pair<double, size_t>> recent_ ABSL_GUARDED_BY(mu_);  // loss sum and batch size
+  int64_t steps_done_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t samples_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Time started_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
+  absl::Time latest_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
+};
+
+}  // namespace capstan
+
+#endif  // WORKER_TRAINING_TRAINING_LOOP_H_
