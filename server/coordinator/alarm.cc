@@ -12,7 +12,7 @@ Alarm::~Alarm() {
     last_rung = last_rung_;
   }
   for (const auto& [when, timer] : timers) clock_.Cancel(timer);
-  clock_.Cancel(last_rung);  // Waits for it when it is still ringing.
+  if (last_rung != 0) clock_.Cancel(last_rung);  // Waits for it when it is still ringing.
 }
 
 void Alarm::RingBy(absl::Time when) {

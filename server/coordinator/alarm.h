@@ -33,7 +33,7 @@ class Alarm {
   Mutex mu_;
   bool is_stopped_ ABSL_GUARDED_BY(mu_) = false;
   std::map<absl::Time, Clock::TimerId> timers_ ABSL_GUARDED_BY(mu_);
-  Clock::TimerId last_rung_ ABSL_GUARDED_BY(mu_) = 0;
+  Clock::TimerId last_rung_ ABSL_GUARDED_BY(mu_) = 0;  // 0: none.
 };
 
 }  // namespace capstan

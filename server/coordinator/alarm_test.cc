@@ -5,6 +5,8 @@
 #include <memory>
 
 #include "common/base/fake_clock.h"
+#include "common/base/one_shot.h"
+#include "common/base/real_clock.h"
 
 namespace capstan {
 namespace {
@@ -53,6 +55,17 @@ TEST_F(AlarmTest, DoesNotRingAfterItIsDestroyed) {
   RingAfter(1);
   alarm_.reset();
   EXPECT_EQ(RingsAfterAnother(2), 0);
+}
+
+TEST(AlarmOnRealClockTest, MayBeDestroyedBeforeAndAfterItHasRung) {
+  RealClock clock;
+  {
+    Alarm never_set(clock, [] {});
+  }
+  OneShot<bool> rung(&clock);
+  Alarm alarm(clock, [&rung] { rung.Set(true); });
+  alarm.RingBy(clock.Now());
+  EXPECT_TRUE(rung.Wait());
 }
 
 }  // namespace

@@ -11,7 +11,9 @@ absl::Status TrainingLoop::Run() {
   }
   options_.store->PullAll(Step(0));
   for (Step step; step < Step(options_.steps); step = step + 1) RETURN_IF_ERROR(RunStep(step));
-  return options_.store->WaitForAll();
+  RETURN_IF_ERROR(options_.store->WaitForAll());
+  RecordStepsDone(options_.steps);
+  return absl::OkStatus();
 }
 
 absl::Status TrainingLoop::RunStep(Step step) {
@@ -22,18 +24,24 @@ absl::Status TrainingLoop::RunStep(Step step) {
       options_.model->Forward(batch, store.values(),
                               [&store](int layer) { return store.WaitForLayer(layer); });
   if (!result.ok()) return result.status();
+  // The forward pass has waited for every layer, so that all of the step before has been answered.
+  RecordStepsDone(step.value());
   options_.model->Backward(batch, store.values(), store.gradients(),
                            [&store, step](int layer) { store.PushPull(layer, step); });
-  RecordStep(*result, batch.labels.size());
+  RecordLoss(*result, batch.labels.size());
   return absl::OkStatus();
 }
 
-void TrainingLoop::RecordStep(const BatchResult& result, size_t batch_size) {
+void TrainingLoop::RecordStepsDone(int64_t steps_done) {
   const absl::Time now = options_.clock->Now();
   MutexLock lock(&mu_);
-  ++steps_done_;
-  samples_ += batch_size;
+  steps_done_ = steps_done;
   latest_ = now;
+}
+
+void TrainingLoop::RecordLoss(const BatchResult& result, size_t batch_size) {
+  MutexLock lock(&mu_);
+  samples_ += batch_size;
   recent_.emplace_back(result.loss_sum, batch_size);
   if (recent_.size() > kLossWindow) recent_.pop_front();
 }

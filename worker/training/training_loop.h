@@ -41,6 +41,7 @@ class TrainingLoop {
   // the first error of an exchange.
   absl::Status Run();
 
+  // A step counts as done when all its exchanges have been answered.
   v1::Progress progress() const;
 
  private:
@@ -48,7 +49,8 @@ class TrainingLoop {
   static constexpr size_t kLossWindow = 50;
 
   absl::Status RunStep(Step step);
-  void RecordStep(const BatchResult& result, size_t batch_size);
+  void RecordStepsDone(int64_t steps_done);
+  void RecordLoss(const BatchResult& result, size_t batch_size);
 
   const Options options_;
   GatheredBatch batch_;

@@ -1,0 +1,102 @@
+// capstan: runs a whole job on this machine, or asks a running one for its status.
+#include <unistd.h>
+
+#include <iostream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/base/real_clock.h"
+#include "common/job/job_flags.h"
+#include "deploy/cli/cli_help.h"
+#include "deploy/cli/command_line.h"
+#include "deploy/cli/interrupt_signals.h"
+#include "deploy/cli/program_path.h"
+#include "deploy/cli/progress_display.h"
+#include "deploy/cli/run_command.h"
+#include "deploy/cli/status_command.h"
+
+namespace capstan {
+namespace {
+
+using Args = std::vector<std::string>;
+
+constexpr int kWrongCommandLine = 2;
+
+int PrintHelp(const std::string& help) {
+  std::cout << help << std::flush;
+  return 0;
+}
+
+int Fail(absl::string_view command, const absl::Status& status, int exit_code) {
+  std::cerr << command << ": " << status.message() << std::endl;
+  return exit_code;
+}
+
+int Run(const Args& args) {
+  if (AsksForHelp(args)) return PrintHelp(RunHelp());
+  // The job flags are checked now, and applied when the job file has been read.
+  Args rest = args;
+  v1::JobSpec unused;
+  const absl::Status checked = ApplyJobFlags(&rest, &unused);
+  if (!checked.ok()) return Fail("capstan run", checked, kWrongCommandLine);
+  auto flags = ParseCommandFlags(rest, RunFlags());
+  if (!flags.ok()) return Fail("capstan run", flags.status(), kWrongCommandLine);
+  const absl::StatusOr<std::string> own_path = OwnProgramPath();
+  if (!own_path.ok()) return Fail("capstan run", own_path.status(), 1);
+
+  InterruptSignals signals;
+  RealClock clock;
+  RunOptions options;
+  options.job_file = (*flags)["job"];
+  options.job_flags = args;
+  options.run_dir = (*flags)["run_dir"];
+  options.summary_json = (*flags)["summary_json"];
+  options.own_path = *own_path;
+  options.take_interrupt = [&signals] { return signals.Take(); };
+  options.terminal = [] { return GetTerminalSize(STDOUT_FILENO); };
+  options.out = &std::cout;
+  options.clock = &clock;
+  const absl::Status result = RunCommand(options);
+  if (result.ok()) return 0;
+  return Fail("capstan run", result, absl::IsCancelled(result) ? 130 : 1);
+}
+
+int Status(const Args& args) {
+  if (AsksForHelp(args)) return PrintHelp(StatusHelp());
+  auto flags = ParseCommandFlags(args, StatusFlags());
+  if (!flags.ok()) return Fail("capstan status", flags.status(), kWrongCommandLine);
+  const std::string address = (*flags)["coordinator"];
+  if (address.empty()) {
+    return Fail("capstan status",
+                absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none"),
+                kWrongCommandLine);
+  }
+  const absl::Status result = StatusCommand(address, std::cout);
+  return result.ok() ? 0 : Fail("capstan status", result, 1);
+}
+
+int Main(const Args& args) {
+  const std::string command = args.empty() ? "help" : args[0];
+  const Args rest(args.begin() + (args.empty() ? 0 : 1), args.end());
+  if (command == "run") return Run(rest);
+  if (command == "status") return Status(rest);
+  if (command == "help" || AsksForHelp({command})) {
+    if (rest == Args{"run"}) return PrintHelp(RunHelp());
+    if (rest == Args{"status"}) return PrintHelp(StatusHelp());
+    return PrintHelp(CapstanHelp());
+  }
+  return Fail("capstan",
+              absl::InvalidArgumentError("unknown command \"" + command +
+                                         "\"; expected run, status or help"),
+              kWrongCommandLine);
+}
+
+}  // namespace
+}  // namespace capstan
+
+int main(int argc, char** argv) {
+  return capstan::Main(std::vector<std::string>(argv + 1, argv + argc));
+}

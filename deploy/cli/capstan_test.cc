@@ -1,0 +1,85 @@
+// The program itself: its help, its exit codes and its one-line errors.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "deploy/cli/child_process.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct Result {
+  int code;
+  std::string output;
+};
+
+Result Capstan(const std::vector<std::string>& args) {
+  const std::string log = ::testing::TempDir() + "/capstan.log";
+  std::remove(log.c_str());
+  auto child = ChildProcess::Start({"deploy/cli/capstan", args, log});
+  EXPECT_TRUE(child.ok()) << child.status();
+  siginfo_t info;
+  EXPECT_EQ(waitid(P_PID, (*child)->pid(), &info, WEXITED | WNOWAIT), 0);
+  std::ostringstream output;
+  output << std::ifstream(log).rdbuf();
+  return {(*child)->Poll()->code, output.str()};
+}
+
+int NumLines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+TEST(CapstanTest, HelpIsPrintedForEveryWayToAskForIt) {
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{}, {"help"}, {"--help"}, {"-h"}}) {
+    const Result result = Capstan(args);
+    EXPECT_EQ(result.code, 0);
+    EXPECT_THAT(result.output, HasSubstr("Usage:\n  capstan run"));
+  }
+  EXPECT_EQ(Capstan({"help", "run"}).output, Capstan({"run", "--seed=2", "--help"}).output);
+  EXPECT_EQ(Capstan({"help", "status"}).output, Capstan({"status", "-h"}).output);
+}
+
+TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
+  const struct {
+    std::vector<std::string> args;
+    const char* error;
+  } cases[] = {
+      {{"rum"}, "capstan: unknown command \"rum\"; expected run, status or help"},
+      {{"run", "--jobb=x"}, "capstan run: unknown flag \"--jobb=x\"; expected one of --job"},
+      {{"run", "x"}, "capstan run: unknown argument \"x\""},
+      {{"run", "--consistency=foo"}, "capstan run: flag --consistency: expected one of bsp, ssp"},
+      {{"run", "--steps"}, "capstan run: flag --steps: expected a value"},
+      {{"status"}, "capstan status: expected --coordinator=HOST:PORT"},
+      {{"status", "--seed=1"}, "capstan status: unknown flag \"--seed=1\""},
+  };
+  for (const auto& test : cases) {
+    const Result result = Capstan(test.args);
+    EXPECT_EQ(result.code, 2) << test.error;
+    EXPECT_THAT(result.output, StartsWith(test.error));
+    EXPECT_EQ(NumLines(result.output), 1) << result.output;
+  }
+}
+
+TEST(CapstanTest, FailuresAreOneLineAndExitCode1) {
+  const Result missing = Capstan({"run", "--job=/nonexistent/job.textproto"});
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_EQ(NumLines(missing.output), 1) << missing.output;
+  EXPECT_THAT(missing.output, HasSubstr("/nonexistent/job.textproto"));
+  const Result invalid = Capstan({"run", "--staleness=-1"});
+  EXPECT_EQ(invalid.code, 1);
+  EXPECT_THAT(invalid.output, StartsWith("capstan run: --staleness: expected 0 or more, got -1 ("));
+  const Result unreachable = Capstan({"status", "--coordinator=127.0.0.1:1"});
+  EXPECT_EQ(unreachable.code, 1);
+  EXPECT_THAT(unreachable.output, AllOf(StartsWith("capstan status: "), HasSubstr("127.0.0.1:1")));
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,79 @@
+#include "deploy/cli/cli_help.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/job/job_flags.h"
+
+namespace capstan {
+namespace {
+
+constexpr CommandFlag kRunFlags[] = {
+    {"job", "FILE",
+     "Job file (protobuf text format). Default: the built-in job, with all defaults."},
+    {"run_dir", "DIR", "Folder for logs and results. Default: runs/NAME-YYYYMMDD-HHMMSS."},
+    {"summary_json", "FILE", "Also write the summary there, as JSON. Default: none."},
+};
+
+constexpr CommandFlag kStatusFlags[] = {
+    {"coordinator", "HOST:PORT",
+     "Address of the job's coordinator, as in RUN_DIR/coordinator.port. Required."},
+};
+
+}  // namespace
+
+absl::Span<const CommandFlag> RunFlags() { return kRunFlags; }
+absl::Span<const CommandFlag> StatusFlags() { return kStatusFlags; }
+
+std::string CapstanHelp() {
+  return R"(Capstan trains models on a parameter server: servers hold the parameters, workers pull them, compute
+gradients and push them, under BSP, SSP or asynchronous consistency.
+
+Usage:
+  capstan run [--job=FILE] [flags]          Run a whole job on this machine and show its progress.
+  capstan status --coordinator=HOST:PORT    Ask a running job for its members, clocks and placement.
+  capstan help [run|status]                 Print this, or all flags of a command.
+
+Examples:
+  capstan run                                          The built-in digits job: 2 servers, 2 workers.
+  capstan run --job=deploy/jobs/digits_ssp.textproto   A job file.
+  capstan run --num_workers=4 --consistency=async      Flags override fields of the job.
+  capstan status --coordinator=127.0.0.1:45123         The address is in RUN_DIR/coordinator.port.
+
+Exit codes: 0 success, 1 failure, 2 wrong command line, 130 interrupted.
+)";
+}
+
+std::string RunHelp() {
+  return absl::StrCat(R"(Usage: capstan run [--job=FILE] [flags]
+
+Runs a whole job on this machine: one coordinator, the job's servers and its workers, each a process
+with a log in the run folder. Shows the progress, and at the end the summary. Ctrl-C ends all of them.
+
+Flags:
+)",
+                      CommandFlagsHelp(RunFlags()), R"(
+Each of the following overrides one field of the job. Sizes in bytes may end in K, M or G (KiB, MiB,
+GiB); lists have commas.
+
+)",
+                      JobFlagsHelp(), R"(
+Examples:
+  capstan run --steps=200 --summary_json=summary.json
+  capstan run --job=deploy/jobs/digits.textproto --consistency=ssp --staleness=3
+  capstan run --data_format=csv --data_path=train.csv --has_header --hidden=32 --epochs=5
+)");
+}
+
+std::string StatusHelp() {
+  return absl::StrCat(R"(Usage: capstan status --coordinator=HOST:PORT
+
+Prints a running job's phase, servers (address, shards, bytes) and workers (step, loss, rates).
+
+Flags:
+)",
+                      CommandFlagsHelp(StatusFlags()), R"(
+Example:
+  capstan status --coordinator=127.0.0.1:45123
+)");
+}
+
+}  // namespace capstan

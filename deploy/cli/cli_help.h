@@ -1,0 +1,24 @@
+#ifndef DEPLOY_CLI_CLI_HELP_H_
+#define DEPLOY_CLI_CLI_HELP_H_
+
+#include <string>
+
+#include "absl/types/span.h"
+#include "deploy/cli/command_line.h"
+
+namespace capstan {
+
+// Flags of `capstan run` that are no job flags.
+absl::Span<const CommandFlag> RunFlags();
+
+// Flags of `capstan status`.
+absl::Span<const CommandFlag> StatusFlags();
+
+// What `capstan help`, `capstan run --help` and `capstan status --help` print.
+std::string CapstanHelp();
+std::string RunHelp();
+std::string StatusHelp();
+
+}  // namespace capstan
+
+#endif  // DEPLOY_CLI_CLI_HELP_H_

@@ -1,0 +1,36 @@
+#include "deploy/cli/cli_help.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_split.h"
+#include "common/job/job_flags.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(CliHelpTest, OverviewNamesEveryCommand) {
+  EXPECT_THAT(CapstanHelp(), AllOf(HasSubstr("capstan run"), HasSubstr("capstan status"),
+                                   HasSubstr("capstan help")));
+}
+
+TEST(CliHelpTest, HelpOfRunListsItsOwnFlagsAndThoseOfTheJob) {
+  EXPECT_THAT(RunHelp(), AllOf(HasSubstr("--job=FILE"), HasSubstr("--run_dir=DIR"),
+                               HasSubstr("--summary_json=FILE"), HasSubstr(JobFlagsHelp())));
+}
+
+TEST(CliHelpTest, HelpOfStatusListsItsFlag) {
+  EXPECT_THAT(StatusHelp(), HasSubstr("--coordinator=HOST:PORT"));
+}
+
+TEST(CliHelpTest, LinesFitAScreenOf105Columns) {
+  for (const std::string& help : {CapstanHelp(), RunHelp(), StatusHelp()}) {
+    for (absl::string_view line : absl::StrSplit(help, '\n')) EXPECT_LE(line.size(), 105u) << line;
+  }
+}
+
+}  // namespace
+}  // namespace capstan

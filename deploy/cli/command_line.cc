@@ -1,0 +1,62 @@
+#include "deploy/cli/command_line.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace capstan {
+namespace {
+
+std::string Names(absl::Span<const CommandFlag> flags) {
+  return absl::StrJoin(flags, ", ", [](std::string* out, const CommandFlag& flag) {
+    absl::StrAppend(out, "--", flag.name);
+  });
+}
+
+bool IsFlag(absl::string_view name, absl::Span<const CommandFlag> flags) {
+  return std::any_of(flags.begin(), flags.end(),
+                     [name](const CommandFlag& flag) { return flag.name == name; });
+}
+
+}  // namespace
+
+absl::StatusOr<std::map<std::string, std::string>> ParseCommandFlags(
+    const std::vector<std::string>& args, absl::Span<const CommandFlag> flags) {
+  std::map<std::string, std::string> values;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const std::string& arg = args[i];
+    const size_t equals = arg.find('=');
+    const std::string name = absl::StartsWith(arg, "--") ? arg.substr(2, equals - 2) : "";
+    if (!IsFlag(name, flags)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown ", name.empty() ? "argument" : "flag", " \"", arg,
+                       "\"; expected one of ", Names(flags), ", or a flag that --help lists"));
+    }
+    if (equals != arg.npos) {
+      values[name] = arg.substr(equals + 1);
+    } else if (i + 1 < args.size()) {
+      values[name] = args[++i];
+    } else {
+      return absl::InvalidArgumentError(
+          absl::StrCat("flag --", name, ": expected a value; got none"));
+    }
+  }
+  return values;
+}
+
+std::string CommandFlagsHelp(absl::Span<const CommandFlag> flags) {
+  std::string help;
+  for (const CommandFlag& flag : flags) {
+    absl::StrAppend(&help, "  --", flag.name, "=", flag.value, "\n      ", flag.help, "\n");
+  }
+  return help;
+}
+
+bool AsksForHelp(const std::vector<std::string>& args) {
+  return std::any_of(args.begin(), args.end(),
+                     [](const std::string& arg) { return arg == "--help" || arg == "-h"; });
+}
+
+}  // namespace capstan

@@ -1,0 +1,50 @@
+#include "deploy/cli/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace capstan {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+constexpr CommandFlag kFlags[] = {{"job", "FILE", "The job."}, {"run_dir", "DIR", "A folder."}};
+
+TEST(CommandLineTest, BothSpellingsAreReadAndTheLastOneWins) {
+  const auto values = ParseCommandFlags({"--job=a", "--run_dir", "x y", "--job=b=c"}, kFlags);
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_THAT(*values, ElementsAre(Pair("job", "b=c"), Pair("run_dir", "x y")));
+}
+
+TEST(CommandLineTest, UnknownFlagIsNamedWithThePossibleOnes) {
+  EXPECT_EQ(ParseCommandFlags({"--jobb=a"}, kFlags).status().message(),
+            "unknown flag \"--jobb=a\"; expected one of --job, --run_dir, or a flag that --help "
+            "lists");
+}
+
+TEST(CommandLineTest, ArgumentThatIsNoFlagIsRefused) {
+  for (const char* arg : {"file", "-j", "--", "", "--=x"}) {
+    EXPECT_EQ(ParseCommandFlags({arg}, kFlags).status().code(), absl::StatusCode::kInvalidArgument)
+        << arg;
+  }
+}
+
+TEST(CommandLineTest, FlagWithoutAValueIsRefused) {
+  EXPECT_EQ(ParseCommandFlags({"--job"}, kFlags).status().message(),
+            "flag --job: expected a value; got none");
+}
+
+TEST(CommandLineTest, HelpListsEveryFlag) {
+  EXPECT_EQ(CommandFlagsHelp(kFlags),
+            "  --job=FILE\n      The job.\n  --run_dir=DIR\n      A folder.\n");
+}
+
+TEST(CommandLineTest, HelpIsFoundAnywhere) {
+  EXPECT_TRUE(AsksForHelp({"--seed=1", "--help"}));
+  EXPECT_TRUE(AsksForHelp({"-h"}));
+  EXPECT_FALSE(AsksForHelp({"--helpful"}));
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,29 @@
+#ifndef DEPLOY_CLI_GRPC_STATUS_CLIENT_H_
+#define DEPLOY_CLI_GRPC_STATUS_CLIENT_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "proto/coordinator_service.grpc.pb.h"
+#include "proto/coordinator_service.pb.h"
+
+namespace capstan {
+
+// Asks a coordinator how its job is. Thread-safe.
+class GrpcStatusClient {
+ public:
+  // `address`: host:port of the coordinator, which need not be reachable yet.
+  explicit GrpcStatusClient(const std::string& address);
+
+  // Waits for at most two seconds. UNAVAILABLE or DEADLINE_EXCEEDED when nobody answers.
+  absl::StatusOr<v1::GetStatusReply> GetStatus();
+
+ private:
+  const std::string address_;
+  const std::unique_ptr<v1::CoordinatorService::Stub> stub_;
+};
+
+}  // namespace capstan
+
+#endif  // DEPLOY_CLI_GRPC_STATUS_CLIENT_H_

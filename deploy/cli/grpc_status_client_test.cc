@@ -1,0 +1,44 @@
+#include "deploy/cli/grpc_status_client.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+class FakeCoordinator : public v1::CoordinatorService::Service {
+ public:
+  grpc::Status GetStatus(grpc::ServerContext*, const v1::GetStatusRequest*,
+                         v1::GetStatusReply* reply) override {
+    reply->set_job_name("digits");
+    return grpc::Status::OK;
+  }
+};
+
+TEST(GrpcStatusClientTest, ReplyOfTheCoordinatorIsReturned) {
+  FakeCoordinator coordinator;
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&coordinator);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  const auto reply = GrpcStatusClient(absl::StrCat("127.0.0.1:", port)).GetStatus();
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->job_name(), "digits");
+}
+
+TEST(GrpcStatusClientTest, AddressWhereNobodyListensIsAnErrorThatNamesIt) {
+  const auto reply = GrpcStatusClient("127.0.0.1:1").GetStatus();
+  EXPECT_EQ(reply.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(reply.status().message()), HasSubstr("127.0.0.1:1"));
+}
+
+}  // namespace
+}  // namespace capstan

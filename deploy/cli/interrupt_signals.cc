@@ -1,0 +1,25 @@
+#include "deploy/cli/interrupt_signals.h"
+
+#include <ctime>
+
+namespace capstan {
+
+InterruptSignals::InterruptSignals() {
+  sigemptyset(&signals_);
+  sigaddset(&signals_, SIGINT);
+  sigaddset(&signals_, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals_, &previous_mask_);
+}
+
+InterruptSignals::~InterruptSignals() {
+  while (Take()) {
+  }
+  pthread_sigmask(SIG_SETMASK, &previous_mask_, nullptr);
+}
+
+bool InterruptSignals::Take() {
+  const timespec no_time = {};
+  return sigtimedwait(&signals_, nullptr, &no_time) > 0;
+}
+
+}  // namespace capstan

@@ -1,0 +1,78 @@
+#ifndef DEPLOY_CLI_LOCAL_JOB_H_
+#define DEPLOY_CLI_LOCAL_JOB_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "deploy/cli/child_process.h"
+
+namespace capstan {
+
+// The processes of one job on this machine, each with a log in the run directory. They end with
+// this object. Not thread-safe.
+class LocalJob {
+ public:
+  struct Options {
+    // Paths of the programs. Required.
+    std::string coordinator_program;
+    std::string server_program;
+    std::string worker_program;
+    // Existing folder for logs and results, without those of an earlier run. Required.
+    std::string run_dir;
+    // The job's file. Required.
+    std::string job_file;
+    int num_servers = 1;
+    int num_workers = 1;
+  };
+
+  enum class Role { kCoordinator, kServer, kWorker };
+
+  // A process that has ended.
+  struct Ended {
+    std::string name;  // "worker-0"
+    Role role;
+    ChildExit exit;
+    std::string last_line;  // of its log: why
+  };
+
+  explicit LocalJob(Options options) : options_(std::move(options)) {}
+
+  absl::Status StartCoordinator();
+  // host:port, as soon as the coordinator listens; nothing before.
+  std::optional<std::string> CoordinatorAddress() const;
+  // Starts servers and workers.
+  absl::Status StartMembers(const std::string& coordinator_address);
+
+  // Processes that have ended since the last call; the coordinator first.
+  std::vector<Ended> TakeEnded();
+  bool HasRunning() const { return !running_.empty(); }
+  bool HasRunning(Role role) const;
+  void SignalAll(int signal);
+  void KillAll() { running_.clear(); }
+
+  const std::string& run_dir() const { return options_.run_dir; }
+  // Written by the coordinator at the end of a job that succeeded.
+  std::string summary_path() const { return options_.run_dir + "/summary.json"; }
+
+ private:
+  struct Child {
+    std::string name;
+    Role role;
+    std::unique_ptr<ChildProcess> process;
+  };
+
+  absl::Status StartChild(std::string name, Role role, const std::string& program,
+                          std::vector<std::string> args);
+  std::string LogPath(const std::string& name) const;
+  std::string PortPath() const { return options_.run_dir + "/coordinator.port"; }
+
+  const Options options_;
+  std::vector<Child> running_;  // in order of start
+};
+
+}  // namespace capstan
+
+#endif  // DEPLOY_CLI_LOCAL_JOB_H_

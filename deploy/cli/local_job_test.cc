@@ -1,0 +1,92 @@
+#include "deploy/cli/local_job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+#include <functional>
+
+#include "common/base/mutex.h"
+#include "common/base/real_clock.h"
+#include "deploy/cli/fake_programs.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+LocalJob::Options OptionsFor(const FakePrograms& programs) {
+  LocalJob::Options options;
+  options.coordinator_program = programs.Path("capstan_coordinator");
+  options.server_program = programs.Path("capstan_server");
+  options.worker_program = programs.Path("capstan_worker");
+  options.run_dir = programs.Path("run");
+  options.job_file = "job.textproto";
+  options.num_servers = 2;
+  options.num_workers = 1;
+  std::filesystem::create_directories(options.run_dir);
+  return options;
+}
+
+// Looks until `condition` holds.
+void WaitFor(const std::function<bool()>& condition) {
+  RealClock clock;
+  Mutex mutex;
+  CondVar never;
+  while (!condition()) {
+    MutexLock lock(&mutex);
+    clock.WaitUntil(mutex, never, clock.Now() + absl::Milliseconds(5));
+  }
+}
+
+TEST(LocalJobTest, AddressAppearsWhenTheCoordinatorListens) {
+  const FakePrograms programs("address");
+  programs.Write("capstan_coordinator",
+                 std::string(FakePrograms::kListen) + "\n" + FakePrograms::kRunForever);
+  LocalJob job(OptionsFor(programs));
+  EXPECT_FALSE(job.CoordinatorAddress().has_value());
+  ASSERT_TRUE(job.StartCoordinator().ok());
+  WaitFor([&job] { return job.CoordinatorAddress().has_value(); });
+  EXPECT_EQ(*job.CoordinatorAddress(), "127.0.0.1:1");
+}
+
+TEST(LocalJobTest, MembersGetTheAddressAndALogEach) {
+  const FakePrograms programs("members");
+  programs.Write("capstan_server", "echo $@ in server");
+  programs.Write("capstan_worker", "echo $@ in worker; exit 4");
+  LocalJob job(OptionsFor(programs));
+  ASSERT_TRUE(job.StartMembers("127.0.0.1:7").ok());
+  std::map<std::string, LocalJob::Ended> ended;
+  WaitFor([&] {
+    for (const LocalJob::Ended& process : job.TakeEnded()) ended[process.name] = process;
+    return !job.HasRunning();
+  });
+  ASSERT_EQ(ended.size(), 3u);
+  EXPECT_EQ(ended["server-1"].last_line,
+            "--coordinator=127.0.0.1:7 --listen=127.0.0.1:0 in server");
+  EXPECT_TRUE(ended["server-0"].exit.ok());
+  EXPECT_EQ(ended["worker-0"].last_line, "--coordinator=127.0.0.1:7 in worker");
+  EXPECT_EQ(ended["worker-0"].exit.code, 4);
+  EXPECT_EQ(ended["worker-0"].role, LocalJob::Role::kWorker);
+}
+
+TEST(LocalJobTest, SignalReachesAllThatRun) {
+  const FakePrograms programs("signal");
+  programs.Write("capstan_server", FakePrograms::kRunForever);
+  programs.Write("capstan_worker", FakePrograms::kRunForever);
+  LocalJob job(OptionsFor(programs));
+  ASSERT_TRUE(job.StartMembers("127.0.0.1:7").ok());
+  EXPECT_TRUE(job.HasRunning(LocalJob::Role::kWorker));
+  job.SignalAll(SIGTERM);
+  WaitFor([&job] { return job.TakeEnded().empty() && !job.HasRunning(); });
+}
+
+TEST(LocalJobTest, ProgramThatCannotStartIsNamed) {
+  const FakePrograms programs("cannot_start");
+  LocalJob job(OptionsFor(programs));
+  EXPECT_THAT(std::string(job.StartCoordinator().message()), HasSubstr("capstan_coordinator"));
+}
+
+}  // namespace
+}  // namespace capstan

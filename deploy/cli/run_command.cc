@@ -1,0 +1,128 @@
+#include "deploy/cli/run_command.h"
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <system_error>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_flags.h"
+#include "common/job/load_job.h"
+#include "common/job/validate_job.h"
+#include "deploy/cli/grpc_status_client.h"
+#include "deploy/cli/job_runner.h"
+#include "deploy/cli/local_job.h"
+#include "deploy/cli/program_path.h"
+#include "deploy/cli/summary.h"
+#include "proto/job.pb.h"
+
+namespace capstan {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::StatusOr<v1::JobSpec> EffectiveJob(const RunOptions& options) {
+  v1::JobSpec job;
+  if (!options.job_file.empty()) {
+    ASSIGN_OR_RETURN(job, LoadJobFile(options.job_file));
+  }
+  std::vector<std::string> flags = options.job_flags;
+  RETURN_IF_ERROR(ApplyJobFlags(&flags, &job));
+  RETURN_IF_ERROR(ValidateJob(job));
+  return job;
+}
+
+// An unused runs/NAME-YYYYMMDD-HHMMSS, with -2, -3, ... behind it where that exists.
+std::string DefaultRunDir(const std::string& job_name, absl::Time now) {
+  const std::string base = absl::StrCat(
+      "runs/", job_name, "-", absl::FormatTime("%Y%m%d-%H%M%S", now, absl::LocalTimeZone()));
+  std::string path = base;
+  std::error_code ignored;
+  for (int i = 2; fs::exists(path, ignored); ++i) path = absl::StrCat(base, "-", i);
+  return path;
+}
+
+// Makes the folder, and removes what an earlier run may have left in it.
+absl::Status PrepareRunDir(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) {
+    return absl::UnavailableError(absl::StrCat("run folder ", path, ": expected to make it, got \"",
+                                               error.message(), "\"; choose another --run_dir"));
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
+    const fs::path name = entry.path().filename();
+    if (name == "coordinator.port" || name == "summary.json" || name.extension() == ".log") {
+      fs::remove(entry.path(), error);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1::JobSpec& job) {
+  LocalJob::Options prepared;
+  ASSIGN_OR_RETURN(prepared.coordinator_program,
+                   FindProgram(options.own_path, "server/capstan_coordinator"));
+  ASSIGN_OR_RETURN(prepared.server_program, FindProgram(options.own_path, "server/capstan_server"));
+  ASSIGN_OR_RETURN(prepared.worker_program, FindProgram(options.own_path, "worker/capstan_worker"));
+  prepared.run_dir =
+      options.run_dir.empty() ? DefaultRunDir(job.name(), options.clock->Now()) : options.run_dir;
+  prepared.job_file = prepared.run_dir + "/job.textproto";
+  prepared.num_servers = static_cast<int>(job.cluster().num_servers());
+  prepared.num_workers = static_cast<int>(job.cluster().num_workers());
+  RETURN_IF_ERROR(PrepareRunDir(prepared.run_dir));
+  RETURN_IF_ERROR(SaveJobFile(job, prepared.job_file));
+  return prepared;
+}
+
+absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job, LocalJob* local_job) {
+  std::unique_ptr<GrpcStatusClient> client;
+  ProgressDisplay display({options.out, options.terminal, job.cluster()});
+  JobRunner::Options runner;
+  runner.job = local_job;
+  runner.get_status = [&client](const std::string& address) {
+    if (client == nullptr) client = std::make_unique<GrpcStatusClient>(address);
+    return client->GetStatus();
+  };
+  runner.take_interrupt = options.take_interrupt;
+  runner.display = &display;
+  runner.clock = options.clock;
+  return JobRunner(runner).Run();
+}
+
+// Prints the summary, and copies it when that is asked for.
+absl::Status ReportSummary(const RunOptions& options, const std::string& path) {
+  std::ostringstream json;
+  json << std::ifstream(path).rdbuf();
+  ASSIGN_OR_RETURN(const std::string text, FormatSummary(json.str()));
+  *options.out << text << std::flush;
+  if (options.summary_json.empty()) return absl::OkStatus();
+  std::ofstream copy(options.summary_json, std::ios::trunc);
+  copy << json.str();
+  copy.close();
+  if (!copy.fail()) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(
+      "--summary_json: expected to write ", options.summary_json, ", but cannot; it is at ", path));
+}
+
+}  // namespace
+
+absl::Status RunCommand(const RunOptions& options) {
+  ASSIGN_OR_RETURN(const v1::JobSpec job, EffectiveJob(options));
+  ASSIGN_OR_RETURN(const LocalJob::Options prepared, PrepareJob(options, job));
+  *options.out << "job " << job.name() << ": " << prepared.num_servers << " servers, "
+               << prepared.num_workers << " workers; logs in " << prepared.run_dir << std::endl;
+  LocalJob local_job(prepared);
+  const absl::Status result = RunJob(options, job, &local_job);
+  if (!result.ok()) {
+    return absl::Status(result.code(),
+                        absl::StrCat(result.message(), "; logs in ", prepared.run_dir));
+  }
+  return Annotate(ReportSummary(options, local_job.summary_path()), "job succeeded");
+}
+
+}  // namespace capstan

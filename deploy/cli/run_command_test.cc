@@ -1,0 +1,113 @@
+#include "deploy/cli/run_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "common/base/real_clock.h"
+#include "common/job/load_job.h"
+#include "deploy/cli/fake_programs.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+constexpr char kSucceed[] = "echo '{\"job\": \"night\", \"steps\": 5}' > $summary";
+
+class RunCommandTest : public ::testing::Test {
+ protected:
+  RunCommandTest() : programs_(::testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    Coordinator(kSucceed);
+    programs_.Write("capstan_server", FakePrograms::kRunForever);
+    programs_.Write("capstan_worker", FakePrograms::kRunForever);
+    options_.own_path = programs_.Path("capstan");
+    options_.run_dir = programs_.Path("run");
+    options_.take_interrupt = [] { return false; };
+    options_.terminal = [] { return std::nullopt; };
+    options_.out = &out_;
+    options_.clock = &clock_;
+  }
+
+  void Coordinator(const std::string& script) { programs_.Write("capstan_coordinator", script); }
+
+  FakePrograms programs_;
+  std::ostringstream out_;
+  RealClock clock_;
+  RunOptions options_;
+};
+
+TEST_F(RunCommandTest, SummaryIsPrintedAndCopied) {
+  options_.summary_json = programs_.Path("copy.json");
+  const absl::Status status = RunCommand(options_);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out_.str(), EndsWith("job night is done\n  steps              5\n"));
+  std::string copy;
+  std::getline(std::ifstream(options_.summary_json), copy);
+  EXPECT_EQ(copy, "{\"job\": \"night\", \"steps\": 5}");
+}
+
+TEST_F(RunCommandTest, EffectiveJobIsTheFileWithItsFlags) {
+  options_.job_file = programs_.Path("in.textproto");
+  std::ofstream(options_.job_file) << "optimizer { type: ADAM learning_rate: 0.5 }";
+  options_.job_flags = {"--learning_rate=0.25"};
+  ASSERT_TRUE(RunCommand(options_).ok());
+  const auto job = LoadJobFile(programs_.Path("run/job.textproto"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->optimizer().type(), v1::OptimizerSpec::ADAM);
+  EXPECT_EQ(job->optimizer().learning_rate(), 0.25);
+}
+
+TEST_F(RunCommandTest, FailureNamesTheReasonAndTheLogs) {
+  Coordinator("echo 'no such data' >&2; exit 1");
+  EXPECT_EQ(RunCommand(options_).message(),
+            "coordinator ended (exit code 1): no such data; logs in " + programs_.Path("run"));
+}
+
+TEST_F(RunCommandTest, WhatAnEarlierRunLeftIsNotMistakenForThisOne) {
+  ASSERT_TRUE(RunCommand(options_).ok());
+  Coordinator("exit 0");
+  EXPECT_THAT(std::string(RunCommand(options_).message()), HasSubstr("expected a summary"));
+}
+
+TEST_F(RunCommandTest, InvalidJobStartsNothing) {
+  options_.job_flags = {"--batch_size=0"};
+  EXPECT_THAT(std::string(RunCommand(options_).message()), HasSubstr("--batch_size: expected"));
+  EXPECT_FALSE(std::filesystem::exists(options_.run_dir));
+}
+
+TEST_F(RunCommandTest, MissingProgramIsNamed) {
+  options_.own_path = programs_.Path("elsewhere/capstan");
+  EXPECT_THAT(std::string(RunCommand(options_).message()), HasSubstr("capstan_coordinator"));
+}
+
+TEST_F(RunCommandTest, RunFolderThatCannotBeMadeIsNamed) {
+  std::ofstream(programs_.Path("file")) << "x";
+  options_.run_dir = programs_.Path("file/run");
+  EXPECT_THAT(std::string(RunCommand(options_).message()),
+              AllOf(HasSubstr("file/run"), HasSubstr("--run_dir")));
+}
+
+TEST_F(RunCommandTest, SummaryThatCannotBeCopiedIsAnError) {
+  options_.summary_json = "/nonexistent/summary.json";
+  EXPECT_THAT(std::string(RunCommand(options_).message()),
+              AllOf(HasSubstr("job succeeded"), HasSubstr("/nonexistent/summary.json")));
+}
+
+TEST_F(RunCommandTest, DefaultRunFolderHasTheNameOfTheJobAndIsNew) {
+  std::filesystem::current_path(::testing::TempDir());
+  options_.run_dir = "";
+  options_.job_flags = {"--job_name=night"};
+  ASSERT_TRUE(RunCommand(options_).ok());
+  ASSERT_TRUE(RunCommand(options_).ok());
+  const std::filesystem::directory_iterator runs("runs");
+  EXPECT_EQ(std::distance(begin(runs), end(runs)), 2);
+  EXPECT_THAT(out_.str(), HasSubstr("logs in runs/night-"));
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,57 @@
+#include "deploy/cli/status_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(StatusCommandTest, MembersClocksAndPlacementAreListed) {
+  v1::GetStatusReply status;
+  status.set_job_name("digits");
+  v1::JobView* view = status.mutable_view();
+  view->set_phase(v1::TRAINING);
+  view->set_epoch(1);
+  view->add_tables();
+  for (uint32_t shard = 0; shard < 3; ++shard) view->add_server_of_shard(shard % 2);
+  for (uint32_t i = 0; i < 2; ++i) {
+    v1::ServerInfo* server = view->add_servers();
+    server->set_server(i);
+    server->set_address("127.0.0.1:500" + std::to_string(i));
+    server->set_is_live(i == 0);
+    status.add_bytes_of_server(1500 * (i + 1));
+  }
+  v1::WorkerInfo* worker = view->add_workers();
+  worker->set_is_live(true);
+  status.add_progress()->set_steps_done(7);
+  EXPECT_EQ(FormatStatus(status),
+            "job digits: training, epoch 1, 1 tables, 3 shards\n"
+            "servers (2):\n"
+            "  server-0   127.0.0.1:5000         live      2 shards  1.5 kB\n"
+            "  server-1   127.0.0.1:5001         lost      1 shards  3.0 kB\n"
+            "workers (1):\n"
+            "  worker-0   step      7/0       loss   0.0000           0 samples/s        0 B/s"
+            "    0 behind\n");
+}
+
+TEST(StatusCommandTest, FailedJobSaysWhy) {
+  v1::GetStatusReply status;
+  status.set_job_name("digits");
+  status.mutable_view()->set_phase(v1::FAILED);
+  status.mutable_view()->set_reason("worker-0: no data");
+  EXPECT_THAT(FormatStatus(status), HasSubstr("job digits: failed (worker-0: no data), epoch 0"));
+}
+
+TEST(StatusCommandTest, UnreachableCoordinatorIsNamed) {
+  std::ostringstream out;
+  const absl::Status status = StatusCommand("127.0.0.1:1", out);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("127.0.0.1:1"));
+  EXPECT_EQ(out.str(), "");
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,46 @@
+#include "deploy/cli/summary.h"
+
+#include <gtest/gtest.h>
+
+namespace capstan {
+namespace {
+
+TEST(SummaryTest, EveryKeyHasItsLine) {
+  const auto text = FormatSummary(R"({
+    "job": "digits", "consistency": "bsp", "workers": 2, "servers": 3,
+    "test_accuracy": 0.9722, "test_loss": 0.10424, "train_loss": 0.0012, "steps": 900,
+    "seconds": 3.25, "samples": 28740, "samples_per_s": 8843.07, "bytes_pushed": 12300000,
+    "bytes_pulled": 1500, "max_staleness_seen": 0, "parameters_xxh3": "0123456789abcdef",
+    "workers_lost": 1})");
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(*text,
+            "job digits is done: bsp, 2 workers, 3 servers\n"
+            "  test accuracy      97.22 %\n"
+            "  test loss          0.1042\n"
+            "  train loss         0.0012\n"
+            "  steps              900\n"
+            "  time               3.2 s\n"
+            "  samples            28,740\n"
+            "  speed              8,843 samples/s\n"
+            "  pushed             12.3 MB\n"
+            "  pulled             1.5 kB\n"
+            "  largest staleness  0\n"
+            "  workers lost       1\n"
+            "  parameters' XXH3   0123456789abcdef\n");
+}
+
+TEST(SummaryTest, WhatIsMissingIsLeftOut) {
+  EXPECT_EQ(*FormatSummary("{\"steps\": 5}"), "job is done\n  steps              5\n");
+}
+
+TEST(SummaryTest, ValueThatIsNoNumberIsShownAsItIs) {
+  EXPECT_EQ(*FormatSummary("{\"test_loss\": null}"), "job is done\n  test loss          null\n");
+}
+
+TEST(SummaryTest, TextThatIsNoJsonObjectIsRefused) {
+  EXPECT_EQ(FormatSummary("{\"steps\": ").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FormatSummary("[1]").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace capstan

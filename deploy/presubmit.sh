@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# The checks beyond deploy/test.sh: other compilers and sanitizers, layers, and form. Ends with one
+# line for each check; the exit code is not 0 when one has failed.
+# Usage: deploy/presubmit.sh
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+scratch="$(mktemp -d)"
+trap 'rm -rf "${scratch}"' EXIT
+quiet=(--noshow_progress "--ui_event_filters=-info,-debug")
+
+# Files of ours with one of the given endings, also those that git does not know yet.
+sources() {
+  git ls-files --cached --others --exclude-standard -- "$@" | while read -r file; do
+    [[ ! -f "${file}" ]] || echo "${file}"
+  done
+}
+
+clang_build() { bazel build "${quiet[@]}" --keep_going --config=clang //...; }
+
+asan_tests() { bazel test "${quiet[@]}" --keep_going --config=asan //...; }
+
+# Debian's gRPC is not instrumented: .bazelrc leaves out what links it.
+tsan_tests() { bazel test "${quiet[@]}" --keep_going --config=tsan --build_tests_only //...; }
+
+query() { bazel query "${quiet[@]}" --nonodep_deps --noimplicit_deps --notool_deps "$@"; }
+
+# Prints what the targets $1 reach in this repository outside of the folders that the regular
+# expression $2 allows.
+reached_beyond() {
+  query "filter('^//', deps($1)) except filter('^//($2)[:/]', deps($1))"
+}
+
+# Must print nothing.
+layers() {
+  local found
+  found="$(
+    query "somepath(//worker/..., //server/...)" &&
+      query "somepath(//server/..., //worker/...)" &&
+      reached_beyond //common/... "common|proto|third_party" &&
+      reached_beyond //kernels/... "kernels|common/base|common/tensor|third_party" &&
+      reached_beyond //server/consistency/... "server/consistency|common/base|third_party"
+  )" || return 1
+  [[ -z "${found}" ]] || { echo "${found}" && return 1; }
+}
+
+# Fails, and prints the lines, when $1 is in a file whose path does not match $2.
+only_in() {
+  local found
+  found="$(sources '*.h' '*.cc' | grep --extended-regexp --invert-match "$2" |
+    xargs --no-run-if-empty grep --line-number --fixed-strings --with-filename "$1" || true)"
+  [[ -z "${found}" ]] || { echo "${found}" && return 1; }
+}
+
+grpc_includes() {
+  only_in '#include <grpcpp/' '(^|/)grpc_[^/]*$|_service\.(h|cc)$|_main\.cc$|_test\.cc$|^tests/'
+}
+
+flags() { only_in 'ABSL_FLAG(' '_main\.cc$'; }
+
+format() { sources '*.h' '*.cc' | xargs --no-run-if-empty clang-format --dry-run -Werror; }
+
+results=()
+failed=0
+# Runs the function $1; shows the end of its output when it fails.
+check() {
+  local start=${SECONDS} verdict=ok
+  echo "== $1"
+  if ! "$1" >"${scratch}/$1.log" 2>&1; then
+    verdict=FAILED
+    failed=$((failed + 1))
+    tail -n 60 "${scratch}/$1.log"
+  fi
+  results+=("$(printf '%-14s %-6s %4d s' "$1" "${verdict}" $((SECONDS - start)))")
+}
+
+check format
+check flags
+check grpc_includes
+check layers
+check clang_build
+check asan_tests
+check tsan_tests
+
+printf '%s\n' "${results[@]}"
+[[ ${failed} -eq 0 ]]

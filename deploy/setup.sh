@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that Capstan is built with. Does nothing when all are there.
+# Usage: deploy/setup.sh
+set -euo pipefail
+
+packages=(
+  bazel-bootstrap bazel-rules-java bazel-rules-proto git pkg-config
+  build-essential clang clang-format libclang-rt-dev
+  libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
+  libabsl-dev libgoogle-glog-dev libopenblas-dev libxxhash-dev zlib1g-dev nlohmann-json3-dev
+  libbenchmark-dev libgmock-dev libgtest-dev
+)
+
+is_installed() {
+  [[ "$(dpkg-query --show --showformat='${db:Status-Abbrev}' "$1" 2>/dev/null)" == ii* ]]
+}
+
+# Prints the reason and what a person can do instead, and ends.
+give_up() {
+  echo "setup: $1" >&2
+  echo "setup: Capstan needs the following packages (Debian 12 names): $2" >&2
+  exit 1
+}
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+  give_up "expected Debian or Ubuntu, but there is no apt-get here; install them by hand" \
+    "${packages[*]}"
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  is_installed "${package}" || missing+=("${package}")
+done
+if [[ ${#missing[@]} -eq 0 ]]; then
+  echo "setup: all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+as_root=()
+if [[ ${EUID} -ne 0 ]]; then
+  if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
+    give_up "expected to be root or to have sudo without a password; run as root: apt-get install ${missing[*]}" \
+      "${missing[*]}"
+  fi
+  as_root=(sudo -n)
+fi
+
+echo "setup: installing ${#missing[@]} packages: ${missing[*]}"
+apt_get=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes)
+"${apt_get[@]}" update </dev/null || give_up "apt-get update failed; see above" "${missing[*]}"
+"${apt_get[@]}" install --no-install-recommends "${missing[@]}" </dev/null ||
+  give_up "apt-get install failed; see above" "${missing[*]}"
+echo "setup: done"

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Builds everything and runs the tests. The last line is "N passed, N failed", in test cases.
+# Usage: deploy/test.sh [TARGETS] [-- BAZEL ARGUMENTS]; TARGETS is //... unless given.
+set -euo pipefail
+
+repository="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+cd "${repository}"
+deploy/setup.sh
+
+targets=()
+while [[ $# -gt 0 && "$1" != -- ]]; do
+  targets+=("$1")
+  shift
+done
+[[ $# -eq 0 ]] || shift
+[[ ${#targets[@]} -gt 0 ]] || targets=(//...)
+
+scratch="$(mktemp -d)"
+trap 'rm -rf "${scratch}"' EXIT
+events="${scratch}/events.json"
+
+bazel_exit=0
+bazel test --keep_going --noshow_loading_progress --build_event_json_file="${events}" "$@" -- \
+  "${targets[@]}" || bazel_exit=$?
+
+# Prints the number of passed and of failed cases in the given test.xml files.
+count_cases() {
+  awk '
+    /^ +<testcase / { cases++; is_failed = 0 }
+    /<skipped/ { skipped++ }
+    /<(failure|error) / && !is_failed { failed++; is_failed = 1 }
+    END { print cases - skipped - failed, failed + 0 }
+  ' "$@"
+}
+
+# Adds a target's cases to `passed` and `failed`, given its line of the event file.
+passed=0
+failed=0
+count_target() {
+  local summary="$1" xml_files=() cases=(0 0) log
+  while read -r log; do
+    [[ -f "${log%test.log}test.xml" ]] && xml_files+=("${log%test.log}test.xml")
+  done < <(grep --only-matching 'file://[^"]*test\.log' <<<"${summary}" | sed 's|^file://||')
+  [[ ${#xml_files[@]} -eq 0 ]] || read -r -a cases < <(count_cases "${xml_files[@]}")
+  # Each target counts for something, and for what Bazel says of it.
+  if [[ "${summary}" =~ \"overallStatus\":\"(PASSED|FLAKY)\" ]]; then
+    [[ ${cases[0]} -gt 0 ]] || cases[0]=1
+  else
+    [[ ${cases[1]} -gt 0 ]] || cases[1]=1
+  fi
+  passed=$((passed + cases[0]))
+  failed=$((failed + cases[1]))
+}
+
+all="tests(set(${targets[*]}))"
+while read -r label; do
+  summary="$(grep --fixed-strings "{\"id\":{\"testSummary\":{\"label\":\"${label}\"" "${events}" |
+    tail -n 1 || true)"
+  if [[ -n "${summary}" ]]; then
+    count_target "${summary}"
+  else
+    echo "not run: ${label}"
+    failed=$((failed + 1))
+  fi
+done < <(bazel query --keep_going --ui_event_filters=-info --noshow_progress \
+  "${all} except attr(tags, '\\bmanual\\b', ${all})" 2>/dev/null)
+
+if [[ ${bazel_exit} -ne 0 && ${failed} -eq 0 ]]; then
+  echo "bazel failed (exit code ${bazel_exit}) outside of the tests; see above"
+  failed=1
+fi
+[[ ${failed} -eq 0 && ${passed} -gt 0 ]] && result=0 || result=1
+echo "${passed} passed, ${failed} failed"
+exit "${result}"

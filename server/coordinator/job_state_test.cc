@@ -1,0 +1,106 @@
+#include "server/coordinator/job_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/base/fake_clock.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr MemberKey kServer{v1::HeartbeatRequest::SERVER, 0};
+
+MemberKey Worker(uint32_t id) { return {v1::HeartbeatRequest::WORKER, id}; }
+
+// One server and two workers; the incarnation of each is its id.
+class JobStateTest : public ::testing::Test {
+ protected:
+  static v1::JobSpec Job() {
+    v1::JobSpec job;
+    job.mutable_cluster()->set_num_servers(1);
+    return job;
+  }
+
+  void RegisterAll() {
+    v1::RegisterServerRequest server;
+    server.set_address("host:1");
+    ASSERT_TRUE(state_.RegisterServer(server).ok());
+    v1::RegisterWorkerRequest worker;
+    worker.add_tables()->set_name("w");
+    worker.mutable_tables(0)->add_shape(4);
+    for (uint64_t id = 0; id < 2; ++id) {
+      worker.set_incarnation(id);
+      ASSERT_TRUE(state_.RegisterWorker(worker).ok());
+    }
+  }
+  void Heartbeat(MemberKey member, int64_t steps_done = 0) {
+    v1::HeartbeatRequest request;
+    request.set_role(member.role);
+    request.set_id(member.id);
+    request.set_incarnation(member.id);
+    request.set_view_version(state_.view().version());
+    request.mutable_progress()->set_steps_done(steps_done);
+    request.mutable_progress()->set_steps_total(9);
+    ASSERT_TRUE(state_.Heartbeat(request).ok());
+  }
+  void StartTraining() {
+    RegisterAll();
+    Heartbeat(kServer);
+  }
+
+  FakeClock clock_;
+  JobState state_{Job(), clock_};
+};
+
+TEST_F(JobStateTest, EachChangeIsOneVersion) {
+  EXPECT_EQ(state_.view().version(), 1u);
+  RegisterAll();  // The third registration is also the placement.
+  EXPECT_EQ(state_.view().version(), 4u);
+  Heartbeat(Worker(0), /*steps_done=*/3);
+  EXPECT_EQ(state_.view().version(), 4u) << "progress is not in the view";
+  Heartbeat(kServer);
+  EXPECT_EQ(state_.view().version(), 5u);
+}
+
+TEST_F(JobStateTest, DeadWorkerThatOthersWaitedForEndsTheTrainingInTheSameView) {
+  StartTraining();
+  Heartbeat(Worker(1), /*steps_done=*/9);
+  const uint64_t version = state_.view().version();
+  state_.DeclareDead(Worker(0));
+  EXPECT_EQ(state_.view().version(), version + 1);
+  EXPECT_EQ(state_.view().phase(), v1::EVALUATING);
+  EXPECT_EQ(state_.view().evaluator(), 1u);
+}
+
+TEST_F(JobStateTest, FailureHasAReasonOfOneLine) {
+  state_.Fail("first\r\nsecond");
+  EXPECT_EQ(state_.view().reason(), "first second");
+  state_.Fail("later");
+  EXPECT_EQ(state_.view().reason(), "first second");
+}
+
+TEST_F(JobStateTest, ListsTheLiveMembers) {
+  StartTraining();
+  EXPECT_EQ(state_.LiveMembers().size(), 3u);
+  state_.DeclareDead(Worker(0));
+  ASSERT_EQ(state_.LiveMembers().size(), 2u);
+  EXPECT_EQ(state_.LiveMembers()[1], Worker(1));
+}
+
+TEST_F(JobStateTest, MeasuresTheTrainingUntilAFailure) {
+  StartTraining();
+  clock_.Advance(absl::Seconds(7));
+  state_.DeclareDead(kServer);
+  clock_.Advance(absl::Seconds(7));
+  const JobOutcome outcome = state_.Outcome();
+  EXPECT_EQ(outcome.training_time, absl::Seconds(7));
+  EXPECT_EQ(outcome.status.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(outcome.status.message()), HasSubstr("server 0 (host:1)"));
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,146 @@
+// capstan_coordinator: knows who is in the job and where every shard lives, and ends the job.
+#include <glog/logging.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/one_shot.h"
+#include "common/base/real_clock.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_fingerprint.h"
+#include "common/job/job_flags.h"
+#include "common/job/load_job.h"
+#include "common/job/validate_job.h"
+#include "common/transport/grpc_logging.h"
+#include "server/coordinator/coordinator.h"
+#include "server/coordinator/grpc_coordinator_service.h"
+#include "server/coordinator/summary.h"
+#include "server/service/grpc_server.h"
+
+ABSL_FLAG(std::string, job, "",
+          "file of the job, in protobuf text format (proto/job.proto); empty means all defaults");
+ABSL_FLAG(std::string, listen, "127.0.0.1:4000",
+          "host:port to serve on, reachable for servers and workers; port 0 takes a free one");
+ABSL_FLAG(std::string, port_file, "",
+          "file to write host:port into, once the coordinator listens; empty means none");
+ABSL_FLAG(std::string, summary_json, "",
+          "file to write the summary of a job that ended well into; empty means none");
+
+namespace capstan {
+namespace {
+
+using Args = std::vector<std::string>;
+
+absl::StatusOr<v1::JobSpec> LoadJob(Args args) {
+  v1::JobSpec job;
+  if (const std::string path = absl::GetFlag(FLAGS_job); !path.empty()) {
+    ASSIGN_OR_RETURN(job, LoadJobFile(path));
+  }
+  RETURN_IF_ERROR(ApplyJobFlags(&args, &job));
+  RETURN_IF_ERROR(ValidateJob(job));
+  return job;
+}
+
+// Written under another name first, so that a reader never sees half of it.
+absl::Status WriteFile(const std::string& path, const std::string& text) {
+  if (path.empty()) return absl::OkStatus();
+  const std::string temporary = path + ".tmp";
+  std::ofstream file(temporary, std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot write ", path, "; expected a writable folder"));
+  }
+  return absl::OkStatus();
+}
+
+// The signals that main waits for are blocked in every thread that is started from now on.
+sigset_t BlockSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+absl::Status Coordinate(const Args& args) {
+  ASSIGN_OR_RETURN(const v1::JobSpec job, LoadJob(args));
+  const sigset_t signals = BlockSignals();
+  RealClock clock;
+  OneShot<JobOutcome> outcome(&clock);
+  Coordinator::Options options;
+  options.job = job;
+  options.job_fingerprint = JobFingerprint(job);
+  Coordinator coordinator(options, clock);
+  coordinator.OnEnd([&outcome](JobOutcome ended) {
+    outcome.Set(std::move(ended));
+    kill(getpid(), SIGUSR1);
+  });
+  GrpcCoordinatorService service(coordinator);
+  ASSIGN_OR_RETURN(std::unique_ptr<GrpcServer> server,
+                   GrpcServer::Start(absl::GetFlag(FLAGS_listen), {&service}));
+  LOG(INFO) << "job " << job.name() << ": waiting at " << server->address() << " for "
+            << job.cluster().num_servers() << " servers and " << job.cluster().num_workers()
+            << " workers";
+  RETURN_IF_ERROR(WriteFile(absl::GetFlag(FLAGS_port_file), server->address() + "\n"));
+
+  int signal = 0;
+  sigwait(&signals, &signal);
+  if (signal != SIGUSR1) coordinator.Fail(absl::StrCat("interrupted by ", strsignal(signal)));
+  server->Shutdown(clock.Now() + absl::Seconds(1));
+  if (signal != SIGUSR1) {
+    return absl::CancelledError(absl::StrCat("interrupted by ", strsignal(signal)));
+  }
+  const JobOutcome ended = outcome.Wait();
+  RETURN_IF_ERROR(ended.status);
+  const std::string summary = SummaryJson(job, ended) + "\n";
+  std::cout << summary << std::flush;
+  return WriteFile(absl::GetFlag(FLAGS_summary_json), summary);
+}
+
+// Splits the command line into job flags and the flags of this file; the latter are parsed.
+absl::Status ParseFlags(int argc, char** argv) {
+  Args rest(argv, argv + argc);
+  v1::JobSpec unused;
+  RETURN_IF_ERROR(ApplyJobFlags(&rest, &unused));
+  std::vector<char*> pointers;
+  for (std::string& arg : rest) pointers.push_back(arg.data());
+  const std::vector<char*> positional =
+      absl::ParseCommandLine(static_cast<int>(pointers.size()), pointers.data());
+  if (positional.size() <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("unexpected argument \"", positional[1], "\"; --help lists the flags"));
+}
+
+}  // namespace
+}  // namespace capstan
+
+int main(int argc, char** argv) {
+  google::InitGoogleLogging(argv[0]);
+  FLAGS_logtostderr = true;
+  absl::SetProgramUsageMessage(
+      "knows who is in a job and where its parameters live, and ends the job.\n"
+      "  capstan_coordinator --job=FILE [--listen=HOST:PORT] [job flags]\n\n" +
+      capstan::JobFlagsHelp());
+  absl::Status status = capstan::ParseFlags(argc, argv);
+  const bool is_usage_error = !status.ok();
+  capstan::SendGrpcLogsToVlog();
+  if (status.ok()) status = capstan::Coordinate({argv, argv + argc});
+  if (status.ok()) return 0;
+  std::cerr << "capstan_coordinator: " << status.message() << std::endl;
+  return is_usage_error ? 2 : 1;
+}

@@ -1,0 +1,99 @@
+// capstan_server: holds shards of a job's parameters and applies the workers' updates.
+#include <glog/logging.h>
+#include <grpcpp/security/credentials.h>
+
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/time/time.h"
+#include "common/base/random.h"
+#include "common/base/real_clock.h"
+#include "common/membership/grpc_coordinator_client.h"
+#include "common/membership/retrying_coordinator.h"
+#include "common/transport/grpc_logging.h"
+#include "server/service/grpc_parameter_service.h"
+#include "server/service/grpc_server.h"
+#include "server/service/parameter_server.h"
+
+ABSL_FLAG(std::string, coordinator, "", "host:port of the job's coordinator; required");
+ABSL_FLAG(std::string, listen, "127.0.0.1:0",
+          "host:port to serve on, reachable for the workers; port 0 takes a free one");
+ABSL_FLAG(std::string, advertise_host, "",
+          "host under which workers reach this server, when it is not the one of --listen (as with "
+          "--listen=0.0.0.0:4000)");
+ABSL_FLAG(double, rpc_deadline_seconds, 30,
+          "seconds for which a coordinator that cannot be reached is tried again");
+
+namespace capstan {
+namespace {
+
+uint64_t RandomWord() {
+  std::random_device device;
+  return (static_cast<uint64_t>(device()) << 32) | device();
+}
+
+// The address that workers are told: --advertise_host with the port that was taken.
+std::string AdvertisedAddress(const std::string& listening) {
+  const std::string host = absl::GetFlag(FLAGS_advertise_host);
+  return host.empty() ? listening : host + listening.substr(listening.rfind(':'));
+}
+
+absl::Status Serve() {
+  const std::string coordinator_address = absl::GetFlag(FLAGS_coordinator);
+  if (coordinator_address.empty()) {
+    return absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none");
+  }
+  RealClock clock;
+  RetryingCoordinator::Options retries;
+  retries.address = coordinator_address;
+  retries.rpc_deadline = absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds));
+  RetryingCoordinator coordinator(
+      retries, clock, Random(RandomWord()),
+      std::make_unique<GrpcCoordinatorClient>(
+          GrpcCoordinatorClient::MakeChannel(coordinator_address,
+                                             grpc::InsecureChannelCredentials()),
+          clock));
+
+  ParameterServer::Options options;
+  options.clock = &clock;
+  options.coordinator = &coordinator;
+  options.incarnation = Incarnation(RandomWord());
+  ParameterServer server(options);
+  GrpcParameterService service(&server);
+  absl::StatusOr<std::unique_ptr<GrpcServer>> listening =
+      GrpcServer::Start(absl::GetFlag(FLAGS_listen), {&service});
+  if (!listening.ok()) return listening.status();
+  absl::Status status = server.Run(AdvertisedAddress((*listening)->address()));
+  (*listening)->Shutdown(clock.Now() + absl::Seconds(1));
+  return status;
+}
+
+}  // namespace
+}  // namespace capstan
+
+int main(int argc, char** argv) {
+  google::InitGoogleLogging(argv[0]);
+  FLAGS_logtostderr = true;
+  absl::SetProgramUsageMessage(
+      "holds a part of a job's parameters and applies the workers' updates.\n"
+      "  capstan_server --coordinator=HOST:PORT [--listen=HOST:PORT]");
+  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
+  if (rest.size() > 1) {
+    std::cerr << "capstan_server: unexpected argument \"" << rest[1]
+              << "\"; --help lists the flags" << std::endl;
+    return 2;
+  }
+  capstan::SendGrpcLogsToVlog();
+  const absl::Status status = capstan::Serve();
+  if (status.ok()) return 0;
+  std::cerr << "capstan_server: " << status.message() << std::endl;
+  return 1;
+}

@@ -1,0 +1,125 @@
+#include "server/service/parameter_server.h"
+
+#include <glog/logging.h>
+
+#include <utility>
+#include <vector>
+
+#include "common/base/status_macros.h"
+#include "common/membership/await_reply.h"
+#include "common/membership/member_agent.h"
+#include "common/membership/report_failure.h"
+#include "common/membership/view_watch.h"
+#include "server/consistency/make_consistency_policy.h"
+#include "server/optimizer/make_optimizer.h"
+
+namespace capstan {
+namespace {
+
+absl::StatusOr<ConsistencyMode> ToConsistencyMode(v1::ConsistencySpec::Mode mode) {
+  switch (mode) {
+    case v1::ConsistencySpec::BSP:
+      return ConsistencyMode::kBsp;
+    case v1::ConsistencySpec::SSP:
+      return ConsistencyMode::kSsp;
+    case v1::ConsistencySpec::ASYNC:
+      return ConsistencyMode::kAsync;
+    case v1::ConsistencySpec::MODE_UNSPECIFIED:
+      break;
+  }
+  return absl::InvalidArgumentError("consistency.mode: expected BSP, SSP or ASYNC");
+}
+
+std::vector<ShardHost::Worker> LiveWorkers(const v1::JobView& view) {
+  std::vector<ShardHost::Worker> workers;
+  for (const v1::WorkerInfo& worker : view.workers()) {
+    if (!worker.is_live()) continue;
+    workers.push_back({WorkerId(worker.worker()), Incarnation(worker.incarnation())});
+  }
+  return workers;
+}
+
+}  // namespace
+
+absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, ServerId id,
+                                                    const v1::JobView& view) {
+  const v1::JobSpec& spec = job.job();
+  ShardHost::Options options;
+  options.job = job.job_fingerprint();
+  options.seed = spec.seed();
+  for (const v1::TableSpec& table : view.tables()) {
+    uint64_t elements = 1;
+    for (const uint64_t size : table.shape()) elements *= size;
+    options.tables.push_back({table.name(), elements, table.initial_stddev()});
+  }
+  options.slice_bytes = spec.scheduler().slice_bytes();
+  options.shard_count = spec.cluster().shard_count();
+  options.check_finite = spec.consistency().check_finite();
+  ASSIGN_OR_RETURN(options.optimizer, MakeOptimizer(spec.optimizer()));
+  ASSIGN_OR_RETURN(const ConsistencyMode mode, ToConsistencyMode(spec.consistency().mode()));
+  ASSIGN_OR_RETURN(options.policy, MakeConsistencyPolicy(mode, spec.consistency().staleness()));
+  for (int shard = 0; shard < view.server_of_shard_size(); ++shard) {
+    if (ServerId(view.server_of_shard(shard)) == id) options.shards.push_back(ShardId(shard));
+  }
+  options.epoch = Epoch(view.epoch());
+  return options;
+}
+
+absl::Status ParameterServer::Run(const std::string& address) {
+  CoordinatorEndpoint& coordinator = *options_.coordinator;
+  ASSIGN_OR_RETURN(const v1::GetJobReply job,
+                   AwaitReply(coordinator, &CoordinatorEndpoint::GetJob, {}, *options_.clock));
+  v1::RegisterServerRequest request;
+  request.set_incarnation(options_.incarnation.value());
+  request.set_address(address);
+  ASSIGN_OR_RETURN(
+      const v1::RegisterReply registered,
+      AwaitReply(coordinator, &CoordinatorEndpoint::RegisterServer, request, *options_.clock));
+  LOG(INFO) << "registered as server " << registered.id() << " at " << address;
+  absl::Status status = Follow(job, ServerId(registered.id()));
+  if (!status.ok()) {
+    ReportFailure(coordinator, v1::HeartbeatRequest::SERVER, registered.id(), options_.incarnation,
+                  status, *options_.clock);
+  }
+  return status;
+}
+
+absl::Status ParameterServer::Follow(const v1::GetJobReply& job, ServerId id) {
+  ViewWatch watch(options_.clock);
+  MemberAgent::Options member;
+  member.role = v1::HeartbeatRequest::SERVER;
+  member.id = id.value();
+  member.incarnation = options_.incarnation;
+  member.on_view = [&](const v1::JobView& view) {
+    absl::Status status = Apply(job, id, view);
+    watch.OnView(view);
+    if (!status.ok()) watch.OnLost(std::move(status));
+  };
+  member.on_lost = [&watch](absl::Status status) { watch.OnLost(std::move(status)); };
+  MemberAgent agent(std::move(member), *options_.coordinator, *options_.clock);
+  agent.Start();
+  return watch.WaitFor([](const v1::JobView& view) { return view.phase() == v1::DONE; }).status();
+}
+
+absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
+                                    const v1::JobView& view) {
+  if (view.epoch() == 0 || view.phase() == v1::FAILED) return absl::OkStatus();
+  if (host_ == nullptr) {
+    ASSIGN_OR_RETURN(ShardHost::Options options, ShardHostOptions(job, id, view));
+    LOG(INFO) << "creating " << options.shards.size() << " of " << options.shard_count
+              << " shards, epoch " << options.epoch;
+    host_ = std::make_unique<ShardHost>(std::move(options));
+    serving_host_ = host_.get();
+  }
+  host_->SetLiveWorkers(LiveWorkers(view));
+  return absl::OkStatus();
+}
+
+void ParameterServer::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
+  ShardHost* const host = serving_host_;
+  if (host != nullptr) return host->Exchange(std::move(request), std::move(sent), std::move(done));
+  sent();
+  done(ErrorReply(absl::UnavailableError("the server has not been given its shards yet")));
+}
+
+}  // namespace capstan

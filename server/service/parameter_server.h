@@ -1,0 +1,56 @@
+#ifndef SERVER_SERVICE_PARAMETER_SERVER_H_
+#define SERVER_SERVICE_PARAMETER_SERVER_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/membership/coordinator_endpoint.h"
+#include "common/transport/parameter_endpoint.h"
+#include "proto/coordinator_service.pb.h"
+#include "server/shard/shard_host.h"
+
+namespace capstan {
+
+// One server of a job, without its transport: registers, creates the shards that the coordinator
+// gives it, follows the membership, and answers exchanges. Exchange is thread-safe.
+class ParameterServer : public ParameterEndpoint {
+ public:
+  struct Options {
+    Clock* clock = nullptr;                      // All of these are required.
+    CoordinatorEndpoint* coordinator = nullptr;  // Both outlive the server.
+    Incarnation incarnation;
+  };
+
+  explicit ParameterServer(const Options& options) : options_(options) {}
+
+  // Serves one job to its end, on the calling thread. `address` is the host:port under which workers
+  // reach it. ABORTED with the reason when the job failed;
+  // UNAVAILABLE when the coordinator cannot be reached; else what it refused.
+  absl::Status Run(const std::string& address);
+
+  // UNAVAILABLE until the shards exist; then as ShardHost.
+  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override;
+
+ private:
+  absl::Status Follow(const v1::GetJobReply& job, ServerId id);
+  // Acts on a view: creates the shards with the first that places them.
+  absl::Status Apply(const v1::GetJobReply& job, ServerId id, const v1::JobView& view);
+
+  const Options options_;
+  std::unique_ptr<ShardHost> host_;  // set once, by the thread that views arrive on
+  std::atomic<ShardHost*> serving_host_ = nullptr;
+};
+
+// The options of a host of the shards that `view` gives to server `id`. INVALID_ARGUMENT when the
+// job's optimizer or consistency does not fit.
+absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, ServerId id,
+                                                    const v1::JobView& view);
+
+}  // namespace capstan
+
+#endif  // SERVER_SERVICE_PARAMETER_SERVER_H_

@@ -1,0 +1,163 @@
+#include "worker/runtime/training_session.h"
+
+#include <glog/logging.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/membership/await_reply.h"
+#include "common/membership/member_agent.h"
+#include "common/routing/placement.h"
+#include "common/routing/routing_table.h"
+#include "worker/scheduler/slice_fifo_scheduler.h"
+#include "worker/training/evaluate.h"
+
+namespace capstan {
+namespace {
+
+std::vector<uint64_t> ElementCounts(const v1::JobView& view) {
+  std::vector<uint64_t> counts;
+  for (const v1::TableSpec& table : view.tables()) {
+    uint64_t elements = 1;
+    for (const uint64_t size : table.shape()) elements *= size;
+    counts.push_back(elements);
+  }
+  return counts;
+}
+
+}  // namespace
+
+TrainingSession::TrainingSession(Options options)
+    : options_(std::move(options)), watch_(options_.clock) {}
+
+absl::Status TrainingSession::Run() {
+  MemberAgent::Options member;
+  member.role = v1::HeartbeatRequest::WORKER;
+  member.id = options_.worker.value();
+  member.incarnation = options_.incarnation;
+  member.on_view = [this](const v1::JobView& view) { OnView(view); };
+  member.on_lost = [this](absl::Status status) { OnLost(std::move(status)); };
+  member.progress = [this] { return CurrentProgress(); };
+  MemberAgent agent(std::move(member), *options_.coordinator, *options_.clock);
+  agent.Start();
+  return TrainAndEvaluate([&agent] { agent.ReportNow(); });
+}
+
+absl::Status TrainingSession::TrainAndEvaluate(absl::FunctionRef<void()> report_now) {
+  const auto has_started = [](const v1::JobView& view) { return view.phase() >= v1::TRAINING; };
+  ASSIGN_OR_RETURN(const v1::JobView view, watch_.WaitFor(has_started));
+  const std::shared_ptr<Training> training = MakeTraining(view);
+  {
+    MutexLock lock(&mu_);
+    training_ = training;
+  }
+  // What came while the above was made.
+  RETURN_IF_ERROR(watch_.WaitFor(has_started).status());
+  LOG(INFO) << "training " << options_.setup->steps << " steps";
+  if (absl::Status status = training->loop->Run(); !status.ok()) {
+    // A job that has failed says why better than the exchange that failed with it.
+    RETURN_IF_ERROR(watch_.WaitFor([](const v1::JobView&) { return true; }).status());
+    return status;
+  }
+  LOG(INFO) << "all steps are done";
+  report_now();
+  bool has_evaluated = false;
+  while (true) {
+    ASSIGN_OR_RETURN(const v1::JobView now, watch_.WaitFor([&](const v1::JobView& next) {
+      const bool is_evaluator = next.phase() == v1::EVALUATING &&
+                                WorkerId(next.evaluator()) == options_.worker;
+      return next.phase() == v1::DONE || (is_evaluator && !has_evaluated);
+    }));
+    if (now.phase() == v1::DONE) return absl::OkStatus();
+    RETURN_IF_ERROR(EvaluateAndReport());
+    has_evaluated = true;
+  }
+}
+
+std::unique_ptr<TrainingSession::Training> TrainingSession::MakeTraining(const v1::JobView& view) {
+  const v1::SchedulerSpec& spec = options_.job->job().scheduler();
+  auto training = std::make_unique<Training>();
+  training->scheduler = std::make_unique<SliceFifoScheduler>(spec.credit_bytes());
+
+  ParameterClient::Options client;
+  client.job = options_.job->job_fingerprint();
+  client.worker = options_.worker;
+  client.incarnation = options_.incarnation;
+  training->client = std::make_unique<ParameterClient>(
+      client,
+      ShardMap(ElementCounts(view), spec.slice_bytes(),
+               options_.job->job().cluster().shard_count()),
+      RoutingTableFromView(view), std::move(options_.connect));
+
+  ParameterStore::Options store;
+  store.clock = options_.clock;
+  store.client = training->client.get();
+  store.scheduler = training->scheduler.get();
+  store.tables.assign(view.tables().begin(), view.tables().end());
+  store.slice_bytes = spec.slice_bytes();
+  training->store = std::make_unique<ParameterStore>(store);
+
+  TrainingLoop::Options loop;
+  loop.clock = options_.clock;
+  loop.model = options_.setup->model.get();
+  loop.store = training->store.get();
+  loop.sampler = &options_.setup->sampler;
+  loop.train = &options_.setup->data.train;
+  loop.worker = options_.worker;
+  loop.steps = options_.setup->steps;
+  training->loop = std::make_unique<TrainingLoop>(loop);
+  return training;
+}
+
+absl::Status TrainingSession::EvaluateAndReport() {
+  const std::shared_ptr<Training> training = CurrentTraining();
+  LOG(INFO) << "evaluating";
+  training->store->PullAll(Step(options_.setup->steps));
+  RETURN_IF_ERROR(training->store->WaitForAll());
+  ASSIGN_OR_RETURN(const Evaluation evaluation,
+                   Evaluate(options_.setup->data.test, *options_.setup->model,
+                            training->store->values()));
+  v1::ReportResultRequest request;
+  request.set_worker(options_.worker.value());
+  request.set_incarnation(options_.incarnation.value());
+  request.set_test_accuracy(evaluation.accuracy);
+  request.set_test_loss(evaluation.loss);
+  request.set_parameters_xxh3(HashParameters(training->store->values()));
+  return AwaitReply(*options_.coordinator, &CoordinatorEndpoint::ReportResult, request,
+                    *options_.clock)
+      .status();
+}
+
+std::shared_ptr<TrainingSession::Training> TrainingSession::CurrentTraining() {
+  MutexLock lock(&mu_);
+  return training_;
+}
+
+void TrainingSession::OnView(const v1::JobView& view) {
+  watch_.OnView(view);
+  const std::shared_ptr<Training> training = CurrentTraining();
+  if (training == nullptr) return;
+  training->client->UpdateRouting(RoutingTableFromView(view));
+  if (view.phase() == v1::FAILED) {
+    training->store->Fail(absl::AbortedError(absl::StrCat("the job has failed: ", view.reason())));
+  }
+}
+
+void TrainingSession::OnLost(absl::Status status) {
+  watch_.OnLost(status);
+  const std::shared_ptr<Training> training = CurrentTraining();
+  if (training != nullptr) training->store->Fail(std::move(status));
+}
+
+v1::Progress TrainingSession::CurrentProgress() {
+  const std::shared_ptr<Training> training = CurrentTraining();
+  if (training != nullptr) return training->loop->progress();
+  v1::Progress progress;
+  progress.set_steps_total(options_.setup->steps);
+  return progress;
+}
+
+}  // namespace capstan

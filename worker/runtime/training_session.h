@@ -1,0 +1,70 @@
+#ifndef WORKER_RUNTIME_TRAINING_SESSION_H_
+#define WORKER_RUNTIME_TRAINING_SESSION_H_
+
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/membership/coordinator_endpoint.h"
+#include "common/membership/view_watch.h"
+#include "proto/coordinator_service.pb.h"
+#include "worker/client/parameter_client.h"
+#include "worker/client/parameter_store.h"
+#include "worker/runtime/job_setup.h"
+#include "worker/scheduler/scheduler.h"
+#include "worker/training/training_loop.h"
+
+namespace capstan {
+
+// The life of a registered worker: waits for the start, trains, evaluates when asked to, waits for
+// the end. Run by one thread, once.
+class TrainingSession {
+ public:
+  struct Options {
+    Clock* clock = nullptr;                      // All of these are required;
+    CoordinatorEndpoint* coordinator = nullptr;  // what is pointed to outlives the session.
+    WorkerId worker;
+    Incarnation incarnation;
+    const v1::GetJobReply* job = nullptr;
+    JobSetup* setup = nullptr;
+    ParameterClient::EndpointFactory connect;
+  };
+
+  explicit TrainingSession(Options options);
+
+  // The errors of Worker::Run, except that the coordinator has not been told.
+  absl::Status Run();
+
+ private:
+  // What exists from the start of the training on; destroyed from below.
+  struct Training {
+    std::unique_ptr<Scheduler> scheduler;
+    std::unique_ptr<ParameterStore> store;
+    std::unique_ptr<ParameterClient> client;
+    std::unique_ptr<TrainingLoop> loop;
+  };
+
+  void OnView(const v1::JobView& view);
+  void OnLost(absl::Status status);
+  v1::Progress CurrentProgress();
+  // Null before the training starts.
+  std::shared_ptr<Training> CurrentTraining();
+
+  absl::Status TrainAndEvaluate(absl::FunctionRef<void()> report_now);
+  std::unique_ptr<Training> MakeTraining(const v1::JobView& view);
+  absl::Status EvaluateAndReport();
+
+  Options options_;
+  ViewWatch watch_;
+
+  Mutex mu_;
+  std::shared_ptr<Training> training_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace capstan
+
+#endif  // WORKER_RUNTIME_TRAINING_SESSION_H_

@@ -1,0 +1,46 @@
+#ifndef WORKER_RUNTIME_WORKER_H_
+#define WORKER_RUNTIME_WORKER_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/membership/coordinator_endpoint.h"
+#include "common/transport/parameter_endpoint.h"
+#include "proto/job.pb.h"
+
+namespace capstan {
+
+// One worker of a job, without its transport: registers, trains its share of the data, evaluates
+// when the coordinator asks for it, and leaves when the job ends. Run by one thread, once.
+class Worker {
+ public:
+  // Connects to a server of the job.
+  using EndpointFactory = absl::AnyInvocable<std::unique_ptr<ParameterEndpoint>(
+      const v1::JobSpec& job, ServerId server, const std::string& address)>;
+
+  struct Options {
+    Clock* clock = nullptr;                      // All of these are required.
+    CoordinatorEndpoint* coordinator = nullptr;  // Both outlive the worker.
+    Incarnation incarnation;
+    EndpointFactory connect;
+  };
+
+  explicit Worker(Options options) : options_(std::move(options)) {}
+
+  // Works until the job has ended. ABORTED with the reason when the job failed; UNAVAILABLE when the
+  // coordinator or a server cannot be reached; else the worker's own error, which the coordinator
+  // has been told.
+  absl::Status Run();
+
+ private:
+  Options options_;
+};
+
+}  // namespace capstan
+
+#endif  // WORKER_RUNTIME_WORKER_H_

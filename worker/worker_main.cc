@@ -1,0 +1,98 @@
+// capstan_worker: trains a share of a job's data against its parameter servers.
+#include <glog/logging.h>
+#include <grpcpp/security/credentials.h>
+
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/random.h"
+#include "common/base/real_clock.h"
+#include "common/membership/grpc_coordinator_client.h"
+#include "common/membership/retrying_coordinator.h"
+#include "common/transport/grpc_endpoint.h"
+#include "common/transport/grpc_logging.h"
+#include "common/transport/retrying_endpoint.h"
+#include "kernels/cpu/blas_threads.h"
+#include "worker/runtime/worker.h"
+
+ABSL_FLAG(std::string, coordinator, "", "host:port of the job's coordinator; required");
+ABSL_FLAG(double, rpc_deadline_seconds, 30,
+          "seconds for which a coordinator that cannot be reached is tried again");
+
+namespace capstan {
+namespace {
+
+uint64_t RandomWord() {
+  std::random_device device;
+  return (static_cast<uint64_t>(device()) << 32) | device();
+}
+
+// A gRPC connection that tries again for as long as the job says.
+std::unique_ptr<ParameterEndpoint> Connect(const v1::JobSpec& job, ServerId server,
+                                           const std::string& address, Clock* clock) {
+  RetryingEndpoint::Options options;
+  options.clock = clock;
+  options.peer = absl::StrCat("server ", server.value(), " (", address, ")");
+  options.rpc_deadline = absl::Seconds(job.membership().rpc_deadline_seconds());
+  options.seed = RandomWord();
+  return std::make_unique<RetryingEndpoint>(options,
+                                            std::make_unique<GrpcEndpoint>(address, clock));
+}
+
+absl::Status Work() {
+  const std::string coordinator_address = absl::GetFlag(FLAGS_coordinator);
+  if (coordinator_address.empty()) {
+    return absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none");
+  }
+  RealClock clock;
+  RetryingCoordinator::Options retries;
+  retries.address = coordinator_address;
+  retries.rpc_deadline = absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds));
+  RetryingCoordinator coordinator(
+      retries, clock, Random(RandomWord()),
+      std::make_unique<GrpcCoordinatorClient>(
+          GrpcCoordinatorClient::MakeChannel(coordinator_address,
+                                             grpc::InsecureChannelCredentials()),
+          clock));
+  Worker::Options options;
+  options.clock = &clock;
+  options.coordinator = &coordinator;
+  options.incarnation = Incarnation(RandomWord());
+  options.connect = [&clock](const v1::JobSpec& job, ServerId server, const std::string& address) {
+    return Connect(job, server, address, &clock);
+  };
+  return Worker(std::move(options)).Run();
+}
+
+}  // namespace
+}  // namespace capstan
+
+int main(int argc, char** argv) {
+  google::InitGoogleLogging(argv[0]);
+  FLAGS_logtostderr = true;
+  absl::SetProgramUsageMessage(
+      "trains a share of a job's data against its parameter servers.\n"
+      "  capstan_worker --coordinator=HOST:PORT");
+  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
+  if (rest.size() > 1) {
+    std::cerr << "capstan_worker: unexpected argument \"" << rest[1]
+              << "\"; --help lists the flags" << std::endl;
+    return 2;
+  }
+  capstan::SendGrpcLogsToVlog();
+  capstan::UseOneBlasThread();
+  const absl::Status status = capstan::Work();
+  if (status.ok()) return 0;
+  std::cerr << "capstan_worker: " << status.message() << std::endl;
+  return 1;
+}
