@@ -1,0 +1,63 @@
+#include "tests/cluster/bsp_bits.h"
+
+#include <gtest/gtest.h>
+
+#include "common/base/real_clock.h"
+#include "kernels/cpu/blas_threads.h"
+#include "tests/cluster/serial_training.h"
+
+namespace capstan {
+
+v1::JobSpec DigitsJob(uint32_t epochs) {
+  UseOneBlasThread();
+  v1::JobSpec job;
+  job.mutable_training()->set_epochs(epochs);
+  job.mutable_membership()->set_heartbeat_seconds(0.05);
+  return job;
+}
+
+uint64_t RunAndHash(const v1::JobSpec& job, ClusterTransport& transport, Clock& clock,
+                    const ClusterFaults& faults) {
+  const ClusterResult result = RunCluster(job, transport, clock, faults);
+  EXPECT_TRUE(result.outcome.status.ok()) << result.outcome.status;
+  for (const absl::Status& status : result.servers) EXPECT_TRUE(status.ok()) << status;
+  for (const absl::Status& status : result.workers) EXPECT_TRUE(status.ok()) << status;
+  if (faults.drop > 0) {
+    EXPECT_GT(result.faults_injected, 100);
+  }
+  return result.outcome.result.parameters_xxh3();
+}
+
+void ExpectSameBitsWhateverTheLayout(const TransportFactory& make_transport) {
+  RealClock clock;
+  const uint64_t serial = TrainSerially(DigitsJob(/*epochs=*/2)).parameters_xxh3;
+  for (const uint32_t num_servers : {1, 2, 3}) {
+    for (const uint32_t shard_count : {8, 64}) {
+      for (const uint64_t slice_bytes : {4 << 10, 1 << 20}) {
+        v1::JobSpec job = DigitsJob(/*epochs=*/2);
+        job.mutable_cluster()->set_num_servers(num_servers);
+        job.mutable_cluster()->set_shard_count(shard_count);
+        job.mutable_scheduler()->set_slice_bytes(slice_bytes);
+        EXPECT_EQ(RunAndHash(job, *make_transport(&clock), clock), serial)
+            << num_servers << " servers, " << shard_count << " shards, slices of " << slice_bytes;
+      }
+    }
+  }
+  for (int run = 0; run < 3; ++run) {
+    EXPECT_EQ(RunAndHash(DigitsJob(/*epochs=*/2), *make_transport(&clock), clock), serial);
+  }
+}
+
+void ExpectSameBitsUnderFaults(const TransportFactory& make_transport) {
+  RealClock clock;
+  v1::JobSpec job = DigitsJob(/*epochs=*/2);
+  job.mutable_scheduler()->set_slice_bytes(4 << 10);
+  ClusterFaults faults;
+  faults.drop = 0.05;
+  faults.duplicate = 0.05;
+  faults.delay = 0.20;
+  EXPECT_EQ(RunAndHash(job, *make_transport(&clock), clock, faults),
+            TrainSerially(job).parameters_xxh3);
+}
+
+}  // namespace capstan

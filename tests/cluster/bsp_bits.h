@@ -1,0 +1,32 @@
+#ifndef TESTS_CLUSTER_BSP_BITS_H_
+#define TESTS_CLUSTER_BSP_BITS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "common/base/clock.h"
+#include "proto/job.pb.h"
+#include "tests/cluster/cluster_transport.h"
+#include "tests/cluster/local_cluster.h"
+
+namespace capstan {
+
+// BSP on digits, an MLP 64-128-64-10, two workers.
+v1::JobSpec DigitsJob(uint32_t epochs);
+
+// Runs the job and returns parameters_xxh3; fails the test unless it ended well everywhere.
+uint64_t RunAndHash(const v1::JobSpec& job, ClusterTransport& transport, Clock& clock,
+                    const ClusterFaults& faults = {});
+
+using TransportFactory = std::function<std::unique_ptr<ClusterTransport>(Clock*)>;
+
+// Fails the test unless the bits are those of TrainSerially for 1, 2 and 3 servers, few and many
+// shards, small and large slices, and over repeated runs.
+void ExpectSameBitsWhateverTheLayout(const TransportFactory& make_transport);
+// ... and with 5 % of the exchanges dropped, 5 % duplicated and 20 % delayed.
+void ExpectSameBitsUnderFaults(const TransportFactory& make_transport);
+
+}  // namespace capstan
+
+#endif  // TESTS_CLUSTER_BSP_BITS_H_

@@ -1,0 +1,39 @@
+#ifndef TESTS_CLUSTER_CLUSTER_TRANSPORT_H_
+#define TESTS_CLUSTER_CLUSTER_TRANSPORT_H_
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "common/base/mutex.h"
+#include "common/transport/parameter_endpoint.h"
+
+namespace capstan {
+
+// How the workers of a test cluster reach its servers. Thread-safe.
+class ClusterTransport {
+ public:
+  virtual ~ClusterTransport() = default;
+  // Makes `server` reachable and returns its host:port. The server outlives StopListening.
+  virtual std::string Listen(ParameterEndpoint* server) = 0;
+  // Afterwards no exchange reaches a server any more.
+  virtual void StopListening() = 0;
+  virtual std::unique_ptr<ParameterEndpoint> Connect(const std::string& address) = 0;
+};
+
+// Plain calls, no socket.
+class InProcessClusterTransport : public ClusterTransport {
+ public:
+  std::string Listen(ParameterEndpoint* server) override;
+  void StopListening() override {}
+  std::unique_ptr<ParameterEndpoint> Connect(const std::string& address) override;
+
+ private:
+  Mutex mu_;
+  std::map<std::string, ParameterEndpoint*> servers_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace capstan
+
+#endif  // TESTS_CLUSTER_CLUSTER_TRANSPORT_H_

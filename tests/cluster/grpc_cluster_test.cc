@@ -1,0 +1,22 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "tests/cluster/bsp_bits.h"
+#include "tests/cluster/grpc_cluster_transport.h"
+
+namespace capstan {
+namespace {
+
+std::unique_ptr<ClusterTransport> Grpc(Clock* clock) {
+  return std::make_unique<GrpcClusterTransport>(clock);
+}
+
+TEST(GrpcClusterTest, BspHasTheBitsOfTheSerialProgramWhateverTheLayout) {
+  ExpectSameBitsWhateverTheLayout(Grpc);
+}
+
+TEST(GrpcClusterTest, BspHasTheSameBitsUnderFaults) { ExpectSameBitsUnderFaults(Grpc); }
+
+}  // namespace
+}  // namespace capstan

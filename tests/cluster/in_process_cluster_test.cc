@@ -1,0 +1,96 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "common/base/real_clock.h"
+#include "tests/cluster/bsp_bits.h"
+#include "tests/cluster/cluster_transport.h"
+#include "tests/cluster/local_cluster.h"
+#include "tests/cluster/serial_training.h"
+
+namespace capstan {
+namespace {
+
+std::unique_ptr<ClusterTransport> InProcess(Clock*) {
+  return std::make_unique<InProcessClusterTransport>();
+}
+
+JobOutcome RunToTheEnd(const v1::JobSpec& job) {
+  RealClock clock;
+  InProcessClusterTransport transport;
+  const ClusterResult result = RunCluster(job, transport, clock);
+  for (const absl::Status& status : result.workers) EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(result.outcome.status.ok()) << result.outcome.status;
+  return result.outcome;
+}
+
+int64_t MaxStalenessSeen(const JobOutcome& outcome) {
+  int64_t staleness = 0;
+  for (const v1::Progress& progress : outcome.last_status.progress()) {
+    staleness = std::max<int64_t>(staleness, progress.max_staleness_seen());
+  }
+  return staleness;
+}
+
+TEST(InProcessClusterTest, BspHasTheBitsOfTheSerialProgramWhateverTheLayout) {
+  ExpectSameBitsWhateverTheLayout(InProcess);
+}
+
+TEST(InProcessClusterTest, BspHasTheSameBitsUnderFaults) { ExpectSameBitsUnderFaults(InProcess); }
+
+TEST(InProcessClusterTest, EveryOptimizerHasTheBitsOfTheSerialProgram) {
+  RealClock clock;
+  for (const auto type : {v1::OptimizerSpec::SGD, v1::OptimizerSpec::MOMENTUM,
+                          v1::OptimizerSpec::NESTEROV, v1::OptimizerSpec::ADAGRAD,
+                          v1::OptimizerSpec::ADAM, v1::OptimizerSpec::ADAMW}) {
+    v1::JobSpec job = DigitsJob(/*epochs=*/1);
+    job.mutable_cluster()->set_num_workers(3);
+    job.mutable_optimizer()->set_type(type);
+    job.mutable_optimizer()->set_learning_rate(0.01);
+    job.mutable_optimizer()->set_weight_decay(0.001);
+    EXPECT_EQ(RunAndHash(job, *InProcess(&clock), clock), TrainSerially(job).parameters_xxh3)
+        << v1::OptimizerSpec::Type_Name(type);
+  }
+}
+
+TEST(InProcessClusterTest, DigitsReachTheirAccuracyUnderEveryConsistency) {
+  for (const auto mode : {v1::ConsistencySpec::BSP, v1::ConsistencySpec::SSP,
+                          v1::ConsistencySpec::ASYNC}) {
+    v1::JobSpec job = DigitsJob(/*epochs=*/20);
+    job.mutable_consistency()->set_mode(mode);
+    if (mode == v1::ConsistencySpec::SSP) job.mutable_consistency()->set_staleness(2);
+    const JobOutcome outcome = RunToTheEnd(job);
+    EXPECT_GE(outcome.result.test_accuracy(), 0.95) << v1::ConsistencySpec::Mode_Name(mode);
+    if (mode == v1::ConsistencySpec::BSP) {
+      EXPECT_EQ(MaxStalenessSeen(outcome), 0);
+    }
+    if (mode == v1::ConsistencySpec::SSP) {
+      EXPECT_LE(MaxStalenessSeen(outcome), 2);
+    }
+  }
+}
+
+TEST(InProcessClusterTest, AJobOfOneWorkerAndLogisticRegressionWorks) {
+  v1::JobSpec job = DigitsJob(/*epochs=*/20);
+  job.mutable_cluster()->set_num_workers(1);
+  job.mutable_model()->set_type(v1::ModelSpec::LOGISTIC_REGRESSION);
+  EXPECT_GE(RunToTheEnd(job).result.test_accuracy(), 0.9);
+}
+
+TEST(InProcessClusterTest, ADivergingJobEndsEverywhereWithItsReason) {
+  RealClock clock;
+  InProcessClusterTransport transport;
+  v1::JobSpec job = DigitsJob(/*epochs=*/20);
+  job.mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);
+  job.mutable_optimizer()->set_learning_rate(1e8);
+  const ClusterResult result = RunCluster(job, transport, clock);
+  EXPECT_NE(result.outcome.status.message().find("holds a NaN or an infinity"),
+            absl::string_view::npos)
+      << result.outcome.status;
+  for (const absl::Status& status : result.servers) EXPECT_TRUE(absl::IsAborted(status)) << status;
+  for (const absl::Status& status : result.workers) EXPECT_FALSE(status.ok());
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,106 @@
+#include "tests/cluster/local_cluster.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "common/base/one_shot.h"
+#include "common/job/job_fingerprint.h"
+#include "common/transport/faulty_endpoint.h"
+#include "common/transport/retrying_endpoint.h"
+#include "server/coordinator/coordinator.h"
+#include "server/service/parameter_server.h"
+#include "worker/runtime/worker.h"
+
+namespace capstan {
+namespace {
+
+// Adds the faults of a connection to a common count when the connection ends.
+class CountingFaultyEndpoint : public FaultyEndpoint {
+ public:
+  CountingFaultyEndpoint(Options options, std::unique_ptr<ParameterEndpoint> inner,
+                         std::atomic<int64_t>* count)
+      : FaultyEndpoint(options, std::move(inner)), count_(count) {}
+  ~CountingFaultyEndpoint() override {
+    const Counts faults = counts();
+    *count_ += faults.dropped_requests + faults.dropped_replies + faults.duplicated + faults.delayed;
+  }
+
+ private:
+  std::atomic<int64_t>* const count_;
+};
+
+std::unique_ptr<ParameterEndpoint> Connect(ClusterTransport& transport, Clock& clock,
+                                           const std::string& address, const ClusterFaults& faults,
+                                           uint64_t seed, std::atomic<int64_t>* count) {
+  FaultyEndpoint::Options faulty;
+  faulty.clock = &clock;
+  faulty.seed = seed;
+  faulty.drop = faults.drop;
+  faulty.duplicate = faults.duplicate;
+  faulty.delay = faults.delay;
+  faulty.max_delay = absl::Milliseconds(5);
+  RetryingEndpoint::Options retries;
+  retries.clock = &clock;
+  retries.peer = "server (" + address + ")";
+  retries.first_backoff = absl::Milliseconds(1);
+  retries.seed = seed;
+  return std::make_unique<RetryingEndpoint>(
+      retries,
+      std::make_unique<CountingFaultyEndpoint>(faulty, transport.Connect(address), count));
+}
+
+}  // namespace
+
+ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Clock& clock,
+                         const ClusterFaults& faults) {
+  const uint32_t num_servers = job.cluster().num_servers();
+  const uint32_t num_workers = job.cluster().num_workers();
+  ClusterResult result;
+  result.servers.resize(num_servers);
+  result.workers.resize(num_workers);
+  std::atomic<int64_t> faults_injected = 0;
+  {
+    Coordinator::Options options;
+    options.job = job;
+    options.job_fingerprint = JobFingerprint(job);
+    Coordinator coordinator(options, clock);
+    OneShot<JobOutcome> outcome(&clock);
+    coordinator.OnEnd([&outcome](JobOutcome ended) { outcome.Set(std::move(ended)); });
+
+    std::vector<std::unique_ptr<ParameterServer>> servers;
+    std::vector<std::thread> threads;
+    for (uint32_t i = 0; i < num_servers; ++i) {
+      ParameterServer::Options server;
+      server.clock = &clock;
+      server.coordinator = &coordinator;
+      server.incarnation = Incarnation(100 + i);
+      servers.push_back(std::make_unique<ParameterServer>(server));
+      threads.emplace_back([&, i, address = transport.Listen(servers.back().get())] {
+        result.servers[i] = servers[i]->Run(address);
+      });
+    }
+    for (uint32_t i = 0; i < num_workers; ++i) {
+      threads.emplace_back([&, i] {
+        Worker::Options worker;
+        worker.clock = &clock;
+        worker.coordinator = &coordinator;
+        worker.incarnation = Incarnation(200 + i);
+        worker.connect = [&, i](const v1::JobSpec&, ServerId server, const std::string& address) {
+          return Connect(transport, clock, address, faults, 1 + i * 1000 + server.value(),
+                         &faults_injected);
+        };
+        result.workers[i] = Worker(std::move(worker)).Run();
+      });
+    }
+    result.outcome = outcome.Wait();
+    for (std::thread& thread : threads) thread.join();
+    transport.StopListening();
+  }
+  result.faults_injected = faults_injected;
+  return result;
+}
+
+}  // namespace capstan

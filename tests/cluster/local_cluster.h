@@ -1,0 +1,35 @@
+#ifndef TESTS_CLUSTER_LOCAL_CLUSTER_H_
+#define TESTS_CLUSTER_LOCAL_CLUSTER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/base/clock.h"
+#include "proto/job.pb.h"
+#include "server/coordinator/job_outcome.h"
+#include "tests/cluster/cluster_transport.h"
+
+namespace capstan {
+
+// Faults that every worker's connections suffer; probabilities of an exchange.
+struct ClusterFaults {
+  double drop = 0;
+  double duplicate = 0;
+  double delay = 0;
+};
+
+struct ClusterResult {
+  JobOutcome outcome;
+  std::vector<absl::Status> servers;  // what each Run returned
+  std::vector<absl::Status> workers;
+  int64_t faults_injected = 0;
+};
+
+// Runs a whole job in this process, a thread for each server and worker, to its end.
+ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Clock& clock,
+                         const ClusterFaults& faults = {});
+
+}  // namespace capstan
+
+#endif  // TESTS_CLUSTER_LOCAL_CLUSTER_H_

@@ -1,0 +1,102 @@
+#include "tests/cluster/serial_training.h"
+
+#include <memory>
+#include <vector>
+
+#include "common/tensor/host_buffer.h"
+#include "server/optimizer/make_optimizer.h"
+#include "server/shard/initializer.h"
+#include "worker/runtime/job_setup.h"
+#include "worker/training/evaluate.h"
+#include "worker/training/gathered_batch.h"
+
+namespace capstan {
+namespace {
+
+// All tables whole, with what the optimizer keeps of them.
+struct Parameters {
+  std::vector<HostBuffer> values, gradients, sums;
+  std::vector<std::vector<HostBuffer>> states;
+
+  std::vector<absl::Span<const float>> ValueSpans() const {
+    std::vector<absl::Span<const float>> spans;
+    for (const HostBuffer& buffer : values) spans.push_back(buffer.span());
+    return spans;
+  }
+  std::vector<absl::Span<float>> GradientSpans() {
+    std::vector<absl::Span<float>> spans;
+    for (HostBuffer& buffer : gradients) spans.push_back(buffer.span());
+    return spans;
+  }
+};
+
+Parameters Initialize(const v1::JobSpec& job, const Model& model, const Optimizer& optimizer) {
+  Parameters parameters;
+  for (uint32_t table = 0; table < model.tables().size(); ++table) {
+    const v1::TableSpec& spec = model.tables()[table];
+    uint64_t elements = 1;
+    for (const uint64_t size : spec.shape()) elements *= size;
+    parameters.values.emplace_back(elements);
+    parameters.gradients.emplace_back(elements);
+    parameters.sums.emplace_back(elements);
+    InitializeValues(job.seed(), TableId(table), spec.initial_stddev(), /*offset=*/0,
+                     parameters.values.back().span());
+    parameters.states.emplace_back();
+    for (int i = 0; i < optimizer.state_count(); ++i) {
+      parameters.states.back().emplace_back(elements);
+    }
+  }
+  return parameters;
+}
+
+void AddGradients(uint32_t worker, Parameters& parameters) {
+  for (size_t table = 0; table < parameters.sums.size(); ++table) {
+    for (size_t i = 0; i < parameters.sums[table].size(); ++i) {
+      const float gradient = parameters.gradients[table].data()[i];
+      float& sum = parameters.sums[table].data()[i];
+      sum = worker == 0 ? gradient : sum + gradient;
+    }
+  }
+}
+
+void ApplyMean(int64_t step, uint32_t num_workers, const Optimizer& optimizer,
+               Parameters& parameters) {
+  for (size_t table = 0; table < parameters.sums.size(); ++table) {
+    if (num_workers > 1) {
+      for (float& sum : parameters.sums[table].span()) sum /= static_cast<float>(num_workers);
+    }
+    std::vector<absl::Span<float>> state;
+    for (HostBuffer& buffer : parameters.states[table]) state.push_back(buffer.span());
+    optimizer.Apply(parameters.sums[table].span(), step + 1, parameters.values[table].span(),
+                    state);
+  }
+}
+
+}  // namespace
+
+SerialResult TrainSerially(const v1::JobSpec& job) {
+  JobSetup setup = PrepareJob(job).value();
+  const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(job.optimizer()).value();
+  Parameters parameters = Initialize(job, *setup.model, *optimizer);
+  const uint32_t num_workers = job.cluster().num_workers();
+  GatheredBatch gathered;
+  for (int64_t step = 0; step < setup.steps; ++step) {
+    for (uint32_t worker = 0; worker < num_workers; ++worker) {
+      const Batch batch = gathered.Gather(setup.data.train,
+                                          setup.sampler.Indices(WorkerId(worker), Step(step)));
+      setup.model->Forward(batch, parameters.ValueSpans(), [](int) { return absl::OkStatus(); })
+          .value();
+      setup.model->Backward(batch, parameters.ValueSpans(), parameters.GradientSpans(),
+                            [](int) {});
+      AddGradients(worker, parameters);
+    }
+    ApplyMean(step, num_workers, *optimizer, parameters);
+  }
+  SerialResult result;
+  result.parameters_xxh3 = HashParameters(parameters.ValueSpans());
+  result.test_accuracy =
+      Evaluate(setup.data.test, *setup.model, parameters.ValueSpans()).value().accuracy;
+  return result;
+}
+
+}  // namespace capstan
