@@ -55,12 +55,11 @@ absl::Status Serve() {
   RetryingCoordinator::Options retries;
   retries.address = coordinator_address;
   retries.rpc_deadline = absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds));
-  RetryingCoordinator coordinator(
-      retries, clock, Random(RandomWord()),
-      std::make_unique<GrpcCoordinatorClient>(
-          GrpcCoordinatorClient::MakeChannel(coordinator_address,
-                                             grpc::InsecureChannelCredentials()),
-          clock));
+  RetryingCoordinator coordinator(retries, clock, Random(RandomWord()),
+                                  std::make_unique<GrpcCoordinatorClient>(
+                                      GrpcCoordinatorClient::MakeChannel(
+                                          coordinator_address, grpc::InsecureChannelCredentials()),
+                                      clock));
 
   ParameterServer::Options options;
   options.clock = &clock;
@@ -87,8 +86,8 @@ int main(int argc, char** argv) {
       "  capstan_server --coordinator=HOST:PORT [--listen=HOST:PORT]");
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   if (rest.size() > 1) {
-    std::cerr << "capstan_server: unexpected argument \"" << rest[1]
-              << "\"; --help lists the flags" << std::endl;
+    std::cerr << "capstan_server: unexpected argument \"" << rest[1] << "\"; --help lists the flags"
+              << std::endl;
     return 2;
   }
   capstan::SendGrpcLogsToVlog();

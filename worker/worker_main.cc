@@ -58,12 +58,11 @@ absl::Status Work() {
   RetryingCoordinator::Options retries;
   retries.address = coordinator_address;
   retries.rpc_deadline = absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds));
-  RetryingCoordinator coordinator(
-      retries, clock, Random(RandomWord()),
-      std::make_unique<GrpcCoordinatorClient>(
-          GrpcCoordinatorClient::MakeChannel(coordinator_address,
-                                             grpc::InsecureChannelCredentials()),
-          clock));
+  RetryingCoordinator coordinator(retries, clock, Random(RandomWord()),
+                                  std::make_unique<GrpcCoordinatorClient>(
+                                      GrpcCoordinatorClient::MakeChannel(
+                                          coordinator_address, grpc::InsecureChannelCredentials()),
+                                      clock));
   Worker::Options options;
   options.clock = &clock;
   options.coordinator = &coordinator;
@@ -85,8 +84,8 @@ int main(int argc, char** argv) {
       "  capstan_worker --coordinator=HOST:PORT");
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   if (rest.size() > 1) {
-    std::cerr << "capstan_worker: unexpected argument \"" << rest[1]
-              << "\"; --help lists the flags" << std::endl;
+    std::cerr << "capstan_worker: unexpected argument \"" << rest[1] << "\"; --help lists the flags"
+              << std::endl;
     return 2;
   }
   capstan::SendGrpcLogsToVlog();

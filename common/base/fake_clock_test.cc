@@ -23,9 +23,8 @@ TEST(FakeClockTest, TimerSetByATimerRunsInTheSameAdvanceWhenDue) {
   FakeClock clock;
   absl::Time second_ran;
   const absl::Time start = clock.Now();
-  clock.RunAfter(absl::Seconds(1), [&] {
-    clock.RunAfter(absl::Seconds(1), [&] { second_ran = clock.Now(); });
-  });
+  clock.RunAfter(absl::Seconds(1),
+                 [&] { clock.RunAfter(absl::Seconds(1), [&] { second_ran = clock.Now(); }); });
   clock.Advance(absl::Seconds(10));
   EXPECT_EQ(second_ran, start + absl::Seconds(2));
 }

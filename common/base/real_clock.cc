@@ -29,7 +29,8 @@ Clock::TimerId RealClock::RunAt(absl::Time when, absl::AnyInvocable<void()> call
 bool RealClock::Cancel(TimerId timer) {
   MutexLock lock(&mu_);
   if (timers_.Remove(timer)) return true;
-  while (running_ == timer && std::this_thread::get_id() != thread_.get_id()) changed_.Wait(mu_);
+  while (timer != 0 && running_ == timer && std::this_thread::get_id() != thread_.get_id())
+    changed_.Wait(mu_);
   return false;
 }
 

@@ -11,8 +11,9 @@
 
 namespace capstan {
 
-// Tells the coordinator why a registered member cannot go on, so that the job ends with that reason.
-// Blocks until it has been told, or cannot be. An ABORTED member has it from the coordinator.
+// Tells the coordinator why a registered member cannot go on, so that the job ends with that
+// reason. Blocks until it has been told, or cannot be. An ABORTED member has it from the
+// coordinator.
 void ReportFailure(CoordinatorEndpoint& coordinator, v1::HeartbeatRequest::Role role, uint32_t id,
                    Incarnation incarnation, const absl::Status& status, Clock& clock);
 

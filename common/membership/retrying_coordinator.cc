@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -16,25 +15,15 @@ constexpr absl::Duration kLastBackoff = absl::Seconds(1);
 
 RetryingCoordinator::RetryingCoordinator(Options options, Clock& clock, Random jitter,
                                          std::unique_ptr<CoordinatorEndpoint> inner)
-    : options_(std::move(options)), clock_(clock), jitter_(jitter), inner_(std::move(inner)) {}
+    : options_(std::move(options)),
+      clock_(clock),
+      jitter_(jitter),
+      later_(&clock),
+      inner_(std::move(inner)) {}
 
 RetryingCoordinator::~RetryingCoordinator() {
-  std::vector<Clock::TimerId> timers;
-  {
-    MutexLock lock(&mu_);
-    is_stopping_ = true;
-    for (const auto& [id, waiting] : waiting_) timers.push_back(waiting.timer);
-  }
-  // Also waits for a timer that is using `inner_` now.
-  for (const Clock::TimerId timer : timers) clock_.Cancel(timer);
-  std::map<uint64_t, Waiting> given_up;
-  {
-    MutexLock lock(&mu_);
-    given_up.swap(waiting_);
-  }
-  for (auto& [id, waiting] : given_up) {
-    if (waiting.again) waiting.again(absl::CancelledError("this process is shutting down"));
-  }
+  later_.Stop();
+  // Answers what is open, and those answers come back here.
   inner_.reset();
 }
 
@@ -61,41 +50,24 @@ void RetryingCoordinator::Send(std::shared_ptr<Call<Request, Reply>> call) {
 }
 
 void RetryingCoordinator::Pause(Failures& failures, absl::AnyInvocable<void(absl::Status)> again) {
-  absl::Status error;
+  const absl::Time now = clock_.Now();
+  if (!failures.since.has_value()) failures.since = now;
+  const absl::Duration left = *failures.since + options_.rpc_deadline - now;
+  if (left <= absl::ZeroDuration()) {
+    return again(absl::UnavailableError(
+        absl::StrCat("coordinator ", options_.address, " has been unreachable for ",
+                     absl::ToDoubleSeconds(options_.rpc_deadline),
+                     " s; check that it runs and that --coordinator is right")));
+  }
+  absl::Duration pause = failures.backoff;
   {
     MutexLock lock(&mu_);
-    const absl::Time now = clock_.Now();
-    if (!failures.since.has_value()) failures.since = now;
-    const absl::Duration left = *failures.since + options_.rpc_deadline - now;
-    if (is_stopping_) {
-      error = absl::CancelledError("this process is shutting down");
-    } else if (left <= absl::ZeroDuration()) {
-      error = absl::UnavailableError(
-          absl::StrCat("coordinator ", options_.address, " has been unreachable for ",
-                       absl::ToDoubleSeconds(options_.rpc_deadline),
-                       " s; check that it runs and that --coordinator is right"));
-    } else {
-      const absl::Duration pause = failures.backoff * (1.0 - 0.5 * jitter_.UniformFloat());
-      failures.backoff = std::min(2 * failures.backoff, kLastBackoff);
-      const uint64_t id = ++last_waiting_id_;
-      Waiting& waiting = waiting_[id];
-      waiting.again = std::move(again);
-      waiting.timer = clock_.RunAfter(std::min(pause, left), [this, id] { EndPause(id); });
-      return;
-    }
+    pause *= 1.0 - 0.5 * jitter_.UniformFloat();
   }
-  again(error);
-}
-
-void RetryingCoordinator::EndPause(uint64_t waiting_id) {
-  absl::AnyInvocable<void(absl::Status)> again;
-  {
-    MutexLock lock(&mu_);
-    again = std::exchange(waiting_.at(waiting_id).again, nullptr);
-  }
-  again(absl::OkStatus());
-  MutexLock lock(&mu_);
-  waiting_.erase(waiting_id);
+  failures.backoff = std::min(2 * failures.backoff, kLastBackoff);
+  later_.RunAfter(std::min(pause, left), [again = std::move(again)](bool is_due) mutable {
+    again(is_due ? absl::OkStatus() : absl::CancelledError("this process is shutting down"));
+  });
 }
 
 void RetryingCoordinator::GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) {

@@ -2,7 +2,6 @@
 #define COMMON_MEMBERSHIP_RETRYING_COORDINATOR_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/delayed_calls.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "common/membership/coordinator_endpoint.h"
@@ -60,10 +60,6 @@ class RetryingCoordinator : public CoordinatorEndpoint {
     Callback<Reply> done;
     Failures failures;
   };
-  struct Waiting {
-    Clock::TimerId timer;
-    absl::AnyInvocable<void(absl::Status)> again;  // Null while it runs.
-  };
 
   template <typename Request, typename Reply>
   void Begin(Method<Request, Reply> method, Request request, Callback<Reply> done);
@@ -71,18 +67,14 @@ class RetryingCoordinator : public CoordinatorEndpoint {
   void Send(std::shared_ptr<Call<Request, Reply>> call);
   // Runs `again` with OK after a pause, or with an error when the call is to be given up.
   void Pause(Failures& failures, absl::AnyInvocable<void(absl::Status)> again);
-  void EndPause(uint64_t waiting_id);
 
   const Options options_;
   Clock& clock_;
 
   Mutex mu_;
-  bool is_stopping_ ABSL_GUARDED_BY(mu_) = false;
   Random jitter_ ABSL_GUARDED_BY(mu_);
-  uint64_t last_waiting_id_ ABSL_GUARDED_BY(mu_) = 0;
-  std::map<uint64_t, Waiting> waiting_ ABSL_GUARDED_BY(mu_);
 
-  // Destroyed first: it answers what is open, and those answers come back here.
+  DelayedCalls later_;  // Use `inner_` until they are stopped.
   std::unique_ptr<CoordinatorEndpoint> inner_;
 };
 

@@ -5,17 +5,10 @@
 namespace capstan {
 
 FaultyEndpoint::FaultyEndpoint(Options options, std::unique_ptr<ParameterEndpoint> inner)
-    : options_(options), random_(options.seed), inner_(std::move(inner)) {}
+    : options_(options), random_(options.seed), later_(options.clock), inner_(std::move(inner)) {}
 
 FaultyEndpoint::~FaultyEndpoint() {
-  std::map<uint64_t, Later> later;
-  {
-    MutexLock lock(&mu_);
-    is_stopping_ = true;
-    later.swap(later_);
-  }
-  for (auto& [id, entry] : later) options_.clock->Cancel(entry.timer);
-  for (auto& [id, entry] : later) entry.action(false);
+  later_.Stop();
   inner_.reset();
 }
 
@@ -47,8 +40,8 @@ void FaultyEndpoint::Exchange(ExchangeRequest request, SentCallback sent, ReplyC
   if (fate.delay == absl::ZeroDuration()) {
     return Deliver(std::move(request), fate, std::move(sent), std::move(done));
   }
-  RunLater(fate.delay, [this, request = std::move(request), fate, sent = std::move(sent),
-                        done = std::move(done)](bool is_due) mutable {
+  later_.RunAfter(fate.delay, [this, request = std::move(request), fate, sent = std::move(sent),
+                               done = std::move(done)](bool is_due) mutable {
     if (is_due) return Deliver(std::move(request), fate, std::move(sent), std::move(done));
     sent();
     done(ErrorReply(absl::UnavailableError("connection closed while the request was delayed")));
@@ -63,40 +56,18 @@ void FaultyEndpoint::Deliver(ExchangeRequest request, const Fate& fate, SentCall
   }
   ExchangeRequest copy;
   if (fate.duplicated) copy = request;
-  inner_->Exchange(std::move(request), std::move(sent),
-                   [is_lost = fate.reply_lost, done = std::move(done)](ExchangeReply reply) mutable {
-                     if (!is_lost) return done(std::move(reply));
-                     done(ErrorReply(
-                         absl::UnavailableError("injected fault: the reply was lost")));
-                   });
-  if (!fate.duplicated) return;
-  RunLater(fate.duplicate_delay, [this, copy = std::move(copy)](bool is_due) mutable {
-    if (is_due) inner_->Exchange(std::move(copy), [] {}, [](ExchangeReply) {});
-  });
-}
-
-void FaultyEndpoint::RunLater(absl::Duration delay, absl::AnyInvocable<void(bool)> action) {
-  {
-    MutexLock lock(&mu_);
-    if (!is_stopping_) {
-      const uint64_t id = ++last_later_id_;
-      Later& entry = later_[id];
-      entry.action = std::move(action);
-      entry.timer = options_.clock->RunAfter(delay, [this, id] {
-        absl::AnyInvocable<void(bool)> due;
-        {
-          MutexLock timer_lock(&mu_);
-          const auto it = later_.find(id);
-          if (it == later_.end()) return;
-          due = std::move(it->second.action);
-          later_.erase(it);
-        }
-        due(true);
+  inner_->Exchange(
+      std::move(request), std::move(sent),
+      [is_lost = fate.reply_lost, done = std::move(done)](ExchangeReply reply) mutable {
+        if (!is_lost) return done(std::move(reply));
+        done(ErrorReply(absl::UnavailableError("injected fault: the reply was lost")));
       });
-      return;
-    }
-  }
-  action(false);
+  if (!fate.duplicated) return;
+  later_.RunAfter(fate.duplicate_delay, [this, copy = std::move(copy)](bool is_due) mutable {
+    if (is_due)
+      inner_->Exchange(
+          std::move(copy), [] {}, [](ExchangeReply) {});
+  });
 }
 
 }  // namespace capstan

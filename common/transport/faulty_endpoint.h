@@ -2,13 +2,12 @@
 #define COMMON_TRANSPORT_FAULTY_ENDPOINT_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/delayed_calls.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "common/transport/parameter_endpoint.h"
@@ -23,7 +22,7 @@ class FaultyEndpoint : public ParameterEndpoint {
   struct Options {
     Clock* clock = nullptr;  // Required; outlives the endpoint
     uint64_t seed = 0;
-    double drop = 0;       // probabilities of an exchange
+    double drop = 0;  // probabilities of an exchange
     double duplicate = 0;
     double delay = 0;
     absl::Duration max_delay = absl::Milliseconds(20);
@@ -53,23 +52,14 @@ class FaultyEndpoint : public ParameterEndpoint {
 
   Fate DrawFate();
   void Deliver(ExchangeRequest request, const Fate& fate, SentCallback sent, ReplyCallback done);
-  // Runs `action(true)` after `delay`, or `action(false)` when the endpoint is destroyed before.
-  void RunLater(absl::Duration delay, absl::AnyInvocable<void(bool)> action);
 
   const Options options_;
 
   mutable Mutex mu_;
   Random random_ ABSL_GUARDED_BY(mu_);
   Counts counts_ ABSL_GUARDED_BY(mu_);
-  bool is_stopping_ ABSL_GUARDED_BY(mu_) = false;
-  struct Later {
-    absl::AnyInvocable<void(bool)> action;
-    Clock::TimerId timer = 0;
-  };
-  std::map<uint64_t, Later> later_ ABSL_GUARDED_BY(mu_);
-  uint64_t last_later_id_ ABSL_GUARDED_BY(mu_) = 0;
 
-  // Destroyed first: it answers what is open, and those answers come back here.
+  DelayedCalls later_;  // use inner_ until they are stopped
   std::unique_ptr<ParameterEndpoint> inner_;
 };
 

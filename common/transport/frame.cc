@@ -14,9 +14,9 @@
 namespace capstan {
 namespace {
 
+using ::google::protobuf::internal::WireFormatLite;
 using ::google::protobuf::io::CodedInputStream;
 using ::google::protobuf::io::CodedOutputStream;
-using ::google::protobuf::internal::WireFormatLite;
 
 // The two fields have the same numbers in requests and in replies.
 constexpr int kHeaderField = v1::ExchangeRequest::kHeaderFieldNumber;

@@ -52,9 +52,8 @@ class GrpcEndpoint::Connection {
 };
 
 // One life of the stream. Keeps itself alive until gRPC is done with it.
-class GrpcEndpoint::Stream
-    : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-      public std::enable_shared_from_this<GrpcEndpoint::Stream> {
+class GrpcEndpoint::Stream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                             public std::enable_shared_from_this<GrpcEndpoint::Stream> {
  public:
   explicit Stream(GrpcEndpoint* endpoint) : endpoint_(endpoint) {}
 

@@ -52,9 +52,9 @@ InProcessEndpoint::~InProcessEndpoint() {
 
 void InProcessEndpoint::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
   const uint64_t id = open_->Add(std::move(done));
-  target_->Exchange(
-      std::move(request), std::move(sent),
-      [open = open_, id](ExchangeReply reply) { open->Answer(id, std::move(reply)); });
+  target_->Exchange(std::move(request), std::move(sent), [open = open_, id](ExchangeReply reply) {
+    open->Answer(id, std::move(reply));
+  });
 }
 
 }  // namespace capstan

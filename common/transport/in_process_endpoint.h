@@ -7,8 +7,8 @@
 
 namespace capstan {
 
-// A connection to an endpoint of this process: no copy, no thread. Thread-safe; when destroyed, what
-// is open is UNAVAILABLE, as when a connection breaks.
+// A connection to an endpoint of this process: no copy, no thread. Thread-safe; when destroyed,
+// what is open is UNAVAILABLE, as when a connection breaks.
 class InProcessEndpoint : public ParameterEndpoint {
  public:
   // `target`, typically a shard host, is borrowed and outlives the connection.

@@ -15,20 +15,14 @@ bool MayTryAgain(const absl::Status& status) {
 }  // namespace
 
 RetryingEndpoint::RetryingEndpoint(Options options, std::unique_ptr<ParameterEndpoint> inner)
-    : options_(std::move(options)), jitter_(options_.seed), inner_(std::move(inner)) {}
+    : options_(std::move(options)),
+      jitter_(options_.seed),
+      later_(options_.clock),
+      inner_(std::move(inner)) {}
 
 RetryingEndpoint::~RetryingEndpoint() {
-  std::map<uint64_t, Waiting> waiting;
-  {
-    MutexLock lock(&mu_);
-    is_stopping_ = true;
-    waiting.swap(waiting_);
-  }
-  for (auto& [id, entry] : waiting) options_.clock->Cancel(entry.timer);
-  for (auto& [id, entry] : waiting) {
-    entry.attempt->done(
-        ErrorReply(absl::CancelledError(absl::StrCat("connection to ", options_.peer, " closed"))));
-  }
+  later_.Stop();
+  // Answers what is open, and those answers come back here.
   inner_.reset();
 }
 
@@ -67,31 +61,21 @@ void RetryingEndpoint::OnReply(const std::shared_ptr<Attempt>& attempt, Exchange
         " (--rpc_deadline_seconds); look at its log. Last error: ", reply.status.message()));
     return attempt->done(std::move(reply));
   }
-  if (!WaitForNextTry(attempt)) attempt->done(std::move(reply));
+  SendLater(attempt);
 }
 
-bool RetryingEndpoint::WaitForNextTry(const std::shared_ptr<Attempt>& attempt) {
-  MutexLock lock(&mu_);
-  if (is_stopping_) return false;
-  const uint64_t id = ++last_waiting_id_;
-  const absl::Duration delay = attempt->backoff * (1.0 - 0.5 * jitter_.UniformFloat());
-  attempt->backoff = std::min(2 * attempt->backoff, options_.last_backoff);
-  Waiting& entry = waiting_[id];
-  entry.attempt = attempt;
-  entry.timer = options_.clock->RunAfter(delay, [this, id] { TryAgain(id); });
-  return true;
-}
-
-void RetryingEndpoint::TryAgain(uint64_t waiting_id) {
-  std::shared_ptr<Attempt> attempt;
+void RetryingEndpoint::SendLater(const std::shared_ptr<Attempt>& attempt) {
+  absl::Duration delay = attempt->backoff;
   {
     MutexLock lock(&mu_);
-    const auto it = waiting_.find(waiting_id);
-    if (it == waiting_.end()) return;
-    attempt = std::move(it->second.attempt);
-    waiting_.erase(it);
+    delay *= 1.0 - 0.5 * jitter_.UniformFloat();
   }
-  Send(std::move(attempt));
+  attempt->backoff = std::min(2 * attempt->backoff, options_.last_backoff);
+  later_.RunAfter(delay, [this, attempt](bool is_due) {
+    if (is_due) return Send(attempt);
+    attempt->done(
+        ErrorReply(absl::CancelledError(absl::StrCat("connection to ", options_.peer, " closed"))));
+  });
 }
 
 }  // namespace capstan

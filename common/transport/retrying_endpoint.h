@@ -2,7 +2,6 @@
 #define COMMON_TRANSPORT_RETRYING_ENDPOINT_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/delayed_calls.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "common/transport/parameter_endpoint.h"
@@ -42,29 +42,20 @@ class RetryingEndpoint : public ParameterEndpoint {
     SentCallback sent;
     ReplyCallback done;
     absl::Duration backoff;
-    absl::Time started;                          // of the latest try
+    absl::Time started;                           // of the latest try
     std::optional<absl::Time> unreachable_since;  // first of the failures in a row
   };
 
   void Send(std::shared_ptr<Attempt> attempt);
   void OnReply(const std::shared_ptr<Attempt>& attempt, ExchangeReply reply);
-  // Sets the timer of the next try; false when there shall be none.
-  bool WaitForNextTry(const std::shared_ptr<Attempt>& attempt);
-  void TryAgain(uint64_t waiting_id);
+  void SendLater(const std::shared_ptr<Attempt>& attempt);
 
   const Options options_;
 
   Mutex mu_;
-  bool is_stopping_ ABSL_GUARDED_BY(mu_) = false;
   Random jitter_ ABSL_GUARDED_BY(mu_);
-  uint64_t last_waiting_id_ ABSL_GUARDED_BY(mu_) = 0;
-  struct Waiting {
-    std::shared_ptr<Attempt> attempt;
-    Clock::TimerId timer = 0;
-  };
-  std::map<uint64_t, Waiting> waiting_ ABSL_GUARDED_BY(mu_);
 
-  // Destroyed first: it answers what is open, and those answers come back here.
+  DelayedCalls later_;  // use inner_ until they are stopped
   std::unique_ptr<ParameterEndpoint> inner_;
 };
 

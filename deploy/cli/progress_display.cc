@@ -29,9 +29,10 @@ void ProgressDisplay::Show(absl::Duration elapsed, const v1::GetStatusReply& sta
   const std::string overall = OverallLine(now, before, options_.cluster);
   if (const std::optional<TerminalSize> size = options_.terminal(); size.has_value()) {
     DrawBlock(WorkerLines(now, before), overall, *size);
-  } else if (elapsed >= next_plain_line_) {
+  } else if (elapsed >= next_plain_line_ || status.view().phase() != plain_phase_) {
     *options_.out << overall << std::endl;
     next_plain_line_ = elapsed + kPlainInterval;
+    plain_phase_ = status.view().phase();
   }
 }
 

@@ -25,7 +25,7 @@ struct TerminalSize {
 std::optional<TerminalSize> GetTerminalSize(int fd);
 
 // Shows a job's progress: on a terminal as a block of lines that is redrawn in place, elsewhere as
-// one plain line every two seconds. Not thread-safe.
+// a plain line every two seconds and at each new phase. Not thread-safe.
 class ProgressDisplay {
  public:
   struct Options {
@@ -56,6 +56,7 @@ class ProgressDisplay {
   const Options options_;
   std::deque<ProgressSample> samples_;
   absl::Duration next_plain_line_ = absl::ZeroDuration();
+  v1::Phase plain_phase_ = v1::PHASE_UNSPECIFIED;  // of the last plain line
   int drawn_lines_ = 0;
 };
 

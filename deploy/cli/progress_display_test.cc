@@ -43,6 +43,17 @@ TEST(ProgressDisplayTest, PlainOutputIsOneLineEveryTwoSecondsWithoutEscapes) {
   EXPECT_EQ(out.str().find('\x1b'), std::string::npos);
 }
 
+TEST(ProgressDisplayTest, PlainOutputHasALineForEachNewPhase) {
+  std::ostringstream out;
+  ProgressDisplay display = MakeDisplay(&out, std::nullopt);
+  v1::GetStatusReply status = Status(/*num_workers=*/1);
+  display.Show(absl::Seconds(0), status);
+  status.mutable_view()->set_phase(v1::EVALUATING);
+  display.Show(absl::Seconds(0.5), status);
+  display.Show(absl::Seconds(1), status);
+  EXPECT_THAT(Lines(out.str()), SizeIs(2));
+}
+
 TEST(ProgressDisplayTest, TerminalBlockIsRedrawnInPlace) {
   std::ostringstream out;
   ProgressDisplay display = MakeDisplay(&out, TerminalSize());

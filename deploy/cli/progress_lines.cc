@@ -96,16 +96,17 @@ std::string PhaseText(v1::Phase phase) {
 std::string OverallLine(const ProgressSample& now, const ProgressSample& before,
                         const v1::ClusterSpec& cluster) {
   const Totals totals = AddUp(now, before);
-  std::string line = absl::StrFormat(
-      "%6s  %s, %d/%d workers, %d/%d servers", TimeText(absl::ToDoubleSeconds(now.elapsed)),
-      PhaseText(now.status.view().phase()), totals.live_workers, cluster.num_workers(),
-      totals.live_servers, cluster.num_servers());
-  if (totals.steps_total == 0) return line;
-  const double done = static_cast<double>(totals.steps_done) / totals.steps_total;
-  absl::StrAppendFormat(&line, ", %.0f%%, step %d", std::min(100.0, 100 * done), totals.slowest);
-  if (totals.fastest > totals.slowest) absl::StrAppendFormat(&line, "-%d", totals.fastest);
-  absl::StrAppendFormat(&line, ", loss %.4f, %s samples/s, %s/s", totals.loss,
-                        CountText(totals.rates.samples), BytesText(totals.rates.bytes));
+  std::string line = absl::StrFormat("%6s  %s, ", TimeText(absl::ToDoubleSeconds(now.elapsed)),
+                                     PhaseText(now.status.view().phase()));
+  if (totals.steps_total > 0) {
+    const double percent = 100.0 * totals.steps_done / totals.steps_total;
+    absl::StrAppendFormat(&line, "%.0f%%, step %d", percent, totals.slowest);
+    if (totals.fastest > totals.slowest) absl::StrAppendFormat(&line, "-%d", totals.fastest);
+    absl::StrAppendFormat(&line, ", loss %.4f, %s samples/s, %s/s, ", totals.loss,
+                          CountText(totals.rates.samples), BytesText(totals.rates.bytes));
+  }
+  absl::StrAppendFormat(&line, "%d/%d workers, %d/%d servers", totals.live_workers,
+                        cluster.num_workers(), totals.live_servers, cluster.num_servers());
   return line;
 }
 
@@ -114,15 +115,15 @@ std::vector<std::string> WorkerLines(const ProgressSample& now, const ProgressSa
   std::vector<std::string> lines;
   for (const v1::WorkerInfo& worker : now.status.view().workers()) {
     const v1::Progress& progress = ProgressOf(now.status, worker.worker());
-    std::string line = absl::StrFormat("worker-%-3d step %6d/%-6d", worker.worker(),
+    std::string line = absl::StrFormat("worker-%-2d step %5d/%-5d", worker.worker(),
                                        progress.steps_done(), progress.steps_total());
     if (worker.is_live()) {
       const Rates rates = RatesOf(progress, ProgressOf(before.status, worker.worker()));
-      absl::StrAppendFormat(&line, "  loss %8.4f  %10s samples/s  %9s/s  %3d behind",
-                            progress.loss(), CountText(rates.samples), BytesText(rates.bytes),
+      absl::StrAppendFormat(&line, " loss %7.4f %7s samples/s %7s/s %3d behind", progress.loss(),
+                            CountText(rates.samples), BytesText(rates.bytes),
                             fastest - progress.steps_done());
     } else {
-      absl::StrAppend(&line, "  lost");
+      absl::StrAppend(&line, " lost");
     }
     lines.push_back(line);
   }

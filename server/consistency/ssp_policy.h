@@ -8,9 +8,9 @@
 
 namespace capstan {
 
-// Stale synchronous parallel: a pull at step c sees at least all updates stamped <= c - s - 1, so that
-// the fastest worker is at most s steps ahead of the slowest. Ho et al., "More Effective Distributed
-// ML via a Stale Synchronous Parallel Parameter Server", NIPS'13.
+// Stale synchronous parallel: a pull at step c sees at least all updates stamped <= c - s - 1, so
+// that the fastest worker is at most s steps ahead of the slowest. Ho et al., "More Effective
+// Distributed ML via a Stale Synchronous Parallel Parameter Server", NIPS'13.
 class SspPolicy : public ConsistencyPolicy {
  public:
   // `staleness` is s >= 0, in steps.

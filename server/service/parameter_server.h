@@ -28,9 +28,9 @@ class ParameterServer : public ParameterEndpoint {
 
   explicit ParameterServer(const Options& options) : options_(options) {}
 
-  // Serves one job to its end, on the calling thread. `address` is the host:port under which workers
-  // reach it. ABORTED with the reason when the job failed;
-  // UNAVAILABLE when the coordinator cannot be reached; else what it refused.
+  // Serves one job to its end, on the calling thread. `address` is the host:port under which
+  // workers reach it. ABORTED with the reason when the job failed; UNAVAILABLE when the coordinator
+  // cannot be reached; else what it refused.
   absl::Status Run(const std::string& address);
 
   // UNAVAILABLE until the shards exist; then as ShardHost.

@@ -8,9 +8,9 @@
 
 namespace capstan {
 
-// Fills `values`, the elements [offset, offset + values.size()) of a table, with what they are before
-// the first update: normal with `stddev` around 0. Each element depends on (seed, table, element)
-// alone, so that it is the same however the table is sliced.
+// Fills `values`, the elements [offset, offset + values.size()) of a table, with what they are
+// before the first update: normal with `stddev` around 0. Each element depends on (seed, table,
+// element) alone, so that it is the same however the table is sliced.
 void InitializeValues(uint64_t seed, TableId table, double stddev, uint64_t offset,
                       absl::Span<float> values);
 

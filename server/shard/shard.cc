@@ -41,21 +41,18 @@ void Shard::ForEachSlice(Action action) {
 }
 
 void Shard::AddWorker(WorkerId worker) {
-  ForEachSlice([worker](Slice& slice, ReleasedReplies* released) {
-    slice.AddWorker(worker, released);
-  });
+  ForEachSlice(
+      [worker](Slice& slice, ReleasedReplies* released) { slice.AddWorker(worker, released); });
 }
 
 void Shard::RemoveWorker(WorkerId worker) {
-  ForEachSlice([worker](Slice& slice, ReleasedReplies* released) {
-    slice.RemoveWorker(worker, released);
-  });
+  ForEachSlice(
+      [worker](Slice& slice, ReleasedReplies* released) { slice.RemoveWorker(worker, released); });
 }
 
 void Shard::CancelParked(const absl::Status& status) {
-  ForEachSlice([&status](Slice& slice, ReleasedReplies* released) {
-    slice.CancelParked(status, released);
-  });
+  ForEachSlice(
+      [&status](Slice& slice, ReleasedReplies* released) { slice.CancelParked(status, released); });
 }
 
 }  // namespace capstan

@@ -21,8 +21,8 @@ class Shard {
   // Before any exchange.
   void AddSlice(SliceKey key, Slice::Options options);
 
-  // Applies and answers, as Slice::Exchange; NOT_FOUND when the shard has no such slice. Replies run
-  // on this thread once the lock is free.
+  // Applies and answers, as Slice::Exchange; NOT_FOUND when the shard has no such slice. Replies
+  // run on this thread once the lock is free.
   void Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback done);
 
   void AddWorker(WorkerId worker);

@@ -89,12 +89,11 @@ void ShardHost::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallba
             request.epoch.value(), ", the current one is ", options_.epoch.value())),
         options_.epoch));
   }
-  shard->second->Exchange(
-      std::move(request),
-      [epoch = options_.epoch, done = std::move(done)](ExchangeReply reply) mutable {
-        reply.epoch = epoch;
-        done(std::move(reply));
-      });
+  shard->second->Exchange(std::move(request), [epoch = options_.epoch, done = std::move(done)](
+                                                  ExchangeReply reply) mutable {
+    reply.epoch = epoch;
+    done(std::move(reply));
+  });
 }
 
 absl::Status ShardHost::CheckMember(const ExchangeRequest& request) const {
@@ -117,8 +116,8 @@ absl::Status ShardHost::CheckMember(const ExchangeRequest& request) const {
 absl::Status ShardHost::Check(const ExchangeRequest& request) const {
   if (request.job != options_.job) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the request is of another job: expected fingerprint ", options_.job,
-                     ", got ", request.job));
+        absl::StrCat("the request is of another job: expected fingerprint ", options_.job, ", got ",
+                     request.job));
   }
   if (request.epoch > options_.epoch) {
     return absl::UnavailableError(
@@ -131,14 +130,13 @@ absl::Status ShardHost::Check(const ExchangeRequest& request) const {
   RETURN_IF_ERROR(CheckMember(request));
   const uint32_t table = request.slice.table.value();
   if (table >= slicings_.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("unknown table ", table, ": expected one of 0 ... ",
-                                                   slicings_.size() - 1));
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown table ", table, ": expected one of 0 ... ", slicings_.size() - 1));
   }
   if (request.slice.slice.value() >= slicings_[table].slice_count()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown slice ", request.slice.slice.value(), " of table ",
-                     options_.tables[table].name, ": expected one of 0 ... ",
-                     slicings_[table].slice_count() - 1));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unknown slice ", request.slice.slice.value(), " of table ", options_.tables[table].name,
+        ": expected one of 0 ... ", slicings_[table].slice_count() - 1));
   }
   if (!request.push_step.has_value() && !request.pull_step.has_value()) {
     return absl::InvalidArgumentError("expected a push, a pull or both, got neither");
@@ -148,9 +146,9 @@ absl::Status ShardHost::Check(const ExchangeRequest& request) const {
     return absl::InvalidArgumentError("expected steps from 0, got a negative one");
   }
   if (!request.push_step.has_value() && !request.gradient.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(SliceName(request.slice), ": got a gradient of ",
-                     request.gradient.size_bytes(), " bytes without a push"));
+    return absl::InvalidArgumentError(absl::StrCat(SliceName(request.slice), ": got a gradient of ",
+                                                   request.gradient.size_bytes(),
+                                                   " bytes without a push"));
   }
   return absl::OkStatus();
 }

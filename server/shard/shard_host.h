@@ -22,8 +22,8 @@
 
 namespace capstan {
 
-// The shards of one server. Answers the exchanges of workers that are members of the job; parks what
-// must wait, so that no thread ever does. Thread-safe.
+// The shards of one server. Answers the exchanges of workers that are members of the job; parks
+// what must wait, so that no thread ever does. Thread-safe.
 class ShardHost : public ParameterEndpoint {
  public:
   struct Table {
@@ -32,16 +32,16 @@ class ShardHost : public ParameterEndpoint {
     double initial_stddev = 0;
   };
   struct Options {
-    uint64_t job = 0;   // Required: the job's fingerprint
-    uint64_t seed = 0;  // of the initial values
+    uint64_t job = 0;           // Required: the job's fingerprint
+    uint64_t seed = 0;          // of the initial values
     std::vector<Table> tables;  // Required: of the whole job, in order of table id
     uint64_t slice_bytes = 0;   // Required
     uint32_t shard_count = 0;   // Required
     bool check_finite = true;
-    std::unique_ptr<Optimizer> optimizer;      // Required
+    std::unique_ptr<Optimizer> optimizer;       // Required
     std::unique_ptr<ConsistencyPolicy> policy;  // Required
-    std::vector<ShardId> shards;  // the ones that live here
-    Epoch epoch;                  // of the routing table that says so
+    std::vector<ShardId> shards;                // the ones that live here
+    Epoch epoch;                                // of the routing table that says so
   };
   struct Worker {
     WorkerId worker;

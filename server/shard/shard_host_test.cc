@@ -82,10 +82,12 @@ struct Result {
 
 std::shared_ptr<Result> Send(ShardHost& host, ExchangeRequest request) {
   auto result = std::make_shared<Result>();
-  host.Exchange(std::move(request), [] {}, [result](ExchangeReply reply) {
-    ++result->replies;
-    result->reply = std::move(reply);
-  });
+  host.Exchange(
+      std::move(request), [] {},
+      [result](ExchangeReply reply) {
+        ++result->replies;
+        result->reply = std::move(reply);
+      });
   return result;
 }
 
@@ -204,8 +206,8 @@ TEST(ShardHostTest, ARepeatOfAParkedExchangeIsAnsweredToo) {
 
 TEST(ShardHostTest, NonFiniteGradientIsRefusedAndCounted) {
   auto host = MakeHost(ConsistencyMode::kAsync, 0, /*num_workers=*/2);
-  for (const float bad : {std::numeric_limits<float>::quiet_NaN(),
-                          std::numeric_limits<float>::infinity()}) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     const auto reply = PushPull(*host, 1, 0, bad);
     EXPECT_TRUE(absl::IsInvalidArgument(reply->reply.status));
     EXPECT_NE(reply->reply.status.message().find(
@@ -244,8 +246,7 @@ TEST(ShardHostTest, RefusesWhatDoesNotFit) {
     r.push_step.reset();
     r.pull_step.reset();
   });
-  expect(Code::kInvalidArgument, "without a push",
-         [](ExchangeRequest& r) { r.push_step.reset(); });
+  expect(Code::kInvalidArgument, "without a push", [](ExchangeRequest& r) { r.push_step.reset(); });
   expect(Code::kFailedPrecondition, "stale incarnation of worker 0: expected 1000, got 1",
          [](ExchangeRequest& r) { r.incarnation = Incarnation(1); });
   expect(Code::kFailedPrecondition, "worker 5 is no live member",
@@ -275,13 +276,14 @@ TEST(ShardHostTest, WorkersOnTheirOwnThreadsGetEachStepsMean) {
     threads.emplace_back([&, worker] {
       for (int step = 0; step < num_steps; ++step) {
         std::atomic<bool> answered = false;
-        host->Exchange(Request(worker, Step(step), Step(step + 1), 1.0f + worker), [] {},
-                       [&](ExchangeReply reply) {
-                         std::vector<float> values(16);
-                         reply.values.CopyTo(absl::MakeSpan(values));
-                         last_values[worker] = values[0];
-                         answered = true;
-                       });
+        host->Exchange(
+            Request(worker, Step(step), Step(step + 1), 1.0f + worker), [] {},
+            [&](ExchangeReply reply) {
+              std::vector<float> values(16);
+              reply.values.CopyTo(absl::MakeSpan(values));
+              last_values[worker] = values[0];
+              answered = true;
+            });
         while (!answered) std::this_thread::yield();
         EXPECT_EQ(last_values[worker], -2.5f * (step + 1));
       }

@@ -69,16 +69,17 @@ absl::Status Slice::CheckPush(const ExchangeRequest& request) const {
   // was declared dead pushes late belongs to no open step.
   const int64_t steps_ahead = *request.push_step - steps_.min_step();
   if (steps_ahead == 0 || steps_ahead == 1) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(name_, ": push of step ", request.push_step->value(), ", but step ",
-                   steps_.min_step().value(), " is open: under BSP expected that step or the next"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      name_, ": push of step ", request.push_step->value(), ", but step ",
+      steps_.min_step().value(), " is open: under BSP expected that step or the next"));
 }
 
 absl::Status Slice::Push(const ExchangeRequest& request) {
   if (request.gradient.size_bytes() != values_.size_bytes()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name_, ": expected a gradient of ", values_.size_bytes(), " bytes (", values_.size(),
-        " float32), got ", request.gradient.size_bytes(), "; worker and server disagree on the job"));
+    return absl::InvalidArgumentError(absl::StrCat(name_, ": expected a gradient of ",
+                                                   values_.size_bytes(), " bytes (", values_.size(),
+                                                   " float32), got ", request.gradient.size_bytes(),
+                                                   "; worker and server disagree on the job"));
   }
   const Step step = *request.push_step;
   if (step < steps_.completed(request.worker)) return absl::OkStatus();  // It was applied before.
@@ -88,10 +89,10 @@ absl::Status Slice::Push(const ExchangeRequest& request) {
   if (check_finite_ && !IsFinite(gradient.span())) {
     accumulator_.ReturnBuffer(std::move(gradient));
     non_finite_pushes_.Increment(request.worker);
-    return absl::InvalidArgumentError(
-        absl::StrCat(name_, ": the gradient of worker ", request.worker.value(), " at step ",
-                     step.value(), " holds a NaN or an infinity; parameters are unchanged. "
-                     "Try a smaller --learning_rate, and look at the data"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        name_, ": the gradient of worker ", request.worker.value(), " at step ", step.value(),
+        " holds a NaN or an infinity; parameters are unchanged. "
+        "Try a smaller --learning_rate, and look at the data"));
   }
   if (policy_.applies_whole_steps()) {
     accumulator_.Add(step, request.worker, std::move(gradient));

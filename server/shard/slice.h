@@ -28,11 +28,11 @@ using ReleasedReplies = std::vector<std::pair<ParameterEndpoint::ReplyCallback, 
 class Slice {
  public:
   struct Options {
-    std::string name;  // Required: names table and slice in errors, as in "slice 7 of fc1.weight"
+    std::string name;   // Required: names table and slice in errors, as in "slice 7 of fc1.weight"
     HostBuffer values;  // Required: the initial ones
     const Optimizer* optimizer = nullptr;        // Required; outlives the slice
     const ConsistencyPolicy* policy = nullptr;   // Required; outlives the slice
-    bool check_finite = true;  // refuse pushes that hold a NaN or an infinity
+    bool check_finite = true;                    // refuse pushes that hold a NaN or an infinity
     WorkerCounter* non_finite_pushes = nullptr;  // Required; outlives the slice
   };
 

@@ -41,9 +41,9 @@ TEST(InProcessClusterTest, BspHasTheSameBitsUnderFaults) { ExpectSameBitsUnderFa
 
 TEST(InProcessClusterTest, EveryOptimizerHasTheBitsOfTheSerialProgram) {
   RealClock clock;
-  for (const auto type : {v1::OptimizerSpec::SGD, v1::OptimizerSpec::MOMENTUM,
-                          v1::OptimizerSpec::NESTEROV, v1::OptimizerSpec::ADAGRAD,
-                          v1::OptimizerSpec::ADAM, v1::OptimizerSpec::ADAMW}) {
+  for (const auto type :
+       {v1::OptimizerSpec::SGD, v1::OptimizerSpec::MOMENTUM, v1::OptimizerSpec::NESTEROV,
+        v1::OptimizerSpec::ADAGRAD, v1::OptimizerSpec::ADAM, v1::OptimizerSpec::ADAMW}) {
     v1::JobSpec job = DigitsJob(/*epochs=*/1);
     job.mutable_cluster()->set_num_workers(3);
     job.mutable_optimizer()->set_type(type);
@@ -55,8 +55,8 @@ TEST(InProcessClusterTest, EveryOptimizerHasTheBitsOfTheSerialProgram) {
 }
 
 TEST(InProcessClusterTest, DigitsReachTheirAccuracyUnderEveryConsistency) {
-  for (const auto mode : {v1::ConsistencySpec::BSP, v1::ConsistencySpec::SSP,
-                          v1::ConsistencySpec::ASYNC}) {
+  for (const auto mode :
+       {v1::ConsistencySpec::BSP, v1::ConsistencySpec::SSP, v1::ConsistencySpec::ASYNC}) {
     v1::JobSpec job = DigitsJob(/*epochs=*/20);
     job.mutable_consistency()->set_mode(mode);
     if (mode == v1::ConsistencySpec::SSP) job.mutable_consistency()->set_staleness(2);

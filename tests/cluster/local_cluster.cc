@@ -25,7 +25,8 @@ class CountingFaultyEndpoint : public FaultyEndpoint {
       : FaultyEndpoint(options, std::move(inner)), count_(count) {}
   ~CountingFaultyEndpoint() override {
     const Counts faults = counts();
-    *count_ += faults.dropped_requests + faults.dropped_replies + faults.duplicated + faults.delayed;
+    *count_ +=
+        faults.dropped_requests + faults.dropped_replies + faults.duplicated + faults.delayed;
   }
 
  private:
@@ -48,8 +49,7 @@ std::unique_ptr<ParameterEndpoint> Connect(ClusterTransport& transport, Clock& c
   retries.first_backoff = absl::Milliseconds(1);
   retries.seed = seed;
   return std::make_unique<RetryingEndpoint>(
-      retries,
-      std::make_unique<CountingFaultyEndpoint>(faulty, transport.Connect(address), count));
+      retries, std::make_unique<CountingFaultyEndpoint>(faulty, transport.Connect(address), count));
 }
 
 }  // namespace

@@ -82,12 +82,11 @@ SerialResult TrainSerially(const v1::JobSpec& job) {
   GatheredBatch gathered;
   for (int64_t step = 0; step < setup.steps; ++step) {
     for (uint32_t worker = 0; worker < num_workers; ++worker) {
-      const Batch batch = gathered.Gather(setup.data.train,
-                                          setup.sampler.Indices(WorkerId(worker), Step(step)));
+      const Batch batch =
+          gathered.Gather(setup.data.train, setup.sampler.Indices(WorkerId(worker), Step(step)));
       setup.model->Forward(batch, parameters.ValueSpans(), [](int) { return absl::OkStatus(); })
           .value();
-      setup.model->Backward(batch, parameters.ValueSpans(), parameters.GradientSpans(),
-                            [](int) {});
+      setup.model->Backward(batch, parameters.ValueSpans(), parameters.GradientSpans(), [](int) {});
       AddGradients(worker, parameters);
     }
     ApplyMean(step, num_workers, *optimizer, parameters);

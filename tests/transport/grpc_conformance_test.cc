@@ -50,17 +50,18 @@ class FaultyOverGrpc : public OverGrpc {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    Grpc, EndpointConformanceTest,
-    testing::Values(TransportCase{"Plain",
-                                  [](ShardHost* host, Clock* clock) {
-                                    return std::make_unique<OverGrpc>(host, clock);
-                                  }},
-                    TransportCase{"FaultyAndRetrying",
-                                  [](ShardHost* host, Clock* clock) {
-                                    return std::make_unique<FaultyOverGrpc>(host, clock);
-                                  }}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Grpc, EndpointConformanceTest,
+                         testing::Values(TransportCase{"Plain",
+                                                       [](ShardHost* host, Clock* clock) {
+                                                         return std::make_unique<OverGrpc>(host,
+                                                                                           clock);
+                                                       }},
+                                         TransportCase{"FaultyAndRetrying",
+                                                       [](ShardHost* host, Clock* clock) {
+                                                         return std::make_unique<FaultyOverGrpc>(
+                                                             host, clock);
+                                                       }}),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace capstan

@@ -40,8 +40,9 @@ class GrpcServiceTest : public testing::Test {
   }
   ExchangeReply Exchange(ParameterEndpoint& endpoint, ExchangeRequest request) {
     OneShot<ExchangeReply> reply(&clock_);
-    endpoint.Exchange(std::move(request), [] {},
-                      [&reply](ExchangeReply answer) { reply.Set(std::move(answer)); });
+    endpoint.Exchange(
+        std::move(request), [] {},
+        [&reply](ExchangeReply answer) { reply.Set(std::move(answer)); });
     return reply.Wait();
   }
   // Fails the test unless the server still answers.
@@ -97,8 +98,7 @@ TEST_F(GrpcServiceTest, AMalformedFrameClosesNothingButItsOwnExchange) {
   grpc::GenericStub stub(Channel());
   grpc::CompletionQueue queue;
   grpc::ClientContext context;
-  const auto stream =
-      stub.PrepareCall(&context, "/capstan.v1.ParameterService/Exchange", &queue);
+  const auto stream = stub.PrepareCall(&context, "/capstan.v1.ParameterService/Exchange", &queue);
   const auto wait = [&queue] {
     void* tag;
     bool ok = false;
@@ -106,7 +106,8 @@ TEST_F(GrpcServiceTest, AMalformedFrameClosesNothingButItsOwnExchange) {
   };
   stream->StartCall(nullptr);
   ASSERT_TRUE(wait());
-  const std::string frames[] = {"\xff\xff\xff garbage", GeneratedPush(9, 0, 1.0f).SerializeAsString()};
+  const std::string frames[] = {"\xff\xff\xff garbage",
+                                GeneratedPush(9, 0, 1.0f).SerializeAsString()};
   std::vector<v1::ExchangeReply> replies;
   for (const std::string& frame : frames) {
     const grpc::Slice slice(frame);
@@ -138,7 +139,8 @@ TEST_F(GrpcServiceTest, GarbageOnThePortDoesNoHarm) {
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   int port = 0;
-  ASSERT_TRUE(absl::SimpleAtoi(server_->address().substr(server_->address().rfind(':') + 1), &port));
+  ASSERT_TRUE(
+      absl::SimpleAtoi(server_->address().substr(server_->address().rfind(':') + 1), &port));
   address.sin_port = htons(static_cast<uint16_t>(port));
   inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
   for (int i = 0; i < 20; ++i) {

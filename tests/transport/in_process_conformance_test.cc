@@ -39,8 +39,8 @@ class FaultyInProcess : public TransportFixture {
     retries.peer = "server 0";
     retries.first_backoff = absl::Milliseconds(1);
     return std::make_unique<RetryingEndpoint>(
-        retries, std::make_unique<FaultyEndpoint>(faults,
-                                                  std::make_unique<InProcessEndpoint>(host_)));
+        retries,
+        std::make_unique<FaultyEndpoint>(faults, std::make_unique<InProcessEndpoint>(host_)));
   }
 
  private:
@@ -49,17 +49,17 @@ class FaultyInProcess : public TransportFixture {
   uint64_t seed_ = 0;
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    InProcess, EndpointConformanceTest,
-    testing::Values(TransportCase{"Plain",
-                                  [](ShardHost* host, Clock*) {
-                                    return std::make_unique<InProcess>(host);
-                                  }},
-                    TransportCase{"FaultyAndRetrying",
-                                  [](ShardHost* host, Clock* clock) {
-                                    return std::make_unique<FaultyInProcess>(host, clock);
-                                  }}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(InProcess, EndpointConformanceTest,
+                         testing::Values(TransportCase{"Plain",
+                                                       [](ShardHost* host, Clock*) {
+                                                         return std::make_unique<InProcess>(host);
+                                                       }},
+                                         TransportCase{"FaultyAndRetrying",
+                                                       [](ShardHost* host, Clock* clock) {
+                                                         return std::make_unique<FaultyInProcess>(
+                                                             host, clock);
+                                                       }}),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace capstan

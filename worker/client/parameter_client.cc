@@ -40,8 +40,7 @@ void ParameterClient::UpdateRouting(const RoutingTable& routing) {
 }
 
 void ParameterClient::Exchange(SliceKey slice, std::optional<Step> push_step, Payload gradient,
-                               std::optional<Step> pull_step,
-                               ParameterEndpoint::SentCallback sent,
+                               std::optional<Step> pull_step, ParameterEndpoint::SentCallback sent,
                                ParameterEndpoint::ReplyCallback done) {
   auto pending = std::make_shared<Pending>();
   ExchangeRequest& request = pending->request;

@@ -53,9 +53,9 @@ class ParameterClientTest : public testing::Test {
         });
   }
   void Pull(uint32_t slice) {
-    client_->Exchange({TableId(0), SliceIndex(slice)}, std::nullopt, Payload(), Step(3),
-                      [this] { ++sent_; },
-                      [this](ExchangeReply reply) { replies_.push_back(std::move(reply)); });
+    client_->Exchange(
+        {TableId(0), SliceIndex(slice)}, std::nullopt, Payload(), Step(3), [this] { ++sent_; },
+        [this](ExchangeReply reply) { replies_.push_back(std::move(reply)); });
   }
   void Answer(size_t index, ExchangeReply reply) { asked_[index].done(std::move(reply)); }
 

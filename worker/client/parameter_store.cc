@@ -83,9 +83,9 @@ void ParameterStore::OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed
   const SliceRange range = table.slicing.Range(key.slice);
   absl::Status status = reply.status;
   if (status.ok() && reply.values.size_bytes() != range.size * sizeof(float)) {
-    status = absl::InternalError(absl::StrCat("a server sent ", reply.values.size_bytes(),
-                                              " bytes for a slice of ",
-                                              range.size * sizeof(float)));
+    status =
+        absl::InternalError(absl::StrCat("a server sent ", reply.values.size_bytes(),
+                                         " bytes for a slice of ", range.size * sizeof(float)));
   }
   // Nobody else touches the slice while its exchange is open.
   if (status.ok()) reply.values.CopyTo(table.values->span().subspan(range.offset, range.size));
@@ -95,8 +95,7 @@ void ParameterStore::OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed
   if (reply.status.ok()) {
     traffic_.bytes_pushed += bytes_pushed;
     traffic_.bytes_pulled += reply.values.size_bytes();
-    traffic_.max_staleness_seen =
-        std::max(traffic_.max_staleness_seen, pull_step - reply.min_step);
+    traffic_.max_staleness_seen = std::max(traffic_.max_staleness_seen, pull_step - reply.min_step);
   }
   changed_.NotifyAll();
 }

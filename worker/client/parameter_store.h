@@ -27,7 +27,7 @@ namespace capstan {
 class ParameterStore {
  public:
   struct Options {
-    Clock* clock = nullptr;          // Required; outlives the store
+    Clock* clock = nullptr;             // Required; outlives the store
     ParameterClient* client = nullptr;  // Required; answers every exchange before the store ends
     Scheduler* scheduler = nullptr;     // Required; outlives the store's exchanges
     std::vector<v1::TableSpec> tables;  // Required: of the job, in order of table id

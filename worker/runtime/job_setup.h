@@ -20,7 +20,8 @@ struct JobSetup {
   int64_t steps = 0;  // of each worker
 };
 
-// Loads the data and builds the model. The errors are those of LoadData, MakeModel and BatchSampler.
+// Loads the data and builds the model. The errors are those of LoadData, MakeModel and
+// BatchSampler.
 absl::StatusOr<JobSetup> PrepareJob(const v1::JobSpec& job);
 
 }  // namespace capstan

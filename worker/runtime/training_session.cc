@@ -67,8 +67,8 @@ absl::Status TrainingSession::TrainAndEvaluate(absl::FunctionRef<void()> report_
   bool has_evaluated = false;
   while (true) {
     ASSIGN_OR_RETURN(const v1::JobView now, watch_.WaitFor([&](const v1::JobView& next) {
-      const bool is_evaluator = next.phase() == v1::EVALUATING &&
-                                WorkerId(next.evaluator()) == options_.worker;
+      const bool is_evaluator =
+          next.phase() == v1::EVALUATING && WorkerId(next.evaluator()) == options_.worker;
       return next.phase() == v1::DONE || (is_evaluator && !has_evaluated);
     }));
     if (now.phase() == v1::DONE) return absl::OkStatus();
@@ -86,11 +86,11 @@ std::unique_ptr<TrainingSession::Training> TrainingSession::MakeTraining(const v
   client.job = options_.job->job_fingerprint();
   client.worker = options_.worker;
   client.incarnation = options_.incarnation;
-  training->client = std::make_unique<ParameterClient>(
-      client,
-      ShardMap(ElementCounts(view), spec.slice_bytes(),
-               options_.job->job().cluster().shard_count()),
-      RoutingTableFromView(view), std::move(options_.connect));
+  training->client =
+      std::make_unique<ParameterClient>(client,
+                                        ShardMap(ElementCounts(view), spec.slice_bytes(),
+                                                 options_.job->job().cluster().shard_count()),
+                                        RoutingTableFromView(view), std::move(options_.connect));
 
   ParameterStore::Options store;
   store.clock = options_.clock;
@@ -117,9 +117,9 @@ absl::Status TrainingSession::EvaluateAndReport() {
   LOG(INFO) << "evaluating";
   training->store->PullAll(Step(options_.setup->steps));
   RETURN_IF_ERROR(training->store->WaitForAll());
-  ASSIGN_OR_RETURN(const Evaluation evaluation,
-                   Evaluate(options_.setup->data.test, *options_.setup->model,
-                            training->store->values()));
+  ASSIGN_OR_RETURN(
+      const Evaluation evaluation,
+      Evaluate(options_.setup->data.test, *options_.setup->model, training->store->values()));
   v1::ReportResultRequest request;
   request.set_worker(options_.worker.value());
   request.set_incarnation(options_.incarnation.value());

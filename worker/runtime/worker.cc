@@ -39,8 +39,8 @@ absl::Status Worker::Run() {
   };
   absl::Status status = TrainingSession(std::move(session)).Run();
   if (!status.ok()) {
-    ReportFailure(coordinator, v1::HeartbeatRequest::WORKER, registered.id(),
-                  options_.incarnation, status, clock);
+    ReportFailure(coordinator, v1::HeartbeatRequest::WORKER, registered.id(), options_.incarnation,
+                  status, clock);
   }
   return status;
 }

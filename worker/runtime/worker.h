@@ -32,9 +32,9 @@ class Worker {
 
   explicit Worker(Options options) : options_(std::move(options)) {}
 
-  // Works until the job has ended. ABORTED with the reason when the job failed; UNAVAILABLE when the
-  // coordinator or a server cannot be reached; else the worker's own error, which the coordinator
-  // has been told.
+  // Works until the job has ended. ABORTED with the reason when the job failed; UNAVAILABLE when
+  // the coordinator or a server cannot be reached; else the worker's own error, which the
+  // coordinator has been told.
   absl::Status Run();
 
  private:

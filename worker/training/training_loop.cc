@@ -20,9 +20,8 @@ absl::Status TrainingLoop::RunStep(Step step) {
   ParameterStore& store = *options_.store;
   const Batch batch =
       batch_.Gather(*options_.train, options_.sampler->Indices(options_.worker, step));
-  absl::StatusOr<BatchResult> result =
-      options_.model->Forward(batch, store.values(),
-                              [&store](int layer) { return store.WaitForLayer(layer); });
+  absl::StatusOr<BatchResult> result = options_.model->Forward(
+      batch, store.values(), [&store](int layer) { return store.WaitForLayer(layer); });
   if (!result.ok()) return result.status();
   // The forward pass has waited for every layer, so that all of the step before has been answered.
   RecordStepsDone(step.value());

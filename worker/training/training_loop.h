@@ -26,7 +26,7 @@ namespace capstan {
 class TrainingLoop {
  public:
   struct Options {
-    Clock* clock = nullptr;            // All of these are required and outlive the loop.
+    Clock* clock = nullptr;  // All of these are required and outlive the loop.
     Model* model = nullptr;
     ParameterStore* store = nullptr;
     BatchSampler* sampler = nullptr;

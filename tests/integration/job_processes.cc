@@ -1,0 +1,98 @@
+#include "tests/integration/job_processes.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/mutex.h"
+
+namespace capstan {
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void JobProcesses::Start(const std::string& name, const std::string& program,
+                         std::vector<std::string> args) {
+  ChildProcess::Options options;
+  options.program = program;
+  options.args = std::move(args);
+  options.log_path = path(name + ".log");
+  auto process = ChildProcess::Start(options);
+  ASSERT_TRUE(process.ok()) << process.status();
+  processes_[name] = *std::move(process);
+}
+
+void JobProcesses::StartCoordinator(std::vector<std::string> job_flags) {
+  job_flags.push_back("--listen=127.0.0.1:0");
+  job_flags.push_back("--port_file=" + path("port"));
+  job_flags.push_back("--summary_json=" + path("summary.json"));
+  Start("coordinator", "server/capstan_coordinator", std::move(job_flags));
+  ASSERT_TRUE(WaitUntil(absl::Seconds(20), [this] { return !ReadFile(path("port")).empty(); }))
+      << Log("coordinator");
+  coordinator_address_ = ReadFile(path("port"));
+  coordinator_address_.pop_back();  // the newline
+}
+
+void JobProcesses::StartMembers(int num_servers, int num_workers) {
+  const std::string coordinator = "--coordinator=" + coordinator_address_;
+  for (int i = 0; i < num_servers; ++i) {
+    Start(absl::StrCat("server-", i), "server/capstan_server", {coordinator});
+    // One after the other, so that names and ids agree.
+    ASSERT_TRUE(WaitForLog(absl::StrCat("server-", i), "registered as server", absl::Seconds(20)));
+  }
+  for (int i = 0; i < num_workers; ++i) {
+    Start(absl::StrCat("worker-", i), "worker/capstan_worker", {coordinator});
+    ASSERT_TRUE(WaitForLog(absl::StrCat("worker-", i), "registered as worker", absl::Seconds(20)));
+  }
+}
+
+void JobProcesses::Signal(const std::string& name, int signal) {
+  processes_.at(name)->Signal(signal);
+}
+
+bool JobProcesses::WaitUntil(absl::Duration timeout, const std::function<bool()>& is_true) {
+  const absl::Time deadline = clock_.Now() + timeout;
+  Mutex mutex;
+  CondVar never;
+  MutexLock lock(&mutex);
+  while (!is_true()) {
+    if (clock_.Now() >= deadline) return false;
+    clock_.WaitUntil(mutex, never, clock_.Now() + absl::Milliseconds(10));
+  }
+  return true;
+}
+
+ChildExit JobProcesses::WaitForExit(const std::string& name, absl::Duration timeout) {
+  std::optional<ChildExit> exit;
+  ChildProcess& process = *processes_.at(name);
+  if (WaitUntil(timeout, [&] { return (exit = process.Poll()).has_value(); })) return *exit;
+  ADD_FAILURE() << name << " did not end within " << timeout << "; its log: " << Log(name);
+  return {/*code=*/1000, /*signal=*/0};
+}
+
+bool JobProcesses::WaitForLog(const std::string& name, const std::string& text,
+                              absl::Duration timeout) {
+  return WaitUntil(timeout, [&] { return Log(name).find(text) != std::string::npos; });
+}
+
+std::string JobProcesses::Log(const std::string& name) const {
+  return ReadFile(path(name + ".log"));
+}
+
+std::string JobProcesses::LastLine(const std::string& name) const {
+  std::string last;
+  for (const absl::string_view line : absl::StrSplit(Log(name), '\n')) {
+    if (!line.empty()) last = std::string(line);
+  }
+  return last;
+}
+
+}  // namespace capstan

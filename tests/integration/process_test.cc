@@ -1,0 +1,193 @@
+// The programs as a user starts them by hand: a good end, and every way of losing a process.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/job_processes.h"
+
+namespace capstan {
+namespace {
+
+const std::vector<std::string> kQuickLease = {"--lease_seconds=1.5", "--heartbeat_seconds=0.2",
+                                              "--rpc_deadline_seconds=8"};
+
+std::vector<std::string> Flags(std::vector<std::string> flags) {
+  flags.insert(flags.end(), kQuickLease.begin(), kQuickLease.end());
+  return flags;
+}
+
+class ProcessTest : public testing::Test {
+ protected:
+  ProcessTest() {
+    std::string folder = testing::TempDir() + "/capstan-XXXXXX";
+    processes_ = std::make_unique<JobProcesses>(mkdtemp(folder.data()));
+  }
+  nlohmann::json Summary() {
+    return nlohmann::json::parse(ReadFile(processes_->path("summary.json")));
+  }
+  // Waits until the worker has been training for a while.
+  void WaitForTraining(const std::string& worker) {
+    ASSERT_TRUE(processes_->WaitForLog(worker, "training", absl::Seconds(20)));
+    processes_->WaitUntil(absl::Milliseconds(300), [] { return false; });
+  }
+  // Expects an end with an error whose last line holds `text`.
+  void ExpectFailure(const std::string& name, const std::string& text, absl::Duration timeout) {
+    const ChildExit exit = processes_->WaitForExit(name, timeout);
+    EXPECT_EQ(exit.code, 1) << name << ": " << exit.ToString();
+    EXPECT_NE(processes_->LastLine(name).find(text), std::string::npos)
+        << name << " said: " << processes_->LastLine(name);
+  }
+
+  std::unique_ptr<JobProcesses> processes_;
+};
+
+TEST_F(ProcessTest, AJobStartedByHandReachesItsAccuracyAndEveryProcessEndsWell) {
+  for (const std::string consistency : {"bsp", "ssp", "async"}) {
+    SCOPED_TRACE(consistency);
+    processes_ = nullptr;
+    std::string folder = testing::TempDir() + "/capstan-XXXXXX";
+    processes_ = std::make_unique<JobProcesses>(mkdtemp(folder.data()));
+    std::vector<std::string> flags = {"--consistency=" + consistency, "--hidden=128,64"};
+    if (consistency == "ssp") flags.push_back("--staleness=2");
+    processes_->StartCoordinator(Flags(std::move(flags)));
+    processes_->StartMembers(/*num_servers=*/2, /*num_workers=*/2);
+    for (const std::string name : {"worker-0", "worker-1", "server-0", "server-1", "coordinator"}) {
+      const ChildExit exit = processes_->WaitForExit(name, absl::Seconds(60));
+      EXPECT_TRUE(exit.ok()) << name << ": " << exit.ToString() << "\n" << processes_->Log(name);
+    }
+    const nlohmann::json summary = Summary();
+    EXPECT_GE(summary["test_accuracy"].get<double>(), 0.95);
+    EXPECT_EQ(summary["workers_lost"], 0);
+    if (consistency != "async") {
+      EXPECT_LE(summary["max_staleness_seen"], consistency == "ssp" ? 2 : 0);
+    }
+  }
+}
+
+TEST_F(ProcessTest, TheOthersGoOnAfterTheLeaseOfAKilledWorker) {
+  processes_->StartCoordinator(Flags({"--steps=6000"}));
+  processes_->StartMembers(/*num_servers=*/2, /*num_workers=*/2);
+  WaitForTraining("worker-1");
+  processes_->Signal("worker-1", SIGKILL);
+  for (const std::string name : {"worker-0", "server-0", "server-1", "coordinator"}) {
+    const ChildExit exit = processes_->WaitForExit(name, absl::Seconds(60));
+    EXPECT_TRUE(exit.ok()) << name << ": " << exit.ToString() << "\n" << processes_->Log(name);
+  }
+  const nlohmann::json summary = Summary();
+  EXPECT_EQ(summary["workers_lost"], 1);
+  EXPECT_EQ(summary["steps"], 6000);
+  EXPECT_GE(summary["test_accuracy"].get<double>(), 0.9);
+}
+
+TEST_F(ProcessTest, AKilledServerEndsTheJobEverywhereAndIsNamed) {
+  processes_->StartCoordinator(Flags({"--steps=1000000"}));
+  processes_->StartMembers(/*num_servers=*/2, /*num_workers=*/2);
+  WaitForTraining("worker-1");
+  processes_->Signal("server-1", SIGKILL);
+  for (const std::string name : {"worker-0", "worker-1", "server-0", "coordinator"}) {
+    ExpectFailure(name, "server 1 (127.0.0.1:", absl::Seconds(8));
+  }
+}
+
+TEST_F(ProcessTest, AStoppedServerEndsTheJobEverywhereToo) {
+  processes_->StartCoordinator(Flags({"--steps=1000000"}));
+  processes_->StartMembers(/*num_servers=*/2, /*num_workers=*/2);
+  WaitForTraining("worker-1");
+  processes_->Signal("server-0", SIGSTOP);
+  for (const std::string name : {"worker-0", "worker-1", "server-1", "coordinator"}) {
+    ExpectFailure(name, "server 0 (127.0.0.1:", absl::Seconds(8));
+  }
+  // It finds out when it wakes.
+  processes_->Signal("server-0", SIGCONT);
+  EXPECT_FALSE(processes_->WaitForExit("server-0", absl::Seconds(40)).ok());
+}
+
+TEST_F(ProcessTest, AWorkerThatWasDeclaredDeadIsToldSo) {
+  processes_->StartCoordinator(Flags({"--steps=1000000"}));
+  processes_->StartMembers(/*num_servers=*/1, /*num_workers=*/2);
+  WaitForTraining("worker-1");
+  processes_->Signal("worker-1", SIGSTOP);
+  ASSERT_TRUE(processes_->WaitForLog("coordinator", "worker 1", absl::Seconds(10)))
+      << processes_->Log("coordinator");
+  processes_->Signal("worker-1", SIGCONT);
+  const ChildExit exit = processes_->WaitForExit("worker-1", absl::Seconds(10));
+  EXPECT_EQ(exit.code, 1);
+  EXPECT_NE(processes_->LastLine("worker-1").find("declared dead"), std::string::npos)
+      << processes_->LastLine("worker-1");
+}
+
+TEST_F(ProcessTest, AKilledCoordinatorEndsEveryProcess) {
+  processes_->StartCoordinator(Flags({"--steps=1000000"}));
+  const std::string coordinator = "--coordinator=" + processes_->coordinator_address();
+  for (const std::string program : {"server", "worker"}) {
+    for (int i = 0; i < 2; ++i) {
+      processes_->Start(absl::StrCat(program, "-", i), program + "/capstan_" + program,
+                        {coordinator, "--rpc_deadline_seconds=3"});
+    }
+  }
+  WaitForTraining("worker-0");
+  processes_->Signal("coordinator", SIGKILL);
+  for (const std::string name : {"worker-0", "worker-1", "server-0", "server-1"}) {
+    ExpectFailure(name, "coordinator " + processes_->coordinator_address(), absl::Seconds(20));
+  }
+}
+
+TEST_F(ProcessTest, AnInterruptedCoordinatorEndsTheJobWithAReason) {
+  processes_->StartCoordinator(Flags({"--steps=1000000"}));
+  processes_->StartMembers(/*num_servers=*/1, /*num_workers=*/2);
+  WaitForTraining("worker-1");
+  processes_->Signal("coordinator", SIGINT);
+  ExpectFailure("coordinator", "interrupted by Interrupt", absl::Seconds(5));
+  for (const std::string name : {"worker-0", "worker-1", "server-0"}) {
+    ExpectFailure(name, "interrupted by Interrupt", absl::Seconds(5));
+  }
+}
+
+TEST_F(ProcessTest, AKilledRunLeavesNoProcessBehind) {
+  const std::string run_dir = processes_->path("run");
+  processes_->Start("run", "deploy/cli/capstan",
+                    {"run", "--run_dir=" + run_dir, "--steps=1000000"});
+  const auto log_has = [&](const std::string& log, const std::string& text) {
+    return processes_->WaitUntil(absl::Seconds(20), [&] {
+      return ReadFile(run_dir + "/" + log).find(text) != std::string::npos;
+    });
+  };
+  ASSERT_TRUE(log_has("worker-1.log", "training")) << processes_->Log("run");
+  // Every process of the run has its parent's pid; the kernel tells by signal 9 to be gone.
+  const std::string children_file =
+      absl::StrCat("/proc/", processes_->pid("run"), "/task/", processes_->pid("run"), "/children");
+  std::istringstream children(ReadFile(children_file));
+  std::vector<int> pids;
+  for (int pid; children >> pid;) pids.push_back(pid);
+  ASSERT_EQ(pids.size(), 5) << "coordinator, 2 servers, 2 workers";
+  processes_->Signal("run", SIGKILL);
+  for (const int pid : pids) {
+    EXPECT_TRUE(processes_->WaitUntil(absl::Seconds(5), [pid] {
+      // Gone, or dead and not yet buried by init.
+      const std::string stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"));
+      return stat.empty() || stat.find(") Z ") != std::string::npos;
+    })) << pid;
+  }
+}
+
+TEST_F(ProcessTest, AnInterruptedRunEndsItsProcesses) {
+  const std::string run_dir = processes_->path("run");
+  processes_->Start("run", "deploy/cli/capstan",
+                    {"run", "--run_dir=" + run_dir, "--steps=1000000"});
+  ASSERT_TRUE(processes_->WaitUntil(absl::Seconds(20), [&] {
+    return ReadFile(run_dir + "/worker-1.log").find("training") != std::string::npos;
+  }));
+  processes_->Signal("run", SIGINT);
+  EXPECT_EQ(processes_->WaitForExit("run", absl::Seconds(10)).code, 130);
+}
+
+}  // namespace
+}  // namespace capstan
