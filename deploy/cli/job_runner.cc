@@ -72,7 +72,8 @@ absl::Status JobRunner::JudgeMember(const LocalJob::Ended& member) {
       if (!options_.job->HasRunning(member.role)) {
         return absl::AbortedError(absl::StrCat(Describe(member), "; it was the last one"));
       }
-      options_.display->Notice(absl::StrCat(Describe(member), "; the others go on"));
+      options_.display->Notice(absl::StrCat(
+          Describe(member), member.role == LocalJob::Role::kWorker ? "; the others go on" : ""));
       return absl::OkStatus();
     case v1::DONE:
     case v1::FAILED:

@@ -25,10 +25,11 @@ std::string ReadTail(const std::string& path) {
   return text.str();
 }
 
-// glog writes "E1121 02:13:34.123456  1234 file.cc:12] message".
+// glog writes "E20301121 02:13:34.123456  1234 file.cc:12] message", without the year before 0.6.
 bool IsGlogLine(absl::string_view line) {
-  return line.size() > 6 && absl::StrContains("IWEF", line.substr(0, 1)) &&
-         std::all_of(line.begin() + 1, line.begin() + 5, absl::ascii_isdigit) && line[5] == ' ' &&
+  const size_t date_end = line.find(' ');
+  return (date_end == 5 || date_end == 9) && absl::StrContains("IWEF", line.substr(0, 1)) &&
+         std::all_of(line.begin() + 1, line.begin() + date_end, absl::ascii_isdigit) &&
          absl::StrContains(line, "] ");
 }
 
@@ -46,9 +47,9 @@ bool SaysWhy(absl::string_view line) {
 std::string LastErrorLine(const std::string& log_path) {
   const std::string tail = ReadTail(log_path);
   const std::vector<absl::string_view> lines = absl::StrSplit(tail, '\n', absl::SkipWhitespace());
-  if (lines.empty()) return "(empty log)";
   const auto found = std::find_if(lines.rbegin(), lines.rend(), SaysWhy);
-  absl::string_view line = found == lines.rend() ? lines.back() : *found;
+  if (found == lines.rend()) return "no error in its log";
+  absl::string_view line = *found;
   if (IsGlogLine(line)) line.remove_prefix(line.find("] ") + 2);
   return std::string(absl::StripAsciiWhitespace(line));
 }

@@ -78,8 +78,9 @@ ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Cl
       server.coordinator = &coordinator;
       server.incarnation = Incarnation(100 + i);
       servers.push_back(std::make_unique<ParameterServer>(server));
-      threads.emplace_back([&, i, address = transport.Listen(servers.back().get())] {
-        result.servers[i] = servers[i]->Run(address);
+      threads.emplace_back([&result, i, started = servers.back().get(),
+                            address = transport.Listen(servers.back().get())] {
+        result.servers[i] = started->Run(address);
       });
     }
     for (uint32_t i = 0; i < num_workers; ++i) {

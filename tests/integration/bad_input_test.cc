@@ -73,11 +73,13 @@ TEST_F(BadInputTest, DataFiles) {
     return std::vector<std::string>{"--data_format=csv", "--data_path=" + path};
   };
   ExpectRunRefused(csv(processes_->path("none.csv")), "none.csv");
-  ExpectRunRefused({"--data_format=csv"}, "--data_path=FILE");
-  ExpectRunRefused(csv(Write("columns.csv", "1,2,0\n1,2,1\n1,0\n")), "columns.csv:3:");
+  ExpectRunRefused({"--data_format=csv"}, "--data_path: expected the file of samples");
+  ExpectRunRefused(csv(Write("columns.csv", "1,2,0\n1,2,1\n1,0\n")),
+                   "columns.csv, line 3: expected 3 columns as in line 1, got 2");
   std::vector<std::string> labels = csv(Write("labels.csv", "1,2,0\n1,2,1\n1,3,7\n"));
   labels.push_back("--classes=2");
-  ExpectRunRefused(labels, "labels.csv:3:");
+  ExpectRunRefused(labels,
+                   "labels.csv, line 3: column 2 (from 0): expected a label below 2, got 7");
 
   const std::string truncated = processes_->path("truncated.csv.gz");
   const gzFile file = gzopen(truncated.c_str(), "wb");

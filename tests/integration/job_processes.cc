@@ -42,14 +42,15 @@ void JobProcesses::StartCoordinator(std::vector<std::string> job_flags) {
 }
 
 void JobProcesses::StartMembers(int num_servers, int num_workers) {
-  const std::string coordinator = "--coordinator=" + coordinator_address_;
+  const std::vector<std::string> args = {"--coordinator=" + coordinator_address_,
+                                         "--rpc_deadline_seconds=4"};
   for (int i = 0; i < num_servers; ++i) {
-    Start(absl::StrCat("server-", i), "server/capstan_server", {coordinator});
+    Start(absl::StrCat("server-", i), "server/capstan_server", args);
     // One after the other, so that names and ids agree.
     ASSERT_TRUE(WaitForLog(absl::StrCat("server-", i), "registered as server", absl::Seconds(20)));
   }
   for (int i = 0; i < num_workers; ++i) {
-    Start(absl::StrCat("worker-", i), "worker/capstan_worker", {coordinator});
+    Start(absl::StrCat("worker-", i), "worker/capstan_worker", args);
     ASSERT_TRUE(WaitForLog(absl::StrCat("worker-", i), "registered as worker", absl::Seconds(20)));
   }
 }
