@@ -1,5 +1,7 @@
 #include "server/coordinator/coordinator.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -214,6 +216,7 @@ absl::Time Coordinator::NextEventLocked() const {
 
 void Coordinator::Give(Answers answers) {
   for (Answer& answer : answers) answer.done(answer.reply);
+  LogEvents();
   absl::AnyInvocable<void(JobOutcome)> on_end;
   JobOutcome outcome;
   {
@@ -228,6 +231,15 @@ void Coordinator::Give(Answers answers) {
     outcome = state_.Outcome();
   }
   on_end(std::move(outcome));
+}
+
+void Coordinator::LogEvents() {
+  std::vector<std::string> events;
+  {
+    MutexLock lock(&mu_);
+    events = state_.TakeEvents();
+  }
+  for (const std::string& event : events) LOG(INFO) << event;
 }
 
 bool Coordinator::EveryoneKnowsLocked() const {

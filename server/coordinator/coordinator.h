@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -80,6 +81,7 @@ class Coordinator : public CoordinatorEndpoint {
   absl::Time NextEventLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Gives the answers, and reports the end when that was the last of it.
   void Give(Answers answers);
+  void LogEvents();
   bool EveryoneKnowsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const uint64_t job_fingerprint_;

@@ -57,6 +57,8 @@ absl::StatusOr<uint32_t> JobState::Register(Role role, Incarnation incarnation,
         "); start the coordinator again first"));
   }
   ASSIGN_OR_RETURN(const uint32_t id, members_.Add(role, incarnation, address));
+  events_.push_back(absl::StrCat(MemberName({role, id}), " has registered",
+                                 address.empty() ? "" : " at ", address));
   Advance();
   Publish();
   return id;
@@ -125,6 +127,7 @@ void JobState::DeclareDead(MemberKey key) {
     return Fail(absl::StrCat(
         what, " and was the last live worker: see the workers' logs, and start the job again"));
   }
+  events_.push_back(absl::StrCat(what, " and is declared dead; the others go on"));
   if (view_.phase() == v1::EVALUATING) view_.set_evaluator(*LowestLiveWorker());
   Advance();
   Publish();
@@ -192,6 +195,8 @@ void JobState::EnterPhase(v1::Phase phase) {
   if (phase == v1::TRAINING) training_began_ = clock_.Now();
   if (view_.phase() == v1::TRAINING) training_time_ = clock_.Now() - training_began_;
   view_.set_phase(phase);
+  events_.push_back(absl::StrCat("phase ", v1::Phase_Name(phase), phase == v1::FAILED ? ": " : "",
+                                 view_.reason()));
 }
 
 void JobState::Publish() {

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -46,6 +48,8 @@ class JobState {
   const v1::JobView& view() const { return view_; }
   bool has_ended() const { return view_.phase() == v1::DONE || view_.phase() == v1::FAILED; }
   std::vector<MemberKey> LiveMembers() const;
+  // What has happened since the last call, for the log, a line each.
+  std::vector<std::string> TakeEvents() { return std::exchange(events_, {}); }
   v1::GetStatusReply Status() const;
   // The job has ended.
   JobOutcome Outcome() const;
@@ -73,6 +77,7 @@ class JobState {
   absl::Time training_began_;
   absl::Duration training_time_;
   v1::ReportResultRequest result_;
+  std::vector<std::string> events_;
 };
 
 }  // namespace capstan

@@ -115,7 +115,7 @@ TEST_F(ProcessTest, AWorkerThatWasDeclaredDeadIsToldSo) {
   processes_->StartMembers(/*num_servers=*/1, /*num_workers=*/2);
   WaitForTraining("worker-1");
   processes_->Signal("worker-1", SIGSTOP);
-  ASSERT_TRUE(processes_->WaitForLog("coordinator", "worker 1", absl::Seconds(10)))
+  ASSERT_TRUE(processes_->WaitForLog("coordinator", "worker 1 has been silent", absl::Seconds(10)))
       << processes_->Log("coordinator");
   processes_->Signal("worker-1", SIGCONT);
   const ChildExit exit = processes_->WaitForExit("worker-1", absl::Seconds(10));
