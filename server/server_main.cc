@@ -1,6 +1,5 @@
 // capstan_server: holds shards of a job's parameters and applies the workers' updates.
 #include <glog/logging.h>
-#include <grpcpp/security/credentials.h>
 
 #include <cstdint>
 #include <iostream>
@@ -16,8 +15,8 @@
 #include "absl/time/time.h"
 #include "common/base/random.h"
 #include "common/base/real_clock.h"
-#include "common/membership/grpc_coordinator_client.h"
-#include "common/membership/retrying_coordinator.h"
+#include "common/base/status_macros.h"
+#include "common/membership/grpc_coordinator_connection.h"
 #include "common/transport/grpc_logging.h"
 #include "server/service/grpc_parameter_service.h"
 #include "server/service/grpc_server.h"
@@ -47,31 +46,22 @@ std::string AdvertisedAddress(const std::string& listening) {
 }
 
 absl::Status Serve() {
-  const std::string coordinator_address = absl::GetFlag(FLAGS_coordinator);
-  if (coordinator_address.empty()) {
-    return absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none");
-  }
   RealClock clock;
-  RetryingCoordinator::Options retries;
-  retries.address = coordinator_address;
-  retries.rpc_deadline = absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds));
-  RetryingCoordinator coordinator(retries, clock, Random(RandomWord()),
-                                  std::make_unique<GrpcCoordinatorClient>(
-                                      GrpcCoordinatorClient::MakeChannel(
-                                          coordinator_address, grpc::InsecureChannelCredentials()),
-                                      clock));
+  ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
+                   ConnectToCoordinator(absl::GetFlag(FLAGS_coordinator),
+                                        absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds)),
+                                        &clock, Random(RandomWord())));
 
   ParameterServer::Options options;
   options.clock = &clock;
-  options.coordinator = &coordinator;
+  options.coordinator = coordinator.get();
   options.incarnation = Incarnation(RandomWord());
   ParameterServer server(options);
   GrpcParameterService service(&server);
-  absl::StatusOr<std::unique_ptr<GrpcServer>> listening =
-      GrpcServer::Start(absl::GetFlag(FLAGS_listen), {&service});
-  if (!listening.ok()) return listening.status();
-  absl::Status status = server.Run(AdvertisedAddress((*listening)->address()));
-  (*listening)->Shutdown(clock.Now() + absl::Seconds(1));
+  ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> listening,
+                   GrpcServer::Start(absl::GetFlag(FLAGS_listen), {&service}));
+  absl::Status status = server.Run(AdvertisedAddress(listening->address()));
+  listening->Shutdown(clock.Now() + absl::Seconds(1));
   return status;
 }
 

@@ -1,6 +1,5 @@
 // capstan_worker: trains a share of a job's data against its parameter servers.
 #include <glog/logging.h>
-#include <grpcpp/security/credentials.h>
 
 #include <cstdint>
 #include <iostream>
@@ -17,8 +16,8 @@
 #include "absl/time/time.h"
 #include "common/base/random.h"
 #include "common/base/real_clock.h"
-#include "common/membership/grpc_coordinator_client.h"
-#include "common/membership/retrying_coordinator.h"
+#include "common/base/status_macros.h"
+#include "common/membership/grpc_coordinator_connection.h"
 #include "common/transport/grpc_endpoint.h"
 #include "common/transport/grpc_logging.h"
 #include "common/transport/retrying_endpoint.h"
@@ -50,22 +49,14 @@ std::unique_ptr<ParameterEndpoint> Connect(const v1::JobSpec& job, ServerId serv
 }
 
 absl::Status Work() {
-  const std::string coordinator_address = absl::GetFlag(FLAGS_coordinator);
-  if (coordinator_address.empty()) {
-    return absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none");
-  }
   RealClock clock;
-  RetryingCoordinator::Options retries;
-  retries.address = coordinator_address;
-  retries.rpc_deadline = absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds));
-  RetryingCoordinator coordinator(retries, clock, Random(RandomWord()),
-                                  std::make_unique<GrpcCoordinatorClient>(
-                                      GrpcCoordinatorClient::MakeChannel(
-                                          coordinator_address, grpc::InsecureChannelCredentials()),
-                                      clock));
+  ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
+                   ConnectToCoordinator(absl::GetFlag(FLAGS_coordinator),
+                                        absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds)),
+                                        &clock, Random(RandomWord())));
   Worker::Options options;
   options.clock = &clock;
-  options.coordinator = &coordinator;
+  options.coordinator = coordinator.get();
   options.incarnation = Incarnation(RandomWord());
   options.connect = [&clock](const v1::JobSpec& job, ServerId server, const std::string& address) {
     return Connect(job, server, address, &clock);

@@ -14,7 +14,8 @@ struct SliceRange {
   uint64_t size = 0;
 };
 
-// Cuts a tensor of float32 elements into slices of at most `slice_bytes`; all but the last are full.
+// Cuts a tensor of float32 elements into slices of at most `slice_bytes`; all but the last are
+// full.
 class Slicing {
  public:
   Slicing(uint64_t elements, uint64_t slice_bytes)

@@ -10,6 +10,7 @@
 #include "common/membership/member_agent.h"
 #include "common/membership/report_failure.h"
 #include "common/membership/view_watch.h"
+#include "common/routing/element_count.h"
 #include "server/consistency/make_consistency_policy.h"
 #include "server/optimizer/make_optimizer.h"
 
@@ -48,9 +49,7 @@ absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, 
   options.job = job.job_fingerprint();
   options.seed = spec.seed();
   for (const v1::TableSpec& table : view.tables()) {
-    uint64_t elements = 1;
-    for (const uint64_t size : table.shape()) elements *= size;
-    options.tables.push_back({table.name(), elements, table.initial_stddev()});
+    options.tables.push_back({table.name(), ElementCount(table), table.initial_stddev()});
   }
   options.slice_bytes = spec.scheduler().slice_bytes();
   options.shard_count = spec.cluster().shard_count();

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/routing/element_count.h"
 #include "common/tensor/host_buffer.h"
 #include "server/optimizer/make_optimizer.h"
 #include "server/shard/initializer.h"
@@ -34,8 +35,7 @@ Parameters Initialize(const v1::JobSpec& job, const Model& model, const Optimize
   Parameters parameters;
   for (uint32_t table = 0; table < model.tables().size(); ++table) {
     const v1::TableSpec& spec = model.tables()[table];
-    uint64_t elements = 1;
-    for (const uint64_t size : spec.shape()) elements *= size;
+    const uint64_t elements = ElementCount(spec);
     parameters.values.emplace_back(elements);
     parameters.gradients.emplace_back(elements);
     parameters.sums.emplace_back(elements);

@@ -6,19 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/routing/element_count.h"
 #include "common/transport/payload.h"
 
 namespace capstan {
-namespace {
-
-uint64_t ElementCount(const v1::TableSpec& table) {
-  uint64_t count = 1;
-  for (const uint64_t size : table.shape()) count *= size;
-  return count;
-}
-
-}  // namespace
-
 ParameterStore::ParameterStore(const Options& options)
     : clock_(options.clock), client_(options.client), scheduler_(options.scheduler) {
   for (const v1::TableSpec& spec : options.tables) {

@@ -2,34 +2,19 @@
 
 #include <glog/logging.h>
 
-#include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/membership/await_reply.h"
 #include "common/membership/member_agent.h"
+#include "common/routing/element_count.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
 #include "worker/scheduler/slice_fifo_scheduler.h"
 #include "worker/training/evaluate.h"
 
 namespace capstan {
-namespace {
-
-std::vector<uint64_t> ElementCounts(const v1::JobView& view) {
-  std::vector<uint64_t> counts;
-  for (const v1::TableSpec& table : view.tables()) {
-    uint64_t elements = 1;
-    for (const uint64_t size : table.shape()) elements *= size;
-    counts.push_back(elements);
-  }
-  return counts;
-}
-
-}  // namespace
-
 TrainingSession::TrainingSession(Options options)
     : options_(std::move(options)), watch_(options_.clock) {}
 
