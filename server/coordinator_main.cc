@@ -13,11 +13,10 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/one_shot.h"
+#include "common/base/program.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_fingerprint.h"
@@ -112,35 +111,26 @@ absl::Status Coordinate(const Args& args) {
   return WriteFile(absl::GetFlag(FLAGS_summary_json), summary);
 }
 
-// Splits the command line into job flags and the flags of this file; the latter are parsed.
-absl::Status ParseFlags(int argc, char** argv) {
-  Args rest(argv, argv + argc);
+// Takes the job flags out of the command line; the rest are the flags of this file.
+absl::Status ParseFlags(Args args) {
   v1::JobSpec unused;
-  RETURN_IF_ERROR(ApplyJobFlags(&rest, &unused));
-  std::vector<char*> pointers;
-  for (std::string& arg : rest) pointers.push_back(arg.data());
-  const std::vector<char*> positional =
-      absl::ParseCommandLine(static_cast<int>(pointers.size()), pointers.data());
-  if (positional.size() <= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("unexpected argument \"", positional[1], "\"; --help lists the flags"));
+  RETURN_IF_ERROR(ApplyJobFlags(&args, &unused));
+  return ParseProgramFlags(std::move(args));
 }
 
 }  // namespace
 }  // namespace capstan
 
 int main(int argc, char** argv) {
-  google::InitGoogleLogging(argv[0]);
-  FLAGS_logtostderr = true;
-  absl::SetProgramUsageMessage(
-      "knows who is in a job and where its parameters live, and ends the job.\n"
-      "  capstan_coordinator --job=FILE [--listen=HOST:PORT] [job flags]\n\n" +
-      capstan::JobFlagsHelp());
-  absl::Status status = capstan::ParseFlags(argc, argv);
-  const bool is_usage_error = !status.ok();
+  capstan::InitProgram(argv[0],
+                       "knows who is in a job and where its parameters live, and ends the job.\n"
+                       "  capstan_coordinator --job=FILE [--listen=HOST:PORT] [job flags]\n\n" +
+                           capstan::JobFlagsHelp());
+  const std::vector<std::string> args(argv, argv + argc);
+  const absl::Status parsed = capstan::ParseFlags(args);
+  if (!parsed.ok()) {
+    return capstan::EndProgram("capstan_coordinator", parsed, /*is_usage_error=*/true);
+  }
   capstan::SendGrpcLogsToVlog();
-  if (status.ok()) status = capstan::Coordinate({argv, argv + argc});
-  if (status.ok()) return 0;
-  std::cerr << "capstan_coordinator: " << status.message() << std::endl;
-  return is_usage_error ? 2 : 1;
+  return capstan::EndProgram("capstan_coordinator", capstan::Coordinate(args));
 }

@@ -1,18 +1,13 @@
 // capstan_server: holds shards of a job's parameters and applies the workers' updates.
-#include <glog/logging.h>
-
 #include <cstdint>
-#include <iostream>
 #include <memory>
 #include <random>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
 #include "absl/time/time.h"
+#include "common/base/program.h"
 #include "common/base/random.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
@@ -69,20 +64,13 @@ absl::Status Serve() {
 }  // namespace capstan
 
 int main(int argc, char** argv) {
-  google::InitGoogleLogging(argv[0]);
-  FLAGS_logtostderr = true;
-  absl::SetProgramUsageMessage(
-      "holds a part of a job's parameters and applies the workers' updates.\n"
-      "  capstan_server --coordinator=HOST:PORT [--listen=HOST:PORT]");
-  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
-  if (rest.size() > 1) {
-    std::cerr << "capstan_server: unexpected argument \"" << rest[1] << "\"; --help lists the flags"
-              << std::endl;
-    return 2;
+  capstan::InitProgram(argv[0],
+                       "holds a part of a job's parameters and applies the workers' updates.\n"
+                       "  capstan_server --coordinator=HOST:PORT [--listen=HOST:PORT]");
+  const absl::Status parsed = capstan::ParseProgramFlags({argv, argv + argc});
+  if (!parsed.ok()) {
+    return capstan::EndProgram("capstan_server", parsed, /*is_usage_error=*/true);
   }
   capstan::SendGrpcLogsToVlog();
-  const absl::Status status = capstan::Serve();
-  if (status.ok()) return 0;
-  std::cerr << "capstan_server: " << status.message() << std::endl;
-  return 1;
+  return capstan::EndProgram("capstan_server", capstan::Serve());
 }

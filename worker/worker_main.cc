@@ -1,19 +1,14 @@
 // capstan_worker: trains a share of a job's data against its parameter servers.
-#include <glog/logging.h>
-
 #include <cstdint>
-#include <iostream>
 #include <memory>
 #include <random>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/program.h"
 #include "common/base/random.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
@@ -68,21 +63,14 @@ absl::Status Work() {
 }  // namespace capstan
 
 int main(int argc, char** argv) {
-  google::InitGoogleLogging(argv[0]);
-  FLAGS_logtostderr = true;
-  absl::SetProgramUsageMessage(
-      "trains a share of a job's data against its parameter servers.\n"
-      "  capstan_worker --coordinator=HOST:PORT");
-  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
-  if (rest.size() > 1) {
-    std::cerr << "capstan_worker: unexpected argument \"" << rest[1] << "\"; --help lists the flags"
-              << std::endl;
-    return 2;
+  capstan::InitProgram(argv[0],
+                       "trains a share of a job's data against its parameter servers.\n"
+                       "  capstan_worker --coordinator=HOST:PORT");
+  const absl::Status parsed = capstan::ParseProgramFlags({argv, argv + argc});
+  if (!parsed.ok()) {
+    return capstan::EndProgram("capstan_worker", parsed, /*is_usage_error=*/true);
   }
   capstan::SendGrpcLogsToVlog();
   capstan::UseOneBlasThread();
-  const absl::Status status = capstan::Work();
-  if (status.ok()) return 0;
-  std::cerr << "capstan_worker: " << status.message() << std::endl;
-  return 1;
+  return capstan::EndProgram("capstan_worker", capstan::Work());
 }

@@ -1,0 +1,42 @@
+#include "common/base/program.h"
+
+#include <glog/logging.h>
+
+#include <iostream>
+
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace capstan {
+
+void InitProgram(const char* name, const std::string& usage) {
+  google::InitGoogleLogging(name);
+  FLAGS_logtostderr = true;
+  absl::SetProgramUsageMessage(usage);
+  absl::FlagsUsageConfig config;
+  config.contains_help_flags = [](absl::string_view file) {
+    return absl::EndsWith(file, "_main.cc");
+  };
+  absl::SetFlagsUsageConfig(config);
+}
+
+absl::Status ParseProgramFlags(std::vector<std::string> args) {
+  std::vector<char*> pointers;
+  for (std::string& arg : args) pointers.push_back(arg.data());
+  const std::vector<char*> positional =
+      absl::ParseCommandLine(static_cast<int>(pointers.size()), pointers.data());
+  if (positional.size() <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("unexpected argument \"", positional[1], "\"; --help lists the flags"));
+}
+
+int EndProgram(const std::string& name, const absl::Status& status, bool is_usage_error) {
+  if (status.ok()) return 0;
+  std::cerr << name << ": " << status.message() << std::endl;
+  return is_usage_error ? 2 : 1;
+}
+
+}  // namespace capstan

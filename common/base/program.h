@@ -1,0 +1,25 @@
+#ifndef COMMON_BASE_PROGRAM_H_
+#define COMMON_BASE_PROGRAM_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace capstan {
+
+// What a program does first: logs go to standard error, and --help shows `usage` and the flags of
+// its own *_main.cc.
+void InitProgram(const char* name, const std::string& usage);
+
+// Parses `args`, the program's name first, into the program's flags. INVALID_ARGUMENT when
+// something is left that is no flag; an unknown flag ends the program with a message.
+absl::Status ParseProgramFlags(std::vector<std::string> args);
+
+// What a program does last: prints "name: message" to standard error unless `status` is OK. Returns
+// its exit code: 0, 2 for a wrong command line, else 1.
+int EndProgram(const std::string& name, const absl::Status& status, bool is_usage_error = false);
+
+}  // namespace capstan
+
+#endif  // COMMON_BASE_PROGRAM_H_
