@@ -99,12 +99,10 @@ absl::Status Coordinate(const Args& args) {
 
   int signal = 0;
   sigwait(&signals, &signal);
+  // Either way it goes on when every live member has been told, at the latest one lease later.
   if (signal != SIGUSR1) coordinator.Fail(absl::StrCat("interrupted by ", strsignal(signal)));
-  server->Shutdown(clock.Now() + absl::Seconds(1));
-  if (signal != SIGUSR1) {
-    return absl::CancelledError(absl::StrCat("interrupted by ", strsignal(signal)));
-  }
   const JobOutcome ended = outcome.Wait();
+  server->Shutdown(clock.Now() + absl::Seconds(1));
   RETURN_IF_ERROR(ended.status);
   const std::string summary = SummaryJson(job, ended) + "\n";
   std::cout << summary << std::flush;

@@ -1,7 +1,5 @@
 // capstan_server: holds shards of a job's parameters and applies the workers' updates.
-#include <cstdint>
 #include <memory>
-#include <random>
 #include <string>
 #include <utility>
 
@@ -29,11 +27,6 @@ ABSL_FLAG(double, rpc_deadline_seconds, 30,
 namespace capstan {
 namespace {
 
-uint64_t RandomWord() {
-  std::random_device device;
-  return (static_cast<uint64_t>(device()) << 32) | device();
-}
-
 // The address that workers are told: --advertise_host with the port that was taken.
 std::string AdvertisedAddress(const std::string& listening) {
   const std::string host = absl::GetFlag(FLAGS_advertise_host);
@@ -45,12 +38,12 @@ absl::Status Serve() {
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
                    ConnectToCoordinator(absl::GetFlag(FLAGS_coordinator),
                                         absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds)),
-                                        &clock, Random(RandomWord())));
+                                        &clock, Random(SystemRandom())));
 
   ParameterServer::Options options;
   options.clock = &clock;
   options.coordinator = coordinator.get();
-  options.incarnation = Incarnation(RandomWord());
+  options.incarnation = Incarnation(SystemRandom());
   ParameterServer server(options);
   GrpcParameterService service(&server);
   ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> listening,

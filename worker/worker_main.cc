@@ -1,7 +1,5 @@
 // capstan_worker: trains a share of a job's data against its parameter servers.
-#include <cstdint>
 #include <memory>
-#include <random>
 #include <string>
 #include <utility>
 
@@ -26,11 +24,6 @@ ABSL_FLAG(double, rpc_deadline_seconds, 30,
 namespace capstan {
 namespace {
 
-uint64_t RandomWord() {
-  std::random_device device;
-  return (static_cast<uint64_t>(device()) << 32) | device();
-}
-
 // A gRPC connection that tries again for as long as the job says.
 std::unique_ptr<ParameterEndpoint> Connect(const v1::JobSpec& job, ServerId server,
                                            const std::string& address, Clock* clock) {
@@ -38,7 +31,7 @@ std::unique_ptr<ParameterEndpoint> Connect(const v1::JobSpec& job, ServerId serv
   options.clock = clock;
   options.peer = absl::StrCat("server ", server.value(), " (", address, ")");
   options.rpc_deadline = absl::Seconds(job.membership().rpc_deadline_seconds());
-  options.seed = RandomWord();
+  options.seed = SystemRandom();
   return std::make_unique<RetryingEndpoint>(options,
                                             std::make_unique<GrpcEndpoint>(address, clock));
 }
@@ -48,11 +41,11 @@ absl::Status Work() {
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
                    ConnectToCoordinator(absl::GetFlag(FLAGS_coordinator),
                                         absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds)),
-                                        &clock, Random(RandomWord())));
+                                        &clock, Random(SystemRandom())));
   Worker::Options options;
   options.clock = &clock;
   options.coordinator = coordinator.get();
-  options.incarnation = Incarnation(RandomWord());
+  options.incarnation = Incarnation(SystemRandom());
   options.connect = [&clock](const v1::JobSpec& job, ServerId server, const std::string& address) {
     return Connect(job, server, address, &clock);
   };

@@ -55,7 +55,7 @@ class CondVar {
     lock.release();
   }
   // False when `deadline` passed.
-  bool WaitUntil(Mutex& mutex, std::chrono::system_clock::time_point deadline)
+  bool WaitUntil(Mutex& mutex, std::chrono::steady_clock::time_point deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     const bool in_time = condition_.wait_until(lock, deadline) == std::cv_status::no_timeout;

@@ -1,6 +1,7 @@
 #include "common/base/random.h"
 
 #include <cmath>
+#include <random>
 
 namespace capstan {
 namespace {
@@ -26,6 +27,12 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<u
     key[1] += kWeyl1;
   }
   return counter;
+}
+
+uint64_t SystemRandom() {
+  std::random_device device;
+  const uint64_t high = device();
+  return (high << 32) | device();
 }
 
 Random::Random(uint64_t seed, uint64_t stream) : key_{Low(seed), High(seed)}, stream_(stream) {}

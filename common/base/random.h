@@ -13,6 +13,9 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<u
 // Uniform in [0, 1), from the upper 24 bits of `word`.
 inline float UnitFloat(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
+// A word from the system's source of randomness, for what must differ between processes.
+uint64_t SystemRandom();
+
 // A seeded stream of random numbers: the same numbers for the same (seed, stream) everywhere.
 // Not thread-safe. Satisfies UniformRandomBitGenerator.
 class Random {

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
-
 namespace capstan {
 
 RealClock::RealClock() : thread_([this] { RunTimers(); }) {}
@@ -17,7 +15,9 @@ RealClock::~RealClock() {
   thread_.join();
 }
 
-absl::Time RealClock::Now() const { return absl::Now(); }
+absl::Time RealClock::Now() const {
+  return wall_start_ + absl::FromChrono(std::chrono::steady_clock::now() - steady_start_);
+}
 
 Clock::TimerId RealClock::RunAt(absl::Time when, absl::AnyInvocable<void()> callback) {
   MutexLock lock(&mu_);
@@ -39,7 +39,8 @@ bool RealClock::WaitUntil(Mutex& mutex, CondVar& condition, absl::Time deadline)
     condition.Wait(mutex);
     return true;
   }
-  return condition.WaitUntil(mutex, absl::ToChronoTime(deadline));
+  return condition.WaitUntil(mutex,
+                             steady_start_ + absl::ToChronoNanoseconds(deadline - wall_start_));
 }
 
 void RealClock::RunTimers() {

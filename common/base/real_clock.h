@@ -1,10 +1,12 @@
 #ifndef COMMON_BASE_REAL_CLOCK_H_
 #define COMMON_BASE_REAL_CLOCK_H_
 
+#include <chrono>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
@@ -12,8 +14,9 @@
 
 namespace capstan {
 
-// The system's clock, with one thread that runs timers. Timers that are left when it is destroyed
-// do not run. Thread-safe.
+// The system's time when it was made, and steady from there: a step of the system's time moves no
+// lease. One thread runs the timers; those that are left when it is destroyed do not run.
+// Thread-safe.
 class RealClock : public Clock {
  public:
   RealClock();
@@ -27,6 +30,9 @@ class RealClock : public Clock {
 
  private:
   void RunTimers();
+
+  const absl::Time wall_start_ = absl::Now();
+  const std::chrono::steady_clock::time_point steady_start_ = std::chrono::steady_clock::now();
 
   Mutex mu_;
   CondVar changed_;

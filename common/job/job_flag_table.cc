@@ -80,7 +80,7 @@ constexpr JobFlag kFlags[] = {
 
     {kConsistency, "consistency", "consistency.mode", "",
      "bsp: all workers step together; ssp: they may differ by --staleness steps; async: nobody "
-     "waits."},
+     "waits. Given without --staleness, bsp and async unset the job file's staleness."},
     {kConsistency, "staleness", "consistency.staleness", "STEPS",
      "ssp: by how many steps workers may differ."},
     {kConsistency, "check_finite", "consistency.check_finite", "",

@@ -3,6 +3,7 @@
 #include <google/protobuf/descriptor.h>
 
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -53,6 +54,17 @@ absl::Status SetFlag(const JobFlag& flag, absl::string_view value, v1::JobSpec* 
                   absl::StrCat("flag --", flag.name));
 }
 
+// Clears fields of the job's file that contradict flags which were `given` without theirs.
+void DropReplaced(const std::set<absl::string_view>& given, v1::JobSpec* job) {
+  if (given.count("epochs") > 0 && given.count("steps") == 0) {
+    job->mutable_training()->clear_steps();
+  }
+  if (given.count("consistency") > 0 && given.count("staleness") == 0 &&
+      job->consistency().mode() != v1::ConsistencySpec::SSP) {
+    job->mutable_consistency()->clear_staleness();
+  }
+}
+
 std::string FlagUsage(const JobFlag& flag, const FieldDescriptor& field) {
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) return absl::StrCat("--[no]", flag.name);
   if (field.enum_type() == nullptr) return absl::StrCat("--", flag.name, "=", flag.value);
@@ -78,7 +90,7 @@ std::string Wrap(absl::string_view text) {
 
 absl::Status ApplyJobFlags(std::vector<std::string>* args, v1::JobSpec* job) {
   std::vector<std::string> rest;
-  bool has_steps = false, has_epochs = false;
+  std::set<absl::string_view> given;
   size_t i = 0;
   for (; i < args->size() && (*args)[i] != "--"; ++i) {
     std::optional<FlagArgument> argument = ReadFlag((*args)[i]);
@@ -92,10 +104,9 @@ absl::Status ApplyJobFlags(std::vector<std::string>* args, v1::JobSpec* job) {
           absl::StrCat("flag --", argument->flag->name, ": expected a value; got none"));
     }
     RETURN_IF_ERROR(SetFlag(*argument->flag, *argument->value, job));
-    has_steps |= argument->flag->name == "steps";
-    has_epochs |= argument->flag->name == "epochs";
+    given.insert(argument->flag->name);
   }
-  if (has_epochs && !has_steps) job->mutable_training()->clear_steps();
+  DropReplaced(given, job);
   rest.insert(rest.end(), args->begin() + i, args->end());
   *args = std::move(rest);
   return absl::OkStatus();

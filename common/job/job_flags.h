@@ -11,8 +11,9 @@ namespace capstan {
 
 // Takes every job flag out of `args` ("--name=value" or "--name value"; for a bool also "--name"
 // and "--noname") and sets its field of `job`; the last one wins. What is no job flag, and all that
-// follows "--", stays in `args`, in order. --epochs without --steps unsets the job's steps.
-// INVALID_ARGUMENT "flag --name: expected ...; got ...".
+// follows "--", stays in `args`, in order. --epochs without --steps unsets the job's steps, and
+// --consistency other than ssp without --staleness its staleness. INVALID_ARGUMENT "flag --name:
+// expected ...; got ...".
 absl::Status ApplyJobFlags(std::vector<std::string>* args, v1::JobSpec* job);
 
 // Every job flag with its values, unit and default, under headings. Ends in a newline.

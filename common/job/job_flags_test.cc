@@ -109,6 +109,26 @@ TEST(JobFlagsTest, EpochsReplaceTheFilesStepsUnlessStepsAreGivenToo) {
   EXPECT_EQ(both.training().steps(), 5u);
 }
 
+TEST(JobFlagsTest, ConsistencyOtherThanSspUnsetsTheFilesStalenessUnlessThatIsGivenToo) {
+  v1::JobSpec file;
+  file.mutable_consistency()->set_mode(v1::ConsistencySpec::SSP);
+  file.mutable_consistency()->set_staleness(3);
+  const struct {
+    Args args;
+    int64_t staleness;
+  } cases[] = {{{"--consistency=async"}, 0},
+               {{"--consistency=bsp"}, 0},
+               {{"--consistency=ssp"}, 3},
+               {{"--consistency=async", "--staleness=2"}, 2},
+               {{"--seed=2"}, 3}};
+  for (const auto& test : cases) {
+    v1::JobSpec job = file;
+    Args args = test.args;
+    ASSERT_TRUE(ApplyJobFlags(&args, &job).ok());
+    EXPECT_EQ(job.consistency().staleness(), test.staleness) << test.args[0];
+  }
+}
+
 TEST(JobFlagsTest, HelpNamesEveryFlagWithItsDefault) {
   const std::string help = JobFlagsHelp();
   for (const JobFlag& flag : JobFlags()) EXPECT_THAT(help, HasSubstr(std::string(flag.name)));

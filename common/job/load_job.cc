@@ -6,7 +6,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -101,6 +103,13 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
                                           std::strerror(errno), "\"; check the path"));
 }
 
+void Resolve(const std::filesystem::path& folder, std::string* path) {
+  if (path->empty()) return;
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(folder / *path, error);
+  if (!error) *path = absolute.lexically_normal();
+}
+
 }  // namespace
 
 absl::StatusOr<v1::JobSpec> LoadJobFile(const std::string& path) {
@@ -111,11 +120,23 @@ absl::StatusOr<v1::JobSpec> LoadJobFile(const std::string& path) {
   parser.RecordErrorsTo(&error);
   parser.WriteLocationsTo(&tree);
   v1::JobSpec job;
-  if (parser.ParseFromString(text, &job)) return job;
+  if (parser.ParseFromString(text, &job)) {
+    ResolveDataPaths(std::filesystem::path(path).parent_path(), &job);
+    return job;
+  }
   const Descriptor* open = OpenMessage(v1::JobSpec::descriptor(), tree);
   return absl::InvalidArgumentError(absl::StrCat(path, ":", error.line() + 1, ":",
                                                  error.column() + 1, ": ",
                                                  WithExpectation(error.message(), *open)));
+}
+
+void ResolveDataPaths(const std::string& folder, v1::JobSpec* job) {
+  if (!job->has_data()) return;
+  v1::DataSpec* data = job->mutable_data();
+  if (data->has_path()) Resolve(folder, data->mutable_path());
+  if (data->has_labels_path()) Resolve(folder, data->mutable_labels_path());
+  if (data->has_test_path()) Resolve(folder, data->mutable_test_path());
+  if (data->has_test_labels_path()) Resolve(folder, data->mutable_test_labels_path());
 }
 
 absl::Status SaveJobFile(const v1::JobSpec& job, const std::string& path) {

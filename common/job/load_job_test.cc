@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -43,6 +44,28 @@ TEST(LoadJobTest, EmptyFileIsTheDefaultJob) {
   const auto job = LoadJobFile(WriteJob("empty.textproto", ""));
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->ByteSizeLong(), 0u);
+}
+
+TEST(LoadJobTest, RelativeDataPathsCountFromTheFolderOfTheFile) {
+  const auto job =
+      LoadJobFile(WriteJob("paths.textproto",
+                           "data { path: \"train.csv\" labels_path: \"a/../b/labels\"\n"
+                           "  test_path: \"/data/test.csv\" }\n"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  const std::filesystem::path folder = ::testing::TempDir();
+  EXPECT_EQ(job->data().path(), folder / "train.csv");
+  EXPECT_EQ(job->data().labels_path(), folder / "b/labels");
+  EXPECT_EQ(job->data().test_path(), "/data/test.csv");
+  EXPECT_FALSE(job->data().has_test_labels_path());
+}
+
+TEST(LoadJobTest, DataPathsAreAbsoluteAlsoWhenThePathOfTheFileIsNot) {
+  std::filesystem::current_path(::testing::TempDir());
+  WriteJob("relative.textproto", "data { path: \"train.csv\" test_labels_path: \"t\" }");
+  const auto job = LoadJobFile("relative.textproto");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->data().path(), std::filesystem::current_path() / "train.csv");
+  EXPECT_EQ(job->data().test_labels_path(), std::filesystem::current_path() / "t");
 }
 
 TEST(LoadJobTest, MissingFileIsNamed) {

@@ -158,6 +158,7 @@ void MemberAgent::State::ActOn(const v1::JobView& view) {
 }
 
 void MemberAgent::State::SendHeartbeat(uint64_t view_version) {
+  if (options_.acted_on) view_version = options_.acted_on();
   v1::HeartbeatRequest request;
   request.set_role(options_.role);
   request.set_id(options_.id);

@@ -27,6 +27,9 @@ class MemberAgent {
     // this has returned; it should return within the lease, as no heartbeat is sent meanwhile.
     // After a final view (DONE or FAILED) nothing more happens.
     absl::AnyInvocable<void(const v1::JobView&)> on_view;
+    // Version of the newest view acted on, for a member whose on_view only passes views on to a
+    // thread that acts on them; it then calls ReportNow. Null: the view of the last on_view.
+    absl::AnyInvocable<uint64_t()> acted_on;
     // Required: runs at most once, when a heartbeat has failed; then nothing more happens.
     absl::AnyInvocable<void(absl::Status)> on_lost;
     // Workers: what to report in a heartbeat.

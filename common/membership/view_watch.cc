@@ -26,8 +26,8 @@ absl::StatusOr<v1::JobView> ViewWatch::WaitFor(
     if (view_.phase() == v1::FAILED) {
       return absl::AbortedError(absl::StrCat("the job has failed: ", view_.reason()));
     }
+    if (!lost_.ok() && view_.phase() != v1::DONE) return lost_;
     if (is_awaited(view_)) return view_;
-    if (!lost_.ok()) return lost_;
     clock_->WaitUntil(mu_, changed_, absl::InfiniteFuture());
   }
 }

@@ -17,11 +17,11 @@ class ViewWatch {
   explicit ViewWatch(Clock* clock) : clock_(clock) {}
 
   void OnView(const v1::JobView& view);
-  // The coordinator refuses this member, or cannot be reached any more.
+  // The member cannot go on, whatever the view.
   void OnLost(absl::Status status);
 
   // Blocks until the newest view satisfies `is_awaited`, and returns it. ABORTED with the reason
-  // when the job has failed; OnLost's status when the coordinator is lost.
+  // when the job has failed; OnLost's status, unless the job is done.
   absl::StatusOr<v1::JobView> WaitFor(absl::FunctionRef<bool(const v1::JobView&)> is_awaited);
 
  private:

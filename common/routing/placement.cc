@@ -72,8 +72,10 @@ ShardId ShardMap::ShardOf(SliceKey slice) const {
 std::vector<ServerId> PlaceShards(absl::Span<const uint64_t> shard_bytes, int num_servers) {
   CHECK_GT(num_servers, 0);
   std::vector<ServerId> server_of_shard;
+  uint32_t next_for_empty = 0;
   for (const uint32_t server : PackLargestFirst(shard_bytes, num_servers)) {
-    server_of_shard.emplace_back(server);
+    const bool is_empty = shard_bytes[server_of_shard.size()] == 0;
+    server_of_shard.emplace_back(is_empty ? next_for_empty++ % num_servers : server);
   }
   return server_of_shard;
 }

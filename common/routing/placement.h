@@ -35,8 +35,8 @@ class ShardMap {
   std::vector<uint64_t> shard_bytes_;
 };
 
-// The server of each shard: the largest shard first, to the server that has least. `num_servers`
-// is positive.
+// The server of each shard: the largest shard first, to the server that has least; empty ones in
+// turn. `num_servers` is positive.
 std::vector<ServerId> PlaceShards(absl::Span<const uint64_t> shard_bytes, int num_servers);
 
 }  // namespace capstan

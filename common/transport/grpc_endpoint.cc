@@ -220,18 +220,21 @@ GrpcEndpoint::GrpcEndpoint(const std::string& address, Clock* clock)
 
 GrpcEndpoint::~GrpcEndpoint() {
   MutexLock lock(&mu_);
+  is_closing_ = true;
   if (stream_ != nullptr) stream_->Cancel();
   while (live_streams_ > 0) clock_->WaitUntil(mu_, stream_ended_, absl::InfiniteFuture());
 }
 
 void GrpcEndpoint::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
-  if (OpenStream()->Exchange(request, sent, done)) return;
+  const std::shared_ptr<Stream> stream = OpenStream();
+  if (stream != nullptr && stream->Exchange(request, sent, done)) return;
   sent();
   done(ErrorReply(absl::UnavailableError("connection to the server broke")));
 }
 
 std::shared_ptr<GrpcEndpoint::Stream> GrpcEndpoint::OpenStream() {
   MutexLock lock(&mu_);
+  if (is_closing_) return nullptr;
   if (stream_ == nullptr || stream_->is_broken()) {
     stream_ = std::make_shared<Stream>(this);
     ++live_streams_;

@@ -26,7 +26,7 @@ class GrpcEndpoint : public ParameterEndpoint {
   class Connection;
   class Stream;
 
-  // The stream that takes new exchanges; opens one when there is none.
+  // The stream that takes new exchanges; opens one when there is none. Null at the end.
   std::shared_ptr<Stream> OpenStream();
 
   Clock* const clock_;
@@ -34,6 +34,7 @@ class GrpcEndpoint : public ParameterEndpoint {
 
   Mutex mu_;
   CondVar stream_ended_;
+  bool is_closing_ ABSL_GUARDED_BY(mu_) = false;
   std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mu_);
   int live_streams_ ABSL_GUARDED_BY(mu_) = 0;
 };

@@ -73,6 +73,7 @@ absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
                      view_.version(), "; send the version of the newest view received"));
   }
   if (has_ended()) return absl::OkStatus();
+  if (request.role() == kWorker) CheckStepsTotal(request);
   // An older heartbeat may arrive after a newer one.
   member->view_version = std::max(member->view_version, request.view_version());
   if (request.has_progress() && request.progress().steps_done() >= member->progress.steps_done()) {
@@ -80,6 +81,16 @@ absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
   }
   if (Advance()) Publish();
   return absl::OkStatus();
+}
+
+void JobState::CheckStepsTotal(const v1::HeartbeatRequest& request) {
+  const int64_t steps = request.progress().steps_total();
+  if (steps == 0) return;
+  if (steps_total_ == 0) steps_total_ = steps;
+  if (steps == steps_total_) return;
+  Fail(absl::StrCat(MemberName({kWorker, request.id()}), " has ", steps,
+                    " steps to do, the others ", steps_total_,
+                    ": expected the same data on every worker"));
 }
 
 absl::Status JobState::ReportFailure(const v1::ReportFailureRequest& request) {
@@ -237,6 +248,8 @@ v1::GetStatusReply JobState::Status() const {
   for (const Member& worker : members_.workers()) *status.add_progress() = worker.progress;
   status.mutable_bytes_of_server()->Add(bytes_of_server_.begin(), bytes_of_server_.end());
   status.set_job_name(job_.name());
+  status.set_num_servers(job_.cluster().num_servers());
+  status.set_num_workers(job_.cluster().num_workers());
   return status;
 }
 

@@ -56,6 +56,8 @@ class JobState {
 
  private:
   absl::StatusOr<uint32_t> Register(Role role, Incarnation incarnation, absl::string_view address);
+  // Fails the job when the worker counts other steps than the first one did.
+  void CheckStepsTotal(const v1::HeartbeatRequest& request);
   // Makes the transition that has become possible; false when there is none.
   bool Advance();
   void Place();
@@ -76,6 +78,7 @@ class JobState {
   uint64_t placing_version_ = 0;  // Of the first view with the placement.
   absl::Time training_began_;
   absl::Duration training_time_;
+  int64_t steps_total_ = 0;  // Of each worker; 0 until the first one says.
   v1::ReportResultRequest result_;
   std::vector<std::string> events_;
 };

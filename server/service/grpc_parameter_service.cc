@@ -1,5 +1,6 @@
 #include "server/service/grpc_parameter_service.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -13,6 +14,9 @@
 
 namespace capstan {
 namespace {
+
+// Replies that wait to be sent on one stream; beyond, no more requests are read from it.
+constexpr size_t kMaxOutgoingBytes = 64 << 20;
 
 // One worker's stream. Lives until gRPC is done with it and no exchange of it is parked any more;
 // replies that come after its end go nowhere.
@@ -34,15 +38,22 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
     }
     HandleFrame(FromByteBuffer(incoming_));
     incoming_.Clear();
-    StartRead(&incoming_);
+    MutexLock lock(&mu_);
+    is_read_paused_ = outgoing_bytes_ > kMaxOutgoingBytes;
+    if (!is_read_paused_) StartRead(&incoming_);
   }
 
   void OnWriteDone(bool ok) override {
     MutexLock lock(&mu_);
+    outgoing_bytes_ -= outgoing_.front().Length();
     outgoing_.pop_front();
     if (!ok) is_cancelled_ = true;
-    if (is_cancelled_) outgoing_.clear();
-    if (!outgoing_.empty()) return StartWrite(&outgoing_.front());
+    if (is_cancelled_) {
+      outgoing_.clear();
+      outgoing_bytes_ = 0;
+    }
+    if (!outgoing_.empty()) StartWrite(&outgoing_.front());
+    ResumeReadLocked();
     FinishIfIdleLocked();
   }
 
@@ -75,8 +86,16 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
     MutexLock lock(&mu_);
     --open_exchanges_;
     if (is_cancelled_ || is_finished_) return FinishIfIdleLocked();
+    outgoing_bytes_ += message.Length();
     outgoing_.push_back(std::move(message));
     if (outgoing_.size() == 1) StartWrite(&outgoing_.front());
+  }
+
+  // A client that does not read its replies is not read from either.
+  void ResumeReadLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (!is_read_paused_ || outgoing_bytes_ > kMaxOutgoingBytes || is_finished_) return;
+    is_read_paused_ = false;
+    StartRead(&incoming_);
   }
 
   // Ends the stream when the client has said all and heard all, or is gone.
@@ -93,6 +112,8 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
 
   Mutex mu_;
   std::deque<grpc::ByteBuffer> outgoing_ ABSL_GUARDED_BY(mu_);  // the front one is being written
+  size_t outgoing_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  bool is_read_paused_ ABSL_GUARDED_BY(mu_) = false;
   int64_t open_exchanges_ ABSL_GUARDED_BY(mu_) = 0;
   bool is_read_to_end_ ABSL_GUARDED_BY(mu_) = false;
   bool is_cancelled_ ABSL_GUARDED_BY(mu_) = false;

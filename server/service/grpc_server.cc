@@ -6,6 +6,7 @@
 #include <grpcpp/server_builder.h>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/transport/grpc_payload.h"
 
@@ -14,9 +15,11 @@ namespace capstan {
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     const std::string& listen, absl::Span<grpc::Service* const> services) {
   const size_t colon = listen.rfind(':');
-  if (colon == std::string::npos || colon + 1 == listen.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--listen: expected host:port, as in 0.0.0.0:4000, got \"", listen, "\""));
+  int wanted_port = -1;
+  if (colon == std::string::npos || !absl::SimpleAtoi(listen.substr(colon + 1), &wanted_port) ||
+      wanted_port < 0 || wanted_port > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--listen: expected host:port with a port from 0 to 65535, got \"", listen, "\""));
   }
   // gRPC offers both only to servers that are built after these calls.
   grpc::EnableDefaultHealthCheckService(true);

@@ -2,6 +2,8 @@
 
 #include <glog/logging.h>
 
+#include <cstdint>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -85,19 +87,29 @@ absl::Status ParameterServer::Run(const std::string& address) {
 
 absl::Status ParameterServer::Follow(const v1::GetJobReply& job, ServerId id) {
   ViewWatch watch(options_.clock);
+  std::atomic<uint64_t> acted_on = 0;
   MemberAgent::Options member;
   member.role = v1::HeartbeatRequest::SERVER;
   member.id = id.value();
   member.incarnation = options_.incarnation;
-  member.on_view = [&](const v1::JobView& view) {
-    absl::Status status = Apply(job, id, view);
-    watch.OnView(view);
-    if (!status.ok()) watch.OnLost(std::move(status));
+  member.on_view = [&watch](const v1::JobView& view) { watch.OnView(view); };
+  member.acted_on = [&acted_on] { return acted_on.load(); };
+  // ABORTED: there is nobody left to tell.
+  member.on_lost = [&watch](const absl::Status& status) {
+    watch.OnLost(absl::AbortedError(status.message()));
   };
-  member.on_lost = [&watch](absl::Status status) { watch.OnLost(std::move(status)); };
   MemberAgent agent(std::move(member), *options_.coordinator, *options_.clock);
   agent.Start();
-  return watch.WaitFor([](const v1::JobView& view) { return view.phase() == v1::DONE; }).status();
+  while (true) {
+    ASSIGN_OR_RETURN(const v1::JobView view, watch.WaitFor([&acted_on](const v1::JobView& next) {
+      return next.version() > acted_on;
+    }));
+    if (view.phase() == v1::DONE) return absl::OkStatus();
+    // Heartbeats go on meanwhile.
+    RETURN_IF_ERROR(Apply(job, id, view));
+    acted_on = view.version();
+    agent.ReportNow();
+  }
 }
 
 absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
@@ -107,10 +119,20 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
     ASSIGN_OR_RETURN(ShardHost::Options options, ShardHostOptions(job, id, view));
     LOG(INFO) << "creating " << options.shards.size() << " of " << options.shard_count
               << " shards, epoch " << options.epoch;
-    host_ = std::make_unique<ShardHost>(std::move(options));
-    serving_host_ = host_.get();
+    RETURN_IF_ERROR(CreateHost(std::move(options)));
   }
   host_->SetLiveWorkers(LiveWorkers(view));
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServer::CreateHost(ShardHost::Options options) {
+  try {
+    host_ = std::make_unique<ShardHost>(std::move(options));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        "out of memory for the shards: use more servers, or machines with more memory");
+  }
+  serving_host_ = host_.get();
   return absl::OkStatus();
 }
 

@@ -38,11 +38,13 @@ class ParameterServer : public ParameterEndpoint {
 
  private:
   absl::Status Follow(const v1::GetJobReply& job, ServerId id);
-  // Acts on a view: creates the shards with the first that places them.
+  // Acts on a view: creates the shards with the first that places them, which may take long.
   absl::Status Apply(const v1::GetJobReply& job, ServerId id, const v1::JobView& view);
 
+  absl::Status CreateHost(ShardHost::Options options);
+
   const Options options_;
-  std::unique_ptr<ShardHost> host_;  // set once, by the thread that views arrive on
+  std::unique_ptr<ShardHost> host_;  // set once, by the thread of Run
   std::atomic<ShardHost*> serving_host_ = nullptr;
 };
 

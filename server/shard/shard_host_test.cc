@@ -135,8 +135,9 @@ TEST(ShardHostTest, BspKeepsAPushOfTheNextStepApart) {
   const auto b = PushPull(*host, 1, 0, 4);
   ASSERT_EQ(b->replies, 1);
   EXPECT_EQ(b->first_value(), -3.0f);
+  EXPECT_TRUE(Send(*host, Request(0, Step(2), std::nullopt, 1))->reply.status.ok());
   const auto too_early = Send(*host, Request(0, Step(3), std::nullopt, 1));
-  EXPECT_TRUE(absl::IsFailedPrecondition(too_early->reply.status));
+  EXPECT_TRUE(absl::IsFailedPrecondition(too_early->reply.status)) << too_early->reply.status;
 }
 
 TEST(ShardHostTest, BspGoesOnWithoutAWorkerThatDied) {
@@ -194,12 +195,34 @@ TEST(ShardHostTest, ARepeatedPushIsAnsweredButNotAppliedAgain) {
   }
 }
 
-TEST(ShardHostTest, ARepeatOfAParkedExchangeIsAnsweredToo) {
+TEST(ShardHostTest, SspGoesOnWithoutAWorkerThatDied) {
+  auto host = MakeHost(ConsistencyMode::kSsp, /*staleness=*/0, /*num_workers=*/2);
+  const auto parked = PushPull(*host, 0, 0, 1);
+  EXPECT_EQ(parked->replies, 0);
+  host->SetLiveWorkers(Workers({0}));
+  ASSERT_EQ(parked->replies, 1);
+  EXPECT_TRUE(parked->reply.status.ok());
+  EXPECT_EQ(PushPull(*host, 0, 1, 1)->replies, 1);
+}
+
+TEST(ShardHostTest, APushThatSkipsAStepIsRefused) {
+  for (const auto mode : {ConsistencyMode::kBsp, ConsistencyMode::kSsp, ConsistencyMode::kAsync}) {
+    auto host = MakeHost(mode, 0, /*num_workers=*/2);
+    for (const int64_t step : {int64_t{1}, int64_t{1} << 62, INT64_MAX}) {
+      const auto reply = Send(*host, Request(0, Step(step), std::nullopt, 1));
+      EXPECT_TRUE(absl::IsFailedPrecondition(reply->reply.status)) << reply->reply.status;
+    }
+    EXPECT_TRUE(Send(*host, Request(0, Step(0), std::nullopt, 1))->reply.status.ok());
+  }
+}
+
+TEST(ShardHostTest, ARepeatOfAParkedExchangeTakesItsPlace) {
   auto host = MakeHost(ConsistencyMode::kBsp, 0, /*num_workers=*/2);
   const auto first = PushPull(*host, 0, 0, 1);
   const auto repeat = PushPull(*host, 0, 0, 1);
   PushPull(*host, 1, 0, 3);
   ASSERT_EQ(first->replies, 1);
+  EXPECT_TRUE(absl::IsUnavailable(first->reply.status)) << "to be sent again, if anyone cares";
   ASSERT_EQ(repeat->replies, 1);
   EXPECT_EQ(repeat->first_value(), -2.0f);
 }

@@ -58,12 +58,17 @@ void Slice::Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback d
     AfterAdvance(before, released);
   }
   if (request.pull_step.has_value()) {
-    return AnswerOrPark({*request.pull_step, std::move(done)}, released);
+    return AnswerOrPark(request.worker, {*request.pull_step, std::move(done)}, released);
   }
   released->emplace_back(std::move(done), MakeReply());
 }
 
 absl::Status Slice::CheckPush(const ExchangeRequest& request) const {
+  if (const Step next = steps_.completed(request.worker); *request.push_step != next) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name_, ": expected the push of step ", next.value(), " of worker ",
+                     request.worker.value(), ", got step ", request.push_step->value()));
+  }
   if (!policy_.applies_whole_steps()) return absl::OkStatus();
   // A worker is at most one step ahead of those that have not pushed yet; and what a worker that
   // was declared dead pushes late belongs to no open step.
@@ -109,9 +114,9 @@ void Slice::AfterAdvance(Step previous_min_step, ReleasedReplies* released) {
   for (Step step = previous_min_step; step < steps_.min_step(); step = step + 1) {
     if (accumulator_.Has(step)) Apply(accumulator_.TakeMean(step));
   }
-  std::vector<Parked> parked;
+  std::map<WorkerId, Parked> parked;
   parked.swap(parked_);
-  for (Parked& pull : parked) AnswerOrPark(std::move(pull), released);
+  for (auto& [worker, pull] : parked) AnswerOrPark(worker, std::move(pull), released);
 }
 
 void Slice::Apply(absl::Span<const float> gradient) {
@@ -120,11 +125,20 @@ void Slice::Apply(absl::Span<const float> gradient) {
   optimizer_.Apply(gradient, static_cast<int64_t>(version_), values_.span(), state_spans_);
 }
 
-void Slice::AnswerOrPark(Parked pull, ReleasedReplies* released) {
+void Slice::Park(WorkerId worker, Parked pull, ReleasedReplies* released) {
+  const auto older = parked_.find(worker);
+  if (older != parked_.end()) {
+    released->emplace_back(std::move(older->second.done),
+                           ErrorReply(absl::UnavailableError(
+                               absl::StrCat(name_, ": a newer pull has taken this one's place"))));
+  }
+  parked_.insert_or_assign(worker, std::move(pull));
+}
+
+void Slice::AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released) {
   switch (policy_.Decide(pull.pull_step, steps_.min_step())) {
     case PullDecision::kWait:
-      parked_.push_back(std::move(pull));
-      return;
+      return Park(worker, std::move(pull), released);
     case PullDecision::kTooLate:
       released->emplace_back(
           std::move(pull.done),
@@ -158,7 +172,9 @@ std::shared_ptr<const HostBuffer> Slice::Snapshot() {
 }
 
 void Slice::CancelParked(const absl::Status& status, ReleasedReplies* released) {
-  for (Parked& pull : parked_) released->emplace_back(std::move(pull.done), ErrorReply(status));
+  for (auto& [worker, pull] : parked_) {
+    released->emplace_back(std::move(pull.done), ErrorReply(status));
+  }
   parked_.clear();
 }
 

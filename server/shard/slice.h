@@ -2,6 +2,7 @@
 #define SERVER_SHARD_SLICE_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -44,7 +45,8 @@ class Slice {
 
   // Applies the push unless it was applied before, then answers the pull or parks it. Appends every
   // reply that is due. INVALID_ARGUMENT: wrong length, or not finite; parameters are unchanged.
-  // FAILED_PRECONDITION: the step is out of the window of the consistency policy.
+  // FAILED_PRECONDITION: the push is not of the worker's next step, or the step is out of the
+  // window of the consistency policy.
   void Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback done,
                 ReleasedReplies* released);
 
@@ -65,7 +67,10 @@ class Slice {
   // Applies the steps that are complete, then releases the pulls that this allows.
   void AfterAdvance(Step previous_min_step, ReleasedReplies* released);
   void Apply(absl::Span<const float> gradient);
-  void AnswerOrPark(Parked pull, ReleasedReplies* released);
+  void AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released);
+  // At most one pull of a worker waits, so that memory is bounded: a newer one, such as a retry,
+  // takes the place of the older, which is UNAVAILABLE.
+  void Park(WorkerId worker, Parked pull, ReleasedReplies* released);
   ExchangeReply MakeReply();
   // The values as a reply sends them; later updates do not change them.
   std::shared_ptr<const HostBuffer> Snapshot();
@@ -83,7 +88,7 @@ class Slice {
   std::shared_ptr<const HostBuffer> snapshot_;  // of this version; null until someone pulls it
   StepVector steps_;
   StepAccumulator accumulator_;
-  std::vector<Parked> parked_;
+  std::map<WorkerId, Parked> parked_;
 };
 
 }  // namespace capstan

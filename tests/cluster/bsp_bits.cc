@@ -60,4 +60,21 @@ void ExpectSameBitsUnderFaults(const TransportFactory& make_transport) {
             TrainSerially(job).parameters_xxh3);
 }
 
+void ExpectDivergenceIsReported(const TransportFactory& make_transport) {
+  RealClock clock;
+  v1::JobSpec job = DigitsJob(/*epochs=*/20);
+  job.mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);
+  job.mutable_optimizer()->set_learning_rate(1e8);
+  job.mutable_scheduler()->set_slice_bytes(1 << 10);
+  job.mutable_scheduler()->set_credit_bytes(1);
+  for (int run = 0; run < 5; ++run) {
+    const ClusterResult result = RunCluster(job, *make_transport(&clock), clock);
+    EXPECT_NE(result.outcome.status.message().find("holds a NaN or an infinity"),
+              absl::string_view::npos)
+        << result.outcome.status;
+    for (const absl::Status& status : result.servers) EXPECT_TRUE(absl::IsAborted(status));
+    for (const absl::Status& status : result.workers) EXPECT_FALSE(status.ok());
+  }
+}
+
 }  // namespace capstan

@@ -27,6 +27,10 @@ void ExpectSameBitsWhateverTheLayout(const TransportFactory& make_transport);
 // ... and with 5 % of the exchanges dropped, 5 % duplicated and 20 % delayed.
 void ExpectSameBitsUnderFaults(const TransportFactory& make_transport);
 
+// Fails the test unless a job whose gradients overflow ends in every process with that reason, also
+// while transfers still wait for credit.
+void ExpectDivergenceIsReported(const TransportFactory& make_transport);
+
 }  // namespace capstan
 
 #endif  // TESTS_CLUSTER_BSP_BITS_H_

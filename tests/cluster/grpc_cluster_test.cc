@@ -18,5 +18,9 @@ TEST(GrpcClusterTest, BspHasTheBitsOfTheSerialProgramWhateverTheLayout) {
 
 TEST(GrpcClusterTest, BspHasTheSameBitsUnderFaults) { ExpectSameBitsUnderFaults(Grpc); }
 
+TEST(GrpcClusterTest, ADivergingJobEndsEverywhereWithItsReason) {
+  ExpectDivergenceIsReported(Grpc);
+}
+
 }  // namespace
 }  // namespace capstan

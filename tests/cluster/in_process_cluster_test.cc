@@ -79,17 +79,7 @@ TEST(InProcessClusterTest, AJobOfOneWorkerAndLogisticRegressionWorks) {
 }
 
 TEST(InProcessClusterTest, ADivergingJobEndsEverywhereWithItsReason) {
-  RealClock clock;
-  InProcessClusterTransport transport;
-  v1::JobSpec job = DigitsJob(/*epochs=*/20);
-  job.mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);
-  job.mutable_optimizer()->set_learning_rate(1e8);
-  const ClusterResult result = RunCluster(job, transport, clock);
-  EXPECT_NE(result.outcome.status.message().find("holds a NaN or an infinity"),
-            absl::string_view::npos)
-      << result.outcome.status;
-  for (const absl::Status& status : result.servers) EXPECT_TRUE(absl::IsAborted(status)) << status;
-  for (const absl::Status& status : result.workers) EXPECT_FALSE(status.ok());
+  ExpectDivergenceIsReported(InProcess);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ void JobProcesses::StartCoordinator(std::vector<std::string> job_flags) {
   ASSERT_TRUE(WaitUntil(absl::Seconds(20), [this] { return !ReadFile(path("port")).empty(); }))
       << Log("coordinator");
   coordinator_address_ = ReadFile(path("port"));
-  coordinator_address_.pop_back();  // the newline
+  if (!coordinator_address_.empty()) coordinator_address_.pop_back();  // the newline
 }
 
 void JobProcesses::StartMembers(int num_servers, int num_workers) {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/time/time.h"
+
 namespace capstan {
 
 ParameterClient::ParameterClient(const Options& options, ShardMap shards,
@@ -19,6 +21,9 @@ ParameterClient::~ParameterClient() {
     MutexLock lock(&mu_);
     is_stopping_ = true;
     waiting.swap(waiting_for_routing_);
+    while (active_sends_ > 0) {
+      options_.clock->WaitUntil(mu_, sends_ended_, absl::InfiniteFuture());
+    }
   }
   // Their destruction answers what is open; those answers come back here.
   endpoints_.clear();
@@ -56,21 +61,35 @@ void ParameterClient::Exchange(SliceKey slice, std::optional<Step> push_step, Pa
   Send(std::move(pending));
 }
 
+ParameterEndpoint* ParameterClient::TakeEndpoint(ExchangeRequest* request) {
+  MutexLock lock(&mu_);
+  if (is_stopping_) return nullptr;
+  ++active_sends_;
+  request->epoch = epoch_;
+  const ShardId shard = shards_.ShardOf(request->slice);
+  return endpoints_.at(server_of_shard_.at(shard.value())).get();
+}
+
+void ParameterClient::DoneWithEndpoint() {
+  MutexLock lock(&mu_);
+  --active_sends_;
+  sends_ended_.NotifyAll();
+}
+
 void ParameterClient::Send(std::shared_ptr<Pending> pending) {
-  ParameterEndpoint* endpoint;
-  {
-    MutexLock lock(&mu_);
-    pending->request.epoch = epoch_;
-    const ShardId shard = shards_.ShardOf(pending->request.slice);
-    endpoint = endpoints_.at(server_of_shard_.at(shard.value())).get();
+  // An earlier try of the same exchange may have told it already.
+  const auto tell_sent = [pending] {
+    if (pending->sent) std::exchange(pending->sent, nullptr)();
+  };
+  ParameterEndpoint* const endpoint = TakeEndpoint(&pending->request);
+  if (endpoint == nullptr) {
+    tell_sent();
+    pending->done(ErrorReply(absl::CancelledError("the worker is shutting down")));
+    return;
   }
-  endpoint->Exchange(
-      pending->request,
-      [pending] {
-        // An earlier try of the same exchange has told it already.
-        if (pending->sent) std::exchange(pending->sent, nullptr)();
-      },
-      [this, pending](ExchangeReply reply) { OnReply(pending, std::move(reply)); });
+  endpoint->Exchange(pending->request, tell_sent,
+                     [this, pending](ExchangeReply reply) { OnReply(pending, std::move(reply)); });
+  DoneWithEndpoint();
 }
 
 void ParameterClient::OnReply(const std::shared_ptr<Pending>& pending, ExchangeReply reply) {

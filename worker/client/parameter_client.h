@@ -10,6 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/routing/placement.h"
@@ -33,6 +34,7 @@ class ParameterClient {
     uint64_t job = 0;         // Required: the job's fingerprint
     WorkerId worker;          // Required
     Incarnation incarnation;  // Required
+    Clock* clock = nullptr;   // Required; outlives the client
   };
 
   // `shards` says which shard holds each slice. Connects to every server of `routing`; their
@@ -58,6 +60,9 @@ class ParameterClient {
   };
 
   void Send(std::shared_ptr<Pending> pending);
+  // The endpoint to use until DoneWithEndpoint; null when the client is being destroyed.
+  ParameterEndpoint* TakeEndpoint(ExchangeRequest* request);
+  void DoneWithEndpoint();
   void OnReply(const std::shared_ptr<Pending>& pending, ExchangeReply reply);
   // True when the exchange waits for the routing table of `epoch`, or is on its way again.
   bool RouteAgain(const std::shared_ptr<Pending>& pending, Epoch epoch);
@@ -67,7 +72,9 @@ class ParameterClient {
   std::map<ServerId, std::unique_ptr<ParameterEndpoint>> endpoints_;  // constant until the end
 
   Mutex mu_;
+  CondVar sends_ended_;
   bool is_stopping_ ABSL_GUARDED_BY(mu_) = false;
+  int64_t active_sends_ ABSL_GUARDED_BY(mu_) = 0;
   Epoch epoch_ ABSL_GUARDED_BY(mu_);
   std::vector<ServerId> server_of_shard_ ABSL_GUARDED_BY(mu_);
   std::vector<std::shared_ptr<Pending>> waiting_for_routing_ ABSL_GUARDED_BY(mu_);

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/fake_clock.h"
+
 namespace capstan {
 namespace {
 
@@ -39,10 +41,11 @@ RoutingTable Routing(int epoch, int server_of_first_shard) {
 }
 
 class ParameterClientTest : public testing::Test {
- protected:
+ public:
   ParameterClientTest() {
     ParameterClient::Options options;
     options.job = 5;
+    options.clock = &clock_;
     options.worker = WorkerId(2);
     options.incarnation = Incarnation(77);
     // One table of two slices, one in each shard.
@@ -53,16 +56,23 @@ class ParameterClientTest : public testing::Test {
         });
   }
   void Pull(uint32_t slice) {
-    client_->Exchange(
+    ParameterClient* const client = ending_ != nullptr ? ending_ : client_.get();
+    client->Exchange(
         {TableId(0), SliceIndex(slice)}, std::nullopt, Payload(), Step(3), [this] { ++sent_; },
         [this](ExchangeReply reply) { replies_.push_back(std::move(reply)); });
   }
-  void Answer(size_t index, ExchangeReply reply) { asked_[index].done(std::move(reply)); }
+  void Answer(size_t index, ExchangeReply reply) {
+    // The answer may ask again, which moves what has been asked.
+    ParameterEndpoint::ReplyCallback done = std::move(asked_[index].done);
+    done(std::move(reply));
+  }
 
+  FakeClock clock_;
   std::vector<Asked> asked_;
   std::vector<ExchangeReply> replies_;
   int sent_ = 0;
   std::unique_ptr<ParameterClient> client_;
+  ParameterClient* ending_ = nullptr;  // while its destructor runs
 };
 
 TEST_F(ParameterClientTest, AsksTheServerOfTheShardAndSaysWhoAsks) {
@@ -113,6 +123,31 @@ TEST_F(ParameterClientTest, DestructionAnswersWhatWaitsForRouting) {
   Answer(0, ErrorReply(absl::FailedPreconditionError("stale epoch"), Epoch(2)));
   client_.reset();
   ASSERT_EQ(replies_.size(), 1);
+  EXPECT_TRUE(absl::IsCancelled(replies_[0].status));
+}
+
+TEST_F(ParameterClientTest, WhatIsSentWhileItEndsIsAnsweredWithoutAConnection) {
+  // Like a scheduler that starts the next transfer when an endpoint answers at its end.
+  class AnswersAtTheEnd : public FakeEndpoint {
+   public:
+    AnswersAtTheEnd(ServerId server, std::vector<Asked>* asked, ParameterClientTest* test)
+        : FakeEndpoint(server, asked), test_(test) {}
+    ~AnswersAtTheEnd() override { test_->Pull(0); }
+
+   private:
+    ParameterClientTest* const test_;
+  };
+  ParameterClient::Options options;
+  options.clock = &clock_;
+  client_ = std::make_unique<ParameterClient>(
+      options, ShardMap({32}, /*slice_bytes=*/64, /*shard_count=*/2), Routing(1, 0),
+      [this](ServerId server, const std::string&) {
+        return std::make_unique<AnswersAtTheEnd>(server, &asked_, this);
+      });
+  ending_ = client_.get();
+  client_ = nullptr;
+  EXPECT_TRUE(asked_.empty());
+  ASSERT_EQ(replies_.size(), 2);
   EXPECT_TRUE(absl::IsCancelled(replies_[0].status));
 }
 

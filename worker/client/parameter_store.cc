@@ -86,7 +86,8 @@ void ParameterStore::OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed
   if (reply.status.ok()) {
     traffic_.bytes_pushed += bytes_pushed;
     traffic_.bytes_pulled += reply.values.size_bytes();
-    traffic_.max_staleness_seen = std::max(traffic_.max_staleness_seen, pull_step - reply.min_step);
+    traffic_.steps_ahead = pull_step - reply.min_step;
+    traffic_.max_staleness_seen = std::max(traffic_.max_staleness_seen, traffic_.steps_ahead);
   }
   changed_.NotifyAll();
 }

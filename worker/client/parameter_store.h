@@ -36,6 +36,7 @@ class ParameterStore {
   struct Traffic {
     uint64_t bytes_pushed = 0;  // payloads of answered pushes
     uint64_t bytes_pulled = 0;
+    int64_t steps_ahead = 0;         // pull step - min_step of the latest reply
     int64_t max_staleness_seen = 0;  // largest (pull step - min_step of its reply), in steps
   };
 

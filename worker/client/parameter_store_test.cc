@@ -49,9 +49,10 @@ class ParameterStoreTest : public testing::Test {
     routing.epoch = Epoch(1);
     routing.server_of_shard = {ServerId(0)};
     routing.server_address = {"a:1"};
+    ParameterClient::Options client;
+    client.clock = &clock_;
     client_ = std::make_unique<ParameterClient>(
-        ParameterClient::Options(), ShardMap({20, 3}, /*slice_bytes=*/64, /*shard_count=*/1),
-        routing,
+        client, ShardMap({20, 3}, /*slice_bytes=*/64, /*shard_count=*/1), routing,
         [this](ServerId, const std::string&) { return std::make_unique<FakeEndpoint>(&asked_); });
     ParameterStore::Options options;
     options.clock = &clock_;

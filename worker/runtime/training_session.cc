@@ -24,7 +24,7 @@ absl::Status TrainingSession::Run() {
   member.id = options_.worker.value();
   member.incarnation = options_.incarnation;
   member.on_view = [this](const v1::JobView& view) { OnView(view); };
-  member.on_lost = [this](absl::Status status) { OnLost(std::move(status)); };
+  member.on_lost = [this](const absl::Status& status) { OnLost(status); };
   member.progress = [this] { return CurrentProgress(); };
   MemberAgent agent(std::move(member), *options_.coordinator, *options_.clock);
   agent.Start();
@@ -42,11 +42,7 @@ absl::Status TrainingSession::TrainAndEvaluate(absl::FunctionRef<void()> report_
   // What came while the above was made.
   RETURN_IF_ERROR(watch_.WaitFor(has_started).status());
   LOG(INFO) << "training " << options_.setup->steps << " steps";
-  if (absl::Status status = training->loop->Run(); !status.ok()) {
-    // A job that has failed says why better than the exchange that failed with it.
-    RETURN_IF_ERROR(watch_.WaitFor([](const v1::JobView&) { return true; }).status());
-    return status;
-  }
+  if (absl::Status status = training->loop->Run(); !status.ok()) return BestReason(status);
   LOG(INFO) << "all steps are done";
   report_now();
   bool has_evaluated = false;
@@ -57,9 +53,15 @@ absl::Status TrainingSession::TrainAndEvaluate(absl::FunctionRef<void()> report_
       return next.phase() == v1::DONE || (is_evaluator && !has_evaluated);
     }));
     if (now.phase() == v1::DONE) return absl::OkStatus();
-    RETURN_IF_ERROR(EvaluateAndReport());
+    if (absl::Status status = EvaluateAndReport(); !status.ok()) return BestReason(status);
     has_evaluated = true;
   }
+}
+
+absl::Status TrainingSession::BestReason(const absl::Status& status) {
+  const absl::StatusOr<v1::JobView> view = watch_.WaitFor([](const v1::JobView&) { return true; });
+  if (!view.ok()) return view.status();
+  return view->phase() == v1::DONE ? absl::OkStatus() : status;
 }
 
 std::unique_ptr<TrainingSession::Training> TrainingSession::MakeTraining(const v1::JobView& view) {
@@ -71,6 +73,7 @@ std::unique_ptr<TrainingSession::Training> TrainingSession::MakeTraining(const v
   client.job = options_.job->job_fingerprint();
   client.worker = options_.worker;
   client.incarnation = options_.incarnation;
+  client.clock = options_.clock;
   training->client =
       std::make_unique<ParameterClient>(client,
                                         ShardMap(ElementCounts(view), spec.slice_bytes(),
@@ -131,10 +134,12 @@ void TrainingSession::OnView(const v1::JobView& view) {
   }
 }
 
-void TrainingSession::OnLost(absl::Status status) {
+void TrainingSession::OnLost(const absl::Status& lost) {
+  // ABORTED: there is nobody left to tell.
+  const absl::Status status = absl::AbortedError(lost.message());
   watch_.OnLost(status);
   const std::shared_ptr<Training> training = CurrentTraining();
-  if (training != nullptr) training->store->Fail(std::move(status));
+  if (training != nullptr) training->store->Fail(status);
 }
 
 v1::Progress TrainingSession::CurrentProgress() {

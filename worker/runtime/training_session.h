@@ -49,7 +49,7 @@ class TrainingSession {
   };
 
   void OnView(const v1::JobView& view);
-  void OnLost(absl::Status status);
+  void OnLost(const absl::Status& lost);
   v1::Progress CurrentProgress();
   // Null before the training starts.
   std::shared_ptr<Training> CurrentTraining();
@@ -57,6 +57,8 @@ class TrainingSession {
   absl::Status TrainAndEvaluate(absl::FunctionRef<void()> report_now);
   std::unique_ptr<Training> MakeTraining(const v1::JobView& view);
   absl::Status EvaluateAndReport();
+  // Why an exchange or a report failed: a job that has failed, or ended, knows better.
+  absl::Status BestReason(const absl::Status& status);
 
   Options options_;
   ViewWatch watch_;

@@ -52,6 +52,7 @@ v1::Progress TrainingLoop::progress() const {
   progress.set_bytes_pushed(traffic.bytes_pushed);
   progress.set_bytes_pulled(traffic.bytes_pulled);
   progress.set_max_staleness_seen(traffic.max_staleness_seen);
+  progress.set_steps_ahead(traffic.steps_ahead);
   MutexLock lock(&mu_);
   double loss_sum = 0;
   size_t samples = 0;
