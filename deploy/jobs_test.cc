@@ -22,5 +22,12 @@ TEST(JobsTest, EveryJobFileIsValid) {
   EXPECT_GT(num_files, 0);
 }
 
+TEST(JobsTest, AgaricusRunsFromAClone) {
+  const absl::StatusOr<v1::JobSpec> job = LoadJobFile("deploy/jobs/agaricus.textproto");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_TRUE(std::filesystem::exists(job->data().path())) << job->data().path();
+  EXPECT_TRUE(std::filesystem::exists(job->data().test_path())) << job->data().test_path();
+}
+
 }  // namespace
 }  // namespace capstan

@@ -44,16 +44,27 @@ layers() {
   [[ -z "${found}" ]] || { echo "${found}" && return 1; }
 }
 
-# Fails, and prints the lines, when $1 is in a file whose path does not match $2.
+# Fails, and prints the lines, when the basic regular expression $1 is in a file whose path does not
+# match the extended one $2.
 only_in() {
   local found
   found="$(sources '*.h' '*.cc' | grep --extended-regexp --invert-match "$2" |
-    xargs --no-run-if-empty grep --line-number --fixed-strings --with-filename "$1" || true)"
+    xargs --no-run-if-empty grep --line-number --with-filename -- "$1" || true)"
   [[ -z "${found}" ]] || { echo "${found}" && return 1; }
 }
 
 grpc_includes() {
   only_in '#include <grpcpp/' '(^|/)grpc_[^/]*$|_service\.(h|cc)$|_main\.cc$|_test\.cc$|^tests/'
+}
+
+# What time, chance and locks are made of is used through common/base.
+base_only() {
+  local word failed=0
+  for word in 'std::mutex' 'condition_variable' 'std::chrono::.*now' 'random_device' 'sleep_for' \
+    'usleep'; do
+    only_in "${word}" '^common/base/|_test\.cc$|^tests/' || failed=1
+  done
+  return "${failed}"
 }
 
 flags() { only_in 'ABSL_FLAG(' '_main\.cc$'; }
@@ -77,6 +88,7 @@ check() {
 check format
 check flags
 check grpc_includes
+check base_only
 check layers
 check clang_build
 check asan_tests

@@ -38,11 +38,15 @@ fi
 
 as_root=()
 if [[ ${EUID} -ne 0 ]]; then
-  if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
-    give_up "expected to be root or to have sudo without a password; run as root: apt-get install ${missing[*]}" \
+  # sudo may ask for a password where somebody can type it.
+  if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    as_root=(sudo -n)
+  elif command -v sudo >/dev/null && [[ -t 0 ]]; then
+    as_root=(sudo)
+  else
+    give_up "expected to be root, or to have sudo without a password or at a terminal; run as root: apt-get install ${missing[*]}" \
       "${missing[*]}"
   fi
-  as_root=(sudo -n)
 fi
 
 echo "setup: installing ${#missing[@]} packages: ${missing[*]}"

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/base/fake_clock.h"
@@ -172,6 +173,32 @@ TEST_F(MemberAgentTest, MayBeDestroyedWhileItPauses) {
   agent_.reset();
   clock_.Advance(absl::Seconds(1));
   EXPECT_EQ(NumOpen(), 0u);
+}
+
+TEST(MemberAgentActedOnTest, HeartbeatsGoOnWhileAnotherThreadActsOnTheView) {
+  FakeClock clock;
+  ScriptedCoordinator coordinator;
+  uint64_t acted_on = 0;
+  MemberAgent::Options options;
+  options.role = v1::HeartbeatRequest::SERVER;
+  options.on_view = [](const v1::JobView&) {};
+  options.on_lost = [](const absl::Status&) {};
+  options.acted_on = [&acted_on] { return acted_on; };
+  MemberAgent agent(std::move(options), coordinator, clock);
+  agent.Start();
+  v1::HeartbeatReply reply;
+  reply.mutable_view()->set_version(5);
+  reply.mutable_view()->set_phase(v1::PLACING);
+  for (int i = 0; i < 3; ++i) {
+    clock.Advance(absl::Milliseconds(500));
+    EXPECT_EQ(coordinator.heartbeats.Answer(reply).view_version(), 0u);
+  }
+  clock.Advance(absl::Milliseconds(10));
+  EXPECT_EQ(coordinator.heartbeats.Answer(reply).view_version(), 0u);
+  acted_on = 5;
+  agent.ReportNow();
+  EXPECT_EQ(coordinator.heartbeats.Answer(reply).view_version(), 0u) << "sent before";
+  EXPECT_EQ(coordinator.heartbeats.Answer(reply).view_version(), 5u);
 }
 
 }  // namespace

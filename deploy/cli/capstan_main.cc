@@ -74,7 +74,8 @@ int Status(const Args& args) {
                 absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none"),
                 kWrongCommandLine);
   }
-  const absl::Status result = StatusCommand(address, std::cout);
+  RealClock clock;
+  const absl::Status result = StatusCommand(address, &clock, std::cout);
   return result.ok() ? 0 : Fail("capstan status", result, 1);
 }
 

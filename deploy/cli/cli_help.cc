@@ -8,7 +8,8 @@ namespace {
 
 constexpr CommandFlag kRunFlags[] = {
     {"job", "FILE",
-     "Job file (protobuf text format). Default: the built-in job, with all defaults."},
+     "Job file (protobuf text format); its relative data paths count from its folder, those of "
+     "flags\n      from the current folder. Default: the built-in job, with all defaults."},
     {"run_dir", "DIR", "Folder for logs and results. Default: runs/NAME-YYYYMMDD-HHMMSS."},
     {"summary_json", "FILE", "Also write the summary there, as JSON. Default: none."},
 };

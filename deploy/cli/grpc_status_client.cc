@@ -2,15 +2,14 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <chrono>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
 namespace capstan {
 namespace {
 
-constexpr std::chrono::seconds kDeadline(2);
+constexpr absl::Duration kDeadline = absl::Seconds(2);
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
@@ -21,12 +20,14 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
 
 }  // namespace
 
-GrpcStatusClient::GrpcStatusClient(const std::string& address)
-    : address_(address), stub_(v1::CoordinatorService::NewStub(MakeChannel(address))) {}
+GrpcStatusClient::GrpcStatusClient(const std::string& address, Clock* clock)
+    : address_(address),
+      clock_(clock),
+      stub_(v1::CoordinatorService::NewStub(MakeChannel(address))) {}
 
 absl::StatusOr<v1::GetStatusReply> GrpcStatusClient::GetStatus() {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kDeadline);
+  context.set_deadline(absl::ToChronoTime(clock_->Now() + kDeadline));
   v1::GetStatusReply reply;
   const grpc::Status status = stub_->GetStatus(&context, v1::GetStatusRequest(), &reply);
   if (status.ok()) return reply;

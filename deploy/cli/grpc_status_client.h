@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/base/clock.h"
 #include "proto/coordinator_service.grpc.pb.h"
 #include "proto/coordinator_service.pb.h"
 
@@ -13,14 +14,16 @@ namespace capstan {
 // Asks a coordinator how its job is. Thread-safe.
 class GrpcStatusClient {
  public:
-  // `address`: host:port of the coordinator, which need not be reachable yet.
-  explicit GrpcStatusClient(const std::string& address);
+  // `address`: host:port of the coordinator, which need not be reachable yet. `clock` must outlive
+  // this object.
+  GrpcStatusClient(const std::string& address, Clock* clock);
 
   // Waits for at most two seconds. UNAVAILABLE or DEADLINE_EXCEEDED when nobody answers.
   absl::StatusOr<v1::GetStatusReply> GetStatus();
 
  private:
   const std::string address_;
+  Clock* const clock_;
   const std::unique_ptr<v1::CoordinatorService::Stub> stub_;
 };
 

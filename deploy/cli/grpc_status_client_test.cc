@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/real_clock.h"
 
 namespace capstan {
 namespace {
@@ -23,19 +24,21 @@ class FakeCoordinator : public v1::CoordinatorService::Service {
 };
 
 TEST(GrpcStatusClientTest, ReplyOfTheCoordinatorIsReturned) {
+  RealClock clock;
   FakeCoordinator coordinator;
   int port = 0;
   grpc::ServerBuilder builder;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(&coordinator);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  const auto reply = GrpcStatusClient(absl::StrCat("127.0.0.1:", port)).GetStatus();
+  const auto reply = GrpcStatusClient(absl::StrCat("127.0.0.1:", port), &clock).GetStatus();
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->job_name(), "digits");
 }
 
 TEST(GrpcStatusClientTest, AddressWhereNobodyListensIsAnErrorThatNamesIt) {
-  const auto reply = GrpcStatusClient("127.0.0.1:1").GetStatus();
+  RealClock clock;
+  const auto reply = GrpcStatusClient("127.0.0.1:1", &clock).GetStatus();
   EXPECT_EQ(reply.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(reply.status().message()), HasSubstr("127.0.0.1:1"));
 }

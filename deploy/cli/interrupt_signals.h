@@ -5,8 +5,9 @@
 
 namespace capstan {
 
-// Holds back SIGINT and SIGTERM, so that they are asked for instead of ending the process. Create
-// it before any thread, so that all threads hold them back. Not thread-safe.
+// Holds back SIGINT, SIGTERM and SIGHUP (unless ignored), so that they are asked for instead of
+// ending the process. Create it before any thread, so that all threads hold them back. Not
+// thread-safe.
 class InterruptSignals {
  public:
   InterruptSignals();

@@ -15,6 +15,22 @@ TEST(InterruptSignalsTest, EachSignalIsTakenOnce) {
   EXPECT_TRUE(signals.Take());
 }
 
+TEST(InterruptSignalsTest, HangupIsTakenUnlessItIsIgnored) {
+  const auto previous = std::signal(SIGHUP, SIG_DFL);
+  {
+    InterruptSignals signals;
+    raise(SIGHUP);
+    EXPECT_TRUE(signals.Take());
+  }
+  std::signal(SIGHUP, SIG_IGN);
+  {
+    InterruptSignals signals;
+    raise(SIGHUP);
+    EXPECT_FALSE(signals.Take());
+  }
+  std::signal(SIGHUP, previous);
+}
+
 TEST(InterruptSignalsTest, SignalThatNobodyTookDoesNotEndTheProcessAfterwards) {
   {
     InterruptSignals signals;

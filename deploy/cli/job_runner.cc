@@ -19,8 +19,14 @@ std::string Describe(const LocalJob::Ended& process) {
 absl::Status JobRunner::Run() {
   start_ = options_.clock->Now();
   const absl::Status result = Watch();
-  if (!result.ok()) options_.job->SignalAll(SIGTERM);
-  WaitForTheEnd();
+  if (result.ok()) {
+    WaitForTheEnd(options_.end_timeout);
+  } else if (!address_.empty()) {
+    // The coordinator tells the members why they end.
+    options_.job->SignalCoordinator(SIGTERM);
+    WaitForTheEnd(options_.failure_timeout);
+  }
+  options_.job->KillAll();
   options_.display->Finish();
   return result;
 }
@@ -32,14 +38,25 @@ absl::Status JobRunner::Watch() {
     ASSIGN_OR_RETURN(const bool is_done, LookAtProcesses());
     if (is_done) return absl::OkStatus();
     RETURN_IF_ERROR(CheckDeadline());
-    if (address_.empty()) {
-      address_ = options_.job->CoordinatorAddress().value_or("");
-      if (!address_.empty()) RETURN_IF_ERROR(options_.job->StartMembers(address_));
-    } else if (options_.clock->Now() >= next_status_) {
-      UpdateStatus();
-    }
+    RETURN_IF_ERROR(Advance());
     Pause();
   }
+}
+
+absl::Status JobRunner::Advance() {
+  if (address_.empty()) {
+    address_ = options_.job->CoordinatorAddress().value_or("");
+    return absl::OkStatus();
+  }
+  const bool has_started_all = options_.job->HasStartedAllMembers();
+  if (!has_started_all && HaveRegistered()) return options_.job->StartNextMember(address_);
+  if (!has_started_all || options_.clock->Now() >= next_status_) UpdateStatus();
+  return absl::OkStatus();
+}
+
+bool JobRunner::HaveRegistered() const {
+  return status_.view().servers_size() >= options_.job->servers_started() &&
+         status_.view().workers_size() >= options_.job->workers_started();
 }
 
 absl::StatusOr<bool> JobRunner::LookAtProcesses() {
@@ -110,14 +127,13 @@ void JobRunner::StartEndTimeout() {
   if (!deadline_.has_value()) deadline_ = options_.clock->Now() + options_.end_timeout;
 }
 
-void JobRunner::WaitForTheEnd() {
-  const absl::Time deadline = options_.clock->Now() + options_.end_timeout;
+void JobRunner::WaitForTheEnd(absl::Duration timeout) {
+  const absl::Time deadline = options_.clock->Now() + timeout;
   while (options_.job->HasRunning() && options_.clock->Now() < deadline &&
          !options_.take_interrupt()) {
     Pause();
     options_.job->TakeEnded();
   }
-  options_.job->KillAll();
 }
 
 void JobRunner::Pause() {

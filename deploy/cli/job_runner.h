@@ -31,12 +31,15 @@ class JobRunner {
     ProgressDisplay* display = nullptr;
     // Required.
     Clock* clock = nullptr;
-    // Between two looks at the processes.
-    absl::Duration poll_interval = absl::Milliseconds(50);
-    // Between two questions to the coordinator.
-    absl::Duration status_interval = absl::Milliseconds(500);
-    // For the last processes, after the job has ended; then they are killed.
+    // Between two looks at the processes, and two questions to the coordinator before all members
+    // have registered.
+    absl::Duration poll_interval = absl::Milliseconds(20);
+    // Between two questions to the coordinator from then on.
+    absl::Duration status_interval = absl::Milliseconds(20);
+    // For the last processes, after the job has succeeded; then they are killed.
     absl::Duration end_timeout = absl::Seconds(10);
+    // For all processes, after the job has failed or was interrupted; then they are killed.
+    absl::Duration failure_timeout = absl::Seconds(3);
   };
 
   explicit JobRunner(Options options) : options_(std::move(options)) {}
@@ -49,12 +52,17 @@ class JobRunner {
   absl::Status Watch();
   // True when the coordinator has ended well.
   absl::StatusOr<bool> LookAtProcesses();
+  // Looks for the coordinator's address, starts members, or asks for progress, whichever is next.
+  absl::Status Advance();
+  // Whether the coordinator knew all members that were started when it was last asked.
+  bool HaveRegistered() const;
   absl::Status JudgeMember(const LocalJob::Ended& member);
   // False when the coordinator did not answer.
   bool UpdateStatus();
   absl::Status CheckDeadline() const;
   void StartEndTimeout();
-  void WaitForTheEnd();
+  // Ends what still runs after `timeout`.
+  void WaitForTheEnd(absl::Duration timeout);
   void Pause();
 
   const Options options_;

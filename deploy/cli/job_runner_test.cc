@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "common/base/real_clock.h"
@@ -14,6 +18,7 @@ namespace capstan {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Runs a job of one server and two workers whose programs are scripts.
@@ -50,25 +55,62 @@ class JobRun {
       if (absl::StrContains(out.str(), "the others go on")) {
         std::ofstream(programs_.Path("reported")) << "yes";
       }
-      return status;
+      return Registered(status);
     };
-    options.take_interrupt = [this] { return questions >= interrupt_after; };
+    options.take_interrupt = [this] {
+      return questions >= interrupt_after && std::exchange(interrupt_after, kNever) != kNever;
+    };
     options.display = &display;
     options.clock = &clock;
     options.poll_interval = absl::Milliseconds(2);
     options.status_interval = absl::Milliseconds(2);
     options.end_timeout = absl::Milliseconds(200);
+    options.failure_timeout = failure_timeout;
     const absl::Status result = JobRunner(options).Run();
     EXPECT_FALSE(job.HasRunning());
     return result;
   }
 
   absl::StatusOr<v1::GetStatusReply> status = v1::GetStatusReply();
-  int interrupt_after = 1'000'000;  // answers
+  absl::Duration failure_timeout = absl::Milliseconds(200);
+  static constexpr int kNever = 1'000'000;
+  int interrupt_after = kNever;  // answers
+  std::string never_registers;
+  std::vector<std::string> registered;  // in order
   int questions = 0;
   std::ostringstream out;
 
+  std::string Log(const std::string& process) const {
+    std::ostringstream text;
+    text << std::ifstream(programs_.Path("run/" + process + ".log")).rdbuf();
+    return text.str();
+  }
+
  private:
+  // With the members that have been started, which is when they have a log. At most one registers
+  // at a time.
+  absl::StatusOr<v1::GetStatusReply> Registered(absl::StatusOr<v1::GetStatusReply> reply) {
+    int newcomers = 0;
+    for (const std::string name : {"server-0", "worker-0", "worker-1"}) {
+      if (name == never_registers ||
+          !std::filesystem::exists(programs_.Path("run/" + name + ".log")))
+        continue;
+      if (std::find(registered.begin(), registered.end(), name) != registered.end()) continue;
+      registered.push_back(name);
+      ++newcomers;
+    }
+    EXPECT_LE(newcomers, 1);
+    if (!reply.ok()) return reply;
+    for (const std::string& name : registered) {
+      if (name[0] == 's') {
+        reply->mutable_view()->add_servers();
+      } else {
+        reply->mutable_view()->add_workers();
+      }
+    }
+    return reply;
+  }
+
   FakePrograms programs_;
 };
 
@@ -99,6 +141,32 @@ TEST(JobRunnerTest, CoordinatorThatCannotStartSaysWhy) {
             "coordinator ended (exit code 1): capstan_coordinator: port 80 is taken");
 }
 
+TEST(JobRunnerTest, MembersAreStartedInTheOrderOfTheirIds) {
+  JobRun run("order");
+  run.status = InPhase(v1::REGISTERING);
+  run.Coordinator(WaitForFile(run.programs(), "run/worker-1.log") + "sleep 0.1");
+  const absl::Status result = run.Result();
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_THAT(run.registered, ElementsAre("server-0", "worker-0", "worker-1"));
+}
+
+TEST(JobRunnerTest, NextMemberWaitsUntilTheOneBeforeHasRegistered) {
+  JobRun run("waits");
+  run.status = InPhase(v1::REGISTERING);
+  run.never_registers = "worker-0";
+  run.interrupt_after = 30;
+  EXPECT_EQ(run.Result().code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(run.registered, ElementsAre("server-0"));
+}
+
+TEST(JobRunnerTest, ServerThatEndsBeforeItRegistersFailsTheJobAtOnce) {
+  JobRun run("server_fails");
+  run.status = InPhase(v1::REGISTERING);
+  run.never_registers = "server-0";
+  run.programs().Write("capstan_server", "echo 'no port'; exit 1");
+  EXPECT_EQ(run.Result().message(), "server-0 ended (exit code 1): no port");
+}
+
 TEST(JobRunnerTest, WorkerThatEndsBeforeTrainingFailsTheJobAtOnce) {
   JobRun run("worker_fails");
   run.status = InPhase(v1::REGISTERING);
@@ -111,7 +179,8 @@ TEST(JobRunnerTest, WorkerLostInTrainingIsReportedAndTheOthersGoOn) {
   JobRun run("worker_lost");
   run.status = InPhase(v1::TRAINING);
   // The first worker that makes the folder dies; the coordinator ends well once that is reported.
-  run.programs().Write("capstan_worker", "mkdir " + run.programs().Path("lost") +
+  run.programs().Write("capstan_worker", WaitForFile(run.programs(), "run/worker-1.log") +
+                                             "mkdir " + run.programs().Path("lost") +
                                              " 2>/dev/null && kill -9 $$\n" +
                                              FakePrograms::kRunForever);
   run.Coordinator(WaitForFile(run.programs(), "reported"));
@@ -132,6 +201,31 @@ TEST(JobRunnerTest, InterruptEndsAllProcesses) {
   JobRun run("interrupt");
   run.status = InPhase(v1::TRAINING);
   run.interrupt_after = 3;
+  EXPECT_EQ(run.Result(), absl::CancelledError("interrupted"));
+}
+
+TEST(JobRunnerTest, InterruptIsToldToTheCoordinatorWhichTellsTheMembers) {
+  JobRun run("told");
+  run.status = InPhase(v1::TRAINING);
+  run.interrupt_after = 100;
+  run.failure_timeout = absl::Seconds(20);
+  const std::string told = run.programs().Path("told");
+  run.Coordinator("trap 'touch " + told + "; exit 1' TERM\nwhile true; do sleep 0.01; done");
+  const std::string member = "trap 'echo signalled; exit 1' TERM\n" +
+                             WaitForFile(run.programs(), "told") + "echo told; exit 1";
+  run.programs().Write("capstan_server", member);
+  run.programs().Write("capstan_worker", member);
+  EXPECT_EQ(run.Result(), absl::CancelledError("interrupted"));
+  EXPECT_EQ(run.Log("server-0"), "told\n");
+  EXPECT_EQ(run.Log("worker-0"), "told\n");
+  EXPECT_EQ(run.Log("worker-1"), "told\n");
+}
+
+TEST(JobRunnerTest, InterruptBeforeTheCoordinatorListensKillsItAtOnce) {
+  JobRun run("early");
+  run.interrupt_after = 0;
+  run.failure_timeout = absl::InfiniteDuration();
+  run.programs().Write("capstan_coordinator", "trap '' TERM\nwhile true; do sleep 1000; done");
   EXPECT_EQ(run.Result(), absl::CancelledError("interrupted"));
 }
 

@@ -24,17 +24,17 @@ std::optional<std::string> LocalJob::CoordinatorAddress() const {
   return address;
 }
 
-absl::Status LocalJob::StartMembers(const std::string& coordinator_address) {
-  const std::string coordinator = absl::StrCat("--coordinator=", coordinator_address);
-  for (int i = 0; i < options_.num_servers; ++i) {
-    RETURN_IF_ERROR(StartChild(absl::StrCat("server-", i), Role::kServer, options_.server_program,
-                               {coordinator, "--listen=127.0.0.1:0"}));
+absl::Status LocalJob::StartNextMember(const std::string& coordinator_address) {
+  std::vector<std::string> args = {
+      absl::StrCat("--coordinator=", coordinator_address),
+      absl::StrCat("--rpc_deadline_seconds=", options_.rpc_deadline_seconds)};
+  if (servers_started_ == options_.num_servers) {
+    return StartChild(absl::StrCat("worker-", workers_started_++), Role::kWorker,
+                      options_.worker_program, std::move(args));
   }
-  for (int i = 0; i < options_.num_workers; ++i) {
-    RETURN_IF_ERROR(StartChild(absl::StrCat("worker-", i), Role::kWorker, options_.worker_program,
-                               {coordinator}));
-  }
-  return absl::OkStatus();
+  args.push_back("--listen=127.0.0.1:0");
+  return StartChild(absl::StrCat("server-", servers_started_++), Role::kServer,
+                    options_.server_program, std::move(args));
 }
 
 std::vector<LocalJob::Ended> LocalJob::TakeEnded() {
@@ -56,8 +56,10 @@ bool LocalJob::HasRunning(Role role) const {
                      [role](const Child& child) { return child.role == role; });
 }
 
-void LocalJob::SignalAll(int signal) {
-  for (Child& child : running_) child.process->Signal(signal);
+void LocalJob::SignalCoordinator(int signal) {
+  for (Child& child : running_) {
+    if (child.role == Role::kCoordinator) child.process->Signal(signal);
+  }
 }
 
 absl::Status LocalJob::StartChild(std::string name, Role role, const std::string& program,

@@ -26,6 +26,8 @@ class LocalJob {
     std::string job_file;
     int num_servers = 1;
     int num_workers = 1;
+    // How long members look for the coordinator.
+    double rpc_deadline_seconds = 30;
   };
 
   enum class Role { kCoordinator, kServer, kWorker };
@@ -43,14 +45,19 @@ class LocalJob {
   absl::Status StartCoordinator();
   // host:port, as soon as the coordinator listens; nothing before.
   std::optional<std::string> CoordinatorAddress() const;
-  // Starts servers and workers.
-  absl::Status StartMembers(const std::string& coordinator_address);
+  // Starts the next server, or, when all servers have been started, the next worker. The caller
+  // waits between two until the first one has registered, so that names agree with ids.
+  absl::Status StartNextMember(const std::string& coordinator_address);
+  bool HasStartedAllMembers() const { return workers_started_ == options_.num_workers; }
+  int servers_started() const { return servers_started_; }
+  int workers_started() const { return workers_started_; }
 
   // Processes that have ended since the last call; the coordinator first.
   std::vector<Ended> TakeEnded();
   bool HasRunning() const { return !running_.empty(); }
   bool HasRunning(Role role) const;
-  void SignalAll(int signal);
+  // Does nothing when the coordinator does not run.
+  void SignalCoordinator(int signal);
   void KillAll() { running_.clear(); }
 
   const std::string& run_dir() const { return options_.run_dir; }
@@ -71,6 +78,8 @@ class LocalJob {
 
   const Options options_;
   std::vector<Child> running_;  // in order of start
+  int servers_started_ = 0;
+  int workers_started_ = 0;
 };
 
 }  // namespace capstan

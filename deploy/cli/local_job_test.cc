@@ -25,8 +25,13 @@ LocalJob::Options OptionsFor(const FakePrograms& programs) {
   options.job_file = "job.textproto";
   options.num_servers = 2;
   options.num_workers = 1;
+  options.rpc_deadline_seconds = 2.5;
   std::filesystem::create_directories(options.run_dir);
   return options;
+}
+
+void StartMembers(LocalJob* job) {
+  while (!job->HasStartedAllMembers()) ASSERT_TRUE(job->StartNextMember("127.0.0.1:7").ok());
 }
 
 // Looks until `condition` holds.
@@ -51,12 +56,12 @@ TEST(LocalJobTest, AddressAppearsWhenTheCoordinatorListens) {
   EXPECT_EQ(*job.CoordinatorAddress(), "127.0.0.1:1");
 }
 
-TEST(LocalJobTest, MembersGetTheAddressAndALogEach) {
+TEST(LocalJobTest, MembersGetTheAddressTheDeadlineAndALogEach) {
   const FakePrograms programs("members");
   programs.Write("capstan_server", "echo $@ in server");
   programs.Write("capstan_worker", "echo $@ in worker; exit 4");
   LocalJob job(OptionsFor(programs));
-  ASSERT_TRUE(job.StartMembers("127.0.0.1:7").ok());
+  StartMembers(&job);
   std::map<std::string, LocalJob::Ended> ended;
   WaitFor([&] {
     for (const LocalJob::Ended& process : job.TakeEnded()) ended[process.name] = process;
@@ -64,22 +69,43 @@ TEST(LocalJobTest, MembersGetTheAddressAndALogEach) {
   });
   ASSERT_EQ(ended.size(), 3u);
   EXPECT_EQ(ended["server-1"].last_line,
-            "--coordinator=127.0.0.1:7 --listen=127.0.0.1:0 in server");
+            "--coordinator=127.0.0.1:7 --rpc_deadline_seconds=2.5 --listen=127.0.0.1:0 in server");
   EXPECT_TRUE(ended["server-0"].exit.ok());
-  EXPECT_EQ(ended["worker-0"].last_line, "--coordinator=127.0.0.1:7 in worker");
+  EXPECT_EQ(ended["worker-0"].last_line,
+            "--coordinator=127.0.0.1:7 --rpc_deadline_seconds=2.5 in worker");
   EXPECT_EQ(ended["worker-0"].exit.code, 4);
   EXPECT_EQ(ended["worker-0"].role, LocalJob::Role::kWorker);
 }
 
-TEST(LocalJobTest, SignalReachesAllThatRun) {
-  const FakePrograms programs("signal");
+TEST(LocalJobTest, ServersAreStartedBeforeWorkersOneByOne) {
+  const FakePrograms programs("one_by_one");
   programs.Write("capstan_server", FakePrograms::kRunForever);
   programs.Write("capstan_worker", FakePrograms::kRunForever);
   LocalJob job(OptionsFor(programs));
-  ASSERT_TRUE(job.StartMembers("127.0.0.1:7").ok());
+  ASSERT_TRUE(job.StartNextMember("127.0.0.1:7").ok());
+  ASSERT_TRUE(job.StartNextMember("127.0.0.1:7").ok());
+  EXPECT_EQ(job.servers_started(), 2);
+  EXPECT_FALSE(job.HasStartedAllMembers());
+  EXPECT_FALSE(job.HasRunning(LocalJob::Role::kWorker));
+  ASSERT_TRUE(job.StartNextMember("127.0.0.1:7").ok());
+  EXPECT_TRUE(job.HasStartedAllMembers());
   EXPECT_TRUE(job.HasRunning(LocalJob::Role::kWorker));
-  job.SignalAll(SIGTERM);
-  WaitFor([&job] { return job.TakeEnded().empty() && !job.HasRunning(); });
+}
+
+TEST(LocalJobTest, SignalReachesTheCoordinatorOnly) {
+  const FakePrograms programs("signal");
+  programs.Write("capstan_coordinator", FakePrograms::kRunForever);
+  programs.Write("capstan_server", FakePrograms::kRunForever);
+  LocalJob job(OptionsFor(programs));
+  ASSERT_TRUE(job.StartCoordinator().ok());
+  ASSERT_TRUE(job.StartNextMember("127.0.0.1:7").ok());
+  job.SignalCoordinator(SIGTERM);
+  std::vector<LocalJob::Ended> ended;
+  WaitFor([&] { return !(ended = job.TakeEnded()).empty(); });
+  EXPECT_EQ(ended[0].exit.signal, SIGTERM);
+  EXPECT_TRUE(job.HasRunning(LocalJob::Role::kServer));
+  job.SignalCoordinator(SIGTERM);
+  EXPECT_TRUE(job.TakeEnded().empty());
 }
 
 TEST(LocalJobTest, ProgramThatCannotStartIsNamed) {

@@ -12,6 +12,7 @@ namespace capstan {
 namespace {
 
 constexpr absl::Duration kPlainInterval = absl::Seconds(2);
+constexpr absl::Duration kBlockInterval = absl::Milliseconds(500);
 constexpr absl::Duration kRateWindow = absl::Seconds(2);
 
 }  // namespace
@@ -24,16 +25,10 @@ std::optional<TerminalSize> GetTerminalSize(int fd) {
 }
 
 void ProgressDisplay::Show(absl::Duration elapsed, const v1::GetStatusReply& status) {
-  const ProgressSample now = {elapsed, status};
-  const ProgressSample& before = Remember(now);
-  const std::string overall = OverallLine(now, before, options_.cluster);
-  if (const std::optional<TerminalSize> size = options_.terminal(); size.has_value()) {
-    DrawBlock(WorkerLines(now, before), overall, *size);
-  } else if (elapsed >= next_plain_line_ || status.view().phase() != plain_phase_) {
-    *options_.out << overall << std::endl;
-    next_plain_line_ = elapsed + kPlainInterval;
-    plain_phase_ = status.view().phase();
-  }
+  Remember({elapsed, status});
+  is_drawn_ = false;
+  const v1::Phase phase = status.view().phase();
+  if (elapsed >= next_drawing_ || phase != drawn_phase_) Draw();
 }
 
 void ProgressDisplay::Notice(const std::string& text) {
@@ -41,20 +36,42 @@ void ProgressDisplay::Notice(const std::string& text) {
   *options_.out << text << std::endl;
 }
 
-void ProgressDisplay::Finish() { drawn_lines_ = 0; }
+void ProgressDisplay::Finish() {
+  if (!is_drawn_ && !samples_.empty()) Draw();
+  is_drawn_ = true;
+  drawn_lines_ = 0;
+}
 
-const ProgressSample& ProgressDisplay::Remember(ProgressSample sample) {
+void ProgressDisplay::Remember(ProgressSample sample) {
   samples_.push_back(std::move(sample));
   while (samples_.size() > 2 && samples_[1].elapsed + kRateWindow <= samples_.back().elapsed) {
     samples_.pop_front();
   }
-  return samples_.front();
+}
+
+void ProgressDisplay::Draw() {
+  const ProgressSample& now = samples_.back();
+  const std::string overall = OverallLine(now, samples_.front(), options_.cluster);
+  const std::vector<std::string> workers = WorkerLines(now, samples_.front());
+  const std::optional<TerminalSize> size = options_.terminal();
+  if (size.has_value()) {
+    DrawBlock(workers, overall, *size);
+  } else {
+    *options_.out << overall << "\n";
+    for (const std::string& worker : workers) *options_.out << "        " << worker << "\n";
+    options_.out->flush();
+  }
+  next_drawing_ = now.elapsed + (size.has_value() ? kBlockInterval : kPlainInterval);
+  drawn_phase_ = now.status.view().phase();
+  is_drawn_ = true;
 }
 
 void ProgressDisplay::Erase() {
   // Up to the first line of the block, and clear all below.
-  if (drawn_lines_ > 0) *options_.out << "\x1b[" << drawn_lines_ << "A\r\x1b[J";
+  if (drawn_lines_ == 0) return;
+  *options_.out << "\x1b[" << drawn_lines_ << "A\r\x1b[J";
   drawn_lines_ = 0;
+  is_drawn_ = false;
 }
 
 void ProgressDisplay::DrawBlock(const std::vector<std::string>& workers, const std::string& overall,

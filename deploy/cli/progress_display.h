@@ -24,8 +24,9 @@ struct TerminalSize {
 // Size of the terminal behind a file descriptor; nothing when it is no terminal.
 std::optional<TerminalSize> GetTerminalSize(int fd);
 
-// Shows a job's progress: on a terminal as a block of lines that is redrawn in place, elsewhere as
-// a plain line every two seconds and at each new phase. Not thread-safe.
+// Shows a job's progress, the whole and each worker: on a terminal as a block of lines that is
+// redrawn in place twice a second, elsewhere as plain lines every two seconds; at each new phase,
+// too. Not thread-safe.
 class ProgressDisplay {
  public:
   struct Options {
@@ -39,25 +40,26 @@ class ProgressDisplay {
 
   explicit ProgressDisplay(Options options) : options_(std::move(options)) {}
 
-  // `elapsed`: since the start of the job.
+  // `elapsed`: since the start of the job. May be called more often than is drawn.
   void Show(absl::Duration elapsed, const v1::GetStatusReply& status);
   // A line that stays.
   void Notice(const std::string& text);
-  // The last block stays, too; what is printed next comes below it.
+  // Draws what was shown last, which stays, too; what is printed next comes below it.
   void Finish();
 
  private:
-  // Sample of about two seconds ago, so that rates are steady.
-  const ProgressSample& Remember(ProgressSample sample);
+  void Remember(ProgressSample sample);
+  void Draw();
   void Erase();
   void DrawBlock(const std::vector<std::string>& workers, const std::string& overall,
                  const TerminalSize& size);
 
   const Options options_;
-  std::deque<ProgressSample> samples_;
-  absl::Duration next_plain_line_ = absl::ZeroDuration();
-  v1::Phase plain_phase_ = v1::PHASE_UNSPECIFIED;  // of the last plain line
-  int drawn_lines_ = 0;
+  std::deque<ProgressSample> samples_;  // of about two seconds, so that rates are steady
+  absl::Duration next_drawing_ = absl::ZeroDuration();
+  v1::Phase drawn_phase_ = v1::PHASE_UNSPECIFIED;
+  bool is_drawn_ = false;  // the last sample
+  int drawn_lines_ = 0;    // of the block
 };
 
 }  // namespace capstan

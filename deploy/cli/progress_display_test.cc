@@ -33,17 +33,40 @@ std::vector<std::string> Lines(const std::string& text) {
   return absl::StrSplit(text, '\n', absl::SkipEmpty());
 }
 
-TEST(ProgressDisplayTest, PlainOutputIsOneLineEveryTwoSecondsWithoutEscapes) {
+TEST(ProgressDisplayTest, PlainOutputIsTheJobAndItsWorkersEveryTwoSecondsWithoutEscapes) {
   std::ostringstream out;
   ProgressDisplay display = MakeDisplay(&out, std::nullopt);
   for (int half_seconds = 0; half_seconds <= 10; ++half_seconds) {
     display.Show(absl::Seconds(0.5 * half_seconds), Status(/*num_workers=*/2));
   }
-  EXPECT_THAT(Lines(out.str()), SizeIs(3));
+  const std::vector<std::string> lines = Lines(out.str());
+  ASSERT_THAT(lines, SizeIs(9));
+  EXPECT_THAT(lines[3], HasSubstr("0:02  2/"));
+  EXPECT_THAT(lines[5], HasSubstr("        worker-1 "));
   EXPECT_EQ(out.str().find('\x1b'), std::string::npos);
 }
 
-TEST(ProgressDisplayTest, PlainOutputHasALineForEachNewPhase) {
+TEST(ProgressDisplayTest, LastSampleIsDrawnAtTheEndAndOnlyOnce) {
+  std::ostringstream out;
+  ProgressDisplay display = MakeDisplay(&out, std::nullopt);
+  display.Show(absl::Seconds(0), Status(/*num_workers=*/0));
+  v1::GetStatusReply status = Status(/*num_workers=*/1);
+  status.add_progress()->set_steps_done(7);
+  display.Show(absl::Seconds(1), status);
+  EXPECT_THAT(Lines(out.str()), SizeIs(1));
+  display.Finish();
+  EXPECT_THAT(out.str(), HasSubstr("step     7/0"));
+  display.Finish();
+  EXPECT_THAT(Lines(out.str()), SizeIs(3));
+}
+
+TEST(ProgressDisplayTest, DisplayThatWasShownNothingDrawsNothing) {
+  std::ostringstream out;
+  MakeDisplay(&out, std::nullopt).Finish();
+  EXPECT_EQ(out.str(), "");
+}
+
+TEST(ProgressDisplayTest, PlainOutputHasLinesForEachNewPhase) {
   std::ostringstream out;
   ProgressDisplay display = MakeDisplay(&out, std::nullopt);
   v1::GetStatusReply status = Status(/*num_workers=*/1);
@@ -51,7 +74,7 @@ TEST(ProgressDisplayTest, PlainOutputHasALineForEachNewPhase) {
   status.mutable_view()->set_phase(v1::EVALUATING);
   display.Show(absl::Seconds(0.5), status);
   display.Show(absl::Seconds(1), status);
-  EXPECT_THAT(Lines(out.str()), SizeIs(2));
+  EXPECT_THAT(Lines(out.str()), SizeIs(4));
 }
 
 TEST(ProgressDisplayTest, TerminalBlockIsRedrawnInPlace) {
@@ -62,6 +85,17 @@ TEST(ProgressDisplayTest, TerminalBlockIsRedrawnInPlace) {
   out.str("");
   display.Show(absl::Seconds(1), Status(/*num_workers=*/2));
   EXPECT_THAT(out.str(), StartsWith("\x1b[3A\r\x1b[J"));
+}
+
+TEST(ProgressDisplayTest, TerminalBlockIsRedrawnAtMostTwiceASecond) {
+  std::ostringstream out;
+  ProgressDisplay display = MakeDisplay(&out, TerminalSize());
+  display.Show(absl::Seconds(0), Status(/*num_workers=*/1));
+  out.str("");
+  display.Show(absl::Seconds(0.4), Status(/*num_workers=*/1));
+  EXPECT_EQ(out.str(), "");
+  display.Show(absl::Seconds(0.5), Status(/*num_workers=*/1));
+  EXPECT_THAT(Lines(out.str()), SizeIs(2));
 }
 
 TEST(ProgressDisplayTest, NoticeReplacesTheBlockAndStays) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "deploy/cli/number_text.h"
@@ -43,14 +43,15 @@ struct Totals {
   int live_servers = 0;
   int64_t steps_done = 0;
   int64_t steps_total = 0;
-  int64_t slowest = std::numeric_limits<int64_t>::max();
-  int64_t fastest = 0;
-  double loss = 0;  // mean over live workers
-  Rates rates;
+  int64_t most_ahead = 0;  // steps_ahead of the fastest live worker
+  bool has_steps = false;  // some worker has done a step
+  double loss = 0;         // mean over live workers that have one
+  double samples_per_second = 0;
 };
 
 Totals AddUp(const ProgressSample& now, const ProgressSample& before) {
   Totals totals;
+  int num_losses = 0;
   for (const v1::ServerInfo& server : now.status.view().servers()) {
     totals.live_servers += server.is_live();
   }
@@ -61,14 +62,14 @@ Totals AddUp(const ProgressSample& now, const ProgressSample& before) {
     ++totals.live_workers;
     totals.steps_done += progress.steps_done();
     totals.steps_total += progress.steps_total();
-    totals.slowest = std::min(totals.slowest, progress.steps_done());
-    totals.fastest = std::max(totals.fastest, progress.steps_done());
+    totals.most_ahead = std::max(totals.most_ahead, progress.steps_ahead());
+    totals.samples_per_second += rates.samples;
+    if (progress.steps_done() == 0) continue;
+    totals.has_steps = true;
     totals.loss += progress.loss();
-    totals.rates.samples += rates.samples;
-    totals.rates.bytes += rates.bytes;
+    ++num_losses;
   }
-  totals.slowest = std::min(totals.slowest, totals.fastest);
-  totals.loss /= std::max(1, totals.live_workers);
+  totals.loss /= std::max(1, num_losses);
   return totals;
 }
 
@@ -96,35 +97,36 @@ std::string PhaseText(v1::Phase phase) {
 std::string OverallLine(const ProgressSample& now, const ProgressSample& before,
                         const v1::ClusterSpec& cluster) {
   const Totals totals = AddUp(now, before);
-  std::string line = absl::StrFormat("%6s  %s, ", TimeText(absl::ToDoubleSeconds(now.elapsed)),
-                                     PhaseText(now.status.view().phase()));
+  std::string line = absl::StrFormat(
+      "%6s  %d/%d workers, %d/%d servers, %s", TimeText(absl::ToDoubleSeconds(now.elapsed)),
+      totals.live_workers, cluster.num_workers(), totals.live_servers, cluster.num_servers(),
+      PhaseText(now.status.view().phase()));
   if (totals.steps_total > 0) {
-    const double percent = 100.0 * totals.steps_done / totals.steps_total;
-    absl::StrAppendFormat(&line, "%.0f%%, step %d", percent, totals.slowest);
-    if (totals.fastest > totals.slowest) absl::StrAppendFormat(&line, "-%d", totals.fastest);
-    absl::StrAppendFormat(&line, ", loss %.4f, %s samples/s, %s/s, ", totals.loss,
-                          CountText(totals.rates.samples), BytesText(totals.rates.bytes));
+    absl::StrAppendFormat(&line, " %.0f%%", 100.0 * totals.steps_done / totals.steps_total);
   }
-  absl::StrAppendFormat(&line, "%d/%d workers, %d/%d servers", totals.live_workers,
-                        cluster.num_workers(), totals.live_servers, cluster.num_servers());
+  if (totals.has_steps) {
+    absl::StrAppendFormat(&line, ", loss %.4f, %s samples/s", totals.loss,
+                          CountText(totals.samples_per_second));
+  }
   return line;
 }
 
 std::vector<std::string> WorkerLines(const ProgressSample& now, const ProgressSample& before) {
-  const int64_t fastest = AddUp(now, before).fastest;
+  const int64_t most_ahead = AddUp(now, before).most_ahead;
   std::vector<std::string> lines;
   for (const v1::WorkerInfo& worker : now.status.view().workers()) {
     const v1::Progress& progress = ProgressOf(now.status, worker.worker());
     std::string line = absl::StrFormat("worker-%-2d step %5d/%-5d", worker.worker(),
                                        progress.steps_done(), progress.steps_total());
-    if (worker.is_live()) {
-      const Rates rates = RatesOf(progress, ProgressOf(before.status, worker.worker()));
-      absl::StrAppendFormat(&line, " loss %7.4f %7s samples/s %7s/s %3d behind", progress.loss(),
-                            CountText(rates.samples), BytesText(rates.bytes),
-                            fastest - progress.steps_done());
-    } else {
+    if (!worker.is_live()) {
       absl::StrAppend(&line, " lost");
+    } else if (progress.steps_done() > 0) {
+      const Rates rates = RatesOf(progress, ProgressOf(before.status, worker.worker()));
+      absl::StrAppendFormat(&line, " %3d behind loss %.4f %7s samples/s %8s/s",
+                            most_ahead - progress.steps_ahead(), progress.loss(),
+                            CountText(rates.samples), BytesText(rates.bytes));
     }
+    absl::StripTrailingAsciiWhitespace(&line);
     lines.push_back(line);
   }
   return lines;

@@ -19,12 +19,13 @@ struct ProgressSample {
 // "waiting for members", "training", ...
 std::string PhaseText(v1::Phase phase);
 
-// The state of the whole job. Rates are over the time since `before`, an earlier sample of the job;
-// `cluster` says how many members are expected.
+// The state of the whole job, members first. Rates are over the time since `before`, an earlier
+// sample of the job; `cluster` says how many members are expected.
 std::string OverallLine(const ProgressSample& now, const ProgressSample& before,
                         const v1::ClusterSpec& cluster);
 
-// One line a worker: step, loss, rates, and steps behind the fastest live worker.
+// One line a worker: step, steps behind the fastest live worker, loss and rates. Nobody has a loss
+// or rates before its first step.
 std::vector<std::string> WorkerLines(const ProgressSample& now, const ProgressSample& before);
 
 }  // namespace capstan

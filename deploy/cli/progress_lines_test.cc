@@ -6,6 +6,8 @@
 namespace capstan {
 namespace {
 
+using ::testing::_;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -25,7 +27,8 @@ ProgressSample Registering() {
   return sample;
 }
 
-// Worker `i` has done steps[i] of 100, 10 samples and 1 kB (each way) a step.
+// Worker `i` has done steps[i] of 100, 10 samples and 1 kB (each way) a step; worker 0 was one step
+// ahead of the slowest, worker 1 three, ...
 ProgressSample Training(absl::Duration elapsed, std::vector<int> steps) {
   ProgressSample sample = Registering();
   sample.elapsed = elapsed;
@@ -37,6 +40,7 @@ ProgressSample Training(absl::Duration elapsed, std::vector<int> steps) {
     v1::Progress* progress = sample.status.add_progress();
     progress->set_steps_done(steps[i]);
     progress->set_steps_total(100);
+    progress->set_steps_ahead(1 + 2 * i);
     progress->set_loss(0.5 + i);
     progress->set_samples(10 * steps[i]);
     progress->set_bytes_pushed(1000 * steps[i]);
@@ -48,22 +52,48 @@ ProgressSample Training(absl::Duration elapsed, std::vector<int> steps) {
 
 TEST(ProgressLinesTest, MembersAreCountedWhileTheyRegister) {
   EXPECT_EQ(OverallLine(Registering(), Registering(), Cluster()),
-            "  0:00  waiting for members, 0/2 workers, 1/1 servers");
+            "  0:00  0/2 workers, 1/1 servers, waiting for members");
 }
 
 TEST(ProgressLinesTest, OverallLineAddsUpTheWorkers) {
   EXPECT_EQ(OverallLine(Training(absl::Seconds(10), {40, 60}), Training(absl::Seconds(8), {20, 30}),
                         Cluster()),
-            "  0:10  training, 50%, step 40-60, loss 1.0000, 250 samples/s, 50.0 kB/s, "
-            "2/2 workers, 1/1 servers");
+            "  0:10  2/2 workers, 1/1 servers, training 50%, loss 1.0000, 250 samples/s");
 }
 
 TEST(ProgressLinesTest, EachWorkerHasItsStepRatesAndDistance) {
   EXPECT_THAT(
       WorkerLines(Training(absl::Seconds(10), {40, 60}), Training(absl::Seconds(8), {20, 30})),
       ElementsAre(
-          "worker-0  step    40/100   loss  0.5000     100 samples/s 20.0 kB/s  20 behind",
-          "worker-1  step    60/100   loss  1.5000     150 samples/s 30.0 kB/s   0 behind"));
+          "worker-0  step    40/100     2 behind loss 0.5000     100 samples/s  20.0 kB/s",
+          "worker-1  step    60/100     0 behind loss 1.5000     150 samples/s  30.0 kB/s"));
+}
+
+TEST(ProgressLinesTest, StepsBehindDoNotDependOnWhenEachWorkerReported) {
+  ProgressSample now = Training(absl::Seconds(10), {40, 49});
+  for (v1::Progress& progress : *now.status.mutable_progress()) progress.set_steps_ahead(0);
+  EXPECT_THAT(WorkerLines(now, now), Each(HasSubstr("  0 behind")));
+}
+
+TEST(ProgressLinesTest, NothingIsSaidOfLossAndRatesBeforeTheFirstStep) {
+  const ProgressSample now = Training(absl::Seconds(1), {0, 0});
+  EXPECT_EQ(OverallLine(now, now, Cluster()), "  0:01  2/2 workers, 1/1 servers, training 0%");
+  EXPECT_THAT(WorkerLines(now, now), ElementsAre("worker-0  step     0/100", _));
+}
+
+TEST(ProgressLinesTest, LinesOfAFastJobFitIntoATerminalOf80Columns) {
+  ProgressSample now = Training(absl::Seconds(1), {12345, 12345});
+  for (v1::Progress& progress : *now.status.mutable_progress()) {
+    progress.set_steps_total(99999);
+    progress.set_samples(234567);
+    progress.set_bytes_pushed(123'400'000);
+  }
+  std::vector<std::string> lines = WorkerLines(now, Registering());
+  EXPECT_THAT(lines, Each(HasSubstr("234,567 samples/s 135.7 MB/s")));
+  lines.push_back(OverallLine(now, Registering(), Cluster()));
+  EXPECT_THAT(lines.back(), EndsWith(" 469,134 samples/s"));
+  // One column is for the cursor.
+  for (const std::string& line : lines) EXPECT_LE(line.size(), 79u) << line;
 }
 
 TEST(ProgressLinesTest, FirstSampleGivesRatesSinceTheStart) {
@@ -84,9 +114,9 @@ TEST(ProgressLinesTest, WorkerThatDoesNotMoveHasNoRate) {
 TEST(ProgressLinesTest, LostWorkerIsMarkedAndNotCounted) {
   ProgressSample now = Training(absl::Seconds(10), {40, 60});
   now.status.mutable_view()->mutable_workers(1)->set_is_live(false);
-  EXPECT_THAT(WorkerLines(now, now), ElementsAre(EndsWith(" 0 behind"), EndsWith(" lost")));
+  EXPECT_THAT(WorkerLines(now, now), ElementsAre(HasSubstr(" 0 behind"), EndsWith(" lost")));
   EXPECT_THAT(OverallLine(now, now, Cluster()),
-              testing::AllOf(HasSubstr("1/2 workers"), HasSubstr("40%, step 40,")));
+              testing::AllOf(HasSubstr("1/2 workers"), HasSubstr("training 40%, ")));
 }
 
 TEST(ProgressLinesTest, ReplyWithoutProgressIsNoError) {

@@ -1,5 +1,9 @@
 #include "deploy/cli/run_command.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -33,6 +37,8 @@ absl::StatusOr<v1::JobSpec> EffectiveJob(const RunOptions& options) {
   std::vector<std::string> flags = options.job_flags;
   RETURN_IF_ERROR(ApplyJobFlags(&flags, &job));
   RETURN_IF_ERROR(ValidateJob(job));
+  // Those of flags, which count from the current folder; the effective job is saved elsewhere.
+  ResolveDataPaths(/*folder=*/"", &job);
   return job;
 }
 
@@ -44,6 +50,27 @@ std::string DefaultRunDir(const std::string& job_name, absl::Time now) {
   std::error_code ignored;
   for (int i = 2; fs::exists(path, ignored); ++i) path = absl::StrCat(base, "-", i);
   return path;
+}
+
+// Whether a file can be written at `path`; empty: none is asked for.
+absl::Status CheckSummaryPath(const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  std::error_code ignored;
+  const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : ".";
+  const bool exists = fs::exists(path, ignored);
+  std::string problem;
+  if (!fs::is_directory(folder, ignored)) {
+    problem = absl::StrCat("there is no folder ", folder.string());
+  } else if (fs::is_directory(path, ignored)) {
+    problem = "it is a folder";
+  } else if (access(exists ? path.c_str() : folder.c_str(), W_OK) != 0) {
+    problem = std::strerror(errno);
+  } else {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--summary_json: expected a file that can be written, got \"", path, "\" (",
+                   problem, "); make its folder, or choose another"));
 }
 
 // Makes the folder, and removes what an earlier run may have left in it.
@@ -74,6 +101,7 @@ absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1
   prepared.job_file = prepared.run_dir + "/job.textproto";
   prepared.num_servers = static_cast<int>(job.cluster().num_servers());
   prepared.num_workers = static_cast<int>(job.cluster().num_workers());
+  prepared.rpc_deadline_seconds = job.membership().rpc_deadline_seconds();
   RETURN_IF_ERROR(PrepareRunDir(prepared.run_dir));
   RETURN_IF_ERROR(SaveJobFile(job, prepared.job_file));
   return prepared;
@@ -84,8 +112,8 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job, LocalJob*
   ProgressDisplay display({options.out, options.terminal, job.cluster()});
   JobRunner::Options runner;
   runner.job = local_job;
-  runner.get_status = [&client](const std::string& address) {
-    if (client == nullptr) client = std::make_unique<GrpcStatusClient>(address);
+  runner.get_status = [&client, &options](const std::string& address) {
+    if (client == nullptr) client = std::make_unique<GrpcStatusClient>(address, options.clock);
     return client->GetStatus();
   };
   runner.take_interrupt = options.take_interrupt;
@@ -113,6 +141,7 @@ absl::Status ReportSummary(const RunOptions& options, const std::string& path) {
 
 absl::Status RunCommand(const RunOptions& options) {
   ASSIGN_OR_RETURN(const v1::JobSpec job, EffectiveJob(options));
+  RETURN_IF_ERROR(CheckSummaryPath(options.summary_json));
   ASSIGN_OR_RETURN(const LocalJob::Options prepared, PrepareJob(options, job));
   *options.out << "job " << job.name() << ": " << prepared.num_servers << " servers, "
                << prepared.num_workers << " workers; logs in " << prepared.run_dir << std::endl;

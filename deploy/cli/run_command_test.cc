@@ -92,10 +92,42 @@ TEST_F(RunCommandTest, RunFolderThatCannotBeMadeIsNamed) {
               AllOf(HasSubstr("file/run"), HasSubstr("--run_dir")));
 }
 
-TEST_F(RunCommandTest, SummaryThatCannotBeCopiedIsAnError) {
-  options_.summary_json = "/nonexistent/summary.json";
+TEST_F(RunCommandTest, SummaryPathThatCannotBeWrittenStartsNothing) {
+  for (const std::string& path : {std::string("/nonexistent/summary.json"), programs_.Path("")}) {
+    options_.summary_json = path;
+    EXPECT_THAT(std::string(RunCommand(options_).message()),
+                AllOf(HasSubstr("--summary_json: expected a file that can be written, got"),
+                      HasSubstr(path)));
+  }
+  EXPECT_FALSE(std::filesystem::exists(options_.run_dir));
+}
+
+TEST_F(RunCommandTest, SummaryWhoseFolderVanishesIsAnError) {
+  std::filesystem::create_directory(programs_.Path("copies"));
+  options_.summary_json = programs_.Path("copies/summary.json");
+  Coordinator("rmdir " + programs_.Path("copies") + "\n" + kSucceed);
   EXPECT_THAT(std::string(RunCommand(options_).message()),
-              AllOf(HasSubstr("job succeeded"), HasSubstr("/nonexistent/summary.json")));
+              AllOf(HasSubstr("job succeeded"), HasSubstr("copies/summary.json")));
+}
+
+TEST_F(RunCommandTest, RelativePathsOfFlagsCountFromTheCurrentFolder) {
+  std::filesystem::current_path(programs_.Path(""));
+  options_.job_flags = {"--data_format=csv", "--data_path=train.csv"};
+  ASSERT_TRUE(RunCommand(options_).ok());
+  const auto job = LoadJobFile(programs_.Path("run/job.textproto"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->data().path(), programs_.Path("train.csv"));
+}
+
+TEST_F(RunCommandTest, DeadlineOfTheJobIsThatOfItsMembers) {
+  Coordinator(std::string(FakePrograms::kListen) + "\nuntil grep -q deadline " +
+              programs_.Path("run/server-0.log") + "; do sleep 0.01; done\n" + kSucceed);
+  programs_.Write("capstan_server", "echo $@");
+  options_.job_flags = {"--rpc_deadline_seconds=12.5"};
+  ASSERT_TRUE(RunCommand(options_).ok());
+  std::string log;
+  std::getline(std::ifstream(programs_.Path("run/server-0.log")), log);
+  EXPECT_THAT(log, HasSubstr("--rpc_deadline_seconds=12.5"));
 }
 
 TEST_F(RunCommandTest, DefaultRunFolderHasTheNameOfTheJobAndIsNew) {

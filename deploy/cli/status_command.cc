@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
 #include "deploy/cli/grpc_status_client.h"
@@ -18,9 +19,18 @@ std::string ServerLine(const v1::ServerInfo& server, const v1::GetStatusReply& s
   const uint64_t bytes = static_cast<int>(server.server()) < status.bytes_of_server_size()
                              ? status.bytes_of_server(server.server())
                              : 0;
-  return absl::StrFormat("  server-%-3d %-22s %-5s %5d shards  %s\n", server.server(),
-                         server.address(), server.is_live() ? "live" : "lost", num_shards,
-                         BytesText(bytes));
+  std::string line = absl::StrFormat("  server-%-3d %-22s %s", server.server(), server.address(),
+                                     server.is_live() ? "live" : "lost");
+  if (!placement.empty()) {
+    absl::StrAppendFormat(&line, "  %5d shards  %s", num_shards, BytesText(bytes));
+  }
+  return line + "\n";
+}
+
+// "2", or "1 of 2" while the job waits for more.
+std::string CountOf(int registered, uint32_t expected) {
+  if (static_cast<uint32_t>(registered) >= expected) return absl::StrCat(registered);
+  return absl::StrCat(registered, " of ", expected);
 }
 
 }  // namespace
@@ -29,11 +39,14 @@ std::string FormatStatus(const v1::GetStatusReply& status) {
   const v1::JobView& view = status.view();
   std::string text = absl::StrFormat("job %s: %s", status.job_name(), PhaseText(view.phase()));
   if (!view.reason().empty()) absl::StrAppendFormat(&text, " (%s)", view.reason());
-  absl::StrAppendFormat(&text, ", epoch %d, %d tables, %d shards\n", view.epoch(),
-                        view.tables_size(), view.server_of_shard_size());
-  absl::StrAppendFormat(&text, "servers (%d):\n", view.servers_size());
+  if (!view.server_of_shard().empty()) {
+    absl::StrAppendFormat(&text, ", epoch %d, %d tables, %d shards", view.epoch(),
+                          view.tables_size(), view.server_of_shard_size());
+  }
+  absl::StrAppendFormat(&text, "\nservers %s:\n",
+                        CountOf(view.servers_size(), status.num_servers()));
   for (const v1::ServerInfo& server : view.servers()) text += ServerLine(server, status);
-  absl::StrAppendFormat(&text, "workers (%d):\n", view.workers_size());
+  absl::StrAppendFormat(&text, "workers %s:\n", CountOf(view.workers_size(), status.num_workers()));
   // A sample without an earlier one has rates since the start of each worker.
   for (const std::string& line : WorkerLines({absl::ZeroDuration(), status}, {})) {
     absl::StrAppendFormat(&text, "  %s\n", line);
@@ -41,8 +54,8 @@ std::string FormatStatus(const v1::GetStatusReply& status) {
   return text;
 }
 
-absl::Status StatusCommand(const std::string& address, std::ostream& out) {
-  GrpcStatusClient client(address);
+absl::Status StatusCommand(const std::string& address, Clock* clock, std::ostream& out) {
+  GrpcStatusClient client(address, clock);
   ASSIGN_OR_RETURN(const v1::GetStatusReply status, client.GetStatus());
   out << FormatStatus(status) << std::flush;
   return absl::OkStatus();

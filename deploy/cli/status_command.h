@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "common/base/clock.h"
 #include "proto/coordinator_service.pb.h"
 
 namespace capstan {
@@ -13,7 +14,7 @@ namespace capstan {
 std::string FormatStatus(const v1::GetStatusReply& status);
 
 // `capstan status`: asks the coordinator at `address` (host:port), and prints its answer.
-absl::Status StatusCommand(const std::string& address, std::ostream& out);
+absl::Status StatusCommand(const std::string& address, Clock* clock, std::ostream& out);
 
 }  // namespace capstan
 

@@ -5,6 +5,8 @@
 
 #include <sstream>
 
+#include "common/base/real_clock.h"
+
 namespace capstan {
 namespace {
 
@@ -28,13 +30,34 @@ TEST(StatusCommandTest, MembersClocksAndPlacementAreListed) {
   v1::WorkerInfo* worker = view->add_workers();
   worker->set_is_live(true);
   status.add_progress()->set_steps_done(7);
+  status.set_num_servers(2);
+  status.set_num_workers(1);
   EXPECT_EQ(FormatStatus(status),
             "job digits: training, epoch 1, 1 tables, 3 shards\n"
-            "servers (2):\n"
+            "servers 2:\n"
             "  server-0   127.0.0.1:5000         live      2 shards  1.5 kB\n"
             "  server-1   127.0.0.1:5001         lost      1 shards  3.0 kB\n"
-            "workers (1):\n"
-            "  worker-0  step     7/0     loss  0.0000       0 samples/s     0 B/s   0 behind\n");
+            "workers 1:\n"
+            "  worker-0  step     7/0       0 behind loss 0.0000       0 samples/s      0 B/s\n");
+}
+
+TEST(StatusCommandTest, WaitingJobSaysForHowManyAndNothingOfShards) {
+  v1::GetStatusReply status;
+  status.set_job_name("digits");
+  status.set_num_servers(1);
+  status.set_num_workers(2);
+  v1::JobView* view = status.mutable_view();
+  view->set_phase(v1::REGISTERING);
+  v1::ServerInfo* server = view->add_servers();
+  server->set_address("127.0.0.1:5000");
+  server->set_is_live(true);
+  view->add_workers()->set_is_live(true);
+  EXPECT_EQ(FormatStatus(status),
+            "job digits: waiting for members\n"
+            "servers 1:\n"
+            "  server-0   127.0.0.1:5000         live\n"
+            "workers 1 of 2:\n"
+            "  worker-0  step     0/0\n");
 }
 
 TEST(StatusCommandTest, FailedJobSaysWhy) {
@@ -42,12 +65,13 @@ TEST(StatusCommandTest, FailedJobSaysWhy) {
   status.set_job_name("digits");
   status.mutable_view()->set_phase(v1::FAILED);
   status.mutable_view()->set_reason("worker-0: no data");
-  EXPECT_THAT(FormatStatus(status), HasSubstr("job digits: failed (worker-0: no data), epoch 0"));
+  EXPECT_THAT(FormatStatus(status), HasSubstr("job digits: failed (worker-0: no data)\n"));
 }
 
 TEST(StatusCommandTest, UnreachableCoordinatorIsNamed) {
+  RealClock clock;
   std::ostringstream out;
-  const absl::Status status = StatusCommand("127.0.0.1:1", out);
+  const absl::Status status = StatusCommand("127.0.0.1:1", &clock, out);
   EXPECT_THAT(std::string(status.message()), HasSubstr("127.0.0.1:1"));
   EXPECT_EQ(out.str(), "");
 }

@@ -83,6 +83,20 @@ TEST_F(JobStateTest, FailureHasAReasonOfOneLine) {
   EXPECT_EQ(state_.view().reason(), "first second");
 }
 
+TEST_F(JobStateTest, WorkersThatCountOtherStepsFailTheJob) {
+  StartTraining();
+  v1::HeartbeatRequest request;
+  request.set_role(v1::HeartbeatRequest::WORKER);
+  for (const uint32_t id : {0, 1}) {
+    request.set_id(id);
+    request.set_incarnation(state_.view().workers(static_cast<int>(id)).incarnation());
+    request.mutable_progress()->set_steps_total(id == 0 ? 100 : 200);
+    EXPECT_TRUE(state_.Heartbeat(request).ok());
+  }
+  EXPECT_EQ(state_.view().phase(), v1::FAILED);
+  EXPECT_THAT(state_.view().reason(), HasSubstr("worker 1 has 200 steps to do, the others 100"));
+}
+
 TEST_F(JobStateTest, ListsTheLiveMembers) {
   StartTraining();
   EXPECT_EQ(state_.LiveMembers().size(), 3u);

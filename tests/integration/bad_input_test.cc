@@ -1,6 +1,11 @@
 // What a user can get wrong: each ends with one line that says what was expected.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <fstream>
@@ -14,6 +19,28 @@
 namespace capstan {
 namespace {
 
+using ::testing::HasSubstr;
+
+constexpr int kFailure = 1;
+constexpr int kWrongCommandLine = 2;
+
+// Sends `bytes` to a port of this machine, and waits until the other side hangs up.
+void SendBytes(const std::string& address, const std::string& bytes) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in peer = {};
+  peer.sin_family = AF_INET;
+  peer.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  peer.sin_port = htons(std::stoi(address.substr(address.rfind(':') + 1)));
+  ASSERT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)), 0);
+  // It may hang up before it has read all.
+  EXPECT_NE(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), 0);
+  shutdown(fd, SHUT_WR);
+  char ignored[256];
+  while (recv(fd, ignored, sizeof(ignored), 0) > 0) {
+  }
+  close(fd);
+}
+
 class BadInputTest : public testing::Test {
  protected:
   BadInputTest() {
@@ -26,22 +53,20 @@ class BadInputTest : public testing::Test {
     std::ofstream(path) << text;
     return path;
   }
-  // Runs a program to its end; expects an exit code that is not 0 and a last line with `text`.
-  void ExpectRefused(const std::string& program, std::vector<std::string> args,
+  // Runs a program to its end; expects the exit code and the last line, which holds `text`.
+  void ExpectRefused(int exit_code, const std::string& program, std::vector<std::string> args,
                      const std::string& text) {
     const std::string name = absl::StrCat("run-", ++runs_);
     processes_->Start(name, program, args);
     const ChildExit exit = processes_->WaitForExit(name, absl::Seconds(30));
-    EXPECT_NE(exit.code, 0);
-    EXPECT_EQ(exit.signal, 0);
-    EXPECT_NE(processes_->Log(name).find(text), std::string::npos)
-        << "expected: " << text << "\nsaid: " << processes_->Log(name);
+    EXPECT_EQ(exit.ToString(), absl::StrCat("exit code ", exit_code));
+    EXPECT_THAT(processes_->LastLine(name), HasSubstr(text)) << processes_->Log(name);
   }
-  void ExpectRunRefused(std::vector<std::string> flags, const std::string& text) {
+  void ExpectRunRefused(int exit_code, std::vector<std::string> flags, const std::string& text) {
     std::vector<std::string> args = {
         "run", absl::StrCat("--run_dir=", processes_->path("run"), runs_ + 1)};
     args.insert(args.end(), flags.begin(), flags.end());
-    ExpectRefused("deploy/cli/capstan", args, text);
+    ExpectRefused(exit_code, "deploy/cli/capstan", args, text);
   }
 
   std::unique_ptr<JobProcesses> processes_;
@@ -49,36 +74,50 @@ class BadInputTest : public testing::Test {
 };
 
 TEST_F(BadInputTest, Flags) {
-  ExpectRunRefused({"--consistency=eventual"}, "expected one of bsp, ssp, async; got \"eventual\"");
-  ExpectRunRefused({"--consistency=ssp", "--staleness=-1"}, "expected 0 or more, got -1");
-  ExpectRunRefused({"--learning_rat=1"}, "learning_rat");
-  ExpectRunRefused({"--num_workers=many"}, "--num_workers");
-  ExpectRunRefused({"--slice_bytes=100"}, "--slice_bytes");
-  ExpectRefused("server/capstan_coordinator", {"--consistency=eventual"},
+  ExpectRunRefused(kWrongCommandLine, {"--consistency=eventual"},
+                   "expected one of bsp, ssp, async; got \"eventual\"");
+  ExpectRunRefused(kFailure, {"--consistency=ssp", "--staleness=-1"}, "expected 0 or more, got -1");
+  ExpectRunRefused(kWrongCommandLine, {"--learning_rat=1"},
+                   "unknown flag \"--learning_rat=1\"; expected one of --job");
+  ExpectRunRefused(
+      kWrongCommandLine, {"--num_workers=many"},
+      "flag --num_workers: expected a whole number from 0 to 4294967295; got \"many\"");
+  ExpectRunRefused(kFailure, {"--slice_bytes=100"},
+                   "--slice_bytes: expected a multiple of 64 from 64 to 64MiB, got 100");
+  ExpectRunRefused(kFailure, {"--summary_json=" + processes_->path("none/summary.json")},
+                   "--summary_json: expected a file that can be written");
+  ExpectRefused(kWrongCommandLine, "server/capstan_coordinator", {"--consistency=eventual"},
                 "expected one of bsp, ssp, async; got \"eventual\"");
-  ExpectRefused("server/capstan_server", {}, "expected --coordinator=HOST:PORT");
-  ExpectRefused("worker/capstan_worker", {"--coordinatr=x"}, "coordinatr");
+  ExpectRefused(kFailure, "server/capstan_server", {}, "expected --coordinator=HOST:PORT");
+  ExpectRefused(kFailure, "worker/capstan_worker", {"--coordinatr=x"},
+                "Unknown command line flag 'coordinatr'");
+  ExpectRefused(kFailure, "server/capstan_coordinator", {"--listen=127.0.0.1:99999"},
+                "--listen: expected host:port with a port from 0 to 65535, got "
+                "\"127.0.0.1:99999\"");
 }
 
 TEST_F(BadInputTest, JobFiles) {
-  ExpectRunRefused({"--job=" + processes_->path("none.textproto")}, "none.textproto");
+  ExpectRunRefused(kFailure, {"--job=" + processes_->path("none.textproto")},
+                   "none.textproto: expected a readable file, got \"No such file or directory\"");
   const std::string misspelt =
       Write("misspelt.textproto", "name: \"x\"\noptimizer { learnin_rate: 0.1 }\n");
-  ExpectRunRefused({"--job=" + misspelt}, "misspelt.textproto:2:");
-  ExpectRunRefused({"--job=" + misspelt}, "learning_rate");
+  ExpectRunRefused(kFailure, {"--job=" + misspelt}, "misspelt.textproto:2:");
+  ExpectRunRefused(kFailure, {"--job=" + misspelt},
+                   "expected one of: type, learning_rate, momentum");
 }
 
 TEST_F(BadInputTest, DataFiles) {
   const auto csv = [](const std::string& path) {
     return std::vector<std::string>{"--data_format=csv", "--data_path=" + path};
   };
-  ExpectRunRefused(csv(processes_->path("none.csv")), "none.csv");
-  ExpectRunRefused({"--data_format=csv"}, "--data_path: expected the file of samples");
-  ExpectRunRefused(csv(Write("columns.csv", "1,2,0\n1,2,1\n1,0\n")),
+  ExpectRunRefused(kFailure, csv(processes_->path("none.csv")),
+                   "none.csv does not exist: check the path");
+  ExpectRunRefused(kFailure, {"--data_format=csv"}, "--data_path: expected the file of samples");
+  ExpectRunRefused(kFailure, csv(Write("columns.csv", "1,2,0\n1,2,1\n1,0\n")),
                    "columns.csv, line 3: expected 3 columns as in line 1, got 2");
   std::vector<std::string> labels = csv(Write("labels.csv", "1,2,0\n1,2,1\n1,3,7\n"));
   labels.push_back("--classes=2");
-  ExpectRunRefused(labels,
+  ExpectRunRefused(kFailure, labels,
                    "labels.csv, line 3: column 2 (from 0): expected a label below 2, got 7");
 
   const std::string truncated = processes_->path("truncated.csv.gz");
@@ -89,21 +128,21 @@ TEST_F(BadInputTest, DataFiles) {
   gzclose(file);
   const std::string bytes = ReadFile(truncated);
   std::ofstream(truncated, std::ios::trunc) << bytes.substr(0, bytes.size() / 2);
-  ExpectRunRefused(csv(truncated), "truncated.csv.gz");
+  ExpectRunRefused(kFailure, csv(truncated), "truncated.csv.gz: truncated gzip data");
 }
 
 TEST_F(BadInputTest, ADataSetThatDoesNotFitTheTestFile) {
   std::vector<std::string> flags = {
       "--data_format=csv", "--data_path=" + Write("train.csv", "1,2,0\n3,4,1\n5,6,0\n7,8,1\n"),
       "--test_path=" + Write("test.csv", "1,2,3,0\n")};
-  ExpectRunRefused(flags, "features");
+  ExpectRunRefused(kFailure, flags, "must have the same features");
 }
 
 TEST_F(BadInputTest, PortInUse) {
   processes_->StartCoordinator({});
-  ExpectRefused("server/capstan_coordinator", {"--listen=" + processes_->coordinator_address()},
-                "the port is in use");
-  ExpectRefused("server/capstan_server",
+  ExpectRefused(kFailure, "server/capstan_coordinator",
+                {"--listen=" + processes_->coordinator_address()}, "the port is in use");
+  ExpectRefused(kFailure, "server/capstan_server",
                 {"--coordinator=" + processes_->coordinator_address(),
                  "--listen=" + processes_->coordinator_address()},
                 "the port is in use");
@@ -111,17 +150,31 @@ TEST_F(BadInputTest, PortInUse) {
 
 TEST_F(BadInputTest, UnreachableCoordinator) {
   for (const std::string program : {"server/capstan_server", "worker/capstan_worker"}) {
-    ExpectRefused(program, {"--coordinator=127.0.0.1:1", "--rpc_deadline_seconds=1"},
+    ExpectRefused(kFailure, program, {"--coordinator=127.0.0.1:1", "--rpc_deadline_seconds=1"},
                   "coordinator 127.0.0.1:1 has been unreachable for 1 s");
   }
-  ExpectRefused("deploy/cli/capstan", {"status", "--coordinator=127.0.0.1:1"}, "127.0.0.1:1");
+  ExpectRefused(kFailure, "deploy/cli/capstan", {"status", "--coordinator=127.0.0.1:1"},
+                "coordinator 127.0.0.1:1: expected its status");
 }
 
 TEST_F(BadInputTest, AWorkerTooManyIsTurnedAway) {
   processes_->StartCoordinator({"--num_workers=1", "--num_servers=1", "--steps=1000000"});
   processes_->StartMembers(/*num_servers=*/1, /*num_workers=*/1);
-  ExpectRefused("worker/capstan_worker", {"--coordinator=" + processes_->coordinator_address()},
-                "the job has its 1 worker");
+  ExpectRefused(kFailure, "worker/capstan_worker",
+                {"--coordinator=" + processes_->coordinator_address()}, "the job has its 1 worker");
+}
+
+TEST_F(BadInputTest, GarbageAtTheCoordinatorsPortDoesNoHarm) {
+  processes_->StartCoordinator({});
+  SendBytes(processes_->coordinator_address(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  SendBytes(processes_->coordinator_address(), std::string(100'000, '\xff'));
+  // A good start, and then no frame.
+  SendBytes(processes_->coordinator_address(),
+            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string(100'000, '\x00'));
+  processes_->Start("status", "deploy/cli/capstan",
+                    {"status", "--coordinator=" + processes_->coordinator_address()});
+  EXPECT_EQ(processes_->WaitForExit("status", absl::Seconds(10)).ToString(), "exit code 0");
+  EXPECT_THAT(processes_->Log("status"), HasSubstr("job capstan: waiting for members"));
 }
 
 }  // namespace
