@@ -127,8 +127,8 @@ int main(int argc, char** argv) {
   const std::vector<std::string> args(argv, argv + argc);
   const absl::Status parsed = capstan::ParseFlags(args);
   if (!parsed.ok()) {
-    return capstan::EndProgram("capstan_coordinator", parsed, /*is_usage_error=*/true);
+    capstan::EndProgram("capstan_coordinator", parsed, /*is_usage_error=*/true);
   }
   capstan::SendGrpcLogsToVlog();
-  return capstan::EndProgram("capstan_coordinator", capstan::Coordinate(args));
+  capstan::EndProgram("capstan_coordinator", capstan::Coordinate(args));
 }

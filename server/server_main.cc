@@ -62,8 +62,8 @@ int main(int argc, char** argv) {
                        "  capstan_server --coordinator=HOST:PORT [--listen=HOST:PORT]");
   const absl::Status parsed = capstan::ParseProgramFlags({argv, argv + argc});
   if (!parsed.ok()) {
-    return capstan::EndProgram("capstan_server", parsed, /*is_usage_error=*/true);
+    capstan::EndProgram("capstan_server", parsed, /*is_usage_error=*/true);
   }
   capstan::SendGrpcLogsToVlog();
-  return capstan::EndProgram("capstan_server", capstan::Serve());
+  capstan::EndProgram("capstan_server", capstan::Serve());
 }

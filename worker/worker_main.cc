@@ -61,9 +61,9 @@ int main(int argc, char** argv) {
                        "  capstan_worker --coordinator=HOST:PORT");
   const absl::Status parsed = capstan::ParseProgramFlags({argv, argv + argc});
   if (!parsed.ok()) {
-    return capstan::EndProgram("capstan_worker", parsed, /*is_usage_error=*/true);
+    capstan::EndProgram("capstan_worker", parsed, /*is_usage_error=*/true);
   }
   capstan::SendGrpcLogsToVlog();
   capstan::UseOneBlasThread();
-  return capstan::EndProgram("capstan_worker", capstan::Work());
+  capstan::EndProgram("capstan_worker", capstan::Work());
 }

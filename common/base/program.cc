@@ -2,6 +2,8 @@
 
 #include <glog/logging.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <iostream>
 
 #include "absl/flags/parse.h"
@@ -33,10 +35,17 @@ absl::Status ParseProgramFlags(std::vector<std::string> args) {
       absl::StrCat("unexpected argument \"", positional[1], "\"; --help lists the flags"));
 }
 
-int EndProgram(const std::string& name, const absl::Status& status, bool is_usage_error) {
-  if (status.ok()) return 0;
+void ExitProgram(int code) {
+  std::cout.flush();
+  std::cerr.flush();
+  std::fflush(nullptr);
+  std::_Exit(code);
+}
+
+void EndProgram(const std::string& name, const absl::Status& status, bool is_usage_error) {
+  if (status.ok()) ExitProgram(0);
   std::cerr << name << ": " << status.message() << std::endl;
-  return is_usage_error ? 2 : 1;
+  ExitProgram(is_usage_error ? 2 : 1);
 }
 
 }  // namespace capstan

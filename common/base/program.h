@@ -16,9 +16,14 @@ void InitProgram(const char* name, const std::string& usage);
 // something is left that is no flag; an unknown flag ends the program with a message.
 absl::Status ParseProgramFlags(std::vector<std::string> args);
 
-// What a program does last: prints "name: message" to standard error unless `status` is OK. Returns
-// its exit code: 0, 2 for a wrong command line, else 1.
-int EndProgram(const std::string& name, const absl::Status& status, bool is_usage_error = false);
+// What a program does last: ends the process with this code, at once. Static objects of libraries
+// are not destroyed, because threads that gRPC leaves behind may still use them.
+[[noreturn]] void ExitProgram(int code);
+
+// Prints "name: message" to standard error unless `status` is OK, and ends the process: with 0,
+// with 2 for a wrong command line, else with 1.
+[[noreturn]] void EndProgram(const std::string& name, const absl::Status& status,
+                             bool is_usage_error = false);
 
 }  // namespace capstan
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/base/program.h"
 #include "common/base/real_clock.h"
 #include "common/job/job_flags.h"
 #include "deploy/cli/cli_help.h"
@@ -99,5 +100,5 @@ int Main(const Args& args) {
 }  // namespace capstan
 
 int main(int argc, char** argv) {
-  return capstan::Main(std::vector<std::string>(argv + 1, argv + argc));
+  capstan::ExitProgram(capstan::Main(std::vector<std::string>(argv + 1, argv + argc)));
 }
