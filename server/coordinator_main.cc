@@ -43,6 +43,9 @@ namespace {
 
 using Args = std::vector<std::string>;
 
+// For so long after the end, whoever shows the progress can ask for the last of it.
+constexpr absl::Duration kLinger = absl::Milliseconds(100);
+
 absl::StatusOr<v1::JobSpec> LoadJob(Args args) {
   v1::JobSpec job;
   if (const std::string path = absl::GetFlag(FLAGS_job); !path.empty()) {
@@ -102,6 +105,9 @@ absl::Status Coordinate(const Args& args) {
   // Either way it goes on when every live member has been told, at the latest one lease later.
   if (signal != SIGUSR1) coordinator.Fail(absl::StrCat("interrupted by ", strsignal(signal)));
   const JobOutcome ended = outcome.Wait();
+  OneShot<bool> lingered(&clock);
+  clock.RunAfter(kLinger, [&lingered] { lingered.Set(true); });
+  lingered.Wait();
   server->Shutdown(clock.Now() + absl::Seconds(1));
   RETURN_IF_ERROR(ended.status);
   const std::string summary = SummaryJson(job, ended) + "\n";

@@ -37,7 +37,9 @@ void ProgressDisplay::Notice(const std::string& text) {
 }
 
 void ProgressDisplay::Finish() {
-  if (!is_drawn_ && !samples_.empty()) Draw();
+  // Nothing changes after a final phase.
+  const bool is_final = drawn_phase_ == v1::DONE || drawn_phase_ == v1::FAILED;
+  if (!is_drawn_ && !is_final && !samples_.empty()) Draw();
   is_drawn_ = true;
   drawn_lines_ = 0;
 }
