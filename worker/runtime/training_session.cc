@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -34,7 +35,13 @@ absl::Status TrainingSession::Run() {
 absl::Status TrainingSession::TrainAndEvaluate(absl::FunctionRef<void()> report_now) {
   const auto has_started = [](const v1::JobView& view) { return view.phase() >= v1::TRAINING; };
   ASSIGN_OR_RETURN(const v1::JobView view, watch_.WaitFor(has_started));
-  const std::shared_ptr<Training> training = MakeTraining(view);
+  std::shared_ptr<Training> training;
+  try {
+    training = MakeTraining(view);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        "out of memory for the parameters: use a smaller model, or a machine with more memory");
+  }
   {
     MutexLock lock(&mu_);
     training_ = training;
