@@ -38,13 +38,14 @@ GrpcCoordinatorClient::GrpcCoordinatorClient(const std::shared_ptr<grpc::Channel
       heartbeat_interval_(absl::Seconds(v1::MembershipSpec().heartbeat_seconds())) {}
 
 GrpcCoordinatorClient::~GrpcCoordinatorClient() {
-  std::set<std::shared_ptr<grpc::ClientContext>> open;
+  std::map<grpc::ClientContext*, std::shared_ptr<grpc::ClientContext>> open;
   {
     MutexLock lock(&mu_);
     is_closing_ = true;
     open = open_;
   }
-  for (const auto& context : open) context->TryCancel();
+  for (const auto& [context, call] : open) context->TryCancel();
+  open.clear();
   MutexLock lock(&mu_);
   while (!open_.empty()) clock_.WaitUntil(mu_, all_closed_, absl::InfiniteFuture());
 }
@@ -52,14 +53,16 @@ GrpcCoordinatorClient::~GrpcCoordinatorClient() {
 template <typename Request, typename Reply>
 void GrpcCoordinatorClient::Send(Method<Request, Reply> method, absl::Duration timeout,
                                  Request request, Callback<Reply> done) {
-  auto call = std::make_shared<Call<Request, Reply>>();
-  const std::shared_ptr<grpc::ClientContext> context(call, &call->context);
-  if (!Open(context)) return done(absl::CancelledError("this process is shutting down"));
+  auto owner = std::make_shared<Call<Request, Reply>>();
+  Call<Request, Reply>* const call = owner.get();
   call->context.set_deadline(absl::ToChronoTime(clock_.Now() + timeout));
   call->request = std::move(request);
+  if (!Open({std::move(owner), &call->context})) {
+    return done(absl::CancelledError("this process is shutting down"));
+  }
   call->done = std::move(done);
   (stub_->async()->*method)(&call->context, &call->request, &call->reply,
-                            [this, call, context](const grpc::Status& status) {
+                            [this, call](const grpc::Status& status) {
                               auto done = std::move(call->done);
                               if (status.ok()) {
                                 done(std::move(call->reply));
@@ -67,17 +70,19 @@ void GrpcCoordinatorClient::Send(Method<Request, Reply> method, absl::Duration t
                                 done(ErrorOf(status));
                               }
                               done = nullptr;  // With what it holds.
-                              Close(context);
+                              Close(&call->context);
                             });
 }
 
-bool GrpcCoordinatorClient::Open(const std::shared_ptr<grpc::ClientContext>& context) {
+bool GrpcCoordinatorClient::Open(std::shared_ptr<grpc::ClientContext> context) {
   MutexLock lock(&mu_);
-  if (!is_closing_) open_.insert(context);
-  return !is_closing_;
+  if (is_closing_) return false;
+  grpc::ClientContext* const key = context.get();
+  open_.emplace(key, std::move(context));
+  return true;
 }
 
-void GrpcCoordinatorClient::Close(const std::shared_ptr<grpc::ClientContext>& context) {
+void GrpcCoordinatorClient::Close(grpc::ClientContext* context) {
   MutexLock lock(&mu_);
   open_.erase(context);
   all_closed_.NotifyAll();

@@ -4,8 +4,8 @@
 #include <grpcpp/grpcpp.h>
 
 #include <functional>
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -51,8 +51,9 @@ class GrpcCoordinatorClient : public CoordinatorEndpoint {
   void Send(Method<Request, Reply> method, absl::Duration timeout, Request request,
             Callback<Reply> done);
   // False when the client is being destroyed.
-  bool Open(const std::shared_ptr<grpc::ClientContext>& context);
-  void Close(const std::shared_ptr<grpc::ClientContext>& context);
+  bool Open(std::shared_ptr<grpc::ClientContext> context);
+  // Frees the call.
+  void Close(grpc::ClientContext* context);
   absl::Status ErrorOf(const grpc::Status& status);
 
   const std::unique_ptr<Stub> stub_;
@@ -62,7 +63,9 @@ class GrpcCoordinatorClient : public CoordinatorEndpoint {
   CondVar all_closed_;
   bool is_closing_ ABSL_GUARDED_BY(mu_) = false;
   absl::Duration heartbeat_interval_ ABSL_GUARDED_BY(mu_);
-  std::set<std::shared_ptr<grpc::ClientContext>> open_ ABSL_GUARDED_BY(mu_);
+  // Own the calls, and nobody else does: each holds the channel, and the last to let go of a
+  // channel must not be one of its own threads.
+  std::map<grpc::ClientContext*, std::shared_ptr<grpc::ClientContext>> open_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace capstan
