@@ -40,8 +40,10 @@ Clock::TimerId FakeClock::RunAt(absl::Time when, absl::AnyInvocable<void()> call
 }
 
 bool FakeClock::Cancel(TimerId timer) {
+  TimerQueue::Callback removed;  // Destroyed when the lock is free.
   MutexLock lock(&mu_);
-  return timers_.Remove(timer);
+  removed = timers_.Remove(timer);
+  return removed != nullptr;
 }
 
 bool FakeClock::WaitUntil(Mutex& mutex, CondVar& condition, absl::Time deadline) {

@@ -1,6 +1,7 @@
 #ifndef COMMON_BASE_MUTEX_H_
 #define COMMON_BASE_MUTEX_H_
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -43,11 +44,25 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
 // clocks call the two Wait methods.
 class CondVar {
  public:
+  // Learns of every notification: how a clock wakes its waiters in virtual time.
+  class Observer {
+   public:
+    virtual ~Observer() = default;
+    virtual void OnNotifyAll(CondVar& condition) = 0;
+  };
+
   CondVar() = default;
   CondVar(const CondVar&) = delete;
   CondVar& operator=(const CondVar&) = delete;
 
-  void NotifyAll() { condition_.notify_all(); }
+  void NotifyAll() {
+    condition_.notify_all();
+    if (Observer* observer = observer_.load(std::memory_order_acquire)) {
+      observer->OnNotifyAll(*this);
+    }
+  }
+  // `observer` is borrowed until it is replaced; null for none.
+  void set_observer(Observer* observer) { observer_.store(observer, std::memory_order_release); }
 
   void Wait(Mutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
@@ -65,6 +80,7 @@ class CondVar {
 
  private:
   std::condition_variable condition_;
+  std::atomic<Observer*> observer_ = nullptr;
 };
 
 }  // namespace capstan

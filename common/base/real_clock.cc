@@ -27,8 +27,10 @@ Clock::TimerId RealClock::RunAt(absl::Time when, absl::AnyInvocable<void()> call
 }
 
 bool RealClock::Cancel(TimerId timer) {
+  TimerQueue::Callback removed;  // Destroyed when the lock is free.
   MutexLock lock(&mu_);
-  if (timers_.Remove(timer)) return true;
+  removed = timers_.Remove(timer);
+  if (removed != nullptr) return true;
   while (timer != 0 && running_ == timer && std::this_thread::get_id() != thread_.get_id())
     changed_.Wait(mu_);
   return false;

@@ -9,12 +9,14 @@ Clock::TimerId TimerQueue::Add(absl::Time when, Callback callback) {
   return timer;
 }
 
-bool TimerQueue::Remove(Clock::TimerId timer) {
-  const auto it = times_.find(timer);
-  if (it == times_.end()) return false;
-  timers_.erase(Key(it->second, timer));
-  times_.erase(it);
-  return true;
+TimerQueue::Callback TimerQueue::Remove(Clock::TimerId timer) {
+  const auto time = times_.find(timer);
+  if (time == times_.end()) return nullptr;
+  const auto it = timers_.find(Key(time->second, timer));
+  Callback callback = std::move(it->second);
+  timers_.erase(it);
+  times_.erase(time);
+  return callback;
 }
 
 absl::Time TimerQueue::NextTime() const {

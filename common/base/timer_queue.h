@@ -17,8 +17,9 @@ class TimerQueue {
   using Callback = absl::AnyInvocable<void()>;
 
   Clock::TimerId Add(absl::Time when, Callback callback);
-  // False when there is no such timer (any more).
-  bool Remove(Clock::TimerId timer);
+  // Takes the timer out; null when there is no such timer (any more). What its callback holds may
+  // itself use the clock, so it is destroyed without the clock's lock.
+  Callback Remove(Clock::TimerId timer);
   // Time of the first timer; InfiniteFuture when there is none.
   absl::Time NextTime() const;
   // Takes out the first timer that is due at `now`.

@@ -1,0 +1,159 @@
+#include "common/history/history.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+
+namespace capstan {
+namespace {
+
+std::string Seconds(int64_t time_ns, int64_t origin_ns) {
+  return absl::StrFormat("%.6f", static_cast<double>(time_ns - origin_ns) * 1e-9);
+}
+
+}  // namespace
+
+std::string Describe(const RecordedExchange& exchange, int64_t origin_ns) {
+  std::string text;
+  if (exchange.push_step.has_value()) {
+    absl::StrAppend(&text, "push of step ", exchange.push_step->value());
+  }
+  if (exchange.pull_step.has_value()) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", "pull of step ", exchange.pull_step->value());
+  }
+  absl::StrAppend(&text, " by worker ", exchange.worker.value(), " (incarnation ",
+                  exchange.incarnation.value(), "), slice ", exchange.slice.slice.value(),
+                  " of table ", exchange.slice.table.value(), ", ",
+                  Seconds(exchange.begin_ns, origin_ns), " s to ");
+  if (!exchange.is_answered()) return absl::StrCat(text, "the end: not answered");
+  absl::StrAppend(&text, Seconds(exchange.end_ns, origin_ns), " s: ");
+  if (!exchange.is_ok()) return absl::StrCat(text, absl::StatusCodeToString(exchange.code));
+  return absl::StrCat(text, "version ", exchange.version, ", min_step ", exchange.min_step.value());
+}
+
+absl::Status HistoryAssembler::AddFile(const std::vector<v1::HistoryRecord>& records) {
+  lives_in_file_.clear();
+  file_end_ns_ = 0;
+  has_file_ended_ = false;
+  if (records.empty() || records.front().record_case() != v1::HistoryRecord::kHeader) {
+    return absl::InvalidArgumentError("a history file starts with a header, this one does not");
+  }
+  for (const v1::HistoryRecord& record : records) RETURN_IF_ERROR(Add(record));
+  if (has_file_ended_) return absl::OkStatus();
+  for (const auto& [worker, incarnation] : lives_in_file_) {
+    v1::MembershipRecord& death = history_.membership.emplace_back();
+    death.set_event(v1::MembershipRecord::DIED);
+    death.set_worker(worker.value());
+    death.set_incarnation(incarnation.value());
+    death.set_time_ns(file_end_ns_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HistoryAssembler::Add(const v1::HistoryRecord& record) {
+  switch (record.record_case()) {
+    case v1::HistoryRecord::kHeader:
+      return AddHeader(record.header());
+    case v1::HistoryRecord::kContract:
+      history_.contracts.push_back(record.contract());
+      return absl::OkStatus();
+    case v1::HistoryRecord::kMembership:
+      NoteTime(record.membership().time_ns());
+      history_.membership.push_back(record.membership());
+      return absl::OkStatus();
+    case v1::HistoryRecord::kBegan:
+      return AddBegan(record.began());
+    case v1::HistoryRecord::kEnded:
+      return AddEnded(record.ended());
+    case v1::HistoryRecord::kEnd:
+      NoteTime(record.end().time_ns());
+      has_file_ended_ = true;
+      return absl::OkStatus();
+    case v1::HistoryRecord::RECORD_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      "a history has a record of an unknown kind: it is of a newer version of this program");
+}
+
+absl::Status HistoryAssembler::AddHeader(const v1::HistoryHeader& header) {
+  if (header.format_version() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("history format: expected version 1, got ",
+                                                   header.format_version(),
+                                                   "; use the program that recorded it"));
+  }
+  if (has_header_ && header.job() != history_.header.job()) {
+    return absl::InvalidArgumentError(absl::StrCat("histories of two jobs, ", history_.header.job(),
+                                                   " and ", header.job(),
+                                                   "; give each job a folder of its own"));
+  }
+  has_header_ = true;
+  history_.header = header;
+  return absl::OkStatus();
+}
+
+absl::Status HistoryAssembler::AddBegan(const v1::ExchangeBegan& began) {
+  NoteTime(began.time_ns());
+  RecordedExchange exchange;
+  exchange.worker = WorkerId(began.worker());
+  exchange.incarnation = Incarnation(began.incarnation());
+  exchange.slice = {TableId(began.table()), SliceIndex(began.slice())};
+  if (began.has_push()) exchange.push_step = Step(began.push_step());
+  if (began.has_pull()) exchange.pull_step = Step(began.pull_step());
+  exchange.begin_ns = began.time_ns();
+  lives_in_file_.emplace(exchange.worker, exchange.incarnation);
+  history_.begin_ns = std::min(history_.begin_ns, exchange.begin_ns);
+  const bool is_new =
+      exchanges_.emplace(ExchangeKey(exchange.incarnation, began.id()), history_.exchanges.size())
+          .second;
+  if (!is_new) {
+    return absl::InvalidArgumentError(absl::StrCat("two exchanges ", began.id(), " of incarnation ",
+                                                   began.incarnation(),
+                                                   ": is a file there twice?"));
+  }
+  history_.exchanges.push_back(std::move(exchange));
+  return absl::OkStatus();
+}
+
+absl::Status HistoryAssembler::AddEnded(const v1::ExchangeEnded& ended) {
+  NoteTime(ended.time_ns());
+  const auto it = exchanges_.find({Incarnation(ended.incarnation()), ended.id()});
+  if (it == exchanges_.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("the answer of exchange ", ended.id(),
+                                                   " of incarnation ", ended.incarnation(),
+                                                   " without its beginning: the file is damaged"));
+  }
+  RecordedExchange& exchange = history_.exchanges[it->second];
+  if (exchange.is_answered()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("answered twice: ", Describe(exchange, history_.begin_ns)));
+  }
+  exchange.end_ns = ended.time_ns();
+  exchange.code = static_cast<absl::StatusCode>(ended.code());
+  exchange.version = ended.version();
+  exchange.min_step = Step(ended.min_step());
+  exchange.values.assign(ended.values().begin(), ended.values().end());
+  return absl::OkStatus();
+}
+
+void HistoryAssembler::NoteTime(int64_t time_ns) {
+  file_end_ns_ = std::max(file_end_ns_, time_ns);
+  history_.end_ns = std::max(history_.end_ns, time_ns);
+}
+
+absl::StatusOr<History> HistoryAssembler::Finish() {
+  if (!has_header_) return absl::InvalidArgumentError("there is no history: no file was read");
+  std::stable_sort(history_.membership.begin(), history_.membership.end(),
+                   [](const v1::MembershipRecord& a, const v1::MembershipRecord& b) {
+                     return a.time_ns() < b.time_ns();
+                   });
+  std::stable_sort(
+      history_.exchanges.begin(), history_.exchanges.end(),
+      [](const RecordedExchange& a, const RecordedExchange& b) { return a.begin_ns < b.begin_ns; });
+  exchanges_.clear();
+  return std::move(history_);
+}
+
+}  // namespace capstan

@@ -1,0 +1,56 @@
+#include "common/history/history.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/history/history_builder.h"
+
+namespace capstan {
+namespace {
+
+constexpr auto kSsp = v1::ContractRecord::SSP;
+
+TEST(HistoryTest, JoinsEachAnswerToItsQuestion) {
+  HistoryBuilder builder(kSsp, 1);
+  builder.Ask(0, 100, -1, 0, 10).Answer(20, 0, 0, {}).Ask(1, 101, 0, 1, 15).End(30);
+  const History history = builder.Build();
+  ASSERT_EQ(history.exchanges.size(), 2);
+  EXPECT_TRUE(history.exchanges[0].is_ok());
+  EXPECT_EQ(history.exchanges[0].end_ns, 20'000);
+  EXPECT_FALSE(history.exchanges[1].is_answered());
+  EXPECT_EQ(Describe(history.exchanges[0], history.begin_ns),
+            "pull of step 0 by worker 0 (incarnation 100), slice 0 of table 0, 0.000000 s to "
+            "0.000010 s: version 0, min_step 0");
+  EXPECT_EQ(Describe(history.exchanges[1], history.begin_ns),
+            "push of step 0, pull of step 1 by worker 1 (incarnation 101), slice 0 of table 0, "
+            "0.000005 s to the end: not answered");
+}
+
+TEST(HistoryTest, AFileWithoutItsEndIsOfAWorkerThatDied) {
+  HistoryBuilder builder(kSsp, 1);
+  builder.Ask(0, 100, -1, 0, 10).Answer(20, 0, 0, {});
+  const History history = builder.Build();
+  EXPECT_EQ(history.membership.back().event(), v1::MembershipRecord::DIED);
+  EXPECT_EQ(history.membership.back().time_ns(), 20'000);
+}
+
+TEST(HistoryTest, RefusesFilesThatDoNotFit) {
+  HistoryAssembler assembler;
+  EXPECT_FALSE(assembler.AddFile({}).ok());
+  EXPECT_FALSE(assembler.Finish().ok());
+  HistoryBuilder builder(kSsp, 1);
+  builder.Ask(0, 100, -1, 0, 10).Answer(20, 0, 0, {});
+  ASSERT_TRUE(assembler.AddFile(builder.records()).ok());
+  EXPECT_FALSE(assembler.AddFile(builder.records()).ok()) << "the same file twice";
+  HistoryBuilder other_job(kSsp, 1);
+  other_job.records()[0].mutable_header()->set_job(2);
+  EXPECT_NE(assembler.AddFile(other_job.records()).message().find("two jobs"), std::string::npos);
+  HistoryBuilder newer(kSsp, 1);
+  newer.records()[0].mutable_header()->set_format_version(2);
+  EXPECT_FALSE(HistoryAssembler().AddFile(newer.records()).ok());
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,179 @@
+#include "common/history/reply_rules.h"
+
+#include <cstdint>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+
+namespace capstan {
+namespace {
+
+void CheckBound(const CheckedSlice& checked, const RecordedExchange& reply,
+                Violations& violations) {
+  if (!reply.pull_step.has_value()) return;
+  const Contract::Promise promise = checked.contract.Of(reply.slice.table, *reply.pull_step);
+  if (!promise.is_bounded()) return;
+  const Step bound = *reply.pull_step + -promise.staleness;
+  if (reply.min_step < bound) {
+    violations.Add("staleness bound",
+                   absl::StrCat("a pull of step ", reply.pull_step->value(), " with staleness ",
+                                promise.staleness, " was answered at min_step ",
+                                reply.min_step.value(), ", expected ", bound.value(), " or more"),
+                   {&reply});
+  }
+  if (promise.is_isolated() && reply.min_step > *reply.pull_step) {
+    violations.Add("isolation",
+                   absl::StrCat("a BSP pull of step ", reply.pull_step->value(),
+                                " was answered at min_step ", reply.min_step.value()),
+                   {&reply});
+  }
+}
+
+// min_step is not more than any live worker has sent.
+void CheckMinStep(const CheckedSlice& checked, const RecordedExchange& reply,
+                  Violations& violations) {
+  for (const auto& [worker, lives] : checked.lives.all()) {
+    const Life* life = checked.lives.Through(worker, reply.begin_ns, reply.end_ns);
+    if (life == nullptr || reply.min_step <= life->first_step) continue;
+    const Step last = reply.min_step + -1;
+    const RecordedExchange* sent = checked.slice.FactsOf(worker, last).first_sent;
+    if (sent != nullptr && !checked.IsBefore(reply.end_ns, sent->begin_ns)) continue;
+    violations.Add("min_step",
+                   absl::StrCat("min_step was reported as ", reply.min_step.value(),
+                                ", but worker ", worker.value(), ", which was live, had not sent ",
+                                "its update of step ", last.value(), " by then"),
+                   {&reply, sent});
+  }
+}
+
+// Of an asynchronous or SSP table: each push is one application.
+void CheckVersionOfPushes(const CheckedSlice& checked, const RecordedExchange& reply,
+                          Violations& violations) {
+  const int64_t skew = checked.history.header.clock_skew_ns();
+  const uint64_t most = checked.slice.SentBefore(reply.end_ns + skew + 1);
+  const uint64_t least = checked.slice.AcknowledgedBefore(reply.begin_ns - skew);
+  if (reply.version > most) {
+    violations.Add("exactly once",
+                   absl::StrCat("version ", reply.version, ", but only ", most,
+                                " updates had been sent: one was applied twice"),
+                   {&reply});
+  }
+  if (reply.version < least) {
+    violations.Add("exactly once",
+                   absl::StrCat("version ", reply.version, ", but ", least,
+                                " updates had been acknowledged before: one was lost"),
+                   {&reply});
+  }
+}
+
+// Of a BSP table: each step that holds an update is one application.
+void CheckVersionOfSteps(const CheckedSlice& checked, const RecordedExchange& reply,
+                         Violations& violations) {
+  const uint64_t least = checked.slice.AcknowledgedStepsBelow(reply.min_step);
+  const uint64_t most = static_cast<uint64_t>(reply.min_step.value());
+  if (reply.version >= least && reply.version <= most) return;
+  violations.Add("exactly once",
+                 absl::StrCat("version ", reply.version, " at min_step ", most, ", of whose steps ",
+                              least, " hold acknowledged updates, and each is one version"),
+                 {&reply});
+}
+
+// Whether all steps are alike: each push of them is one version, or each step is. Where they are
+// not, only the values can tell.
+bool HasOneKind(const CheckedSlice& checked) {
+  const TableId table = checked.slice.key().table;
+  const bool first = checked.contract.Of(table, Step(0)).is_isolated();
+  for (Step step; step < Step(checked.history.header.steps()); step = step + 1) {
+    if (checked.contract.Of(table, step).is_isolated() != first) return false;
+  }
+  return true;
+}
+
+void CheckVersion(const CheckedSlice& checked, const RecordedExchange& reply,
+                  Violations& violations) {
+  if (checked.contract.Of(reply.slice.table, Step(0)).is_isolated()) {
+    CheckVersionOfSteps(checked, reply, violations);
+  } else {
+    CheckVersionOfPushes(checked, reply, violations);
+  }
+}
+
+// Exchanges of one worker that follow each other: neither version nor min_step goes back.
+void CheckMonotonic(const CheckedSlice& checked, Violations& violations) {
+  std::map<WorkerId, const RecordedExchange*> latest;
+  for (const RecordedExchange* exchange : checked.slice.exchanges()) {
+    if (!exchange->is_ok()) continue;
+    const RecordedExchange*& before = latest[exchange->worker];
+    if (before != nullptr && before->end_ns <= exchange->begin_ns) {
+      if (exchange->version < before->version || exchange->min_step < before->min_step) {
+        violations.Add(
+            "monotonic reads",
+            absl::StrCat("worker ", exchange->worker.value(), " saw version ", before->version,
+                         " and min_step ", before->min_step.value(), ", and then version ",
+                         exchange->version, " and min_step ", exchange->min_step.value()),
+            {exchange, before});
+      }
+    }
+    if (before == nullptr || before->end_ns < exchange->end_ns) before = exchange;
+  }
+}
+
+// Once a newer incarnation has been answered, nothing that the older one sends is.
+void CheckIncarnations(const CheckedSlice& checked, Violations& violations) {
+  for (const auto& [worker, lives] : checked.lives.all()) {
+    if (lives.size() < 2) continue;
+    // The first answer of each incarnation or a later one.
+    std::map<Incarnation, const RecordedExchange*> first_answer;
+    for (const RecordedExchange* exchange : checked.slice.exchanges()) {
+      if (exchange->worker != worker || !exchange->is_ok()) continue;
+      const RecordedExchange*& first = first_answer[exchange->incarnation];
+      if (first == nullptr || exchange->end_ns < first->end_ns) first = exchange;
+    }
+    const RecordedExchange* newer = nullptr;
+    for (auto life = lives.rbegin(); life != lives.rend(); ++life) {
+      for (const RecordedExchange* exchange : checked.slice.exchanges()) {
+        if (newer == nullptr || exchange->worker != worker || !exchange->is_ok()) continue;
+        if (exchange->incarnation != life->incarnation) continue;
+        if (!checked.IsBefore(newer->end_ns, exchange->begin_ns)) continue;
+        violations.Add("stale incarnation",
+                       absl::StrCat("an exchange of incarnation ", exchange->incarnation.value(),
+                                    " of worker ", worker.value(), " was accepted after one of ",
+                                    newer->incarnation.value(), ", which has taken its place"),
+                       {exchange, newer});
+      }
+      const auto own = first_answer.find(life->incarnation);
+      if (own == first_answer.end()) continue;
+      if (newer == nullptr || own->second->end_ns < newer->end_ns) newer = own->second;
+    }
+  }
+}
+
+// What a live worker has asked is answered within the settling time.
+void CheckAnswered(const CheckedSlice& checked, Violations& violations) {
+  const int64_t open_since = checked.history.end_ns - checked.history.header.settle_ns();
+  for (const RecordedExchange* exchange : checked.slice.exchanges()) {
+    if (exchange->is_answered() || exchange->begin_ns > open_since) continue;
+    if (checked.lives.Of(*exchange).died_ns != kNeverNs) continue;
+    violations.Add(
+        "every exchange is answered",
+        absl::StrCat("worker ", exchange->worker.value(), " was live to the end and got no answer"),
+        {exchange});
+  }
+}
+
+}  // namespace
+
+void CheckReplies(const CheckedSlice& checked, Violations& violations) {
+  const bool has_one_kind = HasOneKind(checked);
+  for (const RecordedExchange* reply : checked.slice.exchanges()) {
+    if (!reply->is_ok()) continue;
+    CheckBound(checked, *reply, violations);
+    CheckMinStep(checked, *reply, violations);
+    if (has_one_kind) CheckVersion(checked, *reply, violations);
+  }
+  CheckMonotonic(checked, violations);
+  CheckIncarnations(checked, violations);
+  CheckAnswered(checked, violations);
+}
+
+}  // namespace capstan

@@ -1,0 +1,59 @@
+#include "common/history/slice_contents.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "common/history/test_values.h"
+
+namespace capstan {
+namespace {
+
+// 0 unless `value` is a whole number that is positive and small.
+int16_t SmallWholeNumber(float value) {
+  return value >= 1 && value <= 1000 && value == std::floor(value) ? static_cast<int16_t>(value)
+                                                                   : 0;
+}
+
+}  // namespace
+
+absl::StatusOr<SliceContents> SliceContents::Decode(absl::Span<const float> values,
+                                                    uint32_t num_workers, int64_t steps) {
+  SliceContents contents(num_workers, steps);
+  if (values.size() != contents.elements_.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected ", contents.elements_.size(), " test values, got ", values.size()));
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] == 0) continue;
+    Element& element = contents.elements_[i];
+    element.count = SmallWholeNumber(values[i] / kTestUpdate);
+    if (element.count > 0) continue;
+    element.count = 1;
+    element.mean_of = SmallWholeNumber(kTestUpdate / values[i]);
+    if (element.mean_of > 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the element of worker ", i / steps, " and step ", i % steps, " is ",
+                     values[i], ", expected a multiple or a whole part of ", kTestUpdate));
+  }
+  return contents;
+}
+
+const SliceContents::Element& SliceContents::At(WorkerId worker, Step step) const {
+  return elements_[TestElement(worker, step, steps_)];
+}
+
+int SliceContents::Workers(Step step) const {
+  int workers = 0;
+  for (uint32_t worker = 0; worker < num_workers_; ++worker) workers += Has(WorkerId(worker), step);
+  return workers;
+}
+
+int SliceContents::Updates(Step step) const {
+  int updates = 0;
+  for (uint32_t worker = 0; worker < num_workers_; ++worker) {
+    updates += Count(WorkerId(worker), step);
+  }
+  return updates;
+}
+
+}  // namespace capstan

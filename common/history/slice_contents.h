@@ -1,0 +1,51 @@
+#ifndef COMMON_HISTORY_SLICE_CONTENTS_H_
+#define COMMON_HISTORY_SLICE_CONTENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+
+namespace capstan {
+
+// Which updates the test values of a slice contain.
+class SliceContents {
+ public:
+  // INVALID_ARGUMENT, saying which, when there are not workers x steps values, or one of them is
+  // neither a multiple of kTestUpdate nor a whole part of it.
+  static absl::StatusOr<SliceContents> Decode(absl::Span<const float> values, uint32_t num_workers,
+                                              int64_t steps);
+
+  // How often the update is in: 0, 1, or what is wrong.
+  int Count(WorkerId worker, Step step) const { return At(worker, step).count; }
+  bool Has(WorkerId worker, Step step) const { return Count(worker, step) > 0; }
+  // Of an update that is in once: of how many updates the mean was.
+  int MeanOf(WorkerId worker, Step step) const { return At(worker, step).mean_of; }
+  // Number of workers whose update of `step` is in, and of updates, each as often as it is in.
+  int Workers(Step step) const;
+  int Updates(Step step) const;
+
+  uint32_t num_workers() const { return num_workers_; }
+  int64_t steps() const { return steps_; }
+
+ private:
+  struct Element {
+    int16_t count = 0;
+    int16_t mean_of = 1;
+  };
+
+  SliceContents(uint32_t num_workers, int64_t steps)
+      : num_workers_(num_workers), steps_(steps), elements_(num_workers * steps) {}
+  const Element& At(WorkerId worker, Step step) const;
+
+  uint32_t num_workers_;
+  int64_t steps_;
+  std::vector<Element> elements_;
+};
+
+}  // namespace capstan
+
+#endif  // COMMON_HISTORY_SLICE_CONTENTS_H_

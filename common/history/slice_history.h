@@ -1,0 +1,54 @@
+#ifndef COMMON_HISTORY_SLICE_HISTORY_H_
+#define COMMON_HISTORY_SLICE_HISTORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/history/history.h"
+
+namespace capstan {
+
+// What is known of the push of one update; null what never happened.
+struct PushFacts {
+  const RecordedExchange* first_sent = nullptr;
+  const RecordedExchange* first_acknowledged = nullptr;
+};
+
+// The exchanges of one slice, with an index of its pushes. Borrows the history's exchanges.
+class SliceHistory {
+ public:
+  using Update = std::pair<WorkerId, Step>;
+
+  // `exchanges` are all of one slice, at least one, in order of begin.
+  explicit SliceHistory(std::vector<const RecordedExchange*> exchanges);
+
+  SliceKey key() const { return exchanges_.front()->slice; }
+  const std::vector<const RecordedExchange*>& exchanges() const { return exchanges_; }
+  const std::map<Update, PushFacts>& pushes() const { return pushes_; }
+
+  // Nothing is known of an update that nobody sent.
+  PushFacts FactsOf(WorkerId worker, Step step) const;
+  // Number of updates that were sent before `time_ns`, or whose push was answered before it.
+  size_t SentBefore(int64_t time_ns) const;
+  size_t AcknowledgedBefore(int64_t time_ns) const;
+  // Number of steps below `step` of which an update was ever acknowledged.
+  size_t AcknowledgedStepsBelow(Step step) const;
+
+ private:
+  const std::vector<const RecordedExchange*> exchanges_;
+  std::map<Update, PushFacts> pushes_;
+  std::vector<int64_t> sent_ns_;  // in order
+  std::vector<int64_t> acknowledged_ns_;
+  std::vector<int64_t> acknowledged_steps_;  // each once
+};
+
+// The history's exchanges by slice, in order of table and slice.
+std::vector<SliceHistory> SplitBySlice(const History& history);
+
+}  // namespace capstan
+
+#endif  // COMMON_HISTORY_SLICE_HISTORY_H_
