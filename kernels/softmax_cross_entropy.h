@@ -1,20 +1,38 @@
 #ifndef KERNELS_SOFTMAX_CROSS_ENTROPY_H_
 #define KERNELS_SOFTMAX_CROSS_ENTROPY_H_
 
+#include <cstddef>
 #include <cstdint>
 
+#include "absl/status/status.h"
+
 namespace capstan {
+
+class CpuStream;
+class CudaStream;
 
 struct SoftmaxCrossEntropyResult {
   double loss_sum = 0;  // over the samples: -log(softmax(scores)[label])
   int64_t correct = 0;  // samples whose label has the highest score, the first among equals
 };
 
+size_t SoftmaxCrossEntropyScratchBytes(int64_t samples, int64_t classes, const CpuStream& stream);
+size_t SoftmaxCrossEntropyScratchBytes(int64_t samples, int64_t classes, const CudaStream& stream);
+
 // Loss of `scores`, row-major [samples, classes], against one label in [0, classes) a sample, and
 // the gradient of the mean loss: (softmax(scores) - one_hot(labels)) / samples. `gradient` has the
-// shape of `scores` and may be the same array. Finite scores of any size give a finite gradient.
-void SoftmaxCrossEntropy(int64_t samples, int64_t classes, const float* scores,
-                         const int32_t* labels, float* gradient, SoftmaxCrossEntropyResult* result);
+// shape of `scores` and may be the same array. Finite scores of any size give a finite gradient; a
+// sample with a NaN is never correct. Whether the labels are in range is for the caller to check:
+// one that is not makes the loss NaN, is never correct, and touches nothing outside of the arrays.
+// Where there are samples there is a class.
+absl::Status SoftmaxCrossEntropy(int64_t samples, int64_t classes, const float* scores,
+                                 const int32_t* labels, float* gradient,
+                                 SoftmaxCrossEntropyResult* result, void* scratch,
+                                 CpuStream& stream);
+absl::Status SoftmaxCrossEntropy(int64_t samples, int64_t classes, const float* scores,
+                                 const int32_t* labels, float* gradient,
+                                 SoftmaxCrossEntropyResult* result, void* scratch,
+                                 CudaStream& stream);
 
 }  // namespace capstan
 

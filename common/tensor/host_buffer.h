@@ -5,21 +5,27 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "absl/types/span.h"
 
 namespace capstan {
 
-// `size` floats in host memory, aligned to a cache line, zero at first. Owns them; movable.
+// `size` floats in host memory, aligned to a cache line. Owns them, or a share of what they are
+// part of; movable.
 class HostBuffer {
  public:
   static constexpr std::align_val_t kAlignment{64};
 
   HostBuffer() = default;
+  // Zero at first.
   explicit HostBuffer(size_t size)
       : size_(size), data_(static_cast<float*>(::operator new(size * sizeof(float), kAlignment))) {
     std::memset(data_.get(), 0, size * sizeof(float));
   }
+  // Memory that `owner` keeps.
+  HostBuffer(float* data, size_t size, std::shared_ptr<void> owner)
+      : size_(size), data_(data, Free{std::move(owner)}) {}
 
   size_t size() const { return size_; }
   size_t size_bytes() const { return size_ * sizeof(float); }
@@ -30,7 +36,10 @@ class HostBuffer {
 
  private:
   struct Free {
-    void operator()(float* data) const { ::operator delete(data, kAlignment); }
+    std::shared_ptr<void> owner;
+    void operator()(float* data) const {
+      if (owner == nullptr) ::operator delete(data, kAlignment);
+    }
   };
   size_t size_ = 0;
   std::unique_ptr<float, Free> data_;

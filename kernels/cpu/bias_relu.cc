@@ -31,8 +31,8 @@ void SumRowRelu(int64_t columns, const float* __restrict output, float* __restri
 
 }  // namespace
 
-void AddBias(int64_t rows, int64_t columns, Activation activation, const float* bias,
-             float* values) {
+absl::Status AddBias(int64_t rows, int64_t columns, Activation activation, const float* bias,
+                     float* values, CpuStream& /*stream*/) {
   for (int64_t row = 0; row < rows; ++row, values += columns) {
     switch (activation) {
       case Activation::kNone:
@@ -43,10 +43,17 @@ void AddBias(int64_t rows, int64_t columns, Activation activation, const float* 
         break;
     }
   }
+  return absl::OkStatus();
 }
 
-void AddBiasBackward(int64_t rows, int64_t columns, Activation activation, const float* outputs,
-                     float* gradient, float* bias_gradient) {
+size_t AddBiasBackwardScratchBytes(int64_t /*rows*/, int64_t /*columns*/,
+                                   const CpuStream& /*stream*/) {
+  return 0;
+}
+
+absl::Status AddBiasBackward(int64_t rows, int64_t columns, Activation activation,
+                             const float* outputs, float* gradient, float* bias_gradient,
+                             void* /*scratch*/, CpuStream& /*stream*/) {
   std::fill_n(bias_gradient, columns, 0.0f);
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t offset = row * columns;
@@ -59,6 +66,7 @@ void AddBiasBackward(int64_t rows, int64_t columns, Activation activation, const
         break;
     }
   }
+  return absl::OkStatus();
 }
 
 }  // namespace capstan

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "common/base/random.h"
+#include "kernels/cpu/cpu_stream.h"
+#include "kernels/normal_vector.h"
 
 namespace capstan {
 namespace {
@@ -16,12 +18,6 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr int64_t kSizes[][2] = {{0, 0}, {0, 5}, {3, 0}, {1, 1}, {1, 9}, {7, 1}, {5, 13}, {33, 67}};
 constexpr Activation kActivations[] = {Activation::kNone, Activation::kRelu};
 
-std::vector<float> NormalVector(int64_t size, Random& random) {
-  std::vector<float> numbers(size);
-  for (float& number : numbers) number = random.Normal();
-  return numbers;
-}
-
 void ExpectForward(int64_t rows, int64_t columns, Activation activation) {
   SCOPED_TRACE(testing::Message() << "rows, columns = " << rows << ", " << columns);
   Random random(/*seed=*/21);
@@ -29,7 +25,8 @@ void ExpectForward(int64_t rows, int64_t columns, Activation activation) {
   const std::vector<float> inputs = NormalVector(rows * columns, random);
   std::vector<float> values = inputs;
 
-  AddBias(rows, columns, activation, bias.data(), values.data());
+  CpuStream stream;
+  ASSERT_TRUE(AddBias(rows, columns, activation, bias.data(), values.data(), stream).ok());
 
   for (int64_t i = 0; i < rows * columns; ++i) {
     const double sum = double{inputs[i]} + bias[i % columns];
@@ -49,7 +46,11 @@ void ExpectBackward(int64_t rows, int64_t columns, Activation activation) {
   std::vector<float> gradient = before;
   std::vector<float> bias_gradient(columns, kNan);
 
-  AddBiasBackward(rows, columns, activation, outputs.data(), gradient.data(), bias_gradient.data());
+  CpuStream stream;
+  ASSERT_EQ(AddBiasBackwardScratchBytes(rows, columns, stream), 0u);
+  ASSERT_TRUE(AddBiasBackward(rows, columns, activation, outputs.data(), gradient.data(),
+                              bias_gradient.data(), /*scratch=*/nullptr, stream)
+                  .ok());
 
   std::vector<double> sums(columns);
   for (int64_t i = 0; i < rows * columns; ++i) {
@@ -69,7 +70,10 @@ TEST(AddBiasTest, MatchesTheDefinitionAtOddSizes) {
 TEST(AddBiasTest, NanIsNotHiddenByRelu) {
   std::vector<float> values(9, kNan);
   const std::vector<float> bias(9, 1.0f);
-  AddBias(/*rows=*/1, /*columns=*/9, Activation::kRelu, bias.data(), values.data());
+  CpuStream stream;
+  ASSERT_TRUE(
+      AddBias(/*rows=*/1, /*columns=*/9, Activation::kRelu, bias.data(), values.data(), stream)
+          .ok());
   for (const float value : values) EXPECT_TRUE(std::isnan(value));
 }
 
@@ -83,8 +87,10 @@ TEST(AddBiasBackwardTest, ReluPassesNothingWhereItsOutputIsZero) {
   const std::vector<float> outputs = {0.0f, -0.0f, 1e-30f};
   std::vector<float> gradient = {1.0f, 1.0f, 1.0f};
   std::vector<float> bias_gradient(3, kNan);
-  AddBiasBackward(/*rows=*/1, /*columns=*/3, Activation::kRelu, outputs.data(), gradient.data(),
-                  bias_gradient.data());
+  CpuStream stream;
+  ASSERT_TRUE(AddBiasBackward(/*rows=*/1, /*columns=*/3, Activation::kRelu, outputs.data(),
+                              gradient.data(), bias_gradient.data(), /*scratch=*/nullptr, stream)
+                  .ok());
   EXPECT_EQ(gradient, (std::vector<float>{0.0f, 0.0f, 1.0f}));
   EXPECT_EQ(bias_gradient, gradient);
 }
@@ -93,8 +99,10 @@ TEST(AddBiasBackwardTest, BiasGradientIsAddedFromTheFirstRowOn) {
   const float big = 1 << 24;  // big + 1 rounds to big
   std::vector<float> gradient = {big, 1.0f, 1.0f, -big};
   float bias_gradient = kNan;
-  AddBiasBackward(/*rows=*/4, /*columns=*/1, Activation::kNone, /*outputs=*/nullptr,
-                  gradient.data(), &bias_gradient);
+  CpuStream stream;
+  ASSERT_TRUE(AddBiasBackward(/*rows=*/4, /*columns=*/1, Activation::kNone, /*outputs=*/nullptr,
+                              gradient.data(), &bias_gradient, /*scratch=*/nullptr, stream)
+                  .ok());
   EXPECT_EQ(bias_gradient, 0.0f);
 }
 

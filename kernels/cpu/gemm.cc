@@ -1,30 +1,44 @@
 #include "kernels/gemm.h"
 
 #include <cblas.h>
-#include <glog/logging.h>
 
-#include <limits>
+#include <vector>
+
+#include "common/base/status_macros.h"
+#include "kernels/check_gemm_shape.h"
 
 namespace capstan {
 namespace {
 
-blasint ToBlas(int64_t size) {
-  CHECK_GE(size, 0);
-  CHECK_LE(size, std::numeric_limits<blasint>::max());
-  return static_cast<blasint>(size);
-}
-
 // BLAS refuses a row length of 0, also for an empty matrix.
-blasint RowLength(int64_t columns) { return ToBlas(columns == 0 ? 1 : columns); }
+blasint RowLength(int64_t columns) { return static_cast<blasint>(columns == 0 ? 1 : columns); }
+
+std::vector<float> Widened(int64_t n, const Bfloat16* values) {
+  std::vector<float> wide(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) wide[i] = ToFloat32(values[i]);
+  return wide;
+}
 
 }  // namespace
 
-void Gemm(const GemmShape& shape, float alpha, const float* a, const float* b, float beta,
-          float* c) {
+absl::Status Gemm(const GemmShape& shape, MatrixPrecision /*precision*/, float alpha,
+                  const float* a, const float* b, float beta, float* c, CpuStream& /*stream*/) {
+  RETURN_IF_ERROR(CheckGemmShape(shape));
   cblas_sgemm(CblasRowMajor, shape.is_a_transposed ? CblasTrans : CblasNoTrans,
-              shape.is_b_transposed ? CblasTrans : CblasNoTrans, ToBlas(shape.m), ToBlas(shape.n),
-              ToBlas(shape.k), alpha, a, RowLength(shape.is_a_transposed ? shape.m : shape.k), b,
+              shape.is_b_transposed ? CblasTrans : CblasNoTrans, static_cast<blasint>(shape.m),
+              static_cast<blasint>(shape.n), static_cast<blasint>(shape.k), alpha, a,
+              RowLength(shape.is_a_transposed ? shape.m : shape.k), b,
               RowLength(shape.is_b_transposed ? shape.k : shape.n), beta, c, RowLength(shape.n));
+  return absl::OkStatus();
+}
+
+absl::Status Gemm(const GemmShape& shape, float alpha, const Bfloat16* a, const Bfloat16* b,
+                  float beta, float* c, CpuStream& stream) {
+  RETURN_IF_ERROR(CheckGemmShape(shape));
+  const std::vector<float> wide_a = Widened(shape.m * shape.k, a);
+  const std::vector<float> wide_b = Widened(shape.k * shape.n, b);
+  return Gemm(shape, MatrixPrecision::kFloat32, alpha, wide_a.data(), wide_b.data(), beta, c,
+              stream);
 }
 
 }  // namespace capstan

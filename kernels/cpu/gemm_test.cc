@@ -8,19 +8,17 @@
 #include <limits>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "common/base/random.h"
+#include "common/tensor/bfloat16.h"
 #include "kernels/cpu/blas_threads.h"
+#include "kernels/cpu/cpu_stream.h"
+#include "kernels/normal_vector.h"
 
 namespace capstan {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-std::vector<float> NormalVector(int64_t size, Random& random) {
-  std::vector<float> numbers(size);
-  for (float& number : numbers) number = random.Normal();
-  return numbers;
-}
 
 struct Element {
   double value = 0;
@@ -40,6 +38,13 @@ Element ProductElement(const GemmShape& shape, const std::vector<float>& a,
   return element;
 }
 
+// Rounds `values` in place too, so that they are what the factors mean.
+std::vector<Bfloat16> Rounded(std::vector<float>& values) {
+  std::vector<Bfloat16> rounded;
+  for (float& value : values) value = ToFloat32(rounded.emplace_back(ToBfloat16(value)));
+  return rounded;
+}
+
 void ExpectProduct(const GemmShape& shape, float alpha, float beta) {
   SCOPED_TRACE(testing::Message() << "m, n, k = " << shape.m << ", " << shape.n << ", " << shape.k
                                   << "; transposed " << shape.is_a_transposed
@@ -51,7 +56,10 @@ void ExpectProduct(const GemmShape& shape, float alpha, float beta) {
   const std::vector<float> before = c;
   if (beta == 0) c.assign(c.size(), kNan);
 
-  Gemm(shape, alpha, a.data(), b.data(), beta, c.data());
+  CpuStream stream;
+  ASSERT_TRUE(
+      Gemm(shape, MatrixPrecision::kFloat32, alpha, a.data(), b.data(), beta, c.data(), stream)
+          .ok());
 
   for (int64_t row = 0; row < shape.m; ++row) {
     for (int64_t column = 0; column < shape.n; ++column) {
@@ -92,8 +100,13 @@ TEST(GemmTest, EmptyInnerSizeScalesTheOutputOnly) {
 TEST(GemmTest, EmptyOutputTouchesNothing) {
   UseOneBlasThread();
   float untouched = 1.0f;
-  Gemm({/*m=*/0, /*n=*/5, /*k=*/2}, /*alpha=*/1.0f, nullptr, nullptr, /*beta=*/0.0f, &untouched);
-  Gemm({/*m=*/5, /*n=*/0, /*k=*/2}, /*alpha=*/1.0f, nullptr, nullptr, /*beta=*/0.0f, &untouched);
+  CpuStream stream;
+  for (const GemmShape& shape :
+       {GemmShape{/*m=*/0, /*n=*/5, /*k=*/2}, GemmShape{/*m=*/5, /*n=*/0, /*k=*/2}}) {
+    EXPECT_TRUE(Gemm(shape, MatrixPrecision::kFloat32, /*alpha=*/1.0f, nullptr, nullptr,
+                     /*beta=*/0.0f, &untouched, stream)
+                    .ok());
+  }
   EXPECT_EQ(untouched, 1.0f);
 }
 
@@ -104,9 +117,48 @@ TEST(GemmTest, SameInputGivesTheSameBits) {
   const std::vector<float> a = NormalVector(shape.m * shape.k, random);
   const std::vector<float> b = NormalVector(shape.k * shape.n, random);
   std::vector<float> first(shape.m * shape.n, kNan), second(shape.m * shape.n, kNan);
-  Gemm(shape, /*alpha=*/1.0f, a.data(), b.data(), /*beta=*/0.0f, first.data());
-  Gemm(shape, /*alpha=*/1.0f, a.data(), b.data(), /*beta=*/0.0f, second.data());
+  CpuStream stream;
+  ASSERT_TRUE(Gemm(shape, MatrixPrecision::kFloat32, /*alpha=*/1.0f, a.data(), b.data(),
+                   /*beta=*/0.0f, first.data(), stream)
+                  .ok());
+  ASSERT_TRUE(Gemm(shape, MatrixPrecision::kFloat32, /*alpha=*/1.0f, a.data(), b.data(),
+                   /*beta=*/0.0f, second.data(), stream)
+                  .ok());
   EXPECT_EQ(std::memcmp(first.data(), second.data(), first.size() * sizeof(float)), 0);
+}
+
+TEST(GemmTest, Bfloat16FactorsGiveTheProductOfTheirValues) {
+  UseOneBlasThread();
+  Random random(/*seed=*/13);
+  for (const int transposed : {0, 1, 2, 3}) {
+    const GemmShape shape = {/*m=*/17, /*n=*/13, /*k=*/31, (transposed & 1) != 0,
+                             (transposed & 2) != 0};
+    std::vector<float> a = NormalVector(shape.m * shape.k, random);
+    std::vector<float> b = NormalVector(shape.k * shape.n, random);
+    std::vector<float> c(shape.m * shape.n, 1.0f);
+    const std::vector<Bfloat16> rounded_a = Rounded(a), rounded_b = Rounded(b);
+    CpuStream stream;
+    ASSERT_TRUE(Gemm(shape, /*alpha=*/2.0f, rounded_a.data(), rounded_b.data(), /*beta=*/3.0f,
+                     c.data(), stream)
+                    .ok());
+    for (int64_t i = 0; i < shape.m * shape.n; ++i) {
+      const Element product = ProductElement(shape, a, b, i / shape.n, i % shape.n);
+      ASSERT_NEAR(c[i], 2 * product.value + 3,
+                  static_cast<double>(shape.k + 3) * 0x1p-24 * (2 * product.magnitude + 3));
+    }
+  }
+}
+
+TEST(GemmTest, SizesThatBlasCannotCountAreRefused) {
+  CpuStream stream;
+  float untouched = 1.0f;
+  for (const GemmShape& shape : {GemmShape{/*m=*/1, /*n=*/int64_t{1} << 31, /*k=*/0},
+                                 GemmShape{/*m=*/-1, /*n=*/1, /*k=*/1}}) {
+    const absl::Status status = Gemm(shape, MatrixPrecision::kFloat32, /*alpha=*/1.0f, nullptr,
+                                     nullptr, /*beta=*/0.0f, &untouched, stream);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(untouched, 1.0f);
 }
 
 }  // namespace

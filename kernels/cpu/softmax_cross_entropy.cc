@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace capstan {
 namespace {
 
+bool IsClass(int32_t label, int64_t classes) { return label >= 0 && label < classes; }
+
 // Of comparisons that NaN fails, so that a network that has diverged is never right.
 bool IsFirstMaximum(const float* scores, int64_t classes, int32_t label) {
+  if (!IsClass(label, classes)) return false;
   for (int64_t i = 0; i < label; ++i) {
     if (!(scores[i] < scores[label])) return false;
   }
@@ -21,7 +25,8 @@ bool IsFirstMaximum(const float* scores, int64_t classes, int32_t label) {
 double SampleLoss(const float* scores, int64_t classes, int32_t label, double scale,
                   float* gradient) {
   const float maximum = *std::max_element(scores, scores + classes);
-  const double label_score = double{scores[label]} - maximum;
+  const double label_score = IsClass(label, classes) ? double{scores[label]} - maximum
+                                                     : std::numeric_limits<double>::quiet_NaN();
   double sum = 0;
   for (int64_t i = 0; i < classes; ++i) {
     // Relative to the maximum, so that no exponential overflows and one of them is 1.
@@ -37,9 +42,15 @@ double SampleLoss(const float* scores, int64_t classes, int32_t label, double sc
 
 }  // namespace
 
-void SoftmaxCrossEntropy(int64_t samples, int64_t classes, const float* scores,
-                         const int32_t* labels, float* gradient,
-                         SoftmaxCrossEntropyResult* result) {
+size_t SoftmaxCrossEntropyScratchBytes(int64_t /*samples*/, int64_t /*classes*/,
+                                       const CpuStream& /*stream*/) {
+  return 0;
+}
+
+absl::Status SoftmaxCrossEntropy(int64_t samples, int64_t classes, const float* scores,
+                                 const int32_t* labels, float* gradient,
+                                 SoftmaxCrossEntropyResult* result, void* /*scratch*/,
+                                 CpuStream& /*stream*/) {
   *result = {};
   for (int64_t sample = 0; sample < samples; ++sample) {
     const float* sample_scores = scores + sample * classes;
@@ -48,6 +59,7 @@ void SoftmaxCrossEntropy(int64_t samples, int64_t classes, const float* scores,
         SampleLoss(sample_scores, classes, labels[sample],
                    /*scale=*/1.0 / static_cast<double>(samples), gradient + sample * classes);
   }
+  return absl::OkStatus();
 }
 
 }  // namespace capstan

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/random.h"
+#include "kernels/cpu/cpu_stream.h"
 
 namespace capstan {
 namespace {
@@ -25,8 +26,13 @@ Output Evaluate(const std::vector<float>& scores, const std::vector<int32_t>& la
   Output output;
   output.result = {/*loss_sum=*/kNan, /*correct=*/-1};
   output.gradient.assign(scores.size(), kNan);
-  SoftmaxCrossEntropy(static_cast<int64_t>(labels.size()), classes, scores.data(), labels.data(),
-                      output.gradient.data(), &output.result);
+  CpuStream stream;
+  const int64_t samples = static_cast<int64_t>(labels.size());
+  EXPECT_EQ(SoftmaxCrossEntropyScratchBytes(samples, classes, stream), 0u);
+  EXPECT_TRUE(SoftmaxCrossEntropy(samples, classes, scores.data(), labels.data(),
+                                  output.gradient.data(), &output.result, /*scratch=*/nullptr,
+                                  stream)
+                  .ok());
   return output;
 }
 
@@ -76,8 +82,10 @@ TEST(SoftmaxCrossEntropyTest, GradientMayOverwriteTheScores) {
   const std::vector<int32_t> labels = {2, 1};
   const Output expected = Evaluate(scores, labels, /*classes=*/3);
   SoftmaxCrossEntropyResult result;
-  SoftmaxCrossEntropy(/*samples=*/2, /*classes=*/3, scores.data(), labels.data(), scores.data(),
-                      &result);
+  CpuStream stream;
+  ASSERT_TRUE(SoftmaxCrossEntropy(/*samples=*/2, /*classes=*/3, scores.data(), labels.data(),
+                                  scores.data(), &result, /*scratch=*/nullptr, stream)
+                  .ok());
   EXPECT_EQ(scores, expected.gradient);
   EXPECT_EQ(result.loss_sum, expected.result.loss_sum);
   EXPECT_EQ(result.correct, expected.result.correct);
@@ -113,6 +121,14 @@ TEST(SoftmaxCrossEntropyTest, NanAndInfinityShowInTheLossAndAreNeverCorrect) {
   }
   EXPECT_TRUE(
       std::isnan(Evaluate({0.0f, kNan, 1.0f}, /*labels=*/{2}, /*classes=*/3).result.loss_sum));
+}
+
+TEST(SoftmaxCrossEntropyTest, LabelThatIsNoClassMakesTheLossNan) {
+  for (const int32_t label : {-1, 3}) {
+    const Output output = Evaluate({1.0f, 2.0f, 3.0f}, {label}, /*classes=*/3);
+    EXPECT_TRUE(std::isnan(output.result.loss_sum));
+    EXPECT_EQ(output.result.correct, 0);
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "kernels/adagrad.h"
 #include "server/optimizer/optimizer.h"
 
 namespace capstan {
@@ -27,9 +28,7 @@ class Adagrad : public Optimizer {
              absl::Span<const absl::Span<float>> state) const override;
 
  private:
-  const float learning_rate_;
-  const float epsilon_;
-  const float weight_decay_;
+  const AdagradCoefficients coefficients_;
 };
 
 }  // namespace capstan

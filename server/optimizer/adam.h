@@ -29,11 +29,7 @@ class Adam : public Optimizer {
              absl::Span<const absl::Span<float>> state) const override;
 
  private:
-  const double learning_rate_;
-  const double beta1_;
-  const double beta2_;
-  const float epsilon_;
-  const float weight_decay_;
+  const Options options_;
 };
 
 }  // namespace capstan

@@ -3,41 +3,40 @@
 #include <glog/logging.h>
 
 #include <cmath>
-#include <cstddef>
 
+#include "kernels/adamw.h"
+#include "kernels/cpu/cpu_stream.h"
 #include "server/optimizer/check_lengths.h"
 
 namespace capstan {
+namespace {
 
-AdamW::AdamW(const Options& options)
-    : learning_rate_(options.learning_rate),
-      beta1_(options.beta1),
-      beta2_(options.beta2),
-      epsilon_(static_cast<float>(options.epsilon)),
-      decay_(static_cast<float>(options.learning_rate * options.weight_decay)) {}
+AdamWCoefficients CoefficientsAt(int64_t application, const AdamW::Options& options) {
+  const double t = static_cast<double>(application);
+  AdamWCoefficients coefficients;
+  coefficients.step = static_cast<float>(options.learning_rate / (1 - std::pow(options.beta1, t)));
+  coefficients.root_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, t)));
+  coefficients.keep_first = static_cast<float>(options.beta1);
+  coefficients.add_first = static_cast<float>(1 - options.beta1);
+  coefficients.keep_second = static_cast<float>(options.beta2);
+  coefficients.add_second = static_cast<float>(1 - options.beta2);
+  coefficients.epsilon = static_cast<float>(options.epsilon);
+  coefficients.decay = static_cast<float>(options.learning_rate * options.weight_decay);
+  return coefficients;
+}
+
+}  // namespace
+
+AdamW::AdamW(const Options& options) : options_(options) {}
 
 void AdamW::Apply(absl::Span<const float> gradient, int64_t application, absl::Span<float> values,
                   absl::Span<const absl::Span<float>> state) const {
   CheckLengths(*this, gradient, values, state);
   CHECK_GE(application, 1);
-  const double t = static_cast<double>(application);
-  const float step = static_cast<float>(learning_rate_ / (1 - std::pow(beta1_, t)));
-  const float root_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2_, t)));
-  const float keep_first = static_cast<float>(beta1_);
-  const float add_first = static_cast<float>(1 - beta1_);
-  const float keep_second = static_cast<float>(beta2_);
-  const float add_second = static_cast<float>(1 - beta2_);
-  const float epsilon = epsilon_;
-  const float decay = decay_;
-  const float* __restrict g = gradient.data();
-  float* __restrict w = values.data();
-  float* __restrict m = state[0].data();
-  float* __restrict v = state[1].data();
-  for (size_t i = 0; i < values.size(); ++i) {
-    m[i] = keep_first * m[i] + add_first * g[i];
-    v[i] = keep_second * v[i] + add_second * (g[i] * g[i]);
-    w[i] -= step * m[i] / (std::sqrt(v[i]) * root_scale + epsilon) + decay * w[i];
-  }
+  CpuStream stream;
+  CHECK(ApplyAdamW(CoefficientsAt(application, options_), static_cast<int64_t>(values.size()),
+                   gradient.data(), values.data(), state[0].data(), state[1].data(), stream)
+            .ok());
 }
 
 }  // namespace capstan

@@ -31,11 +31,7 @@ class AdamW : public Optimizer {
              absl::Span<const absl::Span<float>> state) const override;
 
  private:
-  const double learning_rate_;
-  const double beta1_;
-  const double beta2_;
-  const float epsilon_;
-  const float decay_;  // learning_rate * weight_decay
+  const Options options_;
 };
 
 }  // namespace capstan

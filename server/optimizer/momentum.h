@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "kernels/momentum.h"
 #include "server/optimizer/optimizer.h"
 
 namespace capstan {
@@ -27,9 +28,7 @@ class Momentum : public Optimizer {
              absl::Span<const absl::Span<float>> state) const override;
 
  private:
-  const float learning_rate_;
-  const float momentum_;
-  const float weight_decay_;
+  const MomentumCoefficients coefficients_;
 };
 
 }  // namespace capstan

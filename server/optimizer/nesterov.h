@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "kernels/nesterov.h"
 #include "server/optimizer/optimizer.h"
 
 namespace capstan {
@@ -28,9 +29,7 @@ class Nesterov : public Optimizer {
              absl::Span<const absl::Span<float>> state) const override;
 
  private:
-  const float learning_rate_;
-  const float momentum_;
-  const float weight_decay_;
+  const NesterovCoefficients coefficients_;
 };
 
 }  // namespace capstan

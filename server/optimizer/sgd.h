@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "kernels/sgd.h"
 #include "server/optimizer/optimizer.h"
 
 namespace capstan {
@@ -25,8 +26,7 @@ class Sgd : public Optimizer {
              absl::Span<const absl::Span<float>> state) const override;
 
  private:
-  const float learning_rate_;
-  const float weight_decay_;
+  const SgdCoefficients coefficients_;
 };
 
 }  // namespace capstan

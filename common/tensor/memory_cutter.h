@@ -1,0 +1,42 @@
+#ifndef COMMON_TENSOR_MEMORY_CUTTER_H_
+#define COMMON_TENSOR_MEMORY_CUTTER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace capstan {
+
+// Cuts one piece of memory, of whatever device, into aligned parts, from the front. Without memory
+// it only counts: used_bytes() is then what the same cuts need. Never touches the memory.
+class MemoryCutter {
+ public:
+  // Of a GPU's widest access and of what its allocator gives.
+  static constexpr size_t kAlignment = 256;
+
+  // `memory` is aligned to kAlignment, or null to count only.
+  explicit MemoryCutter(void* memory) : memory_(static_cast<char*>(memory)) {}
+
+  // The next `count` values; null when only counting.
+  template <typename T>
+  T* Take(int64_t count) {
+    T* const part =
+        memory_ == nullptr ? nullptr : static_cast<T*>(static_cast<void*>(memory_ + used_bytes_));
+    used_bytes_ += RoundUp(static_cast<size_t>(count) * sizeof(T));
+    return part;
+  }
+
+  size_t used_bytes() const { return used_bytes_; }
+
+  // What a part of `bytes` takes.
+  static constexpr size_t RoundUp(size_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
+ private:
+  char* const memory_;
+  size_t used_bytes_ = 0;
+};
+
+}  // namespace capstan
+
+#endif  // COMMON_TENSOR_MEMORY_CUTTER_H_

@@ -1,0 +1,62 @@
+#include "kernels/adamw.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "common/base/random.h"
+#include "kernels/cpu/cpu_stream.h"
+#include "kernels/normal_vector.h"
+
+namespace capstan {
+namespace {
+
+void ExpectFormula(const AdamWCoefficients& coefficients, int64_t size) {
+  SCOPED_TRACE(testing::Message() << "size = " << size);
+  Random random(/*seed=*/51);
+  const std::vector<float> gradient = NormalVector(size, random);
+  std::vector<float> values = NormalVector(size, random);
+  std::vector<float> first_moment = NormalVector(size, random);
+  std::vector<float> second_moment = NormalVector(size, random);
+  for (float& number : second_moment) number = std::abs(number);
+  const std::vector<float> values_before = values;
+  const std::vector<float> first_moment_before = first_moment;
+  const std::vector<float> second_moment_before = second_moment;
+
+  CpuStream stream;
+  ASSERT_TRUE(ApplyAdamW(coefficients, size, gradient.data(), values.data(), first_moment.data(),
+                         second_moment.data(), stream)
+                  .ok());
+
+  for (int64_t i = 0; i < size; ++i) {
+    const double g = gradient[i];
+    double w = values_before[i];
+    double m = first_moment_before[i];
+    double v = second_moment_before[i];
+    m = coefficients.keep_first * m + coefficients.add_first * g;
+    v = coefficients.keep_second * v + coefficients.add_second * g * g;
+    w -= coefficients.step * m / (std::sqrt(v) * coefficients.root_scale + coefficients.epsilon) +
+         coefficients.decay * w;
+    ASSERT_NEAR(values[i], w, 3e-6 * (1 + std::abs(w))) << "element " << i;
+    ASSERT_NEAR(first_moment[i], m, 3e-6 * (1 + std::abs(m))) << "element " << i;
+    ASSERT_NEAR(second_moment[i], v, 3e-6 * (1 + std::abs(v))) << "element " << i;
+  }
+}
+
+TEST(ApplyAdamWTest, FollowsTheFormulaInFloat64) {
+  AdamWCoefficients coefficients;
+  coefficients.step = 0.5f;
+  coefficients.root_scale = 1.6f;
+  coefficients.keep_first = 0.8f;
+  coefficients.add_first = 0.2f;
+  coefficients.keep_second = 0.95f;
+  coefficients.add_second = 0.05f;
+  coefficients.epsilon = 0.2f;
+  coefficients.decay = 0.03f;
+  for (const int64_t size : {0, 1, 7, 64, 1001}) ExpectFormula(coefficients, size);
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,17 @@
+#include "kernels/convert.h"
+
+namespace capstan {
+
+absl::Status ConvertToBfloat16(int64_t n, const float* __restrict source,
+                               Bfloat16* __restrict target, CpuStream& /*stream*/) {
+  for (int64_t i = 0; i < n; ++i) target[i] = ToBfloat16(source[i]);
+  return absl::OkStatus();
+}
+
+absl::Status ConvertToFloat32(int64_t n, const Bfloat16* __restrict source,
+                              float* __restrict target, CpuStream& /*stream*/) {
+  for (int64_t i = 0; i < n; ++i) target[i] = ToFloat32(source[i]);
+  return absl::OkStatus();
+}
+
+}  // namespace capstan

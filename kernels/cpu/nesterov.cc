@@ -1,0 +1,16 @@
+#include "kernels/nesterov.h"
+
+#include "kernels/nesterov_rule.h"
+
+namespace capstan {
+
+absl::Status ApplyNesterov(const NesterovCoefficients& coefficients, int64_t n,
+                           const float* __restrict gradient, float* __restrict values,
+                           float* __restrict velocity, CpuStream& /*stream*/) {
+  // A copy, which no store through the arrays can change.
+  const NesterovCoefficients constants = coefficients;
+  for (int64_t i = 0; i < n; ++i) NesterovRule(constants, gradient[i], values[i], velocity[i]);
+  return absl::OkStatus();
+}
+
+}  // namespace capstan

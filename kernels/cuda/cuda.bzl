@@ -1,0 +1,81 @@
+"""C++ that uses CUDA: compiled by nvcc with --config=cuda, else for the emulator."""
+
+load("//third_party/cuda:nvcc_objects.bzl", "nvcc_objects")
+
+_WITH_TOOLKIT = "//kernels/cuda:with_toolkit"
+_EMULATOR = [
+    "//kernels/cuda/emulator",
+    "//kernels/cuda/emulator:runtime_header",
+]
+
+def cuda_library(name, srcs = [], hdrs = [], deps = [], visibility = None, testonly = False):
+    """One label for both. Files .cu.cc hold kernels; .cc files only call the runtime or cuBLAS."""
+    kernels = [src for src in srcs if src.endswith(".cu.cc")]
+    native.cc_library(
+        name = name + "_emulated",
+        testonly = testonly,
+        srcs = srcs,
+        hdrs = hdrs,
+        # `#pragma unroll` is for nvcc; clang tries it, and says where it could not.
+        copts = [
+            "-Wno-pass-failed",
+            "-Wno-unknown-pragmas",
+        ],
+        tags = ["manual"],
+        visibility = visibility,
+        deps = deps + _EMULATOR,
+    )
+    if kernels:
+        nvcc_objects(
+            name = name + "_nvcc",
+            testonly = testonly,
+            srcs = kernels,
+            hdrs = hdrs,
+            tags = ["manual"],
+            visibility = ["//visibility:private"],
+            deps = deps + ["@local_cuda//:runtime"],
+        )
+    native.cc_library(
+        name = name + "_toolkit",
+        testonly = testonly,
+        srcs = [src for src in srcs if src not in kernels],
+        hdrs = hdrs,
+        # A program has one CUDA runtime, which knows all its kernels: nothing of it in shared
+        # libraries, each with a runtime of its own.
+        linkstatic = True,
+        tags = ["manual"],
+        visibility = visibility,
+        deps = deps + ["@local_cuda//:runtime"] + ([":" + name + "_nvcc"] if kernels else []),
+    )
+    native.alias(
+        name = name,
+        testonly = testonly,
+        actual = select({
+            _WITH_TOOLKIT: name + "_toolkit",
+            "//conditions:default": name + "_emulated",
+        }),
+        visibility = visibility,
+    )
+
+def cuda_test(name, srcs, deps = [], tags = [], **kwargs):
+    """A test of both: runs on the emulator, and on a GPU where --config=cuda built it."""
+    native.cc_test(
+        name = name,
+        srcs = srcs,
+        tags = tags + ["cuda"],
+        deps = deps,
+        **kwargs
+    )
+
+def emulated_cuda_test(name, srcs, deps = [], **kwargs):
+    """A test that tells the emulator what to do; left out with --config=cuda."""
+    native.cc_test(
+        name = name,
+        srcs = srcs,
+        target_compatible_with = select({
+            _WITH_TOOLKIT: ["//kernels/cuda:emulator_only"],
+            "//conditions:default": [],
+        }),
+        deps = deps + _EMULATOR,
+        **kwargs
+    )

@@ -1,0 +1,85 @@
+#include "kernels/cuda/cuda_device.h"
+
+#include <cuda_runtime.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "kernels/cuda/cuda_status.h"
+
+namespace capstan {
+namespace {
+
+// Any kernel of this build tells whether the build has code for a GPU.
+__global__ void Probe() {}
+
+// "13.0" for 13000.
+std::string VersionText(int version) {
+  return absl::StrCat(version / 1000, ".", version % 1000 / 10);
+}
+
+absl::Status DriverError() {
+  int driver = 0;
+  int runtime = 0;
+  RETURN_IF_ERROR(CudaStatus(cudaDriverGetVersion(&driver), "reading the NVIDIA driver's version"));
+  RETURN_IF_ERROR(CudaStatus(cudaRuntimeGetVersion(&runtime), "reading CUDA's version"));
+  if (driver == 0) {
+    return absl::UnavailableError(
+        "no NVIDIA driver answers: expected one for CUDA " + VersionText(runtime) +
+        "; install it and look whether nvidia-smi lists the GPU, or use --device=cpu");
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("the NVIDIA driver is too old: expected one for CUDA ", VersionText(runtime),
+                   " or newer, got one for CUDA ", VersionText(driver),
+                   "; update the driver, or use --device=cpu"));
+}
+
+// How many GPUs there are; at least one.
+absl::StatusOr<int> CountGpus() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaErrorInsufficientDriver) {
+    cudaGetLastError();
+    return DriverError();
+  }
+  RETURN_IF_ERROR(CudaStatus(count == 0 && error == cudaSuccess ? cudaErrorNoDevice : error,
+                             "looking for GPUs"));
+  return count;
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(int number, std::string name, int multiprocessor_count, size_t memory_bytes)
+    : number_(number),
+      name_(std::move(name)),
+      multiprocessor_count_(multiprocessor_count),
+      memory_bytes_(memory_bytes) {}
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int number) {
+  ASSIGN_OR_RETURN(const int count, CountGpus());
+  if (number < 0 || number >= count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cuda:", number, ": expected a GPU number from 0 to ", count - 1, ", of the ",
+                     count, " that this machine has; correct --device"));
+  }
+  const std::string label = absl::StrCat("cuda:", number);
+  cudaDeviceProp properties;
+  RETURN_IF_ERROR(CudaStatus(cudaGetDeviceProperties(&properties, number), label));
+  std::unique_ptr<CudaDevice> device(
+      new CudaDevice(number, absl::StrCat(label, " (", properties.name, ")"),
+                     properties.multiProcessorCount, properties.totalGlobalMem));
+  RETURN_IF_ERROR(device->MakeCurrent());
+  cudaFuncAttributes attributes;
+  RETURN_IF_ERROR(CudaStatus(cudaFuncGetAttributes(&attributes, Probe),
+                             absl::StrCat(device->name(), ", compute capability ", properties.major,
+                                          ".", properties.minor)));
+  return device;
+}
+
+absl::Status CudaDevice::MakeCurrent() const {
+  const cudaError_t error = cudaSetDevice(number_);
+  return error == cudaSuccess ? absl::OkStatus() : CudaStatus(error, name_);
+}
+
+}  // namespace capstan

@@ -1,0 +1,44 @@
+#ifndef KERNELS_CUDA_DEVICE_TIMER_H_
+#define KERNELS_CUDA_DEVICE_TIMER_H_
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/cuda/cuda_event.h"
+#include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/device_buffer.h"
+
+namespace capstan {
+
+// How long operations take on a GPU that has nothing of their data in its caches. Not thread-safe.
+class DeviceTimer {
+ public:
+  struct Options {
+    CudaStream* stream = nullptr;  // Required; outlives the timer.
+    int warm_ups = 3;              // Runs before those that count.
+    int runs = 21;                 // Runs that count; at least 1.
+    // Written before each run, so that it pushes all else out of the L2 cache: larger than any.
+    size_t flush_bytes = size_t{256} << 20;
+  };
+
+  static absl::StatusOr<std::unique_ptr<DeviceTimer>> Create(const Options& options);
+
+  // The median time of `operation`, which queues on the timer's stream.
+  absl::StatusOr<double> MedianMilliseconds(absl::FunctionRef<absl::Status()> operation);
+
+ private:
+  DeviceTimer(const Options& options, DeviceBuffer flushed, CudaEvent begin, CudaEvent end);
+  absl::StatusOr<double> Milliseconds(absl::FunctionRef<absl::Status()> operation);
+
+  const Options options_;
+  const DeviceBuffer flushed_;
+  CudaEvent begin_;
+  CudaEvent end_;
+};
+
+}  // namespace capstan
+
+#endif  // KERNELS_CUDA_DEVICE_TIMER_H_

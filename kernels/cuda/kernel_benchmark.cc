@@ -1,0 +1,132 @@
+#include "kernels/cuda/kernel_benchmark.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "kernels/copy.h"
+#include "kernels/cuda/device_timer.h"
+#include "kernels/cuda/kernel_cases.h"
+#include "kernels/cuda/kernel_workspace.h"
+#include "kernels/gemm.h"
+
+namespace capstan {
+namespace {
+
+// Of a check against the CPU.
+constexpr int64_t kSampleElements = 100003;
+
+int64_t RowsOf(const KernelCase& kernel, int64_t elements) {
+  return std::max<int64_t>(1, elements / kernel.columns);
+}
+
+std::string SizeOf(const KernelCase& kernel, int64_t rows) {
+  return kernel.columns == 1 ? absl::StrCat(rows) : absl::StrCat(rows, " x ", kernel.columns);
+}
+
+KernelWorkspace::Options Needs(const std::vector<KernelCase>& cases,
+                               const KernelBenchmarkOptions& options, CudaStream& stream) {
+  KernelWorkspace::Options needs;
+  needs.stream = &stream;
+  needs.elements = std::max(options.elements, options.matrix_size * options.matrix_size);
+  for (const KernelCase& kernel : cases) {
+    const int64_t rows = RowsOf(kernel, options.elements);
+    needs.elements = std::max(needs.elements, rows * kernel.columns);
+    if (kernel.columns > 1) needs.rows = std::max(needs.rows, rows);
+    needs.scratch_bytes = std::max(needs.scratch_bytes, kernel.scratch_bytes(rows, stream));
+  }
+  return needs;
+}
+
+absl::StatusOr<double> CopyBandwidth(int64_t elements, const KernelArrays& arrays,
+                                     DeviceTimer& timer, CudaStream& stream) {
+  ASSIGN_OR_RETURN(const double milliseconds, timer.MedianMilliseconds([&] {
+    return Copy(elements, arrays.floats[0], arrays.floats[1], stream);
+  }));
+  return 8 * static_cast<double>(elements) / (milliseconds * 1e6);
+}
+
+absl::StatusOr<KernelFigure> Measure(const KernelCase& kernel, int64_t elements, double ceiling,
+                                     KernelWorkspace& workspace, DeviceTimer& timer,
+                                     CudaStream& stream) {
+  const int64_t rows = RowsOf(kernel, elements);
+  RETURN_IF_ERROR(workspace.Check(kernel, std::min(rows, RowsOf(kernel, kSampleElements))));
+  RETURN_IF_ERROR(workspace.Refill(rows, kernel.columns));
+  KernelFigure figure;
+  figure.name = kernel.name;
+  figure.size = SizeOf(kernel, rows);
+  ASSIGN_OR_RETURN(figure.milliseconds, timer.MedianMilliseconds([&] {
+    return kernel.on_gpu(rows, workspace.arrays(), stream);
+  }));
+  figure.bytes = kernel.bytes_per_element * static_cast<double>(rows * kernel.columns);
+  figure.gigabytes_per_second = figure.bytes / (figure.milliseconds * 1e6);
+  figure.share = figure.gigabytes_per_second / ceiling;
+  figure.required_share = kernel.required_share;
+  return figure;
+}
+
+absl::StatusOr<std::vector<ProductFigure>> MeasureProducts(int64_t size, const KernelArrays& arrays,
+                                                           DeviceTimer& timer, CudaStream& stream) {
+  const GemmShape shape = {size, size, size};
+  std::vector<ProductFigure> figures;
+  const auto add = [&](const std::string& name,
+                       absl::FunctionRef<absl::Status()> product) -> absl::Status {
+    ProductFigure figure;
+    figure.name = name;
+    ASSIGN_OR_RETURN(figure.milliseconds, timer.MedianMilliseconds(product));
+    const double n = static_cast<double>(size);
+    figure.teraflops_per_second = 2 * n * n * n / (figure.milliseconds * 1e9);
+    figures.push_back(figure);
+    return absl::OkStatus();
+  };
+  for (const MatrixPrecision precision : {MatrixPrecision::kFloat32, MatrixPrecision::kTf32}) {
+    RETURN_IF_ERROR(add(precision == MatrixPrecision::kTf32 ? "TF32" : "float32", [&] {
+      return Gemm(shape, precision, /*alpha=*/1.0f, arrays.floats[0], arrays.floats[1],
+                  /*beta=*/0.0f, arrays.floats[2], stream);
+    }));
+  }
+  RETURN_IF_ERROR(add("bfloat16", [&] {
+    return Gemm(shape, /*alpha=*/1.0f, reinterpret_cast<const Bfloat16*>(arrays.floats[0]),
+                reinterpret_cast<const Bfloat16*>(arrays.floats[1]), /*beta=*/0.0f,
+                arrays.floats[2], stream);
+  }));
+  return figures;
+}
+
+}  // namespace
+
+absl::StatusOr<KernelReport> RunKernelBenchmark(const CudaDevice& device,
+                                                const KernelBenchmarkOptions& options) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<CudaStream> stream,
+                   CudaStream::Create(device, CudaStream::Blas::kWithWorkspace));
+  const std::vector<KernelCase> cases = AllKernelCases();
+  ASSIGN_OR_RETURN(const std::unique_ptr<KernelWorkspace> workspace,
+                   KernelWorkspace::Create(Needs(cases, options, *stream)));
+  DeviceTimer::Options timing;
+  timing.stream = stream.get();
+  timing.runs = options.runs;
+  timing.flush_bytes = options.flush_bytes;
+  ASSIGN_OR_RETURN(const std::unique_ptr<DeviceTimer> timer, DeviceTimer::Create(timing));
+  KernelReport report;
+  report.device = device.name();
+  report.is_emulated = absl::StrContains(device.name(), "emulated");
+  report.matrix_size = options.matrix_size;
+  RETURN_IF_ERROR(workspace->Refill(/*rows=*/0, /*columns=*/1));
+  ASSIGN_OR_RETURN(report.copy_gigabytes_per_second,
+                   CopyBandwidth(options.elements, workspace->arrays(), *timer, *stream));
+  for (const KernelCase& kernel : cases) {
+    ASSIGN_OR_RETURN(KernelFigure figure,
+                     Measure(kernel, options.elements, report.copy_gigabytes_per_second, *workspace,
+                             *timer, *stream));
+    report.kernels.push_back(std::move(figure));
+  }
+  RETURN_IF_ERROR(workspace->Refill(/*rows=*/0, /*columns=*/1));
+  ASSIGN_OR_RETURN(report.products,
+                   MeasureProducts(options.matrix_size, workspace->arrays(), *timer, *stream));
+  return report;
+}
+
+}  // namespace capstan

@@ -1,0 +1,157 @@
+#include "kernels/cuda/kernel_cases.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/adagrad.h"
+#include "kernels/adam.h"
+#include "kernels/adamw.h"
+#include "kernels/bias_relu.h"
+#include "kernels/convert.h"
+#include "kernels/fill.h"
+#include "kernels/momentum.h"
+#include "kernels/nesterov.h"
+#include "kernels/sgd.h"
+
+namespace capstan {
+namespace {
+
+constexpr double kElementwiseShare = 0.85;
+constexpr double kMatrixShare = 0.75;
+// Sums of float32 in another order.
+constexpr double kSumTolerance = 1e-5;
+// As many columns as a wide layer has.
+constexpr int64_t kLayerColumns = 4000;
+// Small enough for the values of all runs to stay finite.
+constexpr float kLearningRate = 1e-3f;
+
+// `operation` takes (rows, arrays, stream) of either device.
+template <typename Operation>
+KernelCase MakeCase(std::string name, double bytes_per_element, double required_share,
+                    Operation operation) {
+  KernelCase result;
+  result.name = std::move(name);
+  result.bytes_per_element = bytes_per_element;
+  result.required_share = required_share;
+  result.on_cpu = operation;
+  result.on_gpu = operation;
+  result.scratch_bytes = [](int64_t, const CudaStream&) { return size_t{0}; };
+  return result;
+}
+
+template <typename Coefficients>
+Coefficients AdamLike() {
+  Coefficients coefficients;
+  coefficients.step = kLearningRate;
+  coefficients.root_scale = 1.1f;
+  coefficients.keep_first = 0.9f;
+  coefficients.add_first = 0.1f;
+  coefficients.keep_second = 0.999f;
+  coefficients.add_second = 0.001f;
+  coefficients.epsilon = 1e-8f;
+  return coefficients;
+}
+
+void AddOptimizers(std::vector<KernelCase>& cases) {
+  cases.push_back(MakeCase("sgd", 12, kElementwiseShare, [](int64_t n, auto& x, auto& stream) {
+    return ApplySgd({kLearningRate, /*weight_decay=*/1e-4f}, n, x.floats[0], x.floats[1], stream);
+  }));
+  cases.push_back(MakeCase("momentum", 20, kElementwiseShare, [](int64_t n, auto& x, auto& stream) {
+    return ApplyMomentum({kLearningRate, /*momentum=*/0.9f, /*weight_decay=*/1e-4f}, n, x.floats[0],
+                         x.floats[1], x.floats[2], stream);
+  }));
+  cases.push_back(MakeCase("nesterov", 20, kElementwiseShare, [](int64_t n, auto& x, auto& stream) {
+    return ApplyNesterov({kLearningRate, /*momentum=*/0.9f, /*weight_decay=*/1e-4f}, n, x.floats[0],
+                         x.floats[1], x.floats[2], stream);
+  }));
+  cases.push_back(MakeCase("adagrad", 20, kElementwiseShare, [](int64_t n, auto& x, auto& stream) {
+    return ApplyAdagrad({kLearningRate, /*epsilon=*/1e-8f, /*weight_decay=*/1e-4f}, n, x.floats[0],
+                        x.floats[1], x.floats[2], stream);
+  }));
+  cases.push_back(MakeCase("adam", 28, kElementwiseShare, [](int64_t n, auto& x, auto& stream) {
+    return ApplyAdam(AdamLike<AdamCoefficients>(), n, x.floats[0], x.floats[1], x.floats[2],
+                     x.floats[3], stream);
+  }));
+  cases.push_back(MakeCase("adamw", 28, kElementwiseShare, [](int64_t n, auto& x, auto& stream) {
+    return ApplyAdamW(AdamLike<AdamWCoefficients>(), n, x.floats[0], x.floats[1], x.floats[2],
+                      x.floats[3], stream);
+  }));
+}
+
+void AddElementwise(std::vector<KernelCase>& cases) {
+  cases.push_back(MakeCase("fill", 4, kElementwiseShare, [](int64_t n, auto& x, auto& stream) {
+    return Fill(n, /*value=*/0.5f, x.floats[0], stream);
+  }));
+  cases.push_back(
+      MakeCase("to bfloat16", 6, kElementwiseShare, [](int64_t n, auto& x, auto& stream) {
+        return ConvertToBfloat16(n, x.floats[0], reinterpret_cast<Bfloat16*>(x.floats[1]), stream);
+      }));
+  cases.push_back(
+      MakeCase("to float32", 6, kElementwiseShare, [](int64_t n, auto& x, auto& stream) {
+        return ConvertToFloat32(n, reinterpret_cast<const Bfloat16*>(x.floats[0]), x.floats[1],
+                                stream);
+      }));
+  KernelCase norm =
+      MakeCase("sum of squares", 4, kMatrixShare, [](int64_t n, auto& x, auto& stream) {
+        return SumOfSquares(n, x.floats[0], x.norm, x.scratch, stream);
+      });
+  norm.tolerance = 1e-10;
+  norm.scratch_bytes = [](int64_t n, const CudaStream& stream) {
+    return SumOfSquaresScratchBytes(n, stream);
+  };
+  cases.push_back(std::move(norm));
+}
+
+void AddLayers(std::vector<KernelCase>& cases) {
+  KernelCase forward =
+      MakeCase("bias + ReLU", 8, kMatrixShare, [](int64_t rows, auto& x, auto& stream) {
+        return AddBias(rows, kLayerColumns, Activation::kRelu, x.floats[1], x.floats[0], stream);
+      });
+  forward.columns = kLayerColumns;
+  cases.push_back(std::move(forward));
+  for (const Activation activation : {Activation::kRelu, Activation::kNone}) {
+    const bool is_relu = activation == Activation::kRelu;
+    KernelCase backward =
+        MakeCase(is_relu ? "bias + ReLU, backward" : "bias gradient", is_relu ? 12 : 4,
+                 kMatrixShare, [activation](int64_t rows, auto& x, auto& stream) {
+                   return AddBiasBackward(rows, kLayerColumns, activation, x.floats[1], x.floats[0],
+                                          x.floats[2], x.scratch, stream);
+                 });
+    backward.columns = kLayerColumns;
+    backward.tolerance = kSumTolerance;
+    backward.scratch_bytes = [](int64_t rows, const CudaStream& stream) {
+      return AddBiasBackwardScratchBytes(rows, kLayerColumns, stream);
+    };
+    cases.push_back(std::move(backward));
+  }
+}
+
+void AddSoftmax(int64_t classes, std::vector<KernelCase>& cases) {
+  // A label of 4 bytes for each row.
+  const double bytes = 8 + 4 / static_cast<double>(classes);
+  KernelCase softmax =
+      MakeCase(absl::StrCat("softmax, ", classes, " classes"), bytes, kMatrixShare,
+               [classes](int64_t samples, auto& x, auto& stream) {
+                 return SoftmaxCrossEntropy(samples, classes, x.floats[0], x.labels, x.floats[1],
+                                            x.loss, x.scratch, stream);
+               });
+  softmax.columns = classes;
+  softmax.tolerance = kSumTolerance;
+  softmax.scratch_bytes = [classes](int64_t samples, const CudaStream& stream) {
+    return SoftmaxCrossEntropyScratchBytes(samples, classes, stream);
+  };
+  cases.push_back(std::move(softmax));
+}
+
+}  // namespace
+
+std::vector<KernelCase> AllKernelCases() {
+  std::vector<KernelCase> cases;
+  AddOptimizers(cases);
+  AddElementwise(cases);
+  AddLayers(cases);
+  for (const int64_t classes : {10, 100, 1000, 8000, 32000}) AddSoftmax(classes, cases);
+  return cases;
+}
+
+}  // namespace capstan

@@ -1,0 +1,91 @@
+#include "kernels/norm.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "common/base/status_macros.h"
+#include "kernels/cuda/block_sum.h"
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/sum_and_count.h"
+
+namespace capstan {
+namespace {
+
+constexpr int kThreads = kElementwiseThreads;
+constexpr int kUnroll = 4;  // packs that a thread has under way
+// Packs that a thread adds at least: fewer would make the second phase count.
+constexpr int64_t kMinPacks = 2 * kUnroll;
+// Some four times what the largest GPUs hold at once, so that the ends of the blocks even out. A
+// constant, so that the order of the sum does not depend on the GPU.
+constexpr int64_t kMaxBlocks = 4096;
+
+int64_t PackCount(int64_t n) { return (n + kPackWidth - 1) / kPackWidth; }
+
+int64_t BlockCount(int64_t n) {
+  constexpr int64_t kPacksPerBlock = kThreads * kMinPacks;
+  return std::min((PackCount(n) + kPacksPerBlock - 1) / kPacksPerBlock, kMaxBlocks);
+}
+
+__device__ inline void AddSquare(float value, SumAndCount& own) {
+  // Neither NaN nor infinite.
+  const bool is_finite = fabsf(value) <= 3.402823466e38f;
+  const double finite = is_finite ? value : 0.0f;
+  own.sum += finite * finite;  // the square of a float32 is exact in float64
+  own.count += is_finite ? 0 : 1;
+}
+
+// The pack, with zeros beyond the end; the same elements where they must be loaded one by one.
+template <bool kIsAligned>
+__device__ Pack<float, kPackWidth> LoadPackOf(int64_t n, const float* values, int64_t pack) {
+  const int64_t first = pack * kPackWidth;
+  if (kIsAligned && first + kPackWidth <= n) return LoadPack<kPackWidth>(values, pack);
+  Pack<float, kPackWidth> items;
+#pragma unroll
+  for (int item = 0; item < kPackWidth; ++item) {
+    items.items[item] = first + item < n ? values[first + item] : 0.0f;
+  }
+  return items;
+}
+
+// Bytes moved for each element: 4 read.
+template <bool kIsAligned>
+__global__ void __launch_bounds__(kThreads)
+    SumOfSquaresKernel(int64_t n, const float* values, SumAndCount* partials) {
+  const int64_t stride = int64_t{gridDim.x} * kThreads;
+  SumAndCount own = {0, 0};
+  for (int64_t first = int64_t{blockIdx.x} * kThreads + threadIdx.x; first * kPackWidth < n;
+       first += kUnroll * stride) {
+    Pack<float, kPackWidth> packs[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      packs[u] = LoadPackOf<kIsAligned>(n, values, first + u * stride);
+    }
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+#pragma unroll
+      for (int item = 0; item < kPackWidth; ++item) AddSquare(packs[u].items[item], own);
+    }
+  }
+  const SumAndCount total = BlockSum<kThreads>(own);
+  if (threadIdx.x == 0) partials[blockIdx.x] = total;
+}
+
+}  // namespace
+
+size_t SumOfSquaresScratchBytes(int64_t n, const CudaStream& /*stream*/) {
+  return static_cast<size_t>(BlockCount(n)) * sizeof(SumAndCount);
+}
+
+absl::Status SumOfSquares(int64_t n, const float* values, NormResult* result, void* scratch,
+                          CudaStream& stream) {
+  SumAndCount* partials = static_cast<SumAndCount*>(scratch);
+  const bool is_aligned = AreAligned(sizeof(float4), values);
+  RETURN_IF_ERROR(Launch(stream, BlockCount(n), kThreads,
+                         is_aligned ? SumOfSquaresKernel<true> : SumOfSquaresKernel<false>, n,
+                         values, partials));
+  return AddPartials(BlockCount(n), partials, &result->sum_of_squares, &result->non_finite, stream);
+}
+
+}  // namespace capstan

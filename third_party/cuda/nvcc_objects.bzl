@@ -1,0 +1,120 @@
+"""Compiles .cu.cc files with nvcc."""
+
+load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
+load(":cuda_toolkit.bzl", "CudaToolkitInfo")
+
+# Code for Turing (T4), Ampere (A100; A10, RTX 30), Hopper (H100, H200), and PTX, which the driver
+# compiles at its first use for GPUs that came later. nvcc 13 no longer knows Volta (sm_70).
+_ARCHITECTURES = [
+    "arch=compute_75,code=sm_75",
+    "arch=compute_80,code=sm_80",
+    "arch=compute_86,code=sm_86",
+    "arch=compute_90,code=sm_90",
+    "arch=compute_90a,code=sm_90a",
+    "arch=compute_90,code=compute_90",
+]
+
+# As .bazelrc has them for everything else.
+_HOST_FLAGS = [
+    "-O3",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wno-maybe-uninitialized",
+    "-ffp-contract=off",
+    "-fno-omit-frame-pointer",
+    "-fPIC",
+]
+
+# No fused multiply-add unless the code asks for it: the bits of the CPU.
+_NVCC_FLAGS = [
+    "-x",
+    "cu",
+    "-std=c++17",
+    "-O3",
+    "-fmad=false",
+    "-Werror",
+    "all-warnings",
+    "-Xcompiler",
+    ",".join(_HOST_FLAGS),
+]
+
+def _include_flags(context):
+    flags = []
+    for folder in context.quote_includes.to_list() + context.includes.to_list():
+        flags += ["-I", folder]
+    for folder in context.system_includes.to_list():
+        flags += ["-isystem", folder]
+    return flags
+
+def _compile(ctx, source, context):
+    toolkit = ctx.attr._toolkit[CudaToolkitInfo]
+    object_file = ctx.actions.declare_file("_nvcc/%s/%s.o" % (ctx.label.name, source.basename))
+    arguments = ctx.actions.args()
+    arguments.add_all(_NVCC_FLAGS)
+    arguments.add_all(_ARCHITECTURES, before_each = "-gencode")
+    arguments.add_all(_include_flags(context))
+    arguments.add_all(context.defines, format_each = "-D%s")
+    arguments.add_all(["-c", source, "-o", object_file])
+    ctx.actions.run(
+        executable = toolkit.nvcc,
+        arguments = [arguments],
+        inputs = depset([source, toolkit.version_file], transitive = [context.headers]),
+        outputs = [object_file],
+        mnemonic = "NvccCompile",
+        progress_message = "Compiling %s with nvcc" % source.short_path,
+        # nvcc finds the host's compiler in the PATH.
+        use_default_shell_env = True,
+    )
+    return object_file
+
+def _nvcc_objects_impl(ctx):
+    toolchain = find_cpp_toolchain(ctx)
+    features = cc_common.configure_features(
+        ctx = ctx,
+        cc_toolchain = toolchain,
+        requested_features = ctx.features,
+        unsupported_features = ctx.disabled_features,
+    )
+    dependencies = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps])
+    own = cc_common.create_compilation_context(
+        headers = depset(ctx.files.hdrs),
+        quote_includes = depset([".", ctx.bin_dir.path, ctx.genfiles_dir.path]),
+    )
+    context = cc_common.merge_cc_infos(
+        cc_infos = [CcInfo(compilation_context = own), dependencies],
+    ).compilation_context
+    objects = depset([_compile(ctx, source, context) for source in ctx.files.srcs])
+    linking_context, _ = cc_common.create_linking_context_from_compilation_outputs(
+        actions = ctx.actions,
+        name = ctx.label.name,
+        cc_toolchain = toolchain,
+        feature_configuration = features,
+        compilation_outputs = cc_common.create_compilation_outputs(
+            objects = objects,
+            pic_objects = objects,
+        ),
+        linking_contexts = [dependencies.linking_context],
+        disallow_dynamic_library = True,
+    )
+    return [
+        DefaultInfo(files = objects),
+        CcInfo(compilation_context = context, linking_context = linking_context),
+    ]
+
+nvcc_objects = rule(
+    doc = "A library of kernels, always linked statically.",
+    implementation = _nvcc_objects_impl,
+    attrs = {
+        "srcs": attr.label_list(allow_files = [".cu.cc"]),
+        "hdrs": attr.label_list(allow_files = [".h"]),
+        "deps": attr.label_list(providers = [CcInfo]),
+        "_toolkit": attr.label(
+            default = "@local_cuda//:toolkit",
+            providers = [CudaToolkitInfo],
+        ),
+        "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
+    },
+    fragments = ["cpp"],
+    toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
+)
