@@ -13,13 +13,21 @@
 #include "common/membership/grpc_coordinator_connection.h"
 #include "common/transport/grpc_endpoint.h"
 #include "common/transport/grpc_logging.h"
+#include "common/transport/history_recorder.h"
 #include "common/transport/retrying_endpoint.h"
 #include "kernels/cpu/blas_threads.h"
+#include "worker/engine/device_name.h"
+#include "worker/engine/make_engine.h"
 #include "worker/runtime/worker.h"
 
 ABSL_FLAG(std::string, coordinator, "", "host:port of the job's coordinator; required");
 ABSL_FLAG(double, rpc_deadline_seconds, 30,
           "seconds for which a coordinator that cannot be reached is tried again");
+ABSL_FLAG(std::string, device, "cpu",
+          "what computes: cpu, cuda (the first GPU) or cuda:N (GPU number N, from 0)");
+ABSL_FLAG(std::string, record_history, "",
+          "existing folder for a history of what this worker asks and gets, for capstan check; "
+          "empty: none");
 
 namespace capstan {
 namespace {
@@ -36,7 +44,7 @@ std::unique_ptr<ParameterEndpoint> Connect(const v1::JobSpec& job, ServerId serv
                                             std::make_unique<GrpcEndpoint>(address, clock));
 }
 
-absl::Status Work() {
+absl::Status Work(const DeviceName& device) {
   RealClock clock;
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
                    ConnectToCoordinator(absl::GetFlag(FLAGS_coordinator),
@@ -46,10 +54,19 @@ absl::Status Work() {
   options.clock = &clock;
   options.coordinator = coordinator.get();
   options.incarnation = Incarnation(SystemRandom());
-  options.connect = [&clock](const v1::JobSpec& job, ServerId server, const std::string& address) {
-    return Connect(job, server, address, &clock);
+  std::unique_ptr<HistoryRecorder> recorder;  // null: nothing is recorded
+  if (const std::string folder = absl::GetFlag(FLAGS_record_history); !folder.empty()) {
+    ASSIGN_OR_RETURN(recorder, HistoryRecorder::Create(folder, options.incarnation, &clock));
+  }
+  options.connect = [&](const v1::JobSpec& job, ServerId server, const std::string& address) {
+    auto connection = Connect(job, server, address, &clock);
+    return recorder == nullptr ? std::move(connection)
+                               : recorder->Record(job, std::move(connection));
   };
-  return Worker(std::move(options)).Run();
+  options.make_engine = EngineFactoryOf(device);
+  const absl::Status status = Worker(std::move(options)).Run();
+  const absl::Status recorded = recorder == nullptr ? absl::OkStatus() : recorder->Finish();
+  return status.ok() ? recorded : status;
 }
 
 }  // namespace
@@ -58,12 +75,16 @@ absl::Status Work() {
 int main(int argc, char** argv) {
   capstan::InitProgram(argv[0],
                        "trains a share of a job's data against its parameter servers.\n"
-                       "  capstan_worker --coordinator=HOST:PORT");
+                       "  capstan_worker --coordinator=HOST:PORT [--device=cuda]");
   const absl::Status parsed = capstan::ParseProgramFlags({argv, argv + argc});
   if (!parsed.ok()) {
     capstan::EndProgram("capstan_worker", parsed, /*is_usage_error=*/true);
   }
+  const auto device = capstan::ParseDeviceName(absl::GetFlag(FLAGS_device));
+  if (!device.ok()) {
+    capstan::EndProgram("capstan_worker", device.status(), /*is_usage_error=*/true);
+  }
   capstan::SendGrpcLogsToVlog();
   capstan::UseOneBlasThread();
-  capstan::EndProgram("capstan_worker", capstan::Work());
+  capstan::EndProgram("capstan_worker", capstan::Work(*device));
 }

@@ -33,6 +33,10 @@ constexpr JobFlag kFlags[] = {
      "cross-entropy."},
     {kModel, "hidden", "model.hidden", "WIDTH,...",
      "Width of each hidden layer of an mlp, from the input. Empty: 128,64."},
+    {kModel, "precision", "model.precision", "",
+     "Inputs of matrix products: float32; tf32: a GPU may round them to 10 bits; bfloat16: "
+     "rounded. "
+     "Sums are float32."},
 
     {kData, "data_format", "data.format", "",
      "digits: handwritten digits, built in; csv, idx (MNIST) and libsvm: files; synthetic: "

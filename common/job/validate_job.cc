@@ -64,6 +64,8 @@ void CheckCluster(const v1::ClusterSpec& cluster, JobChecker* checker) {
 void CheckModel(const v1::ModelSpec& model, JobChecker* checker) {
   checker->Expect(model.type() != v1::ModelSpec::TYPE_UNSPECIFIED, "model",
                   "mlp or logistic_regression");
+  checker->Expect(model.precision() != v1::ModelSpec::PRECISION_UNSPECIFIED, "precision",
+                  "float32, tf32 or bfloat16");
   checker->Expect(model.type() != v1::ModelSpec::LOGISTIC_REGRESSION || model.hidden().empty(),
                   "hidden", "nothing (--hidden=), as logistic_regression has no hidden layers");
   for (uint32_t width : model.hidden()) {

@@ -94,12 +94,13 @@ TEST(ValidateJobTest, LogisticRegressionHasNoHiddenLayers) {
 }
 
 TEST(ValidateJobTest, UnspecifiedEnumsAreRefused) {
-  v1::JobSpec model, data, optimizer, consistency;
+  v1::JobSpec model, precision, data, optimizer, consistency;
   model.mutable_model()->set_type(v1::ModelSpec::TYPE_UNSPECIFIED);
+  precision.mutable_model()->set_precision(v1::ModelSpec::PRECISION_UNSPECIFIED);
   data.mutable_data()->set_format(v1::DataSpec::FORMAT_UNSPECIFIED);
   optimizer.mutable_optimizer()->set_type(v1::OptimizerSpec::TYPE_UNSPECIFIED);
   consistency.mutable_consistency()->set_mode(v1::ConsistencySpec::MODE_UNSPECIFIED);
-  for (const v1::JobSpec& job : {model, data, optimizer, consistency}) {
+  for (const v1::JobSpec& job : {model, precision, data, optimizer, consistency}) {
     EXPECT_EQ(ValidateJob(job).code(), absl::StatusCode::kInvalidArgument)
         << job.ShortDebugString();
   }

@@ -1,4 +1,5 @@
-// capstan: runs a whole job on this machine, or asks a running one for its status.
+// capstan: runs a whole job on this machine, asks a running one for its status, or checks what a
+// job has recorded.
 #include <unistd.h>
 
 #include <iostream>
@@ -7,10 +8,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
+#include "common/base/status_macros.h"
 #include "common/job/job_flags.h"
+#include "deploy/cli/check_command.h"
 #include "deploy/cli/cli_help.h"
 #include "deploy/cli/command_line.h"
 #include "deploy/cli/interrupt_signals.h"
@@ -18,6 +22,7 @@
 #include "deploy/cli/progress_display.h"
 #include "deploy/cli/run_command.h"
 #include "deploy/cli/status_command.h"
+#include "worker/engine/device_name.h"
 
 namespace capstan {
 namespace {
@@ -36,6 +41,13 @@ int Fail(absl::string_view command, const absl::Status& status, int exit_code) {
   return exit_code;
 }
 
+// The devices in a list with commas.
+absl::StatusOr<Args> ReadDevices(const std::string& list) {
+  Args devices = absl::StrSplit(list, ',');
+  for (const std::string& device : devices) RETURN_IF_ERROR(ParseDeviceName(device).status());
+  return devices;
+}
+
 int Run(const Args& args) {
   if (AsksForHelp(args)) return PrintHelp(RunHelp());
   // The job flags are checked now, and applied when the job file has been read.
@@ -45,6 +57,9 @@ int Run(const Args& args) {
   if (!checked.ok()) return Fail("capstan run", checked, kWrongCommandLine);
   auto flags = ParseCommandFlags(rest, RunFlags());
   if (!flags.ok()) return Fail("capstan run", flags.status(), kWrongCommandLine);
+  const absl::StatusOr<Args> devices =
+      ReadDevices(flags->count("device") > 0 ? (*flags)["device"] : "cpu");
+  if (!devices.ok()) return Fail("capstan run", devices.status(), kWrongCommandLine);
   const absl::StatusOr<std::string> own_path = OwnProgramPath();
   if (!own_path.ok()) return Fail("capstan run", own_path.status(), 1);
 
@@ -53,8 +68,10 @@ int Run(const Args& args) {
   RunOptions options;
   options.job_file = (*flags)["job"];
   options.job_flags = args;
+  options.devices = *devices;
   options.run_dir = (*flags)["run_dir"];
   options.summary_json = (*flags)["summary_json"];
+  options.record_history = (*flags)["record_history"];
   options.own_path = *own_path;
   options.take_interrupt = [&signals] { return signals.Take(); };
   options.terminal = [] { return GetTerminalSize(STDOUT_FILENO); };
@@ -80,19 +97,33 @@ int Status(const Args& args) {
   return result.ok() ? 0 : Fail("capstan status", result, 1);
 }
 
+int Check(const Args& args) {
+  if (AsksForHelp(args)) return PrintHelp(CheckHelp());
+  if (args.size() != 1) {
+    return Fail("capstan check",
+                absl::InvalidArgumentError("expected one HISTORY, a file or a folder, got " +
+                                           std::to_string(args.size())),
+                kWrongCommandLine);
+  }
+  const absl::Status result = CheckCommand(args[0], std::cout);
+  return result.ok() ? 0 : Fail("capstan check", result, 1);
+}
+
 int Main(const Args& args) {
   const std::string command = args.empty() ? "help" : args[0];
   const Args rest(args.begin() + (args.empty() ? 0 : 1), args.end());
   if (command == "run") return Run(rest);
   if (command == "status") return Status(rest);
+  if (command == "check") return Check(rest);
   if (command == "help" || AsksForHelp({command})) {
     if (rest == Args{"run"}) return PrintHelp(RunHelp());
     if (rest == Args{"status"}) return PrintHelp(StatusHelp());
+    if (rest == Args{"check"}) return PrintHelp(CheckHelp());
     return PrintHelp(CapstanHelp());
   }
   return Fail("capstan",
               absl::InvalidArgumentError("unknown command \"" + command +
-                                         "\"; expected run, status or help"),
+                                         "\"; expected run, status, check or help"),
               kWrongCommandLine);
 }
 

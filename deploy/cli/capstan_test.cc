@@ -45,6 +45,7 @@ TEST(CapstanTest, HelpIsPrintedForEveryWayToAskForIt) {
   }
   EXPECT_EQ(Capstan({"help", "run"}).output, Capstan({"run", "--seed=2", "--help"}).output);
   EXPECT_EQ(Capstan({"help", "status"}).output, Capstan({"status", "-h"}).output);
+  EXPECT_EQ(Capstan({"help", "check"}).output, Capstan({"check", "-h"}).output);
 }
 
 TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
@@ -52,12 +53,16 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
     std::vector<std::string> args;
     const char* error;
   } cases[] = {
-      {{"rum"}, "capstan: unknown command \"rum\"; expected run, status or help"},
+      {{"rum"}, "capstan: unknown command \"rum\"; expected run, status, check or help"},
       {{"run", "--jobb=x"}, "capstan run: unknown flag \"--jobb=x\"; expected one of --job"},
       {{"run", "x"}, "capstan run: unknown argument \"x\""},
+      {{"run", "--device=cpu,gpu"},
+       "capstan run: --device: expected cpu, cuda or cuda:N with the number of a GPU, from 0; got "
+       "\"gpu\""},
       {{"run", "--consistency=foo"}, "capstan run: flag --consistency: expected one of bsp, ssp"},
       {{"run", "--steps"}, "capstan run: flag --steps: expected a value"},
       {{"status"}, "capstan status: expected --coordinator=HOST:PORT"},
+      {{"check"}, "capstan check: expected one HISTORY, a file or a folder, got 0"},
       {{"status", "--seed=1"}, "capstan status: unknown flag \"--seed=1\""},
   };
   for (const auto& test : cases) {
@@ -76,6 +81,9 @@ TEST(CapstanTest, FailuresAreOneLineAndExitCode1) {
   const Result invalid = Capstan({"run", "--staleness=-1"});
   EXPECT_EQ(invalid.code, 1);
   EXPECT_THAT(invalid.output, StartsWith("capstan run: --staleness: expected 0 or more, got -1 ("));
+  const Result unread = Capstan({"check", "/nonexistent/history"});
+  EXPECT_EQ(unread.code, 1);
+  EXPECT_THAT(unread.output, HasSubstr("/nonexistent/history"));
   const Result unreachable = Capstan({"status", "--coordinator=127.0.0.1:1"});
   EXPECT_EQ(unreachable.code, 1);
   EXPECT_THAT(unreachable.output, AllOf(StartsWith("capstan status: "), HasSubstr("127.0.0.1:1")));

@@ -10,8 +10,13 @@ constexpr CommandFlag kRunFlags[] = {
     {"job", "FILE",
      "Job file (protobuf text format); its relative data paths count from its folder, those of "
      "flags\n      from the current folder. Default: the built-in job, with all defaults."},
+    {"device", "DEVICE,...",
+     "What the workers compute on, in turn: cpu, cuda (the first GPU) or cuda:N. Default: cpu."},
     {"run_dir", "DIR", "Folder for logs and results. Default: runs/NAME-YYYYMMDD-HHMMSS."},
     {"summary_json", "FILE", "Also write the summary there, as JSON. Default: none."},
+    {"record_history", "DIR",
+     "Folder for what each worker asks and gets, for capstan check; histories that are there are\n"
+     "      removed first. Costs time. Default: none."},
 };
 
 constexpr CommandFlag kStatusFlags[] = {
@@ -31,7 +36,8 @@ gradients and push them, under BSP, SSP or asynchronous consistency.
 Usage:
   capstan run [--job=FILE] [flags]          Run a whole job on this machine and show its progress.
   capstan status --coordinator=HOST:PORT    Ask a running job for its members, clocks and placement.
-  capstan help [run|status]                 Print this, or all flags of a command.
+  capstan check HISTORY                     Check a recorded run against the consistency contract.
+  capstan help [run|status|check]           Print this, or all flags of a command.
 
 Examples:
   capstan run                                          The built-in digits job: 2 servers, 2 workers.
@@ -60,8 +66,22 @@ GiB); lists have commas.
 Examples:
   capstan run --steps=200 --summary_json=summary.json
   capstan run --job=deploy/jobs/digits.textproto --consistency=ssp --staleness=3
+  capstan run --num_workers=4 --device=cuda:0,cuda:1
   capstan run --data_format=csv --data_path=train.csv --has_header --hidden=32 --epochs=5
 )");
+}
+
+std::string CheckHelp() {
+  return R"(Usage: capstan check HISTORY
+
+Checks a history, which is a file or a folder of files that capstan run --record_history=DIR has made,
+against the consistency contract of its job: no pull before its time, no update lost or applied twice,
+nothing that goes back, versions and clocks that are true. Names the first violation, with the
+exchanges that prove it.
+
+Example:
+  capstan run --consistency=ssp --staleness=2 --record_history=history && capstan check history
+)";
 }
 
 std::string StatusHelp() {

@@ -18,6 +18,7 @@ absl::Span<const CommandFlag> StatusFlags();
 std::string CapstanHelp();
 std::string RunHelp();
 std::string StatusHelp();
+std::string CheckHelp();
 
 }  // namespace capstan
 

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 TEST(CliHelpTest, OverviewNamesEveryCommand) {
   EXPECT_THAT(CapstanHelp(), AllOf(HasSubstr("capstan run"), HasSubstr("capstan status"),
-                                   HasSubstr("capstan help")));
+                                   HasSubstr("capstan check"), HasSubstr("capstan help")));
 }
 
 TEST(CliHelpTest, HelpOfRunListsItsOwnFlagsAndThoseOfTheJob) {
@@ -26,8 +26,13 @@ TEST(CliHelpTest, HelpOfStatusListsItsFlag) {
   EXPECT_THAT(StatusHelp(), HasSubstr("--coordinator=HOST:PORT"));
 }
 
+TEST(CliHelpTest, HelpOfCheckSaysHowAHistoryIsMade) {
+  EXPECT_THAT(CheckHelp(), HasSubstr("--record_history=DIR"));
+  EXPECT_THAT(RunHelp(), HasSubstr("--record_history=DIR"));
+}
+
 TEST(CliHelpTest, LinesFitAScreenOf105Columns) {
-  for (const std::string& help : {CapstanHelp(), RunHelp(), StatusHelp()}) {
+  for (const std::string& help : {CapstanHelp(), RunHelp(), StatusHelp(), CheckHelp()}) {
     for (absl::string_view line : absl::StrSplit(help, '\n')) EXPECT_LE(line.size(), 105u) << line;
   }
 }

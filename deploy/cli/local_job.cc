@@ -29,8 +29,13 @@ absl::Status LocalJob::StartNextMember(const std::string& coordinator_address) {
       absl::StrCat("--coordinator=", coordinator_address),
       absl::StrCat("--rpc_deadline_seconds=", options_.rpc_deadline_seconds)};
   if (servers_started_ == options_.num_servers) {
-    return StartChild(absl::StrCat("worker-", workers_started_++), Role::kWorker,
-                      options_.worker_program, std::move(args));
+    const int worker = workers_started_++;
+    args.push_back(absl::StrCat("--device=", options_.devices[worker % options_.devices.size()]));
+    if (!options_.record_history.empty()) {
+      args.push_back(absl::StrCat("--record_history=", options_.record_history));
+    }
+    return StartChild(absl::StrCat("worker-", worker), Role::kWorker, options_.worker_program,
+                      std::move(args));
   }
   args.push_back("--listen=127.0.0.1:0");
   return StartChild(absl::StrCat("server-", servers_started_++), Role::kServer,

@@ -26,8 +26,12 @@ class LocalJob {
     std::string job_file;
     int num_servers = 1;
     int num_workers = 1;
+    // What the workers compute on, as their --device says it, in turn; at least one.
+    std::vector<std::string> devices = {"cpu"};
     // How long members look for the coordinator.
     double rpc_deadline_seconds = 30;
+    // Existing folder for the workers' histories; empty: none are recorded.
+    std::string record_history;
   };
 
   enum class Role { kCoordinator, kServer, kWorker };

@@ -72,9 +72,48 @@ TEST(LocalJobTest, MembersGetTheAddressTheDeadlineAndALogEach) {
             "--coordinator=127.0.0.1:7 --rpc_deadline_seconds=2.5 --listen=127.0.0.1:0 in server");
   EXPECT_TRUE(ended["server-0"].exit.ok());
   EXPECT_EQ(ended["worker-0"].last_line,
-            "--coordinator=127.0.0.1:7 --rpc_deadline_seconds=2.5 in worker");
+            "--coordinator=127.0.0.1:7 --rpc_deadline_seconds=2.5 --device=cpu in worker");
   EXPECT_EQ(ended["worker-0"].exit.code, 4);
   EXPECT_EQ(ended["worker-0"].role, LocalJob::Role::kWorker);
+}
+
+TEST(LocalJobTest, WorkersTakeTheDevicesInTurn) {
+  const FakePrograms programs("devices");
+  programs.Write("capstan_server", "exit 0");
+  programs.Write("capstan_worker", "echo $@");
+  LocalJob::Options options = OptionsFor(programs);
+  options.num_workers = 3;
+  options.devices = {"cuda:0", "cuda:1"};
+  LocalJob job(options);
+  StartMembers(&job);
+  std::map<std::string, std::string> last_line;
+  WaitFor([&] {
+    for (const LocalJob::Ended& process : job.TakeEnded()) {
+      last_line[process.name] = process.last_line;
+    }
+    return !job.HasRunning();
+  });
+  EXPECT_THAT(last_line["worker-0"], HasSubstr("--device=cuda:0"));
+  EXPECT_THAT(last_line["worker-1"], HasSubstr("--device=cuda:1"));
+  EXPECT_THAT(last_line["worker-2"], HasSubstr("--device=cuda:0"));
+}
+
+TEST(LocalJobTest, WorkersRecordTheirHistoriesWhenAskedTo) {
+  const FakePrograms programs("histories");
+  programs.Write("capstan_server", "echo $@");
+  programs.Write("capstan_worker", "echo $@");
+  LocalJob::Options options = OptionsFor(programs);
+  options.record_history = "some/folder";
+  LocalJob job(options);
+  StartMembers(&job);
+  WaitFor([&] {
+    for (const LocalJob::Ended& process : job.TakeEnded()) {
+      EXPECT_EQ(process.last_line.find("--record_history=some/folder") != std::string::npos,
+                process.role == LocalJob::Role::kWorker)
+          << process.last_line;
+    }
+    return !job.HasRunning();
+  });
 }
 
 TEST(LocalJobTest, ServersAreStartedBeforeWorkersOneByOne) {

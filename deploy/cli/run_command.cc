@@ -90,6 +90,22 @@ absl::Status PrepareRunDir(const std::string& path) {
   return absl::OkStatus();
 }
 
+// Makes the folder, and removes the histories of an earlier run; empty: none is asked for.
+absl::Status PrepareHistoryDir(const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) {
+    return absl::UnavailableError(absl::StrCat("--record_history: expected to make the folder ",
+                                               path, ", got \"", error.message(),
+                                               "\"; choose another"));
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
+    if (entry.path().extension() == ".history") fs::remove(entry.path(), error);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1::JobSpec& job) {
   LocalJob::Options prepared;
   ASSIGN_OR_RETURN(prepared.coordinator_program,
@@ -101,8 +117,11 @@ absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1
   prepared.job_file = prepared.run_dir + "/job.textproto";
   prepared.num_servers = static_cast<int>(job.cluster().num_servers());
   prepared.num_workers = static_cast<int>(job.cluster().num_workers());
+  prepared.devices = options.devices;
   prepared.rpc_deadline_seconds = job.membership().rpc_deadline_seconds();
+  prepared.record_history = options.record_history;
   RETURN_IF_ERROR(PrepareRunDir(prepared.run_dir));
+  RETURN_IF_ERROR(PrepareHistoryDir(prepared.record_history));
   RETURN_IF_ERROR(SaveJobFile(job, prepared.job_file));
   return prepared;
 }

@@ -19,10 +19,14 @@ struct RunOptions {
   std::string job_file;
   // Job flags that override its fields, such as "--seed=2".
   std::vector<std::string> job_flags;
+  // What the workers compute on, as their --device says it, in turn; at least one.
+  std::vector<std::string> devices = {"cpu"};
   // Folder for logs and results, made if need be; empty: runs/NAME-YYYYMMDD-HHMMSS.
   std::string run_dir;
   // File to copy the summary to; empty: none.
   std::string summary_json;
+  // Folder for the workers' histories, made if need be; empty: none are recorded.
+  std::string record_history;
   // Path of the running program, beside which the others are found. Required.
   std::string own_path;
   // True once for each time that the person at the terminal asked to stop. Required.

@@ -55,7 +55,7 @@ std::unique_ptr<ParameterEndpoint> Connect(ClusterTransport& transport, Clock& c
 }  // namespace
 
 ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Clock& clock,
-                         const ClusterFaults& faults) {
+                         const ClusterFaults& faults, const EngineFactory& make_engine) {
   const uint32_t num_servers = job.cluster().num_servers();
   const uint32_t num_workers = job.cluster().num_workers();
   ClusterResult result;
@@ -93,6 +93,7 @@ ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Cl
           return Connect(transport, clock, address, faults, 1 + i * 1000 + server.value(),
                          &faults_injected);
         };
+        worker.make_engine = make_engine;
         result.workers[i] = Worker(std::move(worker)).Run();
       });
     }

@@ -9,6 +9,8 @@
 #include "proto/job.pb.h"
 #include "server/coordinator/job_outcome.h"
 #include "tests/cluster/cluster_transport.h"
+#include "worker/engine/engine_factory.h"
+#include "worker/engine/make_cpu_engine.h"
 
 namespace capstan {
 
@@ -28,7 +30,8 @@ struct ClusterResult {
 
 // Runs a whole job in this process, a thread for each server and worker, to its end.
 ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Clock& clock,
-                         const ClusterFaults& faults = {});
+                         const ClusterFaults& faults = {},
+                         const EngineFactory& make_engine = MakeCpuEngine);
 
 }  // namespace capstan
 

@@ -1,5 +1,8 @@
 #include "tests/cluster/serial_training.h"
 
+#include <glog/logging.h>
+
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -7,9 +10,12 @@
 #include "common/tensor/host_buffer.h"
 #include "server/optimizer/make_optimizer.h"
 #include "server/shard/initializer.h"
+#include "worker/engine/make_cpu_engine.h"
 #include "worker/runtime/job_setup.h"
 #include "worker/training/evaluate.h"
 #include "worker/training/gathered_batch.h"
+#include "worker/training/make_model.h"
+#include "worker/training/model_on_cpu.h"
 
 namespace capstan {
 namespace {
@@ -31,10 +37,11 @@ struct Parameters {
   }
 };
 
-Parameters Initialize(const v1::JobSpec& job, const Model& model, const Optimizer& optimizer) {
+Parameters Initialize(const v1::JobSpec& job, const std::vector<v1::TableSpec>& tables,
+                      const Optimizer& optimizer) {
   Parameters parameters;
-  for (uint32_t table = 0; table < model.tables().size(); ++table) {
-    const v1::TableSpec& spec = model.tables()[table];
+  for (uint32_t table = 0; table < tables.size(); ++table) {
+    const v1::TableSpec& spec = tables[table];
     const uint64_t elements = ElementCount(spec);
     parameters.values.emplace_back(elements);
     parameters.gradients.emplace_back(elements);
@@ -72,21 +79,32 @@ void ApplyMean(int64_t step, uint32_t num_workers, const Optimizer& optimizer,
   }
 }
 
+std::unique_ptr<ModelOnCpu> MakeModelOnCpu(const v1::JobSpec& job, const Dataset& train) {
+  const int64_t max_samples = std::max<int64_t>(job.training().batch_size(), kEvaluationBatch);
+  return ModelOnCpu::Create(
+             MakeModel<CpuStream>(job.model(), train.feature_count, train.class_count).value(),
+             max_samples)
+      .value();
+}
+
+absl::Status DoNothing(int /*layer*/) { return absl::OkStatus(); }
+
 }  // namespace
 
 SerialResult TrainSerially(const v1::JobSpec& job) {
-  JobSetup setup = PrepareJob(job).value();
+  JobSetup setup = PrepareJob(job, MakeCpuEngine, /*clock=*/nullptr).value();
+  const std::unique_ptr<ModelOnCpu> model = MakeModelOnCpu(job, setup.data.train);
   const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(job.optimizer()).value();
-  Parameters parameters = Initialize(job, *setup.model, *optimizer);
+  Parameters parameters = Initialize(job, model->model().tables(), *optimizer);
   const uint32_t num_workers = job.cluster().num_workers();
   GatheredBatch gathered;
   for (int64_t step = 0; step < setup.steps; ++step) {
     for (uint32_t worker = 0; worker < num_workers; ++worker) {
-      const Batch batch =
-          gathered.Gather(setup.data.train, setup.sampler.Indices(WorkerId(worker), Step(step)));
-      setup.model->Forward(batch, parameters.ValueSpans(), [](int) { return absl::OkStatus(); })
-          .value();
-      setup.model->Backward(batch, parameters.ValueSpans(), parameters.GradientSpans(), [](int) {});
+      gathered.Gather(setup.data.train, setup.sampler.Indices(WorkerId(worker), Step(step)));
+      const Batch batch = gathered.batch();
+      model->Forward(batch, parameters.ValueSpans(), DoNothing).value();
+      CHECK(model->Backward(batch, parameters.ValueSpans(), parameters.GradientSpans(), DoNothing)
+                .ok());
       AddGradients(worker, parameters);
     }
     ApplyMean(step, num_workers, *optimizer, parameters);
@@ -94,7 +112,13 @@ SerialResult TrainSerially(const v1::JobSpec& job) {
   SerialResult result;
   result.parameters_xxh3 = HashParameters(parameters.ValueSpans());
   result.test_accuracy =
-      Evaluate(setup.data.test, *setup.model, parameters.ValueSpans()).value().accuracy;
+      Evaluate(setup.data.test.size(),
+               [&](absl::Span<const uint32_t> samples) {
+                 gathered.Gather(setup.data.test, samples);
+                 return model->Forward(gathered.batch(), parameters.ValueSpans(), DoNothing);
+               })
+          .value()
+          .accuracy;
   return result;
 }
 

@@ -1,6 +1,7 @@
 #include "worker/client/parameter_store.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,38 +11,81 @@
 #include "common/transport/payload.h"
 
 namespace capstan {
+
 ParameterStore::ParameterStore(const Options& options)
-    : clock_(options.clock), client_(options.client), scheduler_(options.scheduler) {
+    : clock_(options.clock),
+      client_(options.client),
+      scheduler_(options.scheduler),
+      mirror_(options.mirror) {}
+
+absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Options& options) {
+  std::unique_ptr<ParameterStore> store(new ParameterStore(options));
   for (const v1::TableSpec& spec : options.tables) {
-    const uint64_t elements = ElementCount(spec);
-    tables_.push_back({static_cast<int>(spec.layer()), Slicing(elements, options.slice_bytes),
-                       std::make_shared<HostBuffer>(elements),
-                       std::make_shared<HostBuffer>(elements)});
-    value_spans_.push_back(tables_.back().values->span());
-    gradient_spans_.push_back(tables_.back().gradient->span());
-    layer_count_ = std::max(layer_count_, static_cast<int>(spec.layer()) + 1);
+    RETURN_IF_ERROR(store->AddTable(spec, options.slice_bytes));
   }
-  open_exchanges_.resize(layer_count_);
+  store->slices_of_layer_.resize(store->layer_count_);
+  for (const Table& table : store->tables_) {
+    store->slices_of_layer_[table.layer] += table.slicing.slice_count();
+  }
+  store->awaited_slices_ = std::vector<std::atomic<int64_t>>(store->layer_count_);
+  {
+    MutexLock lock(&store->mu_);
+    store->open_exchanges_.resize(store->layer_count_);
+  }
+  return store;
+}
+
+absl::Status ParameterStore::AddTable(const v1::TableSpec& spec, uint64_t slice_bytes) {
+  const uint64_t elements = ElementCount(spec);
+  Table table = {static_cast<int>(spec.layer()), Slicing(elements, slice_bytes), nullptr, nullptr};
+  ASSIGN_OR_RETURN(table.values, AllocateHost(elements));
+  ASSIGN_OR_RETURN(table.gradient, AllocateHost(elements));
+  value_spans_.push_back(table.values->span());
+  gradient_spans_.push_back(table.gradient->span());
+  layer_count_ = std::max(layer_count_, table.layer + 1);
+  tables_.push_back(std::move(table));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<HostBuffer>> ParameterStore::AllocateHost(uint64_t size) {
+  if (mirror_ != nullptr) {
+    ASSIGN_OR_RETURN(HostBuffer buffer, mirror_->AllocateHost(size));
+    return std::make_shared<HostBuffer>(std::move(buffer));
+  }
+  try {
+    return std::make_shared<HostBuffer>(size);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        "out of memory for the parameters: use a smaller model, or a machine with more memory");
+  }
 }
 
 void ParameterStore::PullAll(Step step) {
+  for (int layer = 0; layer < layer_count_; ++layer) Open(layer);
   for (uint32_t table = 0; table < tables_.size(); ++table) {
-    ExchangeTable(TableId(table), std::nullopt, step);
+    SubmitTable(TableId(table), std::nullopt, step);
   }
 }
 
 void ParameterStore::PushPull(int layer, Step step) {
+  Open(layer);
+  PushOpened(layer, step);
+}
+
+void ParameterStore::Open(int layer) {
+  awaited_slices_[layer] += slices_of_layer_[layer];
+  MutexLock lock(&mu_);
+  open_exchanges_[layer] += slices_of_layer_[layer];
+}
+
+void ParameterStore::PushOpened(int layer, Step step) {
   for (uint32_t table = 0; table < tables_.size(); ++table) {
-    if (tables_[table].layer == layer) ExchangeTable(TableId(table), step, step + 1);
+    if (tables_[table].layer == layer) SubmitTable(TableId(table), step, step + 1);
   }
 }
 
-void ParameterStore::ExchangeTable(TableId table, std::optional<Step> push_step, Step pull_step) {
+void ParameterStore::SubmitTable(TableId table, std::optional<Step> push_step, Step pull_step) {
   const uint32_t slice_count = tables_[table.value()].slicing.slice_count();
-  {
-    MutexLock lock(&mu_);
-    open_exchanges_[tables_[table.value()].layer] += slice_count;
-  }
   for (uint32_t slice = 0; slice < slice_count; ++slice) {
     SubmitSlice({table, SliceIndex(slice)}, push_step, pull_step);
   }
@@ -71,15 +115,9 @@ void ParameterStore::SubmitSlice(SliceKey key, std::optional<Step> push_step, St
 void ParameterStore::OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed,
                              const ExchangeReply& reply) {
   const Table& table = tables_[key.table.value()];
-  const SliceRange range = table.slicing.Range(key.slice);
-  absl::Status status = reply.status;
-  if (status.ok() && reply.values.size_bytes() != range.size * sizeof(float)) {
-    status =
-        absl::InternalError(absl::StrCat("a server sent ", reply.values.size_bytes(),
-                                         " bytes for a slice of ", range.size * sizeof(float)));
-  }
-  // Nobody else touches the slice while its exchange is open.
-  if (status.ok()) reply.values.CopyTo(table.values->span().subspan(range.offset, range.size));
+  absl::Status status = TakeValues(key, reply);
+  const bool is_last = --awaited_slices_[table.layer] == 0;
+  if (status.ok() && is_last && mirror_ != nullptr) status = mirror_->LayerArrived(table.layer);
   MutexLock lock(&mu_);
   --open_exchanges_[table.layer];
   if (!status.ok() && status_.ok()) status_ = std::move(status);
@@ -90,6 +128,21 @@ void ParameterStore::OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed
     traffic_.max_staleness_seen = std::max(traffic_.max_staleness_seen, traffic_.steps_ahead);
   }
   changed_.NotifyAll();
+}
+
+absl::Status ParameterStore::TakeValues(SliceKey key, const ExchangeReply& reply) {
+  RETURN_IF_ERROR(reply.status);
+  const Table& table = tables_[key.table.value()];
+  const SliceRange range = table.slicing.Range(key.slice);
+  if (reply.values.size_bytes() != range.size * sizeof(float)) {
+    return absl::InternalError(absl::StrCat("a server sent ", reply.values.size_bytes(),
+                                            " bytes for a slice of ", range.size * sizeof(float)));
+  }
+  // Nobody else touches the slice while its exchange is open.
+  const absl::Span<float> values = table.values->span().subspan(range.offset, range.size);
+  reply.values.CopyTo(values);
+  if (mirror_ == nullptr) return absl::OkStatus();
+  return mirror_->SliceArrived(key.table, range, values.data());
 }
 
 absl::Status ParameterStore::WaitForLayer(int layer) {

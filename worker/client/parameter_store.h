@@ -1,6 +1,7 @@
 #ifndef WORKER_CLIENT_PARAMETER_STORE_H_
 #define WORKER_CLIENT_PARAMETER_STORE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
@@ -17,6 +19,7 @@
 #include "common/transport/parameter_endpoint.h"
 #include "proto/coordinator_service.pb.h"
 #include "worker/client/parameter_client.h"
+#include "worker/client/parameter_mirror.h"
 #include "worker/scheduler/scheduler.h"
 
 namespace capstan {
@@ -32,6 +35,8 @@ class ParameterStore {
     Scheduler* scheduler = nullptr;     // Required; outlives the store's exchanges
     std::vector<v1::TableSpec> tables;  // Required: of the job, in order of table id
     uint64_t slice_bytes = 0;           // Required
+    // Outlives the store's exchanges. Null when the device computes on the store's own memory.
+    ParameterMirror* mirror = nullptr;
   };
   struct Traffic {
     uint64_t bytes_pushed = 0;  // payloads of answered pushes
@@ -40,7 +45,8 @@ class ParameterStore {
     int64_t max_staleness_seen = 0;  // largest (pull step - min_step of its reply), in steps
   };
 
-  explicit ParameterStore(const Options& options);
+  // RESOURCE_EXHAUSTED when there is not enough memory.
+  static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(const Options& options);
 
   // One span for each table.
   absl::Span<const absl::Span<const float>> values() const { return value_spans_; }
@@ -50,6 +56,10 @@ class ParameterStore {
   void PullAll(Step step);
   // Sends the layer's gradients of `step`, and asks for its values at the next step.
   void PushPull(int layer, Step step);
+  // The same in two halves, for gradients that are still on their way into the store: from the
+  // first one on, WaitForLayer waits; the second one sends. Each PushOpened follows its Open.
+  void Open(int layer);
+  void PushOpened(int layer, Step step);
 
   // Blocks until no exchange of the layer is open; the first error of any exchange ends all waits.
   absl::Status WaitForLayer(int layer);
@@ -67,17 +77,27 @@ class ParameterStore {
     std::shared_ptr<HostBuffer> gradient;
   };
 
-  void ExchangeTable(TableId table, std::optional<Step> push_step, Step pull_step);
+  explicit ParameterStore(const Options& options);
+
+  absl::Status AddTable(const v1::TableSpec& spec, uint64_t slice_bytes);
+  absl::StatusOr<std::shared_ptr<HostBuffer>> AllocateHost(uint64_t size);
+  void SubmitTable(TableId table, std::optional<Step> push_step, Step pull_step);
   void SubmitSlice(SliceKey key, std::optional<Step> push_step, Step pull_step);
   void OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed, const ExchangeReply& reply);
+  absl::Status TakeValues(SliceKey key, const ExchangeReply& reply);
 
   Clock* const clock_;
   ParameterClient* const client_;
   Scheduler* const scheduler_;
+  ParameterMirror* const mirror_;
   std::vector<Table> tables_;
   int layer_count_ = 0;
+  std::vector<int64_t> slices_of_layer_;
   std::vector<absl::Span<const float>> value_spans_;
   std::vector<absl::Span<float>> gradient_spans_;
+
+  // Of each layer: exchanges that are open, and whose values are not in place yet.
+  std::vector<std::atomic<int64_t>> awaited_slices_;
 
   mutable Mutex mu_;
   CondVar changed_;

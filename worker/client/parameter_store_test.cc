@@ -2,15 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/fake_clock.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
 #include "common/transport/payload.h"
+#include "worker/client/parameter_mirror.h"
 #include "worker/scheduler/slice_fifo_scheduler.h"
 
 namespace capstan {
@@ -41,6 +45,29 @@ ExchangeReply Values(size_t count, float value, Step min_step) {
   return reply;
 }
 
+// Writes down what it is told.
+class RecordingMirror : public ParameterMirror {
+ public:
+  absl::StatusOr<HostBuffer> AllocateHost(size_t size) override {
+    if (size > memory_) return absl::ResourceExhaustedError("no more pinned memory");
+    memory_ -= size;
+    return HostBuffer(size);
+  }
+  absl::Status SliceArrived(TableId table, const SliceRange& range, const float* values) override {
+    told_.push_back(absl::StrCat("table ", table.value(), " from ", range.offset, ": ", range.size,
+                                 " of ", values[0]));
+    return answer_;
+  }
+  absl::Status LayerArrived(int layer) override {
+    told_.push_back(absl::StrCat("layer ", layer));
+    return answer_;
+  }
+
+  size_t memory_ = 46;
+  absl::Status answer_;
+  std::vector<std::string> told_;
+};
+
 // Layer 0 has a table of 20 floats (slices of 16 and 4), layer 1 one of 3.
 class ParameterStoreTest : public testing::Test {
  protected:
@@ -54,6 +81,10 @@ class ParameterStoreTest : public testing::Test {
     client_ = std::make_unique<ParameterClient>(
         client, ShardMap({20, 3}, /*slice_bytes=*/64, /*shard_count=*/1), routing,
         [this](ServerId, const std::string&) { return std::make_unique<FakeEndpoint>(&asked_); });
+    store_ = ParameterStore::Create(StoreOptions()).value();
+  }
+
+  ParameterStore::Options StoreOptions() {
     ParameterStore::Options options;
     options.clock = &clock_;
     options.client = client_.get();
@@ -64,7 +95,7 @@ class ParameterStoreTest : public testing::Test {
     options.tables[0].add_shape(5);
     options.tables[1].add_shape(3);
     options.tables[1].set_layer(1);
-    store_ = std::make_unique<ParameterStore>(options);
+    return options;
   }
 
   FakeClock clock_;
@@ -103,6 +134,52 @@ TEST_F(ParameterStoreTest, PushesTheGradientOfOneLayerAndPullsItsNextStep) {
   ASSERT_TRUE(store_->WaitForLayer(0).ok());
   EXPECT_EQ(store_->traffic().bytes_pushed, 80);
   EXPECT_EQ(store_->traffic().max_staleness_seen, 3);
+}
+
+TEST_F(ParameterStoreTest, AnOpenLayerWaitsForItsPush) {
+  store_->Open(/*layer=*/1);
+  ASSERT_TRUE(asked_.empty());
+  std::atomic<bool> has_answered = false;
+  std::thread waiter([&] {
+    EXPECT_TRUE(store_->WaitForLayer(1).ok());
+    EXPECT_TRUE(has_answered);
+  });
+  store_->PushOpened(/*layer=*/1, Step(2));
+  ASSERT_EQ(asked_.size(), 1);
+  EXPECT_EQ(asked_[0].request.push_step, Step(2));
+  has_answered = true;
+  asked_[0].done(Values(3, 1.0f, Step(2)));
+  waiter.join();
+}
+
+TEST_F(ParameterStoreTest, AMirrorHearsOfSlicesAndThenOfTheLayer) {
+  RecordingMirror mirror;
+  ParameterStore::Options options = StoreOptions();
+  options.mirror = &mirror;
+  store_ = ParameterStore::Create(options).value();
+  store_->PullAll(Step(0));
+  asked_[1].done(Values(4, 2.0f, Step(0)));
+  asked_[2].done(Values(3, 3.0f, Step(0)));
+  asked_[0].done(Values(16, 1.0f, Step(0)));
+  ASSERT_TRUE(store_->WaitForAll().ok());
+  EXPECT_EQ(mirror.told_,
+            (std::vector<std::string>{"table 0 from 16: 4 of 2", "table 1 from 0: 3 of 3",
+                                      "layer 1", "table 0 from 0: 16 of 1", "layer 0"}));
+}
+
+TEST_F(ParameterStoreTest, ErrorsOfTheMirrorAreTheStores) {
+  RecordingMirror mirror;
+  ParameterStore::Options options = StoreOptions();
+  options.mirror = &mirror;
+  mirror.memory_ = 45;
+  EXPECT_EQ(ParameterStore::Create(options).status(),
+            absl::ResourceExhaustedError("no more pinned memory"));
+  mirror.memory_ = 46;
+  mirror.answer_ = absl::InternalError("the GPU has failed");
+  store_ = ParameterStore::Create(options).value();
+  store_->PullAll(Step(0));
+  asked_[0].done(Values(16, 1.0f, Step(0)));
+  EXPECT_EQ(store_->WaitForAll(), absl::InternalError("the GPU has failed"));
 }
 
 TEST_F(ParameterStoreTest, TheFirstErrorEndsEveryWait) {

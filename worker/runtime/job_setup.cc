@@ -1,17 +1,24 @@
 #include "worker/runtime/job_setup.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/status_macros.h"
 #include "worker/dataset/load_data.h"
-#include "worker/training/make_model.h"
+#include "worker/training/evaluate.h"
 
 namespace capstan {
 
-absl::StatusOr<JobSetup> PrepareJob(const v1::JobSpec& job) {
+absl::StatusOr<JobSetup> PrepareJob(const v1::JobSpec& job, const EngineFactory& make_engine,
+                                    Clock* clock) {
   ASSIGN_OR_RETURN(DataSplit data, LoadData(job.data(), job.seed()));
-  ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
-                   MakeModel(job.model(), data.train.feature_count, data.train.class_count));
+  EngineOptions engine_options;
+  engine_options.model = job.model();
+  engine_options.feature_count = data.train.feature_count;
+  engine_options.class_count = data.train.class_count;
+  engine_options.max_samples = std::max<int64_t>(job.training().batch_size(), kEvaluationBatch);
+  engine_options.clock = clock;
+  ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, make_engine(engine_options));
   BatchSampler::Options options;
   options.sample_count = data.train.size();
   options.num_workers = job.cluster().num_workers();
@@ -21,7 +28,7 @@ absl::StatusOr<JobSetup> PrepareJob(const v1::JobSpec& job) {
   const int64_t steps = job.training().steps() > 0
                             ? static_cast<int64_t>(job.training().steps())
                             : job.training().epochs() * sampler.steps_per_epoch();
-  return JobSetup{std::move(data), std::move(model), std::move(sampler), steps};
+  return JobSetup{std::move(data), std::move(engine), std::move(sampler), steps};
 }
 
 }  // namespace capstan

@@ -5,24 +5,27 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "common/base/clock.h"
 #include "proto/job.pb.h"
 #include "worker/dataset/batch_sampler.h"
 #include "worker/dataset/dataset.h"
-#include "worker/training/model.h"
+#include "worker/engine/engine.h"
+#include "worker/engine/engine_factory.h"
 
 namespace capstan {
 
 // What a worker prepares of a job before it registers.
 struct JobSetup {
   DataSplit data;
-  std::unique_ptr<Model> model;
+  std::unique_ptr<Engine> engine;
   BatchSampler sampler;
   int64_t steps = 0;  // of each worker
 };
 
-// Loads the data and builds the model. The errors are those of LoadData, MakeModel and
-// BatchSampler.
-absl::StatusOr<JobSetup> PrepareJob(const v1::JobSpec& job);
+// Loads the data and makes the engine, which uses `clock`. The errors are those of LoadData,
+// `make_engine` and BatchSampler.
+absl::StatusOr<JobSetup> PrepareJob(const v1::JobSpec& job, const EngineFactory& make_engine,
+                                    Clock* clock);
 
 }  // namespace capstan
 

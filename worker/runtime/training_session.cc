@@ -2,7 +2,6 @@
 
 #include <glog/logging.h>
 
-#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,13 +34,7 @@ absl::Status TrainingSession::Run() {
 absl::Status TrainingSession::TrainAndEvaluate(absl::FunctionRef<void()> report_now) {
   const auto has_started = [](const v1::JobView& view) { return view.phase() >= v1::TRAINING; };
   ASSIGN_OR_RETURN(const v1::JobView view, watch_.WaitFor(has_started));
-  std::shared_ptr<Training> training;
-  try {
-    training = MakeTraining(view);
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        "out of memory for the parameters: use a smaller model, or a machine with more memory");
-  }
+  ASSIGN_OR_RETURN(const std::shared_ptr<Training> training, MakeTraining(view));
   {
     MutexLock lock(&mu_);
     training_ = training;
@@ -71,7 +64,8 @@ absl::Status TrainingSession::BestReason(const absl::Status& status) {
   return view->phase() == v1::DONE ? absl::OkStatus() : status;
 }
 
-std::unique_ptr<TrainingSession::Training> TrainingSession::MakeTraining(const v1::JobView& view) {
+absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::MakeTraining(
+    const v1::JobView& view) {
   const v1::SchedulerSpec& spec = options_.job->job().scheduler();
   auto training = std::make_unique<Training>();
   training->scheduler = std::make_unique<SliceFifoScheduler>(spec.credit_bytes());
@@ -93,11 +87,12 @@ std::unique_ptr<TrainingSession::Training> TrainingSession::MakeTraining(const v
   store.scheduler = training->scheduler.get();
   store.tables.assign(view.tables().begin(), view.tables().end());
   store.slice_bytes = spec.slice_bytes();
-  training->store = std::make_unique<ParameterStore>(store);
+  store.mirror = options_.setup->engine->mirror();
+  ASSIGN_OR_RETURN(training->store, ParameterStore::Create(store));
 
   TrainingLoop::Options loop;
   loop.clock = options_.clock;
-  loop.model = options_.setup->model.get();
+  loop.engine = options_.setup->engine.get();
   loop.store = training->store.get();
   loop.sampler = &options_.setup->sampler;
   loop.train = &options_.setup->data.train;
@@ -112,9 +107,15 @@ absl::Status TrainingSession::EvaluateAndReport() {
   LOG(INFO) << "evaluating";
   training->store->PullAll(Step(options_.setup->steps));
   RETURN_IF_ERROR(training->store->WaitForAll());
+  const Dataset& test = options_.setup->data.test;
+  Engine& engine = *options_.setup->engine;
   ASSIGN_OR_RETURN(
       const Evaluation evaluation,
-      Evaluate(options_.setup->data.test, *options_.setup->model, training->store->values()));
+      Evaluate(test.size(), [&](absl::Span<const uint32_t> samples) -> absl::StatusOr<BatchResult> {
+        RETURN_IF_ERROR(engine.LoadBatch(test, samples));
+        RETURN_IF_ERROR(engine.RunForward(*training->store));
+        return engine.Result();
+      }));
   v1::ReportResultRequest request;
   request.set_worker(options_.worker.value());
   request.set_incarnation(options_.incarnation.value());

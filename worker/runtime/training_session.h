@@ -6,6 +6,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
@@ -15,8 +16,8 @@
 #include "worker/client/parameter_client.h"
 #include "worker/client/parameter_store.h"
 #include "worker/runtime/job_setup.h"
+#include "worker/runtime/training_loop.h"
 #include "worker/scheduler/scheduler.h"
-#include "worker/training/training_loop.h"
 
 namespace capstan {
 
@@ -55,7 +56,7 @@ class TrainingSession {
   std::shared_ptr<Training> CurrentTraining();
 
   absl::Status TrainAndEvaluate(absl::FunctionRef<void()> report_now);
-  std::unique_ptr<Training> MakeTraining(const v1::JobView& view);
+  absl::StatusOr<std::unique_ptr<Training>> MakeTraining(const v1::JobView& view);
   absl::Status EvaluateAndReport();
   // Why an exchange or a report failed: a job that has failed, or ended, knows better.
   absl::Status BestReason(const absl::Status& status);

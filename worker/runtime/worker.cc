@@ -17,15 +17,16 @@ absl::Status Worker::Run() {
   Clock& clock = *options_.clock;
   ASSIGN_OR_RETURN(const v1::GetJobReply job,
                    AwaitReply(coordinator, &CoordinatorEndpoint::GetJob, {}, clock));
-  ASSIGN_OR_RETURN(JobSetup setup, PrepareJob(job.job()));
+  ASSIGN_OR_RETURN(JobSetup setup, PrepareJob(job.job(), options_.make_engine, &clock));
 
   v1::RegisterWorkerRequest request;
   request.set_incarnation(options_.incarnation.value());
-  for (const v1::TableSpec& table : setup.model->tables()) *request.add_tables() = table;
+  for (const v1::TableSpec& table : setup.engine->tables()) *request.add_tables() = table;
   ASSIGN_OR_RETURN(const v1::RegisterReply registered,
                    AwaitReply(coordinator, &CoordinatorEndpoint::RegisterWorker, request, clock));
-  LOG(INFO) << "registered as worker " << registered.id() << "; " << setup.data.train.size()
-            << " training and " << setup.data.test.size() << " test samples";
+  LOG(INFO) << "registered as worker " << registered.id() << "; computes on "
+            << setup.engine->device_name() << "; " << setup.data.train.size() << " training and "
+            << setup.data.test.size() << " test samples";
 
   TrainingSession::Options session;
   session.clock = &clock;

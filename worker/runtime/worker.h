@@ -12,6 +12,7 @@
 #include "common/membership/coordinator_endpoint.h"
 #include "common/transport/parameter_endpoint.h"
 #include "proto/job.pb.h"
+#include "worker/engine/engine_factory.h"
 
 namespace capstan {
 
@@ -28,6 +29,7 @@ class Worker {
     CoordinatorEndpoint* coordinator = nullptr;  // Both outlive the worker.
     Incarnation incarnation;
     EndpointFactory connect;
+    EngineFactory make_engine;
   };
 
   explicit Worker(Options options) : options_(std::move(options)) {}

@@ -7,30 +7,21 @@
 #include <vector>
 
 #include "common/base/status_macros.h"
-#include "worker/training/gathered_batch.h"
 
 namespace capstan {
-namespace {
-
-constexpr size_t kBatchSize = 256;
-
-}  // namespace
-
-absl::StatusOr<Evaluation> Evaluate(const Dataset& dataset, Model& model,
-                                    absl::Span<const absl::Span<const float>> parameters) {
-  std::vector<uint32_t> indices(dataset.size());
+absl::StatusOr<Evaluation> Evaluate(
+    size_t sample_count,
+    absl::FunctionRef<absl::StatusOr<BatchResult>(absl::Span<const uint32_t> samples)> run) {
+  std::vector<uint32_t> indices(sample_count);
   std::iota(indices.begin(), indices.end(), 0);
-  GatheredBatch gathered;
   BatchResult total;
-  for (size_t begin = 0; begin < indices.size(); begin += kBatchSize) {
-    const Batch batch =
-        gathered.Gather(dataset, absl::MakeConstSpan(indices).subspan(begin, kBatchSize));
+  for (size_t begin = 0; begin < indices.size(); begin += kEvaluationBatch) {
     ASSIGN_OR_RETURN(const BatchResult result,
-                     model.Forward(batch, parameters, [](int) { return absl::OkStatus(); }));
+                     run(absl::MakeConstSpan(indices).subspan(begin, kEvaluationBatch)));
     total.loss_sum += result.loss_sum;
     total.correct += result.correct;
   }
-  const double count = static_cast<double>(dataset.size());
+  const double count = static_cast<double>(sample_count);
   return Evaluation{static_cast<double>(total.correct) / count, total.loss_sum / count};
 }
 

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "worker/dataset/dataset.h"
 #include "worker/training/model.h"
 
 namespace capstan {
@@ -15,9 +15,13 @@ struct Evaluation {
   double loss = 0;      // mean over the samples
 };
 
-// How well the model does on all samples of `dataset`, of which there is at least one.
-absl::StatusOr<Evaluation> Evaluate(const Dataset& dataset, Model& model,
-                                    absl::Span<const absl::Span<const float>> parameters);
+// Samples of a batch of Evaluate at most.
+inline constexpr int64_t kEvaluationBatch = 256;
+
+// How well a model does on all of `sample_count` > 0 samples, of which `run` computes a batch.
+absl::StatusOr<Evaluation> Evaluate(
+    size_t sample_count,
+    absl::FunctionRef<absl::StatusOr<BatchResult>(absl::Span<const uint32_t> samples)> run);
 
 // XXH3-64 over all parameters, as float32 little-endian, in order of table and element.
 uint64_t HashParameters(absl::Span<const absl::Span<const float>> parameters);

@@ -8,41 +8,34 @@
 namespace capstan {
 namespace {
 
-// Predicts 1 for a positive feature; the loss of a sample is its feature.
-class SignModel : public Model {
- public:
-  const std::vector<Layer>& layers() const override { return layers_; }
-  const std::vector<v1::TableSpec>& tables() const override { return tables_; }
-  absl::StatusOr<BatchResult> Forward(const Batch& batch, absl::Span<const absl::Span<const float>>,
-                                      absl::FunctionRef<absl::Status(int)>) override {
-    BatchResult result;
-    for (size_t i = 0; i < batch.labels.size(); ++i) {
-      result.loss_sum += batch.features[i];
-      result.correct += (batch.features[i] > 0) == (batch.labels[i] == 1);
-    }
-    return result;
-  }
-  void Backward(const Batch&, absl::Span<const absl::Span<const float>>,
-                absl::Span<const absl::Span<float>>, absl::FunctionRef<void(int)>) override {}
-
- private:
-  std::vector<Layer> layers_;
-  std::vector<v1::TableSpec> tables_;
-};
-
 TEST(EvaluateTest, CountsEverySampleOnceAcrossBatches) {
-  Dataset dataset;
-  dataset.feature_count = 1;
-  dataset.class_count = 2;
-  for (int i = 0; i < 1000; ++i) {
-    dataset.features.push_back(i % 4 == 0 ? -1.0f : 1.0f);
-    dataset.labels.push_back(1);
-  }
-  SignModel model;
-  const auto evaluation = Evaluate(dataset, model, {});
+  // Of a sample: the loss is its number, and every fourth one is wrong.
+  std::vector<int> seen(1000);
+  const auto evaluation =
+      Evaluate(seen.size(), [&](absl::Span<const uint32_t> samples) -> absl::StatusOr<BatchResult> {
+        EXPECT_LE(samples.size(), kEvaluationBatch);
+        BatchResult result;
+        for (const uint32_t sample : samples) {
+          ++seen[sample];
+          result.loss_sum += sample;
+          result.correct += sample % 4 != 0;
+        }
+        return result;
+      });
   ASSERT_TRUE(evaluation.ok());
+  EXPECT_EQ(seen, std::vector<int>(1000, 1));
   EXPECT_DOUBLE_EQ(evaluation->accuracy, 0.75);
-  EXPECT_DOUBLE_EQ(evaluation->loss, 0.5);
+  EXPECT_DOUBLE_EQ(evaluation->loss, 499.5);
+}
+
+TEST(EvaluateTest, StopsWithTheFirstError) {
+  int batches = 0;
+  const auto evaluation = Evaluate(/*sample_count=*/1000, [&](absl::Span<const uint32_t>) {
+    return ++batches == 2 ? absl::StatusOr<BatchResult>(absl::InternalError("the device failed"))
+                          : BatchResult();
+  });
+  EXPECT_EQ(evaluation.status(), absl::InternalError("the device failed"));
+  EXPECT_EQ(batches, 2);
 }
 
 TEST(HashParametersTest, IsTheHashOfAllBytesInOrder) {

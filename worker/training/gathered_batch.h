@@ -6,6 +6,7 @@
 
 #include "absl/types/span.h"
 #include "worker/dataset/dataset.h"
+#include "worker/training/gather.h"
 #include "worker/training/model.h"
 
 namespace capstan {
@@ -13,17 +14,15 @@ namespace capstan {
 // A batch whose samples have been copied together. Keeps its memory from batch to batch.
 class GatheredBatch {
  public:
-  // The samples of `dataset` with these indices. The batch is valid until the next call.
-  Batch Gather(const Dataset& dataset, absl::Span<const uint32_t> indices) {
-    features_.clear();
-    labels_.clear();
-    for (const uint32_t index : indices) {
-      const absl::Span<const float> row = dataset.Row(index);
-      features_.insert(features_.end(), row.begin(), row.end());
-      labels_.push_back(dataset.labels[index]);
-    }
-    return {features_, labels_};
+  // The samples of `dataset` with these indices.
+  void Gather(const Dataset& dataset, absl::Span<const uint32_t> samples) {
+    features_.resize(samples.size() * static_cast<size_t>(dataset.feature_count));
+    labels_.resize(samples.size());
+    GatherSamples(dataset, samples, features_.data(), labels_.data());
   }
+
+  // What was gathered last; valid until the next Gather.
+  Batch batch() const { return {features_, labels_}; }
 
  private:
   std::vector<float> features_;

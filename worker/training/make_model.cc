@@ -1,14 +1,9 @@
 #include "worker/training/make_model.h"
 
-#include <cstdint>
 #include <iterator>
-#include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/status_macros.h"
-#include "worker/training/mlp.h"
 
 namespace capstan {
 namespace {
@@ -29,7 +24,7 @@ absl::Status CheckData(int features, int classes) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Model>> MakeMlp(const v1::ModelSpec& spec, int features,
+absl::StatusOr<std::vector<int64_t>> MlpWidths(const v1::ModelSpec& spec, int features,
                                                int classes) {
   std::vector<int64_t> widths = {features};
   if (spec.hidden().empty()) {
@@ -44,34 +39,50 @@ absl::StatusOr<std::unique_ptr<Model>> MakeMlp(const v1::ModelSpec& spec, int fe
     widths.push_back(width);
   }
   widths.push_back(classes);
-  return std::make_unique<Mlp>(std::move(widths));
+  return widths;
 }
 
-absl::StatusOr<std::unique_ptr<Model>> MakeLogisticRegression(const v1::ModelSpec& spec,
+absl::StatusOr<std::vector<int64_t>> LogisticRegressionWidths(const v1::ModelSpec& spec,
                                                               int features, int classes) {
   if (!spec.hidden().empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("model.hidden: expected none for LOGISTIC_REGRESSION, got ",
                      spec.hidden_size(), " layers; remove them, or set model.type to MLP"));
   }
-  return std::make_unique<Mlp>(std::vector<int64_t>{features, classes});
+  return std::vector<int64_t>{features, classes};
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Model>> MakeModel(const v1::ModelSpec& spec, int features,
+absl::StatusOr<std::vector<int64_t>> LayerWidths(const v1::ModelSpec& spec, int features,
                                                  int classes) {
   RETURN_IF_ERROR(CheckData(features, classes));
   switch (spec.type()) {
     case v1::ModelSpec::MLP:
-      return MakeMlp(spec, features, classes);
+      return MlpWidths(spec, features, classes);
     case v1::ModelSpec::LOGISTIC_REGRESSION:
-      return MakeLogisticRegression(spec, features, classes);
+      return LogisticRegressionWidths(spec, features, classes);
     case v1::ModelSpec::TYPE_UNSPECIFIED:
       break;
   }
   return absl::InvalidArgumentError(
       "model.type: expected MLP or LOGISTIC_REGRESSION, got TYPE_UNSPECIFIED; name one in the job");
+}
+
+absl::StatusOr<Precision> PrecisionOf(const v1::ModelSpec& spec) {
+  switch (spec.precision()) {
+    case v1::ModelSpec::FLOAT32:
+      return Precision::kFloat32;
+    case v1::ModelSpec::TF32:
+      return Precision::kTf32;
+    case v1::ModelSpec::BFLOAT16:
+      return Precision::kBfloat16;
+    case v1::ModelSpec::PRECISION_UNSPECIFIED:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      "model.precision: expected FLOAT32, TF32 or BFLOAT16, got PRECISION_UNSPECIFIED; name one in "
+      "the job");
 }
 
 }  // namespace capstan

@@ -10,7 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/cpu/cpu_stream.h"
 #include "proto/job.pb.h"
+#include "worker/training/mlp.h"
 #include "worker/training/model.h"
 
 namespace capstan {
@@ -28,10 +30,10 @@ v1::ModelSpec SpecOf(v1::ModelSpec::Type type, const std::vector<uint32_t>& hidd
 
 // Number of outputs of each layer of a good model.
 std::vector<uint64_t> OutputWidths(const v1::ModelSpec& spec) {
-  const auto model = MakeModel(spec, /*features=*/5, /*classes=*/3);
+  const auto model = MakeModel<CpuStream>(spec, /*features=*/5, /*classes=*/3);
   EXPECT_TRUE(model.ok()) << model.status();
   std::vector<uint64_t> widths;
-  for (const Model::Layer& layer : (*model)->layers()) {
+  for (const auto& layer : (*model)->layers()) {
     widths.push_back((*model)->tables()[layer.tables[0]].shape(1));
   }
   return widths;
@@ -39,7 +41,7 @@ std::vector<uint64_t> OutputWidths(const v1::ModelSpec& spec) {
 
 void ExpectRefused(const v1::ModelSpec& spec, int features, int classes,
                    const std::string& message) {
-  const absl::Status status = MakeModel(spec, features, classes).status();
+  const absl::Status status = MakeModel<CpuStream>(spec, features, classes).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr(message));
 }
@@ -54,8 +56,9 @@ TEST(MakeModelTest, EmptySpecIsAnMlpWithTwoHiddenLayers) {
 }
 
 TEST(MakeModelTest, LogisticRegressionIsOneLayerCalledLinear) {
-  const auto model = MakeModel(SpecOf(v1::ModelSpec::LOGISTIC_REGRESSION, {}), /*features=*/5,
-                               /*classes=*/3);
+  const auto model =
+      MakeModel<CpuStream>(SpecOf(v1::ModelSpec::LOGISTIC_REGRESSION, {}), /*features=*/5,
+                           /*classes=*/3);
   ASSERT_TRUE(model.ok()) << model.status();
   ASSERT_EQ((*model)->layers().size(), 1);
   EXPECT_EQ((*model)->layers()[0].name, "linear");
@@ -77,6 +80,17 @@ TEST(MakeModelTest, WidthsOutOfRangeAreRefused) {
   ExpectRefused(SpecOf(v1::ModelSpec::MLP, {8, 0}), /*features=*/5, /*classes=*/3, "got 0");
   ExpectRefused(SpecOf(v1::ModelSpec::MLP, {4'000'000'000}), /*features=*/5, /*classes=*/3,
                 "got 4000000000");
+}
+
+TEST(MakeModelTest, PrecisionIsThatOfTheSpec) {
+  v1::ModelSpec spec;
+  EXPECT_EQ(PrecisionOf(spec).value(), Precision::kFloat32);
+  spec.set_precision(v1::ModelSpec::TF32);
+  EXPECT_EQ(PrecisionOf(spec).value(), Precision::kTf32);
+  spec.set_precision(v1::ModelSpec::BFLOAT16);
+  EXPECT_EQ(PrecisionOf(spec).value(), Precision::kBfloat16);
+  spec.set_precision(v1::ModelSpec::PRECISION_UNSPECIFIED);
+  ExpectRefused(spec, /*features=*/5, /*classes=*/3, "model.precision");
 }
 
 TEST(MakeModelTest, DataWithoutFeaturesOrClassesIsRefused) {

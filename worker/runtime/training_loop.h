@@ -1,5 +1,5 @@
-#ifndef WORKER_TRAINING_TRAINING_LOOP_H_
-#define WORKER_TRAINING_TRAINING_LOOP_H_
+#ifndef WORKER_RUNTIME_TRAINING_LOOP_H_
+#define WORKER_RUNTIME_TRAINING_LOOP_H_
 
 #include <cstdint>
 #include <deque>
@@ -15,19 +15,18 @@
 #include "worker/client/parameter_store.h"
 #include "worker/dataset/batch_sampler.h"
 #include "worker/dataset/dataset.h"
-#include "worker/training/gathered_batch.h"
+#include "worker/engine/engine.h"
 #include "worker/training/model.h"
 
 namespace capstan {
 
-// Pull, compute, push: the steps of one worker. Each layer's gradient is pushed as soon as it
-// exists; the next forward pass waits for one layer at a time. Run by one thread; progress() may be
-// asked by any.
+// Pull, compute, push: the steps of one worker, each computed by its engine, the batch of the next
+// one loaded meanwhile. Run by one thread; progress() may be asked by any.
 class TrainingLoop {
  public:
   struct Options {
     Clock* clock = nullptr;  // All of these are required and outlive the loop.
-    Model* model = nullptr;
+    Engine* engine = nullptr;
     ParameterStore* store = nullptr;
     BatchSampler* sampler = nullptr;
     const Dataset* train = nullptr;
@@ -48,12 +47,14 @@ class TrainingLoop {
   // Losses are averaged over this many steps.
   static constexpr size_t kLossWindow = 50;
 
+  absl::Status RunSteps();
+  absl::Status LoadBatch(Step step);
   absl::Status RunStep(Step step);
   void RecordStepsDone(int64_t steps_done);
   void RecordLoss(const BatchResult& result, size_t batch_size);
 
   const Options options_;
-  GatheredBatch batch_;
+  size_t batch_size_ = 0;  // of the batch that was loaded last
 
   mutable Mutex mu_;
   std::deque<std::pair<double, size_t>> recent_ ABSL_GUARDED_BY(mu_);  // loss sum and batch size
@@ -65,4 +66,4 @@ class TrainingLoop {
 
 }  // namespace capstan
 
-#endif  // WORKER_TRAINING_TRAINING_LOOP_H_
+#endif  // WORKER_RUNTIME_TRAINING_LOOP_H_

@@ -1,33 +1,43 @@
-#include "worker/training/training_loop.h"
+#include "worker/runtime/training_loop.h"
 
 #include "common/base/status_macros.h"
 
 namespace capstan {
 
 absl::Status TrainingLoop::Run() {
+  const absl::Status status = RunSteps();
+  // Also after an error: the store may end when this has returned.
+  const absl::Status finished = options_.engine->Finish();
+  return status.ok() ? finished : status;
+}
+
+absl::Status TrainingLoop::RunSteps() {
   {
     MutexLock lock(&mu_);
     started_ = latest_ = options_.clock->Now();
   }
   options_.store->PullAll(Step(0));
+  if (options_.steps > 0) RETURN_IF_ERROR(LoadBatch(Step(0)));
   for (Step step; step < Step(options_.steps); step = step + 1) RETURN_IF_ERROR(RunStep(step));
   RETURN_IF_ERROR(options_.store->WaitForAll());
   RecordStepsDone(options_.steps);
   return absl::OkStatus();
 }
 
+absl::Status TrainingLoop::LoadBatch(Step step) {
+  const absl::Span<const uint32_t> samples = options_.sampler->Indices(options_.worker, step);
+  batch_size_ = samples.size();
+  return options_.engine->LoadBatch(*options_.train, samples);
+}
+
 absl::Status TrainingLoop::RunStep(Step step) {
-  ParameterStore& store = *options_.store;
-  const Batch batch =
-      batch_.Gather(*options_.train, options_.sampler->Indices(options_.worker, step));
-  absl::StatusOr<BatchResult> result = options_.model->Forward(
-      batch, store.values(), [&store](int layer) { return store.WaitForLayer(layer); });
-  if (!result.ok()) return result.status();
+  RETURN_IF_ERROR(options_.engine->RunStep(step, *options_.store));
   // The forward pass has waited for every layer, so that all of the step before has been answered.
   RecordStepsDone(step.value());
-  options_.model->Backward(batch, store.values(), store.gradients(),
-                           [&store, step](int layer) { store.PushPull(layer, step); });
-  RecordLoss(*result, batch.labels.size());
+  const size_t batch_size = batch_size_;
+  if (step + 1 < Step(options_.steps)) RETURN_IF_ERROR(LoadBatch(step + 1));
+  ASSIGN_OR_RETURN(const BatchResult result, options_.engine->Result());
+  RecordLoss(result, batch_size);
   return absl::OkStatus();
 }
 

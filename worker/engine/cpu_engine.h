@@ -1,0 +1,48 @@
+#ifndef WORKER_ENGINE_CPU_ENGINE_H_
+#define WORKER_ENGINE_CPU_ENGINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "worker/engine/engine.h"
+#include "worker/training/gathered_batch.h"
+#include "worker/training/model_on_cpu.h"
+
+namespace capstan {
+
+// Computes on the calling thread, in the store's own memory. A call has done its work when it
+// returns. Used by one thread.
+class CpuEngine : public Engine {
+ public:
+  explicit CpuEngine(std::unique_ptr<ModelOnCpu> model) : model_(std::move(model)) {}
+
+  const std::string& device_name() const override { return device_name_; }
+  const std::vector<v1::TableSpec>& tables() const override { return model_->model().tables(); }
+  ParameterMirror* mirror() override { return nullptr; }
+
+  absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) override;
+  absl::Status RunStep(Step step, ParameterStore& store) override;
+  absl::Status RunForward(ParameterStore& store) override;
+  absl::StatusOr<BatchResult> Result() override { return result_; }
+  absl::Status Finish() override { return absl::OkStatus(); }
+
+ private:
+  static constexpr int64_t kBatches = 2;
+
+  const std::string device_name_ = "cpu";
+  const std::unique_ptr<ModelOnCpu> model_;
+  GatheredBatch batches_[kBatches];
+  int64_t loaded_ = 0;
+  int64_t used_ = 0;
+  BatchResult result_;
+};
+
+}  // namespace capstan
+
+#endif  // WORKER_ENGINE_CPU_ENGINE_H_

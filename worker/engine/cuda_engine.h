@@ -1,0 +1,120 @@
+#ifndef WORKER_ENGINE_CUDA_ENGINE_H_
+#define WORKER_ENGINE_CUDA_ENGINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/tensor/host_buffer.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_event.h"
+#include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/device_buffer.h"
+#include "kernels/cuda/pinned_pool.h"
+#include "worker/client/parameter_mirror.h"
+#include "worker/engine/batch_feed.h"
+#include "worker/engine/engine.h"
+#include "worker/engine/gradient_sender.h"
+#include "worker/engine/step_trace.h"
+#include "worker/training/model.h"
+
+namespace capstan {
+
+// Computes on a GPU, which has its own copy of the parameters. One stream computes, one copies in,
+// one copies out; events order them, and no thread waits for the GPU but for a result or for a
+// gradient that it pushes:
+//
+//   reply of a slice -> copied in -----> layer's forward -> ... -> layer's backward
+//   next batch       -> copied in                                   -> copied out -> pushed
+//
+// All memory is taken at the start. The mirror's calls come from any thread, the others from one.
+class CudaEngine : public Engine, public ParameterMirror {
+ public:
+  struct Options {
+    int device_number = 0;
+    int64_t feature_count = 0;  // Required: of a sample
+    int64_t max_samples = 0;    // Required: of a batch
+    Clock* clock = nullptr;     // Required; outlives the engine
+    // Outlives the engine. Gets the parts of the steps that run while it records; null for none.
+    StepTrace* trace = nullptr;
+  };
+
+  // The errors are those of opening the device and of running out of its memory.
+  static absl::StatusOr<std::unique_ptr<CudaEngine>> Create(
+      std::unique_ptr<Model<CudaStream>> model, const Options& options);
+  ~CudaEngine() override;
+
+  const std::string& device_name() const override { return device_->name(); }
+  const std::vector<v1::TableSpec>& tables() const override { return model_->tables(); }
+  ParameterMirror* mirror() override { return this; }
+
+  absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) override;
+  absl::Status RunStep(Step step, ParameterStore& store) override;
+  absl::Status RunForward(ParameterStore& store) override;
+  absl::StatusOr<BatchResult> Result() override;
+  absl::Status Finish() override;
+
+  // Begins options.trace, between two steps.
+  absl::Status StartTrace();
+
+  absl::StatusOr<HostBuffer> AllocateHost(size_t size) override;
+  absl::Status SliceArrived(TableId table, const SliceRange& range, const float* values) override;
+  absl::Status LayerArrived(int layer) override;
+
+ private:
+  struct LayerEvents {
+    CudaEvent values_arrived;     // on copy_in_
+    CudaEvent gradient_computed;  // on compute_
+    CudaEvent gradient_copied;    // on copy_out_
+  };
+
+  CudaEngine(std::unique_ptr<Model<CudaStream>> model, const Options& options);
+  absl::Status Start();
+  absl::Status AllocateParameters();
+  absl::Status CreateEvents();
+  size_t PinnedBytes() const;
+
+  // Parts of the trace; these do nothing when there is none.
+  absl::Status TraceBegin(const char* track, const char* what, int layer, CudaStream& stream);
+  absl::Status TraceEnd(const char* track, CudaStream& stream);
+
+  absl::Status WaitForLayer(int layer, ParameterStore& store);
+  absl::Status QueueForward(const Batch& batch, ParameterStore& store);
+  absl::Status QueueGradient(int layer, Step step, ParameterStore& store);
+
+  const Options options_;
+  const std::unique_ptr<Model<CudaStream>> model_;
+  std::shared_ptr<CudaDevice> device_;
+  std::shared_ptr<PinnedPool> pool_;
+
+  DeviceBuffer parameter_memory_;  // values and gradients
+  DeviceBuffer workspace_;         // the model's, and the result
+  std::vector<absl::Span<float>> values_;
+  std::vector<absl::Span<const float>> const_values_;
+  std::vector<absl::Span<float>> gradients_;
+  BatchResult* result_ = nullptr;
+  BatchResult* host_result_ = nullptr;
+
+  std::vector<LayerEvents> layer_events_;
+  std::vector<CudaEvent> result_events_;  // computed, copied
+  std::unique_ptr<BatchFeed> batches_;
+
+  std::unique_ptr<CudaStream> compute_;
+  std::unique_ptr<CudaStream> copy_out_;
+  Mutex copy_in_mu_;
+  std::unique_ptr<CudaStream> copy_in_ ABSL_PT_GUARDED_BY(copy_in_mu_);
+  std::vector<absl::Time> pushed_at_ ABSL_GUARDED_BY(copy_in_mu_);  // of each layer, for the trace
+
+  std::unique_ptr<GradientSender> sender_;
+};
+
+}  // namespace capstan
+
+#endif  // WORKER_ENGINE_CUDA_ENGINE_H_

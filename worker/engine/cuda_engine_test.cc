@@ -1,0 +1,140 @@
+#include "worker/engine/cuda_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "common/base/real_clock.h"
+#include "worker/engine/engine_factory.h"
+#include "worker/engine/make_cpu_engine.h"
+#include "worker/engine/make_cuda_engine.h"
+#include "worker/engine/training_rig.h"
+
+namespace capstan {
+namespace {
+
+constexpr int kFeatures = 13;
+constexpr int kClasses = 5;
+constexpr int kSamples = 64;
+
+EngineOptions OptionsFor(v1::ModelSpec::Precision precision, Clock* clock) {
+  EngineOptions options;
+  options.model.add_hidden(31);
+  options.model.add_hidden(17);
+  options.model.set_precision(precision);
+  options.feature_count = kFeatures;
+  options.class_count = kClasses;
+  options.max_samples = 32;
+  options.clock = clock;
+  return options;
+}
+
+struct Trained {
+  std::vector<double> losses;  // of each step
+  std::vector<float> values;   // at the end
+};
+
+// Trains 25 steps whose batches differ in size.
+Trained Train(Engine& engine, Clock* clock, const TrainingRig::Options& rig_options = {}) {
+  const Dataset dataset = RandomDataset(kSamples, kFeatures, kClasses, /*seed=*/5);
+  auto rig = TrainingRig::Create(&engine, clock, rig_options).value();
+  Trained trained;
+  for (uint32_t step = 0; step < 25; ++step) {
+    std::vector<uint32_t> samples(step % 4 == 3 ? 7 : 32);
+    for (uint32_t i = 0; i < samples.size(); ++i) samples[i] = (step * 11 + i * 3) % kSamples;
+    const auto loss = rig->Step(dataset, samples);
+    EXPECT_TRUE(loss.ok()) << loss.status();
+    trained.losses.push_back(loss.value_or(NAN));
+  }
+  EXPECT_TRUE(rig->Finish().ok());
+  trained.values = rig->Values();
+  return trained;
+}
+
+double RelativeDifference(const std::vector<float>& values, const std::vector<float>& reference) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    difference += std::pow(double{values[i]} - reference[i], 2);
+    norm += std::pow(double{reference[i]}, 2);
+  }
+  return std::sqrt(difference / norm);
+}
+
+class CudaEngineTest : public testing::TestWithParam<v1::ModelSpec::Precision> {};
+
+TEST_P(CudaEngineTest, TrainsAsTheCpuDoes) {
+  RealClock clock;
+  const EngineOptions options = OptionsFor(GetParam(), &clock);
+  const Trained cpu = Train(*MakeCpuEngine(options).value(), &clock);
+  const Trained cuda = Train(*MakeCudaEngine(/*device_number=*/0, options).value(), &clock);
+  // Sums are added in another order; what rounds its inputs to 8 or 10 bits turns such a difference
+  // into one of the last of these bits now and then.
+  const double bound = GetParam() == v1::ModelSpec::FLOAT32 ? 1e-5 : 1e-2;
+  ASSERT_EQ(cuda.values.size(), cpu.values.size());
+  EXPECT_LT(RelativeDifference(cuda.values, cpu.values), bound);
+  for (size_t step = 0; step < cpu.losses.size(); ++step) {
+    EXPECT_NEAR(cuda.losses[step], cpu.losses[step], bound * cpu.losses[step]) << "step " << step;
+  }
+  EXPECT_LT(cpu.losses.back(), cpu.losses.front()) << "nothing was learned";
+}
+
+TEST_P(CudaEngineTest, GivesTheSameBitsWhateverTheSlicesAndTheirArrival) {
+  RealClock clock;
+  const EngineOptions options = OptionsFor(GetParam(), &clock);
+  TrainingRig::Options rig_options;
+  const Trained first = Train(*MakeCudaEngine(/*device_number=*/0, options).value(), &clock);
+  for (const uint64_t slice_bytes : {64, 1024, 1 << 20}) {
+    rig_options.slice_bytes = slice_bytes;
+    const Trained again =
+        Train(*MakeCudaEngine(/*device_number=*/0, options).value(), &clock, rig_options);
+    EXPECT_EQ(again.losses, first.losses) << "slices of " << slice_bytes;
+    EXPECT_EQ(again.values, first.values) << "slices of " << slice_bytes;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, CudaEngineTest,
+                         testing::Values(v1::ModelSpec::FLOAT32, v1::ModelSpec::TF32,
+                                         v1::ModelSpec::BFLOAT16),
+                         [](const auto& info) {
+                           return v1::ModelSpec::Precision_Name(info.param);
+                         });
+
+TEST(CudaEngineForwardTest, ScoresAsTheCpuDoesWithTheNextBatchLoadedAhead) {
+  RealClock clock;
+  const EngineOptions options = OptionsFor(v1::ModelSpec::FLOAT32, &clock);
+  const Dataset dataset = RandomDataset(kSamples, kFeatures, kClasses, /*seed=*/6);
+  std::vector<std::vector<BatchResult>> results;
+  for (auto& make : {EngineFactory(MakeCpuEngine), EngineFactory([](const EngineOptions& o) {
+                       return MakeCudaEngine(/*device_number=*/0, o);
+                     })}) {
+    const std::unique_ptr<Engine> engine = make(options).value();
+    auto rig = TrainingRig::Create(engine.get(), &clock, {}).value();
+    results.emplace_back();
+    const std::vector<uint32_t> batches[] = {{0, 1, 2}, {40, 41, 42, 43}, {7}, {63, 62}};
+    ASSERT_TRUE(engine->LoadBatch(dataset, batches[0]).ok());
+    for (int batch = 0; batch < 4; ++batch) {
+      if (batch < 3) {
+        ASSERT_TRUE(engine->LoadBatch(dataset, batches[batch + 1]).ok());
+      }
+      ASSERT_TRUE(engine->RunForward(rig->store()).ok());
+      results.back().push_back(engine->Result().value());
+    }
+  }
+  for (int batch = 0; batch < 4; ++batch) {
+    EXPECT_NEAR(results[1][batch].loss_sum, results[0][batch].loss_sum, 1e-4);
+    EXPECT_EQ(results[1][batch].correct, results[0][batch].correct);
+  }
+}
+
+TEST(CudaEngineNumberTest, AGpuThatDoesNotExistIsRefused) {
+  RealClock clock;
+  const auto engine =
+      MakeCudaEngine(/*device_number=*/999, OptionsFor(v1::ModelSpec::FLOAT32, &clock));
+  EXPECT_TRUE(absl::IsInvalidArgument(engine.status())) << engine.status();
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,56 @@
+#ifndef WORKER_ENGINE_ENGINE_H_
+#define WORKER_ENGINE_ENGINE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+#include "proto/coordinator_service.pb.h"
+#include "worker/client/parameter_mirror.h"
+#include "worker/client/parameter_store.h"
+#include "worker/dataset/dataset.h"
+#include "worker/training/model.h"
+
+namespace capstan {
+
+// Computes the steps of one worker on one device: holds the model, and takes batches in and
+// gradients out. Calls may only queue work; they fail, now or at a later call, with the error of
+// the device. Used by one thread.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  // As a log calls it: "cpu", "cuda:0 (NVIDIA H200)".
+  virtual const std::string& device_name() const = 0;
+  // The model's.
+  virtual const std::vector<v1::TableSpec>& tables() const = 0;
+  // What every store that the calls below are given has as its mirror; null for none.
+  virtual ParameterMirror* mirror() = 0;
+
+  // Takes in a batch of these samples, at least one and no more than the engine was made for. Each
+  // RunStep or RunForward uses one, in order; at most two may wait.
+  virtual absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) = 0;
+
+  // Forward and backward through the loaded batch. Waits for the values of one layer at a time, and
+  // has each layer's gradient of `step` pushed as soon as it exists; the layer counts as open in
+  // the store from before this returns.
+  virtual absl::Status RunStep(Step step, ParameterStore& store) = 0;
+
+  // Forward only, through the values in `store`.
+  virtual absl::Status RunForward(ParameterStore& store) = 0;
+
+  // Blocks until the result of the latest RunStep or RunForward is known. To be asked once for
+  // each.
+  virtual absl::StatusOr<BatchResult> Result() = 0;
+
+  // Blocks until nothing uses the store any more; what has not been pushed by then is dropped.
+  virtual absl::Status Finish() = 0;
+};
+
+}  // namespace capstan
+
+#endif  // WORKER_ENGINE_ENGINE_H_

@@ -1,0 +1,171 @@
+#include "worker/engine/training_rig.h"
+
+#include <cmath>
+#include <map>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+#include "common/base/random.h"
+#include "common/base/status_macros.h"
+#include "common/routing/element_count.h"
+#include "common/routing/placement.h"
+#include "common/routing/routing_table.h"
+#include "common/routing/slice_key.h"
+#include "common/tensor/slicing.h"
+#include "common/transport/payload.h"
+
+namespace capstan {
+namespace {
+
+// Holds the values, and answers on the clock's thread.
+class SgdEndpoint : public ParameterEndpoint {
+ public:
+  // Counts in `exchanges`.
+  SgdEndpoint(const std::vector<v1::TableSpec>& tables, const TrainingRig::Options& options,
+              Clock* clock, std::atomic<int64_t>* exchanges)
+      : options_(options), clock_(clock), exchanges_(exchanges) {
+    Random random(options.seed);
+    for (const v1::TableSpec& table : tables) {
+      slicings_.emplace_back(ElementCount(table), options.slice_bytes);
+      std::vector<float>& values = values_.emplace_back(ElementCount(table));
+      for (float& value : values) {
+        value = static_cast<float>(table.initial_stddev()) * random.Normal();
+      }
+    }
+  }
+
+  ~SgdEndpoint() override {
+    MutexLock lock(&mu_);
+    while (open_ > 0) clock_->WaitUntil(mu_, answered_, absl::InfiniteFuture());
+  }
+
+  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
+    ++*exchanges_;
+    {
+      MutexLock lock(&mu_);
+      ++open_;
+    }
+    sent();
+    auto call = std::make_shared<Call>(Call{std::move(request), std::move(done)});
+    clock_->RunAfter(absl::ZeroDuration(), [this, call] {
+      Answer(*call);
+      MutexLock lock(&mu_);
+      --open_;
+      answered_.NotifyAll();
+    });
+  }
+
+ private:
+  struct Call {
+    ExchangeRequest request;
+    ReplyCallback done;
+  };
+
+  void Answer(Call& call) {
+    const SliceKey slice = call.request.slice;
+    const SliceRange range = slicings_[slice.table.value()].Range(slice.slice);
+    float* const values = &values_[slice.table.value()][range.offset];
+    if (call.request.push_step.has_value()) {
+      std::vector<float> gradient(range.size);
+      call.request.gradient.CopyTo(absl::MakeSpan(gradient));
+      for (size_t i = 0; i < range.size; ++i) values[i] -= options_.learning_rate * gradient[i];
+    }
+    auto copy = std::make_shared<std::vector<float>>(values, values + range.size);
+    ExchangeReply reply;
+    reply.values = Payload(absl::MakeConstSpan(*copy), copy);
+    if (call.request.pull_step.has_value()) reply.min_step = *call.request.pull_step;
+    call.done(std::move(reply));
+  }
+
+  const TrainingRig::Options options_;
+  Clock* const clock_;
+  std::atomic<int64_t>* const exchanges_;
+  std::vector<Slicing> slicings_;
+  std::vector<std::vector<float>> values_;  // only the clock's thread touches them
+
+  Mutex mu_;
+  CondVar answered_;
+  int64_t open_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace
+
+Dataset RandomDataset(int samples, int features, int classes, uint64_t seed) {
+  Random random(seed);
+  Dataset dataset;
+  dataset.feature_count = features;
+  dataset.class_count = classes;
+  dataset.features.resize(static_cast<size_t>(samples) * features);
+  for (float& feature : dataset.features) feature = random.Normal();
+  for (int i = 0; i < samples; ++i) {
+    dataset.labels.push_back(static_cast<int32_t>(random.UniformInt(classes)));
+  }
+  return dataset;
+}
+
+TrainingRig::TrainingRig(Engine* engine, Clock* clock, const Options& options)
+    : engine_(engine), clock_(clock), options_(options), scheduler_(/*credit_bytes=*/1 << 16) {}
+
+absl::StatusOr<std::unique_ptr<TrainingRig>> TrainingRig::Create(Engine* engine, Clock* clock,
+                                                                 const Options& options) {
+  std::unique_ptr<TrainingRig> rig(new TrainingRig(engine, clock, options));
+  RETURN_IF_ERROR(rig->Start());
+  return rig;
+}
+
+TrainingRig::~TrainingRig() {
+  // What is on its way is answered, so that nothing uses what ends now.
+  (void)Finish();
+}
+
+absl::Status TrainingRig::Start() {
+  RoutingTable routing;
+  routing.epoch = Epoch(1);
+  routing.server_of_shard = {ServerId(0)};
+  routing.server_address = {"here"};
+  std::vector<uint64_t> elements;
+  for (const v1::TableSpec& table : engine_->tables()) elements.push_back(ElementCount(table));
+  ParameterClient::Options client;
+  client.clock = clock_;
+  client_ = std::make_unique<ParameterClient>(
+      client, ShardMap(elements, options_.slice_bytes, /*shard_count=*/1), routing,
+      [this](ServerId, const std::string&) {
+        return std::make_unique<SgdEndpoint>(engine_->tables(), options_, clock_, &exchanges_);
+      });
+  ParameterStore::Options store;
+  store.clock = clock_;
+  store.client = client_.get();
+  store.scheduler = &scheduler_;
+  store.tables = engine_->tables();
+  store.slice_bytes = options_.slice_bytes;
+  store.mirror = engine_->mirror();
+  ASSIGN_OR_RETURN(store_, ParameterStore::Create(store));
+  store_->PullAll(capstan::Step(0));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> TrainingRig::Step(const Dataset& dataset,
+                                         const std::vector<uint32_t>& samples) {
+  RETURN_IF_ERROR(engine_->LoadBatch(dataset, samples));
+  RETURN_IF_ERROR(engine_->RunStep(capstan::Step(steps_++), *store_));
+  ASSIGN_OR_RETURN(const BatchResult result, engine_->Result());
+  return result.loss_sum / static_cast<double>(samples.size());
+}
+
+absl::Status TrainingRig::Finish() {
+  if (store_ == nullptr) return absl::OkStatus();
+  const absl::Status answered = store_->WaitForAll();
+  const absl::Status finished = engine_->Finish();
+  return answered.ok() ? finished : answered;
+}
+
+std::vector<float> TrainingRig::Values() const {
+  std::vector<float> all;
+  for (const absl::Span<const float> table : store_->values()) {
+    all.insert(all.end(), table.begin(), table.end());
+  }
+  return all;
+}
+
+}  // namespace capstan

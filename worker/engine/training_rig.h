@@ -1,0 +1,69 @@
+#ifndef WORKER_ENGINE_TRAINING_RIG_H_
+#define WORKER_ENGINE_TRAINING_RIG_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/real_clock.h"
+#include "common/transport/parameter_endpoint.h"
+#include "worker/client/parameter_client.h"
+#include "worker/client/parameter_store.h"
+#include "worker/dataset/dataset.h"
+#include "worker/engine/engine.h"
+#include "worker/scheduler/slice_fifo_scheduler.h"
+
+namespace capstan {
+
+// Samples with normal features and random labels.
+Dataset RandomDataset(int samples, int features, int classes, uint64_t seed);
+
+// What one worker needs around its engine, for tests: a store whose server is this process, which
+// answers each push from a thread of its own, with the values after a step of plain SGD. Used by
+// one thread.
+class TrainingRig {
+ public:
+  struct Options {
+    uint64_t slice_bytes = 1024;
+    float learning_rate = 0.1f;
+    uint64_t seed = 1;  // of the first values
+  };
+
+  // `engine` outlives the rig; `clock` outlives both.
+  static absl::StatusOr<std::unique_ptr<TrainingRig>> Create(Engine* engine, Clock* clock,
+                                                             const Options& options);
+  ~TrainingRig();
+
+  // Trains a step on these samples of `dataset`; the mean loss before it.
+  absl::StatusOr<double> Step(const Dataset& dataset, const std::vector<uint32_t>& samples);
+  // Waits until all pushes are answered, and ends the engine's use of the store.
+  absl::Status Finish();
+
+  ParameterStore& store() { return *store_; }
+  // Exchanges that the server has been sent.
+  int64_t exchanges() const { return exchanges_; }
+  // All parameters, table after table, as the worker has them.
+  std::vector<float> Values() const;
+
+ private:
+  TrainingRig(Engine* engine, Clock* clock, const Options& options);
+  absl::Status Start();
+
+  Engine* const engine_;
+  Clock* const clock_;
+  const Options options_;
+  SliceFifoScheduler scheduler_;
+  std::unique_ptr<ParameterStore> store_;
+  std::unique_ptr<ParameterClient> client_;
+  int64_t steps_ = 0;
+  std::atomic<int64_t> exchanges_ = 0;
+};
+
+}  // namespace capstan
+
+#endif  // WORKER_ENGINE_TRAINING_RIG_H_
