@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# Packs programs, the shared libraries that they need and other files into one archive that runs on
+# any x86-64 Linux whose glibc is not older than this machine's: nothing installed, no variable set.
+# Usage: deploy/bundle/pack.sh --output=FILE.tar.gz [--with_cublas] DEST=SOURCE...
+#
+# DEST is a path in the archive's folder `capstan`, such as bin/capstan_server. A program that goes
+# to tests/ brings the files that Bazel runs it with, in DEST.runfiles/capstan; a job in jobs/
+# brings its data files, in jobs/data. Left out are glibc, the GPU's driver and, without
+# --with_cublas, cuBLAS. The same inputs give the same bytes. Needs patchelf.
+set -euo pipefail
+
+max_mib=60  # without cuBLAS, which alone has 570
+
+# Shared libraries that belong to the machine on which the bundle runs.
+glibc='ld-linux.*|lib(c|m|mvec|pthread|dl|rt|resolv|util|anl|nsl|nss_[a-z]+)\.so\.[0-9]'
+driver='libcuda\.so.*|libnvidia-.*'
+cublas='libcublas(Lt)?\.so.*'
+# Where most machines have CUDA's libraries.
+cuda_libraries=/usr/local/cuda/lib64
+
+fail() {
+  echo "pack: $1" >&2
+  exit 1
+}
+
+output=
+with_cublas=0
+entries=()
+for argument in "$@"; do
+  case "${argument}" in
+    --output=?*) output="${argument#*=}" ;;
+    --with_cublas) with_cublas=1 ;;
+    --*) fail "expected --output=FILE.tar.gz, --with_cublas or DEST=SOURCE, got ${argument}" ;;
+    ?*=?*) entries+=("${argument}") ;;
+    *) fail "expected DEST=SOURCE, got ${argument}" ;;
+  esac
+done
+[[ -n "${output}" ]] || fail "expected --output=FILE.tar.gz, got none"
+[[ ${#entries[@]} -gt 0 ]] || fail "expected DEST=SOURCE of at least one file, got none"
+command -v patchelf >/dev/null || fail "expected the program patchelf; install it (deploy/setup.sh)"
+left_out="${glibc}|${driver}"
+((with_cublas)) || left_out+="|${cublas}"
+
+scratch="$(mktemp -d)"
+trap 'rm -rf "${scratch}"' EXIT
+root="${scratch}/capstan"
+mkdir -p "${root}/lib"
+needs_cublas=0  # of the machine where the bundle runs
+
+is_elf() { [[ "$(head --bytes=4 "$1" | tr '\0' ' ')" == $'\x7fELF' ]]; }
+
+# Lets the file find its libraries in lib/, whatever LD_LIBRARY_PATH says (DT_RPATH comes first).
+set_library_path() {
+  local file="$1" path
+  path="\$ORIGIN/$(realpath --relative-to="$(dirname "${file}")" "${root}/lib")"
+  if ((!with_cublas)) && patchelf --print-needed "${file}" | grep -qE "^(${cublas})$"; then
+    needs_cublas=1
+    path+=":${cuda_libraries}"
+  fi
+  patchelf --force-rpath --set-rpath "${path}" "${file}"
+}
+
+# Copies the library $2, called $1, unless it is there already. Only one may have a name.
+add_library() {
+  local name="$1" path="$2"
+  if [[ ! -e "${root}/lib/${name}" ]]; then
+    install -m 755 "${path}" "${root}/lib/${name}"
+    set_library_path "${root}/lib/${name}"
+    sha256sum <"${path}" >"${scratch}/${name}.sum"
+  elif [[ "$(sha256sum <"${path}")" != "$(<"${scratch}/${name}.sum")" ]]; then
+    fail "expected one ${name} for all programs, got another one in ${path}; build them all anew"
+  fi
+}
+
+# Copies what the program or library $1 needs. `ldd` names all of it, also what libraries need.
+add_libraries_of() {
+  local source="$1" name arrow path listing
+  listing="$(ldd "${source}")" || fail "cannot tell the libraries of ${source}: ${listing}"
+  while read -r name arrow path _; do
+    [[ "${arrow}" == "=>" && ! "${name}" =~ ^(${left_out})$ ]] || continue
+    [[ "${path}" == /* ]] || fail "${source} needs ${name}, which is not on this machine"
+    add_library "${name}" "${path}"
+  done <<<"${listing}"
+}
+
+# Copies the file $2 to $1, and if it is a program or library what it needs.
+add_file() {
+  local dest="${root}/$1" source="$2" mode=644
+  [[ -f "${source}" ]] || fail "expected a file for $1, but there is no ${source}"
+  [[ ! -e "${dest}" ]] || fail "expected one file for $1, got another one, ${source}"
+  [[ ! -x "${source}" ]] || mode=755
+  install -D -m "${mode}" "${source}" "${dest}"
+  if is_elf "${source}"; then
+    chmod u+w "${dest}"
+    add_libraries_of "${source}"
+    set_library_path "${dest}"
+  fi
+}
+
+# Copies the files with which Bazel runs the program $2, but not the program and its libraries.
+add_runfiles() {
+  local dest="$1" source="$2" folder="$2.runfiles/capstan" file
+  [[ -d "${folder}" ]] || return 0
+  while read -r file; do
+    ! cmp --silent "${folder}/${file}" "${source}" || continue
+    add_file "${dest}.runfiles/capstan/${file}" "${folder}/${file}"
+  done < <(cd "${folder}" && find -L . -type f -not -path './_solib*' -printf '%P\n' | sort)
+}
+
+# Copies the data files that the job $1, copied from $2, names by a path from its folder.
+add_job_data() {
+  local job="${root}/$1" folder path
+  folder="$(dirname "$2")"
+  while read -r path; do
+    [[ -f "${folder}/${path}" ]] || continue
+    [[ -e "${root}/jobs/data/${path##*/}" ]] ||
+      add_file "jobs/data/${path##*/}" "${folder}/${path}"
+    sed -i "s|\"${path}\"|\"data/${path##*/}\"|" "${job}"
+  done < <(sed -nE 's|^ *[a-z_]*path: "([^/"][^"]*)".*|\1|p' "${job}")
+  # In the repository a job is one folder deeper than here.
+  sed -i 's|path: "\.\./\.\./|path: "../|' "${job}"
+}
+
+# The newest version of glibc that anything here asks for.
+needed_glibc() {
+  find "${root}" -type f -exec grep -lq $'^\x7fELF' {} \; -exec readelf --version-info -W {} + |
+    sed -nE 's/.*Name: GLIBC_([0-9.]+) .*/\1/p' | sort --version-sort | tail -n 1
+}
+
+write_readme() {
+  local more="nothing else"
+  ((!needs_cublas)) || more="CUDA 13's cuBLAS in ${cuda_libraries} or on LD_LIBRARY_PATH"
+  cat >"${root}/README.txt" <<TEXT
+Train:  bin/capstan run --job=jobs/digits.textproto  (from any folder; --help: all flags)
+Needs:  x86-64 Linux with glibc $(needed_glibc) or newer, and ${more}.
+TEXT
+}
+
+for entry in "${entries[@]}"; do
+  dest="${entry%%=*}"
+  source="${entry#*=}"
+  add_file "${dest}" "${source}"
+  case "${dest}" in
+    tests/*) add_runfiles "${dest}" "${source}" ;;
+    jobs/*.textproto) add_job_data "${dest}" "${source}" ;;
+  esac
+done
+write_readme
+
+tar --create --directory="${scratch}" --sort=name --mtime='2000-01-01 00:00:00Z' --format=gnu \
+  --owner=0 --group=0 --numeric-owner --mode='u=rwX,go=rX' capstan | gzip --no-name \
+  >"${scratch}/bundle.tar.gz"
+bytes="$(stat --format=%s "${scratch}/bundle.tar.gz")"
+tenths=$((bytes * 10 / 1048576))
+if ((!with_cublas && bytes > max_mib * 1048576)); then
+  echo "pack: largest files, in bytes:" >&2
+  find "${root}" -type f -printf '  %s %P\n' | sort --key=1nr | sed -n 1,8p >&2
+  fail "expected at most ${max_mib} MiB, got $((tenths / 10)).$((tenths % 10)); leave out some"
+fi
+mkdir -p "$(dirname "${output}")"
+mv "${scratch}/bundle.tar.gz" "${output}"
+echo "${output}: $((tenths / 10)).$((tenths % 10)) MiB, $(find "${root}" -type f | wc -l) files"

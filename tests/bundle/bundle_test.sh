@@ -1,0 +1,181 @@
+#!/usr/bin/env bash
+# Packs the programs as deploy/bundle.sh does, and trains from the archive where there is nothing
+# else.
+set -euo pipefail
+
+limit_bytes=$((60 * 1048576))
+glibc='(ld-linux-x86-64|libc|libm|libmvec|libpthread|libdl|librt|libresolv)\.so\.[0-9]'
+pack=deploy/bundle/pack.sh
+# With a space, to see that no path is cut there.
+place="${TEST_TMPDIR}/some place"
+archive="${TEST_TMPDIR}/capstan.tar.gz"
+bundle="${place}/capstan"
+mkdir -p "${place}"
+
+fail() {
+  echo "$1" >&2
+  exit 1
+}
+
+contains() { [[ "$1" == *"$2"* ]] || fail "expected \"$2\" in: ${1:0:2000}"; }
+
+# Prints the output of the command, which must fail.
+output_of_failure() {
+  local output
+  ! output="$("$@" 2>&1)" || fail "expected a failure of: $*"
+  echo "${output}"
+}
+
+programs=(
+  bin/capstan=deploy/cli/capstan
+  bin/capstan_coordinator=server/capstan_coordinator
+  bin/capstan_server=server/capstan_server
+  bin/capstan_worker=worker/capstan_worker
+)
+jobs=()
+for job in deploy/jobs/*.textproto; do
+  jobs+=("jobs/${job##*/}=${job}")
+done
+
+archive_is_small() {
+  local output
+  output="$("${pack}" --output="${archive}" "${programs[@]}" "${jobs[@]}")"
+  contains "${output}" "${archive}: "
+  (($(stat --format=%s "${archive}") < limit_bytes)) || fail "too large: ${output}"
+  tar --extract --file="${archive}" --directory="${place}"
+}
+
+layout_is_as_promised() {
+  local top
+  top="$(cd "${bundle}" && echo *)"
+  [[ "${top}" == "README.txt bin jobs lib" ]] || fail "expected other files than: ${top}"
+  [[ "$(wc -l <"${bundle}/README.txt")" == 2 ]] || fail "expected two lines in README.txt"
+  contains "$(<"${bundle}/README.txt")" "glibc 2."
+}
+
+# Lines "NAME => PATH" of what the loader takes for the program or library, in a bare environment.
+libraries_of() {
+  env -i LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" /lib64/ld-linux-x86-64.so.2 --list "$1" |
+    sed -nE ':again; s|/\./|/|; t again; s|/[^/]+/\.\./|/|; t again
+      s|^\s*(\S+) => (.*) \(0x[0-9a-f]+\)$|\1 => \2|p; /not found/p'
+}
+
+only_glibc_comes_from_outside() {
+  local file found count=0
+  for file in "${bundle}"/bin/* "${bundle}"/lib/*; do
+    found="$(libraries_of "${file}" | grep --invert-match -E "^${glibc} =>" |
+      grep --invert-match --fixed-strings "=> ${bundle}/" || true)"
+    [[ -z "${found}" ]] || fail "${file} takes from outside: ${found}"
+    count=$((count + $(libraries_of "${file}" | grep --count --fixed-strings "=> ${bundle}/lib/" ||
+      true)))
+  done
+  ((count > 100)) || fail "expected hundreds of libraries in the bundle to be used, got ${count}"
+}
+
+other_libraries_on_the_path_change_nothing() {
+  mkdir -p "${TEST_TMPDIR}/wrong"
+  cp "${bundle}/lib/libz.so.1" "${TEST_TMPDIR}/wrong/libprotobuf.so.32"
+  contains "$(LD_LIBRARY_PATH="${TEST_TMPDIR}/wrong" libraries_of "${bundle}/bin/capstan_server")" \
+    "libprotobuf.so.32 => ${bundle}/lib/"
+}
+
+# Makes a root folder with glibc and an empty /tmp, to which the bundle and the kernel's own files
+# will be bound.
+make_bare_root() {
+  local root="$1" library
+  mkdir -p "${root}"/{lib64,proc,dev,tmp,bundle}
+  cp --dereference /lib64/ld-linux-x86-64.so.2 "${root}/lib64"
+  while read -r library; do
+    cp --parents --dereference "${library}" "${root}"
+  done < <(for file in "${bundle}"/bin/* "${bundle}"/lib/*; do libraries_of "${file}"; done |
+    grep -E "^${glibc} => /" | sed 's/.* => //' | sort --unique)
+}
+
+# Runs the command in the root folder ${bare_root}, with the flags of `unshare` in ${namespaces}.
+in_bare_root() {
+  # shellcheck disable=SC2016
+  local enter='mount --rbind /proc "$0/proc" && mount --rbind /dev "$0/dev" &&
+    mount --bind "$1" "$0/bundle" && shift && exec env -i "$(command -v chroot)" "$0" "$@"'
+  PATH="${PATH}:/usr/sbin:/sbin" unshare "${namespaces[@]}" sh -c "${enter}" "${bare_root}" \
+    "${bundle}" "$@"
+}
+
+# Runs bin/capstan with nothing around it, or if this machine lets nobody make a root folder, in an
+# empty environment.
+run_bare() {
+  local kind namespaces bare_root="${TEST_TMPDIR}/root"
+  make_bare_root "${bare_root}"
+  for kind in mount user; do
+    namespaces=(--mount)
+    [[ "${kind}" == mount ]] || namespaces+=(--user --map-root-user)
+    in_bare_root /bundle/bin/capstan --help &>/dev/null || continue
+    ! in_bare_root /usr/bin/env &>/dev/null || fail "expected a root folder without /usr/bin/env"
+    echo "in a root folder that holds glibc and the bundle only"
+    in_bare_root /bundle/bin/capstan "$@"
+    return
+  done
+  echo "in this machine's root folder, since it lets us make no other"
+  (cd "${bare_root}/tmp" && env -i "${bundle}/bin/capstan" "${@//\/bundle/${bundle}}")
+}
+
+trains_with_nothing_else_around() {
+  local output accuracy
+  output="$(run_bare run --job=/bundle/jobs/digits.textproto)" ||
+    fail "training failed: ${output}"
+  echo "${output}"
+  accuracy="$(sed -nE 's/^ *test accuracy +([0-9]+)\.[0-9]+ %$/\1/p' <<<"${output}")"
+  ((accuracy >= 95 && accuracy <= 100)) || fail "expected an accuracy of 95 % or more: ${output}"
+}
+
+jobs_bring_their_data() {
+  local output
+  output="$(cd "${TEST_TMPDIR}" && env -i "${bundle}/bin/capstan" run --epochs=1 \
+    --job="${bundle}/jobs/agaricus.textproto")" || fail "training failed: ${output}"
+  contains "${output}" "test accuracy"
+}
+
+same_files_give_the_same_bytes() {
+  "${pack}" --output="${TEST_TMPDIR}/1.tar.gz" "${programs[0]}" "${jobs[@]}" >/dev/null
+  touch --date=2001-01-01 "${TEST_TMPDIR}/capstan"
+  cp deploy/cli/capstan "${TEST_TMPDIR}/other_name"
+  "${pack}" --output="${TEST_TMPDIR}/2.tar.gz" "${jobs[@]}" \
+    bin/capstan="${TEST_TMPDIR}/other_name" >/dev/null
+  cmp "${TEST_TMPDIR}/1.tar.gz" "${TEST_TMPDIR}/2.tar.gz"
+}
+
+# A program that goes to tests/ brings its runfiles, which find the libraries, too.
+tests_bring_their_runfiles() {
+  local folder="${TEST_TMPDIR}/with_data"
+  mkdir -p "${folder}" "${folder}/some_test.runfiles/capstan/server"
+  cp deploy/cli/capstan "${folder}/some_test"
+  cp server/capstan_server "${folder}/some_test.runfiles/capstan/server"
+  cp deploy/jobs/digits.textproto "${folder}/some_test.runfiles/capstan"
+  "${pack}" --output="${folder}.tar.gz" tests/a-some_test="${folder}/some_test" >/dev/null
+  tar --extract --file="${folder}.tar.gz" --directory="${folder}"
+  cd "${folder}/capstan/tests/a-some_test.runfiles/capstan"
+  cmp digits.textproto "${folder}/some_test.runfiles/capstan/digits.textproto"
+  contains "$(libraries_of server/capstan_server)" "=> ${folder}/capstan/lib/libgrpc.so"
+  contains "$(env -i server/capstan_server --help 2>&1 || true)" capstan_server
+}
+
+too_large_is_refused() {
+  head --bytes=$((limit_bytes + 1000000)) /dev/urandom >"${TEST_TMPDIR}/large"
+  contains "$(output_of_failure "${pack}" --output="${TEST_TMPDIR}/3.tar.gz" \
+    lib/large="${TEST_TMPDIR}/large")" "expected at most 60 MiB, got 60.9"
+  [[ ! -e "${TEST_TMPDIR}/3.tar.gz" ]] || fail "expected no archive"
+}
+
+wrong_arguments_are_refused() {
+  contains "$(output_of_failure "${pack}" a=b)" "expected --output=FILE.tar.gz"
+  contains "$(output_of_failure "${pack}" --output=x.tar.gz)" "at least one file"
+  contains "$(output_of_failure "${pack}" --output=x.tar.gz --strip a=b)" "got --strip"
+  contains "$(output_of_failure "${pack}" --output=x.tar.gz bin/a=/missing)" "there is no /missing"
+}
+
+for check in archive_is_small layout_is_as_promised only_glibc_comes_from_outside \
+  other_libraries_on_the_path_change_nothing trains_with_nothing_else_around jobs_bring_their_data \
+  same_files_give_the_same_bytes too_large_is_refused wrong_arguments_are_refused \
+  tests_bring_their_runfiles; do
+  echo "== ${check}"
+  "${check}"
+done

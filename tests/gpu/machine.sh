@@ -1,0 +1,39 @@
+# shellcheck shell=bash disable=SC2154
+# Part of tests/gpu_suite.sh: finds out whether there is a GPU that can be used.
+
+# Lets the loader find cuBLAS where CUDA is, unless it does already.
+find_cublas() {
+  local folder
+  ldd "${bundle}/bin/capstan_worker" | grep -q 'libcublas.*not found' || return 0
+  for folder in /usr/local/cuda*/lib64 /usr/local/cuda*/targets/x86_64-linux/lib /opt/cuda/lib64 \
+    /usr/local/lib/python3*/*-packages/nvidia/cu13/lib; do
+    if compgen -G "${folder}/libcublas.so.13" >/dev/null; then
+      export LD_LIBRARY_PATH="${folder}${LD_LIBRARY_PATH:+:${LD_LIBRARY_PATH}}"
+      return 0
+    fi
+  done
+  echo "gpu_suite: found no libcublas.so.13 in the usual places; install CUDA 13" >&2
+}
+
+# Trains on the GPU for a moment; sets `no_gpu` to what it says when the GPU cannot be used.
+look_for_gpu() {
+  limited 30 probe.log "${bundle}/bin/capstan" run --device=cuda --epochs=1 --num_workers=1 \
+    --num_servers=1 --run_dir="${out}/probe" && return 0
+  no_gpu="$(grep -hsE -e '--device=cpu|error while loading shared libraries' "${out}/probe.log" \
+    "${out}/probe/worker-0.log" | head -n 1 || true)"
+}
+
+stage_machine() {
+  local smi
+  smi="$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>&1)" ||
+    smi="unknown GPU, nvidia-smi does not answer"
+  smi="$(head -n 1 <<<"${smi}")"
+  row ok "${smi%%,*}" "driver and memory:${smi#*,}; $(nproc) cores"
+  if [[ -n "${no_gpu}" ]]; then
+    row "not run" "first use of the GPU" "no GPU: ${no_gpu}"
+  elif grep -q '^job .* is done' "${out}/probe.log"; then
+    row ok "first use of the GPU" "trained for one epoch"
+  else
+    row FAILED "first use of the GPU" "$(error_line probe.log)"
+  fi
+}

@@ -1,0 +1,38 @@
+# shellcheck shell=bash disable=SC2154
+# Part of tests/gpu_suite.sh: runs commands within a stage's time, and notes what came of them.
+
+# Adds a line to the table: result (ok, FAILED or "not run"), what, detail.
+row() {
+  [[ "$1" != FAILED ]] || failed=$((failed + 1))
+  rows+=("$(printf '%-9s  %-7s  %-42s  %s' "${stage}" "$1" "$2" "$3")")
+  echo "${rows[-1]}"
+}
+
+# Runs the command for at most $1 seconds and the stage's time; output goes to the log $2. 124: it
+# took too long.
+limited() {
+  local seconds="$1" log="${out}/$2" left=$((stage_end - SECONDS))
+  shift 2
+  : >"${log}"
+  ((left < seconds)) && seconds="${left}"
+  ((seconds > 0)) || return 124
+  timeout --kill-after=5 "${seconds}" "$@" </dev/null &>"${log}"
+}
+
+# The first line of the log $1 that looks like an error, or its last line.
+error_line() {
+  grep -m 1 -iE 'error|fail|expected|cannot' "${out}/$1" || tail -n 1 "${out}/$1"
+}
+
+# Runs the program and shows its output. Arguments: what it is, log, seconds at most, command.
+show() {
+  local what="$1" log="$2" seconds="$3" exit_code=0
+  shift 3
+  limited "${seconds}" "${log}" "$@" || exit_code=$?
+  cat "${out}/${log}"
+  case "${exit_code}" in
+    0) row ok "${what}" "see above" ;;
+    124) row FAILED "${what}" "took longer than ${seconds} s, or than what was left of the stage" ;;
+    *) row FAILED "${what}" "exit code ${exit_code}: $(error_line "${log}")" ;;
+  esac
+}

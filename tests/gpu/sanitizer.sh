@@ -1,0 +1,42 @@
+# shellcheck shell=bash disable=SC2154
+# Part of tests/gpu_suite.sh: the stage that runs unit tests under compute-sanitizer.
+
+# Runs the GPU's unit tests under the tool of compute-sanitizer $2, as far as time allows.
+sanitize() {
+  local sanitizer="$1" tool="$2" end="$3" clean=0 slow=0 bad=0 test name log exit_code summary
+  for test in "${bundle}"/tests/kernels-cuda-*_test; do
+    name="${test##*/}"
+    log="${tool}-${name}.log"
+    exit_code=0
+    ((SECONDS < end)) || { slow=$((slow + 1)) && continue; }
+    limited 20 "${log}" "${sanitizer}" --tool "${tool}" --error-exitcode=86 --report-api-errors=no \
+      "${test}" || exit_code=$?
+    if ((exit_code == 124)); then
+      slow=$((slow + 1))
+    elif ! grep -q 'SUMMARY' "${out}/${log}"; then
+      row "not run" "${tool}" "it does not work here: $(error_line "${log}")"
+      return
+    elif ((exit_code != 0)); then
+      bad=$((bad + 1))
+      summary="$(grep -oE '[A-Z]* ?SUMMARY.*' "${out}/${log}" | tail -n 1)"
+      row FAILED "${tool} ${name}" "exit code ${exit_code}, ${summary}"
+    else
+      clean=$((clean + 1))
+    fi
+  done
+  ((bad > 0 || clean == 0)) ||
+    row ok "${tool}" "${clean} test programs clean, ${slow} left out for time"
+  ((clean > 0 || bad > 0)) || row "not run" "${tool}" "all of ${slow} test programs took too long"
+}
+
+stage_sanitizer() {
+  local sanitizer
+  sanitizer="$(command -v compute-sanitizer || compgen -G '/usr/local/cuda*/bin/compute-sanitizer' |
+    head -n 1 || true)"
+  if [[ -z "${sanitizer}" ]]; then
+    row "not run" "memcheck, racecheck" "there is no compute-sanitizer on PATH or in CUDA's bin"
+    return
+  fi
+  sanitize "${sanitizer}" memcheck $((SECONDS + limits[sanitizer] / 2))
+  sanitize "${sanitizer}" racecheck "${stage_end}"
+}

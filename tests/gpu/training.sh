@@ -1,0 +1,85 @@
+# shellcheck shell=bash disable=SC2154
+# Part of tests/gpu_suite.sh: the stage that trains with real servers, on the GPU and on the CPU.
+
+# Trains; the results are NAME.json, the log NAME.log. Arguments: name, flags of `capstan run`.
+train() {
+  local name="$1"
+  shift
+  limited 60 "${name}.log" "${bundle}/bin/capstan" run --run_dir="${out}/${name}" \
+    --summary_json="${out}/${name}.json" "$@"
+}
+
+# The value of a field of the summary NAME.json.
+value() { sed -nE "s/^ *\"$2\": \"?([^\",]*)\"?,?$/\1/p" "${out}/$1.json"; }
+
+calculate() { awk "BEGIN { print ($1) }"; }
+
+# Whether the GPU's results, in NAME-cuda.json, are as good as the CPU's: an accuracy at most two
+# points lower, and a loss that differs by less than the share $2. Arguments: name, share.
+is_as_good() {
+  local accuracy loss
+  accuracy="$(value "$1-cuda" test_accuracy) >= $(value "$1-cpu" test_accuracy) - 0.02"
+  loss="($(value "$1-cuda" train_loss) / $(value "$1-cpu" train_loss) - 1) ^ 2 < $2 ^ 2"
+  [[ "$(calculate "${accuracy} && ${loss}")" == 1 ]]
+}
+
+# Both results of NAME, in words.
+both_results() {
+  printf '%.2f %% (CPU: %.2f %%), loss %.4f (%.4f), %.0f samples/s (%.0f)' \
+    "$(calculate "100 * $(value "$1-cuda" test_accuracy)")" \
+    "$(calculate "100 * $(value "$1-cpu" test_accuracy)")" \
+    "$(value "$1-cuda" train_loss)" "$(value "$1-cpu" train_loss)" \
+    "$(value "$1-cuda" samples_per_s)" "$(value "$1-cpu" samples_per_s)"
+}
+
+# Trains on the GPU and on the CPU. Arguments: name, by what share the losses may differ, flags of
+# `capstan run`.
+compare() {
+  local name="$1" share="$2" device result=ok
+  shift 2
+  for device in cuda cpu; do
+    train "${name}-${device}" --device="${device}" "$@" && continue
+    row FAILED "${name}" "on ${device}: $(error_line "${name}-${device}.log")"
+    return
+  done
+  is_as_good "${name}" "${share}" || result=FAILED
+  row "${result}" "${name}" "$(both_results "${name}")"
+}
+
+# A second run on the GPU has the parameters of the first, bit by bit.
+compare_bits() {
+  local name="$1" first second result=ok
+  shift
+  if ! train "${name}-again" --device=cuda "$@"; then
+    row FAILED "${name} again" "$(error_line "${name}-again.log")"
+    return
+  fi
+  first="$(value "${name}-cuda" parameters_xxh3)"
+  second="$(value "${name}-again" parameters_xxh3)"
+  [[ -n "${first}" && "${first}" == "${second}" ]] || result=FAILED
+  row "${result}" "${name} again" "parameters' XXH3 ${first:-none} and ${second}"
+}
+
+# What the programs offer, or nothing where there is no choice.
+transports() {
+  "${bundle}/bin/capstan" run --help | sed -nE 's/^ *--transport=([a-z|]+)$/\1/p' | tr '|' '\n' |
+    grep -v auto || true
+}
+
+stage_training() {
+  local digits=("--job=${bundle}/jobs/digits.textproto") transport
+  # shellcheck disable=SC2054
+  local wide=("--job=${bundle}/jobs/synthetic.textproto" --synthetic_features=512
+    --synthetic_samples=8000 --hidden=2048,2048 --batch_size=128 --steps=30 --learning_rate=0.2)
+  compare digits-bsp 0.1 "${digits[@]}"
+  compare_bits digits-bsp "${digits[@]}"
+  compare digits-bsp-tf32 0.2 "${digits[@]}" --precision=tf32
+  compare digits-bsp-bfloat16 0.5 "${digits[@]}" --precision=bfloat16
+  compare digits-ssp 1 "--job=${bundle}/jobs/digits_ssp.textproto"
+  compare digits-async 1 "--job=${bundle}/jobs/digits_async.textproto"
+  compare wide-bsp 0.02 "${wide[@]}"
+  compare_bits wide-bsp "${wide[@]}"
+  for transport in $(transports); do
+    compare "digits-bsp-${transport}" 0.1 "${digits[@]}" --transport="${transport}"
+  done
+}

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Checks and measures Capstan's GPU parts on a machine with a GPU, where only a bundle is unpacked
+# (deploy/bundle.sh --gpu_suite --config=cuda). Prints one table at the end.
+# Usage: tests/gpu_suite.sh [--out=DIR] [--stages=NAME,...]
+#   --out=DIR      keeps the logs there; removed at the end unless given
+#   --stages=LIST  of machine, tests, training, kernels, step, sanitizer; all unless given
+# Exit code: 0 all is well, 1 something failed, 2 there is no GPU to run on.
+#
+# shellcheck disable=SC2034  # the parts in tests/gpu use what seems unused here
+set -euo pipefail
+
+# Each stage's time in seconds; together under 8 minutes.
+declare -A limits=(
+  [machine]=30 [tests]=90 [training]=90 [kernels]=75 [step]=130 [sanitizer]=60
+)
+stages=(machine tests training kernels step sanitizer)
+
+bundle="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+out=
+for argument in "$@"; do
+  case "${argument}" in
+    --help)
+      sed -n '2,/^#$/{/^# /s///p}' "${BASH_SOURCE[0]}"
+      exit 0
+      ;;
+    --out=?*) out="$(realpath --canonicalize-missing "${argument#*=}")" ;;
+    --stages=?*) IFS=, read -r -a stages <<<"${argument#*=}" ;;
+    *)
+      echo "gpu_suite: expected --out=DIR, --stages=NAME,... or --help, got ${argument}" >&2
+      exit 1
+      ;;
+  esac
+done
+for stage in "${stages[@]}"; do
+  [[ -v "limits[${stage}]" ]] && continue
+  echo "gpu_suite: expected stages among ${!limits[*]}, got ${stage}" >&2
+  exit 1
+done
+if [[ ! -x "${bundle}/bin/capstan" ]]; then
+  echo "gpu_suite: there is no ${bundle}/bin/capstan; run this from an unpacked bundle, which" \
+    "deploy/bundle.sh --gpu_suite --config=cuda makes" >&2
+  exit 1
+fi
+scratch="$(mktemp -d)"
+trap 'rm -rf "${scratch}"' EXIT
+[[ -n "${out}" ]] || out="${scratch}"
+mkdir -p "${out}"
+
+# What the parts share.
+rows=()
+failed=0
+no_gpu=  # why nothing can run on a GPU; empty where there is one
+stage_end=0  # when the stage's time is over
+
+for part in report machine unit_tests training sanitizer; do
+  # shellcheck disable=SC1090
+  source "${bundle}/tests/gpu/${part}.sh"
+done
+
+stage_kernels() {
+  show kernel_benchmark kernels.log 75 "${bundle}/tests/kernels-cuda-kernel_benchmark" --json
+}
+
+stage_step() {
+  show gpu_step_benchmark step.log 90 "${bundle}/tests/tests-benchmark-gpu_step_benchmark" --json
+  if timeout 20 python3 -c 'import torch' &>/dev/null; then
+    show "the same in PyTorch" torch.log 40 python3 "${bundle}/tests/gpu/torch_step.py"
+  else
+    row "not run" "the same in PyTorch" "python3 has no torch here"
+  fi
+}
+
+stage=machine
+stage_end=$((SECONDS + limits[machine]))
+find_cublas
+look_for_gpu
+budget=0
+for stage in "${stages[@]}"; do
+  stage_start=${SECONDS}
+  stage_end=$((SECONDS + limits[${stage}]))
+  budget=$((budget + limits[${stage}]))
+  echo "== ${stage} (at most ${limits[${stage}]} s)"
+  if [[ -n "${no_gpu}" && "${stage}" != machine ]]; then
+    row "not run" "all of it" "no GPU"
+  else
+    "stage_${stage}" || row FAILED "${stage}" "the stage ended early; see above"
+  fi
+  echo "   took $((SECONDS - stage_start)) s"
+done
+
+printf '\n%-9s  %-7s  %-42s  %s\n' stage result what detail
+printf '%s\n' "${rows[@]}"
+echo "${failed} failed; ${SECONDS} s of at most ${budget} s"
+[[ "${out}" == "${scratch}" ]] || echo "logs: ${out}"
+if [[ -n "${no_gpu}" ]]; then
+  echo "There is no GPU to run on: ${no_gpu}"
+  exit 2
+fi
+((failed == 0))
