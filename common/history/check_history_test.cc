@@ -90,6 +90,16 @@ TEST(CheckHistoryTest, ABspPullWithAnUpdateOfItsOwnStepIsFound) {
                          "1 at step 1"));
 }
 
+TEST(CheckHistoryTest, BspHidesAnAcknowledgedUpdateUntilItsStepIsComplete) {
+  HistoryBuilder builder(kBsp, 0);
+  builder.Ask(0, 100, -1, 0, 10).Answer(12, 0, 0, {});
+  builder.Ask(0, 100, 0, 0, 14);
+  builder.records().back().mutable_began()->set_has_pull(false);
+  builder.Answer(16, 0, 0, {});
+  builder.Ask(1, 101, -1, 0, 20).Answer(22, 0, 0, {}).End(50);
+  EXPECT_EQ(ViolationOf(builder), "");
+}
+
 TEST(CheckHistoryTest, ABspStepThatWasAppliedInTwoPartsIsFound) {
   HistoryBuilder builder = Started(kBsp, 0);
   builder.Ask(1, 101, 0, 1, 20);

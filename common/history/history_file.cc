@@ -57,6 +57,8 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path) {
 absl::StatusOr<std::unique_ptr<HistoryFile>> HistoryFile::Create(const std::string& path) {
   FILE* const file = std::fopen(path.c_str(), "wb");
   if (file == nullptr) return WriteError(path);
+  // A process that is killed has written what it has asked.
+  std::setvbuf(file, nullptr, _IONBF, 0);
   return std::unique_ptr<HistoryFile>(new HistoryFile(path, file));
 }
 

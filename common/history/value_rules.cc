@@ -93,7 +93,9 @@ class PullCheck {
       Add("read-my-writes", absl::StrCat("lacks its own update of step ", step.value()), worker,
           step);
     }
-    if (acknowledged != nullptr && checked_.IsBefore(acknowledged->end_ns, pull_.begin_ns)) {
+    const bool may_be_in = !promise_.is_isolated() || step < step_;
+    if (may_be_in && acknowledged != nullptr &&
+        checked_.IsBefore(acknowledged->end_ns, pull_.begin_ns)) {
       Add("exactly once", absl::StrCat("lacks ", Name(worker, step), ", acknowledged before"),
           worker, step);
     }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -34,6 +35,8 @@ class MemberAgent {
     absl::AnyInvocable<void(absl::Status)> on_lost;
     // Workers: what to report in a heartbeat.
     absl::AnyInvocable<v1::Progress()> progress;
+    // Servers: what to say of the workers that are entering.
+    absl::AnyInvocable<std::vector<v1::NextStep>()> next_steps;
   };
 
   // `coordinator` and `clock` must outlive the agent's Stop.

@@ -201,5 +201,26 @@ TEST(MemberAgentActedOnTest, HeartbeatsGoOnWhileAnotherThreadActsOnTheView) {
   EXPECT_EQ(coordinator.heartbeats.Answer(reply).view_version(), 5u);
 }
 
+TEST(MemberAgentOfServerTest, SaysWhereTheEnteringWorkersBegin) {
+  FakeClock clock;
+  ScriptedCoordinator coordinator;
+  MemberAgent::Options options;
+  options.role = v1::HeartbeatRequest::SERVER;
+  options.on_view = [](const v1::JobView&) {};
+  options.on_lost = [](const absl::Status&) {};
+  options.next_steps = [] {
+    std::vector<v1::NextStep> next_steps(1);
+    next_steps[0].set_worker(4);
+    next_steps[0].set_step(9);
+    return next_steps;
+  };
+  MemberAgent agent(std::move(options), coordinator, clock);
+  agent.Start();
+  const v1::HeartbeatRequest request = coordinator.heartbeats.Answer(absl::AbortedError("end"));
+  ASSERT_EQ(request.next_steps_size(), 1);
+  EXPECT_EQ(request.next_steps(0).worker(), 4);
+  EXPECT_EQ(request.next_steps(0).step(), 9);
+}
+
 }  // namespace
 }  // namespace capstan

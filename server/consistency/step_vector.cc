@@ -12,6 +12,12 @@ void StepVector::Add(WorkerId worker) {
   UpdateMinStep();
 }
 
+void StepVector::Enter(WorkerId worker, Step first_step) {
+  Step& completed = workers_.at(worker).completed;
+  completed = std::max(completed, first_step);
+  UpdateMinStep();
+}
+
 void StepVector::Remove(WorkerId worker) {
   const auto it = workers_.find(worker);
   if (it == workers_.end()) return;

@@ -13,6 +13,8 @@ class StepVector {
  public:
   // A live worker. It enters at min_step(), or, when it is known already, where it was.
   void Add(WorkerId worker);
+  // A worker that was added begins at `first_step`, unless it is past that.
+  void Enter(WorkerId worker, Step first_step);
   // A worker that left or died: it counts no more, but its pushes stay known.
   void Remove(WorkerId worker);
 

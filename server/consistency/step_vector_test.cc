@@ -75,5 +75,20 @@ TEST(StepVectorTest, MinStepStaysWhenNobodyIsLeft) {
   EXPECT_EQ(steps.min_step(), Step(1));
 }
 
+TEST(StepVectorTest, AWorkerThatComesBackEntersWhereItIsToldUnlessItIsPastThat) {
+  StepVector steps = TwoWorkers();
+  steps.Advance(kA, Step(0));
+  steps.Advance(kB, Step(0));
+  steps.Advance(kB, Step(1));
+  steps.Remove(kB);
+  steps.Add(kB);
+  EXPECT_EQ(steps.completed(kB), Step(2)) << "its pushes stay known";
+  steps.Enter(kB, Step(1));
+  EXPECT_EQ(steps.completed(kB), Step(2));
+  steps.Enter(kB, Step(4));
+  EXPECT_EQ(steps.completed(kB), Step(4));
+  EXPECT_EQ(steps.min_step(), Step(1));
+}
+
 }  // namespace
 }  // namespace capstan

@@ -32,7 +32,8 @@ JobState::JobState(v1::JobSpec job, const Clock& clock)
 
 absl::StatusOr<uint32_t> JobState::RegisterServer(const v1::RegisterServerRequest& request) {
   RETURN_IF_ERROR(CheckAddress(request.address()));
-  return Register(kServer, Incarnation(request.incarnation()), request.address());
+  return Register(kServer, Incarnation(request.incarnation()), request.address(),
+                  /*may_enter_late=*/false);
 }
 
 absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerRequest& request) {
@@ -42,11 +43,11 @@ absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerReques
     tables_ = request.tables();
   }
   RETURN_IF_ERROR(CheckSameTables(request.tables(), tables_));
-  return Register(kWorker, Incarnation(request.incarnation()), "");
+  return Register(kWorker, Incarnation(request.incarnation()), "", request.may_enter_late());
 }
 
 absl::StatusOr<uint32_t> JobState::Register(Role role, Incarnation incarnation,
-                                            absl::string_view address) {
+                                            absl::string_view address, bool may_enter_late) {
   if (const auto id = members_.FindIncarnation(role, incarnation)) {
     RETURN_IF_ERROR(members_.Find({role, *id}, incarnation).status());
     return *id;
@@ -56,12 +57,31 @@ absl::StatusOr<uint32_t> JobState::Register(Role role, Incarnation incarnation,
         "the job has ended already (", view_.phase() == v1::DONE ? "it is done" : view_.reason(),
         "); start the coordinator again first"));
   }
+  if (may_enter_late && view_.phase() == v1::TRAINING) return Replace(incarnation);
   ASSIGN_OR_RETURN(const uint32_t id, members_.Add(role, incarnation, address));
   events_.push_back(absl::StrCat(MemberName({role, id}), " has registered",
                                  address.empty() ? "" : " at ", address));
   Advance();
   Publish();
   return id;
+}
+
+absl::StatusOr<uint32_t> JobState::Replace(Incarnation incarnation) {
+  ASSIGN_OR_RETURN(const uint32_t id, members_.TakePlaceOfDeadWorker(incarnation));
+  entering_.Begin(id, incarnation);
+  events_.push_back(absl::StrCat("another worker takes the place of ", MemberName({kWorker, id})));
+  Publish();
+  return id;
+}
+
+bool JobState::EnterWorkers() {
+  const auto ready = entering_.TakeReady(members_.servers().size());
+  for (const auto& [id, first_step] : ready) {
+    members_.OfRole(kWorker).at(id).first_step = first_step;
+    events_.push_back(
+        absl::StrCat(MemberName({kWorker, id}), " enters at step ", first_step.value()));
+  }
+  return !ready.empty();
 }
 
 absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
@@ -79,7 +99,11 @@ absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
   if (request.has_progress() && request.progress().steps_done() >= member->progress.steps_done()) {
     member->progress = request.progress();
   }
-  if (Advance()) Publish();
+  for (const v1::NextStep& next_step : request.next_steps()) {
+    if (request.role() == kServer) entering_.Report(request.id(), next_step);
+  }
+  const bool has_entered = EnterWorkers();
+  if (Advance() || has_entered) Publish();
   return absl::OkStatus();
 }
 
@@ -129,6 +153,7 @@ void JobState::DeclareDead(MemberKey key) {
         absl::StrCat(MemberName(key), " (", member.address, ") has been silent for ", silence,
                      " (lease); its shards are lost: see its log, and start the job again"));
   }
+  entering_.Forget(key.id);
   const std::string what =
       absl::StrCat(MemberName(key), " has been silent for ", silence, " (lease)");
   if (view_.phase() == v1::REGISTERING || view_.phase() == v1::PLACING) {
@@ -228,6 +253,8 @@ void JobState::Publish() {
     info->set_worker(id);
     info->set_incarnation(worker.incarnation.value());
     info->set_is_live(worker.is_live());
+    info->set_is_entering(entering_.Contains(id));
+    info->set_first_step(worker.first_step.value());
   }
 }
 

@@ -14,6 +14,7 @@
 #include "common/base/clock.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
+#include "server/coordinator/entering_workers.h"
 #include "server/coordinator/job_outcome.h"
 #include "server/coordinator/member_key.h"
 #include "server/coordinator/member_registry.h"
@@ -55,7 +56,12 @@ class JobState {
   JobOutcome Outcome() const;
 
  private:
-  absl::StatusOr<uint32_t> Register(Role role, Incarnation incarnation, absl::string_view address);
+  absl::StatusOr<uint32_t> Register(Role role, Incarnation incarnation, absl::string_view address,
+                                    bool may_enter_late);
+  // A worker takes a dead one's place, and enters when it knows its first step.
+  absl::StatusOr<uint32_t> Replace(Incarnation incarnation);
+  // Lets those enter of whom all servers have told the next step; false when there are none.
+  bool EnterWorkers();
   // Fails the job when the worker counts other steps than the first one did.
   void CheckStepsTotal(const v1::HeartbeatRequest& request);
   // Makes the transition that has become possible; false when there is none.
@@ -71,6 +77,7 @@ class JobState {
   const v1::JobSpec job_;
   const Clock& clock_;
   MemberRegistry members_;
+  EnteringWorkers entering_;
   v1::JobView view_;
   TableSpecs tables_;  // The first worker's.
   std::vector<uint64_t> table_elements_;

@@ -116,5 +116,51 @@ TEST_F(JobStateTest, MeasuresTheTrainingUntilAFailure) {
   EXPECT_THAT(std::string(outcome.status.message()), HasSubstr("server 0 (host:1)"));
 }
 
+v1::RegisterWorkerRequest LateWorker(uint64_t incarnation) {
+  v1::RegisterWorkerRequest request;
+  request.add_tables()->set_name("w");
+  request.mutable_tables(0)->add_shape(4);
+  request.set_incarnation(incarnation);
+  request.set_may_enter_late(true);
+  return request;
+}
+
+TEST_F(JobStateTest, AWorkerTakesADeadOnesPlaceAndEntersWhenTheServersHaveSaidWhere) {
+  StartTraining();
+  EXPECT_FALSE(state_.RegisterWorker(LateWorker(50)).ok()) << "all are live";
+  state_.DeclareDead(Worker(1));
+  v1::RegisterWorkerRequest from_the_start = LateWorker(50);
+  from_the_start.set_may_enter_late(false);
+  EXPECT_FALSE(state_.RegisterWorker(from_the_start).ok());
+  EXPECT_EQ(state_.RegisterWorker(LateWorker(50)).value(), 1u);
+  EXPECT_EQ(state_.RegisterWorker(LateWorker(50)).value(), 1u) << "the same process asks again";
+  EXPECT_FALSE(state_.RegisterWorker(LateWorker(51)).ok());
+  const v1::WorkerInfo entering = state_.view().workers(1);
+  EXPECT_EQ(entering.incarnation(), 50u);
+  EXPECT_TRUE(entering.is_live() && entering.is_entering());
+
+  v1::HeartbeatRequest heartbeat;
+  heartbeat.set_role(v1::HeartbeatRequest::SERVER);
+  v1::NextStep& next_step = *heartbeat.add_next_steps();
+  next_step.set_worker(1);
+  next_step.set_incarnation(50);
+  next_step.set_step(6);
+  const uint64_t version = state_.view().version();
+  ASSERT_TRUE(state_.Heartbeat(heartbeat).ok());
+  EXPECT_EQ(state_.view().version(), version + 1);
+  EXPECT_FALSE(state_.view().workers(1).is_entering());
+  EXPECT_EQ(state_.view().workers(1).first_step(), 6);
+  EXPECT_EQ(state_.Outcome().workers_lost, 0);
+}
+
+TEST_F(JobStateTest, AnEnteringWorkerThatDiesLeavesItsPlaceToTheNext) {
+  StartTraining();
+  state_.DeclareDead(Worker(1));
+  ASSERT_TRUE(state_.RegisterWorker(LateWorker(50)).ok());
+  state_.DeclareDead(Worker(1));
+  EXPECT_FALSE(state_.view().workers(1).is_entering());
+  EXPECT_EQ(state_.RegisterWorker(LateWorker(51)).value(), 1u);
+}
+
 }  // namespace
 }  // namespace capstan

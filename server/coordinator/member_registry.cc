@@ -32,6 +32,19 @@ absl::StatusOr<uint32_t> MemberRegistry::Add(Role role, Incarnation incarnation,
   return static_cast<uint32_t>(members.size() - 1);
 }
 
+absl::StatusOr<uint32_t> MemberRegistry::TakePlaceOfDeadWorker(Incarnation incarnation) {
+  for (uint32_t id = 0; id < workers_.size(); ++id) {
+    if (workers_[id].is_live()) continue;
+    workers_[id] = Member();
+    workers_[id].incarnation = incarnation;
+    return id;
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("the job has its ", num_workers_,
+                   " workers already, and all are live; start one "
+                   "worker less, or wait for the lease of one that was lost"));
+}
+
 absl::StatusOr<Member*> MemberRegistry::Find(MemberKey key, Incarnation incarnation) {
   if (key.role != v1::HeartbeatRequest::SERVER && key.role != v1::HeartbeatRequest::WORKER) {
     return absl::InvalidArgumentError(

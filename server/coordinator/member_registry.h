@@ -22,6 +22,7 @@ struct Member {
   std::string death;    // Why it was declared dead; empty while it is live.
   uint64_t view_version = 0;
   v1::Progress progress;  // Workers only.
+  Step first_step;        // Workers only.
 
   bool is_live() const { return death.empty(); }
 };
@@ -36,6 +37,9 @@ class MemberRegistry {
   std::optional<uint32_t> FindIncarnation(Role role, Incarnation incarnation) const;
   // The new member's id. FAILED_PRECONDITION when all places are taken.
   absl::StatusOr<uint32_t> Add(Role role, Incarnation incarnation, absl::string_view address);
+  // The place of the first worker that was declared dead goes to another process. The worker's id;
+  // FAILED_PRECONDITION when all are live.
+  absl::StatusOr<uint32_t> TakePlaceOfDeadWorker(Incarnation incarnation);
   // Borrowed until the next Add. INVALID_ARGUMENT for an unknown role; FAILED_PRECONDITION for an
   // unknown id, another incarnation, or a member that was declared dead.
   absl::StatusOr<Member*> Find(MemberKey key, Incarnation incarnation);

@@ -37,7 +37,8 @@ std::vector<ShardHost::Worker> LiveWorkers(const v1::JobView& view) {
   std::vector<ShardHost::Worker> workers;
   for (const v1::WorkerInfo& worker : view.workers()) {
     if (!worker.is_live()) continue;
-    workers.push_back({WorkerId(worker.worker()), Incarnation(worker.incarnation())});
+    workers.push_back({WorkerId(worker.worker()), Incarnation(worker.incarnation()),
+                       Step(worker.first_step()), worker.is_entering()});
   }
   return workers;
 }
@@ -94,6 +95,7 @@ absl::Status ParameterServer::Follow(const v1::GetJobReply& job, ServerId id) {
   member.incarnation = options_.incarnation;
   member.on_view = [&watch](const v1::JobView& view) { watch.OnView(view); };
   member.acted_on = [&acted_on] { return acted_on.load(); };
+  member.next_steps = [this] { return NextSteps(); };
   // ABORTED: there is nobody left to tell.
   member.on_lost = [&watch](const absl::Status& status) {
     watch.OnLost(absl::AbortedError(status.message()));
@@ -122,7 +124,22 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
     RETURN_IF_ERROR(CreateHost(std::move(options)));
   }
   host_->SetLiveWorkers(LiveWorkers(view));
+  std::vector<v1::NextStep> next_steps;
+  for (const v1::WorkerInfo& worker : view.workers()) {
+    if (!worker.is_live() || !worker.is_entering()) continue;
+    v1::NextStep& next_step = next_steps.emplace_back();
+    next_step.set_worker(worker.worker());
+    next_step.set_incarnation(worker.incarnation());
+    next_step.set_step(host_->NextStep(WorkerId(worker.worker())).value());
+  }
+  MutexLock lock(&mu_);
+  next_steps_ = std::move(next_steps);
   return absl::OkStatus();
+}
+
+std::vector<v1::NextStep> ParameterServer::NextSteps() {
+  MutexLock lock(&mu_);
+  return next_steps_;
 }
 
 absl::Status ParameterServer::CreateHost(ShardHost::Options options) {

@@ -4,11 +4,14 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/transport/parameter_endpoint.h"
 #include "proto/coordinator_service.pb.h"
@@ -42,10 +45,15 @@ class ParameterServer : public ParameterEndpoint {
   absl::Status Apply(const v1::GetJobReply& job, ServerId id, const v1::JobView& view);
 
   absl::Status CreateHost(ShardHost::Options options);
+  // Of the view that was acted on last.
+  std::vector<v1::NextStep> NextSteps();
 
   const Options options_;
   std::unique_ptr<ShardHost> host_;  // set once, by the thread of Run
   std::atomic<ShardHost*> serving_host_ = nullptr;
+
+  Mutex mu_;
+  std::vector<v1::NextStep> next_steps_ ABSL_GUARDED_BY(mu_);  // of the workers that are entering
 };
 
 // The options of a host of the shards that `view` gives to server `id`. INVALID_ARGUMENT when the

@@ -1,5 +1,6 @@
 #include "server/shard/shard.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace capstan {
@@ -43,6 +44,20 @@ void Shard::ForEachSlice(Action action) {
 void Shard::AddWorker(WorkerId worker) {
   ForEachSlice(
       [worker](Slice& slice, ReleasedReplies* released) { slice.AddWorker(worker, released); });
+}
+
+void Shard::EnterWorker(WorkerId worker, Step first_step) {
+  ForEachSlice([worker, first_step](Slice& slice, ReleasedReplies* released) {
+    slice.EnterWorker(worker, first_step, released);
+  });
+}
+
+Step Shard::NextStep(WorkerId worker) {
+  Step next;
+  ForEachSlice([worker, &next](Slice& slice, ReleasedReplies*) {
+    next = std::max(next, slice.next_step(worker));
+  });
+  return next;
 }
 
 void Shard::RemoveWorker(WorkerId worker) {

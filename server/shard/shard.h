@@ -1,10 +1,10 @@
 #ifndef SERVER_SHARD_SHARD_H_
 #define SERVER_SHARD_SHARD_H_
 
+#include <map>
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
@@ -26,7 +26,10 @@ class Shard {
   void Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback done);
 
   void AddWorker(WorkerId worker);
+  void EnterWorker(WorkerId worker, Step first_step);
   void RemoveWorker(WorkerId worker);
+  // The largest next step of a worker that was added, of all slices.
+  Step NextStep(WorkerId worker);
   void CancelParked(const absl::Status& status);
 
  private:
@@ -34,7 +37,8 @@ class Shard {
   void ForEachSlice(Action action);
 
   Mutex mu_;
-  absl::flat_hash_map<SliceKey, std::unique_ptr<Slice>> slices_ ABSL_GUARDED_BY(mu_);
+  // In order, so that what a change of the membership lets out comes in the same order in every run.
+  std::map<SliceKey, std::unique_ptr<Slice>> slices_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace capstan

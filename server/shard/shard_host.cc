@@ -1,5 +1,6 @@
 #include "server/shard/shard_host.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -54,26 +55,37 @@ void ShardHost::AddShard(ShardId id) {
 
 void ShardHost::SetLiveWorkers(absl::Span<const Worker> workers) {
   MutexLock membership_lock(&membership_mu_);
-  std::map<WorkerId, Incarnation> next;
-  for (const Worker& worker : workers) next.emplace(worker.worker, worker.incarnation);
-  std::map<WorkerId, Incarnation> previous;
+  std::map<WorkerId, Worker> next;
+  for (const Worker& worker : workers) next.emplace(worker.worker, worker);
+  std::map<WorkerId, Worker> previous;
   {
     MutexLock lock(&mu_);
     previous = members_;
   }
   // Slices know a worker before its exchanges are admitted, and forget it after.
-  for (const auto& [worker, incarnation] : next) {
+  for (const auto& [worker, member] : next) {
     if (previous.count(worker) > 0) continue;
     for (auto& [id, shard] : shards_) shard->AddWorker(worker);
+  }
+  for (const Worker& worker : workers) {
+    if (worker.first_step == Step(0)) continue;
+    for (auto& [id, shard] : shards_) shard->EnterWorker(worker.worker, worker.first_step);
   }
   {
     MutexLock lock(&mu_);
     members_ = next;
   }
-  for (const auto& [worker, incarnation] : previous) {
+  for (const auto& [worker, member] : previous) {
     if (next.count(worker) > 0) continue;
     for (auto& [id, shard] : shards_) shard->RemoveWorker(worker);
   }
+}
+
+Step ShardHost::NextStep(WorkerId worker) {
+  MutexLock membership_lock(&membership_mu_);
+  Step next;
+  for (auto& [id, shard] : shards_) next = std::max(next, shard->NextStep(worker));
+  return next;
 }
 
 void ShardHost::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
@@ -104,11 +116,15 @@ absl::Status ShardHost::CheckMember(const ExchangeRequest& request) const {
         absl::StrCat("worker ", request.worker.value(),
                      " is no live member of the job: it was declared dead or never registered"));
   }
-  if (member->second != request.incarnation) {
+  if (member->second.incarnation != request.incarnation) {
     return absl::FailedPreconditionError(
         absl::StrCat("stale incarnation of worker ", request.worker.value(), ": expected ",
-                     member->second.value(), ", got ", request.incarnation.value(),
+                     member->second.incarnation.value(), ", got ", request.incarnation.value(),
                      "; another process has taken its place"));
+  }
+  if (member->second.is_entering) {
+    return absl::UnavailableError(absl::StrCat("this server has not heard yet where worker ",
+                                               request.worker.value(), " begins"));
   }
   return absl::OkStatus();
 }

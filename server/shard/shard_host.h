@@ -46,20 +46,26 @@ class ShardHost : public ParameterEndpoint {
   struct Worker {
     WorkerId worker;
     Incarnation incarnation;
+    Step first_step = Step(0);  // of which it pushes
+    bool is_entering = false;   // it does not know its first step yet
   };
 
   // Creates the shards with their initial values; nobody is a member yet.
   explicit ShardHost(Options options);
   ~ShardHost() override;
 
-  // The live workers of the job, all of them. Who is new enters at each slice's min_step; who is
-  // missing is taken out of it.
+  // The live workers of the job, all of them. Who is new enters at each slice's min_step, or at its
+  // first step if that is later; who is missing is taken out of it.
   void SetLiveWorkers(absl::Span<const Worker> workers);
+
+  // The first step of which no slice has an update of this live worker. When the worker is new, it
+  // stays so until its first push: no slice moves past the worker's place in it.
+  Step NextStep(WorkerId worker);
 
   // Besides the errors of Slice::Exchange. INVALID_ARGUMENT: unknown table or slice, neither push
   // nor pull, negative step, gradient without push. FAILED_PRECONDITION: other job, no live member,
   // stale incarnation, stale epoch (with the current one). UNAVAILABLE: this server has not heard
-  // of the epoch yet.
+  // of the epoch yet, or of the worker's first step.
   void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override;
 
   // Pushes refused because they were not finite, by worker.
@@ -80,7 +86,7 @@ class ShardHost : public ParameterEndpoint {
   // Serialises changes of the membership; taken before mu_.
   Mutex membership_mu_;
   mutable Mutex mu_;
-  std::map<WorkerId, Incarnation> members_ ABSL_GUARDED_BY(mu_);
+  std::map<WorkerId, Worker> members_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace capstan

@@ -315,5 +315,41 @@ TEST(ShardHostTest, WorkersOnTheirOwnThreadsGetEachStepsMean) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST(ShardHostTest, AWorkerThatComesBackBeginsBeyondItsUpdatesAndNobodyMovesPastIt) {
+  auto host = MakeHost(ConsistencyMode::kBsp, 0, /*num_workers=*/2);
+  PushPull(*host, 0, 0, 1);
+  PushPull(*host, 1, 0, 1);
+  PushPull(*host, 1, 1, 4);
+  host->SetLiveWorkers(Workers({0}));
+  std::vector<ShardHost::Worker> workers = Workers({0, 1});
+  workers[1].incarnation = Incarnation(2000);
+  host->SetLiveWorkers(workers);
+  EXPECT_EQ(host->NextStep(WorkerId(1)), Step(2)) << "one slice has its update of step 1";
+  const auto waits = PushPull(*host, 0, 1, 2);
+  EXPECT_EQ(waits->first_value(), -4.0f) << "the mean with what the worker pushed when it lived";
+
+  workers[1].first_step = Step(3);
+  const auto later = PushPull(*host, 0, 2, 8);
+  EXPECT_EQ(later->replies, 0);
+  host->SetLiveWorkers(workers);
+  ASSERT_EQ(later->replies, 1) << "the worker has no update of step 2";
+  EXPECT_EQ(later->first_value(), -12.0f);
+  ExchangeRequest first = Request(1, std::nullopt, Step(3));
+  first.incarnation = Incarnation(2000);
+  EXPECT_EQ(Send(*host, first)->first_value(), -12.0f);
+}
+
+TEST(ShardHostTest, AWorkerThatKnowsItsFirstStepBeforeTheServerDoesTriesAgain) {
+  auto host = MakeHost(ConsistencyMode::kSsp, 4, /*num_workers=*/2);
+  std::vector<ShardHost::Worker> workers = Workers({0, 1});
+  workers[1].is_entering = true;
+  host->SetLiveWorkers(workers);
+  EXPECT_TRUE(absl::IsUnavailable(PushPull(*host, 1, 2, 1)->reply.status));
+  workers[1].is_entering = false;
+  workers[1].first_step = Step(2);
+  host->SetLiveWorkers(workers);
+  EXPECT_TRUE(PushPull(*host, 1, 2, 1)->reply.status.ok());
+}
+
 }  // namespace
 }  // namespace capstan

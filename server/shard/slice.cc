@@ -41,6 +41,12 @@ void Slice::AddWorker(WorkerId worker, ReleasedReplies* released) {
   AfterAdvance(before, released);
 }
 
+void Slice::EnterWorker(WorkerId worker, Step first_step, ReleasedReplies* released) {
+  const Step before = steps_.min_step();
+  steps_.Enter(worker, first_step);
+  AfterAdvance(before, released);
+}
+
 void Slice::RemoveWorker(WorkerId worker, ReleasedReplies* released) {
   const Step before = steps_.min_step();
   steps_.Remove(worker);

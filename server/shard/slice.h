@@ -40,6 +40,8 @@ class Slice {
   explicit Slice(Options options);
 
   void AddWorker(WorkerId worker, ReleasedReplies* released);
+  // A worker that was added has no updates below `first_step` but those that are here.
+  void EnterWorker(WorkerId worker, Step first_step, ReleasedReplies* released);
   // A worker that left or died; what waited for it goes on.
   void RemoveWorker(WorkerId worker, ReleasedReplies* released);
 
@@ -54,6 +56,8 @@ class Slice {
   void CancelParked(const absl::Status& status, ReleasedReplies* released);
 
   uint64_t version() const { return version_; }
+  // The step of which a worker that was added pushes next.
+  Step next_step(WorkerId worker) const { return steps_.completed(worker); }
   size_t size() const { return values_.size(); }
 
  private:

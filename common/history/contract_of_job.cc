@@ -1,0 +1,29 @@
+#include "common/history/contract_of_job.h"
+
+namespace capstan {
+namespace {
+
+v1::ContractRecord::Mode ModeOf(const v1::ConsistencySpec& consistency) {
+  switch (consistency.mode()) {
+    case v1::ConsistencySpec::BSP:
+      return v1::ContractRecord::BSP;
+    case v1::ConsistencySpec::SSP:
+      return v1::ContractRecord::SSP;
+    case v1::ConsistencySpec::ASYNC:
+      return v1::ContractRecord::ASYNC;
+    case v1::ConsistencySpec::MODE_UNSPECIFIED:
+      break;
+  }
+  return v1::ContractRecord::MODE_UNSPECIFIED;
+}
+
+}  // namespace
+
+v1::ContractRecord ContractOfJob(const v1::JobSpec& job) {
+  v1::ContractRecord contract;
+  contract.set_mode(ModeOf(job.consistency()));
+  contract.set_staleness(job.consistency().staleness());
+  return contract;
+}
+
+}  // namespace capstan

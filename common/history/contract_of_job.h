@@ -1,0 +1,14 @@
+#ifndef COMMON_HISTORY_CONTRACT_OF_JOB_H_
+#define COMMON_HISTORY_CONTRACT_OF_JOB_H_
+
+#include "proto/history.pb.h"
+#include "proto/job.pb.h"
+
+namespace capstan {
+
+// What a job promises to all pulls of all tables, from step 0 on.
+v1::ContractRecord ContractOfJob(const v1::JobSpec& job);
+
+}  // namespace capstan
+
+#endif  // COMMON_HISTORY_CONTRACT_OF_JOB_H_

@@ -1,0 +1,51 @@
+#ifndef COMMON_TRANSPORT_HISTORY_RECORDER_H_
+#define COMMON_TRANSPORT_HISTORY_RECORDER_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/history/history_file.h"
+#include "common/transport/parameter_endpoint.h"
+#include "common/transport/recording_endpoint.h"
+#include "proto/job.pb.h"
+
+namespace capstan {
+
+// Records what the worker of this process asks and gets, without the values, in a file of its own
+// for `capstan check`. Thread-safe.
+class HistoryRecorder {
+ public:
+  // Writes worker-INCARNATION.history in `folder`, which exists. `clock` outlives the recorder.
+  // UNAVAILABLE, naming the file, when it cannot be written.
+  static absl::StatusOr<std::unique_ptr<HistoryRecorder>> Create(const std::string& folder,
+                                                                 Incarnation incarnation,
+                                                                 Clock* clock);
+
+  // A connection of this process to a server of `job`, recorded. The recorder outlives it.
+  std::unique_ptr<ParameterEndpoint> Record(const v1::JobSpec& job,
+                                            std::unique_ptr<ParameterEndpoint> connection);
+
+  // All connections have ended. UNAVAILABLE when anything could not be written.
+  absl::Status Finish();
+
+ private:
+  HistoryRecorder(std::unique_ptr<HistoryFile> file, Clock* clock);
+
+  Clock& clock_;
+  const std::unique_ptr<HistoryFile> file_;
+  RecordingEndpoint::Recording recording_;
+
+  Mutex mu_;
+  bool has_header_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace capstan
+
+#endif  // COMMON_TRANSPORT_HISTORY_RECORDER_H_

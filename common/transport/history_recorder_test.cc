@@ -1,0 +1,83 @@
+#include "common/transport/history_recorder.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "common/base/fake_clock.h"
+#include "common/history/check_history.h"
+
+namespace capstan {
+namespace {
+
+// A server that has applied one push of one worker.
+class OnePushServer : public ParameterEndpoint {
+ public:
+  void Exchange(ExchangeRequest, SentCallback sent, ReplyCallback done) override {
+    sent();
+    ExchangeReply reply;
+    reply.version = 1;
+    reply.min_step = Step(1);
+    done(std::move(reply));
+  }
+};
+
+std::string FreshFolder(const std::string& name) {
+  const std::string folder = testing::TempDir() + name;
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+void Exchange(ParameterEndpoint& endpoint, std::optional<Step> push, Step pull) {
+  ExchangeRequest request;
+  request.incarnation = Incarnation(0xabc);
+  request.push_step = push;
+  request.pull_step = pull;
+  endpoint.Exchange(
+      std::move(request), [] {}, [](ExchangeReply) {});
+}
+
+TEST(HistoryRecorderTest, WhatAWorkerDidCanBeChecked) {
+  const std::string folder = FreshFolder("recorded");
+  FakeClock clock;
+  const auto recorder = HistoryRecorder::Create(folder, Incarnation(0xabc), &clock).value();
+  v1::JobSpec job;
+  job.mutable_cluster()->set_num_workers(1);
+  auto first = recorder->Record(job, std::make_unique<OnePushServer>());
+  const auto second = recorder->Record(job, std::make_unique<OnePushServer>());
+  Exchange(*first, Step(0), Step(1));
+  Exchange(*second, std::nullopt, Step(1));
+  ASSERT_TRUE(recorder->Finish().ok());
+  EXPECT_TRUE(std::filesystem::exists(folder + "/worker-abc.history"));
+  const History history = ReadHistory(folder).value();
+  EXPECT_EQ(history.exchanges.size(), 2u);
+  EXPECT_TRUE(history.membership.empty()) << "nobody has died";
+  EXPECT_EQ(CheckHistory(history).value().violation, "");
+}
+
+TEST(HistoryRecorderTest, AViolationIsFoundAlsoWhenTheWorkerDied) {
+  const std::string folder = FreshFolder("died");
+  FakeClock clock;
+  {
+    const auto recorder = HistoryRecorder::Create(folder, Incarnation(0xabc), &clock).value();
+    const auto connection = recorder->Record(v1::JobSpec(), std::make_unique<OnePushServer>());
+    // BSP: the answer to a pull of step 2 must have min_step 2.
+    Exchange(*connection, std::nullopt, Step(2));
+  }
+  const History history = ReadHistory(folder).value();
+  EXPECT_EQ(history.membership.at(0).event(), v1::MembershipRecord::DIED);
+  EXPECT_EQ(CheckHistory(history).value().violation.rfind("staleness bound", 0), 0u);
+}
+
+TEST(HistoryRecorderTest, AFolderThatCannotBeWrittenIsNamed) {
+  FakeClock clock;
+  const auto recorder = HistoryRecorder::Create("/no/such/folder", Incarnation(1), &clock);
+  EXPECT_TRUE(absl::IsUnavailable(recorder.status()));
+  EXPECT_NE(recorder.status().message().find("/no/such/folder"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,45 @@
+#include "tests/simulation/membership_recorder.h"
+
+#include "absl/time/time.h"
+
+namespace capstan {
+
+void MembershipRecorder::Heartbeat(v1::HeartbeatRequest request,
+                                   Callback<v1::HeartbeatReply> done) {
+  coordinator_.Heartbeat(std::move(request), [this, done = std::move(done)](
+                                                 absl::StatusOr<v1::HeartbeatReply> reply) mutable {
+    if (reply.ok()) Note(reply->view());
+    done(std::move(reply));
+  });
+}
+
+void MembershipRecorder::Note(const v1::JobView& view) {
+  if (view.version() <= newest_version_) return;
+  newest_version_ = view.version();
+  for (const v1::WorkerInfo& worker : view.workers()) {
+    const auto it = known_.find(worker.worker());
+    const bool is_known = it != known_.end() && it->second.incarnation() == worker.incarnation();
+    const bool was_live = it != known_.end() && it->second.is_live();
+    if (was_live && !is_known) Write(v1::MembershipRecord::DIED, it->second);
+    const bool was_entering = is_known && it->second.is_entering();
+    if (!is_known && worker.is_entering()) Write(v1::MembershipRecord::JOINING, worker);
+    if ((!is_known || was_entering) && worker.is_live() && !worker.is_entering()) {
+      Write(v1::MembershipRecord::ENTERED, worker);
+    }
+    if (was_live && is_known && !worker.is_live()) Write(v1::MembershipRecord::DIED, worker);
+    known_[worker.worker()] = worker;
+  }
+}
+
+void MembershipRecorder::Write(v1::MembershipRecord::Event event, const v1::WorkerInfo& worker) {
+  v1::HistoryRecord record;
+  v1::MembershipRecord& membership = *record.mutable_membership();
+  membership.set_event(event);
+  membership.set_worker(worker.worker());
+  membership.set_incarnation(worker.incarnation());
+  membership.set_first_step(worker.first_step());
+  membership.set_time_ns(absl::ToUnixNanos(clock_.Now()));
+  log_.Append(record);
+}
+
+}  // namespace capstan

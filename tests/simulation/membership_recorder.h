@@ -1,0 +1,59 @@
+#ifndef TESTS_SIMULATION_MEMBERSHIP_RECORDER_H_
+#define TESTS_SIMULATION_MEMBERSHIP_RECORDER_H_
+
+#include <map>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/history/history_log.h"
+#include "common/membership/coordinator_endpoint.h"
+
+namespace capstan {
+
+// Stands before a coordinator, and writes each change of the workers into a history before any
+// member hears of it. Guarded by the baton of the simulation.
+class MembershipRecorder : public CoordinatorEndpoint {
+ public:
+  // All outlive the recorder, and the answers of `coordinator`.
+  MembershipRecorder(CoordinatorEndpoint* coordinator, Clock* clock, HistoryLog* log)
+      : coordinator_(*coordinator), clock_(*clock), log_(*log) {}
+
+  void GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) override {
+    coordinator_.GetJob(std::move(request), std::move(done));
+  }
+  void RegisterServer(v1::RegisterServerRequest request,
+                      Callback<v1::RegisterReply> done) override {
+    coordinator_.RegisterServer(std::move(request), std::move(done));
+  }
+  void RegisterWorker(v1::RegisterWorkerRequest request,
+                      Callback<v1::RegisterReply> done) override {
+    coordinator_.RegisterWorker(std::move(request), std::move(done));
+  }
+  void Heartbeat(v1::HeartbeatRequest request, Callback<v1::HeartbeatReply> done) override;
+  void ReportFailure(v1::ReportFailureRequest request,
+                     Callback<v1::ReportFailureReply> done) override {
+    coordinator_.ReportFailure(std::move(request), std::move(done));
+  }
+  void ReportResult(v1::ReportResultRequest request,
+                    Callback<v1::ReportResultReply> done) override {
+    coordinator_.ReportResult(std::move(request), std::move(done));
+  }
+  void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) override {
+    coordinator_.GetStatus(std::move(request), std::move(done));
+  }
+
+ private:
+  void Note(const v1::JobView& view);
+  void Write(v1::MembershipRecord::Event event, const v1::WorkerInfo& worker);
+
+  CoordinatorEndpoint& coordinator_;
+  Clock& clock_;
+  HistoryLog& log_;
+  uint64_t newest_version_ = 0;
+  std::map<uint32_t, v1::WorkerInfo> known_;  // as in the newest view
+};
+
+}  // namespace capstan
+
+#endif  // TESTS_SIMULATION_MEMBERSHIP_RECORDER_H_

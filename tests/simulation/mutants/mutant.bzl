@@ -1,0 +1,43 @@
+"""A mutant: the simulation, linked with one source of the server that has a fault on purpose."""
+
+def mutant(name, source, lib):
+    """Builds the program `name` from the fault in `name`.patch.
+
+    Args:
+      name: of the program, and of the patch.
+      source: label of the source file of the server that the patch changes.
+      lib: label of the library with that source. Its own object is not linked, because the mutated
+        one defines the same symbols and comes first.
+    """
+    mutated = name + "_" + source.split(":")[1]
+
+    # A patch that no longer fits its source fails the build.
+    native.genrule(
+        name = name + "_source",
+        testonly = True,
+        srcs = [
+            source,
+            name + ".patch",
+        ],
+        outs = [mutated],
+        cmd = "cp $(location %s) $@ && chmod u+w $@ && patch --silent --fuzz=0 $@ $(location %s)" %
+              (source, name + ".patch"),
+    )
+    native.cc_binary(
+        name = name,
+        testonly = True,
+        srcs = [
+            mutated,
+            "//tests/simulation:simulation_main.cc",
+        ],
+        linkopts = ["-lpthread"],
+        deps = [
+            lib,
+            "//common/base:mutex",
+            "//common/base:status_macros",
+            "//tests/simulation:run_scenario",
+            "//tests/simulation:scenario",
+            "//third_party:absl",
+            "//third_party:glog",
+        ],
+    )

@@ -1,0 +1,85 @@
+#include "tests/simulation/real_run.h"
+
+#include <glog/logging.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/base/one_shot.h"
+#include "common/base/real_clock.h"
+#include "common/transport/retrying_endpoint.h"
+#include "server/coordinator/coordinator.h"
+#include "server/service/parameter_server.h"
+#include "tests/cluster/grpc_cluster_transport.h"
+#include "tests/simulation/scripted_worker.h"
+
+namespace capstan {
+namespace {
+
+ScriptedWorker::Options WorkerOptions(const Scenario& scenario, uint32_t index, Clock* clock,
+                                      Coordinator* coordinator, ClusterTransport* transport) {
+  ScriptedWorker::Options options;
+  options.clock = clock;
+  options.coordinator = coordinator;
+  options.incarnation = Incarnation(200 + index);
+  options.script.tables = scenario.tables;
+  options.script.steps = scenario.steps;
+  options.script.has_test_values = scenario.has_test_values;
+  const auto random = std::make_shared<Random>(ComputeRandom(scenario, index));
+  options.script.compute_time = [random, index, draw = scenario.compute_time](Step) {
+    return draw(index, *random);
+  };
+  options.connect = [clock, transport](ServerId, const std::string& address) {
+    RetryingEndpoint::Options retries;
+    retries.clock = clock;
+    retries.peer = address;
+    return std::make_unique<RetryingEndpoint>(retries, transport->Connect(address));
+  };
+  return options;
+}
+
+}  // namespace
+
+absl::Duration MeasureStepTime(const Workload& workload) {
+  const Scenario scenario = ScenarioOf(workload, SimulatedNetwork::Options());
+  RealClock clock;
+  GrpcClusterTransport transport(&clock);
+  Coordinator::Options options;
+  options.job = scenario.job;
+  options.job_fingerprint = 1;
+  Coordinator coordinator(options, clock);
+  OneShot<JobOutcome> outcome(&clock);
+  coordinator.OnEnd([&outcome](JobOutcome ended) { outcome.Set(std::move(ended)); });
+
+  std::vector<std::unique_ptr<ParameterServer>> servers;
+  std::vector<std::thread> threads;
+  for (uint32_t i = 0; i < workload.servers; ++i) {
+    ParameterServer::Options server;
+    server.clock = &clock;
+    server.coordinator = &coordinator;
+    server.incarnation = Incarnation(100 + i);
+    servers.push_back(std::make_unique<ParameterServer>(server));
+    threads.emplace_back(
+        [started = servers.back().get(), address = transport.Listen(servers.back().get())] {
+          const absl::Status status = started->Run(address);
+          CHECK(status.ok()) << status;
+        });
+  }
+  for (uint32_t i = 0; i < workload.workers; ++i) {
+    threads.emplace_back([&, i] {
+      const absl::Status status =
+          ScriptedWorker(WorkerOptions(scenario, i, &clock, &coordinator, &transport)).Run();
+      CHECK(status.ok()) << status;
+    });
+  }
+  const JobOutcome ended = outcome.Wait();
+  for (std::thread& thread : threads) thread.join();
+  transport.StopListening();
+  CHECK(ended.status.ok()) << ended.status;
+  return ended.training_time / workload.steps;
+}
+
+}  // namespace capstan

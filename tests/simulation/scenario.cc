@@ -1,0 +1,149 @@
+#include "tests/simulation/scenario.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace capstan {
+namespace {
+
+constexpr absl::Duration kLease = absl::Milliseconds(500);
+
+int64_t Between(Random& random, int64_t least, int64_t most) {
+  return least + static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(most - least + 1)));
+}
+
+absl::Duration Between(Random& random, absl::Duration least, absl::Duration most) {
+  return least + random.UniformFloat() * (most - least);
+}
+
+// Small more often than large.
+uint32_t Size(Random& random, int64_t usual, int64_t most) {
+  return static_cast<uint32_t>(Between(random, 1, random.Bernoulli(0.7) ? usual : most));
+}
+
+void DrawConsistency(Random& random, v1::ConsistencySpec& consistency) {
+  const double kind = random.UniformFloat();
+  if (kind < 0.4) {
+    consistency.set_mode(v1::ConsistencySpec::BSP);
+  } else if (kind < 0.85) {
+    consistency.set_mode(v1::ConsistencySpec::SSP);
+    consistency.set_staleness(Between(random, 0, 4));
+  } else {
+    consistency.set_mode(v1::ConsistencySpec::ASYNC);
+  }
+}
+
+void DrawJob(Random& random, Scenario& scenario) {
+  v1::JobSpec& job = scenario.job;
+  job.set_seed(scenario.seed);
+  const uint32_t num_workers = Size(random, 4, 16);
+  job.mutable_cluster()->set_num_workers(num_workers);
+  job.mutable_cluster()->set_num_servers(Size(random, 3, 8));
+  job.mutable_cluster()->set_shard_count(static_cast<uint32_t>(Between(random, 1, 12)));
+  scenario.steps = Between(random, 3, num_workers > 8 ? 6 : 10);
+  DrawConsistency(random, *job.mutable_consistency());
+  job.mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);
+  job.mutable_optimizer()->set_learning_rate(1);
+  const uint64_t slice_elements = num_workers * static_cast<uint64_t>(scenario.steps);
+  job.mutable_scheduler()->set_slice_bytes(slice_elements * sizeof(float));
+  scenario.pushes_ahead = random.Bernoulli(0.2);
+  // Sometimes one exchange at a time.
+  if (random.Bernoulli(0.2)) job.mutable_scheduler()->set_credit_bytes(1);
+  job.mutable_membership()->set_lease_seconds(absl::ToDoubleSeconds(kLease));
+  job.mutable_membership()->set_heartbeat_seconds(0.1);
+  const int64_t tables = Between(random, 1, num_workers > 8 ? 2 : 3);
+  const int64_t layers = Between(random, 1, tables);
+  for (int64_t i = 0; i < tables; ++i) {
+    v1::TableSpec& table = scenario.tables.emplace_back();
+    table.set_name(absl::StrCat("table", i));
+    table.add_shape(slice_elements * static_cast<uint64_t>(Between(random, 1, 2)));
+    table.set_layer(static_cast<uint32_t>(i % layers));
+  }
+}
+
+void DrawNetwork(Random& random, SimulatedNetwork::Options& network) {
+  network.latency = Between(random, absl::Microseconds(50), absl::Milliseconds(1));
+  network.max_jitter = Between(random, absl::ZeroDuration(), absl::Milliseconds(2));
+  if (random.Bernoulli(0.5)) {
+    network.slow = 0.1;
+    network.max_slow = absl::Milliseconds(40);
+  }
+  if (random.Bernoulli(0.5)) network.drop = 0.05 * random.UniformFloat();
+  if (random.Bernoulli(0.5)) network.duplicate = 0.15 * random.UniformFloat();
+}
+
+// Exponential; sometimes one worker is much slower, so that the others are ahead of it for long.
+void DrawComputeTime(Random& random, Scenario& scenario) {
+  const absl::Duration mean = Between(random, absl::Milliseconds(1), absl::Milliseconds(20));
+  const double slowness = random.Bernoulli(0.4) ? 2 + 18 * random.UniformFloat() : 1;
+  scenario.compute_time = [mean, slowness](uint32_t worker, Random& draws) {
+    return mean * -std::log(1.0 - draws.UniformFloat()) * (worker == 0 ? slowness : 1);
+  };
+}
+
+Fault DrawFault(Random& random, const Scenario& scenario) {
+  const v1::ClusterSpec& cluster = scenario.job.cluster();
+  const auto any = [&random](uint32_t count) {
+    return static_cast<uint32_t>(random.UniformInt(count));
+  };
+  Fault fault;
+  const absl::Duration usual_time = absl::Milliseconds(15) * scenario.steps;
+  fault.at =
+      Between(random, absl::ZeroDuration(), random.Bernoulli(0.7) ? usual_time : 5 * usual_time);
+  const double kind = random.UniformFloat();
+  if (kind < 0.3) {
+    fault.kind = Fault::Kind::kKillWorker;
+    fault.process = any(cluster.num_workers());
+    if (random.Bernoulli(0.8)) {
+      fault.replaced_after = Between(random, absl::Milliseconds(1), absl::Milliseconds(700));
+    }
+  } else if (kind < 0.6) {
+    // Longer than its lease: others believe that it is dead.
+    fault.kind = Fault::Kind::kPauseWorker;
+    fault.process = any(cluster.num_workers());
+    fault.pause = Between(random, kLease, 3 * kLease);
+    if (random.Bernoulli(0.8)) fault.replaced_after = kLease + fault.pause * random.UniformFloat();
+  } else if (kind < 0.97) {
+    fault.kind = random.Bernoulli(0.2)   ? Fault::Kind::kPauseCoordinator
+                 : random.Bernoulli(0.5) ? Fault::Kind::kPauseServer
+                                         : Fault::Kind::kPauseWorker;
+    fault.process = any(fault.kind == Fault::Kind::kPauseServer ? cluster.num_servers()
+                                                                : cluster.num_workers());
+    fault.pause = Between(random, absl::Milliseconds(1), 0.5 * kLease);
+  } else {
+    fault.kind = Fault::Kind::kKillServer;
+    fault.process = any(cluster.num_servers());
+  }
+  return fault;
+}
+
+}  // namespace
+
+Scenario DrawScenario(uint64_t seed) {
+  Random random(seed, /*stream=*/0);
+  Scenario scenario;
+  scenario.seed = seed;
+  DrawJob(random, scenario);
+  DrawNetwork(random, scenario.network);
+  DrawComputeTime(random, scenario);
+  const int64_t faults = random.Bernoulli(0.4) ? 0 : Between(random, 1, 3);
+  for (int64_t i = 0; i < faults; ++i) scenario.faults.push_back(DrawFault(random, scenario));
+  return scenario;
+}
+
+std::string Describe(const Scenario& scenario) {
+  const v1::ConsistencySpec& consistency = scenario.job.consistency();
+  std::string mode = v1::ConsistencySpec::Mode_Name(consistency.mode());
+  absl::AsciiStrToLower(&mode);
+  if (consistency.mode() == v1::ConsistencySpec::SSP) {
+    absl::StrAppend(&mode, "(", consistency.staleness(), ")");
+  }
+  return absl::StrCat(mode, ", ", scenario.job.cluster().num_workers(), " workers, ",
+                      scenario.job.cluster().num_servers(), " servers, ", scenario.steps,
+                      " steps, ", scenario.faults.size(), " faults");
+}
+
+}  // namespace capstan

@@ -1,0 +1,185 @@
+#include "tests/simulation/simulated_cluster.h"
+
+#include <glog/logging.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/history/contract_of_job.h"
+#include "common/membership/retrying_coordinator.h"
+#include "common/transport/retrying_endpoint.h"
+#include "tests/simulation/scripted_worker.h"
+
+namespace capstan {
+namespace {
+
+constexpr uint64_t kJob = 1;
+// Longer than any pause of a scenario, its leases, and the retries of both.
+constexpr absl::Duration kSettle = absl::Seconds(30);
+
+}  // namespace
+
+SimulatedCluster::SimulatedCluster(const Scenario& scenario)
+    : scenario_(scenario), network_(scenario.network, scenario.seed) {
+  Coordinator::Options options;
+  options.job = scenario.job;
+  options.job_fingerprint = kJob;
+  coordinator_ = std::make_unique<Coordinator>(std::move(options), coordinator_process_);
+  membership_ =
+      std::make_unique<MembershipRecorder>(coordinator_.get(), &coordinator_process_, &log_);
+}
+
+SimulatedCluster::~SimulatedCluster() {
+  // Their ends send messages to the other processes.
+  coordinator_.reset();
+  for (const auto& server : servers_) server->server.reset();
+}
+
+SimulationResult SimulatedCluster::Run() {
+  const absl::Time start = world_.Now();
+  absl::Time end = start + scenario_.limit;
+  coordinator_->OnEnd([this, &end](JobOutcome outcome) {
+    result_.outcome = std::move(outcome);
+    end = world_.Now();
+  });
+  WriteHeader();
+  for (uint32_t i = 0; i < scenario_.job.cluster().num_servers(); ++i) StartServer(i);
+  for (uint32_t i = 0; i < scenario_.job.cluster().num_workers(); ++i) StartWorker(i);
+  for (const Fault& fault : scenario_.faults) {
+    world_.RunAfter(fault.at, [this, &fault] { Befall(fault); });
+  }
+  world_.RunUntil(start + scenario_.limit);
+  v1::HistoryRecord record;
+  record.mutable_end()->set_time_ns(absl::ToUnixNanos(end));
+  log_.Append(record);
+  log_.Close();
+  BuryAll();
+  result_.duration = end - start;
+  result_.messages = network_.messages();
+  result_.records = log_.TakeRecords();
+  return std::move(result_);
+}
+
+void SimulatedCluster::WriteHeader() {
+  v1::HistoryRecord record;
+  v1::HistoryHeader& header = *record.mutable_header();
+  header.set_format_version(1);
+  header.set_job(kJob);
+  header.set_steps(scenario_.steps);
+  header.set_num_workers(scenario_.job.cluster().num_workers());
+  header.set_has_test_values(scenario_.has_test_values);
+  header.set_settle_ns(absl::ToInt64Nanoseconds(kSettle));
+  log_.Append(record);
+  *record.mutable_contract() = ContractOfJob(scenario_.job);
+  log_.Append(record);
+}
+
+std::unique_ptr<SimulatedCluster::Member> SimulatedCluster::StartMember(uint64_t seed) {
+  auto member = std::make_unique<Member>(&world_);
+  member->random = std::make_unique<Random>(scenario_.seed, seed);
+  RetryingCoordinator::Options options;
+  options.address = "simulated";
+  member->coordinator = std::make_unique<RetryingCoordinator>(
+      options, member->process, Random(scenario_.seed, seed + 1),
+      network_.Connect(&member->process, &coordinator_process_, membership_.get()));
+  return member;
+}
+
+void SimulatedCluster::StartServer(uint32_t index) {
+  Member* const member = servers_.emplace_back(StartMember(1000 + 2 * index)).get();
+  ParameterServer::Options options;
+  options.clock = &member->process;
+  options.coordinator = member->coordinator.get();
+  options.incarnation = Incarnation(100'000 + index);
+  member->server = std::make_unique<ParameterServer>(options);
+  // The port is the index + 1.
+  member->process.Spawn([server = member->server.get(), index] {
+    const absl::Status status = server->Run(absl::StrCat("simulated:", index + 1));
+    VLOG(1) << "server " << index << ": " << status;
+  });
+}
+
+void SimulatedCluster::StartWorker(uint32_t index) {
+  Member* const member = workers_.emplace_back(StartMember(1'000'000 + 2 * index)).get();
+  member->recording.clock = &member->process;
+  member->recording.log = &log_;
+  member->recording.has_values = scenario_.has_test_values;
+  member->process.Spawn([this, member, index] {
+    ScriptedWorker::Options options;
+    options.clock = &member->process;
+    options.coordinator = member->coordinator.get();
+    options.incarnation = Incarnation(200'000 + index);
+    options.script.tables = scenario_.tables;
+    options.script.steps = scenario_.steps;
+    options.script.has_test_values = scenario_.has_test_values;
+    options.script.pushes_ahead = scenario_.pushes_ahead;
+    Random random = ComputeRandom(scenario_, index);
+    options.script.compute_time = [this, &random, index](Step) {
+      return scenario_.compute_time(index, random);
+    };
+    options.connect = [this, member](ServerId, const std::string& address) {
+      return Connect(*member, address);
+    };
+    const absl::Status status = ScriptedWorker(std::move(options)).Run();
+    VLOG(1) << "worker process " << index << ": " << status;
+  });
+}
+
+std::unique_ptr<ParameterEndpoint> SimulatedCluster::Connect(Member& worker,
+                                                             const std::string& address) {
+  uint32_t port = 0;
+  CHECK(absl::SimpleAtoi(address.substr(address.find(':') + 1), &port)) << address;
+  Member& server = *servers_.at(port - 1);
+  RetryingEndpoint::Options options;
+  options.clock = &worker.process;
+  options.peer = address;
+  options.seed = (*worker.random)();
+  auto connection = std::make_unique<RetryingEndpoint>(
+      options, network_.Connect(&worker.process, &server.process, server.server.get()));
+  if (!scenario_.is_recorded) return connection;
+  return std::make_unique<RecordingEndpoint>(&worker.recording, std::move(connection));
+}
+
+void SimulatedCluster::Befall(const Fault& fault) {
+  switch (fault.kind) {
+    case Fault::Kind::kPauseCoordinator:
+      PauseFor(coordinator_process_, fault.pause);
+      break;
+    case Fault::Kind::kPauseServer:
+      PauseFor(servers_.at(fault.process)->process, fault.pause);
+      break;
+    case Fault::Kind::kPauseWorker:
+      PauseFor(workers_.at(fault.process)->process, fault.pause);
+      break;
+    case Fault::Kind::kKillServer:
+      servers_.at(fault.process)->process.Kill();
+      break;
+    case Fault::Kind::kKillWorker:
+      workers_.at(fault.process)->process.Kill();
+      break;
+  }
+  if (fault.replaced_after == absl::ZeroDuration()) return;
+  world_.RunAfter(fault.replaced_after,
+                  [this] { StartWorker(static_cast<uint32_t>(workers_.size())); });
+}
+
+void SimulatedCluster::PauseFor(SimulatedProcess& process, absl::Duration pause) {
+  process.Pause();
+  world_.RunAfter(pause, [&process] { process.Resume(); });
+}
+
+void SimulatedCluster::BuryAll() {
+  for (const auto* members : {&servers_, &workers_}) {
+    for (const auto& member : *members) {
+      member->process.Kill();
+      member->process.Bury();
+    }
+  }
+  coordinator_process_.Resume();
+  world_.RunUntil(world_.Now() + absl::Minutes(10));
+  CHECK_EQ(world_.live_threads(), 0) << "a process of seed " << scenario_.seed << " does not end";
+}
+
+}  // namespace capstan

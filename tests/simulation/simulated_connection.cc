@@ -1,0 +1,71 @@
+#include "tests/simulation/simulated_connection.h"
+
+#include <memory>
+#include <utility>
+
+#include "common/tensor/host_buffer.h"
+
+namespace capstan {
+namespace {
+
+constexpr uint64_t kHeaderBytes = 64;
+
+// As a message that has left: its sender's buffer may change.
+Payload Copy(const Payload& payload) {
+  if (payload.empty()) return Payload();
+  const auto bytes = std::make_shared<HostBuffer>(payload.size_bytes() / sizeof(float));
+  payload.CopyTo(bytes->span());
+  return Payload(bytes->span(), bytes);
+}
+
+absl::Status Lost(const char* what) {
+  return absl::UnavailableError(std::string("the network has lost the ") + what);
+}
+
+}  // namespace
+
+void SimulatedConnection::Path::Exchange(ExchangeRequest request, SentCallback sent,
+                                         ReplyCallback done) {
+  if (!worker_->is_alive()) {
+    sent();
+    return done(ErrorReply(Lost("worker")));
+  }
+  const absl::Time now = worker_->Now();
+  request.gradient = Copy(request.gradient);
+  const SimulatedNetwork::Flight flight =
+      network_->Send(worker_, server_, kHeaderBytes + request.gradient.size_bytes());
+  if (flight.sent == now) {
+    sent();
+  } else {
+    worker_->RunAt(flight.sent, std::move(sent));
+  }
+  if (flight.is_duplicated) {
+    server_->RunAt(flight.duplicate_arrives, [endpoint = endpoint_, request]() mutable {
+      endpoint->Exchange(
+          std::move(request), [] {}, [](ExchangeReply) {});
+    });
+  }
+  const absl::Duration noticed_after = network_->options().drop_noticed_after;
+  if (flight.is_lost) {
+    worker_->RunAt(now + noticed_after,
+                   [done = std::move(done)]() mutable { done(ErrorReply(Lost("request"))); });
+    return;
+  }
+  // The way back does not need this object.
+  auto reply_arrived = [network = network_, worker = worker_, server = server_, noticed_after,
+                        done = std::move(done)](ExchangeReply reply) mutable {
+    const SimulatedNetwork::Flight back =
+        network->Send(server, worker, kHeaderBytes + reply.values.size_bytes());
+    if (back.is_lost) reply = ErrorReply(Lost("reply"));
+    worker->RunAt(
+        back.is_lost ? server->Now() + noticed_after : back.arrives,
+        [done = std::move(done), reply = std::move(reply)]() mutable { done(std::move(reply)); });
+  };
+  server_->RunAt(flight.arrives, [endpoint = endpoint_, request = std::move(request),
+                                  reply_arrived = std::move(reply_arrived)]() mutable {
+    endpoint->Exchange(
+        std::move(request), [] {}, std::move(reply_arrived));
+  });
+}
+
+}  // namespace capstan

@@ -1,0 +1,55 @@
+#ifndef TESTS_SIMULATION_SIMULATED_COORDINATOR_CONNECTION_H_
+#define TESTS_SIMULATION_SIMULATED_COORDINATOR_CONNECTION_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "common/membership/coordinator_endpoint.h"
+#include "tests/simulation/simulated_network.h"
+#include "tests/simulation/simulated_process.h"
+
+namespace capstan {
+
+// A member's connection to the coordinator over the simulated network. A member that is dead is
+// told so, so that it ends when it is buried. When destroyed, what is open is UNAVAILABLE.
+class SimulatedCoordinatorConnection : public CoordinatorEndpoint {
+ public:
+  // All outlive the connection, and what it has sent.
+  SimulatedCoordinatorConnection(SimulatedNetwork* network, SimulatedProcess* member,
+                                 SimulatedProcess* coordinator, CoordinatorEndpoint* endpoint);
+  ~SimulatedCoordinatorConnection() override;
+
+  void GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) override;
+  void RegisterServer(v1::RegisterServerRequest request, Callback<v1::RegisterReply> done) override;
+  void RegisterWorker(v1::RegisterWorkerRequest request, Callback<v1::RegisterReply> done) override;
+  void Heartbeat(v1::HeartbeatRequest request, Callback<v1::HeartbeatReply> done) override;
+  void ReportFailure(v1::ReportFailureRequest request,
+                     Callback<v1::ReportFailureReply> done) override;
+  void ReportResult(v1::ReportResultRequest request, Callback<v1::ReportResultReply> done) override;
+  void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) override;
+
+ private:
+  template <typename Request, typename Reply>
+  using Method = void (CoordinatorEndpoint::*)(Request, Callback<Reply>);
+  // Calls that have no answer yet. Outlives the connection when the answer comes late.
+  struct Open {
+    uint64_t last_id = 0;
+    std::map<uint64_t, absl::AnyInvocable<void(absl::Status)>> calls;
+  };
+
+  template <typename Request, typename Reply>
+  void Call(Method<Request, Reply> method, Request request, Callback<Reply> done);
+
+  SimulatedNetwork* const network_;
+  SimulatedProcess* const member_;
+  SimulatedProcess* const coordinator_;
+  CoordinatorEndpoint* const endpoint_;
+  const std::shared_ptr<Open> open_ = std::make_shared<Open>();
+};
+
+}  // namespace capstan
+
+#endif  // TESTS_SIMULATION_SIMULATED_COORDINATOR_CONNECTION_H_

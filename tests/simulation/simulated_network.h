@@ -1,0 +1,68 @@
+#ifndef TESTS_SIMULATION_SIMULATED_NETWORK_H_
+#define TESTS_SIMULATION_SIMULATED_NETWORK_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "common/base/random.h"
+#include "common/membership/coordinator_endpoint.h"
+#include "common/transport/parameter_endpoint.h"
+#include "tests/simulation/simulated_process.h"
+
+namespace capstan {
+
+// The network of a simulation: connections that take time, reorder, lose and repeat, all drawn from
+// one seed. A message occupies its sender's and its receiver's link for `per_message` and
+// `seconds_per_byte`, and is `latency` on its way. Guarded by the baton.
+class SimulatedNetwork {
+ public:
+  struct Options {
+    absl::Duration latency = absl::Microseconds(100);
+    absl::Duration per_message;   // that a link is busy with each message
+    double seconds_per_byte = 0;  // that a link is busy
+    absl::Duration max_jitter;    // added to each message, uniform from 0
+    double slow = 0;              // probability that a message takes up to max_slow longer
+    absl::Duration max_slow;
+    double drop = 0;  // probabilities of each message
+    double duplicate = 0;
+    absl::Duration drop_noticed_after = absl::Milliseconds(20);  // by its sender
+  };
+  // How one message fares.
+  struct Flight {
+    absl::Time sent;  // its bytes have left the sender
+    absl::Time arrives;
+    bool is_lost = false;
+    bool is_duplicated = false;
+    absl::Time duplicate_arrives;
+  };
+
+  SimulatedNetwork(Options options, uint64_t seed) : options_(options), random_(seed, 1) {}
+
+  // A connection between processes that all outlive it. Messages of a dead process go nowhere.
+  std::unique_ptr<ParameterEndpoint> Connect(SimulatedProcess* worker, SimulatedProcess* server,
+                                             ParameterEndpoint* endpoint);
+  std::unique_ptr<CoordinatorEndpoint> Connect(SimulatedProcess* member,
+                                               SimulatedProcess* coordinator,
+                                               CoordinatorEndpoint* endpoint);
+
+  const Options& options() const { return options_; }
+  uint64_t messages() const { return messages_; }
+
+  // For the connections.
+  Flight Send(SimulatedProcess* from, SimulatedProcess* to, uint64_t bytes);
+
+ private:
+  absl::Duration DrawDelay();
+
+  const Options options_;
+  Random random_;
+  uint64_t messages_ = 0;
+  absl::flat_hash_map<SimulatedProcess*, absl::Time> sends_until_;
+  absl::flat_hash_map<SimulatedProcess*, absl::Time> receives_until_;
+};
+
+}  // namespace capstan
+
+#endif  // TESTS_SIMULATION_SIMULATED_NETWORK_H_

@@ -1,0 +1,96 @@
+// Runs random schedules of a whole job in virtual time, and checks the history of each against the
+// consistency contract. The last line is "N histories, V violations".
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "common/base/mutex.h"
+#include "tests/simulation/run_scenario.h"
+#include "tests/simulation/scenario.h"
+
+ABSL_FLAG(int64_t, seeds, 2000, "number of schedules");
+ABSL_FLAG(uint64_t, first_seed, 1, "seed of the first schedule; the others follow it");
+ABSL_FLAG(int, threads, 2, "schedules that run at a time");
+ABSL_FLAG(bool, until_violation, false, "stop after the first violation");
+ABSL_FLAG(std::string, history, "", "file for the history of the last schedule; empty: none");
+
+namespace capstan {
+namespace {
+
+// What the threads share.
+struct Totals {
+  std::atomic<int64_t> next = 0;
+  std::atomic<bool> may_stop = false;
+  Mutex mu;
+  int64_t histories ABSL_GUARDED_BY(mu) = 0;
+  int64_t violations ABSL_GUARDED_BY(mu) = 0;
+  int64_t exchanges ABSL_GUARDED_BY(mu) = 0;
+  int64_t done ABSL_GUARDED_BY(mu) = 0;
+};
+
+void Count(uint64_t seed, const Scenario& scenario, const ScenarioVerdict& verdict,
+           Totals& totals) {
+  MutexLock lock(&totals.mu);
+  ++totals.histories;
+  totals.exchanges += static_cast<int64_t>(verdict.exchanges);
+  totals.done += verdict.is_done;
+  if (verdict.violation.empty()) return;
+  ++totals.violations;
+  std::printf("seed %llu (%s): %s\n", static_cast<unsigned long long>(seed),
+              Describe(scenario).c_str(), verdict.violation.c_str());
+  std::fflush(stdout);
+}
+
+void RunSeeds(Totals& totals) {
+  const int64_t seeds = absl::GetFlag(FLAGS_seeds);
+  const std::string history = absl::GetFlag(FLAGS_history);
+  while (!totals.may_stop) {
+    const int64_t index = totals.next++;
+    if (index >= seeds) return;
+    const uint64_t seed = absl::GetFlag(FLAGS_first_seed) + static_cast<uint64_t>(index);
+    const Scenario scenario = DrawScenario(seed);
+    const ScenarioVerdict verdict = RunScenario(scenario);
+    Count(seed, scenario, verdict, totals);
+    if (!verdict.violation.empty() && absl::GetFlag(FLAGS_until_violation)) totals.may_stop = true;
+    if (index == seeds - 1 && !history.empty()) {
+      std::ofstream(history, std::ios::binary) << verdict.bytes;
+    }
+  }
+}
+
+// The exit code.
+int Run() {
+  Totals totals;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < absl::GetFlag(FLAGS_threads); ++i) {
+    threads.emplace_back([&totals] { RunSeeds(totals); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  MutexLock lock(&totals.mu);
+  std::printf("%lld exchanges, %lld jobs done well\n", static_cast<long long>(totals.exchanges),
+              static_cast<long long>(totals.done));
+  std::printf("%lld histories, %lld violations\n", static_cast<long long>(totals.histories),
+              static_cast<long long>(totals.violations));
+  return totals.violations > 0 ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace capstan
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage("runs random schedules of a job in virtual time and checks each.");
+  absl::ParseCommandLine(argc, argv);
+  FLAGS_minloglevel = google::GLOG_ERROR;
+  google::InitGoogleLogging(argv[0]);
+  return capstan::Run();
+}

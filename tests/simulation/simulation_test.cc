@@ -1,0 +1,67 @@
+#include <glog/logging.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/simulation/run_scenario.h"
+#include "tests/simulation/scenario.h"
+
+namespace capstan {
+namespace {
+
+// What 2,000 seeds have been through.
+struct Coverage {
+  std::atomic<int> done = 0;
+  std::atomic<int> failed = 0;
+  std::atomic<int> with_replacement = 0;  // a worker took another's place
+  std::atomic<int64_t> exchanges = 0;
+};
+
+void RunSeed(uint64_t seed, Coverage& coverage) {
+  const Scenario scenario = DrawScenario(seed);
+  const ScenarioVerdict verdict = RunScenario(scenario);
+  EXPECT_EQ(verdict.violation, "") << "seed " << seed << ": " << Describe(scenario);
+  (verdict.is_done ? coverage.done : coverage.failed)++;
+  coverage.exchanges += static_cast<int64_t>(verdict.exchanges);
+  coverage.with_replacement +=
+      verdict.incarnations > static_cast<int>(scenario.job.cluster().num_workers());
+}
+
+TEST(SimulationTest, TwoThousandSchedulesKeepTheContract) {
+  FLAGS_minloglevel = google::GLOG_ERROR;
+  constexpr uint64_t kSeeds = 2000;
+  Coverage coverage;
+  std::atomic<uint64_t> next = 1;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      for (uint64_t seed = next++; seed <= kSeeds; seed = next++) RunSeed(seed, coverage);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  // The schedules are worth something: nearly all jobs do much work, and many lose and gain
+  // workers.
+  EXPECT_GT(coverage.done, 1500);
+  EXPECT_GT(coverage.failed, 20);
+  EXPECT_GT(coverage.with_replacement, 100);
+  EXPECT_GT(coverage.exchanges, 100'000);
+}
+
+TEST(SimulationTest, TheSameSeedIsTheSameHistoryByteForByte) {
+  FLAGS_minloglevel = google::GLOG_ERROR;
+  std::set<std::string> histories;
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    const std::string bytes = RunScenario(DrawScenario(seed)).bytes;
+    EXPECT_EQ(RunScenario(DrawScenario(seed)).bytes, bytes) << "seed " << seed;
+    histories.insert(bytes);
+  }
+  EXPECT_EQ(histories.size(), 50u) << "each seed is another schedule";
+}
+
+}  // namespace
+}  // namespace capstan
