@@ -20,6 +20,15 @@ clang_build() { bazel build "${quiet[@]}" --keep_going --config=clang //...; }
 
 asan_tests() { bazel test "${quiet[@]}" --keep_going --config=asan //...; }
 
+# With nvcc, where there is one: the default build compiles CUDA code for its emulator.
+cuda_build() {
+  if [[ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]]; then
+    bazel build "${quiet[@]}" --keep_going --config=cuda //...
+  else
+    echo "no CUDA toolkit here: nvcc compiles nothing"
+  fi
+}
+
 # Debian's gRPC is not instrumented: .bazelrc leaves out what links it.
 tsan_tests() { bazel test "${quiet[@]}" --keep_going --config=tsan --build_tests_only //...; }
 
@@ -92,6 +101,7 @@ check grpc_includes
 check base_only
 check layers
 check clang_build
+check cuda_build
 check asan_tests
 check tsan_tests
 

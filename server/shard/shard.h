@@ -37,7 +37,8 @@ class Shard {
   void ForEachSlice(Action action);
 
   Mutex mu_;
-  // In order, so that what a change of the membership lets out comes in the same order in every run.
+  // In order, so that what a change of the membership lets out comes in the same order in every
+  // run.
   std::map<SliceKey, std::unique_ptr<Slice>> slices_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/one_shot.h"
 #include "common/job/job_fingerprint.h"
 #include "common/transport/faulty_endpoint.h"
@@ -95,6 +96,10 @@ ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Cl
         };
         worker.make_engine = make_engine;
         result.workers[i] = Worker(std::move(worker)).Run();
+        // One that never registered is missed by nobody; a job that has ended hears nothing of it.
+        if (!result.workers[i].ok()) {
+          coordinator.Fail(absl::StrCat("worker thread ", i, ": ", result.workers[i].message()));
+        }
       });
     }
     result.outcome = outcome.Wait();

@@ -45,7 +45,8 @@ TEST(CudaEngineFaultTest, WhatIsMissingAtTheStartIsSaid) {
   machine.gpu_memory_bytes = 32 << 20;
   const absl::Status no_memory = StartupError(machine);
   EXPECT_EQ(no_memory.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(no_memory.message()), HasSubstr("free bytes for parameters and their gradients"));
+  EXPECT_THAT(std::string(no_memory.message()),
+              HasSubstr("free bytes for parameters and their gradients"));
   machine.gpu_memory_bytes = size_t{1} << 30;
   machine.pinned_memory_bytes = 100;
   EXPECT_EQ(StartupError(machine).code(), absl::StatusCode::kResourceExhausted);
