@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/tensor/host_buffer.h"
+#include "common/tensor/memory_cutter.h"
 #include "common/tensor/slicing.h"
 
 namespace capstan {
@@ -34,6 +35,31 @@ TEST(SlicingTest, SlicesCoverTheTensorWithoutGapOrOverlap) {
 
 TEST(SlicingTest, EmptyTensorHasNoSlices) {
   EXPECT_EQ(Slicing(0, /*slice_bytes=*/64).slice_count(), 0);
+}
+
+TEST(HostBufferTest, PartOfSomethingElseKeepsItsOwner) {
+  auto owner = std::make_shared<std::vector<float>>(8, 2.0f);
+  HostBuffer part(owner->data() + 4, /*size=*/4, owner);
+  EXPECT_EQ(owner.use_count(), 2);
+  HostBuffer moved = std::move(part);
+  EXPECT_EQ(moved.span()[3], 2.0f);
+  moved = HostBuffer(1);
+  EXPECT_EQ(owner.use_count(), 1);
+}
+
+TEST(MemoryCutterTest, CountingNeedsWhatCuttingUses) {
+  MemoryCutter count(/*memory=*/nullptr);
+  EXPECT_EQ(count.Take<float>(3), nullptr);
+  EXPECT_EQ(count.Take<double>(0), nullptr);
+  EXPECT_EQ(count.Take<char>(257), nullptr);
+  EXPECT_EQ(count.used_bytes(), 256u + 0u + 512u);
+
+  alignas(256) char memory[768];
+  MemoryCutter cutter(memory);
+  EXPECT_EQ(static_cast<void*>(cutter.Take<float>(3)), memory);
+  EXPECT_EQ(static_cast<void*>(cutter.Take<double>(0)), memory + 256);
+  EXPECT_EQ(static_cast<void*>(cutter.Take<char>(257)), memory + 256);
+  EXPECT_EQ(cutter.used_bytes(), count.used_bytes());
 }
 
 }  // namespace
