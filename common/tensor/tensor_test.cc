@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "common/tensor/host_buffer.h"
 #include "common/tensor/memory_cutter.h"

@@ -4,13 +4,18 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/base/fake_clock.h"
 #include "common/history/check_history.h"
 
 namespace capstan {
 namespace {
+
+const std::vector<float> kValues = {1, 2};
 
 // A server that has applied one push of one worker.
 class OnePushServer : public ParameterEndpoint {
@@ -20,6 +25,7 @@ class OnePushServer : public ParameterEndpoint {
     ExchangeReply reply;
     reply.version = 1;
     reply.min_step = Step(1);
+    reply.values = Payload(kValues, nullptr);
     done(std::move(reply));
   }
 };
@@ -36,6 +42,7 @@ void Exchange(ParameterEndpoint& endpoint, std::optional<Step> push, Step pull) 
   request.incarnation = Incarnation(0xabc);
   request.push_step = push;
   request.pull_step = pull;
+  request.gradient = Payload(kValues, nullptr);
   endpoint.Exchange(
       std::move(request), [] {}, [](ExchangeReply) {});
 }

@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "common/base/mutex.h"
 #include "common/base/one_shot.h"
 #include "common/base/status_macros.h"
 #include "common/history/test_values.h"
@@ -12,16 +11,9 @@
 #include "common/routing/placement.h"
 #include "common/tensor/slicing.h"
 #include "common/transport/payload.h"
+#include "tests/simulation/sleep_on.h"
 
 namespace capstan {
-
-void SleepOn(Clock& clock, absl::Duration duration) {
-  const absl::Time end = clock.Now() + duration;
-  Mutex mu;
-  CondVar never;
-  MutexLock lock(&mu);
-  while (clock.Now() < end) clock.WaitUntil(mu, never, end);
-}
 
 ScriptedTraining::ScriptedTraining(Options options)
     : clock_(options.clock),

@@ -74,9 +74,6 @@ class ScriptedTraining {
   std::unique_ptr<ParameterClient> client_;
 };
 
-// Waits on the clock; returns early never.
-void SleepOn(Clock& clock, absl::Duration duration);
-
 }  // namespace capstan
 
 #endif  // TESTS_SIMULATION_SCRIPTED_TRAINING_H_

@@ -5,6 +5,7 @@
 #include "common/membership/await_reply.h"
 #include "common/membership/member_agent.h"
 #include "common/membership/report_failure.h"
+#include "tests/simulation/sleep_on.h"
 
 namespace capstan {
 

@@ -24,15 +24,6 @@ void SimulatedProcess::GoOn(State state) {
   });
 }
 
-void SimulatedProcess::Sleep(absl::Duration duration) {
-  const absl::Time end = Now() + duration;
-  Mutex mu;
-  CondVar never;
-  MutexLock lock(&mu);
-  while (WaitUntil(mu, never, end)) {
-  }
-}
-
 Clock::TimerId SimulatedProcess::RunAt(absl::Time when, absl::AnyInvocable<void()> callback) {
   const TimerId timer = ++last_timer_;
   Timer& entry = timers_[timer];

@@ -33,9 +33,6 @@ class SimulatedProcess : public Clock {
   // It lives, though it may be paused.
   bool is_alive() const { return state_ == State::kRunning || state_ == State::kPaused; }
 
-  // On a thread of this process.
-  void Sleep(absl::Duration duration);
-
   absl::Time Now() const override { return world_.Now(); }
   TimerId RunAt(absl::Time when, absl::AnyInvocable<void()> callback) override;
   bool Cancel(TimerId timer) override;

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "tests/simulation/sleep_on.h"
+
 namespace capstan {
 namespace {
 
@@ -15,7 +17,7 @@ TEST(SimulatedProcessTest, APausedProcessStandsStillAndThenCatchesUpInOrder) {
   const auto note = [&] { ran_at_ms.push_back((world.Now() - start) / absl::Milliseconds(1)); };
   process.Spawn([&] {
     for (int i = 0; i < 3; ++i) {
-      process.Sleep(absl::Milliseconds(10));
+      SleepOn(process, absl::Milliseconds(10));
       note();
     }
   });
@@ -44,7 +46,7 @@ TEST(SimulatedProcessTest, ADeadProcessRunsOnlyWhenItIsBuried) {
   SimulatedProcess process(&world);
   bool has_ended = false;
   process.Spawn([&] {
-    process.Sleep(absl::Milliseconds(10));
+    SleepOn(process, absl::Milliseconds(10));
     has_ended = true;
   });
   world.RunAfter(absl::Milliseconds(5), [&] { process.Kill(); });

@@ -30,6 +30,8 @@ def mutant(name, source, lib):
             mutated,
             "//tests/simulation:simulation_main.cc",
         ],
+        # The mutated source sees what its own library sees.
+        features = ["-layering_check"],
         linkopts = ["-lpthread"],
         deps = [
             lib,
