@@ -1,5 +1,5 @@
-// capstan: runs a whole job on this machine, asks a running one for its status, or checks what a
-// job has recorded.
+// capstan: runs a whole job on this machine, asks a running one for its status, or checks or draws
+// what a job has recorded.
 #include <unistd.h>
 
 #include <iostream>
@@ -20,6 +20,7 @@
 #include "deploy/cli/interrupt_signals.h"
 #include "deploy/cli/program_path.h"
 #include "deploy/cli/progress_display.h"
+#include "deploy/cli/report_command.h"
 #include "deploy/cli/run_command.h"
 #include "deploy/cli/status_command.h"
 #include "worker/engine/device_name.h"
@@ -109,21 +110,39 @@ int Check(const Args& args) {
   return result.ok() ? 0 : Fail("capstan check", result, 1);
 }
 
+int Report(Args args) {
+  if (AsksForHelp(args)) return PrintHelp(ReportHelp());
+  const std::string run_dir = args.empty() ? "" : args[0];
+  if (run_dir.empty() || run_dir[0] == '-') {
+    return Fail("capstan report",
+                absl::InvalidArgumentError("expected RUN_DIR, the folder of a run, got " +
+                                           (args.empty() ? "none" : "\"" + run_dir + "\"")),
+                kWrongCommandLine);
+  }
+  args.erase(args.begin());
+  auto flags = ParseCommandFlags(args, ReportFlags());
+  if (!flags.ok()) return Fail("capstan report", flags.status(), kWrongCommandLine);
+  const absl::Status result = ReportCommand(run_dir, (*flags)["output"], std::cout);
+  return result.ok() ? 0 : Fail("capstan report", result, 1);
+}
+
 int Main(const Args& args) {
   const std::string command = args.empty() ? "help" : args[0];
   const Args rest(args.begin() + (args.empty() ? 0 : 1), args.end());
   if (command == "run") return Run(rest);
   if (command == "status") return Status(rest);
   if (command == "check") return Check(rest);
+  if (command == "report") return Report(rest);
   if (command == "help" || AsksForHelp({command})) {
     if (rest == Args{"run"}) return PrintHelp(RunHelp());
     if (rest == Args{"status"}) return PrintHelp(StatusHelp());
     if (rest == Args{"check"}) return PrintHelp(CheckHelp());
+    if (rest == Args{"report"}) return PrintHelp(ReportHelp());
     return PrintHelp(CapstanHelp());
   }
   return Fail("capstan",
               absl::InvalidArgumentError("unknown command \"" + command +
-                                         "\"; expected run, status, check or help"),
+                                         "\"; expected run, status, check, report or help"),
               kWrongCommandLine);
 }
 

@@ -46,6 +46,7 @@ TEST(CapstanTest, HelpIsPrintedForEveryWayToAskForIt) {
   EXPECT_EQ(Capstan({"help", "run"}).output, Capstan({"run", "--seed=2", "--help"}).output);
   EXPECT_EQ(Capstan({"help", "status"}).output, Capstan({"status", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "check"}).output, Capstan({"check", "-h"}).output);
+  EXPECT_EQ(Capstan({"help", "report"}).output, Capstan({"report", "-h"}).output);
 }
 
 TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
@@ -53,7 +54,7 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
     std::vector<std::string> args;
     const char* error;
   } cases[] = {
-      {{"rum"}, "capstan: unknown command \"rum\"; expected run, status, check or help"},
+      {{"rum"}, "capstan: unknown command \"rum\"; expected run, status, check, report or help"},
       {{"run", "--jobb=x"}, "capstan run: unknown flag \"--jobb=x\"; expected one of --job"},
       {{"run", "x"}, "capstan run: unknown argument \"x\""},
       {{"run", "--device=cpu,gpu"},
@@ -63,6 +64,10 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
       {{"run", "--steps"}, "capstan run: flag --steps: expected a value"},
       {{"status"}, "capstan status: expected --coordinator=HOST:PORT"},
       {{"check"}, "capstan check: expected one HISTORY, a file or a folder, got 0"},
+      {{"report"}, "capstan report: expected RUN_DIR, the folder of a run, got none"},
+      {{"report", "--output=x"},
+       "capstan report: expected RUN_DIR, the folder of a run, got \"--o"},
+      {{"report", "run", "--seed=1"}, "capstan report: unknown flag \"--seed=1\"; expected"},
       {{"status", "--seed=1"}, "capstan status: unknown flag \"--seed=1\""},
   };
   for (const auto& test : cases) {
@@ -84,6 +89,10 @@ TEST(CapstanTest, FailuresAreOneLineAndExitCode1) {
   const Result unread = Capstan({"check", "/nonexistent/history"});
   EXPECT_EQ(unread.code, 1);
   EXPECT_THAT(unread.output, HasSubstr("/nonexistent/history"));
+  const Result unreported = Capstan({"report", "/nonexistent/run"});
+  EXPECT_EQ(unreported.code, 1);
+  EXPECT_EQ(NumLines(unreported.output), 1) << unreported.output;
+  EXPECT_THAT(unreported.output, HasSubstr("there is no folder /nonexistent/run"));
   const Result unreachable = Capstan({"status", "--coordinator=127.0.0.1:1"});
   EXPECT_EQ(unreachable.code, 1);
   EXPECT_THAT(unreachable.output, AllOf(StartsWith("capstan status: "), HasSubstr("127.0.0.1:1")));

@@ -24,10 +24,15 @@ constexpr CommandFlag kStatusFlags[] = {
      "Address of the job's coordinator, as in RUN_DIR/coordinator.port. Required."},
 };
 
+constexpr CommandFlag kReportFlags[] = {
+    {"output", "FILE", "Where the page goes. Default: RUN_DIR/report.html."},
+};
+
 }  // namespace
 
 absl::Span<const CommandFlag> RunFlags() { return kRunFlags; }
 absl::Span<const CommandFlag> StatusFlags() { return kStatusFlags; }
+absl::Span<const CommandFlag> ReportFlags() { return kReportFlags; }
 
 std::string CapstanHelp() {
   return R"(Capstan trains models on a parameter server: servers hold the parameters, workers pull them, compute
@@ -37,7 +42,8 @@ Usage:
   capstan run [--job=FILE] [flags]          Run a whole job on this machine and show its progress.
   capstan status --coordinator=HOST:PORT    Ask a running job for its members, clocks and placement.
   capstan check HISTORY                     Check a recorded run against the consistency contract.
-  capstan help [run|status|check]           Print this, or all flags of a command.
+  capstan report RUN_DIR                    Draw a run's loss, steps, staleness, time and bytes.
+  capstan help [run|status|check|report]    Print this, or all flags of a command.
 
 Examples:
   capstan run                                          The built-in digits job: 2 servers, 2 workers.
@@ -82,6 +88,22 @@ exchanges that prove it.
 Example:
   capstan run --consistency=ssp --staleness=2 --record_history=history && capstan check history
 )";
+}
+
+std::string ReportHelp() {
+  return absl::StrCat(R"(Usage: capstan report RUN_DIR [--output=FILE]
+
+Makes one HTML page of a run, which needs nothing beside itself: loss over time and over steps, steps
+of each worker over time, staleness, where each worker's time went, and bytes. RUN_DIR is the folder of
+a capstan run, also of one that runs still or has failed. A worker reports every --heartbeat_seconds:
+of a run of a few seconds, a shorter one draws finer lines.
+
+Flags:
+)",
+                      CommandFlagsHelp(ReportFlags()), R"(
+Example:
+  capstan run --run_dir=digits --heartbeat_seconds=0.05 && capstan report digits
+)");
 }
 
 std::string StatusHelp() {

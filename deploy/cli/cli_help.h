@@ -11,14 +11,16 @@ namespace capstan {
 // Flags of `capstan run` that are no job flags.
 absl::Span<const CommandFlag> RunFlags();
 
-// Flags of `capstan status`.
+// Flags of `capstan status` and of `capstan report`.
 absl::Span<const CommandFlag> StatusFlags();
+absl::Span<const CommandFlag> ReportFlags();
 
 // What `capstan help`, `capstan run --help` and `capstan status --help` print.
 std::string CapstanHelp();
 std::string RunHelp();
 std::string StatusHelp();
 std::string CheckHelp();
+std::string ReportHelp();
 
 }  // namespace capstan
 

@@ -14,7 +14,8 @@ using ::testing::HasSubstr;
 
 TEST(CliHelpTest, OverviewNamesEveryCommand) {
   EXPECT_THAT(CapstanHelp(), AllOf(HasSubstr("capstan run"), HasSubstr("capstan status"),
-                                   HasSubstr("capstan check"), HasSubstr("capstan help")));
+                                   HasSubstr("capstan check"), HasSubstr("capstan report"),
+                                   HasSubstr("capstan help")));
 }
 
 TEST(CliHelpTest, HelpOfRunListsItsOwnFlagsAndThoseOfTheJob) {
@@ -31,8 +32,13 @@ TEST(CliHelpTest, HelpOfCheckSaysHowAHistoryIsMade) {
   EXPECT_THAT(RunHelp(), HasSubstr("--record_history=DIR"));
 }
 
+TEST(CliHelpTest, HelpOfReportListsItsFlagAndHowLinesBecomeFiner) {
+  EXPECT_THAT(ReportHelp(), AllOf(HasSubstr("--output=FILE"), HasSubstr("--heartbeat_seconds")));
+}
+
 TEST(CliHelpTest, LinesFitAScreenOf105Columns) {
-  for (const std::string& help : {CapstanHelp(), RunHelp(), StatusHelp(), CheckHelp()}) {
+  for (const std::string& help :
+       {CapstanHelp(), RunHelp(), StatusHelp(), CheckHelp(), ReportHelp()}) {
     for (absl::string_view line : absl::StrSplit(help, '\n')) EXPECT_LE(line.size(), 105u) << line;
   }
 }

@@ -21,7 +21,9 @@
 #include "deploy/cli/job_runner.h"
 #include "deploy/cli/local_job.h"
 #include "deploy/cli/program_path.h"
+#include "deploy/cli/report/progress_log.h"
 #include "deploy/cli/summary.h"
+#include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
 
 namespace capstan {
@@ -83,7 +85,8 @@ absl::Status PrepareRunDir(const std::string& path) {
   }
   for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
     const fs::path name = entry.path().filename();
-    if (name == "coordinator.port" || name == "summary.json" || name.extension() == ".log") {
+    if (name == "coordinator.port" || name == "summary.json" || name == "progress.jsonl" ||
+        name == "report.html" || name.extension() == ".log") {
       fs::remove(entry.path(), error);
     }
   }
@@ -131,14 +134,21 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job, LocalJob*
   ProgressDisplay display({options.out, options.terminal, job.cluster()});
   JobRunner::Options runner;
   runner.job = local_job;
-  runner.get_status = [&client, &options](const std::string& address) {
+  ProgressLog log(local_job->run_dir() + "/progress.jsonl");
+  const absl::Time start = options.clock->Now();
+  runner.get_status = [&](const std::string& address) {
     if (client == nullptr) client = std::make_unique<GrpcStatusClient>(address, options.clock);
-    return client->GetStatus();
+    absl::StatusOr<v1::GetStatusReply> status = client->GetStatus();
+    if (status.ok()) log.Append(options.clock->Now() - start, *status);
+    return status;
   };
   runner.take_interrupt = options.take_interrupt;
   runner.display = &display;
   runner.clock = options.clock;
-  return JobRunner(runner).Run();
+  const absl::Status result = JobRunner(runner).Run();
+  // A job does not fail for want of its report.
+  if (absl::Status kept = log.Close(); !kept.ok()) display.Notice(std::string(kept.message()));
+  return result;
 }
 
 // Prints the summary, and copies it when that is asked for.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -70,8 +71,12 @@ TEST_F(RunCommandTest, FailureNamesTheReasonAndTheLogs) {
 
 TEST_F(RunCommandTest, WhatAnEarlierRunLeftIsNotMistakenForThisOne) {
   ASSERT_TRUE(RunCommand(options_).ok());
+  std::ofstream(programs_.Path("run/progress.jsonl")) << "of the earlier run";
+  std::ofstream(programs_.Path("run/report.html")) << "of the earlier run";
   Coordinator("exit 0");
   EXPECT_THAT(std::string(RunCommand(options_).message()), HasSubstr("expected a summary"));
+  EXPECT_EQ(std::filesystem::file_size(programs_.Path("run/progress.jsonl")), 0);
+  EXPECT_FALSE(std::filesystem::exists(programs_.Path("run/report.html")));
 }
 
 TEST_F(RunCommandTest, InvalidJobStartsNothing) {

@@ -16,6 +16,7 @@
 #include "common/base/status_macros.h"
 #include "kernels/cuda/cuda_stream.h"
 #include "tests/benchmark/compute_step.h"
+#include "tests/benchmark/idle_model.h"
 #include "tests/benchmark/timed_engine.h"
 #include "tests/cluster/grpc_cluster_transport.h"
 #include "tests/cluster/local_cluster.h"
@@ -29,6 +30,8 @@ ABSL_FLAG(std::vector<std::string>, widths,
 ABSL_FLAG(int, batch, 1024, "samples of a step");
 ABSL_FLAG(int, runs, 21, "steps that are timed, of which the median is shown");
 ABSL_FLAG(int, device, 0, "number of the GPU");
+ABSL_FLAG(bool, communication, true,
+          "also time the step with one server; else the computation alone");
 ABSL_FLAG(bool, json, false, "print one JSON object as the last line");
 
 namespace capstan {
@@ -83,6 +86,18 @@ v1::JobSpec JobOf(const ComputeStep& step) {
   return job;
 }
 
+// Leaves what began before the second step computed, of spans in order of their beginning.
+void KeepFirstStep(std::vector<StepTrace::Span>& spans) {
+  const auto computes = [](const StepTrace::Span& span) { return span.track == "compute"; };
+  const auto first = std::find_if(spans.begin(), spans.end(), computes);
+  if (first == spans.end()) return;
+  spans.erase(std::find_if(first + 1, spans.end(),
+                           [&](const StepTrace::Span& span) {
+                             return computes(span) && span.name == first->name;
+                           }),
+              spans.end());
+}
+
 // Times from each step's beginning to the next one's, of a job with one server over gRPC on the
 // loopback interface, whose worker has the engine of `make_engine`.
 absl::StatusOr<std::vector<absl::Duration>> TimeJobSteps(
@@ -104,110 +119,104 @@ absl::StatusOr<std::vector<absl::Duration>> TimeJobSteps(
   return times;
 }
 
-// The job with the GPU's engine; two of its last steps go into `spans`.
-absl::StatusOr<std::vector<absl::Duration>> TimeTrainingSteps(const v1::JobSpec& job,
-                                                              RealClock& clock,
-                                                              std::vector<StepTrace::Span>* spans) {
+// The same with the GPU's engine, whose model computes or only reports its gradients as ready. One
+// of the last steps, from its beginning to its last reply, goes into `spans` unless that is null.
+absl::StatusOr<std::vector<absl::Duration>> TimeCudaJobSteps(const v1::JobSpec& job,
+                                                             RealClock& clock, bool computes,
+                                                             std::vector<StepTrace::Span>* spans) {
   StepTrace trace(&clock);
   CudaEngine* engine = nullptr;
   const Step traced(static_cast<int64_t>(job.training().steps()) - 3);
-  ASSIGN_OR_RETURN(
-      std::vector<absl::Duration> times,
-      TimeJobSteps(
-          job, clock,
-          [&](const EngineOptions& options) -> absl::StatusOr<std::unique_ptr<Engine>> {
-            ASSIGN_OR_RETURN(
-                std::unique_ptr<Model<CudaStream>> model,
-                MakeModel<CudaStream>(options.model, options.feature_count, options.class_count));
-            CudaEngine::Options cuda;
-            cuda.device_number = absl::GetFlag(FLAGS_device);
-            cuda.feature_count = options.feature_count;
-            cuda.max_samples = options.max_samples;
-            cuda.clock = options.clock;
-            cuda.trace = &trace;
-            ASSIGN_OR_RETURN(std::unique_ptr<CudaEngine> made,
-                             CudaEngine::Create(std::move(model), cuda));
-            engine = made.get();
-            return made;
-          },
-          [&](Step step) -> absl::Status {
-            if (step == traced) return engine->StartTrace();
-            if (step != traced + 2) return absl::OkStatus();
-            ASSIGN_OR_RETURN(*spans, trace.Finish());
-            return absl::OkStatus();
-          }));
-  return times;
+  const auto make_engine =
+      [&](const EngineOptions& options) -> absl::StatusOr<std::unique_ptr<Engine>> {
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<Model<CudaStream>> model,
+        MakeModel<CudaStream>(options.model, options.feature_count, options.class_count));
+    if (!computes) model = std::make_unique<IdleModel>(std::move(model));
+    CudaEngine::Options cuda;
+    cuda.device_number = absl::GetFlag(FLAGS_device);
+    cuda.feature_count = options.feature_count;
+    cuda.max_samples = options.max_samples;
+    cuda.clock = options.clock;
+    cuda.trace = spans == nullptr ? nullptr : &trace;
+    ASSIGN_OR_RETURN(std::unique_ptr<CudaEngine> made, CudaEngine::Create(std::move(model), cuda));
+    engine = made.get();
+    return made;
+  };
+  const auto trace_step = [&](Step step) -> absl::Status {
+    if (spans == nullptr) return absl::OkStatus();
+    if (step == traced) return engine->StartTrace();
+    if (step != traced + 2) return absl::OkStatus();
+    ASSIGN_OR_RETURN(*spans, trace.Finish());
+    KeepFirstStep(*spans);
+    return absl::OkStatus();
+  };
+  return TimeJobSteps(job, clock, make_engine, trace_step);
 }
 
 struct Results {
   double float32_ms = 0, tf32_ms = 0, bfloat16_ms = 0;  // one step without communication
   double exchange_ms = 0;                               // without computation
   double training_ms = 0;                               // with both, in float32
-  std::vector<StepTrace::Span> spans;
 };
 
-// The part of the communication's time during which the step computed as well.
+// The part of the communication's time that the training step does not take on top of computing.
+// Not clamped: below 0 the step takes longer than both, one after the other.
 double HiddenShare(const Results& results) {
-  return std::clamp(
-      (results.float32_ms + results.exchange_ms - results.training_ms) / results.exchange_ms, 0.0,
-      1.0);
+  return (results.float32_ms + results.exchange_ms - results.training_ms) / results.exchange_ms;
 }
 
-absl::StatusOr<Results> Measure(const ComputeStep& step) {
-  RealClock clock;
-  Results results;
-  {
-    ASSIGN_OR_RETURN(const std::unique_ptr<CudaDevice> device,
-                     CudaDevice::Open(absl::GetFlag(FLAGS_device)));
-    std::cout << "device: " << device->name() << std::endl;
-    const std::pair<Precision, double*> precisions[] = {
-        {Precision::kFloat32, &results.float32_ms},
-        {Precision::kTf32, &results.tf32_ms},
-        {Precision::kBfloat16, &results.bfloat16_ms}};
-    for (const auto& [precision, milliseconds] : precisions) {
-      ComputeStep timed = step;
-      timed.precision = precision;
-      ASSIGN_OR_RETURN(std::vector<absl::Duration> times,
-                       TimeComputeSteps(timed, absl::GetFlag(FLAGS_runs), *device));
-      *milliseconds = MedianMilliseconds(std::move(times));
-    }
+// `flops` of the step, or 0 to leave the rate out.
+void PrintLine(const char* what, double milliseconds, double flops) {
+  std::cout << absl::StrFormat("%-52s %10.3f ms", what, milliseconds);
+  if (flops > 0) std::cout << absl::StrFormat("  %8.1f TFLOP/s", flops / milliseconds / 1e9);
+  std::cout << std::endl;
+}
+
+absl::Status MeasureComputation(const ComputeStep& step, Results* results) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<CudaDevice> device,
+                   CudaDevice::Open(absl::GetFlag(FLAGS_device)));
+  std::cout << "device: " << device->name() << "\nMLP " << absl::StrJoin(step.widths, "-")
+            << ", batch " << step.samples << ", medians of " << absl::GetFlag(FLAGS_runs)
+            << std::endl;
+  const struct {
+    const char* what;
+    Precision precision;
+    double* milliseconds;
+  } rows[] = {
+      {"forward and backward, float32", Precision::kFloat32, &results->float32_ms},
+      {"forward and backward, tf32", Precision::kTf32, &results->tf32_ms},
+      {"forward and backward, bfloat16 products", Precision::kBfloat16, &results->bfloat16_ms}};
+  for (const auto& row : rows) {
+    ComputeStep timed = step;
+    timed.precision = row.precision;
+    ASSIGN_OR_RETURN(std::vector<absl::Duration> times,
+                     TimeComputeSteps(timed, absl::GetFlag(FLAGS_runs), *device));
+    *row.milliseconds = MedianMilliseconds(std::move(times));
+    PrintLine(row.what, *row.milliseconds, ComputeStepFlops(step));
   }
-  const v1::JobSpec job = JobOf(step);
-  const std::vector<v1::TableSpec> tables = Mlp<CudaStream>(step.widths, step.precision).tables();
-  ASSIGN_OR_RETURN(std::vector<absl::Duration> exchanges,
-                   TimeJobSteps(
-                       job, clock,
-                       [&](const EngineOptions&) -> absl::StatusOr<std::unique_ptr<Engine>> {
-                         return std::make_unique<ExchangeOnlyEngine>(tables);
-                       },
-                       [](Step) { return absl::OkStatus(); }));
-  results.exchange_ms = MedianMilliseconds(std::move(exchanges));
-  ASSIGN_OR_RETURN(std::vector<absl::Duration> training,
-                   TimeTrainingSteps(job, clock, &results.spans));
-  results.training_ms = MedianMilliseconds(std::move(training));
-  return results;
+  return absl::OkStatus();
 }
 
-void Print(const ComputeStep& step, const Results& results) {
-  const auto line = [](const char* what, double milliseconds, double flops) {
-    std::cout << absl::StrFormat("%-52s %10.3f ms", what, milliseconds);
-    if (flops > 0) std::cout << absl::StrFormat("  %8.1f TFLOP/s", flops / milliseconds / 1e9);
-    std::cout << "\n";
-  };
-  std::cout << "MLP " << absl::StrJoin(step.widths, "-") << ", batch " << step.samples
-            << ", medians of " << absl::GetFlag(FLAGS_runs) << "\n";
-  const double flops = ComputeStepFlops(step);
-  line("forward and backward, float32", results.float32_ms, flops);
-  line("forward and backward, tf32", results.tf32_ms, flops);
-  line("forward and backward, bfloat16 products", results.bfloat16_ms, flops);
-  line("exchange with one server over gRPC, no computation", results.exchange_ms, 0);
-  line("training step, float32, with one server over gRPC", results.training_ms, 0);
-  std::cout << absl::StrFormat("communication hidden behind computation: %.1f %% of it",
-                               100 * HiddenShare(results))
-            << absl::StrFormat("; at most %.1f %% can be\n",
-                               100 * std::min(1.0, results.float32_ms / results.exchange_ms))
-            << "\none training step:\n"
-            << DrawSpans(results.spans, /*width=*/60) << std::flush;
+absl::Status MeasureCommunication(const ComputeStep& step, Results* results) {
+  RealClock clock;
+  const v1::JobSpec job = JobOf(step);
+  std::vector<StepTrace::Span> spans;
+  ASSIGN_OR_RETURN(std::vector<absl::Duration> exchanges,
+                   TimeCudaJobSteps(job, clock, /*computes=*/false, /*spans=*/nullptr));
+  results->exchange_ms = MedianMilliseconds(std::move(exchanges));
+  PrintLine("exchange with one server over gRPC, no computation", results->exchange_ms, 0);
+  ASSIGN_OR_RETURN(std::vector<absl::Duration> training,
+                   TimeCudaJobSteps(job, clock, /*computes=*/true, &spans));
+  results->training_ms = MedianMilliseconds(std::move(training));
+  PrintLine("training step, float32, with one server over gRPC", results->training_ms, 0);
+  std::cout << absl::StrFormat("communication hidden behind computation: %.1f %% of it; ",
+                               100 * HiddenShare(*results))
+            << absl::StrFormat("at most %.1f %% can be\n",
+                               100 * std::min(1.0, results->float32_ms / results->exchange_ms))
+            << "\none training step, to its last reply:\n"
+            << DrawSpans(spans, /*width=*/100) << std::flush;
+  return absl::OkStatus();
 }
 
 void PrintJson(const ComputeStep& step, const Results& results) {
@@ -217,16 +226,19 @@ void PrintJson(const ComputeStep& step, const Results& results) {
   json["float32_ms"] = results.float32_ms;
   json["tf32_ms"] = results.tf32_ms;
   json["bfloat16_ms"] = results.bfloat16_ms;
-  json["exchange_ms"] = results.exchange_ms;
-  json["training_ms"] = results.training_ms;
-  json["hidden_share"] = HiddenShare(results);
+  if (absl::GetFlag(FLAGS_communication)) {
+    json["exchange_ms"] = results.exchange_ms;
+    json["training_ms"] = results.training_ms;
+    json["hidden_share"] = HiddenShare(results);
+  }
   std::cout << json.dump() << std::endl;
 }
 
 absl::Status Run() {
   ASSIGN_OR_RETURN(const ComputeStep step, StepOfFlags());
-  ASSIGN_OR_RETURN(const Results results, Measure(step));
-  Print(step, results);
+  Results results;
+  RETURN_IF_ERROR(MeasureComputation(step, &results));
+  if (absl::GetFlag(FLAGS_communication)) RETURN_IF_ERROR(MeasureCommunication(step, &results));
   if (absl::GetFlag(FLAGS_json)) PrintJson(step, results);
   return absl::OkStatus();
 }

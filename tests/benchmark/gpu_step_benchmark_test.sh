@@ -15,7 +15,10 @@ expect '^exchange +push\+pull fc2 '
 for key in float32_ms tf32_ms bfloat16_ms exchange_ms training_ms; do
   expect "^\{.*\"${key}\":[0-9.]*[1-9]"
 done
-expect '"hidden_share":(0|1)'
+expect '"hidden_share":-?[0-9]'
+
+output="$("${benchmark}" --widths=16,8 --batch=8 --runs=3 --communication=false --json 2>/dev/null)"
+expect '"bfloat16_ms":[0-9.]*[1-9][0-9]*\}$'
 
 if "${benchmark}" --widths=16,none 2>"${TEST_TMPDIR}/error"; then exit 1; fi
 grep 'expected whole numbers above 0, got "none"' "${TEST_TMPDIR}/error"

@@ -47,35 +47,6 @@ class TimedEngine : public Engine {
   absl::AnyInvocable<absl::Status(Step)> before_step_;
 };
 
-// An engine that exchanges and computes nothing: each step waits for the values of all layers and
-// pushes zeros. Used by one thread.
-class ExchangeOnlyEngine : public Engine {
- public:
-  explicit ExchangeOnlyEngine(std::vector<v1::TableSpec> tables) : tables_(std::move(tables)) {}
-
-  const std::string& device_name() const override { return device_name_; }
-  const std::vector<v1::TableSpec>& tables() const override { return tables_; }
-  ParameterMirror* mirror() override { return nullptr; }
-  absl::Status LoadBatch(const Dataset&, absl::Span<const uint32_t>) override {
-    return absl::OkStatus();
-  }
-  absl::Status RunStep(Step step, ParameterStore& store) override {
-    absl::Status status = store.WaitForAll();
-    if (!status.ok()) return status;
-    for (int layer = static_cast<int>(tables_.back().layer()); layer >= 0; --layer) {
-      store.PushPull(layer, step);
-    }
-    return absl::OkStatus();
-  }
-  absl::Status RunForward(ParameterStore&) override { return absl::OkStatus(); }
-  absl::StatusOr<BatchResult> Result() override { return BatchResult(); }
-  absl::Status Finish() override { return absl::OkStatus(); }
-
- private:
-  const std::string device_name_ = "none";
-  const std::vector<v1::TableSpec> tables_;
-};
-
 }  // namespace capstan
 
 #endif  // TESTS_BENCHMARK_TIMED_ENGINE_H_

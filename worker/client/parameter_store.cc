@@ -61,10 +61,12 @@ absl::StatusOr<std::shared_ptr<HostBuffer>> ParameterStore::AllocateHost(uint64_
 }
 
 void ParameterStore::PullAll(Step step) {
+  const absl::Time begin = clock_->Now();
   for (int layer = 0; layer < layer_count_; ++layer) Open(layer);
   for (uint32_t table = 0; table < tables_.size(); ++table) {
     SubmitTable(TableId(table), std::nullopt, step);
   }
+  RecordSending(begin);
 }
 
 void ParameterStore::PushPull(int layer, Step step) {
@@ -79,9 +81,11 @@ void ParameterStore::Open(int layer) {
 }
 
 void ParameterStore::PushOpened(int layer, Step step) {
+  const absl::Time begin = clock_->Now();
   for (uint32_t table = 0; table < tables_.size(); ++table) {
     if (tables_[table].layer == layer) SubmitTable(TableId(table), step, step + 1);
   }
+  RecordSending(begin);
 }
 
 void ParameterStore::SubmitTable(TableId table, std::optional<Step> push_step, Step pull_step) {
@@ -125,9 +129,27 @@ void ParameterStore::OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed
     traffic_.bytes_pushed += bytes_pushed;
     traffic_.bytes_pulled += reply.values.size_bytes();
     traffic_.steps_ahead = pull_step - reply.min_step;
-    traffic_.max_staleness_seen = std::max(traffic_.max_staleness_seen, traffic_.steps_ahead);
+    RecordStalenessLocked(traffic_.steps_ahead);
   }
   changed_.NotifyAll();
+}
+
+void ParameterStore::RecordStalenessLocked(int64_t staleness) {
+  traffic_.max_staleness_seen = std::max(traffic_.max_staleness_seen, staleness);
+  const int64_t index = std::clamp<int64_t>(staleness, 0, kStalenessCounts - 1);
+  std::vector<uint64_t>& counts = traffic_.replies_of_staleness;
+  if (index >= static_cast<int64_t>(counts.size())) counts.resize(index + 1);
+  ++counts[index];
+  staleness_sum_ += std::max<int64_t>(staleness, 0);
+  ++replies_;
+  traffic_.mean_staleness_seen =
+      static_cast<double>(staleness_sum_) / static_cast<double>(replies_);
+}
+
+void ParameterStore::RecordSending(absl::Time begin) {
+  const absl::Time now = clock_->Now();
+  MutexLock lock(&mu_);
+  traffic_.sending += now - begin;
 }
 
 absl::Status ParameterStore::TakeValues(SliceKey key, const ExchangeReply& reply) {
@@ -147,9 +169,12 @@ absl::Status ParameterStore::TakeValues(SliceKey key, const ExchangeReply& reply
 
 absl::Status ParameterStore::WaitForLayer(int layer) {
   MutexLock lock(&mu_);
+  if (!status_.ok() || open_exchanges_[layer] == 0) return status_;
+  const absl::Time begin = clock_->Now();
   while (status_.ok() && open_exchanges_[layer] > 0) {
     clock_->WaitUntil(mu_, changed_, absl::InfiniteFuture());
   }
+  traffic_.waiting += clock_->Now() - begin;
   return status_;
 }
 

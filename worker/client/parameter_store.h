@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
@@ -43,7 +44,15 @@ class ParameterStore {
     uint64_t bytes_pulled = 0;
     int64_t steps_ahead = 0;         // pull step - min_step of the latest reply
     int64_t max_staleness_seen = 0;  // largest (pull step - min_step of its reply), in steps
+    double mean_staleness_seen = 0;  // over all replies
+    // How many replies were as many steps stale; the last of at most kStalenessCounts counts all
+    // that were more, too.
+    std::vector<uint64_t> replies_of_staleness;
+    absl::Duration waiting;  // of WaitForLayer
+    absl::Duration sending;  // of the calls that hand exchanges to the scheduler
   };
+
+  static constexpr int64_t kStalenessCounts = 128;
 
   // RESOURCE_EXHAUSTED when there is not enough memory.
   static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(const Options& options);
@@ -85,6 +94,8 @@ class ParameterStore {
   void SubmitSlice(SliceKey key, std::optional<Step> push_step, Step pull_step);
   void OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed, const ExchangeReply& reply);
   absl::Status TakeValues(SliceKey key, const ExchangeReply& reply);
+  void RecordStalenessLocked(int64_t staleness) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void RecordSending(absl::Time begin);
 
   Clock* const clock_;
   ParameterClient* const client_;
@@ -104,6 +115,8 @@ class ParameterStore {
   std::vector<int64_t> open_exchanges_ ABSL_GUARDED_BY(mu_);  // of each layer
   absl::Status status_ ABSL_GUARDED_BY(mu_);
   Traffic traffic_ ABSL_GUARDED_BY(mu_);
+  uint64_t staleness_sum_ ABSL_GUARDED_BY(mu_) = 0;  // over all replies
+  uint64_t replies_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace capstan

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -10,7 +11,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/base/fake_clock.h"
+#include "common/base/mutex.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
 #include "common/transport/payload.h"
@@ -27,14 +30,32 @@ struct Asked {
 
 class FakeEndpoint : public ParameterEndpoint {
  public:
-  explicit FakeEndpoint(std::vector<Asked>* asked) : asked_(asked) {}
+  FakeEndpoint(std::vector<Asked>* asked, const std::function<void()>* in_exchange)
+      : asked_(asked), in_exchange_(in_exchange) {}
   void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
+    (*in_exchange_)();
     sent();
     asked_->push_back({std::move(request), std::move(done)});
   }
 
  private:
   std::vector<Asked>* const asked_;
+  const std::function<void()>* const in_exchange_;
+};
+
+// A clock on which something can happen while somebody waits.
+class EventfulClock : public FakeClock {
+ public:
+  bool WaitUntil(Mutex& mutex, CondVar& condition,
+                 absl::Time deadline) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    if (in_wait_ == nullptr) return FakeClock::WaitUntil(mutex, condition, deadline);
+    mutex.Unlock();
+    in_wait_();
+    mutex.Lock();
+    return true;
+  }
+
+  std::function<void()> in_wait_;
 };
 
 ExchangeReply Values(size_t count, float value, Step min_step) {
@@ -80,7 +101,9 @@ class ParameterStoreTest : public testing::Test {
     client.clock = &clock_;
     client_ = std::make_unique<ParameterClient>(
         client, ShardMap({20, 3}, /*slice_bytes=*/64, /*shard_count=*/1), routing,
-        [this](ServerId, const std::string&) { return std::make_unique<FakeEndpoint>(&asked_); });
+        [this](ServerId, const std::string&) {
+          return std::make_unique<FakeEndpoint>(&asked_, &in_exchange_);
+        });
     store_ = ParameterStore::Create(StoreOptions()).value();
   }
 
@@ -98,8 +121,9 @@ class ParameterStoreTest : public testing::Test {
     return options;
   }
 
-  FakeClock clock_;
+  EventfulClock clock_;
   std::vector<Asked> asked_;
+  std::function<void()> in_exchange_ = [] {};
   SliceFifoScheduler scheduler_{/*credit_bytes=*/1 << 20};
   std::unique_ptr<ParameterClient> client_;
   std::unique_ptr<ParameterStore> store_;
@@ -134,6 +158,30 @@ TEST_F(ParameterStoreTest, PushesTheGradientOfOneLayerAndPullsItsNextStep) {
   ASSERT_TRUE(store_->WaitForLayer(0).ok());
   EXPECT_EQ(store_->traffic().bytes_pushed, 80);
   EXPECT_EQ(store_->traffic().max_staleness_seen, 3);
+  EXPECT_EQ(store_->traffic().mean_staleness_seen, 2.5);
+  EXPECT_EQ(store_->traffic().replies_of_staleness, (std::vector<uint64_t>{0, 0, 1, 1}));
+}
+
+TEST_F(ParameterStoreTest, StalenessBeyondTheLastCountIsCountedThere) {
+  store_->PushPull(/*layer=*/1, Step(500));
+  asked_[0].done(Values(3, 1.0f, Step(1)));
+  const ParameterStore::Traffic traffic = store_->traffic();
+  ASSERT_EQ(traffic.replies_of_staleness.size(), ParameterStore::kStalenessCounts);
+  EXPECT_EQ(traffic.replies_of_staleness.back(), 1);
+  EXPECT_EQ(traffic.mean_staleness_seen, 500);
+}
+
+TEST_F(ParameterStoreTest, TimeOfWaitingAndOfSendingAreTold) {
+  clock_.in_wait_ = [this] {
+    clock_.Advance(absl::Seconds(3));
+    asked_[0].done(Values(3, 1.0f, Step(1)));
+  };
+  in_exchange_ = [this] { clock_.Advance(absl::Seconds(2)); };
+  store_->PushPull(/*layer=*/1, Step(0));
+  ASSERT_TRUE(store_->WaitForLayer(1).ok());
+  ASSERT_TRUE(store_->WaitForLayer(1).ok()) << "nothing is open any more";
+  EXPECT_EQ(store_->traffic().sending, absl::Seconds(2));
+  EXPECT_EQ(store_->traffic().waiting, absl::Seconds(3));
 }
 
 TEST_F(ParameterStoreTest, AnOpenLayerWaitsForItsPush) {

@@ -63,6 +63,11 @@ v1::Progress TrainingLoop::progress() const {
   progress.set_bytes_pulled(traffic.bytes_pulled);
   progress.set_max_staleness_seen(traffic.max_staleness_seen);
   progress.set_steps_ahead(traffic.steps_ahead);
+  progress.set_mean_staleness_seen(traffic.mean_staleness_seen);
+  progress.mutable_replies_of_staleness()->Assign(traffic.replies_of_staleness.begin(),
+                                                  traffic.replies_of_staleness.end());
+  progress.set_seconds_waiting(absl::ToDoubleSeconds(traffic.waiting));
+  progress.set_seconds_sending(absl::ToDoubleSeconds(traffic.sending));
   MutexLock lock(&mu_);
   double loss_sum = 0;
   size_t samples = 0;

@@ -1,0 +1,163 @@
+#include "deploy/cli/report/run_charts.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace capstan {
+namespace {
+
+using Points = std::vector<std::pair<double, double>>;
+
+constexpr size_t kPointsOfALine = 300;
+constexpr double kMebibyte = 1 << 20;
+
+Chart MakeChart(Chart::Kind kind, std::string id, std::string title, std::string x_label,
+                std::string y_label) {
+  Chart chart;
+  chart.kind = kind;
+  chart.id = std::move(id);
+  chart.title = std::move(title);
+  chart.x_label = std::move(x_label);
+  chart.y_label = std::move(y_label);
+  return chart;
+}
+
+std::string WorkerName(int64_t worker) { return absl::StrCat("worker ", worker); }
+
+// One line for each worker, of the points that `point` makes of its samples with a step done. A
+// worker that has not moved on since the sample before has none.
+template <typename PointOf>
+std::vector<ChartSeries> WorkerLines(const std::vector<RunSample>& samples, PointOf point) {
+  std::map<int64_t, Points> lines;
+  std::map<int64_t, double> steps;
+  for (const RunSample& sample : samples) {
+    for (const WorkerSample& worker : sample.workers) {
+      if (worker.steps_done <= std::max(0.0, steps[worker.worker])) continue;
+      steps[worker.worker] = worker.steps_done;
+      lines[worker.worker].push_back(point(sample, worker));
+    }
+  }
+  std::vector<ChartSeries> series;
+  for (const auto& [worker, points] : lines) {
+    series.push_back({WorkerName(worker), ThinOut(points, kPointsOfALine)});
+  }
+  return series;
+}
+
+// The mean of the workers that have a loss, at each sample at which one of them has moved on.
+ChartSeries MeanLoss(const std::vector<RunSample>& samples) {
+  Points points;
+  double steps_before = 0;
+  for (const RunSample& sample : samples) {
+    double loss = 0, steps = 0;
+    int count = 0;
+    for (const WorkerSample& worker : sample.workers) {
+      if (worker.steps_done <= 0) continue;
+      loss += worker.loss;
+      steps += worker.steps_done;
+      ++count;
+    }
+    if (steps <= steps_before) continue;
+    steps_before = steps;
+    points.push_back({sample.seconds, loss / count});
+  }
+  return {"mean", ThinOut(points, kPointsOfALine), /*is_emphasized=*/true};
+}
+
+Chart StalenessChart(const RunSample& end) {
+  Chart chart =
+      MakeChart(Chart::Kind::kBars, "staleness", "Staleness of the values",
+                "steps by which the slowest worker was behind the pull", "share of the replies, %");
+  std::vector<double> counts;
+  double total = 0, weighted = 0;
+  for (const WorkerSample& worker : end.workers) {
+    double replies = 0;
+    for (size_t i = 0; i < worker.replies_of_staleness.size(); ++i) {
+      if (i >= counts.size()) counts.resize(i + 1);
+      counts[i] += worker.replies_of_staleness[i];
+      replies += worker.replies_of_staleness[i];
+    }
+    total += replies;
+    weighted += replies * worker.mean_staleness_seen;
+  }
+  if (total > 0) chart.note = absl::StrCat("mean ", weighted / total, " steps");
+  ChartSeries replies = {"replies", {}};
+  for (size_t i = 0; i < counts.size(); ++i) {
+    chart.categories.push_back(absl::StrCat(i));
+    replies.points.push_back({static_cast<double>(i), 100 * counts[i] / total});
+  }
+  chart.series = {std::move(replies)};
+  return chart;
+}
+
+Chart TimeChart(const RunSample& end) {
+  Chart chart = MakeChart(Chart::Kind::kStackedBars, "time", "Where each worker's time went",
+                          "worker", "time, s");
+  ChartSeries compute = {"compute", {}}, waiting = {"waiting for values", {}},
+              sending = {"sending", {}};
+  for (const WorkerSample& worker : end.workers) {
+    const double index = static_cast<double>(chart.categories.size());
+    chart.categories.push_back(absl::StrCat(worker.worker));
+    compute.points.push_back(
+        {index, std::max(0.0, worker.seconds - worker.seconds_waiting - worker.seconds_sending)});
+    waiting.points.push_back({index, worker.seconds_waiting});
+    sending.points.push_back({index, worker.seconds_sending});
+  }
+  chart.series = {std::move(compute), std::move(waiting), std::move(sending)};
+  return chart;
+}
+
+Chart BytesChart(const std::vector<RunSample>& samples) {
+  Chart chart = MakeChart(Chart::Kind::kLines, "bytes", "Bytes of all workers, added up", "time, s",
+                          "payload, MiB");
+  Points pushed, pulled;
+  for (const RunSample& sample : samples) {
+    double up = 0, down = 0;
+    for (const WorkerSample& worker : sample.workers) {
+      up += worker.bytes_pushed;
+      down += worker.bytes_pulled;
+    }
+    pushed.push_back({sample.seconds, up / kMebibyte});
+    pulled.push_back({sample.seconds, down / kMebibyte});
+  }
+  chart.series = {{"pushed", ThinOut(pushed, kPointsOfALine)},
+                  {"pulled", ThinOut(pulled, kPointsOfALine)}};
+  return chart;
+}
+
+}  // namespace
+
+std::vector<Chart> RunCharts(const std::vector<RunSample>& samples) {
+  std::vector<ChartSeries> steps =
+      WorkerLines(samples, [](const RunSample& sample, const WorkerSample& worker) {
+        return std::make_pair(sample.seconds, worker.steps_done);
+      });
+  if (steps.empty()) return {};
+  std::vector<Chart> charts;
+  charts.push_back(
+      MakeChart(Chart::Kind::kLines, "loss_over_time", "Loss over time", "time, s", "loss"));
+  charts.back().series =
+      WorkerLines(samples, [](const RunSample& sample, const WorkerSample& worker) {
+        return std::make_pair(sample.seconds, worker.loss);
+      });
+  charts.back().series.push_back(MeanLoss(samples));
+  charts.push_back(
+      MakeChart(Chart::Kind::kLines, "loss_over_steps", "Loss over steps", "steps done", "loss"));
+  charts.back().series = WorkerLines(samples, [](const RunSample&, const WorkerSample& worker) {
+    return std::make_pair(worker.steps_done, worker.loss);
+  });
+  charts.push_back(
+      MakeChart(Chart::Kind::kLines, "steps", "Steps of each worker", "time, s", "steps done"));
+  charts.back().series = std::move(steps);
+  charts.push_back(StalenessChart(samples.back()));
+  charts.push_back(TimeChart(samples.back()));
+  charts.push_back(BytesChart(samples));
+  return charts;
+}
+
+}  // namespace capstan

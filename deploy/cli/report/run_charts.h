@@ -1,0 +1,17 @@
+#ifndef DEPLOY_CLI_REPORT_RUN_CHARTS_H_
+#define DEPLOY_CLI_REPORT_RUN_CHARTS_H_
+
+#include <vector>
+
+#include "deploy/cli/report/chart_page.h"
+#include "deploy/cli/report/run_course.h"
+
+namespace capstan {
+
+// The charts of a job's course: loss over time and over steps, steps of each worker over time,
+// staleness, where each worker's time went, and bytes. None when no worker has done a step.
+std::vector<Chart> RunCharts(const std::vector<RunSample>& samples);
+
+}  // namespace capstan
+
+#endif  // DEPLOY_CLI_REPORT_RUN_CHARTS_H_

@@ -1,0 +1,96 @@
+#include "deploy/cli/report/run_charts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace capstan {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+WorkerSample Worker(int64_t worker, double steps_done, double loss) {
+  WorkerSample sample;
+  sample.worker = worker;
+  sample.steps_done = steps_done;
+  sample.loss = loss;
+  return sample;
+}
+
+// Two workers, of which the first has two reports and the second has one.
+std::vector<RunSample> TwoWorkers() {
+  std::vector<RunSample> samples = {
+      {1, {Worker(0, 0, 0), Worker(1, 0, 0)}},
+      {2, {Worker(0, 10, 3), Worker(1, 0, 0)}},
+      {3, {Worker(0, 10, 3), Worker(1, 20, 1)}},
+      {4, {Worker(0, 30, 2), Worker(1, 20, 1)}},
+  };
+  WorkerSample& first = samples.back().workers[0];
+  first.seconds = 10;
+  first.seconds_waiting = 4;
+  first.seconds_sending = 1;
+  first.bytes_pushed = 3 << 20;
+  first.bytes_pulled = 1 << 20;
+  first.replies_of_staleness = {3, 0, 2};
+  first.mean_staleness_seen = 0.8;
+  WorkerSample& second = samples.back().workers[1];
+  second.bytes_pushed = 1 << 20;
+  second.replies_of_staleness = {5};
+  return samples;
+}
+
+Chart ChartOf(const std::string& id) {
+  for (const Chart& chart : RunCharts(TwoWorkers())) {
+    if (chart.id == id) return chart;
+  }
+  ADD_FAILURE() << "no chart " << id;
+  return Chart();
+}
+
+TEST(RunChartsTest, LossOverTimeIsOfEachWorkerAndOfTheirMean) {
+  const Chart chart = ChartOf("loss_over_time");
+  ASSERT_EQ(chart.series.size(), 3);
+  EXPECT_EQ(chart.series[0].name, "worker 0");
+  EXPECT_THAT(chart.series[0].points, ElementsAre(Pair(2, 3), Pair(4, 2)));
+  EXPECT_THAT(chart.series[1].points, ElementsAre(Pair(3, 1)));
+  EXPECT_EQ(chart.series[2].name, "mean");
+  EXPECT_TRUE(chart.series[2].is_emphasized);
+  EXPECT_THAT(chart.series[2].points, ElementsAre(Pair(2, 3), Pair(3, 2), Pair(4, 1.5)));
+}
+
+TEST(RunChartsTest, LossOverStepsAndStepsOverTimeAreOfEachWorker) {
+  EXPECT_THAT(ChartOf("loss_over_steps").series[0].points, ElementsAre(Pair(10, 3), Pair(30, 2)));
+  EXPECT_THAT(ChartOf("steps").series[0].points, ElementsAre(Pair(2, 10), Pair(4, 30)));
+  EXPECT_THAT(ChartOf("steps").series[1].points, ElementsAre(Pair(3, 20)));
+}
+
+TEST(RunChartsTest, StalenessIsTheShareOfAllReplies) {
+  const Chart chart = ChartOf("staleness");
+  EXPECT_THAT(chart.categories, ElementsAre("0", "1", "2"));
+  ASSERT_EQ(chart.series.size(), 1);
+  EXPECT_THAT(chart.series[0].points, ElementsAre(Pair(0, 80), Pair(1, 0), Pair(2, 20)));
+  EXPECT_EQ(chart.note, "mean 0.4 steps");
+}
+
+TEST(RunChartsTest, TimeOfEachWorkerAddsUp) {
+  const Chart chart = ChartOf("time");
+  EXPECT_THAT(chart.categories, ElementsAre("0", "1"));
+  ASSERT_EQ(chart.series.size(), 3);
+  EXPECT_THAT(chart.series[0].points, ElementsAre(Pair(0, 5), Pair(1, 0)));
+  EXPECT_THAT(chart.series[1].points, ElementsAre(Pair(0, 4), Pair(1, 0)));
+  EXPECT_THAT(chart.series[2].points, ElementsAre(Pair(0, 1), Pair(1, 0)));
+}
+
+TEST(RunChartsTest, BytesAreOfAllWorkers) {
+  const Chart chart = ChartOf("bytes");
+  EXPECT_THAT(chart.series[0].points.back(), Pair(4, 4));
+  EXPECT_THAT(chart.series[1].points.back(), Pair(4, 1));
+}
+
+TEST(RunChartsTest, ARunWithoutAStepHasNone) {
+  EXPECT_TRUE(RunCharts({}).empty());
+  EXPECT_TRUE(RunCharts({{1, {Worker(0, 0, 0)}}}).empty());
+}
+
+}  // namespace
+}  // namespace capstan

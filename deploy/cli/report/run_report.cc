@@ -1,0 +1,103 @@
+#include "deploy/cli/report/run_report.h"
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+#include "deploy/cli/number_text.h"
+#include "deploy/cli/report/run_charts.h"
+#include "deploy/cli/report/run_course.h"
+
+namespace capstan {
+namespace {
+
+using ::nlohmann::json;
+
+std::optional<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  if (!file.is_open()) return std::nullopt;
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void AddText(const json& summary, const char* key, const char* what, ChartPageContent* content) {
+  if (!summary.contains(key)) return;
+  const json& value = summary[key];
+  content->facts.emplace_back(what, value.is_string() ? value.get<std::string>() : value.dump());
+}
+
+void AddNumber(const json& summary, const char* key, const char* what,
+               const absl::FormatSpec<double>& format, double factor, ChartPageContent* content) {
+  if (!summary.contains(key) || !summary[key].is_number()) return;
+  content->facts.emplace_back(what, absl::StrFormat(format, factor * summary[key].get<double>()));
+}
+
+// From the coordinator's summary, which a job that has not succeeded lacks.
+void AddFacts(const json& summary, ChartPageContent* content) {
+  AddText(summary, "consistency", "consistency", content);
+  AddText(summary, "workers", "workers", content);
+  AddText(summary, "servers", "servers", content);
+  AddNumber(summary, "test_accuracy", "test accuracy", "%.2f %%", 100, content);
+  AddNumber(summary, "test_loss", "test loss", "%.4f", 1, content);
+  AddNumber(summary, "seconds", "training", "%.2f s", 1, content);
+  if (summary.contains("samples_per_s") && summary["samples_per_s"].is_number()) {
+    const double speed = summary["samples_per_s"].get<double>();
+    content->facts.emplace_back(
+        "speed", absl::StrCat(CountText(static_cast<uint64_t>(speed)), " samples/s"));
+  }
+  AddText(summary, "max_staleness_seen", "largest staleness", content);
+  AddText(summary, "workers_lost", "workers lost", content);
+}
+
+}  // namespace
+
+absl::StatusOr<ChartPageContent> RunReport(const std::string& run_dir) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(run_dir, ignored)) {
+    return absl::NotFoundError(
+        absl::StrCat("expected the folder of a run, but there is no folder ", run_dir,
+                     "; capstan run prints its name, and --run_dir sets it"));
+  }
+  const std::string path = run_dir + "/progress.jsonl";
+  const std::optional<std::string> progress = ReadFile(path);
+  if (!progress.has_value()) {
+    return absl::NotFoundError(absl::StrCat("expected a job's progress in ", path,
+                                            ", but there is no such file; is ", run_dir,
+                                            " the folder of a capstan run?"));
+  }
+  absl::StatusOr<std::vector<RunSample>> samples = ParseRunCourse(*progress);
+  RETURN_IF_ERROR(Annotate(samples.status(), path));
+  ChartPageContent content;
+  content.charts = RunCharts(*samples);
+  if (content.charts.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path,
+                     ": expected at least one step of a worker, got none: the job ended "
+                     "before its first one; see the logs beside it"));
+  }
+  const json summary = json::parse(ReadFile(run_dir + "/summary.json").value_or(""), nullptr,
+                                   /*allow_exceptions=*/false);
+  content.title = "Capstan run";
+  if (summary.is_object()) {
+    if (summary.contains("job") && summary["job"].is_string()) {
+      content.title = absl::StrCat("Capstan run: ", summary["job"].get<std::string>());
+    }
+    AddFacts(summary, &content);
+  } else {
+    content.facts.emplace_back("outcome", "not done");
+  }
+  content.subtitle =
+      absl::StrCat(run_dir, ". One point for each report of a worker (--heartbeat_seconds).");
+  return content;
+}
+
+}  // namespace capstan

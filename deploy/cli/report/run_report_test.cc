@@ -1,0 +1,82 @@
+#include "deploy/cli/report/run_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace capstan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+class RunReportTest : public ::testing::Test {
+ protected:
+  RunReportTest()
+      : folder_(::testing::TempDir() + "/" +
+                ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+
+  void Write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ + "/" + name) << text;
+  }
+
+  std::string Error() { return std::string(RunReport(folder_).status().message()); }
+
+  const std::string folder_;
+};
+
+constexpr char kProgress[] =
+    "{\"seconds\": 1, \"workers\": [{\"worker\": 0, \"steps_done\": 5, \"loss\": 0.5}]}\n";
+
+TEST_F(RunReportTest, HasTheFiguresOfTheSummary) {
+  Write("progress.jsonl", kProgress);
+  Write("summary.json", R"({"job": "night", "consistency": "ssp", "workers": 2, "seconds": 1.5,
+                            "test_accuracy": 0.975, "samples_per_s": 12345.6})");
+  const auto content = RunReport(folder_);
+  ASSERT_TRUE(content.ok()) << content.status();
+  EXPECT_EQ(content->title, "Capstan run: night");
+  EXPECT_THAT(content->facts,
+              ElementsAre(Pair("consistency", "ssp"), Pair("workers", "2"),
+                          Pair("test accuracy", "97.50 %"), Pair("training", "1.50 s"),
+                          Pair("speed", "12,345 samples/s")));
+  EXPECT_EQ(content->charts.size(), 6);
+}
+
+TEST_F(RunReportTest, ARunWithoutASummaryIsNotDone) {
+  Write("progress.jsonl", kProgress);
+  const auto content = RunReport(folder_);
+  ASSERT_TRUE(content.ok()) << content.status();
+  EXPECT_THAT(content->facts, Contains(Pair("outcome", "not done")));
+}
+
+TEST_F(RunReportTest, FolderThatIsNotThereIsNamed) {
+  const absl::Status status = RunReport("/nonexistent/run").status();
+  EXPECT_TRUE(absl::IsNotFound(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("there is no folder /nonexistent/run"));
+}
+
+TEST_F(RunReportTest, FolderThatIsNotOfARunIsNamed) {
+  EXPECT_THAT(Error(), AllOf(HasSubstr(folder_ + "/progress.jsonl"),
+                             HasSubstr("is " + folder_ + " the folder of a capstan run?")));
+}
+
+TEST_F(RunReportTest, ProgressThatCannotBeReadIsNamedWithItsLine) {
+  Write("progress.jsonl", std::string(kProgress) + "nonsense\n");
+  EXPECT_THAT(Error(), AllOf(HasSubstr("progress.jsonl: line 2: expected"), HasSubstr("nonsense")));
+}
+
+TEST_F(RunReportTest, ProgressWithoutAStepIsAnError) {
+  Write("progress.jsonl", "{\"workers\": [{\"worker\": 0, \"steps_done\": 0}]}\n");
+  EXPECT_THAT(Error(), HasSubstr("expected at least one step of a worker, got none"));
+}
+
+}  // namespace
+}  // namespace capstan

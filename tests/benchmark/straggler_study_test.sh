@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# The study runs at a small size, and prints and draws what it promises.
+set -euo pipefail
+
+study="${TEST_SRCDIR}/capstan/tests/benchmark/straggler_study"
+page="${TEST_TMPDIR}/study.html"
+output="$("${study}" --workers=2 --steps=10 --compute=2ms --pause=10ms --modes=bsp,ssp4,async \
+  --target_loss=100 --html="${page}" --json 2>/dev/null)"
+echo "${output}"
+
+expect() { grep --quiet --extended-regexp "$1" <<<"${output}" || { echo "expected: $1" && exit 1; }; }
+for mode in bsp 'ssp 4' async; do
+  [[ "$(grep --count --extended-regexp "^${mode} +[0-9]+ +[0-9.]+ % .* s +10\.0 +[0-9.]+ %$" \
+    <<<"${output}")" == 4 ]] || { echo "expected 4 lines of ${mode}" && exit 1; }
+done
+expect '^\{"runs":\[\{"pattern":"none","mode":"bsp","steps_per_second":[0-9.]*[1-9]'
+grep --quiet '"id":"loss_pauses"' "${page}"
+
+if "${study}" --modes=ssp 2>"${TEST_TMPDIR}/error"; then exit 1; fi
+grep 'expected bsp, async or ssp with its staleness, as in ssp4; got "ssp"' "${TEST_TMPDIR}/error"
