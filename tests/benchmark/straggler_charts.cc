@@ -77,10 +77,10 @@ Chart LossChart(const std::vector<StudyRun>& runs, Kind pattern) {
 std::string StudySubtitle(const StragglerRunOptions& options) {
   return absl::StrFormat(
       "%d workers, %d servers, %d steps of %d samples each; %s of compute a step; plain SGD at %g "
-      "(SSP, async: / %d); target loss %g",
+      "(SSP, async: / %d); target loss %g; medians of %d trainings",
       options.num_workers, options.num_servers, options.steps, options.batch_size,
       absl::FormatDuration(options.pattern.compute), options.learning_rate, options.num_workers,
-      options.target_loss);
+      options.target_loss, options.repeat);
 }
 
 ChartPageContent StudyPage(const std::vector<StudyRun>& runs, const StragglerRunOptions& options) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <memory>
 
 #include "absl/strings/numbers.h"
@@ -47,6 +48,23 @@ void AddProgress(const JobOutcome& outcome, StragglerRunResult* result) {
   result->idle_share = waiting / seconds;
   // Each worker has had as many replies.
   result->mean_staleness = staleness / outcome.last_status.progress_size();
+}
+
+// The median of what `figure` says of each run: an upper one of an even number.
+template <typename Figure>
+auto MedianOfFigure(const std::vector<StragglerRunResult>& runs, Figure figure) {
+  std::vector<decltype(figure(runs[0]))> values;
+  for (const StragglerRunResult& run : runs) values.push_back(figure(run));
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+std::optional<double> MedianOfOptional(const std::vector<StragglerRunResult>& runs,
+                                       std::optional<double> StragglerRunResult::*figure) {
+  const double never = std::numeric_limits<double>::infinity();
+  const double median = MedianOfFigure(
+      runs, [&](const StragglerRunResult& run) { return (run.*figure).value_or(never); });
+  return median == never ? std::nullopt : std::optional(median);
 }
 
 }  // namespace
@@ -112,6 +130,19 @@ absl::StatusOr<StragglerRunResult> RunStragglers(const StragglerRunOptions& opti
     result.steps_to_target = static_cast<double>(batches) / options.num_workers;
   }
   return result;
+}
+
+StragglerRunResult MedianOf(const std::vector<StragglerRunResult>& runs) {
+  using Result = StragglerRunResult;
+  Result median = runs[0];
+  for (double Result::*figure : {&Result::steps_per_second, &Result::idle_share,
+                                 &Result::mean_staleness, &Result::accuracy, &Result::seconds}) {
+    median.*figure = MedianOfFigure(runs, [&](const Result& run) { return run.*figure; });
+  }
+  median.max_staleness = MedianOfFigure(runs, [](const Result& run) { return run.max_staleness; });
+  median.seconds_to_target = MedianOfOptional(runs, &Result::seconds_to_target);
+  median.steps_to_target = MedianOfOptional(runs, &Result::steps_to_target);
+  return median;
 }
 
 std::string ModeName(const v1::ConsistencySpec& consistency) {

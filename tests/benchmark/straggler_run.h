@@ -28,6 +28,7 @@ struct StragglerRunOptions {
   double learning_rate = 0.8;  // of a step of all workers; see JobOf
   double target_loss = 0.05;   // mean over the latest batches of all workers
   uint64_t seed = 1;           // of the job
+  int repeat = 1;              // trainings in a row, each with the next seed; for their medians
 };
 
 // What came of it.
@@ -51,6 +52,10 @@ v1::JobSpec JobOf(const StragglerRunOptions& options);
 
 // Trains in this process, a thread for each worker and server, to the end of the job.
 absl::StatusOr<StragglerRunResult> RunStragglers(const StragglerRunOptions& options, Clock& clock);
+
+// Each figure's median over `runs`, of which there is at least one and best an odd number; a target
+// that was not reached counts as never. The loss over time is that of the first.
+StragglerRunResult MedianOf(const std::vector<StragglerRunResult>& runs);
 
 // Seconds since `start` and mean loss of the latest `window` records, from that many on, in the
 // order of their ends.

@@ -77,6 +77,21 @@ TEST(LossOverTimeTest, AveragesTheLatestBatchesOfAllWorkers) {
   EXPECT_EQ(LossOverTime({{{at(1), 6}}}, start, /*window=*/2), Points());
 }
 
+TEST(MedianOfTest, TakesEachFigureByItself) {
+  std::vector<StragglerRunResult> runs(3);
+  runs[0].steps_per_second = 3, runs[1].steps_per_second = 1, runs[2].steps_per_second = 2;
+  runs[0].max_staleness = 4, runs[1].max_staleness = 9, runs[2].max_staleness = 5;
+  runs[1].seconds_to_target = 7, runs[2].seconds_to_target = 6;
+  runs[1].steps_to_target = 70;
+  runs[0].loss_over_time = {{1, 2}};
+  const StragglerRunResult median = MedianOf(runs);
+  EXPECT_EQ(median.steps_per_second, 2);
+  EXPECT_EQ(median.max_staleness, 5);
+  EXPECT_EQ(median.seconds_to_target, 7) << "one of three never reached it";
+  EXPECT_EQ(median.steps_to_target, std::nullopt) << "two of three never reached it";
+  EXPECT_EQ(median.loss_over_time, (Points{{1, 2}}));
+}
+
 TEST(ModeNameTest, IsReadBack) {
   for (const std::string name : {"bsp", "ssp 16", "async"}) {
     EXPECT_EQ(ModeName(*ModeOfName(name)), name);

@@ -1,6 +1,8 @@
 // straggler_study: what each consistency mode costs and buys when workers are not equally fast.
 // Real training, in this process; the workers' compute time is padded, so that many fit on few
 // cores.
+#include <glog/logging.h>
+
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -33,7 +35,8 @@ ABSL_FLAG(absl::Duration, pause, absl::Seconds(2), "length of a pause");
 ABSL_FLAG(double, learning_rate, 0.8,
           "of plain SGD under BSP; SSP and async have it divided by the number of workers");
 ABSL_FLAG(double, target_loss, 0.05, "mean loss of the latest 25 batches of each worker");
-ABSL_FLAG(uint64_t, seed, 1, "of the job and of the slow steps");
+ABSL_FLAG(uint64_t, seed, 1, "of the first job and of the slow steps");
+ABSL_FLAG(int, repeat, 3, "trainings of each mode, with seeds from --seed on; medians are printed");
 ABSL_FLAG(bool, json, false, "print one JSON object as the last line");
 ABSL_FLAG(std::string, html, "", "file for a page of charts; empty: none");
 
@@ -87,27 +90,39 @@ absl::StatusOr<StragglerRunOptions> OptionsOfFlags() {
   options.learning_rate = absl::GetFlag(FLAGS_learning_rate);
   options.target_loss = absl::GetFlag(FLAGS_target_loss);
   options.seed = absl::GetFlag(FLAGS_seed);
+  options.repeat = absl::GetFlag(FLAGS_repeat);
   options.pattern.compute = absl::GetFlag(FLAGS_compute);
   options.pattern.pause = absl::GetFlag(FLAGS_pause);
-  options.pattern.seed = options.seed;
-  if (options.num_workers < 1 || options.steps < 1 || options.batch_size < 1) {
-    return absl::InvalidArgumentError("expected --workers, --steps and --batch of 1 or more");
+  if (options.num_workers < 1 || options.steps < 1 || options.batch_size < 1 ||
+      options.repeat < 1) {
+    return absl::InvalidArgumentError(
+        "expected --workers, --steps, --batch and --repeat of 1 or more");
   }
   return options;
+}
+
+absl::StatusOr<StragglerRunResult> RunRepeatedly(StragglerRunOptions options) {
+  RealClock clock;
+  std::vector<StragglerRunResult> results;
+  for (int run = 0; run < options.repeat; ++run, ++options.seed) {
+    options.pattern.seed = options.seed;
+    ASSIGN_OR_RETURN(StragglerRunResult result, RunStragglers(options, clock));
+    results.push_back(std::move(result));
+  }
+  return MedianOf(results);
 }
 
 // Every mode under every pattern; prints each as soon as it is known.
 absl::StatusOr<std::vector<StudyRun>> RunAll(const std::vector<StragglerPattern::Kind>& patterns,
                                              const std::vector<v1::ConsistencySpec>& modes,
                                              StragglerRunOptions options) {
-  RealClock clock;
   std::vector<StudyRun> runs;
   for (const StragglerPattern::Kind pattern : patterns) {
     PrintHeader(KindDescription(pattern));
     for (const v1::ConsistencySpec& mode : modes) {
       options.pattern.kind = pattern;
       options.consistency = mode;
-      absl::StatusOr<StragglerRunResult> result = RunStragglers(options, clock);
+      absl::StatusOr<StragglerRunResult> result = RunRepeatedly(options);
       RETURN_IF_ERROR(
           Annotate(result.status(), absl::StrCat(ModeName(mode), " under ", KindName(pattern))));
       runs.push_back({pattern, ModeName(mode), *std::move(result)});
@@ -157,6 +172,8 @@ absl::Status Run() {
 }  // namespace capstan
 
 int main(int argc, char** argv) {
+  // A training's own lines would hide the table.
+  FLAGS_minloglevel = google::GLOG_WARNING;
   capstan::InitProgram(argv[0],
                        "trains under each consistency mode while some workers are slow.\n"
                        "  straggler_study [--steps=400] [--html=study.html] [--json]");
