@@ -25,8 +25,8 @@ struct StragglerRunOptions {
   int num_servers = 2;
   int steps = 400;             // of each worker
   int batch_size = 8;          // of each worker
-  double learning_rate = 0.8;  // of a step of all workers; see JobOf
-  double target_loss = 0.05;   // mean over the latest batches of all workers
+  double learning_rate = 0.5;  // of a step of all workers; see JobOf
+  double target_loss = 0.1;    // mean over the latest batches of all workers
   uint64_t seed = 1;           // of the job
   int repeat = 1;              // trainings in a row, each with the next seed; for their medians
 };

@@ -32,11 +32,11 @@ ABSL_FLAG(int, steps, 400, "steps of each worker");
 ABSL_FLAG(int, batch, 8, "samples of a worker's step");
 ABSL_FLAG(absl::Duration, compute, absl::Milliseconds(15), "time of a step that is not slow");
 ABSL_FLAG(absl::Duration, pause, absl::Seconds(2), "length of a pause");
-ABSL_FLAG(double, learning_rate, 0.8,
+ABSL_FLAG(double, learning_rate, 0.5,
           "of plain SGD under BSP; SSP and async have it divided by the number of workers");
-ABSL_FLAG(double, target_loss, 0.05, "mean loss of the latest 25 batches of each worker");
+ABSL_FLAG(double, target_loss, 0.1, "mean loss of the latest 25 batches of each worker");
 ABSL_FLAG(uint64_t, seed, 1, "of the first job and of the slow steps");
-ABSL_FLAG(int, repeat, 3, "trainings of each mode, with seeds from --seed on; medians are printed");
+ABSL_FLAG(int, repeat, 5, "trainings of each mode, with seeds from --seed on; medians are printed");
 ABSL_FLAG(bool, json, false, "print one JSON object as the last line");
 ABSL_FLAG(std::string, html, "", "file for a page of charts; empty: none");
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace capstan {
 namespace {
@@ -85,7 +86,7 @@ Chart StalenessChart(const RunSample& end) {
     total += replies;
     weighted += replies * worker.mean_staleness_seen;
   }
-  if (total > 0) chart.note = absl::StrCat("mean ", weighted / total, " steps");
+  if (total > 0) chart.note = absl::StrFormat("mean %.2f steps", weighted / total);
   ChartSeries replies = {"replies", {}};
   for (size_t i = 0; i < counts.size(); ++i) {
     chart.categories.push_back(absl::StrCat(i));

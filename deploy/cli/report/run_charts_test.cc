@@ -69,7 +69,7 @@ TEST(RunChartsTest, StalenessIsTheShareOfAllReplies) {
   EXPECT_THAT(chart.categories, ElementsAre("0", "1", "2"));
   ASSERT_EQ(chart.series.size(), 1);
   EXPECT_THAT(chart.series[0].points, ElementsAre(Pair(0, 80), Pair(1, 0), Pair(2, 20)));
-  EXPECT_EQ(chart.note, "mean 0.4 steps");
+  EXPECT_EQ(chart.note, "mean 0.40 steps");
 }
 
 TEST(RunChartsTest, TimeOfEachWorkerAddsUp) {
