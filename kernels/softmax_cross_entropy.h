@@ -22,9 +22,10 @@ size_t SoftmaxCrossEntropyScratchBytes(int64_t samples, int64_t classes, const C
 // Loss of `scores`, row-major [samples, classes], against one label in [0, classes) a sample, and
 // the gradient of the mean loss: (softmax(scores) - one_hot(labels)) / samples. `gradient` has the
 // shape of `scores` and may be the same array. Finite scores of any size give a finite gradient; a
-// sample with a NaN is never correct. Whether the labels are in range is for the caller to check:
-// one that is not makes the loss NaN, is never correct, and touches nothing outside of the arrays.
-// Where there are samples there is a class.
+// sample with a NaN, or whose highest score is infinite, is never correct. Whether the labels are
+// in range is for the caller to check: one that is not makes the loss NaN, is never correct, and
+// touches nothing outside of the arrays. Where there are samples there is a class. On a GPU the
+// last bits depend on whether scores and gradient are aligned to 16 bytes.
 absl::Status SoftmaxCrossEntropy(int64_t samples, int64_t classes, const float* scores,
                                  const int32_t* labels, float* gradient,
                                  SoftmaxCrossEntropyResult* result, void* scratch,

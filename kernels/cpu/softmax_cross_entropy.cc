@@ -11,7 +11,7 @@ bool IsClass(int32_t label, int64_t classes) { return label >= 0 && label < clas
 
 // Of comparisons that NaN fails, so that a network that has diverged is never right.
 bool IsFirstMaximum(const float* scores, int64_t classes, int32_t label) {
-  if (!IsClass(label, classes)) return false;
+  if (!IsClass(label, classes) || !std::isfinite(scores[label])) return false;
   for (int64_t i = 0; i < label; ++i) {
     if (!(scores[i] < scores[label])) return false;
   }

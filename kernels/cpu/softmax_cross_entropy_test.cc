@@ -118,6 +118,7 @@ TEST(SoftmaxCrossEntropyTest, NanAndInfinityShowInTheLossAndAreNeverCorrect) {
     EXPECT_EQ(nan.result.correct, 0);
     const Output infinite = Evaluate({0.0f, kInfinity, 0.0f}, {label}, /*classes=*/3);
     EXPECT_FALSE(std::isfinite(infinite.result.loss_sum));
+    EXPECT_EQ(infinite.result.correct, 0);
   }
   EXPECT_TRUE(
       std::isnan(Evaluate({0.0f, kNan, 1.0f}, /*labels=*/{2}, /*classes=*/3).result.loss_sum));

@@ -17,7 +17,8 @@ struct AdagradUpdate {
 
 absl::Status ApplyAdagrad(const AdagradCoefficients& coefficients, int64_t n, const float* gradient,
                           float* values, float* squares, CudaStream& stream) {
-  return UpdateElements<2>(n, gradient, {{values, squares}}, AdagradUpdate{coefficients}, stream);
+  return UpdateElements<2>("Adagrad", n, gradient, {{values, squares}}, AdagradUpdate{coefficients},
+                           stream);
 }
 
 }  // namespace capstan

@@ -18,7 +18,7 @@ struct AdamUpdate {
 absl::Status ApplyAdam(const AdamCoefficients& coefficients, int64_t n, const float* gradient,
                        float* values, float* first_moment, float* second_moment,
                        CudaStream& stream) {
-  return UpdateElements<3>(n, gradient, {{values, first_moment, second_moment}},
+  return UpdateElements<3>("Adam", n, gradient, {{values, first_moment, second_moment}},
                            AdamUpdate{coefficients}, stream);
 }
 

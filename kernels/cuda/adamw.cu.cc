@@ -18,7 +18,7 @@ struct AdamWUpdate {
 absl::Status ApplyAdamW(const AdamWCoefficients& coefficients, int64_t n, const float* gradient,
                         float* values, float* first_moment, float* second_moment,
                         CudaStream& stream) {
-  return UpdateElements<3>(n, gradient, {{values, first_moment, second_moment}},
+  return UpdateElements<3>("AdamW", n, gradient, {{values, first_moment, second_moment}},
                            AdamWUpdate{coefficients}, stream);
 }
 

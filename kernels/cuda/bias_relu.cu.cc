@@ -168,8 +168,8 @@ absl::Status LaunchColumnSum(int64_t rows, int64_t columns, int64_t parts, bool 
           ? (is_relu ? ColumnSumKernel<1, true> : ColumnSumKernel<1, false>)
           : (is_relu ? ColumnSumKernel<kPackWidth, true> : ColumnSumKernel<kPackWidth, false>);
   const int64_t part_rows = (rows + parts - 1) / parts;
-  return Launch(stream, tiling.tiles * parts, kThreads, kernel, rows, part_rows, tiling, outputs,
-                gradient, sums);
+  return Launch("bias gradient", stream, tiling.tiles * parts, kThreads, kernel, rows, part_rows,
+                tiling, outputs, gradient, sums);
 }
 
 }  // namespace
@@ -189,7 +189,7 @@ absl::Status AddBias(int64_t rows, int64_t columns, Activation activation, const
       std::max<int64_t>(1, ElementwiseBlocks((rows + block_rows - 1) / block_rows * tiling.tiles,
                                              /*items_per_block=*/1, stream) /
                                tiling.tiles);
-  return Launch(stream, tiling.tiles * parts, kThreads, kernel, rows, tiling, bias, values);
+  return Launch("bias", stream, tiling.tiles * parts, kThreads, kernel, rows, tiling, bias, values);
 }
 
 size_t AddBiasBackwardScratchBytes(int64_t rows, int64_t columns, const CudaStream& /*stream*/) {

@@ -43,8 +43,8 @@ template <int kWidth, typename From, typename To>
 absl::Status LaunchConvert(int64_t n, const From* source, To* target, CudaStream& stream) {
   const int64_t blocks =
       ElementwiseBlocks(n / kWidth, kElementwiseThreads * kElementwiseUnroll, stream);
-  return Launch(stream, blocks, kElementwiseThreads, ConvertKernel<kWidth, From, To>, n, source,
-                target);
+  return Launch("conversion", stream, blocks, kElementwiseThreads, ConvertKernel<kWidth, From, To>,
+                n, source, target);
 }
 
 template <typename From, typename To>

@@ -50,11 +50,8 @@ absl::StatusOr<int> CountGpus() {
 
 }  // namespace
 
-CudaDevice::CudaDevice(int number, std::string name, int multiprocessor_count, size_t memory_bytes)
-    : number_(number),
-      name_(std::move(name)),
-      multiprocessor_count_(multiprocessor_count),
-      memory_bytes_(memory_bytes) {}
+CudaDevice::CudaDevice(int number, std::string name, int multiprocessor_count)
+    : number_(number), name_(std::move(name)), multiprocessor_count_(multiprocessor_count) {}
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int number) {
   ASSIGN_OR_RETURN(const int count, CountGpus());
@@ -66,9 +63,8 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int number) {
   const std::string label = absl::StrCat("cuda:", number);
   cudaDeviceProp properties;
   RETURN_IF_ERROR(CudaStatus(cudaGetDeviceProperties(&properties, number), label));
-  std::unique_ptr<CudaDevice> device(
-      new CudaDevice(number, absl::StrCat(label, " (", properties.name, ")"),
-                     properties.multiProcessorCount, properties.totalGlobalMem));
+  std::unique_ptr<CudaDevice> device(new CudaDevice(
+      number, absl::StrCat(label, " (", properties.name, ")"), properties.multiProcessorCount));
   RETURN_IF_ERROR(device->MakeCurrent());
   cudaFuncAttributes attributes;
   RETURN_IF_ERROR(CudaStatus(cudaFuncGetAttributes(&attributes, Probe),

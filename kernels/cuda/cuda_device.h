@@ -1,7 +1,6 @@
 #ifndef KERNELS_CUDA_CUDA_DEVICE_H_
 #define KERNELS_CUDA_CUDA_DEVICE_H_
 
-#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -22,20 +21,17 @@ class CudaDevice {
   CudaDevice& operator=(const CudaDevice&) = delete;
 
   const std::string& name() const { return name_; }  // "cuda:0 (NVIDIA H200)"
-  int number() const { return number_; }
   int multiprocessor_count() const { return multiprocessor_count_; }
-  size_t memory_bytes() const { return memory_bytes_; }
 
   // Makes this GPU the one that the calling thread's CUDA calls mean. Cheap.
   absl::Status MakeCurrent() const;
 
  private:
-  CudaDevice(int number, std::string name, int multiprocessor_count, size_t memory_bytes);
+  CudaDevice(int number, std::string name, int multiprocessor_count);
 
   const int number_;
   const std::string name_;
   const int multiprocessor_count_;
-  const size_t memory_bytes_;
 };
 
 }  // namespace capstan

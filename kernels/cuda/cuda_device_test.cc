@@ -17,9 +17,7 @@ TEST(CudaDeviceTest, OpensTheFirstGpu) {
   const auto device = CudaDevice::Open(0);
   ASSERT_TRUE(device.ok()) << device.status();
   EXPECT_THAT((*device)->name(), MatchesRegex("cuda:0 \\(.+\\)"));
-  EXPECT_EQ((*device)->number(), 0);
   EXPECT_GE((*device)->multiprocessor_count(), 1);
-  EXPECT_GE((*device)->memory_bytes(), size_t{1} << 20);
 }
 
 TEST(CudaDeviceTest, ANumberThatNoGpuHasIsTold) {

@@ -47,6 +47,20 @@ Advice AdviceFor(cudaError_t error) {
   }
 }
 
+Advice AdviceForBlas(cublasStatus_t status) {
+  switch (status) {
+    case CUBLAS_STATUS_ALLOC_FAILED:
+      return AdviceFor(cudaErrorMemoryAllocation);
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+      return {absl::StatusCode::kFailedPrecondition,
+              "this GPU cannot do it in this precision: use --precision=float32, another GPU, or "
+              "--device=cpu"};
+    default:
+      return AdviceFor(cudaErrorLaunchFailure);
+  }
+}
+
 }  // namespace
 
 absl::Status CudaStatus(int error, absl::string_view what) {
@@ -65,11 +79,9 @@ absl::Status CublasStatus(int error, absl::string_view what) {
   // When the GPU was lost before, that is the reason.
   const cudaError_t cuda_error = cudaGetLastError();
   if (cuda_error != cudaSuccess) return CudaStatus(cuda_error, what);
-  const bool is_memory = status == CUBLAS_STATUS_ALLOC_FAILED;
-  return absl::Status(
-      is_memory ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal,
-      absl::StrCat(what, ": ", cublasGetStatusString(status), "; ",
-                   AdviceFor(is_memory ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure).text));
+  const Advice advice = AdviceForBlas(status);
+  return absl::Status(advice.code,
+                      absl::StrCat(what, ": ", cublasGetStatusString(status), "; ", advice.text));
 }
 
 }  // namespace capstan

@@ -12,7 +12,7 @@ namespace capstan {
 // is taken, FAILED_PRECONDITION when driver or GPU do not fit this build, else INTERNAL.
 absl::Status CudaStatus(int error, absl::string_view what);
 
-// The same for a cublasStatus_t.
+// The same for a cublasStatus_t; FAILED_PRECONDITION when the GPU cannot do what was asked for.
 absl::Status CublasStatus(int error, absl::string_view what);
 
 }  // namespace capstan

@@ -8,6 +8,7 @@
 namespace capstan {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 // Numbers of cudaError_t and cublasStatus_t, as CUDA's documentation has them.
@@ -18,6 +19,8 @@ constexpr int kNoDevice = 100;
 constexpr int kNoKernelImage = 209;
 constexpr int kIllegalAddress = 700;
 constexpr int kBlasAllocFailed = 3;
+constexpr int kBlasArchMismatch = 8;
+constexpr int kBlasExecutionFailed = 13;
 constexpr int kBlasNotSupported = 15;
 
 TEST(CudaStatusTest, SuccessIsOk) {
@@ -47,10 +50,18 @@ TEST(CudaStatusTest, ANumberThatCudaDoesNotKnowIsInternal) {
 }
 
 TEST(CudaStatusTest, CublasHasNamesOfItsOwn) {
-  const absl::Status status = CublasStatus(kBlasNotSupported, "Gemm");
+  const absl::Status status = CublasStatus(kBlasExecutionFailed, "Gemm");
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(std::string(status.message()), StartsWith("Gemm: CUBLAS_STATUS_NOT_SUPPORTED; "));
+  EXPECT_THAT(std::string(status.message()), StartsWith("Gemm: CUBLAS_STATUS_EXECUTION_FAILED; "));
   EXPECT_EQ(CublasStatus(kBlasAllocFailed, "").code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(CudaStatusTest, WhatAGpuCannotDoAsksForAnotherPrecision) {
+  for (const int error : {kBlasNotSupported, kBlasArchMismatch}) {
+    const absl::Status status = CublasStatus(error, "Gemm");
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << error;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("use --precision=float32")) << error;
+  }
 }
 
 }  // namespace

@@ -6,29 +6,44 @@
 
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "kernels/norm.h"
 
 namespace capstan {
 
-DeviceTimer::DeviceTimer(const Options& options, DeviceBuffer flushed, CudaEvent begin,
-                         CudaEvent end)
-    : options_(options),
-      flushed_(std::move(flushed)),
-      begin_(std::move(begin)),
-      end_(std::move(end)) {}
+DeviceTimer::DeviceTimer(const Options& options, CudaEvent begin, CudaEvent end)
+    : options_(options), begin_(std::move(begin)), end_(std::move(end)) {}
 
 absl::StatusOr<std::unique_ptr<DeviceTimer>> DeviceTimer::Create(const Options& options) {
   const CudaDevice& device = options.stream->device();
-  ASSIGN_OR_RETURN(DeviceBuffer flushed,
-                   DeviceBuffer::Allocate(device, options.flush_bytes, "flushing the L2 cache"));
   ASSIGN_OR_RETURN(CudaEvent begin, CudaEvent::Create(device, CudaEvent::Timing::kOn));
   ASSIGN_OR_RETURN(CudaEvent end, CudaEvent::Create(device, CudaEvent::Timing::kOn));
-  return std::unique_ptr<DeviceTimer>(
-      new DeviceTimer(options, std::move(flushed), std::move(begin), std::move(end)));
+  std::unique_ptr<DeviceTimer> timer(new DeviceTimer(options, std::move(begin), std::move(end)));
+  RETURN_IF_ERROR(timer->AllocateFlushed());
+  return timer;
+}
+
+absl::Status DeviceTimer::AllocateFlushed() {
+  CudaStream& stream = *options_.stream;
+  constexpr char kPurpose[] = "flushing the L2 cache";
+  const int64_t floats = static_cast<int64_t>(options_.flush_bytes / sizeof(float));
+  ASSIGN_OR_RETURN(flushed_,
+                   DeviceBuffer::Allocate(stream.device(), options_.flush_bytes, kPurpose));
+  ASSIGN_OR_RETURN(flush_result_,
+                   DeviceBuffer::Allocate(
+                       stream.device(),
+                       sizeof(NormResult) + SumOfSquaresScratchBytes(floats, stream), kPurpose));
+  return stream.SetBytes(0, flushed_.size_bytes(), flushed_.data<void>());
+}
+
+absl::Status DeviceTimer::FlushCache() {
+  auto* const result = flush_result_.data<NormResult>();
+  return SumOfSquares(static_cast<int64_t>(flushed_.size_bytes() / sizeof(float)),
+                      flushed_.data<float>(), result, /*scratch=*/result + 1, *options_.stream);
 }
 
 absl::StatusOr<double> DeviceTimer::Milliseconds(absl::FunctionRef<absl::Status()> operation) {
   CudaStream& stream = *options_.stream;
-  RETURN_IF_ERROR(stream.SetBytes(0xff, flushed_.size_bytes(), flushed_.data<void>()));
+  RETURN_IF_ERROR(FlushCache());
   RETURN_IF_ERROR(begin_.Record(stream));
   RETURN_IF_ERROR(operation());
   RETURN_IF_ERROR(end_.Record(stream));

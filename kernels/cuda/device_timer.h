@@ -20,7 +20,8 @@ class DeviceTimer {
     CudaStream* stream = nullptr;  // Required; outlives the timer.
     int warm_ups = 3;              // Runs before those that count.
     int runs = 21;                 // Runs that count; at least 1.
-    // Written before each run, so that it pushes all else out of the L2 cache: larger than any.
+    // Read before each run, so that it pushes all else out of the L2 cache: larger than any. Not
+    // written: to write it back would be charged to the run.
     size_t flush_bytes = size_t{256} << 20;
   };
 
@@ -30,11 +31,14 @@ class DeviceTimer {
   absl::StatusOr<double> MedianMilliseconds(absl::FunctionRef<absl::Status()> operation);
 
  private:
-  DeviceTimer(const Options& options, DeviceBuffer flushed, CudaEvent begin, CudaEvent end);
+  DeviceTimer(const Options& options, CudaEvent begin, CudaEvent end);
+  absl::Status AllocateFlushed();
+  absl::Status FlushCache();
   absl::StatusOr<double> Milliseconds(absl::FunctionRef<absl::Status()> operation);
 
   const Options options_;
-  const DeviceBuffer flushed_;
+  DeviceBuffer flushed_;
+  DeviceBuffer flush_result_;  // and the scratch memory of the reading
   CudaEvent begin_;
   CudaEvent end_;
 };

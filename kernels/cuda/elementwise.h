@@ -1,6 +1,8 @@
 #ifndef KERNELS_CUDA_ELEMENTWISE_H_
 #define KERNELS_CUDA_ELEMENTWISE_H_
 
+#include <cuda_runtime.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kElementwiseThreads)
 
 template <int kWidth>
 absl::Status LaunchFill(int64_t n, float value, float* values, CudaStream& stream) {
-  return Launch(stream, ElementwiseBlocks(n / kWidth, kElementwiseThreads, stream),
+  return Launch("fill", stream, ElementwiseBlocks(n / kWidth, kElementwiseThreads, stream),
                 kElementwiseThreads, FillKernel<kWidth>, n, value, values);
 }
 

@@ -35,8 +35,9 @@ absl::Status Multiply(const GemmShape& shape, cublasComputeType_t compute, cudaD
   if (m == 0 || n == 0) return absl::OkStatus();
   if (k == 0) {
     const int64_t elements = shape.m * shape.n;
-    return Launch(stream, ElementwiseBlocks(elements, kElementwiseThreads, stream),
-                  kElementwiseThreads, ScaleKernel, elements, beta, c);
+    return Launch("matrix product", stream,
+                  ElementwiseBlocks(elements, kElementwiseThreads, stream), kElementwiseThreads,
+                  ScaleKernel, elements, beta, c);
   }
   RETURN_IF_ERROR(stream.device().MakeCurrent());
   const cublasStatus_t error =

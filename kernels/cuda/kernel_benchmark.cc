@@ -7,11 +7,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "kernels/convert.h"
 #include "kernels/copy.h"
 #include "kernels/cuda/device_timer.h"
 #include "kernels/cuda/kernel_cases.h"
 #include "kernels/cuda/kernel_workspace.h"
 #include "kernels/gemm.h"
+#include "kernels/norm.h"
 
 namespace capstan {
 namespace {
@@ -38,6 +40,9 @@ KernelWorkspace::Options Needs(const std::vector<KernelCase>& cases,
     if (kernel.columns > 1) needs.rows = std::max(needs.rows, rows);
     needs.scratch_bytes = std::max(needs.scratch_bytes, kernel.scratch_bytes(rows, stream));
   }
+  needs.scratch_bytes =
+      std::max(needs.scratch_bytes,
+               SumOfSquaresScratchBytes(options.matrix_size * options.matrix_size, stream));
   return needs;
 }
 
@@ -68,6 +73,19 @@ absl::StatusOr<KernelFigure> Measure(const KernelCase& kernel, int64_t elements,
   return figure;
 }
 
+// INTERNAL unless the matrix is a product of random factors: finite, and not zero.
+absl::Status CheckProduct(int64_t elements, const float* product, const KernelArrays& arrays,
+                          CudaStream& stream) {
+  NormResult norm;
+  RETURN_IF_ERROR(SumOfSquares(elements, product, arrays.norm, arrays.scratch, stream));
+  RETURN_IF_ERROR(stream.CopyToHost(arrays.norm, sizeof(norm), &norm));
+  RETURN_IF_ERROR(stream.Synchronize());
+  if (norm.non_finite == 0 && norm.sum_of_squares > 0) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(
+      "expected a product of finite numbers, got ", norm.non_finite,
+      " that are not, and a sum of squares of ", norm.sum_of_squares, " of the others"));
+}
+
 absl::StatusOr<std::vector<ProductFigure>> MeasureProducts(int64_t size, const KernelArrays& arrays,
                                                            DeviceTimer& timer, CudaStream& stream) {
   const GemmShape shape = {size, size, size};
@@ -77,6 +95,7 @@ absl::StatusOr<std::vector<ProductFigure>> MeasureProducts(int64_t size, const K
     ProductFigure figure;
     figure.name = name;
     ASSIGN_OR_RETURN(figure.milliseconds, timer.MedianMilliseconds(product));
+    RETURN_IF_ERROR(Annotate(CheckProduct(size * size, arrays.floats[2], arrays, stream), name));
     const double n = static_cast<double>(size);
     figure.teraflops_per_second = 2 * n * n * n / (figure.milliseconds * 1e9);
     figures.push_back(figure);
@@ -88,10 +107,13 @@ absl::StatusOr<std::vector<ProductFigure>> MeasureProducts(int64_t size, const K
                   /*beta=*/0.0f, arrays.floats[2], stream);
     }));
   }
+  // Both fit where one matrix of float32 does.
+  Bfloat16* const a = reinterpret_cast<Bfloat16*>(arrays.floats[3]);
+  Bfloat16* const b = a + size * size;
+  RETURN_IF_ERROR(ConvertToBfloat16(size * size, arrays.floats[0], a, stream));
+  RETURN_IF_ERROR(ConvertToBfloat16(size * size, arrays.floats[1], b, stream));
   RETURN_IF_ERROR(add("bfloat16", [&] {
-    return Gemm(shape, /*alpha=*/1.0f, reinterpret_cast<const Bfloat16*>(arrays.floats[0]),
-                reinterpret_cast<const Bfloat16*>(arrays.floats[1]), /*beta=*/0.0f,
-                arrays.floats[2], stream);
+    return Gemm(shape, /*alpha=*/1.0f, a, b, /*beta=*/0.0f, arrays.floats[2], stream);
   }));
   return figures;
 }

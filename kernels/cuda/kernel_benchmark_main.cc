@@ -13,7 +13,7 @@
 ABSL_FLAG(int64_t, elements, 100000000, "float32 elements of each array");
 ABSL_FLAG(int64_t, matrix_size, 8192, "rows and columns of the factors of matrix products");
 ABSL_FLAG(int, runs, 21, "timed runs of each operation, of which the median is shown");
-ABSL_FLAG(int, flush_mib, 256, "MiB written before each run to empty the L2 cache");
+ABSL_FLAG(int, flush_mib, 256, "MiB read before each run to empty the L2 cache");
 ABSL_FLAG(int, device, 0, "number of the GPU, from 0");
 ABSL_FLAG(bool, json, false, "print one JSON object as the last line");
 

@@ -150,7 +150,8 @@ std::vector<KernelCase> AllKernelCases() {
   AddOptimizers(cases);
   AddElementwise(cases);
   AddLayers(cases);
-  for (const int64_t classes : {10, 100, 1000, 8000, 32000}) AddSoftmax(classes, cases);
+  for (const int64_t classes : {10, 100, 300, 1000, 1100, 4096, 8000, 32000, 50000})
+    AddSoftmax(classes, cases);
   return cases;
 }
 

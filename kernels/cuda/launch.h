@@ -3,7 +3,6 @@
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -14,20 +13,12 @@
 
 namespace capstan {
 
-// Blocks of `threads` threads for a grid-stride loop over `items`: one thread an item, but no more
-// blocks than the GPU can hold at once. 0 when there are no items.
-inline int64_t MaxBlocks(int64_t items, int threads, const CudaStream& stream) {
-  // A multiprocessor holds 2,048 threads at most; where it holds fewer, blocks queue for it.
-  const int64_t resident = int64_t{stream.device().multiprocessor_count()} * (2048 / threads);
-  return std::min((items + threads - 1) / threads, resident);
-}
-
 // Queues `kernel` on `stream`: `blocks` blocks of `threads` threads, at most 2^31 - 1 and 1,024.
-// Does nothing when `blocks` is 0. An error that is known at once is returned; one of the run is
-// told by a later call. For .cu.cc files only.
+// Does nothing when `blocks` is 0. An error that is known at once is returned, naming `operation`;
+// one of the run is told by a later call. For .cu.cc files only.
 template <typename... Parameters, typename... Arguments>
-absl::Status Launch(CudaStream& stream, int64_t blocks, int threads, void (*kernel)(Parameters...),
-                    Arguments&&... arguments) {
+absl::Status Launch(const char* operation, CudaStream& stream, int64_t blocks, int threads,
+                    void (*kernel)(Parameters...), Arguments&&... arguments) {
   if (blocks == 0) return absl::OkStatus();
   absl::Status status = stream.device().MakeCurrent();
   if (!status.ok()) return status;
@@ -40,7 +31,7 @@ absl::Status Launch(CudaStream& stream, int64_t blocks, int threads, void (*kern
   const cudaError_t error =
       cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
   if (error == cudaSuccess) return absl::OkStatus();
-  return CudaStatus(error, absl::StrCat("launch of ", blocks, " blocks of ", threads,
+  return CudaStatus(error, absl::StrCat(operation, ": launch of ", blocks, " blocks of ", threads,
                                         " threads on ", stream.device().name()));
 }
 

@@ -63,20 +63,22 @@ TEST_F(LaunchTest, NoBlocksAreNothingToDo) {
   EXPECT_TRUE(stream_->Synchronize().ok());
 }
 
-TEST_F(LaunchTest, AsManyBlocksAsTheGpuHolds) {
+TEST_F(LaunchTest, BlocksForAllItemsUpToABoundForTheGpu) {
   const int64_t multiprocessors = device_->multiprocessor_count();
   EXPECT_EQ(BlocksFor(0, 256, *stream_), 0);
   EXPECT_EQ(BlocksFor(1, 256, *stream_), 1);
   EXPECT_EQ(BlocksFor(257, 256, *stream_), 2);
-  EXPECT_EQ(BlocksFor(int64_t{1} << 40, 256, *stream_), 8 * multiprocessors);
-  EXPECT_EQ(BlocksFor(int64_t{1} << 40, 1024, *stream_), 2 * multiprocessors);
+  EXPECT_EQ(BlocksFor(int64_t{1} << 40, 256, *stream_), 64 * multiprocessors);
+  EXPECT_EQ(BlocksFor(int64_t{1} << 40, 1024, *stream_), 64 * multiprocessors);
 }
 
 TEST_F(LaunchTest, ALaunchThatCudaRefusesIsTold) {
   const absl::Status many_threads = WriteMultiples(1, 2048, 1.0f, nullptr, *stream_);
   EXPECT_EQ(many_threads.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(many_threads.message(), HasSubstr("launch of 1 blocks of 2048 threads on cuda:0 ("));
+  EXPECT_THAT(many_threads.message(),
+              HasSubstr("write multiples: launch of 1 blocks of 2048 threads on cuda:0 ("));
   const absl::Status many_blocks = SumBlocks((int64_t{1} << 32) + 1, nullptr, nullptr, *stream_);
+  EXPECT_THAT(many_blocks.message(), HasSubstr("sum blocks: launch of "));
   EXPECT_THAT(many_blocks.message(), HasSubstr("cudaErrorInvalidConfiguration"));
   EXPECT_TRUE(stream_->Synchronize().ok()) << "the GPU is not lost";
 }

@@ -1,5 +1,6 @@
 #include "kernels/cuda/launch_test_kernels.h"
 
+#include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/launch.h"
 
 namespace capstan {
@@ -34,16 +35,16 @@ __global__ void __launch_bounds__(kThreads) SumBlocksKernel(const float* values,
 
 absl::Status WriteMultiples(int64_t count, int threads, float scale, float* values,
                             CudaStream& stream) {
-  return Launch(stream, MaxBlocks(count, threads, stream), threads, WriteMultiplesKernel, count,
-                scale, values);
+  return Launch("write multiples", stream, ElementwiseBlocks(count, threads, stream), threads,
+                WriteMultiplesKernel, count, scale, values);
 }
 
 absl::Status SumBlocks(int64_t blocks, const float* values, float* sums, CudaStream& stream) {
-  return Launch(stream, blocks, kThreads, SumBlocksKernel, values, sums);
+  return Launch("sum blocks", stream, blocks, kThreads, SumBlocksKernel, values, sums);
 }
 
 int64_t BlocksFor(int64_t count, int threads, const CudaStream& stream) {
-  return MaxBlocks(count, threads, stream);
+  return ElementwiseBlocks(count, threads, stream);
 }
 
 }  // namespace capstan

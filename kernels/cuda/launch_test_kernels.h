@@ -9,13 +9,15 @@
 // Kernels for launch_test.
 namespace capstan {
 
-// values[i] = i * scale for each i below `count`, with MaxBlocks(count, threads, stream) blocks.
+// values[i] = i * scale for each i below `count`, with ElementwiseBlocks(count, threads, stream)
+// blocks.
 absl::Status WriteMultiples(int64_t count, int threads, float scale, float* values,
                             CudaStream& stream);
 
 // sums[b] = the sum of block b's 256 values, by shuffles and shared memory; `blocks` blocks.
 absl::Status SumBlocks(int64_t blocks, const float* values, float* sums, CudaStream& stream);
 
+// ElementwiseBlocks, for who is no .cu.cc file.
 int64_t BlocksFor(int64_t count, int threads, const CudaStream& stream);
 
 }  // namespace capstan

@@ -18,7 +18,8 @@ struct MomentumUpdate {
 absl::Status ApplyMomentum(const MomentumCoefficients& coefficients, int64_t n,
                            const float* gradient, float* values, float* velocity,
                            CudaStream& stream) {
-  return UpdateElements<2>(n, gradient, {{values, velocity}}, MomentumUpdate{coefficients}, stream);
+  return UpdateElements<2>("momentum", n, gradient, {{values, velocity}},
+                           MomentumUpdate{coefficients}, stream);
 }
 
 }  // namespace capstan

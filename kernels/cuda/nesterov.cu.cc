@@ -18,7 +18,8 @@ struct NesterovUpdate {
 absl::Status ApplyNesterov(const NesterovCoefficients& coefficients, int64_t n,
                            const float* gradient, float* values, float* velocity,
                            CudaStream& stream) {
-  return UpdateElements<2>(n, gradient, {{values, velocity}}, NesterovUpdate{coefficients}, stream);
+  return UpdateElements<2>("Nesterov", n, gradient, {{values, velocity}},
+                           NesterovUpdate{coefficients}, stream);
 }
 
 }  // namespace capstan

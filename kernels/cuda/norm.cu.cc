@@ -13,6 +13,7 @@
 namespace capstan {
 namespace {
 
+constexpr char kOperation[] = "sum of squares";
 constexpr int kThreads = kElementwiseThreads;
 constexpr int kUnroll = 4;  // packs that a thread has under way
 // Packs that a thread adds at least: fewer would make the second phase count.
@@ -82,10 +83,11 @@ absl::Status SumOfSquares(int64_t n, const float* values, NormResult* result, vo
                           CudaStream& stream) {
   SumAndCount* partials = static_cast<SumAndCount*>(scratch);
   const bool is_aligned = AreAligned(sizeof(float4), values);
-  RETURN_IF_ERROR(Launch(stream, BlockCount(n), kThreads,
+  RETURN_IF_ERROR(Launch(kOperation, stream, BlockCount(n), kThreads,
                          is_aligned ? SumOfSquaresKernel<true> : SumOfSquaresKernel<false>, n,
                          values, partials));
-  return AddPartials(BlockCount(n), partials, &result->sum_of_squares, &result->non_finite, stream);
+  return AddPartials(kOperation, BlockCount(n), partials, &result->sum_of_squares,
+                     &result->non_finite, stream);
 }
 
 }  // namespace capstan

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/block_sum.h"
+#include "kernels/cuda/softmax_row.h"
 
 // Maximum and sum over the `kLanes` neighbouring threads that share a row of a matrix: a power of 2
 // up to a warp, or a whole block. All threads of the block call them together, in turn, Maximum
@@ -19,17 +20,12 @@ __device__ float MaximumOfLanes(float own) {
   return own;
 }
 
-struct GroupTotal {
-  double sum;
-  int count;
-};
-
 template <int kLanes>
-__device__ GroupTotal SumOfLanes(GroupTotal own) {
+__device__ RowTotal SumOfLanes(RowTotal own) {
 #pragma unroll
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {
     own.sum += __shfl_xor_sync(kWholeWarp, own.sum, distance);
-    own.count += __shfl_xor_sync(kWholeWarp, own.count, distance);
+    own.earlier += __shfl_xor_sync(kWholeWarp, own.earlier, distance);
   }
   return own;
 }
@@ -51,12 +47,12 @@ __device__ float GroupMaximum(float own) {
 }
 
 template <int kLanes>
-__device__ GroupTotal GroupSum(GroupTotal own) {
+__device__ RowTotal GroupSum(RowTotal own) {
   if constexpr (kLanes <= kWarpThreads) {
     return SumOfLanes<kLanes>(own);
   } else {
     constexpr int kWarps = kLanes / kWarpThreads;
-    __shared__ GroupTotal warps[kWarps];
+    __shared__ RowTotal warps[kWarps];
     own = SumOfLanes<kWarpThreads>(own);
     if (threadIdx.x % kWarpThreads == 0) warps[threadIdx.x / kWarpThreads] = own;
     __syncthreads();

@@ -17,7 +17,7 @@ struct SgdUpdate {
 
 absl::Status ApplySgd(const SgdCoefficients& coefficients, int64_t n, const float* gradient,
                       float* values, CudaStream& stream) {
-  return UpdateElements<1>(n, gradient, {{values}}, SgdUpdate{coefficients}, stream);
+  return UpdateElements<1>("SGD", n, gradient, {{values}}, SgdUpdate{coefficients}, stream);
 }
 
 }  // namespace capstan

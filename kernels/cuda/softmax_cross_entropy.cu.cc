@@ -3,7 +3,6 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "kernels/cuda/block_sum.h"
 #include "kernels/cuda/elementwise.h"
@@ -11,20 +10,17 @@
 #include "kernels/cuda/row_group.h"
 #include "kernels/cuda/softmax_row.h"
 #include "kernels/cuda/softmax_row_part.h"
+#include "kernels/cuda/softmax_tile.h"
 #include "kernels/cuda/sum_and_count.h"
 
 namespace capstan {
 namespace {
 
+constexpr char kOperation[] = "softmax cross-entropy";
+
 // Blocks, each of which leaves one partial result: enough for their ends to even out on the largest
 // GPUs. A constant, so that the order of the sum does not depend on the GPU.
 constexpr int64_t kMaxBlocks = 4096;
-
-// Few classes: one thread a sample. Half a small block's samples fit next to a dozen such blocks in
-// the shared memory of a multiprocessor.
-constexpr int kTileSamples = 128;
-constexpr int kTileClasses = 32;
-constexpr int kTileLoads = 8;  // under way in each thread
 
 // A row in registers. 32 scores a thread leave room for 24 warps on a multiprocessor, with 96 KiB
 // of loads under way; for the longest rows the half of all registers is used, by as few threads as
@@ -34,6 +30,7 @@ constexpr int kRowScores = 32;
 constexpr int kLargeRowThreads = 512;
 constexpr int kLargeRowScores = 64;
 constexpr int kLongRowThreads = 1024;  // the most of a block: a row is its work alone
+constexpr int kLongRowLoads = 8;       // under way in each thread
 
 template <int kLanes>
 constexpr int kRowBlockThreads = kLanes > kRowThreads ? kLanes : kRowThreads;
@@ -47,69 +44,11 @@ struct Problem {
   double scale;  // 1 / samples
 };
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-// Where an element of a tile lies in shared memory: rows have an odd length, so that the threads of
-// a warp, one a row, hit 32 different banks.
-struct TileLayout {
-  int classes;
-  int row_length;
-  unsigned reciprocal;  // of classes, times 2^20, rounded up: exact for elements below 2^15
-
-  __device__ explicit TileLayout(int class_count)
-      : classes(class_count),
-        row_length(class_count | 1),
-        reciprocal((1u << 20) / class_count + 1) {}
-  __device__ int Position(int element) const {
-    const int row = static_cast<int>((static_cast<unsigned>(element) * reciprocal) >> 20);
-    return element + row * (row_length - classes);
-  }
-};
-
-__device__ void LoadTile(const float* scores, int elements, const TileLayout& layout, float* tile) {
-  for (int first = threadIdx.x; first < elements; first += kTileLoads * kTileSamples) {
-    float loaded[kTileLoads] = {};
-#pragma unroll
-    for (int u = 0; u < kTileLoads; ++u) {
-      const int element = first + u * kTileSamples;
-      if (element < elements) loaded[u] = scores[element];
-    }
-#pragma unroll
-    for (int u = 0; u < kTileLoads; ++u) {
-      const int element = first + u * kTileSamples;
-      if (element < elements) tile[layout.Position(element)] = loaded[u];
-    }
-  }
-}
-
-// One sample by one thread, in place.
-__device__ void SoftmaxOfRow(const Problem& problem, int32_t sample_label, float* row,
-                             SumAndCount& own) {
-  const int classes = static_cast<int>(problem.classes);
-  const RowLabel label = MakeRowLabel(sample_label, classes);
-  float maximum = kMinusInfinity;
-  for (int i = 0; i < classes; ++i) maximum = fmaxf(maximum, row[i]);
-  const float label_score = label.is_class ? row[label.index] : 0.0f;
-  GroupTotal total = {0, 0};
-  for (int i = 0; i < classes; ++i) {
-    total.count += Contradicts(row[i], maximum, i, label.index) ? 1 : 0;
-    row[i] = expf(row[i] - maximum);
-    total.sum += row[i];
-  }
-  const RowFactor factor = MakeRowFactor(problem.scale, total.sum, label_score, maximum);
-  for (int i = 0; i < classes; ++i) row[i] *= factor.others;
-  if (label.is_class) {
-    row[label.index] = factor.label;
-    AddSample(total.sum, label_score, maximum, total.count, own);
-  } else {
-    own.sum = kNan;
-  }
-}
-
 // Bytes moved for each score: 4 read, 4 written; the way through shared memory makes both
 // contiguous.
+template <int kMaxClasses>
 __global__ void __launch_bounds__(kTileSamples) TileKernel(Problem problem, SumAndCount* partials) {
-  __shared__ float tile[kTileSamples * (kTileClasses + 1)];
+  __shared__ float tile[kTileSamples * (kMaxClasses + 1)];
   const TileLayout layout(static_cast<int>(problem.classes));
   SumAndCount own = {0, 0};
   for (int64_t first = int64_t{blockIdx.x} * kTileSamples; first < problem.samples;
@@ -121,11 +60,12 @@ __global__ void __launch_bounds__(kTileSamples) TileKernel(Problem problem, SumA
     const int elements = samples * layout.classes;
     LoadTile(problem.scores + first * problem.classes, elements, layout, tile);
     __syncthreads();
-    if (has_sample) SoftmaxOfRow(problem, label, tile + threadIdx.x * layout.row_length, own);
-    __syncthreads();
-    for (int element = threadIdx.x; element < elements; element += kTileSamples) {
-      problem.gradient[first * problem.classes + element] = tile[layout.Position(element)];
+    if (has_sample) {
+      SoftmaxOfTileRow<kMaxClasses>(layout.classes, problem.scale, label,
+                                    tile + threadIdx.x * layout.row_length, own);
     }
+    __syncthreads();
+    StoreTile(tile, elements, layout, problem.gradient + first * problem.classes);
     __syncthreads();
   }
   const SumAndCount total = BlockSum<kTileSamples>(own);
@@ -150,14 +90,32 @@ __global__ void __launch_bounds__(std::max(kLanes, kRowThreads))
     part.Load(problem.scores + sample * problem.classes);
     const float maximum = GroupMaximum<kLanes>(part.Maximum());
     float label_score = 0;
-    const GroupTotal total = GroupSum<kLanes>(part.Exponentiate(maximum, label_score));
+    const RowTotal total = GroupSum<kLanes>(part.Exponentiate(maximum, label_score));
     part.StoreGradient(MakeRowFactor(problem.scale, total.sum, label_score, maximum),
                        problem.gradient + sample * problem.classes);
-    if (part.HoldsLabel()) AddSample(total.sum, label_score, maximum, total.count, own);
+    if (part.HoldsLabel()) AddSample(total, label_score, maximum, own);
     if (has_sample && !label.is_class) own.sum = kNan;
   }
   const SumAndCount sum = BlockSum<kThreads>(own);
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
+}
+
+// Calls use(index, score) for each of the thread's scores of a row, after the loads of
+// kLongRowLoads of them; `use` may overwrite the score.
+template <typename Use>
+__device__ void ForEachScore(const float* row, int64_t classes, const Use& use) {
+  constexpr int64_t kStride = kLongRowThreads;
+  for (int64_t first = threadIdx.x; first < classes; first += kLongRowLoads * kStride) {
+    float loaded[kLongRowLoads] = {};
+#pragma unroll
+    for (int u = 0; u < kLongRowLoads; ++u) {
+      if (first + u * kStride < classes) loaded[u] = row[first + u * kStride];
+    }
+#pragma unroll
+    for (int u = 0; u < kLongRowLoads; ++u) {
+      if (first + u * kStride < classes) use(first + u * kStride, loaded[u]);
+    }
+  }
 }
 
 // Rows longer than registers hold, one block each. Bytes moved for each score: 12 read, 4 written,
@@ -170,27 +128,23 @@ __global__ void __launch_bounds__(kLongRowThreads)
     float* const gradient = problem.gradient + sample * problem.classes;
     const RowLabel label = MakeRowLabel(problem.labels[sample], problem.classes);
     float maximum = kMinusInfinity;
-#pragma unroll 8
-    for (int64_t i = threadIdx.x; i < problem.classes; i += kLongRowThreads) {
-      maximum = fmaxf(maximum, row[i]);
-    }
+    ForEachScore(row, problem.classes,
+                 [&](int64_t /*i*/, float score) { maximum = fmaxf(maximum, score); });
     maximum = GroupMaximum<kLongRowThreads>(maximum);
-    GroupTotal total = {0, 0};
+    RowTotal total = {0, 0};
     float label_score = 0;
-#pragma unroll 8
-    for (int64_t i = threadIdx.x; i < problem.classes; i += kLongRowThreads) {
-      if (i == label.index) label_score = row[i];
-      total.count += Contradicts<int64_t>(row[i], maximum, i, label.index) ? 1 : 0;
-      total.sum += expf(row[i] - maximum);
-    }
+    ForEachScore(row, problem.classes, [&](int64_t i, float score) {
+      if (i == label.index) label_score = score;
+      total.earlier += IsEarlierMaximum<int64_t>(score, maximum, i, label.index);
+      total.sum += expf(score - maximum);
+    });
     total = GroupSum<kLongRowThreads>(total);
     const RowFactor factor = MakeRowFactor(problem.scale, total.sum, label_score, maximum);
-#pragma unroll 4
-    for (int64_t i = threadIdx.x; i < problem.classes; i += kLongRowThreads) {
-      gradient[i] = i == label.index ? factor.label : expf(row[i] - maximum) * factor.others;
-    }
-    if (label.is_class && static_cast<int>(threadIdx.x) == label.index % kLongRowThreads) {
-      AddSample(total.sum, label_score, maximum, total.count, own);
+    ForEachScore(row, problem.classes, [&](int64_t i, float score) {
+      gradient[i] = i == label.index ? factor.label : expf(score - maximum) * factor.others;
+    });
+    if (label.is_class && label.index % kLongRowThreads == static_cast<int>(threadIdx.x)) {
+      AddSample(total, label_score, maximum, own);
     }
     if (!label.is_class) own.sum = kNan;
   }
@@ -216,7 +170,8 @@ Choice RowsInRegisters(bool is_aligned) {
 
 // As few threads a row as hold it, so that as few as possible of them idle.
 Choice Choose(int64_t classes, bool is_aligned) {
-  if (classes <= kTileClasses) return {TileKernel, kTileSamples, kTileSamples};
+  if (classes <= 16) return {TileKernel<16>, kTileSamples, kTileSamples};
+  if (classes <= 32) return {TileKernel<32>, kTileSamples, kTileSamples};
   if (classes <= 8 * 8) return RowsInRegisters<8, 8>(is_aligned);
   if (classes <= 8 * kRowScores) return RowsInRegisters<8, kRowScores>(is_aligned);
   if (classes <= kWarpThreads * kRowScores) {
@@ -253,9 +208,10 @@ absl::Status SoftmaxCrossEntropy(int64_t samples, int64_t classes, const float* 
   SumAndCount* const partials = static_cast<SumAndCount*>(scratch);
   const Problem problem = {samples, classes,  scores,
                            labels,  gradient, 1.0 / static_cast<double>(samples)};
-  absl::Status status = Launch(stream, blocks, choice.threads, choice.kernel, problem, partials);
+  absl::Status status =
+      Launch(kOperation, stream, blocks, choice.threads, choice.kernel, problem, partials);
   if (!status.ok()) return status;
-  return AddPartials(blocks, partials, &result->loss_sum, &result->correct, stream);
+  return AddPartials(kOperation, blocks, partials, &result->loss_sum, &result->correct, stream);
 }
 
 }  // namespace capstan

@@ -20,10 +20,10 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // Samples and classes: around the tile of 128 samples and 32 classes, each way to hold a row in
 // registers with and without packs of 4, and rows that fit none.
 constexpr int64_t kSizes[][2] = {
-    {0, 3},    {1, 1},    {1, 2},    {7, 3},     {127, 10},  {128, 10},  {129, 10},
-    {300, 31}, {130, 32}, {33, 33},  {5, 36},    {40, 64},   {33, 65},   {9, 100},
-    {33, 256}, {9, 257},  {9, 1000}, {9, 1001},  {17, 1024}, {3, 1025},  {3, 4096},
-    {2, 8191}, {2, 8192}, {2, 8193}, {2, 20000}, {2, 32768}, {2, 32767}, {2, 32769}};
+    {0, 3},    {1, 1},    {1, 2},     {7, 3},     {127, 10},  {128, 10}, {129, 10}, {300, 31},
+    {130, 32}, {33, 33},  {5, 36},    {40, 64},   {33, 65},   {9, 100},  {33, 256}, {9, 257},
+    {9, 300},  {9, 1000}, {9, 1001},  {17, 1024}, {3, 1025},  {3, 1100}, {3, 4096}, {2, 8191},
+    {2, 8192}, {2, 8193}, {2, 20000}, {2, 32768}, {2, 32767}, {2, 32769}};
 
 struct Batch {
   int64_t classes;
@@ -144,10 +144,9 @@ TEST_F(CudaSoftmaxCrossEntropyTest, NanAndInfinityShowInTheLossAndNanIsNeverCorr
           SCOPED_TRACE(testing::Message()
                        << classes << " classes, " << bad << " at " << place << ", label " << label);
           batch.labels[0] = static_cast<int32_t>(label);
-          const Output expected = OnCpu(batch);
           const Output output = OnGpu(batch);
           EXPECT_FALSE(std::isfinite(output.result.loss_sum));
-          EXPECT_EQ(output.result.correct, expected.result.correct);
+          EXPECT_EQ(output.result.correct, 0);
           for (const float gradient : output.gradient) ASSERT_TRUE(std::isnan(gradient));
         }
       }

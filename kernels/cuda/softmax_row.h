@@ -12,8 +12,9 @@
 namespace capstan {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// A sample's label as the comparisons below want it: one that is no class equals no index.
+// A sample's label as the comparisons below want it: one that is no class comes before them all.
 struct RowLabel {
   int32_t index;
   bool is_class;
@@ -24,12 +25,16 @@ __device__ inline RowLabel MakeRowLabel(int32_t label, int64_t classes) {
   return {is_class ? label : -1, is_class};
 }
 
-// Whether the score at `index` keeps the label from being the first maximum. Of comparisons that
-// NaN fails, so that a network that has diverged is never right.
+// Of a row, or of the part of it that a thread has.
+struct RowTotal {
+  double sum;   // of the exponentials
+  int earlier;  // scores before the label's that are the maximum
+};
+
+// 1 where the score at `index` takes the answer from the label, else 0; without a branch.
 template <typename Index>
-__device__ bool Contradicts(float score, float maximum, Index index, Index label) {
-  if (index == label) return !(score == maximum);
-  return index < label ? !(score < maximum) : !(score <= maximum);
+__device__ int IsEarlierMaximum(float score, float maximum, Index index, Index label) {
+  return static_cast<int>(index < label) & static_cast<int>(score == maximum);
 }
 
 // What turns a row's exponentials into the gradient of the mean loss.
@@ -47,11 +52,13 @@ __device__ inline RowFactor MakeRowFactor(double scale, double sum, float label_
   return {static_cast<float>(factor), static_cast<float>(exponential * factor - scale)};
 }
 
-// Adds a sample to the thread's own totals; called by the one thread that holds the label's score.
-__device__ inline void AddSample(double sum, float label_score, float maximum, int contradictions,
+// Adds a sample to the thread's own totals; called by the one thread that has the label's score.
+// A NaN among the scores is not seen by comparisons, but makes the sum NaN, as an infinite maximum
+// does: neither is ever correct.
+__device__ inline void AddSample(const RowTotal& row, float label_score, float maximum,
                                  SumAndCount& own) {
-  own.sum += log(sum) - (double{label_score} - maximum);
-  own.count += contradictions == 0 ? 1 : 0;
+  own.sum += log(row.sum) - (double{label_score} - maximum);
+  own.count += row.earlier == 0 && label_score == maximum && row.sum == row.sum ? 1 : 0;
 }
 
 }  // namespace capstan

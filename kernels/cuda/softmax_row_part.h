@@ -12,8 +12,8 @@
 // For .cu.cc files only.
 namespace capstan {
 
-// The part of a row that one of its `kLanes` threads holds in registers, as `kPacks` packs; minus
-// infinity, which adds nothing, beyond the last class. Places in the row are counted from the
+// The part of a row that one of its `kLanes` threads holds in registers, as `kPacks` packs, of
+// which those beyond the last class are not touched. Places in the row are counted from the
 // thread's first class on, so that those of the scores are constants and need no registers.
 template <int kWidth, int kLanes, int kPacks>
 class RowPart {
@@ -24,9 +24,8 @@ class RowPart {
   __device__ void Load(const float* row) {
 #pragma unroll
     for (int k = 0; k < kPacks; ++k) {
-#pragma unroll
-      for (int item = 0; item < kWidth; ++item) packs_[k].items[item] = kMinusInfinity;
-      if (Place(k, 0) < classes_) packs_[k] = LoadPack<kWidth>(row + First(), k * kLanes);
+      if (Place(k, 0) >= classes_) break;
+      packs_[k] = LoadPack<kWidth>(row + First(), k * kLanes);
     }
   }
 
@@ -34,6 +33,7 @@ class RowPart {
     float maximum = kMinusInfinity;
 #pragma unroll
     for (int k = 0; k < kPacks; ++k) {
+      if (Place(k, 0) >= classes_) break;
 #pragma unroll
       for (int item = 0; item < kWidth; ++item) maximum = fmaxf(maximum, packs_[k].items[item]);
     }
@@ -41,18 +41,21 @@ class RowPart {
   }
 
   // Scores become exponentials. `label_score` is set where this part has it.
-  __device__ GroupTotal Exponentiate(float maximum, float& label_score) {
-    GroupTotal total = {0, 0};
+  __device__ RowTotal Exponentiate(float maximum, float& label_score) {
+    RowTotal total = {0, 0};
 #pragma unroll
     for (int k = 0; k < kPacks; ++k) {
+      if (Place(k, 0) >= classes_) break;
+      float sum = 0;  // of a pack: rounds less than an exponential does, and spares conversions
 #pragma unroll
       for (int item = 0; item < kWidth; ++item) {
         float& score = packs_[k].items[item];
         if (Place(k, item) == label_) label_score = score;
-        total.count += Contradicts(score, maximum, Place(k, item), label_) ? 1 : 0;
+        total.earlier += IsEarlierMaximum(score, maximum, Place(k, item), label_);
         score = expf(score - maximum);
-        total.sum += score;
+        sum += score;
       }
+      total.sum += sum;
     }
     return total;
   }

@@ -27,9 +27,10 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-absl::Status AddPartials(int64_t n, const SumAndCount* partials, double* sum, int64_t* count,
-                         CudaStream& stream) {
-  return Launch(stream, /*blocks=*/1, kThreads, AddPartialsKernel, n, partials, sum, count);
+absl::Status AddPartials(const char* operation, int64_t n, const SumAndCount* partials, double* sum,
+                         int64_t* count, CudaStream& stream) {
+  return Launch(operation, stream, /*blocks=*/1, kThreads, AddPartialsKernel, n, partials, sum,
+                count);
 }
 
 }  // namespace capstan

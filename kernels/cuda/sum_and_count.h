@@ -15,9 +15,10 @@ struct SumAndCount {
   int64_t count;
 };
 
-// Queues *sum = the sum of the partials' sums, and *count likewise; 0 of none.
-absl::Status AddPartials(int64_t n, const SumAndCount* partials, double* sum, int64_t* count,
-                         CudaStream& stream);
+// Queues *sum = the sum of the partials' sums, and *count likewise; 0 of none. Errors name
+// `operation`, of which it is the second phase.
+absl::Status AddPartials(const char* operation, int64_t n, const SumAndCount* partials, double* sum,
+                         int64_t* count, CudaStream& stream);
 
 }  // namespace capstan
 

@@ -19,7 +19,7 @@ TEST(SumAndCountTest, AddsAllPartials) {
     const DeviceArray<SumAndCount> on_gpu(partials, gpu);
     const DeviceArray<double> sum({-1.0}, gpu);
     const DeviceArray<int64_t> count({-1}, gpu);
-    ASSERT_TRUE(AddPartials(n, on_gpu.data(), sum.data(), count.data(), *gpu.stream).ok());
+    ASSERT_TRUE(AddPartials("test", n, on_gpu.data(), sum.data(), count.data(), *gpu.stream).ok());
     EXPECT_EQ(sum.Download()[0], static_cast<double>(n * (n - 1)) / 4) << n;
     EXPECT_EQ(count.Download()[0], (n - 1) * n * (2 * n - 1) / 6) << n;
   }

@@ -64,21 +64,24 @@ __global__ void __launch_bounds__(kElementwiseThreads)
   }
 }
 
-// Queues one pass of `rule`, which takes (float gradient, float (&element)[kArrays]).
+// Queues one pass of `rule`, which takes (float gradient, float (&element)[kArrays]). Errors name
+// `operation`.
 template <int kArrays, typename Rule>
-absl::Status UpdateElements(int64_t n, const float* gradient, const UpdatedArrays<kArrays>& arrays,
-                            const Rule& rule, CudaStream& stream) {
+absl::Status UpdateElements(const char* operation, int64_t n, const float* gradient,
+                            const UpdatedArrays<kArrays>& arrays, const Rule& rule,
+                            CudaStream& stream) {
   constexpr int64_t kPacksPerBlock = kElementwiseThreads * kElementwiseUnroll;
   bool is_aligned = AreAligned(sizeof(float4), gradient);
   for (float* array : arrays.data) is_aligned = is_aligned && AreAligned(sizeof(float4), array);
   const int64_t in_packs = is_aligned ? n / kPackWidth * kPackWidth : 0;
-  absl::Status status = Launch(
-      stream, ElementwiseBlocks(in_packs / kPackWidth, kPacksPerBlock, stream), kElementwiseThreads,
-      UpdateKernel<kPackWidth, kArrays, Rule>, in_packs, gradient, arrays, rule);
+  absl::Status status =
+      Launch(operation, stream, ElementwiseBlocks(in_packs / kPackWidth, kPacksPerBlock, stream),
+             kElementwiseThreads, UpdateKernel<kPackWidth, kArrays, Rule>, in_packs, gradient,
+             arrays, rule);
   if (!status.ok() || in_packs == n) return status;
   UpdatedArrays<kArrays> rest = arrays;
   for (float*& array : rest.data) array += in_packs;
-  return Launch(stream, ElementwiseBlocks(n - in_packs, kPacksPerBlock, stream),
+  return Launch(operation, stream, ElementwiseBlocks(n - in_packs, kPacksPerBlock, stream),
                 kElementwiseThreads, UpdateKernel<1, kArrays, Rule>, n - in_packs,
                 gradient + in_packs, rest, rule);
 }

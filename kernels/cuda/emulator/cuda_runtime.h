@@ -50,7 +50,6 @@ constexpr unsigned cudaHostAllocPortable = 0x01;
 
 struct cudaDeviceProp {
   char name[256];
-  size_t totalGlobalMem;
   int major;
   int minor;
   int multiProcessorCount;

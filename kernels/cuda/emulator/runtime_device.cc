@@ -133,7 +133,6 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   const capstan::emulator::MachineOptions options = Machine::Get().options();
   if (device < 0 || device >= options.gpu_count) return Told(cudaErrorInvalidDevice);
   std::snprintf(properties->name, sizeof(properties->name), "emulated on the CPU");
-  properties->totalGlobalMem = options.gpu_memory_bytes;
   properties->major = 9;
   properties->minor = 0;
   properties->multiProcessorCount = capstan::emulator::kMultiprocessors;
