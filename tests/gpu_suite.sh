@@ -11,7 +11,7 @@ set -euo pipefail
 
 # Each stage's time in seconds; together under 8 minutes.
 declare -A limits=(
-  [machine]=30 [tests]=90 [training]=90 [kernels]=75 [step]=130 [sanitizer]=60
+  [machine]=30 [tests]=80 [training]=80 [kernels]=60 [step]=175 [sanitizer]=50
 )
 stages=(machine tests training kernels step sanitizer)
 
@@ -57,17 +57,40 @@ for part in report machine unit_tests training sanitizer; do
   source "${bundle}/tests/gpu/${part}.sh"
 done
 
-stage_kernels() {
-  show kernel_benchmark kernels.log 75 "${bundle}/tests/kernels-cuda-kernel_benchmark" --json
+# Rows of what is required of the figures. Arguments: as tests/gpu/figures.py has them, logs by
+# their names.
+figures() {
+  local kind="$1" log result what detail lines logs=()
+  shift
+  for log in "$@"; do logs+=("${out}/${log}"); done
+  if ! python3 -c '' &>/dev/null; then
+    row "not run" "figures of ${kind}" "no python3; the logs have them"
+  elif ! lines="$(python3 "${bundle}/tests/gpu/figures.py" "${kind}" "${logs[@]}" 2>&1)"; then
+    row FAILED "figures of ${kind}" "${lines##*$'\n'}"
+  else
+    while IFS=$'\t' read -r result what detail; do
+      row "${result}" "${what}" "${detail}"
+    done <<<"${lines}"
+  fi
 }
 
+stage_kernels() {
+  ! show kernel_benchmark kernels.log 60 "${bundle}/tests/kernels-cuda-kernel_benchmark" --json ||
+    figures kernels kernels.log
+}
+
+# The computation first, by itself, so that its figures are there whatever comes of the rest.
 stage_step() {
-  show gpu_step_benchmark step.log 90 "${bundle}/tests/tests-benchmark-gpu_step_benchmark" --json
-  if timeout 20 python3 -c 'import torch' &>/dev/null; then
-    show "the same in PyTorch" torch.log 40 python3 "${bundle}/tests/gpu/torch_step.py"
-  else
-    row "not run" "the same in PyTorch" "python3 has no torch here"
+  local benchmark="${bundle}/tests/tests-benchmark-gpu_step_benchmark" logs=()
+  ! show "step without communication" compute.log 40 "${benchmark}" --communication=false --json ||
+    logs=(compute.log)
+  if ! timeout 20 python3 -c 'import torch' &>/dev/null; then
+    row "not run" "the same step in PyTorch" "python3 has no torch here"
+  elif show "the same step in PyTorch" torch.log 40 python3 "${bundle}/tests/gpu/torch_step.py"; then
+    logs+=(torch.log)
   fi
+  [[ "${logs[0]-}" != compute.log ]] || figures step "${logs[@]}"
+  ! show "step with one server" step.log 100 "${benchmark}" --json || figures hidden step.log
 }
 
 stage=machine

@@ -15,12 +15,24 @@ find_cublas() {
   echo "gpu_suite: found no libcublas.so.13 in the usual places; install CUDA 13" >&2
 }
 
-# Trains on the GPU for a moment; sets `no_gpu` to what it says when the GPU cannot be used.
+# The first line of the probe's logs that matches the regular expression $1.
+probe_line() {
+  grep -hsE -m 1 -e "$1" "${out}/probe/worker-0.log" "${out}/probe.log" | head -n 1 || true
+}
+
+# Trains on the GPU for a moment; sets `no_gpu` to what it says when there is none. A GPU, driver or
+# library that is there and cannot be used is a failure.
 look_for_gpu() {
   limited 30 probe.log "${bundle}/bin/capstan" run --device=cuda --epochs=1 --num_workers=1 \
     --num_servers=1 --run_dir="${out}/probe" && return 0
-  no_gpu="$(grep -hsE -e '--device=cpu|error while loading shared libraries' "${out}/probe.log" \
-    "${out}/probe/worker-0.log" | head -n 1 || true)"
+  no_gpu="$(probe_line 'no NVIDIA driver answers|cudaErrorNoDevice')"
+}
+
+# Why the probe failed.
+probe_error() {
+  local line
+  line="$(probe_line '--device=|error while loading shared libraries')"
+  echo "${line:-$(error_line probe.log)}"
 }
 
 stage_machine() {
@@ -34,6 +46,6 @@ stage_machine() {
   elif grep -q '^job .* is done' "${out}/probe.log"; then
     row ok "first use of the GPU" "trained for one epoch"
   else
-    row FAILED "first use of the GPU" "$(error_line probe.log)"
+    row FAILED "first use of the GPU" "$(probe_error)"
   fi
 }

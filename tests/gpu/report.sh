@@ -9,7 +9,7 @@ row() {
 }
 
 # Runs the command for at most $1 seconds and the stage's time; output goes to the log $2. 124: it
-# took too long.
+# took too long; 137: and had to be killed.
 limited() {
   local seconds="$1" log="${out}/$2" left=$((stage_end - SECONDS))
   shift 2
@@ -24,7 +24,8 @@ error_line() {
   grep -m 1 -iE 'error|fail|expected|cannot' "${out}/$1" || tail -n 1 "${out}/$1"
 }
 
-# Runs the program and shows its output. Arguments: what it is, log, seconds at most, command.
+# Runs the program and shows its output; false when it failed. Arguments: what it is, log, seconds
+# at most, command.
 show() {
   local what="$1" log="$2" seconds="$3" exit_code=0
   shift 3
@@ -32,7 +33,8 @@ show() {
   cat "${out}/${log}"
   case "${exit_code}" in
     0) row ok "${what}" "see above" ;;
-    124) row FAILED "${what}" "took longer than ${seconds} s, or than what was left of the stage" ;;
+    124 | 137) row FAILED "${what}" "took longer than ${seconds} s, or than what was left of the stage" ;;
     *) row FAILED "${what}" "exit code ${exit_code}: $(error_line "${log}")" ;;
   esac
+  ((exit_code == 0))
 }

@@ -14,12 +14,14 @@ value() { sed -nE "s/^ *\"$2\": \"?([^\",]*)\"?,?$/\1/p" "${out}/$1.json"; }
 
 calculate() { awk "BEGIN { print ($1) }"; }
 
-# Whether the GPU's results, in NAME-cuda.json, are as good as the CPU's: an accuracy at most two
-# points lower, and a loss that differs by less than the share $2. Arguments: name, share.
+# Whether the GPU's results, in NAME-cuda.json, are as good as the CPU's: an accuracy at most $2
+# points lower, and a loss that differs by less than the share $3 unless that is "any". Arguments:
+# name, points, share.
 is_as_good() {
-  local accuracy loss
-  accuracy="$(value "$1-cuda" test_accuracy) >= $(value "$1-cpu" test_accuracy) - 0.02"
-  loss="($(value "$1-cuda" train_loss) / $(value "$1-cpu" train_loss) - 1) ^ 2 < $2 ^ 2"
+  local accuracy loss=1
+  accuracy="100 * $(value "$1-cuda" test_accuracy) >= 100 * $(value "$1-cpu" test_accuracy) - $2"
+  [[ "$3" == any ]] ||
+    loss="($(value "$1-cuda" train_loss) / $(value "$1-cpu" train_loss) - 1) ^ 2 < $3 ^ 2"
   [[ "$(calculate "${accuracy} && ${loss}")" == 1 ]]
 }
 
@@ -32,17 +34,17 @@ both_results() {
     "$(value "$1-cuda" samples_per_s)" "$(value "$1-cpu" samples_per_s)"
 }
 
-# Trains on the GPU and on the CPU. Arguments: name, by what share the losses may differ, flags of
-# `capstan run`.
+# Trains on the GPU and on the CPU. Arguments: name, by how many points the GPU's accuracy may be
+# lower, by what share the losses may differ ("any"), flags of `capstan run`.
 compare() {
-  local name="$1" share="$2" device result=ok
-  shift 2
+  local name="$1" points="$2" share="$3" device result=ok
+  shift 3
   for device in cuda cpu; do
     train "${name}-${device}" --device="${device}" "$@" && continue
     row FAILED "${name}" "on ${device}: $(error_line "${name}-${device}.log")"
     return
   done
-  is_as_good "${name}" "${share}" || result=FAILED
+  is_as_good "${name}" "${points}" "${share}" || result=FAILED
   row "${result}" "${name}" "$(both_results "${name}")"
 }
 
@@ -71,15 +73,17 @@ stage_training() {
   # shellcheck disable=SC2054
   local wide=("--job=${bundle}/jobs/synthetic.textproto" --synthetic_features=512
     --synthetic_samples=8000 --hidden=2048,2048 --batch_size=128 --steps=30 --learning_rate=0.2)
-  compare digits-bsp 0.1 "${digits[@]}"
+  # Of BSP in float32 only the order of sums differs. SSP and async differ from run to run: there
+  # only the accuracy is compared.
+  compare digits-bsp 0.6 0.02 "${digits[@]}"
   compare_bits digits-bsp "${digits[@]}"
-  compare digits-bsp-tf32 0.2 "${digits[@]}" --precision=tf32
-  compare digits-bsp-bfloat16 0.5 "${digits[@]}" --precision=bfloat16
-  compare digits-ssp 1 "--job=${bundle}/jobs/digits_ssp.textproto"
-  compare digits-async 1 "--job=${bundle}/jobs/digits_async.textproto"
-  compare wide-bsp 0.02 "${wide[@]}"
+  compare digits-bsp-tf32 2 0.2 "${digits[@]}" --precision=tf32
+  compare digits-bsp-bfloat16 2 0.5 "${digits[@]}" --precision=bfloat16
+  compare digits-ssp 2 any "--job=${bundle}/jobs/digits_ssp.textproto"
+  compare digits-async 2 any "--job=${bundle}/jobs/digits_async.textproto"
+  compare wide-bsp 0.6 0.02 "${wide[@]}"
   compare_bits wide-bsp "${wide[@]}"
   for transport in $(transports); do
-    compare "digits-bsp-${transport}" 0.1 "${digits[@]}" --transport="${transport}"
+    compare "digits-bsp-${transport}" 0.6 0.02 "${digits[@]}" --transport="${transport}"
   done
 }
