@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "absl/types/span.h"
+#include "worker/engine/busy_work.h"
 #include "worker/engine/training_rig.h"
 
 namespace capstan {
@@ -12,9 +14,10 @@ namespace {
 
 constexpr int kFeatures = 7;
 
+// A batch on its way back, in pinned memory.
 struct Downloaded {
-  std::vector<float> features;
-  std::vector<int32_t> labels;
+  absl::Span<float> features;
+  absl::Span<int32_t> labels;
 };
 
 class BatchFeedTest : public testing::Test {
@@ -23,7 +26,7 @@ class BatchFeedTest : public testing::Test {
     device_ = CudaDevice::Open(/*number=*/0).value();
     copy_in_ = CudaStream::Create(*device_, CudaStream::Blas::kNone).value();
     compute_ = CudaStream::Create(*device_, CudaStream::Blas::kNone).value();
-    pool_ = PinnedPool::Create(*device_, BatchFeed::PinnedBytes(kFeatures, 10) + 4096).value();
+    pool_ = PinnedPool::Create(*device_, BatchFeed::PinnedBytes(kFeatures, 10) + 16384).value();
     BatchFeed::Options options;
     options.device = device_.get();
     options.pool = pool_.get();
@@ -37,22 +40,44 @@ class BatchFeedTest : public testing::Test {
     ASSERT_TRUE(feed_->Copy(*copy_in_).ok());
   }
 
-  // The next batch, copied back on the stream that computes.
+  template <typename T>
+  absl::Span<T> CopyBack(absl::Span<const T> on_gpu) {
+    const size_t bytes = on_gpu.size() * sizeof(T);
+    T* const host = static_cast<T*>(pool_->Take(bytes).value());
+    EXPECT_TRUE(compute_->CopyToHost(on_gpu.data(), bytes, host).ok());
+    return {host, on_gpu.size()};
+  }
+
+  // Queues, on the stream that computes, to copy back the next batch, and to release it.
   Downloaded UseNext() {
     const Batch batch = feed_->Use(*compute_).value();
-    Downloaded downloaded = {std::vector<float>(batch.features.size()),
-                             std::vector<int32_t>(batch.labels.size())};
-    EXPECT_TRUE(compute_
-                    ->CopyToHost(batch.features.data(), batch.features.size() * sizeof(float),
-                                 downloaded.features.data())
-                    .ok());
-    EXPECT_TRUE(compute_
-                    ->CopyToHost(batch.labels.data(), batch.labels.size() * sizeof(int32_t),
-                                 downloaded.labels.data())
-                    .ok());
+    const Downloaded downloaded = {CopyBack<float>(batch.features),
+                                   CopyBack<int32_t>(batch.labels)};
     EXPECT_TRUE(feed_->Release(*compute_).ok());
-    EXPECT_TRUE(compute_->Synchronize().ok());
     return downloaded;
+  }
+
+  // Loads the batches one ahead, each used after `busy`, if any, has had much to do; waits for all
+  // of it at the end only, and looks then what was used.
+  void ExpectBatchesInOrder(CudaStream* busy) {
+    const std::vector<std::vector<uint32_t>> batches = {
+        {3, 1, 2}, {39}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, {12, 12}, {5, 4, 3}, {30, 31, 32, 33}};
+    std::vector<Downloaded> used;
+    BusyWork work(*device_);
+    for (size_t i = 0; i < batches.size(); ++i) {
+      if (busy != nullptr) {
+        ASSERT_TRUE(work.Queue(*busy).ok());
+      }
+      if (i == 0) Load(batches[0]);
+      if (i + 1 < batches.size()) Load(batches[i + 1]);
+      used.push_back(UseNext());
+    }
+    ASSERT_TRUE(copy_in_->Synchronize().ok());
+    ASSERT_TRUE(compute_->Synchronize().ok());
+    for (size_t i = 0; i < batches.size(); ++i) {
+      SCOPED_TRACE(i);
+      ExpectSamples(used[i], batches[i]);
+    }
   }
 
   void ExpectSamples(const Downloaded& batch, const std::vector<uint32_t>& samples) {
@@ -62,8 +87,8 @@ class BatchFeedTest : public testing::Test {
       features.insert(features.end(), dataset_.Row(sample).begin(), dataset_.Row(sample).end());
       labels.push_back(dataset_.labels[sample]);
     }
-    EXPECT_EQ(batch.features, features);
-    EXPECT_EQ(batch.labels, labels);
+    EXPECT_EQ(batch.features, absl::MakeConstSpan(features));
+    EXPECT_EQ(batch.labels, absl::MakeConstSpan(labels));
   }
 
   const Dataset dataset_ = RandomDataset(/*samples=*/40, kFeatures, /*classes=*/3, /*seed=*/9);
@@ -75,13 +100,15 @@ class BatchFeedTest : public testing::Test {
 };
 
 TEST_F(BatchFeedTest, BatchesComeInTheOrderOfLoadingOneAhead) {
-  const std::vector<std::vector<uint32_t>> batches = {
-      {3, 1, 2}, {39}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, {12, 12}, {5, 4, 3}, {30, 31, 32, 33}};
-  Load(batches[0]);
-  for (size_t i = 0; i < batches.size(); ++i) {
-    if (i + 1 < batches.size()) Load(batches[i + 1]);
-    ExpectSamples(UseNext(), batches[i]);
-  }
+  ExpectBatchesInOrder(/*busy=*/nullptr);
+}
+
+TEST_F(BatchFeedTest, ABatchIsReplacedOnlyWhenWhatComputesHasUsedIt) {
+  ExpectBatchesInOrder(compute_.get());
+}
+
+TEST_F(BatchFeedTest, ABatchIsUsedAndGatheredAnewOnlyWhenItIsCopied) {
+  ExpectBatchesInOrder(copy_in_.get());
 }
 
 TEST_F(BatchFeedTest, TooLittlePinnedMemoryIsAnError) {

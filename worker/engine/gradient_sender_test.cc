@@ -2,13 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "common/base/real_clock.h"
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/cuda/device_buffer.h"
 #include "kernels/cuda/pinned_pool.h"
+#include "worker/engine/busy_work.h"
 #include "worker/engine/make_cpu_engine.h"
 #include "worker/engine/training_rig.h"
 
@@ -64,19 +67,55 @@ TEST_F(GradientSenderTest, PushesWhatWasCopiedBeforeTheEvent) {
   EXPECT_EQ(pushed, std::vector<int>{0});
 }
 
-TEST_F(GradientSenderTest, AfterCancelTheStoreMayEnd) {
+TEST_F(GradientSenderTest, CancelWaitsForThePushThatIsUnderWayAndDropsTheOthers) {
+  BusyWork work(*device_);
   auto copied = CudaEvent::Create(*device_, CudaEvent::Timing::kOff).value();
+  auto held = CudaEvent::Create(*device_, CudaEvent::Timing::kOff).value();
   ASSERT_TRUE(copied.Record(*stream_).ok());
-  GradientSender sender(&clock_, [](int) {});
-  for (int step = 0; step < 200; ++step) {
-    rig_->store().Open(/*layer=*/1);
-    sender.Send(copied, /*layer=*/1, Step(step), rig_->store());
+  ASSERT_TRUE(work.Queue(*stream_).ok());
+  ASSERT_TRUE(held.Record(*stream_).ok());
+  ParameterStore& store = rig_->store();
+  const int64_t before = rig_->exchanges();
+  std::vector<int> pushed;
+  std::promise<void> begun;
+  auto sender = std::make_unique<GradientSender>(&clock_, [&](int layer) {
+    pushed.push_back(layer);
+    if (layer == 1) begun.set_value();
+    EXPECT_TRUE(held.Wait().ok());
+  });
+  for (const int layer : {1, 0}) {
+    store.Open(layer);
+    sender->Send(copied, layer, Step(0), store);
   }
-  sender.Cancel();
+  begun.get_future().wait();
+
+  sender->Cancel();
+
+  const int64_t sent = rig_->exchanges();
+  EXPECT_GT(sent, before);
+  sender.reset();  // also its thread has ended
+  EXPECT_EQ(pushed, std::vector<int>{1});
+  EXPECT_EQ(rig_->exchanges(), sent) << "something was pushed after Cancel";
+  store.Fail(absl::CancelledError("the test ends"));
+}
+
+TEST_F(GradientSenderTest, AfterCancelTheStoreMayEndAlsoWhileGradientsAreCopied) {
+  BusyWork work(*device_);
+  auto copied = CudaEvent::Create(*device_, CudaEvent::Timing::kOff).value();
+  for (const int layer : {1, 0}) rig_->store().Open(layer);
+  ASSERT_TRUE(work.Queue(*stream_).ok());
+  ASSERT_TRUE(copied.Record(*stream_).ok());
+  auto sender = std::make_unique<GradientSender>(&clock_, [](int) {});
+  sender->Send(copied, /*layer=*/1, Step(0), rig_->store());
+  sender->Send(copied, /*layer=*/0, Step(0), rig_->store());
+
+  std::thread([&] { sender->Cancel(); }).join();
+
   const int64_t sent = rig_->exchanges();
   rig_->store().Fail(absl::CancelledError("the test ends"));
+  ASSERT_TRUE(copied.Wait().ok());
+  sender.reset();
   EXPECT_EQ(rig_->exchanges(), sent) << "something was pushed after Cancel";
-  rig_.reset();
 }
 
 }  // namespace
