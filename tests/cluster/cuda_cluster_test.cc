@@ -1,7 +1,13 @@
 // Jobs whose workers compute with CUDA, from registration to evaluation.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cmath>
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "common/base/real_clock.h"
 #include "tests/cluster/bsp_bits.h"
@@ -16,6 +22,37 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeCuda(const EngineOptions& options) {
   return MakeCudaEngine(/*device_number=*/0, options);
 }
 
+// Another engine, of which it keeps the parameters of the evaluation. What is pointed to outlives
+// it.
+class EvaluatedEngine : public Engine {
+ public:
+  EvaluatedEngine(std::unique_ptr<Engine> engine, std::vector<float>* values)
+      : engine_(std::move(engine)), values_(values) {}
+
+  const std::string& device_name() const override { return engine_->device_name(); }
+  const std::vector<v1::TableSpec>& tables() const override { return engine_->tables(); }
+  ParameterMirror* mirror() override { return engine_->mirror(); }
+  absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) override {
+    return engine_->LoadBatch(dataset, samples);
+  }
+  absl::Status RunStep(Step step, ParameterStore& store) override {
+    return engine_->RunStep(step, store);
+  }
+  absl::Status RunForward(ParameterStore& store) override {
+    values_->clear();
+    for (const absl::Span<const float> table : store.values()) {
+      values_->insert(values_->end(), table.begin(), table.end());
+    }
+    return engine_->RunForward(store);
+  }
+  absl::StatusOr<BatchResult> Result() override { return engine_->Result(); }
+  absl::Status Finish() override { return engine_->Finish(); }
+
+ private:
+  const std::unique_ptr<Engine> engine_;
+  std::vector<float>* const values_;
+};
+
 v1::ReportResultRequest RunJob(const v1::JobSpec& job, const EngineFactory& make_engine) {
   RealClock clock;
   InProcessClusterTransport transport;
@@ -25,13 +62,61 @@ v1::ReportResultRequest RunJob(const v1::JobSpec& job, const EngineFactory& make
   return result.outcome.result;
 }
 
-TEST(CudaClusterTest, DigitsTrainAsOnTheCpu) {
+struct Trained {
+  v1::ReportResultRequest result;
+  std::vector<float> values;
+};
+
+// Of one worker, the last to evaluate, the parameters at the end; under BSP all have the same.
+Trained Train(const v1::JobSpec& job, const EngineFactory& make_engine) {
+  std::vector<std::vector<float>> values(job.cluster().num_workers());
+  std::atomic<size_t> made = 0;
+  Trained trained;
+  trained.result =
+      RunJob(job, [&](const EngineOptions& options) -> absl::StatusOr<std::unique_ptr<Engine>> {
+        absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine(options);
+        if (!engine.ok()) return engine;
+        return std::make_unique<EvaluatedEngine>(*std::move(engine), &values[made++]);
+      });
+  for (const std::vector<float>& of_worker : values) {
+    if (!of_worker.empty()) trained.values = of_worker;
+  }
+  return trained;
+}
+
+double Norm(const std::vector<float>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return std::sqrt(sum);
+}
+
+// The distance of the parameters, as a share of their norm.
+double Difference(const Trained& cuda, const Trained& cpu) {
+  EXPECT_EQ(cuda.values.size(), cpu.values.size());
+  std::vector<float> differences = cuda.values;
+  for (size_t i = 0; i < cpu.values.size(); ++i) differences[i] -= cpu.values[i];
+  return Norm(differences) / Norm(cpu.values);
+}
+
+TEST(CudaClusterTest, ParametersAreThoseOfTheCpuButForTheOrderOfSums) {
+  const v1::JobSpec job = DigitsJob(/*epochs=*/2);
+  const Trained cpu = Train(job, MakeCpuEngine);
+  const Trained cuda = Train(job, MakeCuda);
+  EXPECT_LE(Difference(cuda, cpu), 1e-6);
+  EXPECT_NEAR(cuda.result.test_loss(), cpu.result.test_loss(), 1e-6 * cpu.result.test_loss());
+  EXPECT_EQ(cuda.result.test_accuracy(), cpu.result.test_accuracy());
+}
+
+// In so many steps the sum of some ReLU is so near to 0 that its sign depends on the order of
+// addition, also between two kernels of OpenBLAS: from there on the parameters differ by more.
+TEST(CudaClusterTest, DigitsTrainToTheEndAsOnTheCpu) {
   const v1::JobSpec job = DigitsJob(/*epochs=*/20);
-  const auto cpu = RunJob(job, MakeCpuEngine);
-  const auto cuda = RunJob(job, MakeCuda);
-  EXPECT_GE(cuda.test_accuracy(), 0.95);
-  EXPECT_NEAR(cuda.test_accuracy(), cpu.test_accuracy(), 0.01);
-  EXPECT_NEAR(cuda.test_loss(), cpu.test_loss(), 0.05 * cpu.test_loss());
+  const Trained cpu = Train(job, MakeCpuEngine);
+  const Trained cuda = Train(job, MakeCuda);
+  EXPECT_GE(cuda.result.test_accuracy(), 0.95);
+  EXPECT_NEAR(cuda.result.test_accuracy(), cpu.result.test_accuracy(), 0.01);
+  EXPECT_NEAR(cuda.result.test_loss(), cpu.result.test_loss(), 0.05 * cpu.result.test_loss());
+  EXPECT_LE(Difference(cuda, cpu), 0.02);
 }
 
 TEST(CudaClusterTest, BspHasTheSameBitsWhateverTheServersAndFromRunToRun) {
@@ -47,7 +132,7 @@ TEST(CudaClusterTest, BspHasTheSameBitsWhateverTheServersAndFromRunToRun) {
 TEST(CudaClusterTest, EveryConsistencyAndPrecisionTrains) {
   for (const auto mode : {v1::ConsistencySpec::SSP, v1::ConsistencySpec::ASYNC}) {
     for (const auto precision : {v1::ModelSpec::TF32, v1::ModelSpec::BFLOAT16}) {
-      v1::JobSpec job = DigitsJob(/*epochs=*/10);
+      v1::JobSpec job = DigitsJob(/*epochs=*/5);
       job.mutable_consistency()->set_mode(mode);
       if (mode == v1::ConsistencySpec::SSP) job.mutable_consistency()->set_staleness(2);
       job.mutable_model()->set_precision(precision);
@@ -65,7 +150,7 @@ TEST(CudaClusterTest, ADifferentDeviceForEachWorkerWorks) {
     MutexLock lock(&mutex);
     return made++ % 2 == 0 ? MakeCuda(options) : MakeCpuEngine(options);
   };
-  EXPECT_GE(RunJob(DigitsJob(/*epochs=*/20), alternate).test_accuracy(), 0.95);
+  EXPECT_GE(RunJob(DigitsJob(/*epochs=*/5), alternate).test_accuracy(), 0.9);
   EXPECT_EQ(made, 2);
 }
 

@@ -73,9 +73,11 @@ stage_training() {
   # shellcheck disable=SC2054
   local wide=("--job=${bundle}/jobs/synthetic.textproto" --synthetic_features=512
     --synthetic_samples=8000 --hidden=2048,2048 --batch_size=128 --steps=30 --learning_rate=0.2)
-  # Of BSP in float32 only the order of sums differs. SSP and async differ from run to run: there
-  # only the accuracy is compared.
-  compare digits-bsp 0.6 0.02 "${digits[@]}"
+  # Of BSP in float32 only the order of sums differs. That is little in the first steps; later the
+  # sign of the sum before some ReLU depends on it, and the losses differ by a per cent or two. SSP
+  # and async differ from run to run: there only the accuracy is compared.
+  compare digits-bsp-begin 0.1 0.001 "${digits[@]}" --epochs=2
+  compare digits-bsp 0.6 0.05 "${digits[@]}"
   compare_bits digits-bsp "${digits[@]}"
   compare digits-bsp-tf32 2 0.2 "${digits[@]}" --precision=tf32
   compare digits-bsp-bfloat16 2 0.5 "${digits[@]}" --precision=bfloat16
@@ -84,6 +86,6 @@ stage_training() {
   compare wide-bsp 0.6 0.02 "${wide[@]}"
   compare_bits wide-bsp "${wide[@]}"
   for transport in $(transports); do
-    compare "digits-bsp-${transport}" 0.6 0.02 "${digits[@]}" --transport="${transport}"
+    compare "digits-bsp-${transport}" 0.6 0.05 "${digits[@]}" --transport="${transport}"
   done
 }

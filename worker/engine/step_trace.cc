@@ -22,11 +22,6 @@ absl::Status StepTrace::Start(const CudaDevice& device, CudaStream& stream) {
   return absl::OkStatus();
 }
 
-bool StepTrace::is_recording() const {
-  MutexLock lock(&mu_);
-  return device_ != nullptr;
-}
-
 absl::Status StepTrace::Begin(const std::string& track, const std::string& name,
                               CudaStream& stream) {
   MutexLock lock(&mu_);

@@ -34,7 +34,6 @@ class StepTrace {
 
   // Begins to write down; zero on the time line. `device` outlives what is recorded from here on.
   absl::Status Start(const CudaDevice& device, CudaStream& stream);
-  bool is_recording() const;
 
   // A part that is queued on `stream` between the two calls. Parts of one track do not overlap.
   absl::Status Begin(const std::string& track, const std::string& name, CudaStream& stream);
@@ -57,7 +56,7 @@ class StepTrace {
 
   Clock* const clock_;
 
-  mutable Mutex mu_;
+  Mutex mu_;
   const CudaDevice* device_ ABSL_GUARDED_BY(mu_) = nullptr;  // null while nothing is recorded
   std::unique_ptr<CudaEvent> origin_ ABSL_GUARDED_BY(mu_);
   absl::Time host_origin_ ABSL_GUARDED_BY(mu_);
