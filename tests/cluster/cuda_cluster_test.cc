@@ -9,10 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/base/real_clock.h"
 #include "tests/cluster/bsp_bits.h"
 #include "tests/cluster/cluster_transport.h"
 #include "tests/cluster/local_cluster.h"
+#include "worker/engine/engine.h"
 #include "worker/engine/make_cuda_engine.h"
 
 namespace capstan {
@@ -22,8 +25,7 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeCuda(const EngineOptions& options) {
   return MakeCudaEngine(/*device_number=*/0, options);
 }
 
-// Another engine, of which it keeps the parameters of the evaluation. What is pointed to outlives
-// it.
+// Keeps the parameters that another engine evaluates. What is pointed to outlives it.
 class EvaluatedEngine : public Engine {
  public:
   EvaluatedEngine(std::unique_ptr<Engine> engine, std::vector<float>* values)
@@ -52,6 +54,13 @@ class EvaluatedEngine : public Engine {
   const std::unique_ptr<Engine> engine_;
   std::vector<float>* const values_;
 };
+
+// Digits with a network of which an emulated GPU is not long at work.
+v1::JobSpec SmallDigitsJob(uint32_t epochs) {
+  v1::JobSpec job = DigitsJob(epochs);
+  job.mutable_model()->add_hidden(32);
+  return job;
+}
 
 v1::ReportResultRequest RunJob(const v1::JobSpec& job, const EngineFactory& make_engine) {
   RealClock clock;
@@ -107,10 +116,10 @@ TEST(CudaClusterTest, ParametersAreThoseOfTheCpuButForTheOrderOfSums) {
   EXPECT_EQ(cuda.result.test_accuracy(), cpu.result.test_accuracy());
 }
 
-// In so many steps the sum of some ReLU is so near to 0 that its sign depends on the order of
+// In so many steps the sum before some ReLU is so near to 0 that its sign depends on the order of
 // addition, also between two kernels of OpenBLAS: from there on the parameters differ by more.
-TEST(CudaClusterTest, DigitsTrainToTheEndAsOnTheCpu) {
-  const v1::JobSpec job = DigitsJob(/*epochs=*/20);
+TEST(CudaClusterTest, DigitsTrainAsOnTheCpu) {
+  const v1::JobSpec job = DigitsJob(/*epochs=*/12);
   const Trained cpu = Train(job, MakeCpuEngine);
   const Trained cuda = Train(job, MakeCuda);
   EXPECT_GE(cuda.result.test_accuracy(), 0.95);
@@ -120,27 +129,29 @@ TEST(CudaClusterTest, DigitsTrainToTheEndAsOnTheCpu) {
 }
 
 TEST(CudaClusterTest, BspHasTheSameBitsWhateverTheServersAndFromRunToRun) {
-  const uint64_t first = RunJob(DigitsJob(/*epochs=*/2), MakeCuda).parameters_xxh3();
+  const uint64_t first = RunJob(SmallDigitsJob(/*epochs=*/2), MakeCuda).parameters_xxh3();
   for (const uint32_t num_servers : {1, 2, 3}) {
-    v1::JobSpec job = DigitsJob(/*epochs=*/2);
+    v1::JobSpec job = SmallDigitsJob(/*epochs=*/2);
     job.mutable_cluster()->set_num_servers(num_servers);
-    job.mutable_scheduler()->set_slice_bytes(4 << 10);
+    job.mutable_scheduler()->set_slice_bytes(1 << 10);
     EXPECT_EQ(RunJob(job, MakeCuda).parameters_xxh3(), first) << num_servers << " servers";
   }
 }
 
-TEST(CudaClusterTest, EveryConsistencyAndPrecisionTrains) {
-  for (const auto mode : {v1::ConsistencySpec::SSP, v1::ConsistencySpec::ASYNC}) {
-    for (const auto precision : {v1::ModelSpec::TF32, v1::ModelSpec::BFLOAT16}) {
-      v1::JobSpec job = DigitsJob(/*epochs=*/5);
-      job.mutable_consistency()->set_mode(mode);
-      if (mode == v1::ConsistencySpec::SSP) job.mutable_consistency()->set_staleness(2);
-      job.mutable_model()->set_precision(precision);
-      EXPECT_GE(RunJob(job, MakeCuda).test_accuracy(), 0.9)
-          << v1::ConsistencySpec::Mode_Name(mode) << " in "
-          << v1::ModelSpec::Precision_Name(precision);
-    }
-  }
+void ExpectToTrain(v1::ConsistencySpec::Mode mode, v1::ModelSpec::Precision precision) {
+  v1::JobSpec job = SmallDigitsJob(/*epochs=*/8);
+  job.mutable_consistency()->set_mode(mode);
+  if (mode == v1::ConsistencySpec::SSP) job.mutable_consistency()->set_staleness(2);
+  job.mutable_model()->set_precision(precision);
+  EXPECT_GE(RunJob(job, MakeCuda).test_accuracy(), 0.9);
+}
+
+TEST(CudaClusterTest, SspInTf32Trains) {
+  ExpectToTrain(v1::ConsistencySpec::SSP, v1::ModelSpec::TF32);
+}
+
+TEST(CudaClusterTest, AsyncInBfloat16Trains) {
+  ExpectToTrain(v1::ConsistencySpec::ASYNC, v1::ModelSpec::BFLOAT16);
 }
 
 TEST(CudaClusterTest, ADifferentDeviceForEachWorkerWorks) {
@@ -150,7 +161,7 @@ TEST(CudaClusterTest, ADifferentDeviceForEachWorkerWorks) {
     MutexLock lock(&mutex);
     return made++ % 2 == 0 ? MakeCuda(options) : MakeCpuEngine(options);
   };
-  EXPECT_GE(RunJob(DigitsJob(/*epochs=*/5), alternate).test_accuracy(), 0.9);
+  EXPECT_GE(RunJob(SmallDigitsJob(/*epochs=*/8), alternate).test_accuracy(), 0.9);
   EXPECT_EQ(made, 2);
 }
 
