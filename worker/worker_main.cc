@@ -64,6 +64,9 @@ absl::Status Work(const DeviceName& device) {
                                : recorder->Record(job, std::move(connection));
   };
   options.make_engine = EngineFactoryOf(device);
+  if (recorder != nullptr) {
+    options.on_view = [&recorder](const v1::JobView& view) { recorder->NoteView(view); };
+  }
   const absl::Status status = Worker(std::move(options)).Run();
   const absl::Status recorded = recorder == nullptr ? absl::OkStatus() : recorder->Finish();
   return status.ok() ? recorded : status;

@@ -19,11 +19,13 @@ v1::ContractRecord::Mode ModeOf(const v1::ConsistencySpec& consistency) {
 
 }  // namespace
 
-v1::ContractRecord ContractOfJob(const v1::JobSpec& job) {
+v1::ContractRecord ContractOf(const v1::ConsistencySpec& consistency) {
   v1::ContractRecord contract;
-  contract.set_mode(ModeOf(job.consistency()));
-  contract.set_staleness(job.consistency().staleness());
+  contract.set_mode(ModeOf(consistency));
+  contract.set_staleness(consistency.staleness());
   return contract;
 }
+
+v1::ContractRecord ContractOfJob(const v1::JobSpec& job) { return ContractOf(job.consistency()); }
 
 }  // namespace capstan

@@ -6,7 +6,10 @@
 
 namespace capstan {
 
-// What a job promises to all pulls of all tables, from step 0 on.
+// What it promises to all tables that have no staleness of their own, from step 0 on.
+v1::ContractRecord ContractOf(const v1::ConsistencySpec& consistency);
+
+// The same of a job.
 v1::ContractRecord ContractOfJob(const v1::JobSpec& job);
 
 }  // namespace capstan

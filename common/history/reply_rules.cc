@@ -78,17 +78,6 @@ void CheckVersionOfSteps(const CheckedSlice& checked, const RecordedExchange& re
                  {&reply});
 }
 
-// Whether all steps are alike: each push of them is one version, or each step is. Where they are
-// not, only the values can tell.
-bool HasOneKind(const CheckedSlice& checked) {
-  const TableId table = checked.slice.key().table;
-  const bool first = checked.contract.Of(table, Step(0)).is_isolated();
-  for (Step step; step < Step(checked.history.header.steps()); step = step + 1) {
-    if (checked.contract.Of(table, step).is_isolated() != first) return false;
-  }
-  return true;
-}
-
 void CheckVersion(const CheckedSlice& checked, const RecordedExchange& reply,
                   Violations& violations) {
   if (checked.contract.Of(reply.slice.table, Step(0)).is_isolated()) {
@@ -164,7 +153,8 @@ void CheckAnswered(const CheckedSlice& checked, Violations& violations) {
 }  // namespace
 
 void CheckReplies(const CheckedSlice& checked, Violations& violations) {
-  const bool has_one_kind = HasOneKind(checked);
+  // Else some pushes are one version each and others a part of one, and only the values can tell.
+  const bool has_one_kind = checked.contract.HasOneKind(checked.slice.key().table);
   for (const RecordedExchange* reply : checked.slice.exchanges()) {
     if (!reply->is_ok()) continue;
     CheckBound(checked, *reply, violations);

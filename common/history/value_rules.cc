@@ -93,7 +93,7 @@ class PullCheck {
       Add("read-my-writes", absl::StrCat("lacks its own update of step ", step.value()), worker,
           step);
     }
-    const bool may_be_in = !promise_.is_isolated() || step < step_;
+    const bool may_be_in = (!promise_.is_isolated() || step < step_) && !IsKept(step);
     if (may_be_in && acknowledged != nullptr &&
         checked_.IsBefore(acknowledged->end_ns, pull_.begin_ns)) {
       Add("exactly once", absl::StrCat("lacks ", Name(worker, step), ", acknowledged before"),
@@ -105,6 +105,14 @@ class PullCheck {
                        pull_.min_step.value()),
           worker, step);
     }
+  }
+
+  // It may be kept back until a whole step is complete: its own, or one before it.
+  bool IsKept(Step step) const {
+    for (Step whole = pull_.min_step; whole <= step; whole = whole + 1) {
+      if (checked_.contract.Of(pull_.slice.table, whole).is_isolated()) return true;
+    }
+    return false;
   }
 
   // Every push, or every step under BSP, is one application.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -59,7 +60,40 @@ absl::Status SetEnum(Message* message, const FieldDescriptor& field, absl::strin
   return absl::OkStatus();
 }
 
-// The only lists are of uint32.
+// The only lists of messages are of a string and an int64.
+absl::Status SetPairs(Message* message, const FieldDescriptor& field, absl::string_view text) {
+  std::vector<std::pair<std::string, int64_t>> pairs;
+  if (!text.empty()) {
+    for (const absl::string_view part : absl::StrSplit(text, ',')) {
+      const size_t colon = part.rfind(':');
+      int64_t number = 0;
+      if (colon == part.npos || colon == 0 || !absl::SimpleAtoi(part.substr(colon + 1), &number)) {
+        return Unexpected("NAME:NUMBER between commas, such as fc1.weight:2,fc1.bias:0", text);
+      }
+      pairs.emplace_back(part.substr(0, colon), number);
+    }
+  }
+  message->GetReflection()->ClearField(message, &field);
+  for (const auto& [name, number] : pairs) {
+    Message* const pair = message->GetReflection()->AddMessage(message, &field);
+    pair->GetReflection()->SetString(pair, field.message_type()->field(0), name);
+    pair->GetReflection()->SetInt64(pair, field.message_type()->field(1), number);
+  }
+  return absl::OkStatus();
+}
+
+std::string PairsText(const Message& message, const FieldDescriptor& field) {
+  std::vector<std::string> parts;
+  for (int i = 0; i < message.GetReflection()->FieldSize(message, &field); ++i) {
+    const Message& pair = message.GetReflection()->GetRepeatedMessage(message, &field, i);
+    const Reflection* reflection = pair.GetReflection();
+    parts.push_back(absl::StrCat(reflection->GetString(pair, field.message_type()->field(0)), ":",
+                                 reflection->GetInt64(pair, field.message_type()->field(1))));
+  }
+  return absl::StrJoin(parts, ",");
+}
+
+// The only other lists are of uint32.
 absl::Status SetList(Message* message, const FieldDescriptor& field, absl::string_view text) {
   CHECK_EQ(field.cpp_type(), FieldDescriptor::CPPTYPE_UINT32) << field.full_name();
   std::vector<uint32_t> numbers;
@@ -123,6 +157,9 @@ absl::Status SetNumber(Message* message, const FieldDescriptor& field, absl::str
 
 absl::Status SetFieldText(Message* message, const FieldDescriptor& field, absl::string_view text) {
   const Reflection* reflection = message->GetReflection();
+  if (field.is_repeated() && field.message_type() != nullptr) {
+    return SetPairs(message, field, text);
+  }
   if (field.is_repeated()) return SetList(message, field, text);
   if (field.enum_type() != nullptr) return SetEnum(message, field, text);
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
@@ -140,6 +177,7 @@ absl::Status SetFieldText(Message* message, const FieldDescriptor& field, absl::
 
 std::string FieldText(const Message& message, const FieldDescriptor& field) {
   const Reflection* reflection = message.GetReflection();
+  if (field.is_repeated() && field.message_type() != nullptr) return PairsText(message, field);
   if (field.is_repeated()) {
     std::vector<uint32_t> numbers;
     for (int i = 0; i < reflection->FieldSize(message, &field); ++i) {

@@ -12,9 +12,10 @@
 
 namespace capstan {
 
-// Sets a field from what a person wrote: enum values in any case, numbers in a list after commas,
-// and for a field whose name ends in _bytes a suffix K, M or G, with or without iB (powers of
-// 1024). INVALID_ARGUMENT "expected ..., got ..." leaves the field as it was.
+// Sets a field from what a person wrote: enum values in any case, a list with commas, a list
+// of messages as "name:number,name:number" (their first and second field), and for a field whose
+// name ends in _bytes a suffix K, M or G, with or without iB (powers of 1024). INVALID_ARGUMENT
+// "expected ..., got ..." leaves the field as it was.
 absl::Status SetFieldText(google::protobuf::Message* message,
                           const google::protobuf::FieldDescriptor& field, absl::string_view text);
 

@@ -117,5 +117,21 @@ TEST(FieldTextTest, DefaultOfTheSchemaIsWrittenForAnUnsetField) {
   EXPECT_EQ(Get(v1::OptimizerSpec(), "type"), "momentum");
 }
 
+TEST(FieldTextTest, ListsOfPairsAreReadAndWrittenAlike) {
+  v1::ConsistencySpec consistency;
+  const auto& field = *v1::ConsistencySpec::descriptor()->FindFieldByName("table_staleness");
+  ASSERT_TRUE(SetFieldText(&consistency, field, "fc1.weight:2,fc1.bias:0").ok());
+  ASSERT_EQ(consistency.table_staleness_size(), 2);
+  EXPECT_EQ(consistency.table_staleness(0).table(), "fc1.weight");
+  EXPECT_EQ(consistency.table_staleness(0).staleness(), 2);
+  EXPECT_EQ(FieldText(consistency, field), "fc1.weight:2,fc1.bias:0");
+  for (const char* bad : {"fc1.weight", ":2", "fc1.weight:two", "fc1.weight:2,"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(SetFieldText(&consistency, field, bad))) << bad;
+  }
+  EXPECT_EQ(FieldText(consistency, field), "fc1.weight:2,fc1.bias:0") << "left as it was";
+  ASSERT_TRUE(SetFieldText(&consistency, field, "").ok());
+  EXPECT_TRUE(consistency.table_staleness().empty());
+}
+
 }  // namespace
 }  // namespace capstan

@@ -87,6 +87,8 @@ constexpr JobFlag kFlags[] = {
      "waits. Given without --staleness, bsp and async unset the job file's staleness."},
     {kConsistency, "staleness", "consistency.staleness", "STEPS",
      "ssp: by how many steps workers may differ."},
+    {kConsistency, "table_staleness", "consistency.table_staleness", "TABLE:STEPS,...",
+     "ssp: tables with a staleness of their own, such as fc1.weight:0,fc2.weight:8."},
     {kConsistency, "check_finite", "consistency.check_finite", "",
      "Refuse a push that holds a NaN or an infinity."},
 

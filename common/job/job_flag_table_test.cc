@@ -14,7 +14,7 @@ void CollectFields(const google::protobuf::Descriptor& message, const std::strin
   for (int i = 0; i < message.field_count(); ++i) {
     const google::protobuf::FieldDescriptor* field = message.field(i);
     const std::string path = prefix + field->name();
-    if (field->message_type() != nullptr) {
+    if (field->message_type() != nullptr && !field->is_repeated()) {
       CollectFields(*field->message_type(), path + ".", fields);
     } else {
       fields->insert(path);

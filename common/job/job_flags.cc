@@ -63,6 +63,10 @@ void DropReplaced(const std::set<absl::string_view>& given, v1::JobSpec* job) {
       job->consistency().mode() != v1::ConsistencySpec::SSP) {
     job->mutable_consistency()->clear_staleness();
   }
+  if (given.count("consistency") > 0 && given.count("table_staleness") == 0 &&
+      job->consistency().mode() != v1::ConsistencySpec::SSP) {
+    job->mutable_consistency()->clear_table_staleness();
+  }
 }
 
 std::string FlagUsage(const JobFlag& flag, const FieldDescriptor& field) {

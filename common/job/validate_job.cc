@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "absl/strings/ascii.h"
@@ -126,6 +127,15 @@ void CheckConsistency(const v1::ConsistencySpec& consistency, JobChecker* checke
   checker->Expect(consistency.staleness() >= 0, "staleness", "0 or more");
   checker->Expect(consistency.staleness() == 0 || consistency.mode() == v1::ConsistencySpec::SSP,
                   "staleness", "0, because it is for consistency ssp only");
+  checker->Expect(
+      consistency.table_staleness().empty() || consistency.mode() == v1::ConsistencySpec::SSP,
+      "table_staleness", "nothing, because it is for consistency ssp only");
+  std::set<std::string> tables;
+  for (const v1::TableStaleness& own : consistency.table_staleness()) {
+    checker->Expect(own.staleness() >= 0, "table_staleness", "0 or more for each table");
+    checker->Expect(!own.table().empty() && tables.insert(own.table()).second, "table_staleness",
+                    "each table once, by its name");
+  }
 }
 
 void CheckScheduler(const v1::SchedulerSpec& scheduler, JobChecker* checker) {
@@ -147,6 +157,14 @@ void CheckMembership(const v1::MembershipSpec& membership, JobChecker* checker) 
 }
 
 }  // namespace
+
+absl::Status ValidateConsistency(const v1::ConsistencySpec& consistency) {
+  v1::JobSpec job;
+  *job.mutable_consistency() = consistency;
+  JobChecker checker(job);
+  CheckConsistency(consistency, &checker);
+  return checker.status();
+}
 
 absl::Status ValidateJob(const v1::JobSpec& job) {
   JobChecker checker(job);

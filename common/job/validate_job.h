@@ -10,6 +10,9 @@ namespace capstan {
 // "--flag: expected ..., got ... (field in a job file)". Looks at no file.
 absl::Status ValidateJob(const v1::JobSpec& job);
 
+// The same for its consistency alone.
+absl::Status ValidateConsistency(const v1::ConsistencySpec& consistency);
+
 }  // namespace capstan
 
 #endif  // COMMON_JOB_VALIDATE_JOB_H_

@@ -110,5 +110,21 @@ TEST(ValidateJobTest, FirstProblemIsReported) {
   EXPECT_EQ(Verdict({"--num_workers=0", "--batch_size=0"}).rfind("--num_workers", 0), 0u);
 }
 
+TEST(ValidateJobTest, StalenessOfTablesIsForSspOnlyAndOnceEach) {
+  EXPECT_EQ(Verdict({"--consistency=ssp", "--table_staleness=a:0,b:3"}), "");
+  EXPECT_EQ(Verdict({"--table_staleness=a:1"}),
+            "--table_staleness: expected nothing, because it is for consistency ssp only, got a:1 "
+            "(consistency.table_staleness in a job file)");
+  EXPECT_NE(Verdict({"--consistency=ssp", "--table_staleness=a:-1"}), "");
+  EXPECT_NE(Verdict({"--consistency=ssp", "--table_staleness=a:1,a:2"}), "");
+}
+
+TEST(ValidateJobTest, ConsistencyAloneIsCheckedAlike) {
+  v1::ConsistencySpec consistency;
+  EXPECT_TRUE(ValidateConsistency(consistency).ok());
+  consistency.set_staleness(1);
+  EXPECT_TRUE(absl::IsInvalidArgument(ValidateConsistency(consistency))) << "of BSP";
+}
+
 }  // namespace
 }  // namespace capstan

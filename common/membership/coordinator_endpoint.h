@@ -28,6 +28,8 @@ class CoordinatorEndpoint {
   virtual void ReportResult(v1::ReportResultRequest request,
                             Callback<v1::ReportResultReply> done) = 0;
   virtual void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) = 0;
+  virtual void SetConsistency(v1::SetConsistencyRequest request,
+                              Callback<v1::SetConsistencyReply> done) = 0;
 };
 
 }  // namespace capstan

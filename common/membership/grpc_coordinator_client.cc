@@ -10,6 +10,8 @@ namespace capstan {
 namespace {
 
 constexpr absl::Duration kTimeout = absl::Seconds(5);
+// Of what is answered when all servers have acted on it.
+constexpr absl::Duration kAgreementTimeout = absl::Seconds(30);
 
 // What must live until the call has been answered.
 template <typename Request, typename Reply>
@@ -157,6 +159,12 @@ void GrpcCoordinatorClient::GetStatus(v1::GetStatusRequest request,
                                       Callback<v1::GetStatusReply> done) {
   Send<v1::GetStatusRequest, v1::GetStatusReply>(&Stub::async::GetStatus, kTimeout,
                                                  std::move(request), std::move(done));
+}
+
+void GrpcCoordinatorClient::SetConsistency(v1::SetConsistencyRequest request,
+                                           Callback<v1::SetConsistencyReply> done) {
+  Send<v1::SetConsistencyRequest, v1::SetConsistencyReply>(
+      &Stub::async::SetConsistency, kAgreementTimeout, std::move(request), std::move(done));
 }
 
 }  // namespace capstan

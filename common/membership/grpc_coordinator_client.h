@@ -19,8 +19,8 @@
 namespace capstan {
 
 // The coordinator at the other end of a gRPC channel. Each call has 5 s, heartbeats one heartbeat
-// interval more, which is learned from GetJob's reply. Whatever says that the coordinator is not
-// there is UNAVAILABLE. Thread-safe.
+// interval more, which is learned from GetJob's reply, and changes of the consistency have 30 s.
+// Whatever says that the coordinator is not there is UNAVAILABLE. Thread-safe.
 class GrpcCoordinatorClient : public CoordinatorEndpoint {
  public:
   // A channel that notices within a second when the coordinator at host:port has come back.
@@ -40,6 +40,8 @@ class GrpcCoordinatorClient : public CoordinatorEndpoint {
                      Callback<v1::ReportFailureReply> done) override;
   void ReportResult(v1::ReportResultRequest request, Callback<v1::ReportResultReply> done) override;
   void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) override;
+  void SetConsistency(v1::SetConsistencyRequest request,
+                      Callback<v1::SetConsistencyReply> done) override;
 
  private:
   using Stub = v1::CoordinatorService::Stub;

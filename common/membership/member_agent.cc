@@ -165,11 +165,7 @@ void MemberAgent::State::SendHeartbeat(uint64_t view_version) {
   request.set_incarnation(options_.incarnation.value());
   request.set_view_version(view_version);
   if (options_.progress) *request.mutable_progress() = options_.progress();
-  if (options_.next_steps) {
-    for (v1::NextStep& next_step : options_.next_steps()) {
-      *request.add_next_steps() = std::move(next_step);
-    }
-  }
+  if (options_.report) options_.report(request);
   coordinator_.Heartbeat(std::move(request), [self = shared_from_this(), sent_at = clock_.Now()](
                                                  absl::StatusOr<v1::HeartbeatReply> reply) {
     self->OnReply(sent_at, std::move(reply));

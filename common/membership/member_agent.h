@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -35,8 +34,8 @@ class MemberAgent {
     absl::AnyInvocable<void(absl::Status)> on_lost;
     // Workers: what to report in a heartbeat.
     absl::AnyInvocable<v1::Progress()> progress;
-    // Servers: what to say of the workers that are entering.
-    absl::AnyInvocable<std::vector<v1::NextStep>()> next_steps;
+    // Servers: adds to a heartbeat what the member has to say of the view that it has acted on.
+    absl::AnyInvocable<void(v1::HeartbeatRequest&)> report;
   };
 
   // `coordinator` and `clock` must outlive the agent's Stop.

@@ -208,11 +208,10 @@ TEST(MemberAgentOfServerTest, SaysWhereTheEnteringWorkersBegin) {
   options.role = v1::HeartbeatRequest::SERVER;
   options.on_view = [](const v1::JobView&) {};
   options.on_lost = [](const absl::Status&) {};
-  options.next_steps = [] {
-    std::vector<v1::NextStep> next_steps(1);
-    next_steps[0].set_worker(4);
-    next_steps[0].set_step(9);
-    return next_steps;
+  options.report = [](v1::HeartbeatRequest& request) {
+    v1::NextStep& next_step = *request.add_next_steps();
+    next_step.set_worker(4);
+    next_step.set_step(9);
   };
   MemberAgent agent(std::move(options), coordinator, clock);
   agent.Start();

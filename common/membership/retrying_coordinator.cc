@@ -104,4 +104,9 @@ void RetryingCoordinator::GetStatus(v1::GetStatusRequest request,
   Begin(&CoordinatorEndpoint::GetStatus, std::move(request), std::move(done));
 }
 
+void RetryingCoordinator::SetConsistency(v1::SetConsistencyRequest request,
+                                         Callback<v1::SetConsistencyReply> done) {
+  Begin(&CoordinatorEndpoint::SetConsistency, std::move(request), std::move(done));
+}
+
 }  // namespace capstan

@@ -49,6 +49,10 @@ class ScriptedCoordinator : public CoordinatorEndpoint {
   void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) override {
     get_status.emplace_back(std::move(request), std::move(done));
   }
+  void SetConsistency(v1::SetConsistencyRequest request,
+                      Callback<v1::SetConsistencyReply> done) override {
+    set_consistency.emplace_back(std::move(request), std::move(done));
+  }
 
   Calls<v1::GetJobRequest, v1::GetJobReply> get_job;
   Calls<v1::RegisterServerRequest, v1::RegisterReply> register_server;
@@ -57,6 +61,7 @@ class ScriptedCoordinator : public CoordinatorEndpoint {
   Calls<v1::ReportFailureRequest, v1::ReportFailureReply> report_failure;
   Calls<v1::ReportResultRequest, v1::ReportResultReply> report_result;
   Calls<v1::GetStatusRequest, v1::GetStatusReply> get_status;
+  Calls<v1::SetConsistencyRequest, v1::SetConsistencyReply> set_consistency;
 };
 
 }  // namespace capstan

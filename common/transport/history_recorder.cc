@@ -46,18 +46,31 @@ absl::StatusOr<std::unique_ptr<HistoryRecorder>> HistoryRecorder::Create(const s
 
 std::unique_ptr<ParameterEndpoint> HistoryRecorder::Record(
     const v1::JobSpec& job, std::unique_ptr<ParameterEndpoint> connection) {
-  bool had_header = false;
   {
     MutexLock lock(&mu_);
-    had_header = std::exchange(has_header_, true);
-  }
-  if (!had_header) {
-    file_->Append(Header(job));
-    v1::HistoryRecord record;
-    *record.mutable_contract() = ContractOfJob(job);
-    file_->Append(record);
+    if (!std::exchange(has_header_, true)) {
+      file_->Append(Header(job));
+      v1::HistoryRecord record;
+      *record.mutable_contract() = ContractOfJob(job);
+      file_->Append(record);
+      WriteContractsLocked();
+    }
   }
   return std::make_unique<RecordingEndpoint>(&recording_, std::move(connection));
+}
+
+void HistoryRecorder::NoteView(const v1::JobView& view) {
+  MutexLock lock(&mu_);
+  view_ = view;
+  if (has_header_) WriteContractsLocked();
+}
+
+void HistoryRecorder::WriteContractsLocked() {
+  for (const v1::ContractRecord& contract : contracts_.Update(view_)) {
+    v1::HistoryRecord record;
+    *record.mutable_contract() = contract;
+    file_->Append(record);
+  }
 }
 
 absl::Status HistoryRecorder::Finish() {

@@ -11,9 +11,11 @@
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/history/contract_log.h"
 #include "common/history/history_file.h"
 #include "common/transport/parameter_endpoint.h"
 #include "common/transport/recording_endpoint.h"
+#include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
 
 namespace capstan {
@@ -32,6 +34,9 @@ class HistoryRecorder {
   std::unique_ptr<ParameterEndpoint> Record(const v1::JobSpec& job,
                                             std::unique_ptr<ParameterEndpoint> connection);
 
+  // The newest view of the job, for what it promises.
+  void NoteView(const v1::JobView& view);
+
   // All connections have ended. UNAVAILABLE when anything could not be written.
   absl::Status Finish();
 
@@ -42,8 +47,13 @@ class HistoryRecorder {
   const std::unique_ptr<HistoryFile> file_;
   RecordingEndpoint::Recording recording_;
 
+  // Writes what the newest view promises, once there is a header.
+  void WriteContractsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   Mutex mu_;
   bool has_header_ ABSL_GUARDED_BY(mu_) = false;
+  v1::JobView view_ ABSL_GUARDED_BY(mu_);
+  ContractLog contracts_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace capstan

@@ -11,6 +11,7 @@
 
 #include "common/base/fake_clock.h"
 #include "common/history/check_history.h"
+#include "common/history/contract.h"
 
 namespace capstan {
 namespace {
@@ -84,6 +85,31 @@ TEST(HistoryRecorderTest, AFolderThatCannotBeWrittenIsNamed) {
   const auto recorder = HistoryRecorder::Create("/no/such/folder", Incarnation(1), &clock);
   EXPECT_TRUE(absl::IsUnavailable(recorder.status()));
   EXPECT_NE(recorder.status().message().find("/no/such/folder"), std::string::npos);
+}
+
+TEST(HistoryRecorderTest, WhatAViewPromisesIsRecordedAlsoWhenItCameFirst) {
+  const std::string folder = FreshFolder("views");
+  FakeClock clock;
+  const auto recorder = HistoryRecorder::Create(folder, Incarnation(0xabc), &clock).value();
+  v1::JobView view;
+  view.add_tables()->set_name("w");
+  view.add_consistency();
+  for (const int64_t first_step : {7, 9}) {
+    v1::ConsistencyPeriod& period = *view.add_consistency();
+    period.set_first_step(first_step);
+    period.mutable_consistency()->set_mode(v1::ConsistencySpec::ASYNC);
+  }
+  view.mutable_consistency(2)->mutable_consistency()->set_mode(v1::ConsistencySpec::BSP);
+  v1::JobView earlier = view;
+  earlier.mutable_consistency()->RemoveLast();
+  recorder->NoteView(earlier);
+  const auto connection = recorder->Record(v1::JobSpec(), std::make_unique<OnePushServer>());
+  recorder->NoteView(view);
+  ASSERT_TRUE(recorder->Finish().ok());
+  const Contract contract(ReadHistory(folder).value().contracts);
+  EXPECT_TRUE(contract.Of(TableId(0), Step(6)).is_isolated());
+  EXPECT_FALSE(contract.Of(TableId(0), Step(8)).is_isolated());
+  EXPECT_TRUE(contract.Of(TableId(0), Step(9)).is_isolated());
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// capstan: runs a whole job on this machine, asks a running one for its status, or checks or draws
-// what a job has recorded.
+// capstan: runs a whole job on this machine, asks a running one for its status or changes its
+// consistency, or checks or draws what a job has recorded.
 #include <unistd.h>
 
 #include <iostream>
@@ -22,6 +22,7 @@
 #include "deploy/cli/progress_display.h"
 #include "deploy/cli/report_command.h"
 #include "deploy/cli/run_command.h"
+#include "deploy/cli/set_command.h"
 #include "deploy/cli/status_command.h"
 #include "worker/engine/device_name.h"
 
@@ -98,6 +99,23 @@ int Status(const Args& args) {
   return result.ok() ? 0 : Fail("capstan status", result, 1);
 }
 
+int Set(const Args& args) {
+  if (AsksForHelp(args)) return PrintHelp(SetHelp());
+  auto flags = ParseCommandFlags(args, SetFlags());
+  if (!flags.ok()) return Fail("capstan set", flags.status(), kWrongCommandLine);
+  const std::string address = (*flags)["coordinator"];
+  if (address.empty()) {
+    return Fail("capstan set",
+                absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none"),
+                kWrongCommandLine);
+  }
+  const absl::StatusOr<v1::ConsistencySpec> change = ReadConsistencyChange(*flags);
+  if (!change.ok()) return Fail("capstan set", change.status(), kWrongCommandLine);
+  RealClock clock;
+  const absl::Status result = SetCommand(address, *change, &clock, std::cout);
+  return result.ok() ? 0 : Fail("capstan set", result, 1);
+}
+
 int Check(const Args& args) {
   if (AsksForHelp(args)) return PrintHelp(CheckHelp());
   if (args.size() != 1) {
@@ -131,18 +149,20 @@ int Main(const Args& args) {
   const Args rest(args.begin() + (args.empty() ? 0 : 1), args.end());
   if (command == "run") return Run(rest);
   if (command == "status") return Status(rest);
+  if (command == "set") return Set(rest);
   if (command == "check") return Check(rest);
   if (command == "report") return Report(rest);
   if (command == "help" || AsksForHelp({command})) {
     if (rest == Args{"run"}) return PrintHelp(RunHelp());
     if (rest == Args{"status"}) return PrintHelp(StatusHelp());
+    if (rest == Args{"set"}) return PrintHelp(SetHelp());
     if (rest == Args{"check"}) return PrintHelp(CheckHelp());
     if (rest == Args{"report"}) return PrintHelp(ReportHelp());
     return PrintHelp(CapstanHelp());
   }
   return Fail("capstan",
               absl::InvalidArgumentError("unknown command \"" + command +
-                                         "\"; expected run, status, check, report or help"),
+                                         "\"; expected run, status, set, check, report or help"),
               kWrongCommandLine);
 }
 

@@ -45,6 +45,7 @@ TEST(CapstanTest, HelpIsPrintedForEveryWayToAskForIt) {
   }
   EXPECT_EQ(Capstan({"help", "run"}).output, Capstan({"run", "--seed=2", "--help"}).output);
   EXPECT_EQ(Capstan({"help", "status"}).output, Capstan({"status", "-h"}).output);
+  EXPECT_EQ(Capstan({"help", "set"}).output, Capstan({"set", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "check"}).output, Capstan({"check", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "report"}).output, Capstan({"report", "-h"}).output);
 }
@@ -54,7 +55,8 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
     std::vector<std::string> args;
     const char* error;
   } cases[] = {
-      {{"rum"}, "capstan: unknown command \"rum\"; expected run, status, check, report or help"},
+      {{"rum"},
+       "capstan: unknown command \"rum\"; expected run, status, set, check, report or help"},
       {{"run", "--jobb=x"}, "capstan run: unknown flag \"--jobb=x\"; expected one of --job"},
       {{"run", "x"}, "capstan run: unknown argument \"x\""},
       {{"run", "--device=cpu,gpu"},
@@ -63,6 +65,11 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
       {{"run", "--consistency=foo"}, "capstan run: flag --consistency: expected one of bsp, ssp"},
       {{"run", "--steps"}, "capstan run: flag --steps: expected a value"},
       {{"status"}, "capstan status: expected --coordinator=HOST:PORT"},
+      {{"set", "--staleness=4"}, "capstan set: expected --coordinator=HOST:PORT"},
+      {{"set", "--coordinator=host:1"}, "capstan set: expected --consistency, --staleness or "},
+      {{"set", "--coordinator=host:1", "--staleness=four"},
+       "capstan set: flag --staleness: expect"},
+      {{"set", "--coordinator=host:1", "--steps=9"}, "capstan set: unknown flag \"--steps=9\""},
       {{"check"}, "capstan check: expected one HISTORY, a file or a folder, got 0"},
       {{"report"}, "capstan report: expected RUN_DIR, the folder of a run, got none"},
       {{"report", "--output=x"},
@@ -96,6 +103,10 @@ TEST(CapstanTest, FailuresAreOneLineAndExitCode1) {
   const Result unreachable = Capstan({"status", "--coordinator=127.0.0.1:1"});
   EXPECT_EQ(unreachable.code, 1);
   EXPECT_THAT(unreachable.output, AllOf(StartsWith("capstan status: "), HasSubstr("127.0.0.1:1")));
+  const Result unset = Capstan({"set", "--coordinator=127.0.0.1:1", "--staleness=4"});
+  EXPECT_EQ(unset.code, 1);
+  EXPECT_EQ(NumLines(unset.output), 1) << unset.output;
+  EXPECT_THAT(unset.output, AllOf(StartsWith("capstan set: "), HasSubstr("127.0.0.1:1")));
 }
 
 }  // namespace

@@ -24,6 +24,16 @@ constexpr CommandFlag kStatusFlags[] = {
      "Address of the job's coordinator, as in RUN_DIR/coordinator.port. Required."},
 };
 
+constexpr CommandFlag kSetFlags[] = {
+    {"coordinator", "HOST:PORT",
+     "Address of the job's coordinator, as in RUN_DIR/coordinator.port. Required."},
+    {"consistency", "bsp|ssp|async",
+     "When a pull is answered. bsp and async unset the staleness. Default: as it is."},
+    {"staleness", "STEPS", "ssp: by how many steps workers may differ. Default: as it is."},
+    {"table_staleness", "TABLE:STEPS,...",
+     "ssp: all tables with a staleness of their own, in place of those before. Default: as it is."},
+};
+
 constexpr CommandFlag kReportFlags[] = {
     {"output", "FILE", "Where the page goes. Default: RUN_DIR/report.html."},
 };
@@ -32,6 +42,7 @@ constexpr CommandFlag kReportFlags[] = {
 
 absl::Span<const CommandFlag> RunFlags() { return kRunFlags; }
 absl::Span<const CommandFlag> StatusFlags() { return kStatusFlags; }
+absl::Span<const CommandFlag> SetFlags() { return kSetFlags; }
 absl::Span<const CommandFlag> ReportFlags() { return kReportFlags; }
 
 std::string CapstanHelp() {
@@ -41,15 +52,17 @@ gradients and push them, under BSP, SSP or asynchronous consistency.
 Usage:
   capstan run [--job=FILE] [flags]          Run a whole job on this machine and show its progress.
   capstan status --coordinator=HOST:PORT    Ask a running job for its members, clocks and placement.
+  capstan set --coordinator=HOST:PORT ...   Change the consistency of a running job.
   capstan check HISTORY                     Check a recorded run against the consistency contract.
   capstan report RUN_DIR                    Draw a run's loss, steps, staleness, time and bytes.
-  capstan help [run|status|check|report]    Print this, or all flags of a command.
+  capstan help [COMMAND]                    Print this, or all flags of a command.
 
 Examples:
   capstan run                                          The built-in digits job: 2 servers, 2 workers.
   capstan run --job=deploy/jobs/digits_ssp.textproto   A job file.
   capstan run --num_workers=4 --consistency=async      Flags override fields of the job.
   capstan status --coordinator=127.0.0.1:45123         The address is in RUN_DIR/coordinator.port.
+  capstan set --coordinator=127.0.0.1:45123 --staleness=4
 
 Exit codes: 0 success, 1 failure, 2 wrong command line, 130 interrupted.
 )";
@@ -74,6 +87,22 @@ Examples:
   capstan run --job=deploy/jobs/digits.textproto --consistency=ssp --staleness=3
   capstan run --num_workers=4 --device=cuda:0,cuda:1
   capstan run --data_format=csv --data_path=train.csv --has_header --hidden=32 --epochs=5
+)");
+}
+
+std::string SetHelp() {
+  return absl::StrCat(R"(Usage: capstan set --coordinator=HOST:PORT [flags]
+
+Changes the consistency of a job that trains, and prints from which step on: one that no worker has
+reached, the same for all of them. What is promised for the steps before stays as it was.
+
+Flags:
+)",
+                      CommandFlagsHelp(SetFlags()), R"(
+Examples:
+  capstan set --coordinator=127.0.0.1:45123 --consistency=ssp --staleness=4
+  capstan set --coordinator=127.0.0.1:45123 --staleness=2 --table_staleness=fc1.weight:8
+  capstan set --coordinator=127.0.0.1:45123 --consistency=bsp
 )");
 }
 

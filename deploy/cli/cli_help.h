@@ -11,14 +11,16 @@ namespace capstan {
 // Flags of `capstan run` that are no job flags.
 absl::Span<const CommandFlag> RunFlags();
 
-// Flags of `capstan status` and of `capstan report`.
+// Flags of the other commands.
 absl::Span<const CommandFlag> StatusFlags();
+absl::Span<const CommandFlag> SetFlags();
 absl::Span<const CommandFlag> ReportFlags();
 
-// What `capstan help`, `capstan run --help` and `capstan status --help` print.
+// What `capstan help` and each command's --help print.
 std::string CapstanHelp();
 std::string RunHelp();
 std::string StatusHelp();
+std::string SetHelp();
 std::string CheckHelp();
 std::string ReportHelp();
 

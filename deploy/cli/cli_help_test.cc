@@ -14,8 +14,8 @@ using ::testing::HasSubstr;
 
 TEST(CliHelpTest, OverviewNamesEveryCommand) {
   EXPECT_THAT(CapstanHelp(), AllOf(HasSubstr("capstan run"), HasSubstr("capstan status"),
-                                   HasSubstr("capstan check"), HasSubstr("capstan report"),
-                                   HasSubstr("capstan help")));
+                                   HasSubstr("capstan set"), HasSubstr("capstan check"),
+                                   HasSubstr("capstan report"), HasSubstr("capstan help")));
 }
 
 TEST(CliHelpTest, HelpOfRunListsItsOwnFlagsAndThoseOfTheJob) {
@@ -25,6 +25,11 @@ TEST(CliHelpTest, HelpOfRunListsItsOwnFlagsAndThoseOfTheJob) {
 
 TEST(CliHelpTest, HelpOfStatusListsItsFlag) {
   EXPECT_THAT(StatusHelp(), HasSubstr("--coordinator=HOST:PORT"));
+}
+
+TEST(CliHelpTest, HelpOfSetListsItsFlags) {
+  EXPECT_THAT(SetHelp(), AllOf(HasSubstr("--coordinator=HOST:PORT"), HasSubstr("--consistency="),
+                               HasSubstr("--staleness="), HasSubstr("--table_staleness=")));
 }
 
 TEST(CliHelpTest, HelpOfCheckSaysHowAHistoryIsMade) {
@@ -38,7 +43,7 @@ TEST(CliHelpTest, HelpOfReportListsItsFlagAndHowLinesBecomeFiner) {
 
 TEST(CliHelpTest, LinesFitAScreenOf105Columns) {
   for (const std::string& help :
-       {CapstanHelp(), RunHelp(), StatusHelp(), CheckHelp(), ReportHelp()}) {
+       {CapstanHelp(), RunHelp(), StatusHelp(), SetHelp(), CheckHelp(), ReportHelp()}) {
     for (absl::string_view line : absl::StrSplit(help, '\n')) EXPECT_LE(line.size(), 105u) << line;
   }
 }

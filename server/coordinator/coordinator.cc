@@ -40,12 +40,15 @@ Coordinator::Coordinator(Options options, Clock& clock)
 
 Coordinator::~Coordinator() {
   std::map<MemberKey, Parked> parked;
+  std::vector<ChangeWaiter> change_waiters;
   {
     MutexLock lock(&mu_);
     is_stopped_ = true;
     parked = std::move(parked_);
     parked_.clear();
+    change_waiters.swap(change_waiters_);
   }
+  for (ChangeWaiter& waiter : change_waiters) waiter.done(StoppedError());
   for (auto& [member, heartbeat] : parked) heartbeat.done(StoppedError());
 }
 
@@ -142,6 +145,40 @@ void Coordinator::GetStatus(v1::GetStatusRequest, Callback<v1::GetStatusReply> d
   done(std::move(reply));
 }
 
+void Coordinator::SetConsistency(v1::SetConsistencyRequest request,
+                                 Callback<v1::SetConsistencyReply> done) {
+  absl::Status status;
+  Answers answers;
+  {
+    MutexLock lock(&mu_);
+    const absl::StatusOr<uint64_t> change =
+        is_stopped_ ? StoppedError() : state_.BeginConsistencyChange(request.change());
+    status = change.status();
+    if (status.ok()) change_waiters_.push_back({*change, std::move(done)});
+    SettleLocked(answers);
+  }
+  if (!status.ok()) done(status);
+  Give(std::move(answers));
+}
+
+void Coordinator::AnswerChangeWaiters() {
+  std::vector<std::pair<Callback<v1::SetConsistencyReply>, absl::StatusOr<v1::SetConsistencyReply>>>
+      due;
+  {
+    MutexLock lock(&mu_);
+    std::vector<ChangeWaiter> waiters;
+    waiters.swap(change_waiters_);
+    for (ChangeWaiter& waiter : waiters) {
+      if (auto reply = state_.ConsistencyReply(waiter.change)) {
+        due.emplace_back(std::move(waiter.done), *std::move(reply));
+      } else {
+        change_waiters_.push_back(std::move(waiter));
+      }
+    }
+  }
+  for (auto& [done, reply] : due) done(std::move(reply));
+}
+
 void Coordinator::Fail(absl::string_view reason) {
   Answers answers;
   {
@@ -217,6 +254,7 @@ absl::Time Coordinator::NextEventLocked() const {
 void Coordinator::Give(Answers answers) {
   for (Answer& answer : answers) answer.done(answer.reply);
   LogEvents();
+  AnswerChangeWaiters();
   absl::AnyInvocable<void(JobOutcome)> on_end;
   JobOutcome outcome;
   {

@@ -49,6 +49,8 @@ class Coordinator : public CoordinatorEndpoint {
                      Callback<v1::ReportFailureReply> done) override;
   void ReportResult(v1::ReportResultRequest request, Callback<v1::ReportResultReply> done) override;
   void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) override;
+  void SetConsistency(v1::SetConsistencyRequest request,
+                      Callback<v1::SetConsistencyReply> done) override;
 
   // Ends the job, for a reason of the coordinator's own process.
   void Fail(absl::string_view reason);
@@ -71,6 +73,11 @@ class Coordinator : public CoordinatorEndpoint {
     Callback<v1::HeartbeatReply> done;
   };
   using Answers = std::vector<Answer>;
+  // Somebody who waits until a change of the consistency is settled.
+  struct ChangeWaiter {
+    uint64_t change;
+    Callback<v1::SetConsistencyReply> done;
+  };
 
   // Declares dead whose lease has run out, and answers heartbeats that have waited long enough.
   void OnAlarm();
@@ -81,6 +88,7 @@ class Coordinator : public CoordinatorEndpoint {
   absl::Time NextEventLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Gives the answers, and reports the end when that was the last of it.
   void Give(Answers answers);
+  void AnswerChangeWaiters();
   void LogEvents();
   bool EveryoneKnowsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -93,6 +101,7 @@ class Coordinator : public CoordinatorEndpoint {
   JobState state_ ABSL_GUARDED_BY(mu_);
   LeaseTable leases_ ABSL_GUARDED_BY(mu_);
   std::map<MemberKey, Parked> parked_ ABSL_GUARDED_BY(mu_);
+  std::vector<ChangeWaiter> change_waiters_ ABSL_GUARDED_BY(mu_);
   bool is_stopped_ ABSL_GUARDED_BY(mu_) = false;
   absl::AnyInvocable<void(JobOutcome)> on_end_ ABSL_GUARDED_BY(mu_);
   // Once the job has ended: when `on_end_` runs at the latest, and who knows of the end.

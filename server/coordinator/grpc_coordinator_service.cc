@@ -75,4 +75,12 @@ grpc::ServerUnaryReactor* GrpcCoordinatorService::GetStatus(grpc::CallbackServer
   return reactor;
 }
 
+grpc::ServerUnaryReactor* GrpcCoordinatorService::SetConsistency(
+    grpc::CallbackServerContext* context, const v1::SetConsistencyRequest* request,
+    v1::SetConsistencyReply* reply) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  coordinator_.SetConsistency(*request, FinishWith(reactor, reply));
+  return reactor;
+}
+
 }  // namespace capstan

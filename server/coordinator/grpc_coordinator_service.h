@@ -36,6 +36,9 @@ class GrpcCoordinatorService : public v1::CoordinatorService::CallbackService {
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const v1::GetStatusRequest* request,
                                       v1::GetStatusReply* reply) override;
+  grpc::ServerUnaryReactor* SetConsistency(grpc::CallbackServerContext* context,
+                                           const v1::SetConsistencyRequest* request,
+                                           v1::SetConsistencyReply* reply) override;
 
  private:
   CoordinatorEndpoint& coordinator_;

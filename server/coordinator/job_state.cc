@@ -8,6 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "common/base/ids.h"
 #include "common/base/status_macros.h"
+#include "common/job/consistency_text.h"
 #include "common/routing/placement.h"
 
 namespace capstan {
@@ -16,16 +17,13 @@ namespace {
 constexpr Role kServer = v1::HeartbeatRequest::SERVER;
 constexpr Role kWorker = v1::HeartbeatRequest::WORKER;
 
-bool HasFinished(const v1::Progress& progress) {
-  return progress.steps_total() > 0 && progress.steps_done() == progress.steps_total();
-}
-
 }  // namespace
 
 JobState::JobState(v1::JobSpec job, const Clock& clock)
     : job_(std::move(job)),
       clock_(clock),
-      members_(job_.cluster().num_servers(), job_.cluster().num_workers()) {
+      members_(job_.cluster().num_servers(), job_.cluster().num_workers()),
+      consistency_(job_.consistency()) {
   EnterPhase(v1::REGISTERING);
   Publish();
 }
@@ -40,6 +38,7 @@ absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerReques
   if (members_.workers().empty()) {
     ASSIGN_OR_RETURN(table_elements_,
                      CheckTables(request.tables(), job_.scheduler().slice_bytes()));
+    RETURN_IF_ERROR(CheckTableStaleness(job_.consistency(), request.tables()));
     tables_ = request.tables();
   }
   RETURN_IF_ERROR(CheckSameTables(request.tables(), tables_));
@@ -102,9 +101,42 @@ absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
   for (const v1::NextStep& next_step : request.next_steps()) {
     if (request.role() == kServer) entering_.Report(request.id(), next_step);
   }
+  if (request.role() == kServer) consistency_.Report(request.id(), request.held_step());
   const bool has_entered = EnterWorkers();
-  if (Advance() || has_entered) Publish();
+  const bool has_changed = SettleConsistency();
+  if (Advance() || has_entered || has_changed) Publish();
   return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> JobState::BeginConsistencyChange(const v1::ConsistencySpec& change) {
+  if (view_.phase() != v1::TRAINING) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the job is in phase ", v1::Phase_Name(view_.phase()),
+                     "; its consistency can be changed while it is in TRAINING only"));
+  }
+  ASSIGN_OR_RETURN(const uint64_t number, consistency_.Begin(change, tables_));
+  Publish();
+  return number;
+}
+
+bool JobState::SettleConsistency() {
+  if (!consistency_.Settle(members_.servers().size())) return false;
+  const v1::ConsistencyPeriod& period = consistency_.latest();
+  events_.push_back(absl::StrCat("from step ", period.first_step(), " on: consistency ",
+                                 ConsistencyText(period.consistency())));
+  return true;
+}
+
+std::optional<absl::StatusOr<v1::SetConsistencyReply>> JobState::ConsistencyReply(
+    uint64_t change) const {
+  if (const v1::ConsistencyPeriod* period = consistency_.Find(change)) {
+    v1::SetConsistencyReply reply;
+    *reply.mutable_period() = *period;
+    reply.set_steps_total(steps_total_);
+    return reply;
+  }
+  if (!has_ended()) return std::nullopt;
+  return absl::FailedPreconditionError("the job has ended before the change could begin");
 }
 
 void JobState::CheckStepsTotal(const v1::HeartbeatRequest& request) {
@@ -159,12 +191,12 @@ void JobState::DeclareDead(MemberKey key) {
   if (view_.phase() == v1::REGISTERING || view_.phase() == v1::PLACING) {
     return Fail(absl::StrCat(what, " before training began: see its log, and start the job again"));
   }
-  if (!LowestLiveWorker().has_value()) {
+  if (!members_.LowestLiveWorker().has_value()) {
     return Fail(absl::StrCat(
         what, " and was the last live worker: see the workers' logs, and start the job again"));
   }
   events_.push_back(absl::StrCat(what, " and is declared dead; the others go on"));
-  if (view_.phase() == v1::EVALUATING) view_.set_evaluator(*LowestLiveWorker());
+  if (view_.phase() == v1::EVALUATING) view_.set_evaluator(*members_.LowestLiveWorker());
   Advance();
   Publish();
 }
@@ -182,12 +214,12 @@ bool JobState::Advance() {
     EnterPhase(v1::PLACING);
     return true;
   }
-  if (view_.phase() == v1::PLACING && ServersHaveTheirShards()) {
+  if (view_.phase() == v1::PLACING && members_.ServersHaveSeen(placing_version_)) {
     EnterPhase(v1::TRAINING);
     return true;
   }
-  if (view_.phase() == v1::TRAINING && LiveWorkersHaveFinished()) {
-    view_.set_evaluator(*LowestLiveWorker());
+  if (view_.phase() == v1::TRAINING && members_.LiveWorkersHaveFinished()) {
+    view_.set_evaluator(*members_.LowestLiveWorker());
     EnterPhase(v1::EVALUATING);
     return true;
   }
@@ -208,25 +240,6 @@ void JobState::Place() {
   placing_version_ = view_.version() + 1;
 }
 
-bool JobState::ServersHaveTheirShards() const {
-  return std::all_of(
-      members_.servers().begin(), members_.servers().end(),
-      [this](const Member& server) { return server.view_version >= placing_version_; });
-}
-
-bool JobState::LiveWorkersHaveFinished() const {
-  return std::all_of(
-      members_.workers().begin(), members_.workers().end(),
-      [](const Member& worker) { return !worker.is_live() || HasFinished(worker.progress); });
-}
-
-std::optional<uint32_t> JobState::LowestLiveWorker() const {
-  for (uint32_t id = 0; id < members_.workers().size(); ++id) {
-    if (members_.workers()[id].is_live()) return id;
-  }
-  return std::nullopt;
-}
-
 void JobState::EnterPhase(v1::Phase phase) {
   if (phase == v1::TRAINING) training_began_ = clock_.Now();
   if (view_.phase() == v1::TRAINING) training_time_ = clock_.Now() - training_began_;
@@ -237,25 +250,11 @@ void JobState::EnterPhase(v1::Phase phase) {
 
 void JobState::Publish() {
   view_.set_version(view_.version() + 1);
-  view_.clear_servers();
-  for (uint32_t id = 0; id < members_.servers().size(); ++id) {
-    const Member& server = members_.servers()[id];
-    v1::ServerInfo* info = view_.add_servers();
-    info->set_server(id);
-    info->set_incarnation(server.incarnation.value());
-    info->set_address(server.address);
-    info->set_is_live(server.is_live());
+  members_.WriteTo(view_);
+  for (v1::WorkerInfo& worker : *view_.mutable_workers()) {
+    worker.set_is_entering(entering_.Contains(worker.worker()));
   }
-  view_.clear_workers();
-  for (uint32_t id = 0; id < members_.workers().size(); ++id) {
-    const Member& worker = members_.workers()[id];
-    v1::WorkerInfo* info = view_.add_workers();
-    info->set_worker(id);
-    info->set_incarnation(worker.incarnation.value());
-    info->set_is_live(worker.is_live());
-    info->set_is_entering(entering_.Contains(id));
-    info->set_first_step(worker.first_step.value());
-  }
+  consistency_.WriteTo(view_);
 }
 
 std::vector<MemberKey> JobState::LiveMembers() const {

@@ -14,6 +14,7 @@
 #include "common/base/clock.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
+#include "server/coordinator/consistency_plan.h"
 #include "server/coordinator/entering_workers.h"
 #include "server/coordinator/job_outcome.h"
 #include "server/coordinator/member_key.h"
@@ -40,6 +41,12 @@ class JobState {
   absl::Status ReportFailure(const v1::ReportFailureRequest& request);
   absl::Status ReportResult(const v1::ReportResultRequest& request);
 
+  // As ConsistencyPlan::Begin; FAILED_PRECONDITION also when the job does not train.
+  absl::StatusOr<uint64_t> BeginConsistencyChange(const v1::ConsistencySpec& change);
+  // The answer to whoever asked for that change; none while it is pending. FAILED_PRECONDITION when
+  // the job has ended before.
+  std::optional<absl::StatusOr<v1::SetConsistencyReply>> ConsistencyReply(uint64_t change) const;
+
   // A registered member has been silent for the lease.
   void DeclareDead(MemberKey member);
   // Does nothing when the job has ended.
@@ -62,14 +69,13 @@ class JobState {
   absl::StatusOr<uint32_t> Replace(Incarnation incarnation);
   // Lets those enter of whom all servers have told the next step; false when there are none.
   bool EnterWorkers();
+  // Settles the change that is pending once all servers have reported; false when there is none.
+  bool SettleConsistency();
   // Fails the job when the worker counts other steps than the first one did.
   void CheckStepsTotal(const v1::HeartbeatRequest& request);
   // Makes the transition that has become possible; false when there is none.
   bool Advance();
   void Place();
-  bool ServersHaveTheirShards() const;
-  bool LiveWorkersHaveFinished() const;
-  std::optional<uint32_t> LowestLiveWorker() const;
   void EnterPhase(v1::Phase phase);
   // Makes the current state a new view.
   void Publish();
@@ -78,6 +84,7 @@ class JobState {
   const Clock& clock_;
   MemberRegistry members_;
   EnteringWorkers entering_;
+  ConsistencyPlan consistency_;
   v1::JobView view_;
   TableSpecs tables_;  // The first worker's.
   std::vector<uint64_t> table_elements_;

@@ -1,9 +1,18 @@
 #include "server/coordinator/member_registry.h"
 
+#include <algorithm>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace capstan {
+namespace {
+
+bool HasFinished(const v1::Progress& progress) {
+  return progress.steps_total() > 0 && progress.steps_done() == progress.steps_total();
+}
+
+}  // namespace
 
 std::vector<Member>& MemberRegistry::OfRole(Role role) {
   return role == v1::HeartbeatRequest::SERVER ? servers_ : workers_;
@@ -69,6 +78,44 @@ absl::StatusOr<Member*> MemberRegistry::Find(MemberKey key, Incarnation incarnat
         "; this process must stop (raise membership.lease_seconds if it was only slow)"));
   }
   return &member;
+}
+
+bool MemberRegistry::ServersHaveSeen(uint64_t view_version) const {
+  return std::all_of(servers_.begin(), servers_.end(), [view_version](const Member& server) {
+    return server.view_version >= view_version;
+  });
+}
+
+bool MemberRegistry::LiveWorkersHaveFinished() const {
+  return std::all_of(workers_.begin(), workers_.end(), [](const Member& worker) {
+    return !worker.is_live() || HasFinished(worker.progress);
+  });
+}
+
+std::optional<uint32_t> MemberRegistry::LowestLiveWorker() const {
+  for (uint32_t id = 0; id < workers_.size(); ++id) {
+    if (workers_[id].is_live()) return id;
+  }
+  return std::nullopt;
+}
+
+void MemberRegistry::WriteTo(v1::JobView& view) const {
+  view.clear_servers();
+  for (uint32_t id = 0; id < servers_.size(); ++id) {
+    v1::ServerInfo& info = *view.add_servers();
+    info.set_server(id);
+    info.set_incarnation(servers_[id].incarnation.value());
+    info.set_address(servers_[id].address);
+    info.set_is_live(servers_[id].is_live());
+  }
+  view.clear_workers();
+  for (uint32_t id = 0; id < workers_.size(); ++id) {
+    v1::WorkerInfo& info = *view.add_workers();
+    info.set_worker(id);
+    info.set_incarnation(workers_[id].incarnation.value());
+    info.set_is_live(workers_[id].is_live());
+    info.set_first_step(workers_[id].first_step.value());
+  }
 }
 
 absl::Status CheckAddress(absl::string_view address) {

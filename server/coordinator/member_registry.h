@@ -52,6 +52,13 @@ class MemberRegistry {
   const std::vector<Member>& workers() const { return workers_; }
   std::vector<Member>& OfRole(Role role);
 
+  // All servers have acted on a view of this version or a later one.
+  bool ServersHaveSeen(uint64_t view_version) const;
+  bool LiveWorkersHaveFinished() const;
+  std::optional<uint32_t> LowestLiveWorker() const;
+  // The view's members, except for what is_entering says.
+  void WriteTo(v1::JobView& view) const;
+
  private:
   const uint32_t num_servers_;
   const uint32_t num_workers_;

@@ -62,6 +62,32 @@ TEST(MemberRegistryTest, TellsADeadMemberWhy) {
               HasSubstr("worker 0 was declared dead because it was silent for 10 s; "));
 }
 
+TEST(MemberRegistryTest, KnowsWhoIsDone) {
+  MemberRegistry members(1, 2);
+  ASSERT_TRUE(members.Add(kServer, Incarnation(1), "a:1").ok());
+  for (const uint64_t incarnation : {5, 6}) {
+    ASSERT_TRUE(members.Add(kWorker, Incarnation(incarnation), "").ok());
+  }
+  EXPECT_FALSE(members.ServersHaveSeen(3));
+  members.OfRole(kServer)[0].view_version = 3;
+  EXPECT_TRUE(members.ServersHaveSeen(3));
+  v1::Progress& progress = members.OfRole(kWorker)[1].progress;
+  progress.set_steps_total(9);
+  progress.set_steps_done(9);
+  EXPECT_FALSE(members.LiveWorkersHaveFinished());
+  EXPECT_EQ(members.LowestLiveWorker(), 0u);
+  members.OfRole(kWorker)[0].death = "was silent";
+  EXPECT_TRUE(members.LiveWorkersHaveFinished());
+  EXPECT_EQ(members.LowestLiveWorker(), 1u);
+  v1::JobView view;
+  members.WriteTo(view);
+  members.WriteTo(view);
+  ASSERT_EQ(view.workers_size(), 2);
+  EXPECT_FALSE(view.workers(0).is_live());
+  EXPECT_EQ(view.workers(1).incarnation(), 6u);
+  EXPECT_EQ(view.servers(0).address(), "a:1");
+}
+
 TEST(CheckAddressTest, AcceptsHostAndPort) {
   for (const char* address : {"127.0.0.1:4000", "host.example:1", "[::1]:65535"}) {
     EXPECT_TRUE(CheckAddress(address).ok()) << address;

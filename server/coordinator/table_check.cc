@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -109,6 +110,18 @@ absl::Status CheckSameTables(const TableSpecs& tables, const TableSpecs& first) 
       absl::StrCat("this worker has ", tables.size(), " tables, the first worker has ",
                    first.size(), ": only ", has_more ? "this one" : "the first", " has ",
                    Describe(odd), "; start every worker with the same job"));
+}
+
+absl::Status CheckTableStaleness(const v1::ConsistencySpec& consistency, const TableSpecs& tables) {
+  std::vector<std::string> names;
+  for (const v1::TableSpec& table : tables) names.push_back(table.name());
+  for (const v1::TableStaleness& own : consistency.table_staleness()) {
+    if (std::find(names.begin(), names.end(), own.table()) != names.end()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--table_staleness: expected tables of the model (",
+                     absl::StrJoin(names, ", "), "), got ", own.table()));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace capstan

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "google/protobuf/repeated_ptr_field.h"
 #include "proto/coordinator_service.pb.h"
+#include "proto/job.pb.h"
 
 namespace capstan {
 
@@ -21,6 +22,10 @@ absl::StatusOr<std::vector<uint64_t>> CheckTables(const TableSpecs& tables, uint
 // INVALID_ARGUMENT, naming the first table that differs, unless `tables` are the same as `first`,
 // the first worker's.
 absl::Status CheckSameTables(const TableSpecs& tables, const TableSpecs& first);
+
+// INVALID_ARGUMENT, naming the table, unless every table with a staleness of its own is one of
+// `tables`.
+absl::Status CheckTableStaleness(const v1::ConsistencySpec& consistency, const TableSpecs& tables);
 
 }  // namespace capstan
 

@@ -13,25 +13,11 @@
 #include "common/membership/report_failure.h"
 #include "common/membership/view_watch.h"
 #include "common/routing/element_count.h"
-#include "server/consistency/make_consistency_policy.h"
 #include "server/optimizer/make_optimizer.h"
+#include "server/service/schedules_of_view.h"
 
 namespace capstan {
 namespace {
-
-absl::StatusOr<ConsistencyMode> ToConsistencyMode(v1::ConsistencySpec::Mode mode) {
-  switch (mode) {
-    case v1::ConsistencySpec::BSP:
-      return ConsistencyMode::kBsp;
-    case v1::ConsistencySpec::SSP:
-      return ConsistencyMode::kSsp;
-    case v1::ConsistencySpec::ASYNC:
-      return ConsistencyMode::kAsync;
-    case v1::ConsistencySpec::MODE_UNSPECIFIED:
-      break;
-  }
-  return absl::InvalidArgumentError("consistency.mode: expected BSP, SSP or ASYNC");
-}
 
 std::vector<ShardHost::Worker> LiveWorkers(const v1::JobView& view) {
   std::vector<ShardHost::Worker> workers;
@@ -58,8 +44,7 @@ absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, 
   options.shard_count = spec.cluster().shard_count();
   options.check_finite = spec.consistency().check_finite();
   ASSIGN_OR_RETURN(options.optimizer, MakeOptimizer(spec.optimizer()));
-  ASSIGN_OR_RETURN(const ConsistencyMode mode, ToConsistencyMode(spec.consistency().mode()));
-  ASSIGN_OR_RETURN(options.policy, MakeConsistencyPolicy(mode, spec.consistency().staleness()));
+  ASSIGN_OR_RETURN(options.schedules, SchedulesOfView(view));
   for (int shard = 0; shard < view.server_of_shard_size(); ++shard) {
     if (ServerId(view.server_of_shard(shard)) == id) options.shards.push_back(ShardId(shard));
   }
@@ -95,7 +80,7 @@ absl::Status ParameterServer::Follow(const v1::GetJobReply& job, ServerId id) {
   member.incarnation = options_.incarnation;
   member.on_view = [&watch](const v1::JobView& view) { watch.OnView(view); };
   member.acted_on = [&acted_on] { return acted_on.load(); };
-  member.next_steps = [this] { return NextSteps(); };
+  member.report = [this](v1::HeartbeatRequest& request) { Report(request); };
   // ABORTED: there is nobody left to tell.
   member.on_lost = [&watch](const absl::Status& status) {
     watch.OnLost(absl::AbortedError(status.message()));
@@ -122,8 +107,10 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
     LOG(INFO) << "creating " << options.shards.size() << " of " << options.shard_count
               << " shards, epoch " << options.epoch;
     RETURN_IF_ERROR(CreateHost(std::move(options)));
+    periods_acted_on_ = view.consistency_size();
   }
   host_->SetLiveWorkers(LiveWorkers(view));
+  RETURN_IF_ERROR(FollowConsistency(view));
   std::vector<v1::NextStep> next_steps;
   for (const v1::WorkerInfo& worker : view.workers()) {
     if (!worker.is_live() || !worker.is_entering()) continue;
@@ -137,9 +124,25 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
   return absl::OkStatus();
 }
 
-std::vector<v1::NextStep> ParameterServer::NextSteps() {
+absl::Status ParameterServer::FollowConsistency(const v1::JobView& view) {
+  if (view.consistency_size() > periods_acted_on_) {
+    ASSIGN_OR_RETURN(const TableSchedules schedules, SchedulesOfView(view));
+    host_->SetSchedules(schedules);
+    periods_acted_on_ = view.consistency_size();
+  }
+  if (view.consistency_change() == 0) return absl::OkStatus();
+  v1::HeldStep held;
+  held.set_consistency_change(view.consistency_change());
+  held.set_step(host_->HoldBack().value());
   MutexLock lock(&mu_);
-  return next_steps_;
+  held_step_ = held;
+  return absl::OkStatus();
+}
+
+void ParameterServer::Report(v1::HeartbeatRequest& request) {
+  MutexLock lock(&mu_);
+  request.mutable_next_steps()->Assign(next_steps_.begin(), next_steps_.end());
+  if (held_step_.has_value()) *request.mutable_held_step() = *held_step_;
 }
 
 absl::Status ParameterServer::CreateHost(ShardHost::Options options) {

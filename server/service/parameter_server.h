@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,15 +46,19 @@ class ParameterServer : public ParameterEndpoint {
   absl::Status Apply(const v1::GetJobReply& job, ServerId id, const v1::JobView& view);
 
   absl::Status CreateHost(ShardHost::Options options);
-  // Of the view that was acted on last.
-  std::vector<v1::NextStep> NextSteps();
+  // Takes over new periods, and holds back what a change that is not settled may concern.
+  absl::Status FollowConsistency(const v1::JobView& view);
+  // What there is to say of the view that was acted on last.
+  void Report(v1::HeartbeatRequest& request);
 
   const Options options_;
   std::unique_ptr<ShardHost> host_;  // set once, by the thread of Run
   std::atomic<ShardHost*> serving_host_ = nullptr;
+  int periods_acted_on_ = 0;  // of the consistency; used by the thread of Run
 
   Mutex mu_;
-  std::vector<v1::NextStep> next_steps_ ABSL_GUARDED_BY(mu_);  // of the workers that are entering
+  std::vector<v1::NextStep> next_steps_ ABSL_GUARDED_BY(mu_);   // of the workers that are entering
+  std::optional<v1::HeldStep> held_step_ ABSL_GUARDED_BY(mu_);  // of the latest change
 };
 
 // The options of a host of the shards that `view` gives to server `id`. INVALID_ARGUMENT when the

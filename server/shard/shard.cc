@@ -36,38 +36,55 @@ void Shard::ForEachSlice(Action action) {
   ReleasedReplies released;
   {
     MutexLock lock(&mu_);
-    for (auto& [key, slice] : slices_) action(*slice, &released);
+    for (auto& [key, slice] : slices_) action(key, *slice, &released);
   }
   Run(std::move(released));
 }
 
 void Shard::AddWorker(WorkerId worker) {
-  ForEachSlice(
-      [worker](Slice& slice, ReleasedReplies* released) { slice.AddWorker(worker, released); });
+  ForEachSlice([worker](const SliceKey&, Slice& slice, ReleasedReplies* released) {
+    slice.AddWorker(worker, released);
+  });
 }
 
 void Shard::EnterWorker(WorkerId worker, Step first_step) {
-  ForEachSlice([worker, first_step](Slice& slice, ReleasedReplies* released) {
+  ForEachSlice([worker, first_step](const SliceKey&, Slice& slice, ReleasedReplies* released) {
     slice.EnterWorker(worker, first_step, released);
   });
 }
 
 Step Shard::NextStep(WorkerId worker) {
   Step next;
-  ForEachSlice([worker, &next](Slice& slice, ReleasedReplies*) {
+  ForEachSlice([worker, &next](const SliceKey&, Slice& slice, ReleasedReplies*) {
     next = std::max(next, slice.next_step(worker));
   });
   return next;
 }
 
 void Shard::RemoveWorker(WorkerId worker) {
-  ForEachSlice(
-      [worker](Slice& slice, ReleasedReplies* released) { slice.RemoveWorker(worker, released); });
+  ForEachSlice([worker](const SliceKey&, Slice& slice, ReleasedReplies* released) {
+    slice.RemoveWorker(worker, released);
+  });
+}
+
+void Shard::SetSchedules(const TableSchedules& schedules) {
+  ForEachSlice([&schedules](const SliceKey& key, Slice& slice, ReleasedReplies* released) {
+    slice.SetSchedule(schedules.at(key.table.value()), released);
+  });
+}
+
+Step Shard::HoldBack() {
+  Step held_from;
+  ForEachSlice([&held_from](const SliceKey&, Slice& slice, ReleasedReplies*) {
+    held_from = std::max(held_from, slice.HoldBack());
+  });
+  return held_from;
 }
 
 void Shard::CancelParked(const absl::Status& status) {
-  ForEachSlice(
-      [&status](Slice& slice, ReleasedReplies* released) { slice.CancelParked(status, released); });
+  ForEachSlice([&status](const SliceKey&, Slice& slice, ReleasedReplies* released) {
+    slice.CancelParked(status, released);
+  });
 }
 
 }  // namespace capstan

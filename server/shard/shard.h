@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -10,9 +11,13 @@
 #include "common/base/mutex.h"
 #include "common/routing/slice_key.h"
 #include "common/transport/parameter_endpoint.h"
+#include "server/consistency/consistency_schedule.h"
 #include "server/shard/slice.h"
 
 namespace capstan {
+
+// What counts for each table, in order of table id.
+using TableSchedules = std::vector<std::shared_ptr<const ConsistencySchedule>>;
 
 // A part of the key space: slices under one lock, the unit of placement. Exchanges of different
 // shards run in parallel. Thread-safe.
@@ -30,9 +35,14 @@ class Shard {
   void RemoveWorker(WorkerId worker);
   // The largest next step of a worker that was added, of all slices.
   Step NextStep(WorkerId worker);
+  // `schedules` has one for each table; as Slice::SetSchedule.
+  void SetSchedules(const TableSchedules& schedules);
+  // The smallest step that no slice has admitted or admits; as Slice::HoldBack.
+  Step HoldBack();
   void CancelParked(const absl::Status& status);
 
  private:
+  // With the slice's key, the slice, and where the replies go that are due.
   template <typename Action>
   void ForEachSlice(Action action);
 

@@ -43,7 +43,7 @@ void ShardHost::AddShard(ShardId id) {
     slice.name = SliceName(key);
     slice.values = HostBuffer(range.size);
     slice.optimizer = options_.optimizer.get();
-    slice.policy = options_.policy.get();
+    slice.schedule = options_.schedules.at(key.table.value());
     slice.check_finite = options_.check_finite;
     slice.non_finite_pushes = &non_finite_pushes_;
     InitializeValues(options_.seed, key.table, table.initial_stddev, range.offset,
@@ -86,6 +86,16 @@ Step ShardHost::NextStep(WorkerId worker) {
   Step next;
   for (auto& [id, shard] : shards_) next = std::max(next, shard->NextStep(worker));
   return next;
+}
+
+void ShardHost::SetSchedules(const TableSchedules& schedules) {
+  for (auto& [id, shard] : shards_) shard->SetSchedules(schedules);
+}
+
+Step ShardHost::HoldBack() {
+  Step held_from;
+  for (auto& [id, shard] : shards_) held_from = std::max(held_from, shard->HoldBack());
+  return held_from;
 }
 
 void ShardHost::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {

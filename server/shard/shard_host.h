@@ -15,7 +15,6 @@
 #include "common/routing/placement.h"
 #include "common/tensor/slicing.h"
 #include "common/transport/parameter_endpoint.h"
-#include "server/consistency/consistency_policy.h"
 #include "server/optimizer/optimizer.h"
 #include "server/shard/shard.h"
 #include "server/shard/worker_counter.h"
@@ -38,10 +37,10 @@ class ShardHost : public ParameterEndpoint {
     uint64_t slice_bytes = 0;   // Required
     uint32_t shard_count = 0;   // Required
     bool check_finite = true;
-    std::unique_ptr<Optimizer> optimizer;       // Required
-    std::unique_ptr<ConsistencyPolicy> policy;  // Required
-    std::vector<ShardId> shards;                // the ones that live here
-    Epoch epoch;                                // of the routing table that says so
+    std::unique_ptr<Optimizer> optimizer;  // Required
+    TableSchedules schedules;              // Required
+    std::vector<ShardId> shards;           // the ones that live here
+    Epoch epoch;                           // of the routing table that says so
   };
   struct Worker {
     WorkerId worker;
@@ -62,6 +61,14 @@ class ShardHost : public ParameterEndpoint {
   // stays so until its first push: no slice moves past the worker's place in it.
   Step NextStep(WorkerId worker);
 
+  // Another schedule for each table, which differs from those before at steps from HoldBack's on at
+  // most; ends the holding back.
+  void SetSchedules(const TableSchedules& schedules);
+
+  // Until SetSchedules, no exchange of the returned step or a later one is admitted, nor has been.
+  // The same until then, however often it is called.
+  Step HoldBack();
+
   // Besides the errors of Slice::Exchange. INVALID_ARGUMENT: unknown table or slice, neither push
   // nor pull, negative step, gradient without push. FAILED_PRECONDITION: other job, no live member,
   // stale incarnation, stale epoch (with the current one). UNAVAILABLE: this server has not heard
@@ -77,7 +84,7 @@ class ShardHost : public ParameterEndpoint {
   std::string SliceName(SliceKey key) const;
   void AddShard(ShardId shard);
 
-  const Options options_;
+  const Options options_;          // its schedules are those of the beginning
   std::vector<Slicing> slicings_;  // of each table
   ShardMap shard_map_;
   WorkerCounter non_finite_pushes_;

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/consistency/make_consistency_policy.h"
+#include "server/consistency/make_consistency_schedule.h"
 #include "server/optimizer/make_optimizer.h"
 
 namespace capstan {
@@ -21,6 +21,10 @@ namespace {
 
 constexpr uint64_t kJob = 99;
 const SliceKey kFirst{TableId(0), SliceIndex(0)};
+
+std::shared_ptr<const ConsistencySchedule> Schedule(std::vector<ConsistencyPeriod> periods) {
+  return MakeConsistencySchedule(periods).value();
+}
 
 Incarnation IncarnationOf(int worker) { return Incarnation(1000 + worker); }
 
@@ -42,7 +46,7 @@ std::unique_ptr<ShardHost> MakeHost(ConsistencyMode mode, int64_t staleness, int
   sgd.set_type(v1::OptimizerSpec::SGD);
   sgd.set_learning_rate(1.0);
   options.optimizer = *MakeOptimizer(sgd);
-  options.policy = *MakeConsistencyPolicy(mode, staleness);
+  options.schedules = {Schedule({{Step(0), mode, staleness}})};
   options.shards = {ShardId(0), ShardId(1)};
   options.epoch = Epoch(1);
   auto host = std::make_unique<ShardHost>(std::move(options));
@@ -349,6 +353,64 @@ TEST(ShardHostTest, AWorkerThatKnowsItsFirstStepBeforeTheServerDoesTriesAgain) {
   workers[1].first_step = Step(2);
   host->SetLiveWorkers(workers);
   EXPECT_TRUE(PushPull(*host, 1, 2, 1)->reply.status.ok());
+}
+
+TEST(ShardHostTest, AfterWholeStepsPushesWaitUntilTheLastOfThemIsComplete) {
+  auto host = MakeHost(ConsistencyMode::kBsp, 0, /*num_workers=*/2);
+  host->SetSchedules(
+      {Schedule({{Step(0), ConsistencyMode::kBsp}, {Step(1), ConsistencyMode::kAsync}})});
+  // Worker 0 does not wait for the values between its pushes.
+  EXPECT_EQ(Send(*host, Request(0, Step(0), std::nullopt, 2))->replies, 1);
+  const auto ahead = PushPull(*host, 0, 1, 10);
+  EXPECT_EQ(ahead->replies, 0) << "it lacks its own push of step 0";
+  const auto pull = Send(*host, Request(1, std::nullopt, Step(0)));
+  ASSERT_EQ(pull->replies, 1);
+  EXPECT_EQ(pull->first_value(), 0.0f) << "isolation";
+  const auto other = PushPull(*host, 1, 0, 4);
+  ASSERT_EQ(ahead->replies + other->replies, 2);
+  EXPECT_EQ(other->first_value(), -13.0f) << "the mean of step 0, then the push of step 1";
+  EXPECT_EQ(other->reply.version, 2);
+}
+
+TEST(ShardHostTest, BeforeWholeStepsAWorkerMayBeFarAhead) {
+  auto host = MakeHost(ConsistencyMode::kSsp, 9, /*num_workers=*/2);
+  host->SetSchedules(
+      {Schedule({{Step(0), ConsistencyMode::kSsp, 9}, {Step(3), ConsistencyMode::kBsp}})});
+  for (int64_t step = 0; step < 3; ++step) {
+    Send(*host, Request(0, Step(step), std::nullopt, 1));
+  }
+  const auto whole = PushPull(*host, 0, 3, 100);
+  EXPECT_EQ(whole->replies, 0) << "step 3 is not complete";
+  const auto slow = Send(*host, Request(1, std::nullopt, Step(0)));
+  ASSERT_EQ(slow->replies, 1);
+  EXPECT_EQ(slow->first_value(), -3.0f) << "all but the push of the whole step";
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(Send(*host, Request(0, Step(5), std::nullopt, 1))->reply.status));
+}
+
+TEST(ShardHostTest, WhatIsHeldBackIsAnsweredUnderTheNewSchedule) {
+  auto host = MakeHost(ConsistencyMode::kBsp, 0, /*num_workers=*/2);
+  PushPull(*host, 0, 0, 1);
+  PushPull(*host, 1, 0, 1);
+  const Step held_from = host->HoldBack();
+  EXPECT_GT(held_from, Step(1)) << "step 1 has been asked for";
+  EXPECT_EQ(host->HoldBack(), held_from);
+  for (Step step(1); step < held_from; step = step + 1) {
+    PushPull(*host, 0, step.value(), 1);
+    const auto last = PushPull(*host, 1, step.value(), 1);
+    EXPECT_EQ(last->replies, step + 1 < held_from ? 1 : 0) << "step " << step;
+  }
+  const auto early = Send(*host, Request(1, held_from, std::nullopt, 1));
+  ASSERT_EQ(early->replies, 1);
+  EXPECT_TRUE(absl::IsUnavailable(early->reply.status)) << "try again";
+
+  const auto pull = Send(*host, Request(0, std::nullopt, held_from));
+  EXPECT_EQ(pull->replies, 0);
+  host->SetSchedules(
+      {Schedule({{Step(0), ConsistencyMode::kBsp}, {held_from, ConsistencyMode::kAsync}})});
+  EXPECT_EQ(pull->replies, 1);
+  EXPECT_TRUE(pull->reply.status.ok());
+  EXPECT_EQ(PushPull(*host, 0, held_from.value(), 1)->replies, 1) << "nobody waits now";
 }
 
 }  // namespace

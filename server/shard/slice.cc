@@ -1,6 +1,8 @@
 #include "server/shard/slice.h"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +10,9 @@
 
 namespace capstan {
 namespace {
+
+// Workers get through so many more steps while servers and coordinator settle a change.
+constexpr int64_t kStepsUntilHeldBack = 2;
 
 // True when no element is a NaN or an infinity: those alone have all exponent bits set.
 bool IsFinite(absl::Span<const float> values) {
@@ -26,10 +31,10 @@ bool IsFinite(absl::Span<const float> values) {
 Slice::Slice(Options options)
     : name_(std::move(options.name)),
       optimizer_(*options.optimizer),
-      policy_(*options.policy),
       check_finite_(options.check_finite),
       non_finite_pushes_(*options.non_finite_pushes),
       values_(std::move(options.values)),
+      schedule_(std::move(options.schedule)),
       accumulator_(values_.size()) {
   for (int i = 0; i < optimizer_.state_count(); ++i) state_.emplace_back(values_.size());
   for (HostBuffer& array : state_) state_spans_.push_back(array.span());
@@ -53,6 +58,22 @@ void Slice::RemoveWorker(WorkerId worker, ReleasedReplies* released) {
   AfterAdvance(before, released);
 }
 
+void Slice::SetSchedule(std::shared_ptr<const ConsistencySchedule> schedule,
+                        ReleasedReplies* released) {
+  schedule_ = std::move(schedule);
+  held_from_.reset();
+  ReleaseParked(released);
+}
+
+Step Slice::HoldBack() {
+  if (!held_from_.has_value()) {
+    constexpr int64_t kAhead = 1 + kStepsUntilHeldBack;
+    const Step last(std::numeric_limits<int64_t>::max() - kAhead);
+    held_from_ = std::min(largest_step_, last) + kAhead;
+  }
+  return *held_from_;
+}
+
 void Slice::Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback done,
                      ReleasedReplies* released) {
   if (request.push_step.has_value()) {
@@ -64,6 +85,7 @@ void Slice::Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback d
     AfterAdvance(before, released);
   }
   if (request.pull_step.has_value()) {
+    largest_step_ = std::max(largest_step_, *request.pull_step);
     return AnswerOrPark(request.worker, {*request.pull_step, std::move(done)}, released);
   }
   released->emplace_back(std::move(done), MakeReply());
@@ -75,14 +97,23 @@ absl::Status Slice::CheckPush(const ExchangeRequest& request) const {
         absl::StrCat(name_, ": expected the push of step ", next.value(), " of worker ",
                      request.worker.value(), ", got step ", request.push_step->value()));
   }
-  if (!policy_.applies_whole_steps()) return absl::OkStatus();
-  // A worker is at most one step ahead of those that have not pushed yet; and what a worker that
-  // was declared dead pushes late belongs to no open step.
-  const int64_t steps_ahead = *request.push_step - steps_.min_step();
-  if (steps_ahead == 0 || steps_ahead == 1) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      name_, ": push of step ", request.push_step->value(), ", but step ",
-      steps_.min_step().value(), " is open: under BSP expected that step or the next"));
+  const Step step = *request.push_step;
+  if (held_from_.has_value() && step >= *held_from_) {
+    return absl::UnavailableError(absl::StrCat(name_, ": a change of the consistency from step ",
+                                               held_from_->value(),
+                                               " on, or later, is being settled"));
+  }
+  if (steps_.min_step() >= schedule_->KeptUntil(step)) {
+    // What a worker that was declared dead pushes late belongs to no open step.
+    if (!schedule_->AppliesWholeStep(step)) return absl::OkStatus();
+  } else {
+    // What is kept must not grow: a worker is at most one step ahead of those that have not pushed.
+    const Step open = std::max(steps_.min_step(), schedule_->FirstKept(step));
+    if (step <= open + 1) return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(name_, ": push of step ", step.value(), ", but step ", steps_.min_step().value(),
+                   " is open: under BSP expected that step or the next"));
 }
 
 absl::Status Slice::Push(const ExchangeRequest& request) {
@@ -105,7 +136,8 @@ absl::Status Slice::Push(const ExchangeRequest& request) {
         " holds a NaN or an infinity; parameters are unchanged. "
         "Try a smaller --learning_rate, and look at the data"));
   }
-  if (policy_.applies_whole_steps()) {
+  largest_step_ = std::max(largest_step_, step);
+  if (steps_.min_step() < schedule_->KeptUntil(step)) {
     accumulator_.Add(step, request.worker, std::move(gradient));
   } else {
     Apply(gradient.span());
@@ -117,9 +149,24 @@ absl::Status Slice::Push(const ExchangeRequest& request) {
 
 void Slice::AfterAdvance(Step previous_min_step, ReleasedReplies* released) {
   if (steps_.min_step() == previous_min_step) return;
-  for (Step step = previous_min_step; step < steps_.min_step(); step = step + 1) {
-    if (accumulator_.Has(step)) Apply(accumulator_.TakeMean(step));
+  ApplyKept();
+  ReleaseParked(released);
+}
+
+void Slice::ApplyKept() {
+  while (const std::optional<Step> step = accumulator_.First()) {
+    if (steps_.min_step() < schedule_->KeptUntil(*step)) return;
+    if (schedule_->AppliesWholeStep(*step)) {
+      Apply(accumulator_.TakeMean(*step));
+      continue;
+    }
+    HostBuffer gradient = accumulator_.TakeOne(*step);
+    Apply(gradient.span());
+    accumulator_.ReturnBuffer(std::move(gradient));
   }
+}
+
+void Slice::ReleaseParked(ReleasedReplies* released) {
   std::map<WorkerId, Parked> parked;
   parked.swap(parked_);
   for (auto& [worker, pull] : parked) AnswerOrPark(worker, std::move(pull), released);
@@ -142,7 +189,10 @@ void Slice::Park(WorkerId worker, Parked pull, ReleasedReplies* released) {
 }
 
 void Slice::AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released) {
-  switch (policy_.Decide(pull.pull_step, steps_.min_step())) {
+  if (held_from_.has_value() && pull.pull_step >= *held_from_) {
+    return Park(worker, std::move(pull), released);
+  }
+  switch (schedule_->Decide(pull.pull_step, steps_.min_step())) {
     case PullDecision::kWait:
       return Park(worker, std::move(pull), released);
     case PullDecision::kTooLate:

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +14,7 @@
 #include "common/base/ids.h"
 #include "common/tensor/host_buffer.h"
 #include "common/transport/parameter_endpoint.h"
-#include "server/consistency/consistency_policy.h"
+#include "server/consistency/consistency_schedule.h"
 #include "server/consistency/step_vector.h"
 #include "server/optimizer/optimizer.h"
 #include "server/shard/step_accumulator.h"
@@ -31,8 +32,8 @@ class Slice {
   struct Options {
     std::string name;   // Required: names table and slice in errors, as in "slice 7 of fc1.weight"
     HostBuffer values;  // Required: the initial ones
-    const Optimizer* optimizer = nullptr;        // Required; outlives the slice
-    const ConsistencyPolicy* policy = nullptr;   // Required; outlives the slice
+    const Optimizer* optimizer = nullptr;                 // Required; outlives the slice
+    std::shared_ptr<const ConsistencySchedule> schedule;  // Required
     bool check_finite = true;                    // refuse pushes that hold a NaN or an infinity
     WorkerCounter* non_finite_pushes = nullptr;  // Required; outlives the slice
   };
@@ -45,10 +46,17 @@ class Slice {
   // A worker that left or died; what waited for it goes on.
   void RemoveWorker(WorkerId worker, ReleasedReplies* released);
 
+  // Another schedule, which differs from the one before at steps from HoldBack's on at most; ends
+  // the holding back.
+  void SetSchedule(std::shared_ptr<const ConsistencySchedule> schedule, ReleasedReplies* released);
+  // From now on, and until SetSchedule, admits no exchange of the returned step or a later one. It
+  // is beyond all that were asked for before, and so far that nobody gets there soon.
+  Step HoldBack();
+
   // Applies the push unless it was applied before, then answers the pull or parks it. Appends every
   // reply that is due. INVALID_ARGUMENT: wrong length, or not finite; parameters are unchanged.
   // FAILED_PRECONDITION: the push is not of the worker's next step, or the step is out of the
-  // window of the consistency policy.
+  // window of the consistency policy. UNAVAILABLE: the push's step is held back.
   void Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback done,
                 ReleasedReplies* released);
 
@@ -68,8 +76,10 @@ class Slice {
 
   absl::Status Push(const ExchangeRequest& request);
   absl::Status CheckPush(const ExchangeRequest& request) const;
-  // Applies the steps that are complete, then releases the pulls that this allows.
+  // Applies what was kept for it, then releases the pulls that this allows.
   void AfterAdvance(Step previous_min_step, ReleasedReplies* released);
+  void ApplyKept();
+  void ReleaseParked(ReleasedReplies* released);
   void Apply(absl::Span<const float> gradient);
   void AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released);
   // At most one pull of a worker waits, so that memory is bounded: a newer one, such as a retry,
@@ -81,7 +91,6 @@ class Slice {
 
   const std::string name_;
   const Optimizer& optimizer_;
-  const ConsistencyPolicy& policy_;
   const bool check_finite_;
   WorkerCounter& non_finite_pushes_;
 
@@ -90,6 +99,9 @@ class Slice {
   std::vector<absl::Span<float>> state_spans_;
   uint64_t version_ = 0;
   std::shared_ptr<const HostBuffer> snapshot_;  // of this version; null until someone pulls it
+  std::shared_ptr<const ConsistencySchedule> schedule_;
+  Step largest_step_;              // of all exchanges so far
+  std::optional<Step> held_from_;  // of HoldBack
   StepVector steps_;
   StepAccumulator accumulator_;
   std::map<WorkerId, Parked> parked_;

@@ -28,6 +28,18 @@ void StepAccumulator::Add(Step step, WorkerId worker, HostBuffer gradient) {
   steps_[step][worker] = std::move(gradient);
 }
 
+std::optional<Step> StepAccumulator::First() const {
+  if (steps_.empty()) return std::nullopt;
+  return steps_.begin()->first;
+}
+
+HostBuffer StepAccumulator::TakeOne(Step step) {
+  const auto of_step = steps_.find(step);
+  HostBuffer gradient = std::move(of_step->second.extract(of_step->second.begin()).mapped());
+  if (of_step->second.empty()) steps_.erase(of_step);
+  return gradient;
+}
+
 absl::Span<const float> StepAccumulator::TakeMean(Step step) {
   auto gradients = std::move(steps_.extract(step).mapped());
   auto it = gradients.begin();

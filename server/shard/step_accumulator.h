@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,9 +27,14 @@ class StepAccumulator {
   // Whether there is a gradient of `step`.
   bool Has(Step step) const { return steps_.count(step) > 0; }
 
+  // The earliest step of which there is a gradient; none: there is no gradient.
+  std::optional<Step> First() const;
+
   // Takes out the gradients of `step` and returns their mean: ((g0 + g1) + g2 ...) / n in ascending
   // order of worker, in float32. Valid until the next call. Has(step) must hold.
   absl::Span<const float> TakeMean(Step step);
+  // Takes out the gradient of `step` of its first worker. Has(step) must hold.
+  HostBuffer TakeOne(Step step);
 
  private:
   const size_t slice_size_;

@@ -49,5 +49,18 @@ TEST(StepAccumulatorTest, StepsAreKeptApart) {
   EXPECT_EQ(accumulator.TakeMean(Step(5))[0], 10.0f);
 }
 
+TEST(StepAccumulatorTest, GradientsAreTakenOneByOneInOrderOfStepAndWorker) {
+  StepAccumulator accumulator(1);
+  EXPECT_FALSE(accumulator.First().has_value());
+  accumulator.Add(Step(4), WorkerId(0), Gradient(accumulator, {40}));
+  accumulator.Add(Step(3), WorkerId(2), Gradient(accumulator, {32}));
+  accumulator.Add(Step(3), WorkerId(1), Gradient(accumulator, {31}));
+  for (const float expected : {31.0f, 32.0f, 40.0f}) {
+    const Step step = accumulator.First().value();
+    EXPECT_EQ(accumulator.TakeOne(step).span()[0], expected);
+  }
+  EXPECT_FALSE(accumulator.First().has_value());
+}
+
 }  // namespace
 }  // namespace capstan

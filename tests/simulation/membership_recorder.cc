@@ -16,6 +16,11 @@ void MembershipRecorder::Heartbeat(v1::HeartbeatRequest request,
 void MembershipRecorder::Note(const v1::JobView& view) {
   if (view.version() <= newest_version_) return;
   newest_version_ = view.version();
+  for (const v1::ContractRecord& contract : contracts_.Update(view)) {
+    v1::HistoryRecord record;
+    *record.mutable_contract() = contract;
+    log_.Append(record);
+  }
   for (const v1::WorkerInfo& worker : view.workers()) {
     const auto it = known_.find(worker.worker());
     const bool is_known = it != known_.end() && it->second.incarnation() == worker.incarnation();

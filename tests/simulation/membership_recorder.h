@@ -6,13 +6,14 @@
 
 #include "common/base/clock.h"
 #include "common/base/ids.h"
+#include "common/history/contract_log.h"
 #include "common/history/history_log.h"
 #include "common/membership/coordinator_endpoint.h"
 
 namespace capstan {
 
-// Stands before a coordinator, and writes each change of the workers into a history before any
-// member hears of it. Guarded by the baton of the simulation.
+// Stands before a coordinator, and writes each change of the workers, and of what they are
+// promised, into a history before any member hears of it. Guarded by the baton of the simulation.
 class MembershipRecorder : public CoordinatorEndpoint {
  public:
   // All outlive the recorder, and the answers of `coordinator`.
@@ -42,6 +43,10 @@ class MembershipRecorder : public CoordinatorEndpoint {
   void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) override {
     coordinator_.GetStatus(std::move(request), std::move(done));
   }
+  void SetConsistency(v1::SetConsistencyRequest request,
+                      Callback<v1::SetConsistencyReply> done) override {
+    coordinator_.SetConsistency(std::move(request), std::move(done));
+  }
 
  private:
   void Note(const v1::JobView& view);
@@ -51,6 +56,7 @@ class MembershipRecorder : public CoordinatorEndpoint {
   Clock& clock_;
   HistoryLog& log_;
   uint64_t newest_version_ = 0;
+  ContractLog contracts_;
   std::map<uint32_t, v1::WorkerInfo> known_;  // as in the newest view
 };
 

@@ -33,6 +33,11 @@ ScenarioVerdict RunScenario(const Scenario& scenario) {
   ScenarioVerdict verdict;
   verdict.violation = history.violation.empty() ? BadEnd(result) : history.violation;
   verdict.exchanges = history.exchanges;
+  for (const v1::HistoryRecord& record : result.records) {
+    const v1::ContractRecord& contract = record.contract();
+    verdict.changes +=
+        !contract.has_table() && contract.from_step() > 0 && contract.from_step() < scenario.steps;
+  }
   verdict.incarnations = static_cast<int>(history.incarnations);
   verdict.is_done = result.outcome.has_value() && result.outcome->status.ok();
   verdict.bytes = SerializeHistory(result.records);

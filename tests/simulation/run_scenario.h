@@ -15,6 +15,7 @@ struct ScenarioVerdict {
   size_t exchanges = 0;
   bool is_done = false;  // the job ended well
   int incarnations = 0;  // of workers
+  int changes = 0;       // of the consistency, that began before the last step
 };
 
 // Simulates the scenario, and checks its history. A job may fail for nothing but a lost server or

@@ -36,6 +36,27 @@ void DrawConsistency(Random& random, v1::ConsistencySpec& consistency) {
   }
 }
 
+void DrawTableStaleness(Random& random, const std::vector<v1::TableSpec>& tables,
+                        v1::ConsistencySpec& consistency) {
+  if (consistency.mode() != v1::ConsistencySpec::SSP || !random.Bernoulli(0.3)) return;
+  for (const v1::TableSpec& table : tables) {
+    if (random.Bernoulli(0.5)) continue;
+    v1::TableStaleness& own = *consistency.add_table_staleness();
+    own.set_table(table.name());
+    own.set_staleness(Between(random, 0, 6));
+  }
+}
+
+void DrawSettings(Random& random, Scenario& scenario) {
+  const int64_t count = Between(random, 1, 3);
+  for (int64_t i = 0; i < count; ++i) {
+    ConsistencySetting& setting = scenario.settings.emplace_back();
+    setting.at = Between(random, absl::ZeroDuration(), absl::Milliseconds(10) * scenario.steps);
+    DrawConsistency(random, setting.change);
+    DrawTableStaleness(random, scenario.tables, setting.change);
+  }
+}
+
 void DrawJob(Random& random, Scenario& scenario) {
   v1::JobSpec& job = scenario.job;
   job.set_seed(scenario.seed);
@@ -44,6 +65,9 @@ void DrawJob(Random& random, Scenario& scenario) {
   job.mutable_cluster()->set_num_servers(Size(random, 3, 8));
   job.mutable_cluster()->set_shard_count(static_cast<uint32_t>(Between(random, 1, 12)));
   scenario.steps = Between(random, 3, num_workers > 8 ? 6 : 10);
+  // So that changes begin before the end.
+  const bool may_change = random.Bernoulli(0.4);
+  if (may_change) scenario.steps += 8;
   DrawConsistency(random, *job.mutable_consistency());
   job.mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);
   job.mutable_optimizer()->set_learning_rate(1);
@@ -62,6 +86,8 @@ void DrawJob(Random& random, Scenario& scenario) {
     table.add_shape(slice_elements * static_cast<uint64_t>(Between(random, 1, 2)));
     table.set_layer(static_cast<uint32_t>(i % layers));
   }
+  DrawTableStaleness(random, scenario.tables, *job.mutable_consistency());
+  if (may_change) DrawSettings(random, scenario);
 }
 
 void DrawNetwork(Random& random, SimulatedNetwork::Options& network) {
@@ -143,7 +169,8 @@ std::string Describe(const Scenario& scenario) {
   }
   return absl::StrCat(mode, ", ", scenario.job.cluster().num_workers(), " workers, ",
                       scenario.job.cluster().num_servers(), " servers, ", scenario.steps,
-                      " steps, ", scenario.faults.size(), " faults");
+                      " steps, ", scenario.faults.size(), " faults, ", scenario.settings.size(),
+                      " settings");
 }
 
 }  // namespace capstan

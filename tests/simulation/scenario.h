@@ -31,6 +31,12 @@ struct Fault {
   absl::Duration replaced_after;
 };
 
+// A change of the consistency that somebody asks for while the job runs.
+struct ConsistencySetting {
+  absl::Duration at;  // after the start
+  v1::ConsistencySpec change;
+};
+
 // One simulation: a job, the network, how long workers compute, and what goes wrong.
 struct Scenario {
   uint64_t seed = 0;
@@ -44,11 +50,13 @@ struct Scenario {
   // Time of one step of the worker process `worker`.
   std::function<absl::Duration(uint32_t worker, Random& random)> compute_time;
   std::vector<Fault> faults;
+  std::vector<ConsistencySetting> settings;
   absl::Duration limit = absl::Seconds(120);  // virtual time after which the job has hung
 };
 
 // Draws everything from the seed: 1 to 16 workers, 1 to 8 servers, tables, shards, consistency,
-// staleness, network, speeds, pauses, deaths and replacements.
+// staleness, also of single tables, changes of both, network, speeds, pauses, deaths and
+// replacements.
 Scenario DrawScenario(uint64_t seed);
 
 // What the worker process draws its compute times from.

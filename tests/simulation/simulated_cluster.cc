@@ -50,6 +50,13 @@ SimulationResult SimulatedCluster::Run() {
   for (const Fault& fault : scenario_.faults) {
     world_.RunAfter(fault.at, [this, &fault] { Befall(fault); });
   }
+  for (const ConsistencySetting& setting : scenario_.settings) {
+    coordinator_process_.RunAfter(setting.at, [this, &setting] {
+      v1::SetConsistencyRequest request;
+      *request.mutable_change() = setting.change;
+      coordinator_->SetConsistency(request, [](const absl::StatusOr<v1::SetConsistencyReply>&) {});
+    });
+  }
   world_.RunUntil(start + scenario_.limit);
   v1::HistoryRecord record;
   record.mutable_end()->set_time_ns(absl::ToUnixNanos(end));

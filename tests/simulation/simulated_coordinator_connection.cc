@@ -95,4 +95,9 @@ void SimulatedCoordinatorConnection::GetStatus(v1::GetStatusRequest request,
   Call(&CoordinatorEndpoint::GetStatus, std::move(request), std::move(done));
 }
 
+void SimulatedCoordinatorConnection::SetConsistency(v1::SetConsistencyRequest request,
+                                                    Callback<v1::SetConsistencyReply> done) {
+  Call(&CoordinatorEndpoint::SetConsistency, std::move(request), std::move(done));
+}
+
 }  // namespace capstan

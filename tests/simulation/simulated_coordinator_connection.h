@@ -30,6 +30,8 @@ class SimulatedCoordinatorConnection : public CoordinatorEndpoint {
                      Callback<v1::ReportFailureReply> done) override;
   void ReportResult(v1::ReportResultRequest request, Callback<v1::ReportResultReply> done) override;
   void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) override;
+  void SetConsistency(v1::SetConsistencyRequest request,
+                      Callback<v1::SetConsistencyReply> done) override;
 
  private:
   template <typename Request, typename Reply>

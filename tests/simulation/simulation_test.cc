@@ -19,6 +19,7 @@ struct Coverage {
   std::atomic<int> done = 0;
   std::atomic<int> failed = 0;
   std::atomic<int> with_replacement = 0;  // a worker took another's place
+  std::atomic<int> changes = 0;           // of the consistency, within the steps
   std::atomic<int64_t> exchanges = 0;
 };
 
@@ -27,6 +28,7 @@ void RunSeed(uint64_t seed, Coverage& coverage) {
   const ScenarioVerdict verdict = RunScenario(scenario);
   EXPECT_EQ(verdict.violation, "") << "seed " << seed << ": " << Describe(scenario);
   (verdict.is_done ? coverage.done : coverage.failed)++;
+  coverage.changes += verdict.changes;
   coverage.exchanges += static_cast<int64_t>(verdict.exchanges);
   coverage.with_replacement +=
       verdict.incarnations > static_cast<int>(scenario.job.cluster().num_workers());
@@ -45,10 +47,11 @@ TEST(SimulationTest, TwoThousandSchedulesKeepTheContract) {
   }
   for (std::thread& thread : threads) thread.join();
   // The schedules are worth something: nearly all jobs do much work, and many lose and gain
-  // workers.
+  // workers, or change their consistency.
   EXPECT_GT(coverage.done, 1500);
   EXPECT_GT(coverage.failed, 20);
   EXPECT_GT(coverage.with_replacement, 100);
+  EXPECT_GT(coverage.changes, 300);
   EXPECT_GT(coverage.exchanges, 100'000);
 }
 

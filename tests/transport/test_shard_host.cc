@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "proto/job.pb.h"
+#include "server/consistency/make_consistency_schedule.h"
 #include "server/optimizer/make_optimizer.h"
 
 namespace capstan {
@@ -17,7 +18,8 @@ std::unique_ptr<ShardHost> MakeTestHost(ConsistencyMode mode, int num_workers, u
   sgd.set_type(v1::OptimizerSpec::SGD);
   sgd.set_learning_rate(1.0);
   options.optimizer = MakeOptimizer(sgd).value();
-  options.policy = MakeConsistencyPolicy(mode, /*staleness=*/0).value();
+  const ConsistencyPeriod period = {Step(0), mode};
+  options.schedules = {MakeConsistencySchedule({&period, 1}).value()};
   options.shards = {ShardId(0)};
   options.epoch = Epoch(1);
   auto host = std::make_unique<ShardHost>(std::move(options));

@@ -133,6 +133,7 @@ std::shared_ptr<TrainingSession::Training> TrainingSession::CurrentTraining() {
 }
 
 void TrainingSession::OnView(const v1::JobView& view) {
+  if (options_.on_view) options_.on_view(view);
   watch_.OnView(view);
   const std::shared_ptr<Training> training = CurrentTraining();
   if (training == nullptr) return;

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -33,6 +34,7 @@ class TrainingSession {
     const v1::GetJobReply* job = nullptr;
     JobSetup* setup = nullptr;
     ParameterClient::EndpointFactory connect;
+    absl::AnyInvocable<void(const v1::JobView&)> on_view;  // null: nobody else needs the views
   };
 
   explicit TrainingSession(Options options);

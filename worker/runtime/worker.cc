@@ -38,6 +38,7 @@ absl::Status Worker::Run() {
   session.connect = [this, &job](ServerId server, const std::string& address) {
     return options_.connect(job.job(), server, address);
   };
+  session.on_view = std::move(options_.on_view);
   absl::Status status = TrainingSession(std::move(session)).Run();
   if (!status.ok()) {
     ReportFailure(coordinator, v1::HeartbeatRequest::WORKER, registered.id(), options_.incarnation,

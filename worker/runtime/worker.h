@@ -30,6 +30,8 @@ class Worker {
     Incarnation incarnation;
     EndpointFactory connect;
     EngineFactory make_engine;
+    // Optional: is told each view of the job, newer than all before.
+    absl::AnyInvocable<void(const v1::JobView&)> on_view;
   };
 
   explicit Worker(Options options) : options_(std::move(options)) {}

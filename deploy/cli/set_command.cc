@@ -1,0 +1,64 @@
+#include "deploy/cli/set_command.h"
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/random.h"
+#include "common/base/status_macros.h"
+#include "common/job/consistency_text.h"
+#include "common/job/field_text.h"
+#include "common/job/job_flag_table.h"
+#include "common/membership/await_reply.h"
+#include "common/membership/grpc_coordinator_connection.h"
+
+namespace capstan {
+namespace {
+
+// A coordinator that nobody can reach is given up after this.
+constexpr absl::Duration kDeadline = absl::Seconds(2);
+
+}  // namespace
+
+absl::StatusOr<v1::ConsistencySpec> ReadConsistencyChange(
+    const std::map<std::string, std::string>& flags) {
+  v1::JobSpec job;
+  bool is_any_set = false;
+  for (const char* name : {"consistency", "staleness", "table_staleness"}) {
+    const auto flag = flags.find(name);
+    if (flag == flags.end()) continue;
+    const JobField field = FieldOf(*FindJobFlag(name), &job);
+    RETURN_IF_ERROR(Annotate(SetFieldText(field.message, *field.descriptor, flag->second),
+                             absl::StrCat("flag --", name)));
+    is_any_set = true;
+  }
+  if (is_any_set) return job.consistency();
+  return absl::InvalidArgumentError(
+      "expected --consistency, --staleness or --table_staleness, got none of them");
+}
+
+std::string FormatConsistencyReply(const v1::SetConsistencyReply& reply) {
+  const int64_t first_step = reply.period().first_step();
+  std::string text = absl::StrCat("from step ", first_step);
+  if (reply.steps_total() > 0) absl::StrAppend(&text, " of ", reply.steps_total());
+  absl::StrAppend(&text, " on: ", ConsistencyText(reply.period().consistency()), "\n");
+  if (reply.steps_total() > 0 && first_step >= reply.steps_total()) {
+    absl::StrAppend(&text,
+                    "That comes too late for this job: its workers are at their last steps.\n");
+  }
+  return text;
+}
+
+absl::Status SetCommand(const std::string& address, const v1::ConsistencySpec& change, Clock* clock,
+                        std::ostream& out) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
+                   ConnectToCoordinator(address, kDeadline, clock, Random(SystemRandom())));
+  v1::SetConsistencyRequest request;
+  *request.mutable_change() = change;
+  ASSIGN_OR_RETURN(const v1::SetConsistencyReply reply,
+                   AwaitReply(*coordinator, &CoordinatorEndpoint::SetConsistency, request, *clock));
+  out << FormatConsistencyReply(reply) << std::flush;
+  return absl::OkStatus();
+}
+
+}  // namespace capstan

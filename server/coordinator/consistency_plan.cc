@@ -1,0 +1,86 @@
+#include "server/coordinator/consistency_plan.h"
+
+#include <google/protobuf/util/message_differencer.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "common/base/status_macros.h"
+#include "common/job/validate_job.h"
+
+namespace capstan {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+
+absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencySpec& now,
+                                            const v1::ConsistencySpec& change,
+                                            const TableSpecs& tables) {
+  if (change.has_check_finite()) {
+    return absl::InvalidArgumentError(
+        "consistency.check_finite cannot be changed while the job runs");
+  }
+  if (!change.has_mode() && !change.has_staleness() && change.table_staleness().empty()) {
+    return absl::InvalidArgumentError(
+        "expected a mode, a staleness or the staleness of tables to change to, got nothing");
+  }
+  v1::ConsistencySpec consistency = now;
+  if (change.has_mode() && change.mode() != v1::ConsistencySpec::SSP) {
+    consistency.clear_staleness();
+    consistency.clear_table_staleness();
+  }
+  if (!change.table_staleness().empty()) consistency.clear_table_staleness();
+  consistency.MergeFrom(change);
+  RETURN_IF_ERROR(ValidateConsistency(consistency));
+  RETURN_IF_ERROR(CheckTableStaleness(consistency, tables));
+  return consistency;
+}
+
+}  // namespace
+
+ConsistencyPlan::ConsistencyPlan(const v1::ConsistencySpec& consistency) {
+  *periods_.emplace_back().mutable_consistency() = consistency;
+}
+
+absl::StatusOr<uint64_t> ConsistencyPlan::Begin(const v1::ConsistencySpec& change,
+                                                const TableSpecs& tables) {
+  ASSIGN_OR_RETURN(v1::ConsistencySpec consistency,
+                   Changed(latest().consistency(), change, tables));
+  if (pending_.has_value()) {
+    if (MessageDifferencer::Equals(*pending_, consistency)) return pending_number();
+    return absl::FailedPreconditionError(
+        "another change of the consistency is under way; try again when it is done");
+  }
+  if (MessageDifferencer::Equals(latest().consistency(), consistency)) return periods_.size() - 1;
+  pending_ = std::move(consistency);
+  held_from_.clear();
+  return pending_number();
+}
+
+void ConsistencyPlan::Report(uint32_t server, const v1::HeldStep& held) {
+  if (!pending_.has_value() || held.consistency_change() != pending_number()) return;
+  held_from_[server] = Step(held.step());
+}
+
+bool ConsistencyPlan::Settle(size_t num_servers) {
+  if (!pending_.has_value() || held_from_.size() < num_servers) return false;
+  Step first_step = Step(latest().first_step()) + 1;
+  for (const auto& [server, step] : held_from_) first_step = std::max(first_step, step);
+  v1::ConsistencyPeriod& period = periods_.emplace_back();
+  period.set_first_step(first_step.value());
+  *period.mutable_consistency() = *std::move(pending_);
+  pending_.reset();
+  return true;
+}
+
+const v1::ConsistencyPeriod* ConsistencyPlan::Find(uint64_t change) const {
+  return change < periods_.size() ? &periods_[change] : nullptr;
+}
+
+void ConsistencyPlan::WriteTo(v1::JobView& view) const {
+  view.mutable_consistency()->Assign(periods_.begin(), periods_.end());
+  view.set_consistency_change(pending_.has_value() ? pending_number() : 0);
+}
+
+}  // namespace capstan

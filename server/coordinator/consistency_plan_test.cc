@@ -1,0 +1,155 @@
+#include "server/coordinator/consistency_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace capstan {
+namespace {
+
+v1::ConsistencySpec Ssp(int64_t staleness) {
+  v1::ConsistencySpec consistency;
+  consistency.set_mode(v1::ConsistencySpec::SSP);
+  consistency.set_staleness(staleness);
+  return consistency;
+}
+
+v1::ConsistencySpec WithTable(v1::ConsistencySpec consistency, const char* table,
+                              int64_t staleness) {
+  v1::TableStaleness& own = *consistency.add_table_staleness();
+  own.set_table(table);
+  own.set_staleness(staleness);
+  return consistency;
+}
+
+v1::HeldStep Held(uint64_t change, int64_t step) {
+  v1::HeldStep held;
+  held.set_consistency_change(change);
+  held.set_step(step);
+  return held;
+}
+
+TableSpecs Tables() {
+  TableSpecs tables;
+  tables.Add()->set_name("w");
+  tables.Add()->set_name("b");
+  return tables;
+}
+
+v1::ConsistencySpec Staleness(int64_t staleness) {
+  v1::ConsistencySpec change;
+  change.set_staleness(staleness);
+  return change;
+}
+
+// What `now` becomes by the change.
+absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencySpec& now,
+                                            const v1::ConsistencySpec& change) {
+  ConsistencyPlan plan(now);
+  if (const auto number = plan.Begin(change, Tables()); !number.ok()) return number.status();
+  plan.Report(0, Held(1, 3));
+  EXPECT_TRUE(plan.Settle(/*num_servers=*/1));
+  return plan.latest().consistency();
+}
+
+TEST(ConsistencyPlanTest, AChangeBeginsWhereTheFarthestServerHoldsBack) {
+  ConsistencyPlan plan(Ssp(1));
+  ASSERT_EQ(plan.Begin(Staleness(4), Tables()).value(), 1u);
+  plan.Report(0, Held(1, 7));
+  EXPECT_FALSE(plan.Settle(/*num_servers=*/2));
+  EXPECT_EQ(plan.Find(1), nullptr);
+  plan.Report(1, Held(1, 5));
+  EXPECT_TRUE(plan.Settle(/*num_servers=*/2));
+  ASSERT_NE(plan.Find(1), nullptr);
+  EXPECT_EQ(plan.Find(1)->first_step(), 7);
+  EXPECT_EQ(plan.Find(1)->consistency().staleness(), 4);
+  EXPECT_FALSE(plan.Settle(/*num_servers=*/2)) << "it is settled";
+}
+
+TEST(ConsistencyPlanTest, ALaterChangeBeginsLaterAndIgnoresReportsOfTheEarlierOne) {
+  ConsistencyPlan plan(Ssp(1));
+  ASSERT_TRUE(plan.Begin(Staleness(4), Tables()).ok());
+  plan.Report(0, Held(1, 7));
+  ASSERT_TRUE(plan.Settle(1));
+  ASSERT_EQ(plan.Begin(Staleness(5), Tables()).value(), 2u);
+  plan.Report(0, Held(1, 9));
+  EXPECT_FALSE(plan.Settle(1));
+  plan.Report(0, Held(2, 6));
+  EXPECT_TRUE(plan.Settle(1));
+  EXPECT_EQ(plan.Find(2)->first_step(), 8) << "after the one before";
+}
+
+TEST(ConsistencyPlanTest, ARequestThatComesTwiceIsOneChange) {
+  ConsistencyPlan plan(Ssp(1));
+  EXPECT_EQ(plan.Begin(Staleness(1), Tables()).value(), 0u) << "so it is from step 0 on";
+  EXPECT_EQ(plan.Find(0)->first_step(), 0);
+  EXPECT_EQ(plan.Begin(Staleness(4), Tables()).value(), 1u);
+  EXPECT_EQ(plan.Begin(Staleness(4), Tables()).value(), 1u);
+  EXPECT_TRUE(absl::IsFailedPrecondition(plan.Begin(Staleness(5), Tables()).status()));
+  plan.Report(0, Held(1, 7));
+  ASSERT_TRUE(plan.Settle(1));
+  EXPECT_EQ(plan.Begin(Staleness(4), Tables()).value(), 1u);
+}
+
+TEST(ConsistencyPlanTest, AViewTellsThePeriodsAndWhatIsPending) {
+  ConsistencyPlan plan(Ssp(1));
+  v1::JobView view;
+  ASSERT_TRUE(plan.Begin(Staleness(4), Tables()).ok());
+  plan.WriteTo(view);
+  EXPECT_EQ(view.consistency_size(), 1);
+  EXPECT_EQ(view.consistency_change(), 1u);
+  plan.Report(0, Held(1, 7));
+  ASSERT_TRUE(plan.Settle(1));
+  plan.WriteTo(view);
+  ASSERT_EQ(view.consistency_size(), 2);
+  EXPECT_EQ(view.consistency(1).first_step(), 7);
+  EXPECT_EQ(view.consistency_change(), 0u);
+}
+
+TEST(ConsistencyPlanTest, OnlyWhatIsSetChanges) {
+  const auto changed = Changed(WithTable(Ssp(1), "b", 0), Staleness(5));
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_EQ(changed->mode(), v1::ConsistencySpec::SSP);
+  EXPECT_EQ(changed->staleness(), 5);
+  ASSERT_EQ(changed->table_staleness_size(), 1);
+  EXPECT_EQ(changed->table_staleness(0).table(), "b");
+}
+
+TEST(ConsistencyPlanTest, AListReplacesTheList) {
+  const auto changed = Changed(WithTable(Ssp(1), "b", 0), WithTable(v1::ConsistencySpec(), "w", 3));
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  ASSERT_EQ(changed->table_staleness_size(), 1);
+  EXPECT_EQ(changed->table_staleness(0).table(), "w");
+}
+
+TEST(ConsistencyPlanTest, AnotherModeTakesTheStalenessAway) {
+  v1::ConsistencySpec async;
+  async.set_mode(v1::ConsistencySpec::ASYNC);
+  const auto changed = Changed(WithTable(Ssp(1), "b", 0), async);
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_FALSE(changed->has_staleness());
+  EXPECT_TRUE(changed->table_staleness().empty());
+}
+
+TEST(ConsistencyPlanTest, RefusesWhatDoesNotFit) {
+  v1::ConsistencySpec finite = Ssp(1);
+  finite.set_check_finite(false);
+  const struct {
+    v1::ConsistencySpec now, change;
+    const char* message;
+  } cases[] = {
+      {v1::ConsistencySpec(), Staleness(5), "for consistency ssp only"},
+      {Ssp(1), Ssp(-1), "expected 0 or more"},
+      {Ssp(1), v1::ConsistencySpec(), "got nothing"},
+      {Ssp(1), finite, "check_finite cannot be changed"},
+      {Ssp(1), WithTable(v1::ConsistencySpec(), "x", 1), "tables of the model (w, b), got x"},
+  };
+  for (const auto& refused : cases) {
+    const absl::Status status = Changed(refused.now, refused.change).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << refused.message;
+    EXPECT_NE(status.message().find(refused.message), absl::string_view::npos) << status;
+  }
+}
+
+}  // namespace
+}  // namespace capstan
