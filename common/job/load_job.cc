@@ -46,14 +46,23 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   std::string message_;
 };
 
+// The index of the last message of `field`, which is a list of messages, that has been begun.
+int LastIndex(const FieldDescriptor* field, const TextFormat::ParseInfoTree& tree) {
+  int count = 0;
+  while (tree.GetTreeForNested(field, count) != nullptr) ++count;
+  return count - 1;
+}
+
 // The message whose braces were open when parsing stopped: a field with a tree of its own gets its
 // location only once its closing brace has been read.
 const Descriptor* OpenMessage(const Descriptor* message, const TextFormat::ParseInfoTree& tree) {
   for (int i = 0; i < message->field_count(); ++i) {
     const FieldDescriptor* field = message->field(i);
     if (field->message_type() == nullptr) continue;
-    const TextFormat::ParseInfoTree* nested = tree.GetTreeForNested(field, /*index=*/-1);
-    if (nested == nullptr || tree.GetLocation(field, /*index=*/-1).line >= 0) continue;
+    const int index = field->is_repeated() ? LastIndex(field, tree) : -1;
+    if (field->is_repeated() && index < 0) continue;
+    const TextFormat::ParseInfoTree* nested = tree.GetTreeForNested(field, index);
+    if (nested == nullptr || tree.GetLocation(field, index).line >= 0) continue;
     return OpenMessage(field->message_type(), *nested);
   }
   return message;
