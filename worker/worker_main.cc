@@ -11,6 +11,7 @@
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/membership/grpc_coordinator_connection.h"
+#include "common/transport/eager_endpoint.h"
 #include "common/transport/grpc_endpoint.h"
 #include "common/transport/grpc_logging.h"
 #include "common/transport/history_recorder.h"
@@ -32,16 +33,19 @@ ABSL_FLAG(std::string, record_history, "",
 namespace capstan {
 namespace {
 
-// A gRPC connection that tries again for as long as the job says.
+// A gRPC connection that tries again for as long as the job says, and if it says so is eager.
 std::unique_ptr<ParameterEndpoint> Connect(const v1::JobSpec& job, ServerId server,
-                                           const std::string& address, Clock* clock) {
+                                           const std::string& address, Clock* clock,
+                                           EagerEndpoint::Shared* eager) {
   RetryingEndpoint::Options options;
   options.clock = clock;
   options.peer = absl::StrCat("server ", server.value(), " (", address, ")");
   options.rpc_deadline = absl::Seconds(job.membership().rpc_deadline_seconds());
   options.seed = SystemRandom();
-  return std::make_unique<RetryingEndpoint>(options,
-                                            std::make_unique<GrpcEndpoint>(address, clock));
+  auto connection =
+      std::make_unique<RetryingEndpoint>(options, std::make_unique<GrpcEndpoint>(address, clock));
+  if (!job.consistency().eager()) return connection;
+  return std::make_unique<EagerEndpoint>(eager, std::move(connection));
 }
 
 absl::Status Work(const DeviceName& device) {
@@ -58,8 +62,11 @@ absl::Status Work(const DeviceName& device) {
   if (const std::string folder = absl::GetFlag(FLAGS_record_history); !folder.empty()) {
     ASSIGN_OR_RETURN(recorder, HistoryRecorder::Create(folder, options.incarnation, &clock));
   }
+  EagerEndpoint::Shared eager;
+  eager.clock = &clock;
+  options.refreshed_bytes = [&eager] { return eager.refreshed_bytes.load(); };
   options.connect = [&](const v1::JobSpec& job, ServerId server, const std::string& address) {
-    auto connection = Connect(job, server, address, &clock);
+    auto connection = Connect(job, server, address, &clock, &eager);
     return recorder == nullptr ? std::move(connection)
                                : recorder->Record(job, std::move(connection));
   };

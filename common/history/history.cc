@@ -131,6 +131,8 @@ absl::Status HistoryAssembler::AddEnded(const v1::ExchangeEnded& ended) {
         absl::StrCat("answered twice: ", Describe(exchange, history_.begin_ns)));
   }
   exchange.end_ns = ended.time_ns();
+  // What was kept says no more than what was true then.
+  if (ended.asked_ns() != 0) exchange.begin_ns = ended.asked_ns();
   exchange.code = static_cast<absl::StatusCode>(ended.code());
   exchange.version = ended.version();
   exchange.min_step = Step(ended.min_step());

@@ -29,7 +29,7 @@ struct RecordedExchange {
   SliceKey slice;
   std::optional<Step> push_step;
   std::optional<Step> pull_step;
-  int64_t begin_ns = 0;
+  int64_t begin_ns = 0;       // when its values were asked of the server
   int64_t end_ns = kNeverNs;  // never: it was not answered
   absl::StatusCode code = absl::StatusCode::kUnknown;
   uint64_t version = 0;

@@ -89,6 +89,10 @@ constexpr JobFlag kFlags[] = {
      "ssp: by how many steps workers may differ."},
     {kConsistency, "table_staleness", "consistency.table_staleness", "TABLE:STEPS,...",
      "ssp: tables with a staleness of their own, such as fc1.weight:0,fc2.weight:8."},
+    {kConsistency, "eager", "consistency.eager", "",
+     "ssp, async: servers send a worker new values as soon as all others are a step further, so "
+     "that "
+     "it computes with the newest. Costs up to twice the bytes. Under bsp there are none."},
     {kConsistency, "check_finite", "consistency.check_finite", "",
      "Refuse a push that holds a NaN or an infinity."},
 

@@ -144,6 +144,10 @@ std::string EncodeRequestPrefix(uint64_t request_id, const ExchangeRequest& requ
     header.set_has_pull(true);
     header.set_pull_step(request.pull_step->value());
   }
+  if (request.refresh_after.has_value()) {
+    header.set_is_refresh(true);
+    header.set_refresh_after(request.refresh_after->value());
+  }
   return EncodePrefix(header, request.gradient.size_bytes());
 }
 
@@ -171,6 +175,7 @@ absl::StatusOr<RequestFrame> DecodeRequest(const Payload& frame) {
   request.slice = {TableId(header.table()), SliceIndex(header.slice())};
   if (header.has_push()) request.push_step = Step(header.push_step());
   if (header.has_pull()) request.pull_step = Step(header.pull_step());
+  if (header.is_refresh()) request.refresh_after = Step(header.refresh_after());
   return decoded;
 }
 

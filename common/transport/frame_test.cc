@@ -95,8 +95,18 @@ TEST(FrameTest, AbsentPushAndPullStayAbsent) {
   const auto decoded = DecodeRequest(Fragmented(EncodeRequestPrefix(1, request), 100));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_FALSE(decoded->request.push_step.has_value());
+  EXPECT_FALSE(decoded->request.refresh_after.has_value());
   EXPECT_EQ(decoded->request.pull_step, Step(0));
   EXPECT_TRUE(decoded->request.gradient.empty());
+}
+
+TEST(FrameTest, ARefreshSaysWhatItWaitsFor) {
+  ExchangeRequest request;
+  request.pull_step = Step(7);
+  request.refresh_after = Step(0);
+  const auto decoded = DecodeRequest(Fragmented(EncodeRequestPrefix(1, request), 100));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->request.refresh_after, Step(0));
 }
 
 TEST(FrameTest, ReplyCarriesStatusVersionAndValues) {

@@ -7,6 +7,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/base/ids.h"
 #include "common/routing/slice_key.h"
 #include "common/transport/payload.h"
@@ -22,6 +23,9 @@ struct ExchangeRequest {
   SliceKey slice;
   std::optional<Step> push_step;  // the gradient's stamp
   std::optional<Step> pull_step;
+  // Of a pull alone, at a step whose pull has been answered: newer values are wanted, once min_step
+  // is beyond this.
+  std::optional<Step> refresh_after;
   Payload gradient;  // float32, as long as the slice; empty without a push
 };
 
@@ -31,6 +35,8 @@ struct ExchangeReply {
   uint64_t version = 0;  // optimizer applications that the values contain
   Step min_step;         // smallest number of steps completed by a live worker
   Payload values;        // float32; empty unless a pull succeeded
+  // When the values were asked of the server, if that was before the exchange: a cache had them.
+  std::optional<absl::Time> asked_at;
 };
 
 inline ExchangeReply ErrorReply(absl::Status status, Epoch epoch = Epoch()) {
@@ -54,7 +60,8 @@ class ParameterEndpoint {
   // Exchange returns, and also when the endpoint is destroyed. The gradient's bytes stay unchanged
   // until `done` has run with a status other than UNAVAILABLE. Errors of a server: INVALID_ARGUMENT
   // (names table, slice, expected and got), FAILED_PRECONDITION (stale epoch, incarnation or pull
-  // step), RESOURCE_EXHAUSTED. UNAVAILABLE: the request or its reply was lost; send it again.
+  // step), RESOURCE_EXHAUSTED, ABORTED (a refresh, when the worker has gone on). UNAVAILABLE: the
+  // request or its reply was lost; send it again.
   virtual void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) = 0;
 };
 

@@ -82,6 +82,18 @@ TEST_F(RecordingEndpointTest, WritesTheQuestionWhenAskedAndTheAnswerWhenGiven) {
   EXPECT_EQ(ended.min_step(), 7);
   EXPECT_EQ(std::vector<float>(ended.values().begin(), ended.values().end()), values);
   EXPECT_EQ(ended.time_ns(), asked_ns + 5'000'000);
+  EXPECT_EQ(ended.asked_ns(), 0) << "it came from the server";
+}
+
+TEST_F(RecordingEndpointTest, WritesWhenKeptValuesWereAskedOfTheServer) {
+  RecordingEndpoint endpoint(&recording_, std::make_unique<PatientEndpoint>(&open_));
+  ExchangeReply answer;
+  answer.asked_at = clock_.Now();
+  clock_.Advance(absl::Milliseconds(5));
+  Send(endpoint);
+  open_[0](answer);
+  const std::vector<v1::HistoryRecord> records = log_.TakeRecords();
+  EXPECT_EQ(records[1].ended().asked_ns(), records[0].began().time_ns() - 5'000'000);
 }
 
 TEST_F(RecordingEndpointTest, ExchangesOfTwoServersHaveIdsOfTheirOwn) {

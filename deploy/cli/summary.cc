@@ -30,6 +30,7 @@ constexpr Row kRows[] = {
     {"samples_per_s", "speed", Unit::kSamplesPerSecond},
     {"bytes_pushed", "pushed", Unit::kBytes},
     {"bytes_pulled", "pulled", Unit::kBytes},
+    {"mean_staleness_seen", "mean staleness", Unit::kReal},
     {"max_staleness_seen", "largest staleness", Unit::kCount},
     {"workers_lost", "workers lost", Unit::kCount},
     {"parameters_xxh3", "parameters' XXH3", Unit::kText},

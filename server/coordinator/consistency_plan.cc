@@ -17,9 +17,9 @@ using google::protobuf::util::MessageDifferencer;
 absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencySpec& now,
                                             const v1::ConsistencySpec& change,
                                             const TableSpecs& tables) {
-  if (change.has_check_finite()) {
+  if (change.has_check_finite() || change.has_eager()) {
     return absl::InvalidArgumentError(
-        "consistency.check_finite cannot be changed while the job runs");
+        "consistency.check_finite and consistency.eager cannot be changed while the job runs");
   }
   if (!change.has_mode() && !change.has_staleness() && change.table_staleness().empty()) {
     return absl::InvalidArgumentError(

@@ -19,6 +19,7 @@ struct Totals {
   uint64_t samples = 0;
   uint64_t bytes_pushed = 0;
   uint64_t bytes_pulled = 0;
+  double mean_staleness_seen = 0;  // each worker has had about as many replies
   int64_t max_staleness_seen = 0;
 };
 
@@ -35,9 +36,11 @@ Totals TotalsOf(const v1::GetStatusReply& status) {
     totals.samples += progress.samples();
     totals.bytes_pushed += progress.bytes_pushed();
     totals.bytes_pulled += progress.bytes_pulled();
+    totals.mean_staleness_seen += progress.mean_staleness_seen();
     totals.max_staleness_seen = std::max(totals.max_staleness_seen, progress.max_staleness_seen());
   }
   totals.mean_live_loss /= std::max(1, live_workers);
+  totals.mean_staleness_seen /= std::max(1, status.progress_size());
   return totals;
 }
 
@@ -75,6 +78,7 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   summary["samples_per_s"] = seconds > 0 ? static_cast<double>(totals.samples) / seconds : 0.0;
   summary["bytes_pushed"] = totals.bytes_pushed;
   summary["bytes_pulled"] = totals.bytes_pulled;
+  summary["mean_staleness_seen"] = totals.mean_staleness_seen;
   summary["max_staleness_seen"] = totals.max_staleness_seen;
   summary["parameters_xxh3"] = absl::StrFormat("%016x", outcome.result.parameters_xxh3());
   summary["workers_lost"] = outcome.workers_lost;

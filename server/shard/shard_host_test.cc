@@ -355,6 +355,68 @@ TEST(ShardHostTest, AWorkerThatKnowsItsFirstStepBeforeTheServerDoesTriesAgain) {
   EXPECT_TRUE(PushPull(*host, 1, 2, 1)->reply.status.ok());
 }
 
+ExchangeRequest RefreshRequest(int worker, int64_t pull, int64_t refresh_after) {
+  ExchangeRequest request = Request(worker, std::nullopt, Step(pull));
+  request.refresh_after = Step(refresh_after);
+  return request;
+}
+
+TEST(ShardHostTest, ARefreshIsAnsweredAsSoonAsMinStepIsBeyondWhatItHas) {
+  auto host = MakeHost(ConsistencyMode::kSsp, 2, /*num_workers=*/2);
+  const auto first = PushPull(*host, 0, 0, 1);
+  ASSERT_EQ(first->replies, 1);
+  EXPECT_EQ(first->reply.min_step, Step(0));
+  const auto refresh = Send(*host, RefreshRequest(0, 1, 0));
+  EXPECT_EQ(refresh->replies, 0);
+  PushPull(*host, 1, 0, 4);
+  ASSERT_EQ(refresh->replies, 1);
+  EXPECT_EQ(refresh->first_value(), -5.0f);
+  EXPECT_EQ(refresh->reply.min_step, Step(1));
+  EXPECT_EQ(Send(*host, RefreshRequest(0, 1, 0))->replies, 1) << "it is beyond that already";
+}
+
+TEST(ShardHostTest, ARefreshEndsWhenItsWorkerGoesOn) {
+  auto host = MakeHost(ConsistencyMode::kSsp, 2, /*num_workers=*/2);
+  PushPull(*host, 0, 0, 1);
+  const auto refresh = Send(*host, RefreshRequest(0, 1, 0));
+  EXPECT_EQ(PushPull(*host, 0, 1, 1)->replies, 1);
+  ASSERT_EQ(refresh->replies, 1);
+  EXPECT_TRUE(absl::IsAborted(refresh->reply.status));
+  const auto late = Send(*host, RefreshRequest(0, 1, 0));
+  ASSERT_EQ(late->replies, 1);
+  EXPECT_TRUE(absl::IsAborted(late->reply.status));
+}
+
+TEST(ShardHostTest, ARefreshAndAPullOfAWorkerWaitSideBySide) {
+  auto host = MakeHost(ConsistencyMode::kSsp, 1, /*num_workers=*/2);
+  PushPull(*host, 0, 0, 1);
+  const auto refresh = Send(*host, RefreshRequest(0, 1, 0));
+  const auto pull = Send(*host, Request(0, std::nullopt, Step(2)));
+  const auto again = Send(*host, RefreshRequest(0, 1, 0));
+  ASSERT_EQ(refresh->replies, 1);
+  EXPECT_TRUE(absl::IsUnavailable(refresh->reply.status)) << "a retry has taken its place";
+  EXPECT_EQ(pull->replies + again->replies, 0);
+  PushPull(*host, 1, 0, 1);
+  EXPECT_EQ(pull->replies, 1);
+  EXPECT_EQ(again->replies, 1);
+}
+
+TEST(ShardHostTest, ARefreshIsAPullAlone) {
+  auto host = MakeHost(ConsistencyMode::kAsync, 0, /*num_workers=*/1);
+  ExchangeRequest request = Request(0, Step(0), Step(1), 1);
+  request.refresh_after = Step(0);
+  EXPECT_TRUE(absl::IsInvalidArgument(Send(*host, std::move(request))->reply.status));
+}
+
+TEST(ShardHostTest, TheEndOfAHostAnswersRefreshesToo) {
+  auto host = MakeHost(ConsistencyMode::kSsp, 2, /*num_workers=*/2);
+  PushPull(*host, 0, 0, 1);
+  const auto refresh = Send(*host, RefreshRequest(0, 1, 0));
+  host.reset();
+  ASSERT_EQ(refresh->replies, 1);
+  EXPECT_TRUE(absl::IsUnavailable(refresh->reply.status));
+}
+
 TEST(ShardHostTest, AfterWholeStepsPushesWaitUntilTheLastOfThemIsComplete) {
   auto host = MakeHost(ConsistencyMode::kBsp, 0, /*num_workers=*/2);
   host->SetSchedules(

@@ -83,10 +83,12 @@ void Slice::Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback d
       return;
     }
     AfterAdvance(before, released);
+    EndRefresh(request.worker, released);
   }
   if (request.pull_step.has_value()) {
     largest_step_ = std::max(largest_step_, *request.pull_step);
-    return AnswerOrPark(request.worker, {*request.pull_step, std::move(done)}, released);
+    return AnswerOrPark(request.worker,
+                        {*request.pull_step, request.refresh_after, std::move(done)}, released);
   }
   released->emplace_back(std::move(done), MakeReply());
 }
@@ -167,9 +169,16 @@ void Slice::ApplyKept() {
 }
 
 void Slice::ReleaseParked(ReleasedReplies* released) {
-  std::map<WorkerId, Parked> parked;
-  parked.swap(parked_);
-  for (auto& [worker, pull] : parked) AnswerOrPark(worker, std::move(pull), released);
+  for (std::map<WorkerId, Parked>* waiting : {&parked_, &refreshes_}) {
+    std::map<WorkerId, Parked> parked;
+    parked.swap(*waiting);
+    for (auto& [worker, pull] : parked) AnswerOrPark(worker, std::move(pull), released);
+  }
+}
+
+void Slice::EndRefresh(WorkerId worker, ReleasedReplies* released) {
+  auto refresh = refreshes_.extract(worker);
+  if (!refresh.empty()) AnswerOrPark(worker, std::move(refresh.mapped()), released);
 }
 
 void Slice::Apply(absl::Span<const float> gradient) {
@@ -179,18 +188,28 @@ void Slice::Apply(absl::Span<const float> gradient) {
 }
 
 void Slice::Park(WorkerId worker, Parked pull, ReleasedReplies* released) {
-  const auto older = parked_.find(worker);
-  if (older != parked_.end()) {
+  std::map<WorkerId, Parked>& parked = pull.refresh_after.has_value() ? refreshes_ : parked_;
+  const auto older = parked.find(worker);
+  if (older != parked.end()) {
     released->emplace_back(std::move(older->second.done),
                            ErrorReply(absl::UnavailableError(
                                absl::StrCat(name_, ": a newer pull has taken this one's place"))));
   }
-  parked_.insert_or_assign(worker, std::move(pull));
+  parked.insert_or_assign(worker, std::move(pull));
 }
 
 void Slice::AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released) {
   if (held_from_.has_value() && pull.pull_step >= *held_from_) {
     return Park(worker, std::move(pull), released);
+  }
+  if (pull.refresh_after.has_value()) {
+    if (pull.pull_step < steps_.completed(worker)) {
+      released->emplace_back(
+          std::move(pull.done),
+          ErrorReply(absl::AbortedError(absl::StrCat(name_, ": the worker has gone on"))));
+      return;
+    }
+    if (steps_.min_step() <= *pull.refresh_after) return Park(worker, std::move(pull), released);
   }
   switch (schedule_->Decide(pull.pull_step, steps_.min_step())) {
     case PullDecision::kWait:
@@ -228,10 +247,12 @@ std::shared_ptr<const HostBuffer> Slice::Snapshot() {
 }
 
 void Slice::CancelParked(const absl::Status& status, ReleasedReplies* released) {
-  for (auto& [worker, pull] : parked_) {
-    released->emplace_back(std::move(pull.done), ErrorReply(status));
+  for (std::map<WorkerId, Parked>* waiting : {&parked_, &refreshes_}) {
+    for (auto& [worker, pull] : *waiting) {
+      released->emplace_back(std::move(pull.done), ErrorReply(status));
+    }
+    waiting->clear();
   }
-  parked_.clear();
 }
 
 }  // namespace capstan

@@ -57,6 +57,7 @@ class Slice {
   // reply that is due. INVALID_ARGUMENT: wrong length, or not finite; parameters are unchanged.
   // FAILED_PRECONDITION: the push is not of the worker's next step, or the step is out of the
   // window of the consistency policy. UNAVAILABLE: the push's step is held back.
+  // ABORTED: a refresh of values that lack a push of the worker by now.
   void Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback done,
                 ReleasedReplies* released);
 
@@ -71,6 +72,7 @@ class Slice {
  private:
   struct Parked {
     Step pull_step;
+    std::optional<Step> refresh_after;
     ParameterEndpoint::ReplyCallback done;
   };
 
@@ -80,10 +82,12 @@ class Slice {
   void AfterAdvance(Step previous_min_step, ReleasedReplies* released);
   void ApplyKept();
   void ReleaseParked(ReleasedReplies* released);
+  // The worker has pushed: what it wanted to see newer before, it needs no more.
+  void EndRefresh(WorkerId worker, ReleasedReplies* released);
   void Apply(absl::Span<const float> gradient);
   void AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released);
-  // At most one pull of a worker waits, so that memory is bounded: a newer one, such as a retry,
-  // takes the place of the older, which is UNAVAILABLE.
+  // At most one pull and one refresh of a worker wait, so that memory is bounded: a newer one, such
+  // as a retry, takes the place of the older, which is UNAVAILABLE.
   void Park(WorkerId worker, Parked pull, ReleasedReplies* released);
   ExchangeReply MakeReply();
   // The values as a reply sends them; later updates do not change them.
@@ -105,6 +109,7 @@ class Slice {
   StepVector steps_;
   StepAccumulator accumulator_;
   std::map<WorkerId, Parked> parked_;
+  std::map<WorkerId, Parked> refreshes_;
 };
 
 }  // namespace capstan

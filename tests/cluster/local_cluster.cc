@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/one_shot.h"
 #include "common/job/job_fingerprint.h"
+#include "common/transport/eager_endpoint.h"
 #include "common/transport/faulty_endpoint.h"
 #include "common/transport/retrying_endpoint.h"
 #include "server/coordinator/coordinator.h"
@@ -90,9 +91,14 @@ ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Cl
         worker.clock = &clock;
         worker.coordinator = &coordinator;
         worker.incarnation = Incarnation(200 + i);
-        worker.connect = [&, i](const v1::JobSpec&, ServerId server, const std::string& address) {
-          return Connect(transport, clock, address, faults, 1 + i * 1000 + server.value(),
-                         &faults_injected);
+        EagerEndpoint::Shared eager;
+        eager.clock = &clock;
+        worker.connect = [&, i](const v1::JobSpec&, ServerId server,
+                                const std::string& address) -> std::unique_ptr<ParameterEndpoint> {
+          auto connection = Connect(transport, clock, address, faults,
+                                    1 + i * 1000 + server.value(), &faults_injected);
+          if (!job.consistency().eager()) return connection;
+          return std::make_unique<EagerEndpoint>(&eager, std::move(connection));
         };
         worker.make_engine = make_engine;
         result.workers[i] = Worker(std::move(worker)).Run();

@@ -53,6 +53,18 @@ TEST_F(HistoryTest, RecordedRunsKeepTheContract) {
   }
 }
 
+TEST_F(HistoryTest, WhatAnEagerWorkerUsesIsRecordedAndKeepsTheContract) {
+  const std::vector<std::string> flags = {"--consistency=ssp", "--staleness=4"};
+  const std::string lazy = RunRecorded("lazy", flags);
+  std::vector<std::string> eager_flags = flags;
+  eager_flags.push_back("--eager");
+  const std::string eager = RunRecorded("eager", eager_flags);
+  EXPECT_EQ(Check("eager-check", eager), 0) << processes_->Log("eager-check");
+  // A pull for the values to compute with follows each one that pushes.
+  EXPECT_GT(ReadHistory(eager).value().exchanges.size(),
+            1.9 * static_cast<double>(ReadHistory(lazy).value().exchanges.size()));
+}
+
 TEST_F(HistoryTest, ARunThatBrokeItsContractIsFound) {
   const std::string history = RunRecorded("async", {"--consistency=async"});
   // The same exchanges as a job would have to answer them that had promised BSP.

@@ -15,14 +15,17 @@
 
 ABSL_FLAG(uint32_t, workers, 1000, "number of workers");
 ABSL_FLAG(uint32_t, servers, 100, "number of servers");
-ABSL_FLAG(uint32_t, slices, 100, "number of slices of the parameters");
+ABSL_FLAG(uint32_t, layers, 1, "number of layers of the model");
+ABSL_FLAG(uint32_t, slices, 100, "number of slices of the parameters of each layer");
 ABSL_FLAG(uint64_t, slice_bytes, 64, "bytes of a slice");
 ABSL_FLAG(int64_t, steps, 5, "steps of each worker");
 ABSL_FLAG(std::string, consistency, "bsp", "bsp, ssp or async");
 ABSL_FLAG(int64_t, staleness, 0, "of ssp, in steps");
+ABSL_FLAG(bool, eager, false, "servers send new values as soon as min_step advances");
 ABSL_FLAG(double, compute_ms, 100, "mean time that a worker computes at a step, in milliseconds");
 ABSL_FLAG(double, compute_sigma, 0.2,
           "its distribution: sigma of a log-normal; 0: always the mean");
+ABSL_FLAG(double, slowness, 1, "how many times longer the first worker computes than the others");
 ABSL_FLAG(double, latency_us, 50, "of a message (alpha), in microseconds");
 ABSL_FLAG(double, message_us, 2, "time that a message occupies each link, in microseconds");
 ABSL_FLAG(double, gigabytes_per_second, 10, "of a link (1 / beta)");
@@ -39,6 +42,9 @@ Workload WorkloadOfFlags() {
   workload.staleness = absl::GetFlag(FLAGS_staleness);
   workload.workers = absl::GetFlag(FLAGS_workers);
   workload.servers = absl::GetFlag(FLAGS_servers);
+  workload.is_eager = absl::GetFlag(FLAGS_eager);
+  workload.slowness = absl::GetFlag(FLAGS_slowness);
+  workload.layers = absl::GetFlag(FLAGS_layers);
   workload.slices = absl::GetFlag(FLAGS_slices);
   workload.slice_bytes = absl::GetFlag(FLAGS_slice_bytes);
   workload.steps = absl::GetFlag(FLAGS_steps);
@@ -65,6 +71,8 @@ void Run() {
   const double step_ms = absl::ToDoubleMilliseconds(prediction.step_time);
   std::printf("%u workers, %u servers: %.3f ms a step, %.1f steps/s of all workers; ",
               workload.workers, workload.servers, step_ms, 1000 / step_ms * workload.workers);
+  std::printf("staleness %.2f in the mean, at most %lld; ", prediction.mean_staleness,
+              static_cast<long long>(prediction.max_staleness));
   std::printf("%llu messages simulated in %.1f s\n",
               static_cast<unsigned long long>(prediction.messages),
               absl::ToDoubleSeconds(absl::Now() - start));

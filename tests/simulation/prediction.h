@@ -12,23 +12,29 @@
 
 namespace capstan {
 
-// A job whose speed is asked for: every worker computes, then exchanges all slices, at each step.
+// A job whose speed is asked for: every worker computes, and exchanges the slices of each layer as
+// soon as it has gone through it backward, at each step.
 struct Workload {
   v1::ConsistencySpec::Mode mode = v1::ConsistencySpec::BSP;
   int64_t staleness = 0;
+  bool is_eager = false;
   uint32_t workers = 1;
   uint32_t servers = 1;
   int64_t steps = 50;
-  uint32_t slices = 1;
+  uint32_t layers = 1;
+  uint32_t slices = 1;  // of each layer
   uint64_t slice_bytes = 4096;
   std::function<absl::Duration(Random&)> compute_time;  // of one worker at one step
+  double slowness = 1;  // how many times longer the first worker takes
 };
 
 // The workload on a network without faults.
 Scenario ScenarioOf(const Workload& workload, const SimulatedNetwork::Options& network);
 
 struct Prediction {
-  absl::Duration step_time;  // of the training, by step of each worker
+  absl::Duration step_time;   // of the training, by step of each worker
+  double mean_staleness = 0;  // of the values that workers computed with, in steps
+  int64_t max_staleness = 0;
   uint64_t messages = 0;
 };
 

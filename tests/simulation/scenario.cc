@@ -87,6 +87,7 @@ void DrawJob(Random& random, Scenario& scenario) {
     table.set_layer(static_cast<uint32_t>(i % layers));
   }
   DrawTableStaleness(random, scenario.tables, *job.mutable_consistency());
+  job.mutable_consistency()->set_eager(random.Bernoulli(0.3));
   if (may_change) DrawSettings(random, scenario);
 }
 
@@ -167,6 +168,7 @@ std::string Describe(const Scenario& scenario) {
   if (consistency.mode() == v1::ConsistencySpec::SSP) {
     absl::StrAppend(&mode, "(", consistency.staleness(), ")");
   }
+  if (consistency.eager()) absl::StrAppend(&mode, ", eager");
   return absl::StrCat(mode, ", ", scenario.job.cluster().num_workers(), " workers, ",
                       scenario.job.cluster().num_servers(), " servers, ", scenario.steps,
                       " steps, ", scenario.faults.size(), " faults, ", scenario.settings.size(),

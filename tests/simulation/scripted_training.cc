@@ -41,6 +41,7 @@ ScriptedTraining::ScriptedTraining(Options options)
   store.scheduler = &scheduler_;
   store.tables = script_.tables;
   store.slice_bytes = slice_bytes_;
+  store.is_eager = options.job->job().consistency().eager();
   store_ = ParameterStore::Create(store).value();
 }
 
@@ -56,11 +57,15 @@ absl::Status ScriptedTraining::Run(Step first_step) {
 }
 
 absl::Status ScriptedTraining::RunStep(Step step) {
-  RETURN_IF_ERROR(store_->WaitForAll());
-  steps_done_ = step.value();
   const absl::Duration compute_time = script_.compute_time(step);
+  const absl::Duration forward_time = compute_time / 3;
+  for (int layer = 0; layer < layer_count_; ++layer) {
+    RETURN_IF_ERROR(store_->WaitForLayer(layer));
+    SleepOn(*clock_, forward_time / layer_count_);
+  }
+  steps_done_ = step.value();
   for (int layer = layer_count_ - 1; layer >= 0; --layer) {
-    SleepOn(*clock_, compute_time / layer_count_);
+    SleepOn(*clock_, (compute_time - forward_time) / layer_count_);
     WriteGradients(layer, step);
     if (script_.pushes_ahead && step.value() % 2 == 0 && step + 1 < Step(script_.steps)) {
       RETURN_IF_ERROR(PushOnly(layer, step));
@@ -117,6 +122,7 @@ v1::Progress ScriptedTraining::progress() const {
   progress.set_bytes_pushed(traffic.bytes_pushed);
   progress.set_bytes_pulled(traffic.bytes_pulled);
   progress.set_max_staleness_seen(traffic.max_staleness_seen);
+  progress.set_mean_staleness_seen(traffic.mean_staleness_seen);
   progress.set_steps_ahead(traffic.steps_ahead);
   return progress;
 }

@@ -31,7 +31,8 @@ class ScriptedTraining {
     // Every other step is pushed without a pull, so that others pull while a worker is ahead of
     // them.
     bool pushes_ahead = false;
-    // How long the worker computes at a step.
+    // How long the worker computes at a step: a third of it forward, the rest backward, layer by
+    // layer.
     std::function<absl::Duration(Step)> compute_time;
   };
   struct Options {

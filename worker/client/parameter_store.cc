@@ -16,7 +16,8 @@ ParameterStore::ParameterStore(const Options& options)
     : clock_(options.clock),
       client_(options.client),
       scheduler_(options.scheduler),
-      mirror_(options.mirror) {}
+      mirror_(options.mirror),
+      is_eager_(options.is_eager) {}
 
 absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Options& options) {
   std::unique_ptr<ParameterStore> store(new ParameterStore(options));
@@ -31,6 +32,7 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Opt
   {
     MutexLock lock(&store->mu_);
     store->open_exchanges_.resize(store->layer_count_);
+    store->awaited_step_.resize(store->layer_count_);
   }
   return store;
 }
@@ -89,6 +91,10 @@ void ParameterStore::PushOpened(int layer, Step step) {
 }
 
 void ParameterStore::SubmitTable(TableId table, std::optional<Step> push_step, Step pull_step) {
+  {
+    MutexLock lock(&mu_);
+    awaited_step_[tables_[table.value()].layer] = pull_step;
+  }
   const uint32_t slice_count = tables_[table.value()].slicing.slice_count();
   for (uint32_t slice = 0; slice < slice_count; ++slice) {
     SubmitSlice({table, SliceIndex(slice)}, push_step, pull_step);
@@ -110,26 +116,41 @@ void ParameterStore::SubmitSlice(SliceKey key, std::optional<Step> push_step, St
     const uint64_t bytes_pushed = gradient.size_bytes();
     client_->Exchange(key, push_step, std::move(gradient), pull_step, std::move(sent),
                       [this, key, pull_step, bytes_pushed](const ExchangeReply& reply) {
-                        OnReply(key, pull_step, bytes_pushed, reply);
+                        OnReply(key, pull_step, bytes_pushed, !is_eager_, reply);
                       });
   };
   scheduler_->Submit(std::move(transfer));
 }
 
-void ParameterStore::OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed,
+void ParameterStore::TakeLayer(int layer, Step pull_step) {
+  Open(layer);
+  for (uint32_t table = 0; table < tables_.size(); ++table) {
+    if (tables_[table].layer != layer) continue;
+    for (uint32_t slice = 0; slice < tables_[table].slicing.slice_count(); ++slice) {
+      const SliceKey key = {TableId(table), SliceIndex(slice)};
+      client_->Exchange(
+          key, std::nullopt, Payload(), pull_step, [] {},
+          [this, key, pull_step](const ExchangeReply& reply) {
+            OnReply(key, pull_step, /*bytes_pushed=*/0, /*is_in_place=*/true, reply);
+          });
+    }
+  }
+}
+
+void ParameterStore::OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed, bool is_in_place,
                              const ExchangeReply& reply) {
   const Table& table = tables_[key.table.value()];
-  absl::Status status = TakeValues(key, reply);
-  const bool is_last = --awaited_slices_[table.layer] == 0;
+  absl::Status status = is_in_place ? TakeValues(key, reply) : reply.status;
+  const bool is_last = --awaited_slices_[table.layer] == 0 && is_in_place;
   if (status.ok() && is_last && mirror_ != nullptr) status = mirror_->LayerArrived(table.layer);
   MutexLock lock(&mu_);
   --open_exchanges_[table.layer];
   if (!status.ok() && status_.ok()) status_ = std::move(status);
   if (reply.status.ok()) {
     traffic_.bytes_pushed += bytes_pushed;
-    traffic_.bytes_pulled += reply.values.size_bytes();
+    if (!reply.asked_at.has_value()) traffic_.bytes_pulled += reply.values.size_bytes();
     traffic_.steps_ahead = pull_step - reply.min_step;
-    RecordStalenessLocked(traffic_.steps_ahead);
+    if (is_in_place) RecordStalenessLocked(traffic_.steps_ahead);
   }
   changed_.NotifyAll();
 }
@@ -168,6 +189,20 @@ absl::Status ParameterStore::TakeValues(SliceKey key, const ExchangeReply& reply
 }
 
 absl::Status ParameterStore::WaitForLayer(int layer) {
+  RETURN_IF_ERROR(WaitForReplies(layer));
+  if (!is_eager_) return absl::OkStatus();
+  const std::optional<Step> step = TakeAwaited(layer);
+  if (!step.has_value()) return absl::OkStatus();
+  TakeLayer(layer, *step);
+  return WaitForReplies(layer);
+}
+
+std::optional<Step> ParameterStore::TakeAwaited(int layer) {
+  MutexLock lock(&mu_);
+  return std::exchange(awaited_step_[layer], std::nullopt);
+}
+
+absl::Status ParameterStore::WaitForReplies(int layer) {
   MutexLock lock(&mu_);
   if (!status_.ok() || open_exchanges_[layer] == 0) return status_;
   const absl::Time begin = clock_->Now();

@@ -38,13 +38,16 @@ class ParameterStore {
     uint64_t slice_bytes = 0;           // Required
     // Outlives the store's exchanges. Null when the device computes on the store's own memory.
     ParameterMirror* mirror = nullptr;
+    // A layer's values are put in place when it is waited for, by a second pull of the same step:
+    // the newest that the connections have by then (EagerEndpoint), and not those of the first.
+    bool is_eager = false;
   };
   struct Traffic {
-    uint64_t bytes_pushed = 0;  // payloads of answered pushes
-    uint64_t bytes_pulled = 0;
+    uint64_t bytes_pushed = 0;       // payloads of answered pushes
+    uint64_t bytes_pulled = 0;       // without those that an EagerEndpoint had
     int64_t steps_ahead = 0;         // pull step - min_step of the latest reply
     int64_t max_staleness_seen = 0;  // largest (pull step - min_step of its reply), in steps
-    double mean_staleness_seen = 0;  // over all replies
+    double mean_staleness_seen = 0;  // over all replies that were put in place
     // How many replies were as many steps stale; the last of at most kStalenessCounts counts all
     // that were more, too.
     std::vector<uint64_t> replies_of_staleness;
@@ -92,7 +95,14 @@ class ParameterStore {
   absl::StatusOr<std::shared_ptr<HostBuffer>> AllocateHost(uint64_t size);
   void SubmitTable(TableId table, std::optional<Step> push_step, Step pull_step);
   void SubmitSlice(SliceKey key, std::optional<Step> push_step, Step pull_step);
-  void OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed, const ExchangeReply& reply);
+  // Puts the values that the latest pull of the layer stands for in place.
+  void TakeLayer(int layer, Step pull_step);
+  // `is_in_place`: its values are put there, else a second pull will do that.
+  void OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed, bool is_in_place,
+               const ExchangeReply& reply);
+  absl::Status WaitForReplies(int layer);
+  // The step of the latest pull of the layer if nobody has waited for it yet.
+  std::optional<Step> TakeAwaited(int layer);
   absl::Status TakeValues(SliceKey key, const ExchangeReply& reply);
   void RecordStalenessLocked(int64_t staleness) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RecordSending(absl::Time begin);
@@ -101,6 +111,7 @@ class ParameterStore {
   ParameterClient* const client_;
   Scheduler* const scheduler_;
   ParameterMirror* const mirror_;
+  const bool is_eager_;
   std::vector<Table> tables_;
   int layer_count_ = 0;
   std::vector<int64_t> slices_of_layer_;
@@ -112,7 +123,8 @@ class ParameterStore {
 
   mutable Mutex mu_;
   CondVar changed_;
-  std::vector<int64_t> open_exchanges_ ABSL_GUARDED_BY(mu_);  // of each layer
+  std::vector<int64_t> open_exchanges_ ABSL_GUARDED_BY(mu_);            // of each layer
+  std::vector<std::optional<Step>> awaited_step_ ABSL_GUARDED_BY(mu_);  // of each layer
   absl::Status status_ ABSL_GUARDED_BY(mu_);
   Traffic traffic_ ABSL_GUARDED_BY(mu_);
   uint64_t staleness_sum_ ABSL_GUARDED_BY(mu_) = 0;  // over all replies

@@ -200,6 +200,34 @@ TEST_F(ParameterStoreTest, AnOpenLayerWaitsForItsPush) {
   waiter.join();
 }
 
+TEST_F(ParameterStoreTest, AnEagerStoreTakesTheValuesWhenItsLayerIsWaitedFor) {
+  RecordingMirror mirror;
+  ParameterStore::Options options = StoreOptions();
+  options.is_eager = true;
+  options.mirror = &mirror;
+  store_ = ParameterStore::Create(options).value();
+  store_->PushPull(/*layer=*/1, Step(6));
+  asked_[0].done(Values(3, 1.0f, Step(4)));
+  EXPECT_EQ(store_->values()[1][0], 0.0f) << "newer ones may come";
+  EXPECT_TRUE(mirror.told_.empty());
+  // The connection has newer ones.
+  clock_.in_wait_ = [this] {
+    ASSERT_EQ(asked_.size(), 2u);
+    EXPECT_FALSE(asked_[1].request.push_step.has_value());
+    EXPECT_EQ(asked_[1].request.pull_step, Step(7));
+    ExchangeReply newer = Values(3, 2.0f, Step(5));
+    newer.asked_at = clock_.Now();
+    asked_[1].done(std::move(newer));
+  };
+  ASSERT_TRUE(store_->WaitForLayer(1).ok());
+  EXPECT_EQ(store_->values()[1][0], 2.0f);
+  EXPECT_EQ(mirror.told_, (std::vector<std::string>{"table 1 from 0: 3 of 2", "layer 1"}));
+  ASSERT_TRUE(store_->WaitForLayer(1).ok()) << "they stay as they are until the next push";
+  EXPECT_EQ(asked_.size(), 2u);
+  EXPECT_EQ(store_->traffic().bytes_pulled, 12u) << "once over the network";
+  EXPECT_EQ(store_->traffic().replies_of_staleness, (std::vector<uint64_t>{0, 0, 1}));
+}
+
 TEST_F(ParameterStoreTest, AMirrorHearsOfSlicesAndThenOfTheLayer) {
   RecordingMirror mirror;
   ParameterStore::Options options = StoreOptions();

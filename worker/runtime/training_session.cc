@@ -88,6 +88,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   store.tables.assign(view.tables().begin(), view.tables().end());
   store.slice_bytes = spec.slice_bytes();
   store.mirror = options_.setup->engine->mirror();
+  store.is_eager = options_.job->job().consistency().eager();
   ASSIGN_OR_RETURN(training->store, ParameterStore::Create(store));
 
   TrainingLoop::Options loop;
@@ -153,8 +154,14 @@ void TrainingSession::OnLost(const absl::Status& lost) {
 
 v1::Progress TrainingSession::CurrentProgress() {
   const std::shared_ptr<Training> training = CurrentTraining();
-  if (training != nullptr) return training->loop->progress();
   v1::Progress progress;
+  if (training != nullptr) {
+    progress = training->loop->progress();
+    if (options_.refreshed_bytes) {
+      progress.set_bytes_pulled(progress.bytes_pulled() + options_.refreshed_bytes());
+    }
+    return progress;
+  }
   progress.set_steps_total(options_.setup->steps);
   return progress;
 }

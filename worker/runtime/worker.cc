@@ -39,6 +39,7 @@ absl::Status Worker::Run() {
     return options_.connect(job.job(), server, address);
   };
   session.on_view = std::move(options_.on_view);
+  session.refreshed_bytes = std::move(options_.refreshed_bytes);
   absl::Status status = TrainingSession(std::move(session)).Run();
   if (!status.ok()) {
     ReportFailure(coordinator, v1::HeartbeatRequest::WORKER, registered.id(), options_.incarnation,

@@ -32,6 +32,8 @@ class Worker {
     EngineFactory make_engine;
     // Optional: is told each view of the job, newer than all before.
     absl::AnyInvocable<void(const v1::JobView&)> on_view;
+    // Optional: payloads that came over the connections without being pulled.
+    absl::AnyInvocable<uint64_t()> refreshed_bytes;
   };
 
   explicit Worker(Options options) : options_(std::move(options)) {}

@@ -1,11 +1,11 @@
-"""A mutant: the simulation, linked with one source of the server that has a fault on purpose."""
+"""A mutant: the simulation, linked with one source that has a fault on purpose."""
 
 def mutant(name, source, lib):
     """Builds the program `name` from the fault in `name`.patch.
 
     Args:
       name: of the program, and of the patch.
-      source: label of the source file of the server that the patch changes.
+      source: label of the source file that the patch changes.
       lib: label of the library with that source. Its own object is not linked, because the mutated
         one defines the same symbols and comes first.
     """
