@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
+#include "common/job/consistency_text.h"
 #include "deploy/cli/grpc_status_client.h"
 #include "deploy/cli/number_text.h"
 #include "deploy/cli/progress_lines.h"
@@ -33,6 +34,16 @@ std::string CountOf(int registered, uint32_t expected) {
   return absl::StrCat(registered, " of ", expected);
 }
 
+// The consistency that was agreed on last, which may have begun or be about to.
+std::string ConsistencyLine(const v1::JobView& view) {
+  if (view.consistency().empty()) return "";
+  const v1::ConsistencyPeriod& latest = *view.consistency().rbegin();
+  std::string line = absl::StrCat("consistency: ", ConsistencyText(latest.consistency()),
+                                  ", from step ", latest.first_step(), " on");
+  if (view.consistency_change() != 0) line += "; a change of it is being agreed on";
+  return line + "\n";
+}
+
 }  // namespace
 
 std::string FormatStatus(const v1::GetStatusReply& status) {
@@ -43,7 +54,7 @@ std::string FormatStatus(const v1::GetStatusReply& status) {
     absl::StrAppendFormat(&text, ", epoch %d, %d tables, %d shards", view.epoch(),
                           view.tables_size(), view.server_of_shard_size());
   }
-  absl::StrAppendFormat(&text, "\nservers %s:\n",
+  absl::StrAppendFormat(&text, "\n%sservers %s:\n", ConsistencyLine(view),
                         CountOf(view.servers_size(), status.num_servers()));
   for (const v1::ServerInfo& server : view.servers()) text += ServerLine(server, status);
   absl::StrAppendFormat(&text, "workers %s:\n", CountOf(view.workers_size(), status.num_workers()));

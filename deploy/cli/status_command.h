@@ -10,7 +10,7 @@
 
 namespace capstan {
 
-// Phase, members, clocks and placement of a job as lines for people.
+// Phase, consistency, members, clocks and placement of a job as lines for people.
 std::string FormatStatus(const v1::GetStatusReply& status);
 
 // `capstan status`: asks the coordinator at `address` (host:port), and prints its answer.

@@ -60,6 +60,24 @@ TEST(StatusCommandTest, WaitingJobSaysForHowManyAndNothingOfShards) {
             "  worker-0  step     0/0\n");
 }
 
+TEST(StatusCommandTest, TheConsistencyThatCountsAndAPendingChangeAreShown) {
+  v1::GetStatusReply status;
+  status.set_job_name("digits");
+  v1::JobView* view = status.mutable_view();
+  view->set_phase(v1::TRAINING);
+  view->add_consistency();
+  EXPECT_THAT(FormatStatus(status), HasSubstr("training\nconsistency: bsp, from step 0 on\n"));
+  v1::ConsistencyPeriod* period = view->add_consistency();
+  period->set_first_step(120);
+  period->mutable_consistency()->set_mode(v1::ConsistencySpec::SSP);
+  period->mutable_consistency()->set_staleness(4);
+  EXPECT_THAT(FormatStatus(status),
+              HasSubstr("\nconsistency: ssp, staleness 4, from step 120 on\nservers"));
+  view->set_consistency_change(2);
+  EXPECT_THAT(FormatStatus(status),
+              HasSubstr("from step 120 on; a change of it is being agreed on\n"));
+}
+
 TEST(StatusCommandTest, FailedJobSaysWhy) {
   v1::GetStatusReply status;
   status.set_job_name("digits");

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "deploy/cli/number_text.h"
+#include "deploy/cli/summary_consistency.h"
 
 namespace capstan {
 namespace {
@@ -65,6 +66,11 @@ std::string Counted(const json& summary, const char* key) {
   return absl::StrCat(", ", ValueText(summary[key], Unit::kCount), " ", key);
 }
 
+// The consistency, while the job ran.
+bool HasChanged(const json& summary) {
+  return summary.value("consistency_periods", json()).size() > 1;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> FormatSummary(absl::string_view json_text) {
@@ -81,6 +87,9 @@ absl::StatusOr<std::string> FormatSummary(absl::string_view json_text) {
     absl::StrAppend(&text, ": ", ValueText(summary["consistency"], Unit::kText));
   }
   absl::StrAppend(&text, Counted(summary, "workers"), Counted(summary, "servers"), "\n");
+  if (HasChanged(summary)) {
+    absl::StrAppendFormat(&text, "  %-18s %s\n", "consistency", SummaryConsistencyText(summary));
+  }
   for (const Row& row : kRows) {
     if (!summary.contains(row.key)) continue;
     absl::StrAppendFormat(&text, "  %-18s %s\n", row.label, ValueText(summary[row.key], row.unit));

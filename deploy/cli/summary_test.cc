@@ -30,6 +30,17 @@ TEST(SummaryTest, EveryKeyHasItsLine) {
             "  parameters' XXH3   0123456789abcdef\n");
 }
 
+TEST(SummaryTest, AConsistencyThatWasChangedIsShown) {
+  EXPECT_EQ(*FormatSummary(R"({"consistency": "bsp", "consistency_periods": [
+                                {"from_step": 0, "consistency": "bsp", "staleness": 0},
+                                {"from_step": 7, "consistency": "ssp", "staleness": 4}]})"),
+            "job is done: bsp\n"
+            "  consistency        bsp; from step 7 on: ssp, staleness 4\n");
+  EXPECT_EQ(*FormatSummary(R"({"consistency": "bsp", "consistency_periods": [
+                                {"from_step": 0, "consistency": "bsp", "staleness": 0}]})"),
+            "job is done: bsp\n");
+}
+
 TEST(SummaryTest, WhatIsMissingIsLeftOut) {
   EXPECT_EQ(*FormatSummary("{\"steps\": 5}"), "job is done\n  steps              5\n");
 }

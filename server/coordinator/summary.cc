@@ -57,6 +57,24 @@ nlohmann::ordered_json StalenessOf(const v1::ConsistencySpec& consistency) {
   return nullptr;
 }
 
+void WriteConsistency(const v1::ConsistencySpec& consistency, nlohmann::ordered_json& object) {
+  object["consistency"] = absl::AsciiStrToLower(v1::ConsistencySpec::Mode_Name(consistency.mode()));
+  object["staleness"] = StalenessOf(consistency);
+}
+
+nlohmann::ordered_json PeriodsOf(const v1::JobView& view) {
+  nlohmann::ordered_json periods = nlohmann::ordered_json::array();
+  for (const v1::ConsistencyPeriod& period : view.consistency()) {
+    nlohmann::ordered_json& written = periods.emplace_back();
+    written["from_step"] = period.first_step();
+    WriteConsistency(period.consistency(), written);
+    for (const v1::TableStaleness& own : period.consistency().table_staleness()) {
+      written["table_staleness"][own.table()] = own.staleness();
+    }
+  }
+  return periods;
+}
+
 }  // namespace
 
 std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
@@ -64,9 +82,8 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   const double seconds = absl::ToDoubleSeconds(outcome.training_time);
   nlohmann::ordered_json summary;
   summary["job"] = job.name();
-  summary["consistency"] =
-      absl::AsciiStrToLower(v1::ConsistencySpec::Mode_Name(job.consistency().mode()));
-  summary["staleness"] = StalenessOf(job.consistency());
+  WriteConsistency(job.consistency(), summary);
+  summary["consistency_periods"] = PeriodsOf(outcome.last_status.view());
   summary["workers"] = job.cluster().num_workers();
   summary["servers"] = job.cluster().num_servers();
   summary["test_accuracy"] = outcome.result.test_accuracy();

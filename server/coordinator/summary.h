@@ -8,8 +8,9 @@
 
 namespace capstan {
 
-// A finished job's figures as one JSON object, indented. `staleness` is null for ASYNC, which has
-// no bound; a figure that is not finite is null too.
+// A finished job's figures as one JSON object, indented. `consistency` and `staleness` are the
+// job's own; `consistency_periods` has what counted from which step on, as changed while it ran.
+// `staleness` is null for ASYNC, which has no bound; a figure that is not finite is null too.
 std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome);
 
 }  // namespace capstan

@@ -27,6 +27,7 @@ JobOutcome Outcome() {
   AddWorker(outcome, /*is_live=*/true, /*loss=*/0.25, /*steps=*/10, /*staleness=*/1);
   AddWorker(outcome, /*is_live=*/false, /*loss=*/9, /*steps=*/4, /*staleness=*/3);
   AddWorker(outcome, /*is_live=*/true, /*loss=*/0.75, /*steps=*/10, /*staleness=*/2);
+  outcome.last_status.mutable_view()->add_consistency();
   outcome.result.set_test_accuracy(0.875);
   outcome.result.set_test_loss(0.5);
   outcome.result.set_parameters_xxh3(0xabc);
@@ -48,7 +49,9 @@ nlohmann::json Summary(const v1::JobSpec& job, const JobOutcome& outcome) {
 
 TEST(SummaryTest, HasEveryFigure) {
   EXPECT_EQ(Summary(Job(), Outcome()), nlohmann::json::parse(R"({
-    "job": "digits", "consistency": "bsp", "staleness": 0, "workers": 3, "servers": 2,
+    "job": "digits", "consistency": "bsp", "staleness": 0,
+    "consistency_periods": [{"from_step": 0, "consistency": "bsp", "staleness": 0}],
+    "workers": 3, "servers": 2,
     "test_accuracy": 0.875, "test_loss": 0.5, "train_loss": 0.5, "steps": 10, "seconds": 2.0,
     "samples": 300, "samples_per_s": 150.0, "bytes_pushed": 3000, "bytes_pulled": 6000,
     "mean_staleness_seen": 1.0, "max_staleness_seen": 3, "parameters_xxh3": "0000000000000abc", "workers_lost": 1})"));
@@ -62,6 +65,26 @@ TEST(SummaryTest, StalenessIsTheJobsForSspAndNullForAsync) {
   EXPECT_EQ(Summary(job, Outcome())["consistency"], "ssp");
   job.mutable_consistency()->set_mode(v1::ConsistencySpec::ASYNC);
   EXPECT_TRUE(Summary(job, Outcome())["staleness"].is_null());
+}
+
+TEST(SummaryTest, TellsEveryPeriodOfTheConsistency) {
+  JobOutcome outcome = Outcome();
+  v1::ConsistencyPeriod* ssp = outcome.last_status.mutable_view()->add_consistency();
+  ssp->set_first_step(4);
+  ssp->mutable_consistency()->set_mode(v1::ConsistencySpec::SSP);
+  ssp->mutable_consistency()->set_staleness(3);
+  v1::TableStaleness* own = ssp->mutable_consistency()->add_table_staleness();
+  own->set_table("w");
+  own->set_staleness(1);
+  v1::ConsistencyPeriod* async = outcome.last_status.mutable_view()->add_consistency();
+  async->set_first_step(8);
+  async->mutable_consistency()->set_mode(v1::ConsistencySpec::ASYNC);
+  const nlohmann::json summary = Summary(Job(), outcome);
+  EXPECT_EQ(summary["consistency"], "bsp") << "the job's own";
+  EXPECT_EQ(summary["consistency_periods"], nlohmann::json::parse(R"([
+    {"from_step": 0, "consistency": "bsp", "staleness": 0},
+    {"from_step": 4, "consistency": "ssp", "staleness": 3, "table_staleness": {"w": 1}},
+    {"from_step": 8, "consistency": "async", "staleness": null}])"));
 }
 
 TEST(SummaryTest, SurvivesFiguresAndNamesThatJsonCannotHold) {

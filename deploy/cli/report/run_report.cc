@@ -15,6 +15,7 @@
 #include "deploy/cli/number_text.h"
 #include "deploy/cli/report/run_charts.h"
 #include "deploy/cli/report/run_course.h"
+#include "deploy/cli/summary_consistency.h"
 
 namespace capstan {
 namespace {
@@ -43,7 +44,11 @@ void AddNumber(const json& summary, const char* key, const char* what,
 
 // From the coordinator's summary, which a job that has not succeeded lacks.
 void AddFacts(const json& summary, ChartPageContent* content) {
-  AddText(summary, "consistency", "consistency", content);
+  if (const std::string consistency = SummaryConsistencyText(summary); !consistency.empty()) {
+    content->facts.emplace_back("consistency", consistency);
+  } else {
+    AddText(summary, "consistency", "consistency", content);
+  }
   AddText(summary, "workers", "workers", content);
   AddText(summary, "servers", "servers", content);
   AddNumber(summary, "test_accuracy", "test accuracy", "%.2f %%", 100, content);

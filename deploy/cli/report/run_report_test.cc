@@ -50,6 +50,17 @@ TEST_F(RunReportTest, HasTheFiguresOfTheSummary) {
   EXPECT_EQ(content->charts.size(), 6);
 }
 
+TEST_F(RunReportTest, TellsHowTheConsistencyWasChanged) {
+  Write("progress.jsonl", kProgress);
+  Write("summary.json", R"({"consistency": "bsp", "consistency_periods": [
+                              {"from_step": 0, "consistency": "bsp", "staleness": 0},
+                              {"from_step": 7, "consistency": "ssp", "staleness": 4}]})");
+  const auto content = RunReport(folder_);
+  ASSERT_TRUE(content.ok()) << content.status();
+  EXPECT_THAT(content->facts,
+              ElementsAre(Pair("consistency", "bsp; from step 7 on: ssp, staleness 4")));
+}
+
 TEST_F(RunReportTest, ARunWithoutASummaryIsNotDone) {
   Write("progress.jsonl", kProgress);
   const auto content = RunReport(folder_);
