@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/validate_job.h"
 
@@ -13,6 +14,9 @@ namespace capstan {
 namespace {
 
 using google::protobuf::util::MessageDifferencer;
+
+// No job gets so far; a double, as in JSON, holds every step up to it.
+constexpr int64_t kLargestStep = int64_t{1} << 53;
 
 absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencySpec& now,
                                             const v1::ConsistencySpec& change,
@@ -58,9 +62,17 @@ absl::StatusOr<uint64_t> ConsistencyPlan::Begin(const v1::ConsistencySpec& chang
   return pending_number();
 }
 
-void ConsistencyPlan::Report(uint32_t server, const v1::HeldStep& held) {
-  if (!pending_.has_value() || held.consistency_change() != pending_number()) return;
+absl::Status ConsistencyPlan::Report(uint32_t server, const v1::HeldStep& held) {
+  if (!pending_.has_value() || held.consistency_change() != pending_number()) {
+    return absl::OkStatus();
+  }
+  if (held.step() < 0 || held.step() > kLargestStep) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("held_step of server-", server, ": expected a step from 0 to ", kLargestStep,
+                     ", got ", held.step(), "; send the first step that nobody has asked for"));
+  }
   held_from_[server] = Step(held.step());
+  return absl::OkStatus();
 }
 
 bool ConsistencyPlan::Settle(size_t num_servers) {

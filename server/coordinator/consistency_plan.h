@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
 #include "proto/coordinator_service.pb.h"
@@ -29,8 +30,9 @@ class ConsistencyPlan {
   // or is pending. FAILED_PRECONDITION: another change is pending. INVALID_ARGUMENT: the result is
   // not valid, or `change` sets what cannot change while the job runs, or nothing.
   absl::StatusOr<uint64_t> Begin(const v1::ConsistencySpec& change, const TableSpecs& tables);
-  // Ignored unless it is of the change that is pending.
-  void Report(uint32_t server, const v1::HeldStep& held);
+  // Ignored unless it is of the change that is pending. INVALID_ARGUMENT: it is of a step that no
+  // job gets to.
+  absl::Status Report(uint32_t server, const v1::HeldStep& held);
   // Gives the change that is pending its first step; false unless `num_servers` servers have
   // reported.
   bool Settle(size_t num_servers);

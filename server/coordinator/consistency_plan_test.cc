@@ -47,7 +47,7 @@ absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencySpec& now,
                                             const v1::ConsistencySpec& change) {
   ConsistencyPlan plan(now);
   if (const auto number = plan.Begin(change, Tables()); !number.ok()) return number.status();
-  plan.Report(0, Held(1, 3));
+  EXPECT_TRUE(plan.Report(0, Held(1, 3)).ok());
   EXPECT_TRUE(plan.Settle(/*num_servers=*/1));
   return plan.latest().consistency();
 }
@@ -55,10 +55,10 @@ absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencySpec& now,
 TEST(ConsistencyPlanTest, AChangeBeginsWhereTheFarthestServerHoldsBack) {
   ConsistencyPlan plan(Ssp(1));
   ASSERT_EQ(plan.Begin(Staleness(4), Tables()).value(), 1u);
-  plan.Report(0, Held(1, 7));
+  EXPECT_TRUE(plan.Report(0, Held(1, 7)).ok());
   EXPECT_FALSE(plan.Settle(/*num_servers=*/2));
   EXPECT_EQ(plan.Find(1), nullptr);
-  plan.Report(1, Held(1, 5));
+  EXPECT_TRUE(plan.Report(1, Held(1, 5)).ok());
   EXPECT_TRUE(plan.Settle(/*num_servers=*/2));
   ASSERT_NE(plan.Find(1), nullptr);
   EXPECT_EQ(plan.Find(1)->first_step(), 7);
@@ -69,12 +69,12 @@ TEST(ConsistencyPlanTest, AChangeBeginsWhereTheFarthestServerHoldsBack) {
 TEST(ConsistencyPlanTest, ALaterChangeBeginsLaterAndIgnoresReportsOfTheEarlierOne) {
   ConsistencyPlan plan(Ssp(1));
   ASSERT_TRUE(plan.Begin(Staleness(4), Tables()).ok());
-  plan.Report(0, Held(1, 7));
+  EXPECT_TRUE(plan.Report(0, Held(1, 7)).ok());
   ASSERT_TRUE(plan.Settle(1));
   ASSERT_EQ(plan.Begin(Staleness(5), Tables()).value(), 2u);
-  plan.Report(0, Held(1, 9));
+  EXPECT_TRUE(plan.Report(0, Held(1, 9)).ok());
   EXPECT_FALSE(plan.Settle(1));
-  plan.Report(0, Held(2, 6));
+  EXPECT_TRUE(plan.Report(0, Held(2, 6)).ok());
   EXPECT_TRUE(plan.Settle(1));
   EXPECT_EQ(plan.Find(2)->first_step(), 8) << "after the one before";
 }
@@ -86,7 +86,7 @@ TEST(ConsistencyPlanTest, ARequestThatComesTwiceIsOneChange) {
   EXPECT_EQ(plan.Begin(Staleness(4), Tables()).value(), 1u);
   EXPECT_EQ(plan.Begin(Staleness(4), Tables()).value(), 1u);
   EXPECT_TRUE(absl::IsFailedPrecondition(plan.Begin(Staleness(5), Tables()).status()));
-  plan.Report(0, Held(1, 7));
+  EXPECT_TRUE(plan.Report(0, Held(1, 7)).ok());
   ASSERT_TRUE(plan.Settle(1));
   EXPECT_EQ(plan.Begin(Staleness(4), Tables()).value(), 1u);
 }
@@ -98,12 +98,32 @@ TEST(ConsistencyPlanTest, AViewTellsThePeriodsAndWhatIsPending) {
   plan.WriteTo(view);
   EXPECT_EQ(view.consistency_size(), 1);
   EXPECT_EQ(view.consistency_change(), 1u);
-  plan.Report(0, Held(1, 7));
+  EXPECT_TRUE(plan.Report(0, Held(1, 7)).ok());
   ASSERT_TRUE(plan.Settle(1));
   plan.WriteTo(view);
   ASSERT_EQ(view.consistency_size(), 2);
   EXPECT_EQ(view.consistency(1).first_step(), 7);
   EXPECT_EQ(view.consistency_change(), 0u);
+}
+
+TEST(ConsistencyPlanTest, AStepThatNoJobGetsToIsRefused) {
+  ConsistencyPlan plan(Ssp(1));
+  EXPECT_TRUE(plan.Report(0, Held(1, INT64_MAX)).ok()) << "nothing is pending";
+  ASSERT_TRUE(plan.Begin(Staleness(4), Tables()).ok());
+  for (const int64_t step : {int64_t{-1}, (int64_t{1} << 53) + 1, INT64_MAX}) {
+    const absl::Status status = plan.Report(0, Held(1, step));
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_NE(status.message().find("held_step of server-0: expected a step from 0 to"),
+              absl::string_view::npos)
+        << status;
+    EXPECT_FALSE(plan.Settle(1));
+  }
+  EXPECT_TRUE(plan.Report(0, Held(1, int64_t{1} << 53)).ok());
+  EXPECT_TRUE(plan.Settle(1));
+  ASSERT_TRUE(plan.Begin(Staleness(5), Tables()).ok());
+  EXPECT_TRUE(plan.Report(0, Held(2, 7)).ok());
+  EXPECT_TRUE(plan.Settle(1));
+  EXPECT_EQ(plan.Find(2)->first_step(), (int64_t{1} << 53) + 1) << "after the one before";
 }
 
 TEST(ConsistencyPlanTest, OnlyWhatIsSetChanges) {

@@ -101,7 +101,9 @@ absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
   for (const v1::NextStep& next_step : request.next_steps()) {
     if (request.role() == kServer) entering_.Report(request.id(), next_step);
   }
-  if (request.role() == kServer) consistency_.Report(request.id(), request.held_step());
+  if (request.role() == kServer) {
+    RETURN_IF_ERROR(consistency_.Report(request.id(), request.held_step()));
+  }
   const bool has_entered = EnterWorkers();
   const bool has_changed = SettleConsistency();
   if (Advance() || has_entered || has_changed) Publish();

@@ -220,6 +220,29 @@ TEST(ShardHostTest, APushThatSkipsAStepIsRefused) {
   }
 }
 
+TEST(ShardHostTest, APullBeyondTheWorkersOwnPushesIsRefused) {
+  for (const auto mode : {ConsistencyMode::kBsp, ConsistencyMode::kSsp, ConsistencyMode::kAsync}) {
+    auto host = MakeHost(mode, 0, /*num_workers=*/1);
+    PushPull(*host, 0, 0, 1);
+    const Step held_from = MakeHost(mode, 0, 1)->HoldBack() + 1;
+    for (const int64_t step : {int64_t{2}, int64_t{1} << 62, INT64_MAX}) {
+      const auto alone = Send(*host, Request(0, std::nullopt, Step(step)));
+      ASSERT_EQ(alone->replies, 1);
+      EXPECT_TRUE(absl::IsInvalidArgument(alone->reply.status)) << alone->reply.status;
+      EXPECT_NE(alone->reply.status.message().find(
+                    "slice 0 of table w: expected a pull of worker 0 at step 1 at most"),
+                absl::string_view::npos)
+          << alone->reply.status;
+      const auto repeat = Send(*host, Request(0, Step(0), Step(step), 1));
+      EXPECT_TRUE(absl::IsInvalidArgument(repeat->reply.status)) << repeat->reply.status;
+    }
+    const auto too_far = Send(*host, Request(0, Step(1), Step(3), 1));
+    EXPECT_TRUE(absl::IsInvalidArgument(too_far->reply.status)) << too_far->reply.status;
+    EXPECT_EQ(host->HoldBack(), held_from) << "a change of the consistency comes no later for it";
+    EXPECT_EQ(PushPull(*host, 0, 1, 1)->first_value(), -2.0f) << "nothing of this was applied";
+  }
+}
+
 TEST(ShardHostTest, ARepeatOfAParkedExchangeTakesItsPlace) {
   auto host = MakeHost(ConsistencyMode::kBsp, 0, /*num_workers=*/2);
   const auto first = PushPull(*host, 0, 0, 1);
@@ -388,10 +411,9 @@ TEST(ShardHostTest, ARefreshEndsWhenItsWorkerGoesOn) {
 }
 
 TEST(ShardHostTest, ARefreshAndAPullOfAWorkerWaitSideBySide) {
-  auto host = MakeHost(ConsistencyMode::kSsp, 1, /*num_workers=*/2);
-  PushPull(*host, 0, 0, 1);
+  auto host = MakeHost(ConsistencyMode::kSsp, 0, /*num_workers=*/2);
+  const auto pull = PushPull(*host, 0, 0, 1);
   const auto refresh = Send(*host, RefreshRequest(0, 1, 0));
-  const auto pull = Send(*host, Request(0, std::nullopt, Step(2)));
   const auto again = Send(*host, RefreshRequest(0, 1, 0));
   ASSERT_EQ(refresh->replies, 1);
   EXPECT_TRUE(absl::IsUnavailable(refresh->reply.status)) << "a retry has taken its place";

@@ -76,6 +76,10 @@ Step Slice::HoldBack() {
 
 void Slice::Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback done,
                      ReleasedReplies* released) {
+  if (absl::Status status = CheckPull(request); !status.ok()) {
+    released->emplace_back(std::move(done), ErrorReply(std::move(status)));
+    return;
+  }
   if (request.push_step.has_value()) {
     const Step before = steps_.min_step();
     if (absl::Status status = Push(request); !status.ok()) {
@@ -116,6 +120,18 @@ absl::Status Slice::CheckPush(const ExchangeRequest& request) const {
   return absl::FailedPreconditionError(
       absl::StrCat(name_, ": push of step ", step.value(), ", but step ", steps_.min_step().value(),
                    " is open: under BSP expected that step or the next"));
+}
+
+absl::Status Slice::CheckPull(const ExchangeRequest& request) const {
+  const Step completed = steps_.completed(request.worker);
+  if (!request.pull_step.has_value() || *request.pull_step <= completed) return absl::OkStatus();
+  if (request.push_step.has_value() && *request.pull_step - *request.push_step <= 1) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      name_, ": expected a pull of worker ", request.worker.value(), " at step ", completed.value(),
+      " at most, because it has not pushed its update of that step, got step ",
+      request.pull_step->value(), "; push the steps before it first"));
 }
 
 absl::Status Slice::Push(const ExchangeRequest& request) {

@@ -54,7 +54,8 @@ class Slice {
   Step HoldBack();
 
   // Applies the push unless it was applied before, then answers the pull or parks it. Appends every
-  // reply that is due. INVALID_ARGUMENT: wrong length, or not finite; parameters are unchanged.
+  // reply that is due. INVALID_ARGUMENT: wrong length, not finite, or the pull is of a step that
+  // the worker gets to after pushes that it still owes; parameters are unchanged.
   // FAILED_PRECONDITION: the push is not of the worker's next step, or the step is out of the
   // window of the consistency policy. UNAVAILABLE: the push's step is held back.
   // ABORTED: a refresh of values that lack a push of the worker by now.
@@ -78,6 +79,7 @@ class Slice {
 
   absl::Status Push(const ExchangeRequest& request);
   absl::Status CheckPush(const ExchangeRequest& request) const;
+  absl::Status CheckPull(const ExchangeRequest& request) const;
   // Applies what was kept for it, then releases the pulls that this allows.
   void AfterAdvance(Step previous_min_step, ReleasedReplies* released);
   void ApplyKept();
