@@ -14,6 +14,8 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 #include "tests/simulation/run_scenario.h"
 #include "tests/simulation/scenario.h"
@@ -22,6 +24,8 @@ ABSL_FLAG(int64_t, seeds, 2000, "number of schedules");
 ABSL_FLAG(uint64_t, first_seed, 1, "seed of the first schedule; the others follow it");
 ABSL_FLAG(int, threads, 2, "schedules that run at a time");
 ABSL_FLAG(bool, until_violation, false, "stop after the first violation");
+ABSL_FLAG(std::string, until_rule, "",
+          "stop after the first violation of this rule, such as \"exactly once\"; empty: of none");
 ABSL_FLAG(std::string, history, "", "file for the history of the last schedule; empty: none");
 
 namespace capstan {
@@ -53,6 +57,14 @@ void Count(uint64_t seed, const Scenario& scenario, const ScenarioVerdict& verdi
   std::fflush(stdout);
 }
 
+// After the schedule with this violation, which may be none.
+bool IsLast(const std::string& violation) {
+  if (violation.empty()) return false;
+  const std::string rule = absl::GetFlag(FLAGS_until_rule);
+  return absl::GetFlag(FLAGS_until_violation) ||
+         (!rule.empty() && absl::StartsWith(violation, absl::StrCat(rule, ":")));
+}
+
 void RunSeeds(Totals& totals) {
   const int64_t seeds = absl::GetFlag(FLAGS_seeds);
   const std::string history = absl::GetFlag(FLAGS_history);
@@ -63,7 +75,7 @@ void RunSeeds(Totals& totals) {
     const Scenario scenario = DrawScenario(seed);
     const ScenarioVerdict verdict = RunScenario(scenario);
     Count(seed, scenario, verdict, totals);
-    if (!verdict.violation.empty() && absl::GetFlag(FLAGS_until_violation)) totals.may_stop = true;
+    if (IsLast(verdict.violation)) totals.may_stop = true;
     if (index == seeds - 1 && !history.empty()) {
       std::ofstream(history, std::ios::binary) << verdict.bytes;
     }
