@@ -2,26 +2,13 @@
 
 #include <glog/logging.h>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "common/history/check_history.h"
 #include "common/history/history.h"
 #include "common/history/history_file.h"
+#include "tests/simulation/bad_end.h"
 #include "tests/simulation/simulated_cluster.h"
 
 namespace capstan {
-namespace {
-
-// Empty when the job ended as it may.
-std::string BadEnd(const SimulationResult& result) {
-  if (!result.outcome.has_value()) return "the job has hung";
-  const absl::Status& status = result.outcome->status;
-  // Whoever is silent for its lease ends a job that cannot go on without it.
-  if (status.ok() || absl::StrContains(status.message(), "has been silent for")) return "";
-  return absl::StrCat("the job has failed: ", status.message());
-}
-
-}  // namespace
 
 ScenarioVerdict RunScenario(const Scenario& scenario) {
   SimulatedCluster cluster(scenario);
@@ -31,7 +18,7 @@ ScenarioVerdict RunScenario(const Scenario& scenario) {
   CHECK(status.ok()) << "seed " << scenario.seed << ": " << status;
   const HistoryVerdict history = CheckHistory(assembler.Finish().value()).value();
   ScenarioVerdict verdict;
-  verdict.violation = history.violation.empty() ? BadEnd(result) : history.violation;
+  verdict.violation = history.violation.empty() ? BadEnd(scenario, result) : history.violation;
   verdict.exchanges = history.exchanges;
   for (const v1::HistoryRecord& record : result.records) {
     const v1::ContractRecord& contract = record.contract();

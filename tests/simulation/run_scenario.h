@@ -18,8 +18,7 @@ struct ScenarioVerdict {
   int changes = 0;       // of the consistency, that began before the last step
 };
 
-// Simulates the scenario, and checks its history. A job may fail for nothing but a lost server or
-// the loss of its last worker.
+// Simulates the scenario, checks its history, and that the job has ended as it may (BadEnd).
 ScenarioVerdict RunScenario(const Scenario& scenario);
 
 }  // namespace capstan

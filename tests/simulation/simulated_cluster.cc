@@ -40,7 +40,10 @@ SimulatedCluster::~SimulatedCluster() {
 SimulationResult SimulatedCluster::Run() {
   const absl::Time start = world_.Now();
   absl::Time end = start + scenario_.limit;
-  coordinator_->OnEnd([this, &end](JobOutcome outcome) {
+  bool is_time_up = false;
+  coordinator_->OnEnd([this, &end, &is_time_up](JobOutcome outcome) {
+    // What the coordinator finds while the processes are buried is no end of the job.
+    if (is_time_up) return;
     result_.outcome = std::move(outcome);
     end = world_.Now();
   });
@@ -58,6 +61,10 @@ SimulationResult SimulatedCluster::Run() {
     });
   }
   world_.RunUntil(start + scenario_.limit);
+  is_time_up = true;
+  coordinator_->GetStatus({}, [this](const absl::StatusOr<v1::GetStatusReply>& reply) {
+    result_.is_registering = reply->view().phase() == v1::REGISTERING;
+  });
   v1::HistoryRecord record;
   record.mutable_end()->set_time_ns(absl::ToUnixNanos(end));
   log_.Append(record);

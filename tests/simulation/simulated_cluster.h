@@ -25,6 +25,7 @@ namespace capstan {
 struct SimulationResult {
   std::vector<v1::HistoryRecord> records;
   std::optional<JobOutcome> outcome;  // none: the job had not ended when its time was up
+  bool is_registering = false;        // and it still waited for members that were to register
   absl::Duration duration;            // virtual, to the end of the job
   uint64_t messages = 0;
 };

@@ -1,0 +1,108 @@
+#include "tests/simulation/bad_end.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace capstan {
+namespace {
+
+using testing::HasSubstr;
+
+// Of 2 workers and 2 servers.
+Scenario MakeScenario() {
+  Scenario scenario;
+  scenario.job.mutable_cluster()->set_num_workers(2);
+  scenario.job.mutable_cluster()->set_num_servers(2);
+  scenario.job.mutable_membership()->set_lease_seconds(0.5);
+  return scenario;
+}
+
+void AddFault(Scenario& scenario, Fault::Kind kind, uint32_t process,
+              absl::Duration pause = absl::ZeroDuration()) {
+  Fault& fault = scenario.faults.emplace_back();
+  fault.kind = kind;
+  fault.process = process;
+  fault.pause = pause;
+}
+
+std::string BadEndFor(const Scenario& scenario, const std::string& reason) {
+  SimulationResult result;
+  result.outcome.emplace().status = absl::AbortedError(reason);
+  return BadEnd(scenario, result);
+}
+
+constexpr char kServer1[] = "server 0 (simulated:2) has been silent for 0.5 s (lease); lost";
+constexpr char kLastWorker[] =
+    "worker 1 has been silent for 0.5 s (lease) and was the last live worker: see";
+constexpr char kEarlyWorker[] =
+    "worker 1 has been silent for 0.5 s (lease) before training began: see";
+
+TEST(BadEndTest, AnEndWithoutFaultIsGood) {
+  SimulationResult result;
+  result.outcome.emplace();
+  EXPECT_EQ(BadEnd(MakeScenario(), result), "");
+}
+
+TEST(BadEndTest, AHangAndAnyOtherFailureAreBad) {
+  Scenario scenario = MakeScenario();
+  AddFault(scenario, Fault::Kind::kKillServer, 1);
+  EXPECT_EQ(BadEnd(scenario, SimulationResult()), "the job has hung");
+  EXPECT_EQ(BadEndFor(scenario, "worker 0: push of step 3"),
+            "the job has failed: worker 0: push of step 3");
+}
+
+TEST(BadEndTest, AJobMayWaitForAMemberThatDiedBeforeItRegistered) {
+  SimulationResult result;
+  result.is_registering = true;
+  Scenario scenario = MakeScenario();
+  EXPECT_EQ(BadEnd(scenario, result), "the job has hung");
+  AddFault(scenario, Fault::Kind::kKillWorker, 1);
+  EXPECT_EQ(BadEnd(scenario, result), "");
+  scenario.faults[0].replaced_after = absl::Milliseconds(10);
+  EXPECT_EQ(BadEnd(scenario, result), "the job has hung");
+}
+
+TEST(BadEndTest, SilenceWithoutAFaultIsBad) {
+  for (const char* const reason : {kServer1, kLastWorker, kEarlyWorker}) {
+    EXPECT_THAT(BadEndFor(MakeScenario(), reason), HasSubstr("the job has failed: "));
+  }
+}
+
+TEST(BadEndTest, AServerMayBeLostWhoseOwnFaultsSilenceIt) {
+  Scenario other = MakeScenario();
+  AddFault(other, Fault::Kind::kKillServer, 0);
+  AddFault(other, Fault::Kind::kKillWorker, 1);
+  EXPECT_NE(BadEndFor(other, kServer1), "") << "another process died";
+  Scenario killed = MakeScenario();
+  AddFault(killed, Fault::Kind::kKillServer, 1);
+  EXPECT_EQ(BadEndFor(killed, kServer1), "");
+  Scenario paused = MakeScenario();
+  AddFault(paused, Fault::Kind::kPauseServer, 1, absl::Milliseconds(250));
+  EXPECT_NE(BadEndFor(paused, kServer1), "") << "shorter than its lease";
+  AddFault(paused, Fault::Kind::kPauseCoordinator, 0, absl::Milliseconds(250));
+  EXPECT_EQ(BadEndFor(paused, kServer1), "") << "as long as its lease, with the coordinator's";
+}
+
+TEST(BadEndTest, TheLastWorkerMayBeLostWhenAllCanBe) {
+  Scenario scenario = MakeScenario();
+  AddFault(scenario, Fault::Kind::kKillWorker, 0);
+  EXPECT_NE(BadEndFor(scenario, kLastWorker), "");
+  AddFault(scenario, Fault::Kind::kPauseWorker, 1, absl::Milliseconds(600));
+  EXPECT_EQ(BadEndFor(scenario, kLastWorker), "");
+}
+
+TEST(BadEndTest, OneSilentWorkerEndsAJobBeforeItsTraining) {
+  Scenario scenario = MakeScenario();
+  AddFault(scenario, Fault::Kind::kKillServer, 0);
+  EXPECT_NE(BadEndFor(scenario, kEarlyWorker), "");
+  AddFault(scenario, Fault::Kind::kKillWorker, 0);
+  EXPECT_EQ(BadEndFor(scenario, kEarlyWorker), "");
+}
+
+}  // namespace
+}  // namespace capstan
