@@ -16,8 +16,7 @@ sources() {
   done
 }
 
-clang_build() { bazel build "${quiet[@]}" --keep_going --config=clang //...; }
-
+# Builds everything with clang, so that this is also the check of lock annotations and of layers.
 asan_tests() { bazel test "${quiet[@]}" --keep_going --config=asan //...; }
 
 # With nvcc, where there is one: the default build compiles CUDA code for its emulator.
@@ -100,7 +99,6 @@ check flags
 check grpc_includes
 check base_only
 check layers
-check clang_build
 check cuda_build
 check asan_tests
 check tsan_tests

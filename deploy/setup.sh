@@ -8,7 +8,7 @@ packages=(
   build-essential clang clang-format libclang-rt-dev
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libgoogle-glog-dev libopenblas-dev libxxhash-dev zlib1g-dev nlohmann-json3-dev
-  libbenchmark-dev libgmock-dev libgtest-dev
+  libbenchmark-dev libgmock-dev libgtest-dev libucx-dev
   libjs-d3 chromium
   patchelf
 )

@@ -10,7 +10,10 @@
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/membership/grpc_coordinator_connection.h"
+#include "common/routing/server_address.h"
 #include "common/transport/grpc_logging.h"
+#include "common/transport/ucx_transport.h"
+#include "common/transport/ucx_transport_of_job.h"
 #include "server/service/grpc_parameter_service.h"
 #include "server/service/grpc_server.h"
 #include "server/service/parameter_server.h"
@@ -33,6 +36,8 @@ std::string AdvertisedAddress(const std::string& listening) {
   return host.empty() ? listening : host + listening.substr(listening.rfind(':'));
 }
 
+std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
 absl::Status Serve() {
   RealClock clock;
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
@@ -48,7 +53,19 @@ absl::Status Serve() {
   GrpcParameterService service(&server);
   ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> listening,
                    GrpcServer::Start(absl::GetFlag(FLAGS_listen), {&service}));
-  absl::Status status = server.Run(AdvertisedAddress(listening->address()));
+  std::unique_ptr<UcxTransport> ucx;  // null: not wanted, or not to be had
+  std::unique_ptr<UcxTransport::Listener> ucx_listening;
+  absl::Status status = server.Run([&](const v1::JobSpec& job) -> absl::StatusOr<ServerAddress> {
+    ServerAddress address = {AdvertisedAddress(listening->address())};
+    if (job.transport().type() == v1::TransportSpec::GRPC) return address;
+    ASSIGN_OR_RETURN(ucx, StartUcxTransportOfJob(job, &clock));
+    if (ucx == nullptr) return address;
+    ASSIGN_OR_RETURN(ucx_listening,
+                     ucx->Listen(HostOf(absl::GetFlag(FLAGS_listen)) + ":0", &server));
+    address.ucx = AdvertisedAddress(ucx_listening->address());
+    return address;
+  });
+  ucx_listening = nullptr;
   listening->Shutdown(clock.Now() + absl::Seconds(1));
   return status;
 }

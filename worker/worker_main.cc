@@ -11,11 +11,15 @@
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/membership/grpc_coordinator_connection.h"
+#include "common/routing/server_address.h"
 #include "common/transport/eager_endpoint.h"
+#include "common/transport/failed_endpoint.h"
 #include "common/transport/grpc_endpoint.h"
 #include "common/transport/grpc_logging.h"
 #include "common/transport/history_recorder.h"
 #include "common/transport/retrying_endpoint.h"
+#include "common/transport/ucx_transport.h"
+#include "common/transport/ucx_transport_of_job.h"
 #include "kernels/cpu/blas_threads.h"
 #include "worker/engine/device_name.h"
 #include "worker/engine/make_engine.h"
@@ -33,19 +37,40 @@ ABSL_FLAG(std::string, record_history, "",
 namespace capstan {
 namespace {
 
-// A gRPC connection that tries again for as long as the job says, and if it says so is eager.
+// What the connections of this worker share.
+struct Connections {
+  Clock* clock;
+  std::unique_ptr<UcxTransport> ucx;  // null: none is wanted, or to be had
+  bool has_tried_ucx = false;
+  EagerEndpoint::Shared eager;
+};
+
+// Over UCX where both ends have it and the job asks for it, else over gRPC.
+std::unique_ptr<ParameterEndpoint> ConnectOnce(const v1::JobSpec& job, const ServerAddress& address,
+                                               Connections& connections) {
+  if (!std::exchange(connections.has_tried_ucx, true)) {
+    auto ucx = StartUcxTransportOfJob(job, connections.clock);
+    if (!ucx.ok()) return std::make_unique<FailedEndpoint>(ucx.status());
+    connections.ucx = *std::move(ucx);
+  }
+  if (connections.ucx != nullptr && !address.ucx.empty()) {
+    return connections.ucx->Connect(address.ucx);
+  }
+  return std::make_unique<GrpcEndpoint>(address.grpc, connections.clock);
+}
+
+// Tries again for as long as the job says, and if it says so is eager.
 std::unique_ptr<ParameterEndpoint> Connect(const v1::JobSpec& job, ServerId server,
-                                           const std::string& address, Clock* clock,
-                                           EagerEndpoint::Shared* eager) {
+                                           const ServerAddress& address, Connections& connections) {
   RetryingEndpoint::Options options;
-  options.clock = clock;
-  options.peer = absl::StrCat("server ", server.value(), " (", address, ")");
+  options.clock = connections.clock;
+  options.peer = absl::StrCat("server ", server.value(), " (", address.grpc, ")");
   options.rpc_deadline = absl::Seconds(job.membership().rpc_deadline_seconds());
   options.seed = SystemRandom();
   auto connection =
-      std::make_unique<RetryingEndpoint>(options, std::make_unique<GrpcEndpoint>(address, clock));
+      std::make_unique<RetryingEndpoint>(options, ConnectOnce(job, address, connections));
   if (!job.consistency().eager()) return connection;
-  return std::make_unique<EagerEndpoint>(eager, std::move(connection));
+  return std::make_unique<EagerEndpoint>(&connections.eager, std::move(connection));
 }
 
 absl::Status Work(const DeviceName& device) {
@@ -62,11 +87,12 @@ absl::Status Work(const DeviceName& device) {
   if (const std::string folder = absl::GetFlag(FLAGS_record_history); !folder.empty()) {
     ASSIGN_OR_RETURN(recorder, HistoryRecorder::Create(folder, options.incarnation, &clock));
   }
-  EagerEndpoint::Shared eager;
-  eager.clock = &clock;
-  options.refreshed_bytes = [&eager] { return eager.refreshed_bytes.load(); };
-  options.connect = [&](const v1::JobSpec& job, ServerId server, const std::string& address) {
-    auto connection = Connect(job, server, address, &clock, &eager);
+  Connections connections;
+  connections.clock = &clock;
+  connections.eager.clock = &clock;
+  options.refreshed_bytes = [&connections] { return connections.eager.refreshed_bytes.load(); };
+  options.connect = [&](const v1::JobSpec& job, ServerId server, const ServerAddress& address) {
+    auto connection = Connect(job, server, address, connections);
     return recorder == nullptr ? std::move(connection)
                                : recorder->Record(job, std::move(connection));
   };

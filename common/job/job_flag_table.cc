@@ -19,6 +19,7 @@ constexpr absl::string_view kOptimizer = "Optimizer";
 constexpr absl::string_view kConsistency = "Consistency";
 constexpr absl::string_view kScheduler = "Scheduler";
 constexpr absl::string_view kMembership = "Membership";
+constexpr absl::string_view kTransport = "Transport";
 
 constexpr JobFlag kFlags[] = {
     {kJob, "job_name", "name", "NAME", "Name of the job: letters, digits, - and _."},
@@ -107,6 +108,13 @@ constexpr JobFlag kFlags[] = {
      "Time between two heartbeats."},
     {kMembership, "rpc_deadline_seconds", "membership.rpc_deadline_seconds", "SECONDS",
      "A peer that cannot be reached for so long ends the process; at least the lease."},
+
+    {kTransport, "transport", "transport.type", "",
+     "What values and gradients travel over. ucx: shared memory within a host, RDMA or TCP between "
+     "hosts; auto: ucx where both ends have it, else grpc."},
+    {kTransport, "ucx_poll", "transport.ucx_poll", "",
+     "What UCX's thread does while nothing happens. busy: it looks all the time, for a shorter "
+     "round trip, and takes a core of each process."},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/routing/server_address.h"
 #include "proto/coordinator_service.pb.h"
 
 namespace capstan {
@@ -13,7 +14,7 @@ namespace capstan {
 struct RoutingTable {
   Epoch epoch;  // 0: nothing is placed yet.
   std::vector<ServerId> server_of_shard;
-  std::vector<std::string> server_address;  // host:port, in server id order.
+  std::vector<ServerAddress> server_address;  // in server id order
 };
 
 RoutingTable RoutingTableFromView(const v1::JobView& view);

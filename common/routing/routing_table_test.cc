@@ -21,11 +21,12 @@ TEST(RoutingTableTest, TakesPlacementAndAddressesFromTheView) {
   view.add_server_of_shard(1);
   view.add_server_of_shard(0);
   AddServer(view, 1, "b:2");
+  view.mutable_servers(0)->set_ucx_address("b:3");
   AddServer(view, 0, "a:1");
   const RoutingTable table = RoutingTableFromView(view);
   EXPECT_EQ(table.epoch, Epoch(3));
   EXPECT_THAT(table.server_of_shard, ElementsAre(ServerId(1), ServerId(0)));
-  EXPECT_THAT(table.server_address, ElementsAre("a:1", "b:2"));
+  EXPECT_THAT(table.server_address, ElementsAre(ServerAddress{"a:1"}, ServerAddress{"b:2", "b:3"}));
 }
 
 TEST(RoutingTableTest, IsEmptyBeforePlacement) {
@@ -37,7 +38,7 @@ TEST(RoutingTableTest, IsEmptyBeforePlacement) {
 TEST(RoutingTableTest, IgnoresAServerIdOutOfRange) {
   v1::JobView view;
   AddServer(view, 4'000'000'000u, "a:1");
-  EXPECT_THAT(RoutingTableFromView(view).server_address, ElementsAre(""));
+  EXPECT_THAT(RoutingTableFromView(view).server_address, ElementsAre(ServerAddress{""}));
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ class HostBuffer {
       : size_(size), data_(data, Free{std::move(owner)}) {}
 
   size_t size() const { return size_; }
+  // A share of somebody else's memory.
+  bool is_shared() const { return data_.get_deleter().owner != nullptr; }
   size_t size_bytes() const { return size_ * sizeof(float); }
   float* data() { return data_.get(); }
   const float* data() const { return data_.get(); }

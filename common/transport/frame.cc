@@ -125,9 +125,7 @@ absl::Status DecodeFrame(const Payload& frame, Header* header, Payload* payload)
   return absl::OkStatus();
 }
 
-}  // namespace
-
-std::string EncodeRequestPrefix(uint64_t request_id, const ExchangeRequest& request) {
+v1::ExchangeRequestHeader HeaderOf(uint64_t request_id, const ExchangeRequest& request) {
   v1::ExchangeRequestHeader header;
   header.set_request_id(request_id);
   header.set_job(request.job);
@@ -148,10 +146,10 @@ std::string EncodeRequestPrefix(uint64_t request_id, const ExchangeRequest& requ
     header.set_is_refresh(true);
     header.set_refresh_after(request.refresh_after->value());
   }
-  return EncodePrefix(header, request.gradient.size_bytes());
+  return header;
 }
 
-std::string EncodeReplyPrefix(uint64_t request_id, const ExchangeReply& reply) {
+v1::ExchangeReplyHeader HeaderOf(uint64_t request_id, const ExchangeReply& reply) {
   v1::ExchangeReplyHeader header;
   header.set_request_id(request_id);
   header.set_code(static_cast<int>(reply.status.code()));
@@ -159,15 +157,12 @@ std::string EncodeReplyPrefix(uint64_t request_id, const ExchangeReply& reply) {
   header.set_version(reply.version);
   header.set_min_step(reply.min_step.value());
   header.set_epoch(reply.epoch.value());
-  return EncodePrefix(header, reply.values.size_bytes());
+  return header;
 }
 
-absl::StatusOr<RequestFrame> DecodeRequest(const Payload& frame) {
-  v1::ExchangeRequestHeader header;
-  RequestFrame decoded;
-  RETURN_IF_ERROR(DecodeFrame(frame, &header, &decoded.request.gradient));
-  decoded.request_id = header.request_id();
-  ExchangeRequest& request = decoded.request;
+void FromHeader(const v1::ExchangeRequestHeader& header, RequestFrame* decoded) {
+  decoded->request_id = header.request_id();
+  ExchangeRequest& request = decoded->request;
   request.job = header.job();
   request.worker = WorkerId(header.worker());
   request.incarnation = Incarnation(header.incarnation());
@@ -176,6 +171,45 @@ absl::StatusOr<RequestFrame> DecodeRequest(const Payload& frame) {
   if (header.has_push()) request.push_step = Step(header.push_step());
   if (header.has_pull()) request.pull_step = Step(header.pull_step());
   if (header.is_refresh()) request.refresh_after = Step(header.refresh_after());
+}
+
+void FromHeader(const v1::ExchangeReplyHeader& header, ReplyFrame* decoded) {
+  decoded->request_id = header.request_id();
+  ExchangeReply& reply = decoded->reply;
+  reply.status = absl::Status(static_cast<absl::StatusCode>(header.code()), header.message());
+  reply.version = header.version();
+  reply.min_step = Step(header.min_step());
+  reply.epoch = Epoch(header.epoch());
+}
+
+template <typename Header, typename Frame>
+absl::StatusOr<Frame> DecodeHeader(absl::Span<const uint8_t> bytes) {
+  Header header;
+  if (!header.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return absl::InvalidArgumentError(absl::StrCat("malformed header: expected a ",
+                                                   header.GetTypeName(), ", got ", bytes.size(),
+                                                   " bytes that are no such message"));
+  }
+  Frame decoded;
+  FromHeader(header, &decoded);
+  return decoded;
+}
+
+}  // namespace
+
+std::string EncodeRequestPrefix(uint64_t request_id, const ExchangeRequest& request) {
+  return EncodePrefix(HeaderOf(request_id, request), request.gradient.size_bytes());
+}
+
+std::string EncodeReplyPrefix(uint64_t request_id, const ExchangeReply& reply) {
+  return EncodePrefix(HeaderOf(request_id, reply), reply.values.size_bytes());
+}
+
+absl::StatusOr<RequestFrame> DecodeRequest(const Payload& frame) {
+  v1::ExchangeRequestHeader header;
+  RequestFrame decoded;
+  RETURN_IF_ERROR(DecodeFrame(frame, &header, &decoded.request.gradient));
+  FromHeader(header, &decoded);
   return decoded;
 }
 
@@ -183,13 +217,24 @@ absl::StatusOr<ReplyFrame> DecodeReply(const Payload& frame) {
   v1::ExchangeReplyHeader header;
   ReplyFrame decoded;
   RETURN_IF_ERROR(DecodeFrame(frame, &header, &decoded.reply.values));
-  decoded.request_id = header.request_id();
-  ExchangeReply& reply = decoded.reply;
-  reply.status = absl::Status(static_cast<absl::StatusCode>(header.code()), header.message());
-  reply.version = header.version();
-  reply.min_step = Step(header.min_step());
-  reply.epoch = Epoch(header.epoch());
+  FromHeader(header, &decoded);
   return decoded;
+}
+
+std::string EncodeRequestHeader(uint64_t request_id, const ExchangeRequest& request) {
+  return HeaderOf(request_id, request).SerializeAsString();
+}
+
+std::string EncodeReplyHeader(uint64_t request_id, const ExchangeReply& reply) {
+  return HeaderOf(request_id, reply).SerializeAsString();
+}
+
+absl::StatusOr<RequestFrame> DecodeRequestHeader(absl::Span<const uint8_t> header) {
+  return DecodeHeader<v1::ExchangeRequestHeader, RequestFrame>(header);
+}
+
+absl::StatusOr<ReplyFrame> DecodeReplyHeader(absl::Span<const uint8_t> header) {
+  return DecodeHeader<v1::ExchangeReplyHeader, ReplyFrame>(header);
 }
 
 }  // namespace capstan

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/transport/parameter_endpoint.h"
 #include "common/transport/payload.h"
 
@@ -29,6 +30,15 @@ struct ReplyFrame {
 // The payload keeps the frame's memory. INVALID_ARGUMENT when it is no such message.
 absl::StatusOr<RequestFrame> DecodeRequest(const Payload& frame);
 absl::StatusOr<ReplyFrame> DecodeReply(const Payload& frame);
+
+// The header alone, for transports that carry the payload beside it: a v1::ExchangeRequestHeader, a
+// v1::ExchangeReplyHeader.
+std::string EncodeRequestHeader(uint64_t request_id, const ExchangeRequest& request);
+std::string EncodeReplyHeader(uint64_t request_id, const ExchangeReply& reply);
+
+// The other way round; without payload. INVALID_ARGUMENT when it is no such message.
+absl::StatusOr<RequestFrame> DecodeRequestHeader(absl::Span<const uint8_t> header);
+absl::StatusOr<ReplyFrame> DecodeReplyHeader(absl::Span<const uint8_t> header);
 
 }  // namespace capstan
 

@@ -8,6 +8,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/routing/slice_key.h"
 #include "common/transport/payload.h"
@@ -27,6 +28,9 @@ struct ExchangeRequest {
   // is beyond this.
   std::optional<Step> refresh_after;
   Payload gradient;  // float32, as long as the slice; empty without a push
+  // Where the values may be put, when they fit, instead of into memory of their own; not read, and
+  // not written any more once the exchange is answered. Empty: nowhere.
+  absl::Span<float> destination;
 };
 
 struct ExchangeReply {

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
+#include "common/tensor/host_buffer.h"
 
 namespace capstan {
 
@@ -26,11 +28,31 @@ class Payload {
     Append({reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(float)});
   }
 
+  // Memory, aligned for floats, that nobody else touches, such as what a message was received in.
+  static Payload Exclusive(std::shared_ptr<uint8_t> memory, size_t bytes) {
+    Payload payload;
+    payload.Append({memory.get(), bytes});
+    payload.owner_ = std::move(memory);
+    payload.is_exclusive_ = true;
+    return payload;
+  }
+
   // `fragment` is kept alive by the owner.
   void Append(Fragment fragment) {
     if (fragment.empty()) return;
     fragments_.push_back(fragment);
     size_bytes_ += fragment.size();
+  }
+
+  // The bytes as floats that may be kept and changed, if they are exclusive and this is their only
+  // payload, which is empty then. Else null, and nothing has changed.
+  std::optional<HostBuffer> TakeFloats();
+
+  // Lets go of the bytes.
+  void Clear() {
+    fragments_.clear();
+    size_bytes_ = 0;
+    owner_ = nullptr;
   }
 
   size_t size_bytes() const { return size_bytes_; }
@@ -41,13 +63,14 @@ class Payload {
   // The bytes [offset, offset + size), which must lie inside, with the same owner.
   Payload Subrange(size_t offset, size_t size) const;
 
-  // Copies all bytes; `destination` is exactly as long.
+  // Copies all bytes, unless they lie there already; `destination` is exactly as long.
   void CopyTo(absl::Span<float> destination) const;
 
  private:
   std::shared_ptr<const void> owner_;
   Fragments fragments_;
   size_t size_bytes_ = 0;
+  bool is_exclusive_ = false;  // the memory is the owner's alone
 };
 
 }  // namespace capstan

@@ -67,6 +67,10 @@ add_library() {
     install -m 755 "${path}" "${root}/lib/${name}"
     set_library_path "${root}/lib/${name}"
     sha256sum <"${path}" >"${scratch}/${name}.sum"
+    # UCX looks for its modules there. This one copies between processes of a host; those for RDMA
+    # belong to the drivers of a machine.
+    [[ "${name}" != libuct.so.* ]] ||
+      add_file "lib/ucx/libuct_cma.so.0" "$(dirname "${path}")/ucx/libuct_cma.so.0"
   elif [[ "$(sha256sum <"${path}")" != "$(<"${scratch}/${name}.sum")" ]]; then
     fail "expected one ${name} for all programs, got another one in ${path}; build them all anew"
   fi

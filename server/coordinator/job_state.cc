@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/consistency_text.h"
 #include "common/routing/placement.h"
+#include "common/routing/server_address.h"
 
 namespace capstan {
 namespace {
@@ -30,8 +31,9 @@ JobState::JobState(v1::JobSpec job, const Clock& clock)
 
 absl::StatusOr<uint32_t> JobState::RegisterServer(const v1::RegisterServerRequest& request) {
   RETURN_IF_ERROR(CheckAddress(request.address()));
-  return Register(kServer, Incarnation(request.incarnation()), request.address(),
-                  /*may_enter_late=*/false);
+  if (!request.ucx_address().empty()) RETURN_IF_ERROR(CheckAddress(request.ucx_address()));
+  return Register(kServer, Incarnation(request.incarnation()),
+                  {request.address(), request.ucx_address()}, /*may_enter_late=*/false);
 }
 
 absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerRequest& request) {
@@ -42,11 +44,12 @@ absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerReques
     tables_ = request.tables();
   }
   RETURN_IF_ERROR(CheckSameTables(request.tables(), tables_));
-  return Register(kWorker, Incarnation(request.incarnation()), "", request.may_enter_late());
+  return Register(kWorker, Incarnation(request.incarnation()), /*address=*/{},
+                  request.may_enter_late());
 }
 
 absl::StatusOr<uint32_t> JobState::Register(Role role, Incarnation incarnation,
-                                            absl::string_view address, bool may_enter_late) {
+                                            const ServerAddress& address, bool may_enter_late) {
   if (const auto id = members_.FindIncarnation(role, incarnation)) {
     RETURN_IF_ERROR(members_.Find({role, *id}, incarnation).status());
     return *id;
@@ -59,7 +62,7 @@ absl::StatusOr<uint32_t> JobState::Register(Role role, Incarnation incarnation,
   if (may_enter_late && view_.phase() == v1::TRAINING) return Replace(incarnation);
   ASSIGN_OR_RETURN(const uint32_t id, members_.Add(role, incarnation, address));
   events_.push_back(absl::StrCat(MemberName({role, id}), " has registered",
-                                 address.empty() ? "" : " at ", address));
+                                 address.grpc.empty() ? "" : " at ", address.grpc));
   Advance();
   Publish();
   return id;
@@ -184,7 +187,7 @@ void JobState::DeclareDead(MemberKey key) {
   member.death = absl::StrCat("was silent for ", silence);
   if (key.role == kServer) {
     return Fail(
-        absl::StrCat(MemberName(key), " (", member.address, ") has been silent for ", silence,
+        absl::StrCat(MemberName(key), " (", member.address.grpc, ") has been silent for ", silence,
                      " (lease); its shards are lost: see its log, and start the job again"));
   }
   entering_.Forget(key.id);

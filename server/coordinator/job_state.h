@@ -63,8 +63,8 @@ class JobState {
   JobOutcome Outcome() const;
 
  private:
-  absl::StatusOr<uint32_t> Register(Role role, Incarnation incarnation, absl::string_view address,
-                                    bool may_enter_late);
+  absl::StatusOr<uint32_t> Register(Role role, Incarnation incarnation,
+                                    const ServerAddress& address, bool may_enter_late);
   // A worker takes a dead one's place, and enters when it knows its first step.
   absl::StatusOr<uint32_t> Replace(Incarnation incarnation);
   // Lets those enter of whom all servers have told the next step; false when there are none.

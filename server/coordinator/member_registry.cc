@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/routing/server_address.h"
 
 namespace capstan {
 namespace {
@@ -27,7 +28,7 @@ std::optional<uint32_t> MemberRegistry::FindIncarnation(Role role, Incarnation i
 }
 
 absl::StatusOr<uint32_t> MemberRegistry::Add(Role role, Incarnation incarnation,
-                                             absl::string_view address) {
+                                             const ServerAddress& address) {
   std::vector<Member>& members = OfRole(role);
   const uint32_t places = role == v1::HeartbeatRequest::SERVER ? num_servers_ : num_workers_;
   if (members.size() >= places) {
@@ -37,7 +38,7 @@ absl::StatusOr<uint32_t> MemberRegistry::Add(Role role, Incarnation incarnation,
   }
   Member& member = members.emplace_back();
   member.incarnation = incarnation;
-  member.address = std::string(address);
+  member.address = address;
   return static_cast<uint32_t>(members.size() - 1);
 }
 
@@ -105,7 +106,8 @@ void MemberRegistry::WriteTo(v1::JobView& view) const {
     v1::ServerInfo& info = *view.add_servers();
     info.set_server(id);
     info.set_incarnation(servers_[id].incarnation.value());
-    info.set_address(servers_[id].address);
+    info.set_address(servers_[id].address.grpc);
+    info.set_ucx_address(servers_[id].address.ucx);
     info.set_is_live(servers_[id].is_live());
   }
   view.clear_workers();

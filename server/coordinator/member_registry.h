@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/base/ids.h"
+#include "common/routing/server_address.h"
 #include "proto/coordinator_service.pb.h"
 #include "server/coordinator/member_key.h"
 
@@ -18,8 +19,8 @@ namespace capstan {
 // One server or worker that has registered.
 struct Member {
   Incarnation incarnation;
-  std::string address;  // Servers only.
-  std::string death;    // Why it was declared dead; empty while it is live.
+  ServerAddress address;  // Servers only.
+  std::string death;      // Why it was declared dead; empty while it is live.
   uint64_t view_version = 0;
   v1::Progress progress;  // Workers only.
   Step first_step;        // Workers only.
@@ -36,7 +37,7 @@ class MemberRegistry {
   // The id of the member that has registered with this incarnation, if any.
   std::optional<uint32_t> FindIncarnation(Role role, Incarnation incarnation) const;
   // The new member's id. FAILED_PRECONDITION when all places are taken.
-  absl::StatusOr<uint32_t> Add(Role role, Incarnation incarnation, absl::string_view address);
+  absl::StatusOr<uint32_t> Add(Role role, Incarnation incarnation, const ServerAddress& address);
   // The place of the first worker that was declared dead goes to another process. The worker's id;
   // FAILED_PRECONDITION when all are live.
   absl::StatusOr<uint32_t> TakePlaceOfDeadWorker(Incarnation incarnation);

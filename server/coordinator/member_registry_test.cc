@@ -20,25 +20,25 @@ std::string ErrorOf(MemberRegistry& members, MemberKey key, uint64_t incarnation
 
 TEST(MemberRegistryTest, GivesIdsInOrderOfRegistrationForEachRole) {
   MemberRegistry members(/*num_servers=*/2, /*num_workers=*/1);
-  EXPECT_EQ(members.Add(kServer, Incarnation(7), "a:1").value(), 0u);
-  EXPECT_EQ(members.Add(kServer, Incarnation(8), "b:1").value(), 1u);
+  EXPECT_EQ(members.Add(kServer, Incarnation(7), {"a:1"}).value(), 0u);
+  EXPECT_EQ(members.Add(kServer, Incarnation(8), {"b:1"}).value(), 1u);
   EXPECT_FALSE(members.is_complete());
-  EXPECT_EQ(members.Add(kWorker, Incarnation(9), "").value(), 0u);
+  EXPECT_EQ(members.Add(kWorker, Incarnation(9), {}).value(), 0u);
   EXPECT_TRUE(members.is_complete());
 }
 
 TEST(MemberRegistryTest, RefusesOneMemberTooMany) {
   MemberRegistry members(/*num_servers=*/1, /*num_workers=*/2);
-  ASSERT_TRUE(members.Add(kWorker, Incarnation(1), "").ok());
-  ASSERT_TRUE(members.Add(kWorker, Incarnation(2), "").ok());
-  const absl::Status status = members.Add(kWorker, Incarnation(3), "").status();
+  ASSERT_TRUE(members.Add(kWorker, Incarnation(1), {}).ok());
+  ASSERT_TRUE(members.Add(kWorker, Incarnation(2), {}).ok());
+  const absl::Status status = members.Add(kWorker, Incarnation(3), {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("the job has its 2 workers already; "));
 }
 
 TEST(MemberRegistryTest, FindsAMemberByItsIncarnation) {
   MemberRegistry members(1, 1);
-  ASSERT_TRUE(members.Add(kWorker, Incarnation(5), "").ok());
+  ASSERT_TRUE(members.Add(kWorker, Incarnation(5), {}).ok());
   EXPECT_EQ(members.FindIncarnation(kWorker, Incarnation(5)), 0u);
   EXPECT_EQ(members.FindIncarnation(kWorker, Incarnation(6)), std::nullopt);
   EXPECT_EQ(members.FindIncarnation(kServer, Incarnation(5)), std::nullopt);
@@ -46,7 +46,7 @@ TEST(MemberRegistryTest, FindsAMemberByItsIncarnation) {
 
 TEST(MemberRegistryTest, RefusesWhoIsNotTheMemberThatItSays) {
   MemberRegistry members(1, 1);
-  ASSERT_TRUE(members.Add(kWorker, Incarnation(5), "").ok());
+  ASSERT_TRUE(members.Add(kWorker, Incarnation(5), {}).ok());
   EXPECT_THAT(ErrorOf(members, {kWorker, 1}, 5), HasSubstr("worker 1 has not registered"));
   EXPECT_THAT(ErrorOf(members, {kWorker, 0}, 4),
               HasSubstr("worker 0 is another process (incarnation 5, not 4)"));
@@ -56,7 +56,7 @@ TEST(MemberRegistryTest, RefusesWhoIsNotTheMemberThatItSays) {
 
 TEST(MemberRegistryTest, TellsADeadMemberWhy) {
   MemberRegistry members(1, 1);
-  ASSERT_TRUE(members.Add(kWorker, Incarnation(5), "").ok());
+  ASSERT_TRUE(members.Add(kWorker, Incarnation(5), {}).ok());
   members.OfRole(kWorker)[0].death = "was silent for 10 s";
   EXPECT_THAT(ErrorOf(members, {kWorker, 0}, 5),
               HasSubstr("worker 0 was declared dead because it was silent for 10 s; "));
@@ -64,9 +64,9 @@ TEST(MemberRegistryTest, TellsADeadMemberWhy) {
 
 TEST(MemberRegistryTest, KnowsWhoIsDone) {
   MemberRegistry members(1, 2);
-  ASSERT_TRUE(members.Add(kServer, Incarnation(1), "a:1").ok());
+  ASSERT_TRUE(members.Add(kServer, Incarnation(1), {"a:1"}).ok());
   for (const uint64_t incarnation : {5, 6}) {
-    ASSERT_TRUE(members.Add(kWorker, Incarnation(incarnation), "").ok());
+    ASSERT_TRUE(members.Add(kWorker, Incarnation(incarnation), {}).ok());
   }
   EXPECT_FALSE(members.ServersHaveSeen(3));
   members.OfRole(kServer)[0].view_version = 3;

@@ -52,17 +52,20 @@ absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, 
   return options;
 }
 
-absl::Status ParameterServer::Run(const std::string& address) {
+absl::Status ParameterServer::Run(ListenFunction listen) {
   CoordinatorEndpoint& coordinator = *options_.coordinator;
   ASSIGN_OR_RETURN(const v1::GetJobReply job,
                    AwaitReply(coordinator, &CoordinatorEndpoint::GetJob, {}, *options_.clock));
+  ASSIGN_OR_RETURN(const ServerAddress address, listen(job.job()));
   v1::RegisterServerRequest request;
   request.set_incarnation(options_.incarnation.value());
-  request.set_address(address);
+  request.set_address(address.grpc);
+  request.set_ucx_address(address.ucx);
   ASSIGN_OR_RETURN(
       const v1::RegisterReply registered,
       AwaitReply(coordinator, &CoordinatorEndpoint::RegisterServer, request, *options_.clock));
-  LOG(INFO) << "registered as server " << registered.id() << " at " << address;
+  LOG(INFO) << "registered as server " << registered.id() << " at " << address.grpc
+            << (address.ucx.empty() ? "" : ", over UCX at ") << address.ucx;
   absl::Status status = Follow(job, ServerId(registered.id()));
   if (!status.ok()) {
     ReportFailure(coordinator, v1::HeartbeatRequest::SERVER, registered.id(), options_.incarnation,

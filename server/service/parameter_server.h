@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/membership/coordinator_endpoint.h"
+#include "common/routing/server_address.h"
 #include "common/transport/parameter_endpoint.h"
 #include "proto/coordinator_service.pb.h"
 #include "server/shard/shard_host.h"
@@ -32,10 +34,12 @@ class ParameterServer : public ParameterEndpoint {
 
   explicit ParameterServer(const Options& options) : options_(options) {}
 
-  // Serves one job to its end, on the calling thread. `address` is the host:port under which
-  // workers reach it. ABORTED with the reason when the job failed; UNAVAILABLE when the coordinator
-  // cannot be reached; else what it refused.
-  absl::Status Run(const std::string& address);
+  // Makes the server reachable for the workers of the job; says under which addresses.
+  using ListenFunction = absl::FunctionRef<absl::StatusOr<ServerAddress>(const v1::JobSpec& job)>;
+
+  // Serves one job to its end, on the calling thread. ABORTED with the reason when the job failed;
+  // UNAVAILABLE when the coordinator cannot be reached; else what it refused.
+  absl::Status Run(ListenFunction listen);
 
   // UNAVAILABLE until the shards exist; then as ShardHost.
   void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override;

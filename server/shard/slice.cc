@@ -134,7 +134,16 @@ absl::Status Slice::CheckPull(const ExchangeRequest& request) const {
       request.pull_step->value(), "; push the steps before it first"));
 }
 
-absl::Status Slice::Push(const ExchangeRequest& request) {
+HostBuffer Slice::TakeGradient(ExchangeRequest& request) {
+  if (std::optional<HostBuffer> received = request.gradient.TakeFloats()) {
+    return *std::move(received);
+  }
+  HostBuffer copy = accumulator_.TakeBuffer();
+  request.gradient.CopyTo(copy.span());
+  return copy;
+}
+
+absl::Status Slice::Push(ExchangeRequest& request) {
   if (request.gradient.size_bytes() != values_.size_bytes()) {
     return absl::InvalidArgumentError(absl::StrCat(name_, ": expected a gradient of ",
                                                    values_.size_bytes(), " bytes (", values_.size(),
@@ -144,8 +153,7 @@ absl::Status Slice::Push(const ExchangeRequest& request) {
   const Step step = *request.push_step;
   if (step < steps_.completed(request.worker)) return absl::OkStatus();  // It was applied before.
   RETURN_IF_ERROR(CheckPush(request));
-  HostBuffer gradient = accumulator_.TakeBuffer();
-  request.gradient.CopyTo(gradient.span());
+  HostBuffer gradient = TakeGradient(request);
   if (check_finite_ && !IsFinite(gradient.span())) {
     accumulator_.ReturnBuffer(std::move(gradient));
     non_finite_pushes_.Increment(request.worker);
@@ -175,7 +183,9 @@ void Slice::ApplyKept() {
   while (const std::optional<Step> step = accumulator_.First()) {
     if (steps_.min_step() < schedule_->KeptUntil(*step)) return;
     if (schedule_->AppliesWholeStep(*step)) {
-      Apply(accumulator_.TakeMean(*step));
+      HostBuffer mean = accumulator_.TakeMean(*step);
+      Apply(mean.span());
+      accumulator_.ReturnBuffer(std::move(mean));
       continue;
     }
     HostBuffer gradient = accumulator_.TakeOne(*step);
@@ -199,8 +209,7 @@ void Slice::EndRefresh(WorkerId worker, ReleasedReplies* released) {
 
 void Slice::Apply(absl::Span<const float> gradient) {
   ++version_;
-  snapshot_ = nullptr;
-  optimizer_.Apply(gradient, static_cast<int64_t>(version_), values_.span(), state_spans_);
+  optimizer_.Apply(gradient, static_cast<int64_t>(version_), values_.Mutable(), state_spans_);
 }
 
 void Slice::Park(WorkerId worker, Parked pull, ReleasedReplies* released) {
@@ -239,8 +248,7 @@ void Slice::AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released
       return;
     case PullDecision::kAnswer:
       ExchangeReply reply = MakeReply();
-      const std::shared_ptr<const HostBuffer> snapshot = Snapshot();
-      reply.values = Payload(snapshot->span(), snapshot);
+      reply.values = values_.Share();
       released->emplace_back(std::move(pull.done), std::move(reply));
       return;
   }
@@ -251,15 +259,6 @@ ExchangeReply Slice::MakeReply() {
   reply.version = version_;
   reply.min_step = steps_.min_step();
   return reply;
-}
-
-std::shared_ptr<const HostBuffer> Slice::Snapshot() {
-  if (snapshot_ == nullptr) {
-    HostBuffer copy(values_.size());
-    std::memcpy(copy.data(), values_.data(), values_.size_bytes());
-    snapshot_ = std::make_shared<const HostBuffer>(std::move(copy));
-  }
-  return snapshot_;
 }
 
 void Slice::CancelParked(const absl::Status& status, ReleasedReplies* released) {

@@ -17,6 +17,7 @@
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/step_vector.h"
 #include "server/optimizer/optimizer.h"
+#include "server/shard/slice_values.h"
 #include "server/shard/step_accumulator.h"
 #include "server/shard/worker_counter.h"
 
@@ -77,7 +78,9 @@ class Slice {
     ParameterEndpoint::ReplyCallback done;
   };
 
-  absl::Status Push(const ExchangeRequest& request);
+  absl::Status Push(ExchangeRequest& request);
+  // The gradient of `request`: the memory that it came in, if that may be kept, else a copy.
+  HostBuffer TakeGradient(ExchangeRequest& request);
   absl::Status CheckPush(const ExchangeRequest& request) const;
   absl::Status CheckPull(const ExchangeRequest& request) const;
   // Applies what was kept for it, then releases the pulls that this allows.
@@ -92,19 +95,16 @@ class Slice {
   // as a retry, takes the place of the older, which is UNAVAILABLE.
   void Park(WorkerId worker, Parked pull, ReleasedReplies* released);
   ExchangeReply MakeReply();
-  // The values as a reply sends them; later updates do not change them.
-  std::shared_ptr<const HostBuffer> Snapshot();
 
   const std::string name_;
   const Optimizer& optimizer_;
   const bool check_finite_;
   WorkerCounter& non_finite_pushes_;
 
-  HostBuffer values_;
+  SliceValues values_;
   std::vector<HostBuffer> state_;
   std::vector<absl::Span<float>> state_spans_;
   uint64_t version_ = 0;
-  std::shared_ptr<const HostBuffer> snapshot_;  // of this version; null until someone pulls it
   std::shared_ptr<const ConsistencySchedule> schedule_;
   Step largest_step_;              // of all exchanges so far
   std::optional<Step> held_from_;  // of HoldBack

@@ -40,7 +40,7 @@ HostBuffer StepAccumulator::TakeOne(Step step) {
   return gradient;
 }
 
-absl::Span<const float> StepAccumulator::TakeMean(Step step) {
+HostBuffer StepAccumulator::TakeMean(Step step) {
   auto gradients = std::move(steps_.extract(step).mapped());
   auto it = gradients.begin();
   HostBuffer sum = std::move(it->second);
@@ -49,8 +49,7 @@ absl::Span<const float> StepAccumulator::TakeMean(Step step) {
     ReturnBuffer(std::move(it->second));
   }
   if (gradients.size() > 1) Divide(sum.span(), static_cast<float>(gradients.size()));
-  ReturnBuffer(std::move(sum));
-  return spare_.back().span();
+  return sum;
 }
 
 }  // namespace capstan

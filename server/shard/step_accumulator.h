@@ -21,7 +21,10 @@ class StepAccumulator {
 
   // A buffer of the slice's size for a gradient that is about to arrive; contents are undefined.
   HostBuffer TakeBuffer();
-  void ReturnBuffer(HostBuffer buffer) { spare_.push_back(std::move(buffer)); }
+  // To be taken again, unless it is a share of somebody else's memory.
+  void ReturnBuffer(HostBuffer buffer) {
+    if (!buffer.is_shared()) spare_.push_back(std::move(buffer));
+  }
 
   void Add(Step step, WorkerId worker, HostBuffer gradient);
   // Whether there is a gradient of `step`.
@@ -31,8 +34,8 @@ class StepAccumulator {
   std::optional<Step> First() const;
 
   // Takes out the gradients of `step` and returns their mean: ((g0 + g1) + g2 ...) / n in ascending
-  // order of worker, in float32. Valid until the next call. Has(step) must hold.
-  absl::Span<const float> TakeMean(Step step);
+  // order of worker, in float32. Has(step) must hold. To be returned.
+  HostBuffer TakeMean(Step step);
   // Takes out the gradient of `step` of its first worker. Has(step) must hold.
   HostBuffer TakeOne(Step step);
 

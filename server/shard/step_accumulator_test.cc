@@ -30,7 +30,8 @@ TEST(StepAccumulatorTest, MeanHasTheSameBitsWhateverTheOrderOfArrival) {
     for (const int worker : order) {
       accumulator.Add(Step(0), WorkerId(worker), Gradient(accumulator, gradients[worker]));
     }
-    const absl::Span<const float> mean = accumulator.TakeMean(Step(0));
+    const HostBuffer buffer = accumulator.TakeMean(Step(0));
+    const absl::Span<const float> mean = buffer.span();
     for (size_t i = 0; i < size; ++i) {
       float sum = gradients[0][i];
       for (int worker = 1; worker < 5; ++worker) sum += gradients[worker][i];
@@ -44,9 +45,9 @@ TEST(StepAccumulatorTest, StepsAreKeptApart) {
   accumulator.Add(Step(4), WorkerId(0), Gradient(accumulator, {1}));
   accumulator.Add(Step(5), WorkerId(1), Gradient(accumulator, {10}));
   accumulator.Add(Step(4), WorkerId(1), Gradient(accumulator, {3}));
-  EXPECT_EQ(accumulator.TakeMean(Step(4))[0], 2.0f);
+  EXPECT_EQ(accumulator.TakeMean(Step(4)).span()[0], 2.0f);
   EXPECT_FALSE(accumulator.Has(Step(4)));
-  EXPECT_EQ(accumulator.TakeMean(Step(5))[0], 10.0f);
+  EXPECT_EQ(accumulator.TakeMean(Step(5)).span()[0], 10.0f);
 }
 
 TEST(StepAccumulatorTest, GradientsAreTakenOneByOneInOrderOfStepAndWorker) {

@@ -62,7 +62,7 @@ libraries_of() {
 
 only_glibc_comes_from_outside() {
   local file found count=0
-  for file in "${bundle}"/bin/* "${bundle}"/lib/*; do
+  for file in "${bundle}"/bin/* "${bundle}"/lib/*.so* "${bundle}"/lib/ucx/*; do
     found="$(libraries_of "${file}" | grep --invert-match -E "^${glibc} =>" |
       grep --invert-match --fixed-strings "=> ${bundle}/" || true)"
     [[ -z "${found}" ]] || fail "${file} takes from outside: ${found}"

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/one_shot.h"
 #include "common/job/job_fingerprint.h"
+#include "common/routing/server_address.h"
 #include "common/transport/eager_endpoint.h"
 #include "common/transport/faulty_endpoint.h"
 #include "common/transport/retrying_endpoint.h"
@@ -82,7 +83,8 @@ ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Cl
       servers.push_back(std::make_unique<ParameterServer>(server));
       threads.emplace_back([&result, i, started = servers.back().get(),
                             address = transport.Listen(servers.back().get())] {
-        result.servers[i] = started->Run(address);
+        result.servers[i] =
+            started->Run([&address](const v1::JobSpec&) { return ServerAddress{address}; });
       });
     }
     for (uint32_t i = 0; i < num_workers; ++i) {
@@ -93,9 +95,10 @@ ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Cl
         worker.incarnation = Incarnation(200 + i);
         EagerEndpoint::Shared eager;
         eager.clock = &clock;
-        worker.connect = [&, i](const v1::JobSpec&, ServerId server,
-                                const std::string& address) -> std::unique_ptr<ParameterEndpoint> {
-          auto connection = Connect(transport, clock, address, faults,
+        worker.connect = [&, i](
+                             const v1::JobSpec&, ServerId server,
+                             const ServerAddress& address) -> std::unique_ptr<ParameterEndpoint> {
+          auto connection = Connect(transport, clock, address.grpc, faults,
                                     1 + i * 1000 + server.value(), &faults_injected);
           if (!job.consistency().eager()) return connection;
           return std::make_unique<EagerEndpoint>(&eager, std::move(connection));

@@ -49,6 +49,18 @@ class ProcessTest : public testing::Test {
   std::unique_ptr<JobProcesses> processes_;
 };
 
+// Over a transport.
+class ProcessDeathTest : public ProcessTest, public testing::WithParamInterface<const char*> {
+ protected:
+  void StartCoordinator(std::vector<std::string> flags) {
+    flags.push_back(absl::StrCat("--transport=", GetParam()));
+    processes_->StartCoordinator(Flags(std::move(flags)));
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Transports, ProcessDeathTest, testing::Values("grpc", "ucx"),
+                         [](const auto& info) { return std::string(info.param); });
+
 TEST_F(ProcessTest, AJobStartedByHandReachesItsAccuracyAndEveryProcessEndsWell) {
   for (const std::string consistency : {"bsp", "ssp", "async"}) {
     SCOPED_TRACE(consistency);
@@ -72,8 +84,8 @@ TEST_F(ProcessTest, AJobStartedByHandReachesItsAccuracyAndEveryProcessEndsWell) 
   }
 }
 
-TEST_F(ProcessTest, TheOthersGoOnAfterTheLeaseOfAKilledWorker) {
-  processes_->StartCoordinator(Flags({"--steps=6000"}));
+TEST_P(ProcessDeathTest, TheOthersGoOnAfterTheLeaseOfAKilledWorker) {
+  StartCoordinator({"--steps=12000"});
   processes_->StartMembers(/*num_servers=*/2, /*num_workers=*/2);
   WaitForTraining("worker-1");
   processes_->Signal("worker-1", SIGKILL);
@@ -83,12 +95,12 @@ TEST_F(ProcessTest, TheOthersGoOnAfterTheLeaseOfAKilledWorker) {
   }
   const nlohmann::json summary = Summary();
   EXPECT_EQ(summary["workers_lost"], 1);
-  EXPECT_EQ(summary["steps"], 6000);
+  EXPECT_EQ(summary["steps"], 12000);
   EXPECT_GE(summary["test_accuracy"].get<double>(), 0.9);
 }
 
-TEST_F(ProcessTest, AKilledServerEndsTheJobEverywhereAndIsNamed) {
-  processes_->StartCoordinator(Flags({"--steps=1000000"}));
+TEST_P(ProcessDeathTest, AKilledServerEndsTheJobEverywhereAndIsNamed) {
+  StartCoordinator({"--steps=1000000"});
   processes_->StartMembers(/*num_servers=*/2, /*num_workers=*/2);
   WaitForTraining("worker-1");
   processes_->Signal("server-1", SIGKILL);
@@ -97,8 +109,8 @@ TEST_F(ProcessTest, AKilledServerEndsTheJobEverywhereAndIsNamed) {
   }
 }
 
-TEST_F(ProcessTest, AStoppedServerEndsTheJobEverywhereToo) {
-  processes_->StartCoordinator(Flags({"--steps=1000000"}));
+TEST_P(ProcessDeathTest, AStoppedServerEndsTheJobEverywhereToo) {
+  StartCoordinator({"--steps=1000000"});
   processes_->StartMembers(/*num_servers=*/2, /*num_workers=*/2);
   WaitForTraining("worker-1");
   processes_->Signal("server-0", SIGSTOP);
@@ -110,8 +122,8 @@ TEST_F(ProcessTest, AStoppedServerEndsTheJobEverywhereToo) {
   EXPECT_EQ(processes_->WaitForExit("server-0", absl::Seconds(20)).code, 1);
 }
 
-TEST_F(ProcessTest, AWorkerThatWasDeclaredDeadIsToldSo) {
-  processes_->StartCoordinator(Flags({"--num_servers=1", "--steps=1000000"}));
+TEST_P(ProcessDeathTest, AWorkerThatWasDeclaredDeadIsToldSo) {
+  StartCoordinator({"--num_servers=1", "--steps=1000000"});
   processes_->StartMembers(/*num_servers=*/1, /*num_workers=*/2);
   WaitForTraining("worker-1");
   processes_->Signal("worker-1", SIGSTOP);
@@ -124,8 +136,8 @@ TEST_F(ProcessTest, AWorkerThatWasDeclaredDeadIsToldSo) {
       << processes_->LastLine("worker-1");
 }
 
-TEST_F(ProcessTest, AKilledCoordinatorEndsEveryProcess) {
-  processes_->StartCoordinator(Flags({"--steps=1000000"}));
+TEST_P(ProcessDeathTest, AKilledCoordinatorEndsEveryProcess) {
+  StartCoordinator({"--steps=1000000"});
   processes_->StartMembers(/*num_servers=*/2, /*num_workers=*/2);
   WaitForTraining("worker-1");
   processes_->Signal("coordinator", SIGKILL);

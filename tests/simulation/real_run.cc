@@ -10,6 +10,7 @@
 
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
+#include "common/routing/server_address.h"
 #include "common/transport/retrying_endpoint.h"
 #include "server/coordinator/coordinator.h"
 #include "server/service/parameter_server.h"
@@ -32,11 +33,11 @@ ScriptedWorker::Options WorkerOptions(const Scenario& scenario, uint32_t index, 
   options.script.compute_time = [random, index, draw = scenario.compute_time](Step) {
     return draw(index, *random);
   };
-  options.connect = [clock, transport](ServerId, const std::string& address) {
+  options.connect = [clock, transport](ServerId, const ServerAddress& address) {
     RetryingEndpoint::Options retries;
     retries.clock = clock;
-    retries.peer = address;
-    return std::make_unique<RetryingEndpoint>(retries, transport->Connect(address));
+    retries.peer = address.grpc;
+    return std::make_unique<RetryingEndpoint>(retries, transport->Connect(address.grpc));
   };
   return options;
 }
@@ -64,7 +65,8 @@ absl::Duration MeasureStepTime(const Workload& workload) {
     servers.push_back(std::make_unique<ParameterServer>(server));
     threads.emplace_back(
         [started = servers.back().get(), address = transport.Listen(servers.back().get())] {
-          const absl::Status status = started->Run(address);
+          const absl::Status status =
+              started->Run([&address](const v1::JobSpec&) { return ServerAddress{address}; });
           CHECK(status.ok()) << status;
         });
   }

@@ -86,8 +86,8 @@ absl::Status ScriptedTraining::PushOnly(int layer, Step step) {
       OneShot<absl::Status> acknowledged(clock_);
       client_->Exchange(
           {TableId(table), SliceIndex(slice)}, step,
-          Payload(gradient.subspan(range.offset, range.size), nullptr), std::nullopt, [] {},
-          [&](ExchangeReply reply) { acknowledged.Set(reply.status); });
+          Payload(gradient.subspan(range.offset, range.size), nullptr), std::nullopt,
+          /*destination=*/{}, [] {}, [&](ExchangeReply reply) { acknowledged.Set(reply.status); });
       RETURN_IF_ERROR(acknowledged.Wait());
     }
   }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/history/contract_of_job.h"
 #include "common/membership/retrying_coordinator.h"
+#include "common/routing/server_address.h"
 #include "common/transport/retrying_endpoint.h"
 #include "tests/simulation/scripted_worker.h"
 
@@ -110,7 +111,9 @@ void SimulatedCluster::StartServer(uint32_t index) {
   member->server = std::make_unique<ParameterServer>(options);
   // The port is the index + 1.
   member->process.Spawn([server = member->server.get(), index] {
-    const absl::Status status = server->Run(absl::StrCat("simulated:", index + 1));
+    const absl::Status status = server->Run([index](const v1::JobSpec&) {
+      return ServerAddress{absl::StrCat("simulated:", index + 1)};
+    });
     VLOG(1) << "server " << index << ": " << status;
   });
 }
@@ -134,8 +137,8 @@ void SimulatedCluster::StartWorker(uint32_t index) {
     options.script.compute_time = [this, &random, index](Step) {
       return scenario_.compute_time(index, random);
     };
-    options.connect = [this, member](ServerId, const std::string& address) {
-      return Connect(*member, address);
+    options.connect = [this, member](ServerId, const ServerAddress& address) {
+      return Connect(*member, address.grpc);
     };
     const absl::Status status = ScriptedWorker(std::move(options)).Run();
     VLOG(1) << "worker process " << index << ": " << status;

@@ -10,11 +10,13 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/types/span.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
+#include "common/routing/server_address.h"
 #include "common/routing/slice_key.h"
 #include "common/transport/parameter_endpoint.h"
 #include "common/transport/payload.h"
@@ -28,7 +30,7 @@ class ParameterClient {
  public:
   // Connects to a server.
   using EndpointFactory =
-      absl::AnyInvocable<std::unique_ptr<ParameterEndpoint>(ServerId, const std::string& address)>;
+      absl::AnyInvocable<std::unique_ptr<ParameterEndpoint>(ServerId, const ServerAddress&)>;
 
   struct Options {
     uint64_t job = 0;         // Required: the job's fingerprint
@@ -46,10 +48,11 @@ class ParameterClient {
   // A newer routing table; older ones are ignored.
   void UpdateRouting(const RoutingTable& routing);
 
-  // As ParameterEndpoint::Exchange. The gradient is empty without a push.
+  // As ParameterEndpoint::Exchange. The gradient is empty without a push; `destination` as in
+  // ExchangeRequest.
   void Exchange(SliceKey slice, std::optional<Step> push_step, Payload gradient,
-                std::optional<Step> pull_step, ParameterEndpoint::SentCallback sent,
-                ParameterEndpoint::ReplyCallback done);
+                std::optional<Step> pull_step, absl::Span<float> destination,
+                ParameterEndpoint::SentCallback sent, ParameterEndpoint::ReplyCallback done);
 
  private:
   // An exchange, and what is left to tell about it.

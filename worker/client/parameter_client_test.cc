@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/fake_clock.h"
+#include "common/routing/server_address.h"
 
 namespace capstan {
 namespace {
@@ -36,7 +37,7 @@ RoutingTable Routing(int epoch, int server_of_first_shard) {
   RoutingTable routing;
   routing.epoch = Epoch(epoch);
   routing.server_of_shard = {ServerId(server_of_first_shard), ServerId(1)};
-  routing.server_address = {"a:1", "b:2"};
+  routing.server_address = {{"a:1"}, {"b:2"}};
   return routing;
 }
 
@@ -51,15 +52,15 @@ class ParameterClientTest : public testing::Test {
     // One table of two slices, one in each shard.
     client_ = std::make_unique<ParameterClient>(
         options, ShardMap({32}, /*slice_bytes=*/64, /*shard_count=*/2), Routing(1, 0),
-        [this](ServerId server, const std::string&) {
+        [this](ServerId server, const ServerAddress&) {
           return std::make_unique<FakeEndpoint>(server, &asked_);
         });
   }
   void Pull(uint32_t slice) {
     ParameterClient* const client = ending_ != nullptr ? ending_ : client_.get();
     client->Exchange(
-        {TableId(0), SliceIndex(slice)}, std::nullopt, Payload(), Step(3), [this] { ++sent_; },
-        [this](ExchangeReply reply) { replies_.push_back(std::move(reply)); });
+        {TableId(0), SliceIndex(slice)}, std::nullopt, Payload(), Step(3), /*destination=*/{},
+        [this] { ++sent_; }, [this](ExchangeReply reply) { replies_.push_back(std::move(reply)); });
   }
   void Answer(size_t index, ExchangeReply reply) {
     // The answer may ask again, which moves what has been asked.
@@ -141,7 +142,7 @@ TEST_F(ParameterClientTest, WhatIsSentWhileItEndsIsAnsweredWithoutAConnection) {
   options.clock = &clock_;
   client_ = std::make_unique<ParameterClient>(
       options, ShardMap({32}, /*slice_bytes=*/64, /*shard_count=*/2), Routing(1, 0),
-      [this](ServerId server, const std::string&) {
+      [this](ServerId server, const ServerAddress&) {
         return std::make_unique<AnswersAtTheEnd>(server, &asked_, this);
       });
   ending_ = client_.get();

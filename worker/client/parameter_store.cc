@@ -114,7 +114,9 @@ void ParameterStore::SubmitSlice(SliceKey key, std::optional<Step> push_step, St
   transfer.start = [this, key, push_step, pull_step,
                     gradient = std::move(gradient)](absl::AnyInvocable<void()> sent) mutable {
     const uint64_t bytes_pushed = gradient.size_bytes();
-    client_->Exchange(key, push_step, std::move(gradient), pull_step, std::move(sent),
+    // What is kept to be used later must not lie where values are used now.
+    const absl::Span<float> destination = is_eager_ ? absl::Span<float>() : ValuesOf(key);
+    client_->Exchange(key, push_step, std::move(gradient), pull_step, destination, std::move(sent),
                       [this, key, pull_step, bytes_pushed](const ExchangeReply& reply) {
                         OnReply(key, pull_step, bytes_pushed, !is_eager_, reply);
                       });
@@ -129,7 +131,7 @@ void ParameterStore::TakeLayer(int layer, Step pull_step) {
     for (uint32_t slice = 0; slice < tables_[table].slicing.slice_count(); ++slice) {
       const SliceKey key = {TableId(table), SliceIndex(slice)};
       client_->Exchange(
-          key, std::nullopt, Payload(), pull_step, [] {},
+          key, std::nullopt, Payload(), pull_step, /*destination=*/{}, [] {},
           [this, key, pull_step](const ExchangeReply& reply) {
             OnReply(key, pull_step, /*bytes_pushed=*/0, /*is_in_place=*/true, reply);
           });
@@ -173,6 +175,12 @@ void ParameterStore::RecordSending(absl::Time begin) {
   traffic_.sending += now - begin;
 }
 
+absl::Span<float> ParameterStore::ValuesOf(SliceKey key) const {
+  const Table& table = tables_[key.table.value()];
+  const SliceRange range = table.slicing.Range(key.slice);
+  return table.values->span().subspan(range.offset, range.size);
+}
+
 absl::Status ParameterStore::TakeValues(SliceKey key, const ExchangeReply& reply) {
   RETURN_IF_ERROR(reply.status);
   const Table& table = tables_[key.table.value()];
@@ -182,7 +190,7 @@ absl::Status ParameterStore::TakeValues(SliceKey key, const ExchangeReply& reply
                                             " bytes for a slice of ", range.size * sizeof(float)));
   }
   // Nobody else touches the slice while its exchange is open.
-  const absl::Span<float> values = table.values->span().subspan(range.offset, range.size);
+  const absl::Span<float> values = ValuesOf(key);
   reply.values.CopyTo(values);
   if (mirror_ == nullptr) return absl::OkStatus();
   return mirror_->SliceArrived(key.table, range, values.data());

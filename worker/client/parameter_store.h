@@ -103,6 +103,7 @@ class ParameterStore {
   absl::Status WaitForReplies(int layer);
   // The step of the latest pull of the layer if nobody has waited for it yet.
   std::optional<Step> TakeAwaited(int layer);
+  absl::Span<float> ValuesOf(SliceKey key) const;
   absl::Status TakeValues(SliceKey key, const ExchangeReply& reply);
   void RecordStalenessLocked(int64_t staleness) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RecordSending(absl::Time begin);

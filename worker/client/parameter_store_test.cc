@@ -16,6 +16,7 @@
 #include "common/base/mutex.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
+#include "common/routing/server_address.h"
 #include "common/transport/payload.h"
 #include "worker/client/parameter_mirror.h"
 #include "worker/scheduler/slice_fifo_scheduler.h"
@@ -96,12 +97,12 @@ class ParameterStoreTest : public testing::Test {
     RoutingTable routing;
     routing.epoch = Epoch(1);
     routing.server_of_shard = {ServerId(0)};
-    routing.server_address = {"a:1"};
+    routing.server_address = {{"a:1"}};
     ParameterClient::Options client;
     client.clock = &clock_;
     client_ = std::make_unique<ParameterClient>(
         client, ShardMap({20, 3}, /*slice_bytes=*/64, /*shard_count=*/1), routing,
-        [this](ServerId, const std::string&) {
+        [this](ServerId, const ServerAddress&) {
           return std::make_unique<FakeEndpoint>(&asked_, &in_exchange_);
         });
     store_ = ParameterStore::Create(StoreOptions()).value();

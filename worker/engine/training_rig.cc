@@ -11,6 +11,7 @@
 #include "common/routing/element_count.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
+#include "common/routing/server_address.h"
 #include "common/routing/slice_key.h"
 #include "common/tensor/slicing.h"
 #include "common/transport/payload.h"
@@ -123,14 +124,14 @@ absl::Status TrainingRig::Start() {
   RoutingTable routing;
   routing.epoch = Epoch(1);
   routing.server_of_shard = {ServerId(0)};
-  routing.server_address = {"here"};
+  routing.server_address = {{"here"}};
   std::vector<uint64_t> elements;
   for (const v1::TableSpec& table : engine_->tables()) elements.push_back(ElementCount(table));
   ParameterClient::Options client;
   client.clock = clock_;
   client_ = std::make_unique<ParameterClient>(
       client, ShardMap(elements, options_.slice_bytes, /*shard_count=*/1), routing,
-      [this](ServerId, const std::string&) {
+      [this](ServerId, const ServerAddress&) {
         return std::make_unique<SgdEndpoint>(engine_->tables(), options_, clock_, &exchanges_);
       });
   ParameterStore::Options store;

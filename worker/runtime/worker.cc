@@ -7,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/membership/await_reply.h"
 #include "common/membership/report_failure.h"
+#include "common/routing/server_address.h"
 #include "worker/runtime/job_setup.h"
 #include "worker/runtime/training_session.h"
 
@@ -35,7 +36,7 @@ absl::Status Worker::Run() {
   session.incarnation = options_.incarnation;
   session.job = &job;
   session.setup = &setup;
-  session.connect = [this, &job](ServerId server, const std::string& address) {
+  session.connect = [this, &job](ServerId server, const ServerAddress& address) {
     return options_.connect(job.job(), server, address);
   };
   session.on_view = std::move(options_.on_view);

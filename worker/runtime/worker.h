@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/membership/coordinator_endpoint.h"
+#include "common/routing/server_address.h"
 #include "common/transport/parameter_endpoint.h"
 #include "proto/job.pb.h"
 #include "worker/engine/engine_factory.h"
@@ -22,7 +23,7 @@ class Worker {
  public:
   // Connects to a server of the job.
   using EndpointFactory = absl::AnyInvocable<std::unique_ptr<ParameterEndpoint>(
-      const v1::JobSpec& job, ServerId server, const std::string& address)>;
+      const v1::JobSpec& job, ServerId server, const ServerAddress& address)>;
 
   struct Options {
     Clock* clock = nullptr;                      // All of these are required.

@@ -20,6 +20,7 @@ def mutant(name, source, lib):
             name + ".patch",
         ],
         outs = [mutated],
+        tags = ["no_sanitizer"],
         cmd = "cp $(location %s) $@ && chmod u+w $@ && patch --silent --fuzz=0 $@ $(location %s)" %
               (source, name + ".patch"),
     )
@@ -33,6 +34,7 @@ def mutant(name, source, lib):
         # The mutated source sees what its own library sees.
         features = ["-layering_check"],
         linkopts = ["-lpthread"],
+        tags = ["no_sanitizer"],
         deps = [
             lib,
             "//common/base:mutex",

@@ -1,0 +1,79 @@
+#include "common/tensor/buffer_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <optional>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace capstan {
+namespace {
+
+TEST(BufferPoolTest, BuffersComeBackWhenTheLastOwnerLetsGo) {
+  BufferPool pool;
+  std::shared_ptr<uint8_t> first = pool.Take(5000);
+  std::shared_ptr<uint8_t> also_first = first;
+  const uint8_t* const memory = first.get();
+  first = nullptr;
+  EXPECT_NE(pool.Take(5000).get(), memory) << "it has an owner still";
+  also_first = nullptr;
+  EXPECT_EQ(pool.free_bytes(), 2 * 5000);
+  std::set<const uint8_t*> taken;
+  std::vector<std::shared_ptr<uint8_t>> owners;
+  for (int i = 0; i < 3; ++i) {
+    owners.push_back(pool.Take(5000));
+    taken.insert(owners.back().get());
+  }
+  EXPECT_EQ(taken.size(), 3);
+  EXPECT_EQ(taken.count(memory), 1);
+  EXPECT_EQ(pool.free_bytes(), 0);
+}
+
+TEST(BufferPoolTest, SizesAreKeptApart) {
+  BufferPool pool;
+  { const auto small = pool.Take(100); }
+  const auto large = pool.Take(200);
+  EXPECT_EQ(pool.free_bytes(), 100);
+  std::memset(large.get(), 1, 200);
+}
+
+TEST(BufferPoolTest, AlignsToCacheLinesPagesAndHugePages) {
+  BufferPool pool;
+  const auto alignment = [&pool](size_t bytes) {
+    return reinterpret_cast<uintptr_t>(pool.Take(bytes).get());
+  };
+  EXPECT_EQ(alignment(1) % 64, 0);
+  EXPECT_EQ(alignment(BufferPool::kPage) % BufferPool::kPage, 0);
+  EXPECT_EQ(alignment(4 << 20) % (2 << 20), 0);
+}
+
+TEST(BufferPoolTest, BuffersOutliveThePool) {
+  std::shared_ptr<uint8_t> buffer;
+  {
+    BufferPool pool;
+    buffer = pool.Take(64);
+  }
+  std::memset(buffer.get(), 7, 64);
+}
+
+// For the sanitizers: taken here, let go there.
+TEST(BufferPoolTest, BuffersAreLetGoOnAnyThread) {
+  BufferPool pool;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&pool, i] {
+      for (int round = 0; round < 1000; ++round) {
+        std::shared_ptr<uint8_t> buffer = pool.Take(256);
+        std::memset(buffer.get(), i, 256);
+        EXPECT_EQ(buffer.get()[255], i);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(pool.free_bytes(), 4 * 256);
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,254 @@
+#include "common/transport/ucx_connection.h"
+
+#include <glog/logging.h>
+
+#include <cstring>
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "common/transport/ucx_address.h"
+
+namespace capstan {
+namespace {
+
+// Of active messages.
+constexpr unsigned kGreeting = 1;
+constexpr unsigned kMessage = 2;
+constexpr unsigned kGoodbye = 3;
+
+absl::Status SetHandler(UcxThread* thread, unsigned id, ucp_am_recv_callback_t callback) {
+  ucp_am_handler_param_t handler = {};
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                       UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  handler.id = id;
+  handler.cb = callback;
+  handler.arg = thread;
+  return UcxStatus(ucp_worker_set_am_recv_handler(thread->worker(), &handler),
+                   "ucp_worker_set_am_recv_handler");
+}
+
+}  // namespace
+
+// A message that UCX is sending, or a payload that it is fetching.
+struct UcxConnection::Operation {
+  UcxConnection* connection = nullptr;  // null once that is destroyed
+  std::string header;
+  Payload payload;
+  absl::AnyInvocable<void()> sent;
+  std::unique_ptr<UcxIncoming> incoming;
+
+  // To be used again.
+  void Free() {
+    payload.Clear();
+    sent = nullptr;
+    incoming = nullptr;
+    if (connection != nullptr) connection->free_operations_.push_back(this);
+  }
+};
+
+absl::StatusOr<std::unique_ptr<UcxConnection>> UcxConnection::Connect(UcxThread* thread,
+                                                                      const std::string& address,
+                                                                      Receiver* receiver) {
+  ASSIGN_OR_RETURN(const UcxAddress resolved, ResolveUcxAddress(address));
+  std::unique_ptr<UcxConnection> connection(new UcxConnection(thread, receiver));
+  ucp_ep_params_t params = {};
+  params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
+  params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
+  params.sockaddr = resolved.sockaddr();
+  RETURN_IF_ERROR(connection->Create(&params));
+  connection->is_client_ = true;
+  Signal(connection->endpoint_, kGreeting);
+  return connection;
+}
+
+absl::StatusOr<std::unique_ptr<UcxConnection>> UcxConnection::Accept(UcxThread* thread,
+                                                                     ucp_conn_request_h request,
+                                                                     Receiver* receiver) {
+  std::unique_ptr<UcxConnection> connection(new UcxConnection(thread, receiver));
+  ucp_ep_params_t params = {};
+  params.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
+  params.conn_request = request;
+  RETURN_IF_ERROR(connection->Create(&params));
+  return connection;
+}
+
+absl::Status UcxConnection::Create(ucp_ep_params_t* params) {
+  operations_ = std::make_shared<Operations>();
+  RETURN_IF_ERROR(SetHandler(thread_, kGreeting, &OnGreeting));
+  RETURN_IF_ERROR(SetHandler(thread_, kMessage, &OnMessage));
+  RETURN_IF_ERROR(SetHandler(thread_, kGoodbye, &OnGoodbye));
+  // UCX 1.13 uses shared memory only without error handling of its own; connections that begin with
+  // an address have their ends told all the same.
+  params->field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+  params->err_mode = UCP_ERR_HANDLING_MODE_NONE;
+  params->err_handler.cb = &OnError;
+  params->err_handler.arg = thread_;
+  RETURN_IF_ERROR(UcxStatus(ucp_ep_create(thread_->worker(), params, &endpoint_), "ucp_ep_create"));
+  thread_->connections()[endpoint_] = this;
+  thread_->setting_up().insert(endpoint_);
+  return absl::OkStatus();
+}
+
+UcxConnection::~UcxConnection() {
+  if (endpoint_ == nullptr) return;
+  thread_->connections().erase(endpoint_);
+  for (const auto& operation : *operations_) operation->connection = nullptr;
+  thread_->Keep(operations_);
+  // The endpoint stays until the end of the thread: UCX 1.13 cannot close a broken one of this
+  // mode, and would read memory that it has freed when a message to a closed one arrives.
+  if (is_greeted_ && !is_broken_) Signal(endpoint_, kGoodbye);
+}
+
+UcxConnection::Operation* UcxConnection::TakeOperation() {
+  if (free_operations_.empty()) {
+    operations_->push_back(std::make_unique<Operation>());
+    operations_->back()->connection = this;
+    return operations_->back().get();
+  }
+  Operation* const operation = free_operations_.back();
+  free_operations_.pop_back();
+  return operation;
+}
+
+void UcxConnection::Send(std::string header, Payload payload, absl::AnyInvocable<void()> sent) {
+  if (is_broken_) return;
+  Operation* const operation = TakeOperation();
+  operation->header = std::move(header);
+  operation->payload = std::move(payload);
+  operation->sent = std::move(sent);
+  if (is_greeted_) return Submit(operation);
+  waiting_.push_back(operation);
+}
+
+void UcxConnection::Signal(ucp_ep_h endpoint, unsigned id) {
+  ucp_request_param_t params = {};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  params.flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER;
+  void* const request = ucp_am_send_nbx(endpoint, id, nullptr, 0, nullptr, 0, &params);
+  if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
+}
+
+ucs_status_t UcxConnection::OnGreeting(void* argument, const void* /*header*/,
+                                       size_t /*header_length*/, void* /*data*/, size_t /*length*/,
+                                       const ucp_am_recv_param_t* param) {
+  auto* const thread = static_cast<UcxThread*>(argument);
+  thread->setting_up().erase(param->reply_ep);
+  const auto found = thread->connections().find(param->reply_ep);
+  if (found == thread->connections().end()) {
+    // It was closed here while it was set up.
+    Signal(param->reply_ep, kGoodbye);
+    return UCS_OK;
+  }
+  UcxConnection* const connection = found->second;
+  if (connection->is_broken_ || std::exchange(connection->is_greeted_, true)) return UCS_OK;
+  // UCX 1.13 ends the process when a large message waits in it while the connection is set up: so
+  // greetings go to and fro first.
+  if (!connection->is_client_) Signal(connection->endpoint_, kGreeting);
+  std::vector<Operation*> waiting;
+  waiting.swap(connection->waiting_);
+  for (Operation* const operation : waiting) connection->Submit(operation);
+  return UCS_OK;
+}
+
+ucs_status_t UcxConnection::OnGoodbye(void* argument, const void* /*header*/,
+                                      size_t /*header_length*/, void* /*data*/, size_t /*length*/,
+                                      const ucp_am_recv_param_t* param) {
+  auto* const thread = static_cast<UcxThread*>(argument);
+  thread->setting_up().erase(param->reply_ep);
+  OnError(thread, param->reply_ep, UCS_ERR_CONNECTION_RESET);
+  return UCS_OK;
+}
+
+void UcxConnection::Submit(Operation* operation) {
+  ucp_request_param_t params = {};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                        UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_DATATYPE;
+  params.cb.send = &OnSent;
+  params.user_data = operation;
+  params.flags = UCP_AM_SEND_FLAG_REPLY;
+  const Payload::Fragments& fragments = operation->payload.fragments();
+  params.datatype = ucp_dt_make_contig(1);
+  CHECK_LE(fragments.size(), 1u);
+  const void* const data = fragments.empty() ? nullptr : fragments[0].data();
+  void* const request =
+      ucp_am_send_nbx(endpoint_, kMessage, operation->header.data(), operation->header.size(), data,
+                      operation->payload.size_bytes(), &params);
+  if (UCS_PTR_IS_ERR(request)) {
+    const ucs_status_t status = UCS_PTR_STATUS(request);
+    operation->Free();
+    Break(status);
+  } else if (request == nullptr) {
+    OnSent(nullptr, UCS_OK, operation);
+  }
+}
+
+void UcxConnection::OnSent(void* request, ucs_status_t status, void* argument) {
+  auto* const operation = static_cast<Operation*>(argument);
+  if (request != nullptr) ucp_request_free(request);
+  absl::AnyInvocable<void()> sent = std::move(operation->sent);
+  UcxConnection* const connection = operation->connection;
+  operation->Free();
+  if (connection == nullptr) return;
+  if (status != UCS_OK) return connection->Break(status);
+  sent();
+}
+
+ucs_status_t UcxConnection::OnMessage(void* argument, const void* header, size_t header_length,
+                                      void* data, size_t length, const ucp_am_recv_param_t* param) {
+  auto& connections = static_cast<UcxThread*>(argument)->connections();
+  const auto connection = connections.find(param->reply_ep);
+  // Of a connection that was closed here: UCX drops it.
+  if (connection == connections.end() || connection->second->is_broken_) return UCS_OK;
+  return connection->second->Take({static_cast<const uint8_t*>(header), header_length}, data,
+                                  length, (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
+}
+
+ucs_status_t UcxConnection::Take(absl::Span<const uint8_t> header, void* data, size_t length,
+                                 bool is_rendezvous) {
+  std::unique_ptr<UcxIncoming> incoming = receiver_->OnMessage(header, length);
+  if (incoming == nullptr) return UCS_OK;
+  if (!is_rendezvous) {
+    if (length > 0) std::memcpy(incoming->buffer(), data, length);
+    incoming->Done(absl::OkStatus());
+    return UCS_OK;
+  }
+  Operation* const operation = TakeOperation();
+  operation->incoming = std::move(incoming);
+  ucp_request_param_t params = {};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  params.cb.recv_am = &OnReceived;
+  params.user_data = operation;
+  void* const request =
+      ucp_am_recv_data_nbx(thread_->worker(), data, operation->incoming->buffer(), length, &params);
+  if (!UCS_PTR_IS_PTR(request)) OnReceived(nullptr, UCS_PTR_STATUS(request), length, operation);
+  return UCS_INPROGRESS;
+}
+
+void UcxConnection::OnReceived(void* request, ucs_status_t status, size_t /*length*/,
+                               void* argument) {
+  auto* const operation = static_cast<Operation*>(argument);
+  if (request != nullptr) ucp_request_free(request);
+  const std::unique_ptr<UcxIncoming> incoming = std::move(operation->incoming);
+  const bool is_open = operation->connection != nullptr && !operation->connection->is_broken_;
+  operation->Free();
+  if (is_open) incoming->Done(UcxStatus(status, "ucp_am_recv_data_nbx"));
+}
+
+void UcxConnection::OnError(void* argument, ucp_ep_h endpoint, ucs_status_t status) {
+  auto* const thread = static_cast<UcxThread*>(argument);
+  thread->setting_up().erase(endpoint);
+  const auto connection = thread->connections().find(endpoint);
+  if (connection != thread->connections().end()) connection->second->Break(status);
+}
+
+void UcxConnection::Break(ucs_status_t status) {
+  if (std::exchange(is_broken_, true)) return;
+  // Later: the receiver may destroy this connection, and open another one.
+  thread_->RunLater([thread = thread_, endpoint = endpoint_, status] {
+    const auto connection = thread->connections().find(endpoint);
+    if (connection == thread->connections().end()) return;
+    connection->second->receiver_->OnBroken(UcxStatus(status, "the connection broke"));
+  });
+}
+
+}  // namespace capstan

@@ -1,0 +1,185 @@
+#include "common/transport/ucx_thread.h"
+
+#include <glog/logging.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <ucs/debug/log_def.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace capstan {
+namespace {
+
+// How often the thread looks in vain before it sleeps: a few microseconds, about what it costs to
+// fall asleep and to be woken.
+constexpr int kLooksBeforeSleep = 200;
+
+// A peer that is there answers within a round trip.
+constexpr absl::Duration kLongestSettingUp = absl::Seconds(1);
+
+// UCX writes its log to the standard output, which is the program's own.
+ucs_log_func_rc_t LogToGlog(const char* /*file*/, unsigned /*line*/, const char* /*function*/,
+                            ucs_log_level_t level, const ucs_log_component_config_t* /*config*/,
+                            const char* format, va_list arguments) {
+  char message[512];
+  std::vsnprintf(message, sizeof(message), format, arguments);
+  // What breaks a connection is told to who uses it.
+  if (level <= UCS_LOG_LEVEL_FATAL) {
+    LOG(ERROR) << "UCX: " << message;
+  } else {
+    VLOG(1) << "UCX: " << message;
+  }
+  return UCS_LOG_FUNC_RC_STOP;
+}
+
+void InstallLogHandler() {
+  static const bool is_installed = [] {
+    ucs_log_push_handler(&LogToGlog);
+    return true;
+  }();
+  (void)is_installed;
+}
+
+}  // namespace
+
+absl::Status UcxStatus(ucs_status_t status, const char* call) {
+  if (status == UCS_OK) return absl::OkStatus();
+  const std::string message = absl::StrCat(call, ": ", ucs_status_string(status));
+  return status == UCS_ERR_NO_MEMORY ? absl::ResourceExhaustedError(message)
+                                     : absl::UnavailableError(message);
+}
+
+absl::StatusOr<std::unique_ptr<UcxThread>> UcxThread::Start(const Options& options) {
+  InstallLogHandler();
+  std::unique_ptr<UcxThread> thread(new UcxThread(options));
+  RETURN_IF_ERROR(thread->Open());
+  thread->thread_ = std::thread([raw = thread.get()] { raw->Loop(); });
+  return thread;
+}
+
+absl::Status UcxThread::Open() {
+  ucp_config_t* config = nullptr;
+  RETURN_IF_ERROR(UcxStatus(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read"));
+  absl::Status modified = absl::OkStatus();
+  if (!options_.transports.empty()) {
+    modified = UcxStatus(ucp_config_modify(config, "TLS", options_.transports.c_str()),
+                         "ucp_config_modify(TLS)");
+  }
+  ucp_params_t params = {};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES;
+  params.features = UCP_FEATURE_AM;
+  if (!options_.polls) params.features |= UCP_FEATURE_WAKEUP;
+  const ucs_status_t initialized = ucp_init(&params, config, &context_);
+  ucp_config_release(config);
+  RETURN_IF_ERROR(modified);
+  RETURN_IF_ERROR(UcxStatus(initialized, "ucp_init"));
+  ucp_worker_params_t worker = {};
+  worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // It is created and destroyed by other threads.
+  RETURN_IF_ERROR(UcxStatus(ucp_worker_create(context_, &worker, &worker_), "ucp_worker_create"));
+  if (options_.polls) return absl::OkStatus();
+  RETURN_IF_ERROR(UcxStatus(ucp_worker_get_efd(worker_, &ucx_events_), "ucp_worker_get_efd"));
+  task_events_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (task_events_ < 0) return absl::ResourceExhaustedError("no file descriptor is left: eventfd");
+  return absl::OkStatus();
+}
+
+UcxThread::~UcxThread() {
+  if (thread_.joinable()) {
+    RunLater([this] { is_stopping_ = true; });
+    thread_.join();
+  }
+  // UCX 1.13 ends the process when it is taken down under a connection that is being set up: then
+  // it is left to the end of the process.
+  if (FinishSettingUp()) {
+    for (const ucp_listener_h listener : retired_) ucp_listener_destroy(listener);
+    if (worker_ != nullptr) ucp_worker_destroy(worker_);
+    if (context_ != nullptr) ucp_cleanup(context_);
+  }
+  if (task_events_ >= 0) close(task_events_);
+}
+
+bool UcxThread::FinishSettingUp() {
+  const absl::Time deadline = options_.clock->Now() + kLongestSettingUp;
+  while (!setting_up_.empty() && options_.clock->Now() < deadline) ucp_worker_progress(worker_);
+  return setting_up_.empty();
+}
+
+void UcxThread::Run(Task task) {
+  if (is_current()) return task();
+  RunLater(std::move(task));
+}
+
+void UcxThread::RunLater(Task task) {
+  MutexLock lock(&mu_);
+  tasks_.push_back(std::move(task));
+  has_tasks_.store(true, std::memory_order_release);
+  if (!is_sleeping_) return;
+  is_sleeping_ = false;
+  const uint64_t one = 1;
+  // Fails only when a wake-up is pending already.
+  (void)!write(task_events_, &one, sizeof(one));
+}
+
+void UcxThread::RunAndWait(Task task) {
+  bool has_run = false;  // guarded by mu_
+  RunLater([this, &task, &has_run] {
+    task();
+    MutexLock lock(&mu_);
+    has_run = true;
+    task_has_run_.NotifyAll();
+  });
+  MutexLock lock(&mu_);
+  while (!has_run) options_.clock->WaitUntil(mu_, task_has_run_, absl::InfiniteFuture());
+}
+
+bool UcxThread::RunTasks() {
+  if (!has_tasks_.load(std::memory_order_acquire)) return false;
+  std::vector<Task> tasks;
+  {
+    MutexLock lock(&mu_);
+    tasks.swap(tasks_);
+    has_tasks_.store(false, std::memory_order_relaxed);
+  }
+  for (Task& task : tasks) task();
+  return true;
+}
+
+void UcxThread::Loop() {
+  int looks = 0;
+  while (!is_stopping_) {
+    const bool has_run = RunTasks();
+    const bool has_progressed = ucp_worker_progress(worker_) != 0;
+    looks = has_run || has_progressed ? 0 : looks + 1;
+    if (options_.polls || looks < kLooksBeforeSleep) continue;
+    Sleep();
+    looks = 0;
+  }
+}
+
+void UcxThread::Sleep() {
+  {
+    MutexLock lock(&mu_);
+    if (!tasks_.empty()) return;
+    is_sleeping_ = true;
+  }
+  // Busy: something has come since the last progress.
+  if (ucp_worker_arm(worker_) == UCS_OK) {
+    pollfd events[] = {{ucx_events_, POLLIN, 0}, {task_events_, POLLIN, 0}};
+    poll(events, 2, /*timeout=*/-1);
+    if ((events[1].revents & POLLIN) != 0) {
+      uint64_t count;
+      (void)!read(task_events_, &count, sizeof(count));
+    }
+  }
+  MutexLock lock(&mu_);
+  is_sleeping_ = false;
+}
+
+}  // namespace capstan

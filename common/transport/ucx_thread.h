@@ -1,0 +1,100 @@
+#ifndef COMMON_TRANSPORT_UCX_THREAD_H_
+#define COMMON_TRANSPORT_UCX_THREAD_H_
+
+#include <ucp/api/ucp.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+
+namespace capstan {
+
+class UcxConnection;
+
+// One thread that makes UCX progress: everything of UCX happens on it, so that nothing of UCX and
+// of the connections needs a lock. It sleeps while nothing happens, unless it is to poll. Run,
+// RunAndWait and is_current are thread-safe; the rest is for tasks on the thread.
+class UcxThread {
+ public:
+  using Task = absl::AnyInvocable<void()>;
+
+  struct Options {
+    Clock* clock = nullptr;  // Required; outlives the thread
+    bool polls = false;      // never sleep: a core for a shorter round trip
+    std::string transports;  // of UCX, as in "tcp,self"; empty: UCX chooses
+  };
+
+  // UNAVAILABLE when UCX does not start here.
+  static absl::StatusOr<std::unique_ptr<UcxThread>> Start(const Options& options);
+  // Runs what was asked for until now, and stops. No connection is left.
+  ~UcxThread();
+
+  // Runs `task` on the thread: at once when this is it, else soon, in the order of the calls.
+  void Run(Task task);
+  // Runs `task` on the thread, but never within a callback of UCX.
+  void RunLater(Task task);
+  // Returns when `task` has run. Not to be called on the thread.
+  void RunAndWait(Task task);
+
+  bool is_current() const { return thread_.get_id() == std::this_thread::get_id(); }
+  ucp_worker_h worker() const { return worker_; }
+  // The open ones, by their endpoints.
+  absl::flat_hash_map<ucp_ep_h, UcxConnection*>& connections() { return connections_; }
+  // Endpoints that are being set up; the thread's end waits for them.
+  absl::flat_hash_set<ucp_ep_h>& setting_up() { return setting_up_; }
+  // Keeps what UCX may still point to, until the end of the thread.
+  void Keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
+  // A listener that is no longer used. UCX 1.13 may still take a connection for it on a thread of
+  // its own, so that it is destroyed at the end.
+  void Retire(ucp_listener_h listener) { retired_.push_back(listener); }
+
+ private:
+  explicit UcxThread(const Options& options) : options_(options) {}
+
+  absl::Status Open();
+  void Loop();
+  // True when a task has run.
+  bool RunTasks();
+  // Makes progress until nothing is being set up any more; false when that takes too long.
+  bool FinishSettingUp();
+  // Returns when UCX has something to do, or a task has come.
+  void Sleep();
+
+  const Options options_;
+  ucp_context_h context_ = nullptr;
+  ucp_worker_h worker_ = nullptr;
+  absl::flat_hash_map<ucp_ep_h, UcxConnection*> connections_;
+  absl::flat_hash_set<ucp_ep_h> setting_up_;
+  std::vector<std::shared_ptr<void>> kept_;
+  std::vector<ucp_listener_h> retired_;
+  int ucx_events_ = -1;  // file descriptors; -1 when the thread polls
+  int task_events_ = -1;
+
+  Mutex mu_;
+  CondVar task_has_run_;
+  std::vector<Task> tasks_ ABSL_GUARDED_BY(mu_);
+  bool is_sleeping_ ABSL_GUARDED_BY(mu_) = false;
+  std::atomic<bool> has_tasks_ = false;
+  std::atomic<bool> is_stopping_ = false;
+
+  std::thread thread_;
+};
+
+// What a call of UCX answers, as a status that names the call.
+absl::Status UcxStatus(ucs_status_t status, const char* call);
+
+}  // namespace capstan
+
+#endif  // COMMON_TRANSPORT_UCX_THREAD_H_

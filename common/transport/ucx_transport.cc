@@ -1,0 +1,43 @@
+#include "common/transport/ucx_transport.h"
+
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "common/transport/ucx_endpoint.h"
+#include "common/transport/ucx_listener.h"
+#include "common/transport/ucx_thread.h"
+
+namespace capstan {
+namespace {
+
+class OwnThread : public UcxTransport {
+ public:
+  explicit OwnThread(std::unique_ptr<UcxThread> thread) : thread_(std::move(thread)) {}
+
+  std::unique_ptr<ParameterEndpoint> Connect(const std::string& address) override {
+    return std::make_unique<UcxEndpoint>(address, thread_.get());
+  }
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
+                                                   ParameterEndpoint* endpoint) override {
+    ASSIGN_OR_RETURN(std::unique_ptr<UcxListener> listener,
+                     UcxListener::Start(address, endpoint, thread_.get()));
+    return std::unique_ptr<Listener>(std::move(listener));
+  }
+
+ private:
+  const std::unique_ptr<UcxThread> thread_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransport(
+    const UcxTransport::Options& options) {
+  UcxThread::Options thread_options;
+  thread_options.clock = options.clock;
+  thread_options.polls = options.polls;
+  thread_options.transports = options.transports;
+  ASSIGN_OR_RETURN(std::unique_ptr<UcxThread> thread, UcxThread::Start(thread_options));
+  return std::make_unique<OwnThread>(std::move(thread));
+}
+
+}  // namespace capstan

@@ -1,0 +1,46 @@
+#ifndef COMMON_TRANSPORT_UCX_TRANSPORT_H_
+#define COMMON_TRANSPORT_UCX_TRANSPORT_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/transport/parameter_endpoint.h"
+
+namespace capstan {
+
+// Exchanges over UCX, of a build with UCX or without. Thread-safe.
+class UcxTransport {
+ public:
+  struct Options {
+    Clock* clock = nullptr;  // Required; outlives the transport
+    bool polls = false;      // never sleep: a core for a shorter round trip
+    std::string transports;  // of UCX, as in "tcp,self"; empty: UCX chooses
+  };
+  // Takes exchanges from workers until it is destroyed.
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    virtual const std::string& address() const = 0;  // host:port, with the port that was taken
+  };
+
+  virtual ~UcxTransport() = default;
+
+  // A connection to the server that listens on `address`. The transport outlives it.
+  virtual std::unique_ptr<ParameterEndpoint> Connect(const std::string& address) = 0;
+
+  // `address` is host:port; port 0 takes a free one. `endpoint` answers, on UCX's thread; it and
+  // the transport outlive the listener. UNAVAILABLE when the port is in use or the host is not of
+  // this machine.
+  virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
+                                                           ParameterEndpoint* endpoint) = 0;
+};
+
+// UNIMPLEMENTED: built without UCX. UNAVAILABLE: UCX does not start on this machine.
+absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransport(
+    const UcxTransport::Options& options);
+
+}  // namespace capstan
+
+#endif  // COMMON_TRANSPORT_UCX_TRANSPORT_H_

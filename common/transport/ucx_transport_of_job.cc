@@ -1,0 +1,20 @@
+#include "common/transport/ucx_transport_of_job.h"
+
+#include <glog/logging.h>
+
+namespace capstan {
+
+absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransportOfJob(const v1::JobSpec& job,
+                                                                     Clock* clock) {
+  const v1::TransportSpec& spec = job.transport();
+  if (spec.type() == v1::TransportSpec::GRPC) return std::unique_ptr<UcxTransport>();
+  UcxTransport::Options options;
+  options.clock = clock;
+  options.polls = spec.ucx_poll() == v1::TransportSpec::BUSY;
+  absl::StatusOr<std::unique_ptr<UcxTransport>> transport = StartUcxTransport(options);
+  if (transport.ok() || spec.type() != v1::TransportSpec::AUTO) return transport;
+  LOG(WARNING) << "exchanges go over gRPC: " << transport.status().message();
+  return std::unique_ptr<UcxTransport>();
+}
+
+}  // namespace capstan

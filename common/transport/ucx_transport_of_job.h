@@ -1,0 +1,21 @@
+#ifndef COMMON_TRANSPORT_UCX_TRANSPORT_OF_JOB_H_
+#define COMMON_TRANSPORT_UCX_TRANSPORT_OF_JOB_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/transport/ucx_transport.h"
+#include "proto/job.pb.h"
+
+namespace capstan {
+
+// The transport that `job` asks for beside gRPC: null when that is none, or when the job is content
+// with gRPC where UCX does not start, which is logged. Else the errors of StartUcxTransport.
+// `clock` outlives the transport.
+absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransportOfJob(const v1::JobSpec& job,
+                                                                     Clock* clock);
+
+}  // namespace capstan
+
+#endif  // COMMON_TRANSPORT_UCX_TRANSPORT_OF_JOB_H_

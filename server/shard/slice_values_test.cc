@@ -1,0 +1,115 @@
+#include "server/shard/slice_values.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/base/mutex.h"
+
+namespace capstan {
+namespace {
+
+constexpr size_t kSize = 100;
+
+std::vector<float> Floats(const Payload& payload) {
+  std::vector<float> floats(payload.size_bytes() / sizeof(float));
+  payload.CopyTo(absl::MakeSpan(floats));
+  return floats;
+}
+
+void Fill(SliceValues& values, float value) {
+  for (float& element : values.Mutable()) element = value;
+}
+
+TEST(SliceValuesTest, AreWrittenInPlaceWhenNobodyReads) {
+  SliceValues values{HostBuffer(kSize)};
+  const float* const place = values.span().data();
+  Fill(values, 1);
+  { const Payload let_go = values.Share(); }
+  Fill(values, 2);
+  EXPECT_EQ(values.span().data(), place);
+  EXPECT_EQ(Floats(values.Share()), std::vector<float>(kSize, 2));
+}
+
+TEST(SliceValuesTest, WhatIsSharedStaysAsItIs) {
+  SliceValues values{HostBuffer(kSize)};
+  std::vector<Payload> shared;
+  for (int version = 0; version < 5; ++version) {
+    Fill(values, static_cast<float>(version));
+    shared.push_back(values.Share());
+    shared.push_back(shared.back());
+  }
+  for (int version = 0; version < 5; ++version) {
+    EXPECT_EQ(Floats(shared[2 * version]), std::vector<float>(kSize, version));
+    EXPECT_EQ(Floats(shared[2 * version + 1]), std::vector<float>(kSize, version));
+  }
+}
+
+TEST(SliceValuesTest, AnUpdateChangesWhatItWritesAlone) {
+  SliceValues values{HostBuffer(kSize)};
+  Fill(values, 3);
+  const Payload shared = values.Share();
+  values.Mutable()[7] = 4;
+  EXPECT_EQ(Floats(shared)[7], 3);
+  std::vector<float> expected(kSize, 3);
+  expected[7] = 4;
+  EXPECT_EQ(Floats(values.Share()), expected);
+}
+
+TEST(SliceValuesTest, BuffersAreUsedAgain) {
+  SliceValues values{HostBuffer(kSize)};
+  std::optional<Payload> first = values.Share();
+  const float* const place = values.span().data();
+  Fill(values, 1);
+  EXPECT_NE(values.span().data(), place);
+  first.reset();
+  const Payload second = values.Share();
+  Fill(values, 2);
+  EXPECT_EQ(values.span().data(), place);
+}
+
+TEST(SliceValuesTest, PayloadsOutliveTheValues) {
+  std::optional<SliceValues> values(HostBuffer{kSize});
+  Fill(*values, 5);
+  const Payload shared = values->Share();
+  values.reset();
+  EXPECT_EQ(Floats(shared), std::vector<float>(kSize, 5));
+}
+
+// For ThreadSanitizer: a reader on another thread, while updates go on.
+TEST(SliceValuesTest, ReadersOfOtherThreadsSeeWholeVersions) {
+  SliceValues values{HostBuffer(kSize)};
+  Mutex mu;
+  std::vector<Payload> to_read;
+  bool is_over = false;
+  std::thread reader([&] {
+    while (true) {
+      std::vector<Payload> payloads;
+      {
+        MutexLock lock(&mu);
+        if (is_over && to_read.empty()) return;
+        payloads.swap(to_read);
+      }
+      for (const Payload& payload : payloads) {
+        const std::vector<float> floats = Floats(payload);
+        EXPECT_EQ(floats, std::vector<float>(kSize, floats[0]));
+      }
+    }
+  });
+  for (int version = 0; version < 2000; ++version) {
+    Fill(values, static_cast<float>(version));
+    MutexLock lock(&mu);
+    to_read.push_back(values.Share());
+  }
+  {
+    MutexLock lock(&mu);
+    is_over = true;
+  }
+  reader.join();
+}
+
+}  // namespace
+}  // namespace capstan

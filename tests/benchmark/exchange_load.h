@@ -1,0 +1,47 @@
+#ifndef TESTS_BENCHMARK_EXCHANGE_LOAD_H_
+#define TESTS_BENCHMARK_EXCHANGE_LOAD_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/transport/parameter_endpoint.h"
+#include "server/shard/shard_host.h"
+
+namespace capstan {
+
+// A job of one table, each slice of which is exchanged by every worker as fast as it goes: a push
+// of a step and a pull of the next one, under async. One slice for each exchange that is in flight.
+struct ExchangeLoad {
+  uint64_t slice_bytes = 4 << 20;
+  int inflight = 4;  // of each worker
+  int num_workers = 1;
+  int num_servers = 1;
+  std::string optimizer = "sgd";
+
+  // The shards of one server; all workers are members.
+  absl::StatusOr<std::unique_ptr<ShardHost>> MakeHost(int server) const;
+};
+
+// What one worker has done between two times.
+struct ExchangeCount {
+  uint64_t exchanges = 0;
+  uint64_t bytes = 0;          // pushed and pulled
+  std::vector<float> seconds;  // of each exchange; of the first million
+};
+
+// Exchanges from now to `end`, and counts what ends between `begin` and `end`. `connect` makes the
+// connection to the server of an address, one for each of `addresses`.
+absl::StatusOr<ExchangeCount> RunExchanges(
+    const ExchangeLoad& load, int worker, const std::vector<std::string>& addresses,
+    const std::function<std::unique_ptr<ParameterEndpoint>(const std::string& address)>& connect,
+    absl::Time begin, absl::Time end, Clock* clock);
+
+}  // namespace capstan
+
+#endif  // TESTS_BENCHMARK_EXCHANGE_LOAD_H_

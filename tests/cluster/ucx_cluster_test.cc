@@ -1,0 +1,60 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "common/base/mutex.h"
+#include "common/transport/ucx_transport.h"
+#include "tests/cluster/bsp_bits.h"
+#include "tests/cluster/cluster_transport.h"
+
+namespace capstan {
+namespace {
+
+// One UCX thread for all servers and one for all workers.
+class UcxClusterTransport : public ClusterTransport {
+ public:
+  explicit UcxClusterTransport(Clock* clock) {
+    UcxTransport::Options options;
+    options.clock = clock;
+    servers_ = StartUcxTransport(options).value();
+    workers_ = StartUcxTransport(options).value();
+  }
+
+  std::string Listen(ParameterEndpoint* server) override {
+    MutexLock lock(&mu_);
+    listeners_.push_back(servers_->Listen("127.0.0.1:0", server).value());
+    return listeners_.back()->address();
+  }
+  void StopListening() override {
+    MutexLock lock(&mu_);
+    listeners_.clear();
+  }
+  std::unique_ptr<ParameterEndpoint> Connect(const std::string& address) override {
+    return workers_->Connect(address);
+  }
+
+ private:
+  std::unique_ptr<UcxTransport> servers_;
+  std::unique_ptr<UcxTransport> workers_;
+  Mutex mu_;
+  std::vector<std::unique_ptr<UcxTransport::Listener>> listeners_ ABSL_GUARDED_BY(mu_);
+};
+
+std::unique_ptr<ClusterTransport> Ucx(Clock* clock) {
+  return std::make_unique<UcxClusterTransport>(clock);
+}
+
+TEST(UcxClusterTest, BspHasTheBitsOfTheSerialProgramWhateverTheLayout) {
+  ExpectSameBitsWhateverTheLayout(Ucx);
+}
+
+TEST(UcxClusterTest, BspHasTheSameBitsUnderFaults) { ExpectSameBitsUnderFaults(Ucx); }
+
+TEST(UcxClusterTest, ADivergingJobEndsEverywhereWithItsReason) { ExpectDivergenceIsReported(Ucx); }
+
+}  // namespace
+}  // namespace capstan

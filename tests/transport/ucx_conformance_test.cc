@@ -1,0 +1,73 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "common/transport/faulty_endpoint.h"
+#include "common/transport/retrying_endpoint.h"
+#include "common/transport/ucx_transport.h"
+#include "tests/transport/endpoint_conformance.h"
+
+namespace capstan {
+namespace {
+
+// Both sides in this process, each with its own UCX thread.
+class OverUcx : public TransportFixture {
+ public:
+  OverUcx(ShardHost* host, Clock* clock, const std::string& transports = "") : clock_(clock) {
+    UcxTransport::Options options;
+    options.clock = clock;
+    options.transports = transports;
+    server_ = StartUcxTransport(options).value();
+    client_ = StartUcxTransport(options).value();
+    listener_ = server_->Listen("127.0.0.1:0", host).value();
+  }
+  std::unique_ptr<ParameterEndpoint> Connect() override {
+    return client_->Connect(listener_->address());
+  }
+
+ protected:
+  Clock* const clock_;
+
+ private:
+  std::unique_ptr<UcxTransport> server_;
+  std::unique_ptr<UcxTransport> client_;
+  std::unique_ptr<UcxTransport::Listener> listener_;
+};
+
+class FaultyOverUcx : public OverUcx {
+ public:
+  using OverUcx::OverUcx;
+  std::unique_ptr<ParameterEndpoint> Connect() override {
+    FaultyEndpoint::Options faults;
+    faults.clock = clock_;
+    faults.seed = 7;
+    faults.drop = 0.1;
+    faults.duplicate = 0.1;
+    faults.delay = 0.2;
+    faults.max_delay = absl::Milliseconds(3);
+    RetryingEndpoint::Options retries;
+    retries.clock = clock_;
+    retries.peer = "server 0";
+    return std::make_unique<RetryingEndpoint>(
+        retries, std::make_unique<FaultyEndpoint>(faults, OverUcx::Connect()));
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Ucx, EndpointConformanceTest,
+    testing::Values(TransportCase{"SharedMemory",
+                                  [](ShardHost* host, Clock* clock) {
+                                    return std::make_unique<OverUcx>(host, clock);
+                                  }},
+                    TransportCase{"Tcp",
+                                  [](ShardHost* host, Clock* clock) {
+                                    return std::make_unique<OverUcx>(host, clock, "tcp,self");
+                                  }},
+                    TransportCase{"FaultyAndRetrying",
+                                  [](ShardHost* host, Clock* clock) {
+                                    return std::make_unique<FaultyOverUcx>(host, clock);
+                                  }}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace capstan

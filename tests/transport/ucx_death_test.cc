@@ -1,0 +1,96 @@
+// Processes that talk over UCX, and one of them dies.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/one_shot.h"
+#include "common/base/real_clock.h"
+#include "common/transport/ucx_transport.h"
+#include "tests/process/forked_process.h"
+#include "tests/transport/test_shard_host.h"
+
+namespace capstan {
+namespace {
+
+using Parent = ForkedProcess::Parent;
+
+std::unique_ptr<UcxTransport> Start(Clock* clock) {
+  UcxTransport::Options options;
+  options.clock = clock;
+  return StartUcxTransport(options).value();
+}
+
+// Serves two workers; says its address, and goes on until it is killed.
+void Serve(uint64_t elements, Parent& parent) {
+  RealClock clock;
+  const auto host = MakeTestHost(ConsistencyMode::kAsync, /*num_workers=*/2, elements);
+  const auto ucx = Start(&clock);
+  const auto listener = ucx->Listen("127.0.0.1:0", host.get()).value();
+  parent.WriteLine(listener->address());
+  parent.ReadLine();
+}
+
+// Pushes all the time, and says so after the first reply; says the error that ends it.
+void Push(int worker, Step first_step, uint64_t elements, const std::string& address,
+          Parent& parent) {
+  RealClock clock;
+  const auto ucx = Start(&clock);
+  const auto endpoint = ucx->Connect(address);
+  for (Step step = first_step;; step = step + 1) {
+    OneShot<ExchangeReply> reply(&clock);
+    endpoint->Exchange(
+        MakeTestRequest(worker, step, step + 1, 1.0f, elements), [] {},
+        [&reply](ExchangeReply answer) { reply.Set(std::move(answer)); });
+    const absl::Status status = reply.Wait().status;
+    if (!status.ok()) {
+      parent.WriteLine(absl::StrCat("ended: ", status.ToString()));
+      return;
+    }
+    if (step == first_step) parent.WriteLine("pushes");
+  }
+}
+
+// The sizes go eagerly, and by rendezvous.
+class UcxDeathTest : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(UcxDeathTest, AServerOutlivesItsWorkers) {
+  const uint64_t elements = GetParam();
+  ForkedProcess server([&](Parent& parent) { Serve(elements, parent); });
+  const std::string address = server.ReadLine();
+  ForkedProcess lasting(
+      [&](Parent& parent) { Push(/*worker=*/1, Step(0), elements, address, parent); });
+  ASSERT_EQ(lasting.ReadLine(), "pushes");
+  for (int life = 0; life < 5; ++life) {
+    // Of a worker that was killed nobody knows the next step: it pulls none and is told.
+    ForkedProcess worker(
+        [&](Parent& parent) { Push(/*worker=*/0, Step(0), elements, address, parent); });
+    const std::string line = worker.ReadLine();
+    EXPECT_TRUE(line == "pushes" || absl::StrContains(line, "FAILED_PRECONDITION")) << line;
+    worker.Kill();
+  }
+  // The other worker has not been told anything but replies.
+  lasting.Kill();
+  EXPECT_EQ(lasting.ReadLine(), "");
+}
+
+TEST_P(UcxDeathTest, AWorkerIsToldThatItsServerIsGone) {
+  const uint64_t elements = GetParam();
+  auto server = std::make_unique<ForkedProcess>([&](Parent& parent) { Serve(elements, parent); });
+  const std::string address = server->ReadLine();
+  ForkedProcess worker(
+      [&](Parent& parent) { Push(/*worker=*/0, Step(0), elements, address, parent); });
+  ASSERT_EQ(worker.ReadLine(), "pushes");
+  server->Kill();
+  EXPECT_TRUE(absl::StartsWith(worker.ReadLine(), "ended: UNAVAILABLE"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, UcxDeathTest, testing::Values(256, kTestElements));
+
+}  // namespace
+}  // namespace capstan

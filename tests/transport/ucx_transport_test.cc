@@ -1,0 +1,142 @@
+#include "common/transport/ucx_transport.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/one_shot.h"
+#include "common/base/real_clock.h"
+#include "common/transport/ucx_connection.h"
+#include "common/transport/ucx_thread.h"
+#include "tests/transport/test_shard_host.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+class UcxTransportTest : public testing::Test {
+ protected:
+  UcxTransportTest() : host_(MakeTestHost(ConsistencyMode::kAsync, /*num_workers=*/1)) {
+    UcxTransport::Options options;
+    options.clock = &clock_;
+    server_ = StartUcxTransport(options).value();
+    client_ = StartUcxTransport(options).value();
+    listener_ = server_->Listen("127.0.0.1:0", host_.get()).value();
+  }
+  ExchangeReply Exchange(ParameterEndpoint& endpoint, ExchangeRequest request) {
+    OneShot<ExchangeReply> reply(&clock_);
+    endpoint.Exchange(
+        std::move(request), [] {},
+        [&reply](ExchangeReply answer) { reply.Set(std::move(answer)); });
+    return reply.Wait();
+  }
+
+  RealClock clock_;
+  std::unique_ptr<ShardHost> host_;
+  std::unique_ptr<UcxTransport> server_;
+  std::unique_ptr<UcxTransport> client_;
+  std::unique_ptr<UcxTransport::Listener> listener_;
+};
+
+TEST_F(UcxTransportTest, ValuesArePutWhereTheyAreWanted) {
+  const auto endpoint = client_->Connect(listener_->address());
+  std::vector<float> values(kTestElements, 7);
+  ExchangeRequest request = MakeTestRequest(0, Step(0), Step(1), 2.0f);
+  request.destination = absl::MakeSpan(values);
+  const ExchangeReply reply = Exchange(*endpoint, std::move(request));
+  ASSERT_TRUE(reply.status.ok()) << reply.status;
+  EXPECT_EQ(static_cast<const void*>(reply.values.fragments()[0].data()), values.data());
+  EXPECT_EQ(values, std::vector<float>(kTestElements, -2.0f));
+}
+
+TEST_F(UcxTransportTest, ValuesThatDoNotFitGoElsewhere) {
+  const auto endpoint = client_->Connect(listener_->address());
+  std::vector<float> values(10, 7);
+  ExchangeRequest request = MakeTestRequest(0, Step(0), Step(1), 2.0f);
+  request.destination = absl::MakeSpan(values);
+  EXPECT_EQ(ToVector(Exchange(*endpoint, std::move(request)).values),
+            std::vector<float>(kTestElements, -2.0f));
+  EXPECT_EQ(values, std::vector<float>(10, 7));
+}
+
+TEST_F(UcxTransportTest, NobodyListeningIsUnavailable) {
+  const std::string address = listener_->address();
+  listener_ = nullptr;
+  const auto endpoint = client_->Connect(address);
+  const ExchangeReply reply = Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0)));
+  EXPECT_TRUE(absl::IsUnavailable(reply.status)) << reply.status;
+  EXPECT_THAT(std::string(reply.status.message()), HasSubstr(address));
+}
+
+TEST_F(UcxTransportTest, AListenerThatEndsIsUnavailableEvenToOpenConnections) {
+  const auto endpoint = client_->Connect(listener_->address());
+  EXPECT_TRUE(Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0))).status.ok());
+  listener_ = nullptr;
+  absl::Status status;
+  // What is sent before the news of the end arrives is unavailable, too.
+  while (status.ok())
+    status = Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0))).status;
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+}
+
+TEST_F(UcxTransportTest, WrongAddressesAreSaidToBe) {
+  const auto endpoint = client_->Connect("nonsense");
+  const ExchangeReply reply = Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0)));
+  EXPECT_TRUE(absl::IsInvalidArgument(reply.status)) << reply.status;
+  EXPECT_THAT(std::string(reply.status.message()), HasSubstr("expected an address HOST:PORT"));
+  const auto taken = server_->Listen(listener_->address(), host_.get());
+  EXPECT_TRUE(absl::IsUnavailable(taken.status())) << taken.status();
+  EXPECT_THAT(std::string(taken.status().message()),
+              HasSubstr("cannot listen on " + listener_->address()));
+}
+
+TEST_F(UcxTransportTest, ALargeExchangeThatIsOpenAtTheEndIsAnswered) {
+  const auto host = MakeTestHost(ConsistencyMode::kBsp, /*num_workers=*/2);
+  const auto listener = server_->Listen("127.0.0.1:0", host.get()).value();
+  auto endpoint = client_->Connect(listener->address());
+  OneShot<ExchangeReply> reply(&clock_);
+  endpoint->Exchange(
+      MakeTestRequest(0, Step(0), Step(1), 1.0f), [] {},
+      [&reply](ExchangeReply answer) { reply.Set(std::move(answer)); });
+  endpoint = nullptr;
+  EXPECT_TRUE(absl::IsUnavailable(reply.Wait().status));
+}
+
+// Sends what is no exchange, and notes what comes back.
+class RawClient : public UcxConnection::Receiver {
+ public:
+  explicit RawClient(Clock* clock) : replies_(clock) {}
+  std::unique_ptr<UcxIncoming> OnMessage(absl::Span<const uint8_t>, size_t) override {
+    replies_.Set(true);
+    return nullptr;
+  }
+  void OnBroken(const absl::Status&) override { replies_.Set(false); }
+  bool is_answered() { return replies_.Wait(); }
+
+ private:
+  OneShot<bool> replies_;
+};
+
+TEST_F(UcxTransportTest, AMalformedHeaderClosesNothingButItsOwnExchange) {
+  UcxThread::Options options;
+  options.clock = &clock_;
+  const auto thread = UcxThread::Start(options).value();
+  RawClient client(&clock_);
+  std::unique_ptr<UcxConnection> connection;
+  thread->RunAndWait([&] {
+    connection = UcxConnection::Connect(thread.get(), listener_->address(), &client).value();
+    connection->Send("\xff\xff no header", Payload(), [] {});
+  });
+  EXPECT_TRUE(client.is_answered());
+  thread->RunAndWait([&] { connection = nullptr; });
+  const auto endpoint = client_->Connect(listener_->address());
+  EXPECT_TRUE(Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0))).status.ok());
+}
+
+}  // namespace
+}  // namespace capstan
