@@ -109,10 +109,10 @@ int Set(const Args& args) {
                 absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none"),
                 kWrongCommandLine);
   }
-  const absl::StatusOr<v1::ConsistencySpec> change = ReadConsistencyChange(*flags);
-  if (!change.ok()) return Fail("capstan set", change.status(), kWrongCommandLine);
+  const absl::StatusOr<v1::SetConsistencyRequest> request = ReadConsistencyChange(*flags);
+  if (!request.ok()) return Fail("capstan set", request.status(), kWrongCommandLine);
   RealClock clock;
-  const absl::Status result = SetCommand(address, *change, &clock, std::cout);
+  const absl::Status result = SetCommand(address, *request, &clock, std::cout);
   return result.ok() ? 0 : Fail("capstan set", result, 1);
 }
 

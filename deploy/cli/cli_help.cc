@@ -31,7 +31,9 @@ constexpr CommandFlag kSetFlags[] = {
      "When a pull is answered. bsp and async unset the staleness. Default: as it is."},
     {"staleness", "STEPS", "ssp: by how many steps workers may differ. Default: as it is."},
     {"table_staleness", "TABLE:STEPS,...",
-     "ssp: all tables with a staleness of their own, in place of those before. Default: as it is."},
+     "ssp: all tables with a staleness of their own, in place of those before; empty: none has "
+     "one.\n"
+     "      Default: as it is."},
 };
 
 constexpr CommandFlag kReportFlags[] = {

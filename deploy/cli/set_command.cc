@@ -11,6 +11,7 @@
 #include "common/job/job_flag_table.h"
 #include "common/membership/await_reply.h"
 #include "common/membership/grpc_coordinator_connection.h"
+#include "proto/job.pb.h"
 
 namespace capstan {
 namespace {
@@ -20,7 +21,7 @@ constexpr absl::Duration kDeadline = absl::Seconds(2);
 
 }  // namespace
 
-absl::StatusOr<v1::ConsistencySpec> ReadConsistencyChange(
+absl::StatusOr<v1::SetConsistencyRequest> ReadConsistencyChange(
     const std::map<std::string, std::string>& flags) {
   v1::JobSpec job;
   bool is_any_set = false;
@@ -32,9 +33,15 @@ absl::StatusOr<v1::ConsistencySpec> ReadConsistencyChange(
                              absl::StrCat("flag --", name)));
     is_any_set = true;
   }
-  if (is_any_set) return job.consistency();
-  return absl::InvalidArgumentError(
-      "expected --consistency, --staleness or --table_staleness, got none of them");
+  if (!is_any_set) {
+    return absl::InvalidArgumentError(
+        "expected --consistency, --staleness or --table_staleness, got none of them");
+  }
+  v1::SetConsistencyRequest request;
+  *request.mutable_change() = job.consistency();
+  request.set_clear_table_staleness(flags.count("table_staleness") > 0 &&
+                                    job.consistency().table_staleness().empty());
+  return request;
 }
 
 std::string FormatConsistencyReply(const v1::SetConsistencyReply& reply) {
@@ -49,12 +56,10 @@ std::string FormatConsistencyReply(const v1::SetConsistencyReply& reply) {
   return text;
 }
 
-absl::Status SetCommand(const std::string& address, const v1::ConsistencySpec& change, Clock* clock,
-                        std::ostream& out) {
+absl::Status SetCommand(const std::string& address, const v1::SetConsistencyRequest& request,
+                        Clock* clock, std::ostream& out) {
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
                    ConnectToCoordinator(address, kDeadline, clock, Random(SystemRandom())));
-  v1::SetConsistencyRequest request;
-  *request.mutable_change() = change;
   ASSIGN_OR_RETURN(const v1::SetConsistencyReply reply,
                    AwaitReply(*coordinator, &CoordinatorEndpoint::SetConsistency, request, *clock));
   out << FormatConsistencyReply(reply) << std::flush;

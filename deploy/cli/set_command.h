@@ -9,13 +9,13 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "proto/coordinator_service.pb.h"
-#include "proto/job.pb.h"
 
 namespace capstan {
 
-// The change that the flags consistency, staleness and table_staleness ask for. INVALID_ARGUMENT,
-// naming the flag, for a bad value, or when none of them is there.
-absl::StatusOr<v1::ConsistencySpec> ReadConsistencyChange(
+// The change that the flags consistency, staleness and table_staleness ask for; an empty
+// table_staleness takes the list back. INVALID_ARGUMENT, naming the flag, for a bad value, or when
+// none of them is there.
+absl::StatusOr<v1::SetConsistencyRequest> ReadConsistencyChange(
     const std::map<std::string, std::string>& flags);
 
 // "from step 120 of 400 on: ssp, staleness 4", as a line; another one if the job ends before.
@@ -23,8 +23,8 @@ std::string FormatConsistencyReply(const v1::SetConsistencyReply& reply);
 
 // `capstan set`: asks the coordinator at `address` (host:port) for the change, waits until the
 // servers have agreed on its first step, and prints it.
-absl::Status SetCommand(const std::string& address, const v1::ConsistencySpec& change, Clock* clock,
-                        std::ostream& out);
+absl::Status SetCommand(const std::string& address, const v1::SetConsistencyRequest& request,
+                        Clock* clock, std::ostream& out);
 
 }  // namespace capstan
 

@@ -19,13 +19,15 @@ using google::protobuf::util::MessageDifferencer;
 constexpr int64_t kLargestStep = int64_t{1} << 53;
 
 absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencySpec& now,
-                                            const v1::ConsistencySpec& change,
+                                            const v1::SetConsistencyRequest& request,
                                             const TableSpecs& tables) {
+  const v1::ConsistencySpec& change = request.change();
   if (change.has_check_finite() || change.has_eager()) {
     return absl::InvalidArgumentError(
         "consistency.check_finite and consistency.eager cannot be changed while the job runs");
   }
-  if (!change.has_mode() && !change.has_staleness() && change.table_staleness().empty()) {
+  const bool has_tables = request.clear_table_staleness() || !change.table_staleness().empty();
+  if (!change.has_mode() && !change.has_staleness() && !has_tables) {
     return absl::InvalidArgumentError(
         "expected a mode, a staleness or the staleness of tables to change to, got nothing");
   }
@@ -34,7 +36,7 @@ absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencySpec& now,
     consistency.clear_staleness();
     consistency.clear_table_staleness();
   }
-  if (!change.table_staleness().empty()) consistency.clear_table_staleness();
+  if (has_tables) consistency.clear_table_staleness();
   consistency.MergeFrom(change);
   RETURN_IF_ERROR(ValidateConsistency(consistency));
   RETURN_IF_ERROR(CheckTableStaleness(consistency, tables));
@@ -47,10 +49,10 @@ ConsistencyPlan::ConsistencyPlan(const v1::ConsistencySpec& consistency) {
   *periods_.emplace_back().mutable_consistency() = consistency;
 }
 
-absl::StatusOr<uint64_t> ConsistencyPlan::Begin(const v1::ConsistencySpec& change,
+absl::StatusOr<uint64_t> ConsistencyPlan::Begin(const v1::SetConsistencyRequest& request,
                                                 const TableSpecs& tables) {
   ASSIGN_OR_RETURN(v1::ConsistencySpec consistency,
-                   Changed(latest().consistency(), change, tables));
+                   Changed(latest().consistency(), request, tables));
   if (pending_.has_value()) {
     if (MessageDifferencer::Equals(*pending_, consistency)) return pending_number();
     return absl::FailedPreconditionError(

@@ -25,11 +25,12 @@ class ConsistencyPlan {
   // The job's own, from step 0 on.
   explicit ConsistencyPlan(const v1::ConsistencySpec& consistency);
 
-  // Changes what is set in `change`, of a job with these tables. Returns the change's number, so
+  // Changes what is set in the request, of a job with these tables. Returns the change's number, so
   // that a request may come twice: if it changes nothing, the number of the one that counts already
   // or is pending. FAILED_PRECONDITION: another change is pending. INVALID_ARGUMENT: the result is
-  // not valid, or `change` sets what cannot change while the job runs, or nothing.
-  absl::StatusOr<uint64_t> Begin(const v1::ConsistencySpec& change, const TableSpecs& tables);
+  // not valid, or the request sets what cannot change while the job runs, or nothing.
+  absl::StatusOr<uint64_t> Begin(const v1::SetConsistencyRequest& request,
+                                 const TableSpecs& tables);
   // Ignored unless it is of the change that is pending. INVALID_ARGUMENT: it is of a step that no
   // job gets to.
   absl::Status Report(uint32_t server, const v1::HeldStep& held);

@@ -42,19 +42,29 @@ v1::ConsistencySpec Staleness(int64_t staleness) {
   return change;
 }
 
-// What `now` becomes by the change.
+v1::SetConsistencyRequest Request(const v1::ConsistencySpec& change) {
+  v1::SetConsistencyRequest request;
+  *request.mutable_change() = change;
+  return request;
+}
+
+// What `now` becomes by the request.
 absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencySpec& now,
-                                            const v1::ConsistencySpec& change) {
+                                            const v1::SetConsistencyRequest& request) {
   ConsistencyPlan plan(now);
-  if (const auto number = plan.Begin(change, Tables()); !number.ok()) return number.status();
+  if (const auto number = plan.Begin(request, Tables()); !number.ok()) return number.status();
   EXPECT_TRUE(plan.Report(0, Held(1, 3)).ok());
   EXPECT_TRUE(plan.Settle(/*num_servers=*/1));
   return plan.latest().consistency();
 }
+absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencySpec& now,
+                                            const v1::ConsistencySpec& change) {
+  return Changed(now, Request(change));
+}
 
 TEST(ConsistencyPlanTest, AChangeBeginsWhereTheFarthestServerHoldsBack) {
   ConsistencyPlan plan(Ssp(1));
-  ASSERT_EQ(plan.Begin(Staleness(4), Tables()).value(), 1u);
+  ASSERT_EQ(plan.Begin(Request(Staleness(4)), Tables()).value(), 1u);
   EXPECT_TRUE(plan.Report(0, Held(1, 7)).ok());
   EXPECT_FALSE(plan.Settle(/*num_servers=*/2));
   EXPECT_EQ(plan.Find(1), nullptr);
@@ -68,10 +78,10 @@ TEST(ConsistencyPlanTest, AChangeBeginsWhereTheFarthestServerHoldsBack) {
 
 TEST(ConsistencyPlanTest, ALaterChangeBeginsLaterAndIgnoresReportsOfTheEarlierOne) {
   ConsistencyPlan plan(Ssp(1));
-  ASSERT_TRUE(plan.Begin(Staleness(4), Tables()).ok());
+  ASSERT_TRUE(plan.Begin(Request(Staleness(4)), Tables()).ok());
   EXPECT_TRUE(plan.Report(0, Held(1, 7)).ok());
   ASSERT_TRUE(plan.Settle(1));
-  ASSERT_EQ(plan.Begin(Staleness(5), Tables()).value(), 2u);
+  ASSERT_EQ(plan.Begin(Request(Staleness(5)), Tables()).value(), 2u);
   EXPECT_TRUE(plan.Report(0, Held(1, 9)).ok());
   EXPECT_FALSE(plan.Settle(1));
   EXPECT_TRUE(plan.Report(0, Held(2, 6)).ok());
@@ -81,20 +91,20 @@ TEST(ConsistencyPlanTest, ALaterChangeBeginsLaterAndIgnoresReportsOfTheEarlierOn
 
 TEST(ConsistencyPlanTest, ARequestThatComesTwiceIsOneChange) {
   ConsistencyPlan plan(Ssp(1));
-  EXPECT_EQ(plan.Begin(Staleness(1), Tables()).value(), 0u) << "so it is from step 0 on";
+  EXPECT_EQ(plan.Begin(Request(Staleness(1)), Tables()).value(), 0u) << "so it is from step 0 on";
   EXPECT_EQ(plan.Find(0)->first_step(), 0);
-  EXPECT_EQ(plan.Begin(Staleness(4), Tables()).value(), 1u);
-  EXPECT_EQ(plan.Begin(Staleness(4), Tables()).value(), 1u);
-  EXPECT_TRUE(absl::IsFailedPrecondition(plan.Begin(Staleness(5), Tables()).status()));
+  EXPECT_EQ(plan.Begin(Request(Staleness(4)), Tables()).value(), 1u);
+  EXPECT_EQ(plan.Begin(Request(Staleness(4)), Tables()).value(), 1u);
+  EXPECT_TRUE(absl::IsFailedPrecondition(plan.Begin(Request(Staleness(5)), Tables()).status()));
   EXPECT_TRUE(plan.Report(0, Held(1, 7)).ok());
   ASSERT_TRUE(plan.Settle(1));
-  EXPECT_EQ(plan.Begin(Staleness(4), Tables()).value(), 1u);
+  EXPECT_EQ(plan.Begin(Request(Staleness(4)), Tables()).value(), 1u);
 }
 
 TEST(ConsistencyPlanTest, AViewTellsThePeriodsAndWhatIsPending) {
   ConsistencyPlan plan(Ssp(1));
   v1::JobView view;
-  ASSERT_TRUE(plan.Begin(Staleness(4), Tables()).ok());
+  ASSERT_TRUE(plan.Begin(Request(Staleness(4)), Tables()).ok());
   plan.WriteTo(view);
   EXPECT_EQ(view.consistency_size(), 1);
   EXPECT_EQ(view.consistency_change(), 1u);
@@ -109,7 +119,7 @@ TEST(ConsistencyPlanTest, AViewTellsThePeriodsAndWhatIsPending) {
 TEST(ConsistencyPlanTest, AStepThatNoJobGetsToIsRefused) {
   ConsistencyPlan plan(Ssp(1));
   EXPECT_TRUE(plan.Report(0, Held(1, INT64_MAX)).ok()) << "nothing is pending";
-  ASSERT_TRUE(plan.Begin(Staleness(4), Tables()).ok());
+  ASSERT_TRUE(plan.Begin(Request(Staleness(4)), Tables()).ok());
   for (const int64_t step : {int64_t{-1}, (int64_t{1} << 53) + 1, INT64_MAX}) {
     const absl::Status status = plan.Report(0, Held(1, step));
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
@@ -120,7 +130,7 @@ TEST(ConsistencyPlanTest, AStepThatNoJobGetsToIsRefused) {
   }
   EXPECT_TRUE(plan.Report(0, Held(1, int64_t{1} << 53)).ok());
   EXPECT_TRUE(plan.Settle(1));
-  ASSERT_TRUE(plan.Begin(Staleness(5), Tables()).ok());
+  ASSERT_TRUE(plan.Begin(Request(Staleness(5)), Tables()).ok());
   EXPECT_TRUE(plan.Report(0, Held(2, 7)).ok());
   EXPECT_TRUE(plan.Settle(1));
   EXPECT_EQ(plan.Find(2)->first_step(), (int64_t{1} << 53) + 1) << "after the one before";
@@ -140,6 +150,26 @@ TEST(ConsistencyPlanTest, AListReplacesTheList) {
   ASSERT_TRUE(changed.ok()) << changed.status();
   ASSERT_EQ(changed->table_staleness_size(), 1);
   EXPECT_EQ(changed->table_staleness(0).table(), "w");
+}
+
+TEST(ConsistencyPlanTest, TheStalenessOfTablesIsTakenBackOnlyWhenAsked) {
+  const v1::ConsistencySpec now = WithTable(Ssp(1), "b", 0);
+  v1::SetConsistencyRequest request;
+  request.set_clear_table_staleness(true);
+  const auto alone = Changed(now, request);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_EQ(alone->staleness(), 1);
+  EXPECT_TRUE(alone->table_staleness().empty());
+  request.mutable_change()->set_staleness(4);
+  const auto with_staleness = Changed(now, request);
+  ASSERT_TRUE(with_staleness.ok()) << with_staleness.status();
+  EXPECT_EQ(with_staleness->staleness(), 4);
+  EXPECT_TRUE(with_staleness->table_staleness().empty());
+  *request.mutable_change() = WithTable(v1::ConsistencySpec(), "w", 3);
+  const auto with_list = Changed(now, request);
+  ASSERT_TRUE(with_list.ok()) << with_list.status();
+  ASSERT_EQ(with_list->table_staleness_size(), 1);
+  EXPECT_EQ(with_list->table_staleness(0).table(), "w");
 }
 
 TEST(ConsistencyPlanTest, AnotherModeTakesTheStalenessAway) {

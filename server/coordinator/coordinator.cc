@@ -152,7 +152,7 @@ void Coordinator::SetConsistency(v1::SetConsistencyRequest request,
   {
     MutexLock lock(&mu_);
     const absl::StatusOr<uint64_t> change =
-        is_stopped_ ? StoppedError() : state_.BeginConsistencyChange(request.change());
+        is_stopped_ ? StoppedError() : state_.BeginConsistencyChange(request);
     status = change.status();
     if (status.ok()) change_waiters_.push_back({*change, std::move(done)});
     SettleLocked(answers);

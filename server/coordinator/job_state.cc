@@ -113,13 +113,14 @@ absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> JobState::BeginConsistencyChange(const v1::ConsistencySpec& change) {
+absl::StatusOr<uint64_t> JobState::BeginConsistencyChange(
+    const v1::SetConsistencyRequest& request) {
   if (view_.phase() != v1::TRAINING) {
     return absl::FailedPreconditionError(
         absl::StrCat("the job is in phase ", v1::Phase_Name(view_.phase()),
                      "; its consistency can be changed while it is in TRAINING only"));
   }
-  ASSIGN_OR_RETURN(const uint64_t number, consistency_.Begin(change, tables_));
+  ASSIGN_OR_RETURN(const uint64_t number, consistency_.Begin(request, tables_));
   Publish();
   return number;
 }

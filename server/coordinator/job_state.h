@@ -42,7 +42,7 @@ class JobState {
   absl::Status ReportResult(const v1::ReportResultRequest& request);
 
   // As ConsistencyPlan::Begin; FAILED_PRECONDITION also when the job does not train.
-  absl::StatusOr<uint64_t> BeginConsistencyChange(const v1::ConsistencySpec& change);
+  absl::StatusOr<uint64_t> BeginConsistencyChange(const v1::SetConsistencyRequest& request);
   // The answer to whoever asked for that change; none while it is pending. FAILED_PRECONDITION when
   // the job has ended before.
   std::optional<absl::StatusOr<v1::SetConsistencyReply>> ConsistencyReply(uint64_t change) const;
