@@ -13,6 +13,17 @@ constexpr absl::Duration kTimeout = absl::Seconds(5);
 // Of what is answered when all servers have acted on it.
 constexpr absl::Duration kAgreementTimeout = absl::Seconds(30);
 
+absl::Status TimeoutError() {
+  return absl::UnavailableError("the coordinator did not answer in time");
+}
+
+absl::Status AgreementTimeoutError() {
+  return absl::DeadlineExceededError(absl::StrCat(
+      "the coordinator has not told for ", absl::FormatDuration(kAgreementTimeout),
+      " that all servers have agreed on the change's first step: one of them may hang or be gone. "
+      "The change stays pending and comes when they have; capstan status shows it"));
+}
+
 // What must live until the call has been answered.
 template <typename Request, typename Reply>
 struct Call {
@@ -94,7 +105,7 @@ absl::Status GrpcCoordinatorClient::ErrorOf(const grpc::Status& status) {
   const absl::Status error = AbslStatus(status);
   switch (error.code()) {
     case absl::StatusCode::kDeadlineExceeded:
-      return absl::UnavailableError("the coordinator did not answer in time");
+      return TimeoutError();
     case absl::StatusCode::kUnimplemented:
       return absl::UnimplementedError(
           "what answers is not a coordinator of this version; check that --coordinator is right");
@@ -164,7 +175,12 @@ void GrpcCoordinatorClient::GetStatus(v1::GetStatusRequest request,
 void GrpcCoordinatorClient::SetConsistency(v1::SetConsistencyRequest request,
                                            Callback<v1::SetConsistencyReply> done) {
   Send<v1::SetConsistencyRequest, v1::SetConsistencyReply>(
-      &Stub::async::SetConsistency, kAgreementTimeout, std::move(request), std::move(done));
+      &Stub::async::SetConsistency, kAgreementTimeout, std::move(request),
+      [done = std::move(done)](absl::StatusOr<v1::SetConsistencyReply> reply) mutable {
+        // Not to be asked again: who waits has waited long enough.
+        if (reply.status() == TimeoutError()) reply = AgreementTimeoutError();
+        done(std::move(reply));
+      });
 }
 
 }  // namespace capstan

@@ -9,13 +9,15 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/fake_clock.h"
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
 
 namespace capstan {
 namespace {
 
-// A coordinator that parks one heartbeat until the test lets it go, and knows no other call.
+// A coordinator that parks one heartbeat, or one change of the consistency, until the test lets it
+// go, and knows no other call.
 class ParkingService : public v1::CoordinatorService::CallbackService {
  public:
   explicit ParkingService(Clock& clock) : parked_(&clock) {}
@@ -27,6 +29,15 @@ class ParkingService : public v1::CoordinatorService::CallbackService {
     return reactor;
   }
   grpc::ServerUnaryReactor* WaitForHeartbeat() { return parked_.Wait(); }
+
+  grpc::ServerUnaryReactor* SetConsistency(grpc::CallbackServerContext* context,
+                                           const v1::SetConsistencyRequest*,
+                                           v1::SetConsistencyReply*) override {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    parked_.Set(reactor);
+    return reactor;
+  }
+  grpc::ServerUnaryReactor* WaitForChange() { return parked_.Wait(); }
 
  private:
   OneShot<grpc::ServerUnaryReactor*> parked_;
@@ -89,6 +100,25 @@ TEST_F(GrpcCoordinatorClientTest, PassesErrorsOfTheServiceOn) {
   service_.WaitForHeartbeat()->Finish(
       grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "worker 1 was declared dead"));
   EXPECT_EQ(answer_.Wait(), absl::FailedPreconditionError("worker 1 was declared dead"));
+}
+
+TEST_F(GrpcCoordinatorClientTest, AChangeThatIsNotAgreedOnIsNoUnreachableCoordinator) {
+  // By its clock, the half minute is over in two seconds.
+  FakeClock behind;
+  behind.Advance(clock_.Now() - absl::Seconds(28) - behind.Now());
+  GrpcCoordinatorClient client(
+      GrpcCoordinatorClient::MakeChannel(absl::StrCat("127.0.0.1:", port_),
+                                         grpc::InsecureChannelCredentials()),
+      behind);
+  client.SetConsistency({}, [this](const absl::StatusOr<v1::SetConsistencyReply>& reply) {
+    answer_.Set(reply.status());
+  });
+  const absl::Status status = answer_.Wait();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << "so that nobody tries again";
+  EXPECT_NE(status.message().find("has not told for 30s that all servers have agreed"),
+            std::string::npos)
+      << status;
+  service_.WaitForChange()->Finish(grpc::Status::OK);
 }
 
 TEST_F(GrpcCoordinatorClientTest, TellsWhenSomethingElseListensThere) {

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/consistency_text.h"
 #include "common/job/validate_job.h"
 
 namespace capstan {
@@ -18,7 +19,19 @@ using google::protobuf::util::MessageDifferencer;
 // No job gets so far; a double, as in JSON, holds every step up to it.
 constexpr int64_t kLargestStep = int64_t{1} << 53;
 
-absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencySpec& now,
+// A staleness without a mode is one of what counts already.
+absl::Status CheckMode(const v1::ConsistencyPeriod& latest, const v1::ConsistencySpec& change) {
+  const bool has_staleness = change.has_staleness() || !change.table_staleness().empty();
+  if (change.has_mode() || !has_staleness ||
+      latest.consistency().mode() == v1::ConsistencySpec::SSP) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a staleness is for consistency ssp only, but from step ", latest.first_step(), " on ",
+      ConsistencyText(latest.consistency()), " counts; add --consistency=ssp to change that too"));
+}
+
+absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencyPeriod& latest,
                                             const v1::SetConsistencyRequest& request,
                                             const TableSpecs& tables) {
   const v1::ConsistencySpec& change = request.change();
@@ -31,7 +44,8 @@ absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencySpec& now,
     return absl::InvalidArgumentError(
         "expected a mode, a staleness or the staleness of tables to change to, got nothing");
   }
-  v1::ConsistencySpec consistency = now;
+  RETURN_IF_ERROR(CheckMode(latest, change));
+  v1::ConsistencySpec consistency = latest.consistency();
   if (change.has_mode() && change.mode() != v1::ConsistencySpec::SSP) {
     consistency.clear_staleness();
     consistency.clear_table_staleness();
@@ -51,8 +65,7 @@ ConsistencyPlan::ConsistencyPlan(const v1::ConsistencySpec& consistency) {
 
 absl::StatusOr<uint64_t> ConsistencyPlan::Begin(const v1::SetConsistencyRequest& request,
                                                 const TableSpecs& tables) {
-  ASSIGN_OR_RETURN(v1::ConsistencySpec consistency,
-                   Changed(latest().consistency(), request, tables));
+  ASSIGN_OR_RETURN(v1::ConsistencySpec consistency, Changed(latest(), request, tables));
   if (pending_.has_value()) {
     if (MessageDifferencer::Equals(*pending_, consistency)) return pending_number();
     return absl::FailedPreconditionError(

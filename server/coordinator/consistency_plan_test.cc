@@ -184,11 +184,16 @@ TEST(ConsistencyPlanTest, AnotherModeTakesTheStalenessAway) {
 TEST(ConsistencyPlanTest, RefusesWhatDoesNotFit) {
   v1::ConsistencySpec finite = Ssp(1);
   finite.set_check_finite(false);
+  v1::ConsistencySpec bsp_with_staleness = Staleness(2);
+  bsp_with_staleness.set_mode(v1::ConsistencySpec::BSP);
   const struct {
     v1::ConsistencySpec now, change;
     const char* message;
   } cases[] = {
-      {v1::ConsistencySpec(), Staleness(5), "for consistency ssp only"},
+      {v1::ConsistencySpec(), Staleness(5),
+       "for consistency ssp only, but from step 0 on bsp counts; add --consistency=ssp"},
+      {v1::ConsistencySpec(), WithTable(v1::ConsistencySpec(), "w", 3), "add --consistency=ssp"},
+      {Ssp(1), bsp_with_staleness, "0, because it is for consistency ssp only"},
       {Ssp(1), Ssp(-1), "expected 0 or more"},
       {Ssp(1), v1::ConsistencySpec(), "got nothing"},
       {Ssp(1), finite, "check_finite and consistency.eager cannot be changed"},
