@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,6 +42,28 @@ class HistoryTest : public testing::Test {
     return processes_->WaitForExit(name, absl::Seconds(60)).code;
   }
 
+  // How many pulls were answered from values that the worker had kept and that are newer than those
+  // which answered its push before: the server has sent them meanwhile.
+  static int CountRefreshed(const std::string& history) {
+    int refreshed = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(history)) {
+      std::map<uint64_t, v1::ExchangeBegan> began;
+      std::map<std::array<int64_t, 3>, int64_t> min_step_of_push;  // by table, slice and pull step
+      const std::vector<v1::HistoryRecord> records = ReadHistoryFile(entry.path()).value();
+      for (const v1::HistoryRecord& record : records) {
+        if (record.has_began()) began[record.began().id()] = record.began();
+        if (!record.has_ended() || record.ended().code() != 0) continue;
+        const v1::ExchangeBegan& exchange = began[record.ended().id()];
+        const std::array<int64_t, 3> key = {exchange.table(), exchange.slice(),
+                                            exchange.pull_step()};
+        if (exchange.has_push()) min_step_of_push[key] = record.ended().min_step();
+        if (record.ended().asked_ns() == 0 || min_step_of_push.count(key) == 0) continue;
+        refreshed += record.ended().min_step() > min_step_of_push[key];
+      }
+    }
+    return refreshed;
+  }
+
   std::unique_ptr<JobProcesses> processes_;
 };
 
@@ -63,6 +88,10 @@ TEST_F(HistoryTest, WhatAnEagerWorkerUsesIsRecordedAndKeepsTheContract) {
   // A pull for the values to compute with follows each one that pushes.
   EXPECT_GT(ReadHistory(eager).value().exchanges.size(),
             1.9 * static_cast<double>(ReadHistory(lazy).value().exchanges.size()));
+  const int refreshed = CountRefreshed(eager);
+  RecordProperty("refreshed", refreshed);
+  EXPECT_GT(refreshed, 0);
+  EXPECT_EQ(CountRefreshed(lazy), 0);
 }
 
 TEST_F(HistoryTest, ARunThatBrokeItsContractIsFound) {
