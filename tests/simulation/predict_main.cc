@@ -10,7 +10,11 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "tests/simulation/prediction.h"
 
 ABSL_FLAG(uint32_t, workers, 1000, "number of workers");
@@ -18,7 +22,7 @@ ABSL_FLAG(uint32_t, servers, 100, "number of servers");
 ABSL_FLAG(uint32_t, layers, 1, "number of layers of the model");
 ABSL_FLAG(uint32_t, slices, 100, "number of slices of the parameters of each layer");
 ABSL_FLAG(uint64_t, slice_bytes, 64, "bytes of a slice");
-ABSL_FLAG(int64_t, steps, 5, "steps of each worker");
+ABSL_FLAG(int64_t, steps, 30, "steps of each worker; with ssp, more than staleness + 1");
 ABSL_FLAG(std::string, consistency, "bsp", "bsp, ssp or async");
 ABSL_FLAG(int64_t, staleness, 0, "of ssp, in steps");
 ABSL_FLAG(bool, eager, false, "servers send new values as soon as min_step advances");
@@ -33,13 +37,27 @@ ABSL_FLAG(double, gigabytes_per_second, 10, "of a link (1 / beta)");
 namespace capstan {
 namespace {
 
-Workload WorkloadOfFlags() {
-  Workload workload;
+absl::StatusOr<v1::ConsistencySpec::Mode> ModeOfFlags() {
   const std::string mode = absl::GetFlag(FLAGS_consistency);
-  workload.mode = mode == "bsp"   ? v1::ConsistencySpec::BSP
-                  : mode == "ssp" ? v1::ConsistencySpec::SSP
-                                  : v1::ConsistencySpec::ASYNC;
+  if (mode == "bsp") return v1::ConsistencySpec::BSP;
+  if (mode == "ssp") return v1::ConsistencySpec::SSP;
+  if (mode == "async") return v1::ConsistencySpec::ASYNC;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--consistency: expected bsp, ssp or async, got ", mode));
+}
+
+absl::StatusOr<Workload> WorkloadOfFlags() {
+  Workload workload;
+  ASSIGN_OR_RETURN(workload.mode, ModeOfFlags());
   workload.staleness = absl::GetFlag(FLAGS_staleness);
+  if (workload.staleness < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--staleness: expected 0 or more, got ", workload.staleness));
+  }
+  if (workload.staleness > 0 && workload.mode != v1::ConsistencySpec::SSP) {
+    return absl::InvalidArgumentError(
+        "--staleness says nothing without ssp: add --consistency=ssp");
+  }
   workload.workers = absl::GetFlag(FLAGS_workers);
   workload.servers = absl::GetFlag(FLAGS_servers);
   workload.is_eager = absl::GetFlag(FLAGS_eager);
@@ -48,6 +66,12 @@ Workload WorkloadOfFlags() {
   workload.slices = absl::GetFlag(FLAGS_slices);
   workload.slice_bytes = absl::GetFlag(FLAGS_slice_bytes);
   workload.steps = absl::GetFlag(FLAGS_steps);
+  if (workload.steps <= workload.staleness + 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--steps: expected more than ", workload.staleness + 1,
+        ", within which nobody has to wait for others with --staleness=", workload.staleness,
+        ", got ", workload.steps));
+  }
   const double mean_ms = absl::GetFlag(FLAGS_compute_ms);
   const double sigma = absl::GetFlag(FLAGS_compute_sigma);
   workload.compute_time = [mean_ms, sigma](Random& random) {
@@ -64,18 +88,33 @@ SimulatedNetwork::Options NetworkOfFlags() {
   return network;
 }
 
-void Run() {
-  const Workload workload = WorkloadOfFlags();
+// Simulates the workload, and prints a line with what came of it.
+void Print(const std::string& name, const Workload& workload) {
   const absl::Time start = absl::Now();
   const Prediction prediction = Predict(workload, NetworkOfFlags());
   const double step_ms = absl::ToDoubleMilliseconds(prediction.step_time);
-  std::printf("%u workers, %u servers: %.3f ms a step, %.1f steps/s of all workers; ",
-              workload.workers, workload.servers, step_ms, 1000 / step_ms * workload.workers);
+  std::printf("%s, %u workers, %u servers: %.3f ms a step, %.1f steps/s of all workers; ",
+              name.c_str(), workload.workers, workload.servers, step_ms,
+              1000 / step_ms * workload.workers);
   std::printf("staleness %.2f in the mean, at most %lld; ", prediction.mean_staleness,
               static_cast<long long>(prediction.max_staleness));
   std::printf("%llu messages simulated in %.1f s\n",
               static_cast<unsigned long long>(prediction.messages),
               absl::ToDoubleSeconds(absl::Now() - start));
+  std::fflush(stdout);
+}
+
+absl::Status Run() {
+  ASSIGN_OR_RETURN(Workload workload, WorkloadOfFlags());
+  std::string name = absl::GetFlag(FLAGS_consistency);
+  if (workload.mode == v1::ConsistencySpec::SSP) absl::StrAppend(&name, " ", workload.staleness);
+  Print(name, workload);
+  if (workload.mode != v1::ConsistencySpec::SSP) return absl::OkStatus();
+  // What the bound costs at most.
+  workload.mode = v1::ConsistencySpec::ASYNC;
+  workload.staleness = 0;
+  Print("async", workload);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -86,5 +125,8 @@ int main(int argc, char** argv) {
   absl::ParseCommandLine(argc, argv);
   FLAGS_minloglevel = google::GLOG_ERROR;
   google::InitGoogleLogging(argv[0]);
-  capstan::Run();
+  const absl::Status status = capstan::Run();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  return 2;
 }
