@@ -224,10 +224,29 @@ TEST(CheckHistoryTest, WithoutTestValuesTheRepliesAreStillChecked) {
   HistoryBuilder twice = builder;
   twice.Ask(0, 100, -1, 1, 40).Answer(42, 3, 1, {}).End(50);
   EXPECT_THAT(ViolationWithoutValues(twice),
-              StartsWith("exactly once: version 3, but only 2 updates"));
+              StartsWith("exactly once: version 3 at min_step 1, but what had been sent by then "
+                         "allows only 2"));
   HistoryBuilder lost = builder;
   lost.Ask(0, 100, -1, 1, 40).Answer(42, 1, 1, {}).End(50);
-  EXPECT_THAT(ViolationWithoutValues(lost), StartsWith("exactly once: version 1, but 2 updates"));
+  EXPECT_THAT(ViolationWithoutValues(lost),
+              StartsWith("exactly once: version 1 at min_step 1, but what had been acknowledged "
+                         "before makes 2"));
+}
+
+TEST(CheckHistoryTest, VersionsAreCheckedAcrossAChangeOfTheMode) {
+  // Step 0 is one version, later pushes are one each.
+  HistoryBuilder builder = Started(v1::ContractRecord::BSP, 0);
+  builder.Promise(1, kAsync, 0);
+  builder.Ask(0, 100, 0, 1, 20);  // stays open
+  builder.Ask(1, 101, 0, 1, 23).Answer(24, 1, 1, {});
+  builder.Ask(0, 100, 1, 2, 30).Answer(32, 2, 1, {});
+  EXPECT_EQ(ViolationWithoutValues(builder), "");
+  HistoryBuilder twice = builder;
+  twice.Ask(1, 101, -1, 1, 40).Answer(42, 3, 1, {}).End(50);
+  EXPECT_THAT(ViolationWithoutValues(twice), StartsWith("exactly once: version 3 at min_step 1"));
+  HistoryBuilder lost = builder;
+  lost.Ask(1, 101, -1, 1, 40).Answer(42, 1, 1, {}).End(50);
+  EXPECT_THAT(ViolationWithoutValues(lost), StartsWith("exactly once: version 1 at min_step 1"));
 }
 
 TEST(CheckHistoryTest, ClocksThatDifferProveNothing) {

@@ -43,11 +43,4 @@ Contract::Promise Contract::Of(TableId table, Step step) const {
   return promise;
 }
 
-bool Contract::HasOneKind(TableId table) const {
-  const bool is_isolated = Of(table, Step(0)).is_isolated();
-  return std::all_of(records_.begin(), records_.end(), [&](const v1::ContractRecord& record) {
-    return Of(table, std::max(Step(0), Step(record.from_step()))).is_isolated() == is_isolated;
-  });
-}
-
 }  // namespace capstan

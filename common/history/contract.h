@@ -31,8 +31,6 @@ class Contract {
   explicit Contract(std::vector<v1::ContractRecord> records) : records_(std::move(records)) {}
 
   Promise Of(TableId table, Step step) const;
-  // Whether all steps of the table are isolated, or none is.
-  bool HasOneKind(TableId table) const;
 
  private:
   const std::vector<v1::ContractRecord> records_;

@@ -42,7 +42,6 @@ TEST(ContractLogTest, TablesAndChangesAreRecordedOnce) {
   EXPECT_EQ(contract.Of(TableId(1), Step(6)).staleness, 5);
   EXPECT_TRUE(contract.Of(TableId(0), Step(7)).is_isolated());
   EXPECT_TRUE(contract.Of(TableId(1), Step(7)).is_isolated());
-  EXPECT_FALSE(contract.HasOneKind(TableId(1)));
 }
 
 TEST(ContractLogTest, WithoutTablesThereIsNothingYet) {

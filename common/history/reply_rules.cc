@@ -4,6 +4,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "common/history/version_bounds.h"
 
 namespace capstan {
 namespace {
@@ -46,44 +47,25 @@ void CheckMinStep(const CheckedSlice& checked, const RecordedExchange& reply,
   }
 }
 
-// Of an asynchronous or SSP table: each push is one application.
-void CheckVersionOfPushes(const CheckedSlice& checked, const RecordedExchange& reply,
-                          Violations& violations) {
+// Each application of updates is one version.
+void CheckVersion(const CheckedSlice& checked, const VersionBounds& bounds,
+                  const RecordedExchange& reply, Violations& violations) {
   const int64_t skew = checked.history.header.clock_skew_ns();
-  const uint64_t most = checked.slice.SentBefore(reply.end_ns + skew + 1);
-  const uint64_t least = checked.slice.AcknowledgedBefore(reply.begin_ns - skew);
+  const uint64_t most = bounds.Most(reply.min_step, reply.end_ns + skew);
+  const uint64_t least = bounds.Least(reply.min_step, reply.begin_ns - skew);
   if (reply.version > most) {
     violations.Add("exactly once",
-                   absl::StrCat("version ", reply.version, ", but only ", most,
-                                " updates had been sent: one was applied twice"),
+                   absl::StrCat("version ", reply.version, " at min_step ", reply.min_step.value(),
+                                ", but what had been sent by then allows only ", most,
+                                ": an update was applied twice"),
                    {&reply});
   }
   if (reply.version < least) {
     violations.Add("exactly once",
-                   absl::StrCat("version ", reply.version, ", but ", least,
-                                " updates had been acknowledged before: one was lost"),
+                   absl::StrCat("version ", reply.version, " at min_step ", reply.min_step.value(),
+                                ", but what had been acknowledged before makes ", least,
+                                ": an update was lost"),
                    {&reply});
-  }
-}
-
-// Of a BSP table: each step that holds an update is one application.
-void CheckVersionOfSteps(const CheckedSlice& checked, const RecordedExchange& reply,
-                         Violations& violations) {
-  const uint64_t least = checked.slice.AcknowledgedStepsBelow(reply.min_step);
-  const uint64_t most = static_cast<uint64_t>(reply.min_step.value());
-  if (reply.version >= least && reply.version <= most) return;
-  violations.Add("exactly once",
-                 absl::StrCat("version ", reply.version, " at min_step ", most, ", of whose steps ",
-                              least, " hold acknowledged updates, and each is one version"),
-                 {&reply});
-}
-
-void CheckVersion(const CheckedSlice& checked, const RecordedExchange& reply,
-                  Violations& violations) {
-  if (checked.contract.Of(reply.slice.table, Step(0)).is_isolated()) {
-    CheckVersionOfSteps(checked, reply, violations);
-  } else {
-    CheckVersionOfPushes(checked, reply, violations);
   }
 }
 
@@ -153,13 +135,12 @@ void CheckAnswered(const CheckedSlice& checked, Violations& violations) {
 }  // namespace
 
 void CheckReplies(const CheckedSlice& checked, Violations& violations) {
-  // Else some pushes are one version each and others a part of one, and only the values can tell.
-  const bool has_one_kind = checked.contract.HasOneKind(checked.slice.key().table);
+  const VersionBounds bounds(checked.slice, checked.contract, checked.history.header.steps());
   for (const RecordedExchange* reply : checked.slice.exchanges()) {
     if (!reply->is_ok()) continue;
     CheckBound(checked, *reply, violations);
     CheckMinStep(checked, *reply, violations);
-    if (has_one_kind) CheckVersion(checked, *reply, violations);
+    CheckVersion(checked, bounds, *reply, violations);
   }
   CheckMonotonic(checked, violations);
   CheckIncarnations(checked, violations);

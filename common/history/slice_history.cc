@@ -1,17 +1,8 @@
 #include "common/history/slice_history.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace capstan {
-namespace {
-
-size_t CountBelow(const std::vector<int64_t>& sorted, int64_t bound) {
-  return static_cast<size_t>(std::lower_bound(sorted.begin(), sorted.end(), bound) -
-                             sorted.begin());
-}
-
-}  // namespace
-
 SliceHistory::SliceHistory(std::vector<const RecordedExchange*> exchanges)
     : exchanges_(std::move(exchanges)) {
   for (const RecordedExchange* exchange : exchanges_) {
@@ -23,33 +14,11 @@ SliceHistory::SliceHistory(std::vector<const RecordedExchange*> exchanges)
         facts.first_acknowledged == nullptr || exchange->end_ns < facts.first_acknowledged->end_ns;
     if (is_first) facts.first_acknowledged = exchange;
   }
-  for (const auto& [update, facts] : pushes_) {
-    sent_ns_.push_back(facts.first_sent->begin_ns);
-    if (facts.first_acknowledged != nullptr) {
-      acknowledged_ns_.push_back(facts.first_acknowledged->end_ns);
-      acknowledged_steps_.push_back(update.second.value());
-    }
-  }
-  std::sort(sent_ns_.begin(), sent_ns_.end());
-  std::sort(acknowledged_ns_.begin(), acknowledged_ns_.end());
-  std::sort(acknowledged_steps_.begin(), acknowledged_steps_.end());
-  acknowledged_steps_.erase(std::unique(acknowledged_steps_.begin(), acknowledged_steps_.end()),
-                            acknowledged_steps_.end());
 }
 
 PushFacts SliceHistory::FactsOf(WorkerId worker, Step step) const {
   const auto it = pushes_.find({worker, step});
   return it == pushes_.end() ? PushFacts() : it->second;
-}
-
-size_t SliceHistory::SentBefore(int64_t time_ns) const { return CountBelow(sent_ns_, time_ns); }
-
-size_t SliceHistory::AcknowledgedBefore(int64_t time_ns) const {
-  return CountBelow(acknowledged_ns_, time_ns);
-}
-
-size_t SliceHistory::AcknowledgedStepsBelow(Step step) const {
-  return CountBelow(acknowledged_steps_, step.value());
 }
 
 std::vector<SliceHistory> SplitBySlice(const History& history) {

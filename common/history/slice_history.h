@@ -1,8 +1,6 @@
 #ifndef COMMON_HISTORY_SLICE_HISTORY_H_
 #define COMMON_HISTORY_SLICE_HISTORY_H_
 
-#include <cstddef>
-#include <cstdint>
 #include <map>
 #include <utility>
 #include <vector>
@@ -32,18 +30,10 @@ class SliceHistory {
 
   // Nothing is known of an update that nobody sent.
   PushFacts FactsOf(WorkerId worker, Step step) const;
-  // Number of updates that were sent before `time_ns`, or whose push was answered before it.
-  size_t SentBefore(int64_t time_ns) const;
-  size_t AcknowledgedBefore(int64_t time_ns) const;
-  // Number of steps below `step` of which an update was ever acknowledged.
-  size_t AcknowledgedStepsBelow(Step step) const;
 
  private:
   const std::vector<const RecordedExchange*> exchanges_;
   std::map<Update, PushFacts> pushes_;
-  std::vector<int64_t> sent_ns_;  // in order
-  std::vector<int64_t> acknowledged_ns_;
-  std::vector<int64_t> acknowledged_steps_;  // each once
 };
 
 // The history's exchanges by slice, in order of table and slice.
