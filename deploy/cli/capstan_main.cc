@@ -116,15 +116,21 @@ int Set(const Args& args) {
   return result.ok() ? 0 : Fail("capstan set", result, 1);
 }
 
-int Check(const Args& args) {
+int Check(Args args) {
   if (AsksForHelp(args)) return PrintHelp(CheckHelp());
-  if (args.size() != 1) {
+  const std::string history = args.empty() ? "" : args[0];
+  if (history.empty() || history[0] == '-') {
     return Fail("capstan check",
-                absl::InvalidArgumentError("expected one HISTORY, a file or a folder, got " +
-                                           std::to_string(args.size())),
+                absl::InvalidArgumentError("expected HISTORY, a file or a folder, got " +
+                                           (args.empty() ? "none" : "\"" + history + "\"")),
                 kWrongCommandLine);
   }
-  const absl::Status result = CheckCommand(args[0], std::cout);
+  args.erase(args.begin());
+  auto flags = ParseCommandFlags(args, CheckFlags());
+  if (!flags.ok()) return Fail("capstan check", flags.status(), kWrongCommandLine);
+  const auto clock_skew = ReadClockSkew((*flags)["clock_skew_ms"]);
+  if (!clock_skew.ok()) return Fail("capstan check", clock_skew.status(), kWrongCommandLine);
+  const absl::Status result = CheckCommand(history, *clock_skew, std::cout);
   return result.ok() ? 0 : Fail("capstan check", result, 1);
 }
 

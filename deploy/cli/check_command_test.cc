@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <optional>
 #include <sstream>
 
+#include "absl/time/time.h"
 #include "common/history/history_builder.h"
 #include "common/history/history_file.h"
 
@@ -29,15 +31,41 @@ HistoryBuilder OnePull(int64_t pull_step) {
 
 TEST(CheckCommandTest, AGoodHistoryIsSummed) {
   std::ostringstream out;
-  EXPECT_TRUE(CheckCommand(Write("good.history", OnePull(0)), out).ok());
+  EXPECT_TRUE(CheckCommand(Write("good.history", OnePull(0)), std::nullopt, out).ok());
   EXPECT_EQ(out.str(),
             "ssp(1): 1 exchanges (1 pulls) of 1 slices by 2 worker processes, with values\n"
+            "checked by versions and min_step: staleness bound, isolation of BSP, exactly once, "
+            "monotonic reads, min_step, stale incarnations, an answer to every exchange\n"
+            "checked by values: which updates each pull contains (read-my-writes, phantoms, one "
+            "sum a step)\n"
+            "clocks may differ by 0\n"
             "the consistency contract was kept\n");
+}
+
+TEST(CheckCommandTest, AllPeriodsAndWhatIsNotCheckedAreNamed) {
+  HistoryBuilder builder = OnePull(0);
+  builder.Promise(2, v1::ContractRecord::SSP, 5, /*table=*/3);
+  builder.Promise(3, v1::ContractRecord::BSP, 0).Promise(3, v1::ContractRecord::BSP, 0);
+  builder.records()[0].mutable_header()->set_has_test_values(false);
+  std::ostringstream out;
+  EXPECT_TRUE(CheckCommand(Write("periods.history", builder), absl::Milliseconds(20), out).ok());
+  EXPECT_THAT(out.str(), HasSubstr("ssp(1), ssp(5) for table 3 from step 2, bsp from step 3: "));
+  EXPECT_THAT(out.str(), HasSubstr("not checked, for want of values: which updates"));
+  EXPECT_THAT(out.str(), HasSubstr("clocks may differ by 20ms\n"));
+}
+
+TEST(CheckCommandTest, AClockSkewIsANumberOfMilliseconds) {
+  EXPECT_EQ(ReadClockSkew("").value(), std::nullopt);
+  EXPECT_EQ(ReadClockSkew("2.5").value(), absl::Microseconds(2500));
+  for (const char* const bad : {"-1", "soon", "nan", "1e9"}) {
+    EXPECT_THAT(std::string(ReadClockSkew(bad).status().message()),
+                HasSubstr("--clock_skew_ms: expected a number from 0 to 3600000, got"));
+  }
 }
 
 TEST(CheckCommandTest, AViolationIsAnErrorWithItsExchanges) {
   std::ostringstream out;
-  const absl::Status status = CheckCommand(Write("bad.history", OnePull(3)), out);
+  const absl::Status status = CheckCommand(Write("bad.history", OnePull(3)), std::nullopt, out);
   EXPECT_TRUE(absl::IsAborted(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("the contract was broken: "));
   EXPECT_THAT(std::string(status.message()), HasSubstr("\n  pull of step 3 by worker 0"));
@@ -46,7 +74,7 @@ TEST(CheckCommandTest, AViolationIsAnErrorWithItsExchanges) {
 
 TEST(CheckCommandTest, AMissingHistoryIsNamed) {
   std::ostringstream out;
-  EXPECT_THAT(std::string(CheckCommand("/no/such.history", out).message()),
+  EXPECT_THAT(std::string(CheckCommand("/no/such.history", std::nullopt, out).message()),
               HasSubstr("/no/such.history"));
 }
 

@@ -36,6 +36,11 @@ constexpr CommandFlag kSetFlags[] = {
      "      Default: as it is."},
 };
 
+constexpr CommandFlag kCheckFlags[] = {
+    {"clock_skew_ms", "N",
+     "By how much the clocks of two workers may differ. Default: as the history says, 1."},
+};
+
 constexpr CommandFlag kReportFlags[] = {
     {"output", "FILE", "Where the page goes. Default: RUN_DIR/report.html."},
 };
@@ -45,6 +50,7 @@ constexpr CommandFlag kReportFlags[] = {
 absl::Span<const CommandFlag> RunFlags() { return kRunFlags; }
 absl::Span<const CommandFlag> StatusFlags() { return kStatusFlags; }
 absl::Span<const CommandFlag> SetFlags() { return kSetFlags; }
+absl::Span<const CommandFlag> CheckFlags() { return kCheckFlags; }
 absl::Span<const CommandFlag> ReportFlags() { return kReportFlags; }
 
 std::string CapstanHelp() {
@@ -109,16 +115,22 @@ Examples:
 }
 
 std::string CheckHelp() {
-  return R"(Usage: capstan check HISTORY
+  return absl::StrCat(R"(Usage: capstan check HISTORY [--clock_skew_ms=N]
 
 Checks a history, which is a file or a folder of files that capstan run --record_history=DIR has made,
 against the consistency contract of its job: no pull before its time, no update lost or applied twice,
 nothing that goes back, versions and clocks that are true. Names the first violation, with the
 exchanges that prove it.
 
+A run records versions and min_step of each answer, and no values: which updates a pull contains, as
+for read-my-writes, is checked in simulations only. Times are those of the workers' machines.
+
+Flags:
+)",
+                      CommandFlagsHelp(CheckFlags()), R"(
 Example:
   capstan run --consistency=ssp --staleness=2 --record_history=history && capstan check history
-)";
+)");
 }
 
 std::string ReportHelp() {

@@ -14,6 +14,7 @@ absl::Span<const CommandFlag> RunFlags();
 // Flags of the other commands.
 absl::Span<const CommandFlag> StatusFlags();
 absl::Span<const CommandFlag> SetFlags();
+absl::Span<const CommandFlag> CheckFlags();
 absl::Span<const CommandFlag> ReportFlags();
 
 // What `capstan help` and each command's --help print.

@@ -33,7 +33,8 @@ TEST(CliHelpTest, HelpOfSetListsItsFlags) {
 }
 
 TEST(CliHelpTest, HelpOfCheckSaysHowAHistoryIsMade) {
-  EXPECT_THAT(CheckHelp(), HasSubstr("--record_history=DIR"));
+  EXPECT_THAT(CheckHelp(), AllOf(HasSubstr("--record_history=DIR"), HasSubstr("--clock_skew_ms=N"),
+                                 HasSubstr("no values")));
   EXPECT_THAT(RunHelp(), HasSubstr("--record_history=DIR"));
 }
 
