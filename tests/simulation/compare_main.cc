@@ -1,5 +1,8 @@
 // Compares what the simulation predicts for 1 to 4 workers with what this machine does: fits the
-// network's model to three measurements, and prints a table with the error of each prediction.
+// network's model to three measurements, and prints a table with the error of each prediction, for
+// the whole step and for what is left of it without computing. The real runs are of the real
+// servers, clients and transport (gRPC on the loopback interface), in one process; only computing
+// is scripted: workers sleep for the same drawn times as in the simulation.
 #include <glog/logging.h>
 
 #include <algorithm>
@@ -18,6 +21,7 @@
 ABSL_FLAG(int64_t, steps, 100, "steps of each worker");
 ABSL_FLAG(double, compute_ms, 20, "mean of the log-normal time that a worker computes at a step");
 ABSL_FLAG(double, compute_sigma, 0.5, "sigma of that log-normal");
+ABSL_FLAG(double, short_compute_ms, 1, "that mean in the case that mostly communicates");
 
 namespace capstan {
 namespace {
@@ -50,40 +54,73 @@ SimulatedNetwork::Options MeasureNetwork() {
   return network;
 }
 
-Workload MakeWorkload(uint32_t workers, v1::ConsistencySpec::Mode mode) {
+// What workers do at a step.
+struct Case {
+  const char* name;
+  double compute_ms;  // in the mean
+  uint32_t slices;
+  uint64_t slice_bytes;
+};
+
+Workload MakeWorkload(const Case& of, uint32_t workers, v1::ConsistencySpec::Mode mode) {
   Workload workload;
   workload.mode = mode;
   if (mode == v1::ConsistencySpec::SSP) workload.staleness = 2;
   workload.workers = workers;
   workload.servers = 2;
-  workload.slices = 8;
-  workload.slice_bytes = 64 << 10;
+  workload.slices = of.slices;
+  workload.slice_bytes = of.slice_bytes;
   workload.steps = absl::GetFlag(FLAGS_steps);
-  const double mean_ms = absl::GetFlag(FLAGS_compute_ms);
   const double sigma = absl::GetFlag(FLAGS_compute_sigma);
-  workload.compute_time = [mean_ms, sigma](Random& random) {
+  workload.compute_time = [mean_ms = of.compute_ms, sigma](Random& random) {
     return absl::Milliseconds(mean_ms * std::exp(sigma * random.Normal() - 0.5 * sigma * sigma));
   };
   return workload;
 }
 
-void Run() {
-  const SimulatedNetwork::Options network = MeasureNetwork();
-  std::printf("| workers | consistency | real, ms a step | predicted | error |\n");
-  std::printf("|---|---|---|---|---|\n");
+// On a network that takes no time.
+SimulatedNetwork::Options NoNetwork() {
+  SimulatedNetwork::Options network;
+  network.latency = absl::ZeroDuration();
+  network.per_message = absl::ZeroDuration();
+  network.seconds_per_byte = 0;
+  return network;
+}
+
+void Compare(const Workload& workload, const SimulatedNetwork::Options& network) {
+  const double real = absl::ToDoubleMilliseconds(MeasureStepTime(workload));
+  const double predicted = absl::ToDoubleMilliseconds(Predict(workload, network).step_time);
+  const double computing = absl::ToDoubleMilliseconds(Predict(workload, NoNetwork()).step_time);
+  const double real_rest = real - computing;
+  const double predicted_rest = predicted - computing;
+  std::printf("| %u | %s%s | %.2f | %.2f | %+.1f %% | %.2f | %.2f | %+.1f %% |\n", workload.workers,
+              v1::ConsistencySpec::Mode_Name(workload.mode).c_str(),
+              workload.mode == v1::ConsistencySpec::SSP ? " 2" : "", real, predicted,
+              100 * (predicted / real - 1), real_rest, predicted_rest,
+              100 * (predicted_rest / real_rest - 1));
+  std::fflush(stdout);
+}
+
+void CompareAll(const Case& of, const SimulatedNetwork::Options& network) {
+  std::printf("\n%s: %.1f ms of sleep for computing, %u slices of %llu bytes\n\n", of.name,
+              of.compute_ms, of.slices, static_cast<unsigned long long>(of.slice_bytes));
+  std::printf("| workers | consistency | real, ms a step | predicted | error ");
+  std::printf("| real without computing and its waits | predicted | error |\n");
+  std::printf("|---|---|---|---|---|---|---|---|\n");
   for (uint32_t workers = 1; workers <= 4; ++workers) {
     for (const auto mode :
          {v1::ConsistencySpec::BSP, v1::ConsistencySpec::SSP, v1::ConsistencySpec::ASYNC}) {
-      const Workload workload = MakeWorkload(workers, mode);
-      const double real = absl::ToDoubleMilliseconds(MeasureStepTime(workload));
-      const double predicted = absl::ToDoubleMilliseconds(Predict(workload, network).step_time);
-      std::printf("| %u | %s%s | %.2f | %.2f | %+.1f %% |\n", workers,
-                  v1::ConsistencySpec::Mode_Name(mode).c_str(),
-                  mode == v1::ConsistencySpec::SSP ? " 2" : "", real, predicted,
-                  100 * (predicted / real - 1));
-      std::fflush(stdout);
+      Compare(MakeWorkload(of, workers, mode), network);
     }
   }
+}
+
+void Run() {
+  std::printf("real: the real servers, clients and gRPC on this machine; computing is scripted\n");
+  const SimulatedNetwork::Options network = MeasureNetwork();
+  CompareAll({"mostly computing", absl::GetFlag(FLAGS_compute_ms), 8, 64 << 10}, network);
+  CompareAll({"mostly communicating", absl::GetFlag(FLAGS_short_compute_ms), 64, 64 << 10},
+             network);
 }
 
 }  // namespace
