@@ -135,7 +135,7 @@ void CheckAnswered(const CheckedSlice& checked, Violations& violations) {
 }  // namespace
 
 void CheckReplies(const CheckedSlice& checked, Violations& violations) {
-  const VersionBounds bounds(checked.slice, checked.contract, checked.history.header.steps());
+  const VersionBounds bounds(checked.slice, checked.contract);
   for (const RecordedExchange* reply : checked.slice.exchanges()) {
     if (!reply->is_ok()) continue;
     CheckBound(checked, *reply, violations);

@@ -13,8 +13,9 @@ size_t CountBelow(const std::vector<int64_t>& sorted, int64_t bound) {
 
 }  // namespace
 
-VersionBounds::VersionBounds(const SliceHistory& slice, const Contract& contract, int64_t steps) {
-  const size_t size = static_cast<size_t>(steps) + 2;
+VersionBounds::VersionBounds(const SliceHistory& slice, const Contract& contract) {
+  // No step has been completed without a push of it: so many steps there are at most.
+  const size_t size = slice.pushes().size() + 2;
   const auto is_whole = [&](size_t step) {
     return contract.Of(slice.key().table, Step(static_cast<int64_t>(step))).is_isolated();
   };

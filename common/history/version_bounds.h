@@ -16,8 +16,7 @@ namespace capstan {
 // an earlier BSP step is open is kept until that one is complete. Immutable, hence thread-safe.
 class VersionBounds {
  public:
-  // `steps` of the job.
-  VersionBounds(const SliceHistory& slice, const Contract& contract, int64_t steps);
+  VersionBounds(const SliceHistory& slice, const Contract& contract);
 
   // Certainly applied when `min_step` was reported for what was asked at `asked_ns`.
   uint64_t Least(Step min_step, int64_t asked_ns) const;

@@ -49,7 +49,7 @@ class VersionBoundsTest : public testing::Test {
   const SliceHistory slice_ = HistoryOf(pushes_);
   const Contract contract_{{From(0, v1::ContractRecord::ASYNC), From(2, v1::ContractRecord::BSP),
                             From(4, v1::ContractRecord::ASYNC)}};
-  const VersionBounds bounds_{slice_, contract_, /*steps=*/6};
+  const VersionBounds bounds_{slice_, contract_};
 };
 
 TEST_F(VersionBoundsTest, EachPushOfAnAsynchronousStepIsOne) {

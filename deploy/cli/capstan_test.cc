@@ -70,7 +70,7 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
       {{"set", "--coordinator=host:1", "--staleness=four"},
        "capstan set: flag --staleness: expect"},
       {{"set", "--coordinator=host:1", "--steps=9"}, "capstan set: unknown flag \"--steps=9\""},
-      {{"check"}, "capstan check: expected one HISTORY, a file or a folder, got 0"},
+      {{"check"}, "capstan check: expected HISTORY, a file or a folder, got none"},
       {{"report"}, "capstan report: expected RUN_DIR, the folder of a run, got none"},
       {{"report", "--output=x"},
        "capstan report: expected RUN_DIR, the folder of a run, got \"--o"},
