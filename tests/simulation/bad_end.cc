@@ -11,8 +11,11 @@ namespace capstan {
 namespace {
 
 // Together the pauses of a member and of the coordinator, who hears nothing during its own, can be
-// as long as a lease; or the member dies.
+// as long as a lease, but for the time that a member waits between heartbeats and the network needs
+// to bring one, if need be a second time; or the member dies. A network that drops messages may
+// drop several heartbeats in a row.
 bool CanSilence(const Scenario& scenario, Fault::Kind pause, Fault::Kind kill, uint32_t process) {
+  if (scenario.network.drop > 0) return true;
   absl::Duration silence;
   for (const Fault& fault : scenario.faults) {
     const bool is_of_process = fault.process == process;
@@ -21,7 +24,8 @@ bool CanSilence(const Scenario& scenario, Fault::Kind pause, Fault::Kind kill, u
       silence += fault.pause;
     }
   }
-  return silence >= absl::Seconds(scenario.job.membership().lease_seconds());
+  const v1::MembershipSpec& membership = scenario.job.membership();
+  return silence >= absl::Seconds(membership.lease_seconds() - 2 * membership.heartbeat_seconds());
 }
 
 bool CanSilenceServer(const Scenario& scenario, uint32_t process) {

@@ -19,6 +19,7 @@ Scenario MakeScenario() {
   scenario.job.mutable_cluster()->set_num_workers(2);
   scenario.job.mutable_cluster()->set_num_servers(2);
   scenario.job.mutable_membership()->set_lease_seconds(0.5);
+  scenario.job.mutable_membership()->set_heartbeat_seconds(0.1);
   return scenario;
 }
 
@@ -71,6 +72,13 @@ TEST(BadEndTest, SilenceWithoutAFaultIsBad) {
   for (const char* const reason : {kServer1, kLastWorker, kEarlyWorker}) {
     EXPECT_THAT(BadEndFor(MakeScenario(), reason), HasSubstr("the job has failed: "));
   }
+}
+
+TEST(BadEndTest, ANetworkThatDropsMessagesMaySilenceAnybody) {
+  Scenario scenario = MakeScenario();
+  scenario.network.drop = 0.01;
+  EXPECT_EQ(BadEndFor(scenario, kServer1), "");
+  EXPECT_NE(BadEndFor(scenario, "worker 0: push of step 3"), "");
 }
 
 TEST(BadEndTest, AServerMayBeLostWhoseOwnFaultsSilenceIt) {
