@@ -6,7 +6,9 @@
 
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 #include "common/transport/frame.h"
 #include "common/transport/ucx_address.h"
@@ -23,7 +25,11 @@ class UcxListener::Client : public UcxConnection::Receiver,
     ASSIGN_OR_RETURN(connection_, UcxConnection::Accept(thread_, request, this));
     return absl::OkStatus();
   }
-  void Close() { connection_ = nullptr; }
+  void Close() {
+    connection_ = nullptr;
+    MutexLock lock(&mu_);
+    is_closed_ = true;
+  }
 
   std::unique_ptr<UcxIncoming> OnMessage(absl::Span<const uint8_t> header,
                                          size_t payload_bytes) override {
@@ -36,7 +42,7 @@ class UcxListener::Client : public UcxConnection::Receiver,
   }
 
   void OnBroken(const absl::Status& /*status*/) override {
-    connection_ = nullptr;
+    Close();
     listener_->clients_.erase(this);  // Destroys this, unless an exchange is parked.
   }
 
@@ -66,13 +72,24 @@ class UcxListener::Client : public UcxConnection::Receiver,
   void Exchange(RequestFrame frame) {
     listener_->endpoint_->Exchange(
         std::move(frame.request), [] {},
-        [self = shared_from_this(), id = frame.request_id](ExchangeReply reply) mutable {
-          UcxThread* const thread = self->thread_;
-          if (thread->is_current()) return self->Reply(id, std::move(reply));
-          thread->RunLater([self = std::move(self), id, reply = std::move(reply)]() mutable {
-            self->Reply(id, std::move(reply));
-          });
+        [self = shared_from_this(), id = frame.request_id](ExchangeReply reply) {
+          self->Answer(id, std::move(reply));
         });
+  }
+
+  // On any thread; goes nowhere once the client is closed, as the UCX thread may have ended then.
+  void Answer(uint64_t request_id, ExchangeReply reply) {
+    {
+      MutexLock lock(&mu_);
+      if (is_closed_) return;
+      if (!thread_->is_current()) {
+        return thread_->RunLater(
+            [self = shared_from_this(), request_id, reply = std::move(reply)]() mutable {
+              self->Reply(request_id, std::move(reply));
+            });
+      }
+    }
+    Reply(request_id, std::move(reply));
   }
 
   void Reply(uint64_t request_id, ExchangeReply reply) {
@@ -83,7 +100,9 @@ class UcxListener::Client : public UcxConnection::Receiver,
 
   UcxListener* const listener_;
   UcxThread* const thread_;
-  std::unique_ptr<UcxConnection> connection_;  // null once it is closed
+  std::unique_ptr<UcxConnection> connection_;  // of the thread alone; null once it is closed
+  Mutex mu_;
+  bool is_closed_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 absl::StatusOr<std::unique_ptr<UcxListener>> UcxListener::Start(const std::string& listen,
