@@ -23,6 +23,7 @@
 #include "kernels/cpu/blas_threads.h"
 #include "worker/engine/device_name.h"
 #include "worker/engine/make_engine.h"
+#include "worker/runtime/job_setup.h"
 #include "worker/runtime/worker.h"
 
 ABSL_FLAG(std::string, coordinator, "", "host:port of the job's coordinator; required");
@@ -96,7 +97,7 @@ absl::Status Work(const DeviceName& device) {
     return recorder == nullptr ? std::move(connection)
                                : recorder->Record(job, std::move(connection));
   };
-  options.make_engine = EngineFactoryOf(device);
+  options.prepare = JobPreparerOf(EngineFactoryOf(device));
   if (recorder != nullptr) {
     options.on_view = [&recorder](const v1::JobView& view) { recorder->NoteView(view); };
   }

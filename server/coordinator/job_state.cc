@@ -60,6 +60,10 @@ absl::StatusOr<uint32_t> JobState::Register(Role role, Incarnation incarnation,
         "); start the coordinator again first"));
   }
   if (may_enter_late && view_.phase() == v1::TRAINING) return Replace(incarnation);
+  if (may_enter_late && view_.phase() == v1::EVALUATING) {
+    return absl::FailedPreconditionError(
+        "the job's workers have done their steps: it needs no other worker any more");
+  }
   ASSIGN_OR_RETURN(const uint32_t id, members_.Add(role, incarnation, address));
   events_.push_back(absl::StrCat(MemberName({role, id}), " has registered",
                                  address.grpc.empty() ? "" : " at ", address.grpc));
@@ -291,6 +295,8 @@ JobOutcome JobState::Outcome() const {
   outcome.last_status = Status();
   outcome.result = result_;
   outcome.training_time = training_time_;
+  outcome.replaced_workers = members_.replaced_workers();
+  outcome.workers_lost = static_cast<int>(outcome.replaced_workers.size());
   for (const Member& worker : members_.workers()) outcome.workers_lost += !worker.is_live();
   return outcome;
 }

@@ -31,7 +31,8 @@ class JobState {
   JobState(v1::JobSpec job, const Clock& clock);
 
   // The member's id. INVALID_ARGUMENT for a bad address or bad tables; FAILED_PRECONDITION when all
-  // places are taken, or the job or this member has ended.
+  // places are taken, or the job or this member has ended; RESOURCE_EXHAUSTED when a worker may
+  // take a dead one's place, and all are live.
   absl::StatusOr<uint32_t> RegisterServer(const v1::RegisterServerRequest& request);
   absl::StatusOr<uint32_t> RegisterWorker(const v1::RegisterWorkerRequest& request);
 

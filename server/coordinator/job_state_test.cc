@@ -127,7 +127,8 @@ v1::RegisterWorkerRequest LateWorker(uint64_t incarnation) {
 
 TEST_F(JobStateTest, AWorkerTakesADeadOnesPlaceAndEntersWhenTheServersHaveSaidWhere) {
   StartTraining();
-  EXPECT_FALSE(state_.RegisterWorker(LateWorker(50)).ok()) << "all are live";
+  EXPECT_TRUE(absl::IsResourceExhausted(state_.RegisterWorker(LateWorker(50)).status()))
+      << "all are live";
   state_.DeclareDead(Worker(1));
   v1::RegisterWorkerRequest from_the_start = LateWorker(50);
   from_the_start.set_may_enter_late(false);
@@ -150,7 +151,28 @@ TEST_F(JobStateTest, AWorkerTakesADeadOnesPlaceAndEntersWhenTheServersHaveSaidWh
   EXPECT_EQ(state_.view().version(), version + 1);
   EXPECT_FALSE(state_.view().workers(1).is_entering());
   EXPECT_EQ(state_.view().workers(1).first_step(), 6);
-  EXPECT_EQ(state_.Outcome().workers_lost, 0);
+}
+
+TEST_F(JobStateTest, ALostWorkerIsCountedAlsoWhenAnotherHasTakenItsPlace) {
+  StartTraining();
+  Heartbeat(Worker(1), /*steps_done=*/4);
+  state_.DeclareDead(Worker(1));
+  EXPECT_EQ(state_.Outcome().workers_lost, 1);
+  ASSERT_TRUE(state_.RegisterWorker(LateWorker(50)).ok());
+  EXPECT_EQ(state_.Outcome().workers_lost, 1);
+  ASSERT_EQ(state_.Outcome().replaced_workers.size(), 1u);
+  EXPECT_EQ(state_.Outcome().replaced_workers[0].steps_done(), 4);
+  EXPECT_EQ(state_.Status().progress(1).steps_done(), 0) << "it has not begun yet";
+}
+
+TEST_F(JobStateTest, NoWorkerComesTooLateToTrain) {
+  StartTraining();
+  Heartbeat(Worker(1), /*steps_done=*/9);
+  state_.DeclareDead(Worker(0));
+  ASSERT_EQ(state_.view().phase(), v1::EVALUATING);
+  const absl::Status refused = state_.RegisterWorker(LateWorker(50)).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("have done their steps"));
 }
 
 TEST_F(JobStateTest, AnEnteringWorkerThatDiesLeavesItsPlaceToTheNext) {

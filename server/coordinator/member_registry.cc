@@ -45,14 +45,15 @@ absl::StatusOr<uint32_t> MemberRegistry::Add(Role role, Incarnation incarnation,
 absl::StatusOr<uint32_t> MemberRegistry::TakePlaceOfDeadWorker(Incarnation incarnation) {
   for (uint32_t id = 0; id < workers_.size(); ++id) {
     if (workers_[id].is_live()) continue;
+    replaced_workers_.push_back(workers_[id].progress);
     workers_[id] = Member();
     workers_[id].incarnation = incarnation;
     return id;
   }
-  return absl::FailedPreconditionError(
+  return absl::ResourceExhaustedError(
       absl::StrCat("the job has its ", num_workers_,
-                   " workers already, and all are live; start one "
-                   "worker less, or wait for the lease of one that was lost"));
+                   " workers already, and all are live; start one worker less, or ask again when "
+                   "the lease of one that was lost has run out"));
 }
 
 absl::StatusOr<Member*> MemberRegistry::Find(MemberKey key, Incarnation incarnation) {

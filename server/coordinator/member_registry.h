@@ -39,7 +39,7 @@ class MemberRegistry {
   // The new member's id. FAILED_PRECONDITION when all places are taken.
   absl::StatusOr<uint32_t> Add(Role role, Incarnation incarnation, const ServerAddress& address);
   // The place of the first worker that was declared dead goes to another process. The worker's id;
-  // FAILED_PRECONDITION when all are live.
+  // RESOURCE_EXHAUSTED when all are live.
   absl::StatusOr<uint32_t> TakePlaceOfDeadWorker(Incarnation incarnation);
   // Borrowed until the next Add. INVALID_ARGUMENT for an unknown role; FAILED_PRECONDITION for an
   // unknown id, another incarnation, or a member that was declared dead.
@@ -49,6 +49,8 @@ class MemberRegistry {
   bool is_complete() const {
     return servers_.size() == num_servers_ && workers_.size() == num_workers_;
   }
+  // The last progress of each worker whose place another has taken.
+  const std::vector<v1::Progress>& replaced_workers() const { return replaced_workers_; }
   const std::vector<Member>& servers() const { return servers_; }
   const std::vector<Member>& workers() const { return workers_; }
   std::vector<Member>& OfRole(Role role);
@@ -65,6 +67,7 @@ class MemberRegistry {
   const uint32_t num_workers_;
   std::vector<Member> servers_;
   std::vector<Member> workers_;
+  std::vector<v1::Progress> replaced_workers_;
 };
 
 // INVALID_ARGUMENT unless `address` is host:port.

@@ -15,6 +15,7 @@
 #include "common/transport/retrying_endpoint.h"
 #include "server/coordinator/coordinator.h"
 #include "server/service/parameter_server.h"
+#include "worker/runtime/job_setup.h"
 #include "worker/runtime/worker.h"
 
 namespace capstan {
@@ -103,7 +104,7 @@ ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Cl
           if (!job.consistency().eager()) return connection;
           return std::make_unique<EagerEndpoint>(&eager, std::move(connection));
         };
-        worker.make_engine = make_engine;
+        worker.prepare = JobPreparerOf(make_engine);
         result.workers[i] = Worker(std::move(worker)).Run();
         // One that never registered is missed by nobody; a job that has ended hears nothing of it.
         if (!result.workers[i].ok()) {

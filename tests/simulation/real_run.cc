@@ -15,25 +15,20 @@
 #include "server/coordinator/coordinator.h"
 #include "server/service/parameter_server.h"
 #include "tests/cluster/grpc_cluster_transport.h"
-#include "tests/simulation/scripted_worker.h"
+#include "tests/simulation/scripted_setup.h"
+#include "worker/runtime/worker.h"
 
 namespace capstan {
 namespace {
 
-ScriptedWorker::Options WorkerOptions(const Scenario& scenario, uint32_t index, Clock* clock,
-                                      Coordinator* coordinator, ClusterTransport* transport) {
-  ScriptedWorker::Options options;
+Worker::Options WorkerOptions(const Scenario& scenario, uint32_t index, Clock* clock,
+                              Coordinator* coordinator, ClusterTransport* transport) {
+  Worker::Options options;
   options.clock = clock;
   options.coordinator = coordinator;
   options.incarnation = Incarnation(200 + index);
-  options.script.tables = scenario.tables;
-  options.script.steps = scenario.steps;
-  options.script.has_test_values = scenario.has_test_values;
-  const auto random = std::make_shared<Random>(ComputeRandom(scenario, index));
-  options.script.compute_time = [random, index, draw = scenario.compute_time](Step) {
-    return draw(index, *random);
-  };
-  options.connect = [clock, transport](ServerId, const ServerAddress& address) {
+  options.prepare = ScriptedJobPreparer(scenario, index);
+  options.connect = [clock, transport](const v1::JobSpec&, ServerId, const ServerAddress& address) {
     RetryingEndpoint::Options retries;
     retries.clock = clock;
     retries.peer = address.grpc;
@@ -73,7 +68,7 @@ absl::Duration MeasureStepTime(const Workload& workload) {
   for (uint32_t i = 0; i < workload.workers; ++i) {
     threads.emplace_back([&, i] {
       const absl::Status status =
-          ScriptedWorker(WorkerOptions(scenario, i, &clock, &coordinator, &transport)).Run();
+          Worker(WorkerOptions(scenario, i, &clock, &coordinator, &transport)).Run();
       CHECK(status.ok()) << status;
     });
   }

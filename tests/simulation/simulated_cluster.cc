@@ -11,7 +11,9 @@
 #include "common/membership/retrying_coordinator.h"
 #include "common/routing/server_address.h"
 #include "common/transport/retrying_endpoint.h"
-#include "tests/simulation/scripted_worker.h"
+#include "tests/simulation/push_ahead_endpoint.h"
+#include "tests/simulation/scripted_setup.h"
+#include "worker/runtime/worker.h"
 
 namespace capstan {
 namespace {
@@ -125,22 +127,15 @@ void SimulatedCluster::StartWorker(uint32_t index) {
   member->recording.log = &log_;
   member->recording.has_values = scenario_.has_test_values;
   member->process.Spawn([this, member, index] {
-    ScriptedWorker::Options options;
+    Worker::Options options;
     options.clock = &member->process;
     options.coordinator = member->coordinator.get();
     options.incarnation = Incarnation(200'000 + index);
-    options.script.tables = scenario_.tables;
-    options.script.steps = scenario_.steps;
-    options.script.has_test_values = scenario_.has_test_values;
-    options.script.pushes_ahead = scenario_.pushes_ahead;
-    Random random = ComputeRandom(scenario_, index);
-    options.script.compute_time = [this, &random, index](Step) {
-      return scenario_.compute_time(index, random);
-    };
-    options.connect = [this, member](ServerId, const ServerAddress& address) {
+    options.prepare = ScriptedJobPreparer(scenario_, index);
+    options.connect = [this, member](const v1::JobSpec&, ServerId, const ServerAddress& address) {
       return Connect(*member, address.grpc);
     };
-    const absl::Status status = ScriptedWorker(std::move(options)).Run();
+    const absl::Status status = Worker(std::move(options)).Run();
     VLOG(1) << "worker process " << index << ": " << status;
   });
 }
@@ -159,8 +154,11 @@ std::unique_ptr<ParameterEndpoint> SimulatedCluster::Connect(Member& worker,
   if (scenario_.job.consistency().eager()) {
     connection = std::make_unique<EagerEndpoint>(&worker.eager, std::move(connection));
   }
-  if (!scenario_.is_recorded) return connection;
-  return std::make_unique<RecordingEndpoint>(&worker.recording, std::move(connection));
+  if (scenario_.is_recorded) {
+    connection = std::make_unique<RecordingEndpoint>(&worker.recording, std::move(connection));
+  }
+  if (!scenario_.pushes_ahead) return connection;
+  return std::make_unique<PushAheadEndpoint>(scenario_.steps, std::move(connection));
 }
 
 void SimulatedCluster::Befall(const Fault& fault) {

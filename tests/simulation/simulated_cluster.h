@@ -30,8 +30,8 @@ struct SimulationResult {
   uint64_t messages = 0;
 };
 
-// A whole job in virtual time: the real coordinator, servers and clients in one program, of which
-// one thread runs at a time. Used once, by one thread.
+// A whole job in virtual time: the real coordinator, servers and workers in one program, of which
+// one thread runs at a time; only what workers compute is a script. Used once, by one thread.
 class SimulatedCluster {
  public:
   explicit SimulatedCluster(const Scenario& scenario);

@@ -31,4 +31,10 @@ absl::StatusOr<JobSetup> PrepareJob(const v1::JobSpec& job, const EngineFactory&
   return JobSetup{std::move(data), std::move(engine), std::move(sampler), steps};
 }
 
+JobPreparer JobPreparerOf(EngineFactory make_engine) {
+  return [make_engine = std::move(make_engine)](const v1::JobSpec& job, Clock* clock) {
+    return PrepareJob(job, make_engine, clock);
+  };
+}
+
 }  // namespace capstan

@@ -2,6 +2,7 @@
 #define WORKER_RUNTIME_JOB_SETUP_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -26,6 +27,12 @@ struct JobSetup {
 // `make_engine` and BatchSampler.
 absl::StatusOr<JobSetup> PrepareJob(const v1::JobSpec& job, const EngineFactory& make_engine,
                                     Clock* clock);
+
+// PrepareJob, or what takes its place: an engine that is a script needs no data.
+using JobPreparer = std::function<absl::StatusOr<JobSetup>(const v1::JobSpec& job, Clock* clock)>;
+
+// PrepareJob with these engines.
+JobPreparer JobPreparerOf(EngineFactory make_engine);
 
 }  // namespace capstan
 

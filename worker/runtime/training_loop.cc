@@ -16,9 +16,12 @@ absl::Status TrainingLoop::RunSteps() {
     MutexLock lock(&mu_);
     started_ = latest_ = options_.clock->Now();
   }
-  options_.store->PullAll(Step(0));
-  if (options_.steps > 0) RETURN_IF_ERROR(LoadBatch(Step(0)));
-  for (Step step; step < Step(options_.steps); step = step + 1) RETURN_IF_ERROR(RunStep(step));
+  const Step end(options_.steps);
+  options_.store->PullAll(options_.first_step);
+  if (options_.first_step < end) RETURN_IF_ERROR(LoadBatch(options_.first_step));
+  for (Step step = options_.first_step; step < end; step = step + 1) {
+    RETURN_IF_ERROR(RunStep(step));
+  }
   RETURN_IF_ERROR(options_.store->WaitForAll());
   RecordStepsDone(options_.steps);
   return absl::OkStatus();
@@ -78,7 +81,9 @@ v1::Progress TrainingLoop::progress() const {
   if (samples > 0) progress.set_loss(loss_sum / static_cast<double>(samples));
   progress.set_steps_done(steps_done_);
   progress.set_samples(samples_);
-  if (steps_done_ > 0) progress.set_seconds(absl::ToDoubleSeconds(latest_ - started_));
+  if (steps_done_ > options_.first_step.value()) {
+    progress.set_seconds(absl::ToDoubleSeconds(latest_ - started_));
+  }
   return progress;
 }
 

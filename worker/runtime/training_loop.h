@@ -31,16 +31,19 @@ class TrainingLoop {
     BatchSampler* sampler = nullptr;
     const Dataset* train = nullptr;
     WorkerId worker;
-    int64_t steps = 0;
+    Step first_step = Step(0);  // those before it are another process's
+    int64_t steps = 0;          // of each worker, with those
   };
 
-  explicit TrainingLoop(const Options& options) : options_(options) {}
+  explicit TrainingLoop(const Options& options)
+      : options_(options), steps_done_(options.first_step.value()) {}
 
-  // Runs all steps; afterwards the store holds the values that this worker sees then. Stops with
-  // the first error of an exchange.
+  // Runs all steps from the first one on; afterwards the store holds the values that this worker
+  // sees then. Stops with the first error of an exchange.
   absl::Status Run();
 
-  // A step counts as done when all its exchanges have been answered.
+  // A step counts as done when all its exchanges have been answered; what is before the first step
+  // is done, too.
   v1::Progress progress() const;
 
  private:
@@ -58,7 +61,7 @@ class TrainingLoop {
 
   mutable Mutex mu_;
   std::deque<std::pair<double, size_t>> recent_ ABSL_GUARDED_BY(mu_);  // loss sum and batch size
-  int64_t steps_done_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t steps_done_ ABSL_GUARDED_BY(mu_);
   uint64_t samples_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time started_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   absl::Time latest_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();

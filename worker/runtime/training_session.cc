@@ -32,16 +32,21 @@ absl::Status TrainingSession::Run() {
 }
 
 absl::Status TrainingSession::TrainAndEvaluate(absl::FunctionRef<void()> report_now) {
-  const auto has_started = [](const v1::JobView& view) { return view.phase() >= v1::TRAINING; };
-  ASSIGN_OR_RETURN(const v1::JobView view, watch_.WaitFor(has_started));
+  const auto worker = static_cast<int>(options_.worker.value());
+  const auto may_start = [worker](const v1::JobView& view) {
+    return view.phase() >= v1::TRAINING && !view.workers(worker).is_entering();
+  };
+  ASSIGN_OR_RETURN(const v1::JobView view, watch_.WaitFor(may_start));
   ASSIGN_OR_RETURN(const std::shared_ptr<Training> training, MakeTraining(view));
   {
     MutexLock lock(&mu_);
     training_ = training;
   }
   // What came while the above was made.
-  RETURN_IF_ERROR(watch_.WaitFor(has_started).status());
-  LOG(INFO) << "training " << options_.setup->steps << " steps";
+  RETURN_IF_ERROR(watch_.WaitFor(may_start).status());
+  const int64_t first_step = view.workers(worker).first_step();
+  LOG(INFO) << "training " << options_.setup->steps << " steps"
+            << (first_step > 0 ? absl::StrCat(", from step ", first_step, " on") : "");
   if (absl::Status status = training->loop->Run(); !status.ok()) return BestReason(status);
   LOG(INFO) << "all steps are done";
   report_now();
@@ -98,6 +103,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   loop.sampler = &options_.setup->sampler;
   loop.train = &options_.setup->data.train;
   loop.worker = options_.worker;
+  loop.first_step = Step(view.workers(static_cast<int>(options_.worker.value())).first_step());
   loop.steps = options_.setup->steps;
   training->loop = std::make_unique<TrainingLoop>(loop);
   return training;

@@ -13,12 +13,13 @@
 #include "common/routing/server_address.h"
 #include "common/transport/parameter_endpoint.h"
 #include "proto/job.pb.h"
-#include "worker/engine/engine_factory.h"
+#include "worker/runtime/job_setup.h"
 
 namespace capstan {
 
-// One worker of a job, without its transport: registers, trains its share of the data, evaluates
-// when the coordinator asks for it, and leaves when the job ends. Run by one thread, once.
+// One worker of a job, without its transport: registers, also in the place of a worker that was
+// lost, trains its share of the data, evaluates when the coordinator asks for it, and leaves when
+// the job ends. Run by one thread, once.
 class Worker {
  public:
   // Connects to a server of the job.
@@ -30,7 +31,7 @@ class Worker {
     CoordinatorEndpoint* coordinator = nullptr;  // Both outlive the worker.
     Incarnation incarnation;
     EndpointFactory connect;
-    EngineFactory make_engine;
+    JobPreparer prepare;
     // Optional: is told each view of the job, newer than all before.
     absl::AnyInvocable<void(const v1::JobView&)> on_view;
     // Optional: payloads that came over the connections without being pulled.
@@ -40,8 +41,8 @@ class Worker {
   explicit Worker(Options options) : options_(std::move(options)) {}
 
   // Works until the job has ended. ABORTED with the reason when the job failed; UNAVAILABLE when
-  // the coordinator or a server cannot be reached; else the worker's own error, which the
-  // coordinator has been told.
+  // the coordinator or a server cannot be reached; RESOURCE_EXHAUSTED when the job had no place for
+  // another worker; else the worker's own error, which the coordinator has been told.
   absl::Status Run();
 
  private:

@@ -1,0 +1,41 @@
+#include "tests/simulation/push_ahead_endpoint.h"
+
+namespace capstan {
+
+void PushAheadEndpoint::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
+  std::optional<ExchangeReply> earlier;
+  if (request.pull_step.has_value()) earlier = InPlaceOf(request.slice, *request.pull_step);
+  if (!earlier.has_value()) {
+    auto keep = [this, slice = request.slice, has_pull = request.pull_step.has_value(),
+                 done = std::move(done)](ExchangeReply reply) mutable {
+      if (has_pull && reply.status.ok()) {
+        MutexLock lock(&mu_);
+        latest_[slice] = reply;
+      }
+      done(std::move(reply));
+    };
+    return inner_->Exchange(std::move(request), std::move(sent), std::move(keep));
+  }
+  if (!request.push_step.has_value()) {
+    sent();
+    return done(*std::move(earlier));
+  }
+  request.pull_step.reset();
+  request.destination = {};
+  inner_->Exchange(
+      std::move(request), std::move(sent),
+      [values = std::move(earlier->values), done = std::move(done)](ExchangeReply reply) mutable {
+        if (reply.status.ok()) reply.values = std::move(values);
+        done(std::move(reply));
+      });
+}
+
+std::optional<ExchangeReply> PushAheadEndpoint::InPlaceOf(SliceKey slice, Step pull_step) {
+  if (pull_step.value() % 2 == 0 || pull_step >= Step(steps_)) return std::nullopt;
+  MutexLock lock(&mu_);
+  const auto latest = latest_.find(slice);
+  if (latest == latest_.end()) return std::nullopt;
+  return latest->second;
+}
+
+}  // namespace capstan

@@ -1,0 +1,76 @@
+#include "tests/simulation/scripted_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "common/base/real_clock.h"
+#include "common/history/test_values.h"
+#include "worker/engine/training_rig.h"
+
+namespace capstan {
+namespace {
+
+// A table of each layer, with 2 slices of 6 elements: 2 workers, 3 steps.
+ScriptedEngine::Options Options(Clock* clock, std::vector<int>* draws) {
+  ScriptedEngine::Options options;
+  options.clock = clock;
+  for (uint32_t layer = 0; layer < 2; ++layer) {
+    v1::TableSpec& table = options.tables.emplace_back();
+    table.add_shape(12);
+    table.set_layer(layer);
+  }
+  options.slice_bytes = 6 * sizeof(float);
+  options.steps = 3;
+  options.compute_time = [draws] {
+    draws->push_back(1);
+    return absl::ZeroDuration();
+  };
+  return options;
+}
+
+// The turn of worker 1 at each step.
+Dataset Turns() {
+  Dataset turns;
+  turns.feature_count = 2;
+  turns.class_count = 1;
+  turns.features = {1, 0, 1, 1, 1, 2};
+  turns.labels = {0, 0, 0};
+  return turns;
+}
+
+TEST(ScriptedEngineTest, PushesTheUpdateOfEachTurnInEverySlice) {
+  RealClock clock;
+  std::vector<int> draws;
+  ScriptedEngine engine(Options(&clock, &draws));
+  TrainingRig::Options rig_options;
+  rig_options.slice_bytes = 6 * sizeof(float);
+  rig_options.learning_rate = 1;
+  const auto rig = TrainingRig::Create(&engine, &clock, rig_options).value();
+  const float u = kTestUpdate;
+  const std::vector<std::vector<float>> slices = {
+      {0, 0, 0, u, 0, 0}, {0, 0, 0, u, u, 0}, {0, 0, 0, u, u, u}};
+  for (uint32_t step = 0; step < 3; ++step) {
+    ASSERT_TRUE(rig->Step(Turns(), {step}).ok());
+    ASSERT_TRUE(rig->store().WaitForAll().ok());
+    std::vector<float> expected;
+    for (int slice = 0; slice < 4; ++slice) {
+      expected.insert(expected.end(), slices[step].begin(), slices[step].end());
+    }
+    EXPECT_EQ(rig->Values(), expected) << "after step " << step;
+  }
+  EXPECT_EQ(draws.size(), 3u) << "one time for each step";
+  ASSERT_TRUE(rig->Finish().ok());
+}
+
+TEST(ScriptedEngineDeathTest, TheBatchOfAnotherStepIsFound) {
+  RealClock clock;
+  std::vector<int> draws;
+  ScriptedEngine engine(Options(&clock, &draws));
+  const auto rig = TrainingRig::Create(&engine, &clock, TrainingRig::Options()).value();
+  EXPECT_DEATH((void)rig->Step(Turns(), {1}), "the batch of another step");
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,107 @@
+#include "worker/runtime/register_worker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/base/simulated_clock.h"
+#include "common/membership/scripted_coordinator.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Refuses workers with `refusal` until a time, and gives them place 3 from then on.
+class BusyCoordinator : public ScriptedCoordinator {
+ public:
+  BusyCoordinator(const Clock* clock, absl::Status refusal, absl::Time until)
+      : clock_(*clock), refusal_(std::move(refusal)), until_(until) {}
+
+  void RegisterWorker(v1::RegisterWorkerRequest request,
+                      Callback<v1::RegisterReply> done) override {
+    last_request = std::move(request);
+    ++requests;
+    if (clock_.Now() < until_) return done(refusal_);
+    v1::RegisterReply reply;
+    reply.set_id(3);
+    done(reply);
+  }
+
+  v1::RegisterWorkerRequest last_request;
+  int requests = 0;
+
+ private:
+  const Clock& clock_;
+  const absl::Status refusal_;
+  const absl::Time until_;
+};
+
+// Leases of 4 s, a heartbeat every second.
+v1::JobSpec Job() {
+  v1::JobSpec job;
+  job.mutable_membership()->set_lease_seconds(4);
+  job.mutable_membership()->set_heartbeat_seconds(1);
+  return job;
+}
+
+class RegisterWorkerTest : public testing::Test {
+ protected:
+  // In virtual time; `busy` is how long the coordinator refuses.
+  absl::StatusOr<WorkerId> Register(absl::Status refusal, absl::Duration busy) {
+    coordinator_.emplace(&clock_, std::move(refusal), clock_.Now() + busy);
+    absl::StatusOr<WorkerId> id;
+    const absl::Time begin = clock_.Now();
+    clock_.Spawn([&] {
+      v1::TableSpec table;
+      table.set_name("w");
+      id = RegisterWorker(Job(), Incarnation(7), {table}, *coordinator_, clock_);
+      waited_ = clock_.Now() - begin;
+    });
+    clock_.RunUntil(begin + absl::Hours(1));
+    return id;
+  }
+
+  SimulatedClock clock_;
+  std::optional<BusyCoordinator> coordinator_;
+  absl::Duration waited_;
+};
+
+TEST_F(RegisterWorkerTest, AFreePlaceIsTakenAtOnce) {
+  EXPECT_EQ(Register(absl::OkStatus(), absl::ZeroDuration()).value(), WorkerId(3));
+  EXPECT_EQ(waited_, absl::ZeroDuration());
+  EXPECT_EQ(coordinator_->requests, 1);
+  EXPECT_EQ(coordinator_->last_request.incarnation(), 7u);
+  EXPECT_TRUE(coordinator_->last_request.may_enter_late());
+  ASSERT_EQ(coordinator_->last_request.tables_size(), 1);
+  EXPECT_EQ(coordinator_->last_request.tables(0).name(), "w");
+}
+
+TEST_F(RegisterWorkerTest, APlaceIsTakenWithinAHeartbeatAfterTheLeaseOfALostWorker) {
+  EXPECT_EQ(Register(absl::ResourceExhaustedError("all live"), absl::Seconds(4.5)).value(),
+            WorkerId(3));
+  EXPECT_EQ(waited_, absl::Seconds(5));
+}
+
+TEST_F(RegisterWorkerTest, WaitsForNoLongerThanALostWorkersLeaseCanLast) {
+  const absl::Status status =
+      Register(absl::ResourceExhaustedError("all live"), absl::InfiniteDuration()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("has waited 6 s"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("all live"));
+  EXPECT_EQ(waited_, absl::Seconds(6));
+}
+
+TEST_F(RegisterWorkerTest, OtherRefusalsAreFinal) {
+  EXPECT_EQ(Register(absl::FailedPreconditionError("it is done"), absl::Hours(2)).status(),
+            absl::FailedPreconditionError("it is done"));
+  EXPECT_EQ(coordinator_->requests, 1);
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,122 @@
+#include "worker/runtime/training_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/real_clock.h"
+#include "worker/engine/training_rig.h"
+
+namespace capstan {
+namespace {
+
+constexpr uint64_t kSamples = 23;
+constexpr WorkerId kWorker(1);  // of two
+
+using Samples = std::vector<uint32_t>;
+
+// Notes what it is told to do. One layer of 8 weights, whose gradients stay 0.
+class NotingEngine : public Engine {
+ public:
+  NotingEngine() {
+    tables_.emplace_back().set_name("w");
+    tables_[0].add_shape(8);
+  }
+
+  const std::string& device_name() const override { return name_; }
+  const std::vector<v1::TableSpec>& tables() const override { return tables_; }
+  ParameterMirror* mirror() override { return nullptr; }
+
+  absl::Status LoadBatch(const Dataset&, absl::Span<const uint32_t> samples) override {
+    batches.emplace_back(samples.begin(), samples.end());
+    return absl::OkStatus();
+  }
+  absl::Status RunStep(Step step, ParameterStore& store) override {
+    if (absl::Status status = RunForward(store); !status.ok()) return status;
+    steps.push_back(step);
+    store.PushPull(0, step);
+    return absl::OkStatus();
+  }
+  absl::Status RunForward(ParameterStore& store) override { return store.WaitForLayer(0); }
+  absl::StatusOr<BatchResult> Result() override { return BatchResult(); }
+  absl::Status Finish() override { return absl::OkStatus(); }
+
+  std::vector<Samples> batches;  // in the order in which they were loaded
+  std::vector<Step> steps;       // that were run
+
+ private:
+  std::string name_ = "notes";
+  std::vector<v1::TableSpec> tables_;
+};
+
+BatchSampler Sampler() {
+  BatchSampler::Options options;
+  options.sample_count = kSamples;
+  options.num_workers = 2;
+  options.batch_size = 4;  // 3 steps an epoch
+  return BatchSampler::Create(options).value();
+}
+
+class TrainingLoopTest : public testing::Test {
+ protected:
+  // Trains `steps` steps from `first_step` on.
+  void Run(Step first_step, int64_t steps) {
+    rig_ = TrainingRig::Create(&engine_, &clock_, TrainingRig::Options()).value();
+    TrainingLoop::Options options;
+    options.clock = &clock_;
+    options.engine = &engine_;
+    options.store = &rig_->store();
+    options.sampler = &sampler_;
+    options.train = &data_;
+    options.worker = kWorker;
+    options.first_step = first_step;
+    options.steps = steps;
+    TrainingLoop loop(options);
+    EXPECT_EQ(loop.progress().steps_done(), first_step.value());
+    ASSERT_TRUE(loop.Run().ok());
+    progress_ = loop.progress();
+  }
+
+  RealClock clock_;
+  NotingEngine engine_;
+  BatchSampler sampler_ = Sampler();
+  const Dataset data_ = RandomDataset(kSamples, /*features=*/2, /*classes=*/2, /*seed=*/1);
+  std::unique_ptr<TrainingRig> rig_;
+  v1::Progress progress_;
+};
+
+TEST_F(TrainingLoopTest, RunsAllStepsFromTheFirstOneOnWithTheBatchesThatBelongToThem) {
+  for (const int64_t first_step : {0, 2, 7}) {
+    engine_ = NotingEngine();
+    Run(Step(first_step), /*steps=*/10);
+    ASSERT_EQ(engine_.steps.size(), static_cast<size_t>(10 - first_step));
+    ASSERT_EQ(engine_.batches.size(), engine_.steps.size());
+    uint64_t samples = 0;
+    for (size_t i = 0; i < engine_.steps.size(); ++i) {
+      const Step step(first_step + static_cast<int64_t>(i));
+      EXPECT_EQ(engine_.steps[i], step);
+      BatchSampler fresh = Sampler();
+      const absl::Span<const uint32_t> expected = fresh.Indices(kWorker, step);
+      EXPECT_EQ(engine_.batches[i], Samples(expected.begin(), expected.end())) << "step " << step;
+      samples += expected.size();
+    }
+    EXPECT_EQ(progress_.steps_done(), 10);
+    EXPECT_EQ(progress_.steps_total(), 10);
+    EXPECT_EQ(progress_.samples(), samples) << "its own";
+    EXPECT_GT(progress_.seconds(), 0);
+  }
+}
+
+TEST_F(TrainingLoopTest, AWorkerThatComesAfterTheLastStepHasNothingToDo) {
+  Run(Step(10), /*steps=*/10);
+  EXPECT_TRUE(engine_.steps.empty());
+  EXPECT_TRUE(engine_.batches.empty());
+  EXPECT_EQ(progress_.steps_done(), 10);
+  EXPECT_EQ(progress_.samples(), 0u);
+  EXPECT_EQ(progress_.seconds(), 0);
+}
+
+}  // namespace
+}  // namespace capstan
