@@ -44,7 +44,7 @@ struct Totals {
   int64_t steps_done = 0;
   int64_t steps_total = 0;
   int64_t most_ahead = 0;  // steps_ahead of the fastest live worker
-  bool has_steps = false;  // some worker has done a step
+  bool has_steps = false;  // some worker has computed a step
   double loss = 0;         // mean over live workers that have one
   double samples_per_second = 0;
 };
@@ -64,7 +64,7 @@ Totals AddUp(const ProgressSample& now, const ProgressSample& before) {
     totals.steps_total += progress.steps_total();
     totals.most_ahead = std::max(totals.most_ahead, progress.steps_ahead());
     totals.samples_per_second += rates.samples;
-    if (progress.steps_done() == 0) continue;
+    if (progress.samples() == 0) continue;
     totals.has_steps = true;
     totals.loss += progress.loss();
     ++num_losses;
@@ -120,7 +120,9 @@ std::vector<std::string> WorkerLines(const ProgressSample& now, const ProgressSa
                                        progress.steps_done(), progress.steps_total());
     if (!worker.is_live()) {
       absl::StrAppend(&line, " lost");
-    } else if (progress.steps_done() > 0) {
+    } else if (worker.is_entering()) {
+      absl::StrAppend(&line, " taking a lost worker's place");
+    } else if (progress.samples() > 0) {
       const Rates rates = RatesOf(progress, ProgressOf(before.status, worker.worker()));
       absl::StrAppendFormat(&line, " %3d behind loss %.4f %7s samples/s %8s/s",
                             most_ahead - progress.steps_ahead(), progress.loss(),

@@ -119,6 +119,17 @@ TEST(ProgressLinesTest, LostWorkerIsMarkedAndNotCounted) {
               testing::AllOf(HasSubstr("1/2 workers"), HasSubstr("training 40%, ")));
 }
 
+TEST(ProgressLinesTest, WorkerThatTakesAnothersPlaceIsMarkedAndHasNoLossBeforeItComputes) {
+  ProgressSample now = Training(absl::Seconds(10), {40, 0});
+  now.status.mutable_view()->mutable_workers(1)->set_is_entering(true);
+  EXPECT_THAT(WorkerLines(now, now), ElementsAre(HasSubstr(" behind loss"),
+                                                 EndsWith("0/100   taking a lost worker's place")));
+  now.status.mutable_view()->mutable_workers(1)->set_is_entering(false);
+  now.status.mutable_progress(1)->set_steps_done(30);
+  EXPECT_THAT(WorkerLines(now, now), ElementsAre(_, EndsWith("step    30/100")));
+  EXPECT_THAT(OverallLine(now, now, Cluster()), HasSubstr("training 35%, loss 0.5000, "));
+}
+
 TEST(ProgressLinesTest, ReplyWithoutProgressIsNoError) {
   ProgressSample now = Training(absl::Seconds(1), {1});
   now.status.clear_progress();

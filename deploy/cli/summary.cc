@@ -34,6 +34,7 @@ constexpr Row kRows[] = {
     {"mean_staleness_seen", "mean staleness", Unit::kReal},
     {"max_staleness_seen", "largest staleness", Unit::kCount},
     {"workers_lost", "workers lost", Unit::kCount},
+    {"workers_replaced", "workers replaced", Unit::kCount},
     {"parameters_xxh3", "parameters' XXH3", Unit::kText},
 };
 

@@ -11,7 +11,8 @@ TEST(SummaryTest, EveryKeyHasItsLine) {
     "test_accuracy": 0.9722, "test_loss": 0.10424, "train_loss": 0.0012, "steps": 900,
     "seconds": 3.25, "samples": 28740, "samples_per_s": 8843.07, "bytes_pushed": 12300000,
     "bytes_pulled": 1500, "mean_staleness_seen": 0.25, "max_staleness_seen": 1,
-    "parameters_xxh3": "0123456789abcdef", "workers_lost": 1})");
+    "parameters_xxh3": "0123456789abcdef", "workers_lost": 2,
+    "workers_replaced": 1})");
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_EQ(*text,
             "job digits is done: bsp, 2 workers, 3 servers\n"
@@ -26,7 +27,8 @@ TEST(SummaryTest, EveryKeyHasItsLine) {
             "  pulled             1.5 kB\n"
             "  mean staleness     0.2500\n"
             "  largest staleness  1\n"
-            "  workers lost       1\n"
+            "  workers lost       2\n"
+            "  workers replaced   1\n"
             "  parameters' XXH3   0123456789abcdef\n");
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 // The workers' progress as one.
 struct Totals {
-  double mean_live_loss = 0;
+  double mean_live_loss = 0;  // of those that have computed
   int64_t max_steps = 0;
   uint64_t samples = 0;
   uint64_t bytes_pushed = 0;
@@ -23,24 +23,31 @@ struct Totals {
   int64_t max_staleness_seen = 0;
 };
 
-Totals TotalsOf(const v1::GetStatusReply& status) {
+void Add(const v1::Progress& progress, Totals& totals) {
+  totals.max_steps = std::max(totals.max_steps, progress.steps_done());
+  totals.samples += progress.samples();
+  totals.bytes_pushed += progress.bytes_pushed();
+  totals.bytes_pulled += progress.bytes_pulled();
+  totals.mean_staleness_seen += progress.mean_staleness_seen();
+  totals.max_staleness_seen = std::max(totals.max_staleness_seen, progress.max_staleness_seen());
+}
+
+Totals TotalsOf(const JobOutcome& outcome) {
+  const v1::GetStatusReply& status = outcome.last_status;
   Totals totals;
-  int live_workers = 0;
+  int losses = 0;
   for (int worker = 0; worker < status.progress_size(); ++worker) {
     const v1::Progress& progress = status.progress(worker);
-    if (status.view().workers(worker).is_live()) {
-      ++live_workers;
-      totals.mean_live_loss += progress.loss();
-    }
-    totals.max_steps = std::max(totals.max_steps, progress.steps_done());
-    totals.samples += progress.samples();
-    totals.bytes_pushed += progress.bytes_pushed();
-    totals.bytes_pulled += progress.bytes_pulled();
-    totals.mean_staleness_seen += progress.mean_staleness_seen();
-    totals.max_staleness_seen = std::max(totals.max_staleness_seen, progress.max_staleness_seen());
+    Add(progress, totals);
+    if (!status.view().workers(worker).is_live() || progress.samples() == 0) continue;
+    ++losses;
+    totals.mean_live_loss += progress.loss();
   }
-  totals.mean_live_loss /= std::max(1, live_workers);
-  totals.mean_staleness_seen /= std::max(1, status.progress_size());
+  for (const v1::Progress& progress : outcome.replaced_workers) Add(progress, totals);
+  totals.mean_live_loss /= std::max(1, losses);
+  const auto workers =
+      static_cast<size_t>(status.progress_size()) + outcome.replaced_workers.size();
+  totals.mean_staleness_seen /= static_cast<double>(std::max<size_t>(1, workers));
   return totals;
 }
 
@@ -78,7 +85,7 @@ nlohmann::ordered_json PeriodsOf(const v1::JobView& view) {
 }  // namespace
 
 std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
-  const Totals totals = TotalsOf(outcome.last_status);
+  const Totals totals = TotalsOf(outcome);
   const double seconds = absl::ToDoubleSeconds(outcome.training_time);
   nlohmann::ordered_json summary;
   summary["job"] = job.name();
@@ -99,6 +106,7 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   summary["max_staleness_seen"] = totals.max_staleness_seen;
   summary["parameters_xxh3"] = absl::StrFormat("%016x", outcome.result.parameters_xxh3());
   summary["workers_lost"] = outcome.workers_lost;
+  summary["workers_replaced"] = outcome.replaced_workers.size();
   // A job's name need not be UTF-8.
   return summary.dump(/*indent=*/2, ' ', /*ensure_ascii=*/false,
                       nlohmann::ordered_json::error_handler_t::replace);

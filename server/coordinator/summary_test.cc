@@ -54,7 +54,31 @@ TEST(SummaryTest, HasEveryFigure) {
     "workers": 3, "servers": 2,
     "test_accuracy": 0.875, "test_loss": 0.5, "train_loss": 0.5, "steps": 10, "seconds": 2.0,
     "samples": 300, "samples_per_s": 150.0, "bytes_pushed": 3000, "bytes_pulled": 6000,
-    "mean_staleness_seen": 1.0, "max_staleness_seen": 3, "parameters_xxh3": "0000000000000abc", "workers_lost": 1})"));
+    "mean_staleness_seen": 1.0, "max_staleness_seen": 3, "parameters_xxh3": "0000000000000abc", "workers_lost": 1,
+    "workers_replaced": 0})"));
+}
+
+TEST(SummaryTest, CountsWhatReplacedWorkersHaveDoneButNotTheLossOfOneThatHasNotComputed) {
+  JobOutcome outcome = Outcome();
+  outcome.workers_lost = 2;
+  v1::Progress& replaced = outcome.replaced_workers.emplace_back();
+  replaced.set_loss(7);
+  replaced.set_steps_done(4);
+  replaced.set_samples(40);
+  replaced.set_bytes_pushed(400);
+  replaced.set_bytes_pulled(800);
+  replaced.set_max_staleness_seen(5);
+  replaced.set_mean_staleness_seen(3);
+  outcome.last_status.mutable_progress(2)->set_samples(0);
+  const nlohmann::json summary = Summary(Job(), outcome);
+  EXPECT_EQ(summary["samples"], 100 + 100 + 40);
+  EXPECT_EQ(summary["bytes_pushed"], 3400);
+  EXPECT_EQ(summary["bytes_pulled"], 6800);
+  EXPECT_EQ(summary["max_staleness_seen"], 5);
+  EXPECT_EQ(summary["mean_staleness_seen"], (0.5 + 1.5 + 1 + 3) / 4);
+  EXPECT_EQ(summary["train_loss"], 0.25);
+  EXPECT_EQ(summary["workers_lost"], 2);
+  EXPECT_EQ(summary["workers_replaced"], 1);
 }
 
 TEST(SummaryTest, StalenessIsTheJobsForSspAndNullForAsync) {

@@ -61,6 +61,7 @@ void AddFacts(const json& summary, ChartPageContent* content) {
   }
   AddText(summary, "max_staleness_seen", "largest staleness", content);
   AddText(summary, "workers_lost", "workers lost", content);
+  AddText(summary, "workers_replaced", "workers replaced", content);
 }
 
 }  // namespace
