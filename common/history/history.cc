@@ -35,7 +35,7 @@ std::string Describe(const RecordedExchange& exchange, int64_t origin_ns) {
 
 absl::Status HistoryAssembler::AddFile(const std::vector<v1::HistoryRecord>& records) {
   lives_in_file_.clear();
-  file_end_ns_ = 0;
+  last_sign_of_life_ns_ = 0;
   has_file_ended_ = false;
   if (records.empty() || records.front().record_case() != v1::HistoryRecord::kHeader) {
     return absl::InvalidArgumentError("a history file starts with a header, this one does not");
@@ -47,7 +47,7 @@ absl::Status HistoryAssembler::AddFile(const std::vector<v1::HistoryRecord>& rec
     death.set_event(v1::MembershipRecord::DIED);
     death.set_worker(worker.value());
     death.set_incarnation(incarnation.value());
-    death.set_time_ns(file_end_ns_);
+    death.set_time_ns(last_sign_of_life_ns_);
   }
   return absl::OkStatus();
 }
@@ -61,6 +61,8 @@ absl::Status HistoryAssembler::Add(const v1::HistoryRecord& record) {
       return absl::OkStatus();
     case v1::HistoryRecord::kMembership:
       NoteTime(record.membership().time_ns());
+      lives_in_file_.emplace(WorkerId(record.membership().worker()),
+                             Incarnation(record.membership().incarnation()));
       history_.membership.push_back(record.membership());
       return absl::OkStatus();
     case v1::HistoryRecord::kBegan:
@@ -134,6 +136,9 @@ absl::Status HistoryAssembler::AddEnded(const v1::ExchangeEnded& ended) {
   // What was kept says no more than what was true then.
   if (ended.asked_ns() != 0) exchange.begin_ns = ended.asked_ns();
   exchange.code = static_cast<absl::StatusCode>(ended.code());
+  if (exchange.is_ok()) {
+    last_sign_of_life_ns_ = std::max(last_sign_of_life_ns_, exchange.begin_ns);
+  }
   exchange.version = ended.version();
   exchange.min_step = Step(ended.min_step());
   exchange.values.assign(ended.values().begin(), ended.values().end());
@@ -141,7 +146,6 @@ absl::Status HistoryAssembler::AddEnded(const v1::ExchangeEnded& ended) {
 }
 
 void HistoryAssembler::NoteTime(int64_t time_ns) {
-  file_end_ns_ = std::max(file_end_ns_, time_ns);
   history_.end_ns = std::max(history_.end_ns, time_ns);
 }
 

@@ -61,7 +61,8 @@ class HistoryAssembler {
   // files.
   absl::Status AddFile(const std::vector<v1::HistoryRecord>& records);
   // What the files had in common. An incarnation of which no record says when it entered has been
-  // there from the start; one whose file has no end died with its last record.
+  // there from the start; one whose file has no end is taken for dead from when it asked what it
+  // was answered last: that it lived then is certain.
   absl::StatusOr<History> Finish();
 
  private:
@@ -78,7 +79,7 @@ class HistoryAssembler {
   std::map<ExchangeKey, size_t> exchanges_;  // index
   // Of the file that is being added.
   std::set<std::pair<WorkerId, Incarnation>> lives_in_file_;
-  int64_t file_end_ns_ = 0;
+  int64_t last_sign_of_life_ns_ = 0;
   bool has_file_ended_ = false;
 };
 

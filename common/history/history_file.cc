@@ -74,10 +74,7 @@ void HistoryFile::Append(const v1::HistoryRecord& record) {
   has_failed_ |= std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size();
 }
 
-absl::Status HistoryFile::Finish(const v1::HistoryEnd& end) {
-  v1::HistoryRecord record;
-  *record.mutable_end() = end;
-  Append(record);
+absl::Status HistoryFile::Finish() {
   MutexLock lock(&mu_);
   has_failed_ |= std::fclose(std::exchange(file_, nullptr)) != 0;
   return has_failed_ ? WriteError(path_) : absl::OkStatus();
@@ -117,6 +114,7 @@ absl::StatusOr<History> ReadHistory(const std::string& path) {
   HistoryAssembler assembler;
   for (const std::string& file : files) {
     ASSIGN_OR_RETURN(const std::vector<v1::HistoryRecord> records, ReadHistoryFile(file));
+    if (records.empty()) continue;
     if (absl::Status status = assembler.AddFile(records); !status.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat("history file ", file, ": ", status.message()));

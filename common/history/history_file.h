@@ -26,8 +26,8 @@ class HistoryFile : public HistoryLog {
 
   void Append(const v1::HistoryRecord& record) override;
 
-  // The last record. UNAVAILABLE when any record could not be written.
-  absl::Status Finish(const v1::HistoryEnd& end);
+  // There are no more records. UNAVAILABLE when any of them could not be written.
+  absl::Status Finish();
 
  private:
   HistoryFile(std::string path, FILE* file) : path_(std::move(path)), file_(file) {}
@@ -45,7 +45,8 @@ std::string SerializeHistory(const std::vector<v1::HistoryRecord>& records);
 // NOT_FOUND or INVALID_ARGUMENT, naming the file.
 absl::StatusOr<std::vector<v1::HistoryRecord>> ReadHistoryFile(const std::string& path);
 
-// The history in a file, or in all files of a folder that end in ".history".
+// The history in a file, or in all files of a folder that end in ".history". Files without a record
+// are of processes that have not asked anything, and are left out.
 absl::StatusOr<History> ReadHistory(const std::string& path);
 
 }  // namespace capstan

@@ -34,11 +34,9 @@ TEST(HistoryFileTest, WhatWasWrittenIsReadAgain) {
   const std::string path = folder + "/worker.history";
   const auto file = HistoryFile::Create(path).value();
   HistoryBuilder builder = TwoExchanges();
-  for (const v1::HistoryRecord& record : builder.records()) file->Append(record);
-  v1::HistoryEnd end;
-  end.set_time_ns(50'000);
-  ASSERT_TRUE(file->Finish(end).ok());
   builder.End(50);
+  for (const v1::HistoryRecord& record : builder.records()) file->Append(record);
+  ASSERT_TRUE(file->Finish().ok());
   EXPECT_EQ(SerializeHistory(ReadHistoryFile(path).value()), SerializeHistory(builder.records()));
   EXPECT_EQ(ReadHistory(folder).value().exchanges.size(), 2);
 }
@@ -50,6 +48,14 @@ TEST(HistoryFileTest, ACutOffRecordIsLeftOut) {
   const auto records = ReadHistoryFile(path);
   ASSERT_TRUE(records.ok()) << records.status();
   EXPECT_EQ(records->size(), TwoExchanges().records().size() - 1);
+}
+
+TEST(HistoryFileTest, AFileOfAProcessThatRecordedNothingIsLeftOut) {
+  const std::string folder = FreshFolder("nothing");
+  WriteBytes(folder + "/a.history", "");
+  EXPECT_FALSE(ReadHistory(folder).ok()) << "there is no other";
+  WriteBytes(folder + "/b.history", SerializeHistory(TwoExchanges().records()));
+  EXPECT_EQ(ReadHistory(folder).value().exchanges.size(), 2);
 }
 
 TEST(HistoryFileTest, ErrorsNameTheFile) {

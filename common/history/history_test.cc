@@ -38,12 +38,17 @@ TEST(HistoryTest, WhatWasKeptCountsFromWhenItWasAskedOfTheServer) {
   EXPECT_EQ(history.exchanges[1].end_ns, 51'000);
 }
 
-TEST(HistoryTest, AFileWithoutItsEndIsOfAWorkerThatDied) {
+TEST(HistoryTest, AFileWithoutItsEndIsOfAWorkerThatDiedWhenItAskedWhatItWasAnsweredLast) {
   HistoryBuilder builder(kSsp, 1);
   builder.Ask(0, 100, -1, 0, 10).Answer(20, 0, 0, {});
+  builder.Ask(0, 100, 0, 1, 30).Answer(900, 0, 0, {});
+  // Refused: it had been declared dead before it asked.
+  builder.records().back().mutable_ended()->set_code(
+      static_cast<int>(absl::StatusCode::kFailedPrecondition));
   const History history = builder.Build();
-  EXPECT_EQ(history.membership.back().event(), v1::MembershipRecord::DIED);
-  EXPECT_EQ(history.membership.back().time_ns(), 20'000);
+  const v1::MembershipRecord& death = history.membership.back();
+  EXPECT_EQ(death.event(), v1::MembershipRecord::DIED);
+  EXPECT_EQ(death.time_ns(), 10'000);
 }
 
 TEST(HistoryTest, RefusesFilesThatDoNotFit) {

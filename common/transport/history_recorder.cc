@@ -1,11 +1,12 @@
 #include "common/transport/history_recorder.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/history/contract_of_job.h"
 #include "common/job/job_fingerprint.h"
-#include "proto/history.pb.h"
 
 namespace capstan {
 namespace {
@@ -29,8 +30,9 @@ v1::HistoryRecord Header(const v1::JobSpec& job) {
 
 }  // namespace
 
-HistoryRecorder::HistoryRecorder(std::unique_ptr<HistoryFile> file, Clock* clock)
-    : clock_(*clock), file_(std::move(file)) {
+HistoryRecorder::HistoryRecorder(Incarnation incarnation, std::unique_ptr<HistoryFile> file,
+                                 Clock* clock)
+    : incarnation_(incarnation), clock_(*clock), file_(std::move(file)) {
   recording_.clock = clock;
   recording_.log = file_.get();
 }
@@ -41,7 +43,7 @@ absl::StatusOr<std::unique_ptr<HistoryRecorder>> HistoryRecorder::Create(const s
   ASSIGN_OR_RETURN(std::unique_ptr<HistoryFile> file,
                    HistoryFile::Create(absl::StrCat(folder, "/worker-",
                                                     absl::Hex(incarnation.value()), ".history")));
-  return std::unique_ptr<HistoryRecorder>(new HistoryRecorder(std::move(file), clock));
+  return std::unique_ptr<HistoryRecorder>(new HistoryRecorder(incarnation, std::move(file), clock));
 }
 
 std::unique_ptr<ParameterEndpoint> HistoryRecorder::Record(
@@ -53,7 +55,9 @@ std::unique_ptr<ParameterEndpoint> HistoryRecorder::Record(
       v1::HistoryRecord record;
       *record.mutable_contract() = ContractOfJob(job);
       file_->Append(record);
-      WriteContractsLocked();
+      for (const v1::HistoryRecord& earlier : std::exchange(before_header_, {})) {
+        file_->Append(earlier);
+      }
     }
   }
   return std::make_unique<RecordingEndpoint>(&recording_, std::move(connection));
@@ -61,22 +65,49 @@ std::unique_ptr<ParameterEndpoint> HistoryRecorder::Record(
 
 void HistoryRecorder::NoteView(const v1::JobView& view) {
   MutexLock lock(&mu_);
-  view_ = view;
-  if (has_header_) WriteContractsLocked();
-}
-
-void HistoryRecorder::WriteContractsLocked() {
-  for (const v1::ContractRecord& contract : contracts_.Update(view_)) {
+  for (const v1::ContractRecord& contract : contracts_.Update(view)) {
     v1::HistoryRecord record;
     *record.mutable_contract() = contract;
+    WriteLocked(record);
+  }
+  for (const v1::WorkerInfo& worker : view.workers()) {
+    if (Incarnation(worker.incarnation()) == incarnation_) WriteMembershipLocked(worker);
+  }
+  has_job_ended_ = view.phase() == v1::DONE || view.phase() == v1::FAILED;
+}
+
+void HistoryRecorder::WriteMembershipLocked(const v1::WorkerInfo& worker) {
+  const v1::MembershipRecord::Event event =
+      worker.is_entering() ? v1::MembershipRecord::JOINING : v1::MembershipRecord::ENTERED;
+  if (std::exchange(event_, event) == event) return;
+  v1::HistoryRecord record;
+  v1::MembershipRecord& membership = *record.mutable_membership();
+  membership.set_event(event);
+  membership.set_worker(worker.worker());
+  membership.set_incarnation(worker.incarnation());
+  membership.set_first_step(worker.first_step());
+  membership.set_time_ns(absl::ToUnixNanos(clock_.Now()));
+  WriteLocked(record);
+}
+
+void HistoryRecorder::WriteLocked(const v1::HistoryRecord& record) {
+  if (has_header_) {
     file_->Append(record);
+  } else {
+    before_header_.push_back(record);
   }
 }
 
 absl::Status HistoryRecorder::Finish() {
-  v1::HistoryEnd end;
-  end.set_time_ns(absl::ToUnixNanos(clock_.Now()));
-  return file_->Finish(end);
+  {
+    MutexLock lock(&mu_);
+    if (has_job_ended_ && has_header_) {
+      v1::HistoryRecord record;
+      record.mutable_end()->set_time_ns(absl::ToUnixNanos(clock_.Now()));
+      file_->Append(record);
+    }
+  }
+  return file_->Finish();
 }
 
 }  // namespace capstan

@@ -3,7 +3,7 @@
 
 #include <memory>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -16,6 +16,7 @@
 #include "common/transport/parameter_endpoint.h"
 #include "common/transport/recording_endpoint.h"
 #include "proto/coordinator_service.pb.h"
+#include "proto/history.pb.h"
 #include "proto/job.pb.h"
 
 namespace capstan {
@@ -34,26 +35,33 @@ class HistoryRecorder {
   std::unique_ptr<ParameterEndpoint> Record(const v1::JobSpec& job,
                                             std::unique_ptr<ParameterEndpoint> connection);
 
-  // The newest view of the job, for what it promises.
+  // The newest view of the job: what it promises, whether this worker has entered, and whether the
+  // job has ended.
   void NoteView(const v1::JobView& view);
 
-  // All connections have ended. UNAVAILABLE when anything could not be written.
+  // All connections have ended. A worker that has not heard of the job's end is recorded as dead.
+  // UNAVAILABLE when anything could not be written.
   absl::Status Finish();
 
  private:
-  HistoryRecorder(std::unique_ptr<HistoryFile> file, Clock* clock);
+  HistoryRecorder(Incarnation incarnation, std::unique_ptr<HistoryFile> file, Clock* clock);
 
+  const Incarnation incarnation_;
   Clock& clock_;
   const std::unique_ptr<HistoryFile> file_;
   RecordingEndpoint::Recording recording_;
 
-  // Writes what the newest view promises, once there is a header.
-  void WriteContractsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Writes the record, as soon as there is a header.
+  void WriteLocked(const v1::HistoryRecord& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void WriteMembershipLocked(const v1::WorkerInfo& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Mutex mu_;
   bool has_header_ ABSL_GUARDED_BY(mu_) = false;
-  v1::JobView view_ ABSL_GUARDED_BY(mu_);
+  std::vector<v1::HistoryRecord> before_header_ ABSL_GUARDED_BY(mu_);
   ContractLog contracts_ ABSL_GUARDED_BY(mu_);
+  v1::MembershipRecord::Event event_ ABSL_GUARDED_BY(mu_) =
+      v1::MembershipRecord::EVENT_UNSPECIFIED;  // that was recorded of this worker last
+  bool has_job_ended_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace capstan

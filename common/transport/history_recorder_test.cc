@@ -58,6 +58,9 @@ TEST(HistoryRecorderTest, WhatAWorkerDidCanBeChecked) {
   const auto second = recorder->Record(job, std::make_unique<OnePushServer>());
   Exchange(*first, Step(0), Step(1));
   Exchange(*second, std::nullopt, Step(1));
+  v1::JobView view;
+  view.set_phase(v1::DONE);
+  recorder->NoteView(view);
   ASSERT_TRUE(recorder->Finish().ok());
   EXPECT_TRUE(std::filesystem::exists(folder + "/worker-abc.history"));
   const History history = ReadHistory(folder).value();
@@ -78,6 +81,61 @@ TEST(HistoryRecorderTest, AViolationIsFoundAlsoWhenTheWorkerDied) {
   const History history = ReadHistory(folder).value();
   EXPECT_EQ(history.membership.at(0).event(), v1::MembershipRecord::DIED);
   EXPECT_EQ(CheckHistory(history).value().violation.rfind("staleness bound", 0), 0u);
+}
+
+TEST(HistoryRecorderTest, AWorkerThatComesLateIsRecordedWithItsFirstStep) {
+  const std::string folder = FreshFolder("late");
+  FakeClock clock;
+  const int64_t start_ns = absl::ToUnixNanos(clock.Now());
+  const auto recorder = HistoryRecorder::Create(folder, Incarnation(0xabc), &clock).value();
+  v1::JobView view;
+  view.add_workers()->set_incarnation(0xdef);
+  v1::WorkerInfo& late = *view.add_workers();
+  late.set_worker(1);
+  late.set_incarnation(0xabc);
+  late.set_is_entering(true);
+  recorder->NoteView(view);
+  clock.Advance(absl::Nanoseconds(7));
+  recorder->NoteView(view);
+  late.set_is_entering(false);
+  late.set_first_step(40);
+  recorder->NoteView(view);
+  const auto connection = recorder->Record(v1::JobSpec(), std::make_unique<OnePushServer>());
+  view.set_phase(v1::DONE);
+  recorder->NoteView(view);
+  ASSERT_TRUE(recorder->Finish().ok());
+  const std::vector<v1::MembershipRecord> membership = ReadHistory(folder).value().membership;
+  ASSERT_EQ(membership.size(), 2u);
+  EXPECT_EQ(membership[0].event(), v1::MembershipRecord::JOINING);
+  EXPECT_EQ(membership[0].time_ns(), start_ns);
+  EXPECT_EQ(membership[1].event(), v1::MembershipRecord::ENTERED);
+  EXPECT_EQ(membership[1].time_ns(), start_ns + 7);
+  EXPECT_EQ(membership[1].worker(), 1u);
+  EXPECT_EQ(membership[1].incarnation(), 0xabc);
+  EXPECT_EQ(membership[1].first_step(), 40);
+}
+
+TEST(HistoryRecorderTest, AWorkerThatEndsBeforeItsJobIsRecordedAsDead) {
+  const std::string folder = FreshFolder("ended_before");
+  FakeClock clock;
+  const auto recorder = HistoryRecorder::Create(folder, Incarnation(0xabc), &clock).value();
+  const auto connection = recorder->Record(v1::JobSpec(), std::make_unique<OnePushServer>());
+  Exchange(*connection, std::nullopt, Step(1));
+  ASSERT_TRUE(recorder->Finish().ok());
+  const History history = ReadHistory(folder).value();
+  EXPECT_EQ(history.exchanges.size(), 1u);
+  EXPECT_EQ(history.membership.at(0).event(), v1::MembershipRecord::DIED);
+}
+
+TEST(HistoryRecorderTest, AWorkerThatNeverConnectedLeavesNothingToRead) {
+  const std::string folder = FreshFolder("no_place");
+  FakeClock clock;
+  const auto recorder = HistoryRecorder::Create(folder, Incarnation(0xabc), &clock).value();
+  v1::JobView view;
+  view.set_phase(v1::FAILED);
+  recorder->NoteView(view);
+  ASSERT_TRUE(recorder->Finish().ok());
+  EXPECT_TRUE(ReadHistoryFile(folder + "/worker-abc.history").value().empty());
 }
 
 TEST(HistoryRecorderTest, AFolderThatCannotBeWrittenIsNamed) {

@@ -1,0 +1,138 @@
+// A worker is lost, and another one is started while the job trains.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/job_processes.h"
+
+namespace capstan {
+namespace {
+
+constexpr int kSteps = 4000;
+
+class ReplacementTest : public testing::TestWithParam<const char*> {
+ protected:
+  ReplacementTest() {
+    std::string folder = testing::TempDir() + "/capstan-XXXXXX";
+    processes_ = std::make_unique<JobProcesses>(mkdtemp(folder.data()));
+    std::filesystem::create_directory(history());
+  }
+
+  std::string history() const { return processes_->path("history"); }
+
+  // Two servers and two workers, which are recorded.
+  void StartJob(const std::string& consistency) {
+    std::vector<std::string> flags = {absl::StrCat("--steps=", kSteps), "--lease_seconds=1.5",
+                                      "--heartbeat_seconds=0.2",        "--rpc_deadline_seconds=8",
+                                      "--consistency=" + consistency,   "--slice_bytes=16K"};
+    if (consistency == "ssp") flags.push_back("--staleness=2");
+    processes_->StartCoordinator(flags);
+    processes_->StartMembers(/*num_servers=*/2, /*num_workers=*/0);
+    for (const std::string name : {"worker-0", "worker-1"}) {
+      StartWorker(name);
+      ASSERT_TRUE(processes_->WaitForLog(name, "registered as worker", absl::Seconds(20)));
+    }
+    ASSERT_TRUE(processes_->WaitForLog("worker-1", "] training", absl::Seconds(20)));
+    processes_->WaitUntil(absl::Milliseconds(300), [] { return false; });
+  }
+  void StartWorker(const std::string& name) {
+    processes_->Start(
+        name, "worker/capstan_worker",
+        {"--coordinator=" + processes_->coordinator_address(), "--record_history=" + history()});
+  }
+  void ExpectGoodEnd(const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      const ChildExit exit = processes_->WaitForExit(name, absl::Seconds(60));
+      EXPECT_TRUE(exit.ok()) << name << ": " << exit.ToString() << "\n" << processes_->Log(name);
+    }
+  }
+  void ExpectSummary(int lost, int replaced) {
+    const auto summary = nlohmann::json::parse(ReadFile(processes_->path("summary.json")));
+    EXPECT_EQ(summary["workers_lost"], lost);
+    EXPECT_EQ(summary["workers_replaced"], replaced);
+    EXPECT_EQ(summary["steps"], kSteps);
+    EXPECT_GE(summary["test_accuracy"].get<double>(), 0.9);
+  }
+  // `capstan check` finds no fault in what these many worker processes have recorded.
+  void ExpectContractKept(int worker_processes) {
+    processes_->Start("check", "deploy/cli/capstan", {"check", history()});
+    EXPECT_EQ(processes_->WaitForExit("check", absl::Seconds(60)).code, 0)
+        << processes_->Log("check");
+    EXPECT_NE(
+        processes_->Log("check").find(absl::StrCat("by ", worker_processes, " worker processes")),
+        std::string::npos)
+        << processes_->Log("check");
+  }
+
+  std::unique_ptr<JobProcesses> processes_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Consistencies, ReplacementTest, testing::Values("bsp", "ssp"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(ReplacementTest, AnotherWorkerTakesTheKilledOnesPlaceAndTheContractIsKept) {
+  StartJob(GetParam());
+  processes_->Signal("worker-1", SIGKILL);
+  StartWorker("worker-2");
+  EXPECT_TRUE(processes_->WaitForLog(
+      "worker-2", "] waits up to 1.9s for the place of a lost worker", absl::Seconds(20)));
+  ExpectGoodEnd({"worker-0", "worker-2", "server-0", "server-1", "coordinator"});
+  EXPECT_NE(processes_->Log("worker-2").find("registered as worker 1"), std::string::npos);
+  EXPECT_NE(
+      processes_->Log("worker-2").find(absl::StrCat("training ", kSteps, " steps, from step ")),
+      std::string::npos)
+      << processes_->Log("worker-2");
+  EXPECT_NE(processes_->Log("coordinator").find("worker 1 enters at step "), std::string::npos);
+  ExpectSummary(/*lost=*/1, /*replaced=*/1);
+  ExpectContractKept(/*worker_processes=*/3);
+}
+
+TEST_F(ReplacementTest, TheWorkerThatTookAnothersPlaceEvaluatesAndMayBeReplacedItself) {
+  StartJob("bsp");
+  processes_->Signal("worker-0", SIGKILL);
+  StartWorker("worker-2");
+  ASSERT_TRUE(processes_->WaitForLog("worker-2", "] training", absl::Seconds(20)));
+  processes_->Signal("worker-2", SIGKILL);
+  StartWorker("worker-3");
+  ExpectGoodEnd({"worker-1", "worker-3", "server-0", "server-1", "coordinator"});
+  EXPECT_NE(processes_->Log("worker-3").find("] evaluating"), std::string::npos)
+      << "it is the first worker";
+  ExpectSummary(/*lost=*/2, /*replaced=*/2);
+  ExpectContractKept(/*worker_processes=*/4);
+}
+
+TEST_F(ReplacementTest, AStoppedWorkerThatWasReplacedEndsWhenItWakesAndHarmsNothing) {
+  StartJob("ssp");
+  processes_->Signal("worker-1", SIGSTOP);
+  StartWorker("worker-2");
+  ASSERT_TRUE(processes_->WaitForLog("worker-2", "] training", absl::Seconds(20)));
+  processes_->Signal("worker-1", SIGCONT);
+  EXPECT_EQ(processes_->WaitForExit("worker-1", absl::Seconds(20)).code, 1);
+  ExpectGoodEnd({"worker-0", "worker-2", "server-0", "server-1", "coordinator"});
+  ExpectSummary(/*lost=*/1, /*replaced=*/1);
+  ExpectContractKept(/*worker_processes=*/3);
+}
+
+TEST_F(ReplacementTest, AWorkerTooManySaysSoWhenNoLeaseHasRunOut) {
+  StartJob("bsp");
+  StartWorker("worker-2");
+  EXPECT_EQ(processes_->WaitForExit("worker-2", absl::Seconds(20)).code, 1);
+  EXPECT_NE(processes_->LastLine("worker-2")
+                .find("has waited 1.9 s for the place of a lost worker, whose lease would have run "
+                      "out by now: the job has its 2 workers already, and all are live"),
+            std::string::npos)
+      << processes_->LastLine("worker-2");
+  ExpectGoodEnd({"worker-0", "worker-1", "server-0", "server-1", "coordinator"});
+  ExpectSummary(/*lost=*/0, /*replaced=*/0);
+  ExpectContractKept(/*worker_processes=*/2);
+}
+
+}  // namespace
+}  // namespace capstan
