@@ -110,9 +110,11 @@ absl::Status Work(const DeviceName& device) {
 }  // namespace capstan
 
 int main(int argc, char** argv) {
-  capstan::InitProgram(argv[0],
-                       "trains a share of a job's data against its parameter servers.\n"
-                       "  capstan_worker --coordinator=HOST:PORT [--device=cuda]");
+  capstan::InitProgram(
+      argv[0],
+      "trains a share of a job's data against its parameter servers. Started while\n"
+      "the job trains, it takes the place of a worker that was lost.\n"
+      "  capstan_worker --coordinator=HOST:PORT [--device=cuda]");
   const absl::Status parsed = capstan::ParseProgramFlags({argv, argv + argc});
   if (!parsed.ok()) {
     capstan::EndProgram("capstan_worker", parsed, /*is_usage_error=*/true);

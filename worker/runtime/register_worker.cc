@@ -2,6 +2,8 @@
 
 #include <glog/logging.h>
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -31,6 +33,7 @@ absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation inca
   // interval; one more passes until this worker has asked.
   const absl::Duration patience = absl::Seconds(job.membership().lease_seconds()) + 2 * interval;
   const absl::Time begin = clock.Now();
+  bool has_told = false;
   while (true) {
     const absl::StatusOr<v1::RegisterReply> reply =
         AwaitReply(coordinator, &CoordinatorEndpoint::RegisterWorker, request, clock);
@@ -42,8 +45,10 @@ absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation inca
                        " s for the place of a lost worker, whose lease would have run out by now: ",
                        reply.status().message()));
     }
-    LOG_FIRST_N(INFO, 1) << "waits up to " << patience
-                         << " for the place of a lost worker: " << reply.status().message();
+    if (!std::exchange(has_told, true)) {
+      LOG(INFO) << "waits up to " << patience
+                << " for the place of a lost worker: " << reply.status().message();
+    }
     StandBy(interval, clock);
   }
 }
