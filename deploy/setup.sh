@@ -10,6 +10,7 @@ packages=(
   libabsl-dev libgoogle-glog-dev libopenblas-dev libxxhash-dev zlib1g-dev nlohmann-json3-dev
   libbenchmark-dev libgmock-dev libgtest-dev libucx-dev
   libjs-d3 chromium
+  libgloo-dev libopenmpi-dev openmpi-bin
   patchelf
 )
 

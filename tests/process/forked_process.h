@@ -21,6 +21,8 @@ class ForkedProcess {
     // Without its end; empty when the parent has gone.
     std::string ReadLine();
     void WriteLine(const std::string& line);
+    // Readable when a line, or the end of the other side, has come.
+    int in() const { return in_; }
 
    private:
     int in_;
@@ -34,6 +36,7 @@ class ForkedProcess {
 
   std::string ReadLine() { return pipe_.ReadLine(); }
   void WriteLine(const std::string& line) { pipe_.WriteLine(line); }
+  int in() const { return pipe_.in(); }
   void Kill();
   // That the child has used, of all cores.
   absl::Duration CpuTime() const;
