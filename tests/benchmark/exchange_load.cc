@@ -1,33 +1,21 @@
 #include "tests/benchmark/exchange_load.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
-#include "common/routing/placement.h"
-#include "common/routing/routing_table.h"
-#include "common/routing/server_address.h"
 #include "common/tensor/buffer_pool.h"
-#include "proto/job.pb.h"
-#include "server/consistency/make_consistency_schedule.h"
-#include "server/optimizer/make_optimizer.h"
-#include "worker/client/parameter_client.h"
+#include "common/transport/parameter_endpoint.h"
+#include "common/transport/payload.h"
 
 namespace capstan {
 namespace {
 
-constexpr uint64_t kJob = 42;
-constexpr uint32_t kShards = 64;
-constexpr uint64_t kFirstIncarnation = 100;
 constexpr size_t kMostLatencies = 1 << 20;
 
 uint64_t Elements(const ExchangeLoad& load) { return load.slice_bytes / sizeof(float); }
-
-ShardMap MapOf(const ExchangeLoad& load) {
-  const uint64_t elements = Elements(load) * static_cast<uint64_t>(load.inflight);
-  return ShardMap({elements}, load.slice_bytes, kShards);
-}
 
 // One slice of one worker, always in flight.
 struct Lane {
@@ -116,58 +104,19 @@ class Worker {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ShardHost>> ExchangeLoad::MakeHost(int server) const {
-  ShardHost::Options options;
-  options.job = kJob;
-  options.tables = {{"values", Elements(*this) * static_cast<uint64_t>(inflight), 0}};
-  options.slice_bytes = slice_bytes;
-  options.shard_count = kShards;
-  v1::OptimizerSpec spec;
-  spec.set_learning_rate(0.01);
-  v1::OptimizerSpec::Type type;
-  std::string name = optimizer;
-  std::transform(name.begin(), name.end(), name.begin(), ::toupper);
-  if (!v1::OptimizerSpec::Type_Parse(name, &type)) {
-    return absl::InvalidArgumentError("--optimizer: expected sgd, momentum, adam, ... , got " +
-                                      optimizer);
-  }
-  spec.set_type(type);
-  ASSIGN_OR_RETURN(options.optimizer, MakeOptimizer(spec));
-  const ConsistencyPeriod async = {Step(0), ConsistencyMode::kAsync, 0};
-  ASSIGN_OR_RETURN(const auto schedule, MakeConsistencySchedule({&async, 1}));
-  options.schedules = {schedule};
-  const std::vector<ServerId> placement = PlaceShards(MapOf(*this).shard_bytes(), num_servers);
-  for (uint32_t shard = 0; shard < kShards; ++shard) {
-    if (placement[shard] == ServerId(server)) options.shards.push_back(ShardId(shard));
-  }
-  options.epoch = Epoch(1);
-  auto host = std::make_unique<ShardHost>(std::move(options));
-  std::vector<ShardHost::Worker> workers;
-  for (int i = 0; i < num_workers; ++i) {
-    workers.push_back({WorkerId(i), Incarnation(kFirstIncarnation + i)});
-  }
-  host->SetLiveWorkers(workers);
-  return host;
+BenchmarkJob ExchangeLoad::Job() const {
+  BenchmarkJob job;
+  job.table_bytes = slice_bytes * static_cast<uint64_t>(inflight);
+  job.slice_bytes = slice_bytes;
+  job.num_workers = num_workers;
+  job.num_servers = num_servers;
+  job.optimizer = optimizer;
+  return job;
 }
 
-absl::StatusOr<ExchangeCount> RunExchanges(
-    const ExchangeLoad& load, int worker, const std::vector<std::string>& addresses,
-    const std::function<std::unique_ptr<ParameterEndpoint>(const std::string& address)>& connect,
-    absl::Time begin, absl::Time end, Clock* clock) {
-  ParameterClient::Options options;
-  options.job = kJob;
-  options.worker = WorkerId(worker);
-  options.incarnation = Incarnation(kFirstIncarnation + worker);
-  options.clock = clock;
-  ShardMap map = MapOf(load);
-  RoutingTable routing;
-  routing.epoch = Epoch(1);
-  routing.server_of_shard = PlaceShards(map.shard_bytes(), load.num_servers);
-  for (const std::string& address : addresses) routing.server_address.push_back({address});
-  ParameterClient client(
-      options, std::move(map), routing,
-      [&connect](ServerId, const ServerAddress& address) { return connect(address.grpc); });
-  return Worker(load, &client, begin, end, clock).Run();
+absl::StatusOr<ExchangeCount> RunExchanges(const ExchangeLoad& load, ParameterClient* client,
+                                           absl::Time begin, absl::Time end, Clock* clock) {
+  return Worker(load, client, begin, end, clock).Run();
 }
 
 }  // namespace capstan

@@ -2,16 +2,14 @@
 #define TESTS_BENCHMARK_EXCHANGE_LOAD_H_
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
-#include "common/transport/parameter_endpoint.h"
-#include "server/shard/shard_host.h"
+#include "tests/benchmark/benchmark_job.h"
+#include "worker/client/parameter_client.h"
 
 namespace capstan {
 
@@ -24,8 +22,7 @@ struct ExchangeLoad {
   int num_servers = 1;
   std::string optimizer = "sgd";
 
-  // The shards of one server; all workers are members.
-  absl::StatusOr<std::unique_ptr<ShardHost>> MakeHost(int server) const;
+  BenchmarkJob Job() const;
 };
 
 // What one worker has done between two times.
@@ -35,12 +32,9 @@ struct ExchangeCount {
   std::vector<float> seconds;  // of each exchange; of the first million
 };
 
-// Exchanges from now to `end`, and counts what ends between `begin` and `end`. `connect` makes the
-// connection to the server of an address, one for each of `addresses`.
-absl::StatusOr<ExchangeCount> RunExchanges(
-    const ExchangeLoad& load, int worker, const std::vector<std::string>& addresses,
-    const std::function<std::unique_ptr<ParameterEndpoint>(const std::string& address)>& connect,
-    absl::Time begin, absl::Time end, Clock* clock);
+// Exchanges from now to `end`, and counts what ends between `begin` and `end`.
+absl::StatusOr<ExchangeCount> RunExchanges(const ExchangeLoad& load, ParameterClient* client,
+                                           absl::Time begin, absl::Time end, Clock* clock);
 
 }  // namespace capstan
 

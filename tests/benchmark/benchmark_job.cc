@@ -1,0 +1,84 @@
+#include "tests/benchmark/benchmark_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "common/routing/placement.h"
+#include "common/routing/routing_table.h"
+#include "common/routing/server_address.h"
+#include "proto/job.pb.h"
+#include "server/consistency/make_consistency_schedule.h"
+#include "server/optimizer/make_optimizer.h"
+
+namespace capstan {
+namespace {
+
+constexpr uint64_t kJob = 42;
+constexpr uint32_t kShards = 64;
+constexpr uint64_t kFirstIncarnation = 100;
+
+ShardMap MapOf(const BenchmarkJob& job) {
+  return ShardMap({job.table_bytes / sizeof(float)}, job.slice_bytes, kShards);
+}
+
+absl::StatusOr<std::unique_ptr<Optimizer>> OptimizerOf(const BenchmarkJob& job) {
+  v1::OptimizerSpec spec;
+  spec.set_learning_rate(job.learning_rate);
+  std::string name = job.optimizer;
+  std::transform(name.begin(), name.end(), name.begin(), ::toupper);
+  v1::OptimizerSpec::Type type;
+  if (!v1::OptimizerSpec::Type_Parse(name, &type)) {
+    return absl::InvalidArgumentError("--optimizer: expected sgd, momentum, adam, ... , got " +
+                                      job.optimizer);
+  }
+  spec.set_type(type);
+  return MakeOptimizer(spec);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ShardHost>> BenchmarkJob::MakeHost(int server) const {
+  ShardHost::Options options;
+  options.job = kJob;
+  options.tables = {{"values", table_bytes / sizeof(float), 0}};
+  options.slice_bytes = slice_bytes;
+  options.shard_count = kShards;
+  ASSIGN_OR_RETURN(options.optimizer, OptimizerOf(*this));
+  const ConsistencyPeriod period = {Step(0), consistency, 0};
+  ASSIGN_OR_RETURN(const auto schedule, MakeConsistencySchedule({&period, 1}));
+  options.schedules = {schedule};
+  const std::vector<ServerId> placement = PlaceShards(MapOf(*this).shard_bytes(), num_servers);
+  for (uint32_t shard = 0; shard < kShards; ++shard) {
+    if (placement[shard] == ServerId(server)) options.shards.push_back(ShardId(shard));
+  }
+  options.epoch = Epoch(1);
+  auto host = std::make_unique<ShardHost>(std::move(options));
+  std::vector<ShardHost::Worker> workers;
+  for (int i = 0; i < num_workers; ++i) {
+    workers.push_back({WorkerId(i), Incarnation(kFirstIncarnation + i)});
+  }
+  host->SetLiveWorkers(workers);
+  return host;
+}
+
+std::unique_ptr<ParameterClient> BenchmarkJob::MakeClient(int worker,
+                                                          const std::vector<std::string>& addresses,
+                                                          const Connect& connect,
+                                                          Clock* clock) const {
+  ParameterClient::Options options;
+  options.job = kJob;
+  options.worker = WorkerId(worker);
+  options.incarnation = Incarnation(kFirstIncarnation + worker);
+  options.clock = clock;
+  ShardMap map = MapOf(*this);
+  RoutingTable routing;
+  routing.epoch = Epoch(1);
+  routing.server_of_shard = PlaceShards(map.shard_bytes(), num_servers);
+  for (const std::string& address : addresses) routing.server_address.push_back({address});
+  return std::make_unique<ParameterClient>(
+      options, std::move(map), routing,
+      [&connect](ServerId, const ServerAddress& address) { return connect(address.grpc); });
+}
+
+}  // namespace capstan

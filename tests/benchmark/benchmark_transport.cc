@@ -1,0 +1,68 @@
+#include "tests/benchmark/benchmark_transport.h"
+
+#include "common/base/real_clock.h"
+#include "common/base/status_macros.h"
+#include "common/transport/grpc_endpoint.h"
+#include "server/service/grpc_parameter_service.h"
+#include "server/service/grpc_server.h"
+
+namespace capstan {
+namespace {
+
+constexpr char kAnyPort[] = "127.0.0.1:0";
+
+absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcx(const BenchmarkTransport& transport,
+                                                       Clock* clock) {
+  UcxTransport::Options options;
+  options.clock = clock;
+  options.polls = transport.ucx_poll == "busy";
+  options.transports = transport.ucx_transports;
+  return StartUcxTransport(options);
+}
+
+}  // namespace
+
+absl::Status BenchmarkTransport::Check() const {
+  if (transport != "grpc" && transport != "ucx") {
+    return absl::InvalidArgumentError("--transport: expected grpc or ucx, got " + transport);
+  }
+  if (ucx_poll != "sleep" && ucx_poll != "busy") {
+    return absl::InvalidArgumentError("--ucx_poll: expected sleep or busy, got " + ucx_poll);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BenchmarkTransport::Serve(ParameterEndpoint* endpoint,
+                                       ForkedProcess::Parent& parent) const {
+  if (transport == "grpc") {
+    GrpcParameterService service(endpoint);
+    ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> listening,
+                     GrpcServer::Start(kAnyPort, {&service}));
+    parent.WriteLine(listening->address());
+    parent.ReadLine();
+    return absl::OkStatus();
+  }
+  RealClock clock;
+  ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> ucx, StartUcx(*this, &clock));
+  ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport::Listener> listening,
+                   ucx->Listen(kAnyPort, endpoint));
+  parent.WriteLine(listening->address());
+  parent.ReadLine();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<BenchmarkConnector>> BenchmarkConnector::Create(
+    const BenchmarkTransport& transport, Clock* clock) {
+  std::unique_ptr<BenchmarkConnector> connector(new BenchmarkConnector(clock));
+  if (transport.transport == "ucx") {
+    ASSIGN_OR_RETURN(connector->ucx_, StartUcx(transport, clock));
+  }
+  return connector;
+}
+
+std::unique_ptr<ParameterEndpoint> BenchmarkConnector::Connect(const std::string& address) {
+  if (ucx_ != nullptr) return ucx_->Connect(address);
+  return std::make_unique<GrpcEndpoint>(address, clock_);
+}
+
+}  // namespace capstan

@@ -1,0 +1,47 @@
+#ifndef TESTS_BENCHMARK_BENCHMARK_TRANSPORT_H_
+#define TESTS_BENCHMARK_BENCHMARK_TRANSPORT_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/transport/parameter_endpoint.h"
+#include "common/transport/ucx_transport.h"
+#include "tests/process/forked_process.h"
+
+namespace capstan {
+
+// What exchanges travel over in a benchmark, named as on its command line.
+struct BenchmarkTransport {
+  std::string transport = "ucx";   // or grpc
+  std::string ucx_poll = "sleep";  // or busy
+  std::string ucx_transports;      // that UCX may use; empty: it chooses
+
+  // INVALID_ARGUMENT, naming the flag that is wrong.
+  absl::Status Check() const;
+
+  // Lets `endpoint` serve on this machine, tells the parent the address, and returns when the
+  // parent says a line or is gone.
+  absl::Status Serve(ParameterEndpoint* endpoint, ForkedProcess::Parent& parent) const;
+};
+
+// Connects one process to servers. Outlives its connections.
+class BenchmarkConnector {
+ public:
+  static absl::StatusOr<std::unique_ptr<BenchmarkConnector>> Create(
+      const BenchmarkTransport& transport, Clock* clock);
+
+  std::unique_ptr<ParameterEndpoint> Connect(const std::string& address);
+
+ private:
+  explicit BenchmarkConnector(Clock* clock) : clock_(clock) {}
+
+  Clock* const clock_;
+  std::unique_ptr<UcxTransport> ucx_;  // null: gRPC
+};
+
+}  // namespace capstan
+
+#endif  // TESTS_BENCHMARK_BENCHMARK_TRANSPORT_H_
