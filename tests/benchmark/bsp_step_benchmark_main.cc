@@ -9,6 +9,7 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
@@ -89,7 +90,8 @@ absl::Status Work(int worker, const std::vector<std::string>& addresses, SharedB
   return absl::OkStatus();
 }
 
-absl::StatusOr<double> MeasureSteps() {
+// Time of a step, and the CPU time of all servers for one.
+absl::Status MeasureSteps(BenchmarkFigures& figures) {
   const BspStepLoad load = LoadOfFlags();
   std::vector<std::unique_ptr<ForkedProcess>> servers, workers;
   for (int i = 0; i < load.num_servers; ++i) {
@@ -107,7 +109,13 @@ absl::StatusOr<double> MeasureSteps() {
     ASSIGN_OR_RETURN(StepTimes of_worker, ParseStepTimes(line));
     times.push_back(std::move(of_worker));
   }
-  return MedianStepMilliseconds(times);
+  ASSIGN_OR_RETURN(const double step_ms, MedianStepMilliseconds(times));
+  absl::Duration cpu;
+  for (const auto& server : servers) cpu += server->CpuTime();
+  figures["step_ms"] = step_ms;
+  figures["gb_per_s"] = 2.0 * static_cast<double>(load.bytes) * load.num_workers / step_ms / 1e6;
+  figures["server_cpu_ms"] = absl::ToDoubleMilliseconds(cpu) / (load.warmup_steps + load.steps);
+  return absl::OkStatus();
 }
 
 absl::Status MeasureBaselines(BenchmarkFigures& figures) {
@@ -140,10 +148,7 @@ absl::Status MeasureBaselines(BenchmarkFigures& figures) {
 absl::StatusOr<BenchmarkFigures> Measure() {
   BenchmarkFigures figures;
   const double memcpy = MemcpyGigabytesPerSecond();
-  ASSIGN_OR_RETURN(const double step_ms, MeasureSteps());
-  figures["step_ms"] = step_ms;
-  figures["gb_per_s"] = 2.0 * static_cast<double>(absl::GetFlag(FLAGS_bytes)) *
-                        absl::GetFlag(FLAGS_workers) / step_ms / 1e6;
+  RETURN_IF_ERROR(MeasureSteps(figures));
   figures["memcpy_gb_per_s"] = memcpy;
   if (absl::GetFlag(FLAGS_baselines)) RETURN_IF_ERROR(MeasureBaselines(figures));
   return figures;

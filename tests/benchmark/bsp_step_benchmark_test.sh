@@ -9,7 +9,7 @@ for transport in grpc ucx; do
     --workers=3 --servers=2 --steps=4 --repeat=2 --json)"
   echo "${output}"
   last="$(tail -n 1 <<<"${output}")"
-  for key in step_ms gb_per_s memcpy_gb_per_s gloo_ms gloo_chunked_ms mpi_shm_ms mpi_tcp_ms \
+  for key in step_ms gb_per_s server_cpu_ms memcpy_gb_per_s gloo_ms gloo_chunked_ms mpi_shm_ms mpi_tcp_ms \
     ratio_to_gloo ratio_to_mpi_shm; do
     grep --quiet --extended-regexp "\"${key}\":[0-9.e+-]*[1-9]" <<<"${last}" ||
       { echo "expected ${key} above 0" && exit 1; }
