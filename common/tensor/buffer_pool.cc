@@ -1,44 +1,35 @@
 #include "common/tensor/buffer_pool.h"
 
-#include <sys/mman.h>
-
-#include <new>
 #include <utility>
+
+#include "common/tensor/host_memory.h"
 
 namespace capstan {
 namespace {
 
-constexpr size_t kHugePage = 2 << 20;
-constexpr size_t kCacheLine = 64;
-
-size_t AlignmentOf(size_t bytes) {
-  if (bytes >= kHugePage) return kHugePage;
-  return bytes >= BufferPool::kPage ? BufferPool::kPage : kCacheLine;
-}
-
-uint8_t* Allocate(size_t bytes) {
-  const size_t alignment = AlignmentOf(bytes);
-  auto* const memory =
-      static_cast<uint8_t*>(::operator new(bytes, static_cast<std::align_val_t>(alignment)));
-  // Fewer and cheaper page faults; a kernel that has none says no.
-  if (alignment == kHugePage) (void)madvise(memory, bytes, MADV_HUGEPAGE);
-  return memory;
-}
-
-void Free(uint8_t* memory, size_t bytes) {
-  ::operator delete(memory, static_cast<std::align_val_t>(AlignmentOf(bytes)));
-}
+// Smaller ones lie in memory of their own: a pool has them in many sizes.
+constexpr size_t kLeastSharing = kHugePageBytes / 8;
 
 }  // namespace
 
 struct BufferPool::State {
   mutable Mutex mu;
   std::map<size_t, std::vector<uint8_t*>> free ABSL_GUARDED_BY(mu);  // by size
+  std::vector<void*> memory ABSL_GUARDED_BY(mu);                     // all that buffers lie in
 
   ~State() {
-    for (auto& [bytes, buffers] : free) {
-      for (uint8_t* const buffer : buffers) Free(buffer, bytes);
-    }
+    for (void* const piece : memory) FreeHostMemory(piece);
+  }
+
+  // Adds buffers of `bytes` to the free ones: as many as fit into a huge page, or one.
+  void AddLocked(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    const size_t stride = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+    const bool is_alone = bytes < kLeastSharing || stride > kHugePageBytes / 2;
+    auto* const piece =
+        static_cast<uint8_t*>(AllocateHostMemory(is_alone ? bytes : kHugePageBytes));
+    memory.push_back(piece);
+    const size_t count = is_alone ? 1 : kHugePageBytes / stride;
+    for (size_t i = count; i > 0; --i) free[bytes].push_back(piece + (i - 1) * stride);
   }
 };
 
@@ -49,12 +40,10 @@ std::shared_ptr<uint8_t> BufferPool::Take(size_t bytes) {
   {
     MutexLock lock(&state_->mu);
     std::vector<uint8_t*>& free = state_->free[bytes];
-    if (!free.empty()) {
-      memory = free.back();
-      free.pop_back();
-    }
+    if (free.empty()) state_->AddLocked(bytes);
+    memory = free.back();
+    free.pop_back();
   }
-  if (memory == nullptr) memory = Allocate(bytes);
   return {memory, [state = state_, bytes](uint8_t* returned) {
             MutexLock lock(&state->mu);
             state->free[bytes].push_back(returned);

@@ -13,11 +13,10 @@
 namespace capstan {
 
 // Buffers that are used again and again, by size, so that a steady state allocates nothing: memory
-// that is touched for the first time costs more than the copy into it. Thread-safe.
+// that is touched for the first time costs more than the copy into it. Those of 256 KiB or more lie
+// in huge pages. Thread-safe.
 class BufferPool {
  public:
-  static constexpr size_t kPage = 4096;
-
   BufferPool();
 
   // `bytes` of memory with undefined contents, aligned to a page when they are one or more. They

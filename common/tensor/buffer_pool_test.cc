@@ -45,8 +45,27 @@ TEST(BufferPoolTest, AlignsToCacheLinesPagesAndHugePages) {
     return reinterpret_cast<uintptr_t>(pool.Take(bytes).get());
   };
   EXPECT_EQ(alignment(1) % 64, 0);
-  EXPECT_EQ(alignment(BufferPool::kPage) % BufferPool::kPage, 0);
+  EXPECT_EQ(alignment(4096) % 4096, 0);
   EXPECT_EQ(alignment(4 << 20) % (2 << 20), 0);
+}
+
+TEST(BufferPoolTest, LargeBuffersShareHugePages) {
+  BufferPool pool;
+  constexpr size_t kBytes = 500'000, kHugePage = 2 << 20;
+  std::vector<std::shared_ptr<uint8_t>> buffers;
+  std::set<uintptr_t> huge_pages;
+  for (uint8_t i = 0; i < 8; ++i) {
+    buffers.push_back(pool.Take(kBytes));
+    std::memset(buffers.back().get(), i, kBytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffers.back().get()) % 4096, 0);
+    huge_pages.insert(reinterpret_cast<uintptr_t>(buffers.back().get()) / kHugePage);
+  }
+  EXPECT_EQ(huge_pages.size(), 2);
+  EXPECT_EQ(pool.free_bytes(), 0);
+  for (uint8_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(buffers[i].get()[0], i);
+    EXPECT_EQ(buffers[i].get()[kBytes - 1], i);
+  }
 }
 
 TEST(BufferPoolTest, BuffersOutliveThePool) {

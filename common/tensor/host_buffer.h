@@ -4,23 +4,21 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <utility>
 
 #include "absl/types/span.h"
+#include "common/tensor/host_memory.h"
 
 namespace capstan {
 
-// `size` floats in host memory, aligned to a cache line. Owns them, or a share of what they are
-// part of; movable.
+// `size` floats in host memory, aligned to a cache line or better. Owns them, or a share of what
+// they are part of; movable.
 class HostBuffer {
  public:
-  static constexpr std::align_val_t kAlignment{64};
-
   HostBuffer() = default;
   // Zero at first.
   explicit HostBuffer(size_t size)
-      : size_(size), data_(static_cast<float*>(::operator new(size * sizeof(float), kAlignment))) {
+      : size_(size), data_(static_cast<float*>(AllocateHostMemory(size * sizeof(float)))) {
     std::memset(data_.get(), 0, size * sizeof(float));
   }
   // Memory that `owner` keeps.
@@ -40,7 +38,7 @@ class HostBuffer {
   struct Free {
     std::shared_ptr<void> owner;
     void operator()(float* data) const {
-      if (owner == nullptr) ::operator delete(data, kAlignment);
+      if (owner == nullptr) FreeHostMemory(data);
     }
   };
   size_t size_ = 0;
