@@ -135,7 +135,7 @@ TEST(JobFlagsTest, HelpNamesEveryFlagWithItsDefault) {
   EXPECT_THAT(help, HasSubstr("--consistency=bsp|ssp|async\n"));
   EXPECT_THAT(help, HasSubstr("--[no]check_finite\n"));
   EXPECT_THAT(help, HasSubstr("Default: momentum."));
-  EXPECT_THAT(help, HasSubstr("Default: 16MiB."));
+  EXPECT_THAT(help, HasSubstr("Default: 4MiB."));
   EXPECT_THAT(help, HasSubstr("Default: none."));
 }
 
