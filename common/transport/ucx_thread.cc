@@ -16,9 +16,9 @@
 namespace capstan {
 namespace {
 
-// How often the thread looks in vain before it sleeps: a few microseconds, about what it costs to
-// fall asleep and to be woken.
-constexpr int kLooksBeforeSleep = 200;
+// How often the thread looks in vain before it sleeps: waking it costs its peer more. With 200,
+// 64 KiB do 7 % less and 1 KiB alone a fifth less; with more, threads that share cores lose.
+constexpr int kLooksBeforeSleep = 1000;
 
 // A peer that is there answers within a round trip.
 constexpr absl::Duration kLongestSettingUp = absl::Seconds(1);
