@@ -104,7 +104,7 @@ absl::Status HistoryAssembler::AddBegan(const v1::ExchangeBegan& began) {
   exchange.slice = {TableId(began.table()), SliceIndex(began.slice())};
   if (began.has_push()) exchange.push_step = Step(began.push_step());
   if (began.has_pull()) exchange.pull_step = Step(began.pull_step());
-  exchange.begin_ns = began.time_ns();
+  exchange.called_ns = exchange.begin_ns = began.time_ns();
   lives_in_file_.emplace(exchange.worker, exchange.incarnation);
   history_.begin_ns = std::min(history_.begin_ns, exchange.begin_ns);
   const bool is_new =

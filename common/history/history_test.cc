@@ -35,6 +35,7 @@ TEST(HistoryTest, WhatWasKeptCountsFromWhenItWasAskedOfTheServer) {
   const History history = builder.Build();
   ASSERT_EQ(history.exchanges.size(), 2);
   EXPECT_EQ(history.exchanges[1].begin_ns, 30'000);
+  EXPECT_EQ(history.exchanges[1].called_ns, 50'000);
   EXPECT_EQ(history.exchanges[1].end_ns, 51'000);
 }
 

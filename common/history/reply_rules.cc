@@ -72,10 +72,10 @@ void CheckVersion(const CheckedSlice& checked, const VersionBounds& bounds,
 // Exchanges of one worker that follow each other: neither version nor min_step goes back.
 void CheckMonotonic(const CheckedSlice& checked, Violations& violations) {
   std::map<WorkerId, const RecordedExchange*> latest;
-  for (const RecordedExchange* exchange : checked.slice.exchanges()) {
+  for (const RecordedExchange* exchange : checked.slice.AsCalled()) {
     if (!exchange->is_ok()) continue;
     const RecordedExchange*& before = latest[exchange->worker];
-    if (before != nullptr && before->end_ns <= exchange->begin_ns) {
+    if (before != nullptr && exchange->Follows(*before)) {
       if (exchange->version < before->version || exchange->min_step < before->min_step) {
         violations.Add(
             "monotonic reads",

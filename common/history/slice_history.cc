@@ -1,8 +1,10 @@
 #include "common/history/slice_history.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace capstan {
+
 SliceHistory::SliceHistory(std::vector<const RecordedExchange*> exchanges)
     : exchanges_(std::move(exchanges)) {
   for (const RecordedExchange* exchange : exchanges_) {
@@ -19,6 +21,15 @@ SliceHistory::SliceHistory(std::vector<const RecordedExchange*> exchanges)
 PushFacts SliceHistory::FactsOf(WorkerId worker, Step step) const {
   const auto it = pushes_.find({worker, step});
   return it == pushes_.end() ? PushFacts() : it->second;
+}
+
+std::vector<const RecordedExchange*> SliceHistory::AsCalled() const {
+  std::vector<const RecordedExchange*> exchanges = exchanges_;
+  std::stable_sort(exchanges.begin(), exchanges.end(),
+                   [](const RecordedExchange* a, const RecordedExchange* b) {
+                     return a->called_ns < b->called_ns;
+                   });
+  return exchanges;
 }
 
 std::vector<SliceHistory> SplitBySlice(const History& history) {

@@ -168,7 +168,7 @@ class PullCheck {
 void CheckNothingLost(const RecordedExchange& pull, const SliceContents& contents,
                       const RecordedExchange& earlier, const SliceContents& earlier_contents,
                       Violations& violations) {
-  if (earlier.end_ns > pull.begin_ns) return;
+  if (!pull.Follows(earlier)) return;
   for (uint32_t worker = 0; worker < contents.num_workers(); ++worker) {
     for (Step step; step < Step(contents.steps()); step = step + 1) {
       const WorkerId of(worker);
@@ -186,7 +186,7 @@ void CheckNothingLost(const RecordedExchange& pull, const SliceContents& content
 void CheckValues(const CheckedSlice& checked, Violations& violations) {
   const v1::HistoryHeader& header = checked.history.header;
   std::map<WorkerId, std::pair<const RecordedExchange*, SliceContents>> latest;
-  for (const RecordedExchange* pull : checked.slice.exchanges()) {
+  for (const RecordedExchange* pull : checked.slice.AsCalled()) {
     if (!pull->is_ok() || !pull->pull_step.has_value()) continue;
     auto contents = SliceContents::Decode(pull->values, header.num_workers(), header.steps());
     if (!contents.ok()) {

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
@@ -17,10 +16,11 @@
 
 namespace capstan {
 
-// Keeps the values that one worker has pulled, and has the server send newer ones as soon as
-// min_step advances, until the worker pulls them again: such a pull, of the same step and with no
-// push of the slice in between, is answered at once, with the newest that have come. Each pull is
-// answered so only once; then the server is asked again. Thread-safe.
+// One worker's cache of a server's values (ESSP: Dai et al., "High-Performance Distributed ML at
+// Scale through Parameter Server Consistency Models", AAAI'15). A push alone brings back the values
+// that hold it, for the worker's next pull; the server sends newer ones as soon as min_step
+// advances, until that pull. Such a pull, the first of its step, is answered from what has come, or
+// waits here until something does. All else goes to the server. Thread-safe.
 class EagerEndpoint : public ParameterEndpoint {
  public:
   // What the connections of one worker share.
@@ -36,28 +36,46 @@ class EagerEndpoint : public ParameterEndpoint {
   void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override;
 
  private:
-  // The newest answer to a pull.
-  struct Kept {
-    Step pull_step;
-    ExchangeReply reply;
+  // A pull that waits here for its values.
+  struct Waiting {
+    ExchangeRequest request;
+    CacheWait waits_for;
+    ReplyCallback done;
   };
   struct Slice {
-    uint64_t exchanges = 0;    // that went to the server; not counting refreshes
-    std::optional<Kept> kept;  // of the latest of them; none: it is not answered, or has been used
+    Step next = kNoValues;  // of the pull after the latest push; kNoValues: there is no such pull
+    bool is_taken = false;  // that pull has been answered
+    int open_pushes = 0;
+    bool is_refresh_open = false;
+    std::optional<ExchangeReply> kept;  // the newest values for that pull; none once it is taken
+    std::optional<Waiting> waiting;     // that pull
+  };
+  // What is to be done once the lock is free.
+  struct Actions {
+    std::optional<ExchangeRequest> refresh;  // to be sent
+    ReplyCallback done;                      // of a pull that is answered; null: none is
+    ExchangeReply reply;
+    void Answer();
   };
 
-  std::optional<ExchangeReply> TakeKept(const ExchangeRequest& request);
-  // The number of an exchange that goes to the server now.
-  uint64_t Begin(SliceKey slice);
-  // Keeps what was asked at `asked_at` if no exchange went out since `exchange`; false when nobody
-  // waits for newer values of it.
-  bool Keep(const ExchangeRequest& request, uint64_t exchange, absl::Time asked_at,
-            const ExchangeReply& reply);
-  // Asks for values newer than those at `min_step`; `request` is the pull, without a push.
-  void Refresh(ExchangeRequest request, uint64_t exchange, Step min_step);
-  // False when the endpoint is being destroyed.
-  bool BeginRefresh();
-  void EndRefresh();
+  void Push(ExchangeRequest request, SentCallback sent, ReplyCallback done);
+  void Pull(ExchangeRequest request, SentCallback sent, ReplyCallback done);
+  // Sends a refresh that AdvanceLocked wants.
+  void Refresh(ExchangeRequest request);
+
+  // A push of which `pull` is the next pull goes out. Returns a pull that waited for the push
+  // before; it needs the server now.
+  std::optional<Waiting> BeginPush(const ExchangeRequest& pull);
+  Actions OnPushed(const ExchangeRequest& pull, const ExchangeReply& reply);
+  Actions OnRefreshed(const ExchangeRequest& pull, const ExchangeReply& reply);
+  // None: the server is to be asked. Else `done` has been taken.
+  std::optional<Actions> AnswerOrWait(const ExchangeRequest& request, ReplyCallback& done);
+  void KeepLocked(Slice& slice, const ExchangeReply& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // After `reply`: answers the pull that waits if that is due, and asks for newer values while they
+  // can be of use; `pull` says whose.
+  Actions AdvanceLocked(Slice& slice, const ExchangeRequest& pull, const ExchangeReply& reply)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  static bool WantsRefresh(const Slice& slice);
 
   Shared& shared_;
 

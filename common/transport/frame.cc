@@ -142,6 +142,7 @@ v1::ExchangeRequestHeader HeaderOf(uint64_t request_id, const ExchangeRequest& r
     header.set_has_pull(true);
     header.set_pull_step(request.pull_step->value());
   }
+  header.set_may_skip_pull(request.may_skip_pull);
   if (request.refresh_after.has_value()) {
     header.set_is_refresh(true);
     header.set_refresh_after(request.refresh_after->value());
@@ -157,6 +158,7 @@ v1::ExchangeReplyHeader HeaderOf(uint64_t request_id, const ExchangeReply& reply
   header.set_version(reply.version);
   header.set_min_step(reply.min_step.value());
   header.set_epoch(reply.epoch.value());
+  header.set_pull_step(reply.pull_step.value());
   return header;
 }
 
@@ -170,6 +172,7 @@ void FromHeader(const v1::ExchangeRequestHeader& header, RequestFrame* decoded) 
   request.slice = {TableId(header.table()), SliceIndex(header.slice())};
   if (header.has_push()) request.push_step = Step(header.push_step());
   if (header.has_pull()) request.pull_step = Step(header.pull_step());
+  request.may_skip_pull = header.may_skip_pull();
   if (header.is_refresh()) request.refresh_after = Step(header.refresh_after());
 }
 
@@ -180,6 +183,7 @@ void FromHeader(const v1::ExchangeReplyHeader& header, ReplyFrame* decoded) {
   reply.version = header.version();
   reply.min_step = Step(header.min_step());
   reply.epoch = Epoch(header.epoch());
+  reply.pull_step = Step(header.pull_step());
 }
 
 template <typename Header, typename Frame>

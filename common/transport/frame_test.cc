@@ -96,6 +96,7 @@ TEST(FrameTest, AbsentPushAndPullStayAbsent) {
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_FALSE(decoded->request.push_step.has_value());
   EXPECT_FALSE(decoded->request.refresh_after.has_value());
+  EXPECT_FALSE(decoded->request.may_skip_pull);
   EXPECT_EQ(decoded->request.pull_step, Step(0));
   EXPECT_TRUE(decoded->request.gradient.empty());
 }
@@ -109,6 +110,15 @@ TEST(FrameTest, ARefreshSaysWhatItWaitsFor) {
   EXPECT_EQ(decoded->request.refresh_after, Step(0));
 }
 
+TEST(FrameTest, APullThatMayBeSkippedSaysSo) {
+  ExchangeRequest request = ExampleRequest("abcd");
+  request.may_skip_pull = true;
+  const std::string frame = EncodeRequestPrefix(1, request) + "abcd";
+  const auto decoded = DecodeRequest(Fragmented(frame, 100));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_TRUE(decoded->request.may_skip_pull);
+}
+
 TEST(FrameTest, ReplyCarriesStatusVersionAndValues) {
   ExchangeReply reply = ErrorReply(absl::FailedPreconditionError("the shard has moved"), Epoch(8));
   auto decoded = DecodeReply(Fragmented(EncodeReplyPrefix(4, reply), 3));
@@ -120,12 +130,14 @@ TEST(FrameTest, ReplyCarriesStatusVersionAndValues) {
   reply = ExchangeReply();
   reply.version = 12;
   reply.min_step = Step(11);
+  reply.pull_step = Step(13);
   reply.values = Fragmented("abcdefgh", 8);
   const std::string frame = EncodeReplyPrefix(5, reply) + "abcdefgh";
   decoded = DecodeReply(Fragmented(frame, 7));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(decoded->reply.version, 12);
   EXPECT_EQ(decoded->reply.min_step, Step(11));
+  EXPECT_EQ(decoded->reply.pull_step, Step(13));
   EXPECT_EQ(Bytes(decoded->reply.values), "abcdefgh");
 }
 

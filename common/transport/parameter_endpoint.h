@@ -15,6 +15,8 @@
 
 namespace capstan {
 
+inline constexpr Step kNoValues = Step(-1);
+
 // An optional push and an optional pull of one slice; at least one of them.
 struct ExchangeRequest {
   uint64_t job = 0;  // fingerprint of the job file
@@ -24,8 +26,11 @@ struct ExchangeRequest {
   SliceKey slice;
   std::optional<Step> push_step;  // the gradient's stamp
   std::optional<Step> pull_step;
-  // Of a pull alone, at a step whose pull has been answered: newer values are wanted, once min_step
-  // is beyond this.
+  // Of a push with a pull: if the pull had to wait for other workers, the push is answered alone.
+  bool may_skip_pull = false;
+  // Of a pull alone: the worker has values for it, of this min_step (kNoValues: none). It is
+  // answered with newer ones once min_step is beyond that; and once the worker has pushed since,
+  // with values for its next pull, unless the push has been answered with such.
   std::optional<Step> refresh_after;
   Payload gradient;  // float32, as long as the slice; empty without a push
   // Where the values may be put, when they fit, instead of into memory of their own; not read, and
@@ -33,14 +38,19 @@ struct ExchangeRequest {
   absl::Span<float> destination;
 };
 
+// What a pull from the values that its worker has kept waited for.
+enum class CacheWait { kNothing, kOwnPush, kOtherWorkers };
+
 struct ExchangeReply {
   absl::Status status;
   Epoch epoch;           // the server's; newer than the request's when the shard has moved
   uint64_t version = 0;  // optimizer applications that the values contain
   Step min_step;         // smallest number of steps completed by a live worker
   Payload values;        // float32; empty unless a pull succeeded
-  // When the values were asked of the server, if that was before the exchange: a cache had them.
+  Step pull_step;        // that the values answer: of a refresh perhaps a later one than it asked
+  // Of values that the worker had kept: when they were asked of the server.
   std::optional<absl::Time> asked_at;
+  CacheWait waited_for = CacheWait::kNothing;  // with asked_at only
 };
 
 inline ExchangeReply ErrorReply(absl::Status status, Epoch epoch = Epoch()) {
@@ -64,8 +74,7 @@ class ParameterEndpoint {
   // Exchange returns, and also when the endpoint is destroyed. The gradient's bytes stay unchanged
   // until `done` has run with a status other than UNAVAILABLE. Errors of a server: INVALID_ARGUMENT
   // (names table, slice, expected and got), FAILED_PRECONDITION (stale epoch, incarnation or pull
-  // step), RESOURCE_EXHAUSTED, ABORTED (a refresh, when the worker has gone on). UNAVAILABLE: the
-  // request or its reply was lost; send it again.
+  // step), RESOURCE_EXHAUSTED. UNAVAILABLE: the request or its reply was lost; send it again.
   virtual void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) = 0;
 };
 

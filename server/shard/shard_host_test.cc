@@ -398,16 +398,110 @@ TEST(ShardHostTest, ARefreshIsAnsweredAsSoonAsMinStepIsBeyondWhatItHas) {
   EXPECT_EQ(Send(*host, RefreshRequest(0, 1, 0))->replies, 1) << "it is beyond that already";
 }
 
-TEST(ShardHostTest, ARefreshEndsWhenItsWorkerGoesOn) {
-  auto host = MakeHost(ConsistencyMode::kSsp, 2, /*num_workers=*/2);
-  PushPull(*host, 0, 0, 1);
-  const auto refresh = Send(*host, RefreshRequest(0, 1, 0));
-  EXPECT_EQ(PushPull(*host, 0, 1, 1)->replies, 1);
+// Pushes `gradient` at `step` and takes the values of the next if nobody is to be waited for.
+std::shared_ptr<Result> PushAndSkip(ShardHost& host, int worker, int64_t step, float gradient) {
+  ExchangeRequest request = Request(worker, Step(step), Step(step + 1), gradient);
+  request.may_skip_pull = true;
+  return Send(host, std::move(request));
+}
+
+TEST(ShardHostTest, APullThatMayBeSkippedDoesNotWait) {
+  auto host = MakeHost(ConsistencyMode::kSsp, 1, /*num_workers=*/2);
+  const auto first = PushAndSkip(*host, 0, 0, 1);
+  ASSERT_EQ(first->replies, 1);
+  EXPECT_EQ(first->first_value(), -1.0f) << "it need not wait";
+  EXPECT_EQ(first->reply.pull_step, Step(1));
+  const auto second = PushAndSkip(*host, 0, 1, 1);
+  ASSERT_EQ(second->replies, 1);
+  EXPECT_TRUE(second->reply.status.ok());
+  EXPECT_TRUE(second->reply.values.empty());
+  EXPECT_EQ(second->reply.version, 2u) << "the push is applied";
+}
+
+TEST(ShardHostTest, UnderBspARefreshBringsTheValuesOfAWholeStep) {
+  auto host = MakeHost(ConsistencyMode::kBsp, 0, /*num_workers=*/2);
+  const auto first = PushAndSkip(*host, 0, 0, 1);
+  ASSERT_EQ(first->replies, 1);
+  EXPECT_TRUE(first->reply.values.empty());
+  const auto refresh = Send(*host, RefreshRequest(0, 1, kNoValues.value()));
+  EXPECT_EQ(refresh->replies, 0);
+  EXPECT_EQ(PushAndSkip(*host, 1, 0, 3)->first_value(), -2.0f) << "the last of the step";
   ASSERT_EQ(refresh->replies, 1);
-  EXPECT_TRUE(absl::IsAborted(refresh->reply.status));
-  const auto late = Send(*host, RefreshRequest(0, 1, 0));
-  ASSERT_EQ(late->replies, 1);
-  EXPECT_TRUE(absl::IsAborted(late->reply.status));
+  EXPECT_EQ(refresh->first_value(), -2.0f);
+}
+
+TEST(ShardHostTest, APullAloneIsNotSkipped) {
+  auto host = MakeHost(ConsistencyMode::kAsync, 0, /*num_workers=*/1);
+  ExchangeRequest request = Request(0, std::nullopt, Step(0));
+  request.may_skip_pull = true;
+  EXPECT_TRUE(absl::IsInvalidArgument(Send(*host, std::move(request))->reply.status));
+}
+
+TEST(ShardHostTest, ARefreshOutlivesItsWorkersPushThatBringsValues) {
+  auto host = MakeHost(ConsistencyMode::kSsp, 2, /*num_workers=*/2);
+  PushAndSkip(*host, 0, 0, 1);
+  const auto refresh = Send(*host, RefreshRequest(0, 1, 0));
+  EXPECT_EQ(PushAndSkip(*host, 0, 1, 1)->first_value(), -2.0f);
+  EXPECT_EQ(refresh->replies, 0) << "the worker has all there is";
+  PushAndSkip(*host, 1, 0, 4);
+  ASSERT_EQ(refresh->replies, 1);
+  EXPECT_EQ(refresh->first_value(), -6.0f);
+  EXPECT_EQ(refresh->reply.pull_step, Step(2)) << "of the worker's next pull";
+}
+
+TEST(ShardHostTest, ARefreshBringsWhatThePushCouldNot) {
+  auto host = MakeHost(ConsistencyMode::kSsp, 1, /*num_workers=*/2);
+  PushAndSkip(*host, 0, 0, 1);
+  const auto refresh = Send(*host, RefreshRequest(0, 1, 0));
+  EXPECT_TRUE(PushAndSkip(*host, 0, 1, 1)->reply.values.empty());
+  EXPECT_EQ(refresh->replies, 0);
+  // min_step stays where it is; what counts changes.
+  host->SetSchedules(
+      {Schedule({{Step(0), ConsistencyMode::kSsp, 1}, {Step(2), ConsistencyMode::kAsync}})});
+  ASSERT_EQ(refresh->replies, 1);
+  EXPECT_EQ(refresh->first_value(), -2.0f);
+  EXPECT_EQ(refresh->reply.pull_step, Step(2));
+}
+
+TEST(ShardHostTest, ARefreshThatAPushHasOvertakenIsOfTheNextPull) {
+  auto host = MakeHost(ConsistencyMode::kSsp, 1, /*num_workers=*/2);
+  PushAndSkip(*host, 0, 0, 1);
+  PushAndSkip(*host, 0, 1, 1);
+  const auto refresh = Send(*host, RefreshRequest(0, 1, 0));
+  EXPECT_EQ(refresh->replies, 0) << "the staleness bound is that of step 2";
+  PushAndSkip(*host, 1, 0, 4);
+  ASSERT_EQ(refresh->replies, 1);
+  EXPECT_EQ(refresh->reply.pull_step, Step(2));
+  EXPECT_EQ(Send(*host, RefreshRequest(0, 1, 1))->replies, 1) << "whatever it has is too old";
+}
+
+TEST(ShardHostTest, ARepeatedPushDoesNotMoveARefresh) {
+  auto host = MakeHost(ConsistencyMode::kSsp, 9, /*num_workers=*/2);
+  PushAndSkip(*host, 0, 0, 1);
+  PushAndSkip(*host, 0, 1, 1);
+  const auto refresh = Send(*host, RefreshRequest(0, 2, 0));
+  EXPECT_EQ(PushAndSkip(*host, 0, 0, 1)->replies, 1);
+  EXPECT_EQ(PushAndSkip(*host, 0, 1, 1)->replies, 1);
+  EXPECT_EQ(refresh->replies, 0);
+  PushAndSkip(*host, 1, 0, 1);
+  ASSERT_EQ(refresh->replies, 1);
+  EXPECT_EQ(refresh->reply.pull_step, Step(2));
+}
+
+TEST(ShardHostTest, WhatIsHeldBackIsNeitherSkippedIntoNorRefreshed) {
+  auto host = MakeHost(ConsistencyMode::kAsync, 0, /*num_workers=*/2);
+  PushAndSkip(*host, 0, 0, 1);
+  const auto refresh = Send(*host, RefreshRequest(0, 1, 0));
+  const Step held = host->HoldBack();
+  for (Step step(1); step < held; step = step + 1) PushAndSkip(*host, 0, step.value(), 1);
+  const auto last = PushAndSkip(*host, 0, held.value() - 1, 1);
+  ASSERT_EQ(last->replies, 1);
+  EXPECT_TRUE(last->reply.values.empty());
+  PushAndSkip(*host, 1, 0, 1);
+  EXPECT_EQ(refresh->replies, 0);
+  host->SetSchedules({Schedule({{Step(0), ConsistencyMode::kAsync}})});
+  ASSERT_EQ(refresh->replies, 1);
+  EXPECT_EQ(refresh->reply.pull_step, held);
 }
 
 TEST(ShardHostTest, ARefreshAndAPullOfAWorkerWaitSideBySide) {

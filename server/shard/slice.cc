@@ -86,15 +86,27 @@ void Slice::Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback d
       released->emplace_back(std::move(done), ErrorReply(std::move(status)));
       return;
     }
+    CarryRefresh(request);
     AfterAdvance(before, released);
-    EndRefresh(request.worker, released);
   }
-  if (request.pull_step.has_value()) {
-    largest_step_ = std::max(largest_step_, *request.pull_step);
-    return AnswerOrPark(request.worker,
-                        {*request.pull_step, request.refresh_after, std::move(done)}, released);
+  if (!request.pull_step.has_value() || IsSkipped(request)) {
+    released->emplace_back(std::move(done), MakeReply());
+    return;
   }
-  released->emplace_back(std::move(done), MakeReply());
+  Parked pull = {*request.pull_step, request.refresh_after, std::move(done)};
+  if (const Step next = steps_.completed(request.worker);
+      pull.refresh_after.has_value() && pull.pull_step < next) {
+    // It was sent before the worker's latest push came.
+    pull.pull_step = next;
+    pull.refresh_after = kNoValues;
+  }
+  largest_step_ = std::max(largest_step_, pull.pull_step);
+  AnswerOrPark(request.worker, std::move(pull), released);
+}
+
+bool Slice::IsSkipped(const ExchangeRequest& request) const {
+  const Step step = *request.pull_step;
+  return request.may_skip_pull && (IsHeldBack(step) || Decide(step) == PullDecision::kWait);
 }
 
 absl::Status Slice::CheckPush(const ExchangeRequest& request) const {
@@ -104,7 +116,7 @@ absl::Status Slice::CheckPush(const ExchangeRequest& request) const {
                      request.worker.value(), ", got step ", request.push_step->value()));
   }
   const Step step = *request.push_step;
-  if (held_from_.has_value() && step >= *held_from_) {
+  if (IsHeldBack(step)) {
     return absl::UnavailableError(absl::StrCat(name_, ": a change of the consistency from step ",
                                                held_from_->value(),
                                                " on, or later, is being settled"));
@@ -202,9 +214,15 @@ void Slice::ReleaseParked(ReleasedReplies* released) {
   }
 }
 
-void Slice::EndRefresh(WorkerId worker, ReleasedReplies* released) {
-  auto refresh = refreshes_.extract(worker);
-  if (!refresh.empty()) AnswerOrPark(worker, std::move(refresh.mapped()), released);
+void Slice::CarryRefresh(const ExchangeRequest& push) {
+  const Step next = steps_.completed(push.worker);
+  const auto refresh = refreshes_.find(push.worker);
+  if (refresh == refreshes_.end() || refresh->second.pull_step >= next) return;
+  // True when the answer to the push has the values.
+  const bool is_answered =
+      push.pull_step == next && !IsHeldBack(next) && Decide(next) == PullDecision::kAnswer;
+  refresh->second.pull_step = next;
+  refresh->second.refresh_after = is_answered ? steps_.min_step() : kNoValues;
 }
 
 void Slice::Apply(absl::Span<const float> gradient) {
@@ -224,19 +242,9 @@ void Slice::Park(WorkerId worker, Parked pull, ReleasedReplies* released) {
 }
 
 void Slice::AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released) {
-  if (held_from_.has_value() && pull.pull_step >= *held_from_) {
-    return Park(worker, std::move(pull), released);
-  }
-  if (pull.refresh_after.has_value()) {
-    if (pull.pull_step < steps_.completed(worker)) {
-      released->emplace_back(
-          std::move(pull.done),
-          ErrorReply(absl::AbortedError(absl::StrCat(name_, ": the worker has gone on"))));
-      return;
-    }
-    if (steps_.min_step() <= *pull.refresh_after) return Park(worker, std::move(pull), released);
-  }
-  switch (schedule_->Decide(pull.pull_step, steps_.min_step())) {
+  const bool is_known = pull.refresh_after.has_value() && steps_.min_step() <= *pull.refresh_after;
+  if (is_known || IsHeldBack(pull.pull_step)) return Park(worker, std::move(pull), released);
+  switch (Decide(pull.pull_step)) {
     case PullDecision::kWait:
       return Park(worker, std::move(pull), released);
     case PullDecision::kTooLate:
@@ -249,6 +257,7 @@ void Slice::AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released
     case PullDecision::kAnswer:
       ExchangeReply reply = MakeReply();
       reply.values = values_.Share();
+      reply.pull_step = pull.pull_step;
       released->emplace_back(std::move(pull.done), std::move(reply));
       return;
   }

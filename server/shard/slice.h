@@ -59,7 +59,6 @@ class Slice {
   // the worker gets to after pushes that it still owes; parameters are unchanged.
   // FAILED_PRECONDITION: the push is not of the worker's next step, or the step is out of the
   // window of the consistency policy. UNAVAILABLE: the push's step is held back.
-  // ABORTED: a refresh of values that lack a push of the worker by now.
   void Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback done,
                 ReleasedReplies* released);
 
@@ -87,8 +86,14 @@ class Slice {
   void AfterAdvance(Step previous_min_step, ReleasedReplies* released);
   void ApplyKept();
   void ReleaseParked(ReleasedReplies* released);
-  // The worker has pushed: what it wanted to see newer before, it needs no more.
-  void EndRefresh(WorkerId worker, ReleasedReplies* released);
+  // The worker has pushed: a refresh that waits is of its next pull from now on.
+  void CarryRefresh(const ExchangeRequest& push);
+  // Of a pull that may be skipped: it would have to wait for other workers.
+  bool IsSkipped(const ExchangeRequest& request) const;
+  PullDecision Decide(Step pull_step) const {
+    return schedule_->Decide(pull_step, steps_.min_step());
+  }
+  bool IsHeldBack(Step step) const { return held_from_.has_value() && step >= *held_from_; }
   void Apply(absl::Span<const float> gradient);
   void AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released);
   // At most one pull and one refresh of a worker wait, so that memory is bounded: a newer one, such

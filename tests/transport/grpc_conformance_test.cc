@@ -121,17 +121,18 @@ TEST(EagerOverGrpcTest, TheServerSendsNewerValuesWithoutBeingPulled) {
   EagerEndpoint eager(&shared, std::make_unique<RefreshWatch>(&refreshed, fixture.Connect()));
   const std::unique_ptr<ParameterEndpoint> other = fixture.Connect();
 
-  const ExchangeReply first =
-      Ask(eager, MakeTestRequest(0, Step(0), Step(1), 1.0f, kElements), &clock);
-  EXPECT_EQ(first.min_step, Step(0));
-  EXPECT_EQ(shared.refreshed_bytes, 0u);
+  const ExchangeReply push =
+      Ask(eager, MakeTestRequest(0, Step(0), std::nullopt, 1.0f, kElements), &clock);
+  EXPECT_EQ(push.min_step, Step(0));
+  EXPECT_EQ(shared.refreshed_bytes, kElements * sizeof(float)) << "for the next pull";
   Ask(*other, MakeTestRequest(1, Step(0), Step(1), 4.0f, kElements), &clock);
   EXPECT_TRUE(refreshed.Wait());
-  EXPECT_EQ(shared.refreshed_bytes, kElements * sizeof(float));
-  const ExchangeReply again = Ask(eager, MakeTestRequest(0, std::nullopt, Step(1)), &clock);
-  EXPECT_TRUE(again.asked_at.has_value()) << "from what it has kept";
-  EXPECT_EQ(again.min_step, Step(1));
-  EXPECT_EQ(ToVector(again.values), std::vector<float>(kElements, -5.0f));
+  EXPECT_EQ(shared.refreshed_bytes, 2 * kElements * sizeof(float));
+  const ExchangeReply pull = Ask(eager, MakeTestRequest(0, std::nullopt, Step(1)), &clock);
+  EXPECT_TRUE(pull.asked_at.has_value()) << "from what it has kept";
+  EXPECT_EQ(pull.waited_for, CacheWait::kNothing);
+  EXPECT_EQ(pull.min_step, Step(1));
+  EXPECT_EQ(ToVector(pull.values), std::vector<float>(kElements, -5.0f));
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Opt
   {
     MutexLock lock(&store->mu_);
     store->open_exchanges_.resize(store->layer_count_);
-    store->awaited_step_.resize(store->layer_count_);
+    store->unsent_exchanges_.resize(store->layer_count_);
+    store->next_pull_.resize(store->layer_count_);
   }
   return store;
 }
@@ -64,7 +65,7 @@ absl::StatusOr<std::shared_ptr<HostBuffer>> ParameterStore::AllocateHost(uint64_
 
 void ParameterStore::PullAll(Step step) {
   const absl::Time begin = clock_->Now();
-  for (int layer = 0; layer < layer_count_; ++layer) Open(layer);
+  for (int layer = 0; layer < layer_count_; ++layer) Open(layer, /*has_values=*/true);
   for (uint32_t table = 0; table < tables_.size(); ++table) {
     SubmitTable(TableId(table), std::nullopt, step);
   }
@@ -76,10 +77,13 @@ void ParameterStore::PushPull(int layer, Step step) {
   PushOpened(layer, step);
 }
 
-void ParameterStore::Open(int layer) {
-  awaited_slices_[layer] += slices_of_layer_[layer];
+void ParameterStore::Open(int layer) { Open(layer, /*has_values=*/!is_eager_); }
+
+void ParameterStore::Open(int layer, bool has_values) {
+  if (has_values) awaited_slices_[layer] += slices_of_layer_[layer];
   MutexLock lock(&mu_);
   open_exchanges_[layer] += slices_of_layer_[layer];
+  if (is_eager_) unsent_exchanges_[layer] += slices_of_layer_[layer];
 }
 
 void ParameterStore::PushOpened(int layer, Step step) {
@@ -91,9 +95,9 @@ void ParameterStore::PushOpened(int layer, Step step) {
 }
 
 void ParameterStore::SubmitTable(TableId table, std::optional<Step> push_step, Step pull_step) {
-  {
+  if (is_eager_ && push_step.has_value()) {
     MutexLock lock(&mu_);
-    awaited_step_[tables_[table.value()].layer] = pull_step;
+    next_pull_[tables_[table.value()].layer] = pull_step;
   }
   const uint32_t slice_count = tables_[table.value()].slicing.slice_count();
   for (uint32_t slice = 0; slice < slice_count; ++slice) {
@@ -108,24 +112,34 @@ void ParameterStore::SubmitSlice(SliceKey key, std::optional<Step> push_step, St
   if (push_step.has_value()) {
     gradient = Payload(table.gradient->span().subspan(range.offset, range.size), table.gradient);
   }
+  const std::optional<Step> pull =
+      is_eager_ && push_step.has_value() ? std::nullopt : std::optional(pull_step);
   Transfer transfer;
   transfer.layer = table.layer;
   transfer.bytes = gradient.size_bytes();
-  transfer.start = [this, key, push_step, pull_step,
+  transfer.start = [this, key, push_step, pull,
                     gradient = std::move(gradient)](absl::AnyInvocable<void()> sent) mutable {
     const uint64_t bytes_pushed = gradient.size_bytes();
-    // What is kept to be used later must not lie where values are used now.
-    const absl::Span<float> destination = is_eager_ ? absl::Span<float>() : ValuesOf(key);
-    client_->Exchange(key, push_step, std::move(gradient), pull_step, destination, std::move(sent),
-                      [this, key, pull_step, bytes_pushed](const ExchangeReply& reply) {
-                        OnReply(key, pull_step, bytes_pushed, !is_eager_, reply);
+    const absl::Span<float> destination = pull.has_value() ? ValuesOf(key) : absl::Span<float>();
+    client_->Exchange(key, push_step, std::move(gradient), pull, destination, std::move(sent),
+                      [this, key, pull, bytes_pushed](const ExchangeReply& reply) {
+                        OnReply(key, pull, bytes_pushed, reply);
                       });
+    if (is_eager_) OnSent(key);
   };
   scheduler_->Submit(std::move(transfer));
 }
 
-void ParameterStore::TakeLayer(int layer, Step pull_step) {
-  Open(layer);
+absl::Status ParameterStore::PullKept(int layer) {
+  RETURN_IF_ERROR(WaitForNone(&ParameterStore::unsent_exchanges_, layer));
+  std::optional<Step> pull_step;
+  {
+    MutexLock lock(&mu_);
+    pull_step = std::exchange(next_pull_[layer], std::nullopt);
+    if (!pull_step.has_value()) return absl::OkStatus();
+    open_exchanges_[layer] += slices_of_layer_[layer];
+  }
+  awaited_slices_[layer] += slices_of_layer_[layer];
   for (uint32_t table = 0; table < tables_.size(); ++table) {
     if (tables_[table].layer != layer) continue;
     for (uint32_t slice = 0; slice < tables_[table].slicing.slice_count(); ++slice) {
@@ -133,28 +147,54 @@ void ParameterStore::TakeLayer(int layer, Step pull_step) {
       client_->Exchange(
           key, std::nullopt, Payload(), pull_step, /*destination=*/{}, [] {},
           [this, key, pull_step](const ExchangeReply& reply) {
-            OnReply(key, pull_step, /*bytes_pushed=*/0, /*is_in_place=*/true, reply);
+            OnReply(key, pull_step, /*bytes_pushed=*/0, reply);
           });
     }
   }
+  return absl::OkStatus();
 }
 
-void ParameterStore::OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed, bool is_in_place,
+void ParameterStore::OnReply(SliceKey key, std::optional<Step> pull_step, uint64_t bytes_pushed,
                              const ExchangeReply& reply) {
   const Table& table = tables_[key.table.value()];
-  absl::Status status = is_in_place ? TakeValues(key, reply) : reply.status;
-  const bool is_last = --awaited_slices_[table.layer] == 0 && is_in_place;
-  if (status.ok() && is_last && mirror_ != nullptr) status = mirror_->LayerArrived(table.layer);
+  absl::Status status = reply.status;
+  if (pull_step.has_value()) {
+    status = TakeValues(key, reply);
+    const bool is_last = --awaited_slices_[table.layer] == 0;
+    if (status.ok() && is_last && mirror_ != nullptr) status = mirror_->LayerArrived(table.layer);
+  }
   MutexLock lock(&mu_);
   --open_exchanges_[table.layer];
   if (!status.ok() && status_.ok()) status_ = std::move(status);
-  if (reply.status.ok()) {
-    traffic_.bytes_pushed += bytes_pushed;
-    if (!reply.asked_at.has_value()) traffic_.bytes_pulled += reply.values.size_bytes();
-    traffic_.steps_ahead = pull_step - reply.min_step;
-    if (is_in_place) RecordStalenessLocked(traffic_.steps_ahead);
-  }
+  if (reply.status.ok()) traffic_.bytes_pushed += bytes_pushed;
+  if (reply.status.ok() && pull_step.has_value()) CountPullLocked(*pull_step, reply);
   changed_.NotifyAll();
+}
+
+void ParameterStore::OnSent(SliceKey key) {
+  MutexLock lock(&mu_);
+  --unsent_exchanges_[tables_[key.table.value()].layer];
+  changed_.NotifyAll();
+}
+
+void ParameterStore::CountPullLocked(Step pull_step, const ExchangeReply& reply) {
+  traffic_.steps_ahead = pull_step - reply.min_step;
+  RecordStalenessLocked(traffic_.steps_ahead);
+  if (!reply.asked_at.has_value()) {
+    traffic_.bytes_pulled += reply.values.size_bytes();
+    return;
+  }
+  switch (reply.waited_for) {
+    case CacheWait::kNothing:
+      ++traffic_.pulls_at_once;
+      break;
+    case CacheWait::kOwnPush:
+      ++traffic_.pulls_after_own_push;
+      break;
+    case CacheWait::kOtherWorkers:
+      ++traffic_.pulls_after_others;
+      break;
+  }
 }
 
 void ParameterStore::RecordStalenessLocked(int64_t staleness) {
@@ -197,24 +237,16 @@ absl::Status ParameterStore::TakeValues(SliceKey key, const ExchangeReply& reply
 }
 
 absl::Status ParameterStore::WaitForLayer(int layer) {
-  RETURN_IF_ERROR(WaitForReplies(layer));
-  if (!is_eager_) return absl::OkStatus();
-  const std::optional<Step> step = TakeAwaited(layer);
-  if (!step.has_value()) return absl::OkStatus();
-  TakeLayer(layer, *step);
-  return WaitForReplies(layer);
+  if (is_eager_) RETURN_IF_ERROR(PullKept(layer));
+  return WaitForNone(&ParameterStore::open_exchanges_, layer);
 }
 
-std::optional<Step> ParameterStore::TakeAwaited(int layer) {
+absl::Status ParameterStore::WaitForNone(std::vector<int64_t> ParameterStore::*counts, int layer) {
   MutexLock lock(&mu_);
-  return std::exchange(awaited_step_[layer], std::nullopt);
-}
-
-absl::Status ParameterStore::WaitForReplies(int layer) {
-  MutexLock lock(&mu_);
-  if (!status_.ok() || open_exchanges_[layer] == 0) return status_;
+  const int64_t& count = (this->*counts)[layer];
+  if (!status_.ok() || count == 0) return status_;
   const absl::Time begin = clock_->Now();
-  while (status_.ok() && open_exchanges_[layer] > 0) {
+  while (status_.ok() && count > 0) {
     clock_->WaitUntil(mu_, changed_, absl::InfiniteFuture());
   }
   traffic_.waiting += clock_->Now() - begin;

@@ -38,13 +38,17 @@ class ParameterStore {
     uint64_t slice_bytes = 0;           // Required
     // Outlives the store's exchanges. Null when the device computes on the store's own memory.
     ParameterMirror* mirror = nullptr;
-    // A layer's values are put in place when it is waited for, by a second pull of the same step:
-    // the newest that the connections have by then (EagerEndpoint), and not those of the first.
+    // Connections keep values (EagerEndpoint): a layer pushes alone, and its values are pulled when
+    // it is waited for.
     bool is_eager = false;
   };
   struct Traffic {
-    uint64_t bytes_pushed = 0;       // payloads of answered pushes
-    uint64_t bytes_pulled = 0;       // without those that an EagerEndpoint had
+    uint64_t bytes_pushed = 0;  // payloads of answered pushes
+    uint64_t bytes_pulled = 0;  // without those that an EagerEndpoint had kept
+    // Pulls that were answered with kept values, by what they had waited for.
+    uint64_t pulls_at_once = 0;
+    uint64_t pulls_after_own_push = 0;
+    uint64_t pulls_after_others = 0;
     int64_t steps_ahead = 0;         // pull step - min_step of the latest reply
     int64_t max_staleness_seen = 0;  // largest (pull step - min_step of its reply), in steps
     double mean_staleness_seen = 0;  // over all replies that were put in place
@@ -93,16 +97,21 @@ class ParameterStore {
 
   absl::Status AddTable(const v1::TableSpec& spec, uint64_t slice_bytes);
   absl::StatusOr<std::shared_ptr<HostBuffer>> AllocateHost(uint64_t size);
+  // `has_values`: those exchanges bring values.
+  void Open(int layer, bool has_values);
   void SubmitTable(TableId table, std::optional<Step> push_step, Step pull_step);
   void SubmitSlice(SliceKey key, std::optional<Step> push_step, Step pull_step);
-  // Puts the values that the latest pull of the layer stands for in place.
-  void TakeLayer(int layer, Step pull_step);
-  // `is_in_place`: its values are put there, else a second pull will do that.
-  void OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed, bool is_in_place,
+  // Of an eager layer: pulls what follows its latest push, once the connections have got that.
+  absl::Status PullKept(int layer);
+  // A connection has got an exchange.
+  void OnSent(SliceKey key);
+  // Without a pull step: of a push alone.
+  void OnReply(SliceKey key, std::optional<Step> pull_step, uint64_t bytes_pushed,
                const ExchangeReply& reply);
-  absl::Status WaitForReplies(int layer);
-  // The step of the latest pull of the layer if nobody has waited for it yet.
-  std::optional<Step> TakeAwaited(int layer);
+  void CountPullLocked(Step pull_step, const ExchangeReply& reply)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Blocks until `counts` of the layer is 0.
+  absl::Status WaitForNone(std::vector<int64_t> ParameterStore::*counts, int layer);
   absl::Span<float> ValuesOf(SliceKey key) const;
   absl::Status TakeValues(SliceKey key, const ExchangeReply& reply);
   void RecordStalenessLocked(int64_t staleness) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -119,13 +128,16 @@ class ParameterStore {
   std::vector<absl::Span<const float>> value_spans_;
   std::vector<absl::Span<float>> gradient_spans_;
 
-  // Of each layer: exchanges that are open, and whose values are not in place yet.
+  // Of each layer: exchanges that are open, and bring values that are not in place yet.
   std::vector<std::atomic<int64_t>> awaited_slices_;
 
   mutable Mutex mu_;
   CondVar changed_;
-  std::vector<int64_t> open_exchanges_ ABSL_GUARDED_BY(mu_);            // of each layer
-  std::vector<std::optional<Step>> awaited_step_ ABSL_GUARDED_BY(mu_);  // of each layer
+  // Of each layer: exchanges that are not answered, and, of eager ones, that no connection has got.
+  std::vector<int64_t> open_exchanges_ ABSL_GUARDED_BY(mu_);
+  std::vector<int64_t> unsent_exchanges_ ABSL_GUARDED_BY(mu_);
+  // Of each eager layer: the pull that follows its latest push; none once it has been asked for.
+  std::vector<std::optional<Step>> next_pull_ ABSL_GUARDED_BY(mu_);
   absl::Status status_ ABSL_GUARDED_BY(mu_);
   Traffic traffic_ ABSL_GUARDED_BY(mu_);
   uint64_t staleness_sum_ ABSL_GUARDED_BY(mu_) = 0;  // over all replies

@@ -208,25 +208,85 @@ TEST_F(ParameterStoreTest, AnEagerStoreTakesTheValuesWhenItsLayerIsWaitedFor) {
   options.mirror = &mirror;
   store_ = ParameterStore::Create(options).value();
   store_->PushPull(/*layer=*/1, Step(6));
-  asked_[0].done(Values(3, 1.0f, Step(4)));
-  EXPECT_EQ(store_->values()[1][0], 0.0f) << "newer ones may come";
-  EXPECT_TRUE(mirror.told_.empty());
-  // The connection has newer ones.
-  clock_.in_wait_ = [this] {
+  ASSERT_EQ(asked_.size(), 1u);
+  EXPECT_EQ(asked_[0].request.push_step, Step(6));
+  EXPECT_FALSE(asked_[0].request.pull_step.has_value());
+  EXPECT_TRUE(asked_[0].request.destination.empty());
+  // The connection has values before the push is acknowledged.
+  clock_.in_wait_ = [this, &mirror] {
     ASSERT_EQ(asked_.size(), 2u);
     EXPECT_FALSE(asked_[1].request.push_step.has_value());
     EXPECT_EQ(asked_[1].request.pull_step, Step(7));
-    ExchangeReply newer = Values(3, 2.0f, Step(5));
-    newer.asked_at = clock_.Now();
-    asked_[1].done(std::move(newer));
+    ExchangeReply kept = Values(3, 2.0f, Step(5));
+    kept.asked_at = clock_.Now();
+    asked_[1].done(std::move(kept));
+    EXPECT_EQ(mirror.told_, (std::vector<std::string>{"table 1 from 0: 3 of 2", "layer 1"}));
+    clock_.in_wait_ = [this] { asked_[0].done(Values(0, 0, Step(4))); };
   };
   ASSERT_TRUE(store_->WaitForLayer(1).ok());
   EXPECT_EQ(store_->values()[1][0], 2.0f);
-  EXPECT_EQ(mirror.told_, (std::vector<std::string>{"table 1 from 0: 3 of 2", "layer 1"}));
   ASSERT_TRUE(store_->WaitForLayer(1).ok()) << "they stay as they are until the next push";
   EXPECT_EQ(asked_.size(), 2u);
-  EXPECT_EQ(store_->traffic().bytes_pulled, 12u) << "once over the network";
+  EXPECT_EQ(store_->traffic().bytes_pushed, 12u);
+  EXPECT_EQ(store_->traffic().bytes_pulled, 0u) << "the connection counts what it keeps";
   EXPECT_EQ(store_->traffic().replies_of_staleness, (std::vector<uint64_t>{0, 0, 1}));
+}
+
+TEST_F(ParameterStoreTest, AnEagerStorePullsWhenItsConnectionsHaveGotThePush) {
+  ParameterStore::Options options = StoreOptions();
+  options.is_eager = true;
+  store_ = ParameterStore::Create(options).value();
+  store_->Open(/*layer=*/1);
+  clock_.in_wait_ = [this] {
+    EXPECT_TRUE(asked_.empty()) << "the push first";
+    clock_.in_wait_ = [this] {
+      ASSERT_EQ(asked_.size(), 2u);
+      asked_[0].done(Values(0, 0, Step(4)));
+      asked_[1].done(Values(3, 2.0f, Step(5)));
+    };
+    store_->PushOpened(/*layer=*/1, Step(6));
+  };
+  ASSERT_TRUE(store_->WaitForLayer(1).ok());
+  EXPECT_EQ(store_->values()[1][0], 2.0f);
+}
+
+TEST_F(ParameterStoreTest, AnEagerStoreCountsWhatItsPullsWaitedFor) {
+  ParameterStore::Options options = StoreOptions();
+  options.is_eager = true;
+  store_ = ParameterStore::Create(options).value();
+  const std::vector<CacheWait> waits = {CacheWait::kNothing,      CacheWait::kNothing,
+                                        CacheWait::kNothing,      CacheWait::kOwnPush,
+                                        CacheWait::kOtherWorkers, CacheWait::kOtherWorkers};
+  for (size_t i = 0; i < waits.size(); ++i) {
+    asked_.clear();
+    clock_.in_wait_ = [&] {
+      asked_.at(0).done(Values(0, 0, Step(0)));
+      ExchangeReply kept = Values(3, 1.0f, Step(0));
+      kept.asked_at = clock_.Now();
+      kept.waited_for = waits[i];
+      asked_.at(1).done(std::move(kept));
+    };
+    store_->PushPull(/*layer=*/1, Step(static_cast<int64_t>(i)));
+    ASSERT_TRUE(store_->WaitForLayer(1).ok());
+  }
+  EXPECT_EQ(store_->traffic().pulls_at_once, 3u);
+  EXPECT_EQ(store_->traffic().pulls_after_own_push, 1u);
+  EXPECT_EQ(store_->traffic().pulls_after_others, 2u);
+}
+
+TEST_F(ParameterStoreTest, AnEagerStoreAsksTheServerForAllLayersAtOnce) {
+  ParameterStore::Options options = StoreOptions();
+  options.is_eager = true;
+  store_ = ParameterStore::Create(options).value();
+  store_->PullAll(Step(0));
+  ASSERT_EQ(asked_.size(), 3u);
+  for (size_t i = 0; i < 3; ++i)
+    asked_[i].done(Values(i == 0 ? 16 : i == 1 ? 4 : 3, 7.0f, Step(0)));
+  ASSERT_TRUE(store_->WaitForAll().ok());
+  EXPECT_EQ(asked_.size(), 3u);
+  EXPECT_EQ(store_->values()[1][2], 7.0f);
+  EXPECT_EQ(store_->traffic().bytes_pulled, 23 * 4u);
+  EXPECT_EQ(store_->traffic().pulls_at_once, 0u);
 }
 
 TEST_F(ParameterStoreTest, AMirrorHearsOfSlicesAndThenOfTheLayer) {

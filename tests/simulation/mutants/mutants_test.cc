@@ -26,6 +26,7 @@ const std::map<std::string, std::string>& Rules() {
       {"kept_pushes_overtaken", "read-my-writes"},
       {"kept_values_outlive_a_push", "read-my-writes"},
       {"reply_before_apply", "staleness bound"},
+      {"skipped_pull_brings_values", "staleness bound"},
       {"ssp_bound_off_by_one", "staleness bound"},
       {"stale_incarnation_accepted", "stale incarnation"},
   };
