@@ -91,9 +91,8 @@ constexpr JobFlag kFlags[] = {
     {kConsistency, "table_staleness", "consistency.table_staleness", "TABLE:STEPS,...",
      "ssp: tables with a staleness of their own, such as fc1.weight:0,fc2.weight:8."},
     {kConsistency, "eager", "consistency.eager", "",
-     "ssp, async: servers send a worker new values as soon as all others are a step further, so "
-     "that "
-     "it computes with the newest. Costs up to twice the bytes. Under bsp there are none."},
+     "ssp, async: servers send a worker new values as soon as all are a step further; it keeps "
+     "them, and computes with the newest. Costs up to twice the bytes. Under bsp it only costs."},
     {kConsistency, "check_finite", "consistency.check_finite", "",
      "Refuse a push that holds a NaN or an infinity."},
 

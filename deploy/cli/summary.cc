@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "deploy/cli/number_text.h"
 #include "deploy/cli/summary_consistency.h"
+#include "deploy/cli/summary_eager.h"
 
 namespace capstan {
 namespace {
@@ -94,6 +95,9 @@ absl::StatusOr<std::string> FormatSummary(absl::string_view json_text) {
   for (const Row& row : kRows) {
     if (!summary.contains(row.key)) continue;
     absl::StrAppendFormat(&text, "  %-18s %s\n", row.label, ValueText(summary[row.key], row.unit));
+  }
+  if (const std::string eager = SummaryEagerText(summary); !eager.empty()) {
+    absl::StrAppendFormat(&text, "  %-18s %s\n", "eager", eager);
   }
   return text;
 }

@@ -43,6 +43,13 @@ TEST(SummaryTest, AConsistencyThatWasChangedIsShown) {
             "job is done: bsp\n");
 }
 
+TEST(SummaryTest, AnEagerJobHasALineOfItsOwn) {
+  EXPECT_EQ(*FormatSummary(R"({"eager_pulls": {"at_once": 3, "after_own_push": 1}})"),
+            "job is done\n"
+            "  eager              75.0 % of 4 pulls answered at once from the worker's cache, "
+            "25.0 % when its own push was back, 0.0 % when slower workers had caught up\n");
+}
+
 TEST(SummaryTest, WhatIsMissingIsLeftOut) {
   EXPECT_EQ(*FormatSummary("{\"steps\": 5}"), "job is done\n  steps              5\n");
 }

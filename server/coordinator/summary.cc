@@ -21,6 +21,9 @@ struct Totals {
   uint64_t bytes_pulled = 0;
   double mean_staleness_seen = 0;  // each worker has had about as many replies
   int64_t max_staleness_seen = 0;
+  uint64_t pulls_at_once = 0;
+  uint64_t pulls_after_own_push = 0;
+  uint64_t pulls_after_others = 0;
 };
 
 void Add(const v1::Progress& progress, Totals& totals) {
@@ -30,6 +33,9 @@ void Add(const v1::Progress& progress, Totals& totals) {
   totals.bytes_pulled += progress.bytes_pulled();
   totals.mean_staleness_seen += progress.mean_staleness_seen();
   totals.max_staleness_seen = std::max(totals.max_staleness_seen, progress.max_staleness_seen());
+  totals.pulls_at_once += progress.pulls_at_once();
+  totals.pulls_after_own_push += progress.pulls_after_own_push();
+  totals.pulls_after_others += progress.pulls_after_others();
 }
 
 Totals TotalsOf(const JobOutcome& outcome) {
@@ -69,6 +75,13 @@ void WriteConsistency(const v1::ConsistencySpec& consistency, nlohmann::ordered_
   object["staleness"] = StalenessOf(consistency);
 }
 
+// Pulls that the workers' caches have answered, by what they waited for.
+nlohmann::ordered_json EagerPullsOf(const Totals& totals) {
+  return {{"at_once", totals.pulls_at_once},
+          {"after_own_push", totals.pulls_after_own_push},
+          {"after_others", totals.pulls_after_others}};
+}
+
 nlohmann::ordered_json PeriodsOf(const v1::JobView& view) {
   nlohmann::ordered_json periods = nlohmann::ordered_json::array();
   for (const v1::ConsistencyPeriod& period : view.consistency()) {
@@ -104,6 +117,7 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   summary["bytes_pulled"] = totals.bytes_pulled;
   summary["mean_staleness_seen"] = totals.mean_staleness_seen;
   summary["max_staleness_seen"] = totals.max_staleness_seen;
+  if (job.consistency().eager()) summary["eager_pulls"] = EagerPullsOf(totals);
   summary["parameters_xxh3"] = absl::StrFormat("%016x", outcome.result.parameters_xxh3());
   summary["workers_lost"] = outcome.workers_lost;
   summary["workers_replaced"] = outcome.replaced_workers.size();

@@ -166,8 +166,8 @@ void ParameterStore::OnReply(SliceKey key, std::optional<Step> pull_step, uint64
   MutexLock lock(&mu_);
   --open_exchanges_[table.layer];
   if (!status.ok() && status_.ok()) status_ = std::move(status);
-  if (reply.status.ok()) traffic_.bytes_pushed += bytes_pushed;
-  if (reply.status.ok() && pull_step.has_value()) CountPullLocked(*pull_step, reply);
+  if (reply.status.ok()) traffic_.CountPush(bytes_pushed);
+  if (reply.status.ok() && pull_step.has_value()) traffic_.CountPull(*pull_step, reply);
   changed_.NotifyAll();
 }
 
@@ -177,42 +177,10 @@ void ParameterStore::OnSent(SliceKey key) {
   changed_.NotifyAll();
 }
 
-void ParameterStore::CountPullLocked(Step pull_step, const ExchangeReply& reply) {
-  traffic_.steps_ahead = pull_step - reply.min_step;
-  RecordStalenessLocked(traffic_.steps_ahead);
-  if (!reply.asked_at.has_value()) {
-    traffic_.bytes_pulled += reply.values.size_bytes();
-    return;
-  }
-  switch (reply.waited_for) {
-    case CacheWait::kNothing:
-      ++traffic_.pulls_at_once;
-      break;
-    case CacheWait::kOwnPush:
-      ++traffic_.pulls_after_own_push;
-      break;
-    case CacheWait::kOtherWorkers:
-      ++traffic_.pulls_after_others;
-      break;
-  }
-}
-
-void ParameterStore::RecordStalenessLocked(int64_t staleness) {
-  traffic_.max_staleness_seen = std::max(traffic_.max_staleness_seen, staleness);
-  const int64_t index = std::clamp<int64_t>(staleness, 0, kStalenessCounts - 1);
-  std::vector<uint64_t>& counts = traffic_.replies_of_staleness;
-  if (index >= static_cast<int64_t>(counts.size())) counts.resize(index + 1);
-  ++counts[index];
-  staleness_sum_ += std::max<int64_t>(staleness, 0);
-  ++replies_;
-  traffic_.mean_staleness_seen =
-      static_cast<double>(staleness_sum_) / static_cast<double>(replies_);
-}
-
 void ParameterStore::RecordSending(absl::Time begin) {
   const absl::Time now = clock_->Now();
   MutexLock lock(&mu_);
-  traffic_.sending += now - begin;
+  traffic_.CountSending(now - begin);
 }
 
 absl::Span<float> ParameterStore::ValuesOf(SliceKey key) const {
@@ -249,7 +217,7 @@ absl::Status ParameterStore::WaitForNone(std::vector<int64_t> ParameterStore::*c
   while (status_.ok() && count > 0) {
     clock_->WaitUntil(mu_, changed_, absl::InfiniteFuture());
   }
-  traffic_.waiting += clock_->Now() - begin;
+  traffic_.CountWaiting(clock_->Now() - begin);
   return status_;
 }
 
@@ -266,7 +234,7 @@ void ParameterStore::Fail(absl::Status status) {
 
 ParameterStore::Traffic ParameterStore::traffic() const {
   MutexLock lock(&mu_);
-  return traffic_;
+  return traffic_.traffic();
 }
 
 }  // namespace capstan

@@ -21,6 +21,7 @@
 #include "proto/coordinator_service.pb.h"
 #include "worker/client/parameter_client.h"
 #include "worker/client/parameter_mirror.h"
+#include "worker/client/store_traffic.h"
 #include "worker/scheduler/scheduler.h"
 
 namespace capstan {
@@ -42,24 +43,7 @@ class ParameterStore {
     // it is waited for.
     bool is_eager = false;
   };
-  struct Traffic {
-    uint64_t bytes_pushed = 0;  // payloads of answered pushes
-    uint64_t bytes_pulled = 0;  // without those that an EagerEndpoint had kept
-    // Pulls that were answered with kept values, by what they had waited for.
-    uint64_t pulls_at_once = 0;
-    uint64_t pulls_after_own_push = 0;
-    uint64_t pulls_after_others = 0;
-    int64_t steps_ahead = 0;         // pull step - min_step of the latest reply
-    int64_t max_staleness_seen = 0;  // largest (pull step - min_step of its reply), in steps
-    double mean_staleness_seen = 0;  // over all replies that were put in place
-    // How many replies were as many steps stale; the last of at most kStalenessCounts counts all
-    // that were more, too.
-    std::vector<uint64_t> replies_of_staleness;
-    absl::Duration waiting;  // of WaitForLayer
-    absl::Duration sending;  // of the calls that hand exchanges to the scheduler
-  };
-
-  static constexpr int64_t kStalenessCounts = 128;
+  using Traffic = StoreTraffic;
 
   // RESOURCE_EXHAUSTED when there is not enough memory.
   static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(const Options& options);
@@ -108,13 +92,10 @@ class ParameterStore {
   // Without a pull step: of a push alone.
   void OnReply(SliceKey key, std::optional<Step> pull_step, uint64_t bytes_pushed,
                const ExchangeReply& reply);
-  void CountPullLocked(Step pull_step, const ExchangeReply& reply)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Blocks until `counts` of the layer is 0.
   absl::Status WaitForNone(std::vector<int64_t> ParameterStore::*counts, int layer);
   absl::Span<float> ValuesOf(SliceKey key) const;
   absl::Status TakeValues(SliceKey key, const ExchangeReply& reply);
-  void RecordStalenessLocked(int64_t staleness) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RecordSending(absl::Time begin);
 
   Clock* const clock_;
@@ -139,9 +120,7 @@ class ParameterStore {
   // Of each eager layer: the pull that follows its latest push; none once it has been asked for.
   std::vector<std::optional<Step>> next_pull_ ABSL_GUARDED_BY(mu_);
   absl::Status status_ ABSL_GUARDED_BY(mu_);
-  Traffic traffic_ ABSL_GUARDED_BY(mu_);
-  uint64_t staleness_sum_ ABSL_GUARDED_BY(mu_) = 0;  // over all replies
-  uint64_t replies_ ABSL_GUARDED_BY(mu_) = 0;
+  TrafficCounter traffic_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace capstan

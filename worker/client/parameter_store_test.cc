@@ -163,15 +163,6 @@ TEST_F(ParameterStoreTest, PushesTheGradientOfOneLayerAndPullsItsNextStep) {
   EXPECT_EQ(store_->traffic().replies_of_staleness, (std::vector<uint64_t>{0, 0, 1, 1}));
 }
 
-TEST_F(ParameterStoreTest, StalenessBeyondTheLastCountIsCountedThere) {
-  store_->PushPull(/*layer=*/1, Step(500));
-  asked_[0].done(Values(3, 1.0f, Step(1)));
-  const ParameterStore::Traffic traffic = store_->traffic();
-  ASSERT_EQ(traffic.replies_of_staleness.size(), ParameterStore::kStalenessCounts);
-  EXPECT_EQ(traffic.replies_of_staleness.back(), 1);
-  EXPECT_EQ(traffic.mean_staleness_seen, 500);
-}
-
 TEST_F(ParameterStoreTest, TimeOfWaitingAndOfSendingAreTold) {
   clock_.in_wait_ = [this] {
     clock_.Advance(absl::Seconds(3));
@@ -219,6 +210,7 @@ TEST_F(ParameterStoreTest, AnEagerStoreTakesTheValuesWhenItsLayerIsWaitedFor) {
     EXPECT_EQ(asked_[1].request.pull_step, Step(7));
     ExchangeReply kept = Values(3, 2.0f, Step(5));
     kept.asked_at = clock_.Now();
+    kept.waited_for = CacheWait::kOwnPush;
     asked_[1].done(std::move(kept));
     EXPECT_EQ(mirror.told_, (std::vector<std::string>{"table 1 from 0: 3 of 2", "layer 1"}));
     clock_.in_wait_ = [this] { asked_[0].done(Values(0, 0, Step(4))); };
@@ -227,6 +219,7 @@ TEST_F(ParameterStoreTest, AnEagerStoreTakesTheValuesWhenItsLayerIsWaitedFor) {
   EXPECT_EQ(store_->values()[1][0], 2.0f);
   ASSERT_TRUE(store_->WaitForLayer(1).ok()) << "they stay as they are until the next push";
   EXPECT_EQ(asked_.size(), 2u);
+  EXPECT_EQ(store_->traffic().pulls_after_own_push, 1u);
   EXPECT_EQ(store_->traffic().bytes_pushed, 12u);
   EXPECT_EQ(store_->traffic().bytes_pulled, 0u) << "the connection counts what it keeps";
   EXPECT_EQ(store_->traffic().replies_of_staleness, (std::vector<uint64_t>{0, 0, 1}));
@@ -248,30 +241,6 @@ TEST_F(ParameterStoreTest, AnEagerStorePullsWhenItsConnectionsHaveGotThePush) {
   };
   ASSERT_TRUE(store_->WaitForLayer(1).ok());
   EXPECT_EQ(store_->values()[1][0], 2.0f);
-}
-
-TEST_F(ParameterStoreTest, AnEagerStoreCountsWhatItsPullsWaitedFor) {
-  ParameterStore::Options options = StoreOptions();
-  options.is_eager = true;
-  store_ = ParameterStore::Create(options).value();
-  const std::vector<CacheWait> waits = {CacheWait::kNothing,      CacheWait::kNothing,
-                                        CacheWait::kNothing,      CacheWait::kOwnPush,
-                                        CacheWait::kOtherWorkers, CacheWait::kOtherWorkers};
-  for (size_t i = 0; i < waits.size(); ++i) {
-    asked_.clear();
-    clock_.in_wait_ = [&] {
-      asked_.at(0).done(Values(0, 0, Step(0)));
-      ExchangeReply kept = Values(3, 1.0f, Step(0));
-      kept.asked_at = clock_.Now();
-      kept.waited_for = waits[i];
-      asked_.at(1).done(std::move(kept));
-    };
-    store_->PushPull(/*layer=*/1, Step(static_cast<int64_t>(i)));
-    ASSERT_TRUE(store_->WaitForLayer(1).ok());
-  }
-  EXPECT_EQ(store_->traffic().pulls_at_once, 3u);
-  EXPECT_EQ(store_->traffic().pulls_after_own_push, 1u);
-  EXPECT_EQ(store_->traffic().pulls_after_others, 2u);
 }
 
 TEST_F(ParameterStoreTest, AnEagerStoreAsksTheServerForAllLayersAtOnce) {

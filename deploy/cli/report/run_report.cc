@@ -16,6 +16,7 @@
 #include "deploy/cli/report/run_charts.h"
 #include "deploy/cli/report/run_course.h"
 #include "deploy/cli/summary_consistency.h"
+#include "deploy/cli/summary_eager.h"
 
 namespace capstan {
 namespace {
@@ -60,6 +61,9 @@ void AddFacts(const json& summary, ChartPageContent* content) {
         "speed", absl::StrCat(CountText(static_cast<uint64_t>(speed)), " samples/s"));
   }
   AddText(summary, "max_staleness_seen", "largest staleness", content);
+  if (const std::string eager = SummaryEagerText(summary); !eager.empty()) {
+    content->facts.emplace_back("eager", eager);
+  }
   AddText(summary, "workers_lost", "workers lost", content);
   AddText(summary, "workers_replaced", "workers replaced", content);
 }
