@@ -52,8 +52,8 @@ absl::StatusOr<uint32_t> MemberRegistry::TakePlaceOfDeadWorker(Incarnation incar
   }
   return absl::ResourceExhaustedError(
       absl::StrCat("the job has its ", num_workers_,
-                   " workers already, and all are live; start one worker less, or ask again when "
-                   "the lease of one that was lost has run out"));
+                   " workers already, and all are live: start one worker less, unless one was lost "
+                   "whose lease has not run out yet"));
 }
 
 absl::StatusOr<Member*> MemberRegistry::Find(MemberKey key, Incarnation incarnation) {

@@ -65,6 +65,7 @@ TEST(ScriptedEngineTest, PushesTheUpdateOfEachTurnInEverySlice) {
 }
 
 TEST(ScriptedEngineDeathTest, TheBatchOfAnotherStepIsFound) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";  // the clock has a thread
   RealClock clock;
   std::vector<int> draws;
   ScriptedEngine engine(Options(&clock, &draws));
