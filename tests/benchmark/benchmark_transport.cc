@@ -3,6 +3,7 @@
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/transport/grpc_endpoint.h"
+#include "common/transport/retrying_endpoint.h"
 #include "server/service/grpc_parameter_service.h"
 #include "server/service/grpc_server.h"
 
@@ -61,8 +62,12 @@ absl::StatusOr<std::unique_ptr<BenchmarkConnector>> BenchmarkConnector::Create(
 }
 
 std::unique_ptr<ParameterEndpoint> BenchmarkConnector::Connect(const std::string& address) {
-  if (ucx_ != nullptr) return ucx_->Connect(address);
-  return std::make_unique<GrpcEndpoint>(address, clock_);
+  RetryingEndpoint::Options options;
+  options.clock = clock_;
+  options.peer = "the server at " + address;
+  if (ucx_ != nullptr) return std::make_unique<RetryingEndpoint>(options, ucx_->Connect(address));
+  return std::make_unique<RetryingEndpoint>(options,
+                                            std::make_unique<GrpcEndpoint>(address, clock_));
 }
 
 }  // namespace capstan

@@ -27,7 +27,8 @@ struct BenchmarkTransport {
   absl::Status Serve(ParameterEndpoint* endpoint, ForkedProcess::Parent& parent) const;
 };
 
-// Connects one process to servers. Outlives its connections.
+// Connects one process to servers, and tries again what a connection loses. Outlives its
+// connections.
 class BenchmarkConnector {
  public:
   static absl::StatusOr<std::unique_ptr<BenchmarkConnector>> Create(
