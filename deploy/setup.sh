@@ -7,7 +7,7 @@ packages=(
   bazel-bootstrap bazel-rules-java bazel-rules-proto git pkg-config
   build-essential clang clang-format libclang-rt-dev
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
-  libabsl-dev libgoogle-glog-dev libopenblas-dev libxxhash-dev zlib1g-dev nlohmann-json3-dev
+  libabsl-dev libgoogle-glog-dev libhwy-dev libopenblas-dev libxxhash-dev zlib1g-dev nlohmann-json3-dev
   libbenchmark-dev libgmock-dev libgtest-dev libucx-dev
   libjs-d3 chromium
   libgloo-dev libopenmpi-dev openmpi-bin
