@@ -17,6 +17,7 @@
 #include "server/service/grpc_parameter_service.h"
 #include "server/service/grpc_server.h"
 #include "server/service/parameter_server.h"
+#include "server/shard/owner_threads.h"
 
 ABSL_FLAG(std::string, coordinator, "", "host:port of the job's coordinator; required");
 ABSL_FLAG(std::string, listen, "127.0.0.1:0",
@@ -53,6 +54,7 @@ absl::Status Serve() {
   GrpcParameterService service(&server);
   ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> listening,
                    GrpcServer::Start(absl::GetFlag(FLAGS_listen), {&service}));
+  OwnerThreads owners(&server, &clock, OwnerThreads::DefaultCount());
   std::unique_ptr<UcxTransport> ucx;  // null: not wanted, or not to be had
   std::unique_ptr<UcxTransport::Listener> ucx_listening;
   absl::Status status = server.Run([&](const v1::JobSpec& job) -> absl::StatusOr<ServerAddress> {
@@ -61,7 +63,7 @@ absl::Status Serve() {
     ASSIGN_OR_RETURN(ucx, StartUcxTransportOfJob(job, &clock));
     if (ucx == nullptr) return address;
     ASSIGN_OR_RETURN(ucx_listening,
-                     ucx->Listen(HostOf(absl::GetFlag(FLAGS_listen)) + ":0", &server));
+                     ucx->Listen(HostOf(absl::GetFlag(FLAGS_listen)) + ":0", &owners));
     address.ucx = AdvertisedAddress(ucx_listening->address());
     return address;
   });

@@ -1,30 +1,19 @@
 #include "server/shard/slice.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "kernels/cpu/is_finite.h"
 
 namespace capstan {
 namespace {
 
 // Workers get through so many more steps while servers and coordinator settle a change.
 constexpr int64_t kStepsUntilHeldBack = 2;
-
-// True when no element is a NaN or an infinity: those alone have all exponent bits set.
-bool IsFinite(absl::Span<const float> values) {
-  constexpr uint32_t kExponent = 0x7f800000;
-  bool is_finite = true;
-  for (const float value : values) {
-    uint32_t bits;
-    std::memcpy(&bits, &value, sizeof(bits));
-    is_finite &= (bits & kExponent) != kExponent;
-  }
-  return is_finite;
-}
 
 }  // namespace
 
@@ -37,7 +26,6 @@ Slice::Slice(Options options)
       schedule_(std::move(options.schedule)),
       accumulator_(values_.size()) {
   for (int i = 0; i < optimizer_.state_count(); ++i) state_.emplace_back(values_.size());
-  for (HostBuffer& array : state_) state_spans_.push_back(array.span());
 }
 
 void Slice::AddWorker(WorkerId worker, ReleasedReplies* released) {
@@ -195,9 +183,7 @@ void Slice::ApplyKept() {
   while (const std::optional<Step> step = accumulator_.First()) {
     if (steps_.min_step() < schedule_->KeptUntil(*step)) return;
     if (schedule_->AppliesWholeStep(*step)) {
-      HostBuffer mean = accumulator_.TakeMean(*step);
-      Apply(mean.span());
-      accumulator_.ReturnBuffer(std::move(mean));
+      ApplyMean(*step);
       continue;
     }
     HostBuffer gradient = accumulator_.TakeOne(*step);
@@ -227,7 +213,22 @@ void Slice::CarryRefresh(const ExchangeRequest& push) {
 
 void Slice::Apply(absl::Span<const float> gradient) {
   ++version_;
-  optimizer_.Apply(gradient, static_cast<int64_t>(version_), values_.Mutable(), state_spans_);
+  ApplyPart(/*offset=*/0, gradient, values_.Mutable());
+}
+
+void Slice::ApplyMean(Step step) {
+  ++version_;
+  const absl::Span<float> values = values_.Mutable();
+  accumulator_.TakeMean(step, [this, values](size_t offset, absl::Span<const float> mean) {
+    ApplyPart(offset, mean, values);
+  });
+}
+
+void Slice::ApplyPart(size_t offset, absl::Span<const float> gradient, absl::Span<float> values) {
+  absl::InlinedVector<absl::Span<float>, 2> state;
+  for (HostBuffer& array : state_) state.push_back(array.span().subspan(offset, gradient.size()));
+  optimizer_.Apply(gradient, static_cast<int64_t>(version_),
+                   values.subspan(offset, gradient.size()), state);
 }
 
 void Slice::Park(WorkerId worker, Parked pull, ReleasedReplies* released) {

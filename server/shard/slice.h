@@ -95,6 +95,10 @@ class Slice {
   }
   bool IsHeldBack(Step step) const { return held_from_.has_value() && step >= *held_from_; }
   void Apply(absl::Span<const float> gradient);
+  // The mean of what was kept for `step`.
+  void ApplyMean(Step step);
+  // To the elements from `offset` on, with the version that has been counted.
+  void ApplyPart(size_t offset, absl::Span<const float> gradient, absl::Span<float> values);
   void AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released);
   // At most one pull and one refresh of a worker wait, so that memory is bounded: a newer one, such
   // as a retry, takes the place of the older, which is UNAVAILABLE.
@@ -108,7 +112,6 @@ class Slice {
 
   SliceValues values_;
   std::vector<HostBuffer> state_;
-  std::vector<absl::Span<float>> state_spans_;
   uint64_t version_ = 0;
   std::shared_ptr<const ConsistencySchedule> schedule_;
   Step largest_step_;              // of all exchanges so far

@@ -1,19 +1,15 @@
 #include "server/shard/step_accumulator.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "kernels/cpu/mean.h"
 
 namespace capstan {
 namespace {
 
-void AddTo(absl::Span<float> sum, absl::Span<const float> addend) {
-  float* __restrict to = sum.data();
-  const float* __restrict from = addend.data();
-  for (size_t i = 0; i < sum.size(); ++i) to[i] += from[i];
-}
-
-void Divide(absl::Span<float> values, float divisor) {
-  for (float& value : values) value /= divisor;
-}
+// Elements: with as much of a gradient, a block fits into the cache next to the core.
+constexpr size_t kBlock = 4096;
 
 }  // namespace
 
@@ -40,16 +36,23 @@ HostBuffer StepAccumulator::TakeOne(Step step) {
   return gradient;
 }
 
-HostBuffer StepAccumulator::TakeMean(Step step) {
-  auto gradients = std::move(steps_.extract(step).mapped());
-  auto it = gradients.begin();
-  HostBuffer sum = std::move(it->second);
-  while (++it != gradients.end()) {
-    AddTo(sum.span(), it->second.span());
-    ReturnBuffer(std::move(it->second));
+void StepAccumulator::TakeMean(
+    Step step, absl::FunctionRef<void(size_t offset, absl::Span<const float> mean)> use) {
+  auto of_step = std::move(steps_.extract(step).mapped());
+  std::vector<const float*> gradients;
+  for (const auto& [worker, gradient] : of_step) gradients.push_back(gradient.data());
+  if (gradients.size() == 1) {
+    use(0, {gradients[0], slice_size_});
+  } else {
+    alignas(64) float block[kBlock];
+    for (size_t offset = 0; offset < slice_size_; offset += kBlock) {
+      const absl::Span<float> mean(block, std::min(kBlock, slice_size_ - offset));
+      Mean(gradients, mean);
+      use(offset, mean);
+      for (const float*& gradient : gradients) gradient += mean.size();
+    }
   }
-  if (gradients.size() > 1) Divide(sum.span(), static_cast<float>(gradients.size()));
-  return sum;
+  for (auto& [worker, gradient] : of_step) ReturnBuffer(std::move(gradient));
 }
 
 }  // namespace capstan

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/tensor/host_buffer.h"
@@ -33,9 +34,11 @@ class StepAccumulator {
   // The earliest step of which there is a gradient; none: there is no gradient.
   std::optional<Step> First() const;
 
-  // Takes out the gradients of `step` and returns their mean: ((g0 + g1) + g2 ...) / n in ascending
-  // order of worker, in float32. Has(step) must hold. To be returned.
-  HostBuffer TakeMean(Step step);
+  // Takes out the gradients of `step` and gives `use` their mean, block by block from offset 0 on,
+  // so that a block is used while it is in the cache: ((g0 + g1) + g2 ...) / n in ascending order
+  // of worker, in float32. Has(step) must hold.
+  void TakeMean(Step step,
+                absl::FunctionRef<void(size_t offset, absl::Span<const float> mean)> use);
   // Takes out the gradient of `step` of its first worker. Has(step) must hold.
   HostBuffer TakeOne(Step step);
 

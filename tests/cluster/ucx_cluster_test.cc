@@ -8,16 +8,18 @@
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
 #include "common/transport/ucx_transport.h"
+#include "server/shard/owner_threads.h"
 #include "tests/cluster/bsp_bits.h"
 #include "tests/cluster/cluster_transport.h"
 
 namespace capstan {
 namespace {
 
-// One UCX thread for all servers and one for all workers.
+// One UCX thread for all servers and one for all workers. Servers hand over what their jobs have of
+// larger slices.
 class UcxClusterTransport : public ClusterTransport {
  public:
-  explicit UcxClusterTransport(Clock* clock) {
+  explicit UcxClusterTransport(Clock* clock) : clock_(clock) {
     UcxTransport::Options options;
     options.clock = clock;
     servers_ = StartUcxTransport(options).value();
@@ -26,21 +28,26 @@ class UcxClusterTransport : public ClusterTransport {
 
   std::string Listen(ParameterEndpoint* server) override {
     MutexLock lock(&mu_);
-    listeners_.push_back(servers_->Listen("127.0.0.1:0", server).value());
+    constexpr size_t kHandOverBytes = 2048;
+    owners_.push_back(std::make_unique<OwnerThreads>(server, clock_, /*count=*/2, kHandOverBytes));
+    listeners_.push_back(servers_->Listen("127.0.0.1:0", owners_.back().get()).value());
     return listeners_.back()->address();
   }
   void StopListening() override {
     MutexLock lock(&mu_);
     listeners_.clear();
+    owners_.clear();
   }
   std::unique_ptr<ParameterEndpoint> Connect(const std::string& address) override {
     return workers_->Connect(address);
   }
 
  private:
+  Clock* const clock_;
   std::unique_ptr<UcxTransport> servers_;
   std::unique_ptr<UcxTransport> workers_;
   Mutex mu_;
+  std::vector<std::unique_ptr<OwnerThreads>> owners_ ABSL_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<UcxTransport::Listener>> listeners_ ABSL_GUARDED_BY(mu_);
 };
 

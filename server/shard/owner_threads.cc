@@ -1,0 +1,74 @@
+#include "server/shard/owner_threads.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+
+namespace capstan {
+
+OwnerThreads::OwnerThreads(ParameterEndpoint* host, Clock* clock, int count, size_t hand_over_bytes)
+    : host_(*host), clock_(*clock), hand_over_bytes_(hand_over_bytes) {
+  for (int i = 0; i < count; ++i) {
+    Owner& owner = *owners_.emplace_back(std::make_unique<Owner>());
+    owner.thread = std::thread([this, &owner] { Run(owner); });
+  }
+}
+
+OwnerThreads::~OwnerThreads() {
+  for (const std::unique_ptr<Owner>& owner : owners_) {
+    MutexLock lock(&owner->mu);
+    owner->is_stopping = true;
+    owner->changed.NotifyAll();
+  }
+  for (const std::unique_ptr<Owner>& owner : owners_) owner->thread.join();
+  for (const std::unique_ptr<Owner>& owner : owners_) {
+    std::deque<Queued> rest;
+    {
+      MutexLock lock(&owner->mu);
+      rest.swap(owner->queue);
+    }
+    for (Queued& exchange : rest) {
+      exchange.done(ErrorReply(absl::UnavailableError("the server is shutting down")));
+    }
+  }
+}
+
+int OwnerThreads::DefaultCount() {
+  // What a server reads and writes, a few cores can already ask of a machine's memory.
+  constexpr int kMost = 8;
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMost);
+}
+
+void OwnerThreads::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
+  if (request.push_step.has_value() && request.gradient.size_bytes() < hand_over_bytes_) {
+    return host_.Exchange(std::move(request), std::move(sent), std::move(done));
+  }
+  sent();
+  const size_t number = size_t{request.slice.table.value()} + request.slice.slice.value();
+  Owner& owner = *owners_[number % owners_.size()];
+  MutexLock lock(&owner.mu);
+  owner.queue.push_back({std::move(request), std::move(done)});
+  if (owner.waits) owner.changed.NotifyAll();
+}
+
+void OwnerThreads::Run(Owner& owner) {
+  while (true) {
+    Queued exchange;
+    {
+      MutexLock lock(&owner.mu);
+      while (owner.queue.empty() && !owner.is_stopping) {
+        owner.waits = true;
+        clock_.WaitUntil(owner.mu, owner.changed, absl::InfiniteFuture());
+        owner.waits = false;
+      }
+      if (owner.is_stopping) return;
+      exchange = std::move(owner.queue.front());
+      owner.queue.pop_front();
+    }
+    host_.Exchange(
+        std::move(exchange.request), [] {}, std::move(exchange.done));
+  }
+}
+
+}  // namespace capstan

@@ -1,0 +1,159 @@
+#include "server/shard/slice.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/base/random.h"
+#include "proto/job.pb.h"
+#include "server/consistency/make_consistency_schedule.h"
+#include "server/optimizer/make_optimizer.h"
+
+namespace capstan {
+namespace {
+
+constexpr int kWorkers = 3;
+constexpr size_t kSize = 10001;  // several blocks of the cache, and no whole number of them
+
+std::unique_ptr<Optimizer> MakeAdam() {
+  v1::OptimizerSpec spec;
+  spec.set_type(v1::OptimizerSpec::ADAM);
+  spec.set_learning_rate(0.1);
+  spec.set_weight_decay(0.01);
+  return MakeOptimizer(spec).value();
+}
+
+std::vector<float> NormalVector(Random& random) {
+  std::vector<float> numbers(kSize);
+  for (float& number : numbers) number = random.Normal();
+  return numbers;
+}
+
+// What one loop over whole arrays computes.
+class Reference {
+ public:
+  explicit Reference(const Optimizer& optimizer) : optimizer_(optimizer) {}
+
+  void Apply(const std::vector<float>& gradient) {
+    optimizer_.Apply(gradient, ++version_, absl::MakeSpan(values_),
+                     {absl::MakeSpan(first_), absl::MakeSpan(second_)});
+  }
+  const std::vector<float>& values() const { return values_; }
+
+ private:
+  const Optimizer& optimizer_;
+  int64_t version_ = 0;
+  std::vector<float> values_ = std::vector<float>(kSize);
+  std::vector<float> first_ = std::vector<float>(kSize);
+  std::vector<float> second_ = std::vector<float>(kSize);
+};
+
+class SliceTest : public testing::Test {
+ protected:
+  std::unique_ptr<Slice> MakeSlice(ConsistencyMode mode) {
+    const ConsistencyPeriod period = {Step(0), mode};
+    Slice::Options options;
+    options.name = "slice 0 of w";
+    options.values = HostBuffer(kSize);
+    options.optimizer = optimizer_.get();
+    options.schedule = MakeConsistencySchedule({&period, 1}).value();
+    options.non_finite_pushes = &non_finite_pushes_;
+    auto slice = std::make_unique<Slice>(std::move(options));
+    ReleasedReplies none;
+    for (int worker = 0; worker < kWorkers; ++worker) slice->AddWorker(WorkerId(worker), &none);
+    return slice;
+  }
+
+  // Pushes, pulls, and keeps the replies that this lets out.
+  void PushPull(Slice& slice, int worker, Step step, const std::vector<float>& gradient) {
+    ExchangeRequest request;
+    request.worker = WorkerId(worker);
+    request.push_step = step;
+    request.pull_step = step + 1;
+    const auto owned = std::make_shared<std::vector<float>>(gradient);
+    request.gradient = Payload(absl::MakeConstSpan(*owned), owned);
+    ReleasedReplies released;
+    slice.Exchange(
+        std::move(request), [this](ExchangeReply reply) { replies_.push_back(std::move(reply)); },
+        &released);
+    for (auto& [done, reply] : released) done(std::move(reply));
+  }
+
+  static std::vector<float> ValuesOf(const ExchangeReply& reply) {
+    EXPECT_TRUE(reply.status.ok()) << reply.status;
+    std::vector<float> values(kSize);
+    reply.values.CopyTo(absl::MakeSpan(values));
+    return values;
+  }
+
+  const std::unique_ptr<Optimizer> optimizer_ = MakeAdam();
+  WorkerCounter non_finite_pushes_;
+  std::vector<ExchangeReply> replies_;
+};
+
+TEST_F(SliceTest, MeansOfWholeStepsGiveTheBitsOfOneLoop) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kBsp);
+  Reference reference(*optimizer_);
+  Random random(/*seed=*/91);
+  for (Step step(0); step < Step(4); step = step + 1) {
+    std::vector<float> mean(kSize);
+    std::vector<std::vector<float>> gradients;
+    for (int worker = 0; worker < kWorkers; ++worker) {
+      gradients.push_back(NormalVector(random));
+      for (size_t i = 0; i < kSize; ++i) {
+        mean[i] = worker == 0 ? gradients[0][i] : mean[i] + gradients[worker][i];
+      }
+    }
+    for (float& element : mean) element /= kWorkers;
+    reference.Apply(mean);
+
+    replies_.clear();
+    for (const int worker : {2, 0, 1}) PushPull(*slice, worker, step, gradients[worker]);
+
+    ASSERT_EQ(replies_.size(), size_t{kWorkers});
+    for (const ExchangeReply& reply : replies_) EXPECT_EQ(ValuesOf(reply), reference.values());
+  }
+}
+
+TEST_F(SliceTest, UpdatesAfterUpdatesGiveTheBitsOfOneLoopWhileOlderValuesAreRead) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync);
+  Reference reference(*optimizer_);
+  Random random(/*seed=*/92);
+  std::vector<std::vector<float>> expected;
+  for (int step = 0; step < 3; ++step) {
+    for (int worker = 0; worker < kWorkers; ++worker) {
+      const std::vector<float> gradient = NormalVector(random);
+      PushPull(*slice, worker, Step(step), gradient);
+      reference.Apply(gradient);
+      expected.push_back(reference.values());
+    }
+  }
+  ASSERT_EQ(replies_.size(), expected.size());
+  for (size_t i = 0; i < replies_.size(); ++i) EXPECT_EQ(ValuesOf(replies_[i]), expected[i]);
+}
+
+TEST_F(SliceTest, ANonFiniteElementAnywhereLeavesEverythingAsItWas) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync);
+  Reference reference(*optimizer_);
+  Random random(/*seed=*/93);
+  const std::vector<float> gradient = NormalVector(random);
+  for (const size_t place : {size_t{0}, kSize / 2, kSize - 1}) {
+    std::vector<float> bad = gradient;
+    bad[place] = std::numeric_limits<float>::infinity();
+    PushPull(*slice, /*worker=*/0, Step(0), bad);
+    EXPECT_TRUE(absl::IsInvalidArgument(replies_.back().status)) << replies_.back().status;
+  }
+  EXPECT_EQ(slice->version(), 0u);
+  EXPECT_EQ(non_finite_pushes_.counts()[WorkerId(0)], 3);
+
+  PushPull(*slice, /*worker=*/0, Step(0), gradient);
+  reference.Apply(gradient);
+  EXPECT_EQ(ValuesOf(replies_.back()), reference.values());
+}
+
+}  // namespace
+}  // namespace capstan
