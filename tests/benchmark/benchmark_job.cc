@@ -15,41 +15,40 @@ namespace capstan {
 namespace {
 
 constexpr uint64_t kJob = 42;
-constexpr uint32_t kShards = 64;
 constexpr uint64_t kFirstIncarnation = 100;
 
 ShardMap MapOf(const BenchmarkJob& job) {
-  return ShardMap({job.table_bytes / sizeof(float)}, job.slice_bytes, kShards);
+  return ShardMap({job.table_bytes / sizeof(float)}, job.slice_bytes, job.shard_count);
 }
 
-absl::StatusOr<std::unique_ptr<Optimizer>> OptimizerOf(const BenchmarkJob& job) {
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Optimizer>> BenchmarkJob::MakeOptimizer() const {
   v1::OptimizerSpec spec;
-  spec.set_learning_rate(job.learning_rate);
-  std::string name = job.optimizer;
+  spec.set_learning_rate(learning_rate);
+  std::string name = optimizer;
   std::transform(name.begin(), name.end(), name.begin(), ::toupper);
   v1::OptimizerSpec::Type type;
   if (!v1::OptimizerSpec::Type_Parse(name, &type)) {
     return absl::InvalidArgumentError("--optimizer: expected sgd, momentum, adam, ... , got " +
-                                      job.optimizer);
+                                      optimizer);
   }
   spec.set_type(type);
-  return MakeOptimizer(spec);
+  return capstan::MakeOptimizer(spec);
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<ShardHost>> BenchmarkJob::MakeHost(int server) const {
   ShardHost::Options options;
   options.job = kJob;
   options.tables = {{"values", table_bytes / sizeof(float), 0}};
   options.slice_bytes = slice_bytes;
-  options.shard_count = kShards;
-  ASSIGN_OR_RETURN(options.optimizer, OptimizerOf(*this));
+  options.shard_count = shard_count;
+  ASSIGN_OR_RETURN(options.optimizer, MakeOptimizer());
   const ConsistencyPeriod period = {Step(0), consistency, 0};
   ASSIGN_OR_RETURN(const auto schedule, MakeConsistencySchedule({&period, 1}));
   options.schedules = {schedule};
   const std::vector<ServerId> placement = PlaceShards(MapOf(*this).shard_bytes(), num_servers);
-  for (uint32_t shard = 0; shard < kShards; ++shard) {
+  for (uint32_t shard = 0; shard < shard_count; ++shard) {
     if (placement[shard] == ServerId(server)) options.shards.push_back(ShardId(shard));
   }
   options.epoch = Epoch(1);
@@ -60,6 +59,16 @@ absl::StatusOr<std::unique_ptr<ShardHost>> BenchmarkJob::MakeHost(int server) co
   }
   host->SetLiveWorkers(workers);
   return host;
+}
+
+ExchangeRequest BenchmarkJob::RequestOf(int worker, uint32_t slice) const {
+  ExchangeRequest request;
+  request.job = kJob;
+  request.worker = WorkerId(worker);
+  request.incarnation = Incarnation(kFirstIncarnation + worker);
+  request.epoch = Epoch(1);
+  request.slice = {TableId(0), SliceIndex(slice)};
+  return request;
 }
 
 std::unique_ptr<ParameterClient> BenchmarkJob::MakeClient(int worker,

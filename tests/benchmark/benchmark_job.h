@@ -11,6 +11,7 @@
 #include "common/base/clock.h"
 #include "common/transport/parameter_endpoint.h"
 #include "server/consistency/make_consistency_policy.h"
+#include "server/optimizer/optimizer.h"
 #include "server/shard/shard_host.h"
 #include "worker/client/parameter_client.h"
 
@@ -23,12 +24,18 @@ struct BenchmarkJob {
   uint64_t slice_bytes = 0;
   int num_workers = 1;
   int num_servers = 1;
+  uint32_t shard_count = 64;
   std::string optimizer = "sgd";
   double learning_rate = 0.01;
   ConsistencyMode consistency = ConsistencyMode::kAsync;
 
+  // INVALID_ARGUMENT: there is no such optimizer. What it needs besides the learning rate is the
+  // default.
+  absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer() const;
   // The shards of one server. INVALID_ARGUMENT: there is no such optimizer.
   absl::StatusOr<std::unique_ptr<ShardHost>> MakeHost(int server) const;
+  // What such a host expects of a worker, without push and pull.
+  ExchangeRequest RequestOf(int worker, uint32_t slice) const;
 
   // The client of one worker, connected to the servers of `addresses`.
   using Connect = std::function<std::unique_ptr<ParameterEndpoint>(const std::string& address)>;

@@ -6,6 +6,7 @@
 #include "common/transport/retrying_endpoint.h"
 #include "server/service/grpc_parameter_service.h"
 #include "server/service/grpc_server.h"
+#include "server/shard/owner_threads.h"
 
 namespace capstan {
 namespace {
@@ -44,9 +45,10 @@ absl::Status BenchmarkTransport::Serve(ParameterEndpoint* endpoint,
     return absl::OkStatus();
   }
   RealClock clock;
+  OwnerThreads owners(endpoint, &clock, OwnerThreads::DefaultCount());
   ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> ucx, StartUcx(*this, &clock));
   ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport::Listener> listening,
-                   ucx->Listen(kAnyPort, endpoint));
+                   ucx->Listen(kAnyPort, &owners));
   parent.WriteLine(listening->address());
   parent.ReadLine();
   return absl::OkStatus();
