@@ -11,10 +11,12 @@
 #include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/keep_freed_memory.h"
 
 namespace capstan {
 
 void InitProgram(const char* name, const std::string& usage) {
+  KeepFreedMemory();
   google::InitGoogleLogging(name);
   FLAGS_logtostderr = true;
   absl::SetProgramUsageMessage(usage);

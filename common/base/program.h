@@ -8,8 +8,8 @@
 
 namespace capstan {
 
-// What a program does first: logs go to standard error, and --help shows `usage` and the flags of
-// its own *_main.cc.
+// What a program does first: logs go to standard error, --help shows `usage` and the flags of its
+// own *_main.cc, and freed memory is kept for what comes next.
 void InitProgram(const char* name, const std::string& usage);
 
 // Parses `args`, the program's name first, into the program's flags. INVALID_ARGUMENT when
