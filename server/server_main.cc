@@ -51,13 +51,14 @@ absl::Status Serve() {
   options.coordinator = coordinator.get();
   options.incarnation = Incarnation(SystemRandom());
   ParameterServer server(options);
-  GrpcParameterService service(&server);
-  ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> listening,
-                   GrpcServer::Start(absl::GetFlag(FLAGS_listen), {&service}));
+  std::unique_ptr<GrpcParameterService> service;
+  std::unique_ptr<GrpcServer> listening;
   OwnerThreads owners(&server, &clock, OwnerThreads::DefaultCount());
   std::unique_ptr<UcxTransport> ucx;  // null: not wanted, or not to be had
   std::unique_ptr<UcxTransport::Listener> ucx_listening;
   absl::Status status = server.Run([&](const v1::JobSpec& job) -> absl::StatusOr<ServerAddress> {
+    service = std::make_unique<GrpcParameterService>(&server, job.transport().max_inflight_bytes());
+    ASSIGN_OR_RETURN(listening, GrpcServer::Start(absl::GetFlag(FLAGS_listen), {service.get()}));
     ServerAddress address = {AdvertisedAddress(listening->address())};
     if (job.transport().type() == v1::TransportSpec::GRPC) return address;
     ASSIGN_OR_RETURN(ucx, StartUcxTransportOfJob(job, &clock));
@@ -68,7 +69,7 @@ absl::Status Serve() {
     return address;
   });
   ucx_listening = nullptr;
-  listening->Shutdown(clock.Now() + absl::Seconds(1));
+  if (listening != nullptr) listening->Shutdown(clock.Now() + absl::Seconds(1));
   return status;
 }
 

@@ -57,7 +57,8 @@ std::unique_ptr<ParameterEndpoint> ConnectOnce(const v1::JobSpec& job, const Ser
   if (connections.ucx != nullptr && !address.ucx.empty()) {
     return connections.ucx->Connect(address.ucx);
   }
-  return std::make_unique<GrpcEndpoint>(address.grpc, connections.clock);
+  return ConnectOverGrpc(address.grpc, static_cast<int>(job.transport().grpc_connections()),
+                         connections.clock);
 }
 
 // Tries again for as long as the job says, and if it says so is eager.

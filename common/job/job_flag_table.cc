@@ -114,6 +114,11 @@ constexpr JobFlag kFlags[] = {
     {kTransport, "ucx_poll", "transport.ucx_poll", "",
      "What UCX's thread does while nothing happens. busy: it looks all the time, for a shorter "
      "round trip, and takes a core of each process."},
+    {kTransport, "grpc_connections", "transport.grpc_connections", "N",
+     "grpc: connections of each worker to each server, 1 to 64."},
+    {kTransport, "max_inflight_bytes", "transport.max_inflight_bytes", "BYTES",
+     "A server holds at most this much for each connection whose worker does not read its replies; "
+     "64KiB or more."},
 };
 
 }  // namespace

@@ -156,6 +156,13 @@ void CheckMembership(const v1::MembershipSpec& membership, JobChecker* checker) 
                   absl::StrCat("at least lease_seconds (", lease, ")"));
 }
 
+void CheckTransport(const v1::TransportSpec& transport, JobChecker* checker) {
+  checker->Expect(IsIn<uint64_t>(transport.grpc_connections(), 1, 64), "grpc_connections",
+                  "1 to 64");
+  checker->Expect(transport.max_inflight_bytes() >= 64 << 10, "max_inflight_bytes",
+                  "64KiB or more");
+}
+
 }  // namespace
 
 absl::Status ValidateConsistency(const v1::ConsistencySpec& consistency) {
@@ -177,6 +184,7 @@ absl::Status ValidateJob(const v1::JobSpec& job) {
   CheckConsistency(job.consistency(), &checker);
   CheckScheduler(job.scheduler(), &checker);
   CheckMembership(job.membership(), &checker);
+  CheckTransport(job.transport(), &checker);
   return checker.status();
 }
 

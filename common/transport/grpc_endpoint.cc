@@ -12,11 +12,13 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/transport/frame.h"
 #include "common/transport/grpc_payload.h"
+#include "common/transport/striped_endpoint.h"
 
 namespace capstan {
 namespace {
@@ -241,6 +243,15 @@ std::shared_ptr<GrpcEndpoint::Stream> GrpcEndpoint::OpenStream() {
     stream_->Start(connection_->stub());
   }
   return stream_;
+}
+
+std::unique_ptr<ParameterEndpoint> ConnectOverGrpc(const std::string& address, int connections,
+                                                   Clock* clock) {
+  std::vector<std::unique_ptr<ParameterEndpoint>> endpoints;
+  for (int i = 0; i < connections; ++i) {
+    endpoints.push_back(std::make_unique<GrpcEndpoint>(address, clock));
+  }
+  return std::make_unique<StripedEndpoint>(std::move(endpoints));
 }
 
 }  // namespace capstan

@@ -39,6 +39,11 @@ class GrpcEndpoint : public ParameterEndpoint {
   int live_streams_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
+// `connections` of 1 or more to one server, as one endpoint: one alone is busy with the packets of
+// one stream while cores are idle.
+std::unique_ptr<ParameterEndpoint> ConnectOverGrpc(const std::string& address, int connections,
+                                                   Clock* clock);
+
 }  // namespace capstan
 
 #endif  // COMMON_TRANSPORT_GRPC_ENDPOINT_H_

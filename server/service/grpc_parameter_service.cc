@@ -1,6 +1,5 @@
 #include "server/service/grpc_parameter_service.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -8,6 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
+#include "common/transport/bounded_replies.h"
 #include "common/transport/frame.h"
 #include "common/transport/grpc_payload.h"
 #include "common/transport/payload.h"
@@ -15,15 +15,12 @@
 namespace capstan {
 namespace {
 
-// Replies that wait to be sent on one stream; beyond, no more requests are read from it.
-constexpr size_t kMaxOutgoingBytes = 64 << 20;
-
 // One worker's stream. Lives until gRPC is done with it and no exchange of it is parked any more;
 // replies that come after its end go nowhere.
 class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-                       public std::enable_shared_from_this<ExchangeStream> {
+                       public BoundedReplies {
  public:
-  explicit ExchangeStream(ParameterEndpoint* endpoint) : endpoint_(endpoint) {}
+  using BoundedReplies::BoundedReplies;
 
   void Start() {
     self_ = shared_from_this();
@@ -39,25 +36,29 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
     HandleFrame(FromByteBuffer(incoming_));
     incoming_.Clear();
     MutexLock lock(&mu_);
-    is_read_paused_ = outgoing_bytes_ > kMaxOutgoingBytes;
+    // A client that does not read its replies is not read from either.
+    is_read_paused_ = !MayTakeRequests();
     if (!is_read_paused_) StartRead(&incoming_);
   }
 
   void OnWriteDone(bool ok) override {
-    MutexLock lock(&mu_);
-    outgoing_bytes_ -= outgoing_.front().Length();
-    outgoing_.pop_front();
-    if (!ok) is_cancelled_ = true;
-    if (is_cancelled_) {
-      outgoing_.clear();
-      outgoing_bytes_ = 0;
+    if (!ok) Close();
+    uint64_t bytes;
+    {
+      MutexLock lock(&mu_);
+      if (!ok) is_cancelled_ = true;
+      bytes = outgoing_.front().bytes;
+      outgoing_.pop_front();
+      if (is_cancelled_) outgoing_.clear();
+      if (!outgoing_.empty()) StartWrite(&outgoing_.front().message);
+      FinishIfIdleLocked();
     }
-    if (!outgoing_.empty()) StartWrite(&outgoing_.front());
-    ResumeReadLocked();
-    FinishIfIdleLocked();
+    Sent(bytes);
+    ResumeRead();
   }
 
   void OnCancel() override {
+    Close();
     MutexLock lock(&mu_);
     is_cancelled_ = true;
     FinishIfIdleLocked();
@@ -66,6 +67,11 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
   void OnDone() override { self_ = nullptr; }
 
  private:
+  struct Outgoing {
+    grpc::ByteBuffer message;
+    uint64_t bytes;  // that it counts
+  };
+
   void HandleFrame(const Payload& frame) {
     {
       MutexLock lock(&mu_);
@@ -73,27 +79,22 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
     }
     absl::StatusOr<RequestFrame> decoded = DecodeRequest(frame);
     // A frame that is no message has no request id; 0 tells the client that much.
-    if (!decoded.ok()) return Reply(/*request_id=*/0, ErrorReply(decoded.status()));
-    endpoint_->Exchange(
-        std::move(decoded->request), [] {},
-        [self = shared_from_this(), id = decoded->request_id](ExchangeReply reply) {
-          self->Reply(id, std::move(reply));
-        });
+    if (!decoded.ok()) return SendError(/*request_id=*/0, ErrorReply(decoded.status()));
+    Exchange(*std::move(decoded));
   }
 
-  void Reply(uint64_t request_id, ExchangeReply reply) {
+  void SendReply(uint64_t request_id, ExchangeReply reply, uint64_t bytes) override {
     grpc::ByteBuffer message = ToByteBuffer(EncodeReplyPrefix(request_id, reply), reply.values);
     MutexLock lock(&mu_);
     --open_exchanges_;
     if (is_cancelled_ || is_finished_) return FinishIfIdleLocked();
-    outgoing_bytes_ += message.Length();
-    outgoing_.push_back(std::move(message));
-    if (outgoing_.size() == 1) StartWrite(&outgoing_.front());
+    outgoing_.push_back({std::move(message), bytes});
+    if (outgoing_.size() == 1) StartWrite(&outgoing_.front().message);
   }
 
-  // A client that does not read its replies is not read from either.
-  void ResumeReadLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (!is_read_paused_ || outgoing_bytes_ > kMaxOutgoingBytes || is_finished_) return;
+  void ResumeRead() {
+    MutexLock lock(&mu_);
+    if (!is_read_paused_ || is_cancelled_ || is_finished_ || !MayTakeRequests()) return;
     is_read_paused_ = false;
     StartRead(&incoming_);
   }
@@ -106,13 +107,11 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
     Finish(is_cancelled_ ? grpc::Status::CANCELLED : grpc::Status::OK);
   }
 
-  ParameterEndpoint* const endpoint_;
   grpc::ByteBuffer incoming_;  // used by reads alone, one at a time
-  std::shared_ptr<ExchangeStream> self_;
+  std::shared_ptr<BoundedReplies> self_;
 
   Mutex mu_;
-  std::deque<grpc::ByteBuffer> outgoing_ ABSL_GUARDED_BY(mu_);  // the front one is being written
-  size_t outgoing_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  std::deque<Outgoing> outgoing_ ABSL_GUARDED_BY(mu_);  // the front one is being written
   bool is_read_paused_ ABSL_GUARDED_BY(mu_) = false;
   int64_t open_exchanges_ ABSL_GUARDED_BY(mu_) = 0;
   bool is_read_to_end_ ABSL_GUARDED_BY(mu_) = false;
@@ -124,7 +123,7 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GrpcParameterService::Exchange(
     grpc::CallbackServerContext* /*context*/) {
-  auto stream = std::make_shared<ExchangeStream>(endpoint_);
+  auto stream = std::make_shared<ExchangeStream>(endpoint_, max_inflight_bytes_);
   stream->Start();
   return stream.get();
 }

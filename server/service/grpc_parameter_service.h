@@ -4,23 +4,32 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <cstdint>
+
 #include "common/transport/parameter_endpoint.h"
 #include "proto/parameter_service.grpc.pb.h"
 
 namespace capstan {
 
 // The gRPC skin of an endpoint: reads frames where gRPC put them, writes values where they lie. No
-// thread waits. `endpoint` is borrowed and outlives the gRPC server. Thread-safe.
+// thread waits. Memory is bounded by the server, whatever clients do: of each stream there is one
+// request in memory, GrpcServer::kStreamBytes that the library has read ahead, and what
+// BoundedReplies allows. A client that does not read its replies is not read from, until it does.
+// Thread-safe.
 class GrpcParameterService final
     : public v1::ParameterService::WithRawCallbackMethod_Exchange<v1::ParameterService::Service> {
  public:
-  explicit GrpcParameterService(ParameterEndpoint* endpoint) : endpoint_(endpoint) {}
+  // Replies that wait for one stream's client to read hold at most `max_inflight_bytes`. `endpoint`
+  // outlives the gRPC server.
+  explicit GrpcParameterService(ParameterEndpoint* endpoint, uint64_t max_inflight_bytes = 16 << 20)
+      : endpoint_(endpoint), max_inflight_bytes_(max_inflight_bytes) {}
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Exchange(
       grpc::CallbackServerContext* context) override;
 
  private:
   ParameterEndpoint* const endpoint_;
+  const uint64_t max_inflight_bytes_;
 };
 
 }  // namespace capstan

@@ -11,6 +11,23 @@
 #include "common/transport/grpc_payload.h"
 
 namespace capstan {
+namespace {
+
+constexpr int kReadAheadBytes = 4 << 20;
+constexpr int kReadBlockBytes = 1 << 20;
+static_assert(kReadAheadBytes + 2 * kReadBlockBytes == GrpcServer::kStreamBytes);
+constexpr int kFrameBytes = 64 << 10;
+
+// By default the library measures the network and lets each client send twice what it finds to be
+// on its way, without a bound.
+void BoundMemory(grpc::ServerBuilder& builder) {
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kReadAheadBytes);
+  builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBlockBytes);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     const std::string& listen, absl::Span<grpc::Service* const> services) {
@@ -33,6 +50,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetMaxSendMessageSize(kMaxMessageBytes);
+  BoundMemory(builder);
   for (grpc::Service* const service : services) builder.RegisterService(service);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) {

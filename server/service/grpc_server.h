@@ -4,6 +4,7 @@
 #include <grpcpp/impl/service_type.h>
 #include <grpcpp/server.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,6 +18,10 @@ namespace capstan {
 // A listening gRPC server with the standard health and reflection services beside its own.
 class GrpcServer {
  public:
+  // At most so much of one stream lies in the library while nobody reads from it: what HTTP/2's
+  // flow control lets a client send ahead, and two blocks that it is received into.
+  static constexpr int64_t kStreamBytes = 6 << 20;
+
   // `listen` is host:port; port 0 takes a free one. `services` are borrowed and outlive the server.
   // UNAVAILABLE when the port is in use or the host is not of this machine.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(

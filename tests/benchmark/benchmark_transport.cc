@@ -56,7 +56,8 @@ absl::Status BenchmarkTransport::Serve(ParameterEndpoint* endpoint,
 
 absl::StatusOr<std::unique_ptr<BenchmarkConnector>> BenchmarkConnector::Create(
     const BenchmarkTransport& transport, Clock* clock) {
-  std::unique_ptr<BenchmarkConnector> connector(new BenchmarkConnector(clock));
+  std::unique_ptr<BenchmarkConnector> connector(
+      new BenchmarkConnector(clock, transport.grpc_connections));
   if (transport.transport == "ucx") {
     ASSIGN_OR_RETURN(connector->ucx_, StartUcx(transport, clock));
   }
@@ -67,9 +68,9 @@ std::unique_ptr<ParameterEndpoint> BenchmarkConnector::Connect(const std::string
   RetryingEndpoint::Options options;
   options.clock = clock_;
   options.peer = "the server at " + address;
-  if (ucx_ != nullptr) return std::make_unique<RetryingEndpoint>(options, ucx_->Connect(address));
-  return std::make_unique<RetryingEndpoint>(options,
-                                            std::make_unique<GrpcEndpoint>(address, clock_));
+  return std::make_unique<RetryingEndpoint>(
+      options, ucx_ != nullptr ? ucx_->Connect(address)
+                               : ConnectOverGrpc(address, grpc_connections_, clock_));
 }
 
 }  // namespace capstan

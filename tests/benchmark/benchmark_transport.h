@@ -18,6 +18,7 @@ struct BenchmarkTransport {
   std::string transport = "ucx";   // or grpc
   std::string ucx_poll = "sleep";  // or busy
   std::string ucx_transports;      // that UCX may use; empty: it chooses
+  int grpc_connections = 4;        // of each worker to each server
 
   // INVALID_ARGUMENT, naming the flag that is wrong.
   absl::Status Check() const;
@@ -37,9 +38,11 @@ class BenchmarkConnector {
   std::unique_ptr<ParameterEndpoint> Connect(const std::string& address);
 
  private:
-  explicit BenchmarkConnector(Clock* clock) : clock_(clock) {}
+  BenchmarkConnector(Clock* clock, int grpc_connections)
+      : clock_(clock), grpc_connections_(grpc_connections) {}
 
   Clock* const clock_;
+  const int grpc_connections_;
   std::unique_ptr<UcxTransport> ucx_;  // null: gRPC
 };
 

@@ -26,6 +26,7 @@ ABSL_FLAG(std::string, ucx_poll, "sleep",
           "what UCX threads do while nothing happens: sleep, or busy, which takes a core for each");
 ABSL_FLAG(std::string, ucx_transports, "",
           "transports that UCX may use, as in tcp,self; empty: it chooses");
+ABSL_FLAG(int, grpc_connections, 4, "connections of each worker to each server over gRPC");
 ABSL_FLAG(uint64_t, bytes, 4 << 20, "bytes of a slice: of a push, and of a pull");
 ABSL_FLAG(int, inflight, 4, "exchanges that each worker has in flight, each of another slice");
 ABSL_FLAG(int, workers, 1, "worker processes");
@@ -46,6 +47,7 @@ BenchmarkTransport TransportOfFlags() {
   transport.transport = absl::GetFlag(FLAGS_transport);
   transport.ucx_poll = absl::GetFlag(FLAGS_ucx_poll);
   transport.ucx_transports = absl::GetFlag(FLAGS_ucx_transports);
+  transport.grpc_connections = absl::GetFlag(FLAGS_grpc_connections);
   return transport;
 }
 
@@ -142,11 +144,13 @@ absl::Status CheckFlags() {
   if (absl::GetFlag(FLAGS_bytes) < 4 || absl::GetFlag(FLAGS_bytes) % 4 != 0) {
     return absl::InvalidArgumentError("--bytes: expected whole float32, a multiple of 4");
   }
-  for (const int count : {absl::GetFlag(FLAGS_inflight), absl::GetFlag(FLAGS_workers),
-                          absl::GetFlag(FLAGS_servers), absl::GetFlag(FLAGS_repeat)}) {
+  for (const int count :
+       {absl::GetFlag(FLAGS_inflight), absl::GetFlag(FLAGS_workers), absl::GetFlag(FLAGS_servers),
+        absl::GetFlag(FLAGS_repeat), absl::GetFlag(FLAGS_grpc_connections)}) {
     if (count < 1) {
       return absl::InvalidArgumentError(
-          "expected --inflight, --workers, --servers and --repeat of 1 or more");
+          "expected --inflight, --workers, --servers, --repeat and --grpc_connections of 1 or "
+          "more");
     }
   }
   return absl::OkStatus();

@@ -31,7 +31,7 @@ class GrpcClusterTransport : public ClusterTransport {
     servers_.clear();
   }
   std::unique_ptr<ParameterEndpoint> Connect(const std::string& address) override {
-    return std::make_unique<GrpcEndpoint>(address, clock_);
+    return ConnectOverGrpc(address, /*connections=*/2, clock_);
   }
 
  private:

@@ -21,9 +21,9 @@ namespace {
 
 class OverGrpc : public TransportFixture {
  public:
-  OverGrpc(ShardHost* host, Clock* clock)
+  OverGrpc(ShardHost* host, Clock* clock, uint64_t max_inflight_bytes = 16 << 20)
       : clock_(clock),
-        service_(host),
+        service_(host, max_inflight_bytes),
         server_(GrpcServer::Start("127.0.0.1:0", {&service_}).value()) {}
   std::unique_ptr<ParameterEndpoint> Connect() override {
     return std::make_unique<GrpcEndpoint>(server_->address(), clock_);
@@ -31,10 +31,22 @@ class OverGrpc : public TransportFixture {
 
  protected:
   Clock* const clock_;
-
- private:
   GrpcParameterService service_;
   const std::unique_ptr<GrpcServer> server_;
+};
+
+class StripedOverGrpc : public OverGrpc {
+ public:
+  using OverGrpc::OverGrpc;
+  std::unique_ptr<ParameterEndpoint> Connect() override {
+    return ConnectOverGrpc(server_->address(), /*connections=*/3, clock_);
+  }
+};
+
+// Each reply must wait for the one before to be sent.
+class NarrowOverGrpc : public OverGrpc {
+ public:
+  NarrowOverGrpc(ShardHost* host, Clock* clock) : OverGrpc(host, clock, /*max_inflight_bytes=*/1) {}
 };
 
 class FaultyOverGrpc : public OverGrpc {
@@ -72,6 +84,14 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(TransportCase{"Plain",
                                   [](ShardHost* host, Clock* clock) {
                                     return std::make_unique<OverGrpc>(host, clock);
+                                  }},
+                    TransportCase{"Striped",
+                                  [](ShardHost* host, Clock* clock) {
+                                    return std::make_unique<StripedOverGrpc>(host, clock);
+                                  }},
+                    TransportCase{"Narrow",
+                                  [](ShardHost* host, Clock* clock) {
+                                    return std::make_unique<NarrowOverGrpc>(host, clock);
                                   }},
                     TransportCase{"Eager",
                                   [](ShardHost* host, Clock* clock) {

@@ -1,0 +1,94 @@
+#include "common/transport/bounded_replies.h"
+
+#include <utility>
+
+namespace capstan {
+namespace {
+
+// What is left of a request once its push has been applied: the shard has the gradient.
+ExchangeRequest PullOf(const ExchangeRequest& request) {
+  ExchangeRequest pull;
+  pull.job = request.job;
+  pull.worker = request.worker;
+  pull.incarnation = request.incarnation;
+  pull.epoch = request.epoch;
+  pull.slice = request.slice;
+  pull.pull_step = request.pull_step;
+  pull.refresh_after = request.refresh_after;
+  return pull;
+}
+
+}  // namespace
+
+void BoundedReplies::Exchange(RequestFrame frame) {
+  Ask(frame.request_id, std::move(frame.request), /*is_again=*/false);
+}
+
+void BoundedReplies::Ask(uint64_t request_id, ExchangeRequest request, bool is_again) {
+  ExchangeRequest pull = PullOf(request);
+  endpoint_->Exchange(
+      std::move(request), [] {},
+      [self = shared_from_this(), request_id, is_again, pull = std::move(pull)](
+          ExchangeReply reply) { self->OnReply(request_id, pull, is_again, std::move(reply)); });
+}
+
+void BoundedReplies::OnReply(uint64_t request_id, const ExchangeRequest& pull, bool is_again,
+                             ExchangeReply reply) {
+  const uint64_t bytes = kOverheadBytes + reply.values.size_bytes();
+  {
+    MutexLock lock(&mu_);
+    if (is_closed_) return;
+    // What waits goes first, else small values would keep large ones from ever fitting.
+    const bool is_its_turn = is_again || waiting_.empty();
+    if (!reply.values.empty() && !(is_its_turn && FitsLocked(bytes))) {
+      waiting_.push_back({request_id, bytes, pull});
+      return;
+    }
+    sending_bytes_ += bytes;
+  }
+  SendReply(request_id, std::move(reply), bytes);
+}
+
+void BoundedReplies::SendError(uint64_t request_id, ExchangeReply reply) {
+  OnReply(request_id, ExchangeRequest(), /*is_again=*/false, std::move(reply));
+}
+
+bool BoundedReplies::FitsLocked(uint64_t bytes) const {
+  // Else what is larger than the bound would never be sent.
+  return sending_bytes_ == 0 || sending_bytes_ + bytes <= max_bytes_;
+}
+
+void BoundedReplies::Sent(uint64_t bytes) {
+  mu_.Lock();
+  sending_bytes_ -= bytes;
+  // The call that asks already sees what has changed; and replies that are sent at once do not
+  // make calls within calls.
+  if (!is_asking_) {
+    is_asking_ = true;
+    while (!waiting_.empty() && FitsLocked(waiting_.front().bytes)) {
+      Waiting next = std::move(waiting_.front());
+      waiting_.pop_front();
+      mu_.Unlock();
+      Ask(next.request_id, std::move(next.pull), /*is_again=*/true);
+      mu_.Lock();
+    }
+    is_asking_ = false;
+  }
+  mu_.Unlock();
+}
+
+bool BoundedReplies::MayTakeRequests() const { return held_bytes() < max_bytes_; }
+
+uint64_t BoundedReplies::held_bytes() const {
+  MutexLock lock(&mu_);
+  return sending_bytes_ + waiting_.size() * kOverheadBytes;
+}
+
+void BoundedReplies::Close() {
+  std::deque<Waiting> dropped;
+  MutexLock lock(&mu_);
+  is_closed_ = true;
+  dropped.swap(waiting_);
+}
+
+}  // namespace capstan

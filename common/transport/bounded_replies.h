@@ -1,0 +1,77 @@
+#ifndef COMMON_TRANSPORT_BOUNDED_REPLIES_H_
+#define COMMON_TRANSPORT_BOUNDED_REPLIES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "common/base/mutex.h"
+#include "common/transport/frame.h"
+#include "common/transport/parameter_endpoint.h"
+
+namespace capstan {
+
+// Answers the exchanges of one connection while its replies hold at most `max_bytes`, whatever the
+// peer does. Values that do not fit are not kept: they are pulled again when there is room. What
+// waits for the peer to read is then at most max_bytes, or one reply that is larger; and kOverhead
+// for each pull that the shards had parked: two for each slice. Thread-safe; owned by shared_ptr.
+class BoundedReplies : public std::enable_shared_from_this<BoundedReplies> {
+ public:
+  // What a reply counts beside its values.
+  static constexpr uint64_t kOverheadBytes = 256;
+
+  // `endpoint` outlives every Exchange and every call of Sent.
+  BoundedReplies(ParameterEndpoint* endpoint, uint64_t max_bytes)
+      : endpoint_(endpoint), max_bytes_(max_bytes) {}
+  virtual ~BoundedReplies() = default;
+
+  // Each is answered by one SendReply, unless Close comes before.
+  void Exchange(RequestFrame frame);
+
+  // False while replies hold so much that no request should be taken; changes by Sent.
+  bool MayTakeRequests() const;
+
+  // A reply that counted `bytes` holds no memory any more. May ask the endpoint, and send.
+  void Sent(uint64_t bytes);
+
+  // The peer is gone: nothing is asked for again, and nothing sent.
+  void Close();
+
+  uint64_t held_bytes() const;
+
+ protected:
+  // Sends a reply. Sent(bytes) follows, on any thread, also within the call; not after Close.
+  virtual void SendReply(uint64_t request_id, ExchangeReply reply, uint64_t bytes) = 0;
+  // A reply without values, of what is no exchange.
+  void SendError(uint64_t request_id, ExchangeReply reply);
+
+ private:
+  // The pull half of an exchange whose values did not fit.
+  struct Waiting {
+    uint64_t request_id = 0;
+    uint64_t bytes = 0;  // of the reply that did not fit
+    ExchangeRequest pull;
+  };
+
+  // `is_again`: its values did not fit before.
+  void Ask(uint64_t request_id, ExchangeRequest request, bool is_again);
+  void OnReply(uint64_t request_id, const ExchangeRequest& pull, bool is_again,
+               ExchangeReply reply);
+  // Whether a reply that counts `bytes` may be sent now, if it is its turn.
+  bool FitsLocked(uint64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  ParameterEndpoint* const endpoint_;
+  const uint64_t max_bytes_;
+
+  mutable Mutex mu_;
+  uint64_t sending_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mu_);
+  bool is_asking_ ABSL_GUARDED_BY(mu_) = false;  // a call of Sent asks for what waits
+  bool is_closed_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace capstan
+
+#endif  // COMMON_TRANSPORT_BOUNDED_REPLIES_H_
