@@ -77,7 +77,10 @@ void BoundedReplies::Sent(uint64_t bytes) {
   mu_.Unlock();
 }
 
-bool BoundedReplies::MayTakeRequests() const { return held_bytes() < max_bytes_; }
+bool BoundedReplies::MayTakeRequests() const {
+  MutexLock lock(&mu_);
+  return waiting_.empty() && sending_bytes_ < max_bytes_;
+}
 
 uint64_t BoundedReplies::held_bytes() const {
   MutexLock lock(&mu_);

@@ -30,7 +30,7 @@ class BoundedReplies : public std::enable_shared_from_this<BoundedReplies> {
   // Each is answered by one SendReply, unless Close comes before.
   void Exchange(RequestFrame frame);
 
-  // False while replies hold so much that no request should be taken; changes by Sent.
+  // False while replies wait or hold so much that no request should be taken; changes by Sent.
   bool MayTakeRequests() const;
 
   // A reply that counted `bytes` holds no memory any more. May ask the endpoint, and send.

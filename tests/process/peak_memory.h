@@ -1,0 +1,13 @@
+#ifndef TESTS_PROCESS_PEAK_MEMORY_H_
+#define TESTS_PROCESS_PEAK_MEMORY_H_
+
+#include <cstdint>
+
+namespace capstan {
+
+// The most memory that this process has ever had at once, in bytes.
+int64_t PeakMemoryBytes();
+
+}  // namespace capstan
+
+#endif  // TESTS_PROCESS_PEAK_MEMORY_H_

@@ -1,0 +1,189 @@
+// A server whose clients push as fast as they can and never read what it answers.
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+#include <grpcpp/support/client_callback.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/base/keep_freed_memory.h"
+#include "common/base/mutex.h"
+#include "common/base/one_shot.h"
+#include "common/base/real_clock.h"
+#include "common/transport/frame.h"
+#include "common/transport/grpc_endpoint.h"
+#include "common/transport/grpc_payload.h"
+#include "server/service/grpc_parameter_service.h"
+#include "server/service/grpc_server.h"
+#include "tests/process/forked_process.h"
+#include "tests/process/peak_memory.h"
+#include "tests/transport/test_shard_host.h"
+
+namespace capstan {
+namespace {
+
+constexpr int kClients = 64;
+constexpr uint64_t kElements = 256 << 10;
+constexpr int64_t kSliceBytes = kElements * sizeof(float);
+constexpr int64_t kMaxInflightBytes = 2 << 20;
+
+// Says its address, then the most memory that it has had whenever it is asked.
+void Serve(ForkedProcess::Parent& parent) {
+  KeepFreedMemory();
+  const auto host = MakeTestHost(ConsistencyMode::kAsync, kClients + 1, kElements);
+  GrpcParameterService service(host.get(), kMaxInflightBytes);
+  const auto server = GrpcServer::Start("127.0.0.1:0", {&service}).value();
+  parent.WriteLine(server->address());
+  while (!parent.ReadLine().empty()) parent.WriteLine(absl::StrCat(PeakMemoryBytes()));
+}
+
+int64_t PeakMemoryOf(ForkedProcess& server) {
+  server.WriteLine("memory?");
+  int64_t bytes = 0;
+  EXPECT_TRUE(absl::SimpleAtoi(server.ReadLine(), &bytes));
+  return bytes;
+}
+
+// Writes exchanges of one worker one after the other; reads only once it is told to.
+class RudeClient : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  RudeClient(int worker, const std::string& address) : worker_(worker), stub_(Channel(address)) {
+    stub_.PrepareBidiStreamingCall(&context_, "/capstan.v1.ParameterService/Exchange",
+                                   grpc::StubOptions(), this);
+    AddHold();
+    StartCall();
+    WriteNext();
+  }
+  ~RudeClient() override {
+    {
+      MutexLock lock(&mu_);
+      is_ending_ = true;
+    }
+    context_.TryCancel();
+    RemoveHold();
+    is_done_.Wait();
+  }
+
+  int written() const {
+    MutexLock lock(&mu_);
+    return written_;
+  }
+  int read() const {
+    MutexLock lock(&mu_);
+    return read_;
+  }
+  void BeginToRead() { StartRead(&incoming_); }
+
+  void OnWriteDone(bool ok) override {
+    if (!ok) return;
+    {
+      MutexLock lock(&mu_);
+      ++written_;
+      if (is_ending_) return;
+    }
+    WriteNext();
+  }
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    const auto reply = DecodeReply(FromByteBuffer(incoming_));
+    EXPECT_TRUE(reply.ok() && reply->reply.status.ok());
+    EXPECT_EQ(reply->reply.values.size_bytes(), kSliceBytes);
+    incoming_.Clear();
+    {
+      MutexLock lock(&mu_);
+      ++read_;
+    }
+    StartRead(&incoming_);
+  }
+  void OnDone(const grpc::Status&) override { is_done_.Set(true); }
+
+ private:
+  static std::shared_ptr<grpc::Channel> Channel(const std::string& address) {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  }
+  void WriteNext() {
+    ExchangeRequest request = MakeTestRequest(worker_, step_, step_ + 1, 1.0f, kElements);
+    message_ = ToByteBuffer(EncodeRequestPrefix(1 + step_.value(), request), request.gradient);
+    step_ = step_ + 1;
+    StartWrite(&message_);
+  }
+
+  const int worker_;
+  grpc::GenericStub stub_;
+  grpc::ClientContext context_;
+  Step step_ = Step(0);  // used by writes alone
+  grpc::ByteBuffer message_;
+  grpc::ByteBuffer incoming_;
+  RealClock clock_;
+  OneShot<bool> is_done_{&clock_};
+
+  mutable Mutex mu_;
+  int written_ ABSL_GUARDED_BY(mu_) = 0;
+  int read_ ABSL_GUARDED_BY(mu_) = 0;
+  bool is_ending_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+int WrittenBy(const std::vector<std::unique_ptr<RudeClient>>& clients) {
+  int sum = 0;
+  for (const auto& client : clients) sum += client->written();
+  return sum;
+}
+
+// Returns once nobody has got anything written for a second.
+void AwaitStandstill(const std::vector<std::unique_ptr<RudeClient>>& clients) {
+  int before = -1;
+  for (int now = 0; now != before || now < kClients; now = WrittenBy(clients)) {
+    before = now;
+    absl::SleepFor(absl::Seconds(1));
+  }
+}
+
+TEST(GrpcMemoryTest, AServerOfClientsThatNeverReadStaysWithinItsBoundAndServesOthers) {
+  ForkedProcess server(&Serve);
+  const std::string address = server.ReadLine();
+  const int64_t memory_before = PeakMemoryOf(server);
+  std::vector<std::unique_ptr<RudeClient>> clients;
+  for (int i = 0; i < kClients; ++i) clients.push_back(std::make_unique<RudeClient>(i, address));
+  AwaitStandstill(clients);
+
+  const int64_t grown = PeakMemoryOf(server) - memory_before;
+  // Of each: replies that wait, one request, and what the library has read ahead.
+  const int64_t bound = kClients * (kMaxInflightBytes + kSliceBytes + GrpcServer::kStreamBytes);
+  RecordProperty("grown_bytes", absl::StrCat(grown));
+  RecordProperty("bound_bytes", absl::StrCat(bound));
+  RecordProperty("written_bytes", absl::StrCat(WrittenBy(clients) * kSliceBytes));
+  EXPECT_LE(grown, bound);
+  EXPECT_GE(grown, kClients * kSliceBytes) << "the server was not put to the test";
+
+  RealClock clock;
+  GrpcEndpoint polite(address, &clock);
+  for (Step step; step < Step(3); step = step + 1) {
+    OneShot<ExchangeReply> reply(&clock);
+    polite.Exchange(
+        MakeTestRequest(kClients, step, step + 1, 1.0f, kElements), [] {},
+        [&reply](ExchangeReply answer) { reply.Set(std::move(answer)); });
+    const ExchangeReply answer = reply.Wait();
+    EXPECT_TRUE(answer.status.ok()) << answer.status;
+    EXPECT_GT(answer.version, step.value());
+  }
+
+  const int unread = clients[0]->written();
+  clients[0]->BeginToRead();
+  while (clients[0]->read() < 2 * unread) absl::SleepFor(absl::Milliseconds(10));
+}
+
+}  // namespace
+}  // namespace capstan
