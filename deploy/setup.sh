@@ -9,6 +9,7 @@ packages=(
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libgoogle-glog-dev libhwy-dev libopenblas-dev libxxhash-dev zlib1g-dev nlohmann-json3-dev
   libbenchmark-dev libgmock-dev libgtest-dev libucx-dev
+  python3-grpcio python3-protobuf
   libjs-d3 chromium
   libgloo-dev libopenmpi-dev openmpi-bin
   patchelf

@@ -1,0 +1,24 @@
+// exchange_server: a server of one slice for the job 42, without a coordinator, for clients in
+// other languages: 4 elements, zero at first, under SGD with learning rate 1; worker 0 is its only
+// member.
+#include <iostream>
+
+#include "common/base/program.h"
+#include "server/service/grpc_parameter_service.h"
+#include "server/service/grpc_server.h"
+#include "tests/transport/test_shard_host.h"
+
+int main(int argc, char** argv) {
+  capstan::InitProgram(argv[0], "says its address, and serves until its standard input ends");
+  const absl::Status parsed = capstan::ParseProgramFlags({argv, argv + argc});
+  if (!parsed.ok()) capstan::EndProgram("exchange_server", parsed, /*is_usage_error=*/true);
+  const auto host = capstan::MakeTestHost(capstan::ConsistencyMode::kAsync, /*num_workers=*/1,
+                                          /*elements=*/4);
+  capstan::GrpcParameterService service(host.get());
+  const auto server = capstan::GrpcServer::Start("127.0.0.1:0", {&service});
+  if (!server.ok()) capstan::EndProgram("exchange_server", server.status());
+  std::cout << (*server)->address() << std::endl;
+  std::cin.ignore(1);
+  (*server)->Shutdown(absl::UnixEpoch());
+  capstan::ExitProgram(0);
+}
