@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <string>
 
+#include "common/transport/frame.h"
 #include "common/transport/payload.h"
 
 namespace capstan {
 
-// Largest payload of a slice, and largest message that gRPC accepts: one slice and its header.
-inline constexpr int64_t kMaxSliceBytes = int64_t{64} << 20;
+// Largest message that gRPC accepts: one slice and its header.
 inline constexpr int kMaxMessageBytes = static_cast<int>(kMaxSliceBytes + (64 << 10));
 
 // A message of `prefix` and the payload's bytes, which gRPC reads where they lie; the payload's

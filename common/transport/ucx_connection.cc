@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -15,6 +16,25 @@ namespace {
 constexpr unsigned kGreeting = 1;
 constexpr unsigned kMessage = 2;
 constexpr unsigned kGoodbye = 3;
+constexpr unsigned kGrant = 4;  // its header is a number of bytes
+
+// Grants go out when they are worth a message: for a part of the window.
+constexpr uint64_t kGrantsInWindow = 4;
+
+// UCX sends what lies in one piece.
+Payload InOnePiece(Payload payload) {
+  if (payload.fragments().size() <= 1) return payload;
+  const std::shared_ptr<uint8_t> memory(new uint8_t[payload.size_bytes()],
+                                        std::default_delete<uint8_t[]>());
+  uint8_t* end = memory.get();
+  for (const Payload::Fragment fragment : payload.fragments()) {
+    std::memcpy(end, fragment.data(), fragment.size());
+    end += fragment.size();
+  }
+  Payload joined{std::shared_ptr<const void>(memory)};
+  joined.Append({memory.get(), payload.size_bytes()});
+  return joined;
+}
 
 absl::Status SetHandler(UcxThread* thread, unsigned id, ucp_am_recv_callback_t callback) {
   ucp_am_handler_param_t handler = {};
@@ -32,6 +52,7 @@ absl::Status SetHandler(UcxThread* thread, unsigned id, ucp_am_recv_callback_t c
 // A message that UCX is sending, or a payload that it is fetching.
 struct UcxConnection::Operation {
   UcxConnection* connection = nullptr;  // null once that is destroyed
+  unsigned id = kMessage;
   std::string header;
   Payload payload;
   absl::AnyInvocable<void()> sent;
@@ -63,8 +84,10 @@ absl::StatusOr<std::unique_ptr<UcxConnection>> UcxConnection::Connect(UcxThread*
 
 absl::StatusOr<std::unique_ptr<UcxConnection>> UcxConnection::Accept(UcxThread* thread,
                                                                      ucp_conn_request_h request,
-                                                                     Receiver* receiver) {
+                                                                     Receiver* receiver,
+                                                                     uint64_t window_bytes) {
   std::unique_ptr<UcxConnection> connection(new UcxConnection(thread, receiver));
+  connection->window_bytes_ = window_bytes;
   ucp_ep_params_t params = {};
   params.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
   params.conn_request = request;
@@ -77,6 +100,7 @@ absl::Status UcxConnection::Create(ucp_ep_params_t* params) {
   RETURN_IF_ERROR(SetHandler(thread_, kGreeting, &OnGreeting));
   RETURN_IF_ERROR(SetHandler(thread_, kMessage, &OnMessage));
   RETURN_IF_ERROR(SetHandler(thread_, kGoodbye, &OnGoodbye));
+  RETURN_IF_ERROR(SetHandler(thread_, kGrant, &OnGrant));
   // UCX 1.13 uses shared memory only without error handling of its own; connections that begin with
   // an address have their ends told all the same.
   params->field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
@@ -113,11 +137,47 @@ UcxConnection::Operation* UcxConnection::TakeOperation() {
 void UcxConnection::Send(std::string header, Payload payload, absl::AnyInvocable<void()> sent) {
   if (is_broken_) return;
   Operation* const operation = TakeOperation();
+  operation->id = kMessage;
   operation->header = std::move(header);
-  operation->payload = std::move(payload);
+  operation->payload = InOnePiece(std::move(payload));
   operation->sent = std::move(sent);
-  if (is_greeted_) return Submit(operation);
   waiting_.push_back(operation);
+  SubmitWaiting();
+}
+
+bool UcxConnection::IsWithinWindow(uint64_t bytes) const {
+  return ungranted_bytes_ + bytes <= window_bytes_ ||
+         ungranted_bytes_ <= window_bytes_ / kGrantsInWindow;
+}
+
+void UcxConnection::SubmitWaiting() {
+  if (!is_greeted_) return;
+  while (!waiting_.empty() && !is_broken_) {
+    Operation* const operation = waiting_.front();
+    if (is_client_) {
+      const uint64_t bytes = kOverheadBytes + operation->payload.size_bytes();
+      if (window_bytes_ == 0 || !IsWithinWindow(bytes)) return;
+      ungranted_bytes_ += bytes;
+    }
+    waiting_.pop_front();
+    Submit(operation);
+  }
+}
+
+void UcxConnection::Grant(uint64_t payload_bytes) {
+  to_grant_bytes_ += kOverheadBytes + payload_bytes;
+  // What is left over is less than a part of the window: with that, any message may be sent.
+  if (to_grant_bytes_ * kGrantsInWindow <= window_bytes_ || is_broken_) return;
+  ungranted_bytes_ -= to_grant_bytes_;
+  SendGrant(std::exchange(to_grant_bytes_, 0));
+}
+
+void UcxConnection::SendGrant(uint64_t bytes) {
+  Operation* const operation = TakeOperation();
+  operation->id = kGrant;
+  operation->header.assign(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
+  operation->sent = [] {};
+  Submit(operation);
 }
 
 void UcxConnection::Signal(ucp_ep_h endpoint, unsigned id) {
@@ -143,10 +203,31 @@ ucs_status_t UcxConnection::OnGreeting(void* argument, const void* /*header*/,
   if (connection->is_broken_ || std::exchange(connection->is_greeted_, true)) return UCS_OK;
   // UCX 1.13 ends the process when a large message waits in it while the connection is set up: so
   // greetings go to and fro first.
-  if (!connection->is_client_) Signal(connection->endpoint_, kGreeting);
-  std::vector<Operation*> waiting;
-  waiting.swap(connection->waiting_);
-  for (Operation* const operation : waiting) connection->Submit(operation);
+  if (!connection->is_client_) {
+    Signal(connection->endpoint_, kGreeting);
+    connection->SendGrant(connection->window_bytes_);
+  }
+  connection->SubmitWaiting();
+  return UCS_OK;
+}
+
+ucs_status_t UcxConnection::OnGrant(void* argument, const void* header, size_t header_length,
+                                    void* /*data*/, size_t /*length*/,
+                                    const ucp_am_recv_param_t* param) {
+  auto& connections = static_cast<UcxThread*>(argument)->connections();
+  const auto found = connections.find(param->reply_ep);
+  uint64_t bytes;
+  if (found == connections.end() || header_length != sizeof(bytes)) return UCS_OK;
+  std::memcpy(&bytes, header, sizeof(bytes));
+  UcxConnection* const connection = found->second;
+  if (!connection->is_client_) return UCS_OK;
+  if (connection->window_bytes_ == 0) {
+    // The first one tells the window.
+    connection->window_bytes_ = bytes;
+  } else {
+    connection->ungranted_bytes_ -= std::min(bytes, connection->ungranted_bytes_);
+  }
+  connection->SubmitWaiting();
   return UCS_OK;
 }
 
@@ -168,11 +249,10 @@ void UcxConnection::Submit(Operation* operation) {
   params.flags = UCP_AM_SEND_FLAG_REPLY;
   const Payload::Fragments& fragments = operation->payload.fragments();
   params.datatype = ucp_dt_make_contig(1);
-  CHECK_LE(fragments.size(), 1u);
   const void* const data = fragments.empty() ? nullptr : fragments[0].data();
   void* const request =
-      ucp_am_send_nbx(endpoint_, kMessage, operation->header.data(), operation->header.size(), data,
-                      operation->payload.size_bytes(), &params);
+      ucp_am_send_nbx(endpoint_, operation->id, operation->header.data(), operation->header.size(),
+                      data, operation->payload.size_bytes(), &params);
   if (UCS_PTR_IS_ERR(request)) {
     const ucs_status_t status = UCS_PTR_STATUS(request);
     operation->Free();
@@ -205,6 +285,16 @@ ucs_status_t UcxConnection::OnMessage(void* argument, const void* header, size_t
 
 ucs_status_t UcxConnection::Take(absl::Span<const uint8_t> header, void* data, size_t length,
                                  bool is_rendezvous) {
+  if (!is_client_) {
+    const uint64_t bytes = kOverheadBytes + length;
+    if (!IsWithinWindow(bytes)) {
+      LOG(WARNING) << "a worker has sent more than it was granted: " << ungranted_bytes_ << " and "
+                   << bytes << " of " << window_bytes_ << " bytes; its connection is closed";
+      Break(UCS_ERR_EXCEEDS_LIMIT);
+      return UCS_OK;
+    }
+    ungranted_bytes_ += bytes;
+  }
   std::unique_ptr<UcxIncoming> incoming = receiver_->OnMessage(header, length);
   if (incoming == nullptr) return UCS_OK;
   if (!is_rendezvous) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,9 +30,15 @@ class UcxIncoming {
 };
 
 // Messages between two processes: each a header and a payload, which large ones put straight where
-// the receiver wants them. For use on its UcxThread alone.
+// the receiver wants them. What a client sends is bounded by the server that accepted it: at most
+// `window_bytes` that it has not granted again, or a quarter of that and one message; a client
+// waits for grants, and the connection of one that does not is broken. For use on its UcxThread
+// alone.
 class UcxConnection {
  public:
+  // What a message counts beside its payload.
+  static constexpr uint64_t kOverheadBytes = 256;
+
   class Receiver {
    public:
     virtual ~Receiver() = default;
@@ -50,11 +57,16 @@ class UcxConnection {
                                                                 Receiver* receiver);
   static absl::StatusOr<std::unique_ptr<UcxConnection>> Accept(UcxThread* thread,
                                                                ucp_conn_request_h request,
-                                                               Receiver* receiver);
+                                                               Receiver* receiver,
+                                                               uint64_t window_bytes);
   ~UcxConnection();
 
   // `sent` runs once the payload is no longer needed, or never when the connection breaks.
   void Send(std::string header, Payload payload, absl::AnyInvocable<void()> sent);
+
+  // Of a connection that was accepted: a message with a payload of so many bytes is no longer held,
+  // and the client may send as much again.
+  void Grant(uint64_t payload_bytes);
 
  private:
   UcxConnection(UcxThread* thread, Receiver* receiver) : thread_(thread), receiver_(receiver) {}
@@ -66,6 +78,11 @@ class UcxConnection {
   // Sends a message of its own, without header and payload, to the peer of `endpoint`.
   static void Signal(ucp_ep_h endpoint, unsigned id);
   void Submit(Operation* operation);
+  // Submits what waited for the peer's greeting and for grants.
+  void SubmitWaiting();
+  // Whether a message that counts `bytes` is within the window, besides what is not granted again.
+  bool IsWithinWindow(uint64_t bytes) const;
+  void SendGrant(uint64_t bytes);
   Operation* TakeOperation();
   ucs_status_t Take(absl::Span<const uint8_t> header, void* data, size_t length,
                     bool is_rendezvous);
@@ -79,6 +96,8 @@ class UcxConnection {
                                 void* data, size_t length, const ucp_am_recv_param_t* param);
   static ucs_status_t OnGreeting(void* argument, const void* header, size_t header_length,
                                  void* data, size_t length, const ucp_am_recv_param_t* param);
+  static ucs_status_t OnGrant(void* argument, const void* header, size_t header_length, void* data,
+                              size_t length, const ucp_am_recv_param_t* param);
   static void OnSent(void* request, ucs_status_t status, void* operation);
   static void OnReceived(void* request, ucs_status_t status, size_t length, void* operation);
 
@@ -88,7 +107,10 @@ class UcxConnection {
   bool is_client_ = false;
   bool is_greeted_ = false;  // by the peer; until then nothing but a greeting is sent
   bool is_broken_ = false;
-  std::vector<Operation*> waiting_;         // until the peer has greeted
+  uint64_t window_bytes_ = 0;               // 0 at a client that has not been told yet
+  uint64_t ungranted_bytes_ = 0;            // on their way, or held by the server
+  uint64_t to_grant_bytes_ = 0;             // of those, no longer held; at a server
+  std::deque<Operation*> waiting_;          // for the peer's greeting, and for grants
   std::shared_ptr<Operations> operations_;  // all that were ever open at once
   std::vector<Operation*> free_operations_;
 };

@@ -5,44 +5,56 @@
 #include <netinet/in.h>
 
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
+#include "common/transport/bounded_replies.h"
 #include "common/transport/frame.h"
 #include "common/transport/ucx_address.h"
 
 namespace capstan {
 
 // One connected worker. Lives until it is gone and no exchange of it is parked any more.
-class UcxListener::Client : public UcxConnection::Receiver,
-                            public std::enable_shared_from_this<Client> {
+class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplies {
  public:
-  explicit Client(UcxListener* listener) : listener_(listener), thread_(listener->thread_) {}
+  explicit Client(UcxListener* listener)
+      : BoundedReplies(listener->endpoint_, listener->max_inflight_bytes_),
+        listener_(listener),
+        thread_(listener->thread_) {}
 
   absl::Status Accept(ucp_conn_request_h request) {
-    ASSIGN_OR_RETURN(connection_, UcxConnection::Accept(thread_, request, this));
+    ASSIGN_OR_RETURN(connection_,
+                     UcxConnection::Accept(thread_, request, this, listener_->max_inflight_bytes_));
     return absl::OkStatus();
   }
-  void Close() {
+  void End() {
+    Close();
     connection_ = nullptr;
     MutexLock lock(&mu_);
-    is_closed_ = true;
+    is_ended_ = true;
   }
 
   std::unique_ptr<UcxIncoming> OnMessage(absl::Span<const uint8_t> header,
                                          size_t payload_bytes) override {
     absl::StatusOr<RequestFrame> frame = DecodeRequestHeader(header);
-    if (!frame.ok()) {
-      Reply(/*request_id=*/0, ErrorReply(frame.status()));
+    absl::Status status = frame.status();
+    if (status.ok() && payload_bytes > static_cast<uint64_t>(kMaxSliceBytes)) {
+      status = absl::InvalidArgumentError(absl::StrCat(
+          "expected a payload of at most ", kMaxSliceBytes, " bytes, got ", payload_bytes));
+    }
+    if (!status.ok()) {
+      SendError(frame.ok() ? frame->request_id : 0, ErrorReply(status));
+      Release(payload_bytes);
       return nullptr;
     }
     return std::make_unique<ArrivingRequest>(this, *std::move(frame), payload_bytes);
   }
 
   void OnBroken(const absl::Status& /*status*/) override {
-    Close();
+    End();
     listener_->clients_.erase(this);  // Destroys this, unless an exchange is parked.
   }
 
@@ -51,7 +63,7 @@ class UcxListener::Client : public UcxConnection::Receiver,
   class ArrivingRequest : public UcxIncoming {
    public:
     ArrivingRequest(Client* client, RequestFrame frame, size_t bytes)
-        : client_(client), frame_(std::move(frame)) {
+        : client_(client), frame_(std::move(frame)), bytes_(bytes) {
       if (bytes == 0) return;
       std::shared_ptr<uint8_t> memory = client->listener_->buffers_.Take(bytes);
       buffer_ = memory.get();
@@ -59,56 +71,72 @@ class UcxListener::Client : public UcxConnection::Receiver,
     }
     void* buffer() override { return buffer_; }
     void Done(absl::Status received) override {
-      if (!received.ok()) return client_->Reply(frame_.request_id, ErrorReply(received));
-      client_->Exchange(std::move(frame_));
+      if (received.ok()) {
+        client_->Exchange(std::move(frame_));
+      } else {
+        client_->SendError(frame_.request_id, ErrorReply(std::move(received)));
+      }
+      client_->Release(bytes_);
     }
 
    private:
     Client* const client_;
     RequestFrame frame_;
+    const size_t bytes_;
     uint8_t* buffer_ = nullptr;
   };
 
-  void Exchange(RequestFrame frame) {
-    listener_->endpoint_->Exchange(
-        std::move(frame.request), [] {},
-        [self = shared_from_this(), id = frame.request_id](ExchangeReply reply) {
-          self->Answer(id, std::move(reply));
-        });
+  // A request's payload is the shards' now, or nobody's.
+  void Release(size_t payload_bytes) {
+    released_.push_back(payload_bytes);
+    GrantReleased();
   }
 
-  // On any thread; goes nowhere once the client is closed, as the UCX thread may have ended then.
-  void Answer(uint64_t request_id, ExchangeReply reply) {
+  // A client that does not take its replies is granted no more requests.
+  void GrantReleased() {
+    if (connection_ == nullptr || !MayTakeRequests()) return;
+    for (const size_t payload_bytes : released_) connection_->Grant(payload_bytes);
+    released_.clear();
+  }
+
+  // On any thread; goes nowhere once the client has ended, as the UCX thread may have, too.
+  void SendReply(uint64_t request_id, ExchangeReply reply, uint64_t bytes) override {
     {
       MutexLock lock(&mu_);
-      if (is_closed_) return;
+      if (is_ended_) return;
       if (!thread_->is_current()) {
         return thread_->RunLater(
-            [self = shared_from_this(), request_id, reply = std::move(reply)]() mutable {
-              self->Reply(request_id, std::move(reply));
-            });
+            [self = shared_from_this(), this, request_id, reply = std::move(reply),
+             bytes]() mutable { SendOnThread(request_id, std::move(reply), bytes); });
       }
     }
-    Reply(request_id, std::move(reply));
+    SendOnThread(request_id, std::move(reply), bytes);
   }
 
-  void Reply(uint64_t request_id, ExchangeReply reply) {
+  void SendOnThread(uint64_t request_id, ExchangeReply reply, uint64_t bytes) {
     if (connection_ == nullptr) return;
     std::string header = EncodeReplyHeader(request_id, reply);
-    connection_->Send(std::move(header), std::move(reply.values), [] {});
+    // The connection is this client's own: it never outlives it.
+    connection_->Send(std::move(header), std::move(reply.values), [this, bytes] {
+      Sent(bytes);
+      GrantReleased();
+    });
   }
 
   UcxListener* const listener_;
   UcxThread* const thread_;
-  std::unique_ptr<UcxConnection> connection_;  // of the thread alone; null once it is closed
+  // Of the thread alone:
+  std::unique_ptr<UcxConnection> connection_;  // null once it has ended
+  std::vector<size_t> released_;               // payloads whose bytes are not granted again yet
   Mutex mu_;
-  bool is_closed_ ABSL_GUARDED_BY(mu_) = false;
+  bool is_ended_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 absl::StatusOr<std::unique_ptr<UcxListener>> UcxListener::Start(const std::string& listen,
                                                                 ParameterEndpoint* endpoint,
-                                                                UcxThread* thread) {
-  std::unique_ptr<UcxListener> listener(new UcxListener(endpoint, thread));
+                                                                UcxThread* thread,
+                                                                uint64_t max_inflight_bytes) {
+  std::unique_ptr<UcxListener> listener(new UcxListener(endpoint, thread, max_inflight_bytes));
   absl::Status status;
   thread->RunAndWait([&] { status = listener->Listen(listen); });
   RETURN_IF_ERROR(status);
@@ -143,7 +171,7 @@ UcxListener::~UcxListener() {
       thread_->Keep(acceptor_);
       thread_->Retire(acceptor_->handle);
     }
-    for (auto& [raw, client] : clients_) client->Close();
+    for (auto& [raw, client] : clients_) client->End();
     clients_.clear();
   });
 }

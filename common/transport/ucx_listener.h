@@ -3,6 +3,7 @@
 
 #include <ucp/api/ucp.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -17,14 +18,19 @@
 namespace capstan {
 
 // The UCX skin of an endpoint: payloads arrive in buffers that the shards keep as they are, and
-// values leave from where they lie. Exchanges run on the UCX thread.
+// values leave from where they lie. Exchanges run on the UCX thread. Memory is bounded by the
+// server, whatever workers do: of each connection there are the requests that it has granted, as
+// UcxConnection says, and the replies that BoundedReplies allows; it grants no more while a worker
+// does not take its replies.
 class UcxListener : public UcxTransport::Listener {
  public:
   // `listen` is host:port; port 0 takes a free one. `endpoint` and `thread` outlive the listener.
+  // Each connection has `max_inflight_bytes` for requests that arrive, and as much for replies.
   // UNAVAILABLE when the port is in use or the host is not of this machine.
   static absl::StatusOr<std::unique_ptr<UcxListener>> Start(const std::string& listen,
                                                             ParameterEndpoint* endpoint,
-                                                            UcxThread* thread);
+                                                            UcxThread* thread,
+                                                            uint64_t max_inflight_bytes);
   // Closes all connections; replies that come later go nowhere.
   ~UcxListener() override;
 
@@ -38,14 +44,15 @@ class UcxListener : public UcxTransport::Listener {
     ucp_listener_h handle = nullptr;
   };
 
-  UcxListener(ParameterEndpoint* endpoint, UcxThread* thread)
-      : endpoint_(endpoint), thread_(thread) {}
+  UcxListener(ParameterEndpoint* endpoint, UcxThread* thread, uint64_t max_inflight_bytes)
+      : endpoint_(endpoint), thread_(thread), max_inflight_bytes_(max_inflight_bytes) {}
 
   absl::Status Listen(const std::string& listen);
   static void OnConnection(ucp_conn_request_h request, void* listener);
 
   ParameterEndpoint* const endpoint_;
   UcxThread* const thread_;
+  const uint64_t max_inflight_bytes_;
   std::string address_;
   BufferPool buffers_;
 

@@ -12,7 +12,8 @@ namespace {
 
 class OwnThread : public UcxTransport {
  public:
-  explicit OwnThread(std::unique_ptr<UcxThread> thread) : thread_(std::move(thread)) {}
+  OwnThread(std::unique_ptr<UcxThread> thread, uint64_t max_inflight_bytes)
+      : thread_(std::move(thread)), max_inflight_bytes_(max_inflight_bytes) {}
 
   std::unique_ptr<ParameterEndpoint> Connect(const std::string& address) override {
     return std::make_unique<UcxEndpoint>(address, thread_.get());
@@ -20,12 +21,13 @@ class OwnThread : public UcxTransport {
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                    ParameterEndpoint* endpoint) override {
     ASSIGN_OR_RETURN(std::unique_ptr<UcxListener> listener,
-                     UcxListener::Start(address, endpoint, thread_.get()));
+                     UcxListener::Start(address, endpoint, thread_.get(), max_inflight_bytes_));
     return std::unique_ptr<Listener>(std::move(listener));
   }
 
  private:
   const std::unique_ptr<UcxThread> thread_;
+  const uint64_t max_inflight_bytes_;
 };
 
 }  // namespace
@@ -37,7 +39,7 @@ absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransport(
   thread_options.polls = options.polls;
   thread_options.transports = options.transports;
   ASSIGN_OR_RETURN(std::unique_ptr<UcxThread> thread, UcxThread::Start(thread_options));
-  return std::make_unique<OwnThread>(std::move(thread));
+  return std::make_unique<OwnThread>(std::move(thread), options.max_inflight_bytes);
 }
 
 }  // namespace capstan

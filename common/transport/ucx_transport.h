@@ -1,6 +1,7 @@
 #ifndef COMMON_TRANSPORT_UCX_TRANSPORT_H_
 #define COMMON_TRANSPORT_UCX_TRANSPORT_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -17,6 +18,9 @@ class UcxTransport {
     Clock* clock = nullptr;  // Required; outlives the transport
     bool polls = false;      // never sleep: a core for a shorter round trip
     std::string transports;  // of UCX, as in "tcp,self"; empty: UCX chooses
+    // Of each connection of a listener: for requests that arrive, and as much for replies that wait
+    // for the worker to take them.
+    uint64_t max_inflight_bytes = 16 << 20;
   };
   // Takes exchanges from workers until it is destroyed.
   class Listener {

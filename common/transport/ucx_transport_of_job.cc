@@ -10,6 +10,7 @@ absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransportOfJob(const v1::J
   if (spec.type() == v1::TransportSpec::GRPC) return std::unique_ptr<UcxTransport>();
   UcxTransport::Options options;
   options.clock = clock;
+  options.max_inflight_bytes = spec.max_inflight_bytes();
   options.polls = spec.ucx_poll() == v1::TransportSpec::BUSY;
   absl::StatusOr<std::unique_ptr<UcxTransport>> transport = StartUcxTransport(options);
   if (transport.ok() || spec.type() != v1::TransportSpec::AUTO) return transport;

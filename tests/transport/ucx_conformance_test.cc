@@ -13,10 +13,13 @@ namespace {
 // Both sides in this process, each with its own UCX thread.
 class OverUcx : public TransportFixture {
  public:
-  OverUcx(ShardHost* host, Clock* clock, const std::string& transports = "") : clock_(clock) {
+  OverUcx(ShardHost* host, Clock* clock, const std::string& transports = "",
+          uint64_t max_inflight_bytes = 16 << 20)
+      : clock_(clock) {
     UcxTransport::Options options;
     options.clock = clock;
     options.transports = transports;
+    options.max_inflight_bytes = max_inflight_bytes;
     server_ = StartUcxTransport(options).value();
     client_ = StartUcxTransport(options).value();
     listener_ = server_->Listen("127.0.0.1:0", host).value();
@@ -62,6 +65,12 @@ INSTANTIATE_TEST_SUITE_P(
                     TransportCase{"Tcp",
                                   [](ShardHost* host, Clock* clock) {
                                     return std::make_unique<OverUcx>(host, clock, "tcp,self");
+                                  }},
+                    // One message at a time in each direction.
+                    TransportCase{"Narrow",
+                                  [](ShardHost* host, Clock* clock) {
+                                    return std::make_unique<OverUcx>(host, clock, "",
+                                                                     /*max_inflight_bytes=*/1);
                                   }},
                     TransportCase{"FaultyAndRetrying",
                                   [](ShardHost* host, Clock* clock) {

@@ -64,6 +64,24 @@ TEST_F(UcxTransportTest, ValuesThatDoNotFitGoElsewhere) {
   EXPECT_EQ(values, std::vector<float>(10, 7));
 }
 
+TEST_F(UcxTransportTest, AGradientInPiecesArrivesWhole) {
+  const auto endpoint = client_->Connect(listener_->address());
+  std::vector<float> gradient(kTestElements);
+  for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i % 1000);
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(gradient.data());
+  ExchangeRequest request = MakeTestRequest(0, Step(0), Step(1), 0.0f);
+  request.gradient = Payload(nullptr);
+  const size_t pieces[] = {4, 100, kTestElements * sizeof(float) - 104};
+  size_t begin = 0;
+  for (const size_t piece : pieces) {
+    request.gradient.Append({bytes + begin, piece});
+    begin += piece;
+  }
+  const std::vector<float> values = ToVector(Exchange(*endpoint, std::move(request)).values);
+  ASSERT_EQ(values.size(), gradient.size());
+  for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], -gradient[i]) << i;
+}
+
 TEST_F(UcxTransportTest, NobodyListeningIsUnavailable) {
   const std::string address = listener_->address();
   listener_ = nullptr;

@@ -1,0 +1,184 @@
+// A server whose clients push more than they were granted, and never take what it answers.
+#include <gtest/gtest.h>
+#include <ucp/api/ucp.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/base/keep_freed_memory.h"
+#include "common/base/one_shot.h"
+#include "common/base/real_clock.h"
+#include "common/transport/frame.h"
+#include "common/transport/ucx_address.h"
+#include "common/transport/ucx_transport.h"
+#include "tests/process/forked_process.h"
+#include "tests/process/peak_memory.h"
+#include "tests/transport/test_shard_host.h"
+
+namespace capstan {
+namespace {
+
+using Parent = ForkedProcess::Parent;
+
+constexpr int kClients = 64;
+constexpr uint64_t kElements = 256 << 10;
+constexpr int64_t kSliceBytes = kElements * sizeof(float);
+constexpr int64_t kMaxInflightBytes = 2 << 20;
+constexpr int kPushes = 40;  // of each client: 20 times what it is granted
+
+// Says its address, then the most memory that it has had whenever it is asked.
+void Serve(Parent& parent) {
+  KeepFreedMemory();
+  RealClock clock;
+  const auto host = MakeTestHost(ConsistencyMode::kAsync, kClients + 1, kElements);
+  UcxTransport::Options options;
+  options.clock = &clock;
+  options.max_inflight_bytes = kMaxInflightBytes;
+  const auto ucx = StartUcxTransport(options).value();
+  const auto listener = ucx->Listen("127.0.0.1:0", host.get()).value();
+  parent.WriteLine(listener->address());
+  while (!parent.ReadLine().empty()) parent.WriteLine(absl::StrCat(PeakMemoryBytes()));
+}
+
+int64_t PeakMemoryOf(ForkedProcess& server) {
+  server.WriteLine("memory?");
+  int64_t bytes = 0;
+  EXPECT_TRUE(absl::SimpleAtoi(server.ReadLine(), &bytes));
+  return bytes;
+}
+
+// Clients that know the messages (UcxConnection's), but keep to none of its rules.
+class RudeClients {
+ public:
+  RudeClients() {
+    ucp_params_t params = {};
+    params.field_mask = UCP_PARAM_FIELD_FEATURES;
+    params.features = UCP_FEATURE_AM;
+    ucp_context_h context;
+    EXPECT_EQ(ucp_init(&params, nullptr, &context), UCS_OK);
+    ucp_worker_params_t worker = {};
+    EXPECT_EQ(ucp_worker_create(context, &worker, &worker_), UCS_OK);
+    for (const unsigned id : {kGreeting, kMessage, kGoodbye, kGrant}) {
+      ucp_am_handler_param_t handler = {};
+      handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                           UCP_AM_HANDLER_PARAM_FIELD_ARG;
+      handler.id = id;
+      handler.cb = id == kGreeting ? &OnGreeting : &Ignore;
+      handler.arg = this;
+      EXPECT_EQ(ucp_worker_set_am_recv_handler(worker_, &handler), UCS_OK);
+    }
+  }
+
+  void Connect(const UcxAddress& address) {
+    ucp_ep_params_t params = {};
+    params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
+                        UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+    params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
+    params.sockaddr = address.sockaddr();
+    params.err_mode = UCP_ERR_HANDLING_MODE_NONE;
+    ucp_ep_h endpoint;
+    EXPECT_EQ(ucp_ep_create(worker_, &params, &endpoint), UCS_OK);
+    endpoints_.push_back(endpoint);
+    Send(endpoint, kGreeting, "", Payload());
+  }
+  void AwaitGreetings() {
+    while (greetings_ < static_cast<int>(endpoints_.size())) Progress();
+  }
+
+  // Push number `step` of every client, whether it was granted or not.
+  void PushAll(Step step) {
+    for (size_t i = 0; i < endpoints_.size(); ++i) {
+      ExchangeRequest request =
+          MakeTestRequest(static_cast<int>(i), step, step + 1, 1.0f, kElements);
+      Send(endpoints_[i], kMessage, EncodeRequestHeader(1 + step.value(), request),
+           request.gradient);
+    }
+  }
+  void Progress() { ucp_worker_progress(worker_); }
+
+ private:
+  static constexpr unsigned kGreeting = 1;
+  static constexpr unsigned kMessage = 2;
+  static constexpr unsigned kGoodbye = 3;
+  static constexpr unsigned kGrant = 4;
+
+  static ucs_status_t OnGreeting(void* clients, const void*, size_t, void*, size_t,
+                                 const ucp_am_recv_param_t*) {
+    ++static_cast<RudeClients*>(clients)->greetings_;
+    return UCS_OK;
+  }
+  // Neither takes a payload nor says that it is not wanted.
+  static ucs_status_t Ignore(void*, const void*, size_t, void*, size_t,
+                             const ucp_am_recv_param_t* param) {
+    return (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0 ? UCS_INPROGRESS : UCS_OK;
+  }
+  // What is sent stays as it is to the end of the process.
+  void Send(ucp_ep_h endpoint, unsigned id, std::string header, Payload payload) {
+    kept_.push_back(std::make_unique<std::pair<std::string, Payload>>(header, payload));
+    const auto& [kept_header, kept_payload] = *kept_.back();
+    const bool is_empty = kept_payload.empty();
+    ucp_request_param_t params = {};
+    params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    params.flags = UCP_AM_SEND_FLAG_REPLY;
+    ucp_am_send_nbx(endpoint, id, kept_header.data(), kept_header.size(),
+                    is_empty ? nullptr : kept_payload.fragments()[0].data(),
+                    kept_payload.size_bytes(), &params);
+  }
+
+  ucp_worker_h worker_;
+  std::vector<ucp_ep_h> endpoints_;
+  std::vector<std::unique_ptr<std::pair<std::string, Payload>>> kept_;
+  int greetings_ = 0;
+};
+
+// Pushes until it is killed; says when everything has been handed to UCX for some time.
+void PushRudely(Parent& parent) {
+  const UcxAddress address = ResolveUcxAddress(parent.ReadLine()).value();
+  RudeClients clients;
+  for (int i = 0; i < kClients; ++i) clients.Connect(address);
+  clients.AwaitGreetings();
+  for (Step step; step < Step(kPushes); step = step + 1) clients.PushAll(step);
+  const absl::Time end = absl::Now() + absl::Seconds(3);
+  while (absl::Now() < end) clients.Progress();
+  parent.WriteLine("pushed");
+  while (true) clients.Progress();
+}
+
+TEST(UcxMemoryTest, AServerOfClientsThatTakeMoreThanTheyAreGrantedStaysWithinItsBound) {
+  ForkedProcess server(&Serve);
+  ForkedProcess rude(&PushRudely);
+  const std::string address = server.ReadLine();
+  const int64_t memory_before = PeakMemoryOf(server);
+  rude.WriteLine(address);
+  ASSERT_EQ(rude.ReadLine(), "pushed");
+
+  const int64_t grown = PeakMemoryOf(server) - memory_before;
+  // Of each: what it was granted, replies that it does not take, and UCX's own endpoint.
+  const int64_t of_endpoint = 1 << 20;
+  const int64_t bound = kClients * (2 * kMaxInflightBytes + of_endpoint);
+  RecordProperty("grown_bytes", absl::StrCat(grown));
+  RecordProperty("bound_bytes", absl::StrCat(bound));
+  EXPECT_LE(grown, bound);
+  EXPECT_GE(grown, kClients * kSliceBytes) << "the server was not put to the test";
+
+  RealClock clock;
+  UcxTransport::Options options;
+  options.clock = &clock;
+  const auto ucx = StartUcxTransport(options).value();
+  const auto polite = ucx->Connect(address);
+  OneShot<ExchangeReply> reply(&clock);
+  polite->Exchange(
+      MakeTestRequest(kClients, Step(0), Step(1), 1.0f, kElements), [] {},
+      [&reply](ExchangeReply answer) { reply.Set(std::move(answer)); });
+  EXPECT_TRUE(reply.Wait().status.ok());
+}
+
+}  // namespace
+}  // namespace capstan
