@@ -20,7 +20,7 @@ class UcxTransport {
     std::string transports;  // of UCX, as in "tcp,self"; empty: UCX chooses
     // Of each connection of a listener: for requests that arrive, and as much for replies that wait
     // for the worker to take them.
-    uint64_t max_inflight_bytes = 16 << 20;
+    uint64_t max_inflight_bytes = 64 << 20;
   };
   // Takes exchanges from workers until it is destroyed.
   class Listener {

@@ -21,7 +21,7 @@ class GrpcParameterService final
  public:
   // Replies that wait for one stream's client to read hold at most `max_inflight_bytes`. `endpoint`
   // outlives the gRPC server.
-  explicit GrpcParameterService(ParameterEndpoint* endpoint, uint64_t max_inflight_bytes = 16 << 20)
+  explicit GrpcParameterService(ParameterEndpoint* endpoint, uint64_t max_inflight_bytes = 64 << 20)
       : endpoint_(endpoint), max_inflight_bytes_(max_inflight_bytes) {}
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Exchange(
