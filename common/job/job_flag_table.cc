@@ -96,6 +96,10 @@ constexpr JobFlag kFlags[] = {
     {kConsistency, "check_finite", "consistency.check_finite", "",
      "Refuse a push that holds a NaN or an infinity."},
 
+    {kScheduler, "schedule", "scheduler.policy", "",
+     "What a worker sends first. tensor_fifo: what is ready first, and tensors of up "
+     "to 64MiB are not cut; slice_fifo: what is ready first; priority: slices of the layer nearest "
+     "the input."},
     {kScheduler, "slice_bytes", "scheduler.slice_bytes", "BYTES",
      "Tensors are cut into slices of at most this size: a multiple of 64 up to 64MiB."},
     {kScheduler, "credit_bytes", "scheduler.credit_bytes", "BYTES",

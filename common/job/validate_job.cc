@@ -14,6 +14,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/field_text.h"
 #include "common/job/job_flag_table.h"
+#include "common/tensor/slicing.h"
 
 namespace capstan {
 namespace {
@@ -139,9 +140,11 @@ void CheckConsistency(const v1::ConsistencySpec& consistency, JobChecker* checke
 }
 
 void CheckScheduler(const v1::SchedulerSpec& scheduler, JobChecker* checker) {
-  checker->Expect(
-      scheduler.slice_bytes() % 64 == 0 && IsIn<uint64_t>(scheduler.slice_bytes(), 64, 64 << 20),
-      "slice_bytes", "a multiple of 64 from 64 to 64MiB");
+  checker->Expect(scheduler.policy() != v1::SchedulerSpec::POLICY_UNSPECIFIED, "schedule",
+                  "tensor_fifo, slice_fifo or priority");
+  checker->Expect(scheduler.slice_bytes() % 64 == 0 &&
+                      IsIn<uint64_t>(scheduler.slice_bytes(), 64, kMaxSliceBytes),
+                  "slice_bytes", "a multiple of 64 from 64 to 64MiB");
   checker->Expect(scheduler.credit_bytes() >= 1, "credit_bytes", "1 or more");
 }
 

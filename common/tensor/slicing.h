@@ -8,6 +8,9 @@
 
 namespace capstan {
 
+// The largest slice: what is sent as one message.
+inline constexpr uint64_t kMaxSliceBytes = uint64_t{64} << 20;
+
 // A contiguous part of a dense tensor, in elements.
 struct SliceRange {
   uint64_t offset = 0;

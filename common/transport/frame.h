@@ -11,9 +11,6 @@
 
 namespace capstan {
 
-// Largest payload of a slice.
-inline constexpr int64_t kMaxSliceBytes = int64_t{64} << 20;
-
 // A frame is a v1::ExchangeRequest or v1::ExchangeReply of proto/exchange.proto, whose payload is
 // its last field: a prefix that is made here, then the payload's bytes as they lie in memory.
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "common/transport/frame.h"
+#include "common/tensor/slicing.h"
 #include "common/transport/payload.h"
 
 namespace capstan {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
+#include "common/tensor/slicing.h"
 #include "common/transport/bounded_replies.h"
 #include "common/transport/frame.h"
 #include "common/transport/ucx_address.h"
@@ -41,7 +42,7 @@ class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplie
                                          size_t payload_bytes) override {
     absl::StatusOr<RequestFrame> frame = DecodeRequestHeader(header);
     absl::Status status = frame.status();
-    if (status.ok() && payload_bytes > static_cast<uint64_t>(kMaxSliceBytes)) {
+    if (status.ok() && payload_bytes > kMaxSliceBytes) {
       status = absl::InvalidArgumentError(absl::StrCat(
           "expected a payload of at most ", kMaxSliceBytes, " bytes, got ", payload_bytes));
     }

@@ -9,6 +9,7 @@
 #include "common/base/ids.h"
 #include "common/base/status_macros.h"
 #include "common/job/consistency_text.h"
+#include "common/job/slice_bytes.h"
 #include "common/routing/placement.h"
 #include "common/routing/server_address.h"
 
@@ -38,8 +39,7 @@ absl::StatusOr<uint32_t> JobState::RegisterServer(const v1::RegisterServerReques
 
 absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerRequest& request) {
   if (members_.workers().empty()) {
-    ASSIGN_OR_RETURN(table_elements_,
-                     CheckTables(request.tables(), job_.scheduler().slice_bytes()));
+    ASSIGN_OR_RETURN(table_elements_, CheckTables(request.tables(), SliceBytes(job_.scheduler())));
     RETURN_IF_ERROR(CheckTableStaleness(job_.consistency(), request.tables()));
     tables_ = request.tables();
   }
@@ -237,7 +237,7 @@ bool JobState::Advance() {
 }
 
 void JobState::Place() {
-  const ShardMap map(table_elements_, job_.scheduler().slice_bytes(), job_.cluster().shard_count());
+  const ShardMap map(table_elements_, SliceBytes(job_.scheduler()), job_.cluster().shard_count());
   bytes_of_server_.assign(members_.servers().size(), 0);
   uint32_t shard = 0;
   for (const ServerId server :

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/status_macros.h"
+#include "common/job/slice_bytes.h"
 #include "common/membership/await_reply.h"
 #include "common/membership/member_agent.h"
 #include "common/membership/report_failure.h"
@@ -40,7 +41,7 @@ absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, 
   for (const v1::TableSpec& table : view.tables()) {
     options.tables.push_back({table.name(), ElementCount(table), table.initial_stddev()});
   }
-  options.slice_bytes = spec.scheduler().slice_bytes();
+  options.slice_bytes = SliceBytes(spec.scheduler());
   options.shard_count = spec.cluster().shard_count();
   options.check_finite = spec.consistency().check_finite();
   ASSIGN_OR_RETURN(options.optimizer, MakeOptimizer(spec.optimizer()));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/job/slice_bytes.h"
 #include "tests/simulation/scripted_engine.h"
 
 namespace capstan {
@@ -30,7 +31,7 @@ std::unique_ptr<Engine> MakeEngine(const Scenario& scenario, uint32_t process, C
   ScriptedEngine::Options options;
   options.clock = clock;
   options.tables = scenario.tables;
-  options.slice_bytes = scenario.job.scheduler().slice_bytes();
+  options.slice_bytes = SliceBytes(scenario.job.scheduler());
   options.steps = scenario.steps;
   options.has_test_values = scenario.has_test_values;
   options.compute_time = [&scenario, process, random = ComputeRandom(scenario, process)]() mutable {

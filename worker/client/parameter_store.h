@@ -15,6 +15,7 @@
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/scheduler/scheduler.h"
 #include "common/tensor/host_buffer.h"
 #include "common/tensor/slicing.h"
 #include "common/transport/parameter_endpoint.h"
@@ -22,7 +23,6 @@
 #include "worker/client/parameter_client.h"
 #include "worker/client/parameter_mirror.h"
 #include "worker/client/store_traffic.h"
-#include "worker/scheduler/scheduler.h"
 
 namespace capstan {
 

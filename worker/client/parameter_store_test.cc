@@ -17,9 +17,9 @@
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
 #include "common/routing/server_address.h"
+#include "common/scheduler/fifo_queue.h"
 #include "common/transport/payload.h"
 #include "worker/client/parameter_mirror.h"
-#include "worker/scheduler/slice_fifo_scheduler.h"
 
 namespace capstan {
 namespace {
@@ -125,7 +125,7 @@ class ParameterStoreTest : public testing::Test {
   EventfulClock clock_;
   std::vector<Asked> asked_;
   std::function<void()> in_exchange_ = [] {};
-  SliceFifoScheduler scheduler_{/*credit_bytes=*/1 << 20};
+  Scheduler scheduler_{/*credit_bytes=*/1 << 20, std::make_unique<FifoQueue>()};
   std::unique_ptr<ParameterClient> client_;
   std::unique_ptr<ParameterStore> store_;
 };

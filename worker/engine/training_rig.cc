@@ -13,6 +13,7 @@
 #include "common/routing/routing_table.h"
 #include "common/routing/server_address.h"
 #include "common/routing/slice_key.h"
+#include "common/scheduler/priority_queue.h"
 #include "common/tensor/slicing.h"
 #include "common/transport/payload.h"
 
@@ -106,7 +107,10 @@ Dataset RandomDataset(int samples, int features, int classes, uint64_t seed) {
 }
 
 TrainingRig::TrainingRig(Engine* engine, Clock* clock, const Options& options)
-    : engine_(engine), clock_(clock), options_(options), scheduler_(/*credit_bytes=*/1 << 16) {}
+    : engine_(engine),
+      clock_(clock),
+      options_(options),
+      scheduler_(/*credit_bytes=*/1 << 16, std::make_unique<PriorityQueue>()) {}
 
 absl::StatusOr<std::unique_ptr<TrainingRig>> TrainingRig::Create(Engine* engine, Clock* clock,
                                                                  const Options& options) {

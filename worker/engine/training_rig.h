@@ -11,12 +11,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/real_clock.h"
+#include "common/scheduler/scheduler.h"
 #include "common/transport/parameter_endpoint.h"
 #include "worker/client/parameter_client.h"
 #include "worker/client/parameter_store.h"
 #include "worker/dataset/dataset.h"
 #include "worker/engine/engine.h"
-#include "worker/scheduler/slice_fifo_scheduler.h"
 
 namespace capstan {
 
@@ -57,7 +57,7 @@ class TrainingRig {
   Engine* const engine_;
   Clock* const clock_;
   const Options options_;
-  SliceFifoScheduler scheduler_;
+  Scheduler scheduler_;
   std::unique_ptr<ParameterStore> store_;
   std::unique_ptr<ParameterClient> client_;
   int64_t steps_ = 0;

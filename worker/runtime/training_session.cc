@@ -6,12 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/slice_bytes.h"
 #include "common/membership/await_reply.h"
 #include "common/membership/member_agent.h"
 #include "common/routing/element_count.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
-#include "worker/scheduler/slice_fifo_scheduler.h"
+#include "common/scheduler/make_transfer_queue.h"
 #include "worker/training/evaluate.h"
 
 namespace capstan {
@@ -73,25 +74,25 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
     const v1::JobView& view) {
   const v1::SchedulerSpec& spec = options_.job->job().scheduler();
   auto training = std::make_unique<Training>();
-  training->scheduler = std::make_unique<SliceFifoScheduler>(spec.credit_bytes());
+  training->scheduler =
+      std::make_unique<Scheduler>(spec.credit_bytes(), MakeTransferQueue(spec.policy()));
 
   ParameterClient::Options client;
   client.job = options_.job->job_fingerprint();
   client.worker = options_.worker;
   client.incarnation = options_.incarnation;
   client.clock = options_.clock;
-  training->client =
-      std::make_unique<ParameterClient>(client,
-                                        ShardMap(ElementCounts(view), spec.slice_bytes(),
-                                                 options_.job->job().cluster().shard_count()),
-                                        RoutingTableFromView(view), std::move(options_.connect));
+  training->client = std::make_unique<ParameterClient>(
+      client,
+      ShardMap(ElementCounts(view), SliceBytes(spec), options_.job->job().cluster().shard_count()),
+      RoutingTableFromView(view), std::move(options_.connect));
 
   ParameterStore::Options store;
   store.clock = options_.clock;
   store.client = training->client.get();
   store.scheduler = training->scheduler.get();
   store.tables.assign(view.tables().begin(), view.tables().end());
-  store.slice_bytes = spec.slice_bytes();
+  store.slice_bytes = SliceBytes(spec);
   store.mirror = options_.setup->engine->mirror();
   store.is_eager = options_.job->job().consistency().eager();
   ASSIGN_OR_RETURN(training->store, ParameterStore::Create(store));

@@ -13,12 +13,12 @@
 #include "common/base/mutex.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/membership/view_watch.h"
+#include "common/scheduler/scheduler.h"
 #include "proto/coordinator_service.pb.h"
 #include "worker/client/parameter_client.h"
 #include "worker/client/parameter_store.h"
 #include "worker/runtime/job_setup.h"
 #include "worker/runtime/training_loop.h"
-#include "worker/scheduler/scheduler.h"
 
 namespace capstan {
 

@@ -1,0 +1,15 @@
+#include "common/scheduler/fifo_queue.h"
+
+#include <utility>
+
+namespace capstan {
+
+void FifoQueue::Push(Transfer transfer) { transfers_.push_back(std::move(transfer)); }
+
+Transfer FifoQueue::Pop() {
+  Transfer next = std::move(transfers_.front());
+  transfers_.pop_front();
+  return next;
+}
+
+}  // namespace capstan

@@ -1,0 +1,41 @@
+#ifndef COMMON_SCHEDULER_SCHEDULER_H_
+#define COMMON_SCHEDULER_SCHEDULER_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "common/base/mutex.h"
+#include "common/scheduler/transfer.h"
+#include "common/scheduler/transfer_queue.h"
+
+namespace capstan {
+
+// Starts the transfers of one sender in the order of its queue, within a credit of bytes on their
+// way: what comes first in the queue never waits for more than the credit and one transfer.
+// Thread-safe; outlives its transfers.
+class Scheduler {
+ public:
+  // A transfer starts, whatever its size, while the bytes on their way are below `credit_bytes`,
+  // which is above 0.
+  Scheduler(uint64_t credit_bytes, std::unique_ptr<TransferQueue> queue);
+
+  // Starts the transfer when its turn comes, on this thread or on one that runs a `sent`.
+  void Submit(Transfer transfer);
+
+ private:
+  // Starts what the credit allows, in order, one thread at a time.
+  void StartReady();
+  void OnSent(uint64_t bytes);
+
+  const uint64_t credit_bytes_;
+
+  Mutex mu_;
+  const std::unique_ptr<TransferQueue> queue_ ABSL_PT_GUARDED_BY(mu_);
+  uint64_t bytes_in_flight_ ABSL_GUARDED_BY(mu_) = 0;
+  bool is_starting_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace capstan
+
+#endif  // COMMON_SCHEDULER_SCHEDULER_H_

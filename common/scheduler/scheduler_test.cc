@@ -1,0 +1,199 @@
+#include "common/scheduler/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "common/base/random.h"
+#include "common/scheduler/fifo_queue.h"
+#include "common/scheduler/priority_queue.h"
+#include "common/scheduler/transfer.h"
+
+namespace capstan {
+namespace {
+
+// Records the order of starts, and keeps each transfer open until told.
+class Recorder {
+ public:
+  Transfer Make(int id, uint64_t bytes, int layer = 0) {
+    Transfer transfer;
+    transfer.layer = layer;
+    transfer.bytes = bytes;
+    transfer.start = [this, id](absl::AnyInvocable<void()> sent) {
+      started.push_back(id);
+      open.push_back(std::move(sent));
+    };
+    return transfer;
+  }
+  std::vector<int> started;
+  std::vector<absl::AnyInvocable<void()>> open;
+};
+
+TEST(SchedulerTest, StartsInOrderWhileThereIsCredit) {
+  Scheduler scheduler(/*credit_bytes=*/100, std::make_unique<FifoQueue>());
+  Recorder recorder;
+  for (int id = 0; id < 5; ++id) scheduler.Submit(recorder.Make(id, /*bytes=*/60));
+  EXPECT_EQ(recorder.started, (std::vector<int>{0, 1})) << "the second starts on the last credit";
+  recorder.open[1]();
+  EXPECT_EQ(recorder.started, (std::vector<int>{0, 1, 2}));
+  recorder.open[0]();
+  recorder.open[2]();
+  EXPECT_EQ(recorder.started, (std::vector<int>{0, 1, 2, 3, 4}));
+}
+
+TEST(SchedulerTest, ATransferLargerThanTheCreditGoesAlone) {
+  Scheduler scheduler(/*credit_bytes=*/10, std::make_unique<FifoQueue>());
+  Recorder recorder;
+  scheduler.Submit(recorder.Make(0, /*bytes=*/1000));
+  scheduler.Submit(recorder.Make(1, /*bytes=*/1));
+  EXPECT_EQ(recorder.started, std::vector<int>{0});
+  recorder.open[0]();
+  EXPECT_EQ(recorder.started, (std::vector<int>{0, 1}));
+}
+
+TEST(SchedulerTest, ASmallTransferDoesNotOvertakeALargeOneOfHigherPriority) {
+  Scheduler scheduler(/*credit_bytes=*/10, std::make_unique<PriorityQueue>());
+  Recorder recorder;
+  scheduler.Submit(recorder.Make(0, /*bytes=*/10, /*layer=*/2));
+  scheduler.Submit(recorder.Make(1, /*bytes=*/1, /*layer=*/1));
+  scheduler.Submit(recorder.Make(2, /*bytes=*/1000, /*layer=*/0));
+  EXPECT_EQ(recorder.started, std::vector<int>{0}) << "the credit is used up";
+  recorder.open[0]();
+  EXPECT_EQ(recorder.started, (std::vector<int>{0, 2}));
+}
+
+TEST(SchedulerTest, PullsWithoutBytesWaitTheirTurnToo) {
+  Scheduler scheduler(/*credit_bytes=*/10, std::make_unique<PriorityQueue>());
+  Recorder recorder;
+  scheduler.Submit(recorder.Make(0, /*bytes=*/10, /*layer=*/1));
+  scheduler.Submit(recorder.Make(1, /*bytes=*/0, /*layer=*/1));
+  scheduler.Submit(recorder.Make(2, /*bytes=*/0, /*layer=*/0));
+  EXPECT_EQ(recorder.started, std::vector<int>{0});
+  recorder.open[0]();
+  EXPECT_EQ(recorder.started, (std::vector<int>{0, 2, 1}));
+}
+
+TEST(SchedulerTest, TransfersThatAreSentAtOnceDoNotRecurse) {
+  Scheduler scheduler(/*credit_bytes=*/1, std::make_unique<FifoQueue>());
+  std::vector<absl::AnyInvocable<void()>> held;
+  int started = 0;
+  Transfer first;
+  first.bytes = 1;
+  first.start = [&](absl::AnyInvocable<void()> sent) { held.push_back(std::move(sent)); };
+  scheduler.Submit(std::move(first));
+  for (int i = 0; i < 200'000; ++i) {
+    Transfer transfer;
+    transfer.bytes = 1;
+    transfer.start = [&](absl::AnyInvocable<void()> sent) {
+      ++started;
+      sent();
+    };
+    scheduler.Submit(std::move(transfer));
+  }
+  held[0]();
+  EXPECT_EQ(started, 200'000);
+}
+
+// The same rule said anew: what waits, in order of arrival, and what is on its way.
+class NaiveScheduler {
+ public:
+  explicit NaiveScheduler(uint64_t credit_bytes) : credit_bytes_(credit_bytes) {}
+
+  void Submit(int id, uint64_t bytes, int layer) {
+    waiting_.push_back({id, bytes, layer});
+    StartReady();
+  }
+  // The transfer that started as the `index`-th is no longer on its way.
+  void Sent(size_t index) {
+    on_their_way_ -= started_bytes_[index];
+    StartReady();
+  }
+  const std::vector<int>& started() const { return started_; }
+
+ private:
+  struct Waiting {
+    int id;
+    uint64_t bytes;
+    int layer;
+  };
+  void StartReady() {
+    while (!waiting_.empty() && on_their_way_ < credit_bytes_) {
+      const auto next =
+          std::min_element(waiting_.begin(), waiting_.end(),
+                           [](const Waiting& a, const Waiting& b) { return a.layer < b.layer; });
+      on_their_way_ += next->bytes;
+      started_.push_back(next->id);
+      started_bytes_.push_back(next->bytes);
+      waiting_.erase(next);
+    }
+  }
+
+  const uint64_t credit_bytes_;
+  uint64_t on_their_way_ = 0;
+  std::vector<Waiting> waiting_;
+  std::vector<int> started_;
+  std::vector<uint64_t> started_bytes_;
+};
+
+TEST(SchedulerTest, RandomOperationsAgreeWithANaiveScheduler) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    const uint64_t credit = 1 + random.UniformInt(100);
+    Scheduler scheduler(credit, std::make_unique<PriorityQueue>());
+    NaiveScheduler naive(credit);
+    Recorder recorder;
+    std::vector<size_t> open;  // those that have started and are still on their way
+    size_t seen = 0;
+    for (int id = 0; id < 500; ++id) {
+      if (open.empty() || random.Bernoulli(0.5)) {
+        const uint64_t bytes = random.UniformInt(60);
+        const int layer = static_cast<int>(random.UniformInt(6));
+        scheduler.Submit(recorder.Make(id, bytes, layer));
+        naive.Submit(id, bytes, layer);
+      } else {
+        const size_t which = random.UniformInt(open.size());
+        const size_t index = open[which];
+        open.erase(open.begin() + static_cast<int64_t>(which));
+        std::exchange(recorder.open[index], nullptr)();
+        naive.Sent(index);
+      }
+      ASSERT_EQ(recorder.started, naive.started()) << "operation " << id;
+      for (; seen < recorder.started.size(); ++seen) open.push_back(seen);
+    }
+  }
+}
+
+TEST(SchedulerTest, EveryTransferOfManyThreadsStartsOnceWithinTheCredit) {
+  Scheduler scheduler(/*credit_bytes=*/8, std::make_unique<PriorityQueue>());
+  std::atomic<int> started = 0;
+  std::atomic<int> in_flight = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 2000; ++i) {
+        Transfer transfer;
+        transfer.layer = (t + i) % 5;
+        transfer.bytes = 1;
+        transfer.start = [&](absl::AnyInvocable<void()> sent) {
+          ++started;
+          EXPECT_LE(++in_flight, 8);
+          --in_flight;
+          sent();
+        };
+        scheduler.Submit(std::move(transfer));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(started, 8000);
+}
+
+}  // namespace
+}  // namespace capstan
