@@ -31,13 +31,20 @@ constexpr JobFlag kFlags[] = {
 
     {kModel, "model", "model.type", "",
      "mlp: fully connected layers with ReLU; logistic_regression: one layer. Both end in softmax "
-     "cross-entropy."},
+     "cross-entropy. replay: the tensors and times of a known network, without its arithmetic."},
     {kModel, "hidden", "model.hidden", "WIDTH,...",
      "Width of each hidden layer of an mlp, from the input. Empty: 128,64."},
     {kModel, "precision", "model.precision", "",
      "Inputs of matrix products: float32; tf32: a GPU may round them to 10 bits; bfloat16: "
      "rounded. "
      "Sums are float32."},
+
+    {kModel, "replay", "model.replay.layers", "NAME",
+     "replay: vgg16, resnet50, bert_base, bert_large, or a file of lines "
+     "layer,tensor,elements,million_macs."},
+    {kModel, "scale", "model.replay.scale", "N", "replay: tensors have N times fewer elements."},
+    {kModel, "compute_seconds", "model.replay.compute_seconds", "SECONDS",
+     "replay: time of a step without communication."},
 
     {kData, "data_format", "data.format", "",
      "digits: handwritten digits, built in; csv, idx (MNIST) and libsvm: files; synthetic: "

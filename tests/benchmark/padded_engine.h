@@ -9,7 +9,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
-#include "common/base/mutex.h"
+#include "common/base/sleep_until.h"
 #include "common/base/status_macros.h"
 #include "worker/engine/engine.h"
 
@@ -44,7 +44,7 @@ class PaddedEngine : public Engine {
   absl::Status RunStep(Step step, ParameterStore& store) override {
     step_batch_size_ = batch_size_;
     RETURN_IF_ERROR(store.WaitForAll());
-    Wait(clock_->Now() + compute_time_(step));
+    SleepUntil(*clock_, clock_->Now() + compute_time_(step));
     is_step_ = true;
     return engine_->RunStep(step, store);
   }
@@ -60,14 +60,6 @@ class PaddedEngine : public Engine {
   absl::Status Finish() override { return engine_->Finish(); }
 
  private:
-  void Wait(absl::Time until) {
-    Mutex mutex;
-    CondVar never;
-    MutexLock lock(&mutex);
-    while (clock_->WaitUntil(mutex, never, until)) {
-    }
-  }
-
   const std::unique_ptr<Engine> engine_;
   Clock* const clock_;
   absl::AnyInvocable<absl::Duration(Step)> compute_time_;

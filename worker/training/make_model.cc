@@ -62,11 +62,13 @@ absl::StatusOr<std::vector<int64_t>> LayerWidths(const v1::ModelSpec& spec, int 
       return MlpWidths(spec, features, classes);
     case v1::ModelSpec::LOGISTIC_REGRESSION:
       return LogisticRegressionWidths(spec, features, classes);
+    case v1::ModelSpec::REPLAY:  // It has no arithmetic to make.
     case v1::ModelSpec::TYPE_UNSPECIFIED:
       break;
   }
   return absl::InvalidArgumentError(
-      "model.type: expected MLP or LOGISTIC_REGRESSION, got TYPE_UNSPECIFIED; name one in the job");
+      absl::StrCat("model.type: expected MLP or LOGISTIC_REGRESSION, got ",
+                   v1::ModelSpec::Type_Name(spec.type()), "; name one in the job"));
 }
 
 absl::StatusOr<Precision> PrecisionOf(const v1::ModelSpec& spec) {

@@ -1,0 +1,86 @@
+#include "worker/replay/replay_engine.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "common/base/sleep_until.h"
+#include "common/base/status_macros.h"
+
+namespace capstan {
+namespace {
+
+// Backward is two matrix products for each of forward's.
+constexpr int kBackwardPerForward = 2;
+
+// A wait that takes less has found the values there.
+constexpr absl::Duration kAtOnce = absl::Microseconds(20);
+
+// A device has its next work queued for about so long.
+constexpr absl::Duration kLargestLag = absl::Milliseconds(10);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Engine>> ReplayEngine::Create(const v1::ReplaySpec& spec,
+                                                             Clock* clock) {
+  ASSIGN_OR_RETURN(const std::vector<LayerTensor> tensors, LoadLayerList(spec.layers()));
+  return std::make_unique<ReplayEngine>(tensors, spec.scale(),
+                                        absl::Seconds(spec.compute_seconds()), clock);
+}
+
+ReplayEngine::ReplayEngine(const std::vector<LayerTensor>& tensors, uint64_t scale,
+                           absl::Duration step_time, Clock* clock)
+    : clock_(clock), forward_time_(tensors.back().layer + 1) {
+  double total = 0;
+  for (const LayerTensor& tensor : tensors) total += tensor.million_macs;
+  for (const LayerTensor& tensor : tensors) {
+    v1::TableSpec& table = tables_.emplace_back();
+    table.set_name(tensor.name);
+    table.add_shape(std::max<uint64_t>(1, tensor.elements / scale));
+    table.set_layer(static_cast<uint32_t>(tensor.layer));
+    forward_time_[tensor.layer] +=
+        step_time * (tensor.million_macs / total / (1 + kBackwardPerForward));
+  }
+}
+
+absl::Status ReplayEngine::RunStep(Step step, ParameterStore& store) {
+  if (!std::exchange(has_begun_, true)) Begin(store);
+  const int layer_count = static_cast<int>(forward_time_.size());
+  for (int layer = 0; layer < layer_count; ++layer) {
+    RETURN_IF_ERROR(WaitForLayer(layer, store));
+    Compute(forward_time_[layer]);
+  }
+  for (int layer = layer_count - 1; layer >= 0; --layer) {
+    Compute(kBackwardPerForward * forward_time_[layer]);
+    store.PushPull(layer, step);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplayEngine::RunForward(ParameterStore& store) { return store.WaitForAll(); }
+
+absl::Status ReplayEngine::WaitForLayer(int layer, ParameterStore& store) {
+  const absl::Time begin = clock_->Now();
+  RETURN_IF_ERROR(store.WaitForLayer(layer));
+  const absl::Time end = clock_->Now();
+  if (end - begin > kAtOnce) free_at_ = std::max(free_at_, end);
+  return absl::OkStatus();
+}
+
+void ReplayEngine::Compute(absl::Duration duration) {
+  // What this thread is late is not the device's time: it does not add up.
+  free_at_ = std::max(free_at_, clock_->Now() - kLargestLag) + duration;
+  SleepUntil(*clock_, free_at_);
+}
+
+void ReplayEngine::Begin(ParameterStore& store) {
+  free_at_ = clock_->Now();
+  for (const absl::Span<float> gradient : store.gradients()) {
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      gradient[i] = (static_cast<float>(i % 17) - 8) * 1e-3f;
+    }
+  }
+}
+
+}  // namespace capstan
