@@ -14,7 +14,16 @@ namespace {
 
 using ::nlohmann::json;
 
-enum class Unit { kText, kPercent, kReal, kCount, kSeconds, kBytes, kSamplesPerSecond };
+enum class Unit {
+  kText,
+  kPercent,
+  kReal,
+  kCount,
+  kSeconds,
+  kMilliseconds,
+  kBytes,
+  kSamplesPerSecond
+};
 
 struct Row {
   const char* key;
@@ -28,6 +37,7 @@ constexpr Row kRows[] = {
     {"train_loss", "train loss", Unit::kReal},
     {"steps", "steps", Unit::kCount},
     {"seconds", "time", Unit::kSeconds},
+    {"median_step_seconds", "median step", Unit::kMilliseconds},
     {"samples", "samples", Unit::kCount},
     {"samples_per_s", "speed", Unit::kSamplesPerSecond},
     {"bytes_pushed", "pushed", Unit::kBytes},
@@ -52,6 +62,8 @@ std::string ValueText(const json& value, Unit unit) {
       return CountText(value.get<uint64_t>());
     case Unit::kSeconds:
       return absl::StrFormat("%.1f s", number);
+    case Unit::kMilliseconds:
+      return absl::StrFormat("%.2f ms", 1000 * number);
     case Unit::kBytes:
       return BytesText(number);
     case Unit::kSamplesPerSecond:

@@ -9,7 +9,7 @@ TEST(SummaryTest, EveryKeyHasItsLine) {
   const auto text = FormatSummary(R"({
     "job": "digits", "consistency": "bsp", "workers": 2, "servers": 3,
     "test_accuracy": 0.9722, "test_loss": 0.10424, "train_loss": 0.0012, "steps": 900,
-    "seconds": 3.25, "samples": 28740, "samples_per_s": 8843.07, "bytes_pushed": 12300000,
+    "seconds": 3.25, "median_step_seconds": 0.00361, "samples": 28740, "samples_per_s": 8843.07, "bytes_pushed": 12300000,
     "bytes_pulled": 1500, "mean_staleness_seen": 0.25, "max_staleness_seen": 1,
     "parameters_xxh3": "0123456789abcdef", "workers_lost": 2,
     "workers_replaced": 1})");
@@ -21,6 +21,7 @@ TEST(SummaryTest, EveryKeyHasItsLine) {
             "  train loss         0.0012\n"
             "  steps              900\n"
             "  time               3.2 s\n"
+            "  median step        3.61 ms\n"
             "  samples            28,740\n"
             "  speed              8,843 samples/s\n"
             "  pushed             12.3 MB\n"

@@ -24,6 +24,7 @@ struct Totals {
   uint64_t pulls_at_once = 0;
   uint64_t pulls_after_own_push = 0;
   uint64_t pulls_after_others = 0;
+  double median_step_seconds = 0;  // of the slowest worker
 };
 
 void Add(const v1::Progress& progress, Totals& totals) {
@@ -36,6 +37,7 @@ void Add(const v1::Progress& progress, Totals& totals) {
   totals.pulls_at_once += progress.pulls_at_once();
   totals.pulls_after_own_push += progress.pulls_after_own_push();
   totals.pulls_after_others += progress.pulls_after_others();
+  totals.median_step_seconds = std::max(totals.median_step_seconds, progress.median_step_seconds());
 }
 
 Totals TotalsOf(const JobOutcome& outcome) {
@@ -111,6 +113,7 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   summary["train_loss"] = totals.mean_live_loss;
   summary["steps"] = totals.max_steps;
   summary["seconds"] = seconds;
+  summary["median_step_seconds"] = totals.median_step_seconds;
   summary["samples"] = totals.samples;
   summary["samples_per_s"] = seconds > 0 ? static_cast<double>(totals.samples) / seconds : 0.0;
   summary["bytes_pushed"] = totals.bytes_pushed;

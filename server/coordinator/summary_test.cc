@@ -19,6 +19,7 @@ void AddWorker(JobOutcome& outcome, bool is_live, double loss, int64_t steps, in
   progress->set_bytes_pushed(1000);
   progress->set_bytes_pulled(2000);
   progress->set_max_staleness_seen(staleness);
+  progress->set_median_step_seconds(1.0 / static_cast<double>(staleness));
   progress->set_mean_staleness_seen(0.5 * static_cast<double>(staleness));
 }
 
@@ -53,6 +54,7 @@ TEST(SummaryTest, HasEveryFigure) {
     "consistency_periods": [{"from_step": 0, "consistency": "bsp", "staleness": 0}],
     "workers": 3, "servers": 2,
     "test_accuracy": 0.875, "test_loss": 0.5, "train_loss": 0.5, "steps": 10, "seconds": 2.0,
+    "median_step_seconds": 1.0,
     "samples": 300, "samples_per_s": 150.0, "bytes_pushed": 3000, "bytes_pulled": 6000,
     "mean_staleness_seen": 1.0, "max_staleness_seen": 3, "parameters_xxh3": "0000000000000abc", "workers_lost": 1,
     "workers_replaced": 0})"));

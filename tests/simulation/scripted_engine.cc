@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/sleep_until.h"
 #include "common/base/status_macros.h"
 #include "common/history/test_values.h"
 #include "common/tensor/slicing.h"
-#include "tests/simulation/sleep_on.h"
 
 namespace capstan {
 
@@ -33,7 +33,8 @@ absl::Status ScriptedEngine::RunStep(Step step, ParameterStore& store) {
   const absl::Duration forward_time = compute_time / 3;
   RETURN_IF_ERROR(Forward(forward_time, store));
   for (int layer = layer_count_ - 1; layer >= 0; --layer) {
-    SleepOn(*options_.clock, (compute_time - forward_time) / layer_count_);
+    SleepUntil(*options_.clock,
+               options_.clock->Now() + (compute_time - forward_time) / layer_count_);
     if (options_.has_test_values) WriteGradients(layer, turn, store);
     store.PushPull(layer, step);
   }
@@ -48,7 +49,7 @@ absl::Status ScriptedEngine::RunForward(ParameterStore& store) {
 absl::Status ScriptedEngine::Forward(absl::Duration time, ParameterStore& store) {
   for (int layer = 0; layer < layer_count_; ++layer) {
     RETURN_IF_ERROR(store.WaitForLayer(layer));
-    SleepOn(*options_.clock, time / layer_count_);
+    SleepUntil(*options_.clock, options_.clock->Now() + time / layer_count_);
   }
   return absl::OkStatus();
 }

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "tests/simulation/sleep_on.h"
+#include "common/base/sleep_until.h"
 
 namespace capstan {
 namespace {
@@ -17,7 +17,7 @@ TEST(SimulatedProcessTest, APausedProcessStandsStillAndThenCatchesUpInOrder) {
   const auto note = [&] { ran_at_ms.push_back((world.Now() - start) / absl::Milliseconds(1)); };
   process.Spawn([&] {
     for (int i = 0; i < 3; ++i) {
-      SleepOn(process, absl::Milliseconds(10));
+      SleepUntil(process, process.Now() + absl::Milliseconds(10));
       note();
     }
   });
@@ -46,7 +46,7 @@ TEST(SimulatedProcessTest, ADeadProcessRunsOnlyWhenItIsBuried) {
   SimulatedProcess process(&world);
   bool has_ended = false;
   process.Spawn([&] {
-    SleepOn(process, absl::Milliseconds(10));
+    SleepUntil(process, process.Now() + absl::Milliseconds(10));
     has_ended = true;
   });
   world.RunAfter(absl::Milliseconds(5), [&] { process.Kill(); });

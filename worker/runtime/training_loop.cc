@@ -1,8 +1,20 @@
 #include "worker/runtime/training_loop.h"
 
+#include <algorithm>
+
 #include "common/base/status_macros.h"
 
 namespace capstan {
+namespace {
+
+absl::Duration Median(std::deque<absl::Duration> times) {
+  if (times.empty()) return absl::ZeroDuration();
+  const auto middle = times.begin() + static_cast<int64_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+}  // namespace
 
 absl::Status TrainingLoop::Run() {
   const absl::Status status = RunSteps();
@@ -47,6 +59,11 @@ absl::Status TrainingLoop::RunStep(Step step) {
 void TrainingLoop::RecordStepsDone(int64_t steps_done) {
   const absl::Time now = options_.clock->Now();
   MutexLock lock(&mu_);
+  // The first call tells that the first step has begun.
+  if (steps_done > steps_done_) {
+    step_times_.push_back((now - latest_) / (steps_done - steps_done_));
+    if (step_times_.size() > kTimeWindow) step_times_.pop_front();
+  }
   steps_done_ = steps_done;
   latest_ = now;
 }
@@ -81,6 +98,7 @@ v1::Progress TrainingLoop::progress() const {
     loss_sum += sum;
     samples += count;
   }
+  progress.set_median_step_seconds(absl::ToDoubleSeconds(Median(step_times_)));
   if (samples > 0) progress.set_loss(loss_sum / static_cast<double>(samples));
   progress.set_steps_done(steps_done_);
   progress.set_samples(samples_);

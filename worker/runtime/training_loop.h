@@ -49,6 +49,8 @@ class TrainingLoop {
  private:
   // Losses are averaged over this many steps.
   static constexpr size_t kLossWindow = 50;
+  // The median time of a step is of this many.
+  static constexpr size_t kTimeWindow = 200;
 
   absl::Status RunSteps();
   absl::Status LoadBatch(Step step);
@@ -65,6 +67,7 @@ class TrainingLoop {
   uint64_t samples_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time started_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   absl::Time latest_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
+  std::deque<absl::Duration> step_times_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace capstan

@@ -106,6 +106,8 @@ TEST_F(TrainingLoopTest, RunsAllStepsFromTheFirstOneOnWithTheBatchesThatBelongTo
     EXPECT_EQ(progress_.steps_total(), 10);
     EXPECT_EQ(progress_.samples(), samples) << "its own";
     EXPECT_GT(progress_.seconds(), 0);
+    EXPECT_GT(progress_.median_step_seconds(), 0);
+    EXPECT_LT(progress_.median_step_seconds(), progress_.seconds());
   }
 }
 
