@@ -108,9 +108,11 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   summary["consistency_periods"] = PeriodsOf(outcome.last_status.view());
   summary["workers"] = job.cluster().num_workers();
   summary["servers"] = job.cluster().num_servers();
-  summary["test_accuracy"] = outcome.result.test_accuracy();
-  summary["test_loss"] = outcome.result.test_loss();
-  summary["train_loss"] = totals.mean_live_loss;
+  if (job.model().type() != v1::ModelSpec::REPLAY) {  // which learns nothing
+    summary["test_accuracy"] = outcome.result.test_accuracy();
+    summary["test_loss"] = outcome.result.test_loss();
+    summary["train_loss"] = totals.mean_live_loss;
+  }
   summary["steps"] = totals.max_steps;
   summary["seconds"] = seconds;
   summary["median_step_seconds"] = totals.median_step_seconds;

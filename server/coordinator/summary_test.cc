@@ -60,6 +60,15 @@ TEST(SummaryTest, HasEveryFigure) {
     "workers_replaced": 0})"));
 }
 
+TEST(SummaryTest, AReplayHasLearntNothing) {
+  v1::JobSpec job = Job();
+  job.mutable_model()->set_type(v1::ModelSpec::REPLAY);
+  const nlohmann::json summary = Summary(job, Outcome());
+  EXPECT_FALSE(summary.contains("test_accuracy"));
+  EXPECT_FALSE(summary.contains("train_loss"));
+  EXPECT_EQ(summary["steps"], 10);
+}
+
 TEST(SummaryTest, CountsWhatReplacedWorkersHaveDoneButNotTheLossOfOneThatHasNotComputed) {
   JobOutcome outcome = Outcome();
   outcome.workers_lost = 2;

@@ -4,10 +4,11 @@
 
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/scheduler/fifo_queue.h"
+#include "common/scheduler/scheduler.h"
 #include "proto/coordinator_service.pb.h"
 #include "tests/benchmark/step_gradient.h"
 #include "worker/client/parameter_store.h"
-#include "worker/scheduler/slice_fifo_scheduler.h"
 
 namespace capstan {
 
@@ -24,7 +25,7 @@ BenchmarkJob BspStepLoad::Job() const {
 
 absl::StatusOr<StepTimes> RunBspSteps(const BspStepLoad& load, int worker, ParameterClient* client,
                                       absl::FunctionRef<void()> barrier, Clock* clock) {
-  SliceFifoScheduler scheduler(load.credit_bytes);
+  Scheduler scheduler(load.credit_bytes, std::make_unique<FifoQueue>());
   ParameterStore::Options options;
   options.clock = clock;
   options.client = client;
