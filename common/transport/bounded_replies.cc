@@ -20,14 +20,15 @@ ExchangeRequest PullOf(const ExchangeRequest& request) {
 
 }  // namespace
 
-void BoundedReplies::Exchange(RequestFrame frame) {
-  Ask(frame.request_id, std::move(frame.request), /*is_again=*/false);
+void BoundedReplies::Exchange(RequestFrame frame, ParameterEndpoint::SentCallback taken) {
+  Ask(frame.request_id, std::move(frame.request), std::move(taken), /*is_again=*/false);
 }
 
-void BoundedReplies::Ask(uint64_t request_id, ExchangeRequest request, bool is_again) {
+void BoundedReplies::Ask(uint64_t request_id, ExchangeRequest request,
+                         ParameterEndpoint::SentCallback taken, bool is_again) {
   ExchangeRequest pull = PullOf(request);
   endpoint_->Exchange(
-      std::move(request), [] {},
+      std::move(request), std::move(taken),
       [self = shared_from_this(), request_id, is_again, pull = std::move(pull)](
           ExchangeReply reply) { self->OnReply(request_id, pull, is_again, std::move(reply)); });
 }
@@ -69,7 +70,8 @@ void BoundedReplies::Sent(uint64_t bytes) {
       Waiting next = std::move(waiting_.front());
       waiting_.pop_front();
       mu_.Unlock();
-      Ask(next.request_id, std::move(next.pull), /*is_again=*/true);
+      Ask(
+          next.request_id, std::move(next.pull), [] {}, /*is_again=*/true);
       mu_.Lock();
     }
     is_asking_ = false;

@@ -27,8 +27,9 @@ class BoundedReplies : public std::enable_shared_from_this<BoundedReplies> {
       : endpoint_(endpoint), max_bytes_(max_bytes) {}
   virtual ~BoundedReplies() = default;
 
-  // Each is answered by one SendReply, unless Close comes before.
-  void Exchange(RequestFrame frame);
+  // Each is answered by one SendReply, unless Close comes before. `taken` runs once, on any thread,
+  // when the gradient no longer queues at the endpoint.
+  void Exchange(RequestFrame frame, ParameterEndpoint::SentCallback taken);
 
   // False while replies wait or hold so much that no request should be taken; changes by Sent.
   bool MayTakeRequests() const;
@@ -56,7 +57,8 @@ class BoundedReplies : public std::enable_shared_from_this<BoundedReplies> {
   };
 
   // `is_again`: its values did not fit before.
-  void Ask(uint64_t request_id, ExchangeRequest request, bool is_again);
+  void Ask(uint64_t request_id, ExchangeRequest request, ParameterEndpoint::SentCallback taken,
+           bool is_again);
   void OnReply(uint64_t request_id, const ExchangeRequest& pull, bool is_again,
                ExchangeReply reply);
   // Whether a reply that counts `bytes` may be sent now, if it is its turn.

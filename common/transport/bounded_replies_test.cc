@@ -92,7 +92,7 @@ RequestFrame PushAndPull(uint64_t id) {
 TEST(BoundedRepliesTest, ValuesThatDoNotFitArePulledAgainWhenThereIsRoom) {
   ParkingEndpoint endpoint;
   const auto connection = std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/2048);
-  for (uint64_t id = 1; id <= 5; ++id) connection->Exchange(PushAndPull(id));
+  for (uint64_t id = 1; id <= 5; ++id) connection->Exchange(PushAndPull(id), [] {});
   EXPECT_TRUE(connection->MayTakeRequests()) << "what is parked holds nothing";
   endpoint.Release();
   EXPECT_EQ(connection->sending(), 2u);
@@ -109,8 +109,8 @@ TEST(BoundedRepliesTest, WhatIsAskedAgainIsThePullAlone) {
   ParkingEndpoint endpoint;
   const auto connection = std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1024);
   endpoint.Release();
-  connection->Exchange(PushAndPull(1));
-  connection->Exchange(PushAndPull(2));
+  connection->Exchange(PushAndPull(1), [] {});
+  connection->Exchange(PushAndPull(2), [] {});
   connection->FinishOne();
   ASSERT_EQ(endpoint.asked().size(), 3u);
   const ExchangeRequest& again = endpoint.asked()[2];
@@ -124,7 +124,7 @@ TEST(BoundedRepliesTest, AReplyLargerThanTheBoundIsSentAlone) {
   ParkingEndpoint endpoint;
   const auto connection = std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1);
   endpoint.Release();
-  for (uint64_t id = 1; id <= 3; ++id) connection->Exchange(PushAndPull(id));
+  for (uint64_t id = 1; id <= 3; ++id) connection->Exchange(PushAndPull(id), [] {});
   for (int sent = 0; sent < 3; ++sent) {
     EXPECT_EQ(connection->sending(), 1u);
     connection->FinishOne();
@@ -136,9 +136,9 @@ TEST(BoundedRepliesTest, NewValuesDoNotOvertakeThoseThatWait) {
   ParkingEndpoint endpoint;
   const auto connection = std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/2048);
   endpoint.Release();
-  for (uint64_t id = 1; id <= 3; ++id) connection->Exchange(PushAndPull(id));
+  for (uint64_t id = 1; id <= 3; ++id) connection->Exchange(PushAndPull(id), [] {});
   connection->FinishOne();
-  connection->Exchange(PushAndPull(4));
+  connection->Exchange(PushAndPull(4), [] {});
   while (connection->sending() > 0) connection->FinishOne();
   EXPECT_THAT(connection->order(), ElementsAre(1, 2, 3, 4));
 }
@@ -157,7 +157,7 @@ TEST(BoundedRepliesTest, ErrorsAreSentAtOnceAndCount) {
 TEST(BoundedRepliesTest, NothingIsSentOrKeptOnceItIsClosed) {
   ParkingEndpoint endpoint;
   const auto connection = std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1024);
-  for (uint64_t id = 1; id <= 2; ++id) connection->Exchange(PushAndPull(id));
+  for (uint64_t id = 1; id <= 2; ++id) connection->Exchange(PushAndPull(id), [] {});
   connection->Close();
   endpoint.Release();
   EXPECT_THAT(connection->order(), IsEmpty());
@@ -183,7 +183,7 @@ TEST(BoundedRepliesTest, ManyThatWaitMakeNoDeepCalls) {
   ParkingEndpoint endpoint;
   const auto connection = std::make_shared<FastConnection>(&endpoint, /*max_bytes=*/1024);
   endpoint.Release();
-  for (uint64_t id = 1; id <= 10000; ++id) connection->Exchange(PushAndPull(id));
+  for (uint64_t id = 1; id <= 10000; ++id) connection->Exchange(PushAndPull(id), [] {});
   EXPECT_EQ(connection->sent_, 1);
   connection->Sent(1024);
   EXPECT_EQ(connection->sent_, 10000);

@@ -72,12 +72,12 @@ class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplie
     }
     void* buffer() override { return buffer_; }
     void Done(absl::Status received) override {
-      if (received.ok()) {
-        client_->Exchange(std::move(frame_));
-      } else {
+      if (!received.ok()) {
         client_->SendError(frame_.request_id, ErrorReply(std::move(received)));
+        return client_->Release(bytes_);
       }
-      client_->Release(bytes_);
+      client_->Exchange(std::move(frame_), [self = client_->shared_from_this(), client = client_,
+                                            bytes = bytes_] { client->Release(bytes); });
     }
 
    private:
@@ -87,10 +87,12 @@ class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplie
     uint8_t* buffer_ = nullptr;
   };
 
-  // A request's payload is the shards' now, or nobody's.
+  // A request's payload is the shards' now, or nobody's. On any thread.
   void Release(size_t payload_bytes) {
-    released_.push_back(payload_bytes);
-    GrantReleased();
+    OnThread([this, payload_bytes] {
+      released_.push_back(payload_bytes);
+      GrantReleased();
+    });
   }
 
   // A client that does not take its replies is granted no more requests.
@@ -100,18 +102,25 @@ class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplie
     released_.clear();
   }
 
-  // On any thread; goes nowhere once the client has ended, as the UCX thread may have, too.
+  // On any thread.
   void SendReply(uint64_t request_id, ExchangeReply reply, uint64_t bytes) override {
+    OnThread([this, request_id, reply = std::move(reply), bytes]() mutable {
+      SendOnThread(request_id, std::move(reply), bytes);
+    });
+  }
+
+  // Runs `task` on the UCX thread, unless the client has ended, as that thread may have, too.
+  template <typename Task>
+  void OnThread(Task task) {
     {
       MutexLock lock(&mu_);
       if (is_ended_) return;
       if (!thread_->is_current()) {
         return thread_->RunLater(
-            [self = shared_from_this(), this, request_id, reply = std::move(reply),
-             bytes]() mutable { SendOnThread(request_id, std::move(reply), bytes); });
+            [self = shared_from_this(), task = std::move(task)]() mutable { task(); });
       }
     }
-    SendOnThread(request_id, std::move(reply), bytes);
+    task();
   }
 
   void SendOnThread(uint64_t request_id, ExchangeReply reply, uint64_t bytes) {

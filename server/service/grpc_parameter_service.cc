@@ -80,7 +80,7 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
     absl::StatusOr<RequestFrame> decoded = DecodeRequest(frame);
     // A frame that is no message has no request id; 0 tells the client that much.
     if (!decoded.ok()) return SendError(/*request_id=*/0, ErrorReply(decoded.status()));
-    Exchange(*std::move(decoded));
+    Exchange(*std::move(decoded), [] {});
   }
 
   void SendReply(uint64_t request_id, ExchangeReply reply, uint64_t bytes) override {

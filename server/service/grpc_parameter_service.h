@@ -19,8 +19,9 @@ namespace capstan {
 class GrpcParameterService final
     : public v1::ParameterService::WithRawCallbackMethod_Exchange<v1::ParameterService::Service> {
  public:
-  // Replies that wait for one stream's client to read hold at most `max_inflight_bytes`. `endpoint`
-  // outlives the gRPC server.
+  // `endpoint` has taken a request's gradient when its Exchange returns, as shards have: the next
+  // request is read then. Replies that wait for one stream's client to read hold at most
+  // `max_inflight_bytes`. `endpoint` outlives the gRPC server.
   explicit GrpcParameterService(ParameterEndpoint* endpoint, uint64_t max_inflight_bytes = 64 << 20)
       : endpoint_(endpoint), max_inflight_bytes_(max_inflight_bytes) {}
 

@@ -29,6 +29,7 @@ OwnerThreads::~OwnerThreads() {
       rest.swap(owner->queue);
     }
     for (Queued& exchange : rest) {
+      exchange.sent();
       exchange.done(ErrorReply(absl::UnavailableError("the server is shutting down")));
     }
   }
@@ -44,11 +45,10 @@ void OwnerThreads::Exchange(ExchangeRequest request, SentCallback sent, ReplyCal
   if (request.push_step.has_value() && request.gradient.size_bytes() < hand_over_bytes_) {
     return host_.Exchange(std::move(request), std::move(sent), std::move(done));
   }
-  sent();
   const size_t number = size_t{request.slice.table.value()} + request.slice.slice.value();
   Owner& owner = *owners_[number % owners_.size()];
   MutexLock lock(&owner.mu);
-  owner.queue.push_back({std::move(request), std::move(done)});
+  owner.queue.push_back({std::move(request), std::move(sent), std::move(done)});
   if (owner.waits) owner.changed.NotifyAll();
 }
 
@@ -66,8 +66,7 @@ void OwnerThreads::Run(Owner& owner) {
       exchange = std::move(owner.queue.front());
       owner.queue.pop_front();
     }
-    host_.Exchange(
-        std::move(exchange.request), [] {}, std::move(exchange.done));
+    host_.Exchange(std::move(exchange.request), std::move(exchange.sent), std::move(exchange.done));
   }
 }
 

@@ -35,12 +35,13 @@ class OwnerThreads : public ParameterEndpoint {
   // As many threads as this machine has use for.
   static int DefaultCount();
 
-  // As the host's.
+  // As the host's; `sent` runs when the host takes the gradient, which no longer queues here then.
   void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override;
 
  private:
   struct Queued {
     ExchangeRequest request;
+    SentCallback sent;
     ReplyCallback done;
   };
   struct Owner {

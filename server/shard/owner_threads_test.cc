@@ -27,7 +27,6 @@ class NotingHost : public ParameterEndpoint {
   explicit NotingHost(Clock* clock) : clock_(clock) {}
 
   void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
-    sent();
     {
       MutexLock lock(&mu_);
       while (is_held_ && std::this_thread::get_id() != caller_) {
@@ -36,6 +35,7 @@ class NotingHost : public ParameterEndpoint {
       steps_[request.slice.slice.value()].push_back(request.push_step.value_or(Step(-1)).value());
       threads_[request.slice.slice.value()].push_back(std::this_thread::get_id());
     }
+    sent();
     done(ExchangeReply());
   }
 
@@ -75,16 +75,25 @@ class OwnerThreadsTest : public testing::Test {
       MutexLock lock(&mu_);
       ++open_;
     }
-    bool is_sent = false;
+    const auto is_sent = std::make_shared<bool>(false);  // guarded by mu_
     threads.Exchange(
-        std::move(request), [&is_sent] { is_sent = true; },
-        [this](ExchangeReply reply) {
+        std::move(request),
+        [this, is_sent] {
           MutexLock lock(&mu_);
+          *is_sent = true;
+          ++sent_;
+        },
+        [this, is_sent](ExchangeReply reply) {
+          MutexLock lock(&mu_);
+          EXPECT_TRUE(*is_sent);
           if (!reply.status.ok()) refused_.push_back(reply.status);
           --open_;
           changed_.NotifyAll();
         });
-    EXPECT_TRUE(is_sent);
+  }
+  int sent() {
+    MutexLock lock(&mu_);
+    return sent_;
   }
   void WaitForReplies() {
     MutexLock lock(&mu_);
@@ -100,6 +109,7 @@ class OwnerThreadsTest : public testing::Test {
   Mutex mu_;
   CondVar changed_;
   int open_ ABSL_GUARDED_BY(mu_) = 0;
+  int sent_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<absl::Status> refused_ ABSL_GUARDED_BY(mu_);
 };
 
@@ -139,6 +149,16 @@ TEST_F(OwnerThreadsTest, TheCallerWaitsForNoOwnerAndAPullOvertakesNoPush) {
   host_.Hold(false);
   WaitForReplies();
   EXPECT_EQ(host_.steps(0), (std::vector<int64_t>{0, -1}));
+}
+
+TEST_F(OwnerThreadsTest, WhatQueuesIsNotSentBeforeTheHostTakesIt) {
+  host_.Hold(true);
+  OwnerThreads threads(&host_, &clock_, /*count=*/1);
+  for (int step = 0; step < 3; ++step) Send(threads, /*slice=*/0, Step(step), kLarge);
+  EXPECT_EQ(sent(), 0);
+  host_.Hold(false);
+  WaitForReplies();
+  EXPECT_EQ(sent(), 3);
 }
 
 TEST_F(OwnerThreadsTest, TheEndAnswersWhatQueues) {
