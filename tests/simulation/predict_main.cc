@@ -98,6 +98,10 @@ void Print(const std::string& name, const Workload& workload) {
               1000 / step_ms * workload.workers);
   std::printf("staleness %.2f in the mean, at most %lld; ", prediction.mean_staleness,
               static_cast<long long>(prediction.max_staleness));
+  if (workload.is_eager) {
+    std::printf("%.1f %% of the pulls answered from the worker's cache at once; ",
+                100 * prediction.at_once_share);
+  }
   std::printf("%llu messages simulated in %.1f s\n",
               static_cast<unsigned long long>(prediction.messages),
               absl::ToDoubleSeconds(absl::Now() - start));

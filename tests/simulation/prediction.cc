@@ -52,6 +52,10 @@ Prediction Predict(const Workload& workload, const SimulatedNetwork::Options& ne
   for (const v1::Progress& progress : result.outcome->last_status.progress()) {
     prediction.mean_staleness += progress.mean_staleness_seen() / workload.workers;
     prediction.max_staleness = std::max(prediction.max_staleness, progress.max_staleness_seen());
+    const auto at_once = static_cast<double>(progress.pulls_at_once());
+    const auto waited =
+        static_cast<double>(progress.pulls_after_own_push() + progress.pulls_after_others());
+    if (at_once > 0) prediction.at_once_share += at_once / (at_once + waited) / workload.workers;
   }
   return prediction;
 }

@@ -35,6 +35,7 @@ struct Prediction {
   absl::Duration step_time;   // of the training, by step of each worker
   double mean_staleness = 0;  // of the values that workers computed with, in steps
   int64_t max_staleness = 0;
+  double at_once_share = 0;  // of eager pulls: answered from the worker's cache at once
   uint64_t messages = 0;
 };
 

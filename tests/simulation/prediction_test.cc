@@ -85,6 +85,10 @@ TEST_F(PredictionTest, EagerValuesAreLessStaleAndTakeNoMoreTime) {
   EXPECT_LE(eager.max_staleness, 8);
   EXPECT_GT(eager.messages, lazy.messages);
   EXPECT_LT(eager.step_time, 1.05 * lazy.step_time);
+  // The first of the 4 layers is pulled as soon as it is pushed: that is a way there and back.
+  EXPECT_GT(eager.at_once_share, 0.6);
+  EXPECT_LE(eager.at_once_share, 0.75);
+  EXPECT_EQ(lazy.at_once_share, 0);
 }
 
 TEST_F(PredictionTest, TheFittedNetworkHasTheMeasuredTimes) {
