@@ -30,6 +30,7 @@ TEST(StatusCommandTest, MembersClocksAndPlacementAreListed) {
   v1::WorkerInfo* worker = view->add_workers();
   worker->set_is_live(true);
   status.add_progress()->set_steps_done(7);
+  status.mutable_progress(0)->set_samples(70);
   status.set_num_servers(2);
   status.set_num_workers(1);
   EXPECT_EQ(FormatStatus(status),
