@@ -51,24 +51,34 @@ class HistoryTest : public testing::Test {
   static EagerPulls CountEager(const std::string& history) {
     EagerPulls pulls;
     for (const auto& entry : std::filesystem::directory_iterator(history)) {
+      const std::vector<v1::HistoryRecord> records = ReadHistoryFile(entry.path()).value();
       std::map<uint64_t, v1::ExchangeBegan> began;
       std::map<std::array<int64_t, 3>, int64_t> min_step_of_push;  // by table, slice and pull step
-      const std::vector<v1::HistoryRecord> records = ReadHistoryFile(entry.path()).value();
       for (const v1::HistoryRecord& record : records) {
         if (record.has_began()) began[record.began().id()] = record.began();
-        if (!record.has_ended() || record.ended().code() != 0) continue;
-        const v1::ExchangeBegan& exchange = began[record.ended().id()];
-        std::array<int64_t, 3> key = {exchange.table(), exchange.slice(), exchange.pull_step()};
-        if (exchange.has_push()) {
-          key[2] = exchange.push_step() + 1;
-          min_step_of_push[key] = record.ended().min_step();
+        if (!Succeeded(record)) continue;
+        const v1::ExchangeBegan& push = began[record.ended().id()];
+        if (push.has_push()) {
+          min_step_of_push[{push.table(), push.slice(), push.push_step() + 1}] =
+              record.ended().min_step();
         }
-        if (record.ended().asked_ns() == 0) continue;
+      }
+      for (const v1::HistoryRecord& record : records) {
+        if (!Succeeded(record) || record.ended().asked_ns() == 0) continue;
+        const v1::ExchangeBegan& pull = began[record.ended().id()];
         ++pulls.kept;
-        pulls.refreshed += record.ended().min_step() > min_step_of_push.at(key);
+        // A refresh may overtake the answer to the worker's own push, so look in the whole file.
+        const auto push = min_step_of_push.find({pull.table(), pull.slice(), pull.pull_step()});
+        EXPECT_NE(push, min_step_of_push.end()) << pull.ShortDebugString();
+        if (push == min_step_of_push.end()) continue;
+        pulls.refreshed += record.ended().min_step() > push->second;
       }
     }
     return pulls;
+  }
+
+  static bool Succeeded(const v1::HistoryRecord& record) {
+    return record.has_ended() && record.ended().code() == 0;
   }
 
   std::unique_ptr<JobProcesses> processes_;
