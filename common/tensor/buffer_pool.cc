@@ -1,7 +1,13 @@
 #include "common/tensor/buffer_pool.h"
 
-#include <utility>
+#include <algorithm>
+#include <iterator>
+#include <list>
+#include <map>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "common/base/mutex.h"
 #include "common/tensor/host_memory.h"
 
 namespace capstan {
@@ -10,51 +16,128 @@ namespace {
 // Smaller ones lie in memory of their own: a pool has them in many sizes.
 constexpr size_t kLeastSharing = kHugePageBytes / 8;
 
+// Memory from the system, and the buffers of one size that lie in it: as many as fit into a huge
+// page, or one.
+class Piece {
+ public:
+  explicit Piece(size_t buffer_bytes) {
+    const size_t stride = (buffer_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+    const bool is_alone = buffer_bytes < kLeastSharing || stride > kHugePageBytes / 2;
+    bytes_ = is_alone ? buffer_bytes : kHugePageBytes;
+    count_ = is_alone ? 1 : kHugePageBytes / stride;
+    memory_ = static_cast<uint8_t*>(AllocateHostMemory(bytes_));
+    for (size_t i = count_; i > 0; --i) free_.push_back(memory_ + (i - 1) * stride);
+  }
+  Piece(const Piece&) = delete;
+  Piece& operator=(const Piece&) = delete;
+  ~Piece() { FreeHostMemory(memory_); }
+
+  size_t bytes() const { return bytes_; }
+  size_t free_count() const { return free_.size(); }
+  bool is_idle() const { return free_.size() == count_; }
+
+  uint8_t* Take() {
+    uint8_t* const buffer = free_.back();
+    free_.pop_back();
+    return buffer;
+  }
+  void GiveBack(uint8_t* buffer) { free_.push_back(buffer); }
+
+ private:
+  size_t bytes_ = 0;
+  size_t count_ = 0;
+  uint8_t* memory_ = nullptr;
+  std::vector<uint8_t*> free_;
+};
+
 }  // namespace
 
 struct BufferPool::State {
-  mutable Mutex mu;
-  std::map<size_t, std::vector<uint8_t*>> free ABSL_GUARDED_BY(mu);  // by size
-  std::vector<void*> memory ABSL_GUARDED_BY(mu);                     // all that buffers lie in
+  using Pieces = std::list<Piece>;  // those that have a free buffer come first
 
-  ~State() {
-    for (void* const piece : memory) FreeHostMemory(piece);
+  mutable Mutex mu;
+  std::map<size_t, Pieces> of_size ABSL_GUARDED_BY(mu);
+  size_t held_bytes ABSL_GUARDED_BY(mu) = 0;
+  size_t taken_bytes ABSL_GUARDED_BY(mu) = 0;
+  size_t most_taken_bytes ABSL_GUARDED_BY(mu) = 0;
+
+  // The piece that the next buffer of this size is taken from.
+  Pieces::iterator PieceLocked(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    Pieces& pieces = of_size[bytes];
+    if (pieces.empty() || pieces.front().free_count() == 0) {
+      pieces.emplace_front(bytes);
+      held_bytes += pieces.front().bytes();
+    }
+    return pieces.begin();
   }
 
-  // Adds buffers of `bytes` to the free ones: as many as fit into a huge page, or one.
-  void AddLocked(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
-    const size_t stride = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-    const bool is_alone = bytes < kLeastSharing || stride > kHugePageBytes / 2;
-    auto* const piece =
-        static_cast<uint8_t*>(AllocateHostMemory(is_alone ? bytes : kHugePageBytes));
-    memory.push_back(piece);
-    const size_t count = is_alone ? 1 : kHugePageBytes / stride;
-    for (size_t i = count; i > 0; --i) free[bytes].push_back(piece + (i - 1) * stride);
+  uint8_t* TakeLocked(Pieces::iterator piece, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    uint8_t* const buffer = piece->Take();
+    Pieces& pieces = of_size[bytes];
+    if (piece->free_count() == 0) pieces.splice(pieces.end(), pieces, piece);
+    taken_bytes += bytes;
+    most_taken_bytes = std::max(most_taken_bytes, taken_bytes);
+    return buffer;
+  }
+
+  void GiveBack(Pieces::iterator piece, size_t bytes, uint8_t* buffer) {
+    MutexLock lock(&mu);
+    piece->GiveBack(buffer);
+    Pieces& pieces = of_size[bytes];
+    pieces.splice(pieces.begin(), pieces, piece);
+    taken_bytes -= bytes;
+  }
+
+  bool HoldsTooMuchLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return held_bytes > 2 * most_taken_bytes + BufferPool::kSlackBytes;
+  }
+
+  // Gives idle pieces back to the system, as long as too much is held.
+  void TrimLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    for (auto size = of_size.begin(); size != of_size.end();) {
+      Pieces& pieces = size->second;
+      for (auto piece = pieces.begin(); piece != pieces.end();) {
+        if (!HoldsTooMuchLocked()) return;
+        if (!piece->is_idle()) {
+          ++piece;
+          continue;
+        }
+        held_bytes -= piece->bytes();
+        piece = pieces.erase(piece);
+      }
+      size = pieces.empty() ? of_size.erase(size) : std::next(size);
+    }
   }
 };
 
 BufferPool::BufferPool() : state_(std::make_shared<State>()) {}
 
 std::shared_ptr<uint8_t> BufferPool::Take(size_t bytes) {
-  uint8_t* memory = nullptr;
+  State::Pieces::iterator piece;
+  uint8_t* buffer;
   {
     MutexLock lock(&state_->mu);
-    std::vector<uint8_t*>& free = state_->free[bytes];
-    if (free.empty()) state_->AddLocked(bytes);
-    memory = free.back();
-    free.pop_back();
+    piece = state_->PieceLocked(bytes);
+    buffer = state_->TakeLocked(piece, bytes);
+    if (state_->HoldsTooMuchLocked()) state_->TrimLocked();
   }
-  return {memory, [state = state_, bytes](uint8_t* returned) {
-            MutexLock lock(&state->mu);
-            state->free[bytes].push_back(returned);
+  return {buffer, [state = state_, piece, bytes](uint8_t* returned) {
+            state->GiveBack(piece, bytes, returned);
           }};
 }
 
 size_t BufferPool::free_bytes() const {
   MutexLock lock(&state_->mu);
   size_t sum = 0;
-  for (const auto& [bytes, buffers] : state_->free) sum += bytes * buffers.size();
+  for (const auto& [bytes, pieces] : state_->of_size) {
+    for (const Piece& piece : pieces) sum += bytes * piece.free_count();
+  }
   return sum;
+}
+
+size_t BufferPool::held_bytes() const {
+  MutexLock lock(&state_->mu);
+  return state_->held_bytes;
 }
 
 }  // namespace capstan

@@ -3,20 +3,18 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <vector>
-
-#include "absl/base/thread_annotations.h"
-#include "common/base/mutex.h"
 
 namespace capstan {
 
 // Buffers that are used again and again, by size, so that a steady state allocates nothing: memory
 // that is touched for the first time costs more than the copy into it. Those of 256 KiB or more lie
-// in huge pages. Thread-safe.
+// in huge pages. In whatever sizes they are taken, free ones are given back to the system while a
+// pool holds more than twice what was ever taken at once, and kSlackBytes. Thread-safe.
 class BufferPool {
  public:
+  static constexpr size_t kSlackBytes = 64 << 20;
+
   BufferPool();
 
   // `bytes` of memory with undefined contents, aligned to a page when they are one or more. They
@@ -25,6 +23,8 @@ class BufferPool {
 
   // Of all that wait to be taken again.
   size_t free_bytes() const;
+  // That the pool has from the system: all buffers, and what is left of their huge pages.
+  size_t held_bytes() const;
 
  private:
   struct State;

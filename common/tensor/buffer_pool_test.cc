@@ -68,6 +68,34 @@ TEST(BufferPoolTest, LargeBuffersShareHugePages) {
   }
 }
 
+TEST(BufferPoolTest, EverOtherSizesAreNotAllKept) {
+  BufferPool pool;
+  constexpr size_t kLeast = 1 << 20, kStep = 4096, kSizes = 400;
+  const std::shared_ptr<uint8_t> kept = pool.Take(kLeast / 2);
+  std::memset(kept.get(), 7, kLeast / 2);
+  size_t largest = 0;
+  for (size_t i = 0; i < kSizes; ++i) {
+    largest = kLeast + i * kStep;
+    std::memset(pool.Take(largest).get(), 1, largest);
+    EXPECT_LE(pool.held_bytes(), 2 * (kLeast / 2 + largest) + BufferPool::kSlackBytes);
+  }
+  EXPECT_GT(pool.held_bytes(), BufferPool::kSlackBytes) << "what may be kept is";
+  EXPECT_EQ(kept.get()[kLeast / 2 - 1], 7);
+}
+
+TEST(BufferPoolTest, WhatIsTakenAtOnceIsKeptWhateverItsSizes) {
+  BufferPool pool;
+  std::set<const uint8_t*> before, after;
+  for (std::set<const uint8_t*>* memory : {&before, &after}) {
+    std::vector<std::shared_ptr<uint8_t>> taken;
+    for (size_t i = 0; i < 100; ++i) {
+      taken.push_back(pool.Take((1 << 20) + i * 8192));
+      memory->insert(taken.back().get());
+    }
+  }
+  EXPECT_EQ(before, after);
+}
+
 TEST(BufferPoolTest, BuffersOutliveThePool) {
   std::shared_ptr<uint8_t> buffer;
   {
