@@ -30,6 +30,7 @@ class CoordinatorEndpoint {
   virtual void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) = 0;
   virtual void SetConsistency(v1::SetConsistencyRequest request,
                               Callback<v1::SetConsistencyReply> done) = 0;
+  virtual void ReadClock(v1::ReadClockRequest request, Callback<v1::ReadClockReply> done) = 0;
 };
 
 }  // namespace capstan

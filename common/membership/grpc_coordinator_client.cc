@@ -183,4 +183,10 @@ void GrpcCoordinatorClient::SetConsistency(v1::SetConsistencyRequest request,
       });
 }
 
+void GrpcCoordinatorClient::ReadClock(v1::ReadClockRequest request,
+                                      Callback<v1::ReadClockReply> done) {
+  Send<v1::ReadClockRequest, v1::ReadClockReply>(&Stub::async::ReadClock, kTimeout,
+                                                 std::move(request), std::move(done));
+}
+
 }  // namespace capstan

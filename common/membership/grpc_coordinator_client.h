@@ -42,6 +42,7 @@ class GrpcCoordinatorClient : public CoordinatorEndpoint {
   void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) override;
   void SetConsistency(v1::SetConsistencyRequest request,
                       Callback<v1::SetConsistencyReply> done) override;
+  void ReadClock(v1::ReadClockRequest request, Callback<v1::ReadClockReply> done) override;
 
  private:
   using Stub = v1::CoordinatorService::Stub;

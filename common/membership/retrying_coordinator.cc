@@ -109,4 +109,9 @@ void RetryingCoordinator::SetConsistency(v1::SetConsistencyRequest request,
   Begin(&CoordinatorEndpoint::SetConsistency, std::move(request), std::move(done));
 }
 
+void RetryingCoordinator::ReadClock(v1::ReadClockRequest request,
+                                    Callback<v1::ReadClockReply> done) {
+  Begin(&CoordinatorEndpoint::ReadClock, std::move(request), std::move(done));
+}
+
 }  // namespace capstan

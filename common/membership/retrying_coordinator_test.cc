@@ -109,6 +109,7 @@ TEST_F(RetryingCoordinatorTest, RetriesEveryKindOfCall) {
   coordinator_->ReportFailure({}, count);
   coordinator_->ReportResult({}, count);
   coordinator_->GetStatus({}, count);
+  coordinator_->ReadClock({}, count);
   const auto answer_all = [this](const auto& answer_with) {
     inner_->get_job.Answer(answer_with(v1::GetJobReply()));
     inner_->register_worker.Answer(answer_with(v1::RegisterReply()));
@@ -116,13 +117,14 @@ TEST_F(RetryingCoordinatorTest, RetriesEveryKindOfCall) {
     inner_->report_failure.Answer(answer_with(v1::ReportFailureReply()));
     inner_->report_result.Answer(answer_with(v1::ReportResultReply()));
     inner_->get_status.Answer(answer_with(v1::GetStatusReply()));
+    inner_->read_clock.Answer(answer_with(v1::ReadClockReply()));
   };
   answer_all(
       [](auto reply) -> absl::StatusOr<decltype(reply)> { return absl::UnavailableError("gone"); });
   EXPECT_TRUE(answers.empty());
   clock_.Advance(absl::Seconds(1));
   answer_all([](auto reply) -> absl::StatusOr<decltype(reply)> { return reply; });
-  EXPECT_EQ(answers, std::vector<absl::Status>(6, absl::OkStatus()));
+  EXPECT_EQ(answers, std::vector<absl::Status>(7, absl::OkStatus()));
 }
 
 TEST_F(RetryingCoordinatorTest, CancelsWhatWaitsWhenItIsDestroyed) {

@@ -161,6 +161,12 @@ void Coordinator::SetConsistency(v1::SetConsistencyRequest request,
   Give(std::move(answers));
 }
 
+void Coordinator::ReadClock(v1::ReadClockRequest, Callback<v1::ReadClockReply> done) {
+  v1::ReadClockReply reply;
+  reply.set_nanoseconds(absl::ToUnixNanos(clock_.Now()));
+  done(std::move(reply));
+}
+
 void Coordinator::AnswerChangeWaiters() {
   std::vector<std::pair<Callback<v1::SetConsistencyReply>, absl::StatusOr<v1::SetConsistencyReply>>>
       due;

@@ -51,6 +51,7 @@ class Coordinator : public CoordinatorEndpoint {
   void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) override;
   void SetConsistency(v1::SetConsistencyRequest request,
                       Callback<v1::SetConsistencyReply> done) override;
+  void ReadClock(v1::ReadClockRequest request, Callback<v1::ReadClockReply> done) override;
 
   // Ends the job, for a reason of the coordinator's own process.
   void Fail(absl::string_view reason);

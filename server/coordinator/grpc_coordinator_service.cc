@@ -83,4 +83,12 @@ grpc::ServerUnaryReactor* GrpcCoordinatorService::SetConsistency(
   return reactor;
 }
 
+grpc::ServerUnaryReactor* GrpcCoordinatorService::ReadClock(grpc::CallbackServerContext* context,
+                                                            const v1::ReadClockRequest* request,
+                                                            v1::ReadClockReply* reply) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  coordinator_.ReadClock(*request, FinishWith(reactor, reply));
+  return reactor;
+}
+
 }  // namespace capstan

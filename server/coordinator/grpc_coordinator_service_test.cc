@@ -114,6 +114,14 @@ TEST_F(GrpcCoordinatorServiceTest, CarriesAFailure) {
   EXPECT_EQ(Heartbeat(v1::HeartbeatRequest::SERVER, 0).reason(), "worker 0: disk full");
 }
 
+TEST_F(GrpcCoordinatorServiceTest, CarriesItsClock) {
+  const absl::Time before = clock_.Now();
+  const auto reply = Call(&CoordinatorEndpoint::ReadClock, v1::ReadClockRequest());
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_GE(absl::FromUnixNanos(reply->nanoseconds()), before);
+  EXPECT_LE(absl::FromUnixNanos(reply->nanoseconds()), clock_.Now());
+}
+
 TEST_F(GrpcCoordinatorServiceTest, CarriesErrors) {
   const auto reply = Call(&CoordinatorEndpoint::Heartbeat, v1::HeartbeatRequest());
   EXPECT_EQ(reply.status(), absl::InvalidArgumentError("role 0 is not SERVER or WORKER"));

@@ -100,4 +100,9 @@ void SimulatedCoordinatorConnection::SetConsistency(v1::SetConsistencyRequest re
   Call(&CoordinatorEndpoint::SetConsistency, std::move(request), std::move(done));
 }
 
+void SimulatedCoordinatorConnection::ReadClock(v1::ReadClockRequest request,
+                                               Callback<v1::ReadClockReply> done) {
+  Call(&CoordinatorEndpoint::ReadClock, std::move(request), std::move(done));
+}
+
 }  // namespace capstan
