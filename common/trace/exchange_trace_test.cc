@@ -1,0 +1,112 @@
+#include "common/trace/exchange_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/fake_clock.h"
+#include "common/base/real_clock.h"
+#include "common/trace/tracer.h"
+
+namespace capstan {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string Path() {
+  return testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name();
+}
+
+std::unique_ptr<Tracer> NewTracer(Clock* clock) {
+  Tracer::Options options;
+  options.path = Path();
+  options.clock = clock;
+  return Tracer::Create(options).value();
+}
+
+// Phase, name and time of each event, but those of metadata.
+std::string Finish(Tracer& tracer) {
+  EXPECT_TRUE(tracer.Finish().ok());
+  std::string text;
+  std::ifstream file(Path());
+  for (const Json& event : Json::parse(file)) {
+    if (event["ph"] == "M") continue;
+    text += event["ph"].get<std::string>() + " " + event["name"].get<std::string>() + " " +
+            event["ts"].dump() + "\n";
+  }
+  return text;
+}
+
+TEST(ExchangeTraceTest, PhasesFollowOneAnother) {
+  FakeClock clock;
+  const auto tracer = NewTracer(&clock);
+  const ExchangeTrace trace(tracer.get(), "fc1.weight", {{"slice", 2}}, "queue");
+  clock.Advance(absl::Microseconds(5));
+  trace.Begin("send");
+  clock.Advance(absl::Microseconds(7));
+  bool has_run = false;
+  auto sent = trace.BeginBefore("reply", [&has_run] { has_run = true; });
+  clock.Advance(absl::Microseconds(1));
+  sent();
+  EXPECT_TRUE(has_run);
+  clock.Advance(absl::Microseconds(20));
+  const ExchangeTrace same = trace;
+  same.End();
+  clock.Advance(absl::Microseconds(20));
+  trace.Begin("too late");
+  trace.End();
+  EXPECT_EQ(Finish(*tracer),
+            "b fc1.weight 0.0\n"
+            "b queue 0.0\ne queue 5.0\n"
+            "b send 5.0\ne send 13.0\n"
+            "b reply 13.0\ne reply 33.0\n"
+            "e fc1.weight 33.0\n");
+}
+
+TEST(ExchangeTraceTest, WithoutATracerItOnlyHandsOnItsCallbacks) {
+  const ExchangeTrace trace(/*tracer=*/nullptr, "w", {}, "queue");
+  bool has_run = false;
+  trace.BeginBefore("reply", [&has_run] { has_run = true; })();
+  EXPECT_TRUE(has_run);
+  trace.End();
+}
+
+TEST(ExchangeTraceTest, WhatHasNotEndedIsNotWritten) {
+  FakeClock clock;
+  const auto tracer = NewTracer(&clock);
+  { const ExchangeTrace trace(tracer.get(), "w", {}, "queue"); }
+  EXPECT_EQ(Finish(*tracer), "");
+}
+
+TEST(ExchangeTraceTest, APhaseAndTheEndMayMeet) {
+  RealClock clock;
+  const auto tracer = NewTracer(&clock);
+  for (int i = 0; i < 500; ++i) {
+    const ExchangeTrace trace(tracer.get(), "w", {}, "apply");
+    std::thread other([trace] { trace.Begin("parked"); });
+    trace.End();
+    other.join();
+  }
+  ASSERT_TRUE(tracer->Finish().ok());
+  // Whoever came first, the parts are whole, and time does not go back.
+  std::ifstream file(Path());
+  int open = 0, ended = 0;
+  double before = 0;
+  for (const Json& event : Json::parse(file)) {
+    if (event["ph"] == "M") continue;
+    EXPECT_GE(event["ts"].get<double>(), before);
+    before = event["ts"];
+    open += event["ph"] == "b" ? 1 : -1;
+    EXPECT_GE(open, 0);
+    ended += open == 0;
+  }
+  EXPECT_EQ(ended, 500);
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,85 @@
+#include "common/trace/trace_reader.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/base/status_macros.h"
+#include "common/trace/trace_event.h"
+
+namespace capstan {
+namespace {
+
+using Json = nlohmann::json;
+
+// So much of a line shows what it is.
+constexpr size_t kShownBytes = 60;
+
+bool HasNumber(const Json& object, const char* name) {
+  const auto entry = object.find(name);
+  return entry != object.end() && entry->is_number();
+}
+
+// All that a merge relies on. Metadata has no time.
+bool IsEvent(const Json& event) {
+  if (!event.is_object()) return false;
+  const auto phase = event.find("ph"), name = event.find("name"), args = event.find("args");
+  if (phase == event.end() || !phase->is_string() || name == event.end() || !name->is_string()) {
+    return false;
+  }
+  if (*phase == "M") return args != event.end() && args->is_object();
+  return HasNumber(event, "ts");
+}
+
+}  // namespace
+
+absl::StatusOr<TraceReader> TraceReader::Open(const std::string& path) {
+  TraceReader reader(path);
+  if (!reader.file_) {
+    return absl::NotFoundError(
+        absl::StrCat("trace file ", path, ": there is none, or it cannot be read"));
+  }
+  RETURN_IF_ERROR(reader.ReadClock());
+  return reader;
+}
+
+absl::Status TraceReader::ReadClock() {
+  ASSIGN_OR_RETURN(first_, Next());
+  if (!first_.has_value()) return Damaged("its end");
+  const auto args = first_->find("args");
+  if ((*first_)["name"] != kClockEvent || args == first_->end() ||
+      !HasNumber(*args, "begin_unix_ns") || !HasNumber(*args, "offset_ns") ||
+      !HasNumber(*args, "uncertainty_ns")) {
+    return Damaged(first_->dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+  begin_ = absl::FromUnixNanos((*args)["begin_unix_ns"].get<int64_t>());
+  clock_offset_.offset = absl::Nanoseconds((*args)["offset_ns"].get<int64_t>());
+  clock_offset_.uncertainty = absl::Nanoseconds((*args)["uncertainty_ns"].get<int64_t>());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<Json>> TraceReader::Next() {
+  if (first_.has_value()) return std::exchange(first_, std::nullopt);
+  std::string text;
+  while (std::getline(file_, text)) {
+    ++line_;
+    if (text == "[" || text == "]" || text.empty()) continue;
+    Json event = Json::parse(absl::StripSuffix(text, ","), /*cb=*/nullptr,
+                             /*allow_exceptions=*/false);
+    if (IsEvent(event)) return event;
+    // Without the end of its line it is all that could be written.
+    if (!file_.eof()) return Damaged(text);
+  }
+  return std::nullopt;
+}
+
+absl::Status TraceReader::Damaged(const std::string& got) const {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "trace file ", path_, ", line ", line_, ": expected ",
+      begin_ == absl::Time() ? absl::StrCat("the event ", kClockEvent, " of a Capstan process")
+                             : "a trace event",
+      ", got ", got.substr(0, kShownBytes), got.size() > kShownBytes ? "..." : "",
+      "; the file is damaged or of something else: move it away"));
+}
+
+}  // namespace capstan
