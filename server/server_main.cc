@@ -10,7 +10,9 @@
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/membership/grpc_coordinator_connection.h"
+#include "common/membership/start_trace.h"
 #include "common/routing/server_address.h"
+#include "common/trace/tracer.h"
 #include "common/transport/grpc_logging.h"
 #include "common/transport/ucx_transport.h"
 #include "common/transport/ucx_transport_of_job.h"
@@ -27,6 +29,10 @@ ABSL_FLAG(std::string, advertise_host, "",
           "--listen=0.0.0.0:4000)");
 ABSL_FLAG(double, rpc_deadline_seconds, 30,
           "seconds for which a coordinator that cannot be reached is tried again");
+
+ABSL_FLAG(std::string, trace, "",
+          "file for a trace of what this server does and when, for Perfetto, chrome://tracing or "
+          "capstan trace; empty: none");
 
 namespace capstan {
 namespace {
@@ -46,10 +52,15 @@ absl::Status Serve() {
                                         absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds)),
                                         &clock, Random(SystemRandom())));
 
+  std::unique_ptr<Tracer> tracer;  // null: nothing is traced
+  if (const std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
+    ASSIGN_OR_RETURN(tracer, StartTrace(path, *coordinator, &clock));
+  }
   ParameterServer::Options options;
   options.clock = &clock;
   options.coordinator = coordinator.get();
   options.incarnation = Incarnation(SystemRandom());
+  options.tracer = tracer.get();
   ParameterServer server(options);
   std::unique_ptr<GrpcParameterService> service;
   std::unique_ptr<GrpcServer> listening;
@@ -70,7 +81,8 @@ absl::Status Serve() {
   });
   ucx_listening = nullptr;
   if (listening != nullptr) listening->Shutdown(clock.Now() + absl::Seconds(1));
-  return status;
+  const absl::Status traced = tracer == nullptr ? absl::OkStatus() : tracer->Finish();
+  return status.ok() ? traced : status;
 }
 
 }  // namespace

@@ -11,7 +11,9 @@
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/membership/grpc_coordinator_connection.h"
+#include "common/membership/start_trace.h"
 #include "common/routing/server_address.h"
+#include "common/trace/tracer.h"
 #include "common/transport/eager_endpoint.h"
 #include "common/transport/failed_endpoint.h"
 #include "common/transport/grpc_endpoint.h"
@@ -34,6 +36,10 @@ ABSL_FLAG(std::string, device, "cpu",
 ABSL_FLAG(std::string, record_history, "",
           "existing folder for a history of what this worker asks and gets, for capstan check; "
           "empty: none");
+
+ABSL_FLAG(std::string, trace, "",
+          "file for a trace of what this worker does and when, for Perfetto, chrome://tracing or "
+          "capstan trace; empty: none");
 
 namespace capstan {
 namespace {
@@ -89,6 +95,11 @@ absl::Status Work(const DeviceName& device) {
   if (const std::string folder = absl::GetFlag(FLAGS_record_history); !folder.empty()) {
     ASSIGN_OR_RETURN(recorder, HistoryRecorder::Create(folder, options.incarnation, &clock));
   }
+  std::unique_ptr<Tracer> tracer;  // null: nothing is traced
+  if (const std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
+    ASSIGN_OR_RETURN(tracer, StartTrace(path, *coordinator, &clock));
+  }
+  options.tracer = tracer.get();
   Connections connections;
   connections.clock = &clock;
   connections.eager.clock = &clock;
@@ -98,13 +109,14 @@ absl::Status Work(const DeviceName& device) {
     return recorder == nullptr ? std::move(connection)
                                : recorder->Record(job, std::move(connection));
   };
-  options.prepare = JobPreparerOf(EngineFactoryOf(device));
+  options.prepare = JobPreparerOf(EngineFactoryOf(device, tracer.get()));
   if (recorder != nullptr) {
     options.on_view = [&recorder](const v1::JobView& view) { recorder->NoteView(view); };
   }
   const absl::Status status = Worker(std::move(options)).Run();
-  const absl::Status recorded = recorder == nullptr ? absl::OkStatus() : recorder->Finish();
-  return status.ok() ? recorded : status;
+  absl::Status kept = recorder == nullptr ? absl::OkStatus() : recorder->Finish();
+  if (tracer != nullptr) kept.Update(tracer->Finish());
+  return status.ok() ? kept : status;
 }
 
 }  // namespace

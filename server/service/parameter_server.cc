@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/slice_bytes.h"
 #include "common/membership/await_reply.h"
@@ -19,6 +20,9 @@
 
 namespace capstan {
 namespace {
+
+// In a trace, servers come after the workers, whose ranks are their numbers.
+constexpr int kFirstServerRank = 1'000'000;
 
 std::vector<ShardHost::Worker> LiveWorkers(const v1::JobView& view) {
   std::vector<ShardHost::Worker> workers;
@@ -67,6 +71,10 @@ absl::Status ParameterServer::Run(ListenFunction listen) {
       AwaitReply(coordinator, &CoordinatorEndpoint::RegisterServer, request, *options_.clock));
   LOG(INFO) << "registered as server " << registered.id() << " at " << address.grpc
             << (address.ucx.empty() ? "" : ", over UCX at ") << address.ucx;
+  if (options_.tracer != nullptr) {
+    options_.tracer->NameProcess(absl::StrCat("server ", registered.id()),
+                                 kFirstServerRank + static_cast<int>(registered.id()));
+  }
   absl::Status status = Follow(job, ServerId(registered.id()));
   if (!status.ok()) {
     ReportFailure(coordinator, v1::HeartbeatRequest::SERVER, registered.id(), options_.incarnation,
@@ -110,7 +118,7 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
     ASSIGN_OR_RETURN(ShardHost::Options options, ShardHostOptions(job, id, view));
     LOG(INFO) << "creating " << options.shards.size() << " of " << options.shard_count
               << " shards, epoch " << options.epoch;
-    RETURN_IF_ERROR(CreateHost(std::move(options)));
+    RETURN_IF_ERROR(CreateHost(std::move(options), view));
     periods_acted_on_ = view.consistency_size();
   }
   host_->SetLiveWorkers(LiveWorkers(view));
@@ -149,19 +157,28 @@ void ParameterServer::Report(v1::HeartbeatRequest& request) {
   if (held_step_.has_value()) *request.mutable_held_step() = *held_step_;
 }
 
-absl::Status ParameterServer::CreateHost(ShardHost::Options options) {
+absl::Status ParameterServer::CreateHost(ShardHost::Options options, const v1::JobView& view) {
   try {
     host_ = std::make_unique<ShardHost>(std::move(options));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
         "out of memory for the shards: use more servers, or machines with more memory");
   }
-  serving_host_ = host_.get();
+  if (options_.tracer == nullptr) {
+    serving_ = host_.get();
+    return absl::OkStatus();
+  }
+  std::vector<TracingEndpoint::Table> tables;
+  for (const v1::TableSpec& table : view.tables()) {
+    tables.push_back({table.name(), static_cast<int>(table.layer())});
+  }
+  traced_host_ = std::make_unique<TracingEndpoint>(options_.tracer, std::move(tables), host_.get());
+  serving_ = traced_host_.get();
   return absl::OkStatus();
 }
 
 void ParameterServer::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
-  ShardHost* const host = serving_host_;
+  ParameterEndpoint* const host = serving_;
   if (host != nullptr) return host->Exchange(std::move(request), std::move(sent), std::move(done));
   sent();
   done(ErrorReply(absl::UnavailableError("the server has not been given its shards yet")));

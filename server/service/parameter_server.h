@@ -16,8 +16,10 @@
 #include "common/base/mutex.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/routing/server_address.h"
+#include "common/trace/tracer.h"
 #include "common/transport/parameter_endpoint.h"
 #include "proto/coordinator_service.pb.h"
+#include "server/service/tracing_endpoint.h"
 #include "server/shard/shard_host.h"
 
 namespace capstan {
@@ -30,6 +32,7 @@ class ParameterServer : public ParameterEndpoint {
     Clock* clock = nullptr;                      // All of these are required.
     CoordinatorEndpoint* coordinator = nullptr;  // Both outlive the server.
     Incarnation incarnation;
+    Tracer* tracer = nullptr;  // Optional: what the server does. Outlives it.
   };
 
   explicit ParameterServer(const Options& options) : options_(options) {}
@@ -49,15 +52,16 @@ class ParameterServer : public ParameterEndpoint {
   // Acts on a view: creates the shards with the first that places them, which may take long.
   absl::Status Apply(const v1::GetJobReply& job, ServerId id, const v1::JobView& view);
 
-  absl::Status CreateHost(ShardHost::Options options);
+  absl::Status CreateHost(ShardHost::Options options, const v1::JobView& view);
   // Takes over new periods, and holds back what a change that is not settled may concern.
   absl::Status FollowConsistency(const v1::JobView& view);
   // What there is to say of the view that was acted on last.
   void Report(v1::HeartbeatRequest& request);
 
   const Options options_;
-  std::unique_ptr<ShardHost> host_;  // set once, by the thread of Run
-  std::atomic<ShardHost*> serving_host_ = nullptr;
+  std::unique_ptr<ShardHost> host_;                    // set once, by the thread of Run
+  std::unique_ptr<TracingEndpoint> traced_host_;       // null: nothing is traced
+  std::atomic<ParameterEndpoint*> serving_ = nullptr;  // one of the two, once it exists
   int periods_acted_on_ = 0;  // of the consistency; used by the thread of Run
 
   Mutex mu_;

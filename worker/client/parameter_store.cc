@@ -17,7 +17,8 @@ ParameterStore::ParameterStore(const Options& options)
       client_(options.client),
       scheduler_(options.scheduler),
       mirror_(options.mirror),
-      is_eager_(options.is_eager) {}
+      is_eager_(options.is_eager),
+      tracer_(options.tracer) {}
 
 absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Options& options) {
   std::unique_ptr<ParameterStore> store(new ParameterStore(options));
@@ -40,7 +41,8 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Opt
 
 absl::Status ParameterStore::AddTable(const v1::TableSpec& spec, uint64_t slice_bytes) {
   const uint64_t elements = ElementCount(spec);
-  Table table = {static_cast<int>(spec.layer()), Slicing(elements, slice_bytes), nullptr, nullptr};
+  Table table = {spec.name(), static_cast<int>(spec.layer()), Slicing(elements, slice_bytes),
+                 nullptr, nullptr};
   ASSIGN_OR_RETURN(table.values, AllocateHost(elements));
   ASSIGN_OR_RETURN(table.gradient, AllocateHost(elements));
   value_spans_.push_back(table.values->span());
@@ -117,12 +119,16 @@ void ParameterStore::SubmitSlice(SliceKey key, std::optional<Step> push_step, St
   Transfer transfer;
   transfer.layer = table.layer;
   transfer.bytes = gradient.size_bytes();
-  transfer.start = [this, key, push_step, pull,
-                    gradient = std::move(gradient)](absl::AnyInvocable<void()> sent) mutable {
+  transfer.start = [this, key, push_step, pull, gradient = std::move(gradient),
+                    trace = Trace(key, push_step, pull, "queue")](
+                       absl::AnyInvocable<void()> sent) mutable {
+    trace.Begin("send");
+    sent = trace.BeginBefore("server and reply", std::move(sent));
     const uint64_t bytes_pushed = gradient.size_bytes();
     const absl::Span<float> destination = pull.has_value() ? ValuesOf(key) : absl::Span<float>();
     client_->Exchange(key, push_step, std::move(gradient), pull, destination, std::move(sent),
-                      [this, key, pull, bytes_pushed](const ExchangeReply& reply) {
+                      [this, key, pull, bytes_pushed, trace](const ExchangeReply& reply) {
+                        trace.End();
                         OnReply(key, pull, bytes_pushed, reply);
                       });
     if (is_eager_) OnSent(key);
@@ -146,12 +152,28 @@ absl::Status ParameterStore::PullKept(int layer) {
       const SliceKey key = {TableId(table), SliceIndex(slice)};
       client_->Exchange(
           key, std::nullopt, Payload(), pull_step, /*destination=*/{}, [] {},
-          [this, key, pull_step](const ExchangeReply& reply) {
+          [this, key, pull_step, trace = Trace(key, std::nullopt, pull_step, "server and reply")](
+              const ExchangeReply& reply) {
+            trace.End();
             OnReply(key, pull_step, /*bytes_pushed=*/0, reply);
           });
     }
   }
   return absl::OkStatus();
+}
+
+ExchangeTrace ParameterStore::Trace(SliceKey key, std::optional<Step> push_step,
+                                    std::optional<Step> pull_step, const char* phase) const {
+  if (tracer_ == nullptr) return ExchangeTrace();
+  const Table& table = tables_[key.table.value()];
+  const int64_t bytes = static_cast<int64_t>(table.slicing.Range(key.slice).size * sizeof(float));
+  return ExchangeTrace(tracer_, table.name,
+                       {{"layer", table.layer},
+                        {"slice", key.slice.value()},
+                        {"push_step", push_step.value_or(Step(-1)).value()},
+                        {"pull_step", pull_step.value_or(Step(-1)).value()},
+                        {"bytes", bytes}},
+                       phase);
 }
 
 void ParameterStore::OnReply(SliceKey key, std::optional<Step> pull_step, uint64_t bytes_pushed,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -18,6 +19,8 @@
 #include "common/scheduler/scheduler.h"
 #include "common/tensor/host_buffer.h"
 #include "common/tensor/slicing.h"
+#include "common/trace/exchange_trace.h"
+#include "common/trace/tracer.h"
 #include "common/transport/parameter_endpoint.h"
 #include "proto/coordinator_service.pb.h"
 #include "worker/client/parameter_client.h"
@@ -42,6 +45,7 @@ class ParameterStore {
     // Connections keep values (EagerEndpoint): a layer pushes alone, and its values are pulled when
     // it is waited for.
     bool is_eager = false;
+    Tracer* tracer = nullptr;  // outlives the store's exchanges; null: nothing is traced
   };
   using Traffic = StoreTraffic;
 
@@ -71,6 +75,7 @@ class ParameterStore {
 
  private:
   struct Table {
+    std::string name;
     int layer = 0;
     Slicing slicing;
     std::shared_ptr<HostBuffer> values;
@@ -97,12 +102,16 @@ class ParameterStore {
   absl::Span<float> ValuesOf(SliceKey key) const;
   absl::Status TakeValues(SliceKey key, const ExchangeReply& reply);
   void RecordSending(absl::Time begin);
+  // Of an exchange that begins with `phase`; does nothing without a tracer.
+  ExchangeTrace Trace(SliceKey key, std::optional<Step> push_step, std::optional<Step> pull_step,
+                      const char* phase) const;
 
   Clock* const clock_;
   ParameterClient* const client_;
   Scheduler* const scheduler_;
   ParameterMirror* const mirror_;
   const bool is_eager_;
+  Tracer* const tracer_;
   std::vector<Table> tables_;
   int layer_count_ = 0;
   std::vector<int64_t> slices_of_layer_;

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <fstream>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,6 +20,8 @@
 #include "common/routing/routing_table.h"
 #include "common/routing/server_address.h"
 #include "common/scheduler/fifo_queue.h"
+#include "common/scheduler/transfer.h"
+#include "common/trace/tracer.h"
 #include "common/transport/payload.h"
 #include "worker/client/parameter_mirror.h"
 
@@ -174,6 +178,54 @@ TEST_F(ParameterStoreTest, TimeOfWaitingAndOfSendingAreTold) {
   ASSERT_TRUE(store_->WaitForLayer(1).ok()) << "nothing is open any more";
   EXPECT_EQ(store_->traffic().sending, absl::Seconds(2));
   EXPECT_EQ(store_->traffic().waiting, absl::Seconds(3));
+}
+
+// Phase, name, time and arguments of each event of an exchange.
+std::string ExchangeEvents(const std::string& path) {
+  std::string text;
+  std::ifstream file(path);
+  for (const nlohmann::json& event : nlohmann::json::parse(file)) {
+    if (event["ph"] == "M") continue;
+    absl::StrAppend(&text, event["ph"].get<std::string>(), " ", event["name"].get<std::string>(),
+                    " ", event["ts"].get<double>());
+    if (event.contains("args") && !event["args"].empty()) {
+      absl::StrAppend(&text, " ", event["args"].dump());
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+TEST_F(ParameterStoreTest, ATraceTellsHowLongASliceQueuedWasSentAndWasAwaited) {
+  Tracer::Options trace;
+  trace.path = testing::TempDir() + "parameter_store";
+  trace.clock = &clock_;
+  const std::unique_ptr<Tracer> tracer = Tracer::Create(trace).value();
+  ParameterStore::Options options = StoreOptions();
+  options.tables[1].set_name("fc2.weight");
+  options.tracer = tracer.get();
+  store_ = ParameterStore::Create(options).value();
+  // Until its `sent`, nothing else starts.
+  Transfer blocker;
+  blocker.bytes = 1 << 20;
+  absl::AnyInvocable<void()> blocker_sent;
+  blocker.start = [&](absl::AnyInvocable<void()> sent) { blocker_sent = std::move(sent); };
+  scheduler_.Submit(std::move(blocker));
+  in_exchange_ = [this] { clock_.Advance(absl::Microseconds(20)); };
+  store_->PushPull(/*layer=*/1, Step(6));
+  clock_.Advance(absl::Microseconds(300));
+  blocker_sent();
+  clock_.Advance(absl::Microseconds(1000));
+  ASSERT_EQ(asked_.size(), 1u);
+  asked_[0].done(Values(3, 1.0f, Step(2)));
+  ASSERT_TRUE(tracer->Finish().ok());
+  EXPECT_EQ(ExchangeEvents(trace.path),
+            R"(b fc2.weight 0 {"bytes":12,"layer":1,"pull_step":7,"push_step":6,"slice":0})"
+            "\n"
+            "b queue 0\ne queue 300\n"
+            "b send 300\ne send 320\n"
+            "b server and reply 320\ne server and reply 1320\n"
+            "e fc2.weight 1320\n");
 }
 
 TEST_F(ParameterStoreTest, AnOpenLayerWaitsForItsPush) {

@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/trace/tracer.h"
 #include "worker/engine/engine.h"
+#include "worker/engine/layer_trace.h"
 #include "worker/training/gathered_batch.h"
 #include "worker/training/model_on_cpu.h"
 
@@ -20,7 +21,8 @@ namespace capstan {
 // returns. Used by one thread.
 class CpuEngine : public Engine {
  public:
-  explicit CpuEngine(std::unique_ptr<ModelOnCpu> model) : model_(std::move(model)) {}
+  // `tracer` outlives the engine; null: nothing is traced.
+  CpuEngine(std::unique_ptr<ModelOnCpu> model, Tracer* tracer);
 
   const std::string& device_name() const override { return device_name_; }
   const std::vector<v1::TableSpec>& tables() const override { return model_->model().tables(); }
@@ -35,12 +37,16 @@ class CpuEngine : public Engine {
  private:
   static constexpr int64_t kBatches = 2;
 
+  absl::Status Forward(ParameterStore& store);
+  absl::Status WaitForLayer(int layer, ParameterStore& store);
+
   const std::string device_name_ = "cpu";
   const std::unique_ptr<ModelOnCpu> model_;
   GatheredBatch batches_[kBatches];
   int64_t loaded_ = 0;
   int64_t used_ = 0;
   BatchResult result_;
+  LayerTrace trace_;
 };
 
 }  // namespace capstan

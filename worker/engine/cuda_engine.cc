@@ -17,6 +17,12 @@ struct PoolOwner {
   std::shared_ptr<PinnedPool> pool;
 };
 
+std::vector<std::string> LayerNames(const Model<CudaStream>& model) {
+  std::vector<std::string> names;
+  for (const auto& layer : model.layers()) names.push_back(layer.name);
+  return names;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaEngine>> CudaEngine::Create(
@@ -27,7 +33,9 @@ absl::StatusOr<std::unique_ptr<CudaEngine>> CudaEngine::Create(
 }
 
 CudaEngine::CudaEngine(std::unique_ptr<Model<CudaStream>> model, const Options& options)
-    : options_(options), model_(std::move(model)) {}
+    : options_(options),
+      model_(std::move(model)),
+      host_trace_(options.tracer, LayerNames(*model_)) {}
 
 CudaEngine::~CudaEngine() {
   sender_.reset();
@@ -61,7 +69,9 @@ absl::Status CudaEngine::Start() {
     MutexLock lock(&copy_in_mu_);
     pushed_at_[layer] = options_.clock->Now();
   });
-  return absl::OkStatus();
+  if (options_.tracer == nullptr) return absl::OkStatus();
+  all_steps_ = std::make_unique<StepTrace>(options_.clock);
+  return all_steps_->Start(*device_, *compute_);
 }
 
 size_t CudaEngine::PinnedBytes() const {
@@ -142,7 +152,10 @@ absl::Status CudaEngine::RunForward(ParameterStore& store) {
 absl::Status CudaEngine::WaitForLayer(int layer, ParameterStore& store) {
   RETURN_IF_ERROR(TraceEnd("compute", *compute_));
   const absl::Time begin = options_.clock->Now();
-  RETURN_IF_ERROR(store.WaitForLayer(layer));
+  host_trace_.Begin("wait", layer);
+  const absl::Status arrived = store.WaitForLayer(layer);
+  host_trace_.End();
+  RETURN_IF_ERROR(arrived);
   if (options_.trace != nullptr) {
     options_.trace->AddHost("host", absl::StrCat("wait ", model_->layers()[layer].name), begin);
   }
@@ -183,6 +196,7 @@ absl::Status CudaEngine::QueueGradient(int layer, Step step, ParameterStore& sto
 
 absl::StatusOr<BatchResult> CudaEngine::Result() {
   RETURN_IF_ERROR(result_events_[1].Wait());
+  RETURN_IF_ERROR(WriteTrace());
   return *host_result_;
 }
 
@@ -190,6 +204,9 @@ absl::Status CudaEngine::Finish() {
   sender_->Cancel();
   RETURN_IF_ERROR(compute_->Synchronize());
   RETURN_IF_ERROR(copy_out_->Synchronize());
+  // What was done before the last call, and since.
+  RETURN_IF_ERROR(WriteTrace());
+  RETURN_IF_ERROR(WriteTrace());
   MutexLock lock(&copy_in_mu_);
   return copy_in_->Synchronize();
 }
@@ -198,13 +215,23 @@ absl::Status CudaEngine::StartTrace() { return options_.trace->Start(*device_, *
 
 absl::Status CudaEngine::TraceBegin(const char* track, const char* what, int layer,
                                     CudaStream& stream) {
-  if (options_.trace == nullptr) return absl::OkStatus();
-  return options_.trace->Begin(track, absl::StrCat(what, " ", model_->layers()[layer].name),
-                               stream);
+  if (trace() == nullptr) return absl::OkStatus();
+  return trace()->Begin(track, absl::StrCat(what, " ", model_->layers()[layer].name), stream);
 }
 
 absl::Status CudaEngine::TraceEnd(const char* track, CudaStream& stream) {
-  return options_.trace == nullptr ? absl::OkStatus() : options_.trace->End(track, stream);
+  return trace() == nullptr ? absl::OkStatus() : trace()->End(track, stream);
+}
+
+absl::Status CudaEngine::WriteTrace() {
+  if (all_steps_ == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<StepTrace::Span> spans, all_steps_->Take());
+  const absl::Time origin = all_steps_->origin();
+  for (const StepTrace::Span& span : spans) {
+    options_.tracer->AddSpan(options_.tracer->Track(absl::StrCat("GPU ", span.track)), span.name,
+                             origin + span.begin, origin + span.end, {});
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<HostBuffer> CudaEngine::AllocateHost(size_t size) {

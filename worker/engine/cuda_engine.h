@@ -13,6 +13,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/tensor/host_buffer.h"
+#include "common/trace/tracer.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_event.h"
 #include "kernels/cuda/cuda_stream.h"
@@ -22,6 +23,7 @@
 #include "worker/engine/batch_feed.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/gradient_sender.h"
+#include "worker/engine/layer_trace.h"
 #include "worker/engine/step_trace.h"
 #include "worker/training/model.h"
 
@@ -44,6 +46,8 @@ class CudaEngine : public Engine, public ParameterMirror {
     Clock* clock = nullptr;     // Required; outlives the engine
     // Outlives the engine. Gets the parts of the steps that run while it records; null for none.
     StepTrace* trace = nullptr;
+    // Outlives the engine. Gets all steps; null for none, as with `trace`.
+    Tracer* tracer = nullptr;
   };
 
   // The errors are those of opening the device and of running out of its memory.
@@ -81,9 +85,13 @@ class CudaEngine : public Engine, public ParameterMirror {
   absl::Status CreateEvents();
   size_t PinnedBytes() const;
 
+  // The trace of single steps, or of all; null for none.
+  StepTrace* trace() const { return options_.trace != nullptr ? options_.trace : all_steps_.get(); }
   // Parts of the trace; these do nothing when there is none.
   absl::Status TraceBegin(const char* track, const char* what, int layer, CudaStream& stream);
   absl::Status TraceEnd(const char* track, CudaStream& stream);
+  // Hands on what the GPU has done since the call before the last one.
+  absl::Status WriteTrace();
 
   absl::Status WaitForLayer(int layer, ParameterStore& store);
   absl::Status QueueForward(const Batch& batch, ParameterStore& store);
@@ -111,6 +119,9 @@ class CudaEngine : public Engine, public ParameterMirror {
   Mutex copy_in_mu_;
   std::unique_ptr<CudaStream> copy_in_ ABSL_PT_GUARDED_BY(copy_in_mu_);
   std::vector<absl::Time> pushed_at_ ABSL_GUARDED_BY(copy_in_mu_);  // of each layer, for the trace
+
+  std::unique_ptr<StepTrace> all_steps_;  // null without a tracer
+  LayerTrace host_trace_;
 
   std::unique_ptr<GradientSender> sender_;
 };

@@ -3,11 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
+#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "common/base/real_clock.h"
+#include "common/trace/tracer.h"
 #include "worker/engine/engine_factory.h"
 #include "worker/engine/make_cpu_engine.h"
 #include "worker/engine/make_cuda_engine.h"
@@ -93,6 +98,32 @@ TEST_P(CudaEngineTest, GivesTheSameBitsWhateverTheSlicesAndTheirArrival) {
     EXPECT_EQ(again.losses, first.losses) << "slices of " << slice_bytes;
     EXPECT_EQ(again.values, first.values) << "slices of " << slice_bytes;
   }
+}
+
+TEST_P(CudaEngineTest, ATraceHasEachLayersTimeOnTheGpuAndChangesNothing) {
+  RealClock clock;
+  EngineOptions options = OptionsFor(GetParam(), &clock);
+  const Trained untraced = Train(*MakeCudaEngine(/*device_number=*/0, options).value(), &clock);
+  Tracer::Options trace;
+  trace.path = testing::TempDir() + "cuda_engine";
+  trace.clock = &clock;
+  const std::unique_ptr<Tracer> tracer = Tracer::Create(trace).value();
+  options.tracer = tracer.get();
+  const Trained traced = Train(*MakeCudaEngine(/*device_number=*/0, options).value(), &clock);
+  EXPECT_EQ(traced.values, untraced.values);
+  ASSERT_TRUE(tracer->Finish().ok());
+  std::map<std::string, int> spans;
+  std::ifstream file(trace.path);
+  for (const nlohmann::json& event : nlohmann::json::parse(file)) {
+    if (event["ph"] == "X") ++spans[event["name"]];
+  }
+  std::map<std::string, int> expected;
+  for (const std::string layer : {"fc1", "fc2", "fc3"}) {
+    for (const std::string part : {"wait ", "forward ", "backward ", "gradient "}) {
+      expected[part + layer] = 25;
+    }
+  }
+  EXPECT_EQ(spans, expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, CudaEngineTest,

@@ -15,7 +15,7 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeCpuEngine(const EngineOptions& optio
                    MakeModel<CpuStream>(options.model, options.feature_count, options.class_count));
   ASSIGN_OR_RETURN(std::unique_ptr<ModelOnCpu> on_cpu,
                    ModelOnCpu::Create(std::move(model), options.max_samples));
-  return std::make_unique<CpuEngine>(std::move(on_cpu));
+  return std::make_unique<CpuEngine>(std::move(on_cpu), options.tracer);
 }
 
 }  // namespace capstan

@@ -19,6 +19,7 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeCudaEngine(int device_number,
   cuda.feature_count = options.feature_count;
   cuda.max_samples = options.max_samples;
   cuda.clock = options.clock;
+  cuda.tracer = options.tracer;
   return CudaEngine::Create(std::move(model), cuda);
 }
 

@@ -6,10 +6,11 @@
 
 namespace capstan {
 
-EngineFactory EngineFactoryOf(const DeviceName& device) {
-  return [device](const EngineOptions& options) {
+EngineFactory EngineFactoryOf(const DeviceName& device, Tracer* tracer) {
+  return [device, tracer](EngineOptions options) {
+    options.tracer = tracer;
     if (options.model.type() == v1::ModelSpec::REPLAY) {
-      return ReplayEngine::Create(options.model.replay(), options.clock);
+      return ReplayEngine::Create(options.model.replay(), options.clock, tracer);
     }
     return device.is_cuda ? MakeCudaEngine(device.number, options) : MakeCpuEngine(options);
   };

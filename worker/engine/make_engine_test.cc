@@ -21,7 +21,8 @@ EngineOptions SmallModel(Clock* clock) {
 
 TEST(MakeEngineTest, TheCpuIsAlwaysThere) {
   RealClock clock;
-  const auto engine = EngineFactoryOf({/*is_cuda=*/false, /*number=*/0})(SmallModel(&clock));
+  const auto engine =
+      EngineFactoryOf({/*is_cuda=*/false, /*number=*/0}, /*tracer=*/nullptr)(SmallModel(&clock));
   ASSERT_TRUE(engine.ok()) << engine.status();
   EXPECT_EQ((*engine)->device_name(), "cpu");
   EXPECT_EQ((*engine)->tables().size(), 6u);
@@ -29,7 +30,8 @@ TEST(MakeEngineTest, TheCpuIsAlwaysThere) {
 
 TEST(MakeEngineTest, ABuildWithoutCudaSaysSoAndWhatToDo) {
   RealClock clock;
-  const auto engine = EngineFactoryOf({/*is_cuda=*/true, /*number=*/0})(SmallModel(&clock));
+  const auto engine =
+      EngineFactoryOf({/*is_cuda=*/true, /*number=*/0}, /*tracer=*/nullptr)(SmallModel(&clock));
   EXPECT_EQ(engine.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(engine.status().message()), testing::HasSubstr("--config=cuda"));
 }

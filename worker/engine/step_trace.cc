@@ -18,6 +18,7 @@ absl::Status StepTrace::Start(const CudaDevice& device, CudaStream& stream) {
   origin_ = std::make_unique<CudaEvent>(std::move(origin));
   device_ = &device;
   device_spans_.clear();
+  takeable_ = 0;
   host_spans_.clear();
   return absl::OkStatus();
 }
@@ -56,14 +57,36 @@ absl::StatusOr<std::vector<StepTrace::Span>> StepTrace::Finish() {
   std::vector<Span> spans = host_spans_;
   for (const DeviceSpan& span : device_spans_) {
     if (span.is_open) continue;
-    RETURN_IF_ERROR(span.end.Wait());
-    ASSIGN_OR_RETURN(const absl::Duration begin, CudaEvent::Between(*origin_, span.begin));
-    ASSIGN_OR_RETURN(const absl::Duration end, CudaEvent::Between(*origin_, span.end));
-    spans.push_back({span.track, span.name, begin, end});
+    ASSIGN_OR_RETURN(Span has_run, HasRunLocked(span));
+    spans.push_back(std::move(has_run));
   }
   std::sort(spans.begin(), spans.end(),
             [](const Span& a, const Span& b) { return a.begin < b.begin; });
   return spans;
+}
+
+absl::StatusOr<std::vector<StepTrace::Span>> StepTrace::Take() {
+  MutexLock lock(&mu_);
+  std::vector<Span> spans;
+  for (; takeable_ > 0; --takeable_) {
+    ASSIGN_OR_RETURN(Span has_run, HasRunLocked(device_spans_.front()));
+    spans.push_back(std::move(has_run));
+    device_spans_.pop_front();
+  }
+  while (takeable_ < device_spans_.size() && !device_spans_[takeable_].is_open) ++takeable_;
+  return spans;
+}
+
+absl::StatusOr<StepTrace::Span> StepTrace::HasRunLocked(const DeviceSpan& span) const {
+  RETURN_IF_ERROR(span.end.Wait());
+  ASSIGN_OR_RETURN(const absl::Duration begin, CudaEvent::Between(*origin_, span.begin));
+  ASSIGN_OR_RETURN(const absl::Duration end, CudaEvent::Between(*origin_, span.end));
+  return Span{span.track, span.name, begin, end};
+}
+
+absl::Time StepTrace::origin() const {
+  MutexLock lock(&mu_);
+  return host_origin_;
 }
 
 std::string DrawSpans(const std::vector<StepTrace::Span>& spans, int width) {

@@ -1,6 +1,7 @@
 #ifndef WORKER_ENGINE_STEP_TRACE_H_
 #define WORKER_ENGINE_STEP_TRACE_H_
 
+#include <cstddef>
 #include <deque>
 #include <memory>
 #include <string>
@@ -45,6 +46,13 @@ class StepTrace {
   // Ends, when the streams have ended what they were given; the spans by time of beginning.
   absl::StatusOr<std::vector<Span>> Finish();
 
+  // The spans on streams that had ended, in the queue, when this was called last; they are
+  // forgotten. Blocks until they have run: for a trace of all steps, asked once a step.
+  absl::StatusOr<std::vector<Span>> Take();
+
+  // Zero on the time line.
+  absl::Time origin() const;
+
  private:
   struct DeviceSpan {
     std::string track;
@@ -54,13 +62,17 @@ class StepTrace {
     bool is_open = true;
   };
 
+  absl::StatusOr<Span> HasRunLocked(const DeviceSpan& span) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   Clock* const clock_;
 
-  Mutex mu_;
+  mutable Mutex mu_;
   const CudaDevice* device_ ABSL_GUARDED_BY(mu_) = nullptr;  // null while nothing is recorded
   std::unique_ptr<CudaEvent> origin_ ABSL_GUARDED_BY(mu_);
   absl::Time host_origin_ ABSL_GUARDED_BY(mu_);
   std::deque<DeviceSpan> device_spans_ ABSL_GUARDED_BY(mu_);
+  size_t takeable_ ABSL_GUARDED_BY(mu_) = 0;  // of device_spans_, the first ones
   std::vector<Span> host_spans_ ABSL_GUARDED_BY(mu_);
 };
 

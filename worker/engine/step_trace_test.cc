@@ -71,6 +71,29 @@ TEST_F(StepTraceTest, NothingIsWrittenDownBeforeTheStartOrAfterTheEnd) {
   EXPECT_TRUE(trace_.Finish().value().empty());
 }
 
+TEST_F(StepTraceTest, ATraceOfAllStepsIsTakenAStepLater) {
+  ASSERT_TRUE(trace_.Start(*device_, *stream_).ok());
+  std::vector<std::string> taken;
+  absl::Duration end_before;
+  for (const std::string step : {"step 0", "step 1", "step 2"}) {
+    ASSERT_TRUE(trace_.Begin("compute", step, *stream_).ok());
+    Work();
+    ASSERT_TRUE(trace_.End("compute", *stream_).ok());
+    const auto spans = trace_.Take();
+    ASSERT_TRUE(spans.ok()) << spans.status();
+    for (const StepTrace::Span& span : *spans) {
+      EXPECT_LE(end_before, span.begin);
+      EXPECT_LT(span.begin, span.end);
+      end_before = span.end;
+      taken.push_back(span.name);
+    }
+  }
+  EXPECT_EQ(taken, (std::vector<std::string>{"step 0", "step 1"}));
+  EXPECT_EQ(trace_.Take()->size(), 1u);
+  EXPECT_TRUE(trace_.Take()->empty());
+  EXPECT_LE(trace_.origin(), clock_.Now());
+}
+
 TEST(DrawSpansTest, BarsLieWhereTheirTimesAre) {
   const std::vector<StepTrace::Span> spans = {
       {"compute", "a", absl::Milliseconds(2), absl::Milliseconds(4)},

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "common/base/sleep_until.h"
 #include "common/base/status_macros.h"
 
@@ -20,18 +21,28 @@ constexpr absl::Duration kAtOnce = absl::Microseconds(20);
 // A device has its next work queued for about so long.
 constexpr absl::Duration kLargestLag = absl::Milliseconds(10);
 
+// "conv1_1" of a layer whose first tensor is "conv1_1.w".
+std::vector<std::string> LayerNames(const std::vector<LayerTensor>& tensors) {
+  std::vector<std::string> names;
+  for (const LayerTensor& tensor : tensors) {
+    if (tensor.layer < static_cast<int>(names.size())) continue;
+    names.push_back(tensor.name.substr(0, tensor.name.rfind('.')));
+  }
+  return names;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Engine>> ReplayEngine::Create(const v1::ReplaySpec& spec,
-                                                             Clock* clock) {
+                                                             Clock* clock, Tracer* tracer) {
   ASSIGN_OR_RETURN(const std::vector<LayerTensor> tensors, LoadLayerList(spec.layers()));
   return std::make_unique<ReplayEngine>(tensors, spec.scale(),
-                                        absl::Seconds(spec.compute_seconds()), clock);
+                                        absl::Seconds(spec.compute_seconds()), clock, tracer);
 }
 
 ReplayEngine::ReplayEngine(const std::vector<LayerTensor>& tensors, uint64_t scale,
-                           absl::Duration step_time, Clock* clock)
-    : clock_(clock), forward_time_(tensors.back().layer + 1) {
+                           absl::Duration step_time, Clock* clock, Tracer* tracer)
+    : clock_(clock), forward_time_(tensors.back().layer + 1), trace_(tracer, LayerNames(tensors)) {
   double total = 0;
   for (const LayerTensor& tensor : tensors) total += tensor.million_macs;
   for (const LayerTensor& tensor : tensors) {
@@ -46,13 +57,18 @@ ReplayEngine::ReplayEngine(const std::vector<LayerTensor>& tensors, uint64_t sca
 
 absl::Status ReplayEngine::RunStep(Step step, ParameterStore& store) {
   if (!std::exchange(has_begun_, true)) Begin(store);
+  const absl::Cleanup end_trace = [this] { trace_.End(); };
   const int layer_count = static_cast<int>(forward_time_.size());
   for (int layer = 0; layer < layer_count; ++layer) {
+    trace_.Begin("wait", layer);
     RETURN_IF_ERROR(WaitForLayer(layer, store));
+    trace_.Begin("forward", layer);
     Compute(forward_time_[layer]);
   }
   for (int layer = layer_count - 1; layer >= 0; --layer) {
+    trace_.Begin("backward", layer);
     Compute(kBackwardPerForward * forward_time_[layer]);
+    trace_.Begin("push", layer);
     store.PushPull(layer, step);
   }
   return absl::OkStatus();

@@ -8,9 +8,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/trace/tracer.h"
 #include "proto/job.pb.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/engine_factory.h"
+#include "worker/engine/layer_trace.h"
 #include "worker/replay/layer_list.h"
 
 namespace capstan {
@@ -21,12 +23,13 @@ namespace capstan {
 // every step. Used by one thread.
 class ReplayEngine : public Engine {
  public:
-  // INVALID_ARGUMENT: `spec` is not valid, or the errors of LoadLayerList. `clock` outlives the
-  // engine.
-  static absl::StatusOr<std::unique_ptr<Engine>> Create(const v1::ReplaySpec& spec, Clock* clock);
+  // INVALID_ARGUMENT: `spec` is not valid, or the errors of LoadLayerList. `clock` and `tracer`,
+  // null when nothing is traced, outlive the engine.
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(const v1::ReplaySpec& spec, Clock* clock,
+                                                        Tracer* tracer);
 
   ReplayEngine(const std::vector<LayerTensor>& tensors, uint64_t scale, absl::Duration step_time,
-               Clock* clock);
+               Clock* clock, Tracer* tracer);
 
   const std::string& device_name() const override { return device_name_; }
   const std::vector<v1::TableSpec>& tables() const override { return tables_; }
@@ -53,6 +56,7 @@ class ReplayEngine : public Engine {
   std::vector<absl::Duration> forward_time_;  // of each layer
   absl::Time free_at_;                        // when the device has done all it was given
   bool has_begun_ = false;
+  LayerTrace trace_;
 };
 
 }  // namespace capstan

@@ -2,11 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "common/base/real_clock.h"
+#include "common/trace/tracer.h"
 #include "worker/engine/training_rig.h"
 #include "worker/replay/layer_list.h"
 
@@ -18,7 +23,7 @@ TEST(ReplayEngineTest, TablesHaveTheScaledSizesOfTheNetwork) {
   v1::ReplaySpec spec;
   spec.set_layers("vgg16");
   spec.set_scale(8);
-  const auto engine = ReplayEngine::Create(spec, &clock);
+  const auto engine = ReplayEngine::Create(spec, &clock, /*tracer=*/nullptr);
   ASSERT_TRUE(engine.ok()) << engine.status();
   const std::vector<v1::TableSpec>& tables = (*engine)->tables();
   ASSERT_EQ(tables.size(), 32u);
@@ -30,10 +35,15 @@ TEST(ReplayEngineTest, TablesHaveTheScaledSizesOfTheNetwork) {
 
 TEST(ReplayEngineTest, StepsTakeTheirTimeAndMoveEveryTensor) {
   RealClock clock;
-  const std::vector<LayerTensor> tensors = {{0, "a", 100, 1}, {1, "b", 600, 3}, {1, "c", 1, 0}};
-  ReplayEngine engine(tensors, /*scale=*/1, absl::Milliseconds(20), &clock);
+  Tracer::Options trace;
+  trace.path = testing::TempDir() + "replay_engine";
+  trace.clock = &clock;
+  const std::unique_ptr<Tracer> tracer = Tracer::Create(trace).value();
+  const std::vector<LayerTensor> tensors = {
+      {0, "a.w", 100, 1}, {1, "b.w", 600, 3}, {1, "b.b", 1, 0}};
+  ReplayEngine engine(tensors, /*scale=*/1, absl::Milliseconds(20), &clock, tracer.get());
   TrainingRig::Options options;
-  options.slice_bytes = 1024;  // b has 3 slices
+  options.slice_bytes = 1024;  // b.w has 3 slices
   options.learning_rate = 0.5f;
   auto rig = TrainingRig::Create(&engine, &clock, options);
   ASSERT_TRUE(rig.ok()) << rig.status();
@@ -53,6 +63,20 @@ TEST(ReplayEngineTest, StepsTakeTheirTimeAndMoveEveryTensor) {
     const double gradient = (static_cast<double>(in_tensor % 17) - 8) * 1e-3;
     EXPECT_NEAR(after[i], before[i] - 3 * 0.5 * gradient, 1e-6) << i;
   }
+  ASSERT_TRUE(tracer->Finish().ok());
+  std::map<std::string, int> spans;
+  std::ifstream file(trace.path);
+  for (const nlohmann::json& event : nlohmann::json::parse(file)) {
+    if (event["ph"] == "X") ++spans[event["name"]];
+  }
+  EXPECT_EQ(spans, (std::map<std::string, int>{{"wait a", 3},
+                                               {"wait b", 3},
+                                               {"forward a", 3},
+                                               {"forward b", 3},
+                                               {"backward a", 3},
+                                               {"backward b", 3},
+                                               {"push a", 3},
+                                               {"push b", 3}}));
 }
 
 }  // namespace

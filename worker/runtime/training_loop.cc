@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "common/base/status_macros.h"
+#include "common/trace/trace_span.h"
+#include "worker/engine/layer_trace.h"
 
 namespace capstan {
 namespace {
@@ -15,6 +17,11 @@ absl::Duration Median(std::deque<absl::Duration> times) {
 }
 
 }  // namespace
+
+TrainingLoop::TrainingLoop(const Options& options)
+    : options_(options),
+      track_(options.tracer == nullptr ? 0 : options.tracer->Track(kTrainingTrack)),
+      steps_done_(options.first_step.value()) {}
 
 absl::Status TrainingLoop::Run() {
   const absl::Status status = RunSteps();
@@ -46,6 +53,7 @@ absl::Status TrainingLoop::LoadBatch(Step step) {
 }
 
 absl::Status TrainingLoop::RunStep(Step step) {
+  const TraceSpan span(options_.tracer, track_, "step", {{"step", step.value()}});
   RETURN_IF_ERROR(options_.engine->RunStep(step, *options_.store));
   // The forward pass has waited for every layer, so that all of the step before has been answered.
   RecordStepsDone(step.value());

@@ -11,6 +11,7 @@
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/trace/tracer.h"
 #include "proto/coordinator_service.pb.h"
 #include "worker/client/parameter_store.h"
 #include "worker/dataset/batch_sampler.h"
@@ -33,10 +34,10 @@ class TrainingLoop {
     WorkerId worker;
     Step first_step = Step(0);  // those before it are another process's
     int64_t steps = 0;          // of each worker, with those
+    Tracer* tracer = nullptr;   // optional; outlives the loop
   };
 
-  explicit TrainingLoop(const Options& options)
-      : options_(options), steps_done_(options.first_step.value()) {}
+  explicit TrainingLoop(const Options& options);
 
   // Runs all steps from the first one on; afterwards the store holds the values that this worker
   // sees then. Stops with the first error of an exchange.
@@ -59,6 +60,7 @@ class TrainingLoop {
   void RecordLoss(const BatchResult& result, size_t batch_size);
 
   const Options options_;
+  const int track_;        // of the trace
   size_t batch_size_ = 0;  // of the batch that was loaded last
 
   mutable Mutex mu_;

@@ -95,6 +95,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   store.slice_bytes = SliceBytes(spec);
   store.mirror = options_.setup->engine->mirror();
   store.is_eager = options_.job->job().consistency().eager();
+  store.tracer = options_.tracer;
   ASSIGN_OR_RETURN(training->store, ParameterStore::Create(store));
 
   TrainingLoop::Options loop;
@@ -106,6 +107,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   loop.worker = options_.worker;
   loop.first_step = Step(view.workers(static_cast<int>(options_.worker.value())).first_step());
   loop.steps = options_.setup->steps;
+  loop.tracer = options_.tracer;
   training->loop = std::make_unique<TrainingLoop>(loop);
   return training;
 }

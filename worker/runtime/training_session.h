@@ -14,6 +14,7 @@
 #include "common/membership/coordinator_endpoint.h"
 #include "common/membership/view_watch.h"
 #include "common/scheduler/scheduler.h"
+#include "common/trace/tracer.h"
 #include "proto/coordinator_service.pb.h"
 #include "worker/client/parameter_client.h"
 #include "worker/client/parameter_store.h"
@@ -36,6 +37,7 @@ class TrainingSession {
     ParameterClient::EndpointFactory connect;
     absl::AnyInvocable<void(const v1::JobView&)> on_view;  // null: nobody else needs the views
     absl::AnyInvocable<uint64_t()> refreshed_bytes;        // null: connections refresh nothing
+    Tracer* tracer = nullptr;                              // null: nothing is traced
   };
 
   explicit TrainingSession(Options options);

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/membership/await_reply.h"
 #include "common/membership/report_failure.h"
@@ -25,6 +26,11 @@ absl::Status Worker::Run() {
             << "; " << setup.data.train.size() << " training and " << setup.data.test.size()
             << " test samples";
 
+  if (options_.tracer != nullptr) {
+    options_.tracer->NameProcess(absl::StrCat("worker ", id.value()),
+                                 /*rank=*/static_cast<int>(id.value()));
+  }
+
   TrainingSession::Options session;
   session.clock = &clock;
   session.coordinator = &coordinator;
@@ -37,6 +43,7 @@ absl::Status Worker::Run() {
   };
   session.on_view = std::move(options_.on_view);
   session.refreshed_bytes = std::move(options_.refreshed_bytes);
+  session.tracer = options_.tracer;
   absl::Status status = TrainingSession(std::move(session)).Run();
   if (!status.ok()) {
     ReportFailure(coordinator, v1::HeartbeatRequest::WORKER, id.value(), options_.incarnation,

@@ -11,6 +11,7 @@
 #include "common/base/ids.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/routing/server_address.h"
+#include "common/trace/tracer.h"
 #include "common/transport/parameter_endpoint.h"
 #include "proto/job.pb.h"
 #include "worker/runtime/job_setup.h"
@@ -36,6 +37,8 @@ class Worker {
     absl::AnyInvocable<void(const v1::JobView&)> on_view;
     // Optional: payloads that came over the connections without being pulled.
     absl::AnyInvocable<uint64_t()> refreshed_bytes;
+    // Optional: what the worker does. Outlives it.
+    Tracer* tracer = nullptr;
   };
 
   explicit Worker(Options options) : options_(std::move(options)) {}

@@ -1,0 +1,112 @@
+#include "server/service/tracing_endpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/base/fake_clock.h"
+
+namespace capstan {
+namespace {
+
+// Takes 5 us to apply a push, and answers when the test says so; a pull alone at once, after 1 us.
+class SlowEndpoint : public ParameterEndpoint {
+ public:
+  explicit SlowEndpoint(FakeClock* clock) : clock_(*clock) {}
+
+  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
+    sent();
+    clock_.Advance(absl::Microseconds(request.push_step.has_value() ? 5 : 1));
+    if (!request.push_step.has_value()) return done(ExchangeReply());
+    parked_.push_back(std::move(done));
+  }
+
+  void AnswerAll() {
+    for (ReplyCallback& done : std::exchange(parked_, {})) done(ExchangeReply());
+  }
+
+ private:
+  FakeClock& clock_;
+  std::vector<ReplyCallback> parked_;
+};
+
+class TracingEndpointTest : public testing::Test {
+ protected:
+  TracingEndpointTest() : inner_(&clock_) {
+    Tracer::Options options;
+    options.path = path_;
+    options.clock = &clock_;
+    tracer_ = Tracer::Create(options).value();
+  }
+
+  void Send(TableId table, std::optional<Step> push_step) {
+    TracingEndpoint endpoint(tracer_.get(), {{"fc1.weight", 0}, {"fc2.weight", 1}}, &inner_);
+    ExchangeRequest request;
+    request.worker = WorkerId(3);
+    request.slice = {table, SliceIndex(2)};
+    request.push_step = push_step;
+    request.pull_step = Step(7);
+    endpoint.Exchange(
+        std::move(request), [this] { ++sent_; }, [this](const ExchangeReply&) { ++answered_; });
+  }
+
+  // Phase, name and time of each event, but those of metadata.
+  std::string Finish() {
+    EXPECT_TRUE(tracer_->Finish().ok());
+    std::string text;
+    std::ifstream file(path_);
+    for (const nlohmann::json& event : nlohmann::json::parse(file)) {
+      if (event["ph"] == "M") continue;
+      text += event["ph"].get<std::string>() + " " + event["name"].get<std::string>() + " " +
+              event["ts"].dump();
+      if (event.contains("args") && !event["args"].empty()) text += " " + event["args"].dump();
+      text += "\n";
+    }
+    return text;
+  }
+
+  const std::string path_ = testing::TempDir() + "tracing_endpoint";
+  FakeClock clock_;
+  std::unique_ptr<Tracer> tracer_;
+  SlowEndpoint inner_;
+  int sent_ = 0;
+  int answered_ = 0;
+};
+
+TEST_F(TracingEndpointTest, APushIsAppliedAndThenParked) {
+  Send(TableId(1), Step(6));
+  clock_.Advance(absl::Microseconds(40));
+  inner_.AnswerAll();
+  EXPECT_EQ(sent_, 1);
+  EXPECT_EQ(answered_, 1);
+  EXPECT_EQ(Finish(),
+            R"(b fc2.weight 0.0 {"bytes":0,"layer":1,"pull_step":7,"push_step":6,"slice":2,)"
+            "\"worker\":3}\n"
+            "b apply 0.0\ne apply 5.0\n"
+            "b parked 5.0\ne parked 45.0\n"
+            "e fc2.weight 45.0\n");
+}
+
+TEST_F(TracingEndpointTest, APullThatIsAnsweredAtOnceIsNotParked) {
+  Send(TableId(0), std::nullopt);
+  EXPECT_EQ(Finish(),
+            R"(b fc1.weight 0.0 {"bytes":0,"layer":0,"pull_step":7,"push_step":-1,"slice":2,)"
+            "\"worker\":3}\n"
+            "b read 0.0\ne read 1.0\n"
+            "e fc1.weight 1.0\n");
+}
+
+TEST_F(TracingEndpointTest, AnUnknownTableIsLeftToTheEndpoint) {
+  Send(TableId(2), std::nullopt);
+  EXPECT_EQ(answered_, 1);
+  EXPECT_EQ(Finish(), "");
+}
+
+}  // namespace
+}  // namespace capstan
