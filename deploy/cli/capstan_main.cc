@@ -1,5 +1,5 @@
 // capstan: runs a whole job on this machine, asks a running one for its status or changes its
-// consistency, or checks or draws what a job has recorded.
+// consistency, or checks, draws or merges what a job has recorded.
 #include <unistd.h>
 
 #include <iostream>
@@ -24,6 +24,7 @@
 #include "deploy/cli/run_command.h"
 #include "deploy/cli/set_command.h"
 #include "deploy/cli/status_command.h"
+#include "deploy/cli/trace_command.h"
 #include "worker/engine/device_name.h"
 
 namespace capstan {
@@ -74,6 +75,7 @@ int Run(const Args& args) {
   options.run_dir = (*flags)["run_dir"];
   options.summary_json = (*flags)["summary_json"];
   options.record_history = (*flags)["record_history"];
+  options.has_trace = (*flags)["trace"] == "true";
   options.own_path = *own_path;
   options.take_interrupt = [&signals] { return signals.Take(); };
   options.terminal = [] { return GetTerminalSize(STDOUT_FILENO); };
@@ -150,6 +152,22 @@ int Report(Args args) {
   return result.ok() ? 0 : Fail("capstan report", result, 1);
 }
 
+int Trace(Args args) {
+  if (AsksForHelp(args)) return PrintHelp(TraceHelp());
+  const std::string run_dir = args.empty() ? "" : args[0];
+  if (run_dir.empty() || run_dir[0] == '-') {
+    return Fail("capstan trace",
+                absl::InvalidArgumentError("expected RUN_DIR, the folder of a run, got " +
+                                           (args.empty() ? "none" : "\"" + run_dir + "\"")),
+                kWrongCommandLine);
+  }
+  args.erase(args.begin());
+  auto flags = ParseCommandFlags(args, TraceFlags());
+  if (!flags.ok()) return Fail("capstan trace", flags.status(), kWrongCommandLine);
+  const absl::Status result = TraceCommand(run_dir, (*flags)["output"], std::cout);
+  return result.ok() ? 0 : Fail("capstan trace", result, 1);
+}
+
 int Main(const Args& args) {
   const std::string command = args.empty() ? "help" : args[0];
   const Args rest(args.begin() + (args.empty() ? 0 : 1), args.end());
@@ -158,18 +176,21 @@ int Main(const Args& args) {
   if (command == "set") return Set(rest);
   if (command == "check") return Check(rest);
   if (command == "report") return Report(rest);
+  if (command == "trace") return Trace(rest);
   if (command == "help" || AsksForHelp({command})) {
     if (rest == Args{"run"}) return PrintHelp(RunHelp());
     if (rest == Args{"status"}) return PrintHelp(StatusHelp());
     if (rest == Args{"set"}) return PrintHelp(SetHelp());
     if (rest == Args{"check"}) return PrintHelp(CheckHelp());
     if (rest == Args{"report"}) return PrintHelp(ReportHelp());
+    if (rest == Args{"trace"}) return PrintHelp(TraceHelp());
     return PrintHelp(CapstanHelp());
   }
-  return Fail("capstan",
-              absl::InvalidArgumentError("unknown command \"" + command +
-                                         "\"; expected run, status, set, check, report or help"),
-              kWrongCommandLine);
+  return Fail(
+      "capstan",
+      absl::InvalidArgumentError("unknown command \"" + command +
+                                 "\"; expected run, status, set, check, report, trace or help"),
+      kWrongCommandLine);
 }
 
 }  // namespace

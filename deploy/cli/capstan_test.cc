@@ -48,6 +48,7 @@ TEST(CapstanTest, HelpIsPrintedForEveryWayToAskForIt) {
   EXPECT_EQ(Capstan({"help", "set"}).output, Capstan({"set", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "check"}).output, Capstan({"check", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "report"}).output, Capstan({"report", "-h"}).output);
+  EXPECT_EQ(Capstan({"help", "trace"}).output, Capstan({"trace", "-h"}).output);
 }
 
 TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
@@ -56,7 +57,8 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
     const char* error;
   } cases[] = {
       {{"rum"},
-       "capstan: unknown command \"rum\"; expected run, status, set, check, report or help"},
+       "capstan: unknown command \"rum\"; expected run, status, set, check, report, trace or "
+       "help"},
       {{"run", "--jobb=x"}, "capstan run: unknown flag \"--jobb=x\"; expected one of --job"},
       {{"run", "x"}, "capstan run: unknown argument \"x\""},
       {{"run", "--device=cpu,gpu"},
@@ -74,6 +76,9 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
       {{"report"}, "capstan report: expected RUN_DIR, the folder of a run, got none"},
       {{"report", "--output=x"},
        "capstan report: expected RUN_DIR, the folder of a run, got \"--o"},
+      {{"trace"}, "capstan trace: expected RUN_DIR, the folder of a run, got none"},
+      {{"trace", "run", "--seed=1"}, "capstan trace: unknown flag \"--seed=1\"; expected"},
+      {{"run", "--trace=here"}, "capstan run: flag --trace: expected true or false, got here"},
       {{"report", "run", "--seed=1"}, "capstan report: unknown flag \"--seed=1\"; expected"},
       {{"status", "--seed=1"}, "capstan status: unknown flag \"--seed=1\""},
   };
@@ -96,6 +101,10 @@ TEST(CapstanTest, FailuresAreOneLineAndExitCode1) {
   const Result unread = Capstan({"check", "/nonexistent/history"});
   EXPECT_EQ(unread.code, 1);
   EXPECT_THAT(unread.output, HasSubstr("/nonexistent/history"));
+  const Result untraced = Capstan({"trace", "/nonexistent/run"});
+  EXPECT_EQ(untraced.code, 1);
+  EXPECT_EQ(NumLines(untraced.output), 1) << untraced.output;
+  EXPECT_THAT(untraced.output, HasSubstr("expected the folder of a run, got /nonexistent/run"));
   const Result unreported = Capstan({"report", "/nonexistent/run"});
   EXPECT_EQ(unreported.code, 1);
   EXPECT_EQ(NumLines(unreported.output), 1) << unreported.output;

@@ -17,6 +17,9 @@ constexpr CommandFlag kRunFlags[] = {
     {"record_history", "DIR",
      "Folder for what each worker asks and gets, for capstan check; histories that are there are\n"
      "      removed first. Costs time. Default: none."},
+    {"trace", "",
+     "Each worker and server writes what it does, and when, into a file of the run folder, for\n"
+     "      capstan trace. Default: none."},
 };
 
 constexpr CommandFlag kStatusFlags[] = {
@@ -45,6 +48,10 @@ constexpr CommandFlag kReportFlags[] = {
     {"output", "FILE", "Where the page goes. Default: RUN_DIR/report.html."},
 };
 
+constexpr CommandFlag kTraceFlags[] = {
+    {"output", "FILE", "Where the trace goes. Default: RUN_DIR/trace.json."},
+};
+
 }  // namespace
 
 absl::Span<const CommandFlag> RunFlags() { return kRunFlags; }
@@ -52,6 +59,7 @@ absl::Span<const CommandFlag> StatusFlags() { return kStatusFlags; }
 absl::Span<const CommandFlag> SetFlags() { return kSetFlags; }
 absl::Span<const CommandFlag> CheckFlags() { return kCheckFlags; }
 absl::Span<const CommandFlag> ReportFlags() { return kReportFlags; }
+absl::Span<const CommandFlag> TraceFlags() { return kTraceFlags; }
 
 std::string CapstanHelp() {
   return R"(Capstan trains models on a parameter server: servers hold the parameters, workers pull them, compute
@@ -63,6 +71,7 @@ Usage:
   capstan set --coordinator=HOST:PORT ...   Change the consistency of a running job.
   capstan check HISTORY                     Check a recorded run against the consistency contract.
   capstan report RUN_DIR                    Draw a run's loss, steps, staleness, time and bytes.
+  capstan trace RUN_DIR                     Merge the traces of a run's processes into one.
   capstan help [COMMAND]                    Print this, or all flags of a command.
 
 Examples:
@@ -146,6 +155,23 @@ Flags:
                       CommandFlagsHelp(ReportFlags()), R"(
 Example:
   capstan run --run_dir=digits --heartbeat_seconds=0.05 && capstan report digits
+)");
+}
+
+std::string TraceHelp() {
+  return absl::StrCat(R"(Usage: capstan trace RUN_DIR [--output=FILE]
+
+Merges the traces of a run's workers and servers into one file, with their clocks aligned, to be opened
+at https://ui.perfetto.dev or chrome://tracing: when each layer was computed and waited for, and of
+each slice's exchange how long it queued, was sent, was applied and parked by its server, and came
+back. RUN_DIR is the folder of a capstan run --trace, or any that has the files (*.trace.json) which
+capstan_worker and capstan_server wrote with --trace=FILE.
+
+Flags:
+)",
+                      CommandFlagsHelp(TraceFlags()), R"(
+Example:
+  capstan run --run_dir=digits --steps=100 --trace && capstan trace digits
 )");
 }
 

@@ -16,6 +16,7 @@ absl::Span<const CommandFlag> StatusFlags();
 absl::Span<const CommandFlag> SetFlags();
 absl::Span<const CommandFlag> CheckFlags();
 absl::Span<const CommandFlag> ReportFlags();
+absl::Span<const CommandFlag> TraceFlags();
 
 // What `capstan help` and each command's --help print.
 std::string CapstanHelp();
@@ -24,6 +25,7 @@ std::string StatusHelp();
 std::string SetHelp();
 std::string CheckHelp();
 std::string ReportHelp();
+std::string TraceHelp();
 
 }  // namespace capstan
 

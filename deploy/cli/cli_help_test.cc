@@ -13,9 +13,10 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(CliHelpTest, OverviewNamesEveryCommand) {
-  EXPECT_THAT(CapstanHelp(), AllOf(HasSubstr("capstan run"), HasSubstr("capstan status"),
-                                   HasSubstr("capstan set"), HasSubstr("capstan check"),
-                                   HasSubstr("capstan report"), HasSubstr("capstan help")));
+  EXPECT_THAT(CapstanHelp(),
+              AllOf(HasSubstr("capstan run"), HasSubstr("capstan status"), HasSubstr("capstan set"),
+                    HasSubstr("capstan check"), HasSubstr("capstan report"),
+                    HasSubstr("capstan trace"), HasSubstr("capstan help")));
 }
 
 TEST(CliHelpTest, HelpOfRunListsItsOwnFlagsAndThoseOfTheJob) {
@@ -42,9 +43,16 @@ TEST(CliHelpTest, HelpOfReportListsItsFlagAndHowLinesBecomeFiner) {
   EXPECT_THAT(ReportHelp(), AllOf(HasSubstr("--output=FILE"), HasSubstr("--heartbeat_seconds")));
 }
 
+TEST(CliHelpTest, HelpOfTraceSaysHowTracesAreMadeAndOpened) {
+  EXPECT_THAT(TraceHelp(),
+              AllOf(HasSubstr("--output=FILE"), HasSubstr("capstan run --run_dir=digits"),
+                    HasSubstr("--trace=FILE"), HasSubstr("https://ui.perfetto.dev")));
+  EXPECT_THAT(RunHelp(), HasSubstr("  --trace\n"));
+}
+
 TEST(CliHelpTest, LinesFitAScreenOf105Columns) {
-  for (const std::string& help :
-       {CapstanHelp(), RunHelp(), StatusHelp(), SetHelp(), CheckHelp(), ReportHelp()}) {
+  for (const std::string& help : {CapstanHelp(), RunHelp(), StatusHelp(), SetHelp(), CheckHelp(),
+                                  ReportHelp(), TraceHelp()}) {
     for (absl::string_view line : absl::StrSplit(help, '\n')) EXPECT_LE(line.size(), 105u) << line;
   }
 }

@@ -15,9 +15,11 @@ std::string Names(absl::Span<const CommandFlag> flags) {
   });
 }
 
-bool IsFlag(absl::string_view name, absl::Span<const CommandFlag> flags) {
-  return std::any_of(flags.begin(), flags.end(),
-                     [name](const CommandFlag& flag) { return flag.name == name; });
+// Null when there is none.
+const CommandFlag* Find(absl::string_view name, absl::Span<const CommandFlag> flags) {
+  const auto found = std::find_if(flags.begin(), flags.end(),
+                                  [name](const CommandFlag& flag) { return flag.name == name; });
+  return found == flags.end() ? nullptr : &*found;
 }
 
 }  // namespace
@@ -29,18 +31,25 @@ absl::StatusOr<std::map<std::string, std::string>> ParseCommandFlags(
     const std::string& arg = args[i];
     const size_t equals = arg.find('=');
     const std::string name = absl::StartsWith(arg, "--") ? arg.substr(2, equals - 2) : "";
-    if (!IsFlag(name, flags)) {
+    const CommandFlag* const flag = Find(name, flags);
+    if (flag == nullptr) {
       return absl::InvalidArgumentError(
           absl::StrCat("unknown ", name.empty() ? "argument" : "flag", " \"", arg,
                        "\"; expected one of ", Names(flags), ", or a flag that --help lists"));
     }
     if (equals != arg.npos) {
       values[name] = arg.substr(equals + 1);
+    } else if (flag->value.empty()) {
+      values[name] = "true";
     } else if (i + 1 < args.size()) {
       values[name] = args[++i];
     } else {
       return absl::InvalidArgumentError(
           absl::StrCat("flag --", name, ": expected a value; got none"));
+    }
+    if (flag->value.empty() && values[name] != "true" && values[name] != "false") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("flag --", name, ": expected true or false, got ", values[name]));
     }
   }
   return values;
@@ -49,7 +58,8 @@ absl::StatusOr<std::map<std::string, std::string>> ParseCommandFlags(
 std::string CommandFlagsHelp(absl::Span<const CommandFlag> flags) {
   std::string help;
   for (const CommandFlag& flag : flags) {
-    absl::StrAppend(&help, "  --", flag.name, "=", flag.value, "\n      ", flag.help, "\n");
+    absl::StrAppend(&help, "  --", flag.name, flag.value.empty() ? "" : "=", flag.value, "\n      ",
+                    flag.help, "\n");
   }
   return help;
 }

@@ -35,6 +35,18 @@ TEST(CommandLineTest, FlagWithoutAValueIsRefused) {
             "flag --job: expected a value; got none");
 }
 
+TEST(CommandLineTest, AFlagThatIsTrueWhenItIsThereNeedsNoValue) {
+  constexpr CommandFlag kSwitches[] = {{"trace", "", "Traces."}, {"job", "FILE", "The job."}};
+  EXPECT_THAT(*ParseCommandFlags({"--trace", "--job=a"}, kSwitches),
+              ElementsAre(Pair("job", "a"), Pair("trace", "true")));
+  EXPECT_THAT(*ParseCommandFlags({"--trace", "--trace=false"}, kSwitches),
+              ElementsAre(Pair("trace", "false")));
+  EXPECT_EQ(ParseCommandFlags({"--trace=here"}, kSwitches).status().message(),
+            "flag --trace: expected true or false, got here");
+  EXPECT_EQ(CommandFlagsHelp(kSwitches),
+            "  --trace\n      Traces.\n  --job=FILE\n      The job.\n");
+}
+
 TEST(CommandLineTest, HelpListsEveryFlag) {
   EXPECT_EQ(CommandFlagsHelp(kFlags),
             "  --job=FILE\n      The job.\n  --run_dir=DIR\n      A folder.\n");

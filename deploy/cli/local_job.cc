@@ -34,12 +34,19 @@ absl::Status LocalJob::StartNextMember(const std::string& coordinator_address) {
     if (!options_.record_history.empty()) {
       args.push_back(absl::StrCat("--record_history=", options_.record_history));
     }
-    return StartChild(absl::StrCat("worker-", worker), Role::kWorker, options_.worker_program,
-                      std::move(args));
+    const std::string name = absl::StrCat("worker-", worker);
+    AddTraceFlag(name, args);
+    return StartChild(name, Role::kWorker, options_.worker_program, std::move(args));
   }
   args.push_back("--listen=127.0.0.1:0");
-  return StartChild(absl::StrCat("server-", servers_started_++), Role::kServer,
-                    options_.server_program, std::move(args));
+  const std::string name = absl::StrCat("server-", servers_started_++);
+  AddTraceFlag(name, args);
+  return StartChild(name, Role::kServer, options_.server_program, std::move(args));
+}
+
+void LocalJob::AddTraceFlag(const std::string& name, std::vector<std::string>& args) const {
+  if (!options_.has_trace) return;
+  args.push_back(absl::StrCat("--trace=", options_.run_dir, "/", name, ".trace.json"));
 }
 
 std::vector<LocalJob::Ended> LocalJob::TakeEnded() {

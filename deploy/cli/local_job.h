@@ -32,6 +32,8 @@ class LocalJob {
     double rpc_deadline_seconds = 30;
     // Existing folder for the workers' histories; empty: none are recorded.
     std::string record_history;
+    // Workers and servers write traces into the run directory: "worker-0.trace.json".
+    bool has_trace = false;
   };
 
   enum class Role { kCoordinator, kServer, kWorker };
@@ -77,6 +79,7 @@ class LocalJob {
 
   absl::Status StartChild(std::string name, Role role, const std::string& program,
                           std::vector<std::string> args);
+  void AddTraceFlag(const std::string& name, std::vector<std::string>& args) const;
   std::string LogPath(const std::string& name) const;
   std::string PortPath() const { return options_.run_dir + "/coordinator.port"; }
 

@@ -116,6 +116,23 @@ TEST(LocalJobTest, WorkersRecordTheirHistoriesWhenAskedTo) {
   });
 }
 
+TEST(LocalJobTest, WorkersAndServersAreTracedWhenAskedTo) {
+  const FakePrograms programs("traces");
+  programs.Write("capstan_server", "echo $@");
+  programs.Write("capstan_worker", "echo $@");
+  LocalJob::Options options = OptionsFor(programs);
+  options.has_trace = true;
+  LocalJob job(options);
+  StartMembers(&job);
+  WaitFor([&] {
+    for (const LocalJob::Ended& process : job.TakeEnded()) {
+      EXPECT_THAT(process.last_line,
+                  HasSubstr("--trace=" + options.run_dir + "/" + process.name + ".trace.json"));
+    }
+    return !job.HasRunning();
+  });
+}
+
 TEST(LocalJobTest, ServersAreStartedBeforeWorkersOneByOne) {
   const FakePrograms programs("one_by_one");
   programs.Write("capstan_server", FakePrograms::kRunForever);

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
@@ -86,7 +87,8 @@ absl::Status PrepareRunDir(const std::string& path) {
   for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
     const fs::path name = entry.path().filename();
     if (name == "coordinator.port" || name == "summary.json" || name == "progress.jsonl" ||
-        name == "report.html" || name.extension() == ".log") {
+        name == "report.html" || name == "trace.json" || name.extension() == ".log" ||
+        absl::EndsWith(name.string(), ".trace.json")) {
       fs::remove(entry.path(), error);
     }
   }
@@ -123,6 +125,7 @@ absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1
   prepared.devices = options.devices;
   prepared.rpc_deadline_seconds = job.membership().rpc_deadline_seconds();
   prepared.record_history = options.record_history;
+  prepared.has_trace = options.has_trace;
   RETURN_IF_ERROR(PrepareRunDir(prepared.run_dir));
   RETURN_IF_ERROR(PrepareHistoryDir(prepared.record_history));
   RETURN_IF_ERROR(SaveJobFile(job, prepared.job_file));
@@ -157,6 +160,9 @@ absl::Status ReportSummary(const RunOptions& options, const std::string& path) {
   json << std::ifstream(path).rdbuf();
   ASSIGN_OR_RETURN(const std::string text, FormatSummary(json.str()));
   *options.out << text << std::flush;
+  if (options.has_trace) {
+    *options.out << "traces: capstan trace " << fs::path(path).parent_path().string() << std::endl;
+  }
   if (options.summary_json.empty()) return absl::OkStatus();
   std::ofstream copy(options.summary_json, std::ios::trunc);
   copy << json.str();

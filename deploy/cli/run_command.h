@@ -27,6 +27,8 @@ struct RunOptions {
   std::string summary_json;
   // Folder for the workers' histories, made if need be; empty: none are recorded.
   std::string record_history;
+  // Whether workers and servers write traces into the run folder.
+  bool has_trace = false;
   // Path of the running program, beside which the others are found. Required.
   std::string own_path;
   // True once for each time that the person at the terminal asked to stop. Required.

@@ -52,6 +52,12 @@ TEST_F(RunCommandTest, SummaryIsPrintedAndCopied) {
   EXPECT_EQ(copy, "{\"job\": \"night\", \"steps\": 5}");
 }
 
+TEST_F(RunCommandTest, ATracedRunSaysWhatToDoWithItsTraces) {
+  options_.has_trace = true;
+  ASSERT_TRUE(RunCommand(options_).ok());
+  EXPECT_THAT(out_.str(), EndsWith("traces: capstan trace " + options_.run_dir + "\n"));
+}
+
 TEST_F(RunCommandTest, EffectiveJobIsTheFileWithItsFlags) {
   options_.job_file = programs_.Path("in.textproto");
   std::ofstream(options_.job_file) << "optimizer { type: ADAM learning_rate: 0.5 }";
@@ -73,10 +79,12 @@ TEST_F(RunCommandTest, WhatAnEarlierRunLeftIsNotMistakenForThisOne) {
   ASSERT_TRUE(RunCommand(options_).ok());
   std::ofstream(programs_.Path("run/progress.jsonl")) << "of the earlier run";
   std::ofstream(programs_.Path("run/report.html")) << "of the earlier run";
+  std::ofstream(programs_.Path("run/worker-7.trace.json")) << "of the earlier run";
   Coordinator("exit 0");
   EXPECT_THAT(std::string(RunCommand(options_).message()), HasSubstr("expected a summary"));
   EXPECT_EQ(std::filesystem::file_size(programs_.Path("run/progress.jsonl")), 0);
   EXPECT_FALSE(std::filesystem::exists(programs_.Path("run/report.html")));
+  EXPECT_FALSE(std::filesystem::exists(programs_.Path("run/worker-7.trace.json")));
 }
 
 TEST_F(RunCommandTest, InvalidJobStartsNothing) {

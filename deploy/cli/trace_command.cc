@@ -1,0 +1,70 @@
+#include "deploy/cli/trace_command.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+#include "common/trace/merge_traces.h"
+#include "deploy/cli/number_text.h"
+
+namespace capstan {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::StatusOr<std::vector<std::string>> TracesOf(const std::string& run_dir,
+                                                  const std::string& output) {
+  std::error_code error;
+  std::vector<std::string> paths;
+  for (const fs::directory_entry& entry : fs::directory_iterator(run_dir, error)) {
+    if (!absl::EndsWith(entry.path().filename().string(), ".trace.json")) continue;
+    // An output of this name is no trace of a process.
+    if (!fs::equivalent(entry.path(), output, error)) paths.push_back(entry.path().string());
+  }
+  if (!fs::is_directory(run_dir, error)) {
+    return absl::NotFoundError(
+        absl::StrCat("expected the folder of a run, got ", run_dir, ", which is none"));
+  }
+  if (paths.empty()) {
+    return absl::NotFoundError(absl::StrCat("folder ", run_dir,
+                                            " has no traces (*.trace.json); make them with capstan "
+                                            "run --trace --run_dir=",
+                                            run_dir));
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::string ProcessLine(const MergedProcess& process) {
+  std::string line = absl::StrCat(
+      process.name, ": ", CountText(process.events), " events, clock within ",
+      absl::FormatDuration(absl::Ceil(process.clock_uncertainty, absl::Microseconds(1))));
+  if (process.left_out > 0) {
+    absl::StrAppend(&line, "; ", CountText(process.left_out),
+                    " later events had no room: trace a shorter run");
+  }
+  if (!process.has_end) absl::StrAppend(&line, "; it was killed, or runs still: no end");
+  return line;
+}
+
+}  // namespace
+
+absl::Status TraceCommand(const std::string& run_dir, const std::string& output,
+                          std::ostream& out) {
+  const std::string path = output.empty() ? run_dir + "/trace.json" : output;
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths, TracesOf(run_dir, path));
+  ASSIGN_OR_RETURN(const MergedTrace merged, MergeTraces(paths, path));
+  for (const MergedProcess& process : merged.processes) out << ProcessLine(process) << "\n";
+  out << path << ": " << CountText(merged.events) << " events of " << merged.processes.size()
+      << " processes, " << absl::StrFormat("%.3f", absl::ToDoubleSeconds(merged.duration))
+      << " s; open it at https://ui.perfetto.dev or chrome://tracing" << std::endl;
+  return absl::OkStatus();
+}
+
+}  // namespace capstan
