@@ -12,6 +12,7 @@ namespace capstan {
 class FifoQueue : public TransferQueue {
  public:
   void Push(Transfer transfer) override;
+  const Transfer& Next() const override;
   Transfer Pop() override;
   bool is_empty() const override { return transfers_.empty(); }
 

@@ -8,6 +8,8 @@ void PriorityQueue::Push(Transfer transfer) {
   of_layer_[transfer.layer].push_back(std::move(transfer));
 }
 
+const Transfer& PriorityQueue::Next() const { return of_layer_.begin()->second.front(); }
+
 Transfer PriorityQueue::Pop() {
   const auto first = of_layer_.begin();
   Transfer next = std::move(first->second.front());

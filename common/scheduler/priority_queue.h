@@ -17,6 +17,7 @@ namespace capstan {
 class PriorityQueue : public TransferQueue {
  public:
   void Push(Transfer transfer) override;
+  const Transfer& Next() const override;
   Transfer Pop() override;
   bool is_empty() const override { return of_layer_.empty(); }
 

@@ -1,6 +1,7 @@
 #include "common/scheduler/scheduler.h"
 
 #include <utility>
+#include <vector>
 
 namespace capstan {
 
@@ -10,9 +11,18 @@ Scheduler::Scheduler(uint64_t credit_bytes, std::unique_ptr<TransferQueue> queue
 void Scheduler::Submit(Transfer transfer) {
   {
     MutexLock lock(&mu_);
+    if (is_closed_) return;
     queue_->Push(std::move(transfer));
   }
   StartReady();
+}
+
+void Scheduler::Close() {
+  // What they keep alive ends outside of the lock.
+  std::vector<Transfer> dropped;
+  MutexLock lock(&mu_);
+  is_closed_ = true;
+  while (!queue_->is_empty()) dropped.push_back(queue_->Pop());
 }
 
 void Scheduler::StartReady() {

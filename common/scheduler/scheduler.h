@@ -23,6 +23,10 @@ class Scheduler {
   // Starts the transfer when its turn comes, on this thread or on one that runs a `sent`.
   void Submit(Transfer transfer);
 
+  // Drops what waits, and whatever is submitted from now on: nothing starts any more, but for what
+  // another thread is starting.
+  void Close();
+
  private:
   // Starts what the credit allows, in order, one thread at a time.
   void StartReady();
@@ -32,6 +36,7 @@ class Scheduler {
 
   Mutex mu_;
   const std::unique_ptr<TransferQueue> queue_ ABSL_PT_GUARDED_BY(mu_);
+  bool is_closed_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t bytes_in_flight_ ABSL_GUARDED_BY(mu_) = 0;
   bool is_starting_ ABSL_GUARDED_BY(mu_) = false;
 };

@@ -100,6 +100,23 @@ TEST(SchedulerTest, TransfersThatAreSentAtOnceDoNotRecurse) {
   EXPECT_EQ(started, 200'000);
 }
 
+TEST(SchedulerTest, NothingStartsOrIsKeptOnceItIsClosed) {
+  Scheduler scheduler(/*credit_bytes=*/10, std::make_unique<FifoQueue>());
+  Recorder recorder;
+  const auto kept = std::make_shared<int>(0);
+  for (int id = 0; id < 2; ++id) {
+    Transfer transfer = recorder.Make(id, /*bytes=*/10);
+    transfer.start = [kept, start = std::move(transfer.start)](
+                         absl::AnyInvocable<void()> sent) mutable { start(std::move(sent)); };
+    scheduler.Submit(std::move(transfer));
+  }
+  scheduler.Close();
+  EXPECT_EQ(kept.use_count(), 1) << "of what has started, and of what has not";
+  scheduler.Submit(recorder.Make(2, /*bytes=*/10));
+  recorder.open[0]();
+  EXPECT_EQ(recorder.started, std::vector<int>{0});
+}
+
 // The same rule said anew: what waits, in order of arrival, and what is on its way.
 class NaiveScheduler {
  public:

@@ -12,6 +12,7 @@ class TransferQueue {
 
   virtual void Push(Transfer transfer) = 0;
   // The one that goes next. The queue must not be empty.
+  virtual const Transfer& Next() const = 0;
   virtual Transfer Pop() = 0;
   virtual bool is_empty() const = 0;
 };

@@ -56,7 +56,9 @@ TEST_P(TransferQueueTest, RandomOperationsAgreeWithANaiveQueue) {
         naive.Push(layer, id);
         continue;
       }
+      const uint64_t next = queue->Next().bytes;
       const Transfer transfer = queue->Pop();
+      ASSERT_EQ(next, transfer.bytes);
       ASSERT_EQ(std::make_pair(transfer.layer, transfer.bytes), naive.Pop()) << "operation " << id;
     }
   }
