@@ -5,6 +5,7 @@
 #include <google/protobuf/wire_format_lite.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -164,6 +165,7 @@ v1::ExchangeReplyHeader HeaderOf(uint64_t request_id, const ExchangeReply& reply
 
 void FromHeader(const v1::ExchangeRequestHeader& header, RequestFrame* decoded) {
   decoded->request_id = header.request_id();
+  if (header.has_receipts()) decoded->received_bytes = header.received_bytes();
   ExchangeRequest& request = decoded->request;
   request.job = header.job();
   request.worker = WorkerId(header.worker());
@@ -178,6 +180,7 @@ void FromHeader(const v1::ExchangeRequestHeader& header, RequestFrame* decoded) 
 
 void FromHeader(const v1::ExchangeReplyHeader& header, ReplyFrame* decoded) {
   decoded->request_id = header.request_id();
+  decoded->received_bytes = header.received_bytes();
   ExchangeReply& reply = decoded->reply;
   reply.status = absl::Status(static_cast<absl::StatusCode>(header.code()), header.message());
   reply.version = header.version();
@@ -201,12 +204,32 @@ absl::StatusOr<Frame> DecodeHeader(absl::Span<const uint8_t> bytes) {
 
 }  // namespace
 
-std::string EncodeRequestPrefix(uint64_t request_id, const ExchangeRequest& request) {
-  return EncodePrefix(HeaderOf(request_id, request), request.gradient.size_bytes());
+std::string EncodeRequestPrefix(uint64_t request_id, const ExchangeRequest& request,
+                                std::optional<uint64_t> received_bytes) {
+  v1::ExchangeRequestHeader header = HeaderOf(request_id, request);
+  header.set_has_receipts(received_bytes.has_value());
+  header.set_received_bytes(received_bytes.value_or(0));
+  return EncodePrefix(header, request.gradient.size_bytes());
 }
 
-std::string EncodeReplyPrefix(uint64_t request_id, const ExchangeReply& reply) {
-  return EncodePrefix(HeaderOf(request_id, reply), reply.values.size_bytes());
+std::string EncodeReplyPrefix(uint64_t request_id, const ExchangeReply& reply,
+                              uint64_t received_bytes) {
+  v1::ExchangeReplyHeader header = HeaderOf(request_id, reply);
+  header.set_received_bytes(received_bytes);
+  return EncodePrefix(header, reply.values.size_bytes());
+}
+
+std::string EncodeRequestReceipt(uint64_t received_bytes) {
+  v1::ExchangeRequestHeader header;
+  header.set_has_receipts(true);
+  header.set_received_bytes(received_bytes);
+  return EncodePrefix(header, /*payload_bytes=*/0);
+}
+
+std::string EncodeReplyReceipt(uint64_t received_bytes) {
+  v1::ExchangeReplyHeader header;
+  header.set_received_bytes(received_bytes);
+  return EncodePrefix(header, /*payload_bytes=*/0);
 }
 
 absl::StatusOr<RequestFrame> DecodeRequest(const Payload& frame) {

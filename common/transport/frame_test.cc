@@ -141,6 +141,52 @@ TEST(FrameTest, ReplyCarriesStatusVersionAndValues) {
   EXPECT_EQ(Bytes(decoded->reply.values), "abcdefgh");
 }
 
+TEST(FrameTest, ReceiptsTravelInBothHeaders) {
+  const std::string request = EncodeRequestPrefix(9, ExampleRequest("abcd"), 0) + "abcd";
+  auto decoded = DecodeRequest(Fragmented(request, 100));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->received_bytes, 0u);
+  EXPECT_FALSE(decoded->is_receipt());
+  decoded = DecodeRequest(Fragmented(EncodeRequestPrefix(9, ExampleRequest("abcd")) + "abcd", 100));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_FALSE(decoded->received_bytes.has_value()) << "it has no receipts";
+
+  const auto reply = DecodeReply(Fragmented(EncodeReplyPrefix(4, ExchangeReply(), 1u << 31), 3));
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->received_bytes, 1u << 31);
+  EXPECT_FALSE(reply->is_receipt());
+}
+
+TEST(FrameTest, AReceiptIsNeitherAnExchangeNorItsAnswer) {
+  const auto request = DecodeRequest(Fragmented(EncodeRequestReceipt(300), 1));
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_TRUE(request->is_receipt());
+  EXPECT_EQ(request->received_bytes, 300u);
+  const auto reply = DecodeReply(Fragmented(EncodeReplyReceipt(300), 1));
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_TRUE(reply->is_receipt());
+  EXPECT_EQ(reply->received_bytes, 300u);
+
+  const auto no_exchange = DecodeRequest(Fragmented(EncodeRequestPrefix(1, {}), 100));
+  ASSERT_TRUE(no_exchange.ok()) << no_exchange.status();
+  EXPECT_FALSE(no_exchange->is_receipt()) << "of a client that has no receipts";
+  const std::string error = EncodeReplyPrefix(0, ErrorReply(absl::InvalidArgumentError("no")));
+  EXPECT_FALSE(DecodeReply(Fragmented(error, 100))->is_receipt());
+}
+
+TEST(FrameTest, ReceiptBytesAreGolden) {
+  EXPECT_EQ(EncodeRequestReceipt(300), std::string("\x0a\x06\x78\x01\x80\x01\xac\x02", 8));
+  EXPECT_EQ(EncodeReplyReceipt(300), std::string("\x0a\x03\x40\xac\x02", 5));
+  const ExchangeRequest request = ExampleRequest("\x01\x02\x03\x04");
+  const std::string frame = EncodeRequestPrefix(9, request, 5) + Bytes(request.gradient);
+  const std::string expected(
+      "\x0a\x29\x08\x09\x11\xef\xcd\xab\x89\x67\x45\x23\x01\x18\x03\x21\x4d\x00\x00\x00\x00\x00"
+      "\x00\x00\x28\x02\x30\x05\x38\x06\x40\x01\x48\x29\x50\x01\x58\x2a\x78\x01\x80\x01\x05"
+      "\x12\x04\x01\x02\x03\x04",
+      49);
+  EXPECT_EQ(frame, expected);
+}
+
 TEST(FrameTest, UnknownFieldsAreSkippedAndOrderIsFree) {
   v1::ExchangeRequestHeader header;
   header.set_worker(7);
