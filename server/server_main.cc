@@ -5,6 +5,7 @@
 
 #include "absl/flags/flag.h"
 #include "absl/time/time.h"
+#include "common/base/ids.h"
 #include "common/base/program.h"
 #include "common/base/random.h"
 #include "common/base/real_clock.h"
@@ -19,6 +20,7 @@
 #include "server/service/grpc_parameter_service.h"
 #include "server/service/grpc_server.h"
 #include "server/service/parameter_server.h"
+#include "server/service/reply_order_of_job.h"
 #include "server/shard/owner_threads.h"
 
 ABSL_FLAG(std::string, coordinator, "", "host:port of the job's coordinator; required");
@@ -68,14 +70,18 @@ absl::Status Serve() {
   std::unique_ptr<UcxTransport> ucx;  // null: not wanted, or not to be had
   std::unique_ptr<UcxTransport::Listener> ucx_listening;
   absl::Status status = server.Run([&](const v1::JobSpec& job) -> absl::StatusOr<ServerAddress> {
-    service = std::make_unique<GrpcParameterService>(&server, job.transport().max_inflight_bytes());
+    const auto layer_of = [&server](TableId table) { return server.LayerOf(table); };
+    service = std::make_unique<GrpcParameterService>(
+        &server, job.transport().max_inflight_bytes(),
+        ReplyOrderOfJob(job.scheduler(), job.transport().grpc_connections(), layer_of));
     ASSIGN_OR_RETURN(listening, GrpcServer::Start(absl::GetFlag(FLAGS_listen), {service.get()}));
     ServerAddress address = {AdvertisedAddress(listening->address())};
     if (job.transport().type() == v1::TransportSpec::GRPC) return address;
     ASSIGN_OR_RETURN(ucx, StartUcxTransportOfJob(job, &clock));
     if (ucx == nullptr) return address;
     ASSIGN_OR_RETURN(ucx_listening,
-                     ucx->Listen(HostOf(absl::GetFlag(FLAGS_listen)) + ":0", &owners));
+                     ucx->Listen(HostOf(absl::GetFlag(FLAGS_listen)) + ":0", &owners,
+                                 ReplyOrderOfJob(job.scheduler(), /*connections=*/1, layer_of)));
     address.ucx = AdvertisedAddress(ucx_listening->address());
     return address;
   });

@@ -104,13 +104,13 @@ constexpr JobFlag kFlags[] = {
      "Refuse a push that holds a NaN or an infinity."},
 
     {kScheduler, "schedule", "scheduler.policy", "",
-     "What a worker sends first. tensor_fifo: what is ready first, and tensors of up "
+     "What workers and servers send first. tensor_fifo: what is ready first, and tensors of up "
      "to 64MiB are not cut; slice_fifo: what is ready first; priority: slices of the layer nearest "
      "the input."},
     {kScheduler, "slice_bytes", "scheduler.slice_bytes", "BYTES",
      "Tensors are cut into slices of at most this size: a multiple of 64 up to 64MiB."},
     {kScheduler, "credit_bytes", "scheduler.credit_bytes", "BYTES",
-     "A worker has at most this much on its way."},
+     "A slice starts while fewer bytes are on their way: sent, and not received yet."},
 
     {kMembership, "lease_seconds", "membership.lease_seconds", "SECONDS",
      "A process that is silent for so long is declared dead; at least 3 heartbeats."},

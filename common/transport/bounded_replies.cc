@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/scheduler/transfer.h"
+
 namespace capstan {
 namespace {
 
@@ -20,6 +22,13 @@ ExchangeRequest PullOf(const ExchangeRequest& request) {
 
 }  // namespace
 
+BoundedReplies::BoundedReplies(ParameterEndpoint* endpoint, uint64_t max_bytes, ReplyOrder order)
+    : endpoint_(endpoint),
+      max_bytes_(max_bytes),
+      order_(std::move(order)),
+      scheduler_(order_.credit_bytes, order_.make_queue()),
+      waiting_(order_.make_queue()) {}
+
 void BoundedReplies::Exchange(RequestFrame frame, ParameterEndpoint::SentCallback taken) {
   Ask(frame.request_id, std::move(frame.request), std::move(taken), /*is_again=*/false);
 }
@@ -36,18 +45,31 @@ void BoundedReplies::Ask(uint64_t request_id, ExchangeRequest request,
 void BoundedReplies::OnReply(uint64_t request_id, const ExchangeRequest& pull, bool is_again,
                              ExchangeReply reply) {
   const uint64_t bytes = kOverheadBytes + reply.values.size_bytes();
+  Transfer transfer;
+  transfer.layer = order_.layer_of(pull.slice.table);
   {
     MutexLock lock(&mu_);
     if (is_closed_) return;
     // What waits goes first, else small values would keep large ones from ever fitting.
-    const bool is_its_turn = is_again || waiting_.empty();
+    const bool is_its_turn = is_again || waiting_->is_empty();
     if (!reply.values.empty() && !(is_its_turn && FitsLocked(bytes))) {
-      waiting_.push_back({request_id, bytes, pull});
+      transfer.bytes = bytes;
+      transfer.start = [this, request_id, pull](absl::AnyInvocable<void()> taken) {
+        Ask(request_id, pull, std::move(taken), /*is_again=*/true);
+      };
+      waiting_->Push(std::move(transfer));
+      ++waiting_count_;
       return;
     }
     sending_bytes_ += bytes;
   }
-  SendReply(request_id, std::move(reply), bytes);
+  if (reply.values.empty()) return SendReply(request_id, std::move(reply), bytes, [] {});
+  transfer.bytes = reply.values.size_bytes();
+  transfer.start = [this, request_id, bytes,
+                    reply = std::move(reply)](absl::AnyInvocable<void()> received) mutable {
+    SendReply(request_id, std::move(reply), bytes, std::move(received));
+  };
+  scheduler_.Submit(std::move(transfer));
 }
 
 void BoundedReplies::SendError(uint64_t request_id, ExchangeReply reply) {
@@ -66,12 +88,11 @@ void BoundedReplies::Sent(uint64_t bytes) {
   // make calls within calls.
   if (!is_asking_) {
     is_asking_ = true;
-    while (!waiting_.empty() && FitsLocked(waiting_.front().bytes)) {
-      Waiting next = std::move(waiting_.front());
-      waiting_.pop_front();
+    while (!waiting_->is_empty() && FitsLocked(waiting_->Next().bytes)) {
+      Transfer next = waiting_->Pop();
+      --waiting_count_;
       mu_.Unlock();
-      Ask(
-          next.request_id, std::move(next.pull), [] {}, /*is_again=*/true);
+      next.start([] {});
       mu_.Lock();
     }
     is_asking_ = false;
@@ -81,19 +102,23 @@ void BoundedReplies::Sent(uint64_t bytes) {
 
 bool BoundedReplies::MayTakeRequests() const {
   MutexLock lock(&mu_);
-  return waiting_.empty() && sending_bytes_ < max_bytes_;
+  return waiting_->is_empty() && sending_bytes_ < max_bytes_;
 }
 
 uint64_t BoundedReplies::held_bytes() const {
   MutexLock lock(&mu_);
-  return sending_bytes_ + waiting_.size() * kOverheadBytes;
+  return sending_bytes_ + waiting_count_ * kOverheadBytes;
 }
 
 void BoundedReplies::Close() {
-  std::deque<Waiting> dropped;
-  MutexLock lock(&mu_);
-  is_closed_ = true;
-  dropped.swap(waiting_);
+  std::unique_ptr<TransferQueue> dropped = order_.make_queue();
+  {
+    MutexLock lock(&mu_);
+    is_closed_ = true;
+    dropped.swap(waiting_);
+    waiting_count_ = 0;
+  }
+  scheduler_.Close();
 }
 
 }  // namespace capstan

@@ -3,28 +3,31 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "common/base/mutex.h"
+#include "common/scheduler/scheduler.h"
+#include "common/scheduler/transfer_queue.h"
 #include "common/transport/frame.h"
 #include "common/transport/parameter_endpoint.h"
+#include "common/transport/reply_order.h"
 
 namespace capstan {
 
-// Answers the exchanges of one connection while its replies hold at most `max_bytes`, whatever the
-// peer does. Values that do not fit are not kept: they are pulled again when there is room. What
-// waits for the peer to read is then at most max_bytes, or one reply that is larger; and kOverhead
-// for each pull that the shards had parked: two for each slice. Thread-safe; owned by shared_ptr.
+// Answers the exchanges of one connection in the order of its `order`, while its replies hold at
+// most `max_bytes`, whatever the peer does. Values that do not fit are not kept: they are pulled
+// again when there is room. What waits is then at most max_bytes, or one reply that is larger; and
+// kOverhead for each pull that the shards had parked: two for each slice. Thread-safe; owned by
+// shared_ptr.
 class BoundedReplies : public std::enable_shared_from_this<BoundedReplies> {
  public:
   // What a reply counts beside its values.
   static constexpr uint64_t kOverheadBytes = 256;
 
   // `endpoint` outlives every Exchange and every call of Sent.
-  BoundedReplies(ParameterEndpoint* endpoint, uint64_t max_bytes)
-      : endpoint_(endpoint), max_bytes_(max_bytes) {}
+  BoundedReplies(ParameterEndpoint* endpoint, uint64_t max_bytes, ReplyOrder order);
   virtual ~BoundedReplies() = default;
 
   // Each is answered by one SendReply, unless Close comes before. `taken` runs once, on any thread,
@@ -43,19 +46,14 @@ class BoundedReplies : public std::enable_shared_from_this<BoundedReplies> {
   uint64_t held_bytes() const;
 
  protected:
-  // Sends a reply. Sent(bytes) follows, on any thread, also within the call; not after Close.
-  virtual void SendReply(uint64_t request_id, ExchangeReply reply, uint64_t bytes) = 0;
+  // Sends a reply, after those before it. Sent(bytes) follows, on any thread, also within the call;
+  // and `received` runs once its values are no longer on their way. Neither needs to after Close.
+  virtual void SendReply(uint64_t request_id, ExchangeReply reply, uint64_t bytes,
+                         absl::AnyInvocable<void()> received) = 0;
   // A reply without values, of what is no exchange.
   void SendError(uint64_t request_id, ExchangeReply reply);
 
  private:
-  // The pull half of an exchange whose values did not fit.
-  struct Waiting {
-    uint64_t request_id = 0;
-    uint64_t bytes = 0;  // of the reply that did not fit
-    ExchangeRequest pull;
-  };
-
   // `is_again`: its values did not fit before.
   void Ask(uint64_t request_id, ExchangeRequest request, ParameterEndpoint::SentCallback taken,
            bool is_again);
@@ -66,10 +64,14 @@ class BoundedReplies : public std::enable_shared_from_this<BoundedReplies> {
 
   ParameterEndpoint* const endpoint_;
   const uint64_t max_bytes_;
+  const ReplyOrder order_;
+  Scheduler scheduler_;  // of values
 
   mutable Mutex mu_;
   uint64_t sending_bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mu_);
+  // The pull halves of exchanges whose values did not fit, by what their replies count.
+  std::unique_ptr<TransferQueue> waiting_ ABSL_GUARDED_BY(mu_) ABSL_PT_GUARDED_BY(mu_);
+  uint64_t waiting_count_ ABSL_GUARDED_BY(mu_) = 0;
   bool is_asking_ ABSL_GUARDED_BY(mu_) = false;  // a call of Sent asks for what waits
   bool is_closed_ ABSL_GUARDED_BY(mu_) = false;
 };

@@ -4,12 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
+#include <deque>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/base/random.h"
+#include "common/scheduler/priority_queue.h"
+#include "common/transport/reply_order.h"
 
 namespace capstan {
 namespace {
@@ -60,9 +67,11 @@ class SlowConnection : public BoundedReplies {
   using BoundedReplies::BoundedReplies;
   using BoundedReplies::SendError;
 
-  void SendReply(uint64_t request_id, ExchangeReply reply, uint64_t bytes) override {
+  void SendReply(uint64_t request_id, ExchangeReply reply, uint64_t bytes,
+                 absl::AnyInvocable<void()> received) override {
     order_.push_back(request_id);
     sending_.emplace_back(std::move(reply), bytes);
+    on_their_way_.push_back(std::move(received));
   }
   // The oldest reply has left.
   void FinishOne() {
@@ -70,12 +79,19 @@ class SlowConnection : public BoundedReplies {
     sending_.erase(sending_.begin());
     Sent(bytes);
   }
+  // The peer has got the oldest reply.
+  void ReceiveOne() {
+    absl::AnyInvocable<void()> received = std::move(on_their_way_.front());
+    on_their_way_.erase(on_their_way_.begin());
+    received();
+  }
   const std::vector<uint64_t>& order() const { return order_; }
   size_t sending() const { return sending_.size(); }
 
  private:
   std::vector<uint64_t> order_;
   std::vector<std::pair<ExchangeReply, uint64_t>> sending_;
+  std::vector<absl::AnyInvocable<void()>> on_their_way_;
 };
 
 RequestFrame PushAndPull(uint64_t id) {
@@ -91,7 +107,8 @@ RequestFrame PushAndPull(uint64_t id) {
 
 TEST(BoundedRepliesTest, ValuesThatDoNotFitArePulledAgainWhenThereIsRoom) {
   ParkingEndpoint endpoint;
-  const auto connection = std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/2048);
+  const auto connection =
+      std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/2048, ReplyOrder());
   for (uint64_t id = 1; id <= 5; ++id) connection->Exchange(PushAndPull(id), [] {});
   EXPECT_TRUE(connection->MayTakeRequests()) << "what is parked holds nothing";
   endpoint.Release();
@@ -107,7 +124,8 @@ TEST(BoundedRepliesTest, ValuesThatDoNotFitArePulledAgainWhenThereIsRoom) {
 
 TEST(BoundedRepliesTest, WhatIsAskedAgainIsThePullAlone) {
   ParkingEndpoint endpoint;
-  const auto connection = std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1024);
+  const auto connection =
+      std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1024, ReplyOrder());
   endpoint.Release();
   connection->Exchange(PushAndPull(1), [] {});
   connection->Exchange(PushAndPull(2), [] {});
@@ -122,7 +140,8 @@ TEST(BoundedRepliesTest, WhatIsAskedAgainIsThePullAlone) {
 
 TEST(BoundedRepliesTest, AReplyLargerThanTheBoundIsSentAlone) {
   ParkingEndpoint endpoint;
-  const auto connection = std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1);
+  const auto connection =
+      std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1, ReplyOrder());
   endpoint.Release();
   for (uint64_t id = 1; id <= 3; ++id) connection->Exchange(PushAndPull(id), [] {});
   for (int sent = 0; sent < 3; ++sent) {
@@ -134,7 +153,8 @@ TEST(BoundedRepliesTest, AReplyLargerThanTheBoundIsSentAlone) {
 
 TEST(BoundedRepliesTest, NewValuesDoNotOvertakeThoseThatWait) {
   ParkingEndpoint endpoint;
-  const auto connection = std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/2048);
+  const auto connection =
+      std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/2048, ReplyOrder());
   endpoint.Release();
   for (uint64_t id = 1; id <= 3; ++id) connection->Exchange(PushAndPull(id), [] {});
   connection->FinishOne();
@@ -145,7 +165,8 @@ TEST(BoundedRepliesTest, NewValuesDoNotOvertakeThoseThatWait) {
 
 TEST(BoundedRepliesTest, ErrorsAreSentAtOnceAndCount) {
   ParkingEndpoint endpoint;
-  const auto connection = std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1024);
+  const auto connection =
+      std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1024, ReplyOrder());
   for (int i = 0; i < 4; ++i) {
     EXPECT_TRUE(connection->MayTakeRequests());
     connection->SendError(/*request_id=*/0, ErrorReply(absl::InvalidArgumentError("no message")));
@@ -156,7 +177,8 @@ TEST(BoundedRepliesTest, ErrorsAreSentAtOnceAndCount) {
 
 TEST(BoundedRepliesTest, NothingIsSentOrKeptOnceItIsClosed) {
   ParkingEndpoint endpoint;
-  const auto connection = std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1024);
+  const auto connection =
+      std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1024, ReplyOrder());
   for (uint64_t id = 1; id <= 2; ++id) connection->Exchange(PushAndPull(id), [] {});
   connection->Close();
   endpoint.Release();
@@ -164,13 +186,89 @@ TEST(BoundedRepliesTest, NothingIsSentOrKeptOnceItIsClosed) {
   EXPECT_EQ(endpoint.alive(), 0);
 }
 
+// The first layers first; the tables are the layers.
+ReplyOrder ByLayer(uint64_t credit_bytes) {
+  ReplyOrder order;
+  order.credit_bytes = credit_bytes;
+  order.make_queue = [] { return std::make_unique<PriorityQueue>(); };
+  order.layer_of = [](TableId table) { return static_cast<int>(table.value()); };
+  return order;
+}
+
+RequestFrame OfLayer(uint64_t layer) {
+  RequestFrame frame = PushAndPull(/*id=*/layer);
+  frame.request.slice.table = TableId(static_cast<uint32_t>(layer));
+  return frame;
+}
+
+TEST(BoundedRepliesTest, TheFirstLayersGoFirstToAPeerThatIsSlowToReceive) {
+  ParkingEndpoint endpoint;
+  const auto connection =
+      std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1 << 20, ByLayer(/*credit=*/1));
+  endpoint.Release();
+  for (uint64_t layer = 5; layer >= 1; --layer) connection->Exchange(OfLayer(layer), [] {});
+  EXPECT_THAT(connection->order(), ElementsAre(5)) << "the credit is used up";
+  connection->FinishOne();
+  EXPECT_THAT(connection->order(), ElementsAre(5)) << "what has left is not received yet";
+  while (connection->order().size() < 5) connection->ReceiveOne();
+  EXPECT_THAT(connection->order(), ElementsAre(5, 1, 2, 3, 4));
+}
+
+TEST(BoundedRepliesTest, ValuesGoWhileTheCreditIsNotUsedUp) {
+  ParkingEndpoint endpoint;
+  const auto connection = std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1 << 20,
+                                                           ByLayer(2 * kValueBytes - 1));
+  endpoint.Release();
+  for (uint64_t layer = 1; layer <= 4; ++layer) connection->Exchange(OfLayer(layer), [] {});
+  EXPECT_THAT(connection->order(), ElementsAre(1, 2));
+  connection->ReceiveOne();
+  EXPECT_THAT(connection->order(), ElementsAre(1, 2, 3));
+}
+
+TEST(BoundedRepliesTest, WhatDidNotFitIsPulledAgainInTheSameOrder) {
+  ParkingEndpoint endpoint;
+  const auto connection =
+      std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1024, ByLayer(1 << 20));
+  endpoint.Release();
+  for (uint64_t layer = 5; layer >= 1; --layer) connection->Exchange(OfLayer(layer), [] {});
+  while (connection->sending() > 0) connection->FinishOne();
+  EXPECT_THAT(connection->order(), ElementsAre(5, 1, 2, 3, 4));
+}
+
+TEST(BoundedRepliesTest, WhatHasNoValuesNeedsNoCredit) {
+  ParkingEndpoint endpoint;
+  const auto connection =
+      std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1 << 20, ByLayer(/*credit=*/1));
+  endpoint.Release();
+  connection->Exchange(OfLayer(1), [] {});
+  connection->Exchange(OfLayer(2), [] {});
+  connection->SendError(/*request_id=*/0, ErrorReply(absl::InvalidArgumentError("no message")));
+  EXPECT_THAT(connection->order(), ElementsAre(1, 0));
+}
+
+TEST(BoundedRepliesTest, ValuesThatWaitForCreditCountAndGoWithTheConnection) {
+  ParkingEndpoint endpoint;
+  const auto connection =
+      std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/2048, ByLayer(/*credit=*/1));
+  endpoint.Release();
+  for (uint64_t layer = 1; layer <= 4; ++layer) connection->Exchange(OfLayer(layer), [] {});
+  EXPECT_THAT(connection->order(), ElementsAre(1));
+  EXPECT_EQ(connection->held_bytes(), 2048 + 2 * kOverhead);
+  EXPECT_EQ(endpoint.alive(), 2);
+  EXPECT_FALSE(connection->MayTakeRequests());
+  connection->Close();
+  EXPECT_EQ(endpoint.alive(), 1) << "what is being sent";
+}
+
 // Sends at once, within SendReply.
 class FastConnection : public BoundedReplies {
  public:
   using BoundedReplies::BoundedReplies;
-  void SendReply(uint64_t, ExchangeReply, uint64_t bytes) override {
+  void SendReply(uint64_t, ExchangeReply, uint64_t bytes,
+                 absl::AnyInvocable<void()> received) override {
     ++sent_;
     deepest_ = std::max(deepest_, ++depth_);
+    received();
     if (sent_ > 1) Sent(bytes);
     --depth_;
   }
@@ -181,13 +279,113 @@ class FastConnection : public BoundedReplies {
 
 TEST(BoundedRepliesTest, ManyThatWaitMakeNoDeepCalls) {
   ParkingEndpoint endpoint;
-  const auto connection = std::make_shared<FastConnection>(&endpoint, /*max_bytes=*/1024);
+  const auto connection =
+      std::make_shared<FastConnection>(&endpoint, /*max_bytes=*/1024, ReplyOrder());
   endpoint.Release();
   for (uint64_t id = 1; id <= 10000; ++id) connection->Exchange(PushAndPull(id), [] {});
   EXPECT_EQ(connection->sent_, 1);
   connection->Sent(1024);
   EXPECT_EQ(connection->sent_, 10000);
   EXPECT_EQ(connection->deepest_, 1);
+}
+
+// Hands replies to a thread that sends them, and to one that receives them.
+class ThreadedConnection : public BoundedReplies {
+ public:
+  using BoundedReplies::BoundedReplies;
+
+  void SendReply(uint64_t, ExchangeReply reply, uint64_t bytes,
+                 absl::AnyInvocable<void()> received) override {
+    MutexLock lock(&mu_);
+    on_the_way_bytes_ += reply.values.size_bytes();
+    most_bytes_ = std::max(most_bytes_, on_the_way_bytes_);
+    to_send_.emplace_back(std::move(reply), bytes);
+    to_receive_.push_back(std::move(received));
+  }
+  bool SendNext() {
+    std::pair<ExchangeReply, uint64_t> next;
+    {
+      MutexLock lock(&mu_);
+      if (to_send_.empty()) return false;
+      next = std::move(to_send_.front());
+      to_send_.pop_front();
+    }
+    next.first.values.Clear();
+    Sent(next.second);
+    return true;
+  }
+  bool ReceiveNext() {
+    absl::AnyInvocable<void()> received;
+    {
+      MutexLock lock(&mu_);
+      if (to_receive_.empty()) return false;
+      received = std::move(to_receive_.front());
+      to_receive_.pop_front();
+      on_the_way_bytes_ -= kValueBytes;
+      ++received_count_;
+    }
+    received();
+    return true;
+  }
+  int received_count() const {
+    MutexLock lock(&mu_);
+    return received_count_;
+  }
+  uint64_t most_bytes() const {
+    MutexLock lock(&mu_);
+    return most_bytes_;
+  }
+
+ private:
+  mutable Mutex mu_;
+  std::deque<std::pair<ExchangeReply, uint64_t>> to_send_ ABSL_GUARDED_BY(mu_);
+  std::deque<absl::AnyInvocable<void()>> to_receive_ ABSL_GUARDED_BY(mu_);
+  uint64_t on_the_way_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t most_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  int received_count_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+// Answers at once, on any thread.
+class ValuesAtOnce : public ParameterEndpoint {
+ public:
+  void Exchange(ExchangeRequest, SentCallback sent, ReplyCallback done) override {
+    sent();
+    ExchangeReply reply;
+    reply.values = Payload(absl::MakeConstSpan(*values_), values_);
+    done(std::move(reply));
+  }
+
+ private:
+  const std::shared_ptr<std::vector<float>> values_ =
+      std::make_shared<std::vector<float>>(kValueBytes / sizeof(float), 1.0f);
+};
+
+TEST(BoundedRepliesTest, RepliesOfManyThreadsAreEachSentOnceWithinTheCredit) {
+  constexpr int kThreads = 3, kOfEach = 2000;
+  ValuesAtOnce endpoint;
+  const auto connection = std::make_shared<ThreadedConnection>(&endpoint, /*max_bytes=*/8 * 1024,
+                                                               ByLayer(/*credit=*/3 * kValueBytes));
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&connection, thread] {
+      Random random(/*seed=*/1 + thread);
+      for (int i = 0; i < kOfEach; ++i) {
+        connection->Exchange(OfLayer(random.UniformInt(5)), [] {});
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    while (connection->received_count() < kThreads * kOfEach) {
+      if (!connection->ReceiveNext()) std::this_thread::yield();
+    }
+  });
+  while (connection->received_count() < kThreads * kOfEach) {
+    if (!connection->SendNext()) std::this_thread::yield();
+  }
+  for (std::thread& thread : threads) thread.join();
+  while (connection->SendNext()) continue;
+  EXPECT_EQ(connection->held_bytes(), 0u);
+  EXPECT_LE(connection->most_bytes(), 3 * kValueBytes);
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 
 namespace capstan {
 
+class GrpcStream;
+
 // A connection to the ParameterService of one server: one bidirectional stream, opened with the
 // first exchange and again after it broke; then all open exchanges are UNAVAILABLE. Thread-safe.
 class GrpcEndpoint : public ParameterEndpoint {
@@ -24,10 +26,10 @@ class GrpcEndpoint : public ParameterEndpoint {
 
  private:
   class Connection;
-  class Stream;
 
   // The stream that takes new exchanges; opens one when there is none. Null at the end.
-  std::shared_ptr<Stream> OpenStream();
+  std::shared_ptr<GrpcStream> OpenStream();
+  void OnStreamEnd(std::shared_ptr<GrpcStream> stream);
 
   Clock* const clock_;
   const std::unique_ptr<Connection> connection_;
@@ -35,7 +37,7 @@ class GrpcEndpoint : public ParameterEndpoint {
   Mutex mu_;
   CondVar stream_ended_;
   bool is_closing_ ABSL_GUARDED_BY(mu_) = false;
-  std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<GrpcStream> stream_ ABSL_GUARDED_BY(mu_);
   int live_streams_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

@@ -69,10 +69,11 @@ class ParameterEndpoint {
 
   virtual ~ParameterEndpoint() = default;
 
-  // `sent` runs once when the gradient no longer queues in this process; then `done` runs once,
-  // when the consistency policy lets the reply out. Both run on any thread, possibly before
-  // Exchange returns, and also when the endpoint is destroyed. The gradient's bytes stay unchanged
-  // until `done` has run with a status other than UNAVAILABLE. Errors of a server: INVALID_ARGUMENT
+  // `sent` runs once when the server has the gradient's bytes, whether it has answered or not, or
+  // when they are lost; without a gradient, when the request has left. Then `done` runs once, when
+  // the consistency policy lets the reply out. Both run on any thread, possibly before Exchange
+  // returns, and also when the endpoint is destroyed. The gradient's bytes stay unchanged until
+  // `done` has run with a status other than UNAVAILABLE. Errors of a server: INVALID_ARGUMENT
   // (names table, slice, expected and got), FAILED_PRECONDITION (stale epoch, incarnation or pull
   // step), RESOURCE_EXHAUSTED. UNAVAILABLE: the request or its reply was lost; send it again.
   virtual void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) = 0;

@@ -247,6 +247,7 @@ void UcxConnection::Submit(Operation* operation) {
   params.cb.send = &OnSent;
   params.user_data = operation;
   params.flags = UCP_AM_SEND_FLAG_REPLY;
+  if (operation->payload.size_bytes() >= kFetchedBytes) params.flags |= UCP_AM_SEND_FLAG_RNDV;
   const Payload::Fragments& fragments = operation->payload.fragments();
   params.datatype = ucp_dt_make_contig(1);
   const void* const data = fragments.empty() ? nullptr : fragments[0].data();

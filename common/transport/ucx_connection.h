@@ -36,6 +36,10 @@ class UcxIncoming {
 // alone.
 class UcxConnection {
  public:
+  // Payloads as large as this lie still until their receiver fetches them; smaller ones may wait in
+  // UCX and in sockets. UCX chooses so by itself over shared memory, and over TCP within a host.
+  static constexpr uint64_t kFetchedBytes = 64 << 10;
+
   // What a message counts beside its payload.
   static constexpr uint64_t kOverheadBytes = 256;
 
@@ -61,7 +65,8 @@ class UcxConnection {
                                                                uint64_t window_bytes);
   ~UcxConnection();
 
-  // `sent` runs once the payload is no longer needed, or never when the connection breaks.
+  // `sent` runs once the payload is no longer needed, or never when the connection breaks. One of
+  // kFetchedBytes or more is needed until the receiver has fetched it: sent is received.
   void Send(std::string header, Payload payload, absl::AnyInvocable<void()> sent);
 
   // Of a connection that was accepted: a message with a payload of so many bytes is no longer held,

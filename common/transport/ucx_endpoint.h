@@ -17,7 +17,8 @@ namespace capstan {
 
 // A connection to one server over UCX: shared memory within a host, what UCX finds best between
 // hosts. Opened with the first exchange and again after it broke; then all open exchanges are
-// UNAVAILABLE. Callbacks run on the UCX thread. Thread-safe.
+// UNAVAILABLE. Gradients of less than UcxConnection::kFetchedBytes are sent when they have left
+// this process. Callbacks run on the UCX thread. Thread-safe.
 class UcxEndpoint : public ParameterEndpoint, private UcxConnection::Receiver {
  public:
   // `address` is the server's host:port for UCX. `thread` outlives the endpoint.

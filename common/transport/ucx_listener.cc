@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
@@ -22,7 +23,7 @@ namespace capstan {
 class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplies {
  public:
   explicit Client(UcxListener* listener)
-      : BoundedReplies(listener->endpoint_, listener->max_inflight_bytes_),
+      : BoundedReplies(listener->endpoint_, listener->max_inflight_bytes_, listener->order_),
         listener_(listener),
         thread_(listener->thread_) {}
 
@@ -103,9 +104,11 @@ class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplie
   }
 
   // On any thread.
-  void SendReply(uint64_t request_id, ExchangeReply reply, uint64_t bytes) override {
-    OnThread([this, request_id, reply = std::move(reply), bytes]() mutable {
-      SendOnThread(request_id, std::move(reply), bytes);
+  void SendReply(uint64_t request_id, ExchangeReply reply, uint64_t bytes,
+                 absl::AnyInvocable<void()> received) override {
+    OnThread([this, request_id, reply = std::move(reply), bytes,
+              received = std::move(received)]() mutable {
+      SendOnThread(request_id, std::move(reply), bytes, std::move(received));
     });
   }
 
@@ -123,14 +126,17 @@ class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplie
     task();
   }
 
-  void SendOnThread(uint64_t request_id, ExchangeReply reply, uint64_t bytes) {
+  void SendOnThread(uint64_t request_id, ExchangeReply reply, uint64_t bytes,
+                    absl::AnyInvocable<void()> received) {
     if (connection_ == nullptr) return;
     std::string header = EncodeReplyHeader(request_id, reply);
     // The connection is this client's own: it never outlives it.
-    connection_->Send(std::move(header), std::move(reply.values), [this, bytes] {
-      Sent(bytes);
-      GrantReleased();
-    });
+    connection_->Send(std::move(header), std::move(reply.values),
+                      [this, bytes, received = std::move(received)]() mutable {
+                        Sent(bytes);
+                        received();
+                        GrantReleased();
+                      });
   }
 
   UcxListener* const listener_;
@@ -145,8 +151,10 @@ class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplie
 absl::StatusOr<std::unique_ptr<UcxListener>> UcxListener::Start(const std::string& listen,
                                                                 ParameterEndpoint* endpoint,
                                                                 UcxThread* thread,
-                                                                uint64_t max_inflight_bytes) {
-  std::unique_ptr<UcxListener> listener(new UcxListener(endpoint, thread, max_inflight_bytes));
+                                                                uint64_t max_inflight_bytes,
+                                                                const ReplyOrder& order) {
+  std::unique_ptr<UcxListener> listener(
+      new UcxListener(endpoint, thread, max_inflight_bytes, order));
   absl::Status status;
   thread->RunAndWait([&] { status = listener->Listen(listen); });
   RETURN_IF_ERROR(status);

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/tensor/buffer_pool.h"
 #include "common/transport/parameter_endpoint.h"
+#include "common/transport/reply_order.h"
 #include "common/transport/ucx_connection.h"
 #include "common/transport/ucx_thread.h"
 #include "common/transport/ucx_transport.h"
@@ -30,7 +31,8 @@ class UcxListener : public UcxTransport::Listener {
   static absl::StatusOr<std::unique_ptr<UcxListener>> Start(const std::string& listen,
                                                             ParameterEndpoint* endpoint,
                                                             UcxThread* thread,
-                                                            uint64_t max_inflight_bytes);
+                                                            uint64_t max_inflight_bytes,
+                                                            const ReplyOrder& order);
   // Closes all connections; replies that come later go nowhere.
   ~UcxListener() override;
 
@@ -44,8 +46,12 @@ class UcxListener : public UcxTransport::Listener {
     ucp_listener_h handle = nullptr;
   };
 
-  UcxListener(ParameterEndpoint* endpoint, UcxThread* thread, uint64_t max_inflight_bytes)
-      : endpoint_(endpoint), thread_(thread), max_inflight_bytes_(max_inflight_bytes) {}
+  UcxListener(ParameterEndpoint* endpoint, UcxThread* thread, uint64_t max_inflight_bytes,
+              const ReplyOrder& order)
+      : endpoint_(endpoint),
+        thread_(thread),
+        max_inflight_bytes_(max_inflight_bytes),
+        order_(order) {}
 
   absl::Status Listen(const std::string& listen);
   static void OnConnection(ucp_conn_request_h request, void* listener);
@@ -53,6 +59,7 @@ class UcxListener : public UcxTransport::Listener {
   ParameterEndpoint* const endpoint_;
   UcxThread* const thread_;
   const uint64_t max_inflight_bytes_;
+  const ReplyOrder order_;
   std::string address_;
   BufferPool buffers_;
 

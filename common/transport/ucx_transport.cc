@@ -19,9 +19,11 @@ class OwnThread : public UcxTransport {
     return std::make_unique<UcxEndpoint>(address, thread_.get());
   }
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
-                                                   ParameterEndpoint* endpoint) override {
-    ASSIGN_OR_RETURN(std::unique_ptr<UcxListener> listener,
-                     UcxListener::Start(address, endpoint, thread_.get(), max_inflight_bytes_));
+                                                   ParameterEndpoint* endpoint,
+                                                   const ReplyOrder& order) override {
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<UcxListener> listener,
+        UcxListener::Start(address, endpoint, thread_.get(), max_inflight_bytes_, order));
     return std::unique_ptr<Listener>(std::move(listener));
   }
 

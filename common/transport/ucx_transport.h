@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/transport/parameter_endpoint.h"
+#include "common/transport/reply_order.h"
 
 namespace capstan {
 
@@ -34,11 +35,12 @@ class UcxTransport {
   // A connection to the server that listens on `address`. The transport outlives it.
   virtual std::unique_ptr<ParameterEndpoint> Connect(const std::string& address) = 0;
 
-  // `address` is host:port; port 0 takes a free one. `endpoint` answers, on UCX's thread; it and
-  // the transport outlive the listener. UNAVAILABLE when the port is in use or the host is not of
-  // this machine.
+  // `address` is host:port; port 0 takes a free one. `endpoint` answers, on UCX's thread, and each
+  // worker gets its replies in `order`; it and the transport outlive the listener. UNAVAILABLE when
+  // the port is in use or the host is not of this machine.
   virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
-                                                           ParameterEndpoint* endpoint) = 0;
+                                                           ParameterEndpoint* endpoint,
+                                                           const ReplyOrder& order) = 0;
 };
 
 // UNIMPLEMENTED: built without UCX. UNAVAILABLE: UCX does not start on this machine.

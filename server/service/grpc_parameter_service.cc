@@ -3,14 +3,18 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 #include "common/transport/bounded_replies.h"
 #include "common/transport/frame.h"
 #include "common/transport/grpc_payload.h"
 #include "common/transport/payload.h"
+#include "common/transport/stream_receipts.h"
 
 namespace capstan {
 namespace {
@@ -28,32 +32,42 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
   }
 
   void OnReadDone(bool ok) override {
-    if (!ok) {
+    if (ok) HandleFrame(FromByteBuffer(incoming_));
+    StreamReceipts::Callbacks received;
+    {
       MutexLock lock(&mu_);
-      is_read_to_end_ = true;
-      return FinishIfIdleLocked();
+      incoming_.Clear();
+      is_read_to_end_ = !ok;
+      // A client that does not read its replies is not read from either.
+      is_read_paused_ = ok && !MayTakeRequests();
+      if (HearsReceiptsLocked()) {
+        StartRead(&incoming_);
+      } else {
+        received = receipts_.AcknowledgeAll();
+      }
+      WriteNextLocked();
+      FinishIfIdleLocked();
     }
-    HandleFrame(FromByteBuffer(incoming_));
-    incoming_.Clear();
-    MutexLock lock(&mu_);
-    // A client that does not read its replies is not read from either.
-    is_read_paused_ = !MayTakeRequests();
-    if (!is_read_paused_) StartRead(&incoming_);
+    RunAll(std::move(received));
   }
 
   void OnWriteDone(bool ok) override {
     if (!ok) Close();
     uint64_t bytes;
+    StreamReceipts::Callbacks received;
     {
       MutexLock lock(&mu_);
       if (!ok) is_cancelled_ = true;
-      bytes = outgoing_.front().bytes;
-      outgoing_.pop_front();
+      message_.Clear();
+      is_writing_ = false;
+      bytes = std::exchange(writing_bytes_, 0);
       if (is_cancelled_) outgoing_.clear();
-      if (!outgoing_.empty()) StartWrite(&outgoing_.front().message);
+      if (!has_receipts_ || !HearsReceiptsLocked()) received = receipts_.AcknowledgeAll();
+      WriteNextLocked();
       FinishIfIdleLocked();
     }
-    Sent(bytes);
+    if (bytes > 0) Sent(bytes);
+    RunAll(std::move(received));
     ResumeRead();
   }
 
@@ -68,28 +82,80 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
 
  private:
   struct Outgoing {
-    grpc::ByteBuffer message;
+    uint64_t request_id;
+    ExchangeReply reply;
     uint64_t bytes;  // that it counts
+    StreamReceipts::Callback received;
   };
 
   void HandleFrame(const Payload& frame) {
+    absl::StatusOr<RequestFrame> decoded = DecodeRequest(frame);
+    if (decoded.ok() && decoded->received_bytes.has_value() && !TakeReceipt(*decoded)) return;
+    if (decoded.ok() && decoded->is_receipt()) return;
     {
       MutexLock lock(&mu_);
       ++open_exchanges_;
     }
-    absl::StatusOr<RequestFrame> decoded = DecodeRequest(frame);
     // A frame that is no message has no request id; 0 tells the client that much.
     if (!decoded.ok()) return SendError(/*request_id=*/0, ErrorReply(decoded.status()));
     Exchange(*std::move(decoded), [] {});
   }
 
-  void SendReply(uint64_t request_id, ExchangeReply reply, uint64_t bytes) override {
-    grpc::ByteBuffer message = ToByteBuffer(EncodeReplyPrefix(request_id, reply), reply.values);
+  // False when it ends the stream.
+  bool TakeReceipt(const RequestFrame& frame) {
+    absl::StatusOr<StreamReceipts::Callbacks> received;
+    {
+      MutexLock lock(&mu_);
+      has_receipts_ = true;
+      receipts_.Receive(frame.request.gradient.size_bytes());
+      received = receipts_.Acknowledge(*frame.received_bytes);
+    }
+    if (received.ok()) {
+      RunAll(*std::move(received));
+      return true;
+    }
+    Close();
+    MutexLock lock(&mu_);
+    is_cancelled_ = true;
+    why_cancelled_ = grpc::Status(grpc::INVALID_ARGUMENT, std::string(received.status().message()));
+    outgoing_.clear();
+    return false;
+  }
+
+  void SendReply(uint64_t request_id, ExchangeReply reply, uint64_t bytes,
+                 StreamReceipts::Callback received) override {
     MutexLock lock(&mu_);
     --open_exchanges_;
     if (is_cancelled_ || is_finished_) return FinishIfIdleLocked();
-    outgoing_.push_back({std::move(message), bytes});
-    if (outgoing_.size() == 1) StartWrite(&outgoing_.front().message);
+    outgoing_.push_back({request_id, std::move(reply), bytes, std::move(received)});
+    WriteNextLocked();
+  }
+
+  // Whether receipts can arrive. While they cannot, what is written counts as received: else
+  // nothing would go any more.
+  bool HearsReceiptsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return !is_read_paused_ && !is_read_to_end_ && !is_cancelled_ && !is_finished_;
+  }
+
+  // What goes next, if anything does: the oldest reply, or a receipt ahead of it.
+  void WriteNextLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (is_writing_ || is_cancelled_ || is_finished_) return;
+    std::optional<uint64_t> next_bytes;
+    if (!outgoing_.empty()) next_bytes = outgoing_.front().reply.values.size_bytes();
+    if (has_receipts_ && receipts_.IsDue(next_bytes)) {
+      message_ = ToByteBuffer(EncodeReplyReceipt(receipts_.Report()), Payload());
+    } else if (next_bytes.has_value()) {
+      Outgoing next = std::move(outgoing_.front());
+      outgoing_.pop_front();
+      message_ = ToByteBuffer(EncodeReplyPrefix(next.request_id, next.reply, receipts_.Report()),
+                              next.reply.values);
+      writing_bytes_ = next.bytes;
+      if (*next_bytes > 0) receipts_.Send(*next_bytes, std::move(next.received));
+    } else {
+      return;
+    }
+    is_writing_ = true;
+    StartWrite(&message_);
   }
 
   void ResumeRead() {
@@ -102,20 +168,27 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
   // Ends the stream when the client has said all and heard all, or is gone.
   void FinishIfIdleLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const bool is_answered = is_read_to_end_ && open_exchanges_ == 0;
-    if (is_finished_ || !outgoing_.empty() || !(is_cancelled_ || is_answered)) return;
+    const bool is_idle = outgoing_.empty() && !is_writing_;
+    if (is_finished_ || !is_idle || !(is_cancelled_ || is_answered)) return;
     is_finished_ = true;
-    Finish(is_cancelled_ ? grpc::Status::CANCELLED : grpc::Status::OK);
+    Finish(is_cancelled_ ? why_cancelled_ : grpc::Status::OK);
   }
 
   grpc::ByteBuffer incoming_;  // used by reads alone, one at a time
   std::shared_ptr<BoundedReplies> self_;
 
   Mutex mu_;
-  std::deque<Outgoing> outgoing_ ABSL_GUARDED_BY(mu_);  // the front one is being written
+  std::deque<Outgoing> outgoing_ ABSL_GUARDED_BY(mu_);
+  StreamReceipts receipts_ ABSL_GUARDED_BY(mu_);
+  bool has_receipts_ ABSL_GUARDED_BY(mu_) = false;  // the client has said so
+  bool is_writing_ ABSL_GUARDED_BY(mu_) = false;
+  grpc::ByteBuffer message_ ABSL_GUARDED_BY(mu_);    // that is being written
+  uint64_t writing_bytes_ ABSL_GUARDED_BY(mu_) = 0;  // that it counts; 0: it is no reply
   bool is_read_paused_ ABSL_GUARDED_BY(mu_) = false;
   int64_t open_exchanges_ ABSL_GUARDED_BY(mu_) = 0;
   bool is_read_to_end_ ABSL_GUARDED_BY(mu_) = false;
   bool is_cancelled_ ABSL_GUARDED_BY(mu_) = false;
+  grpc::Status why_cancelled_ ABSL_GUARDED_BY(mu_) = grpc::Status::CANCELLED;
   bool is_finished_ ABSL_GUARDED_BY(mu_) = false;
 };
 
@@ -123,7 +196,7 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GrpcParameterService::Exchange(
     grpc::CallbackServerContext* /*context*/) {
-  auto stream = std::make_shared<ExchangeStream>(endpoint_, max_inflight_bytes_);
+  auto stream = std::make_shared<ExchangeStream>(endpoint_, max_inflight_bytes_, order_);
   stream->Start();
   return stream.get();
 }

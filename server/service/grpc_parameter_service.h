@@ -5,8 +5,10 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "common/transport/parameter_endpoint.h"
+#include "common/transport/reply_order.h"
 #include "proto/parameter_service.grpc.pb.h"
 
 namespace capstan {
@@ -15,15 +17,17 @@ namespace capstan {
 // thread waits. Memory is bounded by the server, whatever clients do: of each stream there is one
 // request in memory, GrpcServer::kStreamBytes that the library has read ahead, and what
 // BoundedReplies allows. A client that does not read its replies is not read from, until it does.
-// Thread-safe.
+// Clients that ask for receipts are told what has arrived; what they have not received themselves
+// is within the credit of `order`. Thread-safe.
 class GrpcParameterService final
     : public v1::ParameterService::WithRawCallbackMethod_Exchange<v1::ParameterService::Service> {
  public:
   // `endpoint` has taken a request's gradient when its Exchange returns, as shards have: the next
   // request is read then. Replies that wait for one stream's client to read hold at most
   // `max_inflight_bytes`. `endpoint` outlives the gRPC server.
-  explicit GrpcParameterService(ParameterEndpoint* endpoint, uint64_t max_inflight_bytes = 64 << 20)
-      : endpoint_(endpoint), max_inflight_bytes_(max_inflight_bytes) {}
+  explicit GrpcParameterService(ParameterEndpoint* endpoint, uint64_t max_inflight_bytes = 64 << 20,
+                                ReplyOrder order = ReplyOrder())
+      : endpoint_(endpoint), max_inflight_bytes_(max_inflight_bytes), order_(std::move(order)) {}
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Exchange(
       grpc::CallbackServerContext* context) override;
@@ -31,6 +35,7 @@ class GrpcParameterService final
  private:
   ParameterEndpoint* const endpoint_;
   const uint64_t max_inflight_bytes_;
+  const ReplyOrder order_;
 };
 
 }  // namespace capstan

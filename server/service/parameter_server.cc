@@ -164,6 +164,9 @@ absl::Status ParameterServer::CreateHost(ShardHost::Options options, const v1::J
     return absl::ResourceExhaustedError(
         "out of memory for the shards: use more servers, or machines with more memory");
   }
+  for (const v1::TableSpec& table : view.tables()) {
+    layer_of_table_.push_back(static_cast<int>(table.layer()));
+  }
   if (options_.tracer == nullptr) {
     serving_ = host_.get();
     return absl::OkStatus();
@@ -175,6 +178,11 @@ absl::Status ParameterServer::CreateHost(ShardHost::Options options, const v1::J
   traced_host_ = std::make_unique<TracingEndpoint>(options_.tracer, std::move(tables), host_.get());
   serving_ = traced_host_.get();
   return absl::OkStatus();
+}
+
+int ParameterServer::LayerOf(TableId table) const {
+  const bool is_known = serving_ != nullptr && table.value() < layer_of_table_.size();
+  return is_known ? layer_of_table_[table.value()] : 0;
 }
 
 void ParameterServer::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {

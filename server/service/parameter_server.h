@@ -47,6 +47,10 @@ class ParameterServer : public ParameterEndpoint {
   // UNAVAILABLE until the shards exist; then as ShardHost.
   void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override;
 
+  // The layer that reads a table; 0 of a table that the job does not have, or before the shards
+  // exist. Thread-safe.
+  int LayerOf(TableId table) const;
+
  private:
   absl::Status Follow(const v1::GetJobReply& job, ServerId id);
   // Acts on a view: creates the shards with the first that places them, which may take long.
@@ -59,9 +63,11 @@ class ParameterServer : public ParameterEndpoint {
   void Report(v1::HeartbeatRequest& request);
 
   const Options options_;
-  std::unique_ptr<ShardHost> host_;                    // set once, by the thread of Run
-  std::unique_ptr<TracingEndpoint> traced_host_;       // null: nothing is traced
-  std::atomic<ParameterEndpoint*> serving_ = nullptr;  // one of the two, once it exists
+  // Set once, by the thread of Run, before serving_.
+  std::unique_ptr<ShardHost> host_;
+  std::unique_ptr<TracingEndpoint> traced_host_;  // null: nothing is traced
+  std::vector<int> layer_of_table_;
+  std::atomic<ParameterEndpoint*> serving_ = nullptr;  // host_ or traced_host_, once it exists
   int periods_acted_on_ = 0;  // of the consistency; used by the thread of Run
 
   Mutex mu_;

@@ -3,6 +3,7 @@
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/transport/grpc_endpoint.h"
+#include "common/transport/reply_order.h"
 #include "common/transport/retrying_endpoint.h"
 #include "server/service/grpc_parameter_service.h"
 #include "server/service/grpc_server.h"
@@ -12,6 +13,7 @@ namespace capstan {
 namespace {
 
 constexpr char kAnyPort[] = "127.0.0.1:0";
+constexpr uint64_t kMaxInflightBytes = 64 << 20;
 
 absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcx(const BenchmarkTransport& transport,
                                                        Clock* clock) {
@@ -37,7 +39,10 @@ absl::Status BenchmarkTransport::Check() const {
 absl::Status BenchmarkTransport::Serve(ParameterEndpoint* endpoint,
                                        ForkedProcess::Parent& parent) const {
   if (transport == "grpc") {
-    GrpcParameterService service(endpoint);
+    // Of the credit that a job has by default, as each connection of its servers.
+    ReplyOrder order;
+    order.credit_bytes /= static_cast<uint64_t>(grpc_connections);
+    GrpcParameterService service(endpoint, kMaxInflightBytes, order);
     ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> listening,
                      GrpcServer::Start(kAnyPort, {&service}));
     parent.WriteLine(listening->address());
@@ -48,7 +53,7 @@ absl::Status BenchmarkTransport::Serve(ParameterEndpoint* endpoint,
   OwnerThreads owners(endpoint, &clock, OwnerThreads::DefaultCount());
   ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> ucx, StartUcx(*this, &clock));
   ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport::Listener> listening,
-                   ucx->Listen(kAnyPort, &owners));
+                   ucx->Listen(kAnyPort, &owners, ReplyOrder()));
   parent.WriteLine(listening->address());
   parent.ReadLine();
   return absl::OkStatus();

@@ -33,7 +33,7 @@ ABSL_FLAG(std::string, ucx_transports, "",
 ABSL_FLAG(uint64_t, bytes, 64 << 20, "bytes of float32 that each worker pushes, and gets");
 ABSL_FLAG(uint64_t, slice_bytes, 1 << 20, "largest bytes of a slice");
 ABSL_FLAG(uint64_t, credit_bytes, 4 << 20,
-          "bytes that a worker hands to the network before they are taken");
+          "bytes on their way to servers from which on a worker sends no more");
 ABSL_FLAG(int, workers, 2, "worker processes, and processes of the all-reduces");
 ABSL_FLAG(int, servers, 1, "server processes");
 ABSL_FLAG(int, steps, 20, "steps that are timed, after 3 that are not");

@@ -16,7 +16,7 @@ namespace capstan {
 struct BspStepLoad {
   uint64_t bytes = 64 << 20;  // of the table, a multiple of 4
   uint64_t slice_bytes = 1 << 20;
-  uint64_t credit_bytes = 4 << 20;  // that a worker hands to the network before they are taken
+  uint64_t credit_bytes = 4 << 20;  // on their way, from which on a worker sends no more
   int num_workers = 2;
   int num_servers = 1;
   int steps = 20;  // that are timed

@@ -7,6 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
+#include "common/transport/reply_order.h"
 #include "common/transport/ucx_transport.h"
 #include "server/shard/owner_threads.h"
 #include "tests/cluster/bsp_bits.h"
@@ -30,7 +31,8 @@ class UcxClusterTransport : public ClusterTransport {
     MutexLock lock(&mu_);
     constexpr size_t kHandOverBytes = 2048;
     owners_.push_back(std::make_unique<OwnerThreads>(server, clock_, /*count=*/2, kHandOverBytes));
-    listeners_.push_back(servers_->Listen("127.0.0.1:0", owners_.back().get()).value());
+    listeners_.push_back(
+        servers_->Listen("127.0.0.1:0", owners_.back().get(), ReplyOrder()).value());
     return listeners_.back()->address();
   }
   void StopListening() override {

@@ -8,7 +8,8 @@
 
 namespace capstan {
 
-// A worker's connection to a server over the simulated network. When destroyed, what is open is
+// A worker's connection to a server over the simulated network. A gradient is sent when it has left
+// the worker's link, one latency before the server has it. When destroyed, what is open is
 // UNAVAILABLE.
 class SimulatedConnection : public ParameterEndpoint {
  public:

@@ -2,11 +2,16 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "common/base/one_shot.h"
+#include "common/scheduler/fifo_queue.h"
+#include "common/scheduler/scheduler.h"
+#include "common/scheduler/transfer.h"
 #include "tests/transport/test_shard_host.h"
 
 namespace capstan {
@@ -17,9 +22,14 @@ constexpr uint64_t kSmall = 1000;  // elements
 // One exchange and what came of it; fails the test when anything runs twice or in the wrong order.
 class Call {
  public:
-  Call(ParameterEndpoint& endpoint, ExchangeRequest request, Clock* clock) : reply_(clock) {
+  Call(ParameterEndpoint& endpoint, ExchangeRequest request, Clock* clock)
+      : sent_(clock), reply_(clock) {
     endpoint.Exchange(
-        std::move(request), [this] { EXPECT_FALSE(is_sent_.exchange(true)) << "sent twice"; },
+        std::move(request),
+        [this] {
+          EXPECT_FALSE(is_sent_.exchange(true)) << "sent twice";
+          sent_.Set(true);
+        },
         [this](ExchangeReply reply) {
           EXPECT_TRUE(is_sent_) << "done before sent";
           EXPECT_EQ(replies_.fetch_add(1), 0) << "answered twice";
@@ -28,10 +38,12 @@ class Call {
   }
   bool is_answered() const { return reply_.is_set(); }
   ExchangeReply Wait() { return reply_.Wait(); }
+  void WaitUntilSent() { sent_.Wait(); }
 
  private:
   std::atomic<bool> is_sent_ = false;
   std::atomic<int> replies_ = 0;
+  OneShot<bool> sent_;
   OneShot<ExchangeReply> reply_;
 };
 
@@ -115,6 +127,42 @@ TEST_P(EndpointConformanceTest, AParkedReplyComesWhenTheOtherWorkerHasPushed) {
               &connected.clock);
   EXPECT_EQ(ToVector(first.Wait().values), std::vector<float>(kSmall, -2.0f));
   EXPECT_EQ(ToVector(second.Wait().values), std::vector<float>(kSmall, -2.0f));
+}
+
+TEST_P(EndpointConformanceTest, APushIsSentOnceTheServerHasItThoughItsReplyIsParked) {
+  for (const uint64_t elements : {uint64_t{1}, kSmall, kTestElements}) {
+    Connected connected(GetParam(), ConsistencyMode::kBsp, /*num_workers=*/2, elements);
+    Call push(*connected.endpoint, MakeTestRequest(0, Step(0), Step(1), 1.0f, elements),
+              &connected.clock);
+    push.WaitUntilSent();
+    EXPECT_FALSE(push.is_answered());
+    Call other(*connected.endpoint, MakeTestRequest(1, Step(0), Step(1), 3.0f, elements),
+               &connected.clock);
+    EXPECT_EQ(ToVector(push.Wait().values), std::vector<float>(elements, -2.0f));
+    EXPECT_TRUE(other.Wait().status.ok());
+  }
+}
+
+TEST_P(EndpointConformanceTest, TheSmallestCreditSufficesThoughRepliesAreParked) {
+  constexpr int kWorkers = 12;
+  Connected connected(GetParam(), ConsistencyMode::kBsp, kWorkers, kSmall);
+  Scheduler scheduler(/*credit_bytes=*/1, std::make_unique<FifoQueue>());
+  std::vector<std::unique_ptr<OneShot<ExchangeReply>>> replies;
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    replies.push_back(std::make_unique<OneShot<ExchangeReply>>(&connected.clock));
+    Transfer push;
+    push.bytes = kSmall * sizeof(float);
+    push.start = [&connected, worker,
+                  reply = replies.back().get()](absl::AnyInvocable<void()> sent) {
+      connected.endpoint->Exchange(
+          MakeTestRequest(worker, Step(0), Step(1), 12.0f, kSmall), std::move(sent),
+          [reply](ExchangeReply answer) { reply->Set(std::move(answer)); });
+    };
+    scheduler.Submit(std::move(push));
+  }
+  for (const auto& reply : replies) {
+    EXPECT_EQ(ToVector(reply->Wait().values), std::vector<float>(kSmall, -12.0f));
+  }
 }
 
 TEST_P(EndpointConformanceTest, ManyOpenExchangesOfManyThreadsAreEachAnsweredOnce) {

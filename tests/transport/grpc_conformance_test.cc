@@ -10,6 +10,7 @@
 #include "common/transport/eager_endpoint.h"
 #include "common/transport/faulty_endpoint.h"
 #include "common/transport/grpc_endpoint.h"
+#include "common/transport/reply_order.h"
 #include "common/transport/retrying_endpoint.h"
 #include "server/service/grpc_parameter_service.h"
 #include "server/service/grpc_server.h"
@@ -21,9 +22,10 @@ namespace {
 
 class OverGrpc : public TransportFixture {
  public:
-  OverGrpc(ShardHost* host, Clock* clock, uint64_t max_inflight_bytes = 16 << 20)
+  OverGrpc(ShardHost* host, Clock* clock, uint64_t max_inflight_bytes = 16 << 20,
+           ReplyOrder order = ReplyOrder())
       : clock_(clock),
-        service_(host, max_inflight_bytes),
+        service_(host, max_inflight_bytes, std::move(order)),
         server_(GrpcServer::Start("127.0.0.1:0", {&service_}).value()) {}
   std::unique_ptr<ParameterEndpoint> Connect() override {
     return std::make_unique<GrpcEndpoint>(server_->address(), clock_);
@@ -47,6 +49,20 @@ class StripedOverGrpc : public OverGrpc {
 class NarrowOverGrpc : public OverGrpc {
  public:
   NarrowOverGrpc(ShardHost* host, Clock* clock) : OverGrpc(host, clock, /*max_inflight_bytes=*/1) {}
+};
+
+// Values go one by one, each once the one before has been received.
+class LittleCreditOverGrpc : public OverGrpc {
+ public:
+  LittleCreditOverGrpc(ShardHost* host, Clock* clock)
+      : OverGrpc(host, clock, /*max_inflight_bytes=*/16 << 20, LittleCredit()) {}
+
+ private:
+  static ReplyOrder LittleCredit() {
+    ReplyOrder order;
+    order.credit_bytes = 1;
+    return order;
+  }
 };
 
 class FaultyOverGrpc : public OverGrpc {
@@ -92,6 +108,10 @@ INSTANTIATE_TEST_SUITE_P(
                     TransportCase{"Narrow",
                                   [](ShardHost* host, Clock* clock) {
                                     return std::make_unique<NarrowOverGrpc>(host, clock);
+                                  }},
+                    TransportCase{"LittleCredit",
+                                  [](ShardHost* host, Clock* clock) {
+                                    return std::make_unique<LittleCreditOverGrpc>(host, clock);
                                   }},
                     TransportCase{"Eager",
                                   [](ShardHost* host, Clock* clock) {

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "common/transport/faulty_endpoint.h"
+#include "common/transport/reply_order.h"
 #include "common/transport/retrying_endpoint.h"
 #include "common/transport/ucx_transport.h"
 #include "tests/transport/endpoint_conformance.h"
@@ -22,7 +23,7 @@ class OverUcx : public TransportFixture {
     options.max_inflight_bytes = max_inflight_bytes;
     server_ = StartUcxTransport(options).value();
     client_ = StartUcxTransport(options).value();
-    listener_ = server_->Listen("127.0.0.1:0", host).value();
+    listener_ = server_->Listen("127.0.0.1:0", host, ReplyOrder()).value();
   }
   std::unique_ptr<ParameterEndpoint> Connect() override {
     return client_->Connect(listener_->address());

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
+#include "common/transport/reply_order.h"
 #include "common/transport/ucx_transport.h"
 #include "tests/process/forked_process.h"
 #include "tests/transport/test_shard_host.h"
@@ -31,7 +32,7 @@ void Serve(uint64_t elements, Parent& parent) {
   RealClock clock;
   const auto host = MakeTestHost(ConsistencyMode::kAsync, /*num_workers=*/2, elements);
   const auto ucx = Start(&clock);
-  const auto listener = ucx->Listen("127.0.0.1:0", host.get()).value();
+  const auto listener = ucx->Listen("127.0.0.1:0", host.get(), ReplyOrder()).value();
   parent.WriteLine(listener->address());
   parent.ReadLine();
 }

@@ -16,6 +16,7 @@
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
 #include "common/transport/frame.h"
+#include "common/transport/reply_order.h"
 #include "common/transport/ucx_address.h"
 #include "common/transport/ucx_transport.h"
 #include "tests/process/forked_process.h"
@@ -42,7 +43,7 @@ void Serve(Parent& parent) {
   options.clock = &clock;
   options.max_inflight_bytes = kMaxInflightBytes;
   const auto ucx = StartUcxTransport(options).value();
-  const auto listener = ucx->Listen("127.0.0.1:0", host.get()).value();
+  const auto listener = ucx->Listen("127.0.0.1:0", host.get(), ReplyOrder()).value();
   parent.WriteLine(listener->address());
   while (!parent.ReadLine().empty()) parent.WriteLine(absl::StrCat(PeakMemoryBytes()));
 }

@@ -4,14 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
+#include "common/transport/reply_order.h"
 #include "common/transport/ucx_connection.h"
 #include "common/transport/ucx_thread.h"
+#include "tests/transport/blocking_endpoint.h"
 #include "tests/transport/test_shard_host.h"
 
 namespace capstan {
@@ -26,7 +29,7 @@ class UcxTransportTest : public testing::Test {
     options.clock = &clock_;
     server_ = StartUcxTransport(options).value();
     client_ = StartUcxTransport(options).value();
-    listener_ = server_->Listen("127.0.0.1:0", host_.get()).value();
+    listener_ = server_->Listen("127.0.0.1:0", host_.get(), ReplyOrder()).value();
   }
   ExchangeReply Exchange(ParameterEndpoint& endpoint, ExchangeRequest request) {
     OneShot<ExchangeReply> reply(&clock_);
@@ -63,6 +66,42 @@ TEST_F(UcxTransportTest, ValuesThatDoNotFitGoElsewhere) {
             std::vector<float>(kTestElements, -2.0f));
   EXPECT_EQ(values, std::vector<float>(10, 7));
 }
+
+class UcxSentTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(UcxSentTest, ALargeGradientThatTheServerHasNotTakenIsNotSent) {
+  for (const uint64_t bytes : {uint64_t{64} << 10, uint64_t{1} << 20, uint64_t{8} << 20}) {
+    SCOPED_TRACE(bytes);
+    RealClock clock;
+    UcxTransport::Options options;
+    options.clock = &clock;
+    options.transports = GetParam();
+    BlockingEndpoint blocking(&clock);
+    const auto server = StartUcxTransport(options).value();
+    const auto client = StartUcxTransport(options).value();
+    const auto listener = server->Listen("127.0.0.1:0", &blocking, ReplyOrder()).value();
+    OneShot<bool> pushed(&clock), pulled(&clock);
+    const auto endpoint = client->Connect(listener->address());
+    endpoint->Exchange(
+        MakeTestRequest(0, std::nullopt, Step(0)), [] {}, [](ExchangeReply) {});
+    blocking.is_blocked.Wait();
+    endpoint->Exchange(
+        MakeTestRequest(0, Step(0), Step(1), 1.0f, bytes / sizeof(float)),
+        [&pushed] { pushed.Set(true); }, [](ExchangeReply) {});
+    endpoint->Exchange(
+        MakeTestRequest(0, std::nullopt, Step(0)), [&pulled] { pulled.Set(true); },
+        [](ExchangeReply) {});
+    pulled.Wait();  // It has no payload, and left after the push was handed to UCX.
+    EXPECT_FALSE(pushed.is_set());
+    blocking.may_go_on.Set(true);
+    pushed.Wait();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EachTransport, UcxSentTest, testing::Values("", "tcp,self"),
+                         [](const auto& info) {
+                           return std::string(info.index == 0 ? "Best" : "Tcp");
+                         });
 
 TEST_F(UcxTransportTest, AGradientInPiecesArrivesWhole) {
   const auto endpoint = client_->Connect(listener_->address());
@@ -107,7 +146,7 @@ TEST_F(UcxTransportTest, WrongAddressesAreSaidToBe) {
   const ExchangeReply reply = Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0)));
   EXPECT_TRUE(absl::IsInvalidArgument(reply.status)) << reply.status;
   EXPECT_THAT(std::string(reply.status.message()), HasSubstr("expected an address HOST:PORT"));
-  const auto taken = server_->Listen(listener_->address(), host_.get());
+  const auto taken = server_->Listen(listener_->address(), host_.get(), ReplyOrder());
   EXPECT_TRUE(absl::IsUnavailable(taken.status())) << taken.status();
   EXPECT_THAT(std::string(taken.status().message()),
               HasSubstr("cannot listen on " + listener_->address()));
@@ -115,7 +154,7 @@ TEST_F(UcxTransportTest, WrongAddressesAreSaidToBe) {
 
 TEST_F(UcxTransportTest, ALargeExchangeThatIsOpenAtTheEndIsAnswered) {
   const auto host = MakeTestHost(ConsistencyMode::kBsp, /*num_workers=*/2);
-  const auto listener = server_->Listen("127.0.0.1:0", host.get()).value();
+  const auto listener = server_->Listen("127.0.0.1:0", host.get(), ReplyOrder()).value();
   auto endpoint = client_->Connect(listener->address());
   OneShot<ExchangeReply> reply(&clock_);
   endpoint->Exchange(
