@@ -69,6 +69,10 @@ void TrainingLoop::RecordStepsDone(int64_t steps_done) {
   MutexLock lock(&mu_);
   // The first call tells that the first step has begun.
   if (steps_done > steps_done_) {
+    if (!is_warm_ && steps_done > options_.first_step.value() + kWarmUpSteps) {
+      is_warm_ = true;
+      step_times_.clear();
+    }
     step_times_.push_back((now - latest_) / (steps_done - steps_done_));
     if (step_times_.size() > kTimeWindow) step_times_.pop_front();
   }

@@ -52,6 +52,8 @@ class TrainingLoop {
   static constexpr size_t kLossWindow = 50;
   // The median time of a step is of this many.
   static constexpr size_t kTimeWindow = 200;
+  // The first ones, in which connections and caches warm up, do not count once there are others.
+  static constexpr int64_t kWarmUpSteps = 3;
 
   absl::Status RunSteps();
   absl::Status LoadBatch(Step step);
@@ -70,6 +72,7 @@ class TrainingLoop {
   absl::Time started_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   absl::Time latest_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   std::deque<absl::Duration> step_times_ ABSL_GUARDED_BY(mu_);
+  bool is_warm_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace capstan

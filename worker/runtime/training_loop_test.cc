@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/real_clock.h"
 #include "worker/engine/training_rig.h"
 
@@ -36,6 +38,7 @@ class NotingEngine : public Engine {
   absl::Status RunStep(Step step, ParameterStore& store) override {
     if (absl::Status status = RunForward(store); !status.ok()) return status;
     steps.push_back(step);
+    if (steps.size() <= slow_steps) absl::SleepFor(kSlow);
     store.PushPull(0, step);
     return absl::OkStatus();
   }
@@ -43,6 +46,8 @@ class NotingEngine : public Engine {
   absl::StatusOr<BatchResult> Result() override { return BatchResult(); }
   absl::Status Finish() override { return absl::OkStatus(); }
 
+  static constexpr absl::Duration kSlow = absl::Milliseconds(50);
+  size_t slow_steps = 0;         // that take so long
   std::vector<Samples> batches;  // in the order in which they were loaded
   std::vector<Step> steps;       // that were run
 
@@ -109,6 +114,17 @@ TEST_F(TrainingLoopTest, RunsAllStepsFromTheFirstOneOnWithTheBatchesThatBelongTo
     EXPECT_GT(progress_.median_step_seconds(), 0);
     EXPECT_LT(progress_.median_step_seconds(), progress_.seconds());
   }
+}
+
+TEST_F(TrainingLoopTest, TheFirstThreeStepsDoNotCountForTheMedianTime) {
+  const auto median_of = [this](int64_t steps) {
+    engine_ = NotingEngine();
+    engine_.slow_steps = 4;  // a step's time ends within the next one
+    Run(Step(7), /*steps=*/7 + steps);
+    return absl::Seconds(progress_.median_step_seconds());
+  };
+  EXPECT_GE(median_of(3), NotingEngine::kSlow) << "there are no others";
+  EXPECT_LT(median_of(4), NotingEngine::kSlow);
 }
 
 TEST_F(TrainingLoopTest, AWorkerThatComesAfterTheLastStepHasNothingToDo) {
