@@ -11,6 +11,7 @@ packages=(
   libbenchmark-dev libgmock-dev libgtest-dev libucx-dev
   python3-grpcio python3-protobuf
   libjs-d3 chromium
+  iproute2 iperf3
   libgloo-dev libopenmpi-dev openmpi-bin
   patchelf
 )

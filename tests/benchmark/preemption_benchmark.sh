@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Measures how long a new slice of the first layer waits while slices of another layer fill a link
+# of a known rate: under priority for (credit + one slice) / bandwidth at most. Runs as root, in
+# network namespaces that it removes at the end.
+# Usage: tests/benchmark/preemption_benchmark.sh [FLAGS]
+#   --gbit=R            rate of every link in each direction, in Gbit/s; 1
+#   --programs=FOLDER   of the programs; bazel-bin
+#   others              go to preemption_benchmark, as --credit_bytes=, --slice_bytes=, --tries=
+# Prints a JSON object a line, for slice_fifo and for priority:
+#   slice_s     time of a slice's bytes on the link
+#   alone_s     median round trip of a slice, to the server and back to the answer, on the idle link
+#   wait_p50_s, wait_max_s  by how much longer it took on the full link
+#   bound_s     (credit + one slice) / bandwidth
+set -euo pipefail
+
+folder="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+# shellcheck source=tests/benchmark/shaped_cluster.sh
+source "${folder}/shaped_cluster.sh"
+
+gbit=1
+programs="$(cd "${folder}/../.." && pwd)/bazel-bin"
+flags=()
+for argument in "$@"; do
+  case "${argument}" in
+    --help)
+      sed -n '2,/^set /{/^# \?/s///p}' "${BASH_SOURCE[0]}"
+      exit 0
+      ;;
+    --gbit=*) gbit="${argument#*=}" ;;
+    --programs=*) programs="${argument#*=}" ;;
+    --*=*) flags+=("${argument}") ;;
+    *) fail "expected --flag=value, got ${argument}; --help says more" 2 ;;
+  esac
+done
+[[ "${gbit}" =~ ^[0-9]+(\.[0-9]+)?$ && "${gbit}" =~ [1-9] ]] ||
+  fail "--gbit: expected a number above 0, got '${gbit}'" 2
+
+benchmark="${programs}/tests/benchmark/preemption_benchmark"
+cluster_require "${benchmark}"
+scratch="$(mktemp -d)"
+trap 'cluster_remove; rm -rf "${scratch}"' EXIT
+trap 'exit 130' INT TERM HUP
+cluster_create "${gbit}"
+cluster_check "${gbit}" "${scratch}"
+server="$(cluster_address server0):4000"
+cluster_start server0 "${scratch}/server.log" "${benchmark}" --serve="${server}" "${flags[@]}"
+for schedule in slice_fifo priority; do
+  cluster_exec worker0 "${benchmark}" --connect="${server}" --gbit="${gbit}" \
+    --schedule="${schedule}" "${flags[@]}"
+done
