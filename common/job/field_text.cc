@@ -167,8 +167,10 @@ absl::Status SetFieldText(Message* message, const FieldDescriptor& field, absl::
     return absl::OkStatus();
   }
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
-    bool flag = false;
-    if (!absl::SimpleAtob(text, &flag)) return Unexpected("true or false", text);
+    bool flag = absl::EqualsIgnoreCase(text, "on");
+    if (!flag && !absl::EqualsIgnoreCase(text, "off") && !absl::SimpleAtob(text, &flag)) {
+      return Unexpected("true or false, or on or off", text);
+    }
     reflection->SetBool(message, &field, flag);
     return absl::OkStatus();
   }

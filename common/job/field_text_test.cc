@@ -97,6 +97,12 @@ TEST(FieldTextTest, NumbersOfEachKindAreReadAndWritten) {
   EXPECT_EQ(Get(job.optimizer(), "learning_rate"), "0.001");
   EXPECT_TRUE(Set(job.mutable_data(), "has_header", "true").ok());
   EXPECT_EQ(Get(job.data(), "has_header"), "true");
+  for (const char* off : {"off", "Off", "false", "no", "0"}) {
+    EXPECT_TRUE(Set(job.mutable_data(), "has_header", off).ok()) << off;
+    EXPECT_EQ(Get(job.data(), "has_header"), "false") << off;
+    EXPECT_TRUE(Set(job.mutable_data(), "has_header", "on").ok());
+    EXPECT_EQ(Get(job.data(), "has_header"), "true");
+  }
   EXPECT_TRUE(Set(job.mutable_data(), "path", "a b").ok());
   EXPECT_EQ(Get(job.data(), "path"), "a b");
 }

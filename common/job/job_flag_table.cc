@@ -111,6 +111,9 @@ constexpr JobFlag kFlags[] = {
      "Tensors are cut into slices of at most this size: a multiple of 64 up to 64MiB."},
     {kScheduler, "credit_bytes", "scheduler.credit_bytes", "BYTES",
      "A slice starts while fewer bytes are on their way: sent, and not received yet."},
+    {kScheduler, "partition_bytes", "scheduler.partition_bytes", "BYTES",
+     "Slices of a tensor that follow each other go as one, up to this many bytes or one slice. 0: "
+     "each by itself."},
 
     {kMembership, "lease_seconds", "membership.lease_seconds", "SECONDS",
      "A process that is silent for so long is declared dead; at least 3 heartbeats."},

@@ -17,6 +17,14 @@ void Scheduler::Submit(Transfer transfer) {
   StartReady();
 }
 
+void Scheduler::SetCredit(uint64_t credit_bytes) {
+  {
+    MutexLock lock(&mu_);
+    credit_bytes_ = credit_bytes;
+  }
+  StartReady();
+}
+
 void Scheduler::Close() {
   // What they keep alive ends outside of the lock.
   std::vector<Transfer> dropped;

@@ -22,6 +22,8 @@ class Scheduler {
 
   // Starts the transfer when its turn comes, on this thread or on one that runs a `sent`.
   void Submit(Transfer transfer);
+  // Another credit, above 0, from now on. What is on its way already counts against it.
+  void SetCredit(uint64_t credit_bytes);
 
   // Drops what waits, and whatever is submitted from now on: nothing starts any more, but for what
   // another thread is starting.
@@ -32,9 +34,8 @@ class Scheduler {
   void StartReady();
   void OnSent(uint64_t bytes);
 
-  const uint64_t credit_bytes_;
-
   Mutex mu_;
+  uint64_t credit_bytes_ ABSL_GUARDED_BY(mu_);
   const std::unique_ptr<TransferQueue> queue_ ABSL_PT_GUARDED_BY(mu_);
   bool is_closed_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t bytes_in_flight_ ABSL_GUARDED_BY(mu_) = 0;

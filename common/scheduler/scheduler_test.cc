@@ -47,6 +47,21 @@ TEST(SchedulerTest, StartsInOrderWhileThereIsCredit) {
   EXPECT_EQ(recorder.started, (std::vector<int>{0, 1, 2, 3, 4}));
 }
 
+TEST(SchedulerTest, ALargerCreditStartsWhatItAllowsAndASmallerOneWaits) {
+  Scheduler scheduler(/*credit_bytes=*/1, std::make_unique<FifoQueue>());
+  Recorder recorder;
+  for (int id = 0; id < 5; ++id) scheduler.Submit(recorder.Make(id, /*bytes=*/10));
+  EXPECT_EQ(recorder.started, std::vector<int>{0});
+  scheduler.SetCredit(25);
+  EXPECT_EQ(recorder.started, (std::vector<int>{0, 1, 2}));
+  scheduler.SetCredit(10);
+  recorder.open[0]();
+  recorder.open[1]();
+  EXPECT_EQ(recorder.started, (std::vector<int>{0, 1, 2})) << "one is still on its way";
+  recorder.open[2]();
+  EXPECT_EQ(recorder.started, (std::vector<int>{0, 1, 2, 3}));
+}
+
 TEST(SchedulerTest, ATransferLargerThanTheCreditGoesAlone) {
   Scheduler scheduler(/*credit_bytes=*/10, std::make_unique<FifoQueue>());
   Recorder recorder;

@@ -43,6 +43,13 @@ void ExpectSameBitsWhateverTheLayout(const TransportFactory& make_transport) {
       }
     }
   }
+  for (const uint64_t partition_bytes : {8 << 10, 1 << 20}) {
+    v1::JobSpec job = DigitsJob(/*epochs=*/2);
+    job.mutable_scheduler()->set_slice_bytes(4 << 10);
+    job.mutable_scheduler()->set_partition_bytes(partition_bytes);
+    EXPECT_EQ(RunAndHash(job, *make_transport(&clock), clock), serial)
+        << "partitions of " << partition_bytes;
+  }
   for (int run = 0; run < 3; ++run) {
     EXPECT_EQ(RunAndHash(DigitsJob(/*epochs=*/2), *make_transport(&clock), clock), serial);
   }

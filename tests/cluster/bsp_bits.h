@@ -22,7 +22,7 @@ uint64_t RunAndHash(const v1::JobSpec& job, ClusterTransport& transport, Clock& 
 using TransportFactory = std::function<std::unique_ptr<ClusterTransport>(Clock*)>;
 
 // Fails the test unless the bits are those of TrainSerially for 1, 2 and 3 servers, few and many
-// shards, small and large slices, and over repeated runs.
+// shards, small and large slices, small slices in partitions, and over repeated runs.
 void ExpectSameBitsWhateverTheLayout(const TransportFactory& make_transport);
 // ... and with 5 % of the exchanges dropped, 5 % duplicated and 20 % delayed.
 void ExpectSameBitsUnderFaults(const TransportFactory& make_transport);

@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/routing/element_count.h"
+#include "common/scheduler/joined_sent.h"
 #include "common/transport/payload.h"
 
 namespace capstan {
@@ -18,7 +19,10 @@ ParameterStore::ParameterStore(const Options& options)
       scheduler_(options.scheduler),
       mirror_(options.mirror),
       is_eager_(options.is_eager),
-      tracer_(options.tracer) {}
+      slice_bytes_(options.slice_bytes),
+      tracer_(options.tracer) {
+  SetPartition(options.partition_bytes);
+}
 
 absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Options& options) {
   std::unique_ptr<ParameterStore> store(new ParameterStore(options));
@@ -88,6 +92,10 @@ void ParameterStore::Open(int layer, bool has_values) {
   if (is_eager_) unsent_exchanges_[layer] += slices_of_layer_[layer];
 }
 
+void ParameterStore::SetPartition(uint64_t partition_bytes) {
+  slices_together_ = std::max<uint64_t>(partition_bytes / slice_bytes_, 1);
+}
+
 void ParameterStore::PushOpened(int layer, Step step) {
   const absl::Time begin = clock_->Now();
   for (uint32_t table = 0; table < tables_.size(); ++table) {
@@ -101,39 +109,56 @@ void ParameterStore::SubmitTable(TableId table, std::optional<Step> push_step, S
     MutexLock lock(&mu_);
     next_pull_[tables_[table.value()].layer] = pull_step;
   }
+  const std::optional<Step> pull =
+      is_eager_ && push_step.has_value() ? std::nullopt : std::optional(pull_step);
   const uint32_t slice_count = tables_[table.value()].slicing.slice_count();
-  for (uint32_t slice = 0; slice < slice_count; ++slice) {
-    SubmitSlice({table, SliceIndex(slice)}, push_step, pull_step);
+  const auto together = static_cast<uint32_t>(std::min<uint64_t>(slices_together_, slice_count));
+  for (uint32_t first = 0; first < slice_count; first += together) {
+    SubmitSlices(table, first, std::min(first + together, slice_count), push_step, pull);
   }
 }
 
-void ParameterStore::SubmitSlice(SliceKey key, std::optional<Step> push_step, Step pull_step) {
+void ParameterStore::SubmitSlices(TableId id, uint32_t first, uint32_t end,
+                                  std::optional<Step> push_step, std::optional<Step> pull_step) {
+  const Table& table = tables_[id.value()];
+  Transfer transfer;
+  transfer.layer = table.layer;
+  std::vector<ExchangeTrace> traces;
+  for (uint32_t slice = first; slice < end; ++slice) {
+    const SliceKey key = {id, SliceIndex(slice)};
+    if (push_step.has_value()) transfer.bytes += ValuesOf(key).size() * sizeof(float);
+    traces.push_back(Trace(key, push_step, pull_step, "queue"));
+  }
+  transfer.start = [this, id, first, push_step, pull_step,
+                    traces = std::move(traces)](absl::AnyInvocable<void()> sent) {
+    const JoinedSent joined(static_cast<int64_t>(traces.size()), std::move(sent));
+    for (size_t i = 0; i < traces.size(); ++i) {
+      const SliceIndex slice(first + static_cast<uint32_t>(i));
+      SendSlice({id, slice}, push_step, pull_step, traces[i], joined);
+    }
+  };
+  scheduler_->Submit(std::move(transfer));
+}
+
+void ParameterStore::SendSlice(SliceKey key, std::optional<Step> push_step,
+                               std::optional<Step> pull_step, const ExchangeTrace& trace,
+                               absl::AnyInvocable<void()> sent) {
   const Table& table = tables_[key.table.value()];
   const SliceRange range = table.slicing.Range(key.slice);
   Payload gradient;
   if (push_step.has_value()) {
     gradient = Payload(table.gradient->span().subspan(range.offset, range.size), table.gradient);
   }
-  const std::optional<Step> pull =
-      is_eager_ && push_step.has_value() ? std::nullopt : std::optional(pull_step);
-  Transfer transfer;
-  transfer.layer = table.layer;
-  transfer.bytes = gradient.size_bytes();
-  transfer.start = [this, key, push_step, pull, gradient = std::move(gradient),
-                    trace = Trace(key, push_step, pull, "queue")](
-                       absl::AnyInvocable<void()> sent) mutable {
-    trace.Begin("send");
-    sent = trace.BeginBefore("server and reply", std::move(sent));
-    const uint64_t bytes_pushed = gradient.size_bytes();
-    const absl::Span<float> destination = pull.has_value() ? ValuesOf(key) : absl::Span<float>();
-    client_->Exchange(key, push_step, std::move(gradient), pull, destination, std::move(sent),
-                      [this, key, pull, bytes_pushed, trace](const ExchangeReply& reply) {
-                        trace.End();
-                        OnReply(key, pull, bytes_pushed, reply);
-                      });
-    if (is_eager_) OnSent(key);
-  };
-  scheduler_->Submit(std::move(transfer));
+  const uint64_t bytes_pushed = gradient.size_bytes();
+  const absl::Span<float> destination = pull_step.has_value() ? ValuesOf(key) : absl::Span<float>();
+  trace.Begin("send");
+  client_->Exchange(key, push_step, std::move(gradient), pull_step, destination,
+                    trace.BeginBefore("server and reply", std::move(sent)),
+                    [this, key, pull_step, bytes_pushed, trace](const ExchangeReply& reply) {
+                      trace.End();
+                      OnReply(key, pull_step, bytes_pushed, reply);
+                    });
+  if (is_eager_) OnSent(key);
 }
 
 absl::Status ParameterStore::PullKept(int layer) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -40,6 +41,7 @@ class ParameterStore {
     Scheduler* scheduler = nullptr;     // Required; outlives the store's exchanges
     std::vector<v1::TableSpec> tables;  // Required: of the job, in order of table id
     uint64_t slice_bytes = 0;           // Required
+    uint64_t partition_bytes = 0;       // as SetPartition says
     // Outlives the store's exchanges. Null when the device computes on the store's own memory.
     ParameterMirror* mirror = nullptr;
     // Connections keep values (EagerEndpoint): a layer pushes alone, and its values are pulled when
@@ -65,6 +67,10 @@ class ParameterStore {
   void Open(int layer);
   void PushOpened(int layer, Step step);
 
+  // From the next push on, consecutive slices of a tensor are one transfer, up to so many bytes, or
+  // one slice if that is larger.
+  void SetPartition(uint64_t partition_bytes);
+
   // Blocks until no exchange of the layer is open; the first error of any exchange ends all waits.
   absl::Status WaitForLayer(int layer);
   absl::Status WaitForAll();
@@ -89,7 +95,11 @@ class ParameterStore {
   // `has_values`: those exchanges bring values.
   void Open(int layer, bool has_values);
   void SubmitTable(TableId table, std::optional<Step> push_step, Step pull_step);
-  void SubmitSlice(SliceKey key, std::optional<Step> push_step, Step pull_step);
+  // Slices [first, end) as one transfer.
+  void SubmitSlices(TableId table, uint32_t first, uint32_t end, std::optional<Step> push_step,
+                    std::optional<Step> pull_step);
+  void SendSlice(SliceKey key, std::optional<Step> push_step, std::optional<Step> pull_step,
+                 const ExchangeTrace& trace, absl::AnyInvocable<void()> sent);
   // Of an eager layer: pulls what follows its latest push, once the connections have got that.
   absl::Status PullKept(int layer);
   // A connection has got an exchange.
@@ -111,12 +121,15 @@ class ParameterStore {
   Scheduler* const scheduler_;
   ParameterMirror* const mirror_;
   const bool is_eager_;
+  const uint64_t slice_bytes_;
   Tracer* const tracer_;
   std::vector<Table> tables_;
   int layer_count_ = 0;
   std::vector<int64_t> slices_of_layer_;
   std::vector<absl::Span<const float>> value_spans_;
   std::vector<absl::Span<float>> gradient_spans_;
+
+  std::atomic<uint64_t> slices_together_{1};  // of a transfer
 
   // Of each layer: exchanges that are open, and bring values that are not in place yet.
   std::vector<std::atomic<int64_t>> awaited_slices_;

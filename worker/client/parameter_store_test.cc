@@ -4,6 +4,9 @@
 
 #include <atomic>
 #include <fstream>
+}
+
+#include <deque>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -46,6 +49,21 @@ class FakeEndpoint : public ParameterEndpoint {
  private:
   std::vector<Asked>* const asked_;
   const std::function<void()>* const in_exchange_;
+};
+
+// Tells nobody that an exchange is sent or answered: the test does.
+class HoldingEndpoint : public ParameterEndpoint {
+ public:
+  struct Held {
+    ExchangeRequest request;
+    SentCallback sent;
+    ReplyCallback done;
+  };
+  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
+    held.push_back({std::move(request), std::move(sent), std::move(done)});
+  }
+
+  std::deque<Held> held;  // `sent` may add to it
 };
 
 // A clock on which something can happen while somebody waits.
@@ -98,18 +116,22 @@ class RecordingMirror : public ParameterMirror {
 class ParameterStoreTest : public testing::Test {
  protected:
   ParameterStoreTest() {
-    RoutingTable routing;
-    routing.epoch = Epoch(1);
-    routing.server_of_shard = {ServerId(0)};
-    routing.server_address = {{"a:1"}};
     ParameterClient::Options client;
     client.clock = &clock_;
     client_ = std::make_unique<ParameterClient>(
-        client, ShardMap({20, 3}, /*slice_bytes=*/64, /*shard_count=*/1), routing,
+        client, ShardMap({20, 3}, /*slice_bytes=*/64, /*shard_count=*/1), Routing(),
         [this](ServerId, const ServerAddress&) {
           return std::make_unique<FakeEndpoint>(&asked_, &in_exchange_);
         });
     store_ = ParameterStore::Create(StoreOptions()).value();
+  }
+
+  static RoutingTable Routing() {
+    RoutingTable routing;
+    routing.epoch = Epoch(1);
+    routing.server_of_shard = {ServerId(0)};
+    routing.server_address = {{"a:1"}};
+    return routing;
   }
 
   ParameterStore::Options StoreOptions() {
@@ -226,6 +248,52 @@ TEST_F(ParameterStoreTest, ATraceTellsHowLongASliceQueuedWasSentAndWasAwaited) {
             "b send 300\ne send 320\n"
             "b server and reply 320\ne server and reply 1320\n"
             "e fc2.weight 1320\n");
+}
+
+TEST_F(ParameterStoreTest, SlicesOfAPartitionAreOneTransfer) {
+  Scheduler scheduler(/*credit_bytes=*/1, std::make_unique<FifoQueue>());
+  ParameterStore::Options options = StoreOptions();
+  options.scheduler = &scheduler;
+  options.slice_bytes = 16;  // 4 floats: the table of 20 has 5 slices
+  options.partition_bytes = 47;
+  ParameterClient::Options client_options;
+  client_options.clock = &clock_;
+  HoldingEndpoint* endpoint = nullptr;
+  ParameterClient client(client_options, ShardMap({20, 3}, /*slice_bytes=*/16, /*shard_count=*/1),
+                         Routing(), [&endpoint](ServerId, const ServerAddress&) {
+                           auto holding = std::make_unique<HoldingEndpoint>();
+                           endpoint = holding.get();
+                           return holding;
+                         });
+  options.client = &client;
+  store_ = ParameterStore::Create(options).value();
+  store_->PushPull(/*layer=*/0, Step(0));
+  ASSERT_NE(endpoint, nullptr);
+  EXPECT_EQ(endpoint->held.size(), 2u) << "47 bytes hold 2 slices of 16";
+  endpoint->held[0].sent();
+  EXPECT_EQ(endpoint->held.size(), 2u) << "the other one is still on its way";
+  endpoint->held[1].sent();
+  EXPECT_EQ(endpoint->held.size(), 4u);
+  store_->SetPartition(0);  // of what is submitted later
+  endpoint->held[2].sent();
+  endpoint->held[3].sent();
+  ASSERT_EQ(endpoint->held.size(), 5u) << "the last partition has one slice";
+  endpoint->held[4].sent();
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(endpoint->held[i].request.slice.slice, SliceIndex(static_cast<uint32_t>(i)));
+    endpoint->held[i].done(Values(4, static_cast<float>(i), Step(1)));
+  }
+  ASSERT_TRUE(store_->WaitForLayer(0).ok());
+  for (size_t i = 0; i < 20; ++i) EXPECT_EQ(store_->values()[0][i], static_cast<float>(i / 4));
+  EXPECT_EQ(store_->traffic().bytes_pushed, 80u);
+  store_->PushPull(/*layer=*/0, Step(1));
+  EXPECT_EQ(endpoint->held.size(), 6u) << "each by itself now";
+  for (size_t i = 5; i < 10; ++i) {
+    endpoint->held[i].sent();
+    endpoint->held[i].done(Values(4, 1.0f, Step(2)));
+  }
+  ASSERT_TRUE(store_->WaitForLayer(0).ok());
+  store_ = nullptr;
 }
 
 TEST_F(ParameterStoreTest, AnOpenLayerWaitsForItsPush) {

@@ -93,6 +93,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   store.scheduler = training->scheduler.get();
   store.tables.assign(view.tables().begin(), view.tables().end());
   store.slice_bytes = SliceBytes(spec);
+  store.partition_bytes = spec.partition_bytes();
   store.mirror = options_.setup->engine->mirror();
   store.is_eager = options_.job->job().consistency().eager();
   store.tracer = options_.tracer;
