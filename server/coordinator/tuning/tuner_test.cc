@@ -1,0 +1,149 @@
+#include "server/coordinator/tuning/tuner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/base/random.h"
+
+namespace capstan {
+namespace {
+
+constexpr uint64_t kKiB = 1 << 10;
+constexpr uint64_t kMiB = 1 << 20;
+
+using StepTime = std::function<double(const SchedulePoint&)>;
+
+SearchSpace Space() {
+  SearchSpace space;
+  space.own = {256 * kKiB, 4 * kMiB};
+  space.slice_bytes = 256 * kKiB;
+  space.largest_tensor_bytes = 50 * kMiB;
+  space.model_bytes = 70 * kMiB;
+  return space;
+}
+
+// A step of 50 ms of computation and 70 MB over a link: what a transfer costs by itself, what the
+// first layer waits for, and a link that stands still while less than its delay's bytes are out.
+StepTime Link(double bytes_per_second, double transfer_seconds, double delay_seconds) {
+  return [=](const SchedulePoint& point) {
+    const auto partition = static_cast<double>(point.partition_bytes);
+    const auto out = static_cast<double>(std::max(point.credit_bytes, point.partition_bytes));
+    const double bytes = 70.0 * kMiB;
+    const double busy = std::min(1.0, out / (out + delay_seconds * bytes_per_second));
+    return 0.05 + bytes / bytes_per_second / busy + bytes / partition * transfer_seconds +
+           2 * (out + partition) / bytes_per_second;
+  };
+}
+
+double BestOf(const SearchSpace& space, const StepTime& step_time) {
+  double best = INFINITY;
+  for (const SchedulePoint& point : Candidates(space)) best = std::min(best, step_time(point));
+  return best;
+}
+
+// Tunes to the end; each measurement is off by a normal part of `noise`.
+Tuner Tune(const SearchSpace& space, uint64_t seed, const StepTime& step_time, double noise) {
+  Tuner tuner(space, seed);
+  Random random(seed, /*stream=*/9);
+  int measurements = 0;
+  while (!tuner.has_ended()) {
+    tuner.Record(step_time(tuner.current()) * (1 + noise * random.Normal()));
+    if (++measurements > Tuner::kMostMeasurements) break;
+  }
+  EXPECT_TRUE(tuner.has_ended()) << "after " << measurements << " measurements";
+  return tuner;
+}
+
+TEST(TunerTest, EndsWithin5PercentOfTheBestPointOnSlowAndFastLinks) {
+  for (const double gbit : {0.5, 1.0, 5.0, 25.0}) {
+    for (const double delay : {0.0001, 0.005}) {
+      for (uint64_t seed = 1; seed <= 20; ++seed) {
+        const StepTime step_time = Link(gbit * 1e9 / 8, /*transfer_seconds=*/5e-5, delay);
+        const Tuner tuner = Tune(Space(), seed, step_time, /*noise=*/0.01);
+        EXPECT_LE(step_time(tuner.current()), 1.05 * BestOf(Space(), step_time))
+            << gbit << " Gbit/s, delay " << delay << ", seed " << seed << ": partition "
+            << tuner.current().partition_bytes << ", credit " << tuner.current().credit_bytes;
+      }
+    }
+  }
+}
+
+TEST(TunerTest, ABadStartIsLeft) {
+  SearchSpace space = Space();
+  space.own = {64 * kMiB, 64 * kMiB};
+  const StepTime step_time = Link(1.25e8, 5e-5, 0.001);
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const Tuner tuner = Tune(space, seed, step_time, /*noise=*/0.02);
+    EXPECT_LE(step_time(tuner.current()), 1.05 * BestOf(space, step_time)) << seed;
+    EXPECT_NE(tuner.reason().find("faster than the job's own"), std::string::npos)
+        << tuner.reason();
+    EXPECT_LT(tuner.chosen_seconds(), tuner.own_seconds());
+  }
+}
+
+TEST(TunerTest, WhereNothingMattersTheJobsOwnMostlyStays) {
+  int kept = 0;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    const Tuner tuner = Tune(
+        Space(), seed, [](const SchedulePoint&) { return 0.2; }, 0.02);
+    kept += tuner.current() == Space().own;
+  }
+  EXPECT_GE(kept, 65);
+  const Tuner still = Tune(
+      Space(), 1, [](const SchedulePoint&) { return 0.2; }, /*noise=*/0);
+  EXPECT_EQ(still.current(), Space().own);
+  EXPECT_EQ(still.reason(), "the job's own: no other is faster");
+}
+
+TEST(TunerTest, TheSameMeasurementsLeadTheSameWay) {
+  const StepTime step_time = Link(1.25e8, 5e-5, 0.001);
+  const Tuner first = Tune(Space(), /*seed=*/3, step_time, /*noise=*/0.01);
+  const Tuner second = Tune(Space(), /*seed=*/3, step_time, /*noise=*/0.01);
+  ASSERT_EQ(first.measurements().size(), second.measurements().size());
+  for (size_t i = 0; i < first.measurements().size(); ++i) {
+    EXPECT_EQ(first.measurements()[i].point, second.measurements()[i].point);
+  }
+  EXPECT_EQ(first.reason(), second.reason());
+}
+
+TEST(TunerTest, OneSlowMeasurementWhileTheJobWarmsUpDoesNotCount) {
+  Tuner tuner(Space(), /*seed=*/1);
+  tuner.Record(60);
+  EXPECT_TRUE(tuner.measurements().empty());
+  EXPECT_EQ(tuner.current(), Space().own) << "measured again";
+}
+
+TEST(TunerTest, APointIsExploredOnceAndTheBestAreComparedTwice) {
+  const Tuner tuner = Tune(Space(), /*seed=*/1, Link(1.25e8, 5e-5, 0.001), /*noise=*/0);
+  EXPECT_EQ(tuner.points_tried(), 11);
+  EXPECT_EQ(tuner.measurements().size(), 17u);
+}
+
+TEST(TunerTest, ASmallSpaceIsExploredWhole) {
+  SearchSpace space = Space();
+  space.own = {256 * kKiB, 256 * kKiB};
+  space.largest_tensor_bytes = 256 * kKiB;
+  space.model_bytes = 512 * kKiB;
+  const Tuner tuner = Tune(
+      space, /*seed=*/1, [](const SchedulePoint& point) { return 1e4 / point.credit_bytes; }, 0);
+  EXPECT_EQ(tuner.points_tried(), 2);
+  EXPECT_EQ(tuner.current().credit_bytes, 512 * kKiB);
+}
+
+TEST(TunerTest, WithoutAChoiceItHasEndedAtOnce) {
+  SearchSpace space = Space();
+  space.own = {256 * kKiB, 256 * kKiB};
+  space.largest_tensor_bytes = space.model_bytes = 1000;
+  const Tuner tuner(space, /*seed=*/1);
+  EXPECT_TRUE(tuner.has_ended());
+  EXPECT_EQ(tuner.current(), space.own);
+  EXPECT_EQ(tuner.reason(), "there is no choice: the model is one slice");
+}
+
+}  // namespace
+}  // namespace capstan
