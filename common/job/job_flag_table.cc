@@ -114,6 +114,10 @@ constexpr JobFlag kFlags[] = {
     {kScheduler, "partition_bytes", "scheduler.partition_bytes", "BYTES",
      "Slices of a tensor that follow each other go as one, up to this many bytes or one slice. 0: "
      "each by itself."},
+    {kScheduler, "tune", "scheduler.tune", "",
+     "Try other --partition_bytes and --credit_bytes while the job runs, and keep the fastest: 18 "
+     "measurements of 12 to 100 steps each. Slices are of 256KiB unless --slice_bytes is given. "
+     "Not for tensor_fifo. Under bsp the parameters' bits are the same."},
 
     {kMembership, "lease_seconds", "membership.lease_seconds", "SECONDS",
      "A process that is silent for so long is declared dead; at least 3 heartbeats."},

@@ -8,10 +8,13 @@
 
 namespace capstan {
 
-// The size of a job's slices, which every process of it must cut tensors into.
+// The size of a job's slices, which every process of it must cut tensors into. What is tuned is how
+// many of them go together, so that they are small then, unless the job says how large.
 inline uint64_t SliceBytes(const v1::SchedulerSpec& scheduler) {
-  return scheduler.policy() == v1::SchedulerSpec::TENSOR_FIFO ? kMaxSliceBytes
-                                                              : scheduler.slice_bytes();
+  constexpr uint64_t kTunedSliceBytes = 256 << 10;
+  if (scheduler.policy() == v1::SchedulerSpec::TENSOR_FIFO) return kMaxSliceBytes;
+  const bool is_own = scheduler.has_slice_bytes() || !scheduler.tune();
+  return is_own ? scheduler.slice_bytes() : kTunedSliceBytes;
 }
 
 }  // namespace capstan

@@ -152,6 +152,9 @@ void CheckScheduler(const v1::SchedulerSpec& scheduler, JobChecker* checker) {
                       IsIn<uint64_t>(scheduler.slice_bytes(), 64, kMaxSliceBytes),
                   "slice_bytes", "a multiple of 64 from 64 to 64MiB");
   checker->Expect(scheduler.credit_bytes() >= 1, "credit_bytes", "1 or more");
+  checker->Expect(!scheduler.tune() || scheduler.policy() != v1::SchedulerSpec::TENSOR_FIFO, "tune",
+                  "off, because schedule tensor_fifo sends whole tensors, whose size is no choice "
+                  "(take priority or slice_fifo)");
 }
 
 void CheckMembership(const v1::MembershipSpec& membership, JobChecker* checker) {

@@ -141,6 +141,13 @@ TEST(ValidateJobTest, StalenessOfTablesIsForSspOnlyAndOnceEach) {
   EXPECT_NE(Verdict({"--consistency=ssp", "--table_staleness=a:1,a:2"}), "");
 }
 
+TEST(ValidateJobTest, WholeTensorsCannotBeTuned) {
+  EXPECT_EQ(Verdict({"--tune=on", "--schedule=slice_fifo"}), "");
+  EXPECT_EQ(Verdict({"--tune=on", "--schedule=tensor_fifo"}).rfind("--tune: expected off, ", 0),
+            0u);
+  EXPECT_EQ(Verdict({"--tune=off", "--schedule=tensor_fifo"}), "");
+}
+
 TEST(ValidateJobTest, ConsistencyAloneIsCheckedAlike) {
   v1::ConsistencySpec consistency;
   EXPECT_TRUE(ValidateConsistency(consistency).ok());

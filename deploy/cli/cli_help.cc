@@ -178,8 +178,8 @@ Example:
 std::string StatusHelp() {
   return absl::StrCat(R"(Usage: capstan status --coordinator=HOST:PORT
 
-Prints a running job's phase, consistency, servers (address, shards, bytes) and workers (step, loss,
-rates).
+Prints a running job's phase, consistency, what tuning has found, servers (address, shards, bytes)
+and workers (step, loss, rates).
 
 Flags:
 )",

@@ -10,6 +10,7 @@
 #include "deploy/cli/grpc_status_client.h"
 #include "deploy/cli/number_text.h"
 #include "deploy/cli/progress_lines.h"
+#include "deploy/cli/tuning_text.h"
 
 namespace capstan {
 namespace {
@@ -44,6 +45,10 @@ std::string ConsistencyLine(const v1::JobView& view) {
   return line + "\n";
 }
 
+std::string TuningLine(const v1::GetStatusReply& status) {
+  return status.has_tuning() ? absl::StrCat("tuning: ", TuningText(status.tuning()), "\n") : "";
+}
+
 }  // namespace
 
 std::string FormatStatus(const v1::GetStatusReply& status) {
@@ -54,7 +59,7 @@ std::string FormatStatus(const v1::GetStatusReply& status) {
     absl::StrAppendFormat(&text, ", epoch %d, %d tables, %d shards", view.epoch(),
                           view.tables_size(), view.server_of_shard_size());
   }
-  absl::StrAppendFormat(&text, "\n%sservers %s:\n", ConsistencyLine(view),
+  absl::StrAppendFormat(&text, "\n%s%sservers %s:\n", ConsistencyLine(view), TuningLine(status),
                         CountOf(view.servers_size(), status.num_servers()));
   for (const v1::ServerInfo& server : view.servers()) text += ServerLine(server, status);
   absl::StrAppendFormat(&text, "workers %s:\n", CountOf(view.workers_size(), status.num_workers()));

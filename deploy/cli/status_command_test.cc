@@ -11,6 +11,7 @@ namespace capstan {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(StatusCommandTest, MembersClocksAndPlacementAreListed) {
   v1::GetStatusReply status;
@@ -77,6 +78,14 @@ TEST(StatusCommandTest, TheConsistencyThatCountsAndAPendingChangeAreShown) {
   view->set_consistency_change(2);
   EXPECT_THAT(FormatStatus(status),
               HasSubstr("from step 120 on; a change of it is being agreed on\n"));
+}
+
+TEST(StatusCommandTest, WhatTuningHasFoundIsShown) {
+  v1::GetStatusReply status;
+  status.mutable_view()->set_phase(v1::TRAINING);
+  EXPECT_THAT(FormatStatus(status), Not(HasSubstr("tuning")));
+  status.mutable_tuning();
+  EXPECT_THAT(FormatStatus(status), HasSubstr("training\ntuning: nothing measured yet\nservers"));
 }
 
 TEST(StatusCommandTest, FailedJobSaysWhy) {

@@ -8,6 +8,7 @@
 #include "deploy/cli/number_text.h"
 #include "deploy/cli/summary_consistency.h"
 #include "deploy/cli/summary_eager.h"
+#include "deploy/cli/tuning_text.h"
 
 namespace capstan {
 namespace {
@@ -110,6 +111,9 @@ absl::StatusOr<std::string> FormatSummary(absl::string_view json_text) {
   }
   if (const std::string eager = SummaryEagerText(summary); !eager.empty()) {
     absl::StrAppendFormat(&text, "  %-18s %s\n", "eager", eager);
+  }
+  if (const std::string tuning = SummaryTuningText(summary); !tuning.empty()) {
+    absl::StrAppendFormat(&text, "  %-18s %s\n", "tuned", tuning);
   }
   return text;
 }

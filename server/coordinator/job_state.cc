@@ -25,7 +25,8 @@ JobState::JobState(v1::JobSpec job, const Clock& clock)
     : job_(std::move(job)),
       clock_(clock),
       members_(job_.cluster().num_servers(), job_.cluster().num_workers()),
-      consistency_(job_.consistency()) {
+      consistency_(job_.consistency()),
+      schedule_(job_) {
   EnterPhase(v1::REGISTERING);
   Publish();
 }
@@ -113,7 +114,8 @@ absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
   }
   const bool has_entered = EnterWorkers();
   const bool has_changed = SettleConsistency();
-  if (Advance() || has_entered || has_changed) Publish();
+  const bool has_schedule = SettleSchedule();
+  if (Advance() || has_entered || has_changed || has_schedule) Publish();
   return absl::OkStatus();
 }
 
@@ -134,6 +136,19 @@ bool JobState::SettleConsistency() {
   const v1::ConsistencyPeriod& period = consistency_.latest();
   events_.push_back(absl::StrCat("from step ", period.first_step(), " on: consistency ",
                                  ConsistencyText(period.consistency())));
+  return true;
+}
+
+bool JobState::SettleSchedule() {
+  if (view_.phase() != v1::TRAINING) return false;
+  std::vector<const v1::Progress*> computing;
+  for (uint32_t id = 0; id < members_.workers().size(); ++id) {
+    const Member& worker = members_.workers()[id];
+    if (!worker.is_live() || entering_.Contains(id) || HasFinished(worker.progress)) continue;
+    computing.push_back(&worker.progress);
+  }
+  if (!schedule_.Settle(computing)) return false;
+  events_.push_back(schedule_.LatestText());
   return true;
 }
 
@@ -245,6 +260,7 @@ void JobState::Place() {
     view_.add_server_of_shard(server.value());
     bytes_of_server_[server.value()] += map.BytesOf(ShardId(shard++));
   }
+  schedule_.Begin(table_elements_);
   *view_.mutable_tables() = tables_;
   view_.set_epoch(1);
   placing_version_ = view_.version() + 1;
@@ -265,6 +281,7 @@ void JobState::Publish() {
     worker.set_is_entering(entering_.Contains(worker.worker()));
   }
   consistency_.WriteTo(view_);
+  schedule_.WriteTo(view_);
 }
 
 std::vector<MemberKey> JobState::LiveMembers() const {
@@ -286,6 +303,7 @@ v1::GetStatusReply JobState::Status() const {
   status.set_job_name(job_.name());
   status.set_num_servers(job_.cluster().num_servers());
   status.set_num_workers(job_.cluster().num_workers());
+  if (job_.scheduler().tune()) *status.mutable_tuning() = schedule_.Report();
   return status;
 }
 

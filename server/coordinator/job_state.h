@@ -19,6 +19,7 @@
 #include "server/coordinator/job_outcome.h"
 #include "server/coordinator/member_key.h"
 #include "server/coordinator/member_registry.h"
+#include "server/coordinator/schedule_plan.h"
 #include "server/coordinator/table_check.h"
 
 namespace capstan {
@@ -72,6 +73,8 @@ class JobState {
   bool EnterWorkers();
   // Settles the change that is pending once all servers have reported; false when there is none.
   bool SettleConsistency();
+  // Begins the schedule's next period once this one is measured; false when there is none.
+  bool SettleSchedule();
   // Fails the job when the worker counts other steps than the first one did.
   void CheckStepsTotal(const v1::HeartbeatRequest& request);
   // Makes the transition that has become possible; false when there is none.
@@ -86,6 +89,7 @@ class JobState {
   MemberRegistry members_;
   EnteringWorkers entering_;
   ConsistencyPlan consistency_;
+  SchedulePlan schedule_;
   v1::JobView view_;
   TableSpecs tables_;  // The first worker's.
   std::vector<uint64_t> table_elements_;

@@ -7,13 +7,9 @@
 #include "common/routing/server_address.h"
 
 namespace capstan {
-namespace {
-
 bool HasFinished(const v1::Progress& progress) {
   return progress.steps_total() > 0 && progress.steps_done() == progress.steps_total();
 }
-
-}  // namespace
 
 std::vector<Member>& MemberRegistry::OfRole(Role role) {
   return role == v1::HeartbeatRequest::SERVER ? servers_ : workers_;

@@ -70,6 +70,9 @@ class MemberRegistry {
   std::vector<v1::Progress> replaced_workers_;
 };
 
+// A worker has done all its steps.
+bool HasFinished(const v1::Progress& progress);
+
 // INVALID_ARGUMENT unless `address` is host:port.
 absl::Status CheckAddress(absl::string_view address);
 

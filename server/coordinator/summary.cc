@@ -84,6 +84,26 @@ nlohmann::ordered_json EagerPullsOf(const Totals& totals) {
           {"after_others", totals.pulls_after_others}};
 }
 
+nlohmann::ordered_json PointOf(const v1::TuningReport::Point& point) {
+  return {{"partition_bytes", point.partition_bytes()},
+          {"credit_bytes", point.credit_bytes()},
+          {"step_seconds", point.step_seconds()}};
+}
+
+// `chosen` and `reason` only when tuning has ended.
+nlohmann::ordered_json TuningOf(const v1::TuningReport& tuning) {
+  nlohmann::ordered_json written;
+  if (tuning.has_chosen()) {
+    written["chosen"] = PointOf(tuning.chosen());
+    written["reason"] = tuning.reason();
+  }
+  written["tried"] = nlohmann::ordered_json::array();
+  for (const v1::TuningReport::Point& point : tuning.tried()) {
+    written["tried"].push_back(PointOf(point));
+  }
+  return written;
+}
+
 nlohmann::ordered_json PeriodsOf(const v1::JobView& view) {
   nlohmann::ordered_json periods = nlohmann::ordered_json::array();
   for (const v1::ConsistencyPeriod& period : view.consistency()) {
@@ -123,6 +143,7 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   summary["mean_staleness_seen"] = totals.mean_staleness_seen;
   summary["max_staleness_seen"] = totals.max_staleness_seen;
   if (job.consistency().eager()) summary["eager_pulls"] = EagerPullsOf(totals);
+  if (job.scheduler().tune()) summary["tuning"] = TuningOf(outcome.last_status.tuning());
   summary["parameters_xxh3"] = absl::StrFormat("%016x", outcome.result.parameters_xxh3());
   summary["workers_lost"] = outcome.workers_lost;
   summary["workers_replaced"] = outcome.replaced_workers.size();

@@ -136,6 +136,25 @@ TEST(SummaryTest, TellsEveryPeriodOfTheConsistency) {
     {"from_step": 8, "consistency": "async", "staleness": null}])"));
 }
 
+TEST(SummaryTest, TellsWhatTuningHasFound) {
+  v1::JobSpec job = Job();
+  JobOutcome outcome = Outcome();
+  v1::TuningReport& tuning = *outcome.last_status.mutable_tuning();
+  v1::TuningReport::Point& tried = *tuning.add_tried();
+  tried.set_partition_bytes(1024);
+  tried.set_credit_bytes(4096);
+  tried.set_step_seconds(0.25);
+  EXPECT_FALSE(Summary(job, outcome).contains("tuning"));
+  job.mutable_scheduler()->set_tune(true);
+  EXPECT_EQ(Summary(job, outcome)["tuning"], nlohmann::json::parse(R"({"tried": [
+    {"partition_bytes": 1024, "credit_bytes": 4096, "step_seconds": 0.25}]})"));
+  *tuning.mutable_chosen() = tried;
+  tuning.set_reason("because");
+  const nlohmann::json ended = Summary(job, outcome)["tuning"];
+  EXPECT_EQ(ended["chosen"], ended["tried"][0]);
+  EXPECT_EQ(ended["reason"], "because");
+}
+
 TEST(SummaryTest, SurvivesFiguresAndNamesThatJsonCannotHold) {
   v1::JobSpec job = Job();
   job.set_name("\xff");

@@ -54,6 +54,12 @@ TEST(InProcessClusterTest, EveryOptimizerHasTheBitsOfTheSerialProgram) {
   }
 }
 
+TEST(InProcessClusterTest, AJobThatIsOverBeforeItsTuningEndsWell) {
+  v1::JobSpec job = DigitsJob(/*epochs=*/1);
+  job.mutable_scheduler()->set_tune(true);
+  EXPECT_FALSE(RunToTheEnd(job).last_status.tuning().has_chosen());
+}
+
 TEST(InProcessClusterTest, DigitsReachTheirAccuracyUnderEveryConsistency) {
   for (const auto mode :
        {v1::ConsistencySpec::BSP, v1::ConsistencySpec::SSP, v1::ConsistencySpec::ASYNC}) {
@@ -87,6 +93,38 @@ TEST(InProcessClusterTest, EagerBspHasTheBitsOfTheSerialProgram) {
   job.mutable_cluster()->set_num_workers(3);
   job.mutable_consistency()->set_eager(true);
   EXPECT_EQ(RunToTheEnd(job).result.parameters_xxh3(), TrainSerially(job).parameters_xxh3);
+}
+
+// Long enough for tuning, with several slices to choose from.
+v1::JobSpec TunedJob() {
+  v1::JobSpec job = DigitsJob(/*epochs=*/1);
+  job.mutable_model()->add_hidden(32);
+  job.mutable_training()->set_steps(2600);
+  job.mutable_scheduler()->set_tune(true);
+  job.mutable_scheduler()->set_slice_bytes(1 << 10);
+  return job;
+}
+
+TEST(InProcessClusterTest, TunedBspHasTheBitsOfTheSerialProgramAndEndsTuning) {
+  const JobOutcome outcome = RunToTheEnd(TunedJob());
+  EXPECT_EQ(outcome.result.parameters_xxh3(), TrainSerially(TunedJob()).parameters_xxh3);
+  const v1::TuningReport& tuning = outcome.last_status.tuning();
+  EXPECT_TRUE(tuning.has_chosen()) << tuning.ShortDebugString();
+  EXPECT_FALSE(tuning.reason().empty());
+  EXPECT_GE(tuning.tried_size(), 12);
+  EXPECT_EQ(outcome.last_status.view().schedule().credit_bytes(), tuning.chosen().credit_bytes());
+}
+
+TEST(InProcessClusterTest, TuningEndsUnderEveryConsistency) {
+  for (const auto mode : {v1::ConsistencySpec::SSP, v1::ConsistencySpec::ASYNC}) {
+    v1::JobSpec job = TunedJob();
+    job.mutable_cluster()->set_num_workers(3);
+    job.mutable_training()->set_steps(4000);
+    job.mutable_consistency()->set_mode(mode);
+    if (mode == v1::ConsistencySpec::SSP) job.mutable_consistency()->set_staleness(3);
+    EXPECT_TRUE(RunToTheEnd(job).last_status.tuning().has_chosen())
+        << v1::ConsistencySpec::Mode_Name(mode);
+  }
 }
 
 TEST(InProcessClusterTest, AJobOfOneWorkerAndLogisticRegressionWorks) {

@@ -1,22 +1,13 @@
 #include "worker/runtime/training_loop.h"
 
-#include <algorithm>
+#include <vector>
 
 #include "common/base/status_macros.h"
 #include "common/trace/trace_span.h"
 #include "worker/engine/layer_trace.h"
+#include "worker/runtime/median_time.h"
 
 namespace capstan {
-namespace {
-
-absl::Duration Median(std::deque<absl::Duration> times) {
-  if (times.empty()) return absl::ZeroDuration();
-  const auto middle = times.begin() + static_cast<int64_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
-
-}  // namespace
 
 TrainingLoop::TrainingLoop(const Options& options)
     : options_(options),
@@ -54,6 +45,7 @@ absl::Status TrainingLoop::LoadBatch(Step step) {
 
 absl::Status TrainingLoop::RunStep(Step step) {
   const TraceSpan span(options_.tracer, track_, "step", {{"step", step.value()}});
+  if (options_.schedule != nullptr) options_.schedule->BeginStep(step);
   RETURN_IF_ERROR(options_.engine->RunStep(step, *options_.store));
   // The forward pass has waited for every layer, so that all of the step before has been answered.
   RecordStepsDone(step.value());
@@ -66,18 +58,30 @@ absl::Status TrainingLoop::RunStep(Step step) {
 
 void TrainingLoop::RecordStepsDone(int64_t steps_done) {
   const absl::Time now = options_.clock->Now();
-  MutexLock lock(&mu_);
-  // The first call tells that the first step has begun.
-  if (steps_done > steps_done_) {
-    if (!is_warm_ && steps_done > options_.first_step.value() + kWarmUpSteps) {
-      is_warm_ = true;
-      step_times_.clear();
+  absl::Duration step_time;
+  {
+    MutexLock lock(&mu_);
+    // The first call tells that the first step has begun.
+    if (steps_done > steps_done_) {
+      step_time = (now - latest_) / (steps_done - steps_done_);
+      RecordStepTimeLocked(steps_done, step_time);
     }
-    step_times_.push_back((now - latest_) / (steps_done - steps_done_));
-    if (step_times_.size() > kTimeWindow) step_times_.pop_front();
+    steps_done_ = steps_done;
+    latest_ = now;
   }
-  steps_done_ = steps_done;
-  latest_ = now;
+  // Whoever hears of it asks for the progress.
+  if (options_.schedule != nullptr && step_time > absl::ZeroDuration()) {
+    options_.schedule->RecordStep(step_time);
+  }
+}
+
+void TrainingLoop::RecordStepTimeLocked(int64_t steps_done, absl::Duration step_time) {
+  if (!is_warm_ && steps_done > options_.first_step.value() + kWarmUpSteps) {
+    is_warm_ = true;
+    step_times_.clear();
+  }
+  step_times_.push_back(step_time);
+  if (step_times_.size() > kTimeWindow) step_times_.pop_front();
 }
 
 void TrainingLoop::RecordLoss(const BatchResult& result, size_t batch_size) {
@@ -103,6 +107,7 @@ v1::Progress TrainingLoop::progress() const {
   progress.set_pulls_after_others(traffic.pulls_after_others);
   progress.set_seconds_waiting(absl::ToDoubleSeconds(traffic.waiting));
   progress.set_seconds_sending(absl::ToDoubleSeconds(traffic.sending));
+  if (options_.schedule != nullptr) *progress.mutable_period() = options_.schedule->times();
   MutexLock lock(&mu_);
   double loss_sum = 0;
   size_t samples = 0;
@@ -110,7 +115,8 @@ v1::Progress TrainingLoop::progress() const {
     loss_sum += sum;
     samples += count;
   }
-  progress.set_median_step_seconds(absl::ToDoubleSeconds(Median(step_times_)));
+  progress.set_median_step_seconds(
+      absl::ToDoubleSeconds(MedianTime({step_times_.begin(), step_times_.end()})));
   if (samples > 0) progress.set_loss(loss_sum / static_cast<double>(samples));
   progress.set_steps_done(steps_done_);
   progress.set_samples(samples_);

@@ -17,6 +17,7 @@
 #include "worker/dataset/batch_sampler.h"
 #include "worker/dataset/dataset.h"
 #include "worker/engine/engine.h"
+#include "worker/runtime/schedule_follower.h"
 #include "worker/training/model.h"
 
 namespace capstan {
@@ -35,6 +36,8 @@ class TrainingLoop {
     Step first_step = Step(0);  // those before it are another process's
     int64_t steps = 0;          // of each worker, with those
     Tracer* tracer = nullptr;   // optional; outlives the loop
+    // Null: the schedule stays as it is. Else outlives the loop.
+    ScheduleFollower* schedule = nullptr;
   };
 
   explicit TrainingLoop(const Options& options);
@@ -59,6 +62,8 @@ class TrainingLoop {
   absl::Status LoadBatch(Step step);
   absl::Status RunStep(Step step);
   void RecordStepsDone(int64_t steps_done);
+  void RecordStepTimeLocked(int64_t steps_done, absl::Duration step_time)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RecordLoss(const BatchResult& result, size_t batch_size);
 
   const Options options_;

@@ -38,13 +38,14 @@ absl::Status TrainingSession::TrainAndEvaluate(absl::FunctionRef<void()> report_
     return view.phase() >= v1::TRAINING && !view.workers(worker).is_entering();
   };
   ASSIGN_OR_RETURN(const v1::JobView view, watch_.WaitFor(may_start));
-  ASSIGN_OR_RETURN(const std::shared_ptr<Training> training, MakeTraining(view));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Training> training, MakeTraining(view, report_now));
   {
     MutexLock lock(&mu_);
     training_ = training;
   }
   // What came while the above was made.
-  RETURN_IF_ERROR(watch_.WaitFor(may_start).status());
+  ASSIGN_OR_RETURN(const v1::JobView newest, watch_.WaitFor(may_start));
+  if (training->schedule != nullptr) training->schedule->OnView(newest);
   const int64_t first_step = view.workers(worker).first_step();
   LOG(INFO) << "training " << options_.setup->steps << " steps"
             << (first_step > 0 ? absl::StrCat(", from step ", first_step, " on") : "");
@@ -71,7 +72,7 @@ absl::Status TrainingSession::BestReason(const absl::Status& status) {
 }
 
 absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::MakeTraining(
-    const v1::JobView& view) {
+    const v1::JobView& view, absl::FunctionRef<void()> report_now) {
   const v1::SchedulerSpec& spec = options_.job->job().scheduler();
   auto training = std::make_unique<Training>();
   training->scheduler =
@@ -99,6 +100,18 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   store.tracer = options_.tracer;
   ASSIGN_OR_RETURN(training->store, ParameterStore::Create(store));
 
+  if (spec.tune()) {
+    ScheduleFollower::Options schedule;
+    schedule.apply = [scheduler = training->scheduler.get(),
+                      store = training->store.get()](const v1::SchedulePeriod& period) {
+      store->SetPartition(period.partition_bytes());
+      scheduler->SetCredit(period.credit_bytes());
+    };
+    schedule.on_measured = [report_now] { report_now(); };
+    training->schedule = std::make_unique<ScheduleFollower>(std::move(schedule));
+    training->schedule->OnView(view);
+  }
+
   TrainingLoop::Options loop;
   loop.clock = options_.clock;
   loop.engine = options_.setup->engine.get();
@@ -109,6 +122,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   loop.first_step = Step(view.workers(static_cast<int>(options_.worker.value())).first_step());
   loop.steps = options_.setup->steps;
   loop.tracer = options_.tracer;
+  loop.schedule = training->schedule.get();
   training->loop = std::make_unique<TrainingLoop>(loop);
   return training;
 }
@@ -149,6 +163,7 @@ void TrainingSession::OnView(const v1::JobView& view) {
   const std::shared_ptr<Training> training = CurrentTraining();
   if (training == nullptr) return;
   training->client->UpdateRouting(RoutingTableFromView(view));
+  if (training->schedule != nullptr) training->schedule->OnView(view);
   if (view.phase() == v1::FAILED) {
     training->store->Fail(absl::AbortedError(absl::StrCat("the job has failed: ", view.reason())));
   }

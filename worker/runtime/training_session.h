@@ -19,6 +19,7 @@
 #include "worker/client/parameter_client.h"
 #include "worker/client/parameter_store.h"
 #include "worker/runtime/job_setup.h"
+#include "worker/runtime/schedule_follower.h"
 #include "worker/runtime/training_loop.h"
 
 namespace capstan {
@@ -51,6 +52,7 @@ class TrainingSession {
     std::unique_ptr<Scheduler> scheduler;
     std::unique_ptr<ParameterStore> store;
     std::unique_ptr<ParameterClient> client;
+    std::unique_ptr<ScheduleFollower> schedule;
     std::unique_ptr<TrainingLoop> loop;
   };
 
@@ -61,7 +63,8 @@ class TrainingSession {
   std::shared_ptr<Training> CurrentTraining();
 
   absl::Status TrainAndEvaluate(absl::FunctionRef<void()> report_now);
-  absl::StatusOr<std::unique_ptr<Training>> MakeTraining(const v1::JobView& view);
+  absl::StatusOr<std::unique_ptr<Training>> MakeTraining(const v1::JobView& view,
+                                                         absl::FunctionRef<void()> report_now);
   absl::Status EvaluateAndReport();
   // Why an exchange or a report failed: a job that has failed, or ended, knows better.
   absl::Status BestReason(const absl::Status& status);

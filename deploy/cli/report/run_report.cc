@@ -17,6 +17,7 @@
 #include "deploy/cli/report/run_course.h"
 #include "deploy/cli/summary_consistency.h"
 #include "deploy/cli/summary_eager.h"
+#include "deploy/cli/tuning_text.h"
 
 namespace capstan {
 namespace {
@@ -63,6 +64,9 @@ void AddFacts(const json& summary, ChartPageContent* content) {
   AddText(summary, "max_staleness_seen", "largest staleness", content);
   if (const std::string eager = SummaryEagerText(summary); !eager.empty()) {
     content->facts.emplace_back("eager", eager);
+  }
+  if (const std::string tuning = SummaryTuningText(summary); !tuning.empty()) {
+    content->facts.emplace_back("tuned", tuning);
   }
   AddText(summary, "workers_lost", "workers lost", content);
   AddText(summary, "workers_replaced", "workers replaced", content);

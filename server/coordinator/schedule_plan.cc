@@ -1,0 +1,99 @@
+#include "server/coordinator/schedule_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/job/field_text.h"
+#include "common/job/slice_bytes.h"
+#include "common/scheduler/measured_period.h"
+
+namespace capstan {
+namespace {
+
+// Steps of `step_seconds` that pass until every worker knows of a new period.
+int64_t StepsOfNews(double step_seconds) {
+  constexpr double kNewsSeconds = 0.05;
+  constexpr int64_t kMost = 20;
+  return static_cast<int64_t>(std::min<double>(kMost, std::ceil(kNewsSeconds / step_seconds)));
+}
+
+void Write(const SchedulePoint& point, double step_seconds, v1::TuningReport::Point& written) {
+  written.set_partition_bytes(point.partition_bytes);
+  written.set_credit_bytes(point.credit_bytes);
+  written.set_step_seconds(step_seconds);
+}
+
+}  // namespace
+
+void SchedulePlan::Begin(const std::vector<uint64_t>& table_elements) {
+  const v1::SchedulerSpec& scheduler = job_.scheduler();
+  if (!scheduler.tune()) return;
+  SearchSpace space;
+  space.slice_bytes = SliceBytes(scheduler);
+  space.own = {std::max(scheduler.partition_bytes(), space.slice_bytes), scheduler.credit_bytes()};
+  for (const uint64_t elements : table_elements) {
+    const uint64_t bytes = elements * sizeof(float);
+    space.largest_tensor_bytes = std::max(space.largest_tensor_bytes, bytes);
+    space.model_bytes += bytes;
+  }
+  tuner_.emplace(space, job_.seed());
+  BeginPeriod(/*first_step=*/0);
+}
+
+void SchedulePlan::BeginPeriod(int64_t first_step) {
+  period_.set_first_step(first_step);
+  period_.set_partition_bytes(tuner_->current().partition_bytes);
+  period_.set_credit_bytes(tuner_->current().credit_bytes);
+}
+
+bool SchedulePlan::Settle(const std::vector<const v1::Progress*>& computing) {
+  if (!tuner_.has_value() || tuner_->has_ended() || computing.empty()) return false;
+  double slowest_seconds = 0;
+  int64_t least_steps = INT64_MAX;
+  for (const v1::Progress* progress : computing) {
+    const v1::PeriodTimes& times = progress->period();
+    if (times.first_step() != period_.first_step() || !IsMeasured(times)) return false;
+    slowest_seconds = std::max(slowest_seconds, times.median_step_seconds());
+    least_steps = std::min(least_steps, progress->steps_done());
+  }
+  if (!(slowest_seconds > 0)) return false;  // a clock that stands still tells nothing
+  tuner_->Record(slowest_seconds);
+  // Under BSP nobody is more than a step further than the slowest one.
+  BeginPeriod(std::max(period_.first_step(), least_steps + 1) + StepsOfNews(slowest_seconds));
+  return true;
+}
+
+std::string SchedulePlan::LatestText() const {
+  return absl::StrCat("from step ", period_.first_step(), " on: partition ",
+                      FormatSize(period_.partition_bytes()), ", credit ",
+                      FormatSize(period_.credit_bytes()), ": ",
+                      has_ended() ? Report().reason() : "to be measured");
+}
+
+void SchedulePlan::WriteTo(v1::JobView& view) const {
+  if (tuner_.has_value()) *view.mutable_schedule() = period_;
+}
+
+v1::TuningReport SchedulePlan::Report() const {
+  v1::TuningReport report;
+  if (!tuner_.has_value()) return report;
+  for (const Tuner::Measurement& measurement : tuner_->measurements()) {
+    Write(measurement.point, measurement.step_seconds, *report.add_tried());
+  }
+  if (!tuner_->has_ended()) return report;
+  Write(tuner_->current(), tuner_->chosen_seconds(), *report.mutable_chosen());
+  std::string& reason = *report.mutable_reason();
+  reason = tuner_->reason();
+  if (report.tried().empty()) return report;
+  const v1::TuningReport::Point& own = report.tried(0);
+  absl::StrAppend(&reason, " (the job's own: partition ", FormatSize(own.partition_bytes()),
+                  ", credit ", FormatSize(own.credit_bytes()), ", ",
+                  absl::StrFormat("%.1f ms; ", 1000 * tuner_->own_seconds()),
+                  tuner_->points_tried(), " points in ", period_.first_step(), " steps)");
+  return report;
+}
+
+}  // namespace capstan

@@ -1,0 +1,103 @@
+#include "server/coordinator/schedule_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::JobSpec TunedJob() {
+  v1::JobSpec job;
+  job.mutable_scheduler()->set_tune(true);
+  return job;
+}
+
+// 20 steps of `seconds` each in the period from `first_step` on.
+v1::Progress Measured(int64_t first_step, int64_t steps_done, double seconds) {
+  v1::Progress progress;
+  progress.set_steps_done(steps_done);
+  progress.mutable_period()->set_first_step(first_step);
+  progress.mutable_period()->set_steps(20);
+  progress.mutable_period()->set_median_step_seconds(seconds);
+  return progress;
+}
+
+TEST(SchedulePlanTest, AJobThatIsNotTunedHasNoPeriods) {
+  SchedulePlan plan{v1::JobSpec()};
+  plan.Begin({1 << 20});
+  const v1::Progress progress = Measured(0, 20, 0.1);
+  EXPECT_FALSE(plan.Settle({&progress}));
+  v1::JobView view;
+  plan.WriteTo(view);
+  EXPECT_FALSE(view.has_schedule());
+  EXPECT_FALSE(plan.Report().has_chosen());
+}
+
+TEST(SchedulePlanTest, TheFirstPeriodIsTheJobsOwn) {
+  SchedulePlan plan(TunedJob());
+  plan.Begin({1 << 20});
+  v1::JobView view;
+  plan.WriteTo(view);
+  EXPECT_EQ(view.schedule().first_step(), 0);
+  EXPECT_EQ(view.schedule().partition_bytes(), 256u << 10) << "one slice of a tuned job";
+  EXPECT_EQ(view.schedule().credit_bytes(), 4u << 20);
+}
+
+TEST(SchedulePlanTest, APeriodEndsWhenEveryWorkerHasMeasuredIt) {
+  SchedulePlan plan(TunedJob());
+  plan.Begin({1 << 20});
+  const v1::Progress first = Measured(0, 20, 0.1);
+  v1::Progress second = Measured(0, 21, 0.2);
+  second.mutable_period()->set_steps(11);
+  EXPECT_FALSE(plan.Settle({&first, &second}));
+  EXPECT_FALSE(plan.Settle({})) << "nobody computes";
+  second.mutable_period()->set_steps(12);
+  ASSERT_TRUE(plan.Settle({&first, &second}));
+  EXPECT_EQ(plan.latest().first_step(), 22) << "beyond both, and a step for the news";
+  EXPECT_FALSE(plan.Settle({&first, &second})) << "that is of the period before";
+}
+
+TEST(SchedulePlanTest, StepsThatAreQuickAreMoreUntilTheNewsIsThere) {
+  SchedulePlan plan(TunedJob());
+  plan.Begin({1 << 20});
+  const v1::Progress worker = Measured(0, 100, 0.0075);
+  v1::Progress enough = worker;
+  enough.mutable_period()->set_steps(100);
+  EXPECT_FALSE(plan.Settle({&worker}));
+  ASSERT_TRUE(plan.Settle({&enough}));
+  EXPECT_EQ(plan.latest().first_step(), 108);
+}
+
+TEST(SchedulePlanTest, EndsInABoundedNumberOfPeriodsAndSaysWhatItChose) {
+  SchedulePlan plan(TunedJob());
+  plan.Begin({1 << 20, 1 << 20});
+  int periods = 0;
+  int64_t steps = 0;
+  while (!plan.has_ended() && periods <= Tuner::kMostMeasurements) {
+    // What takes least is a credit of 1 MiB; the second worker is slower.
+    const double seconds = plan.latest().credit_bytes() == 1 << 20 ? 0.1 : 0.15;
+    steps = plan.latest().first_step() + 22;
+    const v1::Progress fast = Measured(plan.latest().first_step(), steps, seconds);
+    const v1::Progress slow = Measured(plan.latest().first_step(), steps, 2 * seconds);
+    ASSERT_TRUE(plan.Settle({&fast, &slow}));
+    ++periods;
+  }
+  ASSERT_TRUE(plan.has_ended());
+  EXPECT_LE(periods, Tuner::kMostMeasurements);
+  const v1::TuningReport report = plan.Report();
+  EXPECT_EQ(report.tried_size(), periods - 1) << "the first one warms up";
+  EXPECT_EQ(report.chosen().credit_bytes(), 1u << 20);
+  EXPECT_EQ(report.chosen().credit_bytes(), plan.latest().credit_bytes());
+  EXPECT_NEAR(report.chosen().step_seconds(), 0.2, 1e-9) << "of the slowest worker";
+  EXPECT_THAT(report.reason(), HasSubstr("33.3 % faster than the job's own"));
+  EXPECT_THAT(report.reason(), HasSubstr("credit 4MiB, 300.0 ms; 11 points in "));
+  EXPECT_GT(plan.latest().first_step(), steps);
+}
+
+}  // namespace
+}  // namespace capstan
