@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <fstream>
-}
-
 #include <deque>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
