@@ -71,17 +71,19 @@ absl::Status Serve() {
   std::unique_ptr<UcxTransport::Listener> ucx_listening;
   absl::Status status = server.Run([&](const v1::JobSpec& job) -> absl::StatusOr<ServerAddress> {
     const auto layer_of = [&server](TableId table) { return server.LayerOf(table); };
+    const auto tuned_credit = [&server] { return server.tuned_credit_bytes(); };
     service = std::make_unique<GrpcParameterService>(
         &server, job.transport().max_inflight_bytes(),
-        ReplyOrderOfJob(job.scheduler(), job.transport().grpc_connections(), layer_of));
+        ReplyOrderOfJob(job.scheduler(), job.transport().grpc_connections(), layer_of,
+                        tuned_credit));
     ASSIGN_OR_RETURN(listening, GrpcServer::Start(absl::GetFlag(FLAGS_listen), {service.get()}));
     ServerAddress address = {AdvertisedAddress(listening->address())};
     if (job.transport().type() == v1::TransportSpec::GRPC) return address;
     ASSIGN_OR_RETURN(ucx, StartUcxTransportOfJob(job, &clock));
     if (ucx == nullptr) return address;
-    ASSIGN_OR_RETURN(ucx_listening,
-                     ucx->Listen(HostOf(absl::GetFlag(FLAGS_listen)) + ":0", &owners,
-                                 ReplyOrderOfJob(job.scheduler(), /*connections=*/1, layer_of)));
+    ASSIGN_OR_RETURN(ucx_listening, ucx->Listen(HostOf(absl::GetFlag(FLAGS_listen)) + ":0", &owners,
+                                                ReplyOrderOfJob(job.scheduler(), /*connections=*/1,
+                                                                layer_of, tuned_credit)));
     address.ucx = AdvertisedAddress(ucx_listening->address());
     return address;
   });

@@ -69,6 +69,7 @@ void BoundedReplies::OnReply(uint64_t request_id, const ExchangeRequest& pull, b
                     reply = std::move(reply)](absl::AnyInvocable<void()> received) mutable {
     SendReply(request_id, std::move(reply), bytes, std::move(received));
   };
+  if (order_.credit_now) scheduler_.SetCredit(order_.credit_now());
   scheduler_.Submit(std::move(transfer));
 }
 

@@ -225,6 +225,20 @@ TEST(BoundedRepliesTest, ValuesGoWhileTheCreditIsNotUsedUp) {
   EXPECT_THAT(connection->order(), ElementsAre(1, 2, 3));
 }
 
+TEST(BoundedRepliesTest, AnotherCreditCountsFromTheNextValuesOn) {
+  ParkingEndpoint endpoint;
+  uint64_t credit = 1;
+  ReplyOrder order = ByLayer(/*credit_bytes=*/1 << 20);
+  order.credit_now = [&credit] { return credit; };
+  const auto connection = std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1 << 20, order);
+  endpoint.Release();
+  for (uint64_t layer = 1; layer <= 2; ++layer) connection->Exchange(OfLayer(layer), [] {});
+  EXPECT_THAT(connection->order(), ElementsAre(1));
+  credit = 3 * kValueBytes;
+  connection->Exchange(OfLayer(3), [] {});
+  EXPECT_THAT(connection->order(), ElementsAre(1, 2, 3));
+}
+
 TEST(BoundedRepliesTest, WhatDidNotFitIsPulledAgainInTheSameOrder) {
   ParkingEndpoint endpoint;
   const auto connection =

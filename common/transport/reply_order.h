@@ -18,6 +18,10 @@ struct ReplyOrder {
   // fewer bytes. Above 0.
   uint64_t credit_bytes = 4 << 20;
 
+  // What it is from now on, above 0; asked before each reply with values, on any thread. Null: it
+  // stays as it is.
+  std::function<uint64_t()> credit_now;
+
   // Makes the queues of a connection.
   std::function<std::unique_ptr<TransferQueue>()> make_queue = [] {
     return std::make_unique<FifoQueue>();

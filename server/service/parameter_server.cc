@@ -121,6 +121,7 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
     RETURN_IF_ERROR(CreateHost(std::move(options), view));
     periods_acted_on_ = view.consistency_size();
   }
+  tuned_credit_bytes_ = view.schedule().credit_bytes();
   host_->SetLiveWorkers(LiveWorkers(view));
   RETURN_IF_ERROR(FollowConsistency(view));
   std::vector<v1::NextStep> next_steps;

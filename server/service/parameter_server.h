@@ -51,6 +51,9 @@ class ParameterServer : public ParameterEndpoint {
   // exist. Thread-safe.
   int LayerOf(TableId table) const;
 
+  // Of the latest period of a job whose schedule is tuned; 0 before there is one. Thread-safe.
+  uint64_t tuned_credit_bytes() const { return tuned_credit_bytes_; }
+
  private:
   absl::Status Follow(const v1::GetJobReply& job, ServerId id);
   // Acts on a view: creates the shards with the first that places them, which may take long.
@@ -68,6 +71,7 @@ class ParameterServer : public ParameterEndpoint {
   std::unique_ptr<TracingEndpoint> traced_host_;  // null: nothing is traced
   std::vector<int> layer_of_table_;
   std::atomic<ParameterEndpoint*> serving_ = nullptr;  // host_ or traced_host_, once it exists
+  std::atomic<uint64_t> tuned_credit_bytes_ = 0;
   int periods_acted_on_ = 0;  // of the consistency; used by the thread of Run
 
   Mutex mu_;
