@@ -1,9 +1,15 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "common/base/ids.h"
 #include "common/base/real_clock.h"
+#include "common/transport/parameter_endpoint.h"
+#include "server/service/parameter_server.h"
 #include "tests/cluster/bsp_bits.h"
 #include "tests/cluster/cluster_transport.h"
 #include "tests/cluster/local_cluster.h"
@@ -136,6 +142,33 @@ TEST(InProcessClusterTest, AJobOfOneWorkerAndLogisticRegressionWorks) {
 
 TEST(InProcessClusterTest, ADivergingJobEndsEverywhereWithItsReason) {
   ExpectDivergenceIsReported(InProcess);
+}
+
+// Asks a server for the layers of its tables, before the job and at its end.
+class LayerReader : public InProcessClusterTransport {
+ public:
+  std::string Listen(ParameterEndpoint* server) override {
+    server_ = static_cast<ParameterServer*>(server);
+    EXPECT_EQ(server_->LayerOf(TableId(5)), 0);
+    return InProcessClusterTransport::Listen(server);
+  }
+  void StopListening() override {
+    for (uint32_t table = 0; table < 7; ++table) {
+      layers_.push_back(server_->LayerOf(TableId(table)));
+    }
+  }
+  const std::vector<int>& layers() const { return layers_; }
+
+ private:
+  ParameterServer* server_ = nullptr;
+  std::vector<int> layers_;
+};
+
+TEST(InProcessClusterTest, AServerKnowsWhichLayerReadsATable) {
+  RealClock clock;
+  LayerReader transport;
+  EXPECT_TRUE(RunCluster(DigitsJob(/*epochs=*/1), transport, clock).outcome.status.ok());
+  EXPECT_THAT(transport.layers(), testing::ElementsAre(0, 0, 1, 1, 2, 2, /*no table*/ 0));
 }
 
 }  // namespace

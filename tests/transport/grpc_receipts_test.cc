@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/mutex.h"
 #include "common/base/one_shot.h"
@@ -24,6 +25,7 @@
 #include "proto/parameter_service.grpc.pb.h"
 #include "server/service/grpc_parameter_service.h"
 #include "server/service/grpc_server.h"
+#include "server/shard/shard_host.h"
 #include "tests/transport/blocking_endpoint.h"
 #include "tests/transport/test_shard_host.h"
 
@@ -261,6 +263,23 @@ TEST(GrpcReceiptsTest, AGradientThatWasWrittenButNotReadIsNotSent) {
   EXPECT_FALSE(pushed.is_set());
   blocking.may_go_on.Set(true);
   pushed.Wait();
+}
+
+TEST(GrpcReceiptsTest, ALargeReplyBehindTheFirstReceiptIsNotHeldUp) {
+  RealClock clock;
+  const auto host = MakeTestHost(ConsistencyMode::kBsp, /*num_workers=*/1, kTestElements);
+  Served served(host.get());
+  const absl::Time begin = clock.Now();
+  for (Step step; step < Step(6); step = step + 1) {
+    GrpcEndpoint endpoint(served.server->address(), &clock);
+    OneShot<ExchangeReply> reply(&clock);
+    endpoint.Exchange(
+        MakeTestRequest(0, step, step + 1, 1.0f, kTestElements), [] {},
+        [&reply](ExchangeReply answer) { reply.Set(std::move(answer)); });
+    EXPECT_TRUE(reply.Wait().status.ok());
+  }
+  // What gRPC holds back goes with a connection's next ping, after 5 seconds each.
+  EXPECT_LT(clock.Now() - begin, absl::Seconds(15));
 }
 
 // A server whose receipts are wrong.
