@@ -36,30 +36,31 @@ std::string MetadataEvent(absl::string_view name, int track, absl::string_view a
 // Up to its arguments. The id is the process's own, in files of many processes, too.
 std::string AsyncText(char phase, uint64_t id, absl::string_view name, absl::Duration time) {
   return absl::StrCat(R"({"name":)", Quoted(name), R"(,"cat":"exchange","ph":")",
-                      absl::string_view(&phase, 1), R"(","pid":1,"tid":0,"id2":{"local":"0x)",
-                      absl::Hex(id), R"("},"ts":)", Microseconds(time));
+                      absl::string_view(&phase, 1), R"(","pid":1,"tid":)", kExchangesTrack,
+                      R"(,"id2":{"local":"0x)", absl::Hex(id), R"("},"ts":)", Microseconds(time));
 }
 
 }  // namespace
 
 std::string ClockEvent(absl::Time begin, const ClockOffset& offset) {
   return MetadataEvent(
-      kClockEvent, /*track=*/0,
+      kClockEvent, kExchangesTrack,
       absl::StrCat(R"("begin_unix_ns":)", absl::ToUnixNanos(begin), R"(,"offset_ns":)",
                    absl::ToInt64Nanoseconds(offset.offset), R"(,"uncertainty_ns":)",
                    absl::ToInt64Nanoseconds(offset.uncertainty)));
 }
 
 std::string EndEvent(int64_t left_out) {
-  return MetadataEvent(kEndEvent, /*track=*/0, absl::StrCat(R"("left_out":)", left_out));
+  return MetadataEvent(kEndEvent, kExchangesTrack, absl::StrCat(R"("left_out":)", left_out));
 }
 
 std::string ProcessNameEvent(absl::string_view name) {
-  return MetadataEvent("process_name", /*track=*/0, absl::StrCat(R"("name":)", Quoted(name)));
+  return MetadataEvent("process_name", kExchangesTrack, absl::StrCat(R"("name":)", Quoted(name)));
 }
 
 std::string ProcessRankEvent(int rank) {
-  return MetadataEvent("process_sort_index", /*track=*/0, absl::StrCat(R"("sort_index":)", rank));
+  return MetadataEvent("process_sort_index", kExchangesTrack,
+                       absl::StrCat(R"("sort_index":)", rank));
 }
 
 std::string TrackNameEvent(int track, absl::string_view name) {

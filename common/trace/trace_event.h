@@ -22,6 +22,9 @@ using TraceArgs = absl::InlinedVector<std::pair<const char*, int64_t>, 6>;
 inline constexpr char kClockEvent[] = "capstan_clock";  // the first of each file
 inline constexpr char kEndEvent[] = "capstan_end";      // the last, unless the process was killed
 
+// The track that exchanges belong to. Not 0, which is the idle thread to some viewers.
+inline constexpr int kExchangesTrack = 1;
+
 // When the trace began by the process's own clock, and how far that is off.
 std::string ClockEvent(absl::Time begin, const ClockOffset& offset);
 // `left_out`: events for which there was no room.

@@ -19,16 +19,16 @@ TEST(TraceEventTest, ASpanHasItsTimesInMicroseconds) {
 
 TEST(TraceEventTest, TheTwoEndsOfAnExchangeHaveAnIdOfTheirProcess) {
   EXPECT_EQ(AsyncBeginEvent(/*id=*/31, "fc1.weight", absl::Microseconds(5), {{"slice", 0}}),
-            R"({"name":"fc1.weight","cat":"exchange","ph":"b","pid":1,"tid":0,)"
+            R"({"name":"fc1.weight","cat":"exchange","ph":"b","pid":1,"tid":1,)"
             R"("id2":{"local":"0x1f"},"ts":5.000,"args":{"slice":0}})");
   EXPECT_EQ(AsyncEndEvent(/*id=*/31, "fc1.weight", absl::Microseconds(7)),
-            R"({"name":"fc1.weight","cat":"exchange","ph":"e","pid":1,"tid":0,)"
+            R"({"name":"fc1.weight","cat":"exchange","ph":"e","pid":1,"tid":1,)"
             R"("id2":{"local":"0x1f"},"ts":7.000})");
 }
 
 TEST(TraceEventTest, NamesOfProcessesAndTracksAreMetadata) {
   EXPECT_EQ(ProcessNameEvent("worker 3"),
-            R"({"name":"process_name","ph":"M","pid":1,"tid":0,"args":{"name":"worker 3"}})");
+            R"({"name":"process_name","ph":"M","pid":1,"tid":1,"args":{"name":"worker 3"}})");
   EXPECT_EQ(TrackNameEvent(2, "training"),
             R"({"name":"thread_name","ph":"M","pid":1,"tid":2,"args":{"name":"training"}})");
   EXPECT_EQ(Json::parse(ProcessRankEvent(7))["args"]["sort_index"], 7);

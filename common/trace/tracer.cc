@@ -33,7 +33,8 @@ absl::StatusOr<std::unique_ptr<Tracer>> Tracer::Create(const Options& options) {
 Tracer::Tracer(const Options& options, FILE* file)
     : options_(options), begin_(Now()), written_at_(begin_), file_(file) {
   MutexLock lock(&file_mu_);
-  WriteLocked(absl::StrCat("[\n", ClockEvent(begin_, options.clock_offset), ",\n"));
+  WriteLocked(absl::StrCat("[\n", ClockEvent(begin_, options.clock_offset), ",\n",
+                           TrackNameEvent(kExchangesTrack, "exchanges"), ",\n"));
 }
 
 Tracer::~Tracer() {
@@ -56,7 +57,8 @@ int Tracer::Track(const std::string& name) {
   int track;
   {
     MutexLock lock(&mu_);
-    const auto [entry, is_new] = tracks_.emplace(name, static_cast<int>(tracks_.size()) + 1);
+    const auto [entry, is_new] =
+        tracks_.emplace(name, kExchangesTrack + 1 + static_cast<int>(tracks_.size()));
     track = entry->second;
     if (!is_new) return track;
   }

@@ -65,9 +65,11 @@ TEST(TracerTest, AFinishedTraceIsOneJsonArray) {
   EXPECT_EQ(trace[0]["name"], "capstan_clock");
   EXPECT_EQ(trace[0]["args"]["begin_unix_ns"], begin_ns);
   EXPECT_EQ(trace[0]["args"]["offset_ns"], 3'000'000);
-  EXPECT_EQ(trace[1]["args"]["name"], "worker 1");
-  EXPECT_EQ(trace[2]["args"]["sort_index"], 101);
-  EXPECT_EQ(trace[3]["args"]["name"], "training");
+  EXPECT_EQ(trace[1]["args"]["name"], "exchanges");
+  EXPECT_NE(trace[1]["tid"], track);
+  EXPECT_EQ(trace[2]["args"]["name"], "worker 1");
+  EXPECT_EQ(trace[3]["args"]["sort_index"], 101);
+  EXPECT_EQ(trace[4]["args"]["name"], "training");
   ASSERT_EQ(Events(trace).size(), 1u);
   EXPECT_EQ(Events(trace)[0]["name"], "step 4");
   EXPECT_EQ(Events(trace)[0]["tid"], track);
