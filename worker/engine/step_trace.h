@@ -20,7 +20,7 @@
 namespace capstan {
 
 // Writes down when the parts of a few steps ran, on a GPU's streams and on the host, on one time
-// line. Costs two timed events a part, so it is for looking at single steps. Thread-safe.
+// line: of single steps, or of all for a Tracer. Costs two timed events a part. Thread-safe.
 class StepTrace {
  public:
   struct Span {
