@@ -5,13 +5,14 @@
 # Usage: tests/benchmark/schedule_benchmark.sh [FLAGS]
 #   --model=NAME       vgg16 (default), resnet50, bert_base, bert_large, or a file of layers
 #   --scale=N          tensors have N times fewer elements; 8
-#   --gbit=R           rate of every link in each direction, in Gbit/s; 1
+#   --gbit=R           rate of every link in each direction, in Gbit/s; 2
 #   --ratio=X,...      communication / compute of each point; 0.5,0.75,1,1.5,3
 #   --schedules=S,...  what is measured; tensor_fifo,slice_fifo,priority
 #   --steps=N          measured steps of each, after 3 to warm up; 15
 #   --job_flags=F      more flags of the job, such as '--credit_bytes=1048576'
 #   --programs=FOLDER  of the programs; bazel-bin
 #   --plan             prints the points without times, and measures nothing; needs no root
+# A point takes 19 times the sum of its step times and some seconds: 40 to 50 s with what is default.
 # Prints a JSON object a line for each point, and what else is to be said on stderr:
 #   compute_s      time of a step's computing: --ratio = bytes / bandwidth / compute_s
 #   lower_bound_s  max(compute_s, bytes / bandwidth). bytes: of all parameters, once. That is what
@@ -33,7 +34,7 @@ uncounted_steps=4
 
 model=vgg16
 scale=8
-gbit=1
+gbit=2
 ratios=0.5,0.75,1,1.5,3
 schedules=tensor_fifo,slice_fifo,priority
 steps=15

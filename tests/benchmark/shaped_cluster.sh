@@ -8,8 +8,9 @@
 #         (and the coordinator)
 #
 # MTU 9000, so that headers are 0.7 % of the bytes. A burst of 1 ms (128 KiB at least, two of the
-# kernel's segments) and queues of 5 ms: no link hides the order of what is sent behind megabytes of
-# its own. TCP is as the kernel has it: CUBIC, buffers of up to 4 MiB.
+# kernel's segments), and queues of 25 ms: 3 MB at 1 Gbit/s, what a cheap switch has, so that the
+# credits of two workers that meet in one link's queue are not dropped there, as TCP takes 200 ms to
+# see that the last of something was lost. TCP is as the kernel has it: CUBIC, buffers up to 4 MiB.
 
 cluster_workers=(worker0 worker1)
 cluster_servers=(server0 server1)
@@ -63,7 +64,7 @@ cluster_shape() {
   rate="$(awk -v gbit="$3" 'BEGIN { printf "%d", gbit * 1e9 }')"
   burst=$((rate / 8 / 1000))
   ((burst >= 131072)) || burst=131072
-  tc -n "$1" qdisc replace dev "$2" root tbf rate "${rate}bit" burst "${burst}" latency 5ms
+  tc -n "$1" qdisc replace dev "$2" root tbf rate "${rate}bit" burst "${burst}" latency 25ms
 }
 
 # cluster_create GBIT: makes the machines.
