@@ -25,9 +25,10 @@ class NotingEndpoint : public ParameterEndpoint {
   std::vector<SliceKey>& asked_;
 };
 
-// What each of 4 connections is asked for, when every slice of `num_tables` x `num_slices` is asked
-// for twice.
-std::vector<std::vector<SliceKey>> Asked(uint32_t num_tables, uint32_t num_slices) {
+// What each of 4 connections is asked for, when every slice of `num_tables` x `num_slices`, or each
+// `stride`-th of a table, is asked for twice.
+std::vector<std::vector<SliceKey>> Asked(uint32_t num_tables, uint32_t num_slices,
+                                         uint32_t stride = 1) {
   std::vector<std::vector<SliceKey>> asked(4);
   std::vector<std::unique_ptr<ParameterEndpoint>> connections;
   for (auto& of_one : asked) connections.push_back(std::make_unique<NotingEndpoint>(&of_one));
@@ -37,7 +38,7 @@ std::vector<std::vector<SliceKey>> Asked(uint32_t num_tables, uint32_t num_slice
     for (uint32_t table = 0; table < num_tables; ++table) {
       for (uint32_t slice = 0; slice < num_slices; ++slice) {
         ExchangeRequest request;
-        request.slice = {TableId(table), SliceIndex(slice)};
+        request.slice = {TableId(table), SliceIndex(slice * stride)};
         endpoint.Exchange(
             std::move(request), [] {}, [&answers](const ExchangeReply&) { ++answers; });
       }
@@ -60,6 +61,9 @@ TEST(StripedEndpointTest, ASliceAlwaysTakesTheSameConnection) {
 TEST(StripedEndpointTest, SlicesSpreadEvenlyOverTheConnections) {
   for (const auto& [tables, slices] : {std::pair(1u, 40u), std::pair(40u, 1u)}) {
     for (const auto& of_one : Asked(tables, slices)) EXPECT_EQ(of_one.size(), 20u);
+    // Of servers that hold every other slice, and every fourth.
+    for (const auto& of_one : Asked(tables, slices, /*stride=*/2)) EXPECT_EQ(of_one.size(), 20u);
+    for (const auto& of_one : Asked(tables, slices, /*stride=*/4)) EXPECT_EQ(of_one.size(), 20u);
   }
 }
 
