@@ -66,8 +66,7 @@ class ParameterServer : public ParameterEndpoint {
   void Report(v1::HeartbeatRequest& request);
 
   const Options options_;
-  // Set once, by the thread of Run, before serving_.
-  std::unique_ptr<ShardHost> host_;
+  // These and host_ are set once, by the thread of Run, before serving_.
   std::unique_ptr<TracingEndpoint> traced_host_;  // null: nothing is traced
   std::vector<int> layer_of_table_;
   std::atomic<ParameterEndpoint*> serving_ = nullptr;  // host_ or traced_host_, once it exists
@@ -77,6 +76,9 @@ class ParameterServer : public ParameterEndpoint {
   Mutex mu_;
   std::vector<v1::NextStep> next_steps_ ABSL_GUARDED_BY(mu_);   // of the workers that are entering
   std::optional<v1::HeldStep> held_step_ ABSL_GUARDED_BY(mu_);  // of the latest change
+
+  // Ends first: it answers then what is parked, and connections ask for the layers of that.
+  std::unique_ptr<ShardHost> host_;
 };
 
 // The options of a host of the shards that `view` gives to server `id`. INVALID_ARGUMENT when the
