@@ -9,7 +9,8 @@
 #   --ratio=X,...      communication / compute of each point; 0.5,0.75,1,1.5,3
 #   --schedules=S,...  what is measured; tensor_fifo,slice_fifo,priority
 #   --steps=N          measured steps of each, after 3 to warm up; 15
-#   --job_flags=F      more flags of the job, such as '--credit_bytes=1048576'
+#   --job_flags=F      more flags of the job; '--slice_bytes=128K --credit_bytes=1M', which suit links
+#                      of 1 or 2 Gbit/s: '' for what jobs have by themselves
 #   --programs=FOLDER  of the programs; bazel-bin
 #   --plan             prints the points without times, and measures nothing; needs no root
 # A point takes 19 times the sum of its step times and some seconds: 40 to 50 s with what is default.
@@ -38,7 +39,7 @@ gbit=2
 ratios=0.5,0.75,1,1.5,3
 schedules=tensor_fifo,slice_fifo,priority
 steps=15
-job_flags=()
+job_flags=(--slice_bytes=128K --credit_bytes=1M)
 programs="${repository}/bazel-bin"
 is_plan=0
 
