@@ -10,6 +10,7 @@ import sys
 
 SCHEDULES = (("tensor_fifo", "#9e9e9e"), ("slice_fifo", "#4878a8"), ("priority", "#c03028"))
 WIDTH, HEIGHT = 380, 300  # of a panel
+LEGEND_WIDTH = 500
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 44, 44  # around its axes
 
 
@@ -84,7 +85,7 @@ def chart(points):
     models = list(dict.fromkeys(point["model"] for point in points))
     panels = [Panel(model, [point for point in points if point["model"] == model], i * WIDTH)
               for i, model in enumerate(models)]
-    width = max(WIDTH * len(panels), WIDTH)
+    width = max(WIDTH * len(panels), LEGEND_WIDTH)
     yield (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" '
            f'width="{width}" height="{HEIGHT}" font-family="sans-serif" font-size="12">')
     yield f'<rect width="{width}" height="{HEIGHT}" fill="white"/>'

@@ -33,7 +33,7 @@ layer,tensor,elements,million_macs
 0,a,16384,1
 1,b,32768,1
 END
-"${benchmark}" --programs="${TEST_SRCDIR}/capstan" --model="${TEST_TMPDIR}/net.csv" --scale=1 \
+"${benchmark}" --programs="${TEST_SRCDIR}/capstan" --model="${TEST_TMPDIR}/net.csv" --scale=1 --gbit=0.5 \
   --slice_bytes=16384 --partitions=16384 --credits=16384,65536 --tune_steps=2600 \
   >"${TEST_TMPDIR}/output"
 cat "${TEST_TMPDIR}/output"
