@@ -10,7 +10,7 @@ import sys
 
 SCHEDULES = (("tensor_fifo", "#9e9e9e"), ("slice_fifo", "#4878a8"), ("priority", "#c03028"))
 WIDTH, HEIGHT = 380, 300  # of a panel
-LEGEND_WIDTH = 500
+LEGEND_WIDTH = 520
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 44, 44  # around its axes
 
 
