@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Measures how long a new slice of the first layer waits while slices of another layer fill a link
-# of a known rate: under priority for (credit + one slice) / bandwidth at most. Runs as root, in
+# of a known rate: under priority for what was sent ahead of it, (credit + one slice) / bandwidth at most,
+# and for its share of the link beside what starts behind it on other connections. Runs as root, in
 # network namespaces that it removes at the end.
 # Usage: tests/benchmark/preemption_benchmark.sh [FLAGS]
 #   --gbit=R            rate of every link in each direction, in Gbit/s; 1
