@@ -89,6 +89,9 @@ TEST(InProcessClusterTest, EagerWorkersReachTheirAccuracyWithinTheStaleness) {
   job.mutable_consistency()->set_mode(v1::ConsistencySpec::SSP);
   job.mutable_consistency()->set_staleness(2);
   job.mutable_consistency()->set_eager(true);
+  // With momentum the stale updates of four workers let the loss spike now and then, and an epoch
+  // ends with a small batch: in 2 of 100 runs the last values fall below this accuracy.
+  job.mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);
   const JobOutcome outcome = RunToTheEnd(job);
   EXPECT_GE(outcome.result.test_accuracy(), 0.95);
   EXPECT_LE(MaxStalenessSeen(outcome), 2);
