@@ -10,12 +10,27 @@
 namespace capstan {
 
 struct ExchangeTrace::State {
+  void BeginLocked(const char* phase) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    if (!phases.empty()) phases.push_back({phase, tracer->Now()});
+  }
+
+  void End() {
+    absl::InlinedVector<Tracer::Phase, 4> ended;
+    absl::Time end;
+    {
+      MutexLock lock(&mu);
+      ended.swap(phases);
+      end = tracer->Now();
+    }
+    if (!ended.empty()) tracer->AddExchange(name, ended, end, args);
+  }
+
   Tracer* tracer;
   std::string name;
   TraceArgs args;
 
   Mutex mu;
-  absl::InlinedVector<Tracer::Phase, 3> phases ABSL_GUARDED_BY(mu);  // empty once it has ended
+  absl::InlinedVector<Tracer::Phase, 4> phases ABSL_GUARDED_BY(mu);  // empty once it has ended
 };
 
 ExchangeTrace::ExchangeTrace(Tracer* tracer, absl::string_view name, const TraceArgs& args,
@@ -32,7 +47,13 @@ ExchangeTrace::ExchangeTrace(Tracer* tracer, absl::string_view name, const Trace
 void ExchangeTrace::Begin(const char* phase) const {
   if (state_ == nullptr) return;
   MutexLock lock(&state_->mu);
-  if (!state_->phases.empty()) state_->phases.push_back({phase, state_->tracer->Now()});
+  state_->BeginLocked(phase);
+}
+
+void ExchangeTrace::BeginAfter(absl::string_view current, const char* phase) const {
+  if (state_ == nullptr) return;
+  MutexLock lock(&state_->mu);
+  if (!state_->phases.empty() && state_->phases.back().name == current) state_->BeginLocked(phase);
 }
 
 absl::AnyInvocable<void()> ExchangeTrace::BeginBefore(const char* phase,
@@ -45,15 +66,15 @@ absl::AnyInvocable<void()> ExchangeTrace::BeginBefore(const char* phase,
 }
 
 void ExchangeTrace::End() const {
-  if (state_ == nullptr) return;
-  absl::InlinedVector<Tracer::Phase, 3> phases;
-  absl::Time end;
-  {
-    MutexLock lock(&state_->mu);
-    phases.swap(state_->phases);
-    end = state_->tracer->Now();
-  }
-  if (!phases.empty()) state_->tracer->AddExchange(state_->name, phases, end, state_->args);
+  if (state_ != nullptr) state_->End();
+}
+
+absl::AnyInvocable<void()> ExchangeTrace::EndBefore(absl::AnyInvocable<void()> callback) const {
+  if (state_ == nullptr) return callback;
+  return [trace = *this, callback = std::move(callback)]() mutable {
+    trace.End();
+    callback();
+  };
 }
 
 }  // namespace capstan

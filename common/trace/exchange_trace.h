@@ -20,10 +20,14 @@ class ExchangeTrace {
 
   // The next phase begins; nothing happens after End.
   void Begin(const char* phase) const;
+  // As Begin, if the exchange is still in the phase `current`.
+  void BeginAfter(absl::string_view current, const char* phase) const;
   // `callback`, before which the next phase begins.
   absl::AnyInvocable<void()> BeginBefore(const char* phase,
                                          absl::AnyInvocable<void()> callback) const;
   void End() const;
+  // `callback`, before which the exchange ends.
+  absl::AnyInvocable<void()> EndBefore(absl::AnyInvocable<void()> callback) const;
 
  private:
   struct State;

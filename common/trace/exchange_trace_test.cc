@@ -11,6 +11,7 @@
 
 #include "common/base/fake_clock.h"
 #include "common/base/real_clock.h"
+#include "common/trace/traced_text.h"
 #include "common/trace/tracer.h"
 
 namespace capstan {
@@ -29,17 +30,9 @@ std::unique_ptr<Tracer> NewTracer(Clock* clock) {
   return Tracer::Create(options).value();
 }
 
-// Phase, name and time of each event, but those of metadata.
 std::string Finish(Tracer& tracer) {
   EXPECT_TRUE(tracer.Finish().ok());
-  std::string text;
-  std::ifstream file(Path());
-  for (const Json& event : Json::parse(file)) {
-    if (event["ph"] == "M") continue;
-    text += event["ph"].get<std::string>() + " " + event["name"].get<std::string>() + " " +
-            event["ts"].dump() + "\n";
-  }
-  return text;
+  return TracedText(Path());
 }
 
 TEST(ExchangeTraceTest, PhasesFollowOneAnother) {
@@ -61,11 +54,31 @@ TEST(ExchangeTraceTest, PhasesFollowOneAnother) {
   trace.Begin("too late");
   trace.End();
   EXPECT_EQ(Finish(*tracer),
-            "b fc1.weight 0.0\n"
+            "b fc1.weight 0.0 {\"slice\":2}\n"
             "b queue 0.0\ne queue 5.0\n"
             "b send 5.0\ne send 13.0\n"
             "b reply 13.0\ne reply 33.0\n"
             "e fc1.weight 33.0\n");
+}
+
+TEST(ExchangeTraceTest, APhaseComesOnlyAfterTheOneThatItFollows) {
+  FakeClock clock;
+  const auto tracer = NewTracer(&clock);
+  const ExchangeTrace trace(tracer.get(), "fc1.weight", {}, "apply");
+  clock.Advance(absl::Microseconds(5));
+  trace.BeginAfter("apply", "parked");
+  clock.Advance(absl::Microseconds(6));
+  trace.BeginAfter("apply", "parked again");
+  clock.Advance(absl::Microseconds(7));
+  bool has_run = false;
+  trace.EndBefore([&has_run] { has_run = true; })();
+  EXPECT_TRUE(has_run);
+  trace.BeginAfter("parked", "too late");
+  EXPECT_EQ(Finish(*tracer),
+            "b fc1.weight 0.0\n"
+            "b apply 0.0\ne apply 5.0\n"
+            "b parked 5.0\ne parked 18.0\n"
+            "e fc1.weight 18.0\n");
 }
 
 TEST(ExchangeTraceTest, WithoutATracerItOnlyHandsOnItsCallbacks) {
@@ -73,6 +86,10 @@ TEST(ExchangeTraceTest, WithoutATracerItOnlyHandsOnItsCallbacks) {
   bool has_run = false;
   trace.BeginBefore("reply", [&has_run] { has_run = true; })();
   EXPECT_TRUE(has_run);
+  trace.BeginAfter("reply", "parked");
+  bool has_run_again = false;
+  trace.EndBefore([&has_run_again] { has_run_again = true; })();
+  EXPECT_TRUE(has_run_again);
   trace.End();
 }
 

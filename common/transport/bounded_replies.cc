@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/scheduler/transfer.h"
+#include "common/trace/exchange_trace.h"
 
 namespace capstan {
 namespace {
@@ -59,15 +60,22 @@ void BoundedReplies::OnReply(uint64_t request_id, const ExchangeRequest& pull, b
       };
       waiting_->Push(std::move(transfer));
       ++waiting_count_;
+      reply.trace.End();  // What is asked for again has one of its own.
       return;
     }
     sending_bytes_ += bytes;
   }
-  if (reply.values.empty()) return SendReply(request_id, std::move(reply), bytes, [] {});
+  if (reply.values.empty()) {
+    reply.trace.End();
+    return SendReply(request_id, std::move(reply), bytes, [] {});
+  }
+  reply.trace.Begin("reply queue");
   transfer.bytes = reply.values.size_bytes();
   transfer.start = [this, request_id, bytes,
                     reply = std::move(reply)](absl::AnyInvocable<void()> received) mutable {
-    SendReply(request_id, std::move(reply), bytes, std::move(received));
+    const ExchangeTrace trace = std::exchange(reply.trace, ExchangeTrace());
+    trace.Begin("reply send");
+    SendReply(request_id, std::move(reply), bytes, trace.EndBefore(std::move(received)));
   };
   if (order_.credit_now) scheduler_.SetCredit(order_.credit_now());
   scheduler_.Submit(std::move(transfer));

@@ -19,7 +19,8 @@ namespace capstan {
 // Answers the exchanges of one connection in the order of its `order`, while its replies hold at
 // most `max_bytes`, whatever the peer does. Values that do not fit are not kept: they are pulled
 // again when there is room. What waits is then at most max_bytes, or one reply that is larger; and
-// kOverhead for each pull that the shards had parked: two for each slice. Thread-safe; owned by
+// kOverhead for each pull that the shards had parked: two for each slice. Traces of replies get the
+// phases "reply queue" and "reply send", until the peer has the values. Thread-safe; owned by
 // shared_ptr.
 class BoundedReplies : public std::enable_shared_from_this<BoundedReplies> {
  public:

@@ -6,16 +6,23 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/fake_clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "common/scheduler/priority_queue.h"
+#include "common/trace/exchange_trace.h"
+#include "common/trace/traced_text.h"
+#include "common/trace/tracer.h"
 #include "common/transport/reply_order.h"
 
 namespace capstan {
@@ -272,6 +279,49 @@ TEST(BoundedRepliesTest, ValuesThatWaitForCreditCountAndGoWithTheConnection) {
   EXPECT_FALSE(connection->MayTakeRequests());
   connection->Close();
   EXPECT_EQ(endpoint.alive(), 1) << "what is being sent";
+}
+
+// Traces its replies, from their release on.
+class TracedEndpoint : public ParkingEndpoint {
+ public:
+  explicit TracedEndpoint(Tracer* tracer) : tracer_(tracer) {}
+  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
+    const std::string name = absl::StrCat("layer ", request.slice.table.value());
+    ParkingEndpoint::Exchange(std::move(request), std::move(sent),
+                              [this, name, done = std::move(done)](ExchangeReply reply) mutable {
+                                reply.trace = ExchangeTrace(tracer_, name, {}, "parked");
+                                done(std::move(reply));
+                              });
+  }
+
+ private:
+  Tracer* const tracer_;
+};
+
+TEST(BoundedRepliesTest, TracesSayHowLongValuesWaitedForCreditAndWereOnTheirWay) {
+  FakeClock clock;
+  Tracer::Options options;
+  options.path = testing::TempDir() + "bounded_replies";
+  options.clock = &clock;
+  const std::unique_ptr<Tracer> tracer = Tracer::Create(options).value();
+  TracedEndpoint endpoint(tracer.get());
+  const auto connection =
+      std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/2048, ByLayer(/*credit=*/1));
+  endpoint.Release();
+  for (uint64_t layer = 1; layer <= 3; ++layer) connection->Exchange(OfLayer(layer), [] {});
+  clock.Advance(absl::Microseconds(5));
+  connection->ReceiveOne();
+  clock.Advance(absl::Microseconds(7));
+  connection->ReceiveOne();
+  ASSERT_TRUE(tracer->Finish().ok());
+  EXPECT_EQ(TracedText(options.path),
+            "b layer 3 0.0\nb parked 0.0\ne parked 0.0\ne layer 3 0.0\n"  // did not fit
+            "b layer 1 0.0\nb parked 0.0\ne parked 0.0\n"
+            "b reply queue 0.0\ne reply queue 0.0\nb reply send 0.0\ne reply send 5.0\n"
+            "e layer 1 5.0\n"
+            "b layer 2 0.0\nb parked 0.0\ne parked 0.0\n"
+            "b reply queue 0.0\ne reply queue 5.0\nb reply send 5.0\ne reply send 12.0\n"
+            "e layer 2 12.0\n");
 }
 
 // Sends at once, within SendReply.

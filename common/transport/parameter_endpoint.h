@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/routing/slice_key.h"
+#include "common/trace/exchange_trace.h"
 #include "common/transport/payload.h"
 
 namespace capstan {
@@ -51,6 +52,8 @@ struct ExchangeReply {
   // Of values that the worker had kept: when they were asked of the server.
   std::optional<absl::Time> asked_at;
   CacheWait waited_for = CacheWait::kNothing;  // with asked_at only
+  // At a server that traces. Whoever sends the reply goes on with it.
+  ExchangeTrace trace;
 };
 
 inline ExchangeReply ErrorReply(absl::Status status, Epoch epoch = Epoch()) {

@@ -27,14 +27,14 @@ void TracingEndpoint::Exchange(ExchangeRequest request, SentCallback sent, Reply
                           {"push_step", Number(request.push_step)},
                           {"pull_step", Number(request.pull_step)},
                           {"bytes", static_cast<int64_t>(request.gradient.size_bytes())}};
-  const ExchangeTrace trace(tracer_, tables_[table].name, args,
-                            request.push_step.has_value() ? "apply" : "read");
+  const char* const phase = request.push_step.has_value() ? "apply" : "read";
+  const ExchangeTrace trace(tracer_, tables_[table].name, args, phase);
   inner_->Exchange(std::move(request), std::move(sent),
                    [trace, done = std::move(done)](ExchangeReply reply) mutable {
-                     trace.End();
+                     reply.trace = trace;
                      done(std::move(reply));
                    });
-  trace.Begin("parked");
+  trace.BeginAfter(phase, "parked");
 }
 
 }  // namespace capstan

@@ -11,8 +11,8 @@
 namespace capstan {
 
 // Traces each exchange that an endpoint of this process answers: "apply" of a push or "read" of a
-// pull alone, from its arrival on, and "parked" until the consistency policy has let the reply out.
-// Thread-safe.
+// pull alone, from its arrival on, and "parked" until the consistency policy has let the reply out,
+// with which the trace goes on. Thread-safe.
 class TracingEndpoint : public ParameterEndpoint {
  public:
   struct Table {

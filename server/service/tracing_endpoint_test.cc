@@ -2,15 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "common/base/fake_clock.h"
+#include "common/trace/traced_text.h"
 
 namespace capstan {
 namespace {
@@ -53,22 +52,15 @@ class TracingEndpointTest : public testing::Test {
     request.push_step = push_step;
     request.pull_step = Step(7);
     endpoint.Exchange(
-        std::move(request), [this] { ++sent_; }, [this](const ExchangeReply&) { ++answered_; });
+        std::move(request), [this] { ++sent_; }, [this](const ExchangeReply& reply) {
+          ++answered_;
+          reply.trace.End();
+        });
   }
 
-  // Phase, name and time of each event, but those of metadata.
   std::string Finish() {
     EXPECT_TRUE(tracer_->Finish().ok());
-    std::string text;
-    std::ifstream file(path_);
-    for (const nlohmann::json& event : nlohmann::json::parse(file)) {
-      if (event["ph"] == "M") continue;
-      text += event["ph"].get<std::string>() + " " + event["name"].get<std::string>() + " " +
-              event["ts"].dump();
-      if (event.contains("args") && !event["args"].empty()) text += " " + event["args"].dump();
-      text += "\n";
-    }
-    return text;
+    return TracedText(path_);
   }
 
   const std::string path_ = testing::TempDir() + "tracing_endpoint";

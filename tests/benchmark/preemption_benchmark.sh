@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Measures how long a new slice of the first layer waits while slices of another layer fill a link
-# of a known rate: under priority for what was sent ahead of it, (credit + one slice) / bandwidth at most,
-# and for its share of the link beside what starts behind it on other connections. Runs as root, in
-# network namespaces that it removes at the end.
+# of a known rate. Runs as root, in network namespaces that it removes at the end.
 # Usage: tests/benchmark/preemption_benchmark.sh [FLAGS]
 #   --gbit=R            rate of every link in each direction, in Gbit/s; 1
 #   --programs=FOLDER   of the programs; bazel-bin
 #   others              go to preemption_benchmark, as --credit_bytes=, --slice_bytes=, --tries=
-# Prints a JSON object a line, for slice_fifo and for priority:
+# Prints a JSON object a line, for slice_fifo, for priority, and for priority with one connection:
 #   slice_s     time of a slice's bytes on the link
 #   alone_s     median round trip of a slice, to the server and back to the answer, on the idle link
 #   wait_p50_s, wait_max_s  by how much longer it took on the full link
-#   bound_s     (credit + one slice) / bandwidth
+#   bound_s     (credit + one slice) / bandwidth: what is sent before a slice under priority. On one
+#               connection it waits for no more. On several, what is sent after it on the others
+#               takes a share of the link meanwhile.
 set -euo pipefail
 
 folder="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -45,7 +45,9 @@ cluster_create "${gbit}"
 cluster_check "${gbit}" "${scratch}"
 server="$(cluster_address server0):4000"
 cluster_start server0 "${scratch}/server.log" "${benchmark}" --serve="${server}" "${flags[@]}"
-for schedule in slice_fifo priority; do
-  cluster_exec worker0 "${benchmark}" --connect="${server}" --gbit="${gbit}" \
-    --schedule="${schedule}" "${flags[@]}"
-done
+measure() {
+  cluster_exec worker0 "${benchmark}" --connect="${server}" --gbit="${gbit}" "${flags[@]}" "$@"
+}
+measure --schedule=slice_fifo
+measure --schedule=priority
+measure --schedule=priority --grpc_connections=1

@@ -28,6 +28,7 @@ ABSL_FLAG(double, gbit, 0, "rate of the link in Gbit/s, for the bound; required 
 ABSL_FLAG(uint64_t, credit_bytes, 4 << 20, "a worker has at most this much on its way");
 ABSL_FLAG(uint64_t, slice_bytes, 1 << 20, "bytes of each slice, as the server has them");
 ABSL_FLAG(int, queued_slices, 32, "slices of another layer to be sent, as the server has them");
+ABSL_FLAG(int, grpc_connections, 4, "of the worker, which share the link");
 ABSL_FLAG(int, tries, 100, "slices of the first layer");
 
 namespace capstan {
@@ -55,6 +56,7 @@ absl::StatusOr<PreemptionTimes> Measure(const PreemptionLoad& load, const std::s
   RealClock clock;
   BenchmarkTransport transport;
   transport.transport = "grpc";
+  transport.grpc_connections = absl::GetFlag(FLAGS_grpc_connections);
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchmarkConnector> connector,
                    BenchmarkConnector::Create(transport, &clock));
   Scheduler scheduler(absl::GetFlag(FLAGS_credit_bytes), MakeTransferQueue(policy));
@@ -80,6 +82,7 @@ absl::Status RunWorker(const std::string& server) {
   figures["gbit"] = absl::GetFlag(FLAGS_gbit);
   figures["slice_bytes"] = load.slice_bytes;
   figures["credit_bytes"] = credit_bytes;
+  figures["grpc_connections"] = absl::GetFlag(FLAGS_grpc_connections);
   figures["tries"] = load.tries;
   figures["slice_s"] = seconds_of(load.slice_bytes);
   figures["alone_s"] = absl::ToDoubleSeconds(times.alone);
@@ -109,9 +112,9 @@ absl::Status CheckFlags() {
         absl::StrCat("--slice_bytes: expected whole float32, a multiple of 4, got ", slice_bytes));
   }
   if (absl::GetFlag(FLAGS_credit_bytes) == 0 || absl::GetFlag(FLAGS_queued_slices) < 1 ||
-      absl::GetFlag(FLAGS_tries) < 1) {
+      absl::GetFlag(FLAGS_grpc_connections) < 1 || absl::GetFlag(FLAGS_tries) < 1) {
     return absl::InvalidArgumentError(
-        "expected --credit_bytes, --queued_slices and --tries of 1 or more");
+        "expected --credit_bytes, --queued_slices, --grpc_connections and --tries of 1 or more");
   }
   return absl::OkStatus();
 }
