@@ -21,7 +21,7 @@ namespace {
 constexpr int kLooksBeforeSleep = 1000;
 
 // A peer that is there answers within a round trip.
-constexpr absl::Duration kLongestSettingUp = absl::Seconds(1);
+constexpr absl::Duration kLongestSettling = absl::Seconds(1);
 
 // UCX writes its log to the standard output, which is the program's own.
 ucs_log_func_rc_t LogToGlog(const char* /*file*/, unsigned /*line*/, const char* /*function*/,
@@ -95,9 +95,9 @@ UcxThread::~UcxThread() {
     RunLater([this] { is_stopping_ = true; });
     thread_.join();
   }
-  // UCX 1.13 ends the process when it is taken down under a connection that is being set up: then
-  // it is left to the end of the process.
-  if (FinishSettingUp()) {
+  // UCX 1.13 ends the process when it is taken down under a connection that is being set up, or
+  // while it fetches a payload: then it is left to the end of the process.
+  if (Settle()) {
     for (const ucp_listener_h listener : retired_) ucp_listener_destroy(listener);
     if (worker_ != nullptr) ucp_worker_destroy(worker_);
     if (context_ != nullptr) ucp_cleanup(context_);
@@ -105,10 +105,15 @@ UcxThread::~UcxThread() {
   if (task_events_ >= 0) close(task_events_);
 }
 
-bool UcxThread::FinishSettingUp() {
-  const absl::Time deadline = options_.clock->Now() + kLongestSettingUp;
-  while (!setting_up_.empty() && options_.clock->Now() < deadline) ucp_worker_progress(worker_);
-  return setting_up_.empty();
+bool UcxThread::Settle() {
+  const absl::Time deadline = options_.clock->Now() + kLongestSettling;
+  bool is_settled = worker_ == nullptr;
+  while (!is_settled && options_.clock->Now() < deadline) {
+    // A fetch has a part to do in each progress until it is done.
+    const bool has_progressed = ucp_worker_progress(worker_) != 0;
+    is_settled = !has_progressed && setting_up_.empty();
+  }
+  return is_settled;
 }
 
 void UcxThread::Run(Task task) {

@@ -67,8 +67,9 @@ class UcxThread {
   void Loop();
   // True when a task has run.
   bool RunTasks();
-  // Makes progress until nothing is being set up any more; false when that takes too long.
-  bool FinishSettingUp();
+  // Makes progress until nothing is being set up or fetched any more; false when that takes too
+  // long.
+  bool Settle();
   // Returns when UCX has something to do, or a task has come.
   void Sleep();
 
