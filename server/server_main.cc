@@ -47,6 +47,8 @@ std::string AdvertisedAddress(const std::string& listening) {
 
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
+void EndServer(const absl::Status& status) { EndProgram("capstan_server", status); }
+
 absl::Status Serve() {
   RealClock clock;
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
@@ -79,7 +81,7 @@ absl::Status Serve() {
     ASSIGN_OR_RETURN(listening, GrpcServer::Start(absl::GetFlag(FLAGS_listen), {service.get()}));
     ServerAddress address = {AdvertisedAddress(listening->address())};
     if (job.transport().type() == v1::TransportSpec::GRPC) return address;
-    ASSIGN_OR_RETURN(ucx, StartUcxTransportOfJob(job, &clock));
+    ASSIGN_OR_RETURN(ucx, StartUcxTransportOfJob(job, &clock, &EndServer));
     if (ucx == nullptr) return address;
     ASSIGN_OR_RETURN(ucx_listening, ucx->Listen(HostOf(absl::GetFlag(FLAGS_listen)) + ":0", &owners,
                                                 ReplyOrderOfJob(job.scheduler(), /*connections=*/1,
@@ -105,5 +107,5 @@ int main(int argc, char** argv) {
     capstan::EndProgram("capstan_server", parsed, /*is_usage_error=*/true);
   }
   capstan::SendGrpcLogsToVlog();
-  capstan::EndProgram("capstan_server", capstan::Serve());
+  capstan::EndServer(capstan::Serve());
 }

@@ -44,6 +44,8 @@ ABSL_FLAG(std::string, trace, "",
 namespace capstan {
 namespace {
 
+void EndWorker(const absl::Status& status) { EndProgram("capstan_worker", status); }
+
 // What the connections of this worker share.
 struct Connections {
   Clock* clock;
@@ -56,7 +58,7 @@ struct Connections {
 std::unique_ptr<ParameterEndpoint> ConnectOnce(const v1::JobSpec& job, const ServerAddress& address,
                                                Connections& connections) {
   if (!std::exchange(connections.has_tried_ucx, true)) {
-    auto ucx = StartUcxTransportOfJob(job, connections.clock);
+    auto ucx = StartUcxTransportOfJob(job, connections.clock, &EndWorker);
     if (!ucx.ok()) return std::make_unique<FailedEndpoint>(ucx.status());
     connections.ucx = *std::move(ucx);
   }
@@ -138,5 +140,5 @@ int main(int argc, char** argv) {
   }
   capstan::SendGrpcLogsToVlog();
   capstan::UseOneBlasThread();
-  capstan::EndProgram("capstan_worker", capstan::Work(*device));
+  capstan::EndWorker(capstan::Work(*device));
 }

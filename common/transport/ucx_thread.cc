@@ -20,6 +20,9 @@ namespace {
 // 64 KiB do 7 % less and 1 KiB alone a fifth less; with more, threads that share cores lose.
 constexpr int kLooksBeforeSleep = 1000;
 
+constexpr absl::Duration kLongestBusy = absl::Seconds(10);
+constexpr int64_t kLooksWhileBusy = 10'000;  // a second or more
+
 // A peer that is there answers within a round trip.
 constexpr absl::Duration kLongestSettling = absl::Seconds(1);
 
@@ -54,6 +57,9 @@ absl::Status UcxStatus(ucs_status_t status, const char* call) {
   return status == UCS_ERR_NO_MEMORY ? absl::ResourceExhaustedError(message)
                                      : absl::UnavailableError(message);
 }
+
+UcxThread::UcxThread(const Options& options)
+    : options_(options), stall_(kLongestBusy, kLooksWhileBusy) {}
 
 absl::StatusOr<std::unique_ptr<UcxThread>> UcxThread::Start(const Options& options) {
   InstallLogHandler();
@@ -161,6 +167,7 @@ void UcxThread::Loop() {
   while (!is_stopping_) {
     const bool has_run = RunTasks();
     const bool has_progressed = ucp_worker_progress(worker_) != 0;
+    if (has_progressed) stall_.NoteProgress();
     looks = has_run || has_progressed ? 0 : looks + 1;
     if (options_.polls || looks < kLooksBeforeSleep) continue;
     Sleep();
@@ -175,7 +182,10 @@ void UcxThread::Sleep() {
     is_sleeping_ = true;
   }
   // Busy: something has come since the last progress.
-  if (ucp_worker_arm(worker_) == UCS_OK) {
+  const ucs_status_t armed = ucp_worker_arm(worker_);
+  if (armed == UCS_ERR_BUSY) OnBusy();
+  if (armed == UCS_OK) {
+    stall_.NoteProgress();
     pollfd events[] = {{ucx_events_, POLLIN, 0}, {task_events_, POLLIN, 0}};
     poll(events, 2, /*timeout=*/-1);
     if ((events[1].revents & POLLIN) != 0) {
@@ -185,6 +195,14 @@ void UcxThread::Sleep() {
   }
   MutexLock lock(&mu_);
   is_sleeping_ = false;
+}
+
+void UcxThread::OnBusy() {
+  if (is_blocked_ || !stall_.IsStalled(options_.clock->Now())) return;
+  is_blocked_ = true;
+  options_.on_blocked(absl::UnavailableError(
+      "messages wait in UCX's shared memory that cannot be taken: a process that was killed while "
+      "it wrote one blocks the others. Start the job again; with --transport=grpc it cannot happen"));
 }
 
 }  // namespace capstan

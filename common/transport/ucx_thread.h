@@ -4,6 +4,7 @@
 #include <ucp/api/ucp.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -18,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/transport/stall_watch.h"
 
 namespace capstan {
 
@@ -34,6 +36,10 @@ class UcxThread {
     Clock* clock = nullptr;  // Required; outlives the thread
     bool polls = false;      // never sleep: a core for a shorter round trip
     std::string transports;  // of UCX, as in "tcp,self"; empty: UCX chooses
+    // Runs once, on the thread, when messages have come for 10 s that UCX cannot take, which is for
+    // good: UCX 1.13's shared memory has one queue for all senders, and one of them was killed while
+    // it wrote into it. A thread that polls does not notice.
+    std::function<void(const absl::Status&)> on_blocked = [](const absl::Status&) {};
   };
 
   // UNAVAILABLE when UCX does not start here.
@@ -61,7 +67,7 @@ class UcxThread {
   void Retire(ucp_listener_h listener) { retired_.push_back(listener); }
 
  private:
-  explicit UcxThread(const Options& options) : options_(options) {}
+  explicit UcxThread(const Options& options);
 
   absl::Status Open();
   void Loop();
@@ -72,6 +78,8 @@ class UcxThread {
   bool Settle();
   // Returns when UCX has something to do, or a task has come.
   void Sleep();
+  // UCX has something to do, but has not done anything when it was asked to.
+  void OnBusy();
 
   const Options options_;
   ucp_context_h context_ = nullptr;
@@ -80,6 +88,8 @@ class UcxThread {
   absl::flat_hash_set<ucp_ep_h> setting_up_;
   std::vector<std::shared_ptr<void>> kept_;
   std::vector<ucp_listener_h> retired_;
+  StallWatch stall_;
+  bool is_blocked_ = false;
   int ucx_events_ = -1;  // file descriptors; -1 when the thread polls
   int task_events_ = -1;
 

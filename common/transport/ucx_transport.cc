@@ -40,6 +40,7 @@ absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransport(
   thread_options.clock = options.clock;
   thread_options.polls = options.polls;
   thread_options.transports = options.transports;
+  thread_options.on_blocked = options.on_blocked;
   ASSIGN_OR_RETURN(std::unique_ptr<UcxThread> thread, UcxThread::Start(thread_options));
   return std::make_unique<OwnThread>(std::move(thread), options.max_inflight_bytes);
 }

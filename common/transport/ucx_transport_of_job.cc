@@ -2,15 +2,18 @@
 
 #include <glog/logging.h>
 
+#include <utility>
+
 namespace capstan {
 
-absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransportOfJob(const v1::JobSpec& job,
-                                                                     Clock* clock) {
+absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransportOfJob(
+    const v1::JobSpec& job, Clock* clock, std::function<void(const absl::Status&)> on_blocked) {
   const v1::TransportSpec& spec = job.transport();
   if (spec.type() == v1::TransportSpec::GRPC) return std::unique_ptr<UcxTransport>();
   UcxTransport::Options options;
   options.clock = clock;
   options.max_inflight_bytes = spec.max_inflight_bytes();
+  options.on_blocked = std::move(on_blocked);
   options.polls = spec.ucx_poll() == v1::TransportSpec::BUSY;
   absl::StatusOr<std::unique_ptr<UcxTransport>> transport = StartUcxTransport(options);
   if (transport.ok() || spec.type() != v1::TransportSpec::AUTO) return transport;

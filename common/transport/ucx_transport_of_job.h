@@ -1,8 +1,10 @@
 #ifndef COMMON_TRANSPORT_UCX_TRANSPORT_OF_JOB_H_
 #define COMMON_TRANSPORT_UCX_TRANSPORT_OF_JOB_H_
 
+#include <functional>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/transport/ucx_transport.h"
@@ -12,9 +14,9 @@ namespace capstan {
 
 // The transport that `job` asks for beside gRPC: null when that is none, or when the job is content
 // with gRPC where UCX does not start, which is logged. Else the errors of StartUcxTransport.
-// `clock` outlives the transport.
-absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransportOfJob(const v1::JobSpec& job,
-                                                                     Clock* clock);
+// `clock` outlives the transport. `on_blocked` as in UcxTransport::Options.
+absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransportOfJob(
+    const v1::JobSpec& job, Clock* clock, std::function<void(const absl::Status&)> on_blocked);
 
 }  // namespace capstan
 

@@ -52,7 +52,8 @@ class TracingEndpointTest : public testing::Test {
     request.push_step = push_step;
     request.pull_step = Step(7);
     endpoint.Exchange(
-        std::move(request), [this] { ++sent_; }, [this](const ExchangeReply& reply) {
+        std::move(request), [this] { ++sent_; },
+        [this](const ExchangeReply& reply) {
           ++answered_;
           reply.trace.End();
         });
