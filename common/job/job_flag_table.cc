@@ -133,8 +133,8 @@ constexpr JobFlag kFlags[] = {
      "What UCX's thread does while nothing happens. busy: it looks all the time, for a shorter "
      "round trip, and takes a core of each process."},
     {kTransport, "grpc_connections", "transport.grpc_connections", "N",
-     "grpc: connections of each worker to each server, 1 to 64. Several fill links that are too fast "
-     "for one core; on 1, what starts later never shares the link with a slice."},
+     "grpc: connections of each worker to each server, 1 to 64. Several fill links that are too "
+     "fast for one core; on 1, what starts later never shares the link with a slice."},
     {kTransport, "max_inflight_bytes", "transport.max_inflight_bytes", "BYTES",
      "A server holds at most this much for each connection whose worker does not read its replies; "
      "64KiB or more."},

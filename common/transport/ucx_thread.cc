@@ -202,7 +202,8 @@ void UcxThread::OnBusy() {
   is_blocked_ = true;
   options_.on_blocked(absl::UnavailableError(
       "messages wait in UCX's shared memory that cannot be taken: a process that was killed while "
-      "it wrote one blocks the others. Start the job again; with --transport=grpc it cannot happen"));
+      "it wrote one blocks the others. Start the job again; over --transport=grpc nothing can be "
+      "blocked like that"));
 }
 
 }  // namespace capstan

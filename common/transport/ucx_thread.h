@@ -37,8 +37,8 @@ class UcxThread {
     bool polls = false;      // never sleep: a core for a shorter round trip
     std::string transports;  // of UCX, as in "tcp,self"; empty: UCX chooses
     // Runs once, on the thread, when messages have come for 10 s that UCX cannot take, which is for
-    // good: UCX 1.13's shared memory has one queue for all senders, and one of them was killed while
-    // it wrote into it. A thread that polls does not notice.
+    // good: UCX 1.13's shared memory has one queue for all senders, and one of them was killed
+    // while it wrote into it. A thread that polls does not notice.
     std::function<void(const absl::Status&)> on_blocked = [](const absl::Status&) {};
   };
 

@@ -24,8 +24,8 @@ class UcxTransport {
     // Of each connection of a listener: for requests that arrive, and as much for replies that wait
     // for the worker to take them.
     uint64_t max_inflight_bytes = 64 << 20;
-    // Runs once, on any thread, when shared memory is blocked for good and nothing arrives any more,
-    // as UcxThread::Options says.
+    // Runs once, on any thread, when shared memory is blocked for good and nothing arrives any
+    // more, as UcxThread::Options says.
     std::function<void(const absl::Status&)> on_blocked = [](const absl::Status&) {};
   };
   // Takes exchanges from workers until it is destroyed.
