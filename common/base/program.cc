@@ -11,12 +11,16 @@
 #include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "common/base/keep_freed_memory.h"
 
 namespace capstan {
 
 void InitProgram(const char* name, const std::string& usage) {
   KeepFreedMemory();
+  // An Abseil that was built for debugging, as Debian's is, else looks for deadlocks at every lock
+  // of gRPC. Tests have it look.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   google::InitGoogleLogging(name);
   FLAGS_logtostderr = true;
   absl::SetProgramUsageMessage(usage);

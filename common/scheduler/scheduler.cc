@@ -9,20 +9,30 @@ Scheduler::Scheduler(uint64_t credit_bytes, std::unique_ptr<TransferQueue> queue
     : credit_bytes_(credit_bytes), queue_(std::move(queue)) {}
 
 void Scheduler::Submit(Transfer transfer) {
-  {
-    MutexLock lock(&mu_);
-    if (is_closed_) return;
-    queue_->Push(std::move(transfer));
-  }
-  StartReady();
+  mu_.Lock();
+  if (is_closed_) return mu_.Unlock();
+  queue_->Push(std::move(transfer));
+  StartReadyAndUnlock();
+}
+
+bool Scheduler::TryStart(uint64_t bytes) {
+  MutexLock lock(&mu_);
+  const bool must_wait = is_starting_ || !queue_->is_empty() || bytes_in_flight_ >= credit_bytes_;
+  if (is_closed_ || must_wait) return false;
+  bytes_in_flight_ += bytes;
+  return true;
+}
+
+void Scheduler::OnSent(uint64_t bytes) {
+  mu_.Lock();
+  bytes_in_flight_ -= bytes;
+  StartReadyAndUnlock();
 }
 
 void Scheduler::SetCredit(uint64_t credit_bytes) {
-  {
-    MutexLock lock(&mu_);
-    credit_bytes_ = credit_bytes;
-  }
-  StartReady();
+  mu_.Lock();
+  credit_bytes_ = credit_bytes;
+  StartReadyAndUnlock();
 }
 
 void Scheduler::Close() {
@@ -33,10 +43,10 @@ void Scheduler::Close() {
   while (!queue_->is_empty()) dropped.push_back(queue_->Pop());
 }
 
-void Scheduler::StartReady() {
-  mu_.Lock();
+void Scheduler::StartReadyAndUnlock() {
   // Whoever is starting transfers, here or further up this stack, also starts what is ready now.
-  if (std::exchange(is_starting_, true)) return mu_.Unlock();
+  if (is_starting_) return mu_.Unlock();
+  is_starting_ = true;
   while (!queue_->is_empty() && bytes_in_flight_ < credit_bytes_) {
     Transfer transfer = queue_->Pop();
     bytes_in_flight_ += transfer.bytes;
@@ -46,14 +56,6 @@ void Scheduler::StartReady() {
   }
   is_starting_ = false;
   mu_.Unlock();
-}
-
-void Scheduler::OnSent(uint64_t bytes) {
-  {
-    MutexLock lock(&mu_);
-    bytes_in_flight_ -= bytes;
-  }
-  StartReady();
 }
 
 }  // namespace capstan

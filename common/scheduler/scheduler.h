@@ -22,6 +22,10 @@ class Scheduler {
 
   // Starts the transfer when its turn comes, on this thread or on one that runs a `sent`.
   void Submit(Transfer transfer);
+  // The same for a transfer that need not wait, without making one: true when it may be sent at
+  // once. OnSent must follow then, once, when its bytes are no longer on their way.
+  bool TryStart(uint64_t bytes);
+  void OnSent(uint64_t bytes);
   // Another credit, above 0, from now on. What is on its way already counts against it.
   void SetCredit(uint64_t credit_bytes);
 
@@ -31,8 +35,7 @@ class Scheduler {
 
  private:
   // Starts what the credit allows, in order, one thread at a time.
-  void StartReady();
-  void OnSent(uint64_t bytes);
+  void StartReadyAndUnlock() ABSL_UNLOCK_FUNCTION(mu_);
 
   Mutex mu_;
   uint64_t credit_bytes_ ABSL_GUARDED_BY(mu_);

@@ -1,5 +1,6 @@
 #include "common/scheduler/scheduler.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,6 +18,9 @@
 
 namespace capstan {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // Records the order of starts, and keeps each transfer open until told.
 class Recorder {
@@ -60,6 +64,27 @@ TEST(SchedulerTest, ALargerCreditStartsWhatItAllowsAndASmallerOneWaits) {
   EXPECT_EQ(recorder.started, (std::vector<int>{0, 1, 2})) << "one is still on its way";
   recorder.open[2]();
   EXPECT_EQ(recorder.started, (std::vector<int>{0, 1, 2, 3}));
+}
+
+TEST(SchedulerTest, WhatNeedNotWaitCountsAgainstTheCreditAndOvertakesNothing) {
+  Scheduler scheduler(/*credit_bytes=*/100, std::make_unique<FifoQueue>());
+  Recorder recorder;
+  EXPECT_TRUE(scheduler.TryStart(60));
+  EXPECT_TRUE(scheduler.TryStart(60));
+  EXPECT_FALSE(scheduler.TryStart(1)) << "no credit is left";
+  scheduler.Submit(recorder.Make(0, /*bytes=*/70));
+  EXPECT_THAT(recorder.started, IsEmpty());
+  scheduler.OnSent(60);
+  EXPECT_THAT(recorder.started, ElementsAre(0));
+  scheduler.Submit(recorder.Make(1, /*bytes=*/10));
+  scheduler.SetCredit(50);
+  recorder.open[0]();
+  EXPECT_FALSE(scheduler.TryStart(1)) << "another one waits";
+  scheduler.OnSent(60);
+  EXPECT_THAT(recorder.started, ElementsAre(0, 1));
+  EXPECT_TRUE(scheduler.TryStart(1));
+  scheduler.Close();
+  EXPECT_FALSE(scheduler.TryStart(1));
 }
 
 TEST(SchedulerTest, ATransferLargerThanTheCreditGoesAlone) {

@@ -28,6 +28,7 @@ BoundedReplies::BoundedReplies(ParameterEndpoint* endpoint, uint64_t max_bytes, 
       max_bytes_(max_bytes),
       order_(std::move(order)),
       scheduler_(order_.credit_bytes, order_.make_queue()),
+      credit_bytes_(order_.credit_bytes),
       waiting_(order_.make_queue()) {}
 
 void BoundedReplies::Exchange(RequestFrame frame, ParameterEndpoint::SentCallback taken) {
@@ -45,40 +46,51 @@ void BoundedReplies::Ask(uint64_t request_id, ExchangeRequest request,
 
 void BoundedReplies::OnReply(uint64_t request_id, const ExchangeRequest& pull, bool is_again,
                              ExchangeReply reply) {
-  const uint64_t bytes = kOverheadBytes + reply.values.size_bytes();
-  Transfer transfer;
-  transfer.layer = order_.layer_of(pull.slice.table);
+  const uint64_t value_bytes = reply.values.size_bytes();
+  const uint64_t bytes = kOverheadBytes + value_bytes;
   {
     MutexLock lock(&mu_);
     if (is_closed_) return;
     // What waits goes first, else small values would keep large ones from ever fitting.
     const bool is_its_turn = is_again || waiting_->is_empty();
     if (!reply.values.empty() && !(is_its_turn && FitsLocked(bytes))) {
-      transfer.bytes = bytes;
-      transfer.start = [this, request_id, pull](absl::AnyInvocable<void()> taken) {
-        Ask(request_id, pull, std::move(taken), /*is_again=*/true);
-      };
-      waiting_->Push(std::move(transfer));
+      waiting_->Push({order_.layer_of(pull.slice.table), bytes,
+                      [this, request_id, pull](absl::AnyInvocable<void()> taken) {
+                        Ask(request_id, pull, std::move(taken), /*is_again=*/true);
+                      }});
       ++waiting_count_;
+      NoteChangeLocked();
       reply.trace.End();  // What is asked for again has one of its own.
       return;
     }
     sending_bytes_ += bytes;
+    NoteChangeLocked();
   }
-  if (reply.values.empty()) {
+  if (value_bytes == 0) {
     reply.trace.End();
     return SendReply(request_id, std::move(reply), bytes, [] {});
   }
   reply.trace.Begin("reply queue");
-  transfer.bytes = reply.values.size_bytes();
-  transfer.start = [this, request_id, bytes,
-                    reply = std::move(reply)](absl::AnyInvocable<void()> received) mutable {
-    const ExchangeTrace trace = std::exchange(reply.trace, ExchangeTrace());
-    trace.Begin("reply send");
-    SendReply(request_id, std::move(reply), bytes, trace.EndBefore(std::move(received)));
-  };
-  if (order_.credit_now) scheduler_.SetCredit(order_.credit_now());
-  scheduler_.Submit(std::move(transfer));
+  if (order_.credit_now) {
+    const uint64_t credit_bytes = order_.credit_now();
+    if (credit_bytes_.exchange(credit_bytes) != credit_bytes) scheduler_.SetCredit(credit_bytes);
+  }
+  if (scheduler_.TryStart(value_bytes)) {
+    return SendTraced(request_id, std::move(reply), bytes,
+                      [this, value_bytes] { scheduler_.OnSent(value_bytes); });
+  }
+  scheduler_.Submit({order_.layer_of(pull.slice.table), value_bytes,
+                     [this, request_id, bytes,
+                      reply = std::move(reply)](absl::AnyInvocable<void()> received) mutable {
+                       SendTraced(request_id, std::move(reply), bytes, std::move(received));
+                     }});
+}
+
+void BoundedReplies::SendTraced(uint64_t request_id, ExchangeReply reply, uint64_t bytes,
+                                absl::AnyInvocable<void()> received) {
+  const ExchangeTrace trace = std::exchange(reply.trace, ExchangeTrace());
+  trace.Begin("reply send");
+  SendReply(request_id, std::move(reply), bytes, trace.EndBefore(std::move(received)));
 }
 
 void BoundedReplies::SendError(uint64_t request_id, ExchangeReply reply) {
@@ -88,6 +100,10 @@ void BoundedReplies::SendError(uint64_t request_id, ExchangeReply reply) {
 bool BoundedReplies::FitsLocked(uint64_t bytes) const {
   // Else what is larger than the bound would never be sent.
   return sending_bytes_ == 0 || sending_bytes_ + bytes <= max_bytes_;
+}
+
+void BoundedReplies::NoteChangeLocked() {
+  may_take_requests_ = waiting_->is_empty() && sending_bytes_ < max_bytes_;
 }
 
 void BoundedReplies::Sent(uint64_t bytes) {
@@ -106,12 +122,8 @@ void BoundedReplies::Sent(uint64_t bytes) {
     }
     is_asking_ = false;
   }
+  NoteChangeLocked();
   mu_.Unlock();
-}
-
-bool BoundedReplies::MayTakeRequests() const {
-  MutexLock lock(&mu_);
-  return waiting_->is_empty() && sending_bytes_ < max_bytes_;
 }
 
 uint64_t BoundedReplies::held_bytes() const {
@@ -126,6 +138,7 @@ void BoundedReplies::Close() {
     is_closed_ = true;
     dropped.swap(waiting_);
     waiting_count_ = 0;
+    NoteChangeLocked();
   }
   scheduler_.Close();
 }

@@ -1,6 +1,7 @@
 #ifndef COMMON_TRANSPORT_BOUNDED_REPLIES_H_
 #define COMMON_TRANSPORT_BOUNDED_REPLIES_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -36,7 +37,7 @@ class BoundedReplies : public std::enable_shared_from_this<BoundedReplies> {
   void Exchange(RequestFrame frame, ParameterEndpoint::SentCallback taken);
 
   // False while replies wait or hold so much that no request should be taken; changes by Sent.
-  bool MayTakeRequests() const;
+  bool MayTakeRequests() const { return may_take_requests_; }
 
   // A reply that counted `bytes` holds no memory any more. May ask the endpoint, and send.
   void Sent(uint64_t bytes);
@@ -60,13 +61,20 @@ class BoundedReplies : public std::enable_shared_from_this<BoundedReplies> {
            bool is_again);
   void OnReply(uint64_t request_id, const ExchangeRequest& pull, bool is_again,
                ExchangeReply reply);
+  // `received` as of SendReply.
+  void SendTraced(uint64_t request_id, ExchangeReply reply, uint64_t bytes,
+                  absl::AnyInvocable<void()> received);
   // Whether a reply that counts `bytes` may be sent now, if it is its turn.
   bool FitsLocked(uint64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // After each change of what waits and what is being sent.
+  void NoteChangeLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   ParameterEndpoint* const endpoint_;
   const uint64_t max_bytes_;
   const ReplyOrder order_;
-  Scheduler scheduler_;  // of values
+  Scheduler scheduler_;                 // of values
+  std::atomic<uint64_t> credit_bytes_;  // of the scheduler
+  std::atomic<bool> may_take_requests_ = true;
 
   mutable Mutex mu_;
   uint64_t sending_bytes_ ABSL_GUARDED_BY(mu_) = 0;

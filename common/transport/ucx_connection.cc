@@ -57,6 +57,7 @@ struct UcxConnection::Operation {
   Payload payload;
   absl::AnyInvocable<void()> sent;
   std::unique_ptr<UcxIncoming> incoming;
+  uint64_t fetched_bytes = 0;  // of what is incoming
 
   // To be used again.
   void Free() {
@@ -118,6 +119,7 @@ UcxConnection::~UcxConnection() {
   thread_->connections().erase(endpoint_);
   for (const auto& operation : *operations_) operation->connection = nullptr;
   thread_->Keep(operations_);
+  for (const ToFetch& lost : to_fetch_) ucp_am_data_release(thread_->worker(), lost.data);
   // The endpoint stays until the end of the thread: UCX 1.13 cannot close a broken one of this
   // mode, and would read memory that it has freed when a message to a closed one arrives.
   if (is_greeted_ && !is_broken_) Signal(endpoint_, kGoodbye);
@@ -296,23 +298,49 @@ ucs_status_t UcxConnection::Take(absl::Span<const uint8_t> header, void* data, s
     }
     ungranted_bytes_ += bytes;
   }
-  std::unique_ptr<UcxIncoming> incoming = receiver_->OnMessage(header, length);
-  if (incoming == nullptr) return UCS_OK;
-  if (!is_rendezvous) {
-    if (length > 0) std::memcpy(incoming->buffer(), data, length);
-    incoming->Done(absl::OkStatus());
-    return UCS_OK;
+  if (is_rendezvous) {
+    if (MayFetch()) return Fetch(header, data, length) ? UCS_INPROGRESS : UCS_OK;
+    to_fetch_.push_back({std::string(header.begin(), header.end()), data, length});
+    return UCS_INPROGRESS;
   }
+  const std::unique_ptr<UcxIncoming> incoming = receiver_->OnMessage(header, length);
+  if (incoming == nullptr) return UCS_OK;
+  if (length > 0) std::memcpy(incoming->buffer(), data, length);
+  incoming->Done(absl::OkStatus());
+  return UCS_OK;
+}
+
+bool UcxConnection::Fetch(absl::Span<const uint8_t> header, void* data, size_t payload_bytes) {
+  std::unique_ptr<UcxIncoming> incoming = receiver_->OnMessage(header, payload_bytes);
+  if (incoming == nullptr) return false;
   Operation* const operation = TakeOperation();
   operation->incoming = std::move(incoming);
+  operation->fetched_bytes = payload_bytes;
+  fetching_bytes_ += payload_bytes;
   ucp_request_param_t params = {};
   params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   params.cb.recv_am = &OnReceived;
   params.user_data = operation;
-  void* const request =
-      ucp_am_recv_data_nbx(thread_->worker(), data, operation->incoming->buffer(), length, &params);
-  if (!UCS_PTR_IS_PTR(request)) OnReceived(nullptr, UCS_PTR_STATUS(request), length, operation);
-  return UCS_INPROGRESS;
+  void* const request = ucp_am_recv_data_nbx(thread_->worker(), data, operation->incoming->buffer(),
+                                             payload_bytes, &params);
+  if (!UCS_PTR_IS_PTR(request)) {
+    OnReceived(nullptr, UCS_PTR_STATUS(request), payload_bytes, operation);
+  }
+  return true;
+}
+
+void UcxConnection::FetchWaiting() {
+  // What is fetched at once does not make calls within calls.
+  if (std::exchange(is_fetch_loop_, true)) return;
+  while (!to_fetch_.empty() && MayFetch() && !is_broken_) {
+    const ToFetch next = std::move(to_fetch_.front());
+    to_fetch_.pop_front();
+    const auto* const header = reinterpret_cast<const uint8_t*>(next.header.data());
+    if (!Fetch({header, next.header.size()}, next.data, next.payload_bytes)) {
+      ucp_am_data_release(thread_->worker(), next.data);
+    }
+  }
+  is_fetch_loop_ = false;
 }
 
 void UcxConnection::OnReceived(void* request, ucs_status_t status, size_t /*length*/,
@@ -320,9 +348,13 @@ void UcxConnection::OnReceived(void* request, ucs_status_t status, size_t /*leng
   auto* const operation = static_cast<Operation*>(argument);
   if (request != nullptr) ucp_request_free(request);
   const std::unique_ptr<UcxIncoming> incoming = std::move(operation->incoming);
-  const bool is_open = operation->connection != nullptr && !operation->connection->is_broken_;
+  UcxConnection* const connection = operation->connection;
+  const uint64_t fetched_bytes = operation->fetched_bytes;
   operation->Free();
-  if (is_open) incoming->Done(UcxStatus(status, "ucp_am_recv_data_nbx"));
+  if (connection == nullptr || connection->is_broken_) return;
+  connection->fetching_bytes_ -= fetched_bytes;
+  incoming->Done(UcxStatus(status, "ucp_am_recv_data_nbx"));
+  connection->FetchWaiting();
 }
 
 void UcxConnection::OnError(void* argument, ucp_ep_h endpoint, ucs_status_t status) {

@@ -40,6 +40,11 @@ class UcxConnection {
   // UCX and in sockets. UCX chooses so by itself over shared memory, and over TCP within a host.
   static constexpr uint64_t kFetchedBytes = 64 << 10;
 
+  // A server fetches another one while those that it is fetching are fewer bytes: what one request
+  // was received in is then still in the cache when it is checked and applied, and when the next
+  // one is received there.
+  static constexpr uint64_t kFetchingBytes = 512 << 10;
+
   // What a message counts beside its payload.
   static constexpr uint64_t kOverheadBytes = 256;
 
@@ -76,6 +81,12 @@ class UcxConnection {
  private:
   UcxConnection(UcxThread* thread, Receiver* receiver) : thread_(thread), receiver_(receiver) {}
 
+  // A large message that lies still at its sender.
+  struct ToFetch {
+    std::string header;
+    void* data;  // what UCX calls it by
+    size_t payload_bytes;
+  };
   struct Operation;
   using Operations = std::vector<std::unique_ptr<Operation>>;
 
@@ -91,6 +102,10 @@ class UcxConnection {
   Operation* TakeOperation();
   ucs_status_t Take(absl::Span<const uint8_t> header, void* data, size_t length,
                     bool is_rendezvous);
+  // Fetches a message's payload; false when it is not wanted.
+  bool Fetch(absl::Span<const uint8_t> header, void* data, size_t payload_bytes);
+  bool MayFetch() const { return is_client_ || fetching_bytes_ < kFetchingBytes; }
+  void FetchWaiting();
   void Break(ucs_status_t status);
 
   // What UCX calls; `argument` is the UcxThread, or the operation.
@@ -112,10 +127,13 @@ class UcxConnection {
   bool is_client_ = false;
   bool is_greeted_ = false;  // by the peer; until then nothing but a greeting is sent
   bool is_broken_ = false;
-  uint64_t window_bytes_ = 0;               // 0 at a client that has not been told yet
-  uint64_t ungranted_bytes_ = 0;            // on their way, or held by the server
-  uint64_t to_grant_bytes_ = 0;             // of those, no longer held; at a server
-  std::deque<Operation*> waiting_;          // for the peer's greeting, and for grants
+  uint64_t window_bytes_ = 0;       // 0 at a client that has not been told yet
+  uint64_t ungranted_bytes_ = 0;    // on their way, or held by the server
+  uint64_t to_grant_bytes_ = 0;     // of those, no longer held; at a server
+  std::deque<Operation*> waiting_;  // for the peer's greeting, and for grants
+  uint64_t fetching_bytes_ = 0;
+  std::deque<ToFetch> to_fetch_;            // in the order in which they came
+  bool is_fetch_loop_ = false;              // FetchWaiting runs, perhaps further up the stack
   std::shared_ptr<Operations> operations_;  // all that were ever open at once
   std::vector<Operation*> free_operations_;
 };

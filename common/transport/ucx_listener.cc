@@ -4,6 +4,7 @@
 #include <glog/logging.h>
 #include <netinet/in.h>
 
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,10 +23,12 @@ namespace capstan {
 // One connected worker. Lives until it is gone and no exchange of it is parked any more.
 class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplies {
  public:
+  // On the UCX thread.
   explicit Client(UcxListener* listener)
       : BoundedReplies(listener->endpoint_, listener->max_inflight_bytes_, listener->order_),
         listener_(listener),
-        thread_(listener->thread_) {}
+        thread_(listener->thread_),
+        ucx_thread_id_(std::this_thread::get_id()) {}
 
   absl::Status Accept(ucp_conn_request_h request) {
     ASSIGN_OR_RETURN(connection_,
@@ -77,8 +80,9 @@ class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplie
         client_->SendError(frame_.request_id, ErrorReply(std::move(received)));
         return client_->Release(bytes_);
       }
-      client_->Exchange(std::move(frame_), [self = client_->shared_from_this(), client = client_,
-                                            bytes = bytes_] { client->Release(bytes); });
+      // It is taken before it is answered, and the client lives until then.
+      client_->Exchange(std::move(frame_),
+                        [client = client_, bytes = bytes_] { client->Release(bytes); });
     }
 
    private:
@@ -98,7 +102,7 @@ class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplie
 
   // A client that does not take its replies is granted no more requests.
   void GrantReleased() {
-    if (connection_ == nullptr || !MayTakeRequests()) return;
+    if (released_.empty() || connection_ == nullptr || !MayTakeRequests()) return;
     for (const size_t payload_bytes : released_) connection_->Grant(payload_bytes);
     released_.clear();
   }
@@ -112,18 +116,14 @@ class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplie
     });
   }
 
-  // Runs `task` on the UCX thread, unless the client has ended, as that thread may have, too.
+  // Runs `task` on the UCX thread, at once when this is it. On others not once the client has
+  // ended, as that thread may have, too.
   template <typename Task>
   void OnThread(Task task) {
-    {
-      MutexLock lock(&mu_);
-      if (is_ended_) return;
-      if (!thread_->is_current()) {
-        return thread_->RunLater(
-            [self = shared_from_this(), task = std::move(task)]() mutable { task(); });
-      }
-    }
-    task();
+    if (std::this_thread::get_id() == ucx_thread_id_) return task();
+    MutexLock lock(&mu_);
+    if (is_ended_) return;
+    thread_->RunLater([self = shared_from_this(), task = std::move(task)]() mutable { task(); });
   }
 
   void SendOnThread(uint64_t request_id, ExchangeReply reply, uint64_t bytes,
@@ -141,6 +141,7 @@ class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplie
 
   UcxListener* const listener_;
   UcxThread* const thread_;
+  const std::thread::id ucx_thread_id_;
   // Of the thread alone:
   std::unique_ptr<UcxConnection> connection_;  // null once it has ended
   std::vector<size_t> released_;               // payloads whose bytes are not granted again yet

@@ -17,6 +17,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/transport/stall_watch.h"
@@ -76,6 +77,8 @@ class UcxThread {
   // Makes progress until nothing is being set up or fetched any more; false when that takes too
   // long.
   bool Settle();
+  // After so many looks in vain in a row.
+  bool HasLookedEnough(int looks);
   // Returns when UCX has something to do, or a task has come.
   void Sleep();
   // UCX has something to do, but has not done anything when it was asked to.
@@ -88,6 +91,7 @@ class UcxThread {
   absl::flat_hash_set<ucp_ep_h> setting_up_;
   std::vector<std::shared_ptr<void>> kept_;
   std::vector<ucp_listener_h> retired_;
+  absl::Time looks_until_;
   StallWatch stall_;
   bool is_blocked_ = false;
   int ucx_events_ = -1;  // file descriptors; -1 when the thread polls

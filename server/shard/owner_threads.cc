@@ -36,13 +36,17 @@ OwnerThreads::~OwnerThreads() {
 }
 
 int OwnerThreads::DefaultCount() {
+  constexpr int kBusyWithOthers = 2;
   // What a server reads and writes, a few cores can already ask of a machine's memory.
   constexpr int kMost = 8;
-  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMost);
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) - kBusyWithOthers, 0,
+                    kMost);
 }
 
 void OwnerThreads::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
-  if (request.push_step.has_value() && request.gradient.size_bytes() < hand_over_bytes_) {
+  const bool is_small =
+      request.push_step.has_value() && request.gradient.size_bytes() < hand_over_bytes_;
+  if (owners_.empty() || is_small) {
     return host_.Exchange(std::move(request), std::move(sent), std::move(done));
   }
   const size_t number = size_t{request.slice.table.value()} + request.slice.slice.value();

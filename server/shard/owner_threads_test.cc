@@ -119,6 +119,14 @@ TEST_F(OwnerThreadsTest, SmallPushesRunOnTheCallersThread) {
   EXPECT_EQ(host_.threads(0), std::vector<std::thread::id>{std::this_thread::get_id()});
 }
 
+TEST_F(OwnerThreadsTest, WithoutOwnersAllRunsOnTheCallersThread) {
+  OwnerThreads threads(&host_, &clock_, /*count=*/0);
+  Send(threads, /*slice=*/0, Step(0), kLarge);
+  Send(threads, /*slice=*/0, /*push_step=*/std::nullopt, /*bytes=*/0);
+  const std::thread::id caller = std::this_thread::get_id();
+  EXPECT_EQ(host_.threads(0), (std::vector<std::thread::id>{caller, caller}));
+}
+
 TEST_F(OwnerThreadsTest, LargePushesOfASliceRunInOrderOnOneThreadOfTheirOwn) {
   OwnerThreads threads(&host_, &clock_, /*count=*/3);
   constexpr int kSteps = 200;

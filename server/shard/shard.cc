@@ -4,13 +4,13 @@
 #include <utility>
 
 namespace capstan {
-namespace {
 
-void Run(ReleasedReplies released) {
-  for (auto& [done, reply] : released) done(std::move(reply));
+void Shard::Run(ReleasedReplies released) const {
+  for (auto& [done, reply] : released) {
+    reply.epoch = epoch_;
+    done(std::move(reply));
+  }
 }
-
-}  // namespace
 
 void Shard::AddSlice(SliceKey key, Slice::Options options) {
   MutexLock lock(&mu_);

@@ -26,6 +26,9 @@ using TableSchedules = std::vector<std::shared_ptr<const ConsistencySchedule>>;
 // while to wake another thread takes 20 us. OwnerThreads has what is worth that.
 class Shard {
  public:
+  // `epoch` is that of all replies.
+  explicit Shard(Epoch epoch) : epoch_(epoch) {}
+
   // Before any exchange.
   void AddSlice(SliceKey key, Slice::Options options);
 
@@ -48,7 +51,9 @@ class Shard {
   // With the slice's key, the slice, and where the replies go that are due.
   template <typename Action>
   void ForEachSlice(Action action);
+  void Run(ReleasedReplies released) const;
 
+  const Epoch epoch_;
   Mutex mu_;
   // In order, so that what a change of the membership lets out comes in the same order in every
   // run.

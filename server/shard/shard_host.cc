@@ -35,7 +35,7 @@ ShardHost::~ShardHost() {
 }
 
 void ShardHost::AddShard(ShardId id) {
-  auto shard = std::make_unique<Shard>();
+  auto shard = std::make_unique<Shard>(options_.epoch);
   for (const SliceKey key : shard_map_.SlicesOf(id)) {
     const Table& table = options_.tables[key.table.value()];
     const SliceRange range = slicings_[key.table.value()].Range(key.slice);
@@ -111,11 +111,7 @@ void ShardHost::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallba
             request.epoch.value(), ", the current one is ", options_.epoch.value())),
         options_.epoch));
   }
-  shard->second->Exchange(std::move(request), [epoch = options_.epoch, done = std::move(done)](
-                                                  ExchangeReply reply) mutable {
-    reply.epoch = epoch;
-    done(std::move(reply));
-  });
+  shard->second->Exchange(std::move(request), std::move(done));
 }
 
 absl::Status ShardHost::CheckMember(const ExchangeRequest& request) const {

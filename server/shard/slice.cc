@@ -4,7 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "kernels/cpu/is_finite.h"

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
@@ -24,7 +25,8 @@
 namespace capstan {
 
 // Replies that are due, to be run once no lock is held.
-using ReleasedReplies = std::vector<std::pair<ParameterEndpoint::ReplyCallback, ExchangeReply>>;
+using ReleasedReplies =
+    absl::InlinedVector<std::pair<ParameterEndpoint::ReplyCallback, ExchangeReply>, 1>;
 
 // The parameters of one slice with their optimizer state, and who has pushed what. Decides about
 // every exchange of the slice: admit, apply, answer or park. Not thread-safe: its shard guards it.

@@ -33,6 +33,9 @@ absl::Status BenchmarkTransport::Check() const {
   if (ucx_poll != "sleep" && ucx_poll != "busy") {
     return absl::InvalidArgumentError("--ucx_poll: expected sleep or busy, got " + ucx_poll);
   }
+  if (owner_threads.value_or(0) < 0) {
+    return absl::InvalidArgumentError("--owner_threads: expected 0 or more");
+  }
   return absl::OkStatus();
 }
 
@@ -50,7 +53,7 @@ absl::Status BenchmarkTransport::Serve(ParameterEndpoint* endpoint,
     return absl::OkStatus();
   }
   RealClock clock;
-  OwnerThreads owners(endpoint, &clock, OwnerThreads::DefaultCount());
+  OwnerThreads owners(endpoint, &clock, owner_threads.value_or(OwnerThreads::DefaultCount()));
   ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> ucx, StartUcx(*this, &clock));
   ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport::Listener> listening,
                    ucx->Listen(kAnyPort, &owners, ReplyOrder()));

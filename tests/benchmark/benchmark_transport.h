@@ -2,6 +2,7 @@
 #define TESTS_BENCHMARK_BENCHMARK_TRANSPORT_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -15,10 +16,11 @@ namespace capstan {
 
 // What exchanges travel over in a benchmark, named as on its command line.
 struct BenchmarkTransport {
-  std::string transport = "ucx";   // or grpc
-  std::string ucx_poll = "sleep";  // or busy
-  std::string ucx_transports;      // that UCX may use; empty: it chooses
-  int grpc_connections = 4;        // of each worker to each server
+  std::string transport = "ucx";     // or grpc
+  std::string ucx_poll = "sleep";    // or busy
+  std::string ucx_transports;        // that UCX may use; empty: it chooses
+  int grpc_connections = 4;          // of each worker to each server
+  std::optional<int> owner_threads;  // of a server, over UCX; none: as many as servers have
 
   // INVALID_ARGUMENT, naming the flag that is wrong.
   absl::Status Check() const;

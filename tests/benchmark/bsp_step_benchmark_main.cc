@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,10 @@ ABSL_FLAG(std::string, ucx_poll, "sleep",
           "what UCX threads do while nothing happens: sleep, or busy, which takes a core for each");
 ABSL_FLAG(std::string, ucx_transports, "",
           "transports that UCX may use, as in tcp,self; empty: it chooses");
+ABSL_FLAG(
+    std::optional<int>, owner_threads, std::nullopt,
+    "threads to which a server hands large exchanges over UCX, 0 or more; without: as many as "
+    "capstan_server has on this machine");
 ABSL_FLAG(uint64_t, bytes, 64 << 20, "bytes of float32 that each worker pushes, and gets");
 ABSL_FLAG(uint64_t, slice_bytes, 1 << 20, "largest bytes of a slice");
 ABSL_FLAG(uint64_t, credit_bytes, 4 << 20,
@@ -51,6 +56,7 @@ BenchmarkTransport TransportOfFlags() {
   transport.transport = absl::GetFlag(FLAGS_transport);
   transport.ucx_poll = absl::GetFlag(FLAGS_ucx_poll);
   transport.ucx_transports = absl::GetFlag(FLAGS_ucx_transports);
+  transport.owner_threads = absl::GetFlag(FLAGS_owner_threads);
   return transport;
 }
 

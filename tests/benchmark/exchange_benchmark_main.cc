@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,9 +27,18 @@ ABSL_FLAG(std::string, ucx_poll, "sleep",
           "what UCX threads do while nothing happens: sleep, or busy, which takes a core for each");
 ABSL_FLAG(std::string, ucx_transports, "",
           "transports that UCX may use, as in tcp,self; empty: it chooses");
+ABSL_FLAG(
+    std::optional<int>, owner_threads, std::nullopt,
+    "threads to which a server hands large exchanges over UCX, 0 or more; without: as many as "
+    "capstan_server has on this machine");
 ABSL_FLAG(int, grpc_connections, 4, "connections of each worker to each server over gRPC");
-ABSL_FLAG(uint64_t, bytes, 4 << 20, "bytes of a slice: of a push, and of a pull");
-ABSL_FLAG(int, inflight, 4, "exchanges that each worker has in flight, each of another slice");
+ABSL_FLAG(uint64_t, bytes, 4 << 20, "bytes of an exchange: of its push, and of its pull");
+ABSL_FLAG(uint64_t, slice_bytes, 1 << 20,
+          "largest bytes of a slice: larger exchanges are cut into such");
+ABSL_FLAG(uint64_t, credit_bytes, 4 << 20,
+          "bytes on their way to servers from which on a worker sends no more slices of exchanges "
+          "that are cut");
+ABSL_FLAG(int, inflight, 4, "exchanges that each worker has in flight");
 ABSL_FLAG(int, workers, 1, "worker processes");
 ABSL_FLAG(int, servers, 1, "server processes");
 ABSL_FLAG(std::string, optimizer, "sgd", "sgd, momentum, nesterov, adagrad, adam or adamw");
@@ -47,13 +57,16 @@ BenchmarkTransport TransportOfFlags() {
   transport.transport = absl::GetFlag(FLAGS_transport);
   transport.ucx_poll = absl::GetFlag(FLAGS_ucx_poll);
   transport.ucx_transports = absl::GetFlag(FLAGS_ucx_transports);
+  transport.owner_threads = absl::GetFlag(FLAGS_owner_threads);
   transport.grpc_connections = absl::GetFlag(FLAGS_grpc_connections);
   return transport;
 }
 
 ExchangeLoad LoadOfFlags() {
   ExchangeLoad load;
-  load.slice_bytes = absl::GetFlag(FLAGS_bytes);
+  load.bytes = absl::GetFlag(FLAGS_bytes);
+  load.slice_bytes = absl::GetFlag(FLAGS_slice_bytes);
+  load.credit_bytes = absl::GetFlag(FLAGS_credit_bytes);
   load.inflight = absl::GetFlag(FLAGS_inflight);
   load.num_workers = absl::GetFlag(FLAGS_workers);
   load.num_servers = absl::GetFlag(FLAGS_servers);
@@ -144,6 +157,15 @@ absl::Status CheckFlags() {
   if (absl::GetFlag(FLAGS_bytes) < 4 || absl::GetFlag(FLAGS_bytes) % 4 != 0) {
     return absl::InvalidArgumentError("--bytes: expected whole float32, a multiple of 4");
   }
+  const uint64_t slice_bytes = absl::GetFlag(FLAGS_slice_bytes);
+  if (slice_bytes < 4 || slice_bytes % 4 != 0 ||
+      (absl::GetFlag(FLAGS_bytes) > slice_bytes && absl::GetFlag(FLAGS_bytes) % slice_bytes != 0)) {
+    return absl::InvalidArgumentError(
+        "--slice_bytes: expected a multiple of 4, and --bytes a multiple of it, or less");
+  }
+  if (absl::GetFlag(FLAGS_credit_bytes) < 1) {
+    return absl::InvalidArgumentError("--credit_bytes: expected 1 or more");
+  }
   for (const int count :
        {absl::GetFlag(FLAGS_inflight), absl::GetFlag(FLAGS_workers), absl::GetFlag(FLAGS_servers),
         absl::GetFlag(FLAGS_repeat), absl::GetFlag(FLAGS_grpc_connections)}) {
@@ -168,6 +190,8 @@ absl::Status Run() {
     BenchmarkFigures json;
     json["transport"] = absl::GetFlag(FLAGS_transport);
     json["bytes"] = absl::GetFlag(FLAGS_bytes);
+    json["slice_bytes"] = absl::GetFlag(FLAGS_slice_bytes);
+    json["credit_bytes"] = absl::GetFlag(FLAGS_credit_bytes);
     json["inflight"] = absl::GetFlag(FLAGS_inflight);
     json["workers"] = absl::GetFlag(FLAGS_workers);
     json["servers"] = absl::GetFlag(FLAGS_servers);

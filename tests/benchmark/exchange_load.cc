@@ -1,11 +1,16 @@
 #include "tests/benchmark/exchange_load.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <utility>
 
+#include "absl/functional/any_invocable.h"
+#include "absl/types/span.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
+#include "common/scheduler/fifo_queue.h"
+#include "common/scheduler/scheduler.h"
 #include "common/tensor/buffer_pool.h"
 #include "common/transport/parameter_endpoint.h"
 #include "common/transport/payload.h"
@@ -15,26 +20,30 @@ namespace {
 
 constexpr size_t kMostLatencies = 1 << 20;
 
-uint64_t Elements(const ExchangeLoad& load) { return load.slice_bytes / sizeof(float); }
-
-// One slice of one worker, always in flight.
+// A part of the table that one worker always exchanges.
 struct Lane {
   std::shared_ptr<uint8_t> gradient;
   std::shared_ptr<uint8_t> values;
   Step step = Step(0);
   absl::Time sent;
+  std::atomic<uint32_t> open_slices = 0;
 };
 
 class Worker {
  public:
   Worker(const ExchangeLoad& load, ParameterClient* client, absl::Time begin, absl::Time end,
          Clock* clock)
-      : load_(load), client_(client), begin_(begin), end_(end), clock_(clock) {
-    lanes_.resize(load.inflight);
+      : load_(load),
+        client_(client),
+        begin_(begin),
+        end_(end),
+        clock_(clock),
+        scheduler_(load.credit_bytes, std::make_unique<FifoQueue>()),
+        lanes_(load.inflight) {
     for (Lane& lane : lanes_) {
       for (std::shared_ptr<uint8_t>* memory : {&lane.gradient, &lane.values}) {
-        *memory = buffers_.Take(load.slice_bytes);
-        std::fill_n(reinterpret_cast<float*>(memory->get()), Elements(load), 1e-6f);
+        *memory = buffers_.Take(load.bytes);
+        std::fill_n(reinterpret_cast<float*>(memory->get()), load.bytes / sizeof(float), 1e-6f);
       }
     }
   }
@@ -55,34 +64,57 @@ class Worker {
   void Send(int index) {
     Lane& lane = lanes_[index];
     lane.sent = clock_->Now();
-    const Payload gradient({reinterpret_cast<const float*>(lane.gradient.get()), Elements(load_)},
-                           lane.gradient);
-    client_->Exchange(
-        {TableId(0), SliceIndex(static_cast<uint32_t>(index))}, lane.step, gradient, lane.step + 1,
-        {reinterpret_cast<float*>(lane.values.get()), Elements(load_)}, [] {},
-        [this, index](ExchangeReply reply) { OnReply(index, reply); });
+    const uint32_t slices = load_.slices();
+    lane.open_slices = slices;
+    if (slices == 1) return SendSlice(index, 0, [] {});
+    for (uint32_t slice = 0; slice < slices; ++slice) {
+      scheduler_.Submit(
+          {/*layer=*/0, load_.slice_bytes, [this, index, slice](absl::AnyInvocable<void()> sent) {
+             SendSlice(index, slice, std::move(sent));
+           }});
+    }
   }
 
-  void OnReply(int index, const ExchangeReply& reply) {
+  void SendSlice(int index, uint32_t slice, absl::AnyInvocable<void()> sent) {
     Lane& lane = lanes_[index];
-    const absl::Span<float> values(reinterpret_cast<float*>(lane.values.get()), Elements(load_));
-    if (reply.status.ok()) reply.values.CopyTo(values);
+    const uint64_t elements = std::min(load_.bytes, load_.slice_bytes) / sizeof(float);
+    const auto part = [&](const std::shared_ptr<uint8_t>& memory) {
+      return absl::MakeSpan(reinterpret_cast<float*>(memory.get()) + slice * elements, elements);
+    };
+    const absl::Span<float> values = part(lane.values);
+    client_->Exchange({TableId(0), SliceIndex(index * load_.slices() + slice)}, lane.step,
+                      Payload(part(lane.gradient), lane.gradient), lane.step + 1, values,
+                      std::move(sent), [this, index, values](const ExchangeReply& reply) {
+                        if (reply.status.ok()) reply.values.CopyTo(values);
+                        OnReply(index, reply.status);
+                      });
+  }
+
+  void OnReply(int index, const absl::Status& status) {
+    if (!status.ok()) {
+      MutexLock lock(&mu_);
+      status_ = status;
+    }
+    if (--lanes_[index].open_slices == 0) OnExchanged(index);
+  }
+
+  void OnExchanged(int index) {
+    Lane& lane = lanes_[index];
     const absl::Time now = clock_->Now();
-    const bool is_over = now >= end_ || !reply.status.ok();
     {
       MutexLock lock(&mu_);
-      if (!reply.status.ok()) status_ = reply.status;
       if (now >= begin_ && now < end_) {
         ++count_.exchanges;
-        count_.bytes += 2 * load_.slice_bytes;
+        count_.bytes += 2 * load_.bytes;
         if (count_.seconds.size() < kMostLatencies) {
           count_.seconds.push_back(static_cast<float>(absl::ToDoubleSeconds(now - lane.sent)));
         }
       }
-      if (is_over) --open_;
-      if (open_ == 0) ended_.NotifyAll();
+      if (now >= end_ || !status_.ok()) {
+        if (--open_ == 0) ended_.NotifyAll();
+        return;
+      }
     }
-    if (is_over) return;
     lane.step = lane.step + 1;
     Send(index);
   }
@@ -92,6 +124,7 @@ class Worker {
   const absl::Time begin_;
   const absl::Time end_;
   Clock* const clock_;
+  Scheduler scheduler_;  // of exchanges that are cut
   BufferPool buffers_;
   std::vector<Lane> lanes_;
 
@@ -106,8 +139,8 @@ class Worker {
 
 BenchmarkJob ExchangeLoad::Job() const {
   BenchmarkJob job;
-  job.table_bytes = slice_bytes * static_cast<uint64_t>(inflight);
-  job.slice_bytes = slice_bytes;
+  job.table_bytes = bytes * static_cast<uint64_t>(inflight);
+  job.slice_bytes = std::min(bytes, slice_bytes);
   job.num_workers = num_workers;
   job.num_servers = num_servers;
   job.optimizer = optimizer;

@@ -1,6 +1,7 @@
 #ifndef TESTS_BENCHMARK_EXCHANGE_LOAD_H_
 #define TESTS_BENCHMARK_EXCHANGE_LOAD_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,16 +14,23 @@
 
 namespace capstan {
 
-// A job of one table, each slice of which is exchanged by every worker as fast as it goes: a push
-// of a step and a pull of the next one, under async. One slice for each exchange that is in flight.
+// A job of one table, each part of which is exchanged by every worker as fast as it goes: a push of
+// a step and a pull of the next one, under async. One part for each exchange that is in flight; one
+// of several slices is sent as a job sends a tensor.
 struct ExchangeLoad {
-  uint64_t slice_bytes = 4 << 20;
-  int inflight = 4;  // of each worker
+  uint64_t bytes = 4 << 20;         // of an exchange; a multiple of slice_bytes, or less
+  uint64_t slice_bytes = 1 << 20;   // largest of a slice
+  uint64_t credit_bytes = 4 << 20;  // of slices on their way to servers, where exchanges are cut
+  int inflight = 4;                 // of each worker
   int num_workers = 1;
   int num_servers = 1;
   std::string optimizer = "sgd";
 
   BenchmarkJob Job() const;
+  // Of an exchange.
+  uint32_t slices() const {
+    return static_cast<uint32_t>(std::max<uint64_t>(bytes / slice_bytes, 1));
+  }
 };
 
 // What one worker has done between two times.

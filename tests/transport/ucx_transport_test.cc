@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -120,6 +122,73 @@ TEST_F(UcxTransportTest, AGradientInPiecesArrivesWhole) {
   ASSERT_EQ(values.size(), gradient.size());
   for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], -gradient[i]) << i;
 }
+
+constexpr size_t kMebibyte = 1 << 20;
+
+// Notes where gradients lie when they arrive.
+class NotingEndpoint : public ParameterEndpoint {
+ public:
+  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
+    places.insert(request.gradient.fragments()[0].data());
+    request.gradient.Clear();
+    sent();
+    done(ExchangeReply());
+  }
+
+  std::set<const void*> places;
+};
+
+TEST_F(UcxTransportTest, AServerFetchesLargeGradientsInTurnIntoMemoryThatIsStillWarm) {
+  NotingEndpoint noting;
+  const auto listener = server_->Listen("127.0.0.1:0", &noting, ReplyOrder()).value();
+  const auto endpoint = client_->Connect(listener->address());
+  constexpr int kPushes = 16;
+  std::deque<OneShot<ExchangeReply>> replies;
+  for (int i = 0; i < kPushes; ++i) replies.emplace_back(&clock_);
+  for (int i = 0; i < kPushes; ++i) {
+    endpoint->Exchange(
+        MakeTestRequest(0, Step(i), std::nullopt, 1.0f, kMebibyte / sizeof(float)), [] {},
+        [&reply = replies[i]](ExchangeReply answer) { reply.Set(std::move(answer)); });
+  }
+  for (OneShot<ExchangeReply>& reply : replies) EXPECT_TRUE(reply.Wait().status.ok());
+  EXPECT_EQ(noting.places.size(), 1u);
+}
+
+enum class Ends { kListener, kEndpoint };
+class UcxEndTest : public UcxTransportTest, public testing::WithParamInterface<Ends> {};
+
+// What waits at its sender to be fetched is answered and let go when either side ends.
+TEST_P(UcxEndTest, LargeGradientsThatAreNotFetchedYetAreAnswered) {
+  for (int round = 0; round < 10; ++round) {
+    SCOPED_TRACE(round);
+    BlockingEndpoint blocking(&clock_);
+    auto listener = server_->Listen("127.0.0.1:0", &blocking, ReplyOrder()).value();
+    auto endpoint = client_->Connect(listener->address());
+    constexpr int kPushes = 8;
+    std::deque<OneShot<ExchangeReply>> replies;
+    for (int i = 0; i < kPushes; ++i) replies.emplace_back(&clock_);
+    for (int i = 0; i < kPushes; ++i) {
+      endpoint->Exchange(
+          MakeTestRequest(0, Step(i), std::nullopt, 1.0f, kMebibyte / sizeof(float)), [] {},
+          [&reply = replies[i]](ExchangeReply answer) { reply.Set(std::move(answer)); });
+    }
+    blocking.is_blocked.Wait();
+    if (GetParam() == Ends::kEndpoint) endpoint = nullptr;
+    blocking.may_go_on.Set(true);
+    if (GetParam() == Ends::kListener) listener = nullptr;
+    for (OneShot<ExchangeReply>& reply : replies) {
+      const absl::Status status = reply.Wait().status;
+      EXPECT_TRUE(status.ok() || absl::IsUnavailable(status)) << status;
+    }
+  }
+  const auto endpoint = client_->Connect(listener_->address());
+  EXPECT_TRUE(Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0))).status.ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(EachSide, UcxEndTest, testing::Values(Ends::kListener, Ends::kEndpoint),
+                         [](const auto& info) {
+                           return info.param == Ends::kListener ? "Listener" : "Endpoint";
+                         });
 
 TEST_F(UcxTransportTest, NobodyListeningIsUnavailable) {
   const std::string address = listener_->address();
