@@ -299,7 +299,9 @@ ucs_status_t UcxConnection::Take(absl::Span<const uint8_t> header, void* data, s
     ungranted_bytes_ += bytes;
   }
   if (is_rendezvous) {
-    if (MayFetch()) return Fetch(header, data, length) ? UCS_INPROGRESS : UCS_OK;
+    if (to_fetch_.empty() && MayFetch()) {
+      return Fetch(header, data, length) ? UCS_INPROGRESS : UCS_OK;
+    }
     to_fetch_.push_back({std::string(header.begin(), header.end()), data, length});
     return UCS_INPROGRESS;
   }

@@ -127,11 +127,11 @@ class UcxConnection {
   bool is_client_ = false;
   bool is_greeted_ = false;  // by the peer; until then nothing but a greeting is sent
   bool is_broken_ = false;
-  uint64_t window_bytes_ = 0;       // 0 at a client that has not been told yet
-  uint64_t ungranted_bytes_ = 0;    // on their way, or held by the server
-  uint64_t to_grant_bytes_ = 0;     // of those, no longer held; at a server
-  std::deque<Operation*> waiting_;  // for the peer's greeting, and for grants
-  uint64_t fetching_bytes_ = 0;
+  uint64_t window_bytes_ = 0;               // 0 at a client that has not been told yet
+  uint64_t ungranted_bytes_ = 0;            // on their way, or held by the server
+  uint64_t to_grant_bytes_ = 0;             // of those, no longer held; at a server
+  std::deque<Operation*> waiting_;          // for the peer's greeting, and for grants
+  uint64_t fetching_bytes_ = 0;             // of payloads
   std::deque<ToFetch> to_fetch_;            // in the order in which they came
   bool is_fetch_loop_ = false;              // FetchWaiting runs, perhaps further up the stack
   std::shared_ptr<Operations> operations_;  // all that were ever open at once

@@ -77,7 +77,7 @@ class UcxThread {
   // Makes progress until nothing is being set up or fetched any more; false when that takes too
   // long.
   bool Settle();
-  // After so many looks in vain in a row.
+  // To go to sleep, after so many looks in vain.
   bool HasLookedEnough(int looks);
   // Returns when UCX has something to do, or a task has come.
   void Sleep();

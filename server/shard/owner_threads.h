@@ -31,11 +31,10 @@ class OwnerThreads : public ParameterEndpoint {
 
   // As many threads as this machine has use for: one for each core besides those of the transport's
   // thread and of a worker. On 2 cores, none: what was received lies in the cache next to the core
-  // that received it, and another one would have to fetch it from there. Measured on 2 cores (0 and
-  // 2 owners, exchange_benchmark --transport=ucx, medians of 2 and of 8 runs in turn): exchanges of
-  // 4 MiB in slices of 1 MiB did 4.5 and 4.3 GB/s, of 2 workers 4.1 and 3.9, of 2 workers and 2
-  // servers 4.4 and 3.5; a BSP step of 64 MiB took 56 and 58 ms, and 15 % less CPU time of the
-  // server.
+  // that received it, and another one would have to fetch it from there. Measured on 2 cores with 0
+  // and with 2 owners in turn: exchanges of 4 MiB in slices of 1 MiB (exchange_benchmark
+  // --transport=ucx) did 4.5 and 4.3 GB/s, of 2 workers 4.1 and 3.9, of 2 workers and 2 servers 4.4
+  // and 3.5; a BSP step of 64 MiB took 57 and 59 ms, and 56 and 65 ms of the server's CPU time.
   static int DefaultCount();
 
   // As the host's; `sent` runs when the host takes the gradient, which no longer queues here then.

@@ -5,7 +5,8 @@ set -euo pipefail
 benchmark="${TEST_SRCDIR}/capstan/tests/benchmark/exchange_benchmark"
 for transport in grpc ucx; do
   output="$("${benchmark}" --transport="${transport}" --bytes=262144 --slice_bytes=65536 \
-    --credit_bytes=65536 --inflight=2 --workers=2 --servers=2 --optimizer=adam --warmup=50ms --duration=200ms --repeat=2 --json)"
+    --credit_bytes=65536 --inflight=2 --workers=2 --servers=2 --optimizer=adam --warmup=50ms \
+    --duration=200ms --repeat=2 --json)"
   echo "${output}"
   last="$(tail -n 1 <<<"${output}")"
   for key in gb_per_s exchanges_per_s p50_us p99_us cpu_s_per_gb memcpy_gb_per_s tcp_gb_per_s; do
