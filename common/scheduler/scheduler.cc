@@ -31,7 +31,7 @@ void Scheduler::OnSent(uint64_t bytes) {
 
 void Scheduler::SetCredit(uint64_t credit_bytes) {
   mu_.Lock();
-  credit_bytes_ = credit_bytes;
+  if (std::exchange(credit_bytes_, credit_bytes) == credit_bytes) return mu_.Unlock();
   StartReadyAndUnlock();
 }
 

@@ -28,7 +28,6 @@ BoundedReplies::BoundedReplies(ParameterEndpoint* endpoint, uint64_t max_bytes, 
       max_bytes_(max_bytes),
       order_(std::move(order)),
       scheduler_(order_.credit_bytes, order_.make_queue()),
-      credit_bytes_(order_.credit_bytes),
       waiting_(order_.make_queue()) {}
 
 void BoundedReplies::Exchange(RequestFrame frame, ParameterEndpoint::SentCallback taken) {
@@ -48,14 +47,14 @@ void BoundedReplies::OnReply(uint64_t request_id, const ExchangeRequest& pull, b
                              ExchangeReply reply) {
   const uint64_t value_bytes = reply.values.size_bytes();
   const uint64_t bytes = kOverheadBytes + value_bytes;
+  const int layer = value_bytes == 0 ? 0 : order_.layer_of(pull.slice.table);
   {
     MutexLock lock(&mu_);
     if (is_closed_) return;
     // What waits goes first, else small values would keep large ones from ever fitting.
     const bool is_its_turn = is_again || waiting_->is_empty();
     if (!reply.values.empty() && !(is_its_turn && FitsLocked(bytes))) {
-      waiting_->Push({order_.layer_of(pull.slice.table), bytes,
-                      [this, request_id, pull](absl::AnyInvocable<void()> taken) {
+      waiting_->Push({layer, bytes, [this, request_id, pull](absl::AnyInvocable<void()> taken) {
                         Ask(request_id, pull, std::move(taken), /*is_again=*/true);
                       }});
       ++waiting_count_;
@@ -71,15 +70,12 @@ void BoundedReplies::OnReply(uint64_t request_id, const ExchangeRequest& pull, b
     return SendReply(request_id, std::move(reply), bytes, [] {});
   }
   reply.trace.Begin("reply queue");
-  if (order_.credit_now) {
-    const uint64_t credit_bytes = order_.credit_now();
-    if (credit_bytes_.exchange(credit_bytes) != credit_bytes) scheduler_.SetCredit(credit_bytes);
-  }
+  if (order_.credit_now) scheduler_.SetCredit(order_.credit_now());
   if (scheduler_.TryStart(value_bytes)) {
     return SendTraced(request_id, std::move(reply), bytes,
                       [this, value_bytes] { scheduler_.OnSent(value_bytes); });
   }
-  scheduler_.Submit({order_.layer_of(pull.slice.table), value_bytes,
+  scheduler_.Submit({layer, value_bytes,
                      [this, request_id, bytes,
                       reply = std::move(reply)](absl::AnyInvocable<void()> received) mutable {
                        SendTraced(request_id, std::move(reply), bytes, std::move(received));

@@ -72,8 +72,7 @@ class BoundedReplies : public std::enable_shared_from_this<BoundedReplies> {
   ParameterEndpoint* const endpoint_;
   const uint64_t max_bytes_;
   const ReplyOrder order_;
-  Scheduler scheduler_;                 // of values
-  std::atomic<uint64_t> credit_bytes_;  // of the scheduler
+  Scheduler scheduler_;  // of values
   std::atomic<bool> may_take_requests_ = true;
 
   mutable Mutex mu_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/transport/message_batch.h"
 #include "common/transport/ucx_address.h"
 
 namespace capstan {
@@ -17,6 +18,7 @@ constexpr unsigned kGreeting = 1;
 constexpr unsigned kMessage = 2;
 constexpr unsigned kGoodbye = 3;
 constexpr unsigned kGrant = 4;  // its header is a number of bytes
+constexpr unsigned kBatch = 5;  // of messages: see message_batch.h
 
 // Grants go out when they are worth a message: for a part of the window.
 constexpr uint64_t kGrantsInWindow = 4;
@@ -55,14 +57,15 @@ struct UcxConnection::Operation {
   unsigned id = kMessage;
   std::string header;
   Payload payload;
-  absl::AnyInvocable<void()> sent;
+  std::string batch;                             // of small messages, instead of the two
+  std::vector<absl::AnyInvocable<void()>> sent;  // of all that go together
   std::unique_ptr<UcxIncoming> incoming;
   uint64_t fetched_bytes = 0;  // of what is incoming
 
   // To be used again.
   void Free() {
     payload.Clear();
-    sent = nullptr;
+    sent.clear();
     incoming = nullptr;
     if (connection != nullptr) connection->free_operations_.push_back(this);
   }
@@ -102,6 +105,7 @@ absl::Status UcxConnection::Create(ucp_ep_params_t* params) {
   RETURN_IF_ERROR(SetHandler(thread_, kMessage, &OnMessage));
   RETURN_IF_ERROR(SetHandler(thread_, kGoodbye, &OnGoodbye));
   RETURN_IF_ERROR(SetHandler(thread_, kGrant, &OnGrant));
+  RETURN_IF_ERROR(SetHandler(thread_, kBatch, &OnBatch));
   // UCX 1.13 uses shared memory only without error handling of its own; connections that begin with
   // an address have their ends told all the same.
   params->field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
@@ -116,6 +120,8 @@ absl::Status UcxConnection::Create(ucp_ep_params_t* params) {
 
 UcxConnection::~UcxConnection() {
   if (endpoint_ == nullptr) return;
+  Flush();
+  thread_->FlushNoMore(this);
   thread_->connections().erase(endpoint_);
   for (const auto& operation : *operations_) operation->connection = nullptr;
   thread_->Keep(operations_);
@@ -142,7 +148,7 @@ void UcxConnection::Send(std::string header, Payload payload, absl::AnyInvocable
   operation->id = kMessage;
   operation->header = std::move(header);
   operation->payload = InOnePiece(std::move(payload));
-  operation->sent = std::move(sent);
+  operation->sent.push_back(std::move(sent));
   waiting_.push_back(operation);
   SubmitWaiting();
 }
@@ -162,8 +168,35 @@ void UcxConnection::SubmitWaiting() {
       ungranted_bytes_ += bytes;
     }
     waiting_.pop_front();
+    if (AddToBatch(operation)) continue;
+    Flush();
     Submit(operation);
   }
+}
+
+bool UcxConnection::AddToBatch(Operation* operation) {
+  const size_t bytes = BatchedBytes(operation->header, operation->payload);
+  // What is alone does not wait.
+  const bool is_first = std::exchange(round_, thread_->round()) != thread_->round();
+  if (is_first || bytes > kBatchBytes / 2) return false;
+  if (batch_ != nullptr && batch_->batch.size() + bytes > kBatchBytes) Flush();
+  if (batch_ == nullptr) {
+    batch_ = TakeOperation();
+    batch_->id = kBatch;
+    batch_->batch.clear();
+    batch_->batch.reserve(kBatchBytes);
+    thread_->FlushSoon(this);
+  }
+  AppendToBatch(operation->header, operation->payload, &batch_->batch);
+  batch_->sent.push_back(std::move(operation->sent[0]));
+  operation->Free();
+  return true;
+}
+
+void UcxConnection::Flush() {
+  if (batch_ == nullptr) return;
+  Operation* const batch = std::exchange(batch_, nullptr);
+  is_broken_ ? batch->Free() : Submit(batch);
 }
 
 void UcxConnection::Grant(uint64_t payload_bytes) {
@@ -178,7 +211,6 @@ void UcxConnection::SendGrant(uint64_t bytes) {
   Operation* const operation = TakeOperation();
   operation->id = kGrant;
   operation->header.assign(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
-  operation->sent = [] {};
   Submit(operation);
 }
 
@@ -252,10 +284,14 @@ void UcxConnection::Submit(Operation* operation) {
   if (operation->payload.size_bytes() >= kFetchedBytes) params.flags |= UCP_AM_SEND_FLAG_RNDV;
   const Payload::Fragments& fragments = operation->payload.fragments();
   params.datatype = ucp_dt_make_contig(1);
-  const void* const data = fragments.empty() ? nullptr : fragments[0].data();
+  const std::string& header = operation->header;
   void* const request =
-      ucp_am_send_nbx(endpoint_, operation->id, operation->header.data(), operation->header.size(),
-                      data, operation->payload.size_bytes(), &params);
+      operation->id == kBatch
+          ? ucp_am_send_nbx(endpoint_, kBatch, nullptr, 0, operation->batch.data(),
+                            operation->batch.size(), &params)
+          : ucp_am_send_nbx(endpoint_, operation->id, header.data(), header.size(),
+                            fragments.empty() ? nullptr : fragments[0].data(),
+                            operation->payload.size_bytes(), &params);
   if (UCS_PTR_IS_ERR(request)) {
     const ucs_status_t status = UCS_PTR_STATUS(request);
     operation->Free();
@@ -268,12 +304,31 @@ void UcxConnection::Submit(Operation* operation) {
 void UcxConnection::OnSent(void* request, ucs_status_t status, void* argument) {
   auto* const operation = static_cast<Operation*>(argument);
   if (request != nullptr) ucp_request_free(request);
-  absl::AnyInvocable<void()> sent = std::move(operation->sent);
   UcxConnection* const connection = operation->connection;
+  if (connection != nullptr && status == UCS_OK) {
+    for (absl::AnyInvocable<void()>& sent : operation->sent) sent();
+  }
   operation->Free();
-  if (connection == nullptr) return;
-  if (status != UCS_OK) return connection->Break(status);
-  sent();
+  if (connection != nullptr && status != UCS_OK) connection->Break(status);
+}
+
+ucs_status_t UcxConnection::OnBatch(void* argument, const void* /*header*/,
+                                    size_t /*header_length*/, void* data, size_t length,
+                                    const ucp_am_recv_param_t* param) {
+  auto& connections = static_cast<UcxThread*>(argument)->connections();
+  const auto found = connections.find(param->reply_ep);
+  if (found == connections.end()) return UCS_OK;
+  UcxConnection* const connection = found->second;
+  const bool is_here = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0;
+  const absl::Span<const uint8_t> batch(static_cast<const uint8_t*>(data), is_here ? length : 0);
+  const bool is_whole = ReadBatch(
+      batch, [connection](absl::Span<const uint8_t> header, absl::Span<const uint8_t> payload) {
+        if (connection->is_broken_) return false;
+        connection->Take(header, payload);
+        return true;
+      });
+  if (!is_here || !is_whole) connection->Break(UCS_ERR_INVALID_PARAM);
+  return UCS_OK;
 }
 
 ucs_status_t UcxConnection::OnMessage(void* argument, const void* header, size_t header_length,
@@ -282,34 +337,46 @@ ucs_status_t UcxConnection::OnMessage(void* argument, const void* header, size_t
   const auto connection = connections.find(param->reply_ep);
   // Of a connection that was closed here: UCX drops it.
   if (connection == connections.end() || connection->second->is_broken_) return UCS_OK;
-  return connection->second->Take({static_cast<const uint8_t*>(header), header_length}, data,
-                                  length, (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
+  const absl::Span<const uint8_t> header_bytes(static_cast<const uint8_t*>(header), header_length);
+  // UCX 1.13 has nothing to fetch of an empty one, and would not let go of it later.
+  if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0 && length > 0) {
+    return connection->second->TakeLarge(header_bytes, data, length);
+  }
+  connection->second->Take(header_bytes, {static_cast<const uint8_t*>(data), length});
+  return UCS_OK;
 }
 
-ucs_status_t UcxConnection::Take(absl::Span<const uint8_t> header, void* data, size_t length,
-                                 bool is_rendezvous) {
-  if (!is_client_) {
-    const uint64_t bytes = kOverheadBytes + length;
-    if (!IsWithinWindow(bytes)) {
-      LOG(WARNING) << "a worker has sent more than it was granted: " << ungranted_bytes_ << " and "
-                   << bytes << " of " << window_bytes_ << " bytes; its connection is closed";
-      Break(UCS_ERR_EXCEEDS_LIMIT);
-      return UCS_OK;
-    }
-    ungranted_bytes_ += bytes;
+bool UcxConnection::CountTaken(size_t payload_bytes) {
+  if (is_client_) return true;
+  const uint64_t bytes = kOverheadBytes + payload_bytes;
+  if (!IsWithinWindow(bytes)) {
+    LOG(WARNING) << "a worker has sent more than it was granted: " << ungranted_bytes_ << " and "
+                 << bytes << " of " << window_bytes_ << " bytes; its connection is closed";
+    Break(UCS_ERR_EXCEEDS_LIMIT);
+    return false;
   }
-  if (is_rendezvous) {
-    if (to_fetch_.empty() && MayFetch()) {
-      return Fetch(header, data, length) ? UCS_INPROGRESS : UCS_OK;
-    }
-    to_fetch_.push_back({std::string(header.begin(), header.end()), data, length});
-    return UCS_INPROGRESS;
-  }
-  const std::unique_ptr<UcxIncoming> incoming = receiver_->OnMessage(header, length);
-  if (incoming == nullptr) return UCS_OK;
-  if (length > 0) std::memcpy(incoming->buffer(), data, length);
+  ungranted_bytes_ += bytes;
+  return true;
+}
+
+void UcxConnection::Take(absl::Span<const uint8_t> header, absl::Span<const uint8_t> payload) {
+  if (!CountTaken(payload.size())) return;
+  const std::unique_ptr<UcxIncoming> incoming = receiver_->OnMessage(header, payload.size());
+  if (incoming == nullptr) return;
+  if (!payload.empty()) std::memcpy(incoming->buffer(), payload.data(), payload.size());
   incoming->Done(absl::OkStatus());
-  return UCS_OK;
+}
+
+ucs_status_t UcxConnection::TakeLarge(absl::Span<const uint8_t> header, void* data,
+                                      size_t payload_bytes) {
+  if (!CountTaken(payload_bytes)) return UCS_OK;
+  // Headers that wait are no longer than what they count.
+  const bool may_wait = header.size() <= kOverheadBytes;
+  if (!may_wait || (to_fetch_.empty() && MayFetch())) {
+    return Fetch(header, data, payload_bytes) ? UCS_INPROGRESS : UCS_OK;
+  }
+  to_fetch_.push_back({std::string(header.begin(), header.end()), data, payload_bytes});
+  return UCS_INPROGRESS;
 }
 
 bool UcxConnection::Fetch(absl::Span<const uint8_t> header, void* data, size_t payload_bytes) {
@@ -355,6 +422,8 @@ void UcxConnection::OnReceived(void* request, ucs_status_t status, size_t /*leng
   operation->Free();
   if (connection == nullptr || connection->is_broken_) return;
   connection->fetching_bytes_ -= fetched_bytes;
+  // What waits does not wait for work on large payloads.
+  connection->thread_->Flush();
   incoming->Done(UcxStatus(status, "ucp_am_recv_data_nbx"));
   connection->FetchWaiting();
 }

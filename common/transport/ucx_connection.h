@@ -34,16 +34,21 @@ class UcxIncoming {
 // `window_bytes` that it has not granted again, or a quarter of that and one message; a client
 // waits for grants, and the connection of one that does not is broken. For use on its UcxThread
 // alone.
-class UcxConnection {
+class UcxConnection : private UcxThread::Sender {
  public:
   // Payloads as large as this lie still until their receiver fetches them; smaller ones may wait in
   // UCX and in sockets. UCX chooses so by itself over shared memory, and over TCP within a host.
   static constexpr uint64_t kFetchedBytes = 64 << 10;
 
-  // A server fetches another one while those that it is fetching are fewer bytes: what one request
-  // was received in is then still in the cache when it is checked and applied, and when the next
-  // one is received there.
+  // A server fetches another one of a connection while those that it is fetching are fewer bytes.
+  // Where it applies them on the UCX thread, what one was received in is then still in the cache
+  // when it is applied, and when the next one is received there.
   static constexpr uint64_t kFetchingBytes = 512 << 10;
+
+  // Small messages, but for the first one of a round of the thread, wait for the round's end and go
+  // together, as far as UCX sends them in one piece: what each message costs there and in the other
+  // core's cache is more than to copy it. Over TCP each is a system call.
+  static constexpr size_t kBatchBytes = 8000;
 
   // What a message counts beside its payload.
   static constexpr uint64_t kOverheadBytes = 256;
@@ -68,10 +73,11 @@ class UcxConnection {
                                                                ucp_conn_request_h request,
                                                                Receiver* receiver,
                                                                uint64_t window_bytes);
-  ~UcxConnection();
+  ~UcxConnection() override;
 
   // `sent` runs once the payload is no longer needed, or never when the connection breaks. One of
-  // kFetchedBytes or more is needed until the receiver has fetched it: sent is received.
+  // kFetchedBytes or more is needed until the receiver has fetched it: sent is received. Smaller
+  // ones may overtake it.
   void Send(std::string header, Payload payload, absl::AnyInvocable<void()> sent);
 
   // Of a connection that was accepted: a message with a payload of so many bytes is no longer held,
@@ -94,14 +100,21 @@ class UcxConnection {
   // Sends a message of its own, without header and payload, to the peer of `endpoint`.
   static void Signal(ucp_ep_h endpoint, unsigned id);
   void Submit(Operation* operation);
+  // Lets a small message wait in the batch; false when it is to go alone.
+  bool AddToBatch(Operation* operation);
+  void Flush() override;
   // Submits what waited for the peer's greeting and for grants.
   void SubmitWaiting();
   // Whether a message that counts `bytes` is within the window, besides what is not granted again.
   bool IsWithinWindow(uint64_t bytes) const;
   void SendGrant(uint64_t bytes);
   Operation* TakeOperation();
-  ucs_status_t Take(absl::Span<const uint8_t> header, void* data, size_t length,
-                    bool is_rendezvous);
+  // A message that has come, or of which the payload lies still at its sender: what UCX is to be
+  // answered.
+  void Take(absl::Span<const uint8_t> header, absl::Span<const uint8_t> payload);
+  ucs_status_t TakeLarge(absl::Span<const uint8_t> header, void* data, size_t payload_bytes);
+  // False when it is more than the client was granted; then the connection is broken.
+  bool CountTaken(size_t payload_bytes);
   // Fetches a message's payload; false when it is not wanted.
   bool Fetch(absl::Span<const uint8_t> header, void* data, size_t payload_bytes);
   bool MayFetch() const { return is_client_ || fetching_bytes_ < kFetchingBytes; }
@@ -112,6 +125,8 @@ class UcxConnection {
   static void OnError(void* argument, ucp_ep_h endpoint, ucs_status_t status);
   static ucs_status_t OnMessage(void* argument, const void* header, size_t header_length,
                                 void* data, size_t length, const ucp_am_recv_param_t* param);
+  static ucs_status_t OnBatch(void* argument, const void* header, size_t header_length, void* data,
+                              size_t length, const ucp_am_recv_param_t* param);
   static ucs_status_t OnGoodbye(void* argument, const void* header, size_t header_length,
                                 void* data, size_t length, const ucp_am_recv_param_t* param);
   static ucs_status_t OnGreeting(void* argument, const void* header, size_t header_length,
@@ -131,6 +146,8 @@ class UcxConnection {
   uint64_t ungranted_bytes_ = 0;            // on their way, or held by the server
   uint64_t to_grant_bytes_ = 0;             // of those, no longer held; at a server
   std::deque<Operation*> waiting_;          // for the peer's greeting, and for grants
+  uint64_t round_ = 0;                      // of the thread, in which a message was sent
+  Operation* batch_ = nullptr;              // small messages that go together
   uint64_t fetching_bytes_ = 0;             // of payloads
   std::deque<ToFetch> to_fetch_;            // in the order in which they came
   bool is_fetch_loop_ = false;              // FetchWaiting runs, perhaps further up the stack

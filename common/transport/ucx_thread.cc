@@ -6,6 +6,7 @@
 #include <ucs/debug/log_def.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <utility>
@@ -173,6 +174,8 @@ void UcxThread::Loop() {
   while (!is_stopping_) {
     const bool has_run = RunTasks();
     const bool has_progressed = ucp_worker_progress(worker_) != 0;
+    Flush();
+    ++round_;
     if (has_progressed) stall_.NoteProgress();
     looks = has_run || has_progressed ? 0 : looks + 1;
     if (looks % kLooksInARow != 0 || looks == 0) continue;
@@ -180,6 +183,19 @@ void UcxThread::Loop() {
     if (!options_.polls && !HasLookedEnough(looks)) continue;
     if (!options_.polls) Sleep();
     looks = 0;
+  }
+}
+
+void UcxThread::FlushNoMore(Sender* sender) {
+  to_flush_.erase(std::remove(to_flush_.begin(), to_flush_.end(), sender), to_flush_.end());
+}
+
+void UcxThread::Flush() {
+  // What is sent may call back, and have others flushed.
+  while (!to_flush_.empty()) {
+    Sender* const sender = to_flush_.back();
+    to_flush_.pop_back();
+    sender->Flush();
   }
 }
 

@@ -33,6 +33,14 @@ class UcxThread {
  public:
   using Task = absl::AnyInvocable<void()>;
 
+  // Something whose messages wait for the end of a round.
+  class Sender {
+   public:
+    virtual ~Sender() = default;
+    // Hands over to UCX what waits.
+    virtual void Flush() = 0;
+  };
+
   struct Options {
     Clock* clock = nullptr;  // Required; outlives the thread
     bool polls = false;      // never sleep: a core for a shorter round trip
@@ -61,6 +69,13 @@ class UcxThread {
   absl::flat_hash_map<ucp_ep_h, UcxConnection*>& connections() { return connections_; }
   // Endpoints that are being set up; the thread's end waits for them.
   absl::flat_hash_set<ucp_ep_h>& setting_up() { return setting_up_; }
+  // Which time it is, from 1 on, that the thread does what there is to do.
+  uint64_t round() const { return round_; }
+  // Flushes the sender at the end of the round, unless it is told not to.
+  void FlushSoon(Sender* sender) { to_flush_.push_back(sender); }
+  void FlushNoMore(Sender* sender);
+  // All that are to be flushed, now.
+  void Flush();
   // Keeps what UCX may still point to, until the end of the thread.
   void Keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
   // A listener that is no longer used. UCX 1.13 may still take a connection for it on a thread of
@@ -89,6 +104,8 @@ class UcxThread {
   ucp_worker_h worker_ = nullptr;
   absl::flat_hash_map<ucp_ep_h, UcxConnection*> connections_;
   absl::flat_hash_set<ucp_ep_h> setting_up_;
+  uint64_t round_ = 1;
+  std::vector<Sender*> to_flush_;
   std::vector<std::shared_ptr<void>> kept_;
   std::vector<ucp_listener_h> retired_;
   absl::Time looks_until_;

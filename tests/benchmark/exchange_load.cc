@@ -67,12 +67,23 @@ class Worker {
     const uint32_t slices = load_.slices();
     lane.open_slices = slices;
     if (slices == 1) return SendSlice(index, 0, [] {});
+    // The scheduler is used to the end of this, by which all may have been answered.
+    {
+      MutexLock lock(&mu_);
+      ++open_;
+    }
     for (uint32_t slice = 0; slice < slices; ++slice) {
       scheduler_.Submit(
           {/*layer=*/0, load_.slice_bytes, [this, index, slice](absl::AnyInvocable<void()> sent) {
              SendSlice(index, slice, std::move(sent));
            }});
     }
+    MutexLock lock(&mu_);
+    EndLocked();
+  }
+
+  void EndLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (--open_ == 0) ended_.NotifyAll();
   }
 
   void SendSlice(int index, uint32_t slice, absl::AnyInvocable<void()> sent) {
@@ -111,8 +122,7 @@ class Worker {
         }
       }
       if (now >= end_ || !status_.ok()) {
-        if (--open_ == 0) ended_.NotifyAll();
-        return;
+        return EndLocked();
       }
     }
     lane.step = lane.step + 1;
@@ -130,7 +140,7 @@ class Worker {
 
   Mutex mu_;
   CondVar ended_;
-  int open_ ABSL_GUARDED_BY(mu_) = 0;
+  int open_ ABSL_GUARDED_BY(mu_) = 0;  // lanes, and calls that use the scheduler
   absl::Status status_ ABSL_GUARDED_BY(mu_);
   ExchangeCount count_ ABSL_GUARDED_BY(mu_);
 };

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -39,18 +40,26 @@ void Serve(uint64_t elements, Parent& parent) {
 
 enum class Then { kGoesOn, kRests };
 
-// Pushes, says so after the first reply, and then goes on with it; says the error that ends it.
+// As many at once; large ones then wait to be fetched.
+constexpr int kPushes = 4;
+
+// Pushes, says so after the first replies, and then goes on with it; says the error that ends it.
 void Push(int worker, Step first_step, uint64_t elements, const std::string& address,
           Parent& parent, Then then = Then::kGoesOn) {
   RealClock clock;
   const auto ucx = Start(&clock);
   const auto endpoint = ucx->Connect(address);
-  for (Step step = first_step;; step = step + 1) {
-    OneShot<ExchangeReply> reply(&clock);
-    endpoint->Exchange(
-        MakeTestRequest(worker, step, step + 1, 1.0f, elements), [] {},
-        [&reply](ExchangeReply answer) { reply.Set(std::move(answer)); });
-    const absl::Status status = reply.Wait().status;
+  for (Step step = first_step;; step = step + kPushes) {
+    std::deque<OneShot<ExchangeReply>> replies;
+    for (int i = 0; i < kPushes; ++i) {
+      endpoint->Exchange(
+          MakeTestRequest(worker, step + i, step + i + 1, 1.0f, elements), [] {},
+          [&reply = replies.emplace_back(&clock)](ExchangeReply answer) {
+            reply.Set(std::move(answer));
+          });
+    }
+    absl::Status status;
+    for (OneShot<ExchangeReply>& reply : replies) status.Update(reply.Wait().status);
     if (!status.ok()) {
       parent.WriteLine(absl::StrCat("ended: ", status.ToString()));
       return;
