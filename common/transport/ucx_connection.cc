@@ -184,7 +184,6 @@ bool UcxConnection::AddToBatch(Operation* operation) {
     batch_ = TakeOperation();
     batch_->id = kBatch;
     batch_->batch.clear();
-    batch_->batch.reserve(kBatchBytes);
     thread_->FlushSoon(this);
   }
   AppendToBatch(operation->header, operation->payload, &batch_->batch);
