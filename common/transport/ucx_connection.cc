@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "common/base/status_macros.h"
 #include "common/transport/message_batch.h"
 #include "common/transport/ucx_address.h"
@@ -67,6 +68,9 @@ struct UcxConnection::Operation {
     payload.Clear();
     sent.clear();
     incoming = nullptr;
+    // One for each connection is kept, and not one for each operation.
+    if (connection != nullptr && !batch.empty()) connection->spare_batch_ = std::move(batch);
+    batch = std::string();
     if (connection != nullptr) connection->free_operations_.push_back(this);
   }
 };
@@ -123,12 +127,24 @@ UcxConnection::~UcxConnection() {
   Flush();
   thread_->FlushNoMore(this);
   thread_->connections().erase(endpoint_);
-  for (const auto& operation : *operations_) operation->connection = nullptr;
-  thread_->Keep(operations_);
+  KeepWhatUcxHas();
   for (const ToFetch& lost : to_fetch_) ucp_am_data_release(thread_->worker(), lost.data);
   // The endpoint stays until the end of the thread: UCX 1.13 cannot close a broken one of this
   // mode, and would read memory that it has freed when a message to a closed one arrives.
   if (is_greeted_ && !is_broken_) Signal(endpoint_, kGoodbye);
+}
+
+void UcxConnection::KeepWhatUcxHas() {
+  for (Operation* const waiting : std::exchange(waiting_, {})) waiting->Free();
+  const absl::flat_hash_set<Operation*> free(free_operations_.begin(), free_operations_.end());
+  Operations kept;
+  for (std::unique_ptr<Operation>& operation : *operations_) {
+    if (free.contains(operation.get())) continue;
+    operation->connection = nullptr;
+    kept.push_back(std::move(operation));
+  }
+  *operations_ = std::move(kept);
+  if (!operations_->empty()) thread_->Keep(operations_);
 }
 
 UcxConnection::Operation* UcxConnection::TakeOperation() {
@@ -159,12 +175,13 @@ bool UcxConnection::IsWithinWindow(uint64_t bytes) const {
 }
 
 void UcxConnection::SubmitWaiting() {
-  if (!is_greeted_) return;
+  // What is sent may call back, and send more: that goes after what goes now.
+  if (!is_greeted_ || std::exchange(is_submitting_, true)) return;
   while (!waiting_.empty() && !is_broken_) {
     Operation* const operation = waiting_.front();
     if (is_client_) {
       const uint64_t bytes = kOverheadBytes + operation->payload.size_bytes();
-      if (window_bytes_ == 0 || !IsWithinWindow(bytes)) return;
+      if (window_bytes_ == 0 || !IsWithinWindow(bytes)) break;
       ungranted_bytes_ += bytes;
     }
     waiting_.pop_front();
@@ -172,6 +189,7 @@ void UcxConnection::SubmitWaiting() {
     Flush();
     Submit(operation);
   }
+  is_submitting_ = false;
 }
 
 bool UcxConnection::AddToBatch(Operation* operation) {
@@ -183,6 +201,7 @@ bool UcxConnection::AddToBatch(Operation* operation) {
   if (batch_ == nullptr) {
     batch_ = TakeOperation();
     batch_->id = kBatch;
+    batch_->batch = std::move(spare_batch_);
     batch_->batch.clear();
     thread_->FlushSoon(this);
   }
@@ -193,6 +212,11 @@ bool UcxConnection::AddToBatch(Operation* operation) {
 }
 
 void UcxConnection::Flush() {
+  while (!sent_.empty()) {
+    Operation* const operation = sent_.front();
+    sent_.pop_front();
+    Complete(operation);
+  }
   if (batch_ == nullptr) return;
   Operation* const batch = std::exchange(batch_, nullptr);
   is_broken_ ? batch->Free() : Submit(batch);
@@ -281,6 +305,7 @@ void UcxConnection::Submit(Operation* operation) {
   params.user_data = operation;
   params.flags = UCP_AM_SEND_FLAG_REPLY;
   if (operation->payload.size_bytes() >= kFetchedBytes) params.flags |= UCP_AM_SEND_FLAG_RNDV;
+  if (operation->id == kBatch) params.flags |= UCP_AM_SEND_FLAG_EAGER;
   const Payload::Fragments& fragments = operation->payload.fragments();
   params.datatype = ucp_dt_make_contig(1);
   const std::string& header = operation->header;
@@ -304,11 +329,25 @@ void UcxConnection::OnSent(void* request, ucs_status_t status, void* argument) {
   auto* const operation = static_cast<Operation*>(argument);
   if (request != nullptr) ucp_request_free(request);
   UcxConnection* const connection = operation->connection;
-  if (connection != nullptr && status == UCS_OK) {
+  if (connection == nullptr || status != UCS_OK) {
+    operation->Free();
+    if (connection != nullptr) connection->Break(status);
+    return;
+  }
+  const bool has_waited_in_ucx =
+      request != nullptr && operation->payload.size_bytes() < kFetchedBytes;
+  if (!has_waited_in_ucx) return connection->Complete(operation);
+  // UCX 1.13 is sending what has waited: what is sent now would overtake the rest of that.
+  if (connection->sent_.empty()) connection->thread_->FlushSoon(connection);
+  connection->sent_.push_back(operation);
+}
+
+void UcxConnection::Complete(Operation* operation) {
+  operation->payload.Clear();
+  if (!is_broken_) {
     for (absl::AnyInvocable<void()>& sent : operation->sent) sent();
   }
   operation->Free();
-  if (connection != nullptr && status != UCS_OK) connection->Break(status);
 }
 
 ucs_status_t UcxConnection::OnBatch(void* argument, const void* /*header*/,
@@ -369,7 +408,8 @@ void UcxConnection::Take(absl::Span<const uint8_t> header, absl::Span<const uint
 ucs_status_t UcxConnection::TakeLarge(absl::Span<const uint8_t> header, void* data,
                                       size_t payload_bytes) {
   if (!CountTaken(payload_bytes)) return UCS_OK;
-  // Headers that wait are no longer than what they count.
+  // Headers that wait are no longer than what they count: a message with a longer one, which no
+  // worker sends, does not wait for those before it.
   const bool may_wait = header.size() <= kOverheadBytes;
   if (!may_wait || (to_fetch_.empty() && MayFetch())) {
     return Fetch(header, data, payload_bytes) ? UCS_INPROGRESS : UCS_OK;

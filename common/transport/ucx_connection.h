@@ -103,12 +103,16 @@ class UcxConnection : private UcxThread::Sender {
   // Lets a small message wait in the batch; false when it is to go alone.
   bool AddToBatch(Operation* operation);
   void Flush() override;
+  // A message that has been sent: tells so.
+  void Complete(Operation* operation);
   // Submits what waited for the peer's greeting and for grants.
   void SubmitWaiting();
   // Whether a message that counts `bytes` is within the window, besides what is not granted again.
   bool IsWithinWindow(uint64_t bytes) const;
   void SendGrant(uint64_t bytes);
   Operation* TakeOperation();
+  // At the end: lets go of all operations but those that UCX may still point to.
+  void KeepWhatUcxHas();
   // A message that has come, or of which the payload lies still at its sender: what UCX is to be
   // answered.
   void Take(absl::Span<const uint8_t> header, absl::Span<const uint8_t> payload);
@@ -146,6 +150,9 @@ class UcxConnection : private UcxThread::Sender {
   uint64_t ungranted_bytes_ = 0;            // on their way, or held by the server
   uint64_t to_grant_bytes_ = 0;             // of those, no longer held; at a server
   std::deque<Operation*> waiting_;          // for the peer's greeting, and for grants
+  bool is_submitting_ = false;              // SubmitWaiting runs, perhaps further up the stack
+  std::deque<Operation*> sent_;             // to be completed at the end of the round
+  std::string spare_batch_;                 // memory of one, to be used again
   uint64_t round_ = 0;                      // of the thread, in which a message was sent
   Operation* batch_ = nullptr;              // small messages that go together
   uint64_t fetching_bytes_ = 0;             // of payloads

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -152,6 +154,54 @@ TEST_F(UcxTransportTest, AServerFetchesLargeGradientsInTurnIntoMemoryThatIsStill
   }
   for (OneShot<ExchangeReply>& reply : replies) EXPECT_TRUE(reply.Wait().status.ok());
   EXPECT_EQ(noting.places.size(), 1u);
+}
+
+// Notes in which order pushes come.
+class OrderEndpoint : public ParameterEndpoint {
+ public:
+  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
+    steps.push_back(request.push_step.value().value());
+    sent();
+    done(ExchangeReply());
+  }
+
+  std::vector<int64_t> steps;
+};
+
+TEST_F(UcxTransportTest, WhatCallbacksSendComesAfterWhatWasSentBefore) {
+  for (const size_t elements : {16, 256, 1000, 20'000}) {  // the last in no batch
+    SCOPED_TRACE(elements);
+    OrderEndpoint order;
+    const auto listener = server_->Listen("127.0.0.1:0", &order, ReplyOrder()).value();
+    const auto endpoint = client_->Connect(listener->address());
+    constexpr int kFirst = 30;  // from the first callback
+    constexpr int kAll = 300;   // the others from one callback each
+    OneShot<bool> all_answered(&clock_);
+    int sent = 0, answered = 0;  // of the client's UCX thread, from the first one on
+    std::function<void()> send = [&] {
+      const int number = sent++;
+      // Small ones and large ones by turns where they are large.
+      const size_t size = number % 2 == 0 ? elements : 256;
+      endpoint->Exchange(
+          MakeTestRequest(0, Step(number), std::nullopt, 1.0f, size),
+          [&, number] {
+            for (int i = number == 0 ? kFirst : 1; i > 0 && sent < kAll; --i) send();
+          },
+          [&](ExchangeReply) {
+            if (++answered == kAll) all_answered.Set(true);
+          });
+    };
+    send();
+    all_answered.Wait();
+    std::vector<int64_t> expected(kAll);
+    std::iota(expected.begin(), expected.end(), 0);
+    if (elements < 20'000) {
+      EXPECT_EQ(order.steps, expected);
+    } else {
+      // Small ones may overtake large ones, which are fetched.
+      EXPECT_THAT(order.steps, ::testing::UnorderedElementsAreArray(expected));
+    }
+  }
 }
 
 enum class Ends { kListener, kEndpoint };
