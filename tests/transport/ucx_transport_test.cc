@@ -43,6 +43,19 @@ class UcxTransportTest : public testing::Test {
     return reply.Wait();
   }
 
+  // So many pushes at once, each of a gradient that is fetched.
+  void PushMebibytes(ParameterEndpoint& endpoint, int count,
+                     std::deque<OneShot<ExchangeReply>>& replies) {
+    constexpr size_t kMebibyte = 1 << 20;
+    for (int i = 0; i < count; ++i) {
+      endpoint.Exchange(
+          MakeTestRequest(0, Step(i), std::nullopt, 1.0f, kMebibyte / sizeof(float)), [] {},
+          [&reply = replies.emplace_back(&clock_)](ExchangeReply answer) {
+            reply.Set(std::move(answer));
+          });
+    }
+  }
+
   RealClock clock_;
   std::unique_ptr<ShardHost> host_;
   std::unique_ptr<UcxTransport> server_;
@@ -125,8 +138,6 @@ TEST_F(UcxTransportTest, AGradientInPiecesArrivesWhole) {
   for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], -gradient[i]) << i;
 }
 
-constexpr size_t kMebibyte = 1 << 20;
-
 // Notes where gradients lie when they arrive.
 class NotingEndpoint : public ParameterEndpoint {
  public:
@@ -144,14 +155,8 @@ TEST_F(UcxTransportTest, AServerFetchesLargeGradientsInTurnIntoMemoryThatIsStill
   NotingEndpoint noting;
   const auto listener = server_->Listen("127.0.0.1:0", &noting, ReplyOrder()).value();
   const auto endpoint = client_->Connect(listener->address());
-  constexpr int kPushes = 16;
   std::deque<OneShot<ExchangeReply>> replies;
-  for (int i = 0; i < kPushes; ++i) replies.emplace_back(&clock_);
-  for (int i = 0; i < kPushes; ++i) {
-    endpoint->Exchange(
-        MakeTestRequest(0, Step(i), std::nullopt, 1.0f, kMebibyte / sizeof(float)), [] {},
-        [&reply = replies[i]](ExchangeReply answer) { reply.Set(std::move(answer)); });
-  }
+  PushMebibytes(*endpoint, /*count=*/16, replies);
   for (OneShot<ExchangeReply>& reply : replies) EXPECT_TRUE(reply.Wait().status.ok());
   EXPECT_EQ(noting.places.size(), 1u);
 }
@@ -214,14 +219,8 @@ TEST_P(UcxEndTest, LargeGradientsThatAreNotFetchedYetAreAnswered) {
     BlockingEndpoint blocking(&clock_);
     auto listener = server_->Listen("127.0.0.1:0", &blocking, ReplyOrder()).value();
     auto endpoint = client_->Connect(listener->address());
-    constexpr int kPushes = 8;
     std::deque<OneShot<ExchangeReply>> replies;
-    for (int i = 0; i < kPushes; ++i) replies.emplace_back(&clock_);
-    for (int i = 0; i < kPushes; ++i) {
-      endpoint->Exchange(
-          MakeTestRequest(0, Step(i), std::nullopt, 1.0f, kMebibyte / sizeof(float)), [] {},
-          [&reply = replies[i]](ExchangeReply answer) { reply.Set(std::move(answer)); });
-    }
+    PushMebibytes(*endpoint, /*count=*/8, replies);
     blocking.is_blocked.Wait();
     if (GetParam() == Ends::kEndpoint) endpoint = nullptr;
     blocking.may_go_on.Set(true);
