@@ -6,11 +6,15 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "absl/flags/commandlineflag.h"
 #include "absl/flags/parse.h"
+#include "absl/flags/reflection.h"
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/keep_freed_memory.h"
 
@@ -31,7 +35,27 @@ void InitProgram(const char* name, const std::string& usage) {
   absl::SetFlagsUsageConfig(config);
 }
 
+namespace {
+
+// The name of the flag whose value is the next argument, if `arg` is such a flag.
+absl::string_view NameOfFlagBeforeValue(absl::string_view arg) {
+  const bool is_flag = absl::ConsumePrefix(&arg, "--") || absl::ConsumePrefix(&arg, "-");
+  if (!is_flag || absl::StrContains(arg, '=')) return "";
+  const absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(arg);
+  return flag == nullptr || flag->IsOfType<bool>() ? "" : arg;
+}
+
+}  // namespace
+
 absl::Status ParseProgramFlags(std::vector<std::string> args) {
+  for (size_t i = 1; i + 1 < args.size(); ++i) {
+    const absl::string_view name = NameOfFlagBeforeValue(args[i]);
+    if (name.empty()) continue;
+    const std::string& value = args[++i];
+    if (!absl::StartsWith(value, "--")) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--", name, ": expected a value, got the flag ",
+                                                   value, "; write --", name, "=VALUE"));
+  }
   std::vector<char*> pointers;
   for (std::string& arg : args) pointers.push_back(arg.data());
   const std::vector<char*> positional =

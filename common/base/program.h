@@ -13,7 +13,8 @@ namespace capstan {
 void InitProgram(const char* name, const std::string& usage);
 
 // Parses `args`, the program's name first, into the program's flags. INVALID_ARGUMENT when
-// something is left that is no flag; an unknown flag ends the program with a message.
+// something is left that is no flag, or a flag stands where the value of another one is expected;
+// an unknown flag ends the program with a message.
 absl::Status ParseProgramFlags(std::vector<std::string> args);
 
 // What a program does last: ends the process with this code, at once. Static objects of libraries
