@@ -113,6 +113,7 @@ struct BufferPool::State {
 BufferPool::BufferPool() : state_(std::make_shared<State>()) {}
 
 std::shared_ptr<uint8_t> BufferPool::Take(size_t bytes) {
+  if (bytes < kLeastBytes) return {new uint8_t[bytes], std::default_delete<uint8_t[]>()};
   State::Pieces::iterator piece;
   uint8_t* buffer;
   {

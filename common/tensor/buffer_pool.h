@@ -7,13 +7,16 @@
 
 namespace capstan {
 
-// Buffers that are used again and again, by size, so that a steady state allocates nothing: memory
-// that is touched for the first time costs more than the copy into it. Those of 256 KiB or more lie
-// in huge pages. In whatever sizes they are taken, free ones are given back to the system while a
-// pool holds more than twice what was ever taken at once, and kSlackBytes. Thread-safe.
+// Buffers that are used again and again, by size: memory that is touched for the first time costs
+// more than the copy into it. Those of 256 KiB or more lie
+// in huge pages; those of less than a page come from malloc, which costs less than the pool's lock.
+// In whatever sizes they are taken, free ones are given back to the system while a pool holds more
+// than twice what was ever taken at once, and kSlackBytes. Thread-safe.
 class BufferPool {
  public:
   static constexpr size_t kSlackBytes = 64 << 20;
+  // Smaller ones are not kept.
+  static constexpr size_t kLeastBytes = 4096;
 
   BufferPool();
 

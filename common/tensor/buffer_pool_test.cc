@@ -33,18 +33,28 @@ TEST(BufferPoolTest, BuffersComeBackWhenTheLastOwnerLetsGo) {
 
 TEST(BufferPoolTest, SizesAreKeptApart) {
   BufferPool pool;
-  { const auto small = pool.Take(100); }
-  const auto large = pool.Take(200);
-  EXPECT_EQ(pool.free_bytes(), 100);
-  std::memset(large.get(), 1, 200);
+  { const auto small = pool.Take(10'000); }
+  const auto large = pool.Take(20'000);
+  EXPECT_EQ(pool.free_bytes(), 10'000);
+  std::memset(large.get(), 1, 20'000);
 }
 
-TEST(BufferPoolTest, AlignsToCacheLinesPagesAndHugePages) {
+TEST(BufferPoolTest, LessThanAPageIsNotKept) {
+  BufferPool pool;
+  const auto first = pool.Take(1), second = pool.Take(4095);
+  std::memset(second.get(), 1, 4095);
+  *first = 2;
+  EXPECT_EQ(second.get()[0], 1);
+  EXPECT_EQ(second.get()[4094], 1);
+  EXPECT_EQ(pool.held_bytes(), 0);
+}
+
+TEST(BufferPoolTest, AlignsToPagesAndHugePages) {
   BufferPool pool;
   const auto alignment = [&pool](size_t bytes) {
     return reinterpret_cast<uintptr_t>(pool.Take(bytes).get());
   };
-  EXPECT_EQ(alignment(1) % 64, 0);
+  EXPECT_EQ(alignment(1) % alignof(float), 0);
   EXPECT_EQ(alignment(4096) % 4096, 0);
   EXPECT_EQ(alignment(4 << 20) % (2 << 20), 0);
 }
@@ -100,9 +110,9 @@ TEST(BufferPoolTest, BuffersOutliveThePool) {
   std::shared_ptr<uint8_t> buffer;
   {
     BufferPool pool;
-    buffer = pool.Take(64);
+    buffer = pool.Take(5000);
   }
-  std::memset(buffer.get(), 7, 64);
+  std::memset(buffer.get(), 7, 5000);
 }
 
 // For the sanitizers: taken here, let go there.
@@ -112,14 +122,14 @@ TEST(BufferPoolTest, BuffersAreLetGoOnAnyThread) {
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&pool, i] {
       for (int round = 0; round < 1000; ++round) {
-        std::shared_ptr<uint8_t> buffer = pool.Take(256);
-        std::memset(buffer.get(), i, 256);
-        EXPECT_EQ(buffer.get()[255], i);
+        std::shared_ptr<uint8_t> buffer = pool.Take(5000);
+        std::memset(buffer.get(), i, 5000);
+        EXPECT_EQ(buffer.get()[4999], i);
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_LE(pool.free_bytes(), 4 * 256);
+  EXPECT_LE(pool.free_bytes(), 4 * 5000);
 }
 
 }  // namespace

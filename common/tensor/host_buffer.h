@@ -11,7 +11,7 @@
 
 namespace capstan {
 
-// `size` floats in host memory, aligned to a cache line or better. Owns them, or a share of what
+// `size` floats in host memory. Owns them, aligned to a cache line or better, or a share of what
 // they are part of; movable.
 class HostBuffer {
  public:

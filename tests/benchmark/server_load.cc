@@ -64,7 +64,7 @@ HostLoad::HostLoad(const BenchmarkJob& job, std::shared_ptr<ShardHost> host, Par
   std::vector<std::shared_ptr<uint8_t>> buffers;
   for (int i = 0; i <= part.num_workers; ++i) {
     buffers.push_back(received_.Take(job.slice_bytes));
-    std::fill_n(reinterpret_cast<float*>(buffers.back().get()), Elements(job), 1.0f);
+    Fill(buffers.back().get());
   }
 }
 
@@ -74,6 +74,10 @@ absl::StatusOr<std::unique_ptr<ServerLoad>> HostLoad::Create(const BenchmarkJob&
   part.num_workers = job.num_workers;
   part.num_slices = static_cast<uint32_t>(job.table_bytes / job.slice_bytes);
   return std::make_unique<HostLoad>(job, std::move(host), part);
+}
+
+void HostLoad::Fill(uint8_t* gradient) const {
+  std::fill_n(reinterpret_cast<float*>(gradient), Elements(job_), 1.0f);
 }
 
 ExchangeReply HostLoad::Exchange(ExchangeRequest request) {
@@ -90,7 +94,10 @@ void HostLoad::Run() {
       ExchangeRequest request =
           job_.RequestOf(part_.first_worker + worker, part_.first_slice + slice);
       request.push_step = step_;
-      request.gradient = Payload::Exclusive(received_.Take(job_.slice_bytes), job_.slice_bytes);
+      std::shared_ptr<uint8_t> gradient = received_.Take(job_.slice_bytes);
+      // Else it is one of those that were filled.
+      if (job_.slice_bytes < BufferPool::kLeastBytes) Fill(gradient.get());
+      request.gradient = Payload::Exclusive(std::move(gradient), job_.slice_bytes);
       if (job_.consistency == ConsistencyMode::kAsync) request.pull_step = step_ + 1;
       Exchange(std::move(request));
     }

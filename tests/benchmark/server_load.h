@@ -86,6 +86,8 @@ class HostLoad : public ServerLoad {
  private:
   // Dies unless the reply is there at once, and without error.
   ExchangeReply Exchange(ExchangeRequest request);
+  // With a first gradient, of a slice.
+  void Fill(uint8_t* gradient) const;
 
   const BenchmarkJob job_;
   const std::shared_ptr<ShardHost> host_;
