@@ -28,6 +28,7 @@ RetryingEndpoint::~RetryingEndpoint() {
 
 void RetryingEndpoint::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
   auto attempt = std::make_shared<Attempt>();
+  attempt->endpoint = this;
   attempt->request = std::move(request);
   attempt->sent = std::move(sent);
   attempt->done = std::move(done);
@@ -37,16 +38,19 @@ void RetryingEndpoint::Exchange(ExchangeRequest request, SentCallback sent, Repl
 
 void RetryingEndpoint::Send(std::shared_ptr<Attempt> attempt) {
   attempt->started = options_.clock->Now();
-  inner_->Exchange(
-      attempt->request,
-      [attempt] {
-        // A later try of the same exchange has told it already.
-        if (attempt->sent) std::exchange(attempt->sent, nullptr)();
-      },
-      [this, attempt](ExchangeReply reply) { OnReply(attempt, std::move(reply)); });
+  // An earlier try of the same exchange may have told it already.
+  auto tell_sent = [attempt] {
+    if (attempt->sent) std::exchange(attempt->sent, nullptr)();
+  };
+  ExchangeRequest request = attempt->request;
+  inner_->Exchange(std::move(request), std::move(tell_sent),
+                   [attempt = std::move(attempt)](ExchangeReply reply) mutable {
+                     RetryingEndpoint* const endpoint = attempt->endpoint;
+                     endpoint->OnReply(std::move(attempt), std::move(reply));
+                   });
 }
 
-void RetryingEndpoint::OnReply(const std::shared_ptr<Attempt>& attempt, ExchangeReply reply) {
+void RetryingEndpoint::OnReply(std::shared_ptr<Attempt> attempt, ExchangeReply reply) {
   if (!MayTryAgain(reply.status)) return attempt->done(std::move(reply));
   const absl::Time now = options_.clock->Now();
   // A try that stayed open for so long was connected: its request was parked by a live server.
@@ -61,18 +65,18 @@ void RetryingEndpoint::OnReply(const std::shared_ptr<Attempt>& attempt, Exchange
         " (--rpc_deadline_seconds); look at its log. Last error: ", reply.status.message()));
     return attempt->done(std::move(reply));
   }
-  SendLater(attempt);
+  SendLater(std::move(attempt));
 }
 
-void RetryingEndpoint::SendLater(const std::shared_ptr<Attempt>& attempt) {
+void RetryingEndpoint::SendLater(std::shared_ptr<Attempt> attempt) {
   absl::Duration delay = attempt->backoff;
   {
     MutexLock lock(&mu_);
     delay *= 1.0 - 0.5 * jitter_.UniformFloat();
   }
   attempt->backoff = std::min(2 * attempt->backoff, options_.last_backoff);
-  later_.RunAfter(delay, [this, attempt](bool is_due) {
-    if (is_due) return Send(attempt);
+  later_.RunAfter(delay, [this, attempt = std::move(attempt)](bool is_due) mutable {
+    if (is_due) return Send(std::move(attempt));
     attempt->done(
         ErrorReply(absl::CancelledError(absl::StrCat("connection to ", options_.peer, " closed"))));
   });

@@ -38,6 +38,7 @@ class RetryingEndpoint : public ParameterEndpoint {
  private:
   // One exchange on its way to an answer.
   struct Attempt {
+    RetryingEndpoint* endpoint = nullptr;  // here, so that callbacks that have this need no memory
     ExchangeRequest request;
     SentCallback sent;
     ReplyCallback done;
@@ -47,8 +48,8 @@ class RetryingEndpoint : public ParameterEndpoint {
   };
 
   void Send(std::shared_ptr<Attempt> attempt);
-  void OnReply(const std::shared_ptr<Attempt>& attempt, ExchangeReply reply);
-  void SendLater(const std::shared_ptr<Attempt>& attempt);
+  void OnReply(std::shared_ptr<Attempt> attempt, ExchangeReply reply);
+  void SendLater(std::shared_ptr<Attempt> attempt);
 
   const Options options_;
 

@@ -53,7 +53,7 @@ class Worker {
       MutexLock lock(&mu_);
       open_ = load_.inflight;
     }
-    for (int lane = 0; lane < load_.inflight; ++lane) Send(lane);
+    for (int lane = 0; lane < load_.inflight; ++lane) Send(lane, clock_->Now());
     MutexLock lock(&mu_);
     while (open_ > 0) clock_->WaitUntil(mu_, ended_, absl::InfiniteFuture());
     RETURN_IF_ERROR(status_);
@@ -61,9 +61,9 @@ class Worker {
   }
 
  private:
-  void Send(int index) {
+  void Send(int index, absl::Time now) {
     Lane& lane = lanes_[index];
-    lane.sent = clock_->Now();
+    lane.sent = now;
     const uint32_t slices = load_.slices();
     lane.open_slices = slices;
     if (slices == 1) return SendSlice(index, 0, [] {});
@@ -126,7 +126,7 @@ class Worker {
       }
     }
     lane.step = lane.step + 1;
-    Send(index);
+    Send(index, now);
   }
 
   const ExchangeLoad& load_;

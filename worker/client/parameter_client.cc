@@ -49,6 +49,7 @@ void ParameterClient::Exchange(SliceKey slice, std::optional<Step> push_step, Pa
                                ParameterEndpoint::SentCallback sent,
                                ParameterEndpoint::ReplyCallback done) {
   auto pending = std::make_shared<Pending>();
+  pending->client = this;
   ExchangeRequest& request = pending->request;
   request.job = options_.job;
   request.worker = options_.worker;
@@ -80,7 +81,7 @@ void ParameterClient::DoneWithEndpoint() {
 
 void ParameterClient::Send(std::shared_ptr<Pending> pending) {
   // An earlier try of the same exchange may have told it already.
-  const auto tell_sent = [pending] {
+  auto tell_sent = [pending] {
     if (pending->sent) std::exchange(pending->sent, nullptr)();
   };
   ParameterEndpoint* const endpoint = TakeEndpoint(&pending->request);
@@ -89,29 +90,32 @@ void ParameterClient::Send(std::shared_ptr<Pending> pending) {
     pending->done(ErrorReply(absl::CancelledError("the worker is shutting down")));
     return;
   }
-  endpoint->Exchange(pending->request, tell_sent,
-                     [this, pending](ExchangeReply reply) { OnReply(pending, std::move(reply)); });
+  ExchangeRequest request = pending->request;
+  endpoint->Exchange(std::move(request), std::move(tell_sent),
+                     [pending = std::move(pending)](ExchangeReply reply) mutable {
+                       ParameterClient* const client = pending->client;
+                       client->OnReply(std::move(pending), std::move(reply));
+                     });
   DoneWithEndpoint();
 }
 
-void ParameterClient::OnReply(const std::shared_ptr<Pending>& pending, ExchangeReply reply) {
+void ParameterClient::OnReply(std::shared_ptr<Pending> pending, ExchangeReply reply) {
   const bool has_moved =
       absl::IsFailedPrecondition(reply.status) && reply.epoch > pending->request.epoch;
-  if (has_moved && RouteAgain(pending, reply.epoch)) return;
-  pending->done(std::move(reply));
+  has_moved ? RouteAgain(std::move(pending), std::move(reply)) : pending->done(std::move(reply));
 }
 
-bool ParameterClient::RouteAgain(const std::shared_ptr<Pending>& pending, Epoch epoch) {
+void ParameterClient::RouteAgain(std::shared_ptr<Pending> pending, ExchangeReply refusal) {
+  bool is_stopping;
   {
     MutexLock lock(&mu_);
-    if (is_stopping_) return false;
-    if (epoch_ < epoch) {
-      waiting_for_routing_.push_back(pending);
-      return true;
+    is_stopping = is_stopping_;
+    if (!is_stopping && epoch_ < refusal.epoch) {
+      waiting_for_routing_.push_back(std::move(pending));
+      return;
     }
   }
-  Send(pending);
-  return true;
+  is_stopping ? pending->done(std::move(refusal)) : Send(std::move(pending));
 }
 
 }  // namespace capstan

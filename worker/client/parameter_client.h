@@ -57,6 +57,7 @@ class ParameterClient {
  private:
   // An exchange, and what is left to tell about it.
   struct Pending {
+    ParameterClient* client = nullptr;  // here, so that callbacks that have this need no memory
     ExchangeRequest request;
     ParameterEndpoint::SentCallback sent;
     ParameterEndpoint::ReplyCallback done;
@@ -66,9 +67,10 @@ class ParameterClient {
   // The endpoint to use until DoneWithEndpoint; null when the client is being destroyed.
   ParameterEndpoint* TakeEndpoint(ExchangeRequest* request);
   void DoneWithEndpoint();
-  void OnReply(const std::shared_ptr<Pending>& pending, ExchangeReply reply);
-  // True when the exchange waits for the routing table of `epoch`, or is on its way again.
-  bool RouteAgain(const std::shared_ptr<Pending>& pending, Epoch epoch);
+  void OnReply(std::shared_ptr<Pending> pending, ExchangeReply reply);
+  // Has the exchange wait for the routing table of the refusal's epoch, or sends it again; answers
+  // it when the client is being destroyed.
+  void RouteAgain(std::shared_ptr<Pending> pending, ExchangeReply refusal);
 
   const Options options_;
   const ShardMap shards_;
