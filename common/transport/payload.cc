@@ -6,6 +6,12 @@
 #include <cstring>
 
 namespace capstan {
+namespace {
+
+// Stays in the cache next to the core.
+constexpr size_t kBlockBytes = 16 << 10;
+
+}  // namespace
 
 Payload Payload::Subrange(size_t offset, size_t size) const {
   CHECK_LE(offset + size, size_bytes_);
@@ -32,6 +38,34 @@ std::optional<HostBuffer> Payload::TakeFloats() {
   HostBuffer buffer(floats, bytes.size() / sizeof(float), std::const_pointer_cast<void>(owner_));
   Clear();
   return buffer;
+}
+
+bool Payload::ForEachBlock(
+    absl::FunctionRef<bool(size_t offset, absl::Span<const float> block)> use) const {
+  if (empty()) return true;
+  CHECK_EQ(size_bytes_ % sizeof(float), 0);
+  const uint8_t* next = fragments_[0].data();
+  const bool is_aligned = reinterpret_cast<uintptr_t>(next) % alignof(float) == 0;
+  if (fragments_.size() == 1 && is_aligned) {
+    return use(0, {reinterpret_cast<const float*>(next), size_bytes_ / sizeof(float)});
+  }
+  alignas(64) uint8_t block[kBlockBytes];
+  size_t filled = 0, offset = 0;
+  for (Fragment rest : fragments_) {
+    while (!rest.empty()) {
+      const size_t taken = std::min(rest.size(), kBlockBytes - filled);
+      std::memcpy(block + filled, rest.data(), taken);
+      rest.remove_prefix(taken);
+      filled += taken;
+      if (filled < kBlockBytes && offset * sizeof(float) + filled < size_bytes_) continue;
+      const absl::Span<const float> floats(reinterpret_cast<const float*>(block),
+                                           filled / sizeof(float));
+      if (!use(offset, floats)) return false;
+      offset += floats.size();
+      filled = 0;
+    }
+  }
+  return true;
 }
 
 void Payload::CopyTo(absl::Span<float> destination) const {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "common/tensor/host_buffer.h"
 
@@ -62,6 +63,13 @@ class Payload {
 
   // The bytes [offset, offset + size), which must lie inside, with the same owner.
   Payload Subrange(size_t offset, size_t size) const;
+
+  // Calls `use` with all bytes as floats, in order, until it answers false; then so does this. What
+  // lies in one piece, aligned for floats, is one block; else they are copied, block by block, so
+  // that each is used while it is in the cache. A block is valid during its call. The bytes are
+  // whole floats.
+  bool ForEachBlock(
+      absl::FunctionRef<bool(size_t offset, absl::Span<const float> block)> use) const;
 
   // Copies all bytes, unless they lie there already; `destination` is exactly as long.
   void CopyTo(absl::Span<float> destination) const;

@@ -61,7 +61,7 @@ Step Slice::HoldBack() {
   return *held_from_;
 }
 
-void Slice::Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback done,
+void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done,
                      ReleasedReplies* released) {
   if (absl::Status status = CheckPull(request); !status.ok()) {
     released->emplace_back(std::move(done), ErrorReply(std::move(status)));
@@ -152,24 +152,45 @@ absl::Status Slice::Push(ExchangeRequest& request) {
   const Step step = *request.push_step;
   if (step < steps_.completed(request.worker)) return absl::OkStatus();  // It was applied before.
   RETURN_IF_ERROR(CheckPush(request));
+  const bool is_kept = steps_.min_step() < schedule_->KeptUntil(step);
+  RETURN_IF_ERROR(is_kept ? Keep(request) : ApplyNow(request));
+  largest_step_ = std::max(largest_step_, step);
+  steps_.Advance(request.worker, step);
+  return absl::OkStatus();
+}
+
+absl::Status Slice::Keep(ExchangeRequest& request) {
   HostBuffer gradient = TakeGradient(request);
   if (check_finite_ && !IsFinite(gradient.span())) {
     accumulator_.ReturnBuffer(std::move(gradient));
-    non_finite_pushes_.Increment(request.worker);
-    return absl::InvalidArgumentError(absl::StrCat(
-        name_, ": the gradient of worker ", request.worker.value(), " at step ", step.value(),
-        " holds a NaN or an infinity; parameters are unchanged. "
-        "Try a smaller --learning_rate, and look at the data"));
+    return NotFinite(request);
   }
-  largest_step_ = std::max(largest_step_, step);
-  if (steps_.min_step() < schedule_->KeptUntil(step)) {
-    accumulator_.Add(step, request.worker, std::move(gradient));
-  } else {
-    Apply(gradient.span());
-    accumulator_.ReturnBuffer(std::move(gradient));
-  }
-  steps_.Advance(request.worker, step);
+  accumulator_.Add(*request.push_step, request.worker, std::move(gradient));
   return absl::OkStatus();
+}
+
+absl::Status Slice::ApplyNow(ExchangeRequest& request) {
+  // No value may change before all of the gradient is known to be finite.
+  const auto is_finite = [](size_t /*offset*/, absl::Span<const float> block) {
+    return IsFinite(block);
+  };
+  if (check_finite_ && !request.gradient.ForEachBlock(is_finite)) return NotFinite(request);
+  ++version_;
+  const absl::Span<float> values = values_.Mutable();
+  request.gradient.ForEachBlock([this, values](size_t offset, absl::Span<const float> block) {
+    ApplyPart(offset, block, values);
+    return true;
+  });
+  request.gradient.Clear();
+  return absl::OkStatus();
+}
+
+absl::Status Slice::NotFinite(const ExchangeRequest& request) {
+  non_finite_pushes_.Increment(request.worker);
+  return absl::InvalidArgumentError(absl::StrCat(
+      name_, ": the gradient of worker ", request.worker.value(), " at step ",
+      request.push_step->value(), " holds a NaN or an infinity; parameters are unchanged. ",
+      "Try a smaller --learning_rate, and look at the data"));
 }
 
 void Slice::AfterAdvance(Step previous_min_step, ReleasedReplies* released) {

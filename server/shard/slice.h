@@ -61,7 +61,7 @@ class Slice {
   // the worker gets to after pushes that it still owes; parameters are unchanged.
   // FAILED_PRECONDITION: the push is not of the worker's next step, or the step is out of the
   // window of the consistency policy. UNAVAILABLE: the push's step is held back.
-  void Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback done,
+  void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done,
                 ReleasedReplies* released);
 
   // Answers all parked pulls with `status`.
@@ -82,6 +82,11 @@ class Slice {
   absl::Status Push(ExchangeRequest& request);
   // The gradient of `request`: the memory that it came in, if that may be kept, else a copy.
   HostBuffer TakeGradient(ExchangeRequest& request);
+  // Keeps a gradient until its step is complete, or applies it where it lies. INVALID_ARGUMENT when
+  // it is not finite.
+  absl::Status Keep(ExchangeRequest& request);
+  absl::Status ApplyNow(ExchangeRequest& request);
+  absl::Status NotFinite(const ExchangeRequest& request);
   absl::Status CheckPush(const ExchangeRequest& request) const;
   absl::Status CheckPull(const ExchangeRequest& request) const;
   // Applies what was kept for it, then releases the pulls that this allows.
