@@ -116,7 +116,7 @@ absl::Duration CpuTime(const Children& children) {
 absl::StatusOr<BenchmarkFigures> Measure() {
   BenchmarkFigures figures;
   const double memcpy = MemcpyGigabytesPerSecond();
-  const double tcp = TcpGigabytesPerSecond(absl::GetFlag(FLAGS_bytes));
+  const TcpFigures tcp = MeasureTcp(absl::GetFlag(FLAGS_bytes));
   Children servers, workers;
   for (int i = 0; i < absl::GetFlag(FLAGS_servers); ++i) {
     servers.push_back(StartChild([i](Parent& parent) { return Serve(i, parent); }));
@@ -148,7 +148,8 @@ absl::StatusOr<BenchmarkFigures> Measure() {
   figures["p99_us"] = p99;
   figures["cpu_s_per_gb"] = bytes > 0 ? absl::ToDoubleSeconds(cpu) / (bytes / 1e9) : 0;
   figures["memcpy_gb_per_s"] = memcpy;
-  figures["tcp_gb_per_s"] = tcp;
+  figures["tcp_gb_per_s"] = tcp.gb_per_s;
+  figures["tcp_cpu_s_per_gb"] = tcp.cpu_s_per_gb;
   return figures;
 }
 

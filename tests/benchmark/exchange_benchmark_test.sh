@@ -9,7 +9,8 @@ for transport in grpc ucx; do
     --duration=200ms --repeat=2 --json)"
   echo "${output}"
   last="$(tail -n 1 <<<"${output}")"
-  for key in gb_per_s exchanges_per_s p50_us p99_us cpu_s_per_gb memcpy_gb_per_s tcp_gb_per_s; do
+  for key in gb_per_s exchanges_per_s p50_us p99_us cpu_s_per_gb memcpy_gb_per_s tcp_gb_per_s \
+    tcp_cpu_s_per_gb; do
     grep --quiet --extended-regexp "\"${key}\":[0-9.e+-]*[1-9]" <<<"${last}" ||
       { echo "expected ${key} above 0" && exit 1; }
   done

@@ -4,6 +4,7 @@
 #include <glog/logging.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -35,6 +36,12 @@ void WriteAll(int socket, const std::vector<char>& message) {
     if (n <= 0) _exit(0);
     done += static_cast<size_t>(n);
   }
+}
+
+absl::Duration OwnCpuTime() {
+  rusage usage;
+  CHECK_EQ(getrusage(RUSAGE_SELF, &usage), 0);
+  return absl::DurationFromTimeval(usage.ru_utime) + absl::DurationFromTimeval(usage.ru_stime);
 }
 
 void Echo(uint64_t bytes, ForkedProcess::Parent& parent) {
@@ -74,7 +81,7 @@ double MemcpyGigabytesPerSecond() {
   return rates[rates.size() / 2];
 }
 
-double TcpGigabytesPerSecond(uint64_t bytes) {
+TcpFigures MeasureTcp(uint64_t bytes) {
   ForkedProcess echo([bytes](ForkedProcess::Parent& parent) { Echo(bytes, parent); });
   int port = 0;
   CHECK(absl::SimpleAtoi(echo.ReadLine(), &port));
@@ -87,6 +94,7 @@ double TcpGigabytesPerSecond(uint64_t bytes) {
   const int one = 1;
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
   std::vector<char> message(bytes, 1);
+  const absl::Duration cpu_before = OwnCpuTime() + echo.CpuTime();
   const absl::Time begin = absl::Now();
   uint64_t messages = 0;
   while (absl::Now() - begin < absl::Milliseconds(500)) {
@@ -95,8 +103,10 @@ double TcpGigabytesPerSecond(uint64_t bytes) {
     ++messages;
   }
   const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+  const absl::Duration cpu = OwnCpuTime() + echo.CpuTime() - cpu_before;
   close(socket);
-  return 2.0 * static_cast<double>(messages * bytes) / seconds / 1e9;
+  const double gigabytes = 2.0 * static_cast<double>(messages * bytes) / 1e9;
+  return {gigabytes / seconds, absl::ToDoubleSeconds(cpu) / gigabytes};
 }
 
 }  // namespace capstan

@@ -11,9 +11,15 @@ namespace capstan {
 // Of one core, 64 MiB at a time, median of 9: bytes copied a second / 10^9.
 double MemcpyGigabytesPerSecond();
 
-// Messages of `bytes` to and fro between two processes over loopback TCP, one at a time, for 0.5 s:
-// bytes of both directions a second / 10^9.
-double TcpGigabytesPerSecond(uint64_t bytes);
+// Of messages to and fro between two processes over loopback TCP.
+struct TcpFigures {
+  double gb_per_s = 0;      // bytes of both directions a second / 10^9
+  double cpu_s_per_gb = 0;  // of both processes
+};
+
+// Messages of `bytes`, one at a time, for 0.5 s: sockets alone, which read into memory that is used
+// again.
+TcpFigures MeasureTcp(uint64_t bytes);
 
 }  // namespace capstan
 
