@@ -1,27 +1,39 @@
 #include "common/transport/bounded_replies.h"
 
+#include <optional>
 #include <utility>
 
 #include "common/scheduler/transfer.h"
 #include "common/trace/exchange_trace.h"
 
 namespace capstan {
-namespace {
 
 // What is left of a request once its push has been applied: the shard has the gradient.
-ExchangeRequest PullOf(const ExchangeRequest& request) {
-  ExchangeRequest pull;
-  pull.job = request.job;
-  pull.worker = request.worker;
-  pull.incarnation = request.incarnation;
-  pull.epoch = request.epoch;
-  pull.slice = request.slice;
-  pull.pull_step = request.pull_step;
-  pull.refresh_after = request.refresh_after;
-  return pull;
-}
+struct BoundedReplies::Pull {
+  uint64_t job = 0;
+  WorkerId worker;
+  Incarnation incarnation;
+  Epoch epoch;
+  SliceKey slice;
+  std::optional<Step> pull_step;
+  std::optional<Step> refresh_after;
 
-}  // namespace
+  static Pull Of(const ExchangeRequest& request) {
+    return {request.job,   request.worker,    request.incarnation,  request.epoch,
+            request.slice, request.pull_step, request.refresh_after};
+  }
+  ExchangeRequest ToRequest() const {
+    ExchangeRequest request;
+    request.job = job;
+    request.worker = worker;
+    request.incarnation = incarnation;
+    request.epoch = epoch;
+    request.slice = slice;
+    request.pull_step = pull_step;
+    request.refresh_after = refresh_after;
+    return request;
+  }
+};
 
 BoundedReplies::BoundedReplies(ParameterEndpoint* endpoint, uint64_t max_bytes, ReplyOrder order)
     : endpoint_(endpoint),
@@ -30,21 +42,21 @@ BoundedReplies::BoundedReplies(ParameterEndpoint* endpoint, uint64_t max_bytes, 
       scheduler_(order_.credit_bytes, order_.make_queue()),
       waiting_(order_.make_queue()) {}
 
-void BoundedReplies::Exchange(RequestFrame frame, ParameterEndpoint::SentCallback taken) {
+void BoundedReplies::Exchange(RequestFrame&& frame, ParameterEndpoint::SentCallback taken) {
   Ask(frame.request_id, std::move(frame.request), std::move(taken), /*is_again=*/false);
 }
 
-void BoundedReplies::Ask(uint64_t request_id, ExchangeRequest request,
+void BoundedReplies::Ask(uint64_t request_id, ExchangeRequest&& request,
                          ParameterEndpoint::SentCallback taken, bool is_again) {
-  ExchangeRequest pull = PullOf(request);
-  endpoint_->Exchange(
-      std::move(request), std::move(taken),
-      [self = shared_from_this(), request_id, is_again, pull = std::move(pull)](
-          ExchangeReply reply) { self->OnReply(request_id, pull, is_again, std::move(reply)); });
+  const Pull pull = Pull::Of(request);
+  endpoint_->Exchange(std::move(request), std::move(taken),
+                      [self = shared_from_this(), request_id, is_again, pull](ExchangeReply reply) {
+                        self->OnReply(request_id, pull, is_again, std::move(reply));
+                      });
 }
 
-void BoundedReplies::OnReply(uint64_t request_id, const ExchangeRequest& pull, bool is_again,
-                             ExchangeReply reply) {
+void BoundedReplies::OnReply(uint64_t request_id, const Pull& pull, bool is_again,
+                             ExchangeReply&& reply) {
   const uint64_t value_bytes = reply.values.size_bytes();
   const uint64_t bytes = kOverheadBytes + value_bytes;
   const int layer = value_bytes == 0 ? 0 : order_.layer_of(pull.slice.table);
@@ -55,7 +67,7 @@ void BoundedReplies::OnReply(uint64_t request_id, const ExchangeRequest& pull, b
     const bool is_its_turn = is_again || waiting_->is_empty();
     if (!reply.values.empty() && !(is_its_turn && FitsLocked(bytes))) {
       waiting_->Push({layer, bytes, [this, request_id, pull](absl::AnyInvocable<void()> taken) {
-                        Ask(request_id, pull, std::move(taken), /*is_again=*/true);
+                        Ask(request_id, pull.ToRequest(), std::move(taken), /*is_again=*/true);
                       }});
       ++waiting_count_;
       NoteChangeLocked();
@@ -82,7 +94,7 @@ void BoundedReplies::OnReply(uint64_t request_id, const ExchangeRequest& pull, b
                      }});
 }
 
-void BoundedReplies::SendTraced(uint64_t request_id, ExchangeReply reply, uint64_t bytes,
+void BoundedReplies::SendTraced(uint64_t request_id, ExchangeReply&& reply, uint64_t bytes,
                                 absl::AnyInvocable<void()> received) {
   const ExchangeTrace trace = std::exchange(reply.trace, ExchangeTrace());
   trace.Begin("reply send");
@@ -90,7 +102,7 @@ void BoundedReplies::SendTraced(uint64_t request_id, ExchangeReply reply, uint64
 }
 
 void BoundedReplies::SendError(uint64_t request_id, ExchangeReply reply) {
-  OnReply(request_id, ExchangeRequest(), /*is_again=*/false, std::move(reply));
+  OnReply(request_id, Pull(), /*is_again=*/false, std::move(reply));
 }
 
 bool BoundedReplies::FitsLocked(uint64_t bytes) const {
@@ -99,7 +111,9 @@ bool BoundedReplies::FitsLocked(uint64_t bytes) const {
 }
 
 void BoundedReplies::NoteChangeLocked() {
-  may_take_requests_ = waiting_->is_empty() && sending_bytes_ < max_bytes_;
+  const bool may = waiting_->is_empty() && sending_bytes_ < max_bytes_;
+  // To write what other threads read costs more than to look.
+  if (may != may_take_requests_) may_take_requests_ = may;
 }
 
 void BoundedReplies::Sent(uint64_t bytes) {

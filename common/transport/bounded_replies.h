@@ -11,7 +11,7 @@
 #include "common/base/mutex.h"
 #include "common/scheduler/scheduler.h"
 #include "common/scheduler/transfer_queue.h"
-#include "common/transport/frame.h"
+#include "common/transport/frame_header.h"
 #include "common/transport/parameter_endpoint.h"
 #include "common/transport/reply_order.h"
 
@@ -20,7 +20,8 @@ namespace capstan {
 // Answers the exchanges of one connection in the order of its `order`, while its replies hold at
 // most `max_bytes`, whatever the peer does. Values that do not fit are not kept: they are pulled
 // again when there is room. What waits is then at most max_bytes, or one reply that is larger; and
-// kOverhead for each pull that the shards had parked: two for each slice. Traces of replies get the
+// kOverhead for each pull that the shards had parked, two for each slice, and of the requests that
+// came in one message. Traces of replies get the
 // phases "reply queue" and "reply send", until the peer has the values. Thread-safe; owned by
 // shared_ptr.
 class BoundedReplies : public std::enable_shared_from_this<BoundedReplies> {
@@ -34,7 +35,7 @@ class BoundedReplies : public std::enable_shared_from_this<BoundedReplies> {
 
   // Each is answered by one SendReply, unless Close comes before. `taken` runs once, on any thread,
   // when the gradient no longer queues at the endpoint.
-  void Exchange(RequestFrame frame, ParameterEndpoint::SentCallback taken);
+  void Exchange(RequestFrame&& frame, ParameterEndpoint::SentCallback taken);
 
   // False while replies wait or hold so much that no request should be taken; changes by Sent.
   bool MayTakeRequests() const { return may_take_requests_; }
@@ -56,13 +57,14 @@ class BoundedReplies : public std::enable_shared_from_this<BoundedReplies> {
   void SendError(uint64_t request_id, ExchangeReply reply);
 
  private:
+  struct Pull;
+
   // `is_again`: its values did not fit before.
-  void Ask(uint64_t request_id, ExchangeRequest request, ParameterEndpoint::SentCallback taken,
+  void Ask(uint64_t request_id, ExchangeRequest&& request, ParameterEndpoint::SentCallback taken,
            bool is_again);
-  void OnReply(uint64_t request_id, const ExchangeRequest& pull, bool is_again,
-               ExchangeReply reply);
+  void OnReply(uint64_t request_id, const Pull& pull, bool is_again, ExchangeReply&& reply);
   // `received` as of SendReply.
-  void SendTraced(uint64_t request_id, ExchangeReply reply, uint64_t bytes,
+  void SendTraced(uint64_t request_id, ExchangeReply&& reply, uint64_t bytes,
                   absl::AnyInvocable<void()> received);
   // Whether a reply that counts `bytes` may be sent now, if it is its turn.
   bool FitsLocked(uint64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/transport/grpc_payload.h"
 
@@ -42,21 +41,21 @@ bool GrpcStream::is_broken() const {
 }
 
 void GrpcStream::OnWriteDone(bool ok) {
-  uint64_t sent_id;
+  std::vector<uint64_t> sent;
   {
     MutexLock lock(&mu_);
     if (!ok) return;  // OnDone follows, and tells what is left.
     message_.Clear();
     is_writing_ = false;
-    sent_id = std::exchange(sent_when_written_, 0);
+    sent.swap(sent_when_written_);
     WriteNextLocked();
   }
-  if (sent_id != 0) TellSent(sent_id);
+  for (const uint64_t id : sent) TellSent(id);
 }
 
 void GrpcStream::OnReadDone(bool ok) {
   if (!ok) return Break();
-  TakeFrame(FromByteBuffer(incoming_));
+  TakeMessage(FromByteBuffer(incoming_));
   incoming_.Clear();
   StartRead(&incoming_);
   // Unless what was just answered had more to say.
@@ -72,25 +71,35 @@ void GrpcStream::OnDone(const grpc::Status& status) {
 }
 
 void GrpcStream::WriteNextLocked() {
-  if (is_writing_ || is_broken_) return;
+  if (is_writing_ || is_taking_next_ || is_broken_) return;
   std::optional<uint64_t> next_bytes;
   if (!outgoing_.empty()) next_bytes = outgoing_.front().request.gradient.size_bytes();
   if (receipts_.IsDue(next_bytes)) {
     message_ = ToByteBuffer(EncodeRequestReceipt(receipts_.Report()), Payload());
   } else if (next_bytes.has_value()) {
-    const auto [id, request] = std::move(outgoing_.front());
-    outgoing_.pop_front();
-    message_ = ToByteBuffer(EncodeRequestPrefix(id, request, receipts_.Report()), request.gradient);
-    if (*next_bytes > 0) {
-      receipts_.Send(*next_bytes, [this, id = id] { TellSent(id); });
-    } else {
-      sent_when_written_ = id;
-    }
+    WriteExchangesLocked();
   } else {
     return;
   }
   is_writing_ = true;
   StartWrite(&message_);
+}
+
+void GrpcStream::WriteExchangesLocked() {
+  GrpcMessage message;
+  while (!outgoing_.empty() && message.Takes(outgoing_.front().request.gradient.size_bytes())) {
+    auto [id, request] = std::move(outgoing_.front());
+    outgoing_.pop_front();
+    const size_t bytes = request.gradient.size_bytes();
+    std::string prefix = EncodeRequestPrefix(id, request, receipts_.Report());
+    message.Add(std::move(prefix), std::move(request.gradient));
+    if (bytes > 0) {
+      receipts_.Send(bytes, [this, id = id] { TellSent(id); });
+    } else {
+      sent_when_written_.push_back(id);
+    }
+  }
+  message_ = message.Take();
 }
 
 void GrpcStream::TellSent(uint64_t id) {
@@ -122,8 +131,20 @@ void GrpcStream::Break() {
   RemoveHold();
 }
 
-void GrpcStream::TakeFrame(const Payload& frame) {
-  absl::StatusOr<ReplyFrame> reply = DecodeReply(frame);
+void GrpcStream::TakeMessage(const Payload& message) {
+  NextFrames next;
+  absl::StatusOr<ReplyFrame> first = DecodeReply(message, &next);
+  {
+    MutexLock lock(&mu_);
+    is_taking_next_ = !next.empty();
+  }
+  bool goes_on = TakeFrame(std::move(first));
+  for (size_t i = 0; i < next.size() && goes_on; ++i) goes_on = TakeFrame(DecodeReply(next[i]));
+  MutexLock lock(&mu_);
+  is_taking_next_ = false;
+}
+
+bool GrpcStream::TakeFrame(absl::StatusOr<ReplyFrame> reply) {
   if (!reply.ok()) return Refuse(reply.status());
   absl::StatusOr<StreamReceipts::Callbacks> received;
   {
@@ -133,17 +154,17 @@ void GrpcStream::TakeFrame(const Payload& frame) {
   }
   if (!received.ok()) return Refuse(received.status());
   RunAll(*std::move(received));
-  if (!reply->is_receipt()) DeliverReply(*std::move(reply));
+  return reply->is_receipt() || DeliverReply(*std::move(reply));
 }
 
-void GrpcStream::DeliverReply(ReplyFrame reply) {
+bool GrpcStream::DeliverReply(ReplyFrame reply) {
   std::map<uint64_t, Open>::node_type answered;
   {
     MutexLock lock(&mu_);
     const auto it = open_.find(reply.request_id);
     if (it != open_.end() && it->second.is_telling) {
       it->second.reply = std::move(reply.reply);
-      return;
+      return true;
     }
     answered = open_.extract(reply.request_id);
   }
@@ -153,15 +174,17 @@ void GrpcStream::DeliverReply(ReplyFrame reply) {
                      ": ", reply.reply.status.ToString())));
   }
   answered.mapped().Answer(std::move(reply.reply));
+  return true;
 }
 
-void GrpcStream::Refuse(const absl::Status& status) {
+bool GrpcStream::Refuse(const absl::Status& status) {
   LOG(ERROR) << "closing a stream: its server has sent a wrong message: " << status;
   {
     MutexLock lock(&mu_);
     refused_ = status;
   }
   Cancel();
+  return false;
 }
 
 void GrpcStream::AnswerAll(const grpc::Status& status) {

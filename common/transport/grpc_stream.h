@@ -12,10 +12,12 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 #include "common/transport/frame.h"
 #include "common/transport/parameter_endpoint.h"
@@ -67,16 +69,21 @@ class GrpcStream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     }
   };
 
-  // What goes next, if anything does: the oldest exchange, or a receipt ahead of it.
+  // What goes next, if anything does: the oldest exchanges, or a receipt ahead of them.
   void WriteNextLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The oldest exchange, and small ones after it.
+  void WriteExchangesLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // A message: a frame, and those that follow.
+  void TakeMessage(const Payload& message);
   // Runs `sent`, unless it has run, and then the reply that has come while it ran.
   void TellSent(uint64_t id);
-  void TakeFrame(const Payload& frame);
-  void DeliverReply(ReplyFrame reply);
+  // Both: false when it closes the stream.
+  bool TakeFrame(absl::StatusOr<ReplyFrame> reply);
+  bool DeliverReply(ReplyFrame reply);
   // No write starts from now on.
   void Break();
-  // Closes the stream of a server that does not keep to the protocol.
-  void Refuse(const absl::Status& status);
+  // Closes the stream of a server that does not keep to the protocol; false.
+  bool Refuse(const absl::Status& status);
   void AnswerAll(const grpc::Status& status);
 
   absl::AnyInvocable<void(std::shared_ptr<GrpcStream>)> on_end_;
@@ -91,9 +98,10 @@ class GrpcStream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   std::deque<Outgoing> outgoing_ ABSL_GUARDED_BY(mu_);
   StreamReceipts receipts_ ABSL_GUARDED_BY(mu_);
   bool is_writing_ ABSL_GUARDED_BY(mu_) = false;
-  grpc::ByteBuffer message_ ABSL_GUARDED_BY(mu_);        // that is being written
-  uint64_t sent_when_written_ ABSL_GUARDED_BY(mu_) = 0;  // request without a payload; 0: none
-  absl::Status refused_ ABSL_GUARDED_BY(mu_);            // why the stream was closed here
+  bool is_taking_next_ ABSL_GUARDED_BY(mu_) = false;  // what it causes is written together
+  grpc::ByteBuffer message_ ABSL_GUARDED_BY(mu_);     // that is being written
+  std::vector<uint64_t> sent_when_written_ ABSL_GUARDED_BY(mu_);  // requests without a payload
+  absl::Status refused_ ABSL_GUARDED_BY(mu_);                     // why the stream was closed here
 };
 
 }  // namespace capstan

@@ -5,22 +5,24 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/transport/frame.h"
+#include "common/transport/frame_header.h"
 
 namespace capstan {
 
 // A reply whose values are on their way.
 class UcxEndpoint::ArrivingReply : public UcxIncoming {
  public:
-  ArrivingReply(UcxEndpoint* endpoint, ReplyFrame frame, size_t bytes,
-                absl::Span<float> destination)
-      : endpoint_(endpoint), frame_(std::move(frame)) {
+  explicit ArrivingReply(UcxEndpoint* endpoint) : endpoint_(endpoint) {}
+
+  ReplyFrame* frame() { return &frame_; }
+  // Once the frame is there.
+  void SetBuffer(size_t bytes, absl::Span<float> destination) {
     if (bytes == 0) return;
     if (destination.size() * sizeof(float) == bytes) {
       buffer_ = reinterpret_cast<uint8_t*>(destination.data());
       frame_.reply.values = Payload(std::shared_ptr<const void>());
     } else {
-      std::shared_ptr<uint8_t> memory = endpoint->buffers_.Take(bytes);
+      std::shared_ptr<uint8_t> memory = endpoint_->buffers_.Take(bytes);
       buffer_ = memory.get();
       frame_.reply.values = Payload(std::move(memory));
     }
@@ -76,8 +78,8 @@ void UcxEndpoint::ExchangeOnThread(ExchangeRequest request, SentCallback sent, R
   }
   const uint64_t id = ++last_request_id_;
   open_.emplace(id, Open{std::move(sent), std::move(done), request.destination});
-  std::string header = EncodeRequestHeader(id, request);
-  connection_->Send(std::move(header), std::move(request.gradient), [this, id] {
+  EncodeRequestHeader(id, request, &header_);
+  connection_->Send(header_, std::move(request.gradient), [this, id] {
     const auto it = open_.find(id);
     if (it == open_.end() || !it->second.sent) return;
     // The callback may open and answer exchanges.
@@ -87,15 +89,15 @@ void UcxEndpoint::ExchangeOnThread(ExchangeRequest request, SentCallback sent, R
 
 std::unique_ptr<UcxIncoming> UcxEndpoint::OnMessage(absl::Span<const uint8_t> header,
                                                     size_t payload_bytes) {
-  absl::StatusOr<ReplyFrame> frame = DecodeReplyHeader(header);
-  if (!frame.ok()) {
-    LOG(ERROR) << "server at " << address_ << " sent no reply: " << frame.status();
+  auto reply = std::make_unique<ArrivingReply>(this);
+  if (absl::Status status = DecodeReplyHeader(header, reply->frame()); !status.ok()) {
+    LOG(ERROR) << "server at " << address_ << " sent no reply: " << status;
     return nullptr;
   }
-  const auto it = open_.find(frame->request_id);
+  const auto it = open_.find(reply->frame()->request_id);
   if (it == open_.end()) return nullptr;
-  return std::make_unique<ArrivingReply>(this, *std::move(frame), payload_bytes,
-                                         it->second.destination);
+  reply->SetBuffer(payload_bytes, it->second.destination);
+  return reply;
 }
 
 void UcxEndpoint::OnBroken(const absl::Status& status) {

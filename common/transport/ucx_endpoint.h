@@ -17,7 +17,7 @@ namespace capstan {
 
 // A connection to one server over UCX: shared memory within a host, what UCX finds best between
 // hosts. Opened with the first exchange and again after it broke; then all open exchanges are
-// UNAVAILABLE. Gradients of less than UcxConnection::kFetchedBytes are sent when they have left
+// UNAVAILABLE. Gradients of less than UcxSender::kFetchedBytes are sent when they have left
 // this process. Callbacks run on the UCX thread. Thread-safe.
 class UcxEndpoint : public ParameterEndpoint, private UcxConnection::Receiver {
  public:
@@ -58,6 +58,7 @@ class UcxEndpoint : public ParameterEndpoint, private UcxConnection::Receiver {
   bool is_closing_ = false;
   uint64_t last_request_id_ = 0;
   absl::flat_hash_map<uint64_t, Open> open_;
+  std::string header_;  // of the latest request
 };
 
 }  // namespace capstan

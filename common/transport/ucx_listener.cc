@@ -15,7 +15,7 @@
 #include "common/base/status_macros.h"
 #include "common/tensor/slicing.h"
 #include "common/transport/bounded_replies.h"
-#include "common/transport/frame.h"
+#include "common/transport/frame_header.h"
 #include "common/transport/ucx_address.h"
 
 namespace capstan {
@@ -44,18 +44,19 @@ class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplie
 
   std::unique_ptr<UcxIncoming> OnMessage(absl::Span<const uint8_t> header,
                                          size_t payload_bytes) override {
-    absl::StatusOr<RequestFrame> frame = DecodeRequestHeader(header);
-    absl::Status status = frame.status();
+    auto request = std::make_unique<ArrivingRequest>(this, payload_bytes);
+    absl::Status status = DecodeRequestHeader(header, request->frame());
     if (status.ok() && payload_bytes > kMaxSliceBytes) {
       status = absl::InvalidArgumentError(absl::StrCat(
           "expected a payload of at most ", kMaxSliceBytes, " bytes, got ", payload_bytes));
     }
     if (!status.ok()) {
-      SendError(frame.ok() ? frame->request_id : 0, ErrorReply(status));
+      SendError(request->frame()->request_id, ErrorReply(status));
       Release(payload_bytes);
       return nullptr;
     }
-    return std::make_unique<ArrivingRequest>(this, *std::move(frame), payload_bytes);
+    request->TakeBuffer();
+    return request;
   }
 
   void OnBroken(const absl::Status& /*status*/) override {
@@ -67,12 +68,14 @@ class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplie
   // A request whose gradient is on its way.
   class ArrivingRequest : public UcxIncoming {
    public:
-    ArrivingRequest(Client* client, RequestFrame frame, size_t bytes)
-        : client_(client), frame_(std::move(frame)), bytes_(bytes) {
-      if (bytes == 0) return;
-      std::shared_ptr<uint8_t> memory = client->listener_->buffers_.Take(bytes);
+    ArrivingRequest(Client* client, size_t bytes) : client_(client), bytes_(bytes) {}
+
+    RequestFrame* frame() { return &frame_; }
+    void TakeBuffer() {
+      if (bytes_ == 0) return;
+      std::shared_ptr<uint8_t> memory = client_->listener_->buffers_.Take(bytes_);
       buffer_ = memory.get();
-      frame_.request.gradient = Payload::Exclusive(std::move(memory), bytes);
+      frame_.request.gradient = Payload::Exclusive(std::move(memory), bytes_);
     }
     void* buffer() override { return buffer_; }
     void Done(absl::Status received) override {
@@ -110,28 +113,33 @@ class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplie
   // On any thread.
   void SendReply(uint64_t request_id, ExchangeReply reply, uint64_t bytes,
                  absl::AnyInvocable<void()> received) override {
+    if (IsOnThread()) {
+      return SendOnThread(request_id, std::move(reply), bytes, std::move(received));
+    }
     OnThread([this, request_id, reply = std::move(reply), bytes,
               received = std::move(received)]() mutable {
       SendOnThread(request_id, std::move(reply), bytes, std::move(received));
     });
   }
 
+  bool IsOnThread() const { return std::this_thread::get_id() == ucx_thread_id_; }
+
   // Runs `task` on the UCX thread, at once when this is it. On others not once the client has
   // ended, as that thread may have, too.
   template <typename Task>
   void OnThread(Task task) {
-    if (std::this_thread::get_id() == ucx_thread_id_) return task();
+    if (IsOnThread()) return task();
     MutexLock lock(&mu_);
     if (is_ended_) return;
     thread_->RunLater([self = shared_from_this(), task = std::move(task)]() mutable { task(); });
   }
 
-  void SendOnThread(uint64_t request_id, ExchangeReply reply, uint64_t bytes,
+  void SendOnThread(uint64_t request_id, ExchangeReply&& reply, uint64_t bytes,
                     absl::AnyInvocable<void()> received) {
     if (connection_ == nullptr) return;
-    std::string header = EncodeReplyHeader(request_id, reply);
+    EncodeReplyHeader(request_id, reply, &header_);
     // The connection is this client's own: it never outlives it.
-    connection_->Send(std::move(header), std::move(reply.values),
+    connection_->Send(header_, std::move(reply.values),
                       [this, bytes, received = std::move(received)]() mutable {
                         Sent(bytes);
                         received();
@@ -145,6 +153,7 @@ class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplie
   // Of the thread alone:
   std::unique_ptr<UcxConnection> connection_;  // null once it has ended
   std::vector<size_t> released_;               // payloads whose bytes are not granted again yet
+  std::string header_;                         // of the latest reply
   Mutex mu_;
   bool is_ended_ ABSL_GUARDED_BY(mu_) = false;
 };

@@ -26,6 +26,9 @@ constexpr absl::Duration kLongestLooking = absl::Microseconds(100);
 // core goes first: on 2 cores with 3 processes a BSP step took 66 instead of 76 ms under busy
 // polling.
 constexpr int kLooksInARow = 64;
+// Between two looks in vain, in pauses of the core: what it looks at is what its peer writes, whose
+// core waits for the line each time. 1 KiB with 64 in flight do 8 % more, one alone 6 % more.
+constexpr int kPausesAfterLook = 8;
 
 constexpr absl::Duration kLongestBusy = absl::Seconds(10);
 constexpr int64_t kLooksWhileBusy = 10'000;  // a second or more
@@ -46,6 +49,16 @@ ucs_log_func_rc_t LogToGlog(const char* /*file*/, unsigned /*line*/, const char*
     VLOG(1) << "UCX: " << message;
   }
   return UCS_LOG_FUNC_RC_STOP;
+}
+
+void Pause() {
+  for (int i = 0; i < kPausesAfterLook; ++i) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
 }
 
 void InstallLogHandler() {
@@ -178,6 +191,7 @@ void UcxThread::Loop() {
     ++round_;
     if (has_progressed) stall_.NoteProgress();
     looks = has_run || has_progressed ? 0 : looks + 1;
+    if (looks > 0) Pause();
     if (looks % kLooksInARow != 0 || looks == 0) continue;
     std::this_thread::yield();
     if (!options_.polls && !HasLookedEnough(looks)) continue;

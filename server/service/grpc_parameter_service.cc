@@ -32,7 +32,7 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
   }
 
   void OnReadDone(bool ok) override {
-    if (ok) HandleFrame(FromByteBuffer(incoming_));
+    if (ok) TakeMessage(FromByteBuffer(incoming_));
     StreamReceipts::Callbacks received;
     {
       MutexLock lock(&mu_);
@@ -75,6 +75,8 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
     Close();
     MutexLock lock(&mu_);
     is_cancelled_ = true;
+    // Of a message that is being taken: no write follows, whose end would see to them.
+    outgoing_.clear();
     FinishIfIdleLocked();
   }
 
@@ -88,17 +90,35 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
     StreamReceipts::Callback received;
   };
 
-  void HandleFrame(const Payload& frame) {
-    absl::StatusOr<RequestFrame> decoded = DecodeRequest(frame);
-    if (decoded.ok() && decoded->received_bytes.has_value() && !TakeReceipt(*decoded)) return;
-    if (decoded.ok() && decoded->is_receipt()) return;
+  // A message: a frame, and those that follow.
+  void TakeMessage(const Payload& message) {
+    NextFrames next;
+    absl::StatusOr<RequestFrame> first = DecodeRequest(message, &next);
+    {
+      MutexLock lock(&mu_);
+      is_taking_next_ = !next.empty();
+    }
+    bool goes_on = TakeFrame(std::move(first));
+    for (size_t i = 0; i < next.size() && goes_on; ++i) goes_on = TakeFrame(DecodeRequest(next[i]));
+    MutexLock lock(&mu_);
+    is_taking_next_ = false;
+  }
+
+  // False when it ends the stream.
+  bool TakeFrame(absl::StatusOr<RequestFrame> decoded) {
+    if (decoded.ok() && decoded->received_bytes.has_value() && !TakeReceipt(*decoded)) return false;
+    if (decoded.ok() && decoded->is_receipt()) return true;
     {
       MutexLock lock(&mu_);
       ++open_exchanges_;
     }
     // A frame that is no message has no request id; 0 tells the client that much.
-    if (!decoded.ok()) return SendError(/*request_id=*/0, ErrorReply(decoded.status()));
-    Exchange(*std::move(decoded), [] {});
+    if (decoded.ok()) {
+      Exchange(*std::move(decoded), [] {});
+    } else {
+      SendError(/*request_id=*/0, ErrorReply(decoded.status()));
+    }
+    return true;
   }
 
   // False when it ends the stream.
@@ -107,6 +127,7 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
     {
       MutexLock lock(&mu_);
       has_receipts_ = true;
+      reads_next_ = reads_next_ || frame.reads_next;
       receipts_.Receive(frame.request.gradient.size_bytes());
       received = receipts_.Acknowledge(*frame.received_bytes);
     }
@@ -137,25 +158,36 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
     return !is_read_paused_ && !is_read_to_end_ && !is_cancelled_ && !is_finished_;
   }
 
-  // What goes next, if anything does: the oldest reply, or a receipt ahead of it.
+  // What goes next, if anything does: the oldest replies, or a receipt ahead of them.
   void WriteNextLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (is_writing_ || is_cancelled_ || is_finished_) return;
+    if (is_writing_ || is_taking_next_ || is_cancelled_ || is_finished_) return;
     std::optional<uint64_t> next_bytes;
     if (!outgoing_.empty()) next_bytes = outgoing_.front().reply.values.size_bytes();
     if (has_receipts_ && receipts_.IsDue(next_bytes)) {
       message_ = ToByteBuffer(EncodeReplyReceipt(receipts_.Report()), Payload());
     } else if (next_bytes.has_value()) {
-      Outgoing next = std::move(outgoing_.front());
-      outgoing_.pop_front();
-      message_ = ToByteBuffer(EncodeReplyPrefix(next.request_id, next.reply, receipts_.Report()),
-                              next.reply.values);
-      writing_bytes_ = next.bytes;
-      if (*next_bytes > 0) receipts_.Send(*next_bytes, std::move(next.received));
+      WriteRepliesLocked();
     } else {
       return;
     }
     is_writing_ = true;
     StartWrite(&message_);
+  }
+
+  // The oldest reply, and small ones after it.
+  void WriteRepliesLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    GrpcMessage message;
+    while (!outgoing_.empty() && message.Takes(outgoing_.front().reply.values.size_bytes()) &&
+           (message.empty() || reads_next_)) {
+      Outgoing next = std::move(outgoing_.front());
+      outgoing_.pop_front();
+      const size_t value_bytes = next.reply.values.size_bytes();
+      std::string prefix = EncodeReplyPrefix(next.request_id, next.reply, receipts_.Report());
+      message.Add(std::move(prefix), std::move(next.reply.values));
+      writing_bytes_ += next.bytes;
+      if (value_bytes > 0) receipts_.Send(value_bytes, std::move(next.received));
+    }
+    message_ = message.Take();
   }
 
   void ResumeRead() {
@@ -181,9 +213,11 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
   std::deque<Outgoing> outgoing_ ABSL_GUARDED_BY(mu_);
   StreamReceipts receipts_ ABSL_GUARDED_BY(mu_);
   bool has_receipts_ ABSL_GUARDED_BY(mu_) = false;  // the client has said so
+  bool reads_next_ ABSL_GUARDED_BY(mu_) = false;    // the same
   bool is_writing_ ABSL_GUARDED_BY(mu_) = false;
-  grpc::ByteBuffer message_ ABSL_GUARDED_BY(mu_);    // that is being written
-  uint64_t writing_bytes_ ABSL_GUARDED_BY(mu_) = 0;  // that it counts; 0: it is no reply
+  bool is_taking_next_ ABSL_GUARDED_BY(mu_) = false;  // what it causes is written together
+  grpc::ByteBuffer message_ ABSL_GUARDED_BY(mu_);     // that is being written
+  uint64_t writing_bytes_ ABSL_GUARDED_BY(mu_) = 0;   // that they count; 0: no replies
   bool is_read_paused_ ABSL_GUARDED_BY(mu_) = false;
   int64_t open_exchanges_ ABSL_GUARDED_BY(mu_) = 0;
   bool is_read_to_end_ ABSL_GUARDED_BY(mu_) = false;

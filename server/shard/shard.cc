@@ -17,13 +17,14 @@ void Shard::AddSlice(SliceKey key, Slice::Options options) {
   slices_.emplace(key, std::make_unique<Slice>(std::move(options)));
 }
 
-void Shard::Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback done) {
+void Shard::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done) {
   ReleasedReplies released;
   {
     MutexLock lock(&mu_);
     const auto it = slices_.find(request.slice);
     if (it != slices_.end()) {
       it->second->Exchange(std::move(request), std::move(done), &released);
+      request.gradient.Clear();  // The memory of one that was not taken is free before the reply.
     } else {
       released.emplace_back(std::move(done), ErrorReply(absl::NotFoundError("no such slice here")));
     }

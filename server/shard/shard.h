@@ -34,7 +34,7 @@ class Shard {
 
   // Applies and answers, as Slice::Exchange; NOT_FOUND when the shard has no such slice. Replies
   // run on this thread once the lock is free.
-  void Exchange(ExchangeRequest request, ParameterEndpoint::ReplyCallback done);
+  void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done);
 
   void AddWorker(WorkerId worker);
   void EnterWorker(WorkerId worker, Step first_step);

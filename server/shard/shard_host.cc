@@ -25,11 +25,12 @@ ShardHost::ShardHost(Options options)
   for (const Table& table : options_.tables) {
     slicings_.emplace_back(table.elements, options_.slice_bytes);
   }
+  shard_of_id_.resize(options_.shard_count);
   for (const ShardId shard : options_.shards) AddShard(shard);
 }
 
 ShardHost::~ShardHost() {
-  for (auto& [id, shard] : shards_) {
+  for (const auto& shard : shards_) {
     shard->CancelParked(absl::UnavailableError("the server is shutting down"));
   }
 }
@@ -50,7 +51,9 @@ void ShardHost::AddShard(ShardId id) {
                      slice.values.span());
     shard->AddSlice(key, std::move(slice));
   }
-  shards_.emplace(id, std::move(shard));
+  if (shard_of_id_.size() <= id.value()) shard_of_id_.resize(id.value() + 1);
+  shard_of_id_[id.value()] = shard.get();
+  shards_.push_back(std::move(shard));
 }
 
 void ShardHost::SetLiveWorkers(absl::Span<const Worker> workers) {
@@ -65,11 +68,11 @@ void ShardHost::SetLiveWorkers(absl::Span<const Worker> workers) {
   // Slices know a worker before its exchanges are admitted, and forget it after.
   for (const auto& [worker, member] : next) {
     if (previous.count(worker) > 0) continue;
-    for (auto& [id, shard] : shards_) shard->AddWorker(worker);
+    for (const auto& shard : shards_) shard->AddWorker(worker);
   }
   for (const Worker& worker : workers) {
     if (worker.first_step == Step(0)) continue;
-    for (auto& [id, shard] : shards_) shard->EnterWorker(worker.worker, worker.first_step);
+    for (const auto& shard : shards_) shard->EnterWorker(worker.worker, worker.first_step);
   }
   {
     MutexLock lock(&mu_);
@@ -77,24 +80,24 @@ void ShardHost::SetLiveWorkers(absl::Span<const Worker> workers) {
   }
   for (const auto& [worker, member] : previous) {
     if (next.count(worker) > 0) continue;
-    for (auto& [id, shard] : shards_) shard->RemoveWorker(worker);
+    for (const auto& shard : shards_) shard->RemoveWorker(worker);
   }
 }
 
 Step ShardHost::NextStep(WorkerId worker) {
   MutexLock membership_lock(&membership_mu_);
   Step next;
-  for (auto& [id, shard] : shards_) next = std::max(next, shard->NextStep(worker));
+  for (const auto& shard : shards_) next = std::max(next, shard->NextStep(worker));
   return next;
 }
 
 void ShardHost::SetSchedules(const TableSchedules& schedules) {
-  for (auto& [id, shard] : shards_) shard->SetSchedules(schedules);
+  for (const auto& shard : shards_) shard->SetSchedules(schedules);
 }
 
 Step ShardHost::HoldBack() {
   Step held_from;
-  for (auto& [id, shard] : shards_) held_from = std::max(held_from, shard->HoldBack());
+  for (const auto& shard : shards_) held_from = std::max(held_from, shard->HoldBack());
   return held_from;
 }
 
@@ -103,15 +106,15 @@ void ShardHost::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallba
   if (absl::Status status = Check(request); !status.ok()) {
     return done(ErrorReply(std::move(status), options_.epoch));
   }
-  const auto shard = shards_.find(shard_map_.ShardOf(request.slice));
-  if (shard == shards_.end()) {
+  Shard* const shard = shard_of_id_[shard_map_.ShardOf(request.slice).value()];
+  if (shard == nullptr) {
     return done(ErrorReply(
         absl::FailedPreconditionError(absl::StrCat(
             SliceName(request.slice), " does not live on this server; it was sent with epoch ",
             request.epoch.value(), ", the current one is ", options_.epoch.value())),
         options_.epoch));
   }
-  shard->second->Exchange(std::move(request), std::move(done));
+  shard->Exchange(std::move(request), std::move(done));
 }
 
 absl::Status ShardHost::CheckMember(const ExchangeRequest& request) const {

@@ -88,7 +88,9 @@ class ShardHost : public ParameterEndpoint {
   std::vector<Slicing> slicings_;  // of each table
   ShardMap shard_map_;
   WorkerCounter non_finite_pushes_;
-  std::map<ShardId, std::unique_ptr<Shard>> shards_;  // constant after construction
+  // Constant after construction:
+  std::vector<std::unique_ptr<Shard>> shards_;  // that live here
+  std::vector<Shard*> shard_of_id_;             // null: it lives elsewhere
 
   // Serialises changes of the membership; taken before mu_.
   Mutex membership_mu_;

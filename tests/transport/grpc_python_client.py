@@ -30,7 +30,7 @@ def request(request_id, push=None, step=0, pull_step=None):
 
 
 class Stream:
-    """One Exchange call, asked for one reply at a time."""
+    """One Exchange call, asked for the replies to one message at a time."""
 
     def __init__(self, channel):
         exchange = channel.stream_stream(
@@ -42,10 +42,19 @@ class Stream:
         self.replies = exchange(iter(self.requests.get, None), timeout=60)
 
     def ask(self, message):
-        self.requests.put(message)
-        reply = next(self.replies)
-        assert reply.header.request_id == message.header.request_id, reply.header
+        (reply,) = self.ask_together(message)
         return reply
+
+    def ask_together(self, message):
+        """The replies to the request and to each `next` of it, which come one by one."""
+        self.requests.put(message)
+        replies = []
+        for asked in [message, *message.next]:
+            reply = next(self.replies)
+            assert reply.header.request_id == asked.header.request_id, reply.header
+            assert not reply.next, "it was not said that they are read"
+            replies.append(reply)
+        return replies
 
     def end(self):
         self.requests.put(None)
@@ -65,10 +74,18 @@ def check(address):
         assert reply.header.version == step + 1, reply.header
         assert list(struct.unpack(f"<{ELEMENTS}f", reply.payload)) == values, (reply, values)
 
-    pulled = stream.ask(request(20, pull_step=3))
+    together = request(17, gradients[0], step=3, pull_step=4)
+    together.next.append(request(18, gradients[1], step=4, pull_step=5))
+    together.next.append(request(19, pull_step=5))
+    for reply, gradient in zip(stream.ask_together(together), gradients[:2] + [[0.0] * ELEMENTS]):
+        values = [value - 1.0 * pushed for value, pushed in zip(values, gradient)]
+        assert reply.header.code == 0, reply.header
+        assert list(struct.unpack(f"<{ELEMENTS}f", reply.payload)) == values, (reply, values)
+
+    pulled = stream.ask(request(20, pull_step=5))
     assert list(struct.unpack(f"<{ELEMENTS}f", pulled.payload)) == values, pulled
 
-    short = stream.ask(request(21, gradients[0][:3], step=3))
+    short = stream.ask(request(21, gradients[0][:3], step=5))
     assert short.header.code == INVALID_ARGUMENT, short.header
     assert "expected a gradient of 16 bytes" in short.header.message, short.header
     stream.end()

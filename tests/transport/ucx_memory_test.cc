@@ -15,9 +15,10 @@
 #include "common/base/keep_freed_memory.h"
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
-#include "common/transport/frame.h"
+#include "common/transport/frame_header.h"
 #include "common/transport/reply_order.h"
 #include "common/transport/ucx_address.h"
+#include "common/transport/ucx_protocol.h"
 #include "common/transport/ucx_transport.h"
 #include "tests/process/forked_process.h"
 #include "tests/process/peak_memory.h"
@@ -55,7 +56,7 @@ int64_t PeakMemoryOf(ForkedProcess& server) {
   return bytes;
 }
 
-// Clients that know the messages (UcxConnection's), but keep to none of its rules.
+// Clients that know the messages (ucx_protocol.h), but keep to none of their rules.
 class RudeClients {
  public:
   RudeClients() {
@@ -66,12 +67,12 @@ class RudeClients {
     EXPECT_EQ(ucp_init(&params, nullptr, &context), UCS_OK);
     ucp_worker_params_t worker = {};
     EXPECT_EQ(ucp_worker_create(context, &worker, &worker_), UCS_OK);
-    for (const unsigned id : {kGreeting, kMessage, kGoodbye, kGrant}) {
+    for (const unsigned id : {kUcxGreeting, kUcxMessage, kUcxGoodbye, kUcxGrant}) {
       ucp_am_handler_param_t handler = {};
       handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                            UCP_AM_HANDLER_PARAM_FIELD_ARG;
       handler.id = id;
-      handler.cb = id == kGreeting ? &OnGreeting : &Ignore;
+      handler.cb = id == kUcxGreeting ? &OnGreeting : &Ignore;
       handler.arg = this;
       EXPECT_EQ(ucp_worker_set_am_recv_handler(worker_, &handler), UCS_OK);
     }
@@ -87,7 +88,7 @@ class RudeClients {
     ucp_ep_h endpoint;
     EXPECT_EQ(ucp_ep_create(worker_, &params, &endpoint), UCS_OK);
     endpoints_.push_back(endpoint);
-    Send(endpoint, kGreeting, "", Payload());
+    Send(endpoint, kUcxGreeting, "", Payload());
   }
   void AwaitGreetings() {
     while (greetings_ < static_cast<int>(endpoints_.size())) Progress();
@@ -98,18 +99,14 @@ class RudeClients {
     for (size_t i = 0; i < endpoints_.size(); ++i) {
       ExchangeRequest request =
           MakeTestRequest(static_cast<int>(i), step, step + 1, 1.0f, kElements);
-      Send(endpoints_[i], kMessage, EncodeRequestHeader(1 + step.value(), request),
-           request.gradient);
+      std::string header;
+      EncodeRequestHeader(1 + step.value(), request, &header);
+      Send(endpoints_[i], kUcxMessage, header, request.gradient);
     }
   }
   void Progress() { ucp_worker_progress(worker_); }
 
  private:
-  static constexpr unsigned kGreeting = 1;
-  static constexpr unsigned kMessage = 2;
-  static constexpr unsigned kGoodbye = 3;
-  static constexpr unsigned kGrant = 4;
-
   static ucs_status_t OnGreeting(void* clients, const void*, size_t, void*, size_t,
                                  const ucp_am_recv_param_t*) {
     ++static_cast<RudeClients*>(clients)->greetings_;
