@@ -1,23 +1,22 @@
 #ifndef TESTS_TRANSPORT_BLOCKING_ENDPOINT_H_
 #define TESTS_TRANSPORT_BLOCKING_ENDPOINT_H_
 
-#include <utility>
-
 #include "common/base/clock.h"
 #include "common/base/one_shot.h"
 #include "common/transport/parameter_endpoint.h"
 
 namespace capstan {
 
-// Keeps the thread of its first exchange until it is told to go on: of one transport's thread or
-// stream, which then takes nothing more.
+// Keeps the thread of one exchange, the first one unless said otherwise, until it is told to go on:
+// of one transport's thread or stream, which then takes nothing more.
 class BlockingEndpoint : public ParameterEndpoint {
  public:
-  explicit BlockingEndpoint(Clock* clock) : is_blocked(clock), may_go_on(clock) {}
+  explicit BlockingEndpoint(Clock* clock, int blocks_at = 1)
+      : is_blocked(clock), may_go_on(clock), blocks_at_(blocks_at) {}
 
   void Exchange(ExchangeRequest /*request*/, SentCallback sent, ReplyCallback done) override {
     sent();
-    if (!std::exchange(has_blocked_, true)) {
+    if (++exchanges_ == blocks_at_) {
       is_blocked.Set(true);
       may_go_on.Wait();
     }
@@ -28,7 +27,8 @@ class BlockingEndpoint : public ParameterEndpoint {
   OneShot<bool> may_go_on;
 
  private:
-  bool has_blocked_ = false;
+  const int blocks_at_;
+  int exchanges_ = 0;
 };
 
 }  // namespace capstan

@@ -28,6 +28,7 @@
 #include "proto/parameter_service.grpc.pb.h"
 #include "server/service/grpc_parameter_service.h"
 #include "server/service/grpc_server.h"
+#include "tests/transport/blocking_endpoint.h"
 #include "tests/transport/test_shard_host.h"
 
 namespace capstan {
@@ -391,30 +392,9 @@ TEST_F(GrpcServiceTest, AStoppedServerIsUnavailableAndARestartedOneIsFoundAgain)
   EXPECT_TRUE(pull().ok());
 }
 
-// Answers at once, but keeps the thread of its second exchange until it is told to go on.
-class BlocksAtTheSecond : public ParameterEndpoint {
- public:
-  explicit BlocksAtTheSecond(Clock* clock) : is_blocked(clock), may_go_on(clock) {}
-
-  void Exchange(ExchangeRequest /*request*/, SentCallback sent, ReplyCallback done) override {
-    sent();
-    if (++exchanges_ == 2) {
-      is_blocked.Set(true);
-      may_go_on.Wait();
-    }
-    done(ExchangeReply());
-  }
-
-  OneShot<bool> is_blocked;
-  OneShot<bool> may_go_on;
-
- private:
-  int exchanges_ = 0;
-};
-
 TEST(GrpcServiceTogetherTest, AClientThatGoesWhileItsMessageIsTakenIsForgotten) {
   RealClock clock;
-  BlocksAtTheSecond endpoint(&clock);
+  BlockingEndpoint endpoint(&clock, /*blocks_at=*/2);
   GrpcParameterService service(&endpoint);
   std::unique_ptr<GrpcServer> server = GrpcServer::Start("127.0.0.1:0", {&service}).value();
   const auto stub = v1::ParameterService::NewStub(
