@@ -4,7 +4,6 @@
 #include <google/protobuf/message.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -23,9 +22,10 @@ constexpr uint64_t kSeed = 23;
 
 // A number of any length, among them 0 and all ones.
 uint64_t AnyNumber(Random& random) {
-  const uint64_t bits = random.UniformInt(66);
+  const auto bits = random.UniformInt(66);
   if (bits == 65) return ~uint64_t{0};
-  return bits == 0 ? 0 : random() >> (64 - std::min<uint64_t>(bits, 64));
+  const uint64_t number = uint64_t{random()} << 32 | random();
+  return bits == 0 ? 0 : number >> (64 - bits);
 }
 
 // Sets every field of the message by its description, so that none is forgotten.
