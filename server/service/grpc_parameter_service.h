@@ -15,10 +15,11 @@ namespace capstan {
 
 // The gRPC skin of an endpoint: reads frames where gRPC put them, writes values where they lie, but
 // for small ones that go together. No thread waits. Memory is bounded by the server, whatever
-// clients do: of each stream there is one message in memory, a request or small ones, GrpcServer::kStreamBytes that the library has read ahead, and what
-// BoundedReplies allows. A client that does not read its replies is not read from, until it does.
-// Clients that ask for receipts are told what has arrived; what they have not received themselves
-// is within the credit of `order`. Thread-safe.
+// clients do: of each stream there is one message in memory, a request or small ones,
+// GrpcServer::kStreamBytes that the library has read ahead, and what BoundedReplies allows. A
+// client that does not read its replies is not read from, until it does. Clients that ask for
+// receipts are told what has arrived; what they have not received themselves is within the credit
+// of `order`. Thread-safe.
 class GrpcParameterService final
     : public v1::ParameterService::WithRawCallbackMethod_Exchange<v1::ParameterService::Service> {
  public:
