@@ -1,0 +1,95 @@
+#include "common/transport/frame_header.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+
+namespace capstan {
+namespace {
+
+absl::Span<const uint8_t> BytesOf(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+TEST(FrameHeaderTest, ARequestComesBackAsItWent) {
+  ExchangeRequest request;
+  request.job = 0x0123456789abcdef;
+  request.worker = WorkerId(3);
+  request.incarnation = Incarnation(77);
+  request.epoch = Epoch(2);
+  request.slice = {TableId(5), SliceIndex(6)};
+  request.push_step = Step(0);
+  request.pull_step = Step(1);
+  request.may_skip_pull = true;
+  std::string header = "what was here before";
+  EncodeRequestHeader(9, request, &header);
+  RequestFrame frame;
+  ASSERT_TRUE(DecodeRequestHeader(BytesOf(header), &frame).ok());
+  EXPECT_EQ(frame.request_id, 9);
+  EXPECT_EQ(frame.request.job, request.job);
+  EXPECT_EQ(frame.request.worker, request.worker);
+  EXPECT_EQ(frame.request.incarnation, request.incarnation);
+  EXPECT_EQ(frame.request.epoch, request.epoch);
+  EXPECT_EQ(frame.request.slice, request.slice);
+  EXPECT_EQ(frame.request.push_step, Step(0)) << "step 0 is no absent one";
+  EXPECT_EQ(frame.request.pull_step, Step(1));
+  EXPECT_TRUE(frame.request.may_skip_pull);
+  EXPECT_FALSE(frame.request.refresh_after.has_value());
+  EXPECT_FALSE(frame.received_bytes.has_value());
+}
+
+TEST(FrameHeaderTest, ARefreshComesBackAsItWent) {
+  ExchangeRequest request;
+  request.pull_step = Step(7);
+  request.refresh_after = kNoValues;
+  std::string header;
+  EncodeRequestHeader(1, request, &header);
+  RequestFrame frame;
+  ASSERT_TRUE(DecodeRequestHeader(BytesOf(header), &frame).ok());
+  EXPECT_FALSE(frame.request.push_step.has_value());
+  EXPECT_EQ(frame.request.refresh_after, kNoValues);
+}
+
+TEST(FrameHeaderTest, RepliesComeBackAsTheyWent) {
+  ExchangeReply reply;
+  reply.version = 12;
+  reply.min_step = Step(11);
+  reply.epoch = Epoch(8);
+  reply.pull_step = Step(13);
+  std::string header;
+  EncodeReplyHeader(4, reply, &header);
+  ReplyFrame frame;
+  ASSERT_TRUE(DecodeReplyHeader(BytesOf(header), &frame).ok());
+  EXPECT_EQ(frame.request_id, 4);
+  EXPECT_TRUE(frame.reply.status.ok());
+  EXPECT_EQ(frame.reply.version, 12);
+  EXPECT_EQ(frame.reply.min_step, Step(11));
+  EXPECT_EQ(frame.reply.epoch, Epoch(8));
+  EXPECT_EQ(frame.reply.pull_step, Step(13));
+
+  const ExchangeReply error = ErrorReply(absl::FailedPreconditionError("it has moved"), Epoch(9));
+  EncodeReplyHeader(5, error, &header);
+  ReplyFrame refused;
+  ASSERT_TRUE(DecodeReplyHeader(BytesOf(header), &refused).ok());
+  EXPECT_EQ(refused.reply.status, error.status);
+  EXPECT_EQ(refused.reply.epoch, Epoch(9));
+}
+
+TEST(FrameHeaderTest, WhatIsNoHeaderIsNamed) {
+  const std::string garbage = "\xff\xff no header";
+  RequestFrame request;
+  EXPECT_EQ(DecodeRequestHeader(BytesOf(garbage), &request),
+            absl::InvalidArgumentError(
+                "malformed header: expected a capstan.v1.ExchangeRequestHeader, got 12 bytes that "
+                "are no such message"));
+  ReplyFrame reply;
+  EXPECT_TRUE(absl::IsInvalidArgument(DecodeReplyHeader(BytesOf(garbage), &reply)));
+}
+
+}  // namespace
+}  // namespace capstan
