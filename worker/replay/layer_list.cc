@@ -1,10 +1,6 @@
 #include "worker/replay/layer_list.h"
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <utility>
 
@@ -13,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
+#include "worker/dataset/gzip_file.h"
 #include "worker/dataset/line_reader.h"
 #include "worker/dataset/parse_number.h"
 
@@ -21,6 +18,7 @@ namespace {
 
 constexpr absl::string_view kHeader = "layer,tensor,elements,million_macs";
 constexpr uint64_t kMaxElements = uint64_t{1} << 40;
+constexpr uint64_t kMaxListBytes = uint64_t{16} << 20;
 
 struct BuiltIn {
   absl::string_view name;
@@ -114,15 +112,14 @@ absl::StatusOr<std::vector<LayerTensor>> LoadLayerList(const std::string& name) 
   for (const BuiltIn& built_in : kBuiltIn) {
     if (built_in.name == name) return ParseLayerList(built_in.text, name);
   }
-  std::ifstream file(name, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) {
+  const absl::StatusOr<std::string> text = ReadGzipFile(name, kMaxListBytes);
+  if (!text.ok()) {
     return absl::NotFoundError(
         absl::StrCat("--replay: expected vgg16, resnet50, bert_base, bert_large or a file that can "
                      "be read, got ",
-                     QuoteToken(name), ": ", std::strerror(errno)));
+                     QuoteToken(name), ": ", text.status().message()));
   }
-  return ParseLayerList(text, name);
+  return ParseLayerList(*text, name);
 }
 
 }  // namespace capstan

@@ -94,5 +94,15 @@ TEST(LayerListTest, AFileThatIsNotThereIsNamed) {
               AllOf(HasSubstr("/no/such.csv"), HasSubstr("vgg16")));
 }
 
+TEST(LayerListTest, AFolderIsRefused) {
+  const absl::Status status = LoadLayerList(::testing::TempDir()).status();
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("--replay: expected vgg16"), HasSubstr("got a directory")));
+}
+
+TEST(LayerListTest, AnEndlessDeviceIsRefused) {
+  EXPECT_THAT(std::string(LoadLayerList("/dev/zero").status().message()), HasSubstr("larger than"));
+}
+
 }  // namespace
 }  // namespace capstan
