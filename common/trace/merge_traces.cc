@@ -58,10 +58,10 @@ void Note(const Json& event, MergedProcess& process) {
     return;
   }
   const Json& args = event["args"];
-  if (event["name"] == "process_name") process.name = args.value("name", process.name);
+  if (event["name"] == "process_name") process.name = args["name"].get<std::string>();
   if (event["name"] == kEndEvent) {
     process.has_end = true;
-    process.left_out = args.value("left_out", int64_t{0});
+    process.left_out = args["left_out"].get<int64_t>();
   }
 }
 

@@ -20,15 +20,27 @@ bool HasNumber(const Json& object, const char* name) {
   return entry != object.end() && entry->is_number();
 }
 
+bool HasInteger(const Json& object, const char* name) {
+  const auto entry = object.find(name);
+  return entry != object.end() && entry->is_number_integer();
+}
+
+bool HasText(const Json& object, const char* name) {
+  const auto entry = object.find(name);
+  return entry != object.end() && entry->is_string();
+}
+
 // All that a merge relies on. Metadata has no time.
 bool IsEvent(const Json& event) {
-  if (!event.is_object()) return false;
-  const auto phase = event.find("ph"), name = event.find("name"), args = event.find("args");
-  if (phase == event.end() || !phase->is_string() || name == event.end() || !name->is_string()) {
-    return false;
+  if (!event.is_object() || !HasText(event, "ph") || !HasText(event, "name")) return false;
+  for (const char* const time : {"ts", "dur"}) {
+    if (event.contains(time) && !HasNumber(event, time)) return false;
   }
-  if (*phase == "M") return args != event.end() && args->is_object();
-  return HasNumber(event, "ts");
+  if (event["ph"] != "M") return event.contains("ts");
+  const auto args = event.find("args");
+  if (args == event.end() || !args->is_object()) return false;
+  if (event["name"] == "process_name") return HasText(*args, "name");
+  return event["name"] != kEndEvent || HasInteger(*args, "left_out");
 }
 
 }  // namespace
@@ -48,8 +60,8 @@ absl::Status TraceReader::ReadClock() {
   if (!first_.has_value()) return Damaged("its end");
   const auto args = first_->find("args");
   if ((*first_)["name"] != kClockEvent || args == first_->end() ||
-      !HasNumber(*args, "begin_unix_ns") || !HasNumber(*args, "offset_ns") ||
-      !HasNumber(*args, "uncertainty_ns")) {
+      !HasInteger(*args, "begin_unix_ns") || !HasInteger(*args, "offset_ns") ||
+      !HasInteger(*args, "uncertainty_ns")) {
     return Damaged(first_->dump(-1, ' ', false, Json::error_handler_t::replace));
   }
   begin_ = absl::FromUnixNanos((*args)["begin_unix_ns"].get<int64_t>());
