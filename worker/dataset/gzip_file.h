@@ -8,7 +8,8 @@
 
 namespace capstan {
 
-inline constexpr uint64_t kMaxFileBytes = uint64_t{16} << 30;
+// Most that a data file may hold, decompressed.
+inline constexpr uint64_t kMaxFileBytes = uint64_t{8} << 30;
 
 // The bytes of a whole file, decompressed when it is gzip. Errors name the file: NOT_FOUND,
 // INVALID_ARGUMENT for a directory, DATA_LOSS for truncated or corrupt gzip, RESOURCE_EXHAUSTED

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -67,6 +69,15 @@ TEST(GzipFileTest, FilesBeyondTheLimitAreRefusedPlainAndCompressed) {
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_THAT(status.message(), HasSubstr(path));
   }
+}
+
+TEST(GzipFileTest, AFileOfMoreThanEightGibibytesIsNotEvenRead) {
+  const std::string path = WriteTempFile("holes", "");
+  std::filesystem::resize_file(path, (uint64_t{8} << 30) + 1);
+  const absl::Status status = ReadGzipFile(path).status();
+  std::filesystem::remove(path);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr("larger than 8589934592 bytes"));
 }
 
 TEST(GzipFileTest, EndlessDeviceIsRefused) {
