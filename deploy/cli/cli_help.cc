@@ -12,11 +12,13 @@ constexpr CommandFlag kRunFlags[] = {
      "flags\n      from the current folder. Default: the built-in job, with all defaults."},
     {"device", "DEVICE,...",
      "What the workers compute on, in turn: cpu, cuda (the first GPU) or cuda:N. Default: cpu."},
-    {"run_dir", "DIR", "Folder for logs and results. Default: runs/NAME-YYYYMMDD-HHMMSS."},
+    {"run_dir", "DIR",
+     "Folder for logs and results; those of an earlier run there are removed first, and nothing\n"
+     "      else. Default: runs/NAME-YYYYMMDD-HHMMSS."},
     {"summary_json", "FILE", "Also write the summary there, as JSON. Default: none."},
     {"record_history", "DIR",
-     "Folder for what each worker asks and gets, for capstan check; histories that are there are\n"
-     "      removed first. Costs time. Default: none."},
+     "Folder for what each worker asks and gets, for capstan check; histories of an earlier run\n"
+     "      there are removed first. Costs time. Default: none."},
     {"trace", "",
      "Each worker and server writes what it does, and when, into a file of the run folder, for\n"
      "      capstan trace. Default: none."},

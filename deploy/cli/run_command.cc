@@ -11,7 +11,6 @@
 #include <system_error>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
@@ -23,6 +22,7 @@
 #include "deploy/cli/local_job.h"
 #include "deploy/cli/program_path.h"
 #include "deploy/cli/report/progress_log.h"
+#include "deploy/cli/run_folder.h"
 #include "deploy/cli/summary.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
@@ -43,16 +43,6 @@ absl::StatusOr<v1::JobSpec> EffectiveJob(const RunOptions& options) {
   // Those of flags, which count from the current folder; the effective job is saved elsewhere.
   ResolveDataPaths(/*folder=*/"", &job);
   return job;
-}
-
-// An unused runs/NAME-YYYYMMDD-HHMMSS, with -2, -3, ... behind it where that exists.
-std::string DefaultRunDir(const std::string& job_name, absl::Time now) {
-  const std::string base = absl::StrCat(
-      "runs/", job_name, "-", absl::FormatTime("%Y%m%d-%H%M%S", now, absl::LocalTimeZone()));
-  std::string path = base;
-  std::error_code ignored;
-  for (int i = 2; fs::exists(path, ignored); ++i) path = absl::StrCat(base, "-", i);
-  return path;
 }
 
 // Whether a file can be written at `path`; empty: none is asked for.
@@ -76,58 +66,25 @@ absl::Status CheckSummaryPath(const std::string& path) {
                    problem, "); make its folder, or choose another"));
 }
 
-// Makes the folder, and removes what an earlier run may have left in it.
-absl::Status PrepareRunDir(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) {
-    return absl::UnavailableError(absl::StrCat("run folder ", path, ": expected to make it, got \"",
-                                               error.message(), "\"; choose another --run_dir"));
-  }
-  for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
-    const fs::path name = entry.path().filename();
-    if (name == "coordinator.port" || name == "summary.json" || name == "progress.jsonl" ||
-        name == "report.html" || name == "trace.json" || name.extension() == ".log" ||
-        absl::EndsWith(name.string(), ".trace.json")) {
-      fs::remove(entry.path(), error);
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Makes the folder, and removes the histories of an earlier run; empty: none is asked for.
-absl::Status PrepareHistoryDir(const std::string& path) {
-  if (path.empty()) return absl::OkStatus();
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) {
-    return absl::UnavailableError(absl::StrCat("--record_history: expected to make the folder ",
-                                               path, ", got \"", error.message(),
-                                               "\"; choose another"));
-  }
-  for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
-    if (entry.path().extension() == ".history") fs::remove(entry.path(), error);
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1::JobSpec& job) {
   LocalJob::Options prepared;
   ASSIGN_OR_RETURN(prepared.coordinator_program,
                    FindProgram(options.own_path, "server/capstan_coordinator"));
   ASSIGN_OR_RETURN(prepared.server_program, FindProgram(options.own_path, "server/capstan_server"));
   ASSIGN_OR_RETURN(prepared.worker_program, FindProgram(options.own_path, "worker/capstan_worker"));
-  prepared.run_dir =
-      options.run_dir.empty() ? DefaultRunDir(job.name(), options.clock->Now()) : options.run_dir;
-  prepared.job_file = prepared.run_dir + "/job.textproto";
+  prepared.run_dir = options.run_dir.empty() ? DefaultRunFolder(job.name(), options.clock->Now())
+                                             : options.run_dir;
+  prepared.job_file = absl::StrCat(prepared.run_dir, "/", kEffectiveJobFile);
   prepared.num_servers = static_cast<int>(job.cluster().num_servers());
   prepared.num_workers = static_cast<int>(job.cluster().num_workers());
   prepared.devices = options.devices;
   prepared.rpc_deadline_seconds = job.membership().rpc_deadline_seconds();
   prepared.record_history = options.record_history;
   prepared.has_trace = options.has_trace;
-  RETURN_IF_ERROR(PrepareRunDir(prepared.run_dir));
-  RETURN_IF_ERROR(PrepareHistoryDir(prepared.record_history));
+  RETURN_IF_ERROR(PrepareRunFolder(prepared.run_dir, options.job_file));
+  if (!prepared.record_history.empty()) {
+    RETURN_IF_ERROR(PrepareHistoryFolder(prepared.record_history));
+  }
   RETURN_IF_ERROR(SaveJobFile(job, prepared.job_file));
   return prepared;
 }

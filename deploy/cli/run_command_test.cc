@@ -63,7 +63,7 @@ TEST_F(RunCommandTest, EffectiveJobIsTheFileWithItsFlags) {
   std::ofstream(options_.job_file) << "optimizer { type: ADAM learning_rate: 0.5 }";
   options_.job_flags = {"--learning_rate=0.25"};
   ASSERT_TRUE(RunCommand(options_).ok());
-  const auto job = LoadJobFile(programs_.Path("run/job.textproto"));
+  const auto job = LoadJobFile(programs_.Path("run/effective_job.textproto"));
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->optimizer().type(), v1::OptimizerSpec::ADAM);
   EXPECT_EQ(job->optimizer().learning_rate(), 0.25);
@@ -85,6 +85,40 @@ TEST_F(RunCommandTest, WhatAnEarlierRunLeftIsNotMistakenForThisOne) {
   EXPECT_EQ(std::filesystem::file_size(programs_.Path("run/progress.jsonl")), 0);
   EXPECT_FALSE(std::filesystem::exists(programs_.Path("run/report.html")));
   EXPECT_FALSE(std::filesystem::exists(programs_.Path("run/worker-7.trace.json")));
+}
+
+TEST_F(RunCommandTest, WhatNoRunHasWrittenStaysInTheRunFolder) {
+  std::filesystem::create_directories(options_.run_dir);
+  const std::vector<std::string> others = {
+      "notes.log",     "worker-one.log",  "worker-1.log.gz",     "my.trace.json",
+      "job.textproto", "model.textproto", "server-1.trace.json~"};
+  for (const std::string& name : others) std::ofstream(programs_.Path("run/" + name)) << name;
+  ASSERT_TRUE(RunCommand(options_).ok());
+  for (const std::string& name : others) {
+    std::string text;
+    std::getline(std::ifstream(programs_.Path("run/" + name)), text);
+    EXPECT_EQ(text, name);
+  }
+}
+
+TEST_F(RunCommandTest, AJobFileInTheRunFolderIsLeftAsItIs) {
+  std::filesystem::create_directories(options_.run_dir);
+  options_.job_file = programs_.Path("run/job.textproto");
+  const std::string text = "seed: 7  # a comment of its author";
+  std::ofstream(options_.job_file) << text;
+  options_.job_flags = {"--batch_size=8"};
+  ASSERT_TRUE(RunCommand(options_).ok());
+  std::string kept;
+  std::getline(std::ifstream(options_.job_file), kept);
+  EXPECT_EQ(kept, text);
+}
+
+TEST_F(RunCommandTest, AJobFileThatTheRunWouldReplaceIsRefused) {
+  ASSERT_TRUE(RunCommand(options_).ok());
+  options_.job_file = programs_.Path("run/effective_job.textproto");
+  options_.run_dir = programs_.Path("run/.");
+  EXPECT_THAT(std::string(RunCommand(options_).message()),
+              AllOf(HasSubstr("effective_job.textproto"), HasSubstr("another --run_dir")));
 }
 
 TEST_F(RunCommandTest, InvalidJobStartsNothing) {
@@ -127,7 +161,7 @@ TEST_F(RunCommandTest, RelativePathsOfFlagsCountFromTheCurrentFolder) {
   std::filesystem::current_path(programs_.Path(""));
   options_.job_flags = {"--data_format=csv", "--data_path=train.csv"};
   ASSERT_TRUE(RunCommand(options_).ok());
-  const auto job = LoadJobFile(programs_.Path("run/job.textproto"));
+  const auto job = LoadJobFile(programs_.Path("run/effective_job.textproto"));
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->data().path(), programs_.Path("train.csv"));
 }
