@@ -219,6 +219,32 @@ TEST(CheckHistoryTest, AJoinerStartsAtItsFirstStepAndTheOlderIncarnationIsNotHea
                          "accepted after one of 200"));
 }
 
+TEST(CheckHistoryTest, WhatTheOlderIncarnationHadSentIsNotHeardAfterTheNewer) {
+  for (const uint64_t version : {1, 2}) {
+    HistoryBuilder builder = Started(kAsync, 0);
+    builder.Ask(0, 100, 0, 1, 13).Answer(14, 1, 0, {{0, 0}});
+    builder.Ask(1, 101, 0, 1, 15);
+    const v1::HistoryRecord asked = builder.records().back();
+    builder.Member(kDied, 1, 101, 16).Member(kJoining, 1, 200, 17);
+    builder.Member(kEntered, 1, 200, 18, /*first_step=*/0);
+    builder.Ask(1, 200, -1, 0, 24).Answer(26, 1, 0, {{0, 0}});
+    v1::ExchangeEnded late;
+    late.set_id(asked.began().id());
+    late.set_incarnation(101);
+    late.set_version(version);
+    late.set_time_ns(30'000);
+    *builder.records().emplace_back().mutable_ended() = late;
+    const std::string violation = ViolationWithoutValues(builder.End(50));
+    if (version == 1) {
+      EXPECT_EQ(violation, "") << "the answer may have been on its way";
+    } else {
+      EXPECT_THAT(violation,
+                  StartsWith("stale incarnation: an exchange of incarnation 101 of worker 1 was "
+                             "accepted after one of 200"));
+    }
+  }
+}
+
 TEST(CheckHistoryTest, AChangeOfStalenessCountsFromItsStepAndForItsTable) {
   for (const bool is_of_this_table : {true, false}) {
     HistoryBuilder builder = Started(kSsp, 0);

@@ -89,32 +89,44 @@ void CheckMonotonic(const CheckedSlice& checked, Violations& violations) {
   }
 }
 
-// Once a newer incarnation has been answered, nothing that the older one sends is.
+// The first answers of several processes, by the time and by the version.
+struct FirstAnswers {
+  const RecordedExchange* in_time = nullptr;
+  const RecordedExchange* in_version = nullptr;
+
+  void Add(const RecordedExchange& answer) {
+    if (in_time == nullptr || answer.end_ns < in_time->end_ns) in_time = &answer;
+    if (in_version == nullptr || answer.version < in_version->version) in_version = &answer;
+  }
+};
+
+// Once a newer incarnation has been answered, the older one is answered nothing: neither what it
+// sends then, nor what it has sent before.
 void CheckIncarnations(const CheckedSlice& checked, Violations& violations) {
   for (const auto& [worker, lives] : checked.lives.all()) {
     if (lives.size() < 2) continue;
-    // The first answer of each incarnation or a later one.
-    std::map<Incarnation, const RecordedExchange*> first_answer;
-    for (const RecordedExchange* exchange : checked.slice.exchanges()) {
-      if (exchange->worker != worker || !exchange->is_ok()) continue;
-      const RecordedExchange*& first = first_answer[exchange->incarnation];
-      if (first == nullptr || exchange->end_ns < first->end_ns) first = exchange;
-    }
-    const RecordedExchange* newer = nullptr;
+    FirstAnswers newer;
     for (auto life = lives.rbegin(); life != lives.rend(); ++life) {
+      FirstAnswers next = newer;
       for (const RecordedExchange* exchange : checked.slice.exchanges()) {
-        if (newer == nullptr || exchange->worker != worker || !exchange->is_ok()) continue;
+        if (exchange->worker != worker || !exchange->is_ok()) continue;
         if (exchange->incarnation != life->incarnation) continue;
-        if (!checked.IsBefore(newer->end_ns, exchange->begin_ns)) continue;
+        next.Add(*exchange);
+        const RecordedExchange* before = nullptr;
+        if (newer.in_time != nullptr &&
+            checked.IsBefore(newer.in_time->end_ns, exchange->begin_ns)) {
+          before = newer.in_time;
+        } else if (newer.in_version != nullptr && newer.in_version->version < exchange->version) {
+          before = newer.in_version;
+        }
+        if (before == nullptr) continue;
         violations.Add("stale incarnation",
                        absl::StrCat("an exchange of incarnation ", exchange->incarnation.value(),
                                     " of worker ", worker.value(), " was accepted after one of ",
-                                    newer->incarnation.value(), ", which has taken its place"),
-                       {exchange, newer});
+                                    before->incarnation.value(), ", which has taken its place"),
+                       {exchange, before});
       }
-      const auto own = first_answer.find(life->incarnation);
-      if (own == first_answer.end()) continue;
-      if (newer == nullptr || own->second->end_ns < newer->end_ns) newer = own->second;
+      newer = next;
     }
   }
 }

@@ -116,6 +116,7 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
   if (view.epoch() == 0 || view.phase() == v1::FAILED) return absl::OkStatus();
   if (host_ == nullptr) {
     ASSIGN_OR_RETURN(ShardHost::Options options, ShardHostOptions(job, id, view));
+    options.interruption = options_.interruption;
     LOG(INFO) << "creating " << options.shards.size() << " of " << options.shard_count
               << " shards, epoch " << options.epoch;
     RETURN_IF_ERROR(CreateHost(std::move(options), view));

@@ -32,7 +32,8 @@ class ParameterServer : public ParameterEndpoint {
     Clock* clock = nullptr;                      // All of these are required.
     CoordinatorEndpoint* coordinator = nullptr;  // Both outlive the server.
     Incarnation incarnation;
-    Tracer* tracer = nullptr;  // Optional: what the server does. Outlives it.
+    Tracer* tracer = nullptr;          // Optional: what the server does. Outlives it.
+    Shard::Interruption interruption;  // Optional: for simulations.
   };
 
   explicit ParameterServer(const Options& options) : options_(options) {}

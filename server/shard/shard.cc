@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace capstan {
 
 void Shard::Run(ReleasedReplies released) const {
@@ -18,18 +20,76 @@ void Shard::AddSlice(SliceKey key, Slice::Options options) {
 }
 
 void Shard::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done) {
+  if (interruption_ == nullptr) return Enter(std::move(request), std::move(done));
+  const Incarnation process = request.incarnation;
+  interruption_(process, [this, request = std::move(request), done = std::move(done)]() mutable {
+    Enter(std::move(request), std::move(done));
+  });
+}
+
+void Shard::Enter(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done) {
   ReleasedReplies released;
   {
     MutexLock lock(&mu_);
+    absl::Status status = CheckWorkerLocked(request);
     const auto it = slices_.find(request.slice);
-    if (it != slices_.end()) {
+    if (status.ok() && it == slices_.end()) status = absl::NotFoundError("no such slice here");
+    if (status.ok()) {
       it->second->Exchange(std::move(request), std::move(done), &released);
-      request.gradient.Clear();  // The memory of one that was not taken is free before the reply.
     } else {
-      released.emplace_back(std::move(done), ErrorReply(absl::NotFoundError("no such slice here")));
+      released.emplace_back(std::move(done), ErrorReply(std::move(status)));
     }
+    request.gradient.Clear();  // The memory of one that was not taken is free before the reply.
   }
   Run(std::move(released));
+}
+
+absl::Status Shard::CheckWorkerLocked(const ExchangeRequest& request) const {
+  const auto it = workers_.find(request.worker);
+  if (it == workers_.end()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("worker ", request.worker.value(),
+                     " is no live member of the job: it was declared dead or never registered"));
+  }
+  const Worker& worker = it->second;
+  if (worker.incarnation != request.incarnation) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("stale incarnation of worker ", request.worker.value(), ": expected ",
+                     worker.incarnation.value(), ", got ", request.incarnation.value(),
+                     "; another process has taken its place"));
+  }
+  if (worker.is_entering) {
+    return absl::UnavailableError(absl::StrCat("this server has not heard yet where worker ",
+                                               request.worker.value(), " begins"));
+  }
+  return absl::OkStatus();
+}
+
+void Shard::SetLiveWorkers(absl::Span<const Worker> workers) {
+  ReleasedReplies released;
+  {
+    MutexLock lock(&mu_);
+    const Workers previous = std::exchange(workers_, {});
+    for (const Worker& worker : workers) workers_.emplace(worker.worker, worker);
+    for (auto& [key, slice] : slices_) ChangeWorkersLocked(previous, *slice, &released);
+  }
+  Run(std::move(released));
+}
+
+void Shard::ChangeWorkersLocked(const Workers& previous, Slice& slice,
+                                ReleasedReplies* released) const {
+  for (const auto& [id, worker] : workers_) {
+    const auto known = previous.find(id);
+    const bool is_known =
+        known != previous.end() && known->second.incarnation == worker.incarnation;
+    if (!is_known) slice.AddWorker(id, released);
+  }
+  for (const auto& [id, worker] : workers_) {
+    if (worker.first_step > Step(0)) slice.EnterWorker(id, worker.first_step, released);
+  }
+  for (const auto& [id, worker] : previous) {
+    if (workers_.count(id) == 0) slice.RemoveWorker(id, released);
+  }
 }
 
 template <typename Action>
@@ -42,30 +102,12 @@ void Shard::ForEachSlice(Action action) {
   Run(std::move(released));
 }
 
-void Shard::AddWorker(WorkerId worker) {
-  ForEachSlice([worker](const SliceKey&, Slice& slice, ReleasedReplies* released) {
-    slice.AddWorker(worker, released);
-  });
-}
-
-void Shard::EnterWorker(WorkerId worker, Step first_step) {
-  ForEachSlice([worker, first_step](const SliceKey&, Slice& slice, ReleasedReplies* released) {
-    slice.EnterWorker(worker, first_step, released);
-  });
-}
-
 Step Shard::NextStep(WorkerId worker) {
   Step next;
   ForEachSlice([worker, &next](const SliceKey&, Slice& slice, ReleasedReplies*) {
     next = std::max(next, slice.next_step(worker));
   });
   return next;
-}
-
-void Shard::RemoveWorker(WorkerId worker) {
-  ForEachSlice([worker](const SliceKey&, Slice& slice, ReleasedReplies* released) {
-    slice.RemoveWorker(worker, released);
-  });
 }
 
 void Shard::SetSchedules(const TableSchedules& schedules) {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/status_macros.h"
 #include "common/tensor/host_buffer.h"
 #include "server/shard/initializer.h"
 
@@ -36,7 +35,7 @@ ShardHost::~ShardHost() {
 }
 
 void ShardHost::AddShard(ShardId id) {
-  auto shard = std::make_unique<Shard>(options_.epoch);
+  auto shard = std::make_unique<Shard>(options_.epoch, options_.interruption);
   for (const SliceKey key : shard_map_.SlicesOf(id)) {
     const Table& table = options_.tables[key.table.value()];
     const SliceRange range = slicings_[key.table.value()].Range(key.slice);
@@ -58,30 +57,7 @@ void ShardHost::AddShard(ShardId id) {
 
 void ShardHost::SetLiveWorkers(absl::Span<const Worker> workers) {
   MutexLock membership_lock(&membership_mu_);
-  std::map<WorkerId, Worker> next;
-  for (const Worker& worker : workers) next.emplace(worker.worker, worker);
-  std::map<WorkerId, Worker> previous;
-  {
-    MutexLock lock(&mu_);
-    previous = members_;
-  }
-  // Slices know a worker before its exchanges are admitted, and forget it after.
-  for (const auto& [worker, member] : next) {
-    if (previous.count(worker) > 0) continue;
-    for (const auto& shard : shards_) shard->AddWorker(worker);
-  }
-  for (const Worker& worker : workers) {
-    if (worker.first_step == Step(0)) continue;
-    for (const auto& shard : shards_) shard->EnterWorker(worker.worker, worker.first_step);
-  }
-  {
-    MutexLock lock(&mu_);
-    members_ = next;
-  }
-  for (const auto& [worker, member] : previous) {
-    if (next.count(worker) > 0) continue;
-    for (const auto& shard : shards_) shard->RemoveWorker(worker);
-  }
+  for (const auto& shard : shards_) shard->SetLiveWorkers(workers);
 }
 
 Step ShardHost::NextStep(WorkerId worker) {
@@ -117,27 +93,6 @@ void ShardHost::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallba
   shard->Exchange(std::move(request), std::move(done));
 }
 
-absl::Status ShardHost::CheckMember(const ExchangeRequest& request) const {
-  MutexLock lock(&mu_);
-  const auto member = members_.find(request.worker);
-  if (member == members_.end()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("worker ", request.worker.value(),
-                     " is no live member of the job: it was declared dead or never registered"));
-  }
-  if (member->second.incarnation != request.incarnation) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("stale incarnation of worker ", request.worker.value(), ": expected ",
-                     member->second.incarnation.value(), ", got ", request.incarnation.value(),
-                     "; another process has taken its place"));
-  }
-  if (member->second.is_entering) {
-    return absl::UnavailableError(absl::StrCat("this server has not heard yet where worker ",
-                                               request.worker.value(), " begins"));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status ShardHost::Check(const ExchangeRequest& request) const {
   if (request.job != options_.job) {
     return absl::FailedPreconditionError(
@@ -152,7 +107,6 @@ absl::Status ShardHost::Check(const ExchangeRequest& request) const {
     return absl::FailedPreconditionError(absl::StrCat(
         "stale epoch ", request.epoch.value(), ": the current one is ", options_.epoch.value()));
   }
-  RETURN_IF_ERROR(CheckMember(request));
   const uint32_t table = request.slice.table.value();
   if (table >= slicings_.size()) {
     return absl::InvalidArgumentError(

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
@@ -41,20 +40,17 @@ class ShardHost : public ParameterEndpoint {
     TableSchedules schedules;              // Required
     std::vector<ShardId> shards;           // the ones that live here
     Epoch epoch;                           // of the routing table that says so
+    Shard::Interruption interruption;      // optional, for simulations
   };
-  struct Worker {
-    WorkerId worker;
-    Incarnation incarnation;
-    Step first_step = Step(0);  // of which it pushes
-    bool is_entering = false;   // it does not know its first step yet
-  };
+  using Worker = Shard::Worker;
 
   // Creates the shards with their initial values; nobody is a member yet.
   explicit ShardHost(Options options);
   ~ShardHost() override;
 
   // The live workers of the job, all of them. Who is new enters at each slice's min_step, or at its
-  // first step if that is later; who is missing is taken out of it.
+  // first step if that is later; who is missing is taken out of it. When this returns, nothing of
+  // another incarnation is admitted any more, and what still waits of one is answered.
   void SetLiveWorkers(absl::Span<const Worker> workers);
 
   // The first step of which no slice has an update of this live worker. When the worker is new, it
@@ -80,7 +76,6 @@ class ShardHost : public ParameterEndpoint {
 
  private:
   absl::Status Check(const ExchangeRequest& request) const;
-  absl::Status CheckMember(const ExchangeRequest& request) const;
   std::string SliceName(SliceKey key) const;
   void AddShard(ShardId shard);
 
@@ -92,10 +87,7 @@ class ShardHost : public ParameterEndpoint {
   std::vector<std::unique_ptr<Shard>> shards_;  // that live here
   std::vector<Shard*> shard_of_id_;             // null: it lives elsewhere
 
-  // Serialises changes of the membership; taken before mu_.
-  Mutex membership_mu_;
-  mutable Mutex mu_;
-  std::map<WorkerId, Worker> members_ ABSL_GUARDED_BY(mu_);
+  Mutex membership_mu_;  // serialises changes of the membership
 };
 
 }  // namespace capstan

@@ -36,7 +36,8 @@ std::vector<ShardHost::Worker> Workers(const std::vector<int>& ids) {
 
 // One table "w" of 20 floats in slices of 16, all zero at first; SGD with learning rate 1, so that
 // the values are minus the sum of what was applied.
-std::unique_ptr<ShardHost> MakeHost(ConsistencyMode mode, int64_t staleness, int num_workers) {
+std::unique_ptr<ShardHost> MakeHost(ConsistencyMode mode, int64_t staleness, int num_workers,
+                                    Shard::Interruption interruption = nullptr) {
   ShardHost::Options options;
   options.job = kJob;
   options.tables = {{"w", 20, 0.0}};
@@ -49,6 +50,7 @@ std::unique_ptr<ShardHost> MakeHost(ConsistencyMode mode, int64_t staleness, int
   options.schedules = {Schedule({{Step(0), mode, staleness}})};
   options.shards = {ShardId(0), ShardId(1)};
   options.epoch = Epoch(1);
+  options.interruption = std::move(interruption);
   auto host = std::make_unique<ShardHost>(std::move(options));
   std::vector<int> ids;
   for (int i = 0; i < num_workers; ++i) ids.push_back(i);
@@ -376,6 +378,44 @@ TEST(ShardHostTest, AWorkerThatKnowsItsFirstStepBeforeTheServerDoesTriesAgain) {
   workers[1].first_step = Step(2);
   host->SetLiveWorkers(workers);
   EXPECT_TRUE(PushPull(*host, 1, 2, 1)->reply.status.ok());
+}
+
+// The workers, the last of them a process that has taken another's place.
+std::vector<ShardHost::Worker> WithReplacement(const std::vector<int>& ids, Step first_step) {
+  std::vector<ShardHost::Worker> workers = Workers(ids);
+  workers.back().incarnation = Incarnation(2000);
+  workers.back().first_step = first_step;
+  return workers;
+}
+
+TEST(ShardHostTest, APushThatIsInterruptedWhileAnotherProcessTakesItsPlaceIsRefused) {
+  std::vector<absl::AnyInvocable<void()>> interrupted;
+  auto host = MakeHost(ConsistencyMode::kAsync, 0, /*num_workers=*/2,
+                       [&](Incarnation sender, absl::AnyInvocable<void()> go_on) {
+                         if (sender != IncarnationOf(1)) return go_on();
+                         interrupted.push_back(std::move(go_on));
+                       });
+  const auto late = PushPull(*host, 1, 0, 100);
+  ASSERT_EQ(interrupted.size(), 1u);
+  host->SetLiveWorkers(WithReplacement({0, 1}, Step(0)));
+  interrupted[0]();
+  ASSERT_EQ(late->replies, 1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(late->reply.status)) << late->reply.status;
+  EXPECT_EQ(PushPull(*host, 0, 0, 1)->first_value(), -1.0f) << "nothing of it was applied";
+}
+
+TEST(ShardHostTest, WhatWaitsOfAProcessIsRefusedWhenAnotherTakesItsPlace) {
+  auto host = MakeHost(ConsistencyMode::kBsp, 0, /*num_workers=*/2);
+  const auto waits = PushPull(*host, 1, 0, 1);
+  ExchangeRequest request = Request(1, std::nullopt, Step(1));
+  request.refresh_after = kNoValues;
+  const auto refresh = Send(*host, std::move(request));
+  EXPECT_EQ(waits->replies + refresh->replies, 0);
+  host->SetLiveWorkers(WithReplacement({0, 1}, Step(1)));
+  for (const auto& result : {waits, refresh}) {
+    ASSERT_EQ(result->replies, 1);
+    EXPECT_TRUE(absl::IsFailedPrecondition(result->reply.status)) << result->reply.status;
+  }
 }
 
 ExchangeRequest RefreshRequest(int worker, int64_t pull, int64_t refresh_after) {

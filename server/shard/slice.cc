@@ -28,6 +28,14 @@ Slice::Slice(Options options)
 }
 
 void Slice::AddWorker(WorkerId worker, ReleasedReplies* released) {
+  for (std::map<WorkerId, Parked>* waiting : {&parked_, &refreshes_}) {
+    if (auto older = waiting->extract(worker); !older.empty()) {
+      released->emplace_back(
+          std::move(older.mapped().done),
+          ErrorReply(absl::FailedPreconditionError(absl::StrCat(
+              name_, ": another process has taken the place of worker ", worker.value()))));
+    }
+  }
   const Step before = steps_.min_step();
   steps_.Add(worker);
   AfterAdvance(before, released);

@@ -43,6 +43,7 @@ class Slice {
 
   explicit Slice(Options options);
 
+  // A worker, or another life of one: what waits of the older life is FAILED_PRECONDITION.
   void AddWorker(WorkerId worker, ReleasedReplies* released);
   // A worker that was added has no updates below `first_step` but those that are here.
   void EnterWorker(WorkerId worker, Step first_step, ReleasedReplies* released);

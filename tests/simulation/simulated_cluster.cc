@@ -21,11 +21,16 @@ namespace {
 constexpr uint64_t kJob = 1;
 // Longer than any pause of a scenario, its leases, and the retries of both.
 constexpr absl::Duration kSettle = absl::Seconds(30);
+constexpr uint64_t kFirstWorkerIncarnation = 200'000;
+// Exchanges that arrive so long before or after their worker pauses may be interrupted.
+constexpr absl::Duration kAroundPause = absl::Milliseconds(30);
 
 }  // namespace
 
 SimulatedCluster::SimulatedCluster(const Scenario& scenario)
-    : scenario_(scenario), network_(scenario.network, scenario.seed) {
+    : scenario_(scenario),
+      network_(scenario.network, scenario.seed),
+      interruptions_(scenario.seed, /*stream=*/2) {
   Coordinator::Options options;
   options.job = scenario.job;
   options.job_fingerprint = kJob;
@@ -41,8 +46,7 @@ SimulatedCluster::~SimulatedCluster() {
 }
 
 SimulationResult SimulatedCluster::Run() {
-  const absl::Time start = world_.Now();
-  absl::Time end = start + scenario_.limit;
+  absl::Time end = start_ + scenario_.limit;
   bool is_time_up = false;
   coordinator_->OnEnd([this, &end, &is_time_up](JobOutcome outcome) {
     // What the coordinator finds while the processes are buried is no end of the job.
@@ -63,7 +67,7 @@ SimulationResult SimulatedCluster::Run() {
       coordinator_->SetConsistency(request, [](const absl::StatusOr<v1::SetConsistencyReply>&) {});
     });
   }
-  world_.RunUntil(start + scenario_.limit);
+  world_.RunUntil(start_ + scenario_.limit);
   is_time_up = true;
   coordinator_->GetStatus({}, [this](const absl::StatusOr<v1::GetStatusReply>& reply) {
     result_.is_registering = reply->view().phase() == v1::REGISTERING;
@@ -73,7 +77,7 @@ SimulationResult SimulatedCluster::Run() {
   log_.Append(record);
   log_.Close();
   BuryAll();
-  result_.duration = end - start;
+  result_.duration = end - start_;
   result_.messages = network_.messages();
   result_.records = log_.TakeRecords();
   return std::move(result_);
@@ -110,6 +114,9 @@ void SimulatedCluster::StartServer(uint32_t index) {
   options.clock = &member->process;
   options.coordinator = member->coordinator.get();
   options.incarnation = Incarnation(100'000 + index);
+  options.interruption = [this, member](Incarnation sender, absl::AnyInvocable<void()> go_on) {
+    Interrupt(member->process, sender, std::move(go_on));
+  };
   member->server = std::make_unique<ParameterServer>(options);
   // The port is the index + 1.
   member->process.Spawn([server = member->server.get(), index] {
@@ -118,6 +125,23 @@ void SimulatedCluster::StartServer(uint32_t index) {
     });
     VLOG(1) << "server " << index << ": " << status;
   });
+}
+
+void SimulatedCluster::Interrupt(SimulatedProcess& server, Incarnation sender,
+                                 absl::AnyInvocable<void()> go_on) {
+  const absl::Time now = world_.Now();
+  for (const Fault& fault : scenario_.faults) {
+    const bool is_of_sender = fault.kind == Fault::Kind::kPauseWorker &&
+                              Incarnation(kFirstWorkerIncarnation + fault.process) == sender;
+    const absl::Time pause = start_ + fault.at;
+    if (!is_of_sender || absl::AbsDuration(now - pause) > kAroundPause) continue;
+    if (interruptions_.Bernoulli(0.5)) continue;
+    // The answer, if it gets one, is there when the worker goes on.
+    const double share = 0.7 + 0.3 * interruptions_.UniformFloat();
+    server.RunAt(pause + share * fault.pause, std::move(go_on));
+    return;
+  }
+  go_on();
 }
 
 void SimulatedCluster::StartWorker(uint32_t index) {
@@ -130,7 +154,7 @@ void SimulatedCluster::StartWorker(uint32_t index) {
     Worker::Options options;
     options.clock = &member->process;
     options.coordinator = member->coordinator.get();
-    options.incarnation = Incarnation(200'000 + index);
+    options.incarnation = Incarnation(kFirstWorkerIncarnation + index);
     options.prepare = ScriptedJobPreparer(scenario_, index);
     options.connect = [this, member](const v1::JobSpec&, ServerId, const ServerAddress& address) {
       return Connect(*member, address.grpc);

@@ -6,8 +6,11 @@
 #include <optional>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/base/ids.h"
+#include "common/base/random.h"
 #include "common/base/simulated_clock.h"
 #include "common/history/history_log.h"
 #include "common/transport/eager_endpoint.h"
@@ -55,6 +58,9 @@ class SimulatedCluster {
   void WriteHeader();
   std::unique_ptr<Member> StartMember(uint64_t seed);
   void StartServer(uint32_t index);
+  // A thread of the server stands still before a shard's lock, sometimes, while a pause of the
+  // worker process `sender` that begins now lets another one take its place.
+  void Interrupt(SimulatedProcess& server, Incarnation sender, absl::AnyInvocable<void()> go_on);
   void StartWorker(uint32_t index);
   // To the server that listens at `address`, for a worker.
   std::unique_ptr<ParameterEndpoint> Connect(Member& worker, const std::string& address);
@@ -64,8 +70,10 @@ class SimulatedCluster {
 
   const Scenario& scenario_;
   SimulatedClock world_;
+  const absl::Time start_ = world_.Now();
   MemoryHistoryLog log_;
   SimulatedNetwork network_;
+  Random interruptions_;
   SimulatedProcess coordinator_process_{&world_};
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<MembershipRecorder> membership_;

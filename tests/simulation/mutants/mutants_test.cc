@@ -22,6 +22,7 @@ const std::map<std::string, std::string>& Rules() {
       {"dead_worker_counted", "every exchange is answered"},
       {"dedup_lost_on_return", "exactly once"},
       {"dedup_off", "exactly once"},
+      {"incarnation_checked_too_early", "stale incarnation"},
       {"joiner_lowers_min_step", "staleness bound"},
       {"kept_pushes_overtaken", "read-my-writes"},
       {"kept_values_outlive_a_push", "read-my-writes"},
