@@ -115,6 +115,9 @@ absl::StatusOr<std::string> FormatSummary(absl::string_view json_text) {
   if (const std::string tuning = SummaryTuningText(summary); !tuning.empty()) {
     absl::StrAppendFormat(&text, "  %-18s %s\n", "tuned", tuning);
   }
+  if (summary.contains("warning")) {
+    absl::StrAppend(&text, "warning: ", ValueText(summary["warning"], Unit::kText), "\n");
+  }
   return text;
 }
 

@@ -51,6 +51,13 @@ TEST(SummaryTest, AnEagerJobHasALineOfItsOwn) {
             "25.0 % when its own push was back, 0.0 % when slower workers had caught up\n");
 }
 
+TEST(SummaryTest, AWarningIsTheLastLine) {
+  EXPECT_EQ(*FormatSummary(R"({"warning": "training has failed: it did", "steps": 5})"),
+            "job is done\n"
+            "  steps              5\n"
+            "warning: training has failed: it did\n");
+}
+
 TEST(SummaryTest, WhatIsMissingIsLeftOut) {
   EXPECT_EQ(*FormatSummary("{\"steps\": 5}"), "job is done\n  steps              5\n");
 }

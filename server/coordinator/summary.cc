@@ -3,18 +3,33 @@
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "proto/coordinator_service.pb.h"
+#include "server/coordinator/training_verdict.h"
 
 namespace capstan {
 namespace {
 
+struct Mean {
+  double sum = 0;
+  int count = 0;
+
+  void Add(double value) {
+    sum += value;
+    ++count;
+  }
+  double Or(double none) const { return count == 0 ? none : sum / count; }
+};
+
 // The workers' progress as one.
 struct Totals {
-  double mean_live_loss = 0;  // of those that have computed
+  Mean live_loss;   // of those that have computed
+  Mean first_loss;  // of those that have, also of replaced ones
+  double largest_loss = 0;
   int64_t max_steps = 0;
   uint64_t samples = 0;
   uint64_t bytes_pushed = 0;
@@ -28,6 +43,8 @@ struct Totals {
 };
 
 void Add(const v1::Progress& progress, Totals& totals) {
+  if (progress.has_first_loss()) totals.first_loss.Add(progress.first_loss());
+  totals.largest_loss = std::max(totals.largest_loss, progress.largest_loss());
   totals.max_steps = std::max(totals.max_steps, progress.steps_done());
   totals.samples += progress.samples();
   totals.bytes_pushed += progress.bytes_pushed();
@@ -43,16 +60,13 @@ void Add(const v1::Progress& progress, Totals& totals) {
 Totals TotalsOf(const JobOutcome& outcome) {
   const v1::GetStatusReply& status = outcome.last_status;
   Totals totals;
-  int losses = 0;
   for (int worker = 0; worker < status.progress_size(); ++worker) {
     const v1::Progress& progress = status.progress(worker);
     Add(progress, totals);
     if (!status.view().workers(worker).is_live() || progress.samples() == 0) continue;
-    ++losses;
-    totals.mean_live_loss += progress.loss();
+    totals.live_loss.Add(progress.loss());
   }
   for (const v1::Progress& progress : outcome.replaced_workers) Add(progress, totals);
-  totals.mean_live_loss /= std::max(1, losses);
   const auto workers =
       static_cast<size_t>(status.progress_size()) + outcome.replaced_workers.size();
   totals.mean_staleness_seen /= static_cast<double>(std::max<size_t>(1, workers));
@@ -75,6 +89,21 @@ nlohmann::ordered_json StalenessOf(const v1::ConsistencySpec& consistency) {
 void WriteConsistency(const v1::ConsistencySpec& consistency, nlohmann::ordered_json& object) {
   object["consistency"] = absl::AsciiStrToLower(v1::ConsistencySpec::Mode_Name(consistency.mode()));
   object["staleness"] = StalenessOf(consistency);
+}
+
+std::string WarningOf(const v1::JobSpec& job, const JobOutcome& outcome, const Totals& totals) {
+  const v1::ReportResultRequest& result = outcome.result;
+  TrainingCourse course;
+  course.steps = totals.max_steps;
+  if (totals.first_loss.count > 0) course.first_loss = totals.first_loss.Or(0);
+  course.largest_loss = totals.largest_loss;
+  course.last_loss = totals.live_loss.Or(result.test_loss());
+  course.test_loss = result.test_loss();
+  course.test_accuracy = result.test_accuracy();
+  course.test_samples = result.test_samples();
+  course.guess_loss = result.guess_loss();
+  course.guess_accuracy = result.guess_accuracy();
+  return TrainingWarning(job, course);
 }
 
 // Pulls that the workers' caches have answered, by what they waited for.
@@ -131,7 +160,9 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   if (job.model().type() != v1::ModelSpec::REPLAY) {  // which learns nothing
     summary["test_accuracy"] = outcome.result.test_accuracy();
     summary["test_loss"] = outcome.result.test_loss();
-    summary["train_loss"] = totals.mean_live_loss;
+    summary["train_loss"] = totals.live_loss.Or(0);
+    const std::string warning = WarningOf(job, outcome, totals);
+    if (!warning.empty()) summary["warning"] = warning;
   }
   summary["steps"] = totals.max_steps;
   summary["seconds"] = seconds;

@@ -1,5 +1,6 @@
 #include "server/coordinator/summary.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -60,11 +61,45 @@ TEST(SummaryTest, HasEveryFigure) {
     "workers_replaced": 0})"));
 }
 
+// Ends as an answer that is the same for all of 4 classes.
+JobOutcome FailedOutcome() {
+  JobOutcome outcome = Outcome();
+  for (v1::Progress& progress : *outcome.last_status.mutable_progress()) {
+    progress.set_first_loss(1.5);
+    progress.set_largest_loss(30);
+    progress.set_steps_done(100);
+    progress.set_loss(1.4);
+  }
+  outcome.result.set_test_loss(1.39);
+  outcome.result.set_test_accuracy(0.25);
+  outcome.result.set_test_samples(400);
+  outcome.result.set_guess_loss(1.386);
+  outcome.result.set_guess_accuracy(0.26);
+  return outcome;
+}
+
+TEST(SummaryTest, TrainingThatFailedSaysSo) {
+  EXPECT_EQ(Summary(Job(), FailedOutcome())["warning"],
+            "training has failed: the test loss is 1.39, and one answer for all samples has "
+            "1.386 (test accuracy 25.0 % and 26.0 %). Its updates were too large: try a smaller "
+            "--learning_rate, such as 0.005; features that are very large (--feature_scale) do the "
+            "same.");
+}
+
+TEST(SummaryTest, TheLossAtTheStartIsThatOfWorkersThatBeganThere) {
+  JobOutcome outcome = FailedOutcome();
+  outcome.last_status.mutable_progress(0)->clear_first_loss();  // in the place of another one
+  outcome.replaced_workers.emplace_back().set_first_loss(1.2);
+  EXPECT_THAT(Summary(Job(), outcome)["warning"].get<std::string>(),
+              testing::HasSubstr("the loss was 1.4 in the first steps and is 1.39 at the end"));
+}
+
 TEST(SummaryTest, AReplayHasLearntNothing) {
   v1::JobSpec job = Job();
   job.mutable_model()->set_type(v1::ModelSpec::REPLAY);
   const nlohmann::json summary = Summary(job, Outcome());
   EXPECT_FALSE(summary.contains("test_accuracy"));
+  EXPECT_FALSE(Summary(job, FailedOutcome()).contains("warning"));
   EXPECT_FALSE(summary.contains("train_loss"));
   EXPECT_EQ(summary["steps"], 10);
 }
@@ -163,6 +198,7 @@ TEST(SummaryTest, SurvivesFiguresAndNamesThatJsonCannotHold) {
   outcome.training_time = absl::ZeroDuration();
   const nlohmann::json summary = Summary(job, outcome);
   EXPECT_TRUE(summary["test_loss"].is_null());
+  EXPECT_THAT(summary["warning"].get<std::string>(), testing::HasSubstr("is not finite"));
   EXPECT_EQ(summary["samples_per_s"], 0);
 }
 

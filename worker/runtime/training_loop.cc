@@ -1,5 +1,6 @@
 #include "worker/runtime/training_loop.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "common/base/status_macros.h"
@@ -89,6 +90,19 @@ void TrainingLoop::RecordLoss(const BatchResult& result, size_t batch_size) {
   samples_ += batch_size;
   recent_.emplace_back(result.loss_sum, batch_size);
   if (recent_.size() > kLossWindow) recent_.pop_front();
+  const double loss = RecentLossLocked();
+  if (recent_.size() <= kFirstSteps && options_.first_step == Step(0)) first_loss_ = loss;
+  if (recent_.size() >= kFirstSteps) largest_loss_ = std::max(largest_loss_, loss);
+}
+
+double TrainingLoop::RecentLossLocked() const {
+  double loss_sum = 0;
+  size_t samples = 0;
+  for (const auto& [sum, count] : recent_) {
+    loss_sum += sum;
+    samples += count;
+  }
+  return samples > 0 ? loss_sum / static_cast<double>(samples) : 0;
 }
 
 v1::Progress TrainingLoop::progress() const {
@@ -109,15 +123,11 @@ v1::Progress TrainingLoop::progress() const {
   progress.set_seconds_sending(absl::ToDoubleSeconds(traffic.sending));
   if (options_.schedule != nullptr) *progress.mutable_period() = options_.schedule->times();
   MutexLock lock(&mu_);
-  double loss_sum = 0;
-  size_t samples = 0;
-  for (const auto& [sum, count] : recent_) {
-    loss_sum += sum;
-    samples += count;
-  }
+  progress.set_loss(RecentLossLocked());
+  if (first_loss_.has_value()) progress.set_first_loss(*first_loss_);
+  progress.set_largest_loss(largest_loss_);
   progress.set_median_step_seconds(
       absl::ToDoubleSeconds(MedianTime({step_times_.begin(), step_times_.end()})));
-  if (samples > 0) progress.set_loss(loss_sum / static_cast<double>(samples));
   progress.set_steps_done(steps_done_);
   progress.set_samples(samples_);
   if (steps_done_ > options_.first_step.value()) {

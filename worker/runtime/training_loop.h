@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -53,6 +54,8 @@ class TrainingLoop {
  private:
   // Losses are averaged over this many steps.
   static constexpr size_t kLossWindow = 50;
+  // The loss at the start is of this many steps: enough for a mean, too few to have learnt much.
+  static constexpr size_t kFirstSteps = 10;
   // The median time of a step is of this many.
   static constexpr size_t kTimeWindow = 200;
   // The first ones, in which connections and caches warm up, do not count once there are others.
@@ -65,6 +68,7 @@ class TrainingLoop {
   void RecordStepTimeLocked(int64_t steps_done, absl::Duration step_time)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RecordLoss(const BatchResult& result, size_t batch_size);
+  double RecentLossLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
   const int track_;        // of the trace
@@ -72,6 +76,8 @@ class TrainingLoop {
 
   mutable Mutex mu_;
   std::deque<std::pair<double, size_t>> recent_ ABSL_GUARDED_BY(mu_);  // loss sum and batch size
+  std::optional<double> first_loss_ ABSL_GUARDED_BY(mu_);
+  double largest_loss_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t steps_done_ ABSL_GUARDED_BY(mu_);
   uint64_t samples_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time started_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,11 +44,17 @@ class NotingEngine : public Engine {
     return absl::OkStatus();
   }
   absl::Status RunForward(ParameterStore& store) override { return store.WaitForLayer(0); }
-  absl::StatusOr<BatchResult> Result() override { return BatchResult(); }
+  absl::StatusOr<BatchResult> Result() override {
+    BatchResult result;
+    const size_t batch_size = batches[steps.size() - 1].size();
+    result.loss_sum = loss_of(steps.back().value()) * static_cast<double>(batch_size);
+    return result;
+  }
   absl::Status Finish() override { return absl::OkStatus(); }
 
   static constexpr absl::Duration kSlow = absl::Milliseconds(50);
-  size_t slow_steps = 0;         // that take so long
+  std::function<double(int64_t)> loss_of = [](int64_t) { return 0.0; };  // mean, of a step's batch
+  size_t slow_steps = 0;                                                 // that take so long
   std::vector<Samples> batches;  // in the order in which they were loaded
   std::vector<Step> steps;       // that were run
 
@@ -125,6 +132,32 @@ TEST_F(TrainingLoopTest, TheFirstThreeStepsDoNotCountForTheMedianTime) {
   };
   EXPECT_GE(median_of(3), NotingEngine::kSlow) << "there are no others";
   EXPECT_LT(median_of(4), NotingEngine::kSlow);
+}
+
+// A loss that falls from 100 and jumps to 1,000 for the steps 40 to 44.
+double FallingWithAPeak(int64_t step) {
+  return step >= 40 && step < 45 ? 1000 : 100 - static_cast<double>(step);
+}
+
+TEST_F(TrainingLoopTest, TellsTheLossAtTheStartAtItsWorstAndAtTheEnd) {
+  engine_.loss_of = FallingWithAPeak;
+  Run(Step(0), /*steps=*/100);
+  // Batches differ in size, so that means are not quite those over steps.
+  EXPECT_NEAR(progress_.first_loss(), 95.5, 0.5) << "of steps 0 to 9";
+  EXPECT_NEAR(progress_.largest_loss(), 170, 20) << "of steps 0 to 49";
+  EXPECT_NEAR(progress_.loss(), 25.5, 1) << "of steps 50 to 99";
+}
+
+TEST_F(TrainingLoopTest, OfFewerStepsThanTheStartHasEachIsTheStart) {
+  engine_.loss_of = FallingWithAPeak;
+  Run(Step(0), /*steps=*/3);
+  EXPECT_EQ(progress_.first_loss(), progress_.loss());
+  EXPECT_EQ(progress_.largest_loss(), 0) << "too few to tell";
+}
+
+TEST_F(TrainingLoopTest, AWorkerThatBeginsLaterDoesNotKnowTheLossAtTheStart) {
+  Run(Step(1), /*steps=*/20);
+  EXPECT_FALSE(progress_.has_first_loss());
 }
 
 TEST_F(TrainingLoopTest, AWorkerThatComesAfterTheLastStepHasNothingToDo) {

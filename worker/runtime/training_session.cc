@@ -146,6 +146,9 @@ absl::Status TrainingSession::EvaluateAndReport() {
   request.set_incarnation(options_.incarnation.value());
   request.set_test_accuracy(evaluation.accuracy);
   request.set_test_loss(evaluation.loss);
+  request.set_test_samples(test.size());
+  request.set_guess_loss(BestConstantGuess(options_.setup->data.train.labels).loss);
+  request.set_guess_accuracy(BestConstantGuess(test.labels).accuracy);
   request.set_parameters_xxh3(HashParameters(training->store->values()));
   return AwaitReply(*options_.coordinator, &CoordinatorEndpoint::ReportResult, request,
                     *options_.clock)

@@ -2,6 +2,9 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
+#include <cmath>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -23,6 +26,18 @@ absl::StatusOr<Evaluation> Evaluate(
   }
   const double count = static_cast<double>(sample_count);
   return Evaluation{static_cast<double>(total.correct) / count, total.loss_sum / count};
+}
+
+ConstantGuess BestConstantGuess(absl::Span<const int32_t> labels) {
+  std::map<int32_t, int64_t> counts;
+  for (const int32_t label : labels) ++counts[label];
+  ConstantGuess guess;
+  for (const auto& [label, count] : counts) {
+    const double share = static_cast<double>(count) / static_cast<double>(labels.size());
+    guess.accuracy = std::max(guess.accuracy, share);
+    guess.loss -= share * std::log(share);
+  }
+  return guess;
 }
 
 uint64_t HashParameters(absl::Span<const absl::Span<const float>> parameters) {

@@ -23,6 +23,15 @@ absl::StatusOr<Evaluation> Evaluate(
     size_t sample_count,
     absl::FunctionRef<absl::StatusOr<BatchResult>(absl::Span<const uint32_t> samples)> run);
 
+// The best that can be had without looking at a sample.
+struct ConstantGuess {
+  double accuracy = 0;  // share of the most frequent label
+  double loss = 0;      // of the labels' own distribution: its entropy, in nats
+};
+
+// Over labels of 0 or more; zeros where there are none.
+ConstantGuess BestConstantGuess(absl::Span<const int32_t> labels);
+
 // XXH3-64 over all parameters, as float32 little-endian, in order of table and element.
 uint64_t HashParameters(absl::Span<const absl::Span<const float>> parameters);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <xxhash.h>
 
+#include <cmath>
 #include <vector>
 
 namespace capstan {
@@ -26,6 +27,17 @@ TEST(EvaluateTest, CountsEverySampleOnceAcrossBatches) {
   EXPECT_EQ(seen, std::vector<int>(1000, 1));
   EXPECT_DOUBLE_EQ(evaluation->accuracy, 0.75);
   EXPECT_DOUBLE_EQ(evaluation->loss, 499.5);
+}
+
+TEST(EvaluateTest, AConstantGuessKnowsNothingButHowFrequentLabelsAre) {
+  const ConstantGuess even = BestConstantGuess(std::vector<int32_t>{0, 1, 2, 3, 3, 2, 1, 0});
+  EXPECT_DOUBLE_EQ(even.accuracy, 0.25);
+  EXPECT_DOUBLE_EQ(even.loss, std::log(4));
+  const ConstantGuess uneven = BestConstantGuess(std::vector<int32_t>{0, 5, 0, 0});
+  EXPECT_DOUBLE_EQ(uneven.accuracy, 0.75);
+  EXPECT_DOUBLE_EQ(uneven.loss, 0.75 * std::log(4.0 / 3) + 0.25 * std::log(4));
+  EXPECT_EQ(BestConstantGuess(std::vector<int32_t>{7, 7}).loss, 0);
+  EXPECT_EQ(BestConstantGuess({}).accuracy, 0);
 }
 
 TEST(EvaluateTest, StopsWithTheFirstError) {

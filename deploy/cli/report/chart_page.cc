@@ -62,6 +62,7 @@ std::string ContentJson(const ChartPageContent& content) {
   ordered_json json;
   json["title"] = content.title;
   json["subtitle"] = content.subtitle;
+  json["warning"] = content.warning;
   json["facts"] = ordered_json::array();
   for (const auto& [what, value] : content.facts) json["facts"].push_back({what, value});
   json["charts"] = ordered_json::array();
@@ -80,6 +81,7 @@ std::string ChartPage(const ChartPageContent& content) {
       "<style>\n",
       kPageStyle,
       "</style>\n</head>\n<body>\n<h1></h1>\n<p id=\"subtitle\"></p>\n"
+      "<p id=\"warning\"></p>\n"
       "<div class=\"facts\"></div>\n<div class=\"charts\"></div>\n"
       "<script id=\"content\" type=\"application/json\">",
       ContentJson(content), "</script>\n<script>\n", kD3Script, "</script>\n<script>\n",

@@ -30,6 +30,7 @@ struct Chart {
 struct ChartPageContent {
   std::string title;
   std::string subtitle;
+  std::string warning;                                     // before all else; may be empty
   std::vector<std::pair<std::string, std::string>> facts;  // what it is, and its value
   std::vector<Chart> charts;
 };

@@ -21,7 +21,7 @@ nlohmann::json ContentOf(const std::string& page) {
 }
 
 TEST(ChartPageTest, HasItsContentAndItsScriptsInIt) {
-  const std::string page = ChartPage({"night", "two workers", {{"accuracy", "98 %"}}, {}});
+  const std::string page = ChartPage({"night", "two workers", "", {{"accuracy", "98 %"}}, {}});
   const nlohmann::json content = ContentOf(page);
   EXPECT_EQ(content["title"], "night");
   EXPECT_EQ(content["facts"][0][1], "98 %");

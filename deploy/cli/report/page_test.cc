@@ -48,8 +48,8 @@ std::vector<RunSample> TwoWorkers() {
 }
 
 TEST(PageTest, EverySeriesOfARunIsDrawn) {
-  const RenderedPage page =
-      RenderPage(ChartPage({"Run <1>", "", {{"accuracy", "98 %"}}, RunCharts(TwoWorkers())}));
+  const RenderedPage page = RenderPage(
+      ChartPage({"Run <1>", "", "It <failed>", {{"accuracy", "98 %"}}, RunCharts(TwoWorkers())}));
   EXPECT_THAT(DrawnOn(page),
               ::testing::ElementsAre("loss_over_time/worker 0: 20", "loss_over_time/worker 1: 20",
                                      "loss_over_time/mean: 20", "loss_over_steps/worker 0: 20",
@@ -58,6 +58,7 @@ TEST(PageTest, EverySeriesOfARunIsDrawn) {
                                      "time/compute: 2", "time/waiting for values: 2",
                                      "time/sending: 2", "bytes/pushed: 20", "bytes/pulled: 20"));
   EXPECT_THAT(page.dom, HasSubstr("<h1>Run &lt;1&gt;</h1>"));
+  EXPECT_THAT(page.dom, HasSubstr("<p id=\"warning\">It &lt;failed&gt;</p>"));
   EXPECT_THAT(page.dom, HasSubstr("<b>98 %</b>"));
   EXPECT_THAT(page.dom, Not(HasSubstr("NaN")));
   // An empty page of this size has 8 KB.
@@ -68,7 +69,8 @@ TEST(PageTest, PointsAreWhereTheirNumbersSay) {
   Chart chart;
   chart.id = "line";
   chart.series = {{"a", {{0, 0}, {5, 50}, {10, 100}}}};
-  const RenderedPage page = RenderPage(ChartPage({"", "", {}, {chart}}));
+  const RenderedPage page = RenderPage(ChartPage({"", "", "", {}, {chart}}));
+  EXPECT_THAT(page.dom, Not(HasSubstr("id=\"warning\"")));
   // 484 x 248 pixels: time from the left to 10 at the right; up from 0, with 4 % of room above 100.
   EXPECT_THAT(page.dom, HasSubstr("d=\"M0,248L242,128.8L484,9.5\""));
 }
@@ -78,7 +80,7 @@ TEST(PageTest, ALogarithmicAxisHasNoPlaceForZero) {
   chart.id = "log";
   chart.is_log = true;
   chart.series = {{"a", {{0, 0}, {5, 1}, {10, 100}}}};
-  EXPECT_THAT(DrawnOn(RenderPage(ChartPage({"", "", {}, {chart}}))),
+  EXPECT_THAT(DrawnOn(RenderPage(ChartPage({"", "", "", {}, {chart}}))),
               ::testing::ElementsAre("log/a: 2"));
 }
 
@@ -91,7 +93,7 @@ TEST(PageTest, BarsStandBesideOrOnEachOther) {
   Chart stacked = beside;
   stacked.kind = Chart::Kind::kStackedBars;
   stacked.id = "stacked";
-  EXPECT_THAT(DrawnOn(RenderPage(ChartPage({"", "", {}, {beside, stacked}}))),
+  EXPECT_THAT(DrawnOn(RenderPage(ChartPage({"", "", "", {}, {beside, stacked}}))),
               ::testing::ElementsAre("beside/a: 2", "beside/b: 1", "stacked/a: 2", "stacked/b: 1"));
 }
 

@@ -106,6 +106,9 @@ absl::StatusOr<ChartPageContent> RunReport(const std::string& run_dir) {
       content.title = absl::StrCat("Capstan run: ", summary["job"].get<std::string>());
     }
     AddFacts(summary, &content);
+    if (summary.contains("warning") && summary["warning"].is_string()) {
+      content.warning = absl::StrCat("Warning: ", summary["warning"].get<std::string>());
+    }
   } else {
     content.facts.emplace_back("outcome", "not done");
   }

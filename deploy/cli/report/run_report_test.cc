@@ -61,6 +61,14 @@ TEST_F(RunReportTest, TellsHowTheConsistencyWasChanged) {
               ElementsAre(Pair("consistency", "bsp; from step 7 on: ssp, staleness 4")));
 }
 
+TEST_F(RunReportTest, TrainingThatFailedSaysSoBeforeAllElse) {
+  Write("progress.jsonl", kProgress);
+  Write("summary.json", R"({"warning": "training has failed: it did"})");
+  EXPECT_EQ(RunReport(folder_)->warning, "Warning: training has failed: it did");
+  Write("summary.json", R"({"steps": 9})");
+  EXPECT_EQ(RunReport(folder_)->warning, "");
+}
+
 TEST_F(RunReportTest, ARunWithoutASummaryIsNotDone) {
   Write("progress.jsonl", kProgress);
   const auto content = RunReport(folder_);
