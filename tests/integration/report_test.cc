@@ -16,7 +16,10 @@
 namespace capstan {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 class ReportTest : public testing::Test {
  protected:
@@ -79,6 +82,25 @@ TEST_F(ReportTest, ABrowserShowsEverySeries) {
                                            "staleness", "time", "bytes"));
   EXPECT_THAT(page.dom, HasSubstr("Capstan run: capstan"));
   EXPECT_THAT(page.dom, HasSubstr("test accuracy"));
+}
+
+TEST_F(ReportTest, TrainingThatFailedSaysSoEverywhereAndEndsWithZero) {
+  EXPECT_EQ(Capstan({"run", "--run_dir=" + run_dir(), "--learning_rate=1"}), 0);
+  const auto summary = nlohmann::json::parse(ReadFile(run_dir() + "/summary.json"));
+  const std::string warning = summary.value("warning", "none");
+  EXPECT_THAT(warning, AllOf(StartsWith("training has failed: "),
+                             HasSubstr("try a smaller --learning_rate, such as 0.1")));
+  EXPECT_EQ(processes_->LastLine("run"), "warning: " + warning);
+  ASSERT_EQ(Capstan({"report", run_dir()}), 0) << processes_->Log("report");
+  EXPECT_THAT(ReadFile(run_dir() + "/report.html"), HasSubstr("Warning: training has failed: "));
+}
+
+TEST_F(ReportTest, AFewStepsAreNoFailedTraining) {
+  for (const std::string steps : {"1", "5", "20"}) {
+    EXPECT_EQ(Capstan({"run", "--run_dir=" + run_dir(), "--learning_rate=1", "--steps=" + steps}),
+              0);
+    EXPECT_THAT(ReadFile(run_dir() + "/summary.json"), Not(HasSubstr("warning")));
+  }
 }
 
 TEST_F(ReportTest, ARunWithoutAStepSaysWhatIsMissing) {
