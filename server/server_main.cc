@@ -1,5 +1,7 @@
 // capstan_server: holds shards of a job's parameters and applies the workers' updates.
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -21,6 +23,7 @@
 #include "server/service/grpc_server.h"
 #include "server/service/parameter_server.h"
 #include "server/service/reply_order_of_job.h"
+#include "server/service/stream_limit.h"
 #include "server/shard/owner_threads.h"
 
 ABSL_FLAG(std::string, coordinator, "", "host:port of the job's coordinator; required");
@@ -29,6 +32,9 @@ ABSL_FLAG(std::string, listen, "127.0.0.1:0",
 ABSL_FLAG(std::string, advertise_host, "",
           "host under which workers reach this server, when it is not the one of --listen (as with "
           "--listen=0.0.0.0:4000)");
+ABSL_FLAG(uint32_t, max_connections, 0,
+          "most streams of workers that are served at once; more are refused. 0: twice what the "
+          "workers of the job open, so that others can take their places");
 ABSL_FLAG(double, rpc_deadline_seconds, 30,
           "seconds for which a coordinator that cannot be reached is tried again");
 
@@ -43,6 +49,13 @@ namespace {
 std::string AdvertisedAddress(const std::string& listening) {
   const std::string host = absl::GetFlag(FLAGS_advertise_host);
   return host.empty() ? listening : host + listening.substr(listening.rfind(':'));
+}
+
+// In a running job, a worker has this many streams to each server: of exchanges, and the one that
+// opens UCX.
+uint32_t MaxConnections(const v1::JobSpec& job) {
+  if (const uint32_t given = absl::GetFlag(FLAGS_max_connections); given > 0) return given;
+  return 2 * job.cluster().num_workers() * (job.transport().grpc_connections() + 1);
 }
 
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
@@ -66,6 +79,7 @@ absl::Status Serve() {
   options.incarnation = Incarnation(SystemRandom());
   options.tracer = tracer.get();
   ParameterServer server(options);
+  std::optional<StreamLimit> streams;
   std::unique_ptr<GrpcParameterService> service;
   std::unique_ptr<GrpcServer> listening;
   OwnerThreads owners(&server, &clock, OwnerThreads::DefaultCount());
@@ -74,10 +88,12 @@ absl::Status Serve() {
   absl::Status status = server.Run([&](const v1::JobSpec& job) -> absl::StatusOr<ServerAddress> {
     const auto layer_of = [&server](TableId table) { return server.LayerOf(table); };
     const auto tuned_credit = [&server] { return server.tuned_credit_bytes(); };
+    streams.emplace(MaxConnections(job));
     service = std::make_unique<GrpcParameterService>(
         &server, job.transport().max_inflight_bytes(),
         ReplyOrderOfJob(job.scheduler(), job.transport().grpc_connections(), layer_of,
-                        tuned_credit));
+                        tuned_credit),
+        &*streams);
     ASSIGN_OR_RETURN(listening, GrpcServer::Start(absl::GetFlag(FLAGS_listen), {service.get()}));
     ServerAddress address = {AdvertisedAddress(listening->address())};
     if (job.transport().type() == v1::TransportSpec::GRPC) return address;

@@ -58,7 +58,7 @@ void BoundedReplies::Ask(uint64_t request_id, ExchangeRequest&& request,
 void BoundedReplies::OnReply(uint64_t request_id, const Pull& pull, bool is_again,
                              ExchangeReply&& reply) {
   const uint64_t value_bytes = reply.values.size_bytes();
-  const uint64_t bytes = kOverheadBytes + value_bytes;
+  const uint64_t bytes = kOverheadBytes + value_bytes + reply.status.message().size();
   const int layer = value_bytes == 0 ? 0 : order_.layer_of(pull.slice.table);
   {
     MutexLock lock(&mu_);

@@ -26,7 +26,7 @@ namespace capstan {
 // shared_ptr.
 class BoundedReplies : public std::enable_shared_from_this<BoundedReplies> {
  public:
-  // What a reply counts beside its values.
+  // What a reply counts beside its values and its error's message.
   static constexpr uint64_t kOverheadBytes = 256;
 
   // `endpoint` outlives every Exchange and every call of Sent.

@@ -182,6 +182,18 @@ TEST(BoundedRepliesTest, ErrorsAreSentAtOnceAndCount) {
   EXPECT_FALSE(connection->MayTakeRequests());
 }
 
+TEST(BoundedRepliesTest, AnErrorCountsItsMessage) {
+  ParkingEndpoint endpoint;
+  const auto connection =
+      std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/10'000, ReplyOrder());
+  const std::string message(10'000, 'x');
+  connection->SendError(/*request_id=*/0, ErrorReply(absl::InvalidArgumentError(message)));
+  EXPECT_EQ(connection->held_bytes(), kOverhead + message.size());
+  EXPECT_FALSE(connection->MayTakeRequests());
+  connection->FinishOne();
+  EXPECT_EQ(connection->held_bytes(), 0u);
+}
+
 TEST(BoundedRepliesTest, NothingIsSentOrKeptOnceItIsClosed) {
   ParkingEndpoint endpoint;
   const auto connection =

@@ -13,6 +13,7 @@
 #include "common/transport/bounded_replies.h"
 #include "common/transport/frame.h"
 #include "common/transport/grpc_payload.h"
+#include "common/transport/grpc_status.h"
 #include "common/transport/payload.h"
 #include "common/transport/stream_receipts.h"
 
@@ -24,7 +25,9 @@ namespace {
 class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                        public BoundedReplies {
  public:
-  using BoundedReplies::BoundedReplies;
+  ExchangeStream(StreamLimit::Place place, ParameterEndpoint* endpoint, uint64_t max_bytes,
+                 ReplyOrder order)
+      : BoundedReplies(endpoint, max_bytes, std::move(order)), place_(std::move(place)) {}
 
   void Start() {
     self_ = shared_from_this();
@@ -206,6 +209,7 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
     Finish(is_cancelled_ ? why_cancelled_ : grpc::Status::OK);
   }
 
+  const StreamLimit::Place place_;
   grpc::ByteBuffer incoming_;  // used by reads alone, one at a time
   std::shared_ptr<BoundedReplies> self_;
 
@@ -226,11 +230,25 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
   bool is_finished_ ABSL_GUARDED_BY(mu_) = false;
 };
 
+// Ends as it begins.
+class RefusedStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  explicit RefusedStream(const absl::Status& why) { Finish(GrpcStatus(why)); }
+  void OnDone() override { delete this; }
+};
+
 }  // namespace
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GrpcParameterService::Exchange(
     grpc::CallbackServerContext* /*context*/) {
-  auto stream = std::make_shared<ExchangeStream>(endpoint_, max_inflight_bytes_, order_);
+  StreamLimit::Place place;
+  if (streams_ != nullptr) {
+    absl::StatusOr<StreamLimit::Place> taken = streams_->Take();
+    if (!taken.ok()) return new RefusedStream(taken.status());
+    place = *std::move(taken);
+  }
+  auto stream =
+      std::make_shared<ExchangeStream>(std::move(place), endpoint_, max_inflight_bytes_, order_);
   stream->Start();
   return stream.get();
 }

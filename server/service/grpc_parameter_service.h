@@ -10,6 +10,7 @@
 #include "common/transport/parameter_endpoint.h"
 #include "common/transport/reply_order.h"
 #include "proto/parameter_service.grpc.pb.h"
+#include "server/service/stream_limit.h"
 
 namespace capstan {
 
@@ -19,16 +20,20 @@ namespace capstan {
 // GrpcServer::kStreamBytes that the library has read ahead, and what BoundedReplies allows. A
 // client that does not read its replies is not read from, until it does. Clients that ask for
 // receipts are told what has arrived; what they have not received themselves is within the credit
-// of `order`. Thread-safe.
+// of `order`. A stream beyond `streams` ends at once, with the reason. Thread-safe.
 class GrpcParameterService final
     : public v1::ParameterService::WithRawCallbackMethod_Exchange<v1::ParameterService::Service> {
  public:
   // `endpoint` has taken a request's gradient when its Exchange returns, as shards have: the next
   // request is read then. Replies that wait for one stream's client to read hold at most
-  // `max_inflight_bytes`. `endpoint` outlives the gRPC server.
+  // `max_inflight_bytes`. `endpoint` outlives the gRPC server,
+  // and so does `streams`, which other services may share; null: no limit.
   explicit GrpcParameterService(ParameterEndpoint* endpoint, uint64_t max_inflight_bytes = 64 << 20,
-                                ReplyOrder order = ReplyOrder())
-      : endpoint_(endpoint), max_inflight_bytes_(max_inflight_bytes), order_(std::move(order)) {}
+                                ReplyOrder order = ReplyOrder(), StreamLimit* streams = nullptr)
+      : endpoint_(endpoint),
+        max_inflight_bytes_(max_inflight_bytes),
+        order_(std::move(order)),
+        streams_(streams) {}
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Exchange(
       grpc::CallbackServerContext* context) override;
@@ -37,6 +42,7 @@ class GrpcParameterService final
   ParameterEndpoint* const endpoint_;
   const uint64_t max_inflight_bytes_;
   const ReplyOrder order_;
+  StreamLimit* const streams_;
 };
 
 }  // namespace capstan

@@ -1,5 +1,6 @@
 #include "server/service/grpc_server.h"
 
+#include <grpc/compression.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/server_credentials.h>
@@ -17,14 +18,18 @@ constexpr int kReadAheadBytes = 4 << 20;
 constexpr int kReadBlockBytes = 1 << 20;
 static_assert(kReadAheadBytes + 2 * kReadBlockBytes == GrpcServer::kStreamBytes);
 constexpr int kFrameBytes = 64 << 10;
+constexpr int kStreamsPerConnection = 32;  // Clients of ours open a few.
+constexpr int kOnlyUncompressed = 1 << GRPC_COMPRESS_NONE;
 
 // By default the library measures the network and lets each client send twice what it finds to be
-// on its way, without a bound.
+// on its way, without a bound; and it decompresses a message before it looks at its size.
 void BoundMemory(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kReadAheadBytes);
   builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBlockBytes);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnection);
+  builder.AddChannelArgument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, kOnlyUncompressed);
 }
 
 }  // namespace

@@ -15,7 +15,8 @@
 
 namespace capstan {
 
-// A listening gRPC server with the standard health and reflection services beside its own.
+// A listening gRPC server with the standard health and reflection services beside its own. Refuses
+// compressed messages, which could become of any size.
 class GrpcServer {
  public:
   // At most so much of one stream lies in the library while nobody reads from it: what HTTP/2's

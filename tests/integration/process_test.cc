@@ -1,20 +1,28 @@
 // The programs as a user starts them by hand: a good end, and every way of losing a process.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "tests/integration/job_processes.h"
 
 namespace capstan {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
 
 const std::vector<std::string> kQuickLease = {"--lease_seconds=1.5", "--heartbeat_seconds=0.2",
                                               "--rpc_deadline_seconds=8"};
@@ -82,6 +90,38 @@ TEST_F(ProcessTest, AJobStartedByHandReachesItsAccuracyAndEveryProcessEndsWell) 
       EXPECT_LE(summary["max_staleness_seen"], consistency == "ssp" ? 2 : 0);
     }
   }
+}
+
+// The local addresses of all TCP sockets on which a process listens, as /proc has them.
+std::set<std::string> ListeningAddresses(pid_t pid) {
+  std::set<std::string> sockets;  // "socket:[12345]"
+  for (const auto& fd : std::filesystem::directory_iterator(absl::StrCat("/proc/", pid, "/fd"))) {
+    std::error_code closed_meanwhile;
+    sockets.insert(std::filesystem::read_symlink(fd.path(), closed_meanwhile).string());
+  }
+  std::set<std::string> addresses;
+  for (const char* const table : {"tcp", "tcp6"}) {
+    std::istringstream lines(ReadFile(absl::StrCat("/proc/", pid, "/net/", table)));
+    for (std::string line; std::getline(lines, line);) {
+      const std::vector<std::string> fields = absl::StrSplit(line, ' ', absl::SkipEmpty());
+      const bool is_listening = fields.size() > 9 && fields[3] == "0A";
+      if (!is_listening || sockets.count(absl::StrCat("socket:[", fields[9], "]")) == 0) continue;
+      addresses.insert(fields[1].substr(0, fields[1].find(':')));
+    }
+  }
+  return addresses;
+}
+
+TEST_F(ProcessTest, ByDefaultNothingListensBeyondThisMachine) {
+  processes_->StartCoordinator(Flags({"--transport=grpc", "--epochs=100000"}));
+  processes_->StartMembers(/*num_servers=*/2, /*num_workers=*/2);
+  WaitForTraining("worker-0");
+  for (const char* const name : {"coordinator", "server-0", "server-1"}) {
+    // 127.0.0.1, its bytes in the host's order; as an IPv6 address it ends so, too.
+    EXPECT_THAT(ListeningAddresses(processes_->pid(name)), ElementsAre(EndsWith("0100007F")))
+        << name;
+  }
+  EXPECT_TRUE(ListeningAddresses(processes_->pid("worker-0")).empty());
 }
 
 TEST_P(ProcessDeathTest, TheOthersGoOnAfterTheLeaseOfAKilledWorker) {

@@ -21,11 +21,15 @@
 #include "common/base/mutex.h"
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
+#include "common/membership/scripted_coordinator.h"
 #include "common/transport/frame.h"
 #include "common/transport/grpc_endpoint.h"
 #include "common/transport/grpc_payload.h"
+#include "common/transport/reply_order.h"
+#include "server/coordinator/grpc_coordinator_service.h"
 #include "server/service/grpc_parameter_service.h"
 #include "server/service/grpc_server.h"
+#include "server/service/stream_limit.h"
 #include "tests/process/forked_process.h"
 #include "tests/process/peak_memory.h"
 #include "tests/transport/test_shard_host.h"
@@ -37,13 +41,17 @@ constexpr int kClients = 64;
 constexpr uint64_t kElements = 256 << 10;
 constexpr int64_t kSliceBytes = kElements * sizeof(float);
 constexpr int64_t kMaxInflightBytes = 2 << 20;
+constexpr int kStreamsPerConnection = 8;
 
 // Says its address, then the most memory that it has had whenever it is asked.
 void Serve(ForkedProcess::Parent& parent) {
   KeepFreedMemory();
-  const auto host = MakeTestHost(ConsistencyMode::kAsync, kClients + 1, kElements);
-  GrpcParameterService service(host.get(), kMaxInflightBytes);
-  const auto server = GrpcServer::Start("127.0.0.1:0", {&service}).value();
+  const auto host = MakeTestHost(ConsistencyMode::kAsync, 2 * kClients + 1, kElements);
+  StreamLimit streams(kClients + 1);
+  GrpcParameterService service(host.get(), kMaxInflightBytes, ReplyOrder(), &streams);
+  ScriptedCoordinator coordinator;
+  GrpcCoordinatorService coordinator_service(coordinator);
+  const auto server = GrpcServer::Start("127.0.0.1:0", {&service, &coordinator_service}).value();
   parent.WriteLine(server->address());
   while (!parent.ReadLine().empty()) parent.WriteLine(absl::StrCat(PeakMemoryBytes()));
 }
@@ -55,11 +63,19 @@ int64_t PeakMemoryOf(ForkedProcess& server) {
   return bytes;
 }
 
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
 // Writes exchanges of one worker one after the other; reads only once it is told to. Every other
 // one claims to write receipts, and never does.
 class RudeClient : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  RudeClient(int worker, const std::string& address) : worker_(worker), stub_(Channel(address)) {
+  RudeClient(int worker, const std::shared_ptr<grpc::Channel>& channel)
+      : worker_(worker), stub_(channel) {
     stub_.PrepareBidiStreamingCall(&context_, "/capstan.v1.ParameterService/Exchange",
                                    grpc::StubOptions(), this);
     AddHold();
@@ -72,7 +88,7 @@ class RudeClient : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
       is_ending_ = true;
     }
     context_.TryCancel();
-    RemoveHold();
+    LetEnd();
     is_done_.Wait();
   }
 
@@ -87,7 +103,7 @@ class RudeClient : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   void BeginToRead() { StartRead(&incoming_); }
 
   void OnWriteDone(bool ok) override {
-    if (!ok) return;
+    if (!ok) return LetEnd();
     {
       MutexLock lock(&mu_);
       ++written_;
@@ -107,14 +123,27 @@ class RudeClient : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     incoming_.Clear();
     StartRead(&incoming_);
   }
-  void OnDone(const grpc::Status&) override { is_done_.Set(true); }
+  // Ok until the stream has ended.
+  grpc::Status status() const {
+    MutexLock lock(&mu_);
+    return status_;
+  }
+  void OnDone(const grpc::Status& status) override {
+    {
+      MutexLock lock(&mu_);
+      status_ = status;
+    }
+    is_done_.Set(true);
+  }
 
  private:
-  static std::shared_ptr<grpc::Channel> Channel(const std::string& address) {
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  // OnDone comes once the stream has ended.
+  void LetEnd() {
+    {
+      MutexLock lock(&mu_);
+      if (!std::exchange(is_held_, false)) return;
+    }
+    RemoveHold();
   }
   void WriteNext() {
     ExchangeRequest request = MakeTestRequest(worker_, step_, step_ + 1, 1.0f, kElements);
@@ -139,6 +168,8 @@ class RudeClient : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   int written_ ABSL_GUARDED_BY(mu_) = 0;
   int read_ ABSL_GUARDED_BY(mu_) = 0;
   bool is_ending_ ABSL_GUARDED_BY(mu_) = false;
+  bool is_held_ ABSL_GUARDED_BY(mu_) = true;
+  grpc::Status status_ ABSL_GUARDED_BY(mu_);
 };
 
 int WrittenBy(const std::vector<std::unique_ptr<RudeClient>>& clients) {
@@ -156,38 +187,103 @@ void AwaitStandstill(const std::vector<std::unique_ptr<RudeClient>>& clients) {
   }
 }
 
-TEST(GrpcMemoryTest, AServerOfClientsThatNeverReadStaysWithinItsBoundAndServesOthers) {
-  ForkedProcess server(&Serve);
-  const std::string address = server.ReadLine();
-  const int64_t memory_before = PeakMemoryOf(server);
-  std::vector<std::unique_ptr<RudeClient>> clients;
-  for (int i = 0; i < kClients; ++i) clients.push_back(std::make_unique<RudeClient>(i, address));
+// Servers whose memory is measured, made before this process has threads.
+class GrpcMemoryTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    for (int i = 0; i < 2; ++i) idle_servers_.push_back(std::make_unique<ForkedProcess>(&Serve));
+  }
+  static void TearDownTestSuite() { idle_servers_.clear(); }
+
+  GrpcMemoryTest() : server_(std::move(idle_servers_.back())), address_(server_->ReadLine()) {
+    idle_servers_.pop_back();
+    memory_before_ = PeakMemoryOf(*server_);
+  }
+  int64_t Grown() { return PeakMemoryOf(*server_) - memory_before_; }
+
+  // Clients of the workers from `first` on, which share connections.
+  std::vector<std::unique_ptr<RudeClient>> StartClients(int first) {
+    std::vector<std::unique_ptr<RudeClient>> clients;
+    std::shared_ptr<grpc::Channel> channel;
+    for (int i = 0; i < kClients; ++i) {
+      if (i % kStreamsPerConnection == 0) channel = MakeChannel(address_);
+      clients.push_back(std::make_unique<RudeClient>(first + i, channel));
+    }
+    return clients;
+  }
+
+  const std::unique_ptr<ForkedProcess> server_;
+  const std::string address_;
+  int64_t memory_before_ = 0;
+
+ private:
+  static inline std::vector<std::unique_ptr<ForkedProcess>> idle_servers_;
+};
+
+TEST_F(GrpcMemoryTest, AServerOfStreamsThatNeverReadStaysWithinItsBoundAndServesOthers) {
+  const std::vector<std::unique_ptr<RudeClient>> clients = StartClients(/*first=*/1);
   AwaitStandstill(clients);
-
-  const int64_t grown = PeakMemoryOf(server) - memory_before;
-  // Of each: replies that wait, one request, and what the library has read ahead.
-  const int64_t bound = kClients * (kMaxInflightBytes + kSliceBytes + GrpcServer::kStreamBytes);
-  RecordProperty("grown_bytes", absl::StrCat(grown));
-  RecordProperty("bound_bytes", absl::StrCat(bound));
-  RecordProperty("written_bytes", absl::StrCat(WrittenBy(clients) * kSliceBytes));
-  EXPECT_LE(grown, bound);
-  EXPECT_GE(grown, kClients * kSliceBytes) << "the server was not put to the test";
-
   RealClock clock;
-  GrpcEndpoint polite(address, &clock);
+  GrpcEndpoint polite(address_, &clock);
   for (Step step; step < Step(3); step = step + 1) {
     OneShot<ExchangeReply> reply(&clock);
     polite.Exchange(
-        MakeTestRequest(kClients, step, step + 1, 1.0f, kElements), [] {},
+        MakeTestRequest(0, step, step + 1, 1.0f, kElements), [] {},
         [&reply](ExchangeReply answer) { reply.Set(std::move(answer)); });
     const ExchangeReply answer = reply.Wait();
     EXPECT_TRUE(answer.status.ok()) << answer.status;
     EXPECT_GT(answer.version, step.value());
   }
+  const std::vector<std::unique_ptr<RudeClient>> surplus = StartClients(/*first=*/1 + kClients);
+  for (const auto& client : surplus) {
+    while (client->status().ok()) absl::SleepFor(absl::Milliseconds(10));
+  }
+
+  const int64_t grown = Grown();
+  // Of each stream: replies that wait, one request, and what the library has read ahead.
+  const int64_t bound =
+      (kClients + 1) * (kMaxInflightBytes + kSliceBytes + GrpcServer::kStreamBytes);
+  RecordProperty("grown_bytes", absl::StrCat(grown));
+  RecordProperty("bound_bytes", absl::StrCat(bound));
+  RecordProperty("written_bytes", absl::StrCat(WrittenBy(clients) * kSliceBytes));
+  EXPECT_LE(grown, bound);
+  EXPECT_GE(grown, kClients * kSliceBytes) << "the server was not put to the test";
+  for (const auto& client : surplus) {
+    const grpc::Status status = client->status();
+    EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+    EXPECT_NE(status.error_message().find("larger --max_connections"), std::string::npos)
+        << status.error_message();
+  }
 
   const int unread = clients[0]->written();
   clients[0]->BeginToRead();
   while (clients[0]->read() < 2 * unread) absl::SleepFor(absl::Milliseconds(10));
+}
+
+// The end of a call with one compressed message of many zeros.
+grpc::Status SendCompressed(const std::string& address, const std::string& method, int mebibytes) {
+  grpc::GenericStub stub(MakeChannel(address));
+  grpc::ClientContext context;
+  context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+  const std::vector<grpc::Slice> zeros(mebibytes, grpc::Slice(std::string(1 << 20, '\0')));
+  grpc::ByteBuffer message(zeros.data(), zeros.size());
+  grpc::ByteBuffer reply;
+  RealClock clock;
+  OneShot<grpc::Status> ended(&clock);
+  stub.UnaryCall(&context, method, grpc::StubOptions(), &message, &reply,
+                 [&ended](grpc::Status status) { ended.Set(std::move(status)); });
+  return ended.Wait();
+}
+
+TEST_F(GrpcMemoryTest, ACompressedMessageIsRefusedBeforeItIsDecompressed) {
+  for (const char* const method :
+       {"/capstan.v1.ParameterService/Exchange", "/capstan.v1.CoordinatorService/Heartbeat"}) {
+    const grpc::Status status = SendCompressed(address_, method, /*mebibytes=*/64);
+    EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED) << method << status.error_message();
+  }
+  const int64_t grown = Grown();
+  RecordProperty("grown_bytes", absl::StrCat(grown));
+  EXPECT_LE(grown, GrpcServer::kStreamBytes);
 }
 
 }  // namespace
