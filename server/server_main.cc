@@ -33,8 +33,9 @@ ABSL_FLAG(std::string, advertise_host, "",
           "host under which workers reach this server, when it is not the one of --listen (as with "
           "--listen=0.0.0.0:4000)");
 ABSL_FLAG(uint32_t, max_connections, 0,
-          "most streams of workers that are served at once; more are refused. 0: twice what the "
-          "workers of the job open, so that others can take their places");
+          "most connections, and streams of workers on them, that are served at once; more are "
+          "refused. 0: twice what the workers of the job open, so that others can take their "
+          "places");
 ABSL_FLAG(double, rpc_deadline_seconds, 30,
           "seconds for which a coordinator that cannot be reached is tried again");
 
@@ -94,7 +95,8 @@ absl::Status Serve() {
         ReplyOrderOfJob(job.scheduler(), job.transport().grpc_connections(), layer_of,
                         tuned_credit),
         &*streams);
-    ASSIGN_OR_RETURN(listening, GrpcServer::Start(absl::GetFlag(FLAGS_listen), {service.get()}));
+    ASSIGN_OR_RETURN(listening, GrpcServer::Start(absl::GetFlag(FLAGS_listen), {service.get()},
+                                                  MaxConnections(job)));
     ServerAddress address = {AdvertisedAddress(listening->address())};
     if (job.transport().type() == v1::TransportSpec::GRPC) return address;
     ASSIGN_OR_RETURN(ucx, StartUcxTransportOfJob(job, &clock, &EndServer));

@@ -6,6 +6,11 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -32,23 +37,20 @@ void BoundMemory(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, kOnlyUncompressed);
 }
 
-}  // namespace
+// Gives connections that a gate has let in to the server of `builder`.
+ConnectionGate::Taker TakerOf(grpc::ServerBuilder& builder) {
+  using Experimental = grpc::ServerBuilder::experimental_type;
+  std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
+      builder.experimental().AddExternalConnectionAcceptor(
+          Experimental::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
+  return [acceptor](int socket) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = socket;
+    acceptor->HandleNewConnection(&connection);
+  };
+}
 
-absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
-    const std::string& listen, absl::Span<grpc::Service* const> services) {
-  const size_t colon = listen.rfind(':');
-  int wanted_port = -1;
-  if (colon == std::string::npos || !absl::SimpleAtoi(listen.substr(colon + 1), &wanted_port) ||
-      wanted_port < 0 || wanted_port > 65535) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--listen: expected host:port with a port from 0 to 65535, got \"", listen, "\""));
-  }
-  // gRPC offers both only to servers that are built after these calls.
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
+void Configure(grpc::ServerBuilder& builder, absl::Span<grpc::Service* const> services) {
   // Else a second server could take the same port, and get half of the connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Clients ping idle connections to learn that this process lives.
@@ -57,20 +59,55 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   builder.SetMaxSendMessageSize(kMaxMessageBytes);
   BoundMemory(builder);
   for (grpc::Service* const service : services) builder.RegisterService(service);
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || port == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", listen,
-                     ": the port is in use, or the host is not of this machine; choose another "
-                     "--listen, with port 0 for any free one"));
+}
+
+absl::Status CannotListen(const std::string& listen) {
+  return absl::UnavailableError(
+      absl::StrCat("cannot listen on ", listen,
+                   ": the port is in use, or the host is not of this machine; choose another "
+                   "--listen, with port 0 for any free one"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
+    const std::string& listen, absl::Span<grpc::Service* const> services,
+    uint32_t max_connections) {
+  const size_t colon = listen.rfind(':');
+  int port = -1;
+  if (colon == std::string::npos || !absl::SimpleAtoi(listen.substr(colon + 1), &port) ||
+      port < 0 || port > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--listen: expected host:port with a port from 0 to 65535, got \"", listen, "\""));
   }
   const std::string host = listen.substr(0, colon);
+  // gRPC offers both only to servers that are built after these calls.
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  std::unique_ptr<ConnectionGate> gate;
+  ConnectionGate::Taker take;
+  if (max_connections > 0) {
+    gate = ConnectionGate::Listen(host, port, max_connections);
+    if (gate == nullptr) return CannotListen(listen);
+    port = gate->port();
+    take = TakerOf(builder);
+  } else {
+    builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
+  }
+  Configure(builder, services);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || port == 0) return CannotListen(listen);
+  if (gate != nullptr) gate->Open(std::move(take));
   return std::unique_ptr<GrpcServer>(
-      new GrpcServer(std::move(server), absl::StrCat(host, ":", port)));
+      new GrpcServer(std::move(server), absl::StrCat(host, ":", port), std::move(gate)));
 }
 
 GrpcServer::~GrpcServer() { Shutdown(absl::UnixEpoch()); }
 
-void GrpcServer::Shutdown(absl::Time deadline) { server_->Shutdown(absl::ToChronoTime(deadline)); }
+void GrpcServer::Shutdown(absl::Time deadline) {
+  gate_ = nullptr;
+  server_->Shutdown(absl::ToChronoTime(deadline));
+}
 
 }  // namespace capstan

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "server/service/connection_gate.h"
 
 namespace capstan {
 
@@ -24,9 +25,11 @@ class GrpcServer {
   static constexpr int64_t kStreamBytes = 6 << 20;
 
   // `listen` is host:port; port 0 takes a free one. `services` are borrowed and outlive the server.
-  // UNAVAILABLE when the port is in use or the host is not of this machine.
+  // At most `max_connections` are open at once, and more are refused; 0: no limit. UNAVAILABLE when
+  // the port is in use or the host is not of this machine.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
-      const std::string& listen, absl::Span<grpc::Service* const> services);
+      const std::string& listen, absl::Span<grpc::Service* const> services,
+      uint32_t max_connections = 0);
   ~GrpcServer();
 
   // host:port with the port that was taken.
@@ -36,11 +39,13 @@ class GrpcServer {
   void Shutdown(absl::Time deadline);
 
  private:
-  GrpcServer(std::unique_ptr<grpc::Server> server, std::string address)
-      : server_(std::move(server)), address_(std::move(address)) {}
+  GrpcServer(std::unique_ptr<grpc::Server> server, std::string address,
+             std::unique_ptr<ConnectionGate> gate)
+      : server_(std::move(server)), address_(std::move(address)), gate_(std::move(gate)) {}
 
   const std::unique_ptr<grpc::Server> server_;
   const std::string address_;
+  std::unique_ptr<ConnectionGate> gate_;  // null: no limit, or shut down
 };
 
 }  // namespace capstan

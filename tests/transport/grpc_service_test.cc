@@ -37,8 +37,10 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr uint64_t kElements = 4;
+constexpr size_t kEmptyFrameBytes = 9;  // of HTTP/2
 
 class GrpcServiceTest : public testing::Test {
  protected:
@@ -56,6 +58,19 @@ class GrpcServiceTest : public testing::Test {
         std::move(request), [] {},
         [&reply](ExchangeReply answer) { reply.Set(std::move(answer)); });
     return reply.Wait();
+  }
+  // A socket that is connected to the server.
+  int Connect() {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    int port = 0;
+    EXPECT_TRUE(
+        absl::SimpleAtoi(server_->address().substr(server_->address().rfind(':') + 1), &port));
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+    const int socket_fd = socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT_EQ(connect(socket_fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    return socket_fd;
   }
   // Fails the test unless the server still answers.
   void ExpectServing() {
@@ -315,22 +330,48 @@ TEST_F(GrpcServiceTest, AMalformedFrameClosesNothingButItsOwnExchange) {
 TEST_F(GrpcServiceTest, GarbageOnThePortDoesNoHarm) {
   const uint64_t seed = 5;
   Random random(seed);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  int port = 0;
-  ASSERT_TRUE(
-      absl::SimpleAtoi(server_->address().substr(server_->address().rfind(':') + 1), &port));
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
   for (int i = 0; i < 20; ++i) {
-    const int socket_fd = socket(AF_INET, SOCK_STREAM, 0);
-    ASSERT_EQ(connect(socket_fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    const int socket_fd = Connect();
     std::string garbage = i % 2 == 0 ? "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" : "";
     for (int byte = 0; byte < 500; ++byte) garbage += static_cast<char>(random());
     EXPECT_GT(send(socket_fd, garbage.data(), garbage.size(), MSG_NOSIGNAL), 0);
     close(socket_fd);
   }
   ExpectServing();
+}
+
+// What a connection hears first: everything to its end when it is refused, else the beginning.
+std::string FirstWords(int socket) {
+  std::string words;
+  char buffer[256];
+  ssize_t size = 0;
+  do {
+    size = recv(socket, buffer, sizeof(buffer), 0);
+    words.append(buffer, size > 0 ? size : 0);
+  } while (size > 0 && words.size() <= kEmptyFrameBytes);
+  return words;
+}
+
+TEST_F(GrpcServiceTest, AConnectionBeyondTheLimitHearsWhyUntilAnotherEnds) {
+  server_ = nullptr;
+  server_ = GrpcServer::Start("127.0.0.1:0", {&service_}, /*max_connections=*/2).value();
+  const int first = Connect();
+  const int second = Connect();
+  for (const int socket : {first, second}) {
+    EXPECT_THAT(FirstWords(socket), Not(HasSubstr("connections"))) << "it is served";
+  }
+  const int third = Connect();
+  EXPECT_THAT(FirstWords(third), HasSubstr("the server has 2 connections (--max_connections)"));
+  close(first);
+  RetryingEndpoint::Options options;
+  options.clock = &clock_;
+  options.peer = server_->address();
+  RetryingEndpoint endpoint(options, std::make_unique<GrpcEndpoint>(server_->address(), &clock_));
+  const ExchangeReply reply =
+      Exchange(endpoint, MakeTestRequest(0, std::nullopt, Step(0), 0, kElements));
+  EXPECT_TRUE(reply.status.ok()) << reply.status;
+  close(second);
+  close(third);
 }
 
 TEST_F(GrpcServiceTest, ServerHasHealthAndReflection) {
