@@ -8,6 +8,7 @@
 #include "common/history/lives.h"
 #include "common/history/reply_rules.h"
 #include "common/history/slice_history.h"
+#include "common/history/update_scale_rules.h"
 #include "common/history/value_rules.h"
 #include "common/history/violation.h"
 
@@ -34,6 +35,7 @@ absl::StatusOr<HistoryVerdict> CheckHistory(const History& history) {
     const CheckedSlice checked{history, contract, lives, slice};
     // Values first: what they tell of an exchange is the plainer proof.
     if (history.header.has_test_values()) CheckValues(checked, violations);
+    CheckUpdateScale(checked, violations);
     CheckReplies(checked, violations);
   }
   HistoryVerdict verdict;

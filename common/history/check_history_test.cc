@@ -105,8 +105,8 @@ TEST(CheckHistoryTest, ABspStepThatWasAppliedInTwoPartsIsFound) {
   builder.Ask(1, 101, 0, 1, 20);
   builder.Ask(0, 100, 0, 1, 20).Answer(42, 2, 1, {{0, 0}, {1, 0}}, /*is_mean=*/false).End(43);
   EXPECT_THAT(ViolationOf(builder), StartsWith("one sum a step: the pull of step 1 by worker 0 "
-                                               "contains the update of worker 0 at step 0 as a "
-                                               "part of 1, expected of 2"));
+                                               "contains the update of worker 0 at step 0 "
+                                               "divided by 1, expected by 2"));
 }
 
 TEST(CheckHistoryTest, AnUpdateAppliedTwiceIsFound) {
@@ -294,6 +294,68 @@ TEST(CheckHistoryTest, ClocksThatDifferProveNothing) {
   EXPECT_THAT(ViolationWithoutValues(builder), StartsWith("exactly once: version 0"));
   builder.records()[0].mutable_header()->set_clock_skew_ns(5'000);
   EXPECT_EQ(ViolationWithoutValues(builder), "");
+}
+
+// Worker 0 pushes step 0, then worker 1, whose gradient was computed with version 0 too; the
+// learning rates of both are divided.
+HistoryBuilder TwoPushes(v1::HistoryHeader::UpdateScale scale, uint64_t first_divisor,
+                         uint64_t second_divisor, uint64_t second_base = 0) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.records()[0].mutable_header()->set_update_scale(scale);
+  const auto push = [&builder](uint32_t worker, int64_t at_us, uint64_t base, uint64_t divisor,
+                               const std::vector<HistoryBuilder::Update>& updates) {
+    builder.Ask(worker, 100 + worker, 0, 1, at_us);
+    v1::ExchangeBegan& began = *builder.records().back().mutable_began();
+    began.set_has_base_version(true);
+    began.set_base_version(base);
+    builder.Answer(at_us + 2, worker + 1, worker, updates);
+    builder.records().back().mutable_ended()->set_learning_rate_divisor(divisor);
+  };
+  push(0, 20, /*base=*/0, first_divisor, {{0, 0}});
+  push(1, 30, second_base, second_divisor, {{0, 0}, {1, 0}});
+  builder.End(50);
+  return builder;
+}
+
+TEST(CheckHistoryTest, LearningRatesDividedByWorkersAndStalenessAreAccepted) {
+  EXPECT_EQ(ViolationWithoutValues(TwoPushes(v1::HistoryHeader::STALENESS, 2, 3)), "");
+  EXPECT_EQ(ViolationWithoutValues(TwoPushes(v1::HistoryHeader::MEAN, 2, 2)), "");
+  EXPECT_EQ(ViolationWithoutValues(TwoPushes(v1::HistoryHeader::SUM, 1, 1)), "");
+}
+
+TEST(CheckHistoryTest, ALearningRateDividedByTooLittleOrTooMuchIsFound) {
+  EXPECT_THAT(ViolationWithoutValues(TwoPushes(v1::HistoryHeader::STALENESS, 2, 2)),
+              StartsWith("update scale: the learning rate of the push of step 0 by worker 1 was "
+                         "divided by 2, expected 3 to 3"));
+  EXPECT_THAT(ViolationWithoutValues(TwoPushes(v1::HistoryHeader::STALENESS, 2, 4)),
+              StartsWith("update scale"));
+  EXPECT_THAT(ViolationWithoutValues(TwoPushes(v1::HistoryHeader::MEAN, 2, 3)),
+              StartsWith("update scale"));
+  EXPECT_THAT(ViolationWithoutValues(TwoPushes(v1::HistoryHeader::SUM, 1, 2)),
+              StartsWith("update scale"));
+}
+
+TEST(CheckHistoryTest, APushThatClaimsOtherValuesThanItsWorkerPulledIsFound) {
+  EXPECT_THAT(
+      ViolationWithoutValues(TwoPushes(v1::HistoryHeader::STALENESS, 2, 2, /*second_base=*/1)),
+      StartsWith("update scale: a push of worker 1 says that it was computed with version "
+                 "1, but it had pulled version 0"));
+}
+
+TEST(CheckHistoryTest, ValuesThatWereNotDividedAsTheAnswerSaysAreFound) {
+  EXPECT_EQ(ViolationOf(TwoPushes(v1::HistoryHeader::SUM, 1, 1)), "");
+  EXPECT_THAT(ViolationOf(TwoPushes(v1::HistoryHeader::STALENESS, 2, 3)),
+              StartsWith("update scale: the pull of step 1 by worker 0 contains the update of "
+                         "worker 0 at step 0 divided by 1, expected by 2"));
+}
+
+TEST(CheckHistoryTest, ABspPushThatWasAppliedByItselfIsFound) {
+  HistoryBuilder builder = Started(kBsp, 0);
+  builder.records()[0].mutable_header()->set_update_scale(v1::HistoryHeader::STALENESS);
+  builder.Ask(0, 100, 0, 1, 20).Answer(42, 1, 1, {{0, 0}, {1, 0}}, /*is_mean=*/true);
+  builder.records().back().mutable_ended()->set_learning_rate_divisor(2);
+  builder.Ask(1, 101, 0, 1, 40).Answer(42, 1, 1, {{0, 0}, {1, 0}}, /*is_mean=*/true).End(50);
+  EXPECT_THAT(ViolationOf(builder), StartsWith("update scale"));
 }
 
 }  // namespace

@@ -28,4 +28,18 @@ v1::ContractRecord ContractOf(const v1::ConsistencySpec& consistency) {
 
 v1::ContractRecord ContractOfJob(const v1::JobSpec& job) { return ContractOf(job.consistency()); }
 
+v1::HistoryHeader::UpdateScale UpdateScaleOfJob(const v1::JobSpec& job) {
+  switch (job.consistency().update_scale()) {
+    case v1::ConsistencySpec::STALENESS:
+      return v1::HistoryHeader::STALENESS;
+    case v1::ConsistencySpec::MEAN:
+      return v1::HistoryHeader::MEAN;
+    case v1::ConsistencySpec::SUM:
+      return v1::HistoryHeader::SUM;
+    case v1::ConsistencySpec::UPDATE_SCALE_UNSPECIFIED:
+      break;
+  }
+  return v1::HistoryHeader::UPDATE_SCALE_UNSPECIFIED;
+}
+
 }  // namespace capstan

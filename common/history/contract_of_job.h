@@ -12,6 +12,9 @@ v1::ContractRecord ContractOf(const v1::ConsistencySpec& consistency);
 // The same of a job.
 v1::ContractRecord ContractOfJob(const v1::JobSpec& job);
 
+// What the job's pushes outside BSP have their learning rate divided by.
+v1::HistoryHeader::UpdateScale UpdateScaleOfJob(const v1::JobSpec& job);
+
 }  // namespace capstan
 
 #endif  // COMMON_HISTORY_CONTRACT_OF_JOB_H_

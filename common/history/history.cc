@@ -30,7 +30,9 @@ std::string Describe(const RecordedExchange& exchange, int64_t origin_ns) {
   if (!exchange.is_answered()) return absl::StrCat(text, "the end: not answered");
   absl::StrAppend(&text, Seconds(exchange.end_ns, origin_ns), " s: ");
   if (!exchange.is_ok()) return absl::StrCat(text, absl::StatusCodeToString(exchange.code));
-  return absl::StrCat(text, "version ", exchange.version, ", min_step ", exchange.min_step.value());
+  absl::StrAppend(&text, "version ", exchange.version, ", min_step ", exchange.min_step.value());
+  if (exchange.learning_rate_divisor == 0) return text;
+  return absl::StrCat(text, ", learning rate divided by ", exchange.learning_rate_divisor);
 }
 
 absl::Status HistoryAssembler::AddFile(const std::vector<v1::HistoryRecord>& records) {
@@ -104,6 +106,7 @@ absl::Status HistoryAssembler::AddBegan(const v1::ExchangeBegan& began) {
   exchange.slice = {TableId(began.table()), SliceIndex(began.slice())};
   if (began.has_push()) exchange.push_step = Step(began.push_step());
   if (began.has_pull()) exchange.pull_step = Step(began.pull_step());
+  if (began.has_base_version()) exchange.base_version = began.base_version();
   exchange.called_ns = exchange.begin_ns = began.time_ns();
   lives_in_file_.emplace(exchange.worker, exchange.incarnation);
   history_.begin_ns = std::min(history_.begin_ns, exchange.begin_ns);
@@ -141,6 +144,7 @@ absl::Status HistoryAssembler::AddEnded(const v1::ExchangeEnded& ended) {
   }
   exchange.version = ended.version();
   exchange.min_step = Step(ended.min_step());
+  exchange.learning_rate_divisor = ended.learning_rate_divisor();
   exchange.values.assign(ended.values().begin(), ended.values().end());
   return absl::OkStatus();
 }

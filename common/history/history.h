@@ -29,12 +29,14 @@ struct RecordedExchange {
   SliceKey slice;
   std::optional<Step> push_step;
   std::optional<Step> pull_step;
-  int64_t called_ns = 0;      // when the worker asked
+  std::optional<uint64_t> base_version;  // of the values that the gradient was computed with
+  int64_t called_ns = 0;                 // when the worker asked
   int64_t begin_ns = 0;       // the same; or, of kept values, when they were asked of the server
   int64_t end_ns = kNeverNs;  // never: it was not answered
   absl::StatusCode code = absl::StatusCode::kUnknown;
   uint64_t version = 0;
   Step min_step;
+  uint64_t learning_rate_divisor = 0;  // of the push; 0: not told
   std::vector<float> values;
 
   bool is_answered() const { return end_ns != kNeverNs; }

@@ -8,10 +8,12 @@
 namespace capstan {
 namespace {
 
-// 0 unless `value` is a whole number that is positive and small.
+// 0 unless `value` is a whole number that is positive and small, but for what float32 rounds.
 int16_t SmallWholeNumber(float value) {
-  return value >= 1 && value <= 1000 && value == std::floor(value) ? static_cast<int16_t>(value)
-                                                                   : 0;
+  constexpr float kRounding = 1e-6f;
+  if (!(value > 0.5f && value < 10000)) return 0;
+  const float whole = std::round(value);
+  return std::abs(value - whole) <= kRounding * whole ? static_cast<int16_t>(whole) : 0;
 }
 
 }  // namespace
@@ -29,8 +31,8 @@ absl::StatusOr<SliceContents> SliceContents::Decode(absl::Span<const float> valu
     element.count = SmallWholeNumber(values[i] / kTestUpdate);
     if (element.count > 0) continue;
     element.count = 1;
-    element.mean_of = SmallWholeNumber(kTestUpdate / values[i]);
-    if (element.mean_of > 0) continue;
+    element.divisor = SmallWholeNumber(kTestUpdate / values[i]);
+    if (element.divisor > 0) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("the element of worker ", i / steps, " and step ", i % steps, " is ",
                      values[i], ", expected a multiple or a whole part of ", kTestUpdate));

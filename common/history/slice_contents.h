@@ -22,8 +22,9 @@ class SliceContents {
   // How often the update is in: 0, 1, or what is wrong.
   int Count(WorkerId worker, Step step) const { return At(worker, step).count; }
   bool Has(WorkerId worker, Step step) const { return Count(worker, step) > 0; }
-  // Of an update that is in once: of how many updates the mean was.
-  int MeanOf(WorkerId worker, Step step) const { return At(worker, step).mean_of; }
+  // Of an update that is in once: what it was divided by, as a part of a mean or by its learning
+  // rate's divisor.
+  int DivisorOf(WorkerId worker, Step step) const { return At(worker, step).divisor; }
   // Number of workers whose update of `step` is in, and of updates, each as often as it is in.
   int Workers(Step step) const;
   int Updates(Step step) const;
@@ -34,7 +35,7 @@ class SliceContents {
  private:
   struct Element {
     int16_t count = 0;
-    int16_t mean_of = 1;
+    int16_t divisor = 1;
   };
 
   SliceContents(uint32_t num_workers, int64_t steps)

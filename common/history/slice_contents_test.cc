@@ -20,7 +20,7 @@ TEST(SliceContentsTest, ReadsHowOftenEachUpdateIsInAndOfWhatMean) {
   EXPECT_EQ(contents->Count(WorkerId(0), Step(1)), 1);
   EXPECT_EQ(contents->Count(WorkerId(1), Step(1)), 3);
   EXPECT_EQ(contents->Count(WorkerId(2), Step(0)), 1);
-  EXPECT_EQ(contents->MeanOf(WorkerId(2), Step(0)), 7);
+  EXPECT_EQ(contents->DivisorOf(WorkerId(2), Step(0)), 7);
   EXPECT_EQ(contents->Workers(Step(1)), 2);
   EXPECT_EQ(contents->Updates(Step(1)), 4);
 }
@@ -31,7 +31,7 @@ TEST(SliceContentsTest, EveryMeanOfUpToSixteenIsExact) {
     const auto contents = SliceContents::Decode(values, /*num_workers=*/1, /*steps=*/1);
     ASSERT_TRUE(contents.ok()) << n;
     EXPECT_EQ(contents->Count(WorkerId(0), Step(0)), 1);
-    EXPECT_EQ(contents->MeanOf(WorkerId(0), Step(0)), n);
+    EXPECT_EQ(contents->DivisorOf(WorkerId(0), Step(0)), n);
   }
 }
 

@@ -12,6 +12,8 @@ SliceHistory::SliceHistory(std::vector<const RecordedExchange*> exchanges)
     PushFacts& facts = pushes_[{exchange->worker, *exchange->push_step}];
     if (facts.first_sent == nullptr) facts.first_sent = exchange;
     if (!exchange->is_ok()) continue;
+    facts.learning_rate_divisor =
+        std::max(facts.learning_rate_divisor, exchange->learning_rate_divisor);
     const bool is_first =
         facts.first_acknowledged == nullptr || exchange->end_ns < facts.first_acknowledged->end_ns;
     if (is_first) facts.first_acknowledged = exchange;

@@ -1,6 +1,7 @@
 #ifndef COMMON_HISTORY_SLICE_HISTORY_H_
 #define COMMON_HISTORY_SLICE_HISTORY_H_
 
+#include <cstdint>
 #include <map>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@ namespace capstan {
 struct PushFacts {
   const RecordedExchange* first_sent = nullptr;
   const RecordedExchange* first_acknowledged = nullptr;
+  uint64_t learning_rate_divisor = 0;  // 0: not told
 };
 
 // The exchanges of one slice, with an index of its pushes. Borrows the history's exchanges.

@@ -68,12 +68,20 @@ class PullCheck {
           step);
     }
     const bool is_mean = checked_.contract.Of(pull_.slice.table, step).is_isolated();
-    const int expected = is_mean ? contents_.Workers(step) : 1;
-    if (contents_.MeanOf(worker, step) == expected || contents_.Count(worker, step) > 1) return;
-    Add(is_mean ? "one sum a step" : "exactly once",
-        absl::StrCat("contains ", Name(worker, step), " as a part of ",
-                     contents_.MeanOf(worker, step), ", expected of ", expected),
+    const int expected = is_mean ? contents_.Workers(step) : DivisorOf(worker, step);
+    const int divisor = contents_.DivisorOf(worker, step);
+    if (expected == 0 || divisor == expected || contents_.Count(worker, step) > 1) return;
+    Add(is_mean ? "one sum a step" : "update scale",
+        absl::StrCat("contains ", Name(worker, step), " divided by ", divisor, ", expected by ",
+                     expected),
         worker, step);
+  }
+
+  // By what an update that was applied by itself was divided; 0: it is not known.
+  int DivisorOf(WorkerId worker, Step step) const {
+    const v1::HistoryHeader& header = checked_.history.header;
+    if (header.update_scale() == v1::HistoryHeader::UPDATE_SCALE_UNSPECIFIED) return 1;
+    return static_cast<int>(checked_.slice.FactsOf(worker, step).learning_rate_divisor);
   }
 
   void CheckAbsent(WorkerId worker, Step step) {

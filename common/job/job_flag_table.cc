@@ -100,6 +100,10 @@ constexpr JobFlag kFlags[] = {
     {kConsistency, "eager", "consistency.eager", "",
      "ssp, async: servers send a worker new values as soon as all are a step further; it keeps "
      "them, and computes with the newest. Costs up to twice the bytes. Under bsp it only costs."},
+    {kConsistency, "update_scale", "consistency.update_scale", "",
+     "ssp, async: what the learning rate of each push is divided by. staleness: the number of live "
+     "workers and of updates since the worker's pull, so that a learning rate that suits bsp suits "
+     "every mode and number of workers; mean: the number of live workers; sum: 1."},
     {kConsistency, "check_finite", "consistency.check_finite", "",
      "Refuse a push that holds a NaN or an infinity."},
 

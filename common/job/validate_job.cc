@@ -137,6 +137,8 @@ void CheckConsistency(const v1::ConsistencySpec& consistency, JobChecker* checke
   checker->Expect(
       consistency.table_staleness().empty() || consistency.mode() == v1::ConsistencySpec::SSP,
       "table_staleness", "nothing, because it is for consistency ssp only");
+  checker->Expect(consistency.update_scale() != v1::ConsistencySpec::UPDATE_SCALE_UNSPECIFIED,
+                  "update_scale", "staleness, mean or sum");
   std::set<std::string> tables;
   for (const v1::TableStaleness& own : consistency.table_staleness()) {
     checker->Expect(own.staleness() >= 0, "table_staleness", "0 or more for each table");

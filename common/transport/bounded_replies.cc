@@ -17,10 +17,11 @@ struct BoundedReplies::Pull {
   SliceKey slice;
   std::optional<Step> pull_step;
   std::optional<Step> refresh_after;
+  uint64_t learning_rate_divisor = 0;  // of the push, once it has been applied
 
   static Pull Of(const ExchangeRequest& request) {
-    return {request.job,   request.worker,    request.incarnation,  request.epoch,
-            request.slice, request.pull_step, request.refresh_after};
+    return {request.job,   request.worker,    request.incarnation,   request.epoch,
+            request.slice, request.pull_step, request.refresh_after, /*learning_rate_divisor=*/0};
   }
   ExchangeRequest ToRequest() const {
     ExchangeRequest request;
@@ -43,12 +44,12 @@ BoundedReplies::BoundedReplies(ParameterEndpoint* endpoint, uint64_t max_bytes, 
       waiting_(order_.make_queue()) {}
 
 void BoundedReplies::Exchange(RequestFrame&& frame, ParameterEndpoint::SentCallback taken) {
-  Ask(frame.request_id, std::move(frame.request), std::move(taken), /*is_again=*/false);
+  const Pull pull = Pull::Of(frame.request);
+  Ask(frame.request_id, pull, std::move(frame.request), std::move(taken), /*is_again=*/false);
 }
 
-void BoundedReplies::Ask(uint64_t request_id, ExchangeRequest&& request,
+void BoundedReplies::Ask(uint64_t request_id, const Pull& pull, ExchangeRequest&& request,
                          ParameterEndpoint::SentCallback taken, bool is_again) {
-  const Pull pull = Pull::Of(request);
   endpoint_->Exchange(std::move(request), std::move(taken),
                       [self = shared_from_this(), request_id, is_again, pull](ExchangeReply reply) {
                         self->OnReply(request_id, pull, is_again, std::move(reply));
@@ -57,6 +58,7 @@ void BoundedReplies::Ask(uint64_t request_id, ExchangeRequest&& request,
 
 void BoundedReplies::OnReply(uint64_t request_id, const Pull& pull, bool is_again,
                              ExchangeReply&& reply) {
+  if (is_again) reply.learning_rate_divisor = pull.learning_rate_divisor;
   const uint64_t value_bytes = reply.values.size_bytes();
   const uint64_t bytes = kOverheadBytes + value_bytes + reply.status.message().size();
   const int layer = value_bytes == 0 ? 0 : order_.layer_of(pull.slice.table);
@@ -66,8 +68,11 @@ void BoundedReplies::OnReply(uint64_t request_id, const Pull& pull, bool is_agai
     // What waits goes first, else small values would keep large ones from ever fitting.
     const bool is_its_turn = is_again || waiting_->is_empty();
     if (!reply.values.empty() && !(is_its_turn && FitsLocked(bytes))) {
-      waiting_->Push({layer, bytes, [this, request_id, pull](absl::AnyInvocable<void()> taken) {
-                        Ask(request_id, pull.ToRequest(), std::move(taken), /*is_again=*/true);
+      Pull again = pull;
+      again.learning_rate_divisor = reply.learning_rate_divisor;
+      waiting_->Push({layer, bytes, [this, request_id, again](absl::AnyInvocable<void()> taken) {
+                        Ask(request_id, again, again.ToRequest(), std::move(taken),
+                            /*is_again=*/true);
                       }});
       ++waiting_count_;
       NoteChangeLocked();

@@ -60,8 +60,8 @@ class BoundedReplies : public std::enable_shared_from_this<BoundedReplies> {
   struct Pull;
 
   // `is_again`: its values did not fit before.
-  void Ask(uint64_t request_id, ExchangeRequest&& request, ParameterEndpoint::SentCallback taken,
-           bool is_again);
+  void Ask(uint64_t request_id, const Pull& pull, ExchangeRequest&& request,
+           ParameterEndpoint::SentCallback taken, bool is_again);
   void OnReply(uint64_t request_id, const Pull& pull, bool is_again, ExchangeReply&& reply);
   // `received` as of SendReply.
   void SendTraced(uint64_t request_id, ExchangeReply&& reply, uint64_t bytes,

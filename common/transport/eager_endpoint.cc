@@ -133,6 +133,7 @@ void EagerEndpoint::KeepLocked(Slice& slice, const ExchangeReply& reply) {
   // The answers to a push and to a refresh may overtake each other.
   if (slice.kept.has_value() && age(reply) < age(*slice.kept)) return;
   slice.kept = reply;
+  slice.kept->learning_rate_divisor = 0;  // It is of the push, which has its own answer.
 }
 
 EagerEndpoint::Actions EagerEndpoint::AdvanceLocked(Slice& slice, const ExchangeRequest& pull,

@@ -36,6 +36,8 @@ void ForEachFieldOfRequest(Header& header, Fields& fields) {
   fields.Varint(Proto::kHasReceiptsFieldNumber, header.has_receipts);
   fields.Varint(Proto::kReceivedBytesFieldNumber, header.received_bytes);
   fields.Varint(Proto::kReadsNextFieldNumber, header.reads_next);
+  fields.Varint(Proto::kHasBaseVersionFieldNumber, header.has_base_version);
+  fields.Varint(Proto::kBaseVersionFieldNumber, header.base_version);
 }
 
 template <typename Header, typename Fields>
@@ -49,13 +51,14 @@ void ForEachFieldOfReply(Header& header, Fields& fields) {
   fields.Varint(Proto::kEpochFieldNumber, header.epoch);
   fields.Varint(Proto::kPullStepFieldNumber, header.pull_step);
   fields.Varint(Proto::kReceivedBytesFieldNumber, header.received_bytes);
+  fields.Varint(Proto::kLearningRateDivisorFieldNumber, header.learning_rate_divisor);
 }
 
 // Writes what is not the default, into memory that is large enough.
 class Writer {
  public:
-  // A tag of a field below 2048 and a value of 10 bytes at most, of the 17 fields of a request.
-  static constexpr size_t kMostScalarBytes = 17 * 12;
+  // A tag of a field below 2048 and a value of 10 bytes at most, of the 19 fields of a request.
+  static constexpr size_t kMostScalarBytes = 19 * 12;
 
   explicit Writer(uint8_t* end) : end_(end) {}
   uint8_t* end() const { return end_; }

@@ -33,6 +33,8 @@ struct RequestHeader {
   bool has_receipts = false;
   uint64_t received_bytes = 0;
   bool reads_next = false;
+  bool has_base_version = false;
+  uint64_t base_version = 0;
 };
 
 struct ReplyHeader {
@@ -46,6 +48,7 @@ struct ReplyHeader {
   uint64_t epoch = 0;
   int64_t pull_step = 0;
   uint64_t received_bytes = 0;
+  uint64_t learning_rate_divisor = 0;
 };
 
 // Append the bytes of a v1::ExchangeRequestHeader, a v1::ExchangeReplyHeader.

@@ -110,6 +110,7 @@ TEST(ExchangeHeaderTest, FieldsHaveTheirNames) {
   message.set_pull_step(9);
   message.set_refresh_after(-10);
   message.set_received_bytes(11);
+  message.set_base_version(12);
   RequestHeader request;
   ASSERT_TRUE(Read(message.SerializeAsString(), &request));
   EXPECT_EQ(request.request_id, 1);
@@ -123,6 +124,7 @@ TEST(ExchangeHeaderTest, FieldsHaveTheirNames) {
   EXPECT_EQ(request.pull_step, 9);
   EXPECT_EQ(request.refresh_after, -10);
   EXPECT_EQ(request.received_bytes, 11);
+  EXPECT_EQ(request.base_version, 12);
 
   v1::ExchangeReplyHeader answer;
   answer.set_request_id(1);
@@ -133,6 +135,7 @@ TEST(ExchangeHeaderTest, FieldsHaveTheirNames) {
   answer.set_epoch(6);
   answer.set_pull_step(7);
   answer.set_received_bytes(8);
+  answer.set_learning_rate_divisor(9);
   ReplyHeader reply;
   ASSERT_TRUE(Read(answer.SerializeAsString(), &reply));
   EXPECT_EQ(reply.request_id, 1);
@@ -143,6 +146,7 @@ TEST(ExchangeHeaderTest, FieldsHaveTheirNames) {
   EXPECT_EQ(reply.epoch, 6);
   EXPECT_EQ(reply.pull_step, 7);
   EXPECT_EQ(reply.received_bytes, 8);
+  EXPECT_EQ(reply.learning_rate_divisor, 9);
 }
 
 // Each alone, as they are all of one value.
@@ -154,7 +158,8 @@ TEST(ExchangeHeaderTest, SwitchesHaveTheirNames) {
       {&Header::set_is_refresh, &RequestHeader::is_refresh},
       {&Header::set_may_skip_pull, &RequestHeader::may_skip_pull},
       {&Header::set_has_receipts, &RequestHeader::has_receipts},
-      {&Header::set_reads_next, &RequestHeader::reads_next}};
+      {&Header::set_reads_next, &RequestHeader::reads_next},
+      {&Header::set_has_base_version, &RequestHeader::has_base_version}};
   for (const auto& [set, is_on] : switches) {
     Header message;
     (message.*set)(true);

@@ -25,6 +25,7 @@ TEST(FrameHeaderTest, ARequestComesBackAsItWent) {
   request.slice = {TableId(5), SliceIndex(6)};
   request.push_step = Step(0);
   request.pull_step = Step(1);
+  request.base_version = 0;
   request.may_skip_pull = true;
   std::string header = "what was here before";
   EncodeRequestHeader(9, request, &header);
@@ -38,6 +39,7 @@ TEST(FrameHeaderTest, ARequestComesBackAsItWent) {
   EXPECT_EQ(frame.request.slice, request.slice);
   EXPECT_EQ(frame.request.push_step, Step(0)) << "step 0 is no absent one";
   EXPECT_EQ(frame.request.pull_step, Step(1));
+  EXPECT_EQ(frame.request.base_version, 0u) << "version 0 is no absent one";
   EXPECT_TRUE(frame.request.may_skip_pull);
   EXPECT_FALSE(frame.request.refresh_after.has_value());
   EXPECT_FALSE(frame.received_bytes.has_value());
@@ -52,6 +54,7 @@ TEST(FrameHeaderTest, ARefreshComesBackAsItWent) {
   RequestFrame frame;
   ASSERT_TRUE(DecodeRequestHeader(BytesOf(header), &frame).ok());
   EXPECT_FALSE(frame.request.push_step.has_value());
+  EXPECT_FALSE(frame.request.base_version.has_value());
   EXPECT_EQ(frame.request.refresh_after, kNoValues);
 }
 
@@ -61,6 +64,7 @@ TEST(FrameHeaderTest, RepliesComeBackAsTheyWent) {
   reply.min_step = Step(11);
   reply.epoch = Epoch(8);
   reply.pull_step = Step(13);
+  reply.learning_rate_divisor = 14;
   std::string header;
   EncodeReplyHeader(4, reply, &header);
   ReplyFrame frame;
@@ -71,6 +75,7 @@ TEST(FrameHeaderTest, RepliesComeBackAsTheyWent) {
   EXPECT_EQ(frame.reply.min_step, Step(11));
   EXPECT_EQ(frame.reply.epoch, Epoch(8));
   EXPECT_EQ(frame.reply.pull_step, Step(13));
+  EXPECT_EQ(frame.reply.learning_rate_divisor, 14u);
 
   const ExchangeReply error = ErrorReply(absl::FailedPreconditionError("it has moved"), Epoch(9));
   EncodeReplyHeader(5, error, &header);

@@ -20,6 +20,7 @@ v1::HistoryRecord Header(const v1::JobSpec& job) {
   header.set_format_version(1);
   header.set_job(JobFingerprint(job));
   header.set_steps(static_cast<int64_t>(job.training().steps()));
+  header.set_update_scale(UpdateScaleOfJob(job));
   header.set_num_workers(job.cluster().num_workers());
   header.set_clock_skew_ns(absl::ToInt64Nanoseconds(kClockSkew));
   const v1::MembershipSpec& membership = job.membership();

@@ -27,6 +27,8 @@ struct ExchangeRequest {
   SliceKey slice;
   std::optional<Step> push_step;  // the gradient's stamp
   std::optional<Step> pull_step;
+  // Of the values that the gradient was computed with; none: it counts as computed with the newest.
+  std::optional<uint64_t> base_version;
   // Of a push with a pull: if the pull had to wait for other workers, the push is answered alone.
   bool may_skip_pull = false;
   // Of a pull alone: the worker has values for it, of this min_step (kNoValues: none). It is
@@ -52,6 +54,9 @@ struct ExchangeReply {
   // Of values that the worker had kept: when they were asked of the server.
   std::optional<absl::Time> asked_at;
   CacheWait waited_for = CacheWait::kNothing;  // with asked_at only
+  // What the learning rate of the push was divided by; 0: there was none, or it is applied later or
+  // in the mean of its step, or it was applied before.
+  uint64_t learning_rate_divisor = 0;
   // At a server that traces. Whoever sends the reply goes on with it.
   ExchangeTrace trace;
 };

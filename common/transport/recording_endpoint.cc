@@ -22,6 +22,8 @@ v1::HistoryRecord Began(uint64_t id, const ExchangeRequest& request, absl::Time 
   began.set_push_step(request.push_step.value_or(Step()).value());
   began.set_has_pull(request.pull_step.has_value());
   began.set_pull_step(request.pull_step.value_or(Step()).value());
+  began.set_has_base_version(request.base_version.has_value());
+  began.set_base_version(request.base_version.value_or(0));
   began.set_time_ns(absl::ToUnixNanos(now));
   return record;
 }
@@ -35,6 +37,7 @@ v1::HistoryRecord Ended(uint64_t id, Incarnation incarnation, const ExchangeRepl
   ended.set_code(reply.status.raw_code());
   ended.set_version(reply.version);
   ended.set_min_step(reply.min_step.value());
+  ended.set_learning_rate_divisor(reply.learning_rate_divisor);
   if (has_values) {
     const int size = static_cast<int>(reply.values.size_bytes() / sizeof(float));
     ended.mutable_values()->Resize(size, 0);

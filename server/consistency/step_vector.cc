@@ -33,6 +33,11 @@ bool StepVector::Advance(WorkerId worker, Step step) {
   return true;
 }
 
+uint64_t StepVector::live_count() const {
+  return std::count_if(workers_.begin(), workers_.end(),
+                       [](const auto& worker) { return worker.second.is_live; });
+}
+
 void StepVector::UpdateMinStep() {
   std::optional<Step> smallest;
   for (const auto& [worker, entry] : workers_) {

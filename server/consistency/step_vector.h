@@ -1,6 +1,7 @@
 #ifndef SERVER_CONSISTENCY_STEP_VECTOR_H_
 #define SERVER_CONSISTENCY_STEP_VECTOR_H_
 
+#include <cstdint>
 #include <map>
 
 #include "common/base/ids.h"
@@ -24,6 +25,8 @@ class StepVector {
   // Smallest number of steps completed by a live worker. Never goes back; stays where it was when
   // nobody is left.
   Step min_step() const { return min_step_; }
+  // Number of workers that were added, and neither left nor died.
+  uint64_t live_count() const;
   // Steps completed by a worker that was added.
   Step completed(WorkerId worker) const { return workers_.at(worker).completed; }
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "kernels/adagrad.h"
 #include "server/optimizer/optimizer.h"
 
 namespace capstan {
@@ -24,11 +23,11 @@ class Adagrad : public Optimizer {
   explicit Adagrad(const Options& options);
 
   int state_count() const override { return 1; }
-  void Apply(absl::Span<const float> gradient, int64_t application, absl::Span<float> values,
-             absl::Span<const absl::Span<float>> state) const override;
+  void Apply(absl::Span<const float> gradient, const Application& application,
+             absl::Span<float> values, absl::Span<const absl::Span<float>> state) const override;
 
  private:
-  const AdagradCoefficients coefficients_;
+  const Options options_;
 };
 
 }  // namespace capstan

@@ -11,10 +11,12 @@
 namespace capstan {
 namespace {
 
-AdamCoefficients CoefficientsAt(int64_t application, const Adam::Options& options) {
-  const double t = static_cast<double>(application);
+// `learning_rate` is that of application `number`.
+AdamCoefficients CoefficientsAt(int64_t number, double learning_rate,
+                                const Adam::Options& options) {
+  const double t = static_cast<double>(number);
   AdamCoefficients coefficients;
-  coefficients.step = static_cast<float>(options.learning_rate / (1 - std::pow(options.beta1, t)));
+  coefficients.step = static_cast<float>(learning_rate / (1 - std::pow(options.beta1, t)));
   coefficients.root_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, t)));
   coefficients.keep_first = static_cast<float>(options.beta1);
   coefficients.add_first = static_cast<float>(1 - options.beta1);
@@ -29,13 +31,15 @@ AdamCoefficients CoefficientsAt(int64_t application, const Adam::Options& option
 
 Adam::Adam(const Options& options) : options_(options) {}
 
-void Adam::Apply(absl::Span<const float> gradient, int64_t application, absl::Span<float> values,
-                 absl::Span<const absl::Span<float>> state) const {
+void Adam::Apply(absl::Span<const float> gradient, const Application& application,
+                 absl::Span<float> values, absl::Span<const absl::Span<float>> state) const {
   CheckLengths(*this, gradient, values, state);
-  CHECK_GE(application, 1);
+  CHECK_GE(application.number, 1);
+  const AdamCoefficients coefficients =
+      CoefficientsAt(application.number, RateOf(application, options_.learning_rate), options_);
   CpuStream stream;
-  CHECK(ApplyAdam(CoefficientsAt(application, options_), static_cast<int64_t>(values.size()),
-                  gradient.data(), values.data(), state[0].data(), state[1].data(), stream)
+  CHECK(ApplyAdam(coefficients, static_cast<int64_t>(values.size()), gradient.data(), values.data(),
+                  state[0].data(), state[1].data(), stream)
             .ok());
 }
 

@@ -11,17 +11,19 @@
 namespace capstan {
 namespace {
 
-AdamWCoefficients CoefficientsAt(int64_t application, const AdamW::Options& options) {
-  const double t = static_cast<double>(application);
+// `learning_rate` is that of application `number`.
+AdamWCoefficients CoefficientsAt(int64_t number, double learning_rate,
+                                 const AdamW::Options& options) {
+  const double t = static_cast<double>(number);
   AdamWCoefficients coefficients;
-  coefficients.step = static_cast<float>(options.learning_rate / (1 - std::pow(options.beta1, t)));
+  coefficients.step = static_cast<float>(learning_rate / (1 - std::pow(options.beta1, t)));
   coefficients.root_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, t)));
   coefficients.keep_first = static_cast<float>(options.beta1);
   coefficients.add_first = static_cast<float>(1 - options.beta1);
   coefficients.keep_second = static_cast<float>(options.beta2);
   coefficients.add_second = static_cast<float>(1 - options.beta2);
   coefficients.epsilon = static_cast<float>(options.epsilon);
-  coefficients.decay = static_cast<float>(options.learning_rate * options.weight_decay);
+  coefficients.decay = static_cast<float>(learning_rate * options.weight_decay);
   return coefficients;
 }
 
@@ -29,13 +31,15 @@ AdamWCoefficients CoefficientsAt(int64_t application, const AdamW::Options& opti
 
 AdamW::AdamW(const Options& options) : options_(options) {}
 
-void AdamW::Apply(absl::Span<const float> gradient, int64_t application, absl::Span<float> values,
-                  absl::Span<const absl::Span<float>> state) const {
+void AdamW::Apply(absl::Span<const float> gradient, const Application& application,
+                  absl::Span<float> values, absl::Span<const absl::Span<float>> state) const {
   CheckLengths(*this, gradient, values, state);
-  CHECK_GE(application, 1);
+  CHECK_GE(application.number, 1);
+  const AdamWCoefficients coefficients =
+      CoefficientsAt(application.number, RateOf(application, options_.learning_rate), options_);
   CpuStream stream;
-  CHECK(ApplyAdamW(CoefficientsAt(application, options_), static_cast<int64_t>(values.size()),
-                   gradient.data(), values.data(), state[0].data(), state[1].data(), stream)
+  CHECK(ApplyAdamW(coefficients, static_cast<int64_t>(values.size()), gradient.data(),
+                   values.data(), state[0].data(), state[1].data(), stream)
             .ok());
 }
 

@@ -27,8 +27,8 @@ class AdamW : public Optimizer {
   explicit AdamW(const Options& options);
 
   int state_count() const override { return 2; }
-  void Apply(absl::Span<const float> gradient, int64_t application, absl::Span<float> values,
-             absl::Span<const absl::Span<float>> state) const override;
+  void Apply(absl::Span<const float> gradient, const Application& application,
+             absl::Span<float> values, absl::Span<const absl::Span<float>> state) const override;
 
  private:
   const Options options_;

@@ -14,7 +14,7 @@ namespace {
 class TwoStateOptimizer : public Optimizer {
  public:
   int state_count() const override { return 2; }
-  void Apply(absl::Span<const float>, int64_t, absl::Span<float>,
+  void Apply(absl::Span<const float>, const Application&, absl::Span<float>,
              absl::Span<const absl::Span<float>>) const override {}
 };
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "kernels/momentum.h"
 #include "server/optimizer/optimizer.h"
 
 namespace capstan {
@@ -24,11 +23,11 @@ class Momentum : public Optimizer {
   explicit Momentum(const Options& options);
 
   int state_count() const override { return 1; }
-  void Apply(absl::Span<const float> gradient, int64_t application, absl::Span<float> values,
-             absl::Span<const absl::Span<float>> state) const override;
+  void Apply(absl::Span<const float> gradient, const Application& application,
+             absl::Span<float> values, absl::Span<const absl::Span<float>> state) const override;
 
  private:
-  const MomentumCoefficients coefficients_;
+  const Options options_;
 };
 
 }  // namespace capstan

@@ -3,19 +3,21 @@
 #include <glog/logging.h>
 
 #include "kernels/cpu/cpu_stream.h"
+#include "kernels/nesterov.h"
 #include "server/optimizer/check_lengths.h"
 
 namespace capstan {
 
-Nesterov::Nesterov(const Options& options)
-    : coefficients_{static_cast<float>(options.learning_rate), static_cast<float>(options.momentum),
-                    static_cast<float>(options.weight_decay)} {}
+Nesterov::Nesterov(const Options& options) : options_(options) {}
 
-void Nesterov::Apply(absl::Span<const float> gradient, int64_t /*application*/,
+void Nesterov::Apply(absl::Span<const float> gradient, const Application& application,
                      absl::Span<float> values, absl::Span<const absl::Span<float>> state) const {
   CheckLengths(*this, gradient, values, state);
+  const NesterovCoefficients coefficients = {
+      static_cast<float>(RateOf(application, options_.learning_rate)),
+      static_cast<float>(options_.momentum), static_cast<float>(options_.weight_decay)};
   CpuStream stream;
-  CHECK(ApplyNesterov(coefficients_, static_cast<int64_t>(values.size()), gradient.data(),
+  CHECK(ApplyNesterov(coefficients, static_cast<int64_t>(values.size()), gradient.data(),
                       values.data(), state[0].data(), stream)
             .ok());
 }

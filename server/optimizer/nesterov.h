@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "kernels/nesterov.h"
 #include "server/optimizer/optimizer.h"
 
 namespace capstan {
@@ -25,11 +24,11 @@ class Nesterov : public Optimizer {
   explicit Nesterov(const Options& options);
 
   int state_count() const override { return 1; }
-  void Apply(absl::Span<const float> gradient, int64_t application, absl::Span<float> values,
-             absl::Span<const absl::Span<float>> state) const override;
+  void Apply(absl::Span<const float> gradient, const Application& application,
+             absl::Span<float> values, absl::Span<const absl::Span<float>> state) const override;
 
  private:
-  const NesterovCoefficients coefficients_;
+  const Options options_;
 };
 
 }  // namespace capstan

@@ -73,7 +73,7 @@ class OptimizerConformanceTest : public testing::TestWithParam<int> {
 
   static void ApplyPart(const Optimizer& optimizer, const std::vector<float>& gradient,
                         int64_t application, size_t offset, size_t size, Parameters& parameters) {
-    optimizer.Apply(absl::MakeSpan(gradient).subspan(offset, size), application,
+    optimizer.Apply(absl::MakeSpan(gradient).subspan(offset, size), {application},
                     parameters.Values(offset, size), parameters.State(offset, size));
   }
 };
@@ -108,10 +108,33 @@ TEST_P(OptimizerConformanceTest, SlicingDoesNotChangeABit) {
   }
 }
 
+TEST_P(OptimizerConformanceTest, ADividedLearningRateIsThatOfAJobWithASmallerOne) {
+  const size_t size = 100;
+  Spec spec;
+  spec.set_type(static_cast<Spec::Type>(GetParam()));
+  spec.set_weight_decay(0.01);
+  spec.set_learning_rate(0.5);
+  const auto divided = MakeOptimizer(spec).value();
+  spec.set_learning_rate(0.5 / 6);
+  const auto smaller = MakeOptimizer(spec).value();
+  Random random(/*seed=*/5);
+  Parameters values = MakeParameters(*divided, NormalVector(size, random));
+  Parameters expected = values;
+
+  for (int64_t application = 1; application <= 5; ++application) {
+    const std::vector<float> gradient = NormalVector(size, random);
+    divided->Apply(gradient, {application, /*learning_rate_divisor=*/6}, values.Values(0, size),
+                   values.State(0, size));
+    ApplyPart(*smaller, gradient, application, /*offset=*/0, size, expected);
+  }
+
+  EXPECT_TRUE(HasSameBits(values.values, expected.values));
+}
+
 TEST_P(OptimizerConformanceTest, EmptySliceIsAccepted) {
   const auto optimizer = Make(/*weight_decay=*/0.01);
   const std::vector<absl::Span<float>> state(optimizer->state_count());
-  optimizer->Apply(/*gradient=*/{}, /*application=*/1, /*values=*/{}, state);
+  optimizer->Apply(/*gradient=*/{}, Application(), /*values=*/{}, state);
 }
 
 TEST_P(OptimizerConformanceTest, NeighboursOfTheSliceStayUntouched) {

@@ -30,7 +30,7 @@ void ExpectFollowsAtSize(const Optimizer& optimizer, const ElementRule& rule, si
 
   for (int64_t application = 1; application <= kApplications; ++application) {
     const std::vector<float> gradient = NormalVector(size, random);
-    optimizer.Apply(gradient, application, absl::MakeSpan(values), state);
+    optimizer.Apply(gradient, {application}, absl::MakeSpan(values), state);
     for (size_t i = 0; i < size; ++i) {
       rule(gradient[i], application, expected[i], expected_state[i]);
       ASSERT_NEAR(values[i], expected[i], 3e-6 * (1 + std::abs(expected[i])))

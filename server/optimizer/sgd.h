@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "kernels/sgd.h"
 #include "server/optimizer/optimizer.h"
 
 namespace capstan {
@@ -22,11 +21,11 @@ class Sgd : public Optimizer {
   explicit Sgd(const Options& options);
 
   int state_count() const override { return 0; }
-  void Apply(absl::Span<const float> gradient, int64_t application, absl::Span<float> values,
-             absl::Span<const absl::Span<float>> state) const override;
+  void Apply(absl::Span<const float> gradient, const Application& application,
+             absl::Span<float> values, absl::Span<const absl::Span<float>> state) const override;
 
  private:
-  const SgdCoefficients coefficients_;
+  const Options options_;
 };
 
 }  // namespace capstan

@@ -15,6 +15,7 @@
 #include "common/membership/report_failure.h"
 #include "common/membership/view_watch.h"
 #include "common/routing/element_count.h"
+#include "server/consistency/update_scale.h"
 #include "server/optimizer/make_optimizer.h"
 #include "server/service/schedules_of_view.h"
 
@@ -34,6 +35,20 @@ std::vector<ShardHost::Worker> LiveWorkers(const v1::JobView& view) {
   return workers;
 }
 
+// The coordinator has checked the job.
+UpdateScale UpdateScaleOf(const v1::ConsistencySpec& consistency) {
+  switch (consistency.update_scale()) {
+    case v1::ConsistencySpec::MEAN:
+      return UpdateScale::kMean;
+    case v1::ConsistencySpec::SUM:
+      return UpdateScale::kSum;
+    case v1::ConsistencySpec::STALENESS:
+    case v1::ConsistencySpec::UPDATE_SCALE_UNSPECIFIED:
+      break;
+  }
+  return UpdateScale::kStaleness;
+}
+
 }  // namespace
 
 absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, ServerId id,
@@ -47,6 +62,7 @@ absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, 
   }
   options.slice_bytes = SliceBytes(spec.scheduler());
   options.shard_count = spec.cluster().shard_count();
+  options.update_scale = UpdateScaleOf(spec.consistency());
   options.check_finite = spec.consistency().check_finite();
   ASSIGN_OR_RETURN(options.optimizer, MakeOptimizer(spec.optimizer()));
   ASSIGN_OR_RETURN(options.schedules, SchedulesOfView(view));

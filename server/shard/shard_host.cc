@@ -44,6 +44,7 @@ void ShardHost::AddShard(ShardId id) {
     slice.values = HostBuffer(range.size);
     slice.optimizer = options_.optimizer.get();
     slice.schedule = options_.schedules.at(key.table.value());
+    slice.update_scale = options_.update_scale;
     slice.check_finite = options_.check_finite;
     slice.non_finite_pushes = &non_finite_pushes_;
     InitializeValues(options_.seed, key.table, table.initial_stddev, range.offset,

@@ -14,6 +14,7 @@
 #include "common/routing/placement.h"
 #include "common/tensor/slicing.h"
 #include "common/transport/parameter_endpoint.h"
+#include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
 #include "server/shard/shard.h"
 #include "server/shard/worker_counter.h"
@@ -35,6 +36,7 @@ class ShardHost : public ParameterEndpoint {
     std::vector<Table> tables;  // Required: of the whole job, in order of table id
     uint64_t slice_bytes = 0;   // Required
     uint32_t shard_count = 0;   // Required
+    UpdateScale update_scale = UpdateScale::kStaleness;
     bool check_finite = true;
     std::unique_ptr<Optimizer> optimizer;  // Required
     TableSchedules schedules;              // Required

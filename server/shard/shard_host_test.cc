@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "server/consistency/make_consistency_schedule.h"
+#include "server/consistency/update_scale.h"
 #include "server/optimizer/make_optimizer.h"
 
 namespace capstan {
@@ -40,6 +41,7 @@ std::unique_ptr<ShardHost> MakeHost(ConsistencyMode mode, int64_t staleness, int
                                     Shard::Interruption interruption = nullptr) {
   ShardHost::Options options;
   options.job = kJob;
+  options.update_scale = UpdateScale::kSum;  // so that what was pushed tells what is pulled
   options.tables = {{"w", 20, 0.0}};
   options.slice_bytes = 64;
   options.shard_count = 2;

@@ -19,6 +19,7 @@ constexpr int64_t kStepsUntilHeldBack = 2;
 Slice::Slice(Options options)
     : name_(std::move(options.name)),
       optimizer_(*options.optimizer),
+      update_scale_(options.update_scale),
       check_finite_(options.check_finite),
       non_finite_pushes_(*options.non_finite_pushes),
       values_(std::move(options.values)),
@@ -75,20 +76,23 @@ void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
     released->emplace_back(std::move(done), ErrorReply(std::move(status)));
     return;
   }
+  uint64_t divisor = 0;
   if (request.push_step.has_value()) {
     const Step before = steps_.min_step();
-    if (absl::Status status = Push(request); !status.ok()) {
-      released->emplace_back(std::move(done), ErrorReply(std::move(status)));
+    absl::StatusOr<uint64_t> pushed = Push(request);
+    if (!pushed.ok()) {
+      released->emplace_back(std::move(done), ErrorReply(std::move(pushed).status()));
       return;
     }
+    divisor = *pushed;
     CarryRefresh(request);
     AfterAdvance(before, released);
   }
   if (!request.pull_step.has_value() || IsSkipped(request)) {
-    released->emplace_back(std::move(done), MakeReply());
+    released->emplace_back(std::move(done), MakeReply(divisor));
     return;
   }
-  Parked pull = {*request.pull_step, request.refresh_after, std::move(done)};
+  Parked pull = {*request.pull_step, request.refresh_after, divisor, std::move(done)};
   if (const Step next = steps_.completed(request.worker);
       pull.refresh_after.has_value() && pull.pull_step < next) {
     // It was sent before the worker's latest push came.
@@ -109,6 +113,11 @@ absl::Status Slice::CheckPush(const ExchangeRequest& request) const {
     return absl::FailedPreconditionError(
         absl::StrCat(name_, ": expected the push of step ", next.value(), " of worker ",
                      request.worker.value(), ", got step ", request.push_step->value()));
+  }
+  if (request.base_version.has_value() && *request.base_version > version_) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name_, ": expected a gradient computed with version ", version_, " or an older one, got ",
+        *request.base_version, "; send the version that came with the values"));
   }
   const Step step = *request.push_step;
   if (IsHeldBack(step)) {
@@ -150,7 +159,7 @@ HostBuffer Slice::TakeGradient(ExchangeRequest& request) {
   return copy;
 }
 
-absl::Status Slice::Push(ExchangeRequest& request) {
+absl::StatusOr<uint64_t> Slice::Push(ExchangeRequest& request) {
   if (request.gradient.size_bytes() != values_.size_bytes()) {
     return absl::InvalidArgumentError(absl::StrCat(name_, ": expected a gradient of ",
                                                    values_.size_bytes(), " bytes (", values_.size(),
@@ -158,39 +167,41 @@ absl::Status Slice::Push(ExchangeRequest& request) {
                                                    "; worker and server disagree on the job"));
   }
   const Step step = *request.push_step;
-  if (step < steps_.completed(request.worker)) return absl::OkStatus();  // It was applied before.
+  if (step < steps_.completed(request.worker)) return 0;  // It was applied before.
   RETURN_IF_ERROR(CheckPush(request));
   const bool is_kept = steps_.min_step() < schedule_->KeptUntil(step);
-  RETURN_IF_ERROR(is_kept ? Keep(request) : ApplyNow(request));
+  ASSIGN_OR_RETURN(const uint64_t divisor, is_kept ? Keep(request) : ApplyNow(request));
   largest_step_ = std::max(largest_step_, step);
   steps_.Advance(request.worker, step);
-  return absl::OkStatus();
+  return divisor;
 }
 
-absl::Status Slice::Keep(ExchangeRequest& request) {
+absl::StatusOr<uint64_t> Slice::Keep(ExchangeRequest& request) {
   HostBuffer gradient = TakeGradient(request);
   if (check_finite_ && !IsFinite(gradient.span())) {
     accumulator_.ReturnBuffer(std::move(gradient));
     return NotFinite(request);
   }
-  accumulator_.Add(*request.push_step, request.worker, std::move(gradient));
-  return absl::OkStatus();
+  accumulator_.Add(*request.push_step, request.worker, std::move(gradient), request.base_version);
+  return 0;
 }
 
-absl::Status Slice::ApplyNow(ExchangeRequest& request) {
+absl::StatusOr<uint64_t> Slice::ApplyNow(ExchangeRequest& request) {
   // No value may change before all of the gradient is known to be finite.
   const auto is_finite = [](size_t /*offset*/, absl::Span<const float> block) {
     return IsFinite(block);
   };
   if (check_finite_ && !request.gradient.ForEachBlock(is_finite)) return NotFinite(request);
+  const uint64_t divisor = DivisorOf(request.base_version);
   ++version_;
   const absl::Span<float> values = values_.Mutable();
-  request.gradient.ForEachBlock([this, values](size_t offset, absl::Span<const float> block) {
-    ApplyPart(offset, block, values);
-    return true;
-  });
+  request.gradient.ForEachBlock(
+      [this, divisor, values](size_t offset, absl::Span<const float> block) {
+        ApplyPart(offset, block, divisor, values);
+        return true;
+      });
   request.gradient.Clear();
-  return absl::OkStatus();
+  return divisor;
 }
 
 absl::Status Slice::NotFinite(const ExchangeRequest& request) {
@@ -214,9 +225,9 @@ void Slice::ApplyKept() {
       ApplyMean(*step);
       continue;
     }
-    HostBuffer gradient = accumulator_.TakeOne(*step);
-    Apply(gradient.span());
-    accumulator_.ReturnBuffer(std::move(gradient));
+    StepAccumulator::Kept push = accumulator_.TakeOne(*step);
+    Apply(push);
+    accumulator_.ReturnBuffer(std::move(push.gradient));
   }
 }
 
@@ -239,23 +250,30 @@ void Slice::CarryRefresh(const ExchangeRequest& push) {
   refresh->second.refresh_after = is_answered ? steps_.min_step() : kNoValues;
 }
 
-void Slice::Apply(absl::Span<const float> gradient) {
+uint64_t Slice::DivisorOf(std::optional<uint64_t> base_version) const {
+  return LearningRateDivisor(update_scale_, steps_.live_count(),
+                             version_ - base_version.value_or(version_));
+}
+
+void Slice::Apply(const StepAccumulator::Kept& push) {
+  const uint64_t divisor = DivisorOf(push.base_version);
   ++version_;
-  ApplyPart(/*offset=*/0, gradient, values_.Mutable());
+  ApplyPart(/*offset=*/0, push.gradient.span(), divisor, values_.Mutable());
 }
 
 void Slice::ApplyMean(Step step) {
   ++version_;
   const absl::Span<float> values = values_.Mutable();
   accumulator_.TakeMean(step, [this, values](size_t offset, absl::Span<const float> mean) {
-    ApplyPart(offset, mean, values);
+    ApplyPart(offset, mean, /*learning_rate_divisor=*/1, values);
   });
 }
 
-void Slice::ApplyPart(size_t offset, absl::Span<const float> gradient, absl::Span<float> values) {
+void Slice::ApplyPart(size_t offset, absl::Span<const float> gradient,
+                      uint64_t learning_rate_divisor, absl::Span<float> values) {
   absl::InlinedVector<absl::Span<float>, 2> state;
   for (HostBuffer& array : state_) state.push_back(array.span().subspan(offset, gradient.size()));
-  optimizer_.Apply(gradient, static_cast<int64_t>(version_),
+  optimizer_.Apply(gradient, {static_cast<int64_t>(version_), learning_rate_divisor},
                    values.subspan(offset, gradient.size()), state);
 }
 
@@ -284,7 +302,7 @@ void Slice::AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released
               steps_.min_step().value() - 1, " have been applied; the values are gone"))));
       return;
     case PullDecision::kAnswer:
-      ExchangeReply reply = MakeReply();
+      ExchangeReply reply = MakeReply(pull.learning_rate_divisor);
       reply.values = values_.Share();
       reply.pull_step = pull.pull_step;
       released->emplace_back(std::move(pull.done), std::move(reply));
@@ -292,8 +310,9 @@ void Slice::AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released
   }
 }
 
-ExchangeReply Slice::MakeReply() {
+ExchangeReply Slice::MakeReply(uint64_t learning_rate_divisor) const {
   ExchangeReply reply;
+  reply.learning_rate_divisor = learning_rate_divisor;
   reply.version = version_;
   reply.min_step = steps_.min_step();
   return reply;

@@ -11,12 +11,14 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/tensor/host_buffer.h"
 #include "common/transport/parameter_endpoint.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/step_vector.h"
+#include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
 #include "server/shard/slice_values.h"
 #include "server/shard/step_accumulator.h"
@@ -37,6 +39,7 @@ class Slice {
     HostBuffer values;  // Required: the initial ones
     const Optimizer* optimizer = nullptr;                 // Required; outlives the slice
     std::shared_ptr<const ConsistencySchedule> schedule;  // Required
+    UpdateScale update_scale = UpdateScale::kStaleness;  // of pushes that are applied by themselves
     bool check_finite = true;                    // refuse pushes that hold a NaN or an infinity
     WorkerCounter* non_finite_pushes = nullptr;  // Required; outlives the slice
   };
@@ -58,10 +61,11 @@ class Slice {
   Step HoldBack();
 
   // Applies the push unless it was applied before, then answers the pull or parks it. Appends every
-  // reply that is due. INVALID_ARGUMENT: wrong length, not finite, or the pull is of a step that
-  // the worker gets to after pushes that it still owes; parameters are unchanged.
-  // FAILED_PRECONDITION: the push is not of the worker's next step, or the step is out of the
-  // window of the consistency policy. UNAVAILABLE: the push's step is held back.
+  // reply that is due. INVALID_ARGUMENT: wrong length, not finite, computed with a version that
+  // does not exist yet, or the pull is of a step that the worker gets to after pushes that it still
+  // owes; parameters are unchanged. FAILED_PRECONDITION: the push is not of the worker's next step,
+  // or the step is out of the window of the consistency policy. UNAVAILABLE: the push's step is
+  // held back.
   void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done,
                 ReleasedReplies* released);
 
@@ -77,16 +81,18 @@ class Slice {
   struct Parked {
     Step pull_step;
     std::optional<Step> refresh_after;
+    uint64_t learning_rate_divisor = 0;  // of the push that came with it
     ParameterEndpoint::ReplyCallback done;
   };
 
-  absl::Status Push(ExchangeRequest& request);
+  // What the learning rate was divided by; 0: the push is kept, or was applied before.
+  absl::StatusOr<uint64_t> Push(ExchangeRequest& request);
   // The gradient of `request`: the memory that it came in, if that may be kept, else a copy.
   HostBuffer TakeGradient(ExchangeRequest& request);
-  // Keeps a gradient until its step is complete, or applies it where it lies. INVALID_ARGUMENT when
-  // it is not finite.
-  absl::Status Keep(ExchangeRequest& request);
-  absl::Status ApplyNow(ExchangeRequest& request);
+  // Keeps a gradient until its step is complete, or applies it where it lies; returns as Push.
+  // INVALID_ARGUMENT when it is not finite.
+  absl::StatusOr<uint64_t> Keep(ExchangeRequest& request);
+  absl::StatusOr<uint64_t> ApplyNow(ExchangeRequest& request);
   absl::Status NotFinite(const ExchangeRequest& request);
   absl::Status CheckPush(const ExchangeRequest& request) const;
   absl::Status CheckPull(const ExchangeRequest& request) const;
@@ -102,19 +108,23 @@ class Slice {
     return schedule_->Decide(pull_step, steps_.min_step());
   }
   bool IsHeldBack(Step step) const { return held_from_.has_value() && step >= *held_from_; }
-  void Apply(absl::Span<const float> gradient);
+  // Of a push that is applied next, by itself.
+  uint64_t DivisorOf(std::optional<uint64_t> base_version) const;
+  void Apply(const StepAccumulator::Kept& push);
   // The mean of what was kept for `step`.
   void ApplyMean(Step step);
   // To the elements from `offset` on, with the version that has been counted.
-  void ApplyPart(size_t offset, absl::Span<const float> gradient, absl::Span<float> values);
+  void ApplyPart(size_t offset, absl::Span<const float> gradient, uint64_t learning_rate_divisor,
+                 absl::Span<float> values);
   void AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released);
   // At most one pull and one refresh of a worker wait, so that memory is bounded: a newer one, such
   // as a retry, takes the place of the older, which is UNAVAILABLE.
   void Park(WorkerId worker, Parked pull, ReleasedReplies* released);
-  ExchangeReply MakeReply();
+  ExchangeReply MakeReply(uint64_t learning_rate_divisor) const;
 
   const std::string name_;
   const Optimizer& optimizer_;
+  const UpdateScale update_scale_;
   const bool check_finite_;
   WorkerCounter& non_finite_pushes_;
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "common/base/random.h"
 #include "proto/job.pb.h"
 #include "server/consistency/make_consistency_schedule.h"
+#include "server/consistency/update_scale.h"
 #include "server/optimizer/make_optimizer.h"
 
 namespace capstan {
@@ -38,8 +40,8 @@ class Reference {
  public:
   explicit Reference(const Optimizer& optimizer) : optimizer_(optimizer) {}
 
-  void Apply(const std::vector<float>& gradient) {
-    optimizer_.Apply(gradient, ++version_, absl::MakeSpan(values_),
+  void Apply(const std::vector<float>& gradient, uint64_t learning_rate_divisor = 1) {
+    optimizer_.Apply(gradient, {++version_, learning_rate_divisor}, absl::MakeSpan(values_),
                      {absl::MakeSpan(first_), absl::MakeSpan(second_)});
   }
   const std::vector<float>& values() const { return values_; }
@@ -54,9 +56,11 @@ class Reference {
 
 class SliceTest : public testing::Test {
  protected:
-  std::unique_ptr<Slice> MakeSlice(ConsistencyMode mode) {
+  std::unique_ptr<Slice> MakeSlice(ConsistencyMode mode,
+                                   UpdateScale update_scale = UpdateScale::kStaleness) {
     const ConsistencyPeriod period = {Step(0), mode};
     Slice::Options options;
+    options.update_scale = update_scale;
     options.name = "slice 0 of w";
     options.values = HostBuffer(kSize);
     options.optimizer = optimizer_.get();
@@ -68,17 +72,23 @@ class SliceTest : public testing::Test {
     return slice;
   }
 
-  // Pushes, pulls, and keeps the replies that this lets out.
+  // Pushes what was computed with the worker's latest values, pulls, and keeps the replies that
+  // this lets out.
   void PushPull(Slice& slice, int worker, Step step, const std::vector<float>& gradient) {
     ExchangeRequest request;
     request.worker = WorkerId(worker);
     request.push_step = step;
     request.pull_step = step + 1;
+    request.base_version = pulled_version_[worker];
     const auto owned = std::make_shared<std::vector<float>>(gradient);
     request.gradient = Payload(absl::MakeConstSpan(*owned), owned);
     ReleasedReplies released;
     slice.Exchange(
-        std::move(request), [this](ExchangeReply reply) { replies_.push_back(std::move(reply)); },
+        std::move(request),
+        [this, worker](ExchangeReply reply) {
+          if (reply.status.ok()) pulled_version_[worker] = reply.version;
+          replies_.push_back(std::move(reply));
+        },
         &released);
     for (auto& [done, reply] : released) done(std::move(reply));
   }
@@ -92,6 +102,7 @@ class SliceTest : public testing::Test {
 
   const std::unique_ptr<Optimizer> optimizer_ = MakeAdam();
   WorkerCounter non_finite_pushes_;
+  std::array<uint64_t, kWorkers> pulled_version_ = {};
   std::vector<ExchangeReply> replies_;
 };
 
@@ -120,7 +131,7 @@ TEST_F(SliceTest, MeansOfWholeStepsGiveTheBitsOfOneLoop) {
 }
 
 TEST_F(SliceTest, UpdatesAfterUpdatesGiveTheBitsOfOneLoopWhileOlderValuesAreRead) {
-  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync);
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync, UpdateScale::kSum);
   Reference reference(*optimizer_);
   Random random(/*seed=*/92);
   std::vector<std::vector<float>> expected;
@@ -134,6 +145,42 @@ TEST_F(SliceTest, UpdatesAfterUpdatesGiveTheBitsOfOneLoopWhileOlderValuesAreRead
   }
   ASSERT_EQ(replies_.size(), expected.size());
   for (size_t i = 0; i < replies_.size(); ++i) EXPECT_EQ(ValuesOf(replies_[i]), expected[i]);
+}
+
+TEST_F(SliceTest, APushesLearningRateIsDividedByLiveWorkersAndByUpdatesSinceItsPull) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync);
+  Reference reference(*optimizer_);
+  Random random(/*seed=*/94);
+  // Worker 1 misses one update in its first step, worker 2 two; later each misses two.
+  for (const uint64_t divisor : {3 + 0, 3 + 1, 3 + 2, 3 + 2, 3 + 2, 3 + 2}) {
+    const int push = static_cast<int>(replies_.size());
+    const std::vector<float> gradient = NormalVector(random);
+    PushPull(*slice, push % kWorkers, Step(push / kWorkers), gradient);
+    reference.Apply(gradient, divisor);
+    EXPECT_EQ(replies_.back().learning_rate_divisor, divisor);
+    EXPECT_EQ(ValuesOf(replies_.back()), reference.values());
+  }
+  ReleasedReplies none;
+  slice->RemoveWorker(WorkerId(2), &none);
+  PushPull(*slice, /*worker=*/0, Step(2), NormalVector(random));
+  EXPECT_EQ(replies_.back().learning_rate_divisor, 2u + 2u);
+}
+
+TEST_F(SliceTest, UnderBspTheLearningRateOfAPushIsNotDivided) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kBsp);
+  Random random(/*seed=*/95);
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    PushPull(*slice, worker, Step(0), NormalVector(random));
+  }
+  for (const ExchangeReply& reply : replies_) EXPECT_EQ(reply.learning_rate_divisor, 0u);
+}
+
+TEST_F(SliceTest, APushComputedWithAVersionThatDoesNotExistIsRefused) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync);
+  pulled_version_[0] = 1;
+  PushPull(*slice, /*worker=*/0, Step(0), std::vector<float>(kSize));
+  EXPECT_TRUE(absl::IsInvalidArgument(replies_.back().status)) << replies_.back().status;
+  EXPECT_EQ(slice->version(), 0u);
 }
 
 TEST_F(SliceTest, ANonFiniteElementAnywhereLeavesEverythingAsItWas) {
@@ -151,7 +198,7 @@ TEST_F(SliceTest, ANonFiniteElementAnywhereLeavesEverythingAsItWas) {
   EXPECT_EQ(non_finite_pushes_.counts()[WorkerId(0)], 3);
 
   PushPull(*slice, /*worker=*/0, Step(0), gradient);
-  reference.Apply(gradient);
+  reference.Apply(gradient, kWorkers);
   EXPECT_EQ(ValuesOf(replies_.back()), reference.values());
 }
 

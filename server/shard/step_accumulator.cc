@@ -20,8 +20,9 @@ HostBuffer StepAccumulator::TakeBuffer() {
   return buffer;
 }
 
-void StepAccumulator::Add(Step step, WorkerId worker, HostBuffer gradient) {
-  steps_[step][worker] = std::move(gradient);
+void StepAccumulator::Add(Step step, WorkerId worker, HostBuffer gradient,
+                          std::optional<uint64_t> base_version) {
+  steps_[step][worker] = {std::move(gradient), base_version};
 }
 
 std::optional<Step> StepAccumulator::First() const {
@@ -29,18 +30,18 @@ std::optional<Step> StepAccumulator::First() const {
   return steps_.begin()->first;
 }
 
-HostBuffer StepAccumulator::TakeOne(Step step) {
+StepAccumulator::Kept StepAccumulator::TakeOne(Step step) {
   const auto of_step = steps_.find(step);
-  HostBuffer gradient = std::move(of_step->second.extract(of_step->second.begin()).mapped());
+  Kept kept = std::move(of_step->second.extract(of_step->second.begin()).mapped());
   if (of_step->second.empty()) steps_.erase(of_step);
-  return gradient;
+  return kept;
 }
 
 void StepAccumulator::TakeMean(
     Step step, absl::FunctionRef<void(size_t offset, absl::Span<const float> mean)> use) {
   auto of_step = std::move(steps_.extract(step).mapped());
   std::vector<const float*> gradients;
-  for (const auto& [worker, gradient] : of_step) gradients.push_back(gradient.data());
+  for (const auto& [worker, kept] : of_step) gradients.push_back(kept.gradient.data());
   if (gradients.size() == 1) {
     use(0, {gradients[0], slice_size_});
   } else {
@@ -52,7 +53,7 @@ void StepAccumulator::TakeMean(
       for (const float*& gradient : gradients) gradient += mean.size();
     }
   }
-  for (auto& [worker, gradient] : of_step) ReturnBuffer(std::move(gradient));
+  for (auto& [worker, kept] : of_step) ReturnBuffer(std::move(kept.gradient));
 }
 
 }  // namespace capstan

@@ -2,6 +2,7 @@
 #define SERVER_SHARD_STEP_ACCUMULATOR_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <utility>
@@ -18,6 +19,12 @@ namespace capstan {
 // them in a fixed order, whatever the order of arrival. Not thread-safe.
 class StepAccumulator {
  public:
+  // A gradient, and the version of the values that it was computed with, if it is known.
+  struct Kept {
+    HostBuffer gradient;
+    std::optional<uint64_t> base_version;
+  };
+
   explicit StepAccumulator(size_t slice_size) : slice_size_(slice_size) {}
 
   // A buffer of the slice's size for a gradient that is about to arrive; contents are undefined.
@@ -27,7 +34,9 @@ class StepAccumulator {
     if (!buffer.is_shared()) spare_.push_back(std::move(buffer));
   }
 
-  void Add(Step step, WorkerId worker, HostBuffer gradient);
+  // `base_version` is returned with the gradient by TakeOne.
+  void Add(Step step, WorkerId worker, HostBuffer gradient,
+           std::optional<uint64_t> base_version = std::nullopt);
   // Whether there is a gradient of `step`.
   bool Has(Step step) const { return steps_.count(step) > 0; }
 
@@ -40,11 +49,11 @@ class StepAccumulator {
   void TakeMean(Step step,
                 absl::FunctionRef<void(size_t offset, absl::Span<const float> mean)> use);
   // Takes out the gradient of `step` of its first worker. Has(step) must hold.
-  HostBuffer TakeOne(Step step);
+  Kept TakeOne(Step step);
 
  private:
   const size_t slice_size_;
-  std::map<Step, std::map<WorkerId, HostBuffer>> steps_;
+  std::map<Step, std::map<WorkerId, Kept>> steps_;
   std::vector<HostBuffer> spare_;
 };
 

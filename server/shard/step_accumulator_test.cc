@@ -66,7 +66,7 @@ TEST(StepAccumulatorTest, GradientsAreTakenOneByOneInOrderOfStepAndWorker) {
   accumulator.Add(Step(3), WorkerId(1), Gradient(accumulator, {31}));
   for (const float expected : {31.0f, 32.0f, 40.0f}) {
     const Step step = accumulator.First().value();
-    EXPECT_EQ(accumulator.TakeOne(step).span()[0], expected);
+    EXPECT_EQ(accumulator.TakeOne(step).gradient.span()[0], expected);
   }
   EXPECT_FALSE(accumulator.First().has_value());
 }

@@ -9,6 +9,7 @@
 #include "common/routing/server_address.h"
 #include "proto/job.pb.h"
 #include "server/consistency/make_consistency_schedule.h"
+#include "server/consistency/update_scale.h"
 #include "server/optimizer/make_optimizer.h"
 
 namespace capstan {
@@ -47,6 +48,7 @@ absl::StatusOr<std::unique_ptr<ShardHost>> BenchmarkJob::MakeHost(int server) co
   const ConsistencyPeriod period = {Step(0), consistency, 0};
   ASSIGN_OR_RETURN(const auto schedule, MakeConsistencySchedule({&period, 1}));
   options.schedules = {schedule};
+  options.update_scale = UpdateScale::kSum;  // so that what was pushed tells what is pulled
   const std::vector<ServerId> placement = PlaceShards(MapOf(*this).shard_bytes(), num_servers);
   for (uint32_t shard = 0; shard < shard_count; ++shard) {
     if (placement[shard] == ServerId(server)) options.shards.push_back(ShardId(shard));

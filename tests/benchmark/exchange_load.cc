@@ -94,8 +94,9 @@ class Worker {
     };
     const absl::Span<float> values = part(lane.values);
     client_->Exchange({TableId(0), SliceIndex(index * load_.slices() + slice)}, lane.step,
-                      Payload(part(lane.gradient), lane.gradient), lane.step + 1, values,
-                      std::move(sent), [this, index, values](const ExchangeReply& reply) {
+                      Payload(part(lane.gradient), lane.gradient), lane.step + 1,
+                      /*base_version=*/std::nullopt, values, std::move(sent),
+                      [this, index, values](const ExchangeReply& reply) {
                         if (reply.status.ok()) reply.values.CopyTo(values);
                         OnReply(index, reply.status);
                       });

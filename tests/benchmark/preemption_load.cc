@@ -93,7 +93,7 @@ class Worker {
     const Step step(next_step_[slice]++);
     client_->Exchange({TableId(0), SliceIndex(static_cast<uint32_t>(slice))}, step,
                       Payload(gradient_->span(), gradient_), /*pull_step=*/std::nullopt,
-                      /*destination=*/{}, std::move(sent),
+                      /*base_version=*/std::nullopt, /*destination=*/{}, std::move(sent),
                       [this, answered = std::move(answered)](const ExchangeReply& reply) mutable {
                         OnReply(reply.status, std::move(answered));
                       });

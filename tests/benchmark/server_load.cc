@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<ServerLoad>> ApplyLoad::Create(const BenchmarkJob
 
 void ApplyLoad::Run() {
   const HostBuffer& gradient = gradient_;
-  optimizer_->Apply(gradient.span(), ++application_, values_.span(), state_spans_);
+  optimizer_->Apply(gradient.span(), {++application_}, values_.span(), state_spans_);
 }
 
 absl::Status ApplyLoad::Check() { return CheckFirstUpdate(job_, values_.span()); }

@@ -81,9 +81,8 @@ v1::JobSpec JobOf(const StragglerRunOptions& options) {
   job.mutable_training()->set_steps(static_cast<uint64_t>(options.steps));
   *job.mutable_consistency() = options.consistency;
   job.mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);
-  const bool is_bsp = options.consistency.mode() == v1::ConsistencySpec::BSP;
-  job.mutable_optimizer()->set_learning_rate(options.learning_rate /
-                                             (is_bsp ? 1 : options.num_workers));
+  job.mutable_consistency()->set_update_scale(v1::ConsistencySpec::MEAN);
+  job.mutable_optimizer()->set_learning_rate(options.learning_rate);
   return job;
 }
 

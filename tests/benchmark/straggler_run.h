@@ -47,8 +47,8 @@ struct StragglerRunResult {
 };
 
 // The job: handwritten digits and plain SGD. SSP and async apply each push by itself, BSP the mean
-// of a step's; so that a step of all workers moves as far in each mode, the learning rate of SSP
-// and async is `learning_rate` / num_workers.
+// of a step's; so that a step of all workers moves as far in each mode, the update scale is the
+// mean.
 v1::JobSpec JobOf(const StragglerRunOptions& options);
 
 // Trains in this process, a thread for each worker and server, to the end of the job.

@@ -66,7 +66,8 @@ TEST(StragglerRunTest, ASharedStepMovesAsFarInEachMode) {
   options.learning_rate = 0.5;
   EXPECT_EQ(JobOf(options).optimizer().learning_rate(), 0.5);
   options.consistency = *ModeOfName("ssp4");
-  EXPECT_EQ(JobOf(options).optimizer().learning_rate(), 0.25);
+  EXPECT_EQ(JobOf(options).optimizer().learning_rate(), 0.5);
+  EXPECT_EQ(JobOf(options).consistency().update_scale(), v1::ConsistencySpec::MEAN);
 }
 
 TEST(LossOverTimeTest, AveragesTheLatestBatchesOfAllWorkers) {

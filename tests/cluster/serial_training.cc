@@ -74,7 +74,7 @@ void ApplyMean(int64_t step, uint32_t num_workers, const Optimizer& optimizer,
     }
     std::vector<absl::Span<float>> state;
     for (HostBuffer& buffer : parameters.states[table]) state.push_back(buffer.span());
-    optimizer.Apply(parameters.sums[table].span(), step + 1, parameters.values[table].span(),
+    optimizer.Apply(parameters.sums[table].span(), {step + 1}, parameters.values[table].span(),
                     state);
   }
 }

@@ -24,8 +24,11 @@ void PushAheadEndpoint::Exchange(ExchangeRequest request, SentCallback sent, Rep
   request.destination = {};
   inner_->Exchange(
       std::move(request), std::move(sent),
-      [values = std::move(earlier->values), done = std::move(done)](ExchangeReply reply) mutable {
-        if (reply.status.ok()) reply.values = std::move(values);
+      [earlier = *std::move(earlier), done = std::move(done)](ExchangeReply reply) mutable {
+        if (reply.status.ok()) {
+          reply.values = std::move(earlier.values);
+          reply.version = earlier.version;
+        }
         done(std::move(reply));
       });
 }

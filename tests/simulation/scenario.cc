@@ -36,6 +36,12 @@ void DrawConsistency(Random& random, v1::ConsistencySpec& consistency) {
   }
 }
 
+void DrawUpdateScale(Random& random, v1::ConsistencySpec& consistency) {
+  const double kind = random.UniformFloat();
+  if (kind < 0.8) return;
+  consistency.set_update_scale(kind < 0.9 ? v1::ConsistencySpec::MEAN : v1::ConsistencySpec::SUM);
+}
+
 void DrawTableStaleness(Random& random, const std::vector<v1::TableSpec>& tables,
                         v1::ConsistencySpec& consistency) {
   if (consistency.mode() != v1::ConsistencySpec::SSP || !random.Bernoulli(0.3)) return;
@@ -158,6 +164,7 @@ Scenario DrawScenario(uint64_t seed) {
   DrawComputeTime(random, scenario);
   const int64_t faults = random.Bernoulli(0.4) ? 0 : Between(random, 1, 3);
   for (int64_t i = 0; i < faults; ++i) scenario.faults.push_back(DrawFault(random, scenario));
+  DrawUpdateScale(random, *scenario.job.mutable_consistency());
   return scenario;
 }
 

@@ -89,6 +89,7 @@ void SimulatedCluster::WriteHeader() {
   header.set_format_version(1);
   header.set_job(kJob);
   header.set_steps(scenario_.steps);
+  header.set_update_scale(UpdateScaleOfJob(scenario_.job));
   header.set_num_workers(scenario_.job.cluster().num_workers());
   header.set_has_test_values(scenario_.has_test_values);
   header.set_settle_ns(absl::ToInt64Nanoseconds(kSettle));

@@ -106,6 +106,14 @@ TEST_P(EndpointConformanceTest, RefusalsKeepCodeMessageAndEpoch) {
   EXPECT_NE(reply.status.message().find("expected a gradient of 4000 bytes"),
             absl::string_view::npos)
       << reply.status;
+  ExchangeRequest ahead = MakeTestRequest(0, Step(0), Step(1), 1.0f, kSmall);
+  ahead.base_version = 7;
+  Call too_new(*connected.endpoint, std::move(ahead), &connected.clock);
+  const absl::Status too_new_status = too_new.Wait().status;
+  EXPECT_TRUE(absl::IsInvalidArgument(too_new_status));
+  EXPECT_NE(too_new_status.message().find("computed with version 0 or an older one, got 7"),
+            absl::string_view::npos)
+      << too_new_status;
   ExchangeRequest stale = MakeTestRequest(0, std::nullopt, Step(0));
   stale.epoch = Epoch(0);
   Call stale_epoch(*connected.endpoint, std::move(stale), &connected.clock);
@@ -196,6 +204,7 @@ TEST_P(EndpointConformanceTest, RepeatedPushIsAppliedOnce) {
               &connected.clock);
     const ExchangeReply reply = call.Wait();
     EXPECT_EQ(reply.version, 1);
+    EXPECT_EQ(reply.learning_rate_divisor, i == 0 ? 1 : 0) << "it was applied at first alone";
     EXPECT_EQ(ToVector(reply.values)[0], -1.0f);
   }
 }

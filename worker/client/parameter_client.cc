@@ -45,8 +45,8 @@ void ParameterClient::UpdateRouting(const RoutingTable& routing) {
 }
 
 void ParameterClient::Exchange(SliceKey slice, std::optional<Step> push_step, Payload gradient,
-                               std::optional<Step> pull_step, absl::Span<float> destination,
-                               ParameterEndpoint::SentCallback sent,
+                               std::optional<Step> pull_step, std::optional<uint64_t> base_version,
+                               absl::Span<float> destination, ParameterEndpoint::SentCallback sent,
                                ParameterEndpoint::ReplyCallback done) {
   auto pending = std::make_shared<Pending>();
   pending->client = this;
@@ -57,6 +57,7 @@ void ParameterClient::Exchange(SliceKey slice, std::optional<Step> push_step, Pa
   request.slice = slice;
   request.push_step = push_step;
   request.pull_step = pull_step;
+  request.base_version = base_version;
   request.gradient = std::move(gradient);
   request.destination = destination;
   pending->sent = std::move(sent);

@@ -48,11 +48,12 @@ class ParameterClient {
   // A newer routing table; older ones are ignored.
   void UpdateRouting(const RoutingTable& routing);
 
-  // As ParameterEndpoint::Exchange. The gradient is empty without a push; `destination` as in
-  // ExchangeRequest.
+  // As ParameterEndpoint::Exchange. The gradient is empty without a push; `base_version` and
+  // `destination` as in ExchangeRequest.
   void Exchange(SliceKey slice, std::optional<Step> push_step, Payload gradient,
-                std::optional<Step> pull_step, absl::Span<float> destination,
-                ParameterEndpoint::SentCallback sent, ParameterEndpoint::ReplyCallback done);
+                std::optional<Step> pull_step, std::optional<uint64_t> base_version,
+                absl::Span<float> destination, ParameterEndpoint::SentCallback sent,
+                ParameterEndpoint::ReplyCallback done);
 
  private:
   // An exchange, and what is left to tell about it.

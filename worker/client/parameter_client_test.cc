@@ -59,8 +59,9 @@ class ParameterClientTest : public testing::Test {
   void Pull(uint32_t slice) {
     ParameterClient* const client = ending_ != nullptr ? ending_ : client_.get();
     client->Exchange(
-        {TableId(0), SliceIndex(slice)}, std::nullopt, Payload(), Step(3), /*destination=*/{},
-        [this] { ++sent_; }, [this](ExchangeReply reply) { replies_.push_back(std::move(reply)); });
+        {TableId(0), SliceIndex(slice)}, std::nullopt, Payload(), Step(3),
+        /*base_version=*/std::nullopt, /*destination=*/{}, [this] { ++sent_; },
+        [this](ExchangeReply reply) { replies_.push_back(std::move(reply)); });
   }
   void Answer(size_t index, ExchangeReply reply) {
     // The answer may ask again, which moves what has been asked.

@@ -45,8 +45,10 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Opt
 
 absl::Status ParameterStore::AddTable(const v1::TableSpec& spec, uint64_t slice_bytes) {
   const uint64_t elements = ElementCount(spec);
-  Table table = {spec.name(), static_cast<int>(spec.layer()), Slicing(elements, slice_bytes),
-                 nullptr, nullptr};
+  Table table = {
+      spec.name(), static_cast<int>(spec.layer()), Slicing(elements, slice_bytes), nullptr, nullptr,
+      {}};
+  table.versions.resize(table.slicing.slice_count());
   ASSIGN_OR_RETURN(table.values, AllocateHost(elements));
   ASSIGN_OR_RETURN(table.gradient, AllocateHost(elements));
   value_spans_.push_back(table.values->span());
@@ -146,13 +148,15 @@ void ParameterStore::SendSlice(SliceKey key, std::optional<Step> push_step,
   const Table& table = tables_[key.table.value()];
   const SliceRange range = table.slicing.Range(key.slice);
   Payload gradient;
+  std::optional<uint64_t> base_version;
   if (push_step.has_value()) {
+    base_version = table.versions[key.slice.value()];
     gradient = Payload(table.gradient->span().subspan(range.offset, range.size), table.gradient);
   }
   const uint64_t bytes_pushed = gradient.size_bytes();
   const absl::Span<float> destination = pull_step.has_value() ? ValuesOf(key) : absl::Span<float>();
   trace.Begin("send");
-  client_->Exchange(key, push_step, std::move(gradient), pull_step, destination,
+  client_->Exchange(key, push_step, std::move(gradient), pull_step, base_version, destination,
                     trace.BeginBefore("server and reply", std::move(sent)),
                     [this, key, pull_step, bytes_pushed, trace](const ExchangeReply& reply) {
                       trace.End();
@@ -176,7 +180,8 @@ absl::Status ParameterStore::PullKept(int layer) {
     for (uint32_t slice = 0; slice < tables_[table].slicing.slice_count(); ++slice) {
       const SliceKey key = {TableId(table), SliceIndex(slice)};
       client_->Exchange(
-          key, std::nullopt, Payload(), pull_step, /*destination=*/{}, [] {},
+          key, std::nullopt, Payload(), pull_step, /*base_version=*/std::nullopt,
+          /*destination=*/{}, [] {},
           [this, key, pull_step, trace = Trace(key, std::nullopt, pull_step, "server and reply")](
               const ExchangeReply& reply) {
             trace.End();
@@ -238,7 +243,7 @@ absl::Span<float> ParameterStore::ValuesOf(SliceKey key) const {
 
 absl::Status ParameterStore::TakeValues(SliceKey key, const ExchangeReply& reply) {
   RETURN_IF_ERROR(reply.status);
-  const Table& table = tables_[key.table.value()];
+  Table& table = tables_[key.table.value()];
   const SliceRange range = table.slicing.Range(key.slice);
   if (reply.values.size_bytes() != range.size * sizeof(float)) {
     return absl::InternalError(absl::StrCat("a server sent ", reply.values.size_bytes(),
@@ -247,6 +252,7 @@ absl::Status ParameterStore::TakeValues(SliceKey key, const ExchangeReply& reply
   // Nobody else touches the slice while its exchange is open.
   const absl::Span<float> values = ValuesOf(key);
   reply.values.CopyTo(values);
+  table.versions[key.slice.value()] = reply.version;
   if (mirror_ == nullptr) return absl::OkStatus();
   return mirror_->SliceArrived(key.table, range, values.data());
 }

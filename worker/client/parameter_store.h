@@ -86,6 +86,7 @@ class ParameterStore {
     Slicing slicing;
     std::shared_ptr<HostBuffer> values;
     std::shared_ptr<HostBuffer> gradient;
+    std::vector<uint64_t> versions;  // of each slice's values
   };
 
   explicit ParameterStore(const Options& options);

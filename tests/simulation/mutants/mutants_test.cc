@@ -30,6 +30,8 @@ const std::map<std::string, std::string>& Rules() {
       {"skipped_pull_brings_values", "staleness bound"},
       {"ssp_bound_off_by_one", "staleness bound"},
       {"stale_incarnation_accepted", "stale incarnation"},
+      {"staleness_ignored", "update scale"},
+      {"update_larger_than_told", "update scale"},
   };
   return rules;
 }

@@ -1,0 +1,129 @@
+#include "common/history/update_scale_rules.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace capstan {
+namespace {
+
+using UpdateScale = v1::HistoryHeader;
+
+// The versions that answers of a slice had shown by some time.
+class ShownVersions {
+ public:
+  explicit ShownVersions(const SliceHistory& slice) {
+    for (const RecordedExchange* exchange : slice.exchanges()) {
+      if (exchange->is_ok()) largest_[exchange->end_ns] = exchange->version;
+    }
+    uint64_t largest = 0;
+    for (auto& [end_ns, version] : largest_) version = largest = std::max(largest, version);
+  }
+
+  // The largest one of those that came before `time_ns`.
+  uint64_t Before(int64_t time_ns) const {
+    const auto after = largest_.lower_bound(time_ns);
+    return after == largest_.begin() ? 0 : std::prev(after)->second;
+  }
+
+ private:
+  std::map<int64_t, uint64_t> largest_;  // by the time of the answer
+};
+
+struct Range {
+  uint64_t least = 1;
+  uint64_t most = 1;
+};
+
+// The number of workers that a server may have known to be live during the push.
+Range LiveWorkers(const CheckedSlice& checked, const RecordedExchange& push) {
+  const int64_t skew = checked.history.header.clock_skew_ns();
+  uint64_t certain = 0;
+  for (const auto& [worker, lives] : checked.lives.all()) {
+    certain += checked.lives.Through(worker, push.begin_ns - skew, push.end_ns + skew) != nullptr;
+  }
+  return {std::max<uint64_t>(certain, 1), checked.history.header.num_workers()};
+}
+
+// What the learning rate of a push that was applied by itself may have been divided by.
+Range Divisors(const CheckedSlice& checked, const ShownVersions& shown,
+               const RecordedExchange& push) {
+  const v1::HistoryHeader& header = checked.history.header;
+  const Range live = LiveWorkers(checked, push);
+  switch (header.update_scale()) {
+    case UpdateScale::SUM:
+      return {1, 1};
+    case UpdateScale::MEAN:
+      return live;
+    default:
+      break;
+  }
+  if (!push.base_version.has_value()) return live;
+  const uint64_t base = *push.base_version;
+  const uint64_t before = shown.Before(push.begin_ns - header.clock_skew_ns());
+  // The push itself is one version of those that its answer shows.
+  const uint64_t after = push.version == 0 ? 0 : push.version - 1;
+  return {live.least + (before > base ? before - base : 0),
+          live.most + (after > base ? after - base : 0)};
+}
+
+void CheckDivisor(const CheckedSlice& checked, const ShownVersions& shown,
+                  const RecordedExchange& push, Violations& violations) {
+  const bool is_mean = checked.contract.Of(push.slice.table, *push.push_step).is_isolated();
+  const Range expected = is_mean ? Range{0, 0} : Divisors(checked, shown, push);
+  const uint64_t divisor = push.learning_rate_divisor;
+  if (divisor >= expected.least && divisor <= expected.most) return;
+  violations.Add("update scale",
+                 absl::StrCat("the learning rate of the push of step ", push.push_step->value(),
+                              " by worker ", push.worker.value(), " was divided by ", divisor,
+                              ", expected ", expected.least, " to ", expected.most),
+                 {&push});
+}
+
+// A push says which values its gradient was computed with: those that the worker pulled last.
+void CheckBaseVersions(const CheckedSlice& checked, Violations& violations) {
+  std::map<Incarnation, std::vector<const RecordedExchange*>> pulls;
+  for (const RecordedExchange* exchange : checked.slice.AsCalled()) {
+    std::vector<const RecordedExchange*>& of_worker = pulls[exchange->incarnation];
+    const RecordedExchange* latest = nullptr;
+    for (const RecordedExchange* pull : of_worker) {
+      if (pull->end_ns > exchange->called_ns) continue;
+      if (latest == nullptr || latest->end_ns <= pull->end_ns) latest = pull;
+    }
+    if (exchange->base_version.has_value() && latest != nullptr &&
+        *exchange->base_version != latest->version) {
+      violations.Add(
+          "update scale",
+          absl::StrCat("a push of worker ", exchange->worker.value(),
+                       " says that it was computed with version ", *exchange->base_version,
+                       ", but it had pulled version ", latest->version),
+          {exchange, latest});
+    }
+    of_worker.erase(std::remove_if(of_worker.begin(), of_worker.end(),
+                                   [&](const RecordedExchange* pull) {
+                                     return pull != latest && pull->end_ns <= exchange->called_ns;
+                                   }),
+                    of_worker.end());
+    if (exchange->is_ok() && exchange->pull_step.has_value()) of_worker.push_back(exchange);
+  }
+}
+
+}  // namespace
+
+void CheckUpdateScale(const CheckedSlice& checked, Violations& violations) {
+  if (checked.history.header.update_scale() == UpdateScale::UPDATE_SCALE_UNSPECIFIED) return;
+  const ShownVersions shown(checked.slice);
+  for (const RecordedExchange* exchange : checked.slice.exchanges()) {
+    if (exchange->is_ok() && exchange->push_step.has_value() &&
+        exchange->learning_rate_divisor != 0) {
+      CheckDivisor(checked, shown, *exchange, violations);
+    }
+  }
+  CheckBaseVersions(checked, violations);
+}
+
+}  // namespace capstan
