@@ -91,7 +91,8 @@ std::string RunHelp() {
   return absl::StrCat(R"(Usage: capstan run [--job=FILE] [flags]
 
 Runs a whole job on this machine: one coordinator, the job's servers and its workers, each a process
-with a log in the run folder. Shows the progress, and at the end the summary. Ctrl-C ends all of them.
+with a log in the run folder. Shows the progress, and at the end the summary, which warns when the
+training has failed: the exit code is 0 all the same. Ctrl-C ends all of them.
 
 Flags:
 )",
