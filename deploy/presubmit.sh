@@ -78,6 +78,16 @@ base_only() {
 
 flags() { only_in 'ABSL_FLAG(' '_main\.cc$'; }
 
+# readme_test runs the commands of those that it knows.
+readmes() {
+  local file failed=0
+  while read -r file; do
+    grep --quiet --fixed-strings "\"${file}\"" tests/integration/readme_test.cc ||
+      { echo "tests/integration/readme_test.cc: expected ${file} in kReadmes" && failed=1; }
+  done < <(sources '*.md')
+  return "${failed}"
+}
+
 format() { sources '*.h' '*.cc' | xargs --no-run-if-empty clang-format --dry-run -Werror; }
 
 results=()
@@ -98,6 +108,7 @@ check format
 check flags
 check grpc_includes
 check base_only
+check readmes
 check layers
 check cuda_build
 check asan_tests

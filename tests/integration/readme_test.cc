@@ -1,0 +1,304 @@
+// What the READMEs tell users to type, done, and its result looked at.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "tests/integration/job_processes.h"
+#include "tests/integration/readme_commands.h"
+
+namespace capstan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kReadmes[] = {"README.md", "kernels/BENCHMARKS.md", "kernels/README.md",
+                                    "tests/benchmark/README.md", "worker/dataset/README.md"};
+
+using Replaced = std::vector<std::pair<std::string, std::string>>;
+
+// What is to be done with a command. One that is to be done in several ways is listed several
+// times.
+struct Listed {
+  const char* command;
+  // Label of the test that does it, or the same in small; empty: none.
+  std::string other_test = {};
+  // Whether it is run here, as it stands but for what is replaced: what users fill in, and what
+  // costs too much.
+  bool is_run = false;
+  Replaced replaced = {};
+  // Of the summary that it leaves: what it must say, and its test accuracy; empty: it leaves none.
+  std::string summary = {};
+  double least_accuracy = 0;
+};
+
+Listed Trains(const char* command, double least_accuracy, const char* summary,
+              Replaced replaced = {}) {
+  return {command, "", /*is_run=*/true, std::move(replaced), summary, least_accuracy};
+}
+
+// Must end with 0.
+Listed IsRun(const char* command) { return {command, "", /*is_run=*/true}; }
+
+Listed IsTestedBy(const char* label, const char* command) { return {command, label}; }
+
+Listed DoesNotTrain(const char* command) { return {command}; }
+
+constexpr char kBundleTest[] = "//tests/bundle:bundle_test";
+constexpr char kCudaTest[] = "//tests/cluster:cuda_cluster_test";
+constexpr char kProcessTest[] = "//tests/integration:process_test";
+constexpr char kScheduleTest[] = "//tests/benchmark:schedule_benchmark_test";
+constexpr char kSetTest[] = "//tests/integration:set_test";
+constexpr char kTuneTest[] = "//tests/benchmark:tune_benchmark_test";
+
+constexpr char kMeasured[] =
+    "bazel-bin/deploy/cli/capstan run --job=deploy/jobs/digits.textproto --consistency=MODE "
+    "[--staleness=2]";
+
+// Every command of every README, in their order.
+std::vector<Listed> AllListed() {
+  return {
+      Trains("deploy/train_local.sh", 0.95,
+             R"({"consistency": "bsp", "workers": 2, "servers": 2})"),
+      DoesNotTrain("deploy/test.sh"),
+      Trains("deploy/train_local.sh --consistency=ssp --staleness=2 --num_workers=4", 0.95,
+             R"({"consistency": "ssp", "staleness": 2, "workers": 4})"),
+      Trains("deploy/train_local.sh --job=deploy/jobs/agaricus.textproto", 0.99,
+             R"({"job": "agaricus", "consistency": "bsp", "workers": 2})"),
+      IsRun("bazel-bin/deploy/cli/capstan run --help"),
+      IsTestedBy(kSetTest, "capstan set --coordinator=HOST:PORT --consistency=ssp --staleness=4"),
+      IsTestedBy(kSetTest, "capstan set --coordinator=HOST:PORT --staleness=1"),
+      Trains("capstan run --consistency=ssp --staleness=8 "
+             "--table_staleness=fc1.weight:0,fc3.bias:2",
+             0.9, R"({"consistency": "ssp", "staleness": 8, "workers": 2})"),
+      Trains("capstan run --consistency=ssp --staleness=8 --eager", 0.9,
+             R"({"consistency": "ssp", "staleness": 8, "workers": 2})"),
+      Trains("capstan run --consistency=ssp --staleness=8 --num_workers=3 --eager", 0.9,
+             R"({"consistency": "ssp", "staleness": 8, "workers": 3})"),
+      IsTestedBy("//tests/simulation:prediction_test",
+                 "bazel run //tests/simulation:predict -- --workers=4 --servers=2 --layers=4 "
+                 "--slices=4 --slice_bytes=65536 --steps=1000 --consistency=ssp --staleness=8 "
+                 "--compute_ms=20 --compute_sigma=0.5 --slowness=1.1 [--eager]"),
+      Trains("capstan run --consistency=ssp --staleness=2 --record_history=history", 0.9,
+             R"({"consistency": "ssp", "staleness": 2, "workers": 2})"),
+      IsRun("capstan check history"),
+      IsTestedBy("//tests/simulation:simulation_test",
+                 "bazel run //tests/simulation:simulation -- --seeds=100000"),
+      DoesNotTrain("bazel test //tests/simulation/..."),
+      IsTestedBy("//tests/benchmark:straggler_study_test",
+                 "bazel run //tests/benchmark:straggler_study -- --html=study.html "
+                 "[--patterns=random_slow] [--modes=bsp,ssp4]"),
+      Trains("capstan run --run_dir=digits --heartbeat_seconds=0.05 && capstan report digits", 0.95,
+             R"({"consistency": "bsp", "workers": 2})"),
+      DoesNotTrain("bazel build //deploy/cli:capstan"),
+      IsTestedBy(kProcessTest,
+                 "bazel-bin/server/capstan_coordinator --job=deploy/jobs/digits.textproto "
+                 "--listen=0.0.0.0:4000"),
+      IsTestedBy(kProcessTest,
+                 "bazel-bin/server/capstan_server --coordinator=HOST:4000 --listen=0.0.0.0:4001 "
+                 "--advertise_host=THIS_HOST"),
+      IsTestedBy(kProcessTest, "bazel-bin/worker/capstan_worker --coordinator=HOST:4000"),
+      IsTestedBy("//deploy/cli:status_command_test",
+                 "bazel-bin/deploy/cli/capstan status --coordinator=HOST:4000"),
+      IsTestedBy("//tests/integration:replacement_test", "capstan_worker --coordinator=HOST:4000"),
+      Trains("bazel-bin/deploy/cli/capstan run --model=replay --replay=vgg16 --scale=8 "
+             "--compute_seconds=0.1 --steps=20 --schedule=priority",
+             0, R"({"consistency": "bsp", "workers": 2, "steps": 20})",
+             {{"--scale=8", "--scale=256"}, {"--compute_seconds=0.1", "--compute_seconds=0.01"}}),
+      IsTestedBy(kScheduleTest,
+                 "bazel build //... && sudo tests/benchmark/schedule_benchmark.sh --model=vgg16 "
+                 "--scale=8 --gbit=1 --ratio=1"),
+      IsTestedBy(kScheduleTest,
+                 "sudo tests/benchmark/schedule_benchmark.sh > sweep.json && "
+                 "tests/benchmark/schedule_chart.py < sweep.json > sweep.svg"),
+      IsTestedBy(kScheduleTest,
+                 "sudo tests/benchmark/preemption_benchmark.sh --gbit=1 --slice_bytes=131072 "
+                 "--credit_bytes=1048576 --tries=300"),
+      IsTestedBy(kScheduleTest,
+                 "sudo tests/benchmark/schedule_benchmark.sh --ratio=1 --schedules=priority "
+                 "--job_flags='--slice_bytes=128K --credit_bytes=1M --grpc_connections=1'"),
+      IsTestedBy(kTuneTest, "sudo tests/benchmark/tune_benchmark.sh --gbit=1"),
+      IsTestedBy(kTuneTest, "sudo tests/benchmark/tune_benchmark.sh --gbit=0.25"),
+      Trains("capstan run --steps=100 --run_dir=digits --trace && capstan trace digits", 0.9,
+             R"({"consistency": "bsp", "workers": 2, "steps": 100})"),
+      IsTestedBy("//tests/benchmark:exchange_benchmark_test",
+                 "bazel run //tests/benchmark:exchange_benchmark -- --transport=ucx "
+                 "--bytes=4194304 --repeat=5 [--ucx_poll=busy] [--json]"),
+      IsTestedBy("//tests/benchmark:bsp_step_benchmark_test",
+                 "bazel run //tests/benchmark:bsp_step_benchmark -- --repeat=2 "
+                 "[--transport=grpc] [--servers=2] [--json]"),
+      IsTestedBy(kBundleTest, "deploy/bundle.sh"),
+      IsTestedBy(kBundleTest,
+                 "tar -xf capstan.tar.gz && capstan/bin/capstan run "
+                 "--job=capstan/jobs/digits.textproto"),
+      DoesNotTrain("bazel build --config=cuda //..."),
+      IsTestedBy(kCudaTest, "bazel-bin/deploy/cli/capstan run --device=cuda"),
+      IsTestedBy(kCudaTest,
+                 "bazel-bin/deploy/cli/capstan run --num_workers=4 --device=cuda:0,cuda:1"),
+      IsTestedBy(kCudaTest,
+                 "bazel-bin/worker/capstan_worker --coordinator=HOST:4000 --device=cuda:2"),
+      Trains(kMeasured, 0.95, R"({"consistency": "bsp"})", {{"MODE [--staleness=2]", "bsp"}}),
+      Trains(kMeasured, 0.95, R"({"consistency": "ssp", "staleness": 2})",
+             {{"MODE [--staleness=2]", "ssp --staleness=2"}}),
+      Trains(kMeasured, 0.95, R"({"consistency": "async"})", {{"MODE [--staleness=2]", "async"}}),
+      DoesNotTrain("deploy/bundle.sh --config=cuda --gpu_suite"),
+      DoesNotTrain("tar -xf capstan.tar.gz"),
+      IsTestedBy("//tests/gpu:gpu_suite_test", "capstan/tests/gpu_suite.sh --out=logs"),
+      IsTestedBy(kCudaTest, "bin/capstan run --device=cuda"),
+  };
+}
+
+// A clone in which everything has been built, and a `capstan` on the path.
+class Clone {
+ public:
+  explicit Clone(const std::string& folder) : folder_(folder), processes_(folder) {
+    const std::string built = fs::current_path();
+    for (const char* file : {"deploy/train_local.sh", "deploy/jobs", "worker"}) Link(built, file);
+    Write("deploy/setup.sh", "exit 0");
+    fs::create_symlink(built, path("bazel-bin"));
+    Write("bin/bazel", "[[ \"$*\" == build*//deploy/cli:capstan ]]");
+    Write("bin/capstan", "exec \"" + path("bazel-bin/deploy/cli/capstan") + "\" \"$@\"");
+  }
+
+  // The exit code; what it prints is in output().
+  int Do(const std::string& command) {
+    processes_.Start(
+        "command", "/bin/bash",
+        {"-c", absl::StrCat("cd '", folder_, "' && PATH=\"$PWD/bin:$PATH\" && ", command)});
+    return processes_.WaitForExit("command", absl::Seconds(60)).code;
+  }
+  std::string output() const { return processes_.Log("command"); }
+
+  // The summary that has been written since the last call; null when there is none.
+  nlohmann::json TakeSummary() {
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder_)) {
+      if (entry.path().filename() != "summary.json") continue;
+      const auto summary = nlohmann::json::parse(ReadFile(entry.path()));
+      fs::remove(entry.path());
+      return summary;
+    }
+    return nullptr;
+  }
+
+ private:
+  std::string path(const std::string& file) const { return folder_ + "/" + file; }
+  // The files of a folder, each by itself, so that the way up from it stays in the clone.
+  void Link(const std::string& built, const std::string& name) {
+    fs::create_directories(fs::path(path(name)).parent_path());
+    if (!fs::is_directory(name)) return fs::create_symlink(built + "/" + name, path(name));
+    fs::create_directories(path(name));
+    for (const fs::directory_entry& entry : fs::directory_iterator(name)) {
+      fs::create_symlink(built + "/" + entry.path().string(), path(entry.path()));
+    }
+  }
+  void Write(const std::string& name, const std::string& script) {
+    fs::create_directories(fs::path(path(name)).parent_path());
+    std::ofstream(path(name)) << "#!/bin/bash\n" << script << "\n";
+    fs::permissions(path(name), fs::perms::owner_all);
+  }
+
+  const std::string folder_;
+  JobProcesses processes_;
+};
+
+std::unique_ptr<Clone> MakeClone() {
+  std::string folder = testing::TempDir() + "/clone-XXXXXX";
+  return std::make_unique<Clone>(mkdtemp(folder.data()));
+}
+
+void Check(const Listed& listed, Clone& clone) {
+  const std::string command = absl::StrReplaceAll(listed.command, listed.replaced);
+  SCOPED_TRACE(command);
+  ASSERT_EQ(clone.Do(command), 0) << clone.output();
+  const nlohmann::json summary = clone.TakeSummary();
+  if (listed.summary.empty()) {
+    EXPECT_TRUE(summary.is_null()) << summary;
+    return;
+  }
+  ASSERT_TRUE(summary.is_object()) << clone.output();
+  const auto expected = nlohmann::json::parse(listed.summary);
+  for (const auto& [key, value] : expected.items()) {
+    EXPECT_EQ(summary[key], value) << key;
+  }
+  if (listed.least_accuracy > 0) {
+    EXPECT_GE(summary["test_accuracy"].get<double>(), listed.least_accuracy) << clone.output();
+  }
+  EXPECT_FALSE(summary.contains("warning")) << clone.output();
+}
+
+std::vector<std::vector<std::string>> AllBlocks() {
+  std::vector<std::vector<std::string>> all;
+  for (const char* readme : kReadmes) {
+    for (std::vector<std::string>& block : ReadmeCommands(ReadFile(readme))) {
+      all.push_back(std::move(block));
+    }
+  }
+  return all;
+}
+
+std::set<std::string> AllCommands() {
+  std::set<std::string> all;
+  for (const std::vector<std::string>& block : AllBlocks()) all.insert(block.begin(), block.end());
+  return all;
+}
+
+TEST(ReadmeTest, CommandsAreThoseOfBlocksAndTheOnesInTheTextThatTrain) {
+  EXPECT_THAT(
+      ReadmeCommands("Say `capstan run`, or `capstan run --steps=3`, not `capstan check x`.\n"
+                     "```\n"
+                     "capstan run --seed=1   # a comment\n"
+                     "  its output\n"
+                     "\n"
+                     "tar -xf a \\\n"
+                     "    --verbose && ls\n"
+                     "```\n"
+                     "```\n diagram\n```\n"),
+      testing::ElementsAre(
+          testing::ElementsAre("capstan run --steps=3"),
+          testing::ElementsAre("capstan run --seed=1", "tar -xf a --verbose && ls"),
+          testing::IsEmpty()));
+}
+
+TEST(ReadmeTest, EveryCommandIsListedAndEveryListedOneIsInAReadme) {
+  std::set<std::string> listed;
+  for (const Listed& one : AllListed()) listed.insert(one.command);
+  EXPECT_EQ(AllCommands(), listed) << "a new or changed command of a README needs a line in "
+                                      "AllListed(), which says how to test it";
+}
+
+TEST(ReadmeTest, OtherTestsThatAreNamedExist) {
+  for (const Listed& listed : AllListed()) {
+    if (listed.other_test.empty()) continue;
+    const std::vector<std::string> parts = absl::StrSplit(listed.other_test.substr(2), ':');
+    EXPECT_THAT(ReadFile(parts[0] + "/BUILD"), testing::HasSubstr("name = \"" + parts[1] + "\""))
+        << listed.command;
+  }
+}
+
+TEST(ReadmeTest, TrainingCommandsDoWhatTheyAreSaidToDo) {
+  std::multimap<std::string, Listed> to_run;
+  for (const Listed& listed : AllListed()) {
+    if (listed.is_run) to_run.emplace(listed.command, listed);
+  }
+  for (const std::vector<std::string>& block : AllBlocks()) {
+    const std::unique_ptr<Clone> clone = MakeClone();
+    for (const std::string& command : block) {
+      for (auto [it, end] = to_run.equal_range(command); it != end; ++it) Check(it->second, *clone);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace capstan
