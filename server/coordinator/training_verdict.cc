@@ -69,12 +69,14 @@ bool HasRisen(TrainingFailure failure, const TrainingCourse& course) {
 }
 
 // What else than the learning rate makes steps too large.
-std::string FresherValuesText(const v1::ConsistencySpec& consistency) {
+std::string OtherAdvice(const v1::ConsistencySpec& consistency) {
+  const bool is_scaled = consistency.update_scale() == v1::ConsistencySpec::STALENESS;
+  const char* scale = is_scaled ? "" : ", --update_scale=staleness";
   switch (consistency.mode()) {
     case v1::ConsistencySpec::SSP:
-      return ", a smaller --staleness or --consistency=bsp";
+      return absl::StrCat(scale, ", a smaller --staleness or --consistency=bsp");
     case v1::ConsistencySpec::ASYNC:
-      return " or --consistency=bsp";
+      return absl::StrCat(scale, " or --consistency=bsp");
     case v1::ConsistencySpec::BSP:
     case v1::ConsistencySpec::MODE_UNSPECIFIED:
       break;
@@ -86,7 +88,7 @@ std::string SmallerStepsText(const v1::JobSpec& job) {
   return absl::StrFormat(
       "Its updates were too large: try a smaller --learning_rate, such as %g%s; features that are "
       "very large (--feature_scale) do the same.",
-      0.1 * job.optimizer().learning_rate(), FresherValuesText(job.consistency()));
+      0.1 * job.optimizer().learning_rate(), OtherAdvice(job.consistency()));
 }
 
 std::string LargerStepsText(const v1::JobSpec& job) {

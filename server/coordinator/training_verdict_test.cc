@@ -164,6 +164,10 @@ TEST(TrainingVerdictTest, StaleValuesAreNamedWhereThereAreSome) {
               HasSubstr("such as 0.005, a smaller --staleness or --consistency=bsp; "));
   EXPECT_THAT(TrainingWarning(Job(v1::ConsistencySpec::ASYNC), kDiverged),
               HasSubstr("such as 0.005 or --consistency=bsp; "));
+  v1::JobSpec summed = Job(v1::ConsistencySpec::ASYNC);
+  summed.mutable_consistency()->set_update_scale(v1::ConsistencySpec::SUM);
+  EXPECT_THAT(TrainingWarning(summed, kDiverged),
+              HasSubstr("such as 0.005, --update_scale=staleness or --consistency=bsp; "));
 }
 
 }  // namespace
