@@ -136,10 +136,11 @@ absl::Status DecodeFrame(const Payload& frame, Header* header, Payload* payload,
           ", got ", frame.size_bytes(), " bytes that are no such message"));
     }
   }
-  if (static_cast<size_t>(input.CurrentPosition()) != frame.size_bytes()) {
+  // Not by its position: of a tag that is none, the bytes have been read if it lies in fragments.
+  if (!input.ConsumedEntireMessage()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("malformed frame: ", frame.size_bytes() - input.CurrentPosition(),
-                     " bytes after the last field"));
+        absl::StrCat("malformed frame: expected a field before byte ", input.CurrentPosition() + 1,
+                     " of ", frame.size_bytes()));
   }
   if (next != nullptr) *next = std::move(followers);
   return absl::OkStatus();

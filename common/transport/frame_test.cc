@@ -449,6 +449,16 @@ TEST(FrameTest, GarbageIsRefusedWithoutHarm) {
   }
 }
 
+TEST(FrameTest, ATagWithoutAnEndIsRefusedInAnyFragments) {
+  const ExchangeRequest request = ExampleRequest("0123456789abcdef");
+  const std::string whole = EncodeRequestPrefix(9, request) + Bytes(request.gradient);
+  const std::string endless = whole + std::string(10, '\xd8');
+  for (size_t fragment_bytes : {endless.size(), size_t{16}, size_t{3}, size_t{1}}) {
+    EXPECT_FALSE(DecodeRequest(Fragmented(endless, fragment_bytes)).ok()) << fragment_bytes;
+    EXPECT_FALSE(DecodeReply(Fragmented(endless, fragment_bytes)).ok()) << fragment_bytes;
+  }
+}
+
 // The same of frames that follow.
 TEST(FrameTest, GarbageTogetherIsRefusedWithoutHarm) {
   const uint64_t seed = 18;
