@@ -142,13 +142,15 @@ TEST_F(MergeTracesTest, DamageIsNamedWithItsLine) {
   Trace("good", &clock, {});
   const std::string good = Read("good");
   const size_t second = good.find('\n', good.find('\n') + 1) + 1;
-  for (const std::string damage :
-       {"not an event\n", "17,\n", "{\"ph\":\"X\",\"name\":\"no ts\"},\n",
-        "{\"ph\":\"M\",\"name\":\"no args\"},\n", "{\"ph\":3}\n",
-        "{\"ph\":\"X\",\"name\":\"step\",\"ts\":1,\"dur\":\"a text\"},\n",
-        "{\"ph\":\"M\",\"name\":\"x\",\"args\":{},\"ts\":\"a text\"},\n",
-        "{\"ph\":\"M\",\"name\":\"process_name\",\"args\":{\"name\":7}},\n",
-        "{\"ph\":\"M\",\"name\":\"capstan_end\",\"args\":{\"left_out\":\"a text\"}},\n"}) {
+  for (const std::string& damage : std::vector<std::string>{
+           "not an event\n", "17,\n", "{\"ph\":\"X\",\"name\":\"no ts\"},\n",
+           "{\"ph\":\"M\",\"name\":\"no args\"},\n", "{\"ph\":3}\n",
+           "{\"ph\":\"X\",\"name\":\"step\",\"ts\":1,\"dur\":\"a text\"},\n",
+           "{\"ph\":\"M\",\"name\":\"x\",\"args\":{},\"ts\":\"a text\"},\n",
+           "{\"ph\":\"M\",\"name\":\"process_name\",\"args\":{\"name\":7}},\n",
+           "{\"ph\":\"M\",\"name\":\"capstan_end\",\"args\":{\"left_out\":\"a text\"}},\n",
+           "{\"ph\":\"M\",\"name\":\"x\",\"args\":{\"a\":" + std::string(100'000, '[') +
+               std::string(100'000, ']') + "}},\n"}) {
     Write("bad", good.substr(0, second) + damage + good.substr(second));
     const auto merged = MergeTraces({Path("good"), Path("bad")}, Path("all"));
     EXPECT_TRUE(absl::IsInvalidArgument(merged.status())) << damage;

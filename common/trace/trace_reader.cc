@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/json_fields.h"
 #include "common/base/status_macros.h"
 #include "common/trace/trace_event.h"
 
@@ -76,8 +77,7 @@ absl::StatusOr<std::optional<Json>> TraceReader::Next() {
   while (std::getline(file_, text)) {
     ++line_;
     if (text == "[" || text == "]" || text.empty()) continue;
-    Json event = Json::parse(absl::StripSuffix(text, ","), /*cb=*/nullptr,
-                             /*allow_exceptions=*/false);
+    Json event = ParseJson(absl::StripSuffix(text, ","));
     if (IsEvent(event)) return event;
     // Without the end of its line it is all that could be written.
     if (!file_.eof()) return Damaged(text);

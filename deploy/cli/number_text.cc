@@ -13,6 +13,11 @@ std::string CountText(uint64_t count) {
   return text;
 }
 
+std::string RoundedCountText(double count) {
+  if (!(count >= 0 && count < 0x1p63)) return "?";
+  return CountText(static_cast<uint64_t>(count));
+}
+
 std::string BytesText(double bytes) {
   if (bytes < 1e3) return absl::StrFormat("%.0f B", bytes);
   if (bytes < 1e6) return absl::StrFormat("%.1f kB", bytes / 1e3);

@@ -8,6 +8,8 @@ namespace capstan {
 
 // With commas: "1,234,567".
 std::string CountText(uint64_t count);
+// The same of a number that was measured; "?" for what is no count below 2^63.
+std::string RoundedCountText(double count);
 
 // "512 B", "1.5 kB", "12.3 MB", "4.0 GB", in powers of 1000.
 std::string BytesText(double bytes);

@@ -12,6 +12,8 @@ TEST(NumberTextTest, CountsHaveACommaBeforeEachThreeDigits) {
   EXPECT_EQ(CountText(999), "999");
   EXPECT_EQ(CountText(1000), "1,000");
   EXPECT_EQ(CountText(1234567), "1,234,567");
+  EXPECT_EQ(RoundedCountText(1234567.8), "1,234,567");
+  EXPECT_EQ(RoundedCountText(1e300), "?");
 }
 
 TEST(NumberTextTest, BytesTakeTheLargestUnit) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/json_fields.h"
 #include "deploy/cli/number_text.h"
 #include "deploy/cli/summary_consistency.h"
 #include "deploy/cli/summary_eager.h"
@@ -60,7 +61,7 @@ std::string ValueText(const json& value, Unit unit) {
     case Unit::kReal:
       return absl::StrFormat("%.4f", number);
     case Unit::kCount:
-      return CountText(value.get<uint64_t>());
+      return value.is_number_unsigned() ? CountText(value.get<uint64_t>()) : value.dump();
     case Unit::kSeconds:
       return absl::StrFormat("%.1f s", number);
     case Unit::kMilliseconds:
@@ -68,7 +69,7 @@ std::string ValueText(const json& value, Unit unit) {
     case Unit::kBytes:
       return BytesText(number);
     case Unit::kSamplesPerSecond:
-      return absl::StrCat(CountText(static_cast<uint64_t>(number)), " samples/s");
+      return absl::StrCat(RoundedCountText(number), " samples/s");
     case Unit::kText:
       break;
   }
@@ -89,8 +90,7 @@ bool HasChanged(const json& summary) {
 }  // namespace
 
 absl::StatusOr<std::string> FormatSummary(absl::string_view json_text) {
-  const json summary = json::parse(json_text.begin(), json_text.end(), /*cb=*/nullptr,
-                                   /*allow_exceptions=*/false);
+  const json summary = ParseJson(json_text);
   if (!summary.is_object()) {
     return absl::InvalidArgumentError(
         absl::StrCat("expected a summary as a JSON object, got \"", json_text.substr(0, 60), "\""));

@@ -66,6 +66,16 @@ TEST(SummaryTest, ValueThatIsNoNumberIsShownAsItIs) {
   EXPECT_EQ(*FormatSummary("{\"test_loss\": null}"), "job is done\n  test loss          null\n");
 }
 
+TEST(SummaryTest, ValuesThatNoJobHasAreShownWithoutHarm) {
+  EXPECT_EQ(*FormatSummary(R"({"workers": 1e300, "steps": -1, "samples_per_s": 1e300})"),
+            "job is done, 1e+300 workers\n"
+            "  steps              -1\n"
+            "  speed              ? samples/s\n");
+  EXPECT_EQ(*FormatSummary(R"({"tuning": {"chosen": {"partition_bytes": "x"}, "reason": 7}})"),
+            "job is done\n"
+            "  tuned              partition 0, credit 0: \n");
+}
+
 TEST(SummaryTest, TextThatIsNoJsonObjectIsRefused) {
   EXPECT_EQ(FormatSummary("{\"steps\": ").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(FormatSummary("[1]").status().code(), absl::StatusCode::kInvalidArgument);

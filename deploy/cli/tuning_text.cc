@@ -1,9 +1,8 @@
 #include "deploy/cli/tuning_text.h"
 
-#include <cstdint>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/json_fields.h"
 #include "common/job/field_text.h"
 
 namespace capstan {
@@ -14,9 +13,9 @@ using ::nlohmann::json;
 v1::TuningReport::Point PointOf(const json& object) {
   v1::TuningReport::Point point;
   if (!object.is_object()) return point;
-  point.set_partition_bytes(object.value("partition_bytes", uint64_t{0}));
-  point.set_credit_bytes(object.value("credit_bytes", uint64_t{0}));
-  point.set_step_seconds(object.value("step_seconds", 0.0));
+  point.set_partition_bytes(CountIn(object, "partition_bytes"));
+  point.set_credit_bytes(CountIn(object, "credit_bytes"));
+  point.set_step_seconds(NumberIn(object, "step_seconds"));
   return point;
 }
 
@@ -44,7 +43,7 @@ std::string SummaryTuningText(const json& summary) {
   v1::TuningReport report;
   if (tuning.contains("chosen")) {
     *report.mutable_chosen() = PointOf(tuning["chosen"]);
-    report.set_reason(tuning.value("reason", ""));
+    report.set_reason(TextIn(tuning, "reason"));
   }
   for (const json& point : tuning.value("tried", json::array()))
     *report.add_tried() = PointOf(point);

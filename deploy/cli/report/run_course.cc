@@ -4,29 +4,24 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/json_fields.h"
 
 namespace capstan {
 namespace {
 
 using ::nlohmann::json;
 
-// 0 where there is no such number.
-double Number(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
-}
-
 WorkerSample ParseWorker(const json& object) {
   WorkerSample worker;
-  worker.worker = static_cast<int64_t>(Number(object, "worker"));
-  worker.steps_done = Number(object, "steps_done");
-  worker.loss = Number(object, "loss");
-  worker.bytes_pushed = Number(object, "bytes_pushed");
-  worker.bytes_pulled = Number(object, "bytes_pulled");
-  worker.seconds = Number(object, "seconds");
-  worker.seconds_waiting = Number(object, "seconds_waiting");
-  worker.seconds_sending = Number(object, "seconds_sending");
-  worker.mean_staleness_seen = Number(object, "mean_staleness_seen");
+  worker.worker = static_cast<int64_t>(CountIn(object, "worker"));
+  worker.steps_done = NumberIn(object, "steps_done");
+  worker.loss = NumberIn(object, "loss");
+  worker.bytes_pushed = NumberIn(object, "bytes_pushed");
+  worker.bytes_pulled = NumberIn(object, "bytes_pulled");
+  worker.seconds = NumberIn(object, "seconds");
+  worker.seconds_waiting = NumberIn(object, "seconds_waiting");
+  worker.seconds_sending = NumberIn(object, "seconds_sending");
+  worker.mean_staleness_seen = NumberIn(object, "mean_staleness_seen");
   const auto counts = object.find("replies_of_staleness");
   if (counts == object.end() || !counts->is_array()) return worker;
   for (const json& count : *counts) {
@@ -43,8 +38,7 @@ absl::StatusOr<std::vector<RunSample>> ParseRunCourse(absl::string_view text) {
   for (size_t i = 0; i < lines.size(); ++i) {
     // Behind the last newline there is nothing, or a line that is broken off.
     if (i + 1 == lines.size()) break;
-    const json status = json::parse(lines[i].begin(), lines[i].end(), /*cb=*/nullptr,
-                                    /*allow_exceptions=*/false);
+    const json status = ParseJson(lines[i]);
     const auto workers = status.is_object() ? status.find("workers") : status.end();
     if (!status.is_object() || workers == status.end() || !workers->is_array()) {
       return absl::InvalidArgumentError(
@@ -52,7 +46,7 @@ absl::StatusOr<std::vector<RunSample>> ParseRunCourse(absl::string_view text) {
                        lines[i].substr(0, 60), "\""));
     }
     RunSample& sample = samples.emplace_back();
-    sample.seconds = Number(status, "seconds");
+    sample.seconds = NumberIn(status, "seconds");
     for (const json& worker : *workers) sample.workers.push_back(ParseWorker(worker));
   }
   return samples;

@@ -43,10 +43,12 @@ TEST(RunCourseTest, AnythingElseIsRefusedWithItsLine) {
 
 TEST(RunCourseTest, FieldsOfAnotherTypeCountAsMissing) {
   const auto samples = ParseRunCourse(
-      "{\"seconds\": \"x\", \"workers\": [7, {\"loss\": null, \"replies_of_staleness\": "
+      "{\"seconds\": \"x\", \"workers\": [7, {\"worker\": 1e300, \"loss\": null, "
+      "\"replies_of_staleness\": "
       "[\"x\"]}]}\n");
   ASSERT_TRUE(samples.ok()) << samples.status();
   EXPECT_EQ((*samples)[0].seconds, 0);
+  EXPECT_EQ((*samples)[0].workers[1].worker, 0);
   EXPECT_THAT((*samples)[0].workers[1].replies_of_staleness, ElementsAre(0));
 }
 

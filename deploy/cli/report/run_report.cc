@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/json_fields.h"
 #include "common/base/status_macros.h"
 #include "deploy/cli/number_text.h"
 #include "deploy/cli/report/run_charts.h"
@@ -58,8 +59,7 @@ void AddFacts(const json& summary, ChartPageContent* content) {
   AddNumber(summary, "seconds", "training", "%.2f s", 1, content);
   if (summary.contains("samples_per_s") && summary["samples_per_s"].is_number()) {
     const double speed = summary["samples_per_s"].get<double>();
-    content->facts.emplace_back(
-        "speed", absl::StrCat(CountText(static_cast<uint64_t>(speed)), " samples/s"));
+    content->facts.emplace_back("speed", absl::StrCat(RoundedCountText(speed), " samples/s"));
   }
   AddText(summary, "max_staleness_seen", "largest staleness", content);
   if (const std::string eager = SummaryEagerText(summary); !eager.empty()) {
@@ -98,8 +98,7 @@ absl::StatusOr<ChartPageContent> RunReport(const std::string& run_dir) {
                      ": expected at least one step of a worker, got none: the job ended "
                      "before its first one; see the logs beside it"));
   }
-  const json summary = json::parse(ReadFile(run_dir + "/summary.json").value_or(""), nullptr,
-                                   /*allow_exceptions=*/false);
+  const json summary = ParseJson(ReadFile(run_dir + "/summary.json").value_or(""));
   content.title = "Capstan run";
   if (summary.is_object()) {
     if (summary.contains("job") && summary["job"].is_string()) {
