@@ -1,20 +1,32 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that Capstan is built with. Does nothing when all are there.
-# Usage: deploy/setup.sh
+# Installs the Debian packages that Capstan needs. Does nothing when all are there.
+# Usage: deploy/setup.sh [build]; `build` leaves out what only tests, checks and bundles need.
 set -euo pipefail
 
+# To build the programs and to train.
 packages=(
-  bazel-bootstrap bazel-rules-java bazel-rules-proto git pkg-config
-  build-essential clang clang-format libclang-rt-dev
+  bazel-bootstrap bazel-rules-java bazel-rules-proto build-essential
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libgoogle-glog-dev libhwy-dev libopenblas-dev libxxhash-dev zlib1g-dev nlohmann-json3-dev
-  libbenchmark-dev libgmock-dev libgtest-dev libucx-dev
+  libucx-dev
+  libjs-d3
+)
+# For the tests and their benchmarks, the checks of deploy/presubmit.sh, and deploy/bundle.sh.
+packages_beyond_build=(
+  libbenchmark-dev libgmock-dev libgtest-dev
   python3-grpcio python3-protobuf
-  libjs-d3 chromium
+  chromium
   iproute2 iperf3
   libgloo-dev libopenmpi-dev openmpi-bin
+  git clang clang-format libclang-rt-dev
   patchelf
 )
+if [[ $# -eq 0 ]]; then
+  packages+=("${packages_beyond_build[@]}")
+elif [[ $# -ne 1 || "$1" != build ]]; then
+  echo "setup: expected nothing, which installs all packages, or build; got $*" >&2
+  exit 2
+fi
 
 is_installed() {
   [[ "$(dpkg-query --show --showformat='${db:Status-Abbrev}' "$1" 2>/dev/null)" == ii* ]]

@@ -5,7 +5,7 @@
 set -euo pipefail
 
 repository="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-"${repository}/deploy/setup.sh"
+"${repository}/deploy/setup.sh" build
 
 # People see progress; a log sees errors only.
 quiet=("--ui_event_filters=-info,-debug" --noshow_loading_progress)
