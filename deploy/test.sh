@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds everything and runs the tests. The last line is "N passed, N failed", in test cases.
+# Builds everything and runs the tests. The last line is "N passed, N failed, N skipped", in test
+# cases; skipped are those that need what this machine does not allow, such as to be root.
 # Usage: deploy/test.sh [TARGETS] [-- BAZEL ARGUMENTS]; TARGETS is //... unless given.
 set -euo pipefail
 
@@ -23,21 +24,22 @@ bazel_exit=0
 bazel test --keep_going --noshow_loading_progress --build_event_json_file="${events}" "$@" -- \
   "${targets[@]}" || bazel_exit=$?
 
-# Prints the number of passed and of failed cases in the given test.xml files.
+# Prints the number of passed, of failed and of skipped cases in the given test.xml files.
 count_cases() {
   awk '
     /^ +<testcase / { cases++; is_failed = 0 }
     /<skipped/ { skipped++ }
     /<(failure|error) / && !is_failed { failed++; is_failed = 1 }
-    END { print cases - skipped - failed, failed + 0 }
+    END { print cases - skipped - failed, failed + 0, skipped + 0 }
   ' "$@"
 }
 
-# Adds a target's cases to `passed` and `failed`, given its line of the event file.
+# Adds a target's cases to `passed`, `failed` and `skipped`, given its line of the event file.
 passed=0
 failed=0
+skipped=0
 count_target() {
-  local summary="$1" xml_files=() cases=(0 0) log
+  local summary="$1" xml_files=() cases=(0 0 0) log
   while read -r log; do
     [[ -f "${log%test.log}test.xml" ]] && xml_files+=("${log%test.log}test.xml")
   done < <(grep --only-matching 'file://[^"]*test\.log' <<<"${summary}" | sed 's|^file://||')
@@ -50,6 +52,7 @@ count_target() {
   fi
   passed=$((passed + cases[0]))
   failed=$((failed + cases[1]))
+  skipped=$((skipped + cases[2]))
 }
 
 all="tests(set(${targets[*]}))"
@@ -70,5 +73,5 @@ if [[ ${bazel_exit} -ne 0 && ${failed} -eq 0 ]]; then
   failed=1
 fi
 [[ ${failed} -eq 0 && ${passed} -gt 0 ]] && result=0 || result=1
-echo "${passed} passed, ${failed} failed"
+echo "${passed} passed, ${failed} failed, ${skipped} skipped"
 exit "${result}"

@@ -3,6 +3,7 @@
 # figures; and as root the benchmarks run and leave nothing behind. Without root the test says so.
 set -euo pipefail
 
+source "${TEST_SRCDIR}/capstan/tests/benchmark/say_not_run.sh"
 folder="${TEST_SRCDIR}/capstan/tests/benchmark"
 benchmark="${folder}/schedule_benchmark.sh"
 
@@ -54,7 +55,7 @@ expect_error 'expected lines of schedule_benchmark.sh' "${folder}/schedule_chart
 
 if ! { ip netns add "capstan-test-$$" && ip netns delete "capstan-test-$$"; } 2>/dev/null; then
   expect_error 'expected to be' "${benchmark}"
-  echo "NOT RUN: the benchmark itself, as this is not root, or may not make network namespaces"
+  say_not_run "the benchmark itself: this is not root, or may not make network namespaces"
   exit 0
 fi
 before="$(ip netns list)"

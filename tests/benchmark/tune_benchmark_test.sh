@@ -3,6 +3,7 @@
 # leaves nothing behind. Without root the test says so.
 set -euo pipefail
 
+source "${TEST_SRCDIR}/capstan/tests/benchmark/say_not_run.sh"
 benchmark="${TEST_SRCDIR}/capstan/tests/benchmark/tune_benchmark.sh"
 
 # expect_error MESSAGE COMMAND...
@@ -24,7 +25,7 @@ expect_error "there is no flag --fast" "${benchmark}" --fast
 
 if ! { ip netns add "capstan-test-$$" && ip netns delete "capstan-test-$$"; } 2>/dev/null; then
   expect_error 'expected to be' "${benchmark}"
-  echo "NOT RUN: the benchmark itself, as this is not root, or may not make network namespaces"
+  say_not_run "the benchmark itself: this is not root, or may not make network namespaces"
   exit 0
 fi
 before="$(ip netns list)"

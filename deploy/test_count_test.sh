@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# What test.sh and what calls it count, given what Bazel says: Bazel is replaced by a program that
+# says so.
+set -euo pipefail
+
+repository="${TEST_TMPDIR}/repository"
+mkdir -p "${repository}/deploy" "${repository}/.ci" "${TEST_TMPDIR}/tools"
+cp "${TEST_SRCDIR}/capstan/deploy/test.sh" "${repository}/deploy"
+cp "${TEST_SRCDIR}/capstan/.ci/run" "${repository}/.ci"
+
+# script FILE TEXT
+script() {
+  printf '#!/usr/bin/env bash\n%s\n' "$2" >"$1"
+  chmod +x "$1"
+}
+script "${repository}/deploy/setup.sh" 'true'
+script "${repository}/deploy/presubmit.sh" 'echo "format ok 1 s"'
+script "${TEST_TMPDIR}/tools/bazel" '
+  for argument in "$@"; do
+    [[ "${argument}" != --build_event_json_file=* ]] || cp "'"${TEST_TMPDIR}"'/events" "${argument#*=}"
+  done
+  [[ "$1" == test ]] || cat "'"${TEST_TMPDIR}"'/labels"'
+
+# target NAME STATUS CASES: a test of three kinds of cases, by the given words.
+target() {
+  local folder="${TEST_TMPDIR}/$1" case
+  mkdir "${folder}"
+  for case in $3; do
+    echo '  <testcase name="a">'
+    [[ "${case}" == passed ]] || echo "    <${case} message=\"m\"></${case}>"
+    echo '  </testcase>'
+  done >"${folder}/test.xml"
+  echo "//:$1" >>"${TEST_TMPDIR}/labels"
+  echo "{\"id\":{\"testSummary\":{\"label\":\"//:$1\"}},\"overallStatus\":\"$2\",\"uri\":\"file://${folder}/test.log\"}" \
+    >>"${TEST_TMPDIR}/events"
+}
+
+# expect LINE: the last of test.sh, and of what calls it.
+expect() {
+  local program
+  for program in deploy/test.sh .ci/run; do
+    PATH="${TEST_TMPDIR}/tools:${PATH}" "${repository}/${program}" >"${TEST_TMPDIR}/output" || true
+    [[ "$(tail -n 1 "${TEST_TMPDIR}/output")" == "$1" ]] || { cat "${TEST_TMPDIR}/output" && exit 1; }
+  done
+}
+
+target plain PASSED "passed passed"
+expect "2 passed, 0 failed, 0 skipped"
+target without_root PASSED "passed skipped"
+expect "3 passed, 0 failed, 1 skipped"
+target broken FAILED "passed failure skipped"
+expect "4 passed, 1 failed, 2 skipped"
