@@ -63,6 +63,21 @@ absl::StatusOr<std::unique_ptr<ShardHost>> BenchmarkJob::MakeHost(int server) co
   return host;
 }
 
+absl::StatusOr<std::vector<float>> BenchmarkJob::ValuesAfter(uint64_t pushes,
+                                                             float gradient) const {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer());
+  std::vector<float> memory(optimizer->state_count());
+  std::vector<absl::Span<float>> state;
+  for (float& element : memory) state.push_back({&element, 1});
+  float value = 0;
+  std::vector<float> values = {value};
+  for (uint64_t push = 1; push <= pushes; ++push) {
+    optimizer->Apply({&gradient, 1}, {static_cast<int64_t>(push)}, {&value, 1}, state);
+    values.push_back(value);
+  }
+  return values;
+}
+
 ExchangeRequest BenchmarkJob::RequestOf(int worker, uint32_t slice) const {
   ExchangeRequest request;
   request.job = kJob;

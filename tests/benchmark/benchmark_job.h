@@ -34,6 +34,9 @@ struct BenchmarkJob {
   absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer() const;
   // The shards of one server. INVALID_ARGUMENT: there is no such optimizer.
   absl::StatusOr<std::unique_ptr<ShardHost>> MakeHost(int server) const;
+  // What each value is, under async, after 0 ... `pushes` pushes of this gradient.
+  // INVALID_ARGUMENT: there is no such optimizer.
+  absl::StatusOr<std::vector<float>> ValuesAfter(uint64_t pushes, float gradient) const;
   // What such a host expects of a worker, without push and pull.
   ExchangeRequest RequestOf(int worker, uint32_t slice) const;
 

@@ -5,7 +5,9 @@
 #include <memory>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
@@ -19,12 +21,14 @@ namespace capstan {
 namespace {
 
 constexpr size_t kMostLatencies = 1 << 20;
+constexpr float kGradient = 1e-6f;  // of every element
 
 // A part of the table that one worker always exchanges.
 struct Lane {
   std::shared_ptr<uint8_t> gradient;
   std::shared_ptr<uint8_t> values;
   Step step = Step(0);
+  std::vector<uint64_t> versions;  // of each slice's values
   absl::Time sent;
   std::atomic<uint32_t> open_slices = 0;
 };
@@ -43,8 +47,9 @@ class Worker {
     for (Lane& lane : lanes_) {
       for (std::shared_ptr<uint8_t>* memory : {&lane.gradient, &lane.values}) {
         *memory = buffers_.Take(load.bytes);
-        std::fill_n(reinterpret_cast<float*>(memory->get()), load.bytes / sizeof(float), 1e-6f);
+        std::fill_n(reinterpret_cast<float*>(memory->get()), load.bytes / sizeof(float), kGradient);
       }
+      lane.versions.resize(load.slices());
     }
   }
 
@@ -57,10 +62,51 @@ class Worker {
     MutexLock lock(&mu_);
     while (open_ > 0) clock_->WaitUntil(mu_, ended_, absl::InfiniteFuture());
     RETURN_IF_ERROR(status_);
+    RETURN_IF_ERROR(CheckValues());
     return std::move(count_);
   }
 
  private:
+  // Nothing is exchanged any more.
+  absl::Status CheckValues() const {
+    uint64_t most_pushes = 0;
+    for (const Lane& lane : lanes_) {
+      most_pushes = std::max(most_pushes, *absl::c_max_element(lane.versions));
+    }
+    ASSIGN_OR_RETURN(const std::vector<float> values_after,
+                     load_.Job().ValuesAfter(most_pushes, kGradient));
+    for (const Lane& lane : lanes_) {
+      for (uint32_t slice = 0; slice < load_.slices(); ++slice) {
+        RETURN_IF_ERROR(CheckSlice(lane, slice, values_after));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Every push has been applied once, and the values are those after so many pushes of all workers.
+  absl::Status CheckSlice(const Lane& lane, uint32_t slice,
+                          const std::vector<float>& values_after) const {
+    const uint64_t own_pushes = static_cast<uint64_t>(lane.step.value()) + 1;
+    const uint64_t pushes = lane.versions[slice];
+    if (pushes < own_pushes || (load_.num_workers == 1 && pushes > own_pushes)) {
+      return absl::DataLossError(absl::StrCat("slice ", slice, " of an exchange: expected ",
+                                              own_pushes, " updates, got ", pushes));
+    }
+    const float expected = values_after[pushes];
+    for (const float value : Part(lane.values, slice)) {
+      if (value == expected) continue;
+      return absl::DataLossError(absl::StrCat("slice ", slice, " of an exchange: expected ",
+                                              expected, " after ", pushes, " updates, got ",
+                                              value));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Span<float> Part(const std::shared_ptr<uint8_t>& memory, uint32_t slice) const {
+    const uint64_t elements = std::min(load_.bytes, load_.slice_bytes) / sizeof(float);
+    return absl::MakeSpan(reinterpret_cast<float*>(memory.get()) + slice * elements, elements);
+  }
+
   void Send(int index, absl::Time now) {
     Lane& lane = lanes_[index];
     lane.sent = now;
@@ -88,16 +134,15 @@ class Worker {
 
   void SendSlice(int index, uint32_t slice, absl::AnyInvocable<void()> sent) {
     Lane& lane = lanes_[index];
-    const uint64_t elements = std::min(load_.bytes, load_.slice_bytes) / sizeof(float);
-    const auto part = [&](const std::shared_ptr<uint8_t>& memory) {
-      return absl::MakeSpan(reinterpret_cast<float*>(memory.get()) + slice * elements, elements);
-    };
-    const absl::Span<float> values = part(lane.values);
+    const absl::Span<float> values = Part(lane.values, slice);
     client_->Exchange({TableId(0), SliceIndex(index * load_.slices() + slice)}, lane.step,
-                      Payload(part(lane.gradient), lane.gradient), lane.step + 1,
+                      Payload(Part(lane.gradient, slice), lane.gradient), lane.step + 1,
                       /*base_version=*/std::nullopt, values, std::move(sent),
-                      [this, index, values](const ExchangeReply& reply) {
-                        if (reply.status.ok()) reply.values.CopyTo(values);
+                      [this, index, slice, values](const ExchangeReply& reply) {
+                        if (reply.status.ok()) {
+                          reply.values.CopyTo(values);
+                          lanes_[index].versions[slice] = reply.version;
+                        }
                         OnReply(index, reply.status);
                       });
   }
