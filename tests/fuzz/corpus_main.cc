@@ -1,0 +1,27 @@
+// The main function of a fuzzer where there is no libFuzzer: runs it once on each file of the
+// folders in its arguments. Arguments that begin with a dash are libFuzzer's, and are left out.
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+int main(int argc, char** argv) {
+  int file_count = 0;
+  for (const std::string& folder : std::vector<std::string>(argv + 1, argv + argc)) {
+    if (folder[0] == '-') continue;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      std::ifstream file(entry.path(), std::ios::binary);
+      const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+      std::cout << entry.path() << std::endl;
+      LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+      ++file_count;
+    }
+  }
+  std::cout << file_count << " inputs" << std::endl;
+  return file_count > 0 ? 0 : 1;
+}

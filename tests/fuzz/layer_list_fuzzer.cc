@@ -1,0 +1,12 @@
+// Lists of tensors for `--replay`.
+#include <glog/logging.h>
+
+#include "tests/fuzz/fuzz_input.h"
+#include "worker/replay/layer_list.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const capstan::FuzzInput input(data, size);
+  const auto tensors = capstan::ParseLayerList(input.rest(), "fuzz");
+  if (tensors.ok()) CHECK(!tensors->empty());
+  return 0;
+}

@@ -1,0 +1,52 @@
+// Headers of messages over UCX, alone and in a batch.
+#include <glog/logging.h>
+
+#include <string>
+
+#include "common/transport/frame_header.h"
+#include "common/transport/message_batch.h"
+#include "tests/fuzz/fuzz_input.h"
+
+namespace capstan {
+namespace {
+
+using Bytes = absl::Span<const uint8_t>;
+
+Bytes BytesOf(absl::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+// What has been read is read again from what it is written as.
+void DecodeHeader(Bytes header) {
+  std::string written;
+  RequestFrame request, same_request;
+  if (DecodeRequestHeader(header, &request).ok()) {
+    EncodeRequestHeader(request.request_id, request.request, &written);
+    CHECK(DecodeRequestHeader(BytesOf(written), &same_request).ok());
+    CHECK(same_request.request.slice == request.request.slice);
+  }
+  ReplyFrame reply, same_reply;
+  if (DecodeReplyHeader(header, &reply).ok()) {
+    EncodeReplyHeader(reply.request_id, reply.reply, &written);
+    CHECK(DecodeReplyHeader(BytesOf(written), &same_reply).ok());
+    CHECK_EQ(same_reply.reply.status.code(), reply.reply.status.code());
+    CHECK_EQ(same_reply.reply.status.message(), reply.reply.status.message());
+  }
+}
+
+void Fuzz(FuzzInput input) {
+  DecodeHeader(BytesOf(input.rest()));
+  ReadBatch(BytesOf(input.rest()), [](Bytes header, Bytes payload) {
+    DecodeHeader(header);
+    // As if the payload was copied.
+    return std::string(payload.begin(), payload.end()).size() == payload.size();
+  });
+}
+
+}  // namespace
+}  // namespace capstan
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  capstan::Fuzz(capstan::FuzzInput(data, size));
+  return 0;
+}
