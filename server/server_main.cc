@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/time/time.h"
@@ -21,6 +22,7 @@
 #include "common/transport/ucx_transport_of_job.h"
 #include "server/service/grpc_parameter_service.h"
 #include "server/service/grpc_server.h"
+#include "server/service/grpc_ucx_service.h"
 #include "server/service/parameter_server.h"
 #include "server/service/reply_order_of_job.h"
 #include "server/service/stream_limit.h"
@@ -59,8 +61,6 @@ uint32_t MaxConnections(const v1::JobSpec& job) {
   return 2 * job.cluster().num_workers() * (job.transport().grpc_connections() + 1);
 }
 
-std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
-
 void EndServer(const absl::Status& status) { EndProgram("capstan_server", status); }
 
 absl::Status Serve() {
@@ -81,11 +81,12 @@ absl::Status Serve() {
   options.tracer = tracer.get();
   ParameterServer server(options);
   std::optional<StreamLimit> streams;
-  std::unique_ptr<GrpcParameterService> service;
-  std::unique_ptr<GrpcServer> listening;
   OwnerThreads owners(&server, &clock, OwnerThreads::DefaultCount());
   std::unique_ptr<UcxTransport> ucx;  // null: not wanted, or not to be had
-  std::unique_ptr<UcxTransport::Listener> ucx_listening;
+  std::unique_ptr<UcxTransport::Listener> ucx_listener;
+  std::unique_ptr<GrpcUcxService> ucx_service;
+  std::unique_ptr<GrpcParameterService> service;
+  std::unique_ptr<GrpcServer> listening;
   absl::Status status = server.Run([&](const v1::JobSpec& job) -> absl::StatusOr<ServerAddress> {
     const auto layer_of = [&server](TableId table) { return server.LayerOf(table); };
     const auto tuned_credit = [&server] { return server.tuned_credit_bytes(); };
@@ -95,19 +96,18 @@ absl::Status Serve() {
         ReplyOrderOfJob(job.scheduler(), job.transport().grpc_connections(), layer_of,
                         tuned_credit),
         &*streams);
-    ASSIGN_OR_RETURN(listening, GrpcServer::Start(absl::GetFlag(FLAGS_listen), {service.get()},
-                                                  MaxConnections(job)));
-    ServerAddress address = {AdvertisedAddress(listening->address())};
-    if (job.transport().type() == v1::TransportSpec::GRPC) return address;
+    std::vector<grpc::Service*> services = {service.get()};
     ASSIGN_OR_RETURN(ucx, StartUcxTransportOfJob(job, &clock, &EndServer));
-    if (ucx == nullptr) return address;
-    ASSIGN_OR_RETURN(ucx_listening, ucx->Listen(HostOf(absl::GetFlag(FLAGS_listen)) + ":0", &owners,
-                                                ReplyOrderOfJob(job.scheduler(), /*connections=*/1,
-                                                                layer_of, tuned_credit)));
-    address.ucx = AdvertisedAddress(ucx_listening->address());
-    return address;
+    if (ucx != nullptr) {
+      ucx_listener = ucx->Listen(
+          &owners, ReplyOrderOfJob(job.scheduler(), /*connections=*/1, layer_of, tuned_credit));
+      ucx_service = std::make_unique<GrpcUcxService>(ucx_listener.get(), &*streams);
+      services.push_back(ucx_service.get());
+    }
+    ASSIGN_OR_RETURN(listening,
+                     GrpcServer::Start(absl::GetFlag(FLAGS_listen), services, MaxConnections(job)));
+    return ServerAddress{AdvertisedAddress(listening->address())};
   });
-  ucx_listening = nullptr;
   if (listening != nullptr) listening->Shutdown(clock.Now() + absl::Seconds(1));
   const absl::Status traced = tracer == nullptr ? absl::OkStatus() : tracer->Finish();
   return status.ok() ? traced : status;

@@ -16,6 +16,7 @@
 #include "common/trace/tracer.h"
 #include "common/transport/eager_endpoint.h"
 #include "common/transport/failed_endpoint.h"
+#include "common/transport/fallback_endpoint.h"
 #include "common/transport/grpc_endpoint.h"
 #include "common/transport/grpc_logging.h"
 #include "common/transport/history_recorder.h"
@@ -54,7 +55,7 @@ struct Connections {
   EagerEndpoint::Shared eager;
 };
 
-// Over UCX where both ends have it and the job asks for it, else over gRPC.
+// Over UCX if the job asks for it; if it is content with gRPC, over that where UCX does not get.
 std::unique_ptr<ParameterEndpoint> ConnectOnce(const v1::JobSpec& job, const ServerAddress& address,
                                                Connections& connections) {
   if (!std::exchange(connections.has_tried_ucx, true)) {
@@ -62,11 +63,13 @@ std::unique_ptr<ParameterEndpoint> ConnectOnce(const v1::JobSpec& job, const Ser
     if (!ucx.ok()) return std::make_unique<FailedEndpoint>(ucx.status());
     connections.ucx = *std::move(ucx);
   }
-  if (connections.ucx != nullptr && !address.ucx.empty()) {
-    return connections.ucx->Connect(address.ucx);
-  }
-  return ConnectOverGrpc(address.grpc, static_cast<int>(job.transport().grpc_connections()),
-                         connections.clock);
+  std::unique_ptr<ParameterEndpoint> ucx;
+  if (connections.ucx != nullptr) ucx = connections.ucx->Connect(address.grpc);
+  if (job.transport().type() == v1::TransportSpec::UCX) return ucx;
+  auto grpc = ConnectOverGrpc(address.grpc, static_cast<int>(job.transport().grpc_connections()),
+                              connections.clock);
+  if (ucx == nullptr) return grpc;
+  return std::make_unique<FallbackEndpoint>(std::move(ucx), std::move(grpc));
 }
 
 // Tries again for as long as the job says, and if it says so is eager.

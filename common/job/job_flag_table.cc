@@ -131,11 +131,16 @@ constexpr JobFlag kFlags[] = {
      "A peer that cannot be reached for so long ends the process; at least the lease."},
 
     {kTransport, "transport", "transport.type", "",
-     "What values and gradients travel over. ucx: shared memory within a host, RDMA or TCP between "
-     "hosts; auto: ucx where both ends have it, else grpc."},
+     "What values and gradients travel over. ucx: shared memory within a host, RDMA between hosts; "
+     "auto: ucx where that is possible, else grpc."},
     {kTransport, "ucx_poll", "transport.ucx_poll", "",
      "What UCX's thread does while nothing happens. busy: it looks all the time, for a shorter "
      "round trip, and takes a core of each process."},
+    {kTransport, "ucx_transports", "transport.ucx_transports", "NAMES",
+     "Transports that UCX may use, as in tcp,sm,self. Empty: shared memory and RDMA. With tcp each "
+     "process opens a port of UCX, and anyone who reaches it can end the process: only for "
+     "networks "
+     "that you trust."},
     {kTransport, "grpc_connections", "transport.grpc_connections", "N",
      "grpc: connections of each worker to each server, 1 to 64. Several fill links that are too "
      "fast for one core; on 1, what starts later never shares the link with a slice."},

@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "common/job/field_text.h"
@@ -170,9 +172,19 @@ void CheckMembership(const v1::MembershipSpec& membership, JobChecker* checker) 
                   absl::StrCat("at least lease_seconds (", lease, ")"));
 }
 
+// Names alone, and not UCX's patterns: tcp is used where it is named.
+bool AreUcxTransports(absl::string_view names) {
+  if (names.empty()) return true;
+  const std::vector<absl::string_view> list = absl::StrSplit(names, ',');
+  return std::all_of(list.begin(), list.end(),
+                     [](absl::string_view name) { return IsName(name) && name != "all"; });
+}
+
 void CheckTransport(const v1::TransportSpec& transport, JobChecker* checker) {
   checker->Expect(IsIn<uint64_t>(transport.grpc_connections(), 1, 64), "grpc_connections",
                   "1 to 64");
+  checker->Expect(AreUcxTransports(transport.ucx_transports()), "ucx_transports",
+                  "names of UCX's transports separated by commas, as in tcp,sm,self");
   checker->Expect(transport.max_inflight_bytes() >= 64 << 10, "max_inflight_bytes",
                   "64KiB or more");
 }

@@ -42,7 +42,8 @@ TEST(ValidateJobTest, FlagsAtTheEndOfTheirRangeAreValid) {
         "--slice_bytes=64MiB", "--credit_bytes=1", "--partition_bytes=0", "--batch_size=1",
         "--steps=1", "--momentum=0", "--weight_decay=0", "--lease_seconds=1.5",
         "--rpc_deadline_seconds=10", "--hidden=1", "--label_column=-1", "--job_name=a-B_9",
-        "--grpc_connections=64", "--max_inflight_bytes=64KiB"}) {
+        "--grpc_connections=64", "--max_inflight_bytes=64KiB",
+        "--ucx_transports=tcp,rc_verbs,self"}) {
     EXPECT_EQ(Verdict({flag}), "") << flag;
   }
 }
@@ -91,6 +92,10 @@ TEST(ValidateJobTest, FlagsOutOfTheirRangeAreRefusedByName) {
       {"grpc_connections", "0"},
       {"grpc_connections", "65"},
       {"max_inflight_bytes", "65535"},
+      {"ucx_transports", "all"},
+      {"ucx_transports", "^ib"},
+      {"ucx_transports", "t*"},
+      {"ucx_transports", "sm,,self"},
   };
   for (const auto& test : cases) {
     const std::string flag = std::string("--") + test.name;

@@ -12,7 +12,7 @@ RoutingTable RoutingTableFromView(const v1::JobView& view) {
   for (const v1::ServerInfo& info : view.servers()) {
     // Ids are dense; the test is for a view that somebody made up.
     if (info.server() < table.server_address.size()) {
-      table.server_address[info.server()] = {info.address(), info.ucx_address()};
+      table.server_address[info.server()] = {info.address()};
     }
   }
   return table;

@@ -21,12 +21,11 @@ TEST(RoutingTableTest, TakesPlacementAndAddressesFromTheView) {
   view.add_server_of_shard(1);
   view.add_server_of_shard(0);
   AddServer(view, 1, "b:2");
-  view.mutable_servers(0)->set_ucx_address("b:3");
   AddServer(view, 0, "a:1");
   const RoutingTable table = RoutingTableFromView(view);
   EXPECT_EQ(table.epoch, Epoch(3));
   EXPECT_THAT(table.server_of_shard, ElementsAre(ServerId(1), ServerId(0)));
-  EXPECT_THAT(table.server_address, ElementsAre(ServerAddress{"a:1"}, ServerAddress{"b:2", "b:3"}));
+  EXPECT_THAT(table.server_address, ElementsAre(ServerAddress{"a:1"}, ServerAddress{"b:2"}));
 }
 
 TEST(RoutingTableTest, IsEmptyBeforePlacement) {

@@ -5,13 +5,12 @@
 
 namespace capstan {
 
-// Where workers reach a server over each transport, as host:port.
+// Where workers reach a server, as host:port.
 struct ServerAddress {
   std::string grpc;
-  std::string ucx = "";  // empty: the server has no UCX
 
   friend bool operator==(const ServerAddress& a, const ServerAddress& b) {
-    return a.grpc == b.grpc && a.ucx == b.ucx;
+    return a.grpc == b.grpc;
   }
 };
 

@@ -1,25 +1,22 @@
 #include "common/transport/message_batch.h"
 
-#include <cstring>
+#include "common/base/little_endian.h"
 
 namespace capstan {
 namespace {
 
-struct Lengths {
-  uint32_t header;
-  uint32_t payload;
-};
+// Of a message: how long its header is, and its payload.
+constexpr size_t kLengthsBytes = 2 * sizeof(uint32_t);
 
 }  // namespace
 
 size_t BatchedBytes(absl::string_view header, const Payload& payload) {
-  return sizeof(Lengths) + header.size() + payload.size_bytes();
+  return kLengthsBytes + header.size() + payload.size_bytes();
 }
 
 void AppendToBatch(absl::string_view header, const Payload& payload, std::string* batch) {
-  const Lengths lengths = {static_cast<uint32_t>(header.size()),
-                           static_cast<uint32_t>(payload.size_bytes())};
-  batch->append(reinterpret_cast<const char*>(&lengths), sizeof(lengths));
+  AppendLittleEndian(static_cast<uint32_t>(header.size()), batch);
+  AppendLittleEndian(static_cast<uint32_t>(payload.size_bytes()), batch);
   batch->append(header.data(), header.size());
   for (const Payload::Fragment fragment : payload.fragments()) {
     batch->append(reinterpret_cast<const char*>(fragment.data()), fragment.size());
@@ -31,13 +28,13 @@ bool ReadBatch(
     absl::FunctionRef<bool(absl::Span<const uint8_t> header, absl::Span<const uint8_t> payload)>
         use) {
   while (!batch.empty()) {
-    Lengths lengths;
-    if (batch.size() < sizeof(lengths)) return false;
-    std::memcpy(&lengths, batch.data(), sizeof(lengths));
-    batch.remove_prefix(sizeof(lengths));
-    if (batch.size() < uint64_t{lengths.header} + lengths.payload) return false;
-    if (!use(batch.first(lengths.header), batch.subspan(lengths.header, lengths.payload))) break;
-    batch.remove_prefix(size_t{lengths.header} + lengths.payload);
+    if (batch.size() < kLengthsBytes) return false;
+    const size_t header_bytes = ReadLittleEndian<uint32_t>(batch.data());
+    const size_t payload_bytes = ReadLittleEndian<uint32_t>(batch.data() + sizeof(uint32_t));
+    batch.remove_prefix(kLengthsBytes);
+    if (batch.size() < header_bytes + payload_bytes) return false;
+    if (!use(batch.first(header_bytes), batch.subspan(header_bytes, payload_bytes))) break;
+    batch.remove_prefix(header_bytes + payload_bytes);
   }
   return true;
 }

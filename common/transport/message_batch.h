@@ -13,7 +13,7 @@
 namespace capstan {
 
 // Messages that travel in one piece: of each the lengths of its header and of its payload (two
-// uint32 of the machine's byte order), the header, and the payload.
+// uint32, little-endian), the header, and the payload.
 
 // What a message takes of a batch.
 size_t BatchedBytes(absl::string_view header, const Payload& payload);

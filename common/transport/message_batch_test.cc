@@ -39,6 +39,13 @@ bool Read(absl::string_view batch, Messages* messages) {
                    });
 }
 
+// The bytes are a contract.
+TEST(MessageBatchTest, LengthsAreLittleEndian) {
+  std::string batch;
+  AppendToBatch(std::string(258, 'h'), PayloadOf("payload", /*first_piece=*/3), &batch);
+  EXPECT_EQ(batch, std::string("\2\1\0\0\7\0\0\0", 8) + std::string(258, 'h') + "payload");
+}
+
 TEST(MessageBatchTest, MessagesComeBackInOrder) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE(seed);

@@ -2,12 +2,22 @@
 
 #include <glog/logging.h>
 
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/tensor/slicing.h"
 #include "common/transport/frame_header.h"
 
 namespace capstan {
+namespace {
+
+// A server that is there answers over UCX within a round trip. One that cannot, as the system keeps
+// this process' shared memory from it, says nothing.
+constexpr absl::Duration kLongestOpening = absl::Seconds(20);
+
+}  // namespace
 
 // A reply whose values are on their way.
 class UcxEndpoint::ArrivingReply : public UcxIncoming {
@@ -48,9 +58,11 @@ class UcxEndpoint::ArrivingReply : public UcxIncoming {
 UcxEndpoint::~UcxEndpoint() {
   thread_->RunAndWait([this] {
     is_closing_ = true;
-    connection_ = nullptr;
-    AnswerAll(absl::UnavailableError("the connection to the server is closing"));
+    End(absl::UnavailableError("the connection to the server is closing"));
   });
+  opener_.AwaitEnd();
+  // For what the streams have asked for until their ends.
+  thread_->RunAndWait([] {});
 }
 
 void UcxEndpoint::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
@@ -64,20 +76,21 @@ void UcxEndpoint::Exchange(ExchangeRequest request, SentCallback sent, ReplyCall
 }
 
 void UcxEndpoint::ExchangeOnThread(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
-  absl::Status status = absl::OkStatus();
   if (is_closing_) {
-    status = absl::UnavailableError("the connection to the server is closing");
-  } else if (connection_ == nullptr) {
-    auto connection = UcxConnection::Connect(thread_, address_, this);
-    if (connection.ok()) connection_ = *std::move(connection);
-    status = connection.status();
-  }
-  if (!status.ok()) {
     sent();
-    return done(ErrorReply(std::move(status)));
+    return done(ErrorReply(absl::UnavailableError("the connection to the server is closing")));
   }
+  if (stream_ == nullptr) OpenStream();
   const uint64_t id = ++last_request_id_;
   open_.emplace(id, Open{std::move(sent), std::move(done), request.destination});
+  if (connection_ == nullptr) {
+    waiting_.push_back({id, std::move(request)});
+  } else {
+    Send(id, std::move(request));
+  }
+}
+
+void UcxEndpoint::Send(uint64_t id, ExchangeRequest request) {
   EncodeRequestHeader(id, request, &header_);
   connection_->Send(header_, std::move(request.gradient), [this, id] {
     const auto it = open_.find(id);
@@ -87,29 +100,98 @@ void UcxEndpoint::ExchangeOnThread(ExchangeRequest request, SentCallback sent, R
   });
 }
 
+void UcxEndpoint::OpenStream() {
+  // What comes of an older stream is no longer of interest.
+  GrpcUcxStream::Callbacks callbacks;
+  callbacks.on_invitation = [this](const StreamPointer& stream,
+                                   const v1::UcxInvitation& invitation) {
+    thread_->RunLater([this, stream, invitation] {
+      if (stream == stream_) Connect(invitation);
+    });
+  };
+  callbacks.on_end = [this](const StreamPointer& stream, const absl::Status& status) {
+    thread_->RunLater([this, stream, status] {
+      if (stream == stream_) End(status);
+    });
+  };
+  stream_ = opener_.Open(std::move(callbacks));
+  late_ = clock_->RunAfter(kLongestOpening, [this, stream = stream_] {
+    thread_->RunLater([this, stream] {
+      if (stream == stream_) EndIfNotOpen();
+    });
+  });
+}
+
+void UcxEndpoint::Connect(const v1::UcxInvitation& invitation) {
+  auto connection = UcxConnection::Connect(thread_, invitation, this);
+  if (!connection.ok()) return End(connection.status());
+  connection_ = *std::move(connection);
+  std::deque<Waiting> waiting;
+  waiting.swap(waiting_);
+  for (Waiting& next : waiting) Send(next.id, std::move(next.request));
+}
+
+void UcxEndpoint::EndIfNotOpen() {
+  const std::string time = absl::FormatDuration(kLongestOpening);
+  if (connection_ == nullptr) {
+    End(absl::UnavailableError(absl::StrCat("the server has not answered within ", time)));
+  } else if (!connection_->is_open()) {
+    End(absl::UnimplementedError(
+        absl::StrCat("the server has not answered over UCX within ", time)));
+  }
+}
+
+void UcxEndpoint::End(const absl::Status& status) {
+  if (stream_ != nullptr) {
+    clock_->Cancel(late_);
+    stream_->Cancel();
+  }
+  stream_ = nullptr;
+  connection_ = nullptr;
+  waiting_.clear();
+  AnswerAll(status);
+}
+
 std::unique_ptr<UcxIncoming> UcxEndpoint::OnMessage(absl::Span<const uint8_t> header,
                                                     size_t payload_bytes) {
   auto reply = std::make_unique<ArrivingReply>(this);
   if (absl::Status status = DecodeReplyHeader(header, reply->frame()); !status.ok()) {
-    LOG(ERROR) << "server at " << address_ << " sent no reply: " << status;
-    return nullptr;
+    return Refuse(status);
   }
   const auto it = open_.find(reply->frame()->request_id);
-  if (it == open_.end()) return nullptr;
+  if (it == open_.end()) {
+    return Refuse(absl::InvalidArgumentError(
+        absl::StrCat("expected replies to open requests, got one to request ",
+                     reply->frame()->request_id, ": ", reply->frame()->reply.status.ToString())));
+  }
+  if (payload_bytes > kMaxSliceBytes) {
+    return Refuse(absl::InvalidArgumentError(absl::StrCat(
+        "expected values of at most ", kMaxSliceBytes, " bytes, got ", payload_bytes)));
+  }
   reply->SetBuffer(payload_bytes, it->second.destination);
   return reply;
 }
 
-void UcxEndpoint::OnBroken(const absl::Status& status) {
-  connection_ = nullptr;
-  AnswerAll(absl::UnavailableError(
-      absl::StrCat("connection to the server at ", address_, ": ", status.message())));
+std::unique_ptr<UcxIncoming> UcxEndpoint::Refuse(const absl::Status& status) {
+  LOG(ERROR) << "closing a connection over UCX: its server has sent a wrong message: " << status;
+  connection_->Break(status);
+  return nullptr;
 }
 
+void UcxEndpoint::OnBroken(const absl::Status& status) { End(status); }
+
 void UcxEndpoint::AnswerAll(const absl::Status& status) {
+  const std::string text = absl::StrCat("connection over UCX to the server at ", address_, ": ");
+  const absl::Status told =
+      absl::IsUnimplemented(status)
+          ? absl::UnimplementedError(
+                absl::StrCat(text, status.message().empty() ? "it has no UCX" : status.message(),
+                             "; use --transport=grpc or auto, or on a network that you trust "
+                             "--ucx_transports=tcp,sm,self"))
+          : absl::UnavailableError(absl::StrCat(text, status.message()));
   absl::flat_hash_map<uint64_t, Open> open;
   open.swap(open_);
-  for (auto& [id, exchange] : open) exchange.Answer(ErrorReply(status));
+  for (auto& [id, exchange] : open) exchange.Answer(ErrorReply(told));
 }
 
 }  // namespace capstan

@@ -1,9 +1,8 @@
 #include "common/transport/ucx_listener.h"
 
-#include <arpa/inet.h>
 #include <glog/logging.h>
-#include <netinet/in.h>
 
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -11,35 +10,72 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/little_endian.h"
 #include "common/base/mutex.h"
-#include "common/base/status_macros.h"
+#include "common/base/random.h"
 #include "common/tensor/slicing.h"
 #include "common/transport/bounded_replies.h"
 #include "common/transport/frame_header.h"
-#include "common/transport/ucx_address.h"
+#include "common/transport/ucx_connection.h"
+#include "common/transport/ucx_protocol.h"
 
 namespace capstan {
 
-// One connected worker. Lives until it is gone and no exchange of it is parked any more.
-class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplies {
+namespace {
+
+std::string NewSecret() {
+  std::string secret;
+  while (secret.size() < UcxGreeting::kSecretBytes) AppendLittleEndian(SystemRandom(), &secret);
+  return secret;
+}
+
+}  // namespace
+
+// One worker, first invited and then connected. Lives until it is gone and no exchange of it is
+// parked any more.
+class UcxListener::Client : public UcxInviter,
+                            public UcxConnection::Receiver,
+                            public BoundedReplies {
  public:
   // On the UCX thread.
-  explicit Client(UcxListener* listener)
+  Client(UcxListener* listener, std::shared_ptr<UcxTransport::Guest> guest)
       : BoundedReplies(listener->endpoint_, listener->max_inflight_bytes_, listener->order_),
         listener_(listener),
         thread_(listener->thread_),
+        guest_(std::move(guest)),
+        secret_(NewSecret()),
         ucx_thread_id_(std::this_thread::get_id()) {}
 
-  absl::Status Accept(ucp_conn_request_h request) {
-    ASSIGN_OR_RETURN(connection_,
-                     UcxConnection::Accept(thread_, request, this, listener_->max_inflight_bytes_));
-    return absl::OkStatus();
+  void Invite() {
+    thread_->invitations()[secret_] = this;
+    v1::UcxInvitation invitation;
+    invitation.set_worker_address(thread_->worker_address());
+    invitation.set_secret(secret_);
+    guest_->OnInvitation(invitation);
   }
-  void End() {
+  // Once. The listener no longer has this then.
+  void End(const absl::Status& status) {
+    thread_->invitations().erase(secret_);
     Close();
     connection_ = nullptr;
+    guest_->OnEnd(status);
     MutexLock lock(&mu_);
     is_ended_ = true;
+  }
+
+  void OnGreeting(uint32_t version, ucp_ep_h endpoint) override {
+    absl::Status status = absl::OkStatus();
+    if (version == UcxGreeting::kVersion) {
+      auto accepted =
+          UcxConnection::Accept(thread_, endpoint, this, listener_->max_inflight_bytes_);
+      status = accepted.status();
+      if (accepted.ok()) connection_ = *std::move(accepted);
+    } else {
+      status = absl::UnimplementedError(
+          absl::StrCat("the server speaks version ", UcxGreeting::kVersion,
+                       " of the protocol over UCX, and the worker version ", version));
+    }
+    if (!status.ok()) OnBroken(status);
   }
 
   std::unique_ptr<UcxIncoming> OnMessage(absl::Span<const uint8_t> header,
@@ -59,9 +95,11 @@ class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplie
     return request;
   }
 
-  void OnBroken(const absl::Status& /*status*/) override {
-    End();
-    listener_->clients_.erase(this);  // Destroys this, unless an exchange is parked.
+  void OnBroken(const absl::Status& status) override {
+    LOG(WARNING) << "the connection of a worker over UCX is closed: " << status;
+    const auto self = shared_from_this();  // An exchange may be parked: it lives until that ends.
+    listener_->clients_.erase(guest_.get());
+    End(status);
   }
 
  private:
@@ -149,73 +187,44 @@ class UcxListener::Client : public UcxConnection::Receiver, public BoundedReplie
 
   UcxListener* const listener_;
   UcxThread* const thread_;
+  const std::shared_ptr<UcxTransport::Guest> guest_;
+  const std::string secret_;
   const std::thread::id ucx_thread_id_;
   // Of the thread alone:
-  std::unique_ptr<UcxConnection> connection_;  // null once it has ended
+  std::unique_ptr<UcxConnection> connection_;  // null before its greeting, and once it has ended
   std::vector<size_t> released_;               // payloads whose bytes are not granted again yet
   std::string header_;                         // of the latest reply
   Mutex mu_;
   bool is_ended_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-absl::StatusOr<std::unique_ptr<UcxListener>> UcxListener::Start(const std::string& listen,
-                                                                ParameterEndpoint* endpoint,
-                                                                UcxThread* thread,
-                                                                uint64_t max_inflight_bytes,
-                                                                const ReplyOrder& order) {
-  std::unique_ptr<UcxListener> listener(
-      new UcxListener(endpoint, thread, max_inflight_bytes, order));
-  absl::Status status;
-  thread->RunAndWait([&] { status = listener->Listen(listen); });
-  RETURN_IF_ERROR(status);
-  return listener;
-}
-
-absl::Status UcxListener::Listen(const std::string& listen) {
-  ASSIGN_OR_RETURN(const UcxAddress address, ResolveUcxAddress(listen));
-  ucp_listener_params_t params = {};
-  params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-  params.sockaddr = address.sockaddr();
-  params.conn_handler.cb = &OnConnection;
-  acceptor_ = std::make_shared<Acceptor>();
-  acceptor_->listener = this;
-  params.conn_handler.arg = acceptor_.get();
-  RETURN_IF_ERROR(
-      Annotate(UcxStatus(ucp_listener_create(thread_->worker(), &params, &acceptor_->handle),
-                         "ucp_listener_create"),
-               absl::StrCat("cannot listen on ", listen)));
-  ucp_listener_attr_t taken = {};
-  taken.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
-  RETURN_IF_ERROR(UcxStatus(ucp_listener_query(acceptor_->handle, &taken), "ucp_listener_query"));
-  const in_port_t port = reinterpret_cast<const sockaddr_in&>(taken.sockaddr).sin_port;
-  address_ = absl::StrCat(listen.substr(0, listen.rfind(':') + 1), ntohs(port));
-  return absl::OkStatus();
-}
-
 UcxListener::~UcxListener() {
   thread_->RunAndWait([this] {
-    if (acceptor_ != nullptr && acceptor_->handle != nullptr) {
-      acceptor_->listener = nullptr;
-      thread_->Keep(acceptor_);
-      thread_->Retire(acceptor_->handle);
+    for (auto& [guest, client] : clients_) {
+      client->End(absl::UnavailableError("the server ends"));
     }
-    for (auto& [raw, client] : clients_) client->End();
     clients_.clear();
+  });
+  // For calls of End that came before.
+  thread_->RunAndWait([] {});
+}
+
+void UcxListener::Invite(std::shared_ptr<UcxTransport::Guest> guest) {
+  thread_->RunLater([this, guest = std::move(guest)] {
+    const auto client = std::make_shared<Client>(this, guest);
+    clients_.emplace(guest.get(), client);
+    client->Invite();
   });
 }
 
-void UcxListener::OnConnection(ucp_conn_request_h request, void* argument) {
-  const auto* const acceptor = static_cast<Acceptor*>(argument);
-  if (acceptor->listener == nullptr) {
-    ucp_listener_reject(acceptor->handle, request);
-    return;
-  }
-  auto client = std::make_shared<Client>(acceptor->listener);
-  if (absl::Status status = client->Accept(request); !status.ok()) {
-    LOG(WARNING) << "a worker could not connect: " << status;
-    return;
-  }
-  acceptor->listener->clients_.emplace(client.get(), client);
+void UcxListener::End(UcxTransport::Guest* guest) {
+  thread_->RunLater([this, guest] {
+    const auto found = clients_.find(guest);
+    if (found == clients_.end()) return;
+    const std::shared_ptr<Client> client = std::move(found->second);
+    clients_.erase(found);
+    client->End(absl::CancelledError("the worker has gone"));
+  });
 }
 
 }  // namespace capstan

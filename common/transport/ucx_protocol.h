@@ -2,19 +2,38 @@
 #define COMMON_TRANSPORT_UCX_PROTOCOL_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/types/span.h"
 
 namespace capstan {
 
 // The active messages between the two ends of a connection.
 enum UcxMessageId : unsigned {
-  kUcxGreeting = 1,
-  kUcxMessage = 2,  // a header of its own, and a payload
-  kUcxGoodbye = 3,
-  kUcxGrant =
-      4,  // its header is a number of bytes: the window at first, then what is granted again
-  kUcxBatch = 5,  // of messages: see message_batch.h
+  kUcxGreeting = 1,  // of a client, at first; its header is a UcxGreeting
+  kUcxMessage = 2,   // a header of its own, and a payload
+  kUcxGrant = 4,     // of a server; its header is a number of bytes: the window, which answers the
+                     // greeting, then what is granted again
+  kUcxBatch = 5,     // of messages: see message_batch.h
 };
+
+// What a client says first: which protocol it speaks, and the secret of its invitation.
+struct UcxGreeting {
+  static constexpr uint32_t kVersion = 1;
+  static constexpr size_t kSecretBytes = 16;
+
+  uint32_t version = kVersion;
+  std::string secret;
+};
+
+// The headers' bytes, little-endian. Decoding: none when there are more or fewer of them.
+std::string EncodeGreeting(const UcxGreeting& greeting);
+std::optional<UcxGreeting> DecodeGreeting(absl::Span<const uint8_t> header);
+std::string EncodeGrant(uint64_t bytes);
+std::optional<uint64_t> DecodeGrant(absl::Span<const uint8_t> header);
 
 // What a client has sent and its server has not granted again, which both of them count: at most
 // the window, or a quarter of that and one message.

@@ -2,8 +2,38 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace capstan {
 namespace {
+
+absl::Span<const uint8_t> BytesOf(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+// The bytes are a contract.
+TEST(UcxHeadersTest, AGreetingIsItsVersionLittleEndianAndItsSecret) {
+  const std::string secret = "0123456789abcdef";
+  const std::string header = EncodeGreeting({/*version=*/0x04030201, secret});
+  EXPECT_EQ(header, "\1\2\3\4" + secret);
+  EXPECT_EQ(DecodeGreeting(BytesOf(header))->version, 0x04030201u);
+  EXPECT_EQ(DecodeGreeting(BytesOf(header))->secret, secret);
+}
+
+TEST(UcxHeadersTest, AGrantIsANumberLittleEndian) {
+  const std::string header = EncodeGrant(0x0807060504030201);
+  EXPECT_EQ(header, "\1\2\3\4\5\6\7\10");
+  EXPECT_EQ(DecodeGrant(BytesOf(header)), 0x0807060504030201u);
+}
+
+TEST(UcxHeadersTest, HeadersOfOtherLengthsAreRefused) {
+  const std::string greeting = EncodeGreeting({UcxGreeting::kVersion, "0123456789abcdef"});
+  for (size_t length = 0; length < 30; ++length) {
+    const std::string bytes = (greeting + "0123456789").substr(0, length);
+    EXPECT_EQ(DecodeGreeting(BytesOf(bytes)).has_value(), length == 20) << length;
+    EXPECT_EQ(DecodeGrant(BytesOf(bytes)).has_value(), length == 8) << length;
+  }
+}
 
 TEST(UcxWindowTest, TakesAsMuchAsItIsLarge) {
   UcxWindow window(1000);

@@ -147,19 +147,11 @@ void UcxSender::Flush() {
   is_stopped_ ? Free(batch) : Submit(batch);
 }
 
-void UcxSender::SendGrant(uint64_t bytes) {
+void UcxSender::SendAtOnce(UcxMessageId id, std::string header) {
   Operation* const operation = operations_.Take();
-  operation->id = kUcxGrant;
-  operation->header.assign(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
+  operation->id = id;
+  operation->header = std::move(header);
   Submit(operation);
-}
-
-void UcxSender::Signal(ucp_ep_h endpoint, UcxMessageId id) {
-  ucp_request_param_t params = {};
-  params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-  params.flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER;
-  void* const request = ucp_am_send_nbx(endpoint, id, nullptr, 0, nullptr, 0, &params);
-  if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
 }
 
 void UcxSender::Submit(Operation* operation) {

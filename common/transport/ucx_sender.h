@@ -49,8 +49,8 @@ class UcxSender : private UcxThread::Sender {
   // when the connection breaks. One of kFetchedBytes or more is needed until the receiver has
   // fetched it. Smaller ones may overtake it.
   void Send(absl::string_view header, Payload payload, SentCallback sent);
-  // At once, ahead of all that waits.
-  void SendGrant(uint64_t bytes);
+  // A message without a payload, at once, ahead of all that waits.
+  void SendAtOnce(UcxMessageId id, std::string header);
 
   // While the peer's small messages, which came together, are taken: what answers them goes
   // together, too, the first one with the others.
@@ -61,9 +61,6 @@ class UcxSender : private UcxThread::Sender {
 
   // The connection ends: nothing is sent, and nothing told, any more.
   void Stop() { is_stopped_ = true; }
-
-  // Sends a message of its own, without header and payload, to the peer of `endpoint`.
-  static void Signal(ucp_ep_h endpoint, UcxMessageId id);
 
  private:
   struct Operation;

@@ -13,7 +13,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,6 +24,7 @@
 namespace capstan {
 
 class UcxConnection;
+class UcxInviter;
 
 // One thread that makes UCX progress: everything of UCX happens on it, so that nothing of UCX and
 // of the connections needs a lock. It sleeps while nothing happens, unless it is to poll. Run,
@@ -44,7 +44,8 @@ class UcxThread {
   struct Options {
     Clock* clock = nullptr;  // Required; outlives the thread
     bool polls = false;      // never sleep: a core for a shorter round trip
-    std::string transports;  // of UCX, as in "tcp,self"; empty: UCX chooses
+    // Of UCX, as in "tcp,self"; empty: shared memory, the process itself, and RDMA.
+    std::string transports;
     // Runs once, on the thread, when messages have come for 10 s that UCX cannot take, which is for
     // good: UCX 1.13's shared memory has one queue for all senders, and one of them was killed
     // while it wrote into it. A thread that polls does not notice.
@@ -65,10 +66,13 @@ class UcxThread {
 
   bool is_current() const { return thread_.get_id() == std::this_thread::get_id(); }
   ucp_worker_h worker() const { return worker_; }
+  const std::string& transports() const { return options_.transports; }
+  // Where other processes reach this thread, as UCX packs it. Thread-safe.
+  const std::string& worker_address() const { return worker_address_; }
   // The open ones, by their endpoints.
   absl::flat_hash_map<ucp_ep_h, UcxConnection*>& connections() { return connections_; }
-  // Endpoints that are being set up; the thread's end waits for them.
-  absl::flat_hash_set<ucp_ep_h>& setting_up() { return setting_up_; }
+  // Who waits for a greeting, by the secret that it will have.
+  absl::flat_hash_map<std::string, UcxInviter*>& invitations() { return invitations_; }
   // Which time it is, from 1 on, that the thread does what there is to do.
   uint64_t round() const { return round_; }
   // Flushes the sender at the end of the round, unless it is told not to.
@@ -78,9 +82,6 @@ class UcxThread {
   void Flush();
   // Keeps what UCX may still point to, until the end of the thread.
   void Keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
-  // A listener that is no longer used. UCX 1.13 may still take a connection for it on a thread of
-  // its own, so that it is destroyed at the end.
-  void Retire(ucp_listener_h listener) { retired_.push_back(listener); }
 
  private:
   explicit UcxThread(const Options& options);
@@ -89,8 +90,7 @@ class UcxThread {
   void Loop();
   // True when a task has run.
   bool RunTasks();
-  // Makes progress until nothing is being set up or fetched any more; false when that takes too
-  // long.
+  // Makes progress until nothing is fetched any more; false when that takes too long.
   bool Settle();
   // To go to sleep, after so many looks in vain.
   bool HasLookedEnough(int looks);
@@ -99,15 +99,15 @@ class UcxThread {
   // UCX has something to do, but has not done anything when it was asked to.
   void OnBusy();
 
-  const Options options_;
+  Options options_;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
+  std::string worker_address_;
   absl::flat_hash_map<ucp_ep_h, UcxConnection*> connections_;
-  absl::flat_hash_set<ucp_ep_h> setting_up_;
+  absl::flat_hash_map<std::string, UcxInviter*> invitations_;
   uint64_t round_ = 1;
   std::vector<Sender*> to_flush_;
   std::vector<std::shared_ptr<void>> kept_;
-  std::vector<ucp_listener_h> retired_;
   absl::Time looks_until_;
   StallWatch stall_;
   bool is_blocked_ = false;

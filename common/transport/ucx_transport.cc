@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/transport/ucx_connection.h"
 #include "common/transport/ucx_endpoint.h"
 #include "common/transport/ucx_listener.h"
 #include "common/transport/ucx_thread.h"
@@ -12,23 +13,21 @@ namespace {
 
 class OwnThread : public UcxTransport {
  public:
-  OwnThread(std::unique_ptr<UcxThread> thread, uint64_t max_inflight_bytes)
-      : thread_(std::move(thread)), max_inflight_bytes_(max_inflight_bytes) {}
+  OwnThread(std::unique_ptr<UcxThread> thread, const Options& options)
+      : thread_(std::move(thread)),
+        clock_(options.clock),
+        max_inflight_bytes_(options.max_inflight_bytes) {}
 
   std::unique_ptr<ParameterEndpoint> Connect(const std::string& address) override {
-    return std::make_unique<UcxEndpoint>(address, thread_.get());
+    return std::make_unique<UcxEndpoint>(address, thread_.get(), clock_);
   }
-  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
-                                                   ParameterEndpoint* endpoint,
-                                                   const ReplyOrder& order) override {
-    ASSIGN_OR_RETURN(
-        std::unique_ptr<UcxListener> listener,
-        UcxListener::Start(address, endpoint, thread_.get(), max_inflight_bytes_, order));
-    return std::unique_ptr<Listener>(std::move(listener));
+  std::unique_ptr<Listener> Listen(ParameterEndpoint* endpoint, const ReplyOrder& order) override {
+    return std::make_unique<UcxListener>(endpoint, thread_.get(), max_inflight_bytes_, order);
   }
 
  private:
   const std::unique_ptr<UcxThread> thread_;
+  Clock* const clock_;
   const uint64_t max_inflight_bytes_;
 };
 
@@ -42,7 +41,10 @@ absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransport(
   thread_options.transports = options.transports;
   thread_options.on_blocked = options.on_blocked;
   ASSIGN_OR_RETURN(std::unique_ptr<UcxThread> thread, UcxThread::Start(thread_options));
-  return std::make_unique<OwnThread>(std::move(thread), options.max_inflight_bytes);
+  absl::Status prepared;
+  thread->RunAndWait([&] { prepared = UcxConnection::Prepare(thread.get()); });
+  RETURN_IF_ERROR(prepared);
+  return std::make_unique<OwnThread>(std::move(thread), options);
 }
 
 }  // namespace capstan

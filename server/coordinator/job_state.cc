@@ -33,9 +33,8 @@ JobState::JobState(v1::JobSpec job, const Clock& clock)
 
 absl::StatusOr<uint32_t> JobState::RegisterServer(const v1::RegisterServerRequest& request) {
   RETURN_IF_ERROR(CheckAddress(request.address()));
-  if (!request.ucx_address().empty()) RETURN_IF_ERROR(CheckAddress(request.ucx_address()));
-  return Register(kServer, Incarnation(request.incarnation()),
-                  {request.address(), request.ucx_address()}, /*may_enter_late=*/false);
+  return Register(kServer, Incarnation(request.incarnation()), {request.address()},
+                  /*may_enter_late=*/false);
 }
 
 absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerRequest& request) {

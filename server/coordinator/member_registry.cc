@@ -104,7 +104,6 @@ void MemberRegistry::WriteTo(v1::JobView& view) const {
     info.set_server(id);
     info.set_incarnation(servers_[id].incarnation.value());
     info.set_address(servers_[id].address.grpc);
-    info.set_ucx_address(servers_[id].address.ucx);
     info.set_is_live(servers_[id].is_live());
   }
   view.clear_workers();

@@ -26,6 +26,9 @@ constexpr int kFrameBytes = 64 << 10;
 constexpr int kStreamsPerConnection = 32;  // Clients of ours open a few.
 constexpr int kOnlyUncompressed = 1 << GRPC_COMPRESS_NONE;
 
+// A client that answers no ping for so long is gone, and its streams with it.
+constexpr int kKeepaliveMilliseconds = 5000;
+
 // By default the library measures the network and lets each client send twice what it finds to be
 // on its way, without a bound; and it decompresses a message before it looks at its size.
 void BoundMemory(grpc::ServerBuilder& builder) {
@@ -53,6 +56,9 @@ ConnectionGate::Taker TakerOf(grpc::ServerBuilder& builder) {
 void Configure(grpc::ServerBuilder& builder, absl::Span<grpc::Service* const> services) {
   // Else a second server could take the same port, and get half of the connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMilliseconds);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // Clients ping idle connections to learn that this process lives.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);

@@ -81,12 +81,10 @@ absl::Status ParameterServer::Run(ListenFunction listen) {
   v1::RegisterServerRequest request;
   request.set_incarnation(options_.incarnation.value());
   request.set_address(address.grpc);
-  request.set_ucx_address(address.ucx);
   ASSIGN_OR_RETURN(
       const v1::RegisterReply registered,
       AwaitReply(coordinator, &CoordinatorEndpoint::RegisterServer, request, *options_.clock));
-  LOG(INFO) << "registered as server " << registered.id() << " at " << address.grpc
-            << (address.ucx.empty() ? "" : ", over UCX at ") << address.ucx;
+  LOG(INFO) << "registered as server " << registered.id() << " at " << address.grpc;
   if (options_.tracer != nullptr) {
     options_.tracer->NameProcess(absl::StrCat("server ", registered.id()),
                                  kFirstServerRank + static_cast<int>(registered.id()));

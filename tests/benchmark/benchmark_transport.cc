@@ -7,6 +7,7 @@
 #include "common/transport/retrying_endpoint.h"
 #include "server/service/grpc_parameter_service.h"
 #include "server/service/grpc_server.h"
+#include "server/service/grpc_ucx_service.h"
 #include "server/shard/owner_threads.h"
 
 namespace capstan {
@@ -55,8 +56,10 @@ absl::Status BenchmarkTransport::Serve(ParameterEndpoint* endpoint,
   RealClock clock;
   OwnerThreads owners(endpoint, &clock, owner_threads.value_or(OwnerThreads::DefaultCount()));
   ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> ucx, StartUcx(*this, &clock));
-  ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport::Listener> listening,
-                   ucx->Listen(kAnyPort, &owners, ReplyOrder()));
+  const std::unique_ptr<UcxTransport::Listener> listener = ucx->Listen(&owners, ReplyOrder());
+  GrpcUcxService service(listener.get());
+  ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> listening,
+                   GrpcServer::Start(kAnyPort, {&service}));
   parent.WriteLine(listening->address());
   parent.ReadLine();
   return absl::OkStatus();

@@ -18,7 +18,7 @@ namespace capstan {
 struct BenchmarkTransport {
   std::string transport = "ucx";     // or grpc
   std::string ucx_poll = "sleep";    // or busy
-  std::string ucx_transports;        // that UCX may use; empty: it chooses
+  std::string ucx_transports;        // that UCX may use; empty: shared memory and RDMA
   int grpc_connections = 4;          // of each worker to each server
   std::optional<int> owner_threads;  // of a server, over UCX; none: as many as servers have
 

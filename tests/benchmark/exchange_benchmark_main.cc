@@ -26,7 +26,7 @@ ABSL_FLAG(std::string, transport, "ucx", "grpc or ucx");
 ABSL_FLAG(std::string, ucx_poll, "sleep",
           "what UCX threads do while nothing happens: sleep, or busy, which takes a core for each");
 ABSL_FLAG(std::string, ucx_transports, "",
-          "transports that UCX may use, as in tcp,self; empty: it chooses");
+          "transports that UCX may use, as in tcp,self; empty: shared memory");
 ABSL_FLAG(
     std::optional<int>, owner_threads, std::nullopt,
     "threads to which a server hands large exchanges over UCX, 0 or more; without: as many as "

@@ -7,11 +7,11 @@
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
-#include "common/transport/reply_order.h"
 #include "common/transport/ucx_transport.h"
 #include "server/shard/owner_threads.h"
 #include "tests/cluster/bsp_bits.h"
 #include "tests/cluster/cluster_transport.h"
+#include "tests/transport/ucx_test_server.h"
 
 namespace capstan {
 namespace {
@@ -31,8 +31,7 @@ class UcxClusterTransport : public ClusterTransport {
     MutexLock lock(&mu_);
     constexpr size_t kHandOverBytes = 2048;
     owners_.push_back(std::make_unique<OwnerThreads>(server, clock_, /*count=*/2, kHandOverBytes));
-    listeners_.push_back(
-        servers_->Listen("127.0.0.1:0", owners_.back().get(), ReplyOrder()).value());
+    listeners_.push_back(std::make_unique<UcxTestServer>(servers_.get(), owners_.back().get()));
     return listeners_.back()->address();
   }
   void StopListening() override {
@@ -50,7 +49,7 @@ class UcxClusterTransport : public ClusterTransport {
   std::unique_ptr<UcxTransport> workers_;
   Mutex mu_;
   std::vector<std::unique_ptr<OwnerThreads>> owners_ ABSL_GUARDED_BY(mu_);
-  std::vector<std::unique_ptr<UcxTransport::Listener>> listeners_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::unique_ptr<UcxTestServer>> listeners_ ABSL_GUARDED_BY(mu_);
 };
 
 std::unique_ptr<ClusterTransport> Ucx(Clock* clock) {

@@ -4,25 +4,22 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <sstream>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "tests/integration/job_processes.h"
+#include "tests/process/tcp_ports.h"
 
 namespace capstan {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::EndsWith;
+using ::testing::HasSubstr;
 
 const std::vector<std::string> kQuickLease = {"--lease_seconds=1.5", "--heartbeat_seconds=0.2",
                                               "--rpc_deadline_seconds=8"};
@@ -92,36 +89,43 @@ TEST_F(ProcessTest, AJobStartedByHandReachesItsAccuracyAndEveryProcessEndsWell) 
   }
 }
 
-// The local addresses of all TCP sockets on which a process listens, as /proc has them.
-std::set<std::string> ListeningAddresses(pid_t pid) {
-  std::set<std::string> sockets;  // "socket:[12345]"
-  for (const auto& fd : std::filesystem::directory_iterator(absl::StrCat("/proc/", pid, "/fd"))) {
-    std::error_code closed_meanwhile;
-    sockets.insert(std::filesystem::read_symlink(fd.path(), closed_meanwhile).string());
-  }
-  std::set<std::string> addresses;
-  for (const char* const table : {"tcp", "tcp6"}) {
-    std::istringstream lines(ReadFile(absl::StrCat("/proc/", pid, "/net/", table)));
-    for (std::string line; std::getline(lines, line);) {
-      const std::vector<std::string> fields = absl::StrSplit(line, ' ', absl::SkipEmpty());
-      const bool is_listening = fields.size() > 9 && fields[3] == "0A";
-      if (!is_listening || sockets.count(absl::StrCat("socket:[", fields[9], "]")) == 0) continue;
-      addresses.insert(fields[1].substr(0, fields[1].find(':')));
-    }
-  }
-  return addresses;
-}
-
 TEST_F(ProcessTest, ByDefaultNothingListensBeyondThisMachine) {
   processes_->StartCoordinator(Flags({"--transport=grpc", "--epochs=100000"}));
   processes_->StartMembers(/*num_servers=*/2, /*num_workers=*/2);
   WaitForTraining("worker-0");
   for (const char* const name : {"coordinator", "server-0", "server-1"}) {
     // 127.0.0.1, its bytes in the host's order; as an IPv6 address it ends so, too.
-    EXPECT_THAT(ListeningAddresses(processes_->pid(name)), ElementsAre(EndsWith("0100007F")))
+    EXPECT_THAT(ListeningTcpAddresses(processes_->pid(name)), ElementsAre(HasSubstr("0100007F:")))
         << name;
   }
-  EXPECT_TRUE(ListeningAddresses(processes_->pid("worker-0")).empty());
+  EXPECT_TRUE(ListeningTcpAddresses(processes_->pid("worker-0")).empty());
+}
+
+// What ends processes of UCX 1.13 on the ports of its own: a message of its connection manager that
+// has no length it can have, and one of its TCP transport that is no connection request.
+const std::string kStrangersBytes[] = {
+    std::string(16, '\xff'),
+    std::string("\x78\x56\x34\x12\xbe\xba\xfe\xca", 8) + std::string(64, '\xff'),
+};
+
+TEST_P(ProcessDeathTest, AStrangerFindsOnePortOfAServerAndNoneOfAWorkerAndHarmsNothing) {
+  StartCoordinator({"--num_servers=1", "--steps=3000"});
+  processes_->StartMembers(/*num_servers=*/1, /*num_workers=*/2);
+  WaitForTraining("worker-1");
+  EXPECT_EQ(ListeningTcpAddresses(processes_->pid("server-0")).size(), 1u);
+  EXPECT_EQ(ListeningTcpAddresses(processes_->pid("worker-0")).size(), 0u);
+  for (const std::string name : {"server-0", "worker-0"}) {
+    for (const std::string& address : ListeningTcpAddresses(processes_->pid(name))) {
+      for (const std::string& bytes : kStrangersBytes) {
+        EXPECT_TRUE(SendToTcpPort(TcpPortOf(address), bytes, /*seconds=*/1))
+            << name << " listens no more";
+      }
+    }
+  }
+  for (const std::string name : {"worker-0", "worker-1", "server-0", "coordinator"}) {
+    const ChildExit exit = processes_->WaitForExit(name, absl::Seconds(60));
+    EXPECT_TRUE(exit.ok()) << name << ": " << exit.ToString() << "\n" << processes_->Log(name);
+  }
 }
 
 TEST_P(ProcessDeathTest, TheOthersGoOnAfterTheLeaseOfAKilledWorker) {

@@ -48,6 +48,8 @@ void ForkedProcess::Kill() {
   waitpid(std::exchange(pid_, -1), nullptr, 0);
 }
 
+void ForkedProcess::Stop() { CHECK_EQ(kill(pid_, SIGSTOP), 0); }
+
 absl::Duration ForkedProcess::CpuTime() const {
   clockid_t clock;
   timespec time;

@@ -38,6 +38,8 @@ class ForkedProcess {
   void WriteLine(const std::string& line) { pipe_.WriteLine(line); }
   int in() const { return pipe_.in(); }
   void Kill();
+  // It does nothing any more, but is there.
+  void Stop();
   // That the child has used, of all cores.
   absl::Duration CpuTime() const;
 

@@ -3,10 +3,10 @@
 #include <memory>
 
 #include "common/transport/faulty_endpoint.h"
-#include "common/transport/reply_order.h"
 #include "common/transport/retrying_endpoint.h"
 #include "common/transport/ucx_transport.h"
 #include "tests/transport/endpoint_conformance.h"
+#include "tests/transport/ucx_test_server.h"
 
 namespace capstan {
 namespace {
@@ -23,7 +23,7 @@ class OverUcx : public TransportFixture {
     options.max_inflight_bytes = max_inflight_bytes;
     server_ = StartUcxTransport(options).value();
     client_ = StartUcxTransport(options).value();
-    listener_ = server_->Listen("127.0.0.1:0", host, ReplyOrder()).value();
+    listener_ = std::make_unique<UcxTestServer>(server_.get(), host);
   }
   std::unique_ptr<ParameterEndpoint> Connect() override {
     return client_->Connect(listener_->address());
@@ -35,7 +35,7 @@ class OverUcx : public TransportFixture {
  private:
   std::unique_ptr<UcxTransport> server_;
   std::unique_ptr<UcxTransport> client_;
-  std::unique_ptr<UcxTransport::Listener> listener_;
+  std::unique_ptr<UcxTestServer> listener_;
 };
 
 class FaultyOverUcx : public OverUcx {

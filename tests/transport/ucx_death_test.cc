@@ -14,8 +14,11 @@
 #include "common/base/real_clock.h"
 #include "common/transport/reply_order.h"
 #include "common/transport/ucx_transport.h"
+#include "server/service/grpc_server.h"
+#include "server/service/grpc_ucx_service.h"
 #include "tests/process/forked_process.h"
 #include "tests/transport/test_shard_host.h"
+#include "tests/transport/ucx_test_server.h"
 
 namespace capstan {
 namespace {
@@ -33,8 +36,8 @@ void Serve(uint64_t elements, Parent& parent) {
   RealClock clock;
   const auto host = MakeTestHost(ConsistencyMode::kAsync, /*num_workers=*/2, elements);
   const auto ucx = Start(&clock);
-  const auto listener = ucx->Listen("127.0.0.1:0", host.get(), ReplyOrder()).value();
-  parent.WriteLine(listener->address());
+  const UcxTestServer listener(ucx.get(), host.get());
+  parent.WriteLine(listener.address());
   parent.ReadLine();
 }
 
@@ -106,6 +109,54 @@ TEST_P(UcxDeathTest, AWorkerIsToldThatItsServerIsGone) {
       [&](Parent& parent) { Push(/*worker=*/0, Step(0), elements, address, parent); });
   ASSERT_EQ(worker.ReadLine(), "pushes");
   server->Kill();
+  EXPECT_TRUE(absl::StartsWith(worker.ReadLine(), "ended: UNAVAILABLE"));
+}
+
+// Says when a worker has gone.
+class NotingListener : public UcxTransport::Listener {
+ public:
+  NotingListener(UcxTransport::Listener* inner, Parent* parent) : inner_(inner), parent_(parent) {}
+  void Invite(std::shared_ptr<UcxTransport::Guest> guest) override {
+    inner_->Invite(std::move(guest));
+  }
+  void End(UcxTransport::Guest* guest) override {
+    parent_->WriteLine("a worker has gone");
+    inner_->End(guest);
+  }
+
+ private:
+  UcxTransport::Listener* const inner_;
+  Parent* const parent_;
+};
+
+// Serves as Serve does, and says when a worker has gone.
+void ServeAndNote(uint64_t elements, Parent& parent) {
+  RealClock clock;
+  const auto host = MakeTestHost(ConsistencyMode::kAsync, /*num_workers=*/2, elements);
+  const auto ucx = Start(&clock);
+  const auto listener = ucx->Listen(host.get(), ReplyOrder());
+  NotingListener noting(listener.get(), &parent);
+  GrpcUcxService service(&noting);
+  const auto server = GrpcServer::Start("127.0.0.1:0", {&service}).value();
+  parent.WriteLine(server->address());
+  parent.ReadLine();
+}
+
+TEST(UcxHangTest, AConnectionWhoseOtherEndHangsEndsAtEitherEnd) {
+  constexpr uint64_t kElements = 256;
+  ForkedProcess server([](Parent& parent) { ServeAndNote(kElements, parent); });
+  ForkedProcess hanging_server([](Parent& parent) { Serve(kElements, parent); });
+  const std::string address = server.ReadLine();
+  const std::string hanging_address = hanging_server.ReadLine();
+  ForkedProcess hanging_worker(
+      [&](Parent& parent) { Push(/*worker=*/0, Step(0), kElements, address, parent); });
+  ForkedProcess worker(
+      [&](Parent& parent) { Push(/*worker=*/0, Step(0), kElements, hanging_address, parent); });
+  ASSERT_EQ(hanging_worker.ReadLine(), "pushes");
+  ASSERT_EQ(worker.ReadLine(), "pushes");
+  hanging_worker.Stop();
+  hanging_server.Stop();
+  EXPECT_EQ(server.ReadLine(), "a worker has gone");
   EXPECT_TRUE(absl::StartsWith(worker.ReadLine(), "ended: UNAVAILABLE"));
 }
 

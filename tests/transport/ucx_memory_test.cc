@@ -1,4 +1,5 @@
 // A server whose clients push more than they were granted, and never take what it answers.
+#include <grpcpp/client_context.h>
 #include <gtest/gtest.h>
 #include <ucp/api/ucp.h>
 
@@ -16,13 +17,14 @@
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
 #include "common/transport/frame_header.h"
-#include "common/transport/reply_order.h"
-#include "common/transport/ucx_address.h"
+#include "common/transport/grpc_channel.h"
 #include "common/transport/ucx_protocol.h"
 #include "common/transport/ucx_transport.h"
+#include "proto/ucx_service.grpc.pb.h"
 #include "tests/process/forked_process.h"
 #include "tests/process/peak_memory.h"
 #include "tests/transport/test_shard_host.h"
+#include "tests/transport/ucx_test_server.h"
 
 namespace capstan {
 namespace {
@@ -44,8 +46,8 @@ void Serve(Parent& parent) {
   options.clock = &clock;
   options.max_inflight_bytes = kMaxInflightBytes;
   const auto ucx = StartUcxTransport(options).value();
-  const auto listener = ucx->Listen("127.0.0.1:0", host.get(), ReplyOrder()).value();
-  parent.WriteLine(listener->address());
+  const UcxTestServer listener(ucx.get(), host.get());
+  parent.WriteLine(listener.address());
   while (!parent.ReadLine().empty()) parent.WriteLine(absl::StrCat(PeakMemoryBytes()));
 }
 
@@ -59,7 +61,8 @@ int64_t PeakMemoryOf(ForkedProcess& server) {
 // Clients that know the messages (ucx_protocol.h), but keep to none of their rules.
 class RudeClients {
  public:
-  RudeClients() {
+  // Of the server at `address`.
+  explicit RudeClients(std::string address) : address_(std::move(address)) {
     ucp_params_t params = {};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
     params.features = UCP_FEATURE_AM;
@@ -67,31 +70,39 @@ class RudeClients {
     EXPECT_EQ(ucp_init(&params, nullptr, &context), UCS_OK);
     ucp_worker_params_t worker = {};
     EXPECT_EQ(ucp_worker_create(context, &worker, &worker_), UCS_OK);
-    for (const unsigned id : {kUcxGreeting, kUcxMessage, kUcxGoodbye, kUcxGrant}) {
+    for (const unsigned id : {kUcxMessage, kUcxGrant}) {
       ucp_am_handler_param_t handler = {};
       handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                            UCP_AM_HANDLER_PARAM_FIELD_ARG;
       handler.id = id;
-      handler.cb = id == kUcxGreeting ? &OnGreeting : &Ignore;
+      handler.cb = id == kUcxGrant ? &OnGrant : &Ignore;
       handler.arg = this;
       EXPECT_EQ(ucp_worker_set_am_recv_handler(worker_, &handler), UCS_OK);
     }
   }
 
-  void Connect(const UcxAddress& address) {
+  // Another one, which greets with `greeting` after the secret was put in; answered by the server
+  // only if it has a reply endpoint.
+  void Connect(UcxGreeting greeting = {}, unsigned flags = UCP_AM_SEND_FLAG_REPLY) {
+    streams_.push_back(std::make_unique<Stream>());
+    Stream& stream = *streams_.back();
+    stream.stub = v1::UcxService::NewStub(MakeGrpcChannel(address_));
+    stream.reader = stream.stub->OpenUcx(&stream.context, v1::OpenUcxRequest());
+    v1::UcxInvitation invitation;
+    EXPECT_TRUE(stream.reader->Read(&invitation));
     ucp_ep_params_t params = {};
-    params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
-                        UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
-    params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
-    params.sockaddr = address.sockaddr();
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+    params.address = reinterpret_cast<const ucp_address_t*>(invitation.worker_address().data());
     params.err_mode = UCP_ERR_HANDLING_MODE_NONE;
     ucp_ep_h endpoint;
     EXPECT_EQ(ucp_ep_create(worker_, &params, &endpoint), UCS_OK);
     endpoints_.push_back(endpoint);
-    Send(endpoint, kUcxGreeting, "", Payload());
+    if (greeting.secret.empty()) greeting.secret = invitation.secret();
+    Send(endpoint, kUcxGreeting, EncodeGreeting(greeting), Payload(), flags);
   }
-  void AwaitGreetings() {
-    while (greetings_ < static_cast<int>(endpoints_.size())) Progress();
+  int grants() const { return grants_; }
+  void AwaitGrants() {
+    while (grants_ < static_cast<int>(endpoints_.size())) Progress();
   }
 
   // Push number `step` of every client, whether it was granted or not.
@@ -107,9 +118,15 @@ class RudeClients {
   void Progress() { ucp_worker_progress(worker_); }
 
  private:
-  static ucs_status_t OnGreeting(void* clients, const void*, size_t, void*, size_t,
-                                 const ucp_am_recv_param_t*) {
-    ++static_cast<RudeClients*>(clients)->greetings_;
+  struct Stream {
+    std::unique_ptr<v1::UcxService::Stub> stub;
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<v1::UcxInvitation>> reader;
+  };
+
+  static ucs_status_t OnGrant(void* clients, const void*, size_t, void*, size_t,
+                              const ucp_am_recv_param_t*) {
+    ++static_cast<RudeClients*>(clients)->grants_;
     return UCS_OK;
   }
   // Neither takes a payload nor says that it is not wanted.
@@ -118,35 +135,57 @@ class RudeClients {
     return (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0 ? UCS_INPROGRESS : UCS_OK;
   }
   // What is sent stays as it is to the end of the process.
-  void Send(ucp_ep_h endpoint, unsigned id, std::string header, Payload payload) {
+  void Send(ucp_ep_h endpoint, unsigned id, std::string header, Payload payload,
+            unsigned flags = UCP_AM_SEND_FLAG_REPLY) {
     kept_.push_back(std::make_unique<std::pair<std::string, Payload>>(header, payload));
     const auto& [kept_header, kept_payload] = *kept_.back();
     const bool is_empty = kept_payload.empty();
     ucp_request_param_t params = {};
     params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    params.flags = UCP_AM_SEND_FLAG_REPLY;
+    params.flags = flags;
     ucp_am_send_nbx(endpoint, id, kept_header.data(), kept_header.size(),
                     is_empty ? nullptr : kept_payload.fragments()[0].data(),
                     kept_payload.size_bytes(), &params);
   }
 
+  const std::string address_;
   ucp_worker_h worker_;
+  std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<ucp_ep_h> endpoints_;
   std::vector<std::unique_ptr<std::pair<std::string, Payload>>> kept_;
-  int greetings_ = 0;
+  int grants_ = 0;
 };
 
 // Pushes until it is killed; says when everything has been handed to UCX for some time.
 void PushRudely(Parent& parent) {
-  const UcxAddress address = ResolveUcxAddress(parent.ReadLine()).value();
-  RudeClients clients;
-  for (int i = 0; i < kClients; ++i) clients.Connect(address);
-  clients.AwaitGreetings();
+  RudeClients clients(parent.ReadLine());
+  for (int i = 0; i < kClients; ++i) clients.Connect();
+  clients.AwaitGrants();
   for (Step step; step < Step(kPushes); step = step + 1) clients.PushAll(step);
   const absl::Time end = absl::Now() + absl::Seconds(3);
   while (absl::Now() < end) clients.Progress();
   parent.WriteLine("pushed");
   while (true) clients.Progress();
+}
+
+// Greets as nobody may, for a while.
+void GreetWrongly(Parent& parent) {
+  RudeClients clients(parent.ReadLine());
+  clients.Connect(UcxGreeting(), /*flags=*/0);
+  clients.Connect({UcxGreeting::kVersion, std::string(UcxGreeting::kSecretBytes, 'x')});
+  clients.Connect({UcxGreeting::kVersion, "short"});
+  clients.Connect({UcxGreeting::kVersion + 1, ""});
+  const absl::Time end = absl::Now() + absl::Seconds(1);
+  while (absl::Now() < end) clients.Progress();
+  parent.WriteLine(clients.grants() == 0 ? "was not answered" : "was answered");
+}
+
+TEST(UcxGreetingTest, AGreetingWithoutAReplyEndpointASecretOrTheVersionIsNotAnswered) {
+  ForkedProcess server(&Serve);
+  ForkedProcess rude(&GreetWrongly);
+  rude.WriteLine(server.ReadLine());
+  EXPECT_EQ(rude.ReadLine(), "was not answered");
+  EXPECT_GT(PeakMemoryOf(server), 0) << "the server is gone";
 }
 
 TEST(UcxMemoryTest, AServerOfClientsThatTakeMoreThanTheyAreGrantedStaysWithinItsBound) {

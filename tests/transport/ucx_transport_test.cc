@@ -15,11 +15,16 @@
 
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
-#include "common/transport/reply_order.h"
+#include "common/transport/frame_header.h"
+#include "common/transport/grpc_ucx_stream.h"
 #include "common/transport/ucx_connection.h"
+#include "common/transport/ucx_protocol.h"
 #include "common/transport/ucx_thread.h"
+#include "server/service/grpc_server.h"
+#include "server/service/grpc_ucx_service.h"
 #include "tests/transport/blocking_endpoint.h"
 #include "tests/transport/test_shard_host.h"
+#include "tests/transport/ucx_test_server.h"
 
 namespace capstan {
 namespace {
@@ -33,7 +38,7 @@ class UcxTransportTest : public testing::Test {
     options.clock = &clock_;
     server_ = StartUcxTransport(options).value();
     client_ = StartUcxTransport(options).value();
-    listener_ = server_->Listen("127.0.0.1:0", host_.get(), ReplyOrder()).value();
+    listener_ = std::make_unique<UcxTestServer>(server_.get(), host_.get());
   }
   ExchangeReply Exchange(ParameterEndpoint& endpoint, ExchangeRequest request) {
     OneShot<ExchangeReply> reply(&clock_);
@@ -60,7 +65,7 @@ class UcxTransportTest : public testing::Test {
   std::unique_ptr<ShardHost> host_;
   std::unique_ptr<UcxTransport> server_;
   std::unique_ptr<UcxTransport> client_;
-  std::unique_ptr<UcxTransport::Listener> listener_;
+  std::unique_ptr<UcxTestServer> listener_;
 };
 
 TEST_F(UcxTransportTest, ValuesArePutWhereTheyAreWanted) {
@@ -96,7 +101,7 @@ TEST_P(UcxSentTest, ALargeGradientThatTheServerHasNotTakenIsNotSent) {
     BlockingEndpoint blocking(&clock);
     const auto server = StartUcxTransport(options).value();
     const auto client = StartUcxTransport(options).value();
-    const auto listener = server->Listen("127.0.0.1:0", &blocking, ReplyOrder()).value();
+    const auto listener = std::make_unique<UcxTestServer>(server.get(), &blocking);
     OneShot<bool> pushed(&clock), pulled(&clock);
     const auto endpoint = client->Connect(listener->address());
     endpoint->Exchange(
@@ -153,7 +158,7 @@ class NotingEndpoint : public ParameterEndpoint {
 
 TEST_F(UcxTransportTest, AServerFetchesLargeGradientsInTurnIntoMemoryThatIsStillWarm) {
   NotingEndpoint noting;
-  const auto listener = server_->Listen("127.0.0.1:0", &noting, ReplyOrder()).value();
+  const auto listener = std::make_unique<UcxTestServer>(server_.get(), &noting);
   const auto endpoint = client_->Connect(listener->address());
   std::deque<OneShot<ExchangeReply>> replies;
   PushMebibytes(*endpoint, /*count=*/16, replies);
@@ -177,7 +182,7 @@ TEST_F(UcxTransportTest, WhatCallbacksSendComesAfterWhatWasSentBefore) {
   for (const size_t elements : {16, 256, 1000, 20'000}) {  // the last in no batch
     SCOPED_TRACE(elements);
     OrderEndpoint order;
-    const auto listener = server_->Listen("127.0.0.1:0", &order, ReplyOrder()).value();
+    const auto listener = std::make_unique<UcxTestServer>(server_.get(), &order);
     const auto endpoint = client_->Connect(listener->address());
     constexpr int kFirst = 30;  // from the first callback
     constexpr int kAll = 300;   // the others from one callback each
@@ -217,7 +222,7 @@ TEST_P(UcxEndTest, LargeGradientsThatAreNotFetchedYetAreAnswered) {
   for (int round = 0; round < 10; ++round) {
     SCOPED_TRACE(round);
     BlockingEndpoint blocking(&clock_);
-    auto listener = server_->Listen("127.0.0.1:0", &blocking, ReplyOrder()).value();
+    auto listener = std::make_unique<UcxTestServer>(server_.get(), &blocking);
     auto endpoint = client_->Connect(listener->address());
     std::deque<OneShot<ExchangeReply>> replies;
     PushMebibytes(*endpoint, /*count=*/8, replies);
@@ -259,20 +264,29 @@ TEST_F(UcxTransportTest, AListenerThatEndsIsUnavailableEvenToOpenConnections) {
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
 
-TEST_F(UcxTransportTest, WrongAddressesAreSaidToBe) {
-  const auto endpoint = client_->Connect("nonsense");
+TEST_F(UcxTransportTest, AServerThatUcxDoesNotReachIsSaidToBeOutOfReach) {
+  UcxTransport::Options options;
+  options.clock = &clock_;
+  options.transports = "tcp,self";
+  const auto elsewhere = StartUcxTransport(options).value();
+  const auto endpoint = elsewhere->Connect(listener_->address());
   const ExchangeReply reply = Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0)));
-  EXPECT_TRUE(absl::IsInvalidArgument(reply.status)) << reply.status;
-  EXPECT_THAT(std::string(reply.status.message()), HasSubstr("expected an address HOST:PORT"));
-  const auto taken = server_->Listen(listener_->address(), host_.get(), ReplyOrder());
-  EXPECT_TRUE(absl::IsUnavailable(taken.status())) << taken.status();
-  EXPECT_THAT(std::string(taken.status().message()),
-              HasSubstr("cannot listen on " + listener_->address()));
+  EXPECT_EQ(reply.status.code(), absl::StatusCode::kUnimplemented) << reply.status;
+  EXPECT_THAT(std::string(reply.status.message()),
+              HasSubstr("none of UCX's transports tcp,self connects the two ends"));
+}
+
+TEST_F(UcxTransportTest, AServerWithoutUcxIsSaidToHaveNone) {
+  const auto server = GrpcServer::Start("127.0.0.1:0", {}).value();
+  const auto endpoint = client_->Connect(server->address());
+  const ExchangeReply reply = Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0)));
+  EXPECT_EQ(reply.status.code(), absl::StatusCode::kUnimplemented) << reply.status;
+  EXPECT_THAT(std::string(reply.status.message()), HasSubstr("it has no UCX"));
 }
 
 TEST_F(UcxTransportTest, ALargeExchangeThatIsOpenAtTheEndIsAnswered) {
   const auto host = MakeTestHost(ConsistencyMode::kBsp, /*num_workers=*/2);
-  const auto listener = server_->Listen("127.0.0.1:0", host.get(), ReplyOrder()).value();
+  const auto listener = std::make_unique<UcxTestServer>(server_.get(), host.get());
   auto endpoint = client_->Connect(listener->address());
   OneShot<ExchangeReply> reply(&clock_);
   endpoint->Exchange(
@@ -301,16 +315,87 @@ TEST_F(UcxTransportTest, AMalformedHeaderClosesNothingButItsOwnExchange) {
   UcxThread::Options options;
   options.clock = &clock_;
   const auto thread = UcxThread::Start(options).value();
+  GrpcUcxOpener opener(listener_->address(), &clock_);
+  OneShot<v1::UcxInvitation> invited(&clock_);
+  GrpcUcxStream::Callbacks callbacks;
+  callbacks.on_invitation = [&](const auto&, const v1::UcxInvitation& it) { invited.Set(it); };
+  callbacks.on_end = [](const auto&, const absl::Status&) {};
+  const auto stream = opener.Open(std::move(callbacks));
+  const v1::UcxInvitation invitation = invited.Wait();
   RawClient client(&clock_);
   std::unique_ptr<UcxConnection> connection;
   thread->RunAndWait([&] {
-    connection = UcxConnection::Connect(thread.get(), listener_->address(), &client).value();
+    ASSERT_TRUE(UcxConnection::Prepare(thread.get()).ok());
+    connection = UcxConnection::Connect(thread.get(), invitation, &client).value();
     connection->Send("\xff\xff no header", Payload(), [] {});
   });
   EXPECT_TRUE(client.is_answered());
   thread->RunAndWait([&] { connection = nullptr; });
+  stream->Cancel();
+  opener.AwaitEnd();
   const auto endpoint = client_->Connect(listener_->address());
   EXPECT_TRUE(Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0))).status.ok());
+}
+
+// A server of one worker that answers whatever comes with the same header.
+class WrongServer : public UcxTransport::Listener,
+                    private UcxInviter,
+                    private UcxConnection::Receiver {
+ public:
+  WrongServer(std::string answer, Clock* clock) : answer_(std::move(answer)) {
+    UcxThread::Options options;
+    options.clock = clock;
+    thread_ = UcxThread::Start(options).value();
+    thread_->RunAndWait([this] { EXPECT_TRUE(UcxConnection::Prepare(thread_.get()).ok()); });
+  }
+  void Invite(std::shared_ptr<UcxTransport::Guest> guest) override {
+    thread_->RunLater([this, guest] {
+      guest_ = guest;
+      v1::UcxInvitation invitation;
+      invitation.set_worker_address(thread_->worker_address());
+      invitation.set_secret(std::string(UcxGreeting::kSecretBytes, 's'));
+      thread_->invitations()[invitation.secret()] = this;
+      guest_->OnInvitation(invitation);
+    });
+  }
+  void End(UcxTransport::Guest*) override {
+    thread_->RunLater([this] {
+      connection_ = nullptr;
+      std::exchange(guest_, nullptr)->OnEnd(absl::OkStatus());
+    });
+  }
+
+ private:
+  void OnGreeting(uint32_t, ucp_ep_h endpoint) override {
+    connection_ =
+        UcxConnection::Accept(thread_.get(), endpoint, this, /*window_bytes=*/1 << 20).value();
+  }
+  std::unique_ptr<UcxIncoming> OnMessage(absl::Span<const uint8_t>, size_t) override {
+    connection_->Send(answer_, Payload(), [] {});
+    return nullptr;
+  }
+  void OnBroken(const absl::Status&) override {}
+
+  const std::string answer_;
+  std::unique_ptr<UcxThread> thread_;
+  std::shared_ptr<UcxTransport::Guest> guest_;
+  std::unique_ptr<UcxConnection> connection_;
+};
+
+TEST_F(UcxTransportTest, AWrongReplyEndsItsConnection) {
+  std::string reply_to_nothing;
+  EncodeReplyHeader(/*request_id=*/77, ExchangeReply(), &reply_to_nothing);
+  for (const std::string& answer : {std::string("\xff\xff no header"), reply_to_nothing}) {
+    WrongServer wrong(answer, &clock_);
+    GrpcUcxService service(&wrong);
+    const auto server = GrpcServer::Start("127.0.0.1:0", {&service}).value();
+    const auto endpoint = client_->Connect(server->address());
+    const ExchangeReply reply = Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0)));
+    EXPECT_TRUE(absl::IsUnavailable(reply.status)) << reply.status;
+    EXPECT_THAT(
+        std::string(reply.status.message()),
+        HasSubstr(answer == reply_to_nothing ? "got one to request 77" : "malformed header"));
+  }
 }
 
 }  // namespace

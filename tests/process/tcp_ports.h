@@ -1,0 +1,23 @@
+#ifndef TESTS_PROCESS_TCP_PORTS_H_
+#define TESTS_PROCESS_TCP_PORTS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+namespace capstan {
+
+// Where the process takes TCP connections, as /proc has it: "0100007F:1F90" is 127.0.0.1:8080, its
+// bytes in the host's order. An IPv6 address of that kind ends so, too.
+std::set<std::string> ListeningTcpAddresses(pid_t process);
+uint16_t TcpPortOf(const std::string& address);
+
+// Connects to the port of this machine, sends the bytes, and waits until the other side has closed
+// or `seconds` have passed. False when nobody listens.
+bool SendToTcpPort(uint16_t port, const std::string& bytes, int seconds);
+
+}  // namespace capstan
+
+#endif  // TESTS_PROCESS_TCP_PORTS_H_

@@ -1,0 +1,34 @@
+#ifndef TESTS_TRANSPORT_UCX_TEST_SERVER_H_
+#define TESTS_TRANSPORT_UCX_TEST_SERVER_H_
+
+#include <memory>
+#include <string>
+
+#include "common/transport/parameter_endpoint.h"
+#include "common/transport/reply_order.h"
+#include "common/transport/ucx_transport.h"
+#include "server/service/grpc_server.h"
+#include "server/service/grpc_ucx_service.h"
+
+namespace capstan {
+
+// Exchanges over UCX, and the gRPC port of this machine where workers ask for them.
+class UcxTestServer {
+ public:
+  // All outlive the server.
+  UcxTestServer(UcxTransport* ucx, ParameterEndpoint* endpoint)
+      : listener_(ucx->Listen(endpoint, ReplyOrder())),
+        service_(listener_.get()),
+        server_(GrpcServer::Start("127.0.0.1:0", {&service_}).value()) {}
+
+  const std::string& address() const { return server_->address(); }
+
+ private:
+  const std::unique_ptr<UcxTransport::Listener> listener_;
+  GrpcUcxService service_;
+  const std::unique_ptr<GrpcServer> server_;
+};
+
+}  // namespace capstan
+
+#endif  // TESTS_TRANSPORT_UCX_TEST_SERVER_H_
