@@ -24,8 +24,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kReadmes[] = {"README.md", "kernels/BENCHMARKS.md", "kernels/README.md",
-                                    "tests/benchmark/README.md", "worker/dataset/README.md"};
+constexpr const char* kReadmes[] = {"README.md",
+                                    "kernels/BENCHMARKS.md",
+                                    "kernels/README.md",
+                                    "tests/benchmark/README.md",
+                                    "tests/fuzz/README.md",
+                                    "worker/dataset/README.md"};
 
 using Replaced = std::vector<std::pair<std::string, std::string>>;
 
@@ -157,6 +161,12 @@ std::vector<Listed> AllListed() {
       DoesNotTrain("tar -xf capstan.tar.gz"),
       IsTestedBy("//tests/gpu:gpu_suite_test", "capstan/tests/gpu_suite.sh --out=logs"),
       IsTestedBy(kCudaTest, "bin/capstan run --device=cuda"),
+      DoesNotTrain("bazel test //tests/fuzz/..."),
+      DoesNotTrain("bazel test --config=asan //tests/fuzz/..."),
+      DoesNotTrain("bazel build --config=asan //tests/fuzz:frame_fuzzer && tests/fuzz/fuzz.sh "
+                   "bazel-bin/tests/fuzz/frame_fuzzer tests/fuzz/corpus/frame_fuzzer 600"),
+      DoesNotTrain("frame_fuzzer -merge=1 -set_cover_merge=1 -use_counters=0 -max_len=2048 "
+                   "NEW_CORPUS FOUND tests/fuzz/corpus/frame_fuzzer"),
   };
 }
 
