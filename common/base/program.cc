@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 
 #include "absl/flags/commandlineflag.h"
@@ -31,6 +32,9 @@ void InitProgram(const char* name, const std::string& usage) {
   absl::FlagsUsageConfig config;
   config.contains_help_flags = [](absl::string_view file) {
     return absl::EndsWith(file, "_main.cc");
+  };
+  config.version_string = [program = std::filesystem::path(name).filename().string()] {
+    return absl::StrCat(program, " ", kVersion, "\n");
   };
   absl::SetFlagsUsageConfig(config);
 }

@@ -8,8 +8,11 @@
 
 namespace capstan {
 
+// The version of all programs.
+inline constexpr char kVersion[] = "0.1.0";
+
 // What a program does first: logs go to standard error, --help shows `usage` and the flags of its
-// own *_main.cc, and freed memory is kept for what comes next.
+// own *_main.cc, --version its name and kVersion, and freed memory is kept for what comes next.
 void InitProgram(const char* name, const std::string& usage);
 
 // Parses `args`, the program's name first, into the program's flags. INVALID_ARGUMENT when

@@ -177,6 +177,10 @@ int Main(const Args& args) {
   if (command == "check") return Check(rest);
   if (command == "report") return Report(rest);
   if (command == "trace") return Trace(rest);
+  if (command == "--version") {
+    std::cout << "capstan " << kVersion << std::endl;
+    return 0;
+  }
   if (command == "help" || AsksForHelp({command})) {
     if (rest == Args{"run"}) return PrintHelp(RunHelp());
     if (rest == Args{"status"}) return PrintHelp(StatusHelp());

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/program.h"
 #include "deploy/cli/child_process.h"
 
 namespace capstan {
@@ -49,6 +50,12 @@ TEST(CapstanTest, HelpIsPrintedForEveryWayToAskForIt) {
   EXPECT_EQ(Capstan({"help", "check"}).output, Capstan({"check", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "report"}).output, Capstan({"report", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "trace"}).output, Capstan({"trace", "-h"}).output);
+}
+
+TEST(CapstanTest, VersionIsThatOfEveryProgram) {
+  const Result result = Capstan({"--version"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.output, std::string("capstan ") + kVersion + "\n");
 }
 
 TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {

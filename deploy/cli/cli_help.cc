@@ -75,6 +75,7 @@ Usage:
   capstan report RUN_DIR                    Draw a run's loss, steps, staleness, time and bytes.
   capstan trace RUN_DIR                     Merge the traces of a run's processes into one.
   capstan help [COMMAND]                    Print this, or all flags of a command.
+  capstan --version                         Print the version.
 
 Examples:
   capstan run                                          The built-in digits job: 2 servers, 2 workers.

@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
+#include "common/base/program.h"
 #include "common/transport/grpc_logging.h"
 #include "tests/simulation/prediction.h"
 #include "tests/simulation/real_run.h"
@@ -127,10 +126,11 @@ void Run() {
 }  // namespace capstan
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage("compares the simulation's predictions with real runs.");
-  absl::ParseCommandLine(argc, argv);
+  capstan::InitProgram(argv[0], "compares the simulation's predictions with real runs.");
+  const absl::Status parsed = capstan::ParseProgramFlags({argv, argv + argc});
+  if (!parsed.ok()) capstan::EndProgram("compare", parsed, /*is_usage_error=*/true);
   FLAGS_minloglevel = google::GLOG_ERROR;
-  google::InitGoogleLogging(argv[0]);
   capstan::SendGrpcLogsToVlog();
   capstan::Run();
+  capstan::ExitProgram(0);
 }

@@ -8,12 +8,11 @@
 #include <string>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/program.h"
 #include "common/base/status_macros.h"
 #include "tests/simulation/prediction.h"
 
@@ -125,12 +124,9 @@ absl::Status Run() {
 }  // namespace capstan
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage("says how fast a job would be, by simulation in virtual time.");
-  absl::ParseCommandLine(argc, argv);
+  capstan::InitProgram(argv[0], "says how fast a job would be, by simulation in virtual time.");
+  const absl::Status parsed = capstan::ParseProgramFlags({argv, argv + argc});
+  if (!parsed.ok()) capstan::EndProgram("predict", parsed, /*is_usage_error=*/true);
   FLAGS_minloglevel = google::GLOG_ERROR;
-  google::InitGoogleLogging(argv[0]);
-  const absl::Status status = capstan::Run();
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
-  return 2;
+  capstan::EndProgram("predict", capstan::Run(), /*is_usage_error=*/true);
 }

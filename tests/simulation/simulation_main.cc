@@ -12,11 +12,10 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
+#include "common/base/program.h"
 #include "tests/simulation/run_scenario.h"
 #include "tests/simulation/scenario.h"
 
@@ -103,9 +102,9 @@ int Run() {
 }  // namespace capstan
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage("runs random schedules of a job in virtual time and checks each.");
-  absl::ParseCommandLine(argc, argv);
+  capstan::InitProgram(argv[0], "runs random schedules of a job in virtual time and checks each.");
+  const absl::Status parsed = capstan::ParseProgramFlags({argv, argv + argc});
+  if (!parsed.ok()) capstan::EndProgram("simulation", parsed, /*is_usage_error=*/true);
   FLAGS_minloglevel = google::GLOG_ERROR;
-  google::InitGoogleLogging(argv[0]);
-  return capstan::Run();
+  capstan::ExitProgram(capstan::Run());
 }

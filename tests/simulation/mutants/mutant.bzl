@@ -38,6 +38,7 @@ def mutant(name, source, lib):
         deps = [
             lib,
             "//common/base:mutex",
+            "//common/base:program",
             "//common/base:status_macros",
             "//tests/simulation:run_scenario",
             "//tests/simulation:scenario",
