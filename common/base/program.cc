@@ -18,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/keep_freed_memory.h"
+#include "common/base/printable_text.h"
 
 namespace capstan {
 
@@ -78,7 +79,7 @@ void ExitProgram(int code) {
 
 void EndProgram(const std::string& name, const absl::Status& status, bool is_usage_error) {
   if (status.ok()) ExitProgram(0);
-  std::cerr << name << ": " << status.message() << std::endl;
+  std::cerr << name << ": " << PrintableLines(status.message()) << std::endl;
   ExitProgram(is_usage_error ? 2 : 1);
 }
 

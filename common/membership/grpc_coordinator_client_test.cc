@@ -98,8 +98,9 @@ TEST_F(GrpcCoordinatorClientTest, CancelsOpenCallsWhenItIsDestroyed) {
 TEST_F(GrpcCoordinatorClientTest, PassesErrorsOfTheServiceOn) {
   SendHeartbeat();
   service_.WaitForHeartbeat()->Finish(
-      grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "worker 1 was declared dead"));
-  EXPECT_EQ(answer_.Wait(), absl::FailedPreconditionError("worker 1 was declared dead"));
+      grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "worker 1 was\x1b[2J declared dead"));
+  EXPECT_EQ(answer_.Wait(), absl::FailedPreconditionError("worker 1 was\\x1b[2J declared dead"))
+      << "as it may be printed";
 }
 
 TEST_F(GrpcCoordinatorClientTest, AChangeThatIsNotAgreedOnIsNoUnreachableCoordinator) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/ids.h"
+#include "common/base/printable_text.h"
 
 namespace capstan {
 namespace {
@@ -89,7 +90,8 @@ void FromHeader(const ReplyHeader& header, ReplyFrame* decoded) {
   decoded->received_bytes = header.received_bytes;
   ExchangeReply& reply = decoded->reply;
   if (header.code != 0) {
-    reply.status = absl::Status(static_cast<absl::StatusCode>(header.code), header.message);
+    reply.status =
+        absl::Status(static_cast<absl::StatusCode>(header.code), PrintableText(header.message));
   }
   reply.version = header.version;
   reply.min_step = Step(header.min_step);

@@ -58,6 +58,16 @@ TEST(FrameHeaderTest, ARefreshComesBackAsItWent) {
   EXPECT_EQ(frame.request.refresh_after, kNoValues);
 }
 
+TEST(FrameHeaderTest, AnErrorOfAPeerMayBePrinted) {
+  ExchangeReply reply;
+  reply.status = absl::InternalError("\x1b[2J\n");
+  std::string header;
+  EncodeReplyHeader(1, reply, &header);
+  ReplyFrame frame;
+  ASSERT_TRUE(DecodeReplyHeader(BytesOf(header), &frame).ok());
+  EXPECT_EQ(frame.reply.status, absl::InternalError("\\x1b[2J\\x0a"));
+}
+
 TEST(FrameHeaderTest, RepliesComeBackAsTheyWent) {
   ExchangeReply reply;
   reply.version = 12;

@@ -6,16 +6,18 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "common/base/printable_text.h"
 
 namespace capstan {
 
-// The two libraries number their codes alike.
+// The two libraries number their codes alike. What a peer says may be printed.
 inline grpc::Status GrpcStatus(const absl::Status& status) {
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
 }
 
 inline absl::Status AbslStatus(const grpc::Status& status) {
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                      PrintableText(status.error_message()));
 }
 
 }  // namespace capstan

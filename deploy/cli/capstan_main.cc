@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "common/base/printable_text.h"
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
@@ -40,7 +41,7 @@ int PrintHelp(const std::string& help) {
 }
 
 int Fail(absl::string_view command, const absl::Status& status, int exit_code) {
-  std::cerr << command << ": " << status.message() << std::endl;
+  std::cerr << command << ": " << PrintableLines(status.message()) << std::endl;
   return exit_code;
 }
 

@@ -1,13 +1,22 @@
 #include "deploy/cli/grpc_status_client.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 #include <grpcpp/grpcpp.h>
+
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/printable_text.h"
 
 namespace capstan {
 namespace {
+
+using ::google::protobuf::FieldDescriptor;
+using ::google::protobuf::Message;
+using ::google::protobuf::Reflection;
 
 constexpr absl::Duration kDeadline = absl::Seconds(2);
 
@@ -16,6 +25,25 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   // The http_proxy of the environment is not for a job's own processes.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+// What a peer has written into a message, at any depth, goes to a terminal.
+void MakePrintable(Message& message) {
+  const Reflection* const reflection = message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection->ListFields(message, &fields);
+  for (const FieldDescriptor* const field : fields) {
+    const int count = field->is_repeated() ? reflection->FieldSize(message, field) : 0;
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && field->is_repeated()) {
+      for (int i = 0; i < count; ++i) {
+        MakePrintable(*reflection->MutableRepeatedMessage(&message, field, i));
+      }
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      MakePrintable(*reflection->MutableMessage(&message, field));
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING && !field->is_repeated()) {
+      reflection->SetString(&message, field, PrintableText(reflection->GetString(message, field)));
+    }
+  }
 }
 
 }  // namespace
@@ -30,11 +58,14 @@ absl::StatusOr<v1::GetStatusReply> GrpcStatusClient::GetStatus() {
   context.set_deadline(absl::ToChronoTime(clock_->Now() + kDeadline));
   v1::GetStatusReply reply;
   const grpc::Status status = stub_->GetStatus(&context, v1::GetStatusRequest(), &reply);
-  if (status.ok()) return reply;
+  if (status.ok()) {
+    MakePrintable(reply);
+    return reply;
+  }
   // The two libraries number their codes alike.
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
                       absl::StrCat("coordinator ", address_, ": expected its status, got \"",
-                                   status.error_message(),
+                                   PrintableText(status.error_message()),
                                    "\"; check that the job runs and that the address is right"));
 }
 

@@ -18,12 +18,14 @@ class FakeCoordinator : public v1::CoordinatorService::Service {
  public:
   grpc::Status GetStatus(grpc::ServerContext*, const v1::GetStatusRequest*,
                          v1::GetStatusReply* reply) override {
-    reply->set_job_name("digits");
+    reply->set_job_name("digits\x1b[2J");
+    reply->mutable_view()->set_reason("\r");
+    reply->mutable_view()->add_servers()->set_address("\a");
     return grpc::Status::OK;
   }
 };
 
-TEST(GrpcStatusClientTest, ReplyOfTheCoordinatorIsReturned) {
+TEST(GrpcStatusClientTest, ReplyOfTheCoordinatorIsReturnedAsItMayBePrinted) {
   RealClock clock;
   FakeCoordinator coordinator;
   int port = 0;
@@ -33,7 +35,9 @@ TEST(GrpcStatusClientTest, ReplyOfTheCoordinatorIsReturned) {
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   const auto reply = GrpcStatusClient(absl::StrCat("127.0.0.1:", port), &clock).GetStatus();
   ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_EQ(reply->job_name(), "digits");
+  EXPECT_EQ(reply->job_name(), "digits\\x1b[2J");
+  EXPECT_EQ(reply->view().reason(), "\\x0d");
+  EXPECT_EQ(reply->view().servers(0).address(), "\\x07");
 }
 
 TEST(GrpcStatusClientTest, AddressWhereNobodyListensIsAnErrorThatNamesIt) {

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "common/base/printable_text.h"
 
 namespace capstan {
 namespace {
@@ -51,7 +52,7 @@ std::string LastErrorLine(const std::string& log_path) {
   if (found == lines.rend()) return "no error in its log";
   absl::string_view line = *found;
   if (IsGlogLine(line)) line.remove_prefix(line.find("] ") + 2);
-  return std::string(absl::StripAsciiWhitespace(line));
+  return PrintableText(absl::StripAsciiWhitespace(line));
 }
 
 }  // namespace capstan

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/printable_text.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/job/consistency_text.h"
@@ -62,7 +63,7 @@ absl::Status SetCommand(const std::string& address, const v1::SetConsistencyRequ
                    ConnectToCoordinator(address, kDeadline, clock, Random(SystemRandom())));
   ASSIGN_OR_RETURN(const v1::SetConsistencyReply reply,
                    AwaitReply(*coordinator, &CoordinatorEndpoint::SetConsistency, request, *clock));
-  out << FormatConsistencyReply(reply) << std::flush;
+  out << PrintableLines(FormatConsistencyReply(reply)) << std::flush;
   return absl::OkStatus();
 }
 

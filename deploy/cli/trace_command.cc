@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/trace/merge_traces.h"
 #include "deploy/cli/number_text.h"
@@ -43,7 +44,7 @@ absl::StatusOr<std::vector<std::string>> TracesOf(const std::string& run_dir,
 
 std::string ProcessLine(const MergedProcess& process) {
   std::string line = absl::StrCat(
-      process.name, ": ", CountText(process.events), " events, clock within ",
+      PrintableText(process.name), ": ", CountText(process.events), " events, clock within ",
       absl::FormatDuration(absl::Ceil(process.clock_uncertainty, absl::Microseconds(1))));
   if (process.left_out > 0) {
     absl::StrAppend(&line, "; ", CountText(process.left_out),

@@ -1,0 +1,56 @@
+#include "common/base/printable_text.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+namespace capstan {
+namespace {
+
+// Bytes of the UTF-8 character that this byte begins; 0 of none.
+size_t LengthOfCharacter(uint8_t first) {
+  if (first < 0x80) return 1;
+  if (first < 0xc2 || first > 0xf4) return 0;
+  if (first < 0xe0) return 2;
+  return first < 0xf0 ? 3 : 4;
+}
+
+// Bytes of the character that `text` begins with; 0 when it is not to be printed.
+size_t PrintableBytes(absl::string_view text) {
+  const auto byte = [text](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const size_t length = LengthOfCharacter(byte(0));
+  if (length == 0 || length > text.size()) return 0;
+  if (length == 1) return byte(0) < 0x20 || byte(0) == 0x7f ? 0 : 1;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  // The control characters from U+0080 to U+009F.
+  return byte(0) == 0xc2 && byte(1) < 0xa0 ? 0 : length;
+}
+
+}  // namespace
+
+std::string PrintableText(absl::string_view text) {
+  std::string printable;
+  while (!text.empty()) {
+    const size_t length = PrintableBytes(text);
+    if (length > 0) {
+      absl::StrAppend(&printable, text.substr(0, length));
+    } else {
+      absl::StrAppend(&printable, "\\x", absl::Hex(static_cast<uint8_t>(text[0]), absl::kZeroPad2));
+    }
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return printable;
+}
+
+std::string PrintableLines(absl::string_view text) {
+  return absl::StrJoin(
+      absl::StrSplit(text, '\n'), "\n",
+      [](std::string* lines, absl::string_view line) { lines->append(PrintableText(line)); });
+}
+
+}  // namespace capstan

@@ -1,0 +1,34 @@
+#include "common/base/printable_text.h"
+
+#include <gtest/gtest.h>
+
+namespace capstan {
+namespace {
+
+TEST(PrintableTextTest, TextIsLeftAsItIs) {
+  for (const char* text : {"", "no such file: a.csv", "Grüße, 漢字, 🙂", "a\\x1b"}) {
+    EXPECT_EQ(PrintableText(text), text);
+  }
+}
+
+TEST(PrintableTextTest, ControlCharactersAreWrittenOut) {
+  EXPECT_EQ(PrintableText("\x1b[2J\r\n\t\x7f"), R"(\x1b[2J\x0d\x0a\x09\x7f)");
+  EXPECT_EQ(PrintableText(absl::string_view("a\0b", 3)), R"(a\x00b)");
+  EXPECT_EQ(PrintableText("\xc2\x9b"
+                          "2J"),
+            R"(\xc2\x9b2J)")
+      << "the one-character form of ESC [";
+}
+
+TEST(PrintableTextTest, WhatIsNoUtf8IsWrittenOut) {
+  EXPECT_EQ(PrintableText("\x9b\xff"), R"(\x9b\xff)");
+  EXPECT_EQ(PrintableText("\xe6\xbc"), R"(\xe6\xbc)") << "a part of a character";
+  EXPECT_EQ(PrintableText("\xc3("), R"(\xc3()");
+}
+
+TEST(PrintableTextTest, LinesKeepTheirNewlines) {
+  EXPECT_EQ(PrintableLines("a\n\x1b\n\nb\n"), "a\n\\x1b\n\nb\n");
+}
+
+}  // namespace
+}  // namespace capstan
