@@ -19,10 +19,9 @@
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
+#include "common/job/effective_job.h"
 #include "common/job/job_fingerprint.h"
 #include "common/job/job_flags.h"
-#include "common/job/load_job.h"
-#include "common/job/validate_job.h"
 #include "common/transport/grpc_logging.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/grpc_coordinator_service.h"
@@ -45,16 +44,6 @@ using Args = std::vector<std::string>;
 
 // For so long after the end, whoever shows the progress can ask for the last of it.
 constexpr absl::Duration kLinger = absl::Milliseconds(100);
-
-absl::StatusOr<v1::JobSpec> LoadJob(Args args) {
-  v1::JobSpec job;
-  if (const std::string path = absl::GetFlag(FLAGS_job); !path.empty()) {
-    ASSIGN_OR_RETURN(job, LoadJobFile(path));
-  }
-  RETURN_IF_ERROR(ApplyJobFlags(&args, &job));
-  RETURN_IF_ERROR(ValidateJob(job));
-  return job;
-}
 
 // Written under another name first, so that a reader never sees half of it.
 absl::Status WriteFile(const std::string& path, const std::string& text) {
@@ -80,7 +69,7 @@ sigset_t BlockSignals() {
 }
 
 absl::Status Coordinate(const Args& args) {
-  ASSIGN_OR_RETURN(const v1::JobSpec job, LoadJob(args));
+  ASSIGN_OR_RETURN(const v1::JobSpec job, EffectiveJob(absl::GetFlag(FLAGS_job), args));
   const sigset_t signals = BlockSignals();
   RealClock clock;
   OneShot<JobOutcome> outcome(&clock);
@@ -100,10 +89,15 @@ absl::Status Coordinate(const Args& args) {
             << " workers";
   RETURN_IF_ERROR(WriteFile(absl::GetFlag(FLAGS_port_file), server->address() + "\n"));
 
-  int signal = 0;
-  sigwait(&signals, &signal);
-  // Either way it goes on when every live member has been told, at the latest one lease later.
-  if (signal != SIGUSR1) coordinator.Fail(absl::StrCat("interrupted by ", strsignal(signal)));
+  // Anybody may send a SIGUSR1; only with the outcome set it says that the job has ended.
+  while (!outcome.is_set()) {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    if (signal == SIGUSR1) continue;
+    coordinator.Fail(absl::StrCat("interrupted by ", strsignal(signal)));
+    break;
+  }
+  // It is set when every live member has been told, at the latest one lease after the end.
   const JobOutcome ended = outcome.Wait();
   OneShot<bool> lingered(&clock);
   clock.RunAfter(kLinger, [&lingered] { lingered.Set(true); });

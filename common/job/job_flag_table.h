@@ -16,6 +16,9 @@ struct JobFlag {
   absl::string_view field;  // path in JobSpec, such as "optimizer.learning_rate"
   absl::string_view value;  // what help calls the value, with its unit; empty for bool and enum
   absl::string_view help;   // one sentence or two
+  // The flag and its values with which alone this one matters, as "optimizer=adam,adamw". Empty: it
+  // always does.
+  absl::string_view only_with = "";
 };
 
 // A field of the job within the message that holds it.

@@ -92,9 +92,10 @@ std::string Wrap(absl::string_view text) {
 
 }  // namespace
 
-absl::Status ApplyJobFlags(std::vector<std::string>* args, v1::JobSpec* job) {
+absl::Status ApplyJobFlags(std::vector<std::string>* args, v1::JobSpec* job,
+                           std::set<absl::string_view>* given) {
   std::vector<std::string> rest;
-  std::set<absl::string_view> given;
+  std::set<absl::string_view> taken;
   size_t i = 0;
   for (; i < args->size() && (*args)[i] != "--"; ++i) {
     std::optional<FlagArgument> argument = ReadFlag((*args)[i]);
@@ -108,9 +109,10 @@ absl::Status ApplyJobFlags(std::vector<std::string>* args, v1::JobSpec* job) {
           absl::StrCat("flag --", argument->flag->name, ": expected a value; got none"));
     }
     RETURN_IF_ERROR(SetFlag(*argument->flag, *argument->value, job));
-    given.insert(argument->flag->name);
+    taken.insert(argument->flag->name);
   }
-  DropReplaced(given, job);
+  DropReplaced(taken, job);
+  if (given != nullptr) given->insert(taken.begin(), taken.end());
   rest.insert(rest.end(), args->begin() + i, args->end());
   *args = std::move(rest);
   return absl::OkStatus();

@@ -170,6 +170,9 @@ void CheckMembership(const v1::MembershipSpec& membership, JobChecker* checker) 
                   absl::StrCat("at least 3 x heartbeat_seconds (", 3 * heartbeat, ")"));
   checker->Expect(IsPositive(deadline) && deadline >= lease, "rpc_deadline_seconds",
                   absl::StrCat("at least lease_seconds (", lease, ")"));
+  const double registration = membership.registration_seconds();
+  checker->Expect(registration == 0 || IsPositive(registration), "registration_seconds",
+                  "0 (for ever) or a finite number above 0");
 }
 
 // Names alone, and not UCX's patterns: tcp is used where it is named.

@@ -99,7 +99,8 @@ Flags:
 )",
                       CommandFlagsHelp(RunFlags()), R"(
 Each of the following overrides one field of the job. Sizes in bytes may end in K, M or G (KiB, MiB,
-GiB); lists have commas.
+GiB); lists have commas. A flag that cannot matter, as --beta1 with --optimizer=sgd, is refused; a job
+file may hold such a field.
 
 )",
                       JobFlagsHelp(), R"(

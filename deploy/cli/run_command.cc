@@ -14,9 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
-#include "common/job/job_flags.h"
+#include "common/job/effective_job.h"
 #include "common/job/load_job.h"
-#include "common/job/validate_job.h"
 #include "deploy/cli/grpc_status_client.h"
 #include "deploy/cli/job_runner.h"
 #include "deploy/cli/local_job.h"
@@ -32,14 +31,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-absl::StatusOr<v1::JobSpec> EffectiveJob(const RunOptions& options) {
-  v1::JobSpec job;
-  if (!options.job_file.empty()) {
-    ASSIGN_OR_RETURN(job, LoadJobFile(options.job_file));
-  }
-  std::vector<std::string> flags = options.job_flags;
-  RETURN_IF_ERROR(ApplyJobFlags(&flags, &job));
-  RETURN_IF_ERROR(ValidateJob(job));
+absl::StatusOr<v1::JobSpec> JobToRun(const RunOptions& options) {
+  ASSIGN_OR_RETURN(v1::JobSpec job, EffectiveJob(options.job_file, options.job_flags));
   // Those of flags, which count from the current folder; the effective job is saved elsewhere.
   ResolveDataPaths(/*folder=*/"", &job);
   return job;
@@ -132,7 +125,7 @@ absl::Status ReportSummary(const RunOptions& options, const std::string& path) {
 }  // namespace
 
 absl::Status RunCommand(const RunOptions& options) {
-  ASSIGN_OR_RETURN(const v1::JobSpec job, EffectiveJob(options));
+  ASSIGN_OR_RETURN(const v1::JobSpec job, JobToRun(options));
   RETURN_IF_ERROR(CheckSummaryPath(options.summary_json));
   ASSIGN_OR_RETURN(const LocalJob::Options prepared, PrepareJob(options, job));
   *options.out << "job " << job.name() << ": " << prepared.num_servers << " servers, "

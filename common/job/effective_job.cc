@@ -1,0 +1,55 @@
+#include "common/job/effective_job.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
+#include "common/job/field_text.h"
+#include "common/job/job_flag_table.h"
+#include "common/job/job_flags.h"
+#include "common/job/load_job.h"
+#include "common/job/validate_job.h"
+
+namespace capstan {
+namespace {
+
+// INVALID_ARGUMENT when the job has chosen otherwise than the flag needs.
+absl::Status CheckMatters(const JobFlag& flag, v1::JobSpec* job) {
+  if (flag.only_with.empty()) return absl::OkStatus();
+  const JobField field = FieldOf(flag, job);
+  // It takes back what the file says.
+  if (FieldText(*field.message, *field.descriptor).empty()) return absl::OkStatus();
+  const std::pair<std::string, std::string> needs =
+      absl::StrSplit(flag.only_with, absl::MaxSplits('=', 1));
+  const std::vector<std::string> values = absl::StrSplit(needs.second, ',');
+  const JobField chosen = FieldOf(*FindJobFlag(needs.first), job);
+  const std::string choice = FieldText(*chosen.message, *chosen.descriptor);
+  if (std::find(values.begin(), values.end(), choice) != values.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--", flag.name, ": matters with --", needs.first, "=", absl::StrJoin(values, " or "),
+      " only, and the job has ", choice, "; leave it out, or choose that"));
+}
+
+}  // namespace
+
+absl::StatusOr<v1::JobSpec> EffectiveJob(const std::string& file, std::vector<std::string> args) {
+  v1::JobSpec job;
+  if (!file.empty()) {
+    ASSIGN_OR_RETURN(job, LoadJobFile(file));
+  }
+  std::set<absl::string_view> given;
+  RETURN_IF_ERROR(ApplyJobFlags(&args, &job, &given));
+  RETURN_IF_ERROR(ValidateJob(job));
+  v1::JobSpec looked_at = job;
+  for (const absl::string_view name : given) {
+    RETURN_IF_ERROR(CheckMatters(*FindJobFlag(name), &looked_at));
+  }
+  return job;
+}
+
+}  // namespace capstan
