@@ -9,7 +9,6 @@
 namespace capstan {
 namespace {
 
-constexpr absl::Duration kTimeout = absl::Seconds(5);
 // Of what is answered when all servers have acted on it.
 constexpr absl::Duration kAgreementTimeout = absl::Seconds(30);
 
@@ -45,9 +44,10 @@ std::shared_ptr<grpc::Channel> GrpcCoordinatorClient::MakeChannel(
 }
 
 GrpcCoordinatorClient::GrpcCoordinatorClient(const std::shared_ptr<grpc::Channel>& channel,
-                                             Clock& clock)
+                                             Clock& clock, absl::Duration timeout)
     : stub_(v1::CoordinatorService::NewStub(channel)),
       clock_(clock),
+      timeout_(timeout),
       heartbeat_interval_(absl::Seconds(v1::MembershipSpec().heartbeat_seconds())) {}
 
 GrpcCoordinatorClient::~GrpcCoordinatorClient() {
@@ -121,7 +121,7 @@ absl::Status GrpcCoordinatorClient::ErrorOf(const grpc::Status& status) {
 
 void GrpcCoordinatorClient::GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) {
   Send<v1::GetJobRequest, v1::GetJobReply>(
-      &Stub::async::GetJob, kTimeout, std::move(request),
+      &Stub::async::GetJob, timeout_, std::move(request),
       [this, done = std::move(done)](absl::StatusOr<v1::GetJobReply> reply) mutable {
         if (reply.ok()) {
           MutexLock lock(&mu_);
@@ -133,13 +133,13 @@ void GrpcCoordinatorClient::GetJob(v1::GetJobRequest request, Callback<v1::GetJo
 
 void GrpcCoordinatorClient::RegisterServer(v1::RegisterServerRequest request,
                                            Callback<v1::RegisterReply> done) {
-  Send<v1::RegisterServerRequest, v1::RegisterReply>(&Stub::async::RegisterServer, kTimeout,
+  Send<v1::RegisterServerRequest, v1::RegisterReply>(&Stub::async::RegisterServer, timeout_,
                                                      std::move(request), std::move(done));
 }
 
 void GrpcCoordinatorClient::RegisterWorker(v1::RegisterWorkerRequest request,
                                            Callback<v1::RegisterReply> done) {
-  Send<v1::RegisterWorkerRequest, v1::RegisterReply>(&Stub::async::RegisterWorker, kTimeout,
+  Send<v1::RegisterWorkerRequest, v1::RegisterReply>(&Stub::async::RegisterWorker, timeout_,
                                                      std::move(request), std::move(done));
 }
 
@@ -150,25 +150,25 @@ void GrpcCoordinatorClient::Heartbeat(v1::HeartbeatRequest request,
     MutexLock lock(&mu_);
     parked_at_most = heartbeat_interval_;
   }
-  Send<v1::HeartbeatRequest, v1::HeartbeatReply>(&Stub::async::Heartbeat, parked_at_most + kTimeout,
+  Send<v1::HeartbeatRequest, v1::HeartbeatReply>(&Stub::async::Heartbeat, parked_at_most + timeout_,
                                                  std::move(request), std::move(done));
 }
 
 void GrpcCoordinatorClient::ReportFailure(v1::ReportFailureRequest request,
                                           Callback<v1::ReportFailureReply> done) {
-  Send<v1::ReportFailureRequest, v1::ReportFailureReply>(&Stub::async::ReportFailure, kTimeout,
+  Send<v1::ReportFailureRequest, v1::ReportFailureReply>(&Stub::async::ReportFailure, timeout_,
                                                          std::move(request), std::move(done));
 }
 
 void GrpcCoordinatorClient::ReportResult(v1::ReportResultRequest request,
                                          Callback<v1::ReportResultReply> done) {
-  Send<v1::ReportResultRequest, v1::ReportResultReply>(&Stub::async::ReportResult, kTimeout,
+  Send<v1::ReportResultRequest, v1::ReportResultReply>(&Stub::async::ReportResult, timeout_,
                                                        std::move(request), std::move(done));
 }
 
 void GrpcCoordinatorClient::GetStatus(v1::GetStatusRequest request,
                                       Callback<v1::GetStatusReply> done) {
-  Send<v1::GetStatusRequest, v1::GetStatusReply>(&Stub::async::GetStatus, kTimeout,
+  Send<v1::GetStatusRequest, v1::GetStatusReply>(&Stub::async::GetStatus, timeout_,
                                                  std::move(request), std::move(done));
 }
 
@@ -185,7 +185,7 @@ void GrpcCoordinatorClient::SetConsistency(v1::SetConsistencyRequest request,
 
 void GrpcCoordinatorClient::ReadClock(v1::ReadClockRequest request,
                                       Callback<v1::ReadClockReply> done) {
-  Send<v1::ReadClockRequest, v1::ReadClockReply>(&Stub::async::ReadClock, kTimeout,
+  Send<v1::ReadClockRequest, v1::ReadClockReply>(&Stub::async::ReadClock, timeout_,
                                                  std::move(request), std::move(done));
 }
 

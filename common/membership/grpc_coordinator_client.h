@@ -18,9 +18,9 @@
 
 namespace capstan {
 
-// The coordinator at the other end of a gRPC channel. Each call has 5 s, heartbeats one heartbeat
-// interval more, which is learned from GetJob's reply, and changes of the consistency have 30 s.
-// Whatever says that the coordinator is not there is UNAVAILABLE. Thread-safe.
+// The coordinator at the other end of a gRPC channel. Each call has `timeout`, heartbeats one
+// heartbeat interval more, which is learned from GetJob's reply, and changes of the consistency
+// have 30 s. Whatever says that the coordinator is not there is UNAVAILABLE. Thread-safe.
 class GrpcCoordinatorClient : public CoordinatorEndpoint {
  public:
   // A channel that notices within a second when the coordinator at host:port has come back.
@@ -28,7 +28,8 @@ class GrpcCoordinatorClient : public CoordinatorEndpoint {
       const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials);
 
   // `clock` shows the system's time, and outlives the client.
-  GrpcCoordinatorClient(const std::shared_ptr<grpc::Channel>& channel, Clock& clock);
+  GrpcCoordinatorClient(const std::shared_ptr<grpc::Channel>& channel, Clock& clock,
+                        absl::Duration timeout = absl::Seconds(5));
   // Open calls are answered CANCELLED before it returns; not to be called by a callback.
   ~GrpcCoordinatorClient() override;
 
@@ -61,6 +62,7 @@ class GrpcCoordinatorClient : public CoordinatorEndpoint {
 
   const std::unique_ptr<Stub> stub_;
   Clock& clock_;
+  const absl::Duration timeout_;
 
   Mutex mu_;
   CondVar all_closed_;

@@ -18,6 +18,7 @@ RetryingCoordinator::RetryingCoordinator(Options options, Clock& clock, Random j
     : options_(std::move(options)),
       clock_(clock),
       jitter_(jitter),
+      heartbeat_interval_(absl::Seconds(v1::MembershipSpec().heartbeat_seconds())),
       later_(&clock),
       inner_(std::move(inner)) {}
 
@@ -29,49 +30,70 @@ RetryingCoordinator::~RetryingCoordinator() {
 
 template <typename Request, typename Reply>
 void RetryingCoordinator::Begin(Method<Request, Reply> method, Request request,
-                                Callback<Reply> done) {
+                                Callback<Reply> done, absl::Duration parked_at_most) {
   auto call = std::make_shared<Call<Request, Reply>>();
   call->method = method;
   call->request = std::move(request);
   call->done = std::move(done);
-  call->failures.backoff = kFirstBackoff;
+  call->parked_at_most = parked_at_most;
+  call->backoff = kFirstBackoff;
   Send(std::move(call));
 }
 
 template <typename Request, typename Reply>
 void RetryingCoordinator::Send(std::shared_ptr<Call<Request, Reply>> call) {
-  ((*inner_).*(call->method))(call->request, [this, call](absl::StatusOr<Reply> reply) {
-    if (!absl::IsUnavailable(reply.status())) return call->done(std::move(reply));
-    Pause(call->failures, [this, call](absl::Status status) {
-      if (!status.ok()) return call->done(status);
-      Send(call);
-    });
+  if (call->is_answered) return;
+  const absl::Time sent_at = clock_.Now();
+  ((*inner_).*(call->method))(call->request, [this, call, sent_at](absl::StatusOr<Reply> reply) {
+    if (absl::IsUnavailable(reply.status())) return TryAgain(call, sent_at);
+    call->Answer(std::move(reply));
   });
 }
 
-void RetryingCoordinator::Pause(Failures& failures, absl::AnyInvocable<void(absl::Status)> again) {
-  const absl::Time now = clock_.Now();
-  if (!failures.since.has_value()) failures.since = now;
-  const absl::Duration left = *failures.since + options_.rpc_deadline - now;
-  if (left <= absl::ZeroDuration()) {
-    return again(absl::UnavailableError(
+template <typename Request, typename Reply>
+void RetryingCoordinator::TryAgain(std::shared_ptr<Call<Request, Reply>> call, absl::Time sent_at) {
+  if (!std::exchange(call->has_failed, true)) {
+    LimitTime(call, std::min(clock_.Now(), sent_at + call->parked_at_most));
+  }
+  const absl::Duration pause = PauseOf(call->backoff);
+  call->backoff = std::min(2 * call->backoff, kLastBackoff);
+  later_.RunAfter(pause, [this, call = std::move(call)](bool is_due) {
+    if (is_due) return Send(call);
+    call->Answer(absl::CancelledError("this process is shutting down"));
+  });
+}
+
+template <typename Request, typename Reply>
+void RetryingCoordinator::LimitTime(std::shared_ptr<Call<Request, Reply>> call, absl::Time due) {
+  auto give_up = [this, call = std::move(call)] {
+    has_given_up_ = true;
+    call->Answer(absl::UnavailableError(
         absl::StrCat("coordinator ", options_.address, " has been unreachable for ",
                      absl::ToDoubleSeconds(options_.rpc_deadline),
                      " s; check that it runs and that --coordinator is right")));
-  }
-  absl::Duration pause = failures.backoff;
-  {
-    MutexLock lock(&mu_);
-    pause *= 1.0 - 0.5 * jitter_.UniformFloat();
-  }
-  failures.backoff = std::min(2 * failures.backoff, kLastBackoff);
-  later_.RunAfter(std::min(pause, left), [again = std::move(again)](bool is_due) mutable {
-    again(is_due ? absl::OkStatus() : absl::CancelledError("this process is shutting down"));
+  };
+  const absl::Duration left = due + options_.rpc_deadline - clock_.Now();
+  if (has_given_up_ || left <= absl::ZeroDuration()) return give_up();
+  later_.RunAfter(left, [give_up = std::move(give_up)](bool is_due) {
+    if (is_due) give_up();
   });
 }
 
+absl::Duration RetryingCoordinator::PauseOf(absl::Duration backoff) {
+  MutexLock lock(&mu_);
+  return backoff * (1.0 - 0.5 * jitter_.UniformFloat());
+}
+
 void RetryingCoordinator::GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) {
-  Begin(&CoordinatorEndpoint::GetJob, std::move(request), std::move(done));
+  Begin<v1::GetJobRequest, v1::GetJobReply>(
+      &CoordinatorEndpoint::GetJob, std::move(request),
+      [this, done = std::move(done)](absl::StatusOr<v1::GetJobReply> reply) mutable {
+        if (reply.ok()) {
+          MutexLock lock(&mu_);
+          heartbeat_interval_ = absl::Seconds(reply->job().membership().heartbeat_seconds());
+        }
+        done(std::move(reply));
+      });
 }
 
 void RetryingCoordinator::RegisterServer(v1::RegisterServerRequest request,
@@ -86,7 +108,12 @@ void RetryingCoordinator::RegisterWorker(v1::RegisterWorkerRequest request,
 
 void RetryingCoordinator::Heartbeat(v1::HeartbeatRequest request,
                                     Callback<v1::HeartbeatReply> done) {
-  Begin(&CoordinatorEndpoint::Heartbeat, std::move(request), std::move(done));
+  absl::Duration parked_at_most;
+  {
+    MutexLock lock(&mu_);
+    parked_at_most = heartbeat_interval_;
+  }
+  Begin(&CoordinatorEndpoint::Heartbeat, std::move(request), std::move(done), parked_at_most);
 }
 
 void RetryingCoordinator::ReportFailure(v1::ReportFailureRequest request,
@@ -106,7 +133,8 @@ void RetryingCoordinator::GetStatus(v1::GetStatusRequest request,
 
 void RetryingCoordinator::SetConsistency(v1::SetConsistencyRequest request,
                                          Callback<v1::SetConsistencyReply> done) {
-  Begin(&CoordinatorEndpoint::SetConsistency, std::move(request), std::move(done));
+  Begin(&CoordinatorEndpoint::SetConsistency, std::move(request), std::move(done),
+        /*parked_at_most=*/absl::InfiniteDuration());
 }
 
 void RetryingCoordinator::ReadClock(v1::ReadClockRequest request,

@@ -1,14 +1,14 @@
 #ifndef COMMON_MEMBERSHIP_RETRYING_COORDINATOR_H_
 #define COMMON_MEMBERSHIP_RETRYING_COORDINATOR_H_
 
-#include <cstdint>
+#include <atomic>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/delayed_calls.h"
@@ -19,15 +19,16 @@
 
 namespace capstan {
 
-// Makes a call again while its endpoint answers UNAVAILABLE, until `rpc_deadline` after the call's
-// first failure; then answers UNAVAILABLE itself. Waiting is a timer. Thread-safe; when destroyed,
-// what waits to be made again is answered CANCELLED.
+// Makes a call again while its endpoint answers UNAVAILABLE, until `rpc_deadline` after the answer
+// was due: then it answers UNAVAILABLE itself, also while a try hangs. After that it tries each
+// call once. Waiting is a timer. Thread-safe; when destroyed, what waits to be made again is
+// answered CANCELLED.
 class RetryingCoordinator : public CoordinatorEndpoint {
  public:
   struct Options {
     // Required: the coordinator's host:port, for messages.
     std::string address;
-    // How long a call is made again.
+    // How long the coordinator may be unreachable.
     absl::Duration rpc_deadline = absl::Seconds(30);
   };
 
@@ -51,31 +52,44 @@ class RetryingCoordinator : public CoordinatorEndpoint {
  private:
   template <typename Request, typename Reply>
   using Method = void (CoordinatorEndpoint::*)(Request, Callback<Reply>);
-  // Of one call.
-  struct Failures {
-    std::optional<absl::Time> since;
-    absl::Duration backoff;
-  };
   template <typename Request, typename Reply>
   struct Call {
     Method<Request, Reply> method;
     Request request;
     Callback<Reply> done;
-    Failures failures;
+    // For how long the coordinator may park it.
+    absl::Duration parked_at_most;
+    bool has_failed = false;
+    absl::Duration backoff;
+    // The answer of a try and the end of the call's time may come at once.
+    std::atomic<bool> is_answered = false;
+
+    void Answer(absl::StatusOr<Reply> reply) {
+      if (!is_answered.exchange(true)) done(std::move(reply));
+    }
   };
 
   template <typename Request, typename Reply>
-  void Begin(Method<Request, Reply> method, Request request, Callback<Reply> done);
+  void Begin(Method<Request, Reply> method, Request request, Callback<Reply> done,
+             absl::Duration parked_at_most = absl::ZeroDuration());
   template <typename Request, typename Reply>
   void Send(std::shared_ptr<Call<Request, Reply>> call);
-  // Runs `again` with OK after a pause, or with an error when the call is to be given up.
-  void Pause(Failures& failures, absl::AnyInvocable<void(absl::Status)> again);
+  // A try that was made at `sent_at` has failed: sends the call again after a pause.
+  template <typename Request, typename Reply>
+  void TryAgain(std::shared_ptr<Call<Request, Reply>> call, absl::Time sent_at);
+  // Gives the call up when its time is over, counted from when its first answer was due.
+  template <typename Request, typename Reply>
+  void LimitTime(std::shared_ptr<Call<Request, Reply>> call, absl::Time due);
+  // Up to a half shorter than `backoff`.
+  absl::Duration PauseOf(absl::Duration backoff);
 
   const Options options_;
   Clock& clock_;
+  std::atomic<bool> has_given_up_ = false;
 
   Mutex mu_;
   Random jitter_ ABSL_GUARDED_BY(mu_);
+  absl::Duration heartbeat_interval_ ABSL_GUARDED_BY(mu_);  // as GetJob has said
 
   DelayedCalls later_;  // Use `inner_` until they are stopped.
   std::unique_ptr<CoordinatorEndpoint> inner_;

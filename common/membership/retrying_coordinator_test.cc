@@ -92,12 +92,42 @@ TEST_F(RetryingCoordinatorTest, GivesUpAtTheDeadlineAndSaysWhatToDo) {
 }
 
 TEST_F(RetryingCoordinatorTest, CountsTheDeadlineFromTheFirstFailure) {
-  Register(1);
-  clock_.Advance(absl::Minutes(5));  // Parked.
-  FailOnce();
-  EXPECT_FALSE(answer_.has_value());
+  std::optional<absl::StatusOr<v1::HeartbeatReply>> answer;
+  coordinator_->Heartbeat({}, [&answer](auto reply) { answer = std::move(reply); });
+  clock_.Advance(absl::Milliseconds(400));  // Parked, as heartbeats are for half a second.
+  inner_->heartbeats.Answer(absl::UnavailableError("connection refused"));
   clock_.Advance(absl::Milliseconds(50));
-  EXPECT_TRUE(IsOpen());
+  ASSERT_FALSE(inner_->heartbeats.empty());
+  clock_.Advance(absl::Milliseconds(29'949));
+  EXPECT_FALSE(answer.has_value());
+  clock_.Advance(absl::Milliseconds(1));
+  EXPECT_TRUE(answer.has_value());
+}
+
+TEST_F(RetryingCoordinatorTest, CountsTheDeadlineOfATryThatHangsFromWhenItsAnswerWasDue) {
+  Register(1);
+  clock_.Advance(absl::Seconds(20));
+  FailOnce();
+  clock_.Advance(absl::Milliseconds(50));
+  ASSERT_TRUE(IsOpen());
+  clock_.Advance(absl::Milliseconds(9'949));
+  EXPECT_FALSE(answer_.has_value());
+  clock_.Advance(absl::Milliseconds(1));
+  ASSERT_TRUE(answer_.has_value()) << "although the second try hangs";
+  EXPECT_EQ(answer_->status().code(), absl::StatusCode::kUnavailable);
+  inner_->register_server.Answer(v1::RegisterReply());  // Fails the test when it is passed on.
+}
+
+TEST_F(RetryingCoordinatorTest, ACoordinatorThatWasGivenUpIsTriedOnce) {
+  Register(1);
+  clock_.Advance(absl::Seconds(31));
+  FailOnce();
+  ASSERT_TRUE(answer_.has_value());
+  answer_.reset();
+  Register(2);
+  FailOnce();
+  ASSERT_TRUE(answer_.has_value());
+  EXPECT_EQ(answer_->status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(RetryingCoordinatorTest, RetriesEveryKindOfCall) {

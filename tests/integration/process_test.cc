@@ -190,6 +190,24 @@ TEST_P(ProcessDeathTest, AKilledCoordinatorEndsEveryProcess) {
   }
 }
 
+TEST_F(ProcessTest, AStoppedCoordinatorEndsEveryProcessInTime) {
+  processes_->StartCoordinator(Flags({"--num_servers=1", "--num_workers=1", "--steps=1000000"}));
+  processes_->StartMembers(/*num_servers=*/1, /*num_workers=*/1);
+  WaitForTraining("worker-0");
+  processes_->Signal("coordinator", SIGSTOP);
+  // --rpc_deadline_seconds=4, and what a busy machine adds.
+  for (const std::string name : {"worker-0", "server-0"}) {
+    ExpectFailure(name, "has been unreachable for 4 s", absl::Seconds(6.5));
+  }
+}
+
+TEST_F(ProcessTest, AnyOtherSignalLeavesTheCoordinatorInterruptible) {
+  processes_->StartCoordinator(Flags({}));
+  processes_->Signal("coordinator", SIGUSR1);
+  processes_->Signal("coordinator", SIGTERM);
+  ExpectFailure("coordinator", "interrupted by Terminated", absl::Seconds(5));
+}
+
 TEST_F(ProcessTest, AnInterruptedCoordinatorEndsTheJobWithAReason) {
   processes_->StartCoordinator(Flags({"--num_servers=1", "--steps=1000000"}));
   processes_->StartMembers(/*num_servers=*/1, /*num_workers=*/2);
