@@ -53,6 +53,19 @@ for line in 'tensor_fifo" points="44.0,44.0 368.0,114.7"' \
 done
 expect_error 'expected lines of schedule_benchmark.sh' "${folder}/schedule_chart.py" </dev/null
 
+# Of processes, one that fails is noticed while another one goes on.
+(
+  source "${folder}/shaped_cluster.sh"
+  sleep 1000 &
+  cluster_pids+=($!)
+  true &
+  cluster_pids+=($!)
+  false &
+  cluster_pids+=($!)
+  if cluster_wait; then echo 'expected an error of the process that failed' && exit 1; fi
+  cluster_kill
+)
+
 if ! { ip netns add "capstan-test-$$" && ip netns delete "capstan-test-$$"; } 2>/dev/null; then
   expect_error 'expected to be' "${benchmark}"
   say_not_run "the benchmark itself: this is not root, or may not make network namespaces"
@@ -62,6 +75,9 @@ before="$(ip netns list)"
 for shell in "${benchmark}" "${folder}/preemption_benchmark.sh"; do
   expect_error 'bazel build' "${shell}" --programs="${TEST_TMPDIR}"
 done
+printf 'layer,tensor,elements,million_macs\n0,a,8,1\n0,b,8\n' >"${TEST_TMPDIR}/malformed.csv"
+expect_error 'malformed.csv, line 3: expected 4 fields' timeout 60 "${benchmark}" --gbit=0.25 \
+  --programs="${TEST_SRCDIR}/capstan" --model="${TEST_TMPDIR}/malformed.csv" --ratio=1
 # Slow links, which a busy machine can fill.
 "${benchmark}" --programs="${TEST_SRCDIR}/capstan" --model=resnet50 --scale=64 --ratio=1 --gbit=0.25 \
   --job_flags='--slice_bytes=65536 --credit_bytes=65536' >"${TEST_TMPDIR}/output"

@@ -96,6 +96,18 @@ cluster_kill() {
   cluster_pids=()
 }
 
+# Waits until all that cluster_start has started has ended well. Returns an error as soon as one of
+# them fails.
+cluster_wait() {
+  local ended pid left
+  while ((${#cluster_pids[@]} > 0)); do
+    wait -n -p ended "${cluster_pids[@]}" || return 1
+    left=()
+    for pid in "${cluster_pids[@]}"; do [[ "${pid}" == "${ended}" ]] || left+=("${pid}"); done
+    cluster_pids=("${left[@]}")
+  done
+}
+
 # Takes away all that was made, however much that is.
 cluster_remove() {
   local namespace
@@ -126,8 +138,7 @@ cluster_check() {
     cluster_start "worker${i}" "$2/iperf${i}" iperf3 --client "$(cluster_address "server${i}")" \
       --bidir --time 1 --omit 0 --format k
   done
-  wait "${cluster_pids[@]}" || fail "iperf3 did not run: $(cat "$2"/iperf*)"
-  cluster_pids=()
+  cluster_wait || fail "iperf3 did not run: $(cat "$2"/iperf*)"
   awk -v gbit="$1" '
     /receiver/ {
       for (i = 2; i <= NF; i++) if ($i == "Kbits/sec") rate = $(i - 1) / 1e6
@@ -152,7 +163,7 @@ cluster_bytes() {
 # cluster_run PROGRAMS FOLDER FLAGS...: runs a job of these flags, leaving FOLDER/summary.json, and
 # proves by the links' counters that all its bytes crossed them.
 cluster_run() {
-  local programs="$1" folder="$2" host i sent received pushed pulled
+  local programs="$1" folder="$2" host sent received pushed pulled
   shift 2
   rm -rf "${folder}" && mkdir -p "${folder}"
   sent="$(cluster_bytes tx "${cluster_workers[@]}")"
@@ -168,10 +179,7 @@ cluster_run() {
     cluster_start "${host}" "${folder}/${host}.log" "${programs}/worker/capstan_worker" \
       --coordinator="${cluster_coordinator}"
   done
-  for i in "${cluster_pids[@]}"; do
-    wait "${i}" || fail "a process of the job failed: $(tail -n 3 "${folder}"/*.log)"
-  done
-  cluster_pids=()
+  cluster_wait || fail "a process of the job failed: $(tail -n 3 "${folder}"/*.log)"
   sent=$(($(cluster_bytes tx "${cluster_workers[@]}") - sent))
   received=$(($(cluster_bytes rx "${cluster_workers[@]}") - received))
   pushed="$(cluster_figure "${folder}" bytes_pushed)"
