@@ -1,4 +1,7 @@
 // capstan_server: holds shards of a job's parameters and applies the workers' updates.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -7,6 +10,9 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "common/base/ids.h"
 #include "common/base/program.h"
@@ -14,6 +20,7 @@
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/membership/grpc_coordinator_connection.h"
+#include "common/membership/report_failure.h"
 #include "common/membership/start_trace.h"
 #include "common/routing/server_address.h"
 #include "common/trace/tracer.h"
@@ -31,9 +38,10 @@
 ABSL_FLAG(std::string, coordinator, "", "host:port of the job's coordinator; required");
 ABSL_FLAG(std::string, listen, "127.0.0.1:0",
           "host:port to serve on, reachable for the workers; port 0 takes a free one");
-ABSL_FLAG(std::string, advertise_host, "",
-          "host under which workers reach this server, when it is not the one of --listen (as with "
-          "--listen=0.0.0.0:4000)");
+ABSL_FLAG(
+    std::string, advertise_host, "",
+    "host under which workers reach this server, when it is not the one of --listen; required "
+    "with --listen=0.0.0.0:4000");
 ABSL_FLAG(uint32_t, max_connections, 0,
           "most connections, and streams of workers on them, that are served at once; more are "
           "refused. 0: twice what the workers of the job open, so that others can take their "
@@ -47,6 +55,29 @@ ABSL_FLAG(std::string, trace, "",
 
 namespace capstan {
 namespace {
+
+std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+// 0.0.0.0 or [::], however it is written.
+bool IsEveryInterface(const std::string& host) {
+  in_addr ipv4;
+  if (inet_aton(host.c_str(), &ipv4) != 0) return ipv4.s_addr == INADDR_ANY;
+  in6_addr ipv6;
+  const absl::string_view address = absl::StripSuffix(absl::StripPrefix(host, "["), "]");
+  return address.empty() || (inet_pton(AF_INET6, std::string(address).c_str(), &ipv6) == 1 &&
+                             IN6_IS_ADDR_UNSPECIFIED(&ipv6));
+}
+
+// Whether workers can be told where this server is.
+absl::Status CheckAdvertisedHost() {
+  const std::string listen = absl::GetFlag(FLAGS_listen);
+  const std::string advertised = absl::GetFlag(FLAGS_advertise_host);
+  if (!IsEveryInterface(advertised.empty() ? HostOf(listen) : advertised)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--advertise_host: expected the host under which workers reach this server, as "
+                   "--listen=",
+                   listen, " is every interface of this machine, got \"", advertised, "\""));
+}
 
 // The address that workers are told: --advertise_host with the port that was taken.
 std::string AdvertisedAddress(const std::string& listening) {
@@ -63,6 +94,14 @@ uint32_t MaxConnections(const v1::JobSpec& job) {
 
 void EndServer(const absl::Status& status) { EndProgram("capstan_server", status); }
 
+// Null: nothing is traced.
+absl::StatusOr<std::unique_ptr<Tracer>> StartTraceIfAsked(CoordinatorEndpoint& coordinator,
+                                                          Clock& clock) {
+  const std::string path = absl::GetFlag(FLAGS_trace);
+  if (path.empty()) return nullptr;
+  return StartTrace(path, coordinator, &clock);
+}
+
 absl::Status Serve() {
   RealClock clock;
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
@@ -70,15 +109,17 @@ absl::Status Serve() {
                                         absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds)),
                                         &clock, Random(SystemRandom())));
 
-  std::unique_ptr<Tracer> tracer;  // null: nothing is traced
-  if (const std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
-    ASSIGN_OR_RETURN(tracer, StartTrace(path, *coordinator, &clock));
-  }
   ParameterServer::Options options;
   options.clock = &clock;
   options.coordinator = coordinator.get();
   options.incarnation = Incarnation(SystemRandom());
-  options.tracer = tracer.get();
+  const absl::StatusOr<std::unique_ptr<Tracer>> tracer = StartTraceIfAsked(*coordinator, clock);
+  if (!tracer.ok()) {
+    ReportEarlyFailure(*coordinator, v1::HeartbeatRequest::SERVER, options.incarnation,
+                       tracer.status(), clock);
+    return tracer.status();
+  }
+  options.tracer = tracer->get();
   ParameterServer server(options);
   std::optional<StreamLimit> streams;
   OwnerThreads owners(&server, &clock, OwnerThreads::DefaultCount());
@@ -109,7 +150,7 @@ absl::Status Serve() {
     return ServerAddress{AdvertisedAddress(listening->address())};
   });
   if (listening != nullptr) listening->Shutdown(clock.Now() + absl::Seconds(1));
-  const absl::Status traced = tracer == nullptr ? absl::OkStatus() : tracer->Finish();
+  const absl::Status traced = *tracer == nullptr ? absl::OkStatus() : (*tracer)->Finish();
   return status.ok() ? traced : status;
 }
 
@@ -120,7 +161,8 @@ int main(int argc, char** argv) {
   capstan::InitProgram(argv[0],
                        "holds a part of a job's parameters and applies the workers' updates.\n"
                        "  capstan_server --coordinator=HOST:PORT [--listen=HOST:PORT]");
-  const absl::Status parsed = capstan::ParseProgramFlags({argv, argv + argc});
+  absl::Status parsed = capstan::ParseProgramFlags({argv, argv + argc});
+  if (parsed.ok()) parsed = capstan::CheckAdvertisedHost();
   if (!parsed.ok()) {
     capstan::EndProgram("capstan_server", parsed, /*is_usage_error=*/true);
   }

@@ -11,6 +11,7 @@
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/membership/grpc_coordinator_connection.h"
+#include "common/membership/report_failure.h"
 #include "common/membership/start_trace.h"
 #include "common/routing/server_address.h"
 #include "common/trace/tracer.h"
@@ -86,6 +87,24 @@ std::unique_ptr<ParameterEndpoint> Connect(const v1::JobSpec& job, ServerId serv
   return std::make_unique<EagerEndpoint>(&connections.eager, std::move(connection));
 }
 
+// What this worker leaves behind.
+struct Records {
+  std::unique_ptr<HistoryRecorder> recorder;  // null: nothing is recorded
+  std::unique_ptr<Tracer> tracer;             // null: nothing is traced
+};
+
+absl::StatusOr<Records> StartRecords(Incarnation incarnation, CoordinatorEndpoint& coordinator,
+                                     Clock& clock) {
+  Records records;
+  if (const std::string folder = absl::GetFlag(FLAGS_record_history); !folder.empty()) {
+    ASSIGN_OR_RETURN(records.recorder, HistoryRecorder::Create(folder, incarnation, &clock));
+  }
+  if (const std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
+    ASSIGN_OR_RETURN(records.tracer, StartTrace(path, coordinator, &clock));
+  }
+  return records;
+}
+
 absl::Status Work(const DeviceName& device) {
   RealClock clock;
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
@@ -96,15 +115,15 @@ absl::Status Work(const DeviceName& device) {
   options.clock = &clock;
   options.coordinator = coordinator.get();
   options.incarnation = Incarnation(SystemRandom());
-  std::unique_ptr<HistoryRecorder> recorder;  // null: nothing is recorded
-  if (const std::string folder = absl::GetFlag(FLAGS_record_history); !folder.empty()) {
-    ASSIGN_OR_RETURN(recorder, HistoryRecorder::Create(folder, options.incarnation, &clock));
+  const absl::StatusOr<Records> records = StartRecords(options.incarnation, *coordinator, clock);
+  if (!records.ok()) {
+    ReportEarlyFailure(*coordinator, v1::HeartbeatRequest::WORKER, options.incarnation,
+                       records.status(), clock);
+    return records.status();
   }
-  std::unique_ptr<Tracer> tracer;  // null: nothing is traced
-  if (const std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
-    ASSIGN_OR_RETURN(tracer, StartTrace(path, *coordinator, &clock));
-  }
-  options.tracer = tracer.get();
+  HistoryRecorder* const recorder = records->recorder.get();
+  Tracer* const tracer = records->tracer.get();
+  options.tracer = tracer;
   Connections connections;
   connections.clock = &clock;
   connections.eager.clock = &clock;
@@ -114,9 +133,9 @@ absl::Status Work(const DeviceName& device) {
     return recorder == nullptr ? std::move(connection)
                                : recorder->Record(job, std::move(connection));
   };
-  options.prepare = JobPreparerOf(EngineFactoryOf(device, tracer.get()));
+  options.prepare = JobPreparerOf(EngineFactoryOf(device, tracer));
   if (recorder != nullptr) {
-    options.on_view = [&recorder](const v1::JobView& view) { recorder->NoteView(view); };
+    options.on_view = [recorder](const v1::JobView& view) { recorder->NoteView(view); };
   }
   const absl::Status status = Worker(std::move(options)).Run();
   absl::Status kept = recorder == nullptr ? absl::OkStatus() : recorder->Finish();

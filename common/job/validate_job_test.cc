@@ -37,13 +37,26 @@ TEST(ValidateJobTest, StalenessIsForSspOnly) {
 }
 
 TEST(ValidateJobTest, FlagsAtTheEndOfTheirRangeAreValid) {
-  for (const char* flag :
-       {"--num_workers=4096", "--shard_count=2", "--shard_count=65536", "--slice_bytes=64",
-        "--slice_bytes=64MiB", "--credit_bytes=1", "--partition_bytes=0", "--batch_size=1",
-        "--steps=1", "--momentum=0", "--weight_decay=0", "--lease_seconds=1.5",
-        "--rpc_deadline_seconds=10", "--registration_seconds=0", "--hidden=1", "--label_column=-1",
-        "--job_name=a-B_9", "--grpc_connections=64", "--max_inflight_bytes=64KiB",
-        "--ucx_transports=tcp,rc_verbs,self"}) {
+  for (const char* flag : {"--num_workers=4096",
+                           "--shard_count=2",
+                           "--shard_count=65536",
+                           "--slice_bytes=64",
+                           "--slice_bytes=64MiB",
+                           "--credit_bytes=1",
+                           "--partition_bytes=0",
+                           "--batch_size=1",
+                           "--steps=1",
+                           "--momentum=0",
+                           "--weight_decay=0",
+                           "--lease_seconds=1.5",
+                           "--rpc_deadline_seconds=10",
+                           "--registration_seconds=0",
+                           "--hidden=1",
+                           "--label_column=-1",
+                           "--job_name=a-B_9",
+                           "--grpc_connections=64",
+                           "--max_inflight_bytes=64KiB",
+                           "--ucx_transports=tcp,rc_verbs,self"}) {
     EXPECT_EQ(Verdict({flag}), "") << flag;
   }
 }

@@ -17,6 +17,10 @@ namespace capstan {
 void ReportFailure(CoordinatorEndpoint& coordinator, v1::HeartbeatRequest::Role role, uint32_t id,
                    Incarnation incarnation, const absl::Status& status, Clock& clock);
 
+// The same for a process that has not registered.
+void ReportEarlyFailure(CoordinatorEndpoint& coordinator, v1::HeartbeatRequest::Role role,
+                        Incarnation incarnation, const absl::Status& status, Clock& clock);
+
 }  // namespace capstan
 
 #endif  // COMMON_MEMBERSHIP_REPORT_FAILURE_H_

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "common/base/printable_text.h"
+
 namespace capstan {
 namespace {
 
@@ -36,7 +38,10 @@ Coordinator::Coordinator(Options options, Clock& clock)
       clock_(clock),
       state_(std::move(options.job), clock),
       leases_(lease_),
-      alarm_(clock, [this] { OnAlarm(); }) {}
+      alarm_(clock, [this] { OnAlarm(); }) {
+  MutexLock lock(&mu_);
+  alarm_.RingBy(NextEventLocked());
+}
 
 Coordinator::~Coordinator() {
   std::map<MemberKey, Parked> parked;
@@ -116,7 +121,8 @@ void Coordinator::ReportFailure(v1::ReportFailureRequest request,
   {
     MutexLock lock(&mu_);
     status = state_.ReportFailure(request);
-    if (status.ok()) told_.insert({request.role(), request.id()});
+    const bool is_member = !request.before_registering();
+    if (status.ok() && is_member) told_.insert({request.role(), request.id()});
     SettleLocked(answers);
   }
   done(ReplyOf<v1::ReportFailureReply>(status));
@@ -212,6 +218,7 @@ void Coordinator::OnAlarm() {
     if (is_stopped_) return;
     const absl::Time now = clock_.Now();
     for (const MemberKey member : leases_.TakeExpired(now)) state_.DeclareDead(member);
+    state_.CheckRegistration();
     std::vector<MemberKey> due;
     for (const auto& [member, heartbeat] : parked_) {
       if (heartbeat.answer_by <= now) due.push_back(member);
@@ -251,7 +258,7 @@ void Coordinator::SettleLocked(Answers& answers) {
 }
 
 absl::Time Coordinator::NextEventLocked() const {
-  absl::Time next = leases_.NextExpiry();
+  absl::Time next = std::min(leases_.NextExpiry(), state_.registration_deadline());
   for (const auto& [member, heartbeat] : parked_) next = std::min(next, heartbeat.answer_by);
   if (on_end_ != nullptr && report_end_by_ > clock_.Now()) next = std::min(next, report_end_by_);
   return next;
@@ -283,7 +290,7 @@ void Coordinator::LogEvents() {
     MutexLock lock(&mu_);
     events = state_.TakeEvents();
   }
-  for (const std::string& event : events) LOG(INFO) << event;
+  for (const std::string& event : events) LOG(INFO) << PrintableText(event);
 }
 
 bool Coordinator::EveryoneKnowsLocked() const {

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/scripted_job.h"
 
@@ -77,6 +79,68 @@ TEST(CoordinatorTest, RefusesAServerWithoutAddress) {
   ScriptedJob job;
   EXPECT_THAT(ErrorOf(job.RegisterServer(1, "").status(), absl::StatusCode::kInvalidArgument),
               HasSubstr("not host:port"));
+}
+
+TEST(CoordinatorTest, AMemberThatFailsBeforeItRegistersFailsTheJob) {
+  for (const Role role : {v1::HeartbeatRequest::SERVER, v1::HeartbeatRequest::WORKER}) {
+    ScriptedJob job;
+    ASSERT_TRUE(job.RegisterServer(1).ok());
+    ASSERT_TRUE(job.ReportEarlyFailure(role, "no such file").ok());
+    EXPECT_EQ(job.View().phase(), v1::FAILED);
+    EXPECT_EQ(job.View().reason(),
+              absl::StrCat("a ", RoleName(role), " failed before it registered: no such file"));
+  }
+}
+
+TEST(CoordinatorTest, WhatAMemberSaysMayBePrinted) {
+  ScriptedJob job;
+  EXPECT_FALSE(job.RegisterServer(1, "\x1b[2J:4567").ok());
+  std::vector<v1::TableSpec> tables = ScriptedJob::Tables({4});
+  tables[0].set_name("\x1b[2J");
+  EXPECT_FALSE(job.RegisterWorker(1, tables).ok());
+  job.RegisterAll();
+  ASSERT_TRUE(job.ReportFailure(Worker(1), "\x1b[2J").ok());
+  EXPECT_EQ(job.View().reason(), "worker 1: \\x1b[2J");
+}
+
+TEST(CoordinatorTest, AMemberTooManyThatFailsBeforeItRegistersIsNotMissed) {
+  ScriptedJob job;
+  for (uint64_t incarnation : {1, 2}) ASSERT_TRUE(job.RegisterServer(incarnation).ok());
+  ASSERT_TRUE(job.ReportEarlyFailure(v1::HeartbeatRequest::SERVER, "port in use").ok());
+  EXPECT_EQ(job.View().phase(), v1::REGISTERING);
+  ScriptedJob training;
+  training.StartTraining();
+  ASSERT_TRUE(training.ReportEarlyFailure(v1::HeartbeatRequest::WORKER, "no such file").ok());
+  EXPECT_EQ(training.View().phase(), v1::TRAINING);
+  EXPECT_FALSE(training.ReportEarlyFailure(v1::HeartbeatRequest::ROLE_UNSPECIFIED, "x").ok());
+}
+
+TEST(CoordinatorTest, WaitsForItsMembersUntilTheDeadlineAndNamesWhoIsMissing) {
+  ScriptedJob job;
+  ASSERT_TRUE(job.RegisterServer(ScriptedJob::IncarnationOf(Server(0))).ok());
+  job.PassTime(absl::Milliseconds(299'999), {Server(0)});
+  EXPECT_EQ(job.View().phase(), v1::REGISTERING);
+  job.PassTime(absl::Milliseconds(1), {Server(0)});
+  EXPECT_EQ(job.View().phase(), v1::FAILED);
+  EXPECT_EQ(job.View().reason(),
+            "after 300 s (--registration_seconds) 1 of 2 servers (0) and 0 of 2 workers have "
+            "registered; server 1 and workers 0 to 1 missing: see the logs of these, and start the "
+            "job again");
+}
+
+TEST(CoordinatorTest, TheDeadlineForRegisteringIsNoneOfTheTraining) {
+  ScriptedJob job;
+  job.StartTraining();
+  job.PassTime(absl::Seconds(600), {Server(0), Server(1), Worker(0), Worker(1)});
+  EXPECT_EQ(job.View().phase(), v1::TRAINING);
+}
+
+TEST(CoordinatorTest, WaitsForEverWithoutADeadlineForRegistering) {
+  v1::JobSpec spec = ScriptedJob::Job();
+  spec.mutable_membership()->set_registration_seconds(0);
+  ScriptedJob job(spec);
+  job.clock().Advance(absl::Hours(1000));
+  EXPECT_EQ(job.View().phase(), v1::REGISTERING);
 }
 
 TEST(CoordinatorTest, PlacesShardsWhenEverybodyHasRegistered) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/ids.h"
+#include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/job/consistency_text.h"
 #include "common/job/slice_bytes.h"
@@ -19,12 +20,22 @@ namespace {
 constexpr Role kServer = v1::HeartbeatRequest::SERVER;
 constexpr Role kWorker = v1::HeartbeatRequest::WORKER;
 
+absl::Duration RegistrationTime(const v1::MembershipSpec& membership) {
+  if (membership.registration_seconds() == 0) return absl::InfiniteDuration();
+  return absl::Seconds(membership.registration_seconds());
+}
+
+std::string ReasonOf(const v1::ReportFailureRequest& request) {
+  return request.reason().empty() ? "failed without a reason" : request.reason();
+}
+
 }  // namespace
 
 JobState::JobState(v1::JobSpec job, const Clock& clock)
     : job_(std::move(job)),
       clock_(clock),
       members_(job_.cluster().num_servers(), job_.cluster().num_workers()),
+      registration_deadline_(clock_.Now() + RegistrationTime(job_.membership())),
       consistency_(job_.consistency()),
       schedule_(job_) {
   EnterPhase(v1::REGISTERING);
@@ -174,10 +185,22 @@ void JobState::CheckStepsTotal(const v1::HeartbeatRequest& request) {
 }
 
 absl::Status JobState::ReportFailure(const v1::ReportFailureRequest& request) {
+  if (request.before_registering()) return ReportEarlyFailure(request);
   const MemberKey key{request.role(), request.id()};
   RETURN_IF_ERROR(members_.Find(key, Incarnation(request.incarnation())).status());
-  Fail(absl::StrCat(MemberName(key), ": ",
-                    request.reason().empty() ? "failed without a reason" : request.reason()));
+  Fail(absl::StrCat(MemberName(key), ": ", ReasonOf(request)));
+  return absl::OkStatus();
+}
+
+absl::Status JobState::ReportEarlyFailure(const v1::ReportFailureRequest& request) {
+  RETURN_IF_ERROR(CheckRole(request.role()));
+  const std::string what = absl::StrCat("a ", RoleName(request.role()),
+                                        " failed before it registered: ", ReasonOf(request));
+  if (view_.phase() == v1::REGISTERING && members_.Lacks(request.role())) {
+    Fail(what);
+  } else {
+    events_.push_back(what);  // It was one too many, or the others go on without it.
+  }
   return absl::OkStatus();
 }
 
@@ -225,9 +248,20 @@ void JobState::DeclareDead(MemberKey key) {
   Publish();
 }
 
+absl::Time JobState::registration_deadline() const {
+  return view_.phase() == v1::REGISTERING ? registration_deadline_ : absl::InfiniteFuture();
+}
+
+void JobState::CheckRegistration() {
+  if (clock_.Now() < registration_deadline()) return;
+  Fail(absl::StrCat("after ", job_.membership().registration_seconds(),
+                    " s (--registration_seconds) ", members_.RollCall(),
+                    ": see the logs of these, and start the job again"));
+}
+
 void JobState::Fail(absl::string_view reason) {
   if (has_ended()) return;
-  view_.set_reason(absl::StrReplaceAll(reason, {{"\r", ""}, {"\n", " "}}));
+  view_.set_reason(PrintableText(absl::StrReplaceAll(reason, {{"\r", ""}, {"\n", " "}})));
   EnterPhase(v1::FAILED);
   Publish();
 }

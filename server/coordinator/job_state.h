@@ -51,6 +51,10 @@ class JobState {
 
   // A registered member has been silent for the lease.
   void DeclareDead(MemberKey member);
+  // Fails the job when it has waited too long for its members to register.
+  void CheckRegistration();
+  // When that is; InfiniteFuture when it never is.
+  absl::Time registration_deadline() const;
   // Does nothing when the job has ended.
   void Fail(absl::string_view reason);
 
@@ -69,6 +73,7 @@ class JobState {
                                     const ServerAddress& address, bool may_enter_late);
   // A worker takes a dead one's place, and enters when it knows its first step.
   absl::StatusOr<uint32_t> Replace(Incarnation incarnation);
+  absl::Status ReportEarlyFailure(const v1::ReportFailureRequest& request);
   // Lets those enter of whom all servers have told the next step; false when there are none.
   bool EnterWorkers();
   // Settles the change that is pending once all servers have reported; false when there is none.
@@ -87,6 +92,7 @@ class JobState {
   const v1::JobSpec job_;
   const Clock& clock_;
   MemberRegistry members_;
+  const absl::Time registration_deadline_;
   EnteringWorkers entering_;
   ConsistencyPlan consistency_;
   SchedulePlan schedule_;

@@ -4,9 +4,35 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
 #include "common/routing/server_address.h"
 
 namespace capstan {
+namespace {
+
+// "3 to 7", or "3".
+std::string RanksText(size_t first, size_t end) {
+  if (end - first == 1) return absl::StrCat(first);
+  return absl::StrCat(first, " to ", end - 1);
+}
+
+// "3 of 8 workers (0 to 2)".
+std::string PresentText(Role role, size_t present, size_t places) {
+  std::string text = absl::StrCat(present, " of ", places, " ", RoleName(role), "s");
+  if (present > 0) absl::StrAppend(&text, " (", RanksText(0, present), ")");
+  return text;
+}
+
+// "workers 3 to 7".
+std::string MissingText(Role role, size_t present, size_t places) {
+  return absl::StrCat(RoleName(role), places - present == 1 ? " " : "s ",
+                      RanksText(present, places));
+}
+
+}  // namespace
+
 bool HasFinished(const v1::Progress& progress) {
   return progress.steps_total() > 0 && progress.steps_done() == progress.steps_total();
 }
@@ -53,10 +79,7 @@ absl::StatusOr<uint32_t> MemberRegistry::TakePlaceOfDeadWorker(Incarnation incar
 }
 
 absl::StatusOr<Member*> MemberRegistry::Find(MemberKey key, Incarnation incarnation) {
-  if (key.role != v1::HeartbeatRequest::SERVER && key.role != v1::HeartbeatRequest::WORKER) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("role ", static_cast<int>(key.role), " is not SERVER or WORKER"));
-  }
+  RETURN_IF_ERROR(CheckRole(key.role));
   std::vector<Member>& members = OfRole(key.role);
   if (key.id >= members.size()) {
     return absl::FailedPreconditionError(
@@ -76,6 +99,21 @@ absl::StatusOr<Member*> MemberRegistry::Find(MemberKey key, Incarnation incarnat
         "; this process must stop (raise membership.lease_seconds if it was only slow)"));
   }
   return &member;
+}
+
+bool MemberRegistry::Lacks(Role role) const {
+  if (role == v1::HeartbeatRequest::SERVER) return servers_.size() < num_servers_;
+  return workers_.size() < num_workers_;
+}
+
+std::string MemberRegistry::RollCall() const {
+  constexpr Role kServer = v1::HeartbeatRequest::SERVER, kWorker = v1::HeartbeatRequest::WORKER;
+  std::vector<std::string> missing;
+  if (Lacks(kServer)) missing.push_back(MissingText(kServer, servers_.size(), num_servers_));
+  if (Lacks(kWorker)) missing.push_back(MissingText(kWorker, workers_.size(), num_workers_));
+  return absl::StrCat(PresentText(kServer, servers_.size(), num_servers_), " and ",
+                      PresentText(kWorker, workers_.size(), num_workers_), " have registered; ",
+                      absl::StrJoin(missing, " and "), " missing");
 }
 
 bool MemberRegistry::ServersHaveSeen(uint64_t view_version) const {
@@ -116,12 +154,21 @@ void MemberRegistry::WriteTo(v1::JobView& view) const {
   }
 }
 
+absl::Status CheckRole(Role role) {
+  if (role == v1::HeartbeatRequest::SERVER || role == v1::HeartbeatRequest::WORKER) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("role ", static_cast<int>(role), " is not SERVER or WORKER"));
+}
+
 absl::Status CheckAddress(absl::string_view address) {
   const size_t colon = address.rfind(':');
   if (colon != absl::string_view::npos) {
     const absl::string_view host = address.substr(0, colon);
     const bool is_bracketed = !host.empty() && host.front() == '[' && host.back() == ']';
-    const bool is_host = !host.empty() && host.find_first_of(" \t\r\n/") == host.npos &&
+    const bool is_host = !host.empty() && host.find_first_of(" /") == host.npos &&
+                         PrintableText(host) == host &&
                          (is_bracketed || host.find(':') == host.npos);
     uint32_t port = 0;
     if (is_host && absl::SimpleAtoi(address.substr(colon + 1), &port) && port > 0 &&

@@ -49,6 +49,11 @@ class MemberRegistry {
   bool is_complete() const {
     return servers_.size() == num_servers_ && workers_.size() == num_workers_;
   }
+  // A place of this role has never been taken.
+  bool Lacks(Role role) const;
+  // "1 of 2 servers (0) and 3 of 8 workers (0 to 2) have registered; server 1 and workers 3 to 7
+  // missing". Only while it is not complete.
+  std::string RollCall() const;
   // The last progress of each worker whose place another has taken.
   const std::vector<v1::Progress>& replaced_workers() const { return replaced_workers_; }
   const std::vector<Member>& servers() const { return servers_; }
@@ -72,6 +77,9 @@ class MemberRegistry {
 
 // A worker has done all its steps.
 bool HasFinished(const v1::Progress& progress);
+
+// INVALID_ARGUMENT unless it is SERVER or WORKER.
+absl::Status CheckRole(Role role);
 
 // INVALID_ARGUMENT unless `address` is host:port.
 absl::Status CheckAddress(absl::string_view address);

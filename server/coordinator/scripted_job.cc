@@ -41,9 +41,9 @@ std::vector<v1::TableSpec> ScriptedJob::Tables(std::vector<uint64_t> shape) {
   return {table};
 }
 
-ScriptedJob::ScriptedJob() {
+ScriptedJob::ScriptedJob(const v1::JobSpec& job) {
   Coordinator::Options options;
-  options.job = Job();
+  options.job = job;
   options.job_fingerprint = 77;
   coordinator_ = std::make_unique<Coordinator>(std::move(options), clock_);
 }
@@ -86,6 +86,16 @@ absl::Status ScriptedJob::ReportFailure(MemberKey member, const char* reason) {
   request.set_id(member.id);
   request.set_incarnation(IncarnationOf(member));
   request.set_reason(reason);
+  std::optional<absl::StatusOr<v1::ReportFailureReply>> answer;
+  coordinator_->ReportFailure(request, StoreIn(answer));
+  return answer.value().status();
+}
+
+absl::Status ScriptedJob::ReportEarlyFailure(Role role, const char* reason) {
+  v1::ReportFailureRequest request;
+  request.set_role(role);
+  request.set_reason(reason);
+  request.set_before_registering(true);
   std::optional<absl::StatusOr<v1::ReportFailureReply>> answer;
   coordinator_->ReportFailure(request, StoreIn(answer));
   return answer.value().status();

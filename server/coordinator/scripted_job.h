@@ -29,7 +29,7 @@ class ScriptedJob {
   // One table "w" of this shape.
   static std::vector<v1::TableSpec> Tables(std::vector<uint64_t> shape);
 
-  ScriptedJob();
+  explicit ScriptedJob(const v1::JobSpec& job = Job());
 
   FakeClock& clock() { return clock_; }
   Coordinator& coordinator() { return *coordinator_; }
@@ -41,6 +41,7 @@ class ScriptedJob {
   // From `member`, with the incarnation that RegisterAll gave it.
   Beat Heartbeat(MemberKey member, uint64_t view_version, v1::Progress progress = {});
   absl::Status ReportFailure(MemberKey member, const char* reason);
+  absl::Status ReportEarlyFailure(Role role, const char* reason);
   absl::Status ReportResult(uint32_t worker, double test_accuracy = 0.5);
   v1::GetStatusReply Status();
   v1::JobView View() { return Status().view(); }

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 
 namespace capstan {
@@ -77,6 +78,11 @@ absl::StatusOr<std::vector<uint64_t>> CheckTables(const TableSpecs& tables, uint
     if (table.name().empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat("table ", table_elements.size(), " has no name; give it one"));
+    }
+    if (PrintableText(table.name()) != table.name()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("table ", PrintableText(table.name()),
+                       " has characters in its name that cannot be printed; leave them out"));
     }
     if (!names.insert(table.name()).second) {
       return absl::InvalidArgumentError(

@@ -77,24 +77,35 @@ absl::Status ParameterServer::Run(ListenFunction listen) {
   CoordinatorEndpoint& coordinator = *options_.coordinator;
   ASSIGN_OR_RETURN(const v1::GetJobReply job,
                    AwaitReply(coordinator, &CoordinatorEndpoint::GetJob, {}, *options_.clock));
-  ASSIGN_OR_RETURN(const ServerAddress address, listen(job.job()));
-  v1::RegisterServerRequest request;
-  request.set_incarnation(options_.incarnation.value());
-  request.set_address(address.grpc);
-  ASSIGN_OR_RETURN(
-      const v1::RegisterReply registered,
-      AwaitReply(coordinator, &CoordinatorEndpoint::RegisterServer, request, *options_.clock));
-  LOG(INFO) << "registered as server " << registered.id() << " at " << address.grpc;
-  if (options_.tracer != nullptr) {
-    options_.tracer->NameProcess(absl::StrCat("server ", registered.id()),
-                                 kFirstServerRank + static_cast<int>(registered.id()));
+  const absl::StatusOr<ServerId> id = ListenAndRegister(job.job(), listen);
+  if (!id.ok()) {
+    ReportEarlyFailure(coordinator, v1::HeartbeatRequest::SERVER, options_.incarnation, id.status(),
+                       *options_.clock);
+    return id.status();
   }
-  absl::Status status = Follow(job, ServerId(registered.id()));
+  if (options_.tracer != nullptr) {
+    options_.tracer->NameProcess(absl::StrCat("server ", id->value()),
+                                 kFirstServerRank + static_cast<int>(id->value()));
+  }
+  absl::Status status = Follow(job, *id);
   if (!status.ok()) {
-    ReportFailure(coordinator, v1::HeartbeatRequest::SERVER, registered.id(), options_.incarnation,
+    ReportFailure(coordinator, v1::HeartbeatRequest::SERVER, id->value(), options_.incarnation,
                   status, *options_.clock);
   }
   return status;
+}
+
+absl::StatusOr<ServerId> ParameterServer::ListenAndRegister(const v1::JobSpec& job,
+                                                            ListenFunction listen) {
+  ASSIGN_OR_RETURN(const ServerAddress address, listen(job));
+  v1::RegisterServerRequest request;
+  request.set_incarnation(options_.incarnation.value());
+  request.set_address(address.grpc);
+  ASSIGN_OR_RETURN(const v1::RegisterReply registered,
+                   AwaitReply(*options_.coordinator, &CoordinatorEndpoint::RegisterServer, request,
+                              *options_.clock));
+  LOG(INFO) << "registered as server " << registered.id() << " at " << address.grpc;
+  return ServerId(registered.id());
 }
 
 absl::Status ParameterServer::Follow(const v1::GetJobReply& job, ServerId id) {

@@ -42,7 +42,8 @@ class ParameterServer : public ParameterEndpoint {
   using ListenFunction = absl::FunctionRef<absl::StatusOr<ServerAddress>(const v1::JobSpec& job)>;
 
   // Serves one job to its end, on the calling thread. ABORTED with the reason when the job failed;
-  // UNAVAILABLE when the coordinator cannot be reached; else what it refused.
+  // UNAVAILABLE when the coordinator cannot be reached; else what it refused, or the server's own
+  // error, which the coordinator has been told, whether the server had registered or not.
   absl::Status Run(ListenFunction listen);
 
   // UNAVAILABLE until the shards exist; then as ShardHost.
@@ -56,6 +57,7 @@ class ParameterServer : public ParameterEndpoint {
   uint64_t tuned_credit_bytes() const { return tuned_credit_bytes_; }
 
  private:
+  absl::StatusOr<ServerId> ListenAndRegister(const v1::JobSpec& job, ListenFunction listen);
   absl::Status Follow(const v1::GetJobReply& job, ServerId id);
   // Acts on a view: creates the shards with the first that places them, which may take long.
   absl::Status Apply(const v1::GetJobReply& job, ServerId id, const v1::JobView& view);

@@ -96,6 +96,60 @@ TEST_F(BadInputTest, Flags) {
                 "\"127.0.0.1:99999\"");
 }
 
+TEST_F(BadInputTest, FlagsThatCannotMatter) {
+  ExpectRunRefused(kFailure, {"--optimizer=sgd", "--beta1=0.5", "--steps=1"},
+                   "--beta1: matters with --optimizer=adam or adamw only, and the job has sgd");
+  const std::string job = Write("adam.textproto", "optimizer { type: ADAM learning_rate: 0.001 }");
+  ExpectRefused(kFailure, "server/capstan_coordinator", {"--job=" + job, "--momentum=0.5"},
+                "--momentum: matters with --optimizer=momentum or nesterov only");
+  // The other way round: the flag fits the file, not the defaults.
+  processes_->StartCoordinator({"--job=" + job, "--beta1=0.5"});
+}
+
+TEST_F(BadInputTest, AnAddressWhereNobodyReachesAServer) {
+  for (const std::string listen : {"0.0.0.0:0", "[::]:0", "0:0"}) {
+    ExpectRefused(kWrongCommandLine, "server/capstan_server",
+                  {"--coordinator=127.0.0.1:1", "--rpc_deadline_seconds=1", "--listen=" + listen},
+                  "--advertise_host: expected the host under which workers reach this server");
+  }
+}
+
+TEST_F(BadInputTest, AMemberThatFailsBeforeItRegistersEndsTheJob) {
+  const std::string layers = Write("layers.csv", "layer,tensor,elements,million_macs\n0,a,x,1\n");
+  processes_->StartCoordinator(
+      {"--num_servers=1", "--num_workers=1", "--model=replay", "--replay=" + layers});
+  processes_->StartMembers(/*num_servers=*/1, /*num_workers=*/0);
+  const std::string problem = "layers.csv, line 2: expected a number of elements";
+  ExpectRefused(kFailure, "worker/capstan_worker",
+                {"--coordinator=" + processes_->coordinator_address()}, problem);
+  for (const std::string name : {"coordinator", "server-0"}) {
+    EXPECT_EQ(processes_->WaitForExit(name, absl::Seconds(5)).code, kFailure);
+    EXPECT_THAT(processes_->LastLine(name), HasSubstr("a worker failed before it registered: "));
+    EXPECT_THAT(processes_->LastLine(name), HasSubstr(problem));
+  }
+}
+
+TEST_F(BadInputTest, AJobWhoseMembersDoNotComeSaysWhoIsMissing) {
+  processes_->StartCoordinator({"--registration_seconds=2"});
+  processes_->StartMembers(/*num_servers=*/1, /*num_workers=*/0);
+  for (const std::string name : {"coordinator", "server-0"}) {
+    EXPECT_EQ(processes_->WaitForExit(name, absl::Seconds(10)).code, kFailure);
+    EXPECT_THAT(processes_->LastLine(name),
+                HasSubstr("1 of 2 servers (0) and 0 of 2 workers have registered; server 1 and "
+                          "workers 0 to 1 missing"));
+  }
+}
+
+TEST_F(BadInputTest, AMemberThatCannotWriteItsTraceEndsTheJob) {
+  processes_->StartCoordinator({});
+  ExpectRefused(kFailure, "server/capstan_server",
+                {"--coordinator=" + processes_->coordinator_address(), "--trace=/no/folder/trace"},
+                "/no/folder/trace: cannot be written");
+  EXPECT_EQ(processes_->WaitForExit("coordinator", absl::Seconds(5)).code, kFailure);
+  EXPECT_THAT(processes_->LastLine("coordinator"),
+              HasSubstr("a server failed before it registered: trace file /no/folder/trace"));
+}
+
 TEST_F(BadInputTest, JobFiles) {
   ExpectRunRefused(kFailure, {"--job=" + processes_->path("none.textproto")},
                    "none.textproto: expected a readable file, got \"No such file or directory\"");

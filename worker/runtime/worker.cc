@@ -19,9 +19,25 @@ absl::Status Worker::Run() {
   Clock& clock = *options_.clock;
   ASSIGN_OR_RETURN(const v1::GetJobReply job,
                    AwaitReply(coordinator, &CoordinatorEndpoint::GetJob, {}, clock));
-  ASSIGN_OR_RETURN(JobSetup setup, options_.prepare(job.job(), &clock));
-  ASSIGN_OR_RETURN(const WorkerId id, RegisterWorker(job.job(), options_.incarnation,
-                                                     setup.engine->tables(), coordinator, clock));
+  absl::StatusOr<JobSetup> setup = options_.prepare(job.job(), &clock);
+  const absl::StatusOr<WorkerId> id =
+      setup.ok() ? RegisterWorker(job.job(), options_.incarnation, setup->engine->tables(),
+                                  coordinator, clock)
+                 : absl::StatusOr<WorkerId>(setup.status());
+  if (!id.ok()) {
+    ReportEarlyFailure(coordinator, v1::HeartbeatRequest::WORKER, options_.incarnation, id.status(),
+                       clock);
+    return id.status();
+  }
+  const absl::Status status = Work(*id, job, *setup);
+  if (!status.ok()) {
+    ReportFailure(coordinator, v1::HeartbeatRequest::WORKER, id->value(), options_.incarnation,
+                  status, clock);
+  }
+  return status;
+}
+
+absl::Status Worker::Work(WorkerId id, const v1::GetJobReply& job, JobSetup& setup) {
   LOG(INFO) << "registered as worker " << id << "; computes on " << setup.engine->device_name()
             << "; " << setup.data.train.size() << " training and " << setup.data.test.size()
             << " test samples";
@@ -32,8 +48,8 @@ absl::Status Worker::Run() {
   }
 
   TrainingSession::Options session;
-  session.clock = &clock;
-  session.coordinator = &coordinator;
+  session.clock = options_.clock;
+  session.coordinator = options_.coordinator;
   session.worker = id;
   session.incarnation = options_.incarnation;
   session.job = &job;
@@ -44,12 +60,7 @@ absl::Status Worker::Run() {
   session.on_view = std::move(options_.on_view);
   session.refreshed_bytes = std::move(options_.refreshed_bytes);
   session.tracer = options_.tracer;
-  absl::Status status = TrainingSession(std::move(session)).Run();
-  if (!status.ok()) {
-    ReportFailure(coordinator, v1::HeartbeatRequest::WORKER, id.value(), options_.incarnation,
-                  status, clock);
-  }
-  return status;
+  return TrainingSession(std::move(session)).Run();
 }
 
 }  // namespace capstan

@@ -13,6 +13,7 @@
 #include "common/routing/server_address.h"
 #include "common/trace/tracer.h"
 #include "common/transport/parameter_endpoint.h"
+#include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
 #include "worker/runtime/job_setup.h"
 
@@ -45,10 +46,14 @@ class Worker {
 
   // Works until the job has ended. ABORTED with the reason when the job failed; UNAVAILABLE when
   // the coordinator or a server cannot be reached; RESOURCE_EXHAUSTED when the job had no place for
-  // another worker; else the worker's own error, which the coordinator has been told.
+  // another worker; else the worker's own error, which the coordinator has been told,
+  // whether the worker had registered or not.
   absl::Status Run();
 
  private:
+  // As the registered worker `id`, to the end of the job.
+  absl::Status Work(WorkerId id, const v1::GetJobReply& job, JobSetup& setup);
+
   Options options_;
 };
 
