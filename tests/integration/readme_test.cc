@@ -68,8 +68,12 @@ constexpr char kSetTest[] = "//tests/integration:set_test";
 constexpr char kTuneTest[] = "//tests/benchmark:tune_benchmark_test";
 
 constexpr char kMeasured[] =
+    "bazel-bin/deploy/cli/capstan run --job=deploy/jobs/digits.textproto --epochs=20 "
+    "--consistency=MODE [--staleness=2]";
+
+constexpr char kModesAndWorkers[] =
     "bazel-bin/deploy/cli/capstan run --job=deploy/jobs/digits.textproto --consistency=MODE "
-    "[--staleness=2]";
+    "--num_workers=N --seed=SEED";
 
 // Every command of every README, in their order.
 std::vector<Listed> AllListed() {
@@ -157,6 +161,14 @@ std::vector<Listed> AllListed() {
       Trains(kMeasured, 0.95, R"({"consistency": "ssp", "staleness": 2})",
              {{"MODE [--staleness=2]", "ssp --staleness=2"}}),
       Trains(kMeasured, 0.95, R"({"consistency": "async"})", {{"MODE [--staleness=2]", "async"}}),
+      Trains(kModesAndWorkers, 0.95, R"({"consistency": "ssp", "staleness": 2, "workers": 8})",
+             {{"MODE", "ssp --staleness=2"}, {"=N", "=8"}, {"SEED", "1"}}),
+      Trains(kModesAndWorkers, 0.95, R"({"consistency": "ssp", "staleness": 8, "workers": 4})",
+             {{"MODE", "ssp --staleness=8"}, {"=N", "=4"}, {"SEED", "1"}}),
+      Trains(kModesAndWorkers, 0.95, R"({"consistency": "async", "workers": 4})",
+             {{"MODE", "async"}, {"=N", "=4"}, {"SEED", "1"}}),
+      Trains(kModesAndWorkers, 0.95, R"({"consistency": "async", "workers": 8})",
+             {{"MODE", "async"}, {"=N", "=8"}, {"SEED", "1"}}),
       DoesNotTrain("deploy/bundle.sh --config=cuda --gpu_suite"),
       DoesNotTrain("tar -xf capstan.tar.gz"),
       IsTestedBy("//tests/gpu:gpu_suite_test", "capstan/tests/gpu_suite.sh --out=logs"),
