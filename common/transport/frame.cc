@@ -138,9 +138,9 @@ absl::Status DecodeFrame(const Payload& frame, Header* header, Payload* payload,
   }
   // Not by its position: of a tag that is none, the bytes have been read if it lies in fragments.
   if (!input.ConsumedEntireMessage()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("malformed frame: expected a field before byte ", input.CurrentPosition() + 1,
-                     " of ", frame.size_bytes()));
+    return absl::InvalidArgumentError(absl::StrCat("malformed frame: expected a field before byte ",
+                                                   input.CurrentPosition() + 1, " of ",
+                                                   frame.size_bytes()));
   }
   if (next != nullptr) *next = std::move(followers);
   return absl::OkStatus();
