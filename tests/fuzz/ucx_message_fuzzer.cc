@@ -1,10 +1,11 @@
-// Headers of messages over UCX, alone and in a batch.
+// Headers of messages over UCX, alone and in a batch; greetings and grants.
 #include <glog/logging.h>
 
 #include <string>
 
 #include "common/transport/frame_header.h"
 #include "common/transport/message_batch.h"
+#include "common/transport/ucx_protocol.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace capstan {
@@ -34,8 +35,15 @@ void DecodeHeader(Bytes header) {
   }
 }
 
+void DecodeSignal(Bytes header) {
+  const std::string bytes(header.begin(), header.end());
+  if (const auto greeting = DecodeGreeting(header)) CHECK_EQ(EncodeGreeting(*greeting), bytes);
+  if (const auto grant = DecodeGrant(header)) CHECK_EQ(EncodeGrant(*grant), bytes);
+}
+
 void Fuzz(FuzzInput input) {
   DecodeHeader(BytesOf(input.rest()));
+  DecodeSignal(BytesOf(input.rest()));
   ReadBatch(BytesOf(input.rest()), [](Bytes header, Bytes payload) {
     DecodeHeader(header);
     // As if the payload was copied.
