@@ -39,12 +39,15 @@ struct Range {
   uint64_t most = 1;
 };
 
-// The number of workers that a server may have known to be live during the push.
+// The number of workers that a server may have known to be live during the push. Some servers hear
+// of a death before others do.
 Range LiveWorkers(const CheckedSlice& checked, const RecordedExchange& push) {
-  const int64_t skew = checked.history.header.clock_skew_ns();
+  const v1::HistoryHeader& header = checked.history.header;
+  const int64_t begin_ns = push.begin_ns - header.clock_skew_ns();
+  const int64_t end_ns = push.end_ns + header.clock_skew_ns() + header.settle_ns();
   uint64_t certain = 0;
   for (const auto& [worker, lives] : checked.lives.all()) {
-    certain += checked.lives.Through(worker, push.begin_ns - skew, push.end_ns + skew) != nullptr;
+    certain += checked.lives.Through(worker, begin_ns, end_ns) != nullptr;
   }
   return {std::max<uint64_t>(certain, 1), checked.history.header.num_workers()};
 }
@@ -84,18 +87,31 @@ void CheckDivisor(const CheckedSlice& checked, const ShownVersions& shown,
                  {&push});
 }
 
-// A push says which values its gradient was computed with: those that the worker pulled last.
+// A push says which values its gradient was computed with: those that the worker pulled last. By as
+// much as clocks may be off, the pull before may seem to be the last one.
 void CheckBaseVersions(const CheckedSlice& checked, Violations& violations) {
-  std::map<Incarnation, std::vector<const RecordedExchange*>> pulls;
+  const int64_t skew = checked.history.header.clock_skew_ns();
+  std::map<Incarnation, std::vector<const RecordedExchange*>> pulls;  // that may be the last ones
   for (const RecordedExchange* exchange : checked.slice.AsCalled()) {
-    std::vector<const RecordedExchange*>& of_worker = pulls[exchange->incarnation];
+    std::vector<const RecordedExchange*>& candidates = pulls[exchange->incarnation];
     const RecordedExchange* latest = nullptr;
-    for (const RecordedExchange* pull : of_worker) {
+    for (const RecordedExchange* pull : candidates) {
       if (pull->end_ns > exchange->called_ns) continue;
       if (latest == nullptr || latest->end_ns <= pull->end_ns) latest = pull;
     }
+    if (latest != nullptr) {
+      const auto is_older = [&](const RecordedExchange* pull) {
+        return pull != latest && pull->end_ns <= exchange->called_ns &&
+               pull->end_ns + skew <= latest->end_ns;
+      };
+      candidates.erase(std::remove_if(candidates.begin(), candidates.end(), is_older),
+                       candidates.end());
+    }
+    const auto is_base = [&](const RecordedExchange* pull) {
+      return pull->end_ns <= exchange->called_ns + skew && pull->version == exchange->base_version;
+    };
     if (exchange->base_version.has_value() && latest != nullptr &&
-        *exchange->base_version != latest->version) {
+        std::none_of(candidates.begin(), candidates.end(), is_base)) {
       violations.Add(
           "update scale",
           absl::StrCat("a push of worker ", exchange->worker.value(),
@@ -103,12 +119,7 @@ void CheckBaseVersions(const CheckedSlice& checked, Violations& violations) {
                        ", but it had pulled version ", latest->version),
           {exchange, latest});
     }
-    of_worker.erase(std::remove_if(of_worker.begin(), of_worker.end(),
-                                   [&](const RecordedExchange* pull) {
-                                     return pull != latest && pull->end_ns <= exchange->called_ns;
-                                   }),
-                    of_worker.end());
-    if (exchange->is_ok() && exchange->pull_step.has_value()) of_worker.push_back(exchange);
+    if (exchange->is_ok() && exchange->pull_step.has_value()) candidates.push_back(exchange);
   }
 }
 

@@ -199,7 +199,7 @@ class Clone {
     processes_.Start(
         "command", "/bin/bash",
         {"-c", absl::StrCat("cd '", folder_, "' && PATH=\"$PWD/bin:$PATH\" && ", command)});
-    return processes_.WaitForExit("command", absl::Seconds(60)).code;
+    return processes_.WaitForExit("command", absl::Seconds(180)).code;
   }
   std::string output() const { return processes_.Log("command"); }
 
