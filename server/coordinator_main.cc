@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -32,6 +33,10 @@ ABSL_FLAG(std::string, job, "",
           "file of the job, in protobuf text format (proto/job.proto); empty means all defaults");
 ABSL_FLAG(std::string, listen, "127.0.0.1:4000",
           "host:port to serve on, reachable for servers and workers; port 0 takes a free one");
+ABSL_FLAG(
+    uint32_t, max_connections, 0,
+    "most connections that are served at once; more are refused. 0: 64, and 4 for each server "
+    "and worker of the job");
 ABSL_FLAG(std::string, port_file, "",
           "file to write host:port into, once the coordinator listens; empty means none");
 ABSL_FLAG(std::string, summary_json, "",
@@ -44,6 +49,14 @@ using Args = std::vector<std::string>;
 
 // For so long after the end, whoever shows the progress can ask for the last of it.
 constexpr absl::Duration kLinger = absl::Milliseconds(100);
+
+// What members and people say is short.
+constexpr int kLongestMessage = 4 << 20;
+
+uint32_t MaxConnections(const v1::JobSpec& job) {
+  if (const uint32_t given = absl::GetFlag(FLAGS_max_connections); given > 0) return given;
+  return 64 + 4 * (job.cluster().num_servers() + job.cluster().num_workers());
+}
 
 // Written under another name first, so that a reader never sees half of it.
 absl::Status WriteFile(const std::string& path, const std::string& text) {
@@ -83,7 +96,8 @@ absl::Status Coordinate(const Args& args) {
   });
   GrpcCoordinatorService service(coordinator);
   ASSIGN_OR_RETURN(std::unique_ptr<GrpcServer> server,
-                   GrpcServer::Start(absl::GetFlag(FLAGS_listen), {&service}));
+                   GrpcServer::Start(absl::GetFlag(FLAGS_listen), {&service}, MaxConnections(job),
+                                     kLongestMessage));
   LOG(INFO) << "job " << job.name() << ": waiting at " << server->address() << " for "
             << job.cluster().num_servers() << " servers and " << job.cluster().num_workers()
             << " workers";

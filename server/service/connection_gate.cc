@@ -13,11 +13,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 
 namespace capstan {
 namespace {
+
+// Values of epoll_wait's timeout.
+constexpr int kNow = 0;
+constexpr int kUntilAnEvent = -1;
+constexpr int kRetryMilliseconds = 100;
+
+// So many clients that were refused may still read the reason.
+constexpr size_t kMaxRefused = 16;
 
 void SetOption(int socket, int level, int option) {
   const int on = 1;
@@ -55,14 +61,12 @@ std::string Frame(char type, const std::string& body) {
 }
 
 // Empty settings, with which every peer begins, and GOAWAY with the reason.
-std::string Refusal(uint32_t max_connections) {
+std::string Refusal(const std::string& reason) {
   constexpr char kSettings = 4;
   constexpr char kGoAway = 7;
   const std::string no_stream(4, '\0');
   const std::string enhance_your_calm = {0, 0, 0, 11};
-  return Frame(kSettings, "") +
-         Frame(kGoAway, absl::StrCat(no_stream, enhance_your_calm, "the server has ",
-                                     max_connections, " connections (--max_connections)"));
+  return Frame(kSettings, "") + Frame(kGoAway, no_stream + enhance_your_calm + reason);
 }
 
 }  // namespace
@@ -98,56 +102,71 @@ ConnectionGate::~ConnectionGate() {
   eventfd_write(wake_, 1);
   if (thread_.joinable()) thread_.join();
   for (const int fd : open_) close(fd);
+  for (const int fd : refused_) close(fd);
   for (const int fd : {listener_, events_, wake_}) close(fd);
 }
 
 void ConnectionGate::Open(Taker take) {
   take_ = std::move(take);
-  for (const int fd : {listener_, wake_}) {
-    epoll_event event = {};
-    event.events = EPOLLIN;
-    event.data.fd = fd;
-    epoll_ctl(events_, EPOLL_CTL_ADD, fd, &event);
-  }
+  for (const int fd : {listener_, wake_}) Watch(fd, EPOLLIN);
   thread_ = std::thread([this] { Run(); });
 }
 
+void ConnectionGate::Watch(int fd, uint32_t event_kinds) {
+  epoll_event event = {};
+  event.events = event_kinds | EPOLLET;
+  event.data.fd = fd;
+  epoll_ctl(events_, EPOLL_CTL_ADD, fd, &event);
+}
+
 void ConnectionGate::Run() {
+  int timeout = kUntilAnEvent;
   while (true) {
     epoll_event event = {};
-    if (epoll_wait(events_, &event, 1, /*timeout=*/-1) < 1) continue;  // A signal came.
+    event.data.fd = -1;
+    epoll_wait(events_, &event, 1, timeout);
     if (event.data.fd == wake_) return;
-    if (event.data.fd == listener_) {
-      TakeConnection();
-    } else if ((event.events & EPOLLHUP) != 0) {
-      open_.erase(event.data.fd);
-      close(event.data.fd);
-    }
+    if ((event.events & EPOLLHUP) != 0) Forget(event.data.fd);
+    timeout = TakeConnection();
   }
 }
 
-void ConnectionGate::TakeConnection() {
+void ConnectionGate::Forget(int duplicate) {
+  // Closing it does not end its events while the taker has the connection.
+  epoll_ctl(events_, EPOLL_CTL_DEL, duplicate, nullptr);
+  open_.erase(duplicate);
+  close(duplicate);
+}
+
+int ConnectionGate::TakeConnection() {
   const int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (connection < 0) {
-    // The connection stays in the queue, and nothing says when a file descriptor is free.
-    if (errno == EMFILE || errno == ENFILE) absl::SleepFor(absl::Milliseconds(100));
-    return;
+    // Without file descriptors or memory it stays in the queue, and nothing says when it can go on.
+    return errno == EAGAIN ? kUntilAnEvent : kRetryMilliseconds;
   }
-  // Both ends of the connection have ended when the duplicate hangs up.
-  const int duplicate =
-      open_.size() < max_connections_ ? fcntl(connection, F_DUPFD_CLOEXEC, 0) : -1;
+  const bool is_full = open_.size() >= max_connections_;
+  const int duplicate = is_full ? -1 : fcntl(connection, F_DUPFD_CLOEXEC, 0);
   if (duplicate < 0) {
-    const std::string refusal = Refusal(max_connections_);
-    send(connection, refusal.data(), refusal.size(), MSG_NOSIGNAL);
-    close(connection);
-    return;
+    Refuse(connection, is_full ? absl::StrCat("the server has ", max_connections_,
+                                              " connections (--max_connections)")
+                               : "the server has no file descriptor left");
+    return kNow;
   }
-  epoll_event event = {};
-  event.events = EPOLLET;  // and EPOLLHUP, always
-  event.data.fd = duplicate;
-  epoll_ctl(events_, EPOLL_CTL_ADD, duplicate, &event);
   open_.insert(duplicate);
+  Watch(duplicate, EPOLLHUP);  // comes when both ends of the connection have ended
   take_(connection);
+  return kNow;
+}
+
+void ConnectionGate::Refuse(int connection, const std::string& reason) {
+  const std::string refusal = Refusal(reason);
+  send(connection, refusal.data(), refusal.size(), MSG_NOSIGNAL);
+  // If it were closed with bytes unread, the client could lose the reason.
+  shutdown(connection, SHUT_WR);
+  refused_.push_back(connection);
+  if (refused_.size() <= kMaxRefused) return;
+  close(refused_.front());
+  refused_.pop_front();
 }
 
 }  // namespace capstan

@@ -2,6 +2,7 @@
 #define SERVER_SERVICE_CONNECTION_GATE_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <set>
@@ -17,7 +18,8 @@ class ConnectionGate {
   // Takes over a connection: closes it with shutdown, by which the gate knows that it has ended.
   using Taker = std::function<void(int socket)>;
 
-  // Port 0 takes a free one. Null when the port is in use or the host is not of this machine.
+  // Port 0 takes a free one. Listens at the first address of `host` that can be taken. Null when
+  // the port is in use or the host is not of this machine.
   static std::unique_ptr<ConnectionGate> Listen(const std::string& host, int port,
                                                 uint32_t max_connections);
   // Nothing is taken any more; what is open stays so.
@@ -32,16 +34,21 @@ class ConnectionGate {
  private:
   ConnectionGate(int listener, int port, uint32_t max_connections);
 
+  void Watch(int fd, uint32_t event_kinds);
   void Run();
-  void TakeConnection();
+  // Returns the milliseconds after which it may be called again, as epoll_wait takes them.
+  int TakeConnection();
+  void Refuse(int connection, const std::string& reason);
+  void Forget(int duplicate);
 
   const int listener_;
   const int port_;
   const uint32_t max_connections_;
   const int events_;  // epoll: the listener, what wakes the thread for its end, and connections
   const int wake_;
-  Taker take_;          // set before the thread starts
-  std::set<int> open_;  // duplicates of what was taken; used by the thread alone
+  Taker take_;               // set before the thread starts
+  std::set<int> open_;       // duplicates of what was taken; used by the thread alone
+  std::deque<int> refused_;  // the latest that were; used by the thread alone
   std::thread thread_;
 };
 

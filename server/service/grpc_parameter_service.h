@@ -26,8 +26,8 @@ class GrpcParameterService final
  public:
   // `endpoint` has taken a request's gradient when its Exchange returns, as shards have: the next
   // request is read then. Replies that wait for one stream's client to read hold at most
-  // `max_inflight_bytes`. `endpoint` outlives the gRPC server,
-  // and so does `streams`, which other services may share; null: no limit.
+  // `max_inflight_bytes`. `endpoint` outlives the gRPC server, and so does `streams`, which other
+  // services may share; null: no limit.
   explicit GrpcParameterService(ParameterEndpoint* endpoint, uint64_t max_inflight_bytes = 64 << 20,
                                 ReplyOrder order = ReplyOrder(), StreamLimit* streams = nullptr)
       : endpoint_(endpoint),

@@ -14,7 +14,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/transport/grpc_payload.h"
 
 namespace capstan {
 namespace {
@@ -23,15 +22,20 @@ constexpr int kReadAheadBytes = 4 << 20;
 constexpr int kReadBlockBytes = 1 << 20;
 static_assert(kReadAheadBytes + 2 * kReadBlockBytes == GrpcServer::kStreamBytes);
 constexpr int kFrameBytes = 64 << 10;
-constexpr int kStreamsPerConnection = 32;  // Clients of ours open a few.
+constexpr int kStreamsPerConnection = 4;  // Clients of ours open fewer.
 constexpr int kOnlyUncompressed = 1 << GRPC_COMPRESS_NONE;
 
 // A client that answers no ping for so long is gone, and its streams with it.
 constexpr int kKeepaliveMilliseconds = 5000;
 
+// So long a connection may take to greet, and be without a call.
+constexpr int kGreetingMilliseconds = 10 * 1000;
+constexpr int kIdleMilliseconds = 60 * 1000;
+
 // By default the library measures the network and lets each client send twice what it finds to be
 // on its way, without a bound; and it decompresses a message before it looks at its size.
-void BoundMemory(grpc::ServerBuilder& builder) {
+void BoundMemory(grpc::ServerBuilder& builder, int max_message_bytes) {
+  builder.SetMaxReceiveMessageSize(max_message_bytes);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kReadAheadBytes);
   builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBlockBytes);
@@ -61,9 +65,9 @@ void Configure(grpc::ServerBuilder& builder, absl::Span<grpc::Service* const> se
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // Clients ping idle connections to learn that this process lives.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
-  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kGreetingMilliseconds);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMilliseconds);
   builder.SetMaxSendMessageSize(kMaxMessageBytes);
-  BoundMemory(builder);
   for (grpc::Service* const service : services) builder.RegisterService(service);
 }
 
@@ -77,8 +81,8 @@ absl::Status CannotListen(const std::string& listen) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
-    const std::string& listen, absl::Span<grpc::Service* const> services,
-    uint32_t max_connections) {
+    const std::string& listen, absl::Span<grpc::Service* const> services, uint32_t max_connections,
+    int max_message_bytes) {
   const size_t colon = listen.rfind(':');
   int port = -1;
   if (colon == std::string::npos || !absl::SimpleAtoi(listen.substr(colon + 1), &port) ||
@@ -102,6 +106,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
   }
   Configure(builder, services);
+  BoundMemory(builder, max_message_bytes);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) return CannotListen(listen);
   if (gate != nullptr) gate->Open(std::move(take));

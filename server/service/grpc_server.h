@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/transport/grpc_payload.h"
 #include "server/service/connection_gate.h"
 
 namespace capstan {
@@ -25,11 +26,12 @@ class GrpcServer {
   static constexpr int64_t kStreamBytes = 6 << 20;
 
   // `listen` is host:port; port 0 takes a free one. `services` are borrowed and outlive the server.
-  // At most `max_connections` are open at once, and more are refused; 0: no limit. UNAVAILABLE when
-  // the port is in use or the host is not of this machine.
+  // At most `max_connections` are open at once, and more are refused; 0: no limit. Larger messages
+  // than `max_message_bytes` are refused. UNAVAILABLE when the port is in use or the host is not of
+  // this machine.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
       const std::string& listen, absl::Span<grpc::Service* const> services,
-      uint32_t max_connections = 0);
+      uint32_t max_connections = 0, int max_message_bytes = kMaxMessageBytes);
   ~GrpcServer();
 
   // host:port with the port that was taken.

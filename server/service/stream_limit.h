@@ -11,12 +11,10 @@
 
 namespace capstan {
 
-// How many streams a server holds at most, of all its services together.
-// Thread-safe.
+// How many streams a server holds at most, of all its services together. Thread-safe.
 class StreamLimit {
  public:
-  // What one stream holds; given back with its last owner, which may outlive
-  // the limit.
+  // What one stream holds; given back with its last owner, which may outlive the limit.
   using Place = std::shared_ptr<const void>;
 
   explicit StreamLimit(uint32_t max) : max_(max) {}

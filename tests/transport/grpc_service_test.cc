@@ -374,6 +374,27 @@ TEST_F(GrpcServiceTest, AConnectionBeyondTheLimitHearsWhyUntilAnotherEnds) {
   close(third);
 }
 
+TEST_F(GrpcServiceTest, AConnectionMayHaveFourCallsAtOnce) {
+  const int client = Connect();
+  const std::string max_concurrent_streams = {0, 3, 0, 0, 0, 4};  // as HTTP/2 sets it
+  EXPECT_THAT(FirstWords(client), HasSubstr(max_concurrent_streams));
+  close(client);
+}
+
+TEST_F(GrpcServiceTest, AMessageLargerThanTheServersBoundEndsItsStream) {
+  server_ = nullptr;
+  server_ = GrpcServer::Start("127.0.0.1:0", {&service_}, /*max_connections=*/0,
+                              /*max_message_bytes=*/1 << 10)
+                .value();
+  const auto stub = v1::ParameterService::NewStub(Channel());
+  grpc::ClientContext context;
+  const auto stream = stub->Exchange(&context);
+  v1::ExchangeRequest request = GeneratedPush(/*request_id=*/1, /*step=*/0, 2.0f);
+  request.set_payload(std::string(1 << 10, 'x'));
+  stream->Write(request);
+  EXPECT_EQ(stream->Finish().error_code(), grpc::RESOURCE_EXHAUSTED);
+}
+
 TEST_F(GrpcServiceTest, ServerHasHealthAndReflection) {
   const auto call = [&](const std::string& method, const std::string& request) {
     grpc::GenericStub stub(Channel());
