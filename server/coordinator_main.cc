@@ -58,6 +58,23 @@ uint32_t MaxConnections(const v1::JobSpec& job) {
   return 64 + 4 * (job.cluster().num_servers() + job.cluster().num_workers());
 }
 
+// For how long the coordinator answers after the end. Members that have not registered yet learn
+// from its answer why the job has failed.
+absl::Duration LingerTime(const v1::JobSpec& job, const JobOutcome& outcome) {
+  const bool had_all_members = outcome.last_status.view().epoch() > 0;
+  if (outcome.status.ok() || had_all_members) return kLinger;
+  return absl::Seconds(job.membership().lease_seconds());
+}
+
+// Returns at once when somebody ends this program.
+void Linger(absl::Duration duration) {
+  sigset_t ends;
+  sigemptyset(&ends);
+  for (const int signal : {SIGINT, SIGTERM}) sigaddset(&ends, signal);
+  const timespec timeout = absl::ToTimespec(duration);
+  sigtimedwait(&ends, nullptr, &timeout);
+}
+
 // Written under another name first, so that a reader never sees half of it.
 absl::Status WriteFile(const std::string& path, const std::string& text) {
   if (path.empty()) return absl::OkStatus();
@@ -104,18 +121,17 @@ absl::Status Coordinate(const Args& args) {
   RETURN_IF_ERROR(WriteFile(absl::GetFlag(FLAGS_port_file), server->address() + "\n"));
 
   // Anybody may send a SIGUSR1; only with the outcome set it says that the job has ended.
-  while (!outcome.is_set()) {
+  bool is_interrupted = false;
+  while (!outcome.is_set() && !is_interrupted) {
     int signal = 0;
     sigwait(&signals, &signal);
     if (signal == SIGUSR1) continue;
     coordinator.Fail(absl::StrCat("interrupted by ", strsignal(signal)));
-    break;
+    is_interrupted = true;
   }
   // It is set when every live member has been told, at the latest one lease after the end.
   const JobOutcome ended = outcome.Wait();
-  OneShot<bool> lingered(&clock);
-  clock.RunAfter(kLinger, [&lingered] { lingered.Set(true); });
-  lingered.Wait();
+  Linger(is_interrupted ? kLinger : LingerTime(job, ended));
   server->Shutdown(clock.Now() + absl::Seconds(1));
   RETURN_IF_ERROR(ended.status);
   const std::string summary = SummaryJson(job, ended) + "\n";

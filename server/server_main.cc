@@ -1,5 +1,6 @@
 // capstan_server: holds shards of a job's parameters and applies the workers' updates.
 #include <arpa/inet.h>
+#include <glog/logging.h>
 #include <netinet/in.h>
 
 #include <cstdint>
@@ -73,10 +74,28 @@ absl::Status CheckAdvertisedHost() {
   const std::string listen = absl::GetFlag(FLAGS_listen);
   const std::string advertised = absl::GetFlag(FLAGS_advertise_host);
   if (!IsEveryInterface(advertised.empty() ? HostOf(listen) : advertised)) return absl::OkStatus();
+  if (!advertised.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--advertise_host: expected the host under which workers reach this server, "
+                     "got \"",
+                     advertised, "\", which is every interface of a machine"));
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("--advertise_host: expected the host under which workers reach this server, as "
                    "--listen=",
-                   listen, " is every interface of this machine, got \"", advertised, "\""));
+                   listen, " is every interface of this machine, got \"\""));
+}
+
+// Tells the coordinator that a server of its job has a wrong command line.
+void ReportUsageError(const absl::Status& error) {
+  RealClock clock;
+  const absl::StatusOr<std::unique_ptr<CoordinatorEndpoint>> coordinator = ConnectToCoordinator(
+      absl::GetFlag(FLAGS_coordinator), absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds)),
+      &clock, Random(SystemRandom()));
+  if (!coordinator.ok()) return;  // That is wrong, too.
+  LOG(ERROR) << error.message() << "; tells the coordinator";
+  ReportEarlyFailure(**coordinator, v1::HeartbeatRequest::SERVER, Incarnation(SystemRandom()),
+                     error, clock);
 }
 
 // The address that workers are told: --advertise_host with the port that was taken.
@@ -162,10 +181,13 @@ int main(int argc, char** argv) {
                        "holds a part of a job's parameters and applies the workers' updates.\n"
                        "  capstan_server --coordinator=HOST:PORT [--listen=HOST:PORT]");
   absl::Status parsed = capstan::ParseProgramFlags({argv, argv + argc});
-  if (parsed.ok()) parsed = capstan::CheckAdvertisedHost();
+  capstan::SendGrpcLogsToVlog();
+  if (parsed.ok()) {
+    parsed = capstan::CheckAdvertisedHost();
+    if (!parsed.ok()) capstan::ReportUsageError(parsed);
+  }
   if (!parsed.ok()) {
     capstan::EndProgram("capstan_server", parsed, /*is_usage_error=*/true);
   }
-  capstan::SendGrpcLogsToVlog();
   capstan::EndServer(capstan::Serve());
 }

@@ -1,6 +1,7 @@
 #include "common/job/effective_job.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -18,12 +19,19 @@
 namespace capstan {
 namespace {
 
+// Whether the field has its default, and this is nothing: empty, 0 or false.
+bool AsksForNothing(const JobField& field) {
+  const std::string value = FieldText(*field.message, *field.descriptor);
+  if (value.empty()) return true;
+  const std::unique_ptr<google::protobuf::Message> defaults(field.message->New());
+  return (value == "0" || value == "false") && value == FieldText(*defaults, *field.descriptor);
+}
+
 // INVALID_ARGUMENT when the job has chosen otherwise than the flag needs.
 absl::Status CheckMatters(const JobFlag& flag, v1::JobSpec* job) {
   if (flag.only_with.empty()) return absl::OkStatus();
-  const JobField field = FieldOf(flag, job);
-  // It takes back what the file says.
-  if (FieldText(*field.message, *field.descriptor).empty()) return absl::OkStatus();
+  // It may take back what the file says.
+  if (AsksForNothing(FieldOf(flag, job))) return absl::OkStatus();
   const std::pair<std::string, std::string> needs =
       absl::StrSplit(flag.only_with, absl::MaxSplits('=', 1));
   const std::vector<std::string> values = absl::StrSplit(needs.second, ',');

@@ -30,8 +30,8 @@ TEST(EffectiveJobTest, AFlagThatCannotMatterIsRefusedWithWhatItNeeds) {
             "--beta1: matters with --optimizer=adam or adamw only, and the job has sgd; leave it "
             "out, or choose that");
   for (const std::string flag :
-       {"--replay=vgg16", "--label_column=0", "--staleness=0", "--ucx_poll=busy", "--beta2=0.5",
-        "--synthetic_samples=9", "--data_path=x.csv", "--nohas_header"}) {
+       {"--replay=vgg16", "--label_column=0", "--ucx_poll=busy", "--beta2=0.5",
+        "--synthetic_samples=9", "--data_path=x.csv", "--has_header"}) {
     EXPECT_THAT(Verdict({flag}), HasSubstr(" only, and the job has ")) << flag;
   }
 }
@@ -45,6 +45,8 @@ TEST(EffectiveJobTest, AFlagThatMattersWithTheOthersIsTaken) {
       {"--transport=auto", "--ucx_poll=busy", "--grpc_connections=2"},
       {"--data_format=csv", "--data_path=x.csv", "--has_header", "--label_column=0"},
       {"--consistency=bsp", "--table_staleness="},
+      {"--consistency=bsp", "--staleness=0"},
+      {"--data_format=digits", "--nohas_header"},
       {"--data_format=digits", "--data_path="},
       {"--model=logistic_regression", "--hidden="}};
   for (const auto& flags : commands) EXPECT_EQ(Verdict(flags), "") << flags[0];

@@ -142,8 +142,8 @@ constexpr JobFlag kFlags[] = {
     {kMembership, "rpc_deadline_seconds", "membership.rpc_deadline_seconds", "SECONDS",
      "A peer that cannot be reached for so long ends the process; at least the lease."},
     {kMembership, "registration_seconds", "membership.registration_seconds", "SECONDS",
-     "If members are still missing after so long, the job ends and says which. 0: it waits for "
-     "ever."},
+     "If members are still missing after so long, the job ends and says which (workers register "
+     "when they have read their data). 0: it waits for ever."},
 
     {kTransport, "transport", "transport.type", "",
      "What values and gradients travel over. ucx: shared memory within a host, RDMA between hosts; "

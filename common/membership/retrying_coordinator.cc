@@ -46,6 +46,7 @@ void RetryingCoordinator::Send(std::shared_ptr<Call<Request, Reply>> call) {
   const absl::Time sent_at = clock_.Now();
   ((*inner_).*(call->method))(call->request, [this, call, sent_at](absl::StatusOr<Reply> reply) {
     if (absl::IsUnavailable(reply.status())) return TryAgain(call, sent_at);
+    if (reply.ok()) has_given_up_ = false;
     call->Answer(std::move(reply));
   });
 }

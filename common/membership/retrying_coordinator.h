@@ -21,8 +21,8 @@ namespace capstan {
 
 // Makes a call again while its endpoint answers UNAVAILABLE, until `rpc_deadline` after the answer
 // was due: then it answers UNAVAILABLE itself, also while a try hangs. After that it tries each
-// call once. Waiting is a timer. Thread-safe; when destroyed, what waits to be made again is
-// answered CANCELLED.
+// call once, until one succeeds. Waiting is a timer. Thread-safe; when destroyed, what waits to be
+// made again is answered CANCELLED.
 class RetryingCoordinator : public CoordinatorEndpoint {
  public:
   struct Options {

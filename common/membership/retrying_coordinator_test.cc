@@ -130,6 +130,21 @@ TEST_F(RetryingCoordinatorTest, ACoordinatorThatWasGivenUpIsTriedOnce) {
   EXPECT_EQ(answer_->status().code(), absl::StatusCode::kUnavailable);
 }
 
+TEST_F(RetryingCoordinatorTest, ACoordinatorThatIsBackIsTriedAgain) {
+  Register(1);
+  clock_.Advance(absl::Seconds(31));
+  FailOnce();
+  answer_.reset();
+  Register(2);
+  inner_->register_server.Answer(v1::RegisterReply());
+  answer_.reset();
+  Register(3);
+  FailOnce();
+  EXPECT_FALSE(answer_.has_value());
+  clock_.Advance(absl::Milliseconds(50));
+  EXPECT_TRUE(IsOpen());
+}
+
 TEST_F(RetryingCoordinatorTest, RetriesEveryKindOfCall) {
   std::vector<absl::Status> answers;
   const auto count = [&](const auto& reply) { answers.push_back(reply.status()); };

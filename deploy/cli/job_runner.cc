@@ -110,6 +110,8 @@ bool JobRunner::UpdateStatus() {
   options_.display->Show(now - start_, status_);
   const v1::Phase phase = status_.view().phase();
   if (phase == v1::DONE || phase == v1::FAILED) StartEndTimeout();
+  // No other member will come and ask why.
+  if (phase == v1::FAILED) options_.job->SignalCoordinator(SIGTERM);
   return true;
 }
 

@@ -238,9 +238,21 @@ TEST(JobRunnerTest, ProcessThatIgnoresTheEndIsKilled) {
   EXPECT_EQ(run.Result().message(), "coordinator ended (exit code 1): lost server-0");
 }
 
+TEST(JobRunnerTest, CoordinatorThatAnswersOnAfterAFailureIsEnded) {
+  JobRun run("answers_on");
+  run.status = InPhase(v1::FAILED, "a worker failed");
+  run.programs().Write("capstan_coordinator",
+                       std::string("trap 'echo a worker failed; exit 1' TERM\n") +
+                           FakePrograms::kListen + "\nwhile true; do sleep 0.01; done");
+  EXPECT_EQ(run.Result().message(), "coordinator ended (exit code 1): a worker failed");
+}
+
 TEST(JobRunnerTest, CoordinatorThatStaysAfterTheEndIsAFailureWithTheReason) {
   JobRun run("stays");
   run.status = InPhase(v1::FAILED, "worker-1: no memory");
+  run.programs().Write(
+      "capstan_coordinator",
+      std::string("trap '' TERM\n") + FakePrograms::kListen + "\nwhile true; do sleep 1000; done");
   const absl::Status result = run.Result();
   EXPECT_EQ(result.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(result.message()), HasSubstr("worker-1: no memory"));

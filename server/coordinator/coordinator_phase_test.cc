@@ -124,8 +124,8 @@ TEST(CoordinatorTest, WaitsForItsMembersUntilTheDeadlineAndNamesWhoIsMissing) {
   EXPECT_EQ(job.View().phase(), v1::FAILED);
   EXPECT_EQ(job.View().reason(),
             "after 300 s (--registration_seconds) 1 of 2 servers (0) and 0 of 2 workers have "
-            "registered; server 1 and workers 0 to 1 missing: see the logs of these, and start the "
-            "job again");
+            "registered; server 1 and workers 0 to 1 missing (workers register when they have read "
+            "their data): see the logs of these, and start the job again");
 }
 
 TEST(CoordinatorTest, TheDeadlineForRegisteringIsNoneOfTheTraining) {

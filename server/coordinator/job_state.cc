@@ -254,9 +254,11 @@ absl::Time JobState::registration_deadline() const {
 
 void JobState::CheckRegistration() {
   if (clock_.Now() < registration_deadline()) return;
-  Fail(absl::StrCat("after ", job_.membership().registration_seconds(),
-                    " s (--registration_seconds) ", members_.RollCall(),
-                    ": see the logs of these, and start the job again"));
+  Fail(
+      absl::StrCat("after ", job_.membership().registration_seconds(),
+                   " s (--registration_seconds) ", members_.RollCall(),
+                   " (workers register when they have read their data): see the logs of these, and "
+                   "start the job again"));
 }
 
 void JobState::Fail(absl::string_view reason) {

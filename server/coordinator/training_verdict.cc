@@ -39,7 +39,7 @@ bool IsConstantGuess(const TrainingCourse& course) {
   const double standard_error = std::sqrt(share * (1 - share) / samples);
   return course.test_loss >= 0.98 * course.guess_loss &&
          course.test_accuracy <= share + 3 * standard_error &&
-         course.last_loss >= 0.5 * course.guess_loss;
+         course.last_loss >= 0.8 * course.guess_loss;
 }
 
 std::string WhatHappened(TrainingFailure failure, const TrainingCourse& course) {

@@ -32,11 +32,10 @@ enum class TrainingFailure { kNone, kNotFinite, kNotBelowStart, kConstantGuess }
 //   kNotFinite      last_loss, test_loss or test_accuracy is not finite.
 //   kNone           fewer than 50 steps, or guess_loss is not known: too little to tell by.
 //   kNotBelowStart  the end is at least 0.98 first_loss and 0.98 guess_loss; or, where training
-//   began
-//                   well, at least 1.5 first_loss and 0.5 guess_loss.
+//                   began well, at least 1.5 first_loss and 0.5 guess_loss.
 //   kConstantGuess  the end is above 1.1 guess_loss; or test_loss is at least 0.98 guess_loss,
 //                   test_accuracy at most 3 standard errors above guess_accuracy, and the data have
-//                   not been learnt by heart: last_loss is at least 0.5 guess_loss.
+//                   not been learnt by heart: last_loss is at least 0.8 guess_loss.
 TrainingFailure JudgeTraining(const TrainingCourse& course);
 
 // What has happened and what to try, as one line; empty when the training has not failed.

@@ -90,6 +90,25 @@ TEST(TrainingVerdictTest, DataLearntByHeartAreNoFailure) {
   EXPECT_EQ(JudgeTraining(Course(2.3, 2.3, 0.0001, 4, 0.1)), TrainingFailure::kNone);
 }
 
+TEST(TrainingVerdictTest, ATestSetTooSmallToJudgeByIsNoFailure) {
+  // 3 standard errors above the share of the commonest label are more than 100 %.
+  TrainingCourse course = Course(0.3, 0.3, 0.09, 0.136, 0.97);
+  course.test_samples = 100;
+  course.guess_accuracy = 0.97;
+  course.guess_loss = 0.135;
+  EXPECT_EQ(JudgeTraining(course), TrainingFailure::kNone);
+  course.last_loss = 0.135;
+  EXPECT_EQ(JudgeTraining(course), TrainingFailure::kConstantGuess);
+}
+
+TEST(TrainingVerdictTest, DataPartlyLearntByHeartAreNoFailure) {
+  TrainingCourse course = Course(0.69, 0.7, 0.45, 0.72, 0.55);  // of 2 classes
+  course.test_samples = 100;
+  course.guess_accuracy = 0.5;
+  course.guess_loss = std::log(2);
+  EXPECT_EQ(JudgeTraining(course), TrainingFailure::kNone);
+}
+
 TEST(TrainingVerdictTest, TrainingThatBeganWellFailsWhenItEndsMuchWorse) {
   EXPECT_EQ(JudgeTraining(Course(0.05, 0.06, 0.05, 0.06, 0.99)), TrainingFailure::kNone)
       << "as good";

@@ -47,13 +47,13 @@ server="$(cluster_address server0):4000"
 cluster_start server0 "${scratch}/server.log" "${benchmark}" --serve="${server}" "${flags[@]}"
 # Ends also when the server does, which has no reason to.
 measure() {
-  local ended status=0
+  local ended='' status=0
   # exec, so that the process is the one that cluster_kill ends.
   (exec ip netns exec "${cluster_name}-worker0" "${benchmark}" --connect="${server}" \
     --gbit="${gbit}" "${flags[@]}" "$@") &
   cluster_pids+=($!)
   wait -n -p ended "${cluster_pids[@]}" || status=$?
-  [[ "${ended}" == "${cluster_pids[1]}" && "${status}" == 0 ]] ||
+  [[ "${ended:-}" == "${cluster_pids[1]}" && "${status}" == 0 ]] ||
     fail "a process failed; the server's log: $(tail -n 3 "${scratch}/server.log")"
   cluster_pids=("${cluster_pids[0]}")
 }

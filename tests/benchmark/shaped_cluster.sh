@@ -99,11 +99,11 @@ cluster_kill() {
 # Waits until all that cluster_start has started has ended well. Returns an error as soon as one of
 # them fails.
 cluster_wait() {
-  local ended pid left
+  local ended='' pid left
   while ((${#cluster_pids[@]} > 0)); do
     wait -n -p ended "${cluster_pids[@]}" || return 1
     left=()
-    for pid in "${cluster_pids[@]}"; do [[ "${pid}" == "${ended}" ]] || left+=("${pid}"); done
+    for pid in "${cluster_pids[@]}"; do [[ "${pid}" == "${ended:-}" ]] || left+=("${pid}"); done
     cluster_pids=("${left[@]}")
   done
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 namespace capstan {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr int kFailure = 1;
@@ -68,6 +70,12 @@ class BadInputTest : public testing::Test {
     args.insert(args.end(), flags.begin(), flags.end());
     ExpectRefused(exit_code, "deploy/cli/capstan", args, text);
   }
+  // Expects that its job has failed before it had its members, for this reason.
+  void ExpectCoordinatorEnded(const std::string& reason) {
+    processes_->Signal("coordinator", SIGTERM);  // Without it, it answers for another lease.
+    EXPECT_EQ(processes_->WaitForExit("coordinator", absl::Seconds(5)).code, kFailure);
+    EXPECT_THAT(processes_->LastLine("coordinator"), HasSubstr(reason));
+  }
 
   std::unique_ptr<JobProcesses> processes_;
   int runs_ = 0;
@@ -109,9 +117,21 @@ TEST_F(BadInputTest, FlagsThatCannotMatter) {
 TEST_F(BadInputTest, AnAddressWhereNobodyReachesAServer) {
   for (const std::string listen : {"0.0.0.0:0", "[::]:0", "0:0"}) {
     ExpectRefused(kWrongCommandLine, "server/capstan_server",
-                  {"--coordinator=127.0.0.1:1", "--rpc_deadline_seconds=1", "--listen=" + listen},
+                  {"--coordinator=127.0.0.1:1", "--rpc_deadline_seconds=0.1", "--listen=" + listen},
                   "--advertise_host: expected the host under which workers reach this server");
   }
+}
+
+TEST_F(BadInputTest, AServerWithAWrongCommandLineEndsTheJob) {
+  processes_->StartCoordinator({});
+  const std::string problem =
+      "--advertise_host: expected the host under which workers reach this server, got \"0.0.0.0\", "
+      "which is every interface of a machine";
+  ExpectRefused(kWrongCommandLine, "server/capstan_server",
+                {"--coordinator=" + processes_->coordinator_address(), "--listen=127.0.0.1:0",
+                 "--advertise_host=0.0.0.0"},
+                problem);
+  ExpectCoordinatorEnded("a server failed before it registered: " + problem);
 }
 
 TEST_F(BadInputTest, AMemberThatFailsBeforeItRegistersEndsTheJob) {
@@ -122,22 +142,38 @@ TEST_F(BadInputTest, AMemberThatFailsBeforeItRegistersEndsTheJob) {
   const std::string problem = "layers.csv, line 2: expected a number of elements";
   ExpectRefused(kFailure, "worker/capstan_worker",
                 {"--coordinator=" + processes_->coordinator_address()}, problem);
-  for (const std::string name : {"coordinator", "server-0"}) {
-    EXPECT_EQ(processes_->WaitForExit(name, absl::Seconds(5)).code, kFailure);
-    EXPECT_THAT(processes_->LastLine(name), HasSubstr("a worker failed before it registered: "));
-    EXPECT_THAT(processes_->LastLine(name), HasSubstr(problem));
-  }
+  EXPECT_EQ(processes_->WaitForExit("server-0", absl::Seconds(5)).code, kFailure);
+  const std::string reason = "a worker failed before it registered: " + layers;
+  EXPECT_THAT(processes_->LastLine("server-0"), AllOf(HasSubstr(reason), HasSubstr(problem)));
+  ExpectCoordinatorEnded(reason);
+}
+
+TEST_F(BadInputTest, AWorkerThatIsRefusedDoesNotEndTheJob) {
+  const std::string data = Write("data.csv", "1,2,0\n3,4,1\n5,6,0\n7,8,1\n9,9,0\n");
+  processes_->StartCoordinator({"--data_format=csv", "--data_path=" + data});
+  processes_->StartMembers(/*num_servers=*/0, /*num_workers=*/1);
+  ASSERT_TRUE(processes_->WaitForLog("worker-0", "registered as worker 0", absl::Seconds(30)));
+  Write("data.csv", "1,2,3,0\n3,4,5,1\n5,6,7,0\n7,8,9,1\n9,9,9,0\n");
+  ExpectRefused(kFailure, "worker/capstan_worker",
+                {"--coordinator=" + processes_->coordinator_address()},
+                "start every worker with the same job");
+  processes_->Start("status", "deploy/cli/capstan",
+                    {"status", "--coordinator=" + processes_->coordinator_address()});
+  EXPECT_EQ(processes_->WaitForExit("status", absl::Seconds(10)).ToString(), "exit code 0");
+  EXPECT_THAT(processes_->Log("status"), HasSubstr("waiting for members"));
 }
 
 TEST_F(BadInputTest, AJobWhoseMembersDoNotComeSaysWhoIsMissing) {
-  processes_->StartCoordinator({"--registration_seconds=2"});
+  processes_->StartCoordinator({"--registration_seconds=8"});
   processes_->StartMembers(/*num_servers=*/1, /*num_workers=*/0);
-  for (const std::string name : {"coordinator", "server-0"}) {
-    EXPECT_EQ(processes_->WaitForExit(name, absl::Seconds(10)).code, kFailure);
-    EXPECT_THAT(processes_->LastLine(name),
-                HasSubstr("1 of 2 servers (0) and 0 of 2 workers have registered; server 1 and "
-                          "workers 0 to 1 missing"));
-  }
+  EXPECT_EQ(processes_->WaitForExit("server-0", absl::Seconds(20)).code, kFailure);
+  const std::string reason =
+      "1 of 2 servers (0) and 0 of 2 workers have registered; server 1 and workers 0 to 1 missing";
+  EXPECT_THAT(processes_->LastLine("server-0"), HasSubstr(reason));
+  ExpectRefused(kFailure, "worker/capstan_worker",
+                {"--coordinator=" + processes_->coordinator_address()},
+                "the job has ended already (after 8 s (--registration_seconds) " + reason);
+  ExpectCoordinatorEnded(reason);
 }
 
 TEST_F(BadInputTest, AMemberThatCannotWriteItsTraceEndsTheJob) {
@@ -145,9 +181,7 @@ TEST_F(BadInputTest, AMemberThatCannotWriteItsTraceEndsTheJob) {
   ExpectRefused(kFailure, "server/capstan_server",
                 {"--coordinator=" + processes_->coordinator_address(), "--trace=/no/folder/trace"},
                 "/no/folder/trace: cannot be written");
-  EXPECT_EQ(processes_->WaitForExit("coordinator", absl::Seconds(5)).code, kFailure);
-  EXPECT_THAT(processes_->LastLine("coordinator"),
-              HasSubstr("a server failed before it registered: trace file /no/folder/trace"));
+  ExpectCoordinatorEnded("a server failed before it registered: trace file /no/folder/trace");
 }
 
 TEST_F(BadInputTest, JobFiles) {

@@ -20,18 +20,17 @@ absl::Status Worker::Run() {
   ASSIGN_OR_RETURN(const v1::GetJobReply job,
                    AwaitReply(coordinator, &CoordinatorEndpoint::GetJob, {}, clock));
   absl::StatusOr<JobSetup> setup = options_.prepare(job.job(), &clock);
-  const absl::StatusOr<WorkerId> id =
-      setup.ok() ? RegisterWorker(job.job(), options_.incarnation, setup->engine->tables(),
-                                  coordinator, clock)
-                 : absl::StatusOr<WorkerId>(setup.status());
-  if (!id.ok()) {
-    ReportEarlyFailure(coordinator, v1::HeartbeatRequest::WORKER, options_.incarnation, id.status(),
-                       clock);
-    return id.status();
+  if (!setup.ok()) {
+    ReportEarlyFailure(coordinator, v1::HeartbeatRequest::WORKER, options_.incarnation,
+                       setup.status(), clock);
+    return setup.status();
   }
-  const absl::Status status = Work(*id, job, *setup);
+  // Whom the coordinator refuses is not missed.
+  ASSIGN_OR_RETURN(const WorkerId id, RegisterWorker(job.job(), options_.incarnation,
+                                                     setup->engine->tables(), coordinator, clock));
+  const absl::Status status = Work(id, job, *setup);
   if (!status.ok()) {
-    ReportFailure(coordinator, v1::HeartbeatRequest::WORKER, id->value(), options_.incarnation,
+    ReportFailure(coordinator, v1::HeartbeatRequest::WORKER, id.value(), options_.incarnation,
                   status, clock);
   }
   return status;
