@@ -168,6 +168,8 @@ absl::Status Serve() {
                      GrpcServer::Start(absl::GetFlag(FLAGS_listen), services, MaxConnections(job)));
     return ServerAddress{AdvertisedAddress(listening->address())};
   });
+  // Streams that open UCX do not end by themselves.
+  if (ucx_listener != nullptr) ucx_listener->EndAll();
   if (listening != nullptr) listening->Shutdown(clock.Now() + absl::Seconds(1));
   const absl::Status traced = *tracer == nullptr ? absl::OkStatus() : (*tracer)->Finish();
   return status.ok() ? traced : status;

@@ -56,7 +56,8 @@ struct Connections {
   EagerEndpoint::Shared eager;
 };
 
-// Over UCX if the job asks for it; if it is content with gRPC, over that where UCX does not get.
+// Over UCX if the job asks for it; if it is content with gRPC, over that if UCX cannot connect the
+// two.
 std::unique_ptr<ParameterEndpoint> ConnectOnce(const v1::JobSpec& job, const ServerAddress& address,
                                                Connections& connections) {
   if (!std::exchange(connections.has_tried_ucx, true)) {

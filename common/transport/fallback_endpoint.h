@@ -11,9 +11,8 @@
 
 namespace capstan {
 
-// Two ways to one server. Exchanges go the first one until an answer is UNIMPLEMENTED, as there is
-// no such way: that answer is UNAVAILABLE here, so that it is tried again, and from then on they go
-// the second one. Thread-safe.
+// Uses the first endpoint until it answers UNIMPLEMENTED, then the second. That answer becomes
+// UNAVAILABLE, so that the exchange is tried again. Thread-safe.
 class FallbackEndpoint : public ParameterEndpoint {
  public:
   FallbackEndpoint(std::unique_ptr<ParameterEndpoint> first,

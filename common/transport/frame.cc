@@ -136,7 +136,7 @@ absl::Status DecodeFrame(const Payload& frame, Header* header, Payload* payload,
           ", got ", frame.size_bytes(), " bytes that are no such message"));
     }
   }
-  // Not by its position: of a tag that is none, the bytes have been read if it lies in fragments.
+  // CurrentPosition() is past an invalid tag if the tag spans fragments.
   if (!input.ConsumedEntireMessage()) {
     return absl::InvalidArgumentError(absl::StrCat("malformed frame: expected a field before byte ",
                                                    input.CurrentPosition() + 1, " of ",

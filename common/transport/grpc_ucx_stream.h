@@ -17,8 +17,8 @@
 
 namespace capstan {
 
-// The stream that a connection over UCX lasts as long as, at its worker. Keeps itself alive until
-// gRPC is done with it. Thread-safe.
+// A worker's gRPC stream. When it ends, its UCX connection ends. Keeps itself alive until gRPC is
+// done with it. Thread-safe.
 class GrpcUcxStream : public grpc::ClientReadReactor<v1::UcxInvitation>,
                       public std::enable_shared_from_this<GrpcUcxStream> {
  public:

@@ -5,7 +5,7 @@
 namespace capstan {
 namespace {
 
-// Of a message: how long its header is, and its payload.
+// The lengths of a message's header and of its payload.
 constexpr size_t kLengthsBytes = 2 * sizeof(uint32_t);
 
 }  // namespace

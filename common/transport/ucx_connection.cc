@@ -34,6 +34,10 @@ absl::Status UcxConnection::Prepare(UcxThread* thread) {
 
 absl::StatusOr<std::unique_ptr<UcxConnection>> UcxConnection::Connect(
     UcxThread* thread, const v1::UcxInvitation& invitation, Receiver* receiver) {
+  if (invitation.worker_address().empty() ||
+      invitation.secret().size() != UcxGreeting::kSecretBytes) {
+    return absl::UnavailableError("the server's invitation is malformed");
+  }
   ucp_ep_params_t params = {};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;

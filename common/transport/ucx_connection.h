@@ -59,7 +59,7 @@ class UcxConnection {
   static absl::Status Prepare(UcxThread* thread);
 
   // The invitation is that of the server. The receiver outlives the connection. UNIMPLEMENTED when
-  // UCX has no transport from here to there.
+  // UCX has no transport from here to there; UNAVAILABLE when the invitation is malformed.
   static absl::StatusOr<std::unique_ptr<UcxConnection>> Connect(UcxThread* thread,
                                                                 const v1::UcxInvitation& invitation,
                                                                 Receiver* receiver);

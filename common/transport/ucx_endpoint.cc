@@ -136,8 +136,8 @@ void UcxEndpoint::EndIfNotOpen() {
   if (connection_ == nullptr) {
     End(absl::UnavailableError(absl::StrCat("the server has not answered within ", time)));
   } else if (!connection_->is_open()) {
-    End(absl::UnimplementedError(
-        absl::StrCat("the server has not answered over UCX within ", time)));
+    const std::string text = absl::StrCat("the server has not answered over UCX within ", time);
+    End(has_been_open_ ? absl::UnavailableError(text) : absl::UnimplementedError(text));
   }
 }
 
@@ -147,6 +147,7 @@ void UcxEndpoint::End(const absl::Status& status) {
     stream_->Cancel();
   }
   stream_ = nullptr;
+  if (connection_ != nullptr && connection_->is_open()) has_been_open_ = true;
   connection_ = nullptr;
   waiting_.clear();
   AnswerAll(status);

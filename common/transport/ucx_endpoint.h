@@ -73,12 +73,13 @@ class UcxEndpoint : public ParameterEndpoint, private UcxConnection::Receiver {
   Clock* const clock_;
   BufferPool buffers_;
 
-  // Of the thread alone:
+  // Used by the thread alone:
   StreamPointer stream_;                       // null until the first exchange, and once it ended
   std::unique_ptr<UcxConnection> connection_;  // null until the stream has brought an invitation
   Clock::TimerId late_ = 0;                    // when the connection must be open
   std::deque<Waiting> waiting_;                // for the invitation
   bool is_closing_ = false;
+  bool has_been_open_ = false;  // a connection that has ended was
   uint64_t last_request_id_ = 0;
   absl::flat_hash_map<uint64_t, Open> open_;
   std::string header_;  // of the latest request

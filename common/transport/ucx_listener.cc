@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/base/little_endian.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
@@ -22,6 +23,11 @@
 namespace capstan {
 
 namespace {
+
+// Longer than a worker waits for the answer to its greeting: it then says itself what is wrong.
+constexpr absl::Duration kLongestGreeting = absl::Seconds(30);
+
+constexpr char kServerEnds[] = "the server ends";
 
 std::string NewSecret() {
   std::string secret;
@@ -48,6 +54,11 @@ class UcxListener::Client : public UcxInviter,
 
   void Invite() {
     thread_->invitations()[secret_] = this;
+    late_ = listener_->clock_->RunAfter(kLongestGreeting, [this, weak = weak_from_this()] {
+      thread_->RunLater([this, weak] {
+        if (const auto self = weak.lock(); self != nullptr) EndIfNotGreeted();
+      });
+    });
     v1::UcxInvitation invitation;
     invitation.set_worker_address(thread_->worker_address());
     invitation.set_secret(secret_);
@@ -55,6 +66,7 @@ class UcxListener::Client : public UcxInviter,
   }
   // Once. The listener no longer has this then.
   void End(const absl::Status& status) {
+    listener_->clock_->Cancel(late_);
     thread_->invitations().erase(secret_);
     Close();
     connection_ = nullptr;
@@ -133,6 +145,12 @@ class UcxListener::Client : public UcxInviter,
     uint8_t* buffer_ = nullptr;
   };
 
+  void EndIfNotGreeted() {
+    if (!thread_->invitations().contains(secret_)) return;
+    OnBroken(absl::DeadlineExceededError(
+        absl::StrCat("no greeting has come within ", absl::FormatDuration(kLongestGreeting))));
+  }
+
   // A request's payload is the shards' now, or nobody's. On any thread.
   void Release(size_t payload_bytes) {
     OnThread([this, payload_bytes] {
@@ -190,7 +208,8 @@ class UcxListener::Client : public UcxInviter,
   const std::shared_ptr<UcxTransport::Guest> guest_;
   const std::string secret_;
   const std::thread::id ucx_thread_id_;
-  // Of the thread alone:
+  // Used by the thread alone:
+  Clock::TimerId late_ = 0;                    // when the greeting must have come
   std::unique_ptr<UcxConnection> connection_;  // null before its greeting, and once it has ended
   std::vector<size_t> released_;               // payloads whose bytes are not granted again yet
   std::string header_;                         // of the latest reply
@@ -199,18 +218,14 @@ class UcxListener::Client : public UcxInviter,
 };
 
 UcxListener::~UcxListener() {
-  thread_->RunAndWait([this] {
-    for (auto& [guest, client] : clients_) {
-      client->End(absl::UnavailableError("the server ends"));
-    }
-    clients_.clear();
-  });
+  EndAll();
   // For calls of End that came before.
   thread_->RunAndWait([] {});
 }
 
 void UcxListener::Invite(std::shared_ptr<UcxTransport::Guest> guest) {
   thread_->RunLater([this, guest = std::move(guest)] {
+    if (is_ended_) return guest->OnEnd(absl::UnavailableError(kServerEnds));
     const auto client = std::make_shared<Client>(this, guest);
     clients_.emplace(guest.get(), client);
     client->Invite();
@@ -224,6 +239,14 @@ void UcxListener::End(UcxTransport::Guest* guest) {
     const std::shared_ptr<Client> client = std::move(found->second);
     clients_.erase(found);
     client->End(absl::CancelledError("the worker has gone"));
+  });
+}
+
+void UcxListener::EndAll() {
+  thread_->RunAndWait([this] {
+    is_ended_ = true;
+    for (auto& [guest, client] : clients_) client->End(absl::UnavailableError(kServerEnds));
+    clients_.clear();
   });
 }
 

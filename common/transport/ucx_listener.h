@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
+#include "common/base/clock.h"
 #include "common/tensor/buffer_pool.h"
 #include "common/transport/parameter_endpoint.h"
 #include "common/transport/reply_order.h"
@@ -21,12 +22,13 @@ namespace capstan {
 // knows the secret of its invitation is answered where its greeting comes from.
 class UcxListener : public UcxTransport::Listener {
  public:
-  // `endpoint` and `thread`, which UcxConnection has prepared, outlive the listener. Each
+  // `endpoint`, `thread`, which UcxConnection has prepared, and `clock` outlive the listener. Each
   // connection has `max_inflight_bytes` for requests that arrive, and as much for replies.
-  UcxListener(ParameterEndpoint* endpoint, UcxThread* thread, uint64_t max_inflight_bytes,
-              const ReplyOrder& order)
+  UcxListener(ParameterEndpoint* endpoint, UcxThread* thread, Clock* clock,
+              uint64_t max_inflight_bytes, const ReplyOrder& order)
       : endpoint_(endpoint),
         thread_(thread),
+        clock_(clock),
         max_inflight_bytes_(max_inflight_bytes),
         order_(order) {}
   // Closes all connections; replies that come later go nowhere.
@@ -34,18 +36,21 @@ class UcxListener : public UcxTransport::Listener {
 
   void Invite(std::shared_ptr<UcxTransport::Guest> guest) override;
   void End(UcxTransport::Guest* guest) override;
+  void EndAll() override;
 
  private:
   class Client;
 
   ParameterEndpoint* const endpoint_;
   UcxThread* const thread_;
+  Clock* const clock_;
   const uint64_t max_inflight_bytes_;
   const ReplyOrder order_;
   BufferPool buffers_;
 
-  // Of the thread alone.
+  // Used by the thread alone:
   absl::flat_hash_map<UcxTransport::Guest*, std::shared_ptr<Client>> clients_;
+  bool is_ended_ = false;
 };
 
 }  // namespace capstan

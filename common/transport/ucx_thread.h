@@ -44,7 +44,7 @@ class UcxThread {
   struct Options {
     Clock* clock = nullptr;  // Required; outlives the thread
     bool polls = false;      // never sleep: a core for a shorter round trip
-    // Of UCX, as in "tcp,self"; empty: shared memory, the process itself, and RDMA.
+    // UCX's names, as in "tcp,self"; empty: shared memory, the process itself, and RDMA.
     std::string transports;
     // Runs once, on the thread, when messages have come for 10 s that UCX cannot take, which is for
     // good: UCX 1.13's shared memory has one queue for all senders, and one of them was killed

@@ -22,7 +22,8 @@ class OwnThread : public UcxTransport {
     return std::make_unique<UcxEndpoint>(address, thread_.get(), clock_);
   }
   std::unique_ptr<Listener> Listen(ParameterEndpoint* endpoint, const ReplyOrder& order) override {
-    return std::make_unique<UcxListener>(endpoint, thread_.get(), max_inflight_bytes_, order);
+    return std::make_unique<UcxListener>(endpoint, thread_.get(), clock_, max_inflight_bytes_,
+                                         order);
   }
 
  private:

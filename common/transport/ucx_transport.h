@@ -36,7 +36,7 @@ class UcxTransport {
   class Guest {
    public:
     virtual ~Guest() = default;
-    // What the worker needs to open the connection. Runs once, first.
+    // What the worker needs to open the connection. Runs once, first, or not at all.
     virtual void OnInvitation(const v1::UcxInvitation& invitation) = 0;
     // The connection has ended, and why. Runs once, last.
     virtual void OnEnd(const absl::Status& status) = 0;
@@ -49,6 +49,8 @@ class UcxTransport {
     virtual void Invite(std::shared_ptr<Guest> guest) = 0;
     // The worker has gone: ends the connection. Not after OnEnd.
     virtual void End(Guest* guest) = 0;
+    // Ends all connections; guests that are invited later end at once.
+    virtual void EndAll() = 0;
   };
 
   virtual ~UcxTransport() = default;

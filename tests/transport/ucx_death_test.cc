@@ -123,6 +123,7 @@ class NotingListener : public UcxTransport::Listener {
     parent_->WriteLine("a worker has gone");
     inner_->End(guest);
   }
+  void EndAll() override { inner_->EndAll(); }
 
  private:
   UcxTransport::Listener* const inner_;

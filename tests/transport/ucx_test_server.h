@@ -22,6 +22,7 @@ class UcxTestServer {
         server_(GrpcServer::Start("127.0.0.1:0", {&service_}).value()) {}
 
   const std::string& address() const { return server_->address(); }
+  void EndConnections() { listener_->EndAll(); }
 
  private:
   const std::unique_ptr<UcxTransport::Listener> listener_;

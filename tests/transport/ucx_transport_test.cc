@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/fake_clock.h"
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
 #include "common/transport/frame_header.h"
@@ -264,6 +266,20 @@ TEST_F(UcxTransportTest, AListenerThatEndsIsUnavailableEvenToOpenConnections) {
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
 
+TEST_F(UcxTransportTest, AListenerThatHasEndedItsConnectionsInvitesNobody) {
+  const auto endpoint = client_->Connect(listener_->address());
+  EXPECT_TRUE(Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0))).status.ok());
+  listener_->EndConnections();
+  const auto newcomer = client_->Connect(listener_->address());
+  const ExchangeReply reply = Exchange(*newcomer, MakeTestRequest(0, std::nullopt, Step(0)));
+  EXPECT_TRUE(absl::IsUnavailable(reply.status)) << reply.status;
+  EXPECT_THAT(std::string(reply.status.message()), HasSubstr("the server ends"));
+  absl::Status status;
+  while (status.ok())
+    status = Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0))).status;
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+}
+
 TEST_F(UcxTransportTest, AServerThatUcxDoesNotReachIsSaidToBeOutOfReach) {
   UcxTransport::Options options;
   options.clock = &clock_;
@@ -337,36 +353,82 @@ TEST_F(UcxTransportTest, AMalformedHeaderClosesNothingButItsOwnExchange) {
   EXPECT_TRUE(Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0))).status.ok());
 }
 
-// A server of one worker that answers whatever comes with the same header.
+TEST_F(UcxTransportTest, AMalformedInvitationIsUnavailable) {
+  UcxThread::Options options;
+  options.clock = &clock_;
+  const auto thread = UcxThread::Start(options).value();
+  v1::UcxInvitation without_address;
+  without_address.set_secret(std::string(UcxGreeting::kSecretBytes, 's'));
+  v1::UcxInvitation with_short_secret;
+  with_short_secret.set_worker_address(thread->worker_address());
+  with_short_secret.set_secret("short");
+  RawClient client(&clock_);
+  thread->RunAndWait([&] {
+    for (const v1::UcxInvitation& invitation : {without_address, with_short_secret}) {
+      const absl::Status status =
+          UcxConnection::Connect(thread.get(), invitation, &client).status();
+      EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("invitation is malformed"));
+    }
+  });
+}
+
+TEST_F(UcxTransportTest, AWorkerThatNeverGreetsLosesItsStream) {
+  FakeClock fake_clock;
+  UcxTransport::Options options;
+  options.clock = &fake_clock;
+  const auto server = StartUcxTransport(options).value();
+  const UcxTestServer listener(server.get(), host_.get());
+  GrpcUcxOpener opener(listener.address(), &clock_);
+  OneShot<bool> invited(&clock_);
+  OneShot<absl::Status> ended(&clock_);
+  GrpcUcxStream::Callbacks callbacks;
+  callbacks.on_invitation = [&](const auto&, const v1::UcxInvitation&) { invited.Set(true); };
+  callbacks.on_end = [&](const auto&, const absl::Status& status) { ended.Set(status); };
+  const auto stream = opener.Open(std::move(callbacks));
+  invited.Wait();
+  fake_clock.Advance(absl::Seconds(30));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(ended.Wait()));
+  opener.AwaitEnd();
+}
+
+// A server that takes one greeting and no more, and answers whatever comes then with the same
+// header.
 class WrongServer : public UcxTransport::Listener,
                     private UcxInviter,
                     private UcxConnection::Receiver {
  public:
-  WrongServer(std::string answer, Clock* clock) : answer_(std::move(answer)) {
+  WrongServer(std::string answer, Clock* clock)
+      : has_ignored_greeting_(clock), answer_(std::move(answer)) {
     UcxThread::Options options;
     options.clock = clock;
     thread_ = UcxThread::Start(options).value();
     thread_->RunAndWait([this] { EXPECT_TRUE(UcxConnection::Prepare(thread_.get()).ok()); });
   }
+  void AwaitIgnoredGreeting() { has_ignored_greeting_.Wait(); }
+
   void Invite(std::shared_ptr<UcxTransport::Guest> guest) override {
     thread_->RunLater([this, guest] {
-      guest_ = guest;
+      guests_[guest.get()] = guest;
       v1::UcxInvitation invitation;
       invitation.set_worker_address(thread_->worker_address());
       invitation.set_secret(std::string(UcxGreeting::kSecretBytes, 's'));
       thread_->invitations()[invitation.secret()] = this;
-      guest_->OnInvitation(invitation);
+      guest->OnInvitation(invitation);
     });
   }
-  void End(UcxTransport::Guest*) override {
-    thread_->RunLater([this] {
+  void End(UcxTransport::Guest* guest) override {
+    thread_->RunLater([this, guest] {
       connection_ = nullptr;
-      std::exchange(guest_, nullptr)->OnEnd(absl::OkStatus());
+      const auto ended = guests_.extract(guest);
+      ended.mapped()->OnEnd(absl::OkStatus());
     });
   }
+  void EndAll() override {}
 
  private:
   void OnGreeting(uint32_t, ucp_ep_h endpoint) override {
+    if (std::exchange(has_greeting_, true)) return has_ignored_greeting_.Set(true);
     connection_ =
         UcxConnection::Accept(thread_.get(), endpoint, this, /*window_bytes=*/1 << 20).value();
   }
@@ -376,9 +438,11 @@ class WrongServer : public UcxTransport::Listener,
   }
   void OnBroken(const absl::Status&) override {}
 
+  OneShot<bool> has_ignored_greeting_;
   const std::string answer_;
+  bool has_greeting_ = false;
   std::unique_ptr<UcxThread> thread_;
-  std::shared_ptr<UcxTransport::Guest> guest_;
+  std::map<UcxTransport::Guest*, std::shared_ptr<UcxTransport::Guest>> guests_;
   std::unique_ptr<UcxConnection> connection_;
 };
 
@@ -396,6 +460,25 @@ TEST_F(UcxTransportTest, AWrongReplyEndsItsConnection) {
         std::string(reply.status.message()),
         HasSubstr(answer == reply_to_nothing ? "got one to request 77" : "malformed header"));
   }
+}
+
+TEST_F(UcxTransportTest, AServerThatOnceAnsweredAndIsSlowToDoSoAgainIsUnavailable) {
+  FakeClock fake_clock;
+  UcxTransport::Options options;
+  options.clock = &fake_clock;
+  const auto client = StartUcxTransport(options).value();
+  WrongServer wrong("\xff\xff no header", &clock_);
+  GrpcUcxService service(&wrong);
+  const auto server = GrpcServer::Start("127.0.0.1:0", {&service}).value();
+  const auto endpoint = client->Connect(server->address());
+  Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0)));
+  OneShot<ExchangeReply> reply(&clock_);
+  endpoint->Exchange(
+      MakeTestRequest(0, std::nullopt, Step(0)), [] {},
+      [&reply](ExchangeReply answer) { reply.Set(std::move(answer)); });
+  wrong.AwaitIgnoredGreeting();
+  fake_clock.Advance(absl::Seconds(20));
+  EXPECT_TRUE(absl::IsUnavailable(reply.Wait().status));
 }
 
 }  // namespace
