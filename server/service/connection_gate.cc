@@ -22,7 +22,7 @@ constexpr int kNow = 0;
 constexpr int kUntilAnEvent = -1;
 constexpr int kRetryMilliseconds = 100;
 
-// So many clients that were refused may still read the reason.
+// The latest refused clients stay half open, to read the reason.
 constexpr size_t kMaxRefused = 16;
 
 void SetOption(int socket, int level, int option) {

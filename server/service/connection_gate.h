@@ -48,7 +48,7 @@ class ConnectionGate {
   const int wake_;
   Taker take_;               // set before the thread starts
   std::set<int> open_;       // duplicates of what was taken; used by the thread alone
-  std::deque<int> refused_;  // the latest that were; used by the thread alone
+  std::deque<int> refused_;  // the latest ones, half open; used by the thread alone
   std::thread thread_;
 };
 

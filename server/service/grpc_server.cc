@@ -28,7 +28,7 @@ constexpr int kOnlyUncompressed = 1 << GRPC_COMPRESS_NONE;
 // A client that answers no ping for so long is gone, and its streams with it.
 constexpr int kKeepaliveMilliseconds = 5000;
 
-// So long a connection may take to greet, and be without a call.
+// A connection that takes longer to greet is closed, and one that has had no call for longer.
 constexpr int kGreetingMilliseconds = 10 * 1000;
 constexpr int kIdleMilliseconds = 60 * 1000;
 
