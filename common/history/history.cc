@@ -13,6 +13,36 @@ std::string Seconds(int64_t time_ns, int64_t origin_ns) {
   return absl::StrFormat("%.6f", static_cast<double>(time_ns - origin_ns) * 1e-9);
 }
 
+// The bounds are far above any real step or duration, and any time before the year 2100. A time and
+// several durations add up to less than 2^63.
+bool IsCount(int64_t number) { return number >= 0 && number <= int64_t{1} << 60; }
+bool IsTime(int64_t time_ns) { return time_ns >= 0 && time_ns <= int64_t{1} << 62; }
+
+// False when the record has a time or a step that cannot be.
+bool HasPossibleNumbers(const v1::HistoryRecord& record) {
+  switch (record.record_case()) {
+    case v1::HistoryRecord::kHeader:
+      return IsCount(record.header().clock_skew_ns()) && IsCount(record.header().settle_ns());
+    case v1::HistoryRecord::kContract:
+      return IsCount(record.contract().from_step()) &&
+             (record.contract().staleness() < 0 || IsCount(record.contract().staleness()));
+    case v1::HistoryRecord::kMembership:
+      return IsTime(record.membership().time_ns()) && IsCount(record.membership().first_step());
+    case v1::HistoryRecord::kBegan:
+      return IsTime(record.began().time_ns()) &&
+             (!record.began().has_push() || IsCount(record.began().push_step())) &&
+             (!record.began().has_pull() || IsCount(record.began().pull_step()));
+    case v1::HistoryRecord::kEnded:
+      return IsTime(record.ended().time_ns()) && IsCount(record.ended().min_step()) &&
+             IsTime(record.ended().asked_ns());
+    case v1::HistoryRecord::kEnd:
+      return IsTime(record.end().time_ns());
+    case v1::HistoryRecord::RECORD_NOT_SET:
+      break;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string Describe(const RecordedExchange& exchange, int64_t origin_ns) {
@@ -55,6 +85,11 @@ absl::Status HistoryAssembler::AddFile(const std::vector<v1::HistoryRecord>& rec
 }
 
 absl::Status HistoryAssembler::Add(const v1::HistoryRecord& record) {
+  if (!HasPossibleNumbers(record)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a history has a time or a step that cannot be: the file is damaged: ",
+                     record.ShortDebugString()));
+  }
   switch (record.record_case()) {
     case v1::HistoryRecord::kHeader:
       return AddHeader(record.header());

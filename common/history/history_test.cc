@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -66,6 +68,23 @@ TEST(HistoryTest, RefusesFilesThatDoNotFit) {
   HistoryBuilder newer(kSsp, 1);
   newer.records()[0].mutable_header()->set_format_version(2);
   EXPECT_FALSE(HistoryAssembler().AddFile(newer.records()).ok());
+}
+
+TEST(HistoryTest, RefusesTimesAndStepsThatCannotBe) {
+  constexpr int64_t kImpossible[] = {-1, std::numeric_limits<int64_t>::max()};
+  for (const int64_t number : kImpossible) {
+    HistoryBuilder skewed(kSsp, 1);
+    skewed.records()[0].mutable_header()->set_clock_skew_ns(number);
+    EXPECT_FALSE(HistoryAssembler().AddFile(skewed.records()).ok());
+    HistoryBuilder late(kSsp, 1);
+    late.Ask(0, 100, -1, 0, 10).Answer(20, 0, 0, {});
+    late.records().back().mutable_ended()->set_time_ns(number);
+    EXPECT_FALSE(HistoryAssembler().AddFile(late.records()).ok());
+    HistoryBuilder far(kSsp, 1);
+    far.Ask(0, 100, -1, 0, 10).Answer(20, 0, number, {});
+    const absl::Status status = HistoryAssembler().AddFile(far.records());
+    EXPECT_NE(status.message().find("a time or a step that cannot be"), std::string::npos);
+  }
 }
 
 }  // namespace

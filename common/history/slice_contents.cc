@@ -20,11 +20,15 @@ int16_t SmallWholeNumber(float value) {
 
 absl::StatusOr<SliceContents> SliceContents::Decode(absl::Span<const float> values,
                                                     uint32_t num_workers, int64_t steps) {
-  SliceContents contents(num_workers, steps);
-  if (values.size() != contents.elements_.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected ", contents.elements_.size(), " test values, got ", values.size()));
+  // As a division, because the product may be too large for any number.
+  const bool has_all = num_workers > 0 && steps > 0 && values.size() % num_workers == 0 &&
+                       values.size() / num_workers == static_cast<uint64_t>(steps);
+  if (!has_all) {
+    return absl::InvalidArgumentError(absl::StrCat("expected a test value for each of ",
+                                                   num_workers, " workers and ", steps,
+                                                   " steps, got ", values.size()));
   }
+  SliceContents contents(num_workers, steps);
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i] == 0) continue;
     Element& element = contents.elements_[i];

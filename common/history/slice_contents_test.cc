@@ -41,5 +41,15 @@ TEST(SliceContentsTest, OtherValuesAreRefused) {
   EXPECT_FALSE(SliceContents::Decode(std::vector<float>{0, 0}, 1, 1).ok());
 }
 
+TEST(SliceContentsTest, NumbersOfWorkersAndStepsThatNoValuesAreOfTakeNoMemory) {
+  const std::vector<float> values = {0};
+  for (const uint32_t num_workers : {0u, 1u, 0xffffffffu}) {
+    for (const int64_t steps : {int64_t{-1}, int64_t{0}, int64_t{1} << 62}) {
+      EXPECT_FALSE(SliceContents::Decode(values, num_workers, steps).ok());
+      EXPECT_FALSE(SliceContents::Decode({}, num_workers, steps).ok());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace capstan
