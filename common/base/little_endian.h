@@ -16,7 +16,7 @@ void AppendLittleEndian(Number value, std::string* bytes) {
   bytes->append(encoded, sizeof(Number));
 }
 
-// Of the first sizeof(Number) bytes.
+// Reads the first sizeof(Number) bytes.
 template <typename Number>
 Number ReadLittleEndian(const uint8_t* bytes) {
   Number value = 0;

@@ -8,7 +8,8 @@
 namespace capstan {
 namespace {
 
-// 0 unless `value` is a whole number that is positive and small, but for what float32 rounds.
+// The whole number that `value` is, up to float32's rounding. 0 if it is none, not positive, or
+// large.
 int16_t SmallWholeNumber(float value) {
   constexpr float kRounding = 1e-6f;
   if (!(value > 0.5f && value < 10000)) return 0;

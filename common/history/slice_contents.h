@@ -22,8 +22,8 @@ class SliceContents {
   // How often the update is in: 0, 1, or what is wrong.
   int Count(WorkerId worker, Step step) const { return At(worker, step).count; }
   bool Has(WorkerId worker, Step step) const { return Count(worker, step) > 0; }
-  // Of an update that is in once: what it was divided by, as a part of a mean or by its learning
-  // rate's divisor.
+  // What an update that is in once was divided by: the size of its mean, or the divisor of its
+  // learning rate.
   int DivisorOf(WorkerId worker, Step step) const { return At(worker, step).divisor; }
   // Number of workers whose update of `step` is in, and of updates, each as often as it is in.
   int Workers(Step step) const;

@@ -24,7 +24,7 @@ class ShownVersions {
     for (auto& [end_ns, version] : largest_) version = largest = std::max(largest, version);
   }
 
-  // The largest one of those that came before `time_ns`.
+  // The largest version that an answer before `time_ns` showed.
   uint64_t Before(int64_t time_ns) const {
     const auto after = largest_.lower_bound(time_ns);
     return after == largest_.begin() ? 0 : std::prev(after)->second;
@@ -68,7 +68,7 @@ Range Divisors(const CheckedSlice& checked, const ShownVersions& shown,
   if (!push.base_version.has_value()) return live;
   const uint64_t base = *push.base_version;
   const uint64_t before = shown.Before(push.begin_ns - header.clock_skew_ns());
-  // The push itself is one version of those that its answer shows.
+  // One of the versions that its answer shows is the push itself.
   const uint64_t after = push.version == 0 ? 0 : push.version - 1;
   return {live.least + (before > base ? before - base : 0),
           live.most + (after > base ? after - base : 0)};
@@ -87,8 +87,8 @@ void CheckDivisor(const CheckedSlice& checked, const ShownVersions& shown,
                  {&push});
 }
 
-// A push says which values its gradient was computed with: those that the worker pulled last. By as
-// much as clocks may be off, the pull before may seem to be the last one.
+// A push names the version of the values that its gradient was computed with. The worker must have
+// pulled these last. Where clocks are off, an earlier pull may seem to be the last one.
 void CheckBaseVersions(const CheckedSlice& checked, Violations& violations) {
   const int64_t skew = checked.history.header.clock_skew_ns();
   std::map<Incarnation, std::vector<const RecordedExchange*>> pulls;  // that may be the last ones

@@ -27,7 +27,8 @@ struct ExchangeRequest {
   SliceKey slice;
   std::optional<Step> push_step;  // the gradient's stamp
   std::optional<Step> pull_step;
-  // Of the values that the gradient was computed with; none: it counts as computed with the newest.
+  // The version of the values that the gradient was computed with. None: it counts as computed with
+  // the newest values.
   std::optional<uint64_t> base_version;
   // Of a push with a pull: if the pull had to wait for other workers, the push is answered alone.
   bool may_skip_pull = false;

@@ -20,9 +20,9 @@ namespace capstan {
 
 // A connection to one server over UCX: shared memory within a host, RDMA between hosts. Opened with
 // the first exchange by a gRPC stream, with which it ends, and again after that; then all open
-// exchanges are UNAVAILABLE, or UNIMPLEMENTED when UCX does not get there. Gradients of less than
-// UcxSender::kFetchedBytes are sent when they have left this process. Callbacks run on the UCX
-// thread. Thread-safe.
+// exchanges are UNAVAILABLE, or UNIMPLEMENTED when UCX cannot connect the two ends. Gradients of
+// less than UcxSender::kFetchedBytes are sent when they have left this process. Callbacks run on
+// the UCX thread. Thread-safe.
 class UcxEndpoint : public ParameterEndpoint, private UcxConnection::Receiver {
  public:
   // `address` is host:port of the server's UcxService. `thread`, which UcxConnection has prepared,

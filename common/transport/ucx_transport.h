@@ -56,8 +56,8 @@ class UcxTransport {
   virtual ~UcxTransport() = default;
 
   // A connection to the server whose UcxService is at `address`, host:port. The transport outlives
-  // it. Its exchanges are UNIMPLEMENTED when the server has no UCX, or UCX does not get from here
-  // to there.
+  // it. Its exchanges are UNIMPLEMENTED when the server has no UCX, or UCX cannot connect
+  // the two ends.
   virtual std::unique_ptr<ParameterEndpoint> Connect(const std::string& address) = 0;
 
   // `endpoint` answers, on UCX's thread, and each worker gets its replies in `order`; it and the

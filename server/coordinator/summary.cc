@@ -27,8 +27,8 @@ struct Mean {
 
 // The workers' progress as one.
 struct Totals {
-  Mean live_loss;   // of those that have computed
-  Mean first_loss;  // of those that have, also of replaced ones
+  Mean live_loss;   // over the live workers that have computed
+  Mean first_loss;  // over all workers that have computed, also replaced ones
   double largest_loss = 0;
   int64_t max_steps = 0;
   uint64_t samples = 0;

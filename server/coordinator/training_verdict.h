@@ -18,7 +18,8 @@ struct TrainingCourse {
   double test_loss = 0;
   double test_accuracy = 0;
   uint64_t test_samples = 0;
-  // Of the best answer that is the same for every sample (ConstantGuess). A loss of 0: not known.
+  // What the best answer that is the same for every sample gives (ConstantGuess). A loss of 0: not
+  // known.
   double guess_loss = 0;
   double guess_accuracy = 0;
 };

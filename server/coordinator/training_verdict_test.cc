@@ -16,7 +16,7 @@ using ::testing::Not;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Of 10 equally frequent classes: the best constant guess has a loss of ln 10 = 2.303.
+// With 10 equally frequent classes, the best constant guess has a loss of ln 10 = 2.303.
 TrainingCourse Course(double first_loss, double largest_loss, double last_loss, double test_loss,
                       double test_accuracy) {
   TrainingCourse course;

@@ -9,7 +9,7 @@
 
 namespace capstan {
 
-// Invites workers to connections over UCX, each of which ends with its stream. A stream beyond
+// Invites workers to connections over UCX. Each ends with its stream. A stream beyond
 // `streams` ends at once, with the reason. Thread-safe.
 class GrpcUcxService final : public v1::UcxService::CallbackService {
  public:

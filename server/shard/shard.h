@@ -33,7 +33,7 @@ class Shard {
   struct Worker {
     WorkerId worker;
     Incarnation incarnation;
-    Step first_step = Step(0);  // of which it pushes
+    Step first_step = Step(0);  // of its first push
     bool is_entering = false;   // it does not know its first step yet
   };
   // Stands before the lock, as a thread may be interrupted there: lets an exchange of a process go

@@ -108,7 +108,7 @@ class Slice {
     return schedule_->Decide(pull_step, steps_.min_step());
   }
   bool IsHeldBack(Step step) const { return held_from_.has_value() && step >= *held_from_; }
-  // Of a push that is applied next, by itself.
+  // What the learning rate of a push is divided by that is applied next, by itself.
   uint64_t DivisorOf(std::optional<uint64_t> base_version) const;
   void Apply(const StepAccumulator::Kept& push);
   // The mean of what was kept for `step`.

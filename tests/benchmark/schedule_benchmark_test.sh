@@ -53,7 +53,7 @@ for line in 'tensor_fifo" points="44.0,44.0 368.0,114.7"' \
 done
 expect_error 'expected lines of schedule_benchmark.sh' "${folder}/schedule_chart.py" </dev/null
 
-# Of processes, one that fails is noticed while another one goes on.
+# A process that fails is noticed while another one goes on.
 (
   source "${folder}/shaped_cluster.sh"
   sleep 1000 &

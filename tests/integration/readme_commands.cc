@@ -31,7 +31,7 @@ void AddLine(absl::string_view line, bool* goes_on, Commands* commands) {
   }
 }
 
-// Those between backquotes in the line.
+// The commands between backquotes in the line.
 std::vector<Commands> InlineCommands(const std::string& line) {
   static const std::regex span("`([^`]+)`");
   static const std::regex command(

@@ -39,11 +39,10 @@ struct Listed {
   const char* command;
   // Label of the test that does it, or the same in small; empty: none.
   std::string other_test = {};
-  // Whether it is run here, as it stands but for what is replaced: what users fill in, and what
-  // costs too much.
+  // It is run here. What users fill in, and what costs too much, is replaced before.
   bool is_run = false;
   Replaced replaced = {};
-  // Of the summary that it leaves: what it must say, and its test accuracy; empty: it leaves none.
+  // What the summary that it leaves must say, and the least test accuracy. Empty: it leaves none.
   std::string summary = {};
   double least_accuracy = 0;
 };

@@ -248,7 +248,7 @@ TEST_F(GrpcMemoryTest, AServerOfStreamsThatNeverReadStaysWithinItsBoundAndServes
   }
 
   const int64_t grown = Grown();
-  // Of each stream: replies that wait, one request, and what the library has read ahead.
+  // Each stream holds replies that wait, one request, and what the library has read ahead.
   const int64_t bound =
       (kClients + 1) * (kMaxInflightBytes + kSliceBytes + GrpcServer::kStreamBytes);
   RecordProperty("grown_bytes", absl::StrCat(grown));

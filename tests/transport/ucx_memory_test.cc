@@ -62,7 +62,7 @@ int64_t PeakMemoryOf(ForkedProcess& server) {
 // Clients that know the messages (ucx_protocol.h), but keep to none of their rules.
 class RudeClients {
  public:
-  // Of the server at `address`.
+  // A stub of the server at `address`.
   explicit RudeClients(std::string address) : address_(std::move(address)) {
     ucp_params_t params = {};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
