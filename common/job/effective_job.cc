@@ -43,6 +43,27 @@ absl::Status CheckMatters(const JobFlag& flag, v1::JobSpec* job) {
       " only, and the job has ", choice, "; leave it out, or choose that"));
 }
 
+// INVALID_ARGUMENT when another flag or field leaves a given flag without effect.
+absl::Status CheckIsNotOverruled(const std::set<absl::string_view>& given, const v1::JobSpec& job) {
+  const bool has_test_file = !job.data().test_path().empty();
+  const struct {
+    absl::string_view flag;
+    bool is_overruled;
+    absl::string_view why;
+  } rules[] = {
+      {"epochs", given.count("steps") > 0 && job.training().steps() > 0, "--steps is given, too"},
+      {"test_fraction", has_test_file, "--test_path names the samples to test with"},
+      {"test_labels_path", !has_test_file && !job.data().test_labels_path().empty(),
+       "there is no --test_path whose labels it could have"},
+  };
+  for (const auto& rule : rules) {
+    if (!rule.is_overruled || given.count(rule.flag) == 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--", rule.flag, ": cannot matter, because ",
+                                                   rule.why, "; leave out --", rule.flag));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<v1::JobSpec> EffectiveJob(const std::string& file, std::vector<std::string> args) {
@@ -57,6 +78,7 @@ absl::StatusOr<v1::JobSpec> EffectiveJob(const std::string& file, std::vector<st
   for (const absl::string_view name : given) {
     RETURN_IF_ERROR(CheckMatters(*FindJobFlag(name), &looked_at));
   }
+  RETURN_IF_ERROR(CheckIsNotOverruled(given, job));
   return job;
 }
 

@@ -36,6 +36,28 @@ TEST(EffectiveJobTest, AFlagThatCannotMatterIsRefusedWithWhatItNeeds) {
   }
 }
 
+TEST(EffectiveJobTest, AFlagThatAnotherOneOverrulesIsRefused) {
+  EXPECT_EQ(Verdict({"--steps=5", "--epochs=3"}),
+            "--epochs: cannot matter, because --steps is given, too; leave out --epochs");
+  EXPECT_EQ(Verdict({"--steps=0", "--epochs=3"}), "");
+  const std::vector<std::string> csv = {"--data_format=csv", "--data_path=x.csv"};
+  const auto with = [&csv](std::vector<std::string> more) {
+    more.insert(more.begin(), csv.begin(), csv.end());
+    return Verdict(more);
+  };
+  EXPECT_THAT(with({"--test_path=y.csv", "--test_fraction=0.1"}), StartsWith("--test_fraction: "));
+  EXPECT_EQ(with({"--test_path=y.csv"}), "");
+  EXPECT_EQ(with({"--test_fraction=0.1"}), "");
+}
+
+TEST(EffectiveJobTest, AFileWithStepsTakesEpochsInTheirPlace) {
+  const std::string path = ::testing::TempDir() + "/steps.textproto";
+  std::ofstream(path) << "training { steps: 9 }";
+  const auto job = EffectiveJob(path, {"--epochs=2"});
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->training().steps(), 0u);
+}
+
 TEST(EffectiveJobTest, AFlagThatMattersWithTheOthersIsTaken) {
   const std::vector<std::vector<std::string>> commands = {
       {"--beta1=0.5", "--optimizer=adamw"},

@@ -83,8 +83,7 @@ constexpr JobFlag kFlags[] = {
 
     {kTraining, "batch_size", "training.batch_size", "SAMPLES",
      "At most this many samples a worker and step."},
-    {kTraining, "steps", "training.steps", "STEPS",
-     "Steps of every worker. 0: as --epochs says. Wins when both are given."},
+    {kTraining, "steps", "training.steps", "STEPS", "Steps of every worker. 0: as --epochs says."},
     {kTraining, "epochs", "training.epochs", "EPOCHS",
      "Passes through the data. Given without --steps, it replaces the job file's steps."},
 
