@@ -15,7 +15,6 @@
 #include "common/membership/start_trace.h"
 #include "common/routing/server_address.h"
 #include "common/trace/tracer.h"
-#include "common/transport/eager_endpoint.h"
 #include "common/transport/failed_endpoint.h"
 #include "common/transport/fallback_endpoint.h"
 #include "common/transport/grpc_endpoint.h"
@@ -53,7 +52,6 @@ struct Connections {
   Clock* clock;
   std::unique_ptr<UcxTransport> ucx;  // null: none is wanted, or to be had
   bool has_tried_ucx = false;
-  EagerEndpoint::Shared eager;
 };
 
 // Over UCX if the job asks for it; if it is content with gRPC, over that if UCX cannot connect the
@@ -74,7 +72,7 @@ std::unique_ptr<ParameterEndpoint> ConnectOnce(const v1::JobSpec& job, const Ser
   return std::make_unique<FallbackEndpoint>(std::move(ucx), std::move(grpc));
 }
 
-// Tries again for as long as the job says, and if it says so is eager.
+// Tries again for as long as the job says.
 std::unique_ptr<ParameterEndpoint> Connect(const v1::JobSpec& job, ServerId server,
                                            const ServerAddress& address, Connections& connections) {
   RetryingEndpoint::Options options;
@@ -82,10 +80,7 @@ std::unique_ptr<ParameterEndpoint> Connect(const v1::JobSpec& job, ServerId serv
   options.peer = absl::StrCat("server ", server.value(), " (", address.grpc, ")");
   options.rpc_deadline = absl::Seconds(job.membership().rpc_deadline_seconds());
   options.seed = SystemRandom();
-  auto connection =
-      std::make_unique<RetryingEndpoint>(options, ConnectOnce(job, address, connections));
-  if (!job.consistency().eager()) return connection;
-  return std::make_unique<EagerEndpoint>(&connections.eager, std::move(connection));
+  return std::make_unique<RetryingEndpoint>(options, ConnectOnce(job, address, connections));
 }
 
 // What this worker leaves behind.
@@ -127,8 +122,6 @@ absl::Status Work(const DeviceName& device) {
   options.tracer = tracer;
   Connections connections;
   connections.clock = &clock;
-  connections.eager.clock = &clock;
-  options.refreshed_bytes = [&connections] { return connections.eager.refreshed_bytes.load(); };
   options.connect = [&](const v1::JobSpec& job, ServerId server, const ServerAddress& address) {
     auto connection = Connect(job, server, address, connections);
     return recorder == nullptr ? std::move(connection)

@@ -145,18 +145,6 @@ TEST(CheckHistoryTest, ValuesMustNotGoBack) {
   EXPECT_THAT(ViolationOf(builder), StartsWith("monotonic reads"));
 }
 
-TEST(CheckHistoryTest, ValuesThatWereKeptMustNotGoBackEither) {
-  HistoryBuilder builder = Started(kAsync, 0);
-  builder.Ask(1, 101, 0, 1, 20);  // stays open
-  builder.Ask(0, 100, -1, 0, 30).Answer(32, 1, 0, {{1, 0}});
-  builder.Ask(0, 100, -1, 0, 40).Answer(42, 0, 0, {});
-  // They came with what was asked before, but are used after.
-  builder.records().back().mutable_ended()->set_asked_ns(25'000);
-  builder.End(50);
-  EXPECT_THAT(ViolationOf(builder), StartsWith("monotonic reads"));
-  EXPECT_THAT(ViolationWithoutValues(builder), StartsWith("monotonic reads"));
-}
-
 TEST(CheckHistoryTest, MinStepMustNotGoBack) {
   HistoryBuilder builder = Started(kAsync, 0);
   builder.Ask(0, 100, 0, 1, 20).Answer(22, 1, 0, {{0, 0}});

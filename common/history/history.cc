@@ -33,8 +33,7 @@ bool HasPossibleNumbers(const v1::HistoryRecord& record) {
              (!record.began().has_push() || IsCount(record.began().push_step())) &&
              (!record.began().has_pull() || IsCount(record.began().pull_step()));
     case v1::HistoryRecord::kEnded:
-      return IsTime(record.ended().time_ns()) && IsCount(record.ended().min_step()) &&
-             IsTime(record.ended().asked_ns());
+      return IsTime(record.ended().time_ns()) && IsCount(record.ended().min_step());
     case v1::HistoryRecord::kEnd:
       return IsTime(record.end().time_ns());
     case v1::HistoryRecord::RECORD_NOT_SET:
@@ -142,7 +141,7 @@ absl::Status HistoryAssembler::AddBegan(const v1::ExchangeBegan& began) {
   if (began.has_push()) exchange.push_step = Step(began.push_step());
   if (began.has_pull()) exchange.pull_step = Step(began.pull_step());
   if (began.has_base_version()) exchange.base_version = began.base_version();
-  exchange.called_ns = exchange.begin_ns = began.time_ns();
+  exchange.begin_ns = began.time_ns();
   lives_in_file_.emplace(exchange.worker, exchange.incarnation);
   history_.begin_ns = std::min(history_.begin_ns, exchange.begin_ns);
   const bool is_new =
@@ -171,8 +170,6 @@ absl::Status HistoryAssembler::AddEnded(const v1::ExchangeEnded& ended) {
         absl::StrCat("answered twice: ", Describe(exchange, history_.begin_ns)));
   }
   exchange.end_ns = ended.time_ns();
-  // What was kept says no more than what was true then.
-  if (ended.asked_ns() != 0) exchange.begin_ns = ended.asked_ns();
   exchange.code = static_cast<absl::StatusCode>(ended.code());
   if (exchange.is_ok()) {
     last_sign_of_life_ns_ = std::max(last_sign_of_life_ns_, exchange.begin_ns);

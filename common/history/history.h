@@ -30,9 +30,8 @@ struct RecordedExchange {
   std::optional<Step> push_step;
   std::optional<Step> pull_step;
   std::optional<uint64_t> base_version;  // of the values that the gradient was computed with
-  int64_t called_ns = 0;                 // when the worker asked
-  int64_t begin_ns = 0;       // the same; or, of kept values, when they were asked of the server
-  int64_t end_ns = kNeverNs;  // never: it was not answered
+  int64_t begin_ns = 0;                  // when the worker asked
+  int64_t end_ns = kNeverNs;             // never: it was not answered
   absl::StatusCode code = absl::StatusCode::kUnknown;
   uint64_t version = 0;
   Step min_step;
@@ -41,11 +40,9 @@ struct RecordedExchange {
 
   bool is_answered() const { return end_ns != kNeverNs; }
   bool is_ok() const { return is_answered() && code == absl::StatusCode::kOk; }
-  // What this exchange saw is not older than what `other`, of the same worker and slice, saw: it
-  // was asked for later. What another life of the worker has kept may be older all the same.
-  bool Follows(const RecordedExchange& other) const {
-    return other.end_ns <= (incarnation == other.incarnation ? called_ns : begin_ns);
-  }
+  // The worker asked after `other`, of the same worker and slice, was answered. So this exchange
+  // must not have seen anything older.
+  bool Follows(const RecordedExchange& other) const { return other.end_ns <= begin_ns; }
 };
 
 // "push of step 3, pull of step 4 by worker 1 (incarnation 7), slice 0 of table 2, 0.5 to 0.7 s:

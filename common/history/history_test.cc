@@ -30,17 +30,6 @@ TEST(HistoryTest, JoinsEachAnswerToItsQuestion) {
             "0.000005 s to the end: not answered");
 }
 
-TEST(HistoryTest, WhatWasKeptCountsFromWhenItWasAskedOfTheServer) {
-  HistoryBuilder builder(kSsp, 1);
-  builder.Ask(0, 100, -1, 0, 10).Answer(20, 0, 0, {}).Ask(0, 100, -1, 0, 50).Answer(51, 1, 0, {});
-  builder.records().back().mutable_ended()->set_asked_ns(30'000);
-  const History history = builder.Build();
-  ASSERT_EQ(history.exchanges.size(), 2);
-  EXPECT_EQ(history.exchanges[1].begin_ns, 30'000);
-  EXPECT_EQ(history.exchanges[1].called_ns, 50'000);
-  EXPECT_EQ(history.exchanges[1].end_ns, 51'000);
-}
-
 TEST(HistoryTest, AFileWithoutItsEndIsOfAWorkerThatDiedWhenItAskedWhatItWasAnsweredLast) {
   HistoryBuilder builder(kSsp, 1);
   builder.Ask(0, 100, -1, 0, 10).Answer(20, 0, 0, {});

@@ -72,7 +72,7 @@ void CheckVersion(const CheckedSlice& checked, const VersionBounds& bounds,
 // Exchanges of one worker that follow each other: neither version nor min_step goes back.
 void CheckMonotonic(const CheckedSlice& checked, Violations& violations) {
   std::map<WorkerId, const RecordedExchange*> latest;
-  for (const RecordedExchange* exchange : checked.slice.AsCalled()) {
+  for (const RecordedExchange* exchange : checked.slice.exchanges()) {
     if (!exchange->is_ok()) continue;
     const RecordedExchange*& before = latest[exchange->worker];
     if (before != nullptr && exchange->Follows(*before)) {

@@ -1,6 +1,5 @@
 #include "common/history/slice_history.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace capstan {
@@ -23,15 +22,6 @@ SliceHistory::SliceHistory(std::vector<const RecordedExchange*> exchanges)
 PushFacts SliceHistory::FactsOf(WorkerId worker, Step step) const {
   const auto it = pushes_.find({worker, step});
   return it == pushes_.end() ? PushFacts() : it->second;
-}
-
-std::vector<const RecordedExchange*> SliceHistory::AsCalled() const {
-  std::vector<const RecordedExchange*> exchanges = exchanges_;
-  std::stable_sort(exchanges.begin(), exchanges.end(),
-                   [](const RecordedExchange* a, const RecordedExchange* b) {
-                     return a->called_ns < b->called_ns;
-                   });
-  return exchanges;
 }
 
 std::vector<SliceHistory> SplitBySlice(const History& history) {

@@ -29,8 +29,6 @@ class SliceHistory {
   SliceKey key() const { return exchanges_.front()->slice; }
   const std::vector<const RecordedExchange*>& exchanges() const { return exchanges_; }
   const std::map<Update, PushFacts>& pushes() const { return pushes_; }
-  // The exchanges in the order in which workers asked.
-  std::vector<const RecordedExchange*> AsCalled() const;
 
   // Nothing is known of an update that nobody sent.
   PushFacts FactsOf(WorkerId worker, Step step) const;

@@ -92,23 +92,23 @@ void CheckDivisor(const CheckedSlice& checked, const ShownVersions& shown,
 void CheckBaseVersions(const CheckedSlice& checked, Violations& violations) {
   const int64_t skew = checked.history.header.clock_skew_ns();
   std::map<Incarnation, std::vector<const RecordedExchange*>> pulls;  // that may be the last ones
-  for (const RecordedExchange* exchange : checked.slice.AsCalled()) {
+  for (const RecordedExchange* exchange : checked.slice.exchanges()) {
     std::vector<const RecordedExchange*>& candidates = pulls[exchange->incarnation];
     const RecordedExchange* latest = nullptr;
     for (const RecordedExchange* pull : candidates) {
-      if (pull->end_ns > exchange->called_ns) continue;
+      if (pull->end_ns > exchange->begin_ns) continue;
       if (latest == nullptr || latest->end_ns <= pull->end_ns) latest = pull;
     }
     if (latest != nullptr) {
       const auto is_older = [&](const RecordedExchange* pull) {
-        return pull != latest && pull->end_ns <= exchange->called_ns &&
+        return pull != latest && pull->end_ns <= exchange->begin_ns &&
                pull->end_ns + skew <= latest->end_ns;
       };
       candidates.erase(std::remove_if(candidates.begin(), candidates.end(), is_older),
                        candidates.end());
     }
     const auto is_base = [&](const RecordedExchange* pull) {
-      return pull->end_ns <= exchange->called_ns + skew && pull->version == exchange->base_version;
+      return pull->end_ns <= exchange->begin_ns + skew && pull->version == exchange->base_version;
     };
     if (exchange->base_version.has_value() && latest != nullptr &&
         std::none_of(candidates.begin(), candidates.end(), is_base)) {

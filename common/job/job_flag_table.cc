@@ -108,9 +108,6 @@ constexpr JobFlag kFlags[] = {
      "ssp: by how many steps workers may differ.", "consistency=ssp"},
     {kConsistency, "table_staleness", "consistency.table_staleness", "TABLE:STEPS,...",
      "ssp: tables with a staleness of their own, such as fc1.weight:0,fc2.weight:8."},
-    {kConsistency, "eager", "consistency.eager", "",
-     "ssp, async: servers send a worker new values as soon as all are a step further; it keeps "
-     "them, and computes with the newest. Costs up to twice the bytes. Under bsp it only costs."},
     {kConsistency, "update_scale", "consistency.update_scale", "",
      "ssp, async: what the learning rate of each push is divided by. staleness: the number of live "
      "workers and of updates since the worker's pull, so that a learning rate that suits bsp suits "

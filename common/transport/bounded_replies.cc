@@ -16,12 +16,11 @@ struct BoundedReplies::Pull {
   Epoch epoch;
   SliceKey slice;
   std::optional<Step> pull_step;
-  std::optional<Step> refresh_after;
   uint64_t learning_rate_divisor = 0;  // of the push, once it has been applied
 
   static Pull Of(const ExchangeRequest& request) {
-    return {request.job,   request.worker,    request.incarnation,   request.epoch,
-            request.slice, request.pull_step, request.refresh_after, /*learning_rate_divisor=*/0};
+    return {request.job,   request.worker,    request.incarnation,        request.epoch,
+            request.slice, request.pull_step, /*learning_rate_divisor=*/0};
   }
   ExchangeRequest ToRequest() const {
     ExchangeRequest request;
@@ -31,7 +30,6 @@ struct BoundedReplies::Pull {
     request.epoch = epoch;
     request.slice = slice;
     request.pull_step = pull_step;
-    request.refresh_after = refresh_after;
     return request;
   }
 };

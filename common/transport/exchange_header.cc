@@ -30,9 +30,6 @@ void ForEachFieldOfRequest(Header& header, Fields& fields) {
   fields.Varint(Proto::kPushStepFieldNumber, header.push_step);
   fields.Varint(Proto::kHasPullFieldNumber, header.has_pull);
   fields.Varint(Proto::kPullStepFieldNumber, header.pull_step);
-  fields.Varint(Proto::kIsRefreshFieldNumber, header.is_refresh);
-  fields.Varint(Proto::kRefreshAfterFieldNumber, header.refresh_after);
-  fields.Varint(Proto::kMaySkipPullFieldNumber, header.may_skip_pull);
   fields.Varint(Proto::kHasReceiptsFieldNumber, header.has_receipts);
   fields.Varint(Proto::kReceivedBytesFieldNumber, header.received_bytes);
   fields.Varint(Proto::kReadsNextFieldNumber, header.reads_next);
@@ -49,7 +46,6 @@ void ForEachFieldOfReply(Header& header, Fields& fields) {
   fields.Varint(Proto::kVersionFieldNumber, header.version);
   fields.Varint(Proto::kMinStepFieldNumber, header.min_step);
   fields.Varint(Proto::kEpochFieldNumber, header.epoch);
-  fields.Varint(Proto::kPullStepFieldNumber, header.pull_step);
   fields.Varint(Proto::kReceivedBytesFieldNumber, header.received_bytes);
   fields.Varint(Proto::kLearningRateDivisorFieldNumber, header.learning_rate_divisor);
 }

@@ -27,9 +27,6 @@ struct RequestHeader {
   int64_t push_step = 0;
   bool has_pull = false;
   int64_t pull_step = 0;
-  bool is_refresh = false;
-  int64_t refresh_after = 0;
-  bool may_skip_pull = false;
   bool has_receipts = false;
   uint64_t received_bytes = 0;
   bool reads_next = false;
@@ -46,7 +43,6 @@ struct ReplyHeader {
   uint64_t version = 0;
   int64_t min_step = 0;
   uint64_t epoch = 0;
-  int64_t pull_step = 0;
   uint64_t received_bytes = 0;
   uint64_t learning_rate_divisor = 0;
 };

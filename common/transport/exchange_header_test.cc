@@ -108,7 +108,6 @@ TEST(ExchangeHeaderTest, FieldsHaveTheirNames) {
   message.set_slice(7);
   message.set_push_step(-8);
   message.set_pull_step(9);
-  message.set_refresh_after(-10);
   message.set_received_bytes(11);
   message.set_base_version(12);
   RequestHeader request;
@@ -122,7 +121,6 @@ TEST(ExchangeHeaderTest, FieldsHaveTheirNames) {
   EXPECT_EQ(request.slice, 7);
   EXPECT_EQ(request.push_step, -8);
   EXPECT_EQ(request.pull_step, 9);
-  EXPECT_EQ(request.refresh_after, -10);
   EXPECT_EQ(request.received_bytes, 11);
   EXPECT_EQ(request.base_version, 12);
 
@@ -133,7 +131,6 @@ TEST(ExchangeHeaderTest, FieldsHaveTheirNames) {
   answer.set_version(4);
   answer.set_min_step(-5);
   answer.set_epoch(6);
-  answer.set_pull_step(7);
   answer.set_received_bytes(8);
   answer.set_learning_rate_divisor(9);
   ReplyHeader reply;
@@ -144,7 +141,6 @@ TEST(ExchangeHeaderTest, FieldsHaveTheirNames) {
   EXPECT_EQ(reply.version, 4);
   EXPECT_EQ(reply.min_step, -5);
   EXPECT_EQ(reply.epoch, 6);
-  EXPECT_EQ(reply.pull_step, 7);
   EXPECT_EQ(reply.received_bytes, 8);
   EXPECT_EQ(reply.learning_rate_divisor, 9);
 }
@@ -155,8 +151,6 @@ TEST(ExchangeHeaderTest, SwitchesHaveTheirNames) {
   const std::vector<std::pair<void (Header::*)(bool), bool RequestHeader::*>> switches = {
       {&Header::set_has_push, &RequestHeader::has_push},
       {&Header::set_has_pull, &RequestHeader::has_pull},
-      {&Header::set_is_refresh, &RequestHeader::is_refresh},
-      {&Header::set_may_skip_pull, &RequestHeader::may_skip_pull},
       {&Header::set_has_receipts, &RequestHeader::has_receipts},
       {&Header::set_reads_next, &RequestHeader::reads_next},
       {&Header::set_has_base_version, &RequestHeader::has_base_version}};

@@ -45,11 +45,6 @@ RequestHeader HeaderOf(uint64_t request_id, const ExchangeRequest& request) {
     header.has_base_version = true;
     header.base_version = *request.base_version;
   }
-  header.may_skip_pull = request.may_skip_pull;
-  if (request.refresh_after.has_value()) {
-    header.is_refresh = true;
-    header.refresh_after = request.refresh_after->value();
-  }
   return header;
 }
 
@@ -63,7 +58,6 @@ ReplyHeader HeaderOf(uint64_t request_id, const ExchangeReply& reply) {
   header.version = reply.version;
   header.min_step = reply.min_step.value();
   header.epoch = reply.epoch.value();
-  header.pull_step = reply.pull_step.value();
   header.learning_rate_divisor = reply.learning_rate_divisor;
   return header;
 }
@@ -81,8 +75,6 @@ void FromHeader(const RequestHeader& header, RequestFrame* decoded) {
   if (header.has_push) request.push_step = Step(header.push_step);
   if (header.has_pull) request.pull_step = Step(header.pull_step);
   if (header.has_base_version) request.base_version = header.base_version;
-  request.may_skip_pull = header.may_skip_pull;
-  if (header.is_refresh) request.refresh_after = Step(header.refresh_after);
 }
 
 void FromHeader(const ReplyHeader& header, ReplyFrame* decoded) {
@@ -96,7 +88,6 @@ void FromHeader(const ReplyHeader& header, ReplyFrame* decoded) {
   reply.version = header.version;
   reply.min_step = Step(header.min_step);
   reply.epoch = Epoch(header.epoch);
-  reply.pull_step = Step(header.pull_step);
   reply.learning_rate_divisor = header.learning_rate_divisor;
 }
 

@@ -26,7 +26,6 @@ TEST(FrameHeaderTest, ARequestComesBackAsItWent) {
   request.push_step = Step(0);
   request.pull_step = Step(1);
   request.base_version = 0;
-  request.may_skip_pull = true;
   std::string header = "what was here before";
   EncodeRequestHeader(9, request, &header);
   RequestFrame frame;
@@ -40,22 +39,19 @@ TEST(FrameHeaderTest, ARequestComesBackAsItWent) {
   EXPECT_EQ(frame.request.push_step, Step(0)) << "step 0 is no absent one";
   EXPECT_EQ(frame.request.pull_step, Step(1));
   EXPECT_EQ(frame.request.base_version, 0u) << "version 0 is no absent one";
-  EXPECT_TRUE(frame.request.may_skip_pull);
-  EXPECT_FALSE(frame.request.refresh_after.has_value());
   EXPECT_FALSE(frame.received_bytes.has_value());
 }
 
-TEST(FrameHeaderTest, ARefreshComesBackAsItWent) {
+TEST(FrameHeaderTest, APullAloneComesBackAsItWent) {
   ExchangeRequest request;
   request.pull_step = Step(7);
-  request.refresh_after = kNoValues;
   std::string header;
   EncodeRequestHeader(1, request, &header);
   RequestFrame frame;
   ASSERT_TRUE(DecodeRequestHeader(BytesOf(header), &frame).ok());
   EXPECT_FALSE(frame.request.push_step.has_value());
   EXPECT_FALSE(frame.request.base_version.has_value());
-  EXPECT_EQ(frame.request.refresh_after, kNoValues);
+  EXPECT_EQ(frame.request.pull_step, Step(7));
 }
 
 TEST(FrameHeaderTest, AnErrorOfAPeerMayBePrinted) {
@@ -73,7 +69,6 @@ TEST(FrameHeaderTest, RepliesComeBackAsTheyWent) {
   reply.version = 12;
   reply.min_step = Step(11);
   reply.epoch = Epoch(8);
-  reply.pull_step = Step(13);
   reply.learning_rate_divisor = 14;
   std::string header;
   EncodeReplyHeader(4, reply, &header);
@@ -84,7 +79,6 @@ TEST(FrameHeaderTest, RepliesComeBackAsTheyWent) {
   EXPECT_EQ(frame.reply.version, 12);
   EXPECT_EQ(frame.reply.min_step, Step(11));
   EXPECT_EQ(frame.reply.epoch, Epoch(8));
-  EXPECT_EQ(frame.reply.pull_step, Step(13));
   EXPECT_EQ(frame.reply.learning_rate_divisor, 14u);
 
   const ExchangeReply error = ErrorReply(absl::FailedPreconditionError("it has moved"), Epoch(9));

@@ -74,7 +74,6 @@ v1::ExchangeReply GeneratedReply(uint64_t request_id, const std::string& values)
   reply.mutable_header()->set_request_id(request_id);
   reply.mutable_header()->set_version(12);
   reply.mutable_header()->set_min_step(11);
-  reply.mutable_header()->set_pull_step(13);
   reply.set_payload(values);
   return reply;
 }
@@ -143,28 +142,8 @@ TEST(FrameTest, AbsentPushAndPullStayAbsent) {
   const auto decoded = DecodeRequest(Fragmented(EncodeRequestPrefix(1, request), 100));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_FALSE(decoded->request.push_step.has_value());
-  EXPECT_FALSE(decoded->request.refresh_after.has_value());
-  EXPECT_FALSE(decoded->request.may_skip_pull);
   EXPECT_EQ(decoded->request.pull_step, Step(0));
   EXPECT_TRUE(decoded->request.gradient.empty());
-}
-
-TEST(FrameTest, ARefreshSaysWhatItWaitsFor) {
-  ExchangeRequest request;
-  request.pull_step = Step(7);
-  request.refresh_after = Step(0);
-  const auto decoded = DecodeRequest(Fragmented(EncodeRequestPrefix(1, request), 100));
-  ASSERT_TRUE(decoded.ok()) << decoded.status();
-  EXPECT_EQ(decoded->request.refresh_after, Step(0));
-}
-
-TEST(FrameTest, APullThatMayBeSkippedSaysSo) {
-  ExchangeRequest request = ExampleRequest("abcd");
-  request.may_skip_pull = true;
-  const std::string frame = EncodeRequestPrefix(1, request) + "abcd";
-  const auto decoded = DecodeRequest(Fragmented(frame, 100));
-  ASSERT_TRUE(decoded.ok()) << decoded.status();
-  EXPECT_TRUE(decoded->request.may_skip_pull);
 }
 
 TEST(FrameTest, ReplyCarriesStatusVersionAndValues) {
@@ -178,14 +157,12 @@ TEST(FrameTest, ReplyCarriesStatusVersionAndValues) {
   reply = ExchangeReply();
   reply.version = 12;
   reply.min_step = Step(11);
-  reply.pull_step = Step(13);
   reply.values = Fragmented("abcdefgh", 8);
   const std::string frame = EncodeReplyPrefix(5, reply) + "abcdefgh";
   decoded = DecodeReply(Fragmented(frame, 7));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(decoded->reply.version, 12);
   EXPECT_EQ(decoded->reply.min_step, Step(11));
-  EXPECT_EQ(decoded->reply.pull_step, Step(13));
   EXPECT_EQ(Bytes(decoded->reply.values), "abcdefgh");
 }
 
@@ -266,7 +243,6 @@ TEST(FrameTest, RepliesTogetherAreTheProtobufMessageThatALibraryWouldWrite) {
     ExchangeReply reply;
     reply.version = 12;
     reply.min_step = Step(11);
-    reply.pull_step = Step(13);
     reply.values = Fragmented(values, 5);
     frames.push_back(EncodeReplyPrefix(id, reply) + values);
     (id == 1 ? expected : *expected.add_next()) = GeneratedReply(id, values);
@@ -284,12 +260,11 @@ TEST(FrameTest, BytesOfFramesTogetherAreGolden) {
   ExchangeReply reply;
   reply.version = 2;
   reply.min_step = Step(1);
-  reply.pull_step = Step(2);
   reply.values = Fragmented("wxyz", 4);
   const std::string expected(
       "\x0a\x03\x40\xac\x02"
-      "\x1a\x10\x0a\x08\x08\x04\x20\x02\x28\x01\x38\x02\x12\x04wxyz",
-      23);
+      "\x1a\x0e\x0a\x06\x08\x04\x20\x02\x28\x01\x12\x04wxyz",
+      21);
   EXPECT_EQ(Together({EncodeReplyReceipt(300), EncodeReplyPrefix(4, reply) + "wxyz"}), expected);
 }
 

@@ -53,7 +53,6 @@ v1::ExchangeReply AddReply(uint64_t request_id, const std::string& values, GrpcM
   generated.mutable_header()->set_request_id(request_id);
   generated.mutable_header()->set_version(request_id);
   generated.mutable_header()->set_min_step(ExchangeReply().min_step.value());
-  generated.mutable_header()->set_pull_step(ExchangeReply().pull_step.value());
   generated.mutable_header()->set_received_bytes(9);
   generated.set_payload(values);
   return generated;

@@ -7,7 +7,6 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/routing/slice_key.h"
@@ -15,8 +14,6 @@
 #include "common/transport/payload.h"
 
 namespace capstan {
-
-inline constexpr Step kNoValues = Step(-1);
 
 // An optional push and an optional pull of one slice; at least one of them.
 struct ExchangeRequest {
@@ -30,20 +27,11 @@ struct ExchangeRequest {
   // The version of the values that the gradient was computed with. None: it counts as computed with
   // the newest values.
   std::optional<uint64_t> base_version;
-  // Of a push with a pull: if the pull had to wait for other workers, the push is answered alone.
-  bool may_skip_pull = false;
-  // Of a pull alone: the worker has values for it, of this min_step (kNoValues: none). It is
-  // answered with newer ones once min_step is beyond that; and once the worker has pushed since,
-  // with values for its next pull, unless the push has been answered with such.
-  std::optional<Step> refresh_after;
   Payload gradient;  // float32, as long as the slice; empty without a push
   // Where the values may be put, when they fit, instead of into memory of their own; not read, and
   // not written any more once the exchange is answered. Empty: nowhere.
   absl::Span<float> destination;
 };
-
-// What a pull from the values that its worker has kept waited for.
-enum class CacheWait { kNothing, kOwnPush, kOtherWorkers };
 
 struct ExchangeReply {
   absl::Status status;
@@ -51,10 +39,6 @@ struct ExchangeReply {
   uint64_t version = 0;  // optimizer applications that the values contain
   Step min_step;         // smallest number of steps completed by a live worker
   Payload values;        // float32; empty unless a pull succeeded
-  Step pull_step;        // that the values answer: of a refresh perhaps a later one than it asked
-  // Of values that the worker had kept: when they were asked of the server.
-  std::optional<absl::Time> asked_at;
-  CacheWait waited_for = CacheWait::kNothing;  // with asked_at only
   // What the learning rate of the push was divided by; 0: there was none, or it is applied later or
   // in the mean of its step, or it was applied before.
   uint64_t learning_rate_divisor = 0;

@@ -44,7 +44,6 @@ v1::HistoryRecord Ended(uint64_t id, Incarnation incarnation, const ExchangeRepl
     reply.values.CopyTo(absl::MakeSpan(ended.mutable_values()->mutable_data(), size));
   }
   ended.set_time_ns(absl::ToUnixNanos(now));
-  if (reply.asked_at.has_value()) ended.set_asked_ns(absl::ToUnixNanos(*reply.asked_at));
   return record;
 }
 

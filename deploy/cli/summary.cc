@@ -8,7 +8,6 @@
 #include "common/base/json_fields.h"
 #include "deploy/cli/number_text.h"
 #include "deploy/cli/summary_consistency.h"
-#include "deploy/cli/summary_eager.h"
 #include "deploy/cli/tuning_text.h"
 
 namespace capstan {
@@ -108,9 +107,6 @@ absl::StatusOr<std::string> FormatSummary(absl::string_view json_text) {
   for (const Row& row : kRows) {
     if (!summary.contains(row.key)) continue;
     absl::StrAppendFormat(&text, "  %-18s %s\n", row.label, ValueText(summary[row.key], row.unit));
-  }
-  if (const std::string eager = SummaryEagerText(summary); !eager.empty()) {
-    absl::StrAppendFormat(&text, "  %-18s %s\n", "eager", eager);
   }
   if (const std::string tuning = SummaryTuningText(summary); !tuning.empty()) {
     absl::StrAppendFormat(&text, "  %-18s %s\n", "tuned", tuning);

@@ -44,13 +44,6 @@ TEST(SummaryTest, AConsistencyThatWasChangedIsShown) {
             "job is done: bsp\n");
 }
 
-TEST(SummaryTest, AnEagerJobHasALineOfItsOwn) {
-  EXPECT_EQ(*FormatSummary(R"({"eager_pulls": {"at_once": 3, "after_own_push": 1}})"),
-            "job is done\n"
-            "  eager              75.0 % of 4 pulls answered at once from the worker's cache, "
-            "25.0 % when its own push was back, 0.0 % when slower workers had caught up\n");
-}
-
 TEST(SummaryTest, AWarningIsTheLastLine) {
   EXPECT_EQ(*FormatSummary(R"({"warning": "training has failed: it did", "steps": 5})"),
             "job is done\n"

@@ -35,9 +35,9 @@ absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencyPeriod& latest,
                                             const v1::SetConsistencyRequest& request,
                                             const TableSpecs& tables) {
   const v1::ConsistencySpec& change = request.change();
-  if (change.has_check_finite() || change.has_eager() || change.has_update_scale()) {
+  if (change.has_check_finite() || change.has_update_scale()) {
     return absl::InvalidArgumentError(
-        "consistency.check_finite, eager and update_scale cannot be changed while the job runs");
+        "consistency.check_finite and update_scale cannot be changed while the job runs");
   }
   const bool has_tables = request.clear_table_staleness() || !change.table_staleness().empty();
   if (!change.has_mode() && !change.has_staleness() && !has_tables) {

@@ -36,9 +36,6 @@ struct Totals {
   uint64_t bytes_pulled = 0;
   double mean_staleness_seen = 0;  // each worker has had about as many replies
   int64_t max_staleness_seen = 0;
-  uint64_t pulls_at_once = 0;
-  uint64_t pulls_after_own_push = 0;
-  uint64_t pulls_after_others = 0;
   double median_step_seconds = 0;  // of the slowest worker
 };
 
@@ -51,9 +48,6 @@ void Add(const v1::Progress& progress, Totals& totals) {
   totals.bytes_pulled += progress.bytes_pulled();
   totals.mean_staleness_seen += progress.mean_staleness_seen();
   totals.max_staleness_seen = std::max(totals.max_staleness_seen, progress.max_staleness_seen());
-  totals.pulls_at_once += progress.pulls_at_once();
-  totals.pulls_after_own_push += progress.pulls_after_own_push();
-  totals.pulls_after_others += progress.pulls_after_others();
   totals.median_step_seconds = std::max(totals.median_step_seconds, progress.median_step_seconds());
 }
 
@@ -104,13 +98,6 @@ std::string WarningOf(const v1::JobSpec& job, const JobOutcome& outcome, const T
   course.guess_loss = result.guess_loss();
   course.guess_accuracy = result.guess_accuracy();
   return TrainingWarning(job, course);
-}
-
-// Pulls that the workers' caches have answered, by what they waited for.
-nlohmann::ordered_json EagerPullsOf(const Totals& totals) {
-  return {{"at_once", totals.pulls_at_once},
-          {"after_own_push", totals.pulls_after_own_push},
-          {"after_others", totals.pulls_after_others}};
 }
 
 nlohmann::ordered_json PointOf(const v1::TuningReport::Point& point) {
@@ -173,7 +160,6 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   summary["bytes_pulled"] = totals.bytes_pulled;
   summary["mean_staleness_seen"] = totals.mean_staleness_seen;
   summary["max_staleness_seen"] = totals.max_staleness_seen;
-  if (job.consistency().eager()) summary["eager_pulls"] = EagerPullsOf(totals);
   if (job.scheduler().tune()) summary["tuning"] = TuningOf(outcome.last_status.tuning());
   summary["parameters_xxh3"] = absl::StrFormat("%016x", outcome.result.parameters_xxh3());
   summary["workers_lost"] = outcome.workers_lost;

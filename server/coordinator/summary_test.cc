@@ -127,20 +127,6 @@ TEST(SummaryTest, CountsWhatReplacedWorkersHaveDoneButNotTheLossOfOneThatHasNotC
   EXPECT_EQ(summary["workers_replaced"], 1);
 }
 
-TEST(SummaryTest, AnEagerJobTellsWhatItsPullsWaitedFor) {
-  v1::JobSpec job = Job();
-  job.mutable_consistency()->set_eager(true);
-  JobOutcome outcome = Outcome();
-  for (int worker = 0; worker < 2; ++worker) {
-    v1::Progress& progress = *outcome.last_status.mutable_progress(worker);
-    progress.set_pulls_at_once(90);
-    progress.set_pulls_after_own_push(8 * worker);
-    progress.set_pulls_after_others(2);
-  }
-  EXPECT_EQ(Summary(job, outcome)["eager_pulls"],
-            nlohmann::json::parse(R"({"at_once": 180, "after_own_push": 8, "after_others": 4})"));
-}
-
 TEST(SummaryTest, StalenessIsTheJobsForSspAndNullForAsync) {
   v1::JobSpec job = Job();
   job.mutable_consistency()->set_mode(v1::ConsistencySpec::SSP);

@@ -125,14 +125,6 @@ absl::Status ShardHost::Check(const ExchangeRequest& request) const {
       request.pull_step.value_or(Step(0)) < Step(0)) {
     return absl::InvalidArgumentError("expected steps from 0, got a negative one");
   }
-  if (request.refresh_after.has_value() &&
-      (request.push_step.has_value() || !request.pull_step.has_value())) {
-    return absl::InvalidArgumentError("expected a refresh to be a pull alone, got a push");
-  }
-  if (request.may_skip_pull && (!request.push_step.has_value() || !request.pull_step.has_value())) {
-    return absl::InvalidArgumentError(
-        "expected a pull that may be skipped to come with a push, got only one of them");
-  }
   if (!request.push_step.has_value() && !request.gradient.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(SliceName(request.slice), ": got a gradient of ",
                                                    request.gradient.size_bytes(),

@@ -29,13 +29,11 @@ Slice::Slice(Options options)
 }
 
 void Slice::AddWorker(WorkerId worker, ReleasedReplies* released) {
-  for (std::map<WorkerId, Parked>* waiting : {&parked_, &refreshes_}) {
-    if (auto older = waiting->extract(worker); !older.empty()) {
-      released->emplace_back(
-          std::move(older.mapped().done),
-          ErrorReply(absl::FailedPreconditionError(absl::StrCat(
-              name_, ": another process has taken the place of worker ", worker.value()))));
-    }
+  if (auto older = parked_.extract(worker); !older.empty()) {
+    released->emplace_back(
+        std::move(older.mapped().done),
+        ErrorReply(absl::FailedPreconditionError(absl::StrCat(
+            name_, ": another process has taken the place of worker ", worker.value()))));
   }
   const Step before = steps_.min_step();
   steps_.Add(worker);
@@ -85,27 +83,14 @@ void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
       return;
     }
     divisor = *pushed;
-    CarryRefresh(request);
     AfterAdvance(before, released);
   }
-  if (!request.pull_step.has_value() || IsSkipped(request)) {
+  if (!request.pull_step.has_value()) {
     released->emplace_back(std::move(done), MakeReply(divisor));
     return;
   }
-  Parked pull = {*request.pull_step, request.refresh_after, divisor, std::move(done)};
-  if (const Step next = steps_.completed(request.worker);
-      pull.refresh_after.has_value() && pull.pull_step < next) {
-    // It was sent before the worker's latest push came.
-    pull.pull_step = next;
-    pull.refresh_after = kNoValues;
-  }
-  largest_step_ = std::max(largest_step_, pull.pull_step);
-  AnswerOrPark(request.worker, std::move(pull), released);
-}
-
-bool Slice::IsSkipped(const ExchangeRequest& request) const {
-  const Step step = *request.pull_step;
-  return request.may_skip_pull && (IsHeldBack(step) || Decide(step) == PullDecision::kWait);
+  largest_step_ = std::max(largest_step_, *request.pull_step);
+  AnswerOrPark(request.worker, {*request.pull_step, divisor, std::move(done)}, released);
 }
 
 absl::Status Slice::CheckPush(const ExchangeRequest& request) const {
@@ -232,22 +217,9 @@ void Slice::ApplyKept() {
 }
 
 void Slice::ReleaseParked(ReleasedReplies* released) {
-  for (std::map<WorkerId, Parked>* waiting : {&parked_, &refreshes_}) {
-    std::map<WorkerId, Parked> parked;
-    parked.swap(*waiting);
-    for (auto& [worker, pull] : parked) AnswerOrPark(worker, std::move(pull), released);
-  }
-}
-
-void Slice::CarryRefresh(const ExchangeRequest& push) {
-  const Step next = steps_.completed(push.worker);
-  const auto refresh = refreshes_.find(push.worker);
-  if (refresh == refreshes_.end() || refresh->second.pull_step >= next) return;
-  // True when the answer to the push has the values.
-  const bool is_answered =
-      push.pull_step == next && !IsHeldBack(next) && Decide(next) == PullDecision::kAnswer;
-  refresh->second.pull_step = next;
-  refresh->second.refresh_after = is_answered ? steps_.min_step() : kNoValues;
+  std::map<WorkerId, Parked> parked;
+  parked.swap(parked_);
+  for (auto& [worker, pull] : parked) AnswerOrPark(worker, std::move(pull), released);
 }
 
 uint64_t Slice::DivisorOf(std::optional<uint64_t> base_version) const {
@@ -278,19 +250,17 @@ void Slice::ApplyPart(size_t offset, absl::Span<const float> gradient,
 }
 
 void Slice::Park(WorkerId worker, Parked pull, ReleasedReplies* released) {
-  std::map<WorkerId, Parked>& parked = pull.refresh_after.has_value() ? refreshes_ : parked_;
-  const auto older = parked.find(worker);
-  if (older != parked.end()) {
+  const auto older = parked_.find(worker);
+  if (older != parked_.end()) {
     released->emplace_back(std::move(older->second.done),
                            ErrorReply(absl::UnavailableError(
                                absl::StrCat(name_, ": a newer pull has taken this one's place"))));
   }
-  parked.insert_or_assign(worker, std::move(pull));
+  parked_.insert_or_assign(worker, std::move(pull));
 }
 
 void Slice::AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released) {
-  const bool is_known = pull.refresh_after.has_value() && steps_.min_step() <= *pull.refresh_after;
-  if (is_known || IsHeldBack(pull.pull_step)) return Park(worker, std::move(pull), released);
+  if (IsHeldBack(pull.pull_step)) return Park(worker, std::move(pull), released);
   switch (Decide(pull.pull_step)) {
     case PullDecision::kWait:
       return Park(worker, std::move(pull), released);
@@ -304,7 +274,6 @@ void Slice::AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released
     case PullDecision::kAnswer:
       ExchangeReply reply = MakeReply(pull.learning_rate_divisor);
       reply.values = values_.Share();
-      reply.pull_step = pull.pull_step;
       released->emplace_back(std::move(pull.done), std::move(reply));
       return;
   }
@@ -319,12 +288,10 @@ ExchangeReply Slice::MakeReply(uint64_t learning_rate_divisor) const {
 }
 
 void Slice::CancelParked(const absl::Status& status, ReleasedReplies* released) {
-  for (std::map<WorkerId, Parked>* waiting : {&parked_, &refreshes_}) {
-    for (auto& [worker, pull] : *waiting) {
-      released->emplace_back(std::move(pull.done), ErrorReply(status));
-    }
-    waiting->clear();
+  for (auto& [worker, pull] : parked_) {
+    released->emplace_back(std::move(pull.done), ErrorReply(status));
   }
+  parked_.clear();
 }
 
 }  // namespace capstan

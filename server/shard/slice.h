@@ -80,7 +80,6 @@ class Slice {
  private:
   struct Parked {
     Step pull_step;
-    std::optional<Step> refresh_after;
     uint64_t learning_rate_divisor = 0;  // of the push that came with it
     ParameterEndpoint::ReplyCallback done;
   };
@@ -100,10 +99,6 @@ class Slice {
   void AfterAdvance(Step previous_min_step, ReleasedReplies* released);
   void ApplyKept();
   void ReleaseParked(ReleasedReplies* released);
-  // The worker has pushed: a refresh that waits is of its next pull from now on.
-  void CarryRefresh(const ExchangeRequest& push);
-  // Of a pull that may be skipped: it would have to wait for other workers.
-  bool IsSkipped(const ExchangeRequest& request) const;
   PullDecision Decide(Step pull_step) const {
     return schedule_->Decide(pull_step, steps_.min_step());
   }
@@ -117,8 +112,8 @@ class Slice {
   void ApplyPart(size_t offset, absl::Span<const float> gradient, uint64_t learning_rate_divisor,
                  absl::Span<float> values);
   void AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released);
-  // At most one pull and one refresh of a worker wait, so that memory is bounded: a newer one, such
-  // as a retry, takes the place of the older, which is UNAVAILABLE.
+  // At most one pull of a worker waits, so that memory is bounded: a newer one, such as a retry,
+  // takes the place of the older, which is UNAVAILABLE.
   void Park(WorkerId worker, Parked pull, ReleasedReplies* released);
   ExchangeReply MakeReply(uint64_t learning_rate_divisor) const;
 
@@ -137,7 +132,6 @@ class Slice {
   StepVector steps_;
   StepAccumulator accumulator_;
   std::map<WorkerId, Parked> parked_;
-  std::map<WorkerId, Parked> refreshes_;
 };
 
 }  // namespace capstan

@@ -35,20 +35,17 @@ EngineFactory PaddedEngines(const StragglerPattern& pattern, Clock& clock, std::
 
 // Adds up what the workers said at their ends.
 void AddProgress(const JobOutcome& outcome, StragglerRunResult* result) {
-  double steps = 0, seconds = 0, waiting = 0, staleness = 0, at_once = 0, waited = 0;
+  double steps = 0, seconds = 0, waiting = 0, staleness = 0;
   for (const v1::Progress& progress : outcome.last_status.progress()) {
     steps += static_cast<double>(progress.steps_done());
     seconds += progress.seconds();
     waiting += progress.seconds_waiting();
     staleness += progress.mean_staleness_seen();
-    at_once += static_cast<double>(progress.pulls_at_once());
-    waited += static_cast<double>(progress.pulls_after_own_push() + progress.pulls_after_others());
     result->max_staleness = std::max(result->max_staleness, progress.max_staleness_seen());
     result->seconds = std::max(result->seconds, progress.seconds());
   }
   result->steps_per_second = steps / result->seconds;
   result->idle_share = waiting / seconds;
-  if (at_once > 0) result->at_once_share = at_once / (at_once + waited);
   // Each worker has had as many replies.
   result->mean_staleness = staleness / outcome.last_status.progress_size();
 }
@@ -137,9 +134,8 @@ absl::StatusOr<StragglerRunResult> RunStragglers(const StragglerRunOptions& opti
 StragglerRunResult MedianOf(const std::vector<StragglerRunResult>& runs) {
   using Result = StragglerRunResult;
   Result median = runs[0];
-  for (double Result::*figure :
-       {&Result::steps_per_second, &Result::idle_share, &Result::mean_staleness,
-        &Result::at_once_share, &Result::accuracy, &Result::seconds}) {
+  for (double Result::*figure : {&Result::steps_per_second, &Result::idle_share,
+                                 &Result::mean_staleness, &Result::accuracy, &Result::seconds}) {
     median.*figure = MedianOfFigure(runs, [&](const Result& run) { return run.*figure; });
   }
   median.max_staleness = MedianOfFigure(runs, [](const Result& run) { return run.max_staleness; });
@@ -153,7 +149,7 @@ std::string ModeName(const v1::ConsistencySpec& consistency) {
     case v1::ConsistencySpec::BSP:
       return "bsp";
     case v1::ConsistencySpec::SSP:
-      return absl::StrCat("ssp ", consistency.staleness(), consistency.eager() ? " eager" : "");
+      return absl::StrCat("ssp ", consistency.staleness());
     default:
       return "async";
   }
@@ -164,7 +160,6 @@ absl::StatusOr<v1::ConsistencySpec> ModeOfName(absl::string_view name) {
   int64_t staleness = 0;
   absl::string_view rest = name;
   const bool is_ssp = absl::ConsumePrefix(&rest, "ssp");
-  consistency.set_eager(is_ssp && absl::ConsumeSuffix(&rest, "eager"));
   if (name == "bsp") {
     consistency.set_mode(v1::ConsistencySpec::BSP);
   } else if (name == "async") {
@@ -174,8 +169,7 @@ absl::StatusOr<v1::ConsistencySpec> ModeOfName(absl::string_view name) {
     consistency.set_staleness(staleness);
   } else {
     return absl::InvalidArgumentError(absl::StrCat(
-        "expected bsp, async or ssp with its staleness, as in ssp4 or ssp4eager; got \"", name,
-        "\""));
+        "expected bsp, async or ssp with its staleness, as in ssp4; got \"", name, "\""));
   }
   return consistency;
 }

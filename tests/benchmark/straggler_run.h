@@ -37,7 +37,6 @@ struct StragglerRunResult {
   double idle_share = 0;        // of the workers' time: waiting for values
   double mean_staleness = 0;    // over the replies of all workers
   int64_t max_staleness = 0;
-  double at_once_share = 0;                 // of eager pulls: answered from the cache at once
   std::optional<double> seconds_to_target;  // from the first step's beginning; none: not reached
   std::optional<double> steps_to_target;    // of a worker, on average
   double accuracy = 0;                      // of the test samples, at the end
@@ -63,9 +62,9 @@ StragglerRunResult MedianOf(const std::vector<StragglerRunResult>& runs);
 std::vector<std::pair<double, double>> LossOverTime(
     const std::vector<std::vector<StepRecord>>& records, absl::Time start, size_t window);
 
-// "bsp", "ssp 4", "ssp 4 eager", "async".
+// "bsp", "ssp 4", "async".
 std::string ModeName(const v1::ConsistencySpec& consistency);
-// The other way round; "ssp4" and "ssp4eager" are read, too. INVALID_ARGUMENT for anything else.
+// The other way round; "ssp4" is read, too. INVALID_ARGUMENT for anything else.
 absl::StatusOr<v1::ConsistencySpec> ModeOfName(absl::string_view name);
 
 }  // namespace capstan

@@ -26,7 +26,7 @@ ABSL_FLAG(std::vector<std::string>, patterns,
           "which workers are slow, and when");
 ABSL_FLAG(std::vector<std::string>, modes,
           std::vector<std::string>({"bsp", "ssp1", "ssp2", "ssp4", "ssp8", "ssp16", "async"}),
-          "consistency modes; ssp with its staleness, and perhaps eager: ssp8eager");
+          "consistency modes; ssp with its staleness, as in ssp8");
 ABSL_FLAG(int, workers, 8, "workers of a training");
 ABSL_FLAG(int, steps, 400, "steps of each worker");
 ABSL_FLAG(int, batch, 8, "samples of a worker's step");
@@ -50,17 +50,15 @@ std::string OrNone(const std::optional<double>& number, const char* unit) {
 void PrintHeader(const char* pattern) {
   std::cout << "\n"
             << pattern << "\n"
-            << absl::StrFormat("%-12s %8s %7s %16s %8s %12s %12s %10s\n", "mode", "steps/s", "idle",
-                               "staleness, max", "at once", "to target", "steps to it", "accuracy");
+            << absl::StrFormat("%-12s %8s %7s %16s %12s %12s %10s\n", "mode", "steps/s", "idle",
+                               "staleness, max", "to target", "steps to it", "accuracy");
 }
 
 void Print(const StudyRun& run) {
   const StragglerRunResult& result = run.result;
-  const std::string at_once =
-      result.at_once_share > 0 ? absl::StrFormat("%.1f %%", 100 * result.at_once_share) : "-";
-  std::cout << absl::StrFormat("%-12s %8.0f %5.1f %% %9.2f, %5d %8s %12s %12s %8.2f %%\n", run.mode,
+  std::cout << absl::StrFormat("%-12s %8.0f %5.1f %% %9.2f, %5d %12s %12s %8.2f %%\n", run.mode,
                                result.steps_per_second, 100 * result.idle_share,
-                               result.mean_staleness, result.max_staleness, at_once,
+                               result.mean_staleness, result.max_staleness,
                                OrNone(result.seconds_to_target, " s"),
                                OrNone(result.steps_to_target, ""), 100 * result.accuracy)
             << std::flush;
@@ -75,7 +73,6 @@ nlohmann::ordered_json Json(const StudyRun& run) {
   json["idle_share"] = result.idle_share;
   json["mean_staleness"] = result.mean_staleness;
   json["max_staleness"] = result.max_staleness;
-  if (result.at_once_share > 0) json["at_once_share"] = result.at_once_share;
   json["seconds_to_target"] = nullptr;
   json["steps_to_target"] = nullptr;
   if (result.seconds_to_target.has_value()) json["seconds_to_target"] = *result.seconds_to_target;

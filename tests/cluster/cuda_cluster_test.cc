@@ -138,21 +138,6 @@ TEST(CudaClusterTest, BspHasTheSameBitsWhateverTheServersAndFromRunToRun) {
   }
 }
 
-TEST(CudaClusterTest, EagerBspHasTheBitsThatItHasWithout) {
-  v1::JobSpec job = SmallDigitsJob(/*epochs=*/2);
-  const uint64_t bits = RunJob(job, MakeCuda).parameters_xxh3();
-  job.mutable_consistency()->set_eager(true);
-  EXPECT_EQ(RunJob(job, MakeCuda).parameters_xxh3(), bits);
-}
-
-TEST(CudaClusterTest, EagerSspTrains) {
-  v1::JobSpec job = SmallDigitsJob(/*epochs=*/8);
-  job.mutable_consistency()->set_mode(v1::ConsistencySpec::SSP);
-  job.mutable_consistency()->set_staleness(2);
-  job.mutable_consistency()->set_eager(true);
-  EXPECT_GE(RunJob(job, MakeCuda).test_accuracy(), 0.9);
-}
-
 void ExpectToTrain(v1::ConsistencySpec::Mode mode, v1::ModelSpec::Precision precision) {
   v1::JobSpec job = SmallDigitsJob(/*epochs=*/8);
   job.mutable_consistency()->set_mode(mode);

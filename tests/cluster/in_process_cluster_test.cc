@@ -83,24 +83,6 @@ TEST(InProcessClusterTest, DigitsReachTheirAccuracyUnderEveryConsistency) {
   }
 }
 
-TEST(InProcessClusterTest, EagerWorkersReachTheirAccuracyWithinTheStaleness) {
-  v1::JobSpec job = DigitsJob(/*epochs=*/60);
-  job.mutable_cluster()->set_num_workers(4);
-  job.mutable_consistency()->set_mode(v1::ConsistencySpec::SSP);
-  job.mutable_consistency()->set_staleness(2);
-  job.mutable_consistency()->set_eager(true);
-  const JobOutcome outcome = RunToTheEnd(job);
-  EXPECT_GE(outcome.result.test_accuracy(), 0.95);
-  EXPECT_LE(MaxStalenessSeen(outcome), 2);
-}
-
-TEST(InProcessClusterTest, EagerBspHasTheBitsOfTheSerialProgram) {
-  v1::JobSpec job = DigitsJob(/*epochs=*/1);
-  job.mutable_cluster()->set_num_workers(3);
-  job.mutable_consistency()->set_eager(true);
-  EXPECT_EQ(RunToTheEnd(job).result.parameters_xxh3(), TrainSerially(job).parameters_xxh3);
-}
-
 // Long enough for tuning, with several slices to choose from.
 v1::JobSpec TunedJob() {
   v1::JobSpec job = DigitsJob(/*epochs=*/1);

@@ -10,7 +10,6 @@
 #include "common/base/one_shot.h"
 #include "common/job/job_fingerprint.h"
 #include "common/routing/server_address.h"
-#include "common/transport/eager_endpoint.h"
 #include "common/transport/faulty_endpoint.h"
 #include "common/transport/retrying_endpoint.h"
 #include "server/coordinator/coordinator.h"
@@ -94,15 +93,11 @@ ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Cl
         worker.clock = &clock;
         worker.coordinator = &coordinator;
         worker.incarnation = Incarnation(200 + i);
-        EagerEndpoint::Shared eager;
-        eager.clock = &clock;
         worker.connect = [&, i](
                              const v1::JobSpec&, ServerId server,
                              const ServerAddress& address) -> std::unique_ptr<ParameterEndpoint> {
-          auto connection = Connect(transport, clock, address.grpc, faults,
-                                    1 + i * 1000 + server.value(), &faults_injected);
-          if (!job.consistency().eager()) return connection;
-          return std::make_unique<EagerEndpoint>(&eager, std::move(connection));
+          return Connect(transport, clock, address.grpc, faults, 1 + i * 1000 + server.value(),
+                         &faults_injected);
         };
         worker.prepare = JobPreparerOf(make_engine);
         result.workers[i] = Worker(std::move(worker)).Run();

@@ -42,45 +42,6 @@ class HistoryTest : public testing::Test {
     return processes_->WaitForExit(name, absl::Seconds(60)).code;
   }
 
-  struct EagerPulls {
-    int kept = 0;       // answered from values that the worker had kept
-    int refreshed = 0;  // of these, with newer ones than its push before had brought: the server
-                        // has sent them since
-  };
-
-  static EagerPulls CountEager(const std::string& history) {
-    EagerPulls pulls;
-    for (const auto& entry : std::filesystem::directory_iterator(history)) {
-      const std::vector<v1::HistoryRecord> records = ReadHistoryFile(entry.path()).value();
-      std::map<uint64_t, v1::ExchangeBegan> began;
-      std::map<std::array<int64_t, 3>, int64_t> min_step_of_push;  // by table, slice and pull step
-      for (const v1::HistoryRecord& record : records) {
-        if (record.has_began()) began[record.began().id()] = record.began();
-        if (!Succeeded(record)) continue;
-        const v1::ExchangeBegan& push = began[record.ended().id()];
-        if (push.has_push()) {
-          min_step_of_push[{push.table(), push.slice(), push.push_step() + 1}] =
-              record.ended().min_step();
-        }
-      }
-      for (const v1::HistoryRecord& record : records) {
-        if (!Succeeded(record) || record.ended().asked_ns() == 0) continue;
-        const v1::ExchangeBegan& pull = began[record.ended().id()];
-        ++pulls.kept;
-        // A refresh may overtake the answer to the worker's own push, so look in the whole file.
-        const auto push = min_step_of_push.find({pull.table(), pull.slice(), pull.pull_step()});
-        EXPECT_NE(push, min_step_of_push.end()) << pull.ShortDebugString();
-        if (push == min_step_of_push.end()) continue;
-        pulls.refreshed += record.ended().min_step() > push->second;
-      }
-    }
-    return pulls;
-  }
-
-  static bool Succeeded(const v1::HistoryRecord& record) {
-    return record.has_ended() && record.ended().code() == 0;
-  }
-
   std::unique_ptr<JobProcesses> processes_;
 };
 
@@ -93,21 +54,6 @@ TEST_F(HistoryTest, RecordedRunsKeepTheContract) {
     EXPECT_EQ(Check(mode + "-check", history), 0) << processes_->Log(mode + "-check");
     EXPECT_EQ(processes_->LastLine(mode + "-check"), "the consistency contract was kept");
   }
-}
-
-TEST_F(HistoryTest, WhatAnEagerWorkerUsesIsRecordedAndKeepsTheContract) {
-  const std::vector<std::string> flags = {"--consistency=ssp", "--staleness=4"};
-  const std::string lazy = RunRecorded("lazy", flags);
-  std::vector<std::string> eager_flags = flags;
-  eager_flags.push_back("--eager");
-  const std::string eager = RunRecorded("eager", eager_flags);
-  EXPECT_EQ(Check("eager-check", eager), 0) << processes_->Log("eager-check");
-  const EagerPulls pulls = CountEager(eager);
-  // All but the first pull of each slice, and those of the evaluation.
-  EXPECT_GT(pulls.kept, 0.45 * static_cast<double>(ReadHistory(eager).value().exchanges.size()));
-  RecordProperty("refreshed", pulls.refreshed);
-  EXPECT_GT(pulls.refreshed, 0);
-  EXPECT_EQ(CountEager(lazy).kept, 0);
 }
 
 TEST_F(HistoryTest, ARunThatBrokeItsContractIsFound) {

@@ -90,14 +90,10 @@ std::vector<Listed> AllListed() {
       Trains("capstan run --consistency=ssp --staleness=8 "
              "--table_staleness=fc1.weight:0,fc3.bias:2",
              0.9, R"({"consistency": "ssp", "staleness": 8, "workers": 2})"),
-      Trains("capstan run --consistency=ssp --staleness=8 --eager", 0.9,
-             R"({"consistency": "ssp", "staleness": 8, "workers": 2})"),
-      Trains("capstan run --consistency=ssp --staleness=8 --num_workers=3 --eager", 0.9,
-             R"({"consistency": "ssp", "staleness": 8, "workers": 3})"),
       IsTestedBy("//tests/simulation:prediction_test",
                  "bazel run //tests/simulation:predict -- --workers=4 --servers=2 --layers=4 "
                  "--slices=4 --slice_bytes=65536 --steps=1000 --consistency=ssp --staleness=8 "
-                 "--compute_ms=20 --compute_sigma=0.5 --slowness=1.1 [--eager]"),
+                 "--compute_ms=20 --compute_sigma=0.5 --slowness=1.1"),
       Trains("capstan run --consistency=ssp --staleness=2 --record_history=history", 0.9,
              R"({"consistency": "ssp", "staleness": 2, "workers": 2})"),
       IsRun("capstan check history"),

@@ -24,7 +24,6 @@ ABSL_FLAG(uint64_t, slice_bytes, 64, "bytes of a slice");
 ABSL_FLAG(int64_t, steps, 30, "steps of each worker; with ssp, more than staleness + 1");
 ABSL_FLAG(std::string, consistency, "bsp", "bsp, ssp or async");
 ABSL_FLAG(int64_t, staleness, 0, "of ssp, in steps");
-ABSL_FLAG(bool, eager, false, "servers send new values as soon as min_step advances");
 ABSL_FLAG(double, compute_ms, 100, "mean time that a worker computes at a step, in milliseconds");
 ABSL_FLAG(double, compute_sigma, 0.2,
           "its distribution: sigma of a log-normal; 0: always the mean");
@@ -59,7 +58,6 @@ absl::StatusOr<Workload> WorkloadOfFlags() {
   }
   workload.workers = absl::GetFlag(FLAGS_workers);
   workload.servers = absl::GetFlag(FLAGS_servers);
-  workload.is_eager = absl::GetFlag(FLAGS_eager);
   workload.slowness = absl::GetFlag(FLAGS_slowness);
   workload.layers = absl::GetFlag(FLAGS_layers);
   workload.slices = absl::GetFlag(FLAGS_slices);
@@ -97,10 +95,6 @@ void Print(const std::string& name, const Workload& workload) {
               1000 / step_ms * workload.workers);
   std::printf("staleness %.2f in the mean, at most %lld; ", prediction.mean_staleness,
               static_cast<long long>(prediction.max_staleness));
-  if (workload.is_eager) {
-    std::printf("%.1f %% of the pulls answered from the worker's cache at once; ",
-                100 * prediction.at_once_share);
-  }
   std::printf("%llu messages simulated in %.1f s\n",
               static_cast<unsigned long long>(prediction.messages),
               absl::ToDoubleSeconds(absl::Now() - start));

@@ -18,7 +18,6 @@ Scenario ScenarioOf(const Workload& workload, const SimulatedNetwork::Options& n
   job.mutable_cluster()->set_shard_count(std::max(64u, workload.servers));
   job.mutable_consistency()->set_mode(workload.mode);
   job.mutable_consistency()->set_staleness(workload.staleness);
-  job.mutable_consistency()->set_eager(workload.is_eager);
   job.mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);
   job.mutable_scheduler()->set_slice_bytes(workload.slice_bytes);
   job.mutable_membership()->set_lease_seconds(600);
@@ -52,10 +51,6 @@ Prediction Predict(const Workload& workload, const SimulatedNetwork::Options& ne
   for (const v1::Progress& progress : result.outcome->last_status.progress()) {
     prediction.mean_staleness += progress.mean_staleness_seen() / workload.workers;
     prediction.max_staleness = std::max(prediction.max_staleness, progress.max_staleness_seen());
-    const auto at_once = static_cast<double>(progress.pulls_at_once());
-    const auto waited =
-        static_cast<double>(progress.pulls_after_own_push() + progress.pulls_after_others());
-    if (at_once > 0) prediction.at_once_share += at_once / (at_once + waited) / workload.workers;
   }
   return prediction;
 }

@@ -17,7 +17,6 @@ namespace capstan {
 struct Workload {
   v1::ConsistencySpec::Mode mode = v1::ConsistencySpec::BSP;
   int64_t staleness = 0;
-  bool is_eager = false;
   uint32_t workers = 1;
   uint32_t servers = 1;
   int64_t steps = 50;
@@ -35,7 +34,6 @@ struct Prediction {
   absl::Duration step_time;   // of the training, by step of each worker
   double mean_staleness = 0;  // of the values that workers computed with, in steps
   int64_t max_staleness = 0;
-  double at_once_share = 0;  // of eager pulls: answered from the worker's cache at once
   uint64_t messages = 0;
 };
 

@@ -93,7 +93,6 @@ void DrawJob(Random& random, Scenario& scenario) {
     table.set_layer(static_cast<uint32_t>(i % layers));
   }
   DrawTableStaleness(random, scenario.tables, *job.mutable_consistency());
-  job.mutable_consistency()->set_eager(random.Bernoulli(0.3));
   if (may_change) DrawSettings(random, scenario);
 }
 
@@ -162,7 +161,7 @@ Scenario DrawScenario(uint64_t seed) {
   DrawJob(random, scenario);
   DrawNetwork(random, scenario.network);
   DrawComputeTime(random, scenario);
-  const int64_t faults = random.Bernoulli(0.4) ? 0 : Between(random, 1, 3);
+  const int64_t faults = random.Bernoulli(0.3) ? 0 : Between(random, 1, 3);
   for (int64_t i = 0; i < faults; ++i) scenario.faults.push_back(DrawFault(random, scenario));
   DrawUpdateScale(random, *scenario.job.mutable_consistency());
   return scenario;
@@ -175,7 +174,6 @@ std::string Describe(const Scenario& scenario) {
   if (consistency.mode() == v1::ConsistencySpec::SSP) {
     absl::StrAppend(&mode, "(", consistency.staleness(), ")");
   }
-  if (consistency.eager()) absl::StrAppend(&mode, ", eager");
   return absl::StrCat(mode, ", ", scenario.job.cluster().num_workers(), " workers, ",
                       scenario.job.cluster().num_servers(), " servers, ", scenario.steps,
                       " steps, ", scenario.faults.size(), " faults, ", scenario.settings.size(),

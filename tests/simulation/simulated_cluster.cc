@@ -147,7 +147,6 @@ void SimulatedCluster::Interrupt(SimulatedProcess& server, Incarnation sender,
 
 void SimulatedCluster::StartWorker(uint32_t index) {
   Member* const member = workers_.emplace_back(StartMember(1'000'000 + 2 * index)).get();
-  member->eager.clock = &member->process;
   member->recording.clock = &member->process;
   member->recording.log = &log_;
   member->recording.has_values = scenario_.has_test_values;
@@ -176,9 +175,6 @@ std::unique_ptr<ParameterEndpoint> SimulatedCluster::Connect(Member& worker,
   options.seed = (*worker.random)();
   std::unique_ptr<ParameterEndpoint> connection = std::make_unique<RetryingEndpoint>(
       options, network_.Connect(&worker.process, &server.process, server.server.get()));
-  if (scenario_.job.consistency().eager()) {
-    connection = std::make_unique<EagerEndpoint>(&worker.eager, std::move(connection));
-  }
   if (scenario_.is_recorded) {
     connection = std::make_unique<RecordingEndpoint>(&worker.recording, std::move(connection));
   }

@@ -13,7 +13,6 @@
 #include "common/base/random.h"
 #include "common/base/simulated_clock.h"
 #include "common/history/history_log.h"
-#include "common/transport/eager_endpoint.h"
 #include "common/transport/recording_endpoint.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/job_outcome.h"
@@ -50,7 +49,6 @@ class SimulatedCluster {
     SimulatedProcess process;
     std::unique_ptr<CoordinatorEndpoint> coordinator;
     std::unique_ptr<ParameterServer> server;  // of a server
-    EagerEndpoint::Shared eager;              // of a worker
     RecordingEndpoint::Recording recording;   // of a worker
     std::unique_ptr<Random> random;
   };

@@ -7,7 +7,6 @@
 
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
-#include "common/transport/eager_endpoint.h"
 #include "common/transport/faulty_endpoint.h"
 #include "common/transport/grpc_endpoint.h"
 #include "common/transport/reply_order.h"
@@ -84,17 +83,6 @@ class FaultyOverGrpc : public OverGrpc {
   }
 };
 
-class EagerOverGrpc : public OverGrpc {
- public:
-  EagerOverGrpc(ShardHost* host, Clock* clock) : OverGrpc(host, clock) { shared_.clock = clock; }
-  std::unique_ptr<ParameterEndpoint> Connect() override {
-    return std::make_unique<EagerEndpoint>(&shared_, OverGrpc::Connect());
-  }
-
- private:
-  EagerEndpoint::Shared shared_;
-};
-
 INSTANTIATE_TEST_SUITE_P(
     Grpc, EndpointConformanceTest,
     testing::Values(TransportCase{"Plain",
@@ -113,67 +101,11 @@ INSTANTIATE_TEST_SUITE_P(
                                   [](ShardHost* host, Clock* clock) {
                                     return std::make_unique<LittleCreditOverGrpc>(host, clock);
                                   }},
-                    TransportCase{"Eager",
-                                  [](ShardHost* host, Clock* clock) {
-                                    return std::make_unique<EagerOverGrpc>(host, clock);
-                                  }},
                     TransportCase{"FaultyAndRetrying",
                                   [](ShardHost* host, Clock* clock) {
                                     return std::make_unique<FaultyOverGrpc>(host, clock);
                                   }}),
     [](const auto& info) { return info.param.name; });
-
-// Tells when a refresh has been answered and its asker has taken it.
-class RefreshWatch : public ParameterEndpoint {
- public:
-  RefreshWatch(OneShot<bool>* refreshed, std::unique_ptr<ParameterEndpoint> inner)
-      : refreshed_(*refreshed), inner_(std::move(inner)) {}
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
-    const bool is_refresh = request.refresh_after.has_value();
-    inner_->Exchange(std::move(request), std::move(sent),
-                     [this, is_refresh, done = std::move(done)](ExchangeReply reply) mutable {
-                       done(std::move(reply));
-                       if (is_refresh) refreshed_.Set(true);
-                     });
-  }
-
- private:
-  OneShot<bool>& refreshed_;
-  const std::unique_ptr<ParameterEndpoint> inner_;
-};
-
-ExchangeReply Ask(ParameterEndpoint& endpoint, ExchangeRequest request, Clock* clock) {
-  OneShot<ExchangeReply> reply(clock);
-  endpoint.Exchange(
-      std::move(request), [] {}, [&reply](ExchangeReply got) { reply.Set(std::move(got)); });
-  return reply.Wait();
-}
-
-TEST(EagerOverGrpcTest, TheServerSendsNewerValuesWithoutBeingPulled) {
-  constexpr uint64_t kElements = 1000;
-  RealClock clock;
-  const std::unique_ptr<ShardHost> host =
-      MakeTestHost(ConsistencyMode::kAsync, /*num_workers=*/2, kElements);
-  OverGrpc fixture(host.get(), &clock);
-  OneShot<bool> refreshed(&clock);
-  EagerEndpoint::Shared shared;
-  shared.clock = &clock;
-  EagerEndpoint eager(&shared, std::make_unique<RefreshWatch>(&refreshed, fixture.Connect()));
-  const std::unique_ptr<ParameterEndpoint> other = fixture.Connect();
-
-  const ExchangeReply push =
-      Ask(eager, MakeTestRequest(0, Step(0), std::nullopt, 1.0f, kElements), &clock);
-  EXPECT_EQ(push.min_step, Step(0));
-  EXPECT_EQ(shared.refreshed_bytes, kElements * sizeof(float)) << "for the next pull";
-  Ask(*other, MakeTestRequest(1, Step(0), Step(1), 4.0f, kElements), &clock);
-  EXPECT_TRUE(refreshed.Wait());
-  EXPECT_EQ(shared.refreshed_bytes, 2 * kElements * sizeof(float));
-  const ExchangeReply pull = Ask(eager, MakeTestRequest(0, std::nullopt, Step(1)), &clock);
-  EXPECT_TRUE(pull.asked_at.has_value()) << "from what it has kept";
-  EXPECT_EQ(pull.waited_for, CacheWait::kNothing);
-  EXPECT_EQ(pull.min_step, Step(1));
-  EXPECT_EQ(ToVector(pull.values), std::vector<float>(kElements, -5.0f));
-}
 
 }  // namespace
 }  // namespace capstan

@@ -3,7 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "common/transport/eager_endpoint.h"
 #include "common/transport/faulty_endpoint.h"
 #include "common/transport/in_process_endpoint.h"
 #include "common/transport/retrying_endpoint.h"
@@ -21,18 +20,6 @@ class InProcess : public TransportFixture {
 
  private:
   ShardHost* const host_;
-};
-
-class EagerInProcess : public TransportFixture {
- public:
-  EagerInProcess(ShardHost* host, Clock* clock) : host_(host) { shared_.clock = clock; }
-  std::unique_ptr<ParameterEndpoint> Connect() override {
-    return std::make_unique<EagerEndpoint>(&shared_, std::make_unique<InProcessEndpoint>(host_));
-  }
-
- private:
-  ShardHost* const host_;
-  EagerEndpoint::Shared shared_;
 };
 
 // Retries over a network that drops, duplicates and delays.
@@ -66,11 +53,6 @@ INSTANTIATE_TEST_SUITE_P(InProcess, EndpointConformanceTest,
                          testing::Values(TransportCase{"Plain",
                                                        [](ShardHost* host, Clock*) {
                                                          return std::make_unique<InProcess>(host);
-                                                       }},
-                                         TransportCase{"Eager",
-                                                       [](ShardHost* host, Clock* clock) {
-                                                         return std::make_unique<EagerInProcess>(
-                                                             host, clock);
                                                        }},
                                          TransportCase{"FaultyAndRetrying",
                                                        [](ShardHost* host, Clock* clock) {

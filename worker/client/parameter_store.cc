@@ -18,7 +18,6 @@ ParameterStore::ParameterStore(const Options& options)
       client_(options.client),
       scheduler_(options.scheduler),
       mirror_(options.mirror),
-      is_eager_(options.is_eager),
       slice_bytes_(options.slice_bytes),
       tracer_(options.tracer) {
   SetPartition(options.partition_bytes);
@@ -37,8 +36,6 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Opt
   {
     MutexLock lock(&store->mu_);
     store->open_exchanges_.resize(store->layer_count_);
-    store->unsent_exchanges_.resize(store->layer_count_);
-    store->next_pull_.resize(store->layer_count_);
   }
   return store;
 }
@@ -73,7 +70,7 @@ absl::StatusOr<std::shared_ptr<HostBuffer>> ParameterStore::AllocateHost(uint64_
 
 void ParameterStore::PullAll(Step step) {
   const absl::Time begin = clock_->Now();
-  for (int layer = 0; layer < layer_count_; ++layer) Open(layer, /*has_values=*/true);
+  for (int layer = 0; layer < layer_count_; ++layer) Open(layer);
   for (uint32_t table = 0; table < tables_.size(); ++table) {
     SubmitTable(TableId(table), std::nullopt, step);
   }
@@ -85,13 +82,10 @@ void ParameterStore::PushPull(int layer, Step step) {
   PushOpened(layer, step);
 }
 
-void ParameterStore::Open(int layer) { Open(layer, /*has_values=*/!is_eager_); }
-
-void ParameterStore::Open(int layer, bool has_values) {
-  if (has_values) awaited_slices_[layer] += slices_of_layer_[layer];
+void ParameterStore::Open(int layer) {
+  awaited_slices_[layer] += slices_of_layer_[layer];
   MutexLock lock(&mu_);
   open_exchanges_[layer] += slices_of_layer_[layer];
-  if (is_eager_) unsent_exchanges_[layer] += slices_of_layer_[layer];
 }
 
 void ParameterStore::SetPartition(uint64_t partition_bytes) {
@@ -107,21 +101,15 @@ void ParameterStore::PushOpened(int layer, Step step) {
 }
 
 void ParameterStore::SubmitTable(TableId table, std::optional<Step> push_step, Step pull_step) {
-  if (is_eager_ && push_step.has_value()) {
-    MutexLock lock(&mu_);
-    next_pull_[tables_[table.value()].layer] = pull_step;
-  }
-  const std::optional<Step> pull =
-      is_eager_ && push_step.has_value() ? std::nullopt : std::optional(pull_step);
   const uint32_t slice_count = tables_[table.value()].slicing.slice_count();
   const auto together = static_cast<uint32_t>(std::min<uint64_t>(slices_together_, slice_count));
   for (uint32_t first = 0; first < slice_count; first += together) {
-    SubmitSlices(table, first, std::min(first + together, slice_count), push_step, pull);
+    SubmitSlices(table, first, std::min(first + together, slice_count), push_step, pull_step);
   }
 }
 
 void ParameterStore::SubmitSlices(TableId id, uint32_t first, uint32_t end,
-                                  std::optional<Step> push_step, std::optional<Step> pull_step) {
+                                  std::optional<Step> push_step, Step pull_step) {
   const Table& table = tables_[id.value()];
   Transfer transfer;
   transfer.layer = table.layer;
@@ -129,7 +117,7 @@ void ParameterStore::SubmitSlices(TableId id, uint32_t first, uint32_t end,
   for (uint32_t slice = first; slice < end; ++slice) {
     const SliceKey key = {id, SliceIndex(slice)};
     if (push_step.has_value()) transfer.bytes += ValuesOf(key).size() * sizeof(float);
-    traces.push_back(Trace(key, push_step, pull_step, "queue"));
+    traces.push_back(Trace(key, push_step, pull_step));
   }
   transfer.start = [this, id, first, push_step, pull_step,
                     traces = std::move(traces)](absl::AnyInvocable<void()> sent) {
@@ -142,9 +130,8 @@ void ParameterStore::SubmitSlices(TableId id, uint32_t first, uint32_t end,
   scheduler_->Submit(std::move(transfer));
 }
 
-void ParameterStore::SendSlice(SliceKey key, std::optional<Step> push_step,
-                               std::optional<Step> pull_step, const ExchangeTrace& trace,
-                               absl::AnyInvocable<void()> sent) {
+void ParameterStore::SendSlice(SliceKey key, std::optional<Step> push_step, Step pull_step,
+                               const ExchangeTrace& trace, absl::AnyInvocable<void()> sent) {
   const Table& table = tables_[key.table.value()];
   const SliceRange range = table.slicing.Range(key.slice);
   Payload gradient;
@@ -154,46 +141,17 @@ void ParameterStore::SendSlice(SliceKey key, std::optional<Step> push_step,
     gradient = Payload(table.gradient->span().subspan(range.offset, range.size), table.gradient);
   }
   const uint64_t bytes_pushed = gradient.size_bytes();
-  const absl::Span<float> destination = pull_step.has_value() ? ValuesOf(key) : absl::Span<float>();
   trace.Begin("send");
-  client_->Exchange(key, push_step, std::move(gradient), pull_step, base_version, destination,
+  client_->Exchange(key, push_step, std::move(gradient), pull_step, base_version, ValuesOf(key),
                     trace.BeginBefore("server and reply", std::move(sent)),
                     [this, key, pull_step, bytes_pushed, trace](const ExchangeReply& reply) {
                       trace.End();
                       OnReply(key, pull_step, bytes_pushed, reply);
                     });
-  if (is_eager_) OnSent(key);
-}
-
-absl::Status ParameterStore::PullKept(int layer) {
-  RETURN_IF_ERROR(WaitForNone(&ParameterStore::unsent_exchanges_, layer));
-  std::optional<Step> pull_step;
-  {
-    MutexLock lock(&mu_);
-    pull_step = std::exchange(next_pull_[layer], std::nullopt);
-    if (!pull_step.has_value()) return absl::OkStatus();
-    open_exchanges_[layer] += slices_of_layer_[layer];
-  }
-  awaited_slices_[layer] += slices_of_layer_[layer];
-  for (uint32_t table = 0; table < tables_.size(); ++table) {
-    if (tables_[table].layer != layer) continue;
-    for (uint32_t slice = 0; slice < tables_[table].slicing.slice_count(); ++slice) {
-      const SliceKey key = {TableId(table), SliceIndex(slice)};
-      client_->Exchange(
-          key, std::nullopt, Payload(), pull_step, /*base_version=*/std::nullopt,
-          /*destination=*/{}, [] {},
-          [this, key, pull_step, trace = Trace(key, std::nullopt, pull_step, "server and reply")](
-              const ExchangeReply& reply) {
-            trace.End();
-            OnReply(key, pull_step, /*bytes_pushed=*/0, reply);
-          });
-    }
-  }
-  return absl::OkStatus();
 }
 
 ExchangeTrace ParameterStore::Trace(SliceKey key, std::optional<Step> push_step,
-                                    std::optional<Step> pull_step, const char* phase) const {
+                                    Step pull_step) const {
   if (tracer_ == nullptr) return ExchangeTrace();
   const Table& table = tables_[key.table.value()];
   const int64_t bytes = static_cast<int64_t>(table.slicing.Range(key.slice).size * sizeof(float));
@@ -201,31 +159,24 @@ ExchangeTrace ParameterStore::Trace(SliceKey key, std::optional<Step> push_step,
                        {{"layer", table.layer},
                         {"slice", key.slice.value()},
                         {"push_step", push_step.value_or(Step(-1)).value()},
-                        {"pull_step", pull_step.value_or(Step(-1)).value()},
+                        {"pull_step", pull_step.value()},
                         {"bytes", bytes}},
-                       phase);
+                       "queue");
 }
 
-void ParameterStore::OnReply(SliceKey key, std::optional<Step> pull_step, uint64_t bytes_pushed,
+void ParameterStore::OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed,
                              const ExchangeReply& reply) {
   const Table& table = tables_[key.table.value()];
-  absl::Status status = reply.status;
-  if (pull_step.has_value()) {
-    status = TakeValues(key, reply);
-    const bool is_last = --awaited_slices_[table.layer] == 0;
-    if (status.ok() && is_last && mirror_ != nullptr) status = mirror_->LayerArrived(table.layer);
-  }
+  absl::Status status = TakeValues(key, reply);
+  const bool is_last = --awaited_slices_[table.layer] == 0;
+  if (status.ok() && is_last && mirror_ != nullptr) status = mirror_->LayerArrived(table.layer);
   MutexLock lock(&mu_);
   --open_exchanges_[table.layer];
   if (!status.ok() && status_.ok()) status_ = std::move(status);
-  if (reply.status.ok()) traffic_.CountPush(bytes_pushed);
-  if (reply.status.ok() && pull_step.has_value()) traffic_.CountPull(*pull_step, reply);
-  changed_.NotifyAll();
-}
-
-void ParameterStore::OnSent(SliceKey key) {
-  MutexLock lock(&mu_);
-  --unsent_exchanges_[tables_[key.table.value()].layer];
+  if (reply.status.ok()) {
+    traffic_.CountPush(bytes_pushed);
+    traffic_.CountPull(pull_step, reply);
+  }
   changed_.NotifyAll();
 }
 
@@ -258,13 +209,8 @@ absl::Status ParameterStore::TakeValues(SliceKey key, const ExchangeReply& reply
 }
 
 absl::Status ParameterStore::WaitForLayer(int layer) {
-  if (is_eager_) RETURN_IF_ERROR(PullKept(layer));
-  return WaitForNone(&ParameterStore::open_exchanges_, layer);
-}
-
-absl::Status ParameterStore::WaitForNone(std::vector<int64_t> ParameterStore::*counts, int layer) {
   MutexLock lock(&mu_);
-  const int64_t& count = (this->*counts)[layer];
+  const int64_t& count = open_exchanges_[layer];
   if (!status_.ok() || count == 0) return status_;
   const absl::Time begin = clock_->Now();
   while (status_.ok() && count > 0) {

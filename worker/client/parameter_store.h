@@ -44,9 +44,6 @@ class ParameterStore {
     uint64_t partition_bytes = 0;       // as SetPartition says
     // Outlives the store's exchanges. Null when the device computes on the store's own memory.
     ParameterMirror* mirror = nullptr;
-    // Connections keep values (EagerEndpoint): a layer pushes alone, and its values are pulled when
-    // it is waited for.
-    bool is_eager = false;
     Tracer* tracer = nullptr;  // outlives the store's exchanges; null: nothing is traced
   };
   using Traffic = StoreTraffic;
@@ -93,35 +90,23 @@ class ParameterStore {
 
   absl::Status AddTable(const v1::TableSpec& spec, uint64_t slice_bytes);
   absl::StatusOr<std::shared_ptr<HostBuffer>> AllocateHost(uint64_t size);
-  // `has_values`: those exchanges bring values.
-  void Open(int layer, bool has_values);
   void SubmitTable(TableId table, std::optional<Step> push_step, Step pull_step);
   // Slices [first, end) as one transfer.
   void SubmitSlices(TableId table, uint32_t first, uint32_t end, std::optional<Step> push_step,
-                    std::optional<Step> pull_step);
-  void SendSlice(SliceKey key, std::optional<Step> push_step, std::optional<Step> pull_step,
+                    Step pull_step);
+  void SendSlice(SliceKey key, std::optional<Step> push_step, Step pull_step,
                  const ExchangeTrace& trace, absl::AnyInvocable<void()> sent);
-  // Of an eager layer: pulls what follows its latest push, once the connections have got that.
-  absl::Status PullKept(int layer);
-  // A connection has got an exchange.
-  void OnSent(SliceKey key);
-  // Without a pull step: of a push alone.
-  void OnReply(SliceKey key, std::optional<Step> pull_step, uint64_t bytes_pushed,
-               const ExchangeReply& reply);
-  // Blocks until `counts` of the layer is 0.
-  absl::Status WaitForNone(std::vector<int64_t> ParameterStore::*counts, int layer);
+  void OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed, const ExchangeReply& reply);
   absl::Span<float> ValuesOf(SliceKey key) const;
   absl::Status TakeValues(SliceKey key, const ExchangeReply& reply);
   void RecordSending(absl::Time begin);
-  // Of an exchange that begins with `phase`; does nothing without a tracer.
-  ExchangeTrace Trace(SliceKey key, std::optional<Step> push_step, std::optional<Step> pull_step,
-                      const char* phase) const;
+  // Of an exchange that begins in the scheduler's queue; does nothing without a tracer.
+  ExchangeTrace Trace(SliceKey key, std::optional<Step> push_step, Step pull_step) const;
 
   Clock* const clock_;
   ParameterClient* const client_;
   Scheduler* const scheduler_;
   ParameterMirror* const mirror_;
-  const bool is_eager_;
   const uint64_t slice_bytes_;
   Tracer* const tracer_;
   std::vector<Table> tables_;
@@ -132,16 +117,12 @@ class ParameterStore {
 
   std::atomic<uint64_t> slices_together_{1};  // of a transfer
 
-  // Of each layer: exchanges that are open, and bring values that are not in place yet.
+  // Of each layer: exchanges that are open, and whose values are not in place yet.
   std::vector<std::atomic<int64_t>> awaited_slices_;
 
   mutable Mutex mu_;
   CondVar changed_;
-  // Of each layer: exchanges that are not answered, and, of eager ones, that no connection has got.
-  std::vector<int64_t> open_exchanges_ ABSL_GUARDED_BY(mu_);
-  std::vector<int64_t> unsent_exchanges_ ABSL_GUARDED_BY(mu_);
-  // Of each eager layer: the pull that follows its latest push; none once it has been asked for.
-  std::vector<std::optional<Step>> next_pull_ ABSL_GUARDED_BY(mu_);
+  std::vector<int64_t> open_exchanges_ ABSL_GUARDED_BY(mu_);  // of each layer: not answered yet
   absl::Status status_ ABSL_GUARDED_BY(mu_);
   TrafficCounter traffic_ ABSL_GUARDED_BY(mu_);
 };

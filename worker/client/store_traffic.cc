@@ -7,11 +7,7 @@ namespace capstan {
 void TrafficCounter::CountPull(Step pull_step, const ExchangeReply& reply) {
   traffic_.steps_ahead = pull_step - reply.min_step;
   CountStaleness(traffic_.steps_ahead);
-  if (reply.asked_at.has_value()) {
-    CountKept(reply.waited_for);
-  } else {
-    traffic_.bytes_pulled += reply.values.size_bytes();
-  }
+  traffic_.bytes_pulled += reply.values.size_bytes();
 }
 
 void TrafficCounter::CountStaleness(int64_t staleness) {
@@ -24,20 +20,6 @@ void TrafficCounter::CountStaleness(int64_t staleness) {
   ++replies_;
   traffic_.mean_staleness_seen =
       static_cast<double>(staleness_sum_) / static_cast<double>(replies_);
-}
-
-void TrafficCounter::CountKept(CacheWait waited_for) {
-  switch (waited_for) {
-    case CacheWait::kNothing:
-      ++traffic_.pulls_at_once;
-      break;
-    case CacheWait::kOwnPush:
-      ++traffic_.pulls_after_own_push;
-      break;
-    case CacheWait::kOtherWorkers:
-      ++traffic_.pulls_after_others;
-      break;
-  }
 }
 
 }  // namespace capstan

@@ -15,17 +15,13 @@ struct StoreTraffic {
   static constexpr int64_t kStalenessCounts = 128;
 
   uint64_t bytes_pushed = 0;       // payloads of answered pushes
-  uint64_t bytes_pulled = 0;       // without those that an EagerEndpoint had kept
+  uint64_t bytes_pulled = 0;       // payloads of replies
   int64_t steps_ahead = 0;         // pull step - min_step of the latest reply
   int64_t max_staleness_seen = 0;  // largest (pull step - min_step of its reply), in steps
   double mean_staleness_seen = 0;  // over all replies to pulls
   // How many replies were as many steps stale; the last of at most kStalenessCounts counts all that
   // were more, too.
   std::vector<uint64_t> replies_of_staleness;
-  // Pulls that were answered with kept values, by what they had waited for.
-  uint64_t pulls_at_once = 0;
-  uint64_t pulls_after_own_push = 0;
-  uint64_t pulls_after_others = 0;
   absl::Duration waiting;  // of WaitForLayer
   absl::Duration sending;  // of the calls that hand exchanges to the scheduler
 };
@@ -43,7 +39,6 @@ class TrafficCounter {
 
  private:
   void CountStaleness(int64_t staleness);
-  void CountKept(CacheWait waited_for);
 
   StoreTraffic traffic_;
   uint64_t staleness_sum_ = 0;  // over all replies

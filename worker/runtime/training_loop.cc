@@ -116,9 +116,6 @@ v1::Progress TrainingLoop::progress() const {
   progress.set_mean_staleness_seen(traffic.mean_staleness_seen);
   progress.mutable_replies_of_staleness()->Assign(traffic.replies_of_staleness.begin(),
                                                   traffic.replies_of_staleness.end());
-  progress.set_pulls_at_once(traffic.pulls_at_once);
-  progress.set_pulls_after_own_push(traffic.pulls_after_own_push);
-  progress.set_pulls_after_others(traffic.pulls_after_others);
   progress.set_seconds_waiting(absl::ToDoubleSeconds(traffic.waiting));
   progress.set_seconds_sending(absl::ToDoubleSeconds(traffic.sending));
   if (options_.schedule != nullptr) *progress.mutable_period() = options_.schedule->times();

@@ -96,7 +96,6 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   store.slice_bytes = SliceBytes(spec);
   store.partition_bytes = spec.partition_bytes();
   store.mirror = options_.setup->engine->mirror();
-  store.is_eager = options_.job->job().consistency().eager();
   store.tracer = options_.tracer;
   ASSIGN_OR_RETURN(training->store, ParameterStore::Create(store));
 
@@ -182,14 +181,10 @@ void TrainingSession::OnLost(const absl::Status& lost) {
 
 v1::Progress TrainingSession::CurrentProgress() {
   const std::shared_ptr<Training> training = CurrentTraining();
-  v1::Progress progress;
   if (training != nullptr) {
-    progress = training->loop->progress();
-    if (options_.refreshed_bytes) {
-      progress.set_bytes_pulled(progress.bytes_pulled() + options_.refreshed_bytes());
-    }
-    return progress;
+    return training->loop->progress();
   }
+  v1::Progress progress;
   progress.set_steps_total(options_.setup->steps);
   return progress;
 }

@@ -37,7 +37,6 @@ class TrainingSession {
     JobSetup* setup = nullptr;
     ParameterClient::EndpointFactory connect;
     absl::AnyInvocable<void(const v1::JobView&)> on_view;  // null: nobody else needs the views
-    absl::AnyInvocable<uint64_t()> refreshed_bytes;        // null: connections refresh nothing
     Tracer* tracer = nullptr;                              // null: nothing is traced
   };
 

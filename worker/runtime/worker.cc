@@ -57,7 +57,6 @@ absl::Status Worker::Work(WorkerId id, const v1::GetJobReply& job, JobSetup& set
     return options_.connect(job.job(), server, address);
   };
   session.on_view = std::move(options_.on_view);
-  session.refreshed_bytes = std::move(options_.refreshed_bytes);
   session.tracer = options_.tracer;
   return TrainingSession(std::move(session)).Run();
 }

@@ -17,7 +17,6 @@
 #include "deploy/cli/report/run_charts.h"
 #include "deploy/cli/report/run_course.h"
 #include "deploy/cli/summary_consistency.h"
-#include "deploy/cli/summary_eager.h"
 #include "deploy/cli/tuning_text.h"
 
 namespace capstan {
@@ -62,9 +61,6 @@ void AddFacts(const json& summary, ChartPageContent* content) {
     content->facts.emplace_back("speed", absl::StrCat(RoundedCountText(speed), " samples/s"));
   }
   AddText(summary, "max_staleness_seen", "largest staleness", content);
-  if (const std::string eager = SummaryEagerText(summary); !eager.empty()) {
-    content->facts.emplace_back("eager", eager);
-  }
   if (const std::string tuning = SummaryTuningText(summary); !tuning.empty()) {
     content->facts.emplace_back("tuned", tuning);
   }
