@@ -110,7 +110,7 @@ void DrawNetwork(Random& random, SimulatedNetwork::Options& network) {
 // Exponential; sometimes one worker is much slower, so that the others are ahead of it for long.
 void DrawComputeTime(Random& random, Scenario& scenario) {
   const absl::Duration mean = Between(random, absl::Milliseconds(1), absl::Milliseconds(20));
-  const double slowness = random.Bernoulli(0.4) ? 2 + 18 * random.UniformFloat() : 1;
+  const double slowness = random.Bernoulli(0.6) ? 2 + 18 * random.UniformFloat() : 1;
   scenario.compute_time = [mean, slowness](uint32_t worker, Random& draws) {
     return mean * -std::log(1.0 - draws.UniformFloat()) * (worker == 0 ? slowness : 1);
   };
