@@ -25,8 +25,8 @@
 #include "common/transport/ucx_transport_of_job.h"
 #include "kernels/cpu/blas_threads.h"
 #include "worker/engine/device_name.h"
-#include "worker/engine/make_engine.h"
 #include "worker/runtime/job_setup.h"
+#include "worker/runtime/make_engine.h"
 #include "worker/runtime/worker.h"
 
 ABSL_FLAG(std::string, coordinator, "", "host:port of the job's coordinator; required");

@@ -11,7 +11,7 @@
 #include "common/base/status_macros.h"
 #include "tests/cluster/cluster_transport.h"
 #include "tests/cluster/local_cluster.h"
-#include "worker/engine/make_cpu_engine.h"
+#include "worker/engine/cpu_engine.h"
 
 namespace capstan {
 namespace {

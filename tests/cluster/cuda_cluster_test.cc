@@ -15,8 +15,8 @@
 #include "tests/cluster/bsp_bits.h"
 #include "tests/cluster/cluster_transport.h"
 #include "tests/cluster/local_cluster.h"
+#include "worker/engine/cuda_engine.h"
 #include "worker/engine/engine.h"
-#include "worker/engine/make_cuda_engine.h"
 
 namespace capstan {
 namespace {

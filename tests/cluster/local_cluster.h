@@ -9,8 +9,8 @@
 #include "proto/job.pb.h"
 #include "server/coordinator/job_outcome.h"
 #include "tests/cluster/cluster_transport.h"
-#include "worker/engine/engine_factory.h"
-#include "worker/engine/make_cpu_engine.h"
+#include "worker/engine/cpu_engine.h"
+#include "worker/engine/engine.h"
 
 namespace capstan {
 

@@ -10,7 +10,7 @@
 #include "common/tensor/host_buffer.h"
 #include "server/optimizer/make_optimizer.h"
 #include "server/shard/initializer.h"
-#include "worker/engine/make_cpu_engine.h"
+#include "worker/engine/cpu_engine.h"
 #include "worker/runtime/job_setup.h"
 #include "worker/training/evaluate.h"
 #include "worker/training/gathered_batch.h"

@@ -6,6 +6,8 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "common/base/status_macros.h"
+#include "kernels/cpu/cpu_stream.h"
+#include "worker/training/make_model.h"
 
 namespace capstan {
 namespace {
@@ -58,6 +60,14 @@ absl::Status CpuEngine::WaitForLayer(int layer, ParameterStore& store) {
   RETURN_IF_ERROR(store.WaitForLayer(layer));
   trace_.Begin("forward", layer);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Engine>> MakeCpuEngine(const EngineOptions& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Model<CpuStream>> model,
+                   MakeModel<CpuStream>(options.model, options.feature_count, options.class_count));
+  ASSIGN_OR_RETURN(std::unique_ptr<ModelOnCpu> on_cpu,
+                   ModelOnCpu::Create(std::move(model), options.max_samples));
+  return std::make_unique<CpuEngine>(std::move(on_cpu), options.tracer);
 }
 
 }  // namespace capstan

@@ -49,6 +49,10 @@ class CpuEngine : public Engine {
   LayerTrace trace_;
 };
 
+// Makes the model that the options describe, and an engine for it. The errors are those of
+// MakeModel and ModelOnCpu::Create.
+absl::StatusOr<std::unique_ptr<Engine>> MakeCpuEngine(const EngineOptions& options);
+
 }  // namespace capstan
 
 #endif  // WORKER_ENGINE_CPU_ENGINE_H_

@@ -7,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/routing/element_count.h"
 #include "common/tensor/memory_cutter.h"
+#include "worker/training/make_model.h"
 
 namespace capstan {
 namespace {
@@ -253,6 +254,20 @@ absl::Status CudaEngine::LayerArrived(int layer) {
                             pushed_at_[layer]);
   }
   return layer_events_[layer].values_arrived.Record(*copy_in_);
+}
+
+absl::StatusOr<std::unique_ptr<Engine>> MakeCudaEngine(int device_number,
+                                                       const EngineOptions& options) {
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Model<CudaStream>> model,
+      MakeModel<CudaStream>(options.model, options.feature_count, options.class_count));
+  CudaEngine::Options cuda;
+  cuda.device_number = device_number;
+  cuda.feature_count = options.feature_count;
+  cuda.max_samples = options.max_samples;
+  cuda.clock = options.clock;
+  cuda.tracer = options.tracer;
+  return CudaEngine::Create(std::move(model), cuda);
 }
 
 }  // namespace capstan

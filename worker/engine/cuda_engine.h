@@ -126,6 +126,11 @@ class CudaEngine : public Engine, public ParameterMirror {
   std::unique_ptr<GradientSender> sender_;
 };
 
+// Makes the model that the options describe, and an engine for it on GPU `device_number`. The
+// errors are those of MakeModel and CudaEngine::Create.
+absl::StatusOr<std::unique_ptr<Engine>> MakeCudaEngine(int device_number,
+                                                       const EngineOptions& options);
+
 }  // namespace capstan
 
 #endif  // WORKER_ENGINE_CUDA_ENGINE_H_

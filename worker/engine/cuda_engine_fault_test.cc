@@ -7,7 +7,7 @@
 
 #include "common/base/real_clock.h"
 #include "kernels/cuda/emulator/emulator.h"
-#include "worker/engine/make_cuda_engine.h"
+#include "worker/engine/cuda_engine.h"
 #include "worker/engine/training_rig.h"
 
 namespace capstan {

@@ -13,9 +13,8 @@
 
 #include "common/base/real_clock.h"
 #include "common/trace/tracer.h"
-#include "worker/engine/engine_factory.h"
-#include "worker/engine/make_cpu_engine.h"
-#include "worker/engine/make_cuda_engine.h"
+#include "worker/engine/cpu_engine.h"
+#include "worker/engine/engine.h"
 #include "worker/engine/training_rig.h"
 
 namespace capstan {

@@ -2,14 +2,19 @@
 #define WORKER_ENGINE_ENGINE_H_
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/base/clock.h"
 #include "common/base/ids.h"
+#include "common/trace/tracer.h"
 #include "proto/coordinator_service.pb.h"
+#include "proto/job.pb.h"
 #include "worker/client/parameter_mirror.h"
 #include "worker/client/parameter_store.h"
 #include "worker/dataset/dataset.h"
@@ -50,6 +55,20 @@ class Engine {
   // Blocks until nothing uses the store any more; what has not been pushed by then is dropped.
   virtual absl::Status Finish() = 0;
 };
+
+// What an engine is made for.
+struct EngineOptions {
+  v1::ModelSpec model;
+  int feature_count = 0;     // Required: of a sample
+  int class_count = 0;       // Required
+  int64_t max_samples = 0;   // Required: of a batch
+  Clock* clock = nullptr;    // Required; outlives the engine
+  Tracer* tracer = nullptr;  // outlives the engine; null: nothing is traced
+};
+
+// Makes engines on one device.
+using EngineFactory =
+    std::function<absl::StatusOr<std::unique_ptr<Engine>>(const EngineOptions& options)>;
 
 }  // namespace capstan
 

@@ -12,7 +12,7 @@
 #include "kernels/cuda/device_buffer.h"
 #include "kernels/cuda/pinned_pool.h"
 #include "worker/engine/busy_work.h"
-#include "worker/engine/make_cpu_engine.h"
+#include "worker/engine/cpu_engine.h"
 #include "worker/engine/training_rig.h"
 
 namespace capstan {

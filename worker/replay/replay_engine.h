@@ -11,7 +11,6 @@
 #include "common/trace/tracer.h"
 #include "proto/job.pb.h"
 #include "worker/engine/engine.h"
-#include "worker/engine/engine_factory.h"
 #include "worker/engine/layer_trace.h"
 #include "worker/replay/layer_list.h"
 

@@ -11,7 +11,6 @@
 #include "worker/dataset/batch_sampler.h"
 #include "worker/dataset/dataset.h"
 #include "worker/engine/engine.h"
-#include "worker/engine/engine_factory.h"
 
 namespace capstan {
 
