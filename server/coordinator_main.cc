@@ -23,11 +23,11 @@
 #include "common/job/effective_job.h"
 #include "common/job/job_fingerprint.h"
 #include "common/job/job_flags.h"
-#include "common/transport/grpc_logging.h"
+#include "common/transport/grpc/grpc_logging.h"
+#include "common/transport/grpc/grpc_server.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/grpc_coordinator_service.h"
 #include "server/coordinator/summary.h"
-#include "server/service/grpc_server.h"
 
 ABSL_FLAG(std::string, job, "",
           "file of the job, in protobuf text format (proto/job.proto); empty means all defaults");

@@ -25,15 +25,15 @@
 #include "common/membership/start_trace.h"
 #include "common/routing/server_address.h"
 #include "common/trace/tracer.h"
-#include "common/transport/grpc_logging.h"
-#include "common/transport/ucx_transport.h"
-#include "common/transport/ucx_transport_of_job.h"
-#include "server/service/grpc_parameter_service.h"
-#include "server/service/grpc_server.h"
-#include "server/service/grpc_ucx_service.h"
+#include "common/transport/grpc/grpc_logging.h"
+#include "common/transport/grpc/grpc_parameter_service.h"
+#include "common/transport/grpc/grpc_server.h"
+#include "common/transport/grpc/stream_limit.h"
+#include "common/transport/reply_order_of_job.h"
+#include "common/transport/ucx/grpc_ucx_service.h"
+#include "common/transport/ucx/ucx_transport.h"
+#include "common/transport/ucx/ucx_transport_of_job.h"
 #include "server/service/parameter_server.h"
-#include "server/service/reply_order_of_job.h"
-#include "server/service/stream_limit.h"
 #include "server/shard/owner_threads.h"
 
 ABSL_FLAG(std::string, coordinator, "", "host:port of the job's coordinator; required");
@@ -157,7 +157,7 @@ absl::Status Serve() {
                         tuned_credit),
         &*streams);
     std::vector<grpc::Service*> services = {service.get()};
-    ASSIGN_OR_RETURN(ucx, StartUcxTransportOfJob(job, &clock, &EndServer));
+    ASSIGN_OR_RETURN(ucx, StartUcxTransportOfJob(job.transport(), &clock, &EndServer));
     if (ucx != nullptr) {
       ucx_listener = ucx->Listen(
           &owners, ReplyOrderOfJob(job.scheduler(), /*connections=*/1, layer_of, tuned_credit));

@@ -10,20 +10,15 @@
 #include "common/base/random.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
+#include "common/history/history_recorder.h"
 #include "common/membership/grpc_coordinator_connection.h"
 #include "common/membership/report_failure.h"
 #include "common/membership/start_trace.h"
 #include "common/routing/server_address.h"
 #include "common/trace/tracer.h"
-#include "common/transport/failed_endpoint.h"
-#include "common/transport/fallback_endpoint.h"
-#include "common/transport/grpc_endpoint.h"
-#include "common/transport/grpc_logging.h"
-#include "common/transport/history_recorder.h"
-#include "common/transport/retrying_endpoint.h"
-#include "common/transport/ucx_transport.h"
-#include "common/transport/ucx_transport_of_job.h"
+#include "common/transport/grpc/grpc_logging.h"
 #include "kernels/cpu/blas_threads.h"
+#include "worker/client/connect_to_servers.h"
 #include "worker/engine/device_name.h"
 #include "worker/runtime/job_setup.h"
 #include "worker/runtime/make_engine.h"
@@ -46,42 +41,6 @@ namespace capstan {
 namespace {
 
 void EndWorker(const absl::Status& status) { EndProgram("capstan_worker", status); }
-
-// What the connections of this worker share.
-struct Connections {
-  Clock* clock;
-  std::unique_ptr<UcxTransport> ucx;  // null: none is wanted, or to be had
-  bool has_tried_ucx = false;
-};
-
-// Over UCX if the job asks for it; if it is content with gRPC, over that if UCX cannot connect the
-// two.
-std::unique_ptr<ParameterEndpoint> ConnectOnce(const v1::JobSpec& job, const ServerAddress& address,
-                                               Connections& connections) {
-  if (!std::exchange(connections.has_tried_ucx, true)) {
-    auto ucx = StartUcxTransportOfJob(job, connections.clock, &EndWorker);
-    if (!ucx.ok()) return std::make_unique<FailedEndpoint>(ucx.status());
-    connections.ucx = *std::move(ucx);
-  }
-  std::unique_ptr<ParameterEndpoint> ucx;
-  if (connections.ucx != nullptr) ucx = connections.ucx->Connect(address.grpc);
-  if (job.transport().type() == v1::TransportSpec::UCX) return ucx;
-  auto grpc = ConnectOverGrpc(address.grpc, static_cast<int>(job.transport().grpc_connections()),
-                              connections.clock);
-  if (ucx == nullptr) return grpc;
-  return std::make_unique<FallbackEndpoint>(std::move(ucx), std::move(grpc));
-}
-
-// Tries again for as long as the job says.
-std::unique_ptr<ParameterEndpoint> Connect(const v1::JobSpec& job, ServerId server,
-                                           const ServerAddress& address, Connections& connections) {
-  RetryingEndpoint::Options options;
-  options.clock = connections.clock;
-  options.peer = absl::StrCat("server ", server.value(), " (", address.grpc, ")");
-  options.rpc_deadline = absl::Seconds(job.membership().rpc_deadline_seconds());
-  options.seed = SystemRandom();
-  return std::make_unique<RetryingEndpoint>(options, ConnectOnce(job, address, connections));
-}
 
 // What this worker leaves behind.
 struct Records {
@@ -120,15 +79,17 @@ absl::Status Work(const DeviceName& device) {
   HistoryRecorder* const recorder = records->recorder.get();
   Tracer* const tracer = records->tracer.get();
   options.tracer = tracer;
-  Connections connections;
-  connections.clock = &clock;
-  options.connect = [&](const v1::JobSpec& job, ServerId server, const ServerAddress& address) {
-    auto connection = Connect(job, server, address, connections);
-    return recorder == nullptr ? std::move(connection)
-                               : recorder->Record(job, std::move(connection));
+  ServerConnector connect;
+  options.connect = [&](const v1::JobSpec& job, ServerId, const ServerAddress& address) {
+    if (!connect) connect = ConnectToServers(job.transport(), &clock, &EndWorker);
+    return connect(address.grpc);
   };
   options.prepare = JobPreparerOf(EngineFactoryOf(device, tracer));
   if (recorder != nullptr) {
+    options.wrap = [recorder](const v1::JobSpec& job,
+                              std::unique_ptr<ParameterEndpoint> exchanges) {
+      return recorder->Record(job, std::move(exchanges));
+    };
     options.on_view = [recorder](const v1::JobView& view) { recorder->NoteView(view); };
   }
   const absl::Status status = Worker(std::move(options)).Run();

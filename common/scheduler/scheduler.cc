@@ -23,7 +23,7 @@ bool Scheduler::TryStart(uint64_t bytes) {
   return true;
 }
 
-void Scheduler::OnSent(uint64_t bytes) {
+void Scheduler::ReturnCredit(uint64_t bytes) {
   mu_.Lock();
   bytes_in_flight_ -= bytes;
   StartReadyAndUnlock();
@@ -51,7 +51,7 @@ void Scheduler::StartReadyAndUnlock() {
     Transfer transfer = queue_->Pop();
     bytes_in_flight_ += transfer.bytes;
     mu_.Unlock();
-    transfer.start([this, bytes = transfer.bytes] { OnSent(bytes); });
+    transfer.start([this, bytes = transfer.bytes] { ReturnCredit(bytes); });
     mu_.Lock();
   }
   is_starting_ = false;

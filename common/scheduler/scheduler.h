@@ -6,7 +6,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
-#include "common/scheduler/transfer.h"
 #include "common/scheduler/transfer_queue.h"
 
 namespace capstan {
@@ -20,12 +19,12 @@ class Scheduler {
   // which is above 0.
   Scheduler(uint64_t credit_bytes, std::unique_ptr<TransferQueue> queue);
 
-  // Starts the transfer when its turn comes, on this thread or on one that runs a `sent`.
+  // Starts the transfer when its turn comes, on this thread or on one that runs a `credited`.
   void Submit(Transfer transfer);
   // The same for a transfer that need not wait, without making one: true when it may be sent at
-  // once. OnSent must follow then, once, when its bytes are no longer on their way.
+  // once. ReturnCredit must follow then, once, when its bytes are no longer on their way.
   bool TryStart(uint64_t bytes);
-  void OnSent(uint64_t bytes);
+  void ReturnCredit(uint64_t bytes);
   // Another credit, above 0, from now on. What is on its way already counts against it.
   void SetCredit(uint64_t credit_bytes);
 

@@ -12,9 +12,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "common/base/random.h"
-#include "common/scheduler/fifo_queue.h"
-#include "common/scheduler/priority_queue.h"
-#include "common/scheduler/transfer.h"
+#include "common/scheduler/transfer_queue.h"
 
 namespace capstan {
 namespace {
@@ -29,9 +27,9 @@ class Recorder {
     Transfer transfer;
     transfer.layer = layer;
     transfer.bytes = bytes;
-    transfer.start = [this, id](absl::AnyInvocable<void()> sent) {
+    transfer.start = [this, id](absl::AnyInvocable<void()> credited) {
       started.push_back(id);
-      open.push_back(std::move(sent));
+      open.push_back(std::move(credited));
     };
     return transfer;
   }
@@ -74,13 +72,13 @@ TEST(SchedulerTest, WhatNeedNotWaitCountsAgainstTheCreditAndOvertakesNothing) {
   EXPECT_FALSE(scheduler.TryStart(1)) << "no credit is left";
   scheduler.Submit(recorder.Make(0, /*bytes=*/70));
   EXPECT_THAT(recorder.started, IsEmpty());
-  scheduler.OnSent(60);
+  scheduler.ReturnCredit(60);
   EXPECT_THAT(recorder.started, ElementsAre(0));
   scheduler.Submit(recorder.Make(1, /*bytes=*/10));
   scheduler.SetCredit(50);
   recorder.open[0]();
   EXPECT_FALSE(scheduler.TryStart(1)) << "another one waits";
-  scheduler.OnSent(60);
+  scheduler.ReturnCredit(60);
   EXPECT_THAT(recorder.started, ElementsAre(0, 1));
   EXPECT_TRUE(scheduler.TryStart(1));
   scheduler.Close();
@@ -125,14 +123,14 @@ TEST(SchedulerTest, TransfersThatAreSentAtOnceDoNotRecurse) {
   int started = 0;
   Transfer first;
   first.bytes = 1;
-  first.start = [&](absl::AnyInvocable<void()> sent) { held.push_back(std::move(sent)); };
+  first.start = [&](absl::AnyInvocable<void()> credited) { held.push_back(std::move(credited)); };
   scheduler.Submit(std::move(first));
   for (int i = 0; i < 200'000; ++i) {
     Transfer transfer;
     transfer.bytes = 1;
-    transfer.start = [&](absl::AnyInvocable<void()> sent) {
+    transfer.start = [&](absl::AnyInvocable<void()> credited) {
       ++started;
-      sent();
+      credited();
     };
     scheduler.Submit(std::move(transfer));
   }
@@ -146,8 +144,10 @@ TEST(SchedulerTest, NothingStartsOrIsKeptOnceItIsClosed) {
   const auto kept = std::make_shared<int>(0);
   for (int id = 0; id < 2; ++id) {
     Transfer transfer = recorder.Make(id, /*bytes=*/10);
-    transfer.start = [kept, start = std::move(transfer.start)](
-                         absl::AnyInvocable<void()> sent) mutable { start(std::move(sent)); };
+    transfer.start =
+        [kept, start = std::move(transfer.start)](absl::AnyInvocable<void()> credited) mutable {
+          start(std::move(credited));
+        };
     scheduler.Submit(std::move(transfer));
   }
   scheduler.Close();
@@ -238,11 +238,11 @@ TEST(SchedulerTest, EveryTransferOfManyThreadsStartsOnceWithinTheCredit) {
         Transfer transfer;
         transfer.layer = (t + i) % 5;
         transfer.bytes = 1;
-        transfer.start = [&](absl::AnyInvocable<void()> sent) {
+        transfer.start = [&](absl::AnyInvocable<void()> credited) {
           ++started;
           EXPECT_LE(++in_flight, 8);
           --in_flight;
-          sent();
+          credited();
         };
         scheduler.Submit(std::move(transfer));
       }

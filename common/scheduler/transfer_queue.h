@@ -1,21 +1,68 @@
 #ifndef COMMON_SCHEDULER_TRANSFER_QUEUE_H_
 #define COMMON_SCHEDULER_TRANSFER_QUEUE_H_
 
-#include "common/scheduler/transfer.h"
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+
+#include "absl/functional/any_invocable.h"
+#include "proto/job.pb.h"
 
 namespace capstan {
 
-// Transfers that wait, and the policy that says which one is next. Not thread-safe.
+// Bytes that wait to be sent.
+struct Transfer {
+  int layer = 0;  // of the model, counted from the input
+  uint64_t bytes = 0;
+  // Sends the bytes. `credited` must run once, when they are no longer on their way: their credit
+  // is returned then.
+  absl::AnyInvocable<void(absl::AnyInvocable<void()> credited)> start;
+};
+
+// The transfers that wait, and the policy that chooses the next one. Not thread-safe.
 class TransferQueue {
  public:
   virtual ~TransferQueue() = default;
 
   virtual void Push(Transfer transfer) = 0;
-  // The one that goes next. The queue must not be empty.
+  // The next one to send. The queue must not be empty.
   virtual const Transfer& Next() const = 0;
   virtual Transfer Pop() = 0;
   virtual bool is_empty() const = 0;
 };
+
+// Transfers in the order in which they become ready. With slices as transfers this is wait-free
+// backpropagation. Zhang et al., "Poseidon", USENIX ATC'17.
+class FifoQueue : public TransferQueue {
+ public:
+  void Push(Transfer transfer) override;
+  const Transfer& Next() const override { return transfers_.front(); }
+  Transfer Pop() override;
+  bool is_empty() const override { return transfers_.empty(); }
+
+ private:
+  std::deque<Transfer> transfers_;
+};
+
+// The layer nearest the input first, because the next forward pass needs it first; FIFO within a
+// layer. The priority is strict: no transfer of a later layer goes while one of an earlier layer
+// waits. Nothing waits for ever: a worker makes no more transfers before it has this step's values.
+// Peng et al., "A Generic Communication Scheduler for Distributed DNN Training Acceleration",
+// SOSP'19.
+class PriorityQueue : public TransferQueue {
+ public:
+  void Push(Transfer transfer) override;
+  const Transfer& Next() const override { return of_layer_.begin()->second.front(); }
+  Transfer Pop() override;
+  bool is_empty() const override { return of_layer_.empty(); }
+
+ private:
+  std::map<int, std::deque<Transfer>> of_layer_;  // none of them is empty
+};
+
+// The queue of a policy; `policy` is one of a valid job.
+std::unique_ptr<TransferQueue> MakeTransferQueue(v1::SchedulerSpec::Policy policy);
 
 }  // namespace capstan
 

@@ -10,8 +10,6 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "common/scheduler/make_transfer_queue.h"
-#include "common/scheduler/transfer.h"
 #include "proto/job.pb.h"
 
 namespace capstan {

@@ -19,7 +19,7 @@
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
-#include "common/scheduler/priority_queue.h"
+#include "common/scheduler/transfer_queue.h"
 #include "common/trace/exchange_trace.h"
 #include "common/trace/traced_text.h"
 #include "common/trace/tracer.h"
@@ -37,8 +37,8 @@ constexpr uint64_t kValueBytes = 1024 - kOverhead;  // with its overhead a reply
 // Answers when it is told to, as a shard does that has parked everything.
 class ParkingEndpoint : public ParameterEndpoint {
  public:
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
-    sent();
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+    delivered();
     asked_.push_back(request);
     if (answers_at_once_) return Answer(std::move(done));
     parked_.push_back(std::move(done));
@@ -69,31 +69,33 @@ class ParkingEndpoint : public ParameterEndpoint {
 };
 
 // Keeps what is sent until the test lets go of it.
-class SlowConnection : public BoundedReplies {
+class SlowConnection : public BoundedReplies::Sender {
  public:
-  using BoundedReplies::BoundedReplies;
-  using BoundedReplies::SendError;
+  SlowConnection(ParameterEndpoint* endpoint, uint64_t max_bytes, ReplyOrder order)
+      : replies(endpoint, max_bytes, std::move(order), this) {}
 
   void SendReply(uint64_t request_id, ExchangeReply reply, uint64_t bytes,
-                 absl::AnyInvocable<void()> received) override {
+                 absl::AnyInvocable<void()> delivered) override {
     order_.push_back(request_id);
     sending_.emplace_back(std::move(reply), bytes);
-    on_their_way_.push_back(std::move(received));
+    on_their_way_.push_back(std::move(delivered));
   }
   // The oldest reply has left.
   void FinishOne() {
     const uint64_t bytes = sending_.front().second;
     sending_.erase(sending_.begin());
-    Sent(bytes);
+    replies.Released(bytes);
   }
   // The peer has got the oldest reply.
   void ReceiveOne() {
-    absl::AnyInvocable<void()> received = std::move(on_their_way_.front());
+    absl::AnyInvocable<void()> delivered = std::move(on_their_way_.front());
     on_their_way_.erase(on_their_way_.begin());
-    received();
+    delivered();
   }
   const std::vector<uint64_t>& order() const { return order_; }
   size_t sending() const { return sending_.size(); }
+
+  BoundedReplies replies;
 
  private:
   std::vector<uint64_t> order_;
@@ -116,17 +118,17 @@ TEST(BoundedRepliesTest, ValuesThatDoNotFitArePulledAgainWhenThereIsRoom) {
   ParkingEndpoint endpoint;
   const auto connection =
       std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/2048, ReplyOrder());
-  for (uint64_t id = 1; id <= 5; ++id) connection->Exchange(PushAndPull(id), [] {});
-  EXPECT_TRUE(connection->MayTakeRequests()) << "what is parked holds nothing";
+  for (uint64_t id = 1; id <= 5; ++id) connection->replies.Exchange(PushAndPull(id), [] {});
+  EXPECT_TRUE(connection->replies.MayTakeRequests()) << "what is parked holds nothing";
   endpoint.Release();
   EXPECT_EQ(connection->sending(), 2u);
   EXPECT_EQ(endpoint.alive(), 2) << "the other values are not held";
-  EXPECT_EQ(connection->held_bytes(), 2048 + 3 * kOverhead);
-  EXPECT_FALSE(connection->MayTakeRequests());
+  EXPECT_EQ(connection->replies.held_bytes(), 2048 + 3 * kOverhead);
+  EXPECT_FALSE(connection->replies.MayTakeRequests());
   while (connection->sending() > 0) connection->FinishOne();
   EXPECT_THAT(connection->order(), ElementsAre(1, 2, 3, 4, 5));
-  EXPECT_EQ(connection->held_bytes(), 0u);
-  EXPECT_TRUE(connection->MayTakeRequests());
+  EXPECT_EQ(connection->replies.held_bytes(), 0u);
+  EXPECT_TRUE(connection->replies.MayTakeRequests());
 }
 
 TEST(BoundedRepliesTest, WhatIsAskedAgainIsThePullAlone) {
@@ -134,8 +136,8 @@ TEST(BoundedRepliesTest, WhatIsAskedAgainIsThePullAlone) {
   const auto connection =
       std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1024, ReplyOrder());
   endpoint.Release();
-  connection->Exchange(PushAndPull(1), [] {});
-  connection->Exchange(PushAndPull(2), [] {});
+  connection->replies.Exchange(PushAndPull(1), [] {});
+  connection->replies.Exchange(PushAndPull(2), [] {});
   connection->FinishOne();
   ASSERT_EQ(endpoint.asked().size(), 3u);
   const ExchangeRequest& again = endpoint.asked()[2];
@@ -150,8 +152,8 @@ TEST(BoundedRepliesTest, AReplyLargerThanTheBoundIsSentAlone) {
   const auto connection =
       std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1, ReplyOrder());
   endpoint.Release();
-  for (uint64_t id = 1; id <= 3; ++id) connection->Exchange(PushAndPull(id), [] {});
-  for (int sent = 0; sent < 3; ++sent) {
+  for (uint64_t id = 1; id <= 3; ++id) connection->replies.Exchange(PushAndPull(id), [] {});
+  for (int delivered = 0; delivered < 3; ++delivered) {
     EXPECT_EQ(connection->sending(), 1u);
     connection->FinishOne();
   }
@@ -163,9 +165,9 @@ TEST(BoundedRepliesTest, NewValuesDoNotOvertakeThoseThatWait) {
   const auto connection =
       std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/2048, ReplyOrder());
   endpoint.Release();
-  for (uint64_t id = 1; id <= 3; ++id) connection->Exchange(PushAndPull(id), [] {});
+  for (uint64_t id = 1; id <= 3; ++id) connection->replies.Exchange(PushAndPull(id), [] {});
   connection->FinishOne();
-  connection->Exchange(PushAndPull(4), [] {});
+  connection->replies.Exchange(PushAndPull(4), [] {});
   while (connection->sending() > 0) connection->FinishOne();
   EXPECT_THAT(connection->order(), ElementsAre(1, 2, 3, 4));
 }
@@ -175,11 +177,12 @@ TEST(BoundedRepliesTest, ErrorsAreSentAtOnceAndCount) {
   const auto connection =
       std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1024, ReplyOrder());
   for (int i = 0; i < 4; ++i) {
-    EXPECT_TRUE(connection->MayTakeRequests());
-    connection->SendError(/*request_id=*/0, ErrorReply(absl::InvalidArgumentError("no message")));
+    EXPECT_TRUE(connection->replies.MayTakeRequests());
+    connection->replies.SendError(/*request_id=*/0,
+                                  ErrorReply(absl::InvalidArgumentError("no message")));
   }
   EXPECT_EQ(connection->sending(), 4u);
-  EXPECT_FALSE(connection->MayTakeRequests());
+  EXPECT_FALSE(connection->replies.MayTakeRequests());
 }
 
 TEST(BoundedRepliesTest, AnErrorCountsItsMessage) {
@@ -187,19 +190,19 @@ TEST(BoundedRepliesTest, AnErrorCountsItsMessage) {
   const auto connection =
       std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/10'000, ReplyOrder());
   const std::string message(10'000, 'x');
-  connection->SendError(/*request_id=*/0, ErrorReply(absl::InvalidArgumentError(message)));
-  EXPECT_EQ(connection->held_bytes(), kOverhead + message.size());
-  EXPECT_FALSE(connection->MayTakeRequests());
+  connection->replies.SendError(/*request_id=*/0, ErrorReply(absl::InvalidArgumentError(message)));
+  EXPECT_EQ(connection->replies.held_bytes(), kOverhead + message.size());
+  EXPECT_FALSE(connection->replies.MayTakeRequests());
   connection->FinishOne();
-  EXPECT_EQ(connection->held_bytes(), 0u);
+  EXPECT_EQ(connection->replies.held_bytes(), 0u);
 }
 
 TEST(BoundedRepliesTest, NothingIsSentOrKeptOnceItIsClosed) {
   ParkingEndpoint endpoint;
   const auto connection =
       std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1024, ReplyOrder());
-  for (uint64_t id = 1; id <= 2; ++id) connection->Exchange(PushAndPull(id), [] {});
-  connection->Close();
+  for (uint64_t id = 1; id <= 2; ++id) connection->replies.Exchange(PushAndPull(id), [] {});
+  connection->replies.Close();
   endpoint.Release();
   EXPECT_THAT(connection->order(), IsEmpty());
   EXPECT_EQ(endpoint.alive(), 0);
@@ -225,7 +228,7 @@ TEST(BoundedRepliesTest, TheFirstLayersGoFirstToAPeerThatIsSlowToReceive) {
   const auto connection =
       std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1 << 20, ByLayer(/*credit=*/1));
   endpoint.Release();
-  for (uint64_t layer = 5; layer >= 1; --layer) connection->Exchange(OfLayer(layer), [] {});
+  for (uint64_t layer = 5; layer >= 1; --layer) connection->replies.Exchange(OfLayer(layer), [] {});
   EXPECT_THAT(connection->order(), ElementsAre(5)) << "the credit is used up";
   connection->FinishOne();
   EXPECT_THAT(connection->order(), ElementsAre(5)) << "what has left is not received yet";
@@ -238,7 +241,7 @@ TEST(BoundedRepliesTest, ValuesGoWhileTheCreditIsNotUsedUp) {
   const auto connection = std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1 << 20,
                                                            ByLayer(2 * kValueBytes - 1));
   endpoint.Release();
-  for (uint64_t layer = 1; layer <= 4; ++layer) connection->Exchange(OfLayer(layer), [] {});
+  for (uint64_t layer = 1; layer <= 4; ++layer) connection->replies.Exchange(OfLayer(layer), [] {});
   EXPECT_THAT(connection->order(), ElementsAre(1, 2));
   connection->ReceiveOne();
   EXPECT_THAT(connection->order(), ElementsAre(1, 2, 3));
@@ -251,10 +254,10 @@ TEST(BoundedRepliesTest, AnotherCreditCountsFromTheNextValuesOn) {
   order.credit_now = [&credit] { return credit; };
   const auto connection = std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1 << 20, order);
   endpoint.Release();
-  for (uint64_t layer = 1; layer <= 2; ++layer) connection->Exchange(OfLayer(layer), [] {});
+  for (uint64_t layer = 1; layer <= 2; ++layer) connection->replies.Exchange(OfLayer(layer), [] {});
   EXPECT_THAT(connection->order(), ElementsAre(1));
   credit = 3 * kValueBytes;
-  connection->Exchange(OfLayer(3), [] {});
+  connection->replies.Exchange(OfLayer(3), [] {});
   EXPECT_THAT(connection->order(), ElementsAre(1, 2, 3));
 }
 
@@ -263,7 +266,7 @@ TEST(BoundedRepliesTest, WhatDidNotFitIsPulledAgainInTheSameOrder) {
   const auto connection =
       std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1024, ByLayer(1 << 20));
   endpoint.Release();
-  for (uint64_t layer = 5; layer >= 1; --layer) connection->Exchange(OfLayer(layer), [] {});
+  for (uint64_t layer = 5; layer >= 1; --layer) connection->replies.Exchange(OfLayer(layer), [] {});
   while (connection->sending() > 0) connection->FinishOne();
   EXPECT_THAT(connection->order(), ElementsAre(5, 1, 2, 3, 4));
 }
@@ -273,9 +276,10 @@ TEST(BoundedRepliesTest, WhatHasNoValuesNeedsNoCredit) {
   const auto connection =
       std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1 << 20, ByLayer(/*credit=*/1));
   endpoint.Release();
-  connection->Exchange(OfLayer(1), [] {});
-  connection->Exchange(OfLayer(2), [] {});
-  connection->SendError(/*request_id=*/0, ErrorReply(absl::InvalidArgumentError("no message")));
+  connection->replies.Exchange(OfLayer(1), [] {});
+  connection->replies.Exchange(OfLayer(2), [] {});
+  connection->replies.SendError(/*request_id=*/0,
+                                ErrorReply(absl::InvalidArgumentError("no message")));
   EXPECT_THAT(connection->order(), ElementsAre(1, 0));
 }
 
@@ -284,12 +288,12 @@ TEST(BoundedRepliesTest, ValuesThatWaitForCreditCountAndGoWithTheConnection) {
   const auto connection =
       std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/2048, ByLayer(/*credit=*/1));
   endpoint.Release();
-  for (uint64_t layer = 1; layer <= 4; ++layer) connection->Exchange(OfLayer(layer), [] {});
+  for (uint64_t layer = 1; layer <= 4; ++layer) connection->replies.Exchange(OfLayer(layer), [] {});
   EXPECT_THAT(connection->order(), ElementsAre(1));
-  EXPECT_EQ(connection->held_bytes(), 2048 + 2 * kOverhead);
+  EXPECT_EQ(connection->replies.held_bytes(), 2048 + 2 * kOverhead);
   EXPECT_EQ(endpoint.alive(), 2);
-  EXPECT_FALSE(connection->MayTakeRequests());
-  connection->Close();
+  EXPECT_FALSE(connection->replies.MayTakeRequests());
+  connection->replies.Close();
   EXPECT_EQ(endpoint.alive(), 1) << "what is being sent";
 }
 
@@ -297,9 +301,9 @@ TEST(BoundedRepliesTest, ValuesThatWaitForCreditCountAndGoWithTheConnection) {
 class TracedEndpoint : public ParkingEndpoint {
  public:
   explicit TracedEndpoint(Tracer* tracer) : tracer_(tracer) {}
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
     const std::string name = absl::StrCat("layer ", request.slice.table.value());
-    ParkingEndpoint::Exchange(std::move(request), std::move(sent),
+    ParkingEndpoint::Exchange(std::move(request), std::move(delivered),
                               [this, name, done = std::move(done)](ExchangeReply reply) mutable {
                                 reply.trace = ExchangeTrace(tracer_, name, {}, "parked");
                                 done(std::move(reply));
@@ -320,7 +324,7 @@ TEST(BoundedRepliesTest, TracesSayHowLongValuesWaitedForCreditAndWereOnTheirWay)
   const auto connection =
       std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/2048, ByLayer(/*credit=*/1));
   endpoint.Release();
-  for (uint64_t layer = 1; layer <= 3; ++layer) connection->Exchange(OfLayer(layer), [] {});
+  for (uint64_t layer = 1; layer <= 3; ++layer) connection->replies.Exchange(OfLayer(layer), [] {});
   clock.Advance(absl::Microseconds(5));
   connection->ReceiveOne();
   clock.Advance(absl::Microseconds(7));
@@ -337,17 +341,20 @@ TEST(BoundedRepliesTest, TracesSayHowLongValuesWaitedForCreditAndWereOnTheirWay)
 }
 
 // Sends at once, within SendReply.
-class FastConnection : public BoundedReplies {
+class FastConnection : public BoundedReplies::Sender {
  public:
-  using BoundedReplies::BoundedReplies;
+  FastConnection(ParameterEndpoint* endpoint, uint64_t max_bytes, ReplyOrder order)
+      : replies(endpoint, max_bytes, std::move(order), this) {}
+
   void SendReply(uint64_t, ExchangeReply, uint64_t bytes,
-                 absl::AnyInvocable<void()> received) override {
+                 absl::AnyInvocable<void()> delivered) override {
     ++sent_;
     deepest_ = std::max(deepest_, ++depth_);
-    received();
-    if (sent_ > 1) Sent(bytes);
+    delivered();
+    if (sent_ > 1) replies.Released(bytes);
     --depth_;
   }
+  BoundedReplies replies;
   int sent_ = 0;
   int depth_ = 0;
   int deepest_ = 0;
@@ -358,25 +365,26 @@ TEST(BoundedRepliesTest, ManyThatWaitMakeNoDeepCalls) {
   const auto connection =
       std::make_shared<FastConnection>(&endpoint, /*max_bytes=*/1024, ReplyOrder());
   endpoint.Release();
-  for (uint64_t id = 1; id <= 10000; ++id) connection->Exchange(PushAndPull(id), [] {});
+  for (uint64_t id = 1; id <= 10000; ++id) connection->replies.Exchange(PushAndPull(id), [] {});
   EXPECT_EQ(connection->sent_, 1);
-  connection->Sent(1024);
+  connection->replies.Released(1024);
   EXPECT_EQ(connection->sent_, 10000);
   EXPECT_EQ(connection->deepest_, 1);
 }
 
 // Hands replies to a thread that sends them, and to one that receives them.
-class ThreadedConnection : public BoundedReplies {
+class ThreadedConnection : public BoundedReplies::Sender {
  public:
-  using BoundedReplies::BoundedReplies;
+  ThreadedConnection(ParameterEndpoint* endpoint, uint64_t max_bytes, ReplyOrder order)
+      : replies(endpoint, max_bytes, std::move(order), this) {}
 
   void SendReply(uint64_t, ExchangeReply reply, uint64_t bytes,
-                 absl::AnyInvocable<void()> received) override {
+                 absl::AnyInvocable<void()> delivered) override {
     MutexLock lock(&mu_);
     on_the_way_bytes_ += reply.values.size_bytes();
     most_bytes_ = std::max(most_bytes_, on_the_way_bytes_);
     to_send_.emplace_back(std::move(reply), bytes);
-    to_receive_.push_back(std::move(received));
+    to_receive_.push_back(std::move(delivered));
   }
   bool SendNext() {
     std::pair<ExchangeReply, uint64_t> next;
@@ -387,20 +395,20 @@ class ThreadedConnection : public BoundedReplies {
       to_send_.pop_front();
     }
     next.first.values.Clear();
-    Sent(next.second);
+    replies.Released(next.second);
     return true;
   }
   bool ReceiveNext() {
-    absl::AnyInvocable<void()> received;
+    absl::AnyInvocable<void()> delivered;
     {
       MutexLock lock(&mu_);
       if (to_receive_.empty()) return false;
-      received = std::move(to_receive_.front());
+      delivered = std::move(to_receive_.front());
       to_receive_.pop_front();
       on_the_way_bytes_ -= kValueBytes;
       ++received_count_;
     }
-    received();
+    delivered();
     return true;
   }
   int received_count() const {
@@ -411,6 +419,8 @@ class ThreadedConnection : public BoundedReplies {
     MutexLock lock(&mu_);
     return most_bytes_;
   }
+
+  BoundedReplies replies;
 
  private:
   mutable Mutex mu_;
@@ -424,8 +434,8 @@ class ThreadedConnection : public BoundedReplies {
 // Answers at once, on any thread.
 class ValuesAtOnce : public ParameterEndpoint {
  public:
-  void Exchange(ExchangeRequest, SentCallback sent, ReplyCallback done) override {
-    sent();
+  void Exchange(ExchangeRequest, DeliveredCallback delivered, ReplyCallback done) override {
+    delivered();
     ExchangeReply reply;
     reply.values = Payload(absl::MakeConstSpan(*values_), values_);
     done(std::move(reply));
@@ -446,7 +456,7 @@ TEST(BoundedRepliesTest, RepliesOfManyThreadsAreEachSentOnceWithinTheCredit) {
     threads.emplace_back([&connection, thread] {
       Random random(/*seed=*/1 + thread);
       for (int i = 0; i < kOfEach; ++i) {
-        connection->Exchange(OfLayer(random.UniformInt(5)), [] {});
+        connection->replies.Exchange(OfLayer(random.UniformInt(5)), [] {});
       }
     });
   }
@@ -460,7 +470,7 @@ TEST(BoundedRepliesTest, RepliesOfManyThreadsAreEachSentOnceWithinTheCredit) {
   }
   for (std::thread& thread : threads) thread.join();
   while (connection->SendNext()) continue;
-  EXPECT_EQ(connection->held_bytes(), 0u);
+  EXPECT_EQ(connection->replies.held_bytes(), 0u);
   EXPECT_LE(connection->most_bytes(), 3 * kValueBytes);
 }
 

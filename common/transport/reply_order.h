@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "common/base/ids.h"
-#include "common/scheduler/fifo_queue.h"
 #include "common/scheduler/transfer_queue.h"
 
 namespace capstan {

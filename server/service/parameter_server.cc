@@ -212,10 +212,12 @@ int ParameterServer::LayerOf(TableId table) const {
   return is_known ? layer_of_table_[table.value()] : 0;
 }
 
-void ParameterServer::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
+void ParameterServer::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+                               ReplyCallback done) {
   ParameterEndpoint* const host = serving_;
-  if (host != nullptr) return host->Exchange(std::move(request), std::move(sent), std::move(done));
-  sent();
+  if (host != nullptr)
+    return host->Exchange(std::move(request), std::move(delivered), std::move(done));
+  delivered();
   done(ErrorReply(absl::UnavailableError("the server has not been given its shards yet")));
 }
 

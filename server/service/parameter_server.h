@@ -14,10 +14,10 @@
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/exchange/parameter_endpoint.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/routing/server_address.h"
 #include "common/trace/tracer.h"
-#include "common/transport/parameter_endpoint.h"
 #include "proto/coordinator_service.pb.h"
 #include "server/service/tracing_endpoint.h"
 #include "server/shard/shard_host.h"
@@ -47,7 +47,7 @@ class ParameterServer : public ParameterEndpoint {
   absl::Status Run(ListenFunction listen);
 
   // UNAVAILABLE until the shards exist; then as ShardHost.
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override;
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
 
   // The layer that reads a table; 0 of a table that the job does not have, or before the shards
   // exist. Thread-safe.

@@ -15,11 +15,12 @@ int64_t Number(std::optional<Step> step) { return step.value_or(Step(-1)).value(
 
 }  // namespace
 
-void TracingEndpoint::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
+void TracingEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+                               ReplyCallback done) {
   const uint32_t table = request.slice.table.value();
   // It is refused.
   if (table >= tables_.size()) {
-    return inner_->Exchange(std::move(request), std::move(sent), std::move(done));
+    return inner_->Exchange(std::move(request), std::move(delivered), std::move(done));
   }
   const TraceArgs args = {{"worker", request.worker.value()},
                           {"layer", tables_[table].layer},
@@ -29,7 +30,7 @@ void TracingEndpoint::Exchange(ExchangeRequest request, SentCallback sent, Reply
                           {"bytes", static_cast<int64_t>(request.gradient.size_bytes())}};
   const char* const phase = request.push_step.has_value() ? "apply" : "read";
   const ExchangeTrace trace(tracer_, tables_[table].name, args, phase);
-  inner_->Exchange(std::move(request), std::move(sent),
+  inner_->Exchange(std::move(request), std::move(delivered),
                    [trace, done = std::move(done)](ExchangeReply reply) mutable {
                      reply.trace = trace;
                      done(std::move(reply));

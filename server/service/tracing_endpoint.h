@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/exchange/parameter_endpoint.h"
 #include "common/trace/tracer.h"
-#include "common/transport/parameter_endpoint.h"
 
 namespace capstan {
 
@@ -25,7 +25,7 @@ class TracingEndpoint : public ParameterEndpoint {
   TracingEndpoint(Tracer* tracer, std::vector<Table> tables, ParameterEndpoint* inner)
       : tracer_(tracer), tables_(std::move(tables)), inner_(inner) {}
 
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override;
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
 
  private:
   Tracer* const tracer_;

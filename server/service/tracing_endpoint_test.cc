@@ -19,8 +19,8 @@ class SlowEndpoint : public ParameterEndpoint {
  public:
   explicit SlowEndpoint(FakeClock* clock) : clock_(*clock) {}
 
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
-    sent();
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+    delivered();
     clock_.Advance(absl::Microseconds(request.push_step.has_value() ? 5 : 1));
     if (!request.push_step.has_value()) return done(ExchangeReply());
     parked_.push_back(std::move(done));

@@ -29,7 +29,7 @@ OwnerThreads::~OwnerThreads() {
       rest.swap(owner->queue);
     }
     for (Queued& exchange : rest) {
-      exchange.sent();
+      exchange.delivered();
       exchange.done(ErrorReply(absl::UnavailableError("the server is shutting down")));
     }
   }
@@ -43,16 +43,17 @@ int OwnerThreads::DefaultCount() {
                     kMost);
 }
 
-void OwnerThreads::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
+void OwnerThreads::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+                            ReplyCallback done) {
   const bool is_small =
       request.push_step.has_value() && request.gradient.size_bytes() < hand_over_bytes_;
   if (owners_.empty() || is_small) {
-    return host_.Exchange(std::move(request), std::move(sent), std::move(done));
+    return host_.Exchange(std::move(request), std::move(delivered), std::move(done));
   }
   const size_t number = size_t{request.slice.table.value()} + request.slice.slice.value();
   Owner& owner = *owners_[number % owners_.size()];
   MutexLock lock(&owner.mu);
-  owner.queue.push_back({std::move(request), std::move(sent), std::move(done)});
+  owner.queue.push_back({std::move(request), std::move(delivered), std::move(done)});
   if (owner.waits) owner.changed.NotifyAll();
 }
 
@@ -70,7 +71,8 @@ void OwnerThreads::Run(Owner& owner) {
       exchange = std::move(owner.queue.front());
       owner.queue.pop_front();
     }
-    host_.Exchange(std::move(exchange.request), std::move(exchange.sent), std::move(exchange.done));
+    host_.Exchange(std::move(exchange.request), std::move(exchange.delivered),
+                   std::move(exchange.done));
   }
 }
 

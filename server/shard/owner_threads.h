@@ -10,7 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/transport/parameter_endpoint.h"
+#include "common/exchange/parameter_endpoint.h"
 
 namespace capstan {
 
@@ -37,13 +37,14 @@ class OwnerThreads : public ParameterEndpoint {
   // and 3.5; a BSP step of 64 MiB took 57 and 59 ms, and 56 and 65 ms of the server's CPU time.
   static int DefaultCount();
 
-  // As the host's; `sent` runs when the host takes the gradient, which no longer queues here then.
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override;
+  // As the host's; `delivered` runs when the host takes the gradient, which no longer queues here
+  // then.
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
 
  private:
   struct Queued {
     ExchangeRequest request;
-    SentCallback sent;
+    DeliveredCallback delivered;
     ReplyCallback done;
   };
   struct Owner {

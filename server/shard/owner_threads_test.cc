@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "common/base/ids.h"
 #include "common/base/real_clock.h"
-#include "common/transport/payload.h"
+#include "common/exchange/payload.h"
 
 namespace capstan {
 namespace {
@@ -26,7 +26,7 @@ class NotingHost : public ParameterEndpoint {
  public:
   explicit NotingHost(Clock* clock) : clock_(clock) {}
 
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
     {
       MutexLock lock(&mu_);
       while (is_held_ && std::this_thread::get_id() != caller_) {
@@ -35,7 +35,7 @@ class NotingHost : public ParameterEndpoint {
       steps_[request.slice.slice.value()].push_back(request.push_step.value_or(Step(-1)).value());
       threads_[request.slice.slice.value()].push_back(std::this_thread::get_id());
     }
-    sent();
+    delivered();
     done(ExchangeReply());
   }
 
@@ -91,7 +91,7 @@ class OwnerThreadsTest : public testing::Test {
           changed_.NotifyAll();
         });
   }
-  int sent() {
+  int delivered() {
     MutexLock lock(&mu_);
     return sent_;
   }
@@ -163,10 +163,10 @@ TEST_F(OwnerThreadsTest, WhatQueuesIsNotSentBeforeTheHostTakesIt) {
   host_.Hold(true);
   OwnerThreads threads(&host_, &clock_, /*count=*/1);
   for (int step = 0; step < 3; ++step) Send(threads, /*slice=*/0, Step(step), kLarge);
-  EXPECT_EQ(sent(), 0);
+  EXPECT_EQ(delivered(), 0);
   host_.Hold(false);
   WaitForReplies();
-  EXPECT_EQ(sent(), 3);
+  EXPECT_EQ(delivered(), 3);
 }
 
 TEST_F(OwnerThreadsTest, TheEndAnswersWhatQueues) {

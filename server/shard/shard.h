@@ -13,8 +13,8 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/exchange/parameter_endpoint.h"
 #include "common/routing/slice_key.h"
-#include "common/transport/parameter_endpoint.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/shard/slice.h"
 

@@ -78,8 +78,8 @@ Step ShardHost::HoldBack() {
   return held_from;
 }
 
-void ShardHost::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
-  sent();
+void ShardHost::Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) {
+  delivered();
   if (absl::Status status = Check(request); !status.ok()) {
     return done(ErrorReply(std::move(status), options_.epoch));
   }

@@ -11,9 +11,9 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/exchange/parameter_endpoint.h"
 #include "common/routing/placement.h"
 #include "common/tensor/slicing.h"
-#include "common/transport/parameter_endpoint.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
 #include "server/shard/shard.h"
@@ -71,7 +71,7 @@ class ShardHost : public ParameterEndpoint {
   // nor pull, negative step, gradient without push. FAILED_PRECONDITION: other job, no live member,
   // stale incarnation, stale epoch (with the current one). UNAVAILABLE: this server has not heard
   // of the epoch yet, or of the worker's first step.
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override;
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
 
   // Pushes refused because they were not finite, by worker.
   std::map<WorkerId, int64_t> non_finite_pushes() const { return non_finite_pushes_.counts(); }

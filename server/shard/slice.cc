@@ -18,23 +18,16 @@ constexpr int64_t kStepsUntilHeldBack = 2;
 
 Slice::Slice(Options options)
     : name_(std::move(options.name)),
-      optimizer_(*options.optimizer),
       update_scale_(options.update_scale),
       check_finite_(options.check_finite),
       non_finite_pushes_(*options.non_finite_pushes),
-      values_(std::move(options.values)),
+      state_(std::move(options.values), options.optimizer),
       schedule_(std::move(options.schedule)),
-      accumulator_(values_.size()) {
-  for (int i = 0; i < optimizer_.state_count(); ++i) state_.emplace_back(values_.size());
-}
+      accumulator_(state_.size()),
+      parked_(name_) {}
 
 void Slice::AddWorker(WorkerId worker, ReleasedReplies* released) {
-  if (auto older = parked_.extract(worker); !older.empty()) {
-    released->emplace_back(
-        std::move(older.mapped().done),
-        ErrorReply(absl::FailedPreconditionError(absl::StrCat(
-            name_, ": another process has taken the place of worker ", worker.value()))));
-  }
+  parked_.Refuse(worker, released);
   const Step before = steps_.min_step();
   steps_.Add(worker);
   AfterAdvance(before, released);
@@ -99,10 +92,11 @@ absl::Status Slice::CheckPush(const ExchangeRequest& request) const {
         absl::StrCat(name_, ": expected the push of step ", next.value(), " of worker ",
                      request.worker.value(), ", got step ", request.push_step->value()));
   }
-  if (request.base_version.has_value() && *request.base_version > version_) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name_, ": expected a gradient computed with version ", version_, " or an older one, got ",
-        *request.base_version, "; send the version that came with the values"));
+  if (request.base_version.has_value() && *request.base_version > state_.version()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name_, ": expected a gradient computed with version ", state_.version(),
+                     " or an older one, got ", *request.base_version,
+                     "; send the version that came with the values"));
   }
   const Step step = *request.push_step;
   if (IsHeldBack(step)) {
@@ -135,57 +129,40 @@ absl::Status Slice::CheckPull(const ExchangeRequest& request) const {
       request.pull_step->value(), "; push the steps before it first"));
 }
 
-HostBuffer Slice::TakeGradient(ExchangeRequest& request) {
-  if (std::optional<HostBuffer> received = request.gradient.TakeFloats()) {
-    return *std::move(received);
-  }
-  HostBuffer copy = accumulator_.TakeBuffer();
-  request.gradient.CopyTo(copy.span());
-  return copy;
-}
-
 absl::StatusOr<uint64_t> Slice::Push(ExchangeRequest& request) {
-  if (request.gradient.size_bytes() != values_.size_bytes()) {
-    return absl::InvalidArgumentError(absl::StrCat(name_, ": expected a gradient of ",
-                                                   values_.size_bytes(), " bytes (", values_.size(),
-                                                   " float32), got ", request.gradient.size_bytes(),
-                                                   "; worker and server disagree on the job"));
+  absl::StatusOr<DecodedGradient> gradient = DecodedGradient::Take(request, state_.size());
+  if (!gradient.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(name_, ": ", gradient.status().message()));
   }
   const Step step = *request.push_step;
   if (step < steps_.completed(request.worker)) return 0;  // It was applied before.
   RETURN_IF_ERROR(CheckPush(request));
   const bool is_kept = steps_.min_step() < schedule_->KeptUntil(step);
-  ASSIGN_OR_RETURN(const uint64_t divisor, is_kept ? Keep(request) : ApplyNow(request));
+  ASSIGN_OR_RETURN(const uint64_t divisor,
+                   is_kept ? Keep(request, *std::move(gradient)) : ApplyNow(request, *gradient));
   largest_step_ = std::max(largest_step_, step);
   steps_.Advance(request.worker, step);
   return divisor;
 }
 
-absl::StatusOr<uint64_t> Slice::Keep(ExchangeRequest& request) {
-  HostBuffer gradient = TakeGradient(request);
-  if (check_finite_ && !IsFinite(gradient.span())) {
-    accumulator_.ReturnBuffer(std::move(gradient));
+absl::StatusOr<uint64_t> Slice::Keep(const ExchangeRequest& request, DecodedGradient gradient) {
+  HostBuffer kept = std::move(gradient).Keep([this] { return accumulator_.TakeBuffer(); });
+  if (check_finite_ && !IsFinite(kept.span())) {
+    accumulator_.ReturnBuffer(std::move(kept));
     return NotFinite(request);
   }
-  accumulator_.Add(*request.push_step, request.worker, std::move(gradient), request.base_version);
+  accumulator_.Add(*request.push_step, request.worker, std::move(kept), request.base_version);
   return 0;
 }
 
-absl::StatusOr<uint64_t> Slice::ApplyNow(ExchangeRequest& request) {
+absl::StatusOr<uint64_t> Slice::ApplyNow(const ExchangeRequest& request,
+                                         const DecodedGradient& gradient) {
   // No value may change before all of the gradient is known to be finite.
-  const auto is_finite = [](size_t /*offset*/, absl::Span<const float> block) {
-    return IsFinite(block);
-  };
-  if (check_finite_ && !request.gradient.ForEachBlock(is_finite)) return NotFinite(request);
+  if (check_finite_ && !gradient.IsFinite()) return NotFinite(request);
   const uint64_t divisor = DivisorOf(request.base_version);
-  ++version_;
-  const absl::Span<float> values = values_.Mutable();
-  request.gradient.ForEachBlock(
-      [this, divisor, values](size_t offset, absl::Span<const float> block) {
-        ApplyPart(offset, block, divisor, values);
-        return true;
-      });
-  request.gradient.Clear();
+  const SliceState::Update update = state_.BeginUpdate(divisor);
+  gradient.ForEachBlock(
+      [&update](size_t offset, absl::Span<const float> block) { update.Apply(offset, block); });
   return divisor;
 }
 
@@ -211,69 +188,45 @@ void Slice::ApplyKept() {
       continue;
     }
     StepAccumulator::Kept push = accumulator_.TakeOne(*step);
-    Apply(push);
+    state_.BeginUpdate(DivisorOf(push.base_version)).Apply(/*offset=*/0, push.gradient.span());
     accumulator_.ReturnBuffer(std::move(push.gradient));
   }
 }
 
 void Slice::ReleaseParked(ReleasedReplies* released) {
-  std::map<WorkerId, Parked> parked;
-  parked.swap(parked_);
-  for (auto& [worker, pull] : parked) AnswerOrPark(worker, std::move(pull), released);
+  for (auto& [worker, pull] : parked_.TakeAll()) {
+    AnswerOrPark(worker, std::move(pull), released);
+  }
 }
 
 uint64_t Slice::DivisorOf(std::optional<uint64_t> base_version) const {
+  const uint64_t version = state_.version();
   return LearningRateDivisor(update_scale_, steps_.live_count(),
-                             version_ - base_version.value_or(version_));
-}
-
-void Slice::Apply(const StepAccumulator::Kept& push) {
-  const uint64_t divisor = DivisorOf(push.base_version);
-  ++version_;
-  ApplyPart(/*offset=*/0, push.gradient.span(), divisor, values_.Mutable());
+                             version - base_version.value_or(version));
 }
 
 void Slice::ApplyMean(Step step) {
-  ++version_;
-  const absl::Span<float> values = values_.Mutable();
-  accumulator_.TakeMean(step, [this, values](size_t offset, absl::Span<const float> mean) {
-    ApplyPart(offset, mean, /*learning_rate_divisor=*/1, values);
-  });
+  const SliceState::Update update = state_.BeginUpdate(/*learning_rate_divisor=*/1);
+  accumulator_.TakeMean(
+      step, [&update](size_t offset, absl::Span<const float> mean) { update.Apply(offset, mean); });
 }
 
-void Slice::ApplyPart(size_t offset, absl::Span<const float> gradient,
-                      uint64_t learning_rate_divisor, absl::Span<float> values) {
-  absl::InlinedVector<absl::Span<float>, 2> state;
-  for (HostBuffer& array : state_) state.push_back(array.span().subspan(offset, gradient.size()));
-  optimizer_.Apply(gradient, {static_cast<int64_t>(version_), learning_rate_divisor},
-                   values.subspan(offset, gradient.size()), state);
-}
-
-void Slice::Park(WorkerId worker, Parked pull, ReleasedReplies* released) {
-  const auto older = parked_.find(worker);
-  if (older != parked_.end()) {
-    released->emplace_back(std::move(older->second.done),
-                           ErrorReply(absl::UnavailableError(
-                               absl::StrCat(name_, ": a newer pull has taken this one's place"))));
-  }
-  parked_.insert_or_assign(worker, std::move(pull));
-}
-
-void Slice::AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released) {
-  if (IsHeldBack(pull.pull_step)) return Park(worker, std::move(pull), released);
-  switch (Decide(pull.pull_step)) {
+void Slice::AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* released) {
+  const PullDecision decision =
+      IsHeldBack(pull.step) ? PullDecision::kWait : schedule_->Decide(pull.step, steps_.min_step());
+  switch (decision) {
     case PullDecision::kWait:
-      return Park(worker, std::move(pull), released);
+      return parked_.Park(worker, std::move(pull), released);
     case PullDecision::kTooLate:
       released->emplace_back(
           std::move(pull.done),
           ErrorReply(absl::FailedPreconditionError(absl::StrCat(
-              name_, ": pull at step ", pull.pull_step.value(), ", but the updates of step ",
+              name_, ": pull at step ", pull.step.value(), ", but the updates of step ",
               steps_.min_step().value() - 1, " have been applied; the values are gone"))));
       return;
     case PullDecision::kAnswer:
       ExchangeReply reply = MakeReply(pull.learning_rate_divisor);
-      reply.values = values_.Share();
+      reply.values = state_.Share();
       released->emplace_back(std::move(pull.done), std::move(reply));
       return;
   }
@@ -282,16 +235,13 @@ void Slice::AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released
 ExchangeReply Slice::MakeReply(uint64_t learning_rate_divisor) const {
   ExchangeReply reply;
   reply.learning_rate_divisor = learning_rate_divisor;
-  reply.version = version_;
+  reply.version = state_.version();
   reply.min_step = steps_.min_step();
   return reply;
 }
 
 void Slice::CancelParked(const absl::Status& status, ReleasedReplies* released) {
-  for (auto& [worker, pull] : parked_) {
-    released->emplace_back(std::move(pull.done), ErrorReply(status));
-  }
-  parked_.clear();
+  parked_.Cancel(status, released);
 }
 
 }  // namespace capstan

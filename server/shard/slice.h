@@ -2,36 +2,29 @@
 #define SERVER_SHARD_SLICE_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "common/exchange/parameter_endpoint.h"
 #include "common/tensor/host_buffer.h"
-#include "common/transport/parameter_endpoint.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/step_vector.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
-#include "server/shard/slice_values.h"
+#include "server/shard/decoded_gradient.h"
+#include "server/shard/parked_pulls.h"
+#include "server/shard/slice_state.h"
 #include "server/shard/step_accumulator.h"
 #include "server/shard/worker_counter.h"
 
 namespace capstan {
 
-// Replies that are due, to be run once no lock is held.
-using ReleasedReplies =
-    absl::InlinedVector<std::pair<ParameterEndpoint::ReplyCallback, ExchangeReply>, 1>;
-
-// The parameters of one slice with their optimizer state, and who has pushed what. Decides about
-// every exchange of the slice: admit, apply, answer or park. Not thread-safe: its shard guards it.
+// One slice: its parameters, who has pushed what, and the pulls that wait. Decides about every
+// exchange of the slice: admit, apply, answer or park. Not thread-safe: its shard guards it.
 class Slice {
  public:
   struct Options {
@@ -72,66 +65,47 @@ class Slice {
   // Answers all parked pulls with `status`.
   void CancelParked(const absl::Status& status, ReleasedReplies* released);
 
-  uint64_t version() const { return version_; }
+  uint64_t version() const { return state_.version(); }
   // The step of which a worker that was added pushes next.
   Step next_step(WorkerId worker) const { return steps_.completed(worker); }
-  size_t size() const { return values_.size(); }
+  size_t size() const { return state_.size(); }
 
  private:
-  struct Parked {
-    Step pull_step;
-    uint64_t learning_rate_divisor = 0;  // of the push that came with it
-    ParameterEndpoint::ReplyCallback done;
-  };
-
   // What the learning rate was divided by; 0: the push is kept, or was applied before.
   absl::StatusOr<uint64_t> Push(ExchangeRequest& request);
-  // The gradient of `request`: the memory that it came in, if that may be kept, else a copy.
-  HostBuffer TakeGradient(ExchangeRequest& request);
-  // Keeps a gradient until its step is complete, or applies it where it lies; returns as Push.
+  // Keep the gradient until its step is complete, or apply it where it lies. Both return as Push;
   // INVALID_ARGUMENT when it is not finite.
-  absl::StatusOr<uint64_t> Keep(ExchangeRequest& request);
-  absl::StatusOr<uint64_t> ApplyNow(ExchangeRequest& request);
+  absl::StatusOr<uint64_t> Keep(const ExchangeRequest& request, DecodedGradient gradient);
+  absl::StatusOr<uint64_t> ApplyNow(const ExchangeRequest& request,
+                                    const DecodedGradient& gradient);
   absl::Status NotFinite(const ExchangeRequest& request);
   absl::Status CheckPush(const ExchangeRequest& request) const;
   absl::Status CheckPull(const ExchangeRequest& request) const;
-  // Applies what was kept for it, then releases the pulls that this allows.
+  // Applies the pushes that were kept for the new min_step, then releases the pulls that this
+  // allows.
   void AfterAdvance(Step previous_min_step, ReleasedReplies* released);
   void ApplyKept();
   void ReleaseParked(ReleasedReplies* released);
-  PullDecision Decide(Step pull_step) const {
-    return schedule_->Decide(pull_step, steps_.min_step());
-  }
   bool IsHeldBack(Step step) const { return held_from_.has_value() && step >= *held_from_; }
-  // What the learning rate of a push is divided by that is applied next, by itself.
+  // What the learning rate is divided by if the push is the next update, by itself.
   uint64_t DivisorOf(std::optional<uint64_t> base_version) const;
-  void Apply(const StepAccumulator::Kept& push);
-  // The mean of what was kept for `step`.
+  // The mean of the pushes that were kept for `step`.
   void ApplyMean(Step step);
-  // To the elements from `offset` on, with the version that has been counted.
-  void ApplyPart(size_t offset, absl::Span<const float> gradient, uint64_t learning_rate_divisor,
-                 absl::Span<float> values);
-  void AnswerOrPark(WorkerId worker, Parked pull, ReleasedReplies* released);
-  // At most one pull of a worker waits, so that memory is bounded: a newer one, such as a retry,
-  // takes the place of the older, which is UNAVAILABLE.
-  void Park(WorkerId worker, Parked pull, ReleasedReplies* released);
+  void AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* released);
   ExchangeReply MakeReply(uint64_t learning_rate_divisor) const;
 
   const std::string name_;
-  const Optimizer& optimizer_;
   const UpdateScale update_scale_;
   const bool check_finite_;
   WorkerCounter& non_finite_pushes_;
 
-  SliceValues values_;
-  std::vector<HostBuffer> state_;
-  uint64_t version_ = 0;
+  SliceState state_;
   std::shared_ptr<const ConsistencySchedule> schedule_;
   Step largest_step_;              // of all exchanges so far
   std::optional<Step> held_from_;  // of HoldBack
   StepVector steps_;
   StepAccumulator accumulator_;
-  std::map<WorkerId, Parked> parked_;
+  ParkedPulls parked_;
 };
 
 }  // namespace capstan

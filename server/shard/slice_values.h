@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "common/exchange/payload.h"
 #include "common/tensor/host_buffer.h"
-#include "common/transport/payload.h"
 
 namespace capstan {
 

@@ -88,14 +88,10 @@ ExchangeRequest BenchmarkJob::RequestOf(int worker, uint32_t slice) const {
   return request;
 }
 
-std::unique_ptr<ParameterClient> BenchmarkJob::MakeClient(int worker,
-                                                          const std::vector<std::string>& addresses,
+std::unique_ptr<ParameterClient> BenchmarkJob::MakeClient(const std::vector<std::string>& addresses,
                                                           const Connect& connect,
                                                           Clock* clock) const {
   ParameterClient::Options options;
-  options.job = kJob;
-  options.worker = WorkerId(worker);
-  options.incarnation = Incarnation(kFirstIncarnation + worker);
   options.clock = clock;
   ShardMap map = MapOf(*this);
   RoutingTable routing;

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
-#include "common/transport/parameter_endpoint.h"
+#include "common/exchange/parameter_endpoint.h"
 #include "server/consistency/make_consistency_policy.h"
 #include "server/optimizer/optimizer.h"
 #include "server/shard/shard_host.h"
@@ -40,9 +40,9 @@ struct BenchmarkJob {
   // What such a host expects of a worker, without push and pull.
   ExchangeRequest RequestOf(int worker, uint32_t slice) const;
 
-  // The client of one worker, connected to the servers of `addresses`.
+  // A client that `connect` connects to the servers of `addresses`.
   using Connect = std::function<std::unique_ptr<ParameterEndpoint>(const std::string& address)>;
-  std::unique_ptr<ParameterClient> MakeClient(int worker, const std::vector<std::string>& addresses,
+  std::unique_ptr<ParameterClient> MakeClient(const std::vector<std::string>& addresses,
                                               const Connect& connect, Clock* clock) const;
 };
 

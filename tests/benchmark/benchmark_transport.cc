@@ -1,13 +1,15 @@
 #include "tests/benchmark/benchmark_transport.h"
 
+#include <memory>
+
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
-#include "common/transport/grpc_endpoint.h"
+#include "common/transport/grpc/grpc_parameter_service.h"
+#include "common/transport/grpc/grpc_server.h"
 #include "common/transport/reply_order.h"
-#include "common/transport/retrying_endpoint.h"
-#include "server/service/grpc_parameter_service.h"
-#include "server/service/grpc_server.h"
-#include "server/service/grpc_ucx_service.h"
+#include "common/transport/ucx/grpc_ucx_service.h"
+#include "common/transport/ucx/ucx_transport.h"
+#include "common/transport/ucx/ucx_transport_of_job.h"
 #include "server/shard/owner_threads.h"
 
 namespace capstan {
@@ -15,15 +17,6 @@ namespace {
 
 constexpr char kAnyPort[] = "127.0.0.1:0";
 constexpr uint64_t kMaxInflightBytes = 64 << 20;
-
-absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcx(const BenchmarkTransport& transport,
-                                                       Clock* clock) {
-  UcxTransport::Options options;
-  options.clock = clock;
-  options.polls = transport.ucx_poll == "busy";
-  options.transports = transport.ucx_transports;
-  return StartUcxTransport(options);
-}
 
 }  // namespace
 
@@ -55,7 +48,8 @@ absl::Status BenchmarkTransport::Serve(ParameterEndpoint* endpoint,
   }
   RealClock clock;
   OwnerThreads owners(endpoint, &clock, owner_threads.value_or(OwnerThreads::DefaultCount()));
-  ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> ucx, StartUcx(*this, &clock));
+  ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> ucx,
+                   StartUcxTransportOfJob(Spec(), &clock, [](const absl::Status&) {}));
   const std::unique_ptr<UcxTransport::Listener> listener = ucx->Listen(&owners, ReplyOrder());
   GrpcUcxService service(listener.get());
   ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> listening,
@@ -65,23 +59,18 @@ absl::Status BenchmarkTransport::Serve(ParameterEndpoint* endpoint,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<BenchmarkConnector>> BenchmarkConnector::Create(
-    const BenchmarkTransport& transport, Clock* clock) {
-  std::unique_ptr<BenchmarkConnector> connector(
-      new BenchmarkConnector(clock, transport.grpc_connections));
-  if (transport.transport == "ucx") {
-    ASSIGN_OR_RETURN(connector->ucx_, StartUcx(transport, clock));
-  }
-  return connector;
+v1::TransportSpec BenchmarkTransport::Spec() const {
+  v1::TransportSpec spec;
+  spec.set_type(transport == "ucx" ? v1::TransportSpec::UCX : v1::TransportSpec::GRPC);
+  spec.set_max_inflight_bytes(kMaxInflightBytes);
+  spec.set_grpc_connections(static_cast<uint32_t>(grpc_connections));
+  spec.set_ucx_poll(ucx_poll == "busy" ? v1::TransportSpec::BUSY : v1::TransportSpec::SLEEP);
+  spec.set_ucx_transports(ucx_transports);
+  return spec;
 }
 
-std::unique_ptr<ParameterEndpoint> BenchmarkConnector::Connect(const std::string& address) {
-  RetryingEndpoint::Options options;
-  options.clock = clock_;
-  options.peer = "the server at " + address;
-  return std::make_unique<RetryingEndpoint>(
-      options, ucx_ != nullptr ? ucx_->Connect(address)
-                               : ConnectOverGrpc(address, grpc_connections_, clock_));
+ServerConnector BenchmarkTransport::Connector(Clock* clock) const {
+  return ConnectToServers(Spec(), clock, [](const absl::Status&) {});
 }
 
 }  // namespace capstan

@@ -1,16 +1,15 @@
 #ifndef TESTS_BENCHMARK_BENCHMARK_TRANSPORT_H_
 #define TESTS_BENCHMARK_BENCHMARK_TRANSPORT_H_
 
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "common/base/clock.h"
-#include "common/transport/parameter_endpoint.h"
-#include "common/transport/ucx_transport.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "proto/job.pb.h"
 #include "tests/process/forked_process.h"
+#include "worker/client/connect_to_servers.h"
 
 namespace capstan {
 
@@ -25,27 +24,15 @@ struct BenchmarkTransport {
   // INVALID_ARGUMENT, naming the flag that is wrong.
   absl::Status Check() const;
 
+  // The transport of a job with these flags.
+  v1::TransportSpec Spec() const;
+
+  // Connects one process to servers.
+  ServerConnector Connector(Clock* clock) const;
+
   // Lets `endpoint` serve on this machine, tells the parent the address, and returns when the
   // parent says a line or is gone.
   absl::Status Serve(ParameterEndpoint* endpoint, ForkedProcess::Parent& parent) const;
-};
-
-// Connects one process to servers, and tries again what a connection loses. Outlives its
-// connections.
-class BenchmarkConnector {
- public:
-  static absl::StatusOr<std::unique_ptr<BenchmarkConnector>> Create(
-      const BenchmarkTransport& transport, Clock* clock);
-
-  std::unique_ptr<ParameterEndpoint> Connect(const std::string& address);
-
- private:
-  BenchmarkConnector(Clock* clock, int grpc_connections)
-      : clock_(clock), grpc_connections_(grpc_connections) {}
-
-  Clock* const clock_;
-  const int grpc_connections_;
-  std::unique_ptr<UcxTransport> ucx_;  // null: gRPC
 };
 
 }  // namespace capstan

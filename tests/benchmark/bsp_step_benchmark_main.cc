@@ -14,7 +14,7 @@
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
-#include "common/transport/grpc_logging.h"
+#include "common/transport/grpc/grpc_logging.h"
 #include "deploy/cli/program_path.h"
 #include "tests/benchmark/allreduce_load.h"
 #include "tests/benchmark/baseline_program.h"
@@ -83,11 +83,8 @@ absl::Status Work(int worker, const std::vector<std::string>& addresses, SharedB
   SendGrpcLogsToVlog();
   RealClock clock;
   const BspStepLoad load = LoadOfFlags();
-  ASSIGN_OR_RETURN(const std::unique_ptr<BenchmarkConnector> connector,
-                   BenchmarkConnector::Create(TransportOfFlags(), &clock));
-  const std::unique_ptr<ParameterClient> client = load.Job().MakeClient(
-      worker, addresses,
-      [&connector](const std::string& address) { return connector->Connect(address); }, &clock);
+  const ServerConnector connect = TransportOfFlags().Connector(&clock);
+  const std::unique_ptr<ParameterClient> client = load.Job().MakeClient(addresses, connect, &clock);
   ASSIGN_OR_RETURN(const StepTimes times,
                    RunBspSteps(
                        load, worker, client.get(), [barrier] { barrier->Wait(); }, &clock));

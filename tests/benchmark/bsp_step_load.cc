@@ -4,8 +4,8 @@
 
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
-#include "common/scheduler/fifo_queue.h"
 #include "common/scheduler/scheduler.h"
+#include "common/scheduler/transfer_queue.h"
 #include "proto/coordinator_service.pb.h"
 #include "tests/benchmark/step_gradient.h"
 #include "worker/client/parameter_store.h"
@@ -30,6 +30,10 @@ absl::StatusOr<StepTimes> RunBspSteps(const BspStepLoad& load, int worker, Param
   options.clock = clock;
   options.client = client;
   options.scheduler = &scheduler;
+  const ExchangeRequest identity = load.Job().RequestOf(worker, /*slice=*/0);
+  options.job = identity.job;
+  options.worker = identity.worker;
+  options.incarnation = identity.incarnation;
   v1::TableSpec table;
   table.add_shape(load.bytes / sizeof(float));
   options.tables = {table};

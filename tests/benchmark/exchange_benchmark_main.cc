@@ -14,7 +14,7 @@
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
-#include "common/transport/grpc_logging.h"
+#include "common/transport/grpc/grpc_logging.h"
 #include "tests/benchmark/benchmark_figures.h"
 #include "tests/benchmark/benchmark_transport.h"
 #include "tests/benchmark/exchange_load.h"
@@ -84,16 +84,14 @@ absl::Status Serve(int server, Parent& parent) {
 absl::Status Work(int worker, const std::vector<std::string>& addresses, Parent& parent) {
   SendGrpcLogsToVlog();
   RealClock clock;
-  ASSIGN_OR_RETURN(const std::unique_ptr<BenchmarkConnector> connector,
-                   BenchmarkConnector::Create(TransportOfFlags(), &clock));
-  const std::unique_ptr<ParameterClient> client = LoadOfFlags().Job().MakeClient(
-      worker, addresses,
-      [&connector](const std::string& address) { return connector->Connect(address); }, &clock);
+  const ServerConnector connect = TransportOfFlags().Connector(&clock);
+  const std::unique_ptr<ParameterClient> client =
+      LoadOfFlags().Job().MakeClient(addresses, connect, &clock);
   const absl::Time begin = clock.Now() + absl::GetFlag(FLAGS_warmup);
   const absl::Time end = begin + absl::GetFlag(FLAGS_duration);
   parent.WriteLine("begins");
   ASSIGN_OR_RETURN(ExchangeCount count,
-                   RunExchanges(LoadOfFlags(), client.get(), begin, end, &clock));
+                   RunExchanges(LoadOfFlags(), worker, client.get(), begin, end, &clock));
   std::sort(count.seconds.begin(), count.seconds.end());
   const auto percentile = [&count](double share) {
     if (count.seconds.empty()) return 0.0;

@@ -11,11 +11,11 @@
 #include "absl/types/span.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
-#include "common/scheduler/fifo_queue.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/exchange/payload.h"
 #include "common/scheduler/scheduler.h"
+#include "common/scheduler/transfer_queue.h"
 #include "common/tensor/buffer_pool.h"
-#include "common/transport/parameter_endpoint.h"
-#include "common/transport/payload.h"
 
 namespace capstan {
 namespace {
@@ -35,9 +35,11 @@ struct Lane {
 
 class Worker {
  public:
-  Worker(const ExchangeLoad& load, ParameterClient* client, absl::Time begin, absl::Time end,
-         Clock* clock)
+  Worker(const ExchangeLoad& load, int worker, ParameterClient* client, absl::Time begin,
+         absl::Time end, Clock* clock)
       : load_(load),
+        job_(load.Job()),
+        worker_(worker),
         client_(client),
         begin_(begin),
         end_(end),
@@ -119,10 +121,10 @@ class Worker {
       ++open_;
     }
     for (uint32_t slice = 0; slice < slices; ++slice) {
-      scheduler_.Submit(
-          {/*layer=*/0, load_.slice_bytes, [this, index, slice](absl::AnyInvocable<void()> sent) {
-             SendSlice(index, slice, std::move(sent));
-           }});
+      scheduler_.Submit({/*layer=*/0, load_.slice_bytes,
+                         [this, index, slice](absl::AnyInvocable<void()> credited) {
+                           SendSlice(index, slice, std::move(credited));
+                         }});
     }
     MutexLock lock(&mu_);
     EndLocked();
@@ -132,12 +134,15 @@ class Worker {
     if (--open_ == 0) ended_.NotifyAll();
   }
 
-  void SendSlice(int index, uint32_t slice, absl::AnyInvocable<void()> sent) {
+  void SendSlice(int index, uint32_t slice, absl::AnyInvocable<void()> credited) {
     Lane& lane = lanes_[index];
     const absl::Span<float> values = Part(lane.values, slice);
-    client_->Exchange({TableId(0), SliceIndex(index * load_.slices() + slice)}, lane.step,
-                      Payload(Part(lane.gradient, slice), lane.gradient), lane.step + 1,
-                      /*base_version=*/std::nullopt, values, std::move(sent),
+    ExchangeRequest request = job_.RequestOf(worker_, index * load_.slices() + slice);
+    request.push_step = lane.step;
+    request.gradient = Payload(Part(lane.gradient, slice), lane.gradient);
+    request.pull_step = lane.step + 1;
+    request.destination = values;
+    client_->Exchange(std::move(request), std::move(credited),
                       [this, index, slice, values](const ExchangeReply& reply) {
                         if (reply.status.ok()) {
                           reply.values.CopyTo(values);
@@ -176,6 +181,8 @@ class Worker {
   }
 
   const ExchangeLoad& load_;
+  const BenchmarkJob job_;
+  const int worker_;
   ParameterClient* const client_;
   const absl::Time begin_;
   const absl::Time end_;
@@ -203,9 +210,10 @@ BenchmarkJob ExchangeLoad::Job() const {
   return job;
 }
 
-absl::StatusOr<ExchangeCount> RunExchanges(const ExchangeLoad& load, ParameterClient* client,
-                                           absl::Time begin, absl::Time end, Clock* clock) {
-  return Worker(load, client, begin, end, clock).Run();
+absl::StatusOr<ExchangeCount> RunExchanges(const ExchangeLoad& load, int worker,
+                                           ParameterClient* client, absl::Time begin,
+                                           absl::Time end, Clock* clock) {
+  return Worker(load, worker, client, begin, end, clock).Run();
 }
 
 }  // namespace capstan

@@ -40,10 +40,11 @@ struct ExchangeCount {
   std::vector<float> seconds;  // of each exchange; of the first million
 };
 
-// Exchanges from now to `end`, and counts what ends between `begin` and `end`. DATA_LOSS when what
-// the last exchange of a slice has pulled is not what its updates make of it.
-absl::StatusOr<ExchangeCount> RunExchanges(const ExchangeLoad& load, ParameterClient* client,
-                                           absl::Time begin, absl::Time end, Clock* clock);
+// Exchanges as `worker` from now to `end`, and counts what ends between `begin` and `end`.
+// DATA_LOSS when what the last exchange of a slice has pulled is not what its updates make of it.
+absl::StatusOr<ExchangeCount> RunExchanges(const ExchangeLoad& load, int worker,
+                                           ParameterClient* client, absl::Time begin,
+                                           absl::Time end, Clock* clock);
 
 }  // namespace capstan
 

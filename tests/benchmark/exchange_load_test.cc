@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "common/base/fake_clock.h"
-#include "common/transport/parameter_endpoint.h"
-#include "common/transport/payload.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/exchange/payload.h"
 #include "server/shard/shard_host.h"
 
 namespace capstan {
@@ -26,8 +26,8 @@ class ChangingEndpoint : public ParameterEndpoint {
   ChangingEndpoint(ParameterEndpoint* host, Change change)
       : host_(host), change_(std::move(change)) {}
 
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
-    host_->Exchange(std::move(request), std::move(sent),
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+    host_->Exchange(std::move(request), std::move(delivered),
                     [this, done = std::move(done)](ExchangeReply reply) mutable {
                       auto values = std::make_shared<std::vector<float>>(reply.values.size_bytes() /
                                                                          sizeof(float));
@@ -53,10 +53,11 @@ absl::Status Exchange(const std::string& optimizer, const ChangingEndpoint::Chan
   const std::unique_ptr<ShardHost> host = load.Job().MakeHost(/*server=*/0).value();
   FakeClock clock;
   const auto client = load.Job().MakeClient(
-      /*worker=*/0, {"host"},
+      {"host"},
       [&](const std::string&) { return std::make_unique<ChangingEndpoint>(host.get(), change); },
       &clock);
-  return RunExchanges(load, client.get(), clock.Now(), /*end=*/clock.Now(), &clock).status();
+  return RunExchanges(load, /*worker=*/0, client.get(), clock.Now(), /*end=*/clock.Now(), &clock)
+      .status();
 }
 
 TEST(ExchangeLoadTest, ValuesAreThoseThatTheUpdatesMake) {

@@ -40,10 +40,8 @@ absl::Status Serve(const BenchmarkTransport& transport, Parent& parent) {
 absl::Status Work(const BenchmarkTransport& transport, const std::vector<std::string>& addresses,
                   Parent& parent) {
   RealClock clock;
-  ASSIGN_OR_RETURN(const auto connector, BenchmarkConnector::Create(transport, &clock));
-  const auto client = SmallLoad().Job().MakeClient(
-      /*worker=*/0, addresses,
-      [&connector](const std::string& address) { return connector->Connect(address); }, &clock);
+  const ServerConnector connect = transport.Connector(&clock);
+  const auto client = SmallLoad().Job().MakeClient(addresses, connect, &clock);
   RETURN_IF_ERROR(RunBspSteps(
                       SmallLoad(), /*worker=*/0, client.get(), [] {}, &clock)
                       .status());

@@ -14,10 +14,10 @@
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
-#include "common/scheduler/make_transfer_queue.h"
 #include "common/scheduler/scheduler.h"
-#include "server/service/grpc_parameter_service.h"
-#include "server/service/grpc_server.h"
+#include "common/scheduler/transfer_queue.h"
+#include "common/transport/grpc/grpc_parameter_service.h"
+#include "common/transport/grpc/grpc_server.h"
 #include "tests/benchmark/benchmark_transport.h"
 #include "tests/benchmark/preemption_load.h"
 
@@ -57,12 +57,9 @@ absl::StatusOr<PreemptionTimes> Measure(const PreemptionLoad& load, const std::s
   BenchmarkTransport transport;
   transport.transport = "grpc";
   transport.grpc_connections = absl::GetFlag(FLAGS_grpc_connections);
-  ASSIGN_OR_RETURN(const std::unique_ptr<BenchmarkConnector> connector,
-                   BenchmarkConnector::Create(transport, &clock));
+  const ServerConnector connect = transport.Connector(&clock);
   Scheduler scheduler(absl::GetFlag(FLAGS_credit_bytes), MakeTransferQueue(policy));
-  const std::unique_ptr<ParameterClient> client = load.Job().MakeClient(
-      /*worker=*/0, {server}, [&](const std::string& at) { return connector->Connect(at); },
-      &clock);
+  const std::unique_ptr<ParameterClient> client = load.Job().MakeClient({server}, connect, &clock);
   return MeasurePreemption(load, client.get(), &scheduler, &clock);
 }
 

@@ -8,9 +8,9 @@
 #include "common/base/random.h"
 #include "common/base/sleep_until.h"
 #include "common/base/status_macros.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/exchange/payload.h"
 #include "common/tensor/host_buffer.h"
-#include "common/transport/parameter_endpoint.h"
-#include "common/transport/payload.h"
 
 namespace capstan {
 namespace {
@@ -82,18 +82,20 @@ class Worker {
     transfer.layer = layer;
     transfer.bytes = load_.slice_bytes;
     transfer.start = [this, slice,
-                      answered = std::move(answered)](absl::AnyInvocable<void()> sent) mutable {
-      Exchange(slice, std::move(sent), std::move(answered));
+                      answered = std::move(answered)](absl::AnyInvocable<void()> credited) mutable {
+      Exchange(slice, std::move(credited), std::move(answered));
     };
     scheduler_->Submit(std::move(transfer));
   }
 
-  void Exchange(int slice, absl::AnyInvocable<void()> sent, absl::AnyInvocable<void()> answered) {
+  void Exchange(int slice, absl::AnyInvocable<void()> credited,
+                absl::AnyInvocable<void()> answered) {
     // Nobody else has a step of this slice open.
     const Step step(next_step_[slice]++);
-    client_->Exchange({TableId(0), SliceIndex(static_cast<uint32_t>(slice))}, step,
-                      Payload(gradient_->span(), gradient_), /*pull_step=*/std::nullopt,
-                      /*base_version=*/std::nullopt, /*destination=*/{}, std::move(sent),
+    ExchangeRequest request = load_.Job().RequestOf(/*worker=*/0, static_cast<uint32_t>(slice));
+    request.push_step = step;
+    request.gradient = Payload(gradient_->span(), gradient_);
+    client_->Exchange(std::move(request), std::move(credited),
                       [this, answered = std::move(answered)](const ExchangeReply& reply) mutable {
                         OnReply(reply.status, std::move(answered));
                       });

@@ -8,9 +8,8 @@
 #include <utility>
 
 #include "common/base/simulated_clock.h"
-#include "common/scheduler/fifo_queue.h"
-#include "common/scheduler/priority_queue.h"
-#include "common/transport/parameter_endpoint.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/scheduler/transfer_queue.h"
 
 namespace capstan {
 namespace {
@@ -28,10 +27,10 @@ class Link : public ParameterEndpoint {
  public:
   explicit Link(Clock* clock) : clock_(clock) {}
 
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
     free_at_ = std::max(free_at_, clock_->Now()) + TimeOf(request.gradient.size_bytes());
-    clock_->RunAt(free_at_, [sent = std::move(sent), done = std::move(done)]() mutable {
-      sent();
+    clock_->RunAt(free_at_, [delivered = std::move(delivered), done = std::move(done)]() mutable {
+      delivered();
       done(ExchangeReply());
     });
   }
@@ -50,8 +49,7 @@ PreemptionTimes Measure(std::unique_ptr<TransferQueue> queue) {
   PreemptionTimes times;
   clock.Spawn([&] {
     const auto client = load.Job().MakeClient(
-        /*worker=*/0, {"link"}, [&](const std::string&) { return std::make_unique<Link>(&clock); },
-        &clock);
+        {"link"}, [&](const std::string&) { return std::make_unique<Link>(&clock); }, &clock);
     times = MeasurePreemption(load, client.get(), &scheduler, &clock).value();
   });
   clock.RunUntil(absl::InfiniteFuture());

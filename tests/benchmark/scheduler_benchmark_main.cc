@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/program.h"
-#include "common/scheduler/make_transfer_queue.h"
 #include "common/scheduler/scheduler.h"
+#include "common/scheduler/transfer_queue.h"
 #include "proto/job.pb.h"
 
 ABSL_FLAG(int, slices, 10000, "slices that are queued");

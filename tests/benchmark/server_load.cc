@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/transport/payload.h"
+#include "common/exchange/payload.h"
 
 namespace capstan {
 namespace {

@@ -1,7 +1,7 @@
 #include "tests/cluster/cluster_transport.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/transport/in_process_endpoint.h"
+#include "common/exchange/in_process_endpoint.h"
 
 namespace capstan {
 

@@ -7,7 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
-#include "common/transport/parameter_endpoint.h"
+#include "common/exchange/parameter_endpoint.h"
 
 namespace capstan {
 

@@ -8,10 +8,11 @@
 #include "absl/base/thread_annotations.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/transport/grpc_endpoint.h"
-#include "server/service/grpc_parameter_service.h"
-#include "server/service/grpc_server.h"
+#include "common/transport/grpc/grpc_parameter_service.h"
+#include "common/transport/grpc/grpc_server.h"
+#include "proto/job.pb.h"
 #include "tests/cluster/cluster_transport.h"
+#include "worker/client/connect_to_servers.h"
 
 namespace capstan {
 
@@ -31,7 +32,10 @@ class GrpcClusterTransport : public ClusterTransport {
     servers_.clear();
   }
   std::unique_ptr<ParameterEndpoint> Connect(const std::string& address) override {
-    return ConnectOverGrpc(address, /*connections=*/2, clock_);
+    v1::TransportSpec transport;
+    transport.set_type(v1::TransportSpec::GRPC);
+    transport.set_grpc_connections(2);
+    return ConnectToServers(transport, clock_, [](const absl::Status&) {})(address);
   }
 
  private:

@@ -8,7 +8,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/real_clock.h"
-#include "common/transport/parameter_endpoint.h"
+#include "common/exchange/parameter_endpoint.h"
 #include "server/service/parameter_server.h"
 #include "tests/cluster/bsp_bits.h"
 #include "tests/cluster/cluster_transport.h"

@@ -10,10 +10,9 @@
 #include "common/base/one_shot.h"
 #include "common/job/job_fingerprint.h"
 #include "common/routing/server_address.h"
-#include "common/transport/faulty_endpoint.h"
-#include "common/transport/retrying_endpoint.h"
 #include "server/coordinator/coordinator.h"
 #include "server/service/parameter_server.h"
+#include "tests/transport/faulty_endpoint.h"
 #include "worker/runtime/job_setup.h"
 #include "worker/runtime/worker.h"
 
@@ -46,13 +45,7 @@ std::unique_ptr<ParameterEndpoint> Connect(ClusterTransport& transport, Clock& c
   faulty.duplicate = faults.duplicate;
   faulty.delay = faults.delay;
   faulty.max_delay = absl::Milliseconds(5);
-  RetryingEndpoint::Options retries;
-  retries.clock = &clock;
-  retries.peer = "server (" + address + ")";
-  retries.first_backoff = absl::Milliseconds(1);
-  retries.seed = seed;
-  return std::make_unique<RetryingEndpoint>(
-      retries, std::make_unique<CountingFaultyEndpoint>(faulty, transport.Connect(address), count));
+  return std::make_unique<CountingFaultyEndpoint>(faulty, transport.Connect(address), count);
 }
 
 }  // namespace

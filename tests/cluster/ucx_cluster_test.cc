@@ -7,7 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
-#include "common/transport/ucx_transport.h"
+#include "common/transport/ucx/ucx_transport.h"
 #include "server/shard/owner_threads.h"
 #include "tests/cluster/bsp_bits.h"
 #include "tests/cluster/cluster_transport.h"

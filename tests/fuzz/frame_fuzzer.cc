@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/transport/frame.h"
-#include "common/transport/payload.h"
+#include "common/exchange/payload.h"
+#include "common/wire/frame.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace capstan {
@@ -45,12 +45,12 @@ std::string Decode(const Payload& frame, NextFrames* next) {
   NextFrames unused;
   if (const auto request = DecodeRequest(frame, next); request.ok()) {
     ReadFloats(request->request.gradient);
-    found += EncodeRequestPrefix(request->request_id, request->request, request->received_bytes) +
+    found += EncodePrefix(request->request_id, request->request, request->received_bytes) +
              BytesOf(request->request.gradient);
   }
   if (const auto reply = DecodeReply(frame, next == nullptr ? nullptr : &unused); reply.ok()) {
     ReadFloats(reply->reply.values);
-    found += EncodeReplyPrefix(reply->request_id, reply->reply, reply->received_bytes) +
+    found += EncodePrefix(reply->request_id, reply->reply, reply->received_bytes) +
              BytesOf(reply->reply.values);
   }
   return found;

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "common/transport/frame_header.h"
-#include "common/transport/message_batch.h"
-#include "common/transport/ucx_protocol.h"
+#include "common/transport/ucx/ucx_protocol.h"
+#include "common/wire/exchange_header.h"
+#include "common/wire/message_batch.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace capstan {
@@ -21,17 +21,17 @@ Bytes BytesOf(absl::string_view text) {
 void DecodeHeader(Bytes header) {
   std::string written, written_again;
   RequestFrame request, same_request;
-  if (DecodeRequestHeader(header, &request).ok()) {
-    EncodeRequestHeader(request.request_id, request.request, &written);
-    CHECK(DecodeRequestHeader(BytesOf(written), &same_request).ok());
-    EncodeRequestHeader(same_request.request_id, same_request.request, &written_again);
+  if (DecodeHeader(header, &request).ok()) {
+    EncodeHeader(request.request_id, request.request, &written);
+    CHECK(DecodeHeader(BytesOf(written), &same_request).ok());
+    EncodeHeader(same_request.request_id, same_request.request, &written_again);
     CHECK(written_again == written);
   }
   ReplyFrame reply, same_reply;
-  if (DecodeReplyHeader(header, &reply).ok()) {
-    EncodeReplyHeader(reply.request_id, reply.reply, &written);
-    CHECK(DecodeReplyHeader(BytesOf(written), &same_reply).ok());
-    EncodeReplyHeader(same_reply.request_id, same_reply.reply, &written_again);
+  if (DecodeHeader(header, &reply).ok()) {
+    EncodeHeader(reply.request_id, reply.reply, &written);
+    CHECK(DecodeHeader(BytesOf(written), &same_reply).ok());
+    EncodeHeader(same_reply.request_id, same_reply.reply, &written_again);
     CHECK(written_again == written);
   }
 }

@@ -2,7 +2,8 @@
 
 namespace capstan {
 
-void PushAheadEndpoint::Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) {
+void PushAheadEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+                                 ReplyCallback done) {
   std::optional<ExchangeReply> earlier;
   if (request.pull_step.has_value()) earlier = InPlaceOf(request.slice, *request.pull_step);
   if (!earlier.has_value()) {
@@ -14,16 +15,16 @@ void PushAheadEndpoint::Exchange(ExchangeRequest request, SentCallback sent, Rep
       }
       done(std::move(reply));
     };
-    return inner_->Exchange(std::move(request), std::move(sent), std::move(keep));
+    return inner_->Exchange(std::move(request), std::move(delivered), std::move(keep));
   }
   if (!request.push_step.has_value()) {
-    sent();
+    delivered();
     return done(*std::move(earlier));
   }
   request.pull_step.reset();
   request.destination = {};
   inner_->Exchange(
-      std::move(request), std::move(sent),
+      std::move(request), std::move(delivered),
       [earlier = *std::move(earlier), done = std::move(done)](ExchangeReply reply) mutable {
         if (reply.status.ok()) {
           reply.values = std::move(earlier.values);

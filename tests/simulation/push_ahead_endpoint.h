@@ -10,8 +10,8 @@
 #include "absl/base/thread_annotations.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/exchange/parameter_endpoint.h"
 #include "common/routing/slice_key.h"
-#include "common/transport/parameter_endpoint.h"
 
 namespace capstan {
 
@@ -24,7 +24,7 @@ class PushAheadEndpoint : public ParameterEndpoint {
   PushAheadEndpoint(int64_t steps, std::unique_ptr<ParameterEndpoint> inner)
       : steps_(steps), inner_(std::move(inner)) {}
 
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override;
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
 
  private:
   // The answer to the slice's latest pull, if the pull of this step is left out.

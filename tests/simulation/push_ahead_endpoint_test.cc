@@ -17,8 +17,8 @@ class EchoServer : public ParameterEndpoint {
  public:
   explicit EchoServer(std::vector<ExchangeRequest>* requests) : requests_(*requests) {}
 
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
-    sent();
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+    delivered();
     ExchangeReply reply;
     if (request.pull_step.has_value()) {
       const auto values = std::make_shared<HostBuffer>(1);
@@ -48,11 +48,11 @@ class PushAheadEndpointTest : public testing::Test {
   // The value that the exchange is answered with; none: with an error.
   std::optional<float> Exchange(std::optional<Step> push, Step pull, uint32_t slice = 0) {
     std::optional<float> value;
-    int sent = 0;
+    int delivered = 0;
     endpoint_.Exchange(
-        Request(push, pull, slice), [&] { ++sent; },
+        Request(push, pull, slice), [&] { ++delivered; },
         [&](ExchangeReply reply) {
-          EXPECT_EQ(sent, 1);
+          EXPECT_EQ(delivered, 1);
           if (!reply.status.ok()) return;
           reply.values.CopyTo(absl::MakeSpan(&value.emplace(), 1));
         });

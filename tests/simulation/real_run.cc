@@ -11,7 +11,6 @@
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
 #include "common/routing/server_address.h"
-#include "common/transport/retrying_endpoint.h"
 #include "server/coordinator/coordinator.h"
 #include "server/service/parameter_server.h"
 #include "tests/cluster/grpc_cluster_transport.h"
@@ -28,11 +27,8 @@ Worker::Options WorkerOptions(const Scenario& scenario, uint32_t index, Clock* c
   options.coordinator = coordinator;
   options.incarnation = Incarnation(200 + index);
   options.prepare = ScriptedJobPreparer(scenario, index);
-  options.connect = [clock, transport](const v1::JobSpec&, ServerId, const ServerAddress& address) {
-    RetryingEndpoint::Options retries;
-    retries.clock = clock;
-    retries.peer = address.grpc;
-    return std::make_unique<RetryingEndpoint>(retries, transport->Connect(address.grpc));
+  options.connect = [transport](const v1::JobSpec&, ServerId, const ServerAddress& address) {
+    return transport->Connect(address.grpc);
   };
   return options;
 }

@@ -10,7 +10,6 @@
 #include "common/history/contract_of_job.h"
 #include "common/membership/retrying_coordinator.h"
 #include "common/routing/server_address.h"
-#include "common/transport/retrying_endpoint.h"
 #include "tests/simulation/push_ahead_endpoint.h"
 #include "tests/simulation/scripted_setup.h"
 #include "worker/runtime/worker.h"
@@ -100,7 +99,6 @@ void SimulatedCluster::WriteHeader() {
 
 std::unique_ptr<SimulatedCluster::Member> SimulatedCluster::StartMember(uint64_t seed) {
   auto member = std::make_unique<Member>(&world_);
-  member->random = std::make_unique<Random>(scenario_.seed, seed);
   RetryingCoordinator::Options options;
   options.address = "simulated";
   member->coordinator = std::make_unique<RetryingCoordinator>(
@@ -159,6 +157,10 @@ void SimulatedCluster::StartWorker(uint32_t index) {
     options.connect = [this, member](const v1::JobSpec&, ServerId, const ServerAddress& address) {
       return Connect(*member, address.grpc);
     };
+    options.wrap = [this, member](const v1::JobSpec&,
+                                  std::unique_ptr<ParameterEndpoint> exchanges) {
+      return Wrap(*member, std::move(exchanges));
+    };
     const absl::Status status = Worker(std::move(options)).Run();
     VLOG(1) << "worker process " << index << ": " << status;
   });
@@ -169,17 +171,16 @@ std::unique_ptr<ParameterEndpoint> SimulatedCluster::Connect(Member& worker,
   uint32_t port = 0;
   CHECK(absl::SimpleAtoi(address.substr(address.find(':') + 1), &port)) << address;
   Member& server = *servers_.at(port - 1);
-  RetryingEndpoint::Options options;
-  options.clock = &worker.process;
-  options.peer = address;
-  options.seed = (*worker.random)();
-  std::unique_ptr<ParameterEndpoint> connection = std::make_unique<RetryingEndpoint>(
-      options, network_.Connect(&worker.process, &server.process, server.server.get()));
+  return network_.Connect(&worker.process, &server.process, server.server.get());
+}
+
+std::unique_ptr<ParameterEndpoint> SimulatedCluster::Wrap(
+    Member& worker, std::unique_ptr<ParameterEndpoint> exchanges) {
   if (scenario_.is_recorded) {
-    connection = std::make_unique<RecordingEndpoint>(&worker.recording, std::move(connection));
+    exchanges = std::make_unique<RecordingEndpoint>(&worker.recording, std::move(exchanges));
   }
-  if (!scenario_.pushes_ahead) return connection;
-  return std::make_unique<PushAheadEndpoint>(scenario_.steps, std::move(connection));
+  if (!scenario_.pushes_ahead) return exchanges;
+  return std::make_unique<PushAheadEndpoint>(scenario_.steps, std::move(exchanges));
 }
 
 void SimulatedCluster::Befall(const Fault& fault) {

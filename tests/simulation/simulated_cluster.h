@@ -13,7 +13,7 @@
 #include "common/base/random.h"
 #include "common/base/simulated_clock.h"
 #include "common/history/history_log.h"
-#include "common/transport/recording_endpoint.h"
+#include "common/history/recording_endpoint.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/job_outcome.h"
 #include "server/service/parameter_server.h"
@@ -50,7 +50,6 @@ class SimulatedCluster {
     std::unique_ptr<CoordinatorEndpoint> coordinator;
     std::unique_ptr<ParameterServer> server;  // of a server
     RecordingEndpoint::Recording recording;   // of a worker
-    std::unique_ptr<Random> random;
   };
 
   void WriteHeader();
@@ -62,6 +61,9 @@ class SimulatedCluster {
   void StartWorker(uint32_t index);
   // To the server that listens at `address`, for a worker.
   std::unique_ptr<ParameterEndpoint> Connect(Member& worker, const std::string& address);
+  // Records the worker's exchanges, and leaves out pulls, as the scenario says.
+  std::unique_ptr<ParameterEndpoint> Wrap(Member& worker,
+                                          std::unique_ptr<ParameterEndpoint> exchanges);
   void Befall(const Fault& fault);
   void PauseFor(SimulatedProcess& process, absl::Duration pause);
   void BuryAll();

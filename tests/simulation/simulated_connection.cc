@@ -24,10 +24,10 @@ absl::Status Lost(const char* what) {
 
 }  // namespace
 
-void SimulatedConnection::Path::Exchange(ExchangeRequest request, SentCallback sent,
+void SimulatedConnection::Path::Exchange(ExchangeRequest request, DeliveredCallback delivered,
                                          ReplyCallback done) {
   if (!worker_->is_alive()) {
-    sent();
+    delivered();
     return done(ErrorReply(Lost("worker")));
   }
   const absl::Time now = worker_->Now();
@@ -35,9 +35,9 @@ void SimulatedConnection::Path::Exchange(ExchangeRequest request, SentCallback s
   const SimulatedNetwork::Flight flight =
       network_->Send(worker_, server_, kHeaderBytes + request.gradient.size_bytes());
   if (flight.sent == now) {
-    sent();
+    delivered();
   } else {
-    worker_->RunAt(flight.sent, std::move(sent));
+    worker_->RunAt(flight.sent, std::move(delivered));
   }
   if (flight.is_duplicated) {
     server_->RunAt(flight.duplicate_arrives, [endpoint = endpoint_, request]() mutable {

@@ -1,8 +1,8 @@
 #ifndef TESTS_SIMULATION_SIMULATED_CONNECTION_H_
 #define TESTS_SIMULATION_SIMULATED_CONNECTION_H_
 
-#include "common/transport/in_process_endpoint.h"
-#include "common/transport/parameter_endpoint.h"
+#include "common/exchange/in_process_endpoint.h"
+#include "common/exchange/parameter_endpoint.h"
 #include "tests/simulation/simulated_network.h"
 #include "tests/simulation/simulated_process.h"
 
@@ -18,8 +18,8 @@ class SimulatedConnection : public ParameterEndpoint {
                       ParameterEndpoint* endpoint)
       : path_(network, worker, server, endpoint), open_(&path_) {}
 
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
-    open_.Exchange(std::move(request), std::move(sent), std::move(done));
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+    open_.Exchange(std::move(request), std::move(delivered), std::move(done));
   }
 
  private:
@@ -29,7 +29,8 @@ class SimulatedConnection : public ParameterEndpoint {
     Path(SimulatedNetwork* network, SimulatedProcess* worker, SimulatedProcess* server,
          ParameterEndpoint* endpoint)
         : network_(network), worker_(worker), server_(server), endpoint_(endpoint) {}
-    void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override;
+    void Exchange(ExchangeRequest request, DeliveredCallback delivered,
+                  ReplyCallback done) override;
 
    private:
     SimulatedNetwork* const network_;

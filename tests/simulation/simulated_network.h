@@ -7,8 +7,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "common/base/random.h"
+#include "common/exchange/parameter_endpoint.h"
 #include "common/membership/coordinator_endpoint.h"
-#include "common/transport/parameter_endpoint.h"
 #include "tests/simulation/simulated_process.h"
 
 namespace capstan {

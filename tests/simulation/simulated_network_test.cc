@@ -14,8 +14,8 @@ namespace {
 // Answers at once; keeps the first float of each gradient.
 class CountingServer : public ParameterEndpoint {
  public:
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
-    sent();
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+    delivered();
     std::vector<float> values(request.gradient.size_bytes() / sizeof(float));
     request.gradient.CopyTo(absl::MakeSpan(values));
     gradients.push_back(values.empty() ? 0 : values[0]);

@@ -3,7 +3,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/one_shot.h"
-#include "common/transport/parameter_endpoint.h"
+#include "common/exchange/parameter_endpoint.h"
 
 namespace capstan {
 
@@ -14,8 +14,9 @@ class BlockingEndpoint : public ParameterEndpoint {
   explicit BlockingEndpoint(Clock* clock, int blocks_at = 1)
       : is_blocked(clock), may_go_on(clock), blocks_at_(blocks_at) {}
 
-  void Exchange(ExchangeRequest /*request*/, SentCallback sent, ReplyCallback done) override {
-    sent();
+  void Exchange(ExchangeRequest /*request*/, DeliveredCallback delivered,
+                ReplyCallback done) override {
+    delivered();
     if (++exchanges_ == blocks_at_) {
       is_blocked.Set(true);
       may_go_on.Wait();

@@ -9,9 +9,8 @@
 
 #include "absl/functional/any_invocable.h"
 #include "common/base/one_shot.h"
-#include "common/scheduler/fifo_queue.h"
 #include "common/scheduler/scheduler.h"
-#include "common/scheduler/transfer.h"
+#include "common/scheduler/transfer_queue.h"
 #include "tests/transport/test_shard_host.h"
 
 namespace capstan {
@@ -115,9 +114,9 @@ TEST_P(EndpointConformanceTest, RefusalsKeepCodeMessageAndEpoch) {
             absl::string_view::npos)
       << too_new_status;
   ExchangeRequest stale = MakeTestRequest(0, std::nullopt, Step(0));
-  stale.epoch = Epoch(0);
-  Call stale_epoch(*connected.endpoint, std::move(stale), &connected.clock);
-  const ExchangeReply stale_reply = stale_epoch.Wait();
+  stale.incarnation = Incarnation(1);
+  Call stale_incarnation(*connected.endpoint, std::move(stale), &connected.clock);
+  const ExchangeReply stale_reply = stale_incarnation.Wait();
   EXPECT_TRUE(absl::IsFailedPrecondition(stale_reply.status));
   EXPECT_EQ(stale_reply.epoch, Epoch(1));
 }

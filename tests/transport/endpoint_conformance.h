@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/base/real_clock.h"
-#include "common/transport/parameter_endpoint.h"
+#include "common/exchange/parameter_endpoint.h"
 #include "server/shard/shard_host.h"
 
 namespace capstan {

@@ -4,8 +4,8 @@
 #include <iostream>
 
 #include "common/base/program.h"
-#include "server/service/grpc_parameter_service.h"
-#include "server/service/grpc_server.h"
+#include "common/transport/grpc/grpc_parameter_service.h"
+#include "common/transport/grpc/grpc_server.h"
 #include "tests/transport/test_shard_host.h"
 
 int main(int argc, char** argv) {

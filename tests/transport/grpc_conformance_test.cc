@@ -7,14 +7,14 @@
 
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
-#include "common/transport/faulty_endpoint.h"
-#include "common/transport/grpc_endpoint.h"
+#include "common/transport/grpc/grpc_endpoint.h"
+#include "common/transport/grpc/grpc_parameter_service.h"
+#include "common/transport/grpc/grpc_server.h"
 #include "common/transport/reply_order.h"
-#include "common/transport/retrying_endpoint.h"
-#include "server/service/grpc_parameter_service.h"
-#include "server/service/grpc_server.h"
 #include "tests/transport/endpoint_conformance.h"
+#include "tests/transport/faulty_endpoint.h"
 #include "tests/transport/test_shard_host.h"
+#include "worker/client/connect_to_servers.h"
 
 namespace capstan {
 namespace {
@@ -40,7 +40,10 @@ class StripedOverGrpc : public OverGrpc {
  public:
   using OverGrpc::OverGrpc;
   std::unique_ptr<ParameterEndpoint> Connect() override {
-    return ConnectOverGrpc(server_->address(), /*connections=*/3, clock_);
+    v1::TransportSpec transport;
+    transport.set_type(v1::TransportSpec::GRPC);
+    transport.set_grpc_connections(3);
+    return ConnectToServers(transport, clock_, [](const absl::Status&) {})(server_->address());
   }
 };
 
@@ -75,11 +78,7 @@ class FaultyOverGrpc : public OverGrpc {
     faults.duplicate = 0.1;
     faults.delay = 0.2;
     faults.max_delay = absl::Milliseconds(3);
-    RetryingEndpoint::Options retries;
-    retries.clock = clock_;
-    retries.peer = "server 0";
-    return std::make_unique<RetryingEndpoint>(
-        retries, std::make_unique<FaultyEndpoint>(faults, OverGrpc::Connect()));
+    return MakeTestClient(clock_, std::make_unique<FaultyEndpoint>(faults, OverGrpc::Connect()));
   }
 };
 

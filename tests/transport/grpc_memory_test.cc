@@ -23,14 +23,14 @@
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
 #include "common/membership/scripted_coordinator.h"
-#include "common/transport/frame.h"
-#include "common/transport/grpc_endpoint.h"
-#include "common/transport/grpc_payload.h"
+#include "common/transport/grpc/grpc_endpoint.h"
+#include "common/transport/grpc/grpc_parameter_service.h"
+#include "common/transport/grpc/grpc_payload.h"
+#include "common/transport/grpc/grpc_server.h"
+#include "common/transport/grpc/stream_limit.h"
 #include "common/transport/reply_order.h"
+#include "common/wire/frame.h"
 #include "server/coordinator/grpc_coordinator_service.h"
-#include "server/service/grpc_parameter_service.h"
-#include "server/service/grpc_server.h"
-#include "server/service/stream_limit.h"
 #include "tests/process/forked_process.h"
 #include "tests/process/peak_memory.h"
 #include "tests/transport/test_shard_host.h"
@@ -150,8 +150,8 @@ class RudeClient : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     ExchangeRequest request = MakeTestRequest(worker_, step_, step_ + 1, 1.0f, kElements);
     const std::optional<uint64_t> received_bytes =
         worker_ % 2 == 0 ? std::optional<uint64_t>(0) : std::nullopt;
-    message_ = ToByteBuffer(EncodeRequestPrefix(1 + step_.value(), request, received_bytes),
-                            request.gradient);
+    message_ =
+        ToByteBuffer(EncodePrefix(1 + step_.value(), request, received_bytes), request.gradient);
     step_ = step_ + 1;
     StartWrite(&message_);
   }

@@ -18,13 +18,13 @@
 #include "common/base/mutex.h"
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
-#include "common/scheduler/priority_queue.h"
-#include "common/transport/grpc_endpoint.h"
-#include "common/transport/parameter_endpoint.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/scheduler/transfer_queue.h"
+#include "common/transport/grpc/grpc_endpoint.h"
+#include "common/transport/grpc/grpc_parameter_service.h"
+#include "common/transport/grpc/grpc_server.h"
 #include "common/transport/reply_order.h"
 #include "proto/parameter_service.grpc.pb.h"
-#include "server/service/grpc_parameter_service.h"
-#include "server/service/grpc_server.h"
 #include "server/shard/shard_host.h"
 #include "tests/transport/blocking_endpoint.h"
 #include "tests/transport/test_shard_host.h"
@@ -43,8 +43,8 @@ class ScriptedEndpoint : public ParameterEndpoint {
  public:
   explicit ScriptedEndpoint(bool parks = false) : parks_(parks) {}
 
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
-    sent();
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+    delivered();
     ExchangeReply reply;
     if (request.pull_step.has_value())
       reply.values = Payload(absl::MakeConstSpan(*values_), values_);
@@ -247,11 +247,11 @@ TEST(GrpcReceiptsTest, AGradientThatWasWrittenButNotReadIsNotSent) {
   Served served(&blocking);
   OneShot<bool> pushed(&clock), written(&clock);
   GrpcEndpoint endpoint(served.server->address(), &clock);
-  const auto exchange = [&endpoint](std::optional<Step> push, OneShot<bool>* sent) {
+  const auto exchange = [&endpoint](std::optional<Step> push, OneShot<bool>* delivered) {
     endpoint.Exchange(
         MakeTestRequest(0, push, Step(1), 1.0f, kElements),
-        [sent] {
-          if (sent != nullptr) sent->Set(true);
+        [delivered] {
+          if (delivered != nullptr) delivered->Set(true);
         },
         [](ExchangeReply) {});
   };
@@ -303,15 +303,15 @@ TEST(GrpcReceiptsTest, AServerWithWrongReceiptsIsAnUnavailableOneThatSaysSo) {
   const auto server = GrpcServer::Start("127.0.0.1:0", {&service}).value();
   RealClock clock;
   GrpcEndpoint endpoint(server->address(), &clock);
-  int sent = 0;
+  int delivered = 0;
   OneShot<ExchangeReply> reply(&clock);
   endpoint.Exchange(
-      MakeTestRequest(0, Step(0), Step(1), 1.0f, kElements), [&sent] { ++sent; },
+      MakeTestRequest(0, Step(0), Step(1), 1.0f, kElements), [&delivered] { ++delivered; },
       [&reply](ExchangeReply answer) { reply.Set(std::move(answer)); });
   const absl::Status status = reply.Wait().status;
   EXPECT_TRUE(absl::IsUnavailable(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("got 17"));
-  EXPECT_EQ(sent, 1);
+  EXPECT_EQ(delivered, 1);
 }
 
 }  // namespace

@@ -22,12 +22,11 @@
 #include "common/base/one_shot.h"
 #include "common/base/random.h"
 #include "common/base/real_clock.h"
-#include "common/transport/grpc_endpoint.h"
-#include "common/transport/parameter_endpoint.h"
-#include "common/transport/retrying_endpoint.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/transport/grpc/grpc_endpoint.h"
+#include "common/transport/grpc/grpc_parameter_service.h"
+#include "common/transport/grpc/grpc_server.h"
 #include "proto/parameter_service.grpc.pb.h"
-#include "server/service/grpc_parameter_service.h"
-#include "server/service/grpc_server.h"
 #include "tests/transport/blocking_endpoint.h"
 #include "tests/transport/test_shard_host.h"
 
@@ -363,12 +362,10 @@ TEST_F(GrpcServiceTest, AConnectionBeyondTheLimitHearsWhyUntilAnotherEnds) {
   const int third = Connect();
   EXPECT_THAT(FirstWords(third), HasSubstr("the server has 2 connections (--max_connections)"));
   close(first);
-  RetryingEndpoint::Options options;
-  options.clock = &clock_;
-  options.peer = server_->address();
-  RetryingEndpoint endpoint(options, std::make_unique<GrpcEndpoint>(server_->address(), &clock_));
+  const auto endpoint =
+      MakeTestClient(&clock_, std::make_unique<GrpcEndpoint>(server_->address(), &clock_));
   const ExchangeReply reply =
-      Exchange(endpoint, MakeTestRequest(0, std::nullopt, Step(0), 0, kElements));
+      Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0), 0, kElements));
   EXPECT_TRUE(reply.status.ok()) << reply.status;
   close(second);
   close(third);
@@ -435,12 +432,10 @@ TEST_F(GrpcServiceTest, PortInUseIsAClearError) {
 }
 
 TEST_F(GrpcServiceTest, AStoppedServerIsUnavailableAndARestartedOneIsFoundAgain) {
-  RetryingEndpoint::Options retries;
-  retries.clock = &clock_;
-  retries.peer = "server 0";
-  RetryingEndpoint endpoint(retries, std::make_unique<GrpcEndpoint>(server_->address(), &clock_));
+  const auto endpoint =
+      MakeTestClient(&clock_, std::make_unique<GrpcEndpoint>(server_->address(), &clock_));
   const auto pull = [&] {
-    return Exchange(endpoint, MakeTestRequest(0, std::nullopt, Step(0), 0, kElements)).status;
+    return Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0), 0, kElements)).status;
   };
   EXPECT_TRUE(pull().ok());
   const std::string address = server_->address();

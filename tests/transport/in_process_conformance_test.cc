@@ -3,10 +3,10 @@
 #include <memory>
 #include <utility>
 
-#include "common/transport/faulty_endpoint.h"
-#include "common/transport/in_process_endpoint.h"
-#include "common/transport/retrying_endpoint.h"
+#include "common/exchange/in_process_endpoint.h"
 #include "tests/transport/endpoint_conformance.h"
+#include "tests/transport/faulty_endpoint.h"
+#include "tests/transport/test_shard_host.h"
 
 namespace capstan {
 namespace {
@@ -34,13 +34,8 @@ class FaultyInProcess : public TransportFixture {
     faults.duplicate = 0.2;
     faults.delay = 0.3;
     faults.max_delay = absl::Milliseconds(3);
-    RetryingEndpoint::Options retries;
-    retries.clock = clock_;
-    retries.peer = "server 0";
-    retries.first_backoff = absl::Milliseconds(1);
-    return std::make_unique<RetryingEndpoint>(
-        retries,
-        std::make_unique<FaultyEndpoint>(faults, std::make_unique<InProcessEndpoint>(host_)));
+    return MakeTestClient(clock_, std::make_unique<FaultyEndpoint>(
+                                      faults, std::make_unique<InProcessEndpoint>(host_)));
   }
 
  private:

@@ -6,6 +6,7 @@
 #include "server/consistency/make_consistency_schedule.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/make_optimizer.h"
+#include "worker/client/parameter_client.h"
 
 namespace capstan {
 
@@ -45,6 +46,20 @@ ExchangeRequest MakeTestRequest(int worker, std::optional<Step> push_step,
     request.gradient = Payload(absl::MakeConstSpan(*gradient), gradient);
   }
   return request;
+}
+
+std::unique_ptr<ParameterEndpoint> MakeTestClient(Clock* clock,
+                                                  std::unique_ptr<ParameterEndpoint> connection) {
+  ParameterClient::Options options;
+  options.clock = clock;
+  options.first_backoff = absl::Milliseconds(1);
+  RoutingTable routing;
+  routing.epoch = Epoch(1);
+  routing.server_of_shard = {ServerId(0)};
+  routing.server_address = {{"test"}};
+  return std::make_unique<ParameterClient>(
+      options, ShardMap({1}, /*slice_bytes=*/sizeof(float), /*shard_count=*/1), routing,
+      [&connection](ServerId, const ServerAddress&) { return std::move(connection); });
 }
 
 std::vector<float> ToVector(const Payload& payload) {

@@ -6,7 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "common/transport/parameter_endpoint.h"
+#include "common/base/clock.h"
+#include "common/exchange/parameter_endpoint.h"
 #include "server/consistency/make_consistency_policy.h"
 #include "server/shard/shard_host.h"
 
@@ -26,6 +27,10 @@ ExchangeRequest MakeTestRequest(int worker, std::optional<Step> push_step,
                                 uint64_t elements = kTestElements);
 
 std::vector<float> ToVector(const Payload& payload);
+
+// A client of one such host, which sends again what `connection` loses.
+std::unique_ptr<ParameterEndpoint> MakeTestClient(Clock* clock,
+                                                  std::unique_ptr<ParameterEndpoint> connection);
 
 }  // namespace capstan
 

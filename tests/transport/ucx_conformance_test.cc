@@ -2,10 +2,10 @@
 
 #include <memory>
 
-#include "common/transport/faulty_endpoint.h"
-#include "common/transport/retrying_endpoint.h"
-#include "common/transport/ucx_transport.h"
+#include "common/transport/ucx/ucx_transport.h"
 #include "tests/transport/endpoint_conformance.h"
+#include "tests/transport/faulty_endpoint.h"
+#include "tests/transport/test_shard_host.h"
 #include "tests/transport/ucx_test_server.h"
 
 namespace capstan {
@@ -49,11 +49,7 @@ class FaultyOverUcx : public OverUcx {
     faults.duplicate = 0.1;
     faults.delay = 0.2;
     faults.max_delay = absl::Milliseconds(3);
-    RetryingEndpoint::Options retries;
-    retries.clock = clock_;
-    retries.peer = "server 0";
-    return std::make_unique<RetryingEndpoint>(
-        retries, std::make_unique<FaultyEndpoint>(faults, OverUcx::Connect()));
+    return MakeTestClient(clock_, std::make_unique<FaultyEndpoint>(faults, OverUcx::Connect()));
   }
 };
 

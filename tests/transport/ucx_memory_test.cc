@@ -17,10 +17,10 @@
 #include "common/base/keep_freed_memory.h"
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
-#include "common/transport/frame_header.h"
-#include "common/transport/grpc_channel.h"
-#include "common/transport/ucx_protocol.h"
-#include "common/transport/ucx_transport.h"
+#include "common/transport/grpc/grpc_channel.h"
+#include "common/transport/ucx/ucx_protocol.h"
+#include "common/transport/ucx/ucx_transport.h"
+#include "common/wire/exchange_header.h"
 #include "proto/ucx_service.grpc.pb.h"
 #include "tests/process/forked_process.h"
 #include "tests/process/peak_memory.h"
@@ -120,7 +120,7 @@ class RudeClients {
   void Pull(int client) {
     const ExchangeRequest request = MakeTestRequest(client, std::nullopt, Step(0), 0.0f, kElements);
     std::string header;
-    EncodeRequestHeader(/*request_id=*/1, request, &header);
+    EncodeHeader(/*request_id=*/1, request, &header);
     Send(endpoints_[client], kUcxMessage, header, Payload());
   }
 
@@ -130,7 +130,7 @@ class RudeClients {
       ExchangeRequest request =
           MakeTestRequest(static_cast<int>(i), step, step + 1, 1.0f, kElements);
       std::string header;
-      EncodeRequestHeader(1 + step.value(), request, &header);
+      EncodeHeader(1 + step.value(), request, &header);
       Send(endpoints_[i], kUcxMessage, header, request.gradient);
     }
   }

@@ -4,11 +4,11 @@
 #include <memory>
 #include <string>
 
-#include "common/transport/parameter_endpoint.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/transport/grpc/grpc_server.h"
 #include "common/transport/reply_order.h"
-#include "common/transport/ucx_transport.h"
-#include "server/service/grpc_server.h"
-#include "server/service/grpc_ucx_service.h"
+#include "common/transport/ucx/grpc_ucx_service.h"
+#include "common/transport/ucx/ucx_transport.h"
 
 namespace capstan {
 

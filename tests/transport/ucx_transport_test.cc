@@ -1,4 +1,4 @@
-#include "common/transport/ucx_transport.h"
+#include "common/transport/ucx/ucx_transport.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,13 +17,13 @@
 #include "common/base/fake_clock.h"
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
-#include "common/transport/frame_header.h"
-#include "common/transport/grpc_ucx_stream.h"
-#include "common/transport/ucx_connection.h"
-#include "common/transport/ucx_protocol.h"
-#include "common/transport/ucx_thread.h"
-#include "server/service/grpc_server.h"
-#include "server/service/grpc_ucx_service.h"
+#include "common/transport/grpc/grpc_server.h"
+#include "common/transport/ucx/grpc_ucx_service.h"
+#include "common/transport/ucx/grpc_ucx_stream.h"
+#include "common/transport/ucx/ucx_connection.h"
+#include "common/transport/ucx/ucx_protocol.h"
+#include "common/transport/ucx/ucx_thread.h"
+#include "common/wire/exchange_header.h"
 #include "tests/transport/blocking_endpoint.h"
 #include "tests/transport/test_shard_host.h"
 #include "tests/transport/ucx_test_server.h"
@@ -148,10 +148,10 @@ TEST_F(UcxTransportTest, AGradientInPiecesArrivesWhole) {
 // Notes where gradients lie when they arrive.
 class NotingEndpoint : public ParameterEndpoint {
  public:
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
     places.insert(request.gradient.fragments()[0].data());
     request.gradient.Clear();
-    sent();
+    delivered();
     done(ExchangeReply());
   }
 
@@ -171,9 +171,9 @@ TEST_F(UcxTransportTest, AServerFetchesLargeGradientsInTurnIntoMemoryThatIsStill
 // Notes in which order pushes come.
 class OrderEndpoint : public ParameterEndpoint {
  public:
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
     steps.push_back(request.push_step.value().value());
-    sent();
+    delivered();
     done(ExchangeReply());
   }
 
@@ -189,15 +189,15 @@ TEST_F(UcxTransportTest, WhatCallbacksSendComesAfterWhatWasSentBefore) {
     constexpr int kFirst = 30;  // from the first callback
     constexpr int kAll = 300;   // the others from one callback each
     OneShot<bool> all_answered(&clock_);
-    int sent = 0, answered = 0;  // of the client's UCX thread, from the first one on
+    int delivered = 0, answered = 0;  // of the client's UCX thread, from the first one on
     std::function<void()> send = [&] {
-      const int number = sent++;
+      const int number = delivered++;
       // Small ones and large ones by turns where they are large.
       const size_t size = number % 2 == 0 ? elements : 256;
       endpoint->Exchange(
           MakeTestRequest(0, Step(number), std::nullopt, 1.0f, size),
           [&, number] {
-            for (int i = number == 0 ? kFirst : 1; i > 0 && sent < kAll; --i) send();
+            for (int i = number == 0 ? kFirst : 1; i > 0 && delivered < kAll; --i) send();
           },
           [&](ExchangeReply) {
             if (++answered == kAll) all_answered.Set(true);
@@ -448,7 +448,7 @@ class WrongServer : public UcxTransport::Listener,
 
 TEST_F(UcxTransportTest, AWrongReplyEndsItsConnection) {
   std::string reply_to_nothing;
-  EncodeReplyHeader(/*request_id=*/77, ExchangeReply(), &reply_to_nothing);
+  EncodeHeader(/*request_id=*/77, ExchangeReply(), &reply_to_nothing);
   for (const std::string& answer : {std::string("\xff\xff no header"), reply_to_nothing}) {
     WrongServer wrong(answer, &clock_);
     GrpcUcxService service(&wrong);

@@ -10,80 +10,92 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
-#include "absl/types/span.h"
+#include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/delayed_calls.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/base/random.h"
+#include "common/exchange/parameter_endpoint.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
 #include "common/routing/server_address.h"
-#include "common/routing/slice_key.h"
-#include "common/transport/parameter_endpoint.h"
-#include "common/transport/payload.h"
 
 namespace capstan {
 
-// Sends each exchange of one worker to the server that holds the slice. An exchange that a server
-// refuses because its shard has moved waits for the newer routing table and is sent again.
-// Thread-safe; when destroyed, what is open is answered.
-class ParameterClient {
+// Brings each exchange of one worker to the server that holds the slice, until it is answered. An
+// exchange is sent again when it or its reply was lost, and when its shard has moved; the server
+// applies it once. No thread waits: retries are timers. Thread-safe.
+class ParameterClient : public ParameterEndpoint {
  public:
   // Connects to a server.
   using EndpointFactory =
       absl::AnyInvocable<std::unique_ptr<ParameterEndpoint>(ServerId, const ServerAddress&)>;
 
   struct Options {
-    uint64_t job = 0;         // Required: the job's fingerprint
-    WorkerId worker;          // Required
-    Incarnation incarnation;  // Required
-    Clock* clock = nullptr;   // Required; outlives the client
+    Clock* clock = nullptr;  // Required; outlives the client
+    // An exchange fails when its server has been unreachable for so long.
+    absl::Duration rpc_deadline = absl::Seconds(30);
+    absl::Duration first_backoff = absl::Milliseconds(20);  // doubles with every failure
+    absl::Duration last_backoff = absl::Seconds(1);
+    uint64_t seed = 0;  // of the jitter, up to half of the backoff
   };
 
   // `shards` says which shard holds each slice. Connects to every server of `routing`; their
   // addresses stay for the life of the job.
   ParameterClient(const Options& options, ShardMap shards, const RoutingTable& routing,
                   EndpointFactory connect);
-  ~ParameterClient();
+  // Answers open exchanges CANCELLED.
+  ~ParameterClient() override;
 
   // A newer routing table; older ones are ignored.
   void UpdateRouting(const RoutingTable& routing);
 
-  // As ParameterEndpoint::Exchange. The gradient is empty without a push; `base_version` and
-  // `destination` as in ExchangeRequest.
-  void Exchange(SliceKey slice, std::optional<Step> push_step, Payload gradient,
-                std::optional<Step> pull_step, std::optional<uint64_t> base_version,
-                absl::Span<float> destination, ParameterEndpoint::SentCallback sent,
-                ParameterEndpoint::ReplyCallback done);
+  // Fills in the request's epoch. UNAVAILABLE: the server was unreachable for rpc_deadline.
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
 
  private:
-  // An exchange, and what is left to tell about it.
-  struct Pending {
-    ParameterClient* client = nullptr;  // here, so that callbacks that have this need no memory
+  struct Server {
+    std::string name;  // for errors, as in "server 1 (host:port)"
+    std::unique_ptr<ParameterEndpoint> endpoint;
+  };
+  // One exchange on its way to an answer.
+  struct Attempt {
+    ParameterClient* client = nullptr;  // here, so that a callback that owns this needs no memory
     ExchangeRequest request;
-    ParameterEndpoint::SentCallback sent;
-    ParameterEndpoint::ReplyCallback done;
+    DeliveredCallback delivered;  // null once it has run
+    ReplyCallback done;
+    const Server* server = nullptr;  // of the latest try
+    absl::Time started;              // the latest try
+    absl::Duration backoff;
+    std::optional<absl::Time> unreachable_since;  // first of the failures in a row
   };
 
-  void Send(std::shared_ptr<Pending> pending);
-  // The endpoint to use until DoneWithEndpoint; null when the client is being destroyed.
-  ParameterEndpoint* TakeEndpoint(ExchangeRequest* request);
-  void DoneWithEndpoint();
-  void OnReply(std::shared_ptr<Pending> pending, ExchangeReply reply);
-  // Has the exchange wait for the routing table of the refusal's epoch, or sends it again; answers
-  // it when the client is being destroyed.
-  void RouteAgain(std::shared_ptr<Pending> pending, ExchangeReply refusal);
+  void Send(std::shared_ptr<Attempt> attempt);
+  // Chooses the server, which may be used until DoneWithServer. False when the client is being
+  // destroyed.
+  bool TakeServer(Attempt& attempt);
+  void DoneWithServer();
+  void OnReply(std::shared_ptr<Attempt> attempt, ExchangeReply reply);
+  // Sends the exchange again at once, or when the routing table of the refusal's epoch is there.
+  void RouteAgain(std::shared_ptr<Attempt> attempt, const ExchangeReply& refusal);
+  // Sends the exchange again later, or gives up.
+  void TryAgain(std::shared_ptr<Attempt> attempt, ExchangeReply failure);
 
   const Options options_;
   const ShardMap shards_;
-  std::map<ServerId, std::unique_ptr<ParameterEndpoint>> endpoints_;  // constant until the end
+  std::map<ServerId, Server> servers_;  // constant until the end
 
   Mutex mu_;
   CondVar sends_ended_;
   bool is_stopping_ ABSL_GUARDED_BY(mu_) = false;
   int64_t active_sends_ ABSL_GUARDED_BY(mu_) = 0;
+  Random jitter_ ABSL_GUARDED_BY(mu_);
   Epoch epoch_ ABSL_GUARDED_BY(mu_);
   std::vector<ServerId> server_of_shard_ ABSL_GUARDED_BY(mu_);
-  std::vector<std::shared_ptr<Pending>> waiting_for_routing_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::shared_ptr<Attempt>> waiting_for_routing_ ABSL_GUARDED_BY(mu_);
+
+  DelayedCalls later_;  // uses servers_ until it is stopped
 };
 
 }  // namespace capstan

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,8 +24,8 @@ struct Asked {
 class FakeEndpoint : public ParameterEndpoint {
  public:
   FakeEndpoint(ServerId server, std::vector<Asked>* asked) : server_(server), asked_(asked) {}
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
-    sent();
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+    delivered();
     asked_->push_back({server_, std::move(request), std::move(done)});
   }
 
@@ -45,10 +46,7 @@ class ParameterClientTest : public testing::Test {
  public:
   ParameterClientTest() {
     ParameterClient::Options options;
-    options.job = 5;
     options.clock = &clock_;
-    options.worker = WorkerId(2);
-    options.incarnation = Incarnation(77);
     // One table of two slices, one in each shard.
     client_ = std::make_unique<ParameterClient>(
         options, ShardMap({32}, /*slice_bytes=*/64, /*shard_count=*/2), Routing(1, 0),
@@ -58,9 +56,11 @@ class ParameterClientTest : public testing::Test {
   }
   void Pull(uint32_t slice) {
     ParameterClient* const client = ending_ != nullptr ? ending_ : client_.get();
+    ExchangeRequest request;
+    request.slice = {TableId(0), SliceIndex(slice)};
+    request.pull_step = Step(3);
     client->Exchange(
-        {TableId(0), SliceIndex(slice)}, std::nullopt, Payload(), Step(3),
-        /*base_version=*/std::nullopt, /*destination=*/{}, [this] { ++sent_; },
+        std::move(request), [this] { ++delivered_; },
         [this](ExchangeReply reply) { replies_.push_back(std::move(reply)); });
   }
   void Answer(size_t index, ExchangeReply reply) {
@@ -72,21 +72,18 @@ class ParameterClientTest : public testing::Test {
   FakeClock clock_;
   std::vector<Asked> asked_;
   std::vector<ExchangeReply> replies_;
-  int sent_ = 0;
+  int delivered_ = 0;
   std::unique_ptr<ParameterClient> client_;
   ParameterClient* ending_ = nullptr;  // while its destructor runs
 };
 
-TEST_F(ParameterClientTest, AsksTheServerOfTheShardAndSaysWhoAsks) {
+TEST_F(ParameterClientTest, AsksTheServerOfTheShardWithTheCurrentEpoch) {
   Pull(0);
   Pull(1);
   ASSERT_EQ(asked_.size(), 2);
   EXPECT_EQ(asked_[0].server, ServerId(0));
   EXPECT_EQ(asked_[1].server, ServerId(1));
   const ExchangeRequest& request = asked_[0].request;
-  EXPECT_EQ(request.job, 5);
-  EXPECT_EQ(request.worker, WorkerId(2));
-  EXPECT_EQ(request.incarnation, Incarnation(77));
   EXPECT_EQ(request.epoch, Epoch(1));
   EXPECT_EQ(request.pull_step, Step(3));
 }
@@ -102,7 +99,7 @@ TEST_F(ParameterClientTest, SendsAgainWhenTheShardHasMoved) {
   Answer(1, ExchangeReply());
   ASSERT_EQ(replies_.size(), 1);
   EXPECT_TRUE(replies_[0].status.ok());
-  EXPECT_EQ(sent_, 1);
+  EXPECT_EQ(delivered_, 1);
 }
 
 TEST_F(ParameterClientTest, SendsAgainAtOnceWhenItKnowsTheNewRoutingAlready) {
@@ -158,6 +155,129 @@ TEST_F(ParameterClientTest, OlderRoutingIsIgnored) {
   client_->UpdateRouting(Routing(2, /*server_of_first_shard=*/0));
   Pull(0);
   EXPECT_EQ(asked_[0].server, ServerId(1));
+}
+
+// Answers each exchange with the next scripted status; keeps it open when the script is empty.
+class ScriptedEndpoint : public ParameterEndpoint {
+ public:
+  struct Script {
+    std::deque<absl::Status> statuses;
+    int calls = 0;
+    ReplyCallback open;
+  };
+  explicit ScriptedEndpoint(Script* script) : script_(script) {}
+  ~ScriptedEndpoint() override {
+    if (script_->open) script_->open(ErrorReply(absl::UnavailableError("destroyed")));
+  }
+
+  void Exchange(ExchangeRequest, DeliveredCallback delivered, ReplyCallback done) override {
+    ++script_->calls;
+    delivered();
+    if (script_->statuses.empty()) {
+      script_->open = std::move(done);
+      return;
+    }
+    const absl::Status status = script_->statuses.front();
+    script_->statuses.pop_front();
+    done(ErrorReply(status));
+  }
+
+ private:
+  Script* const script_;
+};
+
+// A client of one server.
+class RetryTest : public testing::Test {
+ protected:
+  RetryTest() {
+    ParameterClient::Options options;
+    options.clock = &clock_;
+    options.rpc_deadline = absl::Seconds(5);
+    RoutingTable routing;
+    routing.epoch = Epoch(1);
+    routing.server_of_shard = {ServerId(0)};
+    routing.server_address = {{"127.0.0.1:4000"}};
+    client_ = std::make_unique<ParameterClient>(
+        options, ShardMap({1}, /*slice_bytes=*/4, /*shard_count=*/1), routing,
+        [this](ServerId, const ServerAddress&) {
+          return std::make_unique<ScriptedEndpoint>(&script_);
+        });
+  }
+  void Exchange() {
+    client_->Exchange(
+        {}, [this] { ++delivered_; },
+        [this](ExchangeReply reply) {
+          EXPECT_FALSE(result_.has_value()) << "answered twice";
+          result_ = std::move(reply.status);
+        });
+  }
+
+  FakeClock clock_;
+  ScriptedEndpoint::Script script_;
+  std::unique_ptr<ParameterClient> client_;
+  int delivered_ = 0;
+  std::optional<absl::Status> result_;
+};
+
+TEST_F(RetryTest, SendsAgainUntilTheAnswerComes) {
+  script_.statuses = {absl::UnavailableError("lost"), absl::ResourceExhaustedError("full"),
+                      absl::OkStatus()};
+  Exchange();
+  EXPECT_EQ(script_.calls, 1);
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(script_.calls, 3);
+  EXPECT_EQ(delivered_, 1);
+  EXPECT_TRUE(result_->ok());
+}
+
+TEST_F(RetryTest, DoesNotRepeatWhatTheServerRefused) {
+  script_.statuses = {absl::InvalidArgumentError("wrong length")};
+  Exchange();
+  clock_.Advance(absl::Seconds(10));
+  EXPECT_EQ(script_.calls, 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(*result_));
+}
+
+TEST_F(RetryTest, GivesUpAfterTheDeadlineAndNamesTheServer) {
+  for (int i = 0; i < 1000; ++i) script_.statuses.push_back(absl::UnavailableError("refused"));
+  Exchange();
+  clock_.Advance(absl::Seconds(4));
+  EXPECT_FALSE(result_.has_value());
+  clock_.Advance(absl::Seconds(3));
+  ASSERT_TRUE(result_.has_value());
+  EXPECT_TRUE(absl::IsUnavailable(*result_));
+  EXPECT_NE(result_->message().find("server 0 (127.0.0.1:4000) has been unreachable for 5s"),
+            absl::string_view::npos)
+      << *result_;
+}
+
+TEST_F(RetryTest, WaitingForOtherWorkersDoesNotCountAsUnreachable) {
+  Exchange();
+  clock_.Advance(absl::Hours(1));
+  EXPECT_FALSE(result_.has_value());
+  // The connection breaks after an hour, twice, and comes back each time.
+  for (int i = 0; i < 2; ++i) {
+    std::exchange(script_.open, nullptr)(ErrorReply(absl::UnavailableError("broke")));
+    clock_.Advance(absl::Hours(1));
+    EXPECT_FALSE(result_.has_value());
+  }
+  std::exchange(script_.open, nullptr)(ExchangeReply());
+  EXPECT_TRUE(result_->ok());
+}
+
+TEST_F(RetryTest, DestructionAnswersWhatWaitsToBeSentAgain) {
+  script_.statuses = {absl::UnavailableError("lost")};
+  Exchange();
+  client_.reset();
+  EXPECT_TRUE(absl::IsCancelled(*result_));
+  clock_.Advance(absl::Seconds(10));
+  EXPECT_EQ(script_.calls, 1);
+}
+
+TEST_F(RetryTest, DestructionAnswersWhatIsOpen) {
+  Exchange();
+  client_.reset();
+  EXPECT_TRUE(absl::IsCancelled(*result_));
 }
 
 }  // namespace

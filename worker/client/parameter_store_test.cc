@@ -17,13 +17,13 @@
 #include "absl/time/time.h"
 #include "common/base/fake_clock.h"
 #include "common/base/mutex.h"
+#include "common/exchange/payload.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
 #include "common/routing/server_address.h"
-#include "common/scheduler/fifo_queue.h"
-#include "common/scheduler/transfer.h"
+#include "common/scheduler/transfer_queue.h"
 #include "common/trace/tracer.h"
-#include "common/transport/payload.h"
+#include "worker/client/parameter_client.h"
 #include "worker/client/parameter_mirror.h"
 
 namespace capstan {
@@ -38,9 +38,9 @@ class FakeEndpoint : public ParameterEndpoint {
  public:
   FakeEndpoint(std::vector<Asked>* asked, const std::function<void()>* in_exchange)
       : asked_(asked), in_exchange_(in_exchange) {}
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
     (*in_exchange_)();
-    sent();
+    delivered();
     asked_->push_back({std::move(request), std::move(done)});
   }
 
@@ -54,14 +54,14 @@ class HoldingEndpoint : public ParameterEndpoint {
  public:
   struct Held {
     ExchangeRequest request;
-    SentCallback sent;
+    DeliveredCallback delivered;
     ReplyCallback done;
   };
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
-    held.push_back({std::move(request), std::move(sent), std::move(done)});
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+    held.push_back({std::move(request), std::move(delivered), std::move(done)});
   }
 
-  std::deque<Held> held;  // `sent` may add to it
+  std::deque<Held> held;  // `delivered` may add to it
 };
 
 // A clock on which something can happen while somebody waits.
@@ -225,11 +225,13 @@ TEST_F(ParameterStoreTest, ATraceTellsHowLongASliceQueuedWasSentAndWasAwaited) {
   options.tables[1].set_name("fc2.weight");
   options.tracer = tracer.get();
   store_ = ParameterStore::Create(options).value();
-  // Until its `sent`, nothing else starts.
+  // Until its `delivered`, nothing else starts.
   Transfer blocker;
   blocker.bytes = 1 << 20;
   absl::AnyInvocable<void()> blocker_sent;
-  blocker.start = [&](absl::AnyInvocable<void()> sent) { blocker_sent = std::move(sent); };
+  blocker.start = [&](absl::AnyInvocable<void()> delivered) {
+    blocker_sent = std::move(delivered);
+  };
   scheduler_.Submit(std::move(blocker));
   in_exchange_ = [this] { clock_.Advance(absl::Microseconds(20)); };
   store_->PushPull(/*layer=*/1, Step(6));
@@ -268,15 +270,15 @@ TEST_F(ParameterStoreTest, SlicesOfAPartitionAreOneTransfer) {
   store_->PushPull(/*layer=*/0, Step(0));
   ASSERT_NE(endpoint, nullptr);
   EXPECT_EQ(endpoint->held.size(), 2u) << "47 bytes hold 2 slices of 16";
-  endpoint->held[0].sent();
+  endpoint->held[0].delivered();
   EXPECT_EQ(endpoint->held.size(), 2u) << "the other one is still on its way";
-  endpoint->held[1].sent();
+  endpoint->held[1].delivered();
   EXPECT_EQ(endpoint->held.size(), 4u);
   store_->SetPartition(0);  // of what is submitted later
-  endpoint->held[2].sent();
-  endpoint->held[3].sent();
+  endpoint->held[2].delivered();
+  endpoint->held[3].delivered();
   ASSERT_EQ(endpoint->held.size(), 5u) << "the last partition has one slice";
-  endpoint->held[4].sent();
+  endpoint->held[4].delivered();
   for (size_t i = 0; i < 5; ++i) {
     EXPECT_EQ(endpoint->held[i].request.slice.slice, SliceIndex(static_cast<uint32_t>(i)));
     endpoint->held[i].done(Values(4, static_cast<float>(i), Step(1)));
@@ -287,7 +289,7 @@ TEST_F(ParameterStoreTest, SlicesOfAPartitionAreOneTransfer) {
   store_->PushPull(/*layer=*/0, Step(1));
   EXPECT_EQ(endpoint->held.size(), 6u) << "each by itself now";
   for (size_t i = 5; i < 10; ++i) {
-    endpoint->held[i].sent();
+    endpoint->held[i].delivered();
     endpoint->held[i].done(Values(4, 1.0f, Step(2)));
   }
   ASSERT_TRUE(store_->WaitForLayer(0).ok());

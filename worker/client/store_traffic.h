@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/ids.h"
-#include "common/transport/parameter_endpoint.h"
+#include "common/exchange/parameter_endpoint.h"
 
 namespace capstan {
 

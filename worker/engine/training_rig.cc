@@ -8,14 +8,14 @@
 #include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
+#include "common/exchange/payload.h"
 #include "common/routing/element_count.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
 #include "common/routing/server_address.h"
 #include "common/routing/slice_key.h"
-#include "common/scheduler/priority_queue.h"
+#include "common/scheduler/transfer_queue.h"
 #include "common/tensor/slicing.h"
-#include "common/transport/payload.h"
 
 namespace capstan {
 namespace {
@@ -42,13 +42,13 @@ class SgdEndpoint : public ParameterEndpoint {
     while (open_ > 0) clock_->WaitUntil(mu_, answered_, absl::InfiniteFuture());
   }
 
-  void Exchange(ExchangeRequest request, SentCallback sent, ReplyCallback done) override {
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
     ++*exchanges_;
     {
       MutexLock lock(&mu_);
       ++open_;
     }
-    sent();
+    delivered();
     auto call = std::make_shared<Call>(Call{std::move(request), std::move(done)});
     clock_->RunAfter(absl::ZeroDuration(), [this, call] {
       Answer(*call);

@@ -12,7 +12,7 @@
 #include "common/routing/element_count.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
-#include "common/scheduler/make_transfer_queue.h"
+#include "common/scheduler/transfer_queue.h"
 #include "worker/training/evaluate.h"
 
 namespace capstan {
@@ -79,18 +79,23 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
       std::make_unique<Scheduler>(spec.credit_bytes(), MakeTransferQueue(spec.policy()));
 
   ParameterClient::Options client;
-  client.job = options_.job->job_fingerprint();
-  client.worker = options_.worker;
-  client.incarnation = options_.incarnation;
   client.clock = options_.clock;
-  training->client = std::make_unique<ParameterClient>(
+  client.rpc_deadline = absl::Seconds(options_.job->job().membership().rpc_deadline_seconds());
+  client.seed = options_.incarnation.value();
+  auto exchanges = std::make_unique<ParameterClient>(
       client,
       ShardMap(ElementCounts(view), SliceBytes(spec), options_.job->job().cluster().shard_count()),
       RoutingTableFromView(view), std::move(options_.connect));
+  training->client = exchanges.get();
+  training->exchanges = std::move(exchanges);
+  if (options_.wrap) training->exchanges = options_.wrap(std::move(training->exchanges));
 
   ParameterStore::Options store;
   store.clock = options_.clock;
-  store.client = training->client.get();
+  store.client = training->exchanges.get();
+  store.job = options_.job->job_fingerprint();
+  store.worker = options_.worker;
+  store.incarnation = options_.incarnation;
   store.scheduler = training->scheduler.get();
   store.tables.assign(view.tables().begin(), view.tables().end());
   store.slice_bytes = SliceBytes(spec);

@@ -36,6 +36,8 @@ class TrainingSession {
     const v1::GetJobReply* job = nullptr;
     JobSetup* setup = nullptr;
     ParameterClient::EndpointFactory connect;
+    // Wraps all exchanges, as a recorder does; null: nothing does.
+    absl::AnyInvocable<std::unique_ptr<ParameterEndpoint>(std::unique_ptr<ParameterEndpoint>)> wrap;
     absl::AnyInvocable<void(const v1::JobView&)> on_view;  // null: nobody else needs the views
     Tracer* tracer = nullptr;                              // null: nothing is traced
   };
@@ -50,7 +52,8 @@ class TrainingSession {
   struct Training {
     std::unique_ptr<Scheduler> scheduler;
     std::unique_ptr<ParameterStore> store;
-    std::unique_ptr<ParameterClient> client;
+    ParameterClient* client = nullptr;             // part of `exchanges`
+    std::unique_ptr<ParameterEndpoint> exchanges;  // the client, perhaps wrapped
     std::unique_ptr<ScheduleFollower> schedule;
     std::unique_ptr<TrainingLoop> loop;
   };

@@ -56,6 +56,11 @@ absl::Status Worker::Work(WorkerId id, const v1::GetJobReply& job, JobSetup& set
   session.connect = [this, &job](ServerId server, const ServerAddress& address) {
     return options_.connect(job.job(), server, address);
   };
+  if (options_.wrap) {
+    session.wrap = [this, &job](std::unique_ptr<ParameterEndpoint> exchanges) {
+      return options_.wrap(job.job(), std::move(exchanges));
+    };
+  }
   session.on_view = std::move(options_.on_view);
   session.tracer = options_.tracer;
   return TrainingSession(std::move(session)).Run();

@@ -9,10 +9,10 @@
 #include "absl/status/status.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
+#include "common/exchange/parameter_endpoint.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/routing/server_address.h"
 #include "common/trace/tracer.h"
-#include "common/transport/parameter_endpoint.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
 #include "worker/runtime/job_setup.h"
@@ -28,6 +28,9 @@ class Worker {
   using EndpointFactory = absl::AnyInvocable<std::unique_ptr<ParameterEndpoint>(
       const v1::JobSpec& job, ServerId server, const ServerAddress& address)>;
 
+  using ExchangeWrapper = absl::AnyInvocable<std::unique_ptr<ParameterEndpoint>(
+      const v1::JobSpec& job, std::unique_ptr<ParameterEndpoint> exchanges)>;
+
   struct Options {
     Clock* clock = nullptr;                      // All of these are required.
     CoordinatorEndpoint* coordinator = nullptr;  // Both outlive the worker.
@@ -36,8 +39,8 @@ class Worker {
     JobPreparer prepare;
     // Optional: is told each view of the job, newer than all before.
     absl::AnyInvocable<void(const v1::JobView&)> on_view;
-    // Optional: payloads that came over the connections without being pulled.
-    absl::AnyInvocable<uint64_t()> refreshed_bytes;
+    // Optional: wraps all exchanges of the worker, as a recorder does.
+    ExchangeWrapper wrap;
     // Optional: what the worker does. Outlives it.
     Tracer* tracer = nullptr;
   };

@@ -1,0 +1,69 @@
+#ifndef COMMON_HISTORY_HISTORY_RECORDER_H_
+#define COMMON_HISTORY_HISTORY_RECORDER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/history/contract_log.h"
+#include "common/history/history_file.h"
+#include "common/history/recording_endpoint.h"
+#include "proto/coordinator_service.pb.h"
+#include "proto/history.pb.h"
+#include "proto/job.pb.h"
+
+namespace capstan {
+
+// Records what the worker of this process asks and gets, without the values, in a file of its own
+// for `capstan check`. Thread-safe.
+class HistoryRecorder {
+ public:
+  // Writes worker-INCARNATION.history in `folder`, which exists. `clock` outlives the recorder.
+  // UNAVAILABLE, naming the file, when it cannot be written.
+  static absl::StatusOr<std::unique_ptr<HistoryRecorder>> Create(const std::string& folder,
+                                                                 Incarnation incarnation,
+                                                                 Clock* clock);
+
+  // A connection of this process to a server of `job`, recorded. The recorder outlives it.
+  std::unique_ptr<ParameterEndpoint> Record(const v1::JobSpec& job,
+                                            std::unique_ptr<ParameterEndpoint> connection);
+
+  // The newest view of the job: what it promises, whether this worker has entered, and whether the
+  // job has ended.
+  void NoteView(const v1::JobView& view);
+
+  // All connections have ended. A worker that has not heard of the job's end is recorded as dead.
+  // UNAVAILABLE when anything could not be written.
+  absl::Status Finish();
+
+ private:
+  HistoryRecorder(Incarnation incarnation, std::unique_ptr<HistoryFile> file, Clock* clock);
+
+  const Incarnation incarnation_;
+  Clock& clock_;
+  const std::unique_ptr<HistoryFile> file_;
+  RecordingEndpoint::Recording recording_;
+
+  // Writes the record, as soon as there is a header.
+  void WriteLocked(const v1::HistoryRecord& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void WriteMembershipLocked(const v1::WorkerInfo& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  Mutex mu_;
+  bool has_header_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<v1::HistoryRecord> before_header_ ABSL_GUARDED_BY(mu_);
+  ContractLog contracts_ ABSL_GUARDED_BY(mu_);
+  v1::MembershipRecord::Event event_ ABSL_GUARDED_BY(mu_) =
+      v1::MembershipRecord::EVENT_UNSPECIFIED;  // that was recorded of this worker last
+  bool has_job_ended_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace capstan
+
+#endif  // COMMON_HISTORY_HISTORY_RECORDER_H_

@@ -1,0 +1,174 @@
+#include "common/history/history_recorder.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/fake_clock.h"
+#include "common/history/check_history.h"
+#include "common/history/contract.h"
+
+namespace capstan {
+namespace {
+
+const std::vector<float> kValues = {1, 2};
+
+// A server that has applied one push of one worker.
+class OnePushServer : public ParameterEndpoint {
+ public:
+  void Exchange(ExchangeRequest, DeliveredCallback delivered, ReplyCallback done) override {
+    delivered();
+    ExchangeReply reply;
+    reply.version = 1;
+    reply.min_step = Step(1);
+    reply.values = Payload(kValues, nullptr);
+    done(std::move(reply));
+  }
+};
+
+std::string FreshFolder(const std::string& name) {
+  const std::string folder = testing::TempDir() + name;
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+void Exchange(ParameterEndpoint& endpoint, std::optional<Step> push, Step pull) {
+  ExchangeRequest request;
+  request.incarnation = Incarnation(0xabc);
+  request.push_step = push;
+  request.pull_step = pull;
+  request.gradient = Payload(kValues, nullptr);
+  endpoint.Exchange(
+      std::move(request), [] {}, [](ExchangeReply) {});
+}
+
+TEST(HistoryRecorderTest, WhatAWorkerDidCanBeChecked) {
+  const std::string folder = FreshFolder("recorded");
+  FakeClock clock;
+  const auto recorder = HistoryRecorder::Create(folder, Incarnation(0xabc), &clock).value();
+  v1::JobSpec job;
+  job.mutable_cluster()->set_num_workers(1);
+  auto first = recorder->Record(job, std::make_unique<OnePushServer>());
+  const auto second = recorder->Record(job, std::make_unique<OnePushServer>());
+  Exchange(*first, Step(0), Step(1));
+  Exchange(*second, std::nullopt, Step(1));
+  v1::JobView view;
+  view.set_phase(v1::DONE);
+  recorder->NoteView(view);
+  ASSERT_TRUE(recorder->Finish().ok());
+  EXPECT_TRUE(std::filesystem::exists(folder + "/worker-abc.history"));
+  const History history = ReadHistory(folder).value();
+  EXPECT_EQ(history.exchanges.size(), 2u);
+  EXPECT_TRUE(history.membership.empty()) << "nobody has died";
+  EXPECT_EQ(CheckHistory(history).value().violation, "");
+}
+
+TEST(HistoryRecorderTest, AViolationIsFoundAlsoWhenTheWorkerDied) {
+  const std::string folder = FreshFolder("died");
+  FakeClock clock;
+  {
+    const auto recorder = HistoryRecorder::Create(folder, Incarnation(0xabc), &clock).value();
+    const auto connection = recorder->Record(v1::JobSpec(), std::make_unique<OnePushServer>());
+    // BSP: the answer to a pull of step 2 must have min_step 2.
+    Exchange(*connection, std::nullopt, Step(2));
+  }
+  const History history = ReadHistory(folder).value();
+  EXPECT_EQ(history.membership.at(0).event(), v1::MembershipRecord::DIED);
+  EXPECT_EQ(CheckHistory(history).value().violation.rfind("staleness bound", 0), 0u);
+}
+
+TEST(HistoryRecorderTest, AWorkerThatComesLateIsRecordedWithItsFirstStep) {
+  const std::string folder = FreshFolder("late");
+  FakeClock clock;
+  const int64_t start_ns = absl::ToUnixNanos(clock.Now());
+  const auto recorder = HistoryRecorder::Create(folder, Incarnation(0xabc), &clock).value();
+  v1::JobView view;
+  view.add_workers()->set_incarnation(0xdef);
+  v1::WorkerInfo& late = *view.add_workers();
+  late.set_worker(1);
+  late.set_incarnation(0xabc);
+  late.set_is_entering(true);
+  recorder->NoteView(view);
+  clock.Advance(absl::Nanoseconds(7));
+  recorder->NoteView(view);
+  late.set_is_entering(false);
+  late.set_first_step(40);
+  recorder->NoteView(view);
+  const auto connection = recorder->Record(v1::JobSpec(), std::make_unique<OnePushServer>());
+  view.set_phase(v1::DONE);
+  recorder->NoteView(view);
+  ASSERT_TRUE(recorder->Finish().ok());
+  const std::vector<v1::MembershipRecord> membership = ReadHistory(folder).value().membership;
+  ASSERT_EQ(membership.size(), 2u);
+  EXPECT_EQ(membership[0].event(), v1::MembershipRecord::JOINING);
+  EXPECT_EQ(membership[0].time_ns(), start_ns);
+  EXPECT_EQ(membership[1].event(), v1::MembershipRecord::ENTERED);
+  EXPECT_EQ(membership[1].time_ns(), start_ns + 7);
+  EXPECT_EQ(membership[1].worker(), 1u);
+  EXPECT_EQ(membership[1].incarnation(), 0xabc);
+  EXPECT_EQ(membership[1].first_step(), 40);
+}
+
+TEST(HistoryRecorderTest, AWorkerThatEndsBeforeItsJobIsRecordedAsDead) {
+  const std::string folder = FreshFolder("ended_before");
+  FakeClock clock;
+  const auto recorder = HistoryRecorder::Create(folder, Incarnation(0xabc), &clock).value();
+  const auto connection = recorder->Record(v1::JobSpec(), std::make_unique<OnePushServer>());
+  Exchange(*connection, std::nullopt, Step(1));
+  ASSERT_TRUE(recorder->Finish().ok());
+  const History history = ReadHistory(folder).value();
+  EXPECT_EQ(history.exchanges.size(), 1u);
+  EXPECT_EQ(history.membership.at(0).event(), v1::MembershipRecord::DIED);
+}
+
+TEST(HistoryRecorderTest, AWorkerThatNeverConnectedLeavesNothingToRead) {
+  const std::string folder = FreshFolder("no_place");
+  FakeClock clock;
+  const auto recorder = HistoryRecorder::Create(folder, Incarnation(0xabc), &clock).value();
+  v1::JobView view;
+  view.set_phase(v1::FAILED);
+  recorder->NoteView(view);
+  ASSERT_TRUE(recorder->Finish().ok());
+  EXPECT_TRUE(ReadHistoryFile(folder + "/worker-abc.history").value().empty());
+}
+
+TEST(HistoryRecorderTest, AFolderThatCannotBeWrittenIsNamed) {
+  FakeClock clock;
+  const auto recorder = HistoryRecorder::Create("/no/such/folder", Incarnation(1), &clock);
+  EXPECT_TRUE(absl::IsUnavailable(recorder.status()));
+  EXPECT_NE(recorder.status().message().find("/no/such/folder"), std::string::npos);
+}
+
+TEST(HistoryRecorderTest, WhatAViewPromisesIsRecordedAlsoWhenItCameFirst) {
+  const std::string folder = FreshFolder("views");
+  FakeClock clock;
+  const auto recorder = HistoryRecorder::Create(folder, Incarnation(0xabc), &clock).value();
+  v1::JobView view;
+  view.add_tables()->set_name("w");
+  view.add_consistency();
+  for (const int64_t first_step : {7, 9}) {
+    v1::ConsistencyPeriod& period = *view.add_consistency();
+    period.set_first_step(first_step);
+    period.mutable_consistency()->set_mode(v1::ConsistencySpec::ASYNC);
+  }
+  view.mutable_consistency(2)->mutable_consistency()->set_mode(v1::ConsistencySpec::BSP);
+  v1::JobView earlier = view;
+  earlier.mutable_consistency()->RemoveLast();
+  recorder->NoteView(earlier);
+  const auto connection = recorder->Record(v1::JobSpec(), std::make_unique<OnePushServer>());
+  recorder->NoteView(view);
+  ASSERT_TRUE(recorder->Finish().ok());
+  const Contract contract(ReadHistory(folder).value().contracts);
+  EXPECT_TRUE(contract.Of(TableId(0), Step(6)).is_isolated());
+  EXPECT_FALSE(contract.Of(TableId(0), Step(8)).is_isolated());
+  EXPECT_TRUE(contract.Of(TableId(0), Step(9)).is_isolated());
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,70 @@
+#include "common/history/recording_endpoint.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "proto/history.pb.h"
+
+namespace capstan {
+namespace {
+
+v1::HistoryRecord Began(uint64_t id, const ExchangeRequest& request, absl::Time now) {
+  v1::HistoryRecord record;
+  v1::ExchangeBegan& began = *record.mutable_began();
+  began.set_id(id);
+  began.set_worker(request.worker.value());
+  began.set_incarnation(request.incarnation.value());
+  began.set_table(request.slice.table.value());
+  began.set_slice(request.slice.slice.value());
+  began.set_has_push(request.push_step.has_value());
+  began.set_push_step(request.push_step.value_or(Step()).value());
+  began.set_has_pull(request.pull_step.has_value());
+  began.set_pull_step(request.pull_step.value_or(Step()).value());
+  began.set_has_base_version(request.base_version.has_value());
+  began.set_base_version(request.base_version.value_or(0));
+  began.set_time_ns(absl::ToUnixNanos(now));
+  return record;
+}
+
+v1::HistoryRecord Ended(uint64_t id, Incarnation incarnation, const ExchangeReply& reply,
+                        bool has_values, absl::Time now) {
+  v1::HistoryRecord record;
+  v1::ExchangeEnded& ended = *record.mutable_ended();
+  ended.set_id(id);
+  ended.set_incarnation(incarnation.value());
+  ended.set_code(reply.status.raw_code());
+  ended.set_version(reply.version);
+  ended.set_min_step(reply.min_step.value());
+  ended.set_learning_rate_divisor(reply.learning_rate_divisor);
+  if (has_values) {
+    const int size = static_cast<int>(reply.values.size_bytes() / sizeof(float));
+    ended.mutable_values()->Resize(size, 0);
+    reply.values.CopyTo(absl::MakeSpan(ended.mutable_values()->mutable_data(), size));
+  }
+  ended.set_time_ns(absl::ToUnixNanos(now));
+  return record;
+}
+
+}  // namespace
+
+RecordingEndpoint::RecordingEndpoint(Recording* recording, std::unique_ptr<ParameterEndpoint> inner)
+    : recording_(*recording), inner_(std::move(inner)) {}
+
+void RecordingEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+                                 ReplyCallback done) {
+  const uint64_t id = ++recording_.last_id;
+  const Incarnation incarnation = request.incarnation;
+  recording_.log->Append(Began(id, request, recording_.clock->Now()));
+  // The endpoint may end before its answers.
+  inner_->Exchange(std::move(request), std::move(delivered),
+                   [&recording = recording_, id, incarnation,
+                    done = std::move(done)](ExchangeReply reply) mutable {
+                     recording.log->Append(Ended(id, incarnation, reply, recording.has_values,
+                                                 recording.clock->Now()));
+                     done(std::move(reply));
+                   });
+}
+
+}  // namespace capstan

@@ -1,0 +1,112 @@
+#include "common/history/recording_endpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/base/fake_clock.h"
+
+namespace capstan {
+namespace {
+
+// Keeps what it is asked until the test answers.
+class PatientEndpoint : public ParameterEndpoint {
+ public:
+  explicit PatientEndpoint(std::vector<ReplyCallback>* open) : open_(*open) {}
+  void Exchange(ExchangeRequest, DeliveredCallback delivered, ReplyCallback done) override {
+    delivered();
+    open_.push_back(std::move(done));
+  }
+
+ private:
+  std::vector<ReplyCallback>& open_;
+};
+
+class RecordingEndpointTest : public testing::Test {
+ protected:
+  RecordingEndpointTest() {
+    recording_.clock = &clock_;
+    recording_.log = &log_;
+    recording_.has_values = true;
+  }
+
+  void Send(ParameterEndpoint& endpoint) {
+    ExchangeRequest request;
+    request.worker = WorkerId(3);
+    request.incarnation = Incarnation(77);
+    request.slice = {TableId(2), SliceIndex(5)};
+    request.push_step = Step(8);
+    request.pull_step = Step(9);
+    endpoint.Exchange(
+        std::move(request), [] {}, [this](ExchangeReply reply) { reply_ = std::move(reply); });
+  }
+
+  FakeClock clock_;
+  MemoryHistoryLog log_;
+  RecordingEndpoint::Recording recording_;
+  std::vector<ParameterEndpoint::ReplyCallback> open_;
+  ExchangeReply reply_;
+};
+
+TEST_F(RecordingEndpointTest, WritesTheQuestionWhenAskedAndTheAnswerWhenGiven) {
+  RecordingEndpoint endpoint(&recording_, std::make_unique<PatientEndpoint>(&open_));
+  const int64_t called_ns = absl::ToUnixNanos(clock_.Now());
+  Send(endpoint);
+  clock_.Advance(absl::Milliseconds(5));
+  const std::vector<float> values = {1, 2, 3};
+  ExchangeReply answer;
+  answer.version = 40;
+  answer.min_step = Step(7);
+  answer.values = Payload(values, nullptr);
+  open_[0](answer);
+  EXPECT_EQ(reply_.version, 40);
+
+  const std::vector<v1::HistoryRecord> records = log_.TakeRecords();
+  ASSERT_EQ(records.size(), 2);
+  const v1::ExchangeBegan& began = records[0].began();
+  EXPECT_EQ(began.worker(), 3);
+  EXPECT_EQ(began.incarnation(), 77);
+  EXPECT_EQ(began.table(), 2);
+  EXPECT_EQ(began.slice(), 5);
+  EXPECT_TRUE(began.has_push() && began.has_pull());
+  EXPECT_EQ(began.push_step(), 8);
+  EXPECT_EQ(began.pull_step(), 9);
+  EXPECT_EQ(began.time_ns(), called_ns);
+  const v1::ExchangeEnded& ended = records[1].ended();
+  EXPECT_EQ(ended.id(), began.id());
+  EXPECT_EQ(ended.incarnation(), 77);
+  EXPECT_EQ(ended.code(), 0);
+  EXPECT_EQ(ended.version(), 40);
+  EXPECT_EQ(ended.min_step(), 7);
+  EXPECT_EQ(std::vector<float>(ended.values().begin(), ended.values().end()), values);
+  EXPECT_EQ(ended.time_ns(), called_ns + 5'000'000);
+}
+
+TEST_F(RecordingEndpointTest, ExchangesOfTwoServersHaveIdsOfTheirOwn) {
+  RecordingEndpoint first(&recording_, std::make_unique<PatientEndpoint>(&open_));
+  RecordingEndpoint second(&recording_, std::make_unique<PatientEndpoint>(&open_));
+  Send(first);
+  Send(second);
+  const std::vector<v1::HistoryRecord> records = log_.TakeRecords();
+  EXPECT_NE(records[0].began().id(), records[1].began().id());
+}
+
+TEST_F(RecordingEndpointTest, AnErrorIsWrittenAndValuesOnlyWhenAskedFor) {
+  recording_.has_values = false;
+  RecordingEndpoint endpoint(&recording_, std::make_unique<PatientEndpoint>(&open_));
+  Send(endpoint);
+  Send(endpoint);
+  open_[0](ErrorReply(absl::FailedPreconditionError("stale")));
+  const std::vector<float> values = {1};
+  ExchangeReply answer;
+  answer.values = Payload(values, nullptr);
+  open_[1](answer);
+  const std::vector<v1::HistoryRecord> records = log_.TakeRecords();
+  EXPECT_EQ(records[2].ended().code(), static_cast<int>(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(records[3].ended().values_size(), 0);
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,134 @@
+#ifndef COMMON_TRANSPORT_GRPC_FRAME_STREAM_H_
+#define COMMON_TRANSPORT_GRPC_FRAME_STREAM_H_
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/exchange/payload.h"
+#include "common/transport/grpc/grpc_payload.h"
+#include "common/transport/grpc/stream_receipts.h"
+#include "common/wire/frame.h"
+
+namespace capstan {
+
+// What both ends of a gRPC stream do alike with the frames that they send: keeps their order, sends
+// small ones in one message, and adds receipts. `Exchange` is ExchangeRequest at a worker and
+// ExchangeReply at a server. Not thread-safe: the stream's lock guards it.
+template <typename Exchange>
+class FrameStream {
+ public:
+  struct Frame {
+    uint64_t request_id = 0;
+    Exchange exchange;
+    // Runs when the peer has the payload, or when an empty one has been written.
+    StreamReceipts::Callback delivered;
+    uint64_t counted_bytes = 0;  // returned by OnWritten
+  };
+  // The message that has been written.
+  struct Written {
+    uint64_t counted_bytes = 0;           // of its frames
+    StreamReceipts::Callbacks delivered;  // of its frames without a payload
+  };
+
+  void Add(Frame frame) { waiting_.push_back(std::move(frame)); }
+  bool has_waiting() const { return !waiting_.empty(); }
+  bool is_writing() const { return is_writing_; }
+
+  // While true, Next returns null, so that the answers to one message are sent together.
+  void set_is_taking_message(bool is_taking_message) { is_taking_message_ = is_taking_message; }
+  // The peer sends receipts and reads ours.
+  void UseReceipts() { uses_receipts_ = true; }
+  bool uses_receipts() const { return uses_receipts_; }
+  // The peer reads several frames in one message.
+  void SendTogether() { sends_together_ = true; }
+
+  StreamReceipts& receipts() { return receipts_; }
+
+  // Begins to write the next message: the oldest frames, or a receipt that must not wait for them.
+  // It is valid until OnWritten. Null: nothing is to be written now.
+  const grpc::ByteBuffer* Next();
+  Written OnWritten();
+
+  // Lets go of the frames that wait.
+  void Clear() { waiting_.clear(); }
+
+ private:
+  // The oldest frame, and small ones after it.
+  grpc::ByteBuffer TakeFrames();
+
+  std::deque<Frame> waiting_;
+  StreamReceipts receipts_;
+  bool uses_receipts_ = false;
+  bool sends_together_ = false;
+  bool is_taking_message_ = false;
+  bool is_writing_ = false;
+  grpc::ByteBuffer message_;  // that is being written
+  Written written_;           // what it is reported as, once it has been written
+};
+
+// Decodes a message with `decode`, DecodeRequest or DecodeReply, and gives `take` its frames in
+// order, until that returns false. `before` is told first whether there are several.
+template <typename Decode, typename Before, typename Take>
+void TakeFrames(const Payload& message, Decode decode, Before before, Take take) {
+  NextFrames next;
+  auto first = decode(message, &next);
+  before(!next.empty());
+  bool goes_on = take(std::move(first));
+  for (size_t i = 0; i < next.size() && goes_on; ++i) goes_on = take(decode(next[i], nullptr));
+}
+
+template <typename Exchange>
+const grpc::ByteBuffer* FrameStream<Exchange>::Next() {
+  if (is_writing_ || is_taking_message_) return nullptr;
+  std::optional<uint64_t> next_bytes;
+  if (!waiting_.empty()) next_bytes = PayloadOf(waiting_.front().exchange).size_bytes();
+  if (uses_receipts_ && receipts_.IsDue(next_bytes)) {
+    message_ = ToByteBuffer(EncodeReceipt<Exchange>(receipts_.Report()), Payload());
+  } else if (next_bytes.has_value()) {
+    message_ = TakeFrames();
+  } else {
+    return nullptr;
+  }
+  is_writing_ = true;
+  return &message_;
+}
+
+template <typename Exchange>
+grpc::ByteBuffer FrameStream<Exchange>::TakeFrames() {
+  GrpcMessage message;
+  while (!waiting_.empty() && (message.empty() || sends_together_) &&
+         message.Takes(PayloadOf(waiting_.front().exchange).size_bytes())) {
+    Frame frame = std::move(waiting_.front());
+    waiting_.pop_front();
+    const size_t bytes = PayloadOf(frame.exchange).size_bytes();
+    std::string prefix = EncodePrefix(frame.request_id, frame.exchange, receipts_.Report());
+    message.Add(std::move(prefix), std::move(PayloadOf(frame.exchange)));
+    written_.counted_bytes += frame.counted_bytes;
+    if (bytes > 0) {
+      receipts_.Send(bytes, std::move(frame.delivered));
+    } else {
+      written_.delivered.push_back(std::move(frame.delivered));
+    }
+  }
+  return message.Take();
+}
+
+template <typename Exchange>
+typename FrameStream<Exchange>::Written FrameStream<Exchange>::OnWritten() {
+  message_.Clear();
+  is_writing_ = false;
+  return std::exchange(written_, Written());
+}
+
+}  // namespace capstan
+
+#endif  // COMMON_TRANSPORT_GRPC_FRAME_STREAM_H_

@@ -1,0 +1,46 @@
+#ifndef COMMON_TRANSPORT_GRPC_GRPC_ENDPOINT_H_
+#define COMMON_TRANSPORT_GRPC_GRPC_ENDPOINT_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/exchange/parameter_endpoint.h"
+
+namespace capstan {
+
+class GrpcStream;
+
+// A connection to the ParameterService of one server: one bidirectional stream, opened with the
+// first exchange and again after it broke; then all open exchanges are UNAVAILABLE. Thread-safe.
+class GrpcEndpoint : public ParameterEndpoint {
+ public:
+  // `address` is host:port. `clock` outlives the endpoint.
+  GrpcEndpoint(const std::string& address, Clock* clock);
+  // Answers what is open, and waits until no callback runs any more.
+  ~GrpcEndpoint() override;
+
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
+
+ private:
+  class Connection;
+
+  // The stream that takes new exchanges; opens one when there is none. Null at the end.
+  std::shared_ptr<GrpcStream> OpenStream();
+  void OnStreamEnd(std::shared_ptr<GrpcStream> stream);
+
+  Clock* const clock_;
+  const std::unique_ptr<Connection> connection_;
+
+  Mutex mu_;
+  CondVar stream_ended_;
+  bool is_closing_ ABSL_GUARDED_BY(mu_) = false;
+  std::shared_ptr<GrpcStream> stream_ ABSL_GUARDED_BY(mu_);
+  int live_streams_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace capstan
+
+#endif  // COMMON_TRANSPORT_GRPC_GRPC_ENDPOINT_H_

@@ -1,0 +1,93 @@
+#ifndef COMMON_TRANSPORT_GRPC_GRPC_STREAM_H_
+#define COMMON_TRANSPORT_GRPC_GRPC_STREAM_H_
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/client_callback.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/transport/grpc/frame_stream.h"
+#include "common/wire/frame.h"
+
+namespace capstan {
+
+// One life of a worker's stream to a server: exchanges, and receipts of their payloads. Keeps
+// itself alive until gRPC is done with it. Thread-safe.
+class GrpcStream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                   public std::enable_shared_from_this<GrpcStream> {
+ public:
+  using DeliveredCallback = ParameterEndpoint::DeliveredCallback;
+  using ReplyCallback = ParameterEndpoint::ReplyCallback;
+
+  // `on_end` runs with the stream as its argument, once everything is answered and nothing of it
+  // runs any more.
+  explicit GrpcStream(absl::AnyInvocable<void(std::shared_ptr<GrpcStream>)> on_end);
+
+  void Start(grpc::GenericStub& stub);
+
+  // False when the stream is broken; then nothing was taken.
+  bool Exchange(ExchangeRequest& request, DeliveredCallback& delivered, ReplyCallback& done);
+
+  // Ends the stream. Open exchanges are then answered UNAVAILABLE.
+  void Cancel() { context_.TryCancel(); }
+
+  bool is_broken() const;
+
+  void OnWriteDone(bool ok) override;
+  void OnReadDone(bool ok) override;
+  void OnDone(const grpc::Status& status) override;
+
+ private:
+  struct Open {
+    DeliveredCallback delivered;  // null once it has run, or runs
+    ReplyCallback done;
+    bool is_telling = false;             // `delivered` is running
+    std::optional<ExchangeReply> reply;  // it came while `delivered` ran, and must wait for it
+
+    void Answer(ExchangeReply reply) {
+      // A reply may overtake the news that its request was delivered.
+      if (delivered) std::exchange(delivered, nullptr)();
+      done(std::move(reply));
+    }
+  };
+
+  void WriteNextLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Runs `delivered`, unless it has run, and then the reply that has come while it ran.
+  void TellDelivered(uint64_t id);
+  // Both return false when they close the stream.
+  bool TakeFrame(absl::StatusOr<ReplyFrame> reply);
+  bool DeliverReply(ReplyFrame reply);
+  // No write starts from now on.
+  void Break();
+  // Closes the stream of a server that does not keep to the protocol. Returns false.
+  bool Refuse(const absl::Status& status);
+  void AnswerAll(const grpc::Status& status);
+
+  absl::AnyInvocable<void(std::shared_ptr<GrpcStream>)> on_end_;
+  grpc::ClientContext context_;
+  grpc::ByteBuffer incoming_;  // used by reads alone, one at a time
+  std::shared_ptr<GrpcStream> self_;
+
+  mutable Mutex mu_;
+  bool is_broken_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t last_request_id_ ABSL_GUARDED_BY(mu_) = 0;
+  std::map<uint64_t, Open> open_ ABSL_GUARDED_BY(mu_);
+  FrameStream<ExchangeRequest> frames_ ABSL_GUARDED_BY(mu_);
+  absl::Status refused_ ABSL_GUARDED_BY(mu_);  // why the stream was closed here
+};
+
+}  // namespace capstan
+
+#endif  // COMMON_TRANSPORT_GRPC_GRPC_STREAM_H_

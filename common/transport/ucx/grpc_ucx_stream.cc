@@ -1,0 +1,54 @@
+#include "common/transport/ucx/grpc_ucx_stream.h"
+
+#include <utility>
+
+#include "absl/time/time.h"
+#include "common/transport/grpc/grpc_channel.h"
+#include "common/transport/grpc/grpc_status.h"
+
+namespace capstan {
+void GrpcUcxStream::Start(v1::UcxService::Stub& stub) {
+  self_ = shared_from_this();
+  stub.async()->OpenUcx(&context_, &request_, this);
+  StartRead(&invitation_);
+  StartCall();
+}
+
+void GrpcUcxStream::OnReadDone(bool ok) {
+  if (!ok) return;  // OnDone follows.
+  if (!std::exchange(has_invitation_, true)) callbacks_.on_invitation(self_, invitation_);
+  StartRead(&invitation_);
+}
+
+void GrpcUcxStream::OnDone(const grpc::Status& status) {
+  const StreamPointer self = std::move(self_);
+  callbacks_.on_end(self, AbslStatus(status));
+}
+
+GrpcUcxOpener::GrpcUcxOpener(const std::string& address, Clock* clock)
+    : clock_(clock), stub_(v1::UcxService::NewStub(MakeGrpcChannel(address))) {}
+
+void GrpcUcxOpener::AwaitEnd() {
+  MutexLock lock(&mu_);
+  while (live_streams_ > 0) clock_->WaitUntil(mu_, stream_ended_, absl::InfiniteFuture());
+}
+
+std::shared_ptr<GrpcUcxStream> GrpcUcxOpener::Open(GrpcUcxStream::Callbacks callbacks) {
+  {
+    MutexLock lock(&mu_);
+    ++live_streams_;
+  }
+  const auto on_end = std::move(callbacks.on_end);
+  callbacks.on_end = [this, on_end](const GrpcUcxStream::StreamPointer& stream,
+                                    const absl::Status& status) {
+    on_end(stream, status);
+    MutexLock lock(&mu_);
+    --live_streams_;
+    stream_ended_.NotifyAll();
+  };
+  const auto stream = std::make_shared<GrpcUcxStream>(std::move(callbacks));
+  stream->Start(*stub_);
+  return stream;
+}
+
+}  // namespace capstan

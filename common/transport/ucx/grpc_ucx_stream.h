@@ -1,0 +1,72 @@
+#ifndef COMMON_TRANSPORT_UCX_GRPC_UCX_STREAM_H_
+#define COMMON_TRANSPORT_UCX_GRPC_UCX_STREAM_H_
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/client_callback.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "proto/ucx_service.grpc.pb.h"
+
+namespace capstan {
+
+// A worker's gRPC stream. When it ends, its UCX connection ends. Keeps itself alive until gRPC is
+// done with it. Thread-safe.
+class GrpcUcxStream : public grpc::ClientReadReactor<v1::UcxInvitation>,
+                      public std::enable_shared_from_this<GrpcUcxStream> {
+ public:
+  using StreamPointer = std::shared_ptr<GrpcUcxStream>;
+  // Run on threads of gRPC: the first at most once; the second once, last.
+  struct Callbacks {
+    std::function<void(const StreamPointer&, const v1::UcxInvitation&)> on_invitation;
+    // UNIMPLEMENTED: the server has no UCX.
+    std::function<void(const StreamPointer&, const absl::Status&)> on_end;
+  };
+
+  explicit GrpcUcxStream(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
+
+  void Start(v1::UcxService::Stub& stub);
+  void Cancel() { context_.TryCancel(); }
+
+  void OnReadDone(bool ok) override;
+  void OnDone(const grpc::Status& status) override;
+
+ private:
+  const Callbacks callbacks_;
+  grpc::ClientContext context_;
+  v1::OpenUcxRequest request_;
+  v1::UcxInvitation invitation_;  // used by reads alone, one at a time
+  bool has_invitation_ = false;   // the same
+  StreamPointer self_;
+};
+
+// Opens streams to one server. Thread-safe.
+class GrpcUcxOpener {
+ public:
+  // `address` is host:port. `clock` outlives the opener.
+  GrpcUcxOpener(const std::string& address, Clock* clock);
+
+  std::shared_ptr<GrpcUcxStream> Open(GrpcUcxStream::Callbacks callbacks);
+
+  // Returns when every stream has ended: needed before the opener ends.
+  void AwaitEnd();
+
+ private:
+  Clock* const clock_;
+  const std::unique_ptr<v1::UcxService::Stub> stub_;
+
+  Mutex mu_;
+  CondVar stream_ended_;
+  int live_streams_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace capstan
+
+#endif  // COMMON_TRANSPORT_UCX_GRPC_UCX_STREAM_H_

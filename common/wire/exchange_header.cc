@@ -1,0 +1,112 @@
+#include "common/wire/exchange_header.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/ids.h"
+#include "common/base/printable_text.h"
+
+namespace capstan {
+namespace {
+
+template <typename Header, typename Frame>
+absl::Status Decode(absl::Span<const uint8_t> bytes, Frame* frame) {
+  Header header;
+  if (!header.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("malformed header: expected a ", Header::descriptor()->full_name(), ", got ",
+                     bytes.size(), " bytes that are no such message"));
+  }
+  FromHeader(header, frame);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+v1::ExchangeRequestHeader ToHeader(uint64_t request_id, const ExchangeRequest& request) {
+  v1::ExchangeRequestHeader header;
+  header.set_request_id(request_id);
+  header.set_job(request.job);
+  header.set_worker(request.worker.value());
+  header.set_incarnation(request.incarnation.value());
+  header.set_epoch(request.epoch.value());
+  header.set_table(request.slice.table.value());
+  header.set_slice(request.slice.slice.value());
+  if (request.push_step.has_value()) {
+    header.set_has_push(true);
+    header.set_push_step(request.push_step->value());
+  }
+  if (request.pull_step.has_value()) {
+    header.set_has_pull(true);
+    header.set_pull_step(request.pull_step->value());
+  }
+  if (request.base_version.has_value()) {
+    header.set_has_base_version(true);
+    header.set_base_version(*request.base_version);
+  }
+  if (request.codec != Codec::kFloat32) {
+    header.set_codec(static_cast<v1::Codec>(request.codec));
+  }
+  return header;
+}
+
+v1::ExchangeReplyHeader ToHeader(uint64_t request_id, const ExchangeReply& reply) {
+  v1::ExchangeReplyHeader header;
+  header.set_request_id(request_id);
+  if (!reply.status.ok()) {
+    header.set_code(static_cast<int>(reply.status.code()));
+    // Protobuf refuses text that is not UTF-8.
+    header.set_message(PrintableText(reply.status.message()));
+  }
+  header.set_version(reply.version);
+  header.set_min_step(reply.min_step.value());
+  header.set_epoch(reply.epoch.value());
+  header.set_learning_rate_divisor(reply.learning_rate_divisor);
+  return header;
+}
+
+void FromHeader(const v1::ExchangeRequestHeader& header, RequestFrame* frame) {
+  frame->request_id = header.request_id();
+  if (header.has_receipts()) frame->received_bytes = header.received_bytes();
+  frame->reads_next = header.reads_next();
+  ExchangeRequest& request = frame->request;
+  request.job = header.job();
+  request.worker = WorkerId(header.worker());
+  request.incarnation = Incarnation(header.incarnation());
+  request.epoch = Epoch(header.epoch());
+  request.slice = {TableId(header.table()), SliceIndex(header.slice())};
+  if (header.has_push()) request.push_step = Step(header.push_step());
+  if (header.has_pull()) request.pull_step = Step(header.pull_step());
+  if (header.has_base_version()) request.base_version = header.base_version();
+  if (header.codec() != v1::CODEC_UNSPECIFIED) request.codec = static_cast<Codec>(header.codec());
+}
+
+void FromHeader(const v1::ExchangeReplyHeader& header, ReplyFrame* frame) {
+  frame->request_id = header.request_id();
+  frame->received_bytes = header.received_bytes();
+  ExchangeReply& reply = frame->reply;
+  if (header.code() != 0) {
+    reply.status =
+        absl::Status(static_cast<absl::StatusCode>(header.code()), PrintableText(header.message()));
+  }
+  reply.version = header.version();
+  reply.min_step = Step(header.min_step());
+  reply.epoch = Epoch(header.epoch());
+  reply.learning_rate_divisor = header.learning_rate_divisor();
+}
+
+void EncodeHeader(uint64_t request_id, const ExchangeRequest& request, std::string* bytes) {
+  ToHeader(request_id, request).SerializeToString(bytes);
+}
+
+void EncodeHeader(uint64_t request_id, const ExchangeReply& reply, std::string* bytes) {
+  ToHeader(request_id, reply).SerializeToString(bytes);
+}
+
+absl::Status DecodeHeader(absl::Span<const uint8_t> bytes, RequestFrame* frame) {
+  return Decode<v1::ExchangeRequestHeader>(bytes, frame);
+}
+
+absl::Status DecodeHeader(absl::Span<const uint8_t> bytes, ReplyFrame* frame) {
+  return Decode<v1::ExchangeReplyHeader>(bytes, frame);
+}
+
+}  // namespace capstan

@@ -1,0 +1,104 @@
+#include "common/wire/exchange_header.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+
+namespace capstan {
+namespace {
+
+absl::Span<const uint8_t> BytesOf(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+TEST(ExchangeHeaderTest, ARequestComesBackAsItWent) {
+  ExchangeRequest request;
+  request.job = 0x0123456789abcdef;
+  request.worker = WorkerId(3);
+  request.incarnation = Incarnation(77);
+  request.epoch = Epoch(2);
+  request.slice = {TableId(5), SliceIndex(6)};
+  request.push_step = Step(0);
+  request.pull_step = Step(1);
+  request.base_version = 0;
+  std::string header = "what was here before";
+  EncodeHeader(9, request, &header);
+  RequestFrame frame;
+  ASSERT_TRUE(DecodeHeader(BytesOf(header), &frame).ok());
+  EXPECT_EQ(frame.request_id, 9);
+  EXPECT_EQ(frame.request.job, request.job);
+  EXPECT_EQ(frame.request.worker, request.worker);
+  EXPECT_EQ(frame.request.incarnation, request.incarnation);
+  EXPECT_EQ(frame.request.epoch, request.epoch);
+  EXPECT_EQ(frame.request.slice, request.slice);
+  EXPECT_EQ(frame.request.push_step, Step(0)) << "step 0 is no absent one";
+  EXPECT_EQ(frame.request.pull_step, Step(1));
+  EXPECT_EQ(frame.request.base_version, 0u) << "version 0 is no absent one";
+  EXPECT_FALSE(frame.received_bytes.has_value());
+}
+
+TEST(ExchangeHeaderTest, APullAloneComesBackAsItWent) {
+  ExchangeRequest request;
+  request.pull_step = Step(7);
+  std::string header;
+  EncodeHeader(1, request, &header);
+  RequestFrame frame;
+  ASSERT_TRUE(DecodeHeader(BytesOf(header), &frame).ok());
+  EXPECT_FALSE(frame.request.push_step.has_value());
+  EXPECT_FALSE(frame.request.base_version.has_value());
+  EXPECT_EQ(frame.request.pull_step, Step(7));
+}
+
+TEST(ExchangeHeaderTest, AnErrorOfAPeerMayBePrinted) {
+  ExchangeReply reply;
+  reply.status = absl::InternalError("\x1b[2J\n");
+  std::string header;
+  EncodeHeader(1, reply, &header);
+  ReplyFrame frame;
+  ASSERT_TRUE(DecodeHeader(BytesOf(header), &frame).ok());
+  EXPECT_EQ(frame.reply.status, absl::InternalError("\\x1b[2J\\x0a"));
+}
+
+TEST(ExchangeHeaderTest, RepliesComeBackAsTheyWent) {
+  ExchangeReply reply;
+  reply.version = 12;
+  reply.min_step = Step(11);
+  reply.epoch = Epoch(8);
+  reply.learning_rate_divisor = 14;
+  std::string header;
+  EncodeHeader(4, reply, &header);
+  ReplyFrame frame;
+  ASSERT_TRUE(DecodeHeader(BytesOf(header), &frame).ok());
+  EXPECT_EQ(frame.request_id, 4);
+  EXPECT_TRUE(frame.reply.status.ok());
+  EXPECT_EQ(frame.reply.version, 12);
+  EXPECT_EQ(frame.reply.min_step, Step(11));
+  EXPECT_EQ(frame.reply.epoch, Epoch(8));
+  EXPECT_EQ(frame.reply.learning_rate_divisor, 14u);
+
+  const ExchangeReply error = ErrorReply(absl::FailedPreconditionError("it has moved"), Epoch(9));
+  EncodeHeader(5, error, &header);
+  ReplyFrame refused;
+  ASSERT_TRUE(DecodeHeader(BytesOf(header), &refused).ok());
+  EXPECT_EQ(refused.reply.status, error.status);
+  EXPECT_EQ(refused.reply.epoch, Epoch(9));
+}
+
+TEST(ExchangeHeaderTest, WhatIsNoHeaderIsNamed) {
+  const std::string garbage = "\xff\xff no header";
+  RequestFrame request;
+  EXPECT_EQ(DecodeHeader(BytesOf(garbage), &request),
+            absl::InvalidArgumentError(
+                "malformed header: expected a capstan.v1.ExchangeRequestHeader, got 12 bytes that "
+                "are no such message"));
+  ReplyFrame reply;
+  EXPECT_TRUE(absl::IsInvalidArgument(DecodeHeader(BytesOf(garbage), &reply)));
+}
+
+}  // namespace
+}  // namespace capstan

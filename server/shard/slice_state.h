@@ -1,0 +1,58 @@
+#ifndef SERVER_SHARD_SLICE_STATE_H_
+#define SERVER_SHARD_SLICE_STATE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/exchange/payload.h"
+#include "common/tensor/host_buffer.h"
+#include "server/optimizer/optimizer.h"
+#include "server/shard/slice_values.h"
+
+namespace capstan {
+
+// The parameters of one slice with their optimizer state, and how many updates they contain. Not
+// thread-safe: the slice's shard guards it.
+class SliceState {
+ public:
+  // One update, applied block by block, so that each block is used while it is in the cache. Valid
+  // until the next one begins.
+  class Update {
+   public:
+    // Applies the elements of the gradient from `offset` on.
+    void Apply(size_t offset, absl::Span<const float> gradient) const;
+
+   private:
+    friend class SliceState;
+    Update(SliceState* state, const Application& application, absl::Span<float> values)
+        : state_(*state), application_(application), values_(values) {}
+
+    SliceState& state_;
+    const Application application_;
+    const absl::Span<float> values_;
+  };
+
+  // `optimizer` outlives the state.
+  SliceState(HostBuffer initial_values, const Optimizer* optimizer);
+
+  size_t size() const { return values_.size(); }
+  // Number of updates.
+  uint64_t version() const { return version_; }
+  // The values as they are now; no update changes them as long as a copy of the payload lives.
+  Payload Share() const { return values_.Share(); }
+
+  // Counts an update, whose blocks follow, each element once.
+  Update BeginUpdate(uint64_t learning_rate_divisor);
+
+ private:
+  const Optimizer& optimizer_;
+  SliceValues values_;
+  std::vector<HostBuffer> optimizer_state_;
+  uint64_t version_ = 0;
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_SHARD_SLICE_STATE_H_

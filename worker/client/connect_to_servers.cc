@@ -1,0 +1,99 @@
+#include "worker/client/connect_to_servers.h"
+
+#include <glog/logging.h>
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "common/transport/grpc/grpc_endpoint.h"
+#include "common/transport/ucx/ucx_transport.h"
+#include "common/transport/ucx/ucx_transport_of_job.h"
+
+namespace capstan {
+namespace {
+
+// A connection that could not be made.
+class FailedConnection : public ParameterEndpoint {
+ public:
+  explicit FailedConnection(absl::Status status) : status_(std::move(status)) {}
+
+  void Exchange(ExchangeRequest /*request*/, DeliveredCallback delivered,
+                ReplyCallback done) override {
+    delivered();
+    done(ErrorReply(status_));
+  }
+
+ private:
+  const absl::Status status_;
+};
+
+std::vector<std::unique_ptr<ParameterEndpoint>> ConnectOverGrpc(const v1::TransportSpec& transport,
+                                                                const std::string& address,
+                                                                Clock* clock) {
+  std::vector<std::unique_ptr<ParameterEndpoint>> connections;
+  if (transport.type() == v1::TransportSpec::UCX) return connections;
+  for (uint32_t i = 0; i < transport.grpc_connections(); ++i) {
+    connections.push_back(std::make_unique<GrpcEndpoint>(address, clock));
+  }
+  return connections;
+}
+
+}  // namespace
+
+ServerConnection::ServerConnection(std::shared_ptr<const void> transport,
+                                   std::unique_ptr<ParameterEndpoint> ucx,
+                                   std::vector<std::unique_ptr<ParameterEndpoint>> grpc)
+    : transport_(std::move(transport)),
+      grpc_(std::move(grpc)),
+      uses_grpc_(ucx == nullptr),
+      ucx_(std::move(ucx)) {}
+
+void ServerConnection::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+                                ReplyCallback done) {
+  if (uses_grpc_) {
+    ParameterEndpoint& connection = *grpc_[ConnectionOf(request.slice, grpc_.size())];
+    return connection.Exchange(std::move(request), std::move(delivered), std::move(done));
+  }
+  if (grpc_.empty()) {
+    return ucx_->Exchange(std::move(request), std::move(delivered), std::move(done));
+  }
+  ucx_->Exchange(std::move(request), std::move(delivered),
+                 [this, done = std::move(done)](ExchangeReply reply) mutable {
+                   if (absl::IsUnimplemented(reply.status)) UseGrpc(reply);
+                   done(std::move(reply));
+                 });
+}
+
+void ServerConnection::UseGrpc(ExchangeReply& reply) {
+  if (!uses_grpc_.exchange(true)) {
+    LOG(WARNING) << "exchanges go over gRPC: " << reply.status.message();
+  }
+  reply.status = absl::UnavailableError(reply.status.message());
+}
+
+size_t ConnectionOf(SliceKey slice, size_t connections) {
+  // Fibonacci hashing: multiples of the golden ratio, modulo 1, are spread evenly, and so is each
+  // n-th of them.
+  const uint32_t key = slice.table.value() + slice.slice.value();
+  const uint64_t fraction = key * 0x9e3779b9u;  // in units of 2^-32
+  return static_cast<size_t>(fraction * connections >> 32);
+}
+
+ServerConnector ConnectToServers(const v1::TransportSpec& transport, Clock* clock,
+                                 std::function<void(const absl::Status&)> on_ucx_blocked) {
+  using Ucx = absl::StatusOr<std::shared_ptr<UcxTransport>>;
+  const auto ucx = std::make_shared<std::optional<Ucx>>();  // none until the first connection
+  return [=](const std::string& address) -> std::unique_ptr<ParameterEndpoint> {
+    if (!ucx->has_value()) *ucx = Ucx(StartUcxTransportOfJob(transport, clock, on_ucx_blocked));
+    const Ucx& started = **ucx;
+    if (!started.ok()) return std::make_unique<FailedConnection>(started.status());
+    const std::shared_ptr<UcxTransport>& shared = *started;
+    return std::make_unique<ServerConnection>(
+        shared, shared == nullptr ? nullptr : shared->Connect(address),
+        ConnectOverGrpc(transport, address, clock));
+  };
+}
+
+}  // namespace capstan

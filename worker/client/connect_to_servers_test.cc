@@ -1,0 +1,102 @@
+#include "worker/client/connect_to_servers.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace capstan {
+namespace {
+
+// Answers each exchange with one status, and counts them.
+class FixedEndpoint : public ParameterEndpoint {
+ public:
+  FixedEndpoint(absl::Status status, int* calls) : status_(std::move(status)), calls_(calls) {}
+  void Exchange(ExchangeRequest /*request*/, DeliveredCallback delivered,
+                ReplyCallback done) override {
+    ++*calls_;
+    delivered();
+    done(ErrorReply(status_));
+  }
+
+ private:
+  const absl::Status status_;
+  int* const calls_;
+};
+
+// A connection over both transports, and how often each was used.
+struct TwoTransports {
+  explicit TwoTransports(const absl::Status& of_ucx) {
+    std::vector<std::unique_ptr<ParameterEndpoint>> grpc;
+    grpc.push_back(std::make_unique<FixedEndpoint>(absl::OkStatus(), &grpc_calls));
+    connection = std::make_unique<ServerConnection>(
+        nullptr, std::make_unique<FixedEndpoint>(of_ucx, &ucx_calls), std::move(grpc));
+  }
+
+  absl::Status Exchange() {
+    absl::Status status;
+    connection->Exchange(
+        ExchangeRequest(), [] {}, [&status](ExchangeReply reply) { status = reply.status; });
+    return status;
+  }
+
+  int ucx_calls = 0;
+  int grpc_calls = 0;
+  std::unique_ptr<ServerConnection> connection;
+};
+
+TEST(ServerConnectionTest, ExchangesGoOverUcxWhereItConnects) {
+  for (const absl::Status& status :
+       {absl::OkStatus(), absl::UnavailableError("the server ended")}) {
+    TwoTransports transports(status);
+    EXPECT_EQ(transports.Exchange(), status);
+    EXPECT_EQ(transports.Exchange(), status);
+    EXPECT_EQ(transports.ucx_calls, 2);
+    EXPECT_EQ(transports.grpc_calls, 0);
+  }
+}
+
+TEST(ServerConnectionTest, WhatUcxCannotConnectIsSentAgainOverGrpc) {
+  TwoTransports transports(absl::UnimplementedError("UCX does not get there"));
+  EXPECT_EQ(transports.Exchange(), absl::UnavailableError("UCX does not get there"));
+  EXPECT_EQ(transports.Exchange(), absl::OkStatus());
+  EXPECT_EQ(transports.ucx_calls, 1);
+  EXPECT_EQ(transports.grpc_calls, 1);
+}
+
+TEST(ServerConnectionTest, WithoutGrpcTheErrorOfUcxIsPassedOn) {
+  int calls = 0;
+  const absl::Status error = absl::UnimplementedError("UCX does not get there");
+  ServerConnection connection(nullptr, std::make_unique<FixedEndpoint>(error, &calls), {});
+  absl::Status status;
+  connection.Exchange(
+      ExchangeRequest(), [] {}, [&status](ExchangeReply reply) { status = reply.status; });
+  EXPECT_EQ(status, error);
+}
+
+// How many of the slices 0, stride, 2 * stride, ... of each table go over each of 4 connections.
+std::vector<int> SlicesOf4Connections(uint32_t tables, uint32_t slices, uint32_t stride) {
+  std::vector<int> counts(4);
+  for (uint32_t table = 0; table < tables; ++table) {
+    for (uint32_t slice = 0; slice < slices; ++slice) {
+      ++counts.at(ConnectionOf({TableId(table), SliceIndex(slice * stride)}, 4));
+    }
+  }
+  return counts;
+}
+
+TEST(ConnectionOfTest, SlicesSpreadEvenlyOverTheConnections) {
+  for (const auto& [tables, slices] : {std::pair(1u, 40u), std::pair(40u, 1u), std::pair(8u, 5u)}) {
+    // A server may hold each slice, or each second, third or fourth of them.
+    for (uint32_t stride = 1; stride <= 4; ++stride) {
+      for (const int count : SlicesOf4Connections(tables, slices, stride)) {
+        EXPECT_NEAR(count, 10, 2) << tables << " tables, " << slices << " slices, stride "
+                                  << stride;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,76 @@
+#ifndef WORKER_CLIENT_PARAMETER_BUFFERS_H_
+#define WORKER_CLIENT_PARAMETER_BUFFERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/exchange/payload.h"
+#include "common/routing/slice_key.h"
+#include "common/tensor/host_buffer.h"
+#include "common/tensor/slicing.h"
+#include "proto/coordinator_service.pb.h"
+#include "worker/client/parameter_mirror.h"
+
+namespace capstan {
+
+// The memory of a worker's parameters and gradients: tables, cut into slices. Each slice may be
+// used by one thread at a time; different slices by different threads.
+class ParameterBuffers {
+ public:
+  struct Table {
+    std::string name;
+    int layer = 0;
+    Slicing slicing;
+    std::shared_ptr<HostBuffer> values;
+    std::shared_ptr<HostBuffer> gradient;
+    std::vector<uint64_t> versions;  // of each slice's values
+  };
+
+  // `tables` are those of the job, in order of table id. `mirror` allocates the memory and hears of
+  // new values; null: the device computes on this memory. RESOURCE_EXHAUSTED when there is not
+  // enough memory.
+  static absl::StatusOr<std::unique_ptr<ParameterBuffers>> Create(
+      absl::Span<const v1::TableSpec> tables, uint64_t slice_bytes, ParameterMirror* mirror);
+
+  // One span for each table.
+  absl::Span<const absl::Span<const float>> values() const { return value_spans_; }
+  absl::Span<const absl::Span<float>> gradients() const { return gradient_spans_; }
+
+  uint32_t table_count() const { return static_cast<uint32_t>(tables_.size()); }
+  const Table& table(TableId id) const { return tables_[id.value()]; }
+  int layer_count() const { return static_cast<int>(slices_of_layer_.size()); }
+  int64_t slices_of_layer(int layer) const { return slices_of_layer_[layer]; }
+
+  absl::Span<float> ValuesOf(SliceKey key) const;
+  // The gradient, where it lies.
+  Payload GradientOf(SliceKey key) const;
+  uint64_t VersionOf(SliceKey key) const { return table(key.table).versions[key.slice.value()]; }
+
+  // Puts the values of a reply in place. Returns the reply's error, the mirror's, or INTERNAL when
+  // the values have another length than the slice.
+  absl::Status TakeValues(SliceKey key, const ExchangeReply& reply);
+
+ private:
+  explicit ParameterBuffers(ParameterMirror* mirror) : mirror_(mirror) {}
+
+  absl::Status AddTable(const v1::TableSpec& spec, uint64_t slice_bytes);
+  absl::StatusOr<std::shared_ptr<HostBuffer>> AllocateHost(uint64_t size);
+
+  ParameterMirror* const mirror_;
+  std::vector<Table> tables_;
+  std::vector<int64_t> slices_of_layer_;
+  std::vector<absl::Span<const float>> value_spans_;
+  std::vector<absl::Span<float>> gradient_spans_;
+};
+
+}  // namespace capstan
+
+#endif  // WORKER_CLIENT_PARAMETER_BUFFERS_H_
