@@ -46,11 +46,22 @@ layers() {
   found="$(
     query "somepath(//worker/..., //server/...)" &&
       query "somepath(//server/..., //worker/...)" &&
+      query "somepath(//server/coordinator/..., //server/shard/...)" &&
       reached_beyond //common/... "common|proto|third_party" &&
       reached_beyond //kernels/... "kernels|common/base|common/tensor|third_party" &&
       reached_beyond //server/consistency/... "server/consistency|common/base|third_party"
   )" || return 1
   [[ -z "${found}" ]] || { echo "${found}" && return 1; }
+}
+
+# No package depends on itself by way of others.
+package_cycles() {
+  local edges
+  edges="$(query 'kind("cc_.* rule", //...)' --output=graph --nograph:factored |
+    sed --quiet 's|^ *"//\([^":]*\):\?[^"]*" -> "//\([^":]*\):\?[^"]*".*|\1 \2|p' |
+    awk '$1 != $2' | sort --unique)" || return 1
+  [[ -n "${edges}" ]] || { echo "expected packages that depend on others" && return 1; }
+  tsort <<<"${edges}" >/dev/null  # names a cycle's packages
 }
 
 # Fails, and prints the lines, when the basic regular expression $1 is in a file whose path does not
@@ -110,6 +121,7 @@ check grpc_includes
 check base_only
 check readmes
 check layers
+check package_cycles
 check cuda_build
 check asan_tests
 check tsan_tests
