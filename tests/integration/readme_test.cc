@@ -1,4 +1,4 @@
-// What the READMEs tell users to type, done, and its result looked at.
+// Runs the commands of all READMEs and looks at their results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -25,26 +25,34 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kReadmes[] = {"README.md",
+                                    "common/scheduler/README.md",
+                                    "common/transport/README.md",
+                                    "deploy/README.md",
                                     "kernels/BENCHMARKS.md",
                                     "kernels/README.md",
+                                    "server/consistency/README.md",
                                     "tests/benchmark/README.md",
                                     "tests/fuzz/README.md",
+                                    "tests/simulation/README.md",
                                     "worker/dataset/README.md"};
 
 using Replaced = std::vector<std::pair<std::string, std::string>>;
 
-// What is to be done with a command. One that is to be done in several ways is listed several
-// times.
+// How a command is tested. A command that is run in several ways is listed several times.
 struct Listed {
   const char* command;
-  // Label of the test that does it, or the same in small; empty: none.
+  // Label of the test that runs it, or a smaller one like it. Empty: none.
   std::string other_test = {};
-  // It is run here. What users fill in, and what costs too much, is replaced before.
+  // It is run here. Parts that users fill in, or that cost too much, are replaced before.
   bool is_run = false;
   Replaced replaced = {};
-  // What the summary that it leaves must say, and the least test accuracy. Empty: it leaves none.
+  // The values that its summary must have, and the least test accuracy. Empty: it leaves no
+  // summary.
   std::string summary = {};
   double least_accuracy = 0;
+  int exit_code = 0;
+  // A part of its output that a README also shows.
+  std::string prints = {};
 };
 
 Listed Trains(const char* command, double least_accuracy, const char* summary,
@@ -54,6 +62,10 @@ Listed Trains(const char* command, double least_accuracy, const char* summary,
 
 // Must end with 0.
 Listed IsRun(const char* command) { return {command, "", /*is_run=*/true}; }
+
+Listed Prints(const char* command, const char* output, int exit_code = 0) {
+  return {command, "", /*is_run=*/true, {}, "", 0, exit_code, output};
+}
 
 Listed IsTestedBy(const char* label, const char* command) { return {command, label}; }
 
@@ -74,7 +86,7 @@ constexpr char kModesAndWorkers[] =
     "bazel-bin/deploy/cli/capstan run --job=deploy/jobs/digits.textproto --consistency=MODE "
     "--num_workers=N --seed=SEED";
 
-// Every command of every README, in their order.
+// The commands of every README, in the order of kReadmes.
 std::vector<Listed> AllListed() {
   return {
       Trains("deploy/train_local.sh", 0.95,
@@ -85,26 +97,6 @@ std::vector<Listed> AllListed() {
       Trains("deploy/train_local.sh --job=deploy/jobs/agaricus.textproto", 0.99,
              R"({"job": "agaricus", "consistency": "bsp", "workers": 2})"),
       IsRun("bazel-bin/deploy/cli/capstan run --help"),
-      IsTestedBy(kSetTest, "capstan set --coordinator=HOST:PORT --consistency=ssp --staleness=4"),
-      IsTestedBy(kSetTest, "capstan set --coordinator=HOST:PORT --staleness=1"),
-      Trains("capstan run --consistency=ssp --staleness=8 "
-             "--table_staleness=fc1.weight:0,fc3.bias:2",
-             0.9, R"({"consistency": "ssp", "staleness": 8, "workers": 2})"),
-      IsTestedBy("//tests/simulation:prediction_test",
-                 "bazel run //tests/simulation:predict -- --workers=4 --servers=2 --layers=4 "
-                 "--slices=4 --slice_bytes=65536 --steps=1000 --consistency=ssp --staleness=8 "
-                 "--compute_ms=20 --compute_sigma=0.5 --slowness=1.1"),
-      Trains("capstan run --consistency=ssp --staleness=2 --record_history=history", 0.9,
-             R"({"consistency": "ssp", "staleness": 2, "workers": 2})"),
-      IsRun("capstan check history"),
-      IsTestedBy("//tests/simulation:simulation_test",
-                 "bazel run //tests/simulation:simulation -- --seeds=100000"),
-      DoesNotTrain("bazel test //tests/simulation/..."),
-      IsTestedBy("//tests/benchmark:straggler_study_test",
-                 "bazel run //tests/benchmark:straggler_study -- --html=study.html "
-                 "[--patterns=random_slow] [--modes=bsp,ssp4]"),
-      Trains("capstan run --run_dir=digits --heartbeat_seconds=0.05 && capstan report digits", 0.95,
-             R"({"consistency": "bsp", "workers": 2})"),
       DoesNotTrain("bazel build //deploy/cli:capstan"),
       IsTestedBy(kProcessTest,
                  "bazel-bin/server/capstan_coordinator --job=deploy/jobs/digits.textproto "
@@ -115,7 +107,19 @@ std::vector<Listed> AllListed() {
       IsTestedBy(kProcessTest, "bazel-bin/worker/capstan_worker --coordinator=HOST:4000"),
       IsTestedBy("//deploy/cli:status_command_test",
                  "bazel-bin/deploy/cli/capstan status --coordinator=HOST:4000"),
-      IsTestedBy("//tests/integration:replacement_test", "capstan_worker --coordinator=HOST:4000"),
+
+      // common/scheduler
+      Prints("bazel run //tests/simulation:predict -- --workers=2 --servers=2 --layers=8 "
+             "--slices=16 --slice_bytes=131072 --compute_ms=160 --compute_sigma=0 "
+             "--gigabytes_per_second=0.125 --schedule=slice_fifo",
+             "ms a step"),
+      Prints("bazel run //tests/simulation:predict -- --workers=2 --servers=2 --layers=8 "
+             "--slices=16 --slice_bytes=131072 --compute_ms=160 --compute_sigma=0 "
+             "--gigabytes_per_second=0.125 --schedule=priority --credit_bytes=262144",
+             "ms a step"),
+      Prints("bazel run //tests/simulation/mutants:layers_ignored -- --gtest_brief=1",
+             "[  FAILED  ] SchedulerTest.ASmallTransferDoesNotOvertakeALargeOneOfHigherPriority",
+             /*exit_code=*/1),
       Trains("bazel-bin/deploy/cli/capstan run --model=replay --replay=vgg16 --scale=8 "
              "--compute_seconds=0.1 --steps=20 --schedule=priority",
              0, R"({"consistency": "bsp", "workers": 2, "steps": 20})",
@@ -124,34 +128,52 @@ std::vector<Listed> AllListed() {
                  "bazel build //... && sudo tests/benchmark/schedule_benchmark.sh --model=vgg16 "
                  "--scale=8 --gbit=1 --ratio=1"),
       IsTestedBy(kScheduleTest,
-                 "sudo tests/benchmark/schedule_benchmark.sh > sweep.json && "
-                 "tests/benchmark/schedule_chart.py < sweep.json > sweep.svg"),
-      IsTestedBy(kScheduleTest,
                  "sudo tests/benchmark/preemption_benchmark.sh --gbit=1 --slice_bytes=131072 "
                  "--credit_bytes=1048576 --tries=300"),
-      IsTestedBy(kScheduleTest,
-                 "sudo tests/benchmark/schedule_benchmark.sh --ratio=1 --schedules=priority "
-                 "--job_flags='--slice_bytes=128K --credit_bytes=1M --grpc_connections=1'"),
-      IsTestedBy(kTuneTest, "sudo tests/benchmark/tune_benchmark.sh --gbit=1"),
-      IsTestedBy(kTuneTest, "sudo tests/benchmark/tune_benchmark.sh --gbit=0.25"),
-      Trains("capstan run --steps=100 --run_dir=digits --trace && capstan trace digits", 0.9,
-             R"({"consistency": "bsp", "workers": 2, "steps": 100})"),
+
+      // common/transport
       IsTestedBy("//tests/benchmark:exchange_benchmark_test",
                  "bazel run //tests/benchmark:exchange_benchmark -- --transport=ucx "
                  "--bytes=4194304 --repeat=5 [--ucx_poll=busy] [--json]"),
-      IsTestedBy("//tests/benchmark:bsp_step_benchmark_test",
-                 "bazel run //tests/benchmark:bsp_step_benchmark -- --repeat=2 "
-                 "[--transport=grpc] [--servers=2] [--json]"),
+
+      // deploy
+      Trains("capstan run --run_dir=digits --heartbeat_seconds=0.05 && capstan report digits", 0.95,
+             R"({"consistency": "bsp", "workers": 2})"),
+      Trains("capstan run --steps=100 --run_dir=digits --trace && capstan trace digits", 0.9,
+             R"({"consistency": "bsp", "workers": 2, "steps": 100})"),
+      IsTestedBy("//tests/integration:replacement_test", "capstan_worker --coordinator=HOST:4000"),
       IsTestedBy(kBundleTest, "deploy/bundle.sh"),
       IsTestedBy(kBundleTest,
                  "tar -xf capstan.tar.gz && capstan/bin/capstan run "
                  "--job=capstan/jobs/digits.textproto"),
+      DoesNotTrain("bazel query 'attr(tags, no_sanitizer, tests(//...))'"),
+
+      // kernels
+      DoesNotTrain("deploy/bundle.sh --config=cuda --gpu_suite"),
+      DoesNotTrain("tar -xf capstan.tar.gz"),
+      IsTestedBy("//tests/gpu:gpu_suite_test", "capstan/tests/gpu_suite.sh --out=logs"),
+      IsTestedBy(kCudaTest, "bin/capstan run --device=cuda"),
       DoesNotTrain("bazel build --config=cuda //..."),
       IsTestedBy(kCudaTest, "bazel-bin/deploy/cli/capstan run --device=cuda"),
       IsTestedBy(kCudaTest,
                  "bazel-bin/deploy/cli/capstan run --num_workers=4 --device=cuda:0,cuda:1"),
       IsTestedBy(kCudaTest,
                  "bazel-bin/worker/capstan_worker --coordinator=HOST:4000 --device=cuda:2"),
+
+      // server/consistency
+      Prints("bazel run //tests/simulation/mutants:ssp_bound_off_by_one -- --threads=1 "
+             "--until_rule='staleness bound'",
+             "): staleness bound: the pull of step ", /*exit_code=*/1),
+      Trains("capstan run --consistency=ssp --staleness=2 --record_history=history", 0.9,
+             R"({"consistency": "ssp", "staleness": 2, "workers": 2})"),
+      IsRun("capstan check history"),
+      IsTestedBy(kSetTest, "capstan set --coordinator=HOST:PORT --consistency=ssp --staleness=4"),
+      IsTestedBy(kSetTest, "capstan set --coordinator=HOST:PORT --staleness=1"),
+      Trains("capstan run --consistency=ssp --staleness=8 "
+             "--table_staleness=fc1.weight:0,fc3.bias:2",
+             0.9, R"({"consistency": "ssp", "staleness": 8, "workers": 2})"),
+
+      // tests/benchmark
       Trains(kMeasured, 0.95, R"({"consistency": "bsp"})", {{"MODE [--staleness=2]", "bsp"}}),
       Trains(kMeasured, 0.95, R"({"consistency": "ssp", "staleness": 2})",
              {{"MODE [--staleness=2]", "ssp --staleness=2"}}),
@@ -164,16 +186,33 @@ std::vector<Listed> AllListed() {
              {{"MODE", "async"}, {"=N", "=4"}, {"SEED", "1"}}),
       Trains(kModesAndWorkers, 0.95, R"({"consistency": "async", "workers": 8})",
              {{"MODE", "async"}, {"=N", "=8"}, {"SEED", "1"}}),
-      DoesNotTrain("deploy/bundle.sh --config=cuda --gpu_suite"),
-      DoesNotTrain("tar -xf capstan.tar.gz"),
-      IsTestedBy("//tests/gpu:gpu_suite_test", "capstan/tests/gpu_suite.sh --out=logs"),
-      IsTestedBy(kCudaTest, "bin/capstan run --device=cuda"),
+      IsTestedBy("//tests/benchmark:bsp_step_benchmark_test",
+                 "bazel run //tests/benchmark:bsp_step_benchmark -- --repeat=2 "
+                 "[--transport=grpc] [--servers=2] [--json]"),
+      IsTestedBy(kScheduleTest,
+                 "sudo tests/benchmark/schedule_benchmark.sh > sweep.json && "
+                 "tests/benchmark/schedule_chart.py < sweep.json > sweep.svg"),
+      IsTestedBy(kScheduleTest,
+                 "sudo tests/benchmark/schedule_benchmark.sh --ratio=1 --schedules=priority "
+                 "--job_flags='--slice_bytes=128K --credit_bytes=1M --grpc_connections=1'"),
+      IsTestedBy(kTuneTest, "sudo tests/benchmark/tune_benchmark.sh --gbit=1"),
+      IsTestedBy(kTuneTest, "sudo tests/benchmark/tune_benchmark.sh --gbit=0.25"),
+      IsTestedBy("//tests/benchmark:straggler_study_test",
+                 "bazel run //tests/benchmark:straggler_study -- --html=study.html "
+                 "[--patterns=random_slow] [--modes=bsp,ssp4]"),
+
+      // tests/fuzz
       DoesNotTrain("bazel test //tests/fuzz/..."),
       DoesNotTrain("bazel test --config=asan //tests/fuzz/..."),
       DoesNotTrain("bazel build --config=asan //tests/fuzz:frame_fuzzer && tests/fuzz/fuzz.sh "
                    "bazel-bin/tests/fuzz/frame_fuzzer tests/fuzz/corpus/frame_fuzzer 600"),
       DoesNotTrain("frame_fuzzer -merge=1 -set_cover_merge=1 -use_counters=0 -max_len=2048 "
                    "NEW_CORPUS FOUND tests/fuzz/corpus/frame_fuzzer"),
+
+      // tests/simulation
+      IsTestedBy("//tests/simulation:simulation_test",
+                 "bazel run //tests/simulation:simulation -- --seeds=100000"),
+      DoesNotTrain("bazel test //tests/simulation/..."),
   };
 }
 
@@ -185,7 +224,12 @@ class Clone {
     for (const char* file : {"deploy/train_local.sh", "deploy/jobs", "worker"}) Link(built, file);
     Write("deploy/setup.sh", "exit 0");
     fs::create_symlink(built, path("bazel-bin"));
-    Write("bin/bazel", "[[ \"$*\" == build*//deploy/cli:capstan ]]");
+    // Builds nothing, because all is built, and runs programs.
+    Write("bin/bazel",
+          "if [[ $1 == build ]]; then [[ \"$*\" == *//deploy/cli:capstan ]]; exit; fi\n"
+          "[[ $1 == run && $3 == -- ]] || exit 99\n"
+          "program=\"${2#//}\" && shift 3 && exec \"" +
+              path("bazel-bin") + "/${program/://}\" \"$@\"");
     Write("bin/capstan", "exec \"" + path("bazel-bin/deploy/cli/capstan") + "\" \"$@\"");
   }
 
@@ -238,7 +282,8 @@ std::unique_ptr<Clone> MakeClone() {
 void Check(const Listed& listed, Clone& clone) {
   const std::string command = absl::StrReplaceAll(listed.command, listed.replaced);
   SCOPED_TRACE(command);
-  ASSERT_EQ(clone.Do(command), 0) << clone.output();
+  ASSERT_EQ(clone.Do(command), listed.exit_code) << clone.output();
+  EXPECT_THAT(clone.output(), testing::HasSubstr(listed.prints));
   const nlohmann::json summary = clone.TakeSummary();
   if (listed.summary.empty()) {
     EXPECT_TRUE(summary.is_null()) << summary;
@@ -304,7 +349,13 @@ TEST(ReadmeTest, OtherTestsThatAreNamedExist) {
   }
 }
 
-TEST(ReadmeTest, TrainingCommandsDoWhatTheyAreSaidToDo) {
+TEST(ReadmeTest, OutputThatIsTestedIsInAReadme) {
+  std::string all;
+  for (const char* readme : kReadmes) all += ReadFile(readme);
+  for (const Listed& listed : AllListed()) EXPECT_THAT(all, testing::HasSubstr(listed.prints));
+}
+
+TEST(ReadmeTest, CommandsDoWhatTheyAreSaidToDo) {
   std::multimap<std::string, Listed> to_run;
   for (const Listed& listed : AllListed()) {
     if (listed.is_run) to_run.emplace(listed.command, listed);

@@ -28,6 +28,11 @@ ABSL_FLAG(double, compute_ms, 100, "mean time that a worker computes at a step, 
 ABSL_FLAG(double, compute_sigma, 0.2,
           "its distribution: sigma of a log-normal; 0: always the mean");
 ABSL_FLAG(double, slowness, 1, "how many times longer the first worker computes than the others");
+ABSL_FLAG(
+    std::string, schedule, "priority",
+    "what a worker sends first: priority (slices of the layer nearest the input) or slice_fifo "
+    "(what is ready first)");
+ABSL_FLAG(uint64_t, credit_bytes, 4 << 20, "bytes that a worker has on their way at once");
 ABSL_FLAG(double, latency_us, 50, "of a message (alpha), in microseconds");
 ABSL_FLAG(double, message_us, 2, "time that a message occupies each link, in microseconds");
 ABSL_FLAG(double, gigabytes_per_second, 10, "of a link (1 / beta)");
@@ -44,6 +49,14 @@ absl::StatusOr<v1::ConsistencySpec::Mode> ModeOfFlags() {
       absl::StrCat("--consistency: expected bsp, ssp or async, got ", mode));
 }
 
+absl::StatusOr<v1::SchedulerSpec::Policy> PolicyOfFlags() {
+  const std::string schedule = absl::GetFlag(FLAGS_schedule);
+  if (schedule == "priority") return v1::SchedulerSpec::PRIORITY;
+  if (schedule == "slice_fifo") return v1::SchedulerSpec::SLICE_FIFO;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--schedule: expected priority or slice_fifo, got ", schedule));
+}
+
 absl::StatusOr<Workload> WorkloadOfFlags() {
   Workload workload;
   ASSIGN_OR_RETURN(workload.mode, ModeOfFlags());
@@ -56,6 +69,8 @@ absl::StatusOr<Workload> WorkloadOfFlags() {
     return absl::InvalidArgumentError(
         "--staleness says nothing without ssp: add --consistency=ssp");
   }
+  ASSIGN_OR_RETURN(workload.policy, PolicyOfFlags());
+  workload.credit_bytes = absl::GetFlag(FLAGS_credit_bytes);
   workload.workers = absl::GetFlag(FLAGS_workers);
   workload.servers = absl::GetFlag(FLAGS_servers);
   workload.slowness = absl::GetFlag(FLAGS_slowness);

@@ -20,6 +20,8 @@ Scenario ScenarioOf(const Workload& workload, const SimulatedNetwork::Options& n
   job.mutable_consistency()->set_staleness(workload.staleness);
   job.mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);
   job.mutable_scheduler()->set_slice_bytes(workload.slice_bytes);
+  job.mutable_scheduler()->set_policy(workload.policy);
+  job.mutable_scheduler()->set_credit_bytes(workload.credit_bytes);
   job.mutable_membership()->set_lease_seconds(600);
   job.mutable_membership()->set_heartbeat_seconds(60);
   for (uint32_t layer = 0; layer < workload.layers; ++layer) {

@@ -23,7 +23,9 @@ struct Workload {
   uint32_t layers = 1;
   uint32_t slices = 1;  // of each layer
   uint64_t slice_bytes = 4096;
-  std::function<absl::Duration(Random&)> compute_time;  // of one worker at one step
+  v1::SchedulerSpec::Policy policy = v1::SchedulerSpec::PRIORITY;  // of workers
+  uint64_t credit_bytes = 4 << 20;                                 // of each worker
+  std::function<absl::Duration(Random&)> compute_time;             // of one worker at one step
   double slowness = 1;  // how many times longer the first worker takes
 };
 

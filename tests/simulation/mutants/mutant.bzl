@@ -1,6 +1,16 @@
-"""A mutant: the simulation, linked with one source that has a fault on purpose."""
+"""A mutant: a program, linked with one source that has a fault on purpose."""
 
-def mutant(name, source, lib):
+_SIMULATION = [
+    "//common/base:mutex",
+    "//common/base:program",
+    "//common/base:status_macros",
+    "//tests/simulation:run_scenario",
+    "//tests/simulation:scenario",
+    "//third_party:absl",
+    "//third_party:glog",
+]
+
+def mutant(name, source, lib, main = "//tests/simulation:simulation_main.cc", deps = _SIMULATION):
     """Builds the program `name` from the fault in `name`.patch.
 
     Args:
@@ -8,6 +18,8 @@ def mutant(name, source, lib):
       source: label of the source file that the patch changes.
       lib: label of the library with that source. Its own object is not linked, because the mutated
         one defines the same symbols and comes first.
+      main: label of the program's own source. The default is the simulation.
+      deps: libraries of `main` and of the mutated source.
     """
     mutated = name + "_" + source.split(":")[1]
 
@@ -29,20 +41,11 @@ def mutant(name, source, lib):
         testonly = True,
         srcs = [
             mutated,
-            "//tests/simulation:simulation_main.cc",
+            main,
         ],
         # The mutated source sees what its own library sees.
         features = ["-layering_check"],
         linkopts = ["-lpthread"],
         tags = ["no_sanitizer"],
-        deps = [
-            lib,
-            "//common/base:mutex",
-            "//common/base:program",
-            "//common/base:status_macros",
-            "//tests/simulation:run_scenario",
-            "//tests/simulation:scenario",
-            "//third_party:absl",
-            "//third_party:glog",
-        ],
+        deps = [lib] + deps,
     )
