@@ -213,6 +213,10 @@ std::vector<Listed> AllListed() {
       IsTestedBy("//tests/simulation:simulation_test",
                  "bazel run //tests/simulation:simulation -- --seeds=100000"),
       DoesNotTrain("bazel test //tests/simulation/..."),
+      Prints("bazel run //tests/simulation:predict -- --workers=4 --servers=2 --layers=4 "
+             "--slices=4 --slice_bytes=65536 --steps=1000 --consistency=ssp --staleness=8 "
+             "--compute_ms=20 --compute_sigma=0.5 --slowness=1.1",
+             "4.99"),
   };
 }
 

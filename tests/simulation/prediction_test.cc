@@ -66,33 +66,6 @@ TEST_F(PredictionTest, BspWaitsForTheSlowestOfExponentialWorkers) {
   EXPECT_LT(ssp, 0.8 * 10 * harmonic);
 }
 
-<<<<<<< HEAD
-=======
-TEST_F(PredictionTest, EagerValuesAreLessStaleAndTakeNoMoreTime) {
-  Workload workload;
-  workload.mode = v1::ConsistencySpec::SSP;
-  workload.staleness = 8;
-  workload.workers = 4;
-  workload.layers = 4;
-  workload.steps = 200;
-  workload.compute_time = [](Random& random) {
-    return absl::Milliseconds(10) * -std::log(1.0 - random.UniformFloat());
-  };
-  SimulatedNetwork::Options network;
-  network.latency = absl::Microseconds(50);
-  const Prediction lazy = Predict(workload, network);
-  workload.is_eager = true;
-  const Prediction eager = Predict(workload, network);
-  EXPECT_LT(eager.mean_staleness, lazy.mean_staleness - 0.2);
-  EXPECT_LE(eager.max_staleness, 8);
-  EXPECT_GT(eager.messages, lazy.messages);
-  EXPECT_LT(eager.step_time, 1.05 * lazy.step_time);
-  // The first of the 4 layers is pulled as soon as it is pushed: that is a way there and back.
-  EXPECT_GT(eager.at_once_share, 0.6);
-  EXPECT_LE(eager.at_once_share, 0.75);
-  EXPECT_EQ(lazy.at_once_share, 0);
-}
-
 TEST_F(PredictionTest, OnSlowLinksPriorityWithASmallCreditIsFasterThanFifo) {
   Workload workload;
   workload.workers = 2;
@@ -112,7 +85,6 @@ TEST_F(PredictionTest, OnSlowLinksPriorityWithASmallCreditIsFasterThanFifo) {
   EXPECT_NEAR(StepMs(workload, network), 191, 5);
 }
 
->>>>>>> f858520 (README is one page, chapters lie in their folders with a tour of SSP and one of ByteScheduler; predict takes a schedule and a credit)
 TEST_F(PredictionTest, TheFittedNetworkHasTheMeasuredTimes) {
   const SimulatedNetwork::Options network =
       FitNetwork(/*alone=*/absl::Microseconds(300), /*each=*/absl::Microseconds(20),
