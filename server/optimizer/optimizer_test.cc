@@ -1,4 +1,6 @@
 // What every optimizer promises, over all types that a job can name.
+#include "server/optimizer/optimizer.h"
+
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -10,9 +12,8 @@
 
 #include "absl/types/span.h"
 #include "common/base/random.h"
+#include "kernels/normal_vector.h"
 #include "proto/job.pb.h"
-#include "server/optimizer/make_optimizer.h"
-#include "server/optimizer/optimizer.h"
 
 namespace capstan {
 namespace {
@@ -38,12 +39,6 @@ struct Parameters {
 
 bool HasSameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-std::vector<float> NormalVector(size_t size, Random& random) {
-  std::vector<float> numbers(size);
-  for (float& number : numbers) number = random.Normal();
-  return numbers;
 }
 
 std::vector<int> AllTypes() {
@@ -191,6 +186,22 @@ INSTANTIATE_TEST_SUITE_P(AllTypes, OptimizerConformanceTest, testing::ValuesIn(A
                          [](const testing::TestParamInfo<int>& type) {
                            return Spec::Type_Name(static_cast<Spec::Type>(type.param));
                          });
+
+TEST(OptimizerDeathTest, DiesOfUnequalLengthsAndOfMissingState) {
+  Spec spec;
+  spec.set_type(Spec::ADAM);
+  const auto adam = MakeOptimizer(spec).value();
+  const auto apply = [&](size_t gradient_size, const std::vector<size_t>& state_sizes) {
+    std::vector<float> array(8);
+    std::vector<absl::Span<float>> state;
+    for (const size_t size : state_sizes) state.push_back(absl::MakeSpan(array.data(), size));
+    adam->Apply(absl::MakeSpan(array.data(), gradient_size), Application(), absl::MakeSpan(array),
+                state);
+  };
+  EXPECT_DEATH(apply(/*gradient_size=*/7, /*state_sizes=*/{8, 8}), "7 vs. 8");
+  EXPECT_DEATH(apply(/*gradient_size=*/8, /*state_sizes=*/{8, 6}), "6 vs. 8");
+  EXPECT_DEATH(apply(/*gradient_size=*/8, /*state_sizes=*/{8}), "1 vs. 2");
+}
 
 }  // namespace
 }  // namespace capstan
