@@ -7,12 +7,12 @@
 #include "absl/status/status.h"
 #include "common/tensor/host_device.h"
 
-// Optimizers. Each is a rule: the constants of one application, and the update of one element.
-// kStateCount is the number of arrays that it keeps beside the values, all zero at first.
+// Optimizers. Each is a rule: the constants of one application, and the update of one element. It
+// keeps kStateCount arrays beside the values, all zero at first.
 //
-// In formulas g is an element of the gradient, w one of the values, and t counts the applications
-// from 1. The weight decay is L2, so that h = g + weight_decay * w takes the gradient's place.
-// AdamW alone has another one.
+// In the formulas g is an element of the gradient, w is one of the values, and t counts the
+// applications from 1. The weight decay is L2: h = g + weight_decay * w takes the gradient's place.
+// Only AdamW has another one.
 namespace capstan {
 
 class CpuStream;

@@ -32,10 +32,10 @@ inline void SetConstants(AdagradRule& rule) {
 }
 template <typename Rule>  // Adam or AdamW; their last constant is the weight decay
 void SetConstants(Rule& rule) {
-  rule = {/*step=*/0.5f,        /*root_scale=*/1.6f,
-          /*keep_first=*/0.8f,  /*add_first=*/0.2f,
+  rule = {/*step=*/0.5f,         /*root_scale=*/1.6f,
+          /*keep_first=*/0.8f,   /*add_first=*/0.2f,
           /*keep_second=*/0.95f, /*add_second=*/0.05f,
-          /*epsilon=*/0.2f,     0.3f};
+          /*epsilon=*/0.2f,      0.3f};
 }
 
 // A rule with some constants.

@@ -4,8 +4,8 @@ load("//third_party/cuda:nvcc_objects.bzl", "nvcc_objects")
 
 _WITH_TOOLKIT = "//kernels/cuda:with_toolkit"
 _EMULATOR = [
-    "//kernels/cuda/emulator",
-    "//kernels/cuda/emulator:runtime_header",
+    "//tests/cuda_emulator",
+    "//tests/cuda_emulator:runtime_header",
 ]
 
 def cuda_library(name, srcs = [], hdrs = [], deps = [], visibility = None, testonly = False):

@@ -9,11 +9,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
-#include "kernels/cpu/blas_threads.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/cuda/kernel_cases.h"
 #include "kernels/cuda/kernel_workspace.h"
+#include "kernels/gemm.h"
 #include "kernels/optimizers.h"
 
 namespace capstan {

@@ -4,9 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/arrays.h"
 #include "kernels/bias_relu.h"
-#include "kernels/convert.h"
-#include "kernels/fill.h"
 #include "kernels/optimizers.h"
 
 namespace capstan {
@@ -14,9 +13,9 @@ namespace {
 
 constexpr double kElementwiseShare = 0.85;
 constexpr double kMatrixShare = 0.75;
-// Sums of float32 in another order.
+// For sums of float32 in another order.
 constexpr double kSumTolerance = 1e-5;
-// As many columns as a wide layer has.
+// The columns of a wide layer.
 constexpr int64_t kLayerColumns = 4000;
 // Small enough for the values of all runs to stay finite.
 constexpr float kLearningRate = 1e-3f;

@@ -11,7 +11,7 @@
 namespace capstan {
 namespace {
 
-// The arrays that a rule changes in place, as a kernel's parameter.
+// The arrays of a rule, as a kernel's parameter.
 template <typename Rule>
 struct UpdatedArrays {
   static constexpr int kCount = 1 + Rule::kStateCount;
@@ -94,11 +94,17 @@ absl::Status ApplyRule(const Rule& rule, int64_t n, const float* gradient,
   return LaunchUpdate<1>(rule, n - in_packs, gradient + in_packs, updated, stream);
 }
 
-template absl::Status ApplyRule(const SgdRule&, int64_t, const float*, float* const (&)[1], CudaStream&);
-template absl::Status ApplyRule(const MomentumRule&, int64_t, const float*, float* const (&)[2], CudaStream&);
-template absl::Status ApplyRule(const NesterovRule&, int64_t, const float*, float* const (&)[2], CudaStream&);
-template absl::Status ApplyRule(const AdagradRule&, int64_t, const float*, float* const (&)[2], CudaStream&);
-template absl::Status ApplyRule(const AdamRule&, int64_t, const float*, float* const (&)[3], CudaStream&);
-template absl::Status ApplyRule(const AdamWRule&, int64_t, const float*, float* const (&)[3], CudaStream&);
+template absl::Status ApplyRule(const SgdRule&, int64_t, const float*, float* const (&)[1],
+                                CudaStream&);
+template absl::Status ApplyRule(const MomentumRule&, int64_t, const float*, float* const (&)[2],
+                                CudaStream&);
+template absl::Status ApplyRule(const NesterovRule&, int64_t, const float*, float* const (&)[2],
+                                CudaStream&);
+template absl::Status ApplyRule(const AdagradRule&, int64_t, const float*, float* const (&)[2],
+                                CudaStream&);
+template absl::Status ApplyRule(const AdamRule&, int64_t, const float*, float* const (&)[3],
+                                CudaStream&);
+template absl::Status ApplyRule(const AdamWRule&, int64_t, const float*, float* const (&)[3],
+                                CudaStream&);
 
 }  // namespace capstan

@@ -1,4 +1,4 @@
-#include "server/coordinator/summary.h"
+#include "server/coordinator/job_outcome.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -18,7 +18,7 @@ namespace {
 
 using Spec = v1::OptimizerSpec;
 
-// Bounds that keep every constant of a rule finite, and non-zero, in float32.
+// Within these bounds every constant of a rule is finite, and non-zero, in float32.
 constexpr double kSmallest = std::numeric_limits<float>::min();
 constexpr double kLargest = 1e9;
 
@@ -32,7 +32,7 @@ absl::Status CheckPositive(absl::string_view field, double value) {
   return OutOfRange(field, value, "a number above 0 (1.2e-38 to 1e9)");
 }
 
-// Compared as float32, in which 1 - 1e-9 is 1.
+// Compared as float32: there 1 - 1e-9 is 1.
 absl::Status CheckFraction(absl::string_view field, double value) {
   if (value >= 0 && value < 1 && static_cast<float>(value) < 1.0f) return absl::OkStatus();
   return OutOfRange(field, value, "a number that is at least 0 and, as float32, below 1");
@@ -50,7 +50,7 @@ absl::Status CheckMoments(const Spec& spec) {
   return CheckPositive("epsilon", spec.epsilon());
 }
 
-// What follows makes the rule of one application.
+// The rules of one application:
 
 double RateOf(const Spec& spec, const Application& application) {
   return spec.learning_rate() / static_cast<double>(application.learning_rate_divisor);
@@ -107,7 +107,7 @@ AdamWRule MakeAdamW(const Spec& spec, const Application& application) {
   return rule;
 }
 
-// An optimizer that applies one of the rules of kernels/optimizers.h.
+// Applies one of the rules of kernels/optimizers.h.
 template <typename Rule>
 class RuleOptimizer : public Optimizer {
  public:

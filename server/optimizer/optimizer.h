@@ -23,8 +23,7 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // The number of arrays of state that a slice keeps. Each is as long as the slice and zero at
-  // first.
+  // The number of arrays of state for a slice. Each is as long as the slice and zero at first.
   virtual int state_count() const = 0;
 
   // Applies `gradient` to `values` and `state` (state_count() arrays) in place. All have one length
@@ -33,9 +32,8 @@ class Optimizer {
                      absl::Span<float> values, absl::Span<const absl::Span<float>> state) const = 0;
 };
 
-// The optimizer that `spec` describes; kernels/optimizers.h has its formula. INVALID_ARGUMENT if
-// the type is unspecified or a hyper-parameter that the type uses is out of range. The others are
-// not looked at.
+// The optimizer of `spec`; kernels/optimizers.h has its formula. INVALID_ARGUMENT: the type is
+// unspecified, or one of its hyper-parameters is out of range. Other types' parameters are ignored.
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(const v1::OptimizerSpec& spec);
 
 }  // namespace capstan
