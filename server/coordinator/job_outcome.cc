@@ -27,8 +27,8 @@ struct Mean {
 
 // The workers' progress as one.
 struct Totals {
-  Mean live_loss;   // over the live workers that have computed
-  Mean first_loss;  // over all workers that have computed, also replaced ones
+  Mean live_loss;   // over the live workers with samples
+  Mean first_loss;  // over all workers with a first loss, also replaced ones
   double largest_loss = 0;
   int64_t max_steps = 0;
   uint64_t samples = 0;
@@ -144,7 +144,7 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   summary["consistency_periods"] = PeriodsOf(outcome.last_status.view());
   summary["workers"] = job.cluster().num_workers();
   summary["servers"] = job.cluster().num_servers();
-  if (job.model().type() != v1::ModelSpec::REPLAY) {  // which learns nothing
+  if (job.model().type() != v1::ModelSpec::REPLAY) {  // A replay learns nothing.
     summary["test_accuracy"] = outcome.result.test_accuracy();
     summary["test_loss"] = outcome.result.test_loss();
     summary["train_loss"] = totals.live_loss.Or(0);

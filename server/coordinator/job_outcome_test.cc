@@ -61,7 +61,7 @@ TEST(SummaryTest, HasEveryFigure) {
     "workers_replaced": 0})"));
 }
 
-// Ends as an answer that is the same for all of 4 classes.
+// Ends with the same answer for all of 4 classes.
 JobOutcome FailedOutcome() {
   JobOutcome outcome = Outcome();
   for (v1::Progress& progress : *outcome.last_status.mutable_progress()) {
