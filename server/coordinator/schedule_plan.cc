@@ -39,7 +39,7 @@ void SchedulePlan::Begin(const std::vector<uint64_t>& table_elements) {
     space.largest_tensor_bytes = std::max(space.largest_tensor_bytes, bytes);
     space.model_bytes += bytes;
   }
-  tuner_.emplace(space, job_.seed());
+  tuner_.emplace(space);
   BeginPeriod(/*first_step=*/0);
 }
 
