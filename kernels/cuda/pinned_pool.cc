@@ -63,9 +63,9 @@ absl::StatusOr<void*> PinnedPool::Take(size_t bytes) {
       return part;
     }
   }
-  return absl::ResourceExhaustedError(
-      absl::StrCat("page-locked memory: expected ", rounded, " bytes to be left of ", size_bytes_,
-                   ", got ", left, "; the pool was made too small for what is cut from it"));
+  return absl::ResourceExhaustedError(absl::StrCat("page-locked memory: expected ", rounded,
+                                                   " bytes to be left of ", size_bytes_, ", got ",
+                                                   left, "; make a larger pool"));
 }
 
 }  // namespace capstan
