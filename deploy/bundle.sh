@@ -7,8 +7,8 @@
 #   --with_cublas   take cuBLAS along (570 MB), for a machine that has a GPU's driver but not CUDA
 #   --gpu_suite     also what tests/gpu_suite.sh runs: tests and benchmarks of the GPU's parts
 #   --output=FILE   the archive; capstan.tar.gz in the current folder unless given
-#   TARGETS         tests and benchmarks to take along, as Bazel labels: //kernels/cpu:gemm_test
-#                   becomes tests/kernels-cpu-gemm_test, with its data. Patterns work, too.
+#   TARGETS         tests and benchmarks to take along, as Bazel labels: //kernels/cpu:operations_test
+#                   becomes tests/kernels-cpu-operations_test, with its data. Patterns work, too.
 set -euo pipefail
 
 fail() {

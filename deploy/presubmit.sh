@@ -48,7 +48,7 @@ layers() {
       query "somepath(//server/..., //worker/...)" &&
       query "somepath(//server/coordinator/..., //server/shard/...)" &&
       reached_beyond //common/... "common|proto|third_party" &&
-      reached_beyond //kernels/... "kernels|common/base|common/tensor|third_party" &&
+      reached_beyond //kernels/... "kernels|common/base|common/tensor|tests/cuda_emulator|third_party" &&
       reached_beyond //server/consistency/... "server/consistency|common/base|third_party"
   )" || return 1
   [[ -z "${found}" ]] || { echo "${found}" && return 1; }

@@ -11,7 +11,7 @@ namespace capstan {
 class CpuStream;
 class CudaStream;
 
-// What follows the bias in a layer.
+// A layer's function after the bias.
 enum class Activation { kNone, kRelu };
 
 // values[row, column] = activation(values[row, column] + bias[column]), in place; `values` is
@@ -25,10 +25,10 @@ size_t AddBiasBackwardScratchBytes(int64_t rows, int64_t columns, const CpuStrea
 size_t AddBiasBackwardScratchBytes(int64_t rows, int64_t columns, const CudaStream& stream);
 
 // The way back through AddBias. `gradient` [rows, columns] is the gradient of AddBias's result on
-// entry, of its input on return: kRelu sets it to 0 where the result in `outputs` [rows, columns]
-// is not above 0; kNone leaves it, and `outputs` is not read. bias_gradient[column] becomes the sum
-// of the column: on the CPU added from row 0 on, on a GPU in an order that depends on the sizes
-// only. The arrays do not overlap.
+// entry, and of its input on return. kRelu sets it to 0 if the result in `outputs` [rows, columns]
+// is not above 0. kNone leaves it and does not read `outputs`. bias_gradient[column] becomes the
+// sum of the column. The CPU adds from row 0 on; a GPU's order depends on the sizes only. The
+// arrays do not overlap.
 absl::Status AddBiasBackward(int64_t rows, int64_t columns, Activation activation,
                              const float* outputs, float* gradient, float* bias_gradient,
                              void* scratch, CpuStream& stream);

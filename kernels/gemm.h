@@ -2,8 +2,10 @@
 #define KERNELS_GEMM_H_
 
 #include <cstdint>
+#include <limits>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "common/tensor/bfloat16.h"
 
 namespace capstan {
@@ -21,15 +23,27 @@ struct GemmShape {
   bool is_b_transposed = false;
 };
 
-// How factors are rounded before they are multiplied; sums are float32.
+// INVALID_ARGUMENT for a size beyond the 32-bit sizes of BLAS.
+inline absl::Status CheckGemmShape(const GemmShape& shape) {
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+  for (const int64_t size : {shape.m, shape.n, shape.k}) {
+    if (size >= 0 && size <= kMax) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("matrix product: expected sizes from 0 to ", kMax, ", got m = ", shape.m,
+                     ", n = ", shape.n, ", k = ", shape.k, "; use smaller batches or layers"));
+  }
+  return absl::OkStatus();
+}
+
+// How factors are rounded before they are multiplied. Sums are float32.
 enum class MatrixPrecision {
   kFloat32,  // not at all
-  kTf32,     // to 10 bits of mantissa where the device is faster so; the CPU does not round
+  kTf32,     // to 10 bits of mantissa, if that is faster on the device; the CPU does not round
 };
 
-// C = alpha * op(A) * op(B) + beta * C, all row-major and without gaps. When `beta` is 0, C is
-// written without being read. C overlaps neither A nor B. INVALID_ARGUMENT for a size that is not
-// from 0 to 2^31 - 1. A CudaStream must have a cuBLAS handle.
+// C = alpha * op(A) * op(B) + beta * C, all row-major and without gaps. If `beta` is 0, C is
+// written without being read. C overlaps neither A nor B. INVALID_ARGUMENT for a size below 0 or
+// above 2^31 - 1. A CudaStream must have a cuBLAS handle.
 absl::Status Gemm(const GemmShape& shape, MatrixPrecision precision, float alpha, const float* a,
                   const float* b, float beta, float* c, CpuStream& stream);
 absl::Status Gemm(const GemmShape& shape, MatrixPrecision precision, float alpha, const float* a,
@@ -40,6 +54,10 @@ absl::Status Gemm(const GemmShape& shape, float alpha, const Bfloat16* a, const 
                   float beta, float* c, CpuStream& stream);
 absl::Status Gemm(const GemmShape& shape, float alpha, const Bfloat16* a, const Bfloat16* b,
                   float beta, float* c, CudaStream& stream);
+
+// Keeps every later Gemm of a CpuStream in this process on its caller's thread. Its result then
+// does not depend on the number of cores. A program calls it before it starts a thread.
+void UseOneBlasThread();
 
 }  // namespace capstan
 

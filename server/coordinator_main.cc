@@ -27,7 +27,7 @@
 #include "common/transport/grpc/grpc_server.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/grpc_coordinator_service.h"
-#include "server/coordinator/summary.h"
+#include "server/coordinator/job_outcome.h"
 
 ABSL_FLAG(std::string, job, "",
           "file of the job, in protobuf text format (proto/job.proto); empty means all defaults");

@@ -1,7 +1,7 @@
 """C++ code from .proto files, with the protoc and the gRPC plugin of the system."""
 
 def cc_proto(name, src, deps = [], visibility = None):
-    """Messages of one .proto file. Other protos of this package that it imports go to `deps`."""
+    """Messages of one .proto file. Its imports from this package go to `deps`."""
     base = src[:-len(".proto")]
     native.genrule(
         name = name + "_generate",
@@ -24,7 +24,7 @@ def cc_proto(name, src, deps = [], visibility = None):
     )
 
 def cc_grpc(name, src, proto, visibility = None):
-    """Service stubs of one .proto file, whose messages are the cc_proto `proto`."""
+    """Service stubs of one .proto file. Its messages are the cc_proto `proto`."""
     base = src[:-len(".proto")]
     native.genrule(
         name = name + "_generate",

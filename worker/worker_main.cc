@@ -17,7 +17,7 @@
 #include "common/routing/server_address.h"
 #include "common/trace/tracer.h"
 #include "common/transport/grpc/grpc_logging.h"
-#include "kernels/cpu/blas_threads.h"
+#include "kernels/gemm.h"
 #include "worker/client/connect_to_servers.h"
 #include "worker/engine/device_name.h"
 #include "worker/runtime/job_setup.h"

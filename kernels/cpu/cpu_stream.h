@@ -3,7 +3,7 @@
 
 namespace capstan {
 
-// The calling thread as a stream: an operation has ended when its call returns.
+// The calling thread as a stream. An operation has ended when its call returns.
 class CpuStream {};
 
 }  // namespace capstan

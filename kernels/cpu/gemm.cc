@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "common/base/status_macros.h"
-#include "kernels/check_gemm_shape.h"
 
 namespace capstan {
 namespace {
@@ -20,6 +19,8 @@ std::vector<float> Widened(int64_t n, const Bfloat16* values) {
 }
 
 }  // namespace
+
+void UseOneBlasThread() { openblas_set_num_threads(1); }
 
 absl::Status Gemm(const GemmShape& shape, MatrixPrecision /*precision*/, float alpha,
                   const float* a, const float* b, float beta, float* c, CpuStream& /*stream*/) {

@@ -1,5 +1,6 @@
 #include "kernels/gemm.h"
 
+#include <cblas.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +12,6 @@
 #include "absl/status/status.h"
 #include "common/base/random.h"
 #include "common/tensor/bfloat16.h"
-#include "kernels/cpu/blas_threads.h"
 #include "kernels/cpu/cpu_stream.h"
 #include "kernels/normal_vector.h"
 
@@ -72,6 +72,11 @@ void ExpectProduct(const GemmShape& shape, float alpha, float beta) {
       ASSERT_NEAR(c[i], expected, bound) << "row " << row << ", column " << column;
     }
   }
+}
+
+TEST(GemmTest, OneBlasThreadIsLeft) {
+  UseOneBlasThread();
+  EXPECT_EQ(openblas_get_num_threads(), 1);
 }
 
 TEST(GemmTest, MatchesTheDefinitionAtOddSizesAndAllTranspositions) {

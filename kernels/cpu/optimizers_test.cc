@@ -1,89 +1,68 @@
-// Every optimizer with every kind of vectors against its rule, element by element, bit by bit.
+// Every optimizer with every kind of vectors against its rule, element by element, bit by bit; and
+// the rules against their formulas in float64.
+#include "kernels/optimizers.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/base/random.h"
-#include "kernels/adagrad_rule.h"
-#include "kernels/adam_rule.h"
-#include "kernels/adamw_rule.h"
 #include "kernels/cpu/cpu_stream.h"
 #include "kernels/cpu/vector_targets.h"
-#include "kernels/momentum_rule.h"
-#include "kernels/nesterov_rule.h"
 #include "kernels/normal_vector.h"
-#include "kernels/sgd_rule.h"
+#include "kernels/test_rules.h"
 
 namespace capstan {
 namespace {
 
-constexpr int kMaxArrays = 3;
+// The formulas; `e` is an element of the values and of each array of state.
 
-// One optimizer: how many arrays it changes, one application to them, and to one element.
-struct Optimizer {
-  std::string name;
-  int arrays;
-  absl::Status (*apply)(int64_t n, const float* gradient, float* const* arrays, CpuStream& stream);
-  void (*rule)(float gradient, float* element);
-};
-
-constexpr SgdCoefficients kSgd = {/*learning_rate=*/0.1f, /*weight_decay=*/0.01f};
-constexpr MomentumCoefficients kMomentum = {/*learning_rate=*/0.1f, /*momentum=*/0.9f,
-                                            /*weight_decay=*/0.01f};
-constexpr NesterovCoefficients kNesterov = {/*learning_rate=*/0.1f, /*momentum=*/0.9f,
-                                            /*weight_decay=*/0.01f};
-constexpr AdagradCoefficients kAdagrad = {/*learning_rate=*/0.1f, /*epsilon=*/1e-7f,
-                                          /*weight_decay=*/0.01f};
-
-template <typename Coefficients>
-constexpr Coefficients MomentsOf(float decay) {
-  return {/*step=*/0.01f,         /*root_scale=*/1.7f,
-          /*keep_first=*/0.9f,    /*add_first=*/0.1f,
-          /*keep_second=*/0.999f, /*add_second=*/0.001f,
-          /*epsilon=*/1e-8f,      decay};
+void Formula(const SgdRule& rule, double g, double* e) {
+  e[0] -= rule.learning_rate * (g + rule.weight_decay * e[0]);
 }
-constexpr auto kAdam = MomentsOf<AdamCoefficients>(0.01f);
-constexpr auto kAdamW = MomentsOf<AdamWCoefficients>(0.01f);
 
-std::vector<Optimizer> AllOptimizers() {
-  return {
-      {"Sgd", 1,
-       [](int64_t n, const float* g, float* const* a, CpuStream& stream) {
-         return ApplySgd(kSgd, n, g, a[0], stream);
-       },
-       [](float g, float* e) { SgdRule(kSgd, g, e[0]); }},
-      {"Momentum", 2,
-       [](int64_t n, const float* g, float* const* a, CpuStream& stream) {
-         return ApplyMomentum(kMomentum, n, g, a[0], a[1], stream);
-       },
-       [](float g, float* e) { MomentumRule(kMomentum, g, e[0], e[1]); }},
-      {"Nesterov", 2,
-       [](int64_t n, const float* g, float* const* a, CpuStream& stream) {
-         return ApplyNesterov(kNesterov, n, g, a[0], a[1], stream);
-       },
-       [](float g, float* e) { NesterovRule(kNesterov, g, e[0], e[1]); }},
-      {"Adagrad", 2,
-       [](int64_t n, const float* g, float* const* a, CpuStream& stream) {
-         return ApplyAdagrad(kAdagrad, n, g, a[0], a[1], stream);
-       },
-       [](float g, float* e) { AdagradRule(kAdagrad, g, e[0], e[1]); }},
-      {"Adam", 3,
-       [](int64_t n, const float* g, float* const* a, CpuStream& stream) {
-         return ApplyAdam(kAdam, n, g, a[0], a[1], a[2], stream);
-       },
-       [](float g, float* e) { AdamRule(kAdam, g, e[0], e[1], e[2]); }},
-      {"AdamW", 3,
-       [](int64_t n, const float* g, float* const* a, CpuStream& stream) {
-         return ApplyAdamW(kAdamW, n, g, a[0], a[1], a[2], stream);
-       },
-       [](float g, float* e) { AdamWRule(kAdamW, g, e[0], e[1], e[2]); }},
-  };
+void Formula(const MomentumRule& rule, double g, double* e) {
+  e[1] = rule.momentum * e[1] + g + rule.weight_decay * e[0];
+  e[0] -= rule.learning_rate * e[1];
+}
+
+void Formula(const NesterovRule& rule, double g, double* e) {
+  const double h = g + rule.weight_decay * e[0];
+  e[1] = rule.momentum * e[1] + h;
+  e[0] -= rule.learning_rate * (h + rule.momentum * e[1]);
+}
+
+void Formula(const AdagradRule& rule, double g, double* e) {
+  const double h = g + rule.weight_decay * e[0];
+  e[1] += h * h;
+  e[0] -= rule.learning_rate * h / (std::sqrt(e[1]) + rule.epsilon);
+}
+
+template <typename Rule>
+double MomentsUpdate(const Rule& rule, double h, double* e) {
+  e[1] = rule.keep_first * e[1] + rule.add_first * h;
+  e[2] = rule.keep_second * e[2] + rule.add_second * h * h;
+  return rule.step * e[1] / (std::sqrt(e[2]) * rule.root_scale + rule.epsilon);
+}
+
+void Formula(const AdamRule& rule, double g, double* e) {
+  e[0] -= MomentsUpdate(rule, g + rule.weight_decay * e[0], e);
+}
+
+void Formula(const AdamWRule& rule, double g, double* e) {
+  e[0] -= MomentsUpdate(rule, g, e) + rule.decay * e[0];
+}
+
+void Call(const SgdRule& rule, float g, float* e) { rule(g, e[0]); }
+template <typename Rule>
+void Call(const Rule& rule, float g, float* e) {
+  if constexpr (Rule::kStateCount == 1) rule(g, e[0], e[1]);
+  if constexpr (Rule::kStateCount == 2) rule(g, e[0], e[1], e[2]);
 }
 
 // Which NaN an operation gives depends on the order of its operands, which compilers choose.
@@ -99,27 +78,41 @@ std::vector<float> Shifted(const std::vector<float>& array, size_t shift) {
   return memory;
 }
 
-class OptimizersTest : public testing::TestWithParam<Optimizer> {
+// Normal numbers, as values and state. Squares and their sums are not negative.
+std::vector<std::vector<float>> MakeArrays(int count, int64_t n, Random& random) {
+  std::vector<std::vector<float>> arrays;
+  for (int j = 0; j < count; ++j) {
+    arrays.push_back(NormalVector(n, random));
+    for (float& number : arrays[j]) number = j > 0 ? std::abs(number) : number;
+  }
+  return arrays;
+}
+
+template <typename Rule>
+class OptimizersTest : public testing::Test {
  protected:
-  // One application to a gradient and arrays[0 ... arrays-1].
-  void ExpectRule(const std::vector<float>& gradient, const std::vector<std::vector<float>>& arrays,
-                  size_t shift) {
+  static constexpr int kArrays = 1 + Rule::kStateCount;
+
+  // One application to a gradient and arrays.
+  static void ExpectRule(const std::vector<float>& gradient,
+                         const std::vector<std::vector<float>>& arrays, size_t shift) {
     SCOPED_TRACE(testing::Message() << gradient.size() << " elements, shift " << shift);
     const auto n = static_cast<int64_t>(gradient.size());
     const std::vector<float> shifted_gradient = Shifted(gradient, shift);
     std::vector<std::vector<float>> shifted;
-    std::vector<float*> pointers;
+    float* pointers[kArrays];
     for (const std::vector<float>& array : arrays) shifted.push_back(Shifted(array, shift));
-    for (std::vector<float>& array : shifted) pointers.push_back(array.data() + shift);
+    for (int j = 0; j < kArrays; ++j) pointers[j] = shifted[j].data() + shift;
 
     CpuStream stream;
-    ASSERT_TRUE(GetParam().apply(n, shifted_gradient.data() + shift, pointers.data(), stream).ok());
+    const Rule rule = TestRule<Rule>();
+    ASSERT_TRUE(ApplyRule(rule, n, shifted_gradient.data() + shift, pointers, stream).ok());
 
     for (int64_t i = 0; i < n; ++i) {
-      float element[kMaxArrays] = {};
-      for (size_t j = 0; j < arrays.size(); ++j) element[j] = arrays[j][i];
-      GetParam().rule(gradient[i], element);
-      for (size_t j = 0; j < arrays.size(); ++j) {
+      float element[kArrays] = {};
+      for (int j = 0; j < kArrays; ++j) element[j] = arrays[j][i];
+      Call(rule, gradient[i], element);
+      for (int j = 0; j < kArrays; ++j) {
         EXPECT_TRUE(HasSameBits(pointers[j][i], element[j]))
             << "element " << i << " of array " << j << ": " << pointers[j][i] << ", expected "
             << element[j];
@@ -128,48 +121,44 @@ class OptimizersTest : public testing::TestWithParam<Optimizer> {
     for (int64_t i = 0; i < n; ++i) {
       EXPECT_TRUE(HasSameBits(shifted_gradient[shift + i], gradient[i])) << "element " << i;
     }
-    for (size_t j = 0; j < arrays.size(); ++j) {
+    for (int j = 0; j < kArrays; ++j) {
       for (size_t i = 0; i < shift; ++i) EXPECT_EQ(shifted[j][i], -1.0f);
       EXPECT_EQ(shifted[j].back(), -1.0f);
     }
   }
 };
 
-TEST_P(OptimizersTest, HasTheBitsOfItsRuleAtAllSizesAndAlignments) {
-  ForEachVectorTarget([this] {
+TYPED_TEST_SUITE(OptimizersTest, AllRules, RuleNames);
+
+TYPED_TEST(OptimizersTest, HasTheBitsOfItsRuleAtAllSizesAndAlignments) {
+  ForEachVectorTarget([] {
     for (const int64_t n : {0, 1, 3, 4, 7, 8, 15, 16, 17, 31, 33, 64, 1001}) {
       for (const size_t shift : {0, 1, 2, 3}) {
         Random random(/*seed=*/83, /*stream=*/static_cast<uint64_t>(n));
         const std::vector<float> gradient = NormalVector(n, random);
-        std::vector<std::vector<float>> arrays;
-        for (int j = 0; j < GetParam().arrays; ++j) {
-          arrays.push_back(NormalVector(n, random));
-          // Squares and their sums are not negative.
-          for (float& number : arrays[j]) number = j > 0 ? std::abs(number) : number;
-        }
-        ExpectRule(gradient, arrays, shift);
+        TestFixture::ExpectRule(gradient, MakeArrays(TestFixture::kArrays, n, random), shift);
       }
     }
   });
 }
 
-TEST_P(OptimizersTest, HasTheBitsOfItsRuleForSpecialValues) {
+TYPED_TEST(OptimizersTest, HasTheBitsOfItsRuleForSpecialValues) {
   using Limits = std::numeric_limits<float>;
-  const std::vector<float> special = {0.0f,
-                                      -0.0f,
-                                      1.0f,
-                                      -1.0f,
-                                      Limits::denorm_min(),
-                                      -1e-41f,
-                                      Limits::min(),
-                                      Limits::max(),
-                                      -Limits::max(),
-                                      Limits::infinity(),
-                                      -Limits::infinity(),
-                                      Limits::quiet_NaN()};
+  const float special[] = {0.0f,
+                           -0.0f,
+                           1.0f,
+                           -1.0f,
+                           Limits::denorm_min(),
+                           -1e-41f,
+                           Limits::min(),
+                           Limits::max(),
+                           -Limits::max(),
+                           Limits::infinity(),
+                           -Limits::infinity(),
+                           Limits::quiet_NaN()};
   // Each with each as gradient, value and state.
   std::vector<float> gradient;
-  std::vector<std::vector<float>> arrays(GetParam().arrays);
+  std::vector<std::vector<float>> arrays(TestFixture::kArrays);
   for (const float g : special) {
     for (const float value : special) {
       for (const float state : special) {
@@ -178,11 +167,28 @@ TEST_P(OptimizersTest, HasTheBitsOfItsRuleForSpecialValues) {
       }
     }
   }
-  ForEachVectorTarget([&] { ExpectRule(gradient, arrays, /*shift=*/0); });
+  ForEachVectorTarget([&] { TestFixture::ExpectRule(gradient, arrays, /*shift=*/0); });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OptimizersTest, testing::ValuesIn(AllOptimizers()),
-                         [](const auto& info) { return info.param.name; });
+TYPED_TEST(OptimizersTest, TheRuleFollowsItsFormulaInFloat64) {
+  constexpr int kArrays = TestFixture::kArrays;
+  constexpr int64_t kCount = 1001;
+  const TypeParam rule = TestRule<TypeParam>();
+  Random random(/*seed=*/51);
+  const std::vector<float> gradient = NormalVector(kCount, random);
+  const std::vector<std::vector<float>> arrays = MakeArrays(kArrays, kCount, random);
+  for (int64_t i = 0; i < kCount; ++i) {
+    float element[kArrays] = {};
+    double expected[kArrays] = {};
+    for (int j = 0; j < kArrays; ++j) expected[j] = element[j] = arrays[j][i];
+    Call(rule, gradient[i], element);
+    Formula(rule, gradient[i], expected);
+    for (int j = 0; j < kArrays; ++j) {
+      ASSERT_NEAR(element[j], expected[j], 3e-6 * (1 + std::abs(expected[j])))
+          << "element " << i << " of array " << j;
+    }
+  }
+}
 
 }  // namespace
 }  // namespace capstan

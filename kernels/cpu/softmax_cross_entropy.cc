@@ -9,7 +9,7 @@ namespace {
 
 bool IsClass(int32_t label, int64_t classes) { return label >= 0 && label < classes; }
 
-// Of comparisons that NaN fails, so that a network that has diverged is never right.
+// NaN fails each of these comparisons: a network that has diverged is never right.
 bool IsFirstMaximum(const float* scores, int64_t classes, int32_t label) {
   if (!IsClass(label, classes) || !std::isfinite(scores[label])) return false;
   for (int64_t i = 0; i < label; ++i) {
@@ -21,7 +21,7 @@ bool IsFirstMaximum(const float* scores, int64_t classes, int32_t label) {
   return true;
 }
 
-// Loss of one sample, which also leaves its gradient times `scale` in `gradient`.
+// Returns the loss of one sample, and leaves its gradient times `scale` in `gradient`.
 double SampleLoss(const float* scores, int64_t classes, int32_t label, double scale,
                   float* gradient) {
   const float maximum = *std::max_element(scores, scores + classes);
@@ -29,7 +29,7 @@ double SampleLoss(const float* scores, int64_t classes, int32_t label, double sc
                                                      : std::numeric_limits<double>::quiet_NaN();
   double sum = 0;
   for (int64_t i = 0; i < classes; ++i) {
-    // Relative to the maximum, so that no exponential overflows and one of them is 1.
+    // Relative to the maximum: no exponential overflows, and one of them is 1.
     gradient[i] = std::exp(scores[i] - maximum);
     sum += gradient[i];
   }

@@ -10,8 +10,8 @@
 
 namespace capstan {
 
-// Runs `check` once for each kind of vectors that this CPU has and that operations are compiled
-// for, with the operations on those; then leaves the best to them again.
+// Operations are compiled for several kinds of vectors. Runs `check` with each kind of this CPU,
+// then leaves the choice to the operations again.
 inline void ForEachVectorTarget(absl::FunctionRef<void()> check) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     SCOPED_TRACE(testing::Message() << "vectors of " << hwy::TargetName(target));

@@ -12,17 +12,17 @@ namespace {
 
 constexpr int kThreads = kElementwiseThreads;
 constexpr int kWarp = 32;
-// Rows that a thread loads before it goes on: 4 packs of each array are under way.
+// A thread loads this many rows at once: 4 packs of each array are under way.
 constexpr int kUnroll = 4;
-// Rows that a block sums at least, and what bounds the blocks and the rows of partial sums: enough
-// blocks for the ends to even out, few enough for the second phase to be cheap. Constants, so that
-// the order of the sum depends on the sizes only.
+// The least rows that a block sums, the most blocks, and the most rows of partial sums. The blocks
+// are enough for their ends to even out, and few enough for a cheap second phase. All are
+// constants: the order of the sum depends on the sizes only.
 constexpr int64_t kMinRows = 128;
 constexpr int64_t kMaxBlocks = 4096;
 constexpr int64_t kMaxPartials = 512;
 
 // How the threads of a block lie over a matrix: `lanes` packs wide, up to a whole warp, and
-// kThreads / lanes rows high; as many `tiles` side by side cover a row.
+// kThreads / lanes rows high. `tiles` of them side by side cover a row.
 struct Tiling {
   int width;      // elements in a pack
   int lanes;      // a power of 2
@@ -30,7 +30,7 @@ struct Tiling {
   int64_t tiles;
 };
 
-// The widest packs that the columns allow; the shape decides the order of sums.
+// With the widest packs for these columns. The shape decides the order of sums.
 Tiling MakeTiling(int64_t columns) {
   Tiling tiling;
   tiling.width = columns % kPackWidth == 0 ? kPackWidth : 1;
@@ -41,7 +41,7 @@ Tiling MakeTiling(int64_t columns) {
   return tiling;
 }
 
-// The same rows for each block with single elements, for arrays that are not aligned.
+// The same rows for each block, with single elements: for unaligned arrays.
 Tiling WithoutPacks(Tiling tiling) {
   tiling.packs *= tiling.width;
   tiling.width = 1;
@@ -49,16 +49,16 @@ Tiling WithoutPacks(Tiling tiling) {
   return tiling;
 }
 
-// Rows of partial sums, which is how many blocks share a column.
+// The number of rows of partial sums: as many blocks share a column.
 int64_t PartialCount(int64_t rows, int64_t columns) {
   const int64_t most = std::clamp<int64_t>(kMaxBlocks / MakeTiling(columns).tiles, 1, kMaxPartials);
   return std::clamp<int64_t>((rows + kMinRows - 1) / kMinRows, 1, most);
 }
 
-// Where a thread is in a tiled matrix.
+// A thread's place in a tiled matrix.
 struct Place {
   int64_t pack;  // its pack in the row
-  int64_t part;  // which of the groups of rows its block has
+  int64_t part;  // number of its block's group of rows
   int row;       // its row among the block's
 };
 
@@ -118,8 +118,8 @@ __device__ Pack<float, kWidth> SumOfBlockRows(Pack<float, kWidth> own, int lanes
   return own;
 }
 
-// sums[part, column] = the sum of the column over the `part_rows` rows of the part, which kIsRelu
-// masks on the way. Bytes moved for each element: 4 read; with kIsRelu 8 read, 4 written.
+// sums[part, column] = the sum of the column over the `part_rows` rows of the part. kIsRelu masks
+// them on the way. Bytes moved for each element: 4 read; with kIsRelu 8 read, 4 written.
 template <int kWidth, bool kIsRelu>
 __global__ void __launch_bounds__(kThreads)
     ColumnSumKernel(int64_t rows, int64_t part_rows, Tiling tiling, const float* outputs,

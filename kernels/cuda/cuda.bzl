@@ -1,11 +1,11 @@
-"""C++ that uses CUDA: compiled by nvcc with --config=cuda, else for the emulator."""
+"""C++ with CUDA: compiled by nvcc with --config=cuda, else for the emulator."""
 
 load("//third_party/cuda:nvcc_objects.bzl", "nvcc_objects")
 
 _WITH_TOOLKIT = "//kernels/cuda:with_toolkit"
 _EMULATOR = [
-    "//kernels/cuda/emulator",
-    "//kernels/cuda/emulator:runtime_header",
+    "//tests/cuda_emulator",
+    "//tests/cuda_emulator:runtime_header",
 ]
 
 def cuda_library(name, srcs = [], hdrs = [], deps = [], visibility = None, testonly = False):
@@ -16,7 +16,7 @@ def cuda_library(name, srcs = [], hdrs = [], deps = [], visibility = None, testo
         testonly = testonly,
         srcs = srcs,
         hdrs = hdrs,
-        # `#pragma unroll` is for nvcc; clang tries it, and says where it could not.
+        # `#pragma unroll` is for nvcc. clang tries it, and warns if it fails.
         copts = [
             "-Wno-pass-failed",
             "-Wno-unknown-pragmas",
@@ -40,8 +40,8 @@ def cuda_library(name, srcs = [], hdrs = [], deps = [], visibility = None, testo
         testonly = testonly,
         srcs = [src for src in srcs if src not in kernels],
         hdrs = hdrs,
-        # A program has one CUDA runtime, which knows all its kernels: nothing of it in shared
-        # libraries, each with a runtime of its own.
+        # A program has one CUDA runtime with all its kernels. Shared libraries would each have a
+        # runtime of their own.
         linkstatic = True,
         tags = ["manual"],
         visibility = visibility,

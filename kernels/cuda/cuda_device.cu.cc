@@ -11,7 +11,7 @@
 namespace capstan {
 namespace {
 
-// Any kernel of this build tells whether the build has code for a GPU.
+// Any kernel of this build shows if the build has code for a GPU.
 __global__ void Probe() {}
 
 // "13.0" for 13000.
@@ -35,7 +35,7 @@ absl::Status DriverError() {
                    "; update the driver, or use --device=cpu"));
 }
 
-// How many GPUs there are; at least one.
+// The number of GPUs, at least one.
 absl::StatusOr<int> CountGpus() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);

@@ -9,12 +9,12 @@
 
 namespace capstan {
 
-// One GPU, opened. Outlives the buffers, events and streams that are made on it. Thread-safe.
+// One GPU, opened. It must outlive the buffers, events and streams made on it. Thread-safe.
 class CudaDevice {
  public:
-  // UNAVAILABLE without a driver or a GPU, or when another process has the GPU for itself;
-  // INVALID_ARGUMENT for a number that no GPU has; FAILED_PRECONDITION for a driver that is too old
-  // and for a GPU for which this build has no code. Each says what to do.
+  // UNAVAILABLE: there is no driver or GPU, or another process has the GPU for itself.
+  // INVALID_ARGUMENT: no GPU has this number. FAILED_PRECONDITION: the driver is too old, or this
+  // build has no code for the GPU. Each message ends with advice.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int number);
 
   CudaDevice(const CudaDevice&) = delete;
@@ -23,7 +23,7 @@ class CudaDevice {
   const std::string& name() const { return name_; }  // "cuda:0 (NVIDIA H200)"
   int multiprocessor_count() const { return multiprocessor_count_; }
 
-  // Makes this GPU the one that the calling thread's CUDA calls mean. Cheap.
+  // Directs the calling thread's CUDA calls to this GPU. Cheap.
   absl::Status MakeCurrent() const;
 
  private:

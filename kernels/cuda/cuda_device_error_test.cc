@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_stream.h"
-#include "kernels/cuda/emulator/emulator.h"
+#include "tests/cuda_emulator/emulator.h"
 
 namespace capstan {
 namespace {

@@ -35,7 +35,7 @@ CudaEvent& CudaEvent::operator=(CudaEvent&& other) noexcept {
 }
 
 void CudaEvent::Destroy() {
-  // An error here is that of an earlier operation, which other calls tell.
+  // An error here belongs to an earlier operation. Other calls report it.
   if (event_ != nullptr && cudaEventDestroy(event_) != cudaSuccess) cudaGetLastError();
   event_ = nullptr;
 }

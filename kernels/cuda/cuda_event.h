@@ -12,7 +12,7 @@ namespace capstan {
 
 class CudaStream;
 
-// A mark in a stream, which other streams and threads can wait for. Recording it again moves it.
+// A mark in a stream. Other streams and threads can wait for it. Recording it again moves it.
 // Movable. Thread-compatible: Record and Wait of one event need the caller's order.
 class CudaEvent {
  public:
@@ -24,11 +24,11 @@ class CudaEvent {
   CudaEvent(CudaEvent&& other) noexcept;
   CudaEvent& operator=(CudaEvent&& other) noexcept;
 
-  // Marks the end of what `stream` has been given until now.
+  // Marks the end of the operations given to `stream` until now.
   absl::Status Record(CudaStream& stream);
 
-  // Blocks the calling thread, which sleeps, until what was marked has ended; at once when the
-  // event was never recorded. INTERNAL when something on the GPU has failed.
+  // Blocks the calling thread, asleep, until the stream has reached the mark. Returns at once if
+  // the event was never recorded. INTERNAL: something on the GPU has failed.
   absl::Status Wait() const;
 
   // The time on the GPU from one mark to the other. Both events were made with kOn, recorded, and

@@ -66,7 +66,7 @@ Advice AdviceForBlas(cublasStatus_t status) {
 absl::Status CudaStatus(int error, absl::string_view what) {
   const auto cuda_error = static_cast<cudaError_t>(error);
   if (cuda_error == cudaSuccess) return absl::OkStatus();
-  // An error that is told once must not be found again by a later call that went well.
+  // CUDA keeps the error. A later call that went well must not find it.
   cudaGetLastError();
   const Advice advice = AdviceFor(cuda_error);
   return absl::Status(advice.code, absl::StrCat(what, ": ", cudaGetErrorName(cuda_error), ": ",
@@ -76,7 +76,7 @@ absl::Status CudaStatus(int error, absl::string_view what) {
 absl::Status CublasStatus(int error, absl::string_view what) {
   const auto status = static_cast<cublasStatus_t>(error);
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
-  // When the GPU was lost before, that is the reason.
+  // If the GPU was lost before, that is the reason.
   const cudaError_t cuda_error = cudaGetLastError();
   if (cuda_error != cudaSuccess) return CudaStatus(cuda_error, what);
   const Advice advice = AdviceForBlas(status);

@@ -6,13 +6,13 @@
 
 namespace capstan {
 
-// What a call of the CUDA runtime returned (a cudaError_t, as a number, so that users of this
-// header need no CUDA) as a Status whose message is "`what`: the error's name and text; what to
-// do". RESOURCE_EXHAUSTED when memory ran out, UNAVAILABLE when no driver or GPU answers or the GPU
-// is taken, FAILED_PRECONDITION when driver or GPU do not fit this build, else INTERNAL.
+// The Status of a call of the CUDA runtime. `error` is its cudaError_t, as a number, so that users
+// of this header need no CUDA. The message is "`what`: the error's name and text; advice".
+// RESOURCE_EXHAUSTED: memory ran out. UNAVAILABLE: no driver or GPU answers, or the GPU is taken.
+// FAILED_PRECONDITION: driver or GPU do not fit this build. INTERNAL: all others.
 absl::Status CudaStatus(int error, absl::string_view what);
 
-// The same for a cublasStatus_t; FAILED_PRECONDITION when the GPU cannot do what was asked for.
+// The same for a cublasStatus_t. FAILED_PRECONDITION: the GPU lacks the operation.
 absl::Status CublasStatus(int error, absl::string_view what);
 
 }  // namespace capstan

@@ -14,7 +14,7 @@
 namespace capstan {
 namespace {
 
-// What cuBLAS recommends for Hopper; older GPUs need less.
+// As cuBLAS recommends for Hopper; older GPUs need less.
 constexpr size_t kBlasWorkspaceBytes = size_t{32} << 20;
 
 }  // namespace

@@ -16,31 +16,31 @@ namespace capstan {
 
 class CudaEvent;
 
-// A queue of operations on one GPU, which run one after the other; only Synchronize blocks. An
-// operation that fails on the GPU is told by a later call: the GPU is lost for the process then,
-// and every call says so. One thread at a time uses a stream.
+// A queue of operations on one GPU. They run one after the other; only Synchronize blocks. If an
+// operation fails on the GPU, a later call reports it. The GPU is then lost for the process, and
+// every call says so. One thread at a time uses a stream.
 class CudaStream {
  public:
   enum class Blas { kNone, kWithWorkspace };  // whether Gemm may run here
 
-  // kWithWorkspace takes 32 MiB of the GPU's memory, which cuBLAS would otherwise take by itself, a
-  // different piece each time, and sums would differ. `device` must outlive the stream.
+  // kWithWorkspace takes 32 MiB of the GPU's memory. cuBLAS would otherwise take a different piece
+  // each time, and sums would differ. `device` must outlive the stream.
   static absl::StatusOr<std::unique_ptr<CudaStream>> Create(const CudaDevice& device, Blas blas);
-  // Waits for what is queued.
+  // Waits for the queued operations.
   ~CudaStream();
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
 
-  // Queue a copy and return at once. Host memory comes from a PinnedPool, and the caller leaves it
-  // alone until the copy has ended.
+  // These queue a copy and return at once. Host memory comes from a PinnedPool, and the caller
+  // leaves it alone until the copy has ended.
   absl::Status CopyToDevice(const void* host, size_t bytes, void* device);
   absl::Status CopyToHost(const void* device, size_t bytes, void* host);
-  // From one place of the GPU's memory to another, which do not overlap.
+  // From one place of the GPU's memory to another. The two do not overlap.
   absl::Status CopyOnDevice(const void* from, size_t bytes, void* to);
   // Sets every byte to `value`.
   absl::Status SetBytes(unsigned char value, size_t bytes, void* device);
 
-  // What is queued here from now on waits for what `event` marks now.
+  // Later operations of this stream wait for the mark of `event`.
   absl::Status WaitFor(const CudaEvent& event);
 
   // Blocks the calling thread until everything queued has ended; for teardown and tests.

@@ -5,8 +5,8 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_event.h"
 #include "kernels/cuda/cuda_stream.h"
-#include "kernels/cuda/emulator/emulator.h"
 #include "kernels/cuda/pinned_pool.h"
+#include "tests/cuda_emulator/emulator.h"
 
 namespace capstan {
 namespace {

@@ -50,7 +50,7 @@ DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
 
 void DeviceBuffer::Free() {
   if (data_ == nullptr) return;
-  // An error here is that of an earlier operation, which other calls tell.
+  // An error here belongs to an earlier operation. Other calls report it.
   (void)device_->MakeCurrent();
   if (cudaFree(data_) != cudaSuccess) cudaGetLastError();
   data_ = nullptr;

@@ -10,7 +10,7 @@
 namespace capstan {
 
 // Bytes in a GPU's memory, aligned to 256, with any content at first. Owns them; movable. Freeing
-// waits for everything that is queued on the GPU: keep buffers for the length of the training.
+// waits for everything queued on the GPU: keep buffers for the length of the training.
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
@@ -18,8 +18,8 @@ class DeviceBuffer {
   DeviceBuffer(DeviceBuffer&& other) noexcept;
   DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
 
-  // RESOURCE_EXHAUSTED when the GPU has not that much free; the message names `purpose`, such as
-  // "parameters". `device` must outlive the buffer.
+  // RESOURCE_EXHAUSTED: the GPU has less free. The message names `purpose`, such as "parameters".
+  // `device` must outlive the buffer.
   static absl::StatusOr<DeviceBuffer> Allocate(const CudaDevice& device, size_t bytes,
                                                absl::string_view purpose);
 

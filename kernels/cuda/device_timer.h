@@ -13,21 +13,21 @@
 
 namespace capstan {
 
-// How long operations take on a GPU that has nothing of their data in its caches. Not thread-safe.
+// Times operations on a GPU, with nothing of their data in its caches. Not thread-safe.
 class DeviceTimer {
  public:
   struct Options {
     CudaStream* stream = nullptr;  // Required; outlives the timer.
-    int warm_ups = 3;              // Runs before those that count.
-    int runs = 21;                 // Runs that count; at least 1.
-    // Read before each run, so that it pushes all else out of the L2 cache: larger than any. Not
-    // written: to write it back would be charged to the run.
+    int warm_ups = 3;              // Runs before the counted ones.
+    int runs = 21;                 // Counted runs; at least 1.
+    // Read before each run to push all else out of the L2 cache; larger than any. It is not
+    // written, because writing it back would be charged to the run.
     size_t flush_bytes = size_t{256} << 20;
   };
 
   static absl::StatusOr<std::unique_ptr<DeviceTimer>> Create(const Options& options);
 
-  // The median time of `operation`, which queues on the timer's stream.
+  // The median time of `operation`. It queues on the timer's stream.
   absl::StatusOr<double> MedianMilliseconds(absl::FunctionRef<absl::Status()> operation);
 
  private:
@@ -38,7 +38,7 @@ class DeviceTimer {
 
   const Options options_;
   DeviceBuffer flushed_;
-  DeviceBuffer flush_result_;  // and the scratch memory of the reading
+  DeviceBuffer flush_result_;  // followed by the scratch memory of the reading
   CudaEvent begin_;
   CudaEvent end_;
 };

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "kernels/check_gemm_shape.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/launch.h"
@@ -15,7 +14,7 @@
 namespace capstan {
 namespace {
 
-// C = beta * C: the product of an empty inner size, which cuBLAS does not promise.
+// C = beta * C: the product of an empty inner size. cuBLAS does not promise it.
 __global__ void __launch_bounds__(kElementwiseThreads)
     ScaleKernel(int64_t n, float beta, float* c) {
   for (int64_t i = int64_t{blockIdx.x} * kElementwiseThreads + threadIdx.x; i < n;
@@ -24,8 +23,8 @@ __global__ void __launch_bounds__(kElementwiseThreads)
   }
 }
 
-// cuBLAS stores columns one after the other. What it reads in a row-major array is the transpose,
-// so C = op(A) op(B) is computed as C^T = op(B)^T op(A)^T: factors swapped, no data moved.
+// cuBLAS stores columns one after the other: it reads a row-major array as its transpose. So
+// C = op(A) op(B) is computed as C^T = op(B)^T op(A)^T: factors swapped, no data moved.
 absl::Status Multiply(const GemmShape& shape, cublasComputeType_t compute, cudaDataType_t type,
                       float alpha, const void* a, const void* b, float beta, float* c,
                       CudaStream& stream) {

@@ -10,7 +10,6 @@
 #include "absl/status/status.h"
 #include "common/base/random.h"
 #include "common/tensor/bfloat16.h"
-#include "kernels/cpu/blas_threads.h"
 #include "kernels/cpu/cpu_stream.h"
 #include "kernels/cuda/device_array.h"
 #include "kernels/normal_vector.h"

@@ -14,7 +14,7 @@ namespace capstan {
 struct KernelBenchmarkOptions {
   int64_t elements = 100000000;  // Of each array; matrices have about as many. At least 1.
   int64_t matrix_size = 8192;    // Rows and columns of the factors of products. At least 1.
-  int runs = 21;                 // Of which the median is taken. At least 1.
+  int runs = 21;                 // The median is taken. At least 1.
   size_t flush_bytes = size_t{256} << 20;  // Read before each run; more than an L2 cache.
 };
 
@@ -22,7 +22,7 @@ struct KernelFigure {
   std::string name;
   std::string size;
   double milliseconds = 0;
-  double bytes = 0;  // that must be read and written at least
+  double bytes = 0;  // the least to be read and written
   double gigabytes_per_second = 0;
   double share = 0;  // of the copy's bandwidth
   double required_share = 0;
@@ -44,8 +44,8 @@ struct KernelReport {
   std::vector<ProductFigure> products;
 };
 
-// Measures every operation on `device`, after checking each against its CPU twin on a sample:
-// INTERNAL when one is wrong. RESOURCE_EXHAUSTED when the arrays do not fit.
+// Measures every operation on `device`, after checking each against its CPU twin on a sample.
+// INTERNAL: an operation is wrong. RESOURCE_EXHAUSTED: the arrays do not fit.
 absl::StatusOr<KernelReport> RunKernelBenchmark(const CudaDevice& device,
                                                 const KernelBenchmarkOptions& options);
 

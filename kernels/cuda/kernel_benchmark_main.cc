@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/program.h"
 #include "common/base/status_macros.h"
-#include "kernels/cpu/blas_threads.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/kernel_benchmark.h"
+#include "kernels/gemm.h"
 
 ABSL_FLAG(int64_t, elements, 100000000, "float32 elements of each array");
 ABSL_FLAG(int64_t, matrix_size, 8192, "rows and columns of the factors of matrix products");

@@ -9,12 +9,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
-#include "kernels/cpu/blas_threads.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/cuda/kernel_cases.h"
 #include "kernels/cuda/kernel_workspace.h"
-#include "kernels/sgd.h"
+#include "kernels/gemm.h"
+#include "kernels/optimizers.h"
 
 namespace capstan {
 namespace {
@@ -97,8 +97,8 @@ TEST(KernelWorkspaceTest, CheckFindsAWrongKernel) {
   KernelCase sgd = AllKernelCases().front();
   EXPECT_TRUE((*workspace)->Check(sgd, /*rows=*/1000).ok());
   sgd.on_gpu = [](int64_t n, const KernelArrays& arrays, CudaStream& gpu_stream) {
-    return ApplySgd({/*learning_rate=*/2e-3f, /*weight_decay=*/0.0f}, n, arrays.floats[0],
-                    arrays.floats[1], gpu_stream);
+    return ApplyRule(SgdRule{/*learning_rate=*/2e-3f, /*weight_decay=*/0.0f}, n, arrays.floats[0],
+                     {arrays.floats[1]}, gpu_stream);
   };
   const absl::Status status = (*workspace)->Check(sgd, /*rows=*/1000);
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);

@@ -1,26 +1,21 @@
 #include "kernels/cuda/kernel_cases.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/adagrad.h"
-#include "kernels/adam.h"
-#include "kernels/adamw.h"
+#include "kernels/arrays.h"
 #include "kernels/bias_relu.h"
-#include "kernels/convert.h"
-#include "kernels/fill.h"
-#include "kernels/momentum.h"
-#include "kernels/nesterov.h"
-#include "kernels/sgd.h"
+#include "kernels/optimizers.h"
 
 namespace capstan {
 namespace {
 
 constexpr double kElementwiseShare = 0.85;
 constexpr double kMatrixShare = 0.75;
-// Sums of float32 in another order.
+// For sums of float32 in another order.
 constexpr double kSumTolerance = 1e-5;
-// As many columns as a wide layer has.
+// The columns of a wide layer.
 constexpr int64_t kLayerColumns = 4000;
 // Small enough for the values of all runs to stay finite.
 constexpr float kLearningRate = 1e-3f;
@@ -39,43 +34,39 @@ KernelCase MakeCase(std::string name, double bytes_per_element, double required_
   return result;
 }
 
-template <typename Coefficients>
-Coefficients AdamLike() {
-  Coefficients coefficients;
-  coefficients.step = kLearningRate;
-  coefficients.root_scale = 1.1f;
-  coefficients.keep_first = 0.9f;
-  coefficients.add_first = 0.1f;
-  coefficients.keep_second = 0.999f;
-  coefficients.add_second = 0.001f;
-  coefficients.epsilon = 1e-8f;
-  return coefficients;
+template <typename Rule>  // Adam or AdamW
+Rule MomentsRule() {
+  Rule rule;
+  rule.step = kLearningRate;
+  rule.root_scale = 1.1f;
+  rule.keep_first = 0.9f;
+  rule.add_first = 0.1f;
+  rule.keep_second = 0.999f;
+  rule.add_second = 0.001f;
+  rule.epsilon = 1e-8f;
+  return rule;
+}
+
+template <typename Rule>
+void AddOptimizer(std::string name, const Rule& rule, std::vector<KernelCase>& cases) {
+  // The gradient is read, all others are read and written.
+  constexpr double kBytes = 4 + 8 * (1 + Rule::kStateCount);
+  cases.push_back(MakeCase(std::move(name), kBytes, kElementwiseShare,
+                           [rule](int64_t n, auto& x, auto& stream) {
+                             float* arrays[1 + Rule::kStateCount];
+                             std::copy_n(x.floats + 1, 1 + Rule::kStateCount, arrays);
+                             return ApplyRule(rule, n, x.floats[0], arrays, stream);
+                           }));
 }
 
 void AddOptimizers(std::vector<KernelCase>& cases) {
-  cases.push_back(MakeCase("sgd", 12, kElementwiseShare, [](int64_t n, auto& x, auto& stream) {
-    return ApplySgd({kLearningRate, /*weight_decay=*/1e-4f}, n, x.floats[0], x.floats[1], stream);
-  }));
-  cases.push_back(MakeCase("momentum", 20, kElementwiseShare, [](int64_t n, auto& x, auto& stream) {
-    return ApplyMomentum({kLearningRate, /*momentum=*/0.9f, /*weight_decay=*/1e-4f}, n, x.floats[0],
-                         x.floats[1], x.floats[2], stream);
-  }));
-  cases.push_back(MakeCase("nesterov", 20, kElementwiseShare, [](int64_t n, auto& x, auto& stream) {
-    return ApplyNesterov({kLearningRate, /*momentum=*/0.9f, /*weight_decay=*/1e-4f}, n, x.floats[0],
-                         x.floats[1], x.floats[2], stream);
-  }));
-  cases.push_back(MakeCase("adagrad", 20, kElementwiseShare, [](int64_t n, auto& x, auto& stream) {
-    return ApplyAdagrad({kLearningRate, /*epsilon=*/1e-8f, /*weight_decay=*/1e-4f}, n, x.floats[0],
-                        x.floats[1], x.floats[2], stream);
-  }));
-  cases.push_back(MakeCase("adam", 28, kElementwiseShare, [](int64_t n, auto& x, auto& stream) {
-    return ApplyAdam(AdamLike<AdamCoefficients>(), n, x.floats[0], x.floats[1], x.floats[2],
-                     x.floats[3], stream);
-  }));
-  cases.push_back(MakeCase("adamw", 28, kElementwiseShare, [](int64_t n, auto& x, auto& stream) {
-    return ApplyAdamW(AdamLike<AdamWCoefficients>(), n, x.floats[0], x.floats[1], x.floats[2],
-                      x.floats[3], stream);
-  }));
+  constexpr float kDecay = 1e-4f;
+  AddOptimizer("sgd", SgdRule{kLearningRate, kDecay}, cases);
+  AddOptimizer("momentum", MomentumRule{kLearningRate, /*momentum=*/0.9f, kDecay}, cases);
+  AddOptimizer("nesterov", NesterovRule{kLearningRate, /*momentum=*/0.9f, kDecay}, cases);
+  AddOptimizer("adagrad", AdagradRule{kLearningRate, /*epsilon=*/1e-8f, kDecay}, cases);
+  AddOptimizer("adam", MomentsRule<AdamRule>(), cases);
+  AddOptimizer("adamw", MomentsRule<AdamWRule>(), cases);
 }
 
 void AddElementwise(std::vector<KernelCase>& cases) {

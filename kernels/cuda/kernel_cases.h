@@ -15,7 +15,7 @@
 
 namespace capstan {
 
-// What the operations of a benchmark work on, in the memory of a stream's device.
+// The arrays of a benchmark's operations, in the memory of a stream's device.
 struct KernelArrays {
   static constexpr int kFloatArrays = 4;
   // Random and not zero. The first two have both signs, the others are positive.
@@ -30,20 +30,20 @@ struct KernelArrays {
 struct KernelCase {
   std::string name;
   int64_t columns = 1;
-  // That must be read and written at least.
+  // The least to be read and written.
   double bytes_per_element = 0;
   // Required share of the bandwidth of a copy.
   double required_share = 0;
-  // By which the GPU's results may differ from the CPU's, relative to the largest number of the
-  // array. 0: same bits.
+  // The largest difference between the GPU's results and the CPU's, relative to the largest number
+  // of the array. 0: same bits.
   double tolerance = 0;
   std::function<absl::Status(int64_t rows, const KernelArrays& arrays, CpuStream& stream)> on_cpu;
   std::function<absl::Status(int64_t rows, const KernelArrays& arrays, CudaStream& stream)> on_gpu;
-  // Of on_gpu.
+  // Scratch memory of on_gpu.
   std::function<size_t(int64_t rows, const CudaStream& stream)> scratch_bytes;
 };
 
-// Every operation that is bound by memory.
+// All operations bound by memory.
 std::vector<KernelCase> AllKernelCases();
 
 }  // namespace capstan

@@ -12,7 +12,8 @@
 namespace capstan {
 namespace {
 
-// Random numbers that the arrays repeat; prime, so that no two rows of a matrix are the same.
+// The arrays repeat this many random numbers. It is prime, so that no two rows of a matrix are the
+// same.
 constexpr int64_t kPeriod = 1048573;
 
 // From 0.5 to 1.5.
@@ -26,7 +27,7 @@ std::string Difference(double got, double expected) {
   return absl::StrCat("expected ", expected, " as on the CPU, got ", got);
 }
 
-// Of two arrays with `tolerance` as KernelCase has it.
+// Compares two arrays with a KernelCase's tolerance.
 absl::Status Compare(const std::vector<float>& got, const std::vector<float>& expected,
                      double tolerance) {
   const size_t bytes = expected.size() * sizeof(float);
@@ -105,7 +106,7 @@ absl::Status KernelWorkspace::Refill(int64_t rows, int64_t columns) {
   }
   RETURN_IF_ERROR(
       stream.CopyToDevice(labels_.data(), labels_.size() * sizeof(int32_t), arrays_.labels));
-  // The copies read memory of ours, which the next call may change.
+  // The copies read labels_, and the next call may change it.
   return stream.Synchronize();
 }
 

@@ -30,8 +30,8 @@ class KernelWorkspace {
   // Queues new input for all arrays: the same numbers each time. Labels are below `columns`.
   absl::Status Refill(int64_t rows, int64_t columns);
 
-  // Runs `kernel` once, with fresh input, on its first `rows` here and on the CPU. INTERNAL when
-  // the results differ by more than its tolerance, saying where.
+  // Runs `kernel` once, with fresh input, on its first `rows` here and on the CPU. INTERNAL: the
+  // results differ by more than its tolerance; the message names the place.
   absl::Status Check(const KernelCase& kernel, int64_t rows);
 
  private:
@@ -42,7 +42,7 @@ class KernelWorkspace {
   const Options options_;
   std::vector<DeviceBuffer> buffers_;
   KernelArrays arrays_;
-  // What the arrays of floats repeat: both signs, and positive.
+  // Repeated in the arrays of floats: numbers of both signs, and positive ones.
   std::vector<float> signed_input_;
   std::vector<float> positive_input_;
   std::vector<int32_t> labels_;

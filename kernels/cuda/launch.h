@@ -14,8 +14,8 @@
 namespace capstan {
 
 // Queues `kernel` on `stream`: `blocks` blocks of `threads` threads, at most 2^31 - 1 and 1,024.
-// Does nothing when `blocks` is 0. An error that is known at once is returned, naming `operation`;
-// one of the run is told by a later call. For .cu.cc files only.
+// Does nothing if `blocks` is 0. Returns an error of the launch itself, naming `operation`. A later
+// call reports an error of the run. For .cu.cc files only.
 template <typename... Parameters, typename... Arguments>
 absl::Status Launch(const char* operation, CudaStream& stream, int64_t blocks, int threads,
                     void (*kernel)(Parameters...), Arguments&&... arguments) {
@@ -23,7 +23,7 @@ absl::Status Launch(const char* operation, CudaStream& stream, int64_t blocks, i
   absl::Status status = stream.device().MakeCurrent();
   if (!status.ok()) return status;
   cudaLaunchConfig_t config = {};
-  // A number that is no unsigned becomes one that CUDA refuses.
+  // CUDA refuses 0, and so a number beyond its range.
   const int64_t valid_blocks = blocks > 0 && blocks <= INT32_MAX ? blocks : 0;
   config.gridDim = dim3(static_cast<unsigned>(valid_blocks));
   config.blockDim = dim3(static_cast<unsigned>(threads));

@@ -17,7 +17,7 @@ absl::Status WriteMultiples(int64_t count, int threads, float scale, float* valu
 // sums[b] = the sum of block b's 256 values, by shuffles and shared memory; `blocks` blocks.
 absl::Status SumBlocks(int64_t blocks, const float* values, float* sums, CudaStream& stream);
 
-// ElementwiseBlocks, for who is no .cu.cc file.
+// ElementwiseBlocks, for tests: they are no .cu.cc files.
 int64_t BlocksFor(int64_t count, int threads, const CudaStream& stream);
 
 }  // namespace capstan

@@ -15,11 +15,11 @@ namespace {
 
 constexpr char kOperation[] = "sum of squares";
 constexpr int kThreads = kElementwiseThreads;
-constexpr int kUnroll = 4;  // packs that a thread has under way
-// Packs that a thread adds at least: fewer would make the second phase count.
+constexpr int kUnroll = 4;  // packs under way in each thread
+// A thread adds at least this many packs. With fewer, the second phase would count.
 constexpr int64_t kMinPacks = 2 * kUnroll;
-// Some four times what the largest GPUs hold at once, so that the ends of the blocks even out. A
-// constant, so that the order of the sum does not depend on the GPU.
+// The largest GPUs hold about a quarter of this at once, so that the ends of the blocks even out. A
+// constant: the order of the sum does not depend on the GPU.
 constexpr int64_t kMaxBlocks = 4096;
 
 int64_t PackCount(int64_t n) { return (n + kPackWidth - 1) / kPackWidth; }
@@ -37,7 +37,7 @@ __device__ inline void AddSquare(float value, SumAndCount& own) {
   own.count += is_finite ? 0 : 1;
 }
 
-// The pack, with zeros beyond the end; the same elements where they must be loaded one by one.
+// The pack, with zeros beyond the end. Unaligned elements are loaded one by one.
 template <bool kIsAligned>
 __device__ Pack<float, kPackWidth> LoadPackOf(int64_t n, const float* values, int64_t pack) {
   const int64_t first = pack * kPackWidth;

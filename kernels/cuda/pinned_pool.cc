@@ -11,7 +11,7 @@
 namespace capstan {
 namespace {
 
-// What device memory is aligned to; also a multiple of the cache line, so that parts share none.
+// The alignment of device memory. It is a multiple of the cache line, so that parts share none.
 constexpr size_t kAlignment = 256;
 
 }  // namespace
@@ -42,7 +42,7 @@ PinnedPool::PinnedPool(const CudaDevice& device, void* data, size_t size_bytes)
 
 PinnedPool::~PinnedPool() {
   if (data_ == nullptr) return;
-  // An error here is that of an earlier operation, which other calls tell.
+  // An error here belongs to an earlier operation. Other calls report it.
   (void)device_.MakeCurrent();
   if (cudaFreeHost(data_) != cudaSuccess) cudaGetLastError();
 }
@@ -63,9 +63,9 @@ absl::StatusOr<void*> PinnedPool::Take(size_t bytes) {
       return part;
     }
   }
-  return absl::ResourceExhaustedError(
-      absl::StrCat("page-locked memory: expected ", rounded, " bytes to be left of ", size_bytes_,
-                   ", got ", left, "; the pool was made too small for what is cut from it"));
+  return absl::ResourceExhaustedError(absl::StrCat("page-locked memory: expected ", rounded,
+                                                   " bytes to be left of ", size_bytes_, ", got ",
+                                                   left, "; make a larger pool"));
 }
 
 }  // namespace capstan

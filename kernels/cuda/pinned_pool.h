@@ -11,9 +11,9 @@
 
 namespace capstan {
 
-// One piece of page-locked host memory, taken at once because page-locking is slow, from which
-// parts are cut. Nothing is given back before the pool ends, so whoever uses a part keeps the
-// pool, and the pool the device, alive. Thread-safe.
+// One piece of page-locked host memory, taken at once because page-locking is slow. Parts are cut
+// from it and are given back when the pool ends. The user of a part keeps the pool alive, and the
+// device must outlive the pool. Thread-safe.
 class PinnedPool {
  public:
   // RESOURCE_EXHAUSTED when the system locks no more memory. `device` must outlive the pool.
@@ -22,7 +22,7 @@ class PinnedPool {
   PinnedPool(const PinnedPool&) = delete;
   PinnedPool& operator=(const PinnedPool&) = delete;
 
-  // What a part of `bytes` takes of the pool: the next multiple of 256.
+  // Bytes of the pool for a part of `bytes`: the next multiple of 256.
   static size_t RoundUp(size_t bytes);
 
   // The next `bytes` of the pool, aligned to 256, zero at first. RESOURCE_EXHAUSTED when fewer are

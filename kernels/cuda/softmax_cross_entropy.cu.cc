@@ -7,9 +7,7 @@
 #include "kernels/cuda/block_sum.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/row_group.h"
 #include "kernels/cuda/softmax_row.h"
-#include "kernels/cuda/softmax_row_part.h"
 #include "kernels/cuda/softmax_tile.h"
 #include "kernels/cuda/sum_and_count.h"
 
@@ -18,13 +16,13 @@ namespace {
 
 constexpr char kOperation[] = "softmax cross-entropy";
 
-// Blocks, each of which leaves one partial result: enough for their ends to even out on the largest
-// GPUs. A constant, so that the order of the sum does not depend on the GPU.
+// Each block leaves one partial result. The blocks are enough for their ends to even out on the
+// largest GPUs. A constant: the order of the sum does not depend on the GPU.
 constexpr int64_t kMaxBlocks = 4096;
 
 // A row in registers. 32 scores a thread leave room for 24 warps on a multiprocessor, with 96 KiB
-// of loads under way; for the longest rows the half of all registers is used, by as few threads as
-// can (each may have 128), which wait less for each other.
+// of loads under way. The longest rows take half of all registers, in as few threads as possible
+// (each may have 128): fewer threads wait less for each other.
 constexpr int kRowThreads = 256;
 constexpr int kRowScores = 32;
 constexpr int kLargeRowThreads = 512;
@@ -44,7 +42,7 @@ struct Problem {
   double scale;  // 1 / samples
 };
 
-// Bytes moved for each score: 4 read, 4 written; the way through shared memory makes both
+// Bytes moved for each score: 4 read, 4 written. The way through shared memory makes both
 // contiguous.
 template <int kMaxClasses>
 __global__ void __launch_bounds__(kTileSamples) TileKernel(Problem problem, SumAndCount* partials) {
@@ -100,8 +98,8 @@ __global__ void __launch_bounds__(std::max(kLanes, kRowThreads))
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
 
-// Calls use(index, score) for each of the thread's scores of a row, after the loads of
-// kLongRowLoads of them; `use` may overwrite the score.
+// Calls use(index, score) for each of the thread's scores of a row. kLongRowLoads of them are
+// loaded before the first is used; `use` may overwrite the score.
 template <typename Use>
 __device__ void ForEachScore(const float* row, int64_t classes, const Use& use) {
   constexpr int64_t kStride = kLongRowThreads;
@@ -118,8 +116,8 @@ __device__ void ForEachScore(const float* row, int64_t classes, const Use& use) 
   }
 }
 
-// Rows longer than registers hold, one block each. Bytes moved for each score: 12 read, 4 written,
-// of which the second and third reading find most of the row in the L2 cache.
+// Rows longer than registers hold, one block each. Bytes moved for each score: 12 read, 4 written.
+// The second and third reading find most of the row in the L2 cache.
 __global__ void __launch_bounds__(kLongRowThreads)
     LongRowsKernel(Problem problem, SumAndCount* partials) {
   SumAndCount own = {0, 0};
@@ -168,7 +166,7 @@ Choice RowsInRegisters(bool is_aligned) {
           kThreads, kThreads / kLanes};
 }
 
-// As few threads a row as hold it, so that as few as possible of them idle.
+// A row gets the fewest threads that hold it, so that few of them idle.
 Choice Choose(int64_t classes, bool is_aligned) {
   if (classes <= 16) return {TileKernel<16>, kTileSamples, kTileSamples};
   if (classes <= 32) return {TileKernel<32>, kTileSamples, kTileSamples};

@@ -6,15 +6,17 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/cuda/block_sum.h"
+#include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/sum_and_count.h"
 
-// What a thread does to the scores of its sample that it holds. For .cu.cc files only.
+// Softmax of a row of scores, in the registers of one or more threads. For .cu.cc files only.
 namespace capstan {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// A sample's label as the comparisons below want it: one that is no class comes before them all.
+// A sample's label. Its index is -1 if it is no class, and so before all classes.
 struct RowLabel {
   int32_t index;
   bool is_class;
@@ -25,26 +27,26 @@ __device__ inline RowLabel MakeRowLabel(int32_t label, int64_t classes) {
   return {is_class ? label : -1, is_class};
 }
 
-// Of a row, or of the part of it that a thread has.
+// Totals of a row, or of a thread's part of it.
 struct RowTotal {
   double sum;   // of the exponentials
-  int earlier;  // scores before the label's that are the maximum
+  int earlier;  // number of maximal scores before the label's
 };
 
-// 1 where the score at `index` takes the answer from the label, else 0; without a branch.
+// 1 if the score at `index` takes the answer from the label, else 0; without a branch.
 template <typename Index>
 __device__ int IsEarlierMaximum(float score, float maximum, Index index, Index label) {
   return static_cast<int>(index < label) & static_cast<int>(score == maximum);
 }
 
-// What turns a row's exponentials into the gradient of the mean loss.
+// Turns a row's exponentials into the gradient of the mean loss.
 struct RowFactor {
-  float others;  // by which those of all classes but the label's are multiplied
+  float others;  // factor of the exponentials of all classes except the label's
   float label;   // the label's gradient, computed in float64 because its terms cancel
 };
 
-// `scale` is 1 / samples, `sum` that of the exponentials; `label_score` counts for the thread that
-// has it.
+// `scale` is 1 / samples, and `sum` adds the exponentials. Only the thread that holds the label's
+// score passes it in `label_score`.
 __device__ inline RowFactor MakeRowFactor(double scale, double sum, float label_score,
                                           float maximum) {
   const double factor = scale / sum;
@@ -52,14 +54,143 @@ __device__ inline RowFactor MakeRowFactor(double scale, double sum, float label_
   return {static_cast<float>(factor), static_cast<float>(exponential * factor - scale)};
 }
 
-// Adds a sample to the thread's own totals; called by the one thread that has the label's score.
-// A NaN among the scores is not seen by comparisons, but makes the sum NaN, as an infinite maximum
+// Adds a sample to the thread's own totals. Called by the one thread that has the label's score.
+// Comparisons do not see a NaN among the scores. But it makes the sum NaN, as an infinite maximum
 // does: neither is ever correct.
 __device__ inline void AddSample(const RowTotal& row, float label_score, float maximum,
                                  SumAndCount& own) {
   own.sum += log(row.sum) - (double{label_score} - maximum);
   own.count += row.earlier == 0 && label_score == maximum && row.sum == row.sum ? 1 : 0;
 }
+
+// Maximum and sum over the `kLanes` neighbouring threads of a row: a power of 2 up to a warp, or a
+// whole block. All threads of the block call them together, in turn, GroupMaximum first. Each gets
+// its group's result, with the same bits.
+
+template <int kLanes>
+__device__ float MaximumOfLanes(float own) {
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    own = fmaxf(own, __shfl_xor_sync(kWholeWarp, own, distance));
+  }
+  return own;
+}
+
+template <int kLanes>
+__device__ RowTotal SumOfLanes(RowTotal own) {
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    own.sum += __shfl_xor_sync(kWholeWarp, own.sum, distance);
+    own.earlier += __shfl_xor_sync(kWholeWarp, own.earlier, distance);
+  }
+  return own;
+}
+
+// One barrier in each of the two functions is enough. The shared array of one is overwritten only
+// after the barrier of the other. By then all threads have read it.
+template <int kLanes>
+__device__ float GroupMaximum(float own) {
+  if constexpr (kLanes <= kWarpThreads) {
+    return MaximumOfLanes<kLanes>(own);
+  } else {
+    constexpr int kWarps = kLanes / kWarpThreads;
+    __shared__ float warps[kWarps];
+    own = MaximumOfLanes<kWarpThreads>(own);
+    if (threadIdx.x % kWarpThreads == 0) warps[threadIdx.x / kWarpThreads] = own;
+    __syncthreads();
+    return MaximumOfLanes<kWarps>(warps[threadIdx.x % kWarps]);
+  }
+}
+
+template <int kLanes>
+__device__ RowTotal GroupSum(RowTotal own) {
+  if constexpr (kLanes <= kWarpThreads) {
+    return SumOfLanes<kLanes>(own);
+  } else {
+    constexpr int kWarps = kLanes / kWarpThreads;
+    __shared__ RowTotal warps[kWarps];
+    own = SumOfLanes<kWarpThreads>(own);
+    if (threadIdx.x % kWarpThreads == 0) warps[threadIdx.x / kWarpThreads] = own;
+    __syncthreads();
+    return SumOfLanes<kWarps>(warps[threadIdx.x % kWarps]);
+  }
+}
+
+// The part of a row in the registers of one of its `kLanes` threads: `kPacks` packs. Packs beyond
+// the last class are not touched. Places in the row are counted from the thread's first class on.
+// The places of its scores are therefore constants and need no registers.
+template <int kWidth, int kLanes, int kPacks>
+class RowPart {
+ public:
+  __device__ RowPart(int classes, const RowLabel& label)
+      : classes_(classes - First()), label_(label.index - First()) {}
+
+  __device__ void Load(const float* row) {
+#pragma unroll
+    for (int k = 0; k < kPacks; ++k) {
+      if (Place(k, 0) >= classes_) break;
+      packs_[k] = LoadPack<kWidth>(row + First(), k * kLanes);
+    }
+  }
+
+  __device__ float Maximum() const {
+    float maximum = kMinusInfinity;
+#pragma unroll
+    for (int k = 0; k < kPacks; ++k) {
+      if (Place(k, 0) >= classes_) break;
+#pragma unroll
+      for (int item = 0; item < kWidth; ++item) maximum = fmaxf(maximum, packs_[k].items[item]);
+    }
+    return maximum;
+  }
+
+  // Scores become exponentials. Sets `label_score` if this part has it.
+  __device__ RowTotal Exponentiate(float maximum, float& label_score) {
+    RowTotal total = {0, 0};
+#pragma unroll
+    for (int k = 0; k < kPacks; ++k) {
+      if (Place(k, 0) >= classes_) break;
+      float sum = 0;  // of a pack: rounds less than an exponential does, and spares conversions
+#pragma unroll
+      for (int item = 0; item < kWidth; ++item) {
+        float& score = packs_[k].items[item];
+        if (Place(k, item) == label_) label_score = score;
+        total.earlier += IsEarlierMaximum(score, maximum, Place(k, item), label_);
+        score = expf(score - maximum);
+        sum += score;
+      }
+      total.sum += sum;
+    }
+    return total;
+  }
+
+  __device__ void StoreGradient(const RowFactor& factor, float* row) {
+#pragma unroll
+    for (int k = 0; k < kPacks; ++k) {
+      if (Place(k, 0) >= classes_) break;
+#pragma unroll
+      for (int item = 0; item < kWidth; ++item) {
+        float& value = packs_[k].items[item];
+        value = Place(k, item) == label_ ? factor.label : value * factor.others;
+      }
+      StorePack(packs_[k], row + First(), k * kLanes);
+    }
+  }
+
+  __device__ bool HoldsLabel() const {
+    return label_ >= 0 && label_ % (kLanes * kWidth) < kWidth && label_ < kPacks * kLanes * kWidth;
+  }
+
+ private:
+  __device__ static int First() { return static_cast<int>(threadIdx.x) % kLanes * kWidth; }
+  __device__ static constexpr int Place(int pack, int item) {
+    return pack * kLanes * kWidth + item;
+  }
+
+  const int classes_;
+  const int label_;
+  Pack<float, kWidth> packs_[kPacks];
+};
 
 }  // namespace capstan
 

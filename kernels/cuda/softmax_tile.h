@@ -7,16 +7,16 @@
 
 #include "kernels/cuda/softmax_row.h"
 
-// Rows of few classes, one thread each, by way of shared memory, where they are next to each other
-// as in the array and yet read without conflicts. For .cu.cc files only.
+// Rows of few classes, one thread each, by way of shared memory. There they lie next to each other
+// as in the array, and are yet read without conflicts. For .cu.cc files only.
 namespace capstan {
 
 // Small blocks: a dozen of them, each in another phase, fit on a multiprocessor.
 constexpr int kTileSamples = 128;
 constexpr int kTileLoads = 8;  // under way in each thread
-constexpr int kTileGroup = 2;  // scores of a row between two looks at whether it goes on
+constexpr int kTileGroup = 2;  // scores of a row between two checks for its end
 
-// Where an element of a tile lies in shared memory: rows have an odd length, so that the threads of
+// The place of a tile's elements in shared memory. Rows have an odd length, so that the threads of
 // a warp, one a row, hit 32 different banks.
 struct TileLayout {
   int classes;
@@ -61,8 +61,8 @@ __device__ inline void StoreTile(const float* tile, int elements, const TileLayo
   }
 }
 
-// One sample by one thread: its scores, in `row`, become its gradient. At most `kMaxClasses`, which
-// registers hold.
+// One sample by one thread: its scores, in `row`, become its gradient. Registers hold its scores,
+// at most `kMaxClasses`.
 template <int kMaxClasses>
 __device__ void SoftmaxOfTileRow(int classes, double scale, int32_t sample_label, float* row,
                                  SumAndCount& own) {

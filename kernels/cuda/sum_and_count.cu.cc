@@ -8,7 +8,7 @@
 namespace capstan {
 namespace {
 
-// One block does all, so it is as large as can be: a few thousand partials are a few loads each.
+// One block does all, and is as large as possible. A few thousand partials are a few loads each.
 constexpr int kThreads = 1024;
 
 __global__ void __launch_bounds__(kThreads)

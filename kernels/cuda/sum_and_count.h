@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "kernels/cuda/cuda_stream.h"
 
-// Sums over a whole array in two phases: each block leaves one SumAndCount, and one block adds
-// those up, always in the same order. For .cu.cc files only.
+// Sums over a whole array in two phases. Each block leaves one SumAndCount; one block adds them up,
+// always in the same order.
 namespace capstan {
 
 struct SumAndCount {
@@ -15,8 +15,8 @@ struct SumAndCount {
   int64_t count;
 };
 
-// Queues *sum = the sum of the partials' sums, and *count likewise; 0 of none. Errors name
-// `operation`, of which it is the second phase.
+// Queues the second phase of `operation`: *sum = the sum of the partials' sums, and *count
+// likewise. Without partials both are 0. Errors name the operation.
 absl::Status AddPartials(const char* operation, int64_t n, const SumAndCount* partials, double* sum,
                          int64_t* count, CudaStream& stream);
 

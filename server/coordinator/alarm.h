@@ -12,9 +12,9 @@
 
 namespace capstan {
 
-// Calls a function at the earliest time that was asked for; the function asks again for what is
-// still to come. May call too often. Unlike a clock's timer it needs no cancelling, so it may be
-// set under a lock that the function takes. Thread-safe.
+// Calls a function at the earliest time of all requests. The function asks again for the later
+// ones. May call too often. Unlike a clock's timer it needs no cancelling: it may be set under a
+// lock of the function. Thread-safe.
 class Alarm {
  public:
   // `clock` must outlive the alarm. `ring` runs on the clock's thread.

@@ -16,10 +16,10 @@ namespace {
 
 using google::protobuf::util::MessageDifferencer;
 
-// No job gets so far; a double, as in JSON, holds every step up to it.
+// No job gets so far. A double, as in JSON, holds every step up to it.
 constexpr int64_t kLargestStep = int64_t{1} << 53;
 
-// A staleness without a mode is one of what counts already.
+// A staleness without a mode is for the mode that counts already.
 absl::Status CheckMode(const v1::ConsistencyPeriod& latest, const v1::ConsistencySpec& change) {
   const bool has_staleness = change.has_staleness() || !change.table_staleness().empty();
   if (change.has_mode() || !has_staleness ||

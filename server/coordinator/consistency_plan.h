@@ -16,41 +16,40 @@
 
 namespace capstan {
 
-// What the job promises from which step on, and the change of it whose first step is being agreed
-// on: each server says from which step on it holds everything back, and the change begins at the
-// largest of these, so that nobody has seen that step, nor gets there before the change is settled.
-// Not thread-safe.
+// The consistency of a job: a list of periods, each from a step on, and at most one pending change.
+// To find a change's first step, every server reports a step and holds back everything from it on.
+// The change begins at the largest of these steps: nobody has seen it yet, and nobody gets there
+// before the change is settled. Not thread-safe.
 class ConsistencyPlan {
  public:
   // The job's own, from step 0 on.
   explicit ConsistencyPlan(const v1::ConsistencySpec& consistency);
 
-  // Changes what is set in the request, of a job with these tables. Returns the change's number, so
-  // that a request may come twice: if it changes nothing, the number of the one that counts already
-  // or is pending. FAILED_PRECONDITION: another change is pending. INVALID_ARGUMENT: the result is
-  // not valid, or the request sets what cannot change while the job runs, or nothing.
+  // Begins a change of the fields set in the request, for a job with these tables. Returns the
+  // change's number. A request may come twice: if the result counts already or is pending, that
+  // one's number is returned. FAILED_PRECONDITION: another change is pending. INVALID_ARGUMENT: the
+  // result is not valid, or the request sets nothing or a field that is fixed while the job runs.
   absl::StatusOr<uint64_t> Begin(const v1::SetConsistencyRequest& request,
                                  const TableSpecs& tables);
-  // Ignored unless it is of the change that is pending. INVALID_ARGUMENT: it is of a step that no
-  // job gets to.
+  // Ignored unless it belongs to the pending change. INVALID_ARGUMENT: no job gets to this step.
   absl::Status Report(uint32_t server, const v1::HeldStep& held);
-  // Gives the change that is pending its first step; false unless `num_servers` servers have
+  // Gives the pending change its first step. False if fewer than `num_servers` servers have
   // reported.
   bool Settle(size_t num_servers);
 
-  // What a change has become; null while it is pending.
+  // The period of a change; null while it is pending.
   const v1::ConsistencyPeriod* Find(uint64_t change) const;
   const v1::ConsistencyPeriod& latest() const { return periods_.back(); }
-  // The fields of the view that tell all this.
+  // Writes the view's fields of the consistency.
   void WriteTo(v1::JobView& view) const;
 
  private:
-  // A change is numbered as its period will be.
+  // A change has the number of its later period.
   uint64_t pending_number() const { return periods_.size(); }
 
   std::vector<v1::ConsistencyPeriod> periods_;  // at least one
   std::optional<v1::ConsistencySpec> pending_;
-  std::map<uint32_t, Step> held_from_;  // of each server, for the pending one
+  std::map<uint32_t, Step> held_from_;  // of each server, for the pending change
 };
 
 }  // namespace capstan

@@ -11,7 +11,7 @@
 namespace capstan {
 namespace {
 
-// `value` as the reply to a call that answers with nothing but its status.
+// The reply to a call without results: an empty one, or an error.
 template <typename Reply>
 absl::StatusOr<Reply> ReplyOf(const absl::Status& status) {
   if (!status.ok()) return status;

@@ -25,15 +25,15 @@
 
 namespace capstan {
 
-// Answers every call of the coordinator's service for one job: keeps the members' leases, and holds
-// their heartbeats until there is something to tell. Its owner destroys it when no call is running;
-// what is parked then is answered CANCELLED. Thread-safe.
+// Answers every call of the coordinator's service for one job. Keeps the members' leases, and holds
+// their heartbeats until there is news. Its owner destroys it when no call is running; parked calls
+// are then answered CANCELLED. Thread-safe.
 class Coordinator : public CoordinatorEndpoint {
  public:
   struct Options {
     // Required: a valid job.
     v1::JobSpec job;
-    // Required: what tells this job from others in the data plane.
+    // Required: distinguishes this job from others in the data plane.
     uint64_t job_fingerprint = 0;
   };
 
@@ -61,7 +61,7 @@ class Coordinator : public CoordinatorEndpoint {
   void OnEnd(absl::AnyInvocable<void(JobOutcome)> on_end);
 
  private:
-  // A heartbeat that waits for a newer view than the caller's.
+  // A heartbeat waiting for a newer view than the caller's.
   struct Parked {
     uint64_t view_version;
     absl::Time answer_by;
@@ -74,20 +74,20 @@ class Coordinator : public CoordinatorEndpoint {
     Callback<v1::HeartbeatReply> done;
   };
   using Answers = std::vector<Answer>;
-  // Somebody who waits until a change of the consistency is settled.
+  // A caller waiting until a change of the consistency is settled.
   struct ChangeWaiter {
     uint64_t change;
     Callback<v1::SetConsistencyReply> done;
   };
 
-  // Declares dead whose lease has run out, and answers heartbeats that have waited long enough.
+  // Declares members dead after their lease, and answers heartbeats after their interval.
   void OnAlarm();
   void BeginLeaseLocked(MemberKey member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AnswerLocked(MemberKey member, Answers& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // To be called after each change: answers who can be answered, and sets the alarm.
+  // To be called after each change: answers heartbeats with an older view, and sets the alarm.
   void SettleLocked(Answers& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Time NextEventLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Gives the answers, and reports the end when that was the last of it.
+  // Gives the answers. Reports the end of the job if they were the last.
   void Give(Answers answers);
   void AnswerChangeWaiters();
   void LogEvents();
@@ -105,11 +105,11 @@ class Coordinator : public CoordinatorEndpoint {
   std::vector<ChangeWaiter> change_waiters_ ABSL_GUARDED_BY(mu_);
   bool is_stopped_ ABSL_GUARDED_BY(mu_) = false;
   absl::AnyInvocable<void(JobOutcome)> on_end_ ABSL_GUARDED_BY(mu_);
-  // Once the job has ended: when `on_end_` runs at the latest, and who knows of the end.
+  // Once the job has ended: the latest time for `on_end_`, and the members who know of the end.
   absl::Time report_end_by_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   std::set<MemberKey> told_ ABSL_GUARDED_BY(mu_);
 
-  Alarm alarm_;  // Last, because it calls what is above.
+  Alarm alarm_;  // Last, because it uses all members above.
 };
 
 }  // namespace capstan

@@ -6,7 +6,7 @@
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/scripted_job.h"
 
-// When and what the owner of the coordinator hears of the end.
+// The end of a job, as the coordinator's owner hears of it.
 namespace capstan {
 namespace {
 

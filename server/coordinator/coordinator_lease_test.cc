@@ -6,7 +6,7 @@
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/scripted_job.h"
 
-// Heartbeats, and what happens to members that stop sending them.
+// Heartbeats, and the death of members without them.
 namespace capstan {
 namespace {
 

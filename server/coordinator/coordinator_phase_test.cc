@@ -8,7 +8,7 @@
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/scripted_job.h"
 
-// Registration and the phases of a job in which nobody dies.
+// Registration, and the phases of a job without deaths.
 namespace capstan {
 namespace {
 

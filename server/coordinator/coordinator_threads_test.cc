@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kSteps = 50;
 
-// Registers on its own thread, follows the views, and does what its role asks for.
+// Registers on its own thread, follows the views, and acts as its role asks.
 class ThreadMember {
  public:
   ThreadMember(Role role, uint64_t incarnation, Coordinator& coordinator, Clock& clock)

@@ -12,19 +12,19 @@
 
 namespace capstan {
 
-// The workers that have taken a dead one's place and do not know where to begin. Each server says
-// up to where it has updates of that place, and waits there; the first step is beyond all of them,
-// so that no update is pushed twice. Not thread-safe.
+// Workers in the place of dead ones, until they have a first step. Each server reports its next
+// step without an update of that place, and waits there. The first step is the largest of these, so
+// that no update is pushed twice. Not thread-safe.
 class EnteringWorkers {
  public:
   void Begin(uint32_t worker, Incarnation incarnation);
-  // It has died.
+  // The worker has died.
   void Forget(uint32_t worker) { entering_.erase(worker); }
-  // Ignored unless it is of an entering incarnation.
+  // Ignored unless it names an entering incarnation.
   void Report(uint32_t server, const v1::NextStep& next_step);
   bool Contains(uint32_t worker) const { return entering_.count(worker) > 0; }
 
-  // Takes out those of whom `num_servers` servers have reported, each with its first step.
+  // Takes out the workers with reports of `num_servers` servers, each with its first step.
   std::vector<std::pair<uint32_t, Step>> TakeReady(size_t num_servers);
 
  private:

@@ -8,8 +8,8 @@
 
 namespace capstan {
 
-// Offers a coordinator over gRPC. A gRPC server waits, when it shuts down, until every heartbeat
-// that the coordinator has parked is answered: at most one heartbeat interval. Thread-safe.
+// Offers a coordinator over gRPC. When a gRPC server shuts down, it waits until the coordinator has
+// answered every parked heartbeat: at most one heartbeat interval. Thread-safe.
 class GrpcCoordinatorService : public v1::CoordinatorService::CallbackService {
  public:
   // `coordinator` must outlive the gRPC server.

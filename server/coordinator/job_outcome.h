@@ -1,24 +1,33 @@
 #ifndef SERVER_COORDINATOR_JOB_OUTCOME_H_
 #define SERVER_COORDINATOR_JOB_OUTCOME_H_
 
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "proto/coordinator_service.pb.h"
+#include "proto/job.pb.h"
 
 namespace capstan {
 
-// What has become of a job that has ended.
+// The outcome of a job that has ended.
 struct JobOutcome {
   absl::Status status;             // OK, or ABORTED with the reason of its failure.
   v1::GetStatusReply last_status;  // The final view and everybody's last progress.
-  v1::ReportResultRequest result;  // The evaluator's findings; only when the status is OK.
-  absl::Duration training_time;    // From TRAINING to its end; 0 when it was never reached.
-  int workers_lost = 0;            // that were declared dead
-  // The last progress of those of them whose places others have taken.
+  v1::ReportResultRequest result;  // The evaluator's findings; only if the status is OK.
+  absl::Duration training_time;    // From TRAINING to its end; 0 if it was never reached.
+  int workers_lost = 0;            // Declared dead, also those replaced.
+  // The last progress of each worker in whose place another has entered.
   std::vector<v1::Progress> replaced_workers;
 };
+
+// A finished job's figures as one JSON object, indented. `consistency` and `staleness` are the
+// job's own; `consistency_periods` lists all changes of them with their first steps. `staleness` is
+// null for ASYNC: it has no bound. A figure that is not finite is null too. `warning` is there only
+// if the training has failed (training_verdict.h). A tuned job's `tuning` has every measurement,
+// the choice and its reason.
+std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome);
 
 }  // namespace capstan
 

@@ -24,16 +24,16 @@
 
 namespace capstan {
 
-// The phases of a job: what each event does to them, and to the view that members are told. Has no
-// callbacks, and reads the clock only to measure the training. Not thread-safe.
+// The phases of a job: the effect of each event on them and on the members' view. Has no callbacks,
+// and reads the clock only to measure the training. Not thread-safe.
 class JobState {
  public:
   // `job` is valid. `clock` must outlive the state.
   JobState(v1::JobSpec job, const Clock& clock);
 
-  // The member's id. INVALID_ARGUMENT for a bad address or bad tables; FAILED_PRECONDITION when all
-  // places are taken, or the job or this member has ended; RESOURCE_EXHAUSTED when a worker may
-  // take a dead one's place, and all are live.
+  // The member's id. INVALID_ARGUMENT: the address or the tables are bad. FAILED_PRECONDITION: all
+  // places are taken, or the job or this member has ended. RESOURCE_EXHAUSTED: a worker may take a
+  // dead one's place, but all are live.
   absl::StatusOr<uint32_t> RegisterServer(const v1::RegisterServerRequest& request);
   absl::StatusOr<uint32_t> RegisterWorker(const v1::RegisterWorkerRequest& request);
 
@@ -45,24 +45,24 @@ class JobState {
 
   // As ConsistencyPlan::Begin; FAILED_PRECONDITION also when the job does not train.
   absl::StatusOr<uint64_t> BeginConsistencyChange(const v1::SetConsistencyRequest& request);
-  // The answer to whoever asked for that change; none while it is pending. FAILED_PRECONDITION when
-  // the job has ended before.
+  // The answer to a request for that change; none while it is pending. FAILED_PRECONDITION: the job
+  // has ended before.
   std::optional<absl::StatusOr<v1::SetConsistencyReply>> ConsistencyReply(uint64_t change) const;
 
   // A registered member has been silent for the lease.
   void DeclareDead(MemberKey member);
   // Fails the job when it has waited too long for its members to register.
   void CheckRegistration();
-  // When that is; InfiniteFuture when it never is.
+  // The time of that; InfiniteFuture if it never happens.
   absl::Time registration_deadline() const;
-  // Does nothing when the job has ended.
+  // Does nothing if the job has ended.
   void Fail(absl::string_view reason);
 
   const v1::JobSpec& job() const { return job_; }
   const v1::JobView& view() const { return view_; }
   bool has_ended() const { return view_.phase() == v1::DONE || view_.phase() == v1::FAILED; }
   std::vector<MemberKey> LiveMembers() const;
-  // What has happened since the last call, for the log, a line each.
+  // The events since the last call, a line each, for the log.
   std::vector<std::string> TakeEvents() { return std::exchange(events_, {}); }
   v1::GetStatusReply Status() const;
   // The job has ended.
@@ -74,15 +74,15 @@ class JobState {
   // A worker takes a dead one's place, and enters when it knows its first step.
   absl::StatusOr<uint32_t> Replace(Incarnation incarnation);
   absl::Status ReportEarlyFailure(const v1::ReportFailureRequest& request);
-  // Lets those enter of whom all servers have told the next step; false when there are none.
+  // Lets workers enter once all servers have reported their next step; false if there are none.
   bool EnterWorkers();
-  // Settles the change that is pending once all servers have reported; false when there is none.
+  // Settles the pending change once all servers have reported; false if there is none.
   bool SettleConsistency();
-  // Begins the schedule's next period once this one is measured; false when there is none.
+  // Begins the schedule's next period once this one is measured; false if there is none.
   bool SettleSchedule();
-  // Fails the job when the worker counts other steps than the first one did.
+  // Fails the job if the worker's number of steps is not the first worker's.
   void CheckStepsTotal(const v1::HeartbeatRequest& request);
-  // Makes the transition that has become possible; false when there is none.
+  // Enters the next phase if that has become possible; else returns false.
   bool Advance();
   void Place();
   void EnterPhase(v1::Phase phase);

@@ -1,6 +1,7 @@
 #ifndef SERVER_COORDINATOR_LEASE_TABLE_H_
 #define SERVER_COORDINATOR_LEASE_TABLE_H_
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -9,7 +10,7 @@
 
 namespace capstan {
 
-// Until when each member is believed to be alive. Not thread-safe.
+// The members' leases: each member is believed to be alive until its own ends. Not thread-safe.
 class LeaseTable {
  public:
   explicit LeaseTable(absl::Duration lease) : lease_(lease) {}
@@ -21,9 +22,24 @@ class LeaseTable {
   void Clear() { expiry_.clear(); }
 
   // InfiniteFuture when no lease runs.
-  absl::Time NextExpiry() const;
-  // Takes out the members whose lease has run out at `now`, in order.
-  std::vector<MemberKey> TakeExpired(absl::Time now);
+  absl::Time NextExpiry() const {
+    absl::Time next = absl::InfiniteFuture();
+    for (const auto& [member, expiry] : expiry_) next = std::min(next, expiry);
+    return next;
+  }
+  // Takes out the members with a lease up to `now`, in order.
+  std::vector<MemberKey> TakeExpired(absl::Time now) {
+    std::vector<MemberKey> expired;
+    for (auto it = expiry_.begin(); it != expiry_.end();) {
+      if (it->second > now) {
+        ++it;
+        continue;
+      }
+      expired.push_back(it->first);
+      it = expiry_.erase(it);
+    }
+    return expired;
+  }
 
  private:
   const absl::Duration lease_;

@@ -72,10 +72,10 @@ absl::StatusOr<uint32_t> MemberRegistry::TakePlaceOfDeadWorker(Incarnation incar
     workers_[id].incarnation = incarnation;
     return id;
   }
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the job has its ", num_workers_,
-                   " workers already, and all are live: start one worker less, unless one was lost "
-                   "whose lease has not run out yet"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the job has its ", num_workers_,
+      " workers already, and all are live: start one worker less, or wait for the lease "
+      "of a lost one to run out"));
 }
 
 absl::StatusOr<Member*> MemberRegistry::Find(MemberKey key, Incarnation incarnation) {
@@ -91,7 +91,7 @@ absl::StatusOr<Member*> MemberRegistry::Find(MemberKey key, Incarnation incarnat
   if (member.incarnation != incarnation) {
     return absl::FailedPreconditionError(absl::StrCat(
         MemberName(key), " is another process (incarnation ", member.incarnation.value(), ", not ",
-        incarnation.value(), "); stop this one, it is of another life or another job"));
+        incarnation.value(), "); stop this one: it belongs to an earlier start or to another job"));
   }
   if (!member.is_live()) {
     return absl::FailedPreconditionError(absl::StrCat(

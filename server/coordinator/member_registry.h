@@ -16,11 +16,11 @@
 
 namespace capstan {
 
-// One server or worker that has registered.
+// One registered server or worker.
 struct Member {
   Incarnation incarnation;
   ServerAddress address;  // Servers only.
-  std::string death;      // Why it was declared dead; empty while it is live.
+  std::string death;      // The reason for declaring it dead; empty while it is live.
   uint64_t view_version = 0;
   v1::Progress progress;  // Workers only.
   Step first_step;        // Workers only.
@@ -28,21 +28,21 @@ struct Member {
   bool is_live() const { return death.empty(); }
 };
 
-// Who is in the job: ids in order of registration, never given twice. Not thread-safe.
+// The members of the job. Ids are given in order of registration, never twice. Not thread-safe.
 class MemberRegistry {
  public:
   MemberRegistry(uint32_t num_servers, uint32_t num_workers)
       : num_servers_(num_servers), num_workers_(num_workers) {}
 
-  // The id of the member that has registered with this incarnation, if any.
+  // The id of the member with this incarnation, if there is one.
   std::optional<uint32_t> FindIncarnation(Role role, Incarnation incarnation) const;
-  // The new member's id. FAILED_PRECONDITION when all places are taken.
+  // The new member's id. FAILED_PRECONDITION: all places are taken.
   absl::StatusOr<uint32_t> Add(Role role, Incarnation incarnation, const ServerAddress& address);
-  // The place of the first worker that was declared dead goes to another process. The worker's id;
-  // RESOURCE_EXHAUSTED when all are live.
+  // Gives the place of the first dead worker to another process. Returns the worker's id.
+  // RESOURCE_EXHAUSTED: all are live.
   absl::StatusOr<uint32_t> TakePlaceOfDeadWorker(Incarnation incarnation);
-  // Borrowed until the next Add. INVALID_ARGUMENT for an unknown role; FAILED_PRECONDITION for an
-  // unknown id, another incarnation, or a member that was declared dead.
+  // Borrowed until the next Add. INVALID_ARGUMENT: the role is unknown. FAILED_PRECONDITION: the id
+  // is unknown, the incarnation is another one, or the member was declared dead.
   absl::StatusOr<Member*> Find(MemberKey key, Incarnation incarnation);
 
   // All places are taken.
@@ -54,7 +54,7 @@ class MemberRegistry {
   // "1 of 2 servers (0) and 3 of 8 workers (0 to 2) have registered; server 1 and workers 3 to 7
   // missing". Only while it is not complete.
   std::string RollCall() const;
-  // The last progress of each worker whose place another has taken.
+  // The last progress of each replaced worker.
   const std::vector<v1::Progress>& replaced_workers() const { return replaced_workers_; }
   const std::vector<Member>& servers() const { return servers_; }
   const std::vector<Member>& workers() const { return workers_; }
@@ -64,7 +64,7 @@ class MemberRegistry {
   bool ServersHaveSeen(uint64_t view_version) const;
   bool LiveWorkersHaveFinished() const;
   std::optional<uint32_t> LowestLiveWorker() const;
-  // The view's members, except for what is_entering says.
+  // Writes the view's members, except their is_entering.
   void WriteTo(v1::JobView& view) const;
 
  private:

@@ -13,7 +13,7 @@
 namespace capstan {
 namespace {
 
-// Steps of `step_seconds` that pass until every worker knows of a new period.
+// The number of steps of `step_seconds` until every worker knows of a new period.
 int64_t StepsOfNews(double step_seconds) {
   constexpr double kNewsSeconds = 0.05;
   constexpr int64_t kMost = 20;
@@ -39,7 +39,7 @@ void SchedulePlan::Begin(const std::vector<uint64_t>& table_elements) {
     space.largest_tensor_bytes = std::max(space.largest_tensor_bytes, bytes);
     space.model_bytes += bytes;
   }
-  tuner_.emplace(space, job_.seed());
+  tuner_.emplace(space);
   BeginPeriod(/*first_step=*/0);
 }
 
@@ -59,9 +59,9 @@ bool SchedulePlan::Settle(const std::vector<const v1::Progress*>& computing) {
     slowest_seconds = std::max(slowest_seconds, times.median_step_seconds());
     least_steps = std::min(least_steps, progress->steps_done());
   }
-  if (!(slowest_seconds > 0)) return false;  // a clock that stands still tells nothing
+  if (!(slowest_seconds > 0)) return false;  // A clock that stands still tells nothing.
   tuner_->Record(slowest_seconds);
-  // Under BSP nobody is more than a step further than the slowest one.
+  // Under BSP nobody is more than a step ahead of the slowest one.
   BeginPeriod(std::max(period_.first_step(), least_steps + 1) + StepsOfNews(slowest_seconds));
   return true;
 }

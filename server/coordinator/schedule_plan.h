@@ -12,32 +12,31 @@
 
 namespace capstan {
 
-// How workers send from which step on, in a job whose schedule is tuned: a period for each point
-// that the tuner wants measured, and at the end one with the point that it has chosen. Periods only
-// begin, so that nobody ever waits for them. Does nothing in other jobs. Not thread-safe.
+// The schedule of a tuned job: a period of steps for each of the tuner's points to measure, and a
+// last one for its choice. Nobody ever waits for a period. Does nothing in other jobs. Not
+// thread-safe.
 class SchedulePlan {
  public:
   explicit SchedulePlan(const v1::JobSpec& job) : job_(job) {}
 
-  // The job has tables of so many elements: its first period is from step 0 on.
+  // Begins the first period, from step 0 on, of a job with tables of these sizes.
   void Begin(const std::vector<uint64_t>& table_elements);
 
-  // Begins the next period when all of these workers, those that compute, have measured this one;
-  // false otherwise. It begins a few steps after the slowest one's, so that workers that step
-  // together get the news before they are there; a worker that is further begins it at its next
-  // step.
+  // `computing` are the workers that compute. Begins the next period if all of them have measured
+  // this one; else returns false. The period begins a few steps after the slowest worker's step:
+  // workers in step get the news in time. A worker beyond that step begins it at its next step.
   bool Settle(const std::vector<const v1::Progress*>& computing);
 
   const v1::SchedulePeriod& latest() const { return period_; }
-  // The latest period, and what it is for.
+  // The latest period and its purpose.
   std::string LatestText() const;
   bool has_ended() const { return tuner_.has_value() && tuner_->has_ended(); }
-  // The field of the view that tells it.
+  // Writes the view's field of the schedule.
   void WriteTo(v1::JobView& view) const;
   v1::TuningReport Report() const;
 
  private:
-  // The period of the tuner's point, from that step on.
+  // Begins the period of the tuner's point, from that step on.
   void BeginPeriod(int64_t first_step);
 
   const v1::JobSpec job_;

@@ -79,7 +79,7 @@ TEST(SchedulePlanTest, EndsInABoundedNumberOfPeriodsAndSaysWhatItChose) {
   int periods = 0;
   int64_t steps = 0;
   while (!plan.has_ended() && periods <= Tuner::kMostMeasurements) {
-    // What takes least is a credit of 1 MiB; the second worker is slower.
+    // A credit of 1 MiB takes least; the second worker is slower.
     const double seconds = plan.latest().credit_bytes() == 1 << 20 ? 0.1 : 0.15;
     steps = plan.latest().first_step() + 22;
     const v1::Progress fast = Measured(plan.latest().first_step(), steps, seconds);

@@ -19,7 +19,7 @@ inline MemberKey Server(uint32_t id) { return {v1::HeartbeatRequest::SERVER, id}
 inline MemberKey Worker(uint32_t id) { return {v1::HeartbeatRequest::WORKER, id}; }
 
 // For tests: a coordinator on a fake clock, for a job with 2 servers, 2 workers, leases of 10 s and
-// heartbeats of 0.5 s, and members that do what the test tells them. Not thread-safe.
+// heartbeats of 0.5 s. The test acts for the members. Not thread-safe.
 class ScriptedJob {
  public:
   // Empty until the coordinator has answered.
@@ -38,7 +38,7 @@ class ScriptedJob {
   absl::StatusOr<uint32_t> RegisterServer(uint64_t incarnation, const char* address = "host:4567");
   absl::StatusOr<uint32_t> RegisterWorker(uint64_t incarnation,
                                           const std::vector<v1::TableSpec>& tables = Tables({4}));
-  // From `member`, with the incarnation that RegisterAll gave it.
+  // From `member`, with its incarnation of RegisterAll.
   Beat Heartbeat(MemberKey member, uint64_t view_version, v1::Progress progress = {});
   absl::Status ReportFailure(MemberKey member, const char* reason);
   absl::Status ReportEarlyFailure(Role role, const char* reason);

@@ -15,7 +15,7 @@
 namespace capstan {
 namespace {
 
-// What the maps of a job's slices cost in memory is bounded by this.
+// Bounds the memory of the maps of a job's slices.
 constexpr uint64_t kMaxSlices = uint64_t{1} << 22;
 
 std::string ShapeText(const v1::TableSpec& table) {
@@ -52,7 +52,7 @@ absl::Status CheckInitialStddev(const v1::TableSpec& table) {
                                                  "; it must be finite and not negative"));
 }
 
-// What distinguishes two tables, for people.
+// A table's name and all that distinguishes it, for people.
 std::string Describe(const v1::TableSpec& table) {
   return absl::StrCat("table ", table.name(), " of shape ", ShapeText(table), ", initial_stddev ",
                       table.initial_stddev(), ", layer ", table.layer());

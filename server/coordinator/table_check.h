@@ -14,13 +14,13 @@ namespace capstan {
 
 using TableSpecs = google::protobuf::RepeatedPtrField<v1::TableSpec>;
 
-// The number of elements of each table. INVALID_ARGUMENT, naming the table, unless names are
-// distinct and not empty, shapes are positive, initial values are finite, and the tables hold
-// something and are cut into at most 2^22 slices of `slice_bytes`.
+// The number of elements of each table. INVALID_ARGUMENT, naming the table: names are empty or not
+// distinct, a shape is not positive, initial values are not finite, there is no table, or the
+// tables are cut into more than 2^22 slices of `slice_bytes`.
 absl::StatusOr<std::vector<uint64_t>> CheckTables(const TableSpecs& tables, uint64_t slice_bytes);
 
-// INVALID_ARGUMENT, naming the first table that differs, unless `tables` are the same as `first`,
-// the first worker's.
+// INVALID_ARGUMENT, naming the first difference, unless `tables` are the same as the first
+// worker's, `first`.
 absl::Status CheckSameTables(const TableSpecs& tables, const TableSpecs& first);
 
 // INVALID_ARGUMENT, naming the table, unless every table with a staleness of its own is one of

@@ -20,7 +20,7 @@ bool IsFinite(const TrainingCourse& course) {
          std::isfinite(course.test_accuracy);
 }
 
-// `factor` of both losses.
+// True if `end` is at least these factors of the first loss and of the guess's loss.
 bool IsAtLeast(double end, double factor_of_first, double factor_of_guess,
                const TrainingCourse& course) {
   return end >= factor_of_first * *course.first_loss && end >= factor_of_guess * course.guess_loss;
@@ -61,14 +61,14 @@ std::string WhatHappened(TrainingFailure failure, const TrainingCourse& course) 
   return "";
 }
 
-// Whether steps were too large at some time, so that the loss went up.
+// True if the loss went up at some time because steps were too large.
 bool HasRisen(TrainingFailure failure, const TrainingCourse& course) {
   if (failure == TrainingFailure::kNotFinite) return true;
   return course.largest_loss >= 1.5 * course.guess_loss ||
          course.test_loss >= 1.1 * course.first_loss.value_or(course.guess_loss);
 }
 
-// What else than the learning rate makes steps too large.
+// Flags other than the learning rate for smaller steps.
 std::string OtherAdvice(const v1::ConsistencySpec& consistency) {
   const bool is_scaled = consistency.update_scale() == v1::ConsistencySpec::STALENESS;
   const char* scale = is_scaled ? "" : ", --update_scale=staleness";

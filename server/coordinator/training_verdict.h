@@ -9,37 +9,36 @@
 
 namespace capstan {
 
-// What is known of a job's training at its end. Losses are means over samples.
+// A job's training, as known at its end. Losses are means over samples.
 struct TrainingCourse {
   int64_t steps = 0;                 // of each worker
-  std::optional<double> first_loss;  // of the first 10 steps; none when nobody has done them
+  std::optional<double> first_loss;  // of the first 10 steps; none if nobody has done them
   double largest_loss = 0;           // of any 50 steps of a worker, and of any worker
   double last_loss = 0;              // of the last 50 steps
   double test_loss = 0;
   double test_accuracy = 0;
   uint64_t test_samples = 0;
-  // What the best answer that is the same for every sample gives (ConstantGuess). A loss of 0: not
-  // known.
+  // Loss and accuracy of the best constant answer (ConstantGuess). A loss of 0: not known.
   double guess_loss = 0;
   double guess_accuracy = 0;
 };
 
 enum class TrainingFailure { kNone, kNotFinite, kNotBelowStart, kConstantGuess };
 
-// Whether the training has failed. The loss at the end is the smaller of last_loss and test_loss:
-// an unlucky last batch raises only the one, and a model that has learnt its data by heart only the
-// other. The first of these rules that applies decides:
+// Judges if the training has failed. The loss at the end is the smaller of last_loss and test_loss:
+// an unlucky last batch raises only the one, and learning the data by heart raises only the other.
+// The first rule that applies decides:
 //
 //   kNotFinite      last_loss, test_loss or test_accuracy is not finite.
 //   kNone           fewer than 50 steps, or guess_loss is not known: too little to tell by.
-//   kNotBelowStart  the end is at least 0.98 first_loss and 0.98 guess_loss; or, where training
+//   kNotBelowStart  the end is at least 0.98 first_loss and 0.98 guess_loss; or, if training
 //                   began well, at least 1.5 first_loss and 0.5 guess_loss.
 //   kConstantGuess  the end is above 1.1 guess_loss; or test_loss is at least 0.98 guess_loss,
 //                   test_accuracy at most 3 standard errors above guess_accuracy, and the data have
 //                   not been learnt by heart: last_loss is at least 0.8 guess_loss.
 TrainingFailure JudgeTraining(const TrainingCourse& course);
 
-// What has happened and what to try, as one line; empty when the training has not failed.
+// One line with the failure and advice; empty if the training has not failed.
 std::string TrainingWarning(const v1::JobSpec& job, const TrainingCourse& course);
 
 }  // namespace capstan

@@ -1,5 +1,3 @@
-#include "server/optimizer/make_optimizer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -2,8 +2,11 @@
 #define SERVER_OPTIMIZER_OPTIMIZER_H_
 
 #include <cstdint>
+#include <memory>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "proto/job.pb.h"
 
 namespace capstan {
 
@@ -14,26 +17,24 @@ struct Application {
   uint64_t learning_rate_divisor = 1;
 };
 
-// Turns a gradient into an update of the values. Elementwise, so that the result does not depend on
-// how a tensor is sliced. Immutable, hence thread-safe; the state lives with the slice.
+// Turns a gradient into an update of the values. Works element by element: the result does not
+// depend on how a tensor is sliced. Immutable, hence thread-safe; the state lives with the slice.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // Arrays of state that a slice keeps, each as long as the slice and zero at first.
+  // The number of arrays of state for a slice. Each is as long as the slice and zero at first.
   virtual int state_count() const = 0;
 
-  // Applies `gradient` to `values` and `state` (state_count() arrays) in place; all have one length
+  // Applies `gradient` to `values` and `state` (state_count() arrays) in place. All have one length
   // and none overlaps another.
   virtual void Apply(absl::Span<const float> gradient, const Application& application,
                      absl::Span<float> values, absl::Span<const absl::Span<float>> state) const = 0;
-
- protected:
-  // The learning rate of an application, given the job's.
-  static double RateOf(const Application& application, double learning_rate) {
-    return learning_rate / static_cast<double>(application.learning_rate_divisor);
-  }
 };
+
+// The optimizer of `spec`; kernels/optimizers.h has its formula. INVALID_ARGUMENT: the type is
+// unspecified, or one of its hyper-parameters is out of range. Other types' parameters are ignored.
+absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(const v1::OptimizerSpec& spec);
 
 }  // namespace capstan
 

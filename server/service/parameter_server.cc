@@ -16,7 +16,7 @@
 #include "common/membership/view_watch.h"
 #include "common/routing/element_count.h"
 #include "server/consistency/update_scale.h"
-#include "server/optimizer/make_optimizer.h"
+#include "server/optimizer/optimizer.h"
 #include "server/service/schedules_of_view.h"
 
 namespace capstan {

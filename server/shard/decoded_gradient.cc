@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cpu/is_finite.h"
+#include "kernels/cpu/gradients.h"
 
 namespace capstan {
 

@@ -15,7 +15,7 @@
 
 #include "server/consistency/make_consistency_schedule.h"
 #include "server/consistency/update_scale.h"
-#include "server/optimizer/make_optimizer.h"
+#include "server/optimizer/optimizer.h"
 
 namespace capstan {
 namespace {

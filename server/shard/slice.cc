@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "kernels/cpu/is_finite.h"
+#include "kernels/cpu/gradients.h"
 
 namespace capstan {
 namespace {

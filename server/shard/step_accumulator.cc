@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/cpu/mean.h"
+#include "kernels/cpu/gradients.h"
 
 namespace capstan {
 namespace {

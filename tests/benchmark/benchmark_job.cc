@@ -10,7 +10,7 @@
 #include "proto/job.pb.h"
 #include "server/consistency/make_consistency_schedule.h"
 #include "server/consistency/update_scale.h"
-#include "server/optimizer/make_optimizer.h"
+#include "server/optimizer/optimizer.h"
 
 namespace capstan {
 namespace {

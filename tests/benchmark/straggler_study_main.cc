@@ -17,7 +17,7 @@
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "deploy/cli/report/chart_page.h"
-#include "kernels/cpu/blas_threads.h"
+#include "kernels/gemm.h"
 #include "tests/benchmark/straggler_charts.h"
 #include "tests/benchmark/straggler_run.h"
 

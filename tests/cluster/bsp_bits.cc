@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/real_clock.h"
-#include "kernels/cpu/blas_threads.h"
+#include "kernels/gemm.h"
 #include "tests/cluster/serial_training.h"
 
 namespace capstan {

@@ -8,7 +8,7 @@
 
 #include "common/routing/element_count.h"
 #include "common/tensor/host_buffer.h"
-#include "server/optimizer/make_optimizer.h"
+#include "server/optimizer/optimizer.h"
 #include "server/shard/initializer.h"
 #include "worker/engine/cpu_engine.h"
 #include "worker/runtime/job_setup.h"

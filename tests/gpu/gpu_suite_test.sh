@@ -50,7 +50,7 @@ echo "[       OK ] GemmTest.Multiplies (3 ms)"
 echo "[  PASSED  ] 2 tests."
 echo "[       OK ] GemmTest.Transposes (12 ms)"
 SCRIPT
-  for name in kernels-cuda-fill_test worker-engine-{batch_feed,gradient_sender,cuda_engine}_test; do
+  for name in kernels-cuda-arrays_test worker-engine-{batch_feed,gradient_sender,cuda_engine}_test; do
     program "${bundle}/tests/${name}" <<<'echo "[       OK ] Some.Test (1 ms)"'
   done
   kernel_benchmark_prints "${bundle}" '"share":0.85,"required_share":0.85'

@@ -3,7 +3,7 @@
 
 # The tests that $1 runs, the smallest first. What races in shared memory is in the kernels alone.
 tests_for() {
-  local tool="$1" smallest="${bundle}/tests/kernels-cuda-fill_test" test
+  local tool="$1" smallest="${bundle}/tests/kernels-cuda-arrays_test" test
   echo "${smallest}"
   for test in "${bundle}"/tests/kernels-cuda-*_test; do
     [[ "${test}" == "${smallest}" ]] || echo "${test}"

@@ -1,4 +1,4 @@
-"""What the rules know about the CUDA toolkit of this machine."""
+"""The CUDA toolkit of this machine, as the rules see it."""
 
 CudaToolkitInfo = provider(
     doc = "An installed CUDA toolkit.",
@@ -22,7 +22,7 @@ cuda_toolkit = rule(
 def _missing_cuda_impl(ctx):
     fail(ctx.attr.message)
 
-# Stands for whatever needs CUDA where there is none. Harmless until something depends on it.
+# Stands for the toolkit on a machine without CUDA. Fails only if something depends on it.
 missing_cuda = rule(
     implementation = _missing_cuda_impl,
     attrs = {"message": attr.string(mandatory = True)},

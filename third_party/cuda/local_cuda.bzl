@@ -1,4 +1,4 @@
-"""The repository @local_cuda: the CUDA toolkit of this machine, or what says that there is none."""
+"""The repository @local_cuda: the CUDA toolkit of this machine, or an error that there is none."""
 
 _DEFAULT_HOME = "/usr/local/cuda"
 

@@ -3,8 +3,8 @@
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load(":cuda_toolkit.bzl", "CudaToolkitInfo")
 
-# Code for Turing (T4), Ampere (A100; A10, RTX 30), Hopper (H100, H200), and PTX, which the driver
-# compiles at its first use for GPUs that came later. nvcc 13 no longer knows Volta (sm_70).
+# Code for Turing (T4), Ampere (A100; A10, RTX 30), Hopper (H100, H200), and PTX for later GPUs: the
+# driver compiles it at its first use. nvcc 13 no longer knows Volta (sm_70).
 _ARCHITECTURES = [
     "arch=compute_75,code=sm_75",
     "arch=compute_80,code=sm_80",

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/base/real_clock.h"
-#include "kernels/cuda/emulator/emulator.h"
+#include "tests/cuda_emulator/emulator.h"
 #include "worker/engine/cuda_engine.h"
 #include "worker/engine/training_rig.h"
 

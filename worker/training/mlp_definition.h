@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "kernels/arrays.h"
 #include "kernels/bias_relu.h"
-#include "kernels/convert.h"
 #include "kernels/gemm.h"
 #include "kernels/softmax_cross_entropy.h"
 #include "worker/training/mlp.h"

@@ -3,37 +3,42 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "server/coordinator/tuning/expected_improvement.h"
 
 namespace capstan {
 namespace {
 
-// Less than this between the times of two points is no difference.
-constexpr double kLeastDeviation = 0.005;
-// An improvement counts beyond this part of a deviation, as in ByteScheduler.
-constexpr double kMargin = 0.1;
+constexpr uint64_t kMostBytes = 64 << 20;
 
-struct Statistics {
-  double mean = 0;
-  double deviation = 0;
-};
-
-Statistics StatisticsOf(const std::vector<double>& values) {
-  Statistics statistics;
-  for (const double value : values) statistics.mean += value;
-  statistics.mean /= static_cast<double>(values.size());
-  double squares = 0;
-  for (const double value : values) squares += std::pow(value - statistics.mean, 2);
-  statistics.deviation = std::sqrt(squares / static_cast<double>(values.size()));
-  return statistics;
+// Doublings of `first`, up to the first one that is at least `enough`.
+std::vector<uint64_t> Doublings(uint64_t first, uint64_t enough) {
+  std::vector<uint64_t> sizes = {first};
+  while (sizes.back() < enough && sizes.back() <= kMostBytes / 2) sizes.push_back(2 * sizes.back());
+  return sizes;
 }
 
-// `gain` of the best point over the job's own, and by which part repeated measurements differ.
+// The first measurements are at a partition of one slice and at every third doubling of the credit.
+constexpr int kCreditOctaves = 3;
+
+double MeanOf(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// In doublings of partition and credit.
+double Distance(const SchedulePoint& a, const SchedulePoint& b) {
+  const auto octaves = [](uint64_t from, uint64_t to) {
+    return std::log2(static_cast<double>(to) / static_cast<double>(from));
+  };
+  return std::hypot(octaves(a.partition_bytes, b.partition_bytes),
+                    octaves(a.credit_bytes, b.credit_bytes));
+}
+
+// `gain` of the best point over the job's own, and the part by which repeated measurements differ.
 std::string ReasonOf(bool is_other, double gain, double noise) {
   if (is_other) {
     return absl::StrFormat(
@@ -48,11 +53,25 @@ std::string ReasonOf(bool is_other, double gain, double noise) {
 
 }  // namespace
 
-Tuner::Tuner(const SearchSpace& space, uint64_t seed)
-    : space_(space), candidates_(Candidates(space)) {
+std::vector<SchedulePoint> Candidates(const SearchSpace& space) {
+  std::vector<SchedulePoint> candidates = {space.own};
+  for (const uint64_t partition : Doublings(space.slice_bytes, space.largest_tensor_bytes)) {
+    for (const uint64_t credit : Doublings(space.slice_bytes, space.model_bytes)) {
+      const SchedulePoint point = {partition, credit};
+      if (credit >= partition && !(point == space.own)) candidates.push_back(point);
+    }
+  }
+  return candidates;
+}
+
+Tuner::Tuner(const SearchSpace& space) : space_(space), candidates_(Candidates(space)) {
   planned_.push_back(0);
-  for (const size_t index : SpreadOut(space_, candidates_, kSpreadPoints, seed)) {
-    if (index != 0) planned_.push_back(index);
+  uint64_t credit_bytes = space_.slice_bytes;
+  for (size_t index = 1; index < candidates_.size(); ++index) {
+    const SchedulePoint& point = candidates_[index];
+    if (point.partition_bytes != space_.slice_bytes || point.credit_bytes < credit_bytes) continue;
+    if (point.credit_bytes == credit_bytes) planned_.push_back(index);
+    credit_bytes <<= kCreditOctaves;
   }
   if (candidates_.size() > 1) return;
   has_ended_ = true;
@@ -69,7 +88,7 @@ void Tuner::Record(double step_seconds) {
   if (planned_.empty()) {
     const size_t all = std::min(kExploredPoints, candidates_.size() - 1);
     if (Explored().size() < all) {
-      planned_.push_back(MostPromising());
+      planned_.push_back(NextToExplore());
     } else {
       BeginComparison();
     }
@@ -82,19 +101,6 @@ int Tuner::points_tried() const {
   return static_cast<int>(std::set<size_t>(measured_.begin(), measured_.end()).size());
 }
 
-GaussianProcess Tuner::Fit() const {
-  std::vector<TuningPoint> points;
-  std::vector<double> values;
-  for (const Measurement& measurement : measurements_) {
-    points.push_back(Octaves(space_, measurement.point));
-    values.push_back(std::log(measurement.step_seconds));
-  }
-  const Statistics statistics = StatisticsOf(values);
-  const double unit = std::max(statistics.deviation, kLeastDeviation);
-  for (double& value : values) value = (value - statistics.mean) / unit;
-  return FitGaussianProcess(points, values);
-}
-
 std::vector<size_t> Tuner::Explored() const {
   const std::set<size_t> all(measured_.begin(), measured_.end());
   std::vector<size_t> explored(all.begin(), all.end());
@@ -102,32 +108,45 @@ std::vector<size_t> Tuner::Explored() const {
   return explored;
 }
 
-size_t Tuner::MostPromising() const {
-  const GaussianProcess process = Fit();
-  // What a point is expected to be, rather than the luckiest measurement.
-  double best = INFINITY;
-  for (const size_t index : measured_) {
-    best = std::min(best, process.Predict(Octaves(space_, candidates_[index])).mean);
+bool Tuner::IsMeasured(size_t candidate) const {
+  return std::find(measured_.begin(), measured_.end(), candidate) != measured_.end();
+}
+
+size_t Tuner::Fastest() const {
+  const auto fastest = std::min_element(
+      measurements_.begin(), measurements_.end(),
+      [](const auto& a, const auto& b) { return a.step_seconds < b.step_seconds; });
+  return measured_[static_cast<size_t>(fastest - measurements_.begin())];
+}
+
+size_t Tuner::NextToExplore() const {
+  const SchedulePoint best = candidates_[Fastest()];
+  std::vector<SchedulePoint> steps;
+  if (best.partition_bytes == space_.slice_bytes) {
+    steps.push_back({best.partition_bytes, best.credit_bytes / 2});
+    steps.push_back({best.partition_bytes, best.credit_bytes * 2});
   }
-  size_t promising = 0;
-  double most = -1;
+  const uint64_t partition_bytes = 2 * best.partition_bytes;
+  steps.push_back({partition_bytes, std::max(partition_bytes, best.credit_bytes)});
+  for (const SchedulePoint& step : steps) {
+    const auto found = std::find(candidates_.begin(), candidates_.end(), step);
+    const auto index = static_cast<size_t>(found - candidates_.begin());
+    if (found != candidates_.end() && !IsMeasured(index)) return index;
+  }
+  size_t nearest = 0;
   for (size_t index = 1; index < candidates_.size(); ++index) {
-    if (std::find(measured_.begin(), measured_.end(), index) != measured_.end()) continue;
-    const auto expected = process.Predict(Octaves(space_, candidates_[index]));
-    const double improvement =
-        ExpectedImprovement(expected.mean, std::sqrt(expected.variance), best - kMargin);
-    if (improvement <= most) continue;
-    most = improvement;
-    promising = index;
+    if (IsMeasured(index)) continue;
+    if (nearest == 0 || Distance(best, candidates_[index]) < Distance(best, candidates_[nearest])) {
+      nearest = index;
+    }
   }
-  return promising;
+  return nearest;
 }
 
 void Tuner::BeginComparison() {
-  const GaussianProcess process = Fit();
   std::vector<std::pair<double, size_t>> rivals;
-  for (const size_t index : Explored()) {
-    rivals.emplace_back(process.Predict(Octaves(space_, candidates_[index])).mean, index);
+  for (size_t i = 0; i < measurements_.size(); ++i) {
+    if (measured_[i] != 0) rivals.emplace_back(measurements_[i].step_seconds, measured_[i]);
   }
   std::sort(rivals.begin(), rivals.end());
   rivals.resize(std::min(rivals.size(), kRivals));
@@ -145,11 +164,11 @@ void Tuner::Choose() {
     compared[measured_[i]].push_back(measurements_[i].step_seconds);
   }
   std::map<size_t, double> seconds;
-  double noise = 0;  // by which part a point's measurements differ, on average
+  double noise = 0;  // the part by which a point's measurements differ, on average
   size_t best = 0;
   for (const auto& [index, values] : compared) {
     const auto [least, most] = std::minmax_element(values.begin(), values.end());
-    seconds[index] = StatisticsOf(values).mean;
+    seconds[index] = MeanOf(values);
     noise += (*most - *least) / seconds[index] / static_cast<double>(compared.size());
     if (seconds[index] < seconds[best]) best = index;
   }

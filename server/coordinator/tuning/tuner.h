@@ -7,16 +7,35 @@
 #include <string>
 #include <vector>
 
-#include "server/coordinator/tuning/gaussian_process.h"
-#include "server/coordinator/tuning/schedule_point.h"
-#include "server/coordinator/tuning/search_space.h"
-
 namespace capstan {
 
-// Looks for the point at which steps take the shortest time, by Bayesian optimisation: some points
-// spread over the space, then those with the largest expected improvement; at the end the best ones
-// are measured again in turn with the job's own, which stays unless another is faster by more than
-// repeated measurements differ. The same measurements lead the same way. Not thread-safe.
+// How workers send.
+struct SchedulePoint {
+  uint64_t partition_bytes = 0;
+  uint64_t credit_bytes = 0;
+
+  bool operator==(const SchedulePoint& other) const {
+    return partition_bytes == other.partition_bytes && credit_bytes == other.credit_bytes;
+  }
+};
+
+// The choices of a job's tuning.
+struct SearchSpace {
+  SchedulePoint own;  // the job's own; its partition is one slice or more
+  uint64_t slice_bytes = 0;
+  uint64_t largest_tensor_bytes = 0;
+  uint64_t model_bytes = 0;  // of all tensors
+};
+
+// `own`, and then doublings of a slice in both directions, until a partition holds the largest
+// tensor and the credit all of them, at most 64 MiB. If the credit is smaller than a partition,
+// partitions are sent one at a time, as with a credit of one partition: such points are left out.
+std::vector<SchedulePoint> Candidates(const SearchSpace& space);
+
+// Looks for the point with the shortest steps, by coordinate descent: first along the credit, then
+// along the partition, then around the best point. At the end it measures the best points again, in
+// turn with the job's own. The job's own stays unless another is faster by more than repeated
+// measurements differ. The same measurements lead the same way. Not thread-safe.
 class Tuner {
  public:
   struct Measurement {
@@ -25,35 +44,33 @@ class Tuner {
   };
   static constexpr int kMostMeasurements = 18;
 
-  Tuner(const SearchSpace& space, uint64_t seed);
+  explicit Tuner(const SearchSpace& space);
 
-  // What to measure now; when it has ended, what to keep.
+  // The point to measure now; at the end, the choice.
   const SchedulePoint& current() const { return candidates_[current_]; }
   bool has_ended() const { return has_ended_; }
-  // The time of a step at the current point, which then is another one, unless it has ended.
+  // Takes the time of a step at the current point, and goes to another point or ends.
   void Record(double step_seconds);
 
-  // All that counts, in order: what is measured first, while the job warms up, does not.
+  // All measurements in order, except the first one: the job warms up meanwhile.
   const std::vector<Measurement>& measurements() const { return measurements_; }
   int points_tried() const;
-  // When it has ended: the time of a step at the current point and at the job's own, and why.
+  // At the end: the time of a step at the choice and at the job's own, and the reason.
   double chosen_seconds() const { return chosen_seconds_; }
   double own_seconds() const { return own_seconds_; }
   const std::string& reason() const { return reason_; }
 
  private:
-  // Points other than the job's own that are measured before the last comparison: those spread over
-  // the space, and all.
-  static constexpr int kSpreadPoints = 4;
+  // Points measured before the last comparison, beside the job's own.
   static constexpr size_t kExploredPoints = 10;
-  // The last comparison: the job's own, and the best of the others; how often each.
+  // The last comparison: the job's own and the best of the others, each so often.
   static constexpr size_t kRivals = 2;
   static constexpr int kRounds = 2;
 
-  // The process of all measurements of logarithms of seconds, in units of their deviation.
-  GaussianProcess Fit() const;
-  std::vector<size_t> Explored() const;  // without the job's own
-  size_t MostPromising() const;
+  std::vector<size_t> Explored() const;  // measured candidates, without the job's own
+  size_t Fastest() const;                // of the measured candidates
+  bool IsMeasured(size_t candidate) const;
+  size_t NextToExplore() const;
   void BeginComparison();
   void Choose();
 

@@ -27,8 +27,8 @@ SearchSpace Space() {
   return space;
 }
 
-// A step of 50 ms of computation and 70 MB over a link: what a transfer costs by itself, what the
-// first layer waits for, and a link that stands still while less than its delay's bytes are out.
+// A step of 50 ms of computation and 70 MB over a link. It has the fixed cost of a transfer, the
+// wait of the first layer, and a link that stands still while less than its delay's bytes are out.
 StepTime Link(double bytes_per_second, double transfer_seconds, double delay_seconds) {
   return [=](const SchedulePoint& point) {
     const auto partition = static_cast<double>(point.partition_bytes);
@@ -48,7 +48,7 @@ double BestOf(const SearchSpace& space, const StepTime& step_time) {
 
 // Tunes to the end; each measurement is off by a normal part of `noise`.
 Tuner Tune(const SearchSpace& space, uint64_t seed, const StepTime& step_time, double noise) {
-  Tuner tuner(space, seed);
+  Tuner tuner(space);
   Random random(seed, /*stream=*/9);
   int measurements = 0;
   while (!tuner.has_ended()) {
@@ -57,6 +57,42 @@ Tuner Tune(const SearchSpace& space, uint64_t seed, const StepTime& step_time, d
   }
   EXPECT_TRUE(tuner.has_ended()) << "after " << measurements << " measurements";
   return tuner;
+}
+
+SearchSpace SmallSpace() {
+  SearchSpace space;
+  space.own = {256 * kKiB, 4 * kMiB};
+  space.slice_bytes = 256 * kKiB;
+  space.largest_tensor_bytes = 900 * kKiB;
+  space.model_bytes = 3 * kMiB;
+  return space;
+}
+
+TEST(CandidatesTest, DoublesASliceUntilTensorAndModelFit) {
+  const std::vector<SchedulePoint> expected = {
+      {256 * kKiB, 4 * kMiB},  // the job's own
+      {256 * kKiB, 256 * kKiB}, {256 * kKiB, 512 * kKiB}, {256 * kKiB, 1 * kMiB},
+      {256 * kKiB, 2 * kMiB},   {512 * kKiB, 512 * kKiB}, {512 * kKiB, 1 * kMiB},
+      {512 * kKiB, 2 * kMiB},   {512 * kKiB, 4 * kMiB},   {1 * kMiB, 1 * kMiB},
+      {1 * kMiB, 2 * kMiB},     {1 * kMiB, 4 * kMiB}};
+  EXPECT_EQ(Candidates(SmallSpace()), expected);
+}
+
+TEST(CandidatesTest, EndsAt64MiB) {
+  SearchSpace space = SmallSpace();
+  space.largest_tensor_bytes = space.model_bytes = 4096 * kMiB;
+  for (const SchedulePoint& point : Candidates(space)) {
+    EXPECT_LE(point.partition_bytes, 64 * kMiB);
+    EXPECT_LE(point.credit_bytes, 64 * kMiB);
+  }
+  EXPECT_EQ(Candidates(space).size(), 45u) << "9 doublings, credits below the partition left out";
+}
+
+TEST(CandidatesTest, AModelOfOneSliceHasNoChoice) {
+  SearchSpace space = SmallSpace();
+  space.own.credit_bytes = space.slice_bytes;
+  space.largest_tensor_bytes = space.model_bytes = 1;
+  EXPECT_EQ(Candidates(space).size(), 1u);
 }
 
 TEST(TunerTest, EndsWithin5PercentOfTheBestPointOnSlowAndFastLinks) {
@@ -112,7 +148,7 @@ TEST(TunerTest, TheSameMeasurementsLeadTheSameWay) {
 }
 
 TEST(TunerTest, OneSlowMeasurementWhileTheJobWarmsUpDoesNotCount) {
-  Tuner tuner(Space(), /*seed=*/1);
+  Tuner tuner(Space());
   tuner.Record(60);
   EXPECT_TRUE(tuner.measurements().empty());
   EXPECT_EQ(tuner.current(), Space().own) << "measured again";
@@ -139,7 +175,7 @@ TEST(TunerTest, WithoutAChoiceItHasEndedAtOnce) {
   SearchSpace space = Space();
   space.own = {256 * kKiB, 256 * kKiB};
   space.largest_tensor_bytes = space.model_bytes = 1000;
-  const Tuner tuner(space, /*seed=*/1);
+  const Tuner tuner(space);
   EXPECT_TRUE(tuner.has_ended());
   EXPECT_EQ(tuner.current(), space.own);
   EXPECT_EQ(tuner.reason(), "there is no choice: the model is one slice");

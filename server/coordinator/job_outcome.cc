@@ -1,0 +1,172 @@
+#include "server/coordinator/job_outcome.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+#include "proto/coordinator_service.pb.h"
+#include "server/coordinator/training_verdict.h"
+
+namespace capstan {
+namespace {
+
+struct Mean {
+  double sum = 0;
+  int count = 0;
+
+  void Add(double value) {
+    sum += value;
+    ++count;
+  }
+  double Or(double none) const { return count == 0 ? none : sum / count; }
+};
+
+// The workers' progress as one.
+struct Totals {
+  Mean live_loss;   // over the live workers with samples
+  Mean first_loss;  // over all workers with a first loss, also replaced ones
+  double largest_loss = 0;
+  int64_t max_steps = 0;
+  uint64_t samples = 0;
+  uint64_t bytes_pushed = 0;
+  uint64_t bytes_pulled = 0;
+  double mean_staleness_seen = 0;  // each worker has had about as many replies
+  int64_t max_staleness_seen = 0;
+  double median_step_seconds = 0;  // of the slowest worker
+};
+
+void Add(const v1::Progress& progress, Totals& totals) {
+  if (progress.has_first_loss()) totals.first_loss.Add(progress.first_loss());
+  totals.largest_loss = std::max(totals.largest_loss, progress.largest_loss());
+  totals.max_steps = std::max(totals.max_steps, progress.steps_done());
+  totals.samples += progress.samples();
+  totals.bytes_pushed += progress.bytes_pushed();
+  totals.bytes_pulled += progress.bytes_pulled();
+  totals.mean_staleness_seen += progress.mean_staleness_seen();
+  totals.max_staleness_seen = std::max(totals.max_staleness_seen, progress.max_staleness_seen());
+  totals.median_step_seconds = std::max(totals.median_step_seconds, progress.median_step_seconds());
+}
+
+Totals TotalsOf(const JobOutcome& outcome) {
+  const v1::GetStatusReply& status = outcome.last_status;
+  Totals totals;
+  for (int worker = 0; worker < status.progress_size(); ++worker) {
+    const v1::Progress& progress = status.progress(worker);
+    Add(progress, totals);
+    if (!status.view().workers(worker).is_live() || progress.samples() == 0) continue;
+    totals.live_loss.Add(progress.loss());
+  }
+  for (const v1::Progress& progress : outcome.replaced_workers) Add(progress, totals);
+  const auto workers =
+      static_cast<size_t>(status.progress_size()) + outcome.replaced_workers.size();
+  totals.mean_staleness_seen /= static_cast<double>(std::max<size_t>(1, workers));
+  return totals;
+}
+
+nlohmann::ordered_json StalenessOf(const v1::ConsistencySpec& consistency) {
+  switch (consistency.mode()) {
+    case v1::ConsistencySpec::BSP:
+      return 0;
+    case v1::ConsistencySpec::SSP:
+      return consistency.staleness();
+    case v1::ConsistencySpec::ASYNC:
+    case v1::ConsistencySpec::MODE_UNSPECIFIED:
+      break;
+  }
+  return nullptr;
+}
+
+void WriteConsistency(const v1::ConsistencySpec& consistency, nlohmann::ordered_json& object) {
+  object["consistency"] = absl::AsciiStrToLower(v1::ConsistencySpec::Mode_Name(consistency.mode()));
+  object["staleness"] = StalenessOf(consistency);
+}
+
+std::string WarningOf(const v1::JobSpec& job, const JobOutcome& outcome, const Totals& totals) {
+  const v1::ReportResultRequest& result = outcome.result;
+  TrainingCourse course;
+  course.steps = totals.max_steps;
+  if (totals.first_loss.count > 0) course.first_loss = totals.first_loss.Or(0);
+  course.largest_loss = totals.largest_loss;
+  course.last_loss = totals.live_loss.Or(result.test_loss());
+  course.test_loss = result.test_loss();
+  course.test_accuracy = result.test_accuracy();
+  course.test_samples = result.test_samples();
+  course.guess_loss = result.guess_loss();
+  course.guess_accuracy = result.guess_accuracy();
+  return TrainingWarning(job, course);
+}
+
+nlohmann::ordered_json PointOf(const v1::TuningReport::Point& point) {
+  return {{"partition_bytes", point.partition_bytes()},
+          {"credit_bytes", point.credit_bytes()},
+          {"step_seconds", point.step_seconds()}};
+}
+
+// `chosen` and `reason` only when tuning has ended.
+nlohmann::ordered_json TuningOf(const v1::TuningReport& tuning) {
+  nlohmann::ordered_json written;
+  if (tuning.has_chosen()) {
+    written["chosen"] = PointOf(tuning.chosen());
+    written["reason"] = tuning.reason();
+  }
+  written["tried"] = nlohmann::ordered_json::array();
+  for (const v1::TuningReport::Point& point : tuning.tried()) {
+    written["tried"].push_back(PointOf(point));
+  }
+  return written;
+}
+
+nlohmann::ordered_json PeriodsOf(const v1::JobView& view) {
+  nlohmann::ordered_json periods = nlohmann::ordered_json::array();
+  for (const v1::ConsistencyPeriod& period : view.consistency()) {
+    nlohmann::ordered_json& written = periods.emplace_back();
+    written["from_step"] = period.first_step();
+    WriteConsistency(period.consistency(), written);
+    for (const v1::TableStaleness& own : period.consistency().table_staleness()) {
+      written["table_staleness"][own.table()] = own.staleness();
+    }
+  }
+  return periods;
+}
+
+}  // namespace
+
+std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
+  const Totals totals = TotalsOf(outcome);
+  const double seconds = absl::ToDoubleSeconds(outcome.training_time);
+  nlohmann::ordered_json summary;
+  summary["job"] = job.name();
+  WriteConsistency(job.consistency(), summary);
+  summary["consistency_periods"] = PeriodsOf(outcome.last_status.view());
+  summary["workers"] = job.cluster().num_workers();
+  summary["servers"] = job.cluster().num_servers();
+  if (job.model().type() != v1::ModelSpec::REPLAY) {  // A replay learns nothing.
+    summary["test_accuracy"] = outcome.result.test_accuracy();
+    summary["test_loss"] = outcome.result.test_loss();
+    summary["train_loss"] = totals.live_loss.Or(0);
+    const std::string warning = WarningOf(job, outcome, totals);
+    if (!warning.empty()) summary["warning"] = warning;
+  }
+  summary["steps"] = totals.max_steps;
+  summary["seconds"] = seconds;
+  summary["median_step_seconds"] = totals.median_step_seconds;
+  summary["samples"] = totals.samples;
+  summary["samples_per_s"] = seconds > 0 ? static_cast<double>(totals.samples) / seconds : 0.0;
+  summary["bytes_pushed"] = totals.bytes_pushed;
+  summary["bytes_pulled"] = totals.bytes_pulled;
+  summary["mean_staleness_seen"] = totals.mean_staleness_seen;
+  summary["max_staleness_seen"] = totals.max_staleness_seen;
+  if (job.scheduler().tune()) summary["tuning"] = TuningOf(outcome.last_status.tuning());
+  summary["parameters_xxh3"] = absl::StrFormat("%016x", outcome.result.parameters_xxh3());
+  summary["workers_lost"] = outcome.workers_lost;
+  summary["workers_replaced"] = outcome.replaced_workers.size();
+  // A job's name need not be UTF-8.
+  return summary.dump(/*indent=*/2, ' ', /*ensure_ascii=*/false,
+                      nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace capstan

@@ -1,0 +1,192 @@
+#include "server/coordinator/job_outcome.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "absl/time/time.h"
+
+namespace capstan {
+namespace {
+
+void AddWorker(JobOutcome& outcome, bool is_live, double loss, int64_t steps, int64_t staleness) {
+  outcome.last_status.mutable_view()->add_workers()->set_is_live(is_live);
+  v1::Progress* progress = outcome.last_status.add_progress();
+  progress->set_loss(loss);
+  progress->set_steps_done(steps);
+  progress->set_samples(100);
+  progress->set_bytes_pushed(1000);
+  progress->set_bytes_pulled(2000);
+  progress->set_max_staleness_seen(staleness);
+  progress->set_median_step_seconds(1.0 / static_cast<double>(staleness));
+  progress->set_mean_staleness_seen(0.5 * static_cast<double>(staleness));
+}
+
+JobOutcome Outcome() {
+  JobOutcome outcome;
+  AddWorker(outcome, /*is_live=*/true, /*loss=*/0.25, /*steps=*/10, /*staleness=*/1);
+  AddWorker(outcome, /*is_live=*/false, /*loss=*/9, /*steps=*/4, /*staleness=*/3);
+  AddWorker(outcome, /*is_live=*/true, /*loss=*/0.75, /*steps=*/10, /*staleness=*/2);
+  outcome.last_status.mutable_view()->add_consistency();
+  outcome.result.set_test_accuracy(0.875);
+  outcome.result.set_test_loss(0.5);
+  outcome.result.set_parameters_xxh3(0xabc);
+  outcome.training_time = absl::Seconds(2);
+  outcome.workers_lost = 1;
+  return outcome;
+}
+
+v1::JobSpec Job() {
+  v1::JobSpec job;
+  job.set_name("digits");
+  job.mutable_cluster()->set_num_workers(3);
+  return job;
+}
+
+nlohmann::json Summary(const v1::JobSpec& job, const JobOutcome& outcome) {
+  return nlohmann::json::parse(SummaryJson(job, outcome));
+}
+
+TEST(SummaryTest, HasEveryFigure) {
+  EXPECT_EQ(Summary(Job(), Outcome()), nlohmann::json::parse(R"({
+    "job": "digits", "consistency": "bsp", "staleness": 0,
+    "consistency_periods": [{"from_step": 0, "consistency": "bsp", "staleness": 0}],
+    "workers": 3, "servers": 2,
+    "test_accuracy": 0.875, "test_loss": 0.5, "train_loss": 0.5, "steps": 10, "seconds": 2.0,
+    "median_step_seconds": 1.0,
+    "samples": 300, "samples_per_s": 150.0, "bytes_pushed": 3000, "bytes_pulled": 6000,
+    "mean_staleness_seen": 1.0, "max_staleness_seen": 3, "parameters_xxh3": "0000000000000abc", "workers_lost": 1,
+    "workers_replaced": 0})"));
+}
+
+// Ends with the same answer for all of 4 classes.
+JobOutcome FailedOutcome() {
+  JobOutcome outcome = Outcome();
+  for (v1::Progress& progress : *outcome.last_status.mutable_progress()) {
+    progress.set_first_loss(1.5);
+    progress.set_largest_loss(30);
+    progress.set_steps_done(100);
+    progress.set_loss(1.4);
+  }
+  outcome.result.set_test_loss(1.39);
+  outcome.result.set_test_accuracy(0.25);
+  outcome.result.set_test_samples(400);
+  outcome.result.set_guess_loss(1.386);
+  outcome.result.set_guess_accuracy(0.26);
+  return outcome;
+}
+
+TEST(SummaryTest, TrainingThatFailedSaysSo) {
+  EXPECT_EQ(Summary(Job(), FailedOutcome())["warning"],
+            "training has failed: the test loss is 1.39, and one answer for all samples has "
+            "1.386 (test accuracy 25.0 % and 26.0 %). Its updates were too large: try a smaller "
+            "--learning_rate, such as 0.005; features that are very large (--feature_scale) do the "
+            "same.");
+}
+
+TEST(SummaryTest, TheLossAtTheStartIsThatOfWorkersThatBeganThere) {
+  JobOutcome outcome = FailedOutcome();
+  outcome.last_status.mutable_progress(0)->clear_first_loss();  // in the place of another one
+  outcome.replaced_workers.emplace_back().set_first_loss(1.2);
+  EXPECT_THAT(Summary(Job(), outcome)["warning"].get<std::string>(),
+              testing::HasSubstr("the loss was 1.4 in the first steps and is 1.39 at the end"));
+}
+
+TEST(SummaryTest, AReplayHasLearntNothing) {
+  v1::JobSpec job = Job();
+  job.mutable_model()->set_type(v1::ModelSpec::REPLAY);
+  const nlohmann::json summary = Summary(job, Outcome());
+  EXPECT_FALSE(summary.contains("test_accuracy"));
+  EXPECT_FALSE(Summary(job, FailedOutcome()).contains("warning"));
+  EXPECT_FALSE(summary.contains("train_loss"));
+  EXPECT_EQ(summary["steps"], 10);
+}
+
+TEST(SummaryTest, CountsWhatReplacedWorkersHaveDoneButNotTheLossOfOneThatHasNotComputed) {
+  JobOutcome outcome = Outcome();
+  outcome.workers_lost = 2;
+  v1::Progress& replaced = outcome.replaced_workers.emplace_back();
+  replaced.set_loss(7);
+  replaced.set_steps_done(4);
+  replaced.set_samples(40);
+  replaced.set_bytes_pushed(400);
+  replaced.set_bytes_pulled(800);
+  replaced.set_max_staleness_seen(5);
+  replaced.set_mean_staleness_seen(3);
+  outcome.last_status.mutable_progress(2)->set_samples(0);
+  const nlohmann::json summary = Summary(Job(), outcome);
+  EXPECT_EQ(summary["samples"], 100 + 100 + 40);
+  EXPECT_EQ(summary["bytes_pushed"], 3400);
+  EXPECT_EQ(summary["bytes_pulled"], 6800);
+  EXPECT_EQ(summary["max_staleness_seen"], 5);
+  EXPECT_EQ(summary["mean_staleness_seen"], (0.5 + 1.5 + 1 + 3) / 4);
+  EXPECT_EQ(summary["train_loss"], 0.25);
+  EXPECT_EQ(summary["workers_lost"], 2);
+  EXPECT_EQ(summary["workers_replaced"], 1);
+}
+
+TEST(SummaryTest, StalenessIsTheJobsForSspAndNullForAsync) {
+  v1::JobSpec job = Job();
+  job.mutable_consistency()->set_mode(v1::ConsistencySpec::SSP);
+  job.mutable_consistency()->set_staleness(4);
+  EXPECT_EQ(Summary(job, Outcome())["staleness"], 4);
+  EXPECT_EQ(Summary(job, Outcome())["consistency"], "ssp");
+  job.mutable_consistency()->set_mode(v1::ConsistencySpec::ASYNC);
+  EXPECT_TRUE(Summary(job, Outcome())["staleness"].is_null());
+}
+
+TEST(SummaryTest, TellsEveryPeriodOfTheConsistency) {
+  JobOutcome outcome = Outcome();
+  v1::ConsistencyPeriod* ssp = outcome.last_status.mutable_view()->add_consistency();
+  ssp->set_first_step(4);
+  ssp->mutable_consistency()->set_mode(v1::ConsistencySpec::SSP);
+  ssp->mutable_consistency()->set_staleness(3);
+  v1::TableStaleness* own = ssp->mutable_consistency()->add_table_staleness();
+  own->set_table("w");
+  own->set_staleness(1);
+  v1::ConsistencyPeriod* async = outcome.last_status.mutable_view()->add_consistency();
+  async->set_first_step(8);
+  async->mutable_consistency()->set_mode(v1::ConsistencySpec::ASYNC);
+  const nlohmann::json summary = Summary(Job(), outcome);
+  EXPECT_EQ(summary["consistency"], "bsp") << "the job's own";
+  EXPECT_EQ(summary["consistency_periods"], nlohmann::json::parse(R"([
+    {"from_step": 0, "consistency": "bsp", "staleness": 0},
+    {"from_step": 4, "consistency": "ssp", "staleness": 3, "table_staleness": {"w": 1}},
+    {"from_step": 8, "consistency": "async", "staleness": null}])"));
+}
+
+TEST(SummaryTest, TellsWhatTuningHasFound) {
+  v1::JobSpec job = Job();
+  JobOutcome outcome = Outcome();
+  v1::TuningReport& tuning = *outcome.last_status.mutable_tuning();
+  v1::TuningReport::Point& tried = *tuning.add_tried();
+  tried.set_partition_bytes(1024);
+  tried.set_credit_bytes(4096);
+  tried.set_step_seconds(0.25);
+  EXPECT_FALSE(Summary(job, outcome).contains("tuning"));
+  job.mutable_scheduler()->set_tune(true);
+  EXPECT_EQ(Summary(job, outcome)["tuning"], nlohmann::json::parse(R"({"tried": [
+    {"partition_bytes": 1024, "credit_bytes": 4096, "step_seconds": 0.25}]})"));
+  *tuning.mutable_chosen() = tried;
+  tuning.set_reason("because");
+  const nlohmann::json ended = Summary(job, outcome)["tuning"];
+  EXPECT_EQ(ended["chosen"], ended["tried"][0]);
+  EXPECT_EQ(ended["reason"], "because");
+}
+
+TEST(SummaryTest, SurvivesFiguresAndNamesThatJsonCannotHold) {
+  v1::JobSpec job = Job();
+  job.set_name("\xff");
+  JobOutcome outcome = Outcome();
+  outcome.result.set_test_loss(std::numeric_limits<double>::infinity());
+  outcome.training_time = absl::ZeroDuration();
+  const nlohmann::json summary = Summary(job, outcome);
+  EXPECT_TRUE(summary["test_loss"].is_null());
+  EXPECT_THAT(summary["warning"].get<std::string>(), testing::HasSubstr("is not finite"));
+  EXPECT_EQ(summary["samples_per_s"], 0);
+}
+
+}  // namespace
+}  // namespace capstan
