@@ -5,8 +5,15 @@
 
 #include "proto/coordinator_service.pb.h"
 #include "proto/history.pb.h"
+#include "proto/job.pb.h"
 
 namespace capstan {
+
+// What a job promises from step 0 on to all tables without a staleness of their own.
+v1::ContractRecord ContractOfJob(const v1::JobSpec& job);
+
+// By what the job divides the learning rate of pushes outside BSP.
+v1::HistoryHeader::UpdateScale UpdateScaleOfJob(const v1::JobSpec& job);
 
 // Turns what a job's views promise into records of a history, each once. Not thread-safe.
 class ContractLog {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "common/history/history.h"
-#include "common/history/test_values.h"
 #include "proto/history.pb.h"
 
 namespace capstan {

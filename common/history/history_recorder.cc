@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
-#include "common/history/contract_of_job.h"
+#include "common/history/contract_log.h"
 #include "common/job/job_fingerprint.h"
 
 namespace capstan {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "common/history/check_history.h"
+#include "common/history/check/check_history.h"
 #include "common/history/history.h"
 #include "common/history/history_file.h"
 

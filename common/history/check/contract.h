@@ -1,5 +1,5 @@
-#ifndef COMMON_HISTORY_CONTRACT_H_
-#define COMMON_HISTORY_CONTRACT_H_
+#ifndef COMMON_HISTORY_CHECK_CONTRACT_H_
+#define COMMON_HISTORY_CHECK_CONTRACT_H_
 
 #include <cstdint>
 #include <utility>
@@ -38,4 +38,4 @@ class Contract {
 
 }  // namespace capstan
 
-#endif  // COMMON_HISTORY_CONTRACT_H_
+#endif  // COMMON_HISTORY_CHECK_CONTRACT_H_

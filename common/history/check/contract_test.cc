@@ -1,4 +1,4 @@
-#include "common/history/contract.h"
+#include "common/history/check/contract.h"
 
 #include <gtest/gtest.h>
 

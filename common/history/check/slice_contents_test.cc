@@ -1,10 +1,10 @@
-#include "common/history/slice_contents.h"
+#include "common/history/check/slice_contents.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "common/history/test_values.h"
+#include "common/history/history.h"
 
 namespace capstan {
 namespace {

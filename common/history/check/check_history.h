@@ -1,5 +1,5 @@
-#ifndef COMMON_HISTORY_CHECK_HISTORY_H_
-#define COMMON_HISTORY_CHECK_HISTORY_H_
+#ifndef COMMON_HISTORY_CHECK_CHECK_HISTORY_H_
+#define COMMON_HISTORY_CHECK_CHECK_HISTORY_H_
 
 #include <cstddef>
 #include <string>
@@ -25,4 +25,4 @@ absl::StatusOr<HistoryVerdict> CheckHistory(const History& history);
 
 }  // namespace capstan
 
-#endif  // COMMON_HISTORY_CHECK_HISTORY_H_
+#endif  // COMMON_HISTORY_CHECK_CHECK_HISTORY_H_

@@ -1,10 +1,9 @@
-#include "common/history/reply_rules.h"
-
 #include <cstdint>
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "common/history/version_bounds.h"
+#include "common/history/check/rules.h"
+#include "common/history/check/version_bounds.h"
 
 namespace capstan {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef COMMON_HISTORY_SLICE_CONTENTS_H_
-#define COMMON_HISTORY_SLICE_CONTENTS_H_
+#ifndef COMMON_HISTORY_CHECK_SLICE_CONTENTS_H_
+#define COMMON_HISTORY_CHECK_SLICE_CONTENTS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -49,4 +49,4 @@ class SliceContents {
 
 }  // namespace capstan
 
-#endif  // COMMON_HISTORY_SLICE_CONTENTS_H_
+#endif  // COMMON_HISTORY_CHECK_SLICE_CONTENTS_H_

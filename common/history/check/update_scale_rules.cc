@@ -1,5 +1,3 @@
-#include "common/history/update_scale_rules.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/history/check/rules.h"
 
 namespace capstan {
 namespace {

@@ -1,13 +1,13 @@
-#ifndef COMMON_HISTORY_VERSION_BOUNDS_H_
-#define COMMON_HISTORY_VERSION_BOUNDS_H_
+#ifndef COMMON_HISTORY_CHECK_VERSION_BOUNDS_H_
+#define COMMON_HISTORY_CHECK_VERSION_BOUNDS_H_
 
 #include <cstdint>
 #include <map>
 #include <vector>
 
 #include "common/base/ids.h"
-#include "common/history/contract.h"
-#include "common/history/slice_history.h"
+#include "common/history/check/contract.h"
+#include "common/history/check/history_index.h"
 
 namespace capstan {
 
@@ -37,4 +37,4 @@ class VersionBounds {
 
 }  // namespace capstan
 
-#endif  // COMMON_HISTORY_VERSION_BOUNDS_H_
+#endif  // COMMON_HISTORY_CHECK_VERSION_BOUNDS_H_

@@ -1,5 +1,3 @@
-#include "common/history/value_rules.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -7,7 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/history/slice_contents.h"
+#include "common/history/check/rules.h"
+#include "common/history/check/slice_contents.h"
 
 namespace capstan {
 namespace {

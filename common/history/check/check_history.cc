@@ -1,29 +1,13 @@
-#include "common/history/check_history.h"
+#include "common/history/check/check_history.h"
 
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/history/contract.h"
-#include "common/history/lives.h"
-#include "common/history/reply_rules.h"
-#include "common/history/slice_history.h"
-#include "common/history/update_scale_rules.h"
-#include "common/history/value_rules.h"
-#include "common/history/violation.h"
+#include "common/history/check/contract.h"
+#include "common/history/check/history_index.h"
+#include "common/history/check/rules.h"
 
 namespace capstan {
-namespace {
-
-std::string Describe(const Violation& violation, const History& history) {
-  std::string text = absl::StrCat(violation.rule, ": ", violation.what);
-  for (const RecordedExchange* exchange : violation.exchanges) {
-    absl::StrAppend(&text, "\n  ", Describe(*exchange, history.begin_ns));
-  }
-  return text;
-}
-
-}  // namespace
 
 absl::StatusOr<HistoryVerdict> CheckHistory(const History& history) {
   RETURN_IF_ERROR(Contract::Check(history.contracts));
@@ -45,7 +29,7 @@ absl::StatusOr<HistoryVerdict> CheckHistory(const History& history) {
   }
   verdict.slices = slices.size();
   for (const auto& [worker, of_worker] : lives.all()) verdict.incarnations += of_worker.size();
-  if (!violations.empty()) verdict.violation = Describe(violations.First(), history);
+  verdict.violation = violations.DescribeFirst(history);
   return verdict;
 }
 

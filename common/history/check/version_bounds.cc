@@ -1,4 +1,4 @@
-#include "common/history/version_bounds.h"
+#include "common/history/check/version_bounds.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "common/history/check_history.h"
+#include "common/history/check/check_history.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

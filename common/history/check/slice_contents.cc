@@ -1,9 +1,9 @@
-#include "common/history/slice_contents.h"
+#include "common/history/check/slice_contents.h"
 
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "common/history/test_values.h"
+#include "common/history/history.h"
 
 namespace capstan {
 namespace {
