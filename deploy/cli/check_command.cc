@@ -1,5 +1,3 @@
-#include "deploy/cli/check_command.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -12,6 +10,7 @@
 #include "common/history/check/check_history.h"
 #include "common/history/history.h"
 #include "common/history/history_file.h"
+#include "deploy/cli/commands.h"
 
 namespace capstan {
 namespace {

@@ -1,5 +1,3 @@
-#include "deploy/cli/check_command.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include "absl/time/time.h"
 #include "common/history/history_builder.h"
 #include "common/history/history_file.h"
+#include "deploy/cli/commands.h"
 
 namespace capstan {
 namespace {

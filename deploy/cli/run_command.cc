@@ -1,5 +1,3 @@
-#include "deploy/cli/run_command.h"
-
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,13 +14,14 @@
 #include "common/base/status_macros.h"
 #include "common/job/effective_job.h"
 #include "common/job/load_job.h"
+#include "deploy/cli/commands.h"
 #include "deploy/cli/grpc_status_client.h"
-#include "deploy/cli/job_runner.h"
-#include "deploy/cli/local_job.h"
-#include "deploy/cli/program_path.h"
+#include "deploy/cli/job/job_runner.h"
+#include "deploy/cli/job/local_job.h"
+#include "deploy/cli/job/progress_display.h"
+#include "deploy/cli/job/run_folder.h"
 #include "deploy/cli/report/progress_log.h"
-#include "deploy/cli/run_folder.h"
-#include "deploy/cli/summary.h"
+#include "deploy/cli/text/summary.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
 
@@ -87,7 +86,7 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job, LocalJob*
   ProgressDisplay display({options.out, options.terminal, job.cluster()});
   JobRunner::Options runner;
   runner.job = local_job;
-  ProgressLog log(local_job->run_dir() + "/progress.jsonl");
+  ProgressLog log(absl::StrCat(local_job->run_dir(), "/", kProgressFile));
   const absl::Time start = options.clock->Now();
   runner.get_status = [&](const std::string& address) {
     if (client == nullptr) client = std::make_unique<GrpcStatusClient>(address, options.clock);

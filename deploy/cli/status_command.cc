@@ -1,5 +1,3 @@
-#include "deploy/cli/status_command.h"
-
 #include <algorithm>
 
 #include "absl/status/statusor.h"
@@ -7,10 +5,11 @@
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
 #include "common/job/consistency_text.h"
+#include "deploy/cli/commands.h"
 #include "deploy/cli/grpc_status_client.h"
-#include "deploy/cli/number_text.h"
-#include "deploy/cli/progress_lines.h"
-#include "deploy/cli/tuning_text.h"
+#include "deploy/cli/text/number_text.h"
+#include "deploy/cli/text/progress_lines.h"
+#include "deploy/cli/text/summary.h"
 
 namespace capstan {
 namespace {

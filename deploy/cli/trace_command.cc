@@ -1,5 +1,3 @@
-#include "deploy/cli/trace_command.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
@@ -12,7 +10,9 @@
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/trace/merge_traces.h"
-#include "deploy/cli/number_text.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/job/run_folder.h"
+#include "deploy/cli/text/number_text.h"
 
 namespace capstan {
 namespace {
@@ -24,7 +24,7 @@ absl::StatusOr<std::vector<std::string>> TracesOf(const std::string& run_dir,
   std::error_code error;
   std::vector<std::string> paths;
   for (const fs::directory_entry& entry : fs::directory_iterator(run_dir, error)) {
-    if (!absl::EndsWith(entry.path().filename().string(), ".trace.json")) continue;
+    if (!absl::EndsWith(entry.path().filename().string(), kTraceEnding)) continue;
     // An output of this name is no trace of a process.
     if (!fs::equivalent(entry.path(), output, error)) paths.push_back(entry.path().string());
   }
@@ -58,7 +58,7 @@ std::string ProcessLine(const MergedProcess& process) {
 
 absl::Status TraceCommand(const std::string& run_dir, const std::string& output,
                           std::ostream& out) {
-  const std::string path = output.empty() ? run_dir + "/trace.json" : output;
+  const std::string path = output.empty() ? absl::StrCat(run_dir, "/", kMergedTraceFile) : output;
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, TracesOf(run_dir, path));
   ASSIGN_OR_RETURN(const MergedTrace merged, MergeTraces(paths, path));
   for (const MergedProcess& process : merged.processes) out << ProcessLine(process) << "\n";

@@ -1,10 +1,14 @@
 #ifndef DEPLOY_CLI_REPORT_PROGRESS_LOG_H_
 #define DEPLOY_CLI_REPORT_PROGRESS_LOG_H_
 
+#include <cstdint>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "proto/coordinator_service.pb.h"
 
@@ -35,6 +39,30 @@ class ProgressLog {
   absl::Duration next_ = absl::ZeroDuration();
   v1::Phase phase_ = v1::PHASE_UNSPECIFIED;
 };
+
+// One worker in one status of a job; what v1.Progress says, under its names.
+struct WorkerSample {
+  int64_t worker = 0;
+  double steps_done = 0;
+  double loss = 0;
+  double bytes_pushed = 0;
+  double bytes_pulled = 0;
+  double seconds = 0;
+  double seconds_waiting = 0;
+  double seconds_sending = 0;
+  double mean_staleness_seen = 0;
+  std::vector<double> replies_of_staleness;
+};
+
+// One status of a job.
+struct RunSample {
+  double seconds = 0;  // since its start
+  std::vector<WorkerSample> workers;
+};
+
+// Reads what ProgressLog has written. INVALID_ARGUMENT, naming the line, when it is something else;
+// the last line may be broken off, as that of a run that was killed is.
+absl::StatusOr<std::vector<RunSample>> ParseRunCourse(absl::string_view text);
 
 }  // namespace capstan
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "deploy/cli/report/chart_page.h"
-#include "deploy/cli/report/run_course.h"
+#include "deploy/cli/report/progress_log.h"
 
 namespace capstan {
 
