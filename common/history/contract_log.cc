@@ -24,7 +24,7 @@ v1::ContractRecord ContractOf(const v1::ConsistencySpec& consistency) {
   return contract;
 }
 
-// What the period promises to the tables with a staleness of their own.
+// Adds the period's promises to tables with a staleness of their own.
 void AddTables(const v1::ConsistencyPeriod& period, const v1::JobView& view,
                std::vector<v1::ContractRecord>& records) {
   for (const v1::TableStaleness& own : period.consistency().table_staleness()) {

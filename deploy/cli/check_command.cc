@@ -28,7 +28,7 @@ std::string PromiseText(const v1::ContractRecord& contract) {
   return text;
 }
 
-// Each once: every worker has recorded them.
+// Each promise once. Every worker has recorded the same promises.
 std::string PromisesText(const std::vector<v1::ContractRecord>& contracts) {
   std::vector<std::string> texts;
   for (const v1::ContractRecord& contract : contracts) {
@@ -43,7 +43,8 @@ std::string PromisesText(const std::vector<v1::ContractRecord>& contracts) {
 void PrintRules(const v1::HistoryHeader& header, std::ostream& out) {
   out << "checked by versions and min_step: staleness bound, isolation of BSP, exactly once, "
          "monotonic reads, min_step, stale incarnations, an answer to every exchange\n";
-  out << (header.has_test_values() ? "checked by values" : "not checked, for want of values")
+  out << (header.has_test_values() ? "checked by values"
+                                   : "not checked, because the history has no values")
       << ": which updates each pull contains (read-my-writes, phantoms, one sum a step)\n";
   out << "clocks may differ by " << absl::FormatDuration(absl::Nanoseconds(header.clock_skew_ns()))
       << std::endl;

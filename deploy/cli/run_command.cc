@@ -32,12 +32,12 @@ namespace fs = std::filesystem;
 
 absl::StatusOr<v1::JobSpec> JobToRun(const RunOptions& options) {
   ASSIGN_OR_RETURN(v1::JobSpec job, EffectiveJob(options.job_file, options.job_flags));
-  // Those of flags, which count from the current folder; the effective job is saved elsewhere.
+  // Paths in flags count from the current folder, but the effective job is saved in another one.
   ResolveDataPaths(/*folder=*/"", &job);
   return job;
 }
 
-// Whether a file can be written at `path`; empty: none is asked for.
+// Checks that a file can be written at `path`. Empty: no file is wanted.
 absl::Status CheckSummaryPath(const std::string& path) {
   if (path.empty()) return absl::OkStatus();
   std::error_code ignored;
@@ -98,12 +98,12 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job, LocalJob*
   runner.display = &display;
   runner.clock = options.clock;
   const absl::Status result = JobRunner(runner).Run();
-  // A job does not fail for want of its report.
+  // A job without a progress log has not failed.
   if (absl::Status kept = log.Close(); !kept.ok()) display.Notice(std::string(kept.message()));
   return result;
 }
 
-// Prints the summary, and copies it when that is asked for.
+// Prints the summary, and copies it to --summary_json.
 absl::Status ReportSummary(const RunOptions& options, const std::string& path) {
   std::ostringstream json;
   json << std::ifstream(path).rdbuf();

@@ -16,7 +16,7 @@
 namespace capstan {
 namespace {
 
-// A coordinator that nobody can reach is given up after this.
+// The command gives up on an unreachable coordinator after this time.
 constexpr absl::Duration kDeadline = absl::Seconds(2);
 
 }  // namespace

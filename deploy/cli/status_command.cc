@@ -34,13 +34,13 @@ std::string CountOf(int registered, uint32_t expected) {
   return absl::StrCat(registered, " of ", expected);
 }
 
-// The consistency that was agreed on last, which may have begun or be about to.
+// The newest agreed consistency. Its first step may still be to come.
 std::string ConsistencyLine(const v1::JobView& view) {
   if (view.consistency().empty()) return "";
   const v1::ConsistencyPeriod& latest = *view.consistency().rbegin();
   std::string line = absl::StrCat("consistency: ", ConsistencyText(latest.consistency()),
                                   ", from step ", latest.first_step(), " on");
-  if (view.consistency_change() != 0) line += "; a change of it is being agreed on";
+  if (view.consistency_change() != 0) line += "; a change is being agreed on";
   return line + "\n";
 }
 
@@ -62,7 +62,7 @@ std::string FormatStatus(const v1::GetStatusReply& status) {
                         CountOf(view.servers_size(), status.num_servers()));
   for (const v1::ServerInfo& server : view.servers()) text += ServerLine(server, status);
   absl::StrAppendFormat(&text, "workers %s:\n", CountOf(view.workers_size(), status.num_workers()));
-  // A sample without an earlier one has rates since the start of each worker.
+  // Without an earlier sample, rates are means since the start of each worker.
   for (const std::string& line : WorkerLines({absl::ZeroDuration(), status}, {})) {
     absl::StrAppendFormat(&text, "  %s\n", line);
   }

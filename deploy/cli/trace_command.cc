@@ -25,7 +25,7 @@ absl::StatusOr<std::vector<std::string>> TracesOf(const std::string& run_dir,
   std::vector<std::string> paths;
   for (const fs::directory_entry& entry : fs::directory_iterator(run_dir, error)) {
     if (!absl::EndsWith(entry.path().filename().string(), kTraceEnding)) continue;
-    // An output of this name is no trace of a process.
+    // An older output may have this ending, too.
     if (!fs::equivalent(entry.path(), output, error)) paths.push_back(entry.path().string());
   }
   if (!fs::is_directory(run_dir, error)) {
@@ -50,7 +50,7 @@ std::string ProcessLine(const MergedProcess& process) {
     absl::StrAppend(&line, "; ", CountText(process.left_out),
                     " later events had no room: trace a shorter run");
   }
-  if (!process.has_end) absl::StrAppend(&line, "; it was killed, or runs still: no end");
+  if (!process.has_end) absl::StrAppend(&line, "; no end: the process was killed or still runs");
   return line;
 }
 

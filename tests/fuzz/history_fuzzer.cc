@@ -1,4 +1,4 @@
-// Histories of two worker processes, and the checker that reads them.
+// Histories of two worker processes, and their checker.
 #include "common/history/check/check_history.h"
 #include "common/history/history.h"
 #include "common/history/history_file.h"

@@ -17,7 +17,7 @@ absl::StatusOr<HistoryVerdict> CheckHistory(const History& history) {
   Violations violations;
   for (const SliceHistory& slice : slices) {
     const CheckedSlice checked{history, contract, lives, slice};
-    // Values first: what they tell of an exchange is the plainer proof.
+    // Values first: they make the plainest proof.
     if (history.header.has_test_values()) CheckValues(checked, violations);
     CheckUpdateScale(checked, violations);
     CheckReplies(checked, violations);

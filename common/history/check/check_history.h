@@ -14,13 +14,13 @@ struct HistoryVerdict {
   size_t pulls = 0;  // answered with values
   size_t slices = 0;
   size_t incarnations = 0;
-  // Empty when the history keeps the contract. Else the first violation: its rule, what was seen
-  // and expected, and a line for each exchange that proves it.
+  // Empty when the history keeps the contract. Else the first violation: its rule, a sentence on
+  // the expected and the seen, and a line for each exchange of the proof.
   std::string violation;
 };
 
-// Checks every rule of the consistency contract that the history can tell. INVALID_ARGUMENT when it
-// does not say what was promised.
+// Checks a history against the consistency contract in it. The rules on values need test values in
+// the history. INVALID_ARGUMENT when the history has no valid contract.
 absl::StatusOr<HistoryVerdict> CheckHistory(const History& history);
 
 }  // namespace capstan

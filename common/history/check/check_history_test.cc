@@ -159,11 +159,11 @@ TEST(CheckHistoryTest, AMinStepThatIsTooHighIsFound) {
   HistoryBuilder builder = Started(kAsync, 0);
   builder.Ask(0, 100, 0, 1, 20).Answer(22, 1, 1, {{0, 0}}).End(50);
   EXPECT_THAT(ViolationOf(builder), StartsWith("min_step: the pull of step 1 by worker 0 lacks the "
-                                               "update of worker 1 at step 0, which was live, but "
+                                               "update of worker 1 at step 0, a live worker, but "
                                                "reports min_step 1"));
   EXPECT_THAT(ViolationWithoutValues(builder),
-              StartsWith("min_step: min_step was reported as 1, but worker "
-                         "1, which was live, had not sent its update of "
+              StartsWith("min_step: min_step was reported as 1, but the "
+                         "live worker 1 had not sent its update of "
                          "step 0 by then"));
 }
 
@@ -181,7 +181,7 @@ TEST(CheckHistoryTest, AVersionThatDoesNotFitTheValuesIsFound) {
   builder.Ask(1, 101, 0, 1, 20);  // stays open
   builder.Ask(0, 100, 0, 1, 20).Answer(22, 2, 0, {{0, 0}}).End(50);
   EXPECT_THAT(ViolationOf(builder), StartsWith("version: the pull of step 1 by worker 0 reports "
-                                               "version 2, but its values are of 1 applications"));
+                                               "version 2, but its values have 1 applications"));
 }
 
 TEST(CheckHistoryTest, ADeadWorkerIsNotWaitedFor) {
@@ -250,13 +250,13 @@ TEST(CheckHistoryTest, WithoutTestValuesTheRepliesAreStillChecked) {
   HistoryBuilder twice = builder;
   twice.Ask(0, 100, -1, 1, 40).Answer(42, 3, 1, {}).End(50);
   EXPECT_THAT(ViolationWithoutValues(twice),
-              StartsWith("exactly once: version 3 at min_step 1, but what had been sent by then "
-                         "allows only 2"));
+              StartsWith("exactly once: version 3 at min_step 1, but the updates sent by then "
+                         "allow only 2"));
   HistoryBuilder lost = builder;
   lost.Ask(0, 100, -1, 1, 40).Answer(42, 1, 1, {}).End(50);
   EXPECT_THAT(ViolationWithoutValues(lost),
-              StartsWith("exactly once: version 1 at min_step 1, but what had been acknowledged "
-                         "before makes 2"));
+              StartsWith("exactly once: version 1 at min_step 1, but the updates acknowledged "
+                         "before make 2"));
 }
 
 TEST(CheckHistoryTest, VersionsAreCheckedAcrossAChangeOfTheMode) {

@@ -11,23 +11,23 @@
 
 namespace capstan {
 
-// What the pulls of each table and step were promised. Immutable, hence thread-safe.
+// The promises of a job to the pulls of each table and step. Immutable, hence thread-safe.
 class Contract {
  public:
   struct Promise {
     v1::ContractRecord::Mode mode = v1::ContractRecord::MODE_UNSPECIFIED;
     int64_t staleness = 0;  // in steps; 0 unless SSP
 
-    // A pull sees whole steps, and nothing else.
+    // A pull sees the updates of whole steps only.
     bool is_isolated() const { return mode == v1::ContractRecord::BSP; }
     // A pull may wait for others.
     bool is_bounded() const { return mode != v1::ContractRecord::ASYNC; }
   };
 
-  // INVALID_ARGUMENT for a bad mode or staleness, or when nothing is promised from step 0 on.
+  // INVALID_ARGUMENT for a bad mode or staleness, or without a promise for step 0.
   static absl::Status Check(const std::vector<v1::ContractRecord>& records);
 
-  // `records` have been checked.
+  // `records` have passed Check.
   explicit Contract(std::vector<v1::ContractRecord> records) : records_(std::move(records)) {}
 
   Promise Of(TableId table, Step step) const;

@@ -14,22 +14,22 @@ namespace capstan {
 // One incarnation of a worker.
 struct Life {
   Incarnation incarnation;
-  int64_t joining_ns = 0;  // from here on it may hold min_step back
-  int64_t entered_ns = 0;  // from here on its first step is known to all; never: it was not told
+  int64_t joining_ns = 0;  // from then on it may hold min_step back
+  int64_t entered_ns = 0;  // from then on all know its first step; kNeverNs: not recorded
   int64_t died_ns = kNeverNs;
   Step first_step;
 };
 
-// Who was in the job, and when. Immutable, hence thread-safe.
+// The workers of a job, with the times of their incarnations. Immutable, hence thread-safe.
 class Lives {
  public:
   explicit Lives(const History& history);
 
   // The lives of each worker, one after the other.
   const std::map<WorkerId, std::vector<Life>>& all() const { return lives_; }
-  // The exchange's own; it exists for every exchange of the history.
+  // The life of the exchange's incarnation. Every exchange of the history has one.
   const Life& Of(const RecordedExchange& exchange) const;
-  // The life of `worker` that lasted all through [begin_ns, end_ns]; null when there is none.
+  // The life of `worker` that includes [begin_ns, end_ns]; null when there is none.
   const Life* Through(WorkerId worker, int64_t begin_ns, int64_t end_ns) const;
 
  private:
@@ -38,11 +38,11 @@ class Lives {
   std::map<WorkerId, std::vector<Life>> lives_;
 };
 
-// What is known of the push of one update; null what never happened.
+// The push of one update. Null: did not happen.
 struct PushFacts {
   const RecordedExchange* first_sent = nullptr;
   const RecordedExchange* first_acknowledged = nullptr;
-  uint64_t learning_rate_divisor = 0;  // 0: not told
+  uint64_t learning_rate_divisor = 0;  // 0: not recorded
 };
 
 // The exchanges of one slice, with an index of its pushes. Borrows the history's exchanges.
@@ -57,7 +57,7 @@ class SliceHistory {
   const std::vector<const RecordedExchange*>& exchanges() const { return exchanges_; }
   const std::map<Update, PushFacts>& pushes() const { return pushes_; }
 
-  // Nothing is known of an update that nobody sent.
+  // All null for an update that nobody sent.
   PushFacts FactsOf(WorkerId worker, Step step) const;
 
  private:

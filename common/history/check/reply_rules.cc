@@ -29,7 +29,7 @@ void CheckBound(const CheckedSlice& checked, const RecordedExchange& reply,
   }
 }
 
-// min_step is not more than any live worker has sent.
+// min_step is at most the number of steps sent by each live worker.
 void CheckMinStep(const CheckedSlice& checked, const RecordedExchange& reply,
                   Violations& violations) {
   for (const auto& [worker, lives] : checked.lives.all()) {
@@ -38,11 +38,11 @@ void CheckMinStep(const CheckedSlice& checked, const RecordedExchange& reply,
     const Step last = reply.min_step + -1;
     const RecordedExchange* sent = checked.slice.FactsOf(worker, last).first_sent;
     if (sent != nullptr && !checked.IsBefore(reply.end_ns, sent->begin_ns)) continue;
-    violations.Add("min_step",
-                   absl::StrCat("min_step was reported as ", reply.min_step.value(),
-                                ", but worker ", worker.value(), ", which was live, had not sent ",
-                                "its update of step ", last.value(), " by then"),
-                   {&reply, sent});
+    violations.Add(
+        "min_step",
+        absl::StrCat("min_step was reported as ", reply.min_step.value(), ", but the live worker ",
+                     worker.value(), " had not sent its update of step ", last.value(), " by then"),
+        {&reply, sent});
   }
 }
 
@@ -55,20 +55,20 @@ void CheckVersion(const CheckedSlice& checked, const VersionBounds& bounds,
   if (reply.version > most) {
     violations.Add("exactly once",
                    absl::StrCat("version ", reply.version, " at min_step ", reply.min_step.value(),
-                                ", but what had been sent by then allows only ", most,
+                                ", but the updates sent by then allow only ", most,
                                 ": an update was applied twice"),
                    {&reply});
   }
   if (reply.version < least) {
-    violations.Add("exactly once",
-                   absl::StrCat("version ", reply.version, " at min_step ", reply.min_step.value(),
-                                ", but what had been acknowledged before makes ", least,
-                                ": an update was lost"),
-                   {&reply});
+    violations.Add(
+        "exactly once",
+        absl::StrCat("version ", reply.version, " at min_step ", reply.min_step.value(),
+                     ", but the updates acknowledged before make ", least, ": an update was lost"),
+        {&reply});
   }
 }
 
-// Exchanges of one worker that follow each other: neither version nor min_step goes back.
+// Over consecutive exchanges of one worker, neither version nor min_step goes back.
 void CheckMonotonic(const CheckedSlice& checked, Violations& violations) {
   std::map<WorkerId, const RecordedExchange*> latest;
   for (const RecordedExchange* exchange : checked.slice.exchanges()) {
@@ -88,7 +88,7 @@ void CheckMonotonic(const CheckedSlice& checked, Violations& violations) {
   }
 }
 
-// The first answers of several processes, by the time and by the version.
+// The first answer to some processes of a worker, by time and by version.
 struct FirstAnswers {
   const RecordedExchange* in_time = nullptr;
   const RecordedExchange* in_version = nullptr;
@@ -99,8 +99,8 @@ struct FirstAnswers {
   }
 };
 
-// Once a newer incarnation has been answered, the older one is answered nothing: neither what it
-// sends then, nor what it has sent before.
+// After the first answer to a newer incarnation, the older one gets no answer, not even to earlier
+// requests.
 void CheckIncarnations(const CheckedSlice& checked, Violations& violations) {
   for (const auto& [worker, lives] : checked.lives.all()) {
     if (lives.size() < 2) continue;
@@ -122,7 +122,7 @@ void CheckIncarnations(const CheckedSlice& checked, Violations& violations) {
         violations.Add("stale incarnation",
                        absl::StrCat("an exchange of incarnation ", exchange->incarnation.value(),
                                     " of worker ", worker.value(), " was accepted after one of ",
-                                    before->incarnation.value(), ", which has taken its place"),
+                                    before->incarnation.value(), ", its successor"),
                        {exchange, before});
       }
       newer = next;
@@ -130,7 +130,7 @@ void CheckIncarnations(const CheckedSlice& checked, Violations& violations) {
   }
 }
 
-// What a live worker has asked is answered within the settling time.
+// Each request of a live worker is answered within the settling time.
 void CheckAnswered(const CheckedSlice& checked, Violations& violations) {
   const int64_t open_since = checked.history.end_ns - checked.history.header.settle_ns();
   for (const RecordedExchange* exchange : checked.slice.exchanges()) {

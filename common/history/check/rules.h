@@ -11,7 +11,7 @@
 
 namespace capstan {
 
-// What a rule looks at. Borrows everything.
+// The input of a rule. Borrows everything.
 struct CheckedSlice {
   const History& history;
   const Contract& contract;
@@ -27,7 +27,7 @@ struct CheckedSlice {
 // A rule of the contract that a history breaks.
 struct Violation {
   std::string rule;  // "read-my-writes"
-  std::string what;  // a sentence: what was seen, and what was expected
+  std::string what;  // a sentence on the seen and the expected
   // The proof. The answer to the first exchange breaks the rule.
   std::vector<const RecordedExchange*> exchanges;
 };

@@ -8,7 +8,7 @@
 namespace capstan {
 namespace {
 
-// The whole number that `value` is, up to float32's rounding. 0 if it is none, not positive, or
+// `value` as a whole number, up to float32's rounding. 0 if it is not whole, not positive, or
 // large.
 int16_t SmallWholeNumber(float value) {
   constexpr float kRounding = 1e-6f;
@@ -21,7 +21,7 @@ int16_t SmallWholeNumber(float value) {
 
 absl::StatusOr<SliceContents> SliceContents::Decode(absl::Span<const float> values,
                                                     uint32_t num_workers, int64_t steps) {
-  // As a division, because the product may be too large for any number.
+  // A division, because the product may overflow.
   const bool has_all = num_workers > 0 && steps > 0 && values.size() % num_workers == 0 &&
                        values.size() / num_workers == static_cast<uint64_t>(steps);
   if (!has_all) {

@@ -11,21 +11,21 @@
 
 namespace capstan {
 
-// Which updates the test values of a slice contain.
+// The updates in the test values of a slice.
 class SliceContents {
  public:
-  // INVALID_ARGUMENT, saying which, when there are not workers x steps values, or one of them is
-  // neither a multiple of kTestUpdate nor a whole part of it.
+  // INVALID_ARGUMENT when there are not workers x steps values. INVALID_ARGUMENT, naming the value,
+  // when it is neither a multiple of kTestUpdate nor kTestUpdate divided by a whole number.
   static absl::StatusOr<SliceContents> Decode(absl::Span<const float> values, uint32_t num_workers,
                                               int64_t steps);
 
-  // How often the update is in: 0, 1, or what is wrong.
+  // How often the update is in. More than 1 is an error of a server.
   int Count(WorkerId worker, Step step) const { return At(worker, step).count; }
   bool Has(WorkerId worker, Step step) const { return Count(worker, step) > 0; }
-  // What an update that is in once was divided by: the size of its mean, or the divisor of its
-  // learning rate.
+  // The divisor of an update with count 1: the size of its mean, or the divisor of its learning
+  // rate.
   int DivisorOf(WorkerId worker, Step step) const { return At(worker, step).divisor; }
-  // Number of workers whose update of `step` is in, and of updates, each as often as it is in.
+  // Number of workers with an update of `step`, and number of those updates with repetitions.
   int Workers(Step step) const;
   int Updates(Step step) const;
 

@@ -12,7 +12,7 @@ namespace {
 
 using UpdateScale = v1::HistoryHeader;
 
-// The versions that answers of a slice had shown by some time.
+// The largest version in the answers of a slice, over time.
 class ShownVersions {
  public:
   explicit ShownVersions(const SliceHistory& slice) {
@@ -23,7 +23,7 @@ class ShownVersions {
     for (auto& [end_ns, version] : largest_) version = largest = std::max(largest, version);
   }
 
-  // The largest version that an answer before `time_ns` showed.
+  // The largest version in an answer before `time_ns`.
   uint64_t Before(int64_t time_ns) const {
     const auto after = largest_.lower_bound(time_ns);
     return after == largest_.begin() ? 0 : std::prev(after)->second;
@@ -38,8 +38,8 @@ struct Range {
   uint64_t most = 1;
 };
 
-// The number of workers that a server may have known to be live during the push. Some servers hear
-// of a death before others do.
+// Range of the number of live workers known to a server during the push. Servers hear of a death at
+// different times.
 Range LiveWorkers(const CheckedSlice& checked, const RecordedExchange& push) {
   const v1::HistoryHeader& header = checked.history.header;
   const int64_t begin_ns = push.begin_ns - header.clock_skew_ns();
@@ -51,7 +51,7 @@ Range LiveWorkers(const CheckedSlice& checked, const RecordedExchange& push) {
   return {std::max<uint64_t>(certain, 1), checked.history.header.num_workers()};
 }
 
-// What the learning rate of a push that was applied by itself may have been divided by.
+// Range of the divisor of the learning rate of a push outside BSP.
 Range Divisors(const CheckedSlice& checked, const ShownVersions& shown,
                const RecordedExchange& push) {
   const v1::HistoryHeader& header = checked.history.header;
@@ -67,7 +67,7 @@ Range Divisors(const CheckedSlice& checked, const ShownVersions& shown,
   if (!push.base_version.has_value()) return live;
   const uint64_t base = *push.base_version;
   const uint64_t before = shown.Before(push.begin_ns - header.clock_skew_ns());
-  // One of the versions that its answer shows is the push itself.
+  // One version in its answer is the push itself.
   const uint64_t after = push.version == 0 ? 0 : push.version - 1;
   return {live.least + (before > base ? before - base : 0),
           live.most + (after > base ? after - base : 0)};
@@ -86,11 +86,11 @@ void CheckDivisor(const CheckedSlice& checked, const ShownVersions& shown,
                  {&push});
 }
 
-// A push names the version of the values that its gradient was computed with. The worker must have
-// pulled these last. Where clocks are off, an earlier pull may seem to be the last one.
+// A push names the version of the values of its gradient. The worker must have pulled them last. If
+// clocks differ, several pulls may have been the last one.
 void CheckBaseVersions(const CheckedSlice& checked, Violations& violations) {
   const int64_t skew = checked.history.header.clock_skew_ns();
-  std::map<Incarnation, std::vector<const RecordedExchange*>> pulls;  // that may be the last ones
+  std::map<Incarnation, std::vector<const RecordedExchange*>> pulls;  // candidates for the last one
   for (const RecordedExchange* exchange : checked.slice.exchanges()) {
     std::vector<const RecordedExchange*>& candidates = pulls[exchange->incarnation];
     const RecordedExchange* latest = nullptr;

@@ -11,7 +11,7 @@
 namespace capstan {
 namespace {
 
-// One pull, and what its values contain.
+// Checks one pull and its values.
 class PullCheck {
  public:
   PullCheck(const CheckedSlice& checked, const RecordedExchange& pull,
@@ -76,7 +76,7 @@ class PullCheck {
         worker, step);
   }
 
-  // By what an update that was applied by itself was divided; 0: it is not known.
+  // The divisor of an update outside BSP; 0: unknown.
   int DivisorOf(WorkerId worker, Step step) const {
     const v1::HistoryHeader& header = checked_.history.header;
     if (header.update_scale() == v1::HistoryHeader::UPDATE_SCALE_UNSPECIFIED) return 1;
@@ -92,8 +92,8 @@ class PullCheck {
     if (is_due && promise_.is_bounded() && step < step_ + -promise_.staleness) {
       Add("staleness bound",
           absl::StrCat("lacks ", Name(worker, step), "; with staleness ", promise_.staleness,
-                       ", those of the steps below ", step_.value() - promise_.staleness,
-                       " must be in"),
+                       ", it must contain all updates of steps below ",
+                       step_.value() - promise_.staleness),
           worker, step);
     }
     if (worker == pull_.worker && step < step_ && step >= checked_.lives.Of(pull_).first_step) {
@@ -108,13 +108,13 @@ class PullCheck {
     }
     if (life != nullptr && step >= life->first_step && step < pull_.min_step) {
       Add("min_step",
-          absl::StrCat("lacks ", Name(worker, step), ", which was live, but reports min_step ",
+          absl::StrCat("lacks ", Name(worker, step), ", a live worker, but reports min_step ",
                        pull_.min_step.value()),
           worker, step);
     }
   }
 
-  // It may be kept back until a whole step is complete: its own, or one before it.
+  // A server may keep the update until a BSP step is complete: its own step or an earlier one.
   bool IsKept(Step step) const {
     for (Step whole = pull_.min_step; whole <= step; whole = whole + 1) {
       if (checked_.contract.Of(pull_.slice.table, whole).is_isolated()) return true;
@@ -122,7 +122,7 @@ class PullCheck {
     return false;
   }
 
-  // Every push, or every step under BSP, is one application.
+  // Each push makes a version; under BSP each step does.
   void CheckVersion() {
     uint64_t expected = 0;
     for (Step step; step < Step(contents_.steps()); step = step + 1) {
@@ -133,11 +133,11 @@ class PullCheck {
     violations_.Add("version",
                     absl::StrCat("the pull of step ", step_.value(), " by worker ",
                                  pull_.worker.value(), " reports version ", pull_.version,
-                                 ", but its values are of ", expected, " applications"),
+                                 ", but its values have ", expected, " applications"),
                     {&pull_});
   }
 
-  // Somebody who may have been live then has not done more than min_step steps.
+  // Some worker, possibly live then, has done at most min_step steps.
   void CheckMinStepIsNotTooLow() {
     const Step low = pull_.min_step;
     if (low >= Step(contents_.steps())) return;
@@ -171,7 +171,7 @@ class PullCheck {
   Violations& violations_;
 };
 
-// The pull has everything that an earlier one of the same worker had.
+// The pull has all updates of an earlier pull by the same worker.
 void CheckNothingLost(const RecordedExchange& pull, const SliceContents& contents,
                       const RecordedExchange& earlier, const SliceContents& earlier_contents,
                       Violations& violations) {
@@ -182,7 +182,7 @@ void CheckNothingLost(const RecordedExchange& pull, const SliceContents& content
       if (contents.Count(of, step) >= earlier_contents.Count(of, step)) continue;
       violations.Add("monotonic reads",
                      absl::StrCat("worker ", pull.worker.value(), " saw the update of worker ",
-                                  worker, " at step ", step.value(), ", and then not any more"),
+                                  worker, " at step ", step.value(), ", and later did not"),
                      {&pull, &earlier});
     }
   }

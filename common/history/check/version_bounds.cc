@@ -14,7 +14,7 @@ size_t CountBelow(const std::vector<int64_t>& sorted, int64_t bound) {
 }  // namespace
 
 VersionBounds::VersionBounds(const SliceHistory& slice, const Contract& contract) {
-  // No step has been completed without a push of it: so many steps there are at most.
+  // Each completed step has a push, so there are at most this many steps.
   const size_t size = slice.pushes().size() + 2;
   const auto is_whole = [&](size_t step) {
     return contract.Of(slice.key().table, Step(static_cast<int64_t>(step))).is_isolated();
@@ -58,7 +58,7 @@ uint64_t VersionBounds::Least(Step min_step, int64_t asked_ns) const {
   const size_t index = IndexOf(min_step);
   uint64_t least = acknowledged_below_[index];
   for (const auto& [next_whole, times] : acknowledged_ns_) {
-    // Beyond it, they may be kept.
+    // Pushes beyond an open BSP step may be kept.
     if (next_whole <= next_whole_[index]) least += CountBelow(times, asked_ns);
   }
   return least;

@@ -11,26 +11,27 @@
 
 namespace capstan {
 
-// Which versions of a slice its pushes allow, where each application is one: under BSP a step that
-// holds an update, once min_step is beyond it; else each push. What is pushed for such a step while
-// an earlier BSP step is open is kept until that one is complete. Immutable, hence thread-safe.
+// The possible versions of a slice, given its pushes. Each application makes a version. A BSP step
+// with an update is applied once, when min_step has passed it. Other pushes are applied one by one;
+// while an earlier BSP step is open, a server may keep them. Immutable, hence thread-safe.
 class VersionBounds {
  public:
   VersionBounds(const SliceHistory& slice, const Contract& contract);
 
-  // Certainly applied when `min_step` was reported for what was asked at `asked_ns`.
+  // The least version in a reply with `min_step` to a request of `asked_ns`.
   uint64_t Least(Step min_step, int64_t asked_ns) const;
-  // Possibly applied when `min_step` was reported at `answered_ns`.
+  // The largest version in a reply with `min_step` at `answered_ns`.
   uint64_t Most(Step min_step, int64_t answered_ns) const;
 
  private:
-  // As an index of what is kept for each step up to the last one's successor.
+  // The index of `step` in the vectors by step, at most their last one.
   size_t IndexOf(Step step) const;
 
-  std::vector<uint64_t> whole_below_;         // of step i: number of BSP steps below
-  std::vector<int64_t> next_whole_;           // of step i: itself or the next BSP step
-  std::vector<uint64_t> acknowledged_below_;  // of step i: BSP steps below with such an update
-  // Of pushes of other steps, in order.
+  std::vector<uint64_t> whole_below_;  // by step: number of BSP steps below it
+  std::vector<int64_t> next_whole_;    // by step: the step itself or the next BSP step
+  std::vector<uint64_t>
+      acknowledged_below_;  // by step: BSP steps below it with an acknowledged push
+  // Times of the pushes of other steps, ascending.
   std::vector<int64_t> sent_ns_;
   std::map<int64_t, std::vector<int64_t>> acknowledged_ns_;  // by the next BSP step
 };

@@ -17,7 +17,7 @@ v1::ContractRecord From(int64_t step, v1::ContractRecord::Mode mode) {
   return record;
 }
 
-// Of `worker` at `step`: asked at 10 * step, acknowledged 5 ns later.
+// A push by `worker` at `step`, sent at 10 * step and acknowledged 5 ns later.
 RecordedExchange Push(uint32_t worker, int64_t step) {
   RecordedExchange push;
   push.worker = WorkerId(worker);

@@ -41,7 +41,7 @@ class ScopedFd {
   int fd_;
 };
 
-// What the child needs between fork and exec, where nothing may be allocated.
+// Data of the child between fork and exec. Nothing may be allocated there.
 struct Launch {
   pid_t parent;
   int null_fd;
@@ -67,7 +67,7 @@ struct Launch {
   _exit(127);
 }
 
-// Waits until exec has happened: 0, or why it could not.
+// Waits for the child's exec. Returns 0 or its errno.
 int ReadExecError(int fd) {
   int error = 0;
   ssize_t size;
@@ -93,7 +93,8 @@ std::string ReadTail(const std::string& path) {
   return text.str();
 }
 
-// glog writes "E20301121 02:13:34.123456  1234 file.cc:12] message", without the year before 0.6.
+// glog writes "E20301121 02:13:34.123456  1234 file.cc:12] message". Versions before 0.6 write no
+// year.
 bool IsGlogLine(absl::string_view line) {
   const size_t date_end = line.find(' ');
   return (date_end == 5 || date_end == 9) && absl::StrContains("IWEF", line.substr(0, 1)) &&

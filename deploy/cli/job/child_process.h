@@ -14,7 +14,7 @@ namespace capstan {
 
 // How a process ended.
 struct ChildExit {
-  int code = 0;    // meaningful without a signal
+  int code = 0;    // valid if `signal` is 0
   int signal = 0;  // 0: it ended by itself
 
   bool ok() const { return code == 0 && signal == 0; }
@@ -22,9 +22,9 @@ struct ChildExit {
   std::string ToString() const;
 };
 
-// A running program that does not outlive this object, nor this process, however that ends. It is
-// in a process group of its own, so that Ctrl-C at the terminal does not reach it. Not thread-safe;
-// start it from a thread that lives as long as the process.
+// A running program. It ends with this object, and with this process even after a crash. It has its
+// own process group: Ctrl-C at the terminal does not reach it. Not thread-safe. Start it from a
+// long-lived thread: the kernel kills it at the end of that thread.
 class ChildProcess {
  public:
   struct Options {
@@ -50,16 +50,15 @@ class ChildProcess {
 
  private:
   explicit ChildProcess(pid_t pid) : pid_(pid) {}
-  // False when it still runs, which is impossible without WNOHANG in `options`.
+  // False: it still runs. That needs WNOHANG in `options`.
   bool Reap(int options);
 
   const pid_t pid_;
   std::optional<ChildExit> exit_;
 };
 
-// The line of a log that says why its process ended: the last one that is neither glog's INFO or
-// WARNING nor part of a stack trace, without glog's prefix. Looks at the last 64 KiB. "no error in
-// its log" when there is no such line.
+// The last error in a process's log, without glog's prefix. Skips stack traces and glog's INFO and
+// WARNING lines. Reads the last 64 KiB. "no error in its log" when there is none.
 std::string LastErrorLine(const std::string& log_path);
 
 }  // namespace capstan

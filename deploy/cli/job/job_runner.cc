@@ -71,7 +71,7 @@ absl::StatusOr<bool> JobRunner::LookAtProcesses() {
   }
   if (unjudged_.empty()) return false;
   if (!UpdateStatus()) {
-    // Probably the coordinator is at its end, too, and knows better.
+    // The coordinator is probably ending, too. Its own error says more.
     StartEndTimeout();
     return false;
   }
@@ -110,7 +110,7 @@ bool JobRunner::UpdateStatus() {
   options_.display->Show(now - start_, status_);
   const v1::Phase phase = status_.view().phase();
   if (phase == v1::DONE || phase == v1::FAILED) StartEndTimeout();
-  // No other member will come and ask why.
+  // No further member will ask it for the reason.
   if (phase == v1::FAILED) options_.job->SignalCoordinator(SIGTERM);
   return true;
 }

@@ -16,8 +16,8 @@
 
 namespace capstan {
 
-// Takes a local job from the start of its first process to the end of its last one, and shows its
-// progress. Borrows everything. Not thread-safe.
+// Runs a local job from its first process to the end of its last one, and shows its progress.
+// Borrows everything. Not thread-safe.
 class JobRunner {
  public:
   struct Options {
@@ -25,43 +25,43 @@ class JobRunner {
     LocalJob* job = nullptr;
     // Asks the coordinator at this address. Required.
     std::function<absl::StatusOr<v1::GetStatusReply>(const std::string& address)> get_status;
-    // True once for each time that the person at the terminal asked to stop. Required.
+    // True once for each interrupt from the terminal. Required.
     std::function<bool()> take_interrupt;
     // Required.
     ProgressDisplay* display = nullptr;
     // Required.
     Clock* clock = nullptr;
-    // Between two looks at the processes, and two questions to the coordinator before all members
-    // have registered.
+    // Interval of looks at the processes. Until all members have registered, also the interval of
+    // questions to the coordinator.
     absl::Duration poll_interval = absl::Milliseconds(20);
-    // Between two questions to the coordinator from then on.
+    // Interval of questions to the coordinator after that.
     absl::Duration status_interval = absl::Milliseconds(20);
-    // For the last processes, after the job has succeeded; then they are killed.
+    // After success, the last processes have this long to end. Then they are killed.
     absl::Duration end_timeout = absl::Seconds(10);
-    // For all processes, after the job has failed or was interrupted; then they are killed.
+    // After a failure or an interrupt, all processes have this long to end. Then they are killed.
     absl::Duration failure_timeout = absl::Seconds(3);
   };
 
   explicit JobRunner(Options options) : options_(std::move(options)) {}
 
   // Returns when all processes have ended: OK when the job succeeded, CANCELLED after an interrupt,
-  // else why it failed.
+  // else the reason of the failure.
   absl::Status Run();
 
  private:
   absl::Status Watch();
   // True when the coordinator has ended well.
   absl::StatusOr<bool> LookAtProcesses();
-  // Looks for the coordinator's address, starts members, or asks for progress, whichever is next.
+  // Does the next of three things: finds the coordinator, starts a member, asks for progress.
   absl::Status Advance();
-  // Whether the coordinator knew all members that were started when it was last asked.
+  // True when the coordinator's last answer has all started members.
   bool HaveRegistered() const;
   absl::Status JudgeMember(const LocalJob::Ended& member);
   // False when the coordinator did not answer.
   bool UpdateStatus();
   absl::Status CheckDeadline() const;
   void StartEndTimeout();
-  // Ends what still runs after `timeout`.
+  // Waits until all processes have ended, an interrupt comes, or `timeout` is over.
   void WaitForTheEnd(absl::Duration timeout);
   void Pause();
 
@@ -70,7 +70,7 @@ class JobRunner {
   std::string address_;  // of the coordinator; empty until it listens
   v1::GetStatusReply status_;
   absl::Time next_status_ = absl::InfinitePast();
-  std::vector<LocalJob::Ended> unjudged_;  // members that ended while the phase was not known
+  std::vector<LocalJob::Ended> unjudged_;  // ended members, not yet judged by the phase
   std::optional<absl::Time> deadline_;     // for the coordinator's end
 };
 

@@ -17,9 +17,9 @@ namespace capstan {
 // Path of this process's own program.
 absl::StatusOr<std::string> OwnProgramPath();
 
-// Finds a sibling of the program `own_path`, given by its path in the repository such as
-// "server/capstan_server": in the same folder (as installed), in Bazel's runfiles, or in the tree
-// of Bazel's outputs. NOT_FOUND names the places.
+// The path of another Capstan program. `program` is its path in the repository, such as
+// "server/capstan_server". Looks beside `own_path` (as installed), in the Bazel runfiles of
+// `own_path`, and in Bazel's output tree. NOT_FOUND names the places.
 absl::StatusOr<std::string> FindProgram(const std::string& own_path, const std::string& program);
 
 // The processes of one job on this machine, each with a log in the run directory. They end with
@@ -31,13 +31,13 @@ class LocalJob {
     std::string coordinator_program;
     std::string server_program;
     std::string worker_program;
-    // Existing folder for logs and results, without those of an earlier run. Required.
+    // Existing folder for logs and results. It has no files of an earlier run. Required.
     std::string run_dir;
     // The job's file. Required.
     std::string job_file;
     int num_servers = 1;
     int num_workers = 1;
-    // What the workers compute on, as their --device says it, in turn; at least one.
+    // The workers' --device values, given out in turn; at least one.
     std::vector<std::string> devices = {"cpu"};
     // How long members look for the coordinator.
     double rpc_deadline_seconds = 30;
@@ -49,12 +49,12 @@ class LocalJob {
 
   enum class Role { kCoordinator, kServer, kWorker };
 
-  // A process that has ended.
+  // A process after its end.
   struct Ended {
     std::string name;  // "worker-0"
     Role role;
     ChildExit exit;
-    std::string last_line;  // of its log: why
+    std::string last_line;  // LastErrorLine of its log
   };
 
   explicit LocalJob(Options options) : options_(std::move(options)) {}
@@ -62,14 +62,14 @@ class LocalJob {
   absl::Status StartCoordinator();
   // host:port, as soon as the coordinator listens; nothing before.
   std::optional<std::string> CoordinatorAddress() const;
-  // Starts the next server, or, when all servers have been started, the next worker. The caller
-  // waits between two until the first one has registered, so that names agree with ids.
+  // Starts the next member: first all servers, then the workers. The caller waits until a member
+  // has registered before it starts the next one. So names agree with ids.
   absl::Status StartNextMember(const std::string& coordinator_address);
   bool HasStartedAllMembers() const { return workers_started_ == options_.num_workers; }
   int servers_started() const { return servers_started_; }
   int workers_started() const { return workers_started_; }
 
-  // Processes that have ended since the last call; the coordinator first.
+  // The processes ended since the last call; the coordinator first.
   std::vector<Ended> TakeEnded();
   bool HasRunning() const { return !running_.empty(); }
   bool HasRunning(Role role) const;
@@ -78,7 +78,7 @@ class LocalJob {
   void KillAll() { running_.clear(); }
 
   const std::string& run_dir() const { return options_.run_dir; }
-  // Written by the coordinator at the end of a job that succeeded.
+  // Written by the coordinator at the end of a successful job.
   std::string summary_path() const { return absl::StrCat(options_.run_dir, "/", kSummaryFile); }
 
  private:

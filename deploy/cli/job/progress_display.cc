@@ -59,7 +59,7 @@ void ProgressDisplay::Draw() {
 }
 
 void ProgressDisplay::Erase() {
-  // Up to the first line of the block, and clear all below.
+  // Moves to the first line of the block, and clears all lines from there.
   if (drawn_lines_ == 0) return;
   *options_.out << "\x1b[" << drawn_lines_ << "A\r\x1b[J";
   drawn_lines_ = 0;
@@ -68,7 +68,7 @@ void ProgressDisplay::Erase() {
 
 void ProgressDisplay::DrawBlock(const std::vector<std::string>& workers, const std::string& overall,
                                 const TerminalSize& size) {
-  // One line is for the whole, one for the cursor, and one for how many workers are not shown.
+  // Three more lines: the job, the number of hidden workers, and the cursor.
   const size_t room = static_cast<size_t>(std::max(1, size.rows - 3));
   std::vector<std::string> lines(workers.begin(), workers.begin() + std::min(room, workers.size()));
   if (workers.size() > room) {
@@ -76,7 +76,7 @@ void ProgressDisplay::DrawBlock(const std::vector<std::string>& workers, const s
   }
   lines.push_back(overall);
   Erase();
-  // A line that wraps would not be erased.
+  // Erase counts lines, so none may wrap.
   for (const std::string& line : lines) *options_.out << line.substr(0, size.columns - 1) << "\n";
   options_.out->flush();
   drawn_lines_ = static_cast<int>(lines.size());

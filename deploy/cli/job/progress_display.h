@@ -16,27 +16,27 @@
 
 namespace capstan {
 
-// Shows a job's progress, the whole and each worker: on a terminal as a block of lines that is
-// redrawn in place twice a second, elsewhere as plain lines every two seconds; at each new phase,
-// too. Not thread-safe.
+// Shows the progress of a job and of each worker. On a terminal, a block of lines is redrawn in
+// place twice a second. Elsewhere, plain lines are printed every two seconds. A new phase is shown
+// at once. Not thread-safe.
 class ProgressDisplay {
  public:
   struct Options {
     // Must outlive the display. Required.
     std::ostream* out = nullptr;
-    // Asked before each drawing; nothing means that `out` is no terminal. Required.
+    // Asked before each drawing. Nothing: `out` is no terminal. Required.
     std::function<std::optional<TerminalSize>()> terminal;
-    // How many members the job has.
+    // The job's numbers of members.
     v1::ClusterSpec cluster;
   };
 
   explicit ProgressDisplay(Options options) : options_(std::move(options)) {}
 
-  // `elapsed`: since the start of the job. May be called more often than is drawn.
+  // `elapsed`: since the start of the job. Not every call draws.
   void Show(absl::Duration elapsed, const v1::GetStatusReply& status);
-  // A line that stays.
+  // Prints a line above later progress.
   void Notice(const std::string& text);
-  // Draws what was shown last, which stays, too; what is printed next comes below it.
+  // Draws the last status if need be. Later output comes below it.
   void Finish();
 
  private:
@@ -47,10 +47,10 @@ class ProgressDisplay {
                  const TerminalSize& size);
 
   const Options options_;
-  std::deque<ProgressSample> samples_;  // of about two seconds, so that rates are steady
+  std::deque<ProgressSample> samples_;  // of about two seconds, for steady rates
   absl::Duration next_drawing_ = absl::ZeroDuration();
   v1::Phase drawn_phase_ = v1::PHASE_UNSPECIFIED;
-  bool is_drawn_ = false;  // the last sample
+  bool is_drawn_ = false;  // of the last sample
   int drawn_lines_ = 0;    // of the block
 };
 

@@ -45,7 +45,7 @@ bool IsHistory(absl::string_view name) {
          AreAll(name, absl::ascii_isxdigit);
 }
 
-// The files of the folder, which it makes if need be, whose names `is_ours`. `flag` chose it.
+// The files in `folder` with a name of ours. Makes the folder if need be. Errors begin with `flag`.
 absl::StatusOr<std::vector<fs::path>> OurFiles(const std::string& folder, absl::string_view flag,
                                                absl::FunctionRef<bool(absl::string_view)> is_ours) {
   std::error_code error;

@@ -19,11 +19,11 @@ inline constexpr char kMergedTraceFile[] = "trace.json";                // by ca
 inline constexpr char kLogEnding[] = ".log";
 inline constexpr char kTraceEnding[] = ".trace.json";
 
-// An unused runs/NAME-YYYYMMDD-HHMMSS, with -2, -3, ... behind it where that exists.
+// A new runs/NAME-YYYYMMDD-HHMMSS. If it exists, -2, -3, ... is appended.
 std::string DefaultRunFolder(const std::string& job_name, absl::Time now);
 
-// Makes the folder, and removes what an earlier run has written into it; what has another name than
-// those files stays. INVALID_ARGUMENT when `job_file`, the job that was given, is one of them.
+// Makes the folder, and removes the files of an earlier run by their names. Other files stay.
+// INVALID_ARGUMENT when `job_file`, the file of the new job, is one of the files to remove.
 absl::Status PrepareRunFolder(const std::string& path, const std::string& job_file);
 
 // The same for a folder of histories.

@@ -18,7 +18,7 @@ InterruptSignals::InterruptSignals() {
   sigemptyset(&signals_);
   sigaddset(&signals_, SIGINT);
   sigaddset(&signals_, SIGTERM);
-  // nohup has it ignored, and means it.
+  // nohup ignores SIGHUP on purpose.
   struct sigaction hangup;
   sigaction(SIGHUP, nullptr, &hangup);
   if (hangup.sa_handler != SIG_IGN) sigaddset(&signals_, SIGHUP);

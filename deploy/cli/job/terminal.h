@@ -15,8 +15,8 @@ struct TerminalSize {
 // Size of the terminal behind a file descriptor; nothing when it is no terminal.
 std::optional<TerminalSize> GetTerminalSize(int fd);
 
-// Holds back SIGINT, SIGTERM and SIGHUP (unless ignored), so that they are asked for instead of
-// ending the process. Create it before any thread, so that all threads hold them back. Not
+// Blocks SIGINT, SIGTERM and SIGHUP (unless ignored). They no longer end the process; Take returns
+// them. Create it before any other thread, because threads inherit the blocked signals. Not
 // thread-safe.
 class InterruptSignals {
  public:
@@ -25,7 +25,7 @@ class InterruptSignals {
   InterruptSignals(const InterruptSignals&) = delete;
   InterruptSignals& operator=(const InterruptSignals&) = delete;
 
-  // True once for each signal that has come. Does not wait.
+  // True once for each signal. Does not wait.
   bool Take();
 
  private:

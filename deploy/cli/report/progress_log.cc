@@ -93,7 +93,7 @@ absl::StatusOr<std::vector<RunSample>> ParseRunCourse(absl::string_view text) {
   std::vector<RunSample> samples;
   const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
   for (size_t i = 0; i < lines.size(); ++i) {
-    // Behind the last newline there is nothing, or a line that is broken off.
+    // After the last newline, there is nothing or a part of a line.
     if (i + 1 == lines.size()) break;
     const json status = ParseJson(lines[i]);
     const auto workers = status.is_object() ? status.find("workers") : status.end();

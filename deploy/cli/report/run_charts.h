@@ -8,8 +8,8 @@
 
 namespace capstan {
 
-// The charts of a job's course: loss over time and over steps, steps of each worker over time,
-// staleness, where each worker's time went, and bytes. None when no worker has done a step.
+// The charts of a run: loss over time and over steps, steps of each worker over time, staleness,
+// each worker's use of time, and bytes. None when no worker has done a step.
 std::vector<Chart> RunCharts(const std::vector<RunSample>& samples);
 
 }  // namespace capstan

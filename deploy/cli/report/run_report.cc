@@ -44,7 +44,7 @@ void AddNumber(const json& summary, const char* key, const char* what,
   content->facts.emplace_back(what, absl::StrFormat(format, factor * summary[key].get<double>()));
 }
 
-// From the coordinator's summary, which a job that has not succeeded lacks.
+// Adds the figures of the coordinator's summary. Only a successful job has one.
 void AddFacts(const json& summary, ChartPageContent* content) {
   if (const std::string consistency = SummaryConsistencyText(summary); !consistency.empty()) {
     content->facts.emplace_back("consistency", consistency);

@@ -8,13 +8,13 @@ namespace capstan {
 
 // With commas: "1,234,567".
 std::string CountText(uint64_t count);
-// The same of a number that was measured; "?" for what is no count below 2^63.
+// The same for a measured number, without its fraction. "?" unless it is from 0 to 2^63.
 std::string RoundedCountText(double count);
 
 // "512 B", "1.5 kB", "12.3 MB", "4.0 GB", in powers of 1000.
 std::string BytesText(double bytes);
 
-// "0:05", "12:34", "1:02:03"; "?" for what is no finite number.
+// "0:05", "12:34", "1:02:03". "?" unless it is from 0 to 1e9 seconds.
 std::string TimeText(double seconds);
 
 }  // namespace capstan

@@ -24,12 +24,12 @@ bool IsFinished(const v1::Progress& progress) {
   return progress.steps_total() > 0 && progress.steps_done() >= progress.steps_total();
 }
 
-// Progress of worker `i`, empty when the coordinator had not heard of it.
+// Progress of worker `i`; empty before its first report.
 const v1::Progress& ProgressOf(const v1::GetStatusReply& status, int i) {
   return i < status.progress_size() ? status.progress(i) : v1::Progress::default_instance();
 }
 
-// Over the worker's own time between two samples; for one that has finished, over all its time.
+// Means over the worker's own time between two samples. Over its whole time once it has finished.
 Rates RatesOf(const v1::Progress& now, const v1::Progress& before) {
   const v1::Progress& since = IsFinished(now) ? v1::Progress::default_instance() : before;
   const double seconds = now.seconds() - since.seconds();
@@ -37,7 +37,7 @@ Rates RatesOf(const v1::Progress& now, const v1::Progress& before) {
   return {(now.samples() - since.samples()) / seconds, (Bytes(now) - Bytes(since)) / seconds};
 }
 
-// What a line about the whole job adds up.
+// Sums over the members of a job.
 struct Totals {
   int live_workers = 0;
   int live_servers = 0;
@@ -45,7 +45,7 @@ struct Totals {
   int64_t steps_total = 0;
   int64_t most_ahead = 0;  // steps_ahead of the fastest live worker
   bool has_steps = false;  // some worker has computed a step
-  double loss = 0;         // mean over live workers that have one
+  double loss = 0;         // mean over live workers with a step
   double samples_per_second = 0;
 };
 

@@ -10,7 +10,7 @@
 
 namespace capstan {
 
-// What a coordinator said at some time since the start of the job.
+// A coordinator's status, and its time since the start of the job.
 struct ProgressSample {
   absl::Duration elapsed;
   v1::GetStatusReply status;
@@ -19,13 +19,13 @@ struct ProgressSample {
 // "waiting for members", "training", ...
 std::string PhaseText(v1::Phase phase);
 
-// The state of the whole job, members first. Rates are over the time since `before`, an earlier
-// sample of the job; `cluster` says how many members are expected.
+// One line on the whole job, members first. Rates are means since `before`, an earlier sample.
+// `cluster` has the expected numbers of members.
 std::string OverallLine(const ProgressSample& now, const ProgressSample& before,
                         const v1::ClusterSpec& cluster);
 
-// One line a worker: step, steps behind the fastest live worker, loss and rates. Nobody has a loss
-// or rates before its first step.
+// One line a worker: step, steps behind the fastest live worker, loss and rates. A worker has no
+// loss and no rates before its first step.
 std::vector<std::string> WorkerLines(const ProgressSample& now, const ProgressSample& before);
 
 }  // namespace capstan

@@ -76,13 +76,13 @@ std::string ValueText(const json& value, Unit unit) {
   return value.dump();
 }
 
-// "2 workers"; the count alone does not say of what.
+// ", 2 workers"; empty when the summary has no such field.
 std::string Counted(const json& summary, const char* key) {
   if (!summary.contains(key)) return "";
   return absl::StrCat(", ", ValueText(summary[key], Unit::kCount), " ", key);
 }
 
-// The consistency, while the job ran.
+// True when the consistency changed during the job.
 bool HasChanged(const json& summary) {
   return summary.value("consistency_periods", json()).size() > 1;
 }
@@ -168,7 +168,7 @@ std::string SummaryConsistencyText(const json& summary) {
 std::string TuningText(const v1::TuningReport& tuning) {
   if (tuning.has_chosen()) return absl::StrCat(PointText(tuning.chosen()), ": ", tuning.reason());
   if (tuning.tried().empty()) return "nothing measured yet";
-  return absl::StrCat("not at its end: ", tuning.tried_size(), " measurements, the last one ",
+  return absl::StrCat("not finished: ", tuning.tried_size(), " measurements, the last one ",
                       PointText(*tuning.tried().rbegin()));
 }
 

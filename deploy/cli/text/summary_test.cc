@@ -122,7 +122,7 @@ TEST(TuningTextTest, TellsHowFarItHasCome) {
   Set(*tuning.add_tried(), 1 << 20, 4 << 20, 0.23);
   Set(*tuning.add_tried(), 1 << 18, 1 << 20, 0.2);
   EXPECT_EQ(TuningText(tuning),
-            "not at its end: 2 measurements, the last one partition 256KiB, credit 1MiB, 200.0 ms "
+            "not finished: 2 measurements, the last one partition 256KiB, credit 1MiB, 200.0 ms "
             "a step");
 }
 
