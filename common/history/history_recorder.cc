@@ -11,7 +11,7 @@
 namespace capstan {
 namespace {
 
-// Of processes on one machine, or on machines that keep time by NTP in one room.
+// Enough for processes on one machine, or on machines of one room with NTP.
 constexpr absl::Duration kClockSkew = absl::Milliseconds(1);
 
 v1::HistoryRecord Header(const v1::JobSpec& job) {
