@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Builds one archive of Capstan that runs on other Linux machines with nothing installed: unpack it
+# Builds one archive of Capstan for other Linux machines. They need nothing installed: unpack it
 # anywhere and call capstan/bin/capstan. At most 60 MiB (without cuBLAS).
 # Usage: deploy/bundle.sh [--config=NAME]... [--with_cublas] [--gpu_suite] [--output=FILE.tar.gz]
 #                         [TARGETS...]
 #   --config=NAME   a configuration of .bazelrc, such as cuda
-#   --with_cublas   take cuBLAS along (570 MB), for a machine that has a GPU's driver but not CUDA
-#   --gpu_suite     also what tests/gpu_suite.sh runs: tests and benchmarks of the GPU's parts
+#   --with_cublas   pack cuBLAS (570 MB), for a machine with a GPU's driver but without CUDA
+#   --gpu_suite     pack the tests and benchmarks of tests/gpu_suite.sh
 #   --output=FILE   the archive; capstan.tar.gz in the current folder unless given
-#   TARGETS         tests and benchmarks to take along, as Bazel labels: //kernels/cpu:operations_test
-#                   becomes tests/kernels-cpu-operations_test, with its data. Patterns work, too.
+#   TARGETS         tests and benchmarks to pack, as Bazel labels. //kernels/cpu:operations_test becomes
+#                   tests/kernels-cpu-operations_test, with its data. Patterns work, too.
 set -euo pipefail
 
 fail() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The checks beyond deploy/test.sh: other compilers and sanitizers, layers, and form. Ends with one
-# line for each check; the exit code is not 0 when one has failed.
+# line for each check. The exit code is 0 unless a check failed.
 # Usage: deploy/presubmit.sh
 set -euo pipefail
 
@@ -9,17 +9,17 @@ scratch="$(mktemp -d)"
 trap 'rm -rf "${scratch}"' EXIT
 quiet=(--noshow_progress "--ui_event_filters=-info,-debug")
 
-# Files of ours with one of the given endings, also those that git does not know yet.
+# Prints our files that match the given patterns, new files included.
 sources() {
   git ls-files --cached --others --exclude-standard -- "$@" | while read -r file; do
     [[ ! -f "${file}" ]] || echo "${file}"
   done
 }
 
-# Builds everything with clang, so that this is also the check of lock annotations and of layers.
+# Builds everything with clang, which also checks lock annotations and layers.
 asan_tests() { bazel test "${quiet[@]}" --keep_going --config=asan //...; }
 
-# With nvcc, where there is one: the default build compiles CUDA code for its emulator.
+# With nvcc, if it is installed. The default build compiles CUDA code for the emulator.
 cuda_build() {
   if [[ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]]; then
     bazel build "${quiet[@]}" --keep_going --config=cuda //...
@@ -28,15 +28,15 @@ cuda_build() {
   fi
 }
 
-# Debian's gRPC is not instrumented: .bazelrc leaves out what links it.
+# Debian's gRPC and UCX are not instrumented: .bazelrc leaves out the tests that link them.
 tsan_tests() { bazel test "${quiet[@]}" --keep_going --config=tsan --build_tests_only //...; }
 
 query() { bazel query "${quiet[@]}" --nonodep_deps --noimplicit_deps --notool_deps "$@"; }
 
-# Prints what the targets $1 reach in this repository outside of the folders that the regular
-# expression $2 allows.
+# Prints the dependencies of the targets $1 in this repository, except in the folders that match the
+# regular expression $2.
 reached_beyond() {
-  # Groups of the root package say who may see whom; they are no code.
+  # The targets of the root package are visibility groups, not code.
   query "filter('^//', deps($1)) except filter('^//($2)[:/]|^//:', deps($1))"
 }
 
@@ -64,8 +64,8 @@ package_cycles() {
   tsort <<<"${edges}" >/dev/null  # names a cycle's packages
 }
 
-# Fails, and prints the lines, when the basic regular expression $1 is in a file whose path does not
-# match the extended one $2.
+# Fails and prints the lines with the basic regular expression $1, except in files with a path that
+# matches the extended one $2.
 only_in() {
   local found
   found="$(sources '*.h' '*.cc' | grep --extended-regexp --invert-match "$2" |
@@ -77,7 +77,7 @@ grpc_includes() {
   only_in '#include <grpcpp/' '(^|/)grpc_[^/]*$|_service\.(h|cc)$|_main\.cc$|_test\.cc$|^tests/'
 }
 
-# What time, chance and locks are made of is used through common/base.
+# Clocks, random numbers and locks are used through common/base.
 base_only() {
   local word failed=0
   for word in 'std::mutex' 'condition_variable' 'std::chrono::.*now' 'random_device' 'sleep_for' \
@@ -89,7 +89,7 @@ base_only() {
 
 flags() { only_in 'ABSL_FLAG(' '_main\.cc$'; }
 
-# readme_test runs the commands of those that it knows.
+# readme_test knows every README, and runs its commands.
 readmes() {
   local file failed=0
   while read -r file; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that Capstan needs. Does nothing when all are there.
-# Usage: deploy/setup.sh [build]; `build` leaves out what only tests, checks and bundles need.
+# Installs the Debian packages that Capstan needs. Does nothing when all are installed.
+# Usage: deploy/setup.sh [build]; `build` leaves out the packages for tests, checks and bundles.
 set -euo pipefail
 
 # To build the programs and to train.
@@ -32,7 +32,7 @@ is_installed() {
   [[ "$(dpkg-query --show --showformat='${db:Status-Abbrev}' "$1" 2>/dev/null)" == ii* ]]
 }
 
-# Prints the reason and what a person can do instead, and ends.
+# Prints the reason and a remedy, and ends.
 give_up() {
   echo "setup: $1" >&2
   echo "setup: Capstan needs the following packages (Debian 12 names): $2" >&2
@@ -55,7 +55,7 @@ fi
 
 as_root=()
 if [[ ${EUID} -ne 0 ]]; then
-  # sudo may ask for a password where somebody can type it.
+  # sudo asks for a password only on a terminal.
   if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
     as_root=(sudo -n)
   elif command -v sudo >/dev/null && [[ -t 0 ]]; then

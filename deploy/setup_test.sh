@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What setup.sh asks the system to install, where nothing is installed: apt-get is replaced by a
-# program that only writes down what it is told.
+# The packages that setup.sh installs on an empty system. A program in place of apt-get writes down
+# its arguments.
 set -euo pipefail
 
 setup="${TEST_SRCDIR}/capstan/deploy/setup.sh"
@@ -46,5 +46,5 @@ if run_setup tests 2>"${TEST_TMPDIR}/error"; then exit 1; fi
 grep 'setup: expected nothing, which installs all packages, or build; got tests' "${TEST_TMPDIR}/error"
 [[ ! -e "${asked}" ]]
 
-# Who trains needs what builds, and no more.
+# Training needs the packages of the build only.
 grep --quiet '/setup.sh" build$' "${TEST_SRCDIR}/capstan/deploy/train_local.sh"

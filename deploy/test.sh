@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds everything and runs the tests. The last line is "N passed, N failed, N skipped", in test
-# cases; skipped are those that need what this machine does not allow, such as to be root.
+# cases. A case is skipped when this machine does not allow it; some need root.
 # Usage: deploy/test.sh [TARGETS] [-- BAZEL ARGUMENTS]; TARGETS is //... unless given.
 set -euo pipefail
 
@@ -44,7 +44,7 @@ count_target() {
     [[ -f "${log%test.log}test.xml" ]] && xml_files+=("${log%test.log}test.xml")
   done < <(grep --only-matching 'file://[^"]*test\.log' <<<"${summary}" | sed 's|^file://||')
   [[ ${#xml_files[@]} -eq 0 ]] || read -r -a cases < <(count_cases "${xml_files[@]}")
-  # Each target counts for something, and for what Bazel says of it.
+  # Each target counts at least once, with Bazel's verdict.
   if [[ "${summary}" =~ \"overallStatus\":\"(PASSED|FLAKY)\" ]]; then
     [[ ${cases[0]} -gt 0 ]] || cases[0]=1
   else

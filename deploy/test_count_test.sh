@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# What test.sh and what calls it count, given what Bazel says: Bazel is replaced by a program that
-# says so.
+# The counts of test.sh and of .ci/run. A program in place of Bazel gives the answers.
 set -euo pipefail
 
 repository="${TEST_TMPDIR}/repository"
@@ -35,7 +34,7 @@ target() {
     >>"${TEST_TMPDIR}/events"
 }
 
-# expect LINE: the last of test.sh, and of what calls it.
+# expect LINE: the last line of test.sh and of .ci/run.
 expect() {
   local program
   for program in deploy/test.sh .ci/run; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every program says its name and its version, the same for all.
+# Every program prints its name and its version. All have one version.
 set -euo pipefail
 
 for program in "$@"; do

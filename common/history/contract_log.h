@@ -5,18 +5,24 @@
 
 #include "proto/coordinator_service.pb.h"
 #include "proto/history.pb.h"
+#include "proto/job.pb.h"
 
 namespace capstan {
 
-// Turns what a job's views promise into records of a history, each once. Not thread-safe.
+// The promise of a job, from step 0 on, to all tables without a staleness of their own.
+v1::ContractRecord ContractOfJob(const v1::JobSpec& job);
+
+// The job's rule for the divisor of the learning rate of pushes outside BSP.
+v1::HistoryHeader::UpdateScale UpdateScaleOfJob(const v1::JobSpec& job);
+
+// Turns the promises in a job's views into records of a history, each once. Not thread-safe.
 class ContractLog {
  public:
-  // What `view` promises and no view before it did, besides what the job promises to all tables
-  // from step 0 on. Nothing before the view has tables.
+  // The new promises in `view`, without ContractOfJob's. None until a view has tables.
   std::vector<v1::ContractRecord> Update(const v1::JobView& view);
 
  private:
-  int periods_ = 0;  // that are recorded
+  int periods_ = 0;  // recorded so far
 };
 
 }  // namespace capstan

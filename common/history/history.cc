@@ -18,7 +18,7 @@ std::string Seconds(int64_t time_ns, int64_t origin_ns) {
 bool IsCount(int64_t number) { return number >= 0 && number <= int64_t{1} << 60; }
 bool IsTime(int64_t time_ns) { return time_ns >= 0 && time_ns <= int64_t{1} << 62; }
 
-// False when the record has a time or a step that cannot be.
+// False when the record has an impossible time or step.
 bool HasPossibleNumbers(const v1::HistoryRecord& record) {
   switch (record.record_case()) {
     case v1::HistoryRecord::kHeader:
@@ -69,7 +69,8 @@ absl::Status HistoryAssembler::AddFile(const std::vector<v1::HistoryRecord>& rec
   last_sign_of_life_ns_ = 0;
   has_file_ended_ = false;
   if (records.empty() || records.front().record_case() != v1::HistoryRecord::kHeader) {
-    return absl::InvalidArgumentError("a history file starts with a header, this one does not");
+    return absl::InvalidArgumentError(
+        "expected a history file to start with a header, but this one does not");
   }
   for (const v1::HistoryRecord& record : records) RETURN_IF_ERROR(Add(record));
   if (has_file_ended_) return absl::OkStatus();
@@ -86,7 +87,7 @@ absl::Status HistoryAssembler::AddFile(const std::vector<v1::HistoryRecord>& rec
 absl::Status HistoryAssembler::Add(const v1::HistoryRecord& record) {
   if (!HasPossibleNumbers(record)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a history has a time or a step that cannot be: the file is damaged: ",
+        absl::StrCat("a history has an impossible time or step: the file is damaged: ",
                      record.ShortDebugString()));
   }
   switch (record.record_case()) {
@@ -113,7 +114,7 @@ absl::Status HistoryAssembler::Add(const v1::HistoryRecord& record) {
       break;
   }
   return absl::InvalidArgumentError(
-      "a history has a record of an unknown kind: it is of a newer version of this program");
+      "a history has a record of an unknown kind: a newer version of this program wrote it");
 }
 
 absl::Status HistoryAssembler::AddHeader(const v1::HistoryHeader& header) {
@@ -150,7 +151,7 @@ absl::Status HistoryAssembler::AddBegan(const v1::ExchangeBegan& began) {
   if (!is_new) {
     return absl::InvalidArgumentError(absl::StrCat("two exchanges ", began.id(), " of incarnation ",
                                                    began.incarnation(),
-                                                   ": is a file there twice?"));
+                                                   ": is one file there twice?"));
   }
   history_.exchanges.push_back(std::move(exchange));
   return absl::OkStatus();

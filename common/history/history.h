@@ -22,6 +22,20 @@ namespace capstan {
 // Times are nanoseconds since the Unix epoch.
 constexpr int64_t kNeverNs = std::numeric_limits<int64_t>::max();
 
+// Test values show the updates in them. Each slice has one element for each (worker, step), 0 at
+// first. The update of that worker and step moves this element by kTestUpdate. With SGD at learning
+// rate 1, all values are exact in float32. A multiple of kTestUpdate is the number of times the
+// update is in. A fraction gives the size of its mean, or the divisor of its learning rate.
+
+// Divisible by 1 ... 16, the numbers of workers of a mean.
+constexpr float kTestUpdate = 720720;
+constexpr uint32_t kMaxTestWorkers = 16;
+
+// The element of a slice for the update of `worker` at `step`.
+constexpr size_t TestElement(WorkerId worker, Step step, int64_t steps) {
+  return static_cast<size_t>(worker.value() * steps + step.value());
+}
+
 // One exchange as its worker saw it.
 struct RecordedExchange {
   WorkerId worker;
@@ -29,19 +43,19 @@ struct RecordedExchange {
   SliceKey slice;
   std::optional<Step> push_step;
   std::optional<Step> pull_step;
-  std::optional<uint64_t> base_version;  // of the values that the gradient was computed with
+  std::optional<uint64_t> base_version;  // of the values behind the gradient
   int64_t begin_ns = 0;                  // when the worker asked
   int64_t end_ns = kNeverNs;             // never: it was not answered
   absl::StatusCode code = absl::StatusCode::kUnknown;
   uint64_t version = 0;
   Step min_step;
-  uint64_t learning_rate_divisor = 0;  // of the push; 0: not told
+  uint64_t learning_rate_divisor = 0;  // of the push; 0: not recorded
   std::vector<float> values;
 
   bool is_answered() const { return end_ns != kNeverNs; }
   bool is_ok() const { return is_answered() && code == absl::StatusCode::kOk; }
-  // The worker asked after `other`, of the same worker and slice, was answered. So this exchange
-  // must not have seen anything older.
+  // True when the worker sent this request after the answer to `other`, of the same worker and
+  // slice. Then it must not see older values.
   bool Follows(const RecordedExchange& other) const { return other.end_ns <= begin_ns; }
 };
 
@@ -49,7 +63,7 @@ struct RecordedExchange {
 // version 9, min_step 3". Times count from `origin_ns`.
 std::string Describe(const RecordedExchange& exchange, int64_t origin_ns);
 
-// All that is known of one run.
+// All records of one run.
 struct History {
   v1::HistoryHeader header;
   std::vector<v1::ContractRecord> contracts;
@@ -59,15 +73,14 @@ struct History {
   int64_t end_ns = 0;                            // time of the last record
 };
 
-// Puts the files of one history together. Not thread-safe.
+// Joins the files of one history. Not thread-safe.
 class HistoryAssembler {
  public:
-  // The records of one file. INVALID_ARGUMENT when they do not fit together, or not with the other
-  // files.
+  // Adds the records of one file. INVALID_ARGUMENT when they contradict each other or another file.
   absl::Status AddFile(const std::vector<v1::HistoryRecord>& records);
-  // What the files had in common. An incarnation of which no record says when it entered has been
-  // there from the start; one whose file has no end is taken for dead from when it asked what it
-  // was answered last: that it lived then is certain.
+  // The whole history. An incarnation without a record of its entry was there from the start. An
+  // incarnation without an end in its file counts as dead from its last answered request on: it
+  // certainly lived until then.
   absl::StatusOr<History> Finish();
 
  private:
@@ -82,7 +95,7 @@ class HistoryAssembler {
   History history_;
   bool has_header_ = false;
   std::map<ExchangeKey, size_t> exchanges_;  // index
-  // Of the file that is being added.
+  // State of the file in AddFile.
   std::set<std::pair<WorkerId, Incarnation>> lives_in_file_;
   int64_t last_sign_of_life_ns_ = 0;
   bool has_file_ended_ = false;

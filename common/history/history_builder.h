@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "common/history/history.h"
-#include "common/history/test_values.h"
 #include "proto/history.pb.h"
 
 namespace capstan {
@@ -56,7 +55,7 @@ class HistoryBuilder {
     return *this;
   }
 
-  // A request that is not answered. `push` below 0: no push.
+  // A request without an answer. `push` below 0: no push.
   HistoryBuilder& Ask(uint32_t worker, uint64_t incarnation, int64_t push, int64_t pull,
                       int64_t begin_us) {
     v1::ExchangeBegan& began = *Next().mutable_began();
@@ -71,8 +70,8 @@ class HistoryBuilder {
     return *this;
   }
 
-  // What was asked last is answered with values that hold each of the updates, once for each time
-  // that it is named; under BSP, each as a part of its step's mean.
+  // Answers the last request. The values hold each update as often as `updates` names it. With
+  // `is_mean`, as under BSP, each is a part of its step's mean.
   HistoryBuilder& Answer(int64_t end_us, uint64_t version, int64_t min_step,
                          const std::vector<Update>& updates, bool is_mean = false) {
     const uint64_t incarnation = records_.back().began().incarnation();

@@ -57,7 +57,7 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path) {
 absl::StatusOr<std::unique_ptr<HistoryFile>> HistoryFile::Create(const std::string& path) {
   FILE* const file = std::fopen(path.c_str(), "wb");
   if (file == nullptr) return WriteError(path);
-  // A process that is killed has written what it has asked.
+  // Without a buffer in this process, a kill loses no record.
   std::setvbuf(file, nullptr, _IONBF, 0);
   return std::unique_ptr<HistoryFile>(new HistoryFile(path, file));
 }
@@ -90,7 +90,7 @@ absl::StatusOr<std::vector<v1::HistoryRecord>> ReadHistoryFile(const std::string
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     return absl::NotFoundError(absl::StrCat("history file ", path,
-                                            ": there is none, or it cannot "
+                                            ": the file is missing or cannot "
                                             "be read"));
   }
   google::protobuf::io::IstreamInputStream stream(&file);
@@ -102,7 +102,7 @@ absl::StatusOr<std::vector<v1::HistoryRecord>> ReadHistoryFile(const std::string
                                                                   &is_clean_end)) {
       if (is_clean_end || (file.eof() && !records.empty())) return records;
       return absl::InvalidArgumentError(
-          absl::StrCat("history file ", path, ": expected a history, found something else after ",
+          absl::StrCat("history file ", path, ": expected a history, got something else after ",
                        records.size(), " records"));
     }
     records.push_back(std::move(record));

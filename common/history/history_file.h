@@ -21,12 +21,12 @@ class HistoryFile : public HistoryLog {
  public:
   // Replaces a file of the same name. UNAVAILABLE, naming the file, when it cannot be written.
   static absl::StatusOr<std::unique_ptr<HistoryFile>> Create(const std::string& path);
-  // Closes the file as it is.
+  // Without Finish, closes the file as it is.
   ~HistoryFile() override;
 
   void Append(const v1::HistoryRecord& record) override;
 
-  // There are no more records. UNAVAILABLE when any of them could not be written.
+  // Closes the file; no record may follow. UNAVAILABLE when a record could not be written.
   absl::Status Finish();
 
  private:
@@ -41,12 +41,12 @@ class HistoryFile : public HistoryLog {
 // The bytes of a history file with these records.
 std::string SerializeHistory(const std::vector<v1::HistoryRecord>& records);
 
-// The records of a file; a last one that was cut off, by the death of its process, is left out.
-// NOT_FOUND or INVALID_ARGUMENT, naming the file.
+// The records of a file. A last record cut off by a kill is left out. NOT_FOUND or
+// INVALID_ARGUMENT, naming the file.
 absl::StatusOr<std::vector<v1::HistoryRecord>> ReadHistoryFile(const std::string& path);
 
-// The history in a file, or in all files of a folder that end in ".history". Files without a record
-// are of processes that have not asked anything, and are left out.
+// The history in a file, or in all *.history files of a folder. Empty files are left out: their
+// processes have sent no request.
 absl::StatusOr<History> ReadHistory(const std::string& path);
 
 }  // namespace capstan

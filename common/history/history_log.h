@@ -10,7 +10,7 @@
 
 namespace capstan {
 
-// Takes the records of a history, in the order in which they happen. Thread-safe.
+// Takes the records of a history in order of time. Thread-safe.
 class HistoryLog {
  public:
   virtual ~HistoryLog() = default;
@@ -25,7 +25,7 @@ class MemoryHistoryLog : public HistoryLog {
     if (!is_closed_) records_.push_back(record);
   }
 
-  // What comes later is not recorded.
+  // Ignores all later records.
   void Close() {
     MutexLock lock(&mu_);
     is_closed_ = true;

@@ -5,13 +5,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
-#include "common/history/contract_of_job.h"
+#include "common/history/contract_log.h"
 #include "common/job/job_fingerprint.h"
 
 namespace capstan {
 namespace {
 
-// Of processes on one machine, or on machines that keep time by NTP in one room.
+// Enough for processes on one machine, or on machines of one room with NTP.
 constexpr absl::Duration kClockSkew = absl::Milliseconds(1);
 
 v1::HistoryRecord Header(const v1::JobSpec& job) {

@@ -21,8 +21,8 @@
 
 namespace capstan {
 
-// Records what the worker of this process asks and gets, without the values, in a file of its own
-// for `capstan check`. Thread-safe.
+// Records the exchanges of this process's worker, without values, in a file for `capstan check`.
+// Thread-safe.
 class HistoryRecorder {
  public:
   // Writes worker-INCARNATION.history in `folder`, which exists. `clock` outlives the recorder.
@@ -31,16 +31,16 @@ class HistoryRecorder {
                                                                  Incarnation incarnation,
                                                                  Clock* clock);
 
-  // A connection of this process to a server of `job`, recorded. The recorder outlives it.
+  // Wraps a connection to a server of `job` to record it. The recorder outlives the result.
   std::unique_ptr<ParameterEndpoint> Record(const v1::JobSpec& job,
                                             std::unique_ptr<ParameterEndpoint> connection);
 
-  // The newest view of the job: what it promises, whether this worker has entered, and whether the
-  // job has ended.
+  // Records the news in a view of the job: its promises, the entry of this worker, and the job's
+  // end.
   void NoteView(const v1::JobView& view);
 
-  // All connections have ended. A worker that has not heard of the job's end is recorded as dead.
-  // UNAVAILABLE when anything could not be written.
+  // Closes the file, after the end of all connections. Without a view of the job's end, the worker
+  // is recorded as dead. UNAVAILABLE when a record could not be written.
   absl::Status Finish();
 
  private:
@@ -51,7 +51,7 @@ class HistoryRecorder {
   const std::unique_ptr<HistoryFile> file_;
   RecordingEndpoint::Recording recording_;
 
-  // Writes the record, as soon as there is a header.
+  // Writes the record, or keeps it until the header has been written.
   void WriteLocked(const v1::HistoryRecord& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WriteMembershipLocked(const v1::WorkerInfo& worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -60,7 +60,7 @@ class HistoryRecorder {
   std::vector<v1::HistoryRecord> before_header_ ABSL_GUARDED_BY(mu_);
   ContractLog contracts_ ABSL_GUARDED_BY(mu_);
   v1::MembershipRecord::Event event_ ABSL_GUARDED_BY(mu_) =
-      v1::MembershipRecord::EVENT_UNSPECIFIED;  // that was recorded of this worker last
+      v1::MembershipRecord::EVENT_UNSPECIFIED;  // the last record of this worker
   bool has_job_ended_ ABSL_GUARDED_BY(mu_) = false;
 };
 

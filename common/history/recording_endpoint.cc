@@ -57,7 +57,7 @@ void RecordingEndpoint::Exchange(ExchangeRequest request, DeliveredCallback deli
   const uint64_t id = ++recording_.last_id;
   const Incarnation incarnation = request.incarnation;
   recording_.log->Append(Began(id, request, recording_.clock->Now()));
-  // The endpoint may end before its answers.
+  // The endpoint may end before its replies come.
   inner_->Exchange(std::move(request), std::move(delivered),
                    [&recording = recording_, id, incarnation,
                     done = std::move(done)](ExchangeReply reply) mutable {

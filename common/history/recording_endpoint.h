@@ -11,11 +11,11 @@
 
 namespace capstan {
 
-// Writes down what a worker asks and what it gets, for a check of the consistency contract. Put
-// around what retries, so that an exchange is one, however often it is sent. Thread-safe.
+// Records each request and its reply, for the checker of the consistency contract. It wraps the
+// retrying endpoint: an exchange is recorded once, however often it is sent. Thread-safe.
 class RecordingEndpoint : public ParameterEndpoint {
  public:
-  // What the recorders of one worker share: to it, all servers are one history.
+  // Shared by the recording endpoints of one worker: all its servers are in one history.
   struct Recording {
     Clock* clock = nullptr;     // Required; outlives the endpoints
     HistoryLog* log = nullptr;  // Required; outlives the endpoints

@@ -4,7 +4,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/membership/coordinator_endpoint.h"
-#include "common/trace/clock_offset.h"
+#include "common/trace/trace_event.h"
 
 namespace capstan {
 

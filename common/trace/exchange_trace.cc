@@ -30,7 +30,7 @@ struct ExchangeTrace::State {
   TraceArgs args;
 
   Mutex mu;
-  absl::InlinedVector<Tracer::Phase, 4> phases ABSL_GUARDED_BY(mu);  // empty once it has ended
+  absl::InlinedVector<Tracer::Phase, 4> phases ABSL_GUARDED_BY(mu);  // empty after the end
 };
 
 ExchangeTrace::ExchangeTrace(Tracer* tracer, absl::string_view name, const TraceArgs& args,

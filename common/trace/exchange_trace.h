@@ -10,28 +10,28 @@
 
 namespace capstan {
 
-// The way of one exchange through this process, phase by phase; written when it ends. Copies are of
-// the same exchange. One that was made without a tracer does nothing. Thread-safe.
+// The phases of one exchange in this process. The trace is written when the exchange ends. Copies
+// trace the same exchange. Without a tracer, nothing happens. Thread-safe.
 class ExchangeTrace {
  public:
   ExchangeTrace() = default;
-  // Begins with `phase`, a literal. `tracer` outlives the exchange; null: nothing is traced.
+  // Begins with `phase`, a literal. `tracer` outlives the exchange; null: tracing is off.
   ExchangeTrace(Tracer* tracer, absl::string_view name, const TraceArgs& args, const char* phase);
 
-  // The next phase begins; nothing happens after End.
+  // Begins the next phase. Does nothing after End.
   void Begin(const char* phase) const;
   // As Begin, if the exchange is still in the phase `current`.
   void BeginAfter(absl::string_view current, const char* phase) const;
-  // `callback`, before which the next phase begins.
+  // Wraps `callback`: the next phase begins before its call.
   absl::AnyInvocable<void()> BeginBefore(const char* phase,
                                          absl::AnyInvocable<void()> callback) const;
   void End() const;
-  // `callback`, before which the exchange ends.
+  // Wraps `callback`: the exchange ends before its call.
   absl::AnyInvocable<void()> EndBefore(absl::AnyInvocable<void()> callback) const;
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // null: nothing is traced
+  std::shared_ptr<State> state_;  // null: tracing is off
 };
 
 }  // namespace capstan

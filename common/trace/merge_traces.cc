@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Events on their way into one file.
+// Writes events into one file.
 class EventWriter {
  public:
   explicit EventWriter(const std::string& path) : file_(path, std::ios::trunc) { file_ << "[\n"; }
@@ -31,7 +31,7 @@ class EventWriter {
     is_first_ = false;
   }
 
-  // Whether all could be written.
+  // False when an event could not be written.
   bool Finish() {
     file_ << "\n]\n";
     file_.close();
@@ -43,7 +43,7 @@ class EventWriter {
   bool is_first_ = true;
 };
 
-// Of its clock, as viewers show it beside the name.
+// The label that viewers show beside a process's name.
 Json ClockLabel(int process, absl::Duration uncertainty) {
   return {{"name", "process_labels"},
           {"ph", "M"},
@@ -51,7 +51,7 @@ Json ClockLabel(int process, absl::Duration uncertainty) {
           {"args", {{"labels", absl::StrCat("clock +-", absl::FormatDuration(uncertainty))}}}};
 }
 
-// Learns from the event what there is to tell about its process.
+// Adds the event to the facts about its process.
 void Note(const Json& event, MergedProcess& process) {
   if (event["ph"] != "M") {
     ++process.events;
@@ -65,8 +65,8 @@ void Note(const Json& event, MergedProcess& process) {
   }
 }
 
-// Writes the events of one trace, `shift` later and as those of `process`; grows `duration` to the
-// last of them.
+// Writes the events of one trace, `shift` later, with the number `process`. Extends `duration` to
+// the last event.
 absl::StatusOr<MergedProcess> CopyEvents(TraceReader& reader, int process, absl::Duration shift,
                                          EventWriter& writer, absl::Duration& duration) {
   const double shift_us = absl::ToDoubleMicroseconds(shift);
@@ -86,7 +86,8 @@ absl::StatusOr<MergedProcess> CopyEvents(TraceReader& reader, int process, absl:
   }
 }
 
-// Writes all of `readers`, which read the files at `paths`, the first of which began at `begin`.
+// Writes the events of all `readers`. They read the files at `paths`. The first trace began at
+// `begin`.
 absl::StatusOr<MergedTrace> CopyAll(const std::vector<std::string>& paths,
                                     std::vector<TraceReader>& readers, absl::Time begin,
                                     EventWriter& writer) {
@@ -120,7 +121,7 @@ absl::StatusOr<MergedTrace> MergeTraces(const std::vector<std::string>& paths,
   absl::StatusOr<MergedTrace> merged = CopyAll(paths, readers, begin, writer);
   const bool is_written = writer.Finish();
   std::error_code ignored;
-  // A part of a trace would pass for all of it.
+  // A part of a trace would look like the whole.
   if (!merged.ok() && is_written && std::filesystem::is_regular_file(output, ignored)) {
     std::filesystem::remove(output, ignored);
   }

@@ -10,13 +10,13 @@
 
 namespace capstan {
 
-// What the trace of one process brought.
+// One process in a merged trace.
 struct MergedProcess {
-  std::string name;  // "worker 3"; that of its file when it was killed before it had one
+  std::string name;  // "worker 3"; the file's name when the process was killed without one
   int64_t events = 0;
   int64_t left_out = 0;              // events for which its file had no room
-  bool has_end = false;              // it was not killed
-  absl::Duration clock_uncertainty;  // how exactly its times fit the others'
+  bool has_end = false;              // false: the process was killed, or still runs
+  absl::Duration clock_uncertainty;  // largest error of its times against the coordinator's
 };
 
 struct MergedTrace {
@@ -25,9 +25,9 @@ struct MergedTrace {
   absl::Duration duration;  // from the beginning of the first trace to the last event
 };
 
-// Writes the traces of processes into one that viewers open, on the coordinator's clock, from the
-// beginning of the first one. Errors of TraceReader; UNAVAILABLE when `output`, which is none of
-// them, cannot be written.
+// Merges the traces of processes into one file for viewers. Its times are by the coordinator's
+// clock and count from the beginning of the first trace. `output` is none of `paths`. Returns
+// errors of TraceReader, and UNAVAILABLE when `output` cannot be written.
 absl::StatusOr<MergedTrace> MergeTraces(const std::vector<std::string>& paths,
                                         const std::string& output);
 

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/fake_clock.h"
-#include "common/trace/clock_offset.h"
+#include "common/trace/trace_event.h"
 #include "common/trace/tracer.h"
 
 namespace capstan {

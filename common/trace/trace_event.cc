@@ -8,7 +8,7 @@
 namespace capstan {
 namespace {
 
-// With quotes, and whatever bytes it has as valid UTF-8.
+// In quotes. Invalid UTF-8 is replaced.
 std::string Quoted(absl::string_view text) {
   return nlohmann::json(std::string(text))
       .dump(/*indent=*/-1, /*indent_char=*/' ', /*ensure_ascii=*/false,
@@ -33,7 +33,7 @@ std::string MetadataEvent(absl::string_view name, int track, absl::string_view a
                       args, "}}");
 }
 
-// Up to its arguments. The id is the process's own, in files of many processes, too.
+// The event up to its arguments. The id is local to the process, also in merged files.
 std::string AsyncText(char phase, uint64_t id, absl::string_view name, absl::Duration time) {
   return absl::StrCat(R"({"name":)", Quoted(name), R"(,"cat":"exchange","ph":")",
                       absl::string_view(&phase, 1), R"(","pid":1,"tid":)", kExchangesTrack,

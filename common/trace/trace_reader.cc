@@ -6,14 +6,13 @@
 #include "absl/strings/strip.h"
 #include "common/base/json_fields.h"
 #include "common/base/status_macros.h"
-#include "common/trace/trace_event.h"
 
 namespace capstan {
 namespace {
 
 using Json = nlohmann::json;
 
-// So much of a line shows what it is.
+// An error shows this much of a line.
 constexpr size_t kShownBytes = 60;
 
 bool HasNumber(const Json& object, const char* name) {
@@ -31,7 +30,7 @@ bool HasText(const Json& object, const char* name) {
   return entry != object.end() && entry->is_string();
 }
 
-// All that a merge relies on. Metadata has no time.
+// Checks every field that a merge reads. Metadata has no time.
 bool IsEvent(const Json& event) {
   if (!event.is_object() || !HasText(event, "ph") || !HasText(event, "name")) return false;
   for (const char* const time : {"ts", "dur"}) {
@@ -79,7 +78,7 @@ absl::StatusOr<std::optional<Json>> TraceReader::Next() {
     if (text == "[" || text == "]" || text.empty()) continue;
     Json event = ParseJson(absl::StripSuffix(text, ","));
     if (IsEvent(event)) return event;
-    // Without the end of its line it is all that could be written.
+    // A line without its newline was cut off by a kill.
     if (!file_.eof()) return Damaged(text);
   }
   return std::nullopt;

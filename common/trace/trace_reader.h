@@ -10,23 +10,23 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/trace/clock_offset.h"
+#include "common/trace/trace_event.h"
 
 namespace capstan {
 
-// Reads the trace that a Tracer has written, event by event, so that its length does not matter.
-// What a process that was killed has begun to write is left out. Not thread-safe.
+// Reads the trace file of one process, one event at a time: a file of any length fits. An event cut
+// off by a kill is left out. Not thread-safe.
 class TraceReader {
  public:
-  // NOT_FOUND, or INVALID_ARGUMENT when it is no trace of one process, naming the file.
+  // NOT_FOUND, or INVALID_ARGUMENT when the file is no trace of one process. Both name the file.
   static absl::StatusOr<TraceReader> Open(const std::string& path);
 
-  // When the trace began, by the clock of its process.
+  // The beginning of the trace, by the clock of its process.
   absl::Time begin() const { return begin_; }
   const ClockOffset& clock_offset() const { return clock_offset_; }
 
-  // The next event, beginning with the first; none at the end. INVALID_ARGUMENT, naming the file
-  // and the line, when there is something else.
+  // The next event; none at the end. INVALID_ARGUMENT, naming the file and the line, when the line
+  // is no event.
   absl::StatusOr<std::optional<nlohmann::json>> Next();
 
  private:
@@ -38,7 +38,7 @@ class TraceReader {
   std::string path_;
   std::ifstream file_;
   int64_t line_ = 0;
-  std::optional<nlohmann::json> first_;  // until it has been asked for
+  std::optional<nlohmann::json> first_;  // until Next returns it
   absl::Time begin_;
   ClockOffset clock_offset_;
 };

@@ -7,8 +7,8 @@
 
 namespace capstan {
 
-// Of the trace in a file, for tests: phase, name, time and arguments of each event but those of
-// metadata, a line each.
+// For tests, the events in a trace file, one line each: phase, name, time and arguments. Metadata
+// is left out.
 inline std::string TracedText(const std::string& path) {
   std::ifstream file(path);
   std::string text;

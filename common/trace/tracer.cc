@@ -10,7 +10,7 @@
 namespace capstan {
 namespace {
 
-// One call of the system for so much, or for what has come in so long.
+// A write happens when this many bytes have come together, or after this time.
 constexpr size_t kWriteBytes = 256 << 10;
 constexpr absl::Duration kWriteInterval = absl::Milliseconds(200);
 
@@ -25,7 +25,7 @@ absl::Status WriteError(const std::string& path) {
 absl::StatusOr<std::unique_ptr<Tracer>> Tracer::Create(const Options& options) {
   FILE* const file = std::fopen(options.path.c_str(), "wb");
   if (file == nullptr) return WriteError(options.path);
-  // What is written is there, whatever happens to this process.
+  // Without a buffer in this process, a kill loses nothing that was written.
   std::setvbuf(file, nullptr, _IONBF, 0);
   return std::unique_ptr<Tracer>(new Tracer(options, file));
 }

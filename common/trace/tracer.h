@@ -16,23 +16,23 @@
 #include "absl/types/span.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/trace/clock_offset.h"
 #include "common/trace/trace_event.h"
 
 namespace capstan {
 
-// Writes what one process does, and when, into a file that Perfetto and chrome://tracing open, and
-// `capstan trace` merges with others. Whoever may be traced has a pointer to it, null when nothing
-// is. A process that is killed leaves whole events, up to about a second before. Thread-safe.
+// Writes the activities of one process and their times into a file. Perfetto and chrome://tracing
+// open it; `capstan trace` merges several. Traced classes hold a pointer to it, null when tracing
+// is off. After a kill the file has whole events, up to about one second before. Thread-safe.
 class Tracer {
  public:
   struct Options {
-    std::string path;              // Required: the file, which is replaced
-    ClockOffset clock_offset;      // of `clock`
-    Clock* clock = nullptr;        // Required; outlives the tracer
-    int64_t max_events = 500'000;  // what comes later is only counted; 80 MB, as viewers can open
+    std::string path;          // Required. An older file is replaced.
+    ClockOffset clock_offset;  // of `clock`
+    Clock* clock = nullptr;    // Required; outlives the tracer
+    // Later events are only counted. The default makes 80 MB; viewers can open that.
+    int64_t max_events = 500'000;
   };
-  // A part of an exchange; each begins where the one before ends.
+  // A part of an exchange. It ends at the beginning of the next phase.
   struct Phase {
     const char* name;  // a literal
     absl::Time begin;
@@ -40,31 +40,31 @@ class Tracer {
 
   // UNAVAILABLE, naming the file, when it cannot be written.
   static absl::StatusOr<std::unique_ptr<Tracer>> Create(const Options& options);
-  // Leaves the file as that of a process that was killed, unless Finish was called.
+  // Without Finish, the file looks like that of a killed process.
   ~Tracer();
 
-  // Whose trace it is, such as "worker 3", once that is known; viewers show processes by rank.
+  // Names the process in viewers, as "worker 3". Viewers sort processes by rank.
   void NameProcess(absl::string_view name, int rank);
 
-  // A row of spans that nest or follow one another; of each name there is one.
+  // The row of spans with this name, made if need be. Its spans nest or follow one another.
   int Track(const std::string& name);
   void AddSpan(int track, absl::string_view name, absl::Time begin, absl::Time end,
                const TraceArgs& args);
-  // An exchange from its first phase, of which it has one or more, to `end`. Exchanges overlap.
+  // An exchange from its first phase to `end`. It has at least one phase. Exchanges may overlap.
   void AddExchange(absl::string_view name, absl::Span<const Phase> phases, absl::Time end,
                    const TraceArgs& args);
 
   absl::Time Now() const { return options_.clock->Now(); }
 
-  // There are no more events. UNAVAILABLE when any of them could not be written.
+  // Closes the file; no event may follow. UNAVAILABLE when an event could not be written.
   absl::Status Finish();
 
  private:
   Tracer(const Options& options, FILE* file);
 
-  // `count` events, each with a comma and the end of its line.
+  // Adds `count` events, each with a comma and a newline.
   void Append(const std::string& events, int64_t count);
-  // For what viewers need to show the others: there is always room.
+  // Metadata does not count against max_events: viewers need it for all other events.
   void AppendMetadata(const std::string& event) { Append(event + ",\n", /*count=*/0); }
   void WriteLocked(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(file_mu_);
 
@@ -82,6 +82,31 @@ class Tracer {
   Mutex file_mu_;
   FILE* file_ ABSL_GUARDED_BY(file_mu_);  // null once finished
   bool has_failed_ ABSL_GUARDED_BY(file_mu_) = false;
+};
+
+// Traces its own lifetime as a span of a track.
+class TraceSpan {
+ public:
+  // `tracer` outlives the span; null: tracing is off.
+  TraceSpan(Tracer* tracer, int track, std::string name, const TraceArgs& args)
+      : tracer_(tracer), track_(track) {
+    if (tracer_ == nullptr) return;
+    name_ = std::move(name);
+    args_ = args;
+    begin_ = tracer_->Now();
+  }
+  ~TraceSpan() {
+    if (tracer_ != nullptr) tracer_->AddSpan(track_, name_, begin_, tracer_->Now(), args_);
+  }
+  TraceSpan(const TraceSpan&) = delete;
+  TraceSpan& operator=(const TraceSpan&) = delete;
+
+ private:
+  Tracer* const tracer_;
+  const int track_;
+  std::string name_;
+  TraceArgs args_;
+  absl::Time begin_;
 };
 
 }  // namespace capstan

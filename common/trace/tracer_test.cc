@@ -11,7 +11,6 @@
 
 #include "common/base/fake_clock.h"
 #include "common/base/real_clock.h"
-#include "common/trace/trace_span.h"
 
 namespace capstan {
 namespace {

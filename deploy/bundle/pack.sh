@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Packs programs, the shared libraries that they need and other files into one archive that runs on
-# any x86-64 Linux whose glibc is not older than this machine's: nothing installed, no variable set.
+# Packs programs, their shared libraries and other files into one archive. It runs on any x86-64
+# Linux with this machine's glibc or a newer one. It needs nothing installed and no variable set.
 # Usage: deploy/bundle/pack.sh --output=FILE.tar.gz [--with_cublas] DEST=SOURCE...
 #
-# DEST is a path in the archive's folder `capstan`, such as bin/capstan_server. A program that goes
-# to tests/ brings the files that Bazel runs it with, in DEST.runfiles/capstan; a job in jobs/
-# brings its data files, in jobs/data. Left out are glibc, the GPU's driver and, without
-# --with_cublas, cuBLAS. The same inputs give the same bytes. Needs patchelf.
+# DEST is a path in the archive's folder `capstan`, such as bin/capstan_server. A program in tests/
+# comes with its runfiles, in DEST.runfiles/capstan. A job in jobs/ comes with its data files, in
+# jobs/data. glibc and the GPU's driver are left out, and cuBLAS unless --with_cublas is given. The
+# same inputs give the same bytes. Needs patchelf.
 set -euo pipefail
 
-max_mib=60  # without cuBLAS, which alone has 570
+max_mib=60  # without cuBLAS (570)
 
-# Shared libraries that belong to the machine on which the bundle runs.
+# Shared libraries of the machine that runs the bundle.
 glibc='ld-linux.*|lib(c|m|mvec|pthread|dl|rt|resolv|util|anl|nsl|nss_[a-z]+)\.so\.[0-9]'
 driver='libcuda\.so.*|libnvidia-.*'
 cublas='libcublas(Lt)?\.so.*'
-# Where most machines have CUDA's libraries.
+# The usual folder of CUDA's libraries.
 cuda_libraries=/usr/local/cuda/lib64
 
 fail() {
@@ -45,11 +45,11 @@ scratch="$(mktemp -d)"
 trap 'rm -rf "${scratch}"' EXIT
 root="${scratch}/capstan"
 mkdir -p "${root}/lib"
-needs_cublas=0  # of the machine where the bundle runs
+needs_cublas=0  # from the machine that runs the bundle
 
 is_elf() { [[ "$(head --bytes=4 "$1" | tr '\0' ' ')" == $'\x7fELF' ]]; }
 
-# Lets the file find its libraries in lib/, whatever LD_LIBRARY_PATH says (DT_RPATH comes first).
+# Makes the file find its libraries in lib/. DT_RPATH comes before LD_LIBRARY_PATH.
 set_library_path() {
   local file="$1" path
   path="\$ORIGIN/$(realpath --relative-to="$(dirname "${file}")" "${root}/lib")"
@@ -60,15 +60,15 @@ set_library_path() {
   patchelf --force-rpath --set-rpath "${path}" "${file}"
 }
 
-# Copies the library $2, called $1, unless it is there already. Only one may have a name.
+# Copies the library $2 under the name $1, unless it is there. Two libraries cannot share a name.
 add_library() {
   local name="$1" path="$2"
   if [[ ! -e "${root}/lib/${name}" ]]; then
     install -m 755 "${path}" "${root}/lib/${name}"
     set_library_path "${root}/lib/${name}"
     sha256sum <"${path}" >"${scratch}/${name}.sum"
-    # UCX looks for its modules there. This one copies between processes of a host; those for RDMA
-    # belong to the drivers of a machine.
+    # UCX looks for its modules there. This one copies between processes of one host. Modules for
+    # RDMA belong to the drivers of a machine.
     [[ "${name}" != libuct.so.* ]] ||
       add_file "lib/ucx/libuct_cma.so.0" "$(dirname "${path}")/ucx/libuct_cma.so.0"
   elif [[ "$(sha256sum <"${path}")" != "$(<"${scratch}/${name}.sum")" ]]; then
@@ -76,7 +76,7 @@ add_library() {
   fi
 }
 
-# Copies what the program or library $1 needs. `ldd` names all of it, also what libraries need.
+# Copies the libraries of the program or library $1. `ldd` lists them all, also indirect ones.
 add_libraries_of() {
   local source="$1" name arrow path listing
   listing="$(ldd "${source}")" || fail "cannot tell the libraries of ${source}: ${listing}"
@@ -87,7 +87,7 @@ add_libraries_of() {
   done <<<"${listing}"
 }
 
-# Copies the file $2 to $1, and if it is a program or library what it needs.
+# Copies the file $2 to $1, with the libraries of a program or library.
 add_file() {
   local dest="${root}/$1" source="$2" mode=644
   [[ -f "${source}" ]] || fail "expected a file for $1, but there is no ${source}"
@@ -101,7 +101,7 @@ add_file() {
   fi
 }
 
-# Copies the files with which Bazel runs the program $2, but not the program and its libraries.
+# Copies the runfiles of the program $2, without the program and its libraries.
 add_runfiles() {
   local dest="$1" source="$2" folder="$2.runfiles/capstan" file
   [[ -d "${folder}" ]] || return 0
@@ -111,7 +111,7 @@ add_runfiles() {
   done < <(cd "${folder}" && find -L . -type f -not -path './_solib*' -printf '%P\n' | sort)
 }
 
-# Copies the data files that the job $1, copied from $2, names by a path from its folder.
+# Copies the data files of the job $1. Their paths count from the folder of $2, its original.
 add_job_data() {
   local job="${root}/$1" folder path
   folder="$(dirname "$2")"
@@ -121,11 +121,11 @@ add_job_data() {
       add_file "jobs/data/${path##*/}" "${folder}/${path}"
     sed -i "s|\"${path}\"|\"data/${path##*/}\"|" "${job}"
   done < <(sed -nE 's|^ *[a-z_]*path: "([^/"][^"]*)".*|\1|p' "${job}")
-  # In the repository a job is one folder deeper than here.
+  # In the repository, a job is one folder deeper.
   sed -i 's|path: "\.\./\.\./|path: "../|' "${job}"
 }
 
-# The newest version of glibc that anything here asks for.
+# Prints the newest version of glibc that a packed file needs.
 needed_glibc() {
   find "${root}" -type f -exec grep -lq $'^\x7fELF' {} \; -exec readelf --version-info -W {} + |
     sed -nE 's/.*Name: GLIBC_([0-9.]+) .*/\1/p' | sort --version-sort | tail -n 1

@@ -1,13 +1,17 @@
-// capstan: runs a whole job on this machine, asks a running one for its status or changes its
-// consistency, or checks, draws or merges what a job has recorded.
+// capstan: the command line. Runs a job on this machine, talks to a running job, or reads what a
+// job has recorded.
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "common/base/printable_text.h"
@@ -15,25 +19,23 @@
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_flags.h"
-#include "deploy/cli/check_command.h"
 #include "deploy/cli/cli_help.h"
 #include "deploy/cli/command_line.h"
-#include "deploy/cli/interrupt_signals.h"
-#include "deploy/cli/program_path.h"
-#include "deploy/cli/progress_display.h"
-#include "deploy/cli/report_command.h"
-#include "deploy/cli/run_command.h"
-#include "deploy/cli/set_command.h"
-#include "deploy/cli/status_command.h"
-#include "deploy/cli/trace_command.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/job/local_job.h"
+#include "deploy/cli/job/terminal.h"
+#include "deploy/cli/report/run_report.h"
 #include "worker/engine/device_name.h"
 
 namespace capstan {
 namespace {
 
 using Args = std::vector<std::string>;
+using Flags = std::map<std::string, std::string>;
 
+constexpr int kFailure = 1;
 constexpr int kWrongCommandLine = 2;
+constexpr int kInterrupted = 130;
 
 int PrintHelp(const std::string& help) {
   std::cout << help << std::flush;
@@ -45,6 +47,30 @@ int Fail(absl::string_view command, const absl::Status& status, int exit_code) {
   return exit_code;
 }
 
+// Prints the error of `command`, if there is one, and returns the exit code.
+int ExitCode(absl::string_view command, const absl::Status& result) {
+  return result.ok() ? 0 : Fail(command, result, kFailure);
+}
+
+// Removes the first argument and returns it. `what` is the help's word for it.
+absl::StatusOr<std::string> TakeArgument(absl::string_view what, Args& args) {
+  const std::string argument = args.empty() ? "" : args[0];
+  if (argument.empty() || argument[0] == '-') {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected ", what, ", got ", args.empty() ? "none" : absl::StrCat("\"", argument, "\"")));
+  }
+  args.erase(args.begin());
+  return argument;
+}
+
+// Reads `flags`, with --coordinator among them.
+absl::StatusOr<Flags> ParseFlagsWithCoordinator(const Args& args,
+                                                absl::Span<const CommandFlag> flags) {
+  ASSIGN_OR_RETURN(Flags values, ParseCommandFlags(args, flags));
+  if (!values["coordinator"].empty()) return values;
+  return absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none");
+}
+
 // The devices in a list with commas.
 absl::StatusOr<Args> ReadDevices(const std::string& list) {
   Args devices = absl::StrSplit(list, ',');
@@ -52,8 +78,7 @@ absl::StatusOr<Args> ReadDevices(const std::string& list) {
   return devices;
 }
 
-int Run(const Args& args) {
-  if (AsksForHelp(args)) return PrintHelp(RunHelp());
+int Run(Args args) {
   // The job flags are checked now, and applied when the job file has been read.
   Args rest = args;
   v1::JobSpec unused;
@@ -65,7 +90,7 @@ int Run(const Args& args) {
       ReadDevices(flags->count("device") > 0 ? (*flags)["device"] : "cpu");
   if (!devices.ok()) return Fail("capstan run", devices.status(), kWrongCommandLine);
   const absl::StatusOr<std::string> own_path = OwnProgramPath();
-  if (!own_path.ok()) return Fail("capstan run", own_path.status(), 1);
+  if (!own_path.ok()) return Fail("capstan run", own_path.status(), kFailure);
 
   InterruptSignals signals;
   RealClock clock;
@@ -83,119 +108,89 @@ int Run(const Args& args) {
   options.out = &std::cout;
   options.clock = &clock;
   const absl::Status result = RunCommand(options);
-  if (result.ok()) return 0;
-  return Fail("capstan run", result, absl::IsCancelled(result) ? 130 : 1);
+  if (absl::IsCancelled(result)) return Fail("capstan run", result, kInterrupted);
+  return ExitCode("capstan run", result);
 }
 
-int Status(const Args& args) {
-  if (AsksForHelp(args)) return PrintHelp(StatusHelp());
-  auto flags = ParseCommandFlags(args, StatusFlags());
+int Status(Args args) {
+  auto flags = ParseFlagsWithCoordinator(args, StatusFlags());
   if (!flags.ok()) return Fail("capstan status", flags.status(), kWrongCommandLine);
-  const std::string address = (*flags)["coordinator"];
-  if (address.empty()) {
-    return Fail("capstan status",
-                absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none"),
-                kWrongCommandLine);
-  }
   RealClock clock;
-  const absl::Status result = StatusCommand(address, &clock, std::cout);
-  return result.ok() ? 0 : Fail("capstan status", result, 1);
+  return ExitCode("capstan status", StatusCommand((*flags)["coordinator"], &clock, std::cout));
 }
 
-int Set(const Args& args) {
-  if (AsksForHelp(args)) return PrintHelp(SetHelp());
-  auto flags = ParseCommandFlags(args, SetFlags());
+int Set(Args args) {
+  auto flags = ParseFlagsWithCoordinator(args, SetFlags());
   if (!flags.ok()) return Fail("capstan set", flags.status(), kWrongCommandLine);
-  const std::string address = (*flags)["coordinator"];
-  if (address.empty()) {
-    return Fail("capstan set",
-                absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none"),
-                kWrongCommandLine);
-  }
-  const absl::StatusOr<v1::SetConsistencyRequest> request = ReadConsistencyChange(*flags);
+  const auto request = ReadConsistencyChange(*flags);
   if (!request.ok()) return Fail("capstan set", request.status(), kWrongCommandLine);
   RealClock clock;
-  const absl::Status result = SetCommand(address, *request, &clock, std::cout);
-  return result.ok() ? 0 : Fail("capstan set", result, 1);
+  return ExitCode("capstan set", SetCommand((*flags)["coordinator"], *request, &clock, std::cout));
 }
 
 int Check(Args args) {
-  if (AsksForHelp(args)) return PrintHelp(CheckHelp());
-  const std::string history = args.empty() ? "" : args[0];
-  if (history.empty() || history[0] == '-') {
-    return Fail("capstan check",
-                absl::InvalidArgumentError("expected HISTORY, a file or a folder, got " +
-                                           (args.empty() ? "none" : "\"" + history + "\"")),
-                kWrongCommandLine);
-  }
-  args.erase(args.begin());
+  const auto history = TakeArgument("HISTORY, a file or a folder", args);
+  if (!history.ok()) return Fail("capstan check", history.status(), kWrongCommandLine);
   auto flags = ParseCommandFlags(args, CheckFlags());
   if (!flags.ok()) return Fail("capstan check", flags.status(), kWrongCommandLine);
   const auto clock_skew = ReadClockSkew((*flags)["clock_skew_ms"]);
   if (!clock_skew.ok()) return Fail("capstan check", clock_skew.status(), kWrongCommandLine);
-  const absl::Status result = CheckCommand(history, *clock_skew, std::cout);
-  return result.ok() ? 0 : Fail("capstan check", result, 1);
+  return ExitCode("capstan check", CheckCommand(*history, *clock_skew, std::cout));
 }
 
 int Report(Args args) {
-  if (AsksForHelp(args)) return PrintHelp(ReportHelp());
-  const std::string run_dir = args.empty() ? "" : args[0];
-  if (run_dir.empty() || run_dir[0] == '-') {
-    return Fail("capstan report",
-                absl::InvalidArgumentError("expected RUN_DIR, the folder of a run, got " +
-                                           (args.empty() ? "none" : "\"" + run_dir + "\"")),
-                kWrongCommandLine);
-  }
-  args.erase(args.begin());
+  const auto run_dir = TakeArgument("RUN_DIR, the folder of a run", args);
+  if (!run_dir.ok()) return Fail("capstan report", run_dir.status(), kWrongCommandLine);
   auto flags = ParseCommandFlags(args, ReportFlags());
   if (!flags.ok()) return Fail("capstan report", flags.status(), kWrongCommandLine);
-  const absl::Status result = ReportCommand(run_dir, (*flags)["output"], std::cout);
-  return result.ok() ? 0 : Fail("capstan report", result, 1);
+  return ExitCode("capstan report", ReportCommand(*run_dir, (*flags)["output"], std::cout));
 }
 
 int Trace(Args args) {
-  if (AsksForHelp(args)) return PrintHelp(TraceHelp());
-  const std::string run_dir = args.empty() ? "" : args[0];
-  if (run_dir.empty() || run_dir[0] == '-') {
-    return Fail("capstan trace",
-                absl::InvalidArgumentError("expected RUN_DIR, the folder of a run, got " +
-                                           (args.empty() ? "none" : "\"" + run_dir + "\"")),
-                kWrongCommandLine);
-  }
-  args.erase(args.begin());
+  const auto run_dir = TakeArgument("RUN_DIR, the folder of a run", args);
+  if (!run_dir.ok()) return Fail("capstan trace", run_dir.status(), kWrongCommandLine);
   auto flags = ParseCommandFlags(args, TraceFlags());
   if (!flags.ok()) return Fail("capstan trace", flags.status(), kWrongCommandLine);
-  const absl::Status result = TraceCommand(run_dir, (*flags)["output"], std::cout);
-  return result.ok() ? 0 : Fail("capstan trace", result, 1);
+  return ExitCode("capstan trace", TraceCommand(*run_dir, (*flags)["output"], std::cout));
+}
+
+struct Command {
+  absl::string_view name;
+  std::string (*help)();
+  int (*run)(Args args);
+};
+
+constexpr Command kCommands[] = {{"run", RunHelp, Run},          {"status", StatusHelp, Status},
+                                 {"set", SetHelp, Set},          {"check", CheckHelp, Check},
+                                 {"report", ReportHelp, Report}, {"trace", TraceHelp, Trace}};
+
+// Null when there is none.
+const Command* FindCommand(absl::string_view name) {
+  const Command* const found =
+      std::find_if(std::begin(kCommands), std::end(kCommands),
+                   [name](const Command& command) { return command.name == name; });
+  return found == std::end(kCommands) ? nullptr : found;
 }
 
 int Main(const Args& args) {
-  const std::string command = args.empty() ? "help" : args[0];
+  const std::string name = args.empty() ? "help" : args[0];
   const Args rest(args.begin() + (args.empty() ? 0 : 1), args.end());
-  if (command == "run") return Run(rest);
-  if (command == "status") return Status(rest);
-  if (command == "set") return Set(rest);
-  if (command == "check") return Check(rest);
-  if (command == "report") return Report(rest);
-  if (command == "trace") return Trace(rest);
-  if (command == "--version") {
+  if (const Command* const command = FindCommand(name); command != nullptr) {
+    return AsksForHelp(rest) ? PrintHelp(command->help()) : command->run(rest);
+  }
+  if (name == "--version") {
     std::cout << "capstan " << kVersion << std::endl;
     return 0;
   }
-  if (command == "help" || AsksForHelp({command})) {
-    if (rest == Args{"run"}) return PrintHelp(RunHelp());
-    if (rest == Args{"status"}) return PrintHelp(StatusHelp());
-    if (rest == Args{"set"}) return PrintHelp(SetHelp());
-    if (rest == Args{"check"}) return PrintHelp(CheckHelp());
-    if (rest == Args{"report"}) return PrintHelp(ReportHelp());
-    if (rest == Args{"trace"}) return PrintHelp(TraceHelp());
-    return PrintHelp(CapstanHelp());
+  if (name == "help" || AsksForHelp({name})) {
+    const Command* const command = rest.size() == 1 ? FindCommand(rest[0]) : nullptr;
+    return PrintHelp(command == nullptr ? CapstanHelp() : command->help());
   }
-  return Fail(
-      "capstan",
-      absl::InvalidArgumentError("unknown command \"" + command +
-                                 "\"; expected run, status, set, check, report, trace or help"),
-      kWrongCommandLine);
+  return Fail("capstan",
+              absl::InvalidArgumentError(
+                  absl::StrCat("unknown command \"", name,
+                               "\"; expected run, status, set, check, report, trace or help")),
+              kWrongCommandLine);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/program.h"
-#include "deploy/cli/child_process.h"
+#include "deploy/cli/job/child_process.h"
 
 namespace capstan {
 namespace {

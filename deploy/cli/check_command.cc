@@ -1,5 +1,3 @@
-#include "deploy/cli/check_command.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -9,9 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "common/history/check_history.h"
+#include "common/history/check/check_history.h"
 #include "common/history/history.h"
 #include "common/history/history_file.h"
+#include "deploy/cli/commands.h"
 
 namespace capstan {
 namespace {
@@ -29,7 +28,7 @@ std::string PromiseText(const v1::ContractRecord& contract) {
   return text;
 }
 
-// Each once: every worker has recorded them.
+// Each promise once. Every worker has recorded the same promises.
 std::string PromisesText(const std::vector<v1::ContractRecord>& contracts) {
   std::vector<std::string> texts;
   for (const v1::ContractRecord& contract : contracts) {
@@ -44,7 +43,8 @@ std::string PromisesText(const std::vector<v1::ContractRecord>& contracts) {
 void PrintRules(const v1::HistoryHeader& header, std::ostream& out) {
   out << "checked by versions and min_step: staleness bound, isolation of BSP, exactly once, "
          "monotonic reads, min_step, stale incarnations, an answer to every exchange\n";
-  out << (header.has_test_values() ? "checked by values" : "not checked, for want of values")
+  out << (header.has_test_values() ? "checked by values"
+                                   : "not checked, because the history has no values")
       << ": which updates each pull contains (read-my-writes, phantoms, one sum a step)\n";
   out << "clocks may differ by " << absl::FormatDuration(absl::Nanoseconds(header.clock_skew_ns()))
       << std::endl;

@@ -1,5 +1,3 @@
-#include "deploy/cli/check_command.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include "absl/time/time.h"
 #include "common/history/history_builder.h"
 #include "common/history/history_file.h"
+#include "deploy/cli/commands.h"
 
 namespace capstan {
 namespace {
@@ -50,7 +49,8 @@ TEST(CheckCommandTest, AllPeriodsAndWhatIsNotCheckedAreNamed) {
   std::ostringstream out;
   EXPECT_TRUE(CheckCommand(Write("periods.history", builder), absl::Milliseconds(20), out).ok());
   EXPECT_THAT(out.str(), HasSubstr("ssp(1), ssp(5) for table 3 from step 2, bsp from step 3: "));
-  EXPECT_THAT(out.str(), HasSubstr("not checked, for want of values: which updates"));
+  EXPECT_THAT(out.str(),
+              HasSubstr("not checked, because the history has no values: which updates"));
   EXPECT_THAT(out.str(), HasSubstr("clocks may differ by 20ms\n"));
 }
 

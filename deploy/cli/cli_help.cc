@@ -8,19 +8,20 @@ namespace {
 
 constexpr CommandFlag kRunFlags[] = {
     {"job", "FILE",
-     "Job file (protobuf text format); its relative data paths count from its folder, those of "
-     "flags\n      from the current folder. Default: the built-in job, with all defaults."},
+     "Job file (protobuf text format). Its relative data paths count from its folder; data\n"
+     "      paths in flags count from the current folder. Default: the built-in job."},
     {"device", "DEVICE,...",
-     "What the workers compute on, in turn: cpu, cuda (the first GPU) or cuda:N. Default: cpu."},
+     "Devices of the workers, given out in turn: cpu, cuda (the first GPU) or cuda:N.\n"
+     "      Default: cpu."},
     {"run_dir", "DIR",
-     "Folder for logs and results; those of an earlier run there are removed first, and nothing\n"
-     "      else. Default: runs/NAME-YYYYMMDD-HHMMSS."},
-    {"summary_json", "FILE", "Also write the summary there, as JSON. Default: none."},
+     "Folder for logs and results. The files of an earlier run are removed first; other\n"
+     "      files stay. Default: runs/NAME-YYYYMMDD-HHMMSS."},
+    {"summary_json", "FILE", "File for a copy of the summary, as JSON. Default: none."},
     {"record_history", "DIR",
-     "Folder for what each worker asks and gets, for capstan check; histories of an earlier run\n"
-     "      there are removed first. Costs time. Default: none."},
+     "Folder for a history of each worker's requests and replies, for capstan check.\n"
+     "      Histories of an earlier run are removed first. Recording costs time. Default: none."},
     {"trace", "",
-     "Each worker and server writes what it does, and when, into a file of the run folder, for\n"
+     "Each worker and server writes its activities and their times into the run folder, for\n"
      "      capstan trace. Default: none."},
 };
 
@@ -33,25 +34,24 @@ constexpr CommandFlag kSetFlags[] = {
     {"coordinator", "HOST:PORT",
      "Address of the job's coordinator, as in RUN_DIR/coordinator.port. Required."},
     {"consistency", "bsp|ssp|async",
-     "When a pull is answered. bsp and async unset the staleness. Default: as it is."},
-    {"staleness", "STEPS", "ssp: by how many steps workers may differ. Default: as it is."},
+     "The rule for answering pulls. bsp and async clear the staleness. Default: unchanged."},
+    {"staleness", "STEPS", "ssp: largest difference of two workers' steps. Default: unchanged."},
     {"table_staleness", "TABLE:STEPS,...",
-     "ssp: all tables with a staleness of their own, in place of those before; empty: none has "
-     "one.\n"
-     "      Default: as it is."},
+     "ssp: the tables with a staleness of their own. Replaces the earlier list; an empty\n"
+     "      list clears it. Default: unchanged."},
 };
 
 constexpr CommandFlag kCheckFlags[] = {
     {"clock_skew_ms", "N",
-     "By how much the clocks of two workers may differ. Default: as the history says, 1."},
+     "Largest difference of two workers' clocks, in ms. Default: the history's value, 1."},
 };
 
 constexpr CommandFlag kReportFlags[] = {
-    {"output", "FILE", "Where the page goes. Default: RUN_DIR/report.html."},
+    {"output", "FILE", "File for the page. Default: RUN_DIR/report.html."},
 };
 
 constexpr CommandFlag kTraceFlags[] = {
-    {"output", "FILE", "Where the trace goes. Default: RUN_DIR/trace.json."},
+    {"output", "FILE", "File for the trace. Default: RUN_DIR/trace.json."},
 };
 
 }  // namespace
@@ -64,12 +64,12 @@ absl::Span<const CommandFlag> ReportFlags() { return kReportFlags; }
 absl::Span<const CommandFlag> TraceFlags() { return kTraceFlags; }
 
 std::string CapstanHelp() {
-  return R"(Capstan trains models on a parameter server: servers hold the parameters, workers pull them, compute
-gradients and push them, under BSP, SSP or asynchronous consistency.
+  return R"(Capstan trains models on a parameter server. Servers hold the parameters. Workers pull them, compute
+gradients and push the gradients, under BSP, SSP or asynchronous consistency.
 
 Usage:
   capstan run [--job=FILE] [flags]          Run a whole job on this machine and show its progress.
-  capstan status --coordinator=HOST:PORT    Ask a running job for its members, clocks and placement.
+  capstan status --coordinator=HOST:PORT    Print a running job's members, steps and placement.
   capstan set --coordinator=HOST:PORT ...   Change the consistency of a running job.
   capstan check HISTORY                     Check a recorded run against the consistency contract.
   capstan report RUN_DIR                    Draw a run's loss, steps, staleness, time and bytes.
@@ -91,16 +91,16 @@ Exit codes: 0 success, 1 failure, 2 wrong command line, 130 interrupted.
 std::string RunHelp() {
   return absl::StrCat(R"(Usage: capstan run [--job=FILE] [flags]
 
-Runs a whole job on this machine: one coordinator, the job's servers and its workers, each a process
-with a log in the run folder. Shows the progress, and at the end the summary, which warns when the
-training has failed: the exit code is 0 all the same. Ctrl-C ends all of them.
+Runs a whole job on this machine: one coordinator, the job's servers and its workers. Each is a process
+with a log in the run folder. The command shows the progress, and the summary at the end. The summary
+warns of a training that has failed; the exit code is still 0. Ctrl-C ends all processes.
 
 Flags:
 )",
                       CommandFlagsHelp(RunFlags()), R"(
-Each of the following overrides one field of the job. Sizes in bytes may end in K, M or G (KiB, MiB,
-GiB); lists have commas. A flag that cannot matter, as --beta1 with --optimizer=sgd, is refused; a job
-file may hold such a field.
+Each of the following flags overrides one field of the job. Sizes in bytes may end in K, M or G (KiB,
+MiB, GiB). Lists have commas. A flag without effect, such as --beta1 with --optimizer=sgd, is refused; a
+job file may contain such a field.
 
 )",
                       JobFlagsHelp(), R"(
@@ -115,8 +115,8 @@ Examples:
 std::string SetHelp() {
   return absl::StrCat(R"(Usage: capstan set --coordinator=HOST:PORT [flags]
 
-Changes the consistency of a job that trains, and prints from which step on: one that no worker has
-reached, the same for all of them. What is promised for the steps before stays as it was.
+Changes the consistency of a running job, and prints the first step of the change. No worker has
+reached that step, and it is the same for all workers. Earlier steps keep their consistency.
 
 Flags:
 )",
@@ -131,13 +131,13 @@ Examples:
 std::string CheckHelp() {
   return absl::StrCat(R"(Usage: capstan check HISTORY [--clock_skew_ms=N]
 
-Checks a history, which is a file or a folder of files that capstan run --record_history=DIR has made,
-against the consistency contract of its job: no pull before its time, no update lost or applied twice,
-nothing that goes back, versions and clocks that are true. Names the first violation, with the
-exchanges that prove it.
+Checks a history against the consistency contract of its job. HISTORY is a file, or the folder of
+capstan run --record_history=DIR. The checks: no pull is answered too early, no update is lost or applied
+twice, versions and clocks are correct and never go back. Prints the first violation and the exchanges
+that prove it.
 
-A run records versions and min_step of each answer, and no values: which updates a pull contains, as
-for read-my-writes, is checked in simulations only. Times are those of the workers' machines.
+A run records the version and min_step of each reply, but no values. So the updates in a pull
+(read-my-writes and others) are checked in simulations only. Times are by the workers' clocks.
 
 Flags:
 )",
@@ -150,10 +150,10 @@ Example:
 std::string ReportHelp() {
   return absl::StrCat(R"(Usage: capstan report RUN_DIR [--output=FILE]
 
-Makes one HTML page of a run, which needs nothing beside itself: loss over time and over steps, steps
-of each worker over time, staleness, where each worker's time went, and bytes. RUN_DIR is the folder of
-a capstan run, also of one that runs still or has failed. A worker reports every --heartbeat_seconds:
-of a run of a few seconds, a shorter one draws finer lines.
+Draws a run on one self-contained HTML page: loss over time and over steps, steps of each worker,
+staleness, each worker's use of time, and bytes. RUN_DIR is the folder of a capstan run. The run may
+still go on, or have failed. A worker reports every --heartbeat_seconds; a shorter interval makes the
+lines of a short run finer.
 
 Flags:
 )",
@@ -166,11 +166,11 @@ Example:
 std::string TraceHelp() {
   return absl::StrCat(R"(Usage: capstan trace RUN_DIR [--output=FILE]
 
-Merges the traces of a run's workers and servers into one file, with their clocks aligned, to be opened
-at https://ui.perfetto.dev or chrome://tracing: when each layer was computed and waited for, and of
-each slice's exchange how long it queued, was sent, was applied and parked by its server, and came
-back. RUN_DIR is the folder of a capstan run --trace, or any that has the files (*.trace.json) which
-capstan_worker and capstan_server wrote with --trace=FILE.
+Merges the traces of a run's workers and servers into one file and aligns their clocks. Open the file
+at https://ui.perfetto.dev or chrome://tracing. It shows the computation of each layer and the waits for
+its values, and the phases of each exchange: queueing, sending, application and parking at the server,
+and the reply. RUN_DIR is the folder of a capstan run --trace, or any folder with the traces of
+capstan_worker and capstan_server (--trace=FILE) under names that end in .trace.json.
 
 Flags:
 )",
@@ -183,8 +183,8 @@ Example:
 std::string StatusHelp() {
   return absl::StrCat(R"(Usage: capstan status --coordinator=HOST:PORT
 
-Prints a running job's phase, consistency, what tuning has found, servers (address, shards, bytes)
-and workers (step, loss, rates).
+Prints a running job's phase, consistency, tuning result, servers (address, shards, bytes) and workers
+(step, loss, rates).
 
 Flags:
 )",

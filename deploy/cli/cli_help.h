@@ -8,7 +8,7 @@
 
 namespace capstan {
 
-// Flags of `capstan run` that are no job flags.
+// Flags of `capstan run`, besides the job flags.
 absl::Span<const CommandFlag> RunFlags();
 
 // Flags of the other commands.
@@ -18,7 +18,7 @@ absl::Span<const CommandFlag> CheckFlags();
 absl::Span<const CommandFlag> ReportFlags();
 absl::Span<const CommandFlag> TraceFlags();
 
-// What `capstan help` and each command's --help print.
+// The texts of `capstan help` and of each command's --help.
 std::string CapstanHelp();
 std::string RunHelp();
 std::string StatusHelp();

@@ -11,23 +11,23 @@
 
 namespace capstan {
 
-// A flag of a command that is no job flag; its value is text.
+// A flag of a command, besides the job flags. Its value is text.
 struct CommandFlag {
   absl::string_view name;   // without dashes
-  absl::string_view value;  // what help calls the value; empty: it is true when it is there
+  absl::string_view value;  // the value's name in help; empty: the flag is a bool
   absl::string_view help;   // with the default
 };
 
-// Reads "--name=value" and "--name value", or "--name" and "--name=false" of those without a value,
-// which is "true" or "false" then; the last one wins. INVALID_ARGUMENT names what is no such flag,
-// and what is expected.
+// Reads "--name=value" and "--name value". A bool flag is "--name" or "--name=false"; its value is
+// "true" or "false". The last one wins. INVALID_ARGUMENT names the wrong argument and the expected
+// flags.
 absl::StatusOr<std::map<std::string, std::string>> ParseCommandFlags(
     const std::vector<std::string>& args, absl::Span<const CommandFlag> flags);
 
-// Two lines a flag.
+// The help on these flags, two lines or more each.
 std::string CommandFlagsHelp(absl::Span<const CommandFlag> flags);
 
-// Whether "--help" or "-h" is among `args`.
+// True when "--help" or "-h" is among `args`.
 bool AsksForHelp(const std::vector<std::string>& args);
 
 }  // namespace capstan

@@ -22,12 +22,12 @@ constexpr absl::Duration kDeadline = absl::Seconds(2);
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
-  // The http_proxy of the environment is not for a job's own processes.
+  // A job's own processes are never behind http_proxy.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
-// What a peer has written into a message, at any depth, goes to a terminal.
+// Makes each text of the message, at any depth, safe for a terminal.
 void MakePrintable(Message& message) {
   const Reflection* const reflection = message.GetReflection();
   std::vector<const FieldDescriptor*> fields;
@@ -62,7 +62,7 @@ absl::StatusOr<v1::GetStatusReply> GrpcStatusClient::GetStatus() {
     MakePrintable(reply);
     return reply;
   }
-  // The two libraries number their codes alike.
+  // gRPC and Abseil give their codes the same numbers.
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
                       absl::StrCat("coordinator ", address_, ": expected its status, got \"",
                                    PrintableText(status.error_message()),

@@ -11,11 +11,11 @@
 
 namespace capstan {
 
-// Asks a coordinator how its job is. Thread-safe.
+// Asks a coordinator for the status of its job. Thread-safe.
 class GrpcStatusClient {
  public:
-  // `address`: host:port of the coordinator, which need not be reachable yet. `clock` must outlive
-  // this object.
+  // `address`: the coordinator's host:port. Nobody has to listen there yet. `clock` outlives this
+  // object.
   GrpcStatusClient(const std::string& address, Clock* clock);
 
   // Waits for at most two seconds. UNAVAILABLE or DEADLINE_EXCEEDED when nobody answers.

@@ -1,5 +1,3 @@
-#include "deploy/cli/run_command.h"
-
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,13 +14,14 @@
 #include "common/base/status_macros.h"
 #include "common/job/effective_job.h"
 #include "common/job/load_job.h"
+#include "deploy/cli/commands.h"
 #include "deploy/cli/grpc_status_client.h"
-#include "deploy/cli/job_runner.h"
-#include "deploy/cli/local_job.h"
-#include "deploy/cli/program_path.h"
+#include "deploy/cli/job/job_runner.h"
+#include "deploy/cli/job/local_job.h"
+#include "deploy/cli/job/progress_display.h"
+#include "deploy/cli/job/run_folder.h"
 #include "deploy/cli/report/progress_log.h"
-#include "deploy/cli/run_folder.h"
-#include "deploy/cli/summary.h"
+#include "deploy/cli/text/summary.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
 
@@ -33,12 +32,12 @@ namespace fs = std::filesystem;
 
 absl::StatusOr<v1::JobSpec> JobToRun(const RunOptions& options) {
   ASSIGN_OR_RETURN(v1::JobSpec job, EffectiveJob(options.job_file, options.job_flags));
-  // Those of flags, which count from the current folder; the effective job is saved elsewhere.
+  // Paths in flags count from the current folder, but the effective job is saved in another one.
   ResolveDataPaths(/*folder=*/"", &job);
   return job;
 }
 
-// Whether a file can be written at `path`; empty: none is asked for.
+// Checks that a file can be written at `path`. Empty: no file is wanted.
 absl::Status CheckSummaryPath(const std::string& path) {
   if (path.empty()) return absl::OkStatus();
   std::error_code ignored;
@@ -87,7 +86,7 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job, LocalJob*
   ProgressDisplay display({options.out, options.terminal, job.cluster()});
   JobRunner::Options runner;
   runner.job = local_job;
-  ProgressLog log(local_job->run_dir() + "/progress.jsonl");
+  ProgressLog log(absl::StrCat(local_job->run_dir(), "/", kProgressFile));
   const absl::Time start = options.clock->Now();
   runner.get_status = [&](const std::string& address) {
     if (client == nullptr) client = std::make_unique<GrpcStatusClient>(address, options.clock);
@@ -99,12 +98,12 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job, LocalJob*
   runner.display = &display;
   runner.clock = options.clock;
   const absl::Status result = JobRunner(runner).Run();
-  // A job does not fail for want of its report.
+  // A job without a progress log has not failed.
   if (absl::Status kept = log.Close(); !kept.ok()) display.Notice(std::string(kept.message()));
   return result;
 }
 
-// Prints the summary, and copies it when that is asked for.
+// Prints the summary, and copies it to --summary_json.
 absl::Status ReportSummary(const RunOptions& options, const std::string& path) {
   std::ostringstream json;
   json << std::ifstream(path).rdbuf();

@@ -1,5 +1,3 @@
-#include "deploy/cli/run_command.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +7,8 @@
 
 #include "common/base/real_clock.h"
 #include "common/job/load_job.h"
-#include "deploy/cli/fake_programs.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/job/fake_programs.h"
 
 namespace capstan {
 namespace {

@@ -1,5 +1,3 @@
-#include "deploy/cli/set_command.h"
-
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -12,12 +10,13 @@
 #include "common/job/job_flag_table.h"
 #include "common/membership/await_reply.h"
 #include "common/membership/grpc_coordinator_connection.h"
+#include "deploy/cli/commands.h"
 #include "proto/job.pb.h"
 
 namespace capstan {
 namespace {
 
-// A coordinator that nobody can reach is given up after this.
+// The command gives up on an unreachable coordinator after this time.
 constexpr absl::Duration kDeadline = absl::Seconds(2);
 
 }  // namespace

@@ -1,11 +1,10 @@
-#include "deploy/cli/set_command.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
 
 #include "common/base/real_clock.h"
+#include "deploy/cli/commands.h"
 
 namespace capstan {
 namespace {

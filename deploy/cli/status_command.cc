@@ -1,5 +1,3 @@
-#include "deploy/cli/status_command.h"
-
 #include <algorithm>
 
 #include "absl/status/statusor.h"
@@ -7,10 +5,11 @@
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
 #include "common/job/consistency_text.h"
+#include "deploy/cli/commands.h"
 #include "deploy/cli/grpc_status_client.h"
-#include "deploy/cli/number_text.h"
-#include "deploy/cli/progress_lines.h"
-#include "deploy/cli/tuning_text.h"
+#include "deploy/cli/text/number_text.h"
+#include "deploy/cli/text/progress_lines.h"
+#include "deploy/cli/text/summary.h"
 
 namespace capstan {
 namespace {
@@ -35,13 +34,13 @@ std::string CountOf(int registered, uint32_t expected) {
   return absl::StrCat(registered, " of ", expected);
 }
 
-// The consistency that was agreed on last, which may have begun or be about to.
+// The newest agreed consistency. Its first step may still be to come.
 std::string ConsistencyLine(const v1::JobView& view) {
   if (view.consistency().empty()) return "";
   const v1::ConsistencyPeriod& latest = *view.consistency().rbegin();
   std::string line = absl::StrCat("consistency: ", ConsistencyText(latest.consistency()),
                                   ", from step ", latest.first_step(), " on");
-  if (view.consistency_change() != 0) line += "; a change of it is being agreed on";
+  if (view.consistency_change() != 0) line += "; a change is being agreed on";
   return line + "\n";
 }
 
@@ -63,7 +62,7 @@ std::string FormatStatus(const v1::GetStatusReply& status) {
                         CountOf(view.servers_size(), status.num_servers()));
   for (const v1::ServerInfo& server : view.servers()) text += ServerLine(server, status);
   absl::StrAppendFormat(&text, "workers %s:\n", CountOf(view.workers_size(), status.num_workers()));
-  // A sample without an earlier one has rates since the start of each worker.
+  // Without an earlier sample, rates are means since the start of each worker.
   for (const std::string& line : WorkerLines({absl::ZeroDuration(), status}, {})) {
     absl::StrAppendFormat(&text, "  %s\n", line);
   }

@@ -1,11 +1,10 @@
-#include "deploy/cli/status_command.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
 
 #include "common/base/real_clock.h"
+#include "deploy/cli/commands.h"
 
 namespace capstan {
 namespace {
@@ -76,8 +75,7 @@ TEST(StatusCommandTest, TheConsistencyThatCountsAndAPendingChangeAreShown) {
   EXPECT_THAT(FormatStatus(status),
               HasSubstr("\nconsistency: ssp, staleness 4, from step 120 on\nservers"));
   view->set_consistency_change(2);
-  EXPECT_THAT(FormatStatus(status),
-              HasSubstr("from step 120 on; a change of it is being agreed on\n"));
+  EXPECT_THAT(FormatStatus(status), HasSubstr("from step 120 on; a change is being agreed on\n"));
 }
 
 TEST(StatusCommandTest, WhatTuningHasFoundIsShown) {

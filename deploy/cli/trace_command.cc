@@ -1,5 +1,3 @@
-#include "deploy/cli/trace_command.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
@@ -12,7 +10,9 @@
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/trace/merge_traces.h"
-#include "deploy/cli/number_text.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/job/run_folder.h"
+#include "deploy/cli/text/number_text.h"
 
 namespace capstan {
 namespace {
@@ -24,8 +24,8 @@ absl::StatusOr<std::vector<std::string>> TracesOf(const std::string& run_dir,
   std::error_code error;
   std::vector<std::string> paths;
   for (const fs::directory_entry& entry : fs::directory_iterator(run_dir, error)) {
-    if (!absl::EndsWith(entry.path().filename().string(), ".trace.json")) continue;
-    // An output of this name is no trace of a process.
+    if (!absl::EndsWith(entry.path().filename().string(), kTraceEnding)) continue;
+    // An older output may have this ending, too.
     if (!fs::equivalent(entry.path(), output, error)) paths.push_back(entry.path().string());
   }
   if (!fs::is_directory(run_dir, error)) {
@@ -50,7 +50,7 @@ std::string ProcessLine(const MergedProcess& process) {
     absl::StrAppend(&line, "; ", CountText(process.left_out),
                     " later events had no room: trace a shorter run");
   }
-  if (!process.has_end) absl::StrAppend(&line, "; it was killed, or runs still: no end");
+  if (!process.has_end) absl::StrAppend(&line, "; no end: the process was killed or still runs");
   return line;
 }
 
@@ -58,7 +58,7 @@ std::string ProcessLine(const MergedProcess& process) {
 
 absl::Status TraceCommand(const std::string& run_dir, const std::string& output,
                           std::ostream& out) {
-  const std::string path = output.empty() ? run_dir + "/trace.json" : output;
+  const std::string path = output.empty() ? absl::StrCat(run_dir, "/", kMergedTraceFile) : output;
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, TracesOf(run_dir, path));
   ASSIGN_OR_RETURN(const MergedTrace merged, MergeTraces(paths, path));
   for (const MergedProcess& process : merged.processes) out << ProcessLine(process) << "\n";

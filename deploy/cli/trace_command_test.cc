@@ -1,5 +1,3 @@
-#include "deploy/cli/trace_command.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +10,7 @@
 
 #include "common/base/fake_clock.h"
 #include "common/trace/tracer.h"
+#include "deploy/cli/commands.h"
 
 namespace capstan {
 namespace {

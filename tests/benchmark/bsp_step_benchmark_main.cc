@@ -15,7 +15,7 @@
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/transport/grpc/grpc_logging.h"
-#include "deploy/cli/program_path.h"
+#include "deploy/cli/job/local_job.h"
 #include "tests/benchmark/allreduce_load.h"
 #include "tests/benchmark/baseline_program.h"
 #include "tests/benchmark/benchmark_figures.h"

@@ -1,5 +1,5 @@
-// The main function of a fuzzer where there is no libFuzzer: runs it once on each file of the
-// folders in its arguments. Arguments that begin with a dash are libFuzzer's, and are left out.
+// The main function of a fuzzer without libFuzzer. Runs it once on each file in the folders of its
+// arguments. Arguments with a dash are for libFuzzer, and are ignored.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>

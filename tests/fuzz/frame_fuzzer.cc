@@ -1,4 +1,4 @@
-// Frames of gRPC, in one piece and in fragments, and those that follow another one.
+// Frames of gRPC: in one piece, in fragments, and after another frame.
 #include <glog/logging.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace capstan {
 namespace {
 
-// The bytes as a transport has received them, in pieces of `piece_bytes`.
+// The bytes as a transport receives them, in pieces of `piece_bytes`.
 Payload Received(absl::string_view bytes, size_t piece_bytes) {
   Payload payload;
   for (; !bytes.empty(); bytes.remove_prefix(std::min(piece_bytes, bytes.size()))) {
@@ -39,7 +39,7 @@ void ReadFloats(const Payload& payload) {
   payload.ForEachBlock([](size_t, absl::Span<const float> block) { return block.size() > 0; });
 }
 
-// What both sides of a stream do with a frame. Returns what they have found in it.
+// Parses a frame as both sides of a stream do. Returns the parts.
 std::string Decode(const Payload& frame, NextFrames* next) {
   std::string found;
   NextFrames unused;

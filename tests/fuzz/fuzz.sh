@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Runs a fuzzer from its corpus for some seconds; where it was built without libFuzzer, once on each
-# file of the corpus. An input that it fails on is printed, and kept in the outputs of the test.
-# Usage: fuzz.sh FUZZER CORPUS SECONDS [SEED]; the seed is 1 unless given, so that a test that fails
-# does so again.
+# Runs a fuzzer from its corpus for some seconds. Without libFuzzer, runs it once on each file of the
+# corpus. A failing input is printed, and kept in the outputs of the test.
+# Usage: fuzz.sh FUZZER CORPUS SECONDS [SEED]; the default seed is 1, so a failing test fails again.
 set -euo pipefail
 
 fuzzer="$1"

@@ -9,7 +9,7 @@
 
 namespace capstan {
 
-// The bytes that a fuzzer has made up, of which a decoder's options are taken first.
+// The input of a fuzzer. A decoder's options are taken from its first bytes.
 class FuzzInput {
  public:
   FuzzInput(const uint8_t* data, size_t size) : rest_(reinterpret_cast<const char*>(data), size) {}
@@ -20,7 +20,7 @@ class FuzzInput {
     return byte.empty() ? 0 : static_cast<uint8_t>(byte[0]);
   }
 
-  // One of several parts: its length, as a uint16, little-endian, and its bytes.
+  // The next part: its length as a little-endian uint16, then its bytes.
   absl::string_view TakePart() {
     const size_t low = TakeByte();
     return Take(low | static_cast<size_t>(TakeByte()) << 8);

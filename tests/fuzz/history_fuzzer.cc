@@ -1,5 +1,5 @@
-// Histories of two worker processes, and the checker that reads them.
-#include "common/history/check_history.h"
+// Histories of two worker processes, and their checker.
+#include "common/history/check/check_history.h"
 #include "common/history/history.h"
 #include "common/history/history_file.h"
 #include "tests/fuzz/fuzz_input.h"

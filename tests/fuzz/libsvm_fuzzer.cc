@@ -9,8 +9,8 @@
 
 namespace {
 
-// Whether the text has a number that long: where the file says how many features there are, that
-// may ask for gigabytes, as it should.
+// True when the text has a long number. A file may ask for gigabytes by a large feature index, and
+// that is correct.
 bool HasNumberOfDigits(absl::string_view text, int digits) {
   int count = 0;
   return std::any_of(text.begin(), text.end(), [&count, digits](char c) {

@@ -7,7 +7,7 @@
 
 namespace capstan {
 
-// A file that lies in memory, for what reads files by their names. It is gone with this object.
+// A file in memory, with a path for readers of files. It ends with this object.
 class MemoryFile {
  public:
   explicit MemoryFile(absl::string_view bytes = "");

@@ -1,8 +1,8 @@
-// What `capstan run` has kept of a job: its progress and its summary.
+// The progress and the summary of a run, for `capstan report`.
 #include "deploy/cli/report/chart_page.h"
+#include "deploy/cli/report/progress_log.h"
 #include "deploy/cli/report/run_charts.h"
-#include "deploy/cli/report/run_course.h"
-#include "deploy/cli/summary.h"
+#include "deploy/cli/text/summary.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace capstan {

@@ -1,4 +1,4 @@
-// Traces of two processes, which are merged.
+// Traces of two processes, and their merge.
 #include "common/trace/merge_traces.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/memory_file.h"

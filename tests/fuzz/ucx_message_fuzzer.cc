@@ -17,7 +17,7 @@ Bytes BytesOf(absl::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// A header that has been read is written, read and written again: the bytes stay the same.
+// Writes a parsed header, then reads and writes it again: the bytes stay the same.
 void DecodeHeader(Bytes header) {
   std::string written, written_again;
   RequestFrame request, same_request;

@@ -105,7 +105,7 @@ std::vector<Listed> AllListed() {
                  "bazel-bin/server/capstan_server --coordinator=HOST:4000 --listen=0.0.0.0:4001 "
                  "--advertise_host=THIS_HOST"),
       IsTestedBy(kProcessTest, "bazel-bin/worker/capstan_worker --coordinator=HOST:4000"),
-      IsTestedBy("//deploy/cli:status_command_test",
+      IsTestedBy("//deploy/cli:commands_test",
                  "bazel-bin/deploy/cli/capstan status --coordinator=HOST:4000"),
 
       // common/scheduler

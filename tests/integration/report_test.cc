@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "deploy/cli/report/chromium.h"
-#include "deploy/cli/report/run_course.h"
+#include "deploy/cli/report/progress_log.h"
 #include "tests/integration/job_processes.h"
 
 namespace capstan {

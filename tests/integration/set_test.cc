@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/history/contract.h"
+#include "common/history/check/contract.h"
 #include "common/history/history_file.h"
 #include "tests/integration/job_processes.h"
 

@@ -191,7 +191,7 @@ TEST_F(TraceTest, TheTraceOfARunThatWasKilledCanBeMerged) {
   processes_->Signal("run", SIGKILL);  // the kernel kills the others, too
   EXPECT_EQ(processes_->WaitForExit("run", absl::Seconds(60)).signal, SIGKILL);
   ASSERT_EQ(Capstan({"trace", run_dir()}), 0) << processes_->Log("trace");
-  EXPECT_THAT(processes_->Log("trace"), HasSubstr("it was killed, or runs still"));
+  EXPECT_THAT(processes_->Log("trace"), HasSubstr("the process was killed or still runs"));
   EXPECT_GT(ReadTrace(run_dir() + "/trace.json").exchanges.size(), 100u);
 }
 

@@ -2,7 +2,7 @@
 
 #include <glog/logging.h>
 
-#include "common/history/check_history.h"
+#include "common/history/check/check_history.h"
 #include "common/history/history.h"
 #include "common/history/history_file.h"
 #include "tests/simulation/bad_end.h"

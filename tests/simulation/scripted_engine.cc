@@ -7,7 +7,7 @@
 
 #include "common/base/sleep_until.h"
 #include "common/base/status_macros.h"
-#include "common/history/test_values.h"
+#include "common/history/history.h"
 #include "common/tensor/slicing.h"
 
 namespace capstan {

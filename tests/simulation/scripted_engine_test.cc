@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/real_clock.h"
-#include "common/history/test_values.h"
+#include "common/history/history.h"
 #include "worker/engine/training_rig.h"
 
 namespace capstan {

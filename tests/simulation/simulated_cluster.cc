@@ -7,7 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/history/contract_of_job.h"
+#include "common/history/contract_log.h"
 #include "common/membership/retrying_coordinator.h"
 #include "common/routing/server_address.h"
 #include "tests/simulation/push_ahead_endpoint.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "common/history/check_history.h"
+#include "common/history/check/check_history.h"
 #include "common/history/history.h"
 #include "tests/simulation/bad_end.h"
 #include "tests/simulation/scenario.h"

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/trace/trace_span.h"
 #include "common/trace/tracer.h"
 
 namespace capstan {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/base/status_macros.h"
-#include "common/trace/trace_span.h"
+#include "common/trace/tracer.h"
 #include "worker/engine/layer_trace.h"
 #include "worker/runtime/median_time.h"
 

@@ -26,7 +26,7 @@ const char* KindText(Chart::Kind kind) {
   return "";
 }
 
-// To as many digits as a reader can see: pages stay small.
+// To six digits: a chart shows no more, and pages stay small.
 double Rounded(double value) {
   double rounded = value;
   return absl::SimpleAtod(absl::StrFormat("%.6g", value), &rounded) ? rounded : value;
@@ -67,7 +67,7 @@ std::string ContentJson(const ChartPageContent& content) {
   for (const auto& [what, value] : content.facts) json["facts"].push_back({what, value});
   json["charts"] = ordered_json::array();
   for (const Chart& chart : content.charts) json["charts"].push_back(ChartJson(chart));
-  // Whatever a job is called, its name must not end the script element.
+  // A "<" in a job's name could end the script element.
   return absl::StrReplaceAll(
       json.dump(-1, ' ', /*ensure_ascii=*/true, ordered_json::error_handler_t::replace),
       {{"<", "\\u003c"}});

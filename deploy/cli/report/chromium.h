@@ -6,24 +6,24 @@
 
 namespace capstan {
 
-// What a browser makes of a page.
+// A page as a browser shows it.
 struct RenderedPage {
   std::string dom;         // as HTML, after its scripts have run, and without them
   std::string screenshot;  // path of a PNG file
 };
 
-// Shows the page in headless Chromium, without a network. A failure of Chromium is a failure of the
-// test that calls this.
+// Renders the page in headless Chromium, without a network. If Chromium fails, the calling test
+// fails.
 RenderedPage RenderPage(const std::string& html);
 
-// A series that a chart of a rendered page has drawn.
+// A series in a chart of a rendered page.
 struct DrawnSeries {
   std::string chart;  // its id
   std::string name;
   int points = 0;  // of a line, or bars
 };
 
-// In order. Of text that is drawn as nothing ("NaN") no point is counted.
+// In order. A path or bar with "NaN" counts as no point: browsers draw nothing.
 std::vector<DrawnSeries> FindSeries(const std::string& dom);
 
 }  // namespace capstan

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "deploy/cli/report/chart_page.h"
 #include "deploy/cli/report/chromium.h"
+#include "deploy/cli/report/progress_log.h"
 #include "deploy/cli/report/run_charts.h"
-#include "deploy/cli/report/run_course.h"
 
 namespace capstan {
 namespace {

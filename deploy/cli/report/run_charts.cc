@@ -30,8 +30,7 @@ Chart MakeChart(Chart::Kind kind, std::string id, std::string title, std::string
 
 std::string WorkerName(int64_t worker) { return absl::StrCat("worker ", worker); }
 
-// One line for each worker, of the points that `point` makes of its samples with a step done. A
-// worker that has not moved on since the sample before has none.
+// One line for each worker. Each sample with new steps of the worker has a point, made by `point`.
 template <typename PointOf>
 std::vector<ChartSeries> WorkerLines(const std::vector<RunSample>& samples, PointOf point) {
   std::map<int64_t, Points> lines;
@@ -50,7 +49,7 @@ std::vector<ChartSeries> WorkerLines(const std::vector<RunSample>& samples, Poin
   return series;
 }
 
-// The mean of the workers that have a loss, at each sample at which one of them has moved on.
+// The mean loss of the workers with a step. Each sample with new steps has a point.
 ChartSeries MeanLoss(const std::vector<RunSample>& samples) {
   Points points;
   double steps_before = 0;

@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "deploy/cli/report/chart_page.h"
-#include "deploy/cli/report/run_course.h"
+#include "deploy/cli/report/progress_log.h"
 
 namespace capstan {
 
-// The charts of a job's course: loss over time and over steps, steps of each worker over time,
-// staleness, where each worker's time went, and bytes. None when no worker has done a step.
+// The charts of a run: loss over time and over steps, steps of each worker over time, staleness,
+// each worker's use of time, and bytes. None when no worker has done a step.
 std::vector<Chart> RunCharts(const std::vector<RunSample>& samples);
 
 }  // namespace capstan

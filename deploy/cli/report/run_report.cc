@@ -13,11 +13,11 @@
 #include "absl/strings/str_format.h"
 #include "common/base/json_fields.h"
 #include "common/base/status_macros.h"
-#include "deploy/cli/number_text.h"
+#include "deploy/cli/job/run_folder.h"
+#include "deploy/cli/report/progress_log.h"
 #include "deploy/cli/report/run_charts.h"
-#include "deploy/cli/report/run_course.h"
-#include "deploy/cli/summary_consistency.h"
-#include "deploy/cli/tuning_text.h"
+#include "deploy/cli/text/number_text.h"
+#include "deploy/cli/text/summary.h"
 
 namespace capstan {
 namespace {
@@ -44,7 +44,7 @@ void AddNumber(const json& summary, const char* key, const char* what,
   content->facts.emplace_back(what, absl::StrFormat(format, factor * summary[key].get<double>()));
 }
 
-// From the coordinator's summary, which a job that has not succeeded lacks.
+// Adds the figures of the coordinator's summary. Only a successful job has one.
 void AddFacts(const json& summary, ChartPageContent* content) {
   if (const std::string consistency = SummaryConsistencyText(summary); !consistency.empty()) {
     content->facts.emplace_back("consistency", consistency);
@@ -77,7 +77,7 @@ absl::StatusOr<ChartPageContent> RunReport(const std::string& run_dir) {
         absl::StrCat("expected the folder of a run, but there is no folder ", run_dir,
                      "; capstan run prints its name, and --run_dir sets it"));
   }
-  const std::string path = run_dir + "/progress.jsonl";
+  const std::string path = absl::StrCat(run_dir, "/", kProgressFile);
   const std::optional<std::string> progress = ReadFile(path);
   if (!progress.has_value()) {
     return absl::NotFoundError(absl::StrCat("expected a job's progress in ", path,
@@ -94,7 +94,7 @@ absl::StatusOr<ChartPageContent> RunReport(const std::string& run_dir) {
                      ": expected at least one step of a worker, got none: the job ended "
                      "before its first one; see the logs beside it"));
   }
-  const json summary = ParseJson(ReadFile(run_dir + "/summary.json").value_or(""));
+  const json summary = ParseJson(ReadFile(absl::StrCat(run_dir, "/", kSummaryFile)).value_or(""));
   content.title = "Capstan run";
   if (summary.is_object()) {
     if (summary.contains("job") && summary["job"].is_string()) {
@@ -110,6 +110,21 @@ absl::StatusOr<ChartPageContent> RunReport(const std::string& run_dir) {
   content.subtitle =
       absl::StrCat(run_dir, ". One point for each report of a worker (--heartbeat_seconds).");
   return content;
+}
+
+absl::Status ReportCommand(const std::string& run_dir, const std::string& output,
+                           std::ostream& out) {
+  ASSIGN_OR_RETURN(const ChartPageContent content, RunReport(run_dir));
+  const std::string path = output.empty() ? absl::StrCat(run_dir, "/", kReportFile) : output;
+  std::ofstream file(path, std::ios::trunc);
+  file << ChartPage(content);
+  file.close();
+  if (file.fail()) {
+    return absl::UnavailableError(absl::StrCat("expected to write the page to ", path,
+                                               ", but cannot; choose another --output"));
+  }
+  out << path << ": " << content.charts.size() << " charts; open it in a browser" << std::endl;
+  return absl::OkStatus();
 }
 
 }  // namespace capstan

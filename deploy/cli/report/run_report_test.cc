@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 namespace capstan {
 namespace {
@@ -95,6 +96,43 @@ TEST_F(RunReportTest, ProgressThatCannotBeReadIsNamedWithItsLine) {
 TEST_F(RunReportTest, ProgressWithoutAStepIsAnError) {
   Write("progress.jsonl", "{\"workers\": [{\"worker\": 0, \"steps_done\": 0}]}\n");
   EXPECT_THAT(Error(), HasSubstr("expected at least one step of a worker, got none"));
+}
+
+class ReportCommandTest : public RunReportTest {
+ protected:
+  ReportCommandTest() { Write("progress.jsonl", kProgress); }
+
+  std::string Page(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+
+  std::ostringstream out_;
+};
+
+TEST_F(ReportCommandTest, ThePageIsInTheFolderOfTheRun) {
+  const absl::Status status = ReportCommand(folder_, "", out_);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(out_.str(), folder_ + "/report.html: 6 charts; open it in a browser\n");
+  EXPECT_THAT(Page(folder_ + "/report.html"), HasSubstr("\"id\":\"loss_over_time\""));
+}
+
+TEST_F(ReportCommandTest, ThePageIsWhereItIsWanted) {
+  ASSERT_TRUE(ReportCommand(folder_, folder_ + "/other.html", out_).ok());
+  EXPECT_THAT(Page(folder_ + "/other.html"), HasSubstr("<!DOCTYPE html>"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/report.html"));
+}
+
+TEST_F(ReportCommandTest, APageThatCannotBeWrittenIsNamed) {
+  EXPECT_EQ(ReportCommand(folder_, "/nonexistent/page.html", out_).message(),
+            "expected to write the page to /nonexistent/page.html, but cannot; choose another "
+            "--output");
+}
+
+TEST_F(ReportCommandTest, ARunThatCannotBeReadIsTheError) {
+  EXPECT_THAT(std::string(ReportCommand("/nonexistent", "", out_).message()),
+              HasSubstr("there is no folder /nonexistent"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Draws the page that is described by the JSON in #content: what deploy/cli/report/chart_page.h
-// calls a ChartPageContent. Needs d3, version 3.
+// Draws the page from the JSON in #content, a ChartPageContent of deploy/cli/report/chart_page.h.
+// Needs d3, version 3.
 (function () {
   'use strict';
   var content = JSON.parse(document.getElementById('content').textContent);

@@ -1,0 +1,350 @@
+#include "common/history/check/check_history.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/history/history_builder.h"
+
+namespace capstan {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr auto kBsp = v1::ContractRecord::BSP;
+constexpr auto kSsp = v1::ContractRecord::SSP;
+constexpr auto kAsync = v1::ContractRecord::ASYNC;
+constexpr auto kJoining = v1::MembershipRecord::JOINING;
+constexpr auto kEntered = v1::MembershipRecord::ENTERED;
+constexpr auto kDied = v1::MembershipRecord::DIED;
+
+std::string ViolationOf(const HistoryBuilder& builder) {
+  return CheckHistory(builder.Build()).value().violation;
+}
+
+std::string ViolationWithoutValues(HistoryBuilder builder) {
+  builder.records()[0].mutable_header()->set_has_test_values(false);
+  return ViolationOf(builder);
+}
+
+// Both workers' first pulls.
+HistoryBuilder Started(v1::ContractRecord::Mode mode, int64_t staleness) {
+  HistoryBuilder builder(mode, staleness);
+  builder.Ask(0, 100, -1, 0, 10).Answer(12, 0, 0, {});
+  builder.Ask(1, 101, -1, 0, 10).Answer(12, 0, 0, {});
+  return builder;
+}
+
+TEST(CheckHistoryTest, ACorrectBspHistoryIsAccepted) {
+  HistoryBuilder builder = Started(kBsp, 0);
+  builder.Ask(0, 100, 0, 1, 20).Answer(42, 1, 1, {{0, 0}, {1, 0}}, /*is_mean=*/true);
+  builder.Ask(1, 101, 0, 1, 40).Answer(42, 1, 1, {{0, 0}, {1, 0}}, /*is_mean=*/true).End(50);
+  const HistoryVerdict verdict = CheckHistory(builder.Build()).value();
+  EXPECT_EQ(verdict.violation, "");
+  EXPECT_EQ(verdict.exchanges, 4);
+  EXPECT_EQ(verdict.pulls, 4);
+  EXPECT_EQ(verdict.slices, 1);
+  EXPECT_EQ(verdict.incarnations, 2);
+}
+
+TEST(CheckHistoryTest, ACorrectSspHistoryIsAccepted) {
+  HistoryBuilder builder = Started(kSsp, 1);
+  builder.Ask(0, 100, 0, 1, 20).Answer(22, 1, 0, {{0, 0}});
+  builder.Ask(1, 101, 0, 1, 30).Answer(32, 2, 1, {{0, 0}, {1, 0}});
+  builder.Ask(0, 100, 1, 2, 40).Answer(42, 3, 1, {{0, 0}, {1, 0}, {0, 1}}).End(50);
+  EXPECT_EQ(ViolationOf(builder), "");
+}
+
+TEST(CheckHistoryTest, APullPastItsStalenessBoundIsFound) {
+  HistoryBuilder builder = Started(kSsp, 0);
+  builder.Ask(0, 100, 0, 1, 20).Answer(22, 1, 0, {{0, 0}}).End(50);
+  const std::string violation = ViolationWithoutValues(builder);
+  EXPECT_THAT(violation, StartsWith("staleness bound: a pull of step 1 with staleness 0 was "
+                                    "answered at min_step 0, expected 1 or more"));
+  EXPECT_THAT(violation, HasSubstr("\n  push of step 0, pull of step 1 by worker 0 "
+                                   "(incarnation 100), slice 0 of table 0, 0.000010 s to "
+                                   "0.000012 s: version 1, min_step 0"));
+}
+
+TEST(CheckHistoryTest, AMissingUpdateIsFoundWithItsPush) {
+  HistoryBuilder builder = Started(kSsp, 0);
+  builder.Ask(1, 101, 0, 1, 20).Answer(42, 2, 1, {{0, 0}, {1, 0}});
+  builder.Ask(0, 100, 0, 1, 30).Answer(42, 2, 1, {{0, 0}}).End(50);
+  const std::string violation = ViolationOf(builder);
+  EXPECT_THAT(violation, StartsWith("staleness bound: the pull of step 1 by worker 0 lacks the "
+                                    "update of worker 1 at step 0"));
+  EXPECT_THAT(violation, HasSubstr("\n  push of step 0, pull of step 1 by worker 1"));
+}
+
+TEST(CheckHistoryTest, ABspPullWithAnUpdateOfItsOwnStepIsFound) {
+  HistoryBuilder builder = Started(kBsp, 0);
+  builder.Ask(0, 100, 0, 1, 20).Answer(42, 1, 1, {{0, 0}, {1, 0}}, /*is_mean=*/true);
+  builder.Ask(1, 101, 0, 1, 40).Answer(42, 1, 1, {{0, 0}, {1, 0}}, /*is_mean=*/true);
+  builder.Ask(1, 101, 1, 2, 44);
+  builder.Ask(0, 100, -1, 1, 46).Answer(48, 2, 1, {{0, 0}, {1, 0}, {1, 1}}, /*is_mean=*/true);
+  EXPECT_THAT(ViolationOf(builder.End(50)),
+              StartsWith("isolation: the pull of step 1 by worker 0 contains the update of worker "
+                         "1 at step 1"));
+}
+
+TEST(CheckHistoryTest, BspHidesAnAcknowledgedUpdateUntilItsStepIsComplete) {
+  HistoryBuilder builder(kBsp, 0);
+  builder.Ask(0, 100, -1, 0, 10).Answer(12, 0, 0, {});
+  builder.Ask(0, 100, 0, 0, 14);
+  builder.records().back().mutable_began()->set_has_pull(false);
+  builder.Answer(16, 0, 0, {});
+  builder.Ask(1, 101, -1, 0, 20).Answer(22, 0, 0, {}).End(50);
+  EXPECT_EQ(ViolationOf(builder), "");
+}
+
+TEST(CheckHistoryTest, ABspStepThatWasAppliedInTwoPartsIsFound) {
+  HistoryBuilder builder = Started(kBsp, 0);
+  builder.Ask(1, 101, 0, 1, 20);
+  builder.Ask(0, 100, 0, 1, 20).Answer(42, 2, 1, {{0, 0}, {1, 0}}, /*is_mean=*/false).End(43);
+  EXPECT_THAT(ViolationOf(builder), StartsWith("one sum a step: the pull of step 1 by worker 0 "
+                                               "contains the update of worker 0 at step 0 "
+                                               "divided by 1, expected by 2"));
+}
+
+TEST(CheckHistoryTest, AnUpdateAppliedTwiceIsFound) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.Ask(0, 100, 0, 1, 20).Answer(22, 2, 0, {{0, 0}, {0, 0}}).End(50);
+  EXPECT_THAT(ViolationOf(builder), StartsWith("exactly once"));
+}
+
+TEST(CheckHistoryTest, AnUpdateThatNobodySentIsFound) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.Ask(0, 100, 0, 1, 20).Answer(22, 1, 0, {{0, 0}});
+  builder.Ask(1, 101, 0, 1, 30).Answer(32, 2, 1, {{1, 0}, {0, 0}});
+  builder.Ask(1, 101, -1, 1, 33).Answer(34, 2, 1, {{1, 0}, {1, 3}, {0, 0}}).End(50);
+  EXPECT_THAT(ViolationOf(builder), HasSubstr("no phantoms"));
+}
+
+TEST(CheckHistoryTest, AWorkerMustSeeItsOwnUpdates) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.Ask(0, 100, 0, 1, 20).Answer(22, 0, 0, {}).End(50);
+  EXPECT_THAT(ViolationOf(builder), StartsWith("read-my-writes: the pull of step 1 by worker 0 "
+                                               "lacks its own update of step 0"));
+}
+
+TEST(CheckHistoryTest, AnAcknowledgedUpdateMustNotBeLost) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.Ask(0, 100, 0, 1, 20).Answer(22, 1, 0, {{0, 0}});
+  builder.Ask(1, 101, -1, 0, 30).Answer(32, 0, 0, {}).End(50);
+  EXPECT_THAT(ViolationOf(builder), StartsWith("exactly once"));
+}
+
+TEST(CheckHistoryTest, ValuesMustNotGoBack) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.Ask(1, 101, 0, 1, 20);  // stays open
+  builder.Ask(0, 100, -1, 0, 30).Answer(32, 1, 0, {{1, 0}});
+  builder.Ask(0, 100, -1, 0, 40).Answer(42, 0, 0, {}).End(50);
+  EXPECT_THAT(ViolationOf(builder), StartsWith("monotonic reads"));
+}
+
+TEST(CheckHistoryTest, MinStepMustNotGoBack) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.Ask(0, 100, 0, 1, 20).Answer(22, 1, 0, {{0, 0}});
+  builder.Ask(1, 101, 0, 1, 23).Answer(24, 2, 1, {{0, 0}, {1, 0}});
+  builder.Ask(1, 101, -1, 1, 40).Answer(42, 2, 0, {{0, 0}, {1, 0}}).End(50);
+  EXPECT_THAT(ViolationWithoutValues(builder),
+              StartsWith("monotonic reads: worker 1 saw version 2 and "
+                         "min_step 1, and then version 2 and min_step 0"));
+}
+
+TEST(CheckHistoryTest, AMinStepThatIsTooHighIsFound) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.Ask(0, 100, 0, 1, 20).Answer(22, 1, 1, {{0, 0}}).End(50);
+  EXPECT_THAT(ViolationOf(builder), StartsWith("min_step: the pull of step 1 by worker 0 lacks the "
+                                               "update of worker 1 at step 0, a live worker, but "
+                                               "reports min_step 1"));
+  EXPECT_THAT(ViolationWithoutValues(builder),
+              StartsWith("min_step: min_step was reported as 1, but the "
+                         "live worker 1 had not sent its update of "
+                         "step 0 by then"));
+}
+
+TEST(CheckHistoryTest, AMinStepThatIsTooLowIsFound) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.Ask(0, 100, 0, 1, 20).Answer(22, 1, 0, {{0, 0}});
+  builder.Ask(1, 101, 0, 1, 30).Answer(32, 2, 0, {{0, 0}, {1, 0}}).End(50);
+  EXPECT_THAT(ViolationOf(builder), StartsWith("min_step: the pull of step 1 by worker 1 reports "
+                                               "min_step 0, but contains the updates of that step "
+                                               "of all live workers"));
+}
+
+TEST(CheckHistoryTest, AVersionThatDoesNotFitTheValuesIsFound) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.Ask(1, 101, 0, 1, 20);  // stays open
+  builder.Ask(0, 100, 0, 1, 20).Answer(22, 2, 0, {{0, 0}}).End(50);
+  EXPECT_THAT(ViolationOf(builder), StartsWith("version: the pull of step 1 by worker 0 reports "
+                                               "version 2, but its values have 1 applications"));
+}
+
+TEST(CheckHistoryTest, ADeadWorkerIsNotWaitedFor) {
+  HistoryBuilder builder = Started(kSsp, 0);
+  builder.Member(kDied, 1, 101, 15).Ask(0, 100, 0, 1, 20);
+  EXPECT_EQ(ViolationOf(builder.End(900)), "");
+  builder.records().pop_back();
+  EXPECT_THAT(ViolationOf(builder.End(5000)),
+              StartsWith("every exchange is answered: worker 0 was live to the end"));
+}
+
+TEST(CheckHistoryTest, AJoinerStartsAtItsFirstStepAndTheOlderIncarnationIsNotHeard) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.Ask(1, 101, 0, 1, 14).Answer(15, 1, 0, {{1, 0}});
+  builder.Member(kDied, 1, 101, 16).Member(kJoining, 1, 200, 17);
+  builder.Member(kEntered, 1, 200, 18, /*first_step=*/2);
+  builder.Ask(0, 100, 0, 1, 20).Answer(22, 2, 1, {{1, 0}, {0, 0}});
+  builder.Ask(1, 200, -1, 2, 24).Answer(26, 2, 1, {{1, 0}, {0, 0}});
+  EXPECT_EQ(ViolationOf(builder), "");
+  builder.Ask(1, 101, -1, 1, 30).Answer(31, 2, 1, {{1, 0}, {0, 0}});
+  EXPECT_THAT(ViolationOf(builder.End(50)),
+              StartsWith("stale incarnation: an exchange of incarnation 101 of worker 1 was "
+                         "accepted after one of 200"));
+}
+
+TEST(CheckHistoryTest, WhatTheOlderIncarnationHadSentIsNotHeardAfterTheNewer) {
+  for (const uint64_t version : {1, 2}) {
+    HistoryBuilder builder = Started(kAsync, 0);
+    builder.Ask(0, 100, 0, 1, 13).Answer(14, 1, 0, {{0, 0}});
+    builder.Ask(1, 101, 0, 1, 15);
+    const v1::HistoryRecord asked = builder.records().back();
+    builder.Member(kDied, 1, 101, 16).Member(kJoining, 1, 200, 17);
+    builder.Member(kEntered, 1, 200, 18, /*first_step=*/0);
+    builder.Ask(1, 200, -1, 0, 24).Answer(26, 1, 0, {{0, 0}});
+    v1::ExchangeEnded late;
+    late.set_id(asked.began().id());
+    late.set_incarnation(101);
+    late.set_version(version);
+    late.set_time_ns(30'000);
+    *builder.records().emplace_back().mutable_ended() = late;
+    const std::string violation = ViolationWithoutValues(builder.End(50));
+    if (version == 1) {
+      EXPECT_EQ(violation, "") << "the answer may have been on its way";
+    } else {
+      EXPECT_THAT(violation,
+                  StartsWith("stale incarnation: an exchange of incarnation 101 of worker 1 was "
+                             "accepted after one of 200"));
+    }
+  }
+}
+
+TEST(CheckHistoryTest, AChangeOfStalenessCountsFromItsStepAndForItsTable) {
+  for (const bool is_of_this_table : {true, false}) {
+    HistoryBuilder builder = Started(kSsp, 0);
+    builder.Promise(1, kSsp, 1, is_of_this_table ? 0 : 5);
+    builder.Ask(0, 100, 0, 1, 20).Answer(22, 1, 0, {{0, 0}}).End(50);
+    EXPECT_EQ(ViolationOf(builder).empty(), is_of_this_table);
+  }
+}
+
+TEST(CheckHistoryTest, WithoutTestValuesTheRepliesAreStillChecked) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.Ask(0, 100, 0, 1, 20).Answer(22, 1, 0, {});
+  builder.Ask(1, 101, 0, 1, 30).Answer(32, 2, 1, {});
+  EXPECT_EQ(ViolationWithoutValues(builder), "");
+  HistoryBuilder twice = builder;
+  twice.Ask(0, 100, -1, 1, 40).Answer(42, 3, 1, {}).End(50);
+  EXPECT_THAT(ViolationWithoutValues(twice),
+              StartsWith("exactly once: version 3 at min_step 1, but the updates sent by then "
+                         "allow only 2"));
+  HistoryBuilder lost = builder;
+  lost.Ask(0, 100, -1, 1, 40).Answer(42, 1, 1, {}).End(50);
+  EXPECT_THAT(ViolationWithoutValues(lost),
+              StartsWith("exactly once: version 1 at min_step 1, but the updates acknowledged "
+                         "before make 2"));
+}
+
+TEST(CheckHistoryTest, VersionsAreCheckedAcrossAChangeOfTheMode) {
+  // Step 0 is one version, later pushes are one each.
+  HistoryBuilder builder = Started(v1::ContractRecord::BSP, 0);
+  builder.Promise(1, kAsync, 0);
+  builder.Ask(0, 100, 0, 1, 20);  // stays open
+  builder.Ask(1, 101, 0, 1, 23).Answer(24, 1, 1, {});
+  builder.Ask(0, 100, 1, 2, 30).Answer(32, 2, 1, {});
+  EXPECT_EQ(ViolationWithoutValues(builder), "");
+  HistoryBuilder twice = builder;
+  twice.Ask(1, 101, -1, 1, 40).Answer(42, 3, 1, {}).End(50);
+  EXPECT_THAT(ViolationWithoutValues(twice), StartsWith("exactly once: version 3 at min_step 1"));
+  HistoryBuilder lost = builder;
+  lost.Ask(1, 101, -1, 1, 40).Answer(42, 1, 1, {}).End(50);
+  EXPECT_THAT(ViolationWithoutValues(lost), StartsWith("exactly once: version 1 at min_step 1"));
+}
+
+TEST(CheckHistoryTest, ClocksThatDifferProveNothing) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.Ask(0, 100, 0, 1, 20).Answer(22, 1, 0, {});
+  builder.Ask(1, 101, -1, 0, 23).Answer(24, 0, 0, {}).End(50);
+  EXPECT_THAT(ViolationWithoutValues(builder), StartsWith("exactly once: version 0"));
+  builder.records()[0].mutable_header()->set_clock_skew_ns(5'000);
+  EXPECT_EQ(ViolationWithoutValues(builder), "");
+}
+
+// Worker 0 pushes step 0, then worker 1, whose gradient was computed with version 0 too; the
+// learning rates of both are divided.
+HistoryBuilder TwoPushes(v1::HistoryHeader::UpdateScale scale, uint64_t first_divisor,
+                         uint64_t second_divisor, uint64_t second_base = 0) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.records()[0].mutable_header()->set_update_scale(scale);
+  const auto push = [&builder](uint32_t worker, int64_t at_us, uint64_t base, uint64_t divisor,
+                               const std::vector<HistoryBuilder::Update>& updates) {
+    builder.Ask(worker, 100 + worker, 0, 1, at_us);
+    v1::ExchangeBegan& began = *builder.records().back().mutable_began();
+    began.set_has_base_version(true);
+    began.set_base_version(base);
+    builder.Answer(at_us + 2, worker + 1, worker, updates);
+    builder.records().back().mutable_ended()->set_learning_rate_divisor(divisor);
+  };
+  push(0, 20, /*base=*/0, first_divisor, {{0, 0}});
+  push(1, 30, second_base, second_divisor, {{0, 0}, {1, 0}});
+  builder.End(50);
+  return builder;
+}
+
+TEST(CheckHistoryTest, LearningRatesDividedByWorkersAndStalenessAreAccepted) {
+  EXPECT_EQ(ViolationWithoutValues(TwoPushes(v1::HistoryHeader::STALENESS, 2, 3)), "");
+  EXPECT_EQ(ViolationWithoutValues(TwoPushes(v1::HistoryHeader::MEAN, 2, 2)), "");
+  EXPECT_EQ(ViolationWithoutValues(TwoPushes(v1::HistoryHeader::SUM, 1, 1)), "");
+}
+
+TEST(CheckHistoryTest, ALearningRateDividedByTooLittleOrTooMuchIsFound) {
+  EXPECT_THAT(ViolationWithoutValues(TwoPushes(v1::HistoryHeader::STALENESS, 2, 2)),
+              StartsWith("update scale: the learning rate of the push of step 0 by worker 1 was "
+                         "divided by 2, expected 3 to 3"));
+  EXPECT_THAT(ViolationWithoutValues(TwoPushes(v1::HistoryHeader::STALENESS, 2, 4)),
+              StartsWith("update scale"));
+  EXPECT_THAT(ViolationWithoutValues(TwoPushes(v1::HistoryHeader::MEAN, 2, 3)),
+              StartsWith("update scale"));
+  EXPECT_THAT(ViolationWithoutValues(TwoPushes(v1::HistoryHeader::SUM, 1, 2)),
+              StartsWith("update scale"));
+}
+
+TEST(CheckHistoryTest, APushThatClaimsOtherValuesThanItsWorkerPulledIsFound) {
+  EXPECT_THAT(
+      ViolationWithoutValues(TwoPushes(v1::HistoryHeader::STALENESS, 2, 2, /*second_base=*/1)),
+      StartsWith("update scale: a push of worker 1 says that it was computed with version "
+                 "1, but it had pulled version 0"));
+}
+
+TEST(CheckHistoryTest, ValuesThatWereNotDividedAsTheAnswerSaysAreFound) {
+  EXPECT_EQ(ViolationOf(TwoPushes(v1::HistoryHeader::SUM, 1, 1)), "");
+  EXPECT_THAT(ViolationOf(TwoPushes(v1::HistoryHeader::STALENESS, 2, 3)),
+              StartsWith("update scale: the pull of step 1 by worker 0 contains the update of "
+                         "worker 0 at step 0 divided by 1, expected by 2"));
+}
+
+TEST(CheckHistoryTest, ABspPushThatWasAppliedByItselfIsFound) {
+  HistoryBuilder builder = Started(kBsp, 0);
+  builder.records()[0].mutable_header()->set_update_scale(v1::HistoryHeader::STALENESS);
+  builder.Ask(0, 100, 0, 1, 20).Answer(42, 1, 1, {{0, 0}, {1, 0}}, /*is_mean=*/true);
+  builder.records().back().mutable_ended()->set_learning_rate_divisor(2);
+  builder.Ask(1, 101, 0, 1, 40).Answer(42, 1, 1, {{0, 0}, {1, 0}}, /*is_mean=*/true).End(50);
+  EXPECT_THAT(ViolationOf(builder), StartsWith("update scale"));
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,87 @@
+#include "common/history/check/history_index.h"
+
+#include <glog/logging.h>
+
+#include <utility>
+
+namespace capstan {
+
+Lives::Lives(const History& history) {
+  for (const v1::MembershipRecord& record : history.membership) {
+    Life& life = Add(WorkerId(record.worker()), Incarnation(record.incarnation()));
+    switch (record.event()) {
+      case v1::MembershipRecord::JOINING:
+        life.joining_ns = record.time_ns();
+        life.entered_ns = kNeverNs;
+        break;
+      case v1::MembershipRecord::ENTERED:
+        life.entered_ns = record.time_ns();
+        life.first_step = Step(record.first_step());
+        break;
+      case v1::MembershipRecord::DIED:
+        life.died_ns = record.time_ns();
+        break;
+      default:
+        break;
+    }
+  }
+  for (const RecordedExchange& exchange : history.exchanges) {
+    Add(exchange.worker, exchange.incarnation);
+  }
+}
+
+Life& Lives::Add(WorkerId worker, Incarnation incarnation) {
+  std::vector<Life>& lives = lives_[worker];
+  for (Life& life : lives) {
+    if (life.incarnation == incarnation) return life;
+  }
+  lives.emplace_back().incarnation = incarnation;
+  return lives.back();
+}
+
+const Life& Lives::Of(const RecordedExchange& exchange) const {
+  const Life* found = nullptr;
+  for (const Life& life : lives_.at(exchange.worker)) {
+    if (life.incarnation == exchange.incarnation) found = &life;
+  }
+  return *CHECK_NOTNULL(found);
+}
+
+const Life* Lives::Through(WorkerId worker, int64_t begin_ns, int64_t end_ns) const {
+  for (const Life& life : lives_.at(worker)) {
+    if (life.entered_ns <= begin_ns && life.died_ns > end_ns) return &life;
+  }
+  return nullptr;
+}
+
+SliceHistory::SliceHistory(std::vector<const RecordedExchange*> exchanges)
+    : exchanges_(std::move(exchanges)) {
+  for (const RecordedExchange* exchange : exchanges_) {
+    if (!exchange->push_step.has_value()) continue;
+    PushFacts& facts = pushes_[{exchange->worker, *exchange->push_step}];
+    if (facts.first_sent == nullptr) facts.first_sent = exchange;
+    if (!exchange->is_ok()) continue;
+    facts.learning_rate_divisor =
+        std::max(facts.learning_rate_divisor, exchange->learning_rate_divisor);
+    const bool is_first =
+        facts.first_acknowledged == nullptr || exchange->end_ns < facts.first_acknowledged->end_ns;
+    if (is_first) facts.first_acknowledged = exchange;
+  }
+}
+
+PushFacts SliceHistory::FactsOf(WorkerId worker, Step step) const {
+  const auto it = pushes_.find({worker, step});
+  return it == pushes_.end() ? PushFacts() : it->second;
+}
+
+std::vector<SliceHistory> SplitBySlice(const History& history) {
+  std::map<SliceKey, std::vector<const RecordedExchange*>> exchanges;
+  for (const RecordedExchange& exchange : history.exchanges) {
+    exchanges[exchange.slice].push_back(&exchange);
+  }
+  std::vector<SliceHistory> slices;
+  for (auto& [key, of_slice] : exchanges) slices.emplace_back(std::move(of_slice));
+  return slices;
+}
+
+}  // namespace capstan

@@ -1,0 +1,66 @@
+#ifndef COMMON_HISTORY_CHECK_RULES_H_
+#define COMMON_HISTORY_CHECK_RULES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/history/check/contract.h"
+#include "common/history/check/history_index.h"
+#include "common/history/history.h"
+
+namespace capstan {
+
+// The input of a rule. Borrows everything.
+struct CheckedSlice {
+  const History& history;
+  const Contract& contract;
+  const Lives& lives;
+  const SliceHistory& slice;
+
+  // `a_ns` was before `b_ns`, however far the clocks of the two are apart.
+  bool IsBefore(int64_t a_ns, int64_t b_ns) const {
+    return a_ns < b_ns && b_ns - a_ns > history.header.clock_skew_ns();
+  }
+};
+
+// A rule of the contract that a history breaks.
+struct Violation {
+  std::string rule;  // "read-my-writes"
+  std::string what;  // a sentence on the seen and the expected
+  // The proof. The answer to the first exchange breaks the rule.
+  std::vector<const RecordedExchange*> exchanges;
+};
+
+// Collects the violations that rules find.
+class Violations {
+ public:
+  // `exchanges` may hold nulls and duplicates, which are dropped.
+  void Add(std::string rule, std::string what, std::vector<const RecordedExchange*> exchanges);
+  // The violation that was answered first: rule, sentence, and a line for each exchange. Empty when
+  // there is none.
+  std::string DescribeFirst(const History& history) const;
+
+ private:
+  std::vector<Violation> found_;
+};
+
+// Rules on the version and min_step of each reply. They need no test values. They compare each
+// reply with the pushes sent and acknowledged by then. Neither number goes back for a worker, a
+// newer incarnation ends the older one's right to answers, and every exchange of a live worker is
+// answered.
+void CheckReplies(const CheckedSlice& checked, Violations& violations);
+
+// Rules on the divisor of the learning rate of pushes outside BSP. It must fit the header, the live
+// workers, and the versions seen before and after the push.
+void CheckUpdateScale(const CheckedSlice& checked, Violations& violations);
+
+// Rules on the updates in each pull, as its test values tell them. A pull has no update that nobody
+// sent, no update twice, and none that BSP must hide. It has every update within the staleness
+// bound, the worker's own updates, and all updates acknowledged before. Its version and min_step
+// agree with its updates.
+void CheckValues(const CheckedSlice& checked, Violations& violations);
+
+}  // namespace capstan
+
+#endif  // COMMON_HISTORY_CHECK_RULES_H_

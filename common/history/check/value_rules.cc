@@ -1,0 +1,214 @@
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/history/check/rules.h"
+#include "common/history/check/slice_contents.h"
+
+namespace capstan {
+namespace {
+
+// Checks one pull and its values.
+class PullCheck {
+ public:
+  PullCheck(const CheckedSlice& checked, const RecordedExchange& pull,
+            const SliceContents& contents, Violations& violations)
+      : checked_(checked),
+        pull_(pull),
+        step_(*pull.pull_step),
+        promise_(checked.contract.Of(pull.slice.table, step_)),
+        contents_(contents),
+        violations_(violations) {}
+
+  void Run() {
+    for (uint32_t worker = 0; worker < contents_.num_workers(); ++worker) {
+      for (Step step; step < Step(contents_.steps()); step = step + 1) {
+        if (contents_.Has(WorkerId(worker), step)) {
+          CheckPresent(WorkerId(worker), step);
+        } else {
+          CheckAbsent(WorkerId(worker), step);
+        }
+      }
+    }
+    CheckVersion();
+    if (!promise_.is_isolated()) CheckMinStepIsNotTooLow();
+  }
+
+ private:
+  // "the update of worker 1 at step 2"
+  static std::string Name(WorkerId worker, Step step) {
+    return absl::StrCat("the update of worker ", worker.value(), " at step ", step.value());
+  }
+
+  void Add(std::string rule, std::string what, WorkerId worker, Step step) {
+    const PushFacts facts = checked_.slice.FactsOf(worker, step);
+    violations_.Add(std::move(rule),
+                    absl::StrCat("the pull of step ", step_.value(), " by worker ",
+                                 pull_.worker.value(), " ", what),
+                    {&pull_, facts.first_acknowledged, facts.first_sent});
+  }
+
+  void CheckPresent(WorkerId worker, Step step) {
+    const RecordedExchange* sent = checked_.slice.FactsOf(worker, step).first_sent;
+    if (sent == nullptr || checked_.IsBefore(pull_.end_ns, sent->begin_ns)) {
+      Add("no phantoms", absl::StrCat("contains ", Name(worker, step), ", not sent by then"),
+          worker, step);
+    }
+    if (const int count = contents_.Count(worker, step); count > 1) {
+      Add("exactly once", absl::StrCat("contains ", Name(worker, step), " ", count, " times"),
+          worker, step);
+    }
+    if (promise_.is_isolated() && step >= step_) {
+      Add("isolation",
+          absl::StrCat("contains ", Name(worker, step), ": expected only earlier ones"), worker,
+          step);
+    }
+    const bool is_mean = checked_.contract.Of(pull_.slice.table, step).is_isolated();
+    const int expected = is_mean ? contents_.Workers(step) : DivisorOf(worker, step);
+    const int divisor = contents_.DivisorOf(worker, step);
+    if (expected == 0 || divisor == expected || contents_.Count(worker, step) > 1) return;
+    Add(is_mean ? "one sum a step" : "update scale",
+        absl::StrCat("contains ", Name(worker, step), " divided by ", divisor, ", expected by ",
+                     expected),
+        worker, step);
+  }
+
+  // The divisor of an update outside BSP; 0: unknown.
+  int DivisorOf(WorkerId worker, Step step) const {
+    const v1::HistoryHeader& header = checked_.history.header;
+    if (header.update_scale() == v1::HistoryHeader::UPDATE_SCALE_UNSPECIFIED) return 1;
+    return static_cast<int>(checked_.slice.FactsOf(worker, step).learning_rate_divisor);
+  }
+
+  void CheckAbsent(WorkerId worker, Step step) {
+    const Life* life = checked_.lives.all().count(worker) == 0
+                           ? nullptr
+                           : checked_.lives.Through(worker, pull_.begin_ns, pull_.end_ns);
+    const RecordedExchange* acknowledged = checked_.slice.FactsOf(worker, step).first_acknowledged;
+    const bool is_due = acknowledged != nullptr || (life != nullptr && step >= life->first_step);
+    if (is_due && promise_.is_bounded() && step < step_ + -promise_.staleness) {
+      Add("staleness bound",
+          absl::StrCat("lacks ", Name(worker, step), "; with staleness ", promise_.staleness,
+                       ", it must contain all updates of steps below ",
+                       step_.value() - promise_.staleness),
+          worker, step);
+    }
+    if (worker == pull_.worker && step < step_ && step >= checked_.lives.Of(pull_).first_step) {
+      Add("read-my-writes", absl::StrCat("lacks its own update of step ", step.value()), worker,
+          step);
+    }
+    const bool may_be_in = (!promise_.is_isolated() || step < step_) && !IsKept(step);
+    if (may_be_in && acknowledged != nullptr &&
+        checked_.IsBefore(acknowledged->end_ns, pull_.begin_ns)) {
+      Add("exactly once", absl::StrCat("lacks ", Name(worker, step), ", acknowledged before"),
+          worker, step);
+    }
+    if (life != nullptr && step >= life->first_step && step < pull_.min_step) {
+      Add("min_step",
+          absl::StrCat("lacks ", Name(worker, step), ", a live worker, but reports min_step ",
+                       pull_.min_step.value()),
+          worker, step);
+    }
+  }
+
+  // A server may keep the update until a BSP step is complete: its own step or an earlier one.
+  bool IsKept(Step step) const {
+    for (Step whole = pull_.min_step; whole <= step; whole = whole + 1) {
+      if (checked_.contract.Of(pull_.slice.table, whole).is_isolated()) return true;
+    }
+    return false;
+  }
+
+  // Each push makes a version; under BSP each step does.
+  void CheckVersion() {
+    uint64_t expected = 0;
+    for (Step step; step < Step(contents_.steps()); step = step + 1) {
+      const bool is_mean = checked_.contract.Of(pull_.slice.table, step).is_isolated();
+      expected += is_mean ? contents_.Workers(step) > 0 : contents_.Updates(step);
+    }
+    if (pull_.version == expected) return;
+    violations_.Add("version",
+                    absl::StrCat("the pull of step ", step_.value(), " by worker ",
+                                 pull_.worker.value(), " reports version ", pull_.version,
+                                 ", but its values have ", expected, " applications"),
+                    {&pull_});
+  }
+
+  // Some worker, possibly live then, has done at most min_step steps.
+  void CheckMinStepIsNotTooLow() {
+    const Step low = pull_.min_step;
+    if (low >= Step(contents_.steps())) return;
+    bool is_anyone_live = false;
+    const int64_t settle_ns = checked_.history.header.settle_ns();
+    for (const auto& [worker, lives] : checked_.lives.all()) {
+      for (const Life& life : lives) {
+        const bool may_count =
+            life.joining_ns <= pull_.end_ns &&
+            (life.died_ns == kNeverNs || life.died_ns + settle_ns >= pull_.begin_ns);
+        if (!may_count) continue;
+        is_anyone_live = true;
+        const bool is_joining = life.entered_ns > pull_.begin_ns;
+        const bool has_done_it = low < life.first_step || contents_.Has(worker, low);
+        if (is_joining || !has_done_it) return;
+      }
+    }
+    if (!is_anyone_live) return;
+    violations_.Add("min_step",
+                    absl::StrCat("the pull of step ", step_.value(), " by worker ",
+                                 pull_.worker.value(), " reports min_step ", low.value(),
+                                 ", but contains the updates of that step of all live workers"),
+                    {&pull_});
+  }
+
+  const CheckedSlice& checked_;
+  const RecordedExchange& pull_;
+  const Step step_;
+  const Contract::Promise promise_;
+  const SliceContents& contents_;
+  Violations& violations_;
+};
+
+// The pull has all updates of an earlier pull by the same worker.
+void CheckNothingLost(const RecordedExchange& pull, const SliceContents& contents,
+                      const RecordedExchange& earlier, const SliceContents& earlier_contents,
+                      Violations& violations) {
+  if (!pull.Follows(earlier)) return;
+  for (uint32_t worker = 0; worker < contents.num_workers(); ++worker) {
+    for (Step step; step < Step(contents.steps()); step = step + 1) {
+      const WorkerId of(worker);
+      if (contents.Count(of, step) >= earlier_contents.Count(of, step)) continue;
+      violations.Add("monotonic reads",
+                     absl::StrCat("worker ", pull.worker.value(), " saw the update of worker ",
+                                  worker, " at step ", step.value(), ", and later did not"),
+                     {&pull, &earlier});
+    }
+  }
+}
+
+}  // namespace
+
+void CheckValues(const CheckedSlice& checked, Violations& violations) {
+  const v1::HistoryHeader& header = checked.history.header;
+  std::map<WorkerId, std::pair<const RecordedExchange*, SliceContents>> latest;
+  for (const RecordedExchange* pull : checked.slice.exchanges()) {
+    if (!pull->is_ok() || !pull->pull_step.has_value()) continue;
+    auto contents = SliceContents::Decode(pull->values, header.num_workers(), header.steps());
+    if (!contents.ok()) {
+      violations.Add("test values", std::string(contents.status().message()), {pull});
+      continue;
+    }
+    PullCheck(checked, *pull, *contents, violations).Run();
+    const auto it = latest.find(pull->worker);
+    if (it == latest.end()) {
+      latest.emplace(pull->worker, std::make_pair(pull, *std::move(contents)));
+      continue;
+    }
+    CheckNothingLost(*pull, *contents, *it->second.first, it->second.second, violations);
+    it->second = {pull, *std::move(contents)};
+  }
+}
+
+}  // namespace capstan

@@ -1,0 +1,41 @@
+#ifndef COMMON_HISTORY_CHECK_VERSION_BOUNDS_H_
+#define COMMON_HISTORY_CHECK_VERSION_BOUNDS_H_
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/history/check/contract.h"
+#include "common/history/check/history_index.h"
+
+namespace capstan {
+
+// The possible versions of a slice, given its pushes. Each application makes a version. A BSP step
+// with an update is applied once, when min_step has passed it. Other pushes are applied one by one;
+// while an earlier BSP step is open, a server may keep them. Immutable, hence thread-safe.
+class VersionBounds {
+ public:
+  VersionBounds(const SliceHistory& slice, const Contract& contract);
+
+  // The least version in a reply with `min_step` to a request of `asked_ns`.
+  uint64_t Least(Step min_step, int64_t asked_ns) const;
+  // The largest version in a reply with `min_step` at `answered_ns`.
+  uint64_t Most(Step min_step, int64_t answered_ns) const;
+
+ private:
+  // The index of `step` in the vectors by step, at most their last one.
+  size_t IndexOf(Step step) const;
+
+  std::vector<uint64_t> whole_below_;  // by step: number of BSP steps below it
+  std::vector<int64_t> next_whole_;    // by step: the step itself or the next BSP step
+  std::vector<uint64_t>
+      acknowledged_below_;  // by step: BSP steps below it with an acknowledged push
+  // Times of the pushes of other steps, ascending.
+  std::vector<int64_t> sent_ns_;
+  std::map<int64_t, std::vector<int64_t>> acknowledged_ns_;  // by the next BSP step
+};
+
+}  // namespace capstan
+
+#endif  // COMMON_HISTORY_CHECK_VERSION_BOUNDS_H_

@@ -1,0 +1,79 @@
+#include "common/history/check/version_bounds.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "common/history/history.h"
+#include "proto/history.pb.h"
+
+namespace capstan {
+namespace {
+
+v1::ContractRecord From(int64_t step, v1::ContractRecord::Mode mode) {
+  v1::ContractRecord record;
+  record.set_from_step(step);
+  record.set_mode(mode);
+  return record;
+}
+
+// A push by `worker` at `step`, sent at 10 * step and acknowledged 5 ns later.
+RecordedExchange Push(uint32_t worker, int64_t step) {
+  RecordedExchange push;
+  push.worker = WorkerId(worker);
+  push.slice = {TableId(0), SliceIndex(0)};
+  push.push_step = Step(step);
+  push.begin_ns = 10 * step;
+  push.end_ns = push.begin_ns + 5;
+  push.code = absl::StatusCode::kOk;
+  return push;
+}
+
+// 2 workers push the steps 0 to 5: async, BSP from 2 on, async from 4 on.
+class VersionBoundsTest : public testing::Test {
+ protected:
+  static std::vector<RecordedExchange> Pushes() {
+    std::vector<RecordedExchange> pushes;
+    for (int64_t step = 0; step < 6; ++step) {
+      for (uint32_t worker = 0; worker < 2; ++worker) pushes.push_back(Push(worker, step));
+    }
+    return pushes;
+  }
+  static SliceHistory HistoryOf(const std::vector<RecordedExchange>& pushes) {
+    std::vector<const RecordedExchange*> exchanges;
+    for (const RecordedExchange& push : pushes) exchanges.push_back(&push);
+    return SliceHistory(exchanges);
+  }
+
+  const std::vector<RecordedExchange> pushes_ = Pushes();
+  const SliceHistory slice_ = HistoryOf(pushes_);
+  const Contract contract_{{From(0, v1::ContractRecord::ASYNC), From(2, v1::ContractRecord::BSP),
+                            From(4, v1::ContractRecord::ASYNC)}};
+  const VersionBounds bounds_{slice_, contract_};
+};
+
+TEST_F(VersionBoundsTest, EachPushOfAnAsynchronousStepIsOne) {
+  EXPECT_EQ(bounds_.Least(Step(0), 0), 0u);
+  EXPECT_EQ(bounds_.Most(Step(0), 0), 2u) << "sent at 0";
+  EXPECT_EQ(bounds_.Least(Step(0), 15), 2u) << "step 0 was acknowledged at 5, step 1 not before 15";
+  EXPECT_EQ(bounds_.Least(Step(2), 16), 4u);
+  EXPECT_EQ(bounds_.Most(Step(2), 16), 4u);
+}
+
+TEST_F(VersionBoundsTest, ABspStepIsOneOnceItIsComplete) {
+  EXPECT_EQ(bounds_.Least(Step(2), 30), 4u);
+  EXPECT_EQ(bounds_.Most(Step(2), 30), 4u);
+  EXPECT_EQ(bounds_.Least(Step(3), 30), 5u);
+  EXPECT_EQ(bounds_.Most(Step(3), 30), 5u);
+  EXPECT_EQ(bounds_.Least(Step(4), 36), 6u);
+}
+
+TEST_F(VersionBoundsTest, PushesBeyondAnOpenBspStepMayBeKept) {
+  EXPECT_EQ(bounds_.Least(Step(3), 100), 5u);
+  EXPECT_EQ(bounds_.Most(Step(3), 100), 9u);
+  EXPECT_EQ(bounds_.Least(Step(4), 100), 10u);
+  EXPECT_EQ(bounds_.Most(Step(6), 100), 10u);
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,91 @@
+#ifndef DEPLOY_CLI_COMMANDS_H_
+#define DEPLOY_CLI_COMMANDS_H_
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "deploy/cli/job/terminal.h"
+#include "proto/coordinator_service.pb.h"
+
+namespace capstan {
+
+// The commands of capstan, each in a source file of its own. They print results to `out`.
+// `capstan report` is ReportCommand in report/run_report.h.
+
+// Options of `capstan run`. Pointers are borrowed.
+struct RunOptions {
+  // Job file; empty: the built-in job.
+  std::string job_file;
+  // Job flags that override its fields, such as "--seed=2".
+  std::vector<std::string> job_flags;
+  // The workers' --device values, given out in turn; at least one.
+  std::vector<std::string> devices = {"cpu"};
+  // Folder for logs and results, made if need be; empty: runs/NAME-YYYYMMDD-HHMMSS.
+  std::string run_dir;
+  // File to copy the summary to; empty: none.
+  std::string summary_json;
+  // Folder for the workers' histories, made if need be; empty: none are recorded.
+  std::string record_history;
+  // Whether workers and servers write traces into the run folder.
+  bool has_trace = false;
+  // Path of the running program. The other programs are found beside it. Required.
+  std::string own_path;
+  // True once for each interrupt from the terminal. Required.
+  std::function<bool()> take_interrupt;
+  // Size of the terminal behind `out`; nothing when it is no terminal. Required.
+  std::function<std::optional<TerminalSize>()> terminal;
+  // Required.
+  std::ostream* out = nullptr;
+  // Required.
+  Clock* clock = nullptr;
+};
+
+// `capstan run`: returns when the job and its processes have ended. CANCELLED after an interrupt;
+// other errors say why the job did not start or did not succeed.
+absl::Status RunCommand(const RunOptions& options);
+
+// `capstan status`: asks the coordinator at `address` (host:port), and prints its answer.
+absl::Status StatusCommand(const std::string& address, Clock* clock, std::ostream& out);
+
+// Phase, consistency, members, clocks and placement of a job as lines for people.
+std::string FormatStatus(const v1::GetStatusReply& status);
+
+// `capstan set`: asks the coordinator at `address` (host:port) for the change, waits until the
+// servers have agreed on its first step, and prints it.
+absl::Status SetCommand(const std::string& address, const v1::SetConsistencyRequest& request,
+                        Clock* clock, std::ostream& out);
+
+// The change in the flags consistency, staleness and table_staleness. An empty table_staleness
+// clears the list. INVALID_ARGUMENT, naming the flag, for a bad value, or when no flag is given.
+absl::StatusOr<v1::SetConsistencyRequest> ReadConsistencyChange(
+    const std::map<std::string, std::string>& flags);
+
+// "from step 120 of 400 on: ssp, staleness 4", as a line. A second line if the job ends before.
+std::string FormatConsistencyReply(const v1::SetConsistencyReply& reply);
+
+// `capstan check`: checks the history in a file or folder against the consistency contract, and
+// prints the rules that it checked and could not check. `clock_skew`: largest difference of two
+// clocks; none: as the history says. ABORTED, with the exchanges as proof, when the contract was
+// broken; other errors say why the history cannot be read.
+absl::Status CheckCommand(const std::string& path, std::optional<absl::Duration> clock_skew,
+                          std::ostream& out);
+
+// The value of --clock_skew_ms; none when it is empty. INVALID_ARGUMENT, saying what was expected.
+absl::StatusOr<std::optional<absl::Duration>> ReadClockSkew(const std::string& milliseconds);
+
+// `capstan trace`: merges the traces in `run_dir` (*.trace.json) into `output` (empty: trace.json
+// in `run_dir`), and prints its size and how to open it. NOT_FOUND when there are no traces; else
+// the errors of MergeTraces.
+absl::Status TraceCommand(const std::string& run_dir, const std::string& output, std::ostream& out);
+
+}  // namespace capstan
+
+#endif  // DEPLOY_CLI_COMMANDS_H_

@@ -1,0 +1,192 @@
+#include "deploy/cli/job/child_process.h"
+
+#include <fcntl.h>
+#include <glog/logging.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "common/base/printable_text.h"
+
+namespace capstan {
+namespace {
+
+// Closes a file descriptor with its own end.
+class ScopedFd {
+ public:
+  explicit ScopedFd(int fd) : fd_(fd) {}
+  ScopedFd(const ScopedFd&) = delete;
+  ScopedFd& operator=(const ScopedFd&) = delete;
+  ~ScopedFd() { Close(); }
+
+  int get() const { return fd_; }
+  void Close() {
+    if (fd_ >= 0) close(fd_);
+    fd_ = -1;
+  }
+
+ private:
+  int fd_;
+};
+
+// Data of the child between fork and exec. Nothing may be allocated there.
+struct Launch {
+  pid_t parent;
+  int null_fd;
+  int log_fd;
+  int error_fd;  // takes errno when exec fails
+  char* const* argv;
+};
+
+[[noreturn]] void ExecChild(const Launch& launch) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The parent may have died before prctl took effect.
+  if (getppid() != launch.parent) _exit(1);
+  setpgid(0, 0);
+  sigset_t no_signals;
+  sigemptyset(&no_signals);
+  sigprocmask(SIG_SETMASK, &no_signals, nullptr);
+  dup2(launch.null_fd, STDIN_FILENO);
+  dup2(launch.log_fd, STDOUT_FILENO);
+  dup2(launch.log_fd, STDERR_FILENO);
+  execv(launch.argv[0], launch.argv);
+  const int error = errno;
+  if (write(launch.error_fd, &error, sizeof(error)) < 0) _exit(126);
+  _exit(127);
+}
+
+// Waits for the child's exec. Returns 0 or its errno.
+int ReadExecError(int fd) {
+  int error = 0;
+  ssize_t size;
+  do {
+    size = read(fd, &error, sizeof(error));
+  } while (size < 0 && errno == EINTR);
+  return size == sizeof(error) ? error : 0;
+}
+
+absl::Status SystemError(absl::string_view what) {
+  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
+}
+
+constexpr std::streamoff kTailBytes = 64 << 10;
+
+std::string ReadTail(const std::string& path) {
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  if (!in) return "";
+  const std::streamoff size = in.tellg();
+  in.seekg(std::max<std::streamoff>(0, size - kTailBytes));
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// glog writes "E20301121 02:13:34.123456  1234 file.cc:12] message". Versions before 0.6 write no
+// year.
+bool IsGlogLine(absl::string_view line) {
+  const size_t date_end = line.find(' ');
+  return (date_end == 5 || date_end == 9) && absl::StrContains("IWEF", line.substr(0, 1)) &&
+         std::all_of(line.begin() + 1, line.begin() + date_end, absl::ascii_isdigit) &&
+         absl::StrContains(line, "] ");
+}
+
+bool IsStackTrace(absl::string_view line) {
+  return absl::StartsWith(line, "    @ ") || absl::StartsWith(line, "***");
+}
+
+bool SaysWhy(absl::string_view line) {
+  if (IsStackTrace(line)) return false;
+  return !IsGlogLine(line) || line[0] == 'E' || line[0] == 'F';
+}
+
+}  // namespace
+
+std::string ChildExit::ToString() const {
+  return signal != 0 ? absl::StrCat("killed by signal ", signal) : absl::StrCat("exit code ", code);
+}
+
+absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const Options& options) {
+  const ScopedFd null_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const ScopedFd log_fd(
+      open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (log_fd.get() < 0) {
+    return SystemError(absl::StrCat("cannot open the log file ", options.log_path));
+  }
+  int error_pipe[2];
+  if (pipe2(error_pipe, O_CLOEXEC) != 0) return SystemError("cannot make a pipe");
+  const ScopedFd error_reader(error_pipe[0]);
+  ScopedFd error_writer(error_pipe[1]);
+
+  std::vector<char*> argv = {const_cast<char*>(options.program.c_str())};
+  for (const std::string& arg : options.args) argv.push_back(const_cast<char*>(arg.c_str()));
+  argv.push_back(nullptr);
+  const Launch launch = {getpid(), null_fd.get(), log_fd.get(), error_writer.get(), argv.data()};
+
+  const pid_t pid = fork();
+  if (pid < 0) return SystemError(absl::StrCat("cannot start ", options.program));
+  if (pid == 0) ExecChild(launch);
+  setpgid(pid, pid);
+  std::unique_ptr<ChildProcess> child(new ChildProcess(pid));
+  error_writer.Close();
+  if (const int error = ReadExecError(error_reader.get()); error != 0) {
+    return absl::NotFoundError(
+        absl::StrCat("cannot start ", options.program, ": ", std::strerror(error)));
+  }
+  return child;
+}
+
+ChildProcess::~ChildProcess() {
+  if (Poll().has_value()) return;
+  kill(-pid_, SIGKILL);
+  Reap(/*options=*/0);
+}
+
+std::optional<ChildExit> ChildProcess::Poll() {
+  if (!exit_.has_value()) Reap(WNOHANG);
+  return exit_;
+}
+
+void ChildProcess::Signal(int signal) {
+  if (!Poll().has_value()) kill(pid_, signal);
+}
+
+bool ChildProcess::Reap(int options) {
+  int status = 0;
+  pid_t reaped;
+  do {
+    reaped = waitpid(pid_, &status, options);
+  } while (reaped < 0 && errno == EINTR);
+  if (reaped == 0) return false;
+  PCHECK(reaped == pid_) << "waitpid";
+  exit_.emplace();
+  if (WIFSIGNALED(status)) {
+    exit_->signal = WTERMSIG(status);
+  } else {
+    exit_->code = WEXITSTATUS(status);
+  }
+  return true;
+}
+
+std::string LastErrorLine(const std::string& log_path) {
+  const std::string tail = ReadTail(log_path);
+  const std::vector<absl::string_view> lines = absl::StrSplit(tail, '\n', absl::SkipWhitespace());
+  const auto found = std::find_if(lines.rbegin(), lines.rend(), SaysWhy);
+  if (found == lines.rend()) return "no error in its log";
+  absl::string_view line = *found;
+  if (IsGlogLine(line)) line.remove_prefix(line.find("] ") + 2);
+  return PrintableText(absl::StripAsciiWhitespace(line));
+}
+
+}  // namespace capstan

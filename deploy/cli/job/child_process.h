@@ -1,0 +1,66 @@
+#ifndef DEPLOY_CLI_JOB_CHILD_PROCESS_H_
+#define DEPLOY_CLI_JOB_CHILD_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace capstan {
+
+// How a process ended.
+struct ChildExit {
+  int code = 0;    // valid if `signal` is 0
+  int signal = 0;  // 0: it ended by itself
+
+  bool ok() const { return code == 0 && signal == 0; }
+  // "exit code 3", or "killed by signal 9".
+  std::string ToString() const;
+};
+
+// A running program. It ends with this object, and with this process even after a crash. It has its
+// own process group: Ctrl-C at the terminal does not reach it. Not thread-safe. Start it from a
+// long-lived thread: the kernel kills it at the end of that thread.
+class ChildProcess {
+ public:
+  struct Options {
+    // Path of the program. Required.
+    std::string program;
+    // Without the program's own name.
+    std::vector<std::string> args;
+    // Its standard output and standard error are appended to this file. Required.
+    std::string log_path;
+  };
+
+  // NOT_FOUND when the program cannot be started, UNAVAILABLE when the log cannot be opened or the
+  // system has no room for a process.
+  static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(const Options& options);
+  // Kills its process group, and waits for its end.
+  ~ChildProcess();
+
+  pid_t pid() const { return pid_; }
+  // How it ended; nothing while it runs. Does not wait.
+  std::optional<ChildExit> Poll();
+  // Sends it a signal, unless it has ended.
+  void Signal(int signal);
+
+ private:
+  explicit ChildProcess(pid_t pid) : pid_(pid) {}
+  // False: it still runs. That needs WNOHANG in `options`.
+  bool Reap(int options);
+
+  const pid_t pid_;
+  std::optional<ChildExit> exit_;
+};
+
+// The last error in a process's log, without glog's prefix. Skips stack traces and glog's INFO and
+// WARNING lines. Reads the last 64 KiB. "no error in its log" when there is none.
+std::string LastErrorLine(const std::string& log_path);
+
+}  // namespace capstan
+
+#endif  // DEPLOY_CLI_JOB_CHILD_PROCESS_H_

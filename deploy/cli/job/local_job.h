@@ -1,0 +1,105 @@
+#ifndef DEPLOY_CLI_JOB_LOCAL_JOB_H_
+#define DEPLOY_CLI_JOB_LOCAL_JOB_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "deploy/cli/job/child_process.h"
+#include "deploy/cli/job/run_folder.h"
+
+namespace capstan {
+
+// Path of this process's own program.
+absl::StatusOr<std::string> OwnProgramPath();
+
+// The path of another Capstan program. `program` is its path in the repository, such as
+// "server/capstan_server". Looks beside `own_path` (as installed), in the Bazel runfiles of
+// `own_path`, and in Bazel's output tree. NOT_FOUND names the places.
+absl::StatusOr<std::string> FindProgram(const std::string& own_path, const std::string& program);
+
+// The processes of one job on this machine, each with a log in the run directory. They end with
+// this object. Not thread-safe.
+class LocalJob {
+ public:
+  struct Options {
+    // Paths of the programs. Required.
+    std::string coordinator_program;
+    std::string server_program;
+    std::string worker_program;
+    // Existing folder for logs and results. It has no files of an earlier run. Required.
+    std::string run_dir;
+    // The job's file. Required.
+    std::string job_file;
+    int num_servers = 1;
+    int num_workers = 1;
+    // The workers' --device values, given out in turn; at least one.
+    std::vector<std::string> devices = {"cpu"};
+    // How long members look for the coordinator.
+    double rpc_deadline_seconds = 30;
+    // Existing folder for the workers' histories; empty: none are recorded.
+    std::string record_history;
+    // Workers and servers write traces into the run directory: "worker-0.trace.json".
+    bool has_trace = false;
+  };
+
+  enum class Role { kCoordinator, kServer, kWorker };
+
+  // A process after its end.
+  struct Ended {
+    std::string name;  // "worker-0"
+    Role role;
+    ChildExit exit;
+    std::string last_line;  // LastErrorLine of its log
+  };
+
+  explicit LocalJob(Options options) : options_(std::move(options)) {}
+
+  absl::Status StartCoordinator();
+  // host:port, as soon as the coordinator listens; nothing before.
+  std::optional<std::string> CoordinatorAddress() const;
+  // Starts the next member: first all servers, then the workers. The caller waits until a member
+  // has registered before it starts the next one. So names agree with ids.
+  absl::Status StartNextMember(const std::string& coordinator_address);
+  bool HasStartedAllMembers() const { return workers_started_ == options_.num_workers; }
+  int servers_started() const { return servers_started_; }
+  int workers_started() const { return workers_started_; }
+
+  // The processes ended since the last call; the coordinator first.
+  std::vector<Ended> TakeEnded();
+  bool HasRunning() const { return !running_.empty(); }
+  bool HasRunning(Role role) const;
+  // Does nothing when the coordinator does not run.
+  void SignalCoordinator(int signal);
+  void KillAll() { running_.clear(); }
+
+  const std::string& run_dir() const { return options_.run_dir; }
+  // Written by the coordinator at the end of a successful job.
+  std::string summary_path() const { return absl::StrCat(options_.run_dir, "/", kSummaryFile); }
+
+ private:
+  struct Child {
+    std::string name;
+    Role role;
+    std::unique_ptr<ChildProcess> process;
+  };
+
+  absl::Status StartChild(std::string name, Role role, const std::string& program,
+                          std::vector<std::string> args);
+  void AddTraceFlag(const std::string& name, std::vector<std::string>& args) const;
+  std::string LogPath(const std::string& name) const;
+  std::string PortPath() const { return absl::StrCat(options_.run_dir, "/", kPortFile); }
+
+  const Options options_;
+  std::vector<Child> running_;  // in order of start
+  int servers_started_ = 0;
+  int workers_started_ = 0;
+};
+
+}  // namespace capstan
+
+#endif  // DEPLOY_CLI_JOB_LOCAL_JOB_H_

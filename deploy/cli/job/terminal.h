@@ -1,0 +1,38 @@
+#ifndef DEPLOY_CLI_JOB_TERMINAL_H_
+#define DEPLOY_CLI_JOB_TERMINAL_H_
+
+#include <csignal>
+#include <optional>
+
+namespace capstan {
+
+// In characters.
+struct TerminalSize {
+  int rows = 24;
+  int columns = 80;
+};
+
+// Size of the terminal behind a file descriptor; nothing when it is no terminal.
+std::optional<TerminalSize> GetTerminalSize(int fd);
+
+// Blocks SIGINT, SIGTERM and SIGHUP (unless ignored). They no longer end the process; Take returns
+// them. Create it before any other thread, because threads inherit the blocked signals. Not
+// thread-safe.
+class InterruptSignals {
+ public:
+  InterruptSignals();
+  ~InterruptSignals();
+  InterruptSignals(const InterruptSignals&) = delete;
+  InterruptSignals& operator=(const InterruptSignals&) = delete;
+
+  // True once for each signal. Does not wait.
+  bool Take();
+
+ private:
+  sigset_t signals_;
+  sigset_t previous_mask_;
+};
+
+}  // namespace capstan
+
+#endif  // DEPLOY_CLI_JOB_TERMINAL_H_

@@ -1,0 +1,35 @@
+#include "deploy/cli/text/number_text.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace capstan {
+
+std::string CountText(uint64_t count) {
+  std::string text = absl::StrCat(count);
+  for (int i = static_cast<int>(text.size()) - 3; i > 0; i -= 3) text.insert(i, ",");
+  return text;
+}
+
+std::string RoundedCountText(double count) {
+  if (!(count >= 0 && count < 0x1p63)) return "?";
+  return CountText(static_cast<uint64_t>(count));
+}
+
+std::string BytesText(double bytes) {
+  if (bytes < 1e3) return absl::StrFormat("%.0f B", bytes);
+  if (bytes < 1e6) return absl::StrFormat("%.1f kB", bytes / 1e3);
+  if (bytes < 1e9) return absl::StrFormat("%.1f MB", bytes / 1e6);
+  return absl::StrFormat("%.1f GB", bytes / 1e9);
+}
+
+std::string TimeText(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0 || seconds > 1e9) return "?";
+  const int64_t whole = static_cast<int64_t>(seconds);
+  if (whole < 3600) return absl::StrFormat("%d:%02d", whole / 60, whole % 60);
+  return absl::StrFormat("%d:%02d:%02d", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+}  // namespace capstan

@@ -1,0 +1,22 @@
+#ifndef DEPLOY_CLI_TEXT_NUMBER_TEXT_H_
+#define DEPLOY_CLI_TEXT_NUMBER_TEXT_H_
+
+#include <cstdint>
+#include <string>
+
+namespace capstan {
+
+// With commas: "1,234,567".
+std::string CountText(uint64_t count);
+// The same for a measured number, without its fraction. "?" unless it is from 0 to 2^63.
+std::string RoundedCountText(double count);
+
+// "512 B", "1.5 kB", "12.3 MB", "4.0 GB", in powers of 1000.
+std::string BytesText(double bytes);
+
+// "0:05", "12:34", "1:02:03". "?" unless it is from 0 to 1e9 seconds.
+std::string TimeText(double seconds);
+
+}  // namespace capstan
+
+#endif  // DEPLOY_CLI_TEXT_NUMBER_TEXT_H_

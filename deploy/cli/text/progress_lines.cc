@@ -1,0 +1,137 @@
+#include "deploy/cli/text/progress_lines.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "deploy/cli/text/number_text.h"
+
+namespace capstan {
+namespace {
+
+struct Rates {
+  double samples = 0;  // a second
+  double bytes = 0;    // a second, both ways
+};
+
+uint64_t Bytes(const v1::Progress& progress) {
+  return progress.bytes_pushed() + progress.bytes_pulled();
+}
+
+bool IsFinished(const v1::Progress& progress) {
+  return progress.steps_total() > 0 && progress.steps_done() >= progress.steps_total();
+}
+
+// Progress of worker `i`; empty before its first report.
+const v1::Progress& ProgressOf(const v1::GetStatusReply& status, int i) {
+  return i < status.progress_size() ? status.progress(i) : v1::Progress::default_instance();
+}
+
+// Means over the worker's own time between two samples. Over its whole time once it has finished.
+Rates RatesOf(const v1::Progress& now, const v1::Progress& before) {
+  const v1::Progress& since = IsFinished(now) ? v1::Progress::default_instance() : before;
+  const double seconds = now.seconds() - since.seconds();
+  if (seconds <= 0 || now.samples() < since.samples() || Bytes(now) < Bytes(since)) return {};
+  return {(now.samples() - since.samples()) / seconds, (Bytes(now) - Bytes(since)) / seconds};
+}
+
+// Sums over the members of a job.
+struct Totals {
+  int live_workers = 0;
+  int live_servers = 0;
+  int64_t steps_done = 0;
+  int64_t steps_total = 0;
+  int64_t most_ahead = 0;  // steps_ahead of the fastest live worker
+  bool has_steps = false;  // some worker has computed a step
+  double loss = 0;         // mean over live workers with a step
+  double samples_per_second = 0;
+};
+
+Totals AddUp(const ProgressSample& now, const ProgressSample& before) {
+  Totals totals;
+  int num_losses = 0;
+  for (const v1::ServerInfo& server : now.status.view().servers()) {
+    totals.live_servers += server.is_live();
+  }
+  for (const v1::WorkerInfo& worker : now.status.view().workers()) {
+    if (!worker.is_live()) continue;
+    const v1::Progress& progress = ProgressOf(now.status, worker.worker());
+    const Rates rates = RatesOf(progress, ProgressOf(before.status, worker.worker()));
+    ++totals.live_workers;
+    totals.steps_done += progress.steps_done();
+    totals.steps_total += progress.steps_total();
+    totals.most_ahead = std::max(totals.most_ahead, progress.steps_ahead());
+    totals.samples_per_second += rates.samples;
+    if (progress.samples() == 0) continue;
+    totals.has_steps = true;
+    totals.loss += progress.loss();
+    ++num_losses;
+  }
+  totals.loss /= std::max(1, num_losses);
+  return totals;
+}
+
+}  // namespace
+
+std::string PhaseText(v1::Phase phase) {
+  switch (phase) {
+    case v1::REGISTERING:
+      return "waiting for members";
+    case v1::PLACING:
+      return "placing shards";
+    case v1::TRAINING:
+      return "training";
+    case v1::EVALUATING:
+      return "evaluating";
+    case v1::DONE:
+      return "done";
+    case v1::FAILED:
+      return "failed";
+    default:
+      return "starting";
+  }
+}
+
+std::string OverallLine(const ProgressSample& now, const ProgressSample& before,
+                        const v1::ClusterSpec& cluster) {
+  const Totals totals = AddUp(now, before);
+  std::string line = absl::StrFormat(
+      "%6s  %d/%d workers, %d/%d servers, %s", TimeText(absl::ToDoubleSeconds(now.elapsed)),
+      totals.live_workers, cluster.num_workers(), totals.live_servers, cluster.num_servers(),
+      PhaseText(now.status.view().phase()));
+  if (totals.steps_total > 0) {
+    absl::StrAppendFormat(&line, " %.0f%%", 100.0 * totals.steps_done / totals.steps_total);
+  }
+  if (totals.has_steps) {
+    absl::StrAppendFormat(&line, ", loss %.4f, %s samples/s", totals.loss,
+                          CountText(totals.samples_per_second));
+  }
+  return line;
+}
+
+std::vector<std::string> WorkerLines(const ProgressSample& now, const ProgressSample& before) {
+  const int64_t most_ahead = AddUp(now, before).most_ahead;
+  std::vector<std::string> lines;
+  for (const v1::WorkerInfo& worker : now.status.view().workers()) {
+    const v1::Progress& progress = ProgressOf(now.status, worker.worker());
+    std::string line = absl::StrFormat("worker-%-2d step %5d/%-5d", worker.worker(),
+                                       progress.steps_done(), progress.steps_total());
+    if (!worker.is_live()) {
+      absl::StrAppend(&line, " lost");
+    } else if (worker.is_entering()) {
+      absl::StrAppend(&line, " taking a lost worker's place");
+    } else if (progress.samples() > 0) {
+      const Rates rates = RatesOf(progress, ProgressOf(before.status, worker.worker()));
+      absl::StrAppendFormat(&line, " %3d behind loss %.4f %7s samples/s %8s/s",
+                            most_ahead - progress.steps_ahead(), progress.loss(),
+                            CountText(rates.samples), BytesText(rates.bytes));
+    }
+    absl::StripTrailingAsciiWhitespace(&line);
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+}  // namespace capstan

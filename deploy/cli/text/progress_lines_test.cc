@@ -1,0 +1,141 @@
+#include "deploy/cli/text/progress_lines.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace capstan {
+namespace {
+
+using ::testing::_;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+v1::ClusterSpec Cluster() {
+  v1::ClusterSpec cluster;
+  cluster.set_num_workers(2);
+  cluster.set_num_servers(1);
+  return cluster;
+}
+
+ProgressSample Registering() {
+  ProgressSample sample;
+  sample.status.mutable_view()->set_phase(v1::REGISTERING);
+  sample.status.mutable_view()->add_servers()->set_is_live(true);
+  return sample;
+}
+
+// Worker `i` has done steps[i] of 100, 10 samples and 1 kB (each way) a step; worker 0 was one step
+// ahead of the slowest, worker 1 three, ...
+ProgressSample Training(absl::Duration elapsed, std::vector<int> steps) {
+  ProgressSample sample = Registering();
+  sample.elapsed = elapsed;
+  sample.status.mutable_view()->set_phase(v1::TRAINING);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    v1::WorkerInfo* worker = sample.status.mutable_view()->add_workers();
+    worker->set_worker(i);
+    worker->set_is_live(true);
+    v1::Progress* progress = sample.status.add_progress();
+    progress->set_steps_done(steps[i]);
+    progress->set_steps_total(100);
+    progress->set_steps_ahead(1 + 2 * i);
+    progress->set_loss(0.5 + i);
+    progress->set_samples(10 * steps[i]);
+    progress->set_bytes_pushed(1000 * steps[i]);
+    progress->set_bytes_pulled(1000 * steps[i]);
+    progress->set_seconds(absl::ToDoubleSeconds(elapsed));
+  }
+  return sample;
+}
+
+TEST(ProgressLinesTest, MembersAreCountedWhileTheyRegister) {
+  EXPECT_EQ(OverallLine(Registering(), Registering(), Cluster()),
+            "  0:00  0/2 workers, 1/1 servers, waiting for members");
+}
+
+TEST(ProgressLinesTest, OverallLineAddsUpTheWorkers) {
+  EXPECT_EQ(OverallLine(Training(absl::Seconds(10), {40, 60}), Training(absl::Seconds(8), {20, 30}),
+                        Cluster()),
+            "  0:10  2/2 workers, 1/1 servers, training 50%, loss 1.0000, 250 samples/s");
+}
+
+TEST(ProgressLinesTest, EachWorkerHasItsStepRatesAndDistance) {
+  EXPECT_THAT(
+      WorkerLines(Training(absl::Seconds(10), {40, 60}), Training(absl::Seconds(8), {20, 30})),
+      ElementsAre(
+          "worker-0  step    40/100     2 behind loss 0.5000     100 samples/s  20.0 kB/s",
+          "worker-1  step    60/100     0 behind loss 1.5000     150 samples/s  30.0 kB/s"));
+}
+
+TEST(ProgressLinesTest, StepsBehindDoNotDependOnWhenEachWorkerReported) {
+  ProgressSample now = Training(absl::Seconds(10), {40, 49});
+  for (v1::Progress& progress : *now.status.mutable_progress()) progress.set_steps_ahead(0);
+  EXPECT_THAT(WorkerLines(now, now), Each(HasSubstr("  0 behind")));
+}
+
+TEST(ProgressLinesTest, NothingIsSaidOfLossAndRatesBeforeTheFirstStep) {
+  const ProgressSample now = Training(absl::Seconds(1), {0, 0});
+  EXPECT_EQ(OverallLine(now, now, Cluster()), "  0:01  2/2 workers, 1/1 servers, training 0%");
+  EXPECT_THAT(WorkerLines(now, now), ElementsAre("worker-0  step     0/100", _));
+}
+
+TEST(ProgressLinesTest, LinesOfAFastJobFitIntoATerminalOf80Columns) {
+  ProgressSample now = Training(absl::Seconds(1), {12345, 12345});
+  for (v1::Progress& progress : *now.status.mutable_progress()) {
+    progress.set_steps_total(99999);
+    progress.set_samples(234567);
+    progress.set_bytes_pushed(123'400'000);
+  }
+  std::vector<std::string> lines = WorkerLines(now, Registering());
+  EXPECT_THAT(lines, Each(HasSubstr("234,567 samples/s 135.7 MB/s")));
+  lines.push_back(OverallLine(now, Registering(), Cluster()));
+  EXPECT_THAT(lines.back(), EndsWith(" 469,134 samples/s"));
+  // One column is for the cursor.
+  for (const std::string& line : lines) EXPECT_LE(line.size(), 79u) << line;
+}
+
+TEST(ProgressLinesTest, FirstSampleGivesRatesSinceTheStart) {
+  EXPECT_THAT(WorkerLines(Training(absl::Seconds(10), {40}), Registering()),
+              ElementsAre(HasSubstr(" 40 samples/s")));
+}
+
+TEST(ProgressLinesTest, FinishedWorkerKeepsItsMeanRate) {
+  const ProgressSample now = Training(absl::Seconds(10), {100});
+  EXPECT_THAT(WorkerLines(now, now), ElementsAre(HasSubstr(" 100 samples/s")));
+}
+
+TEST(ProgressLinesTest, WorkerThatDoesNotMoveHasNoRate) {
+  const ProgressSample now = Training(absl::Seconds(10), {50});
+  EXPECT_THAT(WorkerLines(now, now), ElementsAre(HasSubstr(" 0 samples/s")));
+}
+
+TEST(ProgressLinesTest, LostWorkerIsMarkedAndNotCounted) {
+  ProgressSample now = Training(absl::Seconds(10), {40, 60});
+  now.status.mutable_view()->mutable_workers(1)->set_is_live(false);
+  EXPECT_THAT(WorkerLines(now, now), ElementsAre(HasSubstr(" 0 behind"), EndsWith(" lost")));
+  EXPECT_THAT(OverallLine(now, now, Cluster()),
+              testing::AllOf(HasSubstr("1/2 workers"), HasSubstr("training 40%, ")));
+}
+
+TEST(ProgressLinesTest, WorkerThatTakesAnothersPlaceIsMarkedAndHasNoLossBeforeItComputes) {
+  ProgressSample now = Training(absl::Seconds(10), {40, 0});
+  now.status.mutable_view()->mutable_workers(1)->set_is_entering(true);
+  EXPECT_THAT(WorkerLines(now, now), ElementsAre(HasSubstr(" behind loss"),
+                                                 EndsWith("0/100   taking a lost worker's place")));
+  now.status.mutable_view()->mutable_workers(1)->set_is_entering(false);
+  now.status.mutable_progress(1)->set_steps_done(30);
+  EXPECT_THAT(WorkerLines(now, now), ElementsAre(_, EndsWith("step    30/100")));
+  EXPECT_THAT(OverallLine(now, now, Cluster()), HasSubstr("training 35%, loss 0.5000, "));
+}
+
+TEST(ProgressLinesTest, ReplyWithoutProgressIsNoError) {
+  ProgressSample now = Training(absl::Seconds(1), {1});
+  now.status.clear_progress();
+  EXPECT_THAT(WorkerLines(now, now), ElementsAre(HasSubstr("step     0/0")));
+  EXPECT_THAT(OverallLine(now, now, Cluster()), Not(HasSubstr("%")));
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,188 @@
+#include "deploy/cli/text/summary.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/base/json_fields.h"
+#include "common/job/field_text.h"
+#include "deploy/cli/text/number_text.h"
+
+namespace capstan {
+namespace {
+
+using ::nlohmann::json;
+
+enum class Unit {
+  kText,
+  kPercent,
+  kReal,
+  kCount,
+  kSeconds,
+  kMilliseconds,
+  kBytes,
+  kSamplesPerSecond
+};
+
+struct Row {
+  const char* key;
+  const char* label;
+  Unit unit;
+};
+
+constexpr Row kRows[] = {
+    {"test_accuracy", "test accuracy", Unit::kPercent},
+    {"test_loss", "test loss", Unit::kReal},
+    {"train_loss", "train loss", Unit::kReal},
+    {"steps", "steps", Unit::kCount},
+    {"seconds", "time", Unit::kSeconds},
+    {"median_step_seconds", "median step", Unit::kMilliseconds},
+    {"samples", "samples", Unit::kCount},
+    {"samples_per_s", "speed", Unit::kSamplesPerSecond},
+    {"bytes_pushed", "pushed", Unit::kBytes},
+    {"bytes_pulled", "pulled", Unit::kBytes},
+    {"mean_staleness_seen", "mean staleness", Unit::kReal},
+    {"max_staleness_seen", "largest staleness", Unit::kCount},
+    {"workers_lost", "workers lost", Unit::kCount},
+    {"workers_replaced", "workers replaced", Unit::kCount},
+    {"parameters_xxh3", "parameters' XXH3", Unit::kText},
+};
+
+std::string ValueText(const json& value, Unit unit) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_number()) return value.dump();
+  const double number = value.get<double>();
+  switch (unit) {
+    case Unit::kPercent:
+      return absl::StrFormat("%.2f %%", 100 * number);
+    case Unit::kReal:
+      return absl::StrFormat("%.4f", number);
+    case Unit::kCount:
+      return value.is_number_unsigned() ? CountText(value.get<uint64_t>()) : value.dump();
+    case Unit::kSeconds:
+      return absl::StrFormat("%.1f s", number);
+    case Unit::kMilliseconds:
+      return absl::StrFormat("%.2f ms", 1000 * number);
+    case Unit::kBytes:
+      return BytesText(number);
+    case Unit::kSamplesPerSecond:
+      return absl::StrCat(RoundedCountText(number), " samples/s");
+    case Unit::kText:
+      break;
+  }
+  return value.dump();
+}
+
+// ", 2 workers"; empty when the summary has no such field.
+std::string Counted(const json& summary, const char* key) {
+  if (!summary.contains(key)) return "";
+  return absl::StrCat(", ", ValueText(summary[key], Unit::kCount), " ", key);
+}
+
+// True when the consistency changed during the job.
+bool HasChanged(const json& summary) {
+  return summary.value("consistency_periods", json()).size() > 1;
+}
+
+std::string PeriodText(const json& period) {
+  const json mode = period.value("consistency", json());
+  if (!mode.is_string()) return "";
+  std::string text = mode.get<std::string>();
+  if (text != "ssp") return text;
+  absl::StrAppend(&text, ", staleness ", period.value("staleness", json()).dump());
+  std::vector<std::string> tables;
+  const json own = period.value("table_staleness", json::object());
+  for (const auto& [table, staleness] : own.items()) {
+    tables.push_back(absl::StrCat(table, " ", staleness.dump()));
+  }
+  if (!tables.empty()) absl::StrAppend(&text, " (", absl::StrJoin(tables, ", "), ")");
+  return text;
+}
+
+v1::TuningReport::Point PointOf(const json& object) {
+  v1::TuningReport::Point point;
+  if (!object.is_object()) return point;
+  point.set_partition_bytes(CountIn(object, "partition_bytes"));
+  point.set_credit_bytes(CountIn(object, "credit_bytes"));
+  point.set_step_seconds(NumberIn(object, "step_seconds"));
+  return point;
+}
+
+std::string PointText(const v1::TuningReport::Point& point) {
+  std::string text = absl::StrCat("partition ", FormatSize(point.partition_bytes()), ", credit ",
+                                  FormatSize(point.credit_bytes()));
+  if (point.step_seconds() > 0) {
+    absl::StrAppendFormat(&text, ", %.1f ms a step", 1000 * point.step_seconds());
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FormatSummary(absl::string_view json_text) {
+  const json summary = ParseJson(json_text);
+  if (!summary.is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a summary as a JSON object, got \"", json_text.substr(0, 60), "\""));
+  }
+  std::string text = "job";
+  if (summary.contains("job")) absl::StrAppend(&text, " ", ValueText(summary["job"], Unit::kText));
+  absl::StrAppend(&text, " is done");
+  if (summary.contains("consistency")) {
+    absl::StrAppend(&text, ": ", ValueText(summary["consistency"], Unit::kText));
+  }
+  absl::StrAppend(&text, Counted(summary, "workers"), Counted(summary, "servers"), "\n");
+  if (HasChanged(summary)) {
+    absl::StrAppendFormat(&text, "  %-18s %s\n", "consistency", SummaryConsistencyText(summary));
+  }
+  for (const Row& row : kRows) {
+    if (!summary.contains(row.key)) continue;
+    absl::StrAppendFormat(&text, "  %-18s %s\n", row.label, ValueText(summary[row.key], row.unit));
+  }
+  if (const std::string tuning = SummaryTuningText(summary); !tuning.empty()) {
+    absl::StrAppendFormat(&text, "  %-18s %s\n", "tuned", tuning);
+  }
+  if (summary.contains("warning")) {
+    absl::StrAppend(&text, "warning: ", ValueText(summary["warning"], Unit::kText), "\n");
+  }
+  return text;
+}
+
+std::string SummaryConsistencyText(const json& summary) {
+  const json periods = summary.value("consistency_periods", json());
+  if (!periods.is_array()) return "";
+  std::string text;
+  for (const json& period : periods) {
+    if (!period.is_object()) return "";
+    if (!text.empty()) {
+      absl::StrAppend(&text, "; from step ", period.value("from_step", json()).dump(), " on: ");
+    }
+    text += PeriodText(period);
+  }
+  return text;
+}
+
+std::string TuningText(const v1::TuningReport& tuning) {
+  if (tuning.has_chosen()) return absl::StrCat(PointText(tuning.chosen()), ": ", tuning.reason());
+  if (tuning.tried().empty()) return "nothing measured yet";
+  return absl::StrCat("not finished: ", tuning.tried_size(), " measurements, the last one ",
+                      PointText(*tuning.tried().rbegin()));
+}
+
+std::string SummaryTuningText(const json& summary) {
+  const json tuning = summary.value("tuning", json());
+  if (!tuning.is_object()) return "";
+  v1::TuningReport report;
+  if (tuning.contains("chosen")) {
+    *report.mutable_chosen() = PointOf(tuning["chosen"]);
+    report.set_reason(TextIn(tuning, "reason"));
+  }
+  for (const json& point : tuning.value("tried", json::array()))
+    *report.add_tried() = PointOf(point);
+  return TuningText(report);
+}
+
+}  // namespace capstan

@@ -1,0 +1,141 @@
+#include "deploy/cli/text/summary.h"
+
+#include <gtest/gtest.h>
+
+namespace capstan {
+namespace {
+
+using ::nlohmann::json;
+
+TEST(SummaryTest, EveryKeyHasItsLine) {
+  const auto text = FormatSummary(R"({
+    "job": "digits", "consistency": "bsp", "workers": 2, "servers": 3,
+    "test_accuracy": 0.9722, "test_loss": 0.10424, "train_loss": 0.0012, "steps": 900,
+    "seconds": 3.25, "median_step_seconds": 0.00361, "samples": 28740, "samples_per_s": 8843.07, "bytes_pushed": 12300000,
+    "bytes_pulled": 1500, "mean_staleness_seen": 0.25, "max_staleness_seen": 1,
+    "parameters_xxh3": "0123456789abcdef", "workers_lost": 2,
+    "workers_replaced": 1})");
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(*text,
+            "job digits is done: bsp, 2 workers, 3 servers\n"
+            "  test accuracy      97.22 %\n"
+            "  test loss          0.1042\n"
+            "  train loss         0.0012\n"
+            "  steps              900\n"
+            "  time               3.2 s\n"
+            "  median step        3.61 ms\n"
+            "  samples            28,740\n"
+            "  speed              8,843 samples/s\n"
+            "  pushed             12.3 MB\n"
+            "  pulled             1.5 kB\n"
+            "  mean staleness     0.2500\n"
+            "  largest staleness  1\n"
+            "  workers lost       2\n"
+            "  workers replaced   1\n"
+            "  parameters' XXH3   0123456789abcdef\n");
+}
+
+TEST(SummaryTest, AConsistencyThatWasChangedIsShown) {
+  EXPECT_EQ(*FormatSummary(R"({"consistency": "bsp", "consistency_periods": [
+                                {"from_step": 0, "consistency": "bsp", "staleness": 0},
+                                {"from_step": 7, "consistency": "ssp", "staleness": 4}]})"),
+            "job is done: bsp\n"
+            "  consistency        bsp; from step 7 on: ssp, staleness 4\n");
+  EXPECT_EQ(*FormatSummary(R"({"consistency": "bsp", "consistency_periods": [
+                                {"from_step": 0, "consistency": "bsp", "staleness": 0}]})"),
+            "job is done: bsp\n");
+}
+
+TEST(SummaryTest, AWarningIsTheLastLine) {
+  EXPECT_EQ(*FormatSummary(R"({"warning": "training has failed: it did", "steps": 5})"),
+            "job is done\n"
+            "  steps              5\n"
+            "warning: training has failed: it did\n");
+}
+
+TEST(SummaryTest, WhatIsMissingIsLeftOut) {
+  EXPECT_EQ(*FormatSummary("{\"steps\": 5}"), "job is done\n  steps              5\n");
+}
+
+TEST(SummaryTest, ValueThatIsNoNumberIsShownAsItIs) {
+  EXPECT_EQ(*FormatSummary("{\"test_loss\": null}"), "job is done\n  test loss          null\n");
+}
+
+TEST(SummaryTest, ValuesThatNoJobHasAreShownWithoutHarm) {
+  EXPECT_EQ(*FormatSummary(R"({"workers": 1e300, "steps": -1, "samples_per_s": 1e300})"),
+            "job is done, 1e+300 workers\n"
+            "  steps              -1\n"
+            "  speed              ? samples/s\n");
+  EXPECT_EQ(*FormatSummary(R"({"tuning": {"chosen": {"partition_bytes": "x"}, "reason": 7}})"),
+            "job is done\n"
+            "  tuned              partition 0, credit 0: \n");
+}
+
+TEST(SummaryTest, TextThatIsNoJsonObjectIsRefused) {
+  EXPECT_EQ(FormatSummary("{\"steps\": ").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FormatSummary("[1]").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+std::string ConsistencyText(const char* summary) {
+  return SummaryConsistencyText(nlohmann::json::parse(summary));
+}
+
+TEST(SummaryConsistencyTest, SaysEachPeriodAndWhereItBegins) {
+  EXPECT_EQ(ConsistencyText(R"({"consistency_periods": [
+                      {"from_step": 0, "consistency": "bsp", "staleness": 0},
+                      {"from_step": 120, "consistency": "ssp", "staleness": 4,
+                       "table_staleness": {"fc1.weight": 2, "fc2.weight": 0}},
+                      {"from_step": 300, "consistency": "async", "staleness": null}]})"),
+            "bsp; from step 120 on: ssp, staleness 4 (fc1.weight 2, fc2.weight 0); "
+            "from step 300 on: async");
+}
+
+TEST(SummaryConsistencyTest, OfAJobThatWasNotChangedSaysWhatItPromised) {
+  EXPECT_EQ(ConsistencyText(R"({"consistency_periods": [
+                      {"from_step": 0, "consistency": "ssp", "staleness": 1}]})"),
+            "ssp, staleness 1");
+}
+
+TEST(SummaryConsistencyTest, ASummaryWithoutPeriodsSaysNothing) {
+  EXPECT_EQ(ConsistencyText(R"({"consistency": "bsp"})"), "");
+  EXPECT_EQ(ConsistencyText(R"({"consistency_periods": 3})"), "");
+  EXPECT_EQ(ConsistencyText(R"({"consistency_periods": [3]})"), "");
+}
+
+void Set(v1::TuningReport::Point& point, uint64_t partition, uint64_t credit, double seconds) {
+  point.set_partition_bytes(partition);
+  point.set_credit_bytes(credit);
+  point.set_step_seconds(seconds);
+}
+
+TEST(TuningTextTest, TellsWhatWasChosenAndWhy) {
+  v1::TuningReport tuning;
+  Set(*tuning.add_tried(), 1 << 20, 4 << 20, 0.23);
+  Set(*tuning.mutable_chosen(), 2 << 20, 8 << 20, 0.212);
+  tuning.set_reason("8.0 % faster");
+  EXPECT_EQ(TuningText(tuning), "partition 2MiB, credit 8MiB, 212.0 ms a step: 8.0 % faster");
+}
+
+TEST(TuningTextTest, TellsHowFarItHasCome) {
+  v1::TuningReport tuning;
+  EXPECT_EQ(TuningText(tuning), "nothing measured yet");
+  Set(*tuning.add_tried(), 1 << 20, 4 << 20, 0.23);
+  Set(*tuning.add_tried(), 1 << 18, 1 << 20, 0.2);
+  EXPECT_EQ(TuningText(tuning),
+            "not finished: 2 measurements, the last one partition 256KiB, credit 1MiB, 200.0 ms "
+            "a step");
+}
+
+TEST(TuningTextTest, ASummaryTellsTheSame) {
+  const json summary = json::parse(R"({"tuning": {
+      "chosen": {"partition_bytes": 2097152, "credit_bytes": 8388608, "step_seconds": 0.212},
+      "reason": "8.0 % faster",
+      "tried": [{"partition_bytes": 1048576, "credit_bytes": 4194304, "step_seconds": 0.23}]}})");
+  EXPECT_EQ(SummaryTuningText(summary),
+            "partition 2MiB, credit 8MiB, 212.0 ms a step: 8.0 % faster");
+  EXPECT_EQ(SummaryTuningText(json::parse(R"({"tuning": {"tried": []}})")), "nothing measured yet");
+  EXPECT_EQ(SummaryTuningText(json::parse(R"({"job": "x"})")), "");
+}
+
+}  // namespace
+}  // namespace capstan
