@@ -2,7 +2,7 @@
 #include <glog/logging.h>
 
 #include "tests/fuzz/fuzz_input.h"
-#include "worker/dataset/gunzip.h"
+#include "worker/dataset/gzip_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr uint64_t kMaxBytes = 1 << 20;

@@ -10,28 +10,23 @@
 
 namespace capstan {
 
-// Which samples each worker computes on at each step: a function of (seed, worker, step) alone. In
-// every epoch, the batches of all workers together hold each sample exactly once, in an order of
-// the epoch's own, in batches whose sizes differ by at most one. Not thread-safe.
+// Chooses the samples of each worker and step from (seed, worker, step) alone. In every epoch, the
+// batches of all workers together hold each sample exactly once. Each epoch has its own order. The
+// sizes of batches differ by at most one. Not thread-safe.
 class BatchSampler {
  public:
   struct Options {
-    // Samples to draw from. Required.
-    uint64_t sample_count = 0;
-    // Workers that share them. Required.
-    uint32_t num_workers = 0;
-    // At most this many samples a worker and step. Required.
-    uint32_t batch_size = 0;
-    // The job's.
-    uint64_t seed = 1;
+    uint64_t sample_count = 0;  // Required
+    uint32_t num_workers = 0;   // Required
+    uint32_t batch_size = 0;    // Required: most samples of one worker and step
+    uint64_t seed = 1;          // the job's
   };
 
   // INVALID_ARGUMENT when an option is 0, or there are too few samples to fill every worker's
   // batches.
   static absl::StatusOr<BatchSampler> Create(const Options& options);
 
-  // Steps in which every sample is used once: sample_count / (num_workers x batch_size), rounded
-  // up.
+  // sample_count / (num_workers x batch_size), rounded up.
   int64_t steps_per_epoch() const { return static_cast<int64_t>(steps_per_epoch_); }
 
   // The samples of `worker` at `step`; at least one. Valid until the next call for another epoch.
@@ -43,7 +38,7 @@ class BatchSampler {
 
   Options options_;
   uint64_t steps_per_epoch_;
-  uint64_t epoch_ = UINT64_MAX;  // of permutation_; none yet
+  uint64_t epoch_ = UINT64_MAX;  // of permutation_; UINT64_MAX before the first
   std::vector<uint32_t> permutation_;
 };
 

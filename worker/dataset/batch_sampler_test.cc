@@ -16,7 +16,7 @@ absl::StatusOr<BatchSampler> Make(uint64_t samples, uint32_t workers, uint32_t b
   return BatchSampler::Create({samples, workers, batch_size, seed});
 }
 
-// The samples of all workers in the epoch that starts at `first`, in order of step and worker.
+// The samples of all workers in the epoch from step `first` on, in order of step and worker.
 std::vector<uint32_t> Epoch(BatchSampler& sampler, uint32_t workers, Step first) {
   std::vector<uint32_t> samples;
   for (int64_t step = 0; step < sampler.steps_per_epoch(); ++step) {

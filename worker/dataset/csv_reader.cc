@@ -7,10 +7,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "worker/dataset/dense_limit.h"
+#include "worker/dataset/dataset.h"
 #include "worker/dataset/gzip_file.h"
-#include "worker/dataset/line_reader.h"
-#include "worker/dataset/parse_number.h"
+#include "worker/dataset/text_reader.h"
 
 namespace capstan {
 namespace {
@@ -19,7 +18,7 @@ int64_t CountColumns(absl::string_view line) {
   return 1 + std::count(line.begin(), line.end(), ',');
 }
 
-// Takes the text before the first comma, and the comma, off `line`.
+// Removes the text before the first comma, and the comma, from `line`.
 absl::string_view TakeField(absl::string_view* line) {
   const size_t length = std::min(line->find(','), line->size());
   const absl::string_view field = line->substr(0, length);
@@ -32,7 +31,7 @@ class RowParser {
  public:
   explicit RowParser(const CsvOptions& options) : options_(options) {}
 
-  // Learns the number of columns from the first row, and asks for memory for `row_count` like it.
+  // Takes the number of columns from the first row, and reserves memory for `row_count` rows.
   absl::Status Start(absl::string_view first_row, int64_t line_number, int64_t row_count) {
     first_line_ = line_number;
     columns_ = CountColumns(first_row);

@@ -14,13 +14,13 @@ struct CsvOptions {
   int label_column = -1;
   // The first line names the columns.
   bool has_header = false;
-  // Labels must be below this; 0 means that the labels tell.
+  // Every label is below this. 0: the largest label decides.
   int classes = 0;
 };
 
-// Numbers separated by commas, one sample a line, all lines as long as the first. Every error is
-// one line that names `source`, the line, what was expected and what was got. `class_count` of the
-// result is 1 + the largest label.
+// Reads numbers separated by commas, one sample a line. Every line has as many columns as the
+// first. `class_count` of the result is 1 + the largest label. An error is one line of text:
+// `source`, the number of the line, the expected and the actual text.
 absl::StatusOr<Dataset> ParseCsv(absl::string_view text, absl::string_view source,
                                  const CsvOptions& options);
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
 namespace capstan {
@@ -24,11 +26,32 @@ struct Dataset {
   }
 };
 
-// What a job trains on and what it is measured on.
+// The samples of a job for training and for evaluation.
 struct DataSplit {
   Dataset train;
   Dataset test;
 };
+
+// Most classes of a data set. A larger label is surely no class.
+inline constexpr int kMaxClasses = 1 << 20;
+
+// INVALID_ARGUMENT unless `label` is in 0 ... `classes` - 1; `classes` 0 means kMaxClasses.
+absl::Status CheckLabel(int64_t label, int classes);
+
+// Most bytes for the features of one file.
+inline constexpr int64_t kMaxDenseBytes = int64_t{8} << 30;
+
+// RESOURCE_EXHAUSTED when a dense float32 matrix of this shape takes more than kMaxDenseBytes, or
+// when `columns` does not fit an int. To be called before the allocation.
+absl::Status CheckDenseSize(uint64_t rows, uint64_t columns);
+
+// INVALID_ARGUMENT unless 0 < `test_fraction` < 1.
+absl::Status CheckTestFraction(double test_fraction);
+
+// Draws `test_fraction` of the samples by `seed` for the test; the others are for training. The
+// number is rounded, and each side has at least one sample. INVALID_ARGUMENT for a wrong fraction
+// or fewer than 2 samples.
+absl::StatusOr<DataSplit> SplitDataset(const Dataset& data, double test_fraction, uint64_t seed);
 
 }  // namespace capstan
 

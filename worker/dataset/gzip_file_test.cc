@@ -8,12 +8,84 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/random.h"
 #include "worker/dataset/temp_file.h"
 
 namespace capstan {
 namespace {
 
 using ::testing::HasSubstr;
+
+constexpr uint64_t kNoLimit = UINT64_MAX;
+
+// Text whose length is a multiple of any output buffer, so that its end and a buffer's coincide.
+std::string LongText() {
+  Random random(/*seed=*/1);
+  std::string text(size_t{1} << 20, ' ');
+  for (char& c : text) c = static_cast<char>('0' + random.UniformInt(10));
+  return text;
+}
+
+TEST(GunzipTest, ReturnsWhatWasCompressed) {
+  for (const std::string& text : {std::string(), std::string("hello"), LongText()}) {
+    const absl::StatusOr<std::string> result = Gunzip(GzipBytes(text), kNoLimit);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(*result, text);
+  }
+}
+
+TEST(GunzipTest, ConcatenatedMembersAreJoined) {
+  const absl::StatusOr<std::string> result = Gunzip(GzipBytes("one,") + GzipBytes("two"), kNoLimit);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(*result, "one,two");
+}
+
+TEST(GunzipTest, EveryTruncationIsDataLoss) {
+  const std::string bytes = GzipBytes("0,1,2,3,4,5,6,7,8,9\n10,11,12\n");
+  for (size_t length = 2; length < bytes.size(); ++length) {
+    const absl::Status status = Gunzip(bytes.substr(0, length), kNoLimit).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << length;
+    EXPECT_EQ(status.message(), "truncated gzip data") << length;
+  }
+}
+
+TEST(GunzipTest, MissingTrailerOfALongFileIsDataLoss) {
+  const std::string bytes = GzipBytes(LongText());
+  for (size_t missing = 1; missing <= 8; ++missing) {
+    const absl::Status status = Gunzip(bytes.substr(0, bytes.size() - missing), kNoLimit).status();
+    EXPECT_EQ(status.message(), "truncated gzip data") << missing;
+  }
+}
+
+TEST(GunzipTest, EveryFlippedByteOfTheDataIsDataLoss) {
+  constexpr size_t kHeaderBytes = 10;
+  const std::string bytes = GzipBytes("0,1,2,3,4,5,6,7,8,9\n10,11,12\n");
+  for (size_t i = kHeaderBytes; i < bytes.size(); ++i) {
+    std::string corrupt = bytes;
+    corrupt[i] = static_cast<char>(~corrupt[i]);
+    EXPECT_EQ(Gunzip(corrupt, kNoLimit).status().code(), absl::StatusCode::kDataLoss) << i;
+  }
+}
+
+TEST(GunzipTest, BytesAfterTheEndAreDataLoss) {
+  const absl::Status status = Gunzip(GzipBytes("hello") + "garbage", kNoLimit).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr("corrupt gzip data"));
+}
+
+TEST(GunzipTest, ResultBeyondTheLimitIsRefused) {
+  EXPECT_TRUE(Gunzip(GzipBytes("hello"), /*max_bytes=*/5).ok());
+  const absl::Status status = Gunzip(GzipBytes("hello"), /*max_bytes=*/4).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr("more than 4 bytes"));
+}
+
+TEST(GunzipTest, OnlyTheMagicNumberMakesAGzip) {
+  EXPECT_TRUE(IsGzip(GzipBytes("")));
+  EXPECT_FALSE(IsGzip(""));
+  EXPECT_FALSE(IsGzip("\x1f"));
+  EXPECT_FALSE(IsGzip("1,2"));
+}
 
 TEST(GzipFileTest, PlainAndCompressedFilesReadTheSame) {
   const std::string text = "1,2\n3,4\n";

@@ -10,9 +10,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
-#include "worker/dataset/dense_limit.h"
+#include "worker/dataset/dataset.h"
 #include "worker/dataset/gzip_file.h"
-#include "worker/dataset/parse_number.h"
 
 namespace capstan {
 namespace {
@@ -58,7 +57,7 @@ absl::Status CheckMagic(absl::string_view bytes, uint32_t expected) {
 
 absl::Status CheckLength(absl::string_view bytes, size_t header_bytes,
                          const std::vector<uint32_t>& dimensions) {
-  // The product of three 32-bit numbers; beyond 2^64 it is surely not the length of a file.
+  // The product of three 32-bit numbers has up to 96 bits.
   unsigned __int128 expected = header_bytes;
   unsigned __int128 body = 1;
   for (const uint32_t dimension : dimensions) body *= dimension;

@@ -14,9 +14,9 @@ struct IdxFiles {
   std::string labels;  // magic number 0x00000801: count, then a byte a label
 };
 
-// Pixels stay 0 ... 255. Labels must be below `classes`; 0 means that the labels tell. Errors name
-// the file: those of ReadGzipFile, INVALID_ARGUMENT for a wrong magic number, a length that does
-// not fit or counts that differ, DATA_LOSS for a truncated file.
+// Pixels stay 0 ... 255. Every label is below `classes`. If `classes` is 0, the largest label
+// decides. Errors name the file. They are those of ReadGzipFile, INVALID_ARGUMENT for a wrong magic
+// number, a wrong length or different counts, and DATA_LOSS for a truncated file.
 absl::StatusOr<Dataset> ReadIdx(const IdxFiles& files, int classes);
 
 }  // namespace capstan

@@ -9,15 +9,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "worker/dataset/dense_limit.h"
+#include "worker/dataset/dataset.h"
 #include "worker/dataset/gzip_file.h"
-#include "worker/dataset/line_reader.h"
-#include "worker/dataset/parse_number.h"
+#include "worker/dataset/text_reader.h"
 
 namespace capstan {
 namespace {
 
-// Takes the text before the first blank, and the blanks after it, off `line`.
+// Removes the text before the first blank, and the blanks after it, from `line`.
 absl::string_view TakeToken(absl::string_view* line) {
   const size_t length = std::min(line->find_first_of(" \t"), line->size());
   const absl::string_view token = line->substr(0, length);
@@ -25,7 +24,7 @@ absl::string_view TakeToken(absl::string_view* line) {
   return token;
 }
 
-// Collects the rows of one file, sparse as they are. Not thread-safe.
+// Collects the rows of one file in sparse form. Not thread-safe.
 class SparseRows {
  public:
   explicit SparseRows(const LibsvmOptions& options) : options_(options) {}

@@ -11,15 +11,15 @@
 namespace capstan {
 
 struct LibsvmOptions {
-  // Number of features; no index may be larger. 0 means the largest index in the file.
+  // Number of features; no index may be larger. 0: the largest index in the file.
   uint32_t features = 0;
-  // Labels must be below this; 0 means that the labels tell.
+  // Every label is below this. 0: the largest label decides.
   int classes = 0;
 };
 
-// "label index:value ..." a line, indices ascending from 1, features that are left out 0. Labels
-// are 0, 1, ... or, in a file that has a -1, only -1 and +1, which become 0 and 1. Every error is
-// one line that names `source`, the line, what was expected and what was got. RESOURCE_EXHAUSTED
+// Reads a sample a line: "label index:value ...". Indices ascend from 1, and a missing feature is
+// 0. Labels are 0, 1, ..., or all of them are -1 and +1; these become 0 and 1. An error is one line
+// of text: `source`, the number of the line, the expected and the actual text. RESOURCE_EXHAUSTED
 // when the samples as dense float32 take more than kMaxDenseBytes.
 absl::StatusOr<Dataset> ParseLibsvm(absl::string_view text, absl::string_view source,
                                     const LibsvmOptions& options);

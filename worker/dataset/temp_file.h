@@ -28,7 +28,7 @@ inline std::string GzipBytes(absl::string_view bytes) {
   return output;
 }
 
-// For tests: writes a file that only the running test uses. Returns its path.
+// For tests: writes a file for the running test alone. Returns its path.
 inline std::string WriteTempFile(absl::string_view name, absl::string_view bytes) {
   const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
   const std::string path =

@@ -6,12 +6,12 @@
 
 #include "common/base/status_macros.h"
 #include "common/tensor/memory_cutter.h"
-#include "worker/training/gather.h"
+#include "worker/training/gathered_batch.h"
 
 namespace capstan {
 namespace {
 
-// Of one batch; the same on the host and on the GPU.
+// Bytes of one batch, on the host as on the GPU.
 size_t BatchBytes(int64_t feature_count, int64_t max_samples) {
   MemoryCutter cutter(/*memory=*/nullptr);
   cutter.Take<float>(feature_count * max_samples);

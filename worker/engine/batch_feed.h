@@ -16,35 +16,35 @@
 
 namespace capstan {
 
-// Two batches of samples in a GPU's memory: while one is computed on, the next is copied in.
-// Batches are used in the order in which they were loaded. Used by one thread.
+// Two batches of samples in a GPU's memory: the GPU computes on one while the next is copied in.
+// Batches are used in the order of loading. Used by one thread.
 class BatchFeed {
  public:
   struct Options {
     const CudaDevice* device = nullptr;  // Required; outlives the feed
-    PinnedPool* pool = nullptr;          // Required; has PinnedBytes left, and outlives the feed
+    PinnedPool* pool = nullptr;          // Required; has PinnedBytes left; outlives the feed
     int64_t feature_count = 0;           // Required: of a sample
     int64_t max_samples = 0;             // Required: of a batch
   };
 
-  // What a feed takes of a PinnedPool.
+  // Bytes taken from the PinnedPool.
   static size_t PinnedBytes(int64_t feature_count, int64_t max_samples);
 
-  // RESOURCE_EXHAUSTED when the GPU has too little memory.
+  // RESOURCE_EXHAUSTED if the GPU has too little memory.
   static absl::StatusOr<std::unique_ptr<BatchFeed>> Create(const Options& options);
 
-  // Gathers these samples on the host; blocks while the copy of the batch before the last runs. At
-  // most two batches are gathered and not released.
+  // Gathers these samples on the host. Blocks until the last but one batch has been copied. At most
+  // two batches are gathered and not released.
   absl::Status Gather(const Dataset& dataset, absl::Span<const uint32_t> samples);
 
-  // Queues the copy of the batch that was gathered last on `copy_in`.
+  // Queues the copy of the last gathered batch on `copy_in`.
   absl::Status Copy(CudaStream& copy_in);
 
-  // The oldest batch that is not released, in the GPU's memory; what is queued on
-  // `compute` from now on finds it there.
+  // The oldest unreleased batch, in the GPU's memory. Work queued on `compute` from now on finds it
+  // there.
   absl::StatusOr<Batch> Use(CudaStream& compute);
 
-  // Nothing queued on `compute` after this reads the batch.
+  // Releases the batch of the last Use: work queued on `compute` later does not read it.
   absl::Status Release(CudaStream& compute);
 
  private:
@@ -56,8 +56,8 @@ class BatchFeed {
     float* features;
     int32_t* labels;
     int64_t samples;
-    CudaEvent loaded;    // in the GPU's memory
-    CudaEvent released;  // by what computed on it
+    CudaEvent loaded;    // on the copying stream: the batch is in the GPU's memory
+    CudaEvent released;  // on the computing stream: the batch is no longer read
   };
 
   explicit BatchFeed(const Options& options) : options_(options) {}

@@ -48,7 +48,7 @@ class BatchFeedTest : public testing::Test {
     return {host, on_gpu.size()};
   }
 
-  // Queues, on the stream that computes, to copy back the next batch, and to release it.
+  // Queues a copy of the next batch back to the host, and its release, on the computing stream.
   Downloaded UseNext() {
     const Batch batch = feed_->Use(*compute_).value();
     const Downloaded downloaded = {CopyBack<float>(batch.features),
@@ -57,8 +57,8 @@ class BatchFeedTest : public testing::Test {
     return downloaded;
   }
 
-  // Loads the batches one ahead, each used after `busy`, if any, has had much to do; waits for all
-  // of it at the end only, and looks then what was used.
+  // Loads each batch one ahead. Queues work of `busy`, if given, before each use. Waits for the GPU
+  // at the end alone, and then checks the used batches.
   void ExpectBatchesInOrder(CudaStream* busy) {
     const std::vector<std::vector<uint32_t>> batches = {
         {3, 1, 2}, {39}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, {12, 12}, {5, 4, 3}, {30, 31, 32, 33}};

@@ -9,14 +9,14 @@
 
 namespace capstan {
 
-// Work for a stream that takes long against what the host does meanwhile, for tests of what waits
-// for what. Outlives the work.
+// Slow work for a stream, for tests of the order of streams. It takes long compared with the host's
+// own calls. Outlives the work.
 class BusyWork {
  public:
   explicit BusyWork(const CudaDevice& device)
       : memory_(DeviceBuffer::Allocate(device, size_t{64} << 20, "the test").value()) {}
 
-  // Some 0.3 ms of an H200, and 0.1 s of the emulator.
+  // Takes about 0.3 ms on an H200, and 0.1 s in the emulator.
   absl::Status Queue(CudaStream& stream) {
     absl::Status status;
     for (int i = 0; i < 16 && status.ok(); ++i) {

@@ -17,8 +17,8 @@
 
 namespace capstan {
 
-// Computes on the calling thread, in the store's own memory. A call has done its work when it
-// returns. Used by one thread.
+// Computes on the calling thread, in the store's own memory. A call's work is done on return. Used
+// by one thread.
 class CpuEngine : public Engine {
  public:
   // `tracer` outlives the engine; null: nothing is traced.
@@ -49,8 +49,8 @@ class CpuEngine : public Engine {
   LayerTrace trace_;
 };
 
-// Makes the model that the options describe, and an engine for it. The errors are those of
-// MakeModel and ModelOnCpu::Create.
+// Makes an engine with the model of `options`. The errors are those of MakeModel and
+// ModelOnCpu::Create.
 absl::StatusOr<std::unique_ptr<Engine>> MakeCpuEngine(const EngineOptions& options);
 
 }  // namespace capstan

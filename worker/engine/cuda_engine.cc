@@ -12,7 +12,7 @@
 namespace capstan {
 namespace {
 
-// What a HostBuffer keeps alive: the pool, and the device that outlives it.
+// Owns a HostBuffer's memory: the pool, and the device, destroyed after the pool.
 struct PoolOwner {
   std::shared_ptr<CudaDevice> device;
   std::shared_ptr<PinnedPool> pool;
@@ -40,7 +40,7 @@ CudaEngine::CudaEngine(std::unique_ptr<Model<CudaStream>> model, const Options& 
 
 CudaEngine::~CudaEngine() {
   sender_.reset();
-  // Each waits for what is queued on it, which uses all that is freed next.
+  // Each destructor waits for the stream's work. This work uses memory freed next.
   compute_.reset();
   copy_out_.reset();
   copy_in_.reset();
@@ -205,7 +205,7 @@ absl::Status CudaEngine::Finish() {
   sender_->Cancel();
   RETURN_IF_ERROR(compute_->Synchronize());
   RETURN_IF_ERROR(copy_out_->Synchronize());
-  // What was done before the last call, and since.
+  // Each call writes one interval between calls: the last one, and the current one.
   RETURN_IF_ERROR(WriteTrace());
   RETURN_IF_ERROR(WriteTrace());
   MutexLock lock(&copy_in_mu_);

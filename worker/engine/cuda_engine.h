@@ -29,14 +29,11 @@
 
 namespace capstan {
 
-// Computes on a GPU, which has its own copy of the parameters. One stream computes, one copies in,
-// one copies out; events order them, and no thread waits for the GPU but for a result or for a
-// gradient that it pushes:
-//
+// Computes on a GPU with its own copy of the parameters. One stream computes, one copies in, one
+// copies out, and events order them. All memory is taken at the start. ParameterMirror's calls may
+// come from any thread, all others come from one.
 //   reply of a slice -> copied in -----> layer's forward -> ... -> layer's backward
 //   next batch       -> copied in                                   -> copied out -> pushed
-//
-// All memory is taken at the start. The mirror's calls come from any thread, the others from one.
 class CudaEngine : public Engine, public ParameterMirror {
  public:
   struct Options {
@@ -44,13 +41,13 @@ class CudaEngine : public Engine, public ParameterMirror {
     int64_t feature_count = 0;  // Required: of a sample
     int64_t max_samples = 0;    // Required: of a batch
     Clock* clock = nullptr;     // Required; outlives the engine
-    // Outlives the engine. Gets the parts of the steps that run while it records; null for none.
+    // Optional; outlives the engine. Gets the parts of steps while it records.
     StepTrace* trace = nullptr;
-    // Outlives the engine. Gets all steps; null for none, as with `trace`.
+    // Optional; outlives the engine. Gets all steps. Null if `trace` is set.
     Tracer* tracer = nullptr;
   };
 
-  // The errors are those of opening the device and of running out of its memory.
+  // The errors are those of CudaDevice::Open, and RESOURCE_EXHAUSTED without enough memory.
   static absl::StatusOr<std::unique_ptr<CudaEngine>> Create(
       std::unique_ptr<Model<CudaStream>> model, const Options& options);
   ~CudaEngine() override;
@@ -85,12 +82,12 @@ class CudaEngine : public Engine, public ParameterMirror {
   absl::Status CreateEvents();
   size_t PinnedBytes() const;
 
-  // The trace of single steps, or of all; null for none.
+  // The trace of some steps or of all; null for none.
   StepTrace* trace() const { return options_.trace != nullptr ? options_.trace : all_steps_.get(); }
-  // Parts of the trace; these do nothing when there is none.
+  // Begin and end a part of the trace, if there is one.
   absl::Status TraceBegin(const char* track, const char* what, int layer, CudaStream& stream);
   absl::Status TraceEnd(const char* track, CudaStream& stream);
-  // Hands on what the GPU has done since the call before the last one.
+  // Gives the tracer the parts queued between the last two calls. They have run on the GPU.
   absl::Status WriteTrace();
 
   absl::Status WaitForLayer(int layer, ParameterStore& store);
@@ -126,8 +123,8 @@ class CudaEngine : public Engine, public ParameterMirror {
   std::unique_ptr<GradientSender> sender_;
 };
 
-// Makes the model that the options describe, and an engine for it on GPU `device_number`. The
-// errors are those of MakeModel and CudaEngine::Create.
+// Makes an engine on GPU `device_number` with the model of `options`. The errors are those of
+// MakeModel and CudaEngine::Create.
 absl::StatusOr<std::unique_ptr<Engine>> MakeCudaEngine(int device_number,
                                                        const EngineOptions& options);
 

@@ -1,4 +1,4 @@
-// What goes wrong with a GPU ends the training with an error, and nothing hangs.
+// A GPU's failure ends the training with an error, and nothing hangs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -41,7 +41,7 @@ struct Trained {
   std::vector<float> values;   // at the end
 };
 
-// Trains 25 steps whose batches differ in size.
+// Trains 25 steps with batches of two sizes.
 Trained Train(Engine& engine, Clock* clock, const TrainingRig::Options& rig_options = {}) {
   const Dataset dataset = RandomDataset(kSamples, kFeatures, kClasses, /*seed=*/5);
   auto rig = TrainingRig::Create(&engine, clock, rig_options).value();
@@ -74,8 +74,8 @@ TEST_P(CudaEngineTest, TrainsAsTheCpuDoes) {
   const EngineOptions options = OptionsFor(GetParam(), &clock);
   const Trained cpu = Train(*MakeCpuEngine(options).value(), &clock);
   const Trained cuda = Train(*MakeCudaEngine(/*device_number=*/0, options).value(), &clock);
-  // Sums are added in another order; what rounds its inputs to 8 or 10 bits turns such a difference
-  // into one of the last of these bits now and then.
+  // A GPU adds in another order. When inputs are rounded to 8 or 10 bits, such a difference now and
+  // then becomes one in the last of these bits.
   const double bound = GetParam() == v1::ModelSpec::FLOAT32 ? 1e-5 : 1e-2;
   ASSERT_EQ(cuda.values.size(), cpu.values.size());
   EXPECT_LT(RelativeDifference(cuda.values, cpu.values), bound);

@@ -22,48 +22,46 @@
 
 namespace capstan {
 
-// Computes the steps of one worker on one device: holds the model, and takes batches in and
-// gradients out. Calls may only queue work; they fail, now or at a later call, with the error of
-// the device. Used by one thread.
+// Computes the steps of one worker on one device: holds the model, loads batches, pushes gradients.
+// Calls may only queue work. A device's error is returned by the same or a later call. Used by one
+// thread.
 class Engine {
  public:
   virtual ~Engine() = default;
 
-  // As a log calls it: "cpu", "cuda:0 (NVIDIA H200)".
+  // For logs: "cpu", "cuda:0 (NVIDIA H200)".
   virtual const std::string& device_name() const = 0;
   // The model's.
   virtual const std::vector<v1::TableSpec>& tables() const = 0;
-  // What every store that the calls below are given has as its mirror; null for none.
+  // The mirror of every store passed to the calls below; null for none.
   virtual ParameterMirror* mirror() = 0;
 
-  // Takes in a batch of these samples, at least one and no more than the engine was made for. Each
-  // RunStep or RunForward uses one, in order; at most two may wait.
+  // Loads a batch of these samples: at least one, at most EngineOptions::max_samples. Each RunStep
+  // or RunForward uses one batch, in order. At most two batches may wait.
   virtual absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) = 0;
 
-  // Forward and backward through the loaded batch. Waits for the values of one layer at a time, and
-  // has each layer's gradient of `step` pushed as soon as it exists; the layer counts as open in
-  // the store from before this returns.
+  // Forward and backward through the loaded batch. Waits for the values of one layer at a time.
+  // Pushes each layer's gradient of `step` as soon as it exists; the layer is open in the store
+  // before this returns.
   virtual absl::Status RunStep(Step step, ParameterStore& store) = 0;
 
-  // Forward only, through the values in `store`.
+  // Forward only, with the values in `store`.
   virtual absl::Status RunForward(ParameterStore& store) = 0;
 
-  // Blocks until the result of the latest RunStep or RunForward is known. To be asked once for
-  // each.
+  // Blocks until the result of the latest RunStep or RunForward is known. Called once after each.
   virtual absl::StatusOr<BatchResult> Result() = 0;
 
-  // Blocks until nothing uses the store any more; what has not been pushed by then is dropped.
+  // Drops gradients not yet pushed. Blocks until the engine has stopped using the store.
   virtual absl::Status Finish() = 0;
 };
 
-// What an engine is made for.
 struct EngineOptions {
   v1::ModelSpec model;
   int feature_count = 0;     // Required: of a sample
   int class_count = 0;       // Required
   int64_t max_samples = 0;   // Required: of a batch
   Clock* clock = nullptr;    // Required; outlives the engine
-  Tracer* tracer = nullptr;  // outlives the engine; null: nothing is traced
+  Tracer* tracer = nullptr;  // optional; outlives the engine
 };
 
 // Makes engines on one device.

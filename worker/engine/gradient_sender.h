@@ -14,20 +14,20 @@
 
 namespace capstan {
 
-// A thread that pushes gradients as they arrive in host memory, in the order of Send. One thread
-// at a time calls it.
+// A thread for pushing gradients as they arrive in host memory, in the order of Send. Called by one
+// thread at a time.
 class GradientSender {
  public:
-  // `clock` outlives the sender. `on_push` hears of each layer just before it is pushed.
+  // `clock` outlives the sender. `on_push` is called just before each push.
   GradientSender(Clock* clock, absl::AnyInvocable<void(int layer)> on_push);
   // As Cancel.
   ~GradientSender();
 
-  // When what `copied` marks now has ended, pushes `layer`, which is open in `store`; fails the
-  // store when the GPU fails first. Both stay until the push is answered, or until Cancel.
+  // Waits for the last recording of `copied`, then pushes `layer`, already open in `store`. Fails
+  // the store if the GPU fails first. `copied` and `store` live until the reply, or until Cancel.
   void Send(const CudaEvent& copied, int layer, Step step, ParameterStore& store);
 
-  // Drops what waits; afterwards no store is used.
+  // Drops waiting pushes. Afterwards the sender uses no store.
   void Cancel();
 
  private:

@@ -18,7 +18,7 @@
 namespace capstan {
 namespace {
 
-// A store of a CPU's engine, and a stream whose events say when to push.
+// A store of a CPU's engine, and a stream for the events of pushes.
 class GradientSenderTest : public testing::Test {
  protected:
   GradientSenderTest() {

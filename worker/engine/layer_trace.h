@@ -12,20 +12,20 @@
 
 namespace capstan {
 
-// The track of the thread that trains.
+// The track of the training thread.
 inline constexpr char kTrainingTrack[] = "training";
 
-// What the training thread does for one layer after the other, as spans: "wait fc1", "forward fc1".
-// Used by that thread.
+// Traces the training thread's work for one layer after the other: "wait fc1", "forward fc1". Used
+// by that thread.
 class LayerTrace {
  public:
-  // `layers` are their names. `tracer` outlives it; null: nothing is traced.
+  // `layers`: their names. `tracer` outlives this object; null: nothing is traced.
   LayerTrace(Tracer* tracer, std::vector<std::string> layers)
       : tracer_(tracer),
         layers_(std::move(layers)),
         track_(tracer == nullptr ? 0 : tracer->Track(kTrainingTrack)) {}
 
-  // From now on it does `what` for `layer`, and no more what it did before.
+  // Ends the current span, and begins "what layer".
   void Begin(const char* what, int layer) {
     if (tracer_ == nullptr) return;
     span_.reset();

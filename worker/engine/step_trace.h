@@ -19,12 +19,13 @@
 
 namespace capstan {
 
-// Writes down when the parts of a few steps ran, on a GPU's streams and on the host, on one time
-// line: of single steps, or of all for a Tracer. Costs two timed events a part. Thread-safe.
+// Records the times of parts of steps, on a GPU's streams and on the host, on one time line. Start
+// and Finish enclose a few steps; Take serves a trace of all steps. A part costs two timed events.
+// Thread-safe.
 class StepTrace {
  public:
   struct Span {
-    std::string track;     // what ran it, such as "compute"
+    std::string track;     // such as "compute"
     std::string name;      // "forward fc1"
     absl::Duration begin;  // since Start
     absl::Duration end;
@@ -33,21 +34,21 @@ class StepTrace {
   // `clock` outlives the trace.
   explicit StepTrace(Clock* clock) : clock_(clock) {}
 
-  // Begins to write down; zero on the time line. `device` outlives what is recorded from here on.
+  // Begins the recording, at zero on the time line. `device` outlives all later parts.
   absl::Status Start(const CudaDevice& device, CudaStream& stream);
 
-  // A part that is queued on `stream` between the two calls. Parts of one track do not overlap.
+  // Enclose the queueing of a part on `stream`. Parts of one track do not overlap.
   absl::Status Begin(const std::string& track, const std::string& name, CudaStream& stream);
   absl::Status End(const std::string& track, CudaStream& stream);
 
-  // A part that the host did, or waited for, until now; left out when it began before Start.
+  // Adds a part of the host that ends now. Left out if it began before Start.
   void AddHost(const std::string& track, const std::string& name, absl::Time begin);
 
-  // Ends, when the streams have ended what they were given; the spans by time of beginning.
+  // Ends the recording. Waits until the parts have run; returns them sorted by their beginning.
   absl::StatusOr<std::vector<Span>> Finish();
 
-  // The spans on streams that had ended, in the queue, when this was called last; they are
-  // forgotten. Blocks until they have run: for a trace of all steps, asked once a step.
+  // Removes and returns the parts whose End was called before the last Take. Blocks until they have
+  // run. Called once a step, so it waits for the step before alone.
   absl::StatusOr<std::vector<Span>> Take();
 
   // Zero on the time line.

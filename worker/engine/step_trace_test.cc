@@ -54,7 +54,7 @@ TEST_F(StepTraceTest, PartsFollowOneAnotherOnOneTimeLine) {
   EXPECT_LT(first->begin, first->end);
   EXPECT_LE(first->end, second->begin);
   EXPECT_LT(second->begin, second->end);
-  // The two clocks agree to much less than this.
+  // The clocks of host and GPU differ by much less than this.
   EXPECT_LE(second->end, wait->end + absl::Seconds(1));
   EXPECT_EQ(wait->track, "host");
 }

@@ -20,10 +20,10 @@
 namespace capstan {
 namespace {
 
-// Holds the values, and answers on the clock's thread.
+// Holds the values, and replies on the clock's thread.
 class SgdEndpoint : public ParameterEndpoint {
  public:
-  // Counts in `exchanges`.
+  // Counts its exchanges in `exchanges`.
   SgdEndpoint(const std::vector<v1::TableSpec>& tables, const TrainingRig::Options& options,
               Clock* clock, std::atomic<int64_t>* exchanges)
       : options_(options), clock_(clock), exchanges_(exchanges) {
@@ -120,7 +120,7 @@ absl::StatusOr<std::unique_ptr<TrainingRig>> TrainingRig::Create(Engine* engine,
 }
 
 TrainingRig::~TrainingRig() {
-  // What is on its way is answered, so that nothing uses what ends now.
+  // Waits for all replies: they use members of this object.
   (void)Finish();
 }
 

@@ -23,9 +23,8 @@ namespace capstan {
 // Samples with normal features and random labels.
 Dataset RandomDataset(int samples, int features, int classes, uint64_t seed);
 
-// What one worker needs around its engine, for tests: a store whose server is this process, which
-// answers each push from a thread of its own, with the values after a step of plain SGD. Used by
-// one thread.
+// The surroundings of an engine, for tests: a store, and a server in this process. The server
+// applies each push by plain SGD, and replies from its own thread. Used by one thread.
 class TrainingRig {
  public:
   struct Options {
@@ -39,15 +38,15 @@ class TrainingRig {
                                                              const Options& options);
   ~TrainingRig();
 
-  // Trains a step on these samples of `dataset`; the mean loss before it.
+  // Trains a step on these samples of `dataset`. Returns the mean loss before the step.
   absl::StatusOr<double> Step(const Dataset& dataset, const std::vector<uint32_t>& samples);
-  // Waits until all pushes are answered, and ends the engine's use of the store.
+  // Waits for all replies, and ends the engine's use of the store.
   absl::Status Finish();
 
   ParameterStore& store() { return *store_; }
-  // Exchanges that the server has been sent.
+  // Number of exchanges with the server.
   int64_t exchanges() const { return exchanges_; }
-  // All parameters, table after table, as the worker has them.
+  // The worker's parameters, table after table.
   std::vector<float> Values() const;
 
  private:

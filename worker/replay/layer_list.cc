@@ -10,8 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
 #include "worker/dataset/gzip_file.h"
-#include "worker/dataset/line_reader.h"
-#include "worker/dataset/parse_number.h"
+#include "worker/dataset/text_reader.h"
 
 namespace capstan {
 namespace {
@@ -68,7 +67,7 @@ absl::StatusOr<LayerTensor> ParseTensor(absl::string_view line) {
   return tensor;
 }
 
-// Whether `tensor` may follow the ones before.
+// INVALID_ARGUMENT if `tensor` must not follow those in `before`.
 absl::Status CheckNext(const LayerTensor& tensor, const std::vector<LayerTensor>& before,
                        std::set<std::string>* names) {
   const int last = before.empty() ? -1 : before.back().layer;

@@ -10,7 +10,7 @@
 
 namespace capstan {
 
-// A tensor of a network whose training is replayed.
+// A tensor of a replayed network.
 struct LayerTensor {
   int layer = 0;  // counted from the input
   std::string name;
@@ -18,15 +18,15 @@ struct LayerTensor {
   double million_macs = 0;  // multiply-accumulates of a sample's forward pass
 };
 
-// Reads a list of tensors in order of layers: a line "layer,tensor,elements,million_macs", then one
-// such line each. `source` names the text in errors. INVALID_ARGUMENT, with the line, when layers
-// are not counted from 0 without a gap, a name is empty or comes twice, a tensor is empty or has
-// 2^40 elements, a number is none, or no layer has anything to compute.
+// Reads a list of tensors in order of layers: a header "layer,tensor,elements,million_macs", then
+// such a line for each tensor. `source` names the text in errors. INVALID_ARGUMENT, with the line,
+// for layers not counted from 0 without a gap, an empty or repeated name, a tensor without elements
+// or with 2^40 of them, a field without a number, or a list without multiply-accumulates.
 absl::StatusOr<std::vector<LayerTensor>> ParseLayerList(absl::string_view text,
                                                         absl::string_view source);
 
-// The list that is built in under this name (vgg16, resnet50, bert_base, bert_large), else the one
-// in the file of this name. NOT_FOUND and the like when it cannot be read; the errors above.
+// The built-in list of this name (vgg16, resnet50, bert_base, bert_large), else the list in the
+// file of this name. NOT_FOUND for an unreadable file; the errors above.
 absl::StatusOr<std::vector<LayerTensor>> LoadLayerList(const std::string& name);
 
 }  // namespace capstan

@@ -23,8 +23,8 @@ struct Network {
 };
 
 TEST(LayerListTest, BuiltInNetworksHaveTheirPublishedSizes) {
-  // Parameters as the publications count them: torchvision's VGG16 and ResNet-50, BERT without
-  // heads. Multiply-accumulates of a sample of 224 x 224 pixels: 15.47 G and 4.1 G.
+  // Published numbers of parameters: torchvision's VGG16 and ResNet-50, BERT without heads.
+  // Multiply-accumulates of a sample of 224 x 224 pixels: 15.47 G and 4.1 G.
   const Network networks[] = {{"vgg16", 32, 138'357'544, 15'470},
                               {"resnet50", 161, 25'557'032, 4'100},
                               {"bert_base", 199, 109'482'240, 0},

@@ -15,13 +15,13 @@ namespace {
 // Backward is two matrix products for each of forward's.
 constexpr int kBackwardPerForward = 2;
 
-// A wait that takes less has found the values there.
+// A shorter wait has found the values already there.
 constexpr absl::Duration kAtOnce = absl::Microseconds(20);
 
-// A device has its next work queued for about so long.
+// Work is queued on a device about this long ahead.
 constexpr absl::Duration kLargestLag = absl::Milliseconds(10);
 
-// "conv1_1" of a layer whose first tensor is "conv1_1.w".
+// A layer with the first tensor "conv1_1.w" is called "conv1_1".
 std::vector<std::string> LayerNames(const std::vector<LayerTensor>& tensors) {
   std::vector<std::string> names;
   for (const LayerTensor& tensor : tensors) {
@@ -85,7 +85,7 @@ absl::Status ReplayEngine::WaitForLayer(int layer, ParameterStore& store) {
 }
 
 void ReplayEngine::Compute(absl::Duration duration) {
-  // What this thread is late is not the device's time: it does not add up.
+  // This thread may wake up late. The device is not late, so delays of the thread do not add up.
   free_at_ = std::max(free_at_, clock_->Now() - kLargestLag) + duration;
   SleepUntil(*clock_, free_at_);
 }

@@ -16,14 +16,14 @@
 
 namespace capstan {
 
-// The training of a known network without its arithmetic: tensors of its sizes, and layers that
-// take their time on the clock. A step's time goes to the layers by their multiply-accumulates, a
-// third of it forward and the rest backward. Samples are not looked at; gradients are the same at
-// every step. Used by one thread.
+// Replays the training of a known network without its arithmetic. Tensors have their true sizes,
+// and layers take their time on the clock. A step's time is divided among the layers by their
+// multiply-accumulates: a third forward, the rest backward. Samples are ignored; gradients are the
+// same at every step. Used by one thread.
 class ReplayEngine : public Engine {
  public:
-  // INVALID_ARGUMENT: `spec` is not valid, or the errors of LoadLayerList. `clock` and `tracer`,
-  // null when nothing is traced, outlive the engine.
+  // The errors are those of LoadLayerList. `clock` and `tracer` outlive the engine; null: nothing
+  // is traced.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const v1::ReplaySpec& spec, Clock* clock,
                                                         Tracer* tracer);
 
@@ -44,7 +44,7 @@ class ReplayEngine : public Engine {
 
  private:
   absl::Status WaitForLayer(int layer, ParameterStore& store);
-  // The device is busy for `duration` after what it has been given before.
+  // Queues `duration` of work on the replayed device, and sleeps until the device has done it.
   void Compute(absl::Duration duration);
   // Before the first step.
   void Begin(ParameterStore& store);
@@ -53,7 +53,7 @@ class ReplayEngine : public Engine {
   Clock* const clock_;
   std::vector<v1::TableSpec> tables_;
   std::vector<absl::Duration> forward_time_;  // of each layer
-  absl::Time free_at_;                        // when the device has done all it was given
+  absl::Time free_at_;                        // end of the device's queued work
   bool has_begun_ = false;
   LayerTrace trace_;
 };

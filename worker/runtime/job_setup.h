@@ -14,7 +14,7 @@
 
 namespace capstan {
 
-// What a worker prepares of a job before it registers.
+// The parts of a job prepared by a worker before it registers.
 struct JobSetup {
   DataSplit data;
   std::unique_ptr<Engine> engine;
@@ -22,12 +22,12 @@ struct JobSetup {
   int64_t steps = 0;  // of each worker
 };
 
-// Loads the data and makes the engine, which uses `clock`. The errors are those of LoadData,
-// `make_engine` and BatchSampler.
+// Loads the data and makes the engine. `clock` outlives the engine. The errors are those of
+// LoadData, `make_engine` and BatchSampler.
 absl::StatusOr<JobSetup> PrepareJob(const v1::JobSpec& job, const EngineFactory& make_engine,
                                     Clock* clock);
 
-// PrepareJob, or what takes its place: an engine that is a script needs no data.
+// PrepareJob or its replacement in a test: a scripted engine needs no data.
 using JobPreparer = std::function<absl::StatusOr<JobSetup>(const v1::JobSpec& job, Clock* clock)>;
 
 // PrepareJob with these engines.

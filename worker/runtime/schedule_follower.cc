@@ -1,9 +1,17 @@
 #include "worker/runtime/schedule_follower.h"
 
+#include <algorithm>
+
 #include "common/scheduler/measured_period.h"
-#include "worker/runtime/median_time.h"
 
 namespace capstan {
+
+absl::Duration MedianTime(std::vector<absl::Duration> times) {
+  if (times.empty()) return absl::ZeroDuration();
+  const auto middle = times.begin() + static_cast<int64_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
 
 void ScheduleFollower::OnView(const v1::JobView& view) {
   if (!view.has_schedule()) return;
@@ -16,7 +24,7 @@ void ScheduleFollower::BeginStep(Step step) {
   {
     MutexLock lock(&mu_);
     const int64_t first_step = newest_.first_step();
-    const bool is_there = newest_.credit_bytes() > 0;  // or there has been no view with a period
+    const bool is_there = newest_.credit_bytes() > 0;  // some view had a period
     if (!is_there || first_step == current_ || Step(first_step) > step) return;
     period = newest_;
     current_ = first_step;

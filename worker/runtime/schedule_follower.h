@@ -14,15 +14,18 @@
 
 namespace capstan {
 
-// A worker in a job whose schedule is tuned: sends as the coordinator's latest period says from its
-// first step on, and measures the steps in it. The training thread begins and records steps; any
-// thread brings views and asks for times.
+// The median; of an even number, the upper one of the middle two. 0 without times.
+absl::Duration MedianTime(std::vector<absl::Duration> times);
+
+// A worker's part in the tuning of the schedule: applies each period of the coordinator from the
+// period's first step on, and measures the steps. The training thread calls BeginStep and
+// RecordStep. Any thread may call OnView and times().
 class ScheduleFollower {
  public:
   struct Options {
-    // Required: sends like that from now on.
+    // Required. From now on, the worker sends as in this period.
     absl::AnyInvocable<void(const v1::SchedulePeriod&)> apply;
-    // Required: once for each period, when it has been measured. Both run on the training thread.
+    // Required. Runs once for each period, after its measurement. Both run on the training thread.
     absl::AnyInvocable<void()> on_measured;
   };
 
@@ -30,20 +33,20 @@ class ScheduleFollower {
 
   // Views may come in any order.
   void OnView(const v1::JobView& view);
-  // Takes a period that begins at `step` or has begun before it.
+  // Applies the newest period if its first step is `step` or an earlier one.
   void BeginStep(Step step);
   void RecordStep(absl::Duration time);
   v1::PeriodTimes times() const;
 
  private:
-  // The first steps of a period still have messages that were sent before it.
+  // In its first steps, a period shares the links with messages from before it.
   static constexpr int kUncountedSteps = 2;
 
   Options options_;
 
   mutable Mutex mu_;
   v1::SchedulePeriod newest_ ABSL_GUARDED_BY(mu_);
-  int64_t current_ ABSL_GUARDED_BY(mu_) = -1;  // first step of the period that counts; -1: none
+  int64_t current_ ABSL_GUARDED_BY(mu_) = -1;  // first step of the applied period; -1: none
   int steps_to_skip_ ABSL_GUARDED_BY(mu_) = 0;
   bool is_measured_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<absl::Duration> step_times_ ABSL_GUARDED_BY(mu_);

@@ -94,5 +94,11 @@ TEST_F(ScheduleFollowerTest, MeasuresThePeriodWithoutItsFirstTwoStepsAndTellsOnc
   EXPECT_EQ(follower_.times().median_step_seconds(), 0.001);
 }
 
+TEST(MedianTimeTest, IsTheMiddleOne) {
+  EXPECT_EQ(MedianTime({}), absl::ZeroDuration());
+  EXPECT_EQ(MedianTime({absl::Seconds(5), absl::Seconds(1), absl::Seconds(3)}), absl::Seconds(3));
+  EXPECT_EQ(MedianTime({absl::Seconds(2), absl::Seconds(1)}), absl::Seconds(2));
+}
+
 }  // namespace
 }  // namespace capstan

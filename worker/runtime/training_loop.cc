@@ -6,7 +6,7 @@
 #include "common/base/status_macros.h"
 #include "common/trace/trace_span.h"
 #include "worker/engine/layer_trace.h"
-#include "worker/runtime/median_time.h"
+#include "worker/runtime/schedule_follower.h"
 
 namespace capstan {
 
@@ -17,7 +17,7 @@ TrainingLoop::TrainingLoop(const Options& options)
 
 absl::Status TrainingLoop::Run() {
   const absl::Status status = RunSteps();
-  // Also after an error: the store may end when this has returned.
+  // Also after an error: the caller may destroy the store after Run.
   const absl::Status finished = options_.engine->Finish();
   return status.ok() ? finished : status;
 }
@@ -48,7 +48,7 @@ absl::Status TrainingLoop::RunStep(Step step) {
   const TraceSpan span(options_.tracer, track_, "step", {{"step", step.value()}});
   if (options_.schedule != nullptr) options_.schedule->BeginStep(step);
   RETURN_IF_ERROR(options_.engine->RunStep(step, *options_.store));
-  // The forward pass has waited for every layer, so that all of the step before has been answered.
+  // The forward pass has waited for every layer: the step before has all its replies.
   RecordStepsDone(step.value());
   const size_t batch_size = batch_size_;
   if (step + 1 < Step(options_.steps)) RETURN_IF_ERROR(LoadBatch(step + 1));
@@ -62,7 +62,7 @@ void TrainingLoop::RecordStepsDone(int64_t steps_done) {
   absl::Duration step_time;
   {
     MutexLock lock(&mu_);
-    // The first call tells that the first step has begun.
+    // In the first call, the first step has only begun.
     if (steps_done > steps_done_) {
       step_time = (now - latest_) / (steps_done - steps_done_);
       RecordStepTimeLocked(steps_done, step_time);
@@ -70,7 +70,7 @@ void TrainingLoop::RecordStepsDone(int64_t steps_done) {
     steps_done_ = steps_done;
     latest_ = now;
   }
-  // Whoever hears of it asks for the progress.
+  // Without the lock: this may call progress().
   if (options_.schedule != nullptr && step_time > absl::ZeroDuration()) {
     options_.schedule->RecordStep(step_time);
   }

@@ -23,8 +23,8 @@
 
 namespace capstan {
 
-// Pull, compute, push: the steps of one worker, each computed by its engine, the batch of the next
-// one loaded meanwhile. Run by one thread; progress() may be asked by any.
+// Runs the steps of one worker: pull, compute, push. While the engine computes a step, the next
+// batch is loaded. Run by one thread; any thread may call progress().
 class TrainingLoop {
  public:
   struct Options {
@@ -34,31 +34,30 @@ class TrainingLoop {
     BatchSampler* sampler = nullptr;
     const Dataset* train = nullptr;
     WorkerId worker;
-    Step first_step = Step(0);  // those before it are another process's
-    int64_t steps = 0;          // of each worker, with those
+    Step first_step = Step(0);  // earlier steps are another process's
+    int64_t steps = 0;          // of each worker, including the earlier ones
     Tracer* tracer = nullptr;   // optional; outlives the loop
-    // Null: the schedule stays as it is. Else outlives the loop.
+    // Null if the schedule is fixed. Outlives the loop.
     ScheduleFollower* schedule = nullptr;
   };
 
   explicit TrainingLoop(const Options& options);
 
-  // Runs all steps from the first one on; afterwards the store holds the values that this worker
-  // sees then. Stops with the first error of an exchange.
+  // Runs all steps from the first one on. Afterwards the store holds the values of the last
+  // replies. Stops with the first error of an exchange.
   absl::Status Run();
 
-  // A step counts as done when all its exchanges have been answered; what is before the first step
-  // is done, too.
+  // A step is done when all its exchanges have been answered. Steps before the first one are done.
   v1::Progress progress() const;
 
  private:
   // Losses are averaged over this many steps.
   static constexpr size_t kLossWindow = 50;
-  // The loss at the start is of this many steps: enough for a mean, too few to have learnt much.
+  // The first loss is the mean of this many steps: enough for a mean, too few to learn much.
   static constexpr size_t kFirstSteps = 10;
-  // The median time of a step is of this many.
+  // The median time of a step is taken over this many steps.
   static constexpr size_t kTimeWindow = 200;
-  // The first ones, in which connections and caches warm up, do not count once there are others.
+  // Connections and caches warm up in the first steps. Later steps replace their times.
   static constexpr int64_t kWarmUpSteps = 3;
 
   absl::Status RunSteps();
@@ -72,7 +71,7 @@ class TrainingLoop {
 
   const Options options_;
   const int track_;        // of the trace
-  size_t batch_size_ = 0;  // of the batch that was loaded last
+  size_t batch_size_ = 0;  // of the last loaded batch
 
   mutable Mutex mu_;
   std::deque<std::pair<double, size_t>> recent_ ABSL_GUARDED_BY(mu_);  // loss sum and batch size

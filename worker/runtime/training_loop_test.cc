@@ -20,7 +20,7 @@ constexpr WorkerId kWorker(1);  // of two
 
 using Samples = std::vector<uint32_t>;
 
-// Notes what it is told to do. One layer of 8 weights, whose gradients stay 0.
+// Notes its calls. One layer of 8 weights; the gradients stay 0.
 class NotingEngine : public Engine {
  public:
   NotingEngine() {
@@ -142,7 +142,7 @@ double FallingWithAPeak(int64_t step) {
 TEST_F(TrainingLoopTest, TellsTheLossAtTheStartAtItsWorstAndAtTheEnd) {
   engine_.loss_of = FallingWithAPeak;
   Run(Step(0), /*steps=*/100);
-  // Batches differ in size, so that means are not quite those over steps.
+  // Batches differ in size, so means over samples differ a little from means over steps.
   EXPECT_NEAR(progress_.first_loss(), 95.5, 0.5) << "of steps 0 to 9";
   EXPECT_NEAR(progress_.largest_loss(), 170, 20) << "of steps 0 to 49";
   EXPECT_NEAR(progress_.loss(), 25.5, 1) << "of steps 50 to 99";

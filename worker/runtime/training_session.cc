@@ -177,7 +177,7 @@ void TrainingSession::OnView(const v1::JobView& view) {
 }
 
 void TrainingSession::OnLost(const absl::Status& lost) {
-  // ABORTED: there is nobody left to tell.
+  // ABORTED is not reported to the coordinator: it cannot be reached.
   const absl::Status status = absl::AbortedError(lost.message());
   watch_.OnLost(status);
   const std::shared_ptr<Training> training = CurrentTraining();

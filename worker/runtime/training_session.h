@@ -24,13 +24,14 @@
 
 namespace capstan {
 
-// The life of a registered worker: waits for the start, trains, evaluates when asked to, waits for
-// the end. Run by one thread, once.
+// The life of a registered worker: waits for the start, trains, evaluates on request, waits for the
+// end. Run by one thread, once.
 class TrainingSession {
  public:
   struct Options {
-    Clock* clock = nullptr;                      // All of these are required;
-    CoordinatorEndpoint* coordinator = nullptr;  // what is pointed to outlives the session.
+    // Required, up to `connect`. Every pointer outlives the session.
+    Clock* clock = nullptr;
+    CoordinatorEndpoint* coordinator = nullptr;
     WorkerId worker;
     Incarnation incarnation;
     const v1::GetJobReply* job = nullptr;
@@ -44,11 +45,11 @@ class TrainingSession {
 
   explicit TrainingSession(Options options);
 
-  // The errors of Worker::Run, except that the coordinator has not been told.
+  // The errors of Worker::Run. The coordinator has not been told of them.
   absl::Status Run();
 
  private:
-  // What exists from the start of the training on; destroyed from below.
+  // Exists from the start of the training on. Destroyed in reverse order.
   struct Training {
     std::unique_ptr<Scheduler> scheduler;
     std::unique_ptr<ParameterStore> store;
@@ -68,7 +69,8 @@ class TrainingSession {
   absl::StatusOr<std::unique_ptr<Training>> MakeTraining(const v1::JobView& view,
                                                          absl::FunctionRef<void()> report_now);
   absl::Status EvaluateAndReport();
-  // Why an exchange or a report failed: a job that has failed, or ended, knows better.
+  // The reason for a failed exchange or report: the job's own, if the job has failed. OK if the job
+  // is done.
   absl::Status BestReason(const absl::Status& status);
 
   Options options_;

@@ -4,15 +4,49 @@
 
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/sleep_until.h"
 #include "common/base/status_macros.h"
 #include "common/membership/await_reply.h"
 #include "common/membership/report_failure.h"
 #include "common/routing/server_address.h"
-#include "worker/runtime/register_worker.h"
 #include "worker/runtime/training_session.h"
 
 namespace capstan {
+
+absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation incarnation,
+                                        const std::vector<v1::TableSpec>& tables,
+                                        CoordinatorEndpoint& coordinator, Clock& clock) {
+  v1::RegisterWorkerRequest request;
+  request.set_incarnation(incarnation.value());
+  request.set_may_enter_late(true);
+  request.mutable_tables()->Assign(tables.begin(), tables.end());
+  const absl::Duration interval = absl::Seconds(job.membership().heartbeat_seconds());
+  // A lost worker's lease runs from the answer to its last heartbeat. The coordinator keeps that
+  // answer back for up to one interval. This worker's next request comes up to one interval later.
+  const absl::Duration patience = absl::Seconds(job.membership().lease_seconds()) + 2 * interval;
+  const absl::Time begin = clock.Now();
+  bool has_told = false;
+  while (true) {
+    const absl::StatusOr<v1::RegisterReply> reply =
+        AwaitReply(coordinator, &CoordinatorEndpoint::RegisterWorker, request, clock);
+    if (reply.ok()) return WorkerId(reply->id());
+    if (!absl::IsResourceExhausted(reply.status())) return reply.status();
+    if (clock.Now() - begin >= patience) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("has waited ", absl::ToDoubleSeconds(patience),
+                       " s for the place of a lost worker; its lease would have run out by now: ",
+                       reply.status().message()));
+    }
+    if (!std::exchange(has_told, true)) {
+      LOG(INFO) << "waits up to " << patience
+                << " for the place of a lost worker: " << reply.status().message();
+    }
+    SleepUntil(clock, clock.Now() + interval);
+  }
+}
 
 absl::Status Worker::Run() {
   CoordinatorEndpoint& coordinator = *options_.coordinator;
@@ -25,7 +59,7 @@ absl::Status Worker::Run() {
                        setup.status(), clock);
     return setup.status();
   }
-  // Whom the coordinator refuses is not missed.
+  // No failure to report: a refused worker is no member.
   ASSIGN_OR_RETURN(const WorkerId id, RegisterWorker(job.job(), options_.incarnation,
                                                      setup->engine->tables(), coordinator, clock));
   const absl::Status status = Work(id, job, *setup);

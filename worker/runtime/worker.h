@@ -4,9 +4,11 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/exchange/parameter_endpoint.h"
@@ -19,9 +21,16 @@
 
 namespace capstan {
 
-// One worker of a job, without its transport: registers, also in the place of a worker that was
-// lost, trains its share of the data, evaluates when the coordinator asks for it, and leaves when
-// the job ends. Run by one thread, once.
+// Registers a worker, possibly in the place of a lost one. While the job has no free place, asks
+// again every heartbeat interval. RESOURCE_EXHAUSTED once the lease of any worker lost before the
+// call must have run out. Otherwise the coordinator's errors. Blocks; for the main thread alone.
+absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation incarnation,
+                                        const std::vector<v1::TableSpec>& tables,
+                                        CoordinatorEndpoint& coordinator, Clock& clock);
+
+// One worker of a job, without its transport. Registers, possibly in the place of a lost worker,
+// trains on its share of the data, evaluates at the coordinator's request, and leaves at the job's
+// end. Run by one thread, once.
 class Worker {
  public:
   // Connects to a server of the job.
@@ -32,16 +41,17 @@ class Worker {
       const v1::JobSpec& job, std::unique_ptr<ParameterEndpoint> exchanges)>;
 
   struct Options {
-    Clock* clock = nullptr;                      // All of these are required.
-    CoordinatorEndpoint* coordinator = nullptr;  // Both outlive the worker.
+    // Required, up to `prepare`. Every pointer outlives the worker.
+    Clock* clock = nullptr;
+    CoordinatorEndpoint* coordinator = nullptr;
     Incarnation incarnation;
     EndpointFactory connect;
     JobPreparer prepare;
-    // Optional: is told each view of the job, newer than all before.
+    // Optional: gets each view of the job, if newer than all before.
     absl::AnyInvocable<void(const v1::JobView&)> on_view;
     // Optional: wraps all exchanges of the worker, as a recorder does.
     ExchangeWrapper wrap;
-    // Optional: what the worker does. Outlives it.
+    // Optional: traces the worker.
     Tracer* tracer = nullptr;
   };
 
@@ -49,8 +59,8 @@ class Worker {
 
   // Works until the job has ended. ABORTED with the reason when the job failed; UNAVAILABLE when
   // the coordinator or a server cannot be reached; RESOURCE_EXHAUSTED when the job had no place for
-  // another worker; else the worker's own error, which the coordinator has been told,
-  // whether the worker had registered or not.
+  // another worker. Any other error is the worker's own, and the coordinator has been told of it,
+  // even before the worker had registered.
   absl::Status Run();
 
  private:

@@ -11,25 +11,25 @@
 namespace capstan {
 
 struct Evaluation {
-  double accuracy = 0;  // share of the samples whose label got the highest score
+  double accuracy = 0;  // share of the samples with the highest score at their label
   double loss = 0;      // mean over the samples
 };
 
-// Samples of a batch of Evaluate at most.
+// Largest batch of Evaluate, in samples.
 inline constexpr int64_t kEvaluationBatch = 256;
 
-// How well a model does on all of `sample_count` > 0 samples, of which `run` computes a batch.
+// Evaluates a model on the samples 0 ... `sample_count` - 1, at least one. `run` computes a batch.
 absl::StatusOr<Evaluation> Evaluate(
     size_t sample_count,
     absl::FunctionRef<absl::StatusOr<BatchResult>(absl::Span<const uint32_t> samples)> run);
 
-// The best that can be had without looking at a sample.
+// The best prediction from the labels' frequencies alone, the same for every sample.
 struct ConstantGuess {
   double accuracy = 0;  // share of the most frequent label
-  double loss = 0;      // of the labels' own distribution: its entropy, in nats
+  double loss = 0;      // entropy of the labels' distribution, in nats
 };
 
-// Over labels of 0 or more; zeros where there are none.
+// Labels are 0 or more. Both figures are 0 without labels.
 ConstantGuess BestConstantGuess(absl::Span<const int32_t> labels);
 
 // XXH3-64 over all parameters, as float32 little-endian, in order of table and element.

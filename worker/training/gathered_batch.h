@@ -1,17 +1,28 @@
 #ifndef WORKER_TRAINING_GATHERED_BATCH_H_
 #define WORKER_TRAINING_GATHERED_BATCH_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "worker/dataset/dataset.h"
-#include "worker/training/gather.h"
 #include "worker/training/model.h"
 
 namespace capstan {
 
-// A batch whose samples have been copied together. Keeps its memory from batch to batch.
+// Copies the samples of `dataset` with these indices. `features` becomes row-major
+// [samples.size(), dataset.feature_count], `labels` [samples.size()].
+inline void GatherSamples(const Dataset& dataset, absl::Span<const uint32_t> samples,
+                          float* features, int32_t* labels) {
+  for (const uint32_t sample : samples) {
+    const absl::Span<const float> row = dataset.Row(sample);
+    features = std::copy(row.begin(), row.end(), features);
+    *labels++ = dataset.labels[sample];
+  }
+}
+
+// Copies of a batch's samples, side by side. Reuses its memory from batch to batch.
 class GatheredBatch {
  public:
   // The samples of `dataset` with these indices.
@@ -21,7 +32,7 @@ class GatheredBatch {
     GatherSamples(dataset, samples, features_.data(), labels_.data());
   }
 
-  // What was gathered last; valid until the next Gather.
+  // The last batch; valid until the next Gather.
   Batch batch() const { return {features_, labels_}; }
 
  private:

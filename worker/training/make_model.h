@@ -14,17 +14,16 @@
 
 namespace capstan {
 
-// The layers' widths, from the input, of the network that `spec` describes for samples of
-// `features` numbers in one of `classes` classes. INVALID_ARGUMENT when the type is unspecified, a
-// width is out of range, logistic regression has hidden layers, or the data has no features or
-// fewer than two classes.
+// The widths of a network's layers, from the input, for samples of `features` numbers and `classes`
+// classes. INVALID_ARGUMENT when the type is unspecified, a width is out of range, logistic
+// regression has hidden layers, or the data has no features or fewer than two classes.
 absl::StatusOr<std::vector<int64_t>> LayerWidths(const v1::ModelSpec& spec, int features,
                                                  int classes);
 
 // INVALID_ARGUMENT when it is unspecified.
 absl::StatusOr<Precision> PrecisionOf(const v1::ModelSpec& spec);
 
-// The model that `spec` describes; the errors are those above.
+// Makes the model of `spec`. The errors are those above.
 template <typename Stream>
 absl::StatusOr<std::unique_ptr<Model<Stream>>> MakeModel(const v1::ModelSpec& spec, int features,
                                                          int classes) {

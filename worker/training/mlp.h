@@ -49,8 +49,8 @@ class Mlp : public Model<Stream> {
                         Stream& stream) override;
 
  private:
-  // Row-major [samples, width] of a layer's outputs, and their gradient; the bfloat16 copies exist
-  // for kBfloat16 only: of the layer's inputs [samples, inputs] and weights.
+  // A layer's outputs and their gradient, row-major [samples, width]. kBfloat16 adds rounded
+  // copies of the layer's inputs [samples, inputs] and weights.
   struct Activations {
     float* outputs = nullptr;
     float* output_gradient = nullptr;
@@ -70,7 +70,7 @@ class Mlp : public Model<Stream> {
   void AddTable(int layer, const char* suffix, const std::vector<int64_t>& shape,
                 double initial_stddev);
   Workspace Cut(MemoryCutter& cutter, int64_t max_samples, const Stream& stream) const;
-  // What layer `layer` reads: the features, or the outputs of the layer before.
+  // Inputs of a layer: the features, or the outputs of the layer before.
   const float* Inputs(int layer, const Batch& batch) const;
 
   // outputs = inputs x weights.

@@ -1,7 +1,7 @@
 #ifndef WORKER_TRAINING_MLP_DEFINITION_H_
 #define WORKER_TRAINING_MLP_DEFINITION_H_
 
-// The members of Mlp, for the files that instantiate it, one for each kind of stream.
+// The member functions of Mlp. Included by mlp_cpu.cc and mlp_cuda.cc alone, one for each stream.
 
 #include <glog/logging.h>
 
@@ -148,7 +148,7 @@ absl::Status Mlp<Stream>::Backward(const Batch& batch, Parameters parameters, Gr
         samples_, outputs(layer), IsLast(layer) ? Activation::kNone : Activation::kRelu,
         activations.outputs, activations.output_gradient,
         gradients[mlp_internal::BiasTable(layer)].data(), workspace_.scratch, stream));
-    // Both products before gradient_ready, which lets the reply overwrite the weights.
+    // Both products read the weights. After gradient_ready, a reply may overwrite them.
     RETURN_IF_ERROR(BackwardProducts(layer, Inputs(layer, batch), parameters[weight].data(),
                                      gradients[weight].data(), stream));
     RETURN_IF_ERROR(gradient_ready(layer));

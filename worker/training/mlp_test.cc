@@ -322,8 +322,8 @@ std::pair<double, Arrays> StepIn(Precision precision) {
 TEST(MlpTest, Bfloat16RoundsTheInputsOfProductsOnly) {
   const auto [exact_loss, exact] = StepIn(Precision::kFloat32);
   const auto [loss, gradients] = StepIn(Precision::kBfloat16);
-  // 8 bits of mantissa: each factor is off by 2^-9 at most, and the errors of many terms average;
-  // but a hidden unit near 0 may come to lie on the other side of it.
+  // With 8 bits of mantissa, each factor is off by 2^-9 at most, and the errors of many terms
+  // average. A hidden unit near 0 may still change its sign.
   EXPECT_NE(loss, exact_loss);
   EXPECT_NEAR(loss, exact_loss, 0x1p-6 * exact_loss);
   for (size_t table = 0; table < gradients.size(); ++table) {

@@ -20,13 +20,13 @@ struct Batch {
   absl::Span<const int32_t> labels;
 };
 
-// Loss, summed over a batch, and its samples whose label got the highest score.
+// Loss, summed over a batch, and the number of samples with the highest score at their label.
 using BatchResult = SoftmaxCrossEntropyResult;
 
-// A network of named layers, computed on a stream: batch, parameters, gradients, workspace and
-// result are in the stream's memory, and a call only queues what it does. The caller owns all of
-// that memory; parameters and gradients are one span for each of tables(), row-major as its shape
-// says. Keeps the activations of the last Forward for Backward. Not thread-safe.
+// A network of named layers, computed on a stream. Calls only queue work. Batch, parameters,
+// gradients, workspace and result lie in the stream's memory and belong to the caller. Parameters
+// and gradients have one row-major span for each of tables(). Forward keeps its activations for
+// Backward. Not thread-safe.
 template <typename Stream>
 class Model {
  public:
@@ -43,21 +43,21 @@ class Model {
   virtual const std::vector<Layer>& layers() const = 0;
   virtual const std::vector<v1::TableSpec>& tables() const = 0;
 
-  // Memory that batches of up to `max_samples` need on `stream`, in bytes.
+  // Bytes of workspace for batches of up to `max_samples` on `stream`.
   virtual size_t WorkspaceBytes(int64_t max_samples, const Stream& stream) const = 0;
-  // Before all that follows: `workspace` has that many bytes, aligned to 256.
+  // Called before Forward and Backward. `workspace` has WorkspaceBytes bytes, aligned to 256.
   virtual void UseWorkspace(void* workspace, int64_t max_samples, const Stream& stream) = 0;
 
-  // Scores of a batch, and the loss into `result`. Calls `wait_for_layer` with each layer, from the
-  // input, before it queues what reads that layer's parameters; stops with its error. `result`
-  // holds until the next Forward.
+  // Computes the scores of a batch, and the loss into `result`, valid until the next Forward. Calls
+  // `wait_for_layer` with each layer, from the input, before it queues any read of that layer's
+  // parameters. Returns the first error of `wait_for_layer`.
   virtual absl::Status Forward(const Batch& batch, Parameters parameters,
                                absl::FunctionRef<absl::Status(int layer)> wait_for_layer,
                                BatchResult* result, Stream& stream) = 0;
 
-  // Gradients of the mean loss of the batch that Forward saw last. Calls `gradient_ready` with each
-  // layer, from the output, as soon as what makes its gradients is queued; nothing queued later
-  // reads the layer's parameters, so that newer values may then overwrite them.
+  // Computes the gradients of the mean loss of Forward's last batch. Calls `gradient_ready` with
+  // each layer, from the output, as soon as the work for the layer's gradients is queued. Work
+  // queued later does not read the layer's parameters, so newer values may overwrite them.
   virtual absl::Status Backward(const Batch& batch, Parameters parameters, Gradients gradients,
                                 absl::FunctionRef<absl::Status(int layer)> gradient_ready,
                                 Stream& stream) = 0;

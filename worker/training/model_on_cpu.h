@@ -25,7 +25,7 @@ class ModelOnCpu {
 
   const Model<CpuStream>& model() const { return *model_; }
 
-  // As those of Model; all has been computed when they return.
+  // As in Model. All work is done on return.
   absl::StatusOr<BatchResult> Forward(const Batch& batch, Parameters parameters,
                                       absl::FunctionRef<absl::Status(int layer)> wait_for_layer);
   absl::Status Backward(const Batch& batch, Parameters parameters, Gradients gradients,

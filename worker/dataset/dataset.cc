@@ -1,10 +1,12 @@
-#include "worker/dataset/split_dataset.h"
+#include "worker/dataset/dataset.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/types/span.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
@@ -28,6 +30,33 @@ Dataset Select(const Dataset& data, absl::Span<const uint32_t> samples) {
 }
 
 }  // namespace
+
+absl::Status CheckLabel(int64_t label, int classes) {
+  if (label < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("expected a label from 0, got ", label));
+  }
+  if (classes > 0 && label >= classes) {
+    return absl::InvalidArgumentError(absl::StrCat("expected a label below ", classes, ", got ",
+                                                   label, ": pass a larger --classes, or none"));
+  }
+  if (label >= kMaxClasses) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a label below ", kMaxClasses, ", got ", label));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDenseSize(uint64_t rows, uint64_t columns) {
+  constexpr double kGib = 1 << 30;
+  const double bytes = static_cast<double>(rows) * static_cast<double>(columns) * sizeof(float);
+  if (bytes <= kMaxDenseBytes && columns <= std::numeric_limits<int>::max()) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "%d rows of %d values take %.1f GiB as dense float32, but at most %.0f GiB are supported: "
+      "use fewer samples or fewer features",
+      rows, columns, bytes / kGib, kMaxDenseBytes / kGib));
+}
 
 absl::Status CheckTestFraction(double test_fraction) {
   if (test_fraction > 0 && test_fraction < 1) return absl::OkStatus();

@@ -1,4 +1,4 @@
-#include "worker/runtime/register_worker.h"
+#include "worker/runtime/worker.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

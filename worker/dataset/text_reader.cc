@@ -1,5 +1,6 @@
-#include "worker/dataset/parse_number.h"
+#include "worker/dataset/text_reader.h"
 
+#include <algorithm>
 #include <cmath>
 #include <system_error>
 
@@ -9,7 +10,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
+#include "worker/dataset/dataset.h"
 
 namespace capstan {
 namespace {
@@ -21,6 +24,27 @@ absl::Status Unexpected(absl::string_view expected, absl::string_view token) {
 }
 
 }  // namespace
+
+LineReader::LineReader(absl::string_view text, absl::string_view source)
+    : rest_(absl::StripTrailingAsciiWhitespace(absl::StripPrefix(text, "\xEF\xBB\xBF"))),
+      source_(source) {}
+
+bool LineReader::Next(absl::string_view* line) {
+  if (rest_.empty()) return false;
+  const size_t length = std::min(rest_.find('\n'), rest_.size());
+  *line = absl::StripAsciiWhitespace(rest_.substr(0, length));
+  rest_.remove_prefix(std::min(length + 1, rest_.size()));
+  ++line_number_;
+  return true;
+}
+
+int64_t LineReader::CountRemaining() const {
+  return rest_.empty() ? 0 : 1 + std::count(rest_.begin(), rest_.end(), '\n');
+}
+
+absl::Status LineReader::AtLine(const absl::Status& status) const {
+  return Annotate(status, absl::StrCat(source_, ", line ", line_number_));
+}
 
 std::string QuoteToken(absl::string_view token) {
   constexpr size_t kShownBytes = 40;
@@ -35,7 +59,7 @@ absl::StatusOr<float> ParseFiniteFloat(absl::string_view token) {
   const char* const end = digits.data() + digits.size();
   float value = 0;
   const absl::from_chars_result result = absl::from_chars(digits.data(), end, value);
-  const bool is_hexadecimal = digits.find_first_of("xX") != digits.npos;  // absl takes it
+  const bool is_hexadecimal = digits.find_first_of("xX") != digits.npos;  // accepted by absl
   if (result.ec == std::errc::invalid_argument || result.ptr != end || is_hexadecimal) {
     return Unexpected("a number", token);
   }
@@ -57,21 +81,6 @@ absl::StatusOr<int32_t> ParseLabel(absl::string_view token, int classes) {
   }
   RETURN_IF_ERROR(CheckLabel(static_cast<int64_t>(*value), classes));
   return static_cast<int32_t>(*value);
-}
-
-absl::Status CheckLabel(int64_t label, int classes) {
-  if (label < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("expected a label from 0, got ", label));
-  }
-  if (classes > 0 && label >= classes) {
-    return absl::InvalidArgumentError(absl::StrCat("expected a label below ", classes, ", got ",
-                                                   label, ": pass a larger --classes, or none"));
-  }
-  if (label >= kMaxClasses) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected a label below ", kMaxClasses, ", got ", label));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace capstan

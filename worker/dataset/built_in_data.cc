@@ -1,21 +1,33 @@
-#include "worker/dataset/synthetic.h"
+#include "worker/dataset/built_in_data.h"
+
+#include <glog/logging.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <numeric>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
-#include "worker/dataset/dense_limit.h"
-#include "worker/dataset/parse_number.h"
+#include "worker/dataset/csv_reader.h"
+#include "worker/dataset/dataset.h"
+#include "worker/dataset/gzip_file.h"
 #include "worker/dataset/permutation.h"
 
 namespace capstan {
 namespace {
+
+constexpr unsigned char kDigitsCsvGz[] = {
+#include "worker/dataset/digits.csv.gz.inc"
+};
 
 // One fully connected layer; `weights` is row-major [biases.size(), inputs].
 struct Layer {
@@ -56,7 +68,7 @@ class Teacher {
   }
 
  private:
-  // Biases that make the mean of every score 0, so that no class is rare: for standard normal
+  // Chooses biases such that every score has mean 0: then no class is rare. For standard normal
   // inputs, the mean of ReLU(w x) is |w| / sqrt(2 pi).
   void CenterScores(size_t features) {
     std::vector<float> means(activations_.size());
@@ -94,6 +106,15 @@ absl::Status CheckSpec(const v1::SyntheticSpec& spec) {
 }
 
 }  // namespace
+
+Dataset MakeDigits() {
+  const absl::string_view bytes(reinterpret_cast<const char*>(kDigitsCsvGz), sizeof(kDigitsCsvGz));
+  const absl::StatusOr<std::string> text = Gunzip(bytes, /*max_bytes=*/UINT64_MAX);
+  CHECK(text.ok()) << text.status();
+  absl::StatusOr<Dataset> data = ParseCsv(*text, "built-in digits", CsvOptions());
+  CHECK(data.ok()) << data.status();
+  return *std::move(data);
+}
 
 absl::StatusOr<Dataset> MakeSynthetic(const v1::SyntheticSpec& spec, uint64_t seed) {
   RETURN_IF_ERROR(Annotate(CheckSpec(spec), "data.synthetic"));
