@@ -125,7 +125,7 @@ TEST_F(ReplacementTest, AWorkerTooManySaysSoWhenNoLeaseHasRunOut) {
   StartWorker("worker-2");
   EXPECT_EQ(processes_->WaitForExit("worker-2", absl::Seconds(20)).code, 1);
   EXPECT_NE(processes_->LastLine("worker-2")
-                .find("has waited 1.9 s for the place of a lost worker, whose lease would have run "
+                .find("has waited 1.9 s for the place of a lost worker; its lease would have run "
                       "out by now: the job has its 2 workers already, and all are live"),
             std::string::npos)
       << processes_->LastLine("worker-2");
