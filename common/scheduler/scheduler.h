@@ -1,10 +1,13 @@
 #ifndef COMMON_SCHEDULER_SCHEDULER_H_
 #define COMMON_SCHEDULER_SCHEDULER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "common/base/mutex.h"
 #include "common/scheduler/transfer_queue.h"
 
@@ -42,6 +45,27 @@ class Scheduler {
   bool is_closed_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t bytes_in_flight_ ABSL_GUARDED_BY(mu_) = 0;
   bool is_starting_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+// The `credited` of one transfer that is sent as several messages. Its `count`-th call runs the
+// transfer's own. Copies count together. Thread-safe.
+class JoinedCredit {
+ public:
+  JoinedCredit(int64_t count, absl::AnyInvocable<void()> credited)
+      : state_(std::make_shared<State>(count, std::move(credited))) {}
+
+  void operator()() const {
+    if (state_->left.fetch_sub(1) == 1) state_->credited();
+  }
+
+ private:
+  struct State {
+    State(int64_t count, absl::AnyInvocable<void()> last)
+        : left(count), credited(std::move(last)) {}
+    std::atomic<int64_t> left;
+    absl::AnyInvocable<void()> credited;
+  };
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace capstan

@@ -11,7 +11,7 @@
 #include "common/transport/bounded_replies.h"
 #include "common/transport/grpc/frame_stream.h"
 #include "common/transport/grpc/grpc_payload.h"
-#include "common/transport/grpc/grpc_status.h"
+#include "common/transport/grpc/grpc_setup.h"
 #include "common/transport/grpc/stream_receipts.h"
 #include "common/wire/frame.h"
 

@@ -8,12 +8,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "common/exchange/payload.h"
-#include "common/tensor/slicing.h"
 
 namespace capstan {
-
-// Largest message that gRPC accepts: one slice and its header.
-inline constexpr int kMaxMessageBytes = static_cast<int>(kMaxSliceBytes + (64 << 10));
 
 // A message of `prefix` and the payload's bytes, which gRPC reads where they lie; the payload's
 // owner lives until gRPC has sent them.

@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/transport/grpc/connection_gate.h"
-#include "common/transport/grpc/grpc_payload.h"
+#include "common/transport/grpc/grpc_setup.h"
 
 namespace capstan {
 

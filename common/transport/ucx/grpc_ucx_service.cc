@@ -6,7 +6,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
-#include "common/transport/grpc/grpc_status.h"
+#include "common/transport/grpc/grpc_setup.h"
 
 namespace capstan {
 namespace {

@@ -11,6 +11,7 @@
 #include "common/base/clock.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/transport/reply_order.h"
+#include "proto/job.pb.h"
 #include "proto/ucx_service.pb.h"
 
 namespace capstan {
@@ -69,6 +70,13 @@ class UcxTransport {
 // UNIMPLEMENTED: built without UCX. UNAVAILABLE: UCX does not start on this machine.
 absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransport(
     const UcxTransport::Options& options);
+
+// The transport that `spec` asks for beside gRPC. Null when there is none, and when UCX does not
+// start but gRPC is allowed instead; the reason is logged. Else the errors of StartUcxTransport.
+// `clock` outlives the transport. `on_blocked` as in UcxTransport::Options.
+absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransportOfJob(
+    const v1::TransportSpec& spec, Clock* clock,
+    std::function<void(const absl::Status&)> on_blocked);
 
 }  // namespace capstan
 
