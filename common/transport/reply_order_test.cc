@@ -10,7 +10,7 @@ namespace {
 const auto kFirstLayer = [](TableId) { return 0; };
 const auto kUntuned = [] { return uint64_t{0}; };
 
-// The layer that goes first of two, of which the later one was released first.
+// Queues a transfer of layer 2, then one of layer 1. Returns the layer of the first to start.
 int FirstOfLayers(const ReplyOrder& order) {
   const auto queue = order.make_queue();
   for (const int layer : {2, 1}) {
