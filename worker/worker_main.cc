@@ -16,7 +16,7 @@
 #include "common/membership/start_trace.h"
 #include "common/routing/server_address.h"
 #include "common/trace/tracer.h"
-#include "common/transport/grpc/grpc_logging.h"
+#include "common/transport/grpc/grpc_setup.h"
 #include "kernels/gemm.h"
 #include "worker/client/connect_to_servers.h"
 #include "worker/engine/device_name.h"

@@ -9,8 +9,8 @@
 
 namespace capstan {
 
-// The exchanges that the target has not answered. Outlives the connection when the target answers
-// late; such an answer goes nowhere.
+// The exchanges that the target has not answered. If the target answers after the connection's end,
+// this object still exists and drops the answer.
 class InProcessEndpoint::OpenExchanges {
  public:
   uint64_t Add(ReplyCallback done) {

@@ -7,8 +7,8 @@
 
 namespace capstan {
 
-// A connection to an endpoint of this process: no copy, no thread. Thread-safe; when destroyed,
-// what is open is UNAVAILABLE, as when a connection breaks.
+// A connection to an endpoint of the same process. Has no thread and copies nothing. Its destructor
+// answers open exchanges with UNAVAILABLE, as a broken connection does. Thread-safe.
 class InProcessEndpoint : public ParameterEndpoint {
  public:
   // `target`, typically a shard host, is borrowed and outlives the connection.

@@ -15,44 +15,44 @@
 
 namespace capstan {
 
-// How bytes encode float32 values. Numbered as v1::Codec; a peer may send any number.
+// The encoding of float32 values as bytes. Numbered as v1::Codec. A peer may send any number.
 enum class Codec : int32_t { kFloat32 = 1 };
 
-// An optional push and an optional pull of one slice; at least one of them.
+// A push, a pull, or both, of one slice.
 struct ExchangeRequest {
   uint64_t job = 0;  // fingerprint of the job file
   WorkerId worker;
   Incarnation incarnation;
-  Epoch epoch;  // of the routing table that chose the endpoint
+  Epoch epoch;  // version of the routing table by which the client chose the server
   SliceKey slice;
-  std::optional<Step> push_step;  // the gradient's stamp
+  std::optional<Step> push_step;  // the gradient's step
   std::optional<Step> pull_step;
-  // The version of the values that the gradient was computed with. None: it counts as computed with
-  // the newest values.
+  // Version of the values from which the gradient was computed. None: the newest version.
   std::optional<uint64_t> base_version;
-  // Encoded by `codec`, with as many elements as the slice. Empty without a push.
+  // As many elements as the slice has, encoded by `codec`. Empty without a push.
   Payload gradient;
   Codec codec = Codec::kFloat32;
-  // Where the values may be put, when they fit, instead of into memory of their own; not read, and
-  // not written any more once the exchange is answered. Empty: nowhere.
+  // The endpoint may put the pulled values here, if their size fits, instead of allocating memory.
+  // It never reads this memory, and no longer writes it once the exchange is answered. Empty: it
+  // allocates memory.
   absl::Span<float> destination;
 };
 
 struct ExchangeReply {
   absl::Status status;
-  Epoch epoch;           // the server's; newer than the request's when the shard has moved
-  uint64_t version = 0;  // optimizer applications that the values contain
+  Epoch epoch;           // the server's; newer than the request's if the shard has moved
+  uint64_t version = 0;  // number of optimizer applications in the values
   Step min_step;         // smallest number of steps completed by a live worker
   Payload values;        // float32; empty unless a pull succeeded
-  // What the learning rate of the push was divided by; 0: there was none, or it is applied later or
-  // in the mean of its step, or it was applied before.
+  // The optimizer divided the learning rate of the push by this. 0: there was no push, or it is
+  // applied later or in the mean of its step, or an earlier copy of it was applied.
   uint64_t learning_rate_divisor = 0;
-  // At a server that traces. Whoever sends the reply goes on with it.
+  // Set by a server that records traces. The sender of the reply adds its own phases.
   ExchangeTrace trace;
 };
 
-// The pull of `request` alone, without a place for its values: what is left once a server has
-// applied the push.
+// The request of a pull that remains once a server has applied the push of `request`. Without a
+// destination.
 inline ExchangeRequest PullAlone(const ExchangeRequest& request) {
   ExchangeRequest pull;
   pull.job = request.job;
@@ -71,8 +71,8 @@ inline ExchangeReply ErrorReply(absl::Status status, Epoch epoch = Epoch()) {
   return reply;
 }
 
-// Something that answers exchanges: a shard host in this process, or a connection to one, or a
-// decorator of either. Thread-safe.
+// Answers exchanges: a shard host of this process, a connection to one, or a decorator of either.
+// Thread-safe.
 class ParameterEndpoint {
  public:
   using DeliveredCallback = absl::AnyInvocable<void()>;
@@ -80,13 +80,14 @@ class ParameterEndpoint {
 
   virtual ~ParameterEndpoint() = default;
 
-  // `delivered` runs once when the server has the gradient's bytes, whether it has answered or not,
-  // or when they are lost; without a gradient, when the request has left. Then `done` runs once,
-  // when the consistency policy lets the reply out. Both run on any thread, possibly before
-  // Exchange returns, and also when the endpoint is destroyed. The gradient's bytes stay unchanged
-  // until `done` has run with a status other than UNAVAILABLE. Errors of a server: INVALID_ARGUMENT
-  // (names table, slice, expected and got), FAILED_PRECONDITION (stale epoch, incarnation or pull
-  // step), RESOURCE_EXHAUSTED. UNAVAILABLE: the request or its reply was lost; send it again.
+  // `delivered` runs once: when the server has the gradient's bytes, answered or not, or when the
+  // bytes are lost. Without a gradient it runs when the request has left the process. `done` runs
+  // once after it, when the consistency policy allows the reply. Both run on any thread, possibly
+  // within Exchange, and at the latest when the endpoint is destroyed. The caller must not change
+  // the gradient's bytes until `done` has run with a status other than UNAVAILABLE. Errors of a
+  // server: INVALID_ARGUMENT (names table, slice, expected and got), FAILED_PRECONDITION (stale
+  // epoch, incarnation or pull step), RESOURCE_EXHAUSTED. UNAVAILABLE: the request or its reply was
+  // lost; send the request again.
   virtual void Exchange(ExchangeRequest request, DeliveredCallback delivered,
                         ReplyCallback done) = 0;
 };

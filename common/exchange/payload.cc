@@ -8,7 +8,7 @@
 namespace capstan {
 namespace {
 
-// Stays in the cache next to the core.
+// A block of this size stays in the core's first-level cache.
 constexpr size_t kBlockBytes = 16 << 10;
 
 }  // namespace
@@ -33,7 +33,7 @@ Payload Payload::Subrange(size_t offset, size_t size) const {
 std::optional<HostBuffer> Payload::TakeFloats() {
   if (!is_exclusive_ || owner_.use_count() != 1 || fragments_.size() != 1) return std::nullopt;
   const Fragment bytes = fragments_[0];
-  // Exclusive memory is not const: see Exclusive.
+  // Exclusive took the memory as non-const.
   auto* const floats = reinterpret_cast<float*>(const_cast<uint8_t*>(bytes.data()));
   HostBuffer buffer(floats, bytes.size() / sizeof(float), std::const_pointer_cast<void>(owner_));
   Clear();

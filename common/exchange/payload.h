@@ -14,8 +14,8 @@
 
 namespace capstan {
 
-// Bytes that travel without being copied: fragments of memory, kept alive by a shared owner. The
-// bytes must not change while anyone may read them. Cheap to copy and to move.
+// Bytes to transfer without a copy: fragments of memory, kept alive by a shared owner. Nobody may
+// change the bytes while somebody may read them. Cheap to copy and to move.
 class Payload {
  public:
   using Fragment = absl::Span<const uint8_t>;
@@ -23,13 +23,14 @@ class Payload {
 
   Payload() = default;
   explicit Payload(std::shared_ptr<const void> owner) : owner_(std::move(owner)) {}
-  // Floats of memory that `owner` keeps alive.
+  // The bytes of `values`, which `owner` keeps alive.
   Payload(absl::Span<const float> values, std::shared_ptr<const void> owner)
       : owner_(std::move(owner)) {
     Append({reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(float)});
   }
 
-  // Memory, aligned for floats, that nobody else touches, such as what a message was received in.
+  // Takes over memory to which nobody else has access, such as the buffer of a received message.
+  // It must be aligned for floats.
   static Payload Exclusive(std::shared_ptr<uint8_t> memory, size_t bytes) {
     Payload payload;
     payload.Append({memory.get(), bytes});
@@ -38,18 +39,18 @@ class Payload {
     return payload;
   }
 
-  // `fragment` is kept alive by the owner.
+  // The owner must keep `fragment` alive.
   void Append(Fragment fragment) {
     if (fragment.empty()) return;
     fragments_.push_back(fragment);
     size_bytes_ += fragment.size();
   }
 
-  // The bytes as floats that may be kept and changed, if they are exclusive and this is their only
-  // payload, which is empty then. Else null, and nothing has changed.
+  // Moves the bytes out as floats, free to be kept and changed. Works only if the memory is
+  // exclusive and no other payload shares it. Otherwise returns null and changes nothing.
   std::optional<HostBuffer> TakeFloats();
 
-  // Lets go of the bytes.
+  // Drops the bytes and the owner.
   void Clear() {
     fragments_.clear();
     size_bytes_ = 0;
@@ -61,24 +62,25 @@ class Payload {
   const Fragments& fragments() const { return fragments_; }
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
-  // The bytes [offset, offset + size), which must lie inside, with the same owner.
+  // The bytes [offset, offset + size), with the same owner. They must lie inside this payload.
   Payload Subrange(size_t offset, size_t size) const;
 
-  // Calls `use` with all bytes as floats, in order, until it answers false; then so does this. What
-  // lies in one piece, aligned for floats, is one block; else they are copied, block by block, so
-  // that each is used while it is in the cache. A block is valid during its call. The bytes are
-  // whole floats.
+  // Calls `use` with all bytes as floats, block by block, in order. Stops and returns false when
+  // `use` returns false. A single aligned fragment is one block. Otherwise blocks are copies, small
+  // enough to stay in the cache. A block is valid during its call only. The size must be a multiple
+  // of a float's.
   bool ForEachBlock(
       absl::FunctionRef<bool(size_t offset, absl::Span<const float> block)> use) const;
 
-  // Copies all bytes, unless they lie there already; `destination` is exactly as long.
+  // Copies all bytes, except fragments at their destination already. `destination` has exactly the
+  // payload's size.
   void CopyTo(absl::Span<float> destination) const;
 
  private:
   std::shared_ptr<const void> owner_;
   Fragments fragments_;
   size_t size_bytes_ = 0;
-  bool is_exclusive_ = false;  // the memory is the owner's alone
+  bool is_exclusive_ = false;  // made by Exclusive
 };
 
 }  // namespace capstan

@@ -46,7 +46,7 @@ TEST(PayloadTest, SomebodyElsesMemoryIsNotTaken) {
   EXPECT_FALSE(payload.TakeFloats().has_value());
 }
 
-// Floats 0, 1, 2 ... in fragments of `fragment_bytes`, the first of which begins at an odd address.
+// Floats 0, 1, 2 ... in fragments of `fragment_bytes`. The first begins at an odd address.
 Payload Fragmented(size_t floats, size_t fragment_bytes) {
   auto owner = std::make_shared<std::vector<uint8_t>>(floats * sizeof(float) + 1);
   for (size_t i = 0; i < floats; ++i) {

@@ -7,11 +7,12 @@
 
 namespace capstan {
 
-// A period of the schedule is measured in at least and at most so many steps of each worker.
+// Bounds on the measurement of a SchedulePeriod, in steps of each worker.
 inline constexpr uint64_t kLeastPeriodSteps = 12;
 inline constexpr uint64_t kMostPeriodSteps = 100;
 
-// Enough steps to compare the period with others: those that take a second, within the bounds.
+// True if the worker has measured the period long enough to compare it with others: for one second,
+// within the bounds above.
 inline bool IsMeasured(const v1::PeriodTimes& times) {
   constexpr double kEnoughSeconds = 1;
   if (times.steps() < kLeastPeriodSteps) return false;

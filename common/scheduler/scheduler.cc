@@ -36,7 +36,7 @@ void Scheduler::SetCredit(uint64_t credit_bytes) {
 }
 
 void Scheduler::Close() {
-  // What they keep alive ends outside of the lock.
+  // Destroyed after the lock is released.
   std::vector<Transfer> dropped;
   MutexLock lock(&mu_);
   is_closed_ = true;
@@ -44,7 +44,7 @@ void Scheduler::Close() {
 }
 
 void Scheduler::StartReadyAndUnlock() {
-  // Whoever is starting transfers, here or further up this stack, also starts what is ready now.
+  // The thread in the loop below, perhaps this one further up its stack, starts this transfer too.
   if (is_starting_) return mu_.Unlock();
   is_starting_ = true;
   while (!queue_->is_empty() && bytes_in_flight_ < credit_bytes_) {

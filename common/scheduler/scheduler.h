@@ -1,39 +1,43 @@
 #ifndef COMMON_SCHEDULER_SCHEDULER_H_
 #define COMMON_SCHEDULER_SCHEDULER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "common/base/mutex.h"
 #include "common/scheduler/transfer_queue.h"
 
 namespace capstan {
 
-// Starts the transfers of one sender in the order of its queue, within a credit of bytes on their
-// way: what comes first in the queue never waits for more than the credit and one transfer.
-// Thread-safe; outlives its transfers.
+// Starts the transfers of one sender in the order of its queue, within a credit: a bound on the
+// bytes started and not yet credited. The first transfer of the queue never waits for more than the
+// credit and one transfer. Must outlive its transfers. Thread-safe.
 class Scheduler {
  public:
-  // A transfer starts, whatever its size, while the bytes on their way are below `credit_bytes`,
-  // which is above 0.
+  // A transfer of any size starts if less than `credit_bytes` is in flight: started and not yet
+  // credited. `credit_bytes` must be above 0.
   Scheduler(uint64_t credit_bytes, std::unique_ptr<TransferQueue> queue);
 
-  // Starts the transfer when its turn comes, on this thread or on one that runs a `credited`.
+  // Starts the transfer when its turn comes, on this thread or within a `credited` of another
+  // transfer.
   void Submit(Transfer transfer);
-  // The same for a transfer that need not wait, without making one: true when it may be sent at
-  // once. ReturnCredit must follow then, once, when its bytes are no longer on their way.
+  // The same without a Transfer. True: the caller may send the bytes now, and must call
+  // ReturnCredit once for them. False: they must wait, so Submit them.
   bool TryStart(uint64_t bytes);
   void ReturnCredit(uint64_t bytes);
-  // Another credit, above 0, from now on. What is on its way already counts against it.
+  // Changes the credit, which must be above 0. Bytes in flight count against the new one.
   void SetCredit(uint64_t credit_bytes);
 
-  // Drops what waits, and whatever is submitted from now on: nothing starts any more, but for what
-  // another thread is starting.
+  // Drops all waiting transfers and all later ones. Another thread may still start the one transfer
+  // that it has taken from the queue.
   void Close();
 
  private:
-  // Starts what the credit allows, in order, one thread at a time.
+  // Starts as many transfers as the credit allows, in order, on one thread at a time.
   void StartReadyAndUnlock() ABSL_UNLOCK_FUNCTION(mu_);
 
   Mutex mu_;
@@ -42,6 +46,27 @@ class Scheduler {
   bool is_closed_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t bytes_in_flight_ ABSL_GUARDED_BY(mu_) = 0;
   bool is_starting_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+// The `credited` of one transfer made of several messages. The `count`-th call of it or of its
+// copies runs the transfer's own `credited`. Thread-safe.
+class JoinedCredit {
+ public:
+  JoinedCredit(int64_t count, absl::AnyInvocable<void()> credited)
+      : state_(std::make_shared<State>(count, std::move(credited))) {}
+
+  void operator()() const {
+    if (state_->left.fetch_sub(1) == 1) state_->credited();
+  }
+
+ private:
+  struct State {
+    State(int64_t count, absl::AnyInvocable<void()> last)
+        : left(count), credited(std::move(last)) {}
+    std::atomic<int64_t> left;
+    absl::AnyInvocable<void()> credited;
+  };
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace capstan

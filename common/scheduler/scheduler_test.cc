@@ -20,7 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Records the order of starts, and keeps each transfer open until told.
+// Records the order of starts. Keeps each transfer in flight until the test credits it.
 class Recorder {
  public:
   Transfer Make(int id, uint64_t bytes, int layer = 0) {
@@ -157,7 +157,7 @@ TEST(SchedulerTest, NothingStartsOrIsKeptOnceItIsClosed) {
   EXPECT_EQ(recorder.started, std::vector<int>{0});
 }
 
-// The same rule said anew: what waits, in order of arrival, and what is on its way.
+// An independent implementation of the same rule: a list of waiting transfers in order of arrival.
 class NaiveScheduler {
  public:
   explicit NaiveScheduler(uint64_t credit_bytes) : credit_bytes_(credit_bytes) {}
@@ -166,9 +166,9 @@ class NaiveScheduler {
     waiting_.push_back({id, bytes, layer});
     StartReady();
   }
-  // The transfer that started as the `index`-th is no longer on its way.
-  void Sent(size_t index) {
-    on_their_way_ -= started_bytes_[index];
+  // Credits the transfer that started as the `index`-th.
+  void Credit(size_t index) {
+    in_flight_bytes_ -= started_bytes_[index];
     StartReady();
   }
   const std::vector<int>& started() const { return started_; }
@@ -180,11 +180,11 @@ class NaiveScheduler {
     int layer;
   };
   void StartReady() {
-    while (!waiting_.empty() && on_their_way_ < credit_bytes_) {
+    while (!waiting_.empty() && in_flight_bytes_ < credit_bytes_) {
       const auto next =
           std::min_element(waiting_.begin(), waiting_.end(),
                            [](const Waiting& a, const Waiting& b) { return a.layer < b.layer; });
-      on_their_way_ += next->bytes;
+      in_flight_bytes_ += next->bytes;
       started_.push_back(next->id);
       started_bytes_.push_back(next->bytes);
       waiting_.erase(next);
@@ -192,7 +192,7 @@ class NaiveScheduler {
   }
 
   const uint64_t credit_bytes_;
-  uint64_t on_their_way_ = 0;
+  uint64_t in_flight_bytes_ = 0;
   std::vector<Waiting> waiting_;
   std::vector<int> started_;
   std::vector<uint64_t> started_bytes_;
@@ -206,7 +206,7 @@ TEST(SchedulerTest, RandomOperationsAgreeWithANaiveScheduler) {
     Scheduler scheduler(credit, std::make_unique<PriorityQueue>());
     NaiveScheduler naive(credit);
     Recorder recorder;
-    std::vector<size_t> open;  // those that have started and are still on their way
+    std::vector<size_t> open;  // indices of the transfers in flight
     size_t seen = 0;
     for (int id = 0; id < 500; ++id) {
       if (open.empty() || random.Bernoulli(0.5)) {
@@ -219,7 +219,7 @@ TEST(SchedulerTest, RandomOperationsAgreeWithANaiveScheduler) {
         const size_t index = open[which];
         open.erase(open.begin() + static_cast<int64_t>(which));
         std::exchange(recorder.open[index], nullptr)();
-        naive.Sent(index);
+        naive.Credit(index);
       }
       ASSERT_EQ(recorder.started, naive.started()) << "operation " << id;
       for (; seen < recorder.started.size(); ++seen) open.push_back(seen);
@@ -250,6 +250,37 @@ TEST(SchedulerTest, EveryTransferOfManyThreadsStartsOnceWithinTheCredit) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(started, 8000);
+}
+
+TEST(JoinedCreditTest, RunsOnceAtTheLastCallOfAnyCopy) {
+  int runs = 0;
+  const JoinedCredit joined(3, [&runs] { ++runs; });
+  const JoinedCredit copy = joined;
+  joined();
+  copy();
+  EXPECT_EQ(runs, 0);
+  joined();
+  EXPECT_EQ(runs, 1);
+}
+
+TEST(JoinedCreditTest, TheLastOfManyThreadsRunsIt) {
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<int> runs = 0;
+    std::atomic<int> calls = 0;
+    const JoinedCredit joined(4, [&] {
+      EXPECT_EQ(calls, 4);
+      ++runs;
+    });
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&calls, joined] {
+        ++calls;
+        joined();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(runs, 1);
+  }
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ Transfer PriorityQueue::Pop() {
 
 std::unique_ptr<TransferQueue> MakeTransferQueue(v1::SchedulerSpec::Policy policy) {
   switch (policy) {
-    case v1::SchedulerSpec::TENSOR_FIFO:  // The order of SLICE_FIFO; tensors are not cut.
+    case v1::SchedulerSpec::TENSOR_FIFO:  // Differs from SLICE_FIFO in the size of transfers.
     case v1::SchedulerSpec::SLICE_FIFO:
       return std::make_unique<FifoQueue>();
     case v1::SchedulerSpec::PRIORITY:

@@ -11,29 +11,29 @@
 
 namespace capstan {
 
-// Bytes that wait to be sent.
+// Bytes to send.
 struct Transfer {
   int layer = 0;  // of the model, counted from the input
   uint64_t bytes = 0;
-  // Sends the bytes. `credited` must run once, when they are no longer on their way: their credit
-  // is returned then.
+  // Sends the bytes. `credited` returns their credit. It must run once, when they are delivered or
+  // lost.
   absl::AnyInvocable<void(absl::AnyInvocable<void()> credited)> start;
 };
 
-// The transfers that wait, and the policy that chooses the next one. Not thread-safe.
+// Waiting transfers, and the policy to choose the next one. Not thread-safe.
 class TransferQueue {
  public:
   virtual ~TransferQueue() = default;
 
   virtual void Push(Transfer transfer) = 0;
-  // The next one to send. The queue must not be empty.
+  // The transfer to start next. The queue must not be empty.
   virtual const Transfer& Next() const = 0;
   virtual Transfer Pop() = 0;
   virtual bool is_empty() const = 0;
 };
 
-// Transfers in the order in which they become ready. With slices as transfers this is wait-free
-// backpropagation. Zhang et al., "Poseidon", USENIX ATC'17.
+// First in, first out. If each slice is a transfer, this is wait-free backpropagation. Zhang et
+// al., "Poseidon", USENIX ATC'17.
 class FifoQueue : public TransferQueue {
  public:
   void Push(Transfer transfer) override;
@@ -45,9 +45,9 @@ class FifoQueue : public TransferQueue {
   std::deque<Transfer> transfers_;
 };
 
-// The layer nearest the input first, because the next forward pass needs it first; FIFO within a
-// layer. The priority is strict: no transfer of a later layer goes while one of an earlier layer
-// waits. Nothing waits for ever: a worker makes no more transfers before it has this step's values.
+// The layer nearest the input goes first, because the next forward pass needs it first. FIFO within
+// a layer. The priority is strict: a transfer waits while an earlier layer has one waiting. No
+// transfer starves: a worker submits no new ones until it has all values of its step.
 // Peng et al., "A Generic Communication Scheduler for Distributed DNN Training Acceleration",
 // SOSP'19.
 class PriorityQueue : public TransferQueue {
@@ -58,10 +58,10 @@ class PriorityQueue : public TransferQueue {
   bool is_empty() const override { return of_layer_.empty(); }
 
  private:
-  std::map<int, std::deque<Transfer>> of_layer_;  // none of them is empty
+  std::map<int, std::deque<Transfer>> of_layer_;  // contains no empty deque
 };
 
-// The queue of a policy; `policy` is one of a valid job.
+// `policy` is the policy of a valid job.
 std::unique_ptr<TransferQueue> MakeTransferQueue(v1::SchedulerSpec::Policy policy);
 
 }  // namespace capstan

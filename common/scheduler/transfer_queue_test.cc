@@ -17,7 +17,7 @@ namespace {
 
 using Policy = v1::SchedulerSpec::Policy;
 
-// What waits, in order of arrival, and which one a policy takes: said anew, and slowly.
+// A slow, independent implementation of each policy: a list in order of arrival.
 class NaiveQueue {
  public:
   explicit NaiveQueue(Policy policy) : is_priority_(policy == v1::SchedulerSpec::PRIORITY) {}

@@ -29,7 +29,7 @@ void BoundedReplies::Ask(ExchangeRequest&& request, std::unique_ptr<Pull> pull,
                          ParameterEndpoint::DeliveredCallback delivered) {
   endpoint_->Exchange(std::move(request), std::move(delivered),
                       [this, pull = std::move(pull)](ExchangeReply reply) mutable {
-                        // The pull keeps the sender alive, and this with it.
+                        // The pull keeps the sender alive. The sender owns this object.
                         const std::shared_ptr<Sender> sender = pull->sender;
                         OnReply(std::move(pull), std::move(reply));
                       });
@@ -44,11 +44,11 @@ void BoundedReplies::OnReply(std::unique_ptr<Pull> pull, ExchangeReply&& reply) 
   {
     MutexLock lock(&mu_);
     if (is_closed_) return;
-    // Pulls that wait go first. Otherwise small values would keep large ones from ever fitting.
+    // Waiting pulls go first. Otherwise large values might never fit, because of small ones.
     const bool is_its_turn = pull->is_again || waiting_->is_empty();
     if (value_bytes > 0 && !(is_its_turn && FitsLocked(bytes))) {
       pull->is_again = true;
-      pull->sender = nullptr;  // It owns the queue.
+      pull->sender = nullptr;  // The sender owns the queue: avoids a cycle.
       pull->learning_rate_divisor = reply.learning_rate_divisor;
       waiting_->Push({layer, bytes,
                       [this, pull = std::move(pull)](absl::AnyInvocable<void()> credited) mutable {
@@ -58,7 +58,7 @@ void BoundedReplies::OnReply(std::unique_ptr<Pull> pull, ExchangeReply&& reply) 
                       }});
       ++waiting_count_;
       NoteChangeLocked();
-      reply.trace.End();  // What is asked for again has a trace of its own.
+      reply.trace.End();  // The next pull has its own trace.
       return;
     }
     sending_bytes_ += bytes;
@@ -101,15 +101,15 @@ bool BoundedReplies::FitsLocked(uint64_t bytes) const {
 
 void BoundedReplies::NoteChangeLocked() {
   const bool may = waiting_->is_empty() && sending_bytes_ < max_bytes_;
-  // Writing a variable of other threads costs more than reading it.
+  // Other threads read it: a write costs more than a comparison.
   if (may != may_take_requests_) may_take_requests_ = may;
 }
 
 void BoundedReplies::Released(uint64_t bytes) {
   mu_.Lock();
   sending_bytes_ -= bytes;
-  // A call that is asking already sees the change. So replies that are sent at once make no calls
-  // within calls.
+  // If a call is in the loop below, it sees the change. So SendReply may call Released without a
+  // recursion.
   if (!is_asking_) {
     is_asking_ = true;
     while (!waiting_->is_empty() && FitsLocked(waiting_->Next().bytes)) {

@@ -17,82 +17,83 @@
 
 namespace capstan {
 
-// Answers the exchanges of one connection in the order of its `order`. Its replies hold at most
-// `max_bytes`, or one reply that is larger, whatever the peer does. Values that do not fit are not
-// kept: they are pulled again when there is room. Each exchange that waits counts kOverheadBytes
-// more. Traces get the phases "reply queue" and "reply send". Thread-safe.
+// Answers the exchanges of one connection in the order of `order`. Its replies hold at most
+// `max_bytes` of memory, or one larger reply, whatever the peer does. Values beyond the bound are
+// dropped, and pulled again once there is room. Meanwhile their exchange holds kOverheadBytes on
+// top of the bound. Adds the phases "reply queue" and "reply send" to traces. Thread-safe.
 class BoundedReplies {
  public:
-  // The connection, which owns its BoundedReplies and is owned by shared_ptr: it lives until each
-  // of its exchanges has been answered.
+  // The connection. Owns its BoundedReplies. A shared_ptr keeps it alive until all its exchanges
+  // are answered.
   class Sender : public std::enable_shared_from_this<Sender> {
    public:
     virtual ~Sender() = default;
-    // Sends a reply, after those before it. Released(bytes) follows, on any thread, perhaps within
-    // this call. `delivered` runs once the peer has the values. Neither is needed after Close.
+    // Sends replies in the order of the calls. Must call Released(bytes) once the reply's memory is
+    // free, on any thread, perhaps within this call. Must run `delivered` once the peer has the
+    // values. After Close neither is needed.
     virtual void SendReply(uint64_t request_id, ExchangeReply reply, uint64_t bytes,
                            absl::AnyInvocable<void()> delivered) = 0;
   };
 
-  // What a reply counts beside its values and its error's message.
+  // Added to the sizes of a reply's values and error message.
   static constexpr uint64_t kOverheadBytes = 256;
 
   // `endpoint` outlives every Exchange and every call of Released.
   BoundedReplies(ParameterEndpoint* endpoint, uint64_t max_bytes, ReplyOrder order, Sender* sender);
 
-  // Each is answered by one SendReply, unless Close comes before. `delivered` runs once, on any
-  // thread, when the endpoint has taken the gradient.
+  // Answers with one SendReply, unless Close comes first. `delivered` runs once, on any thread,
+  // when the endpoint has taken the gradient.
   void Exchange(RequestFrame&& frame, ParameterEndpoint::DeliveredCallback delivered);
 
-  // Sends a reply without values to a request that is no exchange.
+  // Answers a malformed request. The reply has no values.
   void SendError(uint64_t request_id, ExchangeReply reply);
 
-  // False while replies wait, or hold so much memory that no request should be taken. Released
-  // changes it.
+  // False while replies wait or fill `max_bytes`: the connection should read no more requests then.
+  // Released makes it true again.
   bool MayTakeRequests() const { return may_take_requests_; }
 
-  // A reply that counted `bytes` holds no memory any more. May ask the endpoint, and send.
+  // The memory of a reply of `bytes` is free. May call the endpoint and SendReply.
   void Released(uint64_t bytes);
 
-  // The peer is gone: nothing is asked for again, and nothing sent.
+  // The peer is gone: drops waiting exchanges, and all later replies.
   void Close();
 
   uint64_t held_bytes() const;
 
  private:
-  // A pull, and what is to be told with its values.
+  // A pull, and facts for its reply.
   struct Pull {
     uint64_t request_id = 0;
-    ExchangeRequest request;             // PullAlone of what was asked
+    ExchangeRequest request;             // PullAlone of the exchange
     bool is_again = false;               // its values did not fit before
-    uint64_t learning_rate_divisor = 0;  // of the push that came with it, if it is_again
+    uint64_t learning_rate_divisor = 0;  // of the exchange's push, if is_again
     std::shared_ptr<Sender> sender;      // lives until the pull is answered
   };
 
   void Ask(ExchangeRequest&& request, std::unique_ptr<Pull> pull,
            ParameterEndpoint::DeliveredCallback delivered);
   void OnReply(std::unique_ptr<Pull> pull, ExchangeReply&& reply);
-  // `delivered` as of SendReply.
+  // `delivered`: as in SendReply.
   void SendTraced(uint64_t request_id, ExchangeReply&& reply, uint64_t bytes,
                   absl::AnyInvocable<void()> delivered);
-  // Whether a reply that counts `bytes` may be sent now, if it is its turn.
+  // True if a reply of `bytes` fits into `max_bytes` now.
   bool FitsLocked(uint64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Runs after each change of the replies that wait or are being sent.
+  // Must follow each change of `sending_bytes_` or `waiting_`.
   void NoteChangeLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   ParameterEndpoint* const endpoint_;
   const uint64_t max_bytes_;
   const ReplyOrder order_;
   Sender& sender_;
-  Scheduler scheduler_;  // of values
+  Scheduler scheduler_;  // starts the sending of values, within the credit
   std::atomic<bool> may_take_requests_ = true;
 
   mutable Mutex mu_;
   uint64_t sending_bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  // The pulls whose values did not fit, with what their replies count.
+  // Pulls of values that did not fit. Each transfer has the size of its reply.
   std::unique_ptr<TransferQueue> waiting_ ABSL_GUARDED_BY(mu_) ABSL_PT_GUARDED_BY(mu_);
   uint64_t waiting_count_ ABSL_GUARDED_BY(mu_) = 0;
-  bool is_asking_ ABSL_GUARDED_BY(mu_) = false;  // a call of Released asks for what waits
+  bool is_asking_ ABSL_GUARDED_BY(mu_) = false;  // a call of Released is starting pulls
   bool is_closed_ ABSL_GUARDED_BY(mu_) = false;
 };
 

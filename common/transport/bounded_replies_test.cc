@@ -32,9 +32,9 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr uint64_t kOverhead = BoundedReplies::kOverheadBytes;
-constexpr uint64_t kValueBytes = 1024 - kOverhead;  // with its overhead a reply counts 1024
+constexpr uint64_t kValueBytes = 1024 - kOverhead;  // a reply counts 1024 bytes with its overhead
 
-// Answers when it is told to, as a shard does that has parked everything.
+// Parks all exchanges until Release.
 class ParkingEndpoint : public ParameterEndpoint {
  public:
   void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
@@ -43,7 +43,7 @@ class ParkingEndpoint : public ParameterEndpoint {
     if (answers_at_once_) return Answer(std::move(done));
     parked_.push_back(std::move(done));
   }
-  // Answers all that is parked, and from now on everything at once.
+  // Answers all parked exchanges, and all later ones at once.
   void Release() {
     answers_at_once_ = true;
     std::vector<ReplyCallback> parked;
@@ -51,7 +51,7 @@ class ParkingEndpoint : public ParameterEndpoint {
     for (ReplyCallback& done : parked) Answer(std::move(done));
   }
   const std::vector<ExchangeRequest>& asked() const { return asked_; }
-  // How many payloads of values are alive.
+  // Number of existing payloads of values.
   int64_t alive() const { return values_.use_count() - 1; }
 
  private:
@@ -68,7 +68,7 @@ class ParkingEndpoint : public ParameterEndpoint {
   std::vector<ReplyCallback> parked_;
 };
 
-// Keeps what is sent until the test lets go of it.
+// Keeps replies until the test releases and delivers them.
 class SlowConnection : public BoundedReplies::Sender {
  public:
   SlowConnection(ParameterEndpoint* endpoint, uint64_t max_bytes, ReplyOrder order)
@@ -78,18 +78,18 @@ class SlowConnection : public BoundedReplies::Sender {
                  absl::AnyInvocable<void()> delivered) override {
     order_.push_back(request_id);
     sending_.emplace_back(std::move(reply), bytes);
-    on_their_way_.push_back(std::move(delivered));
+    undelivered_.push_back(std::move(delivered));
   }
-  // The oldest reply has left.
-  void FinishOne() {
+  // Releases the oldest reply.
+  void ReleaseOne() {
     const uint64_t bytes = sending_.front().second;
     sending_.erase(sending_.begin());
     replies.Released(bytes);
   }
-  // The peer has got the oldest reply.
-  void ReceiveOne() {
-    absl::AnyInvocable<void()> delivered = std::move(on_their_way_.front());
-    on_their_way_.erase(on_their_way_.begin());
+  // Delivers the oldest reply.
+  void DeliverOne() {
+    absl::AnyInvocable<void()> delivered = std::move(undelivered_.front());
+    undelivered_.erase(undelivered_.begin());
     delivered();
   }
   const std::vector<uint64_t>& order() const { return order_; }
@@ -100,7 +100,7 @@ class SlowConnection : public BoundedReplies::Sender {
  private:
   std::vector<uint64_t> order_;
   std::vector<std::pair<ExchangeReply, uint64_t>> sending_;
-  std::vector<absl::AnyInvocable<void()>> on_their_way_;
+  std::vector<absl::AnyInvocable<void()>> undelivered_;
 };
 
 RequestFrame PushAndPull(uint64_t id) {
@@ -125,7 +125,7 @@ TEST(BoundedRepliesTest, ValuesThatDoNotFitArePulledAgainWhenThereIsRoom) {
   EXPECT_EQ(endpoint.alive(), 2) << "the other values are not held";
   EXPECT_EQ(connection->replies.held_bytes(), 2048 + 3 * kOverhead);
   EXPECT_FALSE(connection->replies.MayTakeRequests());
-  while (connection->sending() > 0) connection->FinishOne();
+  while (connection->sending() > 0) connection->ReleaseOne();
   EXPECT_THAT(connection->order(), ElementsAre(1, 2, 3, 4, 5));
   EXPECT_EQ(connection->replies.held_bytes(), 0u);
   EXPECT_TRUE(connection->replies.MayTakeRequests());
@@ -138,7 +138,7 @@ TEST(BoundedRepliesTest, WhatIsAskedAgainIsThePullAlone) {
   endpoint.Release();
   connection->replies.Exchange(PushAndPull(1), [] {});
   connection->replies.Exchange(PushAndPull(2), [] {});
-  connection->FinishOne();
+  connection->ReleaseOne();
   ASSERT_EQ(endpoint.asked().size(), 3u);
   const ExchangeRequest& again = endpoint.asked()[2];
   EXPECT_EQ(again.slice, PushAndPull(2).request.slice);
@@ -155,7 +155,7 @@ TEST(BoundedRepliesTest, AReplyLargerThanTheBoundIsSentAlone) {
   for (uint64_t id = 1; id <= 3; ++id) connection->replies.Exchange(PushAndPull(id), [] {});
   for (int delivered = 0; delivered < 3; ++delivered) {
     EXPECT_EQ(connection->sending(), 1u);
-    connection->FinishOne();
+    connection->ReleaseOne();
   }
   EXPECT_THAT(connection->order(), ElementsAre(1, 2, 3));
 }
@@ -166,9 +166,9 @@ TEST(BoundedRepliesTest, NewValuesDoNotOvertakeThoseThatWait) {
       std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/2048, ReplyOrder());
   endpoint.Release();
   for (uint64_t id = 1; id <= 3; ++id) connection->replies.Exchange(PushAndPull(id), [] {});
-  connection->FinishOne();
+  connection->ReleaseOne();
   connection->replies.Exchange(PushAndPull(4), [] {});
-  while (connection->sending() > 0) connection->FinishOne();
+  while (connection->sending() > 0) connection->ReleaseOne();
   EXPECT_THAT(connection->order(), ElementsAre(1, 2, 3, 4));
 }
 
@@ -193,7 +193,7 @@ TEST(BoundedRepliesTest, AnErrorCountsItsMessage) {
   connection->replies.SendError(/*request_id=*/0, ErrorReply(absl::InvalidArgumentError(message)));
   EXPECT_EQ(connection->replies.held_bytes(), kOverhead + message.size());
   EXPECT_FALSE(connection->replies.MayTakeRequests());
-  connection->FinishOne();
+  connection->ReleaseOne();
   EXPECT_EQ(connection->replies.held_bytes(), 0u);
 }
 
@@ -208,7 +208,7 @@ TEST(BoundedRepliesTest, NothingIsSentOrKeptOnceItIsClosed) {
   EXPECT_EQ(endpoint.alive(), 0);
 }
 
-// The first layers first; the tables are the layers.
+// Layers nearest the input go first. Each table is the layer of the same number.
 ReplyOrder ByLayer(uint64_t credit_bytes) {
   ReplyOrder order;
   order.credit_bytes = credit_bytes;
@@ -230,9 +230,9 @@ TEST(BoundedRepliesTest, TheFirstLayersGoFirstToAPeerThatIsSlowToReceive) {
   endpoint.Release();
   for (uint64_t layer = 5; layer >= 1; --layer) connection->replies.Exchange(OfLayer(layer), [] {});
   EXPECT_THAT(connection->order(), ElementsAre(5)) << "the credit is used up";
-  connection->FinishOne();
+  connection->ReleaseOne();
   EXPECT_THAT(connection->order(), ElementsAre(5)) << "what has left is not received yet";
-  while (connection->order().size() < 5) connection->ReceiveOne();
+  while (connection->order().size() < 5) connection->DeliverOne();
   EXPECT_THAT(connection->order(), ElementsAre(5, 1, 2, 3, 4));
 }
 
@@ -243,7 +243,7 @@ TEST(BoundedRepliesTest, ValuesGoWhileTheCreditIsNotUsedUp) {
   endpoint.Release();
   for (uint64_t layer = 1; layer <= 4; ++layer) connection->replies.Exchange(OfLayer(layer), [] {});
   EXPECT_THAT(connection->order(), ElementsAre(1, 2));
-  connection->ReceiveOne();
+  connection->DeliverOne();
   EXPECT_THAT(connection->order(), ElementsAre(1, 2, 3));
 }
 
@@ -267,7 +267,7 @@ TEST(BoundedRepliesTest, WhatDidNotFitIsPulledAgainInTheSameOrder) {
       std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1024, ByLayer(1 << 20));
   endpoint.Release();
   for (uint64_t layer = 5; layer >= 1; --layer) connection->replies.Exchange(OfLayer(layer), [] {});
-  while (connection->sending() > 0) connection->FinishOne();
+  while (connection->sending() > 0) connection->ReleaseOne();
   EXPECT_THAT(connection->order(), ElementsAre(5, 1, 2, 3, 4));
 }
 
@@ -297,7 +297,7 @@ TEST(BoundedRepliesTest, ValuesThatWaitForCreditCountAndGoWithTheConnection) {
   EXPECT_EQ(endpoint.alive(), 1) << "what is being sent";
 }
 
-// Traces its replies, from their release on.
+// Starts a trace with each reply.
 class TracedEndpoint : public ParkingEndpoint {
  public:
   explicit TracedEndpoint(Tracer* tracer) : tracer_(tracer) {}
@@ -326,9 +326,9 @@ TEST(BoundedRepliesTest, TracesSayHowLongValuesWaitedForCreditAndWereOnTheirWay)
   endpoint.Release();
   for (uint64_t layer = 1; layer <= 3; ++layer) connection->replies.Exchange(OfLayer(layer), [] {});
   clock.Advance(absl::Microseconds(5));
-  connection->ReceiveOne();
+  connection->DeliverOne();
   clock.Advance(absl::Microseconds(7));
-  connection->ReceiveOne();
+  connection->DeliverOne();
   ASSERT_TRUE(tracer->Finish().ok());
   EXPECT_EQ(TracedText(options.path),
             "b layer 3 0.0\nb parked 0.0\ne parked 0.0\ne layer 3 0.0\n"  // did not fit
@@ -340,7 +340,7 @@ TEST(BoundedRepliesTest, TracesSayHowLongValuesWaitedForCreditAndWereOnTheirWay)
             "e layer 2 12.0\n");
 }
 
-// Sends at once, within SendReply.
+// Delivers each reply within SendReply. Also releases it, except the first.
 class FastConnection : public BoundedReplies::Sender {
  public:
   FastConnection(ParameterEndpoint* endpoint, uint64_t max_bytes, ReplyOrder order)
@@ -372,7 +372,7 @@ TEST(BoundedRepliesTest, ManyThatWaitMakeNoDeepCalls) {
   EXPECT_EQ(connection->deepest_, 1);
 }
 
-// Hands replies to a thread that sends them, and to one that receives them.
+// One thread releases replies by ReleaseNext, another delivers them by DeliverNext.
 class ThreadedConnection : public BoundedReplies::Sender {
  public:
   ThreadedConnection(ParameterEndpoint* endpoint, uint64_t max_bytes, ReplyOrder order)
@@ -381,39 +381,39 @@ class ThreadedConnection : public BoundedReplies::Sender {
   void SendReply(uint64_t, ExchangeReply reply, uint64_t bytes,
                  absl::AnyInvocable<void()> delivered) override {
     MutexLock lock(&mu_);
-    on_the_way_bytes_ += reply.values.size_bytes();
-    most_bytes_ = std::max(most_bytes_, on_the_way_bytes_);
-    to_send_.emplace_back(std::move(reply), bytes);
-    to_receive_.push_back(std::move(delivered));
+    undelivered_bytes_ += reply.values.size_bytes();
+    most_bytes_ = std::max(most_bytes_, undelivered_bytes_);
+    to_release_.emplace_back(std::move(reply), bytes);
+    to_deliver_.push_back(std::move(delivered));
   }
-  bool SendNext() {
+  bool ReleaseNext() {
     std::pair<ExchangeReply, uint64_t> next;
     {
       MutexLock lock(&mu_);
-      if (to_send_.empty()) return false;
-      next = std::move(to_send_.front());
-      to_send_.pop_front();
+      if (to_release_.empty()) return false;
+      next = std::move(to_release_.front());
+      to_release_.pop_front();
     }
     next.first.values.Clear();
     replies.Released(next.second);
     return true;
   }
-  bool ReceiveNext() {
+  bool DeliverNext() {
     absl::AnyInvocable<void()> delivered;
     {
       MutexLock lock(&mu_);
-      if (to_receive_.empty()) return false;
-      delivered = std::move(to_receive_.front());
-      to_receive_.pop_front();
-      on_the_way_bytes_ -= kValueBytes;
-      ++received_count_;
+      if (to_deliver_.empty()) return false;
+      delivered = std::move(to_deliver_.front());
+      to_deliver_.pop_front();
+      undelivered_bytes_ -= kValueBytes;
+      ++delivered_count_;
     }
     delivered();
     return true;
   }
-  int received_count() const {
+  int delivered_count() const {
     MutexLock lock(&mu_);
-    return received_count_;
+    return delivered_count_;
   }
   uint64_t most_bytes() const {
     MutexLock lock(&mu_);
@@ -424,14 +424,14 @@ class ThreadedConnection : public BoundedReplies::Sender {
 
  private:
   mutable Mutex mu_;
-  std::deque<std::pair<ExchangeReply, uint64_t>> to_send_ ABSL_GUARDED_BY(mu_);
-  std::deque<absl::AnyInvocable<void()>> to_receive_ ABSL_GUARDED_BY(mu_);
-  uint64_t on_the_way_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  std::deque<std::pair<ExchangeReply, uint64_t>> to_release_ ABSL_GUARDED_BY(mu_);
+  std::deque<absl::AnyInvocable<void()>> to_deliver_ ABSL_GUARDED_BY(mu_);
+  uint64_t undelivered_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t most_bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  int received_count_ ABSL_GUARDED_BY(mu_) = 0;
+  int delivered_count_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-// Answers at once, on any thread.
+// Answers within Exchange, on any thread.
 class ValuesAtOnce : public ParameterEndpoint {
  public:
   void Exchange(ExchangeRequest, DeliveredCallback delivered, ReplyCallback done) override {
@@ -461,15 +461,15 @@ TEST(BoundedRepliesTest, RepliesOfManyThreadsAreEachSentOnceWithinTheCredit) {
     });
   }
   threads.emplace_back([&] {
-    while (connection->received_count() < kThreads * kOfEach) {
-      if (!connection->ReceiveNext()) std::this_thread::yield();
+    while (connection->delivered_count() < kThreads * kOfEach) {
+      if (!connection->DeliverNext()) std::this_thread::yield();
     }
   });
-  while (connection->received_count() < kThreads * kOfEach) {
-    if (!connection->SendNext()) std::this_thread::yield();
+  while (connection->delivered_count() < kThreads * kOfEach) {
+    if (!connection->ReleaseNext()) std::this_thread::yield();
   }
   for (std::thread& thread : threads) thread.join();
-  while (connection->SendNext()) continue;
+  while (connection->ReleaseNext()) continue;
   EXPECT_EQ(connection->replies.held_bytes(), 0u);
   EXPECT_LE(connection->most_bytes(), 3 * kValueBytes);
 }

@@ -7,18 +7,17 @@
 
 #include "common/base/ids.h"
 #include "common/scheduler/transfer_queue.h"
+#include "proto/job.pb.h"
 
 namespace capstan {
 
-// Which of the values that a server has for a worker go first, on each connection. By default those
-// that were released first.
+// The order of a server's values on one connection to a worker. Default: first in, first out.
 struct ReplyOrder {
-  // Values on their way at once: more are sent while those that the worker has not received are
-  // fewer bytes. Above 0.
+  // Values are sent while fewer bytes than this are undelivered. Above 0.
   uint64_t credit_bytes = 4 << 20;
 
-  // What it is from now on, above 0; asked before each reply with values, on any thread. Null: it
-  // stays as it is.
+  // Returns the new `credit_bytes`, above 0. Called before each reply with values, on any thread.
+  // Null: the credit never changes.
   std::function<uint64_t()> credit_now;
 
   // Makes the queues of a connection.
@@ -26,10 +25,19 @@ struct ReplyOrder {
     return std::make_unique<FifoQueue>();
   };
 
-  // The layer of the model that reads a table, counted from the input. Called on any thread, with
-  // whatever a peer has named.
+  // The layer of the model with this table, counted from the input. Called on any thread. The id
+  // comes from a peer and may be of no table.
   std::function<int(TableId)> layer_of = [](TableId) { return 0; };
 };
+
+// The order of replies for the policy of a valid job. A worker's `connections`, 1 or more, share
+// the job's credit evenly. Each carries its own slices of every layer, in order. So a server's
+// undelivered values exceed the job's credit by at most one slice for each connection.
+// `tuned_credit` returns the current credit of a tuned job, or 0 for the job's own credit. It is
+// called on any thread.
+ReplyOrder ReplyOrderOfJob(const v1::SchedulerSpec& scheduler, uint32_t connections,
+                           std::function<int(TableId)> layer_of,
+                           std::function<uint64_t()> tuned_credit);
 
 }  // namespace capstan
 

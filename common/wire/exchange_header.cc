@@ -53,7 +53,7 @@ v1::ExchangeReplyHeader ToHeader(uint64_t request_id, const ExchangeReply& reply
   header.set_request_id(request_id);
   if (!reply.status.ok()) {
     header.set_code(static_cast<int>(reply.status.code()));
-    // Protobuf refuses text that is not UTF-8.
+    // Protobuf accepts UTF-8 only.
     header.set_message(PrintableText(reply.status.message()));
   }
   header.set_version(reply.version);

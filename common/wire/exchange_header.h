@@ -12,40 +12,42 @@
 
 namespace capstan {
 
-// An exchange as a transport receives it: with its id, and what its stream has received.
-
+// A received request with its id and the receipts of its stream.
 struct RequestFrame {
   uint64_t request_id = 0;
   ExchangeRequest request;
-  std::optional<uint64_t> received_bytes;  // none: the client has no receipts
-  bool reads_next = false;                 // the client reads frames that follow another one
+  std::optional<uint64_t> received_bytes;  // by the client; none: it uses no receipts
+  bool reads_next = false;                 // the client reads several frames in one message
 
-  // It only says what the client has received; it is no exchange.
+  // True for a frame without an exchange, sent only for its `received_bytes`.
   bool is_receipt() const {
     return received_bytes.has_value() && !request.push_step.has_value() &&
            !request.pull_step.has_value();
   }
 };
+
+// A received reply with the id of its request and the receipts of its stream.
 struct ReplyFrame {
   uint64_t request_id = 0;
   ExchangeReply reply;
-  uint64_t received_bytes = 0;
+  uint64_t received_bytes = 0;  // by the server
 
   bool is_receipt() const { return request_id == 0 && reply.status.ok(); }
 };
 
-// The fields of an exchange in its protobuf header, and back. Neither touches the payload.
+// Convert an exchange to its protobuf header and back. None touches the payload.
 v1::ExchangeRequestHeader ToHeader(uint64_t request_id, const ExchangeRequest& request);
 v1::ExchangeReplyHeader ToHeader(uint64_t request_id, const ExchangeReply& reply);
 void FromHeader(const v1::ExchangeRequestHeader& header, RequestFrame* frame);
 void FromHeader(const v1::ExchangeReplyHeader& header, ReplyFrame* frame);
 
-// The header's bytes, for transports that carry the payload beside it. Replaces what `bytes` holds,
-// in the same memory.
+// Encode the header alone, for transports that carry the payload separately. Overwrite `bytes` and
+// reuse its memory.
 void EncodeHeader(uint64_t request_id, const ExchangeRequest& request, std::string* bytes);
 void EncodeHeader(uint64_t request_id, const ExchangeReply& reply, std::string* bytes);
 
-// Decodes such bytes into a new frame. INVALID_ARGUMENT when they are no such header.
+// Decode the result of EncodeHeader into `frame`, which must be new. INVALID_ARGUMENT: the bytes
+// are malformed.
 absl::Status DecodeHeader(absl::Span<const uint8_t> bytes, RequestFrame* frame);
 absl::Status DecodeHeader(absl::Span<const uint8_t> bytes, ReplyFrame* frame);
 

@@ -17,7 +17,7 @@ namespace {
 using ::google::protobuf::io::CodedInputStream;
 using ::google::protobuf::io::CodedOutputStream;
 
-// The fields have the same numbers in requests and in replies.
+// Requests and replies number these fields alike.
 constexpr int kHeaderField = v1::ExchangeRequest::kHeaderFieldNumber;
 constexpr int kPayloadField = v1::ExchangeRequest::kPayloadFieldNumber;
 constexpr int kNextField = v1::ExchangeRequest::kNextFieldNumber;
@@ -25,7 +25,7 @@ static_assert(kHeaderField == int{v1::ExchangeReply::kHeaderFieldNumber});
 static_assert(kPayloadField == int{v1::ExchangeReply::kPayloadFieldNumber});
 static_assert(kNextField == int{v1::ExchangeReply::kNextFieldNumber});
 
-// What a tag says of its field's bytes; see the protobuf encoding.
+// The low three bits of a tag, as defined by the protobuf encoding.
 enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
 
 constexpr uint32_t TagOf(int field) {
@@ -35,7 +35,7 @@ constexpr uint32_t kHeaderTag = TagOf(kHeaderField);
 constexpr uint32_t kPayloadTag = TagOf(kPayloadField);
 constexpr uint32_t kNextTag = TagOf(kNextField);
 
-// A payload's fragments, for protobuf's parser.
+// Lets protobuf's parser read the fragments of a payload.
 class PayloadInputStream : public google::protobuf::io::ZeroCopyInputStream {
  public:
   explicit PayloadInputStream(const Payload& payload) : payload_(payload) {}
@@ -93,7 +93,7 @@ std::string EncodeFramePrefix(const Header& header, size_t payload_bytes) {
   return prefix;
 }
 
-// Skips a field that is unknown here; false when the bytes are not a message.
+// Skips an unknown field. False: the bytes are malformed.
 bool SkipField(CodedInputStream& input, uint32_t tag) {
   uint64_t number = 0;
   uint32_t size = 0;
@@ -107,11 +107,11 @@ bool SkipField(CodedInputStream& input, uint32_t tag) {
     case kFixed32:
       return input.Skip(sizeof(uint32_t));
     default:
-      return false;  // Groups, which proto3 does not have.
+      return false;  // Proto3 has no groups.
   }
 }
 
-// Reads one field; false when the bytes are not a message.
+// Reads one field. False: the bytes are malformed.
 template <typename Header>
 bool ReadField(CodedInputStream& input, uint32_t tag, const Payload& frame, Header* header,
                Payload* payload, NextFrames* next) {
@@ -150,7 +150,7 @@ absl::Status DecodeFrame(const Payload& frame, Header* header, Payload* payload,
           ", got ", frame.size_bytes(), " bytes that are no such message"));
     }
   }
-  // CurrentPosition() is past an invalid tag if the tag spans fragments.
+  // If an invalid tag spans fragments, CurrentPosition() is behind it.
   if (!input.ConsumedEntireMessage()) {
     return absl::InvalidArgumentError(absl::StrCat("malformed frame: expected a field before byte ",
                                                    input.CurrentPosition() + 1, " of ",

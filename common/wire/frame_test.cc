@@ -49,7 +49,7 @@ ExchangeRequest ExampleRequest(const std::string& gradient) {
   return request;
 }
 
-// ExampleRequest of a client that has receipts, in generated code.
+// ExampleRequest of a client with receipts, as a generated message.
 v1::ExchangeRequest GeneratedRequest(uint64_t request_id, const std::string& gradient) {
   v1::ExchangeRequest request;
   request.mutable_header()->set_request_id(request_id);
@@ -78,7 +78,7 @@ v1::ExchangeReply GeneratedReply(uint64_t request_id, const std::string& values)
   return reply;
 }
 
-// A message of the first frame and those that follow it.
+// A message of several frames.
 std::string Together(const std::vector<std::string>& frames) {
   std::string message = frames[0];
   for (size_t i = 1; i < frames.size(); ++i) {
@@ -87,7 +87,7 @@ std::string Together(const std::vector<std::string>& frames) {
   return message;
 }
 
-// Payloads whose sizes, and those of their frames, take 1 to 3 bytes; and none.
+// An empty payload, and payloads of sizes that take 1 to 3 bytes as a varint.
 std::vector<std::string> ExamplePayloads() {
   return {"0123456789abcdef", "", std::string(200, 'x'), std::string(20'000, 'y'), "z"};
 }
@@ -256,7 +256,7 @@ TEST(FrameTest, RepliesTogetherAreTheProtobufMessageThatALibraryWouldWrite) {
   EXPECT_EQ(message.next(3).payload(), "z");
 }
 
-// A receipt, and a reply that follows it.
+// A receipt and a reply in one message.
 TEST(FrameTest, BytesOfFramesTogetherAreGolden) {
   ExchangeReply reply;
   reply.version = 2;
@@ -385,7 +385,7 @@ TEST(FrameTest, UnknownFieldsAreSkippedAndOrderIsFree) {
   EXPECT_EQ(Bytes(decoded->request.gradient), "wxyz");
 }
 
-// Three bytes of `message` are others, perhaps.
+// `message` with three random bytes overwritten.
 std::string WithFlips(std::string message, Random& random) {
   for (int flips = 0; flips < 3; ++flips) {
     message[random.UniformInt(message.size())] = static_cast<char>(random());
@@ -393,7 +393,7 @@ std::string WithFlips(std::string message, Random& random) {
   return message;
 }
 
-// Whether `part` lies in the memory of `whole`, which Fragmented has made.
+// True if `part` lies in the memory of `whole`, a result of Fragmented.
 bool IsWithin(const Payload& part, const Payload& whole) {
   const Payload::Fragment first = whole.fragments().front(), last = whole.fragments().back();
   return absl::c_all_of(part.fragments(), [&](Payload::Fragment fragment) {
@@ -402,7 +402,7 @@ bool IsWithin(const Payload& part, const Payload& whole) {
   });
 }
 
-// Garbage and truncated frames give an error or a message, and never read outside of the bytes.
+// Garbage and truncated frames decode to an error or a message, without reads outside of the bytes.
 TEST(FrameTest, GarbageIsRefusedWithoutHarm) {
   const uint64_t seed = 17;
   Random random(seed);
@@ -410,7 +410,7 @@ TEST(FrameTest, GarbageIsRefusedWithoutHarm) {
   const std::string frame = EncodePrefix(9, request) + Bytes(request.gradient);
   for (size_t size = 1; size < frame.size(); ++size) {
     const auto decoded = DecodeRequest(Fragmented(frame.substr(0, size), 4));
-    // Cut exactly between the two fields it is a message without a payload.
+    // Cut between its two fields, the frame is a message without a payload.
     const bool is_header_alone = size == frame.size() - 2 - 16;
     EXPECT_EQ(decoded.ok(), is_header_alone) << size;
     if (!decoded.ok()) {
@@ -436,7 +436,7 @@ TEST(FrameTest, ATagWithoutAnEndIsRefusedInAnyFragments) {
   }
 }
 
-// The same of frames that follow.
+// The same for messages of several frames.
 TEST(FrameTest, GarbageTogetherIsRefusedWithoutHarm) {
   const uint64_t seed = 18;
   Random random(seed);
@@ -446,7 +446,7 @@ TEST(FrameTest, GarbageTogetherIsRefusedWithoutHarm) {
   for (size_t size = frame.size(); size <= message.size(); ++size) {
     NextFrames next;
     const auto decoded = DecodeRequest(Fragmented(message.substr(0, size), 4), &next);
-    // Cut exactly between two frames it is a message of fewer.
+    // Cut between two frames, the message has fewer frames.
     const bool is_whole = (size - frame.size()) % follower_bytes == 0;
     EXPECT_EQ(decoded.ok(), is_whole) << size;
     EXPECT_EQ(next.size(), is_whole ? (size - frame.size()) / follower_bytes : 0) << size;

@@ -5,7 +5,7 @@
 namespace capstan {
 namespace {
 
-// The lengths of a message's header and of its payload.
+// Size of the two lengths.
 constexpr size_t kLengthsBytes = 2 * sizeof(uint32_t);
 
 }  // namespace

@@ -12,17 +12,17 @@
 
 namespace capstan {
 
-// Messages that travel in one piece: of each the lengths of its header and of its payload (two
-// uint32, little-endian), the header, and the payload.
+// A batch holds several messages one after another. Each is two uint32 in little-endian, the
+// lengths of its header and of its payload, then the header, then the payload.
 
-// What a message takes of a batch.
+// Size of a message in a batch, in bytes.
 size_t BatchedBytes(absl::string_view header, const Payload& payload);
 
-// Each part is shorter than 4 GiB.
+// Header and payload must each be shorter than 4 GiB.
 void AppendToBatch(absl::string_view header, const Payload& payload, std::string* batch);
 
-// Calls `use` for each message, in order, until it answers false. False when the batch ends within
-// a message; those before it have been used.
+// Calls `use` for each message, in order, until it returns false. Returns false if the batch ends
+// within a message, after `use` has had the messages before it.
 bool ReadBatch(
     absl::Span<const uint8_t> batch,
     absl::FunctionRef<bool(absl::Span<const uint8_t> header, absl::Span<const uint8_t> payload)>

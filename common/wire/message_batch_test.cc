@@ -18,7 +18,7 @@ using Messages = std::vector<std::pair<std::string, std::string>>;
 
 std::string ToString(absl::Span<const uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
 
-// In as many pieces as it has fragments.
+// A payload of two fragments.
 Payload PayloadOf(const std::string& bytes, size_t first_piece) {
   const auto memory = std::make_shared<std::string>(bytes);
   const auto* const data = reinterpret_cast<const uint8_t*>(memory->data());
@@ -28,9 +28,9 @@ Payload PayloadOf(const std::string& bytes, size_t first_piece) {
   return payload;
 }
 
-// False when it ends within a message.
+// Result of ReadBatch.
 bool Read(absl::string_view batch, Messages* messages) {
-  // Exactly as long, so that a sanitizer sees what is read beyond it.
+  // A copy of exact size, so that a sanitizer notices reads beyond the end.
   const std::vector<uint8_t> bytes(batch.begin(), batch.end());
   return ReadBatch(bytes,
                    [messages](absl::Span<const uint8_t> header, absl::Span<const uint8_t> payload) {

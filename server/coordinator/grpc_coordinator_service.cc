@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "common/transport/grpc/grpc_status.h"
+#include "common/transport/grpc/grpc_setup.h"
 
 namespace capstan {
 namespace {

@@ -9,7 +9,6 @@
 #include "common/transport/reply_order.h"
 #include "common/transport/ucx/grpc_ucx_service.h"
 #include "common/transport/ucx/ucx_transport.h"
-#include "common/transport/ucx/ucx_transport_of_job.h"
 #include "server/shard/owner_threads.h"
 
 namespace capstan {

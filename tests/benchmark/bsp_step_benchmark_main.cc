@@ -14,7 +14,7 @@
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
-#include "common/transport/grpc/grpc_logging.h"
+#include "common/transport/grpc/grpc_setup.h"
 #include "deploy/cli/job/local_job.h"
 #include "tests/benchmark/allreduce_load.h"
 #include "tests/benchmark/baseline_program.h"

@@ -14,7 +14,7 @@
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
-#include "common/transport/grpc/grpc_logging.h"
+#include "common/transport/grpc/grpc_setup.h"
 #include "tests/benchmark/benchmark_figures.h"
 #include "tests/benchmark/benchmark_transport.h"
 #include "tests/benchmark/exchange_load.h"

@@ -13,7 +13,7 @@
 
 #include "absl/flags/flag.h"
 #include "common/base/program.h"
-#include "common/transport/grpc/grpc_logging.h"
+#include "common/transport/grpc/grpc_setup.h"
 #include "tests/simulation/prediction.h"
 #include "tests/simulation/real_run.h"
 

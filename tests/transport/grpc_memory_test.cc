@@ -27,6 +27,7 @@
 #include "common/transport/grpc/grpc_parameter_service.h"
 #include "common/transport/grpc/grpc_payload.h"
 #include "common/transport/grpc/grpc_server.h"
+#include "common/transport/grpc/grpc_setup.h"
 #include "common/transport/grpc/stream_limit.h"
 #include "common/transport/reply_order.h"
 #include "common/wire/frame.h"

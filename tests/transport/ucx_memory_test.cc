@@ -17,7 +17,7 @@
 #include "common/base/keep_freed_memory.h"
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
-#include "common/transport/grpc/grpc_channel.h"
+#include "common/transport/grpc/grpc_setup.h"
 #include "common/transport/ucx/ucx_protocol.h"
 #include "common/transport/ucx/ucx_transport.h"
 #include "common/wire/exchange_header.h"

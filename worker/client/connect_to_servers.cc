@@ -9,7 +9,6 @@
 #include "absl/status/statusor.h"
 #include "common/transport/grpc/grpc_endpoint.h"
 #include "common/transport/ucx/ucx_transport.h"
-#include "common/transport/ucx/ucx_transport_of_job.h"
 
 namespace capstan {
 namespace {

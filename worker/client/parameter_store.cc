@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "common/scheduler/joined_credit.h"
+#include "common/scheduler/scheduler.h"
 
 namespace capstan {
 

@@ -22,7 +22,7 @@ constexpr int kNow = 0;
 constexpr int kUntilAnEvent = -1;
 constexpr int kRetryMilliseconds = 100;
 
-// The latest refused clients stay half open, to read the reason.
+// The latest refused connections stay half open, so that their clients can read the reason.
 constexpr size_t kMaxRefused = 16;
 
 void SetOption(int socket, int level, int option) {
@@ -30,7 +30,7 @@ void SetOption(int socket, int level, int option) {
   setsockopt(socket, level, option, &on, sizeof(on));
 }
 
-// A socket that listens at `address`; -1 when it cannot.
+// A socket listening at `address`, or -1.
 int ListenAt(const addrinfo& address) {
   const int listener =
       socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol);
@@ -60,7 +60,7 @@ std::string Frame(char type, const std::string& body) {
   return std::string{0, 0, size, type, 0, 0, 0, 0, 0} + body;
 }
 
-// Empty settings, with which every peer begins, and GOAWAY with the reason.
+// Empty SETTINGS, required as the first frame of a peer, and GOAWAY with the reason.
 std::string Refusal(const std::string& reason) {
   constexpr char kSettings = 4;
   constexpr char kGoAway = 7;
@@ -132,7 +132,8 @@ void ConnectionGate::Run() {
 }
 
 void ConnectionGate::Forget(int duplicate) {
-  // Closing it does not end its events while the taker has the connection.
+  // The taker may still have the connection open. Then closing the duplicate does not end its
+  // events.
   epoll_ctl(events_, EPOLL_CTL_DEL, duplicate, nullptr);
   open_.erase(duplicate);
   close(duplicate);
@@ -141,7 +142,8 @@ void ConnectionGate::Forget(int duplicate) {
 int ConnectionGate::TakeConnection() {
   const int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (connection < 0) {
-    // Without file descriptors or memory it stays in the queue, and nothing says when it can go on.
+    // Without file descriptors or memory the connection stays in the kernel's queue. No event tells
+    // when accepting works again.
     return errno == EAGAIN ? kUntilAnEvent : kRetryMilliseconds;
   }
   const bool is_full = open_.size() >= max_connections_;
@@ -153,7 +155,7 @@ int ConnectionGate::TakeConnection() {
     return kNow;
   }
   open_.insert(duplicate);
-  Watch(duplicate, EPOLLHUP);  // comes when both ends of the connection have ended
+  Watch(duplicate, EPOLLHUP);  // comes once both ends have shut the connection down
   take_(connection);
   return kNow;
 }
@@ -161,7 +163,7 @@ int ConnectionGate::TakeConnection() {
 void ConnectionGate::Refuse(int connection, const std::string& reason) {
   const std::string refusal = Refusal(reason);
   send(connection, refusal.data(), refusal.size(), MSG_NOSIGNAL);
-  // If it were closed with bytes unread, the client could lose the reason.
+  // Closing with unread bytes resets the connection. Then the client may lose the reason.
   shutdown(connection, SHUT_WR);
   refused_.push_back(connection);
   if (refused_.size() <= kMaxRefused) return;

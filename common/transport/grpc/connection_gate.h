@@ -11,24 +11,24 @@
 
 namespace capstan {
 
-// A listening socket that lets at most `max_connections` be open at once. One more is told why, in
-// the words of HTTP/2, and closed. To be used by one thread; has one of its own.
+// A listening socket with at most `max_connections` open connections. Closes each further one with
+// the reason in an HTTP/2 GOAWAY frame. Has its own thread. Use it from one thread.
 class ConnectionGate {
  public:
-  // Takes over a connection: closes it with shutdown, by which the gate knows that it has ended.
+  // Takes over a connection. Must call shutdown() on it before close(): the gate notices only that.
   using Taker = std::function<void(int socket)>;
 
-  // Port 0 takes a free one. Listens at the first address of `host` that can be taken. Null when
-  // the port is in use or the host is not of this machine.
+  // Listens at the first free address of `host`. Port 0 chooses a free port. Null: the port is in
+  // use, or the host is not of this machine.
   static std::unique_ptr<ConnectionGate> Listen(const std::string& host, int port,
                                                 uint32_t max_connections);
-  // Nothing is taken any more; what is open stays so.
+  // Stops listening. Connections stay open.
   ~ConnectionGate();
   ConnectionGate(const ConnectionGate&) = delete;
   ConnectionGate& operator=(const ConnectionGate&) = delete;
 
   int port() const { return port_; }
-  // From now on connections are taken, on the gate's thread.
+  // Starts to accept connections. `take` runs on the gate's thread.
   void Open(Taker take);
 
  private:
@@ -36,7 +36,7 @@ class ConnectionGate {
 
   void Watch(int fd, uint32_t event_kinds);
   void Run();
-  // Returns the milliseconds after which it may be called again, as epoll_wait takes them.
+  // Accepts or refuses one connection. Returns the timeout of the next epoll_wait, in milliseconds.
   int TakeConnection();
   void Refuse(int connection, const std::string& reason);
   void Forget(int duplicate);
@@ -44,11 +44,11 @@ class ConnectionGate {
   const int listener_;
   const int port_;
   const uint32_t max_connections_;
-  const int events_;  // epoll: the listener, what wakes the thread for its end, and connections
-  const int wake_;
+  const int events_;         // epoll: listener_, wake_ and open_
+  const int wake_;           // eventfd: ends the thread
   Taker take_;               // set before the thread starts
-  std::set<int> open_;       // duplicates of what was taken; used by the thread alone
-  std::deque<int> refused_;  // the latest ones, half open; used by the thread alone
+  std::set<int> open_;       // duplicates of the taken connections; used by the thread alone
+  std::deque<int> refused_;  // the latest refused connections; used by the thread alone
   std::thread thread_;
 };
 

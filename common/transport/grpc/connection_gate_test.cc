@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The number that the next file descriptor gets.
+// The number of the next file descriptor.
 int LowestFree() {
   const int fd = dup(STDIN_FILENO);
   close(fd);
@@ -50,7 +50,7 @@ class ConnectionGateTest : public testing::Test {
     EXPECT_EQ(send(client, "words", 5, MSG_NOSIGNAL), 5);
     return client;
   }
-  // All that a client hears. Closes it.
+  // Reads from `client` until the end, then closes it.
   static std::string HeardBy(int client) {
     std::string heard;
     char words[256];
@@ -74,7 +74,7 @@ TEST_F(ConnectionGateTest, AConnectionThatIsShutGivesItsPlaceAndItsDescriptorBac
   const int first = taken_[0].Wait();
   shutdown(first, SHUT_RDWR);
   const int second_client = Connect();
-  const int second = taken_[1].Wait();  // may have the number that the gate had for the first
+  const int second = taken_[1].Wait();  // may get the number of the gate's first duplicate
   close(first_client);
   EXPECT_THAT(HeardBy(Connect()), HasSubstr("the server has 1 connections (--max_connections)"));
   EXPECT_NE(fcntl(second, F_GETFD), -1) << "the gate has closed it";

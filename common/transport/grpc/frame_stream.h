@@ -20,22 +20,22 @@
 
 namespace capstan {
 
-// What both ends of a gRPC stream do alike with the frames that they send: keeps their order, sends
-// small ones in one message, and adds receipts. `Exchange` is ExchangeRequest at a worker and
-// ExchangeReply at a server. Not thread-safe: the stream's lock guards it.
+// The sending half of a gRPC stream, the same at both ends: keeps frames in order, puts small ones
+// into one message, and adds receipts. `Exchange` is ExchangeRequest at a worker and ExchangeReply
+// at a server. Not thread-safe: the stream's lock guards it.
 template <typename Exchange>
 class FrameStream {
  public:
   struct Frame {
     uint64_t request_id = 0;
     Exchange exchange;
-    // Runs when the peer has the payload, or when an empty one has been written.
+    // Runs once the peer has the payload. If the payload is empty, runs once the frame is written.
     StreamReceipts::Callback delivered;
     uint64_t counted_bytes = 0;  // returned by OnWritten
   };
-  // The message that has been written.
+  // A written message.
   struct Written {
-    uint64_t counted_bytes = 0;           // of its frames
+    uint64_t counted_bytes = 0;           // sum over its frames
     StreamReceipts::Callbacks delivered;  // of its frames without a payload
   };
 
@@ -43,7 +43,7 @@ class FrameStream {
   bool has_waiting() const { return !waiting_.empty(); }
   bool is_writing() const { return is_writing_; }
 
-  // While true, Next returns null, so that the answers to one message are sent together.
+  // While true, Next returns null. So the answers to one received message are sent together.
   void set_is_taking_message(bool is_taking_message) { is_taking_message_ = is_taking_message; }
   // The peer sends receipts and reads ours.
   void UseReceipts() { uses_receipts_ = true; }
@@ -53,16 +53,16 @@ class FrameStream {
 
   StreamReceipts& receipts() { return receipts_; }
 
-  // Begins to write the next message: the oldest frames, or a receipt that must not wait for them.
-  // It is valid until OnWritten. Null: nothing is to be written now.
+  // Returns the next message to write: the oldest frames, or a receipt ahead of them. It is valid
+  // until OnWritten. Null: there is nothing to write now.
   const grpc::ByteBuffer* Next();
   Written OnWritten();
 
-  // Lets go of the frames that wait.
+  // Drops the waiting frames.
   void Clear() { waiting_.clear(); }
 
  private:
-  // The oldest frame, and small ones after it.
+  // Encodes the oldest frame, and small ones after it.
   grpc::ByteBuffer TakeFrames();
 
   std::deque<Frame> waiting_;
@@ -71,12 +71,13 @@ class FrameStream {
   bool sends_together_ = false;
   bool is_taking_message_ = false;
   bool is_writing_ = false;
-  grpc::ByteBuffer message_;  // that is being written
-  Written written_;           // what it is reported as, once it has been written
+  grpc::ByteBuffer message_;  // being written
+  Written written_;           // returned once message_ is written
 };
 
-// Decodes a message with `decode`, DecodeRequest or DecodeReply, and gives `take` its frames in
-// order, until that returns false. `before` is told first whether there are several.
+// Decodes a message with `decode`: DecodeRequest or DecodeReply. Calls `before` once, with true if
+// the message has several frames. Then calls `take` for each frame, in order, until it returns
+// false.
 template <typename Decode, typename Before, typename Take>
 void TakeFrames(const Payload& message, Decode decode, Before before, Take take) {
   NextFrames next;
@@ -114,7 +115,7 @@ grpc::ByteBuffer FrameStream<Exchange>::TakeFrames() {
     message.Add(std::move(prefix), std::move(PayloadOf(frame.exchange)));
     written_.counted_bytes += frame.counted_bytes;
     if (bytes > 0) {
-      receipts_.Send(bytes, std::move(frame.delivered));
+      receipts_.Write(bytes, std::move(frame.delivered));
     } else {
       written_.delivered.push_back(std::move(frame.delivered));
     }

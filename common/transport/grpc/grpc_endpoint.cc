@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "common/transport/grpc/grpc_channel.h"
+#include "common/transport/grpc/grpc_setup.h"
 #include "common/transport/grpc/grpc_stream.h"
 
 namespace capstan {

@@ -13,13 +13,14 @@ namespace capstan {
 
 class GrpcStream;
 
-// A connection to the ParameterService of one server: one bidirectional stream, opened with the
-// first exchange and again after it broke; then all open exchanges are UNAVAILABLE. Thread-safe.
+// A connection to the ParameterService of one server. The first exchange opens a bidirectional
+// stream. If the stream breaks, all open exchanges are answered with UNAVAILABLE, and the next
+// exchange opens a new stream. Thread-safe.
 class GrpcEndpoint : public ParameterEndpoint {
  public:
   // `address` is host:port. `clock` outlives the endpoint.
   GrpcEndpoint(const std::string& address, Clock* clock);
-  // Answers what is open, and waits until no callback runs any more.
+  // Answers open exchanges, and waits for the end of the last callback.
   ~GrpcEndpoint() override;
 
   void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
@@ -27,7 +28,7 @@ class GrpcEndpoint : public ParameterEndpoint {
  private:
   class Connection;
 
-  // The stream that takes new exchanges; opens one when there is none. Null at the end.
+  // The stream for new exchanges. Opens one if there is none. Null during destruction.
   std::shared_ptr<GrpcStream> OpenStream();
   void OnStreamEnd(std::shared_ptr<GrpcStream> stream);
 

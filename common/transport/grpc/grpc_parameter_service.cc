@@ -11,15 +11,15 @@
 #include "common/transport/bounded_replies.h"
 #include "common/transport/grpc/frame_stream.h"
 #include "common/transport/grpc/grpc_payload.h"
-#include "common/transport/grpc/grpc_status.h"
+#include "common/transport/grpc/grpc_setup.h"
 #include "common/transport/grpc/stream_receipts.h"
 #include "common/wire/frame.h"
 
 namespace capstan {
 namespace {
 
-// One worker's stream. Lives until gRPC is done with it and no exchange of it is parked any more.
-// Replies that come after its end are dropped.
+// One worker's stream. Lives until gRPC is done with it and all its exchanges are answered. Drops
+// replies after its end.
 class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                        public BoundedReplies::Sender {
  public:
@@ -40,7 +40,7 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
       frames_.set_is_taking_message(false);
       incoming_.Clear();
       is_read_to_end_ = !ok;
-      // A client that does not read its replies is not read from either.
+      // While a client does not read its replies, its requests are not read.
       is_read_paused_ = ok && !replies_.MayTakeRequests();
       if (HearsReceiptsLocked()) {
         StartRead(&incoming_);
@@ -87,7 +87,7 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
         [this](absl::StatusOr<RequestFrame> frame) { return TakeFrame(std::move(frame)); });
   }
 
-  // False when it ends the stream.
+  // False: the stream ends.
   bool TakeFrame(absl::StatusOr<RequestFrame> decoded) {
     if (decoded.ok() && decoded->received_bytes.has_value() && !TakeReceipt(*decoded)) return false;
     if (decoded.ok() && decoded->is_receipt()) return true;
@@ -95,7 +95,7 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
       MutexLock lock(&mu_);
       ++open_exchanges_;
     }
-    // A frame that is no message has no request id; 0 tells the client that much.
+    // A malformed frame has no request id. Id 0 tells the client so.
     if (decoded.ok()) {
       replies_.Exchange(*std::move(decoded), [] {});
     } else {
@@ -104,7 +104,7 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
     return true;
   }
 
-  // False when it ends the stream.
+  // False: the stream ends.
   bool TakeReceipt(const RequestFrame& frame) {
     absl::StatusOr<StreamReceipts::Callbacks> delivered;
     {
@@ -131,7 +131,7 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
     WriteNextLocked();
   }
 
-  // Whether receipts can arrive. While they cannot, a written payload counts as delivered.
+  // True if receipts can arrive. While they cannot, a written payload counts as delivered.
   // Otherwise nothing more would be sent.
   bool HearsReceiptsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return !is_read_paused_ && !is_read_to_end_ && !is_cancelled_ && !is_finished_;
@@ -142,7 +142,7 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
     if (const grpc::ByteBuffer* message = frames_.Next(); message != nullptr) StartWrite(message);
   }
 
-  // The client is gone, or is sent away. The first reason counts.
+  // The client is gone or has broken the protocol. The first reason counts.
   void Cancel(const grpc::Status& why) {
     replies_.Close();
     MutexLock lock(&mu_);
@@ -158,7 +158,8 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
     StartRead(&incoming_);
   }
 
-  // Ends the stream when the client has sent its last request and read its last reply, or is gone.
+  // Ends the stream if the client is gone, or if its last request is read and the last reply
+  // written.
   void FinishIfIdleLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const bool is_answered = is_read_to_end_ && open_exchanges_ == 0;
     const bool is_idle = !frames_.has_waiting() && !frames_.is_writing();
@@ -182,7 +183,7 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
   bool is_finished_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-// Ends as it begins.
+// Ends at once.
 class RefusedStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   explicit RefusedStream(const absl::Status& why) { Finish(GrpcStatus(why)); }

@@ -14,20 +14,18 @@
 
 namespace capstan {
 
-// The gRPC skin of an endpoint: reads frames where gRPC put them, writes values where they lie, but
-// for small ones that go together. No thread waits. Memory is bounded by the server, whatever
-// clients do: of each stream there is one message in memory, a request or small ones,
-// GrpcServer::kStreamBytes that the library has read ahead, and what BoundedReplies allows. A
-// client that does not read its replies is not read from, until it does. Clients that ask for
-// receipts are told what has arrived; what they have not received themselves is within the credit
-// of `order`. A stream beyond `streams` ends at once, with the reason. Thread-safe.
+// Serves an endpoint over gRPC. Copies only small values sent together. No thread waits. Whatever
+// clients do, the server bounds the memory of each stream: one received message,
+// GrpcServer::kStreamBytes read ahead by the library, and the replies of BoundedReplies. While a
+// client does not read its replies, its requests are not read. To a client with receipts,
+// undelivered values stay within the credit of `order`. Thread-safe.
 class GrpcParameterService final
     : public v1::ParameterService::WithRawCallbackMethod_Exchange<v1::ParameterService::Service> {
  public:
-  // `endpoint` has taken a request's gradient when its Exchange returns, as shards have: the next
-  // request is read then. Replies that wait for one stream's client to read hold at most
-  // `max_inflight_bytes`. `endpoint` outlives the gRPC server, and so does `streams`, which other
-  // services may share; null: no limit.
+  // `endpoint` must have taken a request's gradient before its Exchange returns, as shards do: the
+  // stream reads its next request then. A stream's replies hold at most `max_inflight_bytes`. A
+  // stream beyond `streams` ends at once, with the reason. Other services may share `streams`.
+  // Null: no limit. `endpoint` and `streams` outlive the gRPC server.
   explicit GrpcParameterService(ParameterEndpoint* endpoint, uint64_t max_inflight_bytes = 64 << 20,
                                 ReplyOrder order = ReplyOrder(), StreamLimit* streams = nullptr)
       : endpoint_(endpoint),

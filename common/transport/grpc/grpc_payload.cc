@@ -49,7 +49,7 @@ grpc::ByteBuffer GrpcMessage::Take() {
   const absl::InlinedVector<Frame, 1> frames = std::exchange(frames_, {});
   const size_t payload_bytes = std::exchange(payload_bytes_, 0);
   if (frames.size() == 1) return ToByteBuffer(frames[0].prefix, frames[0].payload);
-  // To copy a few small payloads costs less than to have gRPC hold each.
+  // A copy of a few small payloads costs less than one gRPC slice for each.
   size_t size = payload_bytes;
   for (const Frame& frame : frames) size += frame.prefix.size();
   auto* const bytes = new uint8_t[size];

@@ -8,29 +8,25 @@
 
 #include "absl/container/inlined_vector.h"
 #include "common/exchange/payload.h"
-#include "common/tensor/slicing.h"
 
 namespace capstan {
 
-// Largest message that gRPC accepts: one slice and its header.
-inline constexpr int kMaxMessageBytes = static_cast<int>(kMaxSliceBytes + (64 << 10));
-
-// A message of `prefix` and the payload's bytes, which gRPC reads where they lie; the payload's
-// owner lives until gRPC has sent them.
+// A message of `prefix` and the payload's bytes. gRPC reads the bytes in place, and keeps the
+// payload's owner alive until it has released them.
 grpc::ByteBuffer ToByteBuffer(const std::string& prefix, const Payload& payload);
 
-// A message that is being put together: one frame, or small ones, which cost gRPC and the kernel as
-// much as one. Each is the prefix and the payload of frame.h.
+// A message under construction: one frame, or several small ones, because gRPC and the kernel have
+// a cost for each message. A frame is a prefix and a payload, as in frame.h.
 class GrpcMessage {
  public:
-  // Of payloads of frames that go together.
+  // Largest sum of payloads in a message of several frames.
   static constexpr size_t kTogetherBytes = 32 << 10;
 
   bool empty() const { return frames_.empty(); }
-  // Whether a frame with so large a payload may follow, or be the first.
+  // True if a frame with such a payload may be added. The first may have any size.
   bool Takes(size_t payload_bytes) const;
   void Add(std::string prefix, Payload payload);
-  // What has been added; it is empty then.
+  // Returns the message. This object is empty afterwards.
   grpc::ByteBuffer Take();
 
  private:
@@ -43,7 +39,7 @@ class GrpcMessage {
   size_t payload_bytes_ = 0;
 };
 
-// The bytes of a received message, where gRPC has put them.
+// The bytes of a received message, in gRPC's memory.
 Payload FromByteBuffer(const grpc::ByteBuffer& buffer);
 
 }  // namespace capstan

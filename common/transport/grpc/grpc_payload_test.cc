@@ -30,7 +30,7 @@ std::string Bytes(const grpc::ByteBuffer& message) {
   return bytes;
 }
 
-// Bytes of memory of their own, in fragments of at most `fragment_bytes`.
+// A copy of `bytes` in fragments of at most `fragment_bytes`.
 Payload PayloadOf(const std::string& bytes, size_t fragment_bytes = 1 << 20) {
   const auto owner = std::make_shared<std::string>(bytes);
   Payload payload(owner);
@@ -41,7 +41,7 @@ Payload PayloadOf(const std::string& bytes, size_t fragment_bytes = 1 << 20) {
   return payload;
 }
 
-// A reply to `request_id` with the payload, which it adds to `message`, in generated code.
+// Adds a reply to `message`. Returns the same reply as a generated message.
 v1::ExchangeReply AddReply(uint64_t request_id, const std::string& values, GrpcMessage& message) {
   ExchangeReply reply;
   reply.version = request_id;

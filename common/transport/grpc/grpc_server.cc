@@ -22,18 +22,18 @@ constexpr int kReadAheadBytes = 4 << 20;
 constexpr int kReadBlockBytes = 1 << 20;
 static_assert(kReadAheadBytes + 2 * kReadBlockBytes == GrpcServer::kStreamBytes);
 constexpr int kFrameBytes = 64 << 10;
-constexpr int kStreamsPerConnection = 4;  // Clients of ours open fewer.
+constexpr int kStreamsPerConnection = 4;  // Our clients open fewer.
 constexpr int kOnlyUncompressed = 1 << GRPC_COMPRESS_NONE;
 
-// A client that answers no ping for so long is gone, and its streams with it.
+// If a client does not answer a ping within this time, its streams end.
 constexpr int kKeepaliveMilliseconds = 5000;
 
-// A connection that takes longer to greet is closed, and one that has had no call for longer.
+// A connection is closed if its handshake takes longer, or if it has no call for longer.
 constexpr int kGreetingMilliseconds = 10 * 1000;
 constexpr int kIdleMilliseconds = 60 * 1000;
 
-// By default the library measures the network and lets each client send twice what it finds to be
-// on its way, without a bound; and it decompresses a message before it looks at its size.
+// By default gRPC lets each client send twice the measured bandwidth-delay product ahead, without a
+// bound. And it decompresses a message before it checks the size.
 void BoundMemory(grpc::ServerBuilder& builder, int max_message_bytes) {
   builder.SetMaxReceiveMessageSize(max_message_bytes);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
@@ -44,7 +44,7 @@ void BoundMemory(grpc::ServerBuilder& builder, int max_message_bytes) {
   builder.AddChannelArgument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, kOnlyUncompressed);
 }
 
-// Gives connections that a gate has let in to the server of `builder`.
+// Gives a gate's connections to the server of `builder`.
 ConnectionGate::Taker TakerOf(grpc::ServerBuilder& builder) {
   using Experimental = grpc::ServerBuilder::experimental_type;
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
@@ -58,12 +58,12 @@ ConnectionGate::Taker TakerOf(grpc::ServerBuilder& builder) {
 }
 
 void Configure(grpc::ServerBuilder& builder, absl::Span<grpc::Service* const> services) {
-  // Else a second server could take the same port, and get half of the connections.
+  // Otherwise a second server could listen on the same port, and get half of the connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMilliseconds);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // Clients ping idle connections to learn that this process lives.
+  // Clients ping idle connections to notice the end of this process.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kGreetingMilliseconds);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMilliseconds);
@@ -91,7 +91,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
         "--listen: expected host:port with a port from 0 to 65535, got \"", listen, "\""));
   }
   const std::string host = listen.substr(0, colon);
-  // gRPC offers both only to servers that are built after these calls.
+  // gRPC adds both services only to servers built after these calls.
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;

@@ -13,31 +13,31 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/transport/grpc/connection_gate.h"
-#include "common/transport/grpc/grpc_payload.h"
+#include "common/transport/grpc/grpc_setup.h"
 
 namespace capstan {
 
-// A listening gRPC server with the standard health and reflection services beside its own. Refuses
-// compressed messages, which could become of any size.
+// A listening gRPC server with the given services, and the standard ones for health and reflection.
+// Refuses compressed messages: decompressed they could have any size.
 class GrpcServer {
  public:
-  // At most so much of one stream lies in the library while nobody reads from it: what HTTP/2's
-  // flow control lets a client send ahead, and two blocks that it is received into.
+  // Most bytes of one stream in the library while nobody reads the stream: the window of HTTP/2's
+  // flow control, and two receive buffers.
   static constexpr int64_t kStreamBytes = 6 << 20;
 
-  // `listen` is host:port; port 0 takes a free one. `services` are borrowed and outlive the server.
-  // At most `max_connections` are open at once, and more are refused; 0: no limit. Larger messages
-  // than `max_message_bytes` are refused. UNAVAILABLE when the port is in use or the host is not of
+  // `listen` is host:port. Port 0 chooses a free port. `services` outlive the server. Refuses
+  // connections beyond `max_connections` (0: no limit) and messages above `max_message_bytes`.
+  // INVALID_ARGUMENT: `listen` is malformed. UNAVAILABLE: the port is in use, or the host is not of
   // this machine.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
       const std::string& listen, absl::Span<grpc::Service* const> services,
       uint32_t max_connections = 0, int max_message_bytes = kMaxMessageBytes);
   ~GrpcServer();
 
-  // host:port with the port that was taken.
+  // host:port, with the actual port.
   const std::string& address() const { return address_; }
 
-  // Refuses new calls, and cancels at `deadline` those that are still open; returns when none is.
+  // Refuses new calls. Cancels open calls at `deadline`. Returns when no call is open.
   void Shutdown(absl::Time deadline);
 
  private:

@@ -24,7 +24,7 @@ GrpcStream::GrpcStream(absl::AnyInvocable<void(std::shared_ptr<GrpcStream>)> on_
 void GrpcStream::Start(grpc::GenericStub& stub) {
   self_ = shared_from_this();
   stub.PrepareBidiStreamingCall(&context_, kExchangeMethod, grpc::StubOptions(), this);
-  // Writes start outside of reactions, until the stream breaks.
+  // Allows writes outside of gRPC's callbacks, until Break.
   AddHold();
   StartRead(&incoming_);
   StartCall();
@@ -52,7 +52,7 @@ void GrpcStream::OnWriteDone(bool ok) {
   StreamReceipts::Callbacks delivered;
   {
     MutexLock lock(&mu_);
-    if (!ok) return;  // OnDone follows, and tells what is left.
+    if (!ok) return;  // OnDone follows, and answers open exchanges.
     delivered = frames_.OnWritten().delivered;
     WriteNextLocked();
   }
@@ -77,7 +77,7 @@ void GrpcStream::OnReadDone(bool ok) {
 
 void GrpcStream::OnDone(const grpc::Status& status) {
   AnswerAll(status);
-  // Its argument may be the last owner of this stream.
+  // The argument may be the last owner of this stream.
   auto on_end = std::move(on_end_);
   on_end(std::move(self_));
 }

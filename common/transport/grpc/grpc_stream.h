@@ -23,21 +23,21 @@
 
 namespace capstan {
 
-// One life of a worker's stream to a server: exchanges, and receipts of their payloads. Keeps
-// itself alive until gRPC is done with it. Thread-safe.
+// A worker's stream to a server: exchanges, and receipts of their payloads. Cannot be reopened
+// after its end. Keeps itself alive until gRPC is done with it. Thread-safe.
 class GrpcStream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                    public std::enable_shared_from_this<GrpcStream> {
  public:
   using DeliveredCallback = ParameterEndpoint::DeliveredCallback;
   using ReplyCallback = ParameterEndpoint::ReplyCallback;
 
-  // `on_end` runs with the stream as its argument, once everything is answered and nothing of it
+  // `on_end` runs with the stream as its argument, once all exchanges are answered and no callback
   // runs any more.
   explicit GrpcStream(absl::AnyInvocable<void(std::shared_ptr<GrpcStream>)> on_end);
 
   void Start(grpc::GenericStub& stub);
 
-  // False when the stream is broken; then nothing was taken.
+  // False: the stream is broken. Then the arguments are unchanged.
   bool Exchange(ExchangeRequest& request, DeliveredCallback& delivered, ReplyCallback& done);
 
   // Ends the stream. Open exchanges are then answered UNAVAILABLE.
@@ -51,27 +51,27 @@ class GrpcStream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
 
  private:
   struct Open {
-    DeliveredCallback delivered;  // null once it has run, or runs
+    DeliveredCallback delivered;  // null once it runs
     ReplyCallback done;
     bool is_telling = false;             // `delivered` is running
-    std::optional<ExchangeReply> reply;  // it came while `delivered` ran, and must wait for it
+    std::optional<ExchangeReply> reply;  // came while `delivered` was running; waits for its end
 
     void Answer(ExchangeReply reply) {
-      // A reply may overtake the news that its request was delivered.
+      // The reply may come before the receipt of the request.
       if (delivered) std::exchange(delivered, nullptr)();
       done(std::move(reply));
     }
   };
 
   void WriteNextLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Runs `delivered`, unless it has run, and then the reply that has come while it ran.
+  // Runs `delivered`, unless it has run. Then answers with the reply, if it came meanwhile.
   void TellDelivered(uint64_t id);
-  // Both return false when they close the stream.
+  // Both return false if they close the stream.
   bool TakeFrame(absl::StatusOr<ReplyFrame> reply);
   bool DeliverReply(ReplyFrame reply);
-  // No write starts from now on.
+  // Allows no more writes.
   void Break();
-  // Closes the stream of a server that does not keep to the protocol. Returns false.
+  // Closes the stream, because the server has broken the protocol. Returns false.
   bool Refuse(const absl::Status& status);
   void AnswerAll(const grpc::Status& status);
 
@@ -85,7 +85,7 @@ class GrpcStream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   uint64_t last_request_id_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<uint64_t, Open> open_ ABSL_GUARDED_BY(mu_);
   FrameStream<ExchangeRequest> frames_ ABSL_GUARDED_BY(mu_);
-  absl::Status refused_ ABSL_GUARDED_BY(mu_);  // why the stream was closed here
+  absl::Status refused_ ABSL_GUARDED_BY(mu_);  // the reason, if Refuse closed the stream
 };
 
 }  // namespace capstan

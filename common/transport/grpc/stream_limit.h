@@ -11,10 +11,10 @@
 
 namespace capstan {
 
-// How many streams a server holds at most, of all its services together. Thread-safe.
+// Bounds the number of a server's streams, over all its services. Thread-safe.
 class StreamLimit {
  public:
-  // What one stream holds; given back with its last owner, which may outlive the limit.
+  // One of the `max` streams, until the last owner of the place is gone. May outlive the limit.
   using Place = std::shared_ptr<const void>;
 
   explicit StreamLimit(uint32_t max) : max_(max) {}

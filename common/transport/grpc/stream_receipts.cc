@@ -5,32 +5,32 @@
 
 namespace capstan {
 
-void StreamReceipts::Send(uint64_t bytes, Callback received) {
-  sent_bytes_ += bytes;
-  sent_.push_back({sent_bytes_, std::move(received)});
+void StreamReceipts::Write(uint64_t bytes, Callback delivered) {
+  written_bytes_ += bytes;
+  undelivered_.push_back({written_bytes_, std::move(delivered)});
 }
 
 absl::StatusOr<StreamReceipts::Callbacks> StreamReceipts::Acknowledge(uint64_t bytes) {
-  if (bytes < acknowledged_bytes_ || bytes > sent_bytes_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("wrong receipt: expected from ", acknowledged_bytes_,
-                     " bytes, as said before, to ", sent_bytes_, ", as sent on this stream, got ",
-                     bytes, "; received_bytes counts the payloads of the stream since it began"));
+  if (bytes < acknowledged_bytes_ || bytes > written_bytes_) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "wrong receipt: expected from ", acknowledged_bytes_, " bytes, as said before, to ",
+        written_bytes_, ", as sent on this stream, got ", bytes,
+        "; received_bytes counts the payloads of the stream since it began"));
   }
   acknowledged_bytes_ = bytes;
-  Callbacks received;
-  while (!sent_.empty() && sent_.front().end <= bytes) {
-    received.push_back(std::move(sent_.front().received));
-    sent_.pop_front();
+  Callbacks delivered;
+  while (!undelivered_.empty() && undelivered_.front().end <= bytes) {
+    delivered.push_back(std::move(undelivered_.front().delivered));
+    undelivered_.pop_front();
   }
-  return received;
+  return delivered;
 }
 
 StreamReceipts::Callbacks StreamReceipts::AcknowledgeAll() {
-  Callbacks received;
-  for (Sent& sent : sent_) received.push_back(std::move(sent.received));
-  sent_.clear();
-  return received;
+  Callbacks delivered;
+  for (Undelivered& payload : undelivered_) delivered.push_back(std::move(payload.delivered));
+  undelivered_.clear();
+  return delivered;
 }
 
 }  // namespace capstan

@@ -37,8 +37,8 @@ TEST(StreamReceiptsTest, AReceiptRidesOnASmallPayloadAndGoesAheadOfALargeOne) {
 
 TEST(StreamReceiptsTest, WrongReceiptsAreRefusedAndChangeNothing) {
   StreamReceipts receipts;
-  receipts.Send(100, [] {});
-  receipts.Send(100, [] {});
+  receipts.Write(100, [] {});
+  receipts.Write(100, [] {});
   EXPECT_EQ(receipts.Acknowledge(100)->size(), 1u);
   const absl::Status beyond = receipts.Acknowledge(201).status();
   EXPECT_TRUE(absl::IsInvalidArgument(beyond));
@@ -49,11 +49,11 @@ TEST(StreamReceiptsTest, WrongReceiptsAreRefusedAndChangeNothing) {
   EXPECT_EQ(receipts.Acknowledge(200)->size(), 1u);
 }
 
-TEST(StreamReceiptsTest, WhatCountsAsReceivedMayStillBeTold) {
+TEST(StreamReceiptsTest, WhatCountsAsDeliveredMayStillBeAcknowledged) {
   StreamReceipts receipts;
-  receipts.Send(100, [] {});
+  receipts.Write(100, [] {});
   EXPECT_EQ(receipts.AcknowledgeAll().size(), 1u);
-  receipts.Send(100, [] {});
+  receipts.Write(100, [] {});
   EXPECT_EQ(receipts.Acknowledge(100)->size(), 0u);
   EXPECT_EQ(receipts.Acknowledge(200)->size(), 1u);
 }
@@ -69,7 +69,7 @@ TEST(StreamReceiptsTest, TwoEndsAgreeOnWhatHasArrivedWhole) {
     for (int i = 0; i < 300; ++i) {
       if (on_the_way.empty() || random.Bernoulli(0.5)) {
         on_the_way.push_back(1 + random.UniformInt(1000));
-        sender.Send(on_the_way.back(), [&told, sent] { told.push_back(sent); });
+        sender.Write(on_the_way.back(), [&told, sent] { told.push_back(sent); });
         ++sent;
       } else {
         receiver.Receive(on_the_way.front());
@@ -87,8 +87,8 @@ TEST(StreamReceiptsTest, TwoEndsAgreeOnWhatHasArrivedWhole) {
 TEST(StreamReceiptsTest, AReceiptWithinAPayloadTellsOfThoseBeforeIt) {
   StreamReceipts receipts;
   std::vector<int> told;
-  receipts.Send(10, [&] { told.push_back(0); });
-  receipts.Send(10, [&] { told.push_back(1); });
+  receipts.Write(10, [&] { told.push_back(0); });
+  receipts.Write(10, [&] { told.push_back(1); });
   RunAll(*receipts.Acknowledge(9));
   EXPECT_THAT(told, IsEmpty());
   RunAll(*receipts.Acknowledge(19));

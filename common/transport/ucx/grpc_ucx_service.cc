@@ -6,7 +6,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
-#include "common/transport/grpc/grpc_status.h"
+#include "common/transport/grpc/grpc_setup.h"
 
 namespace capstan {
 namespace {
@@ -66,7 +66,7 @@ class GuestStream : public grpc::ServerWriteReactor<v1::UcxInvitation>,
   std::optional<grpc::Status> end_ ABSL_GUARDED_BY(mu_);  // once the connection has ended
 };
 
-// Ends as it begins.
+// Ends at once.
 class RefusedStream : public grpc::ServerWriteReactor<v1::UcxInvitation> {
  public:
   explicit RefusedStream(const absl::Status& why) { Finish(GrpcStatus(why)); }

@@ -9,11 +9,11 @@
 
 namespace capstan {
 
-// Invites workers to connections over UCX. Each ends with its stream. A stream beyond
+// Invites workers to connections over UCX. A connection ends with its gRPC stream. A stream beyond
 // `streams` ends at once, with the reason. Thread-safe.
 class GrpcUcxService final : public v1::UcxService::CallbackService {
  public:
-  // Both outlive the gRPC server; other services may share `streams`; null: no limit.
+  // Both outlive the gRPC server. Other services may share `streams`. Null: no limit.
   explicit GrpcUcxService(UcxTransport::Listener* listener, StreamLimit* streams = nullptr)
       : listener_(listener), streams_(streams) {}
 

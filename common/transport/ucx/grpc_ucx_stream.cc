@@ -3,8 +3,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "common/transport/grpc/grpc_channel.h"
-#include "common/transport/grpc/grpc_status.h"
+#include "common/transport/grpc/grpc_setup.h"
 
 namespace capstan {
 void GrpcUcxStream::Start(v1::UcxService::Stub& stub) {

@@ -23,7 +23,7 @@ class GrpcUcxStream : public grpc::ClientReadReactor<v1::UcxInvitation>,
                       public std::enable_shared_from_this<GrpcUcxStream> {
  public:
   using StreamPointer = std::shared_ptr<GrpcUcxStream>;
-  // Run on threads of gRPC: the first at most once; the second once, last.
+  // Both run on gRPC's threads: on_invitation at most once, on_end once and last.
   struct Callbacks {
     std::function<void(const StreamPointer&, const v1::UcxInvitation&)> on_invitation;
     // UNIMPLEMENTED: the server has no UCX.
@@ -43,7 +43,7 @@ class GrpcUcxStream : public grpc::ClientReadReactor<v1::UcxInvitation>,
   grpc::ClientContext context_;
   v1::OpenUcxRequest request_;
   v1::UcxInvitation invitation_;  // used by reads alone, one at a time
-  bool has_invitation_ = false;   // the same
+  bool has_invitation_ = false;   // used by reads alone
   StreamPointer self_;
 };
 
@@ -55,7 +55,7 @@ class GrpcUcxOpener {
 
   std::shared_ptr<GrpcUcxStream> Open(GrpcUcxStream::Callbacks callbacks);
 
-  // Returns when every stream has ended: needed before the opener ends.
+  // Waits for the end of all streams. Call it before the destructor.
   void AwaitEnd();
 
  private:

@@ -7,16 +7,16 @@
 
 namespace capstan {
 
-// Tells when there has been something to do for too long without anything being done. Time alone
-// does not count: a machine that stood still has not looked. Not thread-safe.
+// Detects a stall: work is pending, but many attempts over a long time make no progress. Time alone
+// is no proof, because the machine may have stood still. Not thread-safe.
 class StallWatch {
  public:
-  // Stalled: in vain for `time` at least, and `looks` times.
+  // A stall takes at least `looks` vain attempts over at least `time`.
   StallWatch(absl::Duration time, int64_t looks) : time_(time), looks_(looks) {}
 
   void NoteProgress() { looked_ = 0; }
 
-  // There is something to do, and it could not be done at `now`. True when that makes it a stall.
+  // Records a vain attempt at `now`. True: it is a stall.
   bool IsStalled(absl::Time now) {
     if (looked_++ == 0) since_ = now;
     return looked_ >= looks_ && now - since_ >= time_;
@@ -25,8 +25,8 @@ class StallWatch {
  private:
   const absl::Duration time_;
   const int64_t looks_;
-  int64_t looked_ = 0;  // in vain, since the last progress
-  absl::Time since_;    // of the first of them
+  int64_t looked_ = 0;  // vain attempts since the last progress
+  absl::Time since_;    // time of the first of them
 };
 
 }  // namespace capstan

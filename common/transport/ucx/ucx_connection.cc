@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<UcxConnection>> UcxConnection::Connect(
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
   params.address = reinterpret_cast<const ucp_address_t*>(invitation.worker_address().data());
-  // UCX 1.13 uses shared memory only without error handling of its own.
+  // With any other mode UCX 1.13 does not use shared memory.
   params.err_mode = UCP_ERR_HANDLING_MODE_NONE;
   params.err_handler.cb = &OnError;
   params.err_handler.arg = thread;
@@ -55,8 +55,8 @@ absl::StatusOr<std::unique_ptr<UcxConnection>> UcxConnection::Connect(
   }
   std::unique_ptr<UcxConnection> connection(
       new UcxConnection(thread, endpoint, receiver, /*window=*/std::nullopt));
-  // UCX 1.13 ends the process when a large message waits in it while the connection is set up: so
-  // all else waits until the greeting is answered.
+  // If a large message waits in UCX 1.13 while the connection is set up, UCX ends the process. So
+  // all other messages wait until the greeting is answered.
   connection->sender_.SendAtOnce(kUcxGreeting,
                                  EncodeGreeting({UcxGreeting::kVersion, invitation.secret()}));
   return connection;
@@ -94,8 +94,8 @@ UcxConnection::UcxConnection(UcxThread* thread, ucp_ep_h endpoint, Receiver* rec
 UcxConnection::~UcxConnection() {
   sender_.Stop();
   thread_->connections().erase(endpoint_);
-  // The endpoint stays until the end of the thread: UCX 1.13 can neither close one of this mode
-  // whose peer is gone, nor take a message to one that is closed.
+  // The endpoint stays until the end of the thread. UCX 1.13 cannot close an endpoint of this mode
+  // once its peer is gone, and cannot take a message to a closed endpoint.
 }
 
 void UcxConnection::Grant(uint64_t payload_bytes) {
@@ -117,7 +117,7 @@ ucs_status_t UcxConnection::OnGreeting(void* argument, const void* header, size_
   auto& invitations = static_cast<UcxThread*>(argument)->invitations();
   const std::optional<UcxGreeting> greeting =
       DecodeGreeting({static_cast<const uint8_t*>(header), header_length});
-  // A stranger may leave out where the answer goes.
+  // A stranger's greeting may lack the endpoint for the answer.
   const bool has_reply_endpoint = (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0;
   if (!greeting.has_value() || !has_reply_endpoint) return UCS_OK;
   const auto invitation = invitations.find(greeting->secret);
@@ -172,10 +172,10 @@ void UcxConnection::TakeBatch(absl::Span<const uint8_t> batch) {
 ucs_status_t UcxConnection::OnMessage(void* argument, const void* header, size_t header_length,
                                       void* data, size_t length, const ucp_am_recv_param_t* param) {
   UcxConnection* const connection = Find(argument, param);
-  // Of a connection that was closed here: UCX drops it.
+  // The connection was closed at this end. UCX drops the message.
   if (connection == nullptr) return UCS_OK;
   const absl::Span<const uint8_t> header_bytes(static_cast<const uint8_t*>(header), header_length);
-  // UCX 1.13 has nothing to fetch of an empty one, and would not let go of it later.
+  // UCX 1.13 cannot fetch an empty payload, and would never release its message.
   if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0 && length > 0) {
     return connection->TakeLarge(header_bytes, data, length);
   }
@@ -194,7 +194,7 @@ void UcxConnection::Take(absl::Span<const uint8_t> header, absl::Span<const uint
 ucs_status_t UcxConnection::TakeLarge(absl::Span<const uint8_t> header, void* data,
                                       size_t payload_bytes) {
   if (!CountTaken(payload_bytes)) return UCS_OK;
-  // Headers that are kept are no longer than what they count; no worker sends longer ones.
+  // A longer header than counted in the window is not kept. No worker of ours sends one.
   return fetcher_.Take(header, UcxWindow::kOverheadBytes, data, payload_bytes);
 }
 
@@ -222,7 +222,7 @@ void UcxConnection::Break(const absl::Status& status) {
   if (std::exchange(is_broken_, true)) return;
   sender_.Stop();
   fetcher_.Stop();
-  // Later: the receiver may destroy this connection, and open another one.
+  // Runs later, because the receiver may destroy this connection and open another one.
   thread_->RunLater([thread = thread_, endpoint = endpoint_, status] {
     const auto connection = thread->connections().find(endpoint);
     if (connection != thread->connections().end()) connection->second->receiver_->OnBroken(status);

@@ -13,19 +13,19 @@
 namespace capstan {
 namespace {
 
-// A server that is there answers over UCX within a round trip. One that cannot, as the system keeps
-// this process' shared memory from it, says nothing.
+// A live server answers over UCX within a round trip. It never answers if the system denies it
+// access to this process's shared memory.
 constexpr absl::Duration kLongestOpening = absl::Seconds(20);
 
 }  // namespace
 
-// A reply whose values are on their way.
+// A reply with its values still arriving.
 class UcxEndpoint::ArrivingReply : public UcxIncoming {
  public:
   explicit ArrivingReply(UcxEndpoint* endpoint) : endpoint_(endpoint) {}
 
   ReplyFrame* frame() { return &frame_; }
-  // Once the frame is there.
+  // Requires a decoded frame.
   void SetBuffer(size_t bytes, absl::Span<float> destination) {
     if (bytes == 0) return;
     if (destination.size() * sizeof(float) == bytes) {
@@ -61,7 +61,7 @@ UcxEndpoint::~UcxEndpoint() {
     End(absl::UnavailableError("the connection to the server is closing"));
   });
   opener_.AwaitEnd();
-  // For what the streams have asked for until their ends.
+  // Waits for tasks of the ended streams.
   thread_->RunAndWait([] {});
 }
 
@@ -97,13 +97,13 @@ void UcxEndpoint::Send(uint64_t id, ExchangeRequest request) {
   connection_->Send(header_, std::move(request.gradient), [this, id] {
     const auto it = open_.find(id);
     if (it == open_.end() || !it->second.delivered) return;
-    // The callback may open and answer exchanges.
+    // The callback may change open_.
     std::exchange(it->second.delivered, nullptr)();
   });
 }
 
 void UcxEndpoint::OpenStream() {
-  // What comes of an older stream is no longer of interest.
+  // Ignores events of older streams.
   GrpcUcxStream::Callbacks callbacks;
   callbacks.on_invitation = [this](const StreamPointer& stream,
                                    const v1::UcxInvitation& invitation) {

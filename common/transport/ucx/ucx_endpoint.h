@@ -18,18 +18,17 @@
 
 namespace capstan {
 
-// A connection to one server over UCX: shared memory within a host, RDMA between hosts. Opened with
-// the first exchange by a gRPC stream, with which it ends, and again after that; then all open
-// exchanges are UNAVAILABLE, or UNIMPLEMENTED when UCX cannot connect the two ends. Gradients of
-// less than UcxSender::kFetchedBytes are sent when they have left this process. Callbacks run on
-// the UCX thread. Thread-safe.
+// A connection to one server over UCX. The first exchange opens it by a gRPC stream, and it ends
+// with the stream. Open exchanges are then answered with UNAVAILABLE, or with UNIMPLEMENTED if UCX
+// cannot connect the two ends. The next exchange opens a new connection. A gradient counts as
+// delivered once it is released (UcxSender::Send). Callbacks run on the UCX thread. Thread-safe.
 class UcxEndpoint : public ParameterEndpoint, private UcxConnection::Receiver {
  public:
-  // `address` is host:port of the server's UcxService. `thread`, which UcxConnection has prepared,
-  // and `clock` outlive the endpoint.
+  // `address` is host:port of the server's UcxService. UcxConnection::Prepare has prepared
+  // `thread`. `thread` and `clock` outlive the endpoint.
   UcxEndpoint(std::string address, UcxThread* thread, Clock* clock)
       : address_(std::move(address)), thread_(thread), clock_(clock), opener_(address_, clock) {}
-  // Answers what is open. Not to be called by a callback.
+  // Answers open exchanges. Must not run within a callback.
   ~UcxEndpoint() override;
 
   void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
@@ -41,7 +40,7 @@ class UcxEndpoint : public ParameterEndpoint, private UcxConnection::Receiver {
     absl::Span<float> destination;
 
     void Answer(ExchangeReply reply) {
-      // A reply may overtake the news that its request was sent.
+      // The reply may come before UCX has released the request.
       if (delivered) std::exchange(delivered, nullptr)();
       done(std::move(reply));
     }
@@ -53,17 +52,17 @@ class UcxEndpoint : public ParameterEndpoint, private UcxConnection::Receiver {
   class ArrivingReply;
   using StreamPointer = GrpcUcxStream::StreamPointer;
 
-  // On the thread, as all below.
+  // All methods below run on the thread.
   void ExchangeOnThread(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done);
   void OpenStream();
   void Connect(const v1::UcxInvitation& invitation);
   void Send(uint64_t id, ExchangeRequest request);
   void EndIfNotOpen();
-  // Ends the stream and the connection, and answers what is open; `status` says why.
+  // Ends the stream and the connection, and answers open exchanges with the reason in `status`.
   void End(const absl::Status& status);
   std::unique_ptr<UcxIncoming> OnMessage(absl::Span<const uint8_t> header,
                                          size_t payload_bytes) override;
-  // The server does not keep to the protocol: the connection ends. Null.
+  // Ends the connection, because the server has broken the protocol. Returns null.
   std::unique_ptr<UcxIncoming> Refuse(const absl::Status& status);
   void OnBroken(const absl::Status& status) override;
   void AnswerAll(const absl::Status& status);
@@ -76,10 +75,10 @@ class UcxEndpoint : public ParameterEndpoint, private UcxConnection::Receiver {
   // Used by the thread alone:
   StreamPointer stream_;                       // null until the first exchange, and once it ended
   std::unique_ptr<UcxConnection> connection_;  // null until the stream has brought an invitation
-  Clock::TimerId late_ = 0;                    // when the connection must be open
+  Clock::TimerId late_ = 0;                    // deadline for opening the connection
   std::deque<Waiting> waiting_;                // for the invitation
   bool is_closing_ = false;
-  bool has_been_open_ = false;  // a connection that has ended was
+  bool has_been_open_ = false;  // an earlier connection was open
   uint64_t last_request_id_ = 0;
   absl::flat_hash_map<uint64_t, Open> open_;
   std::string header_;  // of the latest request

@@ -4,7 +4,7 @@
 
 namespace capstan {
 
-// A payload that UCX is fetching.
+// A fetch by UCX.
 struct UcxFetcher::Operation {
   UcxFetcher* owner = nullptr;
   std::unique_ptr<UcxIncoming> incoming;
@@ -51,7 +51,7 @@ bool UcxFetcher::Fetch(absl::Span<const uint8_t> header, void* data, size_t payl
 }
 
 void UcxFetcher::FetchWaiting() {
-  // What is fetched at once does not make calls within calls.
+  // A fetch may end at once: avoids recursion.
   if (std::exchange(is_fetching_waiting_, true)) return;
   while (!waiting_.empty() && MayFetch() && !is_stopped_) {
     const Waiting next = std::move(waiting_.front());
@@ -73,7 +73,7 @@ void UcxFetcher::OnReceived(void* request, ucs_status_t status, size_t /*length*
   fetcher->fetching_bytes_ -= operation->bytes;
   fetcher->operations_.GiveBack(operation);
   if (fetcher->is_stopped_) return;
-  // What waits to be sent does not wait for work on large payloads.
+  // Sends waiting batches before the work on a large payload.
   fetcher->thread_->Flush();
   incoming->Done(UcxStatus(status, "ucp_am_recv_data_nbx"));
   fetcher->FetchWaiting();

@@ -17,47 +17,46 @@
 
 namespace capstan {
 
-// A message that is arriving: where its payload goes, and what happens then.
+// An arriving message: the buffer for its payload, and the work afterwards.
 class UcxIncoming {
  public:
   virtual ~UcxIncoming() = default;
-  // As long as the payload.
+  // Has the size of the payload.
   virtual void* buffer() = 0;
-  // The payload is in the buffer, or was lost. Runs once, or never when the connection breaks.
+  // The payload is in the buffer, or was lost. Runs once, or never if the connection breaks.
   virtual void Done(absl::Status received) = 0;
 };
 
-// The large messages that one end of a connection receives, of which the payloads lie still at
-// their sender until they are fetched, in the order in which they came. For use on its UcxThread
-// alone.
+// Fetches large payloads from the sender's memory, for one end of a connection, in the order of
+// their messages. For use on its UcxThread alone.
 class UcxFetcher {
  public:
-  // Where a message's payload goes, once it is its turn; null: it is not wanted.
+  // Called when it is the message's turn. Returns null to drop the payload.
   using Begin = absl::AnyInvocable<std::unique_ptr<UcxIncoming>(absl::Span<const uint8_t> header,
                                                                 size_t payload_bytes)>;
 
-  // Another one is fetched while those that are being fetched are fewer bytes than `most_bytes`.
+  // Starts another fetch while it is fetching fewer bytes than `most_bytes`.
   UcxFetcher(UcxThread* thread, uint64_t most_bytes, Begin begin);
   ~UcxFetcher();
 
-  // A message that UCX calls `data`: what its callback is to answer. Headers of more than
-  // `most_header_bytes` are not kept: such a message does not wait for those before it.
+  // Takes a message with UCX's handle `data`. Returns the result of UCX's callback. Keeps no header
+  // longer than `most_header_bytes`: such a message does not wait for its turn.
   ucs_status_t Take(absl::Span<const uint8_t> header, size_t most_header_bytes, void* data,
                     size_t payload_bytes);
 
-  // The connection broke: nothing is fetched, and nothing told, any more.
+  // The connection broke. Starts no more fetches, and runs no more callbacks.
   void Stop() { is_stopped_ = true; }
 
  private:
   struct Operation;
   struct Waiting {
     std::string header;
-    void* data;  // what UCX calls it by
+    void* data;  // UCX's handle
     size_t payload_bytes;
   };
 
   bool MayFetch() const { return fetching_bytes_ < most_bytes_; }
-  // False when it is not wanted.
+  // False: the payload is to be dropped.
   bool Fetch(absl::Span<const uint8_t> header, void* data, size_t payload_bytes);
   void FetchWaiting();
   static void OnReceived(void* request, ucs_status_t status, size_t length, void* operation);
@@ -68,7 +67,7 @@ class UcxFetcher {
   bool is_stopped_ = false;
   uint64_t fetching_bytes_ = 0;
   std::deque<Waiting> waiting_;
-  bool is_fetching_waiting_ = false;  // perhaps further up the stack
+  bool is_fetching_waiting_ = false;  // FetchWaiting is running, perhaps further up the stack
   UcxOperations<Operation, UcxFetcher> operations_;
 };
 

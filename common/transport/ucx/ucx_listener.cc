@@ -24,7 +24,7 @@ namespace capstan {
 
 namespace {
 
-// Longer than a worker waits for the answer to its greeting: it then says itself what is wrong.
+// Longer than a worker waits for the answer to its greeting: the worker reports the error itself.
 constexpr absl::Duration kLongestGreeting = absl::Seconds(30);
 
 constexpr char kServerEnds[] = "the server ends";
@@ -37,13 +37,13 @@ std::string NewSecret() {
 
 }  // namespace
 
-// One worker, first invited and then connected. Lives until it is gone and no exchange of it is
-// parked any more.
+// One worker, first invited and then connected. Lives until it is gone and all its exchanges are
+// answered.
 class UcxListener::Client : public UcxInviter,
                             public UcxConnection::Receiver,
                             public BoundedReplies::Sender {
  public:
-  // On the UCX thread.
+  // Runs on the UCX thread.
   Client(UcxListener* listener, std::shared_ptr<UcxTransport::Guest> guest)
       : listener_(listener),
         thread_(listener->thread_),
@@ -64,7 +64,7 @@ class UcxListener::Client : public UcxInviter,
     invitation.set_secret(secret_);
     guest_->OnInvitation(invitation);
   }
-  // Once. The listener no longer has this then.
+  // Runs once, when the listener drops this client.
   void End(const absl::Status& status) {
     listener_->clock_->Cancel(late_);
     thread_->invitations().erase(secret_);
@@ -109,13 +109,13 @@ class UcxListener::Client : public UcxInviter,
 
   void OnBroken(const absl::Status& status) override {
     LOG(WARNING) << "the connection of a worker over UCX is closed: " << status;
-    const auto self = shared_from_this();  // An exchange may be parked: it lives until that ends.
+    const auto self = shared_from_this();  // The listener may have the last reference.
     listener_->clients_.erase(guest_.get());
     End(status);
   }
 
  private:
-  // A request whose gradient is on its way.
+  // A request with its gradient still arriving.
   class ArrivingRequest : public UcxIncoming {
    public:
     ArrivingRequest(Client* client, size_t bytes) : client_(client), bytes_(bytes) {}
@@ -133,7 +133,7 @@ class UcxListener::Client : public UcxInviter,
         client_->replies_.SendError(frame_.request_id, ErrorReply(std::move(received)));
         return client_->Release(bytes_);
       }
-      // It is taken before it is answered, and the client lives until then.
+      // The callback runs before the answer, and the client lives until the answer.
       client_->replies_.Exchange(std::move(frame_),
                                  [client = client_, bytes = bytes_] { client->Release(bytes); });
     }
@@ -151,7 +151,7 @@ class UcxListener::Client : public UcxInviter,
         absl::StrCat("no greeting has come within ", absl::FormatDuration(kLongestGreeting))));
   }
 
-  // A request's payload is the shards' now, or nobody's. On any thread.
+  // The endpoint has taken a request's payload, or the payload is lost. Runs on any thread.
   void Release(size_t payload_bytes) {
     OnThread([this, payload_bytes] {
       released_.push_back(payload_bytes);
@@ -159,14 +159,14 @@ class UcxListener::Client : public UcxInviter,
     });
   }
 
-  // A client that does not take its replies is granted no more requests.
+  // While a client does not take its replies, it gets no grants.
   void GrantReleased() {
     if (released_.empty() || connection_ == nullptr || !replies_.MayTakeRequests()) return;
     for (const size_t payload_bytes : released_) connection_->Grant(payload_bytes);
     released_.clear();
   }
 
-  // On any thread.
+  // Runs on any thread.
   void SendReply(uint64_t request_id, ExchangeReply reply, uint64_t bytes,
                  absl::AnyInvocable<void()> delivered) override {
     if (IsOnThread()) {
@@ -180,8 +180,8 @@ class UcxListener::Client : public UcxInviter,
 
   bool IsOnThread() const { return std::this_thread::get_id() == ucx_thread_id_; }
 
-  // Runs `task` on the UCX thread, at once when this is it. On others not once the client has
-  // ended, as that thread may have, too.
+  // Runs `task` on the UCX thread: now if this is the thread, else later. After the client's end
+  // other threads' tasks are dropped, because the UCX thread may have ended too.
   template <typename Task>
   void OnThread(Task task) {
     if (IsOnThread()) return task();
@@ -194,7 +194,7 @@ class UcxListener::Client : public UcxInviter,
                     absl::AnyInvocable<void()> delivered) {
     if (connection_ == nullptr) return;
     EncodeHeader(request_id, reply, &header_);
-    // The connection is this client's own: it never outlives it.
+    // The client owns the connection and outlives it. Values count as delivered once released.
     connection_->Send(header_, std::move(reply.values),
                       [this, bytes, delivered = std::move(delivered)]() mutable {
                         replies_.Released(bytes);
@@ -210,9 +210,9 @@ class UcxListener::Client : public UcxInviter,
   const std::thread::id ucx_thread_id_;
   BoundedReplies replies_;
   // Used by the thread alone:
-  Clock::TimerId late_ = 0;                    // when the greeting must have come
-  std::unique_ptr<UcxConnection> connection_;  // null before its greeting, and once it has ended
-  std::vector<size_t> released_;               // payloads whose bytes are not granted again yet
+  Clock::TimerId late_ = 0;                    // deadline of the greeting
+  std::unique_ptr<UcxConnection> connection_;  // null before the greeting and after the end
+  std::vector<size_t> released_;               // sizes of payloads not granted again yet
   std::string header_;                         // of the latest reply
   Mutex mu_;
   bool is_ended_ ABSL_GUARDED_BY(mu_) = false;
@@ -220,7 +220,7 @@ class UcxListener::Client : public UcxInviter,
 
 UcxListener::~UcxListener() {
   EndAll();
-  // For calls of End that came before.
+  // Waits for earlier calls of End.
   thread_->RunAndWait([] {});
 }
 

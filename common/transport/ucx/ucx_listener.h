@@ -14,16 +14,16 @@
 
 namespace capstan {
 
-// The UCX skin of an endpoint: payloads arrive in buffers that the shards keep as they are, and
-// values leave from where they lie. Exchanges run on the UCX thread. Memory is bounded by the
-// server, whatever workers do: of each connection there are the requests that it has granted, as
-// UcxConnection says, and the replies that BoundedReplies allows; it grants no more while a worker
-// does not take its replies. It opens no port, and reads no address that a peer sent: a worker that
-// knows the secret of its invitation is answered where its greeting comes from.
+// Serves an endpoint over UCX, on the UCX thread. Shards keep the receive buffers of gradients, and
+// values are sent from the shards' memory. Whatever workers do, the server bounds the memory of
+// each connection: the granted requests (UcxWindow) and the replies of BoundedReplies. While a
+// worker does not take its replies, it gets no grants. Opens no port, and uses no address from a
+// peer: replies go back to the sender of a greeting with the secret of an invitation.
 class UcxListener : public UcxTransport::Listener {
  public:
-  // `endpoint`, `thread`, which UcxConnection has prepared, and `clock` outlive the listener. Each
-  // connection has `max_inflight_bytes` for requests that arrive, and as much for replies.
+  // `endpoint`, `thread` and `clock` outlive the listener. UcxConnection::Prepare has prepared
+  // `thread`. Each connection has `max_inflight_bytes` for arriving requests, and as much for
+  // replies.
   UcxListener(ParameterEndpoint* endpoint, UcxThread* thread, Clock* clock,
               uint64_t max_inflight_bytes, const ReplyOrder& order)
       : endpoint_(endpoint),
@@ -31,7 +31,7 @@ class UcxListener : public UcxTransport::Listener {
         clock_(clock),
         max_inflight_bytes_(max_inflight_bytes),
         order_(order) {}
-  // Closes all connections; replies that come later go nowhere.
+  // Closes all connections. Later replies are dropped.
   ~UcxListener() override;
 
   void Invite(std::shared_ptr<UcxTransport::Guest> guest) override;

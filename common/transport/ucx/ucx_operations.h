@@ -10,9 +10,9 @@
 
 namespace capstan {
 
-// What UCX is doing for one owner, used again and again, as UCX points to it until it has called
-// back. An Operation has an `owner`, which is null once that is gone: those that are in use then
-// are kept until the end of the thread.
+// Reuses the Operations of one owner. UCX points to an Operation until it has called back. If the
+// owner ends before, the Operation's `owner` becomes null, and the thread keeps the Operation until
+// its own end.
 template <typename Operation, typename Owner>
 class UcxOperations {
  public:

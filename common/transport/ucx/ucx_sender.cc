@@ -10,7 +10,7 @@
 namespace capstan {
 namespace {
 
-// UCX sends what lies in one piece.
+// Submit needs contiguous memory.
 Payload InOnePiece(Payload payload) {
   if (payload.fragments().size() <= 1) return payload;
   const std::shared_ptr<uint8_t> memory(new uint8_t[payload.size_bytes()],
@@ -27,14 +27,14 @@ Payload InOnePiece(Payload payload) {
 
 }  // namespace
 
-// What UCX is sending.
+// A message or a batch in UCX.
 struct UcxSender::Operation {
   UcxSender* owner = nullptr;
   UcxMessageId id = kUcxMessage;
   std::string header;
   Payload payload;
-  std::string batch;                       // of small messages, instead of the two
-  std::vector<ReleasedCallback> released;  // of all that go together
+  std::string batch;                       // of small messages, instead of header and payload
+  std::vector<ReleasedCallback> released;  // one for each message
 
   void Clear() {
     payload.Clear();
@@ -82,7 +82,7 @@ void UcxSender::Send(absl::string_view header, Payload payload, ReleasedCallback
 }
 
 void UcxSender::SendWaiting() {
-  // What is sent may call back, and send more: that goes after what goes now.
+  // Callbacks may send more messages. These go after the current one.
   if (std::exchange(is_starting_, true)) return;
   while (!waiting_.empty() && !is_stopped_ && MayGo(waiting_.front().payload.size_bytes())) {
     Message message = std::move(waiting_.front());
@@ -99,7 +99,7 @@ void UcxSender::Start(Message message) {
     return AddToBatch(message.header, message.payload, std::move(message.released));
   }
   Flush();
-  NoteSent(message.payload.size_bytes());
+  NoteStarted(message.payload.size_bytes());
   Operation* const operation = operations_.Take();
   operation->id = kUcxMessage;
   operation->header = std::move(message.header);
@@ -108,15 +108,14 @@ void UcxSender::Start(Message message) {
   Submit(operation);
 }
 
-void UcxSender::NoteSent(size_t payload_bytes) {
+void UcxSender::NoteStarted(size_t payload_bytes) {
   if (window_.has_value()) window_->Use(UcxWindow::Count(payload_bytes));
   round_ = thread_->round();
 }
 
 bool UcxSender::GoesTogether(size_t bytes) const {
-  // What is alone does not wait.
-  const bool is_alone = round_ != thread_->round() && !is_taking_batch_;
-  return !is_alone && bytes <= kBatchBytes / 2;
+  const bool is_first = round_ != thread_->round() && !is_taking_batch_;
+  return !is_first && bytes <= kBatchBytes / 2;
 }
 
 bool UcxSender::BatchHasRoom(size_t bytes) const {
@@ -125,7 +124,7 @@ bool UcxSender::BatchHasRoom(size_t bytes) const {
 
 void UcxSender::AddToBatch(absl::string_view header, const Payload& payload,
                            ReleasedCallback released) {
-  NoteSent(payload.size_bytes());
+  NoteStarted(payload.size_bytes());
   if (batch_ == nullptr) {
     batch_ = operations_.Take();
     batch_->id = kUcxBatch;
@@ -138,9 +137,9 @@ void UcxSender::AddToBatch(absl::string_view header, const Payload& payload,
 }
 
 void UcxSender::Flush() {
-  while (!sent_.empty()) {
-    Operation* const operation = sent_.front();
-    sent_.pop_front();
+  while (!released_.empty()) {
+    Operation* const operation = released_.front();
+    released_.pop_front();
     Complete(operation);
   }
   if (batch_ == nullptr) return;
@@ -159,7 +158,7 @@ void UcxSender::Submit(Operation* operation) {
   ucp_request_param_t params = {};
   params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                         UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_DATATYPE;
-  params.cb.send = &OnSent;
+  params.cb.send = &OnReleased;
   params.user_data = operation;
   params.flags = UCP_AM_SEND_FLAG_REPLY;
   if (operation->payload.size_bytes() >= kFetchedBytes) params.flags |= UCP_AM_SEND_FLAG_RNDV;
@@ -179,11 +178,11 @@ void UcxSender::Submit(Operation* operation) {
     Free(operation);
     on_error_(status);
   } else if (request == nullptr) {
-    OnSent(nullptr, UCS_OK, operation);
+    OnReleased(nullptr, UCS_OK, operation);
   }
 }
 
-void UcxSender::OnSent(void* request, ucs_status_t status, void* argument) {
+void UcxSender::OnReleased(void* request, ucs_status_t status, void* argument) {
   auto* const operation = static_cast<Operation*>(argument);
   if (request != nullptr) ucp_request_free(request);
   UcxSender* const sender = operation->owner;
@@ -195,9 +194,10 @@ void UcxSender::OnSent(void* request, ucs_status_t status, void* argument) {
   const bool has_waited_in_ucx =
       request != nullptr && operation->payload.size_bytes() < kFetchedBytes;
   if (!has_waited_in_ucx) return sender->Complete(operation);
-  // UCX 1.13 is sending what has waited: what is sent now would overtake the rest of that.
-  if (sender->sent_.empty()) sender->thread_->FlushSoon(sender);
-  sender->sent_.push_back(operation);
+  // UCX 1.13 is sending the messages that have waited in it. A callback's message would overtake
+  // the rest of them, so the callback waits for the end of the round.
+  if (sender->released_.empty()) sender->thread_->FlushSoon(sender);
+  sender->released_.push_back(operation);
 }
 
 void UcxSender::Complete(Operation* operation) {
@@ -209,7 +209,7 @@ void UcxSender::Complete(Operation* operation) {
 }
 
 void UcxSender::Free(Operation* operation) {
-  // One for each connection is kept, and not one for each operation.
+  // Keeps the memory of one batch for each connection, not of one for each operation.
   if (!operation->batch.empty()) spare_batch_ = std::move(operation->batch);
   operation->Clear();
   operations_.GiveBack(operation);

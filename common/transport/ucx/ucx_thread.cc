@@ -17,35 +17,36 @@
 namespace capstan {
 namespace {
 
-// How often the thread looks in vain before it sleeps: waking it costs its peer more. With 200,
-// 64 KiB do 7 % less and 1 KiB alone a fifth less; with more, threads that share cores lose.
+// Vain looks before the thread sleeps. Its peer would need more time to wake it. With 200 looks,
+// exchanges of 64 KiB have 7 % less throughput, and exchanges of 1 KiB, one at a time, a fifth
+// less. With more than 1024, threads on shared cores slow each other down.
 constexpr int kLooksBeforeSleep = 1024;
-// And for how long at most: over TCP each look is a system call.
+// Longest time of vain looks before the thread sleeps. Over TCP each look is a system call.
 constexpr absl::Duration kLongestLooking = absl::Microseconds(100);
-// After so many looks in a row it sees for how long that was, and another thread that needs the
-// core goes first: on 2 cores with 3 processes a BSP step took 66 instead of 76 ms under busy
-// polling.
+// After this number of vain looks in a row the thread reads the clock and yields the core. On 2
+// cores with 3 polling processes a BSP step takes 66 ms instead of 76 ms.
 constexpr int kLooksInARow = 64;
-// Between two looks in vain, in pauses of the core: what it looks at is what its peer writes, whose
-// core waits for the line each time. 1 KiB with 64 in flight do 8 % more, one alone 7 % more.
+// Pause instructions after a vain look. Each look takes the cache line from the peer's core, which
+// writes to it. With pauses, exchanges of 1 KiB have 8 % more throughput with 64 in flight, and 7 %
+// more one at a time.
 constexpr int kPausesAfterLook = 8;
 
-// Not tcp: its port, which any stranger finds, ends the process of UCX 1.13 when it gets a message
-// that is none of UCX's.
+// Without tcp: it opens a port to everybody, and UCX 1.13 ends the process if a foreign message
+// arrives there.
 constexpr char kTransports[] = "sm,self,ib";
 
 constexpr absl::Duration kLongestBusy = absl::Seconds(10);
-constexpr int64_t kLooksWhileBusy = 10'000;  // a second or more
+constexpr int64_t kLooksWhileBusy = 10'000;  // take a second or more
 
 constexpr absl::Duration kLongestSettling = absl::Seconds(1);
 
-// UCX writes its log to the standard output, which is the program's own.
+// UCX would write its log to the standard output, into the program's own text.
 ucs_log_func_rc_t LogToGlog(const char* /*file*/, unsigned /*line*/, const char* /*function*/,
                             ucs_log_level_t level, const ucs_log_component_config_t* /*config*/,
                             const char* format, va_list arguments) {
   char message[512];
   std::vsnprintf(message, sizeof(message), format, arguments);
-  // What breaks a connection is told to who uses it.
+  // The users of a broken connection get its error as a status.
   if (level <= UCS_LOG_LEVEL_FATAL) {
     LOG(ERROR) << "UCX: " << message;
   } else {
@@ -109,7 +110,7 @@ absl::Status UcxThread::Open() {
   RETURN_IF_ERROR(UcxStatus(initialized, "ucp_init"));
   ucp_worker_params_t worker = {};
   worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-  worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // It is created and destroyed by other threads.
+  worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // Other threads create and destroy it.
   RETURN_IF_ERROR(UcxStatus(ucp_worker_create(context_, &worker, &worker_), "ucp_worker_create"));
   ucp_address_t* address = nullptr;
   size_t address_bytes = 0;
@@ -129,8 +130,8 @@ UcxThread::~UcxThread() {
     RunLater([this] { is_stopping_ = true; });
     thread_.join();
   }
-  // UCX 1.13 ends the process when it is taken down while it fetches a payload: then it is left to
-  // the end of the process.
+  // UCX 1.13 ends the process if it is destroyed while it fetches a payload. In this case it stays
+  // until the end of the process.
   if (Settle()) {
     if (worker_ != nullptr) ucp_worker_destroy(worker_);
     if (context_ != nullptr) ucp_cleanup(context_);
@@ -142,7 +143,7 @@ bool UcxThread::Settle() {
   const absl::Time deadline = options_.clock->Now() + kLongestSettling;
   bool is_settled = worker_ == nullptr;
   while (!is_settled && options_.clock->Now() < deadline) {
-    // A fetch has a part to do in each progress until it is done.
+    // Each call makes progress while a fetch is open.
     is_settled = ucp_worker_progress(worker_) == 0;
   }
   return is_settled;
@@ -160,7 +161,7 @@ void UcxThread::RunLater(Task task) {
   if (!is_sleeping_) return;
   is_sleeping_ = false;
   const uint64_t one = 1;
-  // Fails only when a wake-up is pending already.
+  // Fails only if a wake-up is pending already.
   (void)!write(task_events_, &one, sizeof(one));
 }
 
@@ -211,7 +212,7 @@ void UcxThread::FlushNoMore(Sender* sender) {
 }
 
 void UcxThread::Flush() {
-  // What is sent may call back, and have others flushed.
+  // A flush may run callbacks, and these may call FlushSoon.
   while (!to_flush_.empty()) {
     Sender* const sender = to_flush_.back();
     to_flush_.pop_back();
@@ -231,7 +232,7 @@ void UcxThread::Sleep() {
     if (!tasks_.empty()) return;
     is_sleeping_ = true;
   }
-  // Busy: something has come since the last progress.
+  // Busy: a message has come since the last progress.
   const ucs_status_t armed = ucp_worker_arm(worker_);
   if (armed == UCS_ERR_BUSY) OnBusy();
   if (armed == UCS_OK) {

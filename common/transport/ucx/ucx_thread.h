@@ -26,61 +26,63 @@ namespace capstan {
 class UcxConnection;
 class UcxInviter;
 
-// One thread that makes UCX progress: everything of UCX happens on it, so that nothing of UCX and
-// of the connections needs a lock. It sleeps while nothing happens, unless it is to poll. Run,
-// RunAndWait and is_current are thread-safe; the rest is for tasks on the thread.
+// The thread for all calls of UCX. UCX and its connections therefore need no locks. A round is one
+// iteration of the thread's loop: it runs tasks, lets UCX progress and flushes senders. The thread
+// sleeps while nothing happens, unless it polls. Run, RunLater, RunAndWait and is_current are
+// thread-safe. All else is for use on the thread.
 class UcxThread {
  public:
   using Task = absl::AnyInvocable<void()>;
 
-  // Something whose messages wait for the end of a round.
+  // Sends messages at the end of a round.
   class Sender {
    public:
     virtual ~Sender() = default;
-    // Hands over to UCX what waits.
+    // Gives waiting messages to UCX.
     virtual void Flush() = 0;
   };
 
   struct Options {
     Clock* clock = nullptr;  // Required; outlives the thread
-    bool polls = false;      // never sleep: a core for a shorter round trip
-    // UCX's names, as in "tcp,self"; empty: shared memory, the process itself, and RDMA.
+    bool polls = false;      // never sleep: takes a core, and shortens round trips
+    // Names of UCX's transports, as in "tcp,self". Empty: shared memory, the process itself, RDMA.
     std::string transports;
-    // Runs once, on the thread, when messages have come for 10 s that UCX cannot take, which is for
-    // good: UCX 1.13's shared memory has one queue for all senders, and one of them was killed
-    // while it wrote into it. A thread that polls does not notice.
+    // Runs once, on the thread, after 10 s of messages that UCX cannot take. It never recovers: UCX
+    // 1.13's shared memory has one queue for all senders, and one of them was killed while it wrote
+    // to the queue. A polling thread does not notice.
     std::function<void(const absl::Status&)> on_blocked = [](const absl::Status&) {};
   };
 
-  // UNAVAILABLE when UCX does not start here.
+  // UNAVAILABLE: UCX does not start on this machine. RESOURCE_EXHAUSTED: no memory or no file
+  // descriptor is left.
   static absl::StatusOr<std::unique_ptr<UcxThread>> Start(const Options& options);
-  // Runs what was asked for until now, and stops. No connection is left.
+  // Runs all tasks given before, and stops. Connections must have ended before.
   ~UcxThread();
 
-  // Runs `task` on the thread: at once when this is it, else soon, in the order of the calls.
+  // Runs `task` on the thread: now if this is the thread, else later, in the order of the calls.
   void Run(Task task);
-  // Runs `task` on the thread, but never within a callback of UCX.
+  // Runs `task` on the thread later, never within a callback of UCX.
   void RunLater(Task task);
-  // Returns when `task` has run. Not to be called on the thread.
+  // Runs `task` on the thread and waits for its end. Must not be called on the thread.
   void RunAndWait(Task task);
 
   bool is_current() const { return thread_.get_id() == std::this_thread::get_id(); }
   ucp_worker_h worker() const { return worker_; }
   const std::string& transports() const { return options_.transports; }
-  // Where other processes reach this thread, as UCX packs it. Thread-safe.
+  // UCX's address of this thread, for other processes. Thread-safe.
   const std::string& worker_address() const { return worker_address_; }
-  // The open ones, by their endpoints.
+  // Open connections by endpoint.
   absl::flat_hash_map<ucp_ep_h, UcxConnection*>& connections() { return connections_; }
-  // Who waits for a greeting, by the secret that it will have.
+  // Inviters by the secret in the greeting that they wait for.
   absl::flat_hash_map<std::string, UcxInviter*>& invitations() { return invitations_; }
-  // Which time it is, from 1 on, that the thread does what there is to do.
+  // Number of the current round, from 1.
   uint64_t round() const { return round_; }
-  // Flushes the sender at the end of the round, unless it is told not to.
+  // Flushes `sender` at the end of the round, unless FlushNoMore follows.
   void FlushSoon(Sender* sender) { to_flush_.push_back(sender); }
   void FlushNoMore(Sender* sender);
-  // All that are to be flushed, now.
+  // Flushes all senders of FlushSoon now.
   void Flush();
-  // Keeps what UCX may still point to, until the end of the thread.
+  // Keeps `memory` until the end of the thread, because UCX may still point to it.
   void Keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
 
  private:
@@ -88,15 +90,15 @@ class UcxThread {
 
   absl::Status Open();
   void Loop();
-  // True when a task has run.
+  // True if a task has run.
   bool RunTasks();
-  // Makes progress until nothing is fetched any more; false when that takes too long.
+  // Lets UCX end its fetches. False: it takes too long.
   bool Settle();
-  // To go to sleep, after so many looks in vain.
+  // True if the thread should sleep after `looks` vain looks in a row.
   bool HasLookedEnough(int looks);
-  // Returns when UCX has something to do, or a task has come.
+  // Waits for an event of UCX or a task.
   void Sleep();
-  // UCX has something to do, but has not done anything when it was asked to.
+  // Messages wait in UCX, but it made no progress.
   void OnBusy();
 
   Options options_;
@@ -124,7 +126,7 @@ class UcxThread {
   std::thread thread_;
 };
 
-// What a call of UCX answers, as a status that names the call.
+// The result of a call of UCX. The message names `call`.
 absl::Status UcxStatus(ucs_status_t status, const char* call);
 
 }  // namespace capstan

@@ -1,14 +1,34 @@
 #include "common/transport/ucx/ucx_transport.h"
 
-#include <utility>
+#include <glog/logging.h>
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+
+#ifndef CAPSTAN_WITHOUT_UCX
 #include "common/base/status_macros.h"
 #include "common/transport/ucx/ucx_connection.h"
 #include "common/transport/ucx/ucx_endpoint.h"
 #include "common/transport/ucx/ucx_listener.h"
 #include "common/transport/ucx/ucx_thread.h"
+#endif
 
 namespace capstan {
+
+#ifdef CAPSTAN_WITHOUT_UCX
+
+absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransport(
+    const UcxTransport::Options& /*options*/) {
+  return absl::UnimplementedError(
+      "this program is built without UCX: use --transport=grpc, or build it without "
+      "--config=without_ucx");
+}
+
+#else
+
 namespace {
 
 class OwnThread : public UcxTransport {
@@ -46,6 +66,37 @@ absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransport(
   thread->RunAndWait([&] { prepared = UcxConnection::Prepare(thread.get()); });
   RETURN_IF_ERROR(prepared);
   return std::make_unique<OwnThread>(std::move(thread), options);
+}
+
+#endif
+
+namespace {
+
+void WarnOfTcp(const std::string& transports) {
+  const std::vector<std::string> names = absl::StrSplit(transports, ',');
+  if (std::find(names.begin(), names.end(), "tcp") == names.end()) return;
+  LOG(WARNING) << "--ucx_transports=" << transports
+               << " opens a port of UCX, and anyone who reaches that can end this process: the "
+                  "network is trusted";
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransportOfJob(
+    const v1::TransportSpec& spec, Clock* clock,
+    std::function<void(const absl::Status&)> on_blocked) {
+  if (spec.type() == v1::TransportSpec::GRPC) return std::unique_ptr<UcxTransport>();
+  UcxTransport::Options options;
+  options.clock = clock;
+  options.max_inflight_bytes = spec.max_inflight_bytes();
+  options.on_blocked = std::move(on_blocked);
+  options.transports = spec.ucx_transports();
+  options.polls = spec.ucx_poll() == v1::TransportSpec::BUSY;
+  absl::StatusOr<std::unique_ptr<UcxTransport>> transport = StartUcxTransport(options);
+  if (transport.ok()) WarnOfTcp(spec.ucx_transports());
+  if (transport.ok() || spec.type() != v1::TransportSpec::AUTO) return transport;
+  LOG(WARNING) << "exchanges go over gRPC: " << transport.status().message();
+  return std::unique_ptr<UcxTransport>();
 }
 
 }  // namespace capstan

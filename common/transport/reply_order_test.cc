@@ -1,4 +1,4 @@
-#include "common/transport/reply_order_of_job.h"
+#include "common/transport/reply_order.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace {
 const auto kFirstLayer = [](TableId) { return 0; };
 const auto kUntuned = [] { return uint64_t{0}; };
 
-// The layer that goes first of two, of which the later one was released first.
+// Queues a transfer of layer 2, then one of layer 1. Returns the layer of the first to start.
 int FirstOfLayers(const ReplyOrder& order) {
   const auto queue = order.make_queue();
   for (const int layer : {2, 1}) {
@@ -21,7 +21,7 @@ int FirstOfLayers(const ReplyOrder& order) {
   return queue->Pop().layer;
 }
 
-TEST(ReplyOrderOfJobTest, FollowsThePolicyOfTheJob) {
+TEST(ReplyOrderTest, FollowsThePolicyOfTheJob) {
   v1::SchedulerSpec scheduler;
   const auto layer_of = [](TableId table) { return static_cast<int>(10 * table.value()); };
   EXPECT_EQ(FirstOfLayers(ReplyOrderOfJob(scheduler, 1, layer_of, kUntuned)), 1)
@@ -32,7 +32,7 @@ TEST(ReplyOrderOfJobTest, FollowsThePolicyOfTheJob) {
   EXPECT_EQ(order.layer_of(TableId(7)), 70);
 }
 
-TEST(ReplyOrderOfJobTest, TheConnectionsOfAWorkerShareTheCredit) {
+TEST(ReplyOrderTest, TheConnectionsOfAWorkerShareTheCredit) {
   v1::SchedulerSpec scheduler;
   const auto credit_of = [&scheduler](uint32_t connections) {
     return ReplyOrderOfJob(scheduler, connections, kFirstLayer, kUntuned).credit_bytes;
@@ -44,7 +44,7 @@ TEST(ReplyOrderOfJobTest, TheConnectionsOfAWorkerShareTheCredit) {
   EXPECT_EQ(credit_of(4), 1u) << "else nothing would ever go";
 }
 
-TEST(ReplyOrderOfJobTest, ATunedJobsCreditChangesWhileItRuns) {
+TEST(ReplyOrderTest, ATunedJobsCreditChangesWhileItRuns) {
   v1::SchedulerSpec scheduler;
   uint64_t tuned = 0;
   const auto tuned_credit = [&tuned] { return tuned; };

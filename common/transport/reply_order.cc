@@ -1,9 +1,7 @@
-#include "common/transport/reply_order_of_job.h"
+#include "common/transport/reply_order.h"
 
 #include <algorithm>
 #include <utility>
-
-#include "common/scheduler/transfer_queue.h"
 
 namespace capstan {
 
