@@ -1,4 +1,4 @@
-// capstan_coordinator: knows who is in the job and where every shard lives, and ends the job.
+// capstan_coordinator: knows the members of the job and the place of every shard; ends the job.
 #include <glog/logging.h>
 #include <signal.h>
 #include <unistd.h>
@@ -47,10 +47,10 @@ namespace {
 
 using Args = std::vector<std::string>;
 
-// For so long after the end, whoever shows the progress can ask for the last of it.
+// For this time after the end, programs can ask for the last progress.
 constexpr absl::Duration kLinger = absl::Milliseconds(100);
 
-// What members and people say is short.
+// In bytes: messages of members and users are short.
 constexpr int kLongestMessage = 4 << 20;
 
 uint32_t MaxConnections(const v1::JobSpec& job) {
@@ -58,15 +58,15 @@ uint32_t MaxConnections(const v1::JobSpec& job) {
   return 64 + 4 * (job.cluster().num_servers() + job.cluster().num_workers());
 }
 
-// For how long the coordinator answers after the end. Members that have not registered yet learn
-// from its answer why the job has failed.
+// For this time the coordinator answers after the end. A member that registers late learns then why
+// the job has failed.
 absl::Duration LingerTime(const v1::JobSpec& job, const JobOutcome& outcome) {
   const bool had_all_members = outcome.last_status.view().epoch() > 0;
   if (outcome.status.ok() || had_all_members) return kLinger;
   return absl::Seconds(job.membership().lease_seconds());
 }
 
-// Returns at once when somebody ends this program.
+// Returns early on SIGINT or SIGTERM.
 void Linger(absl::Duration duration) {
   sigset_t ends;
   sigemptyset(&ends);
@@ -75,7 +75,7 @@ void Linger(absl::Duration duration) {
   sigtimedwait(&ends, nullptr, &timeout);
 }
 
-// Written under another name first, so that a reader never sees half of it.
+// Writes under another name first: a reader never sees half of the file.
 absl::Status WriteFile(const std::string& path, const std::string& text) {
   if (path.empty()) return absl::OkStatus();
   const std::string temporary = path + ".tmp";
@@ -89,7 +89,7 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
   return absl::OkStatus();
 }
 
-// The signals that main waits for are blocked in every thread that is started from now on.
+// Blocks the signals of sigwait in this thread, and in every thread started from now on.
 sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -120,7 +120,7 @@ absl::Status Coordinate(const Args& args) {
             << " workers";
   RETURN_IF_ERROR(WriteFile(absl::GetFlag(FLAGS_port_file), server->address() + "\n"));
 
-  // Anybody may send a SIGUSR1; only with the outcome set it says that the job has ended.
+  // Anybody may send a SIGUSR1. The job has ended only if the outcome is set.
   bool is_interrupted = false;
   while (!outcome.is_set() && !is_interrupted) {
     int signal = 0;
@@ -129,7 +129,7 @@ absl::Status Coordinate(const Args& args) {
     coordinator.Fail(absl::StrCat("interrupted by ", strsignal(signal)));
     is_interrupted = true;
   }
-  // It is set when every live member has been told, at the latest one lease after the end.
+  // The outcome is set once every live member knows the end, or one lease after the end.
   const JobOutcome ended = outcome.Wait();
   Linger(is_interrupted ? kLinger : LingerTime(job, ended));
   server->Shutdown(clock.Now() + absl::Seconds(1));
@@ -139,7 +139,7 @@ absl::Status Coordinate(const Args& args) {
   return WriteFile(absl::GetFlag(FLAGS_summary_json), summary);
 }
 
-// Takes the job flags out of the command line; the rest are the flags of this file.
+// Removes the job flags from the command line. The others are the flags of this file.
 absl::Status ParseFlags(Args args) {
   v1::JobSpec unused;
   RETURN_IF_ERROR(ApplyJobFlags(&args, &unused));

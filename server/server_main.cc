@@ -58,7 +58,7 @@ namespace {
 
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
-// 0.0.0.0 or [::], however it is written.
+// 0.0.0.0 or [::], in any spelling.
 bool IsEveryInterface(const std::string& host) {
   in_addr ipv4;
   if (inet_aton(host.c_str(), &ipv4) != 0) return ipv4.s_addr == INADDR_ANY;
@@ -68,7 +68,7 @@ bool IsEveryInterface(const std::string& host) {
                              IN6_IS_ADDR_UNSPECIFIED(&ipv6));
 }
 
-// Whether workers can be told where this server is.
+// INVALID_ARGUMENT if workers cannot learn this server's address from the flags.
 absl::Status CheckAdvertisedHost() {
   const std::string listen = absl::GetFlag(FLAGS_listen);
   const std::string advertised = absl::GetFlag(FLAGS_advertise_host);
@@ -91,20 +91,20 @@ void ReportUsageError(const absl::Status& error) {
   const absl::StatusOr<std::unique_ptr<CoordinatorEndpoint>> coordinator = ConnectToCoordinator(
       absl::GetFlag(FLAGS_coordinator), absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds)),
       &clock, Random(SystemRandom()));
-  if (!coordinator.ok()) return;  // That is wrong, too.
+  if (!coordinator.ok()) return;  // --coordinator is wrong, too.
   LOG(ERROR) << error.message() << "; tells the coordinator";
   ReportEarlyFailure(**coordinator, v1::HeartbeatRequest::SERVER, Incarnation(SystemRandom()),
                      error, clock);
 }
 
-// The address that workers are told: --advertise_host with the port that was taken.
+// The server's address for workers: --advertise_host, with the port of `listening`.
 std::string AdvertisedAddress(const std::string& listening) {
   const std::string host = absl::GetFlag(FLAGS_advertise_host);
   return host.empty() ? listening : host + listening.substr(listening.rfind(':'));
 }
 
-// In a running job, a worker has this many streams to each server: of exchanges, and the one that
-// opens UCX.
+// A worker of a running job has grpc_connections streams of exchanges to each server, and one
+// stream to open UCX. The server admits twice as many.
 uint32_t MaxConnections(const v1::JobSpec& job) {
   if (const uint32_t given = absl::GetFlag(FLAGS_max_connections); given > 0) return given;
   return 2 * job.cluster().num_workers() * (job.transport().grpc_connections() + 1);
@@ -141,7 +141,7 @@ absl::Status Serve() {
   ParameterServer server(options);
   std::optional<StreamLimit> streams;
   OwnerThreads owners(&server, &clock, OwnerThreads::DefaultCount());
-  std::unique_ptr<UcxTransport> ucx;  // null: not wanted, or not to be had
+  std::unique_ptr<UcxTransport> ucx;  // null: not wanted, or not available
   std::unique_ptr<UcxTransport::Listener> ucx_listener;
   std::unique_ptr<GrpcUcxService> ucx_service;
   std::unique_ptr<GrpcParameterService> service;
@@ -167,7 +167,7 @@ absl::Status Serve() {
                      GrpcServer::Start(absl::GetFlag(FLAGS_listen), services, MaxConnections(job)));
     return ServerAddress{AdvertisedAddress(listening->address())};
   });
-  // Streams that open UCX do not end by themselves.
+  // Streams for UCX do not end by themselves.
   if (ucx_listener != nullptr) ucx_listener->EndAll();
   if (listening != nullptr) listening->Shutdown(clock.Now() + absl::Seconds(1));
   const absl::Status traced = *tracer == nullptr ? absl::OkStatus() : (*tracer)->Finish();

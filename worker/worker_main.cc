@@ -42,7 +42,7 @@ namespace {
 
 void EndWorker(const absl::Status& status) { EndProgram("capstan_worker", status); }
 
-// What this worker leaves behind.
+// The files of this worker: history and trace.
 struct Records {
   std::unique_ptr<HistoryRecorder> recorder;  // null: nothing is recorded
   std::unique_ptr<Tracer> tracer;             // null: nothing is traced

@@ -2,40 +2,43 @@
 #define SERVER_CONSISTENCY_CONSISTENCY_SCHEDULE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "server/consistency/consistency_policy.h"
 
 namespace capstan {
 
-// Which policy counts at which step of one table, and what happens where whole steps begin and end
-// to be applied: no update of a later step is applied before the last whole step is. Immutable,
-// hence thread-safe.
+// The consistency policy of each step of one table. A job's steps are cut into periods, and each
+// period has one policy. The updates of a period wait for all whole steps before the period: steps
+// whose pushes are applied as one update. Immutable, hence thread-safe.
 class ConsistencySchedule {
  public:
   struct Period {
-    Step first_step;  // until the next period's
+    Step first_step;  // the period ends before the first step of the next one
     std::shared_ptr<const ConsistencyPolicy> policy;
   };
 
-  // `periods` are in order of their first steps, which differ; the first one is 0.
+  // `periods` are in ascending order of their first steps. The first one begins at step 0.
   explicit ConsistencySchedule(std::vector<Period> periods) : periods_(std::move(periods)) {}
 
-  // The pushes of `step` are one update; see ConsistencyPolicy.
+  // Whether the pushes of `step` are applied as one update; see ConsistencyPolicy.
   bool AppliesWholeStep(Step step) const { return IsWhole(PeriodOf(step)); }
 
-  // What becomes of a pull, as ConsistencyPolicy::Decide. It also waits for the whole steps before
-  // its period, or it would miss the worker's own pushes of them.
+  // Decides about a pull, as ConsistencyPolicy::Decide. A pull also waits for the whole steps
+  // before its period. Otherwise it could miss pushes of its own worker.
   PullDecision Decide(Step pull_step, Step min_step) const;
 
-  // A push of `step` is kept until every live worker has completed so many steps; then it is
-  // applied, a whole step as one. 0: it is applied when it arrives.
+  // A push of `step` is kept until every live worker has completed this number of steps. Then it is
+  // applied. 0: it is applied when it arrives.
   Step KeptUntil(Step step) const;
-  // Of a step whose pushes are kept: the first of the whole steps that keep it. From there, or from
-  // min_step if that is more, a worker may push one step ahead.
+  // The first of the consecutive whole steps that a kept push of `step` waits for. A worker may
+  // push at most one step beyond this step or min_step, whichever is later.
   Step FirstKept(Step step) const;
 
  private:
@@ -46,6 +49,18 @@ class ConsistencySchedule {
 
   const std::vector<Period> periods_;
 };
+
+// The consistency of one table from a step on.
+struct ConsistencyPeriod {
+  Step first_step;
+  ConsistencyMode mode = ConsistencyMode::kBsp;
+  int64_t staleness = 0;  // in steps, for SSP
+};
+
+// INVALID_ARGUMENT if the first period does not begin at step 0, if the first steps do not ascend,
+// or if a staleness is negative.
+absl::StatusOr<std::shared_ptr<const ConsistencySchedule>> MakeConsistencySchedule(
+    absl::Span<const ConsistencyPeriod> periods);
 
 }  // namespace capstan
 

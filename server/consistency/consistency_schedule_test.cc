@@ -5,8 +5,6 @@
 #include <memory>
 #include <vector>
 
-#include "server/consistency/make_consistency_schedule.h"
-
 namespace capstan {
 namespace {
 

@@ -8,26 +8,27 @@
 
 namespace capstan {
 
-// How many steps each worker has completed of one slice: what makes a push apply exactly once, and
-// what min_step comes from. Not thread-safe: the owner of the slice guards it.
+// The number of steps of one slice completed by each worker. It lets a push be applied exactly
+// once, and yields min_step. Not thread-safe: the owner of the slice guards it.
 class StepVector {
  public:
-  // A live worker. It enters at min_step(), or, when it is known already, where it was.
+  // Adds a live worker. A new one enters at min_step(). A known one continues at its own step, or
+  // at min_step() if that is later.
   void Add(WorkerId worker);
-  // A worker that was added begins at `first_step`, unless it is past that.
+  // Moves an added worker to `first_step`, unless it is past it already.
   void Enter(WorkerId worker, Step first_step);
-  // A worker that left or died: it counts no more, but its pushes stay known.
+  // The worker left or died. It counts no more, but its pushes stay known.
   void Remove(WorkerId worker);
 
-  // Notes the push of `step`; false when it, or a later one, was noted before.
+  // Notes the push of `step`. False: this push or a later one was noted before.
   bool Advance(WorkerId worker, Step step);
 
-  // Smallest number of steps completed by a live worker. Never goes back; stays where it was when
-  // nobody is left.
+  // Smallest number of steps completed by a live worker. Never decreases; without live workers it
+  // stays unchanged.
   Step min_step() const { return min_step_; }
-  // Number of workers that were added, and neither left nor died.
+  // Number of live workers.
   uint64_t live_count() const;
-  // Steps completed by a worker that was added.
+  // Steps completed by an added worker.
   Step completed(WorkerId worker) const { return workers_.at(worker).completed; }
 
  private:

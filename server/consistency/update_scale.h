@@ -5,20 +5,20 @@
 
 namespace capstan {
 
-// How far a push moves the parameters that is applied by itself, as under SSP and async.
+// How far a push moves the parameters under SSP and async, where each push is applied alone.
 enum class UpdateScale {
-  kStaleness,  // the less, the more updates its gradient has missed
-  kMean,       // by its part in the mean of all live workers
+  kStaleness,  // less for a gradient that has missed more updates
+  kMean,       // by its part of the mean of all live workers
   kSum,        // in full
 };
 
-// What the learning rate of such a push is divided by. The gradient stays as it is, because an
-// optimizer such as Adam takes no notice of its size. `versions_behind` is the number of updates
-// that were applied to the slice after the values were pulled that the gradient was computed with.
+// The divisor of the push's learning rate. The gradient is not scaled, because an optimizer such as
+// Adam ignores its size. `versions_behind` is the number of updates of the slice since the pull of
+// the values used for the gradient.
 //
-// kStaleness: live_workers x (1 + staleness), where staleness = versions_behind / live_workers, in
-// steps; hence live_workers + versions_behind. Zhang et al., "Staleness-aware Async-SGD for
-// Distributed Deep Learning", IJCAI 2016, equation 6, which leaves a fresh gradient as it is.
+// kStaleness: live_workers x (1 + staleness) with staleness = versions_behind / live_workers, in
+// steps; so the divisor is live_workers + versions_behind. Zhang et al., "Staleness-aware Async-SGD
+// for Distributed Deep Learning", IJCAI 2016, equation 6; it does not scale a fresh gradient.
 uint64_t LearningRateDivisor(UpdateScale scale, uint64_t live_workers, uint64_t versions_behind);
 
 }  // namespace capstan

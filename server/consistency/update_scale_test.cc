@@ -21,7 +21,7 @@ TEST(UpdateScaleTest, MeanAndSumTakeNoNoticeOfStaleness) {
 TEST(UpdateScaleTest, AWorkerAloneThatIsUpToDateMovesInFull) {
   for (const UpdateScale scale : {UpdateScale::kStaleness, UpdateScale::kMean, UpdateScale::kSum}) {
     EXPECT_EQ(LearningRateDivisor(scale, /*live_workers=*/1, /*versions_behind=*/0), 1);
-    // What a worker pushes when all are taken for dead.
+    // A late push when all workers count as dead.
     EXPECT_EQ(LearningRateDivisor(scale, /*live_workers=*/0, /*versions_behind=*/0), 1);
   }
 }

@@ -9,69 +9,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/job/slice_bytes.h"
 #include "common/membership/await_reply.h"
 #include "common/membership/member_agent.h"
 #include "common/membership/report_failure.h"
 #include "common/membership/view_watch.h"
-#include "common/routing/element_count.h"
-#include "server/consistency/update_scale.h"
-#include "server/optimizer/optimizer.h"
-#include "server/service/schedules_of_view.h"
+#include "server/service/shard_host_options.h"
 
 namespace capstan {
 namespace {
 
-// In a trace, servers come after the workers, whose ranks are their numbers.
+// Servers come after the workers in a trace. A worker's rank is its number.
 constexpr int kFirstServerRank = 1'000'000;
 
-std::vector<ShardHost::Worker> LiveWorkers(const v1::JobView& view) {
-  std::vector<ShardHost::Worker> workers;
-  for (const v1::WorkerInfo& worker : view.workers()) {
-    if (!worker.is_live()) continue;
-    workers.push_back({WorkerId(worker.worker()), Incarnation(worker.incarnation()),
-                       Step(worker.first_step()), worker.is_entering()});
-  }
-  return workers;
-}
-
-// The coordinator has checked the job.
-UpdateScale UpdateScaleOf(const v1::ConsistencySpec& consistency) {
-  switch (consistency.update_scale()) {
-    case v1::ConsistencySpec::MEAN:
-      return UpdateScale::kMean;
-    case v1::ConsistencySpec::SUM:
-      return UpdateScale::kSum;
-    case v1::ConsistencySpec::STALENESS:
-    case v1::ConsistencySpec::UPDATE_SCALE_UNSPECIFIED:
-      break;
-  }
-  return UpdateScale::kStaleness;
-}
-
 }  // namespace
-
-absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, ServerId id,
-                                                    const v1::JobView& view) {
-  const v1::JobSpec& spec = job.job();
-  ShardHost::Options options;
-  options.job = job.job_fingerprint();
-  options.seed = spec.seed();
-  for (const v1::TableSpec& table : view.tables()) {
-    options.tables.push_back({table.name(), ElementCount(table), table.initial_stddev()});
-  }
-  options.slice_bytes = SliceBytes(spec.scheduler());
-  options.shard_count = spec.cluster().shard_count();
-  options.update_scale = UpdateScaleOf(spec.consistency());
-  options.check_finite = spec.consistency().check_finite();
-  ASSIGN_OR_RETURN(options.optimizer, MakeOptimizer(spec.optimizer()));
-  ASSIGN_OR_RETURN(options.schedules, SchedulesOfView(view));
-  for (int shard = 0; shard < view.server_of_shard_size(); ++shard) {
-    if (ServerId(view.server_of_shard(shard)) == id) options.shards.push_back(ShardId(shard));
-  }
-  options.epoch = Epoch(view.epoch());
-  return options;
-}
 
 absl::Status ParameterServer::Run(ListenFunction listen) {
   CoordinatorEndpoint& coordinator = *options_.coordinator;

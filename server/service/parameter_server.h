@@ -24,70 +24,65 @@
 
 namespace capstan {
 
-// One server of a job, without its transport: registers, creates the shards that the coordinator
-// gives it, follows the membership, and answers exchanges. Exchange is thread-safe.
+// One server of a job, without its transport: registers, creates its shards, follows the
+// coordinator's view of the job, and answers exchanges. Exchange is thread-safe.
 class ParameterServer : public ParameterEndpoint {
  public:
   struct Options {
-    Clock* clock = nullptr;                      // All of these are required.
-    CoordinatorEndpoint* coordinator = nullptr;  // Both outlive the server.
+    Clock* clock = nullptr;                      // Required; outlives the server
+    CoordinatorEndpoint* coordinator = nullptr;  // Required; outlives the server
     Incarnation incarnation;
-    Tracer* tracer = nullptr;          // Optional: what the server does. Outlives it.
-    Shard::Interruption interruption;  // Optional: for simulations.
+    Tracer* tracer = nullptr;          // Optional; outlives the server
+    Shard::Interruption interruption;  // Optional, for simulations
   };
 
   explicit ParameterServer(const Options& options) : options_(options) {}
 
-  // Makes the server reachable for the workers of the job; says under which addresses.
+  // Makes the server reachable for the workers of the job, and returns its addresses.
   using ListenFunction = absl::FunctionRef<absl::StatusOr<ServerAddress>(const v1::JobSpec& job)>;
 
-  // Serves one job to its end, on the calling thread. ABORTED with the reason when the job failed;
-  // UNAVAILABLE when the coordinator cannot be reached; else what it refused, or the server's own
-  // error, which the coordinator has been told, whether the server had registered or not.
+  // Serves one job to its end, on the calling thread. ABORTED, with the reason, if the job failed.
+  // UNAVAILABLE if the coordinator cannot be reached. Otherwise the coordinator's refusal, or the
+  // server's own error. The coordinator learns of an own error even before the registration.
   absl::Status Run(ListenFunction listen);
 
-  // UNAVAILABLE until the shards exist; then as ShardHost.
+  // UNAVAILABLE until the shards exist. Then as ShardHost::Exchange.
   void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
 
-  // The layer that reads a table; 0 of a table that the job does not have, or before the shards
-  // exist. Thread-safe.
+  // The layer of a table. 0 for an unknown table, or before the shards exist. Thread-safe.
   int LayerOf(TableId table) const;
 
-  // Of the latest period of a job whose schedule is tuned; 0 before there is one. Thread-safe.
+  // The credit in the latest period of a tuned schedule; 0 before there is one. Thread-safe.
   uint64_t tuned_credit_bytes() const { return tuned_credit_bytes_; }
 
  private:
   absl::StatusOr<ServerId> ListenAndRegister(const v1::JobSpec& job, ListenFunction listen);
   absl::Status Follow(const v1::GetJobReply& job, ServerId id);
-  // Acts on a view: creates the shards with the first that places them, which may take long.
+  // Acts on a view. The first view with a placement creates the shards, and this may take long.
   absl::Status Apply(const v1::GetJobReply& job, ServerId id, const v1::JobView& view);
 
   absl::Status CreateHost(ShardHost::Options options, const v1::JobView& view);
-  // Takes over new periods, and holds back what a change that is not settled may concern.
+  // Takes over new periods. Holds exchanges back while a change is not settled.
   absl::Status FollowConsistency(const v1::JobView& view);
-  // What there is to say of the view that was acted on last.
+  // Adds the results of the latest view to a heartbeat.
   void Report(v1::HeartbeatRequest& request);
 
   const Options options_;
   // These and host_ are set once, by the thread of Run, before serving_.
   std::unique_ptr<TracingEndpoint> traced_host_;  // null: nothing is traced
   std::vector<int> layer_of_table_;
-  std::atomic<ParameterEndpoint*> serving_ = nullptr;  // host_ or traced_host_, once it exists
+  std::atomic<ParameterEndpoint*> serving_ =
+      nullptr;  // host_ or traced_host_; null until it exists
   std::atomic<uint64_t> tuned_credit_bytes_ = 0;
-  int periods_acted_on_ = 0;  // of the consistency; used by the thread of Run
+  int periods_acted_on_ = 0;  // of the consistency; only for the thread of Run
 
   Mutex mu_;
-  std::vector<v1::NextStep> next_steps_ ABSL_GUARDED_BY(mu_);   // of the workers that are entering
+  std::vector<v1::NextStep> next_steps_ ABSL_GUARDED_BY(mu_);   // of entering workers
   std::optional<v1::HeldStep> held_step_ ABSL_GUARDED_BY(mu_);  // of the latest change
 
-  // Ends first: it answers then what is parked, and connections ask for the layers of that.
+  // Destroyed first: it then answers parked exchanges, and connections ask for their layers.
   std::unique_ptr<ShardHost> host_;
 };
-
-// The options of a host of the shards that `view` gives to server `id`. INVALID_ARGUMENT when the
-// job's optimizer or consistency does not fit.
-absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, ServerId id,
-                                                    const v1::JobView& view);
 
 }  // namespace capstan
 

@@ -18,7 +18,7 @@ int64_t Number(std::optional<Step> step) { return step.value_or(Step(-1)).value(
 void TracingEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
                                ReplyCallback done) {
   const uint32_t table = request.slice.table.value();
-  // It is refused.
+  // `inner_` refuses it.
   if (table >= tables_.size()) {
     return inner_->Exchange(std::move(request), std::move(delivered), std::move(done));
   }

@@ -10,9 +10,9 @@
 
 namespace capstan {
 
-// Traces each exchange that an endpoint of this process answers: "apply" of a push or "read" of a
-// pull alone, from its arrival on, and "parked" until the consistency policy has let the reply out,
-// with which the trace goes on. Thread-safe.
+// Traces each exchange of an endpoint of this process. From its arrival on, a push is in "apply"
+// and a pull alone is in "read". Then it is "parked" until the consistency policy allows the reply.
+// The trace goes on in the reply. Thread-safe.
 class TracingEndpoint : public ParameterEndpoint {
  public:
   struct Table {
@@ -20,8 +20,8 @@ class TracingEndpoint : public ParameterEndpoint {
     int layer = 0;
   };
 
-  // `tables` are those of the job, in order of table id. `tracer` and `inner` are borrowed; they
-  // outlive the endpoint and its exchanges.
+  // `tables` has the job's tables, in order of table id. `tracer` and `inner` outlive the endpoint
+  // and its exchanges.
   TracingEndpoint(Tracer* tracer, std::vector<Table> tables, ParameterEndpoint* inner)
       : tracer_(tracer), tables_(std::move(tables)), inner_(inner) {}
 

@@ -14,7 +14,7 @@
 namespace capstan {
 namespace {
 
-// Takes 5 us to apply a push, and answers when the test says so; a pull alone at once, after 1 us.
+// Takes 5 us to apply a push; the test answers it. Answers a pull alone after 1 us.
 class SlowEndpoint : public ParameterEndpoint {
  public:
   explicit SlowEndpoint(FakeClock* clock) : clock_(*clock) {}
@@ -52,7 +52,7 @@ class TracingEndpointTest : public testing::Test {
     request.push_step = push_step;
     request.pull_step = Step(7);
     endpoint.Exchange(
-        std::move(request), [this] { ++sent_; },
+        std::move(request), [this] { ++delivered_; },
         [this](const ExchangeReply& reply) {
           ++answered_;
           reply.trace.End();
@@ -68,7 +68,7 @@ class TracingEndpointTest : public testing::Test {
   FakeClock clock_;
   std::unique_ptr<Tracer> tracer_;
   SlowEndpoint inner_;
-  int sent_ = 0;
+  int delivered_ = 0;
   int answered_ = 0;
 };
 
@@ -76,7 +76,7 @@ TEST_F(TracingEndpointTest, APushIsAppliedAndThenParked) {
   Send(TableId(1), Step(6));
   clock_.Advance(absl::Microseconds(40));
   inner_.AnswerAll();
-  EXPECT_EQ(sent_, 1);
+  EXPECT_EQ(delivered_, 1);
   EXPECT_EQ(answered_, 1);
   EXPECT_EQ(Finish(),
             R"(b fc2.weight 0.0 {"bytes":0,"layer":1,"pull_step":7,"push_step":6,"slice":2,)"

@@ -13,22 +13,21 @@
 
 namespace capstan {
 
-// The gradient of one push, as floats: the only place where a server decodes the bytes of a
-// request.
+// The gradient of one push, as floats. A server decodes the bytes of a request nowhere else.
 class DecodedGradient {
  public:
-  // Takes the gradient out of `request`. INVALID_ARGUMENT, naming expected and got, when its codec
-  // is unknown or its bytes do not encode `size` elements.
+  // Takes the gradient out of `request`. INVALID_ARGUMENT if its codec is unknown, or if its bytes
+  // do not encode `size` elements. The error names the expected and the received codec or length.
   static absl::StatusOr<DecodedGradient> Take(ExchangeRequest& request, size_t size);
 
   bool IsFinite() const;
 
-  // Calls `use` with all elements in order, in blocks that fit into the cache.
+  // Calls `use` with all elements in order. A block fits into the cache.
   void ForEachBlock(
       absl::FunctionRef<void(size_t offset, absl::Span<const float> block)> use) const;
 
-  // The elements in memory that may be kept: the memory that they were received in if nobody else
-  // uses it, else a copy in what `take_buffer` returns, which is as long.
+  // Returns the elements in memory of their own. This is the receive buffer if nobody else uses it.
+  // Otherwise it is a buffer of the same length from `take_buffer`, with a copy.
   HostBuffer Keep(absl::FunctionRef<HostBuffer()> take_buffer) &&;
 
  private:

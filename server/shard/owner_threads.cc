@@ -37,7 +37,7 @@ OwnerThreads::~OwnerThreads() {
 
 int OwnerThreads::DefaultCount() {
   constexpr int kBusyWithOthers = 2;
-  // What a server reads and writes, a few cores can already ask of a machine's memory.
+  // A few cores already use all of a machine's memory bandwidth.
   constexpr int kMost = 8;
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) - kBusyWithOthers, 0,
                     kMost);

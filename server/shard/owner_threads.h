@@ -14,31 +14,32 @@
 
 namespace capstan {
 
-// Keeps a transport of one thread free: large exchanges are handed over to a thread that owns their
-// slice, small ones run on the caller's. Pushes of a slice, which are alike, stay in order, and no
-// pull overtakes an earlier push. Thread-safe.
+// Keeps a single-threaded transport free. Each slice has one owner thread. Large exchanges are
+// handed over to it, small ones run on the caller's thread. All pushes of a slice have one size, so
+// they stay in order, and no pull overtakes an earlier push. Thread-safe.
 class OwnerThreads : public ParameterEndpoint {
  public:
-  // Gradients as large as this are handed over, unless somebody says otherwise: to wake a thread
-  // takes 20 us.
+  // Default: smaller gradients are not handed over, because waking a thread takes 20 us.
   static constexpr size_t kHandOverBytes = 256 << 10;
 
   // `host` and `clock` outlive this object. With a `count` of 0 nothing is handed over.
   OwnerThreads(ParameterEndpoint* host, Clock* clock, int count,
                size_t hand_over_bytes = kHandOverBytes);
-  // Answers what still queues UNAVAILABLE.
+  // Answers queued exchanges UNAVAILABLE.
   ~OwnerThreads() override;
 
-  // As many threads as this machine has use for: one for each core besides those of the transport's
-  // thread and of a worker. On 2 cores, none: what was received lies in the cache next to the core
-  // that received it, and another one would have to fetch it from there. Measured on 2 cores with 0
-  // and with 2 owners in turn: exchanges of 4 MiB in slices of 1 MiB (exchange_benchmark
-  // --transport=ucx) did 4.5 and 4.3 GB/s, of 2 workers 4.1 and 3.9, of 2 workers and 2 servers 4.4
-  // and 3.5; a BSP step of 64 MiB took 57 and 59 ms, and 56 and 65 ms of the server's CPU time.
+  // One thread for each core of this machine, less one core for the transport's thread and one for
+  // a worker; at most 8. On 2 cores there are none: received bytes lie in the cache of the
+  // receiving core, and an owner on another core would have to fetch them. Measured on 2 cores,
+  // with 0 and with 2 owners in turn (exchange_benchmark --transport=ucx, 4 MiB in slices of 1
+  // MiB):
+  //   1 worker, 1 server    4.5 and 4.3 GB/s
+  //   2 workers, 1 server   4.1 and 3.9 GB/s
+  //   2 workers, 2 servers  4.4 and 3.5 GB/s
+  //   a BSP step of 64 MiB  57 and 59 ms, with 56 and 65 ms of the server's CPU time
   static int DefaultCount();
 
-  // As the host's; `delivered` runs when the host takes the gradient, which no longer queues here
-  // then.
+  // As the host's. `delivered` runs when the host takes the gradient, not when it is queued here.
   void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
 
  private:

@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kSmall = OwnerThreads::kHandOverBytes - sizeof(float);
 constexpr size_t kLarge = OwnerThreads::kHandOverBytes;
 
-// Notes on which thread it answers what; holds the threads of others up when told to.
+// Notes the thread of each exchange. Can hold up the threads of its callers.
 class NotingHost : public ParameterEndpoint {
  public:
   explicit NotingHost(Clock* clock) : clock_(clock) {}
@@ -75,17 +75,17 @@ class OwnerThreadsTest : public testing::Test {
       MutexLock lock(&mu_);
       ++open_;
     }
-    const auto is_sent = std::make_shared<bool>(false);  // guarded by mu_
+    const auto is_delivered = std::make_shared<bool>(false);  // guarded by mu_
     threads.Exchange(
         std::move(request),
-        [this, is_sent] {
+        [this, is_delivered] {
           MutexLock lock(&mu_);
-          *is_sent = true;
-          ++sent_;
+          *is_delivered = true;
+          ++delivered_;
         },
-        [this, is_sent](ExchangeReply reply) {
+        [this, is_delivered](ExchangeReply reply) {
           MutexLock lock(&mu_);
-          EXPECT_TRUE(*is_sent);
+          EXPECT_TRUE(*is_delivered);
           if (!reply.status.ok()) refused_.push_back(reply.status);
           --open_;
           changed_.NotifyAll();
@@ -93,7 +93,7 @@ class OwnerThreadsTest : public testing::Test {
   }
   int delivered() {
     MutexLock lock(&mu_);
-    return sent_;
+    return delivered_;
   }
   void WaitForReplies() {
     MutexLock lock(&mu_);
@@ -109,7 +109,7 @@ class OwnerThreadsTest : public testing::Test {
   Mutex mu_;
   CondVar changed_;
   int open_ ABSL_GUARDED_BY(mu_) = 0;
-  int sent_ ABSL_GUARDED_BY(mu_) = 0;
+  int delivered_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<absl::Status> refused_ ABSL_GUARDED_BY(mu_);
 };
 
@@ -177,7 +177,7 @@ TEST_F(OwnerThreadsTest, TheEndAnswersWhatQueues) {
     clock_.RunAfter(absl::Milliseconds(20), [this] { host_.Hold(false); });
   }
   WaitForReplies();
-  // The one that ran is answered by the host.
+  // The host answers the running exchange.
   EXPECT_GE(refused().size(), 4u);
   for (const absl::Status& status : refused()) EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }

@@ -13,34 +13,34 @@
 
 namespace capstan {
 
-// Replies that are due, to be run once no lock is held.
+// Due replies. They are run once no lock is held.
 using ReleasedReplies =
     absl::InlinedVector<std::pair<ParameterEndpoint::ReplyCallback, ExchangeReply>, 1>;
 
-// A pull whose reply the consistency policy holds back.
+// A pull held back by the consistency policy.
 struct ParkedPull {
   Step step;
-  uint64_t learning_rate_divisor = 0;  // of the push that came with it
+  uint64_t learning_rate_divisor = 0;  // of the push in the same exchange
   ParameterEndpoint::ReplyCallback done;
 };
 
-// The parked pulls of one slice, at most one of each worker, so that memory is bounded. Not
+// The parked pulls of one slice. There is at most one of each worker, so memory is bounded. Not
 // thread-safe: the slice's shard guards it.
 class ParkedPulls {
  public:
-  // `slice_name` names the slice in errors.
+  // `slice_name` appears in errors.
   explicit ParkedPulls(std::string slice_name) : slice_name_(std::move(slice_name)) {}
 
-  // An older pull of the worker, such as one that it has sent again, is answered UNAVAILABLE.
+  // An older parked pull of the worker is answered UNAVAILABLE. Usually `pull` is its retry.
   void Park(WorkerId worker, ParkedPull pull, ReleasedReplies* released);
 
-  // All of them, by worker. None is parked any more.
+  // Removes and returns all pulls, by worker.
   std::map<WorkerId, ParkedPull> TakeAll() { return std::exchange(pulls_, {}); }
 
-  // Another process has taken the worker's place: its pull is answered FAILED_PRECONDITION.
+  // Answers the worker's pull FAILED_PRECONDITION: another process has taken the worker's place.
   void Refuse(WorkerId worker, ReleasedReplies* released);
 
-  // Answers all with `status`.
+  // Answers all pulls with `status`.
   void Cancel(const absl::Status& status, ReleasedReplies* released);
 
  private:

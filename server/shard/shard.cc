@@ -39,7 +39,7 @@ void Shard::Enter(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback do
     } else {
       released.emplace_back(std::move(done), ErrorReply(std::move(status)));
     }
-    request.gradient.Clear();  // The memory of one that was not taken is free before the reply.
+    request.gradient.Clear();  // A refused gradient is released before its reply.
   }
   Run(std::move(released));
 }

@@ -20,45 +20,44 @@
 
 namespace capstan {
 
-// What counts for each table, in order of table id.
+// The consistency schedule of each table, in order of table id.
 using TableSchedules = std::vector<std::shared_ptr<const ConsistencySchedule>>;
 
-// A part of the key space: slices under one lock, the unit of placement. The same lock guards whose
-// exchanges are admitted. Exchanges of different shards run in parallel. Thread-safe.
-// A lock, and not a thread of the shard's own: two threads that exchange 64 KiB slices all the time
-// take 5.5 us each when shards differ, 11.5 us in one shard (server_benchmark --filter=lock/sgd),
-// while to wake another thread takes 20 us. OwnerThreads has what is worth that.
+// A part of the key space: slices under one lock, the unit of placement. The lock also guards the
+// set of admitted workers. Exchanges of different shards run in parallel. Thread-safe.
+// A lock costs less than a thread for each shard: two threads in a loop of 64 KiB exchanges take
+// 5.5 us for each if their shards differ, and 11.5 us in one shard (server_benchmark
+// --filter=lock/sgd). Waking a thread takes 20 us; OwnerThreads does it for large exchanges only.
 class Shard {
  public:
   struct Worker {
     WorkerId worker;
     Incarnation incarnation;
     Step first_step = Step(0);  // of its first push
-    bool is_entering = false;   // it does not know its first step yet
+    bool is_entering = false;   // its first step is not known yet
   };
-  // Stands before the lock, as a thread may be interrupted there: lets an exchange of a process go
-  // on at once or later.
+  // Simulates the interruption of a thread before the lock: calls `go_on` at once or later.
   using Interruption = std::function<void(Incarnation process, absl::AnyInvocable<void()> go_on)>;
 
-  // `epoch` is that of all replies. `interruption` is for simulations; null: there is none.
+  // All replies carry `epoch`. `interruption` is for simulations; null: there is none.
   explicit Shard(Epoch epoch, Interruption interruption = nullptr)
       : epoch_(epoch), interruption_(std::move(interruption)) {}
 
-  // Before any exchange.
+  // Only before the first exchange.
   void AddSlice(SliceKey key, Slice::Options options);
 
-  // Applies and answers, as Slice::Exchange. FAILED_PRECONDITION: the worker is no live one, or the
-  // request is of another incarnation. UNAVAILABLE: the worker is entering. NOT_FOUND: the shard
-  // has no such slice. Replies run on this thread once the lock is free.
+  // Applies and answers, as Slice::Exchange. More errors: FAILED_PRECONDITION: the worker is not
+  // live, or the request is of another incarnation. UNAVAILABLE: the worker is entering. NOT_FOUND:
+  // the shard has no such slice. Replies run on this thread once the lock is free.
   void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done);
 
-  // All live workers, as ShardHost::SetLiveWorkers.
+  // As ShardHost::SetLiveWorkers.
   void SetLiveWorkers(absl::Span<const Worker> workers);
-  // The largest next step of a worker that was added, of all slices.
+  // The largest Slice::next_step of a live worker.
   Step NextStep(WorkerId worker);
-  // `schedules` has one for each table; as Slice::SetSchedule.
+  // As Slice::SetSchedule, with a schedule for each table.
   void SetSchedules(const TableSchedules& schedules);
-  // The smallest step that no slice has admitted or admits; as Slice::HoldBack.
+  // As Slice::HoldBack, for all slices. Returns the largest of their steps.
   Step HoldBack();
   void CancelParked(const absl::Status& status);
 
@@ -71,7 +70,7 @@ class Shard {
   // Tells the slice how workers_ differs from `previous`.
   void ChangeWorkersLocked(const Workers& previous, Slice& slice, ReleasedReplies* released) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // With the slice's key, the slice, and where the replies go that are due.
+  // Calls `action` with each slice's key, the slice, and the list of due replies.
   template <typename Action>
   void ForEachSlice(Action action);
   void Run(ReleasedReplies released) const;
@@ -80,8 +79,7 @@ class Shard {
   const Interruption interruption_;
   mutable Mutex mu_;
   Workers workers_ ABSL_GUARDED_BY(mu_);  // the live ones
-  // In order, so that what a change of the membership lets out comes in the same order in every
-  // run.
+  // Ordered: a change of the membership then answers parked pulls in the same order in every run.
   std::map<SliceKey, std::unique_ptr<Slice>> slices_ ABSL_GUARDED_BY(mu_);
 };
 

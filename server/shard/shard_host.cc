@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/tensor/host_buffer.h"
-#include "server/shard/initializer.h"
+#include "server/shard/slice_values.h"
 
 namespace capstan {
 namespace {

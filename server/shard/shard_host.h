@@ -17,12 +17,12 @@
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
 #include "server/shard/shard.h"
-#include "server/shard/worker_counter.h"
+#include "server/shard/slice.h"
 
 namespace capstan {
 
-// The shards of one server. Answers the exchanges of workers that are members of the job; parks
-// what must wait, so that no thread ever does. Thread-safe.
+// The shards of one server. Answers the exchanges of the job's live workers. An exchange is parked
+// until its reply is due; no thread waits for it. Thread-safe.
 class ShardHost : public ParameterEndpoint {
  public:
   struct Table {
@@ -40,8 +40,8 @@ class ShardHost : public ParameterEndpoint {
     bool check_finite = true;
     std::unique_ptr<Optimizer> optimizer;  // Required
     TableSchedules schedules;              // Required
-    std::vector<ShardId> shards;           // the ones that live here
-    Epoch epoch;                           // of the routing table that says so
+    std::vector<ShardId> shards;           // the ones on this server
+    Epoch epoch;                           // of the routing table with `shards`
     Shard::Interruption interruption;      // optional, for simulations
   };
   using Worker = Shard::Worker;
@@ -50,30 +50,31 @@ class ShardHost : public ParameterEndpoint {
   explicit ShardHost(Options options);
   ~ShardHost() override;
 
-  // The live workers of the job, all of them. Who is new enters at each slice's min_step, or at its
-  // first step if that is later; who is missing is taken out of it. When this returns, nothing of
-  // another incarnation is admitted any more, and what still waits of one is answered.
+  // `workers` are all live workers of the job. A new worker enters each slice at the slice's
+  // min_step, or at the worker's first step if this is later. A missing worker is removed. When
+  // this returns, exchanges of other incarnations are no longer admitted, and parked ones are
+  // answered.
   void SetLiveWorkers(absl::Span<const Worker> workers);
 
-  // The first step of which no slice has an update of this live worker. When the worker is new, it
-  // stays so until its first push: no slice moves past the worker's place in it.
+  // The first step without an update of this live worker in any slice. For a new worker, the result
+  // stays true until its first push: no slice moves past the worker's place in it.
   Step NextStep(WorkerId worker);
 
-  // Another schedule for each table, which differs from those before at steps from HoldBack's on at
-  // most; ends the holding back.
+  // Replaces each table's schedule and ends the holding back. Old and new schedules may differ only
+  // from HoldBack's step on.
   void SetSchedules(const TableSchedules& schedules);
 
-  // Until SetSchedules, no exchange of the returned step or a later one is admitted, nor has been.
-  // The same until then, however often it is called.
+  // Until SetSchedules, no exchange of the returned step or a later one is admitted. None was
+  // admitted before. Repeated calls return the same step until then.
   Step HoldBack();
 
-  // Besides the errors of Slice::Exchange. INVALID_ARGUMENT: unknown table or slice, neither push
-  // nor pull, negative step, gradient without push. FAILED_PRECONDITION: other job, no live member,
-  // stale incarnation, stale epoch (with the current one). UNAVAILABLE: this server has not heard
-  // of the epoch yet, or of the worker's first step.
+  // Errors besides those of Slice::Exchange: INVALID_ARGUMENT: unknown table or slice, neither push
+  // nor pull, negative step, gradient without push. FAILED_PRECONDITION: other job, worker not
+  // live, stale incarnation, stale epoch (the reply has the current one). UNAVAILABLE: this server
+  // does not know the epoch yet, or the worker's first step.
   void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
 
-  // Pushes refused because they were not finite, by worker.
+  // Number of pushes refused for a NaN or an infinity, by worker.
   std::map<WorkerId, int64_t> non_finite_pushes() const { return non_finite_pushes_.counts(); }
 
  private:
@@ -81,13 +82,13 @@ class ShardHost : public ParameterEndpoint {
   std::string SliceName(SliceKey key) const;
   void AddShard(ShardId shard);
 
-  const Options options_;          // its schedules are those of the beginning
+  const Options options_;          // with the initial schedules
   std::vector<Slicing> slicings_;  // of each table
   ShardMap shard_map_;
   WorkerCounter non_finite_pushes_;
   // Constant after construction:
-  std::vector<std::unique_ptr<Shard>> shards_;  // that live here
-  std::vector<Shard*> shard_of_id_;             // null: it lives elsewhere
+  std::vector<std::unique_ptr<Shard>> shards_;  // on this server
+  std::vector<Shard*> shard_of_id_;             // null: on another server
 
   Mutex membership_mu_;  // serialises changes of the membership
 };

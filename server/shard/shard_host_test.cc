@@ -13,96 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "server/consistency/make_consistency_schedule.h"
-#include "server/consistency/update_scale.h"
-#include "server/optimizer/optimizer.h"
+#include "server/shard/one_table_host.h"
 
 namespace capstan {
 namespace {
-
-constexpr uint64_t kJob = 99;
-const SliceKey kFirst{TableId(0), SliceIndex(0)};
-
-std::shared_ptr<const ConsistencySchedule> Schedule(std::vector<ConsistencyPeriod> periods) {
-  return MakeConsistencySchedule(periods).value();
-}
-
-Incarnation IncarnationOf(int worker) { return Incarnation(1000 + worker); }
-
-std::vector<ShardHost::Worker> Workers(const std::vector<int>& ids) {
-  std::vector<ShardHost::Worker> workers;
-  for (const int id : ids) workers.push_back({WorkerId(id), IncarnationOf(id)});
-  return workers;
-}
-
-// One table "w" of 20 floats in slices of 16, all zero at first; SGD with learning rate 1, so that
-// the values are minus the sum of what was applied.
-std::unique_ptr<ShardHost> MakeHost(ConsistencyMode mode, int64_t staleness, int num_workers,
-                                    Shard::Interruption interruption = nullptr) {
-  ShardHost::Options options;
-  options.job = kJob;
-  options.update_scale = UpdateScale::kSum;  // so that what was pushed tells what is pulled
-  options.tables = {{"w", 20, 0.0}};
-  options.slice_bytes = 64;
-  options.shard_count = 2;
-  v1::OptimizerSpec sgd;
-  sgd.set_type(v1::OptimizerSpec::SGD);
-  sgd.set_learning_rate(1.0);
-  options.optimizer = *MakeOptimizer(sgd);
-  options.schedules = {Schedule({{Step(0), mode, staleness}})};
-  options.shards = {ShardId(0), ShardId(1)};
-  options.epoch = Epoch(1);
-  options.interruption = std::move(interruption);
-  auto host = std::make_unique<ShardHost>(std::move(options));
-  std::vector<int> ids;
-  for (int i = 0; i < num_workers; ++i) ids.push_back(i);
-  host->SetLiveWorkers(Workers(ids));
-  return host;
-}
-
-ExchangeRequest Request(int worker, std::optional<Step> push, std::optional<Step> pull,
-                        float gradient = 0) {
-  ExchangeRequest request;
-  request.job = kJob;
-  request.worker = WorkerId(worker);
-  request.incarnation = IncarnationOf(worker);
-  request.epoch = Epoch(1);
-  request.slice = kFirst;
-  request.push_step = push;
-  request.pull_step = pull;
-  if (push.has_value()) {
-    auto values = std::make_shared<std::vector<float>>(16, gradient);
-    request.gradient = Payload(absl::MakeConstSpan(*values), values);
-  }
-  return request;
-}
-
-// Collects the one reply of an exchange.
-struct Result {
-  int replies = 0;
-  ExchangeReply reply;
-  float first_value() const {
-    std::vector<float> values(reply.values.size_bytes() / sizeof(float));
-    reply.values.CopyTo(absl::MakeSpan(values));
-    return values.at(0);
-  }
-};
-
-std::shared_ptr<Result> Send(ShardHost& host, ExchangeRequest request) {
-  auto result = std::make_shared<Result>();
-  host.Exchange(
-      std::move(request), [] {},
-      [result](ExchangeReply reply) {
-        ++result->replies;
-        result->reply = std::move(reply);
-      });
-  return result;
-}
-
-// Pushes `gradient` at `step` and pulls at the next.
-std::shared_ptr<Result> PushPull(ShardHost& host, int worker, int64_t step, float gradient) {
-  return Send(host, Request(worker, Step(step), Step(step + 1), gradient));
-}
 
 TEST(ShardHostTest, BspReleasesEveryReplyWithTheMeanOnceAllHavePushed) {
   auto host = MakeHost(ConsistencyMode::kBsp, 0, /*num_workers=*/3);
@@ -148,18 +62,6 @@ TEST(ShardHostTest, BspKeepsAPushOfTheNextStepApart) {
   EXPECT_TRUE(absl::IsFailedPrecondition(too_early->reply.status)) << too_early->reply.status;
 }
 
-TEST(ShardHostTest, BspGoesOnWithoutAWorkerThatDied) {
-  auto host = MakeHost(ConsistencyMode::kBsp, 0, /*num_workers=*/3);
-  const auto a = PushPull(*host, 0, 0, 1);
-  const auto b = PushPull(*host, 1, 0, 3);
-  host->SetLiveWorkers(Workers({0, 1}));
-  ASSERT_EQ(a->replies, 1);
-  ASSERT_EQ(b->replies, 1);
-  EXPECT_EQ(a->first_value(), -2.0f) << "the mean of the two that pushed";
-  const auto dead = PushPull(*host, 2, 0, 100);
-  EXPECT_TRUE(absl::IsFailedPrecondition(dead->reply.status)) << dead->reply.status;
-}
-
 TEST(ShardHostTest, SspReplyWaitsUntilTheSlowestIsNearEnough) {
   auto host = MakeHost(ConsistencyMode::kSsp, /*staleness=*/1, /*num_workers=*/2);
   EXPECT_EQ(PushPull(*host, 0, 0, 1)->first_value(), -1.0f);
@@ -170,16 +72,6 @@ TEST(ShardHostTest, SspReplyWaitsUntilTheSlowestIsNearEnough) {
   EXPECT_EQ(second->first_value(), -12.0f);
   EXPECT_EQ(second->reply.min_step, Step(1));
   EXPECT_EQ(second->reply.version, 3);
-}
-
-TEST(ShardHostTest, SspJoinerEntersAtMinStep) {
-  auto host = MakeHost(ConsistencyMode::kSsp, /*staleness=*/0, /*num_workers=*/1);
-  for (int step = 0; step < 4; ++step) EXPECT_EQ(PushPull(*host, 0, step, 1)->replies, 1);
-  host->SetLiveWorkers(Workers({0, 1}));
-  const auto joiner = Send(*host, Request(1, std::nullopt, Step(4)));
-  ASSERT_EQ(joiner->replies, 1);
-  EXPECT_EQ(joiner->reply.min_step, Step(4));
-  EXPECT_EQ(PushPull(*host, 0, 4, 1)->replies, 0) << "now it waits for the joiner";
 }
 
 TEST(ShardHostTest, AsyncNeverWaits) {
@@ -201,16 +93,6 @@ TEST(ShardHostTest, ARepeatedPushIsAnsweredButNotAppliedAgain) {
     EXPECT_EQ(again->first_value(), -1.0f);
     EXPECT_EQ(again->reply.version, 1);
   }
-}
-
-TEST(ShardHostTest, SspGoesOnWithoutAWorkerThatDied) {
-  auto host = MakeHost(ConsistencyMode::kSsp, /*staleness=*/0, /*num_workers=*/2);
-  const auto parked = PushPull(*host, 0, 0, 1);
-  EXPECT_EQ(parked->replies, 0);
-  host->SetLiveWorkers(Workers({0}));
-  ASSERT_EQ(parked->replies, 1);
-  EXPECT_TRUE(parked->reply.status.ok());
-  EXPECT_EQ(PushPull(*host, 0, 1, 1)->replies, 1);
 }
 
 TEST(ShardHostTest, APushThatSkipsAStepIsRefused) {
@@ -344,75 +226,6 @@ TEST(ShardHostTest, WorkersOnTheirOwnThreadsGetEachStepsMean) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-}
-
-TEST(ShardHostTest, AWorkerThatComesBackBeginsBeyondItsUpdatesAndNobodyMovesPastIt) {
-  auto host = MakeHost(ConsistencyMode::kBsp, 0, /*num_workers=*/2);
-  PushPull(*host, 0, 0, 1);
-  PushPull(*host, 1, 0, 1);
-  PushPull(*host, 1, 1, 4);
-  host->SetLiveWorkers(Workers({0}));
-  std::vector<ShardHost::Worker> workers = Workers({0, 1});
-  workers[1].incarnation = Incarnation(2000);
-  host->SetLiveWorkers(workers);
-  EXPECT_EQ(host->NextStep(WorkerId(1)), Step(2)) << "one slice has its update of step 1";
-  const auto waits = PushPull(*host, 0, 1, 2);
-  EXPECT_EQ(waits->first_value(), -4.0f) << "the mean with what the worker pushed when it lived";
-
-  workers[1].first_step = Step(3);
-  const auto later = PushPull(*host, 0, 2, 8);
-  EXPECT_EQ(later->replies, 0);
-  host->SetLiveWorkers(workers);
-  ASSERT_EQ(later->replies, 1) << "the worker has no update of step 2";
-  EXPECT_EQ(later->first_value(), -12.0f);
-  ExchangeRequest first = Request(1, std::nullopt, Step(3));
-  first.incarnation = Incarnation(2000);
-  EXPECT_EQ(Send(*host, first)->first_value(), -12.0f);
-}
-
-TEST(ShardHostTest, AWorkerThatKnowsItsFirstStepBeforeTheServerDoesTriesAgain) {
-  auto host = MakeHost(ConsistencyMode::kSsp, 4, /*num_workers=*/2);
-  std::vector<ShardHost::Worker> workers = Workers({0, 1});
-  workers[1].is_entering = true;
-  host->SetLiveWorkers(workers);
-  EXPECT_TRUE(absl::IsUnavailable(PushPull(*host, 1, 2, 1)->reply.status));
-  workers[1].is_entering = false;
-  workers[1].first_step = Step(2);
-  host->SetLiveWorkers(workers);
-  EXPECT_TRUE(PushPull(*host, 1, 2, 1)->reply.status.ok());
-}
-
-// The workers, the last of them a process that has taken another's place.
-std::vector<ShardHost::Worker> WithReplacement(const std::vector<int>& ids, Step first_step) {
-  std::vector<ShardHost::Worker> workers = Workers(ids);
-  workers.back().incarnation = Incarnation(2000);
-  workers.back().first_step = first_step;
-  return workers;
-}
-
-TEST(ShardHostTest, APushThatIsInterruptedWhileAnotherProcessTakesItsPlaceIsRefused) {
-  std::vector<absl::AnyInvocable<void()>> interrupted;
-  auto host = MakeHost(ConsistencyMode::kAsync, 0, /*num_workers=*/2,
-                       [&](Incarnation sender, absl::AnyInvocable<void()> go_on) {
-                         if (sender != IncarnationOf(1)) return go_on();
-                         interrupted.push_back(std::move(go_on));
-                       });
-  const auto late = PushPull(*host, 1, 0, 100);
-  ASSERT_EQ(interrupted.size(), 1u);
-  host->SetLiveWorkers(WithReplacement({0, 1}, Step(0)));
-  interrupted[0]();
-  ASSERT_EQ(late->replies, 1);
-  EXPECT_TRUE(absl::IsFailedPrecondition(late->reply.status)) << late->reply.status;
-  EXPECT_EQ(PushPull(*host, 0, 0, 1)->first_value(), -1.0f) << "nothing of it was applied";
-}
-
-TEST(ShardHostTest, WhatWaitsOfAProcessIsRefusedWhenAnotherTakesItsPlace) {
-  auto host = MakeHost(ConsistencyMode::kBsp, 0, /*num_workers=*/2);
-  const auto waits = PushPull(*host, 1, 0, 1);
-  EXPECT_EQ(waits->replies, 0);
-  host->SetLiveWorkers(WithReplacement({0, 1}, Step(1)));
-  ASSERT_EQ(waits->replies, 1);
-  EXPECT_TRUE(absl::IsFailedPrecondition(waits->reply.status)) << waits->reply.status;
 }
 
 TEST(ShardHostTest, AfterWholeStepsPushesWaitUntilTheLastOfThemIsComplete) {

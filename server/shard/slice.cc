@@ -11,7 +11,7 @@
 namespace capstan {
 namespace {
 
-// Workers get through so many more steps while servers and coordinator settle a change.
+// Workers can go on for this number of steps while servers and coordinator settle a change.
 constexpr int64_t kStepsUntilHeldBack = 2;
 
 }  // namespace
@@ -105,10 +105,10 @@ absl::Status Slice::CheckPush(const ExchangeRequest& request) const {
                                                " on, or later, is being settled"));
   }
   if (steps_.min_step() >= schedule_->KeptUntil(step)) {
-    // What a worker that was declared dead pushes late belongs to no open step.
+    // A late push of a worker that was declared dead belongs to no open step.
     if (!schedule_->AppliesWholeStep(step)) return absl::OkStatus();
   } else {
-    // What is kept must not grow: a worker is at most one step ahead of those that have not pushed.
+    // Kept pushes need bounded memory: a worker is at most one step ahead of the slowest.
     const Step open = std::max(steps_.min_step(), schedule_->FirstKept(step));
     if (step <= open + 1) return absl::OkStatus();
   }
@@ -157,7 +157,7 @@ absl::StatusOr<uint64_t> Slice::Keep(const ExchangeRequest& request, DecodedGrad
 
 absl::StatusOr<uint64_t> Slice::ApplyNow(const ExchangeRequest& request,
                                          const DecodedGradient& gradient) {
-  // No value may change before all of the gradient is known to be finite.
+  // No value may change before the whole gradient is known to be finite.
   if (check_finite_ && !gradient.IsFinite()) return NotFinite(request);
   const uint64_t divisor = DivisorOf(request.base_version);
   const SliceState::Update update = state_.BeginUpdate(divisor);

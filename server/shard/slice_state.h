@@ -13,15 +13,15 @@
 
 namespace capstan {
 
-// The parameters of one slice with their optimizer state, and how many updates they contain. Not
+// The parameters of one slice, their optimizer state, and the number of updates so far. Not
 // thread-safe: the slice's shard guards it.
 class SliceState {
  public:
-  // One update, applied block by block, so that each block is used while it is in the cache. Valid
-  // until the next one begins.
+  // One update. It is applied block by block, while a block is in the cache. Valid until the next
+  // update begins.
   class Update {
    public:
-    // Applies the elements of the gradient from `offset` on.
+    // `gradient` has the elements from `offset` on.
     void Apply(size_t offset, absl::Span<const float> gradient) const;
 
    private:
@@ -38,12 +38,12 @@ class SliceState {
   SliceState(HostBuffer initial_values, const Optimizer* optimizer);
 
   size_t size() const { return values_.size(); }
-  // Number of updates.
+  // Number of updates so far.
   uint64_t version() const { return version_; }
-  // The values as they are now; no update changes them as long as a copy of the payload lives.
+  // The current values. No update changes them while a copy of the payload lives.
   Payload Share() const { return values_.Share(); }
 
-  // Counts an update, whose blocks follow, each element once.
+  // Counts an update. The caller then applies each element once.
   Update BeginUpdate(uint64_t learning_rate_divisor);
 
  private:

@@ -11,7 +11,7 @@
 
 #include "common/base/random.h"
 #include "proto/job.pb.h"
-#include "server/consistency/make_consistency_schedule.h"
+#include "server/consistency/consistency_schedule.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
 
@@ -19,7 +19,7 @@ namespace capstan {
 namespace {
 
 constexpr int kWorkers = 3;
-constexpr size_t kSize = 10001;  // several blocks of the cache, and no whole number of them
+constexpr size_t kSize = 10001;  // several blocks, and a part of one
 
 std::unique_ptr<Optimizer> MakeAdam() {
   v1::OptimizerSpec spec;
@@ -35,7 +35,7 @@ std::vector<float> NormalVector(Random& random) {
   return numbers;
 }
 
-// What one loop over whole arrays computes.
+// The reference: one loop over whole arrays.
 class Reference {
  public:
   explicit Reference(const Optimizer& optimizer) : optimizer_(optimizer) {}
@@ -72,8 +72,7 @@ class SliceTest : public testing::Test {
     return slice;
   }
 
-  // Pushes what was computed with the worker's latest values, pulls, and keeps the replies that
-  // this lets out.
+  // Pushes a gradient of the worker's latest values, pulls, and keeps the due replies.
   void PushPull(Slice& slice, int worker, Step step, const std::vector<float>& gradient) {
     ExchangeRequest request;
     request.worker = WorkerId(worker);

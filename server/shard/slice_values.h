@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "common/base/ids.h"
 #include "common/exchange/payload.h"
 #include "common/tensor/host_buffer.h"
 
 namespace capstan {
 
-// The parameters of a slice, which replies send from where they lie while later updates go on: an
-// update writes in place when no reply holds the values any more, else into another buffer. Not
-// thread-safe, but what was shared may be read and let go on any thread.
+// The parameters of a slice. Replies read them in place while later updates go on: an update writes
+// into another buffer as long as a reply holds the values. Not thread-safe, but any thread may read
+// and release shared values.
 class SliceValues {
  public:
   explicit SliceValues(HostBuffer initial);
@@ -26,24 +27,30 @@ class SliceValues {
     return static_cast<const HostBuffer&>(current_->floats).span();
   }
 
-  // The values as they are now; no update changes them as long as a copy of the payload lives.
+  // The current values. No update changes them while a copy of the payload lives.
   Payload Share() const;
 
-  // The values, to be changed. Valid until the next call.
+  // The values, for writing. Valid until the next call.
   absl::Span<float> Mutable();
 
  private:
   struct Buffer {
     HostBuffer floats;
-    std::atomic<int64_t> readers = 0;  // payloads that hold it
+    std::atomic<int64_t> readers = 0;  // payloads of it
   };
 
-  // A buffer that nobody reads.
+  // A buffer without readers.
   std::shared_ptr<Buffer> TakeFree();
 
   std::shared_ptr<Buffer> current_;
-  std::vector<std::shared_ptr<Buffer>> others_;  // that are read still, or free
+  std::vector<std::shared_ptr<Buffer>> others_;  // still read, or free
 };
+
+// Fills `values` with the initial values of the elements [offset, offset + values.size()) of a
+// table: normal around 0 with standard deviation `stddev`. An element depends on (seed, table,
+// element) alone, so it is the same in every slicing.
+void InitializeValues(uint64_t seed, TableId table, double stddev, uint64_t offset,
+                      absl::Span<float> values);
 
 }  // namespace capstan
 

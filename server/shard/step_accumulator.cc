@@ -8,7 +8,7 @@
 namespace capstan {
 namespace {
 
-// Elements: with as much of a gradient, a block fits into the cache next to the core.
+// In elements. The mean's block and a gradient's block fit into the core's own cache together.
 constexpr size_t kBlock = 4096;
 
 }  // namespace

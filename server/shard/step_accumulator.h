@@ -15,11 +15,11 @@
 
 namespace capstan {
 
-// Keeps the gradients of one slice apart by step and worker until a step is complete, and averages
-// them in a fixed order, whatever the order of arrival. Not thread-safe.
+// Keeps the gradients of one slice, by step and worker, until their step is complete. Averages them
+// in a fixed order, independent of the order of arrival. Not thread-safe.
 class StepAccumulator {
  public:
-  // A gradient, and the version of the values that it was computed with, if it is known.
+  // A gradient, and the version of the values used to compute it, if known.
   struct Kept {
     HostBuffer gradient;
     std::optional<uint64_t> base_version;
@@ -27,28 +27,28 @@ class StepAccumulator {
 
   explicit StepAccumulator(size_t slice_size) : slice_size_(slice_size) {}
 
-  // A buffer of the slice's size for a gradient that is about to arrive; contents are undefined.
+  // A buffer of the slice's size for a gradient; its contents are undefined.
   HostBuffer TakeBuffer();
-  // To be taken again, unless it is a share of somebody else's memory.
+  // Keeps the buffer for TakeBuffer, unless its memory is shared.
   void ReturnBuffer(HostBuffer buffer) {
     if (!buffer.is_shared()) spare_.push_back(std::move(buffer));
   }
 
-  // `base_version` is returned with the gradient by TakeOne.
+  // TakeOne returns `base_version` with the gradient.
   void Add(Step step, WorkerId worker, HostBuffer gradient,
            std::optional<uint64_t> base_version = std::nullopt);
   // Whether there is a gradient of `step`.
   bool Has(Step step) const { return steps_.count(step) > 0; }
 
-  // The earliest step of which there is a gradient; none: there is no gradient.
+  // The earliest step with a gradient; none: there is no gradient.
   std::optional<Step> First() const;
 
-  // Takes out the gradients of `step` and gives `use` their mean, block by block from offset 0 on,
-  // so that a block is used while it is in the cache: ((g0 + g1) + g2 ...) / n in ascending order
-  // of worker, in float32. Has(step) must hold.
+  // Takes out the gradients of `step` and passes their mean to `use`, block by block from offset 0
+  // on, while a block is in the cache. The mean is ((g0 + g1) + g2 ...) / n in ascending order of
+  // worker, in float32. Has(step) must hold.
   void TakeMean(Step step,
                 absl::FunctionRef<void(size_t offset, absl::Span<const float> mean)> use);
-  // Takes out the gradient of `step` of its first worker. Has(step) must hold.
+  // Takes out the gradient of `step` of the smallest worker id. Has(step) must hold.
   Kept TakeOne(Step step);
 
  private:

@@ -28,7 +28,7 @@ std::vector<float> TakeMean(StepAccumulator& accumulator, Step step) {
 TEST(StepAccumulatorTest, MeanHasTheSameBitsWhateverTheOrderOfArrival) {
   const uint64_t seed = 11;
   Random random(seed);
-  const size_t size = 10000;  // more than one block, and no whole number of them
+  const size_t size = 10000;  // several blocks, and a part of one
   std::vector<std::vector<float>> gradients(5, std::vector<float>(size));
   for (auto& gradient : gradients) {
     for (float& value : gradient) value = random.Normal() * 1e3f;

@@ -8,7 +8,7 @@
 #include "common/routing/routing_table.h"
 #include "common/routing/server_address.h"
 #include "proto/job.pb.h"
-#include "server/consistency/make_consistency_schedule.h"
+#include "server/consistency/consistency_schedule.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
 

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/exchange/parameter_endpoint.h"
-#include "server/consistency/make_consistency_policy.h"
+#include "server/consistency/consistency_policy.h"
 #include "server/optimizer/optimizer.h"
 #include "server/shard/shard_host.h"
 #include "worker/client/parameter_client.h"

@@ -15,20 +15,20 @@ namespace capstan {
 // BSP on digits, an MLP 64-128-64-10, two workers.
 v1::JobSpec DigitsJob(uint32_t epochs);
 
-// Runs the job and returns parameters_xxh3; fails the test unless it ended well everywhere.
+// Runs the job and returns parameters_xxh3. Fails the test unless it ended well in every process.
 uint64_t RunAndHash(const v1::JobSpec& job, ClusterTransport& transport, Clock& clock,
                     const ClusterFaults& faults = {});
 
 using TransportFactory = std::function<std::unique_ptr<ClusterTransport>(Clock*)>;
 
-// Fails the test unless the bits are those of TrainSerially for 1, 2 and 3 servers, few and many
-// shards, small and large slices, small slices in partitions, and over repeated runs.
+// Fails the test unless the bits equal TrainSerially's for 1, 2 and 3 servers, few and many shards,
+// small and large slices, small slices in partitions, and over repeated runs.
 void ExpectSameBitsWhateverTheLayout(const TransportFactory& make_transport);
-// ... and with 5 % of the exchanges dropped, 5 % duplicated and 20 % delayed.
+// The same, with 5 % of the exchanges dropped, 5 % duplicated and 20 % delayed.
 void ExpectSameBitsUnderFaults(const TransportFactory& make_transport);
 
-// Fails the test unless a job whose gradients overflow ends in every process with that reason, also
-// while transfers still wait for credit.
+// Fails the test unless a job with overflowing gradients ends in every process with this reason,
+// also while transfers still wait for credit.
 void ExpectDivergenceIsReported(const TransportFactory& make_transport);
 
 }  // namespace capstan

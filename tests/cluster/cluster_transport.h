@@ -17,7 +17,7 @@ class ClusterTransport {
   virtual ~ClusterTransport() = default;
   // Makes `server` reachable and returns its host:port. The server outlives StopListening.
   virtual std::string Listen(ParameterEndpoint* server) = 0;
-  // Afterwards no exchange reaches a server any more.
+  // After this call, no exchange reaches a server.
   virtual void StopListening() = 0;
   virtual std::unique_ptr<ParameterEndpoint> Connect(const std::string& address) = 0;
 };

@@ -1,4 +1,4 @@
-// Jobs whose workers compute with CUDA, from registration to evaluation.
+// Jobs with CUDA workers, from registration to evaluation.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeCuda(const EngineOptions& options) {
   return MakeCudaEngine(/*device_number=*/0, options);
 }
 
-// Keeps the parameters that another engine evaluates. What is pointed to outlives it.
+// Copies the parameters of another engine at its evaluation. All pointers outlive it.
 class EvaluatedEngine : public Engine {
  public:
   EvaluatedEngine(std::unique_ptr<Engine> engine, std::vector<float>* values)
@@ -55,7 +55,7 @@ class EvaluatedEngine : public Engine {
   std::vector<float>* const values_;
 };
 
-// Digits with a network of which an emulated GPU is not long at work.
+// Digits with a network small enough for an emulated GPU.
 v1::JobSpec SmallDigitsJob(uint32_t epochs) {
   v1::JobSpec job = DigitsJob(epochs);
   job.mutable_model()->add_hidden(32);
@@ -76,7 +76,7 @@ struct Trained {
   std::vector<float> values;
 };
 
-// Of one worker, the last to evaluate, the parameters at the end; under BSP all have the same.
+// The final parameters of the last worker to evaluate. Under BSP all workers have the same.
 Trained Train(const v1::JobSpec& job, const EngineFactory& make_engine) {
   std::vector<std::vector<float>> values(job.cluster().num_workers());
   std::atomic<size_t> made = 0;
@@ -116,8 +116,8 @@ TEST(CudaClusterTest, ParametersAreThoseOfTheCpuButForTheOrderOfSums) {
   EXPECT_EQ(cuda.result.test_accuracy(), cpu.result.test_accuracy());
 }
 
-// In so many steps the sum before some ReLU is so near to 0 that its sign depends on the order of
-// addition, also between two kernels of OpenBLAS: from there on the parameters differ by more.
+// Within this number of steps, the sum before some ReLU comes so near to 0 that its sign depends on
+// the order of addition, even between two kernels of OpenBLAS. The parameters then differ by more.
 TEST(CudaClusterTest, DigitsTrainAsOnTheCpu) {
   const v1::JobSpec job = DigitsJob(/*epochs=*/12);
   const Trained cpu = Train(job, MakeCpuEngine);

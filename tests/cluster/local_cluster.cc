@@ -94,7 +94,7 @@ ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Cl
         };
         worker.prepare = JobPreparerOf(make_engine);
         result.workers[i] = Worker(std::move(worker)).Run();
-        // One that never registered is missed by nobody; a job that has ended hears nothing of it.
+        // Nobody misses an unregistered member, and an ended job ignores its report.
         if (!result.workers[i].ok()) {
           coordinator.Fail(absl::StrCat("worker thread ", i, ": ", result.workers[i].message()));
         }

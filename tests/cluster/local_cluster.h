@@ -14,7 +14,7 @@
 
 namespace capstan {
 
-// Faults that every worker's connections suffer; probabilities of an exchange.
+// Faults of every worker's connections, as probabilities for each exchange.
 struct ClusterFaults {
   double drop = 0;
   double duplicate = 0;
@@ -23,12 +23,12 @@ struct ClusterFaults {
 
 struct ClusterResult {
   JobOutcome outcome;
-  std::vector<absl::Status> servers;  // what each Run returned
+  std::vector<absl::Status> servers;  // the results of Run
   std::vector<absl::Status> workers;
   int64_t faults_injected = 0;
 };
 
-// Runs a whole job in this process, a thread for each server and worker, to its end.
+// Runs a whole job in this process to its end, with a thread for each server and worker.
 ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Clock& clock,
                          const ClusterFaults& faults = {},
                          const EngineFactory& make_engine = MakeCpuEngine);

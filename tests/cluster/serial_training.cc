@@ -9,7 +9,7 @@
 #include "common/routing/element_count.h"
 #include "common/tensor/host_buffer.h"
 #include "server/optimizer/optimizer.h"
-#include "server/shard/initializer.h"
+#include "server/shard/slice_values.h"
 #include "worker/engine/cpu_engine.h"
 #include "worker/runtime/job_setup.h"
 #include "worker/training/evaluate.h"
@@ -20,7 +20,7 @@
 namespace capstan {
 namespace {
 
-// All tables whole, with what the optimizer keeps of them.
+// All tables, unsliced, with their optimizer state.
 struct Parameters {
   std::vector<HostBuffer> values, gradients, sums;
   std::vector<std::vector<HostBuffer>> states;

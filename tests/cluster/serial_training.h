@@ -12,8 +12,8 @@ struct SerialResult {
   double test_accuracy = 0;
 };
 
-// What a BSP job must compute, as one loop without servers, slices or messages: in each step the
-// gradients of all workers, from worker 0 on, are summed, divided by their number, and applied.
+// The reference for a BSP job: one loop without servers, slices or messages. Each step sums the
+// gradients of all workers, from worker 0 on, divides by their number, and applies the mean.
 SerialResult TrainSerially(const v1::JobSpec& job);
 
 }  // namespace capstan

@@ -16,8 +16,8 @@
 namespace capstan {
 namespace {
 
-// One UCX thread for all servers and one for all workers. Servers hand over what their jobs have of
-// larger slices.
+// One UCX thread for all servers and one for all workers. Servers hand the jobs' larger slices over
+// to owner threads.
 class UcxClusterTransport : public ClusterTransport {
  public:
   explicit UcxClusterTransport(Clock* clock) : clock_(clock) {

@@ -1,4 +1,4 @@
-// What a user can get wrong: each ends with one line that says what was expected.
+// Mistakes of users. Each ends with one line and the expected input.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 constexpr int kFailure = 1;
 constexpr int kWrongCommandLine = 2;
 
-// Sends `bytes` to a port of this machine, and waits until the other side hangs up.
+// Sends `bytes` to a port of this machine, and waits until the other side closes.
 void SendBytes(const std::string& address, const std::string& bytes) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in peer = {};
@@ -34,7 +34,7 @@ void SendBytes(const std::string& address, const std::string& bytes) {
   peer.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   peer.sin_port = htons(std::stoi(address.substr(address.rfind(':') + 1)));
   ASSERT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)), 0);
-  // It may hang up before it has read all.
+  // The other side may close before it has read everything.
   EXPECT_NE(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), 0);
   shutdown(fd, SHUT_WR);
   char ignored[256];
@@ -55,7 +55,7 @@ class BadInputTest : public testing::Test {
     std::ofstream(path) << text;
     return path;
   }
-  // Runs a program to its end; expects the exit code and the last line, which holds `text`.
+  // Runs a program to its end. Expects the exit code, and `text` in the last line.
   void ExpectRefused(int exit_code, const std::string& program, std::vector<std::string> args,
                      const std::string& text) {
     const std::string name = absl::StrCat("run-", ++runs_);
@@ -70,9 +70,9 @@ class BadInputTest : public testing::Test {
     args.insert(args.end(), flags.begin(), flags.end());
     ExpectRefused(exit_code, "deploy/cli/capstan", args, text);
   }
-  // Expects that its job has failed before it had its members, for this reason.
+  // Expects this failure of the job before all members had registered.
   void ExpectCoordinatorEnded(const std::string& reason) {
-    processes_->Signal("coordinator", SIGTERM);  // Without it, it answers for another lease.
+    processes_->Signal("coordinator", SIGTERM);  // Otherwise it answers for another lease.
     EXPECT_EQ(processes_->WaitForExit("coordinator", absl::Seconds(5)).code, kFailure);
     EXPECT_THAT(processes_->LastLine("coordinator"), HasSubstr(reason));
   }
@@ -110,7 +110,7 @@ TEST_F(BadInputTest, FlagsThatCannotMatter) {
   const std::string job = Write("adam.textproto", "optimizer { type: ADAM learning_rate: 0.001 }");
   ExpectRefused(kFailure, "server/capstan_coordinator", {"--job=" + job, "--momentum=0.5"},
                 "--momentum: matters with --optimizer=momentum or nesterov only");
-  // The other way round: the flag fits the file, not the defaults.
+  // The reverse: the flag fits the file, but not the defaults.
   processes_->StartCoordinator({"--job=" + job, "--beta1=0.5"});
 }
 
@@ -258,7 +258,7 @@ TEST_F(BadInputTest, GarbageAtTheCoordinatorsPortDoesNoHarm) {
   processes_->StartCoordinator({});
   SendBytes(processes_->coordinator_address(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   SendBytes(processes_->coordinator_address(), std::string(100'000, '\xff'));
-  // A good start, and then no frame.
+  // A valid preface, and then no frame.
   SendBytes(processes_->coordinator_address(),
             "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string(100'000, '\x00'));
   processes_->Start("status", "deploy/cli/capstan",

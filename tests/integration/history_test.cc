@@ -1,4 +1,4 @@
-// Real runs are recorded, and what they did is checked against the consistency contract.
+// Histories of real runs are checked against the consistency contract.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -58,7 +58,7 @@ TEST_F(HistoryTest, RecordedRunsKeepTheContract) {
 
 TEST_F(HistoryTest, ARunThatBrokeItsContractIsFound) {
   const std::string history = RunRecorded("async", {"--consistency=async"});
-  // The same exchanges as a job would have to answer them that had promised BSP.
+  // Checks the same exchanges against the promise of BSP.
   for (const auto& entry : std::filesystem::directory_iterator(history)) {
     std::vector<v1::HistoryRecord> records = ReadHistoryFile(entry.path()).value();
     ASSERT_TRUE(records[1].has_contract());

@@ -46,7 +46,7 @@ void JobProcesses::StartMembers(int num_servers, int num_workers) {
                                          "--rpc_deadline_seconds=4"};
   for (int i = 0; i < num_servers; ++i) {
     Start(absl::StrCat("server-", i), "server/capstan_server", args);
-    // One after the other, so that names and ids agree.
+    // One after the other: names and ids then agree.
     ASSERT_TRUE(WaitForLog(absl::StrCat("server-", i), "registered as server", absl::Seconds(20)));
   }
   for (int i = 0; i < num_workers; ++i) {

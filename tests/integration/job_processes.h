@@ -14,11 +14,11 @@
 
 namespace capstan {
 
-// The real programs of a job, started one by one as on a cluster, each with its log. What is left
-// at the end is killed. Fails the test (throws nothing) when something does not come in time.
+// The real programs of a job, started one by one as on a cluster, each with its log. The destructor
+// kills them. Fails the test (throws nothing) if an awaited event does not come in time.
 class JobProcesses {
  public:
-  // Logs go into `folder`, which exists.
+  // Logs go into `folder`. It must exist.
   explicit JobProcesses(std::string folder) : folder_(std::move(folder)) {}
 
   // Starts a program of this build, such as "server/capstan_server", under `name`.
@@ -30,12 +30,12 @@ class JobProcesses {
 
   void Signal(const std::string& name, int signal);
   pid_t pid(const std::string& name) { return processes_.at(name)->pid(); }
-  // Waits for the program's end; exit code 1000 when it does not end in time.
+  // Waits for the program's end. Exit code 1000: it did not end in time.
   ChildExit WaitForExit(const std::string& name, absl::Duration timeout);
-  // Waits until the log of `name` has `text`.
+  // Waits until the log of `name` contains `text`.
   bool WaitForLog(const std::string& name, const std::string& text, absl::Duration timeout);
   std::string Log(const std::string& name) const;
-  // The last line of the log that is not empty.
+  // The last non-empty line of the log.
   std::string LastLine(const std::string& name) const;
 
   bool WaitUntil(absl::Duration timeout, const std::function<bool()>& is_true);

@@ -43,7 +43,7 @@ class ProcessTest : public testing::Test {
     ASSERT_TRUE(processes_->WaitForLog(worker, "] training", absl::Seconds(20)));
     processes_->WaitUntil(absl::Milliseconds(300), [] { return false; });
   }
-  // Expects an end with an error whose last line holds `text`.
+  // Expects an end with an error, and `text` in its last line.
   void ExpectFailure(const std::string& name, const std::string& text, absl::Duration timeout) {
     const ChildExit exit = processes_->WaitForExit(name, timeout);
     EXPECT_EQ(exit.code, 1) << name << ": " << exit.ToString();
@@ -54,7 +54,7 @@ class ProcessTest : public testing::Test {
   std::unique_ptr<JobProcesses> processes_;
 };
 
-// Over a transport.
+// The parameter is the transport.
 class ProcessDeathTest : public ProcessTest, public testing::WithParamInterface<const char*> {
  protected:
   void StartCoordinator(std::vector<std::string> flags) {
@@ -94,15 +94,15 @@ TEST_F(ProcessTest, ByDefaultNothingListensBeyondThisMachine) {
   processes_->StartMembers(/*num_servers=*/2, /*num_workers=*/2);
   WaitForTraining("worker-0");
   for (const char* const name : {"coordinator", "server-0", "server-1"}) {
-    // 127.0.0.1, its bytes in the host's order; as an IPv6 address it ends so, too.
+    // 127.0.0.1, with its bytes in the host's order. A mapped IPv6 address has the same end.
     EXPECT_THAT(ListeningTcpAddresses(processes_->pid(name)), ElementsAre(HasSubstr("0100007F:")))
         << name;
   }
   EXPECT_TRUE(ListeningTcpAddresses(processes_->pid("worker-0")).empty());
 }
 
-// What ends processes of UCX 1.13 on the ports of its own: a message of its connection manager that
-// has no length it can have, and one of its TCP transport that is no connection request.
+// These bytes end a process of UCX 1.13 if they reach UCX's own ports: a message for its connection
+// manager with an impossible length, and one for its TCP transport without a connection request.
 const std::string kStrangersBytes[] = {
     std::string(16, '\xff'),
     std::string("\x78\x56\x34\x12\xbe\xba\xfe\xca", 8) + std::string(64, '\xff'),
@@ -124,7 +124,7 @@ TEST_P(ProcessDeathTest, AStrangerFindsOnePortOfAServerAndNoneOfAWorkerAndHarmsN
   }
   const std::vector<std::string> members = {"worker-0", "worker-1", "server-0"};
   for (const std::string& name : members) processes_->Signal(name, SIGTERM);
-  // What the stranger has ended would have ended otherwise.
+  // A process ended by the stranger has another exit than SIGTERM.
   for (const std::string& name : members) {
     const ChildExit exit = processes_->WaitForExit(name, absl::Seconds(60));
     EXPECT_EQ(exit.signal, SIGTERM) << name << ": " << exit.ToString() << processes_->Log(name);
@@ -164,7 +164,7 @@ TEST_P(ProcessDeathTest, AStoppedServerEndsTheJobEverywhereToo) {
   for (const std::string name : {"worker-0", "worker-1", "server-1", "coordinator"}) {
     ExpectFailure(name, "server 0 (127.0.0.1:", absl::Seconds(8));
   }
-  // It finds out when it wakes.
+  // It learns of it when it wakes.
   processes_->Signal("server-0", SIGCONT);
   EXPECT_EQ(processes_->WaitForExit("server-0", absl::Seconds(20)).code, 1);
 }
@@ -198,7 +198,7 @@ TEST_F(ProcessTest, AStoppedCoordinatorEndsEveryProcessInTime) {
   processes_->StartMembers(/*num_servers=*/1, /*num_workers=*/1);
   WaitForTraining("worker-0");
   processes_->Signal("coordinator", SIGSTOP);
-  // --rpc_deadline_seconds=4, and what a busy machine adds.
+  // --rpc_deadline_seconds=4, and more on a busy machine.
   for (const std::string name : {"worker-0", "server-0"}) {
     ExpectFailure(name, "has been unreachable for 4 s", absl::Seconds(6.5));
   }
@@ -232,7 +232,7 @@ TEST_F(ProcessTest, AKilledRunLeavesNoProcessBehind) {
     });
   };
   ASSERT_TRUE(log_has("worker-1.log", "] training")) << processes_->Log("run");
-  // Every process of the run has its parent's pid; the kernel tells by signal 9 to be gone.
+  // All processes of the run are children of one pid. The kernel ends them by signal 9.
   const std::string children_file =
       absl::StrCat("/proc/", processes_->pid("run"), "/task/", processes_->pid("run"), "/children");
   std::istringstream children(ReadFile(children_file));
@@ -242,7 +242,7 @@ TEST_F(ProcessTest, AKilledRunLeavesNoProcessBehind) {
   processes_->Signal("run", SIGKILL);
   for (const int pid : pids) {
     EXPECT_TRUE(processes_->WaitUntil(absl::Seconds(5), [pid] {
-      // Gone, or dead and not yet buried by init.
+      // Gone, or a zombie until init reaps it.
       const std::string stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"));
       return stat.empty() || stat.find(") Z ") != std::string::npos;
     })) << pid;

@@ -17,7 +17,7 @@ absl::string_view WithoutComment(absl::string_view line) {
   return absl::StripAsciiWhitespace(line.substr(0, line.find(" # ")));
 }
 
-// Adds the command that begins in `line`, or goes on there.
+// Adds `line` to the commands: as a new command, or as the rest of the previous one.
 void AddLine(absl::string_view line, bool* goes_on, Commands* commands) {
   if (!*goes_on && (line.empty() || absl::StartsWith(line, " "))) return;
   absl::string_view text = WithoutComment(line);

@@ -1,4 +1,4 @@
-// Runs the commands of all READMEs and looks at their results.
+// Runs the commands of all READMEs and checks their results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -41,17 +41,16 @@ using Replaced = std::vector<std::pair<std::string, std::string>>;
 // How a command is tested. A command that is run in several ways is listed several times.
 struct Listed {
   const char* command;
-  // Label of the test that runs it, or a smaller one like it. Empty: none.
+  // Label of the test with this command, or with a smaller form of it. Empty: none.
   std::string other_test = {};
-  // It is run here. Parts that users fill in, or that cost too much, are replaced before.
+  // The command is run here. Placeholders and expensive parts are replaced before.
   bool is_run = false;
   Replaced replaced = {};
-  // The values that its summary must have, and the least test accuracy. Empty: it leaves no
-  // summary.
+  // Expected fields of the summary, and the least test accuracy. Empty: there is no summary.
   std::string summary = {};
   double least_accuracy = 0;
   int exit_code = 0;
-  // A part of its output that a README also shows.
+  // A part of its output, as in a README.
   std::string prints = {};
 };
 
@@ -220,7 +219,7 @@ std::vector<Listed> AllListed() {
   };
 }
 
-// A clone in which everything has been built, and a `capstan` on the path.
+// A built clone, with `capstan` on the path.
 class Clone {
  public:
   explicit Clone(const std::string& folder) : folder_(folder), processes_(folder) {
@@ -237,7 +236,7 @@ class Clone {
     Write("bin/capstan", "exec \"" + path("bazel-bin/deploy/cli/capstan") + "\" \"$@\"");
   }
 
-  // The exit code; what it prints is in output().
+  // Returns the exit code. The output is in output().
   int Do(const std::string& command) {
     processes_.Start(
         "command", "/bin/bash",
@@ -246,7 +245,7 @@ class Clone {
   }
   std::string output() const { return processes_.Log("command"); }
 
-  // The summary that has been written since the last call; null when there is none.
+  // The summary written since the last call; null: none.
   nlohmann::json TakeSummary() {
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder_)) {
       if (entry.path().filename() != "summary.json") continue;
@@ -259,7 +258,7 @@ class Clone {
 
  private:
   std::string path(const std::string& file) const { return folder_ + "/" + file; }
-  // The files of a folder, each by itself, so that the way up from it stays in the clone.
+  // Links the files of a folder one by one: paths upward from the folder then stay in the clone.
   void Link(const std::string& built, const std::string& name) {
     fs::create_directories(fs::path(path(name)).parent_path());
     if (!fs::is_directory(name)) return fs::create_symlink(built + "/" + name, path(name));

@@ -27,7 +27,7 @@ class ReplacementTest : public testing::TestWithParam<const char*> {
 
   std::string history() const { return processes_->path("history"); }
 
-  // Two servers and two workers, which are recorded.
+  // Two servers, and two workers with recorded histories.
   void StartJob(const std::string& consistency) {
     std::vector<std::string> flags = {absl::StrCat("--steps=", kSteps), "--lease_seconds=1.5",
                                       "--heartbeat_seconds=0.2",        "--rpc_deadline_seconds=8",
@@ -60,7 +60,7 @@ class ReplacementTest : public testing::TestWithParam<const char*> {
     EXPECT_EQ(summary["steps"], kSteps);
     EXPECT_GE(summary["test_accuracy"].get<double>(), 0.9);
   }
-  // `capstan check` finds no fault in what these many worker processes have recorded.
+  // `capstan check` finds no fault in the histories of this number of worker processes.
   void ExpectContractKept(int worker_processes) {
     processes_->Start("check", "deploy/cli/capstan", {"check", history()});
     EXPECT_EQ(processes_->WaitForExit("check", absl::Seconds(60)).code, 0)

@@ -1,4 +1,4 @@
-// What a real run keeps of its course, and the page that capstan report draws of it.
+// The records of a real run, and their page from capstan report.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>

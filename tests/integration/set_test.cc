@@ -1,5 +1,4 @@
-// The consistency of a running job is changed from the command line, and what the job did is
-// checked against all that it promised.
+// The command line changes the consistency of a running job. The history must keep all promises.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -66,7 +65,7 @@ TEST_F(SetTest, ARunningJobKeepsWhatItPromisesThroughEveryChange) {
     EXPECT_EQ(processes_->WaitForExit(absl::StrCat("worker-", i), absl::Seconds(30)).code, 0);
   }
 
-  // Each change is in the history, and took effect while there were steps left.
+  // Each change is in the history, and took effect before the last step.
   const auto history = ReadHistory(History());
   ASSERT_TRUE(history.ok()) << history.status();
   int64_t last = 0;

@@ -17,7 +17,7 @@ constexpr double kRoundingUs = 0.002;
 
 using Names = std::map<std::pair<int, int>, std::string>;
 
-// The value that metadata of this name has for each process and track.
+// The value of this metadata for each process and track.
 Names NamesOf(const Json& events, const std::string& metadata) {
   Names names;
   for (const Json& event : events) {
@@ -38,7 +38,7 @@ TracedSpan BeginSpan(const Json& event, const Names& processes) {
   return span;
 }
 
-// Puts the two ends of exchanges and of their phases together.
+// Joins the begins and ends of exchanges and of their phases.
 class ExchangeReader {
  public:
   void Add(const Json& event, const Names& processes, TraceFile& trace) {

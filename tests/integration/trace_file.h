@@ -7,7 +7,7 @@
 
 namespace capstan {
 
-// A part of a trace that a person sees as a bar. Times in microseconds.
+// One bar of a trace. Times are in microseconds.
 struct TracedSpan {
   std::string process;  // "worker 1"
   std::string name;
@@ -21,18 +21,18 @@ struct TracedExchange : TracedSpan {
   std::vector<TracedSpan> phases;
 };
 
-// A trace as `capstan trace` writes it, taken apart.
+// The parsed output of `capstan trace`.
 struct TraceFile {
   std::map<std::string, std::vector<TracedSpan>> tracks;  // by process and track
   std::vector<TracedExchange> exchanges;
   std::map<std::string, double> clock_uncertainty;  // of each process
 };
 
-// Reads the file, and fails the test where it is not as the format says, or has an exchange whose
-// two ends, or whose phases' ends, are not there.
+// Reads the file. Fails the test if the format is wrong, or if an exchange or a phase has no begin
+// or no end.
 TraceFile ReadTrace(const std::string& path);
 
-// Fails the test unless any two spans nest or do not touch each other.
+// Fails the test if two spans overlap without nesting.
 void ExpectNested(const std::vector<TracedSpan>& spans, const std::string& track);
 
 }  // namespace capstan

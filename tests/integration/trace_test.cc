@@ -1,4 +1,4 @@
-// Real runs are traced, and what their merged trace says must hold together.
+// Real runs are traced. Their merged trace must be consistent.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -27,9 +27,9 @@ using ::testing::HasSubstr;
 constexpr int kSteps = 12;
 constexpr int kWorkers = 2;
 constexpr int kLayers = 16;  // of VGG16
-// The first fully connected layer, which has three quarters of all parameters.
+// The first fully connected layer. It has three quarters of all parameters.
 constexpr int kLargeLayer = 13;
-// How far two clocks of one machine may be apart beyond what is stated.
+// Tolerance for two clocks of one machine, besides their stated uncertainty.
 constexpr double kSlackUs = 1000;
 
 class TraceTest : public testing::Test {
@@ -41,7 +41,7 @@ class TraceTest : public testing::Test {
 
   std::string run_dir() const { return processes_->path("run-dir"); }
 
-  // A job that takes longer to communicate than to compute.
+  // In this job, communication takes longer than computation.
   std::vector<std::string> RunFlags(int steps, const std::string& schedule) const {
     return {"run",
             "--model=replay",
@@ -90,7 +90,7 @@ std::vector<std::string> PhaseNames(const TracedExchange& exchange) {
   return names;
 }
 
-// What is the same on both sides.
+// Equal at worker and server.
 using ExchangeKey = std::tuple<double, std::string, double, double, double>;
 
 ExchangeKey KeyOf(double worker, const TracedExchange& exchange) {
@@ -98,7 +98,7 @@ ExchangeKey KeyOf(double worker, const TracedExchange& exchange) {
           exchange.args.at("pull_step")};
 }
 
-// What follows arrival at a server, for exchanges that ask for values.
+// The phases of a pull after its arrival at a server.
 void ExpectServerPhases(const TracedExchange& exchange) {
   std::vector<std::string> phases = PhaseNames(exchange);
   EXPECT_EQ(phases[0], exchange.args.at("push_step") < 0 ? "read" : "apply");
@@ -107,8 +107,8 @@ void ExpectServerPhases(const TracedExchange& exchange) {
   EXPECT_THAT(phases, ElementsAre("reply queue", "reply send"));
 }
 
-// Each exchange at a server lies within the same one at its worker; what tells the server that the
-// worker has the values comes later.
+// Each exchange at a server lies within the same exchange at its worker. Only the end of "reply
+// send" is later: the server then learns of the arrival.
 void ExpectServersWithinWorkers(const TraceFile& trace) {
   std::map<ExchangeKey, const TracedExchange*> of_workers;
   for (const TracedExchange& exchange : trace.exchanges) {
@@ -133,8 +133,8 @@ void ExpectServersWithinWorkers(const TraceFile& trace) {
 double SendBegin(const TracedExchange& exchange) { return exchange.phases.at(1).begin; }
 double ReplyEnd(const TracedExchange& exchange) { return exchange.end; }
 
-// In how many of all steps of all workers the latest `time` of an exchange for layer 0 came before
-// that of the layers from the large one on.
+// Counts steps of all workers with layer 0 first: the latest `time` of its exchanges is before the
+// latest `time` of the layers from the large one on.
 int StepsWithFirstLayerFirst(const TraceFile& trace, double (*time)(const TracedExchange&)) {
   std::map<std::pair<std::string, double>, std::pair<double, double>> latest;  // first, large
   for (const TracedExchange& exchange : trace.exchanges) {

@@ -1,4 +1,4 @@
-// A job of real processes whose schedule is tuned while it runs.
+// A job of real processes tunes its schedule while it runs.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 

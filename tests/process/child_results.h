@@ -13,12 +13,12 @@
 
 namespace capstan {
 
-// A child that runs a function, which talks with its parent; when that ends with an error, it is
-// what ChildResults answers. The child then stays until it is killed, or told a line.
+// Starts a child with a function. If the function returns an error, ChildResults returns the error.
+// The child then stays until it is killed, or receives a line.
 std::unique_ptr<ForkedProcess> StartChild(
     std::function<absl::Status(ForkedProcess::Parent& parent)> run);
 
-// The next line of each child, in their order; an error as soon as one of them has failed or died.
+// The next line of each child, in order. An error as soon as one of them has failed or died.
 absl::StatusOr<std::vector<std::string>> ChildResults(
     absl::Span<const std::unique_ptr<ForkedProcess>> children);
 

@@ -10,18 +10,18 @@
 
 namespace capstan {
 
-// A child of this process that runs a function, and talks with it in lines. To be made before any
-// thread is. Killed when destroyed.
+// A child process with a function. Parent and child exchange lines. Must be created before any
+// thread. The destructor kills the child.
 class ForkedProcess {
  public:
   // The child's side.
   class Parent {
    public:
     Parent(int in, int out) : in_(in), out_(out) {}
-    // Without its end; empty when the parent has gone.
+    // Without the newline. Empty after the end of the parent.
     std::string ReadLine();
     void WriteLine(const std::string& line);
-    // Readable when a line, or the end of the other side, has come.
+    // A descriptor. It is readable after a line or the end of the other side.
     int in() const { return in_; }
 
    private:
@@ -38,9 +38,9 @@ class ForkedProcess {
   void WriteLine(const std::string& line) { pipe_.WriteLine(line); }
   int in() const { return pipe_.in(); }
   void Kill();
-  // It does nothing any more, but is there.
+  // The child stays alive, but does nothing any more.
   void Stop();
-  // That the child has used, of all cores.
+  // The child's CPU time over all cores.
   absl::Duration CpuTime() const;
 
  private:

@@ -5,7 +5,7 @@
 
 namespace capstan {
 
-// The most memory that this process has ever had at once, in bytes.
+// The peak memory of this process, in bytes.
 int64_t PeakMemoryBytes();
 
 }  // namespace capstan

@@ -23,7 +23,7 @@ SharedBarrier::SharedBarrier(int num_processes) : barrier_(SharedMemory()) {
   pthread_barrierattr_destroy(&attributes);
 }
 
-// The barrier is not destroyed: processes that were killed in a wait would never let that end.
+// The barrier is not destroyed: a process killed in its wait would block the destruction forever.
 SharedBarrier::~SharedBarrier() { munmap(barrier_, sizeof(pthread_barrier_t)); }
 
 void SharedBarrier::Wait() { pthread_barrier_wait(barrier_); }

@@ -5,8 +5,8 @@
 
 namespace capstan {
 
-// Where forked processes wait for each other, in memory that they share. To be made before they
-// are; the maker outlives their waits.
+// A barrier for forked processes, in shared memory. Must be created before they are forked. The
+// creator outlives their waits.
 class SharedBarrier {
  public:
   explicit SharedBarrier(int num_processes);
@@ -14,7 +14,7 @@ class SharedBarrier {
   SharedBarrier(const SharedBarrier&) = delete;
   SharedBarrier& operator=(const SharedBarrier&) = delete;
 
-  // Returns when as many processes wait. Used again and again.
+  // Returns when all processes wait. May be used repeatedly.
   void Wait();
 
  private:

@@ -13,7 +13,7 @@
 namespace capstan {
 namespace {
 
-// By the names that the kernel gives to open sockets, as in "socket:[4711]".
+// The kernel's names of open sockets, as in "socket:[4711]".
 std::set<std::string> SocketsOf(pid_t process) {
   std::set<std::string> sockets;
   std::error_code error;

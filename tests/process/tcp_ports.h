@@ -9,13 +9,13 @@
 
 namespace capstan {
 
-// Where the process takes TCP connections, as /proc has it: "0100007F:1F90" is 127.0.0.1:8080, its
-// bytes in the host's order. An IPv6 address of that kind ends so, too.
+// The listening TCP addresses of the process, in the format of /proc: "0100007F:1F90" is
+// 127.0.0.1:8080, with the address bytes in the host's order. A mapped IPv6 address ends like this.
 std::set<std::string> ListeningTcpAddresses(pid_t process);
 uint16_t TcpPortOf(const std::string& address);
 
 // Connects to the port of this machine, sends the bytes, and waits until the other side has closed
-// or `seconds` have passed. False when nobody listens.
+// or `seconds` have passed. False if nobody listens.
 bool SendToTcpPort(uint16_t port, const std::string& bytes, int seconds);
 
 }  // namespace capstan

@@ -1,21 +1,32 @@
-// Compares what the simulation predicts for 1 to 4 workers with what this machine does: fits the
-// network's model to three measurements, and prints a table with the error of each prediction, for
-// the whole step and for what is left of it without computing. The real runs are of the real
-// servers, clients and transport (gRPC on the loopback interface), in one process; only computing
-// is scripted: workers sleep for the same drawn times as in the simulation.
+// Compares the simulation's predictions for 1 to 4 workers with real runs on this machine. Fits the
+// network's model to three measurements. Prints a table with the error of each prediction, for the
+// whole step and for the step less its computing. The real runs use the real servers, clients and
+// transport (gRPC on the loopback interface), in one process. Only computing is scripted: workers
+// sleep for the same drawn times as in the simulation.
 #include <glog/logging.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
+#include "absl/time/time.h"
+#include "common/base/one_shot.h"
 #include "common/base/program.h"
+#include "common/base/real_clock.h"
+#include "common/routing/server_address.h"
 #include "common/transport/grpc/grpc_setup.h"
+#include "server/coordinator/coordinator.h"
+#include "server/service/parameter_server.h"
+#include "tests/cluster/grpc_cluster_transport.h"
 #include "tests/simulation/prediction.h"
-#include "tests/simulation/real_run.h"
+#include "tests/simulation/scripted_engine.h"
+#include "worker/runtime/worker.h"
 
 ABSL_FLAG(int64_t, steps, 100, "steps of each worker");
 ABSL_FLAG(double, compute_ms, 20, "mean of the log-normal time that a worker computes at a step");
@@ -28,7 +39,62 @@ namespace {
 constexpr uint64_t kLargeBytes = 1 << 20;
 constexpr uint32_t kManySlices = 101;
 
-// Of one worker that only talks; the median of three.
+Worker::Options WorkerOptions(const Scenario& scenario, uint32_t index, Clock* clock,
+                              Coordinator* coordinator, ClusterTransport* transport) {
+  Worker::Options options;
+  options.clock = clock;
+  options.coordinator = coordinator;
+  options.incarnation = Incarnation(200 + index);
+  options.prepare = ScriptedJobPreparer(scenario, index);
+  options.connect = [transport](const v1::JobSpec&, ServerId, const ServerAddress& address) {
+    return transport->Connect(address.grpc);
+  };
+  return options;
+}
+
+// Runs the workload in real time, on threads of this process and over gRPC on the loopback
+// interface. Workers sleep for their compute times. Returns the time for one step of each worker.
+absl::Duration MeasureStepTime(const Workload& workload) {
+  const Scenario scenario = ScenarioOf(workload, SimulatedNetwork::Options());
+  RealClock clock;
+  GrpcClusterTransport transport(&clock);
+  Coordinator::Options options;
+  options.job = scenario.job;
+  options.job_fingerprint = 1;
+  Coordinator coordinator(options, clock);
+  OneShot<JobOutcome> outcome(&clock);
+  coordinator.OnEnd([&outcome](JobOutcome ended) { outcome.Set(std::move(ended)); });
+
+  std::vector<std::unique_ptr<ParameterServer>> servers;
+  std::vector<std::thread> threads;
+  for (uint32_t i = 0; i < workload.servers; ++i) {
+    ParameterServer::Options server;
+    server.clock = &clock;
+    server.coordinator = &coordinator;
+    server.incarnation = Incarnation(100 + i);
+    servers.push_back(std::make_unique<ParameterServer>(server));
+    threads.emplace_back(
+        [started = servers.back().get(), address = transport.Listen(servers.back().get())] {
+          const absl::Status status =
+              started->Run([&address](const v1::JobSpec&) { return ServerAddress{address}; });
+          CHECK(status.ok()) << status;
+        });
+  }
+  for (uint32_t i = 0; i < workload.workers; ++i) {
+    threads.emplace_back([&, i] {
+      const absl::Status status =
+          Worker(WorkerOptions(scenario, i, &clock, &coordinator, &transport)).Run();
+      CHECK(status.ok()) << status;
+    });
+  }
+  const JobOutcome ended = outcome.Wait();
+  for (std::thread& thread : threads) thread.join();
+  transport.StopListening();
+  CHECK(ended.status.ok()) << ended.status;
+  return ended.training_time / workload.steps;
+}
+
+// The step time of one worker without computing, as the median of three runs.
 absl::Duration MeasureExchanges(uint32_t slices, uint64_t slice_bytes) {
   Workload workload;
   workload.steps = 200;
@@ -53,7 +119,7 @@ SimulatedNetwork::Options MeasureNetwork() {
   return network;
 }
 
-// What workers do at a step.
+// The work of one step.
 struct Case {
   const char* name;
   double compute_ms;  // in the mean
@@ -77,7 +143,7 @@ Workload MakeWorkload(const Case& of, uint32_t workers, v1::ConsistencySpec::Mod
   return workload;
 }
 
-// On a network that takes no time.
+// On a network without delays.
 SimulatedNetwork::Options NoNetwork() {
   SimulatedNetwork::Options network;
   network.latency = absl::ZeroDuration();

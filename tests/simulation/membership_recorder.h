@@ -12,11 +12,11 @@
 
 namespace capstan {
 
-// Stands before a coordinator, and writes each change of the workers, and of what they are
-// promised, into a history before any member hears of it. Guarded by the baton of the simulation.
+// Wraps a coordinator. Writes each change of the workers and of the consistency into a history
+// before any member hears of it. Guarded by the baton of the simulation.
 class MembershipRecorder : public CoordinatorEndpoint {
  public:
-  // All outlive the recorder, and the answers of `coordinator`.
+  // All arguments outlive the recorder and the answers of `coordinator`.
   MembershipRecorder(CoordinatorEndpoint* coordinator, Clock* clock, HistoryLog* log)
       : coordinator_(*coordinator), clock_(*clock), log_(*log) {}
 

@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 
 class MembershipRecorderTest : public testing::Test {
  protected:
-  // A view in which worker 0 is this.
+  // A view with this worker 0.
   void Show(uint64_t version, uint64_t incarnation, bool is_live, bool is_entering = false,
             int64_t first_step = 0) {
     recorder_.Heartbeat({}, [](absl::StatusOr<v1::HeartbeatReply>) {});
@@ -31,7 +31,7 @@ class MembershipRecorderTest : public testing::Test {
     worker.set_first_step(first_step);
     coordinator_.heartbeats.Answer(reply);
   }
-  // What has been written since, such as "DIED 7" or "ENTERED 8 at step 3".
+  // The new records, such as "DIED 7" or "ENTERED 8 at step 3".
   std::vector<std::string> Written() {
     std::vector<std::string> written;
     for (const v1::HistoryRecord& record : log_.TakeRecords()) {

@@ -1,5 +1,5 @@
-// Says how fast a job would be: simulates it in virtual time with a model of the network and of the
-// time that a worker computes.
+// Predicts the speed of a job: simulates it in virtual time, with a model of the network and of the
+// workers' compute times.
 #include <glog/logging.h>
 
 #include <cmath>
@@ -100,7 +100,7 @@ SimulatedNetwork::Options NetworkOfFlags() {
   return network;
 }
 
-// Simulates the workload, and prints a line with what came of it.
+// Simulates the workload, and prints a line with the result.
 void Print(const std::string& name, const Workload& workload) {
   const absl::Time start = absl::Now();
   const Prediction prediction = Predict(workload, NetworkOfFlags());
@@ -122,7 +122,7 @@ absl::Status Run() {
   if (workload.mode == v1::ConsistencySpec::SSP) absl::StrAppend(&name, " ", workload.staleness);
   Print(name, workload);
   if (workload.mode != v1::ConsistencySpec::SSP) return absl::OkStatus();
-  // What the bound costs at most.
+  // Without the bound: the difference is its largest possible cost.
   workload.mode = v1::ConsistencySpec::ASYNC;
   workload.staleness = 0;
   Print("async", workload);

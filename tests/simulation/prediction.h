@@ -12,8 +12,8 @@
 
 namespace capstan {
 
-// A job whose speed is asked for: every worker computes, and exchanges the slices of each layer as
-// soon as it has gone through it backward, at each step.
+// A job for the prediction. At each step every worker computes. It exchanges a layer's slices at
+// the end of the layer's backward pass.
 struct Workload {
   v1::ConsistencySpec::Mode mode = v1::ConsistencySpec::BSP;
   int64_t staleness = 0;
@@ -26,24 +26,25 @@ struct Workload {
   v1::SchedulerSpec::Policy policy = v1::SchedulerSpec::PRIORITY;  // of workers
   uint64_t credit_bytes = 4 << 20;                                 // of each worker
   std::function<absl::Duration(Random&)> compute_time;             // of one worker at one step
-  double slowness = 1;  // how many times longer the first worker takes
+  double slowness = 1;  // factor of the first worker's compute time
 };
 
 // The workload on a network without faults.
 Scenario ScenarioOf(const Workload& workload, const SimulatedNetwork::Options& network);
 
 struct Prediction {
-  absl::Duration step_time;   // of the training, by step of each worker
-  double mean_staleness = 0;  // of the values that workers computed with, in steps
+  absl::Duration step_time;   // of the training: time for one step of each worker
+  double mean_staleness = 0;  // of the values used for computing, in steps
   int64_t max_staleness = 0;
   uint64_t messages = 0;
 };
 
-// How long the workload's steps take, by simulation of all its processes.
+// Predicts the workload's speed by simulation of all its processes.
 Prediction Predict(const Workload& workload, const SimulatedNetwork::Options& network);
 
-// A model of a network in which an exchange of one slice alone takes `alone`; one of `large_bytes`
-// more, `large`; and each further one of many small slices at a time takes `each` more.
+// Fits a network's model to three measurements: the time of one small exchange alone, `alone`; of
+// one with `large_bytes` more, `large`; and the extra time of each further small exchange at the
+// same time, `each`.
 SimulatedNetwork::Options FitNetwork(absl::Duration alone, absl::Duration each,
                                      absl::Duration large, uint64_t large_bytes);
 

@@ -15,25 +15,25 @@
 
 namespace capstan {
 
-// Leaves out every other pull of a worker, which gets the values of the pull before again: so it
-// pushes ahead of what the consistency would let it wait for, and the pulls of others meet that.
+// Omits every other pull of a worker, and repeats the values of the previous pull instead. The
+// worker thus pushes ahead of its consistency bound, and the pulls of others meet these pushes.
 // Thread-safe.
 class PushAheadEndpoint : public ParameterEndpoint {
  public:
-  // `steps` of each worker: the values after the last one are always pulled.
+  // Each worker has `steps` steps. The pull after the last step is never omitted.
   PushAheadEndpoint(int64_t steps, std::unique_ptr<ParameterEndpoint> inner)
       : steps_(steps), inner_(std::move(inner)) {}
 
   void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
 
  private:
-  // The answer to the slice's latest pull, if the pull of this step is left out.
+  // The answer to the slice's latest pull, if the pull of this step is omitted.
   std::optional<ExchangeReply> InPlaceOf(SliceKey slice, Step pull_step);
 
   const int64_t steps_;
   Mutex mu_;
   std::map<SliceKey, ExchangeReply> latest_ ABSL_GUARDED_BY(mu_);
-  const std::unique_ptr<ParameterEndpoint> inner_;  // Its end answers what is open.
+  const std::unique_ptr<ParameterEndpoint> inner_;  // Its destructor answers open exchanges.
 };
 
 }  // namespace capstan

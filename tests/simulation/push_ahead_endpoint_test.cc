@@ -45,7 +45,7 @@ class PushAheadEndpointTest : public testing::Test {
     request.pull_step = pull;
     return request;
   }
-  // The value that the exchange is answered with; none: with an error.
+  // The value in the exchange's reply; none: the reply is an error.
   std::optional<float> Exchange(std::optional<Step> push, Step pull, uint32_t slice = 0) {
     std::optional<float> value;
     int delivered = 0;
@@ -59,7 +59,7 @@ class PushAheadEndpointTest : public testing::Test {
     return value;
   }
 
-  std::vector<ExchangeRequest> requests_;  // that the server has got
+  std::vector<ExchangeRequest> requests_;  // at the server
   EchoServer* const server_ = new EchoServer(&requests_);
   PushAheadEndpoint endpoint_{/*steps=*/5, std::unique_ptr<ParameterEndpoint>(server_)};
 };

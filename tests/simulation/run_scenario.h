@@ -6,20 +6,27 @@
 #include <string>
 
 #include "tests/simulation/scenario.h"
+#include "tests/simulation/simulated_cluster.h"
 
 namespace capstan {
 
 struct ScenarioVerdict {
   std::string bytes;      // of the history, as in a file
-  std::string violation;  // empty when the contract was kept, and the job ended as it may
+  std::string violation;  // empty: the contract holds, and BadEnd allows the end
   size_t exchanges = 0;
   bool is_done = false;  // the job ended well
   int incarnations = 0;  // of workers
-  int changes = 0;       // of the consistency, that began before the last step
+  int changes = 0;       // of the consistency, before the last step
 };
 
-// Simulates the scenario, checks its history, and that the job has ended as it may (BadEnd).
+// Simulates the scenario. Checks its history, and the job's end by BadEnd.
 ScenarioVerdict RunScenario(const Scenario& scenario);
+
+// The reason why the job must not end like this; empty: it may. A job may fail only after the
+// silence of a server, of a worker before the training, or of all workers. The scenario's faults
+// must be able to silence the member for its lease. A job may hang only while it waits for the
+// registration of a dead member without a replacement.
+std::string BadEnd(const Scenario& scenario, const SimulationResult& result);
 
 }  // namespace capstan
 

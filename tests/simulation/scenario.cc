@@ -71,7 +71,7 @@ void DrawJob(Random& random, Scenario& scenario) {
   job.mutable_cluster()->set_num_servers(Size(random, 3, 8));
   job.mutable_cluster()->set_shard_count(static_cast<uint32_t>(Between(random, 1, 12)));
   scenario.steps = Between(random, 3, num_workers > 8 ? 6 : 10);
-  // So that changes begin before the end.
+  // Changes then begin before the end.
   const bool may_change = random.Bernoulli(0.4);
   if (may_change) scenario.steps += 8;
   DrawConsistency(random, *job.mutable_consistency());
@@ -107,7 +107,7 @@ void DrawNetwork(Random& random, SimulatedNetwork::Options& network) {
   if (random.Bernoulli(0.5)) network.duplicate = 0.15 * random.UniformFloat();
 }
 
-// Exponential; sometimes one worker is much slower, so that the others are ahead of it for long.
+// Exponential. Sometimes one worker is much slower, and the others are far ahead for a long time.
 void DrawComputeTime(Random& random, Scenario& scenario) {
   const absl::Duration mean = Between(random, absl::Milliseconds(1), absl::Milliseconds(20));
   const double slowness = random.Bernoulli(0.6) ? 2 + 18 * random.UniformFloat() : 1;
@@ -133,7 +133,7 @@ Fault DrawFault(Random& random, const Scenario& scenario) {
       fault.replaced_after = Between(random, absl::Milliseconds(1), absl::Milliseconds(700));
     }
   } else if (kind < 0.6) {
-    // Longer than its lease: others believe that it is dead.
+    // Longer than its lease: others consider it dead.
     fault.kind = Fault::Kind::kPauseWorker;
     fault.process = any(cluster.num_workers());
     fault.pause = Between(random, kLease, 3 * kLease);

@@ -14,7 +14,7 @@
 
 namespace capstan {
 
-// Something that befalls a process of a simulation.
+// A fault of one process of a simulation.
 struct Fault {
   enum class Kind {
     kPauseCoordinator,
@@ -24,20 +24,20 @@ struct Fault {
     kKillWorker,
   };
   Kind kind = Kind::kPauseWorker;
-  uint32_t process = 0;  // which of its kind, in order of start
+  uint32_t process = 0;  // number within its kind, in order of start
   absl::Duration at;     // after the start
-  absl::Duration pause;  // kPause...: how long
-  // Another worker process starts, to take its place, so long after; 0: none does.
+  absl::Duration pause;  // duration of kPause...
+  // Time until another worker process starts in its place; 0: there is none.
   absl::Duration replaced_after;
 };
 
-// A change of the consistency that somebody asks for while the job runs.
+// A user's change of the consistency while the job runs.
 struct ConsistencySetting {
   absl::Duration at;  // after the start
   v1::ConsistencySpec change;
 };
 
-// One simulation: a job, the network, how long workers compute, and what goes wrong.
+// One simulation: a job, the network, the workers' compute times, and the faults.
 struct Scenario {
   uint64_t seed = 0;
   v1::JobSpec job;
@@ -51,15 +51,15 @@ struct Scenario {
   std::function<absl::Duration(uint32_t worker, Random& random)> compute_time;
   std::vector<Fault> faults;
   std::vector<ConsistencySetting> settings;
-  absl::Duration limit = absl::Seconds(120);  // virtual time after which the job has hung
+  absl::Duration limit = absl::Seconds(120);  // virtual time; a longer job has hung
 };
 
-// Draws everything from the seed: 1 to 16 workers, 1 to 8 servers, tables, shards, consistency,
-// staleness, also of single tables, changes of both, network, speeds, pauses, deaths and
-// replacements.
+// Draws everything from the seed: 1 to 16 workers, 1 to 8 servers, tables, shards, network, speeds,
+// pauses, deaths and replacements; consistency and staleness, also of single tables, and their
+// changes.
 Scenario DrawScenario(uint64_t seed);
 
-// What the worker process draws its compute times from.
+// The random source of the worker process's compute times.
 inline Random ComputeRandom(const Scenario& scenario, uint32_t worker) {
   return Random(scenario.seed, /*stream=*/2'000'000 + worker);
 }

@@ -13,22 +13,24 @@
 #include "absl/types/span.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
+#include "tests/simulation/scenario.h"
 #include "worker/engine/engine.h"
+#include "worker/runtime/job_setup.h"
 
 namespace capstan {
 
-// An engine that computes nothing: it takes its time, and pushes test values. Each sample that it
-// is given is a turn of one worker at one step, and has both as its features. Used by one thread.
+// An engine without computation: it waits for its compute time, and pushes test values. A sample
+// stands for one worker at one step. Its features are the worker and the step. Not thread-safe.
 class ScriptedEngine : public Engine {
  public:
   struct Options {
     Clock* clock = nullptr;             // Required; outlives the engine
     std::vector<v1::TableSpec> tables;  // Required
     uint64_t slice_bytes = 0;           // Required
-    int64_t steps = 0;                  // Required: of each worker
-    bool has_test_values = true;        // else samples say nothing, and gradients stay 0
-    // Required: how long the next step computes. A third of it forward, the rest backward, each
-    // layer as long as the others.
+    int64_t steps = 0;                  // Required: number of steps of each worker
+    bool has_test_values = true;        // else samples are ignored, and gradients stay 0
+    // Required: the compute time of the next step. A third is forward, the rest backward; all
+    // layers take the same time.
     std::function<absl::Duration()> compute_time;
   };
 
@@ -51,7 +53,7 @@ class ScriptedEngine : public Engine {
   };
 
   absl::Status Forward(absl::Duration time, ParameterStore& store);
-  // Makes each slice of the layer hold the update of this turn, and nothing else.
+  // Sets each slice of the layer to the update of this turn.
   void WriteGradients(int layer, const Turn& turn, ParameterStore& store) const;
 
   const Options options_;
@@ -59,6 +61,10 @@ class ScriptedEngine : public Engine {
   int layer_count_ = 0;
   std::deque<Turn> loaded_;
 };
+
+// Prepares worker process `process` of the scenario: a ScriptedEngine instead of a model, and
+// samples with the turns instead of a data set. The scenario outlives both.
+JobPreparer ScriptedJobPreparer(const Scenario& scenario, uint32_t process);
 
 }  // namespace capstan
 

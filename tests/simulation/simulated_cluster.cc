@@ -11,7 +11,7 @@
 #include "common/membership/retrying_coordinator.h"
 #include "common/routing/server_address.h"
 #include "tests/simulation/push_ahead_endpoint.h"
-#include "tests/simulation/scripted_setup.h"
+#include "tests/simulation/scripted_engine.h"
 #include "worker/runtime/worker.h"
 
 namespace capstan {
@@ -21,7 +21,7 @@ constexpr uint64_t kJob = 1;
 // Longer than any pause of a scenario, its leases, and the retries of both.
 constexpr absl::Duration kSettle = absl::Seconds(30);
 constexpr uint64_t kFirstWorkerIncarnation = 200'000;
-// Exchanges that arrive so long before or after their worker pauses may be interrupted.
+// An exchange may be interrupted if it arrives within this time of its worker's pause.
 constexpr absl::Duration kAroundPause = absl::Milliseconds(30);
 
 }  // namespace
@@ -39,7 +39,7 @@ SimulatedCluster::SimulatedCluster(const Scenario& scenario)
 }
 
 SimulatedCluster::~SimulatedCluster() {
-  // Their ends send messages to the other processes.
+  // The destructors send messages to the other processes.
   coordinator_.reset();
   for (const auto& server : servers_) server->server.reset();
 }
@@ -48,7 +48,7 @@ SimulationResult SimulatedCluster::Run() {
   absl::Time end = start_ + scenario_.limit;
   bool is_time_up = false;
   coordinator_->OnEnd([this, &end, &is_time_up](JobOutcome outcome) {
-    // What the coordinator finds while the processes are buried is no end of the job.
+    // Findings of the coordinator during the cleanup are not the job's end.
     if (is_time_up) return;
     result_.outcome = std::move(outcome);
     end = world_.Now();
@@ -135,7 +135,7 @@ void SimulatedCluster::Interrupt(SimulatedProcess& server, Incarnation sender,
     const absl::Time pause = start_ + fault.at;
     if (!is_of_sender || absl::AbsDuration(now - pause) > kAroundPause) continue;
     if (interruptions_.Bernoulli(0.5)) continue;
-    // The answer, if it gets one, is there when the worker goes on.
+    // An answer then arrives before the end of the worker's pause.
     const double share = 0.7 + 0.3 * interruptions_.UniformFloat();
     server.RunAt(pause + share * fault.pause, std::move(go_on));
     return;

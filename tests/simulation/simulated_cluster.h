@@ -26,24 +26,24 @@ namespace capstan {
 
 struct SimulationResult {
   std::vector<v1::HistoryRecord> records;
-  std::optional<JobOutcome> outcome;  // none: the job had not ended when its time was up
-  bool is_registering = false;        // and it still waited for members that were to register
+  std::optional<JobOutcome> outcome;  // none: the job did not end in time
+  bool is_registering = false;        // it did not, and still waited for registrations
   absl::Duration duration;            // virtual, to the end of the job
   uint64_t messages = 0;
 };
 
-// A whole job in virtual time: the real coordinator, servers and workers in one program, of which
-// one thread runs at a time; only what workers compute is a script. Used once, by one thread.
+// A whole job in virtual time: the real coordinator, servers and workers in one program. One thread
+// runs at a time. Only the workers' computation is scripted. Used once, by one thread.
 class SimulatedCluster {
  public:
   explicit SimulatedCluster(const Scenario& scenario);
   ~SimulatedCluster();
 
-  // The same for the same scenario, byte for byte.
+  // The same scenario has the same result, byte for byte.
   SimulationResult Run();
 
  private:
-  // A process, and what it runs.
+  // A process with its server or worker.
   struct Member {
     explicit Member(SimulatedClock* world) : process(world) {}
     SimulatedProcess process;
@@ -55,13 +55,13 @@ class SimulatedCluster {
   void WriteHeader();
   std::unique_ptr<Member> StartMember(uint64_t seed);
   void StartServer(uint32_t index);
-  // A thread of the server stands still before a shard's lock, sometimes, while a pause of the
-  // worker process `sender` that begins now lets another one take its place.
+  // If a pause of worker process `sender` begins about now, sometimes stops the server's thread
+  // before a shard's lock for as long. Meanwhile another process can take the worker's place.
   void Interrupt(SimulatedProcess& server, Incarnation sender, absl::AnyInvocable<void()> go_on);
   void StartWorker(uint32_t index);
-  // To the server that listens at `address`, for a worker.
+  // Connects a worker to the server at `address`.
   std::unique_ptr<ParameterEndpoint> Connect(Member& worker, const std::string& address);
-  // Records the worker's exchanges, and leaves out pulls, as the scenario says.
+  // Records the worker's exchanges and omits pulls, according to the scenario.
   std::unique_ptr<ParameterEndpoint> Wrap(Member& worker,
                                           std::unique_ptr<ParameterEndpoint> exchanges);
   void Befall(const Fault& fault);

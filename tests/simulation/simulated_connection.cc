@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kHeaderBytes = 64;
 
-// As a message that has left: its sender's buffer may change.
+// A message has its own copy, because the sender's buffer may change.
 Payload Copy(const Payload& payload) {
   if (payload.empty()) return Payload();
   const auto bytes = std::make_shared<HostBuffer>(payload.size_bytes() / sizeof(float));
@@ -34,10 +34,10 @@ void SimulatedConnection::Path::Exchange(ExchangeRequest request, DeliveredCallb
   request.gradient = Copy(request.gradient);
   const SimulatedNetwork::Flight flight =
       network_->Send(worker_, server_, kHeaderBytes + request.gradient.size_bytes());
-  if (flight.sent == now) {
+  if (flight.left == now) {
     delivered();
   } else {
-    worker_->RunAt(flight.sent, std::move(delivered));
+    worker_->RunAt(flight.left, std::move(delivered));
   }
   if (flight.is_duplicated) {
     server_->RunAt(flight.duplicate_arrives, [endpoint = endpoint_, request]() mutable {

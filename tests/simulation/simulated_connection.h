@@ -8,12 +8,12 @@
 
 namespace capstan {
 
-// A worker's connection to a server over the simulated network. A gradient is sent when it has left
-// the worker's link, one latency before the server has it. When destroyed, what is open is
-// UNAVAILABLE.
+// A worker's connection to a server over the simulated network. `delivered` runs when the gradient
+// has left the worker's link, one latency before the server has it. The destructor answers open
+// exchanges UNAVAILABLE.
 class SimulatedConnection : public ParameterEndpoint {
  public:
-  // All outlive the connection, and what it has sent.
+  // All arguments outlive the connection and its messages.
   SimulatedConnection(SimulatedNetwork* network, SimulatedProcess* worker, SimulatedProcess* server,
                       ParameterEndpoint* endpoint)
       : path_(network, worker, server, endpoint), open_(&path_) {}
@@ -23,7 +23,7 @@ class SimulatedConnection : public ParameterEndpoint {
   }
 
  private:
-  // There and back.
+  // The way there and back.
   class Path : public ParameterEndpoint {
    public:
     Path(SimulatedNetwork* network, SimulatedProcess* worker, SimulatedProcess* server,
@@ -40,7 +40,7 @@ class SimulatedConnection : public ParameterEndpoint {
   };
 
   Path path_;
-  InProcessEndpoint open_;  // an answer that comes after the end goes nowhere
+  InProcessEndpoint open_;  // drops answers after the end
 };
 
 }  // namespace capstan

@@ -13,11 +13,11 @@
 
 namespace capstan {
 
-// A member's connection to the coordinator over the simulated network. A member that is dead is
-// told so, so that it ends when it is buried. When destroyed, what is open is UNAVAILABLE.
+// A member's connection to the coordinator over the simulated network. A dead member gets an error,
+// so its threads end at the end of the simulation. The destructor answers open calls UNAVAILABLE.
 class SimulatedCoordinatorConnection : public CoordinatorEndpoint {
  public:
-  // All outlive the connection, and what it has sent.
+  // All arguments outlive the connection and its messages.
   SimulatedCoordinatorConnection(SimulatedNetwork* network, SimulatedProcess* member,
                                  SimulatedProcess* coordinator, CoordinatorEndpoint* endpoint);
   ~SimulatedCoordinatorConnection() override;
@@ -37,7 +37,7 @@ class SimulatedCoordinatorConnection : public CoordinatorEndpoint {
  private:
   template <typename Request, typename Reply>
   using Method = void (CoordinatorEndpoint::*)(Request, Callback<Reply>);
-  // Calls that have no answer yet. Outlives the connection when the answer comes late.
+  // Calls without an answer yet. It outlives the connection if an answer comes late.
   struct Open {
     uint64_t last_id = 0;
     std::map<uint64_t, absl::AnyInvocable<void(absl::Status)>> calls;

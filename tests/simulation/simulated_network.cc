@@ -34,8 +34,8 @@ SimulatedNetwork::Flight SimulatedNetwork::Send(SimulatedProcess* from, Simulate
   absl::Time& sends_until = sends_until_.try_emplace(from, now).first->second;
   absl::Time& receives_until = receives_until_.try_emplace(to, now).first->second;
   Flight flight;
-  flight.sent = sends_until = std::max(sends_until, now) + busy;
-  receives_until = std::max(flight.sent + options_.latency, receives_until + busy);
+  flight.left = sends_until = std::max(sends_until, now) + busy;
+  receives_until = std::max(flight.left + options_.latency, receives_until + busy);
   flight.arrives = receives_until + DrawDelay();
   flight.is_lost = random_.Bernoulli(options_.drop);
   flight.is_duplicated = random_.Bernoulli(options_.duplicate);

@@ -13,25 +13,25 @@
 
 namespace capstan {
 
-// The network of a simulation: connections that take time, reorder, lose and repeat, all drawn from
-// one seed. A message occupies its sender's and its receiver's link for `per_message` and
-// `seconds_per_byte`, and is `latency` on its way. Guarded by the baton.
+// The network of a simulation. It delays, reorders, loses and repeats messages, all drawn from one
+// seed. A message occupies its sender's and its receiver's link for `per_message` and
+// `seconds_per_byte`, and travels for `latency`. Guarded by the baton.
 class SimulatedNetwork {
  public:
   struct Options {
     absl::Duration latency = absl::Microseconds(100);
-    absl::Duration per_message;   // that a link is busy with each message
-    double seconds_per_byte = 0;  // that a link is busy
+    absl::Duration per_message;   // a link's busy time for each message
+    double seconds_per_byte = 0;  // a link's busy time for each byte
     absl::Duration max_jitter;    // added to each message, uniform from 0
-    double slow = 0;              // probability that a message takes up to max_slow longer
+    double slow = 0;              // probability of up to max_slow more for a message
     absl::Duration max_slow;
     double drop = 0;  // probabilities of each message
     double duplicate = 0;
     absl::Duration drop_noticed_after = absl::Milliseconds(20);  // by its sender
   };
-  // How one message fares.
+  // The fate of one message.
   struct Flight {
-    absl::Time sent;  // its bytes have left the sender
+    absl::Time left;  // its bytes have left the sender's link
     absl::Time arrives;
     bool is_lost = false;
     bool is_duplicated = false;
@@ -40,7 +40,8 @@ class SimulatedNetwork {
 
   SimulatedNetwork(Options options, uint64_t seed) : options_(options), random_(seed, 1) {}
 
-  // A connection between processes that all outlive it. Messages of a dead process go nowhere.
+  // Connects two processes. All arguments outlive the connection. Messages of a dead process are
+  // dropped.
   std::unique_ptr<ParameterEndpoint> Connect(SimulatedProcess* worker, SimulatedProcess* server,
                                              ParameterEndpoint* endpoint);
   std::unique_ptr<CoordinatorEndpoint> Connect(SimulatedProcess* member,

@@ -33,7 +33,7 @@ class SimulatedNetworkTest : public testing::Test {
     request.gradient = Payload(absl::MakeConstSpan(*values), values);
     return request;
   }
-  // Sends one push; the time until each of its answers is noted.
+  // Sends one push, and notes the time until each of its answers.
   void Send(ParameterEndpoint& connection, float gradient, size_t size) {
     connection.Exchange(
         Push(gradient, size), [] {},

@@ -13,9 +13,9 @@
 
 namespace capstan {
 
-// One process of a simulation, and its clock. While it is paused its timers and its threads stand
-// still; what is delivered to it, which is a timer too, comes when it goes on. Guarded by the baton
-// of the simulation.
+// One process of a simulation, and its clock. During a pause its timers and threads stand still. A
+// message's arrival is a timer, too, so messages then wait for the end of the pause. Guarded by the
+// baton of the simulation.
 class SimulatedProcess : public Clock {
  public:
   // `world` outlives the process.
@@ -24,13 +24,13 @@ class SimulatedProcess : public Clock {
   void Spawn(absl::AnyInvocable<void()> body) { world_.Spawn(std::move(body)); }
   void Pause();
   void Resume();
-  // Stands still from now on, and nobody hears of it again.
+  // Stands still from now on. Nobody hears of it again.
   void Kill();
-  // At the end of the simulation: a dead process runs once more, cut off from all others, so that
-  // its threads end.
+  // At the end of the simulation: a dead process runs once more, without any connection, until its
+  // threads end.
   void Bury();
 
-  // It lives, though it may be paused.
+  // Not dead; it may be paused.
   bool is_alive() const { return state_ == State::kRunning || state_ == State::kPaused; }
 
   absl::Time Now() const override { return world_.Now(); }
@@ -54,7 +54,7 @@ class SimulatedProcess : public Clock {
   State state_ = State::kRunning;
   TimerId last_timer_ = 0;
   std::map<TimerId, Timer> timers_;
-  std::vector<TimerId> due_;  // while the process stood still
+  std::vector<TimerId> due_;  // during the pause
   CondVar goes_on_;
 };
 

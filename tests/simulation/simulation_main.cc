@@ -1,4 +1,4 @@
-// Runs random schedules of a whole job in virtual time, and checks the history of each against the
+// Runs random schedules of a whole job in virtual time, and checks each history against the
 // consistency contract. The last line is "N histories, V violations".
 #include <glog/logging.h>
 
@@ -30,7 +30,7 @@ ABSL_FLAG(std::string, history, "", "file for the history of the last schedule; 
 namespace capstan {
 namespace {
 
-// What the threads share.
+// Shared by the threads.
 struct Totals {
   std::atomic<int64_t> next = 0;
   std::atomic<bool> may_stop = false;
@@ -56,7 +56,7 @@ void Count(uint64_t seed, const Scenario& scenario, const ScenarioVerdict& verdi
   std::fflush(stdout);
 }
 
-// After the schedule with this violation, which may be none.
+// Notes a finished schedule. An empty violation means none.
 bool IsLast(const std::string& violation) {
   if (violation.empty()) return false;
   const std::string rule = absl::GetFlag(FLAGS_until_rule);

@@ -14,7 +14,7 @@
 namespace capstan {
 namespace {
 
-// What 2,000 seeds have been through.
+// The events of 2,000 seeds.
 struct Coverage {
   std::atomic<int> done = 0;
   std::atomic<int> failed = 0;
@@ -46,8 +46,8 @@ TEST(SimulationTest, TwoThousandSchedulesKeepTheContract) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  // The schedules are worth something: nearly all jobs do much work, and many lose and gain
-  // workers, or change their consistency.
+  // The schedules test enough: nearly all jobs do much work, and many lose and gain workers or
+  // change their consistency.
   EXPECT_GT(coverage.done, 1700);
   EXPECT_GT(coverage.failed, 100);
   EXPECT_GT(coverage.with_replacement, 100);

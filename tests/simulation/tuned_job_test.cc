@@ -1,4 +1,4 @@
-// Tuning in virtual time: it ends whatever becomes of the workers, and disturbs nothing.
+// Tuning in virtual time: it ends in spite of lost workers, and breaks no promise.
 #include <glog/logging.h>
 #include <gtest/gtest.h>
 
@@ -8,14 +8,14 @@
 #include "absl/time/time.h"
 #include "common/history/check/check_history.h"
 #include "common/history/history.h"
-#include "tests/simulation/bad_end.h"
+#include "tests/simulation/run_scenario.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/simulated_cluster.h"
 
 namespace capstan {
 namespace {
 
-// 3 workers that compute for 100 ms or so, 2 servers, and steps enough for tuning.
+// 3 workers with compute times of about 100 ms, 2 servers, and enough steps for tuning.
 Scenario TunedScenario(v1::ConsistencySpec::Mode mode) {
   Scenario scenario;
   scenario.seed = 1;
@@ -45,7 +45,7 @@ Scenario TunedScenario(v1::ConsistencySpec::Mode mode) {
   return scenario;
 }
 
-// Runs it, and fails the test unless it ends well and keeps its promises.
+// Runs the job. Fails the test unless it ends well and keeps its promises.
 JobOutcome RunJob(const Scenario& scenario) {
   FLAGS_minloglevel = google::GLOG_ERROR;
   const SimulationResult result = SimulatedCluster(scenario).Run();
@@ -65,8 +65,8 @@ TEST(TunedJobTest, EndsTuningUnderEveryConsistency) {
     const v1::TuningReport& tuning = outcome.last_status.tuning();
     EXPECT_TRUE(tuning.has_chosen()) << tuning.ShortDebugString();
     EXPECT_EQ(tuning.tried_size(), 17);
-    // 18 periods of 2 steps that do not count, 12 that do, and 2 until the next one begins; a step
-    // more where a worker is ahead.
+    // 18 periods. Each has 2 steps of warm-up, 12 measured steps, 2 steps until the next period
+    // begins, and one more if a worker is ahead.
     EXPECT_LE(outcome.last_status.view().schedule().first_step(), 18 * 17);
   }
 }

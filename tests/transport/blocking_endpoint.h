@@ -7,8 +7,8 @@
 
 namespace capstan {
 
-// Keeps the thread of one exchange, the first one unless said otherwise, until it is told to go on:
-// of one transport's thread or stream, which then takes nothing more.
+// Blocks the thread of exchange number `blocks_at`, from 1, until the test sets may_go_on. The
+// transport's thread or stream then takes no further exchange.
 class BlockingEndpoint : public ParameterEndpoint {
  public:
   explicit BlockingEndpoint(Clock* clock, int blocks_at = 1)

@@ -18,31 +18,31 @@ namespace {
 
 constexpr uint64_t kSmall = 1000;  // elements
 
-// One exchange and what came of it; fails the test when anything runs twice or in the wrong order.
+// One exchange and its result. Fails the test if a callback runs twice or in the wrong order.
 class Call {
  public:
   Call(ParameterEndpoint& endpoint, ExchangeRequest request, Clock* clock)
-      : sent_(clock), reply_(clock) {
+      : delivered_(clock), reply_(clock) {
     endpoint.Exchange(
         std::move(request),
         [this] {
-          EXPECT_FALSE(is_sent_.exchange(true)) << "sent twice";
-          sent_.Set(true);
+          EXPECT_FALSE(is_delivered_.exchange(true)) << "delivered twice";
+          delivered_.Set(true);
         },
         [this](ExchangeReply reply) {
-          EXPECT_TRUE(is_sent_) << "done before sent";
+          EXPECT_TRUE(is_delivered_) << "done before delivered";
           EXPECT_EQ(replies_.fetch_add(1), 0) << "answered twice";
           reply_.Set(std::move(reply));
         });
   }
   bool is_answered() const { return reply_.is_set(); }
   ExchangeReply Wait() { return reply_.Wait(); }
-  void WaitUntilSent() { sent_.Wait(); }
+  void WaitUntilDelivered() { delivered_.Wait(); }
 
  private:
-  std::atomic<bool> is_sent_ = false;
+  std::atomic<bool> is_delivered_ = false;
   std::atomic<int> replies_ = 0;
-  OneShot<bool> sent_;
+  OneShot<bool> delivered_;
   OneShot<ExchangeReply> reply_;
 };
 
@@ -141,7 +141,7 @@ TEST_P(EndpointConformanceTest, APushIsSentOnceTheServerHasItThoughItsReplyIsPar
     Connected connected(GetParam(), ConsistencyMode::kBsp, /*num_workers=*/2, elements);
     Call push(*connected.endpoint, MakeTestRequest(0, Step(0), Step(1), 1.0f, elements),
               &connected.clock);
-    push.WaitUntilSent();
+    push.WaitUntilDelivered();
     EXPECT_FALSE(push.is_answered());
     Call other(*connected.endpoint, MakeTestRequest(1, Step(0), Step(1), 3.0f, elements),
                &connected.clock);
@@ -160,9 +160,9 @@ TEST_P(EndpointConformanceTest, TheSmallestCreditSufficesThoughRepliesAreParked)
     Transfer push;
     push.bytes = kSmall * sizeof(float);
     push.start = [&connected, worker,
-                  reply = replies.back().get()](absl::AnyInvocable<void()> sent) {
+                  reply = replies.back().get()](absl::AnyInvocable<void()> delivered) {
       connected.endpoint->Exchange(
-          MakeTestRequest(worker, Step(0), Step(1), 12.0f, kSmall), std::move(sent),
+          MakeTestRequest(worker, Step(0), Step(1), 12.0f, kSmall), std::move(delivered),
           [reply](ExchangeReply answer) { reply->Set(std::move(answer)); });
     };
     scheduler.Submit(std::move(push));

@@ -13,7 +13,7 @@
 
 namespace capstan {
 
-// What a transport, with its decorators, must bring to the conformance suite.
+// A transport with its decorators, for the conformance suite.
 class TransportFixture {
  public:
   virtual ~TransportFixture() = default;
@@ -26,7 +26,7 @@ struct TransportCase {
   std::function<std::unique_ptr<TransportFixture>(ShardHost* host, Clock* clock)> make;
 };
 
-// The suite: what every ParameterEndpoint must do. Instantiated over the transports by the tests.
+// The suite: the contract of every ParameterEndpoint. Each transport's test instantiates it.
 class EndpointConformanceTest : public testing::TestWithParam<TransportCase> {};
 
 }  // namespace capstan

@@ -1,6 +1,6 @@
-// exchange_server: a server of one slice for the job 42, without a coordinator, for clients in
-// other languages: 4 elements, zero at first, under SGD with learning rate 1; worker 0 is its only
-// member.
+// exchange_server: a server of one slice for job 42, without a coordinator. It tests clients in
+// other languages. The slice has 4 elements, zero at first, under SGD with learning rate 1. Worker
+// 0 is the only member.
 #include <iostream>
 
 #include "common/base/program.h"

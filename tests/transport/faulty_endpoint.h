@@ -14,9 +14,10 @@
 
 namespace capstan {
 
-// Injects the faults of a bad network, drawn from a seed. What is dropped is answered UNAVAILABLE,
-// as a broken connection is: half of the time the request was lost, else the reply. A duplicate
-// arrives some time after its original. Delays reorder. Thread-safe.
+// Injects the faults of a bad network, drawn from a seed. A dropped exchange is answered
+// UNAVAILABLE, like one on a broken connection. Either the request or the reply is lost, with equal
+// probability. A duplicate arrives some time after its original. Delays reorder exchanges.
+// Thread-safe.
 class FaultyEndpoint : public ParameterEndpoint {
  public:
   struct Options {
@@ -60,7 +61,7 @@ class FaultyEndpoint : public ParameterEndpoint {
   Random random_ ABSL_GUARDED_BY(mu_);
   Counts counts_ ABSL_GUARDED_BY(mu_);
 
-  DelayedCalls later_;  // use inner_ until they are stopped
+  DelayedCalls later_;  // uses inner_ until it is stopped
   std::unique_ptr<ParameterEndpoint> inner_;
 };
 

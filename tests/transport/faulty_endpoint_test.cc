@@ -25,7 +25,7 @@ class CountingEndpoint : public ParameterEndpoint {
 
 class FaultyEndpointTest : public testing::Test {
  protected:
-  // What became of `count` exchanges under these faults.
+  // The results of `count` exchanges under these faults.
   struct Outcome {
     int arrived = 0, delivered = 0, answered = 0, lost = 0;
     FaultyEndpoint::Counts faults;

@@ -47,13 +47,13 @@ class StripedOverGrpc : public OverGrpc {
   }
 };
 
-// Each reply must wait for the one before to be sent.
+// A reply waits until gRPC has written the previous one.
 class NarrowOverGrpc : public OverGrpc {
  public:
   NarrowOverGrpc(ShardHost* host, Clock* clock) : OverGrpc(host, clock, /*max_inflight_bytes=*/1) {}
 };
 
-// Values go one by one, each once the one before has been received.
+// Values are sent one by one, each after the client has received the previous ones.
 class LittleCreditOverGrpc : public OverGrpc {
  public:
   LittleCreditOverGrpc(ShardHost* host, Clock* clock)

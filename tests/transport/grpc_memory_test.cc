@@ -1,4 +1,4 @@
-// A server whose clients push as fast as they can and never read what it answers.
+// Clients push as fast as they can, and never read the server's replies.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
@@ -45,7 +45,7 @@ constexpr int64_t kSliceBytes = kElements * sizeof(float);
 constexpr int64_t kMaxInflightBytes = 2 << 20;
 constexpr int kStreamsPerConnection = 4;
 
-// Says its address, then the most memory that it has had whenever it is asked.
+// Tells its address, then its peak memory on every request.
 void Serve(ForkedProcess::Parent& parent) {
   KeepFreedMemory();
   const auto host = MakeTestHost(ConsistencyMode::kAsync, 2 * kClients + 1, kElements);
@@ -72,8 +72,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
-// Writes exchanges of one worker one after the other; reads only once it is told to. Every other
-// one claims to write receipts, and never does.
+// Writes exchanges of one worker one after the other. Reads only after a call of the test. Every
+// other client claims to write receipts, and never does.
 class RudeClient : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   RudeClient(int worker, const std::shared_ptr<grpc::Channel>& channel)
@@ -139,7 +139,7 @@ class RudeClient : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   }
 
  private:
-  // OnDone comes once the stream has ended.
+  // OnDone comes after the stream's end.
   void LetEnd() {
     {
       MutexLock lock(&mu_);
@@ -180,14 +180,14 @@ int WrittenBy(const std::vector<std::unique_ptr<RudeClient>>& clients) {
   return sum;
 }
 
-// Waits until it is true; false when that takes a minute.
+// Waits at most a minute for the condition. False: it did not come true.
 bool BecomesTrue(const std::function<bool()>& is_true) {
   const absl::Time deadline = absl::Now() + absl::Minutes(1);
   while (!is_true() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(10));
   return is_true();
 }
 
-// Returns once nobody has got anything written for a second.
+// Returns after a second without any finished write.
 void AwaitStandstill(const std::vector<std::unique_ptr<RudeClient>>& clients) {
   int before = -1;
   for (int now = 0; now != before || now < kClients; now = WrittenBy(clients)) {
@@ -196,7 +196,7 @@ void AwaitStandstill(const std::vector<std::unique_ptr<RudeClient>>& clients) {
   }
 }
 
-// Servers whose memory is measured, made before this process has threads.
+// The measured servers. They are forked before this process has threads.
 class GrpcMemoryTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -210,7 +210,7 @@ class GrpcMemoryTest : public testing::Test {
   }
   int64_t Grown() { return PeakMemoryOf(*server_) - memory_before_; }
 
-  // Clients of the workers from `first` on, which share connections.
+  // Clients of the workers from `first` on. They share connections.
   std::vector<std::unique_ptr<RudeClient>> StartClients(int first) {
     std::vector<std::unique_ptr<RudeClient>> clients;
     std::shared_ptr<grpc::Channel> channel;
@@ -249,7 +249,7 @@ TEST_F(GrpcMemoryTest, AServerOfStreamsThatNeverReadStaysWithinItsBoundAndServes
   }
 
   const int64_t grown = Grown();
-  // Each stream holds replies that wait, one request, and what the library has read ahead.
+  // Each stream holds waiting replies, one request, and the library's read-ahead.
   const int64_t bound =
       (kClients + 1) * (kMaxInflightBytes + kSliceBytes + GrpcServer::kStreamBytes);
   RecordProperty("grown_bytes", absl::StrCat(grown));

@@ -1,4 +1,4 @@
-// What the two ends of a gRPC stream tell each other of the payloads that have arrived.
+// Receipts: each end of a gRPC stream tells the other how many payload bytes have arrived.
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
@@ -38,7 +38,7 @@ using ::testing::HasSubstr;
 constexpr uint64_t kElements = 4;
 constexpr uint64_t kBytes = kElements * sizeof(float);
 
-// Answers pushes at once, and pulls with values, at once or, while it parks, when it is released.
+// Answers pushes at once. Answers pulls with values: at once, or after Release while it parks.
 class ScriptedEndpoint : public ParameterEndpoint {
  public:
   explicit ScriptedEndpoint(bool parks = false) : parks_(parks) {}
@@ -93,7 +93,7 @@ struct Served {
   const std::unique_ptr<GrpcServer> server;
 };
 
-// One stream of a client that does what the test says, with generated code.
+// One stream of a client with generated code.
 class RawClient {
  public:
   explicit RawClient(const Served& served)
@@ -128,7 +128,7 @@ class RawClient {
     EXPECT_TRUE(stream_->Read(&reply));
     return reply;
   }
-  // The request that the next reply answers; receipts are skipped.
+  // The request id of the next reply. Skips receipts.
   uint64_t ReadReply() {
     while (true) {
       const v1::ExchangeReply reply = Read();
@@ -138,7 +138,7 @@ class RawClient {
       }
     }
   }
-  // By the server, that it has received.
+  // The number of bytes in the server's latest receipt.
   uint64_t told_bytes() const { return told_bytes_; }
   // Reads to the end.
   grpc::Status End() {
@@ -259,7 +259,7 @@ TEST(GrpcReceiptsTest, AGradientThatWasWrittenButNotReadIsNotSent) {
   blocking.is_blocked.Wait();
   exchange(Step(0), &pushed);
   exchange(std::nullopt, &written);
-  written.Wait();  // It has no payload, and was written after the push.
+  written.Wait();  // It was written after the push, and has no payload.
   EXPECT_FALSE(pushed.is_set());
   blocking.may_go_on.Set(true);
   pushed.Wait();
@@ -278,11 +278,11 @@ TEST(GrpcReceiptsTest, ALargeReplyBehindTheFirstReceiptIsNotHeldUp) {
         [&reply](ExchangeReply answer) { reply.Set(std::move(answer)); });
     EXPECT_TRUE(reply.Wait().status.ok());
   }
-  // What gRPC holds back goes with a connection's next ping, after 5 seconds each.
+  // gRPC would send withheld bytes with a connection's next ping, after 5 seconds each.
   EXPECT_LT(clock.Now() - begin, absl::Seconds(15));
 }
 
-// A server whose receipts are wrong.
+// A server with wrong receipts.
 class LyingService : public v1::ParameterService::Service {
  public:
   grpc::Status Exchange(

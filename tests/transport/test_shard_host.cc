@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "proto/job.pb.h"
-#include "server/consistency/make_consistency_schedule.h"
+#include "server/consistency/consistency_schedule.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
 #include "worker/client/parameter_client.h"
@@ -13,7 +13,7 @@ namespace capstan {
 std::unique_ptr<ShardHost> MakeTestHost(ConsistencyMode mode, int num_workers, uint64_t elements) {
   ShardHost::Options options;
   options.job = kTestJob;
-  options.update_scale = UpdateScale::kSum;  // so that what was pushed tells what is pulled
+  options.update_scale = UpdateScale::kSum;  // A pulled value is then the sum of the pushes.
   options.tables = {{"w", elements, 0.0}};
   options.slice_bytes = elements * sizeof(float);
   options.shard_count = 1;

@@ -8,27 +8,27 @@
 
 #include "common/base/clock.h"
 #include "common/exchange/parameter_endpoint.h"
-#include "server/consistency/make_consistency_policy.h"
+#include "server/consistency/consistency_policy.h"
 #include "server/shard/shard_host.h"
 
 namespace capstan {
 
 inline constexpr uint64_t kTestJob = 42;
-inline constexpr uint64_t kTestElements = 2 << 20;  // of the one table, which is one slice
+inline constexpr uint64_t kTestElements = 2 << 20;  // of the one table with one slice
 
-// A host of one table of one slice, zero at first, under SGD with learning rate 1: its values are
+// A host with one table of one slice, zero at first, under SGD with learning rate 1. Its values are
 // minus the sum of the gradients. Workers 0 ... num_workers - 1 have incarnation 100 + id.
 std::unique_ptr<ShardHost> MakeTestHost(ConsistencyMode mode, int num_workers,
                                         uint64_t elements = kTestElements);
 
-// An exchange of that slice; the gradient is `value` everywhere.
+// An exchange of the slice. All elements of the gradient are `value`.
 ExchangeRequest MakeTestRequest(int worker, std::optional<Step> push_step,
                                 std::optional<Step> pull_step, float value = 0,
                                 uint64_t elements = kTestElements);
 
 std::vector<float> ToVector(const Payload& payload);
 
-// A client of one such host, which sends again what `connection` loses.
+// A client of the host. It tries lost exchanges again over `connection`.
 std::unique_ptr<ParameterEndpoint> MakeTestClient(Clock* clock,
                                                   std::unique_ptr<ParameterEndpoint> connection);
 

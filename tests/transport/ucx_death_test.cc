@@ -1,4 +1,4 @@
-// Processes that talk over UCX, and one of them dies.
+// Processes exchange over UCX, and one of them dies.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::unique_ptr<UcxTransport> Start(Clock* clock) {
   return StartUcxTransport(options).value();
 }
 
-// Serves two workers; says its address, and goes on until it is killed.
+// Serves two workers. Tells its address, and goes on until it is killed.
 void Serve(uint64_t elements, Parent& parent) {
   RealClock clock;
   const auto host = MakeTestHost(ConsistencyMode::kAsync, /*num_workers=*/2, elements);
@@ -43,10 +43,11 @@ void Serve(uint64_t elements, Parent& parent) {
 
 enum class Then { kGoesOn, kRests };
 
-// As many at once; large ones then wait to be fetched.
+// Pushes at once. Large ones then wait until the server fetches them.
 constexpr int kPushes = 4;
 
-// Pushes, says so after the first replies, and then goes on with it; says the error that ends it.
+// Pushes, tells the parent after the first replies, and goes on until an error. Then tells the
+// error.
 void Push(int worker, Step first_step, uint64_t elements, const std::string& address,
           Parent& parent, Then then = Then::kGoesOn) {
   RealClock clock;
@@ -75,13 +76,13 @@ void Push(int worker, Step first_step, uint64_t elements, const std::string& add
   }
 }
 
-// The sizes go eagerly, and by rendezvous.
+// The smaller size is sent eagerly, the larger by rendezvous.
 class UcxDeathTest : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(UcxDeathTest, AServerOutlivesItsWorkers) {
   const uint64_t elements = GetParam();
-  // Whoever is killed while it writes into the queue of UCX 1.13's shared memory blocks it for all.
-  // Small messages make that likely; large ones die in the middle of a payload.
+  // A process killed during a write into the queue of UCX 1.13's shared memory blocks it for all.
+  // This is likely with small messages. With large ones, processes die in the middle of a payload.
   const Then then = elements < kTestElements ? Then::kRests : Then::kGoesOn;
   ForkedProcess server([&](Parent& parent) { Serve(elements, parent); });
   const std::string address = server.ReadLine();
@@ -89,14 +90,14 @@ TEST_P(UcxDeathTest, AServerOutlivesItsWorkers) {
       [&](Parent& parent) { Push(/*worker=*/1, Step(0), elements, address, parent); });
   ASSERT_EQ(lasting.ReadLine(), "pushes");
   for (int life = 0; life < 5; ++life) {
-    // Of a worker that was killed nobody knows the next step: it pulls none and is told.
+    // Each life pushes from step 0 on. The server refuses it if an earlier one got further.
     ForkedProcess worker(
         [&](Parent& parent) { Push(/*worker=*/0, Step(0), elements, address, parent, then); });
     const std::string line = worker.ReadLine();
     EXPECT_TRUE(line == "pushes" || absl::StrContains(line, "FAILED_PRECONDITION")) << line;
     worker.Kill();
   }
-  // The other worker has not been told anything but replies.
+  // The other worker has received nothing but replies.
   lasting.Kill();
   EXPECT_EQ(lasting.ReadLine(), "");
 }
@@ -112,7 +113,7 @@ TEST_P(UcxDeathTest, AWorkerIsToldThatItsServerIsGone) {
   EXPECT_TRUE(absl::StartsWith(worker.ReadLine(), "ended: UNAVAILABLE"));
 }
 
-// Says when a worker has gone.
+// Tells the parent about the end of a worker.
 class NotingListener : public UcxTransport::Listener {
  public:
   NotingListener(UcxTransport::Listener* inner, Parent* parent) : inner_(inner), parent_(parent) {}
@@ -130,7 +131,7 @@ class NotingListener : public UcxTransport::Listener {
   Parent* const parent_;
 };
 
-// Serves as Serve does, and says when a worker has gone.
+// As Serve. Also tells the parent about the end of a worker.
 void ServeAndNote(uint64_t elements, Parent& parent) {
   RealClock clock;
   const auto host = MakeTestHost(ConsistencyMode::kAsync, /*num_workers=*/2, elements);

@@ -1,4 +1,4 @@
-// A server whose clients push more than they were granted, and never take what it answers.
+// Clients push more than the server granted, and never take its replies.
 #include <grpcpp/client_context.h>
 #include <gtest/gtest.h>
 #include <ucp/api/ucp.h>
@@ -36,9 +36,9 @@ constexpr int kClients = 64;
 constexpr uint64_t kElements = 256 << 10;
 constexpr int64_t kSliceBytes = kElements * sizeof(float);
 constexpr int64_t kMaxInflightBytes = 2 << 20;
-constexpr int kPushes = 40;  // of each client: 20 times what it is granted
+constexpr int kPushes = 40;  // of each client: 20 times its grant
 
-// Says its address, then the most memory that it has had whenever it is asked.
+// Tells its address, then its peak memory on every request.
 void Serve(Parent& parent) {
   KeepFreedMemory();
   RealClock clock;
@@ -59,7 +59,7 @@ int64_t PeakMemoryOf(ForkedProcess& server) {
   return bytes;
 }
 
-// Clients that know the messages (ucx_protocol.h), but keep to none of their rules.
+// Clients with the right messages (ucx_protocol.h), but against all their rules.
 class RudeClients {
  public:
   // A stub of the server at `address`.
@@ -82,8 +82,8 @@ class RudeClients {
     }
   }
 
-  // Another one, which greets with `greeting` after the secret was put in; answered by the server
-  // only if it has a reply endpoint.
+  // Another client. It greets with `greeting` and the secret. The server answers only a greeting
+  // with a reply endpoint.
   void Connect(UcxGreeting greeting = {}, unsigned flags = UCP_AM_SEND_FLAG_REPLY) {
     streams_.push_back(std::make_unique<Stream>());
     Stream& stream = *streams_.back();
@@ -109,7 +109,8 @@ class RudeClients {
   void AwaitReply() {
     while (replies_ == 0) Progress();
   }
-  // How the stream of a client ends. Waits for that, and UCX makes no progress meanwhile.
+  // Waits for the end of a client's stream, and returns its status. UCX makes no progress
+  // meanwhile.
   grpc::Status EndOf(int client) {
     v1::UcxInvitation invitation;
     while (streams_[client]->reader->Read(&invitation)) {
@@ -148,13 +149,13 @@ class RudeClients {
     ++static_cast<RudeClients*>(clients)->grants_;
     return UCS_OK;
   }
-  // Neither takes a payload nor says that it is not wanted.
+  // Neither takes a payload nor refuses it.
   static ucs_status_t Ignore(void* clients, const void*, size_t, void*, size_t,
                              const ucp_am_recv_param_t* param) {
     ++static_cast<RudeClients*>(clients)->replies_;
     return (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0 ? UCS_INPROGRESS : UCS_OK;
   }
-  // What is sent stays as it is to the end of the process.
+  // Sent bytes stay unchanged to the end of the process.
   void Send(ucp_ep_h endpoint, unsigned id, std::string header, Payload payload,
             unsigned flags = UCP_AM_SEND_FLAG_REPLY) {
     kept_.push_back(std::make_unique<std::pair<std::string, Payload>>(header, payload));
@@ -177,7 +178,7 @@ class RudeClients {
   int replies_ = 0;
 };
 
-// Pushes until it is killed; says when everything has been handed to UCX for some time.
+// Pushes until it is killed. Tells the parent some time after UCX has taken everything.
 void PushRudely(Parent& parent) {
   RudeClients clients(parent.ReadLine());
   for (int i = 0; i < kClients; ++i) clients.Connect();
@@ -189,8 +190,8 @@ void PushRudely(Parent& parent) {
   while (true) clients.Progress();
 }
 
-// Greets as nobody may, and at last rightly. Says how many greetings were answered when the last
-// client has a reply, which comes after all grants.
+// Sends wrong greetings, and a right one at last. Tells the number of answered greetings once the
+// last client has a reply: replies come after all grants.
 void GreetWrongly(Parent& parent) {
   RudeClients clients(parent.ReadLine());
   clients.Connect(UcxGreeting(), /*flags=*/0);
@@ -224,7 +225,7 @@ TEST(UcxMemoryTest, AServerOfClientsThatTakeMoreThanTheyAreGrantedStaysWithinIts
   ASSERT_EQ(rude.ReadLine(), "pushed");
 
   const int64_t grown = PeakMemoryOf(server) - memory_before;
-  // Of each: what it was granted, replies that it does not take, and UCX's own endpoint.
+  // For each client: its grant, its untaken replies, and UCX's own endpoint.
   const int64_t of_endpoint = 1 << 20;
   const int64_t bound = kClients * (2 * kMaxInflightBytes + of_endpoint);
   RecordProperty("grown_bytes", absl::StrCat(grown));

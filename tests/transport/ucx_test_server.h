@@ -12,7 +12,7 @@
 
 namespace capstan {
 
-// Exchanges over UCX, and the gRPC port of this machine where workers ask for them.
+// Serves exchanges over UCX. Workers open them through a gRPC port of this machine.
 class UcxTestServer {
  public:
   // All outlive the server.

@@ -13,7 +13,7 @@
 namespace capstan {
 namespace {
 
-// A connection that could not be made.
+// A failed connection: answers every exchange with the reason.
 class FailedConnection : public ParameterEndpoint {
  public:
   explicit FailedConnection(absl::Status status) : status_(std::move(status)) {}
@@ -73,8 +73,8 @@ void ServerConnection::UseGrpc(ExchangeReply& reply) {
 }
 
 size_t ConnectionOf(SliceKey slice, size_t connections) {
-  // Fibonacci hashing: multiples of the golden ratio, modulo 1, are spread evenly, and so is each
-  // n-th of them.
+  // Fibonacci hashing: multiples of the golden ratio modulo 1 are spread evenly, and so is every
+  // n-th multiple.
   const uint32_t key = slice.table.value() + slice.slice.value();
   const uint64_t fraction = key * 0x9e3779b9u;  // in units of 2^-32
   return static_cast<size_t>(fraction * connections >> 32);

@@ -20,17 +20,17 @@ namespace capstan {
 using ServerConnector =
     std::function<std::unique_ptr<ParameterEndpoint>(const std::string& address)>;
 
-// Connects over what `transport`, of a valid job, names. With UCX, all connections share one
-// UcxTransport, which starts with the first of them. With AUTO, exchanges go over UCX unless it
-// cannot start here or cannot connect the two ends; then over gRPC. A connection that cannot be
-// made answers every exchange with the reason. `clock` outlives the connections. `on_ucx_blocked`
-// is UcxTransport::Options::on_blocked. The connector is not thread-safe.
+// Connects over `transport` of a valid job. With UCX, all connections share one UcxTransport; the
+// first connection starts it. With AUTO, exchanges use gRPC if UCX cannot start here, or cannot
+// connect the two ends. A failed connection answers every exchange with the reason. `clock`
+// outlives the connections. `on_ucx_blocked` is UcxTransport::Options::on_blocked. The connector is
+// not thread-safe.
 ServerConnector ConnectToServers(const v1::TransportSpec& transport, Clock* clock,
                                  std::function<void(const absl::Status&)> on_ucx_blocked);
 
-// All connections of a worker to one server as one. Uses UCX, if there is any, until that answers
-// UNIMPLEMENTED; then gRPC, if there is any. That answer becomes UNAVAILABLE, so that the exchange
-// is sent again. Thread-safe.
+// All connections of a worker to one server, as one endpoint. Uses UCX if it is given. If UCX
+// answers UNIMPLEMENTED and gRPC is given too, uses gRPC from then on. This answer becomes
+// UNAVAILABLE, so the exchange is tried again. Thread-safe.
 class ServerConnection : public ParameterEndpoint {
  public:
   // `ucx` may be null, or `grpc` empty; not both. `transport` is kept alive for `ucx`.
@@ -45,12 +45,11 @@ class ServerConnection : public ParameterEndpoint {
   const std::shared_ptr<const void> transport_;
   const std::vector<std::unique_ptr<ParameterEndpoint>> grpc_;
   std::atomic<bool> uses_grpc_;
-  std::unique_ptr<ParameterEndpoint> ucx_;  // Ends first: that answers what is open.
+  std::unique_ptr<ParameterEndpoint> ucx_;  // Destroyed first: it then answers open exchanges.
 };
 
-// Which of `connections` to a server carries a slice's exchanges, so that they stay in order.
-// Slices that follow each other at a server, whichever they are, share all connections about
-// evenly.
+// The connection for all exchanges of a slice, from 0 to `connections` - 1. One connection keeps
+// them in order. Consecutive slices of a server are spread evenly over the connections.
 size_t ConnectionOf(SliceKey slice, size_t connections);
 
 }  // namespace capstan

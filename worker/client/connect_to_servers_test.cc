@@ -25,7 +25,7 @@ class FixedEndpoint : public ParameterEndpoint {
   int* const calls_;
 };
 
-// A connection over both transports, and how often each was used.
+// A connection over both transports. Counts the uses of each.
 struct TwoTransports {
   explicit TwoTransports(const absl::Status& of_ucx) {
     std::vector<std::unique_ptr<ParameterEndpoint>> grpc;
@@ -88,7 +88,7 @@ std::vector<int> SlicesOf4Connections(uint32_t tables, uint32_t slices, uint32_t
 
 TEST(ConnectionOfTest, SlicesSpreadEvenlyOverTheConnections) {
   for (const auto& [tables, slices] : {std::pair(1u, 40u), std::pair(40u, 1u), std::pair(8u, 5u)}) {
-    // A server may hold each slice, or each second, third or fourth of them.
+    // A server may hold every slice, or every second, third or fourth.
     for (uint32_t stride = 1; stride <= 4; ++stride) {
       for (const int count : SlicesOf4Connections(tables, slices, stride)) {
         EXPECT_NEAR(count, 10, 2) << tables << " tables, " << slices << " slices, stride "

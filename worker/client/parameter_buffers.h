@@ -21,8 +21,8 @@
 
 namespace capstan {
 
-// The memory of a worker's parameters and gradients: tables, cut into slices. Each slice may be
-// used by one thread at a time; different slices by different threads.
+// The memory of a worker's parameters and gradients: tables, cut into slices. A slice may be used
+// by one thread at a time. Different slices may be used in parallel.
 class ParameterBuffers {
  public:
   struct Table {
@@ -34,9 +34,9 @@ class ParameterBuffers {
     std::vector<uint64_t> versions;  // of each slice's values
   };
 
-  // `tables` are those of the job, in order of table id. `mirror` allocates the memory and hears of
-  // new values; null: the device computes on this memory. RESOURCE_EXHAUSTED when there is not
-  // enough memory.
+  // `tables` has the job's tables, in order of table id. `mirror` allocates the memory and gets new
+  // values; null: the device computes on this memory. RESOURCE_EXHAUSTED if there is not enough
+  // memory.
   static absl::StatusOr<std::unique_ptr<ParameterBuffers>> Create(
       absl::Span<const v1::TableSpec> tables, uint64_t slice_bytes, ParameterMirror* mirror);
 
@@ -50,12 +50,12 @@ class ParameterBuffers {
   int64_t slices_of_layer(int layer) const { return slices_of_layer_[layer]; }
 
   absl::Span<float> ValuesOf(SliceKey key) const;
-  // The gradient, where it lies.
+  // The gradient in place, without a copy.
   Payload GradientOf(SliceKey key) const;
   uint64_t VersionOf(SliceKey key) const { return table(key.table).versions[key.slice.value()]; }
 
-  // Puts the values of a reply in place. Returns the reply's error, the mirror's, or INTERNAL when
-  // the values have another length than the slice.
+  // Puts the values of a reply in place. Returns the reply's error, the mirror's error, or INTERNAL
+  // if values and slice differ in length.
   absl::Status TakeValues(SliceKey key, const ExchangeReply& reply);
 
  private:

@@ -43,7 +43,7 @@ ParameterClient::~ParameterClient() {
       options_.clock->WaitUntil(mu_, sends_ended_, absl::InfiniteFuture());
     }
   }
-  // The end of a connection answers its open exchanges. Those answers come back here.
+  // The end of a connection answers its open exchanges. The answers come back to this client.
   for (auto& [id, server] : servers_) server.endpoint = nullptr;
   for (const auto& attempt : waiting) attempt->done(ClosingReply());
 }
@@ -89,7 +89,7 @@ void ParameterClient::DoneWithServer() {
 }
 
 void ParameterClient::Send(std::shared_ptr<Attempt> attempt) {
-  // An earlier try of the same exchange may have run it.
+  // An earlier try of the same exchange may have run `delivered`.
   auto tell_delivered = [attempt] {
     if (attempt->delivered) std::exchange(attempt->delivered, nullptr)();
   };
@@ -128,7 +128,7 @@ void ParameterClient::RouteAgain(std::shared_ptr<Attempt> attempt, const Exchang
 
 void ParameterClient::TryAgain(std::shared_ptr<Attempt> attempt, ExchangeReply failure) {
   const absl::Time now = options_.clock->Now();
-  // A try that stayed open for so long was connected: a live server had parked its request.
+  // A long open try was connected: a live server had parked its request.
   const bool was_connected = now - attempt->started > options_.rpc_deadline;
   if (was_connected || !attempt->unreachable_since.has_value()) {
     attempt->unreachable_since = now;

@@ -23,9 +23,9 @@
 
 namespace capstan {
 
-// Brings each exchange of one worker to the server that holds the slice, until it is answered. An
-// exchange is sent again when it or its reply was lost, and when its shard has moved; the server
-// applies it once. No thread waits: retries are timers. Thread-safe.
+// Routes each exchange of one worker to the server of the slice. Tries again after a loss of the
+// request or the reply, and after a move of the shard; the server applies a push once. Retries are
+// timers, so no thread waits. Thread-safe.
 class ParameterClient : public ParameterEndpoint {
  public:
   // Connects to a server.
@@ -34,21 +34,21 @@ class ParameterClient : public ParameterEndpoint {
 
   struct Options {
     Clock* clock = nullptr;  // Required; outlives the client
-    // An exchange fails when its server has been unreachable for so long.
+    // An exchange fails after its server has been unreachable for this time.
     absl::Duration rpc_deadline = absl::Seconds(30);
     absl::Duration first_backoff = absl::Milliseconds(20);  // doubles with every failure
     absl::Duration last_backoff = absl::Seconds(1);
     uint64_t seed = 0;  // of the jitter, up to half of the backoff
   };
 
-  // `shards` says which shard holds each slice. Connects to every server of `routing`; their
-  // addresses stay for the life of the job.
+  // `shards` maps slices to shards. Connects to every server of `routing`. Servers keep their
+  // addresses for the life of the job.
   ParameterClient(const Options& options, ShardMap shards, const RoutingTable& routing,
                   EndpointFactory connect);
   // Answers open exchanges CANCELLED.
   ~ParameterClient() override;
 
-  // A newer routing table; older ones are ignored.
+  // Takes over a newer routing table; ignores an older one.
   void UpdateRouting(const RoutingTable& routing);
 
   // Fills in the request's epoch. UNAVAILABLE: the server was unreachable for rpc_deadline.
@@ -61,7 +61,7 @@ class ParameterClient : public ParameterEndpoint {
   };
   // One exchange on its way to an answer.
   struct Attempt {
-    ParameterClient* client = nullptr;  // here, so that a callback that owns this needs no memory
+    ParameterClient* client = nullptr;  // here, so a reply's callback needs no allocation
     ExchangeRequest request;
     DeliveredCallback delivered;  // null once it has run
     ReplyCallback done;
@@ -72,14 +72,13 @@ class ParameterClient : public ParameterEndpoint {
   };
 
   void Send(std::shared_ptr<Attempt> attempt);
-  // Chooses the server, which may be used until DoneWithServer. False when the client is being
-  // destroyed.
+  // Chooses the server. It may be used until DoneWithServer. False during destruction.
   bool TakeServer(Attempt& attempt);
   void DoneWithServer();
   void OnReply(std::shared_ptr<Attempt> attempt, ExchangeReply reply);
-  // Sends the exchange again at once, or when the routing table of the refusal's epoch is there.
+  // Tries again at once, or once the routing table of the refusal's epoch is known.
   void RouteAgain(std::shared_ptr<Attempt> attempt, const ExchangeReply& refusal);
-  // Sends the exchange again later, or gives up.
+  // Tries again after the backoff, or gives up.
   void TryAgain(std::shared_ptr<Attempt> attempt, ExchangeReply failure);
 
   const Options options_;

@@ -14,7 +14,7 @@
 namespace capstan {
 namespace {
 
-// Everything that the endpoints of one client were asked, with the server that was asked.
+// All requests to the endpoints of one client, with their servers.
 struct Asked {
   ServerId server;
   ExchangeRequest request;
@@ -64,7 +64,7 @@ class ParameterClientTest : public testing::Test {
         [this](ExchangeReply reply) { replies_.push_back(std::move(reply)); });
   }
   void Answer(size_t index, ExchangeReply reply) {
-    // The answer may ask again, which moves what has been asked.
+    // The answer may start another exchange, and the vector of requests may move.
     ParameterEndpoint::ReplyCallback done = std::move(asked_[index].done);
     done(std::move(reply));
   }
@@ -126,7 +126,7 @@ TEST_F(ParameterClientTest, DestructionAnswersWhatWaitsForRouting) {
 }
 
 TEST_F(ParameterClientTest, WhatIsSentWhileItEndsIsAnsweredWithoutAConnection) {
-  // Like a scheduler that starts the next transfer when an endpoint answers at its end.
+  // Like a scheduler: starts the next transfer on the answer of an endpoint at its end.
   class AnswersAtTheEnd : public FakeEndpoint {
    public:
     AnswersAtTheEnd(ServerId server, std::vector<Asked>* asked, ParameterClientTest* test)

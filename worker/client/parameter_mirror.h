@@ -11,21 +11,21 @@
 
 namespace capstan {
 
-// A device that keeps a copy of a ParameterStore's values in memory of its own. Thread-safe.
+// A device with a copy of a ParameterStore's values in its own memory. Thread-safe.
 class ParameterMirror {
  public:
   virtual ~ParameterMirror() = default;
 
-  // Memory for `size` values or gradients, zero at first, from and to which the device copies
-  // directly. RESOURCE_EXHAUSTED when there is not that much.
+  // Memory for `size` values or gradients, zero at first. The device copies to and from it
+  // directly. RESOURCE_EXHAUSTED if there is not enough memory.
   virtual absl::StatusOr<HostBuffer> AllocateHost(size_t size) = 0;
 
-  // `values`, in the store's memory, are newer: the `range` of `table`. They stay as they are until
-  // a gradient of the same layer that was computed from them has been pushed.
+  // New values of `range` of `table` have arrived in the store's memory, at `values`. They stay
+  // unchanged until the layer's next gradient has been pushed.
   virtual absl::Status SliceArrived(TableId table, const SliceRange& range,
                                     const float* values) = 0;
 
-  // So are all that the layer has waited for. Runs before anybody who waits for the layer goes on.
+  // All awaited slices of the layer have arrived. Runs before WaitForLayer returns.
   virtual absl::Status LayerArrived(int layer) = 0;
 };
 

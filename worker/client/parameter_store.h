@@ -27,49 +27,49 @@
 
 namespace capstan {
 
-// Exchanges a worker's parameters with the servers, layer by layer: hands the exchanges of each
-// slice to the scheduler, puts the replies in place, and lets others wait for a layer. Thread-safe,
-// but a layer's values and gradients may only be touched while no exchange of the layer is open.
+// Exchanges a worker's parameters with the servers, layer by layer. Hands the exchanges of each
+// slice to the scheduler, puts the replies in place, and lets others wait for a layer. Thread-safe.
+// But a layer's values and gradients may be touched only while no exchange of the layer is open.
 class ParameterStore {
  public:
   struct Options {
     Clock* clock = nullptr;               // Required; outlives the store
     ParameterEndpoint* client = nullptr;  // Required; answers every exchange before the store ends
     Scheduler* scheduler = nullptr;       // Required; outlives the store's exchanges
-    // Who asks. Required.
+    // The worker, as in all its requests. Required.
     uint64_t job = 0;  // fingerprint
     WorkerId worker;
     Incarnation incarnation;
-    std::vector<v1::TableSpec> tables;  // Required: of the job, in order of table id
+    std::vector<v1::TableSpec> tables;  // Required: all of the job, in order of table id
     uint64_t slice_bytes = 0;           // Required
     uint64_t partition_bytes = 0;       // as SetPartition says
-    // Outlives the store's exchanges. Null when the device computes on the store's own memory.
+    // Outlives the store's exchanges. Null: the device computes on the store's own memory.
     ParameterMirror* mirror = nullptr;
     Tracer* tracer = nullptr;  // outlives the store's exchanges; null: nothing is traced
   };
   using Traffic = StoreTraffic;
 
-  // RESOURCE_EXHAUSTED when there is not enough memory.
+  // RESOURCE_EXHAUSTED if there is not enough memory.
   static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(const Options& options);
 
   // One span for each table.
   absl::Span<const absl::Span<const float>> values() const { return buffers_->values(); }
   absl::Span<const absl::Span<float>> gradients() const { return buffers_->gradients(); }
 
-  // Asks for the values of all layers at `step`.
+  // Pulls all layers at `step`.
   void PullAll(Step step);
-  // Sends the layer's gradients of `step`, and asks for its values at the next step.
+  // Pushes the layer's gradients of `step`, and pulls the layer at the next step.
   void PushPull(int layer, Step step);
-  // The same in two calls, for gradients that are still on their way into the store. After Open,
-  // WaitForLayer waits; PushOpened sends. Each PushOpened follows its Open.
+  // PushPull in two calls, for gradients on their way into the store. After Open, WaitForLayer
+  // waits. PushOpened then pushes and pulls. Each PushOpened follows its Open.
   void Open(int layer);
   void PushOpened(int layer, Step step);
 
-  // From the next push on, consecutive slices of a tensor are one transfer, up to so many bytes, or
-  // one slice if that is larger.
+  // From the next push on, a transfer holds consecutive slices of one table: at most
+  // `partition_bytes` of them, or one slice if a slice is larger.
   void SetPartition(uint64_t partition_bytes);
 
-  // Blocks until no exchange of the layer is open; the first error of any exchange ends all waits.
+  // Blocks until no exchange of the layer is open. The first error of any exchange ends all waits.
   absl::Status WaitForLayer(int layer);
   absl::Status WaitForAll();
   // Ends all waits with `status`, now and later, unless an exchange failed before.
@@ -88,7 +88,7 @@ class ParameterStore {
                  const ExchangeTrace& trace, absl::AnyInvocable<void()> delivered);
   void OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed, const ExchangeReply& reply);
   void RecordSending(absl::Time begin);
-  // Of an exchange that begins in the scheduler's queue; does nothing without a tracer.
+  // Begins an exchange's trace in the scheduler's queue. Does nothing without a tracer.
   ExchangeTrace Trace(SliceKey key, std::optional<Step> push_step, Step pull_step) const;
 
   Clock* const clock_;
@@ -102,14 +102,14 @@ class ParameterStore {
   Tracer* const tracer_;
   const std::unique_ptr<ParameterBuffers> buffers_;
 
-  std::atomic<uint64_t> slices_together_{1};  // of a transfer
+  std::atomic<uint64_t> slices_together_{1};  // in one transfer
 
-  // Of each layer: exchanges that are open, and whose values are not in place yet.
+  // By layer: slices of open exchanges without their values yet.
   std::vector<std::atomic<int64_t>> awaited_slices_;
 
   mutable Mutex mu_;
   CondVar changed_;
-  std::vector<int64_t> open_exchanges_ ABSL_GUARDED_BY(mu_);  // of each layer: not answered yet
+  std::vector<int64_t> open_exchanges_ ABSL_GUARDED_BY(mu_);  // by layer: not answered yet
   absl::Status status_ ABSL_GUARDED_BY(mu_);
   TrafficCounter traffic_ ABSL_GUARDED_BY(mu_);
 };

@@ -49,7 +49,7 @@ class FakeEndpoint : public ParameterEndpoint {
   const std::function<void()>* const in_exchange_;
 };
 
-// Tells nobody that an exchange is sent or answered: the test does.
+// Holds exchanges. The test delivers and answers them.
 class HoldingEndpoint : public ParameterEndpoint {
  public:
   struct Held {
@@ -64,7 +64,7 @@ class HoldingEndpoint : public ParameterEndpoint {
   std::deque<Held> held;  // `delivered` may add to it
 };
 
-// A clock on which something can happen while somebody waits.
+// A clock with events during waits.
 class EventfulClock : public FakeClock {
  public:
   bool WaitUntil(Mutex& mutex, CondVar& condition,
@@ -87,7 +87,7 @@ ExchangeReply Values(size_t count, float value, Step min_step) {
   return reply;
 }
 
-// Writes down what it is told.
+// Records all calls.
 class RecordingMirror : public ParameterMirror {
  public:
   absl::StatusOr<HostBuffer> AllocateHost(size_t size) override {
@@ -228,15 +228,15 @@ TEST_F(ParameterStoreTest, ATraceTellsHowLongASliceQueuedWasSentAndWasAwaited) {
   // Until its `delivered`, nothing else starts.
   Transfer blocker;
   blocker.bytes = 1 << 20;
-  absl::AnyInvocable<void()> blocker_sent;
+  absl::AnyInvocable<void()> blocker_delivered;
   blocker.start = [&](absl::AnyInvocable<void()> delivered) {
-    blocker_sent = std::move(delivered);
+    blocker_delivered = std::move(delivered);
   };
   scheduler_.Submit(std::move(blocker));
   in_exchange_ = [this] { clock_.Advance(absl::Microseconds(20)); };
   store_->PushPull(/*layer=*/1, Step(6));
   clock_.Advance(absl::Microseconds(300));
-  blocker_sent();
+  blocker_delivered();
   clock_.Advance(absl::Microseconds(1000));
   ASSERT_EQ(asked_.size(), 1u);
   asked_[0].done(Values(3, 1.0f, Step(2)));

@@ -10,7 +10,7 @@
 
 namespace capstan {
 
-// What a store's exchanges have carried, and how stale its values were.
+// The bytes of a store's exchanges, and the staleness of its values.
 struct StoreTraffic {
   static constexpr int64_t kStalenessCounts = 128;
 
@@ -19,18 +19,18 @@ struct StoreTraffic {
   int64_t steps_ahead = 0;         // pull step - min_step of the latest reply
   int64_t max_staleness_seen = 0;  // largest (pull step - min_step of its reply), in steps
   double mean_staleness_seen = 0;  // over all replies to pulls
-  // How many replies were as many steps stale; the last of at most kStalenessCounts counts all that
-  // were more, too.
+  // Element i counts replies with a staleness of i steps. Element kStalenessCounts - 1 also counts
+  // all larger ones.
   std::vector<uint64_t> replies_of_staleness;
-  absl::Duration waiting;  // of WaitForLayer
-  absl::Duration sending;  // of the calls that hand exchanges to the scheduler
+  absl::Duration waiting;  // in WaitForLayer
+  absl::Duration sending;  // in calls of the scheduler
 };
 
-// Counts it. Not thread-safe: the owner guards it.
+// Counts a store's traffic. Not thread-safe: the owner guards it.
 class TrafficCounter {
  public:
   void CountPush(uint64_t bytes) { traffic_.bytes_pushed += bytes; }
-  // `reply` has succeeded.
+  // `reply` is a success.
   void CountPull(Step pull_step, const ExchangeReply& reply);
   void CountWaiting(absl::Duration time) { traffic_.waiting += time; }
   void CountSending(absl::Duration time) { traffic_.sending += time; }

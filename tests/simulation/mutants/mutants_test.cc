@@ -13,7 +13,7 @@ constexpr int kMostSeeds = 2000;
 
 std::vector<std::string> mutants;  // programs
 
-// The rule of the contract that each fault breaks. Some break others too, and may do so before.
+// The rule of the contract broken by each fault. Some faults also break other rules, maybe earlier.
 const std::map<std::string, std::string>& Rules() {
   static const auto& rules = *new std::map<std::string, std::string>{
       {"bsp_before_last_push", "one sum a step"},
@@ -36,7 +36,7 @@ const std::map<std::string, std::string>& Rules() {
 
 struct Finding {
   int exit_code = 0;
-  int seeds = 0;     // that were needed
+  int seeds = 0;     // number of simulated seeds
   std::string rule;  // of the last violation
 };
 
@@ -48,7 +48,7 @@ Finding RunMutant(const std::string& program, const std::string& rule) {
   char line[4096];
   while (std::fgets(line, sizeof(line), output) != nullptr) {
     const std::string text = line;
-    // "seed 7 (ssp(1), ...): rule: what was seen"
+    // "seed 7 (ssp(1), ...): rule: finding"
     const size_t found = text.find("): ");
     if (text.rfind("seed ", 0) == 0 && found != std::string::npos) {
       finding.rule = text.substr(found + 3, text.find(':', found + 3) - found - 3);

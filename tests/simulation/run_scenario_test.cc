@@ -1,4 +1,4 @@
-#include "tests/simulation/bad_end.h"
+#include "tests/simulation/run_scenario.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

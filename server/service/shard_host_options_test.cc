@@ -1,4 +1,4 @@
-#include "server/service/schedules_of_view.h"
+#include "server/service/shard_host_options.h"
 
 #include <gtest/gtest.h>
 

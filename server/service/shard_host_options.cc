@@ -1,0 +1,102 @@
+#include "server/service/shard_host_options.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/base/status_macros.h"
+#include "common/job/slice_bytes.h"
+#include "common/routing/element_count.h"
+#include "server/consistency/consistency_schedule.h"
+#include "server/consistency/update_scale.h"
+#include "server/optimizer/optimizer.h"
+
+namespace capstan {
+namespace {
+
+absl::StatusOr<ConsistencyMode> ToConsistencyMode(v1::ConsistencySpec::Mode mode) {
+  switch (mode) {
+    case v1::ConsistencySpec::BSP:
+      return ConsistencyMode::kBsp;
+    case v1::ConsistencySpec::SSP:
+      return ConsistencyMode::kSsp;
+    case v1::ConsistencySpec::ASYNC:
+      return ConsistencyMode::kAsync;
+    case v1::ConsistencySpec::MODE_UNSPECIFIED:
+      break;
+  }
+  return absl::InvalidArgumentError("consistency.mode: expected BSP, SSP or ASYNC");
+}
+
+int64_t StalenessOf(const v1::ConsistencySpec& consistency, const std::string& table) {
+  for (const v1::TableStaleness& own : consistency.table_staleness()) {
+    if (own.table() == table) return own.staleness();
+  }
+  return consistency.staleness();
+}
+
+// The coordinator has checked the job.
+UpdateScale UpdateScaleOf(const v1::ConsistencySpec& consistency) {
+  switch (consistency.update_scale()) {
+    case v1::ConsistencySpec::MEAN:
+      return UpdateScale::kMean;
+    case v1::ConsistencySpec::SUM:
+      return UpdateScale::kSum;
+    case v1::ConsistencySpec::STALENESS:
+    case v1::ConsistencySpec::UPDATE_SCALE_UNSPECIFIED:
+      break;
+  }
+  return UpdateScale::kStaleness;
+}
+
+}  // namespace
+
+absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, ServerId id,
+                                                    const v1::JobView& view) {
+  const v1::JobSpec& spec = job.job();
+  ShardHost::Options options;
+  options.job = job.job_fingerprint();
+  options.seed = spec.seed();
+  for (const v1::TableSpec& table : view.tables()) {
+    options.tables.push_back({table.name(), ElementCount(table), table.initial_stddev()});
+  }
+  options.slice_bytes = SliceBytes(spec.scheduler());
+  options.shard_count = spec.cluster().shard_count();
+  options.update_scale = UpdateScaleOf(spec.consistency());
+  options.check_finite = spec.consistency().check_finite();
+  ASSIGN_OR_RETURN(options.optimizer, MakeOptimizer(spec.optimizer()));
+  ASSIGN_OR_RETURN(options.schedules, SchedulesOfView(view));
+  for (int shard = 0; shard < view.server_of_shard_size(); ++shard) {
+    if (ServerId(view.server_of_shard(shard)) == id) options.shards.push_back(ShardId(shard));
+  }
+  options.epoch = Epoch(view.epoch());
+  return options;
+}
+
+absl::StatusOr<TableSchedules> SchedulesOfView(const v1::JobView& view) {
+  TableSchedules schedules;
+  for (const v1::TableSpec& table : view.tables()) {
+    std::vector<ConsistencyPeriod> periods;
+    for (const v1::ConsistencyPeriod& period : view.consistency()) {
+      ASSIGN_OR_RETURN(const ConsistencyMode mode, ToConsistencyMode(period.consistency().mode()));
+      periods.push_back(
+          {Step(period.first_step()), mode, StalenessOf(period.consistency(), table.name())});
+    }
+    ASSIGN_OR_RETURN(auto schedule, MakeConsistencySchedule(periods));
+    schedules.push_back(std::move(schedule));
+  }
+  return schedules;
+}
+
+std::vector<ShardHost::Worker> LiveWorkers(const v1::JobView& view) {
+  std::vector<ShardHost::Worker> workers;
+  for (const v1::WorkerInfo& worker : view.workers()) {
+    if (!worker.is_live()) continue;
+    workers.push_back({WorkerId(worker.worker()), Incarnation(worker.incarnation()),
+                       Step(worker.first_step()), worker.is_entering()});
+  }
+  return workers;
+}
+
+}  // namespace capstan
