@@ -110,7 +110,7 @@ TEST(ExchangeTraceTest, APhaseAndTheEndMayMeet) {
     other.join();
   }
   ASSERT_TRUE(tracer->Finish().ok());
-  // Whoever came first, the parts are whole, and time does not go back.
+  // In any order of the threads, the parts are whole and time does not go back.
   std::ifstream file(Path());
   int open = 0, ended = 0;
   double before = 0;

@@ -64,7 +64,7 @@ class MergeTracesTest : public testing::Test {
 };
 
 TEST_F(MergeTracesTest, TimesAreThoseOfTheCoordinatorsClock) {
-  // Both spans run at the same time, by clocks that differ by 7 s; the second trace began 2 ms
+  // Both spans run at the same time, but the clocks differ by 7 s. The second trace began 2 ms
   // later.
   FakeClock one, other;
   other.Advance(absl::Seconds(7) + absl::Milliseconds(2));
@@ -111,7 +111,7 @@ TEST_F(MergeTracesTest, OfAKilledProcessWhatIsWholeIsTaken) {
   Trace("whole", &clock, {});
   const std::string text = Read("whole");
   const size_t span = text.find(R"({"name":"step")");
-  // Between two events, and in the middle of one.
+  // The file is cut between two events, and within one.
   for (const size_t size : {text.find('\n', span) + 1, text.find('\n', span) + 9}) {
     Write("killed", text.substr(0, size));
     const auto merged = MergeTraces({Path("killed")}, Path("all"));

@@ -47,7 +47,7 @@ TEST(TraceEventTest, AnyNameBecomesValidJson) {
   for (const std::string name : {"a \"quoted\" \\ name", "line\nbreak\ttab", "caf\xc3\xa9"}) {
     EXPECT_EQ(Json::parse(SpanEvent(1, name, {}, {}, {}))["name"], name);
   }
-  // What is no UTF-8 is replaced.
+  // Invalid UTF-8 is replaced.
   EXPECT_EQ(Json::parse(AsyncEndEvent(1, "\xff!", {}))["name"], "\xef\xbf\xbd!");
 }
 

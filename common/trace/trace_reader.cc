@@ -49,7 +49,7 @@ absl::StatusOr<TraceReader> TraceReader::Open(const std::string& path) {
   TraceReader reader(path);
   if (!reader.file_) {
     return absl::NotFoundError(
-        absl::StrCat("trace file ", path, ": there is none, or it cannot be read"));
+        absl::StrCat("trace file ", path, ": the file is missing or cannot be read"));
   }
   RETURN_IF_ERROR(reader.ReadClock());
   return reader;
@@ -90,7 +90,7 @@ absl::Status TraceReader::Damaged(const std::string& got) const {
       begin_ == absl::Time() ? absl::StrCat("the event ", kClockEvent, " of a Capstan process")
                              : "a trace event",
       ", got ", got.substr(0, kShownBytes), got.size() > kShownBytes ? "..." : "",
-      "; the file is damaged or of something else: move it away"));
+      "; the file is damaged or no trace of Capstan: move it away"));
 }
 
 }  // namespace capstan

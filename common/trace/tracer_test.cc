@@ -37,7 +37,7 @@ std::unique_ptr<Tracer> NewTracer(Clock* clock, int64_t max_events = 1000) {
   return Tracer::Create(options).value();
 }
 
-// The events that are no metadata.
+// The events without metadata.
 std::vector<Json> Events(const Json& trace) {
   std::vector<Json> events;
   for (const Json& event : trace) {
@@ -119,7 +119,7 @@ TEST(TracerTest, AKilledProcessLeavesWholeEvents) {
   tracer->AddSpan(1, "early", clock.Now(), clock.Now(), {});
   clock.Advance(absl::Seconds(1));
   tracer->AddSpan(1, "a second later", clock.Now(), clock.Now(), {});
-  // As the file is now, without any end. Viewers close it like this.
+  // The file has no end yet. Viewers close it like this.
   std::string text = Contents();
   ASSERT_EQ(text.substr(text.size() - 2), ",\n");
   const Json trace = Json::parse(text.substr(0, text.size() - 2) + "]");

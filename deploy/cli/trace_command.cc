@@ -30,7 +30,7 @@ absl::StatusOr<std::vector<std::string>> TracesOf(const std::string& run_dir,
   }
   if (!fs::is_directory(run_dir, error)) {
     return absl::NotFoundError(
-        absl::StrCat("expected the folder of a run, got ", run_dir, ", which is none"));
+        absl::StrCat("expected the folder of a run, got ", run_dir, ": there is no such folder"));
   }
   if (paths.empty()) {
     return absl::NotFoundError(absl::StrCat("folder ", run_dir,

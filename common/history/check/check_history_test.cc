@@ -284,8 +284,8 @@ TEST(CheckHistoryTest, ClocksThatDifferProveNothing) {
   EXPECT_EQ(ViolationWithoutValues(builder), "");
 }
 
-// Worker 0 pushes step 0, then worker 1, whose gradient was computed with version 0 too; the
-// learning rates of both are divided.
+// Worker 0 pushes step 0 with a gradient of version 0, then worker 1 with one of `second_base`.
+// Both learning rates are divided.
 HistoryBuilder TwoPushes(v1::HistoryHeader::UpdateScale scale, uint64_t first_divisor,
                          uint64_t second_divisor, uint64_t second_base = 0) {
   HistoryBuilder builder = Started(kAsync, 0);

@@ -32,7 +32,7 @@ std::unique_ptr<ChildProcess> StartShell(const std::string& script, const std::s
   return *std::move(child);
 }
 
-// Waits until the process has ended, and leaves it to be reaped.
+// Waits for the end of the process, but does not reap it.
 ChildExit WaitForExit(ChildProcess* child) {
   siginfo_t info;
   EXPECT_EQ(waitid(P_PID, child->pid(), &info, WEXITED | WNOWAIT), 0);
@@ -95,8 +95,8 @@ TEST(ChildProcessTest, ChildIsNotInTheGroupOfTheTerminalsSignals) {
   EXPECT_EQ(getpgid(child->pid()), child->pid());
 }
 
-// Both tests below read a pipe that only the processes in question hold open for writing: its end
-// of file means that they are gone.
+// The tests below read a pipe. Only the tested processes hold its other end, so an end of file
+// means their end.
 TEST(ChildProcessTest, DestructorKillsTheProcessAndItsChildren) {
   int alive[2];
   ASSERT_EQ(pipe(alive), 0);

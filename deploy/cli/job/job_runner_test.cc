@@ -21,7 +21,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Runs a job of one server and two workers whose programs are scripts.
+// Runs a job of one server and two workers. Their programs are scripts.
 class JobRun {
  public:
   explicit JobRun(const std::string& name) : programs_(name) {
@@ -31,7 +31,7 @@ class JobRun {
     std::filesystem::create_directories(programs_.Path("run"));
   }
 
-  // What the coordinator does once it listens.
+  // The coordinator's script after it listens.
   void Coordinator(const std::string& script) {
     programs_.Write("capstan_coordinator", FakePrograms::kListen + std::string("\n") + script);
   }
@@ -87,8 +87,7 @@ class JobRun {
   }
 
  private:
-  // With the members that have been started, which is when they have a log. At most one registers
-  // at a time.
+  // Has the started members: those with a log. At most one registers at a time.
   absl::StatusOr<v1::GetStatusReply> Registered(absl::StatusOr<v1::GetStatusReply> reply) {
     int newcomers = 0;
     for (const std::string name : {"server-0", "worker-0", "worker-1"}) {
@@ -121,7 +120,7 @@ absl::StatusOr<v1::GetStatusReply> InPhase(v1::Phase phase, const std::string& r
   return status;
 }
 
-// A script that waits until `file` exists in the folder of the programs.
+// A script to wait for `file` in the folder of the programs.
 std::string WaitForFile(const FakePrograms& programs, const std::string& file) {
   return "until [ -e " + programs.Path(file) + " ]; do sleep 0.01; done\n";
 }
@@ -178,7 +177,7 @@ TEST(JobRunnerTest, WorkerThatEndsBeforeTrainingFailsTheJobAtOnce) {
 TEST(JobRunnerTest, WorkerLostInTrainingIsReportedAndTheOthersGoOn) {
   JobRun run("worker_lost");
   run.status = InPhase(v1::TRAINING);
-  // The first worker that makes the folder dies; the coordinator ends well once that is reported.
+  // The first worker to make the folder dies. The coordinator ends well after the report of this.
   run.programs().Write("capstan_worker", WaitForFile(run.programs(), "run/worker-1.log") +
                                              "mkdir " + run.programs().Path("lost") +
                                              " 2>/dev/null && kill -9 $$\n" +

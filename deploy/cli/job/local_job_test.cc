@@ -38,7 +38,7 @@ void StartMembers(LocalJob* job) {
   while (!job->HasStartedAllMembers()) ASSERT_TRUE(job->StartNextMember("127.0.0.1:7").ok());
 }
 
-// Looks until `condition` holds.
+// Waits until `condition` holds.
 void WaitFor(const std::function<bool()>& condition) {
   RealClock clock;
   Mutex mutex;

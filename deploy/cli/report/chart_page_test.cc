@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Points = std::vector<std::pair<double, double>>;
 
-// What the page's script reads.
+// The JSON for the page's script.
 nlohmann::json ContentOf(const std::string& page) {
   const std::string begin = "<script id=\"content\" type=\"application/json\">";
   const size_t from = page.find(begin) + begin.size();

@@ -1,4 +1,4 @@
-// The pages as a browser shows them.
+// The pages in a browser.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ TEST(PageTest, EverySeriesOfARunIsDrawn) {
   EXPECT_THAT(page.dom, HasSubstr("<p id=\"warning\">It &lt;failed&gt;</p>"));
   EXPECT_THAT(page.dom, HasSubstr("<b>98 %</b>"));
   EXPECT_THAT(page.dom, Not(HasSubstr("NaN")));
-  // An empty page of this size has 8 KB.
+  // The screenshot of an empty page has 8 KB.
   EXPECT_GT(std::filesystem::file_size(page.screenshot), 30'000);
 }
 
@@ -71,7 +71,7 @@ TEST(PageTest, PointsAreWhereTheirNumbersSay) {
   chart.series = {{"a", {{0, 0}, {5, 50}, {10, 100}}}};
   const RenderedPage page = RenderPage(ChartPage({"", "", "", {}, {chart}}));
   EXPECT_THAT(page.dom, Not(HasSubstr("id=\"warning\"")));
-  // 484 x 248 pixels: time from the left to 10 at the right; up from 0, with 4 % of room above 100.
+  // 484 x 248 pixels. x: time up to 10. y: from 0 up to 100 and 4 % of room.
   EXPECT_THAT(page.dom, HasSubstr("d=\"M0,248L242,128.8L484,9.5\""));
 }
 

@@ -76,7 +76,7 @@ TEST_F(ProgressLogTest, AWorkerOfWhichNothingIsKnownYetHasNoSteps) {
 }
 
 TEST_F(ProgressLogTest, ALongJobIsKeptMoreCoarsely) {
-  // An hour, asked every 20 ms.
+  // One hour, with a status every 20 ms.
   for (int i = 1; i <= 50 * 3600; ++i) log_.Append(i * absl::Milliseconds(20), Training(i));
   const size_t count = Written().size();
   EXPECT_GT(count, 2000);

@@ -17,7 +17,7 @@ WorkerSample Worker(int64_t worker, double steps_done, double loss) {
   return sample;
 }
 
-// Two workers, of which the first has two reports and the second has one.
+// Two workers: the first has two reports, the second one.
 std::vector<RunSample> TwoWorkers() {
   std::vector<RunSample> samples = {
       {1, {Worker(0, 0, 0), Worker(1, 0, 0)}},

@@ -27,8 +27,8 @@ ProgressSample Registering() {
   return sample;
 }
 
-// Worker `i` has done steps[i] of 100, 10 samples and 1 kB (each way) a step; worker 0 was one step
-// ahead of the slowest, worker 1 three, ...
+// Worker `i` has done steps[i] of 100. Each step has 10 samples and 1 kB each way. Worker 0 was one
+// step ahead of the slowest, worker 1 three, ...
 ProgressSample Training(absl::Duration elapsed, std::vector<int> steps) {
   ProgressSample sample = Registering();
   sample.elapsed = elapsed;
