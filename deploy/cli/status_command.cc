@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
-#include "common/job/consistency_text.h"
+#include "common/job/job_properties.h"
 #include "deploy/cli/grpc_status_client.h"
 #include "deploy/cli/number_text.h"
 #include "deploy/cli/progress_lines.h"

@@ -10,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
 #include "common/exchange/parameter_endpoint.h"
-#include "common/tensor/host_buffer.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/step_vector.h"
 #include "server/consistency/update_scale.h"
@@ -28,8 +27,8 @@ namespace capstan {
 class Slice {
  public:
   struct Options {
-    std::string name;   // Required: names table and slice in errors, as in "slice 7 of fc1.weight"
-    HostBuffer values;  // Required: the initial ones
+    std::string name;  // Required: names table and slice in errors, as in "slice 7 of fc1.weight"
+    SliceState::Memory memory;                            // Required: with the initial values
     const Optimizer* optimizer = nullptr;                 // Required; outlives the slice
     std::shared_ptr<const ConsistencySchedule> schedule;  // Required
     UpdateScale update_scale = UpdateScale::kStaleness;  // of pushes that are applied by themselves

@@ -10,7 +10,7 @@
 
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
-#include "common/routing/server_address.h"
+#include "common/routing/routing_table.h"
 #include "server/coordinator/coordinator.h"
 #include "server/service/parameter_server.h"
 #include "tests/cluster/grpc_cluster_transport.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/sleep_until.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/history/test_values.h"
 #include "common/tensor/slicing.h"

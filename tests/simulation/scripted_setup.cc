@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "common/job/slice_bytes.h"
+#include "common/job/job_properties.h"
 #include "tests/simulation/scripted_engine.h"
 
 namespace capstan {
