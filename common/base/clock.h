@@ -11,8 +11,8 @@
 
 namespace capstan {
 
-// Where all time comes from: reading it, timers, and waiting. Injected, so that tests and
-// simulations replace it. Thread-safe.
+// The only source of time: the current time, timers, and waiting. Injected, so that tests and
+// simulations can replace it. Thread-safe.
 class Clock {
  public:
   using TimerId = uint64_t;
@@ -25,8 +25,8 @@ class Clock {
   // one at a time, in order of time, and must not block.
   virtual TimerId RunAt(absl::Time when, absl::AnyInvocable<void()> callback) = 0;
 
-  // Afterwards the timer's callback is not running and will not run (unless it is the caller).
-  // The caller must not hold a lock that the callback takes. False when it had run already.
+  // Afterwards the timer's callback is not running and will not run (unless it is the caller). The
+  // caller holds no lock of the callback. False when the callback had run already.
   virtual bool Cancel(TimerId timer) = 0;
 
   // Releases `mutex` until `condition` is notified or `deadline` is reached; may return early, so
@@ -38,6 +38,14 @@ class Clock {
     return RunAt(Now() + delay, std::move(callback));
   }
 };
+
+// Blocks the calling thread until `end`.
+inline void SleepUntil(Clock& clock, absl::Time end) {
+  Mutex mutex;
+  CondVar never;
+  MutexLock lock(&mutex);
+  while (clock.Now() < end) clock.WaitUntil(mutex, never, end);
+}
 
 }  // namespace capstan
 

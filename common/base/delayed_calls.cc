@@ -27,7 +27,7 @@ void DelayedCalls::RunDue(uint64_t id) {
     call = std::exchange(it->second.call, nullptr);
   }
   call(true);
-  // Only now: Stop waits for the timers that it finds.
+  // Only now: Stop waits for the timers in this list.
   MutexLock lock(&mu_);
   waiting_.erase(id);
 }

@@ -12,23 +12,23 @@
 
 namespace capstan {
 
-// Calls that an object wants to make later, and that must each be made even when it ends before.
+// Makes an object's calls later, but each of them exactly once: at the latest when the object ends.
 // Thread-safe.
 class DelayedCalls {
  public:
-  // Told whether the time has come; false: the object ends.
+  // `is_due` is false if the object ends before the call's time.
   using Call = absl::AnyInvocable<void(bool is_due)>;
 
   // `clock` outlives this object.
   explicit DelayedCalls(Clock* clock) : clock_(clock) {}
   ~DelayedCalls() { Stop(); }
 
-  // Runs `call(true)` after `delay`, on the clock's thread; `call(false)` when Stop comes first, on
-  // this thread if it has come already.
+  // Runs `call(true)` after `delay`, on the clock's thread. If Stop comes first, runs `call(false)`
+  // in Stop; after Stop, at once.
   void RunAfter(absl::Duration delay, Call call);
 
-  // Afterwards no call is running, and those that waited have been told. Not to be called by a
-  // call, nor with a lock that a call takes.
+  // Afterwards no call is running or waiting. Must not be called by a call, nor with a lock of a
+  // call.
   void Stop();
 
  private:

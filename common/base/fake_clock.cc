@@ -40,7 +40,7 @@ Clock::TimerId FakeClock::RunAt(absl::Time when, absl::AnyInvocable<void()> call
 }
 
 bool FakeClock::Cancel(TimerId timer) {
-  TimerQueue::Callback removed;  // Destroyed when the lock is free.
+  TimerQueue::Callback removed;  // destroyed without the lock
   MutexLock lock(&mu_);
   removed = timers_.Remove(timer);
   return removed != nullptr;

@@ -13,11 +13,11 @@
 
 namespace capstan {
 
-// A clock that stands still until the test advances it. Thread-safe.
+// Stands still until the test advances it. Thread-safe.
 class FakeClock : public Clock {
  public:
-  // Moves time forward; runs the timers that become due, in order, on the calling thread, and wakes
-  // every waiter. The caller holds no lock that a timer or a waiter uses.
+  // Moves time forward. Runs due timers in order on the calling thread, and wakes every waiter. The
+  // caller holds no lock of a timer or of a waiter.
   void Advance(absl::Duration duration);
 
   absl::Time Now() const override;

@@ -7,7 +7,8 @@
 
 namespace capstan {
 
-// An integer that only converts to another kind of id on purpose. `Tag` makes the type distinct.
+// An integer of a type of its own: one kind of id does not convert to another. `Tag` makes the type
+// distinct.
 template <typename Tag, typename Rep>
 class Id {
  public:

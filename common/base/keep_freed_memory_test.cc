@@ -1,11 +1,11 @@
-#include "common/base/keep_freed_memory.h"
-
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+
+#include "common/base/program.h"
 
 namespace capstan {
 namespace {
@@ -14,7 +14,7 @@ constexpr size_t kBlockBytes = 4 << 20;
 constexpr int kRounds = 50;
 constexpr int kBlocks = 4;
 
-// Pages that were touched for the first time while blocks came and went many times.
+// The number of pages touched for the first time while blocks come and go many times.
 int64_t PageFaultsOfAllocating() {
   rusage before, after;
   getrusage(RUSAGE_SELF, &before);

@@ -7,7 +7,7 @@
 
 namespace capstan {
 
-// Unsigned numbers as bytes, the lowest one first, whatever the machine's own order.
+// Unsigned numbers as bytes, the lowest byte first on every machine.
 
 template <typename Number>
 void AppendLittleEndian(Number value, std::string* bytes) {

@@ -10,8 +10,8 @@
 
 namespace capstan {
 
-// std::mutex with lock annotations: clang checks them, and ThreadSanitizer understands it, which it
-// does not with Debian's absl::Mutex.
+// std::mutex with lock annotations, checked by clang. ThreadSanitizer understands it, but not
+// Debian's absl::Mutex.
 class ABSL_LOCKABLE Mutex {
  public:
   Mutex() = default;
@@ -40,11 +40,11 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex* const mutex_;
 };
 
-// A condition variable. Waiting goes through Clock::WaitUntil, so that time can be virtual; only
-// clocks call the two Wait methods.
+// A condition variable. Clock::WaitUntil waits for it, so that time can be virtual. Only clocks
+// call the two Wait methods.
 class CondVar {
  public:
-  // Learns of every notification: how a clock wakes its waiters in virtual time.
+  // Hears of every notification. A clock with virtual time wakes its waiters in this way.
   class Observer {
    public:
     virtual ~Observer() = default;

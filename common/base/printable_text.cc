@@ -10,7 +10,7 @@
 namespace capstan {
 namespace {
 
-// Bytes of the UTF-8 character that this byte begins; 0 of none.
+// Length in bytes of a UTF-8 character with this first byte; 0 if there is none.
 size_t LengthOfCharacter(uint8_t first) {
   if (first < 0x80) return 1;
   if (first < 0xc2 || first > 0xf4) return 0;
@@ -18,7 +18,7 @@ size_t LengthOfCharacter(uint8_t first) {
   return first < 0xf0 ? 3 : 4;
 }
 
-// Bytes of the character that `text` begins with; 0 when it is not to be printed.
+// Length in bytes of the first character of `text`; 0 if it is not printable.
 size_t PrintableBytes(absl::string_view text) {
   const auto byte = [text](size_t i) { return static_cast<uint8_t>(text[i]); };
   const size_t length = LengthOfCharacter(byte(0));

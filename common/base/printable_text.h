@@ -7,11 +7,11 @@
 
 namespace capstan {
 
-// Text of somebody else's that may go to a terminal: control characters, and bytes that are not
-// UTF-8, are written as "\x1b". Printing it twice changes nothing more.
+// Makes untrusted text fit for a terminal: control characters, and bytes outside UTF-8, become text
+// such as "\x1b". A second time changes nothing.
 std::string PrintableText(absl::string_view text);
 
-// The same for text of several lines, whose newlines stay.
+// The same for several lines of text: newlines stay.
 std::string PrintableLines(absl::string_view text);
 
 }  // namespace capstan

@@ -1,6 +1,7 @@
 #include "common/base/program.h"
 
 #include <glog/logging.h>
+#include <malloc.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -17,15 +18,35 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
-#include "common/base/keep_freed_memory.h"
 #include "common/base/printable_text.h"
 
 namespace capstan {
+namespace {
+
+// gRPC receives into blocks of at most 4 MiB.
+constexpr int kLargestBlockBytes = 8 << 20;
+constexpr int kKeptBytes = 256 << 20;
+
+// The flag in `arg` if the next argument is its value, else empty.
+absl::string_view NameOfFlagBeforeValue(absl::string_view arg) {
+  const bool is_flag = absl::ConsumePrefix(&arg, "--") || absl::ConsumePrefix(&arg, "-");
+  if (!is_flag || absl::StrContains(arg, '=')) return "";
+  const absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(arg);
+  return flag == nullptr || flag->IsOfType<bool>() ? "" : arg;
+}
+
+}  // namespace
+
+void KeepFreedMemory() {
+  // Other mallocs, such as a sanitizer's, ignore both.
+  (void)mallopt(M_MMAP_THRESHOLD, kLargestBlockBytes);
+  (void)mallopt(M_TRIM_THRESHOLD, kKeptBytes);
+}
 
 void InitProgram(const char* name, const std::string& usage) {
   KeepFreedMemory();
-  // An Abseil that was built for debugging, as Debian's is, else looks for deadlocks at every lock
-  // of gRPC. Tests have it look.
+  // Debian's Abseil is a debugging build: by default it looks for deadlocks at every lock of gRPC.
+  // Only tests let it do so.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   google::InitGoogleLogging(name);
   FLAGS_logtostderr = true;
@@ -39,18 +60,6 @@ void InitProgram(const char* name, const std::string& usage) {
   };
   absl::SetFlagsUsageConfig(config);
 }
-
-namespace {
-
-// The name of the flag whose value is the next argument, if `arg` is such a flag.
-absl::string_view NameOfFlagBeforeValue(absl::string_view arg) {
-  const bool is_flag = absl::ConsumePrefix(&arg, "--") || absl::ConsumePrefix(&arg, "-");
-  if (!is_flag || absl::StrContains(arg, '=')) return "";
-  const absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(arg);
-  return flag == nullptr || flag->IsOfType<bool>() ? "" : arg;
-}
-
-}  // namespace
 
 absl::Status ParseProgramFlags(std::vector<std::string> args) {
   for (size_t i = 1; i + 1 < args.size(); ++i) {

@@ -11,21 +11,26 @@ namespace capstan {
 // The version of all programs.
 inline constexpr char kVersion[] = "0.1.0";
 
-// What a program does first: logs go to standard error, --help shows `usage` and the flags of its
-// own *_main.cc, --version its name and kVersion, and freed memory is kept for what comes next.
+// From now on, malloc keeps freed memory for later allocations: blocks of up to 8 MiB, 256 MiB for
+// each of its arenas. By default, malloc returns large blocks to the kernel at once. The kernel
+// takes longer to zero new ones than a program to receive a message into them.
+void KeepFreedMemory();
+
+// The first call of a program. Logs go to standard error. --help shows `usage` and the flags of the
+// program's own *_main.cc, --version its name and kVersion. Calls KeepFreedMemory.
 void InitProgram(const char* name, const std::string& usage);
 
-// Parses `args`, the program's name first, into the program's flags. INVALID_ARGUMENT when
-// something is left that is no flag, or a flag stands where the value of another one is expected;
-// an unknown flag ends the program with a message.
+// Parses `args`, the program's name first, into the program's flags. INVALID_ARGUMENT for an
+// argument other than a flag, and for a flag in the place of another one's value. An unknown flag
+// ends the program with a message.
 absl::Status ParseProgramFlags(std::vector<std::string> args);
 
-// What a program does last: ends the process with this code, at once. Static objects of libraries
-// are not destroyed, because threads that gRPC leaves behind may still use them.
+// The last call of a program: ends the process at once, with this code. Does not destroy the static
+// objects of libraries, because gRPC's remaining threads may still use them.
 [[noreturn]] void ExitProgram(int code);
 
-// Prints "name: message" to standard error unless `status` is OK, and ends the process: with 0,
-// with 2 for a wrong command line, else with 1.
+// Ends the process: with 0 if `status` is OK. Otherwise prints "name: message" to standard error,
+// and ends with 2 for a wrong command line, else with 1.
 [[noreturn]] void EndProgram(const std::string& name, const absl::Status& status,
                              bool is_usage_error = false);
 

@@ -7,7 +7,7 @@
 namespace capstan {
 namespace {
 
-// With --undefok, a flag of every program that takes a value.
+// Every program has the flag --undefok, with a value.
 
 TEST(ProgramTest, ValuesStandBehindTheirFlagsOrInThem) {
   EXPECT_TRUE(ParseProgramFlags({"program", "--undefok", "a"}).ok());

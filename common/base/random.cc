@@ -1,7 +1,9 @@
 #include "common/base/random.h"
 
 #include <cmath>
+#include <numeric>
 #include <random>
+#include <utility>
 
 namespace capstan {
 namespace {
@@ -63,6 +65,15 @@ float Random::Normal() {
 
 bool Random::Bernoulli(double probability) {
   return static_cast<double>(Next64() >> 11) * 0x1p-53 < probability;
+}
+
+std::vector<uint32_t> RandomPermutation(uint32_t count, Random& random) {
+  std::vector<uint32_t> permutation(count);
+  std::iota(permutation.begin(), permutation.end(), 0);
+  for (uint32_t left = count; left > 1; --left) {
+    std::swap(permutation[left - 1], permutation[random.UniformInt(left)]);
+  }
+  return permutation;
 }
 
 }  // namespace capstan

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 namespace capstan {
 
@@ -13,11 +14,11 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<u
 // Uniform in [0, 1), from the upper 24 bits of `word`.
 inline float UnitFloat(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
-// A word from the system's source of randomness, for what must differ between processes.
+// A word from the system's source of randomness: different in every process.
 uint64_t SystemRandom();
 
-// A seeded stream of random numbers: the same numbers for the same (seed, stream) everywhere.
-// Not thread-safe. Satisfies UniformRandomBitGenerator.
+// A seeded stream of random numbers: the same (seed, stream) gives the same numbers everywhere. Not
+// thread-safe. Satisfies UniformRandomBitGenerator.
 class Random {
  public:
   using result_type = uint32_t;
@@ -45,6 +46,9 @@ class Random {
   std::array<uint32_t, 4> words_ = {};
   int used_ = 4;
 };
+
+// 0 ... `count` - 1 in random order, each order equally likely (Fisher and Yates).
+std::vector<uint32_t> RandomPermutation(uint32_t count, Random& random);
 
 }  // namespace capstan
 

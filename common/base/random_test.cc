@@ -1,12 +1,17 @@
 #include "common/base/random.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <vector>
 
 namespace capstan {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // Known answers of the authors' distribution (Random123, kat_vectors).
 TEST(PhiloxTest, MatchesThePublishedVectors) {
@@ -57,6 +62,21 @@ TEST(RandomTest, BernoulliKeepsToItsProbability) {
   int hits = 0;
   for (int i = 0; i < 100'000; ++i) hits += random.Bernoulli(0.05);
   EXPECT_NEAR(hits, 5'000, 300);
+}
+
+TEST(PermutationTest, EveryOrderIsAboutAsLikely) {
+  constexpr int kDraws = 24000;
+  Random random(/*seed=*/1);
+  std::map<std::vector<uint32_t>, int> counts;
+  for (int i = 0; i < kDraws; ++i) ++counts[RandomPermutation(/*count=*/4, random)];
+  EXPECT_EQ(counts.size(), 24);
+  for (const auto& [order, count] : counts) EXPECT_NEAR(count, kDraws / 24, 150);  // 5 sigma
+}
+
+TEST(PermutationTest, FewerThanTwoHaveOneOrder) {
+  Random random(/*seed=*/1);
+  EXPECT_THAT(RandomPermutation(/*count=*/0, random), IsEmpty());
+  EXPECT_THAT(RandomPermutation(/*count=*/1, random), ElementsAre(0));
 }
 
 }  // namespace

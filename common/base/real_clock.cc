@@ -27,7 +27,7 @@ Clock::TimerId RealClock::RunAt(absl::Time when, absl::AnyInvocable<void()> call
 }
 
 bool RealClock::Cancel(TimerId timer) {
-  TimerQueue::Callback removed;  // Destroyed when the lock is free.
+  TimerQueue::Callback removed;  // destroyed without the lock
   MutexLock lock(&mu_);
   removed = timers_.Remove(timer);
   if (removed != nullptr) return true;
@@ -56,7 +56,7 @@ void RealClock::RunTimers() {
     running_ = due->first;
     mu_.Unlock();
     due->second();
-    due->second = nullptr;  // What the callback holds is released before Cancel returns.
+    due->second = nullptr;  // destroyed before Cancel returns
     mu_.Lock();
     running_ = 0;
     changed_.NotifyAll();

@@ -14,9 +14,8 @@
 
 namespace capstan {
 
-// The system's time when it was made, and steady from there: a step of the system's time moves no
-// lease. One thread runs the timers; those that are left when it is destroyed do not run.
-// Thread-safe.
+// Starts with the system's time and is steady from then on: later changes of the system's time move
+// no lease. One thread runs the timers. The destructor drops the remaining ones. Thread-safe.
 class RealClock : public Clock {
  public:
   RealClock();

@@ -67,7 +67,7 @@ Clock::TimerId SimulatedClock::RunAt(absl::Time when, absl::AnyInvocable<void()>
 }
 
 bool SimulatedClock::Cancel(TimerId timer) {
-  TimerQueue::Callback removed;  // Destroyed when the lock is free.
+  TimerQueue::Callback removed;  // destroyed without the lock
   MutexLock lock(&mu_);
   removed = timers_.Remove(timer);
   return removed != nullptr;

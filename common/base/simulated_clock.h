@@ -16,28 +16,28 @@
 
 namespace capstan {
 
-// Virtual time for a program of many threads. One thread at a time holds the baton and runs, until
-// it waits or ends; then the next one that may go on gets it. Time stands still while anything may
-// go on, and then jumps to the next timer. So a program that draws no other time or chance does the
-// same in every run. Used by the threads that it spawned, by timers, and by the caller of RunUntil.
+// Virtual time for a program of many threads. One thread at a time holds the baton and runs until
+// it waits or ends; then the next ready thread gets the baton. When no thread is ready, time jumps
+// to the next timer. A program without any other time or chance does the same in every run. Used by
+// the spawned threads, by timers, and by the caller of RunUntil.
 class SimulatedClock : public Clock, private CondVar::Observer {
  public:
   SimulatedClock();
   // All threads have ended.
   ~SimulatedClock() override;
 
-  // A new thread, which starts when those that may go on now have waited or ended.
+  // Adds a thread, behind all threads ready now.
   void Spawn(absl::AnyInvocable<void()> body);
 
-  // Runs threads and timers until nothing more happens up to `deadline`, which may be
-  // InfiniteFuture: then until the last timer has run.
+  // Runs threads and timers until nothing more happens up to `deadline`. InfiniteFuture: until the
+  // last timer has run.
   void RunUntil(absl::Time deadline);
 
-  // Threads that have not ended.
+  // Number of threads still alive.
   int live_threads() const;
 
   absl::Time Now() const override;
-  // Timers run on whichever thread has nothing better to do; they must not wait.
+  // Timers run on the last thread that waited or ended. They must not wait.
   TimerId RunAt(absl::Time when, absl::AnyInvocable<void()> callback) override;
   bool Cancel(TimerId timer) override;
   bool WaitUntil(Mutex& mutex, CondVar& condition, absl::Time deadline) override
@@ -54,9 +54,9 @@ class SimulatedClock : public Clock, private CondVar::Observer {
 
   void OnNotifyAll(CondVar& condition) override;
   void MakeReadyLocked(Runner* runner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Runs timers until a runner is ready, which it takes out of ready_.
+  // Runs timers until a runner is ready, and removes the runner from ready_.
   Runner* NextRunnerLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Gives the baton to whoever is next, and waits until it comes back.
+  // Gives the baton to the next runner, and waits until it comes back.
   void PassBatonLocked(Runner* self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void GiveBatonLocked(Runner* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AwaitBatonLocked(Runner* self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

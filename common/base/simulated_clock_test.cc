@@ -10,7 +10,7 @@
 namespace capstan {
 namespace {
 
-// Waits for a virtual while, as a thread that computes does.
+// Waits for a virtual while, as if it computed.
 void Compute(SimulatedClock& clock, absl::Duration duration) {
   Mutex mu;
   CondVar never;
@@ -23,7 +23,7 @@ void Compute(SimulatedClock& clock, absl::Duration duration) {
 TEST(SimulatedClockTest, ThreadsRunOneAtATimeInVirtualTime) {
   SimulatedClock clock;
   const absl::Time start = clock.Now();
-  std::vector<std::string> log;  // No lock: whoever runs holds the baton.
+  std::vector<std::string> log;  // No lock: only the thread with the baton runs.
   for (int i = 0; i < 3; ++i) {
     clock.Spawn([&, i] {
       for (int step = 0; step < 2; ++step) {

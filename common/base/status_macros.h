@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 
-// Returns from the current function when `expression` is a Status that is not OK.
+// Returns from the current function if the Status `expression` is not OK.
 #define RETURN_IF_ERROR(expression)                                  \
   do {                                                               \
     ::absl::Status return_if_error_status = (expression);            \

@@ -17,12 +17,12 @@ class TimerQueue {
   using Callback = absl::AnyInvocable<void()>;
 
   Clock::TimerId Add(absl::Time when, Callback callback);
-  // Takes the timer out; null when there is no such timer (any more). What its callback holds may
-  // itself use the clock, so it is destroyed without the clock's lock.
+  // Removes the timer and returns its callback; null if there is no such timer (any more). The
+  // callback's own objects may use the clock: destroy it without the clock's lock.
   Callback Remove(Clock::TimerId timer);
   // Time of the first timer; InfiniteFuture when there is none.
   absl::Time NextTime() const;
-  // Takes out the first timer that is due at `now`.
+  // Removes and returns the first timer due at `now`.
   std::optional<std::pair<Clock::TimerId, Callback>> PopDue(absl::Time now);
 
  private:

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/exchange/payload.h"
-#include "common/routing/slice_key.h"
+#include "common/tensor/slicing.h"
 #include "common/trace/exchange_trace.h"
 
 namespace capstan {

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
-#include "common/routing/slice_key.h"
+#include "common/tensor/slicing.h"
 #include "proto/history.pb.h"
 
 namespace capstan {

@@ -6,7 +6,7 @@
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/history/contract_log.h"
-#include "common/job/job_fingerprint.h"
+#include "common/job/job_properties.h"
 
 namespace capstan {
 namespace {

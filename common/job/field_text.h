@@ -12,10 +12,10 @@
 
 namespace capstan {
 
-// Sets a field from what a person wrote: enum values in any case, a list with commas, a list
-// of messages as "name:number,name:number" (their first and second field), and for a field whose
-// name ends in _bytes a suffix K, M or G, with or without iB (powers of 1024). INVALID_ARGUMENT
-// "expected ..., got ..." leaves the field as it was.
+// Sets a field from a person's text. Enum values may be in any case. Lists have commas. A list of
+// messages is "name:number,name:number" (their first and second field). A field called *_bytes may
+// have a suffix K, M or G, with or without iB (powers of 1024). INVALID_ARGUMENT "expected ..., got
+// ..." leaves the field as it was.
 absl::Status SetFieldText(google::protobuf::Message* message,
                           const google::protobuf::FieldDescriptor& field, absl::string_view text);
 
@@ -26,7 +26,7 @@ std::string FieldText(const google::protobuf::Message& message,
 // Lower-case names of the enum's values, without the unspecified one.
 std::vector<std::string> EnumNames(const google::protobuf::EnumDescriptor& type);
 
-// As "64", "4KiB" or "1MiB", whichever is exact and shortest.
+// The shortest exact text, such as "64", "4KiB" or "1MiB".
 std::string FormatSize(uint64_t bytes);
 
 }  // namespace capstan

@@ -23,11 +23,11 @@ constexpr absl::string_view kTransport = "Transport";
 
 constexpr JobFlag kFlags[] = {
     {kJob, "job_name", "name", "NAME", "Name of the job: letters, digits, - and _."},
-    {kJob, "seed", "seed", "N", "Everything random in the job derives from it."},
+    {kJob, "seed", "seed", "N", "Seed of everything random in the job."},
     {kJob, "num_workers", "cluster.num_workers", "N", "Worker processes, 1 to 4096."},
     {kJob, "num_servers", "cluster.num_servers", "N", "Server processes, 1 to 4096."},
     {kJob, "shard_count", "cluster.shard_count", "N",
-     "Parts of the key space, placed on the servers; from num_servers to 65536."},
+     "Parts of the parameters, placed on the servers; from num_servers to 65536."},
 
     {kModel, "model", "model.type", "",
      "mlp: fully connected layers with ReLU; logistic_regression: one layer. Both end in softmax "
@@ -36,8 +36,7 @@ constexpr JobFlag kFlags[] = {
      "Width of each hidden layer of an mlp, from the input. Empty: 128,64."},
     {kModel, "precision", "model.precision", "",
      "Inputs of matrix products: float32; tf32: a GPU may round them to 10 bits; bfloat16: "
-     "rounded. "
-     "Sums are float32.",
+     "rounded. Sums are float32.",
      "model=mlp,logistic_regression"},
 
     {kModel, "replay", "model.replay.layers", "NAME",
@@ -62,7 +61,7 @@ constexpr JobFlag kFlags[] = {
     {kData, "test_labels_path", "data.test_labels_path", "FILE", "idx: labels of --test_path.",
      "data_format=idx"},
     {kData, "test_fraction", "data.test_fraction", "FRACTION",
-     "Part of the samples that is held out, between 0 and 1."},
+     "Part of the samples for the test, between 0 and 1."},
     {kData, "classes", "data.classes", "N", "Number of classes. 0: 1 + the largest label."},
     {kData, "features", "data.features", "N",
      "libsvm: number of features. 0: the largest index in the file.", "data_format=libsvm"},
@@ -71,7 +70,7 @@ constexpr JobFlag kFlags[] = {
     {kData, "has_header", "data.has_header", "", "csv: the first line names the columns.",
      "data_format=csv"},
     {kData, "feature_scale", "data.feature_scale", "FACTOR",
-     "Features are multiplied by it. 0: 1 / the largest |feature| in the training data."},
+     "Factor of all features. 0: 1 / the largest |feature| in the training data."},
     {kData, "synthetic_samples", "data.synthetic.samples", "N", "synthetic: number of samples.",
      "data_format=synthetic"},
     {kData, "synthetic_features", "data.synthetic.features", "N", "synthetic: number of features.",
@@ -82,15 +81,15 @@ constexpr JobFlag kFlags[] = {
      "synthetic: width of the labelling network's hidden layer.", "data_format=synthetic"},
 
     {kTraining, "batch_size", "training.batch_size", "SAMPLES",
-     "At most this many samples a worker and step."},
-    {kTraining, "steps", "training.steps", "STEPS", "Steps of every worker. 0: as --epochs says."},
+     "Most samples of one worker in one step."},
+    {kTraining, "steps", "training.steps", "STEPS", "Steps of every worker. 0: --epochs decides."},
     {kTraining, "epochs", "training.epochs", "EPOCHS",
      "Passes through the data. Given without --steps, it replaces the job file's steps."},
 
     {kOptimizer, "optimizer", "optimizer.type", "", "How the servers apply gradients."},
     {kOptimizer, "learning_rate", "optimizer.learning_rate", "RATE", "Size of an update, above 0."},
     {kOptimizer, "momentum", "optimizer.momentum", "FRACTION",
-     "momentum, nesterov: part of the last update that is kept; from 0 to below 1.",
+     "momentum, nesterov: part of the last update in the next one; from 0 to below 1.",
      "optimizer=momentum,nesterov"},
     {kOptimizer, "beta1", "optimizer.beta1", "FRACTION",
      "adam, adamw: decay of the first moment; from 0 to below 1.", "optimizer=adam,adamw"},
@@ -102,65 +101,65 @@ constexpr JobFlag kFlags[] = {
      "Decoupled for adamw, added to the gradient (L2) for all others; 0 or more."},
 
     {kConsistency, "consistency", "consistency.mode", "",
-     "bsp: all workers step together; ssp: they may differ by --staleness steps; async: nobody "
-     "waits. Given without --staleness, bsp and async unset the job file's staleness."},
+     "bsp: all workers step together; ssp: workers may differ by --staleness steps; async: no "
+     "worker waits. Given without --staleness, bsp and async unset the job file's staleness."},
     {kConsistency, "staleness", "consistency.staleness", "STEPS",
-     "ssp: by how many steps workers may differ.", "consistency=ssp"},
+     "ssp: workers may differ by this many steps.", "consistency=ssp"},
     {kConsistency, "table_staleness", "consistency.table_staleness", "TABLE:STEPS,...",
      "ssp: tables with a staleness of their own, such as fc1.weight:0,fc2.weight:8."},
     {kConsistency, "update_scale", "consistency.update_scale", "",
-     "ssp, async: what the learning rate of each push is divided by. staleness: the number of live "
-     "workers and of updates since the worker's pull, so that a learning rate that suits bsp suits "
-     "every mode and number of workers; mean: the number of live workers; sum: 1."},
+     "ssp, async: divisor of each push's learning rate. staleness: the number of live workers plus "
+     "the number of updates since the worker's pull; a learning rate for bsp then suits every mode "
+     "and number of workers. mean: the number of live workers. sum: 1."},
     {kConsistency, "check_finite", "consistency.check_finite", "",
-     "Refuse a push that holds a NaN or an infinity."},
+     "Refuse a push with a NaN or an infinity."},
 
     {kScheduler, "schedule", "scheduler.policy", "",
-     "What workers and servers send first. tensor_fifo: what is ready first, and tensors of up "
-     "to 64MiB are not cut; slice_fifo: what is ready first; priority: slices of the layer nearest "
-     "the input."},
+     "Order of sending of workers and servers. tensor_fifo: first ready, first sent; tensors of up "
+     "to 64MiB are not cut. slice_fifo: first ready, first sent. priority: slices of the layer "
+     "nearest the input first."},
     {kScheduler, "slice_bytes", "scheduler.slice_bytes", "BYTES",
      "Tensors are cut into slices of at most this size: a multiple of 64 up to 64MiB."},
     {kScheduler, "credit_bytes", "scheduler.credit_bytes", "BYTES",
-     "A slice starts while fewer bytes are on their way: sent, and not received yet."},
+     "A slice starts while fewer bytes than this are on their way: sent, but not yet received."},
     {kScheduler, "partition_bytes", "scheduler.partition_bytes", "BYTES",
-     "Slices of a tensor that follow each other go as one, up to this many bytes or one slice. 0: "
-     "each by itself."},
+     "Consecutive slices of a tensor go as one transfer, up to this many bytes or one slice. 0: "
+     "each slice by itself."},
     {kScheduler, "tune", "scheduler.tune", "",
      "Try other --partition_bytes and --credit_bytes while the job runs, and keep the fastest: 18 "
      "measurements of 12 to 100 steps each. Slices are of 256KiB unless --slice_bytes is given. "
      "Not for tensor_fifo. Under bsp the parameters' bits are the same."},
 
     {kMembership, "lease_seconds", "membership.lease_seconds", "SECONDS",
-     "A process that is silent for so long is declared dead; at least 3 heartbeats."},
+     "A process silent for this long is declared dead; at least 3 heartbeats."},
     {kMembership, "heartbeat_seconds", "membership.heartbeat_seconds", "SECONDS",
      "Time between two heartbeats."},
     {kMembership, "rpc_deadline_seconds", "membership.rpc_deadline_seconds", "SECONDS",
-     "A peer that cannot be reached for so long ends the process; at least the lease."},
+     "A process ends when it cannot reach a peer for this long; at least the lease."},
     {kMembership, "registration_seconds", "membership.registration_seconds", "SECONDS",
-     "If members are still missing after so long, the job ends and says which (workers register "
-     "when they have read their data). 0: it waits for ever."},
+     "If members are still missing after this time, the job ends and names them. Workers register "
+     "after reading their data. 0: the job waits for ever."},
 
     {kTransport, "transport", "transport.type", "",
-     "What values and gradients travel over. ucx: shared memory within a host, RDMA between hosts; "
-     "auto: ucx where that is possible, else grpc."},
+     "Transport of values and gradients. ucx: shared memory within a host, RDMA between hosts; "
+     "auto: ucx if it is possible, else grpc."},
     {kTransport, "ucx_poll", "transport.ucx_poll", "",
-     "What UCX's thread does while nothing happens. busy: it looks all the time, for a shorter "
-     "round trip, and takes a core of each process.",
+     "UCX's thread between messages. sleep: it waits. busy: it looks for messages all the time; "
+     "the "
+     "round trip is shorter, and each process needs a core for it.",
      "transport=ucx,auto"},
     {kTransport, "ucx_transports", "transport.ucx_transports", "NAMES",
-     "Transports that UCX may use, as in tcp,sm,self. Empty: shared memory and RDMA. With tcp each "
-     "process opens a port of UCX, and anyone who reaches it can end the process: only for "
+     "Transports for UCX, as in tcp,sm,self. Empty: shared memory and RDMA. With tcp, each process "
+     "opens a port of UCX. Anyone with access to the port can end the process: for trusted "
      "networks "
-     "that you trust.",
+     "only.",
      "transport=ucx,auto"},
     {kTransport, "grpc_connections", "transport.grpc_connections", "N",
-     "grpc: connections of each worker to each server, 1 to 64. Several fill links that are too "
-     "fast for one core; on 1, what starts later never shares the link with a slice.",
+     "grpc: connections of each worker to each server, 1 to 64. Several fill a link too fast for "
+     "one core. With 1, a slice never shares the link with later ones.",
      "transport=grpc,auto"},
     {kTransport, "max_inflight_bytes", "transport.max_inflight_bytes", "BYTES",
-     "A server holds at most this much for each connection whose worker does not read its replies; "
-     "64KiB or more."},
+     "Most bytes held by a server for a connection with unread replies; 64KiB or more."},
 };
 
 }  // namespace

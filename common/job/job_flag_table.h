@@ -9,19 +9,19 @@
 
 namespace capstan {
 
-// One flag that overrides one field of the job.
+// A flag for one field of the job.
 struct JobFlag {
-  absl::string_view group;  // heading under which help lists it
+  absl::string_view group;  // its heading in help
   absl::string_view name;   // without dashes
   absl::string_view field;  // path in JobSpec, such as "optimizer.learning_rate"
-  absl::string_view value;  // what help calls the value, with its unit; empty for bool and enum
+  absl::string_view value;  // the value's name in help, with its unit; empty for bool and enum
   absl::string_view help;   // one sentence or two
-  // The flag and its values with which alone this one matters, as "optimizer=adam,adamw". Empty: it
-  // always does.
+  // This flag matters only if another flag has one of these values, as "optimizer=adam,adamw".
+  // Empty: it always matters.
   absl::string_view only_with = "";
 };
 
-// A field of the job within the message that holds it.
+// A field of the job, and its message.
 struct JobField {
   google::protobuf::Message* message;
   const google::protobuf::FieldDescriptor* descriptor;

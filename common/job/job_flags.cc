@@ -2,6 +2,8 @@
 
 #include <google/protobuf/descriptor.h>
 
+#include <algorithm>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -15,6 +17,8 @@
 #include "common/base/status_macros.h"
 #include "common/job/field_text.h"
 #include "common/job/job_flag_table.h"
+#include "common/job/load_job.h"
+#include "common/job/validate_job.h"
 
 namespace capstan {
 namespace {
@@ -26,7 +30,7 @@ bool IsBool(const JobFlag& flag) {
   return FieldOf(flag, &job).descriptor->cpp_type() == FieldDescriptor::CPPTYPE_BOOL;
 }
 
-// An argument that is a job flag; without `value` when none was given with "=".
+// A job flag among the arguments; without `value` unless there was a "=".
 struct FlagArgument {
   const JobFlag* flag;
   std::optional<std::string> value;
@@ -54,7 +58,7 @@ absl::Status SetFlag(const JobFlag& flag, absl::string_view value, v1::JobSpec* 
                   absl::StrCat("flag --", flag.name));
 }
 
-// Clears fields of the job's file that contradict flags which were `given` without theirs.
+// Clears the file's fields in contradiction to the `given` flags.
 void DropReplaced(const std::set<absl::string_view>& given, v1::JobSpec* job) {
   if (given.count("epochs") > 0 && given.count("steps") == 0) {
     job->mutable_training()->clear_steps();
@@ -88,6 +92,51 @@ std::string Wrap(absl::string_view text) {
     absl::StrAppend(&line, word, " ");
   }
   return absl::StrCat(wrapped, absl::StripTrailingAsciiWhitespace(line), "\n");
+}
+
+// Whether the field is empty, or has its default 0 or false.
+bool AsksForNothing(const JobField& field) {
+  const std::string value = FieldText(*field.message, *field.descriptor);
+  if (value.empty()) return true;
+  const std::unique_ptr<google::protobuf::Message> defaults(field.message->New());
+  return (value == "0" || value == "false") && value == FieldText(*defaults, *field.descriptor);
+}
+
+// INVALID_ARGUMENT when the job's choices leave the flag without effect.
+absl::Status CheckMatters(const JobFlag& flag, v1::JobSpec* job) {
+  if (flag.only_with.empty()) return absl::OkStatus();
+  // The flag may unset a field of the file.
+  if (AsksForNothing(FieldOf(flag, job))) return absl::OkStatus();
+  const std::pair<std::string, std::string> needs =
+      absl::StrSplit(flag.only_with, absl::MaxSplits('=', 1));
+  const std::vector<std::string> values = absl::StrSplit(needs.second, ',');
+  const JobField chosen = FieldOf(*FindJobFlag(needs.first), job);
+  const std::string choice = FieldText(*chosen.message, *chosen.descriptor);
+  if (std::find(values.begin(), values.end(), choice) != values.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--", flag.name, ": matters with --", needs.first, "=", absl::StrJoin(values, " or "),
+      " only, and the job has ", choice, "; leave it out, or choose that"));
+}
+
+// INVALID_ARGUMENT when another flag or field leaves a given flag without effect.
+absl::Status CheckIsNotOverruled(const std::set<absl::string_view>& given, const v1::JobSpec& job) {
+  const bool has_test_file = !job.data().test_path().empty();
+  const struct {
+    absl::string_view flag;
+    bool is_overruled;
+    absl::string_view why;
+  } rules[] = {
+      {"epochs", given.count("steps") > 0 && job.training().steps() > 0, "--steps is given, too"},
+      {"test_fraction", has_test_file, "--test_path names the samples to test with"},
+      {"test_labels_path", !has_test_file && !job.data().test_labels_path().empty(),
+       "there is no --test_path for these labels"},
+  };
+  for (const auto& rule : rules) {
+    if (!rule.is_overruled || given.count(rule.flag) == 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--", rule.flag, ": cannot matter, because ",
+                                                   rule.why, "; leave out --", rule.flag));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -132,6 +181,22 @@ std::string JobFlagsHelp() {
         Wrap(absl::StrCat(flag.help, " Default: ", value.empty() ? "none" : value, ".")));
   }
   return help;
+}
+
+absl::StatusOr<v1::JobSpec> EffectiveJob(const std::string& file, std::vector<std::string> args) {
+  v1::JobSpec job;
+  if (!file.empty()) {
+    ASSIGN_OR_RETURN(job, LoadJobFile(file));
+  }
+  std::set<absl::string_view> given;
+  RETURN_IF_ERROR(ApplyJobFlags(&args, &job, &given));
+  RETURN_IF_ERROR(ValidateJob(job));
+  v1::JobSpec looked_at = job;
+  for (const absl::string_view name : given) {
+    RETURN_IF_ERROR(CheckMatters(*FindJobFlag(name), &looked_at));
+  }
+  RETURN_IF_ERROR(CheckIsNotOverruled(given, job));
+  return job;
 }
 
 }  // namespace capstan

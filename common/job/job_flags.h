@@ -6,21 +6,28 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "proto/job.pb.h"
 
 namespace capstan {
 
-// Takes every job flag out of `args` ("--name=value" or "--name value"; for a bool also "--name"
-// and "--noname") and sets its field of `job`; the last one wins. What is no job flag, and all that
-// follows "--", stays in `args`, in order. --epochs without --steps unsets the job's steps, and
-// --consistency other than ssp without --staleness its staleness. Adds the names of the flags that
-// it took to `given`, unless that is null. INVALID_ARGUMENT "flag --name: expected ...; got ...".
+// Removes every job flag from `args` ("--name=value" or "--name value"; for a bool also "--name"
+// and
+// "--noname") and sets its field of `job`; the last one wins. Other arguments, and everything after
+// "--", stay in `args`, in order. --epochs without --steps unsets the job's steps. --consistency
+// other than ssp unsets its staleness, unless --staleness is given. Adds the names of the removed
+// flags to `given`, unless that is null. INVALID_ARGUMENT "flag --name: expected ...; got ...".
 absl::Status ApplyJobFlags(std::vector<std::string>* args, v1::JobSpec* job,
                            std::set<absl::string_view>* given = nullptr);
 
 // Every job flag with its values, unit and default, under headings. Ends in a newline.
 std::string JobFlagsHelp();
+
+// The valid job of a file (empty: all defaults) and of the job flags among `args`. INVALID_ARGUMENT
+// also for a flag without effect: a person expects something of a flag. A file may have fields
+// without effect, for runs with other flags.
+absl::StatusOr<v1::JobSpec> EffectiveJob(const std::string& file, std::vector<std::string> args);
 
 }  // namespace capstan
 

@@ -46,15 +46,15 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   std::string message_;
 };
 
-// The index of the last message of `field`, which is a list of messages, that has been begun.
+// The index of the last begun message of `field`, a list of messages.
 int LastIndex(const FieldDescriptor* field, const TextFormat::ParseInfoTree& tree) {
   int count = 0;
   while (tree.GetTreeForNested(field, count) != nullptr) ++count;
   return count - 1;
 }
 
-// The message whose braces were open when parsing stopped: a field with a tree of its own gets its
-// location only once its closing brace has been read.
+// The innermost message with open braces at the end of parsing. The parser sets the location of a
+// field with a tree of its own at the closing brace.
 const Descriptor* OpenMessage(const Descriptor* message, const TextFormat::ParseInfoTree& tree) {
   for (int i = 0; i < message->field_count(); ++i) {
     const FieldDescriptor* field = message->field(i);
@@ -74,8 +74,7 @@ std::string FieldNames(const Descriptor& message) {
   return absl::StrJoin(names, ", ");
 }
 
-// Values of the enum field of `message` that is named, in quotes, at the end of `error`; empty when
-// there is none.
+// Values of the enum field of `message` named, in quotes, in `error`; empty if there is none.
 std::string EnumValues(const Descriptor& message, const std::string& error) {
   for (int i = 0; i < message.field_count(); ++i) {
     const EnumDescriptor* type = message.field(i)->enum_type();

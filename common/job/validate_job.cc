@@ -21,7 +21,7 @@
 namespace capstan {
 namespace {
 
-// Remembers the first expectation that did not hold.
+// Keeps the first expectation not met.
 class JobChecker {
  public:
   explicit JobChecker(const v1::JobSpec& job) : job_(job) {}
@@ -157,7 +157,7 @@ void CheckScheduler(const v1::SchedulerSpec& scheduler, JobChecker* checker) {
                   "slice_bytes", "a multiple of 64 from 64 to 64MiB");
   checker->Expect(scheduler.credit_bytes() >= 1, "credit_bytes", "1 or more");
   checker->Expect(!scheduler.tune() || scheduler.policy() != v1::SchedulerSpec::TENSOR_FIFO, "tune",
-                  "off, because schedule tensor_fifo sends whole tensors, whose size is no choice "
+                  "off, because schedule tensor_fifo sends whole tensors of fixed size "
                   "(take priority or slice_fifo)");
 }
 
@@ -175,7 +175,7 @@ void CheckMembership(const v1::MembershipSpec& membership, JobChecker* checker) 
                   "0 (for ever) or a finite number above 0");
 }
 
-// Names alone, and not UCX's patterns: tcp is used where it is named.
+// Accepts names, but no patterns of UCX: tcp must be named to be used.
 bool AreUcxTransports(absl::string_view names) {
   if (names.empty()) return true;
   const std::vector<absl::string_view> list = absl::StrSplit(names, ',');

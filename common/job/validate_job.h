@@ -6,8 +6,8 @@
 
 namespace capstan {
 
-// INVALID_ARGUMENT for the first field that is out of its range or contradicts another one:
-// "--flag: expected ..., got ... (field in a job file)". Looks at no file.
+// INVALID_ARGUMENT for the first field out of its range or in contradiction to another one:
+// "--flag: expected ..., got ... (field in a job file)". Reads no file.
 absl::Status ValidateJob(const v1::JobSpec& job);
 
 // The same for its consistency alone.

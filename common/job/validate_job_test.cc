@@ -10,7 +10,7 @@
 namespace capstan {
 namespace {
 
-// What ValidateJob says of the default job with these flags; empty when it is fine.
+// ValidateJob's error for the default job with these flags; empty if there is none.
 std::string Verdict(std::vector<std::string> flags) {
   v1::JobSpec job;
   const absl::Status applied = ApplyJobFlags(&flags, &job);

@@ -1,8 +1,12 @@
 #ifndef COMMON_MEMBERSHIP_COORDINATOR_ENDPOINT_H_
 #define COMMON_MEMBERSHIP_COORDINATOR_ENDPOINT_H_
 
+#include <utility>
+
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/base/one_shot.h"
 #include "proto/coordinator_service.pb.h"
 
 namespace capstan {
@@ -32,6 +36,19 @@ class CoordinatorEndpoint {
                               Callback<v1::SetConsistencyReply> done) = 0;
   virtual void ReadClock(v1::ReadClockRequest request, Callback<v1::ReadClockReply> done) = 0;
 };
+
+// Calls the coordinator, as in AwaitReply(coordinator, &CoordinatorEndpoint::GetJob, {}, clock),
+// and blocks until the reply. For a process's own main thread.
+template <typename Request, typename Reply>
+absl::StatusOr<Reply> AwaitReply(
+    CoordinatorEndpoint& coordinator,
+    void (CoordinatorEndpoint::*method)(Request, CoordinatorEndpoint::Callback<Reply>),
+    Request request, Clock& clock) {
+  OneShot<absl::StatusOr<Reply>> answer(&clock);
+  (coordinator.*method)(std::move(request),
+                        [&answer](absl::StatusOr<Reply> reply) { answer.Set(std::move(reply)); });
+  return answer.Wait();
+}
 
 }  // namespace capstan
 

@@ -1,15 +1,19 @@
 #include "common/membership/grpc_coordinator_client.h"
 
+#include <grpcpp/security/credentials.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/transport/grpc/grpc_setup.h"
+#include "common/membership/retrying_coordinator.h"
 
 namespace capstan {
 namespace {
 
-// Of what is answered when all servers have acted on it.
+// For calls with a reply after all servers have acted.
 constexpr absl::Duration kAgreementTimeout = absl::Seconds(30);
 
 absl::Status TimeoutError() {
@@ -23,7 +27,7 @@ absl::Status AgreementTimeoutError() {
       "The change stays pending and comes when they have; capstan status shows it"));
 }
 
-// What must live until the call has been answered.
+// The parts of a call; they live until its reply.
 template <typename Request, typename Reply>
 struct Call {
   grpc::ClientContext context;
@@ -32,6 +36,9 @@ struct Call {
   CoordinatorEndpoint::Callback<Reply> done;
 };
 
+// A longer try is given up and repeated, over another connection if need be.
+constexpr absl::Duration kLongestTry = absl::Seconds(5);
+
 }  // namespace
 
 std::shared_ptr<grpc::Channel> GrpcCoordinatorClient::MakeChannel(
@@ -39,7 +46,7 @@ std::shared_ptr<grpc::Channel> GrpcCoordinatorClient::MakeChannel(
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // It is configured by the environment.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // the environment would configure it
   return grpc::CreateCustomChannel(address, credentials, arguments);
 }
 
@@ -82,7 +89,7 @@ void GrpcCoordinatorClient::Send(Method<Request, Reply> method, absl::Duration t
                               } else {
                                 done(ErrorOf(status));
                               }
-                              done = nullptr;  // With what it holds.
+                              done = nullptr;  // before Close lets the destructor return
                               Close(&call->context);
                             });
 }
@@ -177,7 +184,7 @@ void GrpcCoordinatorClient::SetConsistency(v1::SetConsistencyRequest request,
   Send<v1::SetConsistencyRequest, v1::SetConsistencyReply>(
       &Stub::async::SetConsistency, kAgreementTimeout, std::move(request),
       [done = std::move(done)](absl::StatusOr<v1::SetConsistencyReply> reply) mutable {
-        // Not to be asked again: who waits has waited long enough.
+        // Not UNAVAILABLE, so that the call is not repeated: the caller has waited long enough.
         if (reply.status() == TimeoutError()) reply = AgreementTimeoutError();
         done(std::move(reply));
       });
@@ -187,6 +194,25 @@ void GrpcCoordinatorClient::ReadClock(v1::ReadClockRequest request,
                                       Callback<v1::ReadClockReply> done) {
   Send<v1::ReadClockRequest, v1::ReadClockReply>(&Stub::async::ReadClock, timeout_,
                                                  std::move(request), std::move(done));
+}
+
+absl::StatusOr<std::unique_ptr<CoordinatorEndpoint>> ConnectToCoordinator(
+    const std::string& address, absl::Duration rpc_deadline, Clock* clock, Random jitter) {
+  if (address.empty()) {
+    return absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none");
+  }
+  if (!(rpc_deadline > absl::ZeroDuration())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--rpc_deadline_seconds: expected more than 0, got ", absl::ToDoubleSeconds(rpc_deadline)));
+  }
+  RetryingCoordinator::Options options;
+  options.address = address;
+  options.rpc_deadline = rpc_deadline;
+  return std::make_unique<RetryingCoordinator>(
+      options, *clock, jitter,
+      std::make_unique<GrpcCoordinatorClient>(
+          GrpcCoordinatorClient::MakeChannel(address, grpc::InsecureChannelCredentials()), *clock,
+          std::min(rpc_deadline, kLongestTry)));
 }
 
 }  // namespace capstan

@@ -10,20 +10,22 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/base/random.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "proto/coordinator_service.grpc.pb.h"
 
 namespace capstan {
 
-// The coordinator at the other end of a gRPC channel. Each call has `timeout`, heartbeats one
-// heartbeat interval more, which is learned from GetJob's reply, and changes of the consistency
-// have 30 s. Whatever says that the coordinator is not there is UNAVAILABLE. Thread-safe.
+// The coordinator at the other end of a gRPC channel. Each call has `timeout`. Heartbeats have one
+// heartbeat interval more, known from GetJob's reply; changes of the consistency have 30 s. An
+// absent coordinator is always UNAVAILABLE. Thread-safe.
 class GrpcCoordinatorClient : public CoordinatorEndpoint {
  public:
-  // A channel that notices within a second when the coordinator at host:port has come back.
+  // A channel to host:port. It notices within a second when the coordinator has come back.
   static std::shared_ptr<grpc::Channel> MakeChannel(
       const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials);
 
@@ -68,10 +70,16 @@ class GrpcCoordinatorClient : public CoordinatorEndpoint {
   CondVar all_closed_;
   bool is_closing_ ABSL_GUARDED_BY(mu_) = false;
   absl::Duration heartbeat_interval_ ABSL_GUARDED_BY(mu_);
-  // Own the calls, and nobody else does: each holds the channel, and the last to let go of a
-  // channel must not be one of its own threads.
+  // The only owners of the calls. Each call holds the channel, and a channel must not be destroyed
+  // by one of its own threads.
   std::map<grpc::ClientContext*, std::shared_ptr<grpc::ClientContext>> open_ ABSL_GUARDED_BY(mu_);
 };
+
+// The coordinator at `address` (host:port). Calls are repeated while it cannot be reached, for at
+// most `rpc_deadline`. `clock` outlives the connection. INVALID_ARGUMENT, with the flags
+// --coordinator and --rpc_deadline_seconds, for an empty address or a deadline of 0 or less.
+absl::StatusOr<std::unique_ptr<CoordinatorEndpoint>> ConnectToCoordinator(
+    const std::string& address, absl::Duration rpc_deadline, Clock* clock, Random jitter);
 
 }  // namespace capstan
 

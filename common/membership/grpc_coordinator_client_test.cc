@@ -16,8 +16,8 @@
 namespace capstan {
 namespace {
 
-// A coordinator that parks one heartbeat, or one change of the consistency, until the test lets it
-// go, and knows no other call.
+// Parks one heartbeat, or one change of the consistency, until the test releases it. Knows no other
+// call.
 class ParkingService : public v1::CoordinatorService::CallbackService {
  public:
   explicit ParkingService(Clock& clock) : parked_(&clock) {}

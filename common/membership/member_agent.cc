@@ -1,18 +1,31 @@
 #include "common/membership/member_agent.h"
 
+#include <glog/logging.h>
+
 #include <deque>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/membership/coordinator_endpoint.h"
 
 namespace capstan {
 namespace {
 
-// A coordinator that does not park heartbeats is not asked more often than this.
+void Report(v1::ReportFailureRequest request, CoordinatorEndpoint& coordinator,
+            const absl::Status& status, Clock& clock) {
+  if (absl::IsAborted(status)) return;
+  request.set_reason(std::string(status.message()));
+  const auto reply =
+      AwaitReply(coordinator, &CoordinatorEndpoint::ReportFailure, std::move(request), clock);
+  if (!reply.ok()) LOG(WARNING) << "could not tell the coordinator: " << reply.status();
+}
+
+// Least time between heartbeats, even if the coordinator does not park them.
 constexpr absl::Duration kLeastInterval = absl::Milliseconds(10);
 
 bool IsFinal(const v1::JobView& view) {
@@ -21,8 +34,26 @@ bool IsFinal(const v1::JobView& view) {
 
 }  // namespace
 
-// Answers and timers only note what there is to do; whichever thread comes first does it, piece by
-// piece and without the lock, and meanwhile the others leave theirs to it.
+void ReportFailure(CoordinatorEndpoint& coordinator, v1::HeartbeatRequest::Role role, uint32_t id,
+                   Incarnation incarnation, const absl::Status& status, Clock& clock) {
+  v1::ReportFailureRequest request;
+  request.set_role(role);
+  request.set_id(id);
+  request.set_incarnation(incarnation.value());
+  Report(std::move(request), coordinator, status, clock);
+}
+
+void ReportEarlyFailure(CoordinatorEndpoint& coordinator, v1::HeartbeatRequest::Role role,
+                        Incarnation incarnation, const absl::Status& status, Clock& clock) {
+  v1::ReportFailureRequest request;
+  request.set_role(role);
+  request.set_incarnation(incarnation.value());
+  request.set_before_registering(true);
+  Report(std::move(request), coordinator, status, clock);
+}
+
+// Replies and timers only note work. The first thread becomes busy: it does one piece of work after
+// the other, without the lock. Meanwhile other threads leave their work to it.
 class MemberAgent::State : public std::enable_shared_from_this<State> {
  public:
   State(Options options, CoordinatorEndpoint& coordinator, Clock& clock)
@@ -35,9 +66,9 @@ class MemberAgent::State : public std::enable_shared_from_this<State> {
   using Work = absl::AnyInvocable<void()>;
 
   void OnReply(absl::Time sent_at, absl::StatusOr<v1::HeartbeatReply> reply);
-  // Does all work that there is, unless another thread is at it.
+  // Does all noted work, unless another thread is busy.
   void DoWork();
-  // Null, and no longer busy, when there is none.
+  // Null, and no longer busy, without work.
   Work NextWork();
   void ActOn(const v1::JobView& view);
   void SendHeartbeat(uint64_t view_version);
@@ -53,7 +84,7 @@ class MemberAgent::State : public std::enable_shared_from_this<State> {
   bool is_busy_ ABSL_GUARDED_BY(mu_) = false;
   std::thread::id busy_thread_ ABSL_GUARDED_BY(mu_);
   Clock::TimerId timer_ ABSL_GUARDED_BY(mu_) = 0;  // 0: none.
-  // What there is to do, in this order.
+  // The noted work, in this order.
   std::deque<v1::JobView> views_ ABSL_GUARDED_BY(mu_);
   std::optional<absl::Status> lost_ ABSL_GUARDED_BY(mu_);
   bool wants_heartbeat_ ABSL_GUARDED_BY(mu_) = false;

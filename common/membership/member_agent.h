@@ -13,28 +13,28 @@
 
 namespace capstan {
 
-// Keeps one registered member in its job: sends heartbeats one after the other, and hands on what
-// they bring. Its callbacks run one at a time, on the threads of the coordinator's answers or of a
-// caller, who must not hold a lock that a callback takes. Thread-safe.
+// Keeps one registered member in its job: sends heartbeats one after the other, and passes on the
+// views in their replies. Callbacks run one at a time, on the threads of replies and callers; a
+// caller holds no lock of a callback. Thread-safe.
 class MemberAgent {
  public:
   struct Options {
-    // Required: who the member is, as registered.
+    // Required: the member, as registered.
     v1::HeartbeatRequest::Role role = v1::HeartbeatRequest::ROLE_UNSPECIFIED;
     uint32_t id = 0;
     Incarnation incarnation;
-    // Required: acts on a view, newer than all before. The coordinator takes it as acted on when
-    // this has returned; it should return within the lease, as no heartbeat is sent meanwhile.
-    // After a final view (DONE or FAILED) nothing more happens.
+    // Required: acts on a view, newer than all before. On return, the view counts as acted on. No
+    // heartbeat is sent meanwhile, so this must return within the lease. Nothing happens after a
+    // final view (DONE or FAILED).
     absl::AnyInvocable<void(const v1::JobView&)> on_view;
-    // Version of the newest view acted on, for a member whose on_view only passes views on to a
-    // thread that acts on them; it then calls ReportNow. Null: the view of the last on_view.
+    // Version of the newest view acted on. For members with another thread for acting on views;
+    // that thread then calls ReportNow. Null: the view of the last on_view.
     absl::AnyInvocable<uint64_t()> acted_on;
-    // Required: runs at most once, when a heartbeat has failed; then nothing more happens.
+    // Required: runs at most once, after a failed heartbeat. Nothing happens afterwards.
     absl::AnyInvocable<void(absl::Status)> on_lost;
-    // Workers: what to report in a heartbeat.
+    // Workers: the progress for a heartbeat.
     absl::AnyInvocable<v1::Progress()> progress;
-    // Servers: adds to a heartbeat what the member has to say of the view that it has acted on.
+    // Servers: adds to a heartbeat the results of acting on a view.
     absl::AnyInvocable<void(v1::HeartbeatRequest&)> report;
   };
 
@@ -45,7 +45,7 @@ class MemberAgent {
 
   // Called once.
   void Start();
-  // Sends the progress now, without waiting until the coordinator has answered the last heartbeat.
+  // Sends a heartbeat now, without waiting for the reply to the last one.
   void ReportNow();
   // Afterwards no callback is running (unless it is the caller) and none will run.
   void Stop();
@@ -54,6 +54,15 @@ class MemberAgent {
   class State;
   std::shared_ptr<State> state_;  // Shared with the open heartbeats.
 };
+
+// Tells the coordinator why a registered member cannot go on; the job then ends with this reason.
+// Blocks until the reply. Does nothing for ABORTED: that error came from the coordinator.
+void ReportFailure(CoordinatorEndpoint& coordinator, v1::HeartbeatRequest::Role role, uint32_t id,
+                   Incarnation incarnation, const absl::Status& status, Clock& clock);
+
+// The same for a process that has not registered.
+void ReportEarlyFailure(CoordinatorEndpoint& coordinator, v1::HeartbeatRequest::Role role,
+                        Incarnation incarnation, const absl::Status& status, Clock& clock);
 
 }  // namespace capstan
 

@@ -24,7 +24,7 @@ RetryingCoordinator::RetryingCoordinator(Options options, Clock& clock, Random j
 
 RetryingCoordinator::~RetryingCoordinator() {
   later_.Stop();
-  // Answers what is open, and those answers come back here.
+  // Replies to open calls; the replies still use this object.
   inner_.reset();
 }
 

@@ -19,16 +19,16 @@
 
 namespace capstan {
 
-// Makes a call again while its endpoint answers UNAVAILABLE, until `rpc_deadline` after the answer
-// was due: then it answers UNAVAILABLE itself, also while a try hangs. After that it tries each
-// call once, until one succeeds. Waiting is a timer. Thread-safe; when destroyed, what waits to be
-// made again is answered CANCELLED.
+// Repeats a call while its endpoint replies UNAVAILABLE. `rpc_deadline` after the reply was due, it
+// replies UNAVAILABLE itself, even while a try hangs. Afterwards it tries each call only once,
+// until one succeeds. Waits by timers. The destructor replies CANCELLED to waiting calls.
+// Thread-safe.
 class RetryingCoordinator : public CoordinatorEndpoint {
  public:
   struct Options {
     // Required: the coordinator's host:port, for messages.
     std::string address;
-    // How long the coordinator may be unreachable.
+    // The coordinator may be unreachable for this long.
     absl::Duration rpc_deadline = absl::Seconds(30);
   };
 
@@ -57,11 +57,11 @@ class RetryingCoordinator : public CoordinatorEndpoint {
     Method<Request, Reply> method;
     Request request;
     Callback<Reply> done;
-    // For how long the coordinator may park it.
+    // The coordinator may park the call for this long.
     absl::Duration parked_at_most;
     bool has_failed = false;
     absl::Duration backoff;
-    // The answer of a try and the end of the call's time may come at once.
+    // The reply and the end of the call's time may come at the same moment.
     std::atomic<bool> is_answered = false;
 
     void Answer(absl::StatusOr<Reply> reply) {
@@ -74,10 +74,11 @@ class RetryingCoordinator : public CoordinatorEndpoint {
              absl::Duration parked_at_most = absl::ZeroDuration());
   template <typename Request, typename Reply>
   void Send(std::shared_ptr<Call<Request, Reply>> call);
-  // A try that was made at `sent_at` has failed: sends the call again after a pause.
+  // Sends the call again after a pause. The failed try was sent at `sent_at`.
   template <typename Request, typename Reply>
   void TryAgain(std::shared_ptr<Call<Request, Reply>> call, absl::Time sent_at);
-  // Gives the call up when its time is over, counted from when its first answer was due.
+  // Gives the call up at the end of its time. The time begins at `due`, when the first reply was
+  // due.
   template <typename Request, typename Reply>
   void LimitTime(std::shared_ptr<Call<Request, Reply>> call, absl::Time due);
   // Up to a half shorter than `backoff`.
@@ -89,7 +90,7 @@ class RetryingCoordinator : public CoordinatorEndpoint {
 
   Mutex mu_;
   Random jitter_ ABSL_GUARDED_BY(mu_);
-  absl::Duration heartbeat_interval_ ABSL_GUARDED_BY(mu_);  // as GetJob has said
+  absl::Duration heartbeat_interval_ ABSL_GUARDED_BY(mu_);  // from GetJob's reply
 
   DelayedCalls later_;  // Use `inner_` until they are stopped.
   std::unique_ptr<CoordinatorEndpoint> inner_;

@@ -115,7 +115,7 @@ TEST_F(RetryingCoordinatorTest, CountsTheDeadlineOfATryThatHangsFromWhenItsAnswe
   clock_.Advance(absl::Milliseconds(1));
   ASSERT_TRUE(answer_.has_value()) << "although the second try hangs";
   EXPECT_EQ(answer_->status().code(), absl::StatusCode::kUnavailable);
-  inner_->register_server.Answer(v1::RegisterReply());  // Fails the test when it is passed on.
+  inner_->register_server.Answer(v1::RegisterReply());  // must not be passed on
 }
 
 TEST_F(RetryingCoordinatorTest, ACoordinatorThatWasGivenUpIsTriedOnce) {

@@ -11,13 +11,13 @@
 
 namespace capstan {
 
-// The newest view that a member has seen, for a thread that waits for a certain one. Thread-safe.
+// The newest view of a member. A thread can wait for a certain view. Thread-safe.
 class ViewWatch {
  public:
   explicit ViewWatch(Clock* clock) : clock_(clock) {}
 
   void OnView(const v1::JobView& view);
-  // The member cannot go on, whatever the view.
+  // The member cannot go on.
   void OnLost(absl::Status status);
 
   // Blocks until the newest view satisfies `is_awaited`, and returns it. ABORTED with the reason

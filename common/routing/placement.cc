@@ -14,8 +14,8 @@
 namespace capstan {
 namespace {
 
-// The bin of each item: largest item first (ties: lowest index), to the bin that has least (ties:
-// lowest index).
+// The bin of each item. The largest item is placed first, in the bin with the fewest bytes. Ties go
+// to the lowest index.
 std::vector<uint32_t> PackLargestFirst(absl::Span<const uint64_t> item_bytes, size_t num_bins) {
   std::vector<size_t> order(item_bytes.size());
   std::iota(order.begin(), order.end(), size_t{0});

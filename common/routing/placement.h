@@ -6,13 +6,13 @@
 
 #include "absl/types/span.h"
 #include "common/base/ids.h"
-#include "common/routing/slice_key.h"
+#include "common/tensor/slicing.h"
 
 namespace capstan {
 
-// Which shard holds each slice of a job. Every process computes it for itself, from the tables
-// alone, and gets the same map. Balanced by bytes: the largest slice first, to the shard that has
-// least. Immutable, so thread-safe.
+// The shard of each slice of a job. Every process computes the same map from the tables alone.
+// Balanced by bytes: the largest slice is placed first, in the shard with the fewest bytes.
+// Immutable, so thread-safe.
 class ShardMap {
  public:
   // `table_elements`: number of float32 elements of each table, in table id order. `slice_bytes`
@@ -29,14 +29,14 @@ class ShardMap {
   uint32_t shard_count() const { return static_cast<uint32_t>(shard_bytes_.size()); }
 
  private:
-  std::vector<size_t> first_slice_of_table_;  // One more than there are tables.
+  std::vector<size_t> first_slice_of_table_;  // and the number of all slices at the end
   std::vector<uint32_t> shard_of_slice_;
   std::vector<std::vector<SliceKey>> slices_;
   std::vector<uint64_t> shard_bytes_;
 };
 
-// The server of each shard: the largest shard first, to the server that has least; empty ones in
-// turn. `num_servers` is positive.
+// The server of each shard. The largest shard is placed first, on the server with the fewest bytes.
+// Empty shards go to the servers in turn. `num_servers` is positive.
 std::vector<ServerId> PlaceShards(absl::Span<const uint64_t> shard_bytes, int num_servers);
 
 }  // namespace capstan

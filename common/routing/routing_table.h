@@ -5,19 +5,24 @@
 #include <vector>
 
 #include "common/base/ids.h"
-#include "common/routing/server_address.h"
-#include "proto/coordinator_service.pb.h"
 
 namespace capstan {
 
-// Which server holds each shard, and where it is reached.
+// The address of a server for workers, as host:port.
+struct ServerAddress {
+  std::string grpc;
+
+  friend bool operator==(const ServerAddress& a, const ServerAddress& b) {
+    return a.grpc == b.grpc;
+  }
+};
+
+// The server of each shard, and the address of each server.
 struct RoutingTable {
   Epoch epoch;  // 0: nothing is placed yet.
   std::vector<ServerId> server_of_shard;
   std::vector<ServerAddress> server_address;  // in server id order
 };
-
-RoutingTable RoutingTableFromView(const v1::JobView& view);
 
 }  // namespace capstan
 

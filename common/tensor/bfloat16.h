@@ -13,8 +13,8 @@ struct Bfloat16 {
   uint16_t bits = 0;
 };
 
-// The nearest bfloat16, the even one between two; beyond the largest one that is infinity. NaN
-// stays NaN, quiet, with its sign and the upper bits of its payload.
+// The nearest bfloat16; of two, the even one. Beyond the largest one it is infinity. NaN becomes a
+// quiet NaN with the same sign and the upper bits of the payload.
 CAPSTAN_HOST_DEVICE inline Bfloat16 ToBfloat16(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof(bits));

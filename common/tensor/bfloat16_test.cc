@@ -32,7 +32,7 @@ TEST(Bfloat16Test, KnownValues) {
   EXPECT_EQ(ToFloat32(Bfloat16{0x3e80}), 0.25f);
 }
 
-// Of the two bfloat16 around a float32, the nearer, found by distance instead of by bits.
+// The reference compares distances to the two bfloat16 around a float32, instead of bits.
 TEST(Bfloat16Test, RoundsToTheNearestAndToEvenBetweenTwo) {
   for (uint32_t upper = 0; upper < 0x7f7f; upper += 37) {
     for (const uint32_t lower : {0x0001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
@@ -54,7 +54,7 @@ TEST(Bfloat16Test, BeyondTheLargestIsInfinity) {
 }
 
 TEST(Bfloat16Test, NanStaysNanWithItsSign) {
-  // Also where all bits of the payload are among those that are cut off.
+  // Also if all bits of the payload are cut off.
   for (const uint32_t bits : {0x7f800001u, 0x7fc00000u, 0x7fffffffu, 0xff800001u, 0xffffffffu}) {
     const Bfloat16 value = ToBfloat16(FromBits(bits));
     EXPECT_TRUE(std::isnan(ToFloat32(value))) << bits;

@@ -8,16 +8,15 @@
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
-#include "common/tensor/host_memory.h"
+#include "common/tensor/host_buffer.h"
 
 namespace capstan {
 namespace {
 
-// Smaller ones lie in memory of their own: a pool has them in many sizes.
+// Smaller buffers share no huge page: a pool has them in many sizes.
 constexpr size_t kLeastSharing = kHugePageBytes / 8;
 
-// Memory from the system, and the buffers of one size that lie in it: as many as fit into a huge
-// page, or one.
+// Memory from the system, cut into buffers of one size: as many as fit into a huge page, or one.
 class Piece {
  public:
   explicit Piece(size_t buffer_bytes) {
@@ -53,7 +52,7 @@ class Piece {
 }  // namespace
 
 struct BufferPool::State {
-  using Pieces = std::list<Piece>;  // those that have a free buffer come first
+  using Pieces = std::list<Piece>;  // those with a free buffer come first
 
   mutable Mutex mu;
   std::map<size_t, Pieces> of_size ABSL_GUARDED_BY(mu);
@@ -61,7 +60,7 @@ struct BufferPool::State {
   size_t taken_bytes ABSL_GUARDED_BY(mu) = 0;
   size_t most_taken_bytes ABSL_GUARDED_BY(mu) = 0;
 
-  // The piece that the next buffer of this size is taken from.
+  // The piece for the next buffer of this size.
   Pieces::iterator PieceLocked(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     Pieces& pieces = of_size[bytes];
     if (pieces.empty() || pieces.front().free_count() == 0) {
@@ -92,7 +91,7 @@ struct BufferPool::State {
     return held_bytes > 2 * most_taken_bytes + BufferPool::kSlackBytes;
   }
 
-  // Gives idle pieces back to the system, as long as too much is held.
+  // Returns idle pieces to the system while too much is held.
   void TrimLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     for (auto size = of_size.begin(); size != of_size.end();) {
       Pieces& pieces = size->second;

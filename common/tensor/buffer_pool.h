@@ -7,26 +7,25 @@
 
 namespace capstan {
 
-// Buffers that are used again and again, by size: memory that is touched for the first time costs
-// more than the copy into it. Those of 256 KiB or more lie
-// in huge pages; those of less than a page come from malloc, which costs less than the pool's lock.
-// In whatever sizes they are taken, free ones are given back to the system while a pool holds more
-// than twice what was ever taken at once, and kSlackBytes. Thread-safe.
+// Reuses buffers, by size: the first touch of memory costs more than the copy into it. Buffers of
+// 256 KiB or more lie in huge pages. Buffers of less than a page come from malloc, cheaper than the
+// pool's lock. The pool returns free buffers to the system while it holds more than kSlackBytes and
+// twice the most bytes ever taken at once. Thread-safe.
 class BufferPool {
  public:
   static constexpr size_t kSlackBytes = 64 << 20;
-  // Smaller ones are not kept.
+  // Smaller buffers come from malloc.
   static constexpr size_t kLeastBytes = 4096;
 
   BufferPool();
 
-  // `bytes` of memory with undefined contents, aligned to a page when they are one or more. They
-  // come back when the last owner lets go, also after the pool's end.
+  // `bytes` of memory with undefined contents; a page or more is aligned to a page. The memory
+  // comes back from its last owner, even after the pool's end.
   std::shared_ptr<uint8_t> Take(size_t bytes);
 
-  // Of all that wait to be taken again.
+  // Bytes of the free buffers.
   size_t free_bytes() const;
-  // That the pool has from the system: all buffers, and what is left of their huge pages.
+  // Bytes taken from the system: all buffers, and the unused rest of their huge pages.
   size_t held_bytes() const;
 
  private:

@@ -115,7 +115,7 @@ TEST(BufferPoolTest, BuffersOutliveThePool) {
   std::memset(buffer.get(), 7, 5000);
 }
 
-// For the sanitizers: taken here, let go there.
+// For the sanitizers: buffers are taken on one thread and returned on another.
 TEST(BufferPoolTest, BuffersAreLetGoOnAnyThread) {
   BufferPool pool;
   std::vector<std::thread> threads;

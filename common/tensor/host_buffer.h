@@ -2,31 +2,43 @@
 #define COMMON_TENSOR_HOST_BUFFER_H_
 
 #include <cstddef>
-#include <cstring>
 #include <memory>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/tensor/host_memory.h"
 
 namespace capstan {
 
-// `size` floats in host memory. Owns them, aligned to a cache line or better, or a share of what
-// they are part of; movable.
+inline constexpr size_t kCacheLineBytes = 64;
+inline constexpr size_t kPageBytes = 4096;
+inline constexpr size_t kHugePageBytes = 2 << 20;
+
+// `bytes` of host memory with undefined contents, aligned to a cache line. A page or more is
+// aligned to a page. A huge page or more lies in huge pages, if the kernel has them: reading
+// through memory in small pages, or copying it between processes, takes a fifth longer. Throws
+// std::bad_alloc.
+void* AllocateHostMemory(size_t bytes);
+
+// Frees memory of AllocateHostMemory; null is allowed.
+void FreeHostMemory(void* memory);
+
+// `size` floats in host memory: its own, aligned as by AllocateHostMemory, or a share of an owner's
+// memory. Movable.
 class HostBuffer {
  public:
+  // `size` zeros. RESOURCE_EXHAUSTED, with the number of bytes, if there is not enough memory.
+  static absl::StatusOr<HostBuffer> Create(size_t size);
+
   HostBuffer() = default;
-  // Zero at first.
-  explicit HostBuffer(size_t size)
-      : size_(size), data_(static_cast<float*>(AllocateHostMemory(size * sizeof(float)))) {
-    std::memset(data_.get(), 0, size * sizeof(float));
-  }
-  // Memory that `owner` keeps.
+  // `size` zeros. Throws std::bad_alloc: to be used for sizes known to fit.
+  explicit HostBuffer(size_t size);
+  // Memory kept alive by `owner`.
   HostBuffer(float* data, size_t size, std::shared_ptr<void> owner)
       : size_(size), data_(data, Free{std::move(owner)}) {}
 
   size_t size() const { return size_; }
-  // A share of somebody else's memory.
+  // True for a share of an owner's memory.
   bool is_shared() const { return data_.get_deleter().owner != nullptr; }
   size_t size_bytes() const { return size_ * sizeof(float); }
   float* data() { return data_.get(); }

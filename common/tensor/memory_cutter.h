@@ -6,11 +6,11 @@
 
 namespace capstan {
 
-// Cuts one piece of memory, of whatever device, into aligned parts, from the front. Without memory
-// it only counts: used_bytes() is then what the same cuts need. Never touches the memory.
+// Cuts a piece of memory, on any device, into aligned parts from the front. Without memory it only
+// counts: used_bytes() is then the size for the same cuts. Never touches the memory.
 class MemoryCutter {
  public:
-  // Of a GPU's widest access and of what its allocator gives.
+  // At least the width of a GPU's widest access. A GPU's allocator aligns its memory like this.
   static constexpr size_t kAlignment = 256;
 
   // `memory` is aligned to kAlignment, or null to count only.
@@ -27,7 +27,7 @@ class MemoryCutter {
 
   size_t used_bytes() const { return used_bytes_; }
 
-  // What a part of `bytes` takes.
+  // Bytes used by a part of `bytes`.
   static constexpr size_t RoundUp(size_t bytes) {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }

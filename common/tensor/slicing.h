@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "common/base/ids.h"
 
 namespace capstan {
 
-// The largest slice: what is sent as one message.
+// The largest slice. A slice is sent as one message.
 inline constexpr uint64_t kMaxSliceBytes = uint64_t{64} << 20;
 
 // A contiguous part of a dense tensor, in elements.
@@ -17,8 +18,8 @@ struct SliceRange {
   uint64_t size = 0;
 };
 
-// Cuts a tensor of float32 elements into slices of at most `slice_bytes`; all but the last are
-// full.
+// Cuts a tensor of float32 elements into slices of at most `slice_bytes`. Every slice before the
+// last is full.
 class Slicing {
  public:
   Slicing(uint64_t elements, uint64_t slice_bytes)
@@ -37,6 +38,24 @@ class Slicing {
  private:
   uint64_t elements_;
   uint64_t slice_elements_;
+};
+
+// Names one slice of one table of the job.
+struct SliceKey {
+  TableId table;
+  SliceIndex slice;
+
+  friend bool operator==(SliceKey a, SliceKey b) {
+    return a.table == b.table && a.slice == b.slice;
+  }
+  friend bool operator!=(SliceKey a, SliceKey b) { return !(a == b); }
+  friend bool operator<(SliceKey a, SliceKey b) {
+    return a.table != b.table ? a.table < b.table : a.slice < b.slice;
+  }
+  template <typename H>
+  friend H AbslHashValue(H hash, SliceKey key) {
+    return H::combine(std::move(hash), key.table, key.slice);
+  }
 };
 
 }  // namespace capstan

@@ -1,7 +1,10 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +14,41 @@
 
 namespace capstan {
 namespace {
+
+void ExpectAligned(size_t bytes, size_t alignment) {
+  void* const memory = AllocateHostMemory(bytes);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % alignment, 0) << bytes << " bytes";
+  std::memset(memory, 1, bytes);
+  FreeHostMemory(memory);
+}
+
+TEST(HostMemoryTest, AlignsToCacheLinesPagesAndHugePages) {
+  ExpectAligned(1, 64);
+  ExpectAligned(4095, 64);
+  ExpectAligned(4096, 4096);
+  ExpectAligned((2 << 20) - 1, 4096);
+  ExpectAligned(2 << 20, 2 << 20);
+  ExpectAligned((5 << 20) + 3, 2 << 20);
+}
+
+TEST(HostMemoryTest, NothingCanBeAllocatedAndFreed) {
+  FreeHostMemory(AllocateHostMemory(0));
+  FreeHostMemory(nullptr);
+}
+
+TEST(HostBufferTest, CreateGivesZerosOrSaysHowManyBytesItCouldNotGet) {
+  const absl::StatusOr<HostBuffer> buffer = HostBuffer::Create(1001);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  EXPECT_EQ(buffer->size_bytes(), 4004);
+  for (const float value : buffer->span()) EXPECT_EQ(value, 0.0f);
+  EXPECT_TRUE(HostBuffer::Create(0).ok());
+  for (const size_t size : {SIZE_MAX, SIZE_MAX / 4, SIZE_MAX / 8}) {
+    const absl::Status status = HostBuffer::Create(size).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << size;
+  }
+  EXPECT_THAT(std::string(HostBuffer::Create(size_t{1} << 62).status().message()),
+              testing::HasSubstr("cannot allocate 18446744073709551616 bytes"));
+}
 
 TEST(HostBufferTest, IsAlignedAndZero) {
   HostBuffer buffer(1001);

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
-#include "common/job/effective_job.h"
+#include "common/job/job_flags.h"
 #include "common/job/load_job.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/grpc_status_client.h"

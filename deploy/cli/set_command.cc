@@ -5,12 +5,12 @@
 #include "common/base/printable_text.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
-#include "common/job/consistency_text.h"
 #include "common/job/field_text.h"
 #include "common/job/job_flag_table.h"
-#include "common/membership/await_reply.h"
-#include "common/membership/grpc_coordinator_connection.h"
+#include "common/membership/coordinator_endpoint.h"
 #include "deploy/cli/commands.h"
+#include "common/job/job_properties.h"
+#include "common/membership/grpc_coordinator_client.h"
 #include "proto/job.pb.h"
 
 namespace capstan {

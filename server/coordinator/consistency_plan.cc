@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/job/consistency_text.h"
+#include "common/job/job_properties.h"
 #include "common/job/validate_job.h"
 
 namespace capstan {

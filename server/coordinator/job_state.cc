@@ -9,10 +9,9 @@
 #include "common/base/ids.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
-#include "common/job/consistency_text.h"
-#include "common/job/slice_bytes.h"
+#include "common/job/job_properties.h"
 #include "common/routing/placement.h"
-#include "common/routing/server_address.h"
+#include "common/routing/routing_table.h"
 
 namespace capstan {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
-#include "common/routing/server_address.h"
+#include "common/routing/routing_table.h"
 
 namespace capstan {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/base/ids.h"
-#include "common/routing/server_address.h"
+#include "common/routing/routing_table.h"
 #include "proto/coordinator_service.pb.h"
 #include "server/coordinator/member_key.h"
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/job/field_text.h"
-#include "common/job/slice_bytes.h"
+#include "common/job/job_properties.h"
 #include "common/scheduler/measured_period.h"
 
 namespace capstan {

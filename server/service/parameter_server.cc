@@ -3,17 +3,19 @@
 #include <glog/logging.h>
 
 #include <cstdint>
-#include <new>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/membership/await_reply.h"
+#include "common/membership/coordinator_endpoint.h"
+#include "common/job/job_properties.h"
 #include "common/membership/member_agent.h"
-#include "common/membership/report_failure.h"
 #include "common/membership/view_watch.h"
 #include "server/service/shard_host_options.h"
+#include "common/routing/job_view.h"
+#include "server/consistency/update_scale.h"
+#include "server/optimizer/optimizer.h"
 
 namespace capstan {
 namespace {
@@ -135,12 +137,13 @@ void ParameterServer::Report(v1::HeartbeatRequest& request) {
 }
 
 absl::Status ParameterServer::CreateHost(ShardHost::Options options, const v1::JobView& view) {
-  try {
-    host_ = std::make_unique<ShardHost>(std::move(options));
-  } catch (const std::bad_alloc&) {
+  absl::StatusOr<std::unique_ptr<ShardHost>> host = ShardHost::Create(std::move(options));
+  if (!host.ok()) {
     return absl::ResourceExhaustedError(
-        "out of memory for the shards: use more servers, or machines with more memory");
+        absl::StrCat("parameters of the shards: ", host.status().message(),
+                     "; use more servers, or machines with more memory"));
   }
+  host_ = *std::move(host);
   for (const v1::TableSpec& table : view.tables()) {
     layer_of_table_.push_back(static_cast<int>(table.layer()));
   }

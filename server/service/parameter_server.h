@@ -16,7 +16,7 @@
 #include "common/base/mutex.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/membership/coordinator_endpoint.h"
-#include "common/routing/server_address.h"
+#include "common/routing/routing_table.h"
 #include "common/trace/tracer.h"
 #include "proto/coordinator_service.pb.h"
 #include "server/service/tracing_endpoint.h"

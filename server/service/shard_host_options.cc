@@ -6,8 +6,8 @@
 
 #include "absl/status/status.h"
 #include "common/base/status_macros.h"
-#include "common/job/slice_bytes.h"
-#include "common/routing/element_count.h"
+#include "common/job/job_properties.h"
+#include "common/routing/job_view.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"

@@ -41,7 +41,7 @@ std::unique_ptr<ShardHost> MakeHost(ConsistencyMode mode, int64_t staleness, int
   options.shards = {ShardId(0), ShardId(1)};
   options.epoch = Epoch(1);
   options.interruption = std::move(interruption);
-  auto host = std::make_unique<ShardHost>(std::move(options));
+  std::unique_ptr<ShardHost> host = ShardHost::Create(std::move(options)).value();
   std::vector<int> ids;
   for (int i = 0; i < num_workers; ++i) ids.push_back(i);
   host->SetLiveWorkers(Workers(ids));

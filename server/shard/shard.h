@@ -14,7 +14,7 @@
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/exchange/parameter_endpoint.h"
-#include "common/routing/slice_key.h"
+#include "common/tensor/slicing.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/shard/slice.h"
 

@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/tensor/host_buffer.h"
 #include "server/shard/slice_values.h"
+#include "common/base/status_macros.h"
+#include "server/shard/slice_state.h"
 
 namespace capstan {
 namespace {
@@ -25,7 +27,12 @@ ShardHost::ShardHost(Options options)
     slicings_.emplace_back(table.elements, options_.slice_bytes);
   }
   shard_of_id_.resize(options_.shard_count);
-  for (const ShardId shard : options_.shards) AddShard(shard);
+}
+
+absl::StatusOr<std::unique_ptr<ShardHost>> ShardHost::Create(Options options) {
+  std::unique_ptr<ShardHost> host(new ShardHost(std::move(options)));
+  for (const ShardId shard : host->options_.shards) RETURN_IF_ERROR(host->AddShard(shard));
+  return host;
 }
 
 ShardHost::~ShardHost() {
@@ -34,26 +41,27 @@ ShardHost::~ShardHost() {
   }
 }
 
-void ShardHost::AddShard(ShardId id) {
+absl::Status ShardHost::AddShard(ShardId id) {
   auto shard = std::make_unique<Shard>(options_.epoch, options_.interruption);
   for (const SliceKey key : shard_map_.SlicesOf(id)) {
     const Table& table = options_.tables[key.table.value()];
     const SliceRange range = slicings_[key.table.value()].Range(key.slice);
     Slice::Options slice;
     slice.name = SliceName(key);
-    slice.values = HostBuffer(range.size);
+    ASSIGN_OR_RETURN(slice.memory, SliceState::Allocate(range.size, *options_.optimizer));
     slice.optimizer = options_.optimizer.get();
     slice.schedule = options_.schedules.at(key.table.value());
     slice.update_scale = options_.update_scale;
     slice.check_finite = options_.check_finite;
     slice.non_finite_pushes = &non_finite_pushes_;
     InitializeValues(options_.seed, key.table, table.initial_stddev, range.offset,
-                     slice.values.span());
+                     slice.memory.values.span());
     shard->AddSlice(key, std::move(slice));
   }
   if (shard_of_id_.size() <= id.value()) shard_of_id_.resize(id.value() + 1);
   shard_of_id_[id.value()] = shard.get();
   shards_.push_back(std::move(shard));
+  return absl::OkStatus();
 }
 
 void ShardHost::SetLiveWorkers(absl::Span<const Worker> workers) {

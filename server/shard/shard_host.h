@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
@@ -46,8 +47,9 @@ class ShardHost : public ParameterEndpoint {
   };
   using Worker = Shard::Worker;
 
-  // Creates the shards with their initial values; nobody is a member yet.
-  explicit ShardHost(Options options);
+  // Creates the shards with their initial values; nobody is a member yet. RESOURCE_EXHAUSTED when
+  // there is not enough memory for them.
+  static absl::StatusOr<std::unique_ptr<ShardHost>> Create(Options options);
   ~ShardHost() override;
 
   // `workers` are all live workers of the job. A new worker enters each slice at the slice's
@@ -78,9 +80,10 @@ class ShardHost : public ParameterEndpoint {
   std::map<WorkerId, int64_t> non_finite_pushes() const { return non_finite_pushes_.counts(); }
 
  private:
+  explicit ShardHost(Options options);
   absl::Status Check(const ExchangeRequest& request) const;
   std::string SliceName(SliceKey key) const;
-  void AddShard(ShardId shard);
+  absl::Status AddShard(ShardId shard);
 
   const Options options_;          // with the initial schedules
   std::vector<Slicing> slicings_;  // of each table

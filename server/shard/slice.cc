@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "kernels/cpu/gradients.h"
+#include "common/tensor/host_buffer.h"
 
 namespace capstan {
 namespace {
@@ -21,7 +22,7 @@ Slice::Slice(Options options)
       update_scale_(options.update_scale),
       check_finite_(options.check_finite),
       non_finite_pushes_(*options.non_finite_pushes),
-      state_(std::move(options.values), options.optimizer),
+      state_(std::move(options.memory), options.optimizer),
       schedule_(std::move(options.schedule)),
       accumulator_(state_.size()),
       parked_(name_) {}

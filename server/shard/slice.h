@@ -13,7 +13,6 @@
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/exchange/parameter_endpoint.h"
-#include "common/tensor/host_buffer.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/step_vector.h"
 #include "server/consistency/update_scale.h"
@@ -47,8 +46,8 @@ class WorkerCounter {
 class Slice {
  public:
   struct Options {
-    std::string name;   // Required: for errors, as in "slice 7 of table fc1.weight"
-    HostBuffer values;  // Required: the initial values
+    std::string name;           // Required: for errors, as in "slice 7 of table fc1.weight"
+    SliceState::Memory memory;  // Required: with the initial values
     const Optimizer* optimizer = nullptr;                 // Required; outlives the slice
     std::shared_ptr<const ConsistencySchedule> schedule;  // Required
     UpdateScale update_scale = UpdateScale::kStaleness;   // of pushes that are not averaged

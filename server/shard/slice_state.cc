@@ -3,13 +3,23 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "common/base/status_macros.h"
 
 namespace capstan {
 
-SliceState::SliceState(HostBuffer initial_values, const Optimizer* optimizer)
-    : optimizer_(*optimizer), values_(std::move(initial_values)) {
-  for (int i = 0; i < optimizer_.state_count(); ++i) optimizer_state_.emplace_back(values_.size());
+absl::StatusOr<SliceState::Memory> SliceState::Allocate(size_t size, const Optimizer& optimizer) {
+  Memory memory;
+  ASSIGN_OR_RETURN(memory.values, HostBuffer::Create(size));
+  for (int i = 0; i < optimizer.state_count(); ++i) {
+    ASSIGN_OR_RETURN(memory.optimizer_state.emplace_back(), HostBuffer::Create(size));
+  }
+  return memory;
 }
+
+SliceState::SliceState(Memory memory, const Optimizer* optimizer)
+    : optimizer_(*optimizer),
+      values_(std::move(memory.values)),
+      optimizer_state_(std::move(memory.optimizer_state)) {}
 
 SliceState::Update SliceState::BeginUpdate(uint64_t learning_rate_divisor) {
   ++version_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/exchange/payload.h"
 #include "common/tensor/host_buffer.h"
@@ -34,8 +35,17 @@ class SliceState {
     const absl::Span<float> values_;
   };
 
+  // The memory of one slice.
+  struct Memory {
+    HostBuffer values;                        // the initial ones
+    std::vector<HostBuffer> optimizer_state;  // zeros
+  };
+
+  // Memory for `size` parameters, all zero. RESOURCE_EXHAUSTED.
+  static absl::StatusOr<Memory> Allocate(size_t size, const Optimizer& optimizer);
+
   // `optimizer` outlives the state.
-  SliceState(HostBuffer initial_values, const Optimizer* optimizer);
+  SliceState(Memory memory, const Optimizer* optimizer);
 
   size_t size() const { return values_.size(); }
   // Number of updates so far.

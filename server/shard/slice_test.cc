@@ -14,6 +14,7 @@
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
+#include "server/shard/slice_state.h"
 
 namespace capstan {
 namespace {
@@ -62,7 +63,7 @@ class SliceTest : public testing::Test {
     Slice::Options options;
     options.update_scale = update_scale;
     options.name = "slice 0 of w";
-    options.values = HostBuffer(kSize);
+    options.memory = SliceState::Allocate(kSize, *optimizer_).value();
     options.optimizer = optimizer_.get();
     options.schedule = MakeConsistencySchedule({&period, 1}).value();
     options.non_finite_pushes = &non_finite_pushes_;

@@ -6,7 +6,6 @@
 #include "common/base/status_macros.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
-#include "common/routing/server_address.h"
 #include "proto/job.pb.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/update_scale.h"
@@ -54,7 +53,7 @@ absl::StatusOr<std::unique_ptr<ShardHost>> BenchmarkJob::MakeHost(int server) co
     if (placement[shard] == ServerId(server)) options.shards.push_back(ShardId(shard));
   }
   options.epoch = Epoch(1);
-  auto host = std::make_unique<ShardHost>(std::move(options));
+  ASSIGN_OR_RETURN(std::unique_ptr<ShardHost> host, ShardHost::Create(std::move(options)));
   std::vector<ShardHost::Worker> workers;
   for (int i = 0; i < num_workers; ++i) {
     workers.push_back({WorkerId(i), Incarnation(kFirstIncarnation + i)});

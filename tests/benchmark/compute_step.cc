@@ -5,7 +5,7 @@
 
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
-#include "common/routing/element_count.h"
+#include "common/routing/job_view.h"
 #include "common/tensor/memory_cutter.h"
 #include "kernels/cuda/cuda_event.h"
 #include "kernels/cuda/cuda_stream.h"

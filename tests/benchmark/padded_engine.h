@@ -9,7 +9,6 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
-#include "common/base/sleep_until.h"
 #include "common/base/status_macros.h"
 #include "worker/engine/engine.h"
 

@@ -4,9 +4,9 @@
 #include <memory>
 #include <utility>
 
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
-#include "common/base/sleep_until.h"
 #include "common/base/status_macros.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/exchange/payload.h"

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/one_shot.h"
-#include "common/job/job_fingerprint.h"
-#include "common/routing/server_address.h"
+#include "common/job/job_properties.h"
+#include "common/routing/routing_table.h"
 #include "server/coordinator/coordinator.h"
 #include "server/service/parameter_server.h"
 #include "tests/transport/faulty_endpoint.h"

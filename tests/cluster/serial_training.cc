@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "common/routing/element_count.h"
+#include "common/routing/job_view.h"
 #include "common/tensor/host_buffer.h"
 #include "server/optimizer/optimizer.h"
 #include "server/shard/slice_values.h"

@@ -19,7 +19,7 @@
 #include "common/base/one_shot.h"
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
-#include "common/routing/server_address.h"
+#include "common/routing/routing_table.h"
 #include "common/transport/grpc/grpc_setup.h"
 #include "server/coordinator/coordinator.h"
 #include "server/service/parameter_server.h"

@@ -11,7 +11,7 @@
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/exchange/parameter_endpoint.h"
-#include "common/routing/slice_key.h"
+#include "common/tensor/slicing.h"
 
 namespace capstan {
 

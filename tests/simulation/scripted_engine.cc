@@ -6,10 +6,10 @@
 #include <memory>
 #include <utility>
 
-#include "common/base/sleep_until.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/history/history.h"
-#include "common/job/slice_bytes.h"
+#include "common/job/job_properties.h"
 #include "common/tensor/slicing.h"
 
 namespace capstan {

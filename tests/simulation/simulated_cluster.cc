@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/history/contract_log.h"
 #include "common/membership/retrying_coordinator.h"
-#include "common/routing/server_address.h"
+#include "common/routing/routing_table.h"
 #include "tests/simulation/push_ahead_endpoint.h"
 #include "tests/simulation/scripted_engine.h"
 #include "worker/runtime/worker.h"

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "common/base/sleep_until.h"
+#include "common/base/clock.h"
 
 namespace capstan {
 namespace {

@@ -25,7 +25,7 @@ std::unique_ptr<ShardHost> MakeTestHost(ConsistencyMode mode, int num_workers, u
   options.schedules = {MakeConsistencySchedule({&period, 1}).value()};
   options.shards = {ShardId(0)};
   options.epoch = Epoch(1);
-  auto host = std::make_unique<ShardHost>(std::move(options));
+  std::unique_ptr<ShardHost> host = ShardHost::Create(std::move(options)).value();
   std::vector<ShardHost::Worker> workers;
   for (int i = 0; i < num_workers; ++i) workers.push_back({WorkerId(i), Incarnation(100 + i)});
   host->SetLiveWorkers(workers);

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "common/base/clock.h"
 #include "common/exchange/parameter_endpoint.h"
-#include "common/routing/slice_key.h"
+#include "common/tensor/slicing.h"
 #include "proto/job.pb.h"
 
 namespace capstan {

@@ -1,11 +1,10 @@
 #include "worker/client/parameter_buffers.h"
 
-#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/routing/element_count.h"
+#include "common/routing/job_view.h"
 
 namespace capstan {
 
@@ -37,12 +36,13 @@ absl::StatusOr<std::shared_ptr<HostBuffer>> ParameterBuffers::AllocateHost(uint6
     ASSIGN_OR_RETURN(HostBuffer buffer, mirror_->AllocateHost(size));
     return std::make_shared<HostBuffer>(std::move(buffer));
   }
-  try {
-    return std::make_shared<HostBuffer>(size);
-  } catch (const std::bad_alloc&) {
+  absl::StatusOr<HostBuffer> buffer = HostBuffer::Create(size);
+  if (!buffer.ok()) {
     return absl::ResourceExhaustedError(
-        "out of memory for the parameters: use a smaller model, or a machine with more memory");
+        absl::StrCat("parameters: ", buffer.status().message(),
+                     "; use a smaller model, or a machine with more memory"));
   }
+  return std::make_shared<HostBuffer>(*std::move(buffer));
 }
 
 absl::Span<float> ParameterBuffers::ValuesOf(SliceKey key) const {

@@ -13,7 +13,6 @@
 #include "common/base/ids.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/exchange/payload.h"
-#include "common/routing/slice_key.h"
 #include "common/tensor/host_buffer.h"
 #include "common/tensor/slicing.h"
 #include "proto/coordinator_service.pb.h"

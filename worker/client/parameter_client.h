@@ -19,7 +19,6 @@
 #include "common/exchange/parameter_endpoint.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
-#include "common/routing/server_address.h"
 
 namespace capstan {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/fake_clock.h"
-#include "common/routing/server_address.h"
+#include "common/routing/routing_table.h"
 
 namespace capstan {
 namespace {

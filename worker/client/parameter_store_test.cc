@@ -20,7 +20,6 @@
 #include "common/exchange/payload.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
-#include "common/routing/server_address.h"
 #include "common/scheduler/transfer_queue.h"
 #include "common/trace/tracer.h"
 #include "worker/client/parameter_client.h"

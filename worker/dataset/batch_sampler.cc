@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/random.h"
-#include "worker/dataset/permutation.h"
+#include "worker/dataset/dataset.h"
 
 namespace capstan {
 namespace {

@@ -20,7 +20,6 @@
 #include "worker/dataset/csv_reader.h"
 #include "worker/dataset/dataset.h"
 #include "worker/dataset/gzip_file.h"
-#include "worker/dataset/permutation.h"
 
 namespace capstan {
 namespace {

@@ -10,7 +10,6 @@
 #include "absl/types/span.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
-#include "worker/dataset/permutation.h"
 
 namespace capstan {
 namespace {

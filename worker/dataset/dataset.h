@@ -32,6 +32,11 @@ struct DataSplit {
   Dataset test;
 };
 
+// Streams of the job's seed, one for each use of the data. A use may add up to 32 bits of its own.
+inline constexpr uint64_t kSyntheticStream = uint64_t{0x64617461} << 32;
+inline constexpr uint64_t kSplitStream = uint64_t{0x73706c74} << 32;
+inline constexpr uint64_t kBatchStream = uint64_t{0x62617463} << 32;
+
 // Most classes of a data set. A larger label is surely no class.
 inline constexpr int kMaxClasses = 1 << 20;
 

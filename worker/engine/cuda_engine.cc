@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/routing/element_count.h"
+#include "common/routing/job_view.h"
 #include "common/tensor/memory_cutter.h"
 #include "worker/training/make_model.h"
 

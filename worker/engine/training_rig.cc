@@ -9,11 +9,9 @@
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/exchange/payload.h"
-#include "common/routing/element_count.h"
+#include "common/routing/job_view.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
-#include "common/routing/server_address.h"
-#include "common/routing/slice_key.h"
 #include "common/scheduler/transfer_queue.h"
 #include "common/tensor/slicing.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "common/base/sleep_until.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 
 namespace capstan {

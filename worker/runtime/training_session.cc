@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/job/slice_bytes.h"
-#include "common/membership/await_reply.h"
+#include "common/job/job_properties.h"
+#include "common/membership/coordinator_endpoint.h"
 #include "common/membership/member_agent.h"
-#include "common/routing/element_count.h"
+#include "common/routing/job_view.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
 #include "common/scheduler/transfer_queue.h"

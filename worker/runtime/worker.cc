@@ -7,11 +7,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/base/sleep_until.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
-#include "common/membership/await_reply.h"
-#include "common/membership/report_failure.h"
-#include "common/routing/server_address.h"
+#include "common/membership/coordinator_endpoint.h"
+#include "common/membership/member_agent.h"
+#include "common/routing/routing_table.h"
 #include "worker/runtime/training_session.h"
 
 namespace capstan {

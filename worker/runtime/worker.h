@@ -13,7 +13,7 @@
 #include "common/base/ids.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/membership/coordinator_endpoint.h"
-#include "common/routing/server_address.h"
+#include "common/routing/routing_table.h"
 #include "common/trace/tracer.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"

@@ -1,6 +1,5 @@
 #include "worker/training/model_on_cpu.h"
 
-#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,15 +11,15 @@ namespace capstan {
 absl::StatusOr<std::unique_ptr<ModelOnCpu>> ModelOnCpu::Create(
     std::unique_ptr<Model<CpuStream>> model, int64_t max_samples) {
   const size_t bytes = model->WorkspaceBytes(max_samples, CpuStream());
-  try {
-    HostBuffer workspace((bytes + MemoryCutter::kAlignment) / sizeof(float));
-    return std::unique_ptr<ModelOnCpu>(
-        new ModelOnCpu(std::move(model), std::move(workspace), max_samples));
-  } catch (const std::bad_alloc&) {
+  absl::StatusOr<HostBuffer> workspace =
+      HostBuffer::Create((bytes + MemoryCutter::kAlignment) / sizeof(float));
+  if (!workspace.ok()) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("out of memory for the activations of ", max_samples, " samples, ", bytes,
-                     " bytes: use a smaller batch or model, or a machine with more memory"));
+        absl::StrCat("activations of ", max_samples, " samples: ", workspace.status().message(),
+                     "; use a smaller batch or model, or a machine with more memory"));
   }
+  return std::unique_ptr<ModelOnCpu>(
+      new ModelOnCpu(std::move(model), *std::move(workspace), max_samples));
 }
 
 ModelOnCpu::ModelOnCpu(std::unique_ptr<Model<CpuStream>> model, HostBuffer workspace,

@@ -1,4 +1,4 @@
-#include "common/routing/routing_table.h"
+#include "common/routing/job_view.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

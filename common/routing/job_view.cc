@@ -1,8 +1,20 @@
-#include "common/routing/routing_table.h"
+#include "common/routing/job_view.h"
 
 #include <cstddef>
 
 namespace capstan {
+
+uint64_t ElementCount(const v1::TableSpec& table) {
+  uint64_t count = 1;
+  for (const uint64_t size : table.shape()) count *= size;
+  return count;
+}
+
+std::vector<uint64_t> ElementCounts(const v1::JobView& view) {
+  std::vector<uint64_t> counts;
+  for (const v1::TableSpec& table : view.tables()) counts.push_back(ElementCount(table));
+  return counts;
+}
 
 RoutingTable RoutingTableFromView(const v1::JobView& view) {
   RoutingTable table;
@@ -10,7 +22,7 @@ RoutingTable RoutingTableFromView(const v1::JobView& view) {
   for (const uint32_t server : view.server_of_shard()) table.server_of_shard.emplace_back(server);
   table.server_address.resize(view.servers_size());
   for (const v1::ServerInfo& info : view.servers()) {
-    // Ids are dense; the test is for a view that somebody made up.
+    // Ids are dense. The test is for forged views.
     if (info.server() < table.server_address.size()) {
       table.server_address[info.server()] = {info.address()};
     }

@@ -1,0 +1,43 @@
+#include "common/job/job_properties.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <xxhash.h>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/tensor/slicing.h"
+
+namespace capstan {
+
+uint64_t JobFingerprint(const v1::JobSpec& job) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream out(&stream);
+    out.SetSerializationDeterministic(true);
+    job.SerializeToCodedStream(&out);
+  }
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+uint64_t SliceBytes(const v1::SchedulerSpec& scheduler) {
+  constexpr uint64_t kTunedSliceBytes = 256 << 10;
+  if (scheduler.policy() == v1::SchedulerSpec::TENSOR_FIFO) return kMaxSliceBytes;
+  const bool is_own = scheduler.has_slice_bytes() || !scheduler.tune();
+  return is_own ? scheduler.slice_bytes() : kTunedSliceBytes;
+}
+
+std::string ConsistencyText(const v1::ConsistencySpec& consistency) {
+  std::string text = absl::AsciiStrToLower(v1::ConsistencySpec::Mode_Name(consistency.mode()));
+  if (consistency.mode() != v1::ConsistencySpec::SSP) return text;
+  absl::StrAppend(&text, ", staleness ", consistency.staleness());
+  if (consistency.table_staleness().empty()) return text;
+  const auto append = [](std::string* out, const v1::TableStaleness& own) {
+    absl::StrAppend(out, own.table(), " ", own.staleness());
+  };
+  return absl::StrCat(text, " (", absl::StrJoin(consistency.table_staleness(), ", ", append), ")");
+}
+
+}  // namespace capstan

@@ -1,0 +1,24 @@
+#ifndef COMMON_JOB_JOB_PROPERTIES_H_
+#define COMMON_JOB_JOB_PROPERTIES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "proto/job.pb.h"
+
+namespace capstan {
+
+// XXH3-64 of the job's deterministic serialization. Exchanges name their job by it. Setting a field
+// to its default changes the fingerprint.
+uint64_t JobFingerprint(const v1::JobSpec& job);
+
+// The size of a job's slices, the same in every process. Tuning chooses the number of slices of a
+// transfer, so slices are small in a tuned job, unless the job has a size of its own.
+uint64_t SliceBytes(const v1::SchedulerSpec& scheduler);
+
+// For people: "bsp", or "ssp, staleness 4 (fc1.weight 2)".
+std::string ConsistencyText(const v1::ConsistencySpec& consistency);
+
+}  // namespace capstan
+
+#endif  // COMMON_JOB_JOB_PROPERTIES_H_
