@@ -37,7 +37,8 @@ using Replaced = std::vector<std::pair<std::string, std::string>>;
 // times.
 struct Listed {
   const char* command;
-  // Label of the test that does it, or the same in small; empty: none.
+  // Label of the test that does it, or the same in small; or of a benchmark with a smoke test.
+  // Empty: none.
   std::string other_test = {};
   // It is run here. What users fill in, and what costs too much, is replaced before.
   bool is_run = false;
@@ -62,9 +63,9 @@ Listed DoesNotTrain(const char* command) { return {command}; }
 constexpr char kBundleTest[] = "//tests/bundle:bundle_test";
 constexpr char kCudaTest[] = "//tests/cluster:cuda_cluster_test";
 constexpr char kProcessTest[] = "//tests/integration:process_test";
-constexpr char kScheduleTest[] = "//tests/benchmark:schedule_benchmark_test";
+constexpr char kScheduleTest[] = "//tests/benchmark/schedule:schedule_benchmark_test";
 constexpr char kSetTest[] = "//tests/integration:set_test";
-constexpr char kTuneTest[] = "//tests/benchmark:tune_benchmark_test";
+constexpr char kTuneTest[] = "//tests/benchmark/schedule:tune_benchmark_test";
 
 constexpr char kMeasured[] =
     "bazel-bin/deploy/cli/capstan run --job=deploy/jobs/digits.textproto --epochs=20 "
@@ -100,7 +101,7 @@ std::vector<Listed> AllListed() {
       IsTestedBy("//tests/simulation:simulation_test",
                  "bazel run //tests/simulation:simulation -- --seeds=100000"),
       DoesNotTrain("bazel test //tests/simulation/..."),
-      IsTestedBy("//tests/benchmark:straggler_study_test",
+      IsTestedBy("//tests/benchmark/straggler:straggler_study_test",
                  "bazel run //tests/benchmark:straggler_study -- --html=study.html "
                  "[--patterns=random_slow] [--modes=bsp,ssp4]"),
       Trains("capstan run --run_dir=digits --heartbeat_seconds=0.05 && capstan report digits", 0.95,
@@ -136,10 +137,10 @@ std::vector<Listed> AllListed() {
       IsTestedBy(kTuneTest, "sudo tests/benchmark/tune_benchmark.sh --gbit=0.25"),
       Trains("capstan run --steps=100 --run_dir=digits --trace && capstan trace digits", 0.9,
              R"({"consistency": "bsp", "workers": 2, "steps": 100})"),
-      IsTestedBy("//tests/benchmark:exchange_benchmark_test",
+      IsTestedBy("//tests/benchmark/exchange:exchange_benchmark",
                  "bazel run //tests/benchmark:exchange_benchmark -- --transport=ucx "
                  "--bytes=4194304 --repeat=5 [--ucx_poll=busy] [--json]"),
-      IsTestedBy("//tests/benchmark:bsp_step_benchmark_test",
+      IsTestedBy("//tests/benchmark/step:bsp_step_benchmark",
                  "bazel run //tests/benchmark:bsp_step_benchmark -- --repeat=2 "
                  "[--transport=grpc] [--servers=2] [--json]"),
       IsTestedBy(kBundleTest, "deploy/bundle.sh"),
