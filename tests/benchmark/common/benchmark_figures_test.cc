@@ -15,5 +15,12 @@ TEST(BenchmarkFiguresTest, OneRunIsItsOwnMedian) {
   EXPECT_EQ(MediansOf({{{"ms", 3}}}).dump(), R"({"ms":3.0})");
 }
 
+TEST(BenchmarkFiguresTest, TheMachineHasRates) {
+  EXPECT_GT(MemcpyGigabytesPerSecond(), 0);
+  const TcpFigures tcp = MeasureTcp(/*bytes=*/65536);
+  EXPECT_GT(tcp.gb_per_s, 0);
+  EXPECT_GT(tcp.cpu_s_per_gb, 0);
+}
+
 }  // namespace
 }  // namespace capstan

@@ -17,7 +17,6 @@
 #include "common/transport/grpc/grpc_logging.h"
 #include "tests/benchmark/common/benchmark_figures.h"
 #include "tests/benchmark/common/benchmark_transport.h"
-#include "tests/benchmark/common/machine_canary.h"
 #include "tests/benchmark/exchange/exchange_load.h"
 #include "tests/process/child_results.h"
 #include "tests/process/forked_process.h"

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by tests of scripts that measure in network namespaces, where the test may make them.
 
 # expect_error TEXT COMMAND...: the command fails, and its error has the text.

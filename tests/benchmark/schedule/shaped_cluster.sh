@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Machines of a network with limited rates, as network namespaces of this machine; and jobs on them.
 # Sourced by benchmarks that run as root. Changes only its own namespaces. cluster_remove removes
 # them.

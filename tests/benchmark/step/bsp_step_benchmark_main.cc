@@ -18,7 +18,6 @@
 #include "deploy/cli/program_path.h"
 #include "tests/benchmark/common/benchmark_figures.h"
 #include "tests/benchmark/common/benchmark_transport.h"
-#include "tests/benchmark/common/machine_canary.h"
 #include "tests/benchmark/step/allreduce_load.h"
 #include "tests/benchmark/step/bsp_step_load.h"
 #include "tests/benchmark/step/step_comparison.h"
