@@ -53,7 +53,7 @@ gpu_tests='attr(tags, "\bcuda\b", tests(//...))'
 executables() {
   bazel cquery "${quiet[@]}" "${configs[@]}" --output=starlark \
     --starlark:expr='"%s %s" % (target.label, target.files_to_run.executable.path)' \
-    "kind('.*_(binary|test) rule', set($*))" | sort --unique
+    "kind('.*_(binary|test) rule|alias rule', set($*))" | sort --unique
 }
 
 if ((gpu_suite)); then

@@ -22,8 +22,8 @@
 #include "common/base/status_macros.h"
 #include "common/job/job_flags.h"
 #include "common/job/job_properties.h"
-#include "common/transport/grpc/grpc_setup.h"
 #include "common/transport/grpc/grpc_server.h"
+#include "common/transport/grpc/grpc_setup.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/grpc_coordinator_service.h"
 #include "server/coordinator/job_outcome.h"
@@ -34,12 +34,12 @@ ABSL_FLAG(std::string, listen, "127.0.0.1:4000",
           "host:port to serve on, reachable for servers and workers; port 0 takes a free one");
 ABSL_FLAG(
     uint32_t, max_connections, 0,
-    "most connections that are served at once; more are refused. 0: 64, and 4 for each server "
-    "and worker of the job");
+    "limit of open connections; more are refused. 0: 64, and 4 more for each server and worker of "
+    "the job");
 ABSL_FLAG(std::string, port_file, "",
-          "file to write host:port into, once the coordinator listens; empty means none");
+          "file for the coordinator's host:port, written once it listens; empty means none");
 ABSL_FLAG(std::string, summary_json, "",
-          "file to write the summary of a job that ended well into; empty means none");
+          "file for the job's summary, written after a good end; empty means none");
 
 namespace capstan {
 namespace {
@@ -149,10 +149,11 @@ absl::Status ParseFlags(Args args) {
 }  // namespace capstan
 
 int main(int argc, char** argv) {
-  capstan::InitProgram(argv[0],
-                       "knows who is in a job and where its parameters live, and ends the job.\n"
-                       "  capstan_coordinator --job=FILE [--listen=HOST:PORT] [job flags]\n\n" +
-                           capstan::JobFlagsHelp());
+  capstan::InitProgram(
+      argv[0],
+      "knows the members of a job and the places of its parameters, and ends the job.\n"
+      "  capstan_coordinator --job=FILE [--listen=HOST:PORT] [job flags]\n\n" +
+          capstan::JobFlagsHelp());
   const std::vector<std::string> args(argv, argv + argc);
   const absl::Status parsed = capstan::ParseFlags(args);
   if (!parsed.ok()) {

@@ -38,19 +38,17 @@
 ABSL_FLAG(std::string, coordinator, "", "host:port of the job's coordinator; required");
 ABSL_FLAG(std::string, listen, "127.0.0.1:0",
           "host:port to serve on, reachable for the workers; port 0 takes a free one");
-ABSL_FLAG(
-    std::string, advertise_host, "",
-    "host under which workers reach this server, when it is not the one of --listen; required "
-    "with --listen=0.0.0.0:4000");
+ABSL_FLAG(std::string, advertise_host, "",
+          "host of this server for workers, if it differs from the host of --listen; required with "
+          "--listen=0.0.0.0:4000");
 ABSL_FLAG(uint32_t, max_connections, 0,
-          "most connections, and streams of workers on them, that are served at once; more are "
-          "refused. 0: twice what the workers of the job open, so that others can take their "
-          "places");
+          "limit of open connections, and of workers' streams on them; more are refused. 0: twice "
+          "the number for the job's workers, so others can take their places");
 ABSL_FLAG(double, rpc_deadline_seconds, 30,
-          "seconds for which a coordinator that cannot be reached is tried again");
+          "seconds of retries while the coordinator cannot be reached");
 
 ABSL_FLAG(std::string, trace, "",
-          "file for a trace of what this server does and when, for Perfetto, chrome://tracing or "
+          "file for a trace of this server's work over time, for Perfetto, chrome://tracing or "
           "capstan trace; empty: none");
 
 namespace capstan {

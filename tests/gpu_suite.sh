@@ -81,7 +81,7 @@ stage_kernels() {
 
 # The computation first, by itself, so that its figures are there whatever comes of the rest.
 stage_step() {
-  local benchmark="${bundle}/tests/tests-benchmark-gpu_step_benchmark" logs=()
+  local benchmark="${bundle}/tests/tests-benchmark-gpu-gpu_step_benchmark" logs=()
   ! show "step without communication" compute.log 40 "${benchmark}" --communication=false --json ||
     logs=(compute.log)
   if ! timeout 20 python3 -c 'import torch' &>/dev/null; then

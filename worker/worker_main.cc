@@ -26,15 +26,15 @@
 
 ABSL_FLAG(std::string, coordinator, "", "host:port of the job's coordinator; required");
 ABSL_FLAG(double, rpc_deadline_seconds, 30,
-          "seconds for which a coordinator that cannot be reached is tried again");
+          "seconds of retries while the coordinator cannot be reached");
 ABSL_FLAG(std::string, device, "cpu",
-          "what computes: cpu, cuda (the first GPU) or cuda:N (GPU number N, from 0)");
+          "device for computing: cpu, cuda (the first GPU) or cuda:N (GPU number N, from 0)");
 ABSL_FLAG(std::string, record_history, "",
-          "existing folder for a history of what this worker asks and gets, for capstan check; "
-          "empty: none");
+          "existing folder for a history of this worker's exchanges, for capstan check; empty: "
+          "none");
 
 ABSL_FLAG(std::string, trace, "",
-          "file for a trace of what this worker does and when, for Perfetto, chrome://tracing or "
+          "file for a trace of this worker's work over time, for Perfetto, chrome://tracing or "
           "capstan trace; empty: none");
 
 namespace capstan {

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "common/transport/grpc/grpc_setup.h"
 #include "common/membership/retrying_coordinator.h"
+#include "common/transport/grpc/grpc_setup.h"
 
 namespace capstan {
 namespace {

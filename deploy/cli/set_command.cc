@@ -7,10 +7,10 @@
 #include "common/base/status_macros.h"
 #include "common/job/field_text.h"
 #include "common/job/job_flag_table.h"
-#include "common/membership/coordinator_endpoint.h"
-#include "deploy/cli/commands.h"
 #include "common/job/job_properties.h"
+#include "common/membership/coordinator_endpoint.h"
 #include "common/membership/grpc_coordinator_client.h"
+#include "deploy/cli/commands.h"
 #include "proto/job.pb.h"
 
 namespace capstan {

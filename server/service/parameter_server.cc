@@ -8,14 +8,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/membership/coordinator_endpoint.h"
 #include "common/job/job_properties.h"
+#include "common/membership/coordinator_endpoint.h"
 #include "common/membership/member_agent.h"
 #include "common/membership/view_watch.h"
-#include "server/service/shard_host_options.h"
 #include "common/routing/job_view.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
+#include "server/service/shard_host_options.h"
 
 namespace capstan {
 namespace {

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/tensor/host_buffer.h"
-#include "server/shard/slice_values.h"
 #include "common/base/status_macros.h"
+#include "common/tensor/host_buffer.h"
 #include "server/shard/slice_state.h"
+#include "server/shard/slice_values.h"
 
 namespace capstan {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "kernels/cpu/gradients.h"
 #include "common/tensor/host_buffer.h"
+#include "kernels/cpu/gradients.h"
 
 namespace capstan {
 namespace {

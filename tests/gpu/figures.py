@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Compares the figures that the GPU suite's benchmarks printed with what is required of them.
+"""Compares the figures of the GPU suite's benchmarks with the required ones.
 
 Usage: figures.py kernels KERNEL_LOG
-       figures.py step STEP_LOG [TORCH_LOG]   without TORCH_LOG there is nothing to compare with
+       figures.py step STEP_LOG [TORCH_LOG]   without TORCH_LOG, nothing is compared
        figures.py hidden STEP_LOG
 
-Each log's last line that is a JSON object counts. Prints a line for each figure: result (ok, FAILED
-or "not run"), what, detail; with tabs between.
+The last JSON object of each log counts; it has a line of its own. Prints a line for each figure:
+result (ok, FAILED or "not run"), name, detail; with tabs between.
 """
 
 import json
@@ -17,7 +17,7 @@ PRECISIONS = ("float32", "tf32", "bfloat16")
 
 
 def last_object(path):
-    """The last JSON object of a log that has one a line."""
+    """The last line of a log with a JSON object."""
     with open(path, encoding="utf-8", errors="replace") as log:
         objects = [line for line in log if line.startswith("{")]
     if not objects:
@@ -33,7 +33,7 @@ def print_kernels(report):
     if report["emulated"]:
         raise ValueError("expected figures of a GPU, got those of the emulator")
     for kernel in report["kernels"]:
-        # Like this also NaN is not enough.
+        # NaN is not enough.
         is_enough = kernel["share"] >= kernel["required_share"]
         detail = (f"{100 * kernel['share']:.1f} % of the copy's bandwidth, required "
                   f"{100 * kernel['required_share']:.0f} %; {kernel['milliseconds']:.4f} ms")

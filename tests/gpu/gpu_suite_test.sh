@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs tests/gpu_suite.sh in bundles of scripts that pretend to be Capstan's programs.
+# Runs tests/gpu_suite.sh in bundles with scripts in place of Capstan's programs.
 set -euo pipefail
 
 fail() {
@@ -7,13 +7,13 @@ fail() {
   exit 1
 }
 
-# A program of the bundle: the script on standard input.
+# program FILE: makes a program of the bundle from the script on standard input.
 program() {
   { echo '#!/usr/bin/env bash' && cat; } >"$1"
   chmod +x "$1"
 }
 
-# Makes a bundle where all is well, and goes there.
+# Makes a bundle with good results, and goes there.
 make_bundle() {
   local bundle="${TEST_TMPDIR}/$1" name
   mkdir -p "${bundle}"/{bin,jobs,tests/gpu}
@@ -29,7 +29,7 @@ for flag in "$@"; do
   esac
 done
 source "$(dirname "$0")/${device}"
-# In its beginning training is the same on both.
+# At its beginning, training is the same on both devices.
 [[ " $* " != *" --epochs=2 "* || ! -v same_begin ]] || loss=0.0194 accuracy=0.98
 [[ ! -v error ]] || { echo "capstan run: ${error}" && exit 1; }
 [[ ! -v summary ]] || cat >"${summary}" <<JSON
@@ -54,13 +54,13 @@ SCRIPT
     program "${bundle}/tests/${name}" <<<'echo "[       OK ] Some.Test (1 ms)"'
   done
   kernel_benchmark_prints "${bundle}" '"share":0.85,"required_share":0.85'
-  program "${bundle}/tests/tests-benchmark-gpu_step_benchmark" <<'SCRIPT'
+  program "${bundle}/tests/tests-benchmark-gpu-gpu_step_benchmark" <<'SCRIPT'
 step='"float32_ms":10.9,"tf32_ms":2.5,"bfloat16_ms":1.5'
 [[ " $* " == *" --communication=false "* ]] ||
   step+=',"exchange_ms":20.0,"training_ms":25.0,"hidden_share":0.295'
 echo "{${step}}"
 SCRIPT
-  # The suite looks for these two on PATH; the real ones may or may not be there, or have PyTorch.
+  # The suite looks for these two on PATH. This machine may lack them, or PyTorch.
   mkdir "${bundle}/path"
   program "${bundle}/path/python3" <<SCRIPT
 case "\$*" in
@@ -102,7 +102,7 @@ suite() {
     fail "expected exit code ${wanted}, got ${exit_code}: $(<output)"
 }
 
-# The final table, or the lines after it, must have a line that the regular expression matches.
+# A line of the final table, or one after it, must match the regular expression.
 table_has() {
   sed '1,/^stage  /d' output | grep -qE "$1" || fail "expected $1 in the table of: $(<output)"
 }
@@ -205,7 +205,7 @@ worse_results_on_the_gpu_fail() {
   table_has '^training +ok +digits-async '
 }
 
-# Differences that float32 in BSP, and nothing else, does not forgive, least of all at its beginning.
+# Differences that are too large for float32 in BSP only, above all at its beginning.
 float32_in_bsp_is_compared_closely() {
   make_bundle closely
   echo "accuracy=0.973 loss=0.0194 hash=5678" >bin/cuda

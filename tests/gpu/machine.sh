@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
-# Part of tests/gpu_suite.sh: finds out whether there is a GPU that can be used.
+# Part of tests/gpu_suite.sh: looks for a usable GPU.
 
-# Lets the loader find cuBLAS where CUDA is, unless it does already.
+# Lets the loader find cuBLAS in the folders of CUDA, unless it finds it already.
 find_cublas() {
   local folder
   ldd "${bundle}/bin/capstan_worker" | grep -q 'libcublas.*not found' || return 0
@@ -15,13 +15,13 @@ find_cublas() {
   echo "gpu_suite: found no libcublas.so.13 in the usual places; install CUDA 13" >&2
 }
 
-# The first line of the probe's logs that matches the regular expression $1.
+# The first line of the probe's logs with the regular expression $1.
 probe_line() {
   grep -hsE -m 1 -e "$1" "${out}/probe/worker-0.log" "${out}/probe.log" | head -n 1 || true
 }
 
-# Trains on the GPU for a moment; sets `no_gpu` to what it says when there is none. A GPU, driver or
-# library that is there and cannot be used is a failure.
+# Trains on the GPU for a moment. If there is no GPU, sets `no_gpu` to the error. A GPU, driver or
+# library that cannot be used is a failure.
 look_for_gpu() {
   limited 30 probe.log "${bundle}/bin/capstan" run --device=cuda --epochs=1 --num_workers=1 \
     --num_servers=1 --run_dir="${out}/probe" && return 0

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
-# Part of tests/gpu_suite.sh: the stage that runs unit tests under compute-sanitizer.
+# Part of tests/gpu_suite.sh: the stage of unit tests under compute-sanitizer.
 
-# The tests that $1 runs, the smallest first. What races in shared memory is in the kernels alone.
+# The tests for the tool $1, the smallest first. Only kernels can race in shared memory.
 tests_for() {
   local tool="$1" smallest="${bundle}/tests/kernels-cuda-arrays_test" test
   echo "${smallest}"
@@ -14,8 +14,8 @@ tests_for() {
   done
 }
 
-# Runs the GPU's unit tests under the tool of compute-sanitizer $2, as far as time allows. It does
-# not work here when it says nothing about the first test.
+# sanitize SANITIZER TOOL END: runs the GPU's unit tests under a tool of compute-sanitizer until time
+# is up. If the tool prints no summary for the first test, it does not work here.
 sanitize() {
   local sanitizer="$1" tool="$2" end="$3" clean=0 slow=0 bad=0 is_first=1 test name log exit_code
   local summary

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Times in PyTorch the training step that gpu_step_benchmark times in Capstan.
+"""Times the training step of gpu_step_benchmark in PyTorch.
 
 The same network, batch and arithmetic: forward, softmax cross-entropy and backward, no optimizer,
-because the servers apply it. Prints one line of JSON: for each kind of arithmetic the median time
-of a step in milliseconds, after warm-up, and the loss (which shows that all compute the same).
+because the servers apply it. Prints one line of JSON. For each kind of arithmetic it has the median
+time of a step in milliseconds, after warm-up, and the loss: equal losses mean the same work.
 
   float32            all in float32
   tf32               float32, matrix products may round their inputs to TF32
   bfloat16           float32 parameters; inputs of matrix products are cast to bfloat16, sums are
-                     float32; results too where this PyTorch can ("bfloat16_results")
-  bfloat16_autocast  what torch.autocast makes of it: results of matrix products are bfloat16
+                     float32; so are results, if this PyTorch can ("bfloat16_results")
+  bfloat16_autocast  by torch.autocast: results of matrix products are bfloat16
 """
 
 import argparse

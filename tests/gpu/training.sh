@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# Part of tests/gpu_suite.sh: the stage that trains with real servers, on the GPU and on the CPU.
+# Part of tests/gpu_suite.sh: the stage of training with real servers, on the GPU and on the CPU.
 
 # Trains; the results are NAME.json, the log NAME.log. Arguments: name, flags of `capstan run`.
 train() {
@@ -14,9 +14,8 @@ value() { sed -nE "s/^ *\"$2\": \"?([^\",]*)\"?,?$/\1/p" "${out}/$1.json"; }
 
 calculate() { awk "BEGIN { print ($1) }"; }
 
-# Whether the GPU's results, in NAME-cuda.json, are as good as the CPU's: an accuracy at most $2
-# points lower, and a loss that differs by less than the share $3 unless that is "any". Arguments:
-# name, points, share.
+# is_as_good NAME POINTS SHARE: whether the GPU's results, in NAME-cuda.json, are as good as the
+# CPU's. The accuracy may be lower by POINTS. The losses may differ by less than SHARE ("any").
 is_as_good() {
   local accuracy loss=1
   accuracy="100 * $(value "$1-cuda" test_accuracy) >= 100 * $(value "$1-cpu" test_accuracy) - $2"
@@ -34,8 +33,8 @@ both_results() {
     "$(value "$1-cuda" samples_per_s)" "$(value "$1-cpu" samples_per_s)"
 }
 
-# Trains on the GPU and on the CPU. Arguments: name, by how many points the GPU's accuracy may be
-# lower, by what share the losses may differ ("any"), flags of `capstan run`.
+# Trains on the GPU and on the CPU. Arguments: name, points and share as of is_as_good, flags of
+# `capstan run`.
 compare() {
   local name="$1" points="$2" share="$3" device result=ok
   shift 3
@@ -48,7 +47,7 @@ compare() {
   row "${result}" "${name}" "$(both_results "${name}")"
 }
 
-# A second run on the GPU has the parameters of the first, bit by bit.
+# A second run on the GPU ends with the parameters of the first, bit by bit.
 compare_bits() {
   local name="$1" first second result=ok
   shift
@@ -62,7 +61,7 @@ compare_bits() {
   row "${result}" "${name} again" "parameters' XXH3 ${first:-none} and ${second}"
 }
 
-# What the programs offer, or nothing where there is no choice.
+# The transports of the programs; nothing where there is no choice.
 transports() {
   "${bundle}/bin/capstan" run --help | sed -nE 's/^ *--transport=([a-z|]+)$/\1/p' | tr '|' '\n' |
     grep -v auto || true
@@ -73,9 +72,9 @@ stage_training() {
   # shellcheck disable=SC2054
   local wide=("--job=${bundle}/jobs/synthetic.textproto" --synthetic_features=512
     --synthetic_samples=8000 --hidden=2048,2048 --batch_size=128 --steps=30 --learning_rate=0.2)
-  # Of BSP in float32 only the order of sums differs. That is little in the first steps; later the
-  # sign of the sum before some ReLU depends on it, and the losses differ by a per cent or two. SSP
-  # and async differ from run to run: there only the accuracy is compared.
+  # In BSP with float32 only the order of additions differs. The first steps differ little. Later the
+  # order decides the sign of a sum before some ReLU, and the losses differ by a per cent or two. SSP
+  # and async differ from run to run: only their accuracy is compared.
   compare digits-bsp-begin 0.1 0.001 "${digits[@]}" --epochs=2
   compare digits-bsp 0.6 0.05 "${digits[@]}"
   compare_bits digits-bsp "${digits[@]}"

@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2154
-# Part of tests/gpu_suite.sh: the stage that runs the bundle's unit tests.
+# Part of tests/gpu_suite.sh: the stage of the bundle's unit tests.
 
 tests_at_once=4
 
-# Runs the test $1 in the folder where it finds its data.
+# Runs the test $1 in the folder with its data.
 run_test() {
   local name="${1##*/}" exit_code=0
   [[ ! -d "$1.runfiles/capstan" ]] || cd "$1.runfiles/capstan" || return
@@ -11,10 +11,10 @@ run_test() {
   echo "${exit_code}" >"${scratch}/${name}.exit"
 }
 
-# Prints the number of test cases in the log $2 that ended as $1 (OK, FAILED, SKIPPED).
+# Prints the number of test cases with the result $1 (OK, FAILED, SKIPPED) in the log $2.
 cases() { grep -cE "^\[ +$1 +\] .* \([0-9]+ ms\)$" "${out}/$2" || true; }
 
-# What went wrong in the log $1: failed expectations, or how a crash ended.
+# The failed expectations in the log $1, or the end of a crash.
 show_failures() {
   grep -E -A 12 'Failure$' "${out}/$1" | head -n 40 || tail -n 8 "${out}/$1"
 }
@@ -36,7 +36,7 @@ stage_tests() {
     bad=$((bad + 1))
     show_failures "${log}"
     failures="$(cases FAILED "${log}")"
-    # A crash is a failure, too.
+    # A crash counts as one failed case.
     bad_cases=$((bad_cases + (failures > 0 ? failures : 1)))
     ((exit_code != 124)) || exit_code="124: it took too long"
     row FAILED "${name}" "${failures} cases failed, exit code ${exit_code}"

@@ -41,7 +41,8 @@ using Replaced = std::vector<std::pair<std::string, std::string>>;
 // How a command is tested. A command that is run in several ways is listed several times.
 struct Listed {
   const char* command;
-  // Label of the test with this command, or with a smaller form of it. Empty: none.
+  // Label of the test that does it, or the same in small; or of a benchmark with a smoke test.
+  // Empty: none.
   std::string other_test = {};
   // The command is run here. Placeholders and expensive parts are replaced before.
   bool is_run = false;
@@ -73,9 +74,9 @@ Listed DoesNotTrain(const char* command) { return {command}; }
 constexpr char kBundleTest[] = "//tests/bundle:bundle_test";
 constexpr char kCudaTest[] = "//tests/cluster:cuda_cluster_test";
 constexpr char kProcessTest[] = "//tests/integration:process_test";
-constexpr char kScheduleTest[] = "//tests/benchmark:schedule_benchmark_test";
+constexpr char kScheduleTest[] = "//tests/benchmark/schedule:schedule_benchmark_test";
 constexpr char kSetTest[] = "//tests/integration:set_test";
-constexpr char kTuneTest[] = "//tests/benchmark:tune_benchmark_test";
+constexpr char kTuneTest[] = "//tests/benchmark/schedule:tune_benchmark_test";
 
 constexpr char kMeasured[] =
     "bazel-bin/deploy/cli/capstan run --job=deploy/jobs/digits.textproto --epochs=20 "
@@ -131,7 +132,7 @@ std::vector<Listed> AllListed() {
                  "--credit_bytes=1048576 --tries=300"),
 
       // common/transport
-      IsTestedBy("//tests/benchmark:exchange_benchmark_test",
+      IsTestedBy("//tests/benchmark/exchange:exchange_benchmark",
                  "bazel run //tests/benchmark:exchange_benchmark -- --transport=ucx "
                  "--bytes=4194304 --repeat=5 [--ucx_poll=busy] [--json]"),
 
@@ -185,7 +186,7 @@ std::vector<Listed> AllListed() {
              {{"MODE", "async"}, {"=N", "=4"}, {"SEED", "1"}}),
       Trains(kModesAndWorkers, 0.95, R"({"consistency": "async", "workers": 8})",
              {{"MODE", "async"}, {"=N", "=8"}, {"SEED", "1"}}),
-      IsTestedBy("//tests/benchmark:bsp_step_benchmark_test",
+      IsTestedBy("//tests/benchmark/step:bsp_step_benchmark",
                  "bazel run //tests/benchmark:bsp_step_benchmark -- --repeat=2 "
                  "[--transport=grpc] [--servers=2] [--json]"),
       IsTestedBy(kScheduleTest,
@@ -196,7 +197,7 @@ std::vector<Listed> AllListed() {
                  "--job_flags='--slice_bytes=128K --credit_bytes=1M --grpc_connections=1'"),
       IsTestedBy(kTuneTest, "sudo tests/benchmark/tune_benchmark.sh --gbit=1"),
       IsTestedBy(kTuneTest, "sudo tests/benchmark/tune_benchmark.sh --gbit=0.25"),
-      IsTestedBy("//tests/benchmark:straggler_study_test",
+      IsTestedBy("//tests/benchmark/straggler:straggler_study_test",
                  "bazel run //tests/benchmark:straggler_study -- --html=study.html "
                  "[--patterns=random_slow] [--modes=bsp,ssp4]"),
 

@@ -1,0 +1,105 @@
+#include "tests/benchmark/common/benchmark_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "common/routing/placement.h"
+#include "common/routing/routing_table.h"
+#include "proto/job.pb.h"
+#include "server/consistency/consistency_schedule.h"
+#include "server/consistency/update_scale.h"
+#include "server/optimizer/optimizer.h"
+
+namespace capstan {
+namespace {
+
+constexpr uint64_t kJob = 42;
+constexpr uint64_t kFirstIncarnation = 100;
+
+ShardMap MapOf(const BenchmarkJob& job) {
+  return ShardMap({job.table_bytes / sizeof(float)}, job.slice_bytes, job.shard_count);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Optimizer>> BenchmarkJob::MakeOptimizer() const {
+  v1::OptimizerSpec spec;
+  spec.set_learning_rate(learning_rate);
+  std::string name = optimizer;
+  std::transform(name.begin(), name.end(), name.begin(), ::toupper);
+  v1::OptimizerSpec::Type type;
+  if (!v1::OptimizerSpec::Type_Parse(name, &type)) {
+    return absl::InvalidArgumentError("--optimizer: expected sgd, momentum, adam, ... , got " +
+                                      optimizer);
+  }
+  spec.set_type(type);
+  return capstan::MakeOptimizer(spec);
+}
+
+absl::StatusOr<std::unique_ptr<ShardHost>> BenchmarkJob::MakeHost(int server) const {
+  ShardHost::Options options;
+  options.job = kJob;
+  options.tables = {{"values", table_bytes / sizeof(float), 0}};
+  options.slice_bytes = slice_bytes;
+  options.shard_count = shard_count;
+  ASSIGN_OR_RETURN(options.optimizer, MakeOptimizer());
+  const ConsistencyPeriod period = {Step(0), consistency, 0};
+  ASSIGN_OR_RETURN(const auto schedule, MakeConsistencySchedule({&period, 1}));
+  options.schedules = {schedule};
+  options.update_scale = UpdateScale::kSum;  // the pushes determine the pulled values
+  const std::vector<ServerId> placement = PlaceShards(MapOf(*this).shard_bytes(), num_servers);
+  for (uint32_t shard = 0; shard < shard_count; ++shard) {
+    if (placement[shard] == ServerId(server)) options.shards.push_back(ShardId(shard));
+  }
+  options.epoch = Epoch(1);
+  ASSIGN_OR_RETURN(std::unique_ptr<ShardHost> host, ShardHost::Create(std::move(options)));
+  std::vector<ShardHost::Worker> workers;
+  for (int i = 0; i < num_workers; ++i) {
+    workers.push_back({WorkerId(i), Incarnation(kFirstIncarnation + i)});
+  }
+  host->SetLiveWorkers(workers);
+  return host;
+}
+
+absl::StatusOr<std::vector<float>> BenchmarkJob::ValuesAfter(uint64_t pushes,
+                                                             float gradient) const {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer());
+  std::vector<float> memory(optimizer->state_count());
+  std::vector<absl::Span<float>> state;
+  for (float& element : memory) state.push_back({&element, 1});
+  float value = 0;
+  std::vector<float> values = {value};
+  for (uint64_t push = 1; push <= pushes; ++push) {
+    optimizer->Apply({&gradient, 1}, {static_cast<int64_t>(push)}, {&value, 1}, state);
+    values.push_back(value);
+  }
+  return values;
+}
+
+ExchangeRequest BenchmarkJob::RequestOf(int worker, uint32_t slice) const {
+  ExchangeRequest request;
+  request.job = kJob;
+  request.worker = WorkerId(worker);
+  request.incarnation = Incarnation(kFirstIncarnation + worker);
+  request.epoch = Epoch(1);
+  request.slice = {TableId(0), SliceIndex(slice)};
+  return request;
+}
+
+std::unique_ptr<ParameterClient> BenchmarkJob::MakeClient(const std::vector<std::string>& addresses,
+                                                          const Connect& connect,
+                                                          Clock* clock) const {
+  ParameterClient::Options options;
+  options.clock = clock;
+  ShardMap map = MapOf(*this);
+  RoutingTable routing;
+  routing.epoch = Epoch(1);
+  routing.server_of_shard = PlaceShards(map.shard_bytes(), num_servers);
+  for (const std::string& address : addresses) routing.server_address.push_back({address});
+  return std::make_unique<ParameterClient>(
+      options, std::move(map), routing,
+      [&connect](ServerId, const ServerAddress& address) { return connect(address.grpc); });
+}
+
+}  // namespace capstan

@@ -1,0 +1,50 @@
+#ifndef TESTS_BENCHMARK_COMMON_BENCHMARK_JOB_H_
+#define TESTS_BENCHMARK_COMMON_BENCHMARK_JOB_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "server/consistency/consistency_policy.h"
+#include "server/optimizer/optimizer.h"
+#include "server/shard/shard_host.h"
+#include "worker/client/parameter_client.h"
+
+namespace capstan {
+
+// A job of one table of zeros, without a coordinator. All workers are members from the beginning,
+// and every process knows the server of each shard.
+struct BenchmarkJob {
+  uint64_t table_bytes = 0;
+  uint64_t slice_bytes = 0;
+  int num_workers = 1;
+  int num_servers = 1;
+  uint32_t shard_count = 64;
+  std::string optimizer = "sgd";
+  double learning_rate = 0.01;
+  ConsistencyMode consistency = ConsistencyMode::kAsync;
+
+  // All but the learning rate is the default. INVALID_ARGUMENT: there is no such optimizer.
+  absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer() const;
+  // The shards of one server. INVALID_ARGUMENT: there is no such optimizer.
+  absl::StatusOr<std::unique_ptr<ShardHost>> MakeHost(int server) const;
+  // Each value after 0 ... `pushes` pushes of this gradient, under async.
+  // INVALID_ARGUMENT: there is no such optimizer.
+  absl::StatusOr<std::vector<float>> ValuesAfter(uint64_t pushes, float gradient) const;
+  // The request of a worker to such a host, still without push and pull.
+  ExchangeRequest RequestOf(int worker, uint32_t slice) const;
+
+  // A client of the servers at `addresses`. `connect` makes its connections.
+  using Connect = std::function<std::unique_ptr<ParameterEndpoint>(const std::string& address)>;
+  std::unique_ptr<ParameterClient> MakeClient(const std::vector<std::string>& addresses,
+                                              const Connect& connect, Clock* clock) const;
+};
+
+}  // namespace capstan
+
+#endif  // TESTS_BENCHMARK_COMMON_BENCHMARK_JOB_H_
