@@ -25,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kReadmes[] = {"README.md",
+                                    "common/README.md",
                                     "common/scheduler/README.md",
                                     "common/transport/README.md",
                                     "deploy/README.md",
