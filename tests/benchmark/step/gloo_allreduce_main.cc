@@ -78,7 +78,7 @@ absl::StatusOr<StepTimes> Reduce(int rank, const std::string& folder, SharedBarr
   const ContextPtr context = Connect(rank, folder);
   const bool is_ring = absl::GetFlag(FLAGS_algorithm) == "ring";
   std::unique_ptr<gloo::Algorithm> bound;
-  return RunAllreduces(
+  absl::StatusOr<StepTimes> times = RunAllreduces(
       LoadOfFlags(), rank, [barrier] { barrier->Wait(); },
       [&](absl::Span<float> values) {
         if (is_ring) return Ring(context, values);
@@ -86,6 +86,9 @@ absl::StatusOr<StepTimes> Reduce(int rank, const std::string& folder, SharedBarr
         if (bound == nullptr) bound = BoundAlgorithm(context, values);
         bound->run();
       });
+  // Connections stay until all processes are done.
+  if (times.ok()) barrier->Wait();
+  return times;
 }
 
 // One process. Tells the parent its times.
