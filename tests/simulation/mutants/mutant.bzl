@@ -43,7 +43,7 @@ def mutant(name, source, lib, main = "//tests/simulation:simulation_main.cc", de
             mutated,
             main,
         ],
-        # The mutated source sees what its own library sees.
+        # The mutated source may include all headers of its own library.
         features = ["-layering_check"],
         linkopts = ["-lpthread"],
         tags = ["no_sanitizer"],
