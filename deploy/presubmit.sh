@@ -74,7 +74,7 @@ only_in() {
 }
 
 grpc_includes() {
-  only_in '#include <grpcpp/' '(^|/)grpc_[^/]*$|_service\.(h|cc)$|_main\.cc$|_test\.cc$|^tests/'
+  only_in '#include <grpcpp/' '^common/transport/grpc/|(^|/)grpc_[^/]*$|_service\.(h|cc)$|_main\.cc$|_test\.cc$|^tests/'
 }
 
 # Clocks, random numbers and locks are used through common/base.

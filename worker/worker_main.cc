@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/flags/flag.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/program.h"
 #include "common/base/random.h"

@@ -81,13 +81,14 @@ class ParameterEndpoint {
   virtual ~ParameterEndpoint() = default;
 
   // `delivered` runs once: when the server has the gradient's bytes, answered or not, or when the
-  // bytes are lost. Without a gradient it runs when the request has left the process. `done` runs
-  // once after it, when the consistency policy allows the reply. Both run on any thread, possibly
-  // within Exchange, and at the latest when the endpoint is destroyed. The caller must not change
-  // the gradient's bytes until `done` has run with a status other than UNAVAILABLE. Errors of a
-  // server: INVALID_ARGUMENT (names table, slice, expected and got), FAILED_PRECONDITION (stale
-  // epoch, incarnation or pull step), RESOURCE_EXHAUSTED. UNAVAILABLE: the request or its reply was
-  // lost; send the request again.
+  // bytes are lost. Over UCX a gradient below 64 KiB counts as delivered once it has left. Without
+  // a gradient it runs when the request has left the process. `done` runs once after it, when the
+  // consistency policy allows the reply. Both run on any thread, possibly within Exchange, and at
+  // the latest when the endpoint is destroyed. The caller must not change the gradient's bytes
+  // until `done` has run with a status other than UNAVAILABLE. Errors of a server: INVALID_ARGUMENT
+  // (names table, slice, expected and got), FAILED_PRECONDITION (stale epoch, incarnation or pull
+  // step), RESOURCE_EXHAUSTED. UNAVAILABLE: the request or its reply was lost; send the request
+  // again.
   virtual void Exchange(ExchangeRequest request, DeliveredCallback delivered,
                         ReplyCallback done) = 0;
 };

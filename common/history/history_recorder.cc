@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<HistoryRecorder>> HistoryRecorder::Create(const s
 }
 
 std::unique_ptr<ParameterEndpoint> HistoryRecorder::Record(
-    const v1::JobSpec& job, std::unique_ptr<ParameterEndpoint> connection) {
+    const v1::JobSpec& job, std::unique_ptr<ParameterEndpoint> exchanges) {
   {
     MutexLock lock(&mu_);
     if (!std::exchange(has_header_, true)) {
@@ -61,7 +61,7 @@ std::unique_ptr<ParameterEndpoint> HistoryRecorder::Record(
       }
     }
   }
-  return std::make_unique<RecordingEndpoint>(&recording_, std::move(connection));
+  return std::make_unique<RecordingEndpoint>(&recording_, std::move(exchanges));
 }
 
 void HistoryRecorder::NoteView(const v1::JobView& view) {

@@ -31,15 +31,15 @@ class HistoryRecorder {
                                                                  Incarnation incarnation,
                                                                  Clock* clock);
 
-  // Wraps a connection to a server of `job` to record it. The recorder outlives the result.
+  // Wraps the exchanges of the worker with the servers of `job`. The recorder outlives the result.
   std::unique_ptr<ParameterEndpoint> Record(const v1::JobSpec& job,
-                                            std::unique_ptr<ParameterEndpoint> connection);
+                                            std::unique_ptr<ParameterEndpoint> exchanges);
 
   // Records the news in a view of the job: its promises, the entry of this worker, and the job's
   // end.
   void NoteView(const v1::JobView& view);
 
-  // Closes the file, after the end of all connections. Without a view of the job's end, the worker
+  // Closes the file, after the end of all exchanges. Without a view of the job's end, the worker
   // is recorded as dead. UNAVAILABLE when a record could not be written.
   absl::Status Finish();
 

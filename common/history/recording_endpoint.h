@@ -12,10 +12,10 @@
 namespace capstan {
 
 // Records each request and its reply, for the checker of the consistency contract. It wraps the
-// retrying endpoint: an exchange is recorded once, however often it is sent. Thread-safe.
+// worker's ParameterClient: an exchange is recorded once, however often it is sent. Thread-safe.
 class RecordingEndpoint : public ParameterEndpoint {
  public:
-  // Shared by the recording endpoints of one worker: all its servers are in one history.
+  // The history of one worker.
   struct Recording {
     Clock* clock = nullptr;     // Required; outlives the endpoints
     HistoryLog* log = nullptr;  // Required; outlives the endpoints

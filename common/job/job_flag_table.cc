@@ -121,7 +121,8 @@ constexpr JobFlag kFlags[] = {
     {kScheduler, "slice_bytes", "scheduler.slice_bytes", "BYTES",
      "Tensors are cut into slices of at most this size: a multiple of 64 up to 64MiB."},
     {kScheduler, "credit_bytes", "scheduler.credit_bytes", "BYTES",
-     "A slice starts while fewer bytes than this are on their way: sent, but not yet received."},
+     "A slice starts while fewer bytes than this are on their way: started, but not yet "
+     "delivered."},
     {kScheduler, "partition_bytes", "scheduler.partition_bytes", "BYTES",
      "Consecutive slices of a tensor go as one transfer, up to this many bytes or one slice. 0: "
      "each slice by itself."},

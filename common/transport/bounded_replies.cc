@@ -16,18 +16,17 @@ BoundedReplies::BoundedReplies(ParameterEndpoint* endpoint, uint64_t max_bytes, 
       scheduler_(order_.credit_bytes, order_.make_queue()),
       waiting_(order_.make_queue()) {}
 
-void BoundedReplies::Exchange(RequestFrame&& frame,
-                              ParameterEndpoint::DeliveredCallback delivered) {
+void BoundedReplies::Exchange(RequestFrame&& frame, ParameterEndpoint::DeliveredCallback taken) {
   auto pull = std::make_unique<Pull>();
   pull->request_id = frame.request_id;
   pull->request = PullAlone(frame.request);
   pull->sender = sender_.shared_from_this();
-  Ask(std::move(frame.request), std::move(pull), std::move(delivered));
+  Ask(std::move(frame.request), std::move(pull), std::move(taken));
 }
 
 void BoundedReplies::Ask(ExchangeRequest&& request, std::unique_ptr<Pull> pull,
-                         ParameterEndpoint::DeliveredCallback delivered) {
-  endpoint_->Exchange(std::move(request), std::move(delivered),
+                         ParameterEndpoint::DeliveredCallback taken) {
+  endpoint_->Exchange(std::move(request), std::move(taken),
                       [this, pull = std::move(pull)](ExchangeReply reply) mutable {
                         // The pull keeps the sender alive. The sender owns this object.
                         const std::shared_ptr<Sender> sender = pull->sender;

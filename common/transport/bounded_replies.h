@@ -41,9 +41,9 @@ class BoundedReplies {
   // `endpoint` outlives every Exchange and every call of Released.
   BoundedReplies(ParameterEndpoint* endpoint, uint64_t max_bytes, ReplyOrder order, Sender* sender);
 
-  // Answers with one SendReply, unless Close comes first. `delivered` runs once, on any thread,
-  // when the endpoint has taken the gradient.
-  void Exchange(RequestFrame&& frame, ParameterEndpoint::DeliveredCallback delivered);
+  // Answers with one SendReply, unless Close comes first. `taken` runs once, on any thread, when
+  // the endpoint has taken the gradient.
+  void Exchange(RequestFrame&& frame, ParameterEndpoint::DeliveredCallback taken);
 
   // Answers a malformed request. The reply has no values.
   void SendError(uint64_t request_id, ExchangeReply reply);
@@ -52,7 +52,8 @@ class BoundedReplies {
   // Released makes it true again.
   bool MayTakeRequests() const { return may_take_requests_; }
 
-  // The memory of a reply of `bytes` is free. May call the endpoint and SendReply.
+  // The memory of a reply of `bytes` is free. May call the endpoint and SendReply. The caller keeps
+  // the Sender alive during the call.
   void Released(uint64_t bytes);
 
   // The peer is gone: drops waiting exchanges, and all later replies.
@@ -71,7 +72,7 @@ class BoundedReplies {
   };
 
   void Ask(ExchangeRequest&& request, std::unique_ptr<Pull> pull,
-           ParameterEndpoint::DeliveredCallback delivered);
+           ParameterEndpoint::DeliveredCallback taken);
   void OnReply(std::unique_ptr<Pull> pull, ExchangeReply&& reply);
   // `delivered`: as in SendReply.
   void SendTraced(uint64_t request_id, ExchangeReply&& reply, uint64_t bytes,

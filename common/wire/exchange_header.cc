@@ -7,6 +7,8 @@
 namespace capstan {
 namespace {
 
+static_assert(static_cast<int>(Codec::kFloat32) == static_cast<int>(v1::FLOAT32));
+
 template <typename Header, typename Frame>
 absl::Status Decode(absl::Span<const uint8_t> bytes, Frame* frame) {
   Header header;

@@ -75,7 +75,7 @@ void ExpectMean(size_t count, size_t size, size_t shift) {
   std::vector<const float*> shifted;
   for (std::vector<float>& term : terms) {
     term = NormalVector(static_cast<int64_t>(size), random);
-    // Of very different sizes, denormal ones among them, so that the order of addition shows.
+    // Their sizes differ much, and some are denormal, so that the order of addition shows.
     for (size_t i = 0; i < size; ++i) term[i] *= i % 7 == 0 ? 1e-42f : i % 7 == 1 ? 1e30f : 1.0f;
   }
   std::vector<std::vector<float>> memory(count, std::vector<float>(size + shift));

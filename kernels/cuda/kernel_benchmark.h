@@ -12,7 +12,7 @@
 namespace capstan {
 
 struct KernelBenchmarkOptions {
-  int64_t elements = 100000000;  // Of each array; matrices have about as many. At least 1.
+  int64_t elements = 100000000;  // in each array, at least 1; matrices have about as many
   int64_t matrix_size = 8192;    // Rows and columns of the factors of products. At least 1.
   int runs = 21;                 // The median is taken. At least 1.
   size_t flush_bytes = size_t{256} << 20;  // Read before each run; more than an L2 cache.

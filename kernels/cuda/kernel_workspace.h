@@ -19,7 +19,7 @@ class KernelWorkspace {
  public:
   struct Options {
     CudaStream* stream = nullptr;  // Required; outlives the workspace.
-    int64_t elements = 0;          // Of each array of floats.
+    int64_t elements = 0;          // in each array of floats
     int64_t rows = 0;              // Labels.
     size_t scratch_bytes = 0;
   };

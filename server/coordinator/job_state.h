@@ -100,10 +100,10 @@ class JobState {
   TableSpecs tables_;  // The first worker's.
   std::vector<uint64_t> table_elements_;
   std::vector<uint64_t> bytes_of_server_;
-  uint64_t placing_version_ = 0;  // Of the first view with the placement.
+  uint64_t placing_version_ = 0;  // the first view with the placement
   absl::Time training_began_;
   absl::Duration training_time_;
-  int64_t steps_total_ = 0;  // Of each worker; 0 until the first one says.
+  int64_t steps_total_ = 0;  // of each worker; 0 until the first report
   v1::ReportResultRequest result_;
   std::vector<std::string> events_;
 };

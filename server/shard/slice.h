@@ -73,11 +73,11 @@ class Slice {
   Step HoldBack();
 
   // Applies the push unless it was applied before, then answers the pull or parks it. Appends due
-  // replies to `released`. No error changes parameters. INVALID_ARGUMENT: the gradient has a wrong
-  // length, is not finite, or names a future version; or the worker has not yet pushed the steps
-  // before its pull. FAILED_PRECONDITION: the push is not of the worker's next step, or the
-  // consistency policy no longer admits the push or pull, or not yet. UNAVAILABLE: the push's step
-  // is held back.
+  // replies to `released`. No error changes parameters. INVALID_ARGUMENT: the gradient has an
+  // unknown codec or a wrong length, is not finite, or names a future version; or the worker has
+  // not yet pushed the steps before its pull. FAILED_PRECONDITION: the push is not of the worker's
+  // next step, or the consistency policy no longer admits the push or pull, or not yet.
+  // UNAVAILABLE: the push's step is held back.
   void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done,
                 ReleasedReplies* released);
 

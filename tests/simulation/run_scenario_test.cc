@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Of 2 workers and 2 servers.
+// A job of 2 workers and 2 servers.
 Scenario MakeScenario() {
   Scenario scenario;
   scenario.job.mutable_cluster()->set_num_workers(2);

@@ -73,8 +73,9 @@ void ServerConnection::UseGrpc(ExchangeReply& reply) {
 }
 
 size_t ConnectionOf(SliceKey slice, size_t connections) {
-  // Fibonacci hashing: multiples of the golden ratio modulo 1 are spread evenly, and so is every
-  // n-th multiple.
+  // Fibonacci hashing: consecutive multiples of the golden ratio modulo 1 are spread evenly. So is
+  // every n-th multiple for most n. A Fibonacci number n is the worst: with 13 servers and 8 slices
+  // each, all slices of a server may share one connection.
   const uint32_t key = slice.table.value() + slice.slice.value();
   const uint64_t fraction = key * 0x9e3779b9u;  // in units of 2^-32
   return static_cast<size_t>(fraction * connections >> 32);

@@ -49,7 +49,8 @@ class ServerConnection : public ParameterEndpoint {
 };
 
 // The connection for all exchanges of a slice, from 0 to `connections` - 1. One connection keeps
-// them in order. Consecutive slices of a server are spread evenly over the connections.
+// them in order. The slices of a server are spread about evenly over the connections if it has
+// every slice, or every second, third or fourth one.
 size_t ConnectionOf(SliceKey slice, size_t connections);
 
 }  // namespace capstan

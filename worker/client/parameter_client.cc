@@ -78,7 +78,12 @@ bool ParameterClient::TakeServer(Attempt& attempt) {
   ++active_sends_;
   attempt.request.epoch = epoch_;
   const ShardId shard = shards_.ShardOf(attempt.request.slice);
-  attempt.server = &servers_.at(server_of_shard_.at(shard.value()));
+  const Server* const server = &servers_.at(server_of_shard_.at(shard.value()));
+  if (std::exchange(attempt.server, server) != server) {
+    // One server's failures say nothing about another one.
+    attempt.unreachable_since.reset();
+    attempt.backoff = options_.first_backoff;
+  }
   return true;
 }
 
@@ -116,6 +121,7 @@ void ParameterClient::OnReply(std::shared_ptr<Attempt> attempt, ExchangeReply re
 }
 
 void ParameterClient::RouteAgain(std::shared_ptr<Attempt> attempt, const ExchangeReply& refusal) {
+  attempt->unreachable_since.reset();  // A server has answered.
   {
     MutexLock lock(&mu_);
     if (!is_stopping_ && epoch_ < refusal.epoch) {

@@ -219,6 +219,25 @@ class RetryTest : public testing::Test {
   std::optional<absl::Status> result_;
 };
 
+TEST_F(ParameterClientTest, AServerHasItsOwnDeadlineAfterTheShardHasMoved) {
+  Pull(0);
+  const auto fail = [this] {
+    Answer(asked_.size() - 1, ErrorReply(absl::UnavailableError("lost")));
+  };
+  fail();
+  clock_.Advance(absl::Seconds(29));
+  fail();  // The deadline is 30 s.
+  client_->UpdateRouting(Routing(2, /*server_of_first_shard=*/1));
+  clock_.Advance(absl::Seconds(2));
+  ASSERT_EQ(asked_.back().server, ServerId(1));
+  fail();
+  EXPECT_TRUE(replies_.empty()) << "the other server has failed once";
+  clock_.Advance(absl::Seconds(2));
+  Answer(asked_.size() - 1, ExchangeReply());
+  ASSERT_EQ(replies_.size(), 1);
+  EXPECT_TRUE(replies_[0].status.ok());
+}
+
 TEST_F(RetryTest, SendsAgainUntilTheAnswerComes) {
   script_.statuses = {absl::UnavailableError("lost"), absl::ResourceExhaustedError("full"),
                       absl::OkStatus()};

@@ -136,6 +136,9 @@ class ParameterStoreTest : public testing::Test {
     options.clock = &clock_;
     options.client = client_.get();
     options.scheduler = &scheduler_;
+    options.job = 5;
+    options.worker = WorkerId(2);
+    options.incarnation = Incarnation(77);
     options.slice_bytes = 64;
     options.tables.resize(2);
     options.tables[0].add_shape(4);
@@ -171,6 +174,9 @@ TEST_F(ParameterStoreTest, PushesTheGradientOfOneLayerAndPullsItsNextStep) {
   for (float& value : store_->gradients()[0]) value = 9.0f;
   store_->PushPull(/*layer=*/0, Step(6));
   ASSERT_EQ(asked_.size(), 2);
+  EXPECT_EQ(asked_[1].request.job, 5);
+  EXPECT_EQ(asked_[1].request.worker, WorkerId(2));
+  EXPECT_EQ(asked_[1].request.incarnation, Incarnation(77));
   EXPECT_EQ(asked_[1].request.push_step, Step(6));
   EXPECT_EQ(asked_[1].request.pull_step, Step(7));
   std::vector<float> gradient(4);

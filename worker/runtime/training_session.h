@@ -51,6 +51,11 @@ class TrainingSession {
  private:
   // Exists from the start of the training on. Destroyed in reverse order.
   struct Training {
+    // No transfer starts while `exchanges` is destroyed, which returns the credit of open ones.
+    ~Training() {
+      if (scheduler != nullptr) scheduler->Close();
+    }
+
     std::unique_ptr<Scheduler> scheduler;
     std::unique_ptr<ParameterStore> store;
     ParameterClient* client = nullptr;             // part of `exchanges`

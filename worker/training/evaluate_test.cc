@@ -10,7 +10,7 @@ namespace capstan {
 namespace {
 
 TEST(EvaluateTest, CountsEverySampleOnceAcrossBatches) {
-  // Of a sample: the loss is its number, and every fourth one is wrong.
+  // The loss of a sample is its number. Every fourth sample is wrong.
   std::vector<int> seen(1000);
   const auto evaluation =
       Evaluate(seen.size(), [&](absl::Span<const uint32_t> samples) -> absl::StatusOr<BatchResult> {

@@ -9,9 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/status/statusor.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/exchange/payload.h"
 #include "common/transport/grpc/grpc_payload.h"
@@ -79,7 +77,7 @@ class FrameStream {
 // the message has several frames. Then calls `take` for each frame, in order, until it returns
 // false.
 template <typename Decode, typename Before, typename Take>
-void TakeFrames(const Payload& message, Decode decode, Before before, Take take) {
+void ForEachFrame(const Payload& message, Decode decode, Before before, Take take) {
   NextFrames next;
   auto first = decode(message, &next);
   before(!next.empty());

@@ -78,7 +78,7 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
 
  private:
   void TakeMessage(const Payload& message) {
-    TakeFrames(
+    ForEachFrame(
         message, DecodeRequest,
         [this](bool has_next) {
           MutexLock lock(&mu_);

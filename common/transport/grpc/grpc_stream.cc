@@ -61,7 +61,7 @@ void GrpcStream::OnWriteDone(bool ok) {
 
 void GrpcStream::OnReadDone(bool ok) {
   if (!ok) return Break();
-  TakeFrames(
+  ForEachFrame(
       FromByteBuffer(incoming_), DecodeReply,
       [this](bool has_next) {
         MutexLock lock(&mu_);
@@ -69,9 +69,13 @@ void GrpcStream::OnReadDone(bool ok) {
       },
       [this](absl::StatusOr<ReplyFrame> reply) { return TakeFrame(std::move(reply)); });
   incoming_.Clear();
+  {
+    // The next message may be taken on another thread as soon as it is read.
+    MutexLock lock(&mu_);
+    frames_.set_is_taking_message(false);
+  }
   StartRead(&incoming_);
   MutexLock lock(&mu_);
-  frames_.set_is_taking_message(false);
   WriteNextLocked();
 }
 

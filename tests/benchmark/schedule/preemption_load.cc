@@ -49,7 +49,7 @@ class Worker {
   }
 
  private:
-  // Of the slice of layer 0, from the scheduler to the reply.
+  // The time of the slice of layer 0, from the scheduler to the reply.
   absl::Duration RoundTrip() {
     const absl::Time begin = clock_->Now();
     bool is_answered = false;
