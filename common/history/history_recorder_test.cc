@@ -176,7 +176,8 @@ TEST(HistoryRecorderTest, WhatAViewPromisesIsRecordedAlsoWhenItCameFirst) {
   recorder->NoteView(view);
   ASSERT_TRUE(recorder->Finish().ok());
   std::vector<std::pair<int64_t, v1::ContractRecord::Mode>> modes;
-  for (const v1::ContractRecord& contract : ReadHistory(folder).value().contracts) {
+  const History history = ReadHistory(folder).value();
+  for (const v1::ContractRecord& contract : history.contracts) {
     modes.emplace_back(contract.from_step(), contract.mode());
   }
   EXPECT_THAT(modes, testing::ElementsAre(testing::Pair(0, v1::ContractRecord::BSP),
