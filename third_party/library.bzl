@@ -5,6 +5,7 @@ def library(
         srcs = None,
         hdrs = None,
         deps = [],
+        test_srcs = [],
         test_deps = [],
         test_size = None,
         test_tags = [],
@@ -18,6 +19,7 @@ def library(
       srcs: other sources than NAME.cc; empty for a library that is a header alone.
       hdrs: other headers than NAME.h.
       deps: of both the library and its test.
+      test_srcs: other sources of the test than NAME_test.cc.
       test_deps: of the test alone, beside GoogleTest.
       test_size: of the test, as cc_test's.
       test_tags: of the test alone.
@@ -36,7 +38,7 @@ def library(
     native.cc_test(
         name = name + "_test",
         size = test_size,
-        srcs = [name + "_test.cc"],
+        srcs = [name + "_test.cc"] + test_srcs,
         data = test_data,
         tags = tags + [tag for tag in test_tags if tag not in tags],
         deps = [":" + name, "//third_party:googletest_main"] +

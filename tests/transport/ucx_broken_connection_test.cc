@@ -154,7 +154,7 @@ TEST_F(UcxBrokenConnectionTest, AMalformedHeaderClosesNothingButItsOwnExchange) 
   GrpcUcxStream::Callbacks callbacks;
   callbacks.on_invitation = [&](const auto&, const v1::UcxInvitation& it) { invited.Set(it); };
   callbacks.on_end = [](const auto&, const absl::Status&) {};
-  const auto stream = opener.Open(std::move(callbacks));
+  auto stream = opener.Open(std::move(callbacks));
   const v1::UcxInvitation invitation = invited.Wait();
   RawClient client(&clock_);
   std::unique_ptr<UcxConnection> connection;
@@ -166,6 +166,7 @@ TEST_F(UcxBrokenConnectionTest, AMalformedHeaderClosesNothingButItsOwnExchange) 
   EXPECT_TRUE(client.is_answered());
   thread->RunAndWait([&] { connection = nullptr; });
   stream->Cancel();
+  stream = nullptr;
   opener.AwaitEnd();
   const auto endpoint = client_->Connect(listener_->address());
   EXPECT_TRUE(Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0))).status.ok());
@@ -203,7 +204,7 @@ TEST_F(UcxBrokenConnectionTest, AWorkerThatNeverGreetsLosesItsStream) {
   GrpcUcxStream::Callbacks callbacks;
   callbacks.on_invitation = [&](const auto&, const v1::UcxInvitation&) { invited.Set(true); };
   callbacks.on_end = [&](const auto&, const absl::Status& status) { ended.Set(status); };
-  const auto stream = opener.Open(std::move(callbacks));
+  opener.Open(std::move(callbacks));
   invited.Wait();
   fake_clock.Advance(absl::Seconds(30));
   EXPECT_TRUE(absl::IsDeadlineExceeded(ended.Wait()));

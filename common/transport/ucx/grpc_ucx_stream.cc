@@ -29,7 +29,7 @@ GrpcUcxOpener::GrpcUcxOpener(const std::string& address, Clock* clock)
 
 void GrpcUcxOpener::AwaitEnd() {
   MutexLock lock(&mu_);
-  while (live_streams_ > 0) clock_->WaitUntil(mu_, stream_ended_, absl::InfiniteFuture());
+  while (live_streams_ > 0) clock_->WaitUntil(mu_, stream_destroyed_, absl::InfiniteFuture());
 }
 
 std::shared_ptr<GrpcUcxStream> GrpcUcxOpener::Open(GrpcUcxStream::Callbacks callbacks) {
@@ -37,15 +37,11 @@ std::shared_ptr<GrpcUcxStream> GrpcUcxOpener::Open(GrpcUcxStream::Callbacks call
     MutexLock lock(&mu_);
     ++live_streams_;
   }
-  const auto on_end = std::move(callbacks.on_end);
-  callbacks.on_end = [this, on_end](const GrpcUcxStream::StreamPointer& stream,
-                                    const absl::Status& status) {
-    on_end(stream, status);
+  const auto stream = std::make_shared<GrpcUcxStream>(std::move(callbacks), [this] {
     MutexLock lock(&mu_);
     --live_streams_;
-    stream_ended_.NotifyAll();
-  };
-  const auto stream = std::make_shared<GrpcUcxStream>(std::move(callbacks));
+    stream_destroyed_.NotifyAll();
+  });
   stream->Start(*stub_);
   return stream;
 }

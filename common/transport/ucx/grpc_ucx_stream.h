@@ -30,7 +30,9 @@ class GrpcUcxStream : public grpc::ClientReadReactor<v1::UcxInvitation>,
     std::function<void(const StreamPointer&, const absl::Status&)> on_end;
   };
 
-  explicit GrpcUcxStream(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
+  // `on_destroyed` runs when the stream no longer uses the stub's channel.
+  GrpcUcxStream(Callbacks callbacks, std::function<void()> on_destroyed)
+      : on_destroyed_{std::move(on_destroyed)}, callbacks_(std::move(callbacks)) {}
 
   void Start(v1::UcxService::Stub& stub);
   void Cancel() { context_.TryCancel(); }
@@ -39,6 +41,13 @@ class GrpcUcxStream : public grpc::ClientReadReactor<v1::UcxInvitation>,
   void OnDone(const grpc::Status& status) override;
 
  private:
+  // The first member: runs after the destructor of the context, which shares the channel.
+  struct AtEnd {
+    ~AtEnd() { run(); }
+    const std::function<void()> run;
+  };
+
+  const AtEnd on_destroyed_;
   const Callbacks callbacks_;
   grpc::ClientContext context_;
   v1::OpenUcxRequest request_;
@@ -55,7 +64,9 @@ class GrpcUcxOpener {
 
   std::shared_ptr<GrpcUcxStream> Open(GrpcUcxStream::Callbacks callbacks);
 
-  // Waits for the end of all streams. Call it before the destructor.
+  // Waits until all streams are destroyed; the caller must not hold one. Must precede the
+  // destructor. Otherwise the last user of gRPC may be a stream that ends on a thread of gRPC, and
+  // gRPC 1.51 then frees memory that this thread still uses.
   void AwaitEnd();
 
  private:
@@ -63,7 +74,7 @@ class GrpcUcxOpener {
   const std::unique_ptr<v1::UcxService::Stub> stub_;
 
   Mutex mu_;
-  CondVar stream_ended_;
+  CondVar stream_destroyed_;
   int live_streams_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

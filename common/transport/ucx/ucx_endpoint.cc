@@ -60,9 +60,8 @@ UcxEndpoint::~UcxEndpoint() {
     is_closing_ = true;
     End(absl::UnavailableError("the connection to the server is closing"));
   });
+  // The streams' tasks own the streams.
   opener_.AwaitEnd();
-  // Waits for tasks of the ended streams.
-  thread_->RunAndWait([] {});
 }
 
 void UcxEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
