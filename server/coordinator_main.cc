@@ -18,10 +18,13 @@
 #include "absl/time/time.h"
 #include "common/base/one_shot.h"
 #include "common/base/program.h"
+#include "common/base/random.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_flags.h"
 #include "common/job/job_properties.h"
+#include "common/job/load_job.h"
+#include "common/model_file/model_file.h"
 #include "common/transport/grpc/grpc_server.h"
 #include "common/transport/grpc/grpc_setup.h"
 #include "server/coordinator/coordinator.h"
@@ -98,14 +101,22 @@ sigset_t BlockSignals() {
 }
 
 absl::Status Coordinate(const Args& args) {
-  ASSIGN_OR_RETURN(const v1::JobSpec job, EffectiveJob(absl::GetFlag(FLAGS_job), args));
+  ASSIGN_OR_RETURN(v1::JobSpec job, EffectiveJob(absl::GetFlag(FLAGS_job), args));
+  // Servers may run in other folders.
+  ResolveModelPaths(/*folder=*/"", &job);
   const sigset_t signals = BlockSignals();
   RealClock clock;
   OneShot<JobOutcome> outcome(&clock);
   Coordinator::Options options;
   options.job = job;
   options.job_fingerprint = JobFingerprint(job);
-  Coordinator coordinator(options, clock);
+  if (!job.output().empty()) {
+    absl::StatusOr<std::unique_ptr<ModelOutput>> output =
+        CreateModelFile(job.output(), SystemRandom());
+    RETURN_IF_ERROR(Annotate(output.status(), "--output"));
+    options.output = *std::move(output);
+  }
+  Coordinator coordinator(std::move(options), clock);
   coordinator.OnEnd([&outcome](JobOutcome ended) {
     outcome.Set(std::move(ended));
     kill(getpid(), SIGUSR1);

@@ -39,6 +39,14 @@ constexpr JobFlag kFlags[] = {
      "rounded. Sums are float32.",
      "model=mlp,logistic_regression"},
 
+    {kModel, "initial", "initial", "FILE",
+     "Begin with the parameters in this safetensors file, such as another job's --output. Every "
+     "server reads it."},
+    {kModel, "output", "output", "FILE",
+     "Write the parameters at the end into this safetensors file. Its folder must be one that the "
+     "coordinator and all servers share. An existing file is replaced when the new one is "
+     "complete."},
+
     {kModel, "replay", "model.replay.layers", "NAME",
      "replay: vgg16, resnet50, bert_base, bert_large, or a file of lines "
      "layer,tensor,elements,million_macs.",

@@ -129,7 +129,7 @@ absl::StatusOr<v1::JobSpec> LoadJobFile(const std::string& path) {
   parser.WriteLocationsTo(&tree);
   v1::JobSpec job;
   if (parser.ParseFromString(text, &job)) {
-    ResolveDataPaths(std::filesystem::path(path).parent_path(), &job);
+    ResolvePaths(std::filesystem::path(path).parent_path(), &job);
     return job;
   }
   const Descriptor* open = OpenMessage(v1::JobSpec::descriptor(), tree);
@@ -138,7 +138,13 @@ absl::StatusOr<v1::JobSpec> LoadJobFile(const std::string& path) {
                                                  WithExpectation(error.message(), *open)));
 }
 
-void ResolveDataPaths(const std::string& folder, v1::JobSpec* job) {
+void ResolveModelPaths(const std::string& folder, v1::JobSpec* job) {
+  if (job->has_initial()) Resolve(folder, job->mutable_initial());
+  if (job->has_output()) Resolve(folder, job->mutable_output());
+}
+
+void ResolvePaths(const std::string& folder, v1::JobSpec* job) {
+  ResolveModelPaths(folder, job);
   if (!job->has_data()) return;
   v1::DataSpec* data = job->mutable_data();
   if (data->has_path()) Resolve(folder, data->mutable_path());

@@ -68,6 +68,20 @@ TEST(LoadJobTest, DataPathsAreAbsoluteAlsoWhenThePathOfTheFileIsNot) {
   EXPECT_EQ(job->data().test_labels_path(), std::filesystem::current_path() / "t");
 }
 
+TEST(LoadJobTest, PathsOfModelsAreAbsoluteToo) {
+  WriteJob("models.textproto", "initial: \"a\" output: \"b/m\"");
+  const auto job = LoadJobFile(::testing::TempDir() + "/models.textproto");
+  ASSERT_TRUE(job.ok()) << job.status();
+  const std::filesystem::path folder = ::testing::TempDir();
+  EXPECT_EQ(job->initial(), folder / "a");
+  EXPECT_EQ(job->output(), folder / "b/m");
+  v1::JobSpec absolute;
+  absolute.set_output("/c");
+  ResolveModelPaths(folder, &absolute);
+  EXPECT_EQ(absolute.output(), "/c");
+  EXPECT_FALSE(absolute.has_initial());
+}
+
 TEST(LoadJobTest, MissingFileIsNamed) {
   const auto job = LoadJobFile("/nonexistent/job.textproto");
   EXPECT_EQ(job.status().code(), absl::StatusCode::kNotFound);

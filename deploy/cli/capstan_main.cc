@@ -138,6 +138,18 @@ int Check(Args args) {
   return ExitCode("capstan check", CheckCommand(*history, *clock_skew, std::cout));
 }
 
+int EvaluateModel(Args args) {
+  const auto model = TakeArgument("FILE, a model", args);
+  if (!model.ok()) return Fail("capstan evaluate", model.status(), kWrongCommandLine);
+  Args rest = args;
+  v1::JobSpec unused;
+  const absl::Status checked = ApplyJobFlags(&rest, &unused);
+  if (!checked.ok()) return Fail("capstan evaluate", checked, kWrongCommandLine);
+  auto flags = ParseCommandFlags(rest, EvaluateFlags());
+  if (!flags.ok()) return Fail("capstan evaluate", flags.status(), kWrongCommandLine);
+  return ExitCode("capstan evaluate", EvaluateCommand(*model, (*flags)["job"], args, std::cout));
+}
+
 int Report(Args args) {
   const auto run_dir = TakeArgument("RUN_DIR, the folder of a run", args);
   if (!run_dir.ok()) return Fail("capstan report", run_dir.status(), kWrongCommandLine);
@@ -160,9 +172,13 @@ struct Command {
   int (*run)(Args args);
 };
 
-constexpr Command kCommands[] = {{"run", RunHelp, Run},          {"status", StatusHelp, Status},
-                                 {"set", SetHelp, Set},          {"check", CheckHelp, Check},
-                                 {"report", ReportHelp, Report}, {"trace", TraceHelp, Trace}};
+constexpr Command kCommands[] = {{"run", RunHelp, Run},
+                                 {"status", StatusHelp, Status},
+                                 {"set", SetHelp, Set},
+                                 {"check", CheckHelp, Check},
+                                 {"evaluate", EvaluateHelp, EvaluateModel},
+                                 {"report", ReportHelp, Report},
+                                 {"trace", TraceHelp, Trace}};
 
 // Null when there is none.
 const Command* FindCommand(absl::string_view name) {
@@ -189,7 +205,8 @@ int Main(const Args& args) {
   return Fail("capstan",
               absl::InvalidArgumentError(
                   absl::StrCat("unknown command \"", name,
-                               "\"; expected run, status, set, check, report, trace or help")),
+                               "\"; expected run, status, set, check, evaluate, report, trace or "
+                               "help")),
               kWrongCommandLine);
 }
 

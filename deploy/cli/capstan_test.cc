@@ -48,6 +48,7 @@ TEST(CapstanTest, HelpIsPrintedForEveryWayToAskForIt) {
   EXPECT_EQ(Capstan({"help", "status"}).output, Capstan({"status", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "set"}).output, Capstan({"set", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "check"}).output, Capstan({"check", "-h"}).output);
+  EXPECT_EQ(Capstan({"help", "evaluate"}).output, Capstan({"evaluate", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "report"}).output, Capstan({"report", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "trace"}).output, Capstan({"trace", "-h"}).output);
 }
@@ -64,8 +65,8 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
     const char* error;
   } cases[] = {
       {{"rum"},
-       "capstan: unknown command \"rum\"; expected run, status, set, check, report, trace or "
-       "help"},
+       "capstan: unknown command \"rum\"; expected run, status, set, check, evaluate, "
+       "report, trace or help"},
       {{"run", "--jobb=x"}, "capstan run: unknown flag \"--jobb=x\"; expected one of --job"},
       {{"run", "x"}, "capstan run: unknown argument \"x\""},
       {{"run", "--device=cpu,gpu"},
@@ -73,6 +74,8 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
        "\"gpu\""},
       {{"run", "--consistency=foo"}, "capstan run: flag --consistency: expected one of bsp, ssp"},
       {{"run", "--steps"}, "capstan run: flag --steps: expected a value"},
+      {{"evaluate"}, "capstan evaluate: expected FILE, a model, got none"},
+      {{"evaluate", "m", "--jobb=x"}, "capstan evaluate: unknown flag \"--jobb=x\"; expected"},
       {{"status"}, "capstan status: expected --coordinator=HOST:PORT"},
       {{"set", "--staleness=4"}, "capstan set: expected --coordinator=HOST:PORT"},
       {{"set", "--coordinator=host:1"}, "capstan set: expected --consistency, --staleness or "},

@@ -46,6 +46,10 @@ constexpr CommandFlag kCheckFlags[] = {
      "Largest difference of two workers' clocks, in ms. Default: the history's value, 1."},
 };
 
+constexpr CommandFlag kEvaluateFlags[] = {
+    {"job", "FILE", "Job file: the model and the data. Default: the built-in job."},
+};
+
 constexpr CommandFlag kReportFlags[] = {
     {"output", "FILE", "File for the page. Default: RUN_DIR/report.html."},
 };
@@ -60,6 +64,7 @@ absl::Span<const CommandFlag> RunFlags() { return kRunFlags; }
 absl::Span<const CommandFlag> StatusFlags() { return kStatusFlags; }
 absl::Span<const CommandFlag> SetFlags() { return kSetFlags; }
 absl::Span<const CommandFlag> CheckFlags() { return kCheckFlags; }
+absl::Span<const CommandFlag> EvaluateFlags() { return kEvaluateFlags; }
 absl::Span<const CommandFlag> ReportFlags() { return kReportFlags; }
 absl::Span<const CommandFlag> TraceFlags() { return kTraceFlags; }
 
@@ -72,6 +77,7 @@ Usage:
   capstan status --coordinator=HOST:PORT    Print a running job's members, steps and placement.
   capstan set --coordinator=HOST:PORT ...   Change the consistency of a running job.
   capstan check HISTORY                     Check a recorded run against the consistency contract.
+  capstan evaluate FILE [--job=JOB]         Test a model that a job has written with --output.
   capstan report RUN_DIR                    Draw a run's loss, steps, staleness, time and bytes.
   capstan trace RUN_DIR                     Merge the traces of a run's processes into one.
   capstan help [COMMAND]                    Print this, or all flags of a command.
@@ -80,6 +86,7 @@ Usage:
 Examples:
   capstan run                                          The built-in digits job: 2 servers, 2 workers.
   capstan run --job=deploy/jobs/digits_ssp.textproto   A job file.
+  capstan run --output=digits.safetensors              Keep the model; --initial=FILE begins with one.
   capstan run --num_workers=4 --consistency=async      Flags override fields of the job.
   capstan status --coordinator=127.0.0.1:45123         The address is in RUN_DIR/coordinator.port.
   capstan set --coordinator=127.0.0.1:45123 --staleness=4
@@ -144,6 +151,22 @@ Flags:
                       CommandFlagsHelp(CheckFlags()), R"(
 Example:
   capstan run --consistency=ssp --staleness=2 --record_history=history && capstan check history
+)");
+}
+
+std::string EvaluateHelp() {
+  return absl::StrCat(R"(Usage: capstan evaluate FILE [--job=JOB] [job flags]
+
+Reads a model from a safetensors file, such as --output of capstan run, and computes it on the CPU on the
+test samples of a job. Prints what the file says about itself, then accuracy and loss with all digits.
+They equal those in the summary of the job that wrote the file, if its workers were CPUs of this kind.
+The job flags are those of capstan run. They must name the same model; those of the data may differ.
+
+Flags:
+)",
+                      CommandFlagsHelp(EvaluateFlags()), R"(
+Example:
+  capstan run --output=digits.safetensors && capstan evaluate digits.safetensors
 )");
 }
 

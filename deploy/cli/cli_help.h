@@ -15,6 +15,7 @@ absl::Span<const CommandFlag> RunFlags();
 absl::Span<const CommandFlag> StatusFlags();
 absl::Span<const CommandFlag> SetFlags();
 absl::Span<const CommandFlag> CheckFlags();
+absl::Span<const CommandFlag> EvaluateFlags();
 absl::Span<const CommandFlag> ReportFlags();
 absl::Span<const CommandFlag> TraceFlags();
 
@@ -24,6 +25,7 @@ std::string RunHelp();
 std::string StatusHelp();
 std::string SetHelp();
 std::string CheckHelp();
+std::string EvaluateHelp();
 std::string ReportHelp();
 std::string TraceHelp();
 

@@ -13,10 +13,10 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(CliHelpTest, OverviewNamesEveryCommand) {
-  EXPECT_THAT(CapstanHelp(),
-              AllOf(HasSubstr("capstan run"), HasSubstr("capstan status"), HasSubstr("capstan set"),
-                    HasSubstr("capstan check"), HasSubstr("capstan report"),
-                    HasSubstr("capstan trace"), HasSubstr("capstan help")));
+  EXPECT_THAT(CapstanHelp(), AllOf(HasSubstr("capstan run"), HasSubstr("capstan status"),
+                                   HasSubstr("capstan set"), HasSubstr("capstan check"),
+                                   HasSubstr("capstan evaluate"), HasSubstr("capstan report"),
+                                   HasSubstr("capstan trace"), HasSubstr("capstan help")));
 }
 
 TEST(CliHelpTest, HelpOfRunListsItsOwnFlagsAndThoseOfTheJob) {
@@ -37,6 +37,11 @@ TEST(CliHelpTest, HelpOfCheckSaysHowAHistoryIsMade) {
   EXPECT_THAT(CheckHelp(), AllOf(HasSubstr("--record_history=DIR"), HasSubstr("--clock_skew_ms=N"),
                                  HasSubstr("no values")));
   EXPECT_THAT(RunHelp(), HasSubstr("--record_history=DIR"));
+}
+
+TEST(CliHelpTest, HelpOfEvaluateSaysHowAModelIsMade) {
+  EXPECT_THAT(EvaluateHelp(), AllOf(HasSubstr("--job=FILE"), HasSubstr("capstan run --output=")));
+  EXPECT_THAT(RunHelp(), AllOf(HasSubstr("--output=FILE"), HasSubstr("--initial=FILE")));
 }
 
 TEST(CliHelpTest, HelpOfReportListsItsFlagAndHowLinesBecomeFiner) {

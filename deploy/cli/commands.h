@@ -81,6 +81,12 @@ absl::Status CheckCommand(const std::string& path, std::optional<absl::Duration>
 // The value of --clock_skew_ms; none when it is empty. INVALID_ARGUMENT, saying what was expected.
 absl::StatusOr<std::optional<absl::Duration>> ReadClockSkew(const std::string& milliseconds);
 
+// `capstan evaluate`: reads the model in the safetensors file `path`, computes it on the CPU on the
+// job's test samples, and prints accuracy and loss with all digits. `job_flags` override fields of
+// the job file. INVALID_ARGUMENT names each table that the file and the job's model do not share.
+absl::Status EvaluateCommand(const std::string& path, const std::string& job_file,
+                             const std::vector<std::string>& job_flags, std::ostream& out);
+
 // `capstan trace`: merges the traces in `run_dir` (*.trace.json) into `output` (empty: trace.json
 // in `run_dir`), and prints its size and how to open it. NOT_FOUND when there are no traces; else
 // the errors of MergeTraces.

@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 absl::StatusOr<v1::JobSpec> JobToRun(const RunOptions& options) {
   ASSIGN_OR_RETURN(v1::JobSpec job, EffectiveJob(options.job_file, options.job_flags));
   // Paths in flags count from the current folder, but the effective job is saved in another one.
-  ResolveDataPaths(/*folder=*/"", &job);
+  ResolvePaths(/*folder=*/"", &job);
   return job;
 }
 

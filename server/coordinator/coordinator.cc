@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/printable_text.h"
+#include "server/coordinator/output_plan.h"
 
 namespace capstan {
 namespace {
@@ -36,6 +37,7 @@ Coordinator::Coordinator(Options options, Clock& clock)
       lease_(absl::Seconds(options.job.membership().lease_seconds())),
       heartbeat_interval_(absl::Seconds(options.job.membership().heartbeat_seconds())),
       clock_(clock),
+      output_(std::move(options.output)),
       state_(std::move(options.job), clock),
       leases_(lease_),
       alarm_(clock, [this] { OnAlarm(); }) {
@@ -60,6 +62,7 @@ Coordinator::~Coordinator() {
 void Coordinator::GetJob(v1::GetJobRequest, Callback<v1::GetJobReply> done) {
   v1::GetJobReply reply;
   reply.set_job_fingerprint(job_fingerprint_);
+  if (output_ != nullptr) reply.set_output_token(output_->token());
   {
     MutexLock lock(&mu_);
     *reply.mutable_job() = state_.job();
@@ -268,6 +271,7 @@ void Coordinator::Give(Answers answers) {
   for (Answer& answer : answers) answer.done(answer.reply);
   LogEvents();
   AnswerChangeWaiters();
+  DoFileWork();
   absl::AnyInvocable<void(JobOutcome)> on_end;
   JobOutcome outcome;
   {
@@ -282,6 +286,23 @@ void Coordinator::Give(Answers answers) {
     outcome = state_.Outcome();
   }
   on_end(std::move(outcome));
+}
+
+void Coordinator::DoFileWork() {
+  OutputPlan::Work work;
+  {
+    MutexLock lock(&mu_);
+    work = state_.TakeFileWork();
+  }
+  if (work == nullptr) return;
+  const absl::Status result = output_ == nullptr ? absl::OkStatus() : work(*output_);
+  Answers answers;
+  {
+    MutexLock lock(&mu_);
+    state_.EndFileWork(result);
+    SettleLocked(answers);
+  }
+  Give(std::move(answers));
 }
 
 void Coordinator::LogEvents() {

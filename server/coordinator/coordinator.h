@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/membership/coordinator_endpoint.h"
+#include "common/model_file/model_file.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
 #include "server/coordinator/alarm.h"
@@ -35,6 +37,8 @@ class Coordinator : public CoordinatorEndpoint {
     v1::JobSpec job;
     // Required: distinguishes this job from others in the data plane.
     uint64_t job_fingerprint = 0;
+    // The file for the parameters. Null: the job has no --output, or nobody looks at the file.
+    std::unique_ptr<ModelOutput> output;
   };
 
   // `clock` must outlive the coordinator.
@@ -90,6 +94,8 @@ class Coordinator : public CoordinatorEndpoint {
   // Gives the answers. Reports the end of the job if they were the last.
   void Give(Answers answers);
   void AnswerChangeWaiters();
+  // Works on the file of --output, if there is something to do.
+  void DoFileWork();
   void LogEvents();
   bool EveryoneKnowsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -97,6 +103,7 @@ class Coordinator : public CoordinatorEndpoint {
   const absl::Duration lease_;
   const absl::Duration heartbeat_interval_;
   Clock& clock_;
+  const std::unique_ptr<ModelOutput> output_;
 
   Mutex mu_;
   JobState state_ ABSL_GUARDED_BY(mu_);

@@ -130,7 +130,7 @@ TEST(CoordinatorConsistencyTest, AStalenessOfATableThatNoWorkerHasIsRefused) {
   FakeClock clock;
   Coordinator::Options options;
   options.job = spec;
-  Coordinator coordinator(options, clock);
+  Coordinator coordinator(std::move(options), clock);
   v1::RegisterWorkerRequest request;
   request.set_incarnation(1);
   *request.add_tables() = ScriptedJob::Tables({4})[0];

@@ -1,6 +1,7 @@
 #include "server/coordinator/job_state.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -19,10 +20,16 @@ namespace {
 constexpr Role kServer = v1::HeartbeatRequest::SERVER;
 constexpr Role kWorker = v1::HeartbeatRequest::WORKER;
 
+// A version that no view has.
+constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+
 absl::Duration RegistrationTime(const v1::MembershipSpec& membership) {
   if (membership.registration_seconds() == 0) return absl::InfiniteDuration();
   return absl::Seconds(membership.registration_seconds());
 }
+
+// The workers have done their steps, but the job has not ended.
+bool HasTrained(v1::Phase phase) { return phase == v1::EVALUATING || phase == v1::SAVING; }
 
 std::string ReasonOf(const v1::ReportFailureRequest& request) {
   return request.reason().empty() ? "failed without a reason" : request.reason();
@@ -36,7 +43,8 @@ JobState::JobState(v1::JobSpec job, const Clock& clock)
       members_(job_.cluster().num_servers(), job_.cluster().num_workers()),
       registration_deadline_(clock_.Now() + RegistrationTime(job_.membership())),
       consistency_(job_.consistency()),
-      schedule_(job_) {
+      schedule_(job_),
+      output_(job_) {
   EnterPhase(v1::REGISTERING);
   Publish();
 }
@@ -70,7 +78,7 @@ absl::StatusOr<uint32_t> JobState::Register(Role role, Incarnation incarnation,
         "); start the coordinator again first"));
   }
   if (may_enter_late && view_.phase() == v1::TRAINING) return Replace(incarnation);
-  if (may_enter_late && view_.phase() == v1::EVALUATING) {
+  if (may_enter_late && HasTrained(view_.phase())) {
     return absl::FailedPreconditionError(
         "the job's workers have done their steps: it needs no other worker any more");
   }
@@ -187,7 +195,12 @@ absl::Status JobState::ReportFailure(const v1::ReportFailureRequest& request) {
   if (request.before_registering()) return ReportEarlyFailure(request);
   const MemberKey key{request.role(), request.id()};
   RETURN_IF_ERROR(members_.Find(key, Incarnation(request.incarnation())).status());
-  Fail(absl::StrCat(MemberName(key), ": ", ReasonOf(request)));
+  const std::string what = absl::StrCat(MemberName(key), ": ", ReasonOf(request));
+  if (view_.phase() == v1::SAVING && key.role == kWorker) {
+    events_.push_back(absl::StrCat(what, "; its work is done"));
+  } else {
+    Fail(what);
+  }
   return absl::OkStatus();
 }
 
@@ -206,7 +219,7 @@ absl::Status JobState::ReportEarlyFailure(const v1::ReportFailureRequest& reques
 absl::Status JobState::ReportResult(const v1::ReportResultRequest& request) {
   const MemberKey key{kWorker, request.worker()};
   RETURN_IF_ERROR(members_.Find(key, Incarnation(request.incarnation())).status());
-  const bool is_evaluated = view_.phase() == v1::EVALUATING || view_.phase() == v1::DONE;
+  const bool is_evaluated = HasTrained(view_.phase()) || view_.phase() == v1::DONE;
   if (!is_evaluated || request.worker() != view_.evaluator()) {
     return absl::FailedPreconditionError(
         absl::StrCat(MemberName(key), " reported a result, but the job is in phase ",
@@ -214,11 +227,24 @@ absl::Status JobState::ReportResult(const v1::ReportResultRequest& request) {
                      is_evaluated ? absl::StrCat(" with worker ", view_.evaluator()) : "",
                      "; only the evaluator of phase EVALUATING may"));
   }
-  if (has_ended()) return absl::OkStatus();
+  if (view_.phase() != v1::EVALUATING) return absl::OkStatus();  // It has been told before.
   result_ = request;
-  EnterPhase(v1::DONE);
+  if (output_.is_wanted()) saving_version_ = view_.version() + 1;
+  EnterPhase(output_.is_wanted() ? v1::SAVING : v1::DONE);
   Publish();
   return absl::OkStatus();
+}
+
+void JobState::EndFileWork(const absl::Status& result) {
+  if (has_ended()) return;
+  if (!result.ok()) return Fail(absl::StrCat("--output: ", result.message()));
+  output_.EndWork();
+  if (view_.phase() == v1::SAVING) {
+    EnterPhase(v1::DONE);
+  } else {
+    Advance();
+  }
+  Publish();
 }
 
 void JobState::DeclareDead(MemberKey key) {
@@ -234,6 +260,10 @@ void JobState::DeclareDead(MemberKey key) {
   entering_.Forget(key.id);
   const std::string what =
       absl::StrCat(MemberName(key), " has been silent for ", silence, " (lease)");
+  if (view_.phase() == v1::SAVING) {
+    events_.push_back(absl::StrCat(what, "; its work is done"));
+    return Publish();
+  }
   if (view_.phase() == v1::REGISTERING || view_.phase() == v1::PLACING) {
     return Fail(absl::StrCat(what, " before training began: see its log, and start the job again"));
   }
@@ -242,13 +272,15 @@ void JobState::DeclareDead(MemberKey key) {
         what, " and was the last live worker: see the workers' logs, and start the job again"));
   }
   events_.push_back(absl::StrCat(what, " and is declared dead; the others go on"));
+  death_version_ = view_.version() + 1;
   if (view_.phase() == v1::EVALUATING) view_.set_evaluator(*members_.LowestLiveWorker());
   Advance();
   Publish();
 }
 
 absl::Time JobState::registration_deadline() const {
-  return view_.phase() == v1::REGISTERING ? registration_deadline_ : absl::InfiniteFuture();
+  const bool is_waiting = view_.phase() == v1::REGISTERING && !members_.is_complete();
+  return is_waiting ? registration_deadline_ : absl::InfiniteFuture();
 }
 
 void JobState::CheckRegistration() {
@@ -269,6 +301,7 @@ void JobState::Fail(absl::string_view reason) {
 
 bool JobState::Advance() {
   if (view_.phase() == v1::REGISTERING && members_.is_complete()) {
+    if (!output_.Make(tables_)) return false;
     Place();
     EnterPhase(v1::PLACING);
     return true;
@@ -277,10 +310,16 @@ bool JobState::Advance() {
     EnterPhase(v1::TRAINING);
     return true;
   }
-  if (view_.phase() == v1::TRAINING && members_.LiveWorkersHaveFinished()) {
+  // Servers that have not heard of a death may still apply an update of the dead worker.
+  if (view_.phase() == v1::TRAINING && members_.LiveWorkersHaveFinished() &&
+      members_.ServersHaveSeen(death_version_)) {
     view_.set_evaluator(*members_.LowestLiveWorker());
     EnterPhase(v1::EVALUATING);
     return true;
+  }
+  if (view_.phase() == v1::SAVING && members_.ServersHaveSeen(saving_version_)) {
+    output_.Publish(job_, steps_total_, result_);
+    saving_version_ = kNever;
   }
   return false;
 }

@@ -19,6 +19,7 @@
 #include "server/coordinator/job_outcome.h"
 #include "server/coordinator/member_key.h"
 #include "server/coordinator/member_registry.h"
+#include "server/coordinator/output_plan.h"
 #include "server/coordinator/schedule_plan.h"
 #include "server/coordinator/table_check.h"
 
@@ -58,6 +59,11 @@ class JobState {
   // Does nothing if the job has ended.
   void Fail(absl::string_view reason);
 
+  // The next work on the file of --output; null: there is none now. It may take long, and needs no
+  // lock. Its result goes to EndFileWork, even if the job has ended meanwhile.
+  OutputPlan::Work TakeFileWork() { return output_.TakeWork(); }
+  void EndFileWork(const absl::Status& result);
+
   const v1::JobSpec& job() const { return job_; }
   const v1::JobView& view() const { return view_; }
   bool has_ended() const { return view_.phase() == v1::DONE || view_.phase() == v1::FAILED; }
@@ -96,11 +102,14 @@ class JobState {
   EnteringWorkers entering_;
   ConsistencyPlan consistency_;
   SchedulePlan schedule_;
+  OutputPlan output_;
   v1::JobView view_;
   TableSpecs tables_;  // The first worker's.
   std::vector<uint64_t> table_elements_;
   std::vector<uint64_t> bytes_of_server_;
   uint64_t placing_version_ = 0;  // the first view with the placement
+  uint64_t saving_version_ = 0;   // the first view of SAVING, until the servers have seen it
+  uint64_t death_version_ = 0;    // the first view without the last worker that died
   absl::Time training_began_;
   absl::Duration training_time_;
   int64_t steps_total_ = 0;  // of each worker; 0 until the first report

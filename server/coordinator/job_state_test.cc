@@ -3,22 +3,48 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/fake_clock.h"
 
 namespace capstan {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Pair;
 
 constexpr MemberKey kServer{v1::HeartbeatRequest::SERVER, 0};
 
 MemberKey Worker(uint32_t id) { return {v1::HeartbeatRequest::WORKER, id}; }
 
+// Notes the calls, and answers as told.
+class FakeOutput : public ModelOutput {
+ public:
+  uint64_t token() const override { return 7; }
+  absl::Status Begin(const Tables& tables) override {
+    calls.push_back(absl::StrCat("begin ", tables.size(), " ", tables[0].name()));
+    return begun;
+  }
+  absl::Status Publish(const Metadata& metadata, uint64_t parameters_xxh3) override {
+    calls.push_back(absl::StrCat("publish ", parameters_xxh3));
+    this->metadata = metadata;
+    return published;
+  }
+
+  absl::Status begun, published;
+  std::vector<std::string> calls;
+  Metadata metadata;
+};
+
 // One server and two workers; the incarnation of each is its id.
 class JobStateTest : public ::testing::Test {
  protected:
+  explicit JobStateTest(const v1::JobSpec& job = Job()) : state_(job, clock_) {}
   static v1::JobSpec Job() {
     v1::JobSpec job;
     job.mutable_cluster()->set_num_servers(1);
@@ -53,7 +79,7 @@ class JobStateTest : public ::testing::Test {
   }
 
   FakeClock clock_;
-  JobState state_{Job(), clock_};
+  JobState state_;
 };
 
 TEST_F(JobStateTest, EachChangeIsOneVersion) {
@@ -66,12 +92,16 @@ TEST_F(JobStateTest, EachChangeIsOneVersion) {
   EXPECT_EQ(state_.view().version(), 5u);
 }
 
-TEST_F(JobStateTest, DeadWorkerThatOthersWaitedForEndsTheTrainingInTheSameView) {
+// Until then a server may still apply an update of the dead worker.
+TEST_F(JobStateTest, ADeadWorkerThatOthersWaitedForEndsTheTrainingWhenEveryServerKnows) {
   StartTraining();
   Heartbeat(Worker(1), /*steps_done=*/9);
   const uint64_t version = state_.view().version();
   state_.DeclareDead(Worker(0));
   EXPECT_EQ(state_.view().version(), version + 1);
+  EXPECT_EQ(state_.view().phase(), v1::TRAINING);
+  Heartbeat(kServer);
+  EXPECT_EQ(state_.view().version(), version + 2);
   EXPECT_EQ(state_.view().phase(), v1::EVALUATING);
   EXPECT_EQ(state_.view().evaluator(), 1u);
 }
@@ -169,6 +199,7 @@ TEST_F(JobStateTest, NoWorkerComesTooLateToTrain) {
   StartTraining();
   Heartbeat(Worker(1), /*steps_done=*/9);
   state_.DeclareDead(Worker(0));
+  Heartbeat(kServer);
   ASSERT_EQ(state_.view().phase(), v1::EVALUATING);
   const absl::Status refused = state_.RegisterWorker(LateWorker(50)).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
@@ -182,6 +213,110 @@ TEST_F(JobStateTest, AnEnteringWorkerThatDiesLeavesItsPlaceToTheNext) {
   state_.DeclareDead(Worker(1));
   EXPECT_FALSE(state_.view().workers(1).is_entering());
   EXPECT_EQ(state_.RegisterWorker(LateWorker(51)).value(), 1u);
+}
+
+class SavingTest : public JobStateTest {
+ protected:
+  SavingTest() : JobStateTest(JobWithOutput()) {}
+
+  static v1::JobSpec JobWithOutput() {
+    v1::JobSpec job = Job();
+    job.set_output("m");
+    return job;
+  }
+  // True if there was something to do.
+  bool DoFileWork() {
+    OutputPlan::Work work = state_.TakeFileWork();
+    if (work == nullptr) return false;
+    state_.EndFileWork(work(output_));
+    return true;
+  }
+  absl::Status ReportResult() {
+    v1::ReportResultRequest result;
+    result.set_test_accuracy(0.7);
+    result.set_parameters_xxh3(171);
+    return state_.ReportResult(result);
+  }
+  void Evaluate() {
+    RegisterAll();
+    ASSERT_TRUE(DoFileWork());
+    Heartbeat(kServer);
+    for (uint32_t id : {0, 1}) Heartbeat(Worker(id), /*steps_done=*/9);
+    ASSERT_TRUE(ReportResult().ok());
+  }
+
+  FakeOutput output_;
+};
+
+TEST_F(SavingTest, TheFileIsMadeBeforeServersGetTheirShards) {
+  RegisterAll();
+  EXPECT_EQ(state_.view().phase(), v1::REGISTERING);
+  EXPECT_EQ(state_.registration_deadline(), absl::InfiniteFuture()) << "nobody is missing";
+  EXPECT_TRUE(DoFileWork());
+  EXPECT_THAT(output_.calls, ElementsAre("begin 1 w"));
+  EXPECT_EQ(state_.view().phase(), v1::PLACING);
+  EXPECT_FALSE(DoFileWork());
+}
+
+TEST_F(SavingTest, TheJobIsDoneWhenEveryServerHasWrittenAndTheFileHasItsName) {
+  Evaluate();
+  EXPECT_EQ(state_.view().phase(), v1::SAVING);
+  ASSERT_TRUE(ReportResult().ok()) << "a repeated report changes nothing";
+  Heartbeat(Worker(0), /*steps_done=*/9);
+  EXPECT_FALSE(DoFileWork()) << "the server has not written";
+  Heartbeat(kServer);
+  EXPECT_EQ(state_.view().phase(), v1::SAVING);
+  EXPECT_TRUE(DoFileWork());
+  EXPECT_EQ(state_.view().phase(), v1::DONE);
+  EXPECT_THAT(output_.calls, ElementsAre("begin 1 w", "publish 171"));
+  EXPECT_THAT(output_.metadata,
+              IsSupersetOf({Pair("job", "capstan"), Pair("step", "9"), Pair("test_accuracy", "0.7"),
+                            Pair("parameters_xxh3", "00000000000000ab")}));
+  Heartbeat(kServer);
+  EXPECT_FALSE(DoFileWork());
+}
+
+TEST_F(SavingTest, WorkersAreNotNeededForIt) {
+  Evaluate();
+  v1::ReportFailureRequest failure;
+  failure.set_role(v1::HeartbeatRequest::WORKER);
+  ASSERT_TRUE(state_.ReportFailure(failure).ok());
+  for (uint32_t id : {0, 1}) state_.DeclareDead(Worker(id));
+  Heartbeat(kServer);
+  EXPECT_TRUE(DoFileWork());
+  EXPECT_EQ(state_.view().phase(), v1::DONE);
+}
+
+TEST_F(SavingTest, AServerIsNeededForIt) {
+  Evaluate();
+  state_.DeclareDead(kServer);
+  EXPECT_EQ(state_.view().phase(), v1::FAILED);
+  EXPECT_FALSE(DoFileWork());
+}
+
+TEST_F(SavingTest, AFileThatCannotBeMadeEndsTheJobBeforeTheTraining) {
+  output_.begun = absl::ResourceExhaustedError("m: no space");
+  RegisterAll();
+  EXPECT_TRUE(DoFileWork());
+  EXPECT_EQ(state_.view().phase(), v1::FAILED);
+  EXPECT_EQ(state_.view().reason(), "--output: m: no space");
+}
+
+TEST_F(SavingTest, AFileThatCannotBePublishedFailsTheJob) {
+  output_.published = absl::DataLossError("m: wrong");
+  Evaluate();
+  Heartbeat(kServer);
+  EXPECT_TRUE(DoFileWork());
+  EXPECT_EQ(state_.view().phase(), v1::FAILED);
+  EXPECT_EQ(state_.view().reason(), "--output: m: wrong");
+}
+
+TEST_F(SavingTest, AJobThatHasEndedDuringTheWorkStaysAsItIs) {
+  RegisterAll();
+  OutputPlan::Work work = state_.TakeFileWork();
+  state_.Fail("interrupted");
+  state_.EndFileWork(work(output_));
+  EXPECT_EQ(state_.view().reason(), "interrupted");
 }
 
 }  // namespace

@@ -84,6 +84,10 @@ absl::StatusOr<std::vector<uint64_t>> CheckTables(const TableSpecs& tables, uint
           absl::StrCat("table ", PrintableText(table.name()),
                        " has characters in its name that cannot be printed; leave them out"));
     }
+    if (table.name() == "__metadata__") {
+      return absl::InvalidArgumentError(
+          "a table is called __metadata__, as the metadata in a model's file; choose another name");
+    }
     if (!names.insert(table.name()).second) {
       return absl::InvalidArgumentError(
           absl::StrCat("two tables are called ", table.name(), "; names must be distinct"));

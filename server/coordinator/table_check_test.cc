@@ -49,6 +49,10 @@ TEST(CheckTablesTest, RefusesATableWithoutName) {
   EXPECT_THAT(ErrorOf({Table("a", {1}), Table("", {1})}), HasSubstr("table 1 has no name"));
 }
 
+TEST(CheckTablesTest, RefusesTheNameOfMetadata) {
+  EXPECT_THAT(ErrorOf({Table("__metadata__", {1})}), HasSubstr("called __metadata__"));
+}
+
 TEST(CheckTablesTest, RefusesANameThatIsUsedTwice) {
   EXPECT_THAT(ErrorOf({Table("a", {1}), Table("a", {2})}), HasSubstr("two tables are called a"));
 }

@@ -1,5 +1,6 @@
 #include "server/service/parameter_server.h"
 
+#include <fcntl.h>
 #include <glog/logging.h>
 
 #include <cstdint>
@@ -94,9 +95,10 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
   if (host_ == nullptr) {
     ASSIGN_OR_RETURN(ShardHost::Options options, ShardHostOptions(job, id, view));
     options.interruption = options_.interruption;
+    ASSIGN_OR_RETURN(const ShardHost::InitialValues initial, OpenModels(job, view));
     LOG(INFO) << "creating " << options.shards.size() << " of " << options.shard_count
               << " shards, epoch " << options.epoch;
-    RETURN_IF_ERROR(CreateHost(std::move(options), view));
+    RETURN_IF_ERROR(CreateHost(std::move(options), initial, view));
     periods_acted_on_ = view.consistency_size();
   }
   tuned_credit_bytes_ = view.schedule().credit_bytes();
@@ -110,9 +112,53 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
     next_step.set_incarnation(worker.incarnation());
     next_step.set_step(host_->NextStep(WorkerId(worker.worker())).value());
   }
-  MutexLock lock(&mu_);
-  next_steps_ = std::move(next_steps);
-  return absl::OkStatus();
+  {
+    MutexLock lock(&mu_);
+    next_steps_ = std::move(next_steps);
+  }
+  return view.phase() == v1::SAVING ? SaveModel(view) : absl::OkStatus();
+}
+
+absl::StatusOr<ShardHost::InitialValues> ParameterServer::OpenModels(const v1::GetJobReply& job,
+                                                                     const v1::JobView& view) {
+  if (const std::string& path = job.job().output(); !path.empty()) {
+    absl::StatusOr<OpenFile> file = OpenFile::Open(UnfinishedModelPath(path), O_RDWR);
+    absl::Status status = file.status();
+    if (status.ok()) {
+      absl::StatusOr<std::unique_ptr<ModelTables>> tables = ModelTables::Read(*std::move(file));
+      status = tables.ok() ? (*tables)->CheckToken(job.output_token()) : tables.status();
+      if (status.ok()) output_ = *std::move(tables);
+    }
+    if (!status.ok()) {
+      return absl::Status(status.code(),
+                          absl::StrCat("--output: ", status.message(),
+                                       "; choose a folder that the coordinator and all servers "
+                                       "share"));
+    }
+    RETURN_IF_ERROR(Annotate(output_->CheckTables(view.tables()), "--output"));
+  }
+  if (job.job().initial().empty()) return ShardHost::InitialValues();
+  absl::StatusOr<std::unique_ptr<ModelTables>> tables = ModelTables::Open(job.job().initial());
+  const absl::Status status = tables.ok() ? (*tables)->CheckTables(view.tables()) : tables.status();
+  if (!status.ok()) return Annotate(status, "--initial");
+  const std::shared_ptr<ModelTables> model = *std::move(tables);
+  return [model, &view](TableId table, uint64_t offset, absl::Span<float> values) {
+    const v1::TableSpec& spec = view.tables(static_cast<int>(table.value()));
+    return Annotate(model->ReadValues(spec.name(), offset, values), "--initial");
+  };
+}
+
+absl::Status ParameterServer::SaveModel(const v1::JobView& view) {
+  if (output_ == nullptr) return absl::OkStatus();
+  LOG(INFO) << "writing parameters into the file of --output";
+  const std::unique_ptr<ModelTables> file = std::move(output_);
+  absl::Status status =
+      host_->ReadValues([&](TableId table, uint64_t offset, absl::Span<const float> values) {
+        const v1::TableSpec& spec = view.tables(static_cast<int>(table.value()));
+        return file->WriteValues(spec.name(), offset, values);
+      });
+  if (status.ok()) status = file->Sync();
+  return Annotate(status, "--output");
 }
 
 absl::Status ParameterServer::FollowConsistency(const v1::JobView& view) {
@@ -136,13 +182,16 @@ void ParameterServer::Report(v1::HeartbeatRequest& request) {
   if (held_step_.has_value()) *request.mutable_held_step() = *held_step_;
 }
 
-absl::Status ParameterServer::CreateHost(ShardHost::Options options, const v1::JobView& view) {
-  absl::StatusOr<std::unique_ptr<ShardHost>> host = ShardHost::Create(std::move(options));
-  if (!host.ok()) {
+absl::Status ParameterServer::CreateHost(ShardHost::Options options,
+                                         const ShardHost::InitialValues& initial,
+                                         const v1::JobView& view) {
+  absl::StatusOr<std::unique_ptr<ShardHost>> host = ShardHost::Create(std::move(options), initial);
+  if (absl::IsResourceExhausted(host.status())) {
     return absl::ResourceExhaustedError(
         absl::StrCat("parameters of the shards: ", host.status().message(),
                      "; use more servers, or machines with more memory"));
   }
+  RETURN_IF_ERROR(host.status());
   host_ = *std::move(host);
   for (const v1::TableSpec& table : view.tables()) {
     layer_of_table_.push_back(static_cast<int>(table.layer()));

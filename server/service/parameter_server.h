@@ -16,6 +16,7 @@
 #include "common/base/mutex.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/membership/coordinator_endpoint.h"
+#include "common/model_file/model_file.h"
 #include "common/routing/routing_table.h"
 #include "common/trace/tracer.h"
 #include "proto/coordinator_service.pb.h"
@@ -61,7 +62,14 @@ class ParameterServer : public ParameterEndpoint {
   // Acts on a view. The first view with a placement creates the shards, and this may take long.
   absl::Status Apply(const v1::GetJobReply& job, ServerId id, const v1::JobView& view);
 
-  absl::Status CreateHost(ShardHost::Options options, const v1::JobView& view);
+  absl::Status CreateHost(ShardHost::Options options, const ShardHost::InitialValues& initial,
+                          const v1::JobView& view);
+  // Opens the job's --initial and --output, so that a wrong path ends the job before the training.
+  // Returns the values of --initial; null: there is none.
+  absl::StatusOr<ShardHost::InitialValues> OpenModels(const v1::GetJobReply& job,
+                                                      const v1::JobView& view);
+  // Writes the values of all slices here into the job's --output.
+  absl::Status SaveModel(const v1::JobView& view);
   // Takes over new periods. Holds exchanges back while a change is not settled.
   absl::Status FollowConsistency(const v1::JobView& view);
   // Adds the results of the latest view to a heartbeat.
@@ -74,7 +82,9 @@ class ParameterServer : public ParameterEndpoint {
   std::atomic<ParameterEndpoint*> serving_ =
       nullptr;  // host_ or traced_host_; null until it exists
   std::atomic<uint64_t> tuned_credit_bytes_ = 0;
-  int periods_acted_on_ = 0;  // of the consistency; only for the thread of Run
+  // Only for the thread of Run:
+  int periods_acted_on_ = 0;             // of the consistency
+  std::unique_ptr<ModelTables> output_;  // the unfinished file; null: not wanted, or written
 
   Mutex mu_;
   std::vector<v1::NextStep> next_steps_ ABSL_GUARDED_BY(mu_);   // of entering workers

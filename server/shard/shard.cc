@@ -110,6 +110,14 @@ Step Shard::NextStep(WorkerId worker) {
   return next;
 }
 
+std::vector<std::pair<SliceKey, Payload>> Shard::Values() {
+  std::vector<std::pair<SliceKey, Payload>> values;
+  ForEachSlice([&values](const SliceKey& key, Slice& slice, ReleasedReplies*) {
+    values.emplace_back(key, slice.values());
+  });
+  return values;
+}
+
 void Shard::SetSchedules(const TableSchedules& schedules) {
   ForEachSlice([&schedules](const SliceKey& key, Slice& slice, ReleasedReplies* released) {
     slice.SetSchedule(schedules.at(key.table.value()), released);

@@ -14,6 +14,7 @@
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/exchange/parameter_endpoint.h"
+#include "common/exchange/payload.h"
 #include "common/tensor/slicing.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/shard/slice.h"
@@ -55,6 +56,8 @@ class Shard {
   void SetLiveWorkers(absl::Span<const Worker> workers);
   // The largest Slice::next_step of a live worker.
   Step NextStep(WorkerId worker);
+  // The values of every slice at one moment.
+  std::vector<std::pair<SliceKey, Payload>> Values();
   // As Slice::SetSchedule, with a schedule for each table.
   void SetSchedules(const TableSchedules& schedules);
   // As Slice::HoldBack, for all slices. Returns the largest of their steps.

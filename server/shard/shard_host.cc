@@ -29,9 +29,10 @@ ShardHost::ShardHost(Options options)
   shard_of_id_.resize(options_.shard_count);
 }
 
-absl::StatusOr<std::unique_ptr<ShardHost>> ShardHost::Create(Options options) {
+absl::StatusOr<std::unique_ptr<ShardHost>> ShardHost::Create(Options options,
+                                                             const InitialValues& initial) {
   std::unique_ptr<ShardHost> host(new ShardHost(std::move(options)));
-  for (const ShardId shard : host->options_.shards) RETURN_IF_ERROR(host->AddShard(shard));
+  for (const ShardId shard : host->options_.shards) RETURN_IF_ERROR(host->AddShard(shard, initial));
   return host;
 }
 
@@ -41,7 +42,7 @@ ShardHost::~ShardHost() {
   }
 }
 
-absl::Status ShardHost::AddShard(ShardId id) {
+absl::Status ShardHost::AddShard(ShardId id, const InitialValues& initial) {
   auto shard = std::make_unique<Shard>(options_.epoch, options_.interruption);
   for (const SliceKey key : shard_map_.SlicesOf(id)) {
     const Table& table = options_.tables[key.table.value()];
@@ -54,8 +55,12 @@ absl::Status ShardHost::AddShard(ShardId id) {
     slice.update_scale = options_.update_scale;
     slice.check_finite = options_.check_finite;
     slice.non_finite_pushes = &non_finite_pushes_;
-    InitializeValues(options_.seed, key.table, table.initial_stddev, range.offset,
-                     slice.memory.values.span());
+    const absl::Span<float> values = slice.memory.values.span();
+    if (initial == nullptr) {
+      InitializeValues(options_.seed, key.table, table.initial_stddev, range.offset, values);
+    } else {
+      RETURN_IF_ERROR(initial(key.table, range.offset, values));
+    }
     shard->AddSlice(key, std::move(slice));
   }
   if (shard_of_id_.size() <= id.value()) shard_of_id_.resize(id.value() + 1);
@@ -84,6 +89,24 @@ Step ShardHost::HoldBack() {
   Step held_from;
   for (const auto& shard : shards_) held_from = std::max(held_from, shard->HoldBack());
   return held_from;
+}
+
+absl::Status ShardHost::ReadValues(
+    absl::FunctionRef<absl::Status(TableId table, uint64_t offset, absl::Span<const float> values)>
+        use) {
+  absl::Status status;
+  for (const auto& shard : shards_) {
+    for (const auto& [key, values] : shard->Values()) {
+      const TableId table = key.table;
+      const uint64_t begin = slicings_[table.value()].Range(key.slice).offset;
+      values.ForEachBlock([&, table, begin](size_t offset, absl::Span<const float> block) {
+        status = use(table, begin + offset, block);
+        return status.ok();
+      });
+      RETURN_IF_ERROR(status);
+    }
+  }
+  return absl::OkStatus();
 }
 
 void ShardHost::Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) {

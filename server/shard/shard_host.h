@@ -2,11 +2,13 @@
 #define SERVER_SHARD_SHARD_HOST_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -46,10 +48,15 @@ class ShardHost : public ParameterEndpoint {
     Shard::Interruption interruption;      // optional, for simulations
   };
   using Worker = Shard::Worker;
+  // Fills the initial values of a table's elements from `offset` on.
+  using InitialValues =
+      std::function<absl::Status(TableId table, uint64_t offset, absl::Span<float> values)>;
 
-  // Creates the shards with their initial values; nobody is a member yet. RESOURCE_EXHAUSTED when
-  // there is not enough memory for them.
-  static absl::StatusOr<std::unique_ptr<ShardHost>> Create(Options options);
+  // Creates the shards with their initial values; nobody is a member yet. `initial`: null for
+  // random values. RESOURCE_EXHAUSTED when there is not enough memory for them. Or an error of
+  // `initial`.
+  static absl::StatusOr<std::unique_ptr<ShardHost>> Create(Options options,
+                                                           const InitialValues& initial = nullptr);
   ~ShardHost() override;
 
   // `workers` are all live workers of the job. A new worker enters each slice at the slice's
@@ -76,6 +83,12 @@ class ShardHost : public ParameterEndpoint {
   // does not know the epoch yet, or the worker's first step.
   void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
 
+  // Calls `use` with all values here, in parts: the elements of a table from `offset` on. Ends at
+  // the first error. The values of a shard are those of one moment; exchanges go on meanwhile.
+  absl::Status ReadValues(absl::FunctionRef<absl::Status(TableId table, uint64_t offset,
+                                                         absl::Span<const float> values)>
+                              use);
+
   // Number of pushes refused for a NaN or an infinity, by worker.
   std::map<WorkerId, int64_t> non_finite_pushes() const { return non_finite_pushes_.counts(); }
 
@@ -83,7 +96,7 @@ class ShardHost : public ParameterEndpoint {
   explicit ShardHost(Options options);
   absl::Status Check(const ExchangeRequest& request) const;
   std::string SliceName(SliceKey key) const;
-  absl::Status AddShard(ShardId shard);
+  absl::Status AddShard(ShardId shard, const InitialValues& initial);
 
   const Options options_;          // with the initial schedules
   std::vector<Slicing> slicings_;  // of each table

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <limits>
@@ -173,6 +174,8 @@ TEST(ShardHostTest, RefusesWhatDoesNotFit) {
   using Code = absl::StatusCode;
   expect(Code::kInvalidArgument, "expected a gradient of 64 bytes (16 float32), got 60",
          [](ExchangeRequest& r) { r.gradient = r.gradient.Subrange(0, 60); });
+  expect(Code::kInvalidArgument, "expected a gradient of codec 1 (float32), got codec 9",
+         [](ExchangeRequest& r) { r.codec = static_cast<Codec>(9); });
   expect(Code::kInvalidArgument, "unknown table 7: expected one of 0 ... 0",
          [](ExchangeRequest& r) { r.slice.table = TableId(7); });
   expect(Code::kInvalidArgument, "unknown slice 2 of table w: expected one of 0 ... 1",
@@ -193,6 +196,28 @@ TEST(ShardHostTest, RefusesWhatDoesNotFit) {
   expect(Code::kUnavailable, "not heard of epoch 2",
          [](ExchangeRequest& r) { r.epoch = Epoch(2); });
   EXPECT_EQ(PushPull(*host, 0, 0, 1)->first_value(), -1.0f) << "nothing of this was applied";
+}
+
+TEST(ShardHostTest, AllValuesAreReadAndAnErrorEndsTheReading) {
+  auto host = MakeHost(ConsistencyMode::kAsync, 0, /*num_workers=*/1);
+  ASSERT_TRUE(PushPull(*host, 0, 0, 3)->reply.status.ok());
+  std::vector<float> table(20, 99.0f);
+  ASSERT_TRUE(host->ReadValues([&](TableId id, uint64_t offset, absl::Span<const float> values) {
+                    EXPECT_EQ(id, TableId(0));
+                    std::copy(values.begin(), values.end(), table.begin() + offset);
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  std::vector<float> expected(20, 0.0f);
+  std::fill_n(expected.begin(), 16, -3.0f);  // the first slice has had the push
+  EXPECT_EQ(table, expected);
+  int calls = 0;
+  EXPECT_EQ(host->ReadValues([&](TableId, uint64_t, absl::Span<const float>) {
+    ++calls;
+    return absl::DataLossError("full");
+  }),
+            absl::DataLossError("full"));
+  EXPECT_EQ(calls, 1);
 }
 
 TEST(ShardHostTest, DestructionAnswersWhatIsParked) {

@@ -85,6 +85,8 @@ class Slice {
   void CancelParked(const absl::Status& status, ReleasedReplies* released);
 
   uint64_t version() const { return state_.version(); }
+  // The current values. No update changes them while a copy of the payload lives.
+  Payload values() const { return state_.Share(); }
   // The step of an added worker's next push.
   Step next_step(WorkerId worker) const { return steps_.completed(worker); }
   size_t size() const { return state_.size(); }

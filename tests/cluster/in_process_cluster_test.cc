@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "common/base/ids.h"
 #include "common/base/real_clock.h"
 #include "common/exchange/parameter_endpoint.h"
+#include "common/model_file/model_file.h"
 #include "server/service/parameter_server.h"
 #include "tests/cluster/bsp_bits.h"
 #include "tests/cluster/cluster_transport.h"
@@ -41,6 +43,24 @@ int64_t MaxStalenessSeen(const JobOutcome& outcome) {
 
 TEST(InProcessClusterTest, BspHasTheBitsOfTheSerialProgramWhateverTheLayout) {
   ExpectSameBitsWhateverTheLayout(InProcess);
+}
+
+TEST(InProcessClusterTest, ServersWriteTheModelSideBySideAndAJobBeginsWithIt) {
+  const std::string path = testing::TempDir() + "/in_process.safetensors";
+  v1::JobSpec job = DigitsJob(/*epochs=*/1);
+  job.mutable_cluster()->set_num_servers(3);
+  job.set_output(path);
+  const uint64_t hash = RunToTheEnd(job).result.parameters_xxh3();
+  const auto model = ModelTables::Open(path).value();
+  EXPECT_EQ(model->header().metadata.at("parameters_xxh3"), absl::StrFormat("%016x", hash));
+
+  job.clear_output();
+  job.set_initial(path);
+  job.mutable_cluster()->set_num_servers(1);
+  job.mutable_training()->set_steps(1);
+  job.mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);
+  job.mutable_optimizer()->set_learning_rate(2e-38);  // changes nothing
+  EXPECT_EQ(RunToTheEnd(job).result.parameters_xxh3(), hash);
 }
 
 TEST(InProcessClusterTest, BspHasTheSameBitsUnderFaults) { ExpectSameBitsUnderFaults(InProcess); }

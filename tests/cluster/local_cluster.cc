@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/one_shot.h"
 #include "common/job/job_properties.h"
+#include "common/model_file/model_file.h"
 #include "common/routing/routing_table.h"
 #include "server/coordinator/coordinator.h"
 #include "server/service/parameter_server.h"
@@ -62,7 +63,8 @@ ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Cl
     Coordinator::Options options;
     options.job = job;
     options.job_fingerprint = JobFingerprint(job);
-    Coordinator coordinator(options, clock);
+    if (!job.output().empty()) options.output = CreateModelFile(job.output(), /*token=*/5).value();
+    Coordinator coordinator(std::move(options), clock);
     OneShot<JobOutcome> outcome(&clock);
     coordinator.OnEnd([&outcome](JobOutcome ended) { outcome.Set(std::move(ended)); });
 

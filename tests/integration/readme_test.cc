@@ -97,6 +97,9 @@ std::vector<Listed> AllListed() {
              R"({"consistency": "ssp", "staleness": 2, "workers": 4})"),
       Trains("deploy/train_local.sh --job=deploy/jobs/agaricus.textproto", 0.99,
              R"({"job": "agaricus", "consistency": "bsp", "workers": 2})"),
+      Trains("bazel-bin/deploy/cli/capstan run --output=digits.safetensors", 0.95,
+             R"({"consistency": "bsp", "workers": 2})"),
+      Prints("bazel-bin/deploy/cli/capstan evaluate digits.safetensors", "test accuracy 0.98"),
       IsRun("bazel-bin/deploy/cli/capstan run --help"),
       DoesNotTrain("bazel build //deploy/cli:capstan"),
       IsTestedBy(kProcessTest,
@@ -138,6 +141,12 @@ std::vector<Listed> AllListed() {
                  "--bytes=4194304 --repeat=5 [--ucx_poll=busy] [--json]"),
 
       // deploy
+      Trains("capstan run --run_dir=first --output=digits.safetensors", 0.95,
+             R"({"consistency": "bsp", "workers": 2})"),
+      Prints("capstan evaluate digits.safetensors", "test accuracy 0.98"),
+      Trains("capstan run --run_dir=second --initial=digits.safetensors --learning_rate=0.01 "
+             "--epochs=5",
+             0.97, R"({"consistency": "bsp", "workers": 2})"),
       Trains("capstan run --run_dir=digits --heartbeat_seconds=0.05 && capstan report digits", 0.95,
              R"({"consistency": "bsp", "workers": 2})"),
       Trains("capstan run --steps=100 --run_dir=digits --trace && capstan trace digits", 0.9,
@@ -188,7 +197,7 @@ std::vector<Listed> AllListed() {
       Trains(kModesAndWorkers, 0.95, R"({"consistency": "async", "workers": 8})",
              {{"MODE", "async"}, {"=N", "=8"}, {"SEED", "1"}}),
       IsTestedBy("//tests/benchmark/step:bsp_step_benchmark",
-                 "bazel run //tests/benchmark:bsp_step_benchmark -- --repeat=2 "
+                 "bazel run //tests/benchmark:bsp_step_benchmark -- --repeat=5 "
                  "[--transport=grpc] [--servers=2] [--json]"),
       IsTestedBy(kScheduleTest,
                  "sudo tests/benchmark/schedule_benchmark.sh > sweep.json && "

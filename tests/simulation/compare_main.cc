@@ -61,7 +61,7 @@ absl::Duration MeasureStepTime(const Workload& workload) {
   Coordinator::Options options;
   options.job = scenario.job;
   options.job_fingerprint = 1;
-  Coordinator coordinator(options, clock);
+  Coordinator coordinator(std::move(options), clock);
   OneShot<JobOutcome> outcome(&clock);
   coordinator.OnEnd([&outcome](JobOutcome ended) { outcome.Set(std::move(ended)); });
 

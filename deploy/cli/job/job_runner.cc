@@ -85,6 +85,7 @@ absl::Status JobRunner::JudgeMember(const LocalJob::Ended& member) {
   switch (status_.view().phase()) {
     case v1::TRAINING:
     case v1::EVALUATING:
+    case v1::SAVING:
       if (member.exit.ok()) return absl::OkStatus();
       if (!options_.job->HasRunning(member.role)) {
         return absl::AbortedError(absl::StrCat(Describe(member), "; it was the last one"));

@@ -85,6 +85,8 @@ std::string PhaseText(v1::Phase phase) {
       return "training";
     case v1::EVALUATING:
       return "evaluating";
+    case v1::SAVING:
+      return "saving the model";
     case v1::DONE:
       return "done";
     case v1::FAILED:

@@ -1,0 +1,332 @@
+#include "common/model_file/model_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/base/little_endian.h"
+#include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
+#include "common/routing/job_view.h"
+
+namespace capstan {
+namespace {
+
+absl::Status FileError(const std::string& path, absl::string_view expected) {
+  const int error = errno;
+  const std::string text =
+      absl::StrCat(path, ": expected ", expected, ", got \"", std::strerror(error), "\"");
+  switch (error) {
+    case ENOENT:
+      return absl::NotFoundError(text);
+    case ENOSPC:
+    case EDQUOT:
+      return absl::ResourceExhaustedError(text);
+    default:
+      return absl::UnavailableError(text);
+  }
+}
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string ShapeText(absl::Span<const uint64_t> shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+// In an error.
+constexpr size_t kMostDifferences = 16;
+
+// How the file's tensor differs from the table; empty: it does not.
+std::string DifferenceOf(const v1::TableSpec& table, const Safetensors::Tensor* tensor) {
+  const std::string name = PrintableText(table.name());
+  const std::vector<uint64_t> shape(table.shape().begin(), table.shape().end());
+  if (tensor == nullptr) return absl::StrCat(name, ": expected ", ShapeText(shape), ", got none");
+  if (tensor->dtype == "F32" && tensor->shape == shape) return "";
+  return absl::StrCat(name, ": expected ", ShapeText(shape), " of F32, got ",
+                      ShapeText(tensor->shape), " of ", tensor->dtype);
+}
+
+// In the metadata of an unfinished file.
+constexpr char kToken[] = "unfinished";
+
+std::string TokenText(uint64_t token) { return absl::StrFormat("%016x", token); }
+
+Safetensors HeaderOf(const ModelOutput::Tables& tables, const ModelOutput::Metadata& metadata) {
+  Safetensors header;
+  header.metadata = metadata;
+  for (const v1::TableSpec& table : tables) {
+    Safetensors::Tensor& tensor = header.tensors.emplace_back();
+    tensor.name = table.name();
+    tensor.shape.assign(table.shape().begin(), table.shape().end());
+  }
+  return header;
+}
+
+class CreatedModelFile : public ModelOutput {
+ public:
+  CreatedModelFile(std::string path, OpenFile file, uint64_t token)
+      : path_(std::move(path)), file_(std::move(file)), token_(token) {}
+  ~CreatedModelFile() override {
+    if (!is_published_) unlink(file_.path().c_str());
+  }
+
+  uint64_t token() const override { return token_; }
+
+  absl::Status Begin(const Tables& tables) override {
+    tables_ = tables;
+    for (const v1::TableSpec& table : tables) table_bytes_ += ElementCount(table) * sizeof(float);
+    const Safetensors header = HeaderOf(tables, {{kToken, TokenText(token_)}});
+    header_bytes_ = EncodeSafetensorsHeader(header).size() + kRoomForMetadata;
+    const std::string encoded = EncodeSafetensorsHeader(header, header_bytes_);
+    header_bytes_ = encoded.size();
+    RETURN_IF_ERROR(file_.TakeRoom(header_bytes_ + table_bytes_));
+    RETURN_IF_ERROR(file_.WriteAt(0, encoded.data(), encoded.size()));
+    // Other machines see it from now on.
+    return file_.Sync();
+  }
+
+  absl::Status Publish(const Metadata& metadata, uint64_t parameters_xxh3) override {
+    ASSIGN_OR_RETURN(const uint64_t hash, Hash());
+    if (hash != parameters_xxh3) {
+      return absl::DataLossError(absl::StrCat(
+          file_.path(), ": expected parameters with the XXH3-64 ", TokenText(parameters_xxh3),
+          ", as they were evaluated, got ", TokenText(hash),
+          "; not all servers have written into this file: choose a folder that they share"));
+    }
+    const std::string header = EncodeSafetensorsHeader(HeaderOf(tables_, metadata), header_bytes_);
+    if (header.size() != header_bytes_) {
+      return absl::InternalError(absl::StrCat(file_.path(), ": expected metadata of at most ",
+                                              kRoomForMetadata, " bytes"));
+    }
+    RETURN_IF_ERROR(file_.WriteAt(0, header.data(), header.size()));
+    RETURN_IF_ERROR(file_.Sync());
+    if (std::rename(file_.path().c_str(), path_.c_str()) != 0) {
+      return FileError(path_, "to put the complete file there");
+    }
+    is_published_ = true;
+    ASSIGN_OR_RETURN(const OpenFile folder,
+                     OpenFile::Open(FolderOf(path_), O_RDONLY | O_DIRECTORY));
+    return folder.Sync();
+  }
+
+ private:
+  static constexpr uint64_t kRoomForMetadata = 2048;
+  static constexpr uint64_t kBlockBytes = 1 << 20;
+
+  // Of all tables, in their order.
+  absl::StatusOr<uint64_t> Hash() const {
+    const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
+                                                                                &XXH3_freeState);
+    XXH3_64bits_reset(state.get());
+    std::string block(kBlockBytes, '\0');
+    for (uint64_t done = 0; done < table_bytes_; done += block.size()) {
+      block.resize(std::min(kBlockBytes, table_bytes_ - done));
+      RETURN_IF_ERROR(file_.ReadAt(header_bytes_ + done, block.data(), block.size()));
+      XXH3_64bits_update(state.get(), block.data(), block.size());
+    }
+    return XXH3_64bits_digest(state.get());
+  }
+
+  const std::string path_;
+  const OpenFile file_;
+  const uint64_t token_;
+  Tables tables_;
+  uint64_t table_bytes_ = 0;
+  uint64_t header_bytes_ = 0;
+  bool is_published_ = false;
+};
+
+// Whether the open file still has its name: another process may have published it since.
+bool HasItsName(const OpenFile& file) {
+  struct stat opened, named;
+  return fstat(file.descriptor(), &opened) == 0 && stat(file.path().c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+}  // namespace
+
+std::string UnfinishedModelPath(const std::string& path) {
+  return absl::StrCat(path, ".unfinished");
+}
+
+absl::StatusOr<OpenFile> OpenFile::Open(const std::string& path, int flags) {
+  const int descriptor = open(path.c_str(), flags | O_CLOEXEC, 0666);
+  if (descriptor < 0) {
+    const bool reads = (flags & O_ACCMODE) == O_RDONLY;
+    return FileError(path, reads ? "a readable file" : "a file that can be written");
+  }
+  return OpenFile(path, descriptor);
+}
+
+OpenFile::~OpenFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+absl::StatusOr<uint64_t> OpenFile::SizeBytes() const {
+  struct stat status;
+  if (fstat(descriptor_, &status) != 0) return FileError(path_, "to learn its size");
+  return static_cast<uint64_t>(status.st_size);
+}
+
+absl::Status OpenFile::ReadAt(uint64_t offset, void* data, uint64_t bytes) const {
+  auto* next = static_cast<char*>(data);
+  while (bytes > 0) {
+    const ssize_t count = pread(descriptor_, next, bytes, static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return FileError(path_, absl::StrCat("to read ", bytes, " bytes"));
+    if (count == 0) {
+      return absl::DataLossError(
+          absl::StrCat(path_, ": expected ", bytes, " more bytes at ", offset, ", but it ends"));
+    }
+    next += count;
+    offset += count;
+    bytes -= count;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OpenFile::WriteAt(uint64_t offset, const void* data, uint64_t bytes) const {
+  const auto* next = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t count = pwrite(descriptor_, next, bytes, static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return FileError(path_, absl::StrCat("to write ", bytes, " bytes"));
+    next += count;
+    offset += count;
+    bytes -= count;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OpenFile::TakeRoom(uint64_t bytes) const {
+  const auto size = static_cast<off_t>(bytes);
+  if (fallocate(descriptor_, /*mode=*/0, 0, size) == 0) return absl::OkStatus();
+  // Not every file system can take room before it is used.
+  if (errno == EOPNOTSUPP && ftruncate(descriptor_, size) == 0) return absl::OkStatus();
+  return FileError(path_, absl::StrCat("room for ", bytes, " bytes"));
+}
+
+absl::Status OpenFile::Sync() const {
+  // Not every file system can sync a folder.
+  if (fsync(descriptor_) != 0 && errno != EINVAL) return FileError(path_, "to sync it");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<ModelOutput>> CreateModelFile(const std::string& path,
+                                                             uint64_t token) {
+  struct stat status;
+  if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected the path of a file, got a folder or a device"));
+  }
+  while (true) {
+    ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open(UnfinishedModelPath(path), O_RDWR | O_CREAT));
+    // Ends with this process, however it ends.
+    if (flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) return FileError(file.path(), "to lock it");
+      return absl::AbortedError(
+          absl::StrCat(file.path(), ": another job is writing this file; choose another name"));
+    }
+    if (!HasItsName(file)) continue;
+    if (ftruncate(file.descriptor(), 0) != 0) return FileError(file.path(), "to empty it");
+    return std::make_unique<CreatedModelFile>(path, std::move(file), token);
+  }
+}
+
+ModelTables::ModelTables(OpenFile file, Safetensors header)
+    : file_(std::move(file)), header_(std::move(header)) {
+  for (const Safetensors::Tensor& tensor : header_.tensors) tensors_.emplace(tensor.name, &tensor);
+}
+
+absl::StatusOr<std::unique_ptr<ModelTables>> ModelTables::Open(const std::string& path) {
+  ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open(path, O_RDONLY));
+  return Read(std::move(file));
+}
+
+absl::StatusOr<std::unique_ptr<ModelTables>> ModelTables::Read(OpenFile file) {
+  ASSIGN_OR_RETURN(const uint64_t file_bytes, file.SizeBytes());
+  uint8_t length[8] = {};
+  if (file_bytes >= sizeof(length)) RETURN_IF_ERROR(file.ReadAt(0, length, sizeof(length)));
+  const auto header_bytes = ReadLittleEndian<uint64_t>(length);
+  if (file_bytes < sizeof(length) || header_bytes > kMostSafetensorsHeaderBytes ||
+      header_bytes > file_bytes - sizeof(length)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path(), ": expected a safetensors file, got ", file_bytes,
+                     " bytes that do not begin with the length of a header"));
+  }
+  std::string json(header_bytes, '\0');
+  RETURN_IF_ERROR(file.ReadAt(sizeof(length), json.data(), json.size()));
+  absl::StatusOr<Safetensors> header = DecodeSafetensorsHeader(json, file_bytes);
+  if (!header.ok()) {
+    return absl::Status(header.status().code(),
+                        absl::StrCat(file.path(), ": ", header.status().message()));
+  }
+  return std::unique_ptr<ModelTables>(new ModelTables(std::move(file), *std::move(header)));
+}
+
+absl::Status ModelTables::CheckTables(const ModelOutput::Tables& tables) const {
+  std::vector<std::string> differences;
+  absl::flat_hash_set<std::string> expected;
+  for (const v1::TableSpec& table : tables) {
+    expected.insert(table.name());
+    const auto found = tensors_.find(table.name());
+    std::string difference = DifferenceOf(table, found == tensors_.end() ? nullptr : found->second);
+    if (!difference.empty()) differences.push_back(std::move(difference));
+  }
+  for (const Safetensors::Tensor& tensor : header_.tensors) {
+    if (expected.contains(tensor.name)) continue;
+    differences.push_back(
+        absl::StrCat(PrintableText(tensor.name), ": expected none, got ", ShapeText(tensor.shape)));
+  }
+  if (differences.empty()) return absl::OkStatus();
+  std::string more;
+  if (differences.size() > kMostDifferences) {
+    more = absl::StrCat("; and ", differences.size() - kMostDifferences, " more");
+    differences.resize(kMostDifferences);
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      file_.path(),
+      ": the file is of another model than the job's: ", absl::StrJoin(differences, "; "), more,
+      ". Use the job file and the flags with which it was trained"));
+}
+
+absl::Status ModelTables::CheckToken(uint64_t token) const {
+  const auto found = header_.metadata.find(kToken);
+  if (found != header_.metadata.end() && found->second == TokenText(token)) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(file_.path(), ": expected the file that the coordinator has made, got another"));
+}
+
+uint64_t ModelTables::PlaceOf(absl::string_view table, uint64_t offset) const {
+  return tensors_.at(table)->offset + offset * sizeof(float);
+}
+
+absl::Status ModelTables::ReadValues(absl::string_view table, uint64_t offset,
+                                     absl::Span<float> values) const {
+  return file_.ReadAt(PlaceOf(table, offset), values.data(), values.size() * sizeof(float));
+}
+
+absl::Status ModelTables::WriteValues(absl::string_view table, uint64_t offset,
+                                      absl::Span<const float> values) const {
+  return file_.WriteAt(PlaceOf(table, offset), values.data(), values.size() * sizeof(float));
+}
+
+}  // namespace capstan

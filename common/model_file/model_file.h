@@ -1,0 +1,118 @@
+#ifndef COMMON_MODEL_FILE_MODEL_FILE_H_
+#define COMMON_MODEL_FILE_MODEL_FILE_H_
+
+#include <google/protobuf/repeated_field.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "common/model_file/safetensors.h"
+#include "proto/coordinator_service.pb.h"
+
+namespace capstan {
+
+// A model in a file: its tables as float32 tensors of a safetensors file, in order of table id.
+// While it is written it has another name, UnfinishedModelPath. One process creates that file and
+// writes the header. Several processes write tables into it, side by side. Then the first process
+// gives the file its name. So a reader never sees half of a model.
+
+// Where the file lies until it is complete.
+std::string UnfinishedModelPath(const std::string& path);
+
+// An open file. Closes it at the end.
+class OpenFile {
+ public:
+  // `flags`: as of open(2). The error names the file and the system's reason, as all errors do.
+  static absl::StatusOr<OpenFile> Open(const std::string& path, int flags);
+  OpenFile(OpenFile&& other) noexcept
+      : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+  OpenFile& operator=(OpenFile&&) = delete;
+  ~OpenFile();
+
+  const std::string& path() const { return path_; }
+  int descriptor() const { return descriptor_; }
+  absl::StatusOr<uint64_t> SizeBytes() const;
+  // Read and write at `offset`. Thread-safe. DATA_LOSS: the file ends before.
+  absl::Status ReadAt(uint64_t offset, void* data, uint64_t bytes) const;
+  // RESOURCE_EXHAUSTED: the disk is full.
+  absl::Status WriteAt(uint64_t offset, const void* data, uint64_t bytes) const;
+  // Makes the file this long, and takes the room on the disk if the file system can.
+  absl::Status TakeRoom(uint64_t bytes) const;
+  // Returns when the contents are on the disk.
+  absl::Status Sync() const;
+
+ private:
+  OpenFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+
+  std::string path_;
+  int descriptor_;
+};
+
+// The file of a trained model, for the process that creates and completes it. Calls may take long.
+// Not thread-safe.
+class ModelOutput {
+ public:
+  using Tables = google::protobuf::RepeatedPtrField<v1::TableSpec>;
+  using Metadata = std::map<std::string, std::string>;
+
+  virtual ~ModelOutput() = default;
+  // The number that ModelTables::CheckToken expects.
+  virtual uint64_t token() const = 0;
+  // Takes the room on the disk and writes a header. The tables' bytes come next, from others.
+  virtual absl::Status Begin(const Tables& tables) = 0;
+  // All tables are written: gives the file its metadata and its name. An existing file is replaced
+  // only now. DATA_LOSS if the XXH3-64 of all tables' bytes is another one: then nothing changes.
+  virtual absl::Status Publish(const Metadata& metadata, uint64_t parameters_xxh3) = 0;
+};
+
+// Creates the unfinished file of `path`. It is removed with the object, unless it was published.
+// `token` is a random number. ABORTED: another process is writing the file.
+absl::StatusOr<std::unique_ptr<ModelOutput>> CreateModelFile(const std::string& path,
+                                                             uint64_t token);
+
+// The tables of a model file, by name. Thread-safe.
+class ModelTables {
+ public:
+  // Opens a complete file for reading. INVALID_ARGUMENT: it is no safetensors file.
+  static absl::StatusOr<std::unique_ptr<ModelTables>> Open(const std::string& path);
+
+  // Reads the header of an open file. Its errors are as above.
+  static absl::StatusOr<std::unique_ptr<ModelTables>> Read(OpenFile file);
+
+  const Safetensors& header() const { return header_; }
+
+  // INVALID_ARGUMENT, with the differences by name, unless the file has exactly these tables, with
+  // the same shapes, as float32.
+  absl::Status CheckTables(const ModelOutput::Tables& tables) const;
+
+  // FAILED_PRECONDITION unless this is the unfinished file of the ModelOutput with this token.
+  absl::Status CheckToken(uint64_t token) const;
+
+  // Elements of a table that CheckTables has accepted, from the element `offset` on.
+  absl::Status ReadValues(absl::string_view table, uint64_t offset, absl::Span<float> values) const;
+  absl::Status WriteValues(absl::string_view table, uint64_t offset,
+                           absl::Span<const float> values) const;
+  absl::Status Sync() const { return file_.Sync(); }
+
+ private:
+  ModelTables(OpenFile file, Safetensors header);
+
+  // Of the element `offset` in the file.
+  uint64_t PlaceOf(absl::string_view table, uint64_t offset) const;
+
+  const OpenFile file_;
+  const Safetensors header_;
+  absl::flat_hash_map<std::string, const Safetensors::Tensor*> tensors_;  // by name
+};
+
+}  // namespace capstan
+
+#endif  // COMMON_MODEL_FILE_MODEL_FILE_H_

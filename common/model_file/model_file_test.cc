@@ -1,0 +1,190 @@
+#include "common/model_file/model_file.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include <csignal>
+#include <fstream>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pair;
+
+v1::TableSpec Table(const std::string& name, const std::vector<uint64_t>& shape) {
+  v1::TableSpec table;
+  table.set_name(name);
+  table.mutable_shape()->Assign(shape.begin(), shape.end());
+  return table;
+}
+
+ModelOutput::Tables Tables(const std::vector<v1::TableSpec>& tables = {Table("weight", {2, 3}),
+                                                                       Table("bias", {3})}) {
+  return {tables.begin(), tables.end()};
+}
+
+constexpr uint64_t kToken = 77;
+
+uint64_t HashOf(const std::vector<float>& values) {
+  return XXH3_64bits(values.data(), values.size() * sizeof(float));
+}
+
+class ModelFileTest : public testing::Test {
+ protected:
+  ModelFileTest() {
+    std::string folder = testing::TempDir() + "/model-XXXXXX";
+    path_ = absl::StrCat(mkdtemp(folder.data()), "/m.safetensors");
+  }
+  static bool Exists(const std::string& path) {
+    struct stat status;
+    return stat(path.c_str(), &status) == 0;
+  }
+  // A server's view of the unfinished file.
+  std::unique_ptr<ModelTables> OpenPart() {
+    return ModelTables::Read(OpenFile::Open(UnfinishedModelPath(path_), O_RDWR).value()).value();
+  }
+  // Writes a model whose every value is `value`.
+  void WriteModel(float value) {
+    const auto output = CreateModelFile(path_, kToken).value();
+    ASSERT_TRUE(output->Begin(Tables()).ok());
+    const auto part = OpenPart();
+    ASSERT_TRUE(part->WriteValues("weight", 0, std::vector<float>(6, value)).ok());
+    ASSERT_TRUE(part->WriteValues("bias", 0, std::vector<float>(3, value)).ok());
+    ASSERT_TRUE(part->Sync().ok());
+    ASSERT_TRUE(output->Publish({{"step", "7"}}, HashOf(std::vector<float>(9, value))).ok());
+  }
+
+  std::string path_;
+};
+
+TEST_F(ModelFileTest, SeveralWritersFillOneFile) {
+  {
+    const auto output = CreateModelFile(path_, kToken).value();
+    ASSERT_TRUE(output->Begin(Tables()).ok());
+    const auto part = OpenPart(), other = OpenPart();
+    EXPECT_TRUE(part->CheckTables(Tables()).ok());
+    EXPECT_TRUE(part->CheckToken(kToken).ok());
+    EXPECT_TRUE(absl::IsFailedPrecondition(part->CheckToken(kToken + 1)));
+    ASSERT_TRUE(part->WriteValues("weight", 4, {5, 6}).ok());
+    ASSERT_TRUE(other->WriteValues("bias", 0, {7, 8, 9}).ok());
+    ASSERT_TRUE(part->WriteValues("weight", 0, {1, 2, 3, 4}).ok());
+    EXPECT_FALSE(Exists(path_));
+    const absl::Status published =
+        output->Publish({{"step", "7"}}, HashOf({1, 2, 3, 4, 5, 6, 7, 8, 9}));
+    ASSERT_TRUE(published.ok()) << published;
+  }
+  EXPECT_FALSE(Exists(UnfinishedModelPath(path_)));
+  const auto model = ModelTables::Open(path_).value();
+  EXPECT_THAT(model->header().metadata, ElementsAre(Pair("step", "7")));
+  EXPECT_TRUE(model->CheckTables(Tables()).ok());
+  std::vector<float> values(4);
+  ASSERT_TRUE(model->ReadValues("weight", 2, absl::MakeSpan(values)).ok());
+  EXPECT_THAT(values, ElementsAre(3, 4, 5, 6));
+  values.resize(3);
+  ASSERT_TRUE(model->ReadValues("bias", 0, absl::MakeSpan(values)).ok());
+  EXPECT_THAT(values, ElementsAre(7, 8, 9));
+}
+
+TEST_F(ModelFileTest, AnExistingFileIsReplacedOnlyByACompleteOne) {
+  WriteModel(1);
+  {
+    const auto output = CreateModelFile(path_, kToken).value();
+    ASSERT_TRUE(output->Begin(Tables()).ok());
+    const absl::Status status = output->Publish({}, /*parameters_xxh3=*/1);
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("not all servers have written"));
+  }
+  EXPECT_FALSE(Exists(UnfinishedModelPath(path_))) << "it is removed";
+  std::vector<float> values(3);
+  ASSERT_TRUE(ModelTables::Open(path_).value()->ReadValues("bias", 0, absl::MakeSpan(values)).ok());
+  EXPECT_THAT(values, ElementsAre(1, 1, 1));
+  WriteModel(2);
+  ASSERT_TRUE(ModelTables::Open(path_).value()->ReadValues("bias", 0, absl::MakeSpan(values)).ok());
+  EXPECT_THAT(values, ElementsAre(2, 2, 2));
+}
+
+TEST_F(ModelFileTest, TwoJobsCannotWriteOneFile) {
+  const auto first = CreateModelFile(path_, kToken).value();
+  const absl::Status second = CreateModelFile(path_, kToken).status();
+  EXPECT_TRUE(absl::IsAborted(second)) << second;
+  EXPECT_THAT(std::string(second.message()), HasSubstr("another job is writing this file"));
+  EXPECT_TRUE(first->Begin(Tables()).ok());
+}
+
+TEST_F(ModelFileTest, AFolderThatIsNotThereIsNamedAtOnce) {
+  const absl::Status missing = CreateModelFile("/no/such/folder/m.safetensors", kToken).status();
+  EXPECT_TRUE(absl::IsNotFound(missing)) << missing;
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("/no/such/folder/m.safetensors"));
+  const absl::Status folder = CreateModelFile(testing::TempDir(), kToken).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(folder)) << folder;
+}
+
+// The limit of a file's size stands for a full disk.
+TEST_F(ModelFileTest, WithoutRoomOnTheDiskNothingIsPublished) {
+  WriteModel(1);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small = {.rlim_cur = 200, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const absl::Status status = CreateModelFile(path_, kToken).value()->Begin(Tables());
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, ignored);
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr("m.safetensors.unfinished: expected"));
+  EXPECT_TRUE(ModelTables::Open(path_).ok()) << "the older file is whole";
+}
+
+TEST_F(ModelFileTest, EveryDifferenceIsNamed) {
+  WriteModel(1);
+  const auto model = ModelTables::Open(path_).value();
+  const absl::Status status =
+      model->CheckTables(Tables({Table("weight", {3, 2}), Table("scale", {1})}));
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  const std::string text(status.message());
+  EXPECT_THAT(text, HasSubstr("weight: expected [3, 2] of F32, got [2, 3] of F32"));
+  EXPECT_THAT(text, HasSubstr("scale: expected [1], got none"));
+  EXPECT_THAT(text, HasSubstr("bias: expected none, got [3]"));
+  const absl::Status other = model->CheckTables(Tables({Table("weight", {2, 3})}));
+  EXPECT_THAT(std::string(other.message()), Not(HasSubstr("weight")));
+  std::vector<v1::TableSpec> many;
+  for (int i = 0; i < 100; ++i) many.push_back(Table(absl::StrCat("t", i), {1}));
+  const absl::Status cut = model->CheckTables(Tables(many));
+  EXPECT_THAT(std::string(cut.message()),
+              AllOf(HasSubstr("t15: "), HasSubstr("and 86 more"), Not(HasSubstr("t16"))));
+}
+
+TEST_F(ModelFileTest, WhatIsNoModelIsRefused) {
+  EXPECT_TRUE(absl::IsNotFound(ModelTables::Open(path_).status()));
+  const auto expect = [this](const std::string& bytes, const std::string& text) {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
+    const absl::Status status = ModelTables::Open(path_).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(path_));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  };
+  expect("", "got 0 bytes");
+  expect("abc", "got 3 bytes");
+  expect(std::string(8, '\xff') + "{}", "do not begin with the length of a header");
+  expect(std::string("\x03\0\0\0\0\0\0\0{}", 10), "do not begin with the length of a header");
+  expect(std::string("\x02\0\0\0\0\0\0\0[]", 10), "a JSON object");
+  WriteModel(1);
+  std::ifstream in(path_, std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  expect(whole.substr(0, whole.size() - 1), "within");
+}
+
+}  // namespace
+}  // namespace capstan

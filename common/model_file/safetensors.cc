@@ -1,0 +1,189 @@
+#include "common/model_file/safetensors.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/little_endian.h"
+#include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
+
+namespace capstan {
+namespace {
+
+constexpr char kMetadata[] = "__metadata__";
+constexpr uint64_t kLengthBytes = 8;
+constexpr uint64_t kAlignment = 64;
+
+struct Dtype {
+  absl::string_view name;
+  uint64_t bytes;
+};
+constexpr Dtype kDtypes[] = {{"F64", 8}, {"I64", 8}, {"U64", 8},  {"F32", 4},     {"I32", 4},
+                             {"U32", 4}, {"F16", 2}, {"BF16", 2}, {"I16", 2},     {"U16", 2},
+                             {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
+
+// The product, unless it is beyond 64 bits.
+std::optional<uint64_t> Product(const std::vector<uint64_t>& factors, uint64_t first) {
+  uint64_t product = first;
+  for (const uint64_t factor : factors) {
+    if (__builtin_mul_overflow(product, factor, &product)) return std::nullopt;
+  }
+  return product;
+}
+
+// Whether brackets lie more than 3 deep, as in no header. A parsed "[[[[" takes much memory.
+bool IsDeep(absl::string_view json) {
+  constexpr int kMostLevels = 3;
+  int level = 0;
+  bool is_text = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (c == '"') is_text = !is_text;
+    if (is_text && c == '\\') ++i;  // The next character is part of the text.
+    if (is_text) continue;
+    if (c == '{' || c == '[') ++level;
+    if (c == '}' || c == ']') --level;
+    if (level > kMostLevels) return true;
+  }
+  return false;
+}
+
+absl::Status Malformed(absl::string_view expected, absl::string_view got) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected a safetensors header with ", expected, ", got ", got));
+}
+
+absl::Status MalformedTensor(absl::string_view name, absl::string_view expected,
+                             absl::string_view got) {
+  return Malformed(absl::StrCat(expected, " for tensor ", PrintableText(name)), got);
+}
+
+// The numbers in a list; none if it is no list of unsigned integers.
+std::optional<std::vector<uint64_t>> ReadNumbers(const nlohmann::json& json) {
+  if (!json.is_array()) return std::nullopt;
+  std::vector<uint64_t> numbers;
+  for (const nlohmann::json& number : json) {
+    if (!number.is_number_unsigned()) return std::nullopt;
+    numbers.push_back(number.get<uint64_t>());
+  }
+  return numbers;
+}
+
+absl::StatusOr<Safetensors::Tensor> ReadTensor(const std::string& name, const nlohmann::json& json,
+                                               uint64_t header_bytes) {
+  if (!json.is_object() || !json.contains("dtype") || !json["dtype"].is_string() ||
+      !json.contains("shape") || !json.contains("data_offsets")) {
+    return MalformedTensor(name, "dtype, shape and data_offsets", "other fields");
+  }
+  Safetensors::Tensor tensor;
+  tensor.name = name;
+  tensor.dtype = json["dtype"].get<std::string>();
+  const auto* const dtype =
+      std::find_if(std::begin(kDtypes), std::end(kDtypes),
+                   [&tensor](const Dtype& known) { return known.name == tensor.dtype; });
+  if (dtype == std::end(kDtypes)) {
+    return MalformedTensor(name, "a dtype such as F32", PrintableText(tensor.dtype));
+  }
+  const auto shape = ReadNumbers(json["shape"]);
+  const auto offsets = ReadNumbers(json["data_offsets"]);
+  if (!shape.has_value()) return MalformedTensor(name, "a shape", "something else");
+  if (!offsets.has_value() || offsets->size() != 2 || (*offsets)[0] > (*offsets)[1]) {
+    return MalformedTensor(name, "data_offsets [BEGIN, END]", "something else");
+  }
+  tensor.shape = *shape;
+  tensor.bytes = (*offsets)[1] - (*offsets)[0];
+  const std::optional<uint64_t> expected = Product(tensor.shape, dtype->bytes);
+  if (expected != tensor.bytes) {
+    return MalformedTensor(
+        name,
+        absl::StrCat(expected.has_value() ? absl::StrCat(*expected) : "2^64 or more",
+                     " bytes, as its shape has"),
+        absl::StrCat(tensor.bytes));
+  }
+  if (__builtin_add_overflow(header_bytes, (*offsets)[0], &tensor.offset)) {
+    return MalformedTensor(name, "bytes within the file", "an offset of 2^64 or more");
+  }
+  return tensor;
+}
+
+absl::StatusOr<std::map<std::string, std::string>> ReadMetadata(const nlohmann::json& json) {
+  std::map<std::string, std::string> metadata;
+  if (!json.is_object()) return Malformed("metadata of texts", "something else");
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_string()) {
+      return Malformed("metadata of texts", absl::StrCat("another value of ", PrintableText(key)));
+    }
+    metadata[key] = value.get<std::string>();
+  }
+  return metadata;
+}
+
+// Tensors follow each other without a gap, up to the end of the file.
+absl::Status CheckPlaces(const Safetensors& file, uint64_t file_bytes) {
+  uint64_t end = file.header_bytes;
+  for (const Safetensors::Tensor& tensor : file.tensors) {
+    if (tensor.offset != end || tensor.bytes > file_bytes - end) {
+      return MalformedTensor(tensor.name,
+                             absl::StrCat("bytes from ", end, " on, within ", file_bytes),
+                             absl::StrCat(tensor.bytes, " bytes from ", tensor.offset, " on"));
+    }
+    end += tensor.bytes;
+  }
+  if (end == file_bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected a safetensors file of ", end, " bytes, got ", file_bytes));
+}
+
+}  // namespace
+
+std::string EncodeSafetensorsHeader(const Safetensors& file, uint64_t least_bytes) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  if (!file.metadata.empty()) json[kMetadata] = file.metadata;
+  uint64_t end = 0;
+  for (const Safetensors::Tensor& tensor : file.tensors) {
+    const uint64_t begin = end;
+    end += Product(tensor.shape, sizeof(float)).value();
+    json[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
+  }
+  // A name need not be UTF-8.
+  std::string text = json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
+                               nlohmann::ordered_json::error_handler_t::replace);
+  // The format allows spaces at the end.
+  const uint64_t bytes = std::max(kLengthBytes + text.size(), least_bytes);
+  text.resize((bytes + kAlignment - 1) / kAlignment * kAlignment - kLengthBytes, ' ');
+  std::string header;
+  AppendLittleEndian(uint64_t{text.size()}, &header);
+  return header + text;
+}
+
+absl::StatusOr<Safetensors> DecodeSafetensorsHeader(absl::string_view json, uint64_t file_bytes) {
+  if (json.empty() || json[0] != '{') return Malformed("a JSON object", "other text");
+  if (IsDeep(json)) return Malformed("at most 3 levels of JSON", "more");
+  const nlohmann::json parsed =
+      nlohmann::json::parse(json.begin(), json.end(), /*cb=*/nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object()) return Malformed("a JSON object", "other text");
+  Safetensors file;
+  file.header_bytes = kLengthBytes + json.size();
+  if (file.header_bytes > file_bytes) {
+    return Malformed(absl::StrCat("at most ", file_bytes, " bytes"),
+                     absl::StrCat(file.header_bytes));
+  }
+  for (const auto& [name, value] : parsed.items()) {
+    if (name == kMetadata) {
+      ASSIGN_OR_RETURN(file.metadata, ReadMetadata(value));
+      continue;
+    }
+    ASSIGN_OR_RETURN(file.tensors.emplace_back(), ReadTensor(name, value, file.header_bytes));
+  }
+  std::sort(file.tensors.begin(), file.tensors.end(),
+            [](const Safetensors::Tensor& a, const Safetensors::Tensor& b) {
+              return std::make_pair(a.offset, a.bytes) < std::make_pair(b.offset, b.bytes);
+            });
+  RETURN_IF_ERROR(CheckPlaces(file, file_bytes));
+  return file;
+}
+
+}  // namespace capstan
