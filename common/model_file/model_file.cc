@@ -73,6 +73,7 @@ Safetensors HeaderOf(const ModelOutput::Tables& tables, const ModelOutput::Metad
   for (const v1::TableSpec& table : tables) {
     Safetensors::Tensor& tensor = header.tensors.emplace_back();
     tensor.name = table.name();
+    tensor.dtype = "F32";
     tensor.shape.assign(table.shape().begin(), table.shape().end());
   }
   return header;
@@ -249,17 +250,7 @@ absl::StatusOr<std::unique_ptr<ModelOutput>> CreateModelFile(const std::string& 
   }
 }
 
-ModelTables::ModelTables(OpenFile file, Safetensors header)
-    : file_(std::move(file)), header_(std::move(header)) {
-  for (const Safetensors::Tensor& tensor : header_.tensors) tensors_.emplace(tensor.name, &tensor);
-}
-
-absl::StatusOr<std::unique_ptr<ModelTables>> ModelTables::Open(const std::string& path) {
-  ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open(path, O_RDONLY));
-  return Read(std::move(file));
-}
-
-absl::StatusOr<std::unique_ptr<ModelTables>> ModelTables::Read(OpenFile file) {
+absl::StatusOr<Safetensors> ReadSafetensorsHeader(const OpenFile& file) {
   ASSIGN_OR_RETURN(const uint64_t file_bytes, file.SizeBytes());
   uint8_t length[8] = {};
   if (file_bytes >= sizeof(length)) RETURN_IF_ERROR(file.ReadAt(0, length, sizeof(length)));
@@ -273,11 +264,23 @@ absl::StatusOr<std::unique_ptr<ModelTables>> ModelTables::Read(OpenFile file) {
   std::string json(header_bytes, '\0');
   RETURN_IF_ERROR(file.ReadAt(sizeof(length), json.data(), json.size()));
   absl::StatusOr<Safetensors> header = DecodeSafetensorsHeader(json, file_bytes);
-  if (!header.ok()) {
-    return absl::Status(header.status().code(),
-                        absl::StrCat(file.path(), ": ", header.status().message()));
-  }
-  return std::unique_ptr<ModelTables>(new ModelTables(std::move(file), *std::move(header)));
+  if (!header.ok()) return Annotate(header.status(), file.path());
+  return header;
+}
+
+ModelTables::ModelTables(OpenFile file, Safetensors header)
+    : file_(std::move(file)), header_(std::move(header)) {
+  for (const Safetensors::Tensor& tensor : header_.tensors) tensors_.emplace(tensor.name, &tensor);
+}
+
+absl::StatusOr<std::unique_ptr<ModelTables>> ModelTables::Open(const std::string& path) {
+  ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open(path, O_RDONLY));
+  return Read(std::move(file));
+}
+
+absl::StatusOr<std::unique_ptr<ModelTables>> ModelTables::Read(OpenFile file) {
+  ASSIGN_OR_RETURN(Safetensors header, ReadSafetensorsHeader(file));
+  return std::unique_ptr<ModelTables>(new ModelTables(std::move(file), std::move(header)));
 }
 
 absl::Status ModelTables::CheckTables(const ModelOutput::Tables& tables) const {

@@ -56,6 +56,9 @@ class OpenFile {
   int descriptor_;
 };
 
+// Reads the header of a safetensors file. INVALID_ARGUMENT: it is none.
+absl::StatusOr<Safetensors> ReadSafetensorsHeader(const OpenFile& file);
+
 // The file of a trained model, for the process that creates and completes it. Calls may take long.
 // Not thread-safe.
 class ModelOutput {

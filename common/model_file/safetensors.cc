@@ -25,6 +25,13 @@ constexpr Dtype kDtypes[] = {{"F64", 8}, {"I64", 8}, {"U64", 8},  {"F32", 4},   
                              {"U32", 4}, {"F16", 2}, {"BF16", 2}, {"I16", 2},     {"U16", 2},
                              {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
 
+// Null for an unknown one.
+const Dtype* FindDtype(absl::string_view name) {
+  const auto* const found = std::find_if(std::begin(kDtypes), std::end(kDtypes),
+                                         [name](const Dtype& known) { return known.name == name; });
+  return found == std::end(kDtypes) ? nullptr : found;
+}
+
 // The product, unless it is beyond 64 bits.
 std::optional<uint64_t> Product(const std::vector<uint64_t>& factors, uint64_t first) {
   uint64_t product = first;
@@ -81,10 +88,8 @@ absl::StatusOr<Safetensors::Tensor> ReadTensor(const std::string& name, const nl
   Safetensors::Tensor tensor;
   tensor.name = name;
   tensor.dtype = json["dtype"].get<std::string>();
-  const auto* const dtype =
-      std::find_if(std::begin(kDtypes), std::end(kDtypes),
-                   [&tensor](const Dtype& known) { return known.name == tensor.dtype; });
-  if (dtype == std::end(kDtypes)) {
+  const Dtype* const dtype = FindDtype(tensor.dtype);
+  if (dtype == nullptr) {
     return MalformedTensor(name, "a dtype such as F32", PrintableText(tensor.dtype));
   }
   const auto shape = ReadNumbers(json["shape"]);
@@ -145,8 +150,9 @@ std::string EncodeSafetensorsHeader(const Safetensors& file, uint64_t least_byte
   uint64_t end = 0;
   for (const Safetensors::Tensor& tensor : file.tensors) {
     const uint64_t begin = end;
-    end += Product(tensor.shape, sizeof(float)).value();
-    json[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
+    end += Product(tensor.shape, FindDtype(tensor.dtype)->bytes).value();
+    json[tensor.name] = {
+        {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
   }
   // A name need not be UTF-8.
   std::string text = json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,

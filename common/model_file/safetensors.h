@@ -32,8 +32,8 @@ struct Safetensors {
 // The longest header that is read. The format has the same limit.
 inline constexpr uint64_t kMostSafetensorsHeaderBytes = 100'000'000;
 
-// Encodes the header of a file with these names, shapes and metadata, with its length before it.
-// All tensors are float32, one after the other, from a multiple of 64 bytes on, and not before
+// Encodes the header of a file with these names, dtypes, shapes and metadata, with its length
+// before it. The tensors lie one after the other, from a multiple of 64 bytes on, and not before
 // `least_bytes`. Ignores the other fields.
 std::string EncodeSafetensorsHeader(const Safetensors& file, uint64_t least_bytes = 0);
 

@@ -14,8 +14,8 @@ using ::testing::Pair;
 
 Safetensors Example() {
   Safetensors file;
-  file.tensors.push_back({"fc1.weight", "", {2, 3}});
-  file.tensors.push_back({"fc1.bias", "", {3}});
+  file.tensors.push_back({"fc1.weight", "F32", {2, 3}});
+  file.tensors.push_back({"fc1.bias", "F32", {3}});
   file.metadata["job"] = "digits";
   return file;
 }
@@ -48,7 +48,7 @@ TEST(SafetensorsTest, DecodesWhatItEncodes) {
 
 TEST(SafetensorsTest, ANameThatIsNoUtf8IsWrittenAsTextAndAScalarHasOneElement) {
   Safetensors file;
-  file.tensors.push_back({"a\xff", "", {}});
+  file.tensors.push_back({"a\xff", "F32", {}});
   const std::string header = EncodeSafetensorsHeader(file);
   const auto decoded = DecodeSafetensorsHeader(header.substr(8), header.size() + 4);
   ASSERT_TRUE(decoded.ok()) << decoded.status();

@@ -52,7 +52,8 @@ absl::StatusOr<std::shared_ptr<const ConsistencySchedule>> MakeConsistencySchedu
     if (!policy.ok()) return policy.status();
     made.push_back({period.first_step, *std::move(policy)});
   }
-  return std::make_shared<const ConsistencySchedule>(std::move(made));
+  return std::make_shared<const ConsistencySchedule>(
+      std::move(made), std::vector<ConsistencyPeriod>(periods.begin(), periods.end()));
 }
 
 }  // namespace capstan

@@ -14,6 +14,13 @@
 
 namespace capstan {
 
+// The consistency of one table from a step on.
+struct ConsistencyPeriod {
+  Step first_step;
+  ConsistencyMode mode = ConsistencyMode::kBsp;
+  int64_t staleness = 0;  // in steps, for SSP
+};
+
 // The consistency policy of each step of one table. A job's steps are cut into periods, and each
 // period has one policy. The updates of a period wait for all whole steps before the period: steps
 // whose pushes are applied as one update. Immutable, hence thread-safe.
@@ -24,8 +31,13 @@ class ConsistencySchedule {
     std::shared_ptr<const ConsistencyPolicy> policy;
   };
 
-  // `periods` are in ascending order of their first steps. The first one begins at step 0.
-  explicit ConsistencySchedule(std::vector<Period> periods) : periods_(std::move(periods)) {}
+  // `periods` are in ascending order of their first steps. The first one begins at step 0. They are
+  // what MakeConsistencySchedule makes of `source`.
+  ConsistencySchedule(std::vector<Period> periods, std::vector<ConsistencyPeriod> source)
+      : periods_(std::move(periods)), source_(std::move(source)) {}
+
+  // The schedule as it was given.
+  const std::vector<ConsistencyPeriod>& source() const { return source_; }
 
   // Whether the pushes of `step` are applied as one update; see ConsistencyPolicy.
   bool AppliesWholeStep(Step step) const { return IsWhole(PeriodOf(step)); }
@@ -48,13 +60,7 @@ class ConsistencySchedule {
   int LastWhole(size_t period) const;
 
   const std::vector<Period> periods_;
-};
-
-// The consistency of one table from a step on.
-struct ConsistencyPeriod {
-  Step first_step;
-  ConsistencyMode mode = ConsistencyMode::kBsp;
-  int64_t staleness = 0;  // in steps, for SSP
+  const std::vector<ConsistencyPeriod> source_;
 };
 
 // INVALID_ARGUMENT if the first period does not begin at step 0, if the first steps do not ascend,

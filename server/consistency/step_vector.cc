@@ -38,6 +38,18 @@ uint64_t StepVector::live_count() const {
                        [](const auto& worker) { return worker.second.is_live; });
 }
 
+std::vector<StepVector::Entry> StepVector::entries() const {
+  std::vector<Entry> entries;
+  for (const auto& [id, worker] : workers_)
+    entries.push_back({id, worker.completed, worker.is_live});
+  return entries;
+}
+
+void StepVector::Restore(absl::Span<const Entry> entries, Step min_step) {
+  for (const Entry& entry : entries) workers_[entry.worker] = {entry.completed, entry.is_live};
+  min_step_ = min_step;
+}
+
 void StepVector::UpdateMinStep() {
   std::optional<Step> smallest;
   for (const auto& [worker, entry] : workers_) {

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
+#include "absl/types/span.h"
 #include "common/base/ids.h"
 
 namespace capstan {
@@ -12,6 +14,13 @@ namespace capstan {
 // once, and yields min_step. Not thread-safe: the owner of the slice guards it.
 class StepVector {
  public:
+  // What is known of one worker.
+  struct Entry {
+    WorkerId worker;
+    Step completed;  // number of steps
+    bool is_live = true;
+  };
+
   // Adds a live worker. A new one enters at min_step(). A known one continues at its own step, or
   // at min_step() if that is later.
   void Add(WorkerId worker);
@@ -28,6 +37,11 @@ class StepVector {
   Step min_step() const { return min_step_; }
   // Number of live workers.
   uint64_t live_count() const;
+  // All workers, in order of id.
+  std::vector<Entry> entries() const;
+  // Goes on where another vector was, with its entries and its min_step. Its live workers count
+  // until they are removed. Only for a new vector.
+  void Restore(absl::Span<const Entry> entries, Step min_step);
   // Steps completed by an added worker.
   Step completed(WorkerId worker) const { return workers_.at(worker).completed; }
 

@@ -14,9 +14,16 @@ void Shard::Run(ReleasedReplies released) const {
   }
 }
 
-void Shard::AddSlice(SliceKey key, Slice::Options options) {
+void Shard::AddSlice(SliceKey key, Slice::Options options, const SliceSnapshot* snapshot) {
+  auto slice = std::make_unique<Slice>(std::move(options));
+  if (snapshot != nullptr) slice->Restore(*snapshot);
   MutexLock lock(&mu_);
-  slices_.emplace(key, std::make_unique<Slice>(std::move(options)));
+  slices_.emplace(key, std::move(slice));
+}
+
+void Shard::RestoreWorkers(absl::Span<const Worker> workers) {
+  MutexLock lock(&mu_);
+  for (const Worker& worker : workers) workers_.emplace(worker.worker, worker);
 }
 
 void Shard::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done) {
@@ -108,6 +115,17 @@ Step Shard::NextStep(WorkerId worker) {
     next = std::max(next, slice.next_step(worker));
   });
   return next;
+}
+
+ShardSnapshot Shard::Snapshot() {
+  ShardSnapshot snapshot;
+  MutexLock lock(&mu_);
+  for (const auto& [id, worker] : workers_) snapshot.workers.push_back(worker);
+  for (const auto& [key, slice] : slices_) {
+    snapshot.slices.push_back(slice->Snapshot());
+    snapshot.slices.back().key = key;
+  }
+  return snapshot;
 }
 
 std::vector<std::pair<SliceKey, Payload>> Shard::Values() {

@@ -17,6 +17,7 @@
 #include "common/exchange/payload.h"
 #include "common/tensor/slicing.h"
 #include "server/consistency/consistency_schedule.h"
+#include "server/shard/shard_snapshot.h"
 #include "server/shard/slice.h"
 
 namespace capstan {
@@ -31,12 +32,7 @@ using TableSchedules = std::vector<std::shared_ptr<const ConsistencySchedule>>;
 // --filter=lock/sgd). Waking a thread takes 20 us; OwnerThreads does it for large exchanges only.
 class Shard {
  public:
-  struct Worker {
-    WorkerId worker;
-    Incarnation incarnation;
-    Step first_step = Step(0);  // of its first push
-    bool is_entering = false;   // its first step is not known yet
-  };
+  using Worker = ShardWorker;
   // Simulates the interruption of a thread before the lock: calls `go_on` at once or later.
   using Interruption = std::function<void(Incarnation process, absl::AnyInvocable<void()> go_on)>;
 
@@ -44,8 +40,13 @@ class Shard {
   explicit Shard(Epoch epoch, Interruption interruption = nullptr)
       : epoch_(epoch), interruption_(std::move(interruption)) {}
 
-  // Only before the first exchange.
-  void AddSlice(SliceKey key, Slice::Options options);
+  // Only before the first exchange. With `snapshot`, the slice goes on where that one was;
+  // RestoreWorkers must follow.
+  void AddSlice(SliceKey key, Slice::Options options, const SliceSnapshot* snapshot = nullptr);
+
+  // Begins with the members of another shard. SetLiveWorkers then replaces them by other processes
+  // and removes who does not come back. Until then each of them holds its place in the slices.
+  void RestoreWorkers(absl::Span<const Worker> workers);
 
   // Applies and answers, as Slice::Exchange. More errors: FAILED_PRECONDITION: the worker is not
   // live, or the request is of another incarnation. UNAVAILABLE: the worker is entering. NOT_FOUND:
@@ -56,6 +57,8 @@ class Shard {
   void SetLiveWorkers(absl::Span<const Worker> workers);
   // The largest Slice::next_step of a live worker.
   Step NextStep(WorkerId worker);
+  // The shard at one moment. The caller sets its id.
+  ShardSnapshot Snapshot();
   // The values of every slice at one moment.
   std::vector<std::pair<SliceKey, Payload>> Values();
   // As Slice::SetSchedule, with a schedule for each table.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -239,6 +241,33 @@ ExchangeReply Slice::MakeReply(uint64_t learning_rate_divisor) const {
   reply.version = state_.version();
   reply.min_step = steps_.min_step();
   return reply;
+}
+
+SliceSnapshot Slice::Snapshot() const {
+  SliceSnapshot snapshot;
+  snapshot.version = state_.version();
+  snapshot.min_step = steps_.min_step();
+  snapshot.largest_step = largest_step_;
+  snapshot.schedule = schedule_->source();
+  snapshot.workers = steps_.entries();
+  snapshot.values = state_.Share();
+  snapshot.optimizer_state = state_.ShareOptimizerState();
+  accumulator_.ForEach([&](Step step, WorkerId worker, const StepAccumulator::Kept& kept) {
+    const absl::Span<const float> gradient = kept.gradient.span();
+    const auto copy = std::make_shared<std::vector<float>>(gradient.begin(), gradient.end());
+    snapshot.kept.push_back({step, worker, kept.base_version, Payload(*copy, copy)});
+  });
+  return snapshot;
+}
+
+void Slice::Restore(const SliceSnapshot& snapshot) {
+  largest_step_ = snapshot.largest_step;
+  steps_.Restore(snapshot.workers, snapshot.min_step);
+  for (const SliceSnapshot::KeptPush& push : snapshot.kept) {
+    HostBuffer gradient = accumulator_.TakeBuffer();
+    push.gradient.CopyTo(gradient.span());
+    accumulator_.Add(push.step, push.worker, std::move(gradient), push.base_version);
+  }
 }
 
 void Slice::CancelParked(const absl::Status& status, ReleasedReplies* released) {

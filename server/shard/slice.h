@@ -19,6 +19,7 @@
 #include "server/optimizer/optimizer.h"
 #include "server/shard/decoded_gradient.h"
 #include "server/shard/parked_pulls.h"
+#include "server/shard/shard_snapshot.h"
 #include "server/shard/slice_state.h"
 #include "server/shard/step_accumulator.h"
 
@@ -80,6 +81,14 @@ class Slice {
   // UNAVAILABLE: the push's step is held back.
   void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done,
                 ReleasedReplies* released);
+
+  // What the slice is now, without its parked pulls. Cheap: memory is copied by the next update,
+  // and kept pushes at once. The caller sets the key.
+  SliceSnapshot Snapshot() const;
+  // Goes on where another slice was; Options::memory is SliceState::CopyOf, and
+  // Options::schedule has the snapshot's periods. Its live workers count
+  // until they are removed. Only before the first exchange.
+  void Restore(const SliceSnapshot& snapshot);
 
   // Answers all parked pulls with `status`.
   void CancelParked(const absl::Status& status, ReleasedReplies* released);

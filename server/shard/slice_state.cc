@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "common/base/status_macros.h"
 
 namespace capstan {
@@ -16,22 +15,46 @@ absl::StatusOr<SliceState::Memory> SliceState::Allocate(size_t size, const Optim
   return memory;
 }
 
+absl::StatusOr<SliceState::Memory> SliceState::CopyOf(const SliceSnapshot& snapshot) {
+  Memory memory;
+  memory.version = snapshot.version;
+  const size_t size = snapshot.values.size_bytes() / sizeof(float);
+  ASSIGN_OR_RETURN(memory.values, HostBuffer::Create(size));
+  snapshot.values.CopyTo(memory.values.span());
+  for (const Payload& state : snapshot.optimizer_state) {
+    ASSIGN_OR_RETURN(HostBuffer copy, HostBuffer::Create(size));
+    state.CopyTo(copy.span());
+    memory.optimizer_state.push_back(std::move(copy));
+  }
+  return memory;
+}
+
 SliceState::SliceState(Memory memory, const Optimizer* optimizer)
-    : optimizer_(*optimizer),
-      values_(std::move(memory.values)),
-      optimizer_state_(std::move(memory.optimizer_state)) {}
+    : optimizer_(*optimizer), values_(std::move(memory.values)), version_(memory.version) {
+  for (HostBuffer& state : memory.optimizer_state) optimizer_state_.emplace_back(std::move(state));
+}
+
+std::vector<Payload> SliceState::ShareOptimizerState() const {
+  std::vector<Payload> shared;
+  for (const SliceValues& state : optimizer_state_) shared.push_back(state.Share());
+  return shared;
+}
 
 SliceState::Update SliceState::BeginUpdate(uint64_t learning_rate_divisor) {
   ++version_;
-  return Update(this, {static_cast<int64_t>(version_), learning_rate_divisor}, values_.Mutable());
+  Update update(optimizer_);
+  update.application_ = {static_cast<int64_t>(version_), learning_rate_divisor};
+  update.values_ = values_.Mutable();
+  for (SliceValues& state : optimizer_state_) update.optimizer_state_.push_back(state.Mutable());
+  return update;
 }
 
 void SliceState::Update::Apply(size_t offset, absl::Span<const float> gradient) const {
   absl::InlinedVector<absl::Span<float>, 2> state;
-  for (HostBuffer& array : state_.optimizer_state_) {
-    state.push_back(array.span().subspan(offset, gradient.size()));
+  for (const absl::Span<float> array : optimizer_state_) {
+    state.push_back(array.subspan(offset, gradient.size()));
   }
-  state_.optimizer_.Apply(gradient, application_, values_.subspan(offset, gradient.size()), state);
+  optimizer_.Apply(gradient, application_, values_.subspan(offset, gradient.size()), state);
 }
 
 }  // namespace capstan

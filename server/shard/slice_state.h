@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/exchange/payload.h"
 #include "common/tensor/host_buffer.h"
 #include "server/optimizer/optimizer.h"
+#include "server/shard/shard_snapshot.h"
 #include "server/shard/slice_values.h"
 
 namespace capstan {
@@ -27,22 +29,25 @@ class SliceState {
 
    private:
     friend class SliceState;
-    Update(SliceState* state, const Application& application, absl::Span<float> values)
-        : state_(*state), application_(application), values_(values) {}
+    explicit Update(const Optimizer& optimizer) : optimizer_(optimizer) {}
 
-    SliceState& state_;
-    const Application application_;
-    const absl::Span<float> values_;
+    const Optimizer& optimizer_;
+    Application application_;
+    absl::Span<float> values_;
+    absl::InlinedVector<absl::Span<float>, 2> optimizer_state_;
   };
 
   // The memory of one slice.
   struct Memory {
     HostBuffer values;                        // the initial ones
     std::vector<HostBuffer> optimizer_state;  // zeros
+    uint64_t version = 0;                     // number of updates in both
   };
 
   // Memory for `size` parameters, all zero. RESOURCE_EXHAUSTED.
   static absl::StatusOr<Memory> Allocate(size_t size, const Optimizer& optimizer);
+  // A copy of what a slice had. RESOURCE_EXHAUSTED.
+  static absl::StatusOr<Memory> CopyOf(const SliceSnapshot& snapshot);
 
   // `optimizer` outlives the state.
   SliceState(Memory memory, const Optimizer* optimizer);
@@ -52,6 +57,8 @@ class SliceState {
   uint64_t version() const { return version_; }
   // The current values. No update changes them while a copy of the payload lives.
   Payload Share() const { return values_.Share(); }
+  // The optimizer's state, shared like the values.
+  std::vector<Payload> ShareOptimizerState() const;
 
   // Counts an update. The caller then applies each element once.
   Update BeginUpdate(uint64_t learning_rate_divisor);
@@ -59,8 +66,8 @@ class SliceState {
  private:
   const Optimizer& optimizer_;
   SliceValues values_;
-  std::vector<HostBuffer> optimizer_state_;
-  uint64_t version_ = 0;
+  std::vector<SliceValues> optimizer_state_;
+  uint64_t version_;
 };
 
 }  // namespace capstan

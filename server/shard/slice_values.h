@@ -14,9 +14,9 @@
 
 namespace capstan {
 
-// The parameters of a slice. Replies read them in place while later updates go on: an update writes
-// into another buffer as long as a reply holds the values. Not thread-safe, but any thread may read
-// and release shared values.
+// The parameters of a slice, or an array of its optimizer's state. Replies and snapshots read them
+// in place while later updates go on: an update writes into another buffer as long as somebody
+// reads this one. Not thread-safe, but any thread may read and release shared values.
 class SliceValues {
  public:
   explicit SliceValues(HostBuffer initial);

@@ -37,6 +37,13 @@ StepAccumulator::Kept StepAccumulator::TakeOne(Step step) {
   return kept;
 }
 
+void StepAccumulator::ForEach(
+    absl::FunctionRef<void(Step step, WorkerId worker, const Kept& kept)> use) const {
+  for (const auto& [step, of_step] : steps_) {
+    for (const auto& [worker, kept] : of_step) use(step, worker, kept);
+  }
+}
+
 void StepAccumulator::TakeMean(
     Step step, absl::FunctionRef<void(size_t offset, absl::Span<const float> mean)> use) {
   auto of_step = std::move(steps_.extract(step).mapped());

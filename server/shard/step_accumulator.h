@@ -43,6 +43,9 @@ class StepAccumulator {
   // The earliest step with a gradient; none: there is no gradient.
   std::optional<Step> First() const;
 
+  // Calls `use` with every gradient, in order of step and worker.
+  void ForEach(absl::FunctionRef<void(Step step, WorkerId worker, const Kept& kept)> use) const;
+
   // Takes out the gradients of `step` and passes their mean to `use`, block by block from offset 0
   // on, while a block is in the cache. The mean is ((g0 + g1) + g2 ...) / n in ascending order of
   // worker, in float32. Has(step) must hold.

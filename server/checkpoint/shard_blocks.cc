@@ -1,0 +1,262 @@
+#include "server/checkpoint/shard_blocks.h"
+
+#include <xxhash.h>
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/little_endian.h"
+#include "common/base/status_macros.h"
+
+namespace capstan {
+namespace {
+
+constexpr uint32_t kShardKind = 1;
+constexpr uint32_t kSliceKind = 2;
+constexpr uint32_t kVersion = 1;
+constexpr size_t kPrefixBytes = 16;
+constexpr size_t kHashBytes = 8;
+// Of an optimizer's state for one slice. More is no optimizer's.
+constexpr uint32_t kMostArrays = 16;
+
+void AppendBlock(uint32_t kind, const std::string& contents, std::string* bytes) {
+  const size_t begin = bytes->size();
+  AppendLittleEndian(kind, bytes);
+  AppendLittleEndian(kVersion, bytes);
+  AppendLittleEndian(uint64_t{contents.size()}, bytes);
+  bytes->append(contents);
+  AppendLittleEndian(uint64_t{XXH3_64bits(bytes->data() + begin, bytes->size() - begin)}, bytes);
+}
+
+uint8_t NumberOf(ConsistencyMode mode) {
+  switch (mode) {
+    case ConsistencyMode::kBsp:
+      return 1;
+    case ConsistencyMode::kSsp:
+      return 2;
+    case ConsistencyMode::kAsync:
+      return 3;
+  }
+  return 0;
+}
+
+void AppendStep(Step step, std::string* bytes) {
+  AppendLittleEndian(static_cast<uint64_t>(step.value()), bytes);
+}
+
+void AppendCount(size_t count, std::string* bytes) {
+  AppendLittleEndian(static_cast<uint32_t>(count), bytes);
+}
+
+std::string ShardContents(const ShardSnapshot& snapshot) {
+  std::string contents;
+  AppendLittleEndian(snapshot.shard.value(), &contents);
+  AppendCount(snapshot.workers.size(), &contents);
+  for (const ShardWorker& worker : snapshot.workers) {
+    AppendLittleEndian(worker.worker.value(), &contents);
+    AppendLittleEndian(worker.incarnation.value(), &contents);
+    AppendStep(worker.first_step, &contents);
+    AppendLittleEndian(uint8_t{worker.is_entering}, &contents);
+  }
+  return contents;
+}
+
+std::string SliceContents(const SliceSnapshot& slice) {
+  std::string contents;
+  AppendLittleEndian(slice.key.table.value(), &contents);
+  AppendLittleEndian(slice.key.slice.value(), &contents);
+  AppendLittleEndian(slice.version, &contents);
+  AppendStep(slice.min_step, &contents);
+  AppendStep(slice.largest_step, &contents);
+  AppendCount(slice.optimizer_state.size(), &contents);
+  AppendCount(slice.schedule.size(), &contents);
+  for (const ConsistencyPeriod& period : slice.schedule) {
+    AppendStep(period.first_step, &contents);
+    AppendLittleEndian(NumberOf(period.mode), &contents);
+    AppendLittleEndian(static_cast<uint64_t>(period.staleness), &contents);
+  }
+  AppendCount(slice.workers.size(), &contents);
+  for (const StepVector::Entry& worker : slice.workers) {
+    AppendLittleEndian(worker.worker.value(), &contents);
+    AppendStep(worker.completed, &contents);
+    AppendLittleEndian(uint8_t{worker.is_live}, &contents);
+  }
+  AppendCount(slice.kept.size(), &contents);
+  for (const SliceSnapshot::KeptPush& push : slice.kept) {
+    AppendStep(push.step, &contents);
+    AppendLittleEndian(push.worker.value(), &contents);
+    AppendLittleEndian(uint8_t{push.base_version.has_value()}, &contents);
+    AppendLittleEndian(push.base_version.value_or(0), &contents);
+  }
+  return contents;
+}
+
+// Reads numbers one after the other. After the end it gives zeros, and is_whole is false.
+class Reader {
+ public:
+  explicit Reader(absl::string_view bytes) : rest_(bytes) {}
+
+  template <typename Number>
+  Number Take() {
+    if (rest_.size() < sizeof(Number)) {
+      rest_ = "";
+      is_whole_ = false;
+      return 0;
+    }
+    const auto number = ReadLittleEndian<Number>(reinterpret_cast<const uint8_t*>(rest_.data()));
+    rest_.remove_prefix(sizeof(Number));
+    return number;
+  }
+  Step TakeStep() { return Step(static_cast<int64_t>(Take<uint64_t>())); }
+  // A flag is 0 or 1.
+  bool TakeFlag() {
+    const auto flag = Take<uint8_t>();
+    if (flag > 1) is_whole_ = false;
+    return flag == 1;
+  }
+  ConsistencyMode TakeMode() {
+    const auto number = Take<uint8_t>();
+    for (const ConsistencyMode mode :
+         {ConsistencyMode::kBsp, ConsistencyMode::kSsp, ConsistencyMode::kAsync}) {
+      if (NumberOf(mode) == number) return mode;
+    }
+    is_whole_ = false;
+    return ConsistencyMode::kBsp;
+  }
+  // A count of things of at least `least_bytes` each: not more than can follow, nor than `most`.
+  uint32_t TakeCount(size_t least_bytes, uint32_t most = std::numeric_limits<uint32_t>::max()) {
+    const auto count = Take<uint32_t>();
+    if (count <= rest_.size() / least_bytes && count <= most) return count;
+    is_whole_ = false;
+    return 0;
+  }
+  bool is_whole() const { return is_whole_; }
+  bool is_at_end() const { return rest_.empty(); }
+
+ private:
+  absl::string_view rest_;
+  bool is_whole_ = true;
+};
+
+void ReadShard(Reader& reader, ShardSnapshot& snapshot) {
+  snapshot.shard = ShardId(reader.Take<uint32_t>());
+  const uint32_t workers = reader.TakeCount(/*least_bytes=*/21);
+  for (uint32_t i = 0; i < workers; ++i) {
+    ShardWorker& worker = snapshot.workers.emplace_back();
+    worker.worker = WorkerId(reader.Take<uint32_t>());
+    worker.incarnation = Incarnation(reader.Take<uint64_t>());
+    worker.first_step = reader.TakeStep();
+    worker.is_entering = reader.TakeFlag();
+  }
+}
+
+void ReadSlice(Reader& reader, SliceSnapshot& slice) {
+  slice.key.table = TableId(reader.Take<uint32_t>());
+  slice.key.slice = SliceIndex(reader.Take<uint32_t>());
+  slice.version = reader.Take<uint64_t>();
+  slice.min_step = reader.TakeStep();
+  slice.largest_step = reader.TakeStep();
+  slice.optimizer_state.resize(reader.TakeCount(/*least_bytes=*/1, kMostArrays));
+  const uint32_t periods = reader.TakeCount(/*least_bytes=*/17);
+  for (uint32_t i = 0; i < periods; ++i) {
+    ConsistencyPeriod& period = slice.schedule.emplace_back();
+    period.first_step = reader.TakeStep();
+    period.mode = reader.TakeMode();
+    period.staleness = static_cast<int64_t>(reader.Take<uint64_t>());
+  }
+  const uint32_t workers = reader.TakeCount(/*least_bytes=*/13);
+  for (uint32_t i = 0; i < workers; ++i) {
+    StepVector::Entry& worker = slice.workers.emplace_back();
+    worker.worker = WorkerId(reader.Take<uint32_t>());
+    worker.completed = reader.TakeStep();
+    worker.is_live = reader.TakeFlag();
+  }
+  const uint32_t kept = reader.TakeCount(/*least_bytes=*/21);
+  for (uint32_t i = 0; i < kept; ++i) {
+    SliceSnapshot::KeptPush& push = slice.kept.emplace_back();
+    push.step = reader.TakeStep();
+    push.worker = WorkerId(reader.Take<uint32_t>());
+    const bool has_base_version = reader.TakeFlag();
+    const auto base_version = reader.Take<uint64_t>();
+    if (has_base_version) push.base_version = base_version;
+  }
+}
+
+struct Block {
+  uint32_t kind = 0;
+  absl::string_view contents;
+};
+
+// Takes the first block off `bytes`. `number` is for errors.
+absl::StatusOr<Block> TakeBlock(size_t number, absl::string_view& bytes) {
+  Reader prefix(bytes);
+  Block block;
+  block.kind = prefix.Take<uint32_t>();
+  const auto version = prefix.Take<uint32_t>();
+  const auto length = prefix.Take<uint64_t>();
+  if (!prefix.is_whole() || bytes.size() < kPrefixBytes + kHashBytes ||
+      length > bytes.size() - kPrefixBytes - kHashBytes) {
+    return absl::DataLossError(absl::StrCat("block ", number, " of a shard: expected ", length,
+                                            " bytes and a checksum, but the shard ends"));
+  }
+  const absl::string_view hashed = bytes.substr(0, kPrefixBytes + length);
+  const auto hash = Reader(bytes.substr(hashed.size())).Take<uint64_t>();
+  if (hash != XXH3_64bits(hashed.data(), hashed.size())) {
+    return absl::DataLossError(
+        absl::StrCat("block ", number, " of a shard: its bytes do not have its checksum"));
+  }
+  if (version != kVersion) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("block ", number, " of a shard: expected format ", kVersion, ", got ", version,
+                     "; use the version of Capstan that wrote it"));
+  }
+  block.contents = hashed.substr(kPrefixBytes);
+  bytes.remove_prefix(hashed.size() + kHashBytes);
+  return block;
+}
+
+absl::Status WrongBlock(size_t number, absl::string_view expected) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("block ", number, " of a shard: expected ", expected, ", got another one"));
+}
+
+}  // namespace
+
+std::string EncodeShardBlocks(const ShardSnapshot& snapshot) {
+  std::string bytes;
+  AppendBlock(kShardKind, ShardContents(snapshot), &bytes);
+  for (const SliceSnapshot& slice : snapshot.slices) {
+    AppendBlock(kSliceKind, SliceContents(slice), &bytes);
+  }
+  return bytes;
+}
+
+absl::StatusOr<ShardSnapshot> DecodeShardBlocks(absl::string_view bytes) {
+  ShardSnapshot snapshot;
+  size_t number = 0;
+  do {
+    ASSIGN_OR_RETURN(const Block block, TakeBlock(number, bytes));
+    if (block.kind != (number == 0 ? kShardKind : kSliceKind)) {
+      return WrongBlock(number, number == 0 ? "the shard's" : "a slice's");
+    }
+    Reader reader(block.contents);
+    if (number == 0) {
+      ReadShard(reader, snapshot);
+    } else {
+      ReadSlice(reader, snapshot.slices.emplace_back());
+    }
+    if (!reader.is_whole() || !reader.is_at_end()) {
+      return WrongBlock(number, "contents as long as their counts say");
+    }
+    const size_t slices = snapshot.slices.size();
+    if (slices > 1 && !(snapshot.slices[slices - 2].key < snapshot.slices[slices - 1].key)) {
+      return WrongBlock(number, "slices in ascending order");
+    }
+    ++number;
+  } while (!bytes.empty());
+  return snapshot;
+}
+
+}  // namespace capstan

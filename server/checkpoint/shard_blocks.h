@@ -1,0 +1,32 @@
+#ifndef SERVER_CHECKPOINT_SHARD_BLOCKS_H_
+#define SERVER_CHECKPOINT_SHARD_BLOCKS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/shard/shard_snapshot.h"
+
+namespace capstan {
+
+// All of a shard but its floats, as bytes: one block for the shard, then one for each slice. A
+// block is its kind and its format version (uint32 each), the length of its contents (uint64), the
+// contents, and the XXH3-64 of all of these. All numbers are little-endian. Another version of the
+// format is another number; it is refused here.
+//   shard (kind 1): uint32 shard, uint32 count of workers; for each: uint32 worker, uint64
+//     incarnation, int64 first_step, uint8 is_entering
+//   slice (kind 2): uint32 table, uint32 slice, uint64 version, int64 min_step, int64 largest_step,
+//     uint32 count of arrays of the optimizer; uint32 count of periods; for each: int64 first_step,
+//     uint8 mode (1 BSP, 2 SSP, 3 async), int64 staleness; uint32 count of workers; for each:
+//     uint32 worker, int64 completed, uint8 is_live; uint32 count of kept pushes; for each: int64
+//     step, uint32 worker, uint8 has_base_version, uint64 base_version
+std::string EncodeShardBlocks(const ShardSnapshot& snapshot);
+
+// Decodes bytes of EncodeShardBlocks. Payloads are empty; there are as many as the slice had.
+// DATA_LOSS: a block is damaged or incomplete. INVALID_ARGUMENT: a block is of another kind or
+// version, or its contents contradict each other.
+absl::StatusOr<ShardSnapshot> DecodeShardBlocks(absl::string_view bytes);
+
+}  // namespace capstan
+
+#endif  // SERVER_CHECKPOINT_SHARD_BLOCKS_H_

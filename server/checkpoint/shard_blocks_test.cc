@@ -1,0 +1,119 @@
+#include "server/checkpoint/shard_blocks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <xxhash.h>
+
+#include "common/base/little_endian.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+ShardSnapshot Example() {
+  ShardSnapshot shard;
+  shard.shard = ShardId(5);
+  shard.workers.push_back({WorkerId(1), Incarnation(0x0102030405060708), Step(9), true});
+  SliceSnapshot& slice = shard.slices.emplace_back();
+  slice.key = {TableId(2), SliceIndex(3)};
+  slice.version = 7;
+  slice.min_step = Step(4);
+  slice.largest_step = Step(6);
+  slice.optimizer_state.resize(2);
+  slice.schedule = {{Step(0), ConsistencyMode::kSsp, 4}, {Step(9), ConsistencyMode::kBsp}};
+  slice.workers = {{WorkerId(0), Step(4), false}, {WorkerId(1), Step(5), true}};
+  slice.kept.push_back({Step(5), WorkerId(1), 11, Payload()});
+  slice.kept.push_back({Step(6), WorkerId(0), std::nullopt, Payload()});
+  return shard;
+}
+
+// A block with a right checksum.
+std::string Block(uint32_t kind, uint32_t version, const std::string& contents) {
+  std::string block;
+  AppendLittleEndian(kind, &block);
+  AppendLittleEndian(version, &block);
+  AppendLittleEndian(uint64_t{contents.size()}, &block);
+  block += contents;
+  AppendLittleEndian(uint64_t{XXH3_64bits(block.data(), block.size())}, &block);
+  return block;
+}
+
+// The bytes are a contract: other versions of Capstan read them.
+TEST(ShardBlocksTest, BytesAreGolden) {
+  const std::string shard(
+      "\x05\0\0\0\x01\0\0\0\x01\0\0\0\x08\x07\x06\x05\x04\x03\x02\x01\x09\0\0\0\0\0\0\0\x01", 29);
+  const std::string slice(
+      "\x02\0\0\0\x03\0\0\0\x07\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0\x02\0\0\0"
+      "\x02\0\0\0\0\0\0\0\0\0\0\0\x02\x04\0\0\0\0\0\0\0"
+      "\x09\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0"
+      "\x02\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\0\x01\0\0\0\x05\0\0\0\0\0\0\0\x01"
+      "\x02\0\0\0\x05\0\0\0\0\0\0\0\x01\0\0\0\x01\x0b\0\0\0\0\0\0\0"
+      "\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+      150);
+  EXPECT_EQ(EncodeShardBlocks(Example()), Block(1, 1, shard) + Block(2, 1, slice));
+}
+
+TEST(ShardBlocksTest, DecodesWhatItEncodes) {
+  const auto shard = DecodeShardBlocks(EncodeShardBlocks(Example()));
+  ASSERT_TRUE(shard.ok()) << shard.status();
+  EXPECT_EQ(shard->shard, ShardId(5));
+  ASSERT_EQ(shard->workers.size(), 1u);
+  EXPECT_EQ(shard->workers[0].incarnation, Incarnation(0x0102030405060708));
+  EXPECT_EQ(shard->workers[0].first_step, Step(9));
+  EXPECT_TRUE(shard->workers[0].is_entering);
+  ASSERT_EQ(shard->slices.size(), 1u);
+  const SliceSnapshot& slice = shard->slices[0];
+  EXPECT_EQ(slice.key, (SliceKey{TableId(2), SliceIndex(3)}));
+  EXPECT_EQ(slice.version, 7u);
+  EXPECT_EQ(slice.min_step, Step(4));
+  EXPECT_EQ(slice.largest_step, Step(6));
+  EXPECT_EQ(slice.optimizer_state.size(), 2u);
+  ASSERT_EQ(slice.schedule.size(), 2u);
+  EXPECT_EQ(slice.schedule[0].mode, ConsistencyMode::kSsp);
+  EXPECT_EQ(slice.schedule[0].staleness, 4);
+  EXPECT_EQ(slice.schedule[1].first_step, Step(9));
+  ASSERT_EQ(slice.workers.size(), 2u);
+  EXPECT_EQ(slice.workers[1].completed, Step(5));
+  EXPECT_FALSE(slice.workers[0].is_live);
+  ASSERT_EQ(slice.kept.size(), 2u);
+  EXPECT_EQ(slice.kept[0].base_version, 11);
+  EXPECT_EQ(slice.kept[1].base_version, std::nullopt);
+  EXPECT_EQ(slice.kept[1].step, Step(6));
+}
+
+TEST(ShardBlocksTest, EveryDamagedByteAndEveryShorterShardIsRefused) {
+  const std::string whole = EncodeShardBlocks(Example());
+  const size_t first_block = Block(1, 1, std::string(29, 'x')).size();
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
+    EXPECT_TRUE(absl::IsDataLoss(DecodeShardBlocks(damaged).status())) << i;
+    if (i == first_block) continue;  // a shard without slices
+    EXPECT_TRUE(absl::IsDataLoss(DecodeShardBlocks(whole.substr(0, i)).status())) << i;
+  }
+}
+
+TEST(ShardBlocksTest, WhatContradictsItselfIsRefused) {
+  const auto expect = [](const std::string& bytes, const std::string& text) {
+    const absl::Status status = DecodeShardBlocks(bytes).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  };
+  const std::string empty_shard(8, '\0');
+  expect(Block(1, 2, empty_shard), "block 0 of a shard: expected format 1, got 2");
+  expect(Block(2, 1, empty_shard), "expected the shard's");
+  expect(Block(1, 1, empty_shard) + Block(1, 1, empty_shard),
+         "block 1 of a shard: expected a slice");
+  expect(Block(1, 1, empty_shard + "x"), "contents as long as");
+  expect(Block(1, 1, std::string("\0\0\0\0\xff\xff\xff\xff", 8)), "contents as long as");
+  ShardSnapshot twice = Example();
+  twice.slices.push_back(twice.slices[0]);
+  expect(EncodeShardBlocks(twice), "slices in ascending order");
+  ShardSnapshot many = Example();
+  many.slices[0].optimizer_state.resize(17);
+  expect(EncodeShardBlocks(many), "contents as long as");
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,31 @@
+#ifndef SERVER_CHECKPOINT_SHARD_FILE_H_
+#define SERVER_CHECKPOINT_SHARD_FILE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/model_file/model_file.h"
+#include "server/shard/shard_snapshot.h"
+
+namespace capstan {
+
+// A shard in a safetensors file. Each slice has the float32 tensors TABLE/SLICE/values,
+// TABLE/SLICE/optimizer.0, 1, ... and TABLE/SLICE/kept.STEP.WORKER, which any safetensors library
+// reads. The uint8 tensor "shard" has the rest (shard_blocks.h).
+
+// Writes `snapshot` into an empty file. `table_names` are the job's, in order of table id. Returns
+// the XXH3-64 of the whole file.
+absl::StatusOr<uint64_t> WriteShardFile(const ShardSnapshot& snapshot,
+                                        absl::Span<const std::string> table_names,
+                                        const OpenFile& file);
+
+// Reads a file of WriteShardFile. DATA_LOSS or INVALID_ARGUMENT, with the name of the file, if it
+// is damaged, or is no such file of a job with these tables. RESOURCE_EXHAUSTED.
+absl::StatusOr<ShardSnapshot> ReadShardFile(OpenFile file,
+                                            absl::Span<const std::string> table_names);
+
+}  // namespace capstan
+
+#endif  // SERVER_CHECKPOINT_SHARD_FILE_H_

@@ -1,0 +1,214 @@
+#include "server/checkpoint/shard_file.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <xxhash.h>
+
+#include <fstream>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/random.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "proto/job.pb.h"
+#include "server/consistency/consistency_schedule.h"
+#include "server/optimizer/optimizer.h"
+#include "server/shard/shard.h"
+#include "server/shard/slice_state.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr size_t kSize = 5000;
+constexpr int kWorkers = 3;
+const std::string kTables[] = {"fc1.weight", "fc1.bias"};
+
+// A shard of two slices under Adam: steps 0 and 1 under SSP(8), steps 2 and 3 under BSP, then
+// async. So later pushes are kept until BSP's steps are complete.
+class ShardFileTest : public testing::Test {
+ protected:
+  ShardFileTest() {
+    v1::OptimizerSpec spec;
+    spec.set_type(v1::OptimizerSpec::ADAM);
+    optimizer_ = MakeOptimizer(spec).value();
+    std::string folder = testing::TempDir() + "/shard-XXXXXX";
+    path_ = absl::StrCat(mkdtemp(folder.data()), "/shard.safetensors");
+  }
+
+  // With `from`, the shard goes on where that one was.
+  std::unique_ptr<Shard> MakeShard(const ShardSnapshot* from = nullptr) {
+    const ConsistencyPeriod periods[] = {{Step(0), ConsistencyMode::kSsp, 8},
+                                         {Step(2), ConsistencyMode::kBsp},
+                                         {Step(4), ConsistencyMode::kAsync}};
+    auto shard = std::make_unique<Shard>(Epoch(1));
+    for (uint32_t i = 0; i < 2; ++i) {
+      Slice::Options options;
+      options.name = absl::StrCat("slice ", i);
+      options.memory = from == nullptr ? SliceState::Allocate(kSize, *optimizer_).value()
+                                       : SliceState::CopyOf(from->slices[i]).value();
+      options.optimizer = optimizer_.get();
+      options.schedule = from == nullptr
+                             ? MakeConsistencySchedule(periods).value()
+                             : MakeConsistencySchedule(from->slices[i].schedule).value();
+      options.non_finite_pushes = &non_finite_pushes_;
+      shard->AddSlice({TableId(i), SliceIndex(7)}, std::move(options),
+                      from == nullptr ? nullptr : &from->slices[i]);
+    }
+    if (from != nullptr) shard->RestoreWorkers(from->workers);
+    std::vector<ShardWorker> workers;
+    for (uint32_t id = 0; id < kWorkers; ++id) {
+      workers.push_back({WorkerId(id), Incarnation(from == nullptr ? id : 100 + id)});
+    }
+    shard->SetLiveWorkers(workers);
+    return shard;
+  }
+  // The push of the worker and step, the same for every call.
+  absl::Status Push(Shard& shard, bool is_restored, uint32_t slice, uint32_t worker, int64_t step) {
+    Random random(1000 * slice + 100 * worker + static_cast<uint64_t>(step));
+    const auto gradient = std::make_shared<std::vector<float>>(kSize);
+    for (float& element : *gradient) element = random.Normal();
+    ExchangeRequest request;
+    request.worker = WorkerId(worker);
+    request.incarnation = Incarnation(is_restored ? 100 + worker : worker);
+    request.slice = {TableId(slice), SliceIndex(7)};
+    request.push_step = Step(step);
+    request.gradient = Payload(absl::MakeConstSpan(*gradient), gradient);
+    absl::Status status;
+    shard.Exchange(std::move(request), [&status](ExchangeReply reply) { status = reply.status; });
+    return status;
+  }
+  uint64_t Write(const ShardSnapshot& snapshot) {
+    const OpenFile file = OpenFile::Open(path_, O_RDWR | O_CREAT | O_TRUNC).value();
+    return WriteShardFile(snapshot, kTables, file).value();
+  }
+  absl::StatusOr<ShardSnapshot> Read() {
+    return ReadShardFile(OpenFile::Open(path_, O_RDONLY).value(), kTables);
+  }
+  std::string Contents() {
+    std::ifstream in(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  }
+  static std::vector<std::vector<float>> FloatsOf(Shard& shard) {
+    std::vector<std::vector<float>> all;
+    for (const SliceSnapshot& slice : shard.Snapshot().slices) {
+      std::vector<Payload> arrays = slice.optimizer_state;
+      arrays.push_back(slice.values);
+      for (const Payload& array : arrays) array.CopyTo(absl::MakeSpan(all.emplace_back(kSize)));
+    }
+    return all;
+  }
+
+  std::unique_ptr<Optimizer> optimizer_;
+  WorkerCounter non_finite_pushes_;
+  std::string path_;
+};
+
+// Worker 0 is ahead: the pushes of its steps 2 and 3 are kept.
+TEST_F(ShardFileTest, AShardGoesOnInAnotherProcessWithTheSameBits) {
+  const auto original = MakeShard();
+  for (uint32_t slice : {0, 1}) {
+    for (int64_t step : {0, 1, 2, 3}) {
+      ASSERT_TRUE(Push(*original, false, slice, 0, step).ok()) << step;
+      if (step < 2) {
+        for (uint32_t worker : {1, 2}) {
+          ASSERT_TRUE(Push(*original, false, slice, worker, step).ok());
+        }
+      }
+    }
+  }
+  Write(original->Snapshot());
+  const auto read = Read();
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->workers.size(), size_t{kWorkers});
+  EXPECT_EQ(read->slices[0].kept.size(), 2u);
+  const auto restored = MakeShard(&*read);
+  for (Shard* shard : {original.get(), restored.get()}) {
+    const bool is_restored = shard == restored.get();
+    for (uint32_t slice : {0, 1}) {
+      EXPECT_TRUE(Push(*shard, is_restored, slice, 1, 1).ok()) << "it was applied before";
+      EXPECT_FALSE(Push(*shard, is_restored, slice, 1, 3).ok()) << "step 2 has not come";
+      for (int64_t step : {2, 3, 4}) {
+        for (uint32_t worker : {1, 2}) {
+          EXPECT_TRUE(Push(*shard, is_restored, slice, worker, step).ok());
+        }
+      }
+      EXPECT_TRUE(Push(*shard, is_restored, slice, 0, 4).ok());
+    }
+  }
+  EXPECT_EQ(FloatsOf(*restored), FloatsOf(*original));
+  for (const uint32_t slice : {0, 1}) {
+    EXPECT_EQ(restored->Snapshot().slices[slice].version,
+              original->Snapshot().slices[slice].version);
+  }
+}
+
+TEST_F(ShardFileTest, NobodyWaitsForAWorkerThatDoesNotComeBack) {
+  const auto original = MakeShard();
+  for (int64_t step : {0, 1, 2}) {
+    for (uint32_t worker : {0, 1}) ASSERT_TRUE(Push(*original, false, 0, worker, step).ok());
+  }
+  ASSERT_TRUE(Push(*original, false, 0, 2, 0).ok());
+  Write(original->Snapshot());
+  const ShardSnapshot read = Read().value();
+  const auto restored = MakeShard(&read);
+  EXPECT_EQ(restored->Snapshot().slices[0].min_step, Step(1)) << "worker 2 has done one step";
+  restored->SetLiveWorkers(
+      std::vector<ShardWorker>{{WorkerId(0), Incarnation(100)}, {WorkerId(1), Incarnation(101)}});
+  EXPECT_EQ(restored->Snapshot().slices[0].min_step, Step(3));
+  EXPECT_TRUE(restored->Snapshot().slices[0].kept.empty()) << "step 2 is applied";
+}
+
+TEST_F(ShardFileTest, ASnapshotStaysAsItIsWhileUpdatesGoOn) {
+  const auto shard = MakeShard();
+  for (uint32_t worker : {0, 1, 2}) ASSERT_TRUE(Push(*shard, false, 0, worker, 0).ok());
+  const ShardSnapshot snapshot = shard->Snapshot();
+  const uint64_t before = Write(snapshot);
+  for (uint32_t worker : {0, 1, 2}) ASSERT_TRUE(Push(*shard, false, 0, worker, 1).ok());
+  EXPECT_EQ(Write(snapshot), before);
+  EXPECT_NE(Write(shard->Snapshot()), before);
+}
+
+TEST_F(ShardFileTest, TheHashIsThatOfTheFileAndATensorIsReadByItsName) {
+  const auto shard = MakeShard();
+  const uint64_t hash = Write(shard->Snapshot());
+  const std::string bytes = Contents();
+  EXPECT_EQ(hash, XXH3_64bits(bytes.data(), bytes.size()));
+  EXPECT_THAT(bytes, HasSubstr("\"fc1.weight/7/values\":{\"dtype\":\"F32\",\"shape\":[5000]"));
+  EXPECT_THAT(bytes, HasSubstr("\"fc1.bias/7/optimizer.1\":{\"dtype\":\"F32\",\"shape\":[5000]"));
+}
+
+TEST_F(ShardFileTest, DamagedAndForeignFilesAreRefused) {
+  Write(MakeShard()->Snapshot());
+  const std::string whole = Contents();
+  const auto status_of = [this](const std::string& bytes) {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
+    const absl::Status status = Read().status();
+    EXPECT_FALSE(status.ok());
+    EXPECT_THAT(std::string(status.message()), HasSubstr(path_));
+    return status;
+  };
+  for (const size_t size : {size_t{0}, size_t{7}, size_t{100}, whole.size() - 1}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(status_of(whole.substr(0, size)))) << size;
+  }
+  std::string damaged = whole;
+  damaged.back() = static_cast<char>(damaged.back() ^ 1);
+  EXPECT_TRUE(absl::IsDataLoss(status_of(damaged)));
+  std::string renamed = whole;
+  renamed[renamed.find("fc1.bias/7/values")] = 'g';
+  EXPECT_THAT(std::string(status_of(renamed).message()),
+              HasSubstr("a tensor fc1.bias/7/values of F32, got none"));
+  ShardSnapshot foreign = MakeShard()->Snapshot();
+  foreign.slices.pop_back();
+  foreign.slices[0].key.table = TableId(1);
+  Write(foreign);
+  EXPECT_FALSE(
+      ReadShardFile(OpenFile::Open(path_, O_RDONLY).value(), absl::MakeSpan(kTables, 1)).ok());
+}
+
+}  // namespace
+}  // namespace capstan

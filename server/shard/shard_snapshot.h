@@ -1,0 +1,53 @@
+#ifndef SERVER_SHARD_SHARD_SNAPSHOT_H_
+#define SERVER_SHARD_SHARD_SNAPSHOT_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/exchange/payload.h"
+#include "common/tensor/slicing.h"
+#include "server/consistency/consistency_schedule.h"
+#include "server/consistency/step_vector.h"
+
+namespace capstan {
+
+// A slice at one moment: everything with which another slice can go on. Values are float32.
+struct SliceSnapshot {
+  struct KeptPush {
+    Step step;
+    WorkerId worker;
+    std::optional<uint64_t> base_version;
+    Payload gradient;
+  };
+
+  SliceKey key;
+  uint64_t version = 0;  // number of updates in the values
+  Step min_step;
+  Step largest_step;  // of all exchanges so far
+  std::vector<ConsistencyPeriod> schedule;
+  std::vector<StepVector::Entry> workers;
+  Payload values;
+  std::vector<Payload> optimizer_state;  // each as long as the values
+  std::vector<KeptPush> kept;            // of open steps; each as long as the values
+};
+
+// A live worker of the job, as a shard knows it.
+struct ShardWorker {
+  WorkerId worker;
+  Incarnation incarnation;
+  Step first_step = Step(0);  // of its first push
+  bool is_entering = false;   // its first step is not known yet
+};
+
+// A shard at one moment. Copies share the memory of its values.
+struct ShardSnapshot {
+  ShardId shard;
+  std::vector<ShardWorker> workers;
+  std::vector<SliceSnapshot> slices;  // in order of key
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_SHARD_SHARD_SNAPSHOT_H_
