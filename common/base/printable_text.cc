@@ -47,6 +47,12 @@ std::string PrintableText(absl::string_view text) {
   return printable;
 }
 
+std::string ShortPrintableText(absl::string_view text) {
+  constexpr size_t kMostBytes = 100;
+  if (text.size() <= kMostBytes) return PrintableText(text);
+  return absl::StrCat(PrintableText(text.substr(0, kMostBytes)), "...");
+}
+
 std::string PrintableLines(absl::string_view text) {
   return absl::StrJoin(
       absl::StrSplit(text, '\n'), "\n",

@@ -11,6 +11,9 @@ namespace capstan {
 // such as "\x1b". A second time changes nothing.
 std::string PrintableText(absl::string_view text);
 
+// The same, cut after 100 bytes of `text`: for names in errors.
+std::string ShortPrintableText(absl::string_view text);
+
 // The same for several lines of text: newlines stay.
 std::string PrintableLines(absl::string_view text);
 

@@ -5,6 +5,12 @@
 namespace capstan {
 namespace {
 
+TEST(PrintableTextTest, ShortTextEndsAfter100Bytes) {
+  EXPECT_EQ(ShortPrintableText(std::string(100, 'a')), std::string(100, 'a'));
+  EXPECT_EQ(ShortPrintableText(std::string(1000, 'a')), std::string(100, 'a') + "...");
+  EXPECT_EQ(ShortPrintableText("\x1b"), "\\x1b");
+}
+
 TEST(PrintableTextTest, TextIsLeftAsItIs) {
   for (const char* text : {"", "no such file: a.csv", "Grüße, 漢字, 🙂", "a\\x1b"}) {
     EXPECT_EQ(PrintableText(text), text);

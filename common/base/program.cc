@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 #include <malloc.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -45,6 +46,7 @@ void KeepFreedMemory() {
 
 void InitProgram(const char* name, const std::string& usage) {
   KeepFreedMemory();
+  std::signal(SIGXFSZ, SIG_IGN);  // A file beyond the limit is an error of its writer.
   // Debian's Abseil is a debugging build: by default it looks for deadlocks at every lock of gRPC.
   // Only tests let it do so.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);

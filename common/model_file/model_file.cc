@@ -54,7 +54,7 @@ constexpr size_t kMostDifferences = 16;
 
 // How the file's tensor differs from the table; empty: it does not.
 std::string DifferenceOf(const v1::TableSpec& table, const Safetensors::Tensor* tensor) {
-  const std::string name = PrintableText(table.name());
+  const std::string name = ShortPrintableText(table.name());
   const std::vector<uint64_t> shape(table.shape().begin(), table.shape().end());
   if (tensor == nullptr) return absl::StrCat(name, ": expected ", ShapeText(shape), ", got none");
   if (tensor->dtype == "F32" && tensor->shape == shape) return "";
@@ -77,6 +77,13 @@ Safetensors HeaderOf(const ModelOutput::Tables& tables, const ModelOutput::Metad
     tensor.shape.assign(table.shape().begin(), table.shape().end());
   }
   return header;
+}
+
+// Whether the open file still has its name. Another process may have removed it, or published it.
+bool HasItsName(const OpenFile& file) {
+  struct stat opened, named;
+  return fstat(file.descriptor(), &opened) == 0 && stat(file.path().c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
 class CreatedModelFile : public ModelOutput {
@@ -117,6 +124,12 @@ class CreatedModelFile : public ModelOutput {
     }
     RETURN_IF_ERROR(file_.WriteAt(0, header.data(), header.size()));
     RETURN_IF_ERROR(file_.Sync());
+    if (!HasItsName(file_)) {
+      return absl::DataLossError(
+          absl::StrCat(file_.path(),
+                       ": expected the file that this job has written, but it was "
+                       "removed or replaced; leave it alone while the job runs"));
+    }
     if (std::rename(file_.path().c_str(), path_.c_str()) != 0) {
       return FileError(path_, "to put the complete file there");
     }
@@ -153,13 +166,6 @@ class CreatedModelFile : public ModelOutput {
   bool is_published_ = false;
 };
 
-// Whether the open file still has its name: another process may have published it since.
-bool HasItsName(const OpenFile& file) {
-  struct stat opened, named;
-  return fstat(file.descriptor(), &opened) == 0 && stat(file.path().c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
-}
-
 }  // namespace
 
 std::string UnfinishedModelPath(const std::string& path) {
@@ -167,12 +173,19 @@ std::string UnfinishedModelPath(const std::string& path) {
 }
 
 absl::StatusOr<OpenFile> OpenFile::Open(const std::string& path, int flags) {
-  const int descriptor = open(path.c_str(), flags | O_CLOEXEC, 0666);
+  // Does not wait for the other end of a pipe.
+  const int descriptor = open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0666);
   if (descriptor < 0) {
     const bool reads = (flags & O_ACCMODE) == O_RDONLY;
     return FileError(path, reads ? "a readable file" : "a file that can be written");
   }
-  return OpenFile(path, descriptor);
+  OpenFile file(path, descriptor);
+  struct stat status;
+  const bool is_known = fstat(descriptor, &status) == 0;
+  const bool is_right = is_known && ((flags & O_DIRECTORY) != 0 || S_ISREG(status.st_mode));
+  if (is_right) return file;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": expected a file, got a folder, a pipe or a device"));
 }
 
 OpenFile::~OpenFile() {
@@ -237,7 +250,13 @@ absl::StatusOr<std::unique_ptr<ModelOutput>> CreateModelFile(const std::string& 
         absl::StrCat(path, ": expected the path of a file, got a folder or a device"));
   }
   while (true) {
-    ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open(UnfinishedModelPath(path), O_RDWR | O_CREAT));
+    // Through a link it would empty somebody's file.
+    ASSIGN_OR_RETURN(OpenFile file,
+                     OpenFile::Open(UnfinishedModelPath(path), O_RDWR | O_CREAT | O_NOFOLLOW));
+    if (fstat(file.descriptor(), &status) == 0 && status.st_nlink > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file.path(), ": expected no such file, got a link; remove it"));
+    }
     // Ends with this process, however it ends.
     if (flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) return FileError(file.path(), "to lock it");
@@ -275,7 +294,10 @@ ModelTables::ModelTables(OpenFile file, Safetensors header)
 
 absl::StatusOr<std::unique_ptr<ModelTables>> ModelTables::Open(const std::string& path) {
   ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open(path, O_RDONLY));
-  return Read(std::move(file));
+  ASSIGN_OR_RETURN(std::unique_ptr<ModelTables> tables, Read(std::move(file)));
+  if (tables->header().metadata.count(kToken) == 0) return tables;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": expected a model, got the file of a job that has not ended"));
 }
 
 absl::StatusOr<std::unique_ptr<ModelTables>> ModelTables::Read(OpenFile file) {
@@ -294,8 +316,8 @@ absl::Status ModelTables::CheckTables(const ModelOutput::Tables& tables) const {
   }
   for (const Safetensors::Tensor& tensor : header_.tensors) {
     if (expected.contains(tensor.name)) continue;
-    differences.push_back(
-        absl::StrCat(PrintableText(tensor.name), ": expected none, got ", ShapeText(tensor.shape)));
+    differences.push_back(absl::StrCat(ShortPrintableText(tensor.name), ": expected none, got ",
+                                       ShapeText(tensor.shape)));
   }
   if (differences.empty()) return absl::OkStatus();
   std::string more;

@@ -30,7 +30,8 @@ std::string UnfinishedModelPath(const std::string& path);
 // An open file. Closes it at the end.
 class OpenFile {
  public:
-  // `flags`: as of open(2). The error names the file and the system's reason, as all errors do.
+  // A regular file, or with O_DIRECTORY a folder. `flags`: as of open(2). The error names the file
+  // and the system's reason, as all errors do.
   static absl::StatusOr<OpenFile> Open(const std::string& path, int flags);
   OpenFile(OpenFile&& other) noexcept
       : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
@@ -84,7 +85,8 @@ absl::StatusOr<std::unique_ptr<ModelOutput>> CreateModelFile(const std::string& 
 // The tables of a model file, by name. Thread-safe.
 class ModelTables {
  public:
-  // Opens a complete file for reading. INVALID_ARGUMENT: it is no safetensors file.
+  // Opens a complete file for reading. INVALID_ARGUMENT: it is no safetensors file, or an
+  // unfinished one.
   static absl::StatusOr<std::unique_ptr<ModelTables>> Open(const std::string& path);
 
   // Reads the header of an open file. Its errors are as above.

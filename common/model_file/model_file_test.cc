@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <vector>
 
@@ -113,6 +115,45 @@ TEST_F(ModelFileTest, AnExistingFileIsReplacedOnlyByACompleteOne) {
   WriteModel(2);
   ASSERT_TRUE(ModelTables::Open(path_).value()->ReadValues("bias", 0, absl::MakeSpan(values)).ok());
   EXPECT_THAT(values, ElementsAre(2, 2, 2));
+}
+
+TEST_F(ModelFileTest, AnUnfinishedFileIsNoModel) {
+  const auto output = CreateModelFile(path_, kToken).value();
+  ASSERT_TRUE(output->Begin(Tables()).ok());
+  const absl::Status status = ModelTables::Open(UnfinishedModelPath(path_)).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("a job that has not ended"));
+}
+
+TEST_F(ModelFileTest, AFileThatWasReplacedIsNotPublished) {
+  WriteModel(1);
+  const auto output = CreateModelFile(path_, kToken).value();
+  ASSERT_TRUE(output->Begin(Tables()).ok());
+  ASSERT_EQ(unlink(UnfinishedModelPath(path_).c_str()), 0);
+  std::ofstream(UnfinishedModelPath(path_)) << "another";
+  const absl::Status status = output->Publish({}, HashOf(std::vector<float>(9)));
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("removed or replaced"));
+  EXPECT_TRUE(ModelTables::Open(path_).ok()) << "the older model is whole";
+}
+
+TEST_F(ModelFileTest, ALinkIsNotFollowed) {
+  const std::string precious = path_ + ".precious";
+  std::ofstream(precious) << "precious";
+  ASSERT_EQ(symlink(precious.c_str(), UnfinishedModelPath(path_).c_str()), 0);
+  EXPECT_FALSE(CreateModelFile(path_, kToken).ok());
+  ASSERT_EQ(unlink(UnfinishedModelPath(path_).c_str()), 0);
+  ASSERT_EQ(link(precious.c_str(), UnfinishedModelPath(path_).c_str()), 0);
+  const absl::Status status = CreateModelFile(path_, kToken).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("got a link; remove it"));
+  EXPECT_EQ(std::filesystem::file_size(precious), 8u);
+}
+
+TEST_F(ModelFileTest, APipeIsRefusedAtOnce) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  const absl::Status status = ModelTables::Open(path_).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("a folder, a pipe or a device"));
 }
 
 TEST_F(ModelFileTest, TwoJobsCannotWriteOneFile) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/little_endian.h"
 #include "common/base/printable_text.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr char kMetadata[] = "__metadata__";
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kAlignment = 64;
+constexpr size_t kMostDimensions = 32;
 
 struct Dtype {
   absl::string_view name;
@@ -65,7 +67,7 @@ absl::Status Malformed(absl::string_view expected, absl::string_view got) {
 
 absl::Status MalformedTensor(absl::string_view name, absl::string_view expected,
                              absl::string_view got) {
-  return Malformed(absl::StrCat(expected, " for tensor ", PrintableText(name)), got);
+  return Malformed(absl::StrCat(expected, " for tensor ", ShortPrintableText(name)), got);
 }
 
 // The numbers in a list; none if it is no list of unsigned integers.
@@ -90,11 +92,14 @@ absl::StatusOr<Safetensors::Tensor> ReadTensor(const std::string& name, const nl
   tensor.dtype = json["dtype"].get<std::string>();
   const Dtype* const dtype = FindDtype(tensor.dtype);
   if (dtype == nullptr) {
-    return MalformedTensor(name, "a dtype such as F32", PrintableText(tensor.dtype));
+    return MalformedTensor(name, "a dtype such as F32", ShortPrintableText(tensor.dtype));
   }
   const auto shape = ReadNumbers(json["shape"]);
   const auto offsets = ReadNumbers(json["data_offsets"]);
-  if (!shape.has_value()) return MalformedTensor(name, "a shape", "something else");
+  if (!shape.has_value() || shape->size() > kMostDimensions) {
+    return MalformedTensor(name, absl::StrCat("a shape of at most ", kMostDimensions, " sizes"),
+                           "something else");
+  }
   if (!offsets.has_value() || offsets->size() != 2 || (*offsets)[0] > (*offsets)[1]) {
     return MalformedTensor(name, "data_offsets [BEGIN, END]", "something else");
   }
@@ -119,7 +124,8 @@ absl::StatusOr<std::map<std::string, std::string>> ReadMetadata(const nlohmann::
   if (!json.is_object()) return Malformed("metadata of texts", "something else");
   for (const auto& [key, value] : json.items()) {
     if (!value.is_string()) {
-      return Malformed("metadata of texts", absl::StrCat("another value of ", PrintableText(key)));
+      return Malformed("metadata of texts",
+                       absl::StrCat("another value of ", ShortPrintableText(key)));
     }
     metadata[key] = value.get<std::string>();
   }
@@ -168,9 +174,19 @@ std::string EncodeSafetensorsHeader(const Safetensors& file, uint64_t least_byte
 absl::StatusOr<Safetensors> DecodeSafetensorsHeader(absl::string_view json, uint64_t file_bytes) {
   if (json.empty() || json[0] != '{') return Malformed("a JSON object", "other text");
   if (IsDeep(json)) return Malformed("at most 3 levels of JSON", "more");
+  size_t names = 0;
+  const auto count_names = [&names](int depth, nlohmann::json::parse_event_t event,
+                                    const nlohmann::json&) {
+    if (depth == 1 && event == nlohmann::json::parse_event_t::key) ++names;
+    return true;
+  };
   const nlohmann::json parsed =
-      nlohmann::json::parse(json.begin(), json.end(), /*cb=*/nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) return Malformed("a JSON object", "other text");
+      nlohmann::json::parse(json.begin(), json.end(), count_names, /*allow_exceptions=*/false);
+  // The library takes a zero for the end.
+  if (!parsed.is_object() || absl::StrContains(json, '\0')) {
+    return Malformed("a JSON object", "other text");
+  }
+  if (names != parsed.size()) return Malformed("each name once", "a name twice");
   Safetensors file;
   file.header_bytes = kLengthBytes + json.size();
   if (file.header_bytes > file_bytes) {

@@ -101,6 +101,13 @@ TEST(SafetensorsTest, RefusesWhatBreaksTheFormat) {
          R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
          3, "for tensor b");
   expect(" {}", 0, "a JSON object");
+  expect(std::string("{}\0x", 4), 0, "a JSON object");
+  expect(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+         R"("a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
+         2, "each name once");
+  std::string ones = "1";
+  for (int i = 0; i < 32; ++i) ones += ",1";
+  expect(tensor("\"U8\"", "[" + ones + "]", "[0,1]"), 1, "at most 32 sizes");
   expect("{\"t\":" + std::string(1'000'000, '['), 0, "at most 3 levels");
   expect("{\"__metadata__\":{\"a\":1}}", 0, "metadata of texts, got another value of a");
   expect("{\"__metadata__\":7}", 0, "metadata of texts");

@@ -13,6 +13,7 @@
 #include "common/tensor/host_buffer.h"
 #include "deploy/cli/commands.h"
 #include "kernels/cpu/cpu_stream.h"
+#include "kernels/gemm.h"
 #include "worker/dataset/load_data.h"
 #include "worker/training/evaluate.h"
 #include "worker/training/gathered_batch.h"
@@ -57,6 +58,7 @@ absl::Status EvaluateCommand(const std::string& path, const std::string& job_fil
   std::vector<absl::Span<const float>> values;
   for (const HostBuffer& table : tables) values.push_back(table.span());
 
+  UseOneBlasThread();  // as workers do: the order of sums depends on the number of threads
   GatheredBatch batch;
   ASSIGN_OR_RETURN(const Evaluation evaluation,
                    Evaluate(data.test.size(), [&](absl::Span<const uint32_t> samples) {

@@ -24,13 +24,15 @@ bool OutputPlan::Make(const ModelOutput::Tables& tables) {
 
 void OutputPlan::Publish(const v1::JobSpec& job, int64_t step,
                          const v1::ReportResultRequest& result) {
-  const ModelOutput::Metadata metadata = {
+  ModelOutput::Metadata metadata = {
       {"format", "capstan"},
       {"job", PrintableText(job.name())},
       {"step", absl::StrCat(step)},
-      {"test_accuracy", DigitsOf(result.test_accuracy())},
-      {"test_loss", DigitsOf(result.test_loss())},
       {"parameters_xxh3", absl::StrFormat("%016x", result.parameters_xxh3())}};
+  if (job.model().type() != v1::ModelSpec::REPLAY) {  // A replay learns nothing.
+    metadata["test_accuracy"] = DigitsOf(result.test_accuracy());
+    metadata["test_loss"] = DigitsOf(result.test_loss());
+  }
   work_ = [metadata, hash = result.parameters_xxh3()](ModelOutput& file) {
     return file.Publish(metadata, hash);
   };

@@ -14,6 +14,7 @@
 #include "common/membership/member_agent.h"
 #include "common/membership/view_watch.h"
 #include "common/routing/job_view.h"
+#include "kernels/cpu/gradients.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
 #include "server/service/shard_host_options.h"
@@ -142,9 +143,14 @@ absl::StatusOr<ShardHost::InitialValues> ParameterServer::OpenModels(const v1::G
   const absl::Status status = tables.ok() ? (*tables)->CheckTables(view.tables()) : tables.status();
   if (!status.ok()) return Annotate(status, "--initial");
   const std::shared_ptr<ModelTables> model = *std::move(tables);
-  return [model, &view](TableId table, uint64_t offset, absl::Span<float> values) {
+  const bool check_finite = job.job().consistency().check_finite();
+  return [model, &view, check_finite](TableId table, uint64_t offset, absl::Span<float> values) {
     const v1::TableSpec& spec = view.tables(static_cast<int>(table.value()));
-    return Annotate(model->ReadValues(spec.name(), offset, values), "--initial");
+    RETURN_IF_ERROR(Annotate(model->ReadValues(spec.name(), offset, values), "--initial"));
+    if (!check_finite || IsFinite(values)) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--initial: table ", spec.name(),
+                     " holds a NaN or an infinity in the file; choose another model"));
   };
 }
 

@@ -1,4 +1,5 @@
 // A job's model in a file: written at the end, tested again, and begun with.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -6,6 +7,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -98,6 +100,18 @@ TEST_F(ModelTest, AModelOfAnotherShapeIsRefusedWithEachDifference) {
   EXPECT_THAT(processes_->Log("evaluate"), names_differences);
   EXPECT_EQ(Run({"--initial=" + processes_->path("none")}), 1);
   EXPECT_THAT(processes_->Log("run"), HasSubstr("none: expected a readable file"));
+}
+
+TEST_F(ModelTest, AModelWithANanIsRefused) {
+  ASSERT_EQ(Run({"--steps=2", "--output=" + model()}), 0);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  ASSERT_TRUE(ModelTables::Read(OpenFile::Open(model(), O_RDWR).value())
+                  .value()
+                  ->WriteValues("fc2.bias", 3, {nan})
+                  .ok());
+  EXPECT_EQ(Run({"--initial=" + model()}), 1);
+  EXPECT_THAT(processes_->Log("run"),
+              HasSubstr("--initial: table fc2.bias holds a NaN or an infinity"));
 }
 
 TEST_F(ModelTest, AFolderThatIsNotThereEndsTheJobAtItsStart) {
