@@ -91,7 +91,7 @@ class CreatedModelFile : public ModelOutput {
   CreatedModelFile(std::string path, OpenFile file, uint64_t token)
       : path_(std::move(path)), file_(std::move(file)), token_(token) {}
   ~CreatedModelFile() override {
-    if (!is_published_) unlink(file_.path().c_str());
+    if (!is_published_ && HasItsName(file_)) unlink(file_.path().c_str());
   }
 
   uint64_t token() const override { return token_; }
@@ -103,6 +103,11 @@ class CreatedModelFile : public ModelOutput {
     header_bytes_ = EncodeSafetensorsHeader(header).size() + kRoomForMetadata;
     const std::string encoded = EncodeSafetensorsHeader(header, header_bytes_);
     header_bytes_ = encoded.size();
+    if (header_bytes_ > kMostSafetensorsHeaderBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file_.path(), ": expected names and shapes of tables in at most ",
+                       kMostSafetensorsHeaderBytes, " bytes, got ", header_bytes_));
+    }
     RETURN_IF_ERROR(file_.TakeRoom(header_bytes_ + table_bytes_));
     RETURN_IF_ERROR(file_.WriteAt(0, encoded.data(), encoded.size()));
     // Other machines see it from now on.
@@ -274,11 +279,15 @@ absl::StatusOr<Safetensors> ReadSafetensorsHeader(const OpenFile& file) {
   uint8_t length[8] = {};
   if (file_bytes >= sizeof(length)) RETURN_IF_ERROR(file.ReadAt(0, length, sizeof(length)));
   const auto header_bytes = ReadLittleEndian<uint64_t>(length);
-  if (file_bytes < sizeof(length) || header_bytes > kMostSafetensorsHeaderBytes ||
-      header_bytes > file_bytes - sizeof(length)) {
+  if (file_bytes < sizeof(length) || header_bytes > file_bytes - sizeof(length)) {
     return absl::InvalidArgumentError(
         absl::StrCat(file.path(), ": expected a safetensors file, got ", file_bytes,
                      " bytes that do not begin with the length of a header"));
+  }
+  if (header_bytes > kMostSafetensorsHeaderBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(file.path(), ": expected a header of at most ",
+                                                   kMostSafetensorsHeaderBytes, " bytes, got ",
+                                                   header_bytes));
   }
   std::string json(header_bytes, '\0');
   RETURN_IF_ERROR(file.ReadAt(sizeof(length), json.data(), json.size()));

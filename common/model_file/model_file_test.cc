@@ -221,6 +221,8 @@ TEST_F(ModelFileTest, WhatIsNoModelIsRefused) {
   expect(std::string(8, '\xff') + "{}", "do not begin with the length of a header");
   expect(std::string("\x03\0\0\0\0\0\0\0{}", 10), "do not begin with the length of a header");
   expect(std::string("\x02\0\0\0\0\0\0\0[]", 10), "a JSON object");
+  expect(std::string("\x01\0\x80\0\0\0\0\0", 8) + std::string(9 << 20, ' '),
+         "a header of at most 8388608 bytes, got 8388609");
   WriteModel(1);
   std::ifstream in(path_, std::ios::binary);
   const std::string whole((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
