@@ -148,7 +148,7 @@ class CreatedModelFile : public ModelOutput {
   static constexpr uint64_t kRoomForMetadata = 2048;
   static constexpr uint64_t kBlockBytes = 1 << 20;
 
-  // Of all tables, in their order.
+  // The XXH3-64 of all tables' bytes, in the order of the file.
   absl::StatusOr<uint64_t> Hash() const {
     const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
                                                                                 &XXH3_freeState);

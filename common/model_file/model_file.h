@@ -110,7 +110,7 @@ class ModelTables {
  private:
   ModelTables(OpenFile file, Safetensors header);
 
-  // Of the element `offset` in the file.
+  // Returns where the table's element `offset` begins in the file, in bytes.
   uint64_t PlaceOf(absl::string_view table, uint64_t offset) const;
 
   const OpenFile file_;

@@ -29,8 +29,8 @@ struct Safetensors {
   uint64_t header_bytes = 0;  // with the length before it; the first tensor begins here
 };
 
-// The longest header that is read: some 80,000 tensors. Parsed, it takes up to 30 times as much
-// memory. (The format allows 100 MB.)
+// The longest header that is read. It is enough for tens of thousands of tensors, and bounds the
+// memory for parsing a hostile header. (The format allows 100 MB.)
 inline constexpr uint64_t kMostSafetensorsHeaderBytes = 8 << 20;
 
 // Encodes the header of a file with these names, dtypes, shapes and metadata, with its length

@@ -18,7 +18,7 @@ constexpr uint32_t kSliceKind = 2;
 constexpr uint32_t kVersion = 1;
 constexpr size_t kPrefixBytes = 16;
 constexpr size_t kHashBytes = 8;
-// Of an optimizer's state for one slice. More is no optimizer's.
+// Most arrays that an optimizer keeps for one slice.
 constexpr uint32_t kMostArrays = 16;
 
 void AppendBlock(uint32_t kind, const std::string& contents, std::string* bytes) {
