@@ -16,6 +16,7 @@ constexpr absl::string_view kModel = "Model";
 constexpr absl::string_view kData = "Data";
 constexpr absl::string_view kTraining = "Training";
 constexpr absl::string_view kOptimizer = "Optimizer";
+constexpr absl::string_view kCheckpoints = "Checkpoints";
 constexpr absl::string_view kConsistency = "Consistency";
 constexpr absl::string_view kScheduler = "Scheduler";
 constexpr absl::string_view kMembership = "Membership";
@@ -121,6 +122,20 @@ constexpr JobFlag kFlags[] = {
      "and number of workers. mean: the number of live workers. sum: 1."},
     {kConsistency, "check_finite", "consistency.check_finite", "",
      "Refuse a push with a NaN or an infinity."},
+
+    {kCheckpoints, "checkpoint_dir", "checkpoint.dir", "DIR",
+     "Folder for checkpoints. The coordinator and all servers must share it."},
+    {kCheckpoints, "checkpoint_steps", "checkpoint.steps", "STEPS",
+     "Write a checkpoint each time this number of steps is done, and at the end. 0: see "
+     "--checkpoint_seconds."},
+    {kCheckpoints, "checkpoint_seconds", "checkpoint.seconds", "SECONDS",
+     "Write a checkpoint each time this time has passed, and at the end. 0 for both: only for "
+     "capstan checkpoint."},
+    {kCheckpoints, "keep", "checkpoint.keep", "N",
+     "Number of complete checkpoints to keep; older ones are removed."},
+    {kCheckpoints, "restore", "checkpoint.restore", "DIR",
+     "Go on from the checkpoint in this folder. latest: from the newest complete one in "
+     "--checkpoint_dir; if there is none, the job begins anew."},
 
     {kScheduler, "schedule", "scheduler.policy", "",
      "Order of sending of workers and servers. tensor_fifo: first ready, first sent; tensors of up "

@@ -130,6 +130,7 @@ absl::Status CheckIsNotOverruled(const std::set<absl::string_view>& given, const
       {"test_fraction", has_test_file, "--test_path names the samples to test with"},
       {"test_labels_path", !has_test_file && !job.data().test_labels_path().empty(),
        "there is no --test_path for these labels"},
+      {"keep", job.checkpoint().dir().empty(), "there is no --checkpoint_dir"},
   };
   for (const auto& rule : rules) {
     if (!rule.is_overruled || given.count(rule.flag) == 0) continue;

@@ -8,6 +8,9 @@
 
 namespace capstan {
 
+// The value of checkpoint.restore for the newest checkpoint.
+inline constexpr char kLatestCheckpoint[] = "latest";
+
 // XXH3-64 of the job's deterministic serialization. Exchanges name their job by it. Setting a field
 // to its default changes the fingerprint.
 uint64_t JobFingerprint(const v1::JobSpec& job);

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_properties.h"
 
 namespace capstan {
 namespace {
@@ -141,6 +142,11 @@ absl::StatusOr<v1::JobSpec> LoadJobFile(const std::string& path) {
 void ResolveModelPaths(const std::string& folder, v1::JobSpec* job) {
   if (job->has_initial()) Resolve(folder, job->mutable_initial());
   if (job->has_output()) Resolve(folder, job->mutable_output());
+  if (!job->has_checkpoint()) return;
+  v1::CheckpointSpec* checkpoint = job->mutable_checkpoint();
+  if (checkpoint->has_dir()) Resolve(folder, checkpoint->mutable_dir());
+  const bool is_path = checkpoint->has_restore() && checkpoint->restore() != kLatestCheckpoint;
+  if (is_path) Resolve(folder, checkpoint->mutable_restore());
 }
 
 void ResolvePaths(const std::string& folder, v1::JobSpec* job) {

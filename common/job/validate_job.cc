@@ -16,6 +16,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/field_text.h"
 #include "common/job/job_flag_table.h"
+#include "common/job/job_properties.h"
 #include "common/tensor/slicing.h"
 
 namespace capstan {
@@ -192,6 +193,23 @@ void CheckTransport(const v1::TransportSpec& transport, JobChecker* checker) {
                   "64KiB or more");
 }
 
+void CheckCheckpoint(const v1::CheckpointSpec& checkpoint, JobChecker* checker) {
+  const bool has_dir = !checkpoint.dir().empty();
+  const double seconds = checkpoint.seconds();
+  checker->Expect(has_dir || checkpoint.steps() == 0, "checkpoint_dir",
+                  "a folder, as checkpoint_steps is given");
+  checker->Expect(has_dir || seconds == 0, "checkpoint_dir",
+                  "a folder, as checkpoint_seconds is given");
+  checker->Expect(has_dir || checkpoint.restore() != kLatestCheckpoint, "checkpoint_dir",
+                  "the folder with the checkpoints, as restore is latest");
+  checker->Expect(checkpoint.steps() <= uint64_t{1} << 53, "checkpoint_steps", "2^53 or less");
+  checker->Expect(seconds == 0 || IsPositive(seconds), "checkpoint_seconds",
+                  "0 (none) or a finite number above 0");
+  checker->Expect(seconds == 0 || checkpoint.steps() == 0, "checkpoint_seconds",
+                  "0, as checkpoint_steps is given: one of the two");
+  checker->Expect(checkpoint.keep() >= 1, "keep", "1 or more");
+}
+
 }  // namespace
 
 absl::Status ValidateConsistency(const v1::ConsistencySpec& consistency) {
@@ -211,6 +229,7 @@ absl::Status ValidateJob(const v1::JobSpec& job) {
   CheckTraining(job.training(), &checker);
   CheckOptimizer(job.optimizer(), &checker);
   CheckConsistency(job.consistency(), &checker);
+  CheckCheckpoint(job.checkpoint(), &checker);
   CheckScheduler(job.scheduler(), &checker);
   CheckMembership(job.membership(), &checker);
   CheckTransport(job.transport(), &checker);

@@ -241,6 +241,10 @@ absl::Status OpenFile::TakeRoom(uint64_t bytes) const {
   return FileError(path_, absl::StrCat("room for ", bytes, " bytes"));
 }
 
+void OpenFile::BeginSync() const {
+  sync_file_range(descriptor_, /*offset=*/0, /*nbytes=*/0, SYNC_FILE_RANGE_WRITE);
+}
+
 absl::Status OpenFile::Sync() const {
   // Not every file system can sync a folder.
   if (fsync(descriptor_) != 0 && errno != EINVAL) return FileError(path_, "to sync it");

@@ -47,6 +47,8 @@ class OpenFile {
   absl::Status WriteAt(uint64_t offset, const void* data, uint64_t bytes) const;
   // Makes the file this long, and takes the room on the disk if the file system can.
   absl::Status TakeRoom(uint64_t bytes) const;
+  // Lets the disk begin to take what was written. Sync still has to follow.
+  void BeginSync() const;
   // Returns when the contents are on the disk.
   absl::Status Sync() const;
 

@@ -1,0 +1,56 @@
+#ifndef SERVER_CHECKPOINT_CHECKPOINT_FOLDER_H_
+#define SERVER_CHECKPOINT_CHECKPOINT_FOLDER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/checkpoint.pb.h"
+
+namespace capstan {
+
+// The checkpoints of a job, for the process that begins and completes them. Each has a folder of
+// its own: "checkpoint-000001", ... A checkpoint is complete once its manifest is there. Calls may
+// take long. Not thread-safe.
+class CheckpointStorage {
+ public:
+  virtual ~CheckpointStorage() = default;
+
+  // The random number that CheckCheckpointFolder expects.
+  virtual uint64_t token() const = 0;
+  // The path of the checkpoint with this name.
+  virtual std::string PathOf(const std::string& name) const = 0;
+  // Makes the folder of a new checkpoint, and returns its name.
+  virtual absl::StatusOr<std::string> Create() = 0;
+  // Completes a checkpoint. All of its files are on the disk already.
+  virtual absl::Status Publish(const std::string& name, const v1::CheckpointManifest& manifest) = 0;
+  // Removes all complete checkpoints but the newest `keep`, and incomplete ones before the newest.
+  virtual absl::Status RemoveOld(uint32_t keep) = 0;
+};
+
+// Opens the folder `dir`, and makes it if need be. `token` is a random number. ABORTED: another
+// process uses it.
+absl::StatusOr<std::unique_ptr<CheckpointStorage>> OpenCheckpointFolder(const std::string& dir,
+                                                                        uint64_t token);
+
+// FAILED_PRECONDITION unless a process has opened `dir` with this token.
+absl::Status CheckCheckpointFolder(const std::string& dir, uint64_t token);
+
+// A checkpoint in a folder.
+struct CheckpointName {
+  std::string name;
+  bool is_complete = false;
+};
+
+// All checkpoints in `dir`, the newest first. NOT_FOUND: there is no such folder.
+absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(const std::string& dir);
+
+// The path of the newest complete checkpoint in `dir`; empty: there is none.
+absl::StatusOr<std::string> NewestCheckpoint(const std::string& dir);
+
+}  // namespace capstan
+
+#endif  // SERVER_CHECKPOINT_CHECKPOINT_FOLDER_H_

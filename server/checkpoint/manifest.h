@@ -1,0 +1,38 @@
+#ifndef SERVER_CHECKPOINT_MANIFEST_H_
+#define SERVER_CHECKPOINT_MANIFEST_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/job.pb.h"
+
+namespace capstan {
+
+// Names within the folder of a checkpoint.
+inline constexpr char kManifestFile[] = "manifest";
+std::string ShardFileName(uint32_t shard);
+
+// The manifest's text, with its checksum in the last line.
+std::string EncodeManifest(const v1::CheckpointManifest& manifest);
+
+// Decodes text of EncodeManifest. `path` is for errors. DATA_LOSS: it is damaged. INVALID_ARGUMENT:
+// it is of another format, or its fields contradict each other.
+absl::StatusOr<v1::CheckpointManifest> DecodeManifest(absl::string_view text,
+                                                      const std::string& path);
+
+// Reads the manifest in `folder`. NOT_FOUND: there is none, so the checkpoint is not complete.
+absl::StatusOr<v1::CheckpointManifest> ReadManifest(const std::string& folder);
+
+// INVALID_ARGUMENT, with each field that differs, unless `job` can go on from the checkpoint in
+// `folder`. Fields that say how a job runs may differ: numbers of servers and of steps, transport,
+// schedule, consistency, membership and paths. Fields that say what is trained may not.
+absl::Status CheckJobOfCheckpoint(const v1::CheckpointManifest& manifest, const v1::JobSpec& job,
+                                  const std::string& folder);
+
+}  // namespace capstan
+
+#endif  // SERVER_CHECKPOINT_MANIFEST_H_

@@ -1,0 +1,136 @@
+#include "server/checkpoint/shard_storage.h"
+
+#include <fcntl.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+#include "common/model_file/model_file.h"
+#include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/shard_file.h"
+
+namespace capstan {
+namespace {
+
+constexpr uint64_t kBlockBytes = 1 << 20;
+
+std::string FilePath(const std::string& checkpoint, uint32_t shard) {
+  return absl::StrCat(checkpoint, "/", ShardFileName(shard));
+}
+
+std::string UnfinishedPath(const std::string& checkpoint, uint32_t shard) {
+  return absl::StrCat(FilePath(checkpoint, shard), ".unfinished");
+}
+
+absl::StatusOr<uint64_t> HashOf(const OpenFile& file, uint64_t bytes) {
+  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
+                                                                              &XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  std::string block(std::min(kBlockBytes, bytes), '\0');
+  for (uint64_t done = 0; done < bytes; done += block.size()) {
+    block.resize(std::min(kBlockBytes, bytes - done));
+    RETURN_IF_ERROR(file.ReadAt(done, block.data(), block.size()));
+    XXH3_64bits_update(state.get(), block.data(), block.size());
+  }
+  return XXH3_64bits_digest(state.get());
+}
+
+absl::Status Verify(const OpenFile& opened, const v1::ShardFile& file) {
+  ASSIGN_OR_RETURN(const uint64_t bytes, opened.SizeBytes());
+  uint64_t hash = 0;
+  if (bytes == file.bytes()) {
+    ASSIGN_OR_RETURN(hash, HashOf(opened, bytes));
+    if (hash == file.xxh3()) return absl::OkStatus();
+  }
+  return absl::DataLossError(
+      absl::StrFormat("%s: expected %d bytes with the XXH3-64 %016x, as the manifest says, got %d "
+                      "bytes%s; the file "
+                      "is damaged: use another checkpoint",
+                      opened.path(), file.bytes(), file.xxh3(), bytes,
+                      bytes == file.bytes() ? absl::StrFormat(" with %016x", hash) : ""));
+}
+
+class ShardFolder : public ShardStorage {
+ public:
+  ShardFolder(std::string dir, std::vector<std::string> table_names)
+      : dir_(std::move(dir)), table_names_(std::move(table_names)) {}
+
+  absl::StatusOr<v1::ShardFile> Write(const std::string& name,
+                                      const ShardSnapshot& snapshot) override {
+    ASSIGN_OR_RETURN(const OpenFile file,
+                     OpenFile::Open(UnfinishedPath(PathOf(name), snapshot.shard.value()),
+                                    O_RDWR | O_CREAT | O_TRUNC));
+    v1::ShardFile written;
+    written.set_shard(snapshot.shard.value());
+    ASSIGN_OR_RETURN(const uint64_t hash, WriteShardFile(snapshot, table_names_, file));
+    written.set_xxh3(hash);
+    ASSIGN_OR_RETURN(const uint64_t bytes, file.SizeBytes());
+    written.set_bytes(bytes);
+    file.BeginSync();
+    return written;
+  }
+
+  absl::Status Finish(const std::string& name, const std::vector<v1::ShardFile>& files) override {
+    const std::string path = PathOf(name);
+    for (const v1::ShardFile& file : files) {
+      const std::string unfinished = UnfinishedPath(path, file.shard());
+      ASSIGN_OR_RETURN(const OpenFile opened, OpenFile::Open(unfinished, O_RDONLY));
+      RETURN_IF_ERROR(opened.Sync());
+      if (std::rename(unfinished.c_str(), FilePath(path, file.shard()).c_str()) != 0) {
+        return absl::UnavailableError(absl::StrCat(unfinished,
+                                                   ": expected to give the file its name, got \"",
+                                                   std::strerror(errno), "\""));
+      }
+    }
+    ASSIGN_OR_RETURN(const OpenFile folder, OpenFile::Open(path, O_RDONLY | O_DIRECTORY));
+    return folder.Sync();
+  }
+
+  absl::StatusOr<v1::CheckpointManifest> ReadManifest(const std::string& path) override {
+    return capstan::ReadManifest(path);
+  }
+
+  absl::StatusOr<ShardSnapshot> Read(const std::string& path, const v1::ShardFile& file) override {
+    return ReadVerifiedShard(path, file, table_names_);
+  }
+
+ private:
+  std::string PathOf(const std::string& name) const { return absl::StrCat(dir_, "/", name); }
+
+  const std::string dir_;
+  const std::vector<std::string> table_names_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ShardStorage>> OpenShardFolder(
+    const std::string& dir, uint64_t token, std::vector<std::string> table_names) {
+  if (!dir.empty()) RETURN_IF_ERROR(CheckCheckpointFolder(dir, token));
+  return std::make_unique<ShardFolder>(dir, std::move(table_names));
+}
+
+absl::Status VerifyShardFile(const std::string& path, const v1::ShardFile& file) {
+  ASSIGN_OR_RETURN(const OpenFile opened, OpenFile::Open(FilePath(path, file.shard()), O_RDONLY));
+  return Verify(opened, file);
+}
+
+absl::StatusOr<ShardSnapshot> ReadVerifiedShard(const std::string& path, const v1::ShardFile& file,
+                                                absl::Span<const std::string> table_names) {
+  ASSIGN_OR_RETURN(OpenFile opened, OpenFile::Open(FilePath(path, file.shard()), O_RDONLY));
+  RETURN_IF_ERROR(Verify(opened, file));
+  ASSIGN_OR_RETURN(ShardSnapshot snapshot, ReadShardFile(std::move(opened), table_names));
+  if (snapshot.shard == ShardId(file.shard())) return snapshot;
+  return absl::InvalidArgumentError(absl::StrCat(FilePath(path, file.shard()), ": expected shard ",
+                                                 file.shard(), ", got shard ",
+                                                 snapshot.shard.value()));
+}
+
+}  // namespace capstan
