@@ -24,11 +24,11 @@
 #include "common/job/job_flags.h"
 #include "common/job/job_properties.h"
 #include "common/job/load_job.h"
-#include "common/model_file/model_file.h"
 #include "common/transport/grpc/grpc_server.h"
 #include "common/transport/grpc/grpc_setup.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/grpc_coordinator_service.h"
+#include "server/coordinator/job_files.h"
 #include "server/coordinator/job_outcome.h"
 
 ABSL_FLAG(std::string, job, "",
@@ -110,12 +110,7 @@ absl::Status Coordinate(const Args& args) {
   Coordinator::Options options;
   options.job = job;
   options.job_fingerprint = JobFingerprint(job);
-  if (!job.output().empty()) {
-    absl::StatusOr<std::unique_ptr<ModelOutput>> output =
-        CreateModelFile(job.output(), SystemRandom());
-    RETURN_IF_ERROR(Annotate(output.status(), "--output"));
-    options.output = *std::move(output);
-  }
+  RETURN_IF_ERROR(OpenJobFiles(/*token=*/SystemRandom(), options));
   Coordinator coordinator(std::move(options), clock);
   coordinator.OnEnd([&outcome](JobOutcome ended) {
     outcome.Set(std::move(ended));

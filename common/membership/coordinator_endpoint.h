@@ -34,6 +34,7 @@ class CoordinatorEndpoint {
   virtual void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) = 0;
   virtual void SetConsistency(v1::SetConsistencyRequest request,
                               Callback<v1::SetConsistencyReply> done) = 0;
+  virtual void Checkpoint(v1::CheckpointRequest request, Callback<v1::CheckpointReply> done) = 0;
   virtual void ReadClock(v1::ReadClockRequest request, Callback<v1::ReadClockReply> done) = 0;
 };
 

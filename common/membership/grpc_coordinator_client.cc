@@ -16,6 +16,9 @@ namespace {
 // For calls with a reply after all servers have acted.
 constexpr absl::Duration kAgreementTimeout = absl::Seconds(30);
 
+// For a checkpoint: disks may be slow.
+constexpr absl::Duration kCheckpointTimeout = absl::Hours(1);
+
 absl::Status TimeoutError() {
   return absl::UnavailableError("the coordinator did not answer in time");
 }
@@ -25,6 +28,12 @@ absl::Status AgreementTimeoutError() {
       "the coordinator has not told for ", absl::FormatDuration(kAgreementTimeout),
       " that all servers have agreed on the change's first step: one of them may hang or be gone. "
       "The change stays pending and comes when they have; capstan status shows it"));
+}
+
+absl::Status CheckpointTimeoutError() {
+  return absl::DeadlineExceededError(absl::StrCat(
+      "the checkpoint is not complete after ", absl::FormatDuration(kCheckpointTimeout),
+      "; it goes on, and capstan status shows when it is"));
 }
 
 // The parts of a call; they live until its reply.
@@ -186,6 +195,17 @@ void GrpcCoordinatorClient::SetConsistency(v1::SetConsistencyRequest request,
       [done = std::move(done)](absl::StatusOr<v1::SetConsistencyReply> reply) mutable {
         // Not UNAVAILABLE, so that the call is not repeated: the caller has waited long enough.
         if (reply.status() == TimeoutError()) reply = AgreementTimeoutError();
+        done(std::move(reply));
+      });
+}
+
+void GrpcCoordinatorClient::Checkpoint(v1::CheckpointRequest request,
+                                       Callback<v1::CheckpointReply> done) {
+  Send<v1::CheckpointRequest, v1::CheckpointReply>(
+      &Stub::async::Checkpoint, kCheckpointTimeout, std::move(request),
+      [done = std::move(done)](absl::StatusOr<v1::CheckpointReply> reply) mutable {
+        // As above, the call is not repeated.
+        if (reply.status() == TimeoutError()) reply = CheckpointTimeoutError();
         done(std::move(reply));
       });
 }

@@ -45,6 +45,7 @@ class GrpcCoordinatorClient : public CoordinatorEndpoint {
   void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) override;
   void SetConsistency(v1::SetConsistencyRequest request,
                       Callback<v1::SetConsistencyReply> done) override;
+  void Checkpoint(v1::CheckpointRequest request, Callback<v1::CheckpointReply> done) override;
   void ReadClock(v1::ReadClockRequest request, Callback<v1::ReadClockReply> done) override;
 
  private:

@@ -138,6 +138,12 @@ void RetryingCoordinator::SetConsistency(v1::SetConsistencyRequest request,
         /*parked_at_most=*/absl::InfiniteDuration());
 }
 
+void RetryingCoordinator::Checkpoint(v1::CheckpointRequest request,
+                                     Callback<v1::CheckpointReply> done) {
+  Begin(&CoordinatorEndpoint::Checkpoint, std::move(request), std::move(done),
+        /*parked_at_most=*/absl::InfiniteDuration());
+}
+
 void RetryingCoordinator::ReadClock(v1::ReadClockRequest request,
                                     Callback<v1::ReadClockReply> done) {
   Begin(&CoordinatorEndpoint::ReadClock, std::move(request), std::move(done));

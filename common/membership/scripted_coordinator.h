@@ -53,6 +53,9 @@ class ScriptedCoordinator : public CoordinatorEndpoint {
                       Callback<v1::SetConsistencyReply> done) override {
     set_consistency.emplace_back(std::move(request), std::move(done));
   }
+  void Checkpoint(v1::CheckpointRequest request, Callback<v1::CheckpointReply> done) override {
+    checkpoint.emplace_back(std::move(request), std::move(done));
+  }
   void ReadClock(v1::ReadClockRequest request, Callback<v1::ReadClockReply> done) override {
     read_clock.emplace_back(std::move(request), std::move(done));
   }
@@ -65,6 +68,7 @@ class ScriptedCoordinator : public CoordinatorEndpoint {
   Calls<v1::ReportResultRequest, v1::ReportResultReply> report_result;
   Calls<v1::GetStatusRequest, v1::GetStatusReply> get_status;
   Calls<v1::SetConsistencyRequest, v1::SetConsistencyReply> set_consistency;
+  Calls<v1::CheckpointRequest, v1::CheckpointReply> checkpoint;
   Calls<v1::ReadClockRequest, v1::ReadClockReply> read_clock;
 };
 

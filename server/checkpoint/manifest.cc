@@ -52,13 +52,12 @@ std::string Contradiction(const v1::CheckpointManifest& manifest) {
   for (const v1::CheckpointWorker& worker : manifest.workers()) {
     if (worker.first_step() < 0) return "first steps from 0 on";
   }
-  if (static_cast<uint32_t>(manifest.files_size()) != cluster.shard_count()) {
-    return absl::StrCat(cluster.shard_count(), " files");
-  }
-  for (int shard = 0; shard < manifest.files_size(); ++shard) {
-    if (manifest.files(shard).shard() != static_cast<uint32_t>(shard)) {
-      return "the file of each shard, in order";
+  int64_t last = -1;
+  for (const v1::ShardFile& file : manifest.files()) {
+    if (file.shard() <= last || file.shard() >= cluster.shard_count()) {
+      return absl::StrCat("files of shards 0 to ", cluster.shard_count() - 1, ", in order");
     }
+    last = file.shard();
   }
   return "";
 }

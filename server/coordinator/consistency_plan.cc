@@ -59,8 +59,18 @@ absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencyPeriod& latest,
 
 }  // namespace
 
-ConsistencyPlan::ConsistencyPlan(const v1::ConsistencySpec& consistency) {
-  *periods_.emplace_back().mutable_consistency() = consistency;
+ConsistencyPlan::ConsistencyPlan(const v1::ConsistencySpec& consistency,
+                                 const v1::CheckpointManifest& restored)
+    : periods_(restored.consistency().begin(), restored.consistency().end()) {
+  if (!periods_.empty() &&
+      MessageDifferencer::Equivalent(restored.job().consistency(), consistency)) {
+    return;
+  }
+  int64_t first_step = 0;
+  if (!periods_.empty()) first_step = std::max(restored.end_step(), latest().first_step() + 1);
+  v1::ConsistencyPeriod& period = periods_.emplace_back();
+  period.set_first_step(first_step);
+  *period.mutable_consistency() = consistency;
 }
 
 absl::StatusOr<uint64_t> ConsistencyPlan::Begin(const v1::SetConsistencyRequest& request,

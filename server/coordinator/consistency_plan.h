@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
+#include "proto/checkpoint.pb.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
 #include "server/coordinator/table_check.h"
@@ -22,8 +23,10 @@ namespace capstan {
 // before the change is settled. Not thread-safe.
 class ConsistencyPlan {
  public:
-  // The job's own, from step 0 on.
-  explicit ConsistencyPlan(const v1::ConsistencySpec& consistency);
+  // The job's own, from step 0 on. Or, if the job goes on from a checkpoint, the checkpoint's; and
+  // the job's own, if it differs, from the first step on that nobody has done.
+  explicit ConsistencyPlan(const v1::ConsistencySpec& consistency,
+                           const v1::CheckpointManifest& restored = {});
 
   // Begins a change of the fields set in the request, for a job with these tables. Returns the
   // change's number. A request may come twice: if the result counts already or is pending, that
@@ -37,6 +40,7 @@ class ConsistencyPlan {
   // reported.
   bool Settle(size_t num_servers);
 
+  bool is_pending() const { return pending_.has_value(); }
   // The period of a change; null while it is pending.
   const v1::ConsistencyPeriod* Find(uint64_t change) const;
   const v1::ConsistencyPeriod& latest() const { return periods_.back(); }

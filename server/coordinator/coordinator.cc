@@ -38,7 +38,8 @@ Coordinator::Coordinator(Options options, Clock& clock)
       heartbeat_interval_(absl::Seconds(options.job.membership().heartbeat_seconds())),
       clock_(clock),
       output_(std::move(options.output)),
-      state_(std::move(options.job), clock),
+      checkpoints_(std::move(options.checkpoints)),
+      state_(std::move(options.job), clock, std::move(options.restored)),
       leases_(lease_),
       alarm_(clock, [this] { OnAlarm(); }) {
   MutexLock lock(&mu_);
@@ -47,15 +48,18 @@ Coordinator::Coordinator(Options options, Clock& clock)
 
 Coordinator::~Coordinator() {
   std::map<MemberKey, Parked> parked;
-  std::vector<ChangeWaiter> change_waiters;
+  Waiters<v1::SetConsistencyReply> change_waiters;
+  Waiters<v1::CheckpointReply> checkpoint_waiters;
   {
     MutexLock lock(&mu_);
     is_stopped_ = true;
     parked = std::move(parked_);
     parked_.clear();
     change_waiters.swap(change_waiters_);
+    checkpoint_waiters.swap(checkpoint_waiters_);
   }
-  for (ChangeWaiter& waiter : change_waiters) waiter.done(StoppedError());
+  for (auto& waiter : change_waiters) waiter.done(StoppedError());
+  for (auto& waiter : checkpoint_waiters) waiter.done(StoppedError());
   for (auto& [member, heartbeat] : parked) heartbeat.done(StoppedError());
 }
 
@@ -63,9 +67,11 @@ void Coordinator::GetJob(v1::GetJobRequest, Callback<v1::GetJobReply> done) {
   v1::GetJobReply reply;
   reply.set_job_fingerprint(job_fingerprint_);
   if (output_ != nullptr) reply.set_output_token(output_->token());
+  if (checkpoints_ != nullptr) reply.set_checkpoint_token(checkpoints_->token());
   {
     MutexLock lock(&mu_);
     *reply.mutable_job() = state_.job();
+    reply.set_restore(state_.restored_path());
   }
   done(std::move(reply));
 }
@@ -170,28 +176,57 @@ void Coordinator::SetConsistency(v1::SetConsistencyRequest request,
   Give(std::move(answers));
 }
 
+void Coordinator::Checkpoint(v1::CheckpointRequest, Callback<v1::CheckpointReply> done) {
+  absl::Status status;
+  Answers answers;
+  {
+    MutexLock lock(&mu_);
+    const absl::StatusOr<uint64_t> number =
+        is_stopped_ ? StoppedError() : state_.RequestCheckpoint();
+    status = number.status();
+    if (status.ok()) checkpoint_waiters_.push_back({*number, std::move(done)});
+    SettleLocked(answers);
+  }
+  if (!status.ok()) done(status);
+  Give(std::move(answers));
+}
+
 void Coordinator::ReadClock(v1::ReadClockRequest, Callback<v1::ReadClockReply> done) {
   v1::ReadClockReply reply;
   reply.set_nanoseconds(absl::ToUnixNanos(clock_.Now()));
   done(std::move(reply));
 }
 
-void Coordinator::AnswerChangeWaiters() {
-  std::vector<std::pair<Callback<v1::SetConsistencyReply>, absl::StatusOr<v1::SetConsistencyReply>>>
-      due;
-  {
-    MutexLock lock(&mu_);
-    std::vector<ChangeWaiter> waiters;
-    waiters.swap(change_waiters_);
-    for (ChangeWaiter& waiter : waiters) {
-      if (auto reply = state_.ConsistencyReply(waiter.change)) {
-        due.emplace_back(std::move(waiter.done), *std::move(reply));
-      } else {
-        change_waiters_.push_back(std::move(waiter));
-      }
+template <typename Reply>
+std::vector<std::pair<Coordinator::Callback<Reply>, absl::StatusOr<Reply>>>
+Coordinator::TakeAnsweredLocked(Waiters<Reply>& waiters,
+                                std::optional<absl::StatusOr<Reply>> (JobState::*reply)(uint64_t)
+                                    const) {
+  std::vector<std::pair<Callback<Reply>, absl::StatusOr<Reply>>> due;
+  Waiters<Reply> waiting;
+  for (Waiter<Reply>& waiter : waiters) {
+    if (auto answer = (state_.*reply)(waiter.number)) {
+      due.emplace_back(std::move(waiter.done), *std::move(answer));
+    } else {
+      waiting.push_back(std::move(waiter));
     }
   }
-  for (auto& [done, reply] : due) done(std::move(reply));
+  waiters = std::move(waiting);
+  return due;
+}
+
+void Coordinator::AnswerWaiters() {
+  std::vector<std::pair<Callback<v1::SetConsistencyReply>, absl::StatusOr<v1::SetConsistencyReply>>>
+      changes;
+  std::vector<std::pair<Callback<v1::CheckpointReply>, absl::StatusOr<v1::CheckpointReply>>>
+      checkpoints;
+  {
+    MutexLock lock(&mu_);
+    changes = TakeAnsweredLocked(change_waiters_, &JobState::ConsistencyReply);
+    checkpoints = TakeAnsweredLocked(checkpoint_waiters_, &JobState::CheckpointReply);
+  }
+  for (auto& [done, reply] : changes) done(std::move(reply));
+  for (auto& [done, reply] : checkpoints) done(std::move(reply));
 }
 
 void Coordinator::Fail(absl::string_view reason) {
@@ -270,8 +305,9 @@ absl::Time Coordinator::NextEventLocked() const {
 void Coordinator::Give(Answers answers) {
   for (Answer& answer : answers) answer.done(answer.reply);
   LogEvents();
-  AnswerChangeWaiters();
+  AnswerWaiters();
   DoFileWork();
+  DoCheckpointWork();
   absl::AnyInvocable<void(JobOutcome)> on_end;
   JobOutcome outcome;
   {
@@ -300,6 +336,25 @@ void Coordinator::DoFileWork() {
   {
     MutexLock lock(&mu_);
     state_.EndFileWork(result);
+    SettleLocked(answers);
+  }
+  Give(std::move(answers));
+}
+
+void Coordinator::DoCheckpointWork() {
+  CheckpointPlan::Work work;
+  {
+    MutexLock lock(&mu_);
+    work = state_.TakeCheckpointWork();
+  }
+  if (work == nullptr) return;
+  absl::StatusOr<std::string> result =
+      absl::FailedPreconditionError("the coordinator has no folder for checkpoints");
+  if (checkpoints_ != nullptr) result = work(*checkpoints_);
+  Answers answers;
+  {
+    MutexLock lock(&mu_);
+    state_.EndCheckpointWork(result);
     SettleLocked(answers);
   }
   Give(std::move(answers));

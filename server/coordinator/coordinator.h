@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -19,6 +21,7 @@
 #include "common/model_file/model_file.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
+#include "server/checkpoint/checkpoint_folder.h"
 #include "server/coordinator/alarm.h"
 #include "server/coordinator/job_outcome.h"
 #include "server/coordinator/job_state.h"
@@ -39,6 +42,10 @@ class Coordinator : public CoordinatorEndpoint {
     uint64_t job_fingerprint = 0;
     // The file for the parameters. Null: the job has no --output, or nobody looks at the file.
     std::unique_ptr<ModelOutput> output;
+    // The folder of checkpoints. Null: the job has none, or nobody looks at the files.
+    std::unique_ptr<CheckpointStorage> checkpoints;
+    // The checkpoint from which the job goes on; none: it begins anew.
+    std::optional<JobState::RestorePoint> restored;
   };
 
   // `clock` must outlive the coordinator.
@@ -55,6 +62,7 @@ class Coordinator : public CoordinatorEndpoint {
   void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) override;
   void SetConsistency(v1::SetConsistencyRequest request,
                       Callback<v1::SetConsistencyReply> done) override;
+  void Checkpoint(v1::CheckpointRequest request, Callback<v1::CheckpointReply> done) override;
   void ReadClock(v1::ReadClockRequest request, Callback<v1::ReadClockReply> done) override;
 
   // Ends the job, for a reason of the coordinator's own process.
@@ -78,11 +86,14 @@ class Coordinator : public CoordinatorEndpoint {
     Callback<v1::HeartbeatReply> done;
   };
   using Answers = std::vector<Answer>;
-  // A caller waiting until a change of the consistency is settled.
-  struct ChangeWaiter {
-    uint64_t change;
-    Callback<v1::SetConsistencyReply> done;
+  // A caller waiting for a change of the consistency, or for a checkpoint.
+  template <typename Reply>
+  struct Waiter {
+    uint64_t number;
+    Callback<Reply> done;
   };
+  template <typename Reply>
+  using Waiters = std::vector<Waiter<Reply>>;
 
   // Declares members dead after their lease, and answers heartbeats after their interval.
   void OnAlarm();
@@ -93,9 +104,15 @@ class Coordinator : public CoordinatorEndpoint {
   absl::Time NextEventLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Gives the answers. Reports the end of the job if they were the last.
   void Give(Answers answers);
-  void AnswerChangeWaiters();
-  // Works on the file of --output, if there is something to do.
+  // Takes out the waiters whose replies are there. `reply` is a method of JobState.
+  template <typename Reply>
+  std::vector<std::pair<Callback<Reply>, absl::StatusOr<Reply>>> TakeAnsweredLocked(
+      Waiters<Reply>& waiters, std::optional<absl::StatusOr<Reply>> (JobState::*reply)(uint64_t)
+                                   const) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AnswerWaiters();
+  // Work on the file of --output and on checkpoints, if there is something to do.
   void DoFileWork();
+  void DoCheckpointWork();
   void LogEvents();
   bool EveryoneKnowsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -104,12 +121,14 @@ class Coordinator : public CoordinatorEndpoint {
   const absl::Duration heartbeat_interval_;
   Clock& clock_;
   const std::unique_ptr<ModelOutput> output_;
+  const std::unique_ptr<CheckpointStorage> checkpoints_;
 
   Mutex mu_;
   JobState state_ ABSL_GUARDED_BY(mu_);
   LeaseTable leases_ ABSL_GUARDED_BY(mu_);
   std::map<MemberKey, Parked> parked_ ABSL_GUARDED_BY(mu_);
-  std::vector<ChangeWaiter> change_waiters_ ABSL_GUARDED_BY(mu_);
+  Waiters<v1::SetConsistencyReply> change_waiters_ ABSL_GUARDED_BY(mu_);
+  Waiters<v1::CheckpointReply> checkpoint_waiters_ ABSL_GUARDED_BY(mu_);
   bool is_stopped_ ABSL_GUARDED_BY(mu_) = false;
   absl::AnyInvocable<void(JobOutcome)> on_end_ ABSL_GUARDED_BY(mu_);
   // Once the job has ended: the latest time for `on_end_`, and the members who know of the end.

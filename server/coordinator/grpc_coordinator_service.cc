@@ -83,6 +83,14 @@ grpc::ServerUnaryReactor* GrpcCoordinatorService::SetConsistency(
   return reactor;
 }
 
+grpc::ServerUnaryReactor* GrpcCoordinatorService::Checkpoint(grpc::CallbackServerContext* context,
+                                                             const v1::CheckpointRequest* request,
+                                                             v1::CheckpointReply* reply) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  coordinator_.Checkpoint(*request, FinishWith(reactor, reply));
+  return reactor;
+}
+
 grpc::ServerUnaryReactor* GrpcCoordinatorService::ReadClock(grpc::CallbackServerContext* context,
                                                             const v1::ReadClockRequest* request,
                                                             v1::ReadClockReply* reply) {

@@ -39,6 +39,9 @@ class GrpcCoordinatorService : public v1::CoordinatorService::CallbackService {
   grpc::ServerUnaryReactor* SetConsistency(grpc::CallbackServerContext* context,
                                            const v1::SetConsistencyRequest* request,
                                            v1::SetConsistencyReply* reply) override;
+  grpc::ServerUnaryReactor* Checkpoint(grpc::CallbackServerContext* context,
+                                       const v1::CheckpointRequest* request,
+                                       v1::CheckpointReply* reply) override;
   grpc::ServerUnaryReactor* ReadClock(grpc::CallbackServerContext* context,
                                       const v1::ReadClockRequest* request,
                                       v1::ReadClockReply* reply) override;

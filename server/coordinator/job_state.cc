@@ -31,81 +31,25 @@ absl::Duration RegistrationTime(const v1::MembershipSpec& membership) {
 // The workers have done their steps, but the job has not ended.
 bool HasTrained(v1::Phase phase) { return phase == v1::EVALUATING || phase == v1::SAVING; }
 
-std::string ReasonOf(const v1::ReportFailureRequest& request) {
-  return request.reason().empty() ? "failed without a reason" : request.reason();
-}
-
 }  // namespace
 
-JobState::JobState(v1::JobSpec job, const Clock& clock)
+JobState::JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoint> restored)
     : job_(std::move(job)),
+      restored_(restored.has_value() ? *std::move(restored) : RestorePoint()),
       clock_(clock),
       members_(job_.cluster().num_servers(), job_.cluster().num_workers()),
       registration_deadline_(clock_.Now() + RegistrationTime(job_.membership())),
-      consistency_(job_.consistency()),
-      schedule_(job_),
-      output_(job_) {
+      consistency_(job_.consistency(), restored_.manifest),
+      schedule_(job_, restored_.manifest),
+      output_(job_),
+      checkpoint_(job_.checkpoint(), restored_.manifest.step()),
+      training_time_(absl::Seconds(restored_.manifest.training_seconds())) {
+  if (!restored_.path.empty()) {
+    events_.push_back(absl::StrCat("the job goes on from step ", restored_.manifest.step(), ": ",
+                                   restored_.path));
+  }
   EnterPhase(v1::REGISTERING);
   Publish();
-}
-
-absl::StatusOr<uint32_t> JobState::RegisterServer(const v1::RegisterServerRequest& request) {
-  RETURN_IF_ERROR(CheckAddress(request.address()));
-  return Register(kServer, Incarnation(request.incarnation()), {request.address()},
-                  /*may_enter_late=*/false);
-}
-
-absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerRequest& request) {
-  if (members_.workers().empty()) {
-    ASSIGN_OR_RETURN(table_elements_, CheckTables(request.tables(), SliceBytes(job_.scheduler())));
-    RETURN_IF_ERROR(CheckTableStaleness(job_.consistency(), request.tables()));
-    tables_ = request.tables();
-  }
-  RETURN_IF_ERROR(CheckSameTables(request.tables(), tables_));
-  return Register(kWorker, Incarnation(request.incarnation()), /*address=*/{},
-                  request.may_enter_late());
-}
-
-absl::StatusOr<uint32_t> JobState::Register(Role role, Incarnation incarnation,
-                                            const ServerAddress& address, bool may_enter_late) {
-  if (const auto id = members_.FindIncarnation(role, incarnation)) {
-    RETURN_IF_ERROR(members_.Find({role, *id}, incarnation).status());
-    return *id;
-  }
-  if (has_ended()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the job has ended already (", view_.phase() == v1::DONE ? "it is done" : view_.reason(),
-        "); start the coordinator again first"));
-  }
-  if (may_enter_late && view_.phase() == v1::TRAINING) return Replace(incarnation);
-  if (may_enter_late && HasTrained(view_.phase())) {
-    return absl::FailedPreconditionError(
-        "the job's workers have done their steps: it needs no other worker any more");
-  }
-  ASSIGN_OR_RETURN(const uint32_t id, members_.Add(role, incarnation, address));
-  events_.push_back(absl::StrCat(MemberName({role, id}), " has registered",
-                                 address.grpc.empty() ? "" : " at ", address.grpc));
-  Advance();
-  Publish();
-  return id;
-}
-
-absl::StatusOr<uint32_t> JobState::Replace(Incarnation incarnation) {
-  ASSIGN_OR_RETURN(const uint32_t id, members_.TakePlaceOfDeadWorker(incarnation));
-  entering_.Begin(id, incarnation);
-  events_.push_back(absl::StrCat("another worker takes the place of ", MemberName({kWorker, id})));
-  Publish();
-  return id;
-}
-
-bool JobState::EnterWorkers() {
-  const auto ready = entering_.TakeReady(members_.servers().size());
-  for (const auto& [id, first_step] : ready) {
-    members_.OfRole(kWorker).at(id).first_step = first_step;
-    events_.push_back(
-        absl::StrCat(MemberName({kWorker, id}), " enters at step ", first_step.value()));
-  }
-  return !ready.empty();
 }
 
 absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
@@ -128,11 +72,13 @@ absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
   }
   if (request.role() == kServer) {
     RETURN_IF_ERROR(consistency_.Report(request.id(), request.held_step()));
+    RETURN_IF_ERROR(checkpoint_.Report(request.id(), request.checkpoint()));
   }
   const bool has_entered = EnterWorkers();
   const bool has_changed = SettleConsistency();
   const bool has_schedule = SettleSchedule();
-  if (Advance() || has_entered || has_changed || has_schedule) Publish();
+  const bool has_checkpoint = SettleCheckpoint();
+  if (Advance() || has_entered || has_changed || has_schedule || has_checkpoint) Publish();
   return absl::OkStatus();
 }
 
@@ -191,31 +137,6 @@ void JobState::CheckStepsTotal(const v1::HeartbeatRequest& request) {
                     ": expected the same data on every worker"));
 }
 
-absl::Status JobState::ReportFailure(const v1::ReportFailureRequest& request) {
-  if (request.before_registering()) return ReportEarlyFailure(request);
-  const MemberKey key{request.role(), request.id()};
-  RETURN_IF_ERROR(members_.Find(key, Incarnation(request.incarnation())).status());
-  const std::string what = absl::StrCat(MemberName(key), ": ", ReasonOf(request));
-  if (view_.phase() == v1::SAVING && key.role == kWorker) {
-    events_.push_back(absl::StrCat(what, "; its work is done"));
-  } else {
-    Fail(what);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status JobState::ReportEarlyFailure(const v1::ReportFailureRequest& request) {
-  RETURN_IF_ERROR(CheckRole(request.role()));
-  const std::string what = absl::StrCat("a ", RoleName(request.role()),
-                                        " failed before it registered: ", ReasonOf(request));
-  if (view_.phase() == v1::REGISTERING && members_.Lacks(request.role())) {
-    Fail(what);
-  } else {
-    events_.push_back(what);  // It was one too many, or the others go on without it.
-  }
-  return absl::OkStatus();
-}
-
 absl::Status JobState::ReportResult(const v1::ReportResultRequest& request) {
   const MemberKey key{kWorker, request.worker()};
   RETURN_IF_ERROR(members_.Find(key, Incarnation(request.incarnation())).status());
@@ -229,10 +150,18 @@ absl::Status JobState::ReportResult(const v1::ReportResultRequest& request) {
   }
   if (view_.phase() != v1::EVALUATING) return absl::OkStatus();  // It has been told before.
   result_ = request;
-  if (output_.is_wanted()) saving_version_ = view_.version() + 1;
-  EnterPhase(output_.is_wanted() ? v1::SAVING : v1::DONE);
+  SettleCheckpoint();
+  Finish();
   Publish();
   return absl::OkStatus();
+}
+
+bool JobState::Finish() {
+  if (view_.phase() != v1::EVALUATING || !result_.has_value()) return false;
+  if (checkpoint_.IsBusy(Training())) return false;
+  if (output_.is_wanted()) saving_version_ = view_.version() + 1;
+  EnterPhase(output_.is_wanted() ? v1::SAVING : v1::DONE);
+  return true;
 }
 
 void JobState::EndFileWork(const absl::Status& result) {
@@ -245,51 +174,6 @@ void JobState::EndFileWork(const absl::Status& result) {
     Advance();
   }
   Publish();
-}
-
-void JobState::DeclareDead(MemberKey key) {
-  if (has_ended()) return;
-  const std::string silence = absl::StrCat(job_.membership().lease_seconds(), " s");
-  Member& member = members_.OfRole(key.role).at(key.id);
-  member.death = absl::StrCat("was silent for ", silence);
-  if (key.role == kServer) {
-    return Fail(
-        absl::StrCat(MemberName(key), " (", member.address.grpc, ") has been silent for ", silence,
-                     " (lease); its shards are lost: see its log, and start the job again"));
-  }
-  entering_.Forget(key.id);
-  const std::string what =
-      absl::StrCat(MemberName(key), " has been silent for ", silence, " (lease)");
-  if (view_.phase() == v1::SAVING) {
-    events_.push_back(absl::StrCat(what, "; its work is done"));
-    return Publish();
-  }
-  if (view_.phase() == v1::REGISTERING || view_.phase() == v1::PLACING) {
-    return Fail(absl::StrCat(what, " before training began: see its log, and start the job again"));
-  }
-  if (!members_.LowestLiveWorker().has_value()) {
-    return Fail(absl::StrCat(
-        what, " and was the last live worker: see the workers' logs, and start the job again"));
-  }
-  events_.push_back(absl::StrCat(what, " and is declared dead; the others go on"));
-  death_version_ = view_.version() + 1;
-  if (view_.phase() == v1::EVALUATING) view_.set_evaluator(*members_.LowestLiveWorker());
-  Advance();
-  Publish();
-}
-
-absl::Time JobState::registration_deadline() const {
-  const bool is_waiting = view_.phase() == v1::REGISTERING && !members_.is_complete();
-  return is_waiting ? registration_deadline_ : absl::InfiniteFuture();
-}
-
-void JobState::CheckRegistration() {
-  if (clock_.Now() < registration_deadline()) return;
-  Fail(
-      absl::StrCat("after ", job_.membership().registration_seconds(),
-                   " s (--registration_seconds) ", members_.RollCall(),
-                   " (workers register when they have read their data): see the logs of these, and "
-                   "start the job again"));
 }
 
 void JobState::Fail(absl::string_view reason) {
@@ -318,10 +202,10 @@ bool JobState::Advance() {
     return true;
   }
   if (view_.phase() == v1::SAVING && members_.ServersHaveSeen(saving_version_)) {
-    output_.Publish(job_, steps_total_, result_);
+    output_.Publish(job_, steps_total_, *result_);
     saving_version_ = kNever;
   }
-  return false;
+  return Finish();
 }
 
 void JobState::Place() {
@@ -341,7 +225,7 @@ void JobState::Place() {
 
 void JobState::EnterPhase(v1::Phase phase) {
   if (phase == v1::TRAINING) training_began_ = clock_.Now();
-  if (view_.phase() == v1::TRAINING) training_time_ = clock_.Now() - training_began_;
+  if (view_.phase() == v1::TRAINING) training_time_ += clock_.Now() - training_began_;
   view_.set_phase(phase);
   events_.push_back(absl::StrCat("phase ", v1::Phase_Name(phase), phase == v1::FAILED ? ": " : "",
                                  view_.reason()));
@@ -355,40 +239,51 @@ void JobState::Publish() {
   }
   consistency_.WriteTo(view_);
   schedule_.WriteTo(view_);
-}
-
-std::vector<MemberKey> JobState::LiveMembers() const {
-  std::vector<MemberKey> live;
-  for (const v1::ServerInfo& server : view_.servers()) {
-    if (server.is_live()) live.push_back({kServer, server.server()});
-  }
-  for (const v1::WorkerInfo& worker : view_.workers()) {
-    if (worker.is_live()) live.push_back({kWorker, worker.worker()});
-  }
-  return live;
+  checkpoint_.WriteTo(view_);
+  // Servers hold back for one of the two at a time.
+  if (checkpoint_.is_agreeing()) view_.set_consistency_change(0);
 }
 
 v1::GetStatusReply JobState::Status() const {
   v1::GetStatusReply status;
   *status.mutable_view() = view_;
-  for (const Member& worker : members_.workers()) *status.add_progress() = worker.progress;
+  for (uint32_t id = 0; id < members_.workers().size(); ++id) {
+    *status.add_progress() = ProgressOf(id);
+  }
   status.mutable_bytes_of_server()->Add(bytes_of_server_.begin(), bytes_of_server_.end());
   status.set_job_name(job_.name());
   status.set_num_servers(job_.cluster().num_servers());
   status.set_num_workers(job_.cluster().num_workers());
   if (job_.scheduler().tune()) *status.mutable_tuning() = schedule_.Report();
+  checkpoint_.WriteTo(*status.mutable_checkpoint());
+  status.mutable_checkpoint()->set_restored(restored_.path);
+  status.mutable_checkpoint()->set_restored_step(restored_.manifest.step());
   return status;
+}
+
+int JobState::WorkersLost() const {
+  auto lost =
+      static_cast<int>(restored_.manifest.workers_lost() + members_.replaced_workers().size());
+  for (const Member& worker : members_.workers()) lost += !worker.is_live();
+  return lost;
+}
+
+absl::Duration JobState::TrainingTime() const {
+  if (view_.phase() != v1::TRAINING) return training_time_;
+  return training_time_ + (clock_.Now() - training_began_);
 }
 
 JobOutcome JobState::Outcome() const {
   JobOutcome outcome;
   if (view_.phase() == v1::FAILED) outcome.status = absl::AbortedError(view_.reason());
   outcome.last_status = Status();
-  outcome.result = result_;
+  outcome.result = result_.value_or(v1::ReportResultRequest());
   outcome.training_time = training_time_;
-  outcome.replaced_workers = members_.replaced_workers();
-  outcome.workers_lost = static_cast<int>(outcome.replaced_workers.size());
-  for (const Member& worker : members_.workers()) outcome.workers_lost += !worker.is_live();
+  const auto& replaced_before = restored_.manifest.replaced_workers();
+  outcome.replaced_workers.assign(replaced_before.begin(), replaced_before.end());
+  const auto& replaced = members_.replaced_workers();
+  outcome.replaced_workers.insert(outcome.replaced_workers.end(), replaced.begin(), replaced.end());
+  outcome.workers_lost = WorkersLost();
   return outcome;
 }
 

@@ -2,6 +2,7 @@
 #define SERVER_COORDINATOR_JOB_STATE_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,8 +13,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "proto/checkpoint.pb.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
+#include "server/coordinator/checkpoint_plan.h"
 #include "server/coordinator/consistency_plan.h"
 #include "server/coordinator/entering_workers.h"
 #include "server/coordinator/job_outcome.h"
@@ -29,8 +32,14 @@ namespace capstan {
 // and reads the clock only to measure the training. Not thread-safe.
 class JobState {
  public:
-  // `job` is valid. `clock` must outlive the state.
-  JobState(v1::JobSpec job, const Clock& clock);
+  // The checkpoint from which a job goes on.
+  struct RestorePoint {
+    std::string path;
+    v1::CheckpointManifest manifest;  // fits the job
+  };
+
+  // `job` is valid. `clock` must outlive the state. Without `restored`, the job begins anew.
+  JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoint> restored = {});
 
   // The member's id. INVALID_ARGUMENT: the address or the tables are bad. FAILED_PRECONDITION: all
   // places are taken, or the job or this member has ended. RESOURCE_EXHAUSTED: a worker may take a
@@ -50,6 +59,16 @@ class JobState {
   // has ended before.
   std::optional<absl::StatusOr<v1::SetConsistencyReply>> ConsistencyReply(uint64_t change) const;
 
+  // Asks for a checkpoint, and returns its number. FAILED_PRECONDITION: the job has no folder for
+  // checkpoints, or does not train.
+  absl::StatusOr<uint64_t> RequestCheckpoint();
+  // The answer to that request; none while it is under way. FAILED_PRECONDITION: the job has ended
+  // before.
+  std::optional<absl::StatusOr<v1::CheckpointReply>> CheckpointReply(uint64_t number) const;
+  // The next work on checkpoints, and its result, as TakeFileWork and EndFileWork.
+  CheckpointPlan::Work TakeCheckpointWork() { return checkpoint_.TakeWork(); }
+  void EndCheckpointWork(const absl::StatusOr<std::string>& result);
+
   // A registered member has been silent for the lease.
   void DeclareDead(MemberKey member);
   // Fails the job when it has waited too long for its members to register.
@@ -65,6 +84,8 @@ class JobState {
   void EndFileWork(const absl::Status& result);
 
   const v1::JobSpec& job() const { return job_; }
+  // The checkpoint from which the job goes on; empty: it begins anew.
+  const std::string& restored_path() const { return restored_.path; }
   const v1::JobView& view() const { return view_; }
   bool has_ended() const { return view_.phase() == v1::DONE || view_.phase() == v1::FAILED; }
   std::vector<MemberKey> LiveMembers() const;
@@ -86,16 +107,33 @@ class JobState {
   bool SettleConsistency();
   // Begins the schedule's next period once this one is measured; false if there is none.
   bool SettleSchedule();
+  // Moves the checkpoint on: begins it, chooses its step, or asks for its manifest. False if there
+  // is nothing to do.
+  bool SettleCheckpoint();
+  CheckpointPlan::Training Training() const;
+  // The manifest of the checkpoint with these parts of servers. Or why it is not complete.
+  absl::StatusOr<v1::CheckpointManifest> Manifest(
+      const std::map<uint32_t, v1::CheckpointPart>& parts) const;
+  void AddWorkers(const std::map<uint32_t, v1::WorkerSteps>& steps,
+                  v1::CheckpointManifest& manifest) const;
+  // Declared dead so far, also those replaced.
+  int WorkersLost() const;
+  absl::Duration TrainingTime() const;
+  // The worker's progress, with that before the checkpoint from which the job goes on.
+  v1::Progress ProgressOf(uint32_t worker) const;
   // Fails the job if the worker's number of steps is not the first worker's.
   void CheckStepsTotal(const v1::HeartbeatRequest& request);
   // Enters the next phase if that has become possible; else returns false.
   bool Advance();
+  // Begins the job's last phases, unless the last checkpoint is still being written.
+  bool Finish();
   void Place();
   void EnterPhase(v1::Phase phase);
   // Makes the current state a new view.
   void Publish();
 
   const v1::JobSpec job_;
+  const RestorePoint restored_;  // the path is empty if the job begins anew
   const Clock& clock_;
   MemberRegistry members_;
   const absl::Time registration_deadline_;
@@ -103,6 +141,7 @@ class JobState {
   ConsistencyPlan consistency_;
   SchedulePlan schedule_;
   OutputPlan output_;
+  CheckpointPlan checkpoint_;
   v1::JobView view_;
   TableSpecs tables_;  // The first worker's.
   std::vector<uint64_t> table_elements_;
@@ -111,9 +150,9 @@ class JobState {
   uint64_t saving_version_ = 0;   // the first view of SAVING, until the servers have seen it
   uint64_t death_version_ = 0;    // the first view without the last worker that died
   absl::Time training_began_;
-  absl::Duration training_time_;
-  int64_t steps_total_ = 0;  // of each worker; 0 until the first report
-  v1::ReportResultRequest result_;
+  absl::Duration training_time_;  // with that before the checkpoint
+  int64_t steps_total_ = 0;       // of each worker; 0 until the first report
+  std::optional<v1::ReportResultRequest> result_;
   std::vector<std::string> events_;
 };
 

@@ -28,9 +28,20 @@ void Write(const SchedulePoint& point, double step_seconds, v1::TuningReport::Po
 
 }  // namespace
 
+SchedulePlan::SchedulePlan(const v1::JobSpec& job, const v1::CheckpointManifest& restored)
+    : job_(job),
+      first_step_(restored.step()),
+      restored_(job.scheduler().tune() ? restored.tuning() : v1::TuningReport()) {}
+
 void SchedulePlan::Begin(const std::vector<uint64_t>& table_elements) {
   const v1::SchedulerSpec& scheduler = job_.scheduler();
   if (!scheduler.tune()) return;
+  if (restored_.has_chosen()) {
+    period_.set_first_step(first_step_);
+    period_.set_partition_bytes(restored_.chosen().partition_bytes());
+    period_.set_credit_bytes(restored_.chosen().credit_bytes());
+    return;
+  }
   SearchSpace space;
   space.slice_bytes = SliceBytes(scheduler);
   space.own = {std::max(scheduler.partition_bytes(), space.slice_bytes), scheduler.credit_bytes()};
@@ -40,7 +51,7 @@ void SchedulePlan::Begin(const std::vector<uint64_t>& table_elements) {
     space.model_bytes += bytes;
   }
   tuner_.emplace(space);
-  BeginPeriod(/*first_step=*/0);
+  BeginPeriod(first_step_);
 }
 
 void SchedulePlan::BeginPeriod(int64_t first_step) {
@@ -74,10 +85,11 @@ std::string SchedulePlan::LatestText() const {
 }
 
 void SchedulePlan::WriteTo(v1::JobView& view) const {
-  if (tuner_.has_value()) *view.mutable_schedule() = period_;
+  if (period_.credit_bytes() > 0) *view.mutable_schedule() = period_;
 }
 
 v1::TuningReport SchedulePlan::Report() const {
+  if (restored_.has_chosen()) return restored_;
   v1::TuningReport report;
   if (!tuner_.has_value()) return report;
   for (const Tuner::Measurement& measurement : tuner_->measurements()) {

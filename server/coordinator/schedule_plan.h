@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/checkpoint.pb.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
 #include "server/coordinator/tuning/tuner.h"
@@ -17,9 +18,10 @@ namespace capstan {
 // thread-safe.
 class SchedulePlan {
  public:
-  explicit SchedulePlan(const v1::JobSpec& job) : job_(job) {}
+  // If the job goes on from a checkpoint after tuning, the choice stays.
+  explicit SchedulePlan(const v1::JobSpec& job, const v1::CheckpointManifest& restored = {});
 
-  // Begins the first period, from step 0 on, of a job with tables of these sizes.
+  // Begins the first period of a job with tables of these sizes.
   void Begin(const std::vector<uint64_t>& table_elements);
 
   // `computing` are the workers that compute. Begins the next period if all of them have measured
@@ -30,7 +32,9 @@ class SchedulePlan {
   const v1::SchedulePeriod& latest() const { return period_; }
   // The latest period and its purpose.
   std::string LatestText() const;
-  bool has_ended() const { return tuner_.has_value() && tuner_->has_ended(); }
+  bool has_ended() const {
+    return restored_.has_chosen() || (tuner_.has_value() && tuner_->has_ended());
+  }
   // Writes the view's field of the schedule.
   void WriteTo(v1::JobView& view) const;
   v1::TuningReport Report() const;
@@ -40,6 +44,8 @@ class SchedulePlan {
   void BeginPeriod(int64_t first_step);
 
   const v1::JobSpec job_;
+  const int64_t first_step_;         // of the job, or after the checkpoint
+  const v1::TuningReport restored_;  // with a choice, or empty
   std::optional<Tuner> tuner_;
   v1::SchedulePeriod period_;
 };

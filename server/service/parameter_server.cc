@@ -77,7 +77,15 @@ absl::Status ParameterServer::Follow(const v1::GetJobReply& job, ServerId id) {
     watch.OnLost(absl::AbortedError(status.message()));
   };
   MemberAgent agent(std::move(member), *options_.coordinator, *options_.clock);
+  report_now_ = [&agent] { agent.ReportNow(); };
   agent.Start();
+  const absl::Status status = FollowViews(job, id, watch, acted_on);
+  if (writer_ != nullptr) writer_->Stop();
+  return status;
+}
+
+absl::Status ParameterServer::FollowViews(const v1::GetJobReply& job, ServerId id, ViewWatch& watch,
+                                          std::atomic<uint64_t>& acted_on) {
   while (true) {
     ASSIGN_OR_RETURN(const v1::JobView view, watch.WaitFor([&acted_on](const v1::JobView& next) {
       return next.version() > acted_on;
@@ -86,25 +94,19 @@ absl::Status ParameterServer::Follow(const v1::GetJobReply& job, ServerId id) {
     // Heartbeats go on meanwhile.
     RETURN_IF_ERROR(Apply(job, id, view));
     acted_on = view.version();
-    agent.ReportNow();
+    report_now_();
   }
 }
 
 absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
                                     const v1::JobView& view) {
   if (view.epoch() == 0 || view.phase() == v1::FAILED) return absl::OkStatus();
-  if (host_ == nullptr) {
-    ASSIGN_OR_RETURN(ShardHost::Options options, ShardHostOptions(job, id, view));
-    options.interruption = options_.interruption;
-    ASSIGN_OR_RETURN(const ShardHost::InitialValues initial, OpenModels(job, view));
-    LOG(INFO) << "creating " << options.shards.size() << " of " << options.shard_count
-              << " shards, epoch " << options.epoch;
-    RETURN_IF_ERROR(CreateHost(std::move(options), initial, view));
-    periods_acted_on_ = view.consistency_size();
-  }
+  if (host_ == nullptr) RETURN_IF_ERROR(CreateShards(job, id, view));
   tuned_credit_bytes_ = view.schedule().credit_bytes();
   host_->SetLiveWorkers(LiveWorkers(view));
-  RETURN_IF_ERROR(FollowConsistency(view));
+  RETURN_IF_ERROR(FollowPeriods(view));
+  FollowCheckpoint(view.checkpoint());
+  HoldBack(view);
   std::vector<v1::NextStep> next_steps;
   for (const v1::WorkerInfo& worker : view.workers()) {
     if (!worker.is_live() || !worker.is_entering()) continue;
@@ -118,6 +120,21 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
     next_steps_ = std::move(next_steps);
   }
   return view.phase() == v1::SAVING ? SaveModel(view) : absl::OkStatus();
+}
+
+absl::Status ParameterServer::CreateShards(const v1::GetJobReply& job, ServerId id,
+                                           const v1::JobView& view) {
+  ASSIGN_OR_RETURN(ShardHost::Options options, ShardHostOptions(job, id, view));
+  options.interruption = options_.interruption;
+  ShardHost::Source source;
+  ASSIGN_OR_RETURN(source.initial, OpenModels(job, view));
+  RETURN_IF_ERROR(OpenCheckpoints(job, view, source));
+  LOG(INFO) << "creating " << options.shards.size() << " of " << options.shard_count
+            << " shards, epoch " << options.epoch
+            << (source.restored == nullptr ? "" : absl::StrCat(", from ", job.restore()));
+  RETURN_IF_ERROR(CreateHost(std::move(options), source, view));
+  periods_acted_on_ = view.consistency_size();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ShardHost::InitialValues> ParameterServer::OpenModels(const v1::GetJobReply& job,
@@ -167,31 +184,86 @@ absl::Status ParameterServer::SaveModel(const v1::JobView& view) {
   return Annotate(status, "--output");
 }
 
-absl::Status ParameterServer::FollowConsistency(const v1::JobView& view) {
-  if (view.consistency_size() > periods_acted_on_) {
-    ASSIGN_OR_RETURN(const TableSchedules schedules, SchedulesOfView(view));
-    host_->SetSchedules(schedules);
-    periods_acted_on_ = view.consistency_size();
+absl::Status ParameterServer::OpenCheckpoints(const v1::GetJobReply& job, const v1::JobView& view,
+                                              ShardHost::Source& source) {
+  const std::string& dir = job.job().checkpoint().dir();
+  if (dir.empty() && job.restore().empty()) return absl::OkStatus();
+  if (options_.open_storage != nullptr) {
+    storage_ = options_.open_storage();
+  } else {
+    std::vector<std::string> tables;
+    for (const v1::TableSpec& table : view.tables()) tables.push_back(table.name());
+    absl::StatusOr<std::unique_ptr<ShardStorage>> storage =
+        OpenShardFolder(dir, job.checkpoint_token(), std::move(tables));
+    RETURN_IF_ERROR(Annotate(storage.status(), "--checkpoint_dir"));
+    storage_ = *std::move(storage);
   }
-  if (view.consistency_change() == 0) return absl::OkStatus();
-  v1::HeldStep held;
-  held.set_consistency_change(view.consistency_change());
-  held.set_step(host_->HoldBack().value());
-  MutexLock lock(&mu_);
-  held_step_ = held;
+  CheckpointWriter::Options writer;
+  writer.clock = options_.clock;
+  writer.storage = storage_.get();
+  writer.on_end = [this] { report_now_(); };
+  writer.spawn = options_.spawn;
+  writer_ = std::make_unique<CheckpointWriter>(std::move(writer));
+  if (job.restore().empty()) return absl::OkStatus();
+  const absl::StatusOr<v1::CheckpointManifest> manifest = storage_->ReadManifest(job.restore());
+  RETURN_IF_ERROR(Annotate(manifest.status(), "--restore"));
+  source.restored = [this, path = job.restore(),
+                     files = manifest->files()](ShardId shard) -> absl::StatusOr<ShardSnapshot> {
+    for (const v1::ShardFile& file : files) {
+      if (ShardId(file.shard()) == shard) return storage_->Read(path, file);
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected a file of shard ", shard.value(), ", got none"));
+  };
   return absl::OkStatus();
+}
+
+absl::Status ParameterServer::FollowPeriods(const v1::JobView& view) {
+  if (view.consistency_size() == periods_acted_on_) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const TableSchedules schedules, SchedulesOfView(view));
+  host_->SetSchedules(schedules);
+  periods_acted_on_ = view.consistency_size();
+  return absl::OkStatus();
+}
+
+void ParameterServer::FollowCheckpoint(const v1::CheckpointOrder& order) {
+  const uint64_t number = order.number();
+  if (order.name().empty() || writer_ == nullptr) return;
+  if (std::exchange(cut_for_, number) == number) return;
+  writer_->Begin(number, order.name(), host_->filled_shards());
+  host_->CutAt(Step(order.step()), [this, number](ShardSnapshot snapshot) {
+    if (!snapshot.slices.empty()) writer_->Add(number, std::move(snapshot));
+  });
+}
+
+void ParameterServer::HoldBack(const v1::JobView& view) {
+  const v1::CheckpointOrder& order = view.checkpoint();
+  const bool is_agreeing = order.number() != 0 && order.name().empty();
+  const bool is_held = is_agreeing || view.consistency_change() != 0;
+  const int64_t step = is_held ? host_->HoldBack().value() : 0;
+  MutexLock lock(&mu_);
+  if (view.consistency_change() != 0) {
+    v1::HeldStep& held = held_step_.emplace();
+    held.set_consistency_change(view.consistency_change());
+    held.set_step(step);
+  }
+  if (is_agreeing) checkpoint_.set_held_step(step);
+  checkpoint_.set_number(order.number());
 }
 
 void ParameterServer::Report(v1::HeartbeatRequest& request) {
   MutexLock lock(&mu_);
   request.mutable_next_steps()->Assign(next_steps_.begin(), next_steps_.end());
   if (held_step_.has_value()) *request.mutable_held_step() = *held_step_;
+  if (checkpoint_.number() == 0) return;
+  *request.mutable_checkpoint() = checkpoint_;
+  const v1::CheckpointPart part = writer_->part();
+  if (part.number() == checkpoint_.number()) request.mutable_checkpoint()->MergeFrom(part);
 }
 
 absl::Status ParameterServer::CreateHost(ShardHost::Options options,
-                                         const ShardHost::InitialValues& initial,
-                                         const v1::JobView& view) {
-  absl::StatusOr<std::unique_ptr<ShardHost>> host = ShardHost::Create(std::move(options), initial);
+                                         const ShardHost::Source& source, const v1::JobView& view) {
+  absl::StatusOr<std::unique_ptr<ShardHost>> host = ShardHost::Create(std::move(options), source);
   if (absl::IsResourceExhausted(host.status())) {
     return absl::ResourceExhaustedError(
         absl::StrCat("parameters of the shards: ", host.status().message(),

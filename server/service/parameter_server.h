@@ -2,12 +2,14 @@
 #define SERVER_SERVICE_PARAMETER_SERVER_H_
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,10 +18,13 @@
 #include "common/base/mutex.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/membership/coordinator_endpoint.h"
+#include "common/membership/view_watch.h"
 #include "common/model_file/model_file.h"
 #include "common/routing/routing_table.h"
 #include "common/trace/tracer.h"
 #include "proto/coordinator_service.pb.h"
+#include "server/checkpoint/checkpoint_writer.h"
+#include "server/checkpoint/shard_storage.h"
 #include "server/service/tracing_endpoint.h"
 #include "server/shard/shard_host.h"
 
@@ -33,8 +38,11 @@ class ParameterServer : public ParameterEndpoint {
     Clock* clock = nullptr;                      // Required; outlives the server
     CoordinatorEndpoint* coordinator = nullptr;  // Required; outlives the server
     Incarnation incarnation;
-    Tracer* tracer = nullptr;          // Optional; outlives the server
-    Shard::Interruption interruption;  // Optional, for simulations
+    Tracer* tracer = nullptr;  // Optional; outlives the server
+    // Optional, for simulations: interruptions, threads, and files of checkpoints.
+    Shard::Interruption interruption;
+    std::function<void(absl::AnyInvocable<void()> body)> spawn;
+    std::function<std::unique_ptr<ShardStorage>()> open_storage;
   };
 
   explicit ParameterServer(const Options& options) : options_(options) {}
@@ -59,10 +67,14 @@ class ParameterServer : public ParameterEndpoint {
  private:
   absl::StatusOr<ServerId> ListenAndRegister(const v1::JobSpec& job, ListenFunction listen);
   absl::Status Follow(const v1::GetJobReply& job, ServerId id);
+  // Acts on each view until the job ends. `acted_on` is the version of the latest one.
+  absl::Status FollowViews(const v1::GetJobReply& job, ServerId id, ViewWatch& watch,
+                           std::atomic<uint64_t>& acted_on);
   // Acts on a view. The first view with a placement creates the shards, and this may take long.
   absl::Status Apply(const v1::GetJobReply& job, ServerId id, const v1::JobView& view);
 
-  absl::Status CreateHost(ShardHost::Options options, const ShardHost::InitialValues& initial,
+  absl::Status CreateShards(const v1::GetJobReply& job, ServerId id, const v1::JobView& view);
+  absl::Status CreateHost(ShardHost::Options options, const ShardHost::Source& source,
                           const v1::JobView& view);
   // Opens the job's --initial and --output, so that a wrong path ends the job before the training.
   // Returns the values of --initial; null: there is none.
@@ -70,12 +82,22 @@ class ParameterServer : public ParameterEndpoint {
                                                       const v1::JobView& view);
   // Writes the values of all slices here into the job's --output.
   absl::Status SaveModel(const v1::JobView& view);
-  // Takes over new periods. Holds exchanges back while a change is not settled.
-  absl::Status FollowConsistency(const v1::JobView& view);
+  // Opens the job's folder for checkpoints, and the checkpoint to go on from. Sets `restored`,
+  // unless there is none.
+  absl::Status OpenCheckpoints(const v1::GetJobReply& job, const v1::JobView& view,
+                               ShardHost::Source& source);
+  // The next three in this order: the first two end the holding back for what is settled.
+  // Takes over new periods of the consistency.
+  absl::Status FollowPeriods(const v1::JobView& view);
+  // Cuts the shards for the checkpoint, once it has a step, and begins to write them.
+  void FollowCheckpoint(const v1::CheckpointOrder& order);
+  // Holds exchanges back while a change of the consistency or a checkpoint has no step.
+  void HoldBack(const v1::JobView& view);
   // Adds the results of the latest view to a heartbeat.
   void Report(v1::HeartbeatRequest& request);
 
   const Options options_;
+  absl::AnyInvocable<void()> report_now_;  // while the job runs: sends a heartbeat
   // These and host_ are set once, by the thread of Run, before serving_.
   std::unique_ptr<TracingEndpoint> traced_host_;  // null: nothing is traced
   std::vector<int> layer_of_table_;
@@ -85,10 +107,16 @@ class ParameterServer : public ParameterEndpoint {
   // Only for the thread of Run:
   int periods_acted_on_ = 0;             // of the consistency
   std::unique_ptr<ModelTables> output_;  // the unfinished file; null: not wanted, or written
+  uint64_t cut_for_ = 0;                 // number of the latest checkpoint with a step
 
   Mutex mu_;
   std::vector<v1::NextStep> next_steps_ ABSL_GUARDED_BY(mu_);   // of entering workers
   std::optional<v1::HeldStep> held_step_ ABSL_GUARDED_BY(mu_);  // of the latest change
+  v1::CheckpointPart checkpoint_ ABSL_GUARDED_BY(mu_);  // the held step for the latest checkpoint
+
+  // Null: the job has no folder for checkpoints. Cuts of host_ use the writer.
+  std::unique_ptr<ShardStorage> storage_;
+  std::unique_ptr<CheckpointWriter> writer_;
 
   // Destroyed first: it then answers parked exchanges, and connections ask for their layers.
   std::unique_ptr<ShardHost> host_;

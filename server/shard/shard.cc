@@ -7,11 +7,12 @@
 
 namespace capstan {
 
-void Shard::Run(ReleasedReplies released) const {
-  for (auto& [done, reply] : released) {
+void Shard::Run(Due due) const {
+  for (auto& [done, reply] : due.replies) {
     reply.epoch = epoch_;
     done(std::move(reply));
   }
+  if (due.on_cut != nullptr) due.on_cut(std::move(due.cut));
 }
 
 void Shard::AddSlice(SliceKey key, Slice::Options options, const SliceSnapshot* snapshot) {
@@ -35,20 +36,21 @@ void Shard::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
 }
 
 void Shard::Enter(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done) {
-  ReleasedReplies released;
+  Due due;
   {
     MutexLock lock(&mu_);
     absl::Status status = CheckWorkerLocked(request);
     const auto it = slices_.find(request.slice);
     if (status.ok() && it == slices_.end()) status = absl::NotFoundError("no such slice here");
     if (status.ok()) {
-      it->second->Exchange(std::move(request), std::move(done), &released);
+      it->second->Exchange(std::move(request), std::move(done), &due.replies);
+      if (on_cut_ != nullptr && it->second->has_cut()) TakeCutLocked(due);
     } else {
-      released.emplace_back(std::move(done), ErrorReply(std::move(status)));
+      due.replies.emplace_back(std::move(done), ErrorReply(std::move(status)));
     }
     request.gradient.Clear();  // A refused gradient is released before its reply.
   }
-  Run(std::move(released));
+  Run(std::move(due));
 }
 
 absl::Status Shard::CheckWorkerLocked(const ExchangeRequest& request) const {
@@ -73,14 +75,15 @@ absl::Status Shard::CheckWorkerLocked(const ExchangeRequest& request) const {
 }
 
 void Shard::SetLiveWorkers(absl::Span<const Worker> workers) {
-  ReleasedReplies released;
+  Due due;
   {
     MutexLock lock(&mu_);
     const Workers previous = std::exchange(workers_, {});
     for (const Worker& worker : workers) workers_.emplace(worker.worker, worker);
-    for (auto& [key, slice] : slices_) ChangeWorkersLocked(previous, *slice, &released);
+    for (auto& [key, slice] : slices_) ChangeWorkersLocked(previous, *slice, &due.replies);
+    TakeCutLocked(due);
   }
-  Run(std::move(released));
+  Run(std::move(due));
 }
 
 void Shard::ChangeWorkersLocked(const Workers& previous, Slice& slice,
@@ -101,12 +104,13 @@ void Shard::ChangeWorkersLocked(const Workers& previous, Slice& slice,
 
 template <typename Action>
 void Shard::ForEachSlice(Action action) {
-  ReleasedReplies released;
+  Due due;
   {
     MutexLock lock(&mu_);
-    for (auto& [key, slice] : slices_) action(key, *slice, &released);
+    for (auto& [key, slice] : slices_) action(key, *slice, &due.replies);
+    TakeCutLocked(due);
   }
-  Run(std::move(released));
+  Run(std::move(due));
 }
 
 Step Shard::NextStep(WorkerId worker) {
@@ -117,15 +121,40 @@ Step Shard::NextStep(WorkerId worker) {
   return next;
 }
 
-ShardSnapshot Shard::Snapshot() {
+template <typename Take>
+ShardSnapshot Shard::CollectLocked(Take take) const {
   ShardSnapshot snapshot;
-  MutexLock lock(&mu_);
   for (const auto& [id, worker] : workers_) snapshot.workers.push_back(worker);
   for (const auto& [key, slice] : slices_) {
-    snapshot.slices.push_back(slice->Snapshot());
+    snapshot.slices.push_back(take(*slice));
     snapshot.slices.back().key = key;
   }
   return snapshot;
+}
+
+ShardSnapshot Shard::Snapshot() {
+  MutexLock lock(&mu_);
+  return CollectLocked([](const Slice& slice) { return slice.Snapshot(); });
+}
+
+void Shard::CutAt(Step step, CutCallback on_cut) {
+  Due due;
+  {
+    MutexLock lock(&mu_);
+    on_cut_ = std::move(on_cut);
+    for (auto& [key, slice] : slices_) slice->CutAt(step, &due.replies);
+    TakeCutLocked(due);
+  }
+  Run(std::move(due));
+}
+
+void Shard::TakeCutLocked(Due& due) {
+  if (on_cut_ == nullptr) return;
+  for (const auto& [key, slice] : slices_) {
+    if (!slice->has_cut()) return;
+  }
+  due.cut = CollectLocked([](Slice& slice) { return slice.TakeCut(); });
+  due.on_cut = std::exchange(on_cut_, nullptr);
 }
 
 std::vector<std::pair<SliceKey, Payload>> Shard::Values() {

@@ -59,6 +59,10 @@ class Shard {
   Step NextStep(WorkerId worker);
   // The shard at one moment. The caller sets its id.
   ShardSnapshot Snapshot();
+  // Takes each slice's snapshot as Slice::CutAt, and then calls `on_cut` with all of them, on any
+  // thread. The snapshot has no id yet. A cut that is not done is given up.
+  using CutCallback = absl::AnyInvocable<void(ShardSnapshot)>;
+  void CutAt(Step step, CutCallback on_cut);
   // The values of every slice at one moment.
   std::vector<std::pair<SliceKey, Payload>> Values();
   // As Slice::SetSchedule, with a schedule for each table.
@@ -70,6 +74,13 @@ class Shard {
  private:
   using Workers = std::map<WorkerId, Worker>;
 
+  // What is due once the lock is free.
+  struct Due {
+    ReleasedReplies replies;
+    CutCallback on_cut;  // null: no cut is done
+    ShardSnapshot cut;
+  };
+
   void Enter(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done);
   absl::Status CheckWorkerLocked(const ExchangeRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -79,7 +90,11 @@ class Shard {
   // Calls `action` with each slice's key, the slice, and the list of due replies.
   template <typename Action>
   void ForEachSlice(Action action);
-  void Run(ReleasedReplies released) const;
+  // All slices as `take` returns them.
+  template <typename Take>
+  ShardSnapshot CollectLocked(Take take) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void TakeCutLocked(Due& due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Run(Due due) const;
 
   const Epoch epoch_;
   const Interruption interruption_;
@@ -87,6 +102,7 @@ class Shard {
   Workers workers_ ABSL_GUARDED_BY(mu_);  // the live ones
   // Ordered: a change of the membership then answers parked pulls in the same order in every run.
   std::map<SliceKey, std::unique_ptr<Slice>> slices_ ABSL_GUARDED_BY(mu_);
+  CutCallback on_cut_ ABSL_GUARDED_BY(mu_);  // null: no cut is pending
 };
 
 }  // namespace capstan

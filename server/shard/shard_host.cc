@@ -30,9 +30,9 @@ ShardHost::ShardHost(Options options)
 }
 
 absl::StatusOr<std::unique_ptr<ShardHost>> ShardHost::Create(Options options,
-                                                             const InitialValues& initial) {
+                                                             const Source& source) {
   std::unique_ptr<ShardHost> host(new ShardHost(std::move(options)));
-  for (const ShardId shard : host->options_.shards) RETURN_IF_ERROR(host->AddShard(shard, initial));
+  for (const ShardId shard : host->options_.shards) RETURN_IF_ERROR(host->AddShard(shard, source));
   return host;
 }
 
@@ -42,31 +42,67 @@ ShardHost::~ShardHost() {
   }
 }
 
-absl::Status ShardHost::AddShard(ShardId id, const InitialValues& initial) {
+absl::Status ShardHost::AddShard(ShardId id, const Source& source) {
   auto shard = std::make_unique<Shard>(options_.epoch, options_.interruption);
-  for (const SliceKey key : shard_map_.SlicesOf(id)) {
-    const Table& table = options_.tables[key.table.value()];
-    const SliceRange range = slicings_[key.table.value()].Range(key.slice);
-    Slice::Options slice;
-    slice.name = SliceName(key);
-    ASSIGN_OR_RETURN(slice.memory, SliceState::Allocate(range.size, *options_.optimizer));
-    slice.optimizer = options_.optimizer.get();
-    slice.schedule = options_.schedules.at(key.table.value());
-    slice.update_scale = options_.update_scale;
-    slice.check_finite = options_.check_finite;
-    slice.non_finite_pushes = &non_finite_pushes_;
-    const absl::Span<float> values = slice.memory.values.span();
-    if (initial == nullptr) {
-      InitializeValues(options_.seed, key.table, table.initial_stddev, range.offset, values);
-    } else {
-      RETURN_IF_ERROR(initial(key.table, range.offset, values));
-    }
-    shard->AddSlice(key, std::move(slice));
+  if (source.restored == nullptr || shard_map_.SlicesOf(id).empty()) {
+    RETURN_IF_ERROR(InitializeSlices(id, source.initial, *shard));
+  } else {
+    ASSIGN_OR_RETURN(const ShardSnapshot snapshot, source.restored(id));
+    RETURN_IF_ERROR(RestoreSlices(id, snapshot, *shard));
   }
   if (shard_of_id_.size() <= id.value()) shard_of_id_.resize(id.value() + 1);
   shard_of_id_[id.value()] = shard.get();
   shards_.push_back(std::move(shard));
   return absl::OkStatus();
+}
+
+Slice::Options ShardHost::SliceOptions(SliceKey key) {
+  Slice::Options slice;
+  slice.name = SliceName(key);
+  slice.optimizer = options_.optimizer.get();
+  slice.schedule = options_.schedules.at(key.table.value());
+  slice.update_scale = options_.update_scale;
+  slice.check_finite = options_.check_finite;
+  slice.non_finite_pushes = &non_finite_pushes_;
+  return slice;
+}
+
+absl::Status ShardHost::InitializeSlices(ShardId id, const InitialValues& initial, Shard& shard) {
+  for (const SliceKey key : shard_map_.SlicesOf(id)) {
+    const SliceRange range = slicings_[key.table.value()].Range(key.slice);
+    Slice::Options slice = SliceOptions(key);
+    ASSIGN_OR_RETURN(slice.memory, SliceState::Allocate(range.size, *options_.optimizer));
+    const absl::Span<float> values = slice.memory.values.span();
+    if (initial == nullptr) {
+      const double stddev = options_.tables[key.table.value()].initial_stddev;
+      InitializeValues(options_.seed, key.table, stddev, range.offset, values);
+    } else {
+      RETURN_IF_ERROR(initial(key.table, range.offset, values));
+    }
+    shard.AddSlice(key, std::move(slice));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShardHost::RestoreSlices(ShardId id, const ShardSnapshot& snapshot, Shard& shard) {
+  const absl::Span<const SliceKey> keys = shard_map_.SlicesOf(id);
+  bool fits = snapshot.slices.size() == keys.size();
+  for (size_t i = 0; fits && i < keys.size(); ++i) {
+    const SliceSnapshot& slice = snapshot.slices[i];
+    const SliceRange range = slicings_[keys[i].table.value()].Range(keys[i].slice);
+    fits = slice.key == keys[i] && slice.values.size_bytes() == range.size * sizeof(float) &&
+           slice.optimizer_state.size() == static_cast<size_t>(options_.optimizer->state_count());
+    if (!fits) break;
+    Slice::Options options = SliceOptions(keys[i]);
+    ASSIGN_OR_RETURN(options.memory, SliceState::CopyOf(slice));
+    shard.AddSlice(keys[i], std::move(options), &slice);
+  }
+  shard.RestoreWorkers(snapshot.workers);
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("shard ", id.value(),
+                   ": expected a checkpoint with the slices of this job, got "
+                   "other ones; use a checkpoint of the same tables, slices and optimizer"));
 }
 
 void ShardHost::SetLiveWorkers(absl::Span<const Worker> workers) {
@@ -89,6 +125,20 @@ Step ShardHost::HoldBack() {
   Step held_from;
   for (const auto& shard : shards_) held_from = std::max(held_from, shard->HoldBack());
   return held_from;
+}
+
+void ShardHost::CutAt(Step step, const std::function<void(ShardSnapshot)>& on_cut) {
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    shards_[i]->CutAt(step, [id = options_.shards[i], on_cut](ShardSnapshot snapshot) {
+      snapshot.shard = id;
+      on_cut(std::move(snapshot));
+    });
+  }
+}
+
+size_t ShardHost::filled_shards() const {
+  return std::count_if(options_.shards.begin(), options_.shards.end(),
+                       [this](ShardId shard) { return !shard_map_.SlicesOf(shard).empty(); });
 }
 
 absl::Status ShardHost::ReadValues(

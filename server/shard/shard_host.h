@@ -1,6 +1,7 @@
 #ifndef SERVER_SHARD_SHARD_HOST_H_
 #define SERVER_SHARD_SHARD_HOST_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -52,11 +53,18 @@ class ShardHost : public ParameterEndpoint {
   using InitialValues =
       std::function<absl::Status(TableId table, uint64_t offset, absl::Span<float> values)>;
 
-  // Creates the shards with their initial values; nobody is a member yet. `initial`: null for
-  // random values. RESOURCE_EXHAUSTED when there is not enough memory for them. Or an error of
-  // `initial`.
+  // Where shards come from. Both null: their values are random.
+  struct Source {
+    InitialValues initial;
+    // Returns the snapshot of a shard of the same job; it goes on from there.
+    std::function<absl::StatusOr<ShardSnapshot>(ShardId shard)> restored;
+  };
+
+  // Creates the shards; nobody is a member yet. RESOURCE_EXHAUSTED when there is not enough memory
+  // for them. INVALID_ARGUMENT when a restored shard does not have the slices of the job. Or an
+  // error of `source`.
   static absl::StatusOr<std::unique_ptr<ShardHost>> Create(Options options,
-                                                           const InitialValues& initial = nullptr);
+                                                           const Source& source = {});
   ~ShardHost() override;
 
   // `workers` are all live workers of the job. A new worker enters each slice at the slice's
@@ -77,6 +85,12 @@ class ShardHost : public ParameterEndpoint {
   // admitted before. Repeated calls return the same step until then.
   Step HoldBack();
 
+  // Takes the snapshot of each shard as Shard::CutAt, and ends the holding back. `step` is
+  // HoldBack's or a later one. Calls `on_cut` for each shard, on any threads.
+  void CutAt(Step step, const std::function<void(ShardSnapshot)>& on_cut);
+  // Number of shards here that have slices.
+  size_t filled_shards() const;
+
   // Errors besides those of Slice::Exchange: INVALID_ARGUMENT: unknown table or slice, neither push
   // nor pull, negative step, gradient without push. FAILED_PRECONDITION: other job, worker not
   // live, stale incarnation, stale epoch (the reply has the current one). UNAVAILABLE: this server
@@ -96,7 +110,11 @@ class ShardHost : public ParameterEndpoint {
   explicit ShardHost(Options options);
   absl::Status Check(const ExchangeRequest& request) const;
   std::string SliceName(SliceKey key) const;
-  absl::Status AddShard(ShardId shard, const InitialValues& initial);
+  absl::Status AddShard(ShardId id, const Source& source);
+  // The slice's memory is not set yet.
+  Slice::Options SliceOptions(SliceKey key);
+  absl::Status InitializeSlices(ShardId id, const InitialValues& initial, Shard& shard);
+  absl::Status RestoreSlices(ShardId id, const ShardSnapshot& snapshot, Shard& shard);
 
   const Options options_;          // with the initial schedules
   std::vector<Slicing> slicings_;  // of each table

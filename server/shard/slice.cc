@@ -17,6 +17,20 @@ namespace {
 // Workers can go on for this number of steps while servers and coordinator settle a change.
 constexpr int64_t kStepsUntilHeldBack = 2;
 
+// Leaves nothing of `step` or later. Its values have the steps before.
+void EndAt(Step step, SliceSnapshot& snapshot) {
+  snapshot.min_step = std::min(snapshot.min_step, step);
+  snapshot.largest_step = std::min(snapshot.largest_step, step);
+  for (StepVector::Entry& worker : snapshot.workers) {
+    worker.completed = std::min(worker.completed, step);
+  }
+  auto& kept = snapshot.kept;
+  kept.erase(
+      std::remove_if(kept.begin(), kept.end(),
+                     [step](const SliceSnapshot::KeptPush& push) { return push.step >= step; }),
+      kept.end());
+}
+
 }  // namespace
 
 Slice::Slice(Options options)
@@ -185,7 +199,8 @@ void Slice::AfterAdvance(Step previous_min_step, ReleasedReplies* released) {
 
 void Slice::ApplyKept() {
   while (const std::optional<Step> step = accumulator_.First()) {
-    if (steps_.min_step() < schedule_->KeptUntil(*step)) return;
+    if (steps_.min_step() < schedule_->KeptUntil(*step)) break;
+    if (IsExactCutPending() && *step >= *cut_step_) Cut();
     if (schedule_->AppliesWholeStep(*step)) {
       ApplyMean(*step);
       continue;
@@ -194,6 +209,7 @@ void Slice::ApplyKept() {
     state_.BeginUpdate(DivisorOf(push.base_version)).Apply(/*offset=*/0, push.gradient.span());
     accumulator_.ReturnBuffer(std::move(push.gradient));
   }
+  CutIfDue();
 }
 
 void Slice::ReleaseParked(ReleasedReplies* released) {
@@ -242,6 +258,32 @@ ExchangeReply Slice::MakeReply(uint64_t learning_rate_divisor) const {
   reply.min_step = steps_.min_step();
   return reply;
 }
+
+void Slice::CutAt(Step step, ReleasedReplies* released) {
+  cut_step_ = step;
+  cut_.reset();
+  CutIfDue();
+  held_from_.reset();
+  ReleaseParked(released);
+}
+
+bool Slice::IsExactCutPending() const {
+  return cut_step_.has_value() && schedule_->AppliesWholeStep(*cut_step_ + -1);
+}
+
+void Slice::CutIfDue() {
+  if (!cut_step_.has_value()) return;
+  // Pushes of these steps are applied together with others, or after them.
+  if (steps_.min_step() >= schedule_->KeptUntil(*cut_step_ + -1)) Cut();
+}
+
+void Slice::Cut() {
+  cut_ = std::make_unique<SliceSnapshot>(Snapshot());
+  if (IsExactCutPending()) EndAt(*cut_step_, *cut_);
+  cut_step_.reset();
+}
+
+SliceSnapshot Slice::TakeCut() { return std::move(*std::exchange(cut_, nullptr)); }
 
 SliceSnapshot Slice::Snapshot() const {
   SliceSnapshot snapshot;

@@ -82,12 +82,20 @@ class Slice {
   void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done,
                 ReleasedReplies* released);
 
+  // Takes a snapshot at the first moment when all whole steps before `step` have been applied. If
+  // step - 1 is a whole step, the snapshot has nothing of `step` or later. No exchange of `step` or
+  // later may have been admitted yet. Ends the holding back.
+  void CutAt(Step step, ReleasedReplies* released);
+  bool has_cut() const { return cut_ != nullptr; }
+  // That snapshot, if has_cut. The caller sets the key.
+  SliceSnapshot TakeCut();
+
   // What the slice is now, without its parked pulls. Cheap: memory is copied by the next update,
   // and kept pushes at once. The caller sets the key.
   SliceSnapshot Snapshot() const;
-  // Goes on where another slice was; Options::memory is SliceState::CopyOf, and
-  // Options::schedule has the snapshot's periods. Its live workers count
-  // until they are removed. Only before the first exchange.
+  // Goes on where another slice was. Options::memory is SliceState::CopyOf, and Options::schedule
+  // begins like the snapshot's. Its live workers count until they are removed. Only before the
+  // first exchange.
   void Restore(const SliceSnapshot& snapshot);
 
   // Answers all parked pulls with `status`.
@@ -114,6 +122,10 @@ class Slice {
   // If min_step has advanced, applies kept pushes, then answers parked pulls.
   void AfterAdvance(Step previous_min_step, ReleasedReplies* released);
   void ApplyKept();
+  // Whether the steps before the pending cut end with a whole one.
+  bool IsExactCutPending() const;
+  void CutIfDue();
+  void Cut();
   void ReleaseParked(ReleasedReplies* released);
   bool IsHeldBack(Step step) const { return held_from_.has_value() && step >= *held_from_; }
   // The divisor of the learning rate if the push is the next update.
@@ -130,8 +142,10 @@ class Slice {
 
   SliceState state_;
   std::shared_ptr<const ConsistencySchedule> schedule_;
-  Step largest_step_;              // of all exchanges so far
-  std::optional<Step> held_from_;  // HoldBack's step; none: nothing is held back
+  Step largest_step_;                   // of all exchanges so far
+  std::optional<Step> held_from_;       // HoldBack's step; none: nothing is held back
+  std::optional<Step> cut_step_;        // CutAt's step, until the cut
+  std::unique_ptr<SliceSnapshot> cut_;  // null: none, or taken
   StepVector steps_;
   StepAccumulator accumulator_;
   ParkedPulls parked_;

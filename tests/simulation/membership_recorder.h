@@ -47,6 +47,9 @@ class MembershipRecorder : public CoordinatorEndpoint {
                       Callback<v1::SetConsistencyReply> done) override {
     coordinator_.SetConsistency(std::move(request), std::move(done));
   }
+  void Checkpoint(v1::CheckpointRequest request, Callback<v1::CheckpointReply> done) override {
+    coordinator_.Checkpoint(std::move(request), std::move(done));
+  }
   void ReadClock(v1::ReadClockRequest request, Callback<v1::ReadClockReply> done) override {
     coordinator_.ReadClock(std::move(request), std::move(done));
   }

@@ -100,6 +100,11 @@ void SimulatedCoordinatorConnection::SetConsistency(v1::SetConsistencyRequest re
   Call(&CoordinatorEndpoint::SetConsistency, std::move(request), std::move(done));
 }
 
+void SimulatedCoordinatorConnection::Checkpoint(v1::CheckpointRequest request,
+                                                Callback<v1::CheckpointReply> done) {
+  Call(&CoordinatorEndpoint::Checkpoint, std::move(request), std::move(done));
+}
+
 void SimulatedCoordinatorConnection::ReadClock(v1::ReadClockRequest request,
                                                Callback<v1::ReadClockReply> done) {
   Call(&CoordinatorEndpoint::ReadClock, std::move(request), std::move(done));

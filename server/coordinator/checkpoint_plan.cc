@@ -1,0 +1,174 @@
+#include "server/coordinator/checkpoint_plan.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+
+namespace capstan {
+namespace {
+
+// No job gets so far.
+constexpr int64_t kLargestStep = int64_t{1} << 53;
+
+// After a failure, the next attempt waits; longer after each one.
+constexpr absl::Duration kFirstRetry = absl::Seconds(1);
+constexpr absl::Duration kLastRetry = absl::Minutes(1);
+
+int64_t NextMultiple(int64_t step, int64_t of) { return (step / of + 1) * of; }
+
+absl::Status CheckSteps(uint32_t server, const v1::CheckpointPart& part) {
+  const auto is_step = [](int64_t step) { return 0 <= step && step <= kLargestStep; };
+  bool is_valid = is_step(part.held_step()) && is_step(part.end_step());
+  for (const v1::WorkerSteps& worker : part.workers()) {
+    is_valid = is_valid && is_step(worker.least()) && is_step(worker.most());
+  }
+  if (is_valid) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("checkpoint of server-", server, ": expected steps from 0 to ", kLargestStep));
+}
+
+}  // namespace
+
+CheckpointPlan::CheckpointPlan(const v1::CheckpointSpec& spec, int64_t restored_step)
+    : spec_(spec), newest_step_(restored_step) {
+  status_.set_dir(spec.dir());
+}
+
+absl::StatusOr<uint64_t> CheckpointPlan::Request() {
+  if (spec_.dir().empty()) {
+    return absl::FailedPreconditionError(
+        "the job has no folder for checkpoints; start it with --checkpoint_dir=DIR");
+  }
+  if (requested_ > number_) return requested_;  // It has not begun.
+  // A periodic one may be for a step far ahead. The request goes before it.
+  if (state_ == State::kWriting && requested_ < number_ && parts_.empty()) {
+    state_ = State::kCreated;
+    return requested_ = ++number_;
+  }
+  return requested_ = number_ + 1;
+}
+
+bool CheckpointPlan::Begin(const Training& training) {
+  if (state_ != State::kIdle) return false;
+  if (next_time_ == absl::InfinitePast())
+    next_time_ = training.now + absl::Seconds(spec_.seconds());
+  if (!IsDue(training)) return false;
+  is_last_begun_ = is_last_begun_ || training.has_ended;
+  ++number_;
+  state_ = State::kCreating;
+  work_ = [](CheckpointStorage& storage) { return storage.Create(); };
+  return true;
+}
+
+bool CheckpointPlan::IsDue(const Training& training) const {
+  if (requested_ > number_) return true;
+  if (IsLastDue(training)) return true;
+  if (!is_periodic() || training.has_ended || training.steps_total == 0) return false;
+  if (newest_step_ >= training.steps_total) return false;
+  if (retry_ > absl::ZeroDuration() || spec_.steps() == 0) return training.now >= next_time_;
+  // Under BSP, the servers learn the step before any worker gets there.
+  const auto steps = static_cast<int64_t>(spec_.steps());
+  return training.is_bsp || training.steps_done >= NextMultiple(newest_step_, steps);
+}
+
+bool CheckpointPlan::IsLastDue(const Training& training) const {
+  return is_periodic() && training.has_ended && !is_last_begun_ &&
+         newest_step_ < training.steps_total;
+}
+
+bool CheckpointPlan::IsBusy(const Training& training) const {
+  return state_ != State::kIdle || requested_ > number_ || IsLastDue(training);
+}
+
+bool CheckpointPlan::BeginAgreeing() {
+  if (state_ != State::kCreated) return false;
+  state_ = State::kAgreeing;
+  held_from_.clear();
+  parts_.clear();
+  return true;
+}
+
+absl::Status CheckpointPlan::Report(uint32_t server, const v1::CheckpointPart& part) {
+  if (part.number() != number_) return absl::OkStatus();
+  if (absl::Status valid = CheckSteps(server, part); !valid.ok()) return valid;
+  if (state_ == State::kAgreeing) held_from_[server] = Step(part.held_step());
+  if (state_ == State::kWriting && part.has_ended()) parts_[server] = part;
+  return absl::OkStatus();
+}
+
+bool CheckpointPlan::ChooseStep(size_t num_servers, const Training& training) {
+  if (state_ != State::kAgreeing || held_from_.size() < num_servers) return false;
+  Step step;
+  for (const auto& [server, held_from] : held_from_) step = std::max(step, held_from);
+  step_ = step.value();
+  const auto steps = static_cast<int64_t>(spec_.steps());
+  const bool is_requested = requested_ == number_;
+  if (steps > 0 && training.is_bsp && !is_requested) step_ = NextMultiple(step_ - 1, steps);
+  // The last step is beyond no other.
+  if (training.steps_total > 0) step_ = std::min(step_, training.steps_total);
+  state_ = State::kWriting;
+  return true;
+}
+
+const std::map<uint32_t, v1::CheckpointPart>* CheckpointPlan::EndedParts(size_t num_servers) const {
+  return state_ == State::kWriting && parts_.size() >= num_servers ? &parts_ : nullptr;
+}
+
+void CheckpointPlan::Publish(v1::CheckpointManifest manifest) {
+  step_ = manifest.step();
+  state_ = State::kPublishing;
+  work_ = [manifest = std::move(manifest), name = name_,
+           keep = spec_.keep()](CheckpointStorage& storage) -> absl::StatusOr<std::string> {
+    if (absl::Status status = storage.Publish(name, manifest); !status.ok()) return status;
+    return std::string(storage.RemoveOld(keep).message());
+  };
+}
+
+void CheckpointPlan::EndWork(const absl::StatusOr<std::string>& result, absl::Time now) {
+  if (!result.ok()) return Fail(result.status(), now);
+  if (state_ == State::kCreating) {
+    name_ = *result;
+    state_ = State::kCreated;
+    return;
+  }
+  state_ = State::kIdle;
+  newest_step_ = step_;
+  retry_ = absl::ZeroDuration();
+  next_time_ = now + absl::Seconds(spec_.seconds());
+  status_.set_newest(absl::StrCat(spec_.dir(), "/", name_));
+  status_.set_step(step_);
+  status_.set_error(*result);
+  v1::CheckpointReply reply;
+  reply.set_path(status_.newest());
+  reply.set_step(step_);
+  if (requested_ == number_) replies_.insert_or_assign(number_, std::move(reply));
+}
+
+void CheckpointPlan::Fail(const absl::Status& status, absl::Time now) {
+  state_ = State::kIdle;
+  retry_ = std::clamp(2 * retry_, kFirstRetry, kLastRetry);
+  next_time_ = now + retry_;
+  status_.set_error(std::string(status.message()));
+  if (requested_ == number_) replies_.insert_or_assign(number_, status);
+}
+
+std::optional<absl::StatusOr<v1::CheckpointReply>> CheckpointPlan::Reply(uint64_t number) const {
+  const auto found = replies_.find(number);
+  if (found == replies_.end()) return std::nullopt;
+  return found->second;
+}
+
+void CheckpointPlan::WriteTo(v1::JobView& view) const {
+  view.clear_checkpoint();
+  if (state_ != State::kAgreeing && state_ != State::kWriting) return;
+  v1::CheckpointOrder& order = *view.mutable_checkpoint();
+  order.set_number(number_);
+  if (state_ == State::kAgreeing) return;
+  order.set_name(name_);
+  order.set_step(step_);
+}
+
+void CheckpointPlan::WriteTo(v1::CheckpointStatus& status) const { status.MergeFrom(status_); }
+
+}  // namespace capstan

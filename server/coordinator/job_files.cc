@@ -1,0 +1,68 @@
+#include "server/coordinator/job_files.h"
+
+#include <glog/logging.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_properties.h"
+#include "common/model_file/model_file.h"
+#include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/manifest.h"
+
+namespace capstan {
+namespace {
+
+// The path of the checkpoint to go on from; empty: the job begins anew.
+absl::StatusOr<std::string> PathToRestore(const v1::CheckpointSpec& checkpoint) {
+  std::string newest;
+  if (!checkpoint.dir().empty()) {
+    ASSIGN_OR_RETURN(newest, NewestCheckpoint(checkpoint.dir()));
+  }
+  if (checkpoint.restore() == kLatestCheckpoint) {
+    if (newest.empty()) {
+      LOG(INFO) << "--restore=latest: there is no complete checkpoint in " << checkpoint.dir()
+                << ", so the job begins anew";
+    }
+    return newest;
+  }
+  if (!checkpoint.restore().empty() || newest.empty()) return checkpoint.restore();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--checkpoint_dir: expected a folder without checkpoints, as the job begins anew, "
+      "got ",
+      newest, "; go on from it with --restore=latest, or choose another folder"));
+}
+
+absl::Status OpenRestored(const v1::JobSpec& job, Coordinator::Options& options) {
+  ASSIGN_OR_RETURN(const std::string path, PathToRestore(job.checkpoint()));
+  if (path.empty()) return absl::OkStatus();
+  absl::StatusOr<v1::CheckpointManifest> manifest = ReadManifest(path);
+  RETURN_IF_ERROR(Annotate(manifest.status(), "--restore"));
+  RETURN_IF_ERROR(Annotate(CheckJobOfCheckpoint(*manifest, job, path), "--restore"));
+  options.restored = {path, *std::move(manifest)};
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status OpenJobFiles(uint64_t token, Coordinator::Options& options) {
+  const v1::JobSpec& job = options.job;
+  if (!job.checkpoint().dir().empty()) {
+    absl::StatusOr<std::unique_ptr<CheckpointStorage>> checkpoints =
+        OpenCheckpointFolder(job.checkpoint().dir(), token);
+    RETURN_IF_ERROR(Annotate(checkpoints.status(), "--checkpoint_dir"));
+    options.checkpoints = *std::move(checkpoints);
+  }
+  RETURN_IF_ERROR(OpenRestored(job, options));
+  if (job.output().empty()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<ModelOutput>> output = CreateModelFile(job.output(), token);
+  RETURN_IF_ERROR(Annotate(output.status(), "--output"));
+  options.output = *std::move(output);
+  return absl::OkStatus();
+}
+
+}  // namespace capstan

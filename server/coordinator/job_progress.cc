@@ -1,0 +1,72 @@
+#include "server/coordinator/job_progress.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace capstan {
+namespace {
+
+uint64_t Count(const v1::Progress& progress) {
+  const auto& replies = progress.replies_of_staleness();
+  return std::accumulate(replies.begin(), replies.end(), uint64_t{0});
+}
+
+double MeanStaleness(const v1::Progress& before, const v1::Progress& since) {
+  const auto replies_before = static_cast<double>(Count(before));
+  const auto replies_since = static_cast<double>(Count(since));
+  const double replies = replies_before + replies_since;
+  if (replies == 0) return 0;
+  return (before.mean_staleness_seen() * replies_before +
+          since.mean_staleness_seen() * replies_since) /
+         replies;
+}
+
+}  // namespace
+
+v1::Progress ProgressAt(const v1::Progress& report, int64_t step) {
+  v1::Progress progress = report;
+  progress.set_steps_done(step);
+  progress.clear_period();
+  if (report.steps_done() <= 0) return progress;
+  const double share = static_cast<double>(step) / static_cast<double>(report.steps_done());
+  const auto scaled = [share](uint64_t count) {
+    return static_cast<uint64_t>(std::llround(share * static_cast<double>(count)));
+  };
+  progress.set_samples(scaled(report.samples()));
+  progress.set_bytes_pushed(scaled(report.bytes_pushed()));
+  progress.set_bytes_pulled(scaled(report.bytes_pulled()));
+  progress.set_seconds(share * report.seconds());
+  progress.set_seconds_waiting(share * report.seconds_waiting());
+  progress.set_seconds_sending(share * report.seconds_sending());
+  for (uint64_t& replies : *progress.mutable_replies_of_staleness()) replies = scaled(replies);
+  return progress;
+}
+
+v1::Progress JoinedProgress(const v1::Progress& before, const v1::Progress& since) {
+  v1::Progress joined = since;
+  joined.set_steps_done(std::max(before.steps_done(), since.steps_done()));
+  joined.set_steps_total(std::max(before.steps_total(), since.steps_total()));
+  if (since.samples() == 0) joined.set_loss(before.loss());
+  joined.set_samples(before.samples() + since.samples());
+  joined.set_bytes_pushed(before.bytes_pushed() + since.bytes_pushed());
+  joined.set_bytes_pulled(before.bytes_pulled() + since.bytes_pulled());
+  joined.set_max_staleness_seen(std::max(before.max_staleness_seen(), since.max_staleness_seen()));
+  joined.set_mean_staleness_seen(MeanStaleness(before, since));
+  joined.set_seconds(before.seconds() + since.seconds());
+  joined.set_seconds_waiting(before.seconds_waiting() + since.seconds_waiting());
+  joined.set_seconds_sending(before.seconds_sending() + since.seconds_sending());
+  auto& replies = *joined.mutable_replies_of_staleness();
+  replies.Resize(std::max(replies.size(), before.replies_of_staleness_size()), 0);
+  for (int i = 0; i < before.replies_of_staleness_size(); ++i) {
+    replies[i] += before.replies_of_staleness(i);
+  }
+  if (since.median_step_seconds() == 0) {
+    joined.set_median_step_seconds(before.median_step_seconds());
+  }
+  if (before.has_first_loss()) joined.set_first_loss(before.first_loss());
+  joined.set_largest_loss(std::max(before.largest_loss(), since.largest_loss()));
+  return joined;
+}
+
+}  // namespace capstan

@@ -1,0 +1,175 @@
+// The part of JobState about checkpoints.
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_properties.h"
+#include "common/routing/placement.h"
+#include "server/coordinator/job_progress.h"
+#include "server/coordinator/job_state.h"
+
+namespace capstan {
+namespace {
+
+// Unless every shard with slices has been written, once.
+absl::Status CheckFiles(const ShardMap& map, const v1::CheckpointManifest& manifest) {
+  std::vector<uint32_t> expected, got;
+  for (uint32_t shard = 0; shard < map.shard_bytes().size(); ++shard) {
+    if (map.BytesOf(ShardId(shard)) > 0) expected.push_back(shard);
+  }
+  for (const v1::ShardFile& file : manifest.files()) got.push_back(file.shard());
+  if (expected == got) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("checkpoint: expected the files of ", expected.size(),
+                                          " shards, each once, got ", got.size()));
+}
+
+// Over all servers' parts.
+std::map<uint32_t, v1::WorkerSteps> StepsOfWorkers(
+    const std::map<uint32_t, v1::CheckpointPart>& parts) {
+  std::map<uint32_t, v1::WorkerSteps> steps;
+  for (const auto& [server, part] : parts) {
+    for (const v1::WorkerSteps& of_part : part.workers()) {
+      const auto [known, is_new] = steps.try_emplace(of_part.worker(), of_part);
+      v1::WorkerSteps& worker = known->second;
+      worker.set_least(std::min(worker.least(), of_part.least()));
+      worker.set_most(std::max(worker.most(), of_part.most()));
+    }
+  }
+  return steps;
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> JobState::RequestCheckpoint() {
+  if (view_.phase() != v1::TRAINING) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the job is in phase ", v1::Phase_Name(view_.phase()),
+                     "; a checkpoint can be written while it is in TRAINING only"));
+  }
+  ASSIGN_OR_RETURN(const uint64_t number, checkpoint_.Request());
+  SettleCheckpoint();
+  Publish();
+  return number;
+}
+
+std::optional<absl::StatusOr<v1::CheckpointReply>> JobState::CheckpointReply(
+    uint64_t number) const {
+  auto reply = checkpoint_.Reply(number);
+  if (reply.has_value() || !has_ended()) return reply;
+  return absl::FailedPreconditionError("the job has ended before the checkpoint was complete");
+}
+
+CheckpointPlan::Training JobState::Training() const {
+  CheckpointPlan::Training training;
+  training.now = clock_.Now();
+  training.steps_total = steps_total_;
+  training.is_bsp = consistency_.latest().consistency().mode() == v1::ConsistencySpec::BSP;
+  training.has_ended = view_.phase() != v1::TRAINING;
+  training.steps_done = std::numeric_limits<int64_t>::max();
+  for (uint32_t id = 0; id < members_.workers().size(); ++id) {
+    if (!members_.workers()[id].is_live() || entering_.Contains(id)) continue;
+    training.steps_done = std::min(training.steps_done, ProgressOf(id).steps_done());
+  }
+  return training;
+}
+
+v1::Progress JobState::ProgressOf(uint32_t worker) const {
+  const v1::Progress& progress = members_.workers()[worker].progress;
+  if (restored_.path.empty()) return progress;
+  return JoinedProgress(restored_.manifest.workers(static_cast<int>(worker)).progress(), progress);
+}
+
+bool JobState::SettleCheckpoint() {
+  if (view_.phase() != v1::TRAINING && view_.phase() != v1::EVALUATING) return false;
+  const CheckpointPlan::Training training = Training();
+  checkpoint_.Begin(training);
+  // Servers hold back for one of the two at a time.
+  if (!consistency_.is_pending() && checkpoint_.BeginAgreeing()) return true;
+  const size_t num_servers = members_.servers().size();
+  if (checkpoint_.ChooseStep(num_servers, training)) return true;
+  const std::map<uint32_t, v1::CheckpointPart>* parts = checkpoint_.EndedParts(num_servers);
+  if (parts == nullptr) return false;
+  const absl::StatusOr<v1::CheckpointManifest> manifest = Manifest(*parts);
+  if (manifest.ok()) {
+    checkpoint_.Publish(*manifest);
+  } else {
+    events_.push_back(absl::StrCat("the checkpoint ", checkpoint_.name(), " has failed: ",
+                                   manifest.status().message(), "; the job goes on"));
+    checkpoint_.Fail(manifest.status(), clock_.Now());
+  }
+  return true;
+}
+
+void JobState::EndCheckpointWork(const absl::StatusOr<std::string>& result) {
+  if (has_ended()) return;
+  const bool was_publishing = checkpoint_.is_publishing();
+  checkpoint_.EndWork(result, clock_.Now());
+  if (!result.ok()) {
+    events_.push_back(
+        absl::StrCat("a checkpoint has failed: ", result.status().message(), "; the job goes on"));
+  } else if (was_publishing) {
+    v1::CheckpointStatus status;
+    checkpoint_.WriteTo(status);
+    events_.push_back(absl::StrCat("the checkpoint of step ", status.step(), " is complete: ",
+                                   status.newest(), result->empty() ? "" : "; but ", *result));
+  }
+  SettleCheckpoint();
+  Advance();
+  Publish();
+}
+
+absl::StatusOr<v1::CheckpointManifest> JobState::Manifest(
+    const std::map<uint32_t, v1::CheckpointPart>& parts) const {
+  v1::CheckpointManifest manifest;
+  manifest.set_steps_total(steps_total_);
+  *manifest.mutable_job() = job_;
+  *manifest.mutable_tables() = tables_;
+  *manifest.mutable_consistency() = view_.consistency();
+  manifest.set_training_seconds(absl::ToDoubleSeconds(TrainingTime()));
+  if (schedule_.has_ended()) *manifest.mutable_tuning() = schedule_.Report();
+  std::map<uint32_t, v1::ShardFile> files;
+  for (const auto& [server, part] : parts) {
+    if (!part.error().empty()) {
+      return absl::UnavailableError(
+          absl::StrCat(MemberName({v1::HeartbeatRequest::SERVER, server}), ": ", part.error()));
+    }
+    manifest.set_end_step(std::max(manifest.end_step(), part.end_step()));
+    for (const v1::ShardFile& file : part.files()) files[file.shard()] = file;
+  }
+  for (const auto& [shard, file] : files) *manifest.add_files() = file;
+  RETURN_IF_ERROR(CheckFiles(
+      ShardMap(table_elements_, SliceBytes(job_.scheduler()), job_.cluster().shard_count()),
+      manifest));
+  AddWorkers(StepsOfWorkers(parts), manifest);
+  return manifest;
+}
+
+void JobState::AddWorkers(const std::map<uint32_t, v1::WorkerSteps>& steps,
+                          v1::CheckpointManifest& manifest) const {
+  int64_t slowest = std::numeric_limits<int64_t>::max();
+  for (uint32_t id = 0; id < members_.workers().size(); ++id) {
+    const Member& member = members_.workers()[id];
+    const auto found = steps.find(id);
+    const v1::WorkerSteps known = found == steps.end() ? v1::WorkerSteps() : found->second;
+    // A worker goes on at the first step that some slice lacks of it. In the place of a lost one,
+    // it begins where no slice has one of its steps, as any that enters late.
+    const bool is_there = member.is_live() && !entering_.Contains(id);
+    const int64_t first_step =
+        is_there ? std::max(known.least(), member.first_step.value()) : known.most();
+    if (is_there) slowest = std::min(slowest, first_step);
+    v1::CheckpointWorker& worker = *manifest.add_workers();
+    worker.set_first_step(first_step);
+    *worker.mutable_progress() = ProgressAt(ProgressOf(id), first_step);
+  }
+  manifest.set_step(slowest);
+  manifest.set_end_step(std::max(manifest.end_step(), slowest));
+  *manifest.mutable_replaced_workers() = restored_.manifest.replaced_workers();
+  for (const v1::Progress& replaced : members_.replaced_workers()) {
+    *manifest.add_replaced_workers() = replaced;
+  }
+  manifest.set_workers_lost(static_cast<uint32_t>(WorkersLost()));
+}
+
+}  // namespace capstan

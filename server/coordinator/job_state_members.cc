@@ -1,0 +1,172 @@
+// The part of JobState about members: who comes, who fails, who is silent.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_properties.h"
+#include "server/coordinator/job_state.h"
+
+namespace capstan {
+namespace {
+
+constexpr Role kServer = v1::HeartbeatRequest::SERVER;
+constexpr Role kWorker = v1::HeartbeatRequest::WORKER;
+
+// The workers have done their steps, but the job has not ended.
+bool HasTrained(v1::Phase phase) { return phase == v1::EVALUATING || phase == v1::SAVING; }
+
+std::string ReasonOf(const v1::ReportFailureRequest& request) {
+  return request.reason().empty() ? "failed without a reason" : request.reason();
+}
+
+}  // namespace
+
+absl::StatusOr<uint32_t> JobState::RegisterServer(const v1::RegisterServerRequest& request) {
+  RETURN_IF_ERROR(CheckAddress(request.address()));
+  return Register(kServer, Incarnation(request.incarnation()), {request.address()},
+                  /*may_enter_late=*/false);
+}
+
+absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerRequest& request) {
+  if (!restored_.path.empty()) {
+    RETURN_IF_ERROR(CheckSameTables(request.tables(), restored_.manifest.tables()));
+  }
+  if (members_.workers().empty()) {
+    ASSIGN_OR_RETURN(table_elements_, CheckTables(request.tables(), SliceBytes(job_.scheduler())));
+    RETURN_IF_ERROR(CheckTableStaleness(job_.consistency(), request.tables()));
+    tables_ = request.tables();
+  }
+  RETURN_IF_ERROR(CheckSameTables(request.tables(), tables_));
+  return Register(kWorker, Incarnation(request.incarnation()), /*address=*/{},
+                  request.may_enter_late());
+}
+
+absl::StatusOr<uint32_t> JobState::Register(Role role, Incarnation incarnation,
+                                            const ServerAddress& address, bool may_enter_late) {
+  if (const auto id = members_.FindIncarnation(role, incarnation)) {
+    RETURN_IF_ERROR(members_.Find({role, *id}, incarnation).status());
+    return *id;
+  }
+  if (has_ended()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the job has ended already (", view_.phase() == v1::DONE ? "it is done" : view_.reason(),
+        "); start the coordinator again first"));
+  }
+  if (may_enter_late && view_.phase() == v1::TRAINING) return Replace(incarnation);
+  if (may_enter_late && HasTrained(view_.phase())) {
+    return absl::FailedPreconditionError(
+        "the job's workers have done their steps: it needs no other worker any more");
+  }
+  ASSIGN_OR_RETURN(const uint32_t id, members_.Add(role, incarnation, address));
+  if (role == kWorker && !restored_.path.empty()) {
+    members_.OfRole(role)[id].first_step =
+        Step(restored_.manifest.workers(static_cast<int>(id)).first_step());
+  }
+  events_.push_back(absl::StrCat(MemberName({role, id}), " has registered",
+                                 address.grpc.empty() ? "" : " at ", address.grpc));
+  Advance();
+  Publish();
+  return id;
+}
+
+absl::StatusOr<uint32_t> JobState::Replace(Incarnation incarnation) {
+  ASSIGN_OR_RETURN(const uint32_t id, members_.TakePlaceOfDeadWorker(incarnation));
+  entering_.Begin(id, incarnation);
+  events_.push_back(absl::StrCat("another worker takes the place of ", MemberName({kWorker, id})));
+  Publish();
+  return id;
+}
+
+bool JobState::EnterWorkers() {
+  const auto ready = entering_.TakeReady(members_.servers().size());
+  for (const auto& [id, first_step] : ready) {
+    members_.OfRole(kWorker).at(id).first_step = first_step;
+    events_.push_back(
+        absl::StrCat(MemberName({kWorker, id}), " enters at step ", first_step.value()));
+  }
+  return !ready.empty();
+}
+
+absl::Status JobState::ReportFailure(const v1::ReportFailureRequest& request) {
+  if (request.before_registering()) return ReportEarlyFailure(request);
+  const MemberKey key{request.role(), request.id()};
+  RETURN_IF_ERROR(members_.Find(key, Incarnation(request.incarnation())).status());
+  const std::string what = absl::StrCat(MemberName(key), ": ", ReasonOf(request));
+  if (result_.has_value() && key.role == kWorker) {
+    events_.push_back(absl::StrCat(what, "; its work is done"));
+  } else {
+    Fail(what);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JobState::ReportEarlyFailure(const v1::ReportFailureRequest& request) {
+  RETURN_IF_ERROR(CheckRole(request.role()));
+  const std::string what = absl::StrCat("a ", RoleName(request.role()),
+                                        " failed before it registered: ", ReasonOf(request));
+  if (view_.phase() == v1::REGISTERING && members_.Lacks(request.role())) {
+    Fail(what);
+  } else {
+    events_.push_back(what);  // It was one too many, or the others go on without it.
+  }
+  return absl::OkStatus();
+}
+
+void JobState::DeclareDead(MemberKey key) {
+  if (has_ended()) return;
+  const std::string silence = absl::StrCat(job_.membership().lease_seconds(), " s");
+  Member& member = members_.OfRole(key.role).at(key.id);
+  member.death = absl::StrCat("was silent for ", silence);
+  if (key.role == kServer) {
+    return Fail(
+        absl::StrCat(MemberName(key), " (", member.address.grpc, ") has been silent for ", silence,
+                     " (lease); its shards are lost: see its log, and start the job again"));
+  }
+  entering_.Forget(key.id);
+  const std::string what =
+      absl::StrCat(MemberName(key), " has been silent for ", silence, " (lease)");
+  if (result_.has_value()) {
+    events_.push_back(absl::StrCat(what, "; its work is done"));
+    return Publish();
+  }
+  if (view_.phase() == v1::REGISTERING || view_.phase() == v1::PLACING) {
+    return Fail(absl::StrCat(what, " before training began: see its log, and start the job again"));
+  }
+  if (!members_.LowestLiveWorker().has_value()) {
+    return Fail(absl::StrCat(
+        what, " and was the last live worker: see the workers' logs, and start the job again"));
+  }
+  events_.push_back(absl::StrCat(what, " and is declared dead; the others go on"));
+  death_version_ = view_.version() + 1;
+  if (view_.phase() == v1::EVALUATING) view_.set_evaluator(*members_.LowestLiveWorker());
+  Advance();
+  Publish();
+}
+
+absl::Time JobState::registration_deadline() const {
+  const bool is_waiting = view_.phase() == v1::REGISTERING && !members_.is_complete();
+  return is_waiting ? registration_deadline_ : absl::InfiniteFuture();
+}
+
+void JobState::CheckRegistration() {
+  if (clock_.Now() < registration_deadline()) return;
+  Fail(
+      absl::StrCat("after ", job_.membership().registration_seconds(),
+                   " s (--registration_seconds) ", members_.RollCall(),
+                   " (workers register when they have read their data): see the logs of these, and "
+                   "start the job again"));
+}
+
+std::vector<MemberKey> JobState::LiveMembers() const {
+  std::vector<MemberKey> live;
+  for (const v1::ServerInfo& server : view_.servers()) {
+    if (server.is_live()) live.push_back({kServer, server.server()});
+  }
+  for (const v1::WorkerInfo& worker : view_.workers()) {
+    if (worker.is_live()) live.push_back({kWorker, worker.worker()});
+  }
+  return live;
+}
+
+}  // namespace capstan
