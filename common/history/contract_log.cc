@@ -42,7 +42,9 @@ void AddTables(const v1::ConsistencyPeriod& period, const v1::JobView& view,
 
 }  // namespace
 
-v1::ContractRecord ContractOfJob(const v1::JobSpec& job) { return ContractOf(job.consistency()); }
+v1::ContractRecord FirstContract(const v1::ConsistencySpec& consistency) {
+  return ContractOf(consistency);
+}
 
 v1::HistoryHeader::UpdateScale UpdateScaleOfJob(const v1::JobSpec& job) {
   switch (job.consistency().update_scale()) {

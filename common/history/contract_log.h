@@ -9,8 +9,9 @@
 
 namespace capstan {
 
-// The promise of a job, from step 0 on, to all tables without a staleness of their own.
-v1::ContractRecord ContractOfJob(const v1::JobSpec& job);
+// The promise from step 0 on to all tables without a staleness of their own. `consistency` is that
+// of the job's first steps.
+v1::ContractRecord FirstContract(const v1::ConsistencySpec& consistency);
 
 // The job's rule for the divisor of the learning rate of pushes outside BSP.
 v1::HistoryHeader::UpdateScale UpdateScaleOfJob(const v1::JobSpec& job);
@@ -18,7 +19,7 @@ v1::HistoryHeader::UpdateScale UpdateScaleOfJob(const v1::JobSpec& job);
 // Turns the promises in a job's views into records of a history, each once. Not thread-safe.
 class ContractLog {
  public:
-  // The new promises in `view`, without ContractOfJob's. None until a view has tables.
+  // The new promises in `view`, without FirstContract. None until a view has tables.
   std::vector<v1::ContractRecord> Update(const v1::JobView& view);
 
  private:

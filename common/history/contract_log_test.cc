@@ -42,13 +42,13 @@ v1::JobView View() {
 
 TEST(ContractLogTest, AJobPromisesItsModeAndStalenessFromTheStart) {
   v1::JobSpec job;
-  EXPECT_EQ(Text(ContractOfJob(job)), "BSP 0 from 0") << "the default";
+  EXPECT_EQ(Text(FirstContract(job.consistency())), "BSP 0 from 0") << "the default";
   job.mutable_consistency()->set_mode(v1::ConsistencySpec::SSP);
   job.mutable_consistency()->set_staleness(3);
-  EXPECT_EQ(Text(ContractOfJob(job)), "SSP 3 from 0");
+  EXPECT_EQ(Text(FirstContract(job.consistency())), "SSP 3 from 0");
   job.mutable_consistency()->set_mode(v1::ConsistencySpec::ASYNC);
   job.mutable_consistency()->clear_staleness();
-  EXPECT_EQ(Text(ContractOfJob(job)), "ASYNC 0 from 0");
+  EXPECT_EQ(Text(FirstContract(job.consistency())), "ASYNC 0 from 0");
 }
 
 TEST(ContractLogTest, TablesAndChangesAreRecordedOnce) {

@@ -22,7 +22,8 @@ bool IsTime(int64_t time_ns) { return time_ns >= 0 && time_ns <= int64_t{1} << 6
 bool HasPossibleNumbers(const v1::HistoryRecord& record) {
   switch (record.record_case()) {
     case v1::HistoryRecord::kHeader:
-      return IsCount(record.header().clock_skew_ns()) && IsCount(record.header().settle_ns());
+      return IsCount(record.header().clock_skew_ns()) && IsCount(record.header().settle_ns()) &&
+             IsCount(record.header().restored_step());
     case v1::HistoryRecord::kContract:
       return IsCount(record.contract().from_step()) &&
              (record.contract().staleness() < 0 || IsCount(record.contract().staleness()));
@@ -36,6 +37,9 @@ bool HasPossibleNumbers(const v1::HistoryRecord& record) {
       return IsTime(record.ended().time_ns()) && IsCount(record.ended().min_step());
     case v1::HistoryRecord::kEnd:
       return IsTime(record.end().time_ns());
+    case v1::HistoryRecord::kRestored:
+      return std::all_of(record.restored().updates().begin(), record.restored().updates().end(),
+                         [](const auto& update) { return IsCount(update.step()); });
     case v1::HistoryRecord::RECORD_NOT_SET:
       break;
   }
@@ -109,6 +113,11 @@ absl::Status HistoryAssembler::Add(const v1::HistoryRecord& record) {
     case v1::HistoryRecord::kEnd:
       NoteTime(record.end().time_ns());
       has_file_ended_ = true;
+      return absl::OkStatus();
+    case v1::HistoryRecord::kRestored:
+      history_
+          .restored[{TableId(record.restored().table()), SliceIndex(record.restored().slice())}] =
+          record.restored();
       return absl::OkStatus();
     case v1::HistoryRecord::RECORD_NOT_SET:
       break;

@@ -69,8 +69,10 @@ struct History {
   std::vector<v1::ContractRecord> contracts;
   std::vector<v1::MembershipRecord> membership;  // in order of time
   std::vector<RecordedExchange> exchanges;       // in order of begin
-  int64_t begin_ns = kNeverNs;                   // of the first exchange
-  int64_t end_ns = 0;                            // time of the last record
+  // Of a job that went on from a checkpoint with test values: its slices at the begin.
+  std::map<SliceKey, v1::RestoredSlice> restored;
+  int64_t begin_ns = kNeverNs;  // of the first exchange
+  int64_t end_ns = 0;           // time of the last record
 };
 
 // Joins the files of one history. Not thread-safe.

@@ -52,9 +52,11 @@ std::unique_ptr<ParameterEndpoint> HistoryRecorder::Record(
   {
     MutexLock lock(&mu_);
     if (!std::exchange(has_header_, true)) {
-      file_->Append(Header(job));
-      v1::HistoryRecord record;
-      *record.mutable_contract() = ContractOfJob(job);
+      v1::HistoryRecord record = Header(job);
+      record.mutable_header()->set_restored_step(restored_step_);
+      file_->Append(record);
+      // A job that goes on from a checkpoint may have another consistency since.
+      *record.mutable_contract() = FirstContract(first_consistency_.value_or(job.consistency()));
       file_->Append(record);
       for (const v1::HistoryRecord& earlier : std::exchange(before_header_, {})) {
         file_->Append(earlier);
@@ -66,6 +68,8 @@ std::unique_ptr<ParameterEndpoint> HistoryRecorder::Record(
 
 void HistoryRecorder::NoteView(const v1::JobView& view) {
   MutexLock lock(&mu_);
+  restored_step_ = view.restored_step();
+  if (!view.consistency().empty()) first_consistency_ = view.consistency(0).consistency();
   for (const v1::ContractRecord& contract : contracts_.Update(view)) {
     v1::HistoryRecord record;
     *record.mutable_contract() = contract;

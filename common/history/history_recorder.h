@@ -1,7 +1,9 @@
 #ifndef COMMON_HISTORY_HISTORY_RECORDER_H_
 #define COMMON_HISTORY_HISTORY_RECORDER_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,6 +60,9 @@ class HistoryRecorder {
   Mutex mu_;
   bool has_header_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<v1::HistoryRecord> before_header_ ABSL_GUARDED_BY(mu_);
+  // As in the newest view.
+  int64_t restored_step_ ABSL_GUARDED_BY(mu_) = 0;
+  std::optional<v1::ConsistencySpec> first_consistency_ ABSL_GUARDED_BY(mu_);
   ContractLog contracts_ ABSL_GUARDED_BY(mu_);
   v1::MembershipRecord::Event event_ ABSL_GUARDED_BY(mu_) =
       v1::MembershipRecord::EVENT_UNSPECIFIED;  // the last record of this worker

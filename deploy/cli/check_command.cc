@@ -41,11 +41,17 @@ std::string PromisesText(const std::vector<v1::ContractRecord>& contracts) {
 }
 
 void PrintRules(const v1::HistoryHeader& header, std::ostream& out) {
-  out << "checked by versions and min_step: staleness bound, isolation of BSP, exactly once, "
-         "monotonic reads, min_step, stale incarnations, an answer to every exchange\n";
+  const bool is_restored = header.restored_step() > 0 && !header.has_test_values();
+  out << "checked by versions and min_step: staleness bound, isolation of BSP, "
+      << (is_restored ? "monotonic reads, " : "exactly once, monotonic reads, min_step, ")
+      << "stale incarnations, an answer to every exchange\n";
   out << (header.has_test_values() ? "checked by values"
                                    : "not checked, because the history has no values")
       << ": which updates each pull contains (read-my-writes, phantoms, one sum a step)\n";
+  if (is_restored) {
+    out << "not checked, because the job went on from a checkpoint (step " << header.restored_step()
+        << "): exactly once and min_step\n";
+  }
   out << "clocks may differ by " << absl::FormatDuration(absl::Nanoseconds(header.clock_skew_ns()))
       << std::endl;
 }

@@ -48,6 +48,7 @@ JobState::JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoi
     events_.push_back(absl::StrCat("the job goes on from step ", restored_.manifest.step(), ": ",
                                    restored_.path));
   }
+  view_.set_restored_step(restored_.manifest.step());
   EnterPhase(v1::REGISTERING);
   Publish();
 }

@@ -14,12 +14,15 @@ struct ScenarioVerdict {
   std::string bytes;      // of the history, as in a file
   std::string violation;  // empty: the contract holds, and BadEnd allows the end
   size_t exchanges = 0;
-  bool is_done = false;  // the job ended well
-  int incarnations = 0;  // of workers
-  int changes = 0;       // of the consistency, before the last step
+  bool is_done = false;        // the job ended well
+  int incarnations = 0;        // of workers
+  int changes = 0;             // of the consistency, before the last step
+  int restores = 0;            // from a checkpoint
+  bool have_all_lived = true;  // no worker was lost in any life
 };
 
-// Simulates the scenario. Checks its history, and the job's end by BadEnd.
+// Simulates the lives of the scenario's job, until one ends well. Checks the history of each, its
+// end by BadEnd, and what is restored.
 ScenarioVerdict RunScenario(const Scenario& scenario);
 
 // The reason why the job must not end like this; empty: it may. A job may fail only after the

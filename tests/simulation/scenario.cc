@@ -152,6 +152,76 @@ Fault DrawFault(Random& random, const Scenario& scenario) {
   return fault;
 }
 
+absl::Duration UsualTime(const Scenario& scenario) {
+  return absl::Milliseconds(15) * scenario.steps;
+}
+
+// Ends a life of the job: by a power cut, or by the death of a server.
+void DrawEnd(Random& random, Scenario& life) {
+  const absl::Duration at = Between(random, 0.3 * UsualTime(life), 1.5 * UsualTime(life));
+  if (random.Bernoulli(0.6)) {
+    life.power_cut = at;
+    return;
+  }
+  Fault& death = life.faults.emplace_back();
+  death.kind = Fault::Kind::kKillServer;
+  death.process = static_cast<uint32_t>(random.UniformInt(life.job.cluster().num_servers()));
+  death.at = at;
+}
+
+void DrawRequests(Random& random, Scenario& life) {
+  life.checkpoint_requests.clear();
+  for (int64_t i = Between(random, 0, 3); i > 0; --i) {
+    life.checkpoint_requests.push_back(
+        Between(random, absl::ZeroDuration(), 1.5 * UsualTime(life)));
+  }
+}
+
+// Other servers, sometimes another consistency.
+Scenario DrawNextLife(Random& random, const Scenario& first, uint64_t number) {
+  Scenario life = first;
+  life.next_lives.clear();
+  life.seed = first.seed + (number << 40);
+  life.faults.clear();
+  life.power_cut = absl::InfiniteDuration();
+  if (random.Bernoulli(0.5)) life.settings.clear();
+  if (random.Bernoulli(0.5)) life.job.mutable_cluster()->set_num_servers(Size(random, 3, 8));
+  if (!first.has_momentum && random.Bernoulli(0.2)) {
+    life.job.mutable_consistency()->clear_table_staleness();
+    life.job.mutable_consistency()->clear_staleness();
+    DrawConsistency(random, *life.job.mutable_consistency());
+  }
+  if (!first.has_momentum && random.Bernoulli(0.4)) {
+    life.faults.push_back(DrawFault(random, life));
+  }
+  DrawRequests(random, life);
+  return life;
+}
+
+void DrawCheckpoints(Random& random, Scenario& scenario) {
+  v1::CheckpointSpec& checkpoint = *scenario.job.mutable_checkpoint();
+  checkpoint.set_dir("disk");
+  checkpoint.set_keep(static_cast<uint32_t>(Between(random, 1, 2)));
+  if (random.Bernoulli(0.6)) checkpoint.set_steps(static_cast<uint64_t>(Between(random, 1, 4)));
+  scenario.disk.max_write_time = Between(random, absl::ZeroDuration(), absl::Milliseconds(5));
+  if (random.Bernoulli(0.2)) scenario.disk.failures = 0.1;
+  const bool is_bsp = scenario.job.consistency().mode() == v1::ConsistencySpec::BSP;
+  if (is_bsp && scenario.settings.empty() && random.Bernoulli(0.4)) {
+    scenario.has_momentum = true;
+    scenario.has_recorded_values = false;
+    scenario.job.mutable_optimizer()->set_type(v1::OptimizerSpec::MOMENTUM);
+    scenario.job.mutable_optimizer()->set_momentum(0.5);
+    scenario.faults.clear();
+  }
+  DrawRequests(random, scenario);
+  DrawEnd(random, scenario);
+  const int64_t lives = Between(random, 1, 3);
+  for (int64_t i = 1; i <= lives; ++i) {
+    scenario.next_lives.push_back(DrawNextLife(random, scenario, static_cast<uint64_t>(i)));
+    if (i < lives) DrawEnd(random, scenario.next_lives.back());
+  }
+}
+
 }  // namespace
 
 Scenario DrawScenario(uint64_t seed) {
@@ -164,6 +234,8 @@ Scenario DrawScenario(uint64_t seed) {
   const int64_t faults = random.Bernoulli(0.3) ? 0 : Between(random, 1, 3);
   for (int64_t i = 0; i < faults; ++i) scenario.faults.push_back(DrawFault(random, scenario));
   DrawUpdateScale(random, *scenario.job.mutable_consistency());
+  Random checkpoints(seed, /*stream=*/3);
+  if (seed % 3 == 0) DrawCheckpoints(checkpoints, scenario);
   return scenario;
 }
 
@@ -177,7 +249,7 @@ std::string Describe(const Scenario& scenario) {
   return absl::StrCat(mode, ", ", scenario.job.cluster().num_workers(), " workers, ",
                       scenario.job.cluster().num_servers(), " servers, ", scenario.steps,
                       " steps, ", scenario.faults.size(), " faults, ", scenario.settings.size(),
-                      " settings");
+                      " settings, ", 1 + scenario.next_lives.size(), " lives");
 }
 
 }  // namespace capstan

@@ -10,6 +10,7 @@
 #include "common/base/random.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
+#include "tests/simulation/simulated_disk.h"
 #include "tests/simulation/simulated_network.h"
 
 namespace capstan {
@@ -44,19 +45,29 @@ struct Scenario {
   std::vector<v1::TableSpec> tables;
   int64_t steps = 0;
   bool has_test_values = true;
-  bool is_recorded = true;    // exchanges are written into the history
-  bool pushes_ahead = false;  // workers push every other step without a pull
+  bool has_recorded_values = true;  // histories have the test values
+  bool is_recorded = true;          // exchanges are written into the history
+  bool pushes_ahead = false;        // workers push every other step without a pull
   SimulatedNetwork::Options network;
   // Time of one step of the worker process `worker`.
   std::function<absl::Duration(uint32_t worker, Random& random)> compute_time;
   std::vector<Fault> faults;
   std::vector<ConsistencySetting> settings;
   absl::Duration limit = absl::Seconds(120);  // virtual time; a longer job has hung
+
+  // Checkpoints, if the job has a folder for them.
+  std::vector<absl::Duration> checkpoint_requests;  // after the start
+  SimulatedDisk::Options disk;
+  bool has_momentum = false;  // values reveal no updates; the final ones are known under BSP
+  absl::Duration power_cut = absl::InfiniteDuration();  // then all processes die
+  // If this life of the job does not end well, the next one goes on from the newest checkpoint, and
+  // so on.
+  std::vector<Scenario> next_lives;
 };
 
 // Draws everything from the seed: 1 to 16 workers, 1 to 8 servers, tables, shards, network, speeds,
 // pauses, deaths and replacements; consistency and staleness, also of single tables, and their
-// changes.
+// changes; checkpoints, power cuts, and further lives of the job.
 Scenario DrawScenario(uint64_t seed);
 
 // The random source of the worker process's compute times.

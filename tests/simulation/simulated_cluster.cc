@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "common/membership/retrying_coordinator.h"
 #include "common/routing/routing_table.h"
 #include "tests/simulation/push_ahead_endpoint.h"
+#include "tests/simulation/restored_updates.h"
 #include "tests/simulation/scripted_engine.h"
 #include "worker/runtime/worker.h"
 
@@ -24,15 +26,26 @@ constexpr uint64_t kFirstWorkerIncarnation = 200'000;
 // An exchange may be interrupted if it arrives within this time of its worker's pause.
 constexpr absl::Duration kAroundPause = absl::Milliseconds(30);
 
+bool HasCheckpoints(const Scenario& scenario) { return !scenario.job.checkpoint().dir().empty(); }
+
+// Processes of another life have other incarnations. Lives differ in the upper bits of the seed.
+Incarnation IncarnationOf(const Scenario& scenario, uint64_t process) {
+  return Incarnation(process + (scenario.seed >> 40) * 1'000'000);
+}
+
 }  // namespace
 
-SimulatedCluster::SimulatedCluster(const Scenario& scenario)
+SimulatedCluster::SimulatedCluster(const Scenario& scenario, SimulatedDisk* disk)
     : scenario_(scenario),
+      disk_(disk),
+      restored_(HasCheckpoints(scenario) ? disk->Newest() : ""),
       network_(scenario.network, scenario.seed),
       interruptions_(scenario.seed, /*stream=*/2) {
   Coordinator::Options options;
   options.job = scenario.job;
   options.job_fingerprint = kJob;
+  if (HasCheckpoints(scenario)) options.checkpoints = disk->OpenForCoordinator();
+  if (!restored_.empty()) options.restored = {restored_, *disk->Get(restored_).manifest};
   coordinator_ = std::make_unique<Coordinator>(std::move(options), coordinator_process_);
   membership_ =
       std::make_unique<MembershipRecorder>(coordinator_.get(), &coordinator_process_, &log_);
@@ -66,20 +79,44 @@ SimulationResult SimulatedCluster::Run() {
       coordinator_->SetConsistency(request, [](const absl::StatusOr<v1::SetConsistencyReply>&) {});
     });
   }
+  for (const absl::Duration at : scenario_.checkpoint_requests) {
+    coordinator_process_.RunAfter(at, [this] {
+      coordinator_->Checkpoint({}, [](const absl::StatusOr<v1::CheckpointReply>&) {});
+    });
+  }
+  if (scenario_.power_cut < scenario_.limit) {
+    world_.RunAfter(scenario_.power_cut, [this] { CutPower(); });
+  }
   world_.RunUntil(start_ + scenario_.limit);
+  if (disk_ != nullptr) disk_->EndLife();
   is_time_up = true;
-  coordinator_->GetStatus({}, [this](const absl::StatusOr<v1::GetStatusReply>& reply) {
-    result_.is_registering = reply->view().phase() == v1::REGISTERING;
-  });
-  v1::HistoryRecord record;
-  record.mutable_end()->set_time_ns(absl::ToUnixNanos(end));
-  log_.Append(record);
-  log_.Close();
+  if (!result_.is_cut)
+    coordinator_->GetStatus({}, [this](const absl::StatusOr<v1::GetStatusReply>& reply) {
+      result_.is_registering = reply->view().phase() == v1::REGISTERING;
+    });
+  CloseLog(end);
   BuryAll();
   result_.duration = end - start_;
   result_.messages = network_.messages();
   result_.records = log_.TakeRecords();
   return std::move(result_);
+}
+
+void SimulatedCluster::CloseLog(absl::Time end) {
+  v1::HistoryRecord record;
+  record.mutable_end()->set_time_ns(absl::ToUnixNanos(end));
+  log_.Append(record);
+  log_.Close();
+}
+
+void SimulatedCluster::CutPower() {
+  if (result_.outcome.has_value()) return;
+  result_.is_cut = true;
+  CloseLog(world_.Now());
+  for (const auto* members : {&servers_, &workers_}) {
+    for (const auto& member : *members) member->process.Kill();
+  }
+  coordinator_process_.Kill();
 }
 
 void SimulatedCluster::WriteHeader() {
@@ -90,11 +127,31 @@ void SimulatedCluster::WriteHeader() {
   header.set_steps(scenario_.steps);
   header.set_update_scale(UpdateScaleOfJob(scenario_.job));
   header.set_num_workers(scenario_.job.cluster().num_workers());
-  header.set_has_test_values(scenario_.has_test_values);
+  header.set_has_test_values(scenario_.has_test_values && scenario_.has_recorded_values);
   header.set_settle_ns(absl::ToInt64Nanoseconds(kSettle));
+  v1::ConsistencySpec consistency = scenario_.job.consistency();
+  if (!restored_.empty()) {
+    const v1::CheckpointManifest& manifest = *disk_->Get(restored_).manifest;
+    // A checkpoint of step 0 would look like none.
+    header.set_restored_step(std::max<int64_t>(manifest.step(), 1));
+    consistency = manifest.consistency(0).consistency();
+  }
+  const bool has_test_values = header.has_test_values();
   log_.Append(record);
-  *record.mutable_contract() = ContractOfJob(scenario_.job);
+  *record.mutable_contract() = FirstContract(consistency);
   log_.Append(record);
+  if (!restored_.empty() && has_test_values) WriteRestored();
+}
+
+void SimulatedCluster::WriteRestored() {
+  const uint32_t num_workers = scenario_.job.cluster().num_workers();
+  for (const auto& [shard, file] : disk_->Get(restored_).files) {
+    for (const SliceSnapshot& slice : file.snapshot.slices) {
+      v1::HistoryRecord record;
+      *record.mutable_restored() = UpdatesOf(slice, num_workers, scenario_.steps);
+      log_.Append(record);
+    }
+  }
 }
 
 std::unique_ptr<SimulatedCluster::Member> SimulatedCluster::StartMember(uint64_t seed) {
@@ -112,10 +169,14 @@ void SimulatedCluster::StartServer(uint32_t index) {
   ParameterServer::Options options;
   options.clock = &member->process;
   options.coordinator = member->coordinator.get();
-  options.incarnation = Incarnation(100'000 + index);
+  options.incarnation = IncarnationOf(scenario_, 100'000 + index);
   options.interruption = [this, member](Incarnation sender, absl::AnyInvocable<void()> go_on) {
     Interrupt(member->process, sender, std::move(go_on));
   };
+  options.spawn = [member](absl::AnyInvocable<void()> body) {
+    member->process.Spawn(std::move(body));
+  };
+  options.open_storage = [this, member] { return disk_->OpenForServer(&member->process); };
   member->server = std::make_unique<ParameterServer>(options);
   // The port is the index + 1.
   member->process.Spawn([server = member->server.get(), index] {
@@ -130,8 +191,9 @@ void SimulatedCluster::Interrupt(SimulatedProcess& server, Incarnation sender,
                                  absl::AnyInvocable<void()> go_on) {
   const absl::Time now = world_.Now();
   for (const Fault& fault : scenario_.faults) {
-    const bool is_of_sender = fault.kind == Fault::Kind::kPauseWorker &&
-                              Incarnation(kFirstWorkerIncarnation + fault.process) == sender;
+    const bool is_of_sender =
+        fault.kind == Fault::Kind::kPauseWorker &&
+        IncarnationOf(scenario_, kFirstWorkerIncarnation + fault.process) == sender;
     const absl::Time pause = start_ + fault.at;
     if (!is_of_sender || absl::AbsDuration(now - pause) > kAroundPause) continue;
     if (interruptions_.Bernoulli(0.5)) continue;
@@ -147,12 +209,12 @@ void SimulatedCluster::StartWorker(uint32_t index) {
   Member* const member = workers_.emplace_back(StartMember(1'000'000 + 2 * index)).get();
   member->recording.clock = &member->process;
   member->recording.log = &log_;
-  member->recording.has_values = scenario_.has_test_values;
+  member->recording.has_values = scenario_.has_test_values && scenario_.has_recorded_values;
   member->process.Spawn([this, member, index] {
     Worker::Options options;
     options.clock = &member->process;
     options.coordinator = member->coordinator.get();
-    options.incarnation = Incarnation(kFirstWorkerIncarnation + index);
+    options.incarnation = IncarnationOf(scenario_, kFirstWorkerIncarnation + index);
     options.prepare = ScriptedJobPreparer(scenario_, index);
     options.connect = [this, member](const v1::JobSpec&, ServerId, const ServerAddress& address) {
       return Connect(*member, address.grpc);
@@ -218,7 +280,7 @@ void SimulatedCluster::BuryAll() {
       member->process.Bury();
     }
   }
-  coordinator_process_.Resume();
+  result_.is_cut ? coordinator_process_.Bury() : coordinator_process_.Resume();
   world_.RunUntil(world_.Now() + absl::Minutes(10));
   CHECK_EQ(world_.live_threads(), 0) << "a process of seed " << scenario_.seed << " does not end";
 }

@@ -19,6 +19,7 @@
 #include "server/service/parameter_server.h"
 #include "tests/simulation/membership_recorder.h"
 #include "tests/simulation/scenario.h"
+#include "tests/simulation/simulated_disk.h"
 #include "tests/simulation/simulated_network.h"
 #include "tests/simulation/simulated_process.h"
 
@@ -30,13 +31,16 @@ struct SimulationResult {
   bool is_registering = false;        // it did not, and still waited for registrations
   absl::Duration duration;            // virtual, to the end of the job
   uint64_t messages = 0;
+  bool is_cut = false;  // all processes have died in a power cut
 };
 
 // A whole job in virtual time: the real coordinator, servers and workers in one program. One thread
 // runs at a time. Only the workers' computation is scripted. Used once, by one thread.
 class SimulatedCluster {
  public:
-  explicit SimulatedCluster(const Scenario& scenario);
+  // One life of the job of `scenario`. If it has checkpoints, it goes on from the newest one on
+  // `disk`. Both outlive the cluster; without checkpoints, `disk` may be null.
+  explicit SimulatedCluster(const Scenario& scenario, SimulatedDisk* disk = nullptr);
   ~SimulatedCluster();
 
   // The same scenario has the same result, byte for byte.
@@ -53,6 +57,10 @@ class SimulatedCluster {
   };
 
   void WriteHeader();
+  // Writes the updates in the checkpoint from which the job goes on.
+  void WriteRestored();
+  void CutPower();
+  void CloseLog(absl::Time end);
   std::unique_ptr<Member> StartMember(uint64_t seed);
   void StartServer(uint32_t index);
   // If a pause of worker process `sender` begins about now, sometimes stops the server's thread
@@ -69,6 +77,8 @@ class SimulatedCluster {
   void BuryAll();
 
   const Scenario& scenario_;
+  SimulatedDisk* const disk_;
+  const std::string restored_;  // name of the checkpoint; empty: the job begins anew
   SimulatedClock world_;
   const absl::Time start_ = world_.Now();
   MemoryHistoryLog log_;

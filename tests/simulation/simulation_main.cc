@@ -40,6 +40,7 @@ struct Totals {
   int64_t exchanges ABSL_GUARDED_BY(mu) = 0;
   int64_t done ABSL_GUARDED_BY(mu) = 0;
   int64_t changes ABSL_GUARDED_BY(mu) = 0;
+  int64_t restores ABSL_GUARDED_BY(mu) = 0;
 };
 
 void Count(uint64_t seed, const Scenario& scenario, const ScenarioVerdict& verdict,
@@ -49,6 +50,7 @@ void Count(uint64_t seed, const Scenario& scenario, const ScenarioVerdict& verdi
   totals.exchanges += static_cast<int64_t>(verdict.exchanges);
   totals.done += verdict.is_done;
   totals.changes += verdict.changes;
+  totals.restores += verdict.restores;
   if (verdict.violation.empty()) return;
   ++totals.violations;
   std::printf("seed %llu (%s): %s\n", static_cast<unsigned long long>(seed),
@@ -90,9 +92,11 @@ int Run() {
   }
   for (std::thread& thread : threads) thread.join();
   MutexLock lock(&totals.mu);
-  std::printf("%lld exchanges, %lld jobs done well, %lld changes of the consistency\n",
-              static_cast<long long>(totals.exchanges), static_cast<long long>(totals.done),
-              static_cast<long long>(totals.changes));
+  std::printf(
+      "%lld exchanges, %lld jobs done well, %lld changes of the consistency, %lld restores from "
+      "checkpoints\n",
+      static_cast<long long>(totals.exchanges), static_cast<long long>(totals.done),
+      static_cast<long long>(totals.changes), static_cast<long long>(totals.restores));
   std::printf("%lld histories, %lld violations\n", static_cast<long long>(totals.histories),
               static_cast<long long>(totals.violations));
   return totals.violations > 0 ? 1 : 0;

@@ -20,6 +20,7 @@ struct Coverage {
   std::atomic<int> failed = 0;
   std::atomic<int> with_replacement = 0;  // a worker took another's place
   std::atomic<int> changes = 0;           // of the consistency, within the steps
+  std::atomic<int> restores = 0;          // from a checkpoint
   std::atomic<int64_t> exchanges = 0;
 };
 
@@ -29,6 +30,7 @@ void RunSeed(uint64_t seed, Coverage& coverage) {
   EXPECT_EQ(verdict.violation, "") << "seed " << seed << ": " << Describe(scenario);
   (verdict.is_done ? coverage.done : coverage.failed)++;
   coverage.changes += verdict.changes;
+  coverage.restores += verdict.restores;
   coverage.exchanges += static_cast<int64_t>(verdict.exchanges);
   coverage.with_replacement +=
       verdict.incarnations > static_cast<int>(scenario.job.cluster().num_workers());
@@ -52,6 +54,7 @@ TEST(SimulationTest, TwoThousandSchedulesKeepTheContract) {
   EXPECT_GT(coverage.failed, 100);
   EXPECT_GT(coverage.with_replacement, 100);
   EXPECT_GT(coverage.changes, 600);
+  EXPECT_GT(coverage.restores, 300);
   EXPECT_GT(coverage.exchanges, 200'000);
 }
 

@@ -54,8 +54,21 @@ const Life* Lives::Through(WorkerId worker, int64_t begin_ns, int64_t end_ns) co
   return nullptr;
 }
 
-SliceHistory::SliceHistory(std::vector<const RecordedExchange*> exchanges)
+SliceHistory::SliceHistory(std::vector<const RecordedExchange*> exchanges,
+                           const v1::RestoredSlice& restored)
     : exchanges_(std::move(exchanges)) {
+  for (const v1::RestoredSlice::Update& update : restored.updates()) {
+    RecordedExchange push;
+    push.worker = WorkerId(update.worker());
+    push.slice = key();
+    push.push_step = Step(update.step());
+    push.end_ns = 0;
+    push.code = absl::StatusCode::kOk;
+    push.learning_rate_divisor = update.learning_rate_divisor();
+    const RecordedExchange* const made =
+        restored_.emplace_back(std::make_shared<const RecordedExchange>(push)).get();
+    pushes_[{push.worker, *push.push_step}] = {made, made, push.learning_rate_divisor};
+  }
   for (const RecordedExchange* exchange : exchanges_) {
     if (!exchange->push_step.has_value()) continue;
     PushFacts& facts = pushes_[{exchange->worker, *exchange->push_step}];
@@ -80,7 +93,12 @@ std::vector<SliceHistory> SplitBySlice(const History& history) {
     exchanges[exchange.slice].push_back(&exchange);
   }
   std::vector<SliceHistory> slices;
-  for (auto& [key, of_slice] : exchanges) slices.emplace_back(std::move(of_slice));
+  for (auto& [key, of_slice] : exchanges) {
+    const auto restored = history.restored.find(key);
+    slices.emplace_back(std::move(of_slice), restored == history.restored.end()
+                                                 ? v1::RestoredSlice()
+                                                 : restored->second);
+  }
   return slices;
 }
 

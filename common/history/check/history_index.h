@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -50,8 +51,10 @@ class SliceHistory {
  public:
   using Update = std::pair<WorkerId, Step>;
 
-  // `exchanges` are all of one slice, at least one, in order of begin.
-  explicit SliceHistory(std::vector<const RecordedExchange*> exchanges);
+  // `exchanges` are all of one slice, at least one, in order of begin. The updates of `restored`
+  // were sent and acknowledged before all of them.
+  explicit SliceHistory(std::vector<const RecordedExchange*> exchanges,
+                        const v1::RestoredSlice& restored = {});
 
   SliceKey key() const { return exchanges_.front()->slice; }
   const std::vector<const RecordedExchange*>& exchanges() const { return exchanges_; }
@@ -62,6 +65,7 @@ class SliceHistory {
 
  private:
   const std::vector<const RecordedExchange*> exchanges_;
+  std::vector<std::shared_ptr<const RecordedExchange>> restored_;  // pushes of RestoredSlice
   std::map<Update, PushFacts> pushes_;
 };
 

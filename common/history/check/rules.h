@@ -48,7 +48,7 @@ class Violations {
 // Rules on the version and min_step of each reply. They need no test values. They compare each
 // reply with the pushes sent and acknowledged by then. Neither number goes back for a worker, a
 // newer incarnation ends the older one's right to answers, and every exchange of a live worker is
-// answered.
+// answered. If the job went on from a checkpoint, the first two need the checkpoint's updates.
 void CheckReplies(const CheckedSlice& checked, Violations& violations);
 
 // Rules on the divisor of the learning rate of pushes outside BSP. It must fit the header, the live

@@ -1,0 +1,68 @@
+#include "tests/simulation/restored_updates.h"
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+#include "common/history/check/slice_contents.h"
+
+namespace capstan {
+namespace {
+
+void Add(WorkerId worker, Step step, uint64_t divisor, v1::RestoredSlice& restored) {
+  v1::RestoredSlice::Update& update = *restored.add_updates();
+  update.set_worker(worker.value());
+  update.set_step(step.value());
+  update.set_learning_rate_divisor(divisor);
+}
+
+}  // namespace
+
+v1::RestoredSlice UpdatesOf(const SliceSnapshot& slice, uint32_t num_workers, int64_t steps) {
+  v1::RestoredSlice restored;
+  restored.set_table(slice.key.table.value());
+  restored.set_slice(slice.key.slice.value());
+  std::vector<float> values(slice.values.size_bytes() / sizeof(float));
+  slice.values.CopyTo(absl::MakeSpan(values));
+  const auto contents = SliceContents::Decode(values, num_workers, steps);
+  if (!contents.ok()) return restored;  // The pulls of these values break a rule.
+  for (uint32_t worker = 0; worker < num_workers; ++worker) {
+    for (Step step; step < Step(steps); step = step + 1) {
+      const WorkerId id(worker);
+      if (contents->Has(id, step)) Add(id, step, contents->DivisorOf(id, step), restored);
+    }
+  }
+  for (const SliceSnapshot::KeptPush& push : slice.kept) {
+    Add(push.worker, push.step, /*divisor=*/0, restored);
+  }
+  return restored;
+}
+
+std::string MissingUpdates(const SimulatedDisk::Checkpoint& checkpoint, uint32_t num_workers,
+                           int64_t steps) {
+  for (const auto& [shard, file] : checkpoint.files) {
+    for (const SliceSnapshot& slice : file.snapshot.slices) {
+      std::set<std::pair<uint32_t, int64_t>> updates;
+      const v1::RestoredSlice restored = UpdatesOf(slice, num_workers, steps);
+      for (const v1::RestoredSlice::Update& update : restored.updates()) {
+        updates.emplace(update.worker(), update.step());
+      }
+      for (uint32_t worker = 0; worker < num_workers; ++worker) {
+        const int64_t first_step =
+            checkpoint.manifest->workers(static_cast<int>(worker)).first_step();
+        for (int64_t step = 0; step < first_step; ++step) {
+          if (updates.count({worker, step}) > 0) continue;
+          return absl::StrCat("slice ", slice.key.slice.value(), " of table ",
+                              slice.key.table.value(), " lacks the update of worker ", worker,
+                              " at step ", step, ", but the worker goes on at step ", first_step);
+        }
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace capstan
