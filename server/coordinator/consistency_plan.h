@@ -10,9 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
+#include "common/routing/table_check.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
-#include "server/coordinator/table_check.h"
 
 namespace capstan {
 

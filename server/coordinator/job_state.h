@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/routing/table_check.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
 #include "server/coordinator/consistency_plan.h"
@@ -21,7 +22,6 @@
 #include "server/coordinator/member_registry.h"
 #include "server/coordinator/output_plan.h"
 #include "server/coordinator/schedule_plan.h"
-#include "server/coordinator/table_check.h"
 
 namespace capstan {
 
