@@ -84,7 +84,7 @@ TEST(LoadJobTest, PathsOfModelsAreAbsoluteToo) {
 
 TEST(LoadJobTest, PathsOfCheckpointsAreAbsoluteTooButLatestIsNoPath) {
   const std::filesystem::path folder = ::testing::TempDir();
-  const auto checkpoint = [&folder](const std::string& fields) {
+  const auto checkpoint = [](const std::string& fields) {
     const auto job = LoadJobFile(WriteJob("c.textproto", "checkpoint { " + fields + " }"));
     EXPECT_TRUE(job.ok()) << job.status();
     return job->checkpoint();

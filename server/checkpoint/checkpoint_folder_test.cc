@@ -222,8 +222,9 @@ TEST_F(CheckpointFolderTest, ALostFolderIsNoEmptyOne) {
   Touch("file");
   EXPECT_FALSE(NewestCheckpoint(dir_ + "/file").ok());
   // Nobody can tell whether it is complete: it must not be passed over, nor removed.
-  fs::create_directory(dir_ + "/checkpoint-000001");
-  fs::create_symlink("manifest", dir_ + "/checkpoint-000001/manifest");
+  fs::create_directory(dir_ + "/checkpoint-000010");
+  fs::create_symlink("manifest", dir_ + "/checkpoint-000010/manifest");
+  for (int i = 11; i < 40; ++i) Touch(absl::StrCat("checkpoint-0000", i, "/manifest"));
   EXPECT_THAT(std::string(NewestCheckpoint(dir_).status().message()), HasSubstr(dir_));
   EXPECT_FALSE(Open()->RemoveOld(1).ok());
 }
