@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -58,6 +59,16 @@ absl::Status SetEnum(Message* message, const FieldDescriptor& field, absl::strin
   }
   message->GetReflection()->SetEnum(message, &field, value);
   return absl::OkStatus();
+}
+
+// As few digits as give the same number again.
+std::string DoubleText(double value) {
+  for (const int digits : {6, 15, 16}) {
+    const std::string text = absl::StrFormat("%.*g", digits, value);
+    double same = 0;
+    if (absl::SimpleAtod(text, &same) && same == value) return text;
+  }
+  return absl::StrFormat("%.17g", value);
 }
 
 // The only lists of messages are of a string and an int64.
@@ -206,7 +217,7 @@ std::string FieldText(const Message& message, const FieldDescriptor& field) {
       return absl::StrCat(reflection->GetInt64(message, &field));
     default:
       CHECK_EQ(field.cpp_type(), FieldDescriptor::CPPTYPE_DOUBLE) << field.full_name();
-      return absl::StrCat(reflection->GetDouble(message, &field));
+      return DoubleText(reflection->GetDouble(message, &field));
   }
 }
 

@@ -19,7 +19,7 @@ namespace capstan {
 absl::Status SetFieldText(google::protobuf::Message* message,
                           const google::protobuf::FieldDescriptor& field, absl::string_view text);
 
-// The field's value, or its default, as SetFieldText reads it.
+// The field's value, or its default, as SetFieldText reads it: exactly the same value.
 std::string FieldText(const google::protobuf::Message& message,
                       const google::protobuf::FieldDescriptor& field);
 

@@ -107,6 +107,14 @@ TEST(FieldTextTest, NumbersOfEachKindAreReadAndWritten) {
   EXPECT_EQ(Get(job.data(), "path"), "a b");
 }
 
+TEST(FieldTextTest, NumbersThatDifferHaveTextsThatDiffer) {
+  v1::OptimizerSpec optimizer;
+  for (const char* text : {"0.1", "0.10000001", "0.30000000000000004", "1e-08", "1e+300"}) {
+    EXPECT_TRUE(Set(&optimizer, "learning_rate", text).ok());
+    EXPECT_EQ(Get(optimizer, "learning_rate"), text);
+  }
+}
+
 TEST(FieldTextTest, TextThatIsNoNumberOfTheKindIsRefused) {
   v1::JobSpec job;
   EXPECT_FALSE(Set(&job, "seed", "-1").ok());

@@ -177,6 +177,9 @@ TEST(EffectiveJobTest, AFlagThatAnotherOneOverrulesIsRefused) {
   EXPECT_THAT(with({"--test_path=y.csv", "--test_fraction=0.1"}), StartsWith("--test_fraction: "));
   EXPECT_EQ(with({"--test_path=y.csv"}), "");
   EXPECT_EQ(with({"--test_fraction=0.1"}), "");
+  EXPECT_EQ(Verdict({"--keep=5"}),
+            "--keep: cannot matter, because there is no --checkpoint_dir; leave out --keep");
+  EXPECT_EQ(Verdict({"--keep=5", "--checkpoint_dir=d"}), "");
 }
 
 TEST(EffectiveJobTest, AFileWithStepsTakesEpochsInTheirPlace) {

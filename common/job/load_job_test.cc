@@ -82,6 +82,22 @@ TEST(LoadJobTest, PathsOfModelsAreAbsoluteToo) {
   EXPECT_FALSE(absolute.has_initial());
 }
 
+TEST(LoadJobTest, PathsOfCheckpointsAreAbsoluteTooButLatestIsNoPath) {
+  const std::filesystem::path folder = ::testing::TempDir();
+  const auto checkpoint = [](const std::string& fields) {
+    const auto job = LoadJobFile(WriteJob("c.textproto", "checkpoint { " + fields + " }"));
+    EXPECT_TRUE(job.ok()) << job.status();
+    return job->checkpoint();
+  };
+  EXPECT_EQ(checkpoint("dir: \"a/../d\"").dir(), folder / "d");
+  EXPECT_EQ(checkpoint("dir: \"/d\"").dir(), "/d");
+  EXPECT_EQ(checkpoint("restore: \"d/checkpoint-000001\"").restore(),
+            folder / "d/checkpoint-000001");
+  EXPECT_EQ(checkpoint("restore: \"latest\"").restore(), "latest");
+  EXPECT_EQ(checkpoint("restore: \"\"").restore(), "");
+  EXPECT_FALSE(checkpoint("steps: 5").has_dir());
+}
+
 TEST(LoadJobTest, MissingFileIsNamed) {
   const auto job = LoadJobFile("/nonexistent/job.textproto");
   EXPECT_EQ(job.status().code(), absl::StatusCode::kNotFound);

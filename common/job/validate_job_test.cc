@@ -119,6 +119,36 @@ TEST(ValidateJobTest, FlagsOutOfTheirRangeAreRefusedByName) {
   }
 }
 
+TEST(ValidateJobTest, CheckpointsAreCountedInStepsOrInSeconds) {
+  const std::string dir = "--checkpoint_dir=d";
+  EXPECT_EQ(Verdict({dir}), "");
+  EXPECT_EQ(Verdict({dir, "--checkpoint_steps=9007199254740992"}), "");
+  EXPECT_EQ(Verdict({dir, "--checkpoint_seconds=0.5", "--keep=1"}), "");
+  const struct {
+    const char* flag;
+    const char* error;
+  } cases[] = {
+      {"--checkpoint_steps=9007199254740993", "--checkpoint_steps: expected 2^53 or less, got "},
+      {"--checkpoint_seconds=-1", "--checkpoint_seconds: expected 0 (none) or a finite number "},
+      {"--checkpoint_seconds=inf", "--checkpoint_seconds: expected 0 (none) or a finite number "},
+      {"--checkpoint_seconds=nan", "--checkpoint_seconds: expected 0 (none) or a finite number "},
+      {"--keep=0", "--keep: expected 1 or more, got 0"}};
+  for (const auto& test : cases) {
+    EXPECT_EQ(Verdict({dir, test.flag}).rfind(test.error, 0), 0u) << test.flag;
+  }
+  EXPECT_EQ(Verdict({dir, "--checkpoint_steps=5", "--checkpoint_seconds=5"}),
+            "--checkpoint_seconds: expected 0, as checkpoint_steps is given: one of the two, got 5 "
+            "(checkpoint.seconds in a job file)");
+}
+
+TEST(ValidateJobTest, CheckpointsNeedTheirFolder) {
+  for (const char* flag : {"--checkpoint_steps=5", "--checkpoint_seconds=5", "--restore=latest"}) {
+    EXPECT_EQ(Verdict({flag}).rfind("--checkpoint_dir: expected ", 0), 0u) << flag;
+    EXPECT_EQ(Verdict({flag, "--checkpoint_dir=d"}), "") << flag;
+  }
+  EXPECT_EQ(Verdict({"--restore=d/checkpoint-000001"}), "");
+}
+
 TEST(ValidateJobTest, FileFormatsNeedTheirFiles) {
   EXPECT_EQ(Verdict({"--data_format=csv"}),
             "--data_path: expected the file of samples, as data_format is csv, got nothing "

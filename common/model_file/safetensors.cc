@@ -153,12 +153,16 @@ absl::Status CheckPlaces(const Safetensors& file, uint64_t file_bytes) {
 std::string EncodeSafetensorsHeader(const Safetensors& file, uint64_t least_bytes) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   if (!file.metadata.empty()) json[kMetadata] = file.metadata;
+  // Added as to a vector: json[name] would compare each name with all before it.
+  auto& entries = json.get_ref<nlohmann::ordered_json::object_t&>();
   uint64_t end = 0;
   for (const Safetensors::Tensor& tensor : file.tensors) {
     const uint64_t begin = end;
     end += Product(tensor.shape, FindDtype(tensor.dtype)->bytes).value();
-    json[tensor.name] = {
-        {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
+    entries.Container::emplace_back(
+        tensor.name,
+        nlohmann::ordered_json{
+            {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}});
   }
   // A name need not be UTF-8.
   std::string text = json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,

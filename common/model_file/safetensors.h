@@ -33,9 +33,9 @@ struct Safetensors {
 // memory for parsing a hostile header. (The format allows 100 MB.)
 inline constexpr uint64_t kMostSafetensorsHeaderBytes = 8 << 20;
 
-// Encodes the header of a file with these names, dtypes, shapes and metadata, with its length
-// before it. The tensors lie one after the other, from a multiple of 64 bytes on, and not before
-// `least_bytes`. Ignores the other fields.
+// Encodes the header of a file with these distinct names, dtypes, shapes and metadata, with its
+// length before it. The tensors lie one after the other, from a multiple of 64 bytes on, and not
+// before `least_bytes`. Ignores the other fields.
 std::string EncodeSafetensorsHeader(const Safetensors& file, uint64_t least_bytes = 0);
 
 // Reads a header of `file_bytes` in all. `json` is the header without its length.

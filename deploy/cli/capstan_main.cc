@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "common/base/printable_text.h"
@@ -138,6 +139,39 @@ int Check(Args args) {
   return ExitCode("capstan check", CheckCommand(*history, *clock_skew, std::cout));
 }
 
+int Checkpoint(Args args) {
+  const auto flags = ParseCommandFlags(args, CheckpointFlags());
+  if (!flags.ok()) return Fail("capstan checkpoint", flags.status(), kWrongCommandLine);
+  if (flags->size() != 1 || flags->begin()->second.empty()) {
+    return Fail("capstan checkpoint",
+                absl::InvalidArgumentError(absl::StrCat(
+                    "expected one of --coordinator=HOST:PORT, --list=DIR and --verify=DIR, got ",
+                    flags->size() > 1 ? "several" : "none")),
+                kWrongCommandLine);
+  }
+  const auto& [flag, value] = *flags->begin();
+  RealClock clock;
+  return ExitCode("capstan checkpoint", flag == "list" ? ListCheckpointsCommand(value, std::cout)
+                                        : flag == "verify"
+                                            ? VerifyCheckpointsCommand(value, std::cout)
+                                            : WriteCheckpointCommand(value, &clock, std::cout));
+}
+
+int Export(Args args) {
+  auto flags = ParseCommandFlags(args, ExportFlags());
+  if (!flags.ok()) return Fail("capstan export", flags.status(), kWrongCommandLine);
+  const std::string& checkpoint = (*flags)["checkpoint"];
+  const std::string& output = (*flags)["output"];
+  if (checkpoint.empty() || output.empty()) {
+    return Fail("capstan export",
+                absl::InvalidArgumentError(
+                    absl::StrCat("expected --checkpoint=DIR and --output=FILE, got none for --",
+                                 checkpoint.empty() ? "checkpoint" : "output")),
+                kWrongCommandLine);
+  }
+  return ExitCode("capstan export", ExportCommand(checkpoint, output, std::cout));
+}
+
 int EvaluateModel(Args args) {
   const auto model = TakeArgument("FILE, a model", args);
   if (!model.ok()) return Fail("capstan evaluate", model.status(), kWrongCommandLine);
@@ -176,6 +210,8 @@ constexpr Command kCommands[] = {{"run", RunHelp, Run},
                                  {"status", StatusHelp, Status},
                                  {"set", SetHelp, Set},
                                  {"check", CheckHelp, Check},
+                                 {"checkpoint", CheckpointHelp, Checkpoint},
+                                 {"export", ExportHelp, Export},
                                  {"evaluate", EvaluateHelp, EvaluateModel},
                                  {"report", ReportHelp, Report},
                                  {"trace", TraceHelp, Trace}};
@@ -204,9 +240,12 @@ int Main(const Args& args) {
   }
   return Fail("capstan",
               absl::InvalidArgumentError(
-                  absl::StrCat("unknown command \"", name,
-                               "\"; expected run, status, set, check, evaluate, report, trace or "
-                               "help")),
+                  absl::StrCat("unknown command \"", name, "\"; expected ",
+                               absl::StrJoin(kCommands, ", ",
+                                             [](std::string* out, const Command& command) {
+                                               absl::StrAppend(out, command.name);
+                                             }),
+                               " or help")),
               kWrongCommandLine);
 }
 

@@ -48,6 +48,8 @@ TEST(CapstanTest, HelpIsPrintedForEveryWayToAskForIt) {
   EXPECT_EQ(Capstan({"help", "status"}).output, Capstan({"status", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "set"}).output, Capstan({"set", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "check"}).output, Capstan({"check", "-h"}).output);
+  EXPECT_EQ(Capstan({"help", "checkpoint"}).output, Capstan({"checkpoint", "-h"}).output);
+  EXPECT_EQ(Capstan({"help", "export"}).output, Capstan({"export", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "evaluate"}).output, Capstan({"evaluate", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "report"}).output, Capstan({"report", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "trace"}).output, Capstan({"trace", "-h"}).output);
@@ -65,8 +67,8 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
     const char* error;
   } cases[] = {
       {{"rum"},
-       "capstan: unknown command \"rum\"; expected run, status, set, check, evaluate, "
-       "report, trace or help"},
+       "capstan: unknown command \"rum\"; expected run, status, set, check, "
+       "checkpoint, export, evaluate, report, trace or help"},
       {{"run", "--jobb=x"}, "capstan run: unknown flag \"--jobb=x\"; expected one of --job"},
       {{"run", "x"}, "capstan run: unknown argument \"x\""},
       {{"run", "--device=cpu,gpu"},
@@ -83,6 +85,18 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
        "capstan set: flag --staleness: expect"},
       {{"set", "--coordinator=host:1", "--steps=9"}, "capstan set: unknown flag \"--steps=9\""},
       {{"check"}, "capstan check: expected HISTORY, a file or a folder, got none"},
+      {{"checkpoint"},
+       "capstan checkpoint: expected one of --coordinator=HOST:PORT, --list=DIR and --verify=DIR, "
+       "got none"},
+      {{"checkpoint", "--list="}, "capstan checkpoint: expected one of --coordinator=HOST:PORT, "},
+      {{"checkpoint", "--list=a", "--verify=a"},
+       "capstan checkpoint: expected one of --coordinator=HOST:PORT, --list=DIR and --verify=DIR, "
+       "got several"},
+      {{"checkpoint", "a"}, "capstan checkpoint: unknown argument \"a\""},
+      {{"export", "--output=m"},
+       "capstan export: expected --checkpoint=DIR and --output=FILE, got none for --checkpoint"},
+      {{"export", "--checkpoint=a"},
+       "capstan export: expected --checkpoint=DIR and --output=FILE, got none for --output"},
       {{"report"}, "capstan report: expected RUN_DIR, the folder of a run, got none"},
       {{"report", "--output=x"},
        "capstan report: expected RUN_DIR, the folder of a run, got \"--o"},
@@ -122,6 +136,14 @@ TEST(CapstanTest, FailuresAreOneLineAndExitCode1) {
   const Result unreachable = Capstan({"status", "--coordinator=127.0.0.1:1"});
   EXPECT_EQ(unreachable.code, 1);
   EXPECT_THAT(unreachable.output, AllOf(StartsWith("capstan status: "), HasSubstr("127.0.0.1:1")));
+  const Result unwritten = Capstan({"checkpoint", "--coordinator=127.0.0.1:1"});
+  EXPECT_EQ(unwritten.code, 1);
+  EXPECT_THAT(unwritten.output, AllOf(StartsWith("capstan checkpoint: coordinator 127.0.0.1:1"),
+                                      HasSubstr("check that the job runs")));
+  const Result unverified = Capstan({"checkpoint", "--verify=/nonexistent/checkpoints"});
+  EXPECT_EQ(unverified.code, 1);
+  EXPECT_EQ(NumLines(unverified.output), 1) << unverified.output;
+  EXPECT_THAT(unverified.output, HasSubstr("/nonexistent/checkpoints"));
   const Result unset = Capstan({"set", "--coordinator=127.0.0.1:1", "--staleness=4"});
   EXPECT_EQ(unset.code, 1);
   EXPECT_EQ(NumLines(unset.output), 1) << unset.output;

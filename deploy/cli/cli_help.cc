@@ -46,8 +46,29 @@ constexpr CommandFlag kCheckFlags[] = {
      "Largest difference of two workers' clocks, in ms. Default: the history's value, 1."},
 };
 
+constexpr CommandFlag kCheckpointFlags[] = {
+    {"coordinator", "HOST:PORT",
+     "Write a checkpoint of a running job, and wait until it is complete. The address is in\n"
+     "      RUN_DIR/coordinator.port. The job needs --checkpoint_dir."},
+    {"list", "DIR",
+     "Print a line for each checkpoint in this folder, the newest first. Only manifests are\n"
+     "      read."},
+    {"verify", "DIR",
+     "Read all files of the checkpoint in this folder, or of all complete ones in it, and\n"
+     "      compare them with their manifests. The first wrong file of each checkpoint is named."},
+};
+
 constexpr CommandFlag kEvaluateFlags[] = {
     {"job", "FILE", "Job file: the model and the data. Default: the built-in job."},
+};
+
+constexpr CommandFlag kExportFlags[] = {
+    {"checkpoint", "DIR",
+     "Folder of a checkpoint, or a folder of checkpoints: then the newest complete one is\n"
+     "      taken. Required."},
+    {"output", "FILE",
+     "File for the model. An existing file is replaced when the new one is complete.\n"
+     "      Required."},
 };
 
 constexpr CommandFlag kReportFlags[] = {
@@ -64,7 +85,9 @@ absl::Span<const CommandFlag> RunFlags() { return kRunFlags; }
 absl::Span<const CommandFlag> StatusFlags() { return kStatusFlags; }
 absl::Span<const CommandFlag> SetFlags() { return kSetFlags; }
 absl::Span<const CommandFlag> CheckFlags() { return kCheckFlags; }
+absl::Span<const CommandFlag> CheckpointFlags() { return kCheckpointFlags; }
 absl::Span<const CommandFlag> EvaluateFlags() { return kEvaluateFlags; }
+absl::Span<const CommandFlag> ExportFlags() { return kExportFlags; }
 absl::Span<const CommandFlag> ReportFlags() { return kReportFlags; }
 absl::Span<const CommandFlag> TraceFlags() { return kTraceFlags; }
 
@@ -77,6 +100,8 @@ Usage:
   capstan status --coordinator=HOST:PORT    Print a running job's members, steps and placement.
   capstan set --coordinator=HOST:PORT ...   Change the consistency of a running job.
   capstan check HISTORY                     Check a recorded run against the consistency contract.
+  capstan checkpoint --list=DIR             List checkpoints; --verify: check them; or write one.
+  capstan export --checkpoint=DIR ...       Make a model's file of a checkpoint.
   capstan evaluate FILE [--job=JOB]         Test a model that a job has written with --output.
   capstan report RUN_DIR                    Draw a run's loss, steps, staleness, time and bytes.
   capstan trace RUN_DIR                     Merge the traces of a run's processes into one.
@@ -151,6 +176,44 @@ Flags:
                       CommandFlagsHelp(CheckFlags()), R"(
 Example:
   capstan run --consistency=ssp --staleness=2 --record_history=history && capstan check history
+)");
+}
+
+std::string CheckpointHelp() {
+  return absl::StrCat(R"(Usage: capstan checkpoint --coordinator=HOST:PORT
+       capstan checkpoint --list=DIR
+       capstan checkpoint --verify=DIR
+
+Writes a checkpoint of a running job, lists the checkpoints in a folder, or verifies checkpoints. A
+checkpoint is a folder: the text file manifest, and a safetensors file for each shard. It is complete
+once its manifest is there. capstan run --restore=DIR goes on from it.
+
+Flags, exactly one of them:
+)",
+                      CommandFlagsHelp(CheckpointFlags()), R"(
+Examples:
+  capstan checkpoint --coordinator=127.0.0.1:45123
+  capstan checkpoint --list=checkpoints
+  capstan checkpoint --verify=checkpoints/checkpoint-000003
+)");
+}
+
+std::string ExportHelp() {
+  return absl::StrCat(R"(Usage: capstan export --checkpoint=DIR --output=FILE
+
+Writes the parameters of a checkpoint into a safetensors file, such as --output of capstan run. capstan
+evaluate tests it, and --initial=FILE begins a job with it. Each file of the checkpoint is verified.
+
+Under bsp the parameters have all updates of the steps before the checkpoint's step, and no others. Under
+ssp and async the job does not stand still for a checkpoint, and each shard is written at a moment of its
+own. Then the parameters have all updates of the steps before the checkpoint's step, and some parts of
+them have updates of later steps, too.
+
+Flags:
+)",
+                      CommandFlagsHelp(ExportFlags()), R"(
+Example:
+  capstan export --checkpoint=checkpoints --output=digits.safetensors
 )");
 }
 

@@ -15,7 +15,9 @@ absl::Span<const CommandFlag> RunFlags();
 absl::Span<const CommandFlag> StatusFlags();
 absl::Span<const CommandFlag> SetFlags();
 absl::Span<const CommandFlag> CheckFlags();
+absl::Span<const CommandFlag> CheckpointFlags();
 absl::Span<const CommandFlag> EvaluateFlags();
+absl::Span<const CommandFlag> ExportFlags();
 absl::Span<const CommandFlag> ReportFlags();
 absl::Span<const CommandFlag> TraceFlags();
 
@@ -25,7 +27,9 @@ std::string RunHelp();
 std::string StatusHelp();
 std::string SetHelp();
 std::string CheckHelp();
+std::string CheckpointHelp();
 std::string EvaluateHelp();
+std::string ExportHelp();
 std::string ReportHelp();
 std::string TraceHelp();
 

@@ -14,7 +14,8 @@ using ::testing::HasSubstr;
 
 TEST(CliHelpTest, OverviewNamesEveryCommand) {
   EXPECT_THAT(CapstanHelp(), AllOf(HasSubstr("capstan run"), HasSubstr("capstan status"),
-                                   HasSubstr("capstan set"), HasSubstr("capstan check"),
+                                   HasSubstr("capstan set"), HasSubstr("capstan check "),
+                                   HasSubstr("capstan checkpoint"), HasSubstr("capstan export"),
                                    HasSubstr("capstan evaluate"), HasSubstr("capstan report"),
                                    HasSubstr("capstan trace"), HasSubstr("capstan help")));
 }
@@ -44,6 +45,20 @@ TEST(CliHelpTest, HelpOfEvaluateSaysHowAModelIsMade) {
   EXPECT_THAT(RunHelp(), AllOf(HasSubstr("--output=FILE"), HasSubstr("--initial=FILE")));
 }
 
+TEST(CliHelpTest, HelpOfCheckpointListsItsFlagsAndSaysWhatACheckpointIs) {
+  EXPECT_THAT(CheckpointHelp(),
+              AllOf(HasSubstr("--coordinator=HOST:PORT"), HasSubstr("--list=DIR"),
+                    HasSubstr("--verify=DIR"), HasSubstr("exactly one"),
+                    HasSubstr("once its manifest is there"), HasSubstr("--restore=DIR")));
+  EXPECT_THAT(RunHelp(), AllOf(HasSubstr("--checkpoint_dir=DIR"), HasSubstr("--restore=DIR")));
+}
+
+TEST(CliHelpTest, HelpOfExportSaysOfWhichMomentTheParametersAre) {
+  EXPECT_THAT(ExportHelp(), AllOf(HasSubstr("--checkpoint=DIR"), HasSubstr("--output=FILE"),
+                                  HasSubstr("--initial=FILE"), HasSubstr("Under\nssp and async"),
+                                  HasSubstr("a moment of its\nown")));
+}
+
 TEST(CliHelpTest, HelpOfReportListsItsFlagAndHowLinesBecomeFiner) {
   EXPECT_THAT(ReportHelp(), AllOf(HasSubstr("--output=FILE"), HasSubstr("--heartbeat_seconds")));
 }
@@ -56,8 +71,9 @@ TEST(CliHelpTest, HelpOfTraceSaysHowTracesAreMadeAndOpened) {
 }
 
 TEST(CliHelpTest, LinesFitAScreenOf105Columns) {
-  for (const std::string& help : {CapstanHelp(), RunHelp(), StatusHelp(), SetHelp(), CheckHelp(),
-                                  ReportHelp(), TraceHelp()}) {
+  for (const std::string& help :
+       {CapstanHelp(), RunHelp(), StatusHelp(), SetHelp(), CheckHelp(), CheckpointHelp(),
+        ExportHelp(), EvaluateHelp(), ReportHelp(), TraceHelp()}) {
     for (absl::string_view line : absl::StrSplit(help, '\n')) EXPECT_LE(line.size(), 105u) << line;
   }
 }

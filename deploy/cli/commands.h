@@ -87,6 +87,25 @@ absl::StatusOr<std::optional<absl::Duration>> ReadClockSkew(const std::string& m
 absl::Status EvaluateCommand(const std::string& path, const std::string& job_file,
                              const std::vector<std::string>& job_flags, std::ostream& out);
 
+// `capstan checkpoint --coordinator`: asks the coordinator at `address` (host:port) for a
+// checkpoint, waits until it is complete, and prints its step and its path.
+absl::Status WriteCheckpointCommand(const std::string& address, Clock* clock, std::ostream& out);
+
+// `capstan checkpoint --list`: prints a line for each checkpoint in the folder `dir`, the newest
+// first. Only manifests are read.
+absl::Status ListCheckpointsCommand(const std::string& dir, std::ostream& out);
+
+// `capstan checkpoint --verify`: reads all files of the checkpoint in the folder `path`, or of all
+// complete ones in it, and prints each one that is right. DATA_LOSS has a line for each other one,
+// with the file, what was expected and what was found.
+absl::Status VerifyCheckpointsCommand(const std::string& path, std::ostream& out);
+
+// `capstan export`: writes the parameters of a checkpoint into the safetensors file `output`.
+// `checkpoint` is its folder, or a folder of checkpoints: then the newest complete one is taken. At
+// most one shard is in memory. An existing file is replaced when the new one is complete.
+absl::Status ExportCommand(const std::string& checkpoint, const std::string& output,
+                           std::ostream& out);
+
 // `capstan trace`: merges the traces in `run_dir` (*.trace.json) into `output` (empty: trace.json
 // in `run_dir`), and prints its size and how to open it. NOT_FOUND when there are no traces; else
 // the errors of MergeTraces.

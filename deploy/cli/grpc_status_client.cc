@@ -6,7 +6,6 @@
 
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/printable_text.h"
@@ -19,6 +18,8 @@ using ::google::protobuf::Message;
 using ::google::protobuf::Reflection;
 
 constexpr absl::Duration kDeadline = absl::Seconds(2);
+// Enough for any disk that training can wait for.
+constexpr absl::Duration kCheckpointDeadline = absl::Hours(1);
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
@@ -53,20 +54,36 @@ GrpcStatusClient::GrpcStatusClient(const std::string& address, Clock* clock)
       clock_(clock),
       stub_(v1::CoordinatorService::NewStub(MakeChannel(address))) {}
 
+absl::Status GrpcStatusClient::ErrorOf(const grpc::Status& status,
+                                       absl::string_view expected) const {
+  // gRPC and Abseil give their codes the same numbers.
+  const auto code = static_cast<absl::StatusCode>(status.error_code());
+  std::string text = absl::StrCat("coordinator ", address_, ": expected ", expected, ", got \"",
+                                  PrintableText(status.error_message()), "\"");
+  if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded) {
+    absl::StrAppend(&text, "; check that the job runs and that the address is right");
+  }
+  return absl::Status(code, text);
+}
+
 absl::StatusOr<v1::GetStatusReply> GrpcStatusClient::GetStatus() {
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(clock_->Now() + kDeadline));
   v1::GetStatusReply reply;
   const grpc::Status status = stub_->GetStatus(&context, v1::GetStatusRequest(), &reply);
-  if (status.ok()) {
-    MakePrintable(reply);
-    return reply;
-  }
-  // gRPC and Abseil give their codes the same numbers.
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                      absl::StrCat("coordinator ", address_, ": expected its status, got \"",
-                                   PrintableText(status.error_message()),
-                                   "\"; check that the job runs and that the address is right"));
+  if (!status.ok()) return ErrorOf(status, "its status");
+  MakePrintable(reply);
+  return reply;
+}
+
+absl::StatusOr<v1::CheckpointReply> GrpcStatusClient::Checkpoint() {
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(clock_->Now() + kCheckpointDeadline));
+  v1::CheckpointReply reply;
+  const grpc::Status status = stub_->Checkpoint(&context, v1::CheckpointRequest(), &reply);
+  if (!status.ok()) return ErrorOf(status, "a checkpoint");
+  MakePrintable(reply);
+  return reply;
 }
 
 }  // namespace capstan

@@ -30,27 +30,59 @@ namespace fs = std::filesystem;
 
 constexpr absl::string_view kPrefix = "checkpoint-";
 constexpr char kLockFile[] = "lock";
+// A larger number is nobody's checkpoint.
+constexpr uint64_t kMostNumber = 999'999'999'999;
 
 std::string NameOf(uint64_t number) { return absl::StrFormat("%s%06d", kPrefix, number); }
 
-std::optional<uint64_t> NumberOf(absl::string_view name) {
+// The number in a checkpoint's name; nothing if it is no such name.
+std::optional<uint64_t> NumberOf(const std::string& name) {
+  absl::string_view digits = name;
   uint64_t number = 0;
-  if (!absl::ConsumePrefix(&name, kPrefix) || !absl::SimpleAtoi(name, &number)) return std::nullopt;
-  return number;
+  const bool is_name = absl::ConsumePrefix(&digits, kPrefix) && absl::SimpleAtoi(digits, &number) &&
+                       number <= kMostNumber && name == NameOf(number);
+  return is_name ? std::make_optional(number) : std::nullopt;
+}
+
+// Whether a checkpoint's folder may have a file with this name.
+bool IsOurFile(absl::string_view name) {
+  absl::ConsumeSuffix(&name, kUnfinishedSuffix);
+  uint32_t shard = 0;
+  absl::string_view digits = name;
+  const bool has_number = absl::ConsumePrefix(&digits, "shard-") &&
+                          absl::ConsumeSuffix(&digits, ".safetensors") &&
+                          absl::SimpleAtoi(digits, &shard);
+  return name == kManifestFile || (has_number && name == ShardFileName(shard));
 }
 
 std::string TokenText(uint64_t token) { return absl::StrFormat("%016x\n", token); }
 
+std::error_code SystemError() { return {errno, std::generic_category()}; }
+
 absl::Status FolderError(const std::string& path, absl::string_view expected,
-                         const std::string& got) {
-  const std::string text = absl::StrCat(path, ": expected ", expected, ", got \"", got, "\"");
-  const bool is_full = got == std::strerror(ENOSPC) || got == std::strerror(EDQUOT);
+                         const std::error_code& error) {
+  const std::string text =
+      absl::StrCat(path, ": expected ", expected, ", got \"", error.message(), "\"");
+  const bool is_full = error.value() == ENOSPC || error.value() == EDQUOT;
   return is_full ? absl::ResourceExhaustedError(text) : absl::UnavailableError(text);
 }
 
 absl::Status SyncFolder(const std::string& path) {
   ASSIGN_OR_RETURN(const OpenFile folder, OpenFile::Open(path, O_RDONLY | O_DIRECTORY));
   return folder.Sync();
+}
+
+// Makes the folder and those around it, so that they outlast a loss of power.
+absl::Status MakeFolders(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return absl::OkStatus();
+  const fs::path parent = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  if (parent != path) RETURN_IF_ERROR(MakeFolders(parent));
+  // The path may end in a slash: then the folder is made already.
+  if (mkdir(path.c_str(), 0777) != 0 && (errno != EEXIST || !fs::is_directory(path, error))) {
+    return FolderError(path, "a folder for checkpoints", SystemError());
+  }
+  return SyncFolder(parent);
 }
 
 // What lies in a folder. `error` says why it cannot be read.
@@ -63,21 +95,30 @@ std::vector<fs::directory_entry> EntriesOf(const std::string& folder, std::error
   return entries;
 }
 
-// Removes a checkpoint. Its manifest goes first: what is left of it is not complete.
+// Whether this is a folder. A link to a folder is none: its contents are not ours to remove.
+bool IsFolder(const fs::directory_entry& entry, std::error_code& error) {
+  const fs::file_type type = entry.symlink_status(error).type();
+  if (type == fs::file_type::not_found) error.clear();
+  return type == fs::file_type::directory;
+}
+
+// Removes a checkpoint. Files that are none of its own stay, and so does their folder.
 absl::Status Remove(const std::string& path) {
+  constexpr absl::string_view kExpected = "to remove this old checkpoint";
   std::error_code error;
-  fs::remove(absl::StrCat(path, "/", kManifestFile), error);
-  if (!error) RETURN_IF_ERROR(SyncFolder(path));
+  // The manifest goes first: what is left is not complete.
+  const bool was_complete = fs::remove(absl::StrCat(path, "/", kManifestFile), error);
+  if (error) return FolderError(path, kExpected, error);
+  if (was_complete) RETURN_IF_ERROR(SyncFolder(path));
   for (const fs::directory_entry& entry : EntriesOf(path, error)) {
-    const std::string name = entry.path().filename();
-    const bool is_ours = absl::StartsWith(name, "shard-") || absl::StartsWith(name, kManifestFile);
-    std::error_code ignored;
-    if (is_ours) fs::remove(entry.path(), ignored);
+    if (!IsOurFile(entry.path().filename().string())) continue;
+    if (unlink(entry.path().c_str()) != 0) {
+      return FolderError(entry.path(), kExpected, SystemError());
+    }
   }
-  if (error || !fs::remove(path, error)) {
-    return FolderError(path, "to remove this old checkpoint", error.message());
-  }
-  return absl::OkStatus();
+  if (error) return FolderError(path, kExpected, error);
+  if (rmdir(path.c_str()) == 0 || errno == ENOTEMPTY) return absl::OkStatus();
+  return FolderError(path, kExpected, SystemError());
 }
 
 class OpenedFolder : public CheckpointStorage {
@@ -93,27 +134,38 @@ class OpenedFolder : public CheckpointStorage {
 
   absl::StatusOr<std::string> Create() override {
     ASSIGN_OR_RETURN(const std::vector<CheckpointName> all, ListCheckpoints(dir_));
-    const uint64_t newest = all.empty() ? 0 : *NumberOf(all.front().name);
-    std::string name = NameOf(std::max(newest, last_) + 1);
-    last_ = *NumberOf(name);
-    if (mkdir(PathOf(name).c_str(), 0777) != 0) {
-      return FolderError(PathOf(name), "to make this folder", std::strerror(errno));
+    // A server of an earlier job may still write into the newest folder: its number is not reused.
+    if (!all.empty()) last_ = std::max(last_, *NumberOf(all.front().name));
+    for (const CheckpointName& checkpoint : all) {
+      // RemoveOld returns the error if it stays.
+      if (!checkpoint.is_complete) Remove(PathOf(checkpoint.name)).IgnoreError();
     }
-    RETURN_IF_ERROR(SyncFolder(dir_));
-    return name;
+    while (last_ < kMostNumber) {
+      std::string name = NameOf(++last_);
+      if (mkdir(PathOf(name).c_str(), 0777) == 0) {
+        RETURN_IF_ERROR(SyncFolder(dir_));
+        return name;
+      }
+      // Somebody else's file may have the name.
+      if (errno != EEXIST) return FolderError(PathOf(name), "to make this folder", SystemError());
+    }
+    return absl::ResourceExhaustedError(absl::StrCat(dir_, ": expected no checkpoint above ",
+                                                     NameOf(kMostNumber - 1), ", got ",
+                                                     NameOf(kMostNumber), "; move it elsewhere"));
   }
 
   absl::Status Publish(const std::string& name, const v1::CheckpointManifest& manifest) override {
     const std::string path = absl::StrCat(PathOf(name), "/", kManifestFile);
     const std::string text = EncodeManifest(manifest);
-    {
-      ASSIGN_OR_RETURN(const OpenFile file, OpenFile::Open(absl::StrCat(path, ".unfinished"),
-                                                           O_WRONLY | O_CREAT | O_TRUNC));
-      RETURN_IF_ERROR(file.WriteAt(0, text.data(), text.size()));
-      RETURN_IF_ERROR(file.Sync());
-      if (std::rename(file.path().c_str(), path.c_str()) != 0) {
-        return FolderError(path, "to put the manifest there", std::strerror(errno));
-      }
+    // What nobody can read must not make older checkpoints superfluous.
+    RETURN_IF_ERROR(DecodeManifest(text, path).status());
+    ASSIGN_OR_RETURN(const OpenFile file,
+                     OpenFile::Open(absl::StrCat(path, kUnfinishedSuffix),
+                                    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW));
+    RETURN_IF_ERROR(file.WriteAt(0, text.data(), text.size()));
+    RETURN_IF_ERROR(file.Sync());
+    if (std::rename(file.path().c_str(), path.c_str()) != 0) {
+      return FolderError(path, "to put the manifest there", SystemError());
     }
     return SyncFolder(PathOf(name));
   }
@@ -141,12 +193,12 @@ class OpenedFolder : public CheckpointStorage {
 
 absl::StatusOr<std::unique_ptr<CheckpointStorage>> OpenCheckpointFolder(const std::string& dir,
                                                                         uint64_t token) {
-  std::error_code error;
-  fs::create_directories(dir, error);
-  if (error) return FolderError(dir, "a folder for checkpoints", error.message());
-  ASSIGN_OR_RETURN(OpenFile lock,
-                   OpenFile::Open(absl::StrCat(dir, "/", kLockFile), O_RDWR | O_CREAT));
+  RETURN_IF_ERROR(MakeFolders(dir));
+  ASSIGN_OR_RETURN(OpenFile lock, OpenFile::Open(absl::StrCat(dir, "/", kLockFile),
+                                                 O_RDWR | O_CREAT | O_NOFOLLOW));
+  // Ends with this process, however it ends.
   if (flock(lock.descriptor(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return FolderError(lock.path(), "to lock this file", SystemError());
     return absl::AbortedError(
         absl::StrCat(dir,
                      ": expected a folder that no other job uses, but the coordinator of "
@@ -160,15 +212,16 @@ absl::StatusOr<std::unique_ptr<CheckpointStorage>> OpenCheckpointFolder(const st
 
 absl::Status CheckCheckpointFolder(const std::string& dir, uint64_t token) {
   const std::string path = absl::StrCat(dir, "/", kLockFile);
-  const absl::StatusOr<OpenFile> file = OpenFile::Open(path, O_RDONLY);
   const std::string expected = TokenText(token);
   std::string text(expected.size(), '\0');
-  const bool is_read = file.ok() && file->ReadAt(0, text.data(), text.size()).ok();
-  if (is_read && text == expected) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(path, ": expected the file that the coordinator has written, got ",
-                   is_read ? "another" : "none",
-                   "; choose a folder that the coordinator and all servers share"));
+  const absl::StatusOr<OpenFile> file = OpenFile::Open(path, O_RDONLY);
+  const absl::Status read = file.ok() ? file->ReadAt(0, text.data(), text.size()) : file.status();
+  if (read.ok() && text == expected) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      read.ok()
+          ? absl::StrCat(path, ": expected what the coordinator has written, got another text")
+          : read.message(),
+      "; choose a folder that the coordinator and all servers share"));
 }
 
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(const std::string& dir) {
@@ -177,15 +230,17 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(const std::string& d
   for (const fs::directory_entry& entry : EntriesOf(dir, error)) {
     const std::string name = entry.path().filename();
     const std::optional<uint64_t> number = NumberOf(name);
-    std::error_code ignored;
-    if (!number.has_value() || !entry.is_directory(ignored)) continue;
-    const bool is_complete = fs::exists(entry.path() / kManifestFile, ignored);
-    found.push_back({*number, {name, is_complete}});
+    if (!number.has_value()) continue;
+    const bool is_folder = IsFolder(entry, error);
+    const bool is_complete = is_folder && fs::exists(entry.path() / kManifestFile, error);
+    // A checkpoint that cannot be read must not pass for an incomplete one, which is removed.
+    if (error) break;
+    if (is_folder) found.push_back({*number, {name, is_complete}});
   }
   if (error == std::errc::no_such_file_or_directory) {
     return absl::NotFoundError(absl::StrCat(dir, ": expected a folder with checkpoints, got none"));
   }
-  if (error) return FolderError(dir, "a folder with checkpoints", error.message());
+  if (error) return FolderError(dir, "a folder with checkpoints", error);
   std::sort(found.begin(), found.end(),
             [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<CheckpointName> names;
@@ -201,6 +256,20 @@ absl::StatusOr<std::string> NewestCheckpoint(const std::string& dir) {
     if (checkpoint.is_complete) return absl::StrCat(dir, "/", checkpoint.name);
   }
   return std::string();
+}
+
+absl::StatusOr<std::vector<std::string>> CompleteCheckpoints(const std::string& path) {
+  std::error_code error;
+  if (fs::exists(fs::path(path) / kManifestFile, error)) return std::vector<std::string>{path};
+  ASSIGN_OR_RETURN(const std::vector<CheckpointName> all, ListCheckpoints(path));
+  std::vector<std::string> paths;
+  for (const CheckpointName& checkpoint : all) {
+    if (checkpoint.is_complete) paths.push_back(absl::StrCat(path, "/", checkpoint.name));
+  }
+  if (!paths.empty()) return paths;
+  return absl::NotFoundError(absl::StrCat(
+      path, ": expected a complete checkpoint, or a folder with complete ones, got neither; ",
+      "a complete one has the file ", kManifestFile));
 }
 
 }  // namespace capstan

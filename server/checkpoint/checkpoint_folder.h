@@ -12,9 +12,9 @@
 
 namespace capstan {
 
-// The checkpoints of a job, for the process that begins and completes them. Each has a folder of
-// its own: "checkpoint-000001", ... A checkpoint is complete once its manifest is there. Calls may
-// take long. Not thread-safe.
+// The checkpoints of a job, for the process that begins and completes them, one at a time. Each has
+// a folder of its own: "checkpoint-000001", ... A checkpoint is complete once its manifest is
+// there. Other files and folders, and links, are left alone. Calls may take long. Not thread-safe.
 class CheckpointStorage {
  public:
   virtual ~CheckpointStorage() = default;
@@ -23,11 +23,14 @@ class CheckpointStorage {
   virtual uint64_t token() const = 0;
   // The path of the checkpoint with this name.
   virtual std::string PathOf(const std::string& name) const = 0;
-  // Makes the folder of a new checkpoint, and returns its name.
+  // Makes the folder of a new checkpoint, and returns its name. Removes the incomplete ones: nobody
+  // completes them any more, and their room on the disk is needed.
   virtual absl::StatusOr<std::string> Create() = 0;
-  // Completes a checkpoint. All of its files are on the disk already.
+  // Completes a checkpoint. All of its files are on the disk already. INVALID_ARGUMENT: its
+  // manifest contradicts itself.
   virtual absl::Status Publish(const std::string& name, const v1::CheckpointManifest& manifest) = 0;
   // Removes all complete checkpoints but the newest `keep`, and incomplete ones before the newest.
+  // `keep` is at least 1. Goes on after an error, and returns the first one.
   virtual absl::Status RemoveOld(uint32_t keep) = 0;
 };
 
@@ -50,6 +53,10 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(const std::string& d
 
 // The path of the newest complete checkpoint in `dir`; empty: there is none.
 absl::StatusOr<std::string> NewestCheckpoint(const std::string& dir);
+
+// The paths of the complete checkpoints at `path`, the newest first: `path` alone if it is the
+// folder of one, otherwise those in it. NOT_FOUND: there is none.
+absl::StatusOr<std::vector<std::string>> CompleteCheckpoints(const std::string& path);
 
 }  // namespace capstan
 

@@ -8,13 +8,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "proto/checkpoint.pb.h"
-#include "proto/job.pb.h"
 
 namespace capstan {
 
 // Names within the folder of a checkpoint.
 inline constexpr char kManifestFile[] = "manifest";
 std::string ShardFileName(uint32_t shard);
+// Follows the name of a file that is being written.
+inline constexpr char kUnfinishedSuffix[] = ".unfinished";
 
 // The manifest's text, with its checksum in the last line.
 std::string EncodeManifest(const v1::CheckpointManifest& manifest);
@@ -26,12 +27,6 @@ absl::StatusOr<v1::CheckpointManifest> DecodeManifest(absl::string_view text,
 
 // Reads the manifest in `folder`. NOT_FOUND: there is none, so the checkpoint is not complete.
 absl::StatusOr<v1::CheckpointManifest> ReadManifest(const std::string& folder);
-
-// INVALID_ARGUMENT, with each field that differs, unless `job` can go on from the checkpoint in
-// `folder`. Fields that say how a job runs may differ: numbers of servers and of steps, transport,
-// schedule, consistency, membership and paths. Fields that say what is trained may not.
-absl::Status CheckJobOfCheckpoint(const v1::CheckpointManifest& manifest, const v1::JobSpec& job,
-                                  const std::string& folder);
 
 }  // namespace capstan
 

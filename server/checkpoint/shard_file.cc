@@ -111,6 +111,11 @@ absl::StatusOr<uint64_t> WriteShardFile(const ShardSnapshot& snapshot,
   }
   header.tensors.push_back({kBlocks, "U8", {blocks.size()}});
   const std::string encoded = EncodeSafetensorsHeader(header);
+  if (encoded.size() > kMostSafetensorsHeaderBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file.path(), ": expected names of arrays in at most ", kMostSafetensorsHeaderBytes,
+        " bytes, got ", encoded.size(), "; give the job more shards (--shard_count)"));
+  }
   HashedFile hashed(file);
   RETURN_IF_ERROR(hashed.Append(encoded.data(), encoded.size()));
   for (const SliceSnapshot& slice : snapshot.slices) {

@@ -210,5 +210,16 @@ TEST_F(ShardFileTest, DamagedAndForeignFilesAreRefused) {
       ReadShardFile(OpenFile::Open(path_, O_RDONLY).value(), absl::MakeSpan(kTables, 1)).ok());
 }
 
+// Otherwise the checkpoint would be complete, and could not be read.
+TEST_F(ShardFileTest, MoreNamesThanAReaderTakesAreNotWritten) {
+  ShardSnapshot shard = MakeShard()->Snapshot();
+  shard.slices.resize(1);
+  shard.slices[0].optimizer_state.assign(100'000, shard.slices[0].values.Subrange(0, 4));
+  const absl::Status status =
+      WriteShardFile(shard, kTables, OpenFile::Open(path_, O_RDWR | O_CREAT).value()).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("give the job more shards"));
+}
+
 }  // namespace
 }  // namespace capstan

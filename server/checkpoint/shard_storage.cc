@@ -27,7 +27,7 @@ std::string FilePath(const std::string& checkpoint, uint32_t shard) {
 }
 
 std::string UnfinishedPath(const std::string& checkpoint, uint32_t shard) {
-  return absl::StrCat(FilePath(checkpoint, shard), ".unfinished");
+  return absl::StrCat(FilePath(checkpoint, shard), kUnfinishedSuffix);
 }
 
 absl::StatusOr<uint64_t> HashOf(const OpenFile& file, uint64_t bytes) {
@@ -67,7 +67,7 @@ class ShardFolder : public ShardStorage {
                                       const ShardSnapshot& snapshot) override {
     ASSIGN_OR_RETURN(const OpenFile file,
                      OpenFile::Open(UnfinishedPath(PathOf(name), snapshot.shard.value()),
-                                    O_RDWR | O_CREAT | O_TRUNC));
+                                    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW));
     v1::ShardFile written;
     written.set_shard(snapshot.shard.value());
     ASSIGN_OR_RETURN(const uint64_t hash, WriteShardFile(snapshot, table_names_, file));
@@ -82,7 +82,7 @@ class ShardFolder : public ShardStorage {
     const std::string path = PathOf(name);
     for (const v1::ShardFile& file : files) {
       const std::string unfinished = UnfinishedPath(path, file.shard());
-      ASSIGN_OR_RETURN(const OpenFile opened, OpenFile::Open(unfinished, O_RDONLY));
+      ASSIGN_OR_RETURN(const OpenFile opened, OpenFile::Open(unfinished, O_RDONLY | O_NOFOLLOW));
       RETURN_IF_ERROR(opened.Sync());
       if (std::rename(unfinished.c_str(), FilePath(path, file.shard()).c_str()) != 0) {
         return absl::UnavailableError(absl::StrCat(unfinished,

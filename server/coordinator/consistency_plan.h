@@ -11,9 +11,9 @@
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
 #include "proto/checkpoint.pb.h"
+#include "common/routing/table_check.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
-#include "server/coordinator/table_check.h"
 
 namespace capstan {
 

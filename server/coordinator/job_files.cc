@@ -12,6 +12,7 @@
 #include "common/job/job_properties.h"
 #include "common/model_file/model_file.h"
 #include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/job_of_checkpoint.h"
 #include "server/checkpoint/manifest.h"
 
 namespace capstan {

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "proto/checkpoint.pb.h"
+#include "common/routing/table_check.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
 #include "server/coordinator/checkpoint_plan.h"
@@ -24,7 +25,6 @@
 #include "server/coordinator/member_registry.h"
 #include "server/coordinator/output_plan.h"
 #include "server/coordinator/schedule_plan.h"
-#include "server/coordinator/table_check.h"
 
 namespace capstan {
 

@@ -5,25 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/job/job_properties.h"
-#include "common/routing/placement.h"
 #include "server/coordinator/job_progress.h"
 #include "server/coordinator/job_state.h"
 
 namespace capstan {
 namespace {
-
-// Unless every shard with slices has been written, once.
-absl::Status CheckFiles(const ShardMap& map, const v1::CheckpointManifest& manifest) {
-  std::vector<uint32_t> expected, got;
-  for (uint32_t shard = 0; shard < map.shard_bytes().size(); ++shard) {
-    if (map.BytesOf(ShardId(shard)) > 0) expected.push_back(shard);
-  }
-  for (const v1::ShardFile& file : manifest.files()) got.push_back(file.shard());
-  if (expected == got) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("checkpoint: expected the files of ", expected.size(),
-                                          " shards, each once, got ", got.size()));
-}
 
 // Over all servers' parts.
 std::map<uint32_t, v1::WorkerSteps> StepsOfWorkers(
@@ -139,9 +125,6 @@ absl::StatusOr<v1::CheckpointManifest> JobState::Manifest(
     for (const v1::ShardFile& file : part.files()) files[file.shard()] = file;
   }
   for (const auto& [shard, file] : files) *manifest.add_files() = file;
-  RETURN_IF_ERROR(CheckFiles(
-      ShardMap(table_elements_, SliceBytes(job_.scheduler()), job_.cluster().shard_count()),
-      manifest));
   AddWorkers(StepsOfWorkers(parts), manifest);
   return manifest;
 }

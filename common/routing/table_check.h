@@ -1,5 +1,5 @@
-#ifndef SERVER_COORDINATOR_TABLE_CHECK_H_
-#define SERVER_COORDINATOR_TABLE_CHECK_H_
+#ifndef COMMON_ROUTING_TABLE_CHECK_H_
+#define COMMON_ROUTING_TABLE_CHECK_H_
 
 #include <cstdint>
 #include <vector>
@@ -29,4 +29,4 @@ absl::Status CheckTableStaleness(const v1::ConsistencySpec& consistency, const T
 
 }  // namespace capstan
 
-#endif  // SERVER_COORDINATOR_TABLE_CHECK_H_
+#endif  // COMMON_ROUTING_TABLE_CHECK_H_

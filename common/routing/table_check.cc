@@ -1,4 +1,4 @@
-#include "server/coordinator/table_check.h"
+#include "common/routing/table_check.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "server/coordinator/table_check.h"
+#include "common/routing/table_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,82 @@
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/grpc_status_client.h"
+#include "deploy/cli/text/number_text.h"
+#include "proto/checkpoint.pb.h"
+#include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/read_checkpoint.h"
+#include "server/shard/shard_snapshot.h"
+
+namespace capstan {
+namespace {
+
+// "step 150 of 400, job digits, 1.2 MB in 64 shards"
+std::string Description(const v1::CheckpointManifest& manifest) {
+  double bytes = 0;
+  for (const v1::ShardFile& file : manifest.files()) bytes += static_cast<double>(file.bytes());
+  return absl::StrCat("step ", manifest.step(), " of ", manifest.steps_total(), ", job ",
+                      manifest.job().name(), ", ", BytesText(bytes), " in ", manifest.files_size(),
+                      " shards");
+}
+
+// A checkpoint's line in the list.
+std::string LineOf(const std::string& dir, const CheckpointName& checkpoint) {
+  if (!checkpoint.is_complete) return absl::StrCat(checkpoint.name, "  incomplete");
+  const auto manifest = ReadManifest(absl::StrCat(dir, "/", checkpoint.name));
+  return absl::StrCat(checkpoint.name, "  ",
+                      manifest.ok()
+                          ? Description(*manifest)
+                          : absl::StrCat("cannot be used: ", manifest.status().message()));
+}
+
+absl::Status Verify(const std::string& path, std::ostream& out) {
+  ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest, ReadManifest(path));
+  size_t slices = 0;
+  RETURN_IF_ERROR(ReadAllShards(path, manifest, [&slices](const ShardSnapshot& shard) {
+    slices += shard.slices.size();
+    return absl::OkStatus();
+  }));
+  out << PrintableText(path) << ": " << Description(manifest)
+      << ": the manifest, the sums of all files and all " << slices << " slices of "
+      << manifest.tables_size() << " tables are right" << std::endl;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status WriteCheckpointCommand(const std::string& address, Clock* clock, std::ostream& out) {
+  GrpcStatusClient coordinator(address, clock);
+  // It is soon known whether a coordinator is there. A checkpoint may take long.
+  RETURN_IF_ERROR(coordinator.GetStatus().status());
+  ASSIGN_OR_RETURN(const v1::CheckpointReply reply, coordinator.Checkpoint());
+  out << "step " << reply.step() << ": " << reply.path() << " is complete" << std::endl;
+  return absl::OkStatus();
+}
+
+absl::Status ListCheckpointsCommand(const std::string& dir, std::ostream& out) {
+  ASSIGN_OR_RETURN(const std::vector<CheckpointName> all, ListCheckpoints(dir));
+  for (const CheckpointName& checkpoint : all) {
+    out << PrintableText(LineOf(dir, checkpoint)) << std::endl;
+  }
+  if (all.empty()) out << PrintableText(dir) << " has no checkpoints" << std::endl;
+  return absl::OkStatus();
+}
+
+absl::Status VerifyCheckpointsCommand(const std::string& path, std::ostream& out) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> checkpoints, CompleteCheckpoints(path));
+  std::vector<std::string> errors;
+  for (const std::string& checkpoint : checkpoints) {
+    const absl::Status status = Verify(checkpoint, out);
+    if (!status.ok()) errors.emplace_back(status.message());
+  }
+  if (errors.empty()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrJoin(errors, "\n"));
+}
+
+}  // namespace capstan

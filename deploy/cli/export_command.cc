@@ -1,0 +1,107 @@
+#include <fcntl.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/types/span.h"
+#include "common/base/printable_text.h"
+#include "common/base/random.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_properties.h"
+#include "common/model_file/model_file.h"
+#include "common/routing/job_view.h"
+#include "common/tensor/slicing.h"
+#include "deploy/cli/commands.h"
+#include "proto/checkpoint.pb.h"
+#include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/read_checkpoint.h"
+#include "server/shard/shard_snapshot.h"
+
+namespace capstan {
+namespace {
+
+// Writes a slice into its place in its table.
+absl::Status WriteSlice(const SliceSnapshot& slice, const v1::CheckpointManifest& manifest,
+                        const ModelTables& model) {
+  const v1::TableSpec& table = manifest.tables(static_cast<int>(slice.key.table.value()));
+  const Slicing slicing(ElementCount(table), SliceBytes(manifest.job().scheduler()));
+  const uint64_t begin = slicing.Range(slice.key.slice).offset;
+  absl::Status status;
+  slice.values.ForEachBlock([&](size_t offset, absl::Span<const float> block) {
+    status = model.WriteValues(table.name(), begin + offset, block);
+    return status.ok();
+  });
+  return status;
+}
+
+// The XXH3-64 of all tables in the file, in table and element order, as in a job's summary.
+absl::StatusOr<uint64_t> HashOf(const ModelTables& model, const ModelOutput::Tables& tables) {
+  constexpr uint64_t kBlockElements = 1 << 18;
+  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
+                                                                              &XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  std::vector<float> block;
+  for (const v1::TableSpec& table : tables) {
+    const uint64_t elements = ElementCount(table);
+    for (uint64_t done = 0; done < elements; done += block.size()) {
+      block.resize(std::min(kBlockElements, elements - done));
+      RETURN_IF_ERROR(model.ReadValues(table.name(), done, absl::MakeSpan(block)));
+      XXH3_64bits_update(state.get(), block.data(), block.size() * sizeof(float));
+    }
+  }
+  return XXH3_64bits_digest(state.get());
+}
+
+// Writes the checkpoint's parameters into the unfinished file, and returns their hash. What it
+// writes has been verified. The hash is of what lies in the file then.
+absl::StatusOr<uint64_t> WriteTables(const std::string& checkpoint,
+                                     const v1::CheckpointManifest& manifest,
+                                     const std::string& unfinished, uint64_t token) {
+  ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open(unfinished, O_RDWR));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ModelTables> model, ModelTables::Read(std::move(file)));
+  RETURN_IF_ERROR(model->CheckToken(token));
+  RETURN_IF_ERROR(ReadAllShards(checkpoint, manifest, [&](const ShardSnapshot& shard) {
+    for (const SliceSnapshot& slice : shard.slices) {
+      RETURN_IF_ERROR(WriteSlice(slice, manifest, *model));
+    }
+    return absl::OkStatus();
+  }));
+  return HashOf(*model, manifest.tables());
+}
+
+}  // namespace
+
+absl::Status ExportCommand(const std::string& checkpoint, const std::string& output,
+                           std::ostream& out) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> found, CompleteCheckpoints(checkpoint));
+  const std::string& path = found.front();
+  ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest, ReadManifest(path));
+  const uint64_t token = SystemRandom();
+  ASSIGN_OR_RETURN(const std::unique_ptr<ModelOutput> file, CreateModelFile(output, token));
+  RETURN_IF_ERROR(file->Begin(manifest.tables()));
+  ASSIGN_OR_RETURN(const uint64_t hash,
+                   WriteTables(path, manifest, UnfinishedModelPath(output), token));
+  const std::string hash_text = absl::StrFormat("%016x", hash);
+  RETURN_IF_ERROR(file->Publish({{"format", "capstan"},
+                                 {"job", manifest.job().name()},
+                                 {"step", absl::StrCat(manifest.step())},
+                                 {"parameters_xxh3", hash_text}},
+                                hash));
+  out << PrintableText(output) << " has the parameters of job " << manifest.job().name()
+      << " at step " << manifest.step() << " of " << manifest.steps_total() << ", from "
+      << PrintableText(path) << "\n";
+  if (manifest.end_step() > manifest.step()) {
+    out << "its parts are of different moments: some have updates of steps up to "
+        << manifest.end_step() - 1 << "\n";
+  }
+  out << "parameters_xxh3 " << hash_text << std::endl;
+  return absl::OkStatus();
+}
+
+}  // namespace capstan

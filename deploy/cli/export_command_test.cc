@@ -1,0 +1,127 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <xxhash.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/model_file/model_file.h"
+#include "deploy/cli/commands.h"
+#include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/example_checkpoint.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pair;
+using ::testing::StartsWith;
+
+class ExportCommandTest : public testing::Test {
+ protected:
+  absl::Status Export(const std::string& checkpoint) {
+    out_.str("");
+    return ExportCommand(checkpoint, model_, out_);
+  }
+  // All values in the file, in its order.
+  std::vector<float> ValuesInFile() {
+    const auto model = ModelTables::Open(model_).value();
+    std::vector<float> all;
+    for (const Safetensors::Tensor& tensor : model->header().tensors) {
+      std::vector<float> values(tensor.bytes / sizeof(float));
+      EXPECT_TRUE(model->ReadValues(tensor.name, 0, absl::MakeSpan(values)).ok());
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+  static std::string HashOf(const std::vector<float>& values) {
+    return absl::StrFormat("%016x", XXH3_64bits(values.data(), values.size() * sizeof(float)));
+  }
+
+  const std::string dir_ = NewFolder();
+  const std::string model_ = NewFolder() + "/m.safetensors";
+  std::ostringstream out_;
+};
+
+TEST_F(ExportCommandTest, TheFileHasTheCheckpointsTablesByNameAndShape) {
+  const std::string checkpoint = WriteExampleCheckpoint(dir_, 150);
+  const absl::Status status = Export(checkpoint);
+  ASSERT_TRUE(status.ok()) << status;
+  const std::string hash = HashOf(ExampleValues(150));
+  EXPECT_EQ(out_.str(),
+            absl::StrCat(model_, " has the parameters of job digits at step 150 of 400, ", "from ",
+                         checkpoint, "\nparameters_xxh3 ", hash, "\n"));
+  const auto model = ModelTables::Open(model_).value();
+  EXPECT_TRUE(model->CheckTables(ExampleManifest(150).tables()).ok());
+  EXPECT_THAT(model->header().metadata,
+              ElementsAre(Pair("format", "capstan"), Pair("job", "digits"),
+                          Pair("parameters_xxh3", hash), Pair("step", "150")));
+  EXPECT_EQ(ValuesInFile(), ExampleValues(150));
+  EXPECT_FALSE(std::filesystem::exists(UnfinishedModelPath(model_)));
+}
+
+TEST_F(ExportCommandTest, TheModelCanBeEvaluated) {
+  ASSERT_TRUE(Export(WriteExampleCheckpoint(dir_, 150)).ok());
+  std::ostringstream evaluated;
+  const absl::Status status =
+      EvaluateCommand(model_, /*job_file=*/"", {"--model=logistic_regression"}, evaluated);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(evaluated.str(),
+              HasSubstr(absl::StrCat("parameters_xxh3 ", HashOf(ExampleValues(150)), "\n")));
+}
+
+TEST_F(ExportCommandTest, OfAFolderOfCheckpointsTheNewestCompleteOneIsTaken) {
+  for (const int64_t step : {50, 100}) WriteExampleCheckpoint(dir_, step);
+  ASSERT_TRUE(OpenCheckpointFolder(dir_, /*token=*/1).value()->Create().ok());
+  ASSERT_TRUE(Export(dir_).ok());
+  EXPECT_EQ(ValuesInFile(), ExampleValues(100));
+  EXPECT_THAT(out_.str(), HasSubstr("from " + dir_ + "/checkpoint-000002\n"));
+}
+
+TEST_F(ExportCommandTest, PartsOfDifferentMomentsAreTold) {
+  v1::CheckpointManifest manifest = ExampleManifest(150);
+  ASSERT_TRUE(Export(WriteExampleCheckpoint(dir_, 150)).ok());
+  EXPECT_THAT(out_.str(), Not(HasSubstr("moments")));
+  manifest.set_end_step(158);
+  ASSERT_TRUE(
+      Export(WriteCheckpoint(dir_, manifest,
+                             {ExampleShard(0, 150), ExampleShard(1, 157), ExampleShard(2, 150)}))
+          .ok());
+  EXPECT_THAT(out_.str(), HasSubstr("\nits parts are of different moments: some have updates of "
+                                    "steps up to 157\n"));
+}
+
+TEST_F(ExportCommandTest, ADamagedOrIncompleteCheckpointLeavesTheFileAsItWas) {
+  std::ofstream(model_) << "before";
+  const std::string damaged = WriteExampleCheckpoint(dir_, 150);
+  FlipLastByte(damaged + "/shard-00002.safetensors");
+  const absl::Status status = Export(damaged);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), StartsWith(damaged + "/shard-00002.safetensors: "));
+  const std::string incomplete = WriteCheckpoint(
+      dir_, ExampleManifest(150),
+      {ExampleShard(0, 150), ExampleShard(1, 150), ShardSnapshot{ShardId(2), {}, {}}});
+  EXPECT_THAT(std::string(Export(incomplete).message()),
+              HasSubstr("got none for slice 2 of table linear.weight"));
+  EXPECT_TRUE(absl::IsNotFound(Export(dir_ + "/none")));
+  EXPECT_EQ(out_.str(), "");
+  EXPECT_EQ(std::filesystem::file_size(model_), 6u);
+  EXPECT_FALSE(std::filesystem::exists(UnfinishedModelPath(model_)));
+}
+
+TEST_F(ExportCommandTest, AFileThatAJobIsWritingIsLeftToTheJob) {
+  const auto job = CreateModelFile(model_, /*token=*/1).value();
+  EXPECT_TRUE(absl::IsAborted(Export(WriteExampleCheckpoint(dir_, 150))));
+  EXPECT_TRUE(std::filesystem::exists(UnfinishedModelPath(model_)));
+}
+
+}  // namespace
+}  // namespace capstan

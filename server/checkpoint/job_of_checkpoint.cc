@@ -1,0 +1,79 @@
+#include "server/checkpoint/job_of_checkpoint.h"
+
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "common/base/printable_text.h"
+#include "common/job/field_text.h"
+#include "common/job/job_flag_table.h"
+#include "common/job/job_properties.h"
+
+namespace capstan {
+namespace {
+
+// How a field of the job may differ from the checkpoint's.
+enum class Freedom { kNone, kAnyPath, kAnyValue };
+
+Freedom FreedomOf(const JobFlag& flag) {
+  // Another path to the same data. A path in place of none, or none, is other data.
+  if (flag.group == "Data" && absl::EndsWith(flag.name, "_path")) return Freedom::kAnyPath;
+  static constexpr absl::string_view kFlags[] = {"job_name", "num_servers", "steps",
+                                                 "epochs",   "initial",     "output"};
+  for (const absl::string_view name : kFlags) {
+    if (name == flag.name) return Freedom::kAnyValue;
+  }
+  static constexpr absl::string_view kGroups[] = {"Consistency", "Checkpoints", "Scheduler",
+                                                  "Membership", "Transport"};
+  for (const absl::string_view group : kGroups) {
+    if (group == flag.group) return Freedom::kAnyValue;
+  }
+  return Freedom::kNone;
+}
+
+std::string DifferenceText(absl::string_view flag, absl::string_view of_checkpoint,
+                           absl::string_view of_job) {
+  const auto text = [](absl::string_view value) {
+    return value.empty() ? "nothing" : ShortPrintableText(value);
+  };
+  return absl::StrCat("--", flag, ": expected ", text(of_checkpoint), ", got ", text(of_job));
+}
+
+// A text for each difference that may not be.
+std::vector<std::string> Differences(v1::JobSpec of_checkpoint, v1::JobSpec of_job) {
+  std::vector<std::string> differences;
+  const auto compare = [&](absl::string_view flag, const std::string& expected,
+                           const std::string& got) {
+    if (expected != got) differences.push_back(DifferenceText(flag, expected, got));
+  };
+  for (const JobFlag& flag : JobFlags()) {
+    const Freedom freedom = FreedomOf(flag);
+    if (freedom == Freedom::kAnyValue) continue;
+    const JobField before = FieldOf(flag, &of_checkpoint), now = FieldOf(flag, &of_job);
+    const std::string expected = FieldText(*before.message, *before.descriptor);
+    const std::string got = FieldText(*now.message, *now.descriptor);
+    const bool is_path = !expected.empty() && !got.empty();
+    if (freedom == Freedom::kAnyPath && is_path) continue;
+    compare(flag.name, expected, got);
+  }
+  compare("slice_bytes", FormatSize(SliceBytes(of_checkpoint.scheduler())),
+          FormatSize(SliceBytes(of_job.scheduler())));
+  return differences;
+}
+
+}  // namespace
+
+absl::Status CheckJobOfCheckpoint(const v1::CheckpointManifest& manifest, const v1::JobSpec& job,
+                                  const std::string& folder) {
+  const std::vector<std::string> differences = Differences(manifest.job(), job);
+  if (differences.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      folder, ": the checkpoint is of another job: ", absl::StrJoin(differences, "; "),
+      ". Only these may differ: the name, the numbers of servers and of steps, transport, schedule "
+      "(not slice_bytes), consistency, checkpoints, membership, and paths. To begin another job "
+      "with these parameters, use capstan export and --initial"));
+}
+
+}  // namespace capstan

@@ -1,0 +1,178 @@
+#include "server/checkpoint/job_of_checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "common/job/field_text.h"
+#include "common/job/job_flag_table.h"
+#include "server/checkpoint/example_checkpoint.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// "flag=value", with another value than that of JobOfCheckpoint.
+const std::vector<std::string> kMayDiffer = {"job_name=other",
+                                             "num_servers=5",
+                                             "steps=9",
+                                             "epochs=9",
+                                             "initial=m",
+                                             "output=m",
+                                             "data_path=b",
+                                             "data_labels_path=b",
+                                             "test_path=b",
+                                             "test_labels_path=b",
+                                             "consistency=async",
+                                             "staleness=1",
+                                             "table_staleness=linear.bias:1",
+                                             "update_scale=sum",
+                                             "check_finite=false",
+                                             "checkpoint_dir=d",
+                                             "checkpoint_steps=9",
+                                             "checkpoint_seconds=9",
+                                             "keep=9",
+                                             "restore=latest",
+                                             "schedule=slice_fifo",
+                                             "credit_bytes=9",
+                                             "partition_bytes=9",
+                                             "tune=true",
+                                             "lease_seconds=9",
+                                             "heartbeat_seconds=1",
+                                             "rpc_deadline_seconds=60",
+                                             "registration_seconds=9",
+                                             "transport=ucx",
+                                             "ucx_poll=busy",
+                                             "ucx_transports=sm",
+                                             "grpc_connections=2",
+                                             "max_inflight_bytes=1MiB"};
+const std::vector<std::string> kMayNot = {"seed=9",
+                                          "num_workers=9",
+                                          "shard_count=9",
+                                          "model=mlp",
+                                          "hidden=9",
+                                          "precision=tf32",
+                                          "replay=resnet50",
+                                          "scale=9",
+                                          "compute_seconds=9",
+                                          "data_format=csv",
+                                          "test_fraction=0.5",
+                                          "classes=9",
+                                          "features=9",
+                                          "label_column=9",
+                                          "has_header=true",
+                                          "feature_scale=9",
+                                          "synthetic_samples=9",
+                                          "synthetic_features=9",
+                                          "synthetic_classes=9",
+                                          "teacher_hidden=9",
+                                          "batch_size=9",
+                                          "optimizer=adam",
+                                          "learning_rate=0.05000000001",
+                                          "momentum=0.5",
+                                          "beta1=0.5",
+                                          "beta2=0.5",
+                                          "epsilon=1",
+                                          "weight_decay=1",
+                                          "slice_bytes=2KiB"};
+
+void Set(absl::string_view flag, v1::JobSpec* job) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(flag, absl::MaxSplits('=', 1));
+  const JobField field = FieldOf(*FindJobFlag(parts.first), job);
+  ASSERT_TRUE(SetFieldText(field.message, *field.descriptor, parts.second).ok()) << flag;
+}
+
+v1::JobSpec JobOfCheckpoint() {
+  v1::JobSpec job = ExampleJob();
+  for (const char* path :
+       {"data_path=a", "data_labels_path=a", "test_path=a", "test_labels_path=a"}) {
+    Set(path, &job);
+  }
+  return job;
+}
+
+absl::Status Check(const v1::JobSpec& of_checkpoint, const v1::JobSpec& job) {
+  v1::CheckpointManifest manifest;
+  *manifest.mutable_job() = of_checkpoint;
+  return CheckJobOfCheckpoint(manifest, job, "d/checkpoint-000001");
+}
+
+TEST(JobOfCheckpointTest, FieldsThatSayHowAJobRunsMayDiffer) {
+  for (const std::string& flag : kMayDiffer) {
+    v1::JobSpec job = JobOfCheckpoint();
+    Set(flag, &job);
+    const absl::Status status = Check(JobOfCheckpoint(), job);
+    EXPECT_TRUE(status.ok()) << flag << ": " << status;
+  }
+}
+
+TEST(JobOfCheckpointTest, FieldsThatSayWhatIsTrainedMayNot) {
+  for (const std::string& flag : kMayNot) {
+    v1::JobSpec job = JobOfCheckpoint();
+    Set(flag, &job);
+    const absl::Status status = Check(JobOfCheckpoint(), job);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << flag;
+    const std::vector<std::string> parts = absl::StrSplit(flag, '=');
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr(absl::StrCat("another job: --", parts[0], ": expected ")),
+                      HasSubstr(absl::StrCat(", got ", parts[1], ". Only these may differ: "))));
+  }
+}
+
+// A new field has to be put into one of the lists.
+TEST(JobOfCheckpointTest, EveryFlagIsInOneOfTheseTests) {
+  std::multiset<std::string> tested, all;
+  for (const auto* list : {&kMayDiffer, &kMayNot}) {
+    for (const std::string& flag : *list) tested.insert(flag.substr(0, flag.find('=')));
+  }
+  for (const JobFlag& flag : JobFlags()) all.insert(std::string(flag.name));
+  EXPECT_EQ(tested, all);
+}
+
+TEST(JobOfCheckpointTest, EachDifferenceIsNamed) {
+  v1::JobSpec job = JobOfCheckpoint();
+  for (const char* flag : {"seed=2", "num_servers=1", "momentum=0.5"}) Set(flag, &job);
+  EXPECT_THAT(std::string(Check(JobOfCheckpoint(), job).message()),
+              AllOf(HasSubstr("d/checkpoint-000001: the checkpoint is of another job: --seed: "
+                              "expected 1, got 2; --momentum: expected 0.9, got 0.5. Only"),
+                    HasSubstr("use capstan export and --initial")));
+}
+
+TEST(JobOfCheckpointTest, DataThatAppearsOrIsGoneIsOtherData) {
+  v1::JobSpec without = JobOfCheckpoint();
+  without.mutable_data()->clear_test_path();
+  EXPECT_THAT(std::string(Check(JobOfCheckpoint(), without).message()),
+              HasSubstr("--test_path: expected a, got nothing"));
+  EXPECT_THAT(std::string(Check(without, JobOfCheckpoint()).message()),
+              HasSubstr("--test_path: expected nothing, got a"));
+}
+
+// Tuning and tensor_fifo choose the size of slices.
+TEST(JobOfCheckpointTest, SlicesOfAnotherSizeAreNamedHoweverTheyAreChosen) {
+  v1::JobSpec untuned = ExampleJob();
+  untuned.mutable_scheduler()->clear_slice_bytes();
+  v1::JobSpec tuned = untuned, whole = untuned;
+  tuned.mutable_scheduler()->set_tune(true);
+  whole.mutable_scheduler()->set_policy(v1::SchedulerSpec::TENSOR_FIFO);
+  EXPECT_THAT(std::string(Check(tuned, untuned).message()),
+              HasSubstr("--slice_bytes: expected 256KiB, got 1MiB"));
+  EXPECT_THAT(std::string(Check(whole, untuned).message()),
+              HasSubstr("--slice_bytes: expected 64MiB, got 1MiB"));
+  EXPECT_TRUE(Check(tuned, tuned).ok());
+  v1::JobSpec same = untuned;
+  same.mutable_scheduler()->set_slice_bytes(1 << 20);
+  EXPECT_TRUE(Check(untuned, same).ok()) << "it is the default";
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,113 @@
+#include "server/checkpoint/read_checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/checkpoint/example_checkpoint.h"
+#include "server/checkpoint/manifest.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr int64_t kStep = 150;
+
+std::vector<ShardSnapshot> ExampleShards() {
+  return {ExampleShard(0, kStep), ExampleShard(1, kStep), ExampleShard(2, kStep)};
+}
+
+std::string WriteShards(const std::vector<ShardSnapshot>& shards) {
+  return WriteCheckpoint(NewFolder(), ExampleManifest(kStep), shards);
+}
+
+absl::Status Read(const std::string& path) {
+  return ReadAllShards(path, ReadManifest(path).value(),
+                       [](const ShardSnapshot&) { return absl::OkStatus(); });
+}
+
+TEST(ReadCheckpointTest, EachSliceIsSeenOnceWithItsValues) {
+  const std::string path = WriteShards(ExampleShards());
+  std::map<SliceKey, std::vector<float>> slices;
+  const absl::Status status =
+      ReadAllShards(path, ReadManifest(path).value(), [&slices](const ShardSnapshot& shard) {
+        for (const SliceSnapshot& slice : shard.slices) {
+          std::vector<float>& values = slices[slice.key];
+          EXPECT_TRUE(values.empty());
+          values.resize(slice.values.size_bytes() / sizeof(float));
+          slice.values.CopyTo(absl::MakeSpan(values));
+        }
+        return absl::OkStatus();
+      });
+  ASSERT_TRUE(status.ok()) << status;
+  std::vector<float> all;
+  for (const auto& [key, values] : slices) all.insert(all.end(), values.begin(), values.end());
+  EXPECT_EQ(all, ExampleValues(kStep));
+}
+
+TEST(ReadCheckpointTest, AMissingSliceIsNamed) {
+  std::vector<ShardSnapshot> shards = ExampleShards();
+  shards[2].slices.clear();
+  const std::string path = WriteShards(shards);
+  EXPECT_EQ(Read(path), absl::InvalidArgumentError(absl::StrCat(
+                            path,
+                            ": expected all slices in its shards, got none for slice 2 of "
+                            "table linear.weight")));
+}
+
+TEST(ReadCheckpointTest, ASliceInTwoShardsIsNamed) {
+  std::vector<ShardSnapshot> shards = ExampleShards();
+  shards[2].slices.push_back(shards[1].slices[1]);
+  const std::string path = WriteShards(shards);
+  EXPECT_EQ(Read(path), absl::InvalidArgumentError(absl::StrCat(
+                            path,
+                            "/shard-00002.safetensors: expected each slice once, got again "
+                            "slice 0 of table linear.bias")));
+}
+
+TEST(ReadCheckpointTest, ASliceBeyondItsTableIsRefused) {
+  std::vector<ShardSnapshot> shards = ExampleShards();
+  shards[2].slices[0].key.slice = SliceIndex(3);
+  EXPECT_THAT(std::string(Read(WriteShards(shards)).message()),
+              HasSubstr("expected slices below 3, got slice 3 of table linear.weight"));
+  shards = ExampleShards();
+  shards[2].slices[0].key.table = TableId(1);
+  EXPECT_THAT(std::string(Read(WriteShards(shards)).message()),
+              HasSubstr("expected slices below 1, got slice 2 of table linear.bias"));
+}
+
+TEST(ReadCheckpointTest, ASliceOfAnotherSizeIsRefused) {
+  std::vector<ShardSnapshot> shards = ExampleShards();
+  shards[0].slices[0].values = shards[2].slices[0].values;
+  shards[0].slices[0].optimizer_state.clear();
+  EXPECT_THAT(std::string(Read(WriteShards(shards)).message()),
+              HasSubstr("expected 1024 bytes, got 512 in slice 0 of table linear.weight"));
+}
+
+TEST(ReadCheckpointTest, ADamagedFileIsNamed) {
+  const std::string path = WriteShards(ExampleShards());
+  FlipLastByte(path + "/shard-00001.safetensors");
+  const absl::Status status = Read(path);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), StartsWith(path + "/shard-00001.safetensors: "));
+}
+
+TEST(ReadCheckpointTest, TheErrorOfTheUserEndsTheReading) {
+  const std::string path = WriteShards(ExampleShards());
+  int calls = 0;
+  EXPECT_EQ(ReadAllShards(path, ReadManifest(path).value(),
+                          [&calls](const ShardSnapshot&) {
+                            ++calls;
+                            return absl::CancelledError("enough");
+                          }),
+            absl::CancelledError("enough"));
+  EXPECT_EQ(calls, 1);
+}
+
+}  // namespace
+}  // namespace capstan
