@@ -3,6 +3,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"
 #include "deploy/cli/commands.h"
@@ -48,6 +49,30 @@ std::string TuningLine(const v1::GetStatusReply& status) {
   return status.has_tuning() ? absl::StrCat("tuning: ", TuningText(status.tuning()), "\n") : "";
 }
 
+// Nothing if the job has no checkpoints and did not begin with one.
+std::string CheckpointLines(const v1::GetStatusReply& status) {
+  const v1::CheckpointStatus& checkpoint = status.checkpoint();
+  std::string text;
+  if (!checkpoint.restored().empty()) {
+    absl::StrAppend(&text, "restored: step ", checkpoint.restored_step(), ", ",
+                    checkpoint.restored(), "\n");
+  }
+  if (checkpoint.dir().empty()) return text;
+  absl::StrAppend(&text, "checkpoints: ");
+  if (checkpoint.newest().empty()) {
+    absl::StrAppend(&text, "none yet in ", checkpoint.dir());
+  } else {
+    absl::StrAppend(&text, "step ", checkpoint.step(), ", ", checkpoint.newest());
+  }
+  if (const int64_t step = status.view().checkpoint().step(); step > 0) {
+    absl::StrAppend(&text, "; the next one is of step ", step);
+  }
+  if (!checkpoint.error().empty()) {
+    absl::StrAppend(&text, "; the last attempt has failed: ", PrintableText(checkpoint.error()));
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string FormatStatus(const v1::GetStatusReply& status) {
@@ -58,7 +83,8 @@ std::string FormatStatus(const v1::GetStatusReply& status) {
     absl::StrAppendFormat(&text, ", epoch %d, %d tables, %d shards", view.epoch(),
                           view.tables_size(), view.server_of_shard_size());
   }
-  absl::StrAppendFormat(&text, "\n%s%sservers %s:\n", ConsistencyLine(view), TuningLine(status),
+  absl::StrAppendFormat(&text, "\n%s%s%sservers %s:\n", ConsistencyLine(view),
+                        CheckpointLines(status), TuningLine(status),
                         CountOf(view.servers_size(), status.num_servers()));
   for (const v1::ServerInfo& server : view.servers()) text += ServerLine(server, status);
   absl::StrAppendFormat(&text, "workers %s:\n", CountOf(view.workers_size(), status.num_workers()));

@@ -78,6 +78,26 @@ TEST(StatusCommandTest, TheConsistencyThatCountsAndAPendingChangeAreShown) {
   EXPECT_THAT(FormatStatus(status), HasSubstr("from step 120 on; a change is being agreed on\n"));
 }
 
+TEST(StatusCommandTest, CheckpointsAndTheirFailuresAreShown) {
+  v1::GetStatusReply status;
+  status.mutable_view()->set_phase(v1::TRAINING);
+  EXPECT_THAT(FormatStatus(status), Not(HasSubstr("checkpoint")));
+  v1::CheckpointStatus& checkpoint = *status.mutable_checkpoint();
+  checkpoint.set_restored("d/checkpoint-000003");
+  checkpoint.set_restored_step(150);
+  EXPECT_THAT(FormatStatus(status),
+              HasSubstr("training\nrestored: step 150, d/checkpoint-000003\nservers"));
+  checkpoint.set_dir("d");
+  EXPECT_THAT(FormatStatus(status), HasSubstr("\ncheckpoints: none yet in d\nservers"));
+  checkpoint.set_newest("d/checkpoint-000004");
+  checkpoint.set_step(200);
+  status.mutable_view()->mutable_checkpoint()->set_step(250);
+  checkpoint.set_error("server-0: the disk is full");
+  EXPECT_THAT(FormatStatus(status),
+              HasSubstr("\ncheckpoints: step 200, d/checkpoint-000004; the next one is of step 250; "
+                        "the last attempt has failed: server-0: the disk is full\nservers"));
+}
+
 TEST(StatusCommandTest, WhatTuningHasFoundIsShown) {
   v1::GetStatusReply status;
   status.mutable_view()->set_phase(v1::TRAINING);
