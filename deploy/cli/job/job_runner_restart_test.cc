@@ -112,6 +112,26 @@ TEST_F(RestartTest, ALostCoordinatorIsStartedWhenAllOthersHaveEnded) {
   EXPECT_FALSE(std::filesystem::exists(Path("alive")));
 }
 
+TEST_F(RestartTest, MembersThatEndAfterALostCoordinatorAreNoFailureOfTheirOwn) {
+  run_.end_timeout = absl::Seconds(20);
+  run_.answer = [this]() -> absl::StatusOr<v1::GetStatusReply> {
+    if (Lives().size() == 1 && std::filesystem::exists(Path("gone"))) {
+      return absl::UnavailableError("nobody answers");
+    }
+    return Status();
+  };
+  Worker(WaitForFile(run_.programs(), "run/worker-1.log") + "touch " + Path("gone") +
+         "; echo the coordinator is unreachable; exit 1");
+  Coordinator("[ $life = 2 ] && exit 0; " + WaitForFile(run_.programs(), "gone") +
+              "for pid in $(tail -n 2 " + Path("members") +
+              "); do while kill -0 $pid; do sleep 0.01; done; done; " + kDie);
+  const absl::Status result = run_.Result();
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_THAT(run_.out.str(), AllOf(HasSubstr("coordinator ended (killed by signal 9)"),
+                                    Not(HasSubstr("worker-0 ended"))));
+  EXPECT_EQ(plan_->CountsText(), "restarted 1 time");
+}
+
 TEST_F(RestartTest, WithoutACheckpointTheJobStartsAsItFirstDid) {
   // The coordinator dies only after the runner has seen that the job trains.
   phase_ = [this](int) {
