@@ -20,6 +20,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr char kDie[] = "kill -9 $$";
+// For a coordinator: nobody is started in the second life.
+constexpr char kSecondLifeEnds[] = "[ $life = 2 ] && exit 0";
 
 class RestartTest : public ::testing::Test {
  protected:
@@ -39,9 +41,11 @@ class RestartTest : public ::testing::Test {
   std::string Path(const std::string& file) const { return run_.programs().Path(file); }
   std::string Checkpoint(int64_t step) { return PublishCheckpoint(Path("checkpoints"), step); }
 
-  // Scripts for each life: "$life" is its number, from 1.
-  void Coordinator(const std::string& script) {
-    run_.Coordinator("echo \"$@\" >> " + Path("lives") + "\n" + LifeNumber() + script);
+  // Scripts for each life: "$life" is its number, from 1. The coordinator listens after `before`.
+  void Coordinator(const std::string& script, const std::string& before = "") {
+    run_.programs().Write("capstan_coordinator", "echo \"$@\" >> " + Path("lives") + "\n" +
+                                                     LifeNumber() + before + "\n" +
+                                                     FakePrograms::kListen + "\n" + script);
   }
   void Server(const std::string& script) { Member("capstan_server", script); }
   void Worker(const std::string& script) { Member("capstan_worker", script); }
@@ -89,7 +93,7 @@ class RestartTest : public ::testing::Test {
 TEST_F(RestartTest, ALostServerStartsAllAgainFromTheNewestCheckpoint) {
   Checkpoint(100);
   const std::string newest = Checkpoint(150);
-  Coordinator("[ $life = 2 ] && exit 0; exec sleep 1000");
+  Coordinator("exec sleep 1000", kSecondLifeEnds);
   Server(kDie);
   mode_ = v1::ConsistencySpec::SSP;
   const absl::Status result = run_.Result();
@@ -102,13 +106,13 @@ TEST_F(RestartTest, ALostServerStartsAllAgainFromTheNewestCheckpoint) {
 }
 
 TEST_F(RestartTest, ALostCoordinatorIsStartedWhenAllOthersHaveEnded) {
-  Coordinator("if [ $life = 1 ]; then " + WaitForFile(run_.programs(), "run/worker-1.log") + kDie +
-              "; fi\nfor pid in $(cat " + Path("members") + "); do kill -0 $pid && touch " +
-              Path("alive") + "; done; exit 0");
+  Coordinator("until [ $(wc -l < " + Path("members") + ") = 3 ]; do sleep 0.01; done; " + kDie,
+              /*before=*/"touch " + Path("members") + "; for pid in $(cat " + Path("members") +
+                  "); do kill -0 $pid && touch " + Path("alive") + "; done; " + kSecondLifeEnds);
   const absl::Status result = run_.Result();
   EXPECT_TRUE(result.ok()) << result;
   EXPECT_EQ(Lives().size(), 2);
-  EXPECT_GE(Lines("members").size(), 3);
+  EXPECT_EQ(Lines("members").size(), 3);
   EXPECT_FALSE(std::filesystem::exists(Path("alive")));
 }
 
@@ -120,11 +124,12 @@ TEST_F(RestartTest, MembersThatEndAfterALostCoordinatorAreNoFailureOfTheirOwn) {
     }
     return Status();
   };
-  Worker(WaitForFile(run_.programs(), "run/worker-1.log") + "touch " + Path("gone") +
+  Worker("echo $$ >> " + Path("workers") + "; until [ $(wc -l < " + Path("workers") +
+         ") = 2 ]; do sleep 0.01; done; touch " + Path("gone") +
          "; echo the coordinator is unreachable; exit 1");
-  Coordinator("[ $life = 2 ] && exit 0; " + WaitForFile(run_.programs(), "gone") +
-              "for pid in $(tail -n 2 " + Path("members") +
-              "); do while kill -0 $pid; do sleep 0.01; done; done; " + kDie);
+  Coordinator(WaitForFile(run_.programs(), "gone") + "for pid in $(cat " + Path("workers") +
+                  "); do while kill -0 $pid; do sleep 0.01; done; done; " + kDie,
+              kSecondLifeEnds);
   const absl::Status result = run_.Result();
   EXPECT_TRUE(result.ok()) << result;
   EXPECT_THAT(run_.out.str(), AllOf(HasSubstr("coordinator ended (killed by signal 9)"),
@@ -138,8 +143,7 @@ TEST_F(RestartTest, WithoutACheckpointTheJobStartsAsItFirstDid) {
     std::ofstream(Path("asked")) << "yes";
     return v1::TRAINING;
   };
-  Coordinator("[ $life = 2 ] && exit 0; " + WaitForFile(run_.programs(), "asked") + "sleep 0.05; " +
-              kDie);
+  Coordinator(WaitForFile(run_.programs(), "asked") + kDie, kSecondLifeEnds);
   const absl::Status result = run_.Result();
   EXPECT_TRUE(result.ok()) << result;
   ASSERT_EQ(Lives().size(), 2);
@@ -148,7 +152,7 @@ TEST_F(RestartTest, WithoutACheckpointTheJobStartsAsItFirstDid) {
 }
 
 TEST_F(RestartTest, UnderBspALostWorkerStartsAllAgainAtOnce) {
-  Coordinator("[ $life = 2 ] && exit 0; exec sleep 1000");
+  Coordinator("exec sleep 1000", kSecondLifeEnds);
   Worker(kDie);
   const absl::Status result = run_.Result();
   EXPECT_TRUE(result.ok()) << result;
@@ -196,7 +200,7 @@ TEST_F(RestartTest, UnderSspTheOthersGoOnWhenNoneMayBeReplacedAnyMore) {
 TEST_F(RestartTest, UnderSspTheLossOfTheLastWorkerStartsAllAgain) {
   mode_ = v1::ConsistencySpec::SSP;
   phase_ = [](int) { return v1::EVALUATING; };
-  Coordinator("[ $life = 2 ] && exit 0; exec sleep 1000");
+  Coordinator("exec sleep 1000", kSecondLifeEnds);
   Worker(kDie);
   const absl::Status result = run_.Result();
   EXPECT_TRUE(result.ok()) << result;
@@ -208,7 +212,7 @@ TEST_F(RestartTest, AJobThatTheCoordinatorDeclaredFailedStartsAgain) {
     reason_ = "server 1 has been silent";
     return life == 1 && ++asked > 1 ? v1::FAILED : v1::TRAINING;
   };
-  Coordinator("[ $life = 2 ] && exit 0; trap '' TERM; while true; do sleep 1000; done");
+  Coordinator("trap '' TERM; while true; do sleep 1000; done", kSecondLifeEnds);
   const absl::Status result = run_.Result();
   EXPECT_TRUE(result.ok()) << result;
   EXPECT_THAT(run_.out.str(), HasSubstr("the job failed: server 1 has been silent; restart 1 "));
@@ -216,7 +220,7 @@ TEST_F(RestartTest, AJobThatTheCoordinatorDeclaredFailedStartsAgain) {
 
 TEST_F(RestartTest, ASilentWorkerStartsAllAgainUnderBsp) {
   silent_worker_ = 1;
-  Coordinator("[ $life = 2 ] && exit 0; exec sleep 1000");
+  Coordinator("exec sleep 1000", kSecondLifeEnds);
   const absl::Status result = run_.Result();
   EXPECT_TRUE(result.ok()) << result;
   EXPECT_THAT(run_.out.str(), HasSubstr("worker 1 was silent for its lease; restart 1 "));
@@ -243,7 +247,7 @@ TEST_F(RestartTest, AJobThatHasNeverTrainedDoesNotStartAgain) {
 
 TEST_F(RestartTest, AMemberLostBeforeTrainingInALaterLifeStartsAllAgain) {
   phase_ = [](int life) { return life == 1 ? v1::TRAINING : v1::REGISTERING; };
-  Coordinator("[ $life = 3 ] && exit 0; exec sleep 1000");
+  Coordinator("exec sleep 1000", "[ $life = 3 ] && exit 0");
   Server("[ $life = 3 ] || kill -9 $$; exec sleep 1000");
   const absl::Status result = run_.Result();
   EXPECT_TRUE(result.ok()) << result;
