@@ -90,6 +90,8 @@ int Run(Args args) {
   const absl::StatusOr<Args> devices =
       ReadDevices(flags->count("device") > 0 ? (*flags)["device"] : "cpu");
   if (!devices.ok()) return Fail("capstan run", devices.status(), kWrongCommandLine);
+  const absl::StatusOr<int> most_restarts = ReadMostRestarts((*flags)["restart"]);
+  if (!most_restarts.ok()) return Fail("capstan run", most_restarts.status(), kWrongCommandLine);
   const absl::StatusOr<std::string> own_path = OwnProgramPath();
   if (!own_path.ok()) return Fail("capstan run", own_path.status(), kFailure);
 
@@ -103,6 +105,7 @@ int Run(Args args) {
   options.summary_json = (*flags)["summary_json"];
   options.record_history = (*flags)["record_history"];
   options.has_trace = (*flags)["trace"] == "true";
+  options.most_restarts = *most_restarts;
   options.own_path = *own_path;
   options.take_interrupt = [&signals] { return signals.Take(); };
   options.terminal = [] { return GetTerminalSize(STDOUT_FILENO); };

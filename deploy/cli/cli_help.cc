@@ -23,6 +23,15 @@ constexpr CommandFlag kRunFlags[] = {
     {"trace", "",
      "Each worker and server writes its activities and their times into the run folder, for\n"
      "      capstan trace. Default: none."},
+    {"restart", "on_failure[:N]",
+     "After the loss of a server or of the coordinator, and under bsp of a worker, start all\n"
+     "      again from the newest checkpoint. Under ssp and async, another worker takes a lost "
+     "one's\n"
+     "      place. N: largest number of restarts and replaced workers, together. Needs\n"
+     "      --checkpoint_dir, and --checkpoint_steps or --checkpoint_seconds. A job that has "
+     "never\n"
+     "      trained is not started again. Nor is one that has failed 10 times in a row without a\n"
+     "      newer checkpoint. Default: the first failure is the end."},
 };
 
 constexpr CommandFlag kStatusFlags[] = {
@@ -125,7 +134,8 @@ std::string RunHelp() {
 
 Runs a whole job on this machine: one coordinator, the job's servers and its workers. Each is a process
 with a log in the run folder. The command shows the progress, and the summary at the end. The summary
-warns of a training that has failed; the exit code is still 0. Ctrl-C ends all processes.
+warns of a training that has failed; the exit code is still 0. Ctrl-C ends all processes, also with
+--restart.
 
 Flags:
 )",
@@ -140,6 +150,7 @@ Examples:
   capstan run --steps=200 --summary_json=summary.json
   capstan run --job=deploy/jobs/digits.textproto --consistency=ssp --staleness=3
   capstan run --num_workers=4 --device=cuda:0,cuda:1
+  capstan run --checkpoint_dir=checkpoints --checkpoint_steps=500 --restart=on_failure
   capstan run --data_format=csv --data_path=train.csv --has_header --hidden=32 --epochs=5
 )");
 }

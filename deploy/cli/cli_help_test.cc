@@ -25,6 +25,11 @@ TEST(CliHelpTest, HelpOfRunListsItsOwnFlagsAndThoseOfTheJob) {
                                HasSubstr("--summary_json=FILE"), HasSubstr(JobFlagsHelp())));
 }
 
+TEST(CliHelpTest, HelpOfRunSaysWhenAJobStartsAgainAndWhenNot) {
+  EXPECT_THAT(RunHelp(), AllOf(HasSubstr("--restart=on_failure[:N]"),
+                               HasSubstr("10 times in a row"), HasSubstr("never\n      trained")));
+}
+
 TEST(CliHelpTest, HelpOfStatusListsItsFlag) {
   EXPECT_THAT(StatusHelp(), HasSubstr("--coordinator=HOST:PORT"));
 }

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "deploy/cli/job/terminal.h"
@@ -36,6 +37,9 @@ struct RunOptions {
   std::string record_history;
   // Whether workers and servers write traces into the run folder.
   bool has_trace = false;
+  // Largest number of restarts after failures and of replaced workers, together. 0: the first
+  // failure is the end.
+  int most_restarts = 0;
   // Path of the running program. The other programs are found beside it. Required.
   std::string own_path;
   // True once for each interrupt from the terminal. Required.
@@ -51,6 +55,10 @@ struct RunOptions {
 // `capstan run`: returns when the job and its processes have ended. CANCELLED after an interrupt;
 // other errors say why the job did not start or did not succeed.
 absl::Status RunCommand(const RunOptions& options);
+
+// The number of restarts in a value of --restart; 0 when it is empty. INVALID_ARGUMENT, saying what
+// was expected.
+absl::StatusOr<int> ReadMostRestarts(absl::string_view restart);
 
 // `capstan status`: asks the coordinator at `address` (host:port), and prints its answer.
 absl::Status StatusCommand(const std::string& address, Clock* clock, std::ostream& out);

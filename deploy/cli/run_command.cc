@@ -5,11 +5,16 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <sstream>
+#include <string>
 #include <system_error>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_flags.h"
@@ -19,6 +24,7 @@
 #include "deploy/cli/job/job_runner.h"
 #include "deploy/cli/job/local_job.h"
 #include "deploy/cli/job/progress_display.h"
+#include "deploy/cli/job/restart_plan.h"
 #include "deploy/cli/job/run_folder.h"
 #include "deploy/cli/report/progress_log.h"
 #include "deploy/cli/text/summary.h"
@@ -58,6 +64,25 @@ absl::Status CheckSummaryPath(const std::string& path) {
                    problem, "); make its folder, or choose another"));
 }
 
+// Checks that the job can go on from a checkpoint if it is to start again.
+absl::Status CheckRestart(const RunOptions& options, const v1::JobSpec& job) {
+  if (options.most_restarts == 0) return absl::OkStatus();
+  const v1::CheckpointSpec& checkpoint = job.checkpoint();
+  if (checkpoint.dir().empty()) {
+    return absl::InvalidArgumentError(
+        "--restart: expected a job that writes checkpoints, got one without a folder for them; add "
+        "--checkpoint_dir=DIR, and --checkpoint_steps=STEPS or --checkpoint_seconds=SECONDS");
+  }
+  if (checkpoint.steps() == 0 && checkpoint.seconds() == 0) {
+    return absl::InvalidArgumentError(
+        "--restart: expected a job that writes checkpoints, got one that does so on request only; "
+        "add --checkpoint_steps=STEPS or --checkpoint_seconds=SECONDS");
+  }
+  if (options.record_history.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--record_history: expected a job that starts once, got --restart; leave out one of the two");
+}
+
 absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1::JobSpec& job) {
   LocalJob::Options prepared;
   ASSIGN_OR_RETURN(prepared.coordinator_program,
@@ -81,7 +106,16 @@ absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1
   return prepared;
 }
 
-absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job, LocalJob* local_job) {
+// Empty when the job does not start again.
+absl::StatusOr<std::optional<RestartPlan>> MakeRestartPlan(const RunOptions& options,
+                                                           const v1::JobSpec& job) {
+  if (options.most_restarts == 0) return std::nullopt;
+  return RestartPlan::Create({job.checkpoint().dir(), options.most_restarts});
+}
+
+absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job, RestartPlan* restarts,
+                    LocalJob* local_job) {
+  std::string client_address;
   std::unique_ptr<GrpcStatusClient> client;
   ProgressDisplay display({options.out, options.terminal, job.cluster()});
   JobRunner::Options runner;
@@ -89,12 +123,17 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job, LocalJob*
   ProgressLog log(absl::StrCat(local_job->run_dir(), "/", kProgressFile));
   const absl::Time start = options.clock->Now();
   runner.get_status = [&](const std::string& address) {
-    if (client == nullptr) client = std::make_unique<GrpcStatusClient>(address, options.clock);
+    // A job that starts again has another coordinator.
+    if (client == nullptr || address != client_address) {
+      client = std::make_unique<GrpcStatusClient>(address, options.clock);
+      client_address = address;
+    }
     absl::StatusOr<v1::GetStatusReply> status = client->GetStatus();
     if (status.ok()) log.Append(options.clock->Now() - start, *status);
     return status;
   };
   runner.take_interrupt = options.take_interrupt;
+  runner.restarts = restarts;
   runner.display = &display;
   runner.clock = options.clock;
   const absl::Status result = JobRunner(runner).Run();
@@ -123,18 +162,37 @@ absl::Status ReportSummary(const RunOptions& options, const std::string& path) {
 
 }  // namespace
 
+absl::StatusOr<int> ReadMostRestarts(absl::string_view restart) {
+  if (restart.empty()) return 0;
+  absl::string_view rest = restart;
+  int most = 0;
+  if (absl::ConsumePrefix(&rest, "on_failure")) {
+    if (rest.empty()) return RestartPlan::kNoLimit;
+    if (absl::ConsumePrefix(&rest, ":") && absl::SimpleAtoi(rest, &most) && most > 0) return most;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "flag --restart: expected on_failure, or on_failure:N with the largest number of "
+      "restarts, 1 or more; got ",
+      restart));
+}
+
 absl::Status RunCommand(const RunOptions& options) {
   ASSIGN_OR_RETURN(const v1::JobSpec job, JobToRun(options));
   RETURN_IF_ERROR(CheckSummaryPath(options.summary_json));
+  RETURN_IF_ERROR(CheckRestart(options, job));
+  ASSIGN_OR_RETURN(std::optional<RestartPlan> restarts, MakeRestartPlan(options, job));
   ASSIGN_OR_RETURN(const LocalJob::Options prepared, PrepareJob(options, job));
   *options.out << "job " << job.name() << ": " << prepared.num_servers << " servers, "
                << prepared.num_workers << " workers; logs in " << prepared.run_dir << std::endl;
   LocalJob local_job(prepared);
-  const absl::Status result = RunJob(options, job, &local_job);
+  const absl::Status result =
+      RunJob(options, job, restarts.has_value() ? &*restarts : nullptr, &local_job);
   if (!result.ok()) {
     return absl::Status(result.code(),
                         absl::StrCat(result.message(), "; logs in ", prepared.run_dir));
   }
+  const std::string counts = restarts.has_value() ? restarts->CountsText() : "";
+  if (!counts.empty()) *options.out << counts << std::endl;
   return Annotate(ReportSummary(options, local_job.summary_path()), "job succeeded");
 }
 

@@ -1,14 +1,19 @@
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
+#include <string>
+#include <utility>
 
 #include "common/base/real_clock.h"
 #include "common/job/load_job.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/job/fake_programs.h"
+#include "proto/coordinator_service.grpc.pb.h"
 
 namespace capstan {
 namespace {
@@ -174,6 +179,76 @@ TEST_F(RunCommandTest, DeadlineOfTheJobIsThatOfItsMembers) {
   std::string log;
   std::getline(std::ifstream(programs_.Path("run/server-0.log")), log);
   EXPECT_THAT(log, HasSubstr("--rpc_deadline_seconds=12.5"));
+}
+
+// Says that the job trains, and writes a file when it is asked.
+class FakeCoordinator : public v1::CoordinatorService::Service {
+ public:
+  explicit FakeCoordinator(std::string asked_file) : asked_file_(std::move(asked_file)) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  grpc::Status GetStatus(grpc::ServerContext*, const v1::GetStatusRequest*,
+                         v1::GetStatusReply* reply) override {
+    reply->mutable_view()->set_phase(v1::TRAINING);
+    std::ofstream(asked_file_) << "yes";
+    return grpc::Status::OK;
+  }
+  // A script that listens here until the file is written.
+  std::string Script() const {
+    return "echo 127.0.0.1:" + std::to_string(port_) +
+           " > $port_file.new; mv $port_file.new $port_file\nuntil [ -e " + asked_file_ +
+           " ]; do sleep 0.01; done\n";
+  }
+
+ private:
+  const std::string asked_file_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_F(RunCommandTest, ARestartedJobIsAskedAnewAndSaysHowOftenBeforeItsSummary) {
+  options_.most_restarts = 5;
+  options_.job_flags = {"--checkpoint_dir=" + programs_.Path("checkpoints"),
+                        "--checkpoint_steps=50"};
+  const FakeCoordinator first(programs_.Path("first")), second(programs_.Path("second"));
+  Coordinator("if [ ! -e " + programs_.Path("first") + " ]; then\n" + first.Script() +
+              "kill -9 $$; fi\n" + second.Script() + kSucceed);
+  // Nobody waits for them at the end.
+  programs_.Write("capstan_server", "exit 0");
+  const absl::Status status = RunCommand(options_);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out_.str(), AllOf(HasSubstr("coordinator ended (killed by signal 9): no error in its "
+                                          "log; restart 1 as it first began: "),
+                                HasSubstr("\nrestarted 1 time\njob night is done\n")));
+}
+
+TEST_F(RunCommandTest, AJobWithoutCheckpointsCannotStartAgain) {
+  options_.most_restarts = 1;
+  EXPECT_THAT(std::string(RunCommand(options_).message()),
+              AllOf(HasSubstr("--restart: expected"), HasSubstr("add --checkpoint_dir=DIR, and")));
+  options_.job_flags = {"--checkpoint_dir=" + programs_.Path("checkpoints")};
+  EXPECT_THAT(
+      std::string(RunCommand(options_).message()),
+      AllOf(HasSubstr("--restart: expected"), HasSubstr("add --checkpoint_steps=STEPS or")));
+  options_.job_flags.push_back("--checkpoint_seconds=60");
+  options_.record_history = programs_.Path("history");
+  EXPECT_THAT(std::string(RunCommand(options_).message()), HasSubstr("--record_history: expected"));
+  EXPECT_FALSE(std::filesystem::exists(options_.run_dir));
+}
+
+TEST(ReadMostRestartsTest, OnFailureMayHaveANumber) {
+  EXPECT_EQ(ReadMostRestarts("").value_or(-1), 0);
+  EXPECT_EQ(ReadMostRestarts("on_failure:3").value_or(-1), 3);
+  EXPECT_GT(ReadMostRestarts("on_failure").value_or(-1), 1'000'000);
+  for (const std::string restart : {"always", "on_failure3", "on_failure:", "on_failure:0",
+                                    "on_failure:-1", "on_failure:3x", "on_failure:99999999999"}) {
+    EXPECT_THAT(std::string(ReadMostRestarts(restart).status().message()),
+                AllOf(HasSubstr("flag --restart: expected on_failure, or on_failure:N"),
+                      EndsWith("; got " + restart)));
+  }
 }
 
 TEST_F(RunCommandTest, DefaultRunFolderHasTheNameOfTheJobAndIsNew) {

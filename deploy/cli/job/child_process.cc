@@ -83,11 +83,11 @@ absl::Status SystemError(absl::string_view what) {
 
 constexpr std::streamoff kTailBytes = 64 << 10;
 
-std::string ReadTail(const std::string& path) {
+std::string ReadTail(const std::string& path, std::streamoff skipped_bytes) {
   std::ifstream in(path, std::ios::binary | std::ios::ate);
   if (!in) return "";
   const std::streamoff size = in.tellg();
-  in.seekg(std::max<std::streamoff>(0, size - kTailBytes));
+  in.seekg(std::max(skipped_bytes, size - kTailBytes));
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
@@ -179,8 +179,8 @@ bool ChildProcess::Reap(int options) {
   return true;
 }
 
-std::string LastErrorLine(const std::string& log_path) {
-  const std::string tail = ReadTail(log_path);
+std::string LastErrorLine(const std::string& log_path, int64_t skipped_bytes) {
+  const std::string tail = ReadTail(log_path, skipped_bytes);
   const std::vector<absl::string_view> lines = absl::StrSplit(tail, '\n', absl::SkipWhitespace());
   const auto found = std::find_if(lines.rbegin(), lines.rend(), SaysWhy);
   if (found == lines.rend()) return "no error in its log";

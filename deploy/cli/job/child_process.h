@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,9 +58,10 @@ class ChildProcess {
   std::optional<ChildExit> exit_;
 };
 
-// The last error in a process's log, without glog's prefix. Skips stack traces and glog's INFO and
-// WARNING lines. Reads the last 64 KiB. "no error in its log" when there is none.
-std::string LastErrorLine(const std::string& log_path);
+// The last error in a process's log, without glog's prefix. Skips stack traces, glog's INFO and
+// WARNING lines, and the first `skipped_bytes`. Reads the last 64 KiB. "no error in its log" when
+// there is none.
+std::string LastErrorLine(const std::string& log_path, int64_t skipped_bytes = 0);
 
 }  // namespace capstan
 

@@ -162,6 +162,13 @@ TEST(LastErrorLineTest, OnlyTheEndOfALongLogIsRead) {
   EXPECT_EQ(LastLineOf(std::string(1 << 20, 'x') + "\nlast"), "last");
 }
 
+TEST(LastErrorLineTest, WhatAnEarlierProcessHasWrittenIsSkipped) {
+  const std::string path = ::testing::TempDir() + "/tail.log";
+  std::ofstream(path, std::ios::trunc) << "no memory\n";
+  EXPECT_EQ(LastErrorLine(path, /*skipped_bytes=*/3), "memory");
+  EXPECT_EQ(LastErrorLine(path, /*skipped_bytes=*/10), "no error in its log");
+}
+
 TEST(LastErrorLineTest, EmptyOrMissingLogHasNoError) {
   EXPECT_EQ(LastLineOf(""), "no error in its log");
   EXPECT_EQ(LastErrorLine("/nonexistent/a.log"), "no error in its log");

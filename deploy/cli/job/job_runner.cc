@@ -18,10 +18,10 @@ std::string Describe(const LocalJob::Ended& process) {
 
 absl::Status JobRunner::Run() {
   start_ = options_.clock->Now();
-  const absl::Status result = Watch();
+  const absl::Status result = Live();
   if (result.ok()) {
     WaitForTheEnd(options_.end_timeout);
-  } else if (!address_.empty()) {
+  } else if (!life_.address.empty()) {
     // The coordinator tells the members why they end.
     options_.job->SignalCoordinator(SIGTERM);
     WaitForTheEnd(options_.failure_timeout);
@@ -31,12 +31,27 @@ absl::Status JobRunner::Run() {
   return result;
 }
 
-absl::Status JobRunner::Watch() {
-  RETURN_IF_ERROR(options_.job->StartCoordinator());
+absl::Status JobRunner::Live() {
+  absl::Status result = Watch(/*restore=*/"");
+  while (options_.restarts != nullptr && !result.ok() && !absl::IsCancelled(result)) {
+    // Processes of this life could still write a checkpoint.
+    options_.job->Reset();
+    life_ = Life();
+    ASSIGN_OR_RETURN(const RestartPlan::Restart restart,
+                     options_.restarts->AfterFailure(result, has_trained_));
+    options_.display->Notice(absl::StrCat(result.message(), "; ", restart.text));
+    result = Watch(restart.checkpoint);
+  }
+  return result;
+}
+
+absl::Status JobRunner::Watch(const std::string& restore) {
+  RETURN_IF_ERROR(options_.job->StartCoordinator(restore));
   while (true) {
     if (options_.take_interrupt()) return absl::CancelledError("interrupted");
     ASSIGN_OR_RETURN(const bool is_done, LookAtProcesses());
     if (is_done) return absl::OkStatus();
+    RETURN_IF_ERROR(JudgeStatus());
     RETURN_IF_ERROR(CheckDeadline());
     RETURN_IF_ERROR(Advance());
     Pause();
@@ -44,55 +59,49 @@ absl::Status JobRunner::Watch() {
 }
 
 absl::Status JobRunner::Advance() {
-  if (address_.empty()) {
-    address_ = options_.job->CoordinatorAddress().value_or("");
+  if (life_.address.empty()) {
+    life_.address = options_.job->CoordinatorAddress().value_or("");
     return absl::OkStatus();
   }
   const bool has_started_all = options_.job->HasStartedAllMembers();
-  if (!has_started_all && HaveRegistered()) return options_.job->StartNextMember(address_);
-  if (!has_started_all || options_.clock->Now() >= next_status_) UpdateStatus();
+  if (!has_started_all && HaveRegistered()) return options_.job->StartNextMember(life_.address);
+  if (!has_started_all || options_.clock->Now() >= life_.next_status) UpdateStatus();
   return absl::OkStatus();
 }
 
 bool JobRunner::HaveRegistered() const {
-  return status_.view().servers_size() >= options_.job->servers_started() &&
-         status_.view().workers_size() >= options_.job->workers_started();
+  return life_.status.view().servers_size() >= options_.job->servers_started() &&
+         life_.status.view().workers_size() >= options_.job->workers_started();
 }
 
 absl::StatusOr<bool> JobRunner::LookAtProcesses() {
   for (LocalJob::Ended& process : options_.job->TakeEnded()) {
     if (process.role != LocalJob::Role::kCoordinator) {
-      unjudged_.push_back(std::move(process));
+      life_.unjudged.push_back(std::move(process));
     } else if (process.exit.ok()) {
       return true;
     } else {
       return absl::AbortedError(Describe(process));
     }
   }
-  if (unjudged_.empty()) return false;
+  if (life_.unjudged.empty()) return false;
   if (!UpdateStatus()) {
     // The coordinator is probably ending, too. Its own error says more.
     StartEndTimeout();
     return false;
   }
-  for (const LocalJob::Ended& member : std::exchange(unjudged_, {})) {
+  for (const LocalJob::Ended& member : std::exchange(life_.unjudged, {})) {
     RETURN_IF_ERROR(JudgeMember(member));
   }
   return false;
 }
 
 absl::Status JobRunner::JudgeMember(const LocalJob::Ended& member) {
-  switch (status_.view().phase()) {
+  switch (life_.status.view().phase()) {
     case v1::TRAINING:
     case v1::EVALUATING:
     case v1::SAVING:
-      if (member.exit.ok()) return absl::OkStatus();
-      if (!options_.job->HasRunning(member.role)) {
-        return absl::AbortedError(absl::StrCat(Describe(member), "; it was the last one"));
-      }
-      options_.display->Notice(absl::StrCat(
-          Describe(member), member.role == LocalJob::Role::kWorker ? "; the others go on" : ""));
-      return absl::OkStatus();
+      return member.exit.ok() ? absl::OkStatus() : JudgeLoss(member);
     case v1::DONE:
     case v1::FAILED:
       return absl::OkStatus();
@@ -102,32 +111,76 @@ absl::Status JobRunner::JudgeMember(const LocalJob::Ended& member) {
   }
 }
 
+absl::Status JobRunner::JudgeLoss(const LocalJob::Ended& member) {
+  using Answer = RestartPlan::LossAnswer;
+  const bool is_worker = member.role == LocalJob::Role::kWorker;
+  const bool can_restart = options_.restarts != nullptr;
+  if (!is_worker && can_restart) return absl::AbortedError(Describe(member));
+  if (!options_.job->HasRunning(member.role)) {
+    return absl::AbortedError(absl::StrCat(Describe(member), "; it was the last one"));
+  }
+  const Answer answer =
+      can_restart ? options_.restarts->AfterLostWorker(life_.status) : Answer::kGoOn;
+  if (answer == Answer::kRestart) return absl::AbortedError(Describe(member));
+  const bool is_replaced = answer == Answer::kReplace;
+  options_.display->Notice(absl::StrCat(Describe(member), is_replaced ? "; another takes its place"
+                                                          : is_worker ? "; the others go on"
+                                                                      : ""));
+  return is_replaced ? options_.job->ReplaceWorker(member, life_.address) : absl::OkStatus();
+}
+
+absl::Status JobRunner::JudgeStatus() {
+  const v1::JobView& view = life_.status.view();
+  if (options_.restarts == nullptr) return absl::OkStatus();
+  if (view.phase() == v1::FAILED) {
+    return absl::AbortedError(absl::StrCat("the job failed: ", view.reason()));
+  }
+  for (const v1::WorkerInfo& worker : view.workers()) {
+    if (worker.is_live()) {
+      life_.dead_workers.erase(worker.worker());
+    } else if (life_.dead_workers.insert(worker.worker()).second && HasBspStepsLeft(life_.status)) {
+      return absl::AbortedError(
+          absl::StrCat("worker ", worker.worker(), " was silent for its lease"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 bool JobRunner::UpdateStatus() {
-  absl::StatusOr<v1::GetStatusReply> reply = options_.get_status(address_);
+  absl::StatusOr<v1::GetStatusReply> reply = options_.get_status(life_.address);
   const absl::Time now = options_.clock->Now();
-  next_status_ = now + options_.status_interval;
+  life_.next_status = now + options_.status_interval;
   if (!reply.ok()) return false;
-  status_ = *std::move(reply);
-  options_.display->Show(now - start_, status_);
-  const v1::Phase phase = status_.view().phase();
-  if (phase == v1::DONE || phase == v1::FAILED) StartEndTimeout();
+  life_.status = *std::move(reply);
+  options_.display->Show(now - start_, life_.status);
+  const v1::Phase phase = life_.status.view().phase();
+  has_trained_ = has_trained_ || phase == v1::TRAINING || phase == v1::EVALUATING ||
+                 phase == v1::SAVING || phase == v1::DONE;
+  if (phase == v1::DONE || phase == v1::FAILED) {
+    StartEndTimeout();
+  } else {
+    life_.deadline.reset();
+  }
   // No further member will ask it for the reason.
   if (phase == v1::FAILED) options_.job->SignalCoordinator(SIGTERM);
   return true;
 }
 
 absl::Status JobRunner::CheckDeadline() const {
-  if (!deadline_.has_value() || options_.clock->Now() < *deadline_) return absl::OkStatus();
+  if (!life_.deadline.has_value() || options_.clock->Now() < *life_.deadline)
+    return absl::OkStatus();
   std::string message =
       absl::StrCat("the coordinator did not end within ",
                    absl::FormatDuration(options_.end_timeout), " after the end of the job");
-  if (!status_.view().reason().empty()) absl::StrAppend(&message, ": ", status_.view().reason());
-  for (const LocalJob::Ended& member : unjudged_) absl::StrAppend(&message, "; ", Describe(member));
+  if (!life_.status.view().reason().empty())
+    absl::StrAppend(&message, ": ", life_.status.view().reason());
+  for (const LocalJob::Ended& member : life_.unjudged)
+    absl::StrAppend(&message, "; ", Describe(member));
   return absl::DeadlineExceededError(message);
 }
 
 void JobRunner::StartEndTimeout() {
-  if (!deadline_.has_value()) deadline_ = options_.clock->Now() + options_.end_timeout;
+  if (!life_.deadline.has_value()) life_.deadline = options_.clock->Now() + options_.end_timeout;
 }
 
 void JobRunner::WaitForTheEnd(absl::Duration timeout) {

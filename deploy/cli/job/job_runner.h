@@ -1,8 +1,10 @@
 #ifndef DEPLOY_CLI_JOB_JOB_RUNNER_H_
 #define DEPLOY_CLI_JOB_JOB_RUNNER_H_
 
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,12 +14,13 @@
 #include "common/base/clock.h"
 #include "deploy/cli/job/local_job.h"
 #include "deploy/cli/job/progress_display.h"
+#include "deploy/cli/job/restart_plan.h"
 #include "proto/coordinator_service.pb.h"
 
 namespace capstan {
 
-// Runs a local job from its first process to the end of its last one, and shows its progress.
-// Borrows everything. Not thread-safe.
+// Runs a local job from its first process to the end of its last one, and shows its progress. With
+// a RestartPlan, a job that fails starts again. Borrows everything. Not thread-safe.
 class JobRunner {
  public:
   struct Options {
@@ -27,6 +30,8 @@ class JobRunner {
     std::function<absl::StatusOr<v1::GetStatusReply>(const std::string& address)> get_status;
     // True once for each interrupt from the terminal. Required.
     std::function<bool()> take_interrupt;
+    // What follows a failure, and who replaces a lost worker. Null: the first failure is the end.
+    RestartPlan* restarts = nullptr;
     // Required.
     ProgressDisplay* display = nullptr;
     // Required.
@@ -49,7 +54,20 @@ class JobRunner {
   absl::Status Run();
 
  private:
-  absl::Status Watch();
+  // From the start of the job's processes to its end, or to its failure.
+  struct Life {
+    std::string address;  // of the coordinator; empty until it listens
+    v1::GetStatusReply status;
+    absl::Time next_status = absl::InfinitePast();
+    std::vector<LocalJob::Ended> unjudged;  // ended members, not yet judged by the phase
+    std::optional<absl::Time> deadline;     // for the coordinator's end
+    std::set<uint32_t> dead_workers;        // in the coordinator's last answer
+  };
+
+  // Lives until the job ends, or until there is no restart.
+  absl::Status Live();
+  // One life, from the checkpoint in the folder `restore`. Empty: from the job's own.
+  absl::Status Watch(const std::string& restore);
   // True when the coordinator has ended well.
   absl::StatusOr<bool> LookAtProcesses();
   // Does the next of three things: finds the coordinator, starts a member, asks for progress.
@@ -57,6 +75,11 @@ class JobRunner {
   // True when the coordinator's last answer has all started members.
   bool HaveRegistered() const;
   absl::Status JudgeMember(const LocalJob::Ended& member);
+  // The same while the job needs this member.
+  absl::Status JudgeLoss(const LocalJob::Ended& member);
+  // With a RestartPlan: an error when the coordinator has declared the job failed, or a worker dead
+  // that no other may replace.
+  absl::Status JudgeStatus();
   // False when the coordinator did not answer.
   bool UpdateStatus();
   absl::Status CheckDeadline() const;
@@ -66,12 +89,9 @@ class JobRunner {
   void Pause();
 
   const Options options_;
-  absl::Time start_;
-  std::string address_;  // of the coordinator; empty until it listens
-  v1::GetStatusReply status_;
-  absl::Time next_status_ = absl::InfinitePast();
-  std::vector<LocalJob::Ended> unjudged_;  // ended members, not yet judged by the phase
-  std::optional<absl::Time> deadline_;     // for the coordinator's end
+  absl::Time start_;  // of the first life
+  Life life_;
+  bool has_trained_ = false;  // in some life
 };
 
 }  // namespace capstan

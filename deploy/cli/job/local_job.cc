@@ -40,11 +40,13 @@ absl::StatusOr<std::string> FindProgram(const std::string& own_path, const std::
                                           "Capstan into one folder"));
 }
 
-absl::Status LocalJob::StartCoordinator() {
-  return StartChild(
-      "coordinator", Role::kCoordinator, options_.coordinator_program,
-      {absl::StrCat("--job=", options_.job_file), "--listen=127.0.0.1:0",
-       absl::StrCat("--port_file=", PortPath()), absl::StrCat("--summary_json=", summary_path())});
+absl::Status LocalJob::StartCoordinator(const std::string& restore) {
+  std::vector<std::string> args = {absl::StrCat("--job=", options_.job_file),
+                                   "--listen=127.0.0.1:0", absl::StrCat("--port_file=", PortPath()),
+                                   absl::StrCat("--summary_json=", summary_path())};
+  if (!restore.empty()) args.push_back(absl::StrCat("--restore=", restore));
+  return StartChild("coordinator", Role::kCoordinator, /*index=*/0, options_.coordinator_program,
+                    std::move(args));
 }
 
 std::optional<std::string> LocalJob::CoordinatorAddress() const {
@@ -55,23 +57,38 @@ std::optional<std::string> LocalJob::CoordinatorAddress() const {
 }
 
 absl::Status LocalJob::StartNextMember(const std::string& coordinator_address) {
-  std::vector<std::string> args = {
-      absl::StrCat("--coordinator=", coordinator_address),
-      absl::StrCat("--rpc_deadline_seconds=", options_.rpc_deadline_seconds)};
-  if (servers_started_ == options_.num_servers) {
-    const int worker = workers_started_++;
-    args.push_back(absl::StrCat("--device=", options_.devices[worker % options_.devices.size()]));
-    if (!options_.record_history.empty()) {
-      args.push_back(absl::StrCat("--record_history=", options_.record_history));
-    }
-    const std::string name = absl::StrCat("worker-", worker);
-    AddTraceFlag(name, args);
-    return StartChild(name, Role::kWorker, options_.worker_program, std::move(args));
+  if (servers_started_ < options_.num_servers) {
+    return StartServer(servers_started_++, coordinator_address);
   }
+  return StartWorker(workers_started_++, coordinator_address);
+}
+
+absl::Status LocalJob::ReplaceWorker(const Ended& lost, const std::string& coordinator_address) {
+  return StartWorker(lost.index, coordinator_address);
+}
+
+absl::Status LocalJob::StartServer(int index, const std::string& coordinator_address) {
+  const std::string name = absl::StrCat("server-", index);
+  std::vector<std::string> args = MemberArgs(coordinator_address);
   args.push_back("--listen=127.0.0.1:0");
-  const std::string name = absl::StrCat("server-", servers_started_++);
   AddTraceFlag(name, args);
-  return StartChild(name, Role::kServer, options_.server_program, std::move(args));
+  return StartChild(name, Role::kServer, index, options_.server_program, std::move(args));
+}
+
+absl::Status LocalJob::StartWorker(int index, const std::string& coordinator_address) {
+  const std::string name = absl::StrCat("worker-", index);
+  std::vector<std::string> args = MemberArgs(coordinator_address);
+  args.push_back(absl::StrCat("--device=", options_.devices[index % options_.devices.size()]));
+  if (!options_.record_history.empty()) {
+    args.push_back(absl::StrCat("--record_history=", options_.record_history));
+  }
+  AddTraceFlag(name, args);
+  return StartChild(name, Role::kWorker, index, options_.worker_program, std::move(args));
+}
+
+std::vector<std::string> LocalJob::MemberArgs(const std::string& coordinator_address) const {
+  return {absl::StrCat("--coordinator=", coordinator_address),
+          absl::StrCat("--rpc_deadline_seconds=", options_.rpc_deadline_seconds)};
 }
 
 void LocalJob::AddTraceFlag(const std::string& name, std::vector<std::string>& args) const {
@@ -84,7 +101,8 @@ std::vector<LocalJob::Ended> LocalJob::TakeEnded() {
   std::vector<Child> running;
   for (Child& child : running_) {
     if (const std::optional<ChildExit> exit = child.process->Poll(); exit.has_value()) {
-      ended.push_back({child.name, child.role, *exit, LastErrorLine(LogPath(child.name))});
+      ended.push_back({child.name, child.role, child.index, *exit,
+                       LastErrorLine(LogPath(child.name), child.earlier_log_bytes)});
     } else {
       running.push_back(std::move(child));
     }
@@ -104,11 +122,27 @@ void LocalJob::SignalCoordinator(int signal) {
   }
 }
 
-absl::Status LocalJob::StartChild(std::string name, Role role, const std::string& program,
-                                  std::vector<std::string> args) {
+void LocalJob::Reset() {
+  KillAll();
+  servers_started_ = 0;
+  workers_started_ = 0;
+  // The next coordinator has another address.
+  std::error_code ignored;
+  for (const std::string& path : {PortPath(), summary_path()}) fs::remove(path, ignored);
+}
+
+absl::Status LocalJob::StartChild(std::string name, Role role, int index,
+                                  const std::string& program, std::vector<std::string> args) {
+  const std::string log = LogPath(name);
+  std::error_code no_log;
+  if (fs::exists(log, no_log)) {
+    std::ofstream(log, std::ios::app) << "---- capstan run starts " << name << " again ----\n";
+  }
+  const uint64_t bytes = fs::file_size(log, no_log);
   ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> process,
-                   ChildProcess::Start({program, std::move(args), LogPath(name)}));
-  running_.push_back({std::move(name), role, std::move(process)});
+                   ChildProcess::Start({program, std::move(args), log}));
+  const int64_t earlier_log_bytes = no_log ? 0 : static_cast<int64_t>(bytes);
+  running_.push_back({std::move(name), role, index, earlier_log_bytes, std::move(process)});
   return absl::OkStatus();
 }
 

@@ -1,6 +1,7 @@
 #ifndef DEPLOY_CLI_JOB_LOCAL_JOB_H_
 #define DEPLOY_CLI_JOB_LOCAL_JOB_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,8 +23,8 @@ absl::StatusOr<std::string> OwnProgramPath();
 // `own_path`, and in Bazel's output tree. NOT_FOUND names the places.
 absl::StatusOr<std::string> FindProgram(const std::string& own_path, const std::string& program);
 
-// The processes of one job on this machine, each with a log in the run directory. They end with
-// this object. Not thread-safe.
+// The processes of one job on this machine, each with a log in the run directory. The job can start
+// again: it then has another life, with new processes. They end with this object. Not thread-safe.
 class LocalJob {
  public:
   struct Options {
@@ -53,18 +54,22 @@ class LocalJob {
   struct Ended {
     std::string name;  // "worker-0"
     Role role;
+    int index = 0;  // among the members of its role
     ChildExit exit;
-    std::string last_line;  // LastErrorLine of its log
+    std::string last_line;  // LastErrorLine of what this process has logged
   };
 
   explicit LocalJob(Options options) : options_(std::move(options)) {}
 
-  absl::Status StartCoordinator();
+  // `restore`: folder of the checkpoint to go on from, instead of the job's own; empty: the job's.
+  absl::Status StartCoordinator(const std::string& restore = "");
   // host:port, as soon as the coordinator listens; nothing before.
   std::optional<std::string> CoordinatorAddress() const;
   // Starts the next member: first all servers, then the workers. The caller waits until a member
   // has registered before it starts the next one. So names agree with ids.
   absl::Status StartNextMember(const std::string& coordinator_address);
+  // Starts another worker under the name and with the device of an ended one.
+  absl::Status ReplaceWorker(const Ended& lost, const std::string& coordinator_address);
   bool HasStartedAllMembers() const { return workers_started_ == options_.num_workers; }
   int servers_started() const { return servers_started_; }
   int workers_started() const { return workers_started_; }
@@ -75,7 +80,10 @@ class LocalJob {
   bool HasRunning(Role role) const;
   // Does nothing when the coordinator does not run.
   void SignalCoordinator(int signal);
+  // Returns when all processes have ended.
   void KillAll() { running_.clear(); }
+  // The same, and forgets them: the next call is StartCoordinator.
+  void Reset();
 
   const std::string& run_dir() const { return options_.run_dir; }
   // Written by the coordinator at the end of a successful job.
@@ -85,10 +93,15 @@ class LocalJob {
   struct Child {
     std::string name;
     Role role;
+    int index;
+    int64_t earlier_log_bytes;  // of the processes with this name before it
     std::unique_ptr<ChildProcess> process;
   };
 
-  absl::Status StartChild(std::string name, Role role, const std::string& program,
+  absl::Status StartServer(int index, const std::string& coordinator_address);
+  absl::Status StartWorker(int index, const std::string& coordinator_address);
+  std::vector<std::string> MemberArgs(const std::string& coordinator_address) const;
+  absl::Status StartChild(std::string name, Role role, int index, const std::string& program,
                           std::vector<std::string> args);
   void AddTraceFlag(const std::string& name, std::vector<std::string>& args) const;
   std::string LogPath(const std::string& name) const;

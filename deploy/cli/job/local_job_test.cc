@@ -168,6 +168,54 @@ TEST(LocalJobTest, SignalReachesTheCoordinatorOnly) {
   EXPECT_TRUE(job.TakeEnded().empty());
 }
 
+TEST(LocalJobTest, AnotherWorkerHasTheNameTheDeviceAndTheLogOfTheLostOne) {
+  const FakePrograms programs("replaced");
+  programs.Write("capstan_server", "exit 0");
+  programs.Write("capstan_worker", "echo $@; exit 3");
+  LocalJob::Options options = OptionsFor(programs);
+  options.num_workers = 2;
+  options.devices = {"cuda:0", "cuda:1"};
+  LocalJob job(options);
+  StartMembers(&job);
+  std::map<std::string, LocalJob::Ended> ended;
+  const auto all_end = [&] {
+    for (const LocalJob::Ended& process : job.TakeEnded()) ended[process.name] = process;
+    return !job.HasRunning();
+  };
+  WaitFor(all_end);
+  const LocalJob::Ended lost = ended["worker-1"];
+  ended.clear();
+  ASSERT_TRUE(job.ReplaceWorker(lost, "127.0.0.1:8").ok());
+  WaitFor(all_end);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_THAT(ended["worker-1"].last_line,
+              AllOf(HasSubstr("--coordinator=127.0.0.1:8"), HasSubstr("--device=cuda:1")));
+  std::ifstream log(options.run_dir + "/worker-1.log");
+  std::string first, second;
+  std::getline(log, first);
+  std::getline(log, second);
+  EXPECT_EQ(first, lost.last_line);
+  EXPECT_EQ(second, "---- capstan run starts worker-1 again ----");
+}
+
+TEST(LocalJobTest, AResetJobHasNoProcessesAndNoAddress) {
+  const FakePrograms programs("reset");
+  programs.Write("capstan_coordinator", std::string(FakePrograms::kListen) + "\n" +
+                                            "echo of the first life > $summary\n" +
+                                            FakePrograms::kRunForever);
+  programs.Write("capstan_server", FakePrograms::kRunForever);
+  programs.Write("capstan_worker", FakePrograms::kRunForever);
+  LocalJob job(OptionsFor(programs));
+  ASSERT_TRUE(job.StartCoordinator().ok());
+  StartMembers(&job);
+  WaitFor([&job] { return fs::exists(job.summary_path()); });
+  job.Reset();
+  EXPECT_FALSE(job.HasRunning());
+  EXPECT_FALSE(job.HasStartedAllMembers());
+  EXPECT_FALSE(job.CoordinatorAddress().has_value());
+  EXPECT_FALSE(fs::exists(job.summary_path()));
+}
+
 TEST(LocalJobTest, ProgramThatCannotStartIsNamed) {
   const FakePrograms programs("cannot_start");
   LocalJob job(OptionsFor(programs));

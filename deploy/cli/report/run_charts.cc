@@ -30,18 +30,47 @@ Chart MakeChart(Chart::Kind kind, std::string id, std::string title, std::string
 
 std::string WorkerName(int64_t worker) { return absl::StrCat("worker ", worker); }
 
-// One line for each worker. Each sample with new steps of the worker has a point, made by `point`.
+// Leaves out what comes between two lives of a job that starts again: no worker has reported yet.
+std::vector<RunSample> WithoutGaps(const std::vector<RunSample>& samples) {
+  std::vector<RunSample> kept;
+  bool has_begun = false;
+  for (const RunSample& sample : samples) {
+    const bool has_steps =
+        std::any_of(sample.workers.begin(), sample.workers.end(),
+                    [](const WorkerSample& worker) { return worker.steps_done > 0; });
+    has_begun = has_begun || has_steps;
+    if (has_steps || !has_begun) kept.push_back(sample);
+  }
+  return kept;
+}
+
+// Leaves out the points of steps that a job did again after a restart.
+Points WithoutRepeatedSteps(const Points& points) {
+  Points kept;
+  for (const auto& point : points) {
+    while (!kept.empty() && kept.back().first >= point.first) kept.pop_back();
+    kept.push_back(point);
+  }
+  return kept;
+}
+
+// One line for each worker. Each sample with other steps of the worker has a point, made by
+// `point`. After a restart a worker has fewer steps than before.
 template <typename PointOf>
-std::vector<ChartSeries> WorkerLines(const std::vector<RunSample>& samples, PointOf point) {
+std::map<int64_t, Points> WorkerPoints(const std::vector<RunSample>& samples, PointOf point) {
   std::map<int64_t, Points> lines;
   std::map<int64_t, double> steps;
   for (const RunSample& sample : samples) {
     for (const WorkerSample& worker : sample.workers) {
-      if (worker.steps_done <= std::max(0.0, steps[worker.worker])) continue;
+      if (worker.steps_done <= 0 || worker.steps_done == steps[worker.worker]) continue;
       steps[worker.worker] = worker.steps_done;
       lines[worker.worker].push_back(point(sample, worker));
     }
   }
+  return lines;
+}
+
+std::vector<ChartSeries> WorkerLines(const std::map<int64_t, Points>& lines) {
   std::vector<ChartSeries> series;
   for (const auto& [worker, points] : lines) {
     series.push_back({WorkerName(worker), ThinOut(points, kPointsOfALine)});
@@ -49,7 +78,7 @@ std::vector<ChartSeries> WorkerLines(const std::vector<RunSample>& samples, Poin
   return series;
 }
 
-// The mean loss of the workers with a step. Each sample with new steps has a point.
+// The mean loss of the workers with a step. Each sample with other steps has a point.
 ChartSeries MeanLoss(const std::vector<RunSample>& samples) {
   Points points;
   double steps_before = 0;
@@ -62,7 +91,7 @@ ChartSeries MeanLoss(const std::vector<RunSample>& samples) {
       steps += worker.steps_done;
       ++count;
     }
-    if (steps <= steps_before) continue;
+    if (count == 0 || steps == steps_before) continue;
     steps_before = steps;
     points.push_back({sample.seconds, loss / count});
   }
@@ -130,34 +159,47 @@ Chart BytesChart(const std::vector<RunSample>& samples) {
   return chart;
 }
 
+Chart LossOverTimeChart(const std::vector<RunSample>& samples) {
+  Chart chart =
+      MakeChart(Chart::Kind::kLines, "loss_over_time", "Loss over time", "time, s", "loss");
+  chart.series =
+      WorkerLines(WorkerPoints(samples, [](const RunSample& sample, const WorkerSample& worker) {
+        return std::make_pair(sample.seconds, worker.loss);
+      }));
+  chart.series.push_back(MeanLoss(samples));
+  return chart;
+}
+
+Chart LossOverStepsChart(const std::vector<RunSample>& samples) {
+  Chart chart =
+      MakeChart(Chart::Kind::kLines, "loss_over_steps", "Loss over steps", "steps done", "loss");
+  std::map<int64_t, Points> lines =
+      WorkerPoints(samples, [](const RunSample&, const WorkerSample& worker) {
+        return std::make_pair(worker.steps_done, worker.loss);
+      });
+  for (auto& [worker, points] : lines) points = WithoutRepeatedSteps(points);
+  chart.series = WorkerLines(lines);
+  return chart;
+}
+
+Chart StepsChart(const std::vector<RunSample>& samples) {
+  Chart chart =
+      MakeChart(Chart::Kind::kLines, "steps", "Steps of each worker", "time, s", "steps done");
+  chart.series =
+      WorkerLines(WorkerPoints(samples, [](const RunSample& sample, const WorkerSample& worker) {
+        return std::make_pair(sample.seconds, worker.steps_done);
+      }));
+  return chart;
+}
+
 }  // namespace
 
-std::vector<Chart> RunCharts(const std::vector<RunSample>& samples) {
-  std::vector<ChartSeries> steps =
-      WorkerLines(samples, [](const RunSample& sample, const WorkerSample& worker) {
-        return std::make_pair(sample.seconds, worker.steps_done);
-      });
-  if (steps.empty()) return {};
-  std::vector<Chart> charts;
-  charts.push_back(
-      MakeChart(Chart::Kind::kLines, "loss_over_time", "Loss over time", "time, s", "loss"));
-  charts.back().series =
-      WorkerLines(samples, [](const RunSample& sample, const WorkerSample& worker) {
-        return std::make_pair(sample.seconds, worker.loss);
-      });
-  charts.back().series.push_back(MeanLoss(samples));
-  charts.push_back(
-      MakeChart(Chart::Kind::kLines, "loss_over_steps", "Loss over steps", "steps done", "loss"));
-  charts.back().series = WorkerLines(samples, [](const RunSample&, const WorkerSample& worker) {
-    return std::make_pair(worker.steps_done, worker.loss);
-  });
-  charts.push_back(
-      MakeChart(Chart::Kind::kLines, "steps", "Steps of each worker", "time, s", "steps done"));
-  charts.back().series = std::move(steps);
-  charts.push_back(StalenessChart(samples.back()));
-  charts.push_back(TimeChart(samples.back()));
-  charts.push_back(BytesChart(samples));
-  return charts;
+std::vector<Chart> RunCharts(const std::vector<RunSample>& all_samples) {
+  const std::vector<RunSample> samples = WithoutGaps(all_samples);
+  Chart steps = StepsChart(samples);
+  if (steps.series.empty()) return {};
+  return {LossOverTimeChart(samples),     LossOverStepsChart(samples), std::move(steps),
+          StalenessChart(samples.back()), TimeChart(samples.back()),   BytesChart(samples)};
 }
 
 }  // namespace capstan

@@ -10,7 +10,7 @@ namespace capstan {
 
 // The charts of a run: loss over time and over steps, steps of each worker over time, staleness,
 // each worker's use of time, and bytes. None when no worker has done a step.
-std::vector<Chart> RunCharts(const std::vector<RunSample>& samples);
+std::vector<Chart> RunCharts(const std::vector<RunSample>& all_samples);
 
 }  // namespace capstan
 

@@ -39,8 +39,8 @@ std::vector<RunSample> TwoWorkers() {
   return samples;
 }
 
-Chart ChartOf(const std::string& id) {
-  for (const Chart& chart : RunCharts(TwoWorkers())) {
+Chart ChartOf(const std::string& id, const std::vector<RunSample>& samples = TwoWorkers()) {
+  for (const Chart& chart : RunCharts(samples)) {
     if (chart.id == id) return chart;
   }
   ADD_FAILURE() << "no chart " << id;
@@ -85,6 +85,35 @@ TEST(RunChartsTest, BytesAreOfAllWorkers) {
   const Chart chart = ChartOf("bytes");
   EXPECT_THAT(chart.series[0].points.back(), Pair(4, 4));
   EXPECT_THAT(chart.series[1].points.back(), Pair(4, 1));
+}
+
+// A job that goes back from step 20 to step 10, and ends while it starts for the third time.
+std::vector<RunSample> Restarted() {
+  std::vector<RunSample> samples = {
+      {1, {Worker(0, 0, 0)}},  {2, {Worker(0, 10, 5)}}, {3, {Worker(0, 20, 4)}}, {4, {}},
+      {5, {Worker(0, 10, 5)}}, {6, {Worker(0, 15, 3)}}, {7, {Worker(0, 30, 2)}}, {8, {}},
+  };
+  for (RunSample& sample : samples) {
+    for (WorkerSample& worker : sample.workers) worker.bytes_pushed = worker.steps_done * (1 << 20);
+  }
+  samples[6].workers[0].seconds = 3;
+  return samples;
+}
+
+TEST(RunChartsTest, ARestartIsSeenOverTimeAndRepeatedStepsOnceOverSteps) {
+  EXPECT_THAT(ChartOf("steps", Restarted()).series[0].points,
+              ElementsAre(Pair(2, 10), Pair(3, 20), Pair(5, 10), Pair(6, 15), Pair(7, 30)));
+  EXPECT_THAT(ChartOf("loss_over_time", Restarted()).series[1].points,
+              ElementsAre(Pair(2, 5), Pair(3, 4), Pair(5, 5), Pair(6, 3), Pair(7, 2)));
+  EXPECT_THAT(ChartOf("loss_over_steps", Restarted()).series[0].points,
+              ElementsAre(Pair(10, 5), Pair(15, 3), Pair(30, 2)));
+}
+
+TEST(RunChartsTest, TheTimeBetweenTwoLivesHasNoPoints) {
+  EXPECT_THAT(
+      ChartOf("bytes", Restarted()).series[0].points,
+      ElementsAre(Pair(1, 0), Pair(2, 10), Pair(3, 20), Pair(5, 10), Pair(6, 15), Pair(7, 30)));
+  EXPECT_THAT(ChartOf("time", Restarted()).series[0].points, ElementsAre(Pair(0, 3)));
 }
 
 TEST(RunChartsTest, ARunWithoutAStepHasNone) {

@@ -1,0 +1,166 @@
+#ifndef DEPLOY_CLI_JOB_FAKE_JOB_RUN_H_
+#define DEPLOY_CLI_JOB_FAKE_JOB_RUN_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/time/time.h"
+#include "common/base/real_clock.h"
+#include "deploy/cli/job/fake_programs.h"
+#include "deploy/cli/job/job_runner.h"
+#include "deploy/cli/job/local_job.h"
+#include "deploy/cli/job/progress_display.h"
+#include "deploy/cli/job/restart_plan.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/coordinator_service.pb.h"
+#include "server/checkpoint/checkpoint_folder.h"
+
+namespace capstan {
+
+// Runs a job of one server and two workers. Their programs are scripts.
+class FakeJobRun {
+ public:
+  explicit FakeJobRun(const std::string& name) : programs_(name) {
+    Coordinator(FakePrograms::kRunForever);
+    programs_.Write("capstan_server", FakePrograms::kRunForever);
+    programs_.Write("capstan_worker", FakePrograms::kRunForever);
+    std::filesystem::create_directories(programs_.Path("run"));
+  }
+
+  // The coordinator's script after it listens.
+  void Coordinator(const std::string& script) {
+    programs_.Write("capstan_coordinator", FakePrograms::kListen + std::string("\n") + script);
+  }
+  const FakePrograms& programs() const { return programs_; }
+
+  absl::Status Result() {
+    LocalJob::Options job_options;
+    job_options.coordinator_program = programs_.Path("capstan_coordinator");
+    job_options.server_program = programs_.Path("capstan_server");
+    job_options.worker_program = programs_.Path("capstan_worker");
+    job_options.run_dir = programs_.Path("run");
+    job_options.job_file = "job.textproto";
+    job_options.num_workers = 2;
+    LocalJob job(job_options);
+    RealClock clock;
+    ProgressDisplay display({&out, [] { return std::nullopt; }, v1::ClusterSpec()});
+    JobRunner::Options options;
+    options.job = &job;
+    options.get_status = [this](const std::string&) {
+      ++questions;
+      if (answer) return answer();
+      if (absl::StrContains(out.str(), "the others go on")) {
+        std::ofstream(programs_.Path("reported")) << "yes";
+      }
+      return Registered(status);
+    };
+    options.take_interrupt = [this] {
+      return questions >= interrupt_after && std::exchange(interrupt_after, kNever) != kNever;
+    };
+    options.restarts = restarts;
+    options.display = &display;
+    options.clock = &clock;
+    options.poll_interval = absl::Milliseconds(2);
+    options.status_interval = absl::Milliseconds(2);
+    options.end_timeout = end_timeout;
+    options.failure_timeout = failure_timeout;
+    const absl::Status result = JobRunner(options).Run();
+    EXPECT_FALSE(job.HasRunning());
+    return result;
+  }
+
+  // The coordinator's answer, without the members.
+  absl::StatusOr<v1::GetStatusReply> status = v1::GetStatusReply();
+  // Makes the whole answer instead, if it is set.
+  std::function<absl::StatusOr<v1::GetStatusReply>()> answer;
+  RestartPlan* restarts = nullptr;
+  absl::Duration end_timeout = absl::Milliseconds(200);
+  absl::Duration failure_timeout = absl::Milliseconds(200);
+  static constexpr int kNever = 1'000'000;
+  int interrupt_after = kNever;  // answers
+  std::string never_registers;
+  std::vector<std::string> registered;  // in order
+  int questions = 0;
+  std::ostringstream out;
+
+  std::string Log(const std::string& process) const {
+    std::ostringstream text;
+    text << std::ifstream(programs_.Path("run/" + process + ".log")).rdbuf();
+    return text.str();
+  }
+
+ private:
+  // Has the started members: those with a log. At most one registers at a time.
+  absl::StatusOr<v1::GetStatusReply> Registered(absl::StatusOr<v1::GetStatusReply> reply) {
+    int newcomers = 0;
+    for (const std::string name : {"server-0", "worker-0", "worker-1"}) {
+      if (name == never_registers ||
+          !std::filesystem::exists(programs_.Path("run/" + name + ".log")))
+        continue;
+      if (std::find(registered.begin(), registered.end(), name) != registered.end()) continue;
+      registered.push_back(name);
+      ++newcomers;
+    }
+    EXPECT_LE(newcomers, 1);
+    if (!reply.ok()) return reply;
+    for (const std::string& name : registered) {
+      if (name[0] == 's') {
+        reply->mutable_view()->add_servers();
+      } else {
+        reply->mutable_view()->add_workers();
+      }
+    }
+    return reply;
+  }
+
+  FakePrograms programs_;
+};
+
+inline absl::StatusOr<v1::GetStatusReply> InPhase(v1::Phase phase, const std::string& reason = "") {
+  v1::GetStatusReply status;
+  status.mutable_view()->set_phase(phase);
+  status.mutable_view()->set_reason(reason);
+  return status;
+}
+
+// A script to wait for `file` in the folder of the programs.
+inline std::string WaitForFile(const FakePrograms& programs, const std::string& file) {
+  return "until [ -e " + programs.Path(file) + " ]; do sleep 0.01; done\n";
+}
+
+// Completes another checkpoint in `dir`, and returns its path.
+inline std::string PublishCheckpoint(const std::string& dir, int64_t step) {
+  v1::CheckpointManifest manifest;
+  manifest.set_step(step);
+  manifest.set_end_step(step);
+  manifest.mutable_job()->mutable_cluster()->set_num_servers(1);
+  manifest.mutable_job()->mutable_cluster()->set_shard_count(1);
+  manifest.add_tables()->set_name("weight");
+  manifest.add_consistency();
+  for (int i = 0; i < 2; ++i) manifest.add_workers()->set_first_step(step);
+  manifest.add_files();
+  const auto folder = OpenCheckpointFolder(dir, /*token=*/1);
+  EXPECT_TRUE(folder.ok()) << folder.status();
+  const auto name = (*folder)->Create();
+  EXPECT_TRUE(name.ok()) << name.status();
+  const absl::Status published = (*folder)->Publish(*name, manifest);
+  EXPECT_TRUE(published.ok()) << published;
+  return (*folder)->PathOf(*name);
+}
+
+}  // namespace capstan
+
+#endif  // DEPLOY_CLI_JOB_FAKE_JOB_RUN_H_
