@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
@@ -16,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_flags.h"
 #include "common/job/load_job.h"
@@ -113,11 +115,36 @@ absl::StatusOr<std::optional<RestartPlan>> MakeRestartPlan(const RunOptions& opt
   return RestartPlan::Create({job.checkpoint().dir(), options.most_restarts});
 }
 
+// Tells where the job goes on from, and each failure of a checkpoint once.
+class CheckpointNotices {
+ public:
+  explicit CheckpointNotices(ProgressDisplay* display) : display_(*display) {}
+
+  void Show(const v1::CheckpointStatus& checkpoint) {
+    // Later lives are told of by their restarts.
+    if (!std::exchange(is_begun_, true) && !checkpoint.restored().empty()) {
+      const std::string name = fs::path(checkpoint.restored()).filename();
+      display_.Notice(
+          absl::StrCat("goes on from step ", checkpoint.restored_step(), " (", name, ")"));
+    }
+    if (std::exchange(error_, checkpoint.error()) == checkpoint.error()) return;
+    if (error_.empty()) return;
+    display_.Notice(
+        absl::StrCat("a checkpoint has failed: ", PrintableText(error_), "; the job goes on"));
+  }
+
+ private:
+  ProgressDisplay& display_;
+  bool is_begun_ = false;
+  std::string error_;
+};
+
 absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job, RestartPlan* restarts,
                     LocalJob* local_job) {
   std::string client_address;
   std::unique_ptr<GrpcStatusClient> client;
   ProgressDisplay display({options.out, options.terminal, job.cluster()});
+  CheckpointNotices notices(&display);
   JobRunner::Options runner;
   runner.job = local_job;
   ProgressLog log(absl::StrCat(local_job->run_dir(), "/", kProgressFile));
@@ -129,7 +156,9 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job, RestartPl
       client_address = address;
     }
     absl::StatusOr<v1::GetStatusReply> status = client->GetStatus();
-    if (status.ok()) log.Append(options.clock->Now() - start, *status);
+    if (!status.ok()) return status;
+    log.Append(options.clock->Now() - start, *status);
+    notices.Show(status->checkpoint());
     return status;
   };
   runner.take_interrupt = options.take_interrupt;

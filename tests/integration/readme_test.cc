@@ -68,6 +68,11 @@ Listed Prints(const char* command, const char* output, int exit_code = 0) {
   return {command, "", /*is_run=*/true, {}, "", 0, exit_code, output};
 }
 
+// Trains digits to its end.
+Listed ResumesAndPrints(const char* command, const char* output) {
+  return {command, "", /*is_run=*/true, {}, R"({"consistency": "bsp"})", 0.95, 0, output};
+}
+
 Listed IsTestedBy(const char* label, const char* command) { return {command, label}; }
 
 Listed DoesNotTrain(const char* command) { return {command}; }
@@ -101,6 +106,16 @@ std::vector<Listed> AllListed() {
              R"({"consistency": "bsp", "workers": 2})"),
       Prints("bazel-bin/deploy/cli/capstan evaluate digits.safetensors", "test accuracy 0.98"),
       IsRun("bazel-bin/deploy/cli/capstan run --help"),
+      DoesNotTrain("export PATH=\"$PWD/bazel-bin/deploy/cli:$PATH\""),
+      // Killed by timeout.
+      Prints("timeout -s KILL 2 capstan run --epochs=300 --checkpoint_dir=kept "
+             "--checkpoint_steps=100",
+             "", /*exit_code=*/137),
+      Prints("capstan checkpoint --list=kept", " of 6900, job capstan, 140.5 kB in 6 shards"),
+      ResumesAndPrints("capstan run --epochs=300 --checkpoint_dir=kept --checkpoint_steps=100 "
+                       "--restore=latest --output=kept.safetensors",
+                       "goes on from step "),
+      Prints("capstan evaluate kept.safetensors", "test accuracy 0.98"),
       DoesNotTrain("bazel build //deploy/cli:capstan"),
       IsTestedBy(kProcessTest,
                  "bazel-bin/server/capstan_coordinator --job=deploy/jobs/digits.textproto "
@@ -147,6 +162,18 @@ std::vector<Listed> AllListed() {
       Trains("capstan run --run_dir=second --initial=digits.safetensors --learning_rate=0.01 "
              "--epochs=5",
              0.97, R"({"consistency": "bsp", "workers": 2})"),
+      Trains("capstan run --checkpoint_dir=saved --checkpoint_steps=100 --run_dir=first", 0.95,
+             R"({"consistency": "bsp", "steps": 460})"),
+      Prints("capstan checkpoint --list=saved", "step 460 of 460"),
+      Prints("capstan checkpoint --verify=saved", "the manifest, the sums of all files and"),
+      Prints("capstan export --checkpoint=saved --output=saved.safetensors",
+             "has the parameters of job capstan at step 460"),
+      ResumesAndPrints("capstan run --checkpoint_dir=saved --restore=latest --num_servers=3 "
+                       "--run_dir=second",
+                       "goes on from step 460 "),
+      Trains("capstan run --checkpoint_dir=restarts --checkpoint_steps=100 --restart=on_failure "
+             "--run_dir=third",
+             0.95, R"({"consistency": "bsp", "steps": 460})"),
       Trains("capstan run --run_dir=digits --heartbeat_seconds=0.05 && capstan report digits", 0.95,
              R"({"consistency": "bsp", "workers": 2})"),
       Trains("capstan run --steps=100 --run_dir=digits --trace && capstan trace digits", 0.9,
@@ -247,12 +274,13 @@ class Clone {
     Write("bin/capstan", "exec \"" + path("bazel-bin/deploy/cli/capstan") + "\" \"$@\"");
   }
 
-  // Returns the exit code. The output is in output().
+  // Returns the exit code, as a shell does. The output is in output().
   int Do(const std::string& command) {
     processes_.Start(
         "command", "/bin/bash",
         {"-c", absl::StrCat("cd '", folder_, "' && PATH=\"$PWD/bin:$PATH\" && ", command)});
-    return processes_.WaitForExit("command", absl::Seconds(180)).code;
+    const ChildExit exit = processes_.WaitForExit("command", absl::Seconds(180));
+    return exit.signal == 0 ? exit.code : 128 + exit.signal;
   }
   std::string output() const { return processes_.Log("command"); }
 

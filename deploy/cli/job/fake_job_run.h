@@ -24,9 +24,7 @@
 #include "deploy/cli/job/local_job.h"
 #include "deploy/cli/job/progress_display.h"
 #include "deploy/cli/job/restart_plan.h"
-#include "proto/checkpoint.pb.h"
 #include "proto/coordinator_service.pb.h"
-#include "server/checkpoint/checkpoint_folder.h"
 
 namespace capstan {
 
@@ -139,26 +137,6 @@ inline absl::StatusOr<v1::GetStatusReply> InPhase(v1::Phase phase, const std::st
 // A script to wait for `file` in the folder of the programs.
 inline std::string WaitForFile(const FakePrograms& programs, const std::string& file) {
   return "until [ -e " + programs.Path(file) + " ]; do sleep 0.01; done\n";
-}
-
-// Completes another checkpoint in `dir`, and returns its path.
-inline std::string PublishCheckpoint(const std::string& dir, int64_t step) {
-  v1::CheckpointManifest manifest;
-  manifest.set_step(step);
-  manifest.set_end_step(step);
-  manifest.mutable_job()->mutable_cluster()->set_num_servers(1);
-  manifest.mutable_job()->mutable_cluster()->set_shard_count(1);
-  manifest.add_tables()->set_name("weight");
-  manifest.add_consistency();
-  for (int i = 0; i < 2; ++i) manifest.add_workers()->set_first_step(step);
-  manifest.add_files();
-  const auto folder = OpenCheckpointFolder(dir, /*token=*/1);
-  EXPECT_TRUE(folder.ok()) << folder.status();
-  const auto name = (*folder)->Create();
-  EXPECT_TRUE(name.ok()) << name.status();
-  const absl::Status published = (*folder)->Publish(*name, manifest);
-  EXPECT_TRUE(published.ok()) << published;
-  return (*folder)->PathOf(*name);
 }
 
 }  // namespace capstan

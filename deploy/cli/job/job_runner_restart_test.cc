@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "deploy/cli/job/fake_job_run.h"
+#include "server/checkpoint/example_checkpoint.h"
 
 namespace capstan {
 namespace {
@@ -39,7 +40,7 @@ class RestartTest : public ::testing::Test {
     run_.restarts = &*plan_;
   }
   std::string Path(const std::string& file) const { return run_.programs().Path(file); }
-  std::string Checkpoint(int64_t step) { return PublishCheckpoint(Path("checkpoints"), step); }
+  std::string Checkpoint(int64_t step) { return WriteExampleCheckpoint(Path("checkpoints"), step); }
 
   // Scripts for each life: "$life" is its number, from 1. The coordinator listens after `before`.
   void Coordinator(const std::string& script, const std::string& before = "") {

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "deploy/cli/job/fake_job_run.h"
+#include "server/checkpoint/example_checkpoint.h"
 #include "server/checkpoint/manifest.h"
 
 namespace capstan {
@@ -79,11 +80,11 @@ TEST(HasBspStepsLeftTest, OnlyPeriodsThatSomeWorkerHasNotLeftCount) {
 }
 
 TEST_F(RestartPlanTest, TheNewestCompleteCheckpointOfThisRunIsTaken) {
-  PublishCheckpoint(dir_, 900);
+  WriteExampleCheckpoint(dir_, 900);
   RestartPlan plan = Plan();
   EXPECT_THAT(Next(plan), HasSubstr("restart 1 as it first began: this run has no checkpoint"));
-  PublishCheckpoint(dir_, 50);
-  const std::string newest = PublishCheckpoint(dir_, 100);
+  WriteExampleCheckpoint(dir_, 50);
+  const std::string newest = WriteExampleCheckpoint(dir_, 100);
   std::filesystem::create_directory(dir_ + "/checkpoint-000004");
   const auto restart = plan.AfterFailure(kFailure, /*has_trained=*/true);
   ASSERT_TRUE(restart.ok()) << restart.status();
@@ -93,8 +94,8 @@ TEST_F(RestartPlanTest, TheNewestCompleteCheckpointOfThisRunIsTaken) {
 
 TEST_F(RestartPlanTest, ADamagedCheckpointIsPassedOver) {
   RestartPlan plan = Plan();
-  const std::string older = PublishCheckpoint(dir_, 50);
-  const std::string newest = PublishCheckpoint(dir_, 100);
+  const std::string older = WriteExampleCheckpoint(dir_, 50);
+  const std::string newest = WriteExampleCheckpoint(dir_, 100);
   std::ofstream(newest + "/" + kManifestFile, std::ios::app) << "x";
   EXPECT_EQ(Next(plan), "restart 1 from step 50 (checkpoint-000001)");
   std::ofstream(older + "/" + kManifestFile, std::ios::app) << "x";
@@ -105,7 +106,7 @@ TEST_F(RestartPlanTest, ADamagedCheckpointIsPassedOver) {
 TEST_F(RestartPlanTest, TenFailuresInARowWithoutANewerCheckpointAreTheEnd) {
   RestartPlan plan = Plan();
   for (int i = 1; i <= 9; ++i) EXPECT_THAT(Next(plan), HasSubstr("as it first began"));
-  PublishCheckpoint(dir_, 50);
+  WriteExampleCheckpoint(dir_, 50);
   for (int i = 1; i <= 9; ++i) {
     EXPECT_EQ(Next(plan), absl::StrCat("restart ", 9 + i, " from step 50 (checkpoint-000001)"));
   }
@@ -140,7 +141,7 @@ TEST_F(RestartPlanTest, WorkersThatAreLostAgainAndAgainAreAFailureOfTheJob) {
   const v1::GetStatusReply status = TrainingUnder(v1::ConsistencySpec::SSP);
   for (int i = 0; i < 10; ++i) EXPECT_EQ(plan.AfterLostWorker(status), Answer::kReplace);
   EXPECT_EQ(plan.AfterLostWorker(status), Answer::kRestart);
-  PublishCheckpoint(dir_, 50);
+  WriteExampleCheckpoint(dir_, 50);
   EXPECT_EQ(plan.AfterLostWorker(status), Answer::kReplace);
 }
 
