@@ -93,9 +93,10 @@ TEST(StatusCommandTest, CheckpointsAndTheirFailuresAreShown) {
   checkpoint.set_step(200);
   status.mutable_view()->mutable_checkpoint()->set_step(250);
   checkpoint.set_error("server-0: the disk is full");
-  EXPECT_THAT(FormatStatus(status),
-              HasSubstr("\ncheckpoints: step 200, d/checkpoint-000004; the next one is of step 250; "
-                        "the last attempt has failed: server-0: the disk is full\nservers"));
+  EXPECT_THAT(
+      FormatStatus(status),
+      HasSubstr("\ncheckpoints: step 200, d/checkpoint-000004; the next one is of step 250; "
+                "the last attempt has failed: server-0: the disk is full\nservers"));
 }
 
 TEST(StatusCommandTest, WhatTuningHasFoundIsShown) {

@@ -1,0 +1,208 @@
+#include "tests/integration/readme_list.h"
+
+namespace capstan {
+namespace {
+
+Listed Trains(const char* command, double least_accuracy, const char* summary,
+              Replaced replaced = {}) {
+  return {command, "", /*is_run=*/true, std::move(replaced), summary, least_accuracy};
+}
+
+// Must end with 0.
+Listed IsRun(const char* command) { return {command, "", /*is_run=*/true}; }
+
+Listed Prints(const char* command, const char* output, int exit_code = 0) {
+  return {command, "", /*is_run=*/true, {}, "", 0, exit_code, output};
+}
+
+// Trains digits to its end.
+Listed ResumesAndPrints(const char* command, const char* output) {
+  return {command, "", /*is_run=*/true, {}, R"({"consistency": "bsp"})", 0.95, 0, output};
+}
+
+Listed IsTestedBy(const char* label, const char* command) { return {command, label}; }
+
+Listed DoesNotTrain(const char* command) { return {command}; }
+
+constexpr char kBundleTest[] = "//tests/bundle:bundle_test";
+constexpr char kCudaTest[] = "//tests/cluster:cuda_cluster_test";
+constexpr char kProcessTest[] = "//tests/integration:process_test";
+constexpr char kScheduleTest[] = "//tests/benchmark/schedule:schedule_benchmark_test";
+constexpr char kSetTest[] = "//tests/integration:set_test";
+constexpr char kTuneTest[] = "//tests/benchmark/schedule:tune_benchmark_test";
+
+constexpr char kMeasured[] =
+    "bazel-bin/deploy/cli/capstan run --job=deploy/jobs/digits.textproto --epochs=20 "
+    "--consistency=MODE [--staleness=2]";
+
+constexpr char kModesAndWorkers[] =
+    "bazel-bin/deploy/cli/capstan run --job=deploy/jobs/digits.textproto --consistency=MODE "
+    "--num_workers=N --seed=SEED";
+
+}  // namespace
+
+std::vector<Listed> AllListed() {
+  return {
+      Trains("deploy/train_local.sh", 0.95,
+             R"({"consistency": "bsp", "workers": 2, "servers": 2})"),
+      DoesNotTrain("deploy/test.sh"),
+      Trains("deploy/train_local.sh --consistency=ssp --staleness=2 --num_workers=4", 0.95,
+             R"({"consistency": "ssp", "staleness": 2, "workers": 4})"),
+      Trains("deploy/train_local.sh --job=deploy/jobs/agaricus.textproto", 0.99,
+             R"({"job": "agaricus", "consistency": "bsp", "workers": 2})"),
+      Trains("bazel-bin/deploy/cli/capstan run --output=digits.safetensors", 0.95,
+             R"({"consistency": "bsp", "workers": 2})"),
+      Prints("bazel-bin/deploy/cli/capstan evaluate digits.safetensors", "test accuracy 0.98"),
+      IsRun("bazel-bin/deploy/cli/capstan run --help"),
+      DoesNotTrain("export PATH=\"$PWD/bazel-bin/deploy/cli:$PATH\""),
+      // Killed by timeout.
+      Prints("timeout -s KILL 2 capstan run --epochs=300 --checkpoint_dir=kept "
+             "--checkpoint_steps=100",
+             "", /*exit_code=*/137),
+      Prints("capstan checkpoint --list=kept", " of 6900, job capstan, 140.5 kB in 6 shards"),
+      ResumesAndPrints("capstan run --epochs=300 --checkpoint_dir=kept --checkpoint_steps=100 "
+                       "--restore=latest --output=kept.safetensors",
+                       "goes on from step "),
+      Prints("capstan evaluate kept.safetensors", "test accuracy 0.98"),
+      DoesNotTrain("bazel build //deploy/cli:capstan"),
+      IsTestedBy(kProcessTest,
+                 "bazel-bin/server/capstan_coordinator --job=deploy/jobs/digits.textproto "
+                 "--listen=0.0.0.0:4000"),
+      IsTestedBy(kProcessTest,
+                 "bazel-bin/server/capstan_server --coordinator=HOST:4000 --listen=0.0.0.0:4001 "
+                 "--advertise_host=THIS_HOST"),
+      IsTestedBy(kProcessTest, "bazel-bin/worker/capstan_worker --coordinator=HOST:4000"),
+      IsTestedBy("//deploy/cli:commands_test",
+                 "bazel-bin/deploy/cli/capstan status --coordinator=HOST:4000"),
+
+      // common/scheduler
+      Prints("bazel run //tests/simulation:predict -- --workers=2 --servers=2 --layers=8 "
+             "--slices=16 --slice_bytes=131072 --compute_ms=160 --compute_sigma=0 "
+             "--gigabytes_per_second=0.125 --schedule=slice_fifo",
+             "ms a step"),
+      Prints("bazel run //tests/simulation:predict -- --workers=2 --servers=2 --layers=8 "
+             "--slices=16 --slice_bytes=131072 --compute_ms=160 --compute_sigma=0 "
+             "--gigabytes_per_second=0.125 --schedule=priority --credit_bytes=262144",
+             "ms a step"),
+      Prints("bazel run //tests/simulation/mutants:layers_ignored -- --gtest_brief=1",
+             "[  FAILED  ] SchedulerTest.ASmallTransferDoesNotOvertakeALargeOneOfHigherPriority",
+             /*exit_code=*/1),
+      Trains("bazel-bin/deploy/cli/capstan run --model=replay --replay=vgg16 --scale=8 "
+             "--compute_seconds=0.1 --steps=20 --schedule=priority",
+             0, R"({"consistency": "bsp", "workers": 2, "steps": 20})",
+             {{"--scale=8", "--scale=256"}, {"--compute_seconds=0.1", "--compute_seconds=0.01"}}),
+      IsTestedBy(kScheduleTest,
+                 "bazel build //... && sudo tests/benchmark/schedule_benchmark.sh --model=vgg16 "
+                 "--scale=8 --gbit=1 --ratio=1"),
+      IsTestedBy(kScheduleTest,
+                 "sudo tests/benchmark/preemption_benchmark.sh --gbit=1 --slice_bytes=131072 "
+                 "--credit_bytes=1048576 --tries=300"),
+
+      // common/transport
+      IsTestedBy("//tests/benchmark/exchange:exchange_benchmark",
+                 "bazel run //tests/benchmark:exchange_benchmark -- --transport=ucx "
+                 "--bytes=4194304 --repeat=5 [--ucx_poll=busy] [--json]"),
+
+      // deploy
+      Trains("capstan run --run_dir=first --output=digits.safetensors", 0.95,
+             R"({"consistency": "bsp", "workers": 2})"),
+      Prints("capstan evaluate digits.safetensors", "test accuracy 0.98"),
+      Trains("capstan run --run_dir=second --initial=digits.safetensors --learning_rate=0.01 "
+             "--epochs=5",
+             0.97, R"({"consistency": "bsp", "workers": 2})"),
+      Trains("capstan run --checkpoint_dir=saved --checkpoint_steps=100 --run_dir=first", 0.95,
+             R"({"consistency": "bsp", "steps": 460})"),
+      Prints("capstan checkpoint --list=saved", "step 460 of 460"),
+      Prints("capstan checkpoint --verify=saved", "the manifest, the sums of all files and"),
+      Prints("capstan export --checkpoint=saved --output=saved.safetensors",
+             "has the parameters of job capstan at step 460"),
+      ResumesAndPrints("capstan run --checkpoint_dir=saved --restore=latest --num_servers=3 "
+                       "--run_dir=second",
+                       "goes on from step 460 "),
+      Trains("capstan run --checkpoint_dir=restarts --checkpoint_steps=100 --restart=on_failure "
+             "--run_dir=third",
+             0.95, R"({"consistency": "bsp", "steps": 460})"),
+      Trains("capstan run --run_dir=digits --heartbeat_seconds=0.05 && capstan report digits", 0.95,
+             R"({"consistency": "bsp", "workers": 2})"),
+      Trains("capstan run --steps=100 --run_dir=digits --trace && capstan trace digits", 0.9,
+             R"({"consistency": "bsp", "workers": 2, "steps": 100})"),
+      IsTestedBy("//tests/integration:replacement_test", "capstan_worker --coordinator=HOST:4000"),
+      IsTestedBy(kBundleTest, "deploy/bundle.sh"),
+      IsTestedBy(kBundleTest,
+                 "tar -xf capstan.tar.gz && capstan/bin/capstan run "
+                 "--job=capstan/jobs/digits.textproto"),
+      DoesNotTrain("bazel query 'attr(tags, no_sanitizer, tests(//...))'"),
+
+      // kernels
+      DoesNotTrain("deploy/bundle.sh --config=cuda --gpu_suite"),
+      DoesNotTrain("tar -xf capstan.tar.gz"),
+      IsTestedBy("//tests/gpu:gpu_suite_test", "capstan/tests/gpu_suite.sh --out=logs"),
+      IsTestedBy(kCudaTest, "bin/capstan run --device=cuda"),
+      DoesNotTrain("bazel build --config=cuda //..."),
+      IsTestedBy(kCudaTest, "bazel-bin/deploy/cli/capstan run --device=cuda"),
+      IsTestedBy(kCudaTest,
+                 "bazel-bin/deploy/cli/capstan run --num_workers=4 --device=cuda:0,cuda:1"),
+      IsTestedBy(kCudaTest,
+                 "bazel-bin/worker/capstan_worker --coordinator=HOST:4000 --device=cuda:2"),
+
+      // server/consistency
+      Prints("bazel run //tests/simulation/mutants:ssp_bound_off_by_one -- --threads=1 "
+             "--until_rule='staleness bound'",
+             "): staleness bound: the pull of step ", /*exit_code=*/1),
+      Trains("capstan run --consistency=ssp --staleness=2 --record_history=history", 0.9,
+             R"({"consistency": "ssp", "staleness": 2, "workers": 2})"),
+      IsRun("capstan check history"),
+      IsTestedBy(kSetTest, "capstan set --coordinator=HOST:PORT --consistency=ssp --staleness=4"),
+      IsTestedBy(kSetTest, "capstan set --coordinator=HOST:PORT --staleness=1"),
+      Trains("capstan run --consistency=ssp --staleness=8 "
+             "--table_staleness=fc1.weight:0,fc3.bias:2",
+             0.9, R"({"consistency": "ssp", "staleness": 8, "workers": 2})"),
+
+      // tests/benchmark
+      Trains(kMeasured, 0.95, R"({"consistency": "bsp"})", {{"MODE [--staleness=2]", "bsp"}}),
+      Trains(kMeasured, 0.95, R"({"consistency": "ssp", "staleness": 2})",
+             {{"MODE [--staleness=2]", "ssp --staleness=2"}}),
+      Trains(kMeasured, 0.95, R"({"consistency": "async"})", {{"MODE [--staleness=2]", "async"}}),
+      Trains(kModesAndWorkers, 0.95, R"({"consistency": "ssp", "staleness": 2, "workers": 8})",
+             {{"MODE", "ssp --staleness=2"}, {"=N", "=8"}, {"SEED", "1"}}),
+      Trains(kModesAndWorkers, 0.95, R"({"consistency": "ssp", "staleness": 8, "workers": 4})",
+             {{"MODE", "ssp --staleness=8"}, {"=N", "=4"}, {"SEED", "1"}}),
+      Trains(kModesAndWorkers, 0.95, R"({"consistency": "async", "workers": 4})",
+             {{"MODE", "async"}, {"=N", "=4"}, {"SEED", "1"}}),
+      Trains(kModesAndWorkers, 0.95, R"({"consistency": "async", "workers": 8})",
+             {{"MODE", "async"}, {"=N", "=8"}, {"SEED", "1"}}),
+      IsTestedBy("//tests/benchmark/step:bsp_step_benchmark",
+                 "bazel run //tests/benchmark:bsp_step_benchmark -- --repeat=5 "
+                 "[--transport=grpc] [--servers=2] [--json]"),
+      IsTestedBy(kScheduleTest,
+                 "sudo tests/benchmark/schedule_benchmark.sh > sweep.json && "
+                 "tests/benchmark/schedule_chart.py < sweep.json > sweep.svg"),
+      IsTestedBy(kScheduleTest,
+                 "sudo tests/benchmark/schedule_benchmark.sh --ratio=1 --schedules=priority "
+                 "--job_flags='--slice_bytes=128K --credit_bytes=1M --grpc_connections=1'"),
+      IsTestedBy(kTuneTest, "sudo tests/benchmark/tune_benchmark.sh --gbit=1"),
+      IsTestedBy(kTuneTest, "sudo tests/benchmark/tune_benchmark.sh --gbit=0.25"),
+      IsTestedBy("//tests/benchmark/straggler:straggler_study_test",
+                 "bazel run //tests/benchmark:straggler_study -- --html=study.html "
+                 "[--patterns=random_slow] [--modes=bsp,ssp4]"),
+
+      // tests/fuzz
+      DoesNotTrain("bazel test //tests/fuzz/..."),
+      DoesNotTrain("bazel test --config=asan //tests/fuzz/..."),
+      DoesNotTrain("bazel build --config=asan //tests/fuzz:frame_fuzzer && tests/fuzz/fuzz.sh "
+                   "bazel-bin/tests/fuzz/frame_fuzzer tests/fuzz/corpus/frame_fuzzer 600"),
+      DoesNotTrain("frame_fuzzer -merge=1 -set_cover_merge=1 -use_counters=0 -max_len=2048 "
+                   "NEW_CORPUS FOUND tests/fuzz/corpus/frame_fuzzer"),
+
+      // tests/simulation
+      IsTestedBy("//tests/simulation:simulation_test",
+                 "bazel run //tests/simulation:simulation -- --seeds=100000"),
+      DoesNotTrain("bazel test //tests/simulation/..."),
+      Prints("bazel run //tests/simulation:predict -- --workers=4 --servers=2 --layers=4 "
+             "--slices=4 --slice_bytes=65536 --steps=1000 --consistency=ssp --staleness=8 "
+             "--compute_ms=20 --compute_sigma=0.5 --slowness=1.1",
+             "4.99"),
+  };
+}
+
+}  // namespace capstan
