@@ -55,6 +55,19 @@ class HistoryBuilder {
     return *this;
   }
 
+  // The job goes on from a checkpoint of `step`, in which the slice has these updates.
+  HistoryBuilder& Restore(int64_t step, const std::vector<Update>& updates) {
+    records_.front().mutable_header()->set_restored_step(step);
+    v1::RestoredSlice& restored = *Next().mutable_restored();
+    for (const auto& [worker, update_step] : updates) {
+      v1::RestoredSlice::Update& update = *restored.add_updates();
+      update.set_worker(worker);
+      update.set_step(update_step);
+      update.set_learning_rate_divisor(1);
+    }
+    return *this;
+  }
+
   // A request without an answer. `push` below 0: no push.
   HistoryBuilder& Ask(uint32_t worker, uint64_t incarnation, int64_t push, int64_t pull,
                       int64_t begin_us) {

@@ -185,5 +185,28 @@ TEST(HistoryRecorderTest, WhatAViewPromisesIsRecordedAlsoWhenItCameFirst) {
                                           testing::Pair(9, v1::ContractRecord::BSP)));
 }
 
+TEST(HistoryRecorderTest, AJobThatGoesOnFromACheckpointIsRecordedWithItsStepAndItsFirstPromise) {
+  const std::string folder = FreshFolder("restored");
+  FakeClock clock;
+  const auto recorder = HistoryRecorder::Create(folder, Incarnation(0xabc), &clock).value();
+  v1::JobView view;
+  view.set_restored_step(40);
+  view.add_tables()->set_name("w");
+  view.add_consistency()->mutable_consistency()->set_mode(v1::ConsistencySpec::ASYNC);
+  view.add_consistency()->set_first_step(40);
+  recorder->NoteView(view);
+  v1::JobSpec job;
+  job.mutable_consistency()->set_mode(v1::ConsistencySpec::BSP);
+  const auto connection = recorder->Record(job, std::make_unique<OnePushServer>());
+  ASSERT_TRUE(recorder->Finish().ok());
+  const History history = ReadHistory(folder).value();
+  EXPECT_EQ(history.header.restored_step(), 40);
+  ASSERT_EQ(history.contracts.size(), 2u);
+  EXPECT_EQ(history.contracts[0].mode(), v1::ContractRecord::ASYNC) << "not the job's own";
+  EXPECT_EQ(history.contracts[0].from_step(), 0);
+  EXPECT_EQ(history.contracts[1].mode(), v1::ContractRecord::BSP);
+  EXPECT_EQ(history.contracts[1].from_step(), 40);
+}
+
 }  // namespace
 }  // namespace capstan

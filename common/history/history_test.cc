@@ -76,5 +76,24 @@ TEST(HistoryTest, RefusesTimesAndStepsThatCannotBe) {
   }
 }
 
+TEST(HistoryTest, ARestoredSliceIsKeptByItsKey) {
+  HistoryBuilder builder(kSsp, 1);
+  builder.Restore(/*step=*/40, {{1, 39}});
+  builder.records().back().mutable_restored()->set_table(3);
+  builder.records().back().mutable_restored()->set_slice(5);
+  const History history = builder.End(10).Build();
+  EXPECT_EQ(history.header.restored_step(), 40);
+  ASSERT_EQ(history.restored.size(), 1u);
+  const v1::RestoredSlice& restored = history.restored.at({TableId(3), SliceIndex(5)});
+  ASSERT_EQ(restored.updates_size(), 1);
+  EXPECT_EQ(restored.updates(0).worker(), 1u);
+  EXPECT_EQ(restored.updates(0).step(), 39);
+  for (const int64_t step : {int64_t{-1}, std::numeric_limits<int64_t>::max()}) {
+    HistoryBuilder of_step(kSsp, 1), of_update(kSsp, 1);
+    EXPECT_FALSE(HistoryAssembler().AddFile(of_step.Restore(step, {}).records()).ok());
+    EXPECT_FALSE(HistoryAssembler().AddFile(of_update.Restore(1, {{0, step}}).records()).ok());
+  }
+}
+
 }  // namespace
 }  // namespace capstan

@@ -1,9 +1,9 @@
 #include "server/coordinator/checkpoint_plan.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/printable_text.h"
 
 namespace capstan {
 namespace {
@@ -42,11 +42,17 @@ absl::StatusOr<uint64_t> CheckpointPlan::Request() {
   }
   if (requested_ > number_) return requested_;  // It has not begun.
   // A periodic one may be for a step far ahead. The request goes before it.
-  if (state_ == State::kWriting && requested_ < number_ && parts_.empty()) {
+  if (state_ == State::kWriting && !is_requested_ && parts_.empty()) {
     state_ = State::kCreated;
-    return requested_ = ++number_;
+    ++number_;
   }
-  return requested_ = number_ + 1;
+  if (!HasNoStep()) return requested_ = number_ + 1;
+  is_requested_ = true;
+  return number_;
+}
+
+bool CheckpointPlan::HasNoStep() const {
+  return state_ == State::kCreating || state_ == State::kCreated || state_ == State::kAgreeing;
 }
 
 bool CheckpointPlan::Begin(const Training& training) {
@@ -55,16 +61,17 @@ bool CheckpointPlan::Begin(const Training& training) {
     next_time_ = training.now + absl::Seconds(spec_.seconds());
   if (!IsDue(training)) return false;
   is_last_begun_ = is_last_begun_ || training.has_ended;
-  ++number_;
+  is_requested_ = requested_ == ++number_;
   state_ = State::kCreating;
   work_ = [](CheckpointStorage& storage) { return storage.Create(); };
   return true;
 }
 
 bool CheckpointPlan::IsDue(const Training& training) const {
-  if (requested_ > number_) return true;
-  if (IsLastDue(training)) return true;
-  if (!is_periodic() || training.has_ended || training.steps_total == 0) return false;
+  // Nobody gets to a step beyond the last one.
+  if (training.steps_total == 0) return false;
+  if (requested_ > number_ || IsLastDue(training)) return true;
+  if (!is_periodic() || training.has_ended) return false;
   if (newest_step_ >= training.steps_total) return false;
   if (retry_ > absl::ZeroDuration() || spec_.steps() == 0) return training.now >= next_time_;
   // Under BSP, the servers learn the step before any worker gets there.
@@ -103,10 +110,9 @@ bool CheckpointPlan::ChooseStep(size_t num_servers, const Training& training) {
   for (const auto& [server, held_from] : held_from_) step = std::max(step, held_from);
   step_ = step.value();
   const auto steps = static_cast<int64_t>(spec_.steps());
-  const bool is_requested = requested_ == number_;
-  if (steps > 0 && training.is_bsp && !is_requested) step_ = NextMultiple(step_ - 1, steps);
-  // The last step is beyond no other.
-  if (training.steps_total > 0) step_ = std::min(step_, training.steps_total);
+  if (steps > 0 && training.is_bsp && !is_requested_) step_ = NextMultiple(step_ - 1, steps);
+  // Nobody gets beyond the last step.
+  step_ = std::min(step_, training.steps_total);
   state_ = State::kWriting;
   return true;
 }
@@ -138,19 +144,19 @@ void CheckpointPlan::EndWork(const absl::StatusOr<std::string>& result, absl::Ti
   next_time_ = now + absl::Seconds(spec_.seconds());
   status_.set_newest(absl::StrCat(spec_.dir(), "/", name_));
   status_.set_step(step_);
-  status_.set_error(*result);
+  status_.set_error(PrintableText(*result));
   v1::CheckpointReply reply;
   reply.set_path(status_.newest());
   reply.set_step(step_);
-  if (requested_ == number_) replies_.insert_or_assign(number_, std::move(reply));
+  if (is_requested_) replies_.insert_or_assign(number_, std::move(reply));
 }
 
 void CheckpointPlan::Fail(const absl::Status& status, absl::Time now) {
   state_ = State::kIdle;
   retry_ = std::clamp(2 * retry_, kFirstRetry, kLastRetry);
   next_time_ = now + retry_;
-  status_.set_error(std::string(status.message()));
-  if (requested_ == number_) replies_.insert_or_assign(number_, status);
+  status_.set_error(PrintableText(status.message()));
+  if (is_requested_) replies_.insert_or_assign(number_, status);
 }
 
 std::optional<absl::StatusOr<v1::CheckpointReply>> CheckpointPlan::Reply(uint64_t number) const {

@@ -35,15 +35,15 @@ class CheckpointPlan {
     absl::Time now;
     int64_t steps_done = 0;   // of the slowest live worker
     int64_t steps_total = 0;  // of each worker; 0: not known yet
-    bool is_bsp = false;      // in the latest period
+    bool is_bsp = false;      // at `steps_done`
     bool has_ended = false;   // every live worker has done its steps
   };
 
   // `restored_step` is that of the checkpoint from which the job goes on, or 0.
   CheckpointPlan(const v1::CheckpointSpec& spec, int64_t restored_step);
 
-  // Asks for a checkpoint from now on, and returns its number. FAILED_PRECONDITION: the job has no
-  // folder for checkpoints.
+  // Asks for a checkpoint of now or later, and returns its number. Requests share one as long as
+  // its step is not chosen. FAILED_PRECONDITION: the job has no folder for checkpoints.
   absl::StatusOr<uint64_t> Request();
   // Begins a checkpoint if one is due and none is under way; else returns false.
   bool Begin(const Training& training);
@@ -89,11 +89,14 @@ class CheckpointPlan {
   bool is_periodic() const { return spec_.steps() > 0 || spec_.seconds() > 0; }
   bool IsDue(const Training& training) const;
   bool IsLastDue(const Training& training) const;
+  // The current checkpoint has begun, and its step is not chosen.
+  bool HasNoStep() const;
 
   const v1::CheckpointSpec spec_;
   State state_ = State::kIdle;
-  uint64_t number_ = 0;     // of the current checkpoint, or of the last one
-  uint64_t requested_ = 0;  // number of the latest requested one
+  uint64_t number_ = 0;        // of the current checkpoint, or of the last one
+  uint64_t requested_ = 0;     // the number of the next one, if it is requested
+  bool is_requested_ = false;  // the current one
   bool is_last_begun_ = false;
   std::string name_;                              // of the current one
   int64_t step_ = 0;                              // of the current one

@@ -206,5 +206,46 @@ TEST(ConsistencyPlanTest, RefusesWhatDoesNotFit) {
   }
 }
 
+// Of a job under SSP(2) whose mode was changed at step 10. No slice has step 30.
+v1::CheckpointManifest Restored() {
+  v1::CheckpointManifest manifest;
+  manifest.set_step(20);
+  manifest.set_end_step(30);
+  *manifest.mutable_job()->mutable_consistency() = Ssp(2);
+  *manifest.add_consistency()->mutable_consistency() = Ssp(2);
+  manifest.add_consistency()->set_first_step(10);
+  manifest.mutable_consistency(1)->mutable_consistency()->set_mode(v1::ConsistencySpec::BSP);
+  return manifest;
+}
+
+TEST(ConsistencyPlanTest, ARestoredJobKeepsItsPeriodsIfItsOwnConsistencyIsTheSame) {
+  const ConsistencyPlan plan(Ssp(2), Restored());
+  EXPECT_EQ(plan.latest().first_step(), 10);
+  EXPECT_EQ(plan.latest().consistency().mode(), v1::ConsistencySpec::BSP);
+}
+
+TEST(ConsistencyPlanTest, AnotherConsistencyOfARestoredJobBeginsAfterAllThatWasDone) {
+  const ConsistencyPlan plan(Ssp(3), Restored());
+  v1::JobView view;
+  plan.WriteTo(view);
+  ASSERT_EQ(view.consistency_size(), 3);
+  EXPECT_EQ(view.consistency(2).first_step(), 30);
+  EXPECT_EQ(view.consistency(2).consistency().staleness(), 3);
+}
+
+TEST(ConsistencyPlanTest, AnotherConsistencyBeginsAfterAPeriodThatHasNotBegun) {
+  v1::CheckpointManifest restored = Restored();
+  restored.mutable_consistency(1)->set_first_step(35);
+  EXPECT_EQ(ConsistencyPlan(Ssp(3), restored).latest().first_step(), 36);
+}
+
+TEST(ConsistencyPlanTest, AChangeOfARestoredJobHasItsOwnNumber) {
+  ConsistencyPlan plan(Ssp(2), Restored());
+  ASSERT_EQ(plan.Begin(Request(Ssp(5)), Tables()).value(), 2u);
+  ASSERT_TRUE(plan.Report(0, Held(2, 47)).ok());
+  ASSERT_TRUE(plan.Settle(/*num_servers=*/1));
+  EXPECT_EQ(plan.latest().first_step(), 47);
+}
+
 }  // namespace
 }  // namespace capstan

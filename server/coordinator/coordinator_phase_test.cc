@@ -150,7 +150,7 @@ TEST(CoordinatorTest, PlacesShardsWhenEverybodyHasRegistered) {
   EXPECT_EQ(status.view().phase(), v1::PLACING);
   EXPECT_EQ(status.view().epoch(), 1u);
   EXPECT_THAT(status.view().server_of_shard(), ElementsAre(0, 1, 0, 1));
-  EXPECT_THAT(status.bytes_of_server(), ElementsAre(8, 8));
+  EXPECT_THAT(status.bytes_of_server(), ElementsAre(128, 128));
   ASSERT_EQ(status.view().tables_size(), 1);
   EXPECT_EQ(status.view().tables(0).name(), "w");
   EXPECT_EQ(status.view().servers(1).address(), "host:4567");

@@ -46,7 +46,7 @@ v1::Progress ProgressAt(const v1::Progress& report, int64_t step) {
 v1::Progress JoinedProgress(const v1::Progress& before, const v1::Progress& since) {
   v1::Progress joined = since;
   joined.set_steps_done(std::max(before.steps_done(), since.steps_done()));
-  joined.set_steps_total(std::max(before.steps_total(), since.steps_total()));
+  if (since.steps_total() == 0) joined.set_steps_total(before.steps_total());
   if (since.samples() == 0) joined.set_loss(before.loss());
   joined.set_samples(before.samples() + since.samples());
   joined.set_bytes_pushed(before.bytes_pushed() + since.bytes_pushed());

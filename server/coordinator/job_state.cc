@@ -47,8 +47,8 @@ JobState::JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoi
   if (!restored_.path.empty()) {
     events_.push_back(absl::StrCat("the job goes on from step ", restored_.manifest.step(), ": ",
                                    restored_.path));
+    view_.set_restored_step(std::max<int64_t>(restored_.manifest.step(), 1));
   }
-  view_.set_restored_step(restored_.manifest.step());
   EnterPhase(v1::REGISTERING);
   Publish();
 }
@@ -132,6 +132,11 @@ void JobState::CheckStepsTotal(const v1::HeartbeatRequest& request) {
   const int64_t steps = request.progress().steps_total();
   if (steps == 0) return;
   if (steps_total_ == 0) steps_total_ = steps;
+  if (steps < restored_.manifest.end_step()) {
+    return Fail(absl::StrCat("--steps or --epochs: expected at least the ",
+                             restored_.manifest.end_step(), " steps that are in ", restored_.path,
+                             ", got ", steps));
+  }
   if (steps == steps_total_) return;
   Fail(absl::StrCat(MemberName({kWorker, request.id()}), " has ", steps,
                     " steps to do, the others ", steps_total_,

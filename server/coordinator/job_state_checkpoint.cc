@@ -26,6 +26,23 @@ std::map<uint32_t, v1::WorkerSteps> StepsOfWorkers(
   return steps;
 }
 
+// Why a server's part is not complete. Or it has files of shards that are not the server's own.
+absl::Status CheckPart(const v1::JobView& view, uint32_t server, const v1::CheckpointPart& part) {
+  const std::string name = MemberName({v1::HeartbeatRequest::SERVER, server});
+  if (!part.error().empty()) {
+    return absl::UnavailableError(absl::StrCat(name, ": ", part.error()));
+  }
+  for (const v1::ShardFile& file : part.files()) {
+    const auto shard = static_cast<int64_t>(file.shard());
+    const bool is_own = shard < view.server_of_shard_size() &&
+                        view.server_of_shard(static_cast<int>(shard)) == server;
+    if (is_own) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": expected the files of its own shards, got one of shard ", file.shard()));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<uint64_t> JobState::RequestCheckpoint() {
@@ -51,13 +68,17 @@ CheckpointPlan::Training JobState::Training() const {
   CheckpointPlan::Training training;
   training.now = clock_.Now();
   training.steps_total = steps_total_;
-  training.is_bsp = consistency_.latest().consistency().mode() == v1::ConsistencySpec::BSP;
   training.has_ended = view_.phase() != v1::TRAINING;
   training.steps_done = std::numeric_limits<int64_t>::max();
   for (uint32_t id = 0; id < members_.workers().size(); ++id) {
-    if (!members_.workers()[id].is_live() || entering_.Contains(id)) continue;
-    training.steps_done = std::min(training.steps_done, ProgressOf(id).steps_done());
+    const Member& worker = members_.workers()[id];
+    if (!worker.is_live() || entering_.Contains(id)) continue;
+    const int64_t steps_done = std::max(worker.first_step.value(), worker.progress.steps_done());
+    training.steps_done = std::min(training.steps_done, steps_done);
   }
+  const v1::ConsistencyPeriod& latest = consistency_.latest();
+  training.is_bsp = latest.consistency().mode() == v1::ConsistencySpec::BSP &&
+                    latest.first_step() <= training.steps_done;
   return training;
 }
 
@@ -117,16 +138,14 @@ absl::StatusOr<v1::CheckpointManifest> JobState::Manifest(
   if (schedule_.has_ended()) *manifest.mutable_tuning() = schedule_.Report();
   std::map<uint32_t, v1::ShardFile> files;
   for (const auto& [server, part] : parts) {
-    if (!part.error().empty()) {
-      return absl::UnavailableError(
-          absl::StrCat(MemberName({v1::HeartbeatRequest::SERVER, server}), ": ", part.error()));
-    }
+    RETURN_IF_ERROR(CheckPart(view_, server, part));
     manifest.set_end_step(std::max(manifest.end_step(), part.end_step()));
     for (const v1::ShardFile& file : part.files()) files[file.shard()] = file;
   }
   for (const auto& [shard, file] : files) *manifest.add_files() = file;
   AddWorkers(StepsOfWorkers(parts), manifest);
-  return manifest;
+  if (manifest.step() < std::numeric_limits<int64_t>::max()) return manifest;
+  return absl::UnavailableError("all live workers are new and do not know their first step yet");
 }
 
 void JobState::AddWorkers(const std::map<uint32_t, v1::WorkerSteps>& steps,

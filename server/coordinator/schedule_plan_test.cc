@@ -99,5 +99,49 @@ TEST(SchedulePlanTest, EndsInABoundedNumberOfPeriodsAndSaysWhatItChose) {
   EXPECT_GT(plan.latest().first_step(), steps);
 }
 
+v1::CheckpointManifest RestoredAtStep(int64_t step) {
+  v1::CheckpointManifest manifest;
+  manifest.set_step(step);
+  return manifest;
+}
+
+TEST(SchedulePlanTest, AfterACheckpointTheChoiceOfTuningStays) {
+  v1::CheckpointManifest restored = RestoredAtStep(500);
+  restored.mutable_tuning()->mutable_chosen()->set_partition_bytes(1 << 20);
+  restored.mutable_tuning()->mutable_chosen()->set_credit_bytes(8 << 20);
+  restored.mutable_tuning()->set_reason("it was the fastest");
+  SchedulePlan plan(TunedJob(), restored);
+  plan.Begin({1 << 20});
+  v1::JobView view;
+  plan.WriteTo(view);
+  EXPECT_EQ(view.schedule().first_step(), 500);
+  EXPECT_EQ(view.schedule().partition_bytes(), 1u << 20);
+  EXPECT_EQ(view.schedule().credit_bytes(), 8u << 20);
+  EXPECT_TRUE(plan.has_ended());
+  EXPECT_EQ(plan.Report().reason(), "it was the fastest");
+  const v1::Progress progress = Measured(500, 560, 0.1);
+  EXPECT_FALSE(plan.Settle({&progress})) << "nothing more is measured";
+}
+
+TEST(SchedulePlanTest, WithoutAChoiceTuningBeginsAgainAfterACheckpoint) {
+  SchedulePlan plan(TunedJob(), RestoredAtStep(500));
+  plan.Begin({1 << 20});
+  EXPECT_FALSE(plan.has_ended());
+  EXPECT_EQ(plan.latest().first_step(), 500);
+  const v1::Progress progress = Measured(500, 520, 0.1);
+  EXPECT_TRUE(plan.Settle({&progress}));
+}
+
+TEST(SchedulePlanTest, ARestoredJobThatIsNotTunedAnyMoreHasItsOwnSchedule) {
+  v1::CheckpointManifest restored = RestoredAtStep(500);
+  restored.mutable_tuning()->mutable_chosen()->set_partition_bytes(1 << 20);
+  SchedulePlan plan(v1::JobSpec(), restored);
+  plan.Begin({1 << 20});
+  v1::JobView view;
+  plan.WriteTo(view);
+  EXPECT_FALSE(view.has_schedule());
+  EXPECT_FALSE(plan.has_ended());
+}
+
 }  // namespace
 }  // namespace capstan

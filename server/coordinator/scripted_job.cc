@@ -28,7 +28,7 @@ v1::JobSpec ScriptedJob::Job() {
   v1::JobSpec job;
   job.set_name("scripted");
   job.mutable_cluster()->set_shard_count(4);
-  job.mutable_scheduler()->set_slice_bytes(4);
+  job.mutable_scheduler()->set_slice_bytes(64);
   job.mutable_membership()->set_lease_seconds(10);
   job.mutable_membership()->set_heartbeat_seconds(0.5);
   return job;
@@ -41,10 +41,13 @@ std::vector<v1::TableSpec> ScriptedJob::Tables(std::vector<uint64_t> shape) {
   return {table};
 }
 
-ScriptedJob::ScriptedJob(const v1::JobSpec& job) {
+ScriptedJob::ScriptedJob(const v1::JobSpec& job, std::unique_ptr<CheckpointStorage> checkpoints,
+                         std::optional<JobState::RestorePoint> restored) {
   Coordinator::Options options;
   options.job = job;
   options.job_fingerprint = 77;
+  options.checkpoints = std::move(checkpoints);
+  options.restored = std::move(restored);
   coordinator_ = std::make_unique<Coordinator>(std::move(options), clock_);
 }
 

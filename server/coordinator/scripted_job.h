@@ -10,7 +10,9 @@
 #include "absl/time/time.h"
 #include "common/base/fake_clock.h"
 #include "proto/coordinator_service.pb.h"
+#include "server/checkpoint/checkpoint_folder.h"
 #include "server/coordinator/coordinator.h"
+#include "server/coordinator/job_state.h"
 #include "server/coordinator/member_key.h"
 
 namespace capstan {
@@ -29,7 +31,10 @@ class ScriptedJob {
   // One table "w" of this shape.
   static std::vector<v1::TableSpec> Tables(std::vector<uint64_t> shape);
 
-  explicit ScriptedJob(const v1::JobSpec& job = Job());
+  // `checkpoints` is the job's folder for them. It goes on from `restored`, if given.
+  explicit ScriptedJob(const v1::JobSpec& job = Job(),
+                       std::unique_ptr<CheckpointStorage> checkpoints = nullptr,
+                       std::optional<JobState::RestorePoint> restored = {});
 
   FakeClock& clock() { return clock_; }
   Coordinator& coordinator() { return *coordinator_; }
@@ -37,7 +42,7 @@ class ScriptedJob {
 
   absl::StatusOr<uint32_t> RegisterServer(uint64_t incarnation, const char* address = "host:4567");
   absl::StatusOr<uint32_t> RegisterWorker(uint64_t incarnation,
-                                          const std::vector<v1::TableSpec>& tables = Tables({4}));
+                                          const std::vector<v1::TableSpec>& tables = Tables({64}));
   // From `member`, with its incarnation of RegisterAll.
   Beat Heartbeat(MemberKey member, uint64_t view_version, v1::Progress progress = {});
   absl::Status ReportFailure(MemberKey member, const char* reason);

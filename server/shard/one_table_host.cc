@@ -25,8 +25,7 @@ std::vector<ShardHost::Worker> Workers(const std::vector<int>& ids) {
   return workers;
 }
 
-std::unique_ptr<ShardHost> MakeHost(ConsistencyMode mode, int64_t staleness, int num_workers,
-                                    Shard::Interruption interruption) {
+ShardHost::Options HostOptions(ConsistencyMode mode, int64_t staleness) {
   ShardHost::Options options;
   options.job = kJob;
   options.update_scale = UpdateScale::kSum;  // A pulled value is then the sum of the pushes.
@@ -40,6 +39,12 @@ std::unique_ptr<ShardHost> MakeHost(ConsistencyMode mode, int64_t staleness, int
   options.schedules = {Schedule({{Step(0), mode, staleness}})};
   options.shards = {ShardId(0), ShardId(1)};
   options.epoch = Epoch(1);
+  return options;
+}
+
+std::unique_ptr<ShardHost> MakeHost(ConsistencyMode mode, int64_t staleness, int num_workers,
+                                    Shard::Interruption interruption) {
+  ShardHost::Options options = HostOptions(mode, staleness);
   options.interruption = std::move(interruption);
   std::unique_ptr<ShardHost> host = ShardHost::Create(std::move(options)).value();
   std::vector<int> ids;

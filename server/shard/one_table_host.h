@@ -17,6 +17,8 @@ namespace capstan {
 // SGD at learning rate 1, so the values are minus the sum of the applied gradients.
 std::unique_ptr<ShardHost> MakeHost(ConsistencyMode mode, int64_t staleness, int num_workers,
                                     Shard::Interruption interruption = nullptr);
+// The options of such a host.
+ShardHost::Options HostOptions(ConsistencyMode mode, int64_t staleness = 0);
 
 std::shared_ptr<const ConsistencySchedule> Schedule(std::vector<ConsistencyPeriod> periods);
 

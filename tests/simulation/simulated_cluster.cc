@@ -132,7 +132,7 @@ void SimulatedCluster::WriteHeader() {
   v1::ConsistencySpec consistency = scenario_.job.consistency();
   if (!restored_.empty()) {
     const v1::CheckpointManifest& manifest = *disk_->Get(restored_).manifest;
-    // A checkpoint of step 0 would look like none.
+    // As in the job's views.
     header.set_restored_step(std::max<int64_t>(manifest.step(), 1));
     consistency = manifest.consistency(0).consistency();
   }

@@ -346,5 +346,59 @@ TEST(CheckHistoryTest, ABspPushThatWasAppliedByItselfIsFound) {
   EXPECT_THAT(ViolationOf(builder), StartsWith("update scale"));
 }
 
+// Goes on from a checkpoint of step 1. The slice has two updates of worker 0 and one of worker 1.
+HistoryBuilder Restored(v1::ContractRecord::Mode mode, int64_t staleness) {
+  HistoryBuilder builder(mode, staleness);
+  builder.Restore(/*step=*/1, {{0, 0}, {0, 1}, {1, 0}});
+  int64_t first_step = 2;
+  for (v1::HistoryRecord& record : builder.records()) {
+    if (record.has_membership()) record.mutable_membership()->set_first_step(first_step--);
+  }
+  return builder;
+}
+
+TEST(CheckHistoryTest, AfterACheckpointItsUpdatesAreThereFromTheStart) {
+  HistoryBuilder builder = Restored(kSsp, 1);
+  builder.Ask(1, 101, -1, 1, 10).Answer(12, 3, 1, {{0, 0}, {0, 1}, {1, 0}});
+  builder.Ask(0, 100, -1, 2, 13).Answer(14, 3, 1, {{0, 0}, {0, 1}, {1, 0}});
+  builder.Ask(1, 101, 1, 2, 20).Answer(22, 4, 2, {{0, 0}, {0, 1}, {1, 0}, {1, 1}}).End(50);
+  EXPECT_EQ(ViolationOf(builder), "");
+}
+
+TEST(CheckHistoryTest, AfterACheckpointNoneOfItsUpdatesMayBeLost) {
+  HistoryBuilder builder = Restored(kSsp, 1);
+  builder.Ask(1, 101, -1, 1, 10).Answer(12, 2, 1, {{0, 0}, {1, 0}}).End(50);
+  EXPECT_THAT(ViolationOf(builder), HasSubstr("lacks the update of worker 0 at step 1"));
+}
+
+TEST(CheckHistoryTest, AfterACheckpointAnUpdateMustNotBeAppliedAgain) {
+  HistoryBuilder builder = Restored(kSsp, 1);
+  builder.Ask(0, 100, 1, 2, 10).Answer(12, 4, 1, {{0, 0}, {0, 1}, {0, 1}, {1, 0}}).End(50);
+  EXPECT_THAT(ViolationOf(builder), StartsWith("exactly once"));
+}
+
+TEST(CheckHistoryTest, AnUpdateThatIsNotInTheCheckpointIsAPhantom) {
+  HistoryBuilder builder = Restored(kSsp, 1);
+  builder.Ask(1, 101, -1, 1, 10).Answer(12, 4, 1, {{0, 0}, {0, 1}, {1, 0}, {1, 2}}).End(50);
+  EXPECT_THAT(ViolationOf(builder), HasSubstr("no phantoms"));
+}
+
+TEST(CheckHistoryTest, WithoutValuesVersionsAfterACheckpointSayNothingButBoundsDo) {
+  HistoryBuilder good(kSsp, 1);
+  good.Ask(0, 100, -1, 2, 10).Answer(12, /*version=*/77, /*min_step=*/1, {}).End(50);
+  EXPECT_NE(ViolationWithoutValues(good), "") << "nobody has pushed anything";
+  good.records()[0].mutable_header()->set_restored_step(1);
+  EXPECT_EQ(ViolationWithoutValues(good), "");
+  HistoryBuilder bad(kSsp, 1);
+  bad.records()[0].mutable_header()->set_restored_step(1);
+  bad.Ask(0, 100, -1, 2, 10).Answer(12, /*version=*/77, /*min_step=*/0, {}).End(50);
+  EXPECT_THAT(ViolationWithoutValues(bad), StartsWith("staleness bound"));
+  HistoryBuilder back(kAsync, 0);
+  back.records()[0].mutable_header()->set_restored_step(1);
+  back.Ask(0, 100, -1, 0, 10).Answer(12, /*version=*/77, /*min_step=*/1, {});
+  back.Ask(0, 100, -1, 0, 20).Answer(22, /*version=*/76, /*min_step=*/1, {}).End(50);
+  EXPECT_NE(ViolationWithoutValues(back), "") << "a version goes back";
+}
+
 }  // namespace
 }  // namespace capstan

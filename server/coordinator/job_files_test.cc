@@ -1,0 +1,118 @@
+#include "server/coordinator/job_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/example_checkpoint.h"
+#include "server/checkpoint/manifest.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kToken = 3;
+
+class JobFilesTest : public testing::Test {
+ protected:
+  // ExampleJob with its checkpoints in folder_.
+  Coordinator::Options Options(const std::string& restore) {
+    Coordinator::Options options;
+    options.job = ExampleJob();
+    options.job.mutable_checkpoint()->set_dir(folder_);
+    options.job.mutable_checkpoint()->set_restore(restore);
+    return options;
+  }
+  std::string ErrorWith(const std::string& restore) {
+    Coordinator::Options options = Options(restore);
+    return std::string(OpenJobFiles(kToken, options).message());
+  }
+
+  const std::string folder_ = NewFolder();
+};
+
+TEST_F(JobFilesTest, LatestWithoutACheckpointBeginsAnew) {
+  Coordinator::Options options = Options("latest");
+  ASSERT_TRUE(OpenJobFiles(kToken, options).ok());
+  EXPECT_FALSE(options.restored.has_value());
+  ASSERT_NE(options.checkpoints, nullptr);
+  EXPECT_EQ(options.checkpoints->token(), kToken);
+  // A folder with an incomplete one has none either.
+  ASSERT_TRUE(options.checkpoints->Create().ok());
+  options = Options("latest");
+  ASSERT_TRUE(OpenJobFiles(kToken, options).ok());
+  EXPECT_FALSE(options.restored.has_value());
+}
+
+TEST_F(JobFilesTest, LatestIsTheNewestCompleteOne) {
+  WriteExampleCheckpoint(folder_, /*step=*/40);
+  const std::string newest = WriteExampleCheckpoint(folder_, /*step=*/80);
+  std::filesystem::create_directory(folder_ + "/checkpoint-000003");
+  Coordinator::Options options = Options("latest");
+  const absl::Status status = OpenJobFiles(kToken, options);
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_TRUE(options.restored.has_value());
+  EXPECT_EQ(options.restored->path, newest);
+  EXPECT_EQ(options.restored->manifest.step(), 80);
+}
+
+TEST_F(JobFilesTest, AnyCheckpointCanBeNamedAlsoOfAnotherFolder) {
+  const std::string older = WriteExampleCheckpoint(folder_, /*step=*/40);
+  WriteExampleCheckpoint(folder_, /*step=*/80);
+  Coordinator::Options options = Options(older);
+  ASSERT_TRUE(OpenJobFiles(kToken, options).ok());
+  EXPECT_EQ(options.restored->manifest.step(), 40);
+  options = Options(older);
+  options.job.mutable_checkpoint()->clear_dir();
+  ASSERT_TRUE(OpenJobFiles(kToken, options).ok());
+  EXPECT_EQ(options.restored->manifest.step(), 40);
+  EXPECT_EQ(options.checkpoints, nullptr) << "this job writes none";
+}
+
+TEST_F(JobFilesTest, AFolderWithCheckpointsIsNotForAJobThatBeginsAnew) {
+  const std::string newest = WriteExampleCheckpoint(folder_, /*step=*/40);
+  EXPECT_THAT(ErrorWith(""), AllOf(HasSubstr("--checkpoint_dir: "), HasSubstr("got " + newest),
+                                   HasSubstr("--restore=latest")));
+}
+
+TEST_F(JobFilesTest, ACheckpointOfAnotherJobIsRefusedWithTheDifference) {
+  const std::string path = WriteExampleCheckpoint(folder_, /*step=*/40);
+  Coordinator::Options options = Options("latest");
+  options.job.mutable_optimizer()->set_learning_rate(0.5);
+  const absl::Status status = OpenJobFiles(kToken, options);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("--restore: " + path), HasSubstr("--learning_rate: expected "),
+                    HasSubstr("got 0.5")));
+}
+
+TEST_F(JobFilesTest, AFolderOfCheckpointsIsNoCheckpoint) {
+  WriteExampleCheckpoint(folder_, /*step=*/40);
+  EXPECT_THAT(ErrorWith(folder_), AllOf(HasSubstr("--restore: " + folder_ + "/manifest"),
+                                        HasSubstr("got one without this file"),
+                                        HasSubstr("capstan checkpoint --list=DIR")));
+  EXPECT_THAT(ErrorWith(folder_ + "/none"), HasSubstr("got no folder"));
+}
+
+TEST_F(JobFilesTest, ADamagedManifestIsNeitherRestoredNorPassedOver) {
+  WriteExampleCheckpoint(folder_, /*step=*/40);
+  const std::string newest = WriteExampleCheckpoint(folder_, /*step=*/80);
+  FlipLastByte(newest + "/" + kManifestFile);
+  EXPECT_THAT(ErrorWith("latest"), AllOf(HasSubstr("--restore: " + newest), HasSubstr("damaged")));
+}
+
+TEST_F(JobFilesTest, AFolderInUseOrInPlaceOfAFileIsRefused) {
+  const auto other = OpenCheckpointFolder(folder_, /*token=*/1).value();
+  EXPECT_THAT(ErrorWith("latest"), AllOf(HasSubstr("--checkpoint_dir: "), HasSubstr("other job")));
+  Coordinator::Options options = Options("");
+  options.job.mutable_checkpoint()->set_dir(folder_ + "/lock");
+  EXPECT_THAT(std::string(OpenJobFiles(kToken, options).message()),
+              HasSubstr("--checkpoint_dir: " + folder_ + "/lock"));
+}
+
+}  // namespace
+}  // namespace capstan
