@@ -41,8 +41,8 @@ absl::StatusOr<uint64_t> CheckpointPlan::Request() {
         "the job has no folder for checkpoints; start it with --checkpoint_dir=DIR");
   }
   if (requested_ > number_) return requested_;  // It has not begun.
-  // A periodic one may be for a step far ahead. The request goes before it.
-  if (state_ == State::kWriting && !is_requested_ && parts_.empty()) {
+  // The step may be far ahead. The request goes before it.
+  if (state_ == State::kWriting && is_ahead_ && parts_.empty()) {
     state_ = State::kCreated;
     ++number_;
   }
@@ -111,6 +111,7 @@ bool CheckpointPlan::ChooseStep(size_t num_servers, const Training& training) {
   step_ = step.value();
   const auto steps = static_cast<int64_t>(spec_.steps());
   if (steps > 0 && training.is_bsp && !is_requested_) step_ = NextMultiple(step_ - 1, steps);
+  is_ahead_ = step_ > step.value();
   // Nobody gets beyond the last step.
   step_ = std::min(step_, training.steps_total);
   state_ = State::kWriting;

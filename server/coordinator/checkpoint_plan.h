@@ -97,6 +97,7 @@ class CheckpointPlan {
   uint64_t number_ = 0;        // of the current checkpoint, or of the last one
   uint64_t requested_ = 0;     // the number of the next one, if it is requested
   bool is_requested_ = false;  // the current one
+  bool is_ahead_ = false;      // its step is later than the servers need
   bool is_last_begun_ = false;
   std::string name_;                              // of the current one
   int64_t step_ = 0;                              // of the current one

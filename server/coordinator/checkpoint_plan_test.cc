@@ -263,6 +263,20 @@ TEST(CheckpointPlanTest, ARequestWaitsForAPeriodicOneThatAServerHasWritten) {
   EXPECT_EQ(rig.plan.Reply(number).value()->step(), 44);
 }
 
+TEST(CheckpointPlanTest, ARequestWaitsForAPeriodicOneThatIsCutNow) {
+  PlanRig rig(EverySeconds(5));
+  EXPECT_FALSE(rig.Begin());
+  rig.training.now += absl::Seconds(5);
+  ASSERT_EQ(rig.Agree(7), 7);
+  const uint64_t periodic = rig.Order().number();
+  const uint64_t number = rig.plan.Request().value();
+  EXPECT_EQ(rig.Order().number(), periodic) << "what has been written of it is not in vain";
+  ASSERT_TRUE(rig.Complete(7).ok());
+  ASSERT_EQ(rig.Agree(9), 9);
+  ASSERT_TRUE(rig.Complete(9).ok());
+  EXPECT_EQ(rig.plan.Reply(number).value()->step(), 9);
+}
+
 TEST(CheckpointPlanTest, TwoRequestsOneAfterTheOtherAreBothAnswered) {
   PlanRig rig(EverySteps(0));
   const uint64_t first = rig.plan.Request().value();

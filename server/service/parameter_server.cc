@@ -155,7 +155,7 @@ absl::StatusOr<ShardHost::InitialValues> ParameterServer::OpenModels(const v1::G
     }
     RETURN_IF_ERROR(Annotate(output_->CheckTables(view.tables()), "--output"));
   }
-  if (job.job().initial().empty()) return ShardHost::InitialValues();
+  if (job.job().initial().empty() || !job.restore().empty()) return ShardHost::InitialValues();
   absl::StatusOr<std::unique_ptr<ModelTables>> tables = ModelTables::Open(job.job().initial());
   const absl::Status status = tables.ok() ? (*tables)->CheckTables(view.tables()) : tables.status();
   if (!status.ok()) return Annotate(status, "--initial");

@@ -77,7 +77,7 @@ class ParameterServer : public ParameterEndpoint {
   absl::Status CreateHost(ShardHost::Options options, const ShardHost::Source& source,
                           const v1::JobView& view);
   // Opens the job's --initial and --output, so that a wrong path ends the job before the training.
-  // Returns the values of --initial; null: there is none.
+  // Returns the values of --initial; null: there is none, or the job goes on from a checkpoint.
   absl::StatusOr<ShardHost::InitialValues> OpenModels(const v1::GetJobReply& job,
                                                       const v1::JobView& view);
   // Writes the values of all slices here into the job's --output.
