@@ -26,6 +26,7 @@
 #include "common/job/load_job.h"
 #include "common/transport/grpc/grpc_server.h"
 #include "common/transport/grpc/grpc_setup.h"
+#include "server/coordinator/background_thread.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/grpc_coordinator_service.h"
 #include "server/coordinator/job_files.h"
@@ -111,6 +112,10 @@ absl::Status Coordinate(const Args& args) {
   options.job = job;
   options.job_fingerprint = JobFingerprint(job);
   RETURN_IF_ERROR(OpenJobFiles(/*token=*/SystemRandom(), options));
+  BackgroundThread files(&clock);
+  options.run_in_background = [&files](absl::AnyInvocable<void()> work) {
+    files.Add(std::move(work));
+  };
   Coordinator coordinator(std::move(options), clock);
   coordinator.OnEnd([&outcome](JobOutcome ended) {
     outcome.Set(std::move(ended));
@@ -138,6 +143,7 @@ absl::Status Coordinate(const Args& args) {
   const JobOutcome ended = outcome.Wait();
   Linger(is_interrupted ? kLinger : LingerTime(job, ended));
   server->Shutdown(clock.Now() + absl::Seconds(1));
+  files.Stop();
   RETURN_IF_ERROR(ended.status);
   const std::string summary = SummaryJson(job, ended) + "\n";
   std::cout << summary << std::flush;

@@ -20,6 +20,7 @@
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_flags.h"
+#include "common/job/job_properties.h"
 #include "common/job/load_job.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/grpc_status_client.h"
@@ -118,15 +119,12 @@ absl::StatusOr<std::optional<RestartPlan>> MakeRestartPlan(const RunOptions& opt
 // Tells where the job goes on from, and each failure of a checkpoint once.
 class CheckpointNotices {
  public:
-  explicit CheckpointNotices(ProgressDisplay* display) : display_(*display) {}
+  CheckpointNotices(const v1::CheckpointSpec& spec, ProgressDisplay* display)
+      : spec_(spec), display_(*display) {}
 
   void Show(const v1::CheckpointStatus& checkpoint) {
     // Later lives are told of by their restarts.
-    if (!std::exchange(is_begun_, true) && !checkpoint.restored().empty()) {
-      const std::string name = fs::path(checkpoint.restored()).filename();
-      display_.Notice(
-          absl::StrCat("goes on from step ", checkpoint.restored_step(), " (", name, ")"));
-    }
+    if (!std::exchange(is_begun_, true)) ShowBegin(checkpoint);
     if (std::exchange(error_, checkpoint.error()) == checkpoint.error()) return;
     if (error_.empty()) return;
     display_.Notice(
@@ -134,6 +132,18 @@ class CheckpointNotices {
   }
 
  private:
+  void ShowBegin(const v1::CheckpointStatus& checkpoint) {
+    if (!checkpoint.restored().empty()) {
+      const std::string name = fs::path(checkpoint.restored()).filename();
+      display_.Notice(
+          absl::StrCat("goes on from step ", checkpoint.restored_step(), " (", name, ")"));
+    } else if (spec_.restore() == kLatestCheckpoint) {
+      display_.Notice(
+          absl::StrCat("begins anew: there is no complete checkpoint in ", spec_.dir()));
+    }
+  }
+
+  const v1::CheckpointSpec spec_;
   ProgressDisplay& display_;
   bool is_begun_ = false;
   std::string error_;
@@ -144,7 +154,7 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job, RestartPl
   std::string client_address;
   std::unique_ptr<GrpcStatusClient> client;
   ProgressDisplay display({options.out, options.terminal, job.cluster()});
-  CheckpointNotices notices(&display);
+  CheckpointNotices notices(job.checkpoint(), &display);
   JobRunner::Options runner;
   runner.job = local_job;
   ProgressLog log(absl::StrCat(local_job->run_dir(), "/", kProgressFile));

@@ -64,7 +64,11 @@ std::string CheckpointLines(const v1::GetStatusReply& status) {
   } else {
     absl::StrAppend(&text, "step ", checkpoint.step(), ", ", checkpoint.newest());
   }
-  if (const int64_t step = status.view().checkpoint().step(); step > 0) {
+  const auto& periods = status.view().consistency();
+  const bool is_bsp =
+      periods.empty() || periods.rbegin()->consistency().mode() == v1::ConsistencySpec::BSP;
+  // Otherwise it has the steps that are done when it is cut.
+  if (const int64_t step = status.view().checkpoint().step(); step > 0 && is_bsp) {
     absl::StrAppend(&text, "; the next one is of step ", step);
   }
   if (!checkpoint.error().empty()) {

@@ -1,6 +1,7 @@
 #include "server/checkpoint/checkpoint_writer.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -117,6 +118,10 @@ void CheckpointWriter::EndPart(uint64_t number, const absl::Status& status) {
 
 void NoteSteps(const ShardSnapshot& snapshot, std::map<WorkerId, v1::WorkerSteps>& steps,
                Step& end_step) {
+  std::set<WorkerId> entering;
+  for (const ShardWorker& worker : snapshot.workers) {
+    if (worker.is_entering) entering.insert(worker.worker);
+  }
   for (const SliceSnapshot& slice : snapshot.slices) {
     end_step = std::max(end_step, slice.min_step);
     for (const StepVector::Entry& entry : slice.workers) {
@@ -127,6 +132,8 @@ void NoteSteps(const ShardSnapshot& snapshot, std::map<WorkerId, v1::WorkerSteps
       worker.set_worker(entry.worker.value());
       worker.set_least(is_new ? completed : std::min(worker.least(), completed));
       worker.set_most(std::max(worker.most(), next));
+      const bool is_live = entry.is_live && entering.count(entry.worker) == 0;
+      worker.set_is_live(is_live && (is_new || worker.is_live()));
       end_step = std::max(end_step, entry.completed);
     }
   }

@@ -223,6 +223,11 @@ std::string EncodeManifest(const v1::CheckpointManifest& manifest) {
   return text;
 }
 
+uint64_t HashManifest(const v1::CheckpointManifest& manifest) {
+  const std::string text = EncodeManifest(manifest);
+  return XXH3_64bits(text.data(), text.size());
+}
+
 absl::StatusOr<v1::CheckpointManifest> DecodeManifest(absl::string_view text,
                                                       const std::string& path) {
   absl::StatusOr<v1::CheckpointManifest> manifest = Decode(text);

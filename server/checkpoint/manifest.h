@@ -20,6 +20,9 @@ inline constexpr char kUnfinishedSuffix[] = ".unfinished";
 // The manifest's text, with its checksum in the last line.
 std::string EncodeManifest(const v1::CheckpointManifest& manifest);
 
+// The XXH3-64 of that text.
+uint64_t HashManifest(const v1::CheckpointManifest& manifest);
+
 // Decodes text of EncodeManifest. `path` is for errors. DATA_LOSS: it is damaged. INVALID_ARGUMENT:
 // it is of another format, or its fields contradict each other.
 absl::StatusOr<v1::CheckpointManifest> DecodeManifest(absl::string_view text,

@@ -109,7 +109,12 @@ class Reader {
     rest_.remove_prefix(sizeof(Number));
     return number;
   }
-  Step TakeStep() { return Step(static_cast<int64_t>(Take<uint64_t>())); }
+  // No job gets to step 2^62; arithmetic with smaller ones does not overflow.
+  Step TakeStep() {
+    const auto step = Take<uint64_t>();
+    if (step > uint64_t{1} << 62) is_whole_ = false;
+    return Step(static_cast<int64_t>(step));
+  }
   // A flag is 0 or 1.
   bool TakeFlag() {
     const auto flag = Take<uint8_t>();

@@ -65,7 +65,7 @@ class ShardFolder : public ShardStorage {
 
   absl::StatusOr<v1::ShardFile> Write(const std::string& name,
                                       const ShardSnapshot& snapshot) override {
-    ASSIGN_OR_RETURN(const OpenFile file,
+    ASSIGN_OR_RETURN(OpenFile file,
                      OpenFile::Open(UnfinishedPath(PathOf(name), snapshot.shard.value()),
                                     O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW));
     v1::ShardFile written;

@@ -145,7 +145,7 @@ void CheckpointPlan::EndWork(const absl::StatusOr<std::string>& result, absl::Ti
   next_time_ = now + absl::Seconds(spec_.seconds());
   status_.set_newest(absl::StrCat(spec_.dir(), "/", name_));
   status_.set_step(step_);
-  status_.set_error(PrintableText(*result));
+  status_.clear_error();
   v1::CheckpointReply reply;
   reply.set_path(status_.newest());
   reply.set_step(step_);
@@ -157,7 +157,8 @@ void CheckpointPlan::Fail(const absl::Status& status, absl::Time now) {
   retry_ = std::clamp(2 * retry_, kFirstRetry, kLastRetry);
   next_time_ = now + retry_;
   status_.set_error(PrintableText(status.message()));
-  if (is_requested_) replies_.insert_or_assign(number_, status);
+  // Not the server's or the disk's code: the coordinator itself can be reached.
+  if (is_requested_) replies_.insert_or_assign(number_, absl::AbortedError(status.message()));
 }
 
 std::optional<absl::StatusOr<v1::CheckpointReply>> CheckpointPlan::Reply(uint64_t number) const {

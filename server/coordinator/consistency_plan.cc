@@ -66,6 +66,8 @@ ConsistencyPlan::ConsistencyPlan(const v1::ConsistencySpec& consistency,
       MessageDifferencer::Equivalent(restored.job().consistency(), consistency)) {
     return;
   }
+  // A change that nobody has got to does not count any more.
+  while (periods_.size() > 1 && latest().first_step() >= restored.end_step()) periods_.pop_back();
   int64_t first_step = 0;
   if (!periods_.empty()) first_step = std::max(restored.end_step(), latest().first_step() + 1);
   v1::ConsistencyPeriod& period = periods_.emplace_back();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/printable_text.h"
+#include "server/checkpoint/manifest.h"
 #include "server/coordinator/output_plan.h"
 
 namespace capstan {
@@ -39,6 +40,8 @@ Coordinator::Coordinator(Options options, Clock& clock)
       clock_(clock),
       output_(std::move(options.output)),
       checkpoints_(std::move(options.checkpoints)),
+      restored_xxh3_(options.restored.has_value() ? HashManifest(options.restored->manifest) : 0),
+      run_in_background_(std::move(options.run_in_background)),
       state_(std::move(options.job), clock, std::move(options.restored)),
       leases_(lease_),
       alarm_(clock, [this] { OnAlarm(); }) {
@@ -72,6 +75,7 @@ void Coordinator::GetJob(v1::GetJobRequest, Callback<v1::GetJobReply> done) {
     MutexLock lock(&mu_);
     *reply.mutable_job() = state_.job();
     reply.set_restore(state_.restored_path());
+    reply.set_restore_xxh3(restored_xxh3_);
   }
   done(std::move(reply));
 }
@@ -306,8 +310,8 @@ void Coordinator::Give(Answers answers) {
   for (Answer& answer : answers) answer.done(answer.reply);
   LogEvents();
   AnswerWaiters();
-  DoFileWork();
-  DoCheckpointWork();
+  BeginFileWork();
+  BeginCheckpointWork();
   absl::AnyInvocable<void(JobOutcome)> on_end;
   JobOutcome outcome;
   {
@@ -324,13 +328,21 @@ void Coordinator::Give(Answers answers) {
   on_end(std::move(outcome));
 }
 
-void Coordinator::DoFileWork() {
+void Coordinator::InBackground(absl::AnyInvocable<void()> work) {
+  run_in_background_ == nullptr ? work() : run_in_background_(std::move(work));
+}
+
+void Coordinator::BeginFileWork() {
   OutputPlan::Work work;
   {
     MutexLock lock(&mu_);
     work = state_.TakeFileWork();
   }
   if (work == nullptr) return;
+  InBackground([this, work = std::move(work)]() mutable { DoFileWork(std::move(work)); });
+}
+
+void Coordinator::DoFileWork(OutputPlan::Work work) {
   const absl::Status result = output_ == nullptr ? absl::OkStatus() : work(*output_);
   Answers answers;
   {
@@ -341,13 +353,17 @@ void Coordinator::DoFileWork() {
   Give(std::move(answers));
 }
 
-void Coordinator::DoCheckpointWork() {
+void Coordinator::BeginCheckpointWork() {
   CheckpointPlan::Work work;
   {
     MutexLock lock(&mu_);
     work = state_.TakeCheckpointWork();
   }
   if (work == nullptr) return;
+  InBackground([this, work = std::move(work)]() mutable { DoCheckpointWork(std::move(work)); });
+}
+
+void Coordinator::DoCheckpointWork(CheckpointPlan::Work work) {
   absl::StatusOr<std::string> result =
       absl::FailedPreconditionError("the coordinator has no folder for checkpoints");
   if (checkpoints_ != nullptr) result = work(*checkpoints_);

@@ -2,6 +2,7 @@
 #define SERVER_COORDINATOR_COORDINATOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -46,6 +47,8 @@ class Coordinator : public CoordinatorEndpoint {
     std::unique_ptr<CheckpointStorage> checkpoints;
     // The checkpoint from which the job goes on; none: it begins anew.
     std::optional<JobState::RestorePoint> restored;
+    // Runs work on files, which may take long, on another thread. Null: on the calling thread.
+    std::function<void(absl::AnyInvocable<void()> work)> run_in_background;
   };
 
   // `clock` must outlive the coordinator.
@@ -111,8 +114,11 @@ class Coordinator : public CoordinatorEndpoint {
                                    const) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AnswerWaiters();
   // Work on the file of --output and on checkpoints, if there is something to do.
-  void DoFileWork();
-  void DoCheckpointWork();
+  void BeginFileWork();
+  void BeginCheckpointWork();
+  void DoFileWork(OutputPlan::Work work);
+  void DoCheckpointWork(CheckpointPlan::Work work);
+  void InBackground(absl::AnyInvocable<void()> work);
   void LogEvents();
   bool EveryoneKnowsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -122,6 +128,8 @@ class Coordinator : public CoordinatorEndpoint {
   Clock& clock_;
   const std::unique_ptr<ModelOutput> output_;
   const std::unique_ptr<CheckpointStorage> checkpoints_;
+  const uint64_t restored_xxh3_;  // of the manifest
+  const std::function<void(absl::AnyInvocable<void()>)> run_in_background_;
 
   Mutex mu_;
   JobState state_ ABSL_GUARDED_BY(mu_);

@@ -41,6 +41,16 @@ absl::StatusOr<std::string> PathToRestore(const v1::CheckpointSpec& checkpoint) 
 absl::Status OpenRestored(const v1::JobSpec& job, Coordinator::Options& options) {
   ASSIGN_OR_RETURN(const std::string path, PathToRestore(job.checkpoint()));
   if (path.empty()) return absl::OkStatus();
+  // The folder's old checkpoints will make room for those of this job.
+  if (!job.checkpoint().dir().empty()) {
+    ASSIGN_OR_RETURN(const std::string newest, NewestCheckpoint(job.checkpoint().dir()));
+    const auto other = newest.empty() || newest == path
+                           ? absl::StatusOr<v1::CheckpointManifest>(absl::CancelledError())
+                           : ReadManifest(newest);
+    if (other.ok()) {
+      RETURN_IF_ERROR(Annotate(CheckJobOfCheckpoint(*other, job, newest), "--checkpoint_dir"));
+    }
+  }
   absl::StatusOr<v1::CheckpointManifest> manifest = ReadManifest(path);
   RETURN_IF_ERROR(Annotate(manifest.status(), "--restore"));
   RETURN_IF_ERROR(Annotate(CheckJobOfCheckpoint(*manifest, job, path), "--restore"));

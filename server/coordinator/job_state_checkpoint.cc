@@ -1,6 +1,7 @@
 // The part of JobState about checkpoints.
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,7 @@ std::map<uint32_t, v1::WorkerSteps> StepsOfWorkers(
       v1::WorkerSteps& worker = known->second;
       worker.set_least(std::min(worker.least(), of_part.least()));
       worker.set_most(std::max(worker.most(), of_part.most()));
+      worker.set_is_live(worker.is_live() && of_part.is_live());
     }
   }
   return steps;
@@ -144,29 +146,29 @@ absl::StatusOr<v1::CheckpointManifest> JobState::Manifest(
   }
   for (const auto& [shard, file] : files) *manifest.add_files() = file;
   AddWorkers(StepsOfWorkers(parts), manifest);
-  if (manifest.step() < std::numeric_limits<int64_t>::max()) return manifest;
-  return absl::UnavailableError("all live workers are new and do not know their first step yet");
+  return manifest;
 }
 
 void JobState::AddWorkers(const std::map<uint32_t, v1::WorkerSteps>& steps,
                           v1::CheckpointManifest& manifest) const {
-  int64_t slowest = std::numeric_limits<int64_t>::max();
+  std::optional<int64_t> slowest;
+  int64_t least = std::numeric_limits<int64_t>::max();
   for (uint32_t id = 0; id < members_.workers().size(); ++id) {
-    const Member& member = members_.workers()[id];
     const auto found = steps.find(id);
     const v1::WorkerSteps known = found == steps.end() ? v1::WorkerSteps() : found->second;
-    // A worker goes on at the first step that some slice lacks of it. In the place of a lost one,
-    // it begins where no slice has one of its steps, as any that enters late.
-    const bool is_there = member.is_live() && !entering_.Contains(id);
-    const int64_t first_step =
-        is_there ? std::max(known.least(), member.first_step.value()) : known.most();
-    if (is_there) slowest = std::min(slowest, first_step);
+    // A worker goes on at the first step that some slice lacks of it. In the place of one that was
+    // lost before the cut, a worker begins where no slice has one of its steps.
+    const int64_t first_step = known.is_live() ? known.least() : known.most();
+    if (known.is_live()) slowest = std::min(slowest.value_or(first_step), first_step);
+    least = std::min(least, first_step);
     v1::CheckpointWorker& worker = *manifest.add_workers();
     worker.set_first_step(first_step);
-    *worker.mutable_progress() = ProgressAt(ProgressOf(id), first_step);
+    *worker.mutable_progress() =
+        known.is_live() ? ProgressAt(ProgressOf(id), first_step) : ProgressOf(id);
+    worker.mutable_progress()->set_steps_done(first_step);
   }
-  manifest.set_step(slowest);
-  manifest.set_end_step(std::max(manifest.end_step(), slowest));
+  manifest.set_step(slowest.value_or(least));
+  manifest.set_end_step(std::max(manifest.end_step(), manifest.step()));
   *manifest.mutable_replaced_workers() = restored_.manifest.replaced_workers();
   for (const v1::Progress& replaced : members_.replaced_workers()) {
     *manifest.add_replaced_workers() = replaced;

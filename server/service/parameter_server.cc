@@ -15,6 +15,7 @@
 #include "common/membership/view_watch.h"
 #include "common/routing/job_view.h"
 #include "kernels/cpu/gradients.h"
+#include "server/checkpoint/manifest.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
 #include "server/service/shard_host_options.h"
@@ -207,6 +208,12 @@ absl::Status ParameterServer::OpenCheckpoints(const v1::GetJobReply& job, const 
   if (job.restore().empty()) return absl::OkStatus();
   const absl::StatusOr<v1::CheckpointManifest> manifest = storage_->ReadManifest(job.restore());
   RETURN_IF_ERROR(Annotate(manifest.status(), "--restore"));
+  if (HashManifest(*manifest) != job.restore_xxh3()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--restore: ", job.restore(),
+                     ": expected the manifest that the coordinator has read, got another; choose a "
+                     "folder that the coordinator and all servers share"));
+  }
   source.restored = [this, path = job.restore(),
                      files = manifest->files()](ShardId shard) -> absl::StatusOr<ShardSnapshot> {
     for (const v1::ShardFile& file : files) {
@@ -238,7 +245,7 @@ void ParameterServer::FollowCheckpoint(const v1::CheckpointOrder& order) {
 
 void ParameterServer::HoldBack(const v1::JobView& view) {
   const v1::CheckpointOrder& order = view.checkpoint();
-  const bool is_agreeing = order.number() != 0 && order.name().empty();
+  const bool is_agreeing = writer_ != nullptr && order.number() != 0 && order.name().empty();
   const bool is_held = is_agreeing || view.consistency_change() != 0;
   const int64_t step = is_held ? host_->HoldBack().value() : 0;
   MutexLock lock(&mu_);
@@ -248,7 +255,7 @@ void ParameterServer::HoldBack(const v1::JobView& view) {
     held.set_step(step);
   }
   if (is_agreeing) checkpoint_.set_held_step(step);
-  checkpoint_.set_number(order.number());
+  if (writer_ != nullptr) checkpoint_.set_number(order.number());
 }
 
 void ParameterServer::Report(v1::HeartbeatRequest& request) {

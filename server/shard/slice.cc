@@ -117,9 +117,11 @@ absl::Status Slice::CheckPush(const ExchangeRequest& request) const {
   }
   const Step step = *request.push_step;
   if (IsHeldBack(step)) {
-    return absl::UnavailableError(absl::StrCat(name_, ": a change of the consistency from step ",
-                                               held_from_->value(),
-                                               " on, or later, is being settled"));
+    return absl::UnavailableError(
+        absl::StrCat(name_,
+                     ": a change of the consistency, or a checkpoint, from "
+                     "step ",
+                     held_from_->value(), " on, or later, is being settled"));
   }
   if (steps_.min_step() >= schedule_->KeptUntil(step)) {
     // A late push of a worker that was declared dead belongs to no open step.

@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/manifest.h"
+#include "server/checkpoint/shard_storage.h"
 
 namespace capstan {
 namespace {
@@ -27,6 +28,13 @@ std::string CountText(int count, absl::string_view what) {
 }
 
 std::string NameOf(absl::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
+
+absl::Status VerifyFiles(const std::string& path, const v1::CheckpointManifest& manifest) {
+  for (const v1::ShardFile& file : manifest.files()) {
+    RETURN_IF_ERROR(VerifyShardFile(path, file));
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -65,8 +73,9 @@ absl::StatusOr<RestartPlan::Restart> RestartPlan::AfterFailure(const absl::Statu
   absl::Status unread;
   for (const std::string& path : *checkpoints) {
     const absl::StatusOr<v1::CheckpointManifest> manifest = ReadManifest(path);
-    unread.Update(manifest.status());
-    if (!manifest.ok()) continue;
+    const absl::Status whole = manifest.ok() ? VerifyFiles(path, *manifest) : manifest.status();
+    unread.Update(whole);
+    if (!whole.ok()) continue;
     ++restarts_;
     return Restart{path,
                    absl::StrCat(restart, " from step ", manifest->step(), " (", NameOf(path), ")")};
