@@ -3,12 +3,16 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
 #include "common/membership/member_agent.h"
+#include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/example_checkpoint.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/scripted_job.h"
 
@@ -21,8 +25,14 @@ constexpr int kSteps = 50;
 // Registers on its own thread, follows the views, and acts as its role asks.
 class ThreadMember {
  public:
-  ThreadMember(Role role, uint64_t incarnation, Coordinator& coordinator, Clock& clock)
-      : role_(role), incarnation_(incarnation), coordinator_(coordinator), clock_(clock) {
+  // `open_requests` for checkpoints outlives the coordinator.
+  ThreadMember(Role role, uint64_t incarnation, Coordinator& coordinator, Clock& clock,
+               std::atomic<int>& open_requests)
+      : role_(role),
+        incarnation_(incarnation),
+        coordinator_(coordinator),
+        clock_(clock),
+        open_requests_(open_requests) {
     thread_ = std::thread([this] { Run(); });
   }
   ~ThreadMember() { thread_.join(); }
@@ -35,6 +45,9 @@ class ThreadMember {
     options.id = id;
     options.incarnation = Incarnation(incarnation_);
     options.on_view = [this, id](const v1::JobView& view) { OnView(id, view); };
+    if (role_ == v1::HeartbeatRequest::SERVER) {
+      options.report = [this, id](v1::HeartbeatRequest& request) { Report(id, request); };
+    }
     options.on_lost = [this](const absl::Status& status) {
       ADD_FAILURE() << status;
       ended_.Set(true);
@@ -49,10 +62,18 @@ class ThreadMember {
     agent.Start();
     if (role_ == v1::HeartbeatRequest::WORKER) {
       training_.Wait();
-      while (++steps_done_ < kSteps) agent.ReportNow();
+      while (++steps_done_ < kSteps) {
+        AskForCheckpoint();
+        agent.ReportNow();
+      }
       agent.ReportNow();
     }
     ended_.Wait();
+  }
+
+  void AskForCheckpoint() {
+    ++open_requests_;
+    coordinator_.Checkpoint({}, [&open = open_requests_](const auto&) { --open; });
   }
 
   uint32_t Register() {
@@ -85,15 +106,33 @@ class ThreadMember {
       coordinator_.ReportResult(result, [](const auto& reply) { EXPECT_TRUE(reply.ok()); });
     }
     if (view.phase() == v1::DONE) ended_.Set(true);
+    MutexLock lock(&mu_);
+    view_ = view;
+  }
+
+  // A server that holds nothing back, and writes its shards at once.
+  void Report(uint32_t id, v1::HeartbeatRequest& request) {
+    MutexLock lock(&mu_);
+    v1::CheckpointPart& part = *request.mutable_checkpoint();
+    part.set_number(view_.checkpoint().number());
+    part.set_held_step(3);
+    part.set_has_ended(!view_.checkpoint().name().empty());
+    for (int shard = 0; shard < view_.server_of_shard_size(); ++shard) {
+      const bool is_own = view_.server_of_shard(shard) == id;
+      if (is_own) part.add_files()->set_shard(static_cast<uint32_t>(shard));
+    }
   }
 
   const Role role_;
   const uint64_t incarnation_;
   Coordinator& coordinator_;
   Clock& clock_;
+  std::atomic<int>& open_requests_;
   std::atomic<int64_t> steps_done_ = 0;
   OneShot<bool> training_{&clock_};
   OneShot<bool> ended_{&clock_};
+  Mutex mu_;
+  v1::JobView view_ ABSL_GUARDED_BY(mu_);  // the newest one
   std::thread thread_;
 };
 
@@ -104,18 +143,26 @@ TEST(CoordinatorThreadsTest, ManyMembersOnTheirOwnThreadsFinishAJob) {
   options.job.mutable_cluster()->set_num_servers(3);
   options.job.mutable_cluster()->set_num_workers(5);
   options.job.mutable_membership()->set_heartbeat_seconds(0.02);
-  Coordinator coordinator(std::move(options), clock);
+  const std::string folder = NewFolder();
+  options.job.mutable_checkpoint()->set_dir(folder);
+  options.job.mutable_checkpoint()->set_steps(10);
+  options.checkpoints = OpenCheckpointFolder(folder, /*token=*/1).value();
+  std::atomic<int> open_requests = 0;
   OneShot<JobOutcome> outcome(&clock);
-  coordinator.OnEnd([&](JobOutcome end) { outcome.Set(std::move(end)); });
+  auto coordinator = std::make_unique<Coordinator>(std::move(options), clock);
+  coordinator->OnEnd([&](JobOutcome end) { outcome.Set(std::move(end)); });
 
   std::vector<std::unique_ptr<ThreadMember>> members;
   for (uint64_t i = 0; i < 8; ++i) {
     const Role role = i < 3 ? v1::HeartbeatRequest::SERVER : v1::HeartbeatRequest::WORKER;
-    members.push_back(
-        std::make_unique<ThreadMember>(role, /*incarnation=*/1 + i, coordinator, clock));
+    members.push_back(std::make_unique<ThreadMember>(role, /*incarnation=*/1 + i, *coordinator,
+                                                     clock, open_requests));
   }
   members.clear();
   const JobOutcome end = outcome.Wait();
+  coordinator.reset();
+  EXPECT_EQ(open_requests, 0);
+  EXPECT_NE(NewestCheckpoint(folder).value(), "") << end.last_status.checkpoint().error();
   EXPECT_TRUE(end.status.ok()) << end.status;
   for (const v1::Progress& progress : end.last_status.progress()) {
     EXPECT_EQ(progress.steps_done(), kSteps);
