@@ -106,6 +106,8 @@ TEST_F(CheckpointWriterTest, APartEndsWhenAllItsShardsAreOnTheDisk) {
   ASSERT_EQ(part.workers_size(), 2);
   EXPECT_EQ(part.workers(0).least(), 6);
   EXPECT_EQ(part.workers(0).most(), 10);
+  EXPECT_TRUE(part.workers(0).is_live());
+  EXPECT_FALSE(part.workers(1).is_live());
   EXPECT_EQ(part.workers(1).least(), 2);
   EXPECT_EQ(part.workers(1).most(), 9) << "a lost worker's successor begins at min_step";
   EXPECT_EQ(storage_.finished(), std::vector<std::string>{"checkpoint-000007"});

@@ -233,10 +233,10 @@ TEST(ConsistencyPlanTest, AnotherConsistencyOfARestoredJobBeginsAfterAllThatWasD
   EXPECT_EQ(view.consistency(2).consistency().staleness(), 3);
 }
 
-TEST(ConsistencyPlanTest, AnotherConsistencyBeginsAfterAPeriodThatHasNotBegun) {
+TEST(ConsistencyPlanTest, AnotherConsistencyReplacesAPeriodThatHasNotBegun) {
   v1::CheckpointManifest restored = Restored();
   restored.mutable_consistency(1)->set_first_step(35);
-  EXPECT_EQ(ConsistencyPlan(Ssp(3), restored).latest().first_step(), 36);
+  EXPECT_EQ(ConsistencyPlan(Ssp(3), restored).latest().first_step(), 30);
 }
 
 TEST(ConsistencyPlanTest, AChangeOfARestoredJobHasItsOwnNumber) {

@@ -97,11 +97,13 @@ void ScriptedCheckpoints::HoldAll(ScriptedJob& job, int64_t step) {
   for (uint32_t server = 0; server < 2; ++server) Hold(job, server, step);
 }
 
-v1::WorkerSteps ScriptedCheckpoints::Steps(uint32_t worker, int64_t least, int64_t most) {
+v1::WorkerSteps ScriptedCheckpoints::Steps(uint32_t worker, int64_t least, int64_t most,
+                                           bool is_live) {
   v1::WorkerSteps steps;
   steps.set_worker(worker);
   steps.set_least(least);
   steps.set_most(most);
+  steps.set_is_live(is_live);
   return steps;
 }
 

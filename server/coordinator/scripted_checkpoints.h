@@ -50,7 +50,7 @@ class ScriptedCheckpoints : public testing::Test {
   static void Hold(ScriptedJob& job, uint32_t server, int64_t step);
   static void HoldAll(ScriptedJob& job, int64_t step);
 
-  static v1::WorkerSteps Steps(uint32_t worker, int64_t least, int64_t most);
+  static v1::WorkerSteps Steps(uint32_t worker, int64_t least, int64_t most, bool is_live = true);
   // The server has written its shards for the order in `view`, with these steps of workers.
   static v1::CheckpointPart Ended(const v1::JobView& view, uint32_t server,
                                   const std::vector<v1::WorkerSteps>& workers);
