@@ -1,10 +1,22 @@
 #include "server/shard/slice_state.h"
 
+#include <optional>
 #include <utility>
 
 #include "common/base/status_macros.h"
 
 namespace capstan {
+namespace {
+
+// The payload's memory, or a copy.
+absl::StatusOr<HostBuffer> TakeFloats(Payload& payload) {
+  if (std::optional<HostBuffer> taken = payload.TakeFloats()) return *std::move(taken);
+  ASSIGN_OR_RETURN(HostBuffer copy, HostBuffer::Create(payload.size_bytes() / sizeof(float)));
+  payload.CopyTo(copy.span());
+  return copy;
+}
+
+}  // namespace
 
 absl::StatusOr<SliceState::Memory> SliceState::Allocate(size_t size, const Optimizer& optimizer) {
   Memory memory;
@@ -15,16 +27,12 @@ absl::StatusOr<SliceState::Memory> SliceState::Allocate(size_t size, const Optim
   return memory;
 }
 
-absl::StatusOr<SliceState::Memory> SliceState::CopyOf(const SliceSnapshot& snapshot) {
+absl::StatusOr<SliceState::Memory> SliceState::Take(SliceSnapshot& snapshot) {
   Memory memory;
   memory.version = snapshot.version;
-  const size_t size = snapshot.values.size_bytes() / sizeof(float);
-  ASSIGN_OR_RETURN(memory.values, HostBuffer::Create(size));
-  snapshot.values.CopyTo(memory.values.span());
-  for (const Payload& state : snapshot.optimizer_state) {
-    ASSIGN_OR_RETURN(HostBuffer copy, HostBuffer::Create(size));
-    state.CopyTo(copy.span());
-    memory.optimizer_state.push_back(std::move(copy));
+  ASSIGN_OR_RETURN(memory.values, TakeFloats(snapshot.values));
+  for (Payload& state : snapshot.optimizer_state) {
+    ASSIGN_OR_RETURN(memory.optimizer_state.emplace_back(), TakeFloats(state));
   }
   return memory;
 }
