@@ -1,5 +1,6 @@
 #include "server/shard/slice_state.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -7,6 +8,18 @@
 
 namespace capstan {
 namespace {
+
+// In elements. What is copied is still in the core's own cache when it is updated.
+constexpr size_t kCopiedBlock = 4096;
+
+bool IsInPlace(const SliceValues::Change& array) { return array.from.data() == array.to.data(); }
+
+// The elements [offset, offset + size), for an update in place.
+absl::Span<float> Elements(const SliceValues::Change& array, size_t offset, size_t size) {
+  const absl::Span<float> to = array.to.subspan(offset, size);
+  if (!IsInPlace(array)) std::copy_n(array.from.data() + offset, size, to.data());
+  return to;
+}
 
 // The payload's memory, or a copy.
 absl::StatusOr<HostBuffer> TakeFloats(Payload& payload) {
@@ -52,17 +65,25 @@ SliceState::Update SliceState::BeginUpdate(uint64_t learning_rate_divisor) {
   ++version_;
   Update update(optimizer_);
   update.application_ = {static_cast<int64_t>(version_), learning_rate_divisor};
-  update.values_ = values_.Mutable();
-  for (SliceValues& state : optimizer_state_) update.optimizer_state_.push_back(state.Mutable());
+  update.values_ = values_.BeginChange();
+  for (SliceValues& state : optimizer_state_) {
+    update.optimizer_state_.push_back(state.BeginChange());
+  }
   return update;
 }
 
 void SliceState::Update::Apply(size_t offset, absl::Span<const float> gradient) const {
-  absl::InlinedVector<absl::Span<float>, 2> state;
-  for (const absl::Span<float> array : optimizer_state_) {
-    state.push_back(array.subspan(offset, gradient.size()));
+  const bool is_in_place = IsInPlace(values_) &&
+                           std::all_of(optimizer_state_.begin(), optimizer_state_.end(), IsInPlace);
+  const size_t most = is_in_place ? gradient.size() : kCopiedBlock;
+  for (size_t done = 0; done < gradient.size(); done += most) {
+    const absl::Span<const float> block = gradient.subspan(done, most);
+    absl::InlinedVector<absl::Span<float>, 2> state;
+    for (const SliceValues::Change& array : optimizer_state_) {
+      state.push_back(Elements(array, offset + done, block.size()));
+    }
+    optimizer_.Apply(block, application_, Elements(values_, offset + done, block.size()), state);
   }
-  optimizer_.Apply(gradient, application_, values_.subspan(offset, gradient.size()), state);
 }
 
 }  // namespace capstan

@@ -33,8 +33,8 @@ class SliceState {
 
     const Optimizer& optimizer_;
     Application application_;
-    absl::Span<float> values_;
-    absl::InlinedVector<absl::Span<float>, 2> optimizer_state_;
+    SliceValues::Change values_;
+    absl::InlinedVector<SliceValues::Change, 2> optimizer_state_;
   };
 
   // The memory of one slice.
