@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -35,7 +36,7 @@ absl::Status ForEachArray(Slice& slice, absl::Span<const std::string> table_name
   return absl::OkStatus();
 }
 
-// Writes a file from its beginning, and hashes what it writes.
+// Writes or reads a file from its beginning, and hashes its bytes.
 class HashedFile {
  public:
   explicit HashedFile(const OpenFile& file)
@@ -46,6 +47,12 @@ class HashedFile {
   absl::Status Append(const void* data, size_t bytes) {
     XXH3_64bits_update(state_.get(), data, bytes);
     RETURN_IF_ERROR(file_.WriteAt(end_, data, bytes));
+    end_ += bytes;
+    return absl::OkStatus();
+  }
+  absl::Status Read(void* data, size_t bytes) {
+    RETURN_IF_ERROR(file_.ReadAt(end_, data, bytes));
+    XXH3_64bits_update(state_.get(), data, bytes);
     end_ += bytes;
     return absl::OkStatus();
   }
@@ -62,37 +69,64 @@ absl::Status WrongFile(const OpenFile& file, absl::string_view expected, absl::s
       absl::StrCat(file.path(), ": expected a shard with ", expected, ", got ", got));
 }
 
-using Tensors = absl::flat_hash_map<std::string, const Safetensors::Tensor*>;
+// The contents of a file.
+struct ReadTensors {
+  absl::flat_hash_map<std::string, Payload> arrays;  // of float32, by name
+  std::optional<std::string> blocks;
+  size_t count = 0;
+  uint64_t xxh3 = 0;
+};
 
-absl::StatusOr<ShardSnapshot> ReadBlocks(const OpenFile& file, const Tensors& tensors) {
-  const auto blocks = tensors.find(kBlocks);
-  if (blocks == tensors.end() || blocks->second->dtype != "U8") {
-    return WrongFile(file, "a tensor \"shard\" of U8", "none");
+absl::StatusOr<Payload> ReadArray(uint64_t bytes, HashedFile& file) {
+  ASSIGN_OR_RETURN(HostBuffer buffer, HostBuffer::Create(bytes / sizeof(float)));
+  const auto owner = std::make_shared<HostBuffer>(std::move(buffer));
+  auto* const memory = reinterpret_cast<uint8_t*>(owner->data());
+  RETURN_IF_ERROR(file.Read(memory, bytes));
+  return Payload::Exclusive({owner, memory}, bytes);
+}
+
+absl::StatusOr<ReadTensors> ReadAllTensors(const OpenFile& file) {
+  ASSIGN_OR_RETURN(const Safetensors header, ReadSafetensorsHeader(file));
+  HashedFile hashed(file);
+  std::string other(header.header_bytes, '\0');
+  RETURN_IF_ERROR(hashed.Read(other.data(), other.size()));
+  ReadTensors tensors;
+  tensors.count = header.tensors.size();
+  // They follow each other without a gap.
+  for (const Safetensors::Tensor& tensor : header.tensors) {
+    if (tensor.dtype == "F32") {
+      ASSIGN_OR_RETURN(tensors.arrays[tensor.name], ReadArray(tensor.bytes, hashed));
+      continue;
+    }
+    other.assign(tensor.bytes, '\0');
+    RETURN_IF_ERROR(hashed.Read(other.data(), other.size()));
+    if (tensor.name == kBlocks && tensor.dtype == "U8") tensors.blocks = other;
   }
-  std::string bytes(blocks->second->bytes, '\0');
-  RETURN_IF_ERROR(file.ReadAt(blocks->second->offset, bytes.data(), bytes.size()));
-  absl::StatusOr<ShardSnapshot> snapshot = DecodeShardBlocks(bytes);
+  tensors.xxh3 = hashed.hash();
+  return tensors;
+}
+
+absl::StatusOr<ShardSnapshot> DecodeBlocks(const OpenFile& file, const ReadTensors& tensors) {
+  if (!tensors.blocks.has_value()) return WrongFile(file, "a tensor \"shard\" of U8", "none");
+  absl::StatusOr<ShardSnapshot> snapshot = DecodeShardBlocks(*tensors.blocks);
   if (!snapshot.ok()) return Annotate(snapshot.status(), file.path());
   return snapshot;
 }
 
-// Reads an array of the slice. All arrays of a slice have one length.
-absl::Status ReadArray(const OpenFile& file, const Tensors& tensors, const std::string& name,
-                       const SliceSnapshot& slice, Payload& array) {
-  const auto found = tensors.find(name);
-  if (found == tensors.end() || found->second->dtype != "F32" || found->second->bytes == 0) {
+// Takes an array of the slice. All arrays of a slice have one length.
+absl::Status TakeArray(const OpenFile& file, const std::string& name, const SliceSnapshot& slice,
+                       ReadTensors& tensors, Payload& array) {
+  const auto found = tensors.arrays.find(name);
+  if (found == tensors.arrays.end() || found->second.empty()) {
     return WrongFile(file, absl::StrCat("a tensor ", PrintableText(name), " of F32"), "none");
   }
-  const Safetensors::Tensor& tensor = *found->second;
-  if (!slice.values.empty() && tensor.bytes != slice.values.size_bytes()) {
+  const size_t bytes = found->second.size_bytes();
+  if (!slice.values.empty() && bytes != slice.values.size_bytes()) {
     return WrongFile(file,
                      absl::StrCat(slice.values.size_bytes(), " bytes in ", PrintableText(name)),
-                     absl::StrCat(tensor.bytes));
+                     absl::StrCat(bytes));
   }
-  ASSIGN_OR_RETURN(HostBuffer buffer, HostBuffer::Create(tensor.bytes / sizeof(float)));
-  const auto owner = std::make_shared<HostBuffer>(std::move(buffer));
-  RETURN_IF_ERROR(file.ReadAt(tensor.offset, owner->data(), tensor.bytes));
-  array = Payload(std::as_const(*owner).span(), owner);
+  array = std::exchange(found->second, {});
   return absl::OkStatus();
 }
 
@@ -130,28 +164,25 @@ absl::StatusOr<uint64_t> WriteShardFile(const ShardSnapshot& snapshot,
   return hashed.hash();
 }
 
-absl::StatusOr<ShardSnapshot> ReadShardFile(OpenFile file,
-                                            absl::Span<const std::string> table_names) {
-  ASSIGN_OR_RETURN(const Safetensors header, ReadSafetensorsHeader(file));
-  Tensors tensors;
-  for (const Safetensors::Tensor& tensor : header.tensors) tensors.emplace(tensor.name, &tensor);
-  ASSIGN_OR_RETURN(ShardSnapshot snapshot, ReadBlocks(file, tensors));
+absl::StatusOr<HashedShard> ReadShardFile(const OpenFile& file,
+                                          absl::Span<const std::string> table_names) {
+  ASSIGN_OR_RETURN(ReadTensors tensors, ReadAllTensors(file));
+  HashedShard shard;
+  shard.xxh3 = tensors.xxh3;
+  ASSIGN_OR_RETURN(shard.snapshot, DecodeBlocks(file, tensors));
   size_t arrays = 0;
-  for (SliceSnapshot& slice : snapshot.slices) {
+  for (SliceSnapshot& slice : shard.snapshot.slices) {
     if (slice.key.table.value() >= table_names.size()) {
       return WrongFile(file, absl::StrCat("tables below ", table_names.size()),
                        absl::StrCat(slice.key.table.value()));
     }
     RETURN_IF_ERROR(ForEachArray(slice, table_names, [&](const std::string& name, Payload& array) {
       ++arrays;
-      return ReadArray(file, tensors, name, slice, array);
+      return TakeArray(file, name, slice, tensors, array);
     }));
   }
-  if (arrays + 1 != header.tensors.size()) {
-    return WrongFile(file, absl::StrCat(arrays + 1, " tensors"),
-                     absl::StrCat(header.tensors.size()));
-  }
-  return snapshot;
+  if (arrays + 1 == tensors.count) return shard;
+  return WrongFile(file, absl::StrCat(arrays + 1, " tensors"), absl::StrCat(tensors.count));
 }
 
 }  // namespace capstan

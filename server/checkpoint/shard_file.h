@@ -21,10 +21,17 @@ absl::StatusOr<uint64_t> WriteShardFile(const ShardSnapshot& snapshot,
                                         absl::Span<const std::string> table_names,
                                         const OpenFile& file);
 
-// Reads a file of WriteShardFile. DATA_LOSS or INVALID_ARGUMENT, with the name of the file, if it
-// is damaged, or is no such file of a job with these tables. RESOURCE_EXHAUSTED.
-absl::StatusOr<ShardSnapshot> ReadShardFile(OpenFile file,
-                                            absl::Span<const std::string> table_names);
+// A shard that was read, and the XXH3-64 of its whole file.
+struct HashedShard {
+  ShardSnapshot snapshot;
+  uint64_t xxh3 = 0;
+};
+
+// Reads a file of WriteShardFile, once and in order. Nobody else has the memory of the arrays.
+// DATA_LOSS or INVALID_ARGUMENT, with the name of the file, if it is damaged, or is no such file of
+// a job with these tables. RESOURCE_EXHAUSTED.
+absl::StatusOr<HashedShard> ReadShardFile(const OpenFile& file,
+                                          absl::Span<const std::string> table_names);
 
 }  // namespace capstan
 

@@ -41,7 +41,7 @@ class ShardFileTest : public testing::Test {
   }
 
   // With `from`, the shard goes on where that one was.
-  std::unique_ptr<Shard> MakeShard(const ShardSnapshot* from = nullptr) {
+  std::unique_ptr<Shard> MakeShard(ShardSnapshot* from = nullptr) {
     const ConsistencyPeriod periods[] = {{Step(0), ConsistencyMode::kSsp, 8},
                                          {Step(2), ConsistencyMode::kBsp},
                                          {Step(4), ConsistencyMode::kAsync}};
@@ -50,7 +50,7 @@ class ShardFileTest : public testing::Test {
       Slice::Options options;
       options.name = absl::StrCat("slice ", i);
       options.memory = from == nullptr ? SliceState::Allocate(kSize, *optimizer_).value()
-                                       : SliceState::CopyOf(from->slices[i]).value();
+                                       : SliceState::Take(from->slices[i]).value();
       options.optimizer = optimizer_.get();
       options.schedule = from == nullptr
                              ? MakeConsistencySchedule(periods).value()
@@ -87,7 +87,12 @@ class ShardFileTest : public testing::Test {
     return WriteShardFile(snapshot, kTables, file).value();
   }
   absl::StatusOr<ShardSnapshot> Read() {
-    return ReadShardFile(OpenFile::Open(path_, O_RDONLY).value(), kTables);
+    absl::StatusOr<HashedShard> read =
+        ReadShardFile(OpenFile::Open(path_, O_RDONLY).value(), kTables);
+    if (!read.ok()) return read.status();
+    const std::string bytes = Contents();
+    EXPECT_EQ(read->xxh3, XXH3_64bits(bytes.data(), bytes.size()));
+    return std::move(read->snapshot);
   }
   std::string Contents() {
     std::ifstream in(path_, std::ios::binary);
@@ -122,7 +127,7 @@ TEST_F(ShardFileTest, AShardGoesOnInAnotherProcessWithTheSameBits) {
     }
   }
   Write(original->Snapshot());
-  const auto read = Read();
+  auto read = Read();
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->workers.size(), size_t{kWorkers});
   EXPECT_EQ(read->slices[0].kept.size(), 2u);
@@ -154,7 +159,7 @@ TEST_F(ShardFileTest, NobodyWaitsForAWorkerThatDoesNotComeBack) {
   }
   ASSERT_TRUE(Push(*original, false, 0, 2, 0).ok());
   Write(original->Snapshot());
-  const ShardSnapshot read = Read().value();
+  ShardSnapshot read = Read().value();
   const auto restored = MakeShard(&read);
   EXPECT_EQ(restored->Snapshot().slices[0].min_step, Step(1)) << "worker 2 has done one step";
   restored->SetLiveWorkers(

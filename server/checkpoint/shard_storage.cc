@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -43,19 +44,23 @@ absl::StatusOr<uint64_t> HashOf(const OpenFile& file, uint64_t bytes) {
   return XXH3_64bits_digest(state.get());
 }
 
-absl::Status Verify(const OpenFile& opened, const v1::ShardFile& file) {
-  ASSIGN_OR_RETURN(const uint64_t bytes, opened.SizeBytes());
-  uint64_t hash = 0;
-  if (bytes == file.bytes()) {
-    ASSIGN_OR_RETURN(hash, HashOf(opened, bytes));
-    if (hash == file.xxh3()) return absl::OkStatus();
-  }
+// OK if the size and the hash of a file are the manifest's.
+absl::Status CheckSums(const OpenFile& opened, const v1::ShardFile& file, uint64_t bytes,
+                       std::optional<uint64_t> hash) {
+  if (bytes == file.bytes() && hash == file.xxh3()) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrFormat("%s: expected %d bytes with the XXH3-64 %016x, as the manifest says, got %d "
                       "bytes%s; the file "
                       "is damaged: use another checkpoint",
                       opened.path(), file.bytes(), file.xxh3(), bytes,
-                      bytes == file.bytes() ? absl::StrFormat(" with %016x", hash) : ""));
+                      hash.has_value() ? absl::StrFormat(" with %016x", *hash) : ""));
+}
+
+absl::Status Verify(const OpenFile& opened, const v1::ShardFile& file) {
+  ASSIGN_OR_RETURN(const uint64_t bytes, opened.SizeBytes());
+  if (bytes != file.bytes()) return CheckSums(opened, file, bytes, /*hash=*/{});
+  ASSIGN_OR_RETURN(const uint64_t hash, HashOf(opened, bytes));
+  return CheckSums(opened, file, bytes, hash);
 }
 
 class ShardFolder : public ShardStorage {
@@ -124,13 +129,18 @@ absl::Status VerifyShardFile(const std::string& path, const v1::ShardFile& file)
 
 absl::StatusOr<ShardSnapshot> ReadVerifiedShard(const std::string& path, const v1::ShardFile& file,
                                                 absl::Span<const std::string> table_names) {
-  ASSIGN_OR_RETURN(OpenFile opened, OpenFile::Open(FilePath(path, file.shard()), O_RDONLY));
-  RETURN_IF_ERROR(Verify(opened, file));
-  ASSIGN_OR_RETURN(ShardSnapshot snapshot, ReadShardFile(std::move(opened), table_names));
-  if (snapshot.shard == ShardId(file.shard())) return snapshot;
+  ASSIGN_OR_RETURN(const OpenFile opened, OpenFile::Open(FilePath(path, file.shard()), O_RDONLY));
+  ASSIGN_OR_RETURN(const uint64_t bytes, opened.SizeBytes());
+  absl::StatusOr<HashedShard> read = absl::DataLossError("another size");
+  if (bytes == file.bytes()) read = ReadShardFile(opened, table_names);
+  // If the file is damaged, the error says this and nothing else.
+  if (!read.ok()) RETURN_IF_ERROR(Verify(opened, file));
+  RETURN_IF_ERROR(read.status());
+  RETURN_IF_ERROR(CheckSums(opened, file, bytes, read->xxh3));
+  if (read->snapshot.shard == ShardId(file.shard())) return std::move(read->snapshot);
   return absl::InvalidArgumentError(absl::StrCat(FilePath(path, file.shard()), ": expected shard ",
                                                  file.shard(), ", got shard ",
-                                                 snapshot.shard.value()));
+                                                 read->snapshot.shard.value()));
 }
 
 }  // namespace capstan

@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<ShardStorage>> OpenShardFolder(const std::string&
 // and the checksum of the manifest.
 absl::Status VerifyShardFile(const std::string& path, const v1::ShardFile& file);
 
-// Verifies and reads a shard of the checkpoint at `path`.
+// Verifies and reads a shard of the checkpoint at `path`, in one pass.
 absl::StatusOr<ShardSnapshot> ReadVerifiedShard(const std::string& path, const v1::ShardFile& file,
                                                 absl::Span<const std::string> table_names);
 

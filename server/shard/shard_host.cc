@@ -47,8 +47,8 @@ absl::Status ShardHost::AddShard(ShardId id, const Source& source) {
   if (source.restored == nullptr || shard_map_.SlicesOf(id).empty()) {
     RETURN_IF_ERROR(InitializeSlices(id, source.initial, *shard));
   } else {
-    ASSIGN_OR_RETURN(const ShardSnapshot snapshot, source.restored(id));
-    RETURN_IF_ERROR(RestoreSlices(id, snapshot, *shard));
+    ASSIGN_OR_RETURN(ShardSnapshot snapshot, source.restored(id));
+    RETURN_IF_ERROR(RestoreSlices(id, std::move(snapshot), *shard));
   }
   if (shard_of_id_.size() <= id.value()) shard_of_id_.resize(id.value() + 1);
   shard_of_id_[id.value()] = shard.get();
@@ -84,17 +84,17 @@ absl::Status ShardHost::InitializeSlices(ShardId id, const InitialValues& initia
   return absl::OkStatus();
 }
 
-absl::Status ShardHost::RestoreSlices(ShardId id, const ShardSnapshot& snapshot, Shard& shard) {
+absl::Status ShardHost::RestoreSlices(ShardId id, ShardSnapshot snapshot, Shard& shard) {
   const absl::Span<const SliceKey> keys = shard_map_.SlicesOf(id);
   bool fits = snapshot.slices.size() == keys.size();
   for (size_t i = 0; fits && i < keys.size(); ++i) {
-    const SliceSnapshot& slice = snapshot.slices[i];
+    SliceSnapshot& slice = snapshot.slices[i];
     const SliceRange range = slicings_[keys[i].table.value()].Range(keys[i].slice);
     fits = slice.key == keys[i] && slice.values.size_bytes() == range.size * sizeof(float) &&
            slice.optimizer_state.size() == static_cast<size_t>(options_.optimizer->state_count());
     if (!fits) break;
     Slice::Options options = SliceOptions(keys[i]);
-    ASSIGN_OR_RETURN(options.memory, SliceState::CopyOf(slice));
+    ASSIGN_OR_RETURN(options.memory, SliceState::Take(slice));
     shard.AddSlice(keys[i], std::move(options), &slice);
   }
   shard.RestoreWorkers(snapshot.workers);

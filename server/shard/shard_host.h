@@ -114,7 +114,7 @@ class ShardHost : public ParameterEndpoint {
   // The slice's memory is not set yet.
   Slice::Options SliceOptions(SliceKey key);
   absl::Status InitializeSlices(ShardId id, const InitialValues& initial, Shard& shard);
-  absl::Status RestoreSlices(ShardId id, const ShardSnapshot& snapshot, Shard& shard);
+  absl::Status RestoreSlices(ShardId id, ShardSnapshot snapshot, Shard& shard);
 
   const Options options_;          // with the initial schedules
   std::vector<Slicing> slicings_;  // of each table

@@ -93,7 +93,7 @@ class Slice {
   // What the slice is now, without its parked pulls. Cheap: memory is copied by the next update,
   // and kept pushes at once. The caller sets the key.
   SliceSnapshot Snapshot() const;
-  // Goes on where another slice was. Options::memory is SliceState::CopyOf, and Options::schedule
+  // Goes on where another slice was. Options::memory is SliceState::Take, and Options::schedule
   // begins like the snapshot's. Its live workers count until they are removed. Only before the
   // first exchange.
   void Restore(const SliceSnapshot& snapshot);

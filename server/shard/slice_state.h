@@ -33,8 +33,8 @@ class SliceState {
 
     const Optimizer& optimizer_;
     Application application_;
-    absl::Span<float> values_;
-    absl::InlinedVector<absl::Span<float>, 2> optimizer_state_;
+    SliceValues::Change values_;
+    absl::InlinedVector<SliceValues::Change, 2> optimizer_state_;
   };
 
   // The memory of one slice.
@@ -46,8 +46,9 @@ class SliceState {
 
   // Memory for `size` parameters, all zero. RESOURCE_EXHAUSTED.
   static absl::StatusOr<Memory> Allocate(size_t size, const Optimizer& optimizer);
-  // A copy of what a slice had. RESOURCE_EXHAUSTED.
-  static absl::StatusOr<Memory> CopyOf(const SliceSnapshot& snapshot);
+  // What a slice had. Takes values and optimizer state out of the snapshot if nobody else has their
+  // memory, else copies them. RESOURCE_EXHAUSTED.
+  static absl::StatusOr<Memory> Take(SliceSnapshot& snapshot);
 
   // `optimizer` outlives the state.
   SliceState(Memory memory, const Optimizer* optimizer);

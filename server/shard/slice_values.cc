@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "common/base/random.h"
@@ -29,13 +28,14 @@ Payload SliceValues::Share() const {
   return Payload(span(), reader);
 }
 
-absl::Span<float> SliceValues::Mutable() {
+SliceValues::Change SliceValues::BeginChange() {
+  const absl::Span<const float> from = span();
   if (current_->readers.load(std::memory_order_acquire) > 0) {
     std::shared_ptr<Buffer> next = TakeFree();
-    std::memcpy(next->floats.data(), current_->floats.data(), size_bytes());
+    // Nothing frees the buffer before the next change.
     others_.push_back(std::exchange(current_, std::move(next)));
   }
-  return current_->floats.span();
+  return {from, current_->floats.span()};
 }
 
 std::shared_ptr<SliceValues::Buffer> SliceValues::TakeFree() {

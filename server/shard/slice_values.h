@@ -30,8 +30,13 @@ class SliceValues {
   // The current values. No update changes them while a copy of the payload lives.
   Payload Share() const;
 
-  // The values, for writing. Valid until the next call.
-  absl::Span<float> Mutable();
+  // Memory for the next values. The caller writes every element of `to`; `from` has the values
+  // before, and is the same memory if nobody reads them. Valid until the next call.
+  struct Change {
+    absl::Span<const float> from;
+    absl::Span<float> to;
+  };
+  Change BeginChange();
 
  private:
   struct Buffer {

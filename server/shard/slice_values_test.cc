@@ -21,7 +21,7 @@ std::vector<float> Floats(const Payload& payload) {
 }
 
 void Fill(SliceValues& values, float value) {
-  for (float& element : values.Mutable()) element = value;
+  for (float& element : values.BeginChange().to) element = value;
 }
 
 TEST(SliceValuesTest, AreWrittenInPlaceWhenNobodyReads) {
@@ -48,15 +48,18 @@ TEST(SliceValuesTest, WhatIsSharedStaysAsItIs) {
   }
 }
 
-TEST(SliceValuesTest, AnUpdateChangesWhatItWritesAlone) {
+TEST(SliceValuesTest, AChangeBeginsWithTheValuesBefore) {
   SliceValues values{HostBuffer(kSize)};
   Fill(values, 3);
-  const Payload shared = values.Share();
-  values.Mutable()[7] = 4;
-  EXPECT_EQ(Floats(shared)[7], 3);
-  std::vector<float> expected(kSize, 3);
-  expected[7] = 4;
-  EXPECT_EQ(Floats(values.Share()), expected);
+  const SliceValues::Change in_place = values.BeginChange();
+  EXPECT_EQ(in_place.from.data(), in_place.to.data());
+  std::optional<Payload> shared = values.Share();
+  const SliceValues::Change change = values.BeginChange();
+  EXPECT_NE(change.from.data(), change.to.data());
+  EXPECT_EQ(change.from.size(), kSize);
+  shared.reset();  // the values before stay for the change
+  EXPECT_EQ(std::vector<float>(change.from.begin(), change.from.end()),
+            std::vector<float>(kSize, 3));
 }
 
 TEST(SliceValuesTest, BuffersAreUsedAgain) {
