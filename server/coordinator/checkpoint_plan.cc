@@ -110,7 +110,9 @@ bool CheckpointPlan::ChooseStep(size_t num_servers, const Training& training) {
   for (const auto& [server, held_from] : held_from_) step = std::max(step, held_from);
   step_ = step.value();
   const auto steps = static_cast<int64_t>(spec_.steps());
-  if (steps > 0 && training.is_bsp && !is_requested_) step_ = NextMultiple(step_ - 1, steps);
+  if (steps > 0 && training.is_bsp && !is_requested_) {
+    step_ = NextMultiple(std::max(step_ - 1, newest_step_), steps);
+  }
   is_ahead_ = step_ > step.value();
   // Nobody gets beyond the last step.
   step_ = std::min(step_, training.steps_total);

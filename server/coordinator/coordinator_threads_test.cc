@@ -63,7 +63,7 @@ class ThreadMember {
     if (role_ == v1::HeartbeatRequest::WORKER) {
       training_.Wait();
       while (++steps_done_ < kSteps) {
-        AskForCheckpoint();
+        if (steps_done_ % 10 == 0) AskForCheckpoint();
         agent.ReportNow();
       }
       agent.ReportNow();
@@ -117,6 +117,12 @@ class ThreadMember {
     part.set_number(view_.checkpoint().number());
     part.set_held_step(3);
     part.set_has_ended(!view_.checkpoint().name().empty());
+    for (const v1::WorkerInfo& info : view_.workers()) {
+      v1::WorkerSteps& worker = *part.add_workers();
+      worker.set_worker(info.worker());
+      worker.set_least(view_.checkpoint().step());
+      worker.set_most(view_.checkpoint().step());
+    }
     for (int shard = 0; shard < view_.server_of_shard_size(); ++shard) {
       const bool is_own = view_.server_of_shard(shard) == id;
       if (is_own) part.add_files()->set_shard(static_cast<uint32_t>(shard));
