@@ -168,6 +168,27 @@ TEST_F(CoordinatorCheckpointTest, TheJobEndsAfterItsLastCheckpoint) {
   EXPECT_EQ(job->View().phase(), v1::DONE);
 }
 
+TEST_F(CoordinatorCheckpointTest, AResultThatIsToldAgainDuringTheLastCheckpointMakesNoNewView) {
+  v1::JobSpec spec = Job(0);
+  spec.mutable_checkpoint()->set_seconds(1e6);
+  const auto job = Train(spec);
+  for (uint32_t id = 0; id < 2; ++id) job->FinishSteps(id, 100);
+  ASSERT_TRUE(job->ReportResult(0, /*test_accuracy=*/0.9).ok());
+  const uint64_t version = job->View().version();
+  // An evaluator that tells its result at each view would otherwise have a new view each time.
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(job->ReportResult(0, /*test_accuracy=*/0.1).ok());
+  EXPECT_EQ(job->View().version(), version);
+  EXPECT_EQ(job->View().phase(), v1::EVALUATING);
+  double accuracy = 0;
+  job->coordinator().OnEnd(
+      [&](const JobOutcome& outcome) { accuracy = outcome.result.test_accuracy(); });
+  HoldAll(*job, 103);
+  EndAll(*job, {Steps(0, 100, 100), Steps(1, 100, 100)});
+  ASSERT_EQ(job->View().phase(), v1::DONE);
+  job->clock().Advance(absl::Seconds(20));
+  EXPECT_EQ(accuracy, 0.9) << "the first result counts";
+}
+
 TEST_F(CoordinatorCheckpointTest, AnErrorInTheLastCheckpointDoesNotKeepTheJobFromItsEnd) {
   v1::JobSpec spec = Job(0);
   spec.mutable_checkpoint()->set_seconds(1e6);

@@ -154,11 +154,11 @@ absl::Status JobState::ReportResult(const v1::ReportResultRequest& request) {
                      is_evaluated ? absl::StrCat(" with worker ", view_.evaluator()) : "",
                      "; only the evaluator of phase EVALUATING may"));
   }
-  if (view_.phase() != v1::EVALUATING) return absl::OkStatus();  // It has been told before.
+  // It may be told again. The phase stays while the last checkpoint is being written.
+  if (view_.phase() != v1::EVALUATING || result_.has_value()) return absl::OkStatus();
   result_ = request;
-  SettleCheckpoint();
-  Finish();
-  Publish();
+  const bool has_checkpoint = SettleCheckpoint();
+  if (Finish() || has_checkpoint) Publish();
   return absl::OkStatus();
 }
 

@@ -54,8 +54,7 @@ absl::StatusOr<uint64_t> JobState::RequestCheckpoint() {
                      "; a checkpoint can be written while it is in TRAINING only"));
   }
   ASSIGN_OR_RETURN(const uint64_t number, checkpoint_.Request());
-  SettleCheckpoint();
-  Publish();
+  if (SettleCheckpoint()) Publish();
   return number;
 }
 
