@@ -1,6 +1,8 @@
 #include "server/checkpoint/checkpoint_writer.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -27,6 +29,7 @@ class FakeStorage : public ShardStorage {
     MutexLock lock(&mu_);
     finished_.push_back(name);
     finished_files_ = files.size();
+    priority_ = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()));
     return absl::OkStatus();
   }
   absl::StatusOr<v1::CheckpointManifest> ReadManifest(const std::string&) override {
@@ -44,12 +47,18 @@ class FakeStorage : public ShardStorage {
     MutexLock lock(&mu_);
     return finished_files_;
   }
+  // Of the thread that writes; 19 is the lowest.
+  int priority() {
+    MutexLock lock(&mu_);
+    return priority_;
+  }
 
  private:
   Mutex mu_;
   std::vector<std::string> written_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> finished_ ABSL_GUARDED_BY(mu_);
   size_t finished_files_ ABSL_GUARDED_BY(mu_) = 0;
+  int priority_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 ShardSnapshot Snapshot(uint32_t shard, Step min_step = Step(5)) {
@@ -112,6 +121,12 @@ TEST_F(CheckpointWriterTest, APartEndsWhenAllItsShardsAreOnTheDisk) {
   EXPECT_EQ(part.workers(1).most(), 9) << "a lost worker's successor begins at min_step";
   EXPECT_EQ(storage_.finished(), std::vector<std::string>{"checkpoint-000007"});
   EXPECT_EQ(storage_.finished_files(), 2u);
+}
+
+TEST_F(CheckpointWriterTest, ThreadsThatTrainGoFirst) {
+  writer_.Begin(1, "checkpoint-000001", /*shards=*/0);
+  AwaitEnd();
+  EXPECT_EQ(storage_.priority(), 19);
 }
 
 TEST_F(CheckpointWriterTest, AServerWithoutShardsEndsAtOnce) {

@@ -178,6 +178,20 @@ TEST_F(ShardFileTest, ASnapshotStaysAsItIsWhileUpdatesGoOn) {
   EXPECT_NE(Write(shard->Snapshot()), before);
 }
 
+TEST_F(ShardFileTest, UpdatesBesideASnapshotHaveTheSameBits) {
+  const auto alone = MakeShard();
+  const auto beside = MakeShard();
+  for (int64_t step : {0, 1, 2}) {
+    const ShardSnapshot snapshot = beside->Snapshot();
+    for (Shard* shard : {alone.get(), beside.get()}) {
+      for (uint32_t worker : {0, 1, 2}) {
+        ASSERT_TRUE(Push(*shard, false, 0, worker, step).ok());
+      }
+    }
+  }
+  EXPECT_EQ(FloatsOf(*beside), FloatsOf(*alone));
+}
+
 TEST_F(ShardFileTest, TheHashIsThatOfTheFileAndATensorIsReadByItsName) {
   const auto shard = MakeShard();
   const uint64_t hash = Write(shard->Snapshot());
