@@ -22,7 +22,9 @@
 namespace capstan {
 
 // A server's part in checkpoints: writes the snapshots of its shards on a thread of its own, and
-// says how far it is. A snapshot is released as soon as it is written. Thread-safe.
+// says how far it is. A snapshot is released as soon as it is written. Updates meanwhile need at
+// most one more copy of values and optimizer state, for slices that are not written yet. That
+// memory stays for the next checkpoint. Thread-safe.
 class CheckpointWriter {
  public:
   struct Options {

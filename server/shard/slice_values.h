@@ -16,7 +16,8 @@ namespace capstan {
 
 // The parameters of a slice, or an array of its optimizer's state. Replies and snapshots read them
 // in place while later updates go on: an update writes into another buffer as long as somebody
-// reads this one. Not thread-safe, but any thread may read and release shared values.
+// reads this one. So there is one buffer more than versions that are read. One that is free stays
+// for the next time. Not thread-safe, but any thread may read and release shared values.
 class SliceValues {
  public:
   explicit SliceValues(HostBuffer initial);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -72,6 +73,34 @@ TEST(SliceValuesTest, BuffersAreUsedAgain) {
   const Payload second = values.Share();
   Fill(values, 2);
   EXPECT_EQ(values.span().data(), place);
+}
+
+// The bound on memory while a checkpoint is written.
+TEST(SliceValuesTest, ASnapshotCostsOneMoreBuffer) {
+  SliceValues values{HostBuffer(kSize)};
+  std::set<const float*> places = {values.span().data()};
+  for (int checkpoint = 0; checkpoint < 3; ++checkpoint) {
+    const Payload snapshot = values.Share();
+    for (int update = 0; update < 5; ++update) {
+      Fill(values, static_cast<float>(update));
+      places.insert(values.span().data());
+    }
+  }
+  EXPECT_EQ(places.size(), 2u);
+}
+
+// Replies need a second one anyway.
+TEST(SliceValuesTest, ASnapshotCostsOneMoreBufferBesideReplies) {
+  SliceValues values{HostBuffer(kSize)};
+  const Payload snapshot = values.Share();
+  std::set<const float*> places = {values.span().data()};
+  Payload reply;
+  for (int update = 0; update < 10; ++update) {
+    Fill(values, static_cast<float>(update));
+    places.insert(values.span().data());
+    reply = values.Share();  // the one before is released
+  }
+  EXPECT_EQ(places.size(), 3u);
 }
 
 TEST(SliceValuesTest, PayloadsOutliveTheValues) {
