@@ -1,5 +1,7 @@
 #include "tests/cluster/local_cluster.h"
 
+#include <glog/logging.h>
+
 #include <atomic>
 #include <memory>
 #include <string>
@@ -9,9 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/one_shot.h"
 #include "common/job/job_properties.h"
-#include "common/model_file/model_file.h"
 #include "common/routing/routing_table.h"
 #include "server/coordinator/coordinator.h"
+#include "server/coordinator/job_files.h"
 #include "server/service/parameter_server.h"
 #include "tests/transport/faulty_endpoint.h"
 #include "worker/runtime/job_setup.h"
@@ -52,7 +54,8 @@ std::unique_ptr<ParameterEndpoint> Connect(ClusterTransport& transport, Clock& c
 }  // namespace
 
 ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Clock& clock,
-                         const ClusterFaults& faults, const EngineFactory& make_engine) {
+                         const ClusterFaults& faults, const EngineFactory& make_engine,
+                         const std::function<void(CoordinatorEndpoint&)>& on_start) {
   const uint32_t num_servers = job.cluster().num_servers();
   const uint32_t num_workers = job.cluster().num_workers();
   ClusterResult result;
@@ -63,10 +66,13 @@ ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Cl
     Coordinator::Options options;
     options.job = job;
     options.job_fingerprint = JobFingerprint(job);
-    if (!job.output().empty()) options.output = CreateModelFile(job.output(), /*token=*/5).value();
+    const absl::Status opened = OpenJobFiles(/*token=*/5, options);
+    CHECK(opened.ok()) << opened;
     Coordinator coordinator(std::move(options), clock);
     OneShot<JobOutcome> outcome(&clock);
     coordinator.OnEnd([&outcome](JobOutcome ended) { outcome.Set(std::move(ended)); });
+
+    if (on_start != nullptr) on_start(coordinator);
 
     std::vector<std::unique_ptr<ParameterServer>> servers;
     std::vector<std::thread> threads;

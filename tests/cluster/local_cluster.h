@@ -2,10 +2,12 @@
 #define TESTS_CLUSTER_LOCAL_CLUSTER_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/base/clock.h"
+#include "common/membership/coordinator_endpoint.h"
 #include "proto/job.pb.h"
 #include "server/coordinator/job_outcome.h"
 #include "tests/cluster/cluster_transport.h"
@@ -28,10 +30,12 @@ struct ClusterResult {
   int64_t faults_injected = 0;
 };
 
-// Runs a whole job in this process to its end, with a thread for each server and worker.
+// Runs a whole job in this process to its end, with a thread for each server and worker. Calls
+// `on_start` before they start; it may keep the coordinator until the first thread ends.
 ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Clock& clock,
                          const ClusterFaults& faults = {},
-                         const EngineFactory& make_engine = MakeCpuEngine);
+                         const EngineFactory& make_engine = MakeCpuEngine,
+                         const std::function<void(CoordinatorEndpoint&)>& on_start = nullptr);
 
 }  // namespace capstan
 

@@ -5,7 +5,8 @@
 
 namespace capstan {
 
-// The peak memory of this process, in bytes.
+// The memory of this process, in bytes: now, and at its peak.
+int64_t MemoryBytes();
 int64_t PeakMemoryBytes();
 
 }  // namespace capstan

@@ -37,7 +37,8 @@ absl::StatusOr<std::unique_ptr<Optimizer>> BenchmarkJob::MakeOptimizer() const {
   return capstan::MakeOptimizer(spec);
 }
 
-absl::StatusOr<std::unique_ptr<ShardHost>> BenchmarkJob::MakeHost(int server) const {
+absl::StatusOr<std::unique_ptr<ShardHost>> BenchmarkJob::MakeHost(int server,
+                                                                  ShardHost::Source source) const {
   ShardHost::Options options;
   options.job = kJob;
   options.tables = {{"values", table_bytes / sizeof(float), 0}};
@@ -53,7 +54,7 @@ absl::StatusOr<std::unique_ptr<ShardHost>> BenchmarkJob::MakeHost(int server) co
     if (placement[shard] == ServerId(server)) options.shards.push_back(ShardId(shard));
   }
   options.epoch = Epoch(1);
-  ASSIGN_OR_RETURN(std::unique_ptr<ShardHost> host, ShardHost::Create(std::move(options)));
+  ASSIGN_OR_RETURN(std::unique_ptr<ShardHost> host, ShardHost::Create(std::move(options), source));
   std::vector<ShardHost::Worker> workers;
   for (int i = 0; i < num_workers; ++i) {
     workers.push_back({WorkerId(i), Incarnation(kFirstIncarnation + i)});

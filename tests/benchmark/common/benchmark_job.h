@@ -31,8 +31,10 @@ struct BenchmarkJob {
 
   // All but the learning rate is the default. INVALID_ARGUMENT: there is no such optimizer.
   absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer() const;
-  // The shards of one server. INVALID_ARGUMENT: there is no such optimizer.
-  absl::StatusOr<std::unique_ptr<ShardHost>> MakeHost(int server) const;
+  // The shards of one server; zeros unless they come from `source`. INVALID_ARGUMENT: there is no
+  // such optimizer. Or an error of `source`.
+  absl::StatusOr<std::unique_ptr<ShardHost>> MakeHost(int server,
+                                                      ShardHost::Source source = {}) const;
   // Each value after 0 ... `pushes` pushes of this gradient, under async.
   // INVALID_ARGUMENT: there is no such optimizer.
   absl::StatusOr<std::vector<float>> ValuesAfter(uint64_t pushes, float gradient) const;

@@ -1,5 +1,5 @@
-#ifndef TESTS_BENCHMARK_GPU_TIMED_ENGINE_H_
-#define TESTS_BENCHMARK_GPU_TIMED_ENGINE_H_
+#ifndef TESTS_BENCHMARK_COMMON_TIMED_ENGINE_H_
+#define TESTS_BENCHMARK_COMMON_TIMED_ENGINE_H_
 
 #include <cstdint>
 #include <memory>
@@ -49,4 +49,4 @@ class TimedEngine : public Engine {
 
 }  // namespace capstan
 
-#endif  // TESTS_BENCHMARK_GPU_TIMED_ENGINE_H_
+#endif  // TESTS_BENCHMARK_COMMON_TIMED_ENGINE_H_
