@@ -46,7 +46,7 @@ layers() {
   found="$(
     query "somepath(//worker/..., //server/...)" &&
       query "somepath(//server/..., //worker/...)" &&
-      query "somepath(//server/coordinator/..., //server/shard/...)" &&
+      query "somepath(//server/coordinator/... except tests(//server/coordinator/...), //server/shard/...)" &&
       reached_beyond //common/... "common|proto|third_party" &&
       reached_beyond //kernels/... "kernels|common/base|common/tensor|tests/cuda_emulator|third_party" &&
       reached_beyond //server/consistency/... "server/consistency|common/base|third_party"
