@@ -47,6 +47,8 @@ using Incarnation = Id<struct IncarnationTag, uint64_t>;
 using Step = Id<struct StepTag, int64_t>;
 constexpr Step operator+(Step step, int64_t count) { return Step(step.value() + count); }
 constexpr int64_t operator-(Step a, Step b) { return a.value() - b.value(); }
+// No job gets so far. A double, as in JSON, holds every step up to it.
+inline constexpr Step kLargestStep{int64_t{1} << 53};
 
 }  // namespace capstan
 

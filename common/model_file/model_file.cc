@@ -115,7 +115,7 @@ class CreatedModelFile : public ModelOutput {
   }
 
   absl::Status Publish(const Metadata& metadata, uint64_t parameters_xxh3) override {
-    ASSIGN_OR_RETURN(const uint64_t hash, Hash());
+    ASSIGN_OR_RETURN(const uint64_t hash, file_.HashAt(header_bytes_, table_bytes_));
     if (hash != parameters_xxh3) {
       return absl::DataLossError(absl::StrCat(
           file_.path(), ": expected parameters with the XXH3-64 ", TokenText(parameters_xxh3),
@@ -146,21 +146,6 @@ class CreatedModelFile : public ModelOutput {
 
  private:
   static constexpr uint64_t kRoomForMetadata = 2048;
-  static constexpr uint64_t kBlockBytes = 1 << 20;
-
-  // The XXH3-64 of all tables' bytes, in the order of the file.
-  absl::StatusOr<uint64_t> Hash() const {
-    const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
-                                                                                &XXH3_freeState);
-    XXH3_64bits_reset(state.get());
-    std::string block(kBlockBytes, '\0');
-    for (uint64_t done = 0; done < table_bytes_; done += block.size()) {
-      block.resize(std::min(kBlockBytes, table_bytes_ - done));
-      RETURN_IF_ERROR(file_.ReadAt(header_bytes_ + done, block.data(), block.size()));
-      XXH3_64bits_update(state.get(), block.data(), block.size());
-    }
-    return XXH3_64bits_digest(state.get());
-  }
 
   const std::string path_;
   const OpenFile file_;
@@ -218,6 +203,20 @@ absl::Status OpenFile::ReadAt(uint64_t offset, void* data, uint64_t bytes) const
     bytes -= count;
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> OpenFile::HashAt(uint64_t offset, uint64_t bytes) const {
+  constexpr uint64_t kBlockBytes = 1 << 20;
+  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
+                                                                              &XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  std::string block(std::min(kBlockBytes, bytes), '\0');
+  for (uint64_t done = 0; done < bytes; done += block.size()) {
+    block.resize(std::min(kBlockBytes, bytes - done));
+    RETURN_IF_ERROR(ReadAt(offset + done, block.data(), block.size()));
+    XXH3_64bits_update(state.get(), block.data(), block.size());
+  }
+  return XXH3_64bits_digest(state.get());
 }
 
 absl::Status OpenFile::WriteAt(uint64_t offset, const void* data, uint64_t bytes) const {

@@ -43,6 +43,8 @@ class OpenFile {
   absl::StatusOr<uint64_t> SizeBytes() const;
   // Read and write at `offset`. Thread-safe. DATA_LOSS: the file ends before.
   absl::Status ReadAt(uint64_t offset, void* data, uint64_t bytes) const;
+  // The XXH3-64 of the bytes from `offset` on. Thread-safe. Errors as ReadAt.
+  absl::StatusOr<uint64_t> HashAt(uint64_t offset, uint64_t bytes) const;
   // RESOURCE_EXHAUSTED: the disk is full.
   absl::Status WriteAt(uint64_t offset, const void* data, uint64_t bytes) const;
   // Makes the file this long, and takes the room on the disk if the file system can.

@@ -142,7 +142,7 @@ TEST(CapstanTest, FailuresAreOneLineAndExitCode1) {
   const Result unwritten = Capstan({"checkpoint", "--coordinator=127.0.0.1:1"});
   EXPECT_EQ(unwritten.code, 1);
   EXPECT_THAT(unwritten.output, AllOf(StartsWith("capstan checkpoint: coordinator 127.0.0.1:1"),
-                                      HasSubstr("check that the job runs")));
+                                      HasSubstr("check that it runs")));
   const Result unverified = Capstan({"checkpoint", "--verify=/nonexistent/checkpoints"});
   EXPECT_EQ(unverified.code, 1);
   EXPECT_EQ(NumLines(unverified.output), 1) << unverified.output;

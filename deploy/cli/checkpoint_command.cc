@@ -2,10 +2,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "common/base/printable_text.h"
+#include "common/base/random.h"
 #include "common/base/status_macros.h"
+#include "common/membership/coordinator_endpoint.h"
+#include "common/membership/grpc_coordinator_client.h"
 #include "deploy/cli/commands.h"
-#include "deploy/cli/grpc_status_client.h"
 #include "deploy/cli/text/number_text.h"
 #include "proto/checkpoint.pb.h"
 #include "server/checkpoint/checkpoint_folder.h"
@@ -51,11 +54,14 @@ absl::Status Verify(const std::string& path, std::ostream& out) {
 }  // namespace
 
 absl::Status WriteCheckpointCommand(const std::string& address, Clock* clock, std::ostream& out) {
-  GrpcStatusClient coordinator(address, clock);
-  // It is soon known whether a coordinator is there. A checkpoint may take long.
-  RETURN_IF_ERROR(coordinator.GetStatus().status());
-  ASSIGN_OR_RETURN(const v1::CheckpointReply reply, coordinator.Checkpoint());
-  out << "step " << reply.step() << ": " << reply.path() << " is complete" << std::endl;
+  // A coordinator that cannot be reached is given up after this time. A checkpoint may take longer.
+  constexpr absl::Duration kDeadline = absl::Seconds(2);
+  ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
+                   ConnectToCoordinator(address, kDeadline, clock, Random(SystemRandom())));
+  ASSIGN_OR_RETURN(const v1::CheckpointReply reply,
+                   AwaitReply(*coordinator, &CoordinatorEndpoint::Checkpoint, {}, *clock));
+  out << "step " << reply.step() << ": " << PrintableText(reply.path()) << " is complete"
+      << std::endl;
   return absl::OkStatus();
 }
 

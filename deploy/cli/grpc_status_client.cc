@@ -18,8 +18,6 @@ using ::google::protobuf::Message;
 using ::google::protobuf::Reflection;
 
 constexpr absl::Duration kDeadline = absl::Seconds(2);
-// Enough for any disk that training can wait for.
-constexpr absl::Duration kCheckpointDeadline = absl::Hours(1);
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
@@ -54,11 +52,10 @@ GrpcStatusClient::GrpcStatusClient(const std::string& address, Clock* clock)
       clock_(clock),
       stub_(v1::CoordinatorService::NewStub(MakeChannel(address))) {}
 
-absl::Status GrpcStatusClient::ErrorOf(const grpc::Status& status,
-                                       absl::string_view expected) const {
+absl::Status GrpcStatusClient::ErrorOf(const grpc::Status& status) const {
   // gRPC and Abseil give their codes the same numbers.
   const auto code = static_cast<absl::StatusCode>(status.error_code());
-  std::string text = absl::StrCat("coordinator ", address_, ": expected ", expected, ", got \"",
+  std::string text = absl::StrCat("coordinator ", address_, ": expected its status, got \"",
                                   PrintableText(status.error_message()), "\"");
   if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded) {
     absl::StrAppend(&text, "; check that the job runs and that the address is right");
@@ -71,17 +68,7 @@ absl::StatusOr<v1::GetStatusReply> GrpcStatusClient::GetStatus() {
   context.set_deadline(absl::ToChronoTime(clock_->Now() + kDeadline));
   v1::GetStatusReply reply;
   const grpc::Status status = stub_->GetStatus(&context, v1::GetStatusRequest(), &reply);
-  if (!status.ok()) return ErrorOf(status, "its status");
-  MakePrintable(reply);
-  return reply;
-}
-
-absl::StatusOr<v1::CheckpointReply> GrpcStatusClient::Checkpoint() {
-  grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(clock_->Now() + kCheckpointDeadline));
-  v1::CheckpointReply reply;
-  const grpc::Status status = stub_->Checkpoint(&context, v1::CheckpointRequest(), &reply);
-  if (!status.ok()) return ErrorOf(status, "a checkpoint");
+  if (!status.ok()) return ErrorOf(status);
   MakePrintable(reply);
   return reply;
 }

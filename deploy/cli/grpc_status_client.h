@@ -6,15 +6,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "common/base/clock.h"
 #include "proto/coordinator_service.grpc.pb.h"
 #include "proto/coordinator_service.pb.h"
 
 namespace capstan {
 
-// Asks a coordinator for the status of its job, or for a checkpoint. Texts in replies are
-// printable. Thread-safe.
+// Asks a coordinator for the status of its job. Texts in replies are printable. Thread-safe.
 class GrpcStatusClient {
  public:
   // `address`: the coordinator's host:port. Nobody has to listen there yet. `clock` outlives this
@@ -24,13 +22,8 @@ class GrpcStatusClient {
   // Waits for at most two seconds. UNAVAILABLE or DEADLINE_EXCEEDED when nobody answers.
   absl::StatusOr<v1::GetStatusReply> GetStatus();
 
-  // Waits until the checkpoint is complete, for at most an hour. UNAVAILABLE when nobody answers.
-  // Otherwise the coordinator's error.
-  absl::StatusOr<v1::CheckpointReply> Checkpoint();
-
  private:
-  // `expected` is what was asked for.
-  absl::Status ErrorOf(const grpc::Status& status, absl::string_view expected) const;
+  absl::Status ErrorOf(const grpc::Status& status) const;
 
   const std::string address_;
   Clock* const clock_;

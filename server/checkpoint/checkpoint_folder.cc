@@ -136,22 +136,12 @@ class OpenedFolder : public CheckpointStorage {
     ASSIGN_OR_RETURN(const std::vector<CheckpointName> all, ListCheckpoints(dir_));
     // A server of an earlier job may still write into the newest folder: its number is not reused.
     if (!all.empty()) last_ = std::max(last_, *NumberOf(all.front().name));
+    absl::StatusOr<std::string> made = MakeNext();
     for (const CheckpointName& checkpoint : all) {
       // RemoveOld returns the error if it stays.
       if (!checkpoint.is_complete) Remove(PathOf(checkpoint.name)).IgnoreError();
     }
-    while (last_ < kMostNumber) {
-      std::string name = NameOf(++last_);
-      if (mkdir(PathOf(name).c_str(), 0777) == 0) {
-        RETURN_IF_ERROR(SyncFolder(dir_));
-        return name;
-      }
-      // Somebody else's file may have the name.
-      if (errno != EEXIST) return FolderError(PathOf(name), "to make this folder", SystemError());
-    }
-    return absl::ResourceExhaustedError(absl::StrCat(dir_, ": expected no checkpoint above ",
-                                                     NameOf(kMostNumber - 1), ", got ",
-                                                     NameOf(kMostNumber), "; move it elsewhere"));
+    return made;
   }
 
   absl::Status Publish(const std::string& name, const v1::CheckpointManifest& manifest) override {
@@ -183,6 +173,22 @@ class OpenedFolder : public CheckpointStorage {
   }
 
  private:
+  // Makes the folder of the next number, and returns its name.
+  absl::StatusOr<std::string> MakeNext() {
+    while (last_ < kMostNumber) {
+      std::string name = NameOf(++last_);
+      if (mkdir(PathOf(name).c_str(), 0777) == 0) {
+        RETURN_IF_ERROR(SyncFolder(dir_));
+        return name;
+      }
+      // Somebody else's file may have the name.
+      if (errno != EEXIST) return FolderError(PathOf(name), "to make this folder", SystemError());
+    }
+    return absl::ResourceExhaustedError(absl::StrCat(dir_, ": expected no checkpoint above ",
+                                                     NameOf(kMostNumber - 1), ", got ",
+                                                     NameOf(kMostNumber), "; move it elsewhere"));
+  }
+
   const std::string dir_;
   const OpenFile lock_;
   const uint64_t token_;

@@ -1,6 +1,8 @@
 #include "server/checkpoint/read_checkpoint.h"
 
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -13,6 +15,7 @@
 #include "common/tensor/slicing.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_storage.h"
+#include "server/optimizer/optimizer.h"
 
 namespace capstan {
 namespace {
@@ -20,7 +23,9 @@ namespace {
 // Which slices of a job have been read.
 class ReadSlices {
  public:
-  explicit ReadSlices(const v1::CheckpointManifest& manifest) {
+  // `state_count`: the optimizer's number of arrays for each slice.
+  ReadSlices(const v1::CheckpointManifest& manifest, size_t state_count)
+      : state_count_(state_count) {
     for (const v1::TableSpec& table : manifest.tables()) {
       names_.push_back(table.name());
       slicings_.emplace_back(ElementCount(table), SliceBytes(manifest.job().scheduler()));
@@ -38,6 +43,11 @@ class ReadSlices {
     const uint64_t bytes = slicing.Range(slice.key.slice).size * sizeof(float);
     if (slice.values.size_bytes() != bytes) {
       return Unexpected(absl::StrCat(bytes, " bytes, got ", slice.values.size_bytes(), " in"),
+                        slice.key);
+    }
+    if (slice.optimizer_state.size() != state_count_) {
+      return Unexpected(absl::StrCat(state_count_, " arrays of the optimizer, got ",
+                                     slice.optimizer_state.size(), " in"),
                         slice.key);
     }
     if (keys_.insert(slice.key).second) return absl::OkStatus();
@@ -62,6 +72,7 @@ class ReadSlices {
                                                    names_[key.table.value()]));
   }
 
+  const size_t state_count_;
   std::vector<std::string> names_;
   std::vector<Slicing> slicings_;  // of each table
   absl::flat_hash_set<SliceKey> keys_;
@@ -71,7 +82,10 @@ class ReadSlices {
 
 absl::Status ReadAllShards(const std::string& path, const v1::CheckpointManifest& manifest,
                            absl::FunctionRef<absl::Status(const ShardSnapshot&)> use) {
-  ReadSlices slices(manifest);
+  const absl::StatusOr<std::unique_ptr<Optimizer>> optimizer =
+      MakeOptimizer(manifest.job().optimizer());
+  RETURN_IF_ERROR(Annotate(optimizer.status(), path));
+  ReadSlices slices(manifest, (*optimizer)->state_count());
   for (const v1::ShardFile& file : manifest.files()) {
     ASSIGN_OR_RETURN(const ShardSnapshot shard,
                      ReadVerifiedShard(path, file, slices.table_names()));

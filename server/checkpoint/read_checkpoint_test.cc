@@ -89,6 +89,16 @@ TEST(ReadCheckpointTest, ASliceOfAnotherSizeIsRefused) {
               HasSubstr("expected 1024 bytes, got 512 in slice 0 of table linear.weight"));
 }
 
+TEST(ReadCheckpointTest, ASliceWithoutTheOptimizersStateIsRefused) {
+  std::vector<ShardSnapshot> shards = ExampleShards();
+  const size_t arrays = shards[2].slices[0].optimizer_state.size();
+  ASSERT_GT(arrays, 0u);
+  shards[2].slices[0].optimizer_state.pop_back();
+  EXPECT_THAT(std::string(Read(WriteShards(shards)).message()),
+              HasSubstr(absl::StrCat("expected ", arrays, " arrays of the optimizer, got ",
+                                     arrays - 1, " in slice 2 of table linear.weight")));
+}
+
 TEST(ReadCheckpointTest, ADamagedFileIsNamed) {
   const std::string path = WriteShards(ExampleShards());
   FlipLastByte(path + "/shard-00001.safetensors");

@@ -1,17 +1,18 @@
 #include "server/checkpoint/shard_storage.h"
 
 #include <fcntl.h>
-#include <xxhash.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 #include "common/model_file/model_file.h"
 #include "server/checkpoint/checkpoint_folder.h"
@@ -21,27 +22,12 @@
 namespace capstan {
 namespace {
 
-constexpr uint64_t kBlockBytes = 1 << 20;
-
 std::string FilePath(const std::string& checkpoint, uint32_t shard) {
   return absl::StrCat(checkpoint, "/", ShardFileName(shard));
 }
 
 std::string UnfinishedPath(const std::string& checkpoint, uint32_t shard) {
   return absl::StrCat(FilePath(checkpoint, shard), kUnfinishedSuffix);
-}
-
-absl::StatusOr<uint64_t> HashOf(const OpenFile& file, uint64_t bytes) {
-  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
-                                                                              &XXH3_freeState);
-  XXH3_64bits_reset(state.get());
-  std::string block(std::min(kBlockBytes, bytes), '\0');
-  for (uint64_t done = 0; done < bytes; done += block.size()) {
-    block.resize(std::min(kBlockBytes, bytes - done));
-    RETURN_IF_ERROR(file.ReadAt(done, block.data(), block.size()));
-    XXH3_64bits_update(state.get(), block.data(), block.size());
-  }
-  return XXH3_64bits_digest(state.get());
 }
 
 // OK if the size and the hash of a file are the manifest's.
@@ -59,7 +45,7 @@ absl::Status CheckSums(const OpenFile& opened, const v1::ShardFile& file, uint64
 absl::Status Verify(const OpenFile& opened, const v1::ShardFile& file) {
   ASSIGN_OR_RETURN(const uint64_t bytes, opened.SizeBytes());
   if (bytes != file.bytes()) return CheckSums(opened, file, bytes, /*hash=*/{});
-  ASSIGN_OR_RETURN(const uint64_t hash, HashOf(opened, bytes));
+  ASSIGN_OR_RETURN(const uint64_t hash, opened.HashAt(/*offset=*/0, bytes));
   return CheckSums(opened, file, bytes, hash);
 }
 
@@ -70,9 +56,9 @@ class ShardFolder : public ShardStorage {
 
   absl::StatusOr<v1::ShardFile> Write(const std::string& name,
                                       const ShardSnapshot& snapshot) override {
+    const std::string path = UnfinishedPath(PathOf(name), snapshot.shard.value());
     ASSIGN_OR_RETURN(OpenFile file,
-                     OpenFile::Open(UnfinishedPath(PathOf(name), snapshot.shard.value()),
-                                    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW));
+                     OpenFile::Open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW));
     v1::ShardFile written;
     written.set_shard(snapshot.shard.value());
     ASSIGN_OR_RETURN(const uint64_t hash, WriteShardFile(snapshot, table_names_, file));
@@ -80,6 +66,11 @@ class ShardFolder : public ShardStorage {
     ASSIGN_OR_RETURN(const uint64_t bytes, file.SizeBytes());
     written.set_bytes(bytes);
     file.BeginSync();
+    MutexLock lock(&mu_);
+    if (name != name_) written_.clear();
+    name_ = name;
+    written_.erase(path);
+    written_.emplace(path, std::move(file));
     return written;
   }
 
@@ -87,8 +78,7 @@ class ShardFolder : public ShardStorage {
     const std::string path = PathOf(name);
     for (const v1::ShardFile& file : files) {
       const std::string unfinished = UnfinishedPath(path, file.shard());
-      ASSIGN_OR_RETURN(const OpenFile opened, OpenFile::Open(unfinished, O_RDONLY | O_NOFOLLOW));
-      RETURN_IF_ERROR(opened.Sync());
+      RETURN_IF_ERROR(SyncWritten(unfinished));
       if (std::rename(unfinished.c_str(), FilePath(path, file.shard()).c_str()) != 0) {
         return absl::UnavailableError(absl::StrCat(unfinished,
                                                    ": expected to give the file its name, got \"",
@@ -110,8 +100,28 @@ class ShardFolder : public ShardStorage {
  private:
   std::string PathOf(const std::string& name) const { return absl::StrCat(dir_, "/", name); }
 
+  // Syncs and closes a file of Write.
+  absl::Status SyncWritten(const std::string& path) {
+    std::optional<OpenFile> file;
+    {
+      MutexLock lock(&mu_);
+      const auto found = written_.find(path);
+      if (found == written_.end()) {
+        return absl::NotFoundError(absl::StrCat(path, ": expected a written file, got none"));
+      }
+      file.emplace(std::move(found->second));
+      written_.erase(found);
+    }
+    return file->Sync();
+  }
+
   const std::string dir_;
   const std::vector<std::string> table_names_;
+  Mutex mu_;
+  std::string name_ ABSL_GUARDED_BY(mu_);  // the checkpoint that is being written
+  // By path. They stay open until they are synced: the system tells an error that comes after a
+  // write only to those who had the file open then.
+  std::map<std::string, OpenFile> written_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace

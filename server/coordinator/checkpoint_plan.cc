@@ -8,9 +8,6 @@
 namespace capstan {
 namespace {
 
-// No job gets so far.
-constexpr int64_t kLargestStep = int64_t{1} << 53;
-
 // After a failure, the next attempt waits; longer after each one.
 constexpr absl::Duration kFirstRetry = absl::Seconds(1);
 constexpr absl::Duration kLastRetry = absl::Minutes(1);
@@ -18,14 +15,14 @@ constexpr absl::Duration kLastRetry = absl::Minutes(1);
 int64_t NextMultiple(int64_t step, int64_t of) { return (step / of + 1) * of; }
 
 absl::Status CheckSteps(uint32_t server, const v1::CheckpointPart& part) {
-  const auto is_step = [](int64_t step) { return 0 <= step && step <= kLargestStep; };
+  const auto is_step = [](int64_t step) { return 0 <= step && step <= kLargestStep.value(); };
   bool is_valid = is_step(part.held_step()) && is_step(part.end_step());
   for (const v1::WorkerSteps& worker : part.workers()) {
     is_valid = is_valid && is_step(worker.least()) && is_step(worker.most());
   }
   if (is_valid) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("checkpoint of server-", server, ": expected steps from 0 to ", kLargestStep));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "checkpoint of server-", server, ": expected steps from 0 to ", kLargestStep.value()));
 }
 
 }  // namespace
@@ -57,8 +54,9 @@ bool CheckpointPlan::HasNoStep() const {
 
 bool CheckpointPlan::Begin(const Training& training) {
   if (state_ != State::kIdle) return false;
-  if (next_time_ == absl::InfinitePast())
+  if (next_time_ == absl::InfinitePast()) {
     next_time_ = training.now + absl::Seconds(spec_.seconds());
+  }
   if (!IsDue(training)) return false;
   is_last_begun_ = is_last_begun_ || training.has_ended;
   is_requested_ = requested_ == ++number_;

@@ -16,9 +16,6 @@ namespace {
 
 using google::protobuf::util::MessageDifferencer;
 
-// No job gets so far. A double, as in JSON, holds every step up to it.
-constexpr int64_t kLargestStep = int64_t{1} << 53;
-
 // A staleness without a mode is for the mode that counts already.
 absl::Status CheckMode(const v1::ConsistencyPeriod& latest, const v1::ConsistencySpec& change) {
   const bool has_staleness = change.has_staleness() || !change.table_staleness().empty();
@@ -93,10 +90,10 @@ absl::Status ConsistencyPlan::Report(uint32_t server, const v1::HeldStep& held) 
   if (!pending_.has_value() || held.consistency_change() != pending_number()) {
     return absl::OkStatus();
   }
-  if (held.step() < 0 || held.step() > kLargestStep) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("held_step of server-", server, ": expected a step from 0 to ", kLargestStep,
-                     ", got ", held.step(), "; send the first step that nobody has asked for"));
+  if (held.step() < 0 || Step(held.step()) > kLargestStep) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "held_step of server-", server, ": expected a step from 0 to ", kLargestStep.value(),
+        ", got ", held.step(), "; send the first step that nobody has asked for"));
   }
   held_from_[server] = Step(held.step());
   return absl::OkStatus();

@@ -28,9 +28,6 @@ absl::Duration RegistrationTime(const v1::MembershipSpec& membership) {
   return absl::Seconds(membership.registration_seconds());
 }
 
-// The workers have done their steps, but the job has not ended.
-bool HasTrained(v1::Phase phase) { return phase == v1::EVALUATING || phase == v1::SAVING; }
-
 }  // namespace
 
 JobState::JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoint> restored)
@@ -146,7 +143,7 @@ void JobState::CheckStepsTotal(const v1::HeartbeatRequest& request) {
 absl::Status JobState::ReportResult(const v1::ReportResultRequest& request) {
   const MemberKey key{kWorker, request.worker()};
   RETURN_IF_ERROR(members_.Find(key, Incarnation(request.incarnation())).status());
-  const bool is_evaluated = HasTrained(view_.phase()) || view_.phase() == v1::DONE;
+  const bool is_evaluated = has_trained() || view_.phase() == v1::DONE;
   if (!is_evaluated || request.worker() != view_.evaluator()) {
     return absl::FailedPreconditionError(
         absl::StrCat(MemberName(key), " reported a result, but the job is in phase ",

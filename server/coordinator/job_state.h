@@ -96,6 +96,10 @@ class JobState {
   JobOutcome Outcome() const;
 
  private:
+  // Whether the workers have done their steps. The job has not ended.
+  bool has_trained() const {
+    return view_.phase() == v1::EVALUATING || view_.phase() == v1::SAVING;
+  }
   absl::StatusOr<uint32_t> Register(Role role, Incarnation incarnation,
                                     const ServerAddress& address, bool may_enter_late);
   // A worker takes a dead one's place, and enters when it knows its first step.

@@ -13,9 +13,6 @@ namespace {
 constexpr Role kServer = v1::HeartbeatRequest::SERVER;
 constexpr Role kWorker = v1::HeartbeatRequest::WORKER;
 
-// The workers have done their steps, but the job has not ended.
-bool HasTrained(v1::Phase phase) { return phase == v1::EVALUATING || phase == v1::SAVING; }
-
 std::string ReasonOf(const v1::ReportFailureRequest& request) {
   return request.reason().empty() ? "failed without a reason" : request.reason();
 }
@@ -54,7 +51,7 @@ absl::StatusOr<uint32_t> JobState::Register(Role role, Incarnation incarnation,
         "); start the coordinator again first"));
   }
   if (may_enter_late && view_.phase() == v1::TRAINING) return Replace(incarnation);
-  if (may_enter_late && HasTrained(view_.phase())) {
+  if (may_enter_late && has_trained()) {
     return absl::FailedPreconditionError(
         "the job's workers have done their steps: it needs no other worker any more");
   }

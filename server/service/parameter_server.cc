@@ -133,7 +133,8 @@ absl::Status ParameterServer::CreateShards(const v1::GetJobReply& job, ServerId 
   LOG(INFO) << "creating " << options.shards.size() << " of " << options.shard_count
             << " shards, epoch " << options.epoch
             << (source.restored == nullptr ? "" : absl::StrCat(", from ", job.restore()));
-  RETURN_IF_ERROR(CreateHost(std::move(options), source, view));
+  const absl::Status created = CreateHost(std::move(options), source, view);
+  RETURN_IF_ERROR(source.restored == nullptr ? created : Annotate(created, "--restore"));
   periods_acted_on_ = view.consistency_size();
   return absl::OkStatus();
 }

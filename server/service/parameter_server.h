@@ -86,7 +86,7 @@ class ParameterServer : public ParameterEndpoint {
   // unless there is none.
   absl::Status OpenCheckpoints(const v1::GetJobReply& job, const v1::JobView& view,
                                ShardHost::Source& source);
-  // The next three in this order: the first two end the holding back for what is settled.
+  // The next three are called in this order. The first two end the holding back.
   // Takes over new periods of the consistency.
   absl::Status FollowPeriods(const v1::JobView& view);
   // Cuts the shards for the checkpoint, once it has a step, and begins to write them.

@@ -84,25 +84,37 @@ absl::Status ShardHost::InitializeSlices(ShardId id, const InitialValues& initia
   return absl::OkStatus();
 }
 
+absl::Status ShardHost::CheckFits(SliceKey key, const SliceSnapshot& slice) const {
+  if (slice.key != key) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected ", SliceName(key), ", got ", SliceName(slice.key)));
+  }
+  const uint64_t bytes = slicings_[key.table.value()].Range(key.slice).size * sizeof(float);
+  const auto arrays = static_cast<size_t>(options_.optimizer->state_count());
+  if (slice.values.size_bytes() == bytes && slice.optimizer_state.size() == arrays) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      SliceName(key), ": expected ", bytes, " bytes and ", arrays, " arrays of the optimizer, got ",
+      slice.values.size_bytes(), " bytes and ", slice.optimizer_state.size(), " arrays"));
+}
+
 absl::Status ShardHost::RestoreSlices(ShardId id, ShardSnapshot snapshot, Shard& shard) {
   const absl::Span<const SliceKey> keys = shard_map_.SlicesOf(id);
-  bool fits = snapshot.slices.size() == keys.size();
-  for (size_t i = 0; fits && i < keys.size(); ++i) {
+  const std::string name = absl::StrCat("shard ", id.value());
+  if (snapshot.slices.size() != keys.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": expected ", keys.size(), " slices, got ", snapshot.slices.size()));
+  }
+  for (size_t i = 0; i < keys.size(); ++i) {
     SliceSnapshot& slice = snapshot.slices[i];
-    const SliceRange range = slicings_[keys[i].table.value()].Range(keys[i].slice);
-    fits = slice.key == keys[i] && slice.values.size_bytes() == range.size * sizeof(float) &&
-           slice.optimizer_state.size() == static_cast<size_t>(options_.optimizer->state_count());
-    if (!fits) break;
+    RETURN_IF_ERROR(Annotate(CheckFits(keys[i], slice), name));
     Slice::Options options = SliceOptions(keys[i]);
     ASSIGN_OR_RETURN(options.memory, SliceState::Take(slice));
     shard.AddSlice(keys[i], std::move(options), &slice);
   }
   shard.RestoreWorkers(snapshot.workers);
-  if (fits) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("shard ", id.value(),
-                   ": expected a checkpoint with the slices of this job, got "
-                   "other ones; use a checkpoint of the same tables, slices and optimizer"));
+  return absl::OkStatus();
 }
 
 void ShardHost::SetLiveWorkers(absl::Span<const Worker> workers) {

@@ -114,6 +114,8 @@ class ShardHost : public ParameterEndpoint {
   // The slice's memory is not set yet.
   Slice::Options SliceOptions(SliceKey key);
   absl::Status InitializeSlices(ShardId id, const InitialValues& initial, Shard& shard);
+  // INVALID_ARGUMENT, with both sides, unless this slice can go on as `slice` did.
+  absl::Status CheckFits(SliceKey key, const SliceSnapshot& slice) const;
   absl::Status RestoreSlices(ShardId id, ShardSnapshot snapshot, Shard& shard);
 
   const Options options_;          // with the initial schedules

@@ -14,13 +14,19 @@ namespace capstan {
 namespace {
 
 // Number of steps that the slowest worker has done.
-int64_t StepsOfSlowest(const v1::GetStatusReply& status) {
-  int64_t steps = std::numeric_limits<int64_t>::max();
-  for (const v1::WorkerInfo& worker : status.view().workers()) {
-    const int id = static_cast<int>(worker.worker());
-    steps = std::min(steps, id < status.progress_size() ? status.progress(id).steps_done() : 0);
+// The worker's, with this progress.
+bool HasBspStepsLeft(const v1::JobView& view, const v1::Progress& progress) {
+  // A worker that has not begun has not said how many steps it will do.
+  const int64_t unknown = std::numeric_limits<int64_t>::max();
+  int64_t end = progress.steps_total() > 0 ? progress.steps_total() : unknown;
+  for (int i = view.consistency_size() - 1; i >= 0 && end > progress.steps_done(); --i) {
+    const v1::ConsistencyPeriod& period = view.consistency(i);
+    if (period.first_step() < end && period.consistency().mode() == v1::ConsistencySpec::BSP) {
+      return true;
+    }
+    end = std::min<int64_t>(end, period.first_step());
   }
-  return steps;
+  return false;
 }
 
 std::string CountText(int count, absl::string_view what) {
@@ -39,12 +45,13 @@ absl::Status VerifyFiles(const std::string& path, const v1::CheckpointManifest& 
 }  // namespace
 
 bool HasBspStepsLeft(const v1::GetStatusReply& status) {
-  const auto& periods = status.view().consistency();
-  if (periods.empty()) return true;
-  const int64_t slowest = StepsOfSlowest(status);
-  for (int i = 0; i < periods.size(); ++i) {
-    const bool is_over = i + 1 < periods.size() && periods[i + 1].first_step() <= slowest;
-    if (!is_over && periods[i].consistency().mode() == v1::ConsistencySpec::BSP) return true;
+  if (status.view().consistency().empty()) return true;
+  for (const v1::WorkerInfo& worker : status.view().workers()) {
+    const int id = static_cast<int>(worker.worker());
+    if (HasBspStepsLeft(status.view(),
+                        id < status.progress_size() ? status.progress(id) : v1::Progress())) {
+      return true;
+    }
   }
   return false;
 }

@@ -77,6 +77,12 @@ TEST(HasBspStepsLeftTest, OnlyPeriodsThatSomeWorkerHasNotLeftCount) {
   EXPECT_FALSE(HasBspStepsLeft(status));
   AddPeriod(500, v1::ConsistencySpec::BSP, &status);
   EXPECT_TRUE(HasBspStepsLeft(status)) << "of the steps to come";
+  for (v1::Progress& progress : *status.mutable_progress()) progress.set_steps_total(500);
+  EXPECT_FALSE(HasBspStepsLeft(status)) << "the job ends before";
+  for (v1::Progress& progress : *status.mutable_progress()) progress.set_steps_total(600);
+  EXPECT_TRUE(HasBspStepsLeft(status));
+  for (v1::Progress& progress : *status.mutable_progress()) progress.set_steps_done(600);
+  EXPECT_FALSE(HasBspStepsLeft(status)) << "all steps are done";
 }
 
 TEST_F(RestartPlanTest, TheNewestCompleteCheckpointOfThisRunIsTaken) {
