@@ -67,6 +67,11 @@ absl::Status WriteCheckpointCommand(const std::string& address, Clock* clock, st
 
 absl::Status ListCheckpointsCommand(const std::string& dir, std::ostream& out) {
   ASSIGN_OR_RETURN(const std::vector<CheckpointName> all, ListCheckpoints(dir));
+  if (all.empty() && ReadManifest(dir).ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(dir, ": expected a folder with checkpoints, got a checkpoint; --verify=", dir,
+                     " checks it"));
+  }
   for (const CheckpointName& checkpoint : all) {
     out << PrintableText(LineOf(dir, checkpoint)) << std::endl;
   }

@@ -52,6 +52,14 @@ absl::Status OpenRestored(const v1::JobSpec& job, Coordinator::Options& options)
     }
   }
   absl::StatusOr<v1::CheckpointManifest> manifest = ReadManifest(path);
+  if (absl::IsNotFound(manifest.status())) {
+    const absl::StatusOr<std::string> newest = NewestCheckpoint(path);
+    if (newest.ok() && !newest->empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--restore: expected a checkpoint, got ", path,
+                       ", a folder of checkpoints; the newest of them is ", *newest));
+    }
+  }
   RETURN_IF_ERROR(Annotate(manifest.status(), "--restore"));
   RETURN_IF_ERROR(Annotate(CheckJobOfCheckpoint(*manifest, job, path), "--restore"));
   options.restored = {path, *std::move(manifest)};

@@ -92,10 +92,11 @@ TEST_F(JobFilesTest, ACheckpointOfAnotherJobIsRefusedWithTheDifference) {
 
 TEST_F(JobFilesTest, AFolderOfCheckpointsIsNoCheckpoint) {
   WriteExampleCheckpoint(folder_, /*step=*/40);
-  EXPECT_THAT(ErrorWith(folder_), AllOf(HasSubstr("--restore: " + folder_ + "/manifest"),
-                                        HasSubstr("got one without this file"),
-                                        HasSubstr("capstan checkpoint --list=DIR")));
-  EXPECT_THAT(ErrorWith(folder_ + "/none"), HasSubstr("got no folder"));
+  EXPECT_EQ(ErrorWith(folder_), absl::StrCat("--restore: expected a checkpoint, got ", folder_,
+                                             ", a folder of checkpoints; the newest of them is ",
+                                             folder_, "/checkpoint-000001"));
+  EXPECT_THAT(ErrorWith(folder_ + "/none"),
+              AllOf(HasSubstr("got no folder"), HasSubstr("capstan checkpoint --list=DIR")));
 }
 
 TEST_F(JobFilesTest, ADamagedManifestIsNeitherRestoredNorPassedOver) {

@@ -116,9 +116,12 @@ void JobState::DeclareDead(MemberKey key) {
   Member& member = members_.OfRole(key.role).at(key.id);
   member.death = absl::StrCat("was silent for ", silence);
   if (key.role == kServer) {
-    return Fail(
-        absl::StrCat(MemberName(key), " (", member.address.grpc, ") has been silent for ", silence,
-                     " (lease); its shards are lost: see its log, and start the job again"));
+    v1::CheckpointStatus checkpoints;
+    checkpoint_.WriteTo(checkpoints);
+    return Fail(absl::StrCat(
+        MemberName(key), " (", member.address.grpc, ") has been silent for ", silence,
+        " (lease); its shards are lost: see its log, and ",
+        checkpoints.newest().empty() ? "start the job again" : "go on with --restore=latest"));
   }
   entering_.Forget(key.id);
   const std::string what =

@@ -53,7 +53,7 @@ std::vector<Listed> AllListed() {
       IsRun("bazel-bin/deploy/cli/capstan run --help"),
       DoesNotTrain("export PATH=\"$PWD/bazel-bin/deploy/cli:$PATH\""),
       // Killed by timeout.
-      Prints("timeout -s KILL 2 capstan run --epochs=300 --checkpoint_dir=kept "
+      Prints("timeout -s KILL 3 capstan run --epochs=300 --checkpoint_dir=kept "
              "--checkpoint_steps=100",
              "", /*exit_code=*/137),
       Prints("capstan checkpoint --list=kept", " of 6900, job capstan, 140.5 kB in 6 shards"),
@@ -107,17 +107,17 @@ std::vector<Listed> AllListed() {
       Trains("capstan run --run_dir=second --initial=digits.safetensors --learning_rate=0.01 "
              "--epochs=5",
              0.97, R"({"consistency": "bsp", "workers": 2})"),
-      Trains("capstan run --checkpoint_dir=saved --checkpoint_steps=100 --run_dir=first", 0.95,
+      Trains("capstan run --checkpoint_dir=saved --checkpoint_steps=100 --run_dir=before", 0.95,
              R"({"consistency": "bsp", "steps": 460})"),
       Prints("capstan checkpoint --list=saved", "step 460 of 460"),
       Prints("capstan checkpoint --verify=saved", "the manifest, the sums of all files and"),
       Prints("capstan export --checkpoint=saved --output=saved.safetensors",
              "has the parameters of job capstan at step 460"),
       ResumesAndPrints("capstan run --checkpoint_dir=saved --restore=latest --num_servers=3 "
-                       "--run_dir=second",
+                       "--run_dir=after",
                        "goes on from step 460 "),
       Trains("capstan run --checkpoint_dir=restarts --checkpoint_steps=100 --restart=on_failure "
-             "--run_dir=third",
+             "--run_dir=restarted",
              0.95, R"({"consistency": "bsp", "steps": 460})"),
       Trains("capstan run --run_dir=digits --heartbeat_seconds=0.05 && capstan report digits", 0.95,
              R"({"consistency": "bsp", "workers": 2})"),

@@ -242,7 +242,7 @@ TEST_F(RestartTest, AJobThatHasNeverTrainedDoesNotStartAgain) {
   Worker("echo 'cannot read train.csv'; exit 1");
   EXPECT_THAT(std::string(run_.Result().message()),
               AllOf(HasSubstr("ended (exit code 1): cannot read train.csv; no restart: "),
-                    HasSubstr("the job has never trained")));
+                    HasSubstr("the job failed before its first step")));
   EXPECT_EQ(Lives().size(), 1);
 }
 

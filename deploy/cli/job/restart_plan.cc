@@ -133,7 +133,7 @@ void RestartPlan::NoteNewest(const std::vector<std::string>& checkpoints) {
 
 std::string RestartPlan::ReasonToEnd(bool has_trained) const {
   if (!has_trained) {
-    return "the job has never trained, so it would fail again; check its flags and its data";
+    return "the job failed before its first step, so it would fail again";
   }
   if (restarts_ + replaced_ >= options_.most) {
     return absl::StrCat("--restart=on_failure:", options_.most, " allows no more");
