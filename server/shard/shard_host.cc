@@ -64,6 +64,7 @@ Slice::Options ShardHost::SliceOptions(SliceKey key) {
   slice.update_scale = options_.update_scale;
   slice.check_finite = options_.check_finite;
   slice.non_finite_pushes = &non_finite_pushes_;
+  slice.own_arrays = options_.own_arrays;
   return slice;
 }
 
@@ -91,7 +92,8 @@ absl::Status ShardHost::RestoreSlices(ShardId id, ShardSnapshot snapshot, Shard&
     SliceSnapshot& slice = snapshot.slices[i];
     const SliceRange range = slicings_[keys[i].table.value()].Range(keys[i].slice);
     fits = slice.key == keys[i] && slice.values.size_bytes() == range.size * sizeof(float) &&
-           slice.optimizer_state.size() == static_cast<size_t>(options_.optimizer->state_count());
+           slice.optimizer_state.size() == static_cast<size_t>(options_.optimizer->state_count()) &&
+           slice.own_arrays == options_.own_arrays;
     if (!fits) break;
     Slice::Options options = SliceOptions(keys[i]);
     ASSIGN_OR_RETURN(options.memory, SliceState::Take(slice));
@@ -199,14 +201,22 @@ absl::Status ShardHost::Check(const ExchangeRequest& request) const {
         "unknown slice ", request.slice.slice.value(), " of table ", options_.tables[table].name,
         ": expected one of 0 ... ", slicings_[table].slice_count() - 1));
   }
-  if (!request.push_step.has_value() && !request.pull_step.has_value()) {
+  const bool has_own_state = MovesOwnState(request);
+  const bool has_values = request.push_step.has_value() || request.pull_step.has_value();
+  if (!has_values && !has_own_state) {
     return absl::InvalidArgumentError("expected a push, a pull or both, got neither");
+  }
+  if (has_own_state && (has_values || (request.own_cut != 0 && request.pulls_own))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(SliceName(request.slice),
+                     ": expected a worker's own state to be sent or pulled in an exchange of its "
+                     "own, got one with more"));
   }
   if (request.push_step.value_or(Step(0)) < Step(0) ||
       request.pull_step.value_or(Step(0)) < Step(0)) {
     return absl::InvalidArgumentError("expected steps from 0, got a negative one");
   }
-  if (!request.push_step.has_value() && !request.gradient.empty()) {
+  if (!request.push_step.has_value() && request.own_cut == 0 && !request.gradient.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(SliceName(request.slice), ": got a gradient of ",
                                                    request.gradient.size_bytes(),
                                                    " bytes without a push"));
