@@ -65,7 +65,7 @@ std::string OwnStateCheck::Check(const Scenario& life, const FirstOwnState& begi
     const WorkerId worker(static_cast<uint32_t>(element / static_cast<size_t>(life.steps)));
     const Step step(static_cast<int64_t>(element % static_cast<size_t>(life.steps)));
     const Range expected = worker == begin.worker ? Expected(life, begin, step) : Range{0, 0};
-    const float got = begin.state[i] / (-kTestUpdate * array);
+    const float got = 0.0f - begin.state[i] / (kTestUpdate * array);
     if (got >= static_cast<float>(expected.least) && got <= static_cast<float>(expected.most)) {
       continue;
     }
