@@ -2,6 +2,7 @@
 #define COMMON_EXCHANGE_PARAMETER_ENDPOINT_H_
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -18,7 +19,11 @@ namespace capstan {
 // The encoding of float32 values as bytes. Numbered as v1::Codec. A peer may send any number.
 enum class Codec : int32_t { kFloat32 = 1 };
 
-// A push, a pull, or both, of one slice.
+// ExchangeRequest::own_cut of a worker that has done all its steps.
+inline constexpr uint64_t kFinalCut = std::numeric_limits<uint64_t>::max();
+
+// A push, a pull, or both, of one slice. Or the worker's own state of the slice: float32 arrays,
+// each as long as the slice, that its engine keeps from step to step beside the parameters.
 struct ExchangeRequest {
   uint64_t job = 0;  // fingerprint of the job file
   WorkerId worker;
@@ -29,9 +34,16 @@ struct ExchangeRequest {
   std::optional<Step> pull_step;
   // Version of the values from which the gradient was computed. None: the newest version.
   std::optional<uint64_t> base_version;
-  // As many elements as the slice has, encoded by `codec`. Empty without a push.
+  // As many elements as the slice has, encoded by `codec`. With `own_cut` the arrays of the own
+  // state, one after the other, as float32. Otherwise empty.
   Payload gradient;
   Codec codec = Codec::kFloat32;
+  // With neither push nor pull: the own state is for the slice's cut of this number, or for every
+  // cut from now on (kFinalCut). 0: there is none.
+  uint64_t own_cut = 0;
+  // With neither push nor pull nor own_cut: asks for the worker's own state in the checkpoint from
+  // which the job goes on.
+  bool pulls_own = false;
   // The endpoint may put the pulled values here, if their size fits, instead of allocating memory.
   // It never reads this memory, and no longer writes it once the exchange is answered. Empty: it
   // allocates memory.
@@ -43,16 +55,23 @@ struct ExchangeReply {
   Epoch epoch;           // the server's; newer than the request's if the shard has moved
   uint64_t version = 0;  // number of optimizer applications in the values
   Step min_step;         // smallest number of steps completed by a live worker
-  Payload values;        // float32; empty unless a pull succeeded
+  Payload values;        // float32; empty unless a pull succeeded, or there is own state to pull
   // The optimizer divided the learning rate of the push by this. 0: there was no push, or it is
   // applied later or in the mean of its step, or an earlier copy of it was applied.
   uint64_t learning_rate_divisor = 0;
+  // Number of times that the slice was cut for a checkpoint. Stays 0 if workers have no own state.
+  uint64_t cut = 0;
   // Set by a server that records traces. The sender of the reply adds its own phases.
   ExchangeTrace trace;
 };
 
-// The request of a pull that remains once a server has applied the push of `request`. Without a
-// destination.
+// Whether the exchange is about the worker's own state, and not about parameters.
+inline bool MovesOwnState(const ExchangeRequest& request) {
+  return request.own_cut != 0 || request.pulls_own;
+}
+
+// The request of a pull that remains once a server has applied the push of `request`, or has kept
+// its own state. Without a destination.
 inline ExchangeRequest PullAlone(const ExchangeRequest& request) {
   ExchangeRequest pull;
   pull.job = request.job;
@@ -61,6 +80,7 @@ inline ExchangeRequest PullAlone(const ExchangeRequest& request) {
   pull.epoch = request.epoch;
   pull.slice = request.slice;
   pull.pull_step = request.pull_step;
+  pull.pulls_own = request.pulls_own;
   return pull;
 }
 

@@ -54,6 +54,10 @@ RecordingEndpoint::RecordingEndpoint(Recording* recording, std::unique_ptr<Param
 
 void RecordingEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
                                  ReplyCallback done) {
+  // The contract is about parameters.
+  if (MovesOwnState(request)) {
+    return inner_->Exchange(std::move(request), std::move(delivered), std::move(done));
+  }
   const uint64_t id = ++recording_.last_id;
   const Incarnation incarnation = request.incarnation;
   recording_.log->Append(Began(id, request, recording_.clock->Now()));

@@ -12,7 +12,8 @@
 namespace capstan {
 
 // Records each request and its reply, for the checker of the consistency contract. It wraps the
-// worker's ParameterClient: an exchange is recorded once, however often it is sent. Thread-safe.
+// worker's ParameterClient: an exchange is recorded once, however often it is sent. Exchanges of
+// own state are not recorded. Thread-safe.
 class RecordingEndpoint : public ParameterEndpoint {
  public:
   // The history of one worker.

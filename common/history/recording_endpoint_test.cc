@@ -93,6 +93,18 @@ TEST_F(RecordingEndpointTest, ExchangesOfTwoServersHaveIdsOfTheirOwn) {
   EXPECT_NE(records[0].began().id(), records[1].began().id());
 }
 
+TEST_F(RecordingEndpointTest, AWorkersOwnStateIsNoPartOfAHistory) {
+  RecordingEndpoint endpoint(&recording_, std::make_unique<PatientEndpoint>(&open_));
+  ExchangeRequest request;
+  request.own_cut = 1;
+  bool is_answered = false;
+  endpoint.Exchange(
+      std::move(request), [] {}, [&is_answered](const ExchangeReply&) { is_answered = true; });
+  open_.at(0)(ExchangeReply());
+  EXPECT_TRUE(is_answered);
+  EXPECT_TRUE(log_.TakeRecords().empty());
+}
+
 TEST_F(RecordingEndpointTest, AnErrorIsWrittenAndValuesOnlyWhenAskedFor) {
   recording_.has_values = false;
   RecordingEndpoint endpoint(&recording_, std::make_unique<PatientEndpoint>(&open_));

@@ -29,6 +29,12 @@ uint64_t SliceBytes(const v1::SchedulerSpec& scheduler) {
   return is_own ? scheduler.slice_bytes() : kTunedSliceBytes;
 }
 
+std::vector<uint32_t> HiddenWidths(const v1::ModelSpec& model) {
+  const bool is_default = model.type() == v1::ModelSpec::MLP && model.hidden().empty();
+  if (is_default) return {128, 64};
+  return {model.hidden().begin(), model.hidden().end()};
+}
+
 std::string ConsistencyText(const v1::ConsistencySpec& consistency) {
   std::string text = absl::AsciiStrToLower(v1::ConsistencySpec::Mode_Name(consistency.mode()));
   if (consistency.mode() != v1::ConsistencySpec::SSP) return text;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "proto/job.pb.h"
 
@@ -18,6 +19,9 @@ uint64_t JobFingerprint(const v1::JobSpec& job);
 // The size of a job's slices, the same in every process. Tuning chooses the number of slices of a
 // transfer, so slices are small in a tuned job, unless the job has a size of its own.
 uint64_t SliceBytes(const v1::SchedulerSpec& scheduler);
+
+// The width of each hidden layer, from the input on, also if the job leaves it to the default.
+std::vector<uint32_t> HiddenWidths(const v1::ModelSpec& model);
 
 // For people: "bsp", or "ssp, staleness 4 (fc1.weight 2)".
 std::string ConsistencyText(const v1::ConsistencySpec& consistency);

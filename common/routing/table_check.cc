@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
+#include "common/tensor/slicing.h"
 
 namespace capstan {
 namespace {
@@ -104,6 +105,23 @@ absl::StatusOr<std::vector<uint64_t>> CheckTables(const TableSpecs& tables, uint
     }
   }
   return table_elements;
+}
+
+absl::Status CheckOwnArrays(uint32_t own_arrays, const std::vector<uint64_t>& table_elements,
+                            uint64_t slice_bytes) {
+  if (own_arrays > kMostOwnArrays) {
+    return absl::InvalidArgumentError(absl::StrCat("expected at most ", kMostOwnArrays,
+                                                   " arrays of own state of each worker, got ",
+                                                   own_arrays));
+  }
+  for (const uint64_t elements : table_elements) {
+    const uint64_t bytes = own_arrays * std::min(slice_bytes, elements * sizeof(float));
+    if (bytes <= kMaxSliceBytes) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected at most ", kMaxSliceBytes, " bytes of a worker's own state of one slice, got ",
+        own_arrays, " arrays of ", bytes / own_arrays, " bytes; lower scheduler.slice_bytes"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckSameTables(const TableSpecs& tables, const TableSpecs& first) {

@@ -19,6 +19,15 @@ using TableSpecs = google::protobuf::RepeatedPtrField<v1::TableSpec>;
 // tables are cut into more than 2^22 slices of `slice_bytes`.
 absl::StatusOr<std::vector<uint64_t>> CheckTables(const TableSpecs& tables, uint64_t slice_bytes);
 
+// Most float32 arrays of own state, shaped like the tables, that a worker keeps from step to step.
+inline constexpr uint32_t kMostOwnArrays = 4;
+
+// INVALID_ARGUMENT if a worker of these tables cannot have `own_arrays` arrays of own state: they
+// are more than kMostOwnArrays, or those of one slice do not fit in one message. `table_elements`
+// are CheckTables'.
+absl::Status CheckOwnArrays(uint32_t own_arrays, const std::vector<uint64_t>& table_elements,
+                            uint64_t slice_bytes);
+
 // INVALID_ARGUMENT, naming the first difference, unless `tables` are the same as the first
 // worker's, `first`.
 absl::Status CheckSameTables(const TableSpecs& tables, const TableSpecs& first);

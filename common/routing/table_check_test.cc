@@ -79,6 +79,15 @@ TEST(CheckTablesTest, RefusesInitialValuesThatAreNotFinite) {
   EXPECT_THAT(ErrorOf({table}), HasSubstr("table a has initial_stddev -1"));
 }
 
+TEST(CheckOwnArraysTest, TheArraysOfASliceFitInOneMessage) {
+  EXPECT_TRUE(CheckOwnArrays(4, {1 << 20}, /*slice_bytes=*/16 << 20).ok());
+  EXPECT_TRUE(CheckOwnArrays(4, {1 << 20}, /*slice_bytes=*/64 << 20).ok()) << "slices are smaller";
+  EXPECT_THAT(std::string(CheckOwnArrays(4, {5, 1 << 25}, 32 << 20).message()),
+              HasSubstr("got 4 arrays of 33554432 bytes; lower scheduler.slice_bytes"));
+  EXPECT_EQ(CheckOwnArrays(5, {1}, 64).message(),
+            "expected at most 4 arrays of own state of each worker, got 5");
+}
+
 TEST(CheckSameTablesTest, AcceptsEqualTables) {
   EXPECT_TRUE(CheckSameTables(Tables({Table("a", {1})}), Tables({Table("a", {1})})).ok());
 }

@@ -140,6 +140,9 @@ TEST(BoundedRepliesTest, WhatIsAskedAgainIsThePullAlone) {
   EXPECT_FALSE(again.push_step.has_value());
   EXPECT_TRUE(again.gradient.empty());
   EXPECT_EQ(again.pull_step, Step(4));
+  ExchangeRequest own;
+  own.pulls_own = true;
+  EXPECT_TRUE(PullAlone(own).pulls_own);
 }
 
 TEST(BoundedRepliesTest, AReplyLargerThanTheBoundIsSentAlone) {

@@ -47,6 +47,8 @@ v1::ExchangeRequestHeader ToHeader(uint64_t request_id, const ExchangeRequest& r
   if (request.codec != Codec::kFloat32) {
     header.set_codec(static_cast<v1::Codec>(request.codec));
   }
+  header.set_own_cut(request.own_cut);
+  header.set_pulls_own(request.pulls_own);
   return header;
 }
 
@@ -62,6 +64,7 @@ v1::ExchangeReplyHeader ToHeader(uint64_t request_id, const ExchangeReply& reply
   header.set_min_step(reply.min_step.value());
   header.set_epoch(reply.epoch.value());
   header.set_learning_rate_divisor(reply.learning_rate_divisor);
+  header.set_cut(reply.cut);
   return header;
 }
 
@@ -79,6 +82,8 @@ void FromHeader(const v1::ExchangeRequestHeader& header, RequestFrame* frame) {
   if (header.has_pull()) request.pull_step = Step(header.pull_step());
   if (header.has_base_version()) request.base_version = header.base_version();
   if (header.codec() != v1::CODEC_UNSPECIFIED) request.codec = static_cast<Codec>(header.codec());
+  request.own_cut = header.own_cut();
+  request.pulls_own = header.pulls_own();
 }
 
 void FromHeader(const v1::ExchangeReplyHeader& header, ReplyFrame* frame) {
@@ -93,6 +98,7 @@ void FromHeader(const v1::ExchangeReplyHeader& header, ReplyFrame* frame) {
   reply.min_step = Step(header.min_step());
   reply.epoch = Epoch(header.epoch());
   reply.learning_rate_divisor = header.learning_rate_divisor();
+  reply.cut = header.cut();
 }
 
 void EncodeHeader(uint64_t request_id, const ExchangeRequest& request, std::string* bytes) {

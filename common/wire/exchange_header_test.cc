@@ -54,6 +54,36 @@ TEST(ExchangeHeaderTest, APullAloneComesBackAsItWent) {
   EXPECT_EQ(frame.request.pull_step, Step(7));
 }
 
+TEST(ExchangeHeaderTest, AnExchangeOfOwnStateIsNoReceipt) {
+  ExchangeRequest sent, pulled;
+  sent.own_cut = kFinalCut;
+  pulled.pulls_own = true;
+  for (const ExchangeRequest& request : {sent, pulled}) {
+    v1::ExchangeRequestHeader header = ToHeader(3, request);
+    header.set_has_receipts(true);
+    RequestFrame frame;
+    ASSERT_TRUE(DecodeHeader(BytesOf(header.SerializeAsString()), &frame).ok());
+    EXPECT_EQ(frame.request.own_cut, request.own_cut);
+    EXPECT_EQ(frame.request.pulls_own, request.pulls_own);
+    EXPECT_EQ(frame.received_bytes, 0u);
+    EXPECT_FALSE(frame.is_receipt());
+  }
+}
+
+// The bytes are a contract: field numbers as in proto/exchange.proto.
+TEST(ExchangeHeaderTest, BytesOfOwnStateAreGolden) {
+  ExchangeRequest request;
+  request.own_cut = 300;
+  request.pulls_own = true;
+  ExchangeReply reply;
+  reply.cut = 5;
+  std::string header;
+  EncodeHeader(/*request_id=*/0, request, &header);
+  EXPECT_EQ(header, std::string("\xa8\x01\xac\x02\xb0\x01\x01", 7));
+  EncodeHeader(/*request_id=*/0, reply, &header);
+  EXPECT_EQ(header, std::string("\x50\x05", 2));
+}
+
 TEST(ExchangeHeaderTest, AnErrorOfAPeerMayBePrinted) {
   ExchangeReply reply;
   reply.status = absl::InternalError("\x1b[2J\n");
@@ -70,6 +100,7 @@ TEST(ExchangeHeaderTest, RepliesComeBackAsTheyWent) {
   reply.min_step = Step(11);
   reply.epoch = Epoch(8);
   reply.learning_rate_divisor = 14;
+  reply.cut = 3;
   std::string header;
   EncodeHeader(4, reply, &header);
   ReplyFrame frame;
@@ -80,6 +111,7 @@ TEST(ExchangeHeaderTest, RepliesComeBackAsTheyWent) {
   EXPECT_EQ(frame.reply.min_step, Step(11));
   EXPECT_EQ(frame.reply.epoch, Epoch(8));
   EXPECT_EQ(frame.reply.learning_rate_divisor, 14u);
+  EXPECT_EQ(frame.reply.cut, 3u);
 
   const ExchangeReply error = ErrorReply(absl::FailedPreconditionError("it has moved"), Epoch(9));
   EncodeHeader(5, error, &header);

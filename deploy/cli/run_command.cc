@@ -134,7 +134,7 @@ class CheckpointNotices {
  private:
   void ShowBegin(const v1::CheckpointStatus& checkpoint) {
     if (!checkpoint.restored().empty()) {
-      const std::string name = fs::path(checkpoint.restored()).filename();
+      const std::string name = fs::path(checkpoint.restored() + "/").parent_path().filename();
       display_.Notice(
           absl::StrCat("goes on from step ", checkpoint.restored_step(), " (", name, ")"));
     } else if (spec_.restore() == kLatestCheckpoint) {

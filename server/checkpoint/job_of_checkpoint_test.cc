@@ -94,8 +94,8 @@ void Set(absl::string_view flag, v1::JobSpec* job) {
 
 v1::JobSpec JobOfCheckpoint() {
   v1::JobSpec job = ExampleJob();
-  for (const char* path :
-       {"data_path=a", "data_labels_path=a", "test_path=a", "test_labels_path=a"}) {
+  for (const char* path : {"data_path=a", "data_labels_path=a", "test_path=a", "test_labels_path=a",
+                           "classes=3", "features=3"}) {
     Set(path, &job);
   }
   return job;
@@ -127,6 +127,20 @@ TEST(JobOfCheckpointTest, FieldsThatSayWhatIsTrainedMayNot) {
                 AllOf(HasSubstr(absl::StrCat("another job: --", parts[0], ": expected ")),
                       HasSubstr(absl::StrCat(", got ", parts[1], ". Only these may differ: "))));
   }
+}
+
+TEST(JobOfCheckpointTest, AValueThatIsTheDefaultOrComesFromTheDataIsNoDifference) {
+  v1::JobSpec before = JobOfCheckpoint();
+  Set("model=mlp", &before);
+  v1::JobSpec now = before;
+  Set("hidden=128,64", &now);
+  Set("classes=0", &now);
+  Set("features=0", &now);
+  EXPECT_TRUE(Check(before, now).ok()) << Check(before, now);
+  EXPECT_TRUE(Check(now, before).ok()) << Check(now, before);
+  Set("hidden=128", &now);
+  EXPECT_THAT(std::string(Check(before, now).message()),
+              HasSubstr("--hidden: expected 128,64, got 128. "));
 }
 
 // A new field has to be put into one of the lists.

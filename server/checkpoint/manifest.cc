@@ -160,6 +160,7 @@ absl::Status CheckFields(const v1::CheckpointManifest& manifest) {
   if (manifest.tables().empty()) return Unexpected("the job's tables", "none");
   ASSIGN_OR_RETURN(const std::vector<uint64_t> elements,
                    CheckTables(manifest.tables(), SliceBytes(job.scheduler())));
+  RETURN_IF_ERROR(CheckOwnArrays(manifest.own_arrays(), elements, SliceBytes(job.scheduler())));
   RETURN_IF_ERROR(CheckSteps(manifest));
   RETURN_IF_ERROR(CheckPeriods(manifest));
   return CheckFiles(manifest, elements);

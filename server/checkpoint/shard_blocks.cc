@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/little_endian.h"
 #include "common/base/status_macros.h"
+#include "common/routing/table_check.h"
 
 namespace capstan {
 namespace {
@@ -90,6 +91,11 @@ std::string SliceContents(const SliceSnapshot& slice) {
     AppendLittleEndian(uint8_t{push.base_version.has_value()}, &contents);
     AppendLittleEndian(push.base_version.value_or(0), &contents);
   }
+  AppendCount(slice.own_arrays, &contents);
+  AppendCount(slice.own.size(), &contents);
+  for (const SliceSnapshot::OwnState& own : slice.own) {
+    AppendLittleEndian(own.worker.value(), &contents);
+  }
   return contents;
 }
 
@@ -130,6 +136,13 @@ class Reader {
     is_whole_ = false;
     return ConsistencyMode::kBsp;
   }
+  // A number of at most `most`.
+  uint32_t TakeNumber(uint32_t most) {
+    const auto number = Take<uint32_t>();
+    if (number <= most) return number;
+    is_whole_ = false;
+    return 0;
+  }
   // A count of things of at least `least_bytes` each: not more than can follow, nor than `most`.
   uint32_t TakeCount(size_t least_bytes, uint32_t most = std::numeric_limits<uint32_t>::max()) {
     const auto count = Take<uint32_t>();
@@ -137,6 +150,8 @@ class Reader {
     is_whole_ = false;
     return 0;
   }
+  // What was read cannot be.
+  void Refuse() { is_whole_ = false; }
   bool is_whole() const { return is_whole_; }
   bool is_at_end() const { return rest_.empty(); }
 
@@ -154,6 +169,18 @@ void ReadShard(Reader& reader, ShardSnapshot& snapshot) {
     worker.incarnation = Incarnation(reader.Take<uint64_t>());
     worker.first_step = reader.TakeStep();
     worker.is_entering = reader.TakeFlag();
+  }
+}
+
+// Each worker has at most one, and none if they have no arrays.
+void ReadOwnStates(Reader& reader, SliceSnapshot& slice) {
+  slice.own_arrays = reader.TakeNumber(kMostOwnArrays);
+  const uint32_t states = reader.TakeCount(/*least_bytes=*/4);
+  for (uint32_t i = 0; i < states; ++i) {
+    const WorkerId worker(reader.Take<uint32_t>());
+    const bool is_next = slice.own.empty() || slice.own.back().worker < worker;
+    if (slice.own_arrays == 0 || !is_next) reader.Refuse();
+    slice.own.push_back({worker, Payload()});
   }
 }
 
@@ -187,6 +214,7 @@ void ReadSlice(Reader& reader, SliceSnapshot& slice) {
     const auto base_version = reader.Take<uint64_t>();
     if (has_base_version) push.base_version = base_version;
   }
+  ReadOwnStates(reader, slice);
 }
 
 struct Block {

@@ -19,7 +19,8 @@ namespace capstan {
 //     uint32 count of arrays of the optimizer; uint32 count of periods; for each: int64 first_step,
 //     uint8 mode (1 BSP, 2 SSP, 3 async), int64 staleness; uint32 count of workers; for each:
 //     uint32 worker, int64 completed, uint8 is_live; uint32 count of kept pushes; for each: int64
-//     step, uint32 worker, uint8 has_base_version, uint64 base_version
+//     step, uint32 worker, uint8 has_base_version, uint64 base_version; uint32 count of arrays of
+//     an own state, uint32 count of own states; for each: uint32 worker
 std::string EncodeShardBlocks(const ShardSnapshot& snapshot);
 
 // Decodes bytes of EncodeShardBlocks. Payloads are empty; there are as many as the slice had.

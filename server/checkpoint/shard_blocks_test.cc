@@ -25,6 +25,8 @@ ShardSnapshot Example() {
   slice.workers = {{WorkerId(0), Step(4), false}, {WorkerId(1), Step(5), true}};
   slice.kept.push_back({Step(5), WorkerId(1), 11, Payload()});
   slice.kept.push_back({Step(6), WorkerId(0), std::nullopt, Payload()});
+  slice.own_arrays = 4;
+  slice.own = {{WorkerId(0), Payload()}, {WorkerId(1), Payload()}};
   return shard;
 }
 
@@ -49,8 +51,9 @@ TEST(ShardBlocksTest, BytesAreGolden) {
       "\x09\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0"
       "\x02\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\0\x01\0\0\0\x05\0\0\0\0\0\0\0\x01"
       "\x02\0\0\0\x05\0\0\0\0\0\0\0\x01\0\0\0\x01\x0b\0\0\0\0\0\0\0"
-      "\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
-      150);
+      "\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+      "\x04\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0",
+      166);
   EXPECT_EQ(EncodeShardBlocks(Example()), Block(1, 1, shard) + Block(2, 1, slice));
 }
 
@@ -80,6 +83,9 @@ TEST(ShardBlocksTest, DecodesWhatItEncodes) {
   EXPECT_EQ(slice.kept[0].base_version, 11);
   EXPECT_EQ(slice.kept[1].base_version, std::nullopt);
   EXPECT_EQ(slice.kept[1].step, Step(6));
+  EXPECT_EQ(slice.own_arrays, 4u);
+  ASSERT_EQ(slice.own.size(), 2u);
+  EXPECT_EQ(slice.own[1].worker, WorkerId(1));
 }
 
 TEST(ShardBlocksTest, EveryDamagedByteAndEveryShorterShardIsRefused) {
@@ -113,6 +119,14 @@ TEST(ShardBlocksTest, WhatContradictsItselfIsRefused) {
   ShardSnapshot many = Example();
   many.slices[0].optimizer_state.resize(17);
   expect(EncodeShardBlocks(many), "contents as long as");
+  ShardSnapshot own = Example();
+  for (const uint32_t arrays : {0, 5}) {
+    own.slices[0].own_arrays = arrays;
+    expect(EncodeShardBlocks(own), "contents as long as");
+  }
+  own = Example();
+  own.slices[0].own[1].worker = WorkerId(0);
+  expect(EncodeShardBlocks(own), "contents as long as");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -19,19 +20,24 @@ namespace {
 
 constexpr char kBlocks[] = "shard";
 
-// Calls `visit` with the name and the floats of each array of a slice, in the order of the file.
-// `Slice` is a snapshot, const or not.
+// Calls `visit` with the name and the floats of each tensor of a slice, and with the number of
+// arrays in it, in the order of the file. `Slice` is a snapshot, const or not.
 template <typename Slice, typename Visit>
-absl::Status ForEachArray(Slice& slice, absl::Span<const std::string> table_names, Visit visit) {
+absl::Status ForEachTensor(Slice& slice, absl::Span<const std::string> table_names, Visit visit) {
   const std::string prefix =
       absl::StrCat(table_names[slice.key.table.value()], "/", slice.key.slice.value(), "/");
-  RETURN_IF_ERROR(visit(absl::StrCat(prefix, "values"), slice.values));
+  RETURN_IF_ERROR(visit(absl::StrCat(prefix, "values"), slice.values, 1));
   for (size_t i = 0; i < slice.optimizer_state.size(); ++i) {
-    RETURN_IF_ERROR(visit(absl::StrCat(prefix, "optimizer.", i), slice.optimizer_state[i]));
+    RETURN_IF_ERROR(visit(absl::StrCat(prefix, "optimizer.", i), slice.optimizer_state[i], 1));
   }
   for (auto& push : slice.kept) {
-    RETURN_IF_ERROR(visit(
-        absl::StrCat(prefix, "kept.", push.step.value(), ".", push.worker.value()), push.gradient));
+    RETURN_IF_ERROR(
+        visit(absl::StrCat(prefix, "kept.", push.step.value(), ".", push.worker.value()),
+              push.gradient, 1));
+  }
+  for (auto& own : slice.own) {
+    RETURN_IF_ERROR(
+        visit(absl::StrCat(prefix, "own.", own.worker.value()), own.arrays, slice.own_arrays));
   }
   return absl::OkStatus();
 }
@@ -113,20 +119,20 @@ absl::StatusOr<ShardSnapshot> DecodeBlocks(const OpenFile& file, const ReadTenso
   return snapshot;
 }
 
-// Takes an array of the slice. All arrays of a slice have one length.
-absl::Status TakeArray(const OpenFile& file, const std::string& name, const SliceSnapshot& slice,
-                       ReadTensors& tensors, Payload& array) {
+// Takes `count` arrays of the slice. All arrays of a slice have one length.
+absl::Status TakeArrays(const OpenFile& file, const std::string& name, const SliceSnapshot& slice,
+                        uint32_t count, ReadTensors& tensors, Payload& arrays) {
   const auto found = tensors.arrays.find(name);
   if (found == tensors.arrays.end() || found->second.empty()) {
     return WrongFile(file, absl::StrCat("a tensor ", PrintableText(name), " of F32"), "none");
   }
   const size_t bytes = found->second.size_bytes();
-  if (!slice.values.empty() && bytes != slice.values.size_bytes()) {
-    return WrongFile(file,
-                     absl::StrCat(slice.values.size_bytes(), " bytes in ", PrintableText(name)),
+  const size_t expected = count * slice.values.size_bytes();
+  if (!slice.values.empty() && bytes != expected) {
+    return WrongFile(file, absl::StrCat(expected, " bytes in ", PrintableText(name)),
                      absl::StrCat(bytes));
   }
-  array = std::exchange(found->second, {});
+  arrays = std::exchange(found->second, {});
   return absl::OkStatus();
 }
 
@@ -138,10 +144,13 @@ absl::StatusOr<uint64_t> WriteShardFile(const ShardSnapshot& snapshot,
   const std::string blocks = EncodeShardBlocks(snapshot);
   Safetensors header;
   for (const SliceSnapshot& slice : snapshot.slices) {
-    RETURN_IF_ERROR(ForEachArray(slice, table_names, [&](std::string name, const Payload& array) {
-      header.tensors.push_back({std::move(name), "F32", {array.size_bytes() / sizeof(float)}});
-      return absl::OkStatus();
-    }));
+    RETURN_IF_ERROR(ForEachTensor(
+        slice, table_names, [&](std::string name, const Payload& arrays, uint32_t count) {
+          std::vector<uint64_t> shape = {arrays.size_bytes() / sizeof(float) / count};
+          if (count > 1) shape.insert(shape.begin(), count);
+          header.tensors.push_back({std::move(name), "F32", std::move(shape)});
+          return absl::OkStatus();
+        }));
   }
   header.tensors.push_back({kBlocks, "U8", {blocks.size()}});
   const std::string encoded = EncodeSafetensorsHeader(header);
@@ -153,12 +162,13 @@ absl::StatusOr<uint64_t> WriteShardFile(const ShardSnapshot& snapshot,
   HashedFile hashed(file);
   RETURN_IF_ERROR(hashed.Append(encoded.data(), encoded.size()));
   for (const SliceSnapshot& slice : snapshot.slices) {
-    RETURN_IF_ERROR(ForEachArray(slice, table_names, [&](const std::string&, const Payload& array) {
-      for (const Payload::Fragment fragment : array.fragments()) {
-        RETURN_IF_ERROR(hashed.Append(fragment.data(), fragment.size()));
-      }
-      return absl::OkStatus();
-    }));
+    RETURN_IF_ERROR(
+        ForEachTensor(slice, table_names, [&](const std::string&, const Payload& arrays, uint32_t) {
+          for (const Payload::Fragment fragment : arrays.fragments()) {
+            RETURN_IF_ERROR(hashed.Append(fragment.data(), fragment.size()));
+          }
+          return absl::OkStatus();
+        }));
   }
   RETURN_IF_ERROR(hashed.Append(blocks.data(), blocks.size()));
   return hashed.hash();
@@ -170,19 +180,20 @@ absl::StatusOr<HashedShard> ReadShardFile(const OpenFile& file,
   HashedShard shard;
   shard.xxh3 = tensors.xxh3;
   ASSIGN_OR_RETURN(shard.snapshot, DecodeBlocks(file, tensors));
-  size_t arrays = 0;
+  size_t taken = 0;
   for (SliceSnapshot& slice : shard.snapshot.slices) {
     if (slice.key.table.value() >= table_names.size()) {
       return WrongFile(file, absl::StrCat("tables below ", table_names.size()),
                        absl::StrCat(slice.key.table.value()));
     }
-    RETURN_IF_ERROR(ForEachArray(slice, table_names, [&](const std::string& name, Payload& array) {
-      ++arrays;
-      return TakeArray(file, name, slice, tensors, array);
-    }));
+    RETURN_IF_ERROR(ForEachTensor(slice, table_names,
+                                  [&](const std::string& name, Payload& arrays, uint32_t count) {
+                                    ++taken;
+                                    return TakeArrays(file, name, slice, count, tensors, arrays);
+                                  }));
   }
-  if (arrays + 1 == tensors.count) return shard;
-  return WrongFile(file, absl::StrCat(arrays + 1, " tensors"), absl::StrCat(tensors.count));
+  if (taken + 1 == tensors.count) return shard;
+  return WrongFile(file, absl::StrCat(taken + 1, " tensors"), absl::StrCat(tensors.count));
 }
 
 }  // namespace capstan

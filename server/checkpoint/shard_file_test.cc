@@ -152,6 +152,30 @@ TEST_F(ShardFileTest, AShardGoesOnInAnotherProcessWithTheSameBits) {
   }
 }
 
+TEST_F(ShardFileTest, OwnStatesOfWorkersAreTensorsBesideTheValues) {
+  ShardSnapshot shard = MakeShard()->Snapshot();
+  SliceSnapshot& slice = shard.slices[1];
+  const auto floats = std::make_shared<std::vector<float>>(2 * kSize);
+  for (size_t i = 0; i < floats->size(); ++i) (*floats)[i] = static_cast<float>(i);
+  slice.own_arrays = 2;
+  slice.own.push_back({WorkerId(2), Payload(absl::MakeConstSpan(*floats), floats)});
+  Write(shard);
+  EXPECT_THAT(Contents(), HasSubstr("\"fc1.bias/7/own.2\":{\"dtype\":\"F32\",\"shape\":[2,5000]"));
+  const auto read = Read();
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(read->slices[0].own.empty());
+  ASSERT_EQ(read->slices[1].own.size(), 1u);
+  EXPECT_EQ(read->slices[1].own[0].worker, WorkerId(2));
+  std::vector<float> back(2 * kSize);
+  read->slices[1].own[0].arrays.CopyTo(absl::MakeSpan(back));
+  EXPECT_EQ(back, *floats);
+
+  slice.own_arrays = 4;
+  Write(shard);
+  EXPECT_THAT(std::string(Read().status().message()),
+              HasSubstr("80000 bytes in fc1.bias/7/own.2, got 40000"));
+}
+
 TEST_F(ShardFileTest, NobodyWaitsForAWorkerThatDoesNotComeBack) {
   const auto original = MakeShard();
   for (int64_t step : {0, 1, 2}) {

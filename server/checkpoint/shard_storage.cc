@@ -1,6 +1,7 @@
 #include "server/checkpoint/shard_storage.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -59,12 +60,11 @@ class ShardFolder : public ShardStorage {
     const std::string path = UnfinishedPath(PathOf(name), snapshot.shard.value());
     ASSIGN_OR_RETURN(OpenFile file,
                      OpenFile::Open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW));
-    v1::ShardFile written;
-    written.set_shard(snapshot.shard.value());
-    ASSIGN_OR_RETURN(const uint64_t hash, WriteShardFile(snapshot, table_names_, file));
-    written.set_xxh3(hash);
-    ASSIGN_OR_RETURN(const uint64_t bytes, file.SizeBytes());
-    written.set_bytes(bytes);
+    absl::StatusOr<v1::ShardFile> written = WriteInto(file, snapshot);
+    if (!written.ok()) {
+      unlink(path.c_str());  // The disk may be full.
+      return written;
+    }
     file.BeginSync();
     MutexLock lock(&mu_);
     if (name != name_) written_.clear();
@@ -99,6 +99,16 @@ class ShardFolder : public ShardStorage {
 
  private:
   std::string PathOf(const std::string& name) const { return absl::StrCat(dir_, "/", name); }
+
+  absl::StatusOr<v1::ShardFile> WriteInto(const OpenFile& file, const ShardSnapshot& snapshot) {
+    v1::ShardFile written;
+    written.set_shard(snapshot.shard.value());
+    ASSIGN_OR_RETURN(const uint64_t hash, WriteShardFile(snapshot, table_names_, file));
+    written.set_xxh3(hash);
+    ASSIGN_OR_RETURN(const uint64_t bytes, file.SizeBytes());
+    written.set_bytes(bytes);
+    return written;
+  }
 
   // Syncs and closes a file of Write.
   absl::Status SyncWritten(const std::string& path) {

@@ -144,5 +144,26 @@ TEST(CoordinatorRestoreTest, TablesOfAnotherModelAreRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
 }
 
+TEST(CoordinatorRestoreTest, WorkersHaveTheArraysOfOwnStateOfTheCheckpointAndOfEachOther) {
+  JobState::RestorePoint restored = Restored();
+  restored.manifest.set_own_arrays(2);
+  ScriptedJob job(ScriptedJob::Job(), nullptr, restored);
+  EXPECT_THAT(std::string(job.RegisterWorker(1).status().message()),
+              HasSubstr("expected 2 arrays of own state, as the checkpoint has, got 0"));
+  for (const uint64_t incarnation : {200, 201}) {
+    ASSERT_TRUE(job.RegisterWorker(incarnation, ScriptedJob::Tables({64}), 2).ok());
+  }
+  for (const uint64_t incarnation : {100, 101}) {
+    ASSERT_TRUE(job.RegisterServer(incarnation).ok());
+  }
+  EXPECT_EQ(job.View().own_arrays(), 2u) << "servers need it for their shards";
+
+  ScriptedJob other;
+  ASSERT_TRUE(other.RegisterWorker(1, ScriptedJob::Tables({64}), 1).ok());
+  EXPECT_THAT(std::string(other.RegisterWorker(2).status().message()),
+              HasSubstr("expected 1 arrays of own state, as the first worker has, got 0"));
+  EXPECT_FALSE(ScriptedJob().RegisterWorker(1, ScriptedJob::Tables({64}), 5).ok());
+}
+
 }  // namespace
 }  // namespace capstan

@@ -90,6 +90,17 @@ TEST_F(JobFilesTest, ACheckpointOfAnotherJobIsRefusedWithTheDifference) {
                     HasSubstr("got 0.5")));
 }
 
+TEST_F(JobFilesTest, ACheckpointBeyondTheLastStepIsRefused) {
+  const std::string path = WriteExampleCheckpoint(folder_, /*step=*/40);
+  Coordinator::Options options = Options("latest");
+  options.job.mutable_training()->set_steps(39);
+  EXPECT_EQ(OpenJobFiles(kToken, options),
+            absl::InvalidArgumentError("--steps: expected at least 40, the step of " + path +
+                                       ", got 39"));
+  options.job.mutable_training()->set_steps(40);
+  EXPECT_TRUE(OpenJobFiles(kToken, options).ok());
+}
+
 TEST_F(JobFilesTest, AFolderOfCheckpointsIsNoCheckpoint) {
   WriteExampleCheckpoint(folder_, /*step=*/40);
   EXPECT_EQ(ErrorWith(folder_), absl::StrCat("--restore: expected a checkpoint, got ", folder_,

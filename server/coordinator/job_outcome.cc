@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "proto/coordinator_service.pb.h"
 #include "server/coordinator/training_verdict.h"
@@ -85,7 +88,9 @@ void WriteConsistency(const v1::ConsistencySpec& consistency, nlohmann::ordered_
   object["staleness"] = StalenessOf(consistency);
 }
 
-std::string WarningOf(const v1::JobSpec& job, const JobOutcome& outcome, const Totals& totals) {
+std::string WarningOfTraining(const v1::JobSpec& job, const JobOutcome& outcome,
+                              const Totals& totals) {
+  if (job.model().type() == v1::ModelSpec::REPLAY) return "";  // It learns nothing.
   const v1::ReportResultRequest& result = outcome.result;
   TrainingCourse course;
   course.steps = totals.max_steps;
@@ -98,6 +103,16 @@ std::string WarningOf(const v1::JobSpec& job, const JobOutcome& outcome, const T
   course.guess_loss = result.guess_loss();
   course.guess_accuracy = result.guess_accuracy();
   return TrainingWarning(job, course);
+}
+
+// Empty if the last checkpoint that was tried is complete.
+std::string WarningOfCheckpoints(const v1::CheckpointStatus& checkpoints) {
+  if (checkpoints.error().empty()) return "";
+  return absl::StrCat(
+      checkpoints.newest().empty()
+          ? "the job has no checkpoint: "
+          : absl::StrCat("the newest checkpoint is of step ", checkpoints.step(), ": "),
+      checkpoints.error());
 }
 
 nlohmann::ordered_json PointOf(const v1::TuningReport::Point& point) {
@@ -148,9 +163,11 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
     summary["test_accuracy"] = outcome.result.test_accuracy();
     summary["test_loss"] = outcome.result.test_loss();
     summary["train_loss"] = totals.live_loss.Or(0);
-    const std::string warning = WarningOf(job, outcome, totals);
-    if (!warning.empty()) summary["warning"] = warning;
   }
+  std::vector<std::string> warnings = {WarningOfTraining(job, outcome, totals),
+                                       WarningOfCheckpoints(outcome.last_status.checkpoint())};
+  warnings.erase(std::remove(warnings.begin(), warnings.end(), ""), warnings.end());
+  if (!warnings.empty()) summary["warning"] = absl::StrJoin(warnings, "; ");
   summary["steps"] = totals.max_steps;
   summary["seconds"] = seconds;
   summary["median_step_seconds"] = totals.median_step_seconds;

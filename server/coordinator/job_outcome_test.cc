@@ -61,6 +61,22 @@ TEST(SummaryTest, HasEveryFigure) {
     "workers_replaced": 0})"));
 }
 
+TEST(SummaryTest, WarnsIfTheLastCheckpointCouldNotBeWritten) {
+  JobOutcome outcome = Outcome();
+  v1::CheckpointStatus& checkpoints = *outcome.last_status.mutable_checkpoint();
+  checkpoints.set_error("the disk is full");
+  EXPECT_EQ(Summary(Job(), outcome)["warning"], "the job has no checkpoint: the disk is full");
+  checkpoints.set_newest("kept/checkpoint-000002");
+  checkpoints.set_step(7);
+  EXPECT_EQ(Summary(Job(), outcome)["warning"],
+            "the newest checkpoint is of step 7: the disk is full");
+  v1::JobSpec replay = Job();
+  replay.mutable_model()->set_type(v1::ModelSpec::REPLAY);
+  EXPECT_TRUE(Summary(replay, outcome).contains("warning"));
+  checkpoints.clear_error();
+  EXPECT_FALSE(Summary(Job(), outcome).contains("warning"));
+}
+
 // Ends with the same answer for all of 4 classes.
 JobOutcome FailedOutcome() {
   JobOutcome outcome = Outcome();

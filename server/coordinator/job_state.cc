@@ -222,6 +222,7 @@ void JobState::Place() {
   }
   schedule_.Begin(table_elements_);
   *view_.mutable_tables() = tables_;
+  view_.set_own_arrays(own_arrays_);
   view_.set_epoch(1);
   placing_version_ = view_.version() + 1;
 }

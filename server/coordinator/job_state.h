@@ -147,7 +147,8 @@ class JobState {
   OutputPlan output_;
   CheckpointPlan checkpoint_;
   v1::JobView view_;
-  TableSpecs tables_;  // The first worker's.
+  TableSpecs tables_;        // The first worker's.
+  uint32_t own_arrays_ = 0;  // The first worker's.
   std::vector<uint64_t> table_elements_;
   std::vector<uint64_t> bytes_of_server_;
   uint64_t placing_version_ = 0;  // the first view with the placement

@@ -134,6 +134,7 @@ absl::StatusOr<v1::CheckpointManifest> JobState::Manifest(
   manifest.set_steps_total(steps_total_);
   *manifest.mutable_job() = job_;
   *manifest.mutable_tables() = tables_;
+  manifest.set_own_arrays(own_arrays_);
   *manifest.mutable_consistency() = view_.consistency();
   manifest.set_training_seconds(absl::ToDoubleSeconds(TrainingTime()));
   if (schedule_.has_ended()) *manifest.mutable_tuning() = schedule_.Report();

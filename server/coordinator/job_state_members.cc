@@ -17,6 +17,14 @@ std::string ReasonOf(const v1::ReportFailureRequest& request) {
   return request.reason().empty() ? "failed without a reason" : request.reason();
 }
 
+// `expected` is the number of `whose`.
+absl::Status CheckSameOwnArrays(uint32_t own_arrays, uint32_t expected, absl::string_view whose) {
+  if (own_arrays == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected ", expected, " arrays of own state, as ", whose, " has, got ",
+                   own_arrays, "; start every worker with the same job and the same program"));
+}
+
 }  // namespace
 
 absl::StatusOr<uint32_t> JobState::RegisterServer(const v1::RegisterServerRequest& request) {
@@ -28,13 +36,19 @@ absl::StatusOr<uint32_t> JobState::RegisterServer(const v1::RegisterServerReques
 absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerRequest& request) {
   if (!restored_.path.empty()) {
     RETURN_IF_ERROR(CheckSameTables(request.tables(), restored_.manifest.tables()));
+    RETURN_IF_ERROR(CheckSameOwnArrays(request.own_arrays(), restored_.manifest.own_arrays(),
+                                       "the checkpoint"));
   }
   if (members_.workers().empty()) {
     ASSIGN_OR_RETURN(table_elements_, CheckTables(request.tables(), SliceBytes(job_.scheduler())));
+    RETURN_IF_ERROR(
+        CheckOwnArrays(request.own_arrays(), table_elements_, SliceBytes(job_.scheduler())));
     RETURN_IF_ERROR(CheckTableStaleness(job_.consistency(), request.tables()));
+    own_arrays_ = request.own_arrays();
     tables_ = request.tables();
   }
   RETURN_IF_ERROR(CheckSameTables(request.tables(), tables_));
+  RETURN_IF_ERROR(CheckSameOwnArrays(request.own_arrays(), own_arrays_, "the first worker"));
   return Register(kWorker, Incarnation(request.incarnation()), /*address=*/{},
                   request.may_enter_late());
 }

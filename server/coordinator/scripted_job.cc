@@ -61,10 +61,12 @@ absl::StatusOr<uint32_t> ScriptedJob::RegisterServer(uint64_t incarnation, const
 }
 
 absl::StatusOr<uint32_t> ScriptedJob::RegisterWorker(uint64_t incarnation,
-                                                     const std::vector<v1::TableSpec>& tables) {
+                                                     const std::vector<v1::TableSpec>& tables,
+                                                     uint32_t own_arrays) {
   v1::RegisterWorkerRequest request;
   request.set_incarnation(incarnation);
   request.mutable_tables()->Add(tables.begin(), tables.end());
+  request.set_own_arrays(own_arrays);
   std::optional<absl::StatusOr<v1::RegisterReply>> answer;
   coordinator_->RegisterWorker(request, StoreIn(answer));
   return IdOf(answer.value());

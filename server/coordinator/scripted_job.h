@@ -42,7 +42,8 @@ class ScriptedJob {
 
   absl::StatusOr<uint32_t> RegisterServer(uint64_t incarnation, const char* address = "host:4567");
   absl::StatusOr<uint32_t> RegisterWorker(uint64_t incarnation,
-                                          const std::vector<v1::TableSpec>& tables = Tables({64}));
+                                          const std::vector<v1::TableSpec>& tables = Tables({64}),
+                                          uint32_t own_arrays = 0);
   // From `member`, with its incarnation of RegisterAll.
   Beat Heartbeat(MemberKey member, uint64_t view_version, v1::Progress progress = {});
   absl::Status ReportFailure(MemberKey member, const char* reason);

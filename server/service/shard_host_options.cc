@@ -65,6 +65,7 @@ absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, 
   options.shard_count = spec.cluster().shard_count();
   options.update_scale = UpdateScaleOf(spec.consistency());
   options.check_finite = spec.consistency().check_finite();
+  options.own_arrays = view.own_arrays();
   ASSIGN_OR_RETURN(options.optimizer, MakeOptimizer(spec.optimizer()));
   ASSIGN_OR_RETURN(options.schedules, SchedulesOfView(view));
   for (int shard = 0; shard < view.server_of_shard_size(); ++shard) {

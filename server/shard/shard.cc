@@ -142,6 +142,7 @@ void Shard::CutAt(Step step, CutCallback on_cut) {
   {
     MutexLock lock(&mu_);
     on_cut_ = std::move(on_cut);
+    first_uncut_ = slices_.begin();
     for (auto& [key, slice] : slices_) slice->CutAt(step, &due.replies);
     TakeCutLocked(due);
   }
@@ -150,9 +151,8 @@ void Shard::CutAt(Step step, CutCallback on_cut) {
 
 void Shard::TakeCutLocked(Due& due) {
   if (on_cut_ == nullptr) return;
-  for (const auto& [key, slice] : slices_) {
-    if (!slice->has_cut()) return;
-  }
+  while (first_uncut_ != slices_.end() && first_uncut_->second->has_cut()) ++first_uncut_;
+  if (first_uncut_ != slices_.end()) return;
   due.cut = CollectLocked([](Slice& slice) { return slice.TakeCut(); });
   due.on_cut = std::exchange(on_cut_, nullptr);
 }

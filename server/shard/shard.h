@@ -73,6 +73,7 @@ class Shard {
 
  private:
   using Workers = std::map<WorkerId, Worker>;
+  using Slices = std::map<SliceKey, std::unique_ptr<Slice>>;
 
   // What is due once the lock is free.
   struct Due {
@@ -101,8 +102,9 @@ class Shard {
   mutable Mutex mu_;
   Workers workers_ ABSL_GUARDED_BY(mu_);  // the live ones
   // Ordered: a change of the membership then answers parked pulls in the same order in every run.
-  std::map<SliceKey, std::unique_ptr<Slice>> slices_ ABSL_GUARDED_BY(mu_);
-  CutCallback on_cut_ ABSL_GUARDED_BY(mu_);  // null: no cut is pending
+  Slices slices_ ABSL_GUARDED_BY(mu_);
+  CutCallback on_cut_ ABSL_GUARDED_BY(mu_);            // null: no cut is pending
+  Slices::iterator first_uncut_ ABSL_GUARDED_BY(mu_);  // for on_cut_: those before it are cut
 };
 
 }  // namespace capstan

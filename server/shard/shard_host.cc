@@ -64,6 +64,7 @@ Slice::Options ShardHost::SliceOptions(SliceKey key) {
   slice.update_scale = options_.update_scale;
   slice.check_finite = options_.check_finite;
   slice.non_finite_pushes = &non_finite_pushes_;
+  slice.own_arrays = options_.own_arrays;
   return slice;
 }
 
@@ -91,12 +92,14 @@ absl::Status ShardHost::CheckFits(SliceKey key, const SliceSnapshot& slice) cons
   }
   const uint64_t bytes = slicings_[key.table.value()].Range(key.slice).size * sizeof(float);
   const auto arrays = static_cast<size_t>(options_.optimizer->state_count());
-  if (slice.values.size_bytes() == bytes && slice.optimizer_state.size() == arrays) {
+  if (slice.values.size_bytes() == bytes && slice.optimizer_state.size() == arrays &&
+      slice.own_arrays == options_.own_arrays) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      SliceName(key), ": expected ", bytes, " bytes and ", arrays, " arrays of the optimizer, got ",
-      slice.values.size_bytes(), " bytes and ", slice.optimizer_state.size(), " arrays"));
+      SliceName(key), ": expected ", bytes, " bytes, ", arrays, " arrays of the optimizer and ",
+      options_.own_arrays, " of a worker, got ", slice.values.size_bytes(), " bytes, ",
+      slice.optimizer_state.size(), " and ", slice.own_arrays));
 }
 
 absl::Status ShardHost::RestoreSlices(ShardId id, ShardSnapshot snapshot, Shard& shard) {
@@ -211,14 +214,22 @@ absl::Status ShardHost::Check(const ExchangeRequest& request) const {
         "unknown slice ", request.slice.slice.value(), " of table ", options_.tables[table].name,
         ": expected one of 0 ... ", slicings_[table].slice_count() - 1));
   }
-  if (!request.push_step.has_value() && !request.pull_step.has_value()) {
+  const bool has_own_state = MovesOwnState(request);
+  const bool has_values = request.push_step.has_value() || request.pull_step.has_value();
+  if (!has_values && !has_own_state) {
     return absl::InvalidArgumentError("expected a push, a pull or both, got neither");
+  }
+  if (has_own_state && (has_values || (request.own_cut != 0 && request.pulls_own))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(SliceName(request.slice),
+                     ": expected a worker's own state to be sent or pulled in an exchange of its "
+                     "own, got one with more"));
   }
   if (request.push_step.value_or(Step(0)) < Step(0) ||
       request.pull_step.value_or(Step(0)) < Step(0)) {
     return absl::InvalidArgumentError("expected steps from 0, got a negative one");
   }
-  if (!request.push_step.has_value() && !request.gradient.empty()) {
+  if (!request.push_step.has_value() && request.own_cut == 0 && !request.gradient.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(SliceName(request.slice), ": got a gradient of ",
                                                    request.gradient.size_bytes(),
                                                    " bytes without a push"));

@@ -42,6 +42,7 @@ class ShardHost : public ParameterEndpoint {
     uint32_t shard_count = 0;   // Required
     UpdateScale update_scale = UpdateScale::kStaleness;
     bool check_finite = true;
+    uint32_t own_arrays = 0;               // of each worker's own state
     std::unique_ptr<Optimizer> optimizer;  // Required
     TableSchedules schedules;              // Required
     std::vector<ShardId> shards;           // the ones on this server
@@ -92,9 +93,10 @@ class ShardHost : public ParameterEndpoint {
   size_t filled_shards() const;
 
   // Errors besides those of Slice::Exchange: INVALID_ARGUMENT: unknown table or slice, neither push
-  // nor pull, negative step, gradient without push. FAILED_PRECONDITION: other job, worker not
-  // live, stale incarnation, stale epoch (the reply has the current one). UNAVAILABLE: this server
-  // does not know the epoch yet, or the worker's first step.
+  // nor pull nor own state, own state with one of them, negative step, gradient without push.
+  // FAILED_PRECONDITION: other job, worker not live, stale incarnation, stale epoch (the reply has
+  // the current one). UNAVAILABLE: this server does not know the epoch yet, or the worker's first
+  // step.
   void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
 
   // Calls `use` with all values here, in parts: the elements of a table from `offset` on. Ends at

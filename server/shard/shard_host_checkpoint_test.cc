@@ -421,18 +421,21 @@ TEST_F(RestoredHostTest, SlicesOfAnotherJobAreRefused) {
   ShardHost::Options other_size = Options(ConsistencyMode::kAsync);
   other_size.tables[0].elements = 21;
   EXPECT_EQ(ErrorOf(std::move(other_size), cuts),
-            "shard 1: slice 1 of table w: expected 20 bytes and 2 arrays of the optimizer, got 16 "
-            "bytes and 2 arrays");
+            "shard 1: slice 1 of table w: expected 20 bytes, 2 arrays of the optimizer and 0 of a "
+            "worker, "
+            "got 16 bytes, 2 and 0");
   ShardHost::Options other_slices = Options(ConsistencyMode::kAsync);
   other_slices.slice_bytes = 128;
   EXPECT_EQ(ErrorOf(std::move(other_slices), cuts),
-            "shard 0: slice 0 of table w: expected 80 bytes and 2 arrays of the optimizer, got 64 "
-            "bytes and 2 arrays");
+            "shard 0: slice 0 of table w: expected 80 bytes, 2 arrays of the optimizer and 0 of a "
+            "worker, "
+            "got 64 bytes, 2 and 0");
   ShardHost::Options other_optimizer = Options(ConsistencyMode::kAsync);
   other_optimizer.optimizer = HostOptions(ConsistencyMode::kAsync).optimizer;
   EXPECT_EQ(ErrorOf(std::move(other_optimizer), cuts),
-            "shard 0: slice 0 of table w: expected 64 bytes and 0 arrays of the optimizer, got 64 "
-            "bytes and 2 arrays");
+            "shard 0: slice 0 of table w: expected 64 bytes, 0 arrays of the optimizer and 0 of a "
+            "worker, "
+            "got 64 bytes, 2 and 0");
   ShardHost::Options other_shards = Options(ConsistencyMode::kAsync);
   other_shards.shard_count = 1;
   other_shards.shards = {ShardId(0)};

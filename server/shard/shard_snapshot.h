@@ -21,6 +21,11 @@ struct SliceSnapshot {
     std::optional<uint64_t> base_version;
     Payload gradient;
   };
+  // What a worker's engine keeps from step to step beside the parameters, for this slice.
+  struct OwnState {
+    WorkerId worker;
+    Payload arrays;  // `own_arrays` of them, one after the other, each as long as the values
+  };
 
   SliceKey key;
   uint64_t version = 0;  // number of updates in the values
@@ -31,6 +36,8 @@ struct SliceSnapshot {
   Payload values;
   std::vector<Payload> optimizer_state;  // each as long as the values
   std::vector<KeptPush> kept;            // of open steps; each as long as the values
+  uint32_t own_arrays = 0;               // of each worker
+  std::vector<OwnState> own;             // in order of worker; only in cuts (Slice::TakeCut)
 };
 
 // A live worker of the job, as a shard knows it.

@@ -41,10 +41,12 @@ Slice::Slice(Options options)
       state_(std::move(options.memory), options.optimizer),
       schedule_(std::move(options.schedule)),
       accumulator_(state_.size()),
-      parked_(name_) {}
+      parked_(name_),
+      own_(options.own_arrays, state_.size()) {}
 
 void Slice::AddWorker(WorkerId worker, ReleasedReplies* released) {
   parked_.Refuse(worker, released);
+  own_.AddWorker(worker);
   const Step before = steps_.min_step();
   steps_.Add(worker);
   AfterAdvance(before, released);
@@ -58,6 +60,7 @@ void Slice::EnterWorker(WorkerId worker, Step first_step, ReleasedReplies* relea
 
 void Slice::RemoveWorker(WorkerId worker, ReleasedReplies* released) {
   const Step before = steps_.min_step();
+  own_.RemoveWorker(worker);
   steps_.Remove(worker);
   AfterAdvance(before, released);
 }
@@ -80,6 +83,10 @@ Step Slice::HoldBack() {
 
 void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done,
                      ReleasedReplies* released) {
+  if (MovesOwnState(request)) {
+    released->emplace_back(std::move(done), ExchangeOwnState(request));
+    return;
+  }
   if (absl::Status status = CheckPull(request); !status.ok()) {
     released->emplace_back(std::move(done), ErrorReply(std::move(status)));
     return;
@@ -101,6 +108,16 @@ void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
   }
   largest_step_ = std::max(largest_step_, *request.pull_step);
   AnswerOrPark(request.worker, {*request.pull_step, divisor, std::move(done)}, released);
+}
+
+ExchangeReply Slice::ExchangeOwnState(const ExchangeRequest& request) {
+  if (!request.pulls_own) {
+    const absl::Status kept = own_.Keep(request.worker, request.own_cut, request.gradient);
+    if (!kept.ok()) return ErrorReply(Annotate(kept, name_));
+  }
+  ExchangeReply reply = MakeReply(/*learning_rate_divisor=*/0);
+  if (request.pulls_own) reply.values = own_.Restored(request.worker);
+  return reply;
 }
 
 absl::Status Slice::CheckPush(const ExchangeRequest& request) const {
@@ -161,6 +178,7 @@ absl::StatusOr<uint64_t> Slice::Push(ExchangeRequest& request) {
                    is_kept ? Keep(request, *std::move(gradient)) : ApplyNow(request, *gradient));
   largest_step_ = std::max(largest_step_, step);
   steps_.Advance(request.worker, step);
+  own_.NotePush(request.worker);
   return divisor;
 }
 
@@ -258,12 +276,14 @@ ExchangeReply Slice::MakeReply(uint64_t learning_rate_divisor) const {
   reply.learning_rate_divisor = learning_rate_divisor;
   reply.version = state_.version();
   reply.min_step = steps_.min_step();
+  reply.cut = own_.cut();
   return reply;
 }
 
 void Slice::CutAt(Step step, ReleasedReplies* released) {
   cut_step_ = step;
   cut_.reset();
+  own_.GiveUpCut();
   CutIfDue();
   held_from_.reset();
   ReleaseParked(released);
@@ -283,9 +303,13 @@ void Slice::Cut() {
   cut_ = std::make_unique<SliceSnapshot>(Snapshot());
   if (IsExactCutPending()) EndAt(*cut_step_, *cut_);
   cut_step_.reset();
+  own_.BeginCut(cut_->workers);
 }
 
-SliceSnapshot Slice::TakeCut() { return std::move(*std::exchange(cut_, nullptr)); }
+SliceSnapshot Slice::TakeCut() {
+  cut_->own = own_.TakeCut();
+  return std::move(*std::exchange(cut_, nullptr));
+}
 
 SliceSnapshot Slice::Snapshot() const {
   SliceSnapshot snapshot;
@@ -296,6 +320,7 @@ SliceSnapshot Slice::Snapshot() const {
   snapshot.workers = steps_.entries();
   snapshot.values = state_.Share();
   snapshot.optimizer_state = state_.ShareOptimizerState();
+  snapshot.own_arrays = own_.arrays();
   accumulator_.ForEach([&](Step step, WorkerId worker, const StepAccumulator::Kept& kept) {
     const absl::Span<const float> gradient = kept.gradient.span();
     const auto copy = std::make_shared<std::vector<float>>(gradient.begin(), gradient.end());
@@ -307,6 +332,7 @@ SliceSnapshot Slice::Snapshot() const {
 void Slice::Restore(const SliceSnapshot& snapshot) {
   largest_step_ = snapshot.largest_step;
   steps_.Restore(snapshot.workers, snapshot.min_step);
+  own_.Restore(snapshot.own);
   for (const SliceSnapshot::KeptPush& push : snapshot.kept) {
     HostBuffer gradient = accumulator_.TakeBuffer();
     push.gradient.CopyTo(gradient.span());

@@ -18,6 +18,7 @@
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
 #include "server/shard/decoded_gradient.h"
+#include "server/shard/own_states.h"
 #include "server/shard/parked_pulls.h"
 #include "server/shard/shard_snapshot.h"
 #include "server/shard/slice_state.h"
@@ -54,6 +55,7 @@ class Slice {
     UpdateScale update_scale = UpdateScale::kStaleness;   // of pushes that are not averaged
     bool check_finite = true;                             // refuse a NaN or an infinity
     WorkerCounter* non_finite_pushes = nullptr;           // Required; outlives the slice
+    uint32_t own_arrays = 0;                              // of each worker's own state
   };
 
   explicit Slice(Options options);
@@ -78,7 +80,8 @@ class Slice {
   // unknown codec or a wrong length, is not finite, or names a future version; or the worker has
   // not yet pushed the steps before its pull. FAILED_PRECONDITION: the push is not of the worker's
   // next step, or the consistency policy no longer admits the push or pull, or not yet.
-  // UNAVAILABLE: the push's step is held back.
+  // UNAVAILABLE: the push's step is held back. An exchange of own state is answered at once:
+  // INVALID_ARGUMENT if the state has a wrong length; RESOURCE_EXHAUSTED.
   void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done,
                 ReleasedReplies* released);
 
@@ -86,12 +89,14 @@ class Slice {
   // step - 1 is a whole step, the snapshot has nothing of `step` or later. No exchange of `step` or
   // later may have been admitted yet. Ends the holding back.
   void CutAt(Step step, ReleasedReplies* released);
-  bool has_cut() const { return cut_ != nullptr; }
+  // The snapshot is whole: it has the own state of each worker that was live at the cut and is
+  // still there. Replies after the cut have its number, and make the workers send their state.
+  bool has_cut() const { return cut_ != nullptr && own_.is_complete(); }
   // That snapshot, if has_cut. The caller sets the key.
   SliceSnapshot TakeCut();
 
-  // What the slice is now, without its parked pulls. Cheap: memory is copied by the next update,
-  // and kept pushes at once. The caller sets the key.
+  // What the slice is now, without its parked pulls and without own states. Cheap: memory is copied
+  // by the next update, and kept pushes at once. The caller sets the key.
   SliceSnapshot Snapshot() const;
   // Goes on where another slice was. Options::memory is SliceState::Take, and Options::schedule
   // begins like the snapshot's. Its live workers count until they are removed. Only before the
@@ -117,6 +122,7 @@ class Slice {
   absl::StatusOr<uint64_t> ApplyNow(const ExchangeRequest& request,
                                     const DecodedGradient& gradient);
   absl::Status NotFinite(const ExchangeRequest& request);
+  ExchangeReply ExchangeOwnState(const ExchangeRequest& request);
   absl::Status CheckPush(const ExchangeRequest& request) const;
   absl::Status CheckPull(const ExchangeRequest& request) const;
   // If min_step has advanced, applies kept pushes, then answers parked pulls.
@@ -149,6 +155,7 @@ class Slice {
   StepVector steps_;
   StepAccumulator accumulator_;
   ParkedPulls parked_;
+  OwnStates own_;
 };
 
 }  // namespace capstan

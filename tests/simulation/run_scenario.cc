@@ -13,6 +13,7 @@
 #include "common/history/check/check_history.h"
 #include "common/history/history.h"
 #include "common/history/history_file.h"
+#include "tests/simulation/own_state_check.h"
 #include "tests/simulation/restored_updates.h"
 #include "tests/simulation/simulated_disk.h"
 #include "worker/training/evaluate.h"
@@ -115,8 +116,10 @@ std::string WrongValues(const Scenario& scenario, const SimulationResult& result
 }
 
 // Simulates one life, and adds to the verdict of those before.
-void RunLife(const Scenario& life, SimulatedDisk& disk, ScenarioVerdict& verdict) {
+void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_states,
+             ScenarioVerdict& verdict) {
   const std::string restored = disk.Newest();
+  own_states.BeginLife(life, restored.empty() ? nullptr : &disk.Get(restored));
   if (!restored.empty()) {
     ++verdict.restores;
     const bool can_check = verdict.have_all_lived && life.has_recorded_values;
@@ -139,6 +142,8 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, ScenarioVerdict& verdict
   if (verdict.violation.empty() && verdict.is_done && life.has_momentum && verdict.have_all_lived) {
     verdict.violation = WrongValues(life, result);
   }
+  const std::string wrong_state = own_states.EndLife(life, result);
+  if (verdict.violation.empty() && verdict.have_all_lived) verdict.violation = wrong_state;
   verdict.exchanges += history.exchanges;
   for (const v1::HistoryRecord& record : result.records) {
     const v1::ContractRecord& contract = record.contract();
@@ -153,11 +158,12 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, ScenarioVerdict& verdict
 
 ScenarioVerdict RunScenario(const Scenario& scenario) {
   SimulatedDisk disk(scenario.disk, scenario.seed);
+  OwnStateCheck own_states;
   ScenarioVerdict verdict;
-  RunLife(scenario, disk, verdict);
+  RunLife(scenario, disk, own_states, verdict);
   for (const Scenario& life : scenario.next_lives) {
     if (verdict.is_done || !verdict.violation.empty()) break;
-    RunLife(life, disk, verdict);
+    RunLife(life, disk, own_states, verdict);
   }
   return verdict;
 }

@@ -214,6 +214,8 @@ void DrawCheckpoints(Random& random, Scenario& scenario) {
     scenario.faults.clear();
   }
   DrawRequests(random, scenario);
+  // Not a draw of `random`: the others stay as they are without own state.
+  if (scenario.seed % 2 == 0) scenario.own_arrays = 1 + scenario.seed % 4 / 2;
   DrawEnd(random, scenario);
   const int64_t lives = Between(random, 1, 3);
   for (int64_t i = 1; i <= lives; ++i) {

@@ -58,6 +58,7 @@ struct Scenario {
   // Checkpoints, if the job has a folder for them.
   std::vector<absl::Duration> checkpoint_requests;  // after the start
   SimulatedDisk::Options disk;
+  uint32_t own_arrays = 0;    // of each worker's own state
   bool has_momentum = false;  // values reveal no updates; the final ones are known under BSP
   absl::Duration power_cut = absl::InfiniteDuration();  // then all processes die
   // If this life of the job does not end well, the next one goes on from the newest checkpoint, and

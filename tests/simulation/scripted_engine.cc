@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/history/history.h"
 #include "common/job/job_properties.h"
+#include "common/routing/job_view.h"
 #include "common/tensor/slicing.h"
 
 namespace capstan {
@@ -32,13 +33,16 @@ Dataset Turns(BatchSampler sampler, uint32_t workers, int64_t steps) {
   return turns;
 }
 
-std::unique_ptr<Engine> MakeEngine(const Scenario& scenario, uint32_t process, Clock* clock) {
+std::unique_ptr<Engine> MakeEngine(const Scenario& scenario, uint32_t process, Clock* clock,
+                                   ScriptedEngine::FirstStateCallback on_first_state) {
   ScriptedEngine::Options options;
   options.clock = clock;
   options.tables = scenario.tables;
   options.slice_bytes = SliceBytes(scenario.job.scheduler());
   options.steps = scenario.steps;
   options.has_test_values = scenario.has_test_values;
+  options.own_arrays = scenario.own_arrays;
+  options.on_first_state = std::move(on_first_state);
   options.compute_time = [&scenario, process, random = ComputeRandom(scenario, process)]() mutable {
     return scenario.compute_time(process, random);
   };
@@ -47,7 +51,46 @@ std::unique_ptr<Engine> MakeEngine(const Scenario& scenario, uint32_t process, C
 
 }  // namespace
 
+ScriptedState::ScriptedState(uint32_t arrays, const std::vector<v1::TableSpec>& tables,
+                             uint64_t slice_bytes)
+    : arrays_(arrays) {
+  for (uint32_t table = 0; table < tables.size(); ++table) {
+    const Slicing slicing(ElementCount(tables[table]), slice_bytes);
+    for (uint32_t slice = 0; slice < slicing.slice_count(); ++slice) {
+      const size_t size = slicing.Range(SliceIndex(slice)).size;
+      slices_[{TableId(table), SliceIndex(slice)}] =
+          std::make_shared<std::vector<float>>(arrays * size);
+    }
+  }
+}
+
+Payload ScriptedState::Save(SliceKey key) {
+  const std::shared_ptr<std::vector<float>>& state = slices_.at(key);
+  return Payload(absl::MakeConstSpan(*state), state);
+}
+
+void ScriptedState::Load(SliceKey key, absl::Span<const float> state) {
+  CHECK_EQ(slices_.at(key)->size(), state.size());
+  slices_.at(key)->assign(state.begin(), state.end());
+}
+
+void ScriptedState::Add(SliceKey key, size_t element, float gradient) {
+  std::vector<float>& state = *slices_.at(key);
+  for (uint32_t array = 0; array < arrays_; ++array) {
+    state.at(array * state.size() / arrays_ + element) += static_cast<float>(array + 1) * gradient;
+  }
+}
+
+void ScriptedState::ForEachSlice(
+    absl::FunctionRef<void(SliceKey key, const std::vector<float>& state)> visit) const {
+  for (const auto& [key, state] : slices_) visit(key, *state);
+}
+
 ScriptedEngine::ScriptedEngine(Options options) : options_(std::move(options)) {
+  if (options_.own_arrays > 0) {
+    own_state_ =
+        std::make_unique<ScriptedState>(options_.own_arrays, options_.tables, options_.slice_bytes);
+  }
   for (const v1::TableSpec& table : options_.tables) {
     layer_count_ = std::max(layer_count_, static_cast<int>(table.layer()) + 1);
   }
@@ -67,6 +110,7 @@ absl::Status ScriptedEngine::RunStep(Step step, ParameterStore& store) {
   const absl::Duration compute_time = options_.compute_time();
   const absl::Duration forward_time = compute_time / 3;
   RETURN_IF_ERROR(Forward(forward_time, store));
+  if (!std::exchange(has_begun_, true)) TellFirstState(turn);
   for (int layer = layer_count_ - 1; layer >= 0; --layer) {
     SleepUntil(*options_.clock,
                options_.clock->Now() + (compute_time - forward_time) / layer_count_);
@@ -74,6 +118,13 @@ absl::Status ScriptedEngine::RunStep(Step step, ParameterStore& store) {
     store.PushPull(layer, step);
   }
   return absl::OkStatus();
+}
+
+void ScriptedEngine::TellFirstState(const Turn& turn) {
+  if (own_state_ == nullptr || options_.on_first_state == nullptr) return;
+  own_state_->ForEachSlice([&](SliceKey key, const std::vector<float>& state) {
+    options_.on_first_state(turn.worker, turn.step, key, state);
+  });
 }
 
 absl::Status ScriptedEngine::RunForward(ParameterStore& store) {
@@ -99,12 +150,18 @@ void ScriptedEngine::WriteGradients(int layer, const Turn& turn, ParameterStore&
       float* const values = gradient.data() + slicing.Range(SliceIndex(slice)).offset;
       if (turn.step > Step(0)) values[element - 1] = 0;
       values[element] = -kTestUpdate;  // SGD subtracts it.
+      if (own_state_ != nullptr) {
+        own_state_->Add({TableId(static_cast<uint32_t>(table)), SliceIndex(slice)}, element,
+                        -kTestUpdate);
+      }
     }
   }
 }
 
-JobPreparer ScriptedJobPreparer(const Scenario& scenario, uint32_t process) {
-  return [&scenario, process](const v1::JobSpec& job, Clock* clock) -> absl::StatusOr<JobSetup> {
+JobPreparer ScriptedJobPreparer(const Scenario& scenario, uint32_t process,
+                                ScriptedEngine::FirstStateCallback on_first_state) {
+  return [&scenario, process, on_first_state = std::move(on_first_state)](
+             const v1::JobSpec& job, Clock* clock) -> absl::StatusOr<JobSetup> {
     const uint32_t workers = job.cluster().num_workers();
     // Without test values nobody reads the turns. One step's turns serve all steps.
     const int64_t steps = scenario.has_test_values ? scenario.steps : 1;
@@ -115,7 +172,10 @@ JobPreparer ScriptedJobPreparer(const Scenario& scenario, uint32_t process) {
     options.seed = job.seed();
     ASSIGN_OR_RETURN(BatchSampler sampler, BatchSampler::Create(options));
     Dataset turns = Turns(sampler, workers, steps);
-    return JobSetup{{turns, turns}, MakeEngine(scenario, process, clock), sampler, scenario.steps};
+    return JobSetup{{turns, turns},
+                    MakeEngine(scenario, process, clock, on_first_state),
+                    sampler,
+                    scenario.steps};
   };
 }
 

@@ -4,25 +4,55 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
+#include "common/exchange/payload.h"
+#include "common/tensor/slicing.h"
 #include "tests/simulation/scenario.h"
+#include "worker/client/own_state.h"
 #include "worker/engine/engine.h"
 #include "worker/runtime/job_setup.h"
 
 namespace capstan {
 
+// The own state of a scripted engine: array a of a slice is a + 1 times the sum of the gradients
+// that the engine has pushed to the slice.
+class ScriptedState : public OwnState {
+ public:
+  ScriptedState(uint32_t arrays, const std::vector<v1::TableSpec>& tables, uint64_t slice_bytes);
+
+  uint32_t arrays() const override { return arrays_; }
+  Payload Save(SliceKey key) override;
+  void Load(SliceKey key, absl::Span<const float> state) override;
+
+  // Adds the gradient to that element of the slice.
+  void Add(SliceKey key, size_t element, float gradient);
+  // Calls `visit` with each slice's state.
+  void ForEachSlice(
+      absl::FunctionRef<void(SliceKey key, const std::vector<float>& state)> visit) const;
+
+ private:
+  const uint32_t arrays_;
+  std::map<SliceKey, std::shared_ptr<std::vector<float>>> slices_;
+};
+
 // An engine without computation: it waits for its compute time, and pushes test values. A sample
 // stands for one worker at one step. Its features are the worker and the step. Not thread-safe.
 class ScriptedEngine : public Engine {
  public:
+  using FirstStateCallback = std::function<void(WorkerId worker, Step step, SliceKey key,
+                                                const std::vector<float>& state)>;
+
   struct Options {
     Clock* clock = nullptr;             // Required; outlives the engine
     std::vector<v1::TableSpec> tables;  // Required
@@ -32,6 +62,9 @@ class ScriptedEngine : public Engine {
     // Required: the compute time of the next step. A third is forward, the rest backward; all
     // layers take the same time.
     std::function<absl::Duration()> compute_time;
+    uint32_t own_arrays = 0;  // of own state, only with test values
+    // Gets the state of each slice before the engine's first step. Null: nobody needs it.
+    FirstStateCallback on_first_state;
   };
 
   explicit ScriptedEngine(Options options);
@@ -39,6 +72,7 @@ class ScriptedEngine : public Engine {
   const std::string& device_name() const override { return device_name_; }
   const std::vector<v1::TableSpec>& tables() const override { return options_.tables; }
   ParameterMirror* mirror() override { return nullptr; }
+  OwnState* own_state() override { return own_state_.get(); }
 
   absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) override;
   absl::Status RunStep(Step step, ParameterStore& store) override;
@@ -55,16 +89,20 @@ class ScriptedEngine : public Engine {
   absl::Status Forward(absl::Duration time, ParameterStore& store);
   // Sets each slice of the layer to the update of this turn.
   void WriteGradients(int layer, const Turn& turn, ParameterStore& store) const;
+  void TellFirstState(const Turn& turn);
 
   const Options options_;
   const std::string device_name_ = "a script";
   int layer_count_ = 0;
   std::deque<Turn> loaded_;
+  std::unique_ptr<ScriptedState> own_state_;  // null: none
+  bool has_begun_ = false;
 };
 
 // Prepares worker process `process` of the scenario: a ScriptedEngine instead of a model, and
 // samples with the turns instead of a data set. The scenario outlives both.
-JobPreparer ScriptedJobPreparer(const Scenario& scenario, uint32_t process);
+JobPreparer ScriptedJobPreparer(const Scenario& scenario, uint32_t process,
+                                ScriptedEngine::FirstStateCallback on_first_state = nullptr);
 
 }  // namespace capstan
 

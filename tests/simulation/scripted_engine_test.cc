@@ -67,6 +67,36 @@ TEST(ScriptedEngineTest, PushesTheUpdateOfEachTurnInEverySlice) {
   ASSERT_TRUE(rig->Finish().ok());
 }
 
+TEST(ScriptedEngineTest, ItsOwnStateIsTheSumOfItsGradientsInEverySlice) {
+  RealClock clock;
+  std::vector<int> draws;
+  ScriptedEngine::Options options = Options(&clock, &draws);
+  options.own_arrays = 2;
+  std::vector<std::vector<float>> first;
+  options.on_first_state = [&first](WorkerId worker, Step step, SliceKey,
+                                    const std::vector<float>& state) {
+    EXPECT_EQ(worker, WorkerId(1));
+    EXPECT_EQ(step, Step(0));
+    first.push_back(state);
+  };
+  ScriptedEngine engine(std::move(options));
+  TrainingRig::Options rig_options;
+  rig_options.slice_bytes = 6 * sizeof(float);
+  const auto rig = TrainingRig::Create(&engine, &clock, rig_options).value();
+  const SliceKey last{TableId(1), SliceIndex(1)};
+  std::vector<float> state(12, 9.0f);
+  engine.own_state()->Load(last, state);
+  for (uint32_t step = 0; step < 2; ++step) ASSERT_TRUE(rig->Step(Turns(), {step}).ok());
+  ASSERT_TRUE(rig->store().WaitForAll().ok());
+  EXPECT_EQ(first, (std::vector<std::vector<float>>{std::vector<float>(12), std::vector<float>(12),
+                                                    std::vector<float>(12),
+                                                    std::vector<float>(12, 9.0f)}));
+  engine.own_state()->Save({TableId(0), SliceIndex(1)}).CopyTo(absl::MakeSpan(state));
+  const float u = kTestUpdate;
+  EXPECT_EQ(state, (std::vector<float>{0, 0, 0, -u, -u, 0, 0, 0, 0, -2 * u, -2 * u, 0}));
+  ASSERT_TRUE(rig->Finish().ok());
+}
+
 TEST(ScriptedEngineDeathTest, TheBatchOfAnotherStepIsFound) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";  // the clock has a thread
   RealClock clock;

@@ -215,7 +215,11 @@ void SimulatedCluster::StartWorker(uint32_t index) {
     options.clock = &member->process;
     options.coordinator = member->coordinator.get();
     options.incarnation = IncarnationOf(scenario_, kFirstWorkerIncarnation + index);
-    options.prepare = ScriptedJobPreparer(scenario_, index);
+    options.prepare = ScriptedJobPreparer(
+        scenario_, index,
+        [this](WorkerId worker, Step step, SliceKey slice, const std::vector<float>& state) {
+          result_.own_states.push_back({worker, step, slice, state});
+        });
     options.connect = [this, member](const v1::JobSpec&, ServerId, const ServerAddress& address) {
       return Connect(*member, address.grpc);
     };

@@ -14,6 +14,7 @@
 #include "common/base/simulated_clock.h"
 #include "common/history/history_log.h"
 #include "common/history/recording_endpoint.h"
+#include "common/tensor/slicing.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/job_outcome.h"
 #include "server/service/parameter_server.h"
@@ -25,6 +26,14 @@
 
 namespace capstan {
 
+// A worker's own state of a slice before its process' first step.
+struct FirstOwnState {
+  WorkerId worker;
+  Step step;
+  SliceKey slice;
+  std::vector<float> state;
+};
+
 struct SimulationResult {
   std::vector<v1::HistoryRecord> records;
   std::optional<JobOutcome> outcome;  // none: the job did not end in time
@@ -32,6 +41,7 @@ struct SimulationResult {
   absl::Duration duration;            // virtual, to the end of the job
   uint64_t messages = 0;
   bool is_cut = false;  // all processes have died in a power cut
+  std::vector<FirstOwnState> own_states;
 };
 
 // A whole job in virtual time: the real coordinator, servers and workers in one program. One thread

@@ -30,6 +30,7 @@ absl::StatusOr<ShardSnapshot> Written(const ShardSnapshot& snapshot) {
       to.optimizer_state[k] = CopyOf(from.optimizer_state[k]);
     }
     for (size_t k = 0; k < to.kept.size(); ++k) to.kept[k].gradient = CopyOf(from.kept[k].gradient);
+    for (size_t k = 0; k < to.own.size(); ++k) to.own[k].arrays = CopyOf(from.own[k].arrays);
   }
   return written;
 }

@@ -49,7 +49,9 @@ class Call {
 struct Connected {
   Connected(const TransportCase& transport, ConsistencyMode mode, int num_workers,
             uint64_t elements)
-      : host(MakeTestHost(mode, num_workers, elements)),
+      : Connected(transport, MakeTestHost(mode, num_workers, elements)) {}
+  Connected(const TransportCase& transport, std::unique_ptr<ShardHost> test_host)
+      : host(std::move(test_host)),
         fixture(transport.make(host.get(), &clock)),
         endpoint(fixture->Connect()) {}
 
@@ -206,6 +208,37 @@ TEST_P(EndpointConformanceTest, RepeatedPushIsAppliedOnce) {
     EXPECT_EQ(reply.learning_rate_divisor, i == 0 ? 1 : 0) << "it was applied at first alone";
     EXPECT_EQ(ToVector(reply.values)[0], -1.0f);
   }
+}
+
+TEST_P(EndpointConformanceTest, TheOwnStateOfAWorkerGoesIntoACheckpointAndBack) {
+  constexpr uint32_t kArrays = 2;
+  auto state = std::make_shared<std::vector<float>>(kArrays * kSmall);
+  for (size_t i = 0; i < state->size(); ++i) (*state)[i] = static_cast<float>(i);
+  RealClock clock;
+  OneShot<ShardSnapshot> cut(&clock);
+  {
+    Connected first(GetParam(), MakeTestHost(ConsistencyMode::kAsync, 1, kSmall, kArrays));
+    first.host->CutAt(Step(3), [&cut](ShardSnapshot snapshot) { cut.Set(std::move(snapshot)); });
+    Call pull(*first.endpoint, MakeTestRequest(0, std::nullopt, Step(0)), &clock);
+    const uint64_t number = pull.Wait().cut;
+    EXPECT_EQ(number, 1u);
+    ExchangeRequest request = MakeTestRequest(0, std::nullopt, std::nullopt);
+    request.own_cut = number;
+    request.gradient = Payload(absl::MakeConstSpan(*state), state);
+    Call sent(*first.endpoint, std::move(request), &clock);
+    const ExchangeReply reply = sent.Wait();
+    EXPECT_TRUE(reply.status.ok()) << reply.status;
+    EXPECT_TRUE(reply.values.empty());
+  }
+  const ShardSnapshot snapshot = cut.Wait();
+  Connected second(GetParam(),
+                   MakeTestHost(ConsistencyMode::kAsync, 1, kSmall, kArrays, &snapshot));
+  ExchangeRequest request = MakeTestRequest(0, std::nullopt, std::nullopt);
+  request.pulls_own = true;
+  Call pulled(*second.endpoint, std::move(request), &clock);
+  const ExchangeReply reply = pulled.Wait();
+  EXPECT_TRUE(reply.status.ok()) << reply.status;
+  EXPECT_EQ(ToVector(reply.values), *state);
 }
 
 TEST_P(EndpointConformanceTest, WhatIsOpenIsAnsweredWhenItAllEnds) {

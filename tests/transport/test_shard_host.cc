@@ -10,12 +10,14 @@
 
 namespace capstan {
 
-std::unique_ptr<ShardHost> MakeTestHost(ConsistencyMode mode, int num_workers, uint64_t elements) {
+std::unique_ptr<ShardHost> MakeTestHost(ConsistencyMode mode, int num_workers, uint64_t elements,
+                                        uint32_t own_arrays, const ShardSnapshot* restored) {
   ShardHost::Options options;
   options.job = kTestJob;
   options.update_scale = UpdateScale::kSum;  // A pulled value is then the sum of the pushes.
   options.tables = {{"w", elements, 0.0}};
   options.slice_bytes = elements * sizeof(float);
+  options.own_arrays = own_arrays;
   options.shard_count = 1;
   v1::OptimizerSpec sgd;
   sgd.set_type(v1::OptimizerSpec::SGD);
@@ -25,7 +27,9 @@ std::unique_ptr<ShardHost> MakeTestHost(ConsistencyMode mode, int num_workers, u
   options.schedules = {MakeConsistencySchedule({&period, 1}).value()};
   options.shards = {ShardId(0)};
   options.epoch = Epoch(1);
-  std::unique_ptr<ShardHost> host = ShardHost::Create(std::move(options)).value();
+  ShardHost::Source source;
+  if (restored != nullptr) source.restored = [restored](ShardId) { return *restored; };
+  std::unique_ptr<ShardHost> host = ShardHost::Create(std::move(options), source).value();
   std::vector<ShardHost::Worker> workers;
   for (int i = 0; i < num_workers; ++i) workers.push_back({WorkerId(i), Incarnation(100 + i)});
   host->SetLiveWorkers(workers);

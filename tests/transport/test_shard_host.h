@@ -17,9 +17,11 @@ inline constexpr uint64_t kTestJob = 42;
 inline constexpr uint64_t kTestElements = 2 << 20;  // of the one table with one slice
 
 // A host with one table of one slice, zero at first, under SGD with learning rate 1. Its values are
-// minus the sum of the gradients. Workers 0 ... num_workers - 1 have incarnation 100 + id.
+// minus the sum of the gradients. Workers 0 ... num_workers - 1 have incarnation 100 + id, and
+// `own_arrays` arrays of own state. It goes on from `restored`, if given.
 std::unique_ptr<ShardHost> MakeTestHost(ConsistencyMode mode, int num_workers,
-                                        uint64_t elements = kTestElements);
+                                        uint64_t elements = kTestElements, uint32_t own_arrays = 0,
+                                        const ShardSnapshot* restored = nullptr);
 
 // An exchange of the slice. All elements of the gradient are `value`.
 ExchangeRequest MakeTestRequest(int worker, std::optional<Step> push_step,

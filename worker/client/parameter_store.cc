@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/scheduler/scheduler.h"
 
@@ -24,9 +25,14 @@ ParameterStore::ParameterStore(const Options& options, std::unique_ptr<Parameter
       slice_bytes_(options.slice_bytes),
       mirror_(options.mirror),
       tracer_(options.tracer),
+      own_state_(options.own_state),
+      last_pull_step_(options.last_pull_step),
       buffers_(std::move(buffers)),
       awaited_slices_(buffers_->layer_count()) {
   SetPartition(options.partition_bytes);
+  for (uint32_t i = 0; own_state_ != nullptr && i < buffers_->table_count(); ++i) {
+    cuts_.emplace_back(buffers_->table(TableId(i)).slicing.slice_count());
+  }
   MutexLock lock(&mu_);
   open_exchanges_.resize(buffers_->layer_count());
 }
@@ -93,13 +99,18 @@ void ParameterStore::SubmitSlices(TableId table, uint32_t first, uint32_t end,
   scheduler_->Submit(std::move(transfer));
 }
 
-void ParameterStore::SendSlice(SliceKey key, std::optional<Step> push_step, Step pull_step,
-                               const ExchangeTrace& trace, absl::AnyInvocable<void()> delivered) {
+ExchangeRequest ParameterStore::RequestOf(SliceKey key) const {
   ExchangeRequest request;
   request.job = job_;
   request.worker = worker_;
   request.incarnation = incarnation_;
   request.slice = key;
+  return request;
+}
+
+void ParameterStore::SendSlice(SliceKey key, std::optional<Step> push_step, Step pull_step,
+                               const ExchangeTrace& trace, absl::AnyInvocable<void()> delivered) {
+  ExchangeRequest request = RequestOf(key);
   request.push_step = push_step;
   request.pull_step = pull_step;
   if (push_step.has_value()) {
@@ -137,14 +148,88 @@ void ParameterStore::OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed
   absl::Status status = buffers_->TakeValues(key, reply);
   const bool is_last = --awaited_slices_[layer] == 0;
   if (status.ok() && is_last && mirror_ != nullptr) status = mirror_->LayerArrived(layer);
-  MutexLock lock(&mu_);
-  --open_exchanges_[layer];
-  if (!status.ok() && status_.ok()) status_ = std::move(status);
-  if (reply.status.ok()) {
-    traffic_.CountPush(bytes_pushed);
-    traffic_.CountPull(pull_step, reply);
+  // The slice stays open until the server has the own state: the engine cannot change it before.
+  const uint64_t cut = status.ok() ? TakeCut(key, pull_step, reply) : 0;
+  {
+    MutexLock lock(&mu_);
+    if (cut == 0) --open_exchanges_[layer];
+    if (!status.ok() && status_.ok()) status_ = std::move(status);
+    if (reply.status.ok()) {
+      traffic_.CountPush(bytes_pushed);
+      traffic_.CountPull(pull_step, reply);
+    }
+    changed_.NotifyAll();
   }
+  if (cut != 0) SendOwnState(key, cut);
+}
+
+uint64_t ParameterStore::TakeCut(SliceKey key, Step pull_step, const ExchangeReply& reply) {
+  if (own_state_ == nullptr) return 0;
+  const bool is_last = last_pull_step_.has_value() && pull_step >= *last_pull_step_;
+  const uint64_t cut = is_last ? kFinalCut : reply.cut;
+  uint64_t& latest = cuts_[key.table.value()][key.slice.value()];
+  if (cut <= latest) return 0;
+  latest = cut;
+  return cut;
+}
+
+void ParameterStore::SendOwnState(SliceKey key, uint64_t cut) {
+  ExchangeRequest request = RequestOf(key);
+  request.own_cut = cut;
+  request.gradient = own_state_->Save(key);
+  SubmitOwnState(std::move(request));
+}
+
+void ParameterStore::PullOwnState() {
+  if (own_state_ == nullptr) return;
+  for (uint32_t i = 0; i < buffers_->table_count(); ++i) {
+    const ParameterBuffers::Table& table = buffers_->table(TableId(i));
+    for (uint32_t slice = 0; slice < table.slicing.slice_count(); ++slice) {
+      ExchangeRequest request = RequestOf({TableId(i), SliceIndex(slice)});
+      request.pulls_own = true;
+      {
+        MutexLock lock(&mu_);
+        ++open_exchanges_[table.layer];
+      }
+      SubmitOwnState(std::move(request));
+    }
+  }
+}
+
+void ParameterStore::SubmitOwnState(ExchangeRequest request) {
+  Transfer transfer;
+  transfer.layer = buffers_->table(request.slice.table).layer;
+  transfer.bytes = request.gradient.size_bytes();
+  transfer.start = [this,
+                    request = std::move(request)](absl::AnyInvocable<void()> credited) mutable {
+    const SliceKey key = request.slice;
+    const bool is_pull = request.pulls_own;
+    client_->Exchange(
+        std::move(request), std::move(credited),
+        [this, key, is_pull](const ExchangeReply& reply) { OnOwnStateReply(key, is_pull, reply); });
+  };
+  scheduler_->Submit(std::move(transfer));
+}
+
+void ParameterStore::OnOwnStateReply(SliceKey key, bool is_pull, const ExchangeReply& reply) {
+  absl::Status status = reply.status;
+  if (status.ok() && is_pull && !reply.values.empty()) status = LoadOwnState(key, reply.values);
+  MutexLock lock(&mu_);
+  --open_exchanges_[buffers_->table(key.table).layer];
+  if (!status.ok() && status_.ok()) status_ = std::move(status);
   changed_.NotifyAll();
+}
+
+absl::Status ParameterStore::LoadOwnState(SliceKey key, const Payload& state) {
+  std::vector<float> arrays(own_state_->arrays() * buffers_->ValuesOf(key).size());
+  if (state.size_bytes() != arrays.size() * sizeof(float)) {
+    return absl::InternalError(absl::StrCat("a server sent ", state.size_bytes(),
+                                            " bytes for an own state of ",
+                                            arrays.size() * sizeof(float)));
+  }
+  state.CopyTo(absl::MakeSpan(arrays));
+  own_state_->Load(key, arrays);
+  return absl::OkStatus();
 }
 
 void ParameterStore::RecordSending(absl::Time begin) {

@@ -21,6 +21,7 @@
 #include "common/trace/exchange_trace.h"
 #include "common/trace/tracer.h"
 #include "proto/coordinator_service.pb.h"
+#include "worker/client/own_state.h"
 #include "worker/client/parameter_buffers.h"
 #include "worker/client/parameter_mirror.h"
 #include "worker/client/store_traffic.h"
@@ -46,6 +47,11 @@ class ParameterStore {
     // Outlives the store's exchanges. Null: the device computes on the store's own memory.
     ParameterMirror* mirror = nullptr;
     Tracer* tracer = nullptr;  // outlives the store's exchanges; null: nothing is traced
+    // The engine's own state. Outlives the store's exchanges. Null: it has none.
+    OwnState* own_state = nullptr;
+    // The step after the last one, in jobs that may write checkpoints: the own state is then sent
+    // unasked, since no later answer would ask for it. None: it is not.
+    std::optional<Step> last_pull_step;
   };
   using Traffic = StoreTraffic;
 
@@ -56,6 +62,9 @@ class ParameterStore {
   absl::Span<const absl::Span<const float>> values() const { return buffers_->values(); }
   absl::Span<const absl::Span<float>> gradients() const { return buffers_->gradients(); }
 
+  // Pulls the own state in the checkpoint from which the job goes on; WaitForAll waits for it. Only
+  // before everything else. Without own state it does nothing.
+  void PullOwnState();
   // Pulls all layers at `step`.
   void PullAll(Step step);
   // Pushes the layer's gradients of `step`, and pulls the layer at the next step.
@@ -69,7 +78,9 @@ class ParameterStore {
   // `partition_bytes` of them, or one slice if a slice is larger.
   void SetPartition(uint64_t partition_bytes);
 
-  // Blocks until no exchange of the layer is open. The first error of any exchange ends all waits.
+  // Blocks until no exchange of the layer is open. A server whose slice was cut for a checkpoint
+  // has the worker's own state of the slice by then. The first error of any exchange ends all
+  // waits.
   absl::Status WaitForLayer(int layer);
   absl::Status WaitForAll();
   // Ends all waits with `status`, now and later, unless an exchange failed before.
@@ -87,6 +98,15 @@ class ParameterStore {
   void SendSlice(SliceKey key, std::optional<Step> push_step, Step pull_step,
                  const ExchangeTrace& trace, absl::AnyInvocable<void()> delivered);
   void OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed, const ExchangeReply& reply);
+  // A request of the slice, so far for nothing.
+  ExchangeRequest RequestOf(SliceKey key) const;
+  // The cut for which the reply asks for the slice's own state; 0: for none. Answers once.
+  uint64_t TakeCut(SliceKey key, Step pull_step, const ExchangeReply& reply);
+  void SendOwnState(SliceKey key, uint64_t cut);
+  // Submits an exchange of own state. The layer is open.
+  void SubmitOwnState(ExchangeRequest request);
+  void OnOwnStateReply(SliceKey key, bool is_pull, const ExchangeReply& reply);
+  absl::Status LoadOwnState(SliceKey key, const Payload& state);
   void RecordSending(absl::Time begin);
   // Begins an exchange's trace in the scheduler's queue. Does nothing without a tracer.
   ExchangeTrace Trace(SliceKey key, std::optional<Step> push_step, Step pull_step) const;
@@ -100,9 +120,14 @@ class ParameterStore {
   const uint64_t slice_bytes_;
   ParameterMirror* const mirror_;
   Tracer* const tracer_;
+  OwnState* const own_state_;
+  const std::optional<Step> last_pull_step_;
   const std::unique_ptr<ParameterBuffers> buffers_;
 
   std::atomic<uint64_t> slices_together_{1};  // in one transfer
+
+  // By table and slice, with own state: the latest cut for which it was sent. Guarded like values.
+  std::vector<std::vector<uint64_t>> cuts_;
 
   // By layer: slices of open exchanges without their values yet.
   std::vector<std::atomic<int64_t>> awaited_slices_;

@@ -15,6 +15,7 @@
 #include "common/trace/tracer.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
+#include "worker/client/own_state.h"
 #include "worker/client/parameter_mirror.h"
 #include "worker/client/parameter_store.h"
 #include "worker/dataset/dataset.h"
@@ -35,6 +36,8 @@ class Engine {
   virtual const std::vector<v1::TableSpec>& tables() const = 0;
   // The mirror of every store passed to the calls below; null for none.
   virtual ParameterMirror* mirror() = 0;
+  // What it keeps from step to step beside the parameters; null: nothing.
+  virtual OwnState* own_state() { return nullptr; }
 
   // Loads a batch of these samples: at least one, at most EngineOptions::max_samples. Each RunStep
   // or RunForward uses one batch, in order. At most two batches may wait.

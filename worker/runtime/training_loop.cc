@@ -28,6 +28,11 @@ absl::Status TrainingLoop::RunSteps() {
     started_ = latest_ = options_.clock->Now();
   }
   const Step end(options_.steps);
+  if (options_.is_restored) {
+    // An answer with values may ask for the own state, so it must be there before.
+    options_.store->PullOwnState();
+    RETURN_IF_ERROR(options_.store->WaitForAll());
+  }
   options_.store->PullAll(options_.first_step);
   if (options_.first_step < end) RETURN_IF_ERROR(LoadBatch(options_.first_step));
   for (Step step = options_.first_step; step < end; step = step + 1) {

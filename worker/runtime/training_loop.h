@@ -36,6 +36,7 @@ class TrainingLoop {
     WorkerId worker;
     Step first_step = Step(0);  // earlier steps are another process's
     int64_t steps = 0;          // of each worker, including the earlier ones
+    bool is_restored = false;   // the job goes on from a checkpoint
     Tracer* tracer = nullptr;   // optional; outlives the loop
     // Null if the schedule is fixed. Outlives the loop.
     ScheduleFollower* schedule = nullptr;

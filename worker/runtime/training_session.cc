@@ -102,6 +102,10 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   store.partition_bytes = spec.partition_bytes();
   store.mirror = options_.setup->engine->mirror();
   store.tracer = options_.tracer;
+  store.own_state = options_.setup->engine->own_state();
+  if (!options_.job->job().checkpoint().dir().empty()) {
+    store.last_pull_step = Step(options_.setup->steps);
+  }
   ASSIGN_OR_RETURN(training->store, ParameterStore::Create(store));
 
   if (spec.tune()) {
@@ -125,6 +129,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   loop.worker = options_.worker;
   loop.first_step = Step(view.workers(static_cast<int>(options_.worker.value())).first_step());
   loop.steps = options_.setup->steps;
+  loop.is_restored = view.restored_step() > 0;
   loop.tracer = options_.tracer;
   loop.schedule = training->schedule.get();
   training->loop = std::make_unique<TrainingLoop>(loop);

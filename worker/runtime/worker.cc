@@ -12,17 +12,20 @@
 #include "common/membership/coordinator_endpoint.h"
 #include "common/membership/member_agent.h"
 #include "common/routing/routing_table.h"
+#include "worker/client/own_state.h"
 #include "worker/runtime/training_session.h"
 
 namespace capstan {
 
 absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation incarnation,
                                         const std::vector<v1::TableSpec>& tables,
-                                        CoordinatorEndpoint& coordinator, Clock& clock) {
+                                        uint32_t own_arrays, CoordinatorEndpoint& coordinator,
+                                        Clock& clock) {
   v1::RegisterWorkerRequest request;
   request.set_incarnation(incarnation.value());
   request.set_may_enter_late(true);
   request.mutable_tables()->Assign(tables.begin(), tables.end());
+  request.set_own_arrays(own_arrays);
   const absl::Duration interval = absl::Seconds(job.membership().heartbeat_seconds());
   // A lost worker's lease runs from the answer to its last heartbeat. The coordinator keeps that
   // answer back for up to one interval. This worker's next request comes up to one interval later.
@@ -60,8 +63,11 @@ absl::Status Worker::Run() {
     return setup.status();
   }
   // No failure to report: a refused worker is no member.
-  ASSIGN_OR_RETURN(const WorkerId id, RegisterWorker(job.job(), options_.incarnation,
-                                                     setup->engine->tables(), coordinator, clock));
+  const OwnState* const own_state = setup->engine->own_state();
+  ASSIGN_OR_RETURN(
+      const WorkerId id,
+      RegisterWorker(job.job(), options_.incarnation, setup->engine->tables(),
+                     own_state == nullptr ? 0 : own_state->arrays(), coordinator, clock));
   const absl::Status status = Work(id, job, *setup);
   if (!status.ok()) {
     ReportFailure(coordinator, v1::HeartbeatRequest::WORKER, id.value(), options_.incarnation,

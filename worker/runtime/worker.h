@@ -1,6 +1,7 @@
 #ifndef WORKER_RUNTIME_WORKER_H_
 #define WORKER_RUNTIME_WORKER_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,12 +22,14 @@
 
 namespace capstan {
 
-// Registers a worker, possibly in the place of a lost one. While the job has no free place, asks
-// again every heartbeat interval. RESOURCE_EXHAUSTED once the lease of any worker lost before the
-// call must have run out. Otherwise the coordinator's errors. Blocks; for the main thread alone.
+// Registers a worker, possibly in the place of a lost one. Its engine has `own_arrays` arrays of
+// own state. While the job has no free place, asks again every heartbeat interval.
+// RESOURCE_EXHAUSTED once the lease of any worker lost before the call must have run out. Otherwise
+// the coordinator's errors. Blocks; for the main thread alone.
 absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation incarnation,
                                         const std::vector<v1::TableSpec>& tables,
-                                        CoordinatorEndpoint& coordinator, Clock& clock);
+                                        uint32_t own_arrays, CoordinatorEndpoint& coordinator,
+                                        Clock& clock);
 
 // One worker of a job, without its transport. Registers, possibly in the place of a lost worker,
 // trains on its share of the data, evaluates at the coordinator's request, and leaves at the job's

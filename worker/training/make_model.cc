@@ -1,16 +1,14 @@
 #include "worker/training/make_model.h"
 
-#include <iterator>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/job/job_properties.h"
 
 namespace capstan {
 namespace {
 
 // Two layers of this width have a weight table of 4 TiB.
 constexpr uint32_t kMaxHiddenWidth = 1 << 20;
-constexpr uint32_t kDefaultHidden[] = {128, 64};
 
 absl::Status CheckData(int features, int classes) {
   if (features < 1) {
@@ -27,10 +25,7 @@ absl::Status CheckData(int features, int classes) {
 absl::StatusOr<std::vector<int64_t>> MlpWidths(const v1::ModelSpec& spec, int features,
                                                int classes) {
   std::vector<int64_t> widths = {features};
-  if (spec.hidden().empty()) {
-    widths.insert(widths.end(), std::begin(kDefaultHidden), std::end(kDefaultHidden));
-  }
-  for (const uint32_t width : spec.hidden()) {
+  for (const uint32_t width : HiddenWidths(spec)) {
     if (width < 1 || width > kMaxHiddenWidth) {
       return absl::InvalidArgumentError(absl::StrCat("model.hidden: expected widths from 1 to ",
                                                      kMaxHiddenWidth, ", got ", width,

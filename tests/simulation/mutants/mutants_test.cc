@@ -28,6 +28,7 @@ const std::map<std::string, std::string>& Rules() {
       {"kept_pushes_overtaken", "read-my-writes"},
       {"manifest_first", "the job has failed"},
       {"optimizer_state_left_out", "final values"},
+      {"own_states_not_awaited", "own state"},
       {"reply_before_apply", "staleness bound"},
       {"ssp_bound_off_by_one", "staleness bound"},
       {"stale_incarnation_accepted", "stale incarnation"},
