@@ -55,8 +55,10 @@ void WriteOutHidden(v1::JobSpec& job) {
 
 // A text for each difference that may not be.
 std::vector<std::string> Differences(v1::JobSpec of_checkpoint, v1::JobSpec of_job) {
-  WriteOutHidden(of_checkpoint);
-  WriteOutHidden(of_job);
+  if (of_checkpoint.model().type() == of_job.model().type()) {
+    WriteOutHidden(of_checkpoint);
+    WriteOutHidden(of_job);
+  }
   std::vector<std::string> differences;
   const auto compare = [&](absl::string_view flag, const std::string& expected,
                            const std::string& got) {

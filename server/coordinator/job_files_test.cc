@@ -97,6 +97,7 @@ TEST_F(JobFilesTest, ACheckpointBeyondTheLastStepIsRefused) {
   EXPECT_EQ(OpenJobFiles(kToken, options),
             absl::InvalidArgumentError("--steps: expected at least 40, the step of " + path +
                                        ", got 39"));
+  options = Options("latest");
   options.job.mutable_training()->set_steps(40);
   EXPECT_TRUE(OpenJobFiles(kToken, options).ok());
 }

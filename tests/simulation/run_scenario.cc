@@ -143,7 +143,10 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_state
     verdict.violation = WrongValues(life, result);
   }
   const std::string wrong_state = own_states.EndLife(life, result);
-  if (verdict.violation.empty() && verdict.have_all_lived) verdict.violation = wrong_state;
+  if (verdict.violation.empty() && verdict.have_all_lived) {
+    verdict.violation = wrong_state;
+    if (!restored.empty()) verdict.own_states += static_cast<int>(result.own_states.size());
+  }
   verdict.exchanges += history.exchanges;
   for (const v1::HistoryRecord& record : result.records) {
     const v1::ContractRecord& contract = record.contract();

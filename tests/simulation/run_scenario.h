@@ -18,6 +18,7 @@ struct ScenarioVerdict {
   int incarnations = 0;        // of workers
   int changes = 0;             // of the consistency, before the last step
   int restores = 0;            // from a checkpoint
+  int own_states = 0;          // of slices, with which workers began after a restore
   bool have_all_lived = true;  // no worker was lost in any life
 };
 

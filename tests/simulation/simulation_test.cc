@@ -21,6 +21,7 @@ struct Coverage {
   std::atomic<int> with_replacement = 0;  // a worker took another's place
   std::atomic<int> changes = 0;           // of the consistency, within the steps
   std::atomic<int> restores = 0;          // from a checkpoint
+  std::atomic<int> own_states = 0;        // with which workers began after a restore
   std::atomic<int64_t> exchanges = 0;
 };
 
@@ -31,6 +32,7 @@ void RunSeed(uint64_t seed, Coverage& coverage) {
   (verdict.is_done ? coverage.done : coverage.failed)++;
   coverage.changes += verdict.changes;
   coverage.restores += verdict.restores;
+  coverage.own_states += verdict.own_states;
   coverage.exchanges += static_cast<int64_t>(verdict.exchanges);
   coverage.with_replacement +=
       verdict.incarnations > static_cast<int>(scenario.job.cluster().num_workers());
@@ -54,7 +56,8 @@ TEST(SimulationTest, TwoThousandSchedulesKeepTheContract) {
   EXPECT_GT(coverage.failed, 100);
   EXPECT_GT(coverage.with_replacement, 100);
   EXPECT_GT(coverage.changes, 600);
-  EXPECT_GT(coverage.restores, 300);
+  EXPECT_GT(coverage.restores, 200);
+  EXPECT_GT(coverage.own_states, 400);
   EXPECT_GT(coverage.exchanges, 200'000);
 }
 
