@@ -73,7 +73,10 @@ absl::Status ListCheckpointsCommand(const std::string& dir, std::ostream& out) {
                      " checks it"));
   }
   for (const CheckpointName& checkpoint : all) {
-    out << PrintableText(LineOf(dir, checkpoint)) << std::endl;
+    const std::string line = LineOf(dir, checkpoint);
+    // A job that runs may have removed it meanwhile.
+    if (checkpoint.is_complete && IsRemoved(absl::StrCat(dir, "/", checkpoint.name))) continue;
+    out << PrintableText(line) << std::endl;
   }
   if (all.empty()) out << PrintableText(dir) << " has no checkpoints" << std::endl;
   return absl::OkStatus();
@@ -84,6 +87,8 @@ absl::Status VerifyCheckpointsCommand(const std::string& path, std::ostream& out
   std::vector<std::string> errors;
   for (const std::string& checkpoint : checkpoints) {
     const absl::Status status = Verify(checkpoint, out);
+    // A job that runs removes old checkpoints.
+    if (checkpoint != path && IsRemoved(checkpoint)) continue;
     if (!status.ok()) errors.emplace_back(status.message());
   }
   if (errors.empty()) return absl::OkStatus();

@@ -75,12 +75,7 @@ absl::StatusOr<uint64_t> WriteTables(const std::string& checkpoint,
   return HashOf(*model, manifest.tables());
 }
 
-}  // namespace
-
-absl::Status ExportCommand(const std::string& checkpoint, const std::string& output,
-                           std::ostream& out) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> found, CompleteCheckpoints(checkpoint));
-  const std::string& path = found.front();
+absl::Status Export(const std::string& path, const std::string& output, std::ostream& out) {
   ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest, ReadManifest(path));
   const uint64_t token = SystemRandom();
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelOutput> file, CreateModelFile(output, token));
@@ -102,6 +97,19 @@ absl::Status ExportCommand(const std::string& checkpoint, const std::string& out
   }
   out << "parameters_xxh3 " << hash_text << std::endl;
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ExportCommand(const std::string& checkpoint, const std::string& output,
+                           std::ostream& out) {
+  while (true) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> found, CompleteCheckpoints(checkpoint));
+    const std::string& newest = found.front();
+    absl::Status status = Export(newest, output, out);
+    if (status.ok() || newest == checkpoint || !IsRemoved(newest)) return status;
+    // A job that runs has removed it, as there is a newer one.
+  }
 }
 
 }  // namespace capstan

@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 #include <xxhash.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -84,6 +86,28 @@ TEST_F(ExportCommandTest, OfAFolderOfCheckpointsTheNewestCompleteOneIsTaken) {
   ASSERT_TRUE(Export(dir_).ok());
   EXPECT_EQ(ValuesInFile(), ExampleValues(100));
   EXPECT_THAT(out_.str(), HasSubstr("from " + dir_ + "/checkpoint-000002\n"));
+}
+
+TEST_F(ExportCommandTest, CheckpointsThatAJobRemovesMeanwhileAreNoErrors) {
+  WriteExampleCheckpoint(dir_, /*step=*/1);
+  std::atomic<bool> has_ended = false;
+  std::thread job([&] {
+    for (int64_t step = 2; !has_ended; ++step) {
+      WriteExampleCheckpoint(dir_, 1 + step % 300);
+      EXPECT_TRUE(OpenCheckpointFolder(dir_, /*token=*/1).value()->RemoveOld(/*keep=*/1).ok());
+    }
+  });
+  for (int i = 0; i < 40; ++i) {
+    const absl::Status exported = Export(dir_);
+    EXPECT_TRUE(exported.ok()) << exported;
+    std::ostringstream out;
+    const absl::Status verified = VerifyCheckpointsCommand(dir_, out);
+    EXPECT_TRUE(verified.ok()) << verified;
+    EXPECT_TRUE(ListCheckpointsCommand(dir_, out).ok());
+    EXPECT_THAT(out.str(), Not(HasSubstr("cannot be used")));
+  }
+  has_ended = true;
+  job.join();
 }
 
 TEST_F(ExportCommandTest, PartsOfDifferentMomentsAreTold) {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
+#include <cerrno>
 #include <cmath>
 
 #include "absl/strings/numbers.h"
@@ -234,6 +235,12 @@ absl::StatusOr<v1::CheckpointManifest> DecodeManifest(absl::string_view text,
   absl::StatusOr<v1::CheckpointManifest> manifest = Decode(text);
   if (!manifest.ok()) return Annotate(manifest.status(), path);
   return manifest;
+}
+
+bool IsRemoved(const std::string& folder) {
+  struct stat status;
+  const std::string path = absl::StrCat(folder, "/", kManifestFile);
+  return stat(path.c_str(), &status) != 0 && errno == ENOENT;
 }
 
 absl::StatusOr<v1::CheckpointManifest> ReadManifest(const std::string& folder) {

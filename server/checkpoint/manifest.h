@@ -28,6 +28,9 @@ uint64_t HashManifest(const v1::CheckpointManifest& manifest);
 absl::StatusOr<v1::CheckpointManifest> DecodeManifest(absl::string_view text,
                                                       const std::string& path);
 
+// Whether `folder` is no complete checkpoint any more. A job removes old ones, the manifest first.
+bool IsRemoved(const std::string& folder);
+
 // Reads the manifest in `folder`. NOT_FOUND: there is none, so the checkpoint is not complete.
 absl::StatusOr<v1::CheckpointManifest> ReadManifest(const std::string& folder);
 
