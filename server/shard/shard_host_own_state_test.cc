@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/shard/cuts.h"
 #include "server/shard/one_table_host.h"
 
 namespace capstan {
@@ -31,12 +32,6 @@ std::unique_ptr<ShardHost> MakeOwnHost(ConsistencyMode mode, const ShardHost::So
 Payload State(float value) {
   const auto floats = std::make_shared<std::vector<float>>(2 * kSlice, value);
   return Payload(absl::MakeConstSpan(*floats), floats);
-}
-
-std::vector<float> Floats(const Payload& payload) {
-  std::vector<float> values(payload.size_bytes() / sizeof(float));
-  payload.CopyTo(absl::MakeSpan(values));
-  return values;
 }
 
 ExchangeReply SendState(ShardHost& host, int worker, uint64_t cut, const Payload& state) {

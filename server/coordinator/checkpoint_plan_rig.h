@@ -1,0 +1,122 @@
+#ifndef SERVER_COORDINATOR_CHECKPOINT_PLAN_RIG_H_
+#define SERVER_COORDINATOR_CHECKPOINT_PLAN_RIG_H_
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/coordinator/checkpoint_plan.h"
+
+namespace capstan {
+
+inline constexpr size_t kServers = 2;
+
+// Names checkpoints "c1", "c2", ..., and answers as told.
+class FakeStorage : public CheckpointStorage {
+ public:
+  uint64_t token() const override { return 1; }
+  std::string PathOf(const std::string& name) const override { return name; }
+  absl::StatusOr<std::string> Create() override {
+    if (!created.ok()) return created;
+    return absl::StrCat("c", ++count);
+  }
+  absl::Status Publish(const std::string& name, const v1::CheckpointManifest&) override {
+    published_name = name;
+    return published;
+  }
+  absl::Status RemoveOld(uint32_t keep) override {
+    kept = keep;
+    return removed;
+  }
+
+  absl::Status created, published, removed;
+  std::string published_name;
+  uint32_t kept = 0;
+  int count = 0;
+};
+
+inline v1::CheckpointSpec EverySteps(uint64_t steps) {
+  v1::CheckpointSpec spec;
+  spec.set_dir("dir");
+  spec.set_steps(steps);
+  return spec;
+}
+
+inline v1::CheckpointSpec EverySeconds(double seconds) {
+  v1::CheckpointSpec spec = EverySteps(0);
+  spec.set_seconds(seconds);
+  return spec;
+}
+
+// A plan, with the coordinator and 2 servers around it. The training has 100 steps under BSP.
+class PlanRig {
+ public:
+  explicit PlanRig(const v1::CheckpointSpec& spec, int64_t restored_step = 0)
+      : plan(spec, restored_step) {
+    training.now = absl::UnixEpoch();
+    training.steps_total = 100;
+    training.is_bsp = true;
+  }
+
+  bool Begin() { return plan.Begin(training); }
+  absl::StatusOr<std::string> DoWork() {
+    CheckpointPlan::Work work = plan.TakeWork();
+    if (work == nullptr) return absl::NotFoundError("there is no work");
+    absl::StatusOr<std::string> result = work(storage);
+    plan.EndWork(result, training.now);
+    return result;
+  }
+  v1::CheckpointOrder Order() const {
+    v1::JobView view;
+    plan.WriteTo(view);
+    return view.checkpoint();
+  }
+  v1::CheckpointStatus Status() const {
+    v1::CheckpointStatus status;
+    plan.WriteTo(status);
+    return status;
+  }
+  void Hold(uint32_t server, int64_t step) {
+    v1::CheckpointPart part;
+    part.set_number(Order().number());
+    part.set_held_step(step);
+    EXPECT_TRUE(plan.Report(server, part).ok());
+  }
+  // From the beginning to the order with a step. Returns the step.
+  int64_t Agree(int64_t held_step) {
+    EXPECT_TRUE(Begin());
+    EXPECT_TRUE(DoWork().ok());
+    return AgreeOnStep(held_step);
+  }
+  int64_t AgreeOnStep(int64_t held_step) {
+    EXPECT_TRUE(plan.BeginAgreeing());
+    for (uint32_t server = 0; server < kServers; ++server) Hold(server, held_step);
+    EXPECT_TRUE(plan.ChooseStep(kServers, training));
+    return Order().step();
+  }
+  void EndPart(uint32_t server, uint64_t number) {
+    v1::CheckpointPart part;
+    part.set_number(number);
+    part.set_has_ended(true);
+    EXPECT_TRUE(plan.Report(server, part).ok());
+  }
+  // The servers write, and the coordinator publishes the manifest with this step.
+  absl::StatusOr<std::string> Complete(int64_t step) {
+    for (uint32_t server = 0; server < kServers; ++server) EndPart(server, Order().number());
+    EXPECT_NE(plan.EndedParts(kServers), nullptr);
+    v1::CheckpointManifest manifest;
+    manifest.set_step(step);
+    plan.Publish(manifest);
+    return DoWork();
+  }
+
+  FakeStorage storage;
+  CheckpointPlan::Training training;
+  CheckpointPlan plan;
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_COORDINATOR_CHECKPOINT_PLAN_RIG_H_
