@@ -171,6 +171,8 @@ std::vector<Listed> AllListed() {
       IsTestedBy("//tests/benchmark/step:bsp_step_benchmark",
                  "bazel run //tests/benchmark:bsp_step_benchmark -- --repeat=5 "
                  "[--transport=grpc] [--servers=2] [--json]"),
+      IsTestedBy("//tests/benchmark/checkpoint:checkpoint_benchmark",
+                 "bazel run //tests/benchmark:checkpoint_benchmark -- --json"),
       IsTestedBy(kScheduleTest,
                  "sudo tests/benchmark/schedule_benchmark.sh > sweep.json && "
                  "tests/benchmark/schedule_chart.py < sweep.json > sweep.svg"),
