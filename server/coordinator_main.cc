@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -117,6 +118,8 @@ absl::Status Coordinate(const Args& args) {
     files.Add(std::move(work));
   };
   Coordinator coordinator(std::move(options), clock);
+  // No file work may run once the coordinator ends.
+  const auto stop_files = absl::MakeCleanup([&files] { files.Stop(); });
   coordinator.OnEnd([&outcome](JobOutcome ended) {
     outcome.Set(std::move(ended));
     kill(getpid(), SIGUSR1);

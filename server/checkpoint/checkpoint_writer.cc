@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
 namespace capstan {
@@ -56,6 +57,12 @@ void CheckpointWriter::Begin(uint64_t number, const std::string& name, size_t sh
 }
 
 void CheckpointWriter::Add(uint64_t number, ShardSnapshot snapshot) {
+  for (const SliceSnapshot& slice : snapshot.slices) {
+    if (slice.without_own.empty()) continue;
+    return EndPart(number, absl::AbortedError(absl::StrCat(
+                               "worker ", slice.without_own.front().value(),
+                               " was lost before its own state for the checkpoint came")));
+  }
   MutexLock lock(&mu_);
   if (is_stopping_ || number != work_.number || part_.has_ended()) return;
   NoteSteps(snapshot, work_.steps, work_.end_step);

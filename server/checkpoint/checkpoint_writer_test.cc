@@ -152,6 +152,22 @@ TEST_F(CheckpointWriterTest, AFailedWriteEndsThePartAndTheNextOneSucceeds) {
   EXPECT_EQ(writer_.part().files_size(), 1);
 }
 
+TEST_F(CheckpointWriterTest, APartFailsWithoutTheOwnStateOfAWorkerThatWasLostAfterTheCut) {
+  writer_.Begin(7, "checkpoint-000007", /*shards=*/2);
+  writer_.Add(7, Snapshot(3));
+  ShardSnapshot without = Snapshot(4);
+  without.slices[0].without_own = {WorkerId(1)};
+  writer_.Add(7, without);
+  AwaitEnd();
+  EXPECT_EQ(writer_.part().error(),
+            "worker 1 was lost before its own state for the checkpoint came");
+  writer_.Begin(8, "checkpoint-000008", /*shards=*/1);
+  writer_.Add(7, without);
+  writer_.Add(8, Snapshot(3));
+  AwaitEnd();
+  EXPECT_EQ(writer_.part().error(), "") << "the next one is of its own";
+}
+
 TEST_F(CheckpointWriterTest, NothingIsWrittenAfterStop) {
   writer_.Stop();
   writer_.Begin(1, "checkpoint-000001", /*shards=*/1);

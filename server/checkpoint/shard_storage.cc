@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <map>
+#include <deque>
 #include <optional>
 #include <utility>
 
@@ -57,32 +57,31 @@ class ShardFolder : public ShardStorage {
 
   absl::StatusOr<v1::ShardFile> Write(const std::string& name,
                                       const ShardSnapshot& snapshot) override {
-    const std::string path = UnfinishedPath(PathOf(name), snapshot.shard.value());
-    ASSIGN_OR_RETURN(OpenFile file,
-                     OpenFile::Open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW));
-    absl::StatusOr<v1::ShardFile> written = WriteInto(file, snapshot);
-    if (!written.ok()) {
-      unlink(path.c_str());  // The disk may be full.
-      return written;
-    }
-    file.BeginSync();
     MutexLock lock(&mu_);
-    if (name != name_) written_.clear();
+    if (name != name_) open_.clear();
     name_ = name;
-    written_.erase(path);
-    written_.emplace(path, std::move(file));
+    absl::StatusOr<v1::ShardFile> written = WriteUnfinished(name, snapshot);
+    // What is left of the checkpoint takes no room once its folder is removed.
+    if (!written.ok()) open_.clear();
     return written;
   }
 
   absl::Status Finish(const std::string& name, const std::vector<v1::ShardFile>& files) override {
+    {
+      MutexLock lock(&mu_);
+      const absl::Status synced = SyncAllBut(0);
+      open_.clear();
+      RETURN_IF_ERROR(synced);
+    }
     const std::string path = PathOf(name);
     for (const v1::ShardFile& file : files) {
       const std::string unfinished = UnfinishedPath(path, file.shard());
-      RETURN_IF_ERROR(SyncWritten(unfinished));
       if (std::rename(unfinished.c_str(), FilePath(path, file.shard()).c_str()) != 0) {
-        return absl::UnavailableError(absl::StrCat(unfinished,
-                                                   ": expected to give the file its name, got \"",
-                                                   std::strerror(errno), "\""));
+        const absl::StatusCode code =
+            errno == ENOENT ? absl::StatusCode::kNotFound : absl::StatusCode::kUnavailable;
+        return absl::Status(code,
+                            absl::StrCat(unfinished, ": expected to give the file its name, got \"",
+                                         std::strerror(errno), "\""));
       }
     }
     ASSIGN_OR_RETURN(const OpenFile folder, OpenFile::Open(path, O_RDONLY | O_DIRECTORY));
@@ -100,6 +99,23 @@ class ShardFolder : public ShardStorage {
  private:
   std::string PathOf(const std::string& name) const { return absl::StrCat(dir_, "/", name); }
 
+  absl::StatusOr<v1::ShardFile> WriteUnfinished(const std::string& name,
+                                                const ShardSnapshot& snapshot)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const std::string path = UnfinishedPath(PathOf(name), snapshot.shard.value());
+    ASSIGN_OR_RETURN(OpenFile file,
+                     OpenFile::Open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW));
+    absl::StatusOr<v1::ShardFile> written = WriteInto(file, snapshot);
+    if (!written.ok()) {
+      unlink(path.c_str());  // The disk may be full.
+      return written;
+    }
+    file.BeginSync();
+    open_.push_back(std::move(file));
+    RETURN_IF_ERROR(SyncAllBut(kMostOpen));
+    return written;
+  }
+
   absl::StatusOr<v1::ShardFile> WriteInto(const OpenFile& file, const ShardSnapshot& snapshot) {
     v1::ShardFile written;
     written.set_shard(snapshot.shard.value());
@@ -110,28 +126,22 @@ class ShardFolder : public ShardStorage {
     return written;
   }
 
-  // Syncs and closes a file of Write.
-  absl::Status SyncWritten(const std::string& path) {
-    std::optional<OpenFile> file;
-    {
-      MutexLock lock(&mu_);
-      const auto found = written_.find(path);
-      if (found == written_.end()) {
-        return absl::NotFoundError(absl::StrCat(path, ": expected a written file, got none"));
-      }
-      file.emplace(std::move(found->second));
-      written_.erase(found);
-    }
-    return file->Sync();
+  // Syncs and closes all files but the last `count`.
+  absl::Status SyncAllBut(size_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    for (; open_.size() > count; open_.pop_front()) RETURN_IF_ERROR(open_.front().Sync());
+    return absl::OkStatus();
   }
+
+  // While the disk takes some files, the next one is written.
+  static constexpr size_t kMostOpen = 8;
 
   const std::string dir_;
   const std::vector<std::string> table_names_;
   Mutex mu_;
   std::string name_ ABSL_GUARDED_BY(mu_);  // the checkpoint that is being written
-  // By path. They stay open until they are synced: the system tells an error that comes after a
-  // write only to those who had the file open then.
-  std::map<std::string, OpenFile> written_ ABSL_GUARDED_BY(mu_);
+  // They stay open until they are synced: the system tells an error that comes after a write only
+  // to those who had the file open then.
+  std::deque<OpenFile> open_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace

@@ -155,6 +155,34 @@ TEST_F(ShardStorageTest, WhatWasNotWrittenCannotBeFinished) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(FileOf(0) + ".unfinished"));
 }
 
+// Of this process, and the folder that lists them.
+auto OpenFiles() {
+  return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+}
+
+TEST_F(ShardStorageTest, ManyShardsNeedFewOpenFiles) {
+  const auto before = OpenFiles();
+  std::vector<v1::ShardFile> files;
+  for (int i = 0; i < 40; ++i) {
+    ShardSnapshot shard = ExampleShard(0, kStep);
+    shard.shard = ShardId(static_cast<uint32_t>(i));
+    files.push_back(storage_->Write(name_, shard).value());
+    EXPECT_LE(OpenFiles(), before + 8);
+  }
+  ASSERT_TRUE(storage_->Finish(name_, files).ok());
+  EXPECT_EQ(OpenFiles(), before);
+  for (const v1::ShardFile& file : files) EXPECT_TRUE(VerifyShardFile(path_, file).ok());
+}
+
+TEST_F(ShardStorageTest, AFailedCheckpointLeavesNoOpenFile) {
+  const auto before = OpenFiles();
+  ASSERT_TRUE(storage_->Write(name_, ExampleShard(0, kStep)).ok());
+  EXPECT_GT(OpenFiles(), before);
+  fs::remove_all(path_);
+  EXPECT_FALSE(storage_->Write(name_, ExampleShard(1, kStep)).ok());
+  EXPECT_EQ(OpenFiles(), before);
+}
+
 TEST_F(ShardStorageTest, AnotherFolderThanTheCoordinatorsIsRefused) {
   EXPECT_TRUE(absl::IsFailedPrecondition(OpenShardFolder(dir_, 8, kTables).status()));
   const v1::ShardFile file = WriteFinished(0);

@@ -110,7 +110,7 @@ std::string WarningOfCheckpoints(const v1::CheckpointStatus& checkpoints) {
   if (checkpoints.error().empty()) return "";
   return absl::StrCat(
       checkpoints.newest().empty()
-          ? "the job has no checkpoint: "
+          ? "no checkpoint could be written: "
           : absl::StrCat("the newest checkpoint is of step ", checkpoints.step(), ": "),
       checkpoints.error());
 }

@@ -65,7 +65,7 @@ TEST(SummaryTest, WarnsIfTheLastCheckpointCouldNotBeWritten) {
   JobOutcome outcome = Outcome();
   v1::CheckpointStatus& checkpoints = *outcome.last_status.mutable_checkpoint();
   checkpoints.set_error("the disk is full");
-  EXPECT_EQ(Summary(Job(), outcome)["warning"], "the job has no checkpoint: the disk is full");
+  EXPECT_EQ(Summary(Job(), outcome)["warning"], "no checkpoint could be written: the disk is full");
   checkpoints.set_newest("kept/checkpoint-000002");
   checkpoints.set_step(7);
   EXPECT_EQ(Summary(Job(), outcome)["warning"],

@@ -132,10 +132,11 @@ void JobState::DeclareDead(MemberKey key) {
   if (key.role == kServer) {
     v1::CheckpointStatus checkpoints;
     checkpoint_.WriteTo(checkpoints);
-    return Fail(absl::StrCat(
-        MemberName(key), " (", member.address.grpc, ") has been silent for ", silence,
-        " (lease); its shards are lost: see its log, and ",
-        checkpoints.newest().empty() ? "start the job again" : "go on with --restore=latest"));
+    const char* const advice = !checkpoints.newest().empty() ? "go on with --restore=latest"
+                               : !restored_.path.empty()     ? "restore the same checkpoint again"
+                                                             : "start the job again";
+    return Fail(absl::StrCat(MemberName(key), " (", member.address.grpc, ") has been silent for ",
+                             silence, " (lease); its shards are lost: see its log, and ", advice));
   }
   entering_.Forget(key.id);
   const std::string what =

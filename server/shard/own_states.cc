@@ -45,14 +45,18 @@ void OwnStates::BeginCut(absl::Span<const StepVector::Entry> workers) {
 void OwnStates::GiveUpCut() {
   awaited_.clear();
   collected_.clear();
+  lost_.clear();
 }
 
-std::vector<SliceSnapshot::OwnState> OwnStates::TakeCut() {
-  std::vector<SliceSnapshot::OwnState> states;
+void OwnStates::TakeCut(SliceSnapshot& cut) {
   for (auto& [worker, arrays] : std::exchange(collected_, {})) {
-    states.push_back({worker, std::move(arrays)});
+    cut.own.push_back({worker, std::move(arrays)});
   }
-  return states;
+  cut.without_own = std::exchange(lost_, {});
+}
+
+void OwnStates::GiveUpAwaiting(WorkerId worker) {
+  if (awaited_.erase(worker) > 0) lost_.push_back(worker);
 }
 
 absl::Status OwnStates::Keep(WorkerId worker, uint64_t cut, const Payload& state) {
@@ -66,7 +70,10 @@ absl::Status OwnStates::Keep(WorkerId worker, uint64_t cut, const Payload& state
   const bool is_awaited = awaited_.count(worker) > 0 && (cut == cut_ || cut == kFinalCut);
   if (!is_final && !is_awaited) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Payload kept, CopyOf(state));
-  if (is_final) final_[worker] = kept;
+  if (is_final) {
+    final_[worker] = kept;
+    restored_.erase(worker);
+  }
   if (is_awaited) collected_[worker] = kept;
   if (is_awaited) awaited_.erase(worker);
   return absl::OkStatus();
@@ -84,7 +91,7 @@ Payload OwnStates::Restored(WorkerId worker) const {
 }
 
 void OwnStates::AddWorker(WorkerId worker) {
-  awaited_.erase(worker);
+  GiveUpAwaiting(worker);
   final_.erase(worker);
   const auto restored = restored_.find(worker);
   if (restored == restored_.end()) return;
@@ -92,7 +99,7 @@ void OwnStates::AddWorker(WorkerId worker) {
 }
 
 void OwnStates::RemoveWorker(WorkerId worker) {
-  awaited_.erase(worker);
+  GiveUpAwaiting(worker);
   final_.erase(worker);
   restored_.erase(worker);
 }

@@ -18,7 +18,8 @@ namespace capstan {
 
 // The workers' own states of one slice. Collects them after each cut of the slice, and gives back
 // those of the checkpoint from which the job goes on. Holds at most one state of each worker for
-// the cut, and one for its end or its begin. Not thread-safe: its slice guards it.
+// the cut, and one for its end or its begin. A state is as large as `arrays` copies of the slice's
+// values. Not thread-safe: its slice guards it.
 class OwnStates {
  public:
   // A state is `arrays` arrays of `size` floats. With 0 arrays nothing is ever awaited.
@@ -34,8 +35,8 @@ class OwnStates {
   void GiveUpCut();
   // No state is awaited for the latest cut.
   bool is_complete() const { return awaited_.empty(); }
-  // The states for the latest cut, in order of worker.
-  std::vector<SliceSnapshot::OwnState> TakeCut();
+  // Puts the states for the latest cut into it, in order of worker.
+  void TakeCut(SliceSnapshot& cut);
 
   // Keeps a worker's state for the cut of this number, if it is awaited. That of kFinalCut is kept
   // for all later cuts, too. INVALID_ARGUMENT: it has another size. RESOURCE_EXHAUSTED.
@@ -56,6 +57,8 @@ class OwnStates {
   }
 
  private:
+  void GiveUpAwaiting(WorkerId worker);
+
   struct RestoredState {
     Payload arrays;
     bool is_claimed = false;  // a process has taken the worker's place
@@ -66,6 +69,7 @@ class OwnStates {
   uint64_t cut_ = 0;
   std::set<WorkerId> awaited_;             // for the latest cut
   std::map<WorkerId, Payload> collected_;  // for the latest cut
+  std::vector<WorkerId> lost_;             // awaited for the latest cut, until they were lost
   std::map<WorkerId, Payload> final_;      // of workers that have done all their steps
   std::map<WorkerId, RestoredState> restored_;
 };

@@ -36,7 +36,10 @@ float ValueOf(const Payload& state) {
 // The latest cut's states, by worker.
 std::vector<std::pair<WorkerId, float>> Cut(OwnStates& states) {
   std::vector<std::pair<WorkerId, float>> values;
-  for (const SliceSnapshot::OwnState& own : states.TakeCut()) {
+  SliceSnapshot cut;
+  states.TakeCut(cut);
+  EXPECT_TRUE(cut.without_own.empty());
+  for (const SliceSnapshot::OwnState& own : cut.own) {
     values.emplace_back(own.worker, ValueOf(own.arrays));
   }
   return values;
@@ -97,7 +100,10 @@ TEST_F(OwnStatesTest, NobodyWaitsForAWorkerThatWasRemovedOrReplaced) {
   states_.AddWorker(WorkerId(1));
   EXPECT_TRUE(states_.is_complete());
   Keep(1, 1, 5);
-  EXPECT_THAT(Cut(states_), IsEmpty()) << "the new process was not there at the cut";
+  SliceSnapshot cut;
+  states_.TakeCut(cut);
+  EXPECT_TRUE(cut.own.empty()) << "the new process was not there at the cut";
+  EXPECT_THAT(cut.without_own, ElementsAre(WorkerId(0), WorkerId(1))) << "nobody may use this cut";
   Keep(1, kFinalCut, 6);
   states_.AddWorker(WorkerId(1));
   states_.BeginCut(kWorkers);

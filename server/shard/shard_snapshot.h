@@ -38,6 +38,8 @@ struct SliceSnapshot {
   std::vector<KeptPush> kept;            // of open steps; each as long as the values
   uint32_t own_arrays = 0;               // of each worker
   std::vector<OwnState> own;             // in order of worker; only in cuts (Slice::TakeCut)
+  // Workers that were live at the cut, and lost before their own state came: the cut is of no use.
+  std::vector<WorkerId> without_own;
 };
 
 // A live worker of the job, as a shard knows it.

@@ -112,6 +112,11 @@ void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
 
 ExchangeReply Slice::ExchangeOwnState(const ExchangeRequest& request) {
   if (!request.pulls_own) {
+    if (request.codec != Codec::kFloat32) {
+      return ErrorReply(absl::InvalidArgumentError(absl::StrCat(
+          name_, ": expected an own state of codec ", static_cast<int>(Codec::kFloat32),
+          " (float32), got codec ", static_cast<int>(request.codec))));
+    }
     const absl::Status kept = own_.Keep(request.worker, request.own_cut, request.gradient);
     if (!kept.ok()) return ErrorReply(Annotate(kept, name_));
   }
@@ -307,7 +312,7 @@ void Slice::Cut() {
 }
 
 SliceSnapshot Slice::TakeCut() {
-  cut_->own = own_.TakeCut();
+  own_.TakeCut(*cut_);
   return std::move(*std::exchange(cut_, nullptr));
 }
 

@@ -135,11 +135,13 @@ TEST_F(CheckpointTest, AnSspOrAsyncJobThatIsKilledLearnsWhatItShould) {
   for (const std::string consistency : {"ssp", "async"}) {
     SCOPED_TRACE(consistency);
     fs::remove_all(dir());
-    const std::vector<std::string> job = {"--steps=800", "--consistency=" + consistency,
+    const std::vector<std::string> job = {"--steps=3000", "--consistency=" + consistency,
                                           "--checkpoint_steps=100", "--restore=latest"};
     for (int life = 0; life < 2; ++life) {
       StartRun(job);
-      WaitForRunLog("coordinator", "is complete");
+      WaitForRunLog("worker-1", "] training");
+      // Where computing is fast, the second life may end before its first checkpoint.
+      if (life == 0) WaitForRunLog("coordinator", "is complete");
       KillRun();
     }
     std::vector<std::string> recorded = job;
@@ -147,8 +149,8 @@ TEST_F(CheckpointTest, AnSspOrAsyncJobThatIsKilledLearnsWhatItShould) {
     recorded.push_back("--record_history=" + history);
     ASSERT_EQ(Run(recorded), 0) << processes_->Log("run");
     EXPECT_GE(Summary()["test_accuracy"].get<double>(), 0.94);
-    EXPECT_EQ(Summary()["steps"], 800);
-    EXPECT_GT(Summary()["samples"], 800 * 31 * 2) << "also of the lives before";
+    EXPECT_EQ(Summary()["steps"], 3000);
+    EXPECT_GT(Summary()["samples"], 3000 * 31 * 2) << "also of the lives before";
     EXPECT_EQ(Capstan({"check", history}), 0) << processes_->Log("check");
     EXPECT_THAT(processes_->Log("check"), HasSubstr("went on from a checkpoint (step "));
   }
@@ -187,7 +189,8 @@ TEST_F(CheckpointTest, ByTheClockTheLastOneIsOfTheEnd) {
 
   // Nor can it have fewer steps. With more, it goes on.
   EXPECT_EQ(Run({"--steps=400", "--restore=latest"}), 1);
-  EXPECT_THAT(processes_->Log("run"), HasSubstr("expected at least the 500 steps"));
+  EXPECT_THAT(processes_->Log("run"),
+              HasSubstr("--steps: expected at least 500, the step of " + newest));
   ASSERT_EQ(Run({"--steps=550", "--restore=latest"}), 0) << processes_->Log("run");
   EXPECT_EQ(Summary()["steps"], 550);
 }
@@ -273,7 +276,7 @@ TEST_F(CheckpointTest, ADamagedOrForeignCheckpointIsRefusedWithTheReason) {
                     HasSubstr("got 16"), HasSubstr("--seed: expected "), HasSubstr("got 5"),
                     HasSubstr("Only these may differ")));
   EXPECT_EQ(Run({"--steps=20", "--restore=" + dir()}), 1);
-  EXPECT_THAT(processes_->Log("run"), HasSubstr("capstan checkpoint --list=DIR"));
+  EXPECT_THAT(processes_->Log("run"), HasSubstr("the newest of them is " + newest));
   const std::string truncated = TruncateNewest();
   EXPECT_EQ(Run({"--steps=20", "--restore=latest"}), 1);
   EXPECT_THAT(processes_->Log("run"),

@@ -40,15 +40,11 @@ class AskedEndpoint : public ParameterEndpoint {
 class RecordingState : public OwnState {
  public:
   uint32_t arrays() const override { return 1; }
-  Payload Save(SliceKey key) override {
-    saved_.push_back(key);
-    return Floats(key.slice == SliceIndex(0) ? 16 : 4, 7.0f);
-  }
+  Payload Save(SliceKey key) override { return Floats(key.slice == SliceIndex(0) ? 16 : 4, 7.0f); }
   void Load(SliceKey key, absl::Span<const float> state) override {
     loaded_[key].assign(state.begin(), state.end());
   }
 
-  std::vector<SliceKey> saved_;
   std::map<SliceKey, std::vector<float>> loaded_;
 };
 
@@ -56,6 +52,7 @@ class RecordingState : public OwnState {
 class AnsweringClock : public FakeClock {
  public:
   bool WaitUntil(Mutex& mutex, CondVar&, absl::Time) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    ++waits_;
     mutex.Unlock();
     endpoint_->asked.back().done(ExchangeReply());
     mutex.Lock();
@@ -63,6 +60,7 @@ class AnsweringClock : public FakeClock {
   }
 
   AskedEndpoint* endpoint_ = nullptr;
+  int waits_ = 0;
 };
 
 // A store of one table with slices of 16 and 4 floats, whose engine has own state.
@@ -114,7 +112,8 @@ TEST_F(OwnStateTest, IsSentOnceForEachCutBeforeTheLayerIsDone) {
   EXPECT_EQ(sent.incarnation, Incarnation(77));
   EXPECT_FALSE(sent.push_step.has_value() || sent.pull_step.has_value());
   EXPECT_EQ(sent.gradient.size_bytes(), 16u);
-  ASSERT_TRUE(store_->WaitForLayer(0).ok()) << "it waits until the server has the state";
+  ASSERT_TRUE(store_->WaitForLayer(0).ok());
+  EXPECT_EQ(clock_.waits_, 1) << "it waits until the server has the state";
 
   store_->PushPull(/*layer=*/0, Step(0));
   Answer(3, 16, /*cut=*/1);

@@ -13,9 +13,8 @@
 namespace capstan {
 namespace {
 
-// Number of steps that the slowest worker has done.
-// The worker's, with this progress.
-bool HasBspStepsLeft(const v1::JobView& view, const v1::Progress& progress) {
+// True when a worker with this progress still has a step to do under BSP.
+bool WorkerHasBspStepsLeft(const v1::JobView& view, const v1::Progress& progress) {
   // A worker that has not begun has not said how many steps it will do.
   const int64_t unknown = std::numeric_limits<int64_t>::max();
   int64_t end = progress.steps_total() > 0 ? progress.steps_total() : unknown;
@@ -48,8 +47,8 @@ bool HasBspStepsLeft(const v1::GetStatusReply& status) {
   if (status.view().consistency().empty()) return true;
   for (const v1::WorkerInfo& worker : status.view().workers()) {
     const int id = static_cast<int>(worker.worker());
-    if (HasBspStepsLeft(status.view(),
-                        id < status.progress_size() ? status.progress(id) : v1::Progress())) {
+    if (WorkerHasBspStepsLeft(status.view(),
+                              id < status.progress_size() ? status.progress(id) : v1::Progress())) {
       return true;
     }
   }
