@@ -57,14 +57,14 @@ void CheckpointWriter::Begin(uint64_t number, const std::string& name, size_t sh
 }
 
 void CheckpointWriter::Add(uint64_t number, ShardSnapshot snapshot) {
-  for (const SliceSnapshot& slice : snapshot.slices) {
-    if (slice.without_own.empty()) continue;
-    return EndPart(number, absl::AbortedError(absl::StrCat(
-                               "worker ", slice.without_own.front().value(),
-                               " was lost before its own state for the checkpoint came")));
-  }
   MutexLock lock(&mu_);
   if (is_stopping_ || number != work_.number || part_.has_ended()) return;
+  for (const SliceSnapshot& slice : snapshot.slices) {
+    if (slice.without_own.empty()) continue;
+    work_.error =
+        absl::AbortedError(absl::StrCat("worker ", slice.without_own.front().value(),
+                                        " was lost before its own state for the checkpoint came"));
+  }
   NoteSteps(snapshot, work_.steps, work_.end_step);
   --work_.missing;
   work_.snapshots.push_back(std::move(snapshot));
@@ -104,10 +104,12 @@ void CheckpointWriter::DoWork() {
   std::string name;
   std::vector<v1::ShardFile> files;
   bool is_finishing = false;
+  absl::Status error;
   {
     MutexLock lock(&mu_);
     if (!HasWorkLocked()) return;
     number = work_.number;
+    error = work_.error;
     name = work_.name;
     is_finishing = work_.snapshots.empty();
     if (is_finishing) {
@@ -117,6 +119,7 @@ void CheckpointWriter::DoWork() {
       work_.snapshots.pop_back();
     }
   }
+  if (!error.ok()) return EndPart(number, error);
   if (is_finishing) return EndPart(number, options_.storage->Finish(name, files));
   const absl::StatusOr<v1::ShardFile> file = options_.storage->Write(name, snapshot);
   if (!file.ok()) return EndPart(number, file.status());

@@ -63,6 +63,7 @@ class CheckpointWriter {
     std::map<WorkerId, v1::WorkerSteps> steps;
     Step end_step;
     std::vector<v1::ShardFile> files;
+    absl::Status error;  // of a snapshot that is of no use
   };
 
   void Run();
