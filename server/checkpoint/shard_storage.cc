@@ -133,7 +133,7 @@ class ShardFolder : public ShardStorage {
   }
 
   // While the disk takes some files, the next one is written.
-  static constexpr size_t kMostOpen = 8;
+  static constexpr size_t kMostOpen = 64;
 
   const std::string dir_;
   const std::vector<std::string> table_names_;

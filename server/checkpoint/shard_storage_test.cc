@@ -163,11 +163,11 @@ auto OpenFiles() {
 TEST_F(ShardStorageTest, ManyShardsNeedFewOpenFiles) {
   const auto before = OpenFiles();
   std::vector<v1::ShardFile> files;
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 100; ++i) {
     ShardSnapshot shard = ExampleShard(0, kStep);
     shard.shard = ShardId(static_cast<uint32_t>(i));
     files.push_back(storage_->Write(name_, shard).value());
-    EXPECT_LE(OpenFiles(), before + 8);
+    EXPECT_LE(OpenFiles(), before + 64);
   }
   ASSERT_TRUE(storage_->Finish(name_, files).ok());
   EXPECT_EQ(OpenFiles(), before);
