@@ -8,6 +8,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scratch="$(mktemp -d)"
 trap 'rm -rf "${scratch}"' EXIT
 quiet=(--noshow_progress "--ui_event_filters=-info,-debug")
+# Prints the logs of failed tests, and no line for a test that passed.
+failures_only=(--test_output=errors --test_summary=terse)
 
 # Prints our files that match the given patterns, new files included.
 sources() {
@@ -17,7 +19,7 @@ sources() {
 }
 
 # Builds everything with clang, which also checks lock annotations and layers.
-asan_tests() { bazel test "${quiet[@]}" --keep_going --config=asan //...; }
+asan_tests() { bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=asan //...; }
 
 # With nvcc, if it is installed. The default build compiles CUDA code for the emulator.
 cuda_build() {
@@ -29,7 +31,9 @@ cuda_build() {
 }
 
 # Debian's gRPC and UCX are not instrumented: .bazelrc leaves out the tests that link them.
-tsan_tests() { bazel test "${quiet[@]}" --keep_going --config=tsan --build_tests_only //...; }
+tsan_tests() {
+  bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=tsan --build_tests_only //...
+}
 
 query() { bazel query "${quiet[@]}" --nonodep_deps --noimplicit_deps --notool_deps "$@"; }
 
@@ -110,7 +114,7 @@ check() {
   if ! "$1" >"${scratch}/$1.log" 2>&1; then
     verdict=FAILED
     failed=$((failed + 1))
-    tail -n 60 "${scratch}/$1.log"
+    tail -n 200 "${scratch}/$1.log"
   fi
   results+=("$(printf '%-14s %-6s %4d s' "$1" "${verdict}" $((SECONDS - start)))")
 }

@@ -51,6 +51,10 @@ Json ClockLabel(int process, absl::Duration uncertainty) {
           {"args", {{"labels", absl::StrCat("clock +-", absl::FormatDuration(uncertainty))}}}};
 }
 
+Json ProcessName(int process, const std::string& name) {
+  return {{"name", "process_name"}, {"ph", "M"}, {"pid", process}, {"args", {{"name", name}}}};
+}
+
 // Adds the event to the facts about its process.
 void Note(const Json& event, MergedProcess& process) {
   if (event["ph"] != "M") {
@@ -99,7 +103,10 @@ absl::StatusOr<MergedTrace> CopyAll(const std::vector<std::string>& paths,
     writer.Write(ClockLabel(process, reader.clock_offset().uncertainty));
     ASSIGN_OR_RETURN(MergedProcess copied,
                      CopyEvents(reader, process, shift, writer, merged.duration));
-    if (copied.name.empty()) copied.name = std::filesystem::path(paths[i]).filename().string();
+    if (copied.name.empty()) {  // killed at its start
+      copied.name = std::filesystem::path(paths[i]).filename().string();
+      writer.Write(ProcessName(process, copied.name));
+    }
     merged.events += copied.events;
     merged.processes.push_back(std::move(copied));
   }

@@ -119,8 +119,10 @@ TEST_F(MergeTracesTest, OfAKilledProcessWhatIsWholeIsTaken) {
     EXPECT_EQ(merged->events, 1);
     EXPECT_FALSE(merged->processes[0].has_end);
   }
-  Write("killed", text.substr(0, span + 9));
+  // Killed at its start, it is named after its file.
+  Write("killed", text.substr(0, text.find('\n', text.find("capstan_clock")) + 1));
   EXPECT_EQ(MergeTraces({Path("killed")}, Path("all"))->events, 0);
+  EXPECT_THAT(Read("all"), HasSubstr(R"("name":"process_name")"));
 }
 
 TEST_F(MergeTracesTest, WhatWasLeftOutIsTold) {

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -38,13 +39,8 @@ Tracer::Tracer(const Options& options, FILE* file)
 }
 
 Tracer::~Tracer() {
-  std::string rest;
-  {
-    MutexLock lock(&mu_);
-    rest.swap(unwritten_);
-  }
   MutexLock lock(&file_mu_);
-  WriteLocked(rest);
+  WriteLocked(TakeUnwritten());
   if (file_ != nullptr) std::fclose(file_);
 }
 
@@ -89,7 +85,6 @@ void Tracer::AddExchange(absl::string_view name, absl::Span<const Phase> phases,
 }
 
 void Tracer::Append(const std::string& events, int64_t count) {
-  std::string due;
   {
     const absl::Time now = Now();
     MutexLock lock(&mu_);
@@ -101,10 +96,14 @@ void Tracer::Append(const std::string& events, int64_t count) {
     unwritten_ += events;
     if (unwritten_.size() < kWriteBytes && now - written_at_ < kWriteInterval) return;
     written_at_ = now;
-    due.swap(unwritten_);
   }
   MutexLock lock(&file_mu_);
-  WriteLocked(due);
+  WriteLocked(TakeUnwritten());
+}
+
+std::string Tracer::TakeUnwritten() {
+  MutexLock lock(&mu_);
+  return std::exchange(unwritten_, "");
 }
 
 void Tracer::WriteLocked(const std::string& text) {
@@ -113,20 +112,17 @@ void Tracer::WriteLocked(const std::string& text) {
 }
 
 absl::Status Tracer::Finish() {
-  std::string rest;
   int64_t left_out;
   {
     MutexLock lock(&mu_);
-    rest.swap(unwritten_);
     left_out = left_out_;
   }
   if (left_out > 0) {
     LOG(WARNING) << "trace file " << options_.path << " has the first " << options_.max_events
                  << " events; " << left_out << " later ones are left out";
   }
-  absl::StrAppend(&rest, EndEvent(left_out), "\n]\n");
   MutexLock lock(&file_mu_);
-  WriteLocked(rest);
+  WriteLocked(absl::StrCat(TakeUnwritten(), EndEvent(left_out), "\n]\n"));
   has_failed_ |= std::fclose(std::exchange(file_, nullptr)) != 0;
   return has_failed_ ? WriteError(options_.path) : absl::OkStatus();
 }

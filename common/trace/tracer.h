@@ -66,6 +66,8 @@ class Tracer {
   void Append(const std::string& events, int64_t count);
   // Metadata does not count against max_events: viewers need it for all other events.
   void AppendMetadata(const std::string& event) { Append(event + ",\n", /*count=*/0); }
+  // Called with file_mu_ held: texts are written in the order in which they are taken.
+  std::string TakeUnwritten() ABSL_EXCLUSIVE_LOCKS_REQUIRED(file_mu_) ABSL_LOCKS_EXCLUDED(mu_);
   void WriteLocked(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(file_mu_);
 
   const Options options_;
@@ -79,7 +81,7 @@ class Tracer {
   int64_t events_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t left_out_ ABSL_GUARDED_BY(mu_) = 0;
 
-  Mutex file_mu_;
+  Mutex file_mu_ ABSL_ACQUIRED_BEFORE(mu_);
   FILE* file_ ABSL_GUARDED_BY(file_mu_);  // null once finished
   bool has_failed_ ABSL_GUARDED_BY(file_mu_) = false;
 };
