@@ -52,7 +52,9 @@ layers() {
       query "somepath(//server/..., //worker/...)" &&
       query "somepath(//server/coordinator/... except tests(//server/coordinator/...), //server/shard/...)" &&
       reached_beyond //common/... "common|proto|third_party" &&
-      reached_beyond //kernels/... "kernels|common/base|common/tensor|tests/cuda_emulator|third_party" &&
+      # Tests of kernels, and their benchmark, compare with the codecs of the CPU.
+      reached_beyond //kernels/... "kernels|common/(base|codec|tensor)|tests/cuda_emulator|third_party" &&
+      query "somepath(//kernels/cuda:topk_codec + //kernels/cuda:int8_codec, //common/codec/...)" &&
       reached_beyond //server/consistency/... "server/consistency|common/base|third_party"
   )" || return 1
   [[ -z "${found}" ]] || { echo "${found}" && return 1; }

@@ -10,14 +10,12 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "common/codec/codec.h"
 #include "common/exchange/payload.h"
 #include "common/tensor/slicing.h"
 #include "common/trace/exchange_trace.h"
 
 namespace capstan {
-
-// The encoding of float32 values as bytes. Numbered as v1::Codec. A peer may send any number.
-enum class Codec : int32_t { kFloat32 = 1 };
 
 // ExchangeRequest::own_cut of a worker that has done all its steps.
 inline constexpr uint64_t kFinalCut = std::numeric_limits<uint64_t>::max();
@@ -37,10 +35,12 @@ struct ExchangeRequest {
   // As many elements as the slice has, encoded by `codec`. With `own_cut` the arrays of the own
   // state, one after the other, as float32. Otherwise empty.
   Payload gradient;
-  Codec codec = Codec::kFloat32;
+  CodecType codec = CodecType::kFloat32;  // of the gradient; own state is float32
   // With neither push nor pull: the own state is for the slice's cut of this number, or for every
   // cut from now on (kFinalCut). 0: there is none.
   uint64_t own_cut = 0;
+  // With pull_step: the values are to be float32, whatever the codec of the table's pulls.
+  bool pulls_float32 = false;
   // With neither push nor pull nor own_cut: asks for the worker's own state in the checkpoint from
   // which the job goes on.
   bool pulls_own = false;
@@ -55,7 +55,9 @@ struct ExchangeReply {
   Epoch epoch;           // the server's; newer than the request's if the shard has moved
   uint64_t version = 0;  // number of optimizer applications in the values
   Step min_step;         // smallest number of steps completed by a live worker
-  Payload values;        // float32; empty unless a pull succeeded, or there is own state to pull
+  // Encoded by `codec`. Empty unless a pull succeeded, or there is own state to pull.
+  Payload values;
+  CodecType codec = CodecType::kFloat32;  // of values
   // The optimizer divided the learning rate of the push by this. 0: there was no push, or it is
   // applied later or in the mean of its step, or an earlier copy of it was applied.
   uint64_t learning_rate_divisor = 0;
@@ -80,6 +82,7 @@ inline ExchangeRequest PullAlone(const ExchangeRequest& request) {
   pull.epoch = request.epoch;
   pull.slice = request.slice;
   pull.pull_step = request.pull_step;
+  pull.pulls_float32 = request.pulls_float32;
   pull.pulls_own = request.pulls_own;
   return pull;
 }

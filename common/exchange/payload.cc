@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 namespace capstan {
 namespace {
@@ -68,9 +69,23 @@ bool Payload::ForEachBlock(
   return true;
 }
 
-void Payload::CopyTo(absl::Span<float> destination) const {
-  CHECK_EQ(destination.size() * sizeof(float), size_bytes_);
-  auto* target = reinterpret_cast<uint8_t*>(destination.data());
+Payload::Fragment Payload::piece() const {
+  CHECK_LE(fragments_.size(), 1) << "call InOnePiece first";
+  return empty() ? Fragment() : fragments_[0];
+}
+
+Payload Payload::InOnePiece() const {
+  if (fragments_.size() <= 1) return *this;
+  const auto memory = std::make_shared<std::vector<uint8_t>>(size_bytes_);
+  CopyTo(absl::MakeSpan(*memory));
+  Payload copy(memory);
+  copy.Append(*memory);
+  return copy;
+}
+
+void Payload::CopyTo(absl::Span<uint8_t> destination) const {
+  CHECK_EQ(destination.size(), size_bytes_);
+  uint8_t* target = destination.data();
   for (const Fragment fragment : fragments_) {
     if (target != fragment.data()) std::memcpy(target, fragment.data(), fragment.size());
     target += fragment.size();

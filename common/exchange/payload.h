@@ -65,6 +65,11 @@ class Payload {
   // The bytes [offset, offset + size), with the same owner. They must lie inside this payload.
   Payload Subrange(size_t offset, size_t size) const;
 
+  // The same bytes as at most one fragment: this payload, or a copy.
+  Payload InOnePiece() const;
+  // The bytes of a payload with at most one fragment.
+  Fragment piece() const;
+
   // Calls `use` with all bytes as floats, block by block, in order. Stops and returns false when
   // `use` returns false. A single aligned fragment is one block. Otherwise blocks are copies, small
   // enough to stay in the cache. A block is valid during its call only. The size must be a multiple
@@ -74,7 +79,10 @@ class Payload {
 
   // Copies all bytes, except fragments at their destination already. `destination` has exactly the
   // payload's size.
-  void CopyTo(absl::Span<float> destination) const;
+  void CopyTo(absl::Span<uint8_t> destination) const;
+  void CopyTo(absl::Span<float> destination) const {
+    CopyTo({reinterpret_cast<uint8_t*>(destination.data()), destination.size() * sizeof(float)});
+  }
 
  private:
   std::shared_ptr<const void> owner_;

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "common/base/status_macros.h"
 
 namespace capstan {
 namespace {
@@ -71,24 +72,31 @@ std::string DoubleText(double value) {
   return absl::StrFormat("%.17g", value);
 }
 
-// The only lists of messages are of a string and an int64.
+// The only lists of messages are pairs of a name, and an int64 or a text. A text may have colons
+// itself.
 absl::Status SetPairs(Message* message, const FieldDescriptor& field, absl::string_view text) {
-  std::vector<std::pair<std::string, int64_t>> pairs;
+  const FieldDescriptor* second = field.message_type()->field(1);
+  const bool is_number = second->cpp_type() == FieldDescriptor::CPPTYPE_INT64;
+  std::vector<std::pair<std::string, absl::string_view>> pairs;
   if (!text.empty()) {
     for (const absl::string_view part : absl::StrSplit(text, ',')) {
-      const size_t colon = part.rfind(':');
+      const size_t colon = is_number ? part.rfind(':') : part.find(':');
+      const bool is_pair = colon != part.npos && colon > 0 && colon + 1 < part.size();
       int64_t number = 0;
-      if (colon == part.npos || colon == 0 || !absl::SimpleAtoi(part.substr(colon + 1), &number)) {
-        return Unexpected("NAME:NUMBER between commas, such as fc1.weight:2,fc1.bias:0", text);
+      if (!is_pair || (is_number && !absl::SimpleAtoi(part.substr(colon + 1), &number))) {
+        return Unexpected(
+            is_number ? "NAME:NUMBER between commas, such as fc1.weight:2,fc1.bias:0"
+                      : "NAME:TEXT between commas, such as fc1.weight:int8,fc1.bias:float32",
+            text);
       }
-      pairs.emplace_back(part.substr(0, colon), number);
+      pairs.emplace_back(part.substr(0, colon), part.substr(colon + 1));
     }
   }
   message->GetReflection()->ClearField(message, &field);
-  for (const auto& [name, number] : pairs) {
+  for (const auto& [name, value] : pairs) {
     Message* const pair = message->GetReflection()->AddMessage(message, &field);
     pair->GetReflection()->SetString(pair, field.message_type()->field(0), name);
-    pair->GetReflection()->SetInt64(pair, field.message_type()->field(1), number);
+    RETURN_IF_ERROR(SetFieldText(pair, *second, value));
   }
   return absl::OkStatus();
 }
@@ -97,9 +105,8 @@ std::string PairsText(const Message& message, const FieldDescriptor& field) {
   std::vector<std::string> parts;
   for (int i = 0; i < message.GetReflection()->FieldSize(message, &field); ++i) {
     const Message& pair = message.GetReflection()->GetRepeatedMessage(message, &field, i);
-    const Reflection* reflection = pair.GetReflection();
-    parts.push_back(absl::StrCat(reflection->GetString(pair, field.message_type()->field(0)), ":",
-                                 reflection->GetInt64(pair, field.message_type()->field(1))));
+    parts.push_back(absl::StrCat(FieldText(pair, *field.message_type()->field(0)), ":",
+                                 FieldText(pair, *field.message_type()->field(1))));
   }
   return absl::StrJoin(parts, ",");
 }

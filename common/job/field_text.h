@@ -13,9 +13,10 @@
 namespace capstan {
 
 // Sets a field from a person's text. Enum values may be in any case. Lists have commas. A list of
-// messages is "name:number,name:number" (their first and second field). A field called *_bytes may
-// have a suffix K, M or G, with or without iB (powers of 1024). INVALID_ARGUMENT "expected ..., got
-// ..." leaves the field as it was.
+// messages is "name:value,name:value" (their first and second field). A number stands behind the
+// last colon, a text behind the first one. A field called *_bytes may have a suffix K, M or G, with
+// or without iB (powers of 1024). INVALID_ARGUMENT "expected ..., got ..." leaves the field as it
+// was.
 absl::Status SetFieldText(google::protobuf::Message* message,
                           const google::protobuf::FieldDescriptor& field, absl::string_view text);
 

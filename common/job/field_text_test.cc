@@ -147,5 +147,26 @@ TEST(FieldTextTest, ListsOfPairsAreReadAndWrittenAlike) {
   EXPECT_TRUE(consistency.table_staleness().empty());
 }
 
+TEST(FieldTextTest, TheTextOfAPairMayHaveColonsAndItsNameDots) {
+  v1::CodecSpec codec;
+  const auto& field = *v1::CodecSpec::descriptor()->FindFieldByName("table_codec");
+  ASSERT_TRUE(SetFieldText(&codec, field, "fc1.weight:topk:0.01:int8,b:float32").ok());
+  ASSERT_EQ(codec.table_codec_size(), 2);
+  EXPECT_EQ(codec.table_codec(0).table(), "fc1.weight");
+  EXPECT_EQ(codec.table_codec(0).codec(), "topk:0.01:int8");
+  EXPECT_EQ(codec.table_codec(1).table(), "b");
+  EXPECT_EQ(codec.table_codec(1).codec(), "float32");
+  EXPECT_EQ(FieldText(codec, field), "fc1.weight:topk:0.01:int8,b:float32");
+  for (const char* bad : {"fc1.weight", ":int8", "fc1.weight:", "fc1.weight:int8,"}) {
+    EXPECT_EQ(SetFieldText(&codec, field, bad),
+              absl::InvalidArgumentError(absl::StrCat(
+                  "expected NAME:TEXT between commas, such as fc1.weight:int8,fc1.bias:float32; ",
+                  "got \"", bad, "\"")));
+  }
+  EXPECT_EQ(codec.table_codec_size(), 2) << "left as it was";
+  ASSERT_TRUE(SetFieldText(&codec, field, "").ok());
+  EXPECT_TRUE(codec.table_codec().empty());
+}
+
 }  // namespace
 }  // namespace capstan

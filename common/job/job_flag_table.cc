@@ -18,6 +18,7 @@ constexpr absl::string_view kTraining = "Training";
 constexpr absl::string_view kOptimizer = "Optimizer";
 constexpr absl::string_view kCheckpoints = "Checkpoints";
 constexpr absl::string_view kConsistency = "Consistency";
+constexpr absl::string_view kCodec = "Codec";
 constexpr absl::string_view kScheduler = "Scheduler";
 constexpr absl::string_view kMembership = "Membership";
 constexpr absl::string_view kTransport = "Transport";
@@ -136,6 +137,19 @@ constexpr JobFlag kFlags[] = {
     {kCheckpoints, "restore", "checkpoint.restore", "DIR",
      "Go on from the checkpoint in this folder. latest: from the newest complete one in "
      "--checkpoint_dir; if there is none, the job begins anew."},
+
+    {kCodec, "push_codec", "codec.push", "CODEC",
+     "Encoding of gradients. float32: exact; bfloat16: half the bytes; int8: a quarter; topk:R: "
+     "the values of largest magnitude only, where R below 1 is their ratio, as in topk:0.01, and "
+     "from 1 on their number in each slice. topk:R:VALUES: these values as float32, bfloat16 or "
+     "int8. What a push lacks is added to the worker's next gradient."},
+    {kCodec, "pull_codec", "codec.pull", "CODEC",
+     "Encoding of values for the workers: float32, bfloat16 or int8."},
+    {kCodec, "table_codec", "codec.table_codec", "TABLE:CODEC,...",
+     "Tables with a codec of their own for gradients and values, such as "
+     "fc1.weight:int8,fc2.weight:float32."},
+    {kCodec, "codec_min_bytes", "codec.min_bytes", "BYTES",
+     "Tables smaller than this as float32 are sent as float32, unless --table_codec names them."},
 
     {kScheduler, "schedule", "scheduler.policy", "",
      "Order of sending of workers and servers. tensor_fifo: first ready, first sent; tensors of up "

@@ -130,6 +130,8 @@ absl::Status CheckIsNotOverruled(const std::set<absl::string_view>& given, const
       {"test_fraction", has_test_file, "--test_path names the samples to test with"},
       {"test_labels_path", !has_test_file && !job.data().test_labels_path().empty(),
        "there is no --test_path for these labels"},
+      {"codec_min_bytes", job.codec().push() == "float32" && job.codec().pull() == "float32",
+       "--push_codec and --pull_codec are float32"},
       {"keep", job.checkpoint().dir().empty(), "there is no --checkpoint_dir"},
   };
   for (const auto& rule : rules) {

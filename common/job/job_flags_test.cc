@@ -80,6 +80,20 @@ TEST(JobFlagsTest, NegativeNumberIsAValue) {
   EXPECT_THAT(args, IsEmpty());
 }
 
+TEST(JobFlagsTest, CodecsOfTablesAreAList) {
+  v1::JobSpec job;
+  Args args = {"--push_codec=topk:0.01:int8", "--table_codec=a:int8",
+               "--table_codec=fc1.weight:float32,b:bfloat16", "--codec_min_bytes=4KiB"};
+  ASSERT_TRUE(ApplyJobFlags(&args, &job).ok());
+  EXPECT_EQ(job.codec().push(), "topk:0.01:int8");
+  EXPECT_EQ(job.codec().pull(), "float32");
+  ASSERT_EQ(job.codec().table_codec_size(), 2) << "the last flag wins";
+  EXPECT_EQ(job.codec().table_codec(0).table(), "fc1.weight");
+  EXPECT_EQ(job.codec().table_codec(0).codec(), "float32");
+  EXPECT_EQ(job.codec().table_codec(1).table(), "b");
+  EXPECT_EQ(job.codec().min_bytes(), 4096u);
+}
+
 TEST(JobFlagsTest, LastOfARepeatedFlagWins) {
   v1::JobSpec job;
   Args args = {"--hidden=1,2", "--hidden=3"};
@@ -180,6 +194,11 @@ TEST(EffectiveJobTest, AFlagThatAnotherOneOverrulesIsRefused) {
   EXPECT_EQ(Verdict({"--keep=5"}),
             "--keep: cannot matter, because there is no --checkpoint_dir; leave out --keep");
   EXPECT_EQ(Verdict({"--keep=5", "--checkpoint_dir=d"}), "");
+  EXPECT_EQ(Verdict({"--codec_min_bytes=0", "--table_codec=a:int8"}),
+            "--codec_min_bytes: cannot matter, because --push_codec and --pull_codec are float32; "
+            "leave out --codec_min_bytes");
+  EXPECT_EQ(Verdict({"--codec_min_bytes=0", "--push_codec=int8"}), "");
+  EXPECT_EQ(Verdict({"--codec_min_bytes=0", "--pull_codec=int8"}), "");
 }
 
 TEST(EffectiveJobTest, AFileWithStepsTakesEpochsInTheirPlace) {

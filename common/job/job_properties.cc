@@ -4,12 +4,19 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <xxhash.h>
 
+#include <algorithm>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/tensor/slicing.h"
 
 namespace capstan {
+namespace {
+
+constexpr char kFloat32[] = "float32";
+
+}  // namespace
 
 uint64_t JobFingerprint(const v1::JobSpec& job) {
   std::string bytes;
@@ -44,6 +51,25 @@ std::string ConsistencyText(const v1::ConsistencySpec& consistency) {
     absl::StrAppend(out, own.table(), " ", own.staleness());
   };
   return absl::StrCat(text, " (", absl::StrJoin(consistency.table_staleness(), ", ", append), ")");
+}
+
+bool HasCodec(const v1::CodecSpec& codec) {
+  return codec.pull() != kFloat32 || HasPushCodec(codec);
+}
+
+bool HasPushCodec(const v1::CodecSpec& codec) {
+  return codec.push() != kFloat32 ||
+         std::any_of(codec.table_codec().begin(), codec.table_codec().end(),
+                     [](const v1::TableCodec& own) { return own.codec() != kFloat32; });
+}
+
+std::string CodecText(const v1::CodecSpec& codec) {
+  const std::string text = absl::StrCat("push ", codec.push(), ", pull ", codec.pull());
+  if (codec.table_codec().empty()) return text;
+  const auto append = [](std::string* out, const v1::TableCodec& own) {
+    absl::StrAppend(out, own.table(), " ", own.codec());
+  };
+  return absl::StrCat(text, " (", absl::StrJoin(codec.table_codec(), ", ", append), ")");
 }
 
 }  // namespace capstan

@@ -26,6 +26,14 @@ std::vector<uint32_t> HiddenWidths(const v1::ModelSpec& model);
 // For people: "bsp", or "ssp, staleness 4 (fc1.weight 2)".
 std::string ConsistencyText(const v1::ConsistencySpec& consistency);
 
+// Some gradients or values may be sent in a codec other than float32.
+bool HasCodec(const v1::CodecSpec& codec);
+// Some gradients may be.
+bool HasPushCodec(const v1::CodecSpec& codec);
+
+// For people: "push topk:0.01, pull bfloat16 (fc3.bias float32)".
+std::string CodecText(const v1::CodecSpec& codec);
+
 }  // namespace capstan
 
 #endif  // COMMON_JOB_JOB_PROPERTIES_H_

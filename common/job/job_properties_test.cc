@@ -57,5 +57,32 @@ TEST(ConsistencyTextTest, SaysModeAndStaleness) {
   EXPECT_EQ(ConsistencyText(consistency), "async");
 }
 
+TEST(CodecTextTest, SaysBothWaysAndTheTablesWithTheirOwn) {
+  v1::CodecSpec codec;
+  EXPECT_EQ(CodecText(codec), "push float32, pull float32");
+  codec.set_push("topk:0.01");
+  v1::TableCodec& own = *codec.add_table_codec();
+  own.set_table("fc3.bias");
+  own.set_codec("int8");
+  EXPECT_EQ(CodecText(codec), "push topk:0.01, pull float32 (fc3.bias int8)");
+}
+
+TEST(HasCodecTest, AnyCodecThatIsNotFloat32Counts) {
+  v1::CodecSpec codec;
+  v1::TableCodec& own = *codec.add_table_codec();
+  own.set_table("w");
+  own.set_codec("float32");
+  EXPECT_FALSE(HasCodec(codec));
+  EXPECT_FALSE(HasPushCodec(codec));
+  codec.set_pull("int8");
+  EXPECT_TRUE(HasCodec(codec));
+  EXPECT_FALSE(HasPushCodec(codec));
+  own.set_codec("bfloat16");
+  EXPECT_TRUE(HasPushCodec(codec)) << "gradients and values of this table";
+  own.set_codec("float32");
+  codec.set_push("topk:5");
+  EXPECT_TRUE(HasPushCodec(codec));
+}
+
 }  // namespace
 }  // namespace capstan

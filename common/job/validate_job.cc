@@ -14,6 +14,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "common/codec/codec.h"
+#include "common/codec/table_codecs.h"
 #include "common/job/field_text.h"
 #include "common/job/job_flag_table.h"
 #include "common/job/job_properties.h"
@@ -29,18 +31,30 @@ class JobChecker {
 
   void Expect(bool holds, absl::string_view flag_name, absl::string_view expected) {
     if (holds || !status_.ok()) return;
-    const JobFlag* flag = FindJobFlag(flag_name);
-    CHECK(flag != nullptr) << flag_name;
-    const JobField field = FieldOf(*flag, &job_);
+    const JobField field = FieldOf(FlagOf(flag_name), &job_);
     const std::string got = FieldText(*field.message, *field.descriptor);
-    status_ = absl::InvalidArgumentError(absl::StrCat("--", flag->name, ": expected ", expected,
-                                                      ", got ", got.empty() ? "nothing" : got, " (",
-                                                      flag->field, " in a job file)"));
+    Refuse(flag_name, absl::StrCat("expected ", expected, ", got ", got.empty() ? "nothing" : got));
+  }
+
+  // The same for what `status` says: what was expected and got.
+  void ExpectOk(const absl::Status& status, absl::string_view flag_name) {
+    if (!status.ok() && status_.ok()) Refuse(flag_name, status.message());
   }
 
   const absl::Status& status() const { return status_; }
 
  private:
+  static const JobFlag& FlagOf(absl::string_view name) {
+    const JobFlag* flag = FindJobFlag(name);
+    CHECK(flag != nullptr) << name;
+    return *flag;
+  }
+
+  void Refuse(absl::string_view flag_name, absl::string_view why) {
+    status_ = absl::InvalidArgumentError(
+        absl::StrCat("--", flag_name, ": ", why, " (", FlagOf(flag_name).field, " in a job file)"));
+  }
+
   v1::JobSpec job_;
   absl::Status status_;
 };
@@ -150,6 +164,19 @@ void CheckConsistency(const v1::ConsistencySpec& consistency, JobChecker* checke
   }
 }
 
+void CheckCodec(const v1::CodecSpec& codec, JobChecker* checker) {
+  checker->ExpectOk(MakeCodec(codec.push()).status(), "push_codec");
+  checker->ExpectOk(MakePullCodec(codec.pull()).status(), "pull_codec");
+  std::set<std::string> tables;
+  for (const v1::TableCodec& own : codec.table_codec()) {
+    checker->Expect(!own.table().empty() && tables.insert(own.table()).second, "table_codec",
+                    "each table once, by its name");
+    checker->ExpectOk(
+        Annotate(MakePullCodec(own.codec()).status(), absl::StrCat("table ", own.table())),
+        "table_codec");
+  }
+}
+
 void CheckScheduler(const v1::SchedulerSpec& scheduler, JobChecker* checker) {
   checker->Expect(scheduler.policy() != v1::SchedulerSpec::POLICY_UNSPECIFIED, "schedule",
                   "tensor_fifo, slice_fifo or priority");
@@ -230,6 +257,7 @@ absl::Status ValidateJob(const v1::JobSpec& job) {
   CheckOptimizer(job.optimizer(), &checker);
   CheckConsistency(job.consistency(), &checker);
   CheckCheckpoint(job.checkpoint(), &checker);
+  CheckCodec(job.codec(), &checker);
   CheckScheduler(job.scheduler(), &checker);
   CheckMembership(job.membership(), &checker);
   CheckTransport(job.transport(), &checker);

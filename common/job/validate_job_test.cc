@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/job/job_flags.h"
 
 namespace capstan {
@@ -189,6 +190,52 @@ TEST(ValidateJobTest, StalenessOfTablesIsForSspOnlyAndOnceEach) {
             "(consistency.table_staleness in a job file)");
   EXPECT_NE(Verdict({"--consistency=ssp", "--table_staleness=a:-1"}), "");
   EXPECT_NE(Verdict({"--consistency=ssp", "--table_staleness=a:1,a:2"}), "");
+}
+
+TEST(ValidateJobTest, CodecsAreThoseThatCanBeMade) {
+  for (const char* codec : {"float32", "bfloat16", "int8"}) {
+    EXPECT_EQ(Verdict({absl::StrCat("--push_codec=", codec)}), "");
+    EXPECT_EQ(Verdict({absl::StrCat("--pull_codec=", codec)}), "");
+    EXPECT_EQ(Verdict({absl::StrCat("--table_codec=fc1.weight:", codec, ",b:int8")}), "");
+  }
+  for (const char* codec : {"topk:0.01", "topk:100", "topk:1e-5:int8", "topk:1:bfloat16"}) {
+    EXPECT_EQ(Verdict({absl::StrCat("--push_codec=", codec)}), "");
+  }
+  for (const char* codec : {"topk", "topk:", "topk:0", "topk:-1", "topk:2.5", "topk:1:float16"}) {
+    EXPECT_EQ(Verdict({absl::StrCat("--push_codec=", codec)}).rfind("--push_codec: expected ", 0),
+              0u)
+        << codec;
+  }
+  EXPECT_EQ(Verdict({"--push_codec=int9"}),
+            "--push_codec: expected float32, bfloat16, int8, topk:R or topk:R:VALUES, got \"int9\" "
+            "(codec.push in a job file)");
+  EXPECT_EQ(Verdict({"--push_codec="}).rfind("--push_codec: expected float32, ", 0), 0u);
+  EXPECT_EQ(Verdict({"--pull_codec=fast"}),
+            "--pull_codec: expected float32, bfloat16 or int8, got \"fast\" (codec.pull in a job "
+            "file)");
+}
+
+TEST(ValidateJobTest, TopkIsForGradientsOfAllTables) {
+  EXPECT_EQ(Verdict({"--pull_codec=topk:0.01"}),
+            "--pull_codec: expected float32, bfloat16 or int8, got \"topk:0.01\"; topk is for "
+            "gradients only: use --push_codec (codec.pull in a job file)");
+  EXPECT_EQ(
+      Verdict({"--table_codec=b:int8,fc1.weight:topk:0.01:int8"}),
+      "--table_codec: table fc1.weight: expected float32, bfloat16 or int8, got "
+      "\"topk:0.01:int8\"; topk is for gradients only: use --push_codec (codec.table_codec in "
+      "a job file)");
+}
+
+TEST(ValidateJobTest, EachTableHasAtMostOneCodec) {
+  EXPECT_EQ(Verdict({"--table_codec=a:int8,a:int8"}),
+            "--table_codec: expected each table once, by its name, got a:int8,a:int8 "
+            "(codec.table_codec in a job file)");
+  v1::JobSpec unnamed;
+  unnamed.mutable_codec()->add_table_codec()->set_codec("int8");
+  EXPECT_EQ(ValidateJob(unnamed).code(), absl::StatusCode::kInvalidArgument);
+  v1::JobSpec empty;
+  empty.mutable_codec()->add_table_codec()->set_table("a");
+  EXPECT_EQ(ValidateJob(empty).code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(ValidateJobTest, WholeTensorsCannotBeTuned) {

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/tensor/slicing.h"
@@ -65,6 +66,21 @@ bool IsSame(const v1::TableSpec& a, const v1::TableSpec& b) {
          std::equal(a.shape().begin(), a.shape().end(), b.shape().begin(), b.shape().end());
 }
 
+// INVALID_ARGUMENT unless every one of `choices`, given with this flag, is for one of `tables`.
+template <typename Choices>
+absl::Status CheckTableNames(absl::string_view flag, const Choices& choices,
+                             const TableSpecs& tables) {
+  std::vector<std::string> names;
+  for (const v1::TableSpec& table : tables) names.push_back(table.name());
+  for (const auto& choice : choices) {
+    if (std::find(names.begin(), names.end(), choice.table()) != names.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--", flag, ": expected tables of the model (",
+                                                   absl::StrJoin(names, ", "), "), got ",
+                                                   choice.table()));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<uint64_t>> CheckTables(const TableSpecs& tables, uint64_t slice_bytes) {
@@ -107,19 +123,20 @@ absl::StatusOr<std::vector<uint64_t>> CheckTables(const TableSpecs& tables, uint
   return table_elements;
 }
 
-absl::Status CheckOwnArrays(uint32_t own_arrays, const std::vector<uint64_t>& table_elements,
-                            uint64_t slice_bytes) {
+absl::Status CheckOwnArrays(uint32_t own_arrays, uint32_t residual_arrays,
+                            const std::vector<uint64_t>& table_elements, uint64_t slice_bytes) {
   if (own_arrays > kMostOwnArrays) {
     return absl::InvalidArgumentError(absl::StrCat("expected at most ", kMostOwnArrays,
                                                    " arrays of own state of each worker, got ",
                                                    own_arrays));
   }
   for (const uint64_t elements : table_elements) {
-    const uint64_t bytes = own_arrays * std::min(slice_bytes, elements * sizeof(float));
+    const uint64_t arrays = own_arrays + residual_arrays;
+    const uint64_t bytes = arrays * std::min(slice_bytes, elements * sizeof(float));
     if (bytes <= kMaxSliceBytes) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "expected at most ", kMaxSliceBytes, " bytes of a worker's own state of one slice, got ",
-        own_arrays, " arrays of ", bytes / own_arrays, " bytes; lower scheduler.slice_bytes"));
+        arrays, " arrays of ", bytes / arrays, " bytes; lower scheduler.slice_bytes"));
   }
   return absl::OkStatus();
 }
@@ -141,15 +158,11 @@ absl::Status CheckSameTables(const TableSpecs& tables, const TableSpecs& first) 
 }
 
 absl::Status CheckTableStaleness(const v1::ConsistencySpec& consistency, const TableSpecs& tables) {
-  std::vector<std::string> names;
-  for (const v1::TableSpec& table : tables) names.push_back(table.name());
-  for (const v1::TableStaleness& own : consistency.table_staleness()) {
-    if (std::find(names.begin(), names.end(), own.table()) != names.end()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--table_staleness: expected tables of the model (",
-                     absl::StrJoin(names, ", "), "), got ", own.table()));
-  }
-  return absl::OkStatus();
+  return CheckTableNames("table_staleness", consistency.table_staleness(), tables);
+}
+
+absl::Status CheckTableCodecs(const v1::CodecSpec& codec, const TableSpecs& tables) {
+  return CheckTableNames("table_codec", codec.table_codec(), tables);
 }
 
 }  // namespace capstan

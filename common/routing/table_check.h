@@ -22,11 +22,12 @@ absl::StatusOr<std::vector<uint64_t>> CheckTables(const TableSpecs& tables, uint
 // Most float32 arrays of own state, shaped like the tables, that a worker keeps from step to step.
 inline constexpr uint32_t kMostOwnArrays = 4;
 
-// INVALID_ARGUMENT if a worker of these tables cannot have `own_arrays` arrays of own state: they
+// INVALID_ARGUMENT if the engine of a worker of these tables cannot have `own_arrays` arrays of own
+// state, and `residual_arrays` (0 or 1) for codecs in addition: they
 // are more than kMostOwnArrays, or those of one slice do not fit in one message. `table_elements`
 // are CheckTables'.
-absl::Status CheckOwnArrays(uint32_t own_arrays, const std::vector<uint64_t>& table_elements,
-                            uint64_t slice_bytes);
+absl::Status CheckOwnArrays(uint32_t own_arrays, uint32_t residual_arrays,
+                            const std::vector<uint64_t>& table_elements, uint64_t slice_bytes);
 
 // INVALID_ARGUMENT, naming the first difference, unless `tables` are the same as the first
 // worker's, `first`.
@@ -35,6 +36,9 @@ absl::Status CheckSameTables(const TableSpecs& tables, const TableSpecs& first);
 // INVALID_ARGUMENT, naming the table, unless every table with a staleness of its own is one of
 // `tables`.
 absl::Status CheckTableStaleness(const v1::ConsistencySpec& consistency, const TableSpecs& tables);
+
+// The same for every table with a codec of its own.
+absl::Status CheckTableCodecs(const v1::CodecSpec& codec, const TableSpecs& tables);
 
 }  // namespace capstan
 

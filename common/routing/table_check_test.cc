@@ -80,12 +80,22 @@ TEST(CheckTablesTest, RefusesInitialValuesThatAreNotFinite) {
 }
 
 TEST(CheckOwnArraysTest, TheArraysOfASliceFitInOneMessage) {
-  EXPECT_TRUE(CheckOwnArrays(4, {1 << 20}, /*slice_bytes=*/16 << 20).ok());
-  EXPECT_TRUE(CheckOwnArrays(4, {1 << 20}, /*slice_bytes=*/64 << 20).ok()) << "slices are smaller";
-  EXPECT_THAT(std::string(CheckOwnArrays(4, {5, 1 << 25}, 32 << 20).message()),
+  EXPECT_TRUE(CheckOwnArrays(4, 0, {1 << 20}, /*slice_bytes=*/16 << 20).ok());
+  EXPECT_TRUE(CheckOwnArrays(4, 0, {1 << 20}, /*slice_bytes=*/64 << 20).ok())
+      << "slices are smaller";
+  EXPECT_THAT(std::string(CheckOwnArrays(3, 1, {5, 1 << 25}, 32 << 20).message()),
               HasSubstr("got 4 arrays of 33554432 bytes; lower scheduler.slice_bytes"));
-  EXPECT_EQ(CheckOwnArrays(5, {1}, 64).message(),
+  EXPECT_EQ(CheckOwnArrays(5, 0, {1}, 64).message(),
             "expected at most 4 arrays of own state of each worker, got 5");
+}
+
+TEST(CheckTableCodecsTest, NamesATableThatTheModelDoesNotHave) {
+  v1::CodecSpec codec;
+  EXPECT_TRUE(CheckTableCodecs(codec, Tables({Table("a", {1})})).ok());
+  codec.add_table_codec()->set_table("fc1.weight");
+  EXPECT_TRUE(CheckTableCodecs(codec, Tables({Table("a", {1}), Table("fc1.weight", {2})})).ok());
+  EXPECT_EQ(CheckTableCodecs(codec, Tables({Table("a", {1}), Table("fc1", {2})})).message(),
+            "--table_codec: expected tables of the model (a, fc1), got fc1.weight");
 }
 
 TEST(CheckSameTablesTest, AcceptsEqualTables) {

@@ -2,6 +2,7 @@
 #define COMMON_TENSOR_HOST_BUFFER_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -45,6 +46,11 @@ class HostBuffer {
   const float* data() const { return data_.get(); }
   absl::Span<float> span() { return {data_.get(), size_}; }
   absl::Span<const float> span() const { return {data_.get(), size_}; }
+  // The same memory.
+  absl::Span<uint8_t> bytes() { return {reinterpret_cast<uint8_t*>(data()), size_bytes()}; }
+  absl::Span<const uint8_t> bytes() const {
+    return {reinterpret_cast<const uint8_t*>(data()), size_bytes()};
+  }
 
  private:
   struct Free {

@@ -16,20 +16,22 @@ struct ExchangeTrace::State {
 
   void End() {
     absl::InlinedVector<Tracer::Phase, 4> ended;
+    TraceArgs ended_args;
     absl::Time end;
     {
       MutexLock lock(&mu);
       ended.swap(phases);
+      ended_args.swap(args);
       end = tracer->Now();
     }
-    if (!ended.empty()) tracer->AddExchange(name, ended, end, args);
+    if (!ended.empty()) tracer->AddExchange(name, ended, end, ended_args);
   }
 
   Tracer* tracer;
   std::string name;
-  TraceArgs args;
 
   Mutex mu;
+  TraceArgs args ABSL_GUARDED_BY(mu);
   absl::InlinedVector<Tracer::Phase, 4> phases ABSL_GUARDED_BY(mu);  // empty after the end
 };
 
@@ -39,8 +41,8 @@ ExchangeTrace::ExchangeTrace(Tracer* tracer, absl::string_view name, const Trace
   state_ = std::make_shared<State>();
   state_->tracer = tracer;
   state_->name = std::string(name);
-  state_->args = args;
   MutexLock lock(&state_->mu);
+  state_->args = args;
   state_->phases.push_back({phase, tracer->Now()});
 }
 
@@ -54,6 +56,12 @@ void ExchangeTrace::BeginAfter(absl::string_view current, const char* phase) con
   if (state_ == nullptr) return;
   MutexLock lock(&state_->mu);
   if (!state_->phases.empty() && state_->phases.back().name == current) state_->BeginLocked(phase);
+}
+
+void ExchangeTrace::AddArg(const char* name, int64_t value) const {
+  if (state_ == nullptr) return;
+  MutexLock lock(&state_->mu);
+  state_->args.emplace_back(name, value);
 }
 
 absl::AnyInvocable<void()> ExchangeTrace::BeginBefore(const char* phase,

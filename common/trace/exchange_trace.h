@@ -1,6 +1,7 @@
 #ifndef COMMON_TRACE_EXCHANGE_TRACE_H_
 #define COMMON_TRACE_EXCHANGE_TRACE_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "absl/functional/any_invocable.h"
@@ -25,6 +26,8 @@ class ExchangeTrace {
   // Wraps `callback`: the next phase begins before its call.
   absl::AnyInvocable<void()> BeginBefore(const char* phase,
                                          absl::AnyInvocable<void()> callback) const;
+  // Adds a number that was not known at the beginning; `name` is a literal. Does nothing after End.
+  void AddArg(const char* name, int64_t value) const;
   void End() const;
   // Wraps `callback`: the exchange ends before its call.
   absl::AnyInvocable<void()> EndBefore(absl::AnyInvocable<void()> callback) const;

@@ -61,6 +61,20 @@ TEST(ExchangeTraceTest, PhasesFollowOneAnother) {
             "e fc1.weight 33.0\n");
 }
 
+TEST(ExchangeTraceTest, ANumberThatIsKnownLaterIsAddedToTheOthers) {
+  FakeClock clock;
+  const auto tracer = NewTracer(&clock);
+  const ExchangeTrace trace(tracer.get(), "fc1.weight", {{"bytes", 2}}, "queue");
+  clock.Advance(absl::Microseconds(5));
+  trace.AddArg("bytes_pulled", 1);
+  trace.End();
+  trace.AddArg("too_late", 7);
+  EXPECT_EQ(Finish(*tracer),
+            "b fc1.weight 0.0 {\"bytes\":2,\"bytes_pulled\":1}\n"
+            "b queue 0.0\ne queue 5.0\n"
+            "e fc1.weight 5.0\n");
+}
+
 TEST(ExchangeTraceTest, APhaseComesOnlyAfterTheOneThatItFollows) {
   FakeClock clock;
   const auto tracer = NewTracer(&clock);
@@ -87,6 +101,7 @@ TEST(ExchangeTraceTest, WithoutATracerItOnlyHandsOnItsCallbacks) {
   trace.BeginBefore("reply", [&has_run] { has_run = true; })();
   EXPECT_TRUE(has_run);
   trace.BeginAfter("reply", "parked");
+  trace.AddArg("bytes_pulled", 1);
   bool has_run_again = false;
   trace.EndBefore([&has_run_again] { has_run_again = true; })();
   EXPECT_TRUE(has_run_again);

@@ -3,11 +3,31 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/ids.h"
 #include "common/base/printable_text.h"
+#include "common/codec/codec.h"
 
 namespace capstan {
 namespace {
 
-static_assert(static_cast<int>(Codec::kFloat32) == static_cast<int>(v1::FLOAT32));
+constexpr bool IsNumberedAs(CodecType type, v1::Codec codec) {
+  return static_cast<int>(type) == static_cast<int>(codec);
+}
+static_assert(IsNumberedAs(CodecType::kFloat32, v1::FLOAT32));
+static_assert(IsNumberedAs(CodecType::kBfloat16, v1::BFLOAT16));
+static_assert(IsNumberedAs(CodecType::kInt8, v1::INT8));
+static_assert(IsNumberedAs(CodecType::kTopkFloat32, v1::TOPK_FLOAT32));
+static_assert(IsNumberedAs(CodecType::kTopkBfloat16, v1::TOPK_BFLOAT16));
+static_assert(IsNumberedAs(CodecType::kTopkInt8, v1::TOPK_INT8));
+
+// float32 is left out: it takes no bytes.
+template <typename Header>
+void SetCodec(CodecType type, Header* header) {
+  if (type != CodecType::kFloat32) header->set_codec(static_cast<v1::Codec>(type));
+}
+
+// A number that stands for no codec is kept. The reader of the payload refuses it.
+CodecType CodecTypeOf(v1::Codec codec) {
+  return codec == v1::CODEC_UNSPECIFIED ? CodecType::kFloat32 : static_cast<CodecType>(codec);
+}
 
 template <typename Header, typename Frame>
 absl::Status Decode(absl::Span<const uint8_t> bytes, Frame* frame) {
@@ -44,11 +64,10 @@ v1::ExchangeRequestHeader ToHeader(uint64_t request_id, const ExchangeRequest& r
     header.set_has_base_version(true);
     header.set_base_version(*request.base_version);
   }
-  if (request.codec != Codec::kFloat32) {
-    header.set_codec(static_cast<v1::Codec>(request.codec));
-  }
+  SetCodec(request.codec, &header);
   header.set_own_cut(request.own_cut);
   header.set_pulls_own(request.pulls_own);
+  header.set_pulls_float32(request.pulls_float32);
   return header;
 }
 
@@ -65,6 +84,7 @@ v1::ExchangeReplyHeader ToHeader(uint64_t request_id, const ExchangeReply& reply
   header.set_epoch(reply.epoch.value());
   header.set_learning_rate_divisor(reply.learning_rate_divisor);
   header.set_cut(reply.cut);
+  SetCodec(reply.codec, &header);
   return header;
 }
 
@@ -81,9 +101,10 @@ void FromHeader(const v1::ExchangeRequestHeader& header, RequestFrame* frame) {
   if (header.has_push()) request.push_step = Step(header.push_step());
   if (header.has_pull()) request.pull_step = Step(header.pull_step());
   if (header.has_base_version()) request.base_version = header.base_version();
-  if (header.codec() != v1::CODEC_UNSPECIFIED) request.codec = static_cast<Codec>(header.codec());
+  request.codec = CodecTypeOf(header.codec());
   request.own_cut = header.own_cut();
   request.pulls_own = header.pulls_own();
+  request.pulls_float32 = header.pulls_float32();
 }
 
 void FromHeader(const v1::ExchangeReplyHeader& header, ReplyFrame* frame) {
@@ -99,6 +120,7 @@ void FromHeader(const v1::ExchangeReplyHeader& header, ReplyFrame* frame) {
   reply.epoch = Epoch(header.epoch());
   reply.learning_rate_divisor = header.learning_rate_divisor();
   reply.cut = header.cut();
+  reply.codec = CodecTypeOf(header.codec());
 }
 
 void EncodeHeader(uint64_t request_id, const ExchangeRequest& request, std::string* bytes) {

@@ -4,10 +4,13 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "common/codec/codec.h"
 
 namespace capstan {
 namespace {
@@ -26,6 +29,7 @@ TEST(ExchangeHeaderTest, ARequestComesBackAsItWent) {
   request.push_step = Step(0);
   request.pull_step = Step(1);
   request.base_version = 0;
+  request.codec = CodecType::kInt8;
   std::string header = "what was here before";
   EncodeHeader(9, request, &header);
   RequestFrame frame;
@@ -39,6 +43,7 @@ TEST(ExchangeHeaderTest, ARequestComesBackAsItWent) {
   EXPECT_EQ(frame.request.push_step, Step(0)) << "step 0 is no absent one";
   EXPECT_EQ(frame.request.pull_step, Step(1));
   EXPECT_EQ(frame.request.base_version, 0u) << "version 0 is no absent one";
+  EXPECT_EQ(frame.request.codec, CodecType::kInt8);
   EXPECT_FALSE(frame.received_bytes.has_value());
 }
 
@@ -52,6 +57,7 @@ TEST(ExchangeHeaderTest, APullAloneComesBackAsItWent) {
   EXPECT_FALSE(frame.request.push_step.has_value());
   EXPECT_FALSE(frame.request.base_version.has_value());
   EXPECT_EQ(frame.request.pull_step, Step(7));
+  EXPECT_EQ(frame.request.codec, CodecType::kFloat32);
 }
 
 TEST(ExchangeHeaderTest, AnExchangeOfOwnStateIsNoReceipt) {
@@ -84,6 +90,60 @@ TEST(ExchangeHeaderTest, BytesOfOwnStateAreGolden) {
   EXPECT_EQ(header, std::string("\x50\x05", 2));
 }
 
+TEST(ExchangeHeaderTest, BytesOfAPullForFloat32AreGolden) {
+  ExchangeRequest request;
+  request.pulls_float32 = true;
+  std::string header;
+  EncodeHeader(/*request_id=*/0, request, &header);
+  EXPECT_EQ(header, std::string("\xb8\x01\x01", 3));
+  RequestFrame frame;
+  ASSERT_TRUE(DecodeHeader(BytesOf(header), &frame).ok());
+  EXPECT_TRUE(frame.request.pulls_float32);
+}
+
+// float32 is the default, and takes no bytes: so it was before there were other codecs.
+TEST(ExchangeHeaderTest, BytesOfEveryCodecAreGolden) {
+  const std::vector<std::pair<CodecType, std::string>> expected = {
+      {CodecType::kFloat32, ""},          {CodecType::kBfloat16, "\x02"},
+      {CodecType::kInt8, "\x03"},         {CodecType::kTopkFloat32, "\x04"},
+      {CodecType::kTopkBfloat16, "\x05"}, {CodecType::kTopkInt8, "\x06"},
+  };
+  for (const auto& [codec, number] : expected) {
+    ExchangeRequest request;
+    request.codec = codec;
+    ExchangeReply reply;
+    reply.codec = codec;
+    std::string header;
+    EncodeHeader(/*request_id=*/0, request, &header);
+    EXPECT_EQ(header, number.empty() ? "" : "\xa0\x01" + number);
+    RequestFrame request_frame;
+    ASSERT_TRUE(DecodeHeader(BytesOf(header), &request_frame).ok());
+    EXPECT_EQ(request_frame.request.codec, codec);
+    EncodeHeader(/*request_id=*/0, reply, &header);
+    EXPECT_EQ(header, number.empty() ? "" : "\x58" + number);
+    ReplyFrame reply_frame;
+    ASSERT_TRUE(DecodeHeader(BytesOf(header), &reply_frame).ok());
+    EXPECT_EQ(reply_frame.reply.codec, codec);
+  }
+}
+
+TEST(ExchangeHeaderTest, AnUnspecifiedCodecIsFloat32AndAnUnknownOneIsKept) {
+  for (const auto& [number, codec] :
+       {std::pair(0, CodecType::kFloat32), std::pair(1, CodecType::kFloat32),
+        std::pair(99, static_cast<CodecType>(99)), std::pair(-1, static_cast<CodecType>(-1))}) {
+    v1::ExchangeRequestHeader request;
+    request.set_codec(static_cast<v1::Codec>(number));
+    RequestFrame request_frame;
+    ASSERT_TRUE(DecodeHeader(BytesOf(request.SerializeAsString()), &request_frame).ok());
+    EXPECT_EQ(request_frame.request.codec, codec) << number;
+    v1::ExchangeReplyHeader reply;
+    reply.set_codec(static_cast<v1::Codec>(number));
+    ReplyFrame reply_frame;
+    ASSERT_TRUE(DecodeHeader(BytesOf(reply.SerializeAsString()), &reply_frame).ok());
+    EXPECT_EQ(reply_frame.reply.codec, codec) << number;
+  }
+}
+
 TEST(ExchangeHeaderTest, AnErrorOfAPeerMayBePrinted) {
   ExchangeReply reply;
   reply.status = absl::InternalError("\x1b[2J\n");
@@ -101,6 +161,7 @@ TEST(ExchangeHeaderTest, RepliesComeBackAsTheyWent) {
   reply.epoch = Epoch(8);
   reply.learning_rate_divisor = 14;
   reply.cut = 3;
+  reply.codec = CodecType::kBfloat16;
   std::string header;
   EncodeHeader(4, reply, &header);
   ReplyFrame frame;
@@ -112,6 +173,7 @@ TEST(ExchangeHeaderTest, RepliesComeBackAsTheyWent) {
   EXPECT_EQ(frame.reply.epoch, Epoch(8));
   EXPECT_EQ(frame.reply.learning_rate_divisor, 14u);
   EXPECT_EQ(frame.reply.cut, 3u);
+  EXPECT_EQ(frame.reply.codec, CodecType::kBfloat16);
 
   const ExchangeReply error = ErrorReply(absl::FailedPreconditionError("it has moved"), Epoch(9));
   EncodeHeader(5, error, &header);

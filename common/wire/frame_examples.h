@@ -48,6 +48,14 @@ inline ExchangeRequest ExampleRequest(const std::string& gradient) {
   return request;
 }
 
+inline ExchangeReply ExampleReply(const std::string& values) {
+  ExchangeReply reply;
+  reply.version = 12;
+  reply.min_step = Step(11);
+  reply.values = Fragmented(values, 8);
+  return reply;
+}
+
 // ExampleRequest of a client with receipts, as a generated message.
 inline v1::ExchangeRequest GeneratedRequest(uint64_t request_id, const std::string& gradient) {
   v1::ExchangeRequest request;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/base/random.h"
+#include "common/codec/codec.h"
 #include "common/wire/frame_examples.h"
 #include "proto/exchange.pb.h"
 
@@ -40,6 +41,26 @@ TEST(FrameTest, RequestBytesAreGolden) {
   EXPECT_EQ(frame, expected);
 }
 
+// A gradient and values of other encodings than float32.
+TEST(FrameTest, BytesOfEncodedPayloadsAreGolden) {
+  ExchangeRequest request = ExampleRequest("\x01\x02\x03\x04");
+  request.codec = CodecType::kInt8;
+  EXPECT_EQ(EncodePrefix(9, request) + Bytes(request.gradient),
+            std::string("\x0a\x27\x08\x09\x11\xef\xcd\xab\x89\x67\x45\x23\x01\x18\x03\x21\x4d\x00"
+                        "\x00\x00\x00\x00\x00\x00\x28\x02\x30\x05\x38\x06\x40\x01\x48\x29\x50\x01"
+                        "\x58\x2a\xa0\x01\x03\x12\x04\x01\x02\x03\x04",
+                        47));
+  ExchangeReply reply = ExampleReply("abcd");
+  EXPECT_EQ(EncodePrefix(9, reply) + "abcd", std::string("\x0a\x06\x08\x09\x20\x0c\x28\x0b\x12\x04"
+                                                         "abcd",
+                                                         14));
+  reply.codec = CodecType::kBfloat16;
+  EXPECT_EQ(EncodePrefix(9, reply) + "abcd",
+            std::string("\x0a\x08\x08\x09\x20\x0c\x28\x0b\x58\x02\x12\x04"
+                        "abcd",
+                        16));
+}
+
 TEST(FrameTest, RequestSurvivesAnyFragmentation) {
   const ExchangeRequest request = ExampleRequest("0123456789abcdef");
   const std::string frame = EncodePrefix(9, request) + Bytes(request.gradient);
@@ -73,16 +94,19 @@ TEST(FrameTest, ReplyCarriesStatusVersionAndValues) {
   EXPECT_EQ(decoded->reply.status, reply.status);
   EXPECT_EQ(decoded->reply.epoch, Epoch(8));
 
-  reply = ExchangeReply();
-  reply.version = 12;
-  reply.min_step = Step(11);
-  reply.values = Fragmented("abcdefgh", 8);
+  reply = ExampleReply("abcdefgh");
   const std::string frame = EncodePrefix(5, reply) + "abcdefgh";
   decoded = DecodeReply(Fragmented(frame, 7));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(decoded->reply.version, 12);
   EXPECT_EQ(decoded->reply.min_step, Step(11));
   EXPECT_EQ(Bytes(decoded->reply.values), "abcdefgh");
+  EXPECT_EQ(decoded->reply.codec, CodecType::kFloat32);
+
+  reply.codec = CodecType::kBfloat16;
+  decoded = DecodeReply(Fragmented(EncodePrefix(5, reply) + "abcdefgh", 7));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->reply.codec, CodecType::kBfloat16);
 }
 
 TEST(FrameTest, ReceiptsTravelInBothHeaders) {

@@ -49,6 +49,14 @@ std::string TuningLine(const v1::GetStatusReply& status) {
   return status.has_tuning() ? absl::StrCat("tuning: ", TuningText(status.tuning()), "\n") : "";
 }
 
+// Nothing in a job without codecs.
+std::string CodecLines(const v1::GetStatusReply& status) {
+  if (!status.has_codec()) return "";
+  const std::string work = CodecLine(status);
+  return absl::StrCat("codecs: ", PrintableText(CodecText(status.codec())), "\n",
+                      work.empty() ? "" : "  ", work, work.empty() ? "" : "\n");
+}
+
 // Nothing if the job has no checkpoints and did not begin with one.
 std::string CheckpointLines(const v1::GetStatusReply& status) {
   const v1::CheckpointStatus& checkpoint = status.checkpoint();
@@ -87,8 +95,8 @@ std::string FormatStatus(const v1::GetStatusReply& status) {
     absl::StrAppendFormat(&text, ", epoch %d, %d tables, %d shards", view.epoch(),
                           view.tables_size(), view.server_of_shard_size());
   }
-  absl::StrAppendFormat(&text, "\n%s%s%sservers %s:\n", ConsistencyLine(view),
-                        CheckpointLines(status), TuningLine(status),
+  absl::StrAppendFormat(&text, "\n%s%s%s%sservers %s:\n", ConsistencyLine(view),
+                        CheckpointLines(status), TuningLine(status), CodecLines(status),
                         CountOf(view.servers_size(), status.num_servers()));
   for (const v1::ServerInfo& server : view.servers()) text += ServerLine(server, status);
   absl::StrAppendFormat(&text, "workers %s:\n", CountOf(view.workers_size(), status.num_workers()));

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "kernels/cpu/vector_targets.h"
+#include "common/tensor/vector_targets.h"
 #include "kernels/normal_vector.h"
 
 namespace capstan {

@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "common/base/random.h"
+#include "common/tensor/vector_targets.h"
 #include "kernels/cpu/cpu_stream.h"
-#include "kernels/cpu/vector_targets.h"
 #include "kernels/normal_vector.h"
 #include "kernels/test_rules.h"
 

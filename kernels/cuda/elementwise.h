@@ -54,6 +54,57 @@ __device__ inline void StorePack(const Pack<T, kWidth>& values, T* array, int64_
   reinterpret_cast<Pack<T, kWidth>*>(array)[pack] = values;
 }
 
+// The pack of an array of `n`, with zeros beyond the end. Unaligned elements are loaded one by one.
+template <bool kIsAligned>
+__device__ inline Pack<float, kPackWidth> LoadPackOf(int64_t n, const float* array, int64_t pack) {
+  const int64_t first = pack * kPackWidth;
+  if (kIsAligned && first + kPackWidth <= n) return LoadPack<kPackWidth>(array, pack);
+  Pack<float, kPackWidth> items;
+#pragma unroll
+  for (int item = 0; item < kPackWidth; ++item) {
+    items.items[item] = first + item < n ? array[first + item] : 0.0f;
+  }
+  return items;
+}
+
+// Stores what of the pack belongs to an array of `n`. Unaligned elements are stored one by one.
+template <bool kIsAligned, typename T>
+__device__ inline void StorePackOf(int64_t n, const Pack<T, kPackWidth>& values, T* array,
+                                   int64_t pack) {
+  const int64_t first = pack * kPackWidth;
+  if (kIsAligned && first + kPackWidth <= n) return StorePack(values, array, pack);
+#pragma unroll
+  for (int item = 0; item < kPackWidth; ++item) {
+    if (first + item < n) array[first + item] = values.items[item];
+  }
+}
+
+// The packs from `pack` on.
+template <bool kIsAligned, int kItems>
+__device__ inline void LoadItems(int64_t n, const float* array, int64_t pack,
+                                 float (&items)[kItems]) {
+  static_assert(kItems % kPackWidth == 0);
+#pragma unroll
+  for (int u = 0; u < kItems / kPackWidth; ++u) {
+    const auto from = LoadPackOf<kIsAligned>(n, array, pack + u);
+#pragma unroll
+    for (int item = 0; item < kPackWidth; ++item) items[u * kPackWidth + item] = from.items[item];
+  }
+}
+
+template <bool kIsAligned, int kItems>
+__device__ inline void StoreItems(int64_t n, const float (&items)[kItems], float* array,
+                                  int64_t pack) {
+  static_assert(kItems % kPackWidth == 0);
+#pragma unroll
+  for (int u = 0; u < kItems / kPackWidth; ++u) {
+    Pack<float, kPackWidth> to;
+#pragma unroll
+    for (int item = 0; item < kPackWidth; ++item) to.items[item] = items[u * kPackWidth + item];
+    StorePackOf<kIsAligned>(n, to, array, pack + u);
+  }
+}
+
 }  // namespace capstan
 
 #endif  // KERNELS_CUDA_ELEMENTWISE_H_

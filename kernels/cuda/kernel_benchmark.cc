@@ -61,6 +61,9 @@ absl::StatusOr<KernelFigure> Measure(const KernelCase& kernel, int64_t elements,
   const int64_t rows = RowsOf(kernel, elements);
   RETURN_IF_ERROR(workspace.Check(kernel, std::min(rows, RowsOf(kernel, kSampleElements))));
   RETURN_IF_ERROR(workspace.Refill(rows, kernel.columns));
+  if (kernel.prepare != nullptr) {
+    RETURN_IF_ERROR(kernel.prepare(rows, workspace.arrays(), stream));
+  }
   KernelFigure figure;
   figure.name = kernel.name;
   figure.size = SizeOf(kernel, rows);

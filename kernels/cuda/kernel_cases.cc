@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/arrays.h"
 #include "kernels/bias_relu.h"
+#include "kernels/cuda/codec_cases.h"
 #include "kernels/optimizers.h"
 
 namespace capstan {
@@ -141,6 +142,7 @@ std::vector<KernelCase> AllKernelCases() {
   AddOptimizers(cases);
   AddElementwise(cases);
   AddLayers(cases);
+  for (KernelCase& codec : CodecCases()) cases.push_back(std::move(codec));
   for (const int64_t classes : {10, 100, 300, 1000, 1100, 4096, 8000, 32000, 50000})
     AddSoftmax(classes, cases);
   return cases;

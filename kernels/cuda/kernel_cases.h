@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "kernels/cpu/cpu_stream.h"
 #include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/slice_encoding.h"
 #include "kernels/norm.h"
 #include "kernels/softmax_cross_entropy.h"
 
@@ -23,6 +24,7 @@ struct KernelArrays {
   int32_t* labels = nullptr;  // one a row, below the case's columns
   NormResult* norm = nullptr;
   SoftmaxCrossEntropyResult* loss = nullptr;
+  EncodeResult* encoded = nullptr;  // on a GPU only; not compared
   void* scratch = nullptr;
 };
 
@@ -39,7 +41,9 @@ struct KernelCase {
   double tolerance = 0;
   std::function<absl::Status(int64_t rows, const KernelArrays& arrays, CpuStream& stream)> on_cpu;
   std::function<absl::Status(int64_t rows, const KernelArrays& arrays, CudaStream& stream)> on_gpu;
-  // Scratch memory of on_gpu.
+  // Queues what makes the arrays' numbers input for the operation. May be null.
+  std::function<absl::Status(int64_t rows, const KernelArrays& arrays, CudaStream& stream)> prepare;
+  // Scratch memory of on_gpu and prepare.
   std::function<size_t(int64_t rows, const CudaStream& stream)> scratch_bytes;
 };
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
+#include "kernels/cuda/slice_encoding.h"
 
 namespace capstan {
 namespace {
@@ -80,6 +81,8 @@ absl::Status KernelWorkspace::Allocate() {
   arrays_.norm = static_cast<NormResult*>(norm);
   ASSIGN_OR_RETURN(void* const loss, take(sizeof(SoftmaxCrossEntropyResult)));
   arrays_.loss = static_cast<SoftmaxCrossEntropyResult*>(loss);
+  ASSIGN_OR_RETURN(void* const encoded, take(sizeof(EncodeResult)));
+  arrays_.encoded = static_cast<EncodeResult*>(encoded);
   ASSIGN_OR_RETURN(arrays_.scratch, take(options_.scratch_bytes));
   return absl::OkStatus();
 }
@@ -119,8 +122,9 @@ absl::StatusOr<std::vector<float>> KernelWorkspace::Download(int array, int64_t 
 }
 
 absl::Status KernelWorkspace::Check(const KernelCase& kernel, int64_t rows) {
-  RETURN_IF_ERROR(Refill(rows, kernel.columns));
   CudaStream& stream = *options_.stream;
+  RETURN_IF_ERROR(Refill(rows, kernel.columns));
+  if (kernel.prepare != nullptr) RETURN_IF_ERROR(kernel.prepare(rows, arrays_, stream));
   NormResult norm, got_norm;
   SoftmaxCrossEntropyResult loss, got_loss;
   RETURN_IF_ERROR(stream.SetBytes(0, sizeof(norm), arrays_.norm));

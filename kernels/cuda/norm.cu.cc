@@ -37,19 +37,6 @@ __device__ inline void AddSquare(float value, SumAndCount& own) {
   own.count += is_finite ? 0 : 1;
 }
 
-// The pack, with zeros beyond the end. Unaligned elements are loaded one by one.
-template <bool kIsAligned>
-__device__ Pack<float, kPackWidth> LoadPackOf(int64_t n, const float* values, int64_t pack) {
-  const int64_t first = pack * kPackWidth;
-  if (kIsAligned && first + kPackWidth <= n) return LoadPack<kPackWidth>(values, pack);
-  Pack<float, kPackWidth> items;
-#pragma unroll
-  for (int item = 0; item < kPackWidth; ++item) {
-    items.items[item] = first + item < n ? values[first + item] : 0.0f;
-  }
-  return items;
-}
-
 // Bytes moved for each element: 4 read.
 template <bool kIsAligned>
 __global__ void __launch_bounds__(kThreads)

@@ -84,6 +84,10 @@ const std::vector<std::string> kMayNot = {"seed=9",
                                           "beta2=0.5",
                                           "epsilon=1",
                                           "weight_decay=1",
+                                          "push_codec=topk:0.01:int8",
+                                          "pull_codec=bfloat16",
+                                          "table_codec=linear.bias:int8",
+                                          "codec_min_bytes=9",
                                           "slice_bytes=2KiB"};
 
 void Set(absl::string_view flag, v1::JobSpec* job) {

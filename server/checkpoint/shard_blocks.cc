@@ -174,7 +174,7 @@ void ReadShard(Reader& reader, ShardSnapshot& snapshot) {
 
 // Each worker has at most one, and none if they have no arrays.
 void ReadOwnStates(Reader& reader, SliceSnapshot& slice) {
-  slice.own_arrays = reader.TakeNumber(kMostOwnArrays);
+  slice.own_arrays = reader.TakeNumber(kMostOwnArrays + 1);  // and a residual
   const uint32_t states = reader.TakeCount(/*least_bytes=*/4);
   for (uint32_t i = 0; i < states; ++i) {
     const WorkerId worker(reader.Take<uint32_t>());

@@ -120,7 +120,9 @@ TEST(ShardBlocksTest, WhatContradictsItselfIsRefused) {
   many.slices[0].optimizer_state.resize(17);
   expect(EncodeShardBlocks(many), "contents as long as");
   ShardSnapshot own = Example();
-  for (const uint32_t arrays : {0, 5}) {
+  own.slices[0].own_arrays = 5;  // 4 of an engine, and a residual
+  EXPECT_TRUE(DecodeShardBlocks(EncodeShardBlocks(own)).ok());
+  for (const uint32_t arrays : {0, 6}) {
     own.slices[0].own_arrays = arrays;
     expect(EncodeShardBlocks(own), "contents as long as");
   }

@@ -121,12 +121,8 @@ TEST(CoordinatorConsistencyTest, WhoWaitsIsToldThatTheCoordinatorStops) {
   EXPECT_TRUE(absl::IsCancelled((*answer)->status()));
 }
 
-TEST(CoordinatorConsistencyTest, AStalenessOfATableThatNoWorkerHasIsRefused) {
-  v1::JobSpec spec = ScriptedJob::Job();
-  spec.mutable_consistency()->set_mode(v1::ConsistencySpec::SSP);
-  v1::TableStaleness& own = *spec.mutable_consistency()->add_table_staleness();
-  own.set_table("v");
-  own.set_staleness(2);
+// What a worker of one table, w, is told by the coordinator of such a job.
+absl::Status RegisterWorkerOf(const v1::JobSpec& spec) {
   FakeClock clock;
   Coordinator::Options options;
   options.job = spec;
@@ -137,8 +133,27 @@ TEST(CoordinatorConsistencyTest, AStalenessOfATableThatNoWorkerHasIsRefused) {
   absl::Status status;
   coordinator.RegisterWorker(
       request, [&](const absl::StatusOr<v1::RegisterReply>& reply) { status = reply.status(); });
-  EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("tables of the model (w), got v"));
+  return status;
+}
+
+TEST(CoordinatorConsistencyTest, AStalenessOfATableThatNoWorkerHasIsRefused) {
+  v1::JobSpec spec = ScriptedJob::Job();
+  spec.mutable_consistency()->set_mode(v1::ConsistencySpec::SSP);
+  v1::TableStaleness& own = *spec.mutable_consistency()->add_table_staleness();
+  own.set_table("v");
+  own.set_staleness(2);
+  EXPECT_EQ(
+      RegisterWorkerOf(spec),
+      absl::InvalidArgumentError("--table_staleness: expected tables of the model (w), got v"));
+}
+
+TEST(CoordinatorConsistencyTest, ACodecOfATableThatNoWorkerHasIsRefused) {
+  v1::JobSpec spec = ScriptedJob::Job();
+  v1::TableCodec& own = *spec.mutable_codec()->add_table_codec();
+  own.set_table("v");
+  own.set_codec("int8");
+  EXPECT_EQ(RegisterWorkerOf(spec),
+            absl::InvalidArgumentError("--table_codec: expected tables of the model (w), got v"));
 }
 
 }  // namespace

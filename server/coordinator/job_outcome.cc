@@ -1,7 +1,9 @@
 #include "server/coordinator/job_outcome.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "common/job/job_properties.h"
 #include "proto/coordinator_service.pb.h"
 #include "server/coordinator/training_verdict.h"
 
@@ -37,6 +40,11 @@ struct Totals {
   uint64_t samples = 0;
   uint64_t bytes_pushed = 0;
   uint64_t bytes_pulled = 0;
+  uint64_t float_bytes_pushed = 0;
+  uint64_t float_bytes_pulled = 0;
+  double gradient_squares = 0;
+  double residual_squares = 0;
+  double seconds_coding = 0;
   double mean_staleness_seen = 0;  // each worker has had about as many replies
   int64_t max_staleness_seen = 0;
   double median_step_seconds = 0;  // of the slowest worker
@@ -49,6 +57,11 @@ void Add(const v1::Progress& progress, Totals& totals) {
   totals.samples += progress.samples();
   totals.bytes_pushed += progress.bytes_pushed();
   totals.bytes_pulled += progress.bytes_pulled();
+  totals.float_bytes_pushed += progress.float_bytes_pushed();
+  totals.float_bytes_pulled += progress.float_bytes_pulled();
+  totals.gradient_squares += progress.gradient_squares();
+  totals.residual_squares += progress.residual_squares();
+  totals.seconds_coding += progress.seconds_coding();
   totals.mean_staleness_seen += progress.mean_staleness_seen();
   totals.max_staleness_seen = std::max(totals.max_staleness_seen, progress.max_staleness_seen());
   totals.median_step_seconds = std::max(totals.median_step_seconds, progress.median_step_seconds());
@@ -148,6 +161,34 @@ nlohmann::ordered_json PeriodsOf(const v1::JobView& view) {
   return periods;
 }
 
+// Not finite, so null in JSON, if `after` is 0.
+double Ratio(double before, double after) {
+  return after == 0 ? std::numeric_limits<double>::quiet_NaN() : before / after;
+}
+
+// What codecs have done for the job. `residual_ratio` compares root mean squares over all pushes.
+void WriteCompression(const v1::JobSpec& job, const JobOutcome& outcome, const Totals& totals,
+                      nlohmann::ordered_json& summary) {
+  const v1::CodecSpec& codec = job.codec();
+  summary["push_codec"] = codec.push();
+  summary["pull_codec"] = codec.pull();
+  summary["table_codec"] = nlohmann::ordered_json::object();
+  for (const v1::TableCodec& own : codec.table_codec()) {
+    summary["table_codec"][own.table()] = own.codec();
+  }
+  summary["codec_min_bytes"] = codec.min_bytes();
+  summary["bytes_pushed_float32"] = totals.float_bytes_pushed;
+  summary["bytes_pulled_float32"] = totals.float_bytes_pulled;
+  summary["push_ratio"] = Ratio(static_cast<double>(totals.float_bytes_pushed),
+                                static_cast<double>(totals.bytes_pushed));
+  summary["pull_ratio"] = Ratio(static_cast<double>(totals.float_bytes_pulled),
+                                static_cast<double>(totals.bytes_pulled));
+  summary["residual_ratio"] = std::sqrt(Ratio(totals.residual_squares, totals.gradient_squares));
+  summary["codec_seconds"] = totals.seconds_coding;
+  // A worker in another one's place begins with a residual of 0.
+  summary["residuals_lost"] = HasPushCodec(codec) ? outcome.replaced_workers.size() : 0;
+}
+
 }  // namespace
 
 std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
@@ -175,6 +216,7 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   summary["samples_per_s"] = seconds > 0 ? static_cast<double>(totals.samples) / seconds : 0.0;
   summary["bytes_pushed"] = totals.bytes_pushed;
   summary["bytes_pulled"] = totals.bytes_pulled;
+  if (HasCodec(job.codec())) WriteCompression(job, outcome, totals, summary);
   summary["mean_staleness_seen"] = totals.mean_staleness_seen;
   summary["max_staleness_seen"] = totals.max_staleness_seen;
   if (job.scheduler().tune()) summary["tuning"] = TuningOf(outcome.last_status.tuning());

@@ -25,8 +25,9 @@ struct JobOutcome {
 // A finished job's figures as one JSON object, indented. `consistency` and `staleness` are the
 // job's own; `consistency_periods` lists all changes of them with their first steps. `staleness` is
 // null for ASYNC: it has no bound. A figure that is not finite is null too. `warning` is there only
-// if the training has failed (training_verdict.h). A tuned job's `tuning` has every measurement,
-// the choice and its reason.
+// if the training has failed (training_verdict.h). The keys of codecs are there only in jobs with a
+// codec other than float32; a ratio is the size as float32 divided by the size that was sent. A
+// tuned job's `tuning` has every measurement, the choice and its reason.
 std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome);
 
 }  // namespace capstan

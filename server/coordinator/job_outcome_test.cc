@@ -61,6 +61,58 @@ TEST(SummaryTest, HasEveryFigure) {
     "workers_replaced": 0})"));
 }
 
+// Two workers, and one in whose place another has entered.
+JobOutcome CompressedOutcome() {
+  JobOutcome outcome = Outcome();
+  outcome.replaced_workers.emplace_back().set_bytes_pushed(1000);
+  for (v1::Progress* progress :
+       {outcome.last_status.mutable_progress(0), outcome.last_status.mutable_progress(1),
+        &outcome.replaced_workers[0]}) {
+    progress->set_float_bytes_pushed(5200);
+    progress->set_float_bytes_pulled(6000);
+    progress->set_gradient_squares(12);
+    progress->set_residual_squares(3);
+    progress->set_seconds_coding(0.25);
+  }
+  return outcome;
+}
+
+TEST(SummaryTest, TellsWhatCodecsDid) {
+  v1::JobSpec job = Job();
+  job.mutable_codec()->set_push("topk:0.01:int8");
+  job.mutable_codec()->set_min_bytes(512);
+  v1::TableCodec& own = *job.mutable_codec()->add_table_codec();
+  own.set_table("fc3.bias");
+  own.set_codec("float32");
+  nlohmann::json summary = Summary(job, CompressedOutcome());
+  const nlohmann::json expected = nlohmann::json::parse(R"({
+    "push_codec": "topk:0.01:int8", "pull_codec": "float32",
+    "table_codec": {"fc3.bias": "float32"}, "codec_min_bytes": 512,
+    "bytes_pushed_float32": 15600, "bytes_pulled_float32": 18000, "push_ratio": 3.9,
+    "pull_ratio": 3.0, "residual_ratio": 0.5, "codec_seconds": 0.75, "residuals_lost": 1})");
+  for (const auto& [key, value] : expected.items()) EXPECT_EQ(summary[key], value) << key;
+}
+
+TEST(SummaryTest, SaysNothingOfCodecsInAJobWithoutThem) {
+  v1::JobSpec job = Job();
+  job.mutable_codec()->set_push("float32");
+  v1::TableCodec& own = *job.mutable_codec()->add_table_codec();
+  own.set_table("fc3.bias");
+  own.set_codec("float32");
+  EXPECT_EQ(Summary(job, CompressedOutcome()), Summary(Job(), CompressedOutcome()));
+  EXPECT_FALSE(Summary(job, CompressedOutcome()).contains("push_codec"));
+}
+
+TEST(SummaryTest, WithoutACodecOfGradientsNoResidualIsLost) {
+  v1::JobSpec job = Job();
+  job.mutable_codec()->set_pull("bfloat16");
+  JobOutcome outcome = Outcome();
+  outcome.replaced_workers.emplace_back();
+  const nlohmann::json summary = Summary(job, outcome);
+  EXPECT_EQ(summary["residuals_lost"], 0);
+  EXPECT_TRUE(summary["residual_ratio"].is_null());
+}
+
 TEST(SummaryTest, WarnsIfTheLastCheckpointCouldNotBeWritten) {
   JobOutcome outcome = Outcome();
   v1::CheckpointStatus& checkpoints = *outcome.last_status.mutable_checkpoint();

@@ -36,9 +36,14 @@ v1::Progress ProgressAt(const v1::Progress& report, int64_t step) {
   progress.set_samples(scaled(report.samples()));
   progress.set_bytes_pushed(scaled(report.bytes_pushed()));
   progress.set_bytes_pulled(scaled(report.bytes_pulled()));
+  progress.set_float_bytes_pushed(scaled(report.float_bytes_pushed()));
+  progress.set_float_bytes_pulled(scaled(report.float_bytes_pulled()));
+  progress.set_gradient_squares(share * report.gradient_squares());
+  progress.set_residual_squares(share * report.residual_squares());
   progress.set_seconds(share * report.seconds());
   progress.set_seconds_waiting(share * report.seconds_waiting());
   progress.set_seconds_sending(share * report.seconds_sending());
+  progress.set_seconds_coding(share * report.seconds_coding());
   for (uint64_t& replies : *progress.mutable_replies_of_staleness()) replies = scaled(replies);
   return progress;
 }
@@ -51,11 +56,16 @@ v1::Progress JoinedProgress(const v1::Progress& before, const v1::Progress& sinc
   joined.set_samples(before.samples() + since.samples());
   joined.set_bytes_pushed(before.bytes_pushed() + since.bytes_pushed());
   joined.set_bytes_pulled(before.bytes_pulled() + since.bytes_pulled());
+  joined.set_float_bytes_pushed(before.float_bytes_pushed() + since.float_bytes_pushed());
+  joined.set_float_bytes_pulled(before.float_bytes_pulled() + since.float_bytes_pulled());
+  joined.set_gradient_squares(before.gradient_squares() + since.gradient_squares());
+  joined.set_residual_squares(before.residual_squares() + since.residual_squares());
   joined.set_max_staleness_seen(std::max(before.max_staleness_seen(), since.max_staleness_seen()));
   joined.set_mean_staleness_seen(MeanStaleness(before, since));
   joined.set_seconds(before.seconds() + since.seconds());
   joined.set_seconds_waiting(before.seconds_waiting() + since.seconds_waiting());
   joined.set_seconds_sending(before.seconds_sending() + since.seconds_sending());
+  joined.set_seconds_coding(before.seconds_coding() + since.seconds_coding());
   auto& replies = *joined.mutable_replies_of_staleness();
   replies.Resize(std::max(replies.size(), before.replies_of_staleness_size()), 0);
   for (int i = 0; i < before.replies_of_staleness_size(); ++i) {

@@ -16,6 +16,11 @@ v1::Progress Report() {
   report.set_loss(0.5);
   report.set_bytes_pushed(1000);
   report.set_bytes_pulled(3000);
+  report.set_float_bytes_pushed(4000);
+  report.set_float_bytes_pulled(6000);
+  report.set_gradient_squares(64);
+  report.set_residual_squares(4);
+  report.set_seconds_coding(1);
   report.set_seconds(20);
   report.set_seconds_waiting(4);
   report.set_seconds_sending(2);
@@ -36,6 +41,11 @@ TEST(JobProgressTest, AnEarlierStepHasItsShareOfCountsAndTimes) {
   EXPECT_EQ(progress.samples(), 4800u);
   EXPECT_EQ(progress.bytes_pushed(), 750u);
   EXPECT_EQ(progress.bytes_pulled(), 2250u);
+  EXPECT_EQ(progress.float_bytes_pushed(), 3000u);
+  EXPECT_EQ(progress.float_bytes_pulled(), 4500u);
+  EXPECT_DOUBLE_EQ(progress.gradient_squares(), 48);
+  EXPECT_DOUBLE_EQ(progress.residual_squares(), 3);
+  EXPECT_DOUBLE_EQ(progress.seconds_coding(), 0.75);
   EXPECT_DOUBLE_EQ(progress.seconds(), 15);
   EXPECT_DOUBLE_EQ(progress.seconds_waiting(), 3);
   EXPECT_DOUBLE_EQ(progress.seconds_sending(), 1.5);
@@ -68,6 +78,11 @@ TEST(JobProgressTest, TheWholeJobsProgressIsThatOfBothParts) {
   since.set_loss(0.25);
   since.set_bytes_pushed(300);
   since.set_bytes_pulled(900);
+  since.set_float_bytes_pushed(1200);
+  since.set_float_bytes_pulled(1800);
+  since.set_gradient_squares(16);
+  since.set_residual_squares(8);
+  since.set_seconds_coding(0.5);
   since.set_seconds(5);
   since.set_seconds_waiting(1);
   since.set_seconds_sending(0.5);
@@ -83,6 +98,11 @@ TEST(JobProgressTest, TheWholeJobsProgressIsThatOfBothParts) {
   EXPECT_EQ(joined.loss(), 0.25);
   EXPECT_EQ(joined.bytes_pushed(), 1300u);
   EXPECT_EQ(joined.bytes_pulled(), 3900u);
+  EXPECT_EQ(joined.float_bytes_pushed(), 5200u);
+  EXPECT_EQ(joined.float_bytes_pulled(), 7800u);
+  EXPECT_EQ(joined.gradient_squares(), 80);
+  EXPECT_EQ(joined.residual_squares(), 12);
+  EXPECT_EQ(joined.seconds_coding(), 1.5);
   EXPECT_EQ(joined.seconds(), 25);
   EXPECT_EQ(joined.seconds_waiting(), 5);
   EXPECT_EQ(joined.seconds_sending(), 2.5);

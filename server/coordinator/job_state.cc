@@ -259,6 +259,7 @@ v1::GetStatusReply JobState::Status() const {
   status.set_num_servers(job_.cluster().num_servers());
   status.set_num_workers(job_.cluster().num_workers());
   if (job_.scheduler().tune()) *status.mutable_tuning() = schedule_.Report();
+  if (HasCodec(job_.codec())) *status.mutable_codec() = job_.codec();
   checkpoint_.WriteTo(*status.mutable_checkpoint());
   status.mutable_checkpoint()->set_restored(restored_.path);
   status.mutable_checkpoint()->set_restored_step(restored_.manifest.step());

@@ -92,6 +92,14 @@ TEST_F(JobStateTest, EachChangeIsOneVersion) {
   EXPECT_EQ(state_.view().version(), 5u);
 }
 
+TEST_F(JobStateTest, TheStatusNamesCodecsOnlyIfThereIsOne) {
+  v1::JobSpec job = Job();
+  job.mutable_codec()->set_push("float32");
+  EXPECT_FALSE(JobState(job, clock_).Status().has_codec());
+  job.mutable_codec()->set_push("int8");
+  EXPECT_EQ(JobState(job, clock_).Status().codec().push(), "int8");
+}
+
 // Until then a server may still apply an update of the dead worker.
 TEST_F(JobStateTest, ADeadWorkerThatOthersWaitedForEndsTheTrainingWhenEveryServerKnows) {
   StartTraining();

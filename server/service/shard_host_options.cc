@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "common/base/status_macros.h"
+#include "common/codec/table_codecs.h"
 #include "common/job/job_properties.h"
 #include "common/routing/job_view.h"
 #include "server/consistency/consistency_schedule.h"
@@ -59,7 +60,11 @@ absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, 
   options.job = job.job_fingerprint();
   options.seed = spec.seed();
   for (const v1::TableSpec& table : view.tables()) {
-    options.tables.push_back({table.name(), ElementCount(table), table.initial_stddev()});
+    ASSIGN_OR_RETURN(TableCodecs codecs,
+                     CodecsOfTable(spec.codec(), table.name(), ElementCount(table),
+                                   SliceBytes(spec.scheduler())));
+    options.tables.push_back(
+        {table.name(), ElementCount(table), table.initial_stddev(), std::move(codecs)});
   }
   options.slice_bytes = SliceBytes(spec.scheduler());
   options.shard_count = spec.cluster().shard_count();

@@ -29,7 +29,7 @@ ShardHost::Options HostOptions(ConsistencyMode mode, int64_t staleness) {
   ShardHost::Options options;
   options.job = kJob;
   options.update_scale = UpdateScale::kSum;  // A pulled value is then the sum of the pushes.
-  options.tables = {{"w", 20, 0.0}};
+  options.tables = {{"w", 20, 0.0, {}}};
   options.slice_bytes = 64;
   options.shard_count = 2;
   v1::OptimizerSpec sgd;

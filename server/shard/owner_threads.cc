@@ -6,6 +6,28 @@
 #include "absl/status/status.h"
 
 namespace capstan {
+namespace {
+
+// About the size of the gradient as float32, for the work on it goes with that. topk counts as if
+// one of 100 values had been sent: an owner is then woken for a small slice at worst.
+size_t FloatBytes(const ExchangeRequest& request) {
+  const size_t bytes = request.gradient.size_bytes();
+  switch (request.codec) {
+    case CodecType::kFloat32:
+      return bytes;
+    case CodecType::kBfloat16:
+      return 2 * bytes;
+    case CodecType::kInt8:
+      return 4 * bytes;
+    case CodecType::kTopkFloat32:
+    case CodecType::kTopkBfloat16:
+    case CodecType::kTopkInt8:
+      return 50 * bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
 
 OwnerThreads::OwnerThreads(ParameterEndpoint* host, Clock* clock, int count, size_t hand_over_bytes)
     : host_(*host), clock_(*clock), hand_over_bytes_(hand_over_bytes) {
@@ -45,8 +67,7 @@ int OwnerThreads::DefaultCount() {
 
 void OwnerThreads::Exchange(ExchangeRequest request, DeliveredCallback delivered,
                             ReplyCallback done) {
-  const bool is_small =
-      request.push_step.has_value() && request.gradient.size_bytes() < hand_over_bytes_;
+  const bool is_small = request.push_step.has_value() && FloatBytes(request) < hand_over_bytes_;
   if (owners_.empty() || is_small) {
     return host_.Exchange(std::move(request), std::move(delivered), std::move(done));
   }

@@ -19,7 +19,8 @@ namespace capstan {
 // they stay in order, and no pull overtakes an earlier push. Thread-safe.
 class OwnerThreads : public ParameterEndpoint {
  public:
-  // Default: smaller gradients are not handed over, because waking a thread takes 20 us.
+  // Default: smaller gradients, as float32, are not handed over, because waking a thread takes 20
+  // us.
   static constexpr size_t kHandOverBytes = 256 << 10;
 
   // `host` and `clock` outlive this object. With a `count` of 0 nothing is handed over.

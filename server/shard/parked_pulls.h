@@ -21,6 +21,7 @@ using ReleasedReplies =
 struct ParkedPull {
   Step step;
   uint64_t learning_rate_divisor = 0;  // of the push in the same exchange
+  bool is_float32 = false;             // ExchangeRequest::pulls_float32
   ParameterEndpoint::ReplyCallback done;
 };
 

@@ -1,6 +1,7 @@
 #include "server/shard/shard_host.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,9 @@
 
 namespace capstan {
 namespace {
+
+// Takes the place of the worker in draws for values: no worker has this id.
+constexpr WorkerId kServerDraws(std::numeric_limits<uint32_t>::max());
 
 std::vector<uint64_t> ElementCounts(absl::Span<const ShardHost::Table> tables) {
   std::vector<uint64_t> counts;
@@ -56,6 +60,10 @@ absl::Status ShardHost::AddShard(ShardId id, const Source& source) {
   return absl::OkStatus();
 }
 
+uint32_t ShardHost::OwnArrays(TableId table) const {
+  return options_.own_arrays + ResidualArrays(options_.tables[table.value()].codecs);
+}
+
 Slice::Options ShardHost::SliceOptions(SliceKey key) {
   Slice::Options slice;
   slice.name = SliceName(key);
@@ -64,7 +72,9 @@ Slice::Options ShardHost::SliceOptions(SliceKey key) {
   slice.update_scale = options_.update_scale;
   slice.check_finite = options_.check_finite;
   slice.non_finite_pushes = &non_finite_pushes_;
-  slice.own_arrays = options_.own_arrays;
+  slice.own_arrays = OwnArrays(key.table);
+  slice.codecs = options_.tables[key.table.value()].codecs;
+  slice.pull_draws = {options_.seed, key.table, kServerDraws, Step(0), key.slice};
   return slice;
 }
 
@@ -93,12 +103,12 @@ absl::Status ShardHost::CheckFits(SliceKey key, const SliceSnapshot& slice) cons
   const uint64_t bytes = slicings_[key.table.value()].Range(key.slice).size * sizeof(float);
   const auto arrays = static_cast<size_t>(options_.optimizer->state_count());
   if (slice.values.size_bytes() == bytes && slice.optimizer_state.size() == arrays &&
-      slice.own_arrays == options_.own_arrays) {
+      slice.own_arrays == OwnArrays(key.table)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
       SliceName(key), ": expected ", bytes, " bytes, ", arrays, " arrays of the optimizer and ",
-      options_.own_arrays, " of a worker, got ", slice.values.size_bytes(), " bytes, ",
+      OwnArrays(key.table), " of a worker, got ", slice.values.size_bytes(), " bytes, ",
       slice.optimizer_state.size(), " and ", slice.own_arrays));
 }
 

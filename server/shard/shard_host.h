@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/routing/placement.h"
 #include "common/tensor/slicing.h"
@@ -33,6 +34,7 @@ class ShardHost : public ParameterEndpoint {
     std::string name;
     uint64_t elements = 0;
     double initial_stddev = 0;
+    TableCodecs codecs;
   };
   struct Options {
     uint64_t job = 0;           // Required: the job's fingerprint
@@ -42,7 +44,7 @@ class ShardHost : public ParameterEndpoint {
     uint32_t shard_count = 0;   // Required
     UpdateScale update_scale = UpdateScale::kStaleness;
     bool check_finite = true;
-    uint32_t own_arrays = 0;               // of each worker's own state
+    uint32_t own_arrays = 0;  // of each worker's engine; residuals of codecs come in addition
     std::unique_ptr<Optimizer> optimizer;  // Required
     TableSchedules schedules;              // Required
     std::vector<ShardId> shards;           // the ones on this server
@@ -112,6 +114,8 @@ class ShardHost : public ParameterEndpoint {
   explicit ShardHost(Options options);
   absl::Status Check(const ExchangeRequest& request) const;
   std::string SliceName(SliceKey key) const;
+  // Of a worker's own state.
+  uint32_t OwnArrays(TableId table) const;
   absl::Status AddShard(ShardId id, const Source& source);
   // The slice's memory is not set yet.
   Slice::Options SliceOptions(SliceKey key);

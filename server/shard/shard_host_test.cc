@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/codec/codec.h"
 #include "server/shard/one_table_host.h"
 
 namespace capstan {
@@ -175,7 +176,7 @@ TEST(ShardHostTest, RefusesWhatDoesNotFit) {
   expect(Code::kInvalidArgument, "expected a gradient of 64 bytes (16 float32), got 60",
          [](ExchangeRequest& r) { r.gradient = r.gradient.Subrange(0, 60); });
   expect(Code::kInvalidArgument, "expected a gradient of codec 1 (float32), got codec 9",
-         [](ExchangeRequest& r) { r.codec = static_cast<Codec>(9); });
+         [](ExchangeRequest& r) { r.codec = static_cast<CodecType>(9); });
   expect(Code::kInvalidArgument, "unknown table 7: expected one of 0 ... 0",
          [](ExchangeRequest& r) { r.slice.table = TableId(7); });
   expect(Code::kInvalidArgument, "unknown slice 2 of table w: expected one of 0 ... 1",

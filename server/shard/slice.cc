@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/codec/codec.h"
 #include "common/tensor/host_buffer.h"
-#include "kernels/cpu/gradients.h"
 
 namespace capstan {
 namespace {
@@ -38,9 +38,11 @@ Slice::Slice(Options options)
       update_scale_(options.update_scale),
       check_finite_(options.check_finite),
       non_finite_pushes_(*options.non_finite_pushes),
+      codecs_(std::move(options.codecs)),
       state_(std::move(options.memory), options.optimizer),
+      encoded_values_(codecs_.pull.get(), options.pull_draws),
       schedule_(std::move(options.schedule)),
-      accumulator_(state_.size()),
+      accumulator_(state_.size(), codecs_.push->is_lossy() ? codecs_.push.get() : nullptr),
       parked_(name_),
       own_(options.own_arrays, state_.size()) {}
 
@@ -107,14 +109,15 @@ void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
     return;
   }
   largest_step_ = std::max(largest_step_, *request.pull_step);
-  AnswerOrPark(request.worker, {*request.pull_step, divisor, std::move(done)}, released);
+  AnswerOrPark(request.worker,
+               {*request.pull_step, divisor, request.pulls_float32, std::move(done)}, released);
 }
 
 ExchangeReply Slice::ExchangeOwnState(const ExchangeRequest& request) {
   if (!request.pulls_own) {
-    if (request.codec != Codec::kFloat32) {
+    if (request.codec != CodecType::kFloat32) {
       return ErrorReply(absl::InvalidArgumentError(absl::StrCat(
-          name_, ": expected an own state of codec ", static_cast<int>(Codec::kFloat32),
+          name_, ": expected an own state of codec ", static_cast<int>(CodecType::kFloat32),
           " (float32), got codec ", static_cast<int>(request.codec))));
     }
     const absl::Status kept = own_.Keep(request.worker, request.own_cut, request.gradient);
@@ -171,12 +174,14 @@ absl::Status Slice::CheckPull(const ExchangeRequest& request) const {
 }
 
 absl::StatusOr<uint64_t> Slice::Push(ExchangeRequest& request) {
-  absl::StatusOr<DecodedGradient> gradient = DecodedGradient::Take(request, state_.size());
+  const Step step = *request.push_step;
+  // It was applied before. In one process, its memory may have the worker's next gradient by now.
+  if (step < steps_.completed(request.worker)) return 0;
+  absl::StatusOr<EncodedGradient> gradient =
+      EncodedGradient::Take(request, *codecs_.push, state_.size());
   if (!gradient.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(name_, ": ", gradient.status().message()));
   }
-  const Step step = *request.push_step;
-  if (step < steps_.completed(request.worker)) return 0;  // It was applied before.
   RETURN_IF_ERROR(CheckPush(request));
   const bool is_kept = steps_.min_step() < schedule_->KeptUntil(step);
   ASSIGN_OR_RETURN(const uint64_t divisor,
@@ -187,18 +192,15 @@ absl::StatusOr<uint64_t> Slice::Push(ExchangeRequest& request) {
   return divisor;
 }
 
-absl::StatusOr<uint64_t> Slice::Keep(const ExchangeRequest& request, DecodedGradient gradient) {
+absl::StatusOr<uint64_t> Slice::Keep(const ExchangeRequest& request, EncodedGradient gradient) {
+  if (check_finite_ && !gradient.IsFinite()) return NotFinite(request);
   HostBuffer kept = std::move(gradient).Keep([this] { return accumulator_.TakeBuffer(); });
-  if (check_finite_ && !IsFinite(kept.span())) {
-    accumulator_.ReturnBuffer(std::move(kept));
-    return NotFinite(request);
-  }
   accumulator_.Add(*request.push_step, request.worker, std::move(kept), request.base_version);
   return 0;
 }
 
 absl::StatusOr<uint64_t> Slice::ApplyNow(const ExchangeRequest& request,
-                                         const DecodedGradient& gradient) {
+                                         const EncodedGradient& gradient) {
   // No value may change before the whole gradient is known to be finite.
   if (check_finite_ && !gradient.IsFinite()) return NotFinite(request);
   const uint64_t divisor = DivisorOf(request.base_version);
@@ -231,7 +233,10 @@ void Slice::ApplyKept() {
       continue;
     }
     StepAccumulator::Kept push = accumulator_.TakeOne(*step);
-    state_.BeginUpdate(DivisorOf(push.base_version)).Apply(/*offset=*/0, push.gradient.span());
+    const SliceState::Update update = state_.BeginUpdate(DivisorOf(push.base_version));
+    accumulator_.ForEachBlock(push, [&update](size_t offset, absl::Span<const float> block) {
+      update.Apply(offset, block);
+    });
     accumulator_.ReturnBuffer(std::move(push.gradient));
   }
   CutIfDue();
@@ -269,9 +274,7 @@ void Slice::AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* rele
               steps_.min_step().value() - 1, " have been applied; the values are gone"))));
       return;
     case PullDecision::kAnswer:
-      ExchangeReply reply = MakeReply(pull.learning_rate_divisor);
-      reply.values = state_.Share();
-      released->emplace_back(std::move(pull.done), std::move(reply));
+      released->emplace_back(std::move(pull.done), ReplyWithValues(pull));
       return;
   }
 }
@@ -282,6 +285,19 @@ ExchangeReply Slice::MakeReply(uint64_t learning_rate_divisor) const {
   reply.version = state_.version();
   reply.min_step = steps_.min_step();
   reply.cut = own_.cut();
+  return reply;
+}
+
+ExchangeReply Slice::ReplyWithValues(const ParkedPull& pull) {
+  ExchangeReply reply = MakeReply(pull.learning_rate_divisor);
+  if (pull.is_float32 || !codecs_.pull->is_lossy()) {
+    reply.values = state_.Share();
+    return reply;
+  }
+  absl::StatusOr<Payload> values = encoded_values_.Encode(state_.values(), state_.version());
+  if (!values.ok()) return ErrorReply(Annotate(values.status(), name_));
+  reply.values = *std::move(values);
+  reply.codec = codecs_.pull->type();
   return reply;
 }
 
@@ -327,8 +343,10 @@ SliceSnapshot Slice::Snapshot() const {
   snapshot.optimizer_state = state_.ShareOptimizerState();
   snapshot.own_arrays = own_.arrays();
   accumulator_.ForEach([&](Step step, WorkerId worker, const StepAccumulator::Kept& kept) {
-    const absl::Span<const float> gradient = kept.gradient.span();
-    const auto copy = std::make_shared<std::vector<float>>(gradient.begin(), gradient.end());
+    const auto copy = std::make_shared<std::vector<float>>(state_.size());
+    accumulator_.ForEachBlock(kept, [&copy](size_t offset, absl::Span<const float> block) {
+      std::copy(block.begin(), block.end(), copy->begin() + offset);
+    });
     snapshot.kept.push_back({step, worker, kept.base_version, Payload(*copy, copy)});
   });
   return snapshot;
@@ -339,9 +357,9 @@ void Slice::Restore(const SliceSnapshot& snapshot) {
   steps_.Restore(snapshot.workers, snapshot.min_step);
   own_.Restore(snapshot.own);
   for (const SliceSnapshot::KeptPush& push : snapshot.kept) {
-    HostBuffer gradient = accumulator_.TakeBuffer();
+    HostBuffer gradient(state_.size());
     push.gradient.CopyTo(gradient.span());
-    accumulator_.Add(push.step, push.worker, std::move(gradient), push.base_version);
+    accumulator_.AddFloats(push.step, push.worker, std::move(gradient), push.base_version);
   }
 }
 

@@ -12,12 +12,15 @@
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/codec/codec.h"
+#include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/step_vector.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
-#include "server/shard/decoded_gradient.h"
+#include "server/shard/encoded_gradient.h"
+#include "server/shard/encoded_values.h"
 #include "server/shard/own_states.h"
 #include "server/shard/parked_pulls.h"
 #include "server/shard/shard_snapshot.h"
@@ -56,6 +59,8 @@ class Slice {
     bool check_finite = true;                             // refuse a NaN or an infinity
     WorkerCounter* non_finite_pushes = nullptr;           // Required; outlives the slice
     uint32_t own_arrays = 0;                              // of each worker's own state
+    TableCodecs codecs;                                   // Required: of pushes and pulls
+    DrawKey pull_draws;  // of encoded values; their version takes the place of the step
   };
 
   explicit Slice(Options options);
@@ -76,8 +81,8 @@ class Slice {
   Step HoldBack();
 
   // Applies the push unless it was applied before, then answers the pull or parks it. Appends due
-  // replies to `released`. No error changes parameters. INVALID_ARGUMENT: the gradient has an
-  // unknown codec or a wrong length, is not finite, or names a future version; or the worker has
+  // replies to `released`. No error changes parameters. INVALID_ARGUMENT: the gradient has
+  // another codec or a wrong length, is not finite, or names a future version; or the worker has
   // not yet pushed the steps before its pull. FAILED_PRECONDITION: the push is not of the worker's
   // next step, or the consistency policy no longer admits the push or pull, or not yet.
   // UNAVAILABLE: the push's step is held back. An exchange of own state is answered at once:
@@ -118,9 +123,9 @@ class Slice {
   absl::StatusOr<uint64_t> Push(ExchangeRequest& request);
   // Keep the gradient until the schedule lets it be applied, or apply it in place. Both return as
   // Push. INVALID_ARGUMENT if it is not finite.
-  absl::StatusOr<uint64_t> Keep(const ExchangeRequest& request, DecodedGradient gradient);
+  absl::StatusOr<uint64_t> Keep(const ExchangeRequest& request, EncodedGradient gradient);
   absl::StatusOr<uint64_t> ApplyNow(const ExchangeRequest& request,
-                                    const DecodedGradient& gradient);
+                                    const EncodedGradient& gradient);
   absl::Status NotFinite(const ExchangeRequest& request);
   ExchangeReply ExchangeOwnState(const ExchangeRequest& request);
   absl::Status CheckPush(const ExchangeRequest& request) const;
@@ -140,13 +145,17 @@ class Slice {
   void ApplyMean(Step step);
   void AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* released);
   ExchangeReply MakeReply(uint64_t learning_rate_divisor) const;
+  // The reply to a pull, with the current values.
+  ExchangeReply ReplyWithValues(const ParkedPull& pull);
 
   const std::string name_;
   const UpdateScale update_scale_;
   const bool check_finite_;
   WorkerCounter& non_finite_pushes_;
+  const TableCodecs codecs_;
 
   SliceState state_;
+  EncodedValues encoded_values_;
   std::shared_ptr<const ConsistencySchedule> schedule_;
   Step largest_step_;                   // of all exchanges so far
   std::optional<Step> held_from_;       // HoldBack's step; none: nothing is held back

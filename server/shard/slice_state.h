@@ -56,6 +56,7 @@ class SliceState {
   size_t size() const { return values_.size(); }
   // Number of updates so far.
   uint64_t version() const { return version_; }
+  absl::Span<const float> values() const { return values_.span(); }
   // The current values. No update changes them while a copy of the payload lives.
   Payload Share() const { return values_.Share(); }
   // The optimizer's state, shared like the values.

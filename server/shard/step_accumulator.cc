@@ -8,21 +8,47 @@
 namespace capstan {
 namespace {
 
-// In elements. The mean's block and a gradient's block fit into the core's own cache together.
-constexpr size_t kBlock = 4096;
+size_t EncodedSize(const Codec* codec, size_t slice_size) {
+  return codec == nullptr ? slice_size * sizeof(float) : codec->EncodedBytes(slice_size);
+}
+
+// Adds the elements from `offset` on to `sum`.
+void AddBlock(const StepAccumulator::Kept& kept, size_t slice_size, size_t offset,
+              absl::Span<float> sum) {
+  if (kept.codec != nullptr) {
+    const size_t bytes = kept.codec->EncodedBytes(slice_size);
+    return kept.codec->DecodeAdd(kept.gradient.bytes().first(bytes), slice_size, offset, sum);
+  }
+  const float* const values = kept.gradient.data() + offset;
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
+}
 
 }  // namespace
 
+StepAccumulator::StepAccumulator(size_t slice_size, const Codec* codec)
+    : slice_size_(slice_size),
+      codec_(codec),
+      buffer_size_((EncodedSize(codec, slice_size) + sizeof(float) - 1) / sizeof(float)) {}
+
 HostBuffer StepAccumulator::TakeBuffer() {
-  if (spare_.empty()) return HostBuffer(slice_size_);
+  if (spare_.empty()) return HostBuffer(buffer_size_);
   HostBuffer buffer = std::move(spare_.back());
   spare_.pop_back();
   return buffer;
 }
 
+void StepAccumulator::ReturnBuffer(HostBuffer buffer) {
+  if (!buffer.is_shared() && buffer.size() == buffer_size_) spare_.push_back(std::move(buffer));
+}
+
 void StepAccumulator::Add(Step step, WorkerId worker, HostBuffer gradient,
                           std::optional<uint64_t> base_version) {
-  steps_[step][worker] = {std::move(gradient), base_version};
+  steps_[step][worker] = {std::move(gradient), base_version, codec_};
+}
+
+void StepAccumulator::AddFloats(Step step, WorkerId worker, HostBuffer gradient,
+                                std::optional<uint64_t> base_version) {
+  steps_[step][worker] = {std::move(gradient), base_version, nullptr};
 }
 
 std::optional<Step> StepAccumulator::First() const {
@@ -44,23 +70,46 @@ void StepAccumulator::ForEach(
   }
 }
 
-void StepAccumulator::TakeMean(
-    Step step, absl::FunctionRef<void(size_t offset, absl::Span<const float> mean)> use) {
-  auto of_step = std::move(steps_.extract(step).mapped());
-  std::vector<const float*> gradients;
-  for (const auto& [worker, kept] : of_step) gradients.push_back(kept.gradient.data());
-  if (gradients.size() == 1) {
-    use(0, {gradients[0], slice_size_});
+void StepAccumulator::ForEachBlock(const Kept& kept, UseBlock use) const {
+  if (kept.codec == nullptr) return use(0, kept.gradient.span());
+  const size_t bytes = kept.codec->EncodedBytes(slice_size_);
+  ForEachDecodedBlock(*kept.codec, kept.gradient.bytes().first(bytes), slice_size_, use);
+}
+
+void StepAccumulator::TakeMean(Step step, UseBlock use) {
+  OfStep of_step = std::move(steps_.extract(step).mapped());
+  if (of_step.size() == 1) {
+    ForEachBlock(of_step.begin()->second, use);
+  } else if (codec_ == nullptr) {
+    MeanOfFloats(of_step, use);
   } else {
-    alignas(64) float block[kBlock];
-    for (size_t offset = 0; offset < slice_size_; offset += kBlock) {
-      const absl::Span<float> mean(block, std::min(kBlock, slice_size_ - offset));
-      Mean(gradients, mean);
-      use(offset, mean);
-      for (const float*& gradient : gradients) gradient += mean.size();
-    }
+    MeanOfEncoded(of_step, use);
   }
   for (auto& [worker, kept] : of_step) ReturnBuffer(std::move(kept.gradient));
+}
+
+void StepAccumulator::MeanOfFloats(const OfStep& gradients, UseBlock use) const {
+  std::vector<const float*> terms;
+  for (const auto& [worker, kept] : gradients) terms.push_back(kept.gradient.data());
+  alignas(kCacheLineBytes) float block[kDecodedBlock];
+  for (size_t offset = 0; offset < slice_size_; offset += kDecodedBlock) {
+    const absl::Span<float> mean(block, std::min(kDecodedBlock, slice_size_ - offset));
+    Mean(terms, mean);
+    use(offset, mean);
+    for (const float*& term : terms) term += mean.size();
+  }
+}
+
+void StepAccumulator::MeanOfEncoded(const OfStep& gradients, UseBlock use) const {
+  const auto count = static_cast<float>(gradients.size());
+  alignas(kCacheLineBytes) float block[kDecodedBlock];
+  for (size_t offset = 0; offset < slice_size_; offset += kDecodedBlock) {
+    const absl::Span<float> sum(block, std::min(kDecodedBlock, slice_size_ - offset));
+    std::fill(sum.begin(), sum.end(), 0.0f);
+    for (const auto& [worker, kept] : gradients) AddBlock(kept, slice_size_, offset, sum);
+    for (float& value : sum) value /= count;
+    use(offset, sum);
+  }
 }
 
 }  // namespace capstan

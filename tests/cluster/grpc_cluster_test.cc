@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "tests/cluster/bsp_bits.h"
+#include "tests/cluster/codec_training.h"
 #include "tests/cluster/grpc_cluster_transport.h"
 
 namespace capstan {
@@ -17,6 +18,8 @@ TEST(GrpcClusterTest, BspHasTheBitsOfTheSerialProgramWhateverTheLayout) {
 }
 
 TEST(GrpcClusterTest, BspHasTheSameBitsUnderFaults) { ExpectSameBitsUnderFaults(Grpc); }
+
+TEST(GrpcClusterTest, EveryCodecTrainsUnderFaults) { ExpectCodecsTrainUnderFaults(Grpc); }
 
 TEST(GrpcClusterTest, ADivergingJobEndsEverywhereWithItsReason) {
   ExpectDivergenceIsReported(Grpc);

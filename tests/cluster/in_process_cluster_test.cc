@@ -14,6 +14,7 @@
 #include "server/service/parameter_server.h"
 #include "tests/cluster/bsp_bits.h"
 #include "tests/cluster/cluster_transport.h"
+#include "tests/cluster/codec_training.h"
 #include "tests/cluster/local_cluster.h"
 #include "tests/cluster/serial_training.h"
 
@@ -141,6 +142,8 @@ TEST(InProcessClusterTest, AJobOfOneWorkerAndLogisticRegressionWorks) {
   job.mutable_model()->set_type(v1::ModelSpec::LOGISTIC_REGRESSION);
   EXPECT_GE(RunToTheEnd(job).result.test_accuracy(), 0.9);
 }
+
+TEST(InProcessClusterTest, EveryCodecTrainsUnderFaults) { ExpectCodecsTrainUnderFaults(InProcess); }
 
 TEST(InProcessClusterTest, ADivergingJobEndsEverywhereWithItsReason) {
   ExpectDivergenceIsReported(InProcess);

@@ -11,6 +11,7 @@
 #include "server/shard/owner_threads.h"
 #include "tests/cluster/bsp_bits.h"
 #include "tests/cluster/cluster_transport.h"
+#include "tests/cluster/codec_training.h"
 #include "tests/transport/ucx_test_server.h"
 
 namespace capstan {
@@ -61,6 +62,8 @@ TEST(UcxClusterTest, BspHasTheBitsOfTheSerialProgramWhateverTheLayout) {
 }
 
 TEST(UcxClusterTest, BspHasTheSameBitsUnderFaults) { ExpectSameBitsUnderFaults(Ucx); }
+
+TEST(UcxClusterTest, EveryCodecTrainsUnderFaults) { ExpectCodecsTrainUnderFaults(Ucx); }
 
 TEST(UcxClusterTest, ADivergingJobEndsEverywhereWithItsReason) { ExpectDivergenceIsReported(Ucx); }
 

@@ -138,6 +138,14 @@ TEST(BlockRunnerTest, WarpsShuffleAtTheirOwnPace) {
   for (int i = 0; i < 64; ++i) EXPECT_EQ(got[i], std::min(i % 32 + (i < 32 ? 1 : 5), 31)) << i;
 }
 
+TEST(BlockRunnerTest, AtomicAdditionsGiveWhatWasThereBefore) {
+  unsigned sum = 5;
+  std::vector<int> seen(5 + 3 * 40, 0);
+  ASSERT_EQ(RunKernel(3, 40, [&] { ++seen.at(atomicAdd(&sum, 1u)); }), "");
+  EXPECT_EQ(sum, 5u + 3 * 40);
+  for (size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(seen[i], i < 5 ? 0 : 1) << i;
+}
+
 TEST(BlockRunnerTest, ThreadsThatWaitForEverAreAFault) {
   const std::string fault = RunKernel(3, 64, [&] {
     if (blockIdx.x < 2) return;

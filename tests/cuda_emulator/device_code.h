@@ -7,8 +7,8 @@
 #include <cstring>
 #include <type_traits>
 
-// CUDA C++ for an ordinary compiler: the words, vector types, index variables, barrier and shuffles
-// of kernels. Names and meaning are those of the CUDA C++ Programming Guide.
+// CUDA C++ for an ordinary compiler: the words, vector types, index variables, barrier, shuffles
+// and atomic addition of kernels. Names and meaning are those of the CUDA C++ Programming Guide.
 
 #define __global__
 #define __device__
@@ -103,6 +103,11 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask) {
 template <typename T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta) {
   return capstan::emulator::ShuffleValue(capstan::emulator::Shuffle::kDown, mask, value, delta);
+}
+
+// Returns what was there before. Relaxed, as on a GPU.
+inline unsigned atomicAdd(unsigned* address, unsigned value) {
+  return __atomic_fetch_add(address, value, __ATOMIC_RELAXED);
 }
 
 #endif  // TESTS_CUDA_EMULATOR_DEVICE_CODE_H_

@@ -72,6 +72,24 @@ TEST_F(ModelTest, EvaluateGivesTheSummarysFiguresToTheLastDigit) {
   }
 }
 
+TEST_F(ModelTest, WithCodecsTheSummaryIsOfTheExactParametersInTheFile) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) setenv("OPENBLAS_CORETYPE", "Haswell", /*overwrite=*/1);
+#endif
+  ASSERT_EQ(Run({"--steps=60", "--output=" + model(), "--push_codec=topk:0.05",
+                 "--pull_codec=bfloat16", "--codec_min_bytes=0"}),
+            0)
+      << processes_->Log("run");
+  const nlohmann::json summary = Summary();
+  EXPECT_GT(summary["push_ratio"], 9);
+  EXPECT_GT(summary["pull_ratio"], 1.9);
+  ASSERT_EQ(Capstan({"evaluate", model()}), 0) << processes_->Log("evaluate");
+  EXPECT_THAT(
+      processes_->Log("evaluate"),
+      AllOf(HasSubstr(absl::StrCat("test accuracy ", summary["test_accuracy"].dump(), "\n")),
+            HasSubstr("\nparameters_xxh3 " + summary["parameters_xxh3"].get<std::string>())));
+}
+
 TEST_F(ModelTest, EvaluateTakesTheJobsOwnDataAndModel) {
   const std::string job = "--job=deploy/jobs/agaricus.textproto";
   ASSERT_EQ(Run({job, "--output=" + model()}), 0) << processes_->Log("run");

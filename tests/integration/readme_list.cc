@@ -119,6 +119,11 @@ std::vector<Listed> AllListed() {
       Trains("capstan run --checkpoint_dir=restarts --checkpoint_steps=100 --restart=on_failure "
              "--run_dir=restarted",
              0.95, R"({"consistency": "bsp", "steps": 460})"),
+      Trains("capstan run --push_codec=int8 --pull_codec=bfloat16 --codec_min_bytes=0 "
+             "--run_dir=compressed",
+             0.95, R"({"push_codec": "int8", "pull_codec": "bfloat16", "pull_ratio": 2.0})"),
+      Trains("capstan run --push_codec=topk:0.01 --run_dir=sparse", 0.9,
+             R"({"push_codec": "topk:0.01"})"),
       Trains("capstan run --run_dir=digits --heartbeat_seconds=0.05 && capstan report digits", 0.95,
              R"({"consistency": "bsp", "workers": 2})"),
       Trains("capstan run --steps=100 --run_dir=digits --trace && capstan trace digits", 0.9,
@@ -171,6 +176,9 @@ std::vector<Listed> AllListed() {
       IsTestedBy("//tests/benchmark/step:bsp_step_benchmark",
                  "bazel run //tests/benchmark:bsp_step_benchmark -- --repeat=5 "
                  "[--transport=grpc] [--servers=2] [--json]"),
+      IsTestedBy("//tests/benchmark/codec:codec_benchmark",
+                 "bazel run //tests/benchmark:codec_benchmark -- --elements=25000000 "
+                 "--repetitions=15 --json"),
       IsTestedBy("//tests/benchmark/checkpoint:checkpoint_benchmark",
                  "bazel run //tests/benchmark:checkpoint_benchmark -- --json"),
       IsTestedBy(kScheduleTest,

@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kReadmes[] = {"README.md",
                                     "common/README.md",
+                                    "common/codec/README.md",
                                     "common/scheduler/README.md",
                                     "common/transport/README.md",
                                     "deploy/README.md",

@@ -28,11 +28,12 @@ class ReplacementTest : public testing::TestWithParam<const char*> {
   std::string history() const { return processes_->path("history"); }
 
   // Two servers, and two workers with recorded histories.
-  void StartJob(const std::string& consistency) {
+  void StartJob(const std::string& consistency, const std::vector<std::string>& more_flags = {}) {
     std::vector<std::string> flags = {absl::StrCat("--steps=", kSteps), "--lease_seconds=1.5",
                                       "--heartbeat_seconds=0.2",        "--rpc_deadline_seconds=8",
                                       "--consistency=" + consistency,   "--slice_bytes=16K"};
     if (consistency == "ssp") flags.push_back("--staleness=2");
+    flags.insert(flags.end(), more_flags.begin(), more_flags.end());
     processes_->StartCoordinator(flags);
     processes_->StartMembers(/*num_servers=*/2, /*num_workers=*/0);
     for (const std::string name : {"worker-0", "worker-1"}) {
@@ -90,6 +91,15 @@ TEST_P(ReplacementTest, AnotherWorkerTakesTheKilledOnesPlaceAndTheContractIsKept
       std::string::npos)
       << processes_->Log("worker-2");
   EXPECT_NE(processes_->Log("coordinator").find("worker 1 enters at step "), std::string::npos);
+  ExpectSummary(/*lost=*/1, /*replaced=*/1);
+  ExpectContractKept(/*worker_processes=*/3);
+}
+
+TEST_F(ReplacementTest, AReplacedWorkerBeginsWithoutResidualsAndTheJobEndsWell) {
+  StartJob("bsp", {"--push_codec=topk:0.05", "--pull_codec=bfloat16"});
+  processes_->Signal("worker-1", SIGKILL);
+  StartWorker("worker-2");
+  ExpectGoodEnd({"worker-0", "worker-2", "server-0", "server-1", "coordinator"});
   ExpectSummary(/*lost=*/1, /*replaced=*/1);
   ExpectContractKept(/*worker_processes=*/3);
 }

@@ -67,6 +67,40 @@ TEST_F(ReportTest, ProgressAgreesWithTheSummary) {
   EXPECT_GE(replies, 2 * 1501 * 6);
 }
 
+TEST_F(ReportTest, WhatCodecsDidIsToldEverywhere) {
+  ASSERT_EQ(Capstan({"run", "--run_dir=" + run_dir(), "--steps=300", "--num_workers=2",
+                     "--heartbeat_seconds=0.02", "--push_codec=int8", "--pull_codec=bfloat16",
+                     "--codec_min_bytes=0"}),
+            0)
+      << processes_->Log("run");
+  const auto summary = nlohmann::json::parse(ReadFile(run_dir() + "/summary.json"));
+  // Two bytes of four, and a byte and a 64th.
+  EXPECT_EQ(summary["pull_ratio"], 2.0);
+  EXPECT_GT(summary["push_ratio"], 3.8);
+  EXPECT_LT(summary["push_ratio"], 3.94);
+  EXPECT_GT(summary["residual_ratio"], 0);
+  EXPECT_LT(summary["residual_ratio"], 0.5);
+  EXPECT_GT(summary["codec_seconds"], 0);
+  const auto samples = ParseRunCourse(ReadFile(run_dir() + "/progress.jsonl"));
+  ASSERT_TRUE(samples.ok()) << samples.status();
+  double before = 0;
+  for (const WorkerSample& worker : samples->back().workers) before += worker.float_bytes_pushed;
+  EXPECT_EQ(before, summary["bytes_pushed_float32"].get<double>());
+  EXPECT_THAT(processes_->Log("run"), HasSubstr("x smaller), pulled "));
+  EXPECT_THAT(processes_->Log("run"), HasSubstr("codecs             push int8, pull bfloat16\n"));
+  ASSERT_EQ(Capstan({"report", run_dir()}), 0) << processes_->Log("report");
+  EXPECT_EQ(processes_->LastLine("report"),
+            absl::StrCat(run_dir(), "/report.html: 7 charts; open it in a browser"));
+  const RenderedPage page = RenderPage(ReadFile(run_dir() + "/report.html"));
+  std::vector<std::string> drawn;
+  for (const DrawnSeries& series : FindSeries(page.dom)) {
+    if (series.chart == "bytes" || series.chart == "residual") drawn.push_back(series.name);
+  }
+  EXPECT_THAT(drawn, testing::ElementsAre("pushed", "pulled", "pushed, as float32",
+                                          "pulled, as float32", "worker 0", "worker 1"));
+  EXPECT_THAT(page.dom, HasSubstr("pulled 2.0x smaller"));
+}
+
 TEST_F(ReportTest, ABrowserShowsEverySeries) {
   RunJob("bsp");
   ASSERT_EQ(Capstan({"report", run_dir()}), 0) << processes_->Log("report");

@@ -175,6 +175,37 @@ TEST_F(TraceTest, APrioritisedRunHoldsTogether) {
   EXPECT_GT(StepsWithFirstLayerFirst(trace, ReplyEnd), kWorkers * kSteps / 2);
 }
 
+TEST_F(TraceTest, CodecsHaveTheirPhasesAndTheirBytes) {
+  std::vector<std::string> flags = RunFlags(kSteps, "priority");
+  flags.insert(flags.end(), {"--push_codec=int8", "--pull_codec=bfloat16"});
+  ASSERT_EQ(Capstan(flags), 0) << processes_->Log("run");
+  ASSERT_EQ(Capstan({"trace", run_dir()}), 0) << processes_->Log("trace");
+  int encoded = 0, pulled = 0, plain = 0;
+  for (const TracedExchange& exchange : ReadTrace(run_dir() + "/trace.json").exchanges) {
+    if (!IsWorker(exchange.process)) continue;
+    ExpectPhasesFollow(exchange);
+    const double bytes = exchange.args.at("bytes");
+    const std::vector<std::string> phases = PhaseNames(exchange);
+    if (phases.front() == "encode") {
+      ++encoded;
+      EXPECT_THAT(phases, ElementsAre("encode", "queue", "send", "server and reply", "decode"));
+      // A byte for each value, and a scale for each 256 of them.
+      EXPECT_NEAR(exchange.args.at("bytes_pushed"), bytes / 4 * (1 + 4.0 / 256), 4);
+      EXPECT_EQ(exchange.args.at("bytes_pulled"), bytes / 2);
+    } else if (phases.back() == "decode") {
+      ++pulled;
+      EXPECT_EQ(exchange.args.at("push_step"), -1);
+    } else {
+      ++plain;
+      EXPECT_EQ(exchange.args.at("bytes_pulled"), bytes);
+    }
+  }
+  EXPECT_GT(encoded, kWorkers * kSteps * kLayers / 2);
+  // Each worker also pulls all slices once before its first step. The evaluator pulls float32.
+  EXPECT_EQ(encoded, pulled * kSteps);
+  EXPECT_GT(plain, 0) << "small tables";
+}
+
 TEST_F(TraceTest, WithoutPriorityTheFirstLayerIsSentLast) {
   const TraceFile trace = RunTraced("slice_fifo");
   EXPECT_EQ(StepsWithFirstLayerFirst(trace, SendBegin), 0);

@@ -28,6 +28,7 @@ void PushAheadEndpoint::Exchange(ExchangeRequest request, DeliveredCallback deli
       [earlier = *std::move(earlier), done = std::move(done)](ExchangeReply reply) mutable {
         if (reply.status.ok()) {
           reply.values = std::move(earlier.values);
+          reply.codec = earlier.codec;
           reply.version = earlier.version;
         }
         done(std::move(reply));

@@ -24,6 +24,7 @@ class EchoServer : public ParameterEndpoint {
       const auto values = std::make_shared<HostBuffer>(1);
       values->span()[0] = static_cast<float>(request.pull_step->value());
       reply.values = Payload(values->span(), values);
+      reply.codec = CodecType::kInt8;
     }
     if (has_failed) reply.status = absl::UnavailableError("lost");
     requests_.push_back(std::move(request));
@@ -54,6 +55,7 @@ class PushAheadEndpointTest : public testing::Test {
         [&](ExchangeReply reply) {
           EXPECT_EQ(delivered, 1);
           if (!reply.status.ok()) return;
+          EXPECT_EQ(reply.codec, CodecType::kInt8) << "that of the values";
           reply.values.CopyTo(absl::MakeSpan(&value.emplace(), 1));
         });
     return value;

@@ -14,6 +14,7 @@
 #include "common/history/history.h"
 #include "common/history/history_file.h"
 #include "tests/simulation/own_state_check.h"
+#include "tests/simulation/residual_check.h"
 #include "tests/simulation/restored_updates.h"
 #include "tests/simulation/simulated_disk.h"
 #include "worker/training/evaluate.h"
@@ -139,8 +140,14 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_state
   verdict.have_all_lived = verdict.have_all_lived && HaveAllLived(result.records);
   verdict.is_done = result.outcome.has_value() && result.outcome->status.ok();
   verdict.violation = history.violation.empty() ? BadEnd(life, result) : history.violation;
+  if (verdict.violation.empty()) verdict.violation = result.wrong_values;
   if (verdict.violation.empty() && verdict.is_done && life.has_momentum && verdict.have_all_lived) {
     verdict.violation = WrongValues(life, result);
+  }
+  if (verdict.violation.empty() && verdict.is_done && life.gradient_unit != 0 &&
+      verdict.have_all_lived) {
+    verdict.violation = WrongEnd(life, result);
+    ++verdict.known_ends;
   }
   const std::string wrong_state = own_states.EndLife(life, result);
   if (verdict.violation.empty() && verdict.have_all_lived) {

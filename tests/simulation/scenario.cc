@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace capstan {
 namespace {
@@ -224,6 +225,102 @@ void DrawCheckpoints(Random& random, Scenario& scenario) {
   }
 }
 
+// The scenario and its next lives.
+std::vector<Scenario*> LivesOf(Scenario& scenario) {
+  std::vector<Scenario*> lives = {&scenario};
+  for (Scenario& life : scenario.next_lives) lives.push_back(&life);
+  return lives;
+}
+
+template <size_t kCount>
+const char* AnyOf(Random& random, const char* const (&choices)[kCount]) {
+  return choices[random.UniformInt(kCount)];
+}
+
+void SetCodecs(const char* push, const char* pull, v1::JobSpec& job) {
+  job.mutable_codec()->set_push(push);
+  job.mutable_codec()->set_pull(pull);
+  job.mutable_codec()->set_min_bytes(0);
+}
+
+// One element of each slice of a push is not 0. So all codecs but bfloat16 bring kTestUpdate
+// exactly, and leave no residual. Pulled values have several elements: a lossy codec changes them.
+void DrawCodecs(Random& random, Scenario& scenario) {
+  const char* push =
+      AnyOf(random, {"float32", "bfloat16", "int8", "topk:1", "topk:2", "topk:0.1:int8"});
+  const char* pull = AnyOf(random, {"float32", "float32", "bfloat16", "int8"});
+  // The final values of a job with momentum are known only if all pushes are exact.
+  if (scenario.has_momentum && push == absl::string_view("bfloat16")) push = "int8";
+  const bool is_exact =
+      push != absl::string_view("bfloat16") && pull == absl::string_view("float32");
+  for (Scenario* life : LivesOf(scenario)) {
+    SetCodecs(push, pull, life->job);
+    if (!is_exact) life->has_recorded_values = false;
+  }
+}
+
+// Whether it can lose a worker.
+bool IsDeath(const Fault& fault) {
+  return fault.kind == Fault::Kind::kKillWorker ||
+         (fault.kind == Fault::Kind::kPauseWorker && fault.pause >= kLease);
+}
+
+void MakeDense(const Scenario& first, bool has_deaths, Scenario& life) {
+  const bool is_bsp = first.job.consistency().mode() == v1::ConsistencySpec::BSP;
+  // The mean of three workers then depends on the order of addition.
+  life.gradient_unit = is_bsp ? 0.1f : 1.0f;
+  life.has_recorded_values = false;
+  life.has_momentum = false;
+  life.job.mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);
+  *life.job.mutable_consistency() = first.job.consistency();
+  *life.job.mutable_checkpoint() = first.job.checkpoint();
+  life.settings.clear();
+  if (!has_deaths) {
+    life.faults.erase(std::remove_if(life.faults.begin(), life.faults.end(), IsDeath),
+                      life.faults.end());
+  }
+}
+
+// Every push leaves a residual. A job that may be restored is BSP: then no step is done twice, and
+// its end is known.
+void DrawResiduals(Random& random, Scenario& scenario) {
+  v1::ConsistencySpec& consistency = *scenario.job.mutable_consistency();
+  if (!scenario.next_lives.empty()) {
+    consistency.Clear();
+    consistency.set_mode(v1::ConsistencySpec::BSP);
+    scenario.pushes_ahead = false;
+    scenario.job.mutable_checkpoint()->set_steps(static_cast<uint64_t>(Between(random, 1, 2)));
+  }
+  const char* push = AnyOf(random, {"topk:1", "topk:2", "topk:2:bfloat16", "bfloat16"});
+  const char* pull = "float32";
+  if (consistency.mode() == v1::ConsistencySpec::BSP) {
+    push = AnyOf(random, {"topk:1", "topk:2", "topk:0.1", "topk:2:bfloat16", "topk:3:int8",
+                          "bfloat16", "int8"});
+    pull = AnyOf(random, {"float32", "bfloat16"});
+  } else {
+    consistency.set_update_scale(v1::ConsistencySpec::SUM);
+    // Workers then send their last residuals.
+    scenario.job.mutable_checkpoint()->set_dir("disk");
+  }
+  // A slice that topk would not make smaller is sent as float32.
+  constexpr int64_t kSmallest = 5;
+  const int64_t slice = scenario.job.cluster().num_workers() * scenario.steps;
+  if (slice < kSmallest) push = "topk:1";
+  const bool has_deaths = random.Bernoulli(0.2);
+  for (Scenario* life : LivesOf(scenario)) {
+    SetCodecs(push, pull, life->job);
+    life->pushes_ahead = scenario.pushes_ahead;
+    MakeDense(scenario, has_deaths, *life);
+  }
+}
+
+std::string DescribeCodecs(const Scenario& scenario) {
+  if (!scenario.job.has_codec()) return "";
+  const v1::CodecSpec& codec = scenario.job.codec();
+  return absl::StrCat(", pushes as ", codec.push(), scenario.gradient_unit == 0 ? "" : " (dense)",
+                      ", pulls as ", codec.pull());
+}
+
 }  // namespace
 
 Scenario DrawScenario(uint64_t seed) {
@@ -238,6 +335,9 @@ Scenario DrawScenario(uint64_t seed) {
   DrawUpdateScale(random, *scenario.job.mutable_consistency());
   Random checkpoints(seed, /*stream=*/3);
   if (seed % 3 == 0) DrawCheckpoints(checkpoints, scenario);
+  Random codecs(seed, /*stream=*/5);
+  if (seed % 8 == 0 || seed % 16 == 9) DrawCodecs(codecs, scenario);
+  if (seed % 16 == 4 || seed % 16 == 5) DrawResiduals(codecs, scenario);
   return scenario;
 }
 
@@ -251,7 +351,8 @@ std::string Describe(const Scenario& scenario) {
   return absl::StrCat(mode, ", ", scenario.job.cluster().num_workers(), " workers, ",
                       scenario.job.cluster().num_servers(), " servers, ", scenario.steps,
                       " steps, ", scenario.faults.size(), " faults, ", scenario.settings.size(),
-                      " settings, ", 1 + scenario.next_lives.size(), " lives");
+                      " settings, ", 1 + scenario.next_lives.size(), " lives",
+                      DescribeCodecs(scenario));
 }
 
 }  // namespace capstan

@@ -48,6 +48,9 @@ struct Scenario {
   bool has_recorded_values = true;  // histories have the test values
   bool is_recorded = true;          // exchanges are written into the history
   bool pushes_ahead = false;        // workers push every other step without a pull
+  // Not 0: gradients are DenseGradient times this, and not test values. So values reveal no
+  // updates, but ResidualCheck knows the end of the job.
+  float gradient_unit = 0;
   SimulatedNetwork::Options network;
   // Time of one step of the worker process `worker`.
   std::function<absl::Duration(uint32_t worker, Random& random)> compute_time;
@@ -68,7 +71,8 @@ struct Scenario {
 
 // Draws everything from the seed: 1 to 16 workers, 1 to 8 servers, tables, shards, network, speeds,
 // pauses, deaths and replacements; consistency and staleness, also of single tables, and their
-// changes; checkpoints, power cuts, and further lives of the job.
+// changes; checkpoints, power cuts, and further lives of the job; codecs, and gradients of which
+// they leave residuals.
 Scenario DrawScenario(uint64_t seed);
 
 // The random source of the worker process's compute times.

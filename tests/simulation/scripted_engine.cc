@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/history/history.h"
 #include "common/job/job_properties.h"
@@ -41,6 +42,7 @@ std::unique_ptr<Engine> MakeEngine(const Scenario& scenario, uint32_t process, C
   options.slice_bytes = SliceBytes(scenario.job.scheduler());
   options.steps = scenario.steps;
   options.has_test_values = scenario.has_test_values;
+  options.gradient_unit = scenario.gradient_unit;
   options.own_arrays = scenario.own_arrays;
   options.on_first_state = std::move(on_first_state);
   options.compute_time = [&scenario, process, random = ComputeRandom(scenario, process)]() mutable {
@@ -50,6 +52,13 @@ std::unique_ptr<Engine> MakeEngine(const Scenario& scenario, uint32_t process, C
 }
 
 }  // namespace
+
+float DenseGradient(WorkerId worker, Step step, SliceKey key, size_t element) {
+  const uint64_t slice = (uint64_t{key.table.value()} << 32) + key.slice.value();
+  const uint64_t turn = (uint64_t{worker.value()} << 32) + static_cast<uint64_t>(step.value());
+  Random random(/*seed=*/(slice << 8) + element, /*stream=*/turn);
+  return 37.0f * (static_cast<float>(random.UniformInt(41)) - 20.0f);
+}
 
 ScriptedState::ScriptedState(uint32_t arrays, const std::vector<v1::TableSpec>& tables,
                              uint64_t slice_bytes)
@@ -142,20 +151,30 @@ absl::Status ScriptedEngine::Forward(absl::Duration time, ParameterStore& store)
 
 void ScriptedEngine::WriteGradients(int layer, const Turn& turn, ParameterStore& store) const {
   const size_t element = TestElement(turn.worker, turn.step, options_.steps);
-  for (size_t table = 0; table < options_.tables.size(); ++table) {
+  for (uint32_t table = 0; table < options_.tables.size(); ++table) {
     if (static_cast<int>(options_.tables[table].layer()) != layer) continue;
     const absl::Span<float> gradient = store.gradients()[table];
     const Slicing slicing(gradient.size(), options_.slice_bytes);
     for (uint32_t slice = 0; slice < slicing.slice_count(); ++slice) {
-      float* const values = gradient.data() + slicing.Range(SliceIndex(slice)).offset;
-      if (turn.step > Step(0)) values[element - 1] = 0;
-      values[element] = -kTestUpdate;  // SGD subtracts it.
-      if (own_state_ != nullptr) {
-        own_state_->Add({TableId(static_cast<uint32_t>(table)), SliceIndex(slice)}, element,
-                        -kTestUpdate);
-      }
+      const SliceKey key{TableId(table), SliceIndex(slice)};
+      const SliceRange range = slicing.Range(key.slice);
+      WriteGradient(key, turn, gradient.subspan(range.offset, range.size));
+      if (own_state_ != nullptr) own_state_->Add(key, element, -kTestUpdate);
     }
   }
+}
+
+void ScriptedEngine::WriteGradient(SliceKey key, const Turn& turn,
+                                   absl::Span<float> gradient) const {
+  if (options_.gradient_unit != 0) {
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      gradient[i] = options_.gradient_unit * DenseGradient(turn.worker, turn.step, key, i);
+    }
+    return;
+  }
+  const size_t element = TestElement(turn.worker, turn.step, options_.steps);
+  if (turn.step > Step(0)) gradient.at(element - 1) = 0;
+  gradient.at(element) = -kTestUpdate;  // SGD subtracts it.
 }
 
 JobPreparer ScriptedJobPreparer(const Scenario& scenario, uint32_t process,

@@ -46,6 +46,10 @@ class ScriptedState : public OwnState {
   std::map<SliceKey, std::shared_ptr<std::vector<float>>> slices_;
 };
 
+// The element of a slice's gradient in jobs with a gradient_unit: a multiple of 37, from -740 to
+// 740. Several elements of a slice have the same absolute value.
+float DenseGradient(WorkerId worker, Step step, SliceKey key, size_t element);
+
 // An engine without computation: it waits for its compute time, and pushes test values. A sample
 // stands for one worker at one step. Its features are the worker and the step. Not thread-safe.
 class ScriptedEngine : public Engine {
@@ -59,6 +63,7 @@ class ScriptedEngine : public Engine {
     uint64_t slice_bytes = 0;           // Required
     int64_t steps = 0;                  // Required: number of steps of each worker
     bool has_test_values = true;        // else samples are ignored, and gradients stay 0
+    float gradient_unit = 0;            // as in a Scenario, only with test values
     // Required: the compute time of the next step. A third is forward, the rest backward; all
     // layers take the same time.
     std::function<absl::Duration()> compute_time;
@@ -89,6 +94,7 @@ class ScriptedEngine : public Engine {
   absl::Status Forward(absl::Duration time, ParameterStore& store);
   // Sets each slice of the layer to the update of this turn.
   void WriteGradients(int layer, const Turn& turn, ParameterStore& store) const;
+  void WriteGradient(SliceKey key, const Turn& turn, absl::Span<float> gradient) const;
   void TellFirstState(const Turn& turn);
 
   const Options options_;

@@ -67,6 +67,33 @@ TEST(ScriptedEngineTest, PushesTheUpdateOfEachTurnInEverySlice) {
   ASSERT_TRUE(rig->Finish().ok());
 }
 
+TEST(ScriptedEngineTest, WithAGradientUnitEveryElementIsAMultipleOfIt) {
+  RealClock clock;
+  std::vector<int> draws;
+  ScriptedEngine::Options options = Options(&clock, &draws);
+  options.gradient_unit = 0.1f;
+  ScriptedEngine engine(std::move(options));
+  TrainingRig::Options rig_options;
+  rig_options.slice_bytes = 6 * sizeof(float);
+  rig_options.learning_rate = 1;
+  const auto rig = TrainingRig::Create(&engine, &clock, rig_options).value();
+  std::vector<float> expected(24);
+  std::set<float> gradients;
+  for (uint32_t step = 0; step < 3; ++step) {
+    ASSERT_TRUE(rig->Step(Turns(), {step}).ok());
+    for (uint32_t i = 0; i < 24; ++i) {
+      const SliceKey key{TableId(i / 12), SliceIndex(i / 6 % 2)};
+      const float gradient = DenseGradient(WorkerId(1), Step(step), key, i % 6);
+      expected[i] -= 0.1f * gradient;
+      gradients.insert(gradient);
+    }
+  }
+  ASSERT_TRUE(rig->store().WaitForAll().ok());
+  EXPECT_EQ(rig->Values(), expected);
+  EXPECT_GT(gradients.size(), 20u) << "slices and steps differ";
+  ASSERT_TRUE(rig->Finish().ok());
+}
+
 TEST(ScriptedEngineTest, ItsOwnStateIsTheSumOfItsGradientsInEverySlice) {
   RealClock clock;
   std::vector<int> draws;

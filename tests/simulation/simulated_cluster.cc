@@ -98,6 +98,8 @@ SimulationResult SimulatedCluster::Run() {
   BuryAll();
   result_.duration = end - start_;
   result_.messages = network_.messages();
+  result_.residuals = std::move(codecs_.residuals);
+  result_.wrong_values = std::move(codecs_.wrong_values);
   result_.records = log_.TakeRecords();
   return std::move(result_);
 }
@@ -244,6 +246,10 @@ std::unique_ptr<ParameterEndpoint> SimulatedCluster::Wrap(
     Member& worker, std::unique_ptr<ParameterEndpoint> exchanges) {
   if (scenario_.is_recorded) {
     exchanges = std::make_unique<RecordingEndpoint>(&worker.recording, std::move(exchanges));
+  }
+  if (scenario_.job.has_codec()) {
+    const uint32_t own_arrays = scenario_.gradient_unit == 0 ? 0 : scenario_.own_arrays + 1;
+    exchanges = std::make_unique<CodecWatchEndpoint>(own_arrays, &codecs_, std::move(exchanges));
   }
   if (!scenario_.pushes_ahead) return exchanges;
   return std::make_unique<PushAheadEndpoint>(scenario_.steps, std::move(exchanges));

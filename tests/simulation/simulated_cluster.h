@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -18,6 +19,7 @@
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/job_outcome.h"
 #include "server/service/parameter_server.h"
+#include "tests/simulation/codec_watch.h"
 #include "tests/simulation/membership_recorder.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/simulated_disk.h"
@@ -42,6 +44,8 @@ struct SimulationResult {
   uint64_t messages = 0;
   bool is_cut = false;  // all processes have died in a power cut
   std::vector<FirstOwnState> own_states;
+  std::vector<FinalResidual> residuals;  // of jobs with a gradient_unit that may write checkpoints
+  std::string wrong_values;              // as in CodecWatch
 };
 
 // A whole job in virtual time: the real coordinator, servers and workers in one program. One thread
@@ -99,6 +103,7 @@ class SimulatedCluster {
   std::unique_ptr<MembershipRecorder> membership_;
   std::vector<std::unique_ptr<Member>> servers_;
   std::vector<std::unique_ptr<Member>> workers_;
+  CodecWatch codecs_;
   SimulationResult result_;
 };
 

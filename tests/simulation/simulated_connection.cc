@@ -13,9 +13,13 @@ constexpr uint64_t kHeaderBytes = 64;
 // A message has its own copy, because the sender's buffer may change.
 Payload Copy(const Payload& payload) {
   if (payload.empty()) return Payload();
-  const auto bytes = std::make_shared<HostBuffer>(payload.size_bytes() / sizeof(float));
-  payload.CopyTo(bytes->span());
-  return Payload(bytes->span(), bytes);
+  const size_t floats = (payload.size_bytes() + sizeof(float) - 1) / sizeof(float);
+  const auto memory = std::make_shared<HostBuffer>(floats);
+  const absl::Span<uint8_t> bytes = memory->bytes().first(payload.size_bytes());
+  payload.CopyTo(bytes);
+  Payload copy(memory);
+  copy.Append(bytes);
+  return copy;
 }
 
 absl::Status Lost(const char* what) {

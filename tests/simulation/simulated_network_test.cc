@@ -53,6 +53,29 @@ class SimulatedNetworkTest : public testing::Test {
   std::vector<absl::Duration> answered_at_;
 };
 
+TEST_F(SimulatedNetworkTest, AGradientOfAnyNumberOfBytesArrivesWhole) {
+  class BytesServer : public ParameterEndpoint {
+   public:
+    void Exchange(ExchangeRequest request, DeliveredCallback, ReplyCallback) override {
+      bytes.resize(request.gradient.size_bytes());
+      request.gradient.CopyTo(absl::MakeSpan(bytes));
+    }
+    std::vector<uint8_t> bytes;
+  };
+  SimulatedNetwork network({}, /*seed=*/1);
+  BytesServer server;
+  const auto connection = network.Connect(&worker_, &server_process_, &server);
+  const auto sent =
+      std::make_shared<std::vector<uint8_t>>(std::vector<uint8_t>{1, 2, 3, 4, 5, 6, 7});
+  ExchangeRequest request;
+  request.gradient = Payload(sent);
+  request.gradient.Append(*sent);
+  connection->Exchange(
+      request, [] {}, [](ExchangeReply) {});
+  Run();
+  EXPECT_EQ(server.bytes, *sent);
+}
+
 TEST_F(SimulatedNetworkTest, TimesFollowFromLatencyAndBandwidth) {
   SimulatedNetwork::Options options;
   options.latency = absl::Microseconds(100);

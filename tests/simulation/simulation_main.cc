@@ -41,6 +41,7 @@ struct Totals {
   int64_t done ABSL_GUARDED_BY(mu) = 0;
   int64_t changes ABSL_GUARDED_BY(mu) = 0;
   int64_t restores ABSL_GUARDED_BY(mu) = 0;
+  int64_t known_ends ABSL_GUARDED_BY(mu) = 0;
 };
 
 void Count(uint64_t seed, const Scenario& scenario, const ScenarioVerdict& verdict,
@@ -51,6 +52,7 @@ void Count(uint64_t seed, const Scenario& scenario, const ScenarioVerdict& verdi
   totals.done += verdict.is_done;
   totals.changes += verdict.changes;
   totals.restores += verdict.restores;
+  totals.known_ends += verdict.known_ends;
   if (verdict.violation.empty()) return;
   ++totals.violations;
   std::printf("seed %llu (%s): %s\n", static_cast<unsigned long long>(seed),
@@ -94,9 +96,10 @@ int Run() {
   MutexLock lock(&totals.mu);
   std::printf(
       "%lld exchanges, %lld jobs done well, %lld changes of the consistency, %lld restores from "
-      "checkpoints\n",
+      "checkpoints, %lld ends with residuals compared\n",
       static_cast<long long>(totals.exchanges), static_cast<long long>(totals.done),
-      static_cast<long long>(totals.changes), static_cast<long long>(totals.restores));
+      static_cast<long long>(totals.changes), static_cast<long long>(totals.restores),
+      static_cast<long long>(totals.known_ends));
   std::printf("%lld histories, %lld violations\n", static_cast<long long>(totals.histories),
               static_cast<long long>(totals.violations));
   return totals.violations > 0 ? 1 : 0;

@@ -22,6 +22,8 @@ struct Coverage {
   std::atomic<int> changes = 0;           // of the consistency, within the steps
   std::atomic<int> restores = 0;          // from a checkpoint
   std::atomic<int> own_states = 0;        // with which workers began after a restore
+  std::atomic<int> known_ends = 0;        // with residuals: the final parameters are compared
+  std::atomic<int> restored_ends = 0;     // the same, of jobs that were restored
   std::atomic<int64_t> exchanges = 0;
 };
 
@@ -33,6 +35,8 @@ void RunSeed(uint64_t seed, Coverage& coverage) {
   coverage.changes += verdict.changes;
   coverage.restores += verdict.restores;
   coverage.own_states += verdict.own_states;
+  coverage.known_ends += verdict.known_ends;
+  coverage.restored_ends += verdict.restores > 0 ? verdict.known_ends : 0;
   coverage.exchanges += static_cast<int64_t>(verdict.exchanges);
   coverage.with_replacement +=
       verdict.incarnations > static_cast<int>(scenario.job.cluster().num_workers());
@@ -58,6 +62,8 @@ TEST(SimulationTest, TwoThousandSchedulesKeepTheContract) {
   EXPECT_GT(coverage.changes, 600);
   EXPECT_GT(coverage.restores, 200);
   EXPECT_GT(coverage.own_states, 400);
+  EXPECT_GT(coverage.known_ends, 150);
+  EXPECT_GT(coverage.restored_ends, 10);
   EXPECT_GT(coverage.exchanges, 200'000);
 }
 

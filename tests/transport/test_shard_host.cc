@@ -15,7 +15,7 @@ std::unique_ptr<ShardHost> MakeTestHost(ConsistencyMode mode, int num_workers, u
   ShardHost::Options options;
   options.job = kTestJob;
   options.update_scale = UpdateScale::kSum;  // A pulled value is then the sum of the pushes.
-  options.tables = {{"w", elements, 0.0}};
+  options.tables = {{"w", elements, 0.0, {}}};
   options.slice_bytes = elements * sizeof(float);
   options.own_arrays = own_arrays;
   options.shard_count = 1;

@@ -11,6 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "common/codec/codec.h"
+#include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/exchange/payload.h"
 #include "common/tensor/host_buffer.h"
@@ -31,15 +33,17 @@ class ParameterBuffers {
     std::shared_ptr<HostBuffer> values;
     std::shared_ptr<HostBuffer> gradient;
     std::vector<uint64_t> versions;  // of each slice's values
+    std::shared_ptr<const Codec> pull_codec;
   };
 
-  // `tables` has the job's tables, in order of table id. `mirror` allocates the memory and gets new
-  // values; null: the device computes on this memory. RESOURCE_EXHAUSTED if there is not enough
-  // memory.
+  // `tables` has the job's tables, in order of table id, and `codecs` those of each. `mirror`
+  // allocates the memory and gets new values; null: the device computes on this memory.
+  // RESOURCE_EXHAUSTED if there is not enough memory.
   static absl::StatusOr<std::unique_ptr<ParameterBuffers>> Create(
-      absl::Span<const v1::TableSpec> tables, uint64_t slice_bytes, ParameterMirror* mirror);
+      absl::Span<const v1::TableSpec> tables, absl::Span<const TableCodecs> codecs,
+      uint64_t slice_bytes, ParameterMirror* mirror);
 
-  // One span for each table.
+  // One span for each table. Values that came encoded for a mirror are not here.
   absl::Span<const absl::Span<const float>> values() const { return value_spans_; }
   absl::Span<const absl::Span<float>> gradients() const { return gradient_spans_; }
 
@@ -49,19 +53,21 @@ class ParameterBuffers {
   int64_t slices_of_layer(int layer) const { return slices_of_layer_[layer]; }
 
   absl::Span<float> ValuesOf(SliceKey key) const;
+  absl::Span<const float> GradientSpanOf(SliceKey key) const;
   // The gradient in place, without a copy.
   Payload GradientOf(SliceKey key) const;
   uint64_t VersionOf(SliceKey key) const { return table(key.table).versions[key.slice.value()]; }
 
-  // Puts the values of a reply in place. Returns the reply's error, the mirror's error, or INTERNAL
-  // if values and slice differ in length.
+  // Puts the values of a reply in place, decoded. Returns the reply's error, the mirror's error, or
+  // INTERNAL if the values are not those of the slice, in its codec or as float32.
   absl::Status TakeValues(SliceKey key, const ExchangeReply& reply);
 
  private:
   explicit ParameterBuffers(ParameterMirror* mirror) : mirror_(mirror) {}
 
-  absl::Status AddTable(const v1::TableSpec& spec, uint64_t slice_bytes);
+  absl::Status AddTable(const v1::TableSpec& spec, const TableCodecs& codecs, uint64_t slice_bytes);
   absl::StatusOr<std::shared_ptr<HostBuffer>> AllocateHost(uint64_t size);
+  absl::Status TakeEncoded(SliceKey key, const Payload& payload);
 
   ParameterMirror* const mirror_;
   std::vector<Table> tables_;

@@ -2,12 +2,16 @@
 #define WORKER_CLIENT_PARAMETER_MIRROR_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/tensor/host_buffer.h"
 #include "common/tensor/slicing.h"
+#include "worker/client/gradient_encoder.h"
 
 namespace capstan {
 
@@ -15,6 +19,11 @@ namespace capstan {
 class ParameterMirror {
  public:
   virtual ~ParameterMirror() = default;
+
+  // Comes before all other calls, and only if a codec of the plan is lossy. Returns the encoder of
+  // the device: gradients then stay on the device, and only their bytes come to the host. The
+  // mirror outlives the encoder. RESOURCE_EXHAUSTED if there is not enough memory.
+  virtual absl::StatusOr<std::unique_ptr<GradientEncoder>> UseCodecs(const CodecPlan& plan) = 0;
 
   // Memory for `size` values or gradients, zero at first. The device copies to and from it
   // directly. RESOURCE_EXHAUSTED if there is not enough memory.
@@ -24,6 +33,11 @@ class ParameterMirror {
   // unchanged until the layer's next gradient has been pushed.
   virtual absl::Status SliceArrived(TableId table, const SliceRange& range,
                                     const float* values) = 0;
+
+  // The place for the encoded values of a slice, in a table with a lossy codec of pulls.
+  virtual absl::Span<uint8_t> EncodedValuesOf(SliceKey key) = 0;
+  // They are there, and have been checked. They stay as SliceArrived says.
+  virtual absl::Status EncodedSliceArrived(SliceKey key) = 0;
 
   // All awaited slices of the layer have arrived. Runs before WaitForLayer returns.
   virtual absl::Status LayerArrived(int layer) = 0;

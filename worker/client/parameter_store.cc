@@ -1,21 +1,41 @@
 #include "worker/client/parameter_store.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/routing/job_view.h"
 #include "common/scheduler/scheduler.h"
 
 namespace capstan {
 
 absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Options& options) {
-  ASSIGN_OR_RETURN(std::unique_ptr<ParameterBuffers> buffers,
-                   ParameterBuffers::Create(options.tables, options.slice_bytes, options.mirror));
-  return std::unique_ptr<ParameterStore>(new ParameterStore(options, std::move(buffers)));
+  std::vector<TableCodecs> codecs = options.codecs;
+  codecs.resize(options.tables.size());
+  CodecPlan plan;
+  plan.draws.seed = options.seed;
+  plan.draws.worker = options.worker;
+  for (size_t i = 0; i < codecs.size(); ++i) {
+    plan.tables.push_back(
+        {Slicing(ElementCount(options.tables[i]), options.slice_bytes), codecs[i]});
+  }
+  std::unique_ptr<GradientEncoder> encoder;
+  if (options.mirror != nullptr && plan.is_lossy()) {
+    ASSIGN_OR_RETURN(encoder, options.mirror->UseCodecs(plan));
+  } else {
+    ASSIGN_OR_RETURN(encoder, HostEncoder::Create(plan));
+  }
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<ParameterBuffers> buffers,
+      ParameterBuffers::Create(options.tables, codecs, options.slice_bytes, options.mirror));
+  return std::unique_ptr<ParameterStore>(
+      new ParameterStore(options, std::move(buffers), std::move(encoder)));
 }
 
-ParameterStore::ParameterStore(const Options& options, std::unique_ptr<ParameterBuffers> buffers)
+ParameterStore::ParameterStore(const Options& options, std::unique_ptr<ParameterBuffers> buffers,
+                               std::unique_ptr<GradientEncoder> encoder)
     : clock_(options.clock),
       client_(options.client),
       scheduler_(options.scheduler),
@@ -28,20 +48,21 @@ ParameterStore::ParameterStore(const Options& options, std::unique_ptr<Parameter
       own_state_(options.own_state),
       last_pull_step_(options.last_pull_step),
       buffers_(std::move(buffers)),
+      encoder_(std::move(encoder)),
       awaited_slices_(buffers_->layer_count()) {
   SetPartition(options.partition_bytes);
-  for (uint32_t i = 0; own_state_ != nullptr && i < buffers_->table_count(); ++i) {
+  for (uint32_t i = 0; i < buffers_->table_count(); ++i) {
     cuts_.emplace_back(buffers_->table(TableId(i)).slicing.slice_count());
   }
   MutexLock lock(&mu_);
   open_exchanges_.resize(buffers_->layer_count());
 }
 
-void ParameterStore::PullAll(Step step) {
+void ParameterStore::PullAll(Step step, bool is_exact) {
   const absl::Time begin = clock_->Now();
   for (int layer = 0; layer < buffers_->layer_count(); ++layer) Open(layer);
   for (uint32_t table = 0; table < buffers_->table_count(); ++table) {
-    SubmitTable(TableId(table), std::nullopt, step);
+    SubmitTable(TableId(table), {std::nullopt, step, is_exact});
   }
   RecordSending(begin);
 }
@@ -65,38 +86,65 @@ void ParameterStore::PushOpened(int layer, Step step) {
   const absl::Time begin = clock_->Now();
   for (uint32_t i = 0; i < buffers_->table_count(); ++i) {
     const TableId table(i);
-    if (buffers_->table(table).layer == layer) SubmitTable(table, step, step + 1);
+    if (buffers_->table(table).layer == layer) SubmitTable(table, {step, step + 1});
   }
   RecordSending(begin);
 }
 
-void ParameterStore::SubmitTable(TableId table, std::optional<Step> push_step, Step pull_step) {
+void ParameterStore::SubmitTable(TableId table, const Purpose& purpose) {
   const uint32_t slice_count = buffers_->table(table).slicing.slice_count();
   const auto together = static_cast<uint32_t>(std::min<uint64_t>(slices_together_, slice_count));
   for (uint32_t first = 0; first < slice_count; first += together) {
-    SubmitSlices(table, first, std::min(first + together, slice_count), push_step, pull_step);
+    SubmitSlices(table, first, std::min(first + together, slice_count), purpose);
   }
 }
 
 void ParameterStore::SubmitSlices(TableId table, uint32_t first, uint32_t end,
-                                  std::optional<Step> push_step, Step pull_step) {
+                                  const Purpose& purpose) {
+  struct Slice {
+    SliceKey key;
+    Payload gradient;
+    ExchangeTrace trace;
+  };
   Transfer transfer;
   transfer.layer = buffers_->table(table).layer;
-  std::vector<ExchangeTrace> traces;
-  for (uint32_t slice = first; slice < end; ++slice) {
-    const SliceKey key = {table, SliceIndex(slice)};
-    if (push_step.has_value()) transfer.bytes += buffers_->ValuesOf(key).size() * sizeof(float);
-    traces.push_back(Trace(key, push_step, pull_step));
+  std::vector<Slice> slices;
+  for (uint32_t i = first; i < end; ++i) {
+    Slice& slice = slices.emplace_back(Slice{{table, SliceIndex(i)}, {}, {}});
+    slice.trace = Trace(slice.key, purpose);
+    if (purpose.push_step.has_value()) {
+      absl::StatusOr<Payload> gradient = EncodeGradient(slice.key, *purpose.push_step);
+      if (!gradient.ok()) return Fail(gradient.status());
+      slice.gradient = *std::move(gradient);
+    }
+    slice.trace.BeginAfter("encode", "queue");
+    transfer.bytes += slice.gradient.size_bytes();
   }
-  transfer.start = [this, table, first, push_step, pull_step,
-                    traces = std::move(traces)](absl::AnyInvocable<void()> credited) {
-    const JoinedCredit joined(static_cast<int64_t>(traces.size()), std::move(credited));
-    for (size_t i = 0; i < traces.size(); ++i) {
-      const SliceIndex slice(first + static_cast<uint32_t>(i));
-      SendSlice({table, slice}, push_step, pull_step, traces[i], joined);
+  transfer.start = [this, purpose,
+                    slices = std::move(slices)](absl::AnyInvocable<void()> credited) mutable {
+    const JoinedCredit joined(static_cast<int64_t>(slices.size()), std::move(credited));
+    for (Slice& slice : slices) {
+      SendSlice(slice.key, purpose, std::move(slice.gradient), slice.trace, joined);
     }
   };
   scheduler_->Submit(std::move(transfer));
+}
+
+absl::StatusOr<Payload> ParameterStore::EncodeGradient(SliceKey key, Step step) {
+  if (!encoder_->codec(key.table).is_lossy()) return buffers_->GradientOf(key);
+  const absl::Time begin = clock_->Now();
+  absl::StatusOr<GradientEncoder::Encoded> encoded =
+      encoder_->Encode(key, step, buffers_->GradientSpanOf(key));
+  if (!encoded.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "worker ", worker_.value(), ", step ", step.value(), ", slice ", key.slice.value(),
+        " of table ", buffers_->table(key.table).name, ": ", encoded.status().message(),
+        ". It was not pushed. Try a smaller --learning_rate, and look at the data"));
+  }
+  MutexLock lock(&mu_);
+  traffic_.CountCoding(clock_->Now() - begin);
+  traffic_.CountNorms(encoded->norms);
+  return std::move(encoded->bytes);
 }
 
 ExchangeRequest ParameterStore::RequestOf(SliceKey key) const {
@@ -108,63 +156,99 @@ ExchangeRequest ParameterStore::RequestOf(SliceKey key) const {
   return request;
 }
 
-void ParameterStore::SendSlice(SliceKey key, std::optional<Step> push_step, Step pull_step,
+void ParameterStore::SendSlice(SliceKey key, const Purpose& purpose, Payload gradient,
                                const ExchangeTrace& trace, absl::AnyInvocable<void()> delivered) {
   ExchangeRequest request = RequestOf(key);
-  request.push_step = push_step;
-  request.pull_step = pull_step;
-  if (push_step.has_value()) {
+  request.push_step = purpose.push_step;
+  request.pull_step = purpose.pull_step;
+  request.pulls_float32 = purpose.is_exact;
+  if (purpose.push_step.has_value()) {
     request.base_version = buffers_->VersionOf(key);
-    request.gradient = buffers_->GradientOf(key);
+    request.gradient = std::move(gradient);
+    request.codec = encoder_->codec(key.table).type();
   }
-  request.destination = buffers_->ValuesOf(key);
+  if (purpose.is_exact || !buffers_->table(key.table).pull_codec->is_lossy()) {
+    request.destination = buffers_->ValuesOf(key);
+  }
   const uint64_t bytes_pushed = request.gradient.size_bytes();
   trace.Begin("send");
   client_->Exchange(std::move(request), trace.BeginBefore("server and reply", std::move(delivered)),
-                    [this, key, pull_step, bytes_pushed, trace](const ExchangeReply& reply) {
-                      trace.End();
-                      OnReply(key, pull_step, bytes_pushed, reply);
+                    [this, key, purpose, bytes_pushed, trace](const ExchangeReply& reply) {
+                      OnReply(key, purpose, bytes_pushed, reply, trace);
                     });
 }
 
-ExchangeTrace ParameterStore::Trace(SliceKey key, std::optional<Step> push_step,
-                                    Step pull_step) const {
+ExchangeTrace ParameterStore::Trace(SliceKey key, const Purpose& purpose) const {
   if (tracer_ == nullptr) return ExchangeTrace();
   const ParameterBuffers::Table& table = buffers_->table(key.table);
-  const int64_t bytes = static_cast<int64_t>(table.slicing.Range(key.slice).size * sizeof(float));
+  const size_t size = table.slicing.Range(key.slice).size;
+  const auto bytes = static_cast<int64_t>(size * sizeof(float));
+  const Codec& codec = encoder_->codec(key.table);
+  const auto encoded = static_cast<int64_t>(codec.EncodedBytes(size));
+  const bool is_push = purpose.push_step.has_value();
   return ExchangeTrace(tracer_, table.name,
                        {{"layer", table.layer},
                         {"slice", key.slice.value()},
-                        {"push_step", push_step.value_or(Step(-1)).value()},
-                        {"pull_step", pull_step.value()},
-                        {"bytes", bytes}},
-                       "queue");
+                        {"push_step", purpose.push_step.value_or(Step(-1)).value()},
+                        {"pull_step", purpose.pull_step.value()},
+                        {"bytes", bytes},
+                        {"bytes_pushed", is_push ? encoded : 0}},
+                       is_push && codec.is_lossy() ? "encode" : "queue");
 }
 
-void ParameterStore::OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed,
-                             const ExchangeReply& reply) {
+void ParameterStore::OnReply(SliceKey key, const Purpose& purpose, uint64_t bytes_pushed,
+                             const ExchangeReply& reply, const ExchangeTrace& trace) {
   const int layer = buffers_->table(key.table).layer;
   // Nobody else touches the slice while its exchange is open.
-  absl::Status status = buffers_->TakeValues(key, reply);
+  trace.AddArg("bytes_pulled", static_cast<int64_t>(reply.values.size_bytes()));
+  absl::Status status = TakeValues(key, purpose, reply, trace);
   const bool is_last = --awaited_slices_[layer] == 0;
   if (status.ok() && is_last && mirror_ != nullptr) status = mirror_->LayerArrived(layer);
   // The slice stays open until the server has the own state: the engine cannot change it before.
-  const uint64_t cut = status.ok() ? TakeCut(key, pull_step, reply) : 0;
+  const uint64_t cut = status.ok() ? TakeCut(key, purpose.pull_step, reply) : 0;
   {
     MutexLock lock(&mu_);
     if (cut == 0) --open_exchanges_[layer];
     if (!status.ok() && status_.ok()) status_ = std::move(status);
     if (reply.status.ok()) {
-      traffic_.CountPush(bytes_pushed);
-      traffic_.CountPull(pull_step, reply);
+      const uint64_t float_bytes = buffers_->ValuesOf(key).size() * sizeof(float);
+      traffic_.CountPush(bytes_pushed, bytes_pushed > 0 ? float_bytes : 0);
+      // Exact values of a table with a codec are not a part of the training.
+      const bool is_usual = reply.codec == buffers_->table(key.table).pull_codec->type();
+      if (is_usual) traffic_.CountPull(purpose.pull_step, reply, float_bytes);
     }
     changed_.NotifyAll();
   }
   if (cut != 0) SendOwnState(key, cut);
 }
 
+absl::Status ParameterStore::TakeValues(SliceKey key, const Purpose& purpose,
+                                        const ExchangeReply& reply, const ExchangeTrace& trace) {
+  if (reply.codec == CodecType::kFloat32) {
+    trace.End();
+    return buffers_->TakeValues(key, reply);
+  }
+  if (purpose.is_exact) {
+    trace.End();
+    return absl::InternalError(absl::StrCat("a server sent codec ", static_cast<int>(reply.codec),
+                                            " for a pull of float32"));
+  }
+  trace.Begin("decode");
+  const absl::Time begin = clock_->Now();
+  absl::Status status = buffers_->TakeValues(key, reply);
+  trace.End();
+  MutexLock lock(&mu_);
+  traffic_.CountCoding(clock_->Now() - begin);
+  return status;
+}
+
+uint32_t ParameterStore::OwnArrays(TableId table) const {
+  return (own_state_ == nullptr ? 0 : own_state_->arrays()) +
+         (encoder_->codec(table).is_lossy() ? 1 : 0);
+}
+
 uint64_t ParameterStore::TakeCut(SliceKey key, Step pull_step, const ExchangeReply& reply) {
-  if (own_state_ == nullptr) return 0;
+  if (OwnArrays(key.table) == 0) return 0;
   const bool is_last = last_pull_step_.has_value() && pull_step >= *last_pull_step_;
   const uint64_t cut = is_last ? kFinalCut : reply.cut;
   uint64_t& latest = cuts_[key.table.value()][key.slice.value()];
@@ -173,16 +257,31 @@ uint64_t ParameterStore::TakeCut(SliceKey key, Step pull_step, const ExchangeRep
   return cut;
 }
 
+absl::StatusOr<Payload> ParameterStore::OwnStateOf(SliceKey key) {
+  if (!encoder_->codec(key.table).is_lossy()) return own_state_->Save(key);
+  ASSIGN_OR_RETURN(Payload residual, encoder_->SaveResidual(key));
+  if (own_state_ == nullptr) return residual;
+  const auto parts = std::make_shared<std::array<Payload, 2>>(
+      std::array<Payload, 2>{own_state_->Save(key), std::move(residual)});
+  Payload both(parts);
+  for (const Payload& part : *parts) {
+    for (const Payload::Fragment fragment : part.fragments()) both.Append(fragment);
+  }
+  return both;
+}
+
 void ParameterStore::SendOwnState(SliceKey key, uint64_t cut) {
   ExchangeRequest request = RequestOf(key);
   request.own_cut = cut;
-  request.gradient = own_state_->Save(key);
+  absl::StatusOr<Payload> state = OwnStateOf(key);
+  if (!state.ok()) return Fail(state.status());
+  request.gradient = *std::move(state);
   SubmitOwnState(std::move(request));
 }
 
 void ParameterStore::PullOwnState() {
-  if (own_state_ == nullptr) return;
   for (uint32_t i = 0; i < buffers_->table_count(); ++i) {
+    if (OwnArrays(TableId(i)) == 0) continue;
     const ParameterBuffers::Table& table = buffers_->table(TableId(i));
     for (uint32_t slice = 0; slice < table.slicing.slice_count(); ++slice) {
       ExchangeRequest request = RequestOf({TableId(i), SliceIndex(slice)});
@@ -221,14 +320,20 @@ void ParameterStore::OnOwnStateReply(SliceKey key, bool is_pull, const ExchangeR
 }
 
 absl::Status ParameterStore::LoadOwnState(SliceKey key, const Payload& state) {
-  std::vector<float> arrays(own_state_->arrays() * buffers_->ValuesOf(key).size());
+  const size_t size = buffers_->ValuesOf(key).size();
+  std::vector<float> arrays(OwnArrays(key.table) * size);
   if (state.size_bytes() != arrays.size() * sizeof(float)) {
     return absl::InternalError(absl::StrCat("a server sent ", state.size_bytes(),
                                             " bytes for an own state of ",
                                             arrays.size() * sizeof(float)));
   }
   state.CopyTo(absl::MakeSpan(arrays));
-  own_state_->Load(key, arrays);
+  absl::Span<const float> of_engine = arrays;
+  if (encoder_->codec(key.table).is_lossy()) {
+    RETURN_IF_ERROR(encoder_->LoadResidual(key, of_engine.last(size)));
+    of_engine.remove_suffix(size);
+  }
+  if (own_state_ != nullptr) own_state_->Load(key, of_engine);
   return absl::OkStatus();
 }
 

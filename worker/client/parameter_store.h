@@ -16,11 +16,13 @@
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/scheduler/scheduler.h"
 #include "common/trace/exchange_trace.h"
 #include "common/trace/tracer.h"
 #include "proto/coordinator_service.pb.h"
+#include "worker/client/gradient_encoder.h"
 #include "worker/client/own_state.h"
 #include "worker/client/parameter_buffers.h"
 #include "worker/client/parameter_mirror.h"
@@ -42,12 +44,15 @@ class ParameterStore {
     WorkerId worker;
     Incarnation incarnation;
     std::vector<v1::TableSpec> tables;  // Required: all of the job, in order of table id
+    std::vector<TableCodecs> codecs;    // of each table; empty: float32 for all
+    uint64_t seed = 0;                  // the job's; of the codecs' draws
     uint64_t slice_bytes = 0;           // Required
     uint64_t partition_bytes = 0;       // as SetPartition says
     // Outlives the store's exchanges. Null: the device computes on the store's own memory.
     ParameterMirror* mirror = nullptr;
     Tracer* tracer = nullptr;  // outlives the store's exchanges; null: nothing is traced
-    // The engine's own state. Outlives the store's exchanges. Null: it has none.
+    // The engine's own state. Outlives the store's exchanges. Null: it has none. The residuals of
+    // lossy codecs come in addition.
     OwnState* own_state = nullptr;
     // The step after the last one, in jobs that may write checkpoints: the own state is then sent
     // unasked, since no later answer would ask for it. None: it is not.
@@ -58,15 +63,17 @@ class ParameterStore {
   // RESOURCE_EXHAUSTED if there is not enough memory.
   static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(const Options& options);
 
-  // One span for each table.
+  // One span for each table. A device that decodes values has those of lossy codecs, and these are
+  // stale until PullAllExactly.
   absl::Span<const absl::Span<const float>> values() const { return buffers_->values(); }
   absl::Span<const absl::Span<float>> gradients() const { return buffers_->gradients(); }
 
   // Pulls the own state in the checkpoint from which the job goes on; WaitForAll waits for it. Only
   // before everything else. Without own state it does nothing.
   void PullOwnState();
-  // Pulls all layers at `step`.
-  void PullAll(Step step);
+  // Pulls all layers at `step`, in the codecs of the tables or as float32.
+  void PullAll(Step step) { PullAll(step, /*is_exact=*/false); }
+  void PullAllExactly(Step step) { PullAll(step, /*is_exact=*/true); }
   // Pushes the layer's gradients of `step`, and pulls the layer at the next step.
   void PushPull(int layer, Step step);
   // PushPull in two calls, for gradients on their way into the store. After Open, WaitForLayer
@@ -89,27 +96,46 @@ class ParameterStore {
   Traffic traffic() const;
 
  private:
-  ParameterStore(const Options& options, std::unique_ptr<ParameterBuffers> buffers);
+  ParameterStore(const Options& options, std::unique_ptr<ParameterBuffers> buffers,
+                 std::unique_ptr<GradientEncoder> encoder);
 
-  void SubmitTable(TableId table, std::optional<Step> push_step, Step pull_step);
+  // What the exchange of a slice is for.
+  struct Purpose {
+    std::optional<Step> push_step;
+    Step pull_step;
+    bool is_exact = false;  // values as float32
+  };
+
+  void PullAll(Step step, bool is_exact);
+  void SubmitTable(TableId table, const Purpose& purpose);
   // Slices [first, end) as one transfer.
-  void SubmitSlices(TableId table, uint32_t first, uint32_t end, std::optional<Step> push_step,
-                    Step pull_step);
-  void SendSlice(SliceKey key, std::optional<Step> push_step, Step pull_step,
-                 const ExchangeTrace& trace, absl::AnyInvocable<void()> delivered);
-  void OnReply(SliceKey key, Step pull_step, uint64_t bytes_pushed, const ExchangeReply& reply);
+  void SubmitSlices(TableId table, uint32_t first, uint32_t end, const Purpose& purpose);
+  // The bytes of the slice's push.
+  absl::StatusOr<Payload> EncodeGradient(SliceKey key, Step step);
+  // `gradient` is empty without a push.
+  void SendSlice(SliceKey key, const Purpose& purpose, Payload gradient, const ExchangeTrace& trace,
+                 absl::AnyInvocable<void()> delivered);
+  void OnReply(SliceKey key, const Purpose& purpose, uint64_t bytes_pushed,
+               const ExchangeReply& reply, const ExchangeTrace& trace);
+  // Also ends the trace.
+  absl::Status TakeValues(SliceKey key, const Purpose& purpose, const ExchangeReply& reply,
+                          const ExchangeTrace& trace);
   // A request of the slice, so far for nothing.
   ExchangeRequest RequestOf(SliceKey key) const;
   // The cut for which the reply asks for the slice's own state; 0: for none. Answers once.
   uint64_t TakeCut(SliceKey key, Step pull_step, const ExchangeReply& reply);
+  // Number of arrays of own state: the engine's, and the residual.
+  uint32_t OwnArrays(TableId table) const;
+  absl::StatusOr<Payload> OwnStateOf(SliceKey key);
   void SendOwnState(SliceKey key, uint64_t cut);
   // Submits an exchange of own state. The layer is open.
   void SubmitOwnState(ExchangeRequest request);
   void OnOwnStateReply(SliceKey key, bool is_pull, const ExchangeReply& reply);
   absl::Status LoadOwnState(SliceKey key, const Payload& state);
   void RecordSending(absl::Time begin);
-  // Begins an exchange's trace in the scheduler's queue. Does nothing without a tracer.
-  ExchangeTrace Trace(SliceKey key, std::optional<Step> push_step, Step pull_step) const;
+  // Begins an exchange's trace: "encode" if the push has a lossy codec, else in the scheduler's
+  // "queue". Does nothing without a tracer.
+  ExchangeTrace Trace(SliceKey key, const Purpose& purpose) const;
 
   Clock* const clock_;
   ParameterEndpoint* const client_;
@@ -123,10 +149,11 @@ class ParameterStore {
   OwnState* const own_state_;
   const std::optional<Step> last_pull_step_;
   const std::unique_ptr<ParameterBuffers> buffers_;
+  const std::unique_ptr<GradientEncoder> encoder_;
 
   std::atomic<uint64_t> slices_together_{1};  // in one transfer
 
-  // By table and slice, with own state: the latest cut for which it was sent. Guarded like values.
+  // By table and slice: the latest cut for which own state was sent. Guarded like values.
   std::vector<std::vector<uint64_t>> cuts_;
 
   // By layer: slices of open exchanges without their values yet.

@@ -1,13 +1,13 @@
 #include "worker/client/parameter_store.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <deque>
-#include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,11 +17,11 @@
 #include "absl/time/time.h"
 #include "common/base/fake_clock.h"
 #include "common/base/mutex.h"
+#include "common/codec/codec.h"
 #include "common/exchange/payload.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
 #include "common/scheduler/transfer_queue.h"
-#include "common/trace/tracer.h"
 #include "worker/client/parameter_client.h"
 #include "worker/client/parameter_mirror.h"
 
@@ -99,6 +99,18 @@ class RecordingMirror : public ParameterMirror {
                                  " of ", values[0]));
     return answer_;
   }
+  absl::StatusOr<std::unique_ptr<GradientEncoder>> UseCodecs(const CodecPlan& plan) override {
+    return HostEncoder::Create(plan);
+  }
+  absl::Span<uint8_t> EncodedValuesOf(SliceKey key) override {
+    encoded_[key].resize(6);  // three bfloat16
+    return absl::MakeSpan(encoded_[key]);
+  }
+  absl::Status EncodedSliceArrived(SliceKey key) override {
+    told_.push_back(absl::StrCat("table ", key.table.value(), " slice ", key.slice.value(),
+                                 " encoded, from ", encoded_[key][0]));
+    return answer_;
+  }
   absl::Status LayerArrived(int layer) override {
     told_.push_back(absl::StrCat("layer ", layer));
     return answer_;
@@ -107,6 +119,7 @@ class RecordingMirror : public ParameterMirror {
   size_t memory_ = 46;
   absl::Status answer_;
   std::vector<std::string> told_;
+  std::map<SliceKey, std::vector<uint8_t>> encoded_;
 };
 
 // Layer 0 has a table of 20 floats (slices of 16 and 4), layer 1 one of 3.
@@ -121,6 +134,14 @@ class ParameterStoreTest : public testing::Test {
           return std::make_unique<FakeEndpoint>(&asked_, &in_exchange_);
         });
     store_ = ParameterStore::Create(StoreOptions()).value();
+  }
+
+  // Layer 1 pulls bfloat16.
+  ParameterStore::Options WithCodecs(const std::string& push) {
+    ParameterStore::Options options = StoreOptions();
+    options.codecs.resize(2);
+    options.codecs[1] = {MakeCodec(push).value(), MakeCodec("bfloat16").value()};
+    return options;
   }
 
   static RoutingTable Routing() {
@@ -203,56 +224,6 @@ TEST_F(ParameterStoreTest, TimeOfWaitingAndOfSendingAreTold) {
   ASSERT_TRUE(store_->WaitForLayer(1).ok()) << "nothing is open any more";
   EXPECT_EQ(store_->traffic().sending, absl::Seconds(2));
   EXPECT_EQ(store_->traffic().waiting, absl::Seconds(3));
-}
-
-// Phase, name, time and arguments of each event of an exchange.
-std::string ExchangeEvents(const std::string& path) {
-  std::string text;
-  std::ifstream file(path);
-  for (const nlohmann::json& event : nlohmann::json::parse(file)) {
-    if (event["ph"] == "M") continue;
-    absl::StrAppend(&text, event["ph"].get<std::string>(), " ", event["name"].get<std::string>(),
-                    " ", event["ts"].get<double>());
-    if (event.contains("args") && !event["args"].empty()) {
-      absl::StrAppend(&text, " ", event["args"].dump());
-    }
-    text += "\n";
-  }
-  return text;
-}
-
-TEST_F(ParameterStoreTest, ATraceTellsHowLongASliceQueuedWasSentAndWasAwaited) {
-  Tracer::Options trace;
-  trace.path = testing::TempDir() + "parameter_store";
-  trace.clock = &clock_;
-  const std::unique_ptr<Tracer> tracer = Tracer::Create(trace).value();
-  ParameterStore::Options options = StoreOptions();
-  options.tables[1].set_name("fc2.weight");
-  options.tracer = tracer.get();
-  store_ = ParameterStore::Create(options).value();
-  // Until its `delivered`, nothing else starts.
-  Transfer blocker;
-  blocker.bytes = 1 << 20;
-  absl::AnyInvocable<void()> blocker_delivered;
-  blocker.start = [&](absl::AnyInvocable<void()> delivered) {
-    blocker_delivered = std::move(delivered);
-  };
-  scheduler_.Submit(std::move(blocker));
-  in_exchange_ = [this] { clock_.Advance(absl::Microseconds(20)); };
-  store_->PushPull(/*layer=*/1, Step(6));
-  clock_.Advance(absl::Microseconds(300));
-  blocker_delivered();
-  clock_.Advance(absl::Microseconds(1000));
-  ASSERT_EQ(asked_.size(), 1u);
-  asked_[0].done(Values(3, 1.0f, Step(2)));
-  ASSERT_TRUE(tracer->Finish().ok());
-  EXPECT_EQ(ExchangeEvents(trace.path),
-            R"(b fc2.weight 0 {"bytes":12,"layer":1,"pull_step":7,"push_step":6,"slice":0})"
-            "\n"
-            "b queue 0\ne queue 300\n"
-            "b send 300\ne send 320\n"
-            "b server and reply 320\ne server and reply 1320\n"
-            "e fc2.weight 1320\n");
 }
 
 TEST_F(ParameterStoreTest, SlicesOfAPartitionAreOneTransfer) {
@@ -361,11 +332,68 @@ TEST_F(ParameterStoreTest, FailEndsAWaitForAReplyThatNeverComes) {
   EXPECT_TRUE(absl::IsAborted(store_->WaitForLayer(0)));
 }
 
-TEST_F(ParameterStoreTest, AReplyOfTheWrongLengthIsAnError) {
+// bfloat16 is the upper half of a float32.
+ExchangeReply Ones(size_t size) {
+  auto bytes = std::make_shared<std::vector<uint8_t>>(2 * size, 0x3f);
+  for (size_t i = 0; i < size; ++i) (*bytes)[2 * i] = 0x80;
+  ExchangeReply reply;
+  reply.codec = CodecType::kBfloat16;
+  reply.values = Payload(bytes);
+  reply.values.Append(*bytes);
+  return reply;
+}
+
+TEST_F(ParameterStoreTest, PushesAndPullsAreEncodedAndCounted) {
+  store_ = ParameterStore::Create(WithCodecs("topk:1")).value();
+  const absl::Span<float> gradient = store_->gradients()[1];
+  std::copy_n(std::vector<float>{3, -4, 0}.begin(), 3, gradient.begin());
+  store_->PushPull(/*layer=*/1, Step(0));
+  EXPECT_EQ(asked_[0].request.codec, CodecType::kTopkFloat32);
+  asked_[0].done(Ones(3));
+  ASSERT_TRUE(store_->WaitForLayer(1).ok());
+  EXPECT_THAT(store_->values()[1], testing::ElementsAre(1, 1, 1));
+  const StoreTraffic traffic = store_->traffic();
+  EXPECT_EQ(traffic.bytes_pushed, 8u);
+  EXPECT_EQ(traffic.float_bytes_pushed, 12u);
+  EXPECT_EQ(traffic.bytes_pulled, 6u);
+  EXPECT_EQ(traffic.float_bytes_pulled, 12u);
+  EXPECT_EQ(traffic.gradient_squares, 25);
+  EXPECT_EQ(traffic.residual_squares, 9);
+}
+
+TEST_F(ParameterStoreTest, AnExactPullAsksForFloat32AndTakesIt) {
+  store_ = ParameterStore::Create(WithCodecs("float32")).value();
+  store_->PullAllExactly(Step(0));
+  ASSERT_EQ(asked_.size(), 3u);
+  for (Asked& asked : asked_) {
+    EXPECT_TRUE(asked.request.pulls_float32);
+    asked.done(Values(asked.request.destination.size(), 1.5f, Step(0)));
+  }
+  ASSERT_TRUE(store_->WaitForAll().ok());
+  EXPECT_THAT(store_->values()[1], testing::ElementsAre(1.5, 1.5, 1.5));
+}
+
+TEST_F(ParameterStoreTest, AMirrorGetsEncodedValues) {
+  RecordingMirror mirror;
+  ParameterStore::Options options = WithCodecs("float32");
+  options.mirror = &mirror;
+  store_ = ParameterStore::Create(options).value();
   store_->PullAll(Step(0));
-  asked_[0].done(Values(15, 1.0f, Step(0)));
-  const absl::Status status = store_->WaitForAll();
-  EXPECT_EQ(status.message(), "a server sent 60 bytes for a slice of 64");
+  asked_[2].done(Ones(3));
+  ASSERT_TRUE(store_->WaitForLayer(1).ok());
+  EXPECT_THAT(mirror.told_, testing::ElementsAre("table 1 slice 0 encoded, from 128", "layer 1"));
+}
+
+TEST_F(ParameterStoreTest, AReplyOfTheWrongLengthOrCodecIsAnError) {
+  for (ExchangeReply& reply : std::vector<ExchangeReply>{Values(15, 1.0f, Step(0)), Ones(30)}) {
+    store_ = ParameterStore::Create(StoreOptions()).value();
+    asked_.clear();
+    store_->PullAll(Step(0));
+    asked_[0].done(reply);
+    EXPECT_EQ(store_->WaitForAll().message(),
+              absl::StrCat("a server sent 60 bytes of codec ", static_cast<int>(reply.codec),
+                           " for a slice of 64 bytes of codec 1 (float32)"));
+  }
 }
 
 }  // namespace

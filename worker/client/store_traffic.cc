@@ -4,10 +4,11 @@
 
 namespace capstan {
 
-void TrafficCounter::CountPull(Step pull_step, const ExchangeReply& reply) {
+void TrafficCounter::CountPull(Step pull_step, const ExchangeReply& reply, uint64_t float_bytes) {
   traffic_.steps_ahead = pull_step - reply.min_step;
   CountStaleness(traffic_.steps_ahead);
   traffic_.bytes_pulled += reply.values.size_bytes();
+  traffic_.float_bytes_pulled += float_bytes;
 }
 
 void TrafficCounter::CountStaleness(int64_t staleness) {

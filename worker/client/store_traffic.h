@@ -6,6 +6,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/ids.h"
+#include "common/codec/codec.h"
 #include "common/exchange/parameter_endpoint.h"
 
 namespace capstan {
@@ -14,8 +15,15 @@ namespace capstan {
 struct StoreTraffic {
   static constexpr int64_t kStalenessCounts = 128;
 
-  uint64_t bytes_pushed = 0;       // payloads of answered pushes
-  uint64_t bytes_pulled = 0;       // payloads of replies
+  uint64_t bytes_pushed = 0;  // payloads of answered pushes
+  uint64_t bytes_pulled = 0;  // payloads of replies
+  // The same, if all were float32.
+  uint64_t float_bytes_pushed = 0;
+  uint64_t float_bytes_pulled = 0;
+  // Sums of squares over all pushes with a lossy codec.
+  double gradient_squares = 0;
+  double residual_squares = 0;
+  absl::Duration coding;           // encoding gradients and decoding values
   int64_t steps_ahead = 0;         // pull step - min_step of the latest reply
   int64_t max_staleness_seen = 0;  // largest (pull step - min_step of its reply), in steps
   double mean_staleness_seen = 0;  // over all replies to pulls
@@ -29,9 +37,17 @@ struct StoreTraffic {
 // Counts a store's traffic. Not thread-safe: the owner guards it.
 class TrafficCounter {
  public:
-  void CountPush(uint64_t bytes) { traffic_.bytes_pushed += bytes; }
-  // `reply` is a success.
-  void CountPull(Step pull_step, const ExchangeReply& reply);
+  void CountPush(uint64_t bytes, uint64_t float_bytes) {
+    traffic_.bytes_pushed += bytes;
+    traffic_.float_bytes_pushed += float_bytes;
+  }
+  // `reply` is a success, with values that are decoded to `float_bytes`.
+  void CountPull(Step pull_step, const ExchangeReply& reply, uint64_t float_bytes);
+  void CountNorms(const Codec::Norms& norms) {
+    traffic_.gradient_squares += norms.gradient;
+    traffic_.residual_squares += norms.residual;
+  }
+  void CountCoding(absl::Duration time) { traffic_.coding += time; }
   void CountWaiting(absl::Duration time) { traffic_.waiting += time; }
   void CountSending(absl::Duration time) { traffic_.sending += time; }
 

@@ -17,19 +17,20 @@ ExchangeReply Reply(int64_t min_step) {
 
 TEST(TrafficCounterTest, StalenessIsCountedMeanAndLargest) {
   TrafficCounter counter;
-  counter.CountPull(Step(7), Reply(5));
-  counter.CountPull(Step(7), Reply(4));
-  counter.CountPull(Step(8), Reply(8));
+  counter.CountPull(Step(7), Reply(5), /*float_bytes=*/2 * sizeof(float));
+  counter.CountPull(Step(7), Reply(4), /*float_bytes=*/2 * sizeof(float));
+  counter.CountPull(Step(8), Reply(8), /*float_bytes=*/2 * sizeof(float));
   EXPECT_EQ(counter.traffic().steps_ahead, 0);
   EXPECT_EQ(counter.traffic().max_staleness_seen, 3);
   EXPECT_DOUBLE_EQ(counter.traffic().mean_staleness_seen, 5.0 / 3);
   EXPECT_EQ(counter.traffic().replies_of_staleness, (std::vector<uint64_t>{1, 0, 1, 1}));
   EXPECT_EQ(counter.traffic().bytes_pulled, 3 * sizeof(float));
+  EXPECT_EQ(counter.traffic().float_bytes_pulled, 6 * sizeof(float));
 }
 
 TEST(TrafficCounterTest, StalenessBeyondTheLastCountIsCountedThere) {
   TrafficCounter counter;
-  counter.CountPull(Step(501), Reply(1));
+  counter.CountPull(Step(501), Reply(1), /*float_bytes=*/2 * sizeof(float));
   const StoreTraffic& traffic = counter.traffic();
   ASSERT_EQ(traffic.replies_of_staleness.size(), StoreTraffic::kStalenessCounts);
   EXPECT_EQ(traffic.replies_of_staleness.back(), 1u);

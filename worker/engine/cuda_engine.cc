@@ -184,15 +184,22 @@ absl::Status CudaEngine::QueueGradient(int layer, Step step, ParameterStore& sto
   RETURN_IF_ERROR(copy_out_->WaitFor(events.gradient_computed));
   RETURN_IF_ERROR(TraceBegin("copy out", "gradient", layer, *copy_out_));
   for (const int table : model_->layers()[layer].tables) {
-    RETURN_IF_ERROR(copy_out_->CopyToHost(gradients_[table].data(),
-                                          gradients_[table].size() * sizeof(float),
-                                          store.gradients()[table].data()));
+    RETURN_IF_ERROR(QueueCopyOut(TableId(static_cast<uint32_t>(table)), step, store));
   }
   RETURN_IF_ERROR(TraceEnd("copy out", *copy_out_));
   RETURN_IF_ERROR(events.gradient_copied.Record(*copy_out_));
   store.Open(layer);
   sender_->Send(events.gradient_copied, layer, step, store);
   return absl::OkStatus();
+}
+
+absl::Status CudaEngine::QueueCopyOut(TableId table, Step step, ParameterStore& store) {
+  const absl::Span<const float> gradient = gradients_[table.value()];
+  if (codecs_ != nullptr && codecs_->encodes(table)) {
+    return codecs_->QueueEncode(table, step, gradient, *copy_out_);
+  }
+  return copy_out_->CopyToHost(gradient.data(), gradient.size() * sizeof(float),
+                               store.gradients()[table.value()].data());
 }
 
 absl::StatusOr<BatchResult> CudaEngine::Result() {
@@ -235,6 +242,11 @@ absl::Status CudaEngine::WriteTrace() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<GradientEncoder>> CudaEngine::UseCodecs(const CodecPlan& plan) {
+  ASSIGN_OR_RETURN(codecs_, DeviceCodecs::Create(device_, plan));
+  return std::make_unique<DeviceEncoder>(plan, codecs_.get());
+}
+
 absl::StatusOr<HostBuffer> CudaEngine::AllocateHost(size_t size) {
   ASSIGN_OR_RETURN(void* const memory, pool_->Take(size * sizeof(float)));
   return HostBuffer(static_cast<float*>(memory), size,
@@ -245,6 +257,15 @@ absl::Status CudaEngine::SliceArrived(TableId table, const SliceRange& range, co
   MutexLock lock(&copy_in_mu_);
   return copy_in_->CopyToDevice(values, range.size * sizeof(float),
                                 values_[table.value()].data() + range.offset);
+}
+
+absl::Span<uint8_t> CudaEngine::EncodedValuesOf(SliceKey key) {
+  return codecs_->EncodedValuesOf(key);
+}
+
+absl::Status CudaEngine::EncodedSliceArrived(SliceKey key) {
+  MutexLock lock(&copy_in_mu_);
+  return codecs_->QueueDecode(key, values_[key.table.value()], *copy_in_);
 }
 
 absl::Status CudaEngine::LayerArrived(int layer) {

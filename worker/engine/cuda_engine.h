@@ -21,6 +21,7 @@
 #include "kernels/cuda/pinned_pool.h"
 #include "worker/client/parameter_mirror.h"
 #include "worker/engine/batch_feed.h"
+#include "worker/engine/device_codecs.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/gradient_sender.h"
 #include "worker/engine/layer_trace.h"
@@ -65,8 +66,11 @@ class CudaEngine : public Engine, public ParameterMirror {
   // Begins options.trace, between two steps.
   absl::Status StartTrace();
 
+  absl::StatusOr<std::unique_ptr<GradientEncoder>> UseCodecs(const CodecPlan& plan) override;
   absl::StatusOr<HostBuffer> AllocateHost(size_t size) override;
   absl::Status SliceArrived(TableId table, const SliceRange& range, const float* values) override;
+  absl::Span<uint8_t> EncodedValuesOf(SliceKey key) override;
+  absl::Status EncodedSliceArrived(SliceKey key) override;
   absl::Status LayerArrived(int layer) override;
 
  private:
@@ -93,6 +97,8 @@ class CudaEngine : public Engine, public ParameterMirror {
   absl::Status WaitForLayer(int layer, ParameterStore& store);
   absl::Status QueueForward(const Batch& batch, ParameterStore& store);
   absl::Status QueueGradient(int layer, Step step, ParameterStore& store);
+  // Queues the way of a table's gradient to the host.
+  absl::Status QueueCopyOut(TableId table, Step step, ParameterStore& store);
 
   const Options options_;
   const std::unique_ptr<Model<CudaStream>> model_;
@@ -104,6 +110,7 @@ class CudaEngine : public Engine, public ParameterMirror {
   std::vector<absl::Span<float>> values_;
   std::vector<absl::Span<const float>> const_values_;
   std::vector<absl::Span<float>> gradients_;
+  std::unique_ptr<DeviceCodecs> codecs_;  // null: all tables are float32
   BatchResult* result_ = nullptr;
   BatchResult* host_result_ = nullptr;
 

@@ -1,13 +1,17 @@
 #include "worker/engine/training_rig.h"
 
+#include <glog/logging.h>
+
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
+#include "common/codec/codec.h"
 #include "common/exchange/payload.h"
 #include "common/routing/job_view.h"
 #include "common/routing/placement.h"
@@ -68,17 +72,33 @@ class SgdEndpoint : public ParameterEndpoint {
     float* const values = &values_[slice.table.value()][range.offset];
     if (call.request.push_step.has_value()) {
       std::vector<float> gradient(range.size);
-      call.request.gradient.CopyTo(absl::MakeSpan(gradient));
+      const Payload bytes = call.request.gradient.InOnePiece();
+      CHECK_EQ(options_.codecs.push->Check(bytes.piece(), range.size), absl::OkStatus());
+      options_.codecs.push->Decode(bytes.piece(), range.size, /*begin=*/0,
+                                   absl::MakeSpan(gradient));
       for (size_t i = 0; i < range.size; ++i) values[i] -= options_.learning_rate * gradient[i];
     }
-    auto copy = std::make_shared<std::vector<float>>(values, values + range.size);
     ExchangeReply reply;
-    reply.values = Payload(absl::MakeConstSpan(*copy), copy);
+    const Codec& codec = call.request.pulls_float32 ? *float32_ : *options_.codecs.pull;
+    reply.codec = codec.type();
+    reply.values = Encoded(codec, {values, range.size}, slice, call.request.pull_step);
     if (call.request.pull_step.has_value()) reply.min_step = *call.request.pull_step;
     call.done(std::move(reply));
   }
 
+  Payload Encoded(const Codec& codec, absl::Span<const float> values, SliceKey slice,
+                  std::optional<Step> step) const {
+    const DrawKey draws = {options_.seed, slice.table, WorkerId(99), step.value_or(Step(0)),
+                           slice.slice};
+    auto bytes = std::make_shared<std::vector<uint8_t>>(codec.EncodedBytes(values.size()));
+    CHECK(codec.Encode(values, draws, {}, absl::MakeSpan(*bytes)).ok());
+    Payload payload(bytes);
+    payload.Append(*bytes);
+    return payload;
+  }
+
   const TrainingRig::Options options_;
+  const std::shared_ptr<const Codec> float32_ = MakeCodec("float32").value();
   Clock* const clock_;
   std::atomic<int64_t>* const exchanges_;
   std::vector<Slicing> slicings_;
@@ -143,6 +163,8 @@ absl::Status TrainingRig::Start() {
   store.tables = engine_->tables();
   store.slice_bytes = options_.slice_bytes;
   store.mirror = engine_->mirror();
+  store.codecs.assign(store.tables.size(), options_.codecs);
+  store.seed = options_.seed;
   ASSIGN_OR_RETURN(store_, ParameterStore::Create(store));
   store_->PullAll(capstan::Step(0));
   return absl::OkStatus();
@@ -164,6 +186,8 @@ absl::Status TrainingRig::Finish() {
 }
 
 std::vector<float> TrainingRig::Values() const {
+  store_->PullAllExactly(capstan::Step(steps_));
+  CHECK_EQ(store_->WaitForAll(), absl::OkStatus());
   std::vector<float> all;
   for (const absl::Span<const float> table : store_->values()) {
     all.insert(all.end(), table.begin(), table.end());

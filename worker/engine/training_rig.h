@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/real_clock.h"
+#include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/scheduler/scheduler.h"
 #include "worker/client/parameter_client.h"
@@ -30,7 +31,8 @@ class TrainingRig {
   struct Options {
     uint64_t slice_bytes = 1024;
     float learning_rate = 0.1f;
-    uint64_t seed = 1;  // of the first values
+    uint64_t seed = 1;   // of the first values, and of draws
+    TableCodecs codecs;  // of all tables
   };
 
   // `engine` outlives the rig; `clock` outlives both.

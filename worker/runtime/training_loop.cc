@@ -116,6 +116,10 @@ v1::Progress TrainingLoop::progress() const {
   progress.set_steps_total(options_.steps);
   progress.set_bytes_pushed(traffic.bytes_pushed);
   progress.set_bytes_pulled(traffic.bytes_pulled);
+  progress.set_float_bytes_pushed(traffic.float_bytes_pushed);
+  progress.set_float_bytes_pulled(traffic.float_bytes_pulled);
+  progress.set_gradient_squares(traffic.gradient_squares);
+  progress.set_residual_squares(traffic.residual_squares);
   progress.set_max_staleness_seen(traffic.max_staleness_seen);
   progress.set_steps_ahead(traffic.steps_ahead);
   progress.set_mean_staleness_seen(traffic.mean_staleness_seen);
@@ -123,6 +127,7 @@ v1::Progress TrainingLoop::progress() const {
                                                   traffic.replies_of_staleness.end());
   progress.set_seconds_waiting(absl::ToDoubleSeconds(traffic.waiting));
   progress.set_seconds_sending(absl::ToDoubleSeconds(traffic.sending));
+  progress.set_seconds_coding(absl::ToDoubleSeconds(traffic.coding));
   if (options_.schedule != nullptr) *progress.mutable_period() = options_.schedule->times();
   MutexLock lock(&mu_);
   progress.set_loss(RecentLossLocked());

@@ -123,6 +123,18 @@ TEST_F(TrainingLoopTest, RunsAllStepsFromTheFirstOneOnWithTheBatchesThatBelongTo
   }
 }
 
+TEST_F(TrainingLoopTest, WithoutCodecsTheBytesAreThoseOfFloat32) {
+  Run(Step(0), /*steps=*/5);
+  // 8 weights, pushed and pulled 5 times. The rig and the loop each pull them once before.
+  EXPECT_EQ(progress_.bytes_pushed(), 5u * 32);
+  EXPECT_EQ(progress_.float_bytes_pushed(), 5u * 32);
+  EXPECT_EQ(progress_.bytes_pulled(), 7u * 32);
+  EXPECT_EQ(progress_.float_bytes_pulled(), 7u * 32);
+  EXPECT_EQ(progress_.gradient_squares(), 0);
+  EXPECT_EQ(progress_.residual_squares(), 0);
+  EXPECT_EQ(progress_.seconds_coding(), 0);
+}
+
 TEST_F(TrainingLoopTest, TheFirstThreeStepsDoNotCountForTheMedianTime) {
   const auto median_of = [this](int64_t steps) {
     engine_ = NotingEngine();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/codec/table_codecs.h"
 #include "common/job/job_properties.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/membership/member_agent.h"
@@ -98,6 +99,12 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   store.incarnation = options_.incarnation;
   store.scheduler = training->scheduler.get();
   store.tables.assign(view.tables().begin(), view.tables().end());
+  for (const v1::TableSpec& table : store.tables) {
+    ASSIGN_OR_RETURN(store.codecs.emplace_back(),
+                     CodecsOfTable(options_.job->job().codec(), table.name(), ElementCount(table),
+                                   SliceBytes(spec)));
+  }
+  store.seed = options_.job->job().seed();
   store.slice_bytes = SliceBytes(spec);
   store.partition_bytes = spec.partition_bytes();
   store.mirror = options_.setup->engine->mirror();
@@ -139,7 +146,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
 absl::Status TrainingSession::EvaluateAndReport() {
   const std::shared_ptr<Training> training = CurrentTraining();
   LOG(INFO) << "evaluating";
-  training->store->PullAll(Step(options_.setup->steps));
+  training->store->PullAllExactly(Step(options_.setup->steps));
   RETURN_IF_ERROR(training->store->WaitForAll());
   const Dataset& test = options_.setup->data.test;
   Engine& engine = *options_.setup->engine;

@@ -45,11 +45,13 @@ void ProgressDisplay::Draw() {
   const ProgressSample& now = samples_.back();
   const std::string overall = OverallLine(now, samples_.front(), options_.cluster);
   const std::vector<std::string> workers = WorkerLines(now, samples_.front());
+  const std::string codecs = CodecLine(now.status);
   const std::optional<TerminalSize> size = options_.terminal();
   if (size.has_value()) {
-    DrawBlock(workers, overall, *size);
+    DrawBlock(workers, codecs, overall, *size);
   } else {
     *options_.out << overall << "\n";
+    if (!codecs.empty()) *options_.out << "        " << codecs << "\n";
     for (const std::string& worker : workers) *options_.out << "        " << worker << "\n";
     options_.out->flush();
   }
@@ -66,14 +68,16 @@ void ProgressDisplay::Erase() {
   is_drawn_ = false;
 }
 
-void ProgressDisplay::DrawBlock(const std::vector<std::string>& workers, const std::string& overall,
-                                const TerminalSize& size) {
-  // Three more lines: the job, the number of hidden workers, and the cursor.
-  const size_t room = static_cast<size_t>(std::max(1, size.rows - 3));
+void ProgressDisplay::DrawBlock(const std::vector<std::string>& workers, const std::string& codecs,
+                                const std::string& overall, const TerminalSize& size) {
+  // Three more lines: the job, the number of hidden workers, and the cursor. Codecs have a fourth.
+  const int others = codecs.empty() ? 3 : 4;
+  const size_t room = static_cast<size_t>(std::max(1, size.rows - others));
   std::vector<std::string> lines(workers.begin(), workers.begin() + std::min(room, workers.size()));
   if (workers.size() > room) {
     lines.push_back(absl::StrCat("... and ", workers.size() - room, " more workers"));
   }
+  if (!codecs.empty()) lines.push_back(codecs);
   lines.push_back(overall);
   Erase();
   // Erase counts lines, so none may wrap.

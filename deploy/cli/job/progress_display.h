@@ -43,8 +43,9 @@ class ProgressDisplay {
   void Remember(ProgressSample sample);
   void Draw();
   void Erase();
-  void DrawBlock(const std::vector<std::string>& workers, const std::string& overall,
-                 const TerminalSize& size);
+  // `codecs` may be empty.
+  void DrawBlock(const std::vector<std::string>& workers, const std::string& codecs,
+                 const std::string& overall, const TerminalSize& size);
 
   const Options options_;
   std::deque<ProgressSample> samples_;  // of about two seconds, for steady rates

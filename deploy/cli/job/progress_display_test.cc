@@ -60,6 +60,24 @@ TEST(ProgressDisplayTest, LastSampleIsDrawnAtTheEndAndOnlyOnce) {
   EXPECT_THAT(Lines(out.str()), SizeIs(3));
 }
 
+TEST(ProgressDisplayTest, CodecsHaveALine) {
+  v1::GetStatusReply status = Status(/*num_workers=*/2);
+  status.mutable_codec()->set_push("int8");
+  status.add_progress()->set_bytes_pushed(100);
+  status.mutable_progress(0)->set_float_bytes_pushed(390);
+  std::ostringstream plain;
+  MakeDisplay(&plain, std::nullopt).Show(absl::Seconds(0), status);
+  ASSERT_THAT(Lines(plain.str()), SizeIs(4));
+  EXPECT_EQ(Lines(plain.str())[1], "        pushed 100 B (3.9x smaller), codecs 0.0 s");
+  std::ostringstream block;
+  TerminalSize size;
+  size.rows = 5;
+  MakeDisplay(&block, size).Show(absl::Seconds(0), status);
+  ASSERT_THAT(Lines(block.str()), SizeIs(4));
+  EXPECT_EQ(Lines(block.str())[1], "... and 1 more workers");
+  EXPECT_EQ(Lines(block.str())[2], "pushed 100 B (3.9x smaller), codecs 0.0 s");
+}
+
 TEST(ProgressDisplayTest, DisplayThatWasShownNothingDrawsNothing) {
   std::ostringstream out;
   MakeDisplay(&out, std::nullopt).Finish();

@@ -38,6 +38,14 @@ ordered_json WorkerJson(const v1::WorkerInfo& worker, const v1::Progress& progre
   return json;
 }
 
+void WriteCoding(const v1::Progress& progress, ordered_json& json) {
+  json["float_bytes_pushed"] = progress.float_bytes_pushed();
+  json["float_bytes_pulled"] = progress.float_bytes_pulled();
+  json["gradient_squares"] = progress.gradient_squares();
+  json["residual_squares"] = progress.residual_squares();
+  json["seconds_coding"] = progress.seconds_coding();
+}
+
 WorkerSample ParseWorker(const json& object) {
   WorkerSample worker;
   worker.worker = static_cast<int64_t>(CountIn(object, "worker"));
@@ -45,6 +53,11 @@ WorkerSample ParseWorker(const json& object) {
   worker.loss = NumberIn(object, "loss");
   worker.bytes_pushed = NumberIn(object, "bytes_pushed");
   worker.bytes_pulled = NumberIn(object, "bytes_pulled");
+  worker.float_bytes_pushed = NumberIn(object, "float_bytes_pushed");
+  worker.float_bytes_pulled = NumberIn(object, "float_bytes_pulled");
+  worker.gradient_squares = NumberIn(object, "gradient_squares");
+  worker.residual_squares = NumberIn(object, "residual_squares");
+  worker.seconds_coding = NumberIn(object, "seconds_coding");
   worker.seconds = NumberIn(object, "seconds");
   worker.seconds_waiting = NumberIn(object, "seconds_waiting");
   worker.seconds_sending = NumberIn(object, "seconds_sending");
@@ -65,9 +78,10 @@ void ProgressLog::Append(absl::Duration elapsed, const v1::GetStatusReply& statu
   ordered_json workers = ordered_json::array();
   for (const v1::WorkerInfo& worker : view.workers()) {
     const int id = static_cast<int>(worker.worker());
-    workers.push_back(WorkerJson(worker, id < status.progress_size()
-                                             ? status.progress(id)
-                                             : v1::Progress::default_instance()));
+    const v1::Progress& progress =
+        id < status.progress_size() ? status.progress(id) : v1::Progress::default_instance();
+    workers.push_back(WorkerJson(worker, progress));
+    if (status.has_codec()) WriteCoding(progress, workers.back());
   }
   ordered_json line;
   line["phase"] = v1::Phase_Name(view.phase());

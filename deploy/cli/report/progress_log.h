@@ -17,9 +17,9 @@ namespace capstan {
 // Writes the statuses of a job into a file, one JSON object a line:
 //   {"seconds": since the start of the job, "phase": "TRAINING", "workers": [...]}
 // Each registered worker has an object, in order of id. Its fields are "worker" (the id),
-// "is_live", and all of v1.Progress with their names and units. A status without progress is not
-// written. The interval is 20 ms, or 1/500 of the job's time so far if that is longer. Not
-// thread-safe.
+// "is_live", and those of v1.Progress with their names and units: the ones about codecs only in a
+// job with a codec. A status without progress is not written. The interval is 20 ms, or 1/500 of
+// the job's time so far if that is longer. Not thread-safe.
 class ProgressLog {
  public:
   // Creates the file. An older one is replaced.
@@ -46,6 +46,11 @@ struct WorkerSample {
   double loss = 0;
   double bytes_pushed = 0;
   double bytes_pulled = 0;
+  double float_bytes_pushed = 0;  // 0 in a job without codecs
+  double float_bytes_pulled = 0;
+  double gradient_squares = 0;
+  double residual_squares = 0;
+  double seconds_coding = 0;
   double seconds = 0;
   double seconds_waiting = 0;
   double seconds_sending = 0;

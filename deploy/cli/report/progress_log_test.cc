@@ -63,6 +63,29 @@ TEST_F(ProgressLogTest, WhatIsWrittenIsReadBack) {
   EXPECT_THAT(worker.replies_of_staleness, ElementsAre(3, 1));
 }
 
+TEST_F(ProgressLogTest, TheWorkOfCodecsIsThereInAJobWithACodec) {
+  v1::GetStatusReply status = Training(7);
+  v1::Progress& progress = *status.mutable_progress(0);
+  progress.set_float_bytes_pushed(30);
+  progress.set_float_bytes_pulled(40);
+  progress.set_gradient_squares(2.5);
+  progress.set_residual_squares(0.5);
+  progress.set_seconds_coding(0.25);
+  log_.Append(absl::ZeroDuration(), status);
+  status.mutable_codec()->set_push("int8");
+  log_.Append(absl::Seconds(1), status);
+  const std::vector<RunSample> samples = Written();
+  ASSERT_EQ(samples.size(), 2);
+  EXPECT_EQ(samples[0].workers[0].float_bytes_pushed, 0) << "no codec";
+  EXPECT_EQ(samples[0].workers[0].seconds_coding, 0) << "no codec";
+  const WorkerSample& worker = samples[1].workers[0];
+  EXPECT_EQ(worker.float_bytes_pushed, 30);
+  EXPECT_EQ(worker.float_bytes_pulled, 40);
+  EXPECT_EQ(worker.gradient_squares, 2.5);
+  EXPECT_EQ(worker.residual_squares, 0.5);
+  EXPECT_EQ(worker.seconds_coding, 0.25);
+}
+
 TEST_F(ProgressLogTest, AStatusWithoutProgressIsNotWritten) {
   for (int i = 0; i < 10; ++i) log_.Append(absl::Seconds(i), Training(7));
   EXPECT_EQ(Written().size(), 1);

@@ -1,6 +1,7 @@
 #include "deploy/cli/report/run_charts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "deploy/cli/text/number_text.h"
 
 namespace capstan {
 namespace {
@@ -124,6 +126,35 @@ Chart StalenessChart(const RunSample& end) {
   return chart;
 }
 
+// Bytes of all workers, added up.
+struct Bytes {
+  double pushed = 0;
+  double pulled = 0;
+  double float_pushed = 0;  // 0 in a job without codecs
+  double float_pulled = 0;
+};
+
+Bytes BytesOf(const RunSample& sample) {
+  Bytes bytes;
+  for (const WorkerSample& worker : sample.workers) {
+    bytes.pushed += worker.bytes_pushed;
+    bytes.pulled += worker.bytes_pulled;
+    bytes.float_pushed += worker.float_bytes_pushed;
+    bytes.float_pulled += worker.float_bytes_pulled;
+  }
+  return bytes;
+}
+
+bool HasCodec(const RunSample& end) { return BytesOf(end).float_pulled > 0; }
+
+// Adds the codecs' time to a chart of times.
+void NoteCodingTime(const RunSample& end, Chart& chart) {
+  if (!HasCodec(end)) return;
+  double seconds = 0;
+  for (const WorkerSample& worker : end.workers) seconds += worker.seconds_coding;
+  chart.note = absl::StrFormat("codecs: %.1f s, all workers together", seconds);
+}
+
 Chart TimeChart(const RunSample& end) {
   Chart chart = MakeChart(Chart::Kind::kStackedBars, "time", "Where each worker's time went",
                           "worker", "time, s");
@@ -138,25 +169,49 @@ Chart TimeChart(const RunSample& end) {
     sending.points.push_back({index, worker.seconds_sending});
   }
   chart.series = {std::move(compute), std::move(waiting), std::move(sending)};
+  NoteCodingTime(end, chart);
   return chart;
 }
 
+// In a job with codecs also the bytes of the same values as float32.
 Chart BytesChart(const std::vector<RunSample>& samples) {
   Chart chart = MakeChart(Chart::Kind::kLines, "bytes", "Bytes of all workers, added up", "time, s",
                           "payload, MiB");
-  Points pushed, pulled;
+  Points pushed, pulled, float_pushed, float_pulled;
   for (const RunSample& sample : samples) {
-    double up = 0, down = 0;
-    for (const WorkerSample& worker : sample.workers) {
-      up += worker.bytes_pushed;
-      down += worker.bytes_pulled;
-    }
-    pushed.push_back({sample.seconds, up / kMebibyte});
-    pulled.push_back({sample.seconds, down / kMebibyte});
+    const Bytes bytes = BytesOf(sample);
+    pushed.push_back({sample.seconds, bytes.pushed / kMebibyte});
+    pulled.push_back({sample.seconds, bytes.pulled / kMebibyte});
+    float_pushed.push_back({sample.seconds, bytes.float_pushed / kMebibyte});
+    float_pulled.push_back({sample.seconds, bytes.float_pulled / kMebibyte});
   }
   chart.series = {{"pushed", ThinOut(pushed, kPointsOfALine)},
                   {"pulled", ThinOut(pulled, kPointsOfALine)}};
+  if (!HasCodec(samples.back())) return chart;
+  const Bytes end = BytesOf(samples.back());
+  chart.note = absl::StrCat("pushed ", RatioText(end.float_pushed / end.pushed), ", pulled ",
+                            RatioText(end.float_pulled / end.pulled));
+  chart.series.push_back({"pushed, as float32", ThinOut(float_pushed, kPointsOfALine)});
+  chart.series.push_back({"pulled, as float32", ThinOut(float_pulled, kPointsOfALine)});
   return chart;
+}
+
+// The norm of each worker's residual divided by that of its gradient, as root mean squares over all
+// pushes so far.
+Chart ResidualChart(const std::vector<RunSample>& samples) {
+  Chart chart = MakeChart(Chart::Kind::kLines, "residual", "Residual of the pushes", "time, s",
+                          "residual / gradient");
+  chart.series =
+      WorkerLines(WorkerPoints(samples, [](const RunSample& sample, const WorkerSample& worker) {
+        return std::make_pair(sample.seconds,
+                              std::sqrt(worker.residual_squares / worker.gradient_squares));
+      }));
+  return chart;
+}
+
+bool HasResidual(const RunSample& end) {
+  return std::any_of(end.workers.begin(), end.workers.end(),
+                     [](const WorkerSample& worker) { return worker.gradient_squares > 0; });
 }
 
 Chart LossOverTimeChart(const std::vector<RunSample>& samples) {
@@ -198,8 +253,11 @@ std::vector<Chart> RunCharts(const std::vector<RunSample>& all_samples) {
   const std::vector<RunSample> samples = WithoutGaps(all_samples);
   Chart steps = StepsChart(samples);
   if (steps.series.empty()) return {};
-  return {LossOverTimeChart(samples),     LossOverStepsChart(samples), std::move(steps),
-          StalenessChart(samples.back()), TimeChart(samples.back()),   BytesChart(samples)};
+  std::vector<Chart> charts = {LossOverTimeChart(samples), LossOverStepsChart(samples),
+                               std::move(steps),           StalenessChart(samples.back()),
+                               TimeChart(samples.back()),  BytesChart(samples)};
+  if (HasResidual(samples.back())) charts.push_back(ResidualChart(samples));
+  return charts;
 }
 
 }  // namespace capstan

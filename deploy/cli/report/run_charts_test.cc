@@ -87,6 +87,45 @@ TEST(RunChartsTest, BytesAreOfAllWorkers) {
   EXPECT_THAT(chart.series[1].points.back(), Pair(4, 1));
 }
 
+// Their pushes are 4 times smaller, and their pulls twice.
+std::vector<RunSample> Compressed() {
+  std::vector<RunSample> samples = TwoWorkers();
+  for (WorkerSample& worker : samples.back().workers) {
+    worker.float_bytes_pushed = 4 * worker.bytes_pushed;
+    worker.float_bytes_pulled = 2 * worker.bytes_pulled;
+    worker.seconds_coding = 0.6;
+  }
+  WorkerSample& first = samples.back().workers[0];
+  first.gradient_squares = 400;
+  first.residual_squares = 4;
+  return samples;
+}
+
+TEST(RunChartsTest, BytesOfAJobWithCodecsAreAlsoShownAsFloat32) {
+  const Chart chart = ChartOf("bytes", Compressed());
+  ASSERT_EQ(chart.series.size(), 4);
+  EXPECT_THAT(chart.series[0].points.back(), Pair(4, 4));
+  EXPECT_EQ(chart.series[2].name, "pushed, as float32");
+  EXPECT_THAT(chart.series[2].points.back(), Pair(4, 16));
+  EXPECT_EQ(chart.series[3].name, "pulled, as float32");
+  EXPECT_THAT(chart.series[3].points.back(), Pair(4, 2));
+  EXPECT_EQ(chart.note, "pushed 4.0x smaller, pulled 2.0x smaller");
+  EXPECT_EQ(ChartOf("time", Compressed()).note, "codecs: 1.2 s, all workers together");
+}
+
+TEST(RunChartsTest, TheResidualIsShownBesideTheGradient) {
+  const Chart chart = ChartOf("residual", Compressed());
+  EXPECT_EQ(chart.series[0].name, "worker 0");
+  EXPECT_THAT(chart.series[0].points.back(), Pair(4, 0.1));
+}
+
+TEST(RunChartsTest, AJobWithoutCodecsHasNothingOfThem) {
+  EXPECT_EQ(ChartOf("bytes").series.size(), 2);
+  EXPECT_EQ(ChartOf("bytes").note, "");
+  EXPECT_EQ(ChartOf("time").note, "");
+  for (const Chart& chart : RunCharts(TwoWorkers())) EXPECT_NE(chart.id, "residual");
+}
+
 // A job that goes back from step 20 to step 10, and ends while it starts for the third time.
 std::vector<RunSample> Restarted() {
   std::vector<RunSample> samples = {

@@ -64,6 +64,7 @@ void AddFacts(const json& summary, ChartPageContent* content) {
   if (const std::string tuning = SummaryTuningText(summary); !tuning.empty()) {
     content->facts.emplace_back("tuned", tuning);
   }
+  for (auto& row : SummaryCodecRows(summary)) content->facts.push_back(std::move(row));
   AddText(summary, "workers_lost", "workers lost", content);
   AddText(summary, "workers_replaced", "workers replaced", content);
 }

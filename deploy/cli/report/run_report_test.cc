@@ -62,6 +62,24 @@ TEST_F(RunReportTest, TellsHowTheConsistencyWasChanged) {
               ElementsAre(Pair("consistency", "bsp; from step 7 on: ssp, staleness 4")));
 }
 
+TEST_F(RunReportTest, TellsWhatCodecsDid) {
+  Write("progress.jsonl", kProgress);
+  Write("summary.json",
+        R"({"bytes_pushed": 1000, "bytes_pulled": 500, "push_codec": "int8",
+            "pull_codec": "float32", "table_codec": {}, "codec_min_bytes": 0,
+            "bytes_pushed_float32": 3940, "bytes_pulled_float32": 500, "push_ratio": 3.94,
+            "pull_ratio": 1, "residual_ratio": 0.5, "codec_seconds": 2.25, "residuals_lost": 0})");
+  const auto content = RunReport(folder_);
+  ASSERT_TRUE(content.ok()) << content.status();
+  EXPECT_THAT(content->facts,
+              ElementsAre(Pair("pushed", "1.0 kB (3.9x smaller, 3.9 kB as float32)"),
+                          Pair("pulled", "500 B (no smaller, 500 B as float32)"),
+                          Pair("codecs", "push int8, pull float32"),
+                          Pair("residual", "0.5 of the gradient"),
+                          Pair("time in codecs", "2.25 s, all workers together"),
+                          Pair("residuals lost", "0")));
+}
+
 TEST_F(RunReportTest, TrainingThatFailedSaysSoBeforeAllElse) {
   Write("progress.jsonl", kProgress);
   Write("summary.json", R"({"warning": "training has failed: it did"})");

@@ -25,6 +25,12 @@ std::string BytesText(double bytes) {
   return absl::StrFormat("%.1f GB", bytes / 1e9);
 }
 
+std::string RatioText(double ratio) {
+  if (!std::isfinite(ratio) || ratio <= 0) return "?";
+  if (ratio >= 1.05) return absl::StrFormat("%.1fx smaller", ratio);
+  return ratio > 1 / 1.05 ? "no smaller" : absl::StrFormat("%.1fx larger", 1 / ratio);
+}
+
 std::string TimeText(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0 || seconds > 1e9) return "?";
   const int64_t whole = static_cast<int64_t>(seconds);

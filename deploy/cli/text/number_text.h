@@ -14,6 +14,10 @@ std::string RoundedCountText(double count);
 // "512 B", "1.5 kB", "12.3 MB", "4.0 GB", in powers of 1000.
 std::string BytesText(double bytes);
 
+// How much smaller the bytes that were sent are: "3.9x smaller", "1.5x larger" or "no smaller".
+// `ratio` is the size before, divided by the size after.
+std::string RatioText(double ratio);
+
 // "0:05", "12:34", "1:02:03". "?" unless it is from 0 to 1e9 seconds.
 std::string TimeText(double seconds);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 namespace capstan {
 namespace {
@@ -28,6 +29,16 @@ TEST(NumberTextTest, TimesAreMinutesAndSecondsAndHoursWhenNeeded) {
   EXPECT_EQ(TimeText(754), "12:34");
   EXPECT_EQ(TimeText(3723), "1:02:03");
   EXPECT_EQ(TimeText(INFINITY), "?");
+}
+
+TEST(NumberTextTest, RatiosSayWhichIsSmaller) {
+  EXPECT_EQ(RatioText(3.938), "3.9x smaller");
+  EXPECT_EQ(RatioText(50), "50.0x smaller");
+  EXPECT_EQ(RatioText(1.0), "no smaller");
+  EXPECT_EQ(RatioText(0.9999), "no smaller");
+  EXPECT_EQ(RatioText(0.5), "2.0x larger");
+  EXPECT_EQ(RatioText(0), "?");
+  EXPECT_EQ(RatioText(std::numeric_limits<double>::quiet_NaN()), "?");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "deploy/cli/text/progress_lines.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "absl/strings/ascii.h"
@@ -73,6 +74,14 @@ Totals AddUp(const ProgressSample& now, const ProgressSample& before) {
   return totals;
 }
 
+// "pushed 12.3 MB (3.9x smaller)"; empty without bytes.
+std::string SentText(const char* what, uint64_t bytes, uint64_t float_bytes) {
+  if (bytes == 0) return "";
+  const double ratio = static_cast<double>(float_bytes) / static_cast<double>(bytes);
+  return absl::StrCat(what, " ", BytesText(static_cast<double>(bytes)), " (", RatioText(ratio),
+                      "), ");
+}
+
 }  // namespace
 
 std::string PhaseText(v1::Phase phase) {
@@ -134,6 +143,29 @@ std::vector<std::string> WorkerLines(const ProgressSample& now, const ProgressSa
     lines.push_back(line);
   }
   return lines;
+}
+
+std::string CodecLine(const v1::GetStatusReply& status) {
+  if (!status.has_codec()) return "";
+  v1::Progress sum;
+  for (const v1::Progress& progress : status.progress()) {
+    sum.set_bytes_pushed(sum.bytes_pushed() + progress.bytes_pushed());
+    sum.set_bytes_pulled(sum.bytes_pulled() + progress.bytes_pulled());
+    sum.set_float_bytes_pushed(sum.float_bytes_pushed() + progress.float_bytes_pushed());
+    sum.set_float_bytes_pulled(sum.float_bytes_pulled() + progress.float_bytes_pulled());
+    sum.set_gradient_squares(sum.gradient_squares() + progress.gradient_squares());
+    sum.set_residual_squares(sum.residual_squares() + progress.residual_squares());
+    sum.set_seconds_coding(sum.seconds_coding() + progress.seconds_coding());
+  }
+  std::string line = SentText("pushed", sum.bytes_pushed(), sum.float_bytes_pushed()) +
+                     SentText("pulled", sum.bytes_pulled(), sum.float_bytes_pulled());
+  if (line.empty()) return "";
+  if (sum.gradient_squares() > 0) {
+    absl::StrAppendFormat(&line, "residual %.3g, ",
+                          std::sqrt(sum.residual_squares() / sum.gradient_squares()));
+  }
+  absl::StrAppendFormat(&line, "codecs %.1f s", sum.seconds_coding());
+  return line;
 }
 
 }  // namespace capstan

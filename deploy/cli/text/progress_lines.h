@@ -28,6 +28,11 @@ std::string OverallLine(const ProgressSample& now, const ProgressSample& before,
 // loss and no rates before its first step.
 std::vector<std::string> WorkerLines(const ProgressSample& now, const ProgressSample& before);
 
+// The work of the codecs, over all workers: "pushed 12.3 MB (3.9x smaller), pulled 6.2 MB (2.0x
+// smaller), residual 0.52, codecs 1.2 s". The residual is its norm divided by the gradient's, as
+// root mean squares over all pushes. Empty in a job without codecs, and before the first bytes.
+std::string CodecLine(const v1::GetStatusReply& status);
+
 }  // namespace capstan
 
 #endif  // DEPLOY_CLI_TEXT_PROGRESS_LINES_H_

@@ -137,5 +137,43 @@ TEST(ProgressLinesTest, ReplyWithoutProgressIsNoError) {
   EXPECT_THAT(OverallLine(now, now, Cluster()), Not(HasSubstr("%")));
 }
 
+// 100 MB and 61.7 MB were sent for 394 MB and 123.4 MB.
+v1::GetStatusReply Compressed() {
+  v1::GetStatusReply status = Training(absl::Seconds(10), {40, 60}).status;
+  status.mutable_codec()->set_push("int8");
+  for (v1::Progress& progress : *status.mutable_progress()) {
+    progress.set_bytes_pushed(50'000'000);
+    progress.set_float_bytes_pushed(197'000'000);
+    progress.set_bytes_pulled(30'850'000);
+    progress.set_float_bytes_pulled(61'700'000);
+    progress.set_seconds_coding(0.6);
+  }
+  status.mutable_progress(0)->set_gradient_squares(300);
+  status.mutable_progress(1)->set_gradient_squares(100);
+  status.mutable_progress(1)->set_residual_squares(25);
+  return status;
+}
+
+TEST(ProgressLinesTest, CodecsAreOfAllWorkers) {
+  EXPECT_EQ(CodecLine(Compressed()),
+            "pushed 100.0 MB (3.9x smaller), pulled 61.7 MB (2.0x smaller), residual 0.25, "
+            "codecs 1.2 s");
+}
+
+TEST(ProgressLinesTest, NothingIsSaidOfCodecsThatAJobDoesNotHave) {
+  v1::GetStatusReply status = Compressed();
+  status.clear_codec();
+  EXPECT_EQ(CodecLine(status), "");
+}
+
+TEST(ProgressLinesTest, NothingIsSaidOfCodecsBeforeTheirFirstBytes) {
+  v1::GetStatusReply status = Training(absl::Seconds(1), {0}).status;
+  status.mutable_codec()->set_push("int8");
+  EXPECT_EQ(CodecLine(status), "");
+  status.mutable_progress(0)->set_bytes_pulled(1500);
+  status.mutable_progress(0)->set_float_bytes_pulled(1500);
+  EXPECT_EQ(CodecLine(status), "pulled 1.5 kB (no smaller), codecs 0.0 s");
+}
+
 }  // namespace
 }  // namespace capstan

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/json_fields.h"
 #include "common/job/field_text.h"
+#include "common/job/job_properties.h"
 #include "deploy/cli/text/number_text.h"
 
 namespace capstan {
@@ -76,6 +77,46 @@ std::string ValueText(const json& value, Unit unit) {
   return value.dump();
 }
 
+bool HasCodecs(const json& summary) { return summary.contains("push_codec"); }
+
+// "12.3 MB (3.9x smaller, 48.0 MB as float32)".
+std::string SentText(const json& summary, const std::string& bytes, const char* ratio) {
+  return absl::StrCat(BytesText(NumberIn(summary, bytes.c_str())), " (",
+                      RatioText(NumberIn(summary, ratio)), ", ",
+                      BytesText(NumberIn(summary, (bytes + "_float32").c_str())), " as float32)");
+}
+
+// "push int8, pull bfloat16 (fc3.bias float32), tables from 16KiB on".
+std::string CodecsText(const json& summary) {
+  v1::CodecSpec codec;
+  codec.set_push(TextIn(summary, "push_codec"));
+  codec.set_pull(TextIn(summary, "pull_codec"));
+  const json tables = summary.value("table_codec", json::object());
+  for (const auto& [table, own] : tables.items()) {
+    v1::TableCodec& added = *codec.add_table_codec();
+    added.set_table(table);
+    added.set_codec(own.is_string() ? own.get<std::string>() : own.dump());
+  }
+  const uint64_t min_bytes = CountIn(summary, "codec_min_bytes");
+  if (min_bytes == 0) return CodecText(codec);
+  return absl::StrCat(CodecText(codec), ", tables from ", FormatSize(min_bytes), " on");
+}
+
+SummaryRows RowsOf(const json& summary) {
+  SummaryRows rows;
+  for (const Row& row : kRows) {
+    const absl::string_view key = row.key;
+    if (!summary.contains(row.key)) continue;
+    if (HasCodecs(summary) && key == "bytes_pushed") {
+      const SummaryRows codecs = SummaryCodecRows(summary);
+      rows.insert(rows.end(), codecs.begin(), codecs.end());
+    } else if (!HasCodecs(summary) || key != "bytes_pulled") {
+      rows.emplace_back(row.label, ValueText(summary[row.key], row.unit));
+    }
+  }
+  return rows;
+}
+
 // ", 2 workers"; empty when the summary has no such field.
 std::string Counted(const json& summary, const char* key) {
   if (!summary.contains(key)) return "";
@@ -138,9 +179,8 @@ absl::StatusOr<std::string> FormatSummary(absl::string_view json_text) {
   if (HasChanged(summary)) {
     absl::StrAppendFormat(&text, "  %-18s %s\n", "consistency", SummaryConsistencyText(summary));
   }
-  for (const Row& row : kRows) {
-    if (!summary.contains(row.key)) continue;
-    absl::StrAppendFormat(&text, "  %-18s %s\n", row.label, ValueText(summary[row.key], row.unit));
+  for (const auto& [label, value] : RowsOf(summary)) {
+    absl::StrAppendFormat(&text, "  %-18s %s\n", label, value);
   }
   if (const std::string tuning = SummaryTuningText(summary); !tuning.empty()) {
     absl::StrAppendFormat(&text, "  %-18s %s\n", "tuned", tuning);
@@ -163,6 +203,21 @@ std::string SummaryConsistencyText(const json& summary) {
     text += PeriodText(period);
   }
   return text;
+}
+
+SummaryRows SummaryCodecRows(const json& summary) {
+  if (!HasCodecs(summary)) return {};
+  SummaryRows rows = {{"pushed", SentText(summary, "bytes_pushed", "push_ratio")},
+                      {"pulled", SentText(summary, "bytes_pulled", "pull_ratio")},
+                      {"codecs", CodecsText(summary)}};
+  const json residual = summary.value("residual_ratio", json());
+  if (residual.is_number()) {
+    rows.emplace_back("residual", absl::StrFormat("%.3g of the gradient", residual.get<double>()));
+  }
+  rows.emplace_back("time in codecs", absl::StrFormat("%.2f s, all workers together",
+                                                      NumberIn(summary, "codec_seconds")));
+  rows.emplace_back("residuals lost", CountText(CountIn(summary, "residuals_lost")));
+  return rows;
 }
 
 std::string TuningText(const v1::TuningReport& tuning) {

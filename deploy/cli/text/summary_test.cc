@@ -35,6 +35,44 @@ TEST(SummaryTest, EveryKeyHasItsLine) {
             "  parameters' XXH3   0123456789abcdef\n");
 }
 
+constexpr char kCompressed[] = R"({
+    "samples": 300, "bytes_pushed": 12300000, "bytes_pulled": 1500, "push_codec": "int8",
+    "pull_codec": "bfloat16", "table_codec": {"fc3.bias": "float32"}, "codec_min_bytes": 16384,
+    "bytes_pushed_float32": 48462000, "bytes_pulled_float32": 3000, "push_ratio": 3.94,
+    "pull_ratio": 2.0, "residual_ratio": 0.0123, "codec_seconds": 0.42, "residuals_lost": 1,
+    "mean_staleness_seen": 0.25})";
+
+TEST(SummaryTest, OfAJobWithCodecsTellsWhatTheyDid) {
+  EXPECT_EQ(*FormatSummary(kCompressed),
+            "job is done\n"
+            "  samples            300\n"
+            "  pushed             12.3 MB (3.9x smaller, 48.5 MB as float32)\n"
+            "  pulled             1.5 kB (2.0x smaller, 3.0 kB as float32)\n"
+            "  codecs             push int8, pull bfloat16 (fc3.bias float32), tables from 16KiB "
+            "on\n"
+            "  residual           0.0123 of the gradient\n"
+            "  time in codecs     0.42 s, all workers together\n"
+            "  residuals lost     1\n"
+            "  mean staleness     0.2500\n");
+}
+
+TEST(SummaryTest, WithoutAResidualNothingIsSaidOfIt) {
+  json summary = json::parse(kCompressed);
+  summary["residual_ratio"] = nullptr;
+  for (const auto& [label, value] : SummaryCodecRows(summary)) EXPECT_NE(label, "residual");
+}
+
+TEST(SummaryTest, CodecsOfTheWrongTypesAreShownWithoutHarm) {
+  EXPECT_EQ(*FormatSummary(R"({"bytes_pushed": "x", "push_codec": 7, "table_codec": [1]})"),
+            "job is done\n"
+            "  pushed             0 B (?, 0 B as float32)\n"
+            "  pulled             0 B (?, 0 B as float32)\n"
+            "  codecs             push , pull  (0 1)\n"
+            "  time in codecs     0.00 s, all workers together\n"
+            "  residuals lost     0\n");
+  EXPECT_TRUE(SummaryCodecRows(json::parse(R"({"bytes_pushed": 5})")).empty());
+}
+
 TEST(SummaryTest, AConsistencyThatWasChangedIsShown) {
   EXPECT_EQ(*FormatSummary(R"({"consistency": "bsp", "consistency_periods": [
                                 {"from_step": 0, "consistency": "bsp", "staleness": 0},

@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<ShardHost>> BenchmarkJob::MakeHost(int server,
                                                                   ShardHost::Source source) const {
   ShardHost::Options options;
   options.job = kJob;
-  options.tables = {{"values", table_bytes / sizeof(float), 0}};
+  options.tables = {{"values", table_bytes / sizeof(float), 0, {}}};
   options.slice_bytes = slice_bytes;
   options.shard_count = shard_count;
   ASSIGN_OR_RETURN(options.optimizer, MakeOptimizer());

@@ -23,6 +23,7 @@ const std::map<std::string, std::string>& Rules() {
       {"dead_worker_counted", "every exchange is answered"},
       {"dedup_lost_on_return", "exactly once"},
       {"dedup_off", "exactly once"},
+      {"encoded_mean_in_order_of_arrival", "error feedback"},
       {"incarnation_checked_too_early", "stale incarnation"},
       {"joiner_lowers_min_step", "staleness bound"},
       {"kept_pushes_overtaken", "read-my-writes"},
@@ -30,11 +31,15 @@ const std::map<std::string, std::string>& Rules() {
       {"optimizer_state_left_out", "final values"},
       {"own_states_not_awaited", "own state"},
       {"reply_before_apply", "staleness bound"},
+      {"residual_changed_by_retry", "error feedback"},
+      {"residual_not_restored", "error feedback"},
+      {"residual_not_saved", "error feedback"},
       {"ssp_bound_off_by_one", "staleness bound"},
       {"stale_incarnation_accepted", "stale incarnation"},
       {"staleness_ignored", "update scale"},
       {"step_vector_left_out", "exactly once"},
       {"update_larger_than_told", "update scale"},
+      {"values_encoded_for_each_worker", "one encoding a version"},
   };
   return rules;
 }

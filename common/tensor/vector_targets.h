@@ -1,5 +1,5 @@
-#ifndef KERNELS_CPU_VECTOR_TARGETS_H_
-#define KERNELS_CPU_VECTOR_TARGETS_H_
+#ifndef COMMON_TENSOR_VECTOR_TARGETS_H_
+#define COMMON_TENSOR_VECTOR_TARGETS_H_
 
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
@@ -25,4 +25,4 @@ inline void ForEachVectorTarget(absl::FunctionRef<void()> check) {
 
 }  // namespace capstan
 
-#endif  // KERNELS_CPU_VECTOR_TARGETS_H_
+#endif  // COMMON_TENSOR_VECTOR_TARGETS_H_

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Trains with and without codecs, and compares the test accuracy.
+
+Trains handwritten digits, and a synthetic teacher of 2.1 million parameters, once for each seed and
+each codec. Prints a line of means for each, in percent, and their distance from float32 in points.
+A codec passes if it is at most --bound points below float32; the exit status tells.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+CODECS = {
+    "float32": [],
+    "int8 pushes, bfloat16 pulls": ["--push_codec=int8", "--pull_codec=bfloat16"],
+    "topk:0.01 pushes": ["--push_codec=topk:0.01"],
+}
+
+# The teacher: 512 features, a network of 512-1536-832-10, so 2,074,570 parameters.
+JOBS = {
+    "digits": ["--epochs=20", "--codec_min_bytes=0"],
+    "teacher": [
+        "--data_format=synthetic", "--synthetic_samples=20000", "--synthetic_features=512",
+        "--hidden=1536,832", "--batch_size=32", "--learning_rate=0.02",
+    ],
+}
+
+
+def accuracy(program, job, flags, seed):
+    with tempfile.TemporaryDirectory() as folder:
+        run = pathlib.Path(folder) / "run"
+        command = [program, "run", f"--seed={seed}", f"--run_dir={run}", *job, *flags]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(command)}\nfailed: {done.stderr}")
+        return json.loads((run / "summary.json").read_text())["test_accuracy"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--program", default="bazel-bin/deploy/cli/capstan")
+    parser.add_argument("--jobs", default=",".join(JOBS), help="of " + ", ".join(JOBS))
+    parser.add_argument("--seeds", type=int, default=5, help="seeds 1 ... SEEDS")
+    parser.add_argument("--teacher_steps", type=int, default=3000)
+    parser.add_argument("--bound", type=float, default=0.5, help="in percent points")
+    options = parser.parse_args()
+    has_passed = True
+    for name in options.jobs.split(","):
+        job = JOBS[name] + ([f"--steps={options.teacher_steps}"] if name == "teacher" else [])
+        means = {}
+        for codec, flags in CODECS.items():
+            # float32 has no use for the smallest encoded table.
+            of_job = [flag for flag in job if flags or not flag.startswith("--codec_min_bytes")]
+            values = [100 * accuracy(options.program, of_job, flags, seed)
+                      for seed in range(1, options.seeds + 1)]
+            means[codec] = statistics.mean(values)
+            distance = means[codec] - means["float32"]
+            has_passed = has_passed and distance >= -options.bound
+            print(f"{name}, {codec}: {means[codec]:.2f} % ({distance:+.2f}), seeds "
+                  + " ".join(f"{value:.2f}" for value in values), flush=True)
+    return 0 if has_passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

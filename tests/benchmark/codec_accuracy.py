@@ -1,0 +1,1 @@
+codec/codec_accuracy.py

@@ -1,0 +1,31 @@
+#ifndef TESTS_SIMULATION_RESIDUAL_CHECK_H_
+#define TESTS_SIMULATION_RESIDUAL_CHECK_H_
+
+#include <string>
+#include <vector>
+
+#include "tests/simulation/scenario.h"
+#include "tests/simulation/simulated_cluster.h"
+
+namespace capstan {
+
+// The tables of a job with a gradient_unit, and all workers' residuals of them added up.
+struct ResidualTraining {
+  std::vector<std::vector<float>> values;  // of each table
+  std::vector<std::vector<double>> residuals;
+};
+
+// The end of a BSP job without loss of a worker, by a plain loop over steps, slices and workers:
+// what a push lacks is added to the next gradient, and the mean of each step is subtracted in
+// float32.
+ResidualTraining TrainWithResiduals(const Scenario& scenario);
+
+// What is wrong at the good end of a job with a gradient_unit that has lost no worker; empty:
+// nothing. Under BSP its parameters must have the bits of TrainWithResiduals, also if it was
+// restored. Otherwise it must not have been restored. Then its parameters must be what all
+// gradients add up to, less the workers' final residuals. This is exact: all numbers are whole.
+std::string WrongEnd(const Scenario& scenario, const SimulationResult& result);
+
+}  // namespace capstan
+
+#endif  // TESTS_SIMULATION_RESIDUAL_CHECK_H_
