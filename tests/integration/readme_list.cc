@@ -178,7 +178,7 @@ std::vector<Listed> AllListed() {
                  "[--transport=grpc] [--servers=2] [--json]"),
       IsTestedBy("//tests/benchmark/codec:codec_benchmark",
                  "bazel run //tests/benchmark:codec_benchmark -- --elements=25000000 "
-                 "--repetitions=15 --json"),
+                 "--repetitions=9 --json"),
       IsTestedBy("//tests/benchmark/checkpoint:checkpoint_benchmark",
                  "bazel run //tests/benchmark:checkpoint_benchmark -- --json"),
       IsTestedBy(kScheduleTest,
