@@ -35,7 +35,7 @@ class DrawVectors {
   HWY_INLINE void Draw(uint32_t first, uint16_t* HWY_RESTRICT drawn) const;
 
  private:
-  // Of Philox4x32-10, as in random.cc.
+  // The constants of Philox4x32-10, as in random.cc.
   static constexpr uint32_t kRounds = 10;
   static constexpr uint32_t kMultiplier0 = 0xD2511F53;
   static constexpr uint32_t kMultiplier1 = 0xCD9E8D57;

@@ -193,7 +193,7 @@ using Floats = absl::Span<const float>;
 
 // Numbers that are read at once.
 constexpr size_t kBlock = 2048;
-// Of the infinities; NaNs are beyond.
+// The bits of an infinity without its sign. Those of NaNs are larger.
 constexpr int32_t kInfiniteMagnitude = 0x7f800000;
 
 int32_t MagnitudeOf(float number) {

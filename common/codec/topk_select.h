@@ -19,7 +19,7 @@ struct TopkSelection {
   std::unique_ptr<float[]> numbers;
   // No selected number is smaller in magnitude, no other one is larger.
   float cut = 0;
-  // Of `values`, if there is a residual.
+  // The sum of squares of `values`. Set only if there is a residual.
   double square_sum = 0;
 };
 

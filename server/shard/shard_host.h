@@ -114,7 +114,7 @@ class ShardHost : public ParameterEndpoint {
   explicit ShardHost(Options options);
   absl::Status Check(const ExchangeRequest& request) const;
   std::string SliceName(SliceKey key) const;
-  // Of a worker's own state.
+  // Number of arrays of a worker's own state: the engine's, and a residual.
   uint32_t OwnArrays(TableId table) const;
   absl::Status AddShard(ShardId id, const Source& source);
   // The slice's memory is not set yet.

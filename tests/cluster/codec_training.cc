@@ -43,7 +43,7 @@ v1::JobSpec JobOf(const CodecCase& codecs, v1::ConsistencySpec::Mode mode, uint3
   return job;
 }
 
-// Of one worker.
+// The bytes that one worker pushes in a job.
 uint64_t ExpectedBytesPushed(const std::string& codec) {
   uint64_t bytes = 0;
   for (const uint64_t elements : kTables) {

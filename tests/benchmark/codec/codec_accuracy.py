@@ -20,7 +20,7 @@ CODECS = {
     "topk:0.01 pushes": ["--push_codec=topk:0.01"],
 }
 
-# The teacher: 512 features, a network of 512-1536-832-10, so 2,074,570 parameters.
+# The teacher: 512 features, a network of 512-1536-832-10, so 2,075,082 parameters.
 JOBS = {
     "digits": ["--epochs=20", "--codec_min_bytes=0"],
     "teacher": [
