@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/base/little_endian.h"
 #include "common/base/status_macros.h"
 #include "common/codec/codec_errors.h"
@@ -64,10 +65,15 @@ class Int8Codec final : public Codec {
     RETURN_IF_ERROR(CheckEncodedLength(*this, bytes, n));
     for (size_t at = 0; at < bytes.size(); at += kInt8BlockBytes) {
       if (BlockIsFinite(&bytes[at], std::min(kInt8BlockBytes, bytes.size() - at))) continue;
+      const auto scale = ReadLittleEndian<uint32_t>(&bytes[at]);
+      if (scale <= kLargestInt8Scale) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("expected finite values, but the block at byte ", at,
+                         " has the byte -128 and the scale ", FloatOfBits(scale)));
+      }
       return absl::InvalidArgumentError(
-          absl::StrCat("expected a block of finite values with a scale from 0 to ",
-                       FloatOfBits(kLargestInt8Scale), ", got the scale ",
-                       FloatOfBits(ReadLittleEndian<uint32_t>(&bytes[at])), " at byte ", at));
+          absl::StrFormat("expected a scale from 0 to %.9g, got %.9g at byte %d",
+                          FloatOfBits(kLargestInt8Scale), FloatOfBits(scale), at));
     }
     return absl::OkStatus();
   }

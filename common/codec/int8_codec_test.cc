@@ -223,8 +223,9 @@ TEST(Int8CodecTest, SmallestByteDecodesWhereItIsFinite) {
   const float largest = 0x1.fffffep120f;
   ASSERT_TRUE(std::isfinite(128 * largest));
   EXPECT_TRUE(codec->Check(BytesOf(largest, {-128}), 1).ok());
-  EXPECT_EQ(codec->Check(BytesOf(0x1p121f, {5, -128}), 2).code(),
-            absl::StatusCode::kInvalidArgument);
+  const absl::Status status = codec->Check(BytesOf(0x1p121f, {5, -128}), 2);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the byte -128 and the scale"));
   EXPECT_TRUE(codec->Check(BytesOf(0x1p121f, {5, -127}), 2).ok());
 }
 

@@ -122,7 +122,7 @@ constexpr JobFlag kFlags[] = {
      "the number of updates since the worker's pull; a learning rate for bsp then suits every mode "
      "and number of workers. mean: the number of live workers. sum: 1."},
     {kConsistency, "check_finite", "consistency.check_finite", "",
-     "Refuse a push with a NaN or an infinity."},
+     "Refuse a push with a NaN or an infinity. Lossy codecs refuse them always."},
 
     {kCheckpoints, "checkpoint_dir", "checkpoint.dir", "DIR",
      "Folder for checkpoints. The coordinator and all servers must share it."},
@@ -166,7 +166,8 @@ constexpr JobFlag kFlags[] = {
     {kScheduler, "tune", "scheduler.tune", "",
      "Try other --partition_bytes and --credit_bytes while the job runs, and keep the fastest: 18 "
      "measurements of 12 to 100 steps each. Slices are of 256KiB unless --slice_bytes is given. "
-     "Not for tensor_fifo. Under bsp the parameters' bits are the same."},
+     "Not for tensor_fifo. Under bsp the parameters' bits do not change, but with a "
+     "codec they depend on the size of slices."},
 
     {kMembership, "lease_seconds", "membership.lease_seconds", "SECONDS",
      "A process silent for this long is declared dead; at least 3 heartbeats."},

@@ -17,6 +17,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/field_text.h"
 #include "common/job/job_flag_table.h"
+#include "common/job/job_properties.h"
 #include "common/job/load_job.h"
 #include "common/job/validate_job.h"
 
@@ -132,6 +133,7 @@ absl::Status CheckIsNotOverruled(const std::set<absl::string_view>& given, const
        "there is no --test_path for these labels"},
       {"codec_min_bytes", job.codec().push() == "float32" && job.codec().pull() == "float32",
        "--push_codec and --pull_codec are float32"},
+      {"table_codec", !HasCodec(job.codec()), "all tables are float32 without it, too"},
       {"keep", job.checkpoint().dir().empty(), "there is no --checkpoint_dir"},
   };
   for (const auto& rule : rules) {

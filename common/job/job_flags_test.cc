@@ -199,6 +199,10 @@ TEST(EffectiveJobTest, AFlagThatAnotherOneOverrulesIsRefused) {
             "leave out --codec_min_bytes");
   EXPECT_EQ(Verdict({"--codec_min_bytes=0", "--push_codec=int8"}), "");
   EXPECT_EQ(Verdict({"--codec_min_bytes=0", "--pull_codec=int8"}), "");
+  EXPECT_EQ(Verdict({"--table_codec=a:float32"}),
+            "--table_codec: cannot matter, because all tables are float32 without it, too; leave "
+            "out --table_codec");
+  EXPECT_EQ(Verdict({"--table_codec=a:float32", "--push_codec=int8"}), "");
 }
 
 TEST(EffectiveJobTest, AFileWithStepsTakesEpochsInTheirPlace) {

@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/job/field_text.h"
 #include "common/tensor/slicing.h"
 
 namespace capstan {
@@ -64,12 +65,15 @@ bool HasPushCodec(const v1::CodecSpec& codec) {
 }
 
 std::string CodecText(const v1::CodecSpec& codec) {
-  const std::string text = absl::StrCat("push ", codec.push(), ", pull ", codec.pull());
-  if (codec.table_codec().empty()) return text;
+  const std::string all = absl::StrCat("push ", codec.push(), ", pull ", codec.pull());
   const auto append = [](std::string* out, const v1::TableCodec& own) {
     absl::StrAppend(out, own.table(), " ", own.codec());
   };
-  return absl::StrCat(text, " (", absl::StrJoin(codec.table_codec(), ", ", append), ")");
+  const std::string own = absl::StrJoin(codec.table_codec(), ", ", append);
+  return absl::StrCat(all, own.empty() ? "" : absl::StrCat(" (", own, ")"),
+                      codec.min_bytes() == 0
+                          ? ""
+                          : absl::StrCat(", tables from ", FormatSize(codec.min_bytes()), " on"));
 }
 
 }  // namespace capstan

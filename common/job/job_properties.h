@@ -31,7 +31,7 @@ bool HasCodec(const v1::CodecSpec& codec);
 // Some gradients may be.
 bool HasPushCodec(const v1::CodecSpec& codec);
 
-// For people: "push topk:0.01, pull bfloat16 (fc3.bias float32)".
+// For people: "push topk:0.01, pull bfloat16 (fc3.bias float32), tables from 16KiB on".
 std::string CodecText(const v1::CodecSpec& codec);
 
 }  // namespace capstan

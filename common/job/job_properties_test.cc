@@ -59,12 +59,16 @@ TEST(ConsistencyTextTest, SaysModeAndStaleness) {
 
 TEST(CodecTextTest, SaysBothWaysAndTheTablesWithTheirOwn) {
   v1::CodecSpec codec;
+  EXPECT_EQ(CodecText(codec), "push float32, pull float32, tables from 16KiB on");
+  codec.set_min_bytes(0);
   EXPECT_EQ(CodecText(codec), "push float32, pull float32");
   codec.set_push("topk:0.01");
   v1::TableCodec& own = *codec.add_table_codec();
   own.set_table("fc3.bias");
   own.set_codec("int8");
   EXPECT_EQ(CodecText(codec), "push topk:0.01, pull float32 (fc3.bias int8)");
+  codec.set_min_bytes(1000);
+  EXPECT_EQ(CodecText(codec), "push topk:0.01, pull float32 (fc3.bias int8), tables from 1000 on");
 }
 
 TEST(HasCodecTest, AnyCodecThatIsNotFloat32Counts) {

@@ -75,8 +75,8 @@ absl::Status CheckTableNames(absl::string_view flag, const Choices& choices,
   for (const auto& choice : choices) {
     if (std::find(names.begin(), names.end(), choice.table()) != names.end()) continue;
     return absl::InvalidArgumentError(absl::StrCat("--", flag, ": expected tables of the model (",
-                                                   absl::StrJoin(names, ", "), "), got ",
-                                                   choice.table()));
+                                                   absl::StrJoin(names, ", "), "), got \"",
+                                                   choice.table(), "\""));
   }
   return absl::OkStatus();
 }

@@ -95,7 +95,7 @@ TEST(CheckTableCodecsTest, NamesATableThatTheModelDoesNotHave) {
   codec.add_table_codec()->set_table("fc1.weight");
   EXPECT_TRUE(CheckTableCodecs(codec, Tables({Table("a", {1}), Table("fc1.weight", {2})})).ok());
   EXPECT_EQ(CheckTableCodecs(codec, Tables({Table("a", {1}), Table("fc1", {2})})).message(),
-            "--table_codec: expected tables of the model (a, fc1), got fc1.weight");
+            "--table_codec: expected tables of the model (a, fc1), got \"fc1.weight\"");
 }
 
 TEST(CheckSameTablesTest, AcceptsEqualTables) {

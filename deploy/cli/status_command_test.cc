@@ -112,17 +112,19 @@ TEST(StatusCommandTest, CodecsAndTheirWorkAreShown) {
   status.mutable_view()->set_phase(v1::TRAINING);
   EXPECT_THAT(FormatStatus(status), Not(HasSubstr("codecs")));
   status.mutable_codec()->set_pull("int8");
-  EXPECT_THAT(FormatStatus(status),
-              HasSubstr("training\ncodecs: push float32, pull int8\nservers"));
+  EXPECT_THAT(
+      FormatStatus(status),
+      HasSubstr("training\ncodecs: push float32, pull int8, tables from 16KiB on\nservers"));
   v1::Progress& progress = *status.add_progress();
   progress.set_bytes_pushed(3000);
   progress.set_float_bytes_pushed(3000);
   progress.set_bytes_pulled(1000);
   progress.set_float_bytes_pulled(3940);
   progress.set_seconds_coding(2.5);
-  EXPECT_THAT(FormatStatus(status),
-              HasSubstr("pull int8\n  pushed 3.0 kB (no smaller), pulled 1.0 kB (3.9x smaller), "
-                        "codecs 2.5 s\nservers"));
+  EXPECT_THAT(
+      FormatStatus(status),
+      HasSubstr("tables from 16KiB on\n  pushed 3.0 kB (no smaller), pulled 1.0 kB (3.9x smaller), "
+                "codecs 2.5 s\nservers"));
 }
 
 TEST(StatusCommandTest, FailedJobSaysWhy) {

@@ -159,7 +159,7 @@ TEST(ManifestTest, FieldsThatContradictEachOtherAreRefused) {
       {"[64, 10]", "[64, 0]", "table linear.weight has shape [64, 0]; sizes must be positive"},
       {"[64, 10]", "[4294967296, 4294967296]", "which is more than 2^64 bytes"},
       {"  scheduler {", "  codec { table_codec { table: \"fc1\" codec: \"int8\" } }\n  scheduler {",
-       "--table_codec: expected tables of the model (linear.weight, linear.bias), got fc1"},
+       "--table_codec: expected tables of the model (linear.weight, linear.bias), got \"fc1\""},
       {"consistency {\n  consistency", "consistency {\n  first_step: 1\n  consistency",
        "expected a consistency from step 0 on"},
       {"consistency {\n  consistency", "consistency {\n}\nconsistency {\n  consistency",

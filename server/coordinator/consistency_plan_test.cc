@@ -197,7 +197,7 @@ TEST(ConsistencyPlanTest, RefusesWhatDoesNotFit) {
       {Ssp(1), Ssp(-1), "expected 0 or more"},
       {Ssp(1), v1::ConsistencySpec(), "got nothing"},
       {Ssp(1), finite, "check_finite and update_scale cannot be changed"},
-      {Ssp(1), WithTable(v1::ConsistencySpec(), "x", 1), "tables of the model (w, b), got x"},
+      {Ssp(1), WithTable(v1::ConsistencySpec(), "x", 1), "tables of the model (w, b), got \"x\""},
   };
   for (const auto& refused : cases) {
     const absl::Status status = Changed(refused.now, refused.change).status();

@@ -144,7 +144,7 @@ TEST(CoordinatorConsistencyTest, AStalenessOfATableThatNoWorkerHasIsRefused) {
   own.set_staleness(2);
   EXPECT_EQ(
       RegisterWorkerOf(spec),
-      absl::InvalidArgumentError("--table_staleness: expected tables of the model (w), got v"));
+      absl::InvalidArgumentError("--table_staleness: expected tables of the model (w), got \"v\""));
 }
 
 TEST(CoordinatorConsistencyTest, ACodecOfATableThatNoWorkerHasIsRefused) {
@@ -152,8 +152,9 @@ TEST(CoordinatorConsistencyTest, ACodecOfATableThatNoWorkerHasIsRefused) {
   v1::TableCodec& own = *spec.mutable_codec()->add_table_codec();
   own.set_table("v");
   own.set_codec("int8");
-  EXPECT_EQ(RegisterWorkerOf(spec),
-            absl::InvalidArgumentError("--table_codec: expected tables of the model (w), got v"));
+  EXPECT_EQ(
+      RegisterWorkerOf(spec),
+      absl::InvalidArgumentError("--table_codec: expected tables of the model (w), got \"v\""));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ void TracingEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delive
                           {"slice", request.slice.slice.value()},
                           {"push_step", Number(request.push_step)},
                           {"pull_step", Number(request.pull_step)},
-                          {"bytes", static_cast<int64_t>(request.gradient.size_bytes())}};
+                          {"bytes_pushed", static_cast<int64_t>(request.gradient.size_bytes())}};
   const char* const phase = request.push_step.has_value() ? "apply" : "read";
   const ExchangeTrace trace(tracer_, tables_[table].name, args, phase);
   inner_->Exchange(std::move(request), std::move(delivered),

@@ -79,7 +79,7 @@ TEST_F(TracingEndpointTest, APushIsAppliedAndThenParked) {
   EXPECT_EQ(delivered_, 1);
   EXPECT_EQ(answered_, 1);
   EXPECT_EQ(Finish(),
-            R"(b fc2.weight 0.0 {"bytes":0,"layer":1,"pull_step":7,"push_step":6,"slice":2,)"
+            R"(b fc2.weight 0.0 {"bytes_pushed":0,"layer":1,"pull_step":7,"push_step":6,"slice":2,)"
             "\"worker\":3}\n"
             "b apply 0.0\ne apply 5.0\n"
             "b parked 5.0\ne parked 45.0\n"
@@ -88,11 +88,12 @@ TEST_F(TracingEndpointTest, APushIsAppliedAndThenParked) {
 
 TEST_F(TracingEndpointTest, APullThatIsAnsweredAtOnceIsNotParked) {
   Send(TableId(0), std::nullopt);
-  EXPECT_EQ(Finish(),
-            R"(b fc1.weight 0.0 {"bytes":0,"layer":0,"pull_step":7,"push_step":-1,"slice":2,)"
-            "\"worker\":3}\n"
-            "b read 0.0\ne read 1.0\n"
-            "e fc1.weight 1.0\n");
+  EXPECT_EQ(
+      Finish(),
+      R"(b fc1.weight 0.0 {"bytes_pushed":0,"layer":0,"pull_step":7,"push_step":-1,"slice":2,)"
+      "\"worker\":3}\n"
+      "b read 0.0\ne read 1.0\n"
+      "e fc1.weight 1.0\n");
 }
 
 TEST_F(TracingEndpointTest, AnUnknownTableIsLeftToTheEndpoint) {

@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/tensor/host_buffer.h"
+#include "kernels/cpu/gradients.h"
 
 namespace capstan {
 namespace {
@@ -65,6 +66,11 @@ absl::Status OwnStates::Keep(WorkerId worker, uint64_t cut, const Payload& state
     return absl::InvalidArgumentError(absl::StrCat(
         "expected an own state of ", bytes, " bytes (", arrays_, " arrays of ", size_,
         " float32), got ", state.size_bytes(), "; worker and server disagree on the job"));
+  }
+  if (!state.ForEachBlock([](size_t, absl::Span<const float> block) { return IsFinite(block); })) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a finite own state, but that of worker ", worker.value(),
+                     " holds a NaN or an infinity"));
   }
   const bool is_final = cut == kFinalCut && final_.count(worker) == 0;
   const bool is_awaited = awaited_.count(worker) > 0 && (cut == cut_ || cut == kFinalCut);

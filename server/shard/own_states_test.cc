@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -65,6 +66,16 @@ TEST_F(OwnStatesTest, ACutIsCompleteWithTheStatesOfTheWorkersThatWereLive) {
   Keep(2, 1, 12);
   EXPECT_TRUE(states_.is_complete());
   EXPECT_THAT(Cut(states_), ElementsAre(Pair(WorkerId(0), 10), Pair(WorkerId(1), 11)));
+}
+
+TEST_F(OwnStatesTest, AStateThatIsNotFiniteIsRefused) {
+  states_.BeginCut(kWorkers);
+  for (const float bad : {std::nanf(""), INFINITY}) {
+    const absl::Status status = states_.Keep(WorkerId(1), 1, State(bad));
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("of worker 1 holds a NaN"));
+  }
+  EXPECT_FALSE(states_.is_complete());
 }
 
 TEST_F(OwnStatesTest, TheFirstStateForTheLatestCutCounts) {

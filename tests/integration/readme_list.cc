@@ -24,6 +24,7 @@ Listed IsTestedBy(const char* label, const char* command) { return {command, lab
 
 Listed DoesNotTrain(const char* command) { return {command}; }
 
+constexpr char kAccuracyTest[] = "//tests/benchmark/codec:codec_accuracy_test";
 constexpr char kBundleTest[] = "//tests/bundle:bundle_test";
 constexpr char kCudaTest[] = "//tests/cluster:cuda_cluster_test";
 constexpr char kProcessTest[] = "//tests/integration:process_test";
@@ -179,6 +180,10 @@ std::vector<Listed> AllListed() {
       IsTestedBy("//tests/benchmark/codec:codec_benchmark",
                  "bazel run //tests/benchmark:codec_benchmark -- --elements=25000000 "
                  "--repetitions=9 --json"),
+      IsTestedBy(kAccuracyTest, "tests/benchmark/codec_accuracy.py"),
+      IsTestedBy(kAccuracyTest, "tests/benchmark/codec_accuracy.py --jobs=digits --workers=8"),
+      IsTestedBy(kAccuracyTest,
+                 "tests/benchmark/codec_accuracy.py --jobs=digits --workers=8 --digits_epochs=60"),
       IsTestedBy("//tests/benchmark/checkpoint:checkpoint_benchmark",
                  "bazel run //tests/benchmark:checkpoint_benchmark -- --json"),
       IsTestedBy(kScheduleTest,

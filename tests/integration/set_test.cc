@@ -106,7 +106,7 @@ TEST_F(SetTest, ATableThatTheModelDoesNotHaveIsRefused) {
   processes_->Start("worker", "worker/capstan_worker",
                     {"--coordinator=" + processes_->coordinator_address()});
   EXPECT_EQ(processes_->WaitForExit("worker", absl::Seconds(30)).code, 1);
-  EXPECT_TRUE(absl::StrContains(processes_->Log("worker"), "got no_such_table"))
+  EXPECT_TRUE(absl::StrContains(processes_->Log("worker"), "got \"no_such_table\""))
       << processes_->Log("worker");
 }
 

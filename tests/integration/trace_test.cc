@@ -184,7 +184,7 @@ TEST_F(TraceTest, CodecsHaveTheirPhasesAndTheirBytes) {
   for (const TracedExchange& exchange : ReadTrace(run_dir() + "/trace.json").exchanges) {
     if (!IsWorker(exchange.process)) continue;
     ExpectPhasesFollow(exchange);
-    const double bytes = exchange.args.at("bytes");
+    const double bytes = exchange.args.at("bytes_float32");
     const std::vector<std::string> phases = PhaseNames(exchange);
     if (phases.front() == "encode") {
       ++encoded;

@@ -81,11 +81,17 @@ Payload ParameterBuffers::GradientOf(SliceKey key) const {
   return Payload(GradientSpanOf(key), table(key.table).gradient);
 }
 
+std::string ParameterBuffers::NameOf(SliceKey key) const {
+  return absl::StrCat("slice ", key.slice.value(), " of table ", table(key.table).name);
+}
+
 absl::Status ParameterBuffers::TakeValues(SliceKey key, const ExchangeReply& reply) {
   RETURN_IF_ERROR(reply.status);
   Table& table = tables_[key.table.value()];
   const absl::Span<float> values = ValuesOf(key);
-  RETURN_IF_ERROR(CheckValues(*table.pull_codec, reply, values.size()));
+  if (absl::Status status = CheckValues(*table.pull_codec, reply, values.size()); !status.ok()) {
+    return Annotate(status, NameOf(key));
+  }
   if (reply.codec != CodecType::kFloat32) {
     RETURN_IF_ERROR(TakeEncoded(key, reply.values.InOnePiece()));
     table.versions[key.slice.value()] = reply.version;
@@ -101,7 +107,8 @@ absl::Status ParameterBuffers::TakeEncoded(SliceKey key, const Payload& payload)
   const Table& table = tables_[key.table.value()];
   const absl::Span<float> values = ValuesOf(key);
   if (absl::Status status = table.pull_codec->Check(payload.piece(), values.size()); !status.ok()) {
-    return absl::InternalError(absl::StrCat("a server sent wrong values: ", status.message()));
+    return absl::InternalError(
+        absl::StrCat(NameOf(key), ": a server sent wrong values: ", status.message()));
   }
   if (mirror_ == nullptr) {
     table.pull_codec->Decode(payload.piece(), values.size(), /*begin=*/0, values);

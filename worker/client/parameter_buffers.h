@@ -67,6 +67,7 @@ class ParameterBuffers {
 
   absl::Status AddTable(const v1::TableSpec& spec, const TableCodecs& codecs, uint64_t slice_bytes);
   absl::StatusOr<std::shared_ptr<HostBuffer>> AllocateHost(uint64_t size);
+  std::string NameOf(SliceKey key) const;  // for errors
   absl::Status TakeEncoded(SliceKey key, const Payload& payload);
 
   ParameterMirror* const mirror_;

@@ -135,6 +135,7 @@ absl::StatusOr<Payload> ParameterStore::EncodeGradient(SliceKey key, Step step) 
   const absl::Time begin = clock_->Now();
   absl::StatusOr<GradientEncoder::Encoded> encoded =
       encoder_->Encode(key, step, buffers_->GradientSpanOf(key));
+  const absl::Duration coding = clock_->Now() - begin;
   if (!encoded.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "worker ", worker_.value(), ", step ", step.value(), ", slice ", key.slice.value(),
@@ -142,7 +143,7 @@ absl::StatusOr<Payload> ParameterStore::EncodeGradient(SliceKey key, Step step) 
         ". It was not pushed. Try a smaller --learning_rate, and look at the data"));
   }
   MutexLock lock(&mu_);
-  traffic_.CountCoding(clock_->Now() - begin);
+  traffic_.CountCoding(coding);
   traffic_.CountNorms(encoded->norms);
   return std::move(encoded->bytes);
 }
@@ -191,7 +192,7 @@ ExchangeTrace ParameterStore::Trace(SliceKey key, const Purpose& purpose) const 
                         {"slice", key.slice.value()},
                         {"push_step", purpose.push_step.value_or(Step(-1)).value()},
                         {"pull_step", purpose.pull_step.value()},
-                        {"bytes", bytes},
+                        {"bytes_float32", bytes},
                         {"bytes_pushed", is_push ? encoded : 0}},
                        is_push && codec.is_lossy() ? "encode" : "queue");
 }
@@ -213,9 +214,8 @@ void ParameterStore::OnReply(SliceKey key, const Purpose& purpose, uint64_t byte
     if (reply.status.ok()) {
       const uint64_t float_bytes = buffers_->ValuesOf(key).size() * sizeof(float);
       traffic_.CountPush(bytes_pushed, bytes_pushed > 0 ? float_bytes : 0);
-      // Exact values of a table with a codec are not a part of the training.
-      const bool is_usual = reply.codec == buffers_->table(key.table).pull_codec->type();
-      if (is_usual) traffic_.CountPull(purpose.pull_step, reply, float_bytes);
+      // Exact values are for the test, and not a part of the training.
+      if (!purpose.is_exact) traffic_.CountPull(purpose.pull_step, reply, float_bytes);
     }
     changed_.NotifyAll();
   }
@@ -236,9 +236,10 @@ absl::Status ParameterStore::TakeValues(SliceKey key, const Purpose& purpose,
   trace.Begin("decode");
   const absl::Time begin = clock_->Now();
   absl::Status status = buffers_->TakeValues(key, reply);
+  const absl::Duration coding = clock_->Now() - begin;
   trace.End();
   MutexLock lock(&mu_);
-  traffic_.CountCoding(clock_->Now() - begin);
+  traffic_.CountCoding(coding);
   return status;
 }
 

@@ -371,6 +371,7 @@ TEST_F(ParameterStoreTest, AnExactPullAsksForFloat32AndTakesIt) {
   }
   ASSERT_TRUE(store_->WaitForAll().ok());
   EXPECT_THAT(store_->values()[1], testing::ElementsAre(1.5, 1.5, 1.5));
+  EXPECT_EQ(store_->traffic().bytes_pulled, 0u) << "no part of the training";
 }
 
 TEST_F(ParameterStoreTest, AMirrorGetsEncodedValues) {
@@ -391,7 +392,8 @@ TEST_F(ParameterStoreTest, AReplyOfTheWrongLengthOrCodecIsAnError) {
     store_->PullAll(Step(0));
     asked_[0].done(reply);
     EXPECT_EQ(store_->WaitForAll().message(),
-              absl::StrCat("a server sent 60 bytes of codec ", static_cast<int>(reply.codec),
+              absl::StrCat("slice 0 of table : a server sent 60 bytes of codec ",
+                           static_cast<int>(reply.codec),
                            " for a slice of 64 bytes of codec 1 (float32)"));
   }
 }

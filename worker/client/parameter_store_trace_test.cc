@@ -153,13 +153,14 @@ TEST_F(ParameterStoreTraceTest, TellsHowLongASliceQueuedWasSentAndWasAwaited) {
   clock_.Advance(absl::Microseconds(1000));
   ASSERT_EQ(server_.asked.size(), 1u);
   server_.asked[0](Ones());
-  EXPECT_EQ(Events(), R"(b fc2.weight 0 {"bytes":12,"bytes_pulled":12,"bytes_pushed":12,"layer":0,)"
-                      R"("pull_step":7,"push_step":6,"slice":0})"
-                      "\n"
-                      "b queue 0\ne queue 300\n"
-                      "b send 300\ne send 320\n"
-                      "b server and reply 320\ne server and reply 1320\n"
-                      "e fc2.weight 1320\n");
+  EXPECT_EQ(Events(),
+            R"(b fc2.weight 0 {"bytes_float32":12,"bytes_pulled":12,"bytes_pushed":12,"layer":0,)"
+            R"("pull_step":7,"push_step":6,"slice":0})"
+            "\n"
+            "b queue 0\ne queue 300\n"
+            "b send 300\ne send 320\n"
+            "b server and reply 320\ne server and reply 1320\n"
+            "e fc2.weight 1320\n");
 }
 
 TEST_F(ParameterStoreTraceTest, TellsHowLongCodecsTook) {
@@ -171,15 +172,16 @@ TEST_F(ParameterStoreTraceTest, TellsHowLongCodecsTook) {
   server_.asked[0](EncodedOnes());
   ASSERT_TRUE(store_->WaitForLayer(0).ok());
   EXPECT_EQ(store_->values()[0][2], 1.0f);
-  EXPECT_EQ(Events(), R"(b fc2.weight 0 {"bytes":12,"bytes_pulled":6,"bytes_pushed":6,"layer":0,)"
-                      R"("pull_step":7,"push_step":6,"slice":0})"
-                      "\n"
-                      "b encode 0\ne encode 5\n"
-                      "b queue 5\ne queue 5\n"
-                      "b send 5\ne send 25\n"
-                      "b server and reply 25\ne server and reply 25\n"
-                      "b decode 25\ne decode 32\n"
-                      "e fc2.weight 32\n");
+  EXPECT_EQ(Events(),
+            R"(b fc2.weight 0 {"bytes_float32":12,"bytes_pulled":6,"bytes_pushed":6,"layer":0,)"
+            R"("pull_step":7,"push_step":6,"slice":0})"
+            "\n"
+            "b encode 0\ne encode 5\n"
+            "b queue 5\ne queue 5\n"
+            "b send 5\ne send 25\n"
+            "b server and reply 25\ne server and reply 25\n"
+            "b decode 25\ne decode 32\n"
+            "e fc2.weight 32\n");
   EXPECT_EQ(store_->traffic().coding, absl::Microseconds(12));
   EXPECT_EQ(store_->traffic().float_bytes_pushed, 12u);
   EXPECT_EQ(store_->traffic().float_bytes_pulled, 12u);

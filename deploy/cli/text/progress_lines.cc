@@ -161,7 +161,7 @@ std::string CodecLine(const v1::GetStatusReply& status) {
                      SentText("pulled", sum.bytes_pulled(), sum.float_bytes_pulled());
   if (line.empty()) return "";
   if (sum.gradient_squares() > 0) {
-    absl::StrAppendFormat(&line, "residual %.3g, ",
+    absl::StrAppendFormat(&line, "residual %.3g of the gradient, ",
                           std::sqrt(sum.residual_squares() / sum.gradient_squares()));
   }
   absl::StrAppendFormat(&line, "codecs %.1f s", sum.seconds_coding());

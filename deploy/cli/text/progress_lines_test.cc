@@ -156,8 +156,8 @@ v1::GetStatusReply Compressed() {
 
 TEST(ProgressLinesTest, CodecsAreOfAllWorkers) {
   EXPECT_EQ(CodecLine(Compressed()),
-            "pushed 100.0 MB (3.9x smaller), pulled 61.7 MB (2.0x smaller), residual 0.25, "
-            "codecs 1.2 s");
+            "pushed 100.0 MB (3.9x smaller), pulled 61.7 MB (2.0x smaller), residual 0.25 of the "
+            "gradient, codecs 1.2 s");
 }
 
 TEST(ProgressLinesTest, NothingIsSaidOfCodecsThatAJobDoesNotHave) {

@@ -97,9 +97,8 @@ std::string CodecsText(const json& summary) {
     added.set_table(table);
     added.set_codec(own.is_string() ? own.get<std::string>() : own.dump());
   }
-  const uint64_t min_bytes = CountIn(summary, "codec_min_bytes");
-  if (min_bytes == 0) return CodecText(codec);
-  return absl::StrCat(CodecText(codec), ", tables from ", FormatSize(min_bytes), " on");
+  codec.set_min_bytes(CountIn(summary, "codec_min_bytes"));
+  return CodecText(codec);
 }
 
 SummaryRows RowsOf(const json& summary) {
