@@ -22,7 +22,14 @@ enum class CodecType : int32_t {
   kTopkFloat32 = 4,
   kTopkBfloat16 = 5,
   kTopkInt8 = 6,
+  kChanged = 7,  // only of replies: changed_values.h; no Codec has it
 };
+
+// Sends few of the values.
+inline bool IsTopk(CodecType type) {
+  return type == CodecType::kTopkFloat32 || type == CodecType::kTopkBfloat16 ||
+         type == CodecType::kTopkInt8;
+}
 
 // What the draws of stochastic rounding depend on. A retry has the same key, so the same bytes.
 struct DrawKey {

@@ -1,46 +1,57 @@
 #include "common/codec/table_codecs.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 
 namespace capstan {
 namespace {
 
-bool SendsEveryValue(CodecType type) {
-  switch (type) {
-    case CodecType::kFloat32:
-    case CodecType::kBfloat16:
-    case CodecType::kInt8:
-      return true;
-    case CodecType::kTopkFloat32:
-    case CodecType::kTopkBfloat16:
-    case CodecType::kTopkInt8:
-      return false;
+absl::StatusOr<std::shared_ptr<const Codec>> CodecOrFloat32(bool is_float32, absl::string_view text,
+                                                            uint64_t slice_elements) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const Codec> codec, MakeCodec(is_float32 ? "float32" : text));
+  const bool is_longer = codec->EncodedBytes(slice_elements) > slice_elements * sizeof(float);
+  return is_longer && IsTopk(codec->type()) ? MakeCodec("float32") : codec;
+}
+
+// The ratios of Lin et al., section 3.3, each for a fifth of the warm-up. Those that send no more
+// than the codec itself are left out.
+absl::Status AddWarmup(const v1::CodecSpec& spec, uint64_t slice_elements, TableCodecs& codecs) {
+  constexpr const char* kRatios[] = {"0.25", "0.0625", "0.015625", "0.004", "0.001"};
+  const std::string name = codecs.push->name();
+  const size_t end_of_count = name.find(':', name.find(':') + 1);
+  const std::string values = end_of_count == name.npos ? "" : name.substr(end_of_count);
+  for (uint64_t i = 0; i < std::size(kRatios); ++i) {
+    TableCodecs::Warmup part;
+    part.end = Step(static_cast<int64_t>(spec.dgc_warmup_steps() / std::size(kRatios) * (i + 1)));
+    ASSIGN_OR_RETURN(part.push, MakeCodec(absl::StrCat("topk:", kRatios[i], values)));
+    const bool is_longer =
+        part.push->EncodedBytes(slice_elements) > codecs.push->EncodedBytes(slice_elements);
+    if (is_longer && part.end > Step(0)) codecs.warmup.push_back(std::move(part));
   }
-  return false;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<TableCodecs> MakeCodecs(const v1::CodecSpec& spec, absl::string_view table,
                                        uint64_t elements, uint64_t slice_bytes) {
+  const uint64_t slice = std::min(elements, slice_bytes / sizeof(float));
   TableCodecs codecs;
+  if (spec.dgc()) codecs.dgc = {spec.dgc_momentum(), spec.dgc_clip_norm()};
   for (const v1::TableCodec& own : spec.table_codec()) {
     if (own.table() != table) continue;
-    ASSIGN_OR_RETURN(codecs.push, MakePullCodec(own.codec()));
+    ASSIGN_OR_RETURN(codecs.push, CodecOrFloat32(/*is_float32=*/false, own.codec(), slice));
     codecs.pull = codecs.push;
     return codecs;
   }
   const bool is_small = elements * sizeof(float) < spec.min_bytes();
-  ASSIGN_OR_RETURN(codecs.push, MakeCodec(is_small ? "float32" : spec.push()));
-  const uint64_t slice = std::min(elements, slice_bytes / sizeof(float));
-  const bool is_longer = codecs.push->EncodedBytes(slice) > slice * sizeof(float);
-  if (is_longer && !SendsEveryValue(codecs.push->type())) {
-    ASSIGN_OR_RETURN(codecs.push, MakeCodec("float32"));
-  }
-  ASSIGN_OR_RETURN(codecs.pull, MakePullCodec(is_small ? "float32" : spec.pull()));
+  ASSIGN_OR_RETURN(codecs.push, CodecOrFloat32(is_small, spec.push(), slice));
+  ASSIGN_OR_RETURN(codecs.pull, CodecOrFloat32(is_small, spec.pull(), slice));
+  if (spec.dgc() && IsTopk(codecs.push->type())) RETURN_IF_ERROR(AddWarmup(spec, slice, codecs));
   return codecs;
 }
 
@@ -53,15 +64,15 @@ absl::StatusOr<TableCodecs> CodecsOfTable(const v1::CodecSpec& spec, absl::strin
   return Annotate(codecs.status(), absl::StrCat("codec of table ", table));
 }
 
-absl::StatusOr<std::shared_ptr<const Codec>> MakePullCodec(absl::string_view text) {
-  absl::StatusOr<std::shared_ptr<const Codec>> codec = MakeCodec(text);
-  if (codec.ok() && SendsEveryValue((*codec)->type())) return codec;
-  const bool is_topk = absl::StartsWith(text, "topk");
-  return absl::InvalidArgumentError(
-      absl::StrCat("expected float32, bfloat16 or int8, got \"", text, "\"",
-                   is_topk ? "; topk is for gradients only: use --push_codec" : ""));
+const Codec& TableCodecs::PushAt(Step step) const {
+  for (const Warmup& part : warmup) {
+    if (step < part.end) return *part.push;
+  }
+  return *push;
 }
 
-uint32_t ResidualArrays(const TableCodecs& codecs) { return codecs.push->is_lossy() ? 1 : 0; }
+uint32_t PushArrays(const TableCodecs& codecs) {
+  return (codecs.push->is_lossy() ? 1 : 0) + (codecs.dgc.has_value() ? 1 : 0);
+}
 
 }  // namespace capstan

@@ -3,32 +3,52 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/base/ids.h"
 #include "common/codec/codec.h"
 #include "proto/job.pb.h"
 
 namespace capstan {
 
+// Deep gradient compression: the worker's part. Lin et al., "Deep Gradient Compression",
+// ICLR'18, sections 3.1 to 3.3.
+struct Dgc {
+  double momentum = 0;
+  double clip_norm = 0;  // of a table's gradient, before the root of the workers; 0: none
+};
+
 // How the gradients and the values of one table are sent.
 struct TableCodecs {
+  // A codec of pushes before step `end`.
+  struct Warmup {
+    Step end;
+    std::shared_ptr<const Codec> push;
+  };
+
   std::shared_ptr<const Codec> push = MakeCodec("float32").value();
   std::shared_ptr<const Codec> pull = MakeCodec("float32").value();
+  std::vector<Warmup> warmup;  // ascending; of the same type as `push`, and longer
+  std::optional<Dgc> dgc;
+
+  const Codec& PushAt(Step step) const;
+  // The one of all steps with the most bytes.
+  const Codec& LongestPush() const { return warmup.empty() ? *push : *warmup[0].push; }
 };
 
 // The codecs of a table with this number of elements, in slices of `slice_bytes`: its own one if it
-// has one, else those of all tables. But float32 if the table is smaller than `min_bytes`, and for
-// pushes also if the codec would not make a slice smaller (a topk of more than half of the values).
-// Workers and servers find the same ones. INVALID_ARGUMENT if the text of one is not valid.
+// has one, else those of all tables. But float32 if the table is smaller than `min_bytes`, or if
+// the codec would make a slice longer (a topk of more than half of the values). Workers and servers
+// find the same ones. INVALID_ARGUMENT if the text of one is not valid.
 absl::StatusOr<TableCodecs> CodecsOfTable(const v1::CodecSpec& spec, absl::string_view table,
                                           uint64_t elements, uint64_t slice_bytes);
 
-// MakeCodec for pulls: float32, bfloat16 or int8. INVALID_ARGUMENT says so.
-absl::StatusOr<std::shared_ptr<const Codec>> MakePullCodec(absl::string_view text);
-
-// The number of float32 arrays, as long as the table, that a worker keeps for what its pushes lack.
-uint32_t ResidualArrays(const TableCodecs& codecs);
+// The number of float32 arrays, as long as the table, that a worker keeps for its pushes: for what
+// they lack, and for momentum.
+uint32_t PushArrays(const TableCodecs& codecs);
 
 }  // namespace capstan
 

@@ -25,9 +25,9 @@ v1::CodecSpec Spec() {
 }
 
 // "push pull", or the error.
-std::string TextOf(const v1::CodecSpec& spec, absl::string_view table, uint64_t elements) {
-  const absl::StatusOr<TableCodecs> codecs =
-      CodecsOfTable(spec, table, elements, /*slice_bytes=*/1 << 20);
+std::string TextOf(const v1::CodecSpec& spec, absl::string_view table, uint64_t elements,
+                   uint64_t slice_bytes = 1 << 20) {
+  const absl::StatusOr<TableCodecs> codecs = CodecsOfTable(spec, table, elements, slice_bytes);
   if (!codecs.ok()) return codecs.status().ToString();
   return codecs->push->name() + " " + codecs->pull->name();
 }
@@ -48,11 +48,13 @@ TEST(TableCodecsTest, ATableSmallerThanMinBytesIsFloat32) {
   EXPECT_EQ(TextOf(spec, "fc1.weight", 1), "int8 bfloat16");
 }
 
-TEST(TableCodecsTest, TopkIsForThePushesOfLargeTables) {
+TEST(TableCodecsTest, TopkIsForBothDirections) {
   v1::CodecSpec spec;
   spec.set_push("topk:0.01:int8");
   EXPECT_EQ(TextOf(spec, "w", 4096), "topk:0.01:int8 float32");
   EXPECT_EQ(TextOf(spec, "w", 4095), "float32 float32");
+  spec.set_pull("topk:9");
+  EXPECT_EQ(TextOf(spec, "w", 4096), "topk:0.01:int8 topk:9");
 }
 
 TEST(TableCodecsTest, ATableWithACodecOfItsOwnHasItForBothDirectionsAtAnySize) {
@@ -70,25 +72,12 @@ TEST(TableCodecsTest, ATableMayBeTakenOutOfTheCodecsOfAll) {
 TEST(TableCodecsTest, TheTableOfAnInvalidCodecIsNamed) {
   v1::CodecSpec spec = Spec();
   spec.mutable_table_codec(0)->set_codec("int9");
-  EXPECT_EQ(TextOf(spec, "fc1.bias", 1),
-            "INVALID_ARGUMENT: codec of table fc1.bias: expected float32, bfloat16 or int8, got "
-            "\"int9\"");
+  EXPECT_EQ(
+      TextOf(spec, "fc1.bias", 1),
+      "INVALID_ARGUMENT: codec of table fc1.bias: expected float32, bfloat16, int8, topk:R or "
+      "topk:R:VALUES, got \"int9\"");
   spec.set_push("int7");
   EXPECT_THAT(TextOf(spec, "w", 1 << 20), HasSubstr("codec of table w: expected float32, "));
-}
-
-TEST(TableCodecsTest, PullsNeedEveryValue) {
-  for (const char* text : {"float32", "bfloat16", "int8"}) {
-    const auto codec = MakePullCodec(text);
-    ASSERT_TRUE(codec.ok()) << codec.status();
-    EXPECT_EQ((*codec)->name(), text);
-  }
-  for (const char* text : {"topk:0.01", "topk:9:int8"}) {
-    EXPECT_EQ(
-        MakePullCodec(text).status(),
-        absl::InvalidArgumentError(std::string("expected float32, bfloat16 or int8, got \"") +
-                                   text + "\"; topk is for gradients only: use --push_codec"));
-  }
 }
 
 TEST(TableCodecsTest, OnlyALossyPushLeavesAResidual) {
@@ -101,22 +90,63 @@ TEST(TableCodecsTest, OnlyALossyPushLeavesAResidual) {
     const absl::StatusOr<TableCodecs> codecs =
         CodecsOfTable(spec, "w", 1 << 20, /*slice_bytes=*/1 << 20);
     ASSERT_TRUE(codecs.ok()) << codecs.status();
-    EXPECT_EQ(ResidualArrays(*codecs), arrays) << push;
+    EXPECT_EQ(PushArrays(*codecs), arrays) << push;
   }
 }
 
-TEST(TableCodecsTest, APushThatWouldNotBeSmallerIsFloat32) {
+TEST(TableCodecsTest, ATopkThatWouldNotBeSmallerIsFloat32) {
   v1::CodecSpec spec;
-  const auto push_name = [&spec](const std::string& push, uint64_t elements) {
-    spec.set_push(push);
-    return CodecsOfTable(spec, "w", elements, /*slice_bytes=*/64 << 20).value().push->name();
+  const auto name = [&spec](const std::string& codec, uint64_t elements) {
+    spec.set_push(codec);
+    spec.set_pull(codec);
+    const std::string both = TextOf(spec, "w", elements, /*slice_bytes=*/64 << 20);
+    const size_t half = both.size() / 2;
+    EXPECT_EQ(both.substr(0, half), both.substr(half + 1)) << "one rule for both directions";
+    return both.substr(0, half);
   };
   constexpr uint64_t kSlice = 16 << 20;  // elements; the largest slice
-  EXPECT_EQ(push_name("topk:0.5", kSlice), "topk:0.5");
-  EXPECT_EQ(push_name("topk:0.51", kSlice), "float32");
-  EXPECT_EQ(push_name("topk:0.51:int8", kSlice), "topk:0.51:int8") << "5 bytes a value";
-  EXPECT_EQ(push_name("topk:5000", 10'000), "topk:5000");
-  EXPECT_EQ(push_name("topk:5001", 10'000), "float32");
+  EXPECT_EQ(name("topk:0.5", kSlice), "topk:0.5");
+  EXPECT_EQ(name("topk:0.51", kSlice), "float32");
+  EXPECT_EQ(name("topk:0.51:int8", kSlice), "topk:0.51:int8") << "5 bytes a value";
+  EXPECT_EQ(name("topk:5000", 10'000), "topk:5000");
+  EXPECT_EQ(name("topk:5001", 10'000), "float32");
+}
+
+TEST(TableCodecsTest, TheFirstStepsOfDgcSendMoreInFiveParts) {
+  v1::CodecSpec spec;
+  spec.set_push("topk:0.001:int8");
+  spec.set_dgc(true);
+  spec.set_dgc_warmup_steps(500);
+  const TableCodecs codecs = CodecsOfTable(spec, "w", 1 << 20, /*slice_bytes=*/1 << 20).value();
+  ASSERT_TRUE(codecs.dgc.has_value());
+  EXPECT_EQ(codecs.dgc->momentum, 0.9) << "the default";
+  EXPECT_EQ(PushArrays(codecs), 2u);
+  const std::pair<int64_t, const char*> expected[] = {
+      {0, "topk:0.25:int8"},         {99, "topk:0.25:int8"},   {100, "topk:0.0625:int8"},
+      {299, "topk:0.015625:int8"},   {300, "topk:0.004:int8"}, {400, "topk:0.001:int8"},
+      {1'000'000, "topk:0.001:int8"}};
+  for (const auto& [step, name] : expected) {
+    EXPECT_EQ(codecs.PushAt(Step(step)).name(), name) << step;
+  }
+  EXPECT_EQ(codecs.LongestPush().name(), "topk:0.25:int8");
+}
+
+TEST(TableCodecsTest, DgcBeginsWithNoLessThanItsCodec) {
+  v1::CodecSpec spec;
+  spec.set_dgc(true);
+  const auto first = [&spec](const std::string& push, uint64_t warmup_steps) {
+    spec.set_push(push);
+    spec.set_dgc_warmup_steps(warmup_steps);
+    return CodecsOfTable(spec, "w", 1 << 18, /*slice_bytes=*/1 << 20)->PushAt(Step(0)).name();
+  };
+  EXPECT_EQ(first("topk:0.3", 100), "topk:0.3");
+  EXPECT_EQ(first("topk:0.001", 0), "topk:0.001");
+  EXPECT_EQ(first("topk:100000", 100), "topk:100000") << "of 262144";
+  EXPECT_EQ(first("topk:100", 100), "topk:0.25");
+  spec.set_push("topk:0.01");
+  const TableCodecs small = CodecsOfTable(spec, "b", 10, /*slice_bytes=*/1 << 20).value();
+  EXPECT_EQ(small.PushAt(Step(0)).name(), "float32");
+  EXPECT_EQ(PushArrays(small), 1u) << "its momentum";
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ CodecType TypeWithValues(CodecType values) {
     case CodecType::kTopkFloat32:
     case CodecType::kTopkBfloat16:
     case CodecType::kTopkInt8:
+    case CodecType::kChanged:
       break;
   }
   CHECK(values == CodecType::kFloat32) << "topk of topk";

@@ -41,6 +41,8 @@ struct ExchangeRequest {
   uint64_t own_cut = 0;
   // With pull_step: the values are to be float32, whatever the codec of the table's pulls.
   bool pulls_float32 = false;
+  // With pull_step: the number of the values that the worker has (ExchangeReply::copy); 0: of none.
+  uint64_t copy = 0;
   // With neither push nor pull nor own_cut: asks for the worker's own state in the checkpoint from
   // which the job goes on.
   bool pulls_own = false;
@@ -58,6 +60,10 @@ struct ExchangeReply {
   // Encoded by `codec`. Empty unless a pull succeeded, or there is own state to pull.
   Payload values;
   CodecType codec = CodecType::kFloat32;  // of values
+  // The number of the values that the worker has with this reply. If the codec is a topk, `values`
+  // are a difference, to be added to those of the request's `copy`; if it is kChanged, they replace
+  // elements of those. 0: the server will not know what the worker has.
+  uint64_t copy = 0;
   // The optimizer divided the learning rate of the push by this. 0: there was no push, or it is
   // applied later or in the mean of its step, or an earlier copy of it was applied.
   uint64_t learning_rate_divisor = 0;
@@ -83,6 +89,7 @@ inline ExchangeRequest PullAlone(const ExchangeRequest& request) {
   pull.slice = request.slice;
   pull.pull_step = request.pull_step;
   pull.pulls_float32 = request.pulls_float32;
+  pull.copy = request.copy;
   pull.pulls_own = request.pulls_own;
   return pull;
 }

@@ -188,6 +188,7 @@ absl::Status HistoryAssembler::AddEnded(const v1::ExchangeEnded& ended) {
   exchange.min_step = Step(ended.min_step());
   exchange.learning_rate_divisor = ended.learning_rate_divisor();
   exchange.values.assign(ended.values().begin(), ended.values().end());
+  exchange.has_inexact_values = ended.has_inexact_values();
   return absl::OkStatus();
 }
 

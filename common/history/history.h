@@ -51,6 +51,7 @@ struct RecordedExchange {
   Step min_step;
   uint64_t learning_rate_divisor = 0;  // of the push; 0: not recorded
   std::vector<float> values;
+  bool has_inexact_values = false;  // not recorded, because they may lack a part of the updates
 
   bool is_answered() const { return end_ns != kNeverNs; }
   bool is_ok() const { return is_answered() && code == absl::StatusCode::kOk; }

@@ -5,7 +5,8 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "proto/history.pb.h"
+#include "common/codec/changed_values.h"
+#include "common/exchange/payload.h"
 
 namespace capstan {
 namespace {
@@ -29,7 +30,7 @@ v1::HistoryRecord Began(uint64_t id, const ExchangeRequest& request, absl::Time 
 }
 
 v1::HistoryRecord Ended(uint64_t id, Incarnation incarnation, const ExchangeReply& reply,
-                        bool has_values, absl::Time now) {
+                        absl::Time now) {
   v1::HistoryRecord record;
   v1::ExchangeEnded& ended = *record.mutable_ended();
   ended.set_id(id);
@@ -38,19 +39,47 @@ v1::HistoryRecord Ended(uint64_t id, Incarnation incarnation, const ExchangeRepl
   ended.set_version(reply.version);
   ended.set_min_step(reply.min_step.value());
   ended.set_learning_rate_divisor(reply.learning_rate_divisor);
-  if (has_values) {
-    const int size = static_cast<int>(reply.values.size_bytes() / sizeof(float));
-    ended.mutable_values()->Resize(size, 0);
-    reply.values.CopyTo(absl::MakeSpan(ended.mutable_values()->mutable_data(), size));
-  }
   ended.set_time_ns(absl::ToUnixNanos(now));
   return record;
+}
+
+// Brings `values` up to the reply, which is in one piece.
+void Apply(const Codec& codec, const ExchangeReply& reply, std::vector<float>& values) {
+  const Payload::Fragment bytes = reply.values.piece();
+  if (reply.codec == CodecType::kFloat32) {
+    values.resize(bytes.size() / sizeof(float));
+    reply.values.CopyTo(absl::MakeSpan(values));
+  } else if (reply.codec == CodecType::kChanged) {
+    ApplyChanged(bytes, absl::MakeSpan(values));
+  } else {
+    codec.DecodeAdd(bytes, values.size(), /*begin=*/0, absl::MakeSpan(values));
+  }
 }
 
 }  // namespace
 
 RecordingEndpoint::RecordingEndpoint(Recording* recording, std::unique_ptr<ParameterEndpoint> inner)
     : recording_(*recording), inner_(std::move(inner)) {}
+
+void RecordingEndpoint::RecordValues(const Recording& recording, SliceKey slice,
+                                     const ExchangeReply& reply, Copies& copies,
+                                     v1::ExchangeEnded* ended) {
+  if (reply.copy == 0) {
+    const int size = static_cast<int>(reply.values.size_bytes() / sizeof(float));
+    ended->mutable_values()->Resize(size, 0);
+    reply.values.CopyTo(absl::MakeSpan(ended->mutable_values()->mutable_data(), size));
+    return;
+  }
+  ExchangeReply whole = reply;
+  whole.values = reply.values.InOnePiece();
+  MutexLock lock(&copies.mu);
+  std::vector<float>& values = copies.of_slice[slice];
+  Apply(*recording.pull_codecs.at(slice.table.value()), whole, values);
+  // All changed elements have come, so nothing is missing. A whole copy can lack something: it may
+  // be the copy of other workers.
+  ended->set_has_inexact_values(reply.codec != CodecType::kChanged);
+  if (!ended->has_inexact_values()) ended->mutable_values()->Add(values.begin(), values.end());
+}
 
 void RecordingEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
                                  ReplyCallback done) {
@@ -60,13 +89,18 @@ void RecordingEndpoint::Exchange(ExchangeRequest request, DeliveredCallback deli
   }
   const uint64_t id = ++recording_.last_id;
   const Incarnation incarnation = request.incarnation;
+  const SliceKey slice = request.slice;
   recording_.log->Append(Began(id, request, recording_.clock->Now()));
   // The endpoint may end before its replies come.
   inner_->Exchange(std::move(request), std::move(delivered),
-                   [&recording = recording_, id, incarnation,
+                   [&recording = recording_, copies = copies_, id, incarnation, slice,
                     done = std::move(done)](ExchangeReply reply) mutable {
-                     recording.log->Append(Ended(id, incarnation, reply, recording.has_values,
-                                                 recording.clock->Now()));
+                     v1::HistoryRecord record =
+                         Ended(id, incarnation, reply, recording.clock->Now());
+                     if (recording.has_values) {
+                       RecordValues(recording, slice, reply, *copies, record.mutable_ended());
+                     }
+                     recording.log->Append(record);
                      done(std::move(reply));
                    });
 }

@@ -3,17 +3,25 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/codec/codec.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/history/history_log.h"
+#include "common/tensor/slicing.h"
+#include "proto/history.pb.h"
 
 namespace capstan {
 
 // Records each request and its reply, for the checker of the consistency contract. It wraps the
-// worker's ParameterClient: an exchange is recorded once, however often it is sent. Exchanges of
-// own state are not recorded. Thread-safe.
+// worker's ParameterClient: an exchange is recorded once, however often it is sent. Of a difference
+// the whole values are recorded, if they lack nothing. Exchanges of own state are not recorded.
+// Thread-safe.
 class RecordingEndpoint : public ParameterEndpoint {
  public:
   // The history of one worker.
@@ -21,6 +29,8 @@ class RecordingEndpoint : public ParameterEndpoint {
     Clock* clock = nullptr;     // Required; outlives the endpoints
     HistoryLog* log = nullptr;  // Required; outlives the endpoints
     bool has_values = false;    // record the values too
+    // The codecs of the pulls of each table, if values of lossy ones are to be recorded.
+    std::vector<std::shared_ptr<const Codec>> pull_codecs;
     std::atomic<uint64_t> last_id = 0;
   };
 
@@ -30,7 +40,18 @@ class RecordingEndpoint : public ParameterEndpoint {
   void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
 
  private:
+  // What the worker has of each slice, if its pulls get differences. Outlives the endpoint: replies
+  // may come later.
+  struct Copies {
+    Mutex mu;
+    std::map<SliceKey, std::vector<float>> of_slice ABSL_GUARDED_BY(mu);
+  };
+
+  static void RecordValues(const Recording& recording, SliceKey slice, const ExchangeReply& reply,
+                           Copies& copies, v1::ExchangeEnded* ended);
+
   Recording& recording_;
+  const std::shared_ptr<Copies> copies_ = std::make_shared<Copies>();
   const std::unique_ptr<ParameterEndpoint> inner_;
 };
 

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "common/base/fake_clock.h"
+#include "common/codec/changed_values.h"
+#include "common/codec/codec.h"
 
 namespace capstan {
 namespace {
@@ -103,6 +105,51 @@ TEST_F(RecordingEndpointTest, AWorkersOwnStateIsNoPartOfAHistory) {
   open_.at(0)(ExchangeReply());
   EXPECT_TRUE(is_answered);
   EXPECT_TRUE(log_.TakeRecords().empty());
+}
+
+// Bytes of a reply.
+Payload PayloadOf(std::vector<uint8_t> bytes) {
+  const auto owner = std::make_shared<std::vector<uint8_t>>(std::move(bytes));
+  Payload payload(owner);
+  payload.Append(*owner);
+  return payload;
+}
+
+ExchangeReply Reply(CodecType codec, uint64_t copy, Payload values) {
+  ExchangeReply reply;
+  reply.codec = codec;
+  reply.copy = copy;
+  reply.values = std::move(values);
+  return reply;
+}
+
+TEST_F(RecordingEndpointTest, TheWholeValuesOfADifferenceAreWrittenIfTheyLackNothing) {
+  const std::shared_ptr<const Codec> codec = MakeCodec("topk:1").value();
+  recording_.pull_codecs = {nullptr, nullptr, codec};
+  RecordingEndpoint endpoint(&recording_, std::make_unique<PatientEndpoint>(&open_));
+  for (int i = 0; i < 3; ++i) Send(endpoint);
+  log_.TakeRecords();
+
+  const std::vector<float> first = {1, 2, 3};
+  open_[0](Reply(CodecType::kFloat32, /*copy=*/1, Payload(first, nullptr)));
+  std::vector<uint8_t> difference(codec->EncodedBytes(3));
+  const std::vector<float> one = {0, 10, 0};
+  ASSERT_TRUE(codec->Encode(one, DrawKey(), {}, absl::MakeSpan(difference)).ok());
+  open_[1](Reply(CodecType::kTopkFloat32, /*copy=*/2, PayloadOf(difference)));
+  const std::vector<float> before = {1, 12, 3}, after = {1, 12, 4};
+  std::vector<uint8_t> changed(ChangedBytes(1));
+  EncodeChanged(before, after, absl::MakeSpan(changed));
+  open_[2](Reply(CodecType::kChanged, /*copy=*/3, PayloadOf(changed)));
+
+  const std::vector<v1::HistoryRecord> records = log_.TakeRecords();
+  ASSERT_EQ(records.size(), 3u);
+  for (const size_t i : {0, 1}) {
+    EXPECT_TRUE(records[i].ended().has_inexact_values());
+    EXPECT_EQ(records[i].ended().values_size(), 0);
+  }
+  EXPECT_FALSE(records[2].ended().has_inexact_values());
+  const auto& values = records[2].ended().values();
+  EXPECT_EQ(std::vector<float>(values.begin(), values.end()), after);
 }
 
 TEST_F(RecordingEndpointTest, AnErrorIsWrittenAndValuesOnlyWhenAskedFor) {

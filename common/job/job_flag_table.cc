@@ -144,12 +144,30 @@ constexpr JobFlag kFlags[] = {
      "from 1 on their number in each slice. topk:R:VALUES: these values as float32, bfloat16 or "
      "int8. What a push lacks is added to the worker's next gradient."},
     {kCodec, "pull_codec", "codec.pull", "CODEC",
-     "Encoding of values for the workers: float32, bfloat16 or int8."},
+     "Encoding of values for the workers, as --push_codec. topk:R sends differences from what a "
+     "worker has; what a difference leaves out is part of the next one."},
     {kCodec, "table_codec", "codec.table_codec", "TABLE:CODEC,...",
      "Tables with a codec of their own for gradients and values, such as "
      "fc1.weight:int8,fc2.weight:float32."},
     {kCodec, "codec_min_bytes", "codec.min_bytes", "BYTES",
      "Tables smaller than this as float32 are sent as float32, unless --table_codec names them."},
+    {kCodec, "dgc", "codec.dgc", "",
+     "Deep gradient compression, for a topk of gradients and --optimizer=sgd: each worker adds its "
+     "momentum to the gradients before values are selected, and takes it from those that were "
+     "sent."},
+    {kCodec, "dgc_momentum", "codec.dgc_momentum", "FRACTION", "Momentum of the workers.",
+     "dgc=on"},
+    {kCodec, "dgc_clip_norm", "codec.dgc_clip_norm", "NORM",
+     "Make a table's gradient smaller if its norm is larger than NORM / sqrt(workers). 0: never.",
+     "dgc=on"},
+    {kCodec, "dgc_warmup_steps", "codec.dgc_warmup_steps", "STEPS",
+     "The ratio of values that are sent falls during these steps: at least 25, 6.25, 1.5625, 0.4 "
+     "and "
+     "0.1 % in five equal parts. Then it is that of --push_codec.",
+     "dgc=on"},
+    {kCodec, "reply_state_bytes", "codec.reply_state_bytes", "BYTES",
+     "ssp, async, with a topk of values: most memory of a server for what each worker has. What is "
+     "not known is sent as float32."},
 
     {kScheduler, "schedule", "scheduler.policy", "",
      "Order of sending of workers and servers. tensor_fifo: first ready, first sent; tensors of up "

@@ -133,6 +133,7 @@ absl::Status CheckIsNotOverruled(const std::set<absl::string_view>& given, const
        "there is no --test_path for these labels"},
       {"codec_min_bytes", job.codec().push() == "float32" && job.codec().pull() == "float32",
        "--push_codec and --pull_codec are float32"},
+      {"reply_state_bytes", !HasTopkPull(job.codec()), "no codec of values is a topk"},
       {"table_codec", !HasCodec(job.codec()), "all tables are float32 without it, too"},
       {"keep", job.checkpoint().dir().empty(), "there is no --checkpoint_dir"},
   };

@@ -199,6 +199,11 @@ TEST(EffectiveJobTest, AFlagThatAnotherOneOverrulesIsRefused) {
             "leave out --codec_min_bytes");
   EXPECT_EQ(Verdict({"--codec_min_bytes=0", "--push_codec=int8"}), "");
   EXPECT_EQ(Verdict({"--codec_min_bytes=0", "--pull_codec=int8"}), "");
+  EXPECT_EQ(Verdict({"--reply_state_bytes=1MiB", "--pull_codec=int8", "--push_codec=topk:0.1"}),
+            "--reply_state_bytes: cannot matter, because no codec of values is a topk; leave out "
+            "--reply_state_bytes");
+  EXPECT_EQ(Verdict({"--reply_state_bytes=1MiB", "--pull_codec=topk:0.1"}), "");
+  EXPECT_EQ(Verdict({"--reply_state_bytes=1MiB", "--table_codec=a:topk:0.1"}), "");
   EXPECT_EQ(Verdict({"--table_codec=a:float32"}),
             "--table_codec: cannot matter, because all tables are float32 without it, too; leave "
             "out --table_codec");

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/job/field_text.h"
@@ -64,8 +65,20 @@ bool HasPushCodec(const v1::CodecSpec& codec) {
                      [](const v1::TableCodec& own) { return own.codec() != kFloat32; });
 }
 
+uint32_t MostPushArrays(const v1::CodecSpec& codec) {
+  return (HasPushCodec(codec) ? 1 : 0) + (codec.dgc() ? 1 : 0);
+}
+
+bool HasTopkPull(const v1::CodecSpec& codec) {
+  return absl::StartsWith(codec.pull(), "topk") ||
+         std::any_of(
+             codec.table_codec().begin(), codec.table_codec().end(),
+             [](const v1::TableCodec& own) { return absl::StartsWith(own.codec(), "topk"); });
+}
+
 std::string CodecText(const v1::CodecSpec& codec) {
-  const std::string all = absl::StrCat("push ", codec.push(), ", pull ", codec.pull());
+  const std::string all =
+      absl::StrCat("push ", codec.push(), codec.dgc() ? " with dgc" : "", ", pull ", codec.pull());
   const auto append = [](std::string* out, const v1::TableCodec& own) {
     absl::StrAppend(out, own.table(), " ", own.codec());
   };

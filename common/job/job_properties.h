@@ -30,6 +30,10 @@ std::string ConsistencyText(const v1::ConsistencySpec& consistency);
 bool HasCodec(const v1::CodecSpec& codec);
 // Some gradients may be.
 bool HasPushCodec(const v1::CodecSpec& codec);
+// The most arrays, as long as a table, that a worker keeps for the table's pushes.
+uint32_t MostPushArrays(const v1::CodecSpec& codec);
+// Some pulls may get differences.
+bool HasTopkPull(const v1::CodecSpec& codec);
 
 // For people: "push topk:0.01, pull bfloat16 (fc3.bias float32), tables from 16KiB on".
 std::string CodecText(const v1::CodecSpec& codec);

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "common/codec/codec.h"
-#include "common/codec/table_codecs.h"
 #include "common/job/field_text.h"
 #include "common/job/job_flag_table.h"
 #include "common/job/job_properties.h"
@@ -164,15 +164,28 @@ void CheckConsistency(const v1::ConsistencySpec& consistency, JobChecker* checke
   }
 }
 
+void CheckDgc(const v1::JobSpec& job, JobChecker* checker) {
+  const v1::CodecSpec& codec = job.codec();
+  checker->Expect(IsFraction(codec.dgc_momentum()), "dgc_momentum", "0 or more and less than 1");
+  checker->Expect(codec.dgc_clip_norm() >= 0 && std::isfinite(codec.dgc_clip_norm()),
+                  "dgc_clip_norm", "a finite number, 0 or more");
+  checker->Expect(codec.dgc_warmup_steps() <= uint64_t{INT64_MAX}, "dgc_warmup_steps",
+                  "less than 2^63");
+  if (!codec.dgc()) return;
+  checker->Expect(absl::StartsWith(codec.push(), "topk:"), "push_codec", "a topk, for dgc");
+  checker->Expect(job.optimizer().type() == v1::OptimizerSpec::SGD, "optimizer",
+                  "sgd, because with dgc the workers compute the momentum (--dgc_momentum)");
+}
+
 void CheckCodec(const v1::CodecSpec& codec, JobChecker* checker) {
   checker->ExpectOk(MakeCodec(codec.push()).status(), "push_codec");
-  checker->ExpectOk(MakePullCodec(codec.pull()).status(), "pull_codec");
+  checker->ExpectOk(MakeCodec(codec.pull()).status(), "pull_codec");
   std::set<std::string> tables;
   for (const v1::TableCodec& own : codec.table_codec()) {
     checker->Expect(!own.table().empty() && tables.insert(own.table()).second, "table_codec",
                     "each table once, by its name");
     checker->ExpectOk(
-        Annotate(MakePullCodec(own.codec()).status(), absl::StrCat("table ", own.table())),
+        Annotate(MakeCodec(own.codec()).status(), absl::StrCat("table ", own.table())),
         "table_codec");
   }
 }
@@ -258,6 +271,7 @@ absl::Status ValidateJob(const v1::JobSpec& job) {
   CheckConsistency(job.consistency(), &checker);
   CheckCheckpoint(job.checkpoint(), &checker);
   CheckCodec(job.codec(), &checker);
+  CheckDgc(job, &checker);
   CheckScheduler(job.scheduler(), &checker);
   CheckMembership(job.membership(), &checker);
   CheckTransport(job.transport(), &checker);

@@ -200,6 +200,8 @@ TEST(ValidateJobTest, CodecsAreThoseThatCanBeMade) {
   }
   for (const char* codec : {"topk:0.01", "topk:100", "topk:1e-5:int8", "topk:1:bfloat16"}) {
     EXPECT_EQ(Verdict({absl::StrCat("--push_codec=", codec)}), "");
+    EXPECT_EQ(Verdict({absl::StrCat("--pull_codec=", codec)}), "");
+    EXPECT_EQ(Verdict({absl::StrCat("--table_codec=fc1.weight:", codec)}), "");
   }
   for (const char* codec : {"topk", "topk:", "topk:0", "topk:-1", "topk:2.5", "topk:1:float16"}) {
     EXPECT_EQ(Verdict({absl::StrCat("--push_codec=", codec)}).rfind("--push_codec: expected ", 0),
@@ -211,19 +213,24 @@ TEST(ValidateJobTest, CodecsAreThoseThatCanBeMade) {
             "(codec.push in a job file)");
   EXPECT_EQ(Verdict({"--push_codec="}).rfind("--push_codec: expected float32, ", 0), 0u);
   EXPECT_EQ(Verdict({"--pull_codec=fast"}),
-            "--pull_codec: expected float32, bfloat16 or int8, got \"fast\" (codec.pull in a job "
-            "file)");
+            "--pull_codec: expected float32, bfloat16, int8, topk:R or topk:R:VALUES, got \"fast\" "
+            "(codec.pull in a job file)");
+  EXPECT_EQ(Verdict({"--table_codec=fc1.weight:fast"}),
+            "--table_codec: table fc1.weight: expected float32, bfloat16, int8, topk:R or "
+            "topk:R:VALUES, got \"fast\" (codec.table_codec in a job file)");
 }
 
-TEST(ValidateJobTest, TopkIsForGradientsOfAllTables) {
-  EXPECT_EQ(Verdict({"--pull_codec=topk:0.01"}),
-            "--pull_codec: expected float32, bfloat16 or int8, got \"topk:0.01\"; topk is for "
-            "gradients only: use --push_codec (codec.pull in a job file)");
-  EXPECT_EQ(
-      Verdict({"--table_codec=b:int8,fc1.weight:topk:0.01:int8"}),
-      "--table_codec: table fc1.weight: expected float32, bfloat16 or int8, got "
-      "\"topk:0.01:int8\"; topk is for gradients only: use --push_codec (codec.table_codec in "
-      "a job file)");
+TEST(ValidateJobTest, DgcIsForATopkAndWithoutMomentumOnTheServers) {
+  EXPECT_EQ(Verdict({"--dgc", "--push_codec=topk:0.001", "--optimizer=sgd"}), "");
+  EXPECT_EQ(Verdict({"--dgc", "--optimizer=sgd"}),
+            "--push_codec: expected a topk, for dgc, got float32 (codec.push in a job file)");
+  EXPECT_EQ(Verdict({"--dgc", "--push_codec=topk:0.001", "--optimizer=momentum"}),
+            "--optimizer: expected sgd, because with dgc the workers compute the momentum "
+            "(--dgc_momentum), got momentum (optimizer.type in a job file)");
+  for (const char* bad :
+       {"--dgc_momentum=1", "--dgc_momentum=-0.1", "--dgc_clip_norm=-1", "--dgc_clip_norm=inf"}) {
+    EXPECT_NE(Verdict({"--dgc", "--push_codec=topk:9", "--optimizer=sgd", bad}), "") << bad;
+  }
 }
 
 TEST(ValidateJobTest, EachTableHasAtMostOneCodec) {

@@ -123,7 +123,7 @@ absl::StatusOr<std::vector<uint64_t>> CheckTables(const TableSpecs& tables, uint
   return table_elements;
 }
 
-absl::Status CheckOwnArrays(uint32_t own_arrays, uint32_t residual_arrays,
+absl::Status CheckOwnArrays(uint32_t own_arrays, uint32_t push_arrays,
                             const std::vector<uint64_t>& table_elements, uint64_t slice_bytes) {
   if (own_arrays > kMostOwnArrays) {
     return absl::InvalidArgumentError(absl::StrCat("expected at most ", kMostOwnArrays,
@@ -131,7 +131,7 @@ absl::Status CheckOwnArrays(uint32_t own_arrays, uint32_t residual_arrays,
                                                    own_arrays));
   }
   for (const uint64_t elements : table_elements) {
-    const uint64_t arrays = own_arrays + residual_arrays;
+    const uint64_t arrays = own_arrays + push_arrays;
     const uint64_t bytes = arrays * std::min(slice_bytes, elements * sizeof(float));
     if (bytes <= kMaxSliceBytes) continue;
     return absl::InvalidArgumentError(absl::StrCat(

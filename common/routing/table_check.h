@@ -23,10 +23,10 @@ absl::StatusOr<std::vector<uint64_t>> CheckTables(const TableSpecs& tables, uint
 inline constexpr uint32_t kMostOwnArrays = 4;
 
 // INVALID_ARGUMENT if the engine of a worker of these tables cannot have `own_arrays` arrays of own
-// state, and `residual_arrays` (0 or 1) for codecs in addition: they
+// state, and `push_arrays` (MostPushArrays) for codecs in addition: they
 // are more than kMostOwnArrays, or those of one slice do not fit in one message. `table_elements`
 // are CheckTables'.
-absl::Status CheckOwnArrays(uint32_t own_arrays, uint32_t residual_arrays,
+absl::Status CheckOwnArrays(uint32_t own_arrays, uint32_t push_arrays,
                             const std::vector<uint64_t>& table_elements, uint64_t slice_bytes);
 
 // INVALID_ARGUMENT, naming the first difference, unless `tables` are the same as the first

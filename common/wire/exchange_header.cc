@@ -17,6 +17,7 @@ static_assert(IsNumberedAs(CodecType::kInt8, v1::INT8));
 static_assert(IsNumberedAs(CodecType::kTopkFloat32, v1::TOPK_FLOAT32));
 static_assert(IsNumberedAs(CodecType::kTopkBfloat16, v1::TOPK_BFLOAT16));
 static_assert(IsNumberedAs(CodecType::kTopkInt8, v1::TOPK_INT8));
+static_assert(IsNumberedAs(CodecType::kChanged, v1::CHANGED));
 
 // float32 is left out: it takes no bytes.
 template <typename Header>
@@ -68,6 +69,7 @@ v1::ExchangeRequestHeader ToHeader(uint64_t request_id, const ExchangeRequest& r
   header.set_own_cut(request.own_cut);
   header.set_pulls_own(request.pulls_own);
   header.set_pulls_float32(request.pulls_float32);
+  header.set_copy(request.copy);
   return header;
 }
 
@@ -85,6 +87,7 @@ v1::ExchangeReplyHeader ToHeader(uint64_t request_id, const ExchangeReply& reply
   header.set_learning_rate_divisor(reply.learning_rate_divisor);
   header.set_cut(reply.cut);
   SetCodec(reply.codec, &header);
+  header.set_copy(reply.copy);
   return header;
 }
 
@@ -105,6 +108,7 @@ void FromHeader(const v1::ExchangeRequestHeader& header, RequestFrame* frame) {
   request.own_cut = header.own_cut();
   request.pulls_own = header.pulls_own();
   request.pulls_float32 = header.pulls_float32();
+  request.copy = header.copy();
 }
 
 void FromHeader(const v1::ExchangeReplyHeader& header, ReplyFrame* frame) {
@@ -121,6 +125,7 @@ void FromHeader(const v1::ExchangeReplyHeader& header, ReplyFrame* frame) {
   reply.learning_rate_divisor = header.learning_rate_divisor();
   reply.cut = header.cut();
   reply.codec = CodecTypeOf(header.codec());
+  reply.copy = header.copy();
 }
 
 void EncodeHeader(uint64_t request_id, const ExchangeRequest& request, std::string* bytes) {

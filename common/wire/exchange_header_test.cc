@@ -101,12 +101,32 @@ TEST(ExchangeHeaderTest, BytesOfAPullForFloat32AreGolden) {
   EXPECT_TRUE(frame.request.pulls_float32);
 }
 
+TEST(ExchangeHeaderTest, BytesOfTheNumberOfACopyAreGolden) {
+  ExchangeRequest request;
+  request.copy = 300;
+  std::string header;
+  EncodeHeader(/*request_id=*/0, request, &header);
+  EXPECT_EQ(header, "\xc0\x01\xac\x02");
+  RequestFrame request_frame;
+  ASSERT_TRUE(DecodeHeader(BytesOf(header), &request_frame).ok());
+  EXPECT_EQ(request_frame.request.copy, 300u);
+  EXPECT_EQ(PullAlone(request_frame.request).copy, 300u);
+  ExchangeReply reply;
+  reply.copy = 301;
+  EncodeHeader(/*request_id=*/0, reply, &header);
+  EXPECT_EQ(header, "\x60\xad\x02");
+  ReplyFrame reply_frame;
+  ASSERT_TRUE(DecodeHeader(BytesOf(header), &reply_frame).ok());
+  EXPECT_EQ(reply_frame.reply.copy, 301u);
+}
+
 // float32 is the default, and takes no bytes: so it was before there were other codecs.
 TEST(ExchangeHeaderTest, BytesOfEveryCodecAreGolden) {
   const std::vector<std::pair<CodecType, std::string>> expected = {
       {CodecType::kFloat32, ""},          {CodecType::kBfloat16, "\x02"},
       {CodecType::kInt8, "\x03"},         {CodecType::kTopkFloat32, "\x04"},
       {CodecType::kTopkBfloat16, "\x05"}, {CodecType::kTopkInt8, "\x06"},
+      {CodecType::kChanged, "\x07"},
   };
   for (const auto& [codec, number] : expected) {
     ExchangeRequest request;

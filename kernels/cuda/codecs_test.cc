@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "common/base/random.h"
 #include "common/codec/bfloat16_codec.h"
+#include "common/codec/changed_values.h"
 #include "common/codec/codec.h"
 #include "common/codec/float32_codec.h"
 #include "common/codec/int8_codec.h"
@@ -355,6 +356,25 @@ TEST_P(LargeCudaCodecTest, SameBitsBeyondOneGrid) {
   const DeviceArray<char> scratch = PoisonedScratch(n);
   ExpectEncodesAsTheCpu(input, TestKey(/*step=*/0), scratch, /*shift=*/0);
   ExpectDecodesAsTheCpu(input, /*shift=*/0);
+}
+
+TEST(ChangedValuesTest, ElementsAreReplacedAndTheOthersKeepTheirBits) {
+  TestGpu gpu;
+  Random random(/*seed=*/91);
+  for (const int64_t n : {1, 257, 4099}) {
+    const std::vector<float> from = NormalVector(n, random);
+    std::vector<float> to = from;
+    for (size_t i = 0; i < to.size(); i += 3) to[i] = -to[i];
+    std::vector<uint8_t> bytes(ChangedBytes(CountChanged(from, to)));
+    EncodeChanged(from, to, absl::MakeSpan(bytes));
+    const DeviceArray<uint8_t> bytes_on_gpu(bytes, gpu);
+    const DeviceArray<float> values(from, gpu);
+    const auto count = static_cast<int64_t>(bytes.size() / ChangedBytes(1));
+    ASSERT_TRUE(ReplaceElements(count, bytes_on_gpu.data(), values.data(), *gpu.stream).ok());
+    EXPECT_TRUE(HasSameBits(values.Download(), to)) << n;
+    ASSERT_TRUE(ReplaceElements(0, bytes_on_gpu.data(), values.data(), *gpu.stream).ok());
+    EXPECT_TRUE(HasSameBits(values.Download(), to)) << "nothing has changed";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LargeCudaCodecTest,

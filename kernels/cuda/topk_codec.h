@@ -29,6 +29,11 @@ absl::Status DecodeTopk(int64_t n, int64_t k, TopkValues type, const uint8_t* by
 absl::Status DecodeAddTopk(int64_t k, TopkValues type, const uint8_t* bytes, float* sum,
                            CudaStream& stream);
 
+// Decodes CodecType::kChanged: the `count` elements get their new values, and the others keep their
+// bits. As DecodeTopk otherwise.
+absl::Status ReplaceElements(int64_t count, const uint8_t* bytes, float* values,
+                             CudaStream& stream);
+
 }  // namespace capstan
 
 #endif  // KERNELS_CUDA_TOPK_CODEC_H_

@@ -75,4 +75,10 @@ absl::Status DecodeAddTopk(int64_t k, TopkValues type, const uint8_t* bytes, flo
   return Scatter<true>(k, type, bytes, sum, stream);
 }
 
+absl::Status ReplaceElements(int64_t count, const uint8_t* bytes, float* values,
+                             CudaStream& stream) {
+  if (count == 0) return absl::OkStatus();
+  return Scatter<false>(count, TopkValues::kFloat32, bytes, values, stream);
+}
+
 }  // namespace capstan

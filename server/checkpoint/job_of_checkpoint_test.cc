@@ -24,6 +24,7 @@ using ::testing::Not;
 
 // "flag=value", with another value than that of JobOfCheckpoint.
 const std::vector<std::string> kMayDiffer = {"job_name=other",
+                                             "reply_state_bytes=9",
                                              "num_servers=5",
                                              "steps=9",
                                              "epochs=9",
@@ -88,6 +89,10 @@ const std::vector<std::string> kMayNot = {"seed=9",
                                           "pull_codec=bfloat16",
                                           "table_codec=linear.bias:int8",
                                           "codec_min_bytes=9",
+                                          "dgc=true",
+                                          "dgc_momentum=0.5",
+                                          "dgc_clip_norm=9",
+                                          "dgc_warmup_steps=9",
                                           "slice_bytes=2KiB"};
 
 void Set(absl::string_view flag, v1::JobSpec* job) {

@@ -161,7 +161,7 @@ absl::Status CheckFields(const v1::CheckpointManifest& manifest) {
   if (manifest.tables().empty()) return Unexpected("the job's tables", "none");
   ASSIGN_OR_RETURN(const std::vector<uint64_t> elements,
                    CheckTables(manifest.tables(), SliceBytes(job.scheduler())));
-  RETURN_IF_ERROR(CheckOwnArrays(manifest.own_arrays(), HasPushCodec(job.codec()) ? 1 : 0, elements,
+  RETURN_IF_ERROR(CheckOwnArrays(manifest.own_arrays(), MostPushArrays(job.codec()), elements,
                                  SliceBytes(job.scheduler())));
   RETURN_IF_ERROR(CheckTableCodecs(job.codec(), manifest.tables()));
   RETURN_IF_ERROR(CheckSteps(manifest));

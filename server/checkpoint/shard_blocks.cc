@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/little_endian.h"
@@ -96,6 +97,7 @@ std::string SliceContents(const SliceSnapshot& slice) {
   for (const SliceSnapshot::OwnState& own : slice.own) {
     AppendLittleEndian(own.worker.value(), &contents);
   }
+  if (slice.copy.has_value()) AppendLittleEndian(slice.copy->version, &contents);
   return contents;
 }
 
@@ -174,7 +176,7 @@ void ReadShard(Reader& reader, ShardSnapshot& snapshot) {
 
 // Each worker has at most one, and none if they have no arrays.
 void ReadOwnStates(Reader& reader, SliceSnapshot& slice) {
-  slice.own_arrays = reader.TakeNumber(kMostOwnArrays + 1);  // and a residual
+  slice.own_arrays = reader.TakeNumber(kMostOwnArrays + 2);  // and those of pushes
   const uint32_t states = reader.TakeCount(/*least_bytes=*/4);
   for (uint32_t i = 0; i < states; ++i) {
     const WorkerId worker(reader.Take<uint32_t>());
@@ -215,6 +217,11 @@ void ReadSlice(Reader& reader, SliceSnapshot& slice) {
     if (has_base_version) push.base_version = base_version;
   }
   ReadOwnStates(reader, slice);
+  if (reader.is_at_end()) return;
+  SliceSnapshot::WorkerCopy copy;
+  copy.version = reader.Take<uint64_t>();
+  if (copy.version > slice.version) reader.Refuse();
+  slice.copy = std::move(copy);
 }
 
 struct Block {

@@ -57,6 +57,24 @@ TEST(ShardBlocksTest, BytesAreGolden) {
   EXPECT_EQ(EncodeShardBlocks(Example()), Block(1, 1, shard) + Block(2, 1, slice));
 }
 
+TEST(ShardBlocksTest, TheCopyOfTheWorkersComesLast) {
+  ShardSnapshot shard = Example();
+  const std::string without = EncodeShardBlocks(shard);
+  EXPECT_FALSE(DecodeShardBlocks(without)->slices[0].copy.has_value());
+  shard.slices[0].copy = {Payload(), /*version=*/6};
+  const std::string with = EncodeShardBlocks(shard);
+  const std::string version("\x06\0\0\0\0\0\0\0", 8);
+  EXPECT_EQ(with.size(), without.size() + version.size());
+  EXPECT_EQ(with.substr(with.size() - 16, 8), version) << "before the checksum";
+  const auto decoded = DecodeShardBlocks(with);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  ASSERT_TRUE(decoded->slices[0].copy.has_value());
+  EXPECT_EQ(decoded->slices[0].copy->version, 6u);
+  shard.slices[0].copy->version = 8;
+  EXPECT_TRUE(absl::IsInvalidArgument(DecodeShardBlocks(EncodeShardBlocks(shard)).status()))
+      << "newer than the slice";
+}
+
 TEST(ShardBlocksTest, DecodesWhatItEncodes) {
   const auto shard = DecodeShardBlocks(EncodeShardBlocks(Example()));
   ASSERT_TRUE(shard.ok()) << shard.status();
@@ -120,9 +138,9 @@ TEST(ShardBlocksTest, WhatContradictsItselfIsRefused) {
   many.slices[0].optimizer_state.resize(17);
   expect(EncodeShardBlocks(many), "contents as long as");
   ShardSnapshot own = Example();
-  own.slices[0].own_arrays = 5;  // 4 of an engine, and a residual
+  own.slices[0].own_arrays = 6;  // 4 of an engine, a residual and a momentum
   EXPECT_TRUE(DecodeShardBlocks(EncodeShardBlocks(own)).ok());
-  for (const uint32_t arrays : {0, 6}) {
+  for (const uint32_t arrays : {0, 7}) {
     own.slices[0].own_arrays = arrays;
     expect(EncodeShardBlocks(own), "contents as long as");
   }

@@ -30,6 +30,9 @@ absl::Status ForEachTensor(Slice& slice, absl::Span<const std::string> table_nam
   for (size_t i = 0; i < slice.optimizer_state.size(); ++i) {
     RETURN_IF_ERROR(visit(absl::StrCat(prefix, "optimizer.", i), slice.optimizer_state[i], 1));
   }
+  if (slice.copy.has_value()) {
+    RETURN_IF_ERROR(visit(absl::StrCat(prefix, "copy"), slice.copy->values, 1));
+  }
   for (auto& push : slice.kept) {
     RETURN_IF_ERROR(
         visit(absl::StrCat(prefix, "kept.", push.step.value(), ".", push.worker.value()),

@@ -56,8 +56,10 @@ class ShardFileTest : public testing::Test {
                              ? MakeConsistencySchedule(periods).value()
                              : MakeConsistencySchedule(from->slices[i].schedule).value();
       options.non_finite_pushes = &non_finite_pushes_;
-      shard->AddSlice({TableId(i), SliceIndex(7)}, std::move(options),
-                      from == nullptr ? nullptr : &from->slices[i]);
+      EXPECT_TRUE(shard
+                      ->AddSlice({TableId(i), SliceIndex(7)}, std::move(options),
+                                 from == nullptr ? nullptr : &from->slices[i])
+                      .ok());
     }
     if (from != nullptr) shard->RestoreWorkers(from->workers);
     std::vector<ShardWorker> workers;

@@ -177,6 +177,7 @@ void WriteCompression(const v1::JobSpec& job, const JobOutcome& outcome, const T
     summary["table_codec"][own.table()] = own.codec();
   }
   summary["codec_min_bytes"] = codec.min_bytes();
+  if (codec.dgc()) summary["dgc_momentum"] = codec.dgc_momentum();
   summary["bytes_pushed_float32"] = totals.float_bytes_pushed;
   summary["bytes_pulled_float32"] = totals.float_bytes_pulled;
   summary["push_ratio"] = Ratio(static_cast<double>(totals.float_bytes_pushed),

@@ -41,7 +41,7 @@ absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerReques
   }
   if (members_.workers().empty()) {
     ASSIGN_OR_RETURN(table_elements_, CheckTables(request.tables(), SliceBytes(job_.scheduler())));
-    RETURN_IF_ERROR(CheckOwnArrays(request.own_arrays(), HasPushCodec(job_.codec()) ? 1 : 0,
+    RETURN_IF_ERROR(CheckOwnArrays(request.own_arrays(), MostPushArrays(job_.codec()),
                                    table_elements_, SliceBytes(job_.scheduler())));
     RETURN_IF_ERROR(CheckTableStaleness(job_.consistency(), request.tables()));
     RETURN_IF_ERROR(CheckTableCodecs(job_.codec(), request.tables()));

@@ -71,6 +71,7 @@ absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, 
   options.update_scale = UpdateScaleOf(spec.consistency());
   options.check_finite = spec.consistency().check_finite();
   options.own_arrays = view.own_arrays();
+  options.reply_state_bytes = spec.codec().reply_state_bytes();
   ASSIGN_OR_RETURN(options.optimizer, MakeOptimizer(spec.optimizer()));
   ASSIGN_OR_RETURN(options.schedules, SchedulesOfView(view));
   for (int shard = 0; shard < view.server_of_shard_size(); ++shard) {

@@ -1,7 +1,9 @@
 #ifndef SERVER_SHARD_ENCODED_VALUES_H_
 #define SERVER_SHARD_ENCODED_VALUES_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -9,6 +11,25 @@
 #include "common/exchange/payload.h"
 
 namespace capstan {
+
+// Memory for the bytes of a reply.
+class EncodedMemory {
+ public:
+  explicit EncodedMemory(size_t size);
+
+  absl::Span<uint8_t> bytes() const { return {static_cast<uint8_t*>(memory_.get()), size_}; }
+  // These bytes; it keeps them alive.
+  Payload payload() const;
+
+ private:
+  std::shared_ptr<void> memory_;
+  size_t size_;
+};
+
+// Encodes values, or a difference, of this version; it takes the place of the step in the draws.
+// INVALID_ARGUMENT if one is a NaN or an infinity.
+absl::StatusOr<Payload> EncodeValues(const Codec& codec, DrawKey draws,
+                                     absl::Span<const float> values, uint64_t version);
 
 // The values of one slice as the codec of its pulls encodes them: each version once, whoever pulls
 // it. Draws depend on the version, and on no worker. Not thread-safe, but any thread may read and

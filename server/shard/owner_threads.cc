@@ -23,6 +23,8 @@ size_t FloatBytes(const ExchangeRequest& request) {
     case CodecType::kTopkBfloat16:
     case CodecType::kTopkInt8:
       return 50 * bytes;
+    case CodecType::kChanged:  // no gradient has it
+      break;
   }
   return bytes;
 }

@@ -22,6 +22,7 @@ struct ParkedPull {
   Step step;
   uint64_t learning_rate_divisor = 0;  // of the push in the same exchange
   bool is_float32 = false;             // ExchangeRequest::pulls_float32
+  uint64_t copy = 0;                   // ExchangeRequest::copy
   ParameterEndpoint::ReplyCallback done;
 };
 

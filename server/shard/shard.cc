@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 
 namespace capstan {
 
@@ -15,11 +16,12 @@ void Shard::Run(Due due) const {
   if (due.on_cut != nullptr) due.on_cut(std::move(due.cut));
 }
 
-void Shard::AddSlice(SliceKey key, Slice::Options options, const SliceSnapshot* snapshot) {
+absl::Status Shard::AddSlice(SliceKey key, Slice::Options options, const SliceSnapshot* snapshot) {
   auto slice = std::make_unique<Slice>(std::move(options));
-  if (snapshot != nullptr) slice->Restore(*snapshot);
+  if (snapshot != nullptr) RETURN_IF_ERROR(slice->Restore(*snapshot));
   MutexLock lock(&mu_);
   slices_.emplace(key, std::move(slice));
+  return absl::OkStatus();
 }
 
 void Shard::RestoreWorkers(absl::Span<const Worker> workers) {

@@ -41,8 +41,9 @@ class Shard {
       : epoch_(epoch), interruption_(std::move(interruption)) {}
 
   // Only before the first exchange. With `snapshot`, the slice goes on where that one was;
-  // RestoreWorkers must follow.
-  void AddSlice(SliceKey key, Slice::Options options, const SliceSnapshot* snapshot = nullptr);
+  // RestoreWorkers must follow. RESOURCE_EXHAUSTED.
+  absl::Status AddSlice(SliceKey key, Slice::Options options,
+                        const SliceSnapshot* snapshot = nullptr);
 
   // Begins with the members of another shard. SetLiveWorkers then replaces them by other processes
   // and removes who does not come back. Until then each of them holds its place in the slices.

@@ -26,6 +26,7 @@ std::vector<uint64_t> ElementCounts(absl::Span<const ShardHost::Table> tables) {
 
 ShardHost::ShardHost(Options options)
     : options_(std::move(options)),
+      reply_state_(options_.reply_state_bytes),
       shard_map_(ElementCounts(options_.tables), options_.slice_bytes, options_.shard_count) {
   for (const Table& table : options_.tables) {
     slicings_.emplace_back(table.elements, options_.slice_bytes);
@@ -61,7 +62,7 @@ absl::Status ShardHost::AddShard(ShardId id, const Source& source) {
 }
 
 uint32_t ShardHost::OwnArrays(TableId table) const {
-  return options_.own_arrays + ResidualArrays(options_.tables[table.value()].codecs);
+  return options_.own_arrays + PushArrays(options_.tables[table.value()].codecs);
 }
 
 Slice::Options ShardHost::SliceOptions(SliceKey key) {
@@ -75,6 +76,7 @@ Slice::Options ShardHost::SliceOptions(SliceKey key) {
   slice.own_arrays = OwnArrays(key.table);
   slice.codecs = options_.tables[key.table.value()].codecs;
   slice.pull_draws = {options_.seed, key.table, kServerDraws, Step(0), key.slice};
+  slice.reply_state = &reply_state_;
   return slice;
 }
 
@@ -90,7 +92,7 @@ absl::Status ShardHost::InitializeSlices(ShardId id, const InitialValues& initia
     } else {
       RETURN_IF_ERROR(initial(key.table, range.offset, values));
     }
-    shard.AddSlice(key, std::move(slice));
+    RETURN_IF_ERROR(shard.AddSlice(key, std::move(slice)));
   }
   return absl::OkStatus();
 }
@@ -124,7 +126,7 @@ absl::Status ShardHost::RestoreSlices(ShardId id, ShardSnapshot snapshot, Shard&
     RETURN_IF_ERROR(Annotate(CheckFits(keys[i], slice), name));
     Slice::Options options = SliceOptions(keys[i]);
     ASSIGN_OR_RETURN(options.memory, SliceState::Take(slice));
-    shard.AddSlice(keys[i], std::move(options), &slice);
+    RETURN_IF_ERROR(shard.AddSlice(keys[i], std::move(options), &slice));
   }
   shard.RestoreWorkers(snapshot.workers);
   return absl::OkStatus();

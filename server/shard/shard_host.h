@@ -23,6 +23,7 @@
 #include "server/optimizer/optimizer.h"
 #include "server/shard/shard.h"
 #include "server/shard/slice.h"
+#include "server/shard/worker_copies.h"
 
 namespace capstan {
 
@@ -45,6 +46,8 @@ class ShardHost : public ParameterEndpoint {
     UpdateScale update_scale = UpdateScale::kStaleness;
     bool check_finite = true;
     uint32_t own_arrays = 0;  // of each worker's engine; residuals of codecs come in addition
+    // Bound of the memory for what single workers have, where pulls get differences.
+    uint64_t reply_state_bytes = 0;
     std::unique_ptr<Optimizer> optimizer;  // Required
     TableSchedules schedules;              // Required
     std::vector<ShardId> shards;           // the ones on this server
@@ -124,7 +127,8 @@ class ShardHost : public ParameterEndpoint {
   absl::Status CheckFits(SliceKey key, const SliceSnapshot& slice) const;
   absl::Status RestoreSlices(ShardId id, ShardSnapshot snapshot, Shard& shard);
 
-  const Options options_;          // with the initial schedules
+  const Options options_;  // with the initial schedules
+  ReplyStateBudget reply_state_;
   std::vector<Slicing> slicings_;  // of each table
   ShardMap shard_map_;
   WorkerCounter non_finite_pushes_;

@@ -27,6 +27,12 @@ struct SliceSnapshot {
     Payload arrays;  // `own_arrays` of them, one after the other, each as long as the values
   };
 
+  // What the workers have of the values.
+  struct WorkerCopy {
+    Payload values;
+    uint64_t version = 0;  // of the slice's values to which it was brought up
+  };
+
   SliceKey key;
   uint64_t version = 0;  // number of updates in the values
   Step min_step;
@@ -35,6 +41,7 @@ struct SliceSnapshot {
   std::vector<StepVector::Entry> workers;
   Payload values;
   std::vector<Payload> optimizer_state;  // each as long as the values
+  std::optional<WorkerCopy> copy;        // if pulls get differences, and all share it
   std::vector<KeptPush> kept;            // of open steps; each as long as the values
   uint32_t own_arrays = 0;               // of each worker
   std::vector<OwnState> own;             // in order of worker; only in cuts (Slice::TakeCut)

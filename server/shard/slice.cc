@@ -41,14 +41,16 @@ Slice::Slice(Options options)
       codecs_(std::move(options.codecs)),
       state_(std::move(options.memory), options.optimizer),
       encoded_values_(codecs_.pull.get(), options.pull_draws),
+      copies_(codecs_.pull.get(), options.pull_draws, options.reply_state),
       schedule_(std::move(options.schedule)),
-      accumulator_(state_.size(), codecs_.push->is_lossy() ? codecs_.push.get() : nullptr),
+      accumulator_(state_.size()),
       parked_(name_),
       own_(options.own_arrays, state_.size()) {}
 
 void Slice::AddWorker(WorkerId worker, ReleasedReplies* released) {
   parked_.Refuse(worker, released);
   own_.AddWorker(worker);
+  copies_.Forget(worker);
   const Step before = steps_.min_step();
   steps_.Add(worker);
   AfterAdvance(before, released);
@@ -63,6 +65,7 @@ void Slice::EnterWorker(WorkerId worker, Step first_step, ReleasedReplies* relea
 void Slice::RemoveWorker(WorkerId worker, ReleasedReplies* released) {
   const Step before = steps_.min_step();
   own_.RemoveWorker(worker);
+  copies_.Forget(worker);
   steps_.Remove(worker);
   AfterAdvance(before, released);
 }
@@ -110,7 +113,8 @@ void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
   }
   largest_step_ = std::max(largest_step_, *request.pull_step);
   AnswerOrPark(request.worker,
-               {*request.pull_step, divisor, request.pulls_float32, std::move(done)}, released);
+               {*request.pull_step, divisor, request.pulls_float32, request.copy, std::move(done)},
+               released);
 }
 
 ExchangeReply Slice::ExchangeOwnState(const ExchangeRequest& request) {
@@ -178,7 +182,7 @@ absl::StatusOr<uint64_t> Slice::Push(ExchangeRequest& request) {
   // It was applied before. In one process, its memory may have the worker's next gradient by now.
   if (step < steps_.completed(request.worker)) return 0;
   absl::StatusOr<EncodedGradient> gradient =
-      EncodedGradient::Take(request, *codecs_.push, state_.size());
+      EncodedGradient::Take(request, codecs_.PushAt(step), state_.size());
   if (!gradient.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(name_, ": ", gradient.status().message()));
   }
@@ -194,8 +198,12 @@ absl::StatusOr<uint64_t> Slice::Push(ExchangeRequest& request) {
 
 absl::StatusOr<uint64_t> Slice::Keep(const ExchangeRequest& request, EncodedGradient gradient) {
   if (check_finite_ && !gradient.IsFinite()) return NotFinite(request);
-  HostBuffer kept = std::move(gradient).Keep([this] { return accumulator_.TakeBuffer(); });
-  accumulator_.Add(*request.push_step, request.worker, std::move(kept), request.base_version);
+  const Codec& push_codec = codecs_.PushAt(*request.push_step);
+  const Codec* const codec = push_codec.is_lossy() ? &push_codec : nullptr;
+  HostBuffer kept =
+      std::move(gradient).Keep([this, codec] { return accumulator_.TakeBuffer(codec); });
+  accumulator_.Add(*request.push_step, request.worker,
+                   {std::move(kept), request.base_version, codec});
   return 0;
 }
 
@@ -274,7 +282,7 @@ void Slice::AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* rele
               steps_.min_step().value() - 1, " have been applied; the values are gone"))));
       return;
     case PullDecision::kAnswer:
-      released->emplace_back(std::move(pull.done), ReplyWithValues(pull));
+      released->emplace_back(std::move(pull.done), ReplyWithValues(worker, pull));
       return;
   }
 }
@@ -288,15 +296,27 @@ ExchangeReply Slice::MakeReply(uint64_t learning_rate_divisor) const {
   return reply;
 }
 
-ExchangeReply Slice::ReplyWithValues(const ParkedPull& pull) {
+ExchangeReply Slice::ReplyWithValues(WorkerId worker, const ParkedPull& pull) {
   ExchangeReply reply = MakeReply(pull.learning_rate_divisor);
   if (pull.is_float32 || !codecs_.pull->is_lossy()) {
     reply.values = state_.Share();
     return reply;
   }
-  absl::StatusOr<Payload> values = encoded_values_.Encode(state_.values(), state_.version());
-  if (!values.ok()) return ErrorReply(Annotate(values.status(), name_));
-  reply.values = *std::move(values);
+  absl::StatusOr<WorkerCopies::Reply> encoded = EncodedReply(worker, pull);
+  if (!encoded.ok()) return ErrorReply(Annotate(encoded.status(), name_));
+  reply.values = std::move(encoded->values);
+  reply.codec = encoded->codec;
+  reply.copy = encoded->copy;
+  return reply;
+}
+
+absl::StatusOr<WorkerCopies::Reply> Slice::EncodedReply(WorkerId worker, const ParkedPull& pull) {
+  if (IsTopk(codecs_.pull->type())) {
+    const bool is_shared = schedule_->AppliesWholeStep(pull.step);
+    return copies_.Answer({worker, pull.copy, is_shared}, state_.Share(), state_.version());
+  }
+  WorkerCopies::Reply reply;
+  ASSIGN_OR_RETURN(reply.values, encoded_values_.Encode(state_.values(), state_.version()));
   reply.codec = codecs_.pull->type();
   return reply;
 }
@@ -341,6 +361,7 @@ SliceSnapshot Slice::Snapshot() const {
   snapshot.workers = steps_.entries();
   snapshot.values = state_.Share();
   snapshot.optimizer_state = state_.ShareOptimizerState();
+  snapshot.copy = copies_.shared();
   snapshot.own_arrays = own_.arrays();
   accumulator_.ForEach([&](Step step, WorkerId worker, const StepAccumulator::Kept& kept) {
     const auto copy = std::make_shared<std::vector<float>>(state_.size());
@@ -352,15 +373,17 @@ SliceSnapshot Slice::Snapshot() const {
   return snapshot;
 }
 
-void Slice::Restore(const SliceSnapshot& snapshot) {
+absl::Status Slice::Restore(const SliceSnapshot& snapshot) {
   largest_step_ = snapshot.largest_step;
   steps_.Restore(snapshot.workers, snapshot.min_step);
   own_.Restore(snapshot.own);
+  if (snapshot.copy.has_value()) RETURN_IF_ERROR(copies_.Restore(*snapshot.copy));
   for (const SliceSnapshot::KeptPush& push : snapshot.kept) {
     HostBuffer gradient(state_.size());
     push.gradient.CopyTo(gradient.span());
-    accumulator_.AddFloats(push.step, push.worker, std::move(gradient), push.base_version);
+    accumulator_.Add(push.step, push.worker, {std::move(gradient), push.base_version, nullptr});
   }
+  return absl::OkStatus();
 }
 
 void Slice::CancelParked(const absl::Status& status, ReleasedReplies* released) {

@@ -26,6 +26,7 @@
 #include "server/shard/shard_snapshot.h"
 #include "server/shard/slice_state.h"
 #include "server/shard/step_accumulator.h"
+#include "server/shard/worker_copies.h"
 
 namespace capstan {
 
@@ -61,6 +62,7 @@ class Slice {
     uint32_t own_arrays = 0;                              // of each worker's own state
     TableCodecs codecs;                                   // Required: of pushes and pulls
     DrawKey pull_draws;  // of encoded values; their version takes the place of the step
+    ReplyStateBudget* reply_state = nullptr;  // Required for a topk of pulls; outlives the slice
   };
 
   explicit Slice(Options options);
@@ -105,8 +107,8 @@ class Slice {
   SliceSnapshot Snapshot() const;
   // Goes on where another slice was. Options::memory is SliceState::Take, and Options::schedule
   // begins like the snapshot's. Its live workers count until they are removed. Only before the
-  // first exchange.
-  void Restore(const SliceSnapshot& snapshot);
+  // first exchange. RESOURCE_EXHAUSTED.
+  absl::Status Restore(const SliceSnapshot& snapshot);
 
   // Answers all parked pulls with `status`.
   void CancelParked(const absl::Status& status, ReleasedReplies* released);
@@ -146,7 +148,8 @@ class Slice {
   void AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* released);
   ExchangeReply MakeReply(uint64_t learning_rate_divisor) const;
   // The reply to a pull, with the current values.
-  ExchangeReply ReplyWithValues(const ParkedPull& pull);
+  ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull);
+  absl::StatusOr<WorkerCopies::Reply> EncodedReply(WorkerId worker, const ParkedPull& pull);
 
   const std::string name_;
   const UpdateScale update_scale_;
@@ -156,6 +159,7 @@ class Slice {
 
   SliceState state_;
   EncodedValues encoded_values_;
+  WorkerCopies copies_;  // used if codecs_.pull is a topk
   std::shared_ptr<const ConsistencySchedule> schedule_;
   Step largest_step_;                   // of all exchanges so far
   std::optional<Step> held_from_;       // HoldBack's step; none: nothing is held back

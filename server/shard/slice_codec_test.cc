@@ -72,6 +72,7 @@ class SliceCodecTest : public testing::TestWithParam<std::string> {
     options.non_finite_pushes = &non_finite_pushes_;
     options.codecs.push = codec_;
     options.codecs.pull = MakeCodec(pull).value();
+    options.reply_state = &reply_state_;
     return std::make_unique<Slice>(std::move(options));
   }
 
@@ -95,6 +96,24 @@ class SliceCodecTest : public testing::TestWithParam<std::string> {
     const size_t cut = bytes->size() / 3;
     request.gradient.Append(absl::MakeConstSpan(*bytes).first(cut));
     request.gradient.Append(absl::MakeConstSpan(*bytes).subspan(cut));
+    return request;
+  }
+
+  // A pull of step 0 by a worker without values. Returns the number of the copy that it then has.
+  uint64_t FirstCopy(Slice& slice, int worker) {
+    ExchangeRequest request;
+    request.worker = WorkerId(static_cast<uint32_t>(worker));
+    request.pull_step = Step(0);
+    Send(slice, std::move(request));
+    const ExchangeReply reply = std::move(replies_.back());
+    replies_.pop_back();
+    EXPECT_EQ(reply.codec, CodecType::kFloat32) << reply.status;
+    EXPECT_EQ(Floats(reply.values), std::vector<float>(kSize));
+    return reply.copy;
+  }
+  ExchangeRequest Request(int worker, uint64_t copy) const {
+    ExchangeRequest request = Request(worker);
+    request.copy = copy;
     return request;
   }
 
@@ -136,6 +155,7 @@ class SliceCodecTest : public testing::TestWithParam<std::string> {
   const std::shared_ptr<const Codec> codec_;
   const std::unique_ptr<Optimizer> optimizer_ = MakeSgd();
   WorkerCounter non_finite_pushes_;
+  ReplyStateBudget reply_state_{/*bytes=*/1 << 20};
   std::vector<std::vector<uint8_t>> pushes_;   // of each worker
   std::vector<std::vector<float>> gradients_;  // the same, decoded
   std::vector<ExchangeReply> replies_;
@@ -183,7 +203,7 @@ TEST_P(SliceCodecTest, ASnapshotWithKeptPushesGoesOnWithTheSameBits) {
   ASSERT_EQ(snapshot.kept.size(), 2u);
 
   const std::unique_ptr<Slice> after = MakeSlice(ConsistencyMode::kBsp);
-  after->Restore(snapshot);
+  ASSERT_TRUE(after->Restore(snapshot).ok());
   Send(*after, Request(1));
   EXPECT_EQ(Floats(after->values()), ValuesAfterMean());
 }
@@ -264,6 +284,63 @@ TEST_P(SliceCodecTest, ValuesAlreadySentStayAsTheyAreWhileTheNextVersionIsEncode
   EXPECT_EQ(before, std::vector<uint8_t>(sent.piece().begin(), sent.piece().end()));
   const Payload& next = replies_.at(1).values;
   EXPECT_NE(before, std::vector<uint8_t>(next.piece().begin(), next.piece().end()));
+}
+
+TEST_P(SliceCodecTest, UnderBspOneDifferenceServesAllWorkers) {
+  const auto codec = MakeCodec("topk:9").value();
+  const std::unique_ptr<Slice> slice = MakeSliceWithWorkers(ConsistencyMode::kBsp, "topk:9");
+  uint64_t copies[kWorkers];
+  for (int worker = 0; worker < kWorkers; ++worker) copies[worker] = FirstCopy(*slice, worker);
+  copies[1] = 0;  // As if it had no values: it gets a whole copy.
+  for (int worker = 0; worker < kWorkers; ++worker) Send(*slice, Request(worker, copies[worker]));
+  ASSERT_EQ(replies_.size(), size_t{kWorkers});
+  std::vector<float> whole;
+  std::vector<const uint8_t*> differences;
+  for (const ExchangeReply& reply : replies_) {
+    ASSERT_TRUE(reply.status.ok()) << reply.status;
+    EXPECT_EQ(reply.copy, replies_[0].copy);
+    if (reply.codec == CodecType::kFloat32) whole = Floats(reply.values);
+    if (reply.codec != codec->type()) continue;
+    EXPECT_EQ(Decode(*codec, reply.values.piece()).size(), kSize);
+    differences.push_back(reply.values.piece().data());
+  }
+  ASSERT_EQ(differences.size(), 2u);
+  EXPECT_EQ(differences[0], differences[1]) << "encoded once";
+  EXPECT_EQ(whole, Decode(*codec, {differences[0], codec->EncodedBytes(kSize)}))
+      << "from zeros, a difference is the copy";
+  EXPECT_EQ(Floats(slice->values()), ValuesAfterMean()) << "the server keeps full precision";
+}
+
+TEST_P(SliceCodecTest, ANewProcessOfAWorkerBeginsWithTheWholeValues) {
+  const std::unique_ptr<Slice> slice = MakeSliceWithWorkers(ConsistencyMode::kAsync, "topk:9");
+  const uint64_t copy = FirstCopy(*slice, 0);
+  const uint64_t other = FirstCopy(*slice, 1);
+  EXPECT_NE(copy, other) << "each worker has its own";
+  ReleasedReplies none;
+  slice->AddWorker(WorkerId(0), &none);
+  Send(*slice, Request(0, copy));
+  Send(*slice, Request(1, other));
+  ASSERT_EQ(replies_.size(), 2u);
+  EXPECT_EQ(replies_[0].codec, CodecType::kFloat32);
+  EXPECT_EQ(replies_[1].codec, CodecType::kTopkFloat32);
+}
+
+TEST_P(SliceCodecTest, ASnapshotHasTheCopyOfTheWorkers) {
+  const std::unique_ptr<Slice> before = MakeSliceWithWorkers(ConsistencyMode::kBsp, "topk:9");
+  EXPECT_FALSE(before->Snapshot().copy.has_value());
+  uint64_t copies[kWorkers];
+  for (int worker = 0; worker < kWorkers; ++worker) copies[worker] = FirstCopy(*before, worker);
+  for (int worker = 0; worker < kWorkers; ++worker) Send(*before, Request(worker, copies[worker]));
+  const SliceSnapshot snapshot = before->Snapshot();
+  ASSERT_TRUE(snapshot.copy.has_value());
+  EXPECT_EQ(snapshot.copy->version, 1u);
+
+  const std::unique_ptr<Slice> after = MakeSlice(ConsistencyMode::kBsp, "topk:9");
+  ASSERT_TRUE(after->Restore(snapshot).ok());
+  const SliceSnapshot again = after->Snapshot();
+  ASSERT_TRUE(again.copy.has_value());
+  EXPECT_EQ(again.copy->version, 1u);
+  EXPECT_EQ(Floats(again.copy->values), Floats(snapshot.copy->values));
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, SliceCodecTest,

@@ -25,13 +25,10 @@ void AddBlock(const StepAccumulator::Kept& kept, size_t slice_size, size_t offse
 
 }  // namespace
 
-StepAccumulator::StepAccumulator(size_t slice_size, const Codec* codec)
-    : slice_size_(slice_size),
-      codec_(codec),
-      buffer_size_((EncodedSize(codec, slice_size) + sizeof(float) - 1) / sizeof(float)) {}
-
-HostBuffer StepAccumulator::TakeBuffer() {
-  if (spare_.empty()) return HostBuffer(buffer_size_);
+HostBuffer StepAccumulator::TakeBuffer(const Codec* codec) {
+  const size_t size = (EncodedSize(codec, slice_size_) + sizeof(float) - 1) / sizeof(float);
+  if (size != std::exchange(buffer_size_, size)) spare_.clear();
+  if (spare_.empty()) return HostBuffer(size);
   HostBuffer buffer = std::move(spare_.back());
   spare_.pop_back();
   return buffer;
@@ -41,14 +38,8 @@ void StepAccumulator::ReturnBuffer(HostBuffer buffer) {
   if (!buffer.is_shared() && buffer.size() == buffer_size_) spare_.push_back(std::move(buffer));
 }
 
-void StepAccumulator::Add(Step step, WorkerId worker, HostBuffer gradient,
-                          std::optional<uint64_t> base_version) {
-  steps_[step][worker] = {std::move(gradient), base_version, codec_};
-}
-
-void StepAccumulator::AddFloats(Step step, WorkerId worker, HostBuffer gradient,
-                                std::optional<uint64_t> base_version) {
-  steps_[step][worker] = {std::move(gradient), base_version, nullptr};
+void StepAccumulator::Add(Step step, WorkerId worker, Kept gradient) {
+  steps_[step][worker] = std::move(gradient);
 }
 
 std::optional<Step> StepAccumulator::First() const {
@@ -80,7 +71,9 @@ void StepAccumulator::TakeMean(Step step, UseBlock use) {
   OfStep of_step = std::move(steps_.extract(step).mapped());
   if (of_step.size() == 1) {
     ForEachBlock(of_step.begin()->second, use);
-  } else if (codec_ == nullptr) {
+  } else if (std::all_of(of_step.begin(), of_step.end(), [](const auto& kept_of_worker) {
+               return kept_of_worker.second.codec == nullptr;
+             })) {
     MeanOfFloats(of_step, use);
   } else {
     MeanOfEncoded(of_step, use);

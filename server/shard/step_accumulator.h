@@ -24,25 +24,21 @@ class StepAccumulator {
  public:
   // A gradient, and the version of the values used to compute it, if known.
   struct Kept {
-    HostBuffer gradient;  // floats, or the bytes of `codec`
+    HostBuffer gradient;  // the bytes of `codec`
     std::optional<uint64_t> base_version;
-    const Codec* codec = nullptr;  // null: floats
+    const Codec* codec = nullptr;  // outlives this; null: floats
   };
 
-  // Gradients come encoded by `codec`, which outlives this. Null: as floats.
-  explicit StepAccumulator(size_t slice_size, const Codec* codec = nullptr);
+  explicit StepAccumulator(size_t slice_size) : slice_size_(slice_size) {}
 
-  // A buffer for an encoded gradient; its contents are undefined.
-  HostBuffer TakeBuffer();
-  // Keeps the buffer for TakeBuffer, if it has the right size and its memory is not shared.
+  // A buffer for a gradient; its contents are undefined.
+  HostBuffer TakeBuffer(const Codec* codec);
+  // Keeps the buffer for TakeBuffer, unless its memory is shared or of another size than the last
+  // one's.
   void ReturnBuffer(HostBuffer buffer);
 
-  // Adds an encoded gradient. TakeOne returns `base_version` with it.
-  void Add(Step step, WorkerId worker, HostBuffer gradient,
-           std::optional<uint64_t> base_version = std::nullopt);
-  // Adds a gradient that has been decoded before.
-  void AddFloats(Step step, WorkerId worker, HostBuffer gradient,
-                 std::optional<uint64_t> base_version);
+  // Adds a gradient. TakeOne returns it.
+  void Add(Step step, WorkerId worker, Kept gradient);
   // Whether there is a gradient of `step`.
   bool Has(Step step) const { return steps_.count(step) > 0; }
 
@@ -69,8 +65,7 @@ class StepAccumulator {
   void MeanOfEncoded(const OfStep& gradients, UseBlock use) const;
 
   const size_t slice_size_;
-  const Codec* const codec_;  // null: floats
-  const size_t buffer_size_;  // of an encoded gradient, in floats
+  size_t buffer_size_ = 0;  // of the last TakeBuffer, in floats
   std::map<Step, OfStep> steps_;
   std::vector<HostBuffer> spare_;
 };

@@ -11,7 +11,7 @@ namespace capstan {
 namespace {
 
 HostBuffer Gradient(StepAccumulator& accumulator, const std::vector<float>& values) {
-  HostBuffer buffer = accumulator.TakeBuffer();
+  HostBuffer buffer = accumulator.TakeBuffer(/*codec=*/nullptr);
   std::copy(values.begin(), values.end(), buffer.data());
   return buffer;
 }
@@ -42,7 +42,8 @@ TEST(StepAccumulatorTest, MeanHasTheSameBitsWhateverTheOrderOfArrival) {
   do {
     StepAccumulator accumulator(size);
     for (const int worker : order) {
-      accumulator.Add(Step(0), WorkerId(worker), Gradient(accumulator, gradients[worker]));
+      accumulator.Add(Step(0), WorkerId(worker),
+                      {Gradient(accumulator, gradients[worker]), std::nullopt, nullptr});
     }
     EXPECT_EQ(TakeMean(accumulator, Step(0)), expected) << "seed " << seed;
   } while (std::next_permutation(order.begin(), order.end()));
@@ -50,9 +51,9 @@ TEST(StepAccumulatorTest, MeanHasTheSameBitsWhateverTheOrderOfArrival) {
 
 TEST(StepAccumulatorTest, StepsAreKeptApart) {
   StepAccumulator accumulator(1);
-  accumulator.Add(Step(4), WorkerId(0), Gradient(accumulator, {1}));
-  accumulator.Add(Step(5), WorkerId(1), Gradient(accumulator, {10}));
-  accumulator.Add(Step(4), WorkerId(1), Gradient(accumulator, {3}));
+  accumulator.Add(Step(4), WorkerId(0), {Gradient(accumulator, {1}), std::nullopt, nullptr});
+  accumulator.Add(Step(5), WorkerId(1), {Gradient(accumulator, {10}), std::nullopt, nullptr});
+  accumulator.Add(Step(4), WorkerId(1), {Gradient(accumulator, {3}), std::nullopt, nullptr});
   EXPECT_EQ(TakeMean(accumulator, Step(4)), std::vector<float>{2});
   EXPECT_FALSE(accumulator.Has(Step(4)));
   EXPECT_EQ(TakeMean(accumulator, Step(5)), std::vector<float>{10});
@@ -61,9 +62,9 @@ TEST(StepAccumulatorTest, StepsAreKeptApart) {
 TEST(StepAccumulatorTest, GradientsAreTakenOneByOneInOrderOfStepAndWorker) {
   StepAccumulator accumulator(1);
   EXPECT_FALSE(accumulator.First().has_value());
-  accumulator.Add(Step(4), WorkerId(0), Gradient(accumulator, {40}));
-  accumulator.Add(Step(3), WorkerId(2), Gradient(accumulator, {32}));
-  accumulator.Add(Step(3), WorkerId(1), Gradient(accumulator, {31}));
+  accumulator.Add(Step(4), WorkerId(0), {Gradient(accumulator, {40}), std::nullopt, nullptr});
+  accumulator.Add(Step(3), WorkerId(2), {Gradient(accumulator, {32}), std::nullopt, nullptr});
+  accumulator.Add(Step(3), WorkerId(1), {Gradient(accumulator, {31}), std::nullopt, nullptr});
   for (const float expected : {31.0f, 32.0f, 40.0f}) {
     const Step step = accumulator.First().value();
     EXPECT_EQ(accumulator.TakeOne(step).gradient.span()[0], expected);

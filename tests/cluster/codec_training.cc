@@ -97,8 +97,8 @@ void ExpectCodecsTrainUnderFaults(const TransportFactory& make_transport) {
   // Side by side: most of the time they wait to send dropped exchanges again.
   std::vector<std::thread> threads;
   for (const CodecCase& codecs :
-       {CodecCase{"int8", "int8"}, CodecCase{"bfloat16", "bfloat16"},
-        CodecCase{"topk:0.05", "float32"}, CodecCase{"topk:20:int8", "bfloat16"}}) {
+       {CodecCase{"int8", "topk:0.1:int8"}, CodecCase{"bfloat16", "int8"},
+        CodecCase{"topk:0.05", "topk:0.05"}, CodecCase{"topk:20:int8", "bfloat16"}}) {
     threads.emplace_back([codecs, &make_transport] { ExpectSameBspBits(codecs, make_transport); });
     for (const auto mode : {v1::ConsistencySpec::SSP, v1::ConsistencySpec::ASYNC}) {
       threads.emplace_back([job = JobOf(codecs, mode, /*num_servers=*/2), &make_transport] {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "common/codec/changed_values.h"
 #include "common/codec/codec.h"
 #include "tests/fuzz/fuzz_input.h"
 
@@ -70,6 +71,20 @@ void DecodeChecked(const Codec& codec, const Bytes& bytes, size_t n, size_t part
   for (size_t i = 0; i < n; ++i) CheckSame(sum[i], 0.75f + whole[i]);
 }
 
+// Applies bytes that pass the check. What they change is what they say.
+void ApplyCheckedChanges(const Bytes& bytes, size_t n) {
+  if (!CheckChanged(bytes, n).ok()) return;
+  const Floats before(n, 0.75f);
+  Floats after = before;
+  ApplyChanged(bytes, absl::MakeSpan(after));
+  Bytes again(ChangedBytes(CountChanged(before, after)));
+  EncodeChanged(before, after, absl::MakeSpan(again));
+  Floats applied = before;
+  ApplyChanged(again, absl::MakeSpan(applied));
+  CHECK(HasSameBits(applied, after));
+  CHECK_LE(again.size(), bytes.size());
+}
+
 // The residual and the norms of an encoding are what the bytes lack of `sums`.
 void CheckResidual(const Codec& codec, const Bytes& bytes, const Floats& values, const Floats& sums,
                    const Floats& residual, const Codec::Norms& norms) {
@@ -113,6 +128,24 @@ Bytes EncodeWithResidual(const Codec& codec, const Floats& values, const Floats&
   return bytes;
 }
 
+// Each damage: where, and the new byte.
+void Damage(absl::string_view damages, Bytes& bytes) {
+  for (size_t i = 0; i + 3 <= damages.size() && !bytes.empty(); i += 3) {
+    const auto byte = [&](size_t at) { return static_cast<uint8_t>(damages[i + at]); };
+    bytes[(byte(0) | size_t{byte(1)} << 8) % bytes.size()] = byte(2);
+  }
+}
+
+Bytes ChangesOf(const Floats& from, const Floats& to) {
+  Bytes bytes(ChangedBytes(CountChanged(from, to)));
+  EncodeChanged(from, to, absl::MakeSpan(bytes));
+  Floats applied = from;
+  CHECK(CheckChanged(bytes, from.size()).ok());
+  ApplyChanged(bytes, absl::MakeSpan(applied));
+  CHECK(HasSameBits(applied, to));
+  return bytes;
+}
+
 void Fuzz(FuzzInput input) {
   const Codec& codec = ChosenCodec(input.TakeByte());
   const size_t low = input.TakeByte();
@@ -122,16 +155,16 @@ void Fuzz(FuzzInput input) {
   const absl::string_view rest = input.rest();
   const size_t half = rest.size() / 8 * 4;
 
-  Bytes bytes =
-      EncodeWithResidual(codec, FloatsOf(rest.substr(0, half), n), FloatsOf(rest.substr(half), n));
+  const Floats first = FloatsOf(rest.substr(0, half), n), second = FloatsOf(rest.substr(half), n);
+  Bytes changes = ChangesOf(first, second);
+  Damage(damages, changes);
+  ApplyCheckedChanges(changes, n);
+  Bytes bytes = EncodeWithResidual(codec, first, second);
   DecodeChecked(codec, bytes, n, part);
-  // Each damage: where, and the new byte.
-  for (size_t i = 0; i + 3 <= damages.size() && !bytes.empty(); i += 3) {
-    const auto byte = [&](size_t at) { return static_cast<uint8_t>(damages[i + at]); };
-    bytes[(byte(0) | size_t{byte(1)} << 8) % bytes.size()] = byte(2);
-  }
+  Damage(damages, bytes);
   DecodeChecked(codec, bytes, n, part);
   bytes.assign(rest.begin(), rest.end());
+  ApplyCheckedChanges(bytes, n);
   DecodeChecked(codec, bytes, n, part);
   bytes.resize(codec.EncodedBytes(n));
   DecodeChecked(codec, bytes, n, part);

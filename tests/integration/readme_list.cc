@@ -125,6 +125,8 @@ std::vector<Listed> AllListed() {
              0.95, R"({"push_codec": "int8", "pull_codec": "bfloat16", "pull_ratio": 2.0})"),
       Trains("capstan run --push_codec=topk:0.01 --run_dir=sparse", 0.9,
              R"({"push_codec": "topk:0.01"})"),
+      Trains("capstan run --push_codec=topk:0.001 --dgc --optimizer=sgd --run_dir=dgc", 0.9,
+             R"({"push_codec": "topk:0.001", "dgc_momentum": 0.9})"),
       Trains("capstan run --run_dir=digits --heartbeat_seconds=0.05 && capstan report digits", 0.95,
              R"({"consistency": "bsp", "workers": 2})"),
       Trains("capstan run --steps=100 --run_dir=digits --trace && capstan trace digits", 0.9,

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -26,26 +25,45 @@ struct FinalResidual {
 // What the workers of one life of a job send and get with codecs. Guarded by the baton of the
 // simulation.
 struct CodecWatch {
+  using VersionOfSlice = std::pair<SliceKey, uint64_t>;
+
   std::vector<FinalResidual> residuals;
-  // The first two answers that gave other bytes for the same version of a slice; empty: none did.
+  // The first two answers that gave other bytes, or another copy, for the same version of a slice;
+  // empty: none did.
   std::string wrong_values;
-  std::map<std::tuple<SliceKey, uint64_t, CodecType>, std::string> values_of_version;
+  std::map<std::pair<VersionOfSlice, CodecType>, std::string> values_of_version;
+  // Where pulls get differences: what a worker has after an answer of this version.
+  std::map<VersionOfSlice, std::vector<float>> copies;
 };
 
 // Notes the residuals that a worker sends after its last step, and compares the values that it gets
 // with those that others got. The watch outlives the replies.
 class CodecWatchEndpoint : public ParameterEndpoint {
  public:
-  // The last of `own_arrays` arrays of a worker's own state is its residual; 0: it has no residual.
-  CodecWatchEndpoint(uint32_t own_arrays, CodecWatch* watch,
-                     std::unique_ptr<ParameterEndpoint> inner)
-      : own_arrays_(own_arrays), watch_(*watch), inner_(std::move(inner)) {}
+  struct Options {
+    // The last of these arrays of a worker's own state is its residual; 0: it has no residual.
+    uint32_t own_arrays = 0;
+    std::vector<std::shared_ptr<const Codec>> pull_codecs;  // Required: of each table
+    bool is_bsp = false;  // all the time: then all workers have the same copy of a version
+  };
+
+  CodecWatchEndpoint(Options options, CodecWatch* watch, std::unique_ptr<ParameterEndpoint> inner)
+      : worker_(std::make_shared<Worker>(Worker{std::move(options), *watch, {}})),
+        inner_(std::move(inner)) {}
 
   void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
 
  private:
-  const uint32_t own_arrays_;
-  CodecWatch& watch_;
+  // Replies may come after the endpoint's end.
+  struct Worker {
+    Options options;
+    CodecWatch& watch;
+    std::map<SliceKey, std::vector<float>> copies;
+  };
+
+  static void TakeCopy(SliceKey slice, WorkerId id, const ExchangeReply& reply, Worker& worker);
+
+  const std::shared_ptr<Worker> worker_;
   const std::unique_ptr<ParameterEndpoint> inner_;
 };
 

@@ -2,6 +2,19 @@
 
 namespace capstan {
 
+namespace {
+
+// The values of the earlier reply once more. Who has them as a numbered copy is told that nothing
+// has changed: a difference must not be added twice.
+ExchangeReply Again(ExchangeReply earlier) {
+  if (earlier.copy == 0) return earlier;
+  earlier.values.Clear();
+  earlier.codec = CodecType::kChanged;
+  return earlier;
+}
+
+}  // namespace
+
 void PushAheadEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
                                  ReplyCallback done) {
   std::optional<ExchangeReply> earlier;
@@ -29,6 +42,7 @@ void PushAheadEndpoint::Exchange(ExchangeRequest request, DeliveredCallback deli
         if (reply.status.ok()) {
           reply.values = std::move(earlier.values);
           reply.codec = earlier.codec;
+          reply.copy = earlier.copy;
           reply.version = earlier.version;
         }
         done(std::move(reply));
@@ -40,7 +54,7 @@ std::optional<ExchangeReply> PushAheadEndpoint::InPlaceOf(SliceKey slice, Step p
   MutexLock lock(&mu_);
   const auto latest = latest_.find(slice);
   if (latest == latest_.end()) return std::nullopt;
-  return latest->second;
+  return Again(latest->second);
 }
 
 }  // namespace capstan

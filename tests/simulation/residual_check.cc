@@ -6,9 +6,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <map>
 #include <memory>
 #include <numeric>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -36,8 +39,8 @@ Values RoundAll(Values values) {
   return values;
 }
 
-// All but the largest become 0.
-Values KeepLargest(const Values& values, double ratio_or_count) {
+// Whether a topk sends each of the values.
+std::vector<bool> SelectLargest(const Values& values, double ratio_or_count) {
   const auto size = static_cast<double>(values.size());
   const double count =
       ratio_or_count < 1 ? std::ceil(ratio_or_count * size) : std::min(ratio_or_count, size);
@@ -46,14 +49,31 @@ Values KeepLargest(const Values& values, double ratio_or_count) {
   std::stable_sort(order.begin(), order.end(), [&values](size_t left, size_t right) {
     return std::abs(values[left]) > std::abs(values[right]);
   });
-  Values largest(values.size());
-  for (size_t i = 0; i < static_cast<size_t>(count); ++i) largest[order[i]] = values[order[i]];
-  return largest;
+  std::vector<bool> is_sent(values.size());
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) is_sent[order[i]] = true;
+  return is_sent;
+}
+
+double RatioOrCount(const std::string& topk) {
+  const std::vector<std::string> parts = absl::StrSplit(topk, ':');
+  double ratio_or_count = 0;
+  CHECK(parts[0] == "topk" && absl::SimpleAtod(parts.at(1), &ratio_or_count)) << topk;
+  return ratio_or_count;
+}
+
+// All but the largest become 0.
+Values KeepLargest(Values values, double ratio_or_count) {
+  const std::vector<bool> is_sent = SelectLargest(values, ratio_or_count);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!is_sent[i]) values[i] = 0;
+  }
+  return values;
 }
 
 // What a push of `values` brings to the server. The rounding of int8 is the codec's own; the rest
 // is written here once more.
 Values Sent(const std::string& codec, const Values& values, const DrawKey& key) {
+  if (codec == "float32") return values;
   if (codec == "bfloat16") return RoundAll(values);
   const std::vector<std::string> parts = absl::StrSplit(codec, ':');
   if (parts.back() == "int8") {
@@ -64,9 +84,7 @@ Values Sent(const std::string& codec, const Values& values, const DrawKey& key) 
     int8->Decode(bytes, values.size(), /*begin=*/0, absl::MakeSpan(decoded));
     return decoded;
   }
-  double ratio_or_count = 0;
-  CHECK(parts[0] == "topk" && absl::SimpleAtod(parts.at(1), &ratio_or_count)) << codec;
-  Values largest = KeepLargest(values, ratio_or_count);
+  Values largest = KeepLargest(values, RatioOrCount(codec));
   return parts.back() == "bfloat16" ? RoundAll(std::move(largest)) : largest;
 }
 
@@ -83,24 +101,81 @@ size_t SliceSize(const Scenario& scenario) {
   return scenario.job.scheduler().slice_bytes() / sizeof(float);
 }
 
+// Gives the copy, which differs from the values, a part of what it lacks. The draws of pulls are
+// not known here: none of their codecs has any.
+void MoveCopy(const std::string& codec, absl::Span<const float> values, Values& copy) {
+  Values lacks(values.size());
+  size_t changed = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    lacks[i] = values[i] - copy[i];
+    changed += std::memcmp(&values[i], &copy[i], sizeof(float)) == 0 ? 0 : 1;
+  }
+  const size_t bytes = MakeCodec(codec).value()->EncodedBytes(values.size());
+  if (8 * changed <= std::min(4 * bytes, 4 * values.size())) {
+    copy.assign(values.begin(), values.end());
+    return;
+  }
+  const Values sent = Sent(codec, lacks, DrawKey());
+  for (size_t i = 0; i < copy.size(); ++i) {
+    if (sent[i] != 0) copy[i] += sent[i];
+  }
+}
+
+// The codec of pushes, or that of a part of the warm-up if it sends more.
+std::string PushAt(const Scenario& scenario, Step step) {
+  const v1::CodecSpec& spec = scenario.job.codec();
+  const auto part = static_cast<int64_t>(spec.dgc_warmup_steps() / 5);
+  if (!spec.dgc() || step >= Step(5 * part)) return spec.push();
+  constexpr const char* kRatios[] = {"topk:0.25", "topk:0.0625", "topk:0.015625", "topk:0.004",
+                                     "topk:0.001"};
+  std::string warmup = kRatios[step.value() / part];
+  const std::vector<std::string> parts = absl::StrSplit(spec.push(), ':');
+  if (parts.size() > 2) absl::StrAppend(&warmup, ":", parts[2]);
+  const size_t size = SliceSize(scenario);
+  const bool is_longer = MakeCodec(warmup).value()->EncodedBytes(size) >
+                         MakeCodec(spec.push()).value()->EncodedBytes(size);
+  return is_longer ? warmup : spec.push();
+}
+
+bool HasCopies(const Scenario& scenario) {
+  return absl::StartsWith(scenario.job.codec().pull(), "topk");
+}
+
 // Changes the slice's values and residuals, which are 0 at first.
 void TrainSlice(const Scenario& scenario, SliceKey key, absl::Span<float> values,
-                absl::Span<double> residuals) {
+                absl::Span<double> residuals,
+                std::map<CodecWatch::VersionOfSlice, Values>& copies) {
   const uint32_t workers = scenario.job.cluster().num_workers();
+  const v1::CodecSpec& codec = scenario.job.codec();
   std::vector<Values> residual_of(workers, Values(values.size()));
+  std::vector<Values> momentum_of(workers, Values(values.size()));
+  Values copy(values.size());
+  if (HasCopies(scenario)) copies[{key, 0}] = copy;
   for (Step step; step < Step(scenario.steps); step = step + 1) {
     Values sum(values.size());
     for (uint32_t worker = 0; worker < workers; ++worker) {
       const DrawKey draws{scenario.job.seed(), key.table, WorkerId(worker), step, key.slice};
       Values push = GradientOf(scenario, draws.worker, step, key, values.size());
+      Values& momentum = momentum_of[worker];
+      for (size_t i = 0; i < push.size() && codec.dgc(); ++i) {
+        momentum[i] = static_cast<float>(codec.dgc_momentum()) * momentum[i] + push[i];
+        push[i] = momentum[i];
+      }
       for (size_t i = 0; i < push.size(); ++i) push[i] += residual_of[worker][i];
-      const Values sent = Sent(scenario.job.codec().push(), push, draws);
+      const std::string of_step = PushAt(scenario, step);
+      const Values sent = Sent(of_step, push, draws);
       for (size_t i = 0; i < push.size(); ++i) {
         residual_of[worker][i] = push[i] - sent[i];
         sum[i] += sent[i];
       }
+      if (!codec.dgc()) continue;
+      const std::vector<bool> is_sent = SelectLargest(push, RatioOrCount(of_step));
+      for (size_t i = 0; i < push.size(); ++i) momentum[i] = is_sent[i] ? 0 : momentum[i];
     }
     for (size_t i = 0; i < sum.size(); ++i) values[i] -= sum[i] / static_cast<float>(workers);
+    if (!HasCopies(scenario)) continue;
+    MoveCopy(scenario.job.codec().pull(), values, copy);
+    copies[{key, static_cast<uint64_t>(step.value()) + 1}] = copy;
   }
   for (const Values& residual : residual_of) {
     for (size_t i = 0; i < residual.size(); ++i) residuals[i] += static_cast<double>(residual[i]);
@@ -175,7 +250,7 @@ ResidualTraining TrainWithResiduals(const Scenario& scenario) {
   ForEachSlice(scenario, [&](SliceKey key, size_t begin, size_t size) {
     const uint32_t table = key.table.value();
     TrainSlice(scenario, key, absl::MakeSpan(training.values[table]).subspan(begin, size),
-               absl::MakeSpan(training.residuals[table]).subspan(begin, size));
+               absl::MakeSpan(training.residuals[table]).subspan(begin, size), training.copies);
   });
   return training;
 }
@@ -186,6 +261,20 @@ std::string WrongEnd(const Scenario& scenario, const SimulationResult& result) {
   }
   // The evaluator pulls exact values, whatever the codec of pulls.
   return WrongParameters(result, TrainWithResiduals(scenario).values);
+}
+
+std::string WrongCopies(const Scenario& scenario, const SimulationResult& result) {
+  if (result.copies.empty()) return "";
+  const ResidualTraining training = TrainWithResiduals(scenario);
+  for (const auto& [version_of_slice, copy] : result.copies) {
+    const auto expected = training.copies.find(version_of_slice);
+    if (expected != training.copies.end() && expected->second == copy) continue;
+    const auto& [slice, version] = version_of_slice;
+    return absl::StrCat("differences: the workers have other values of version ", version,
+                        " of slice ", slice.slice.value(), " of table ", slice.table.value(),
+                        " than the differences of a serial training add up to");
+  }
+  return "";
 }
 
 }  // namespace capstan

@@ -1,9 +1,11 @@
 #ifndef TESTS_SIMULATION_RESIDUAL_CHECK_H_
 #define TESTS_SIMULATION_RESIDUAL_CHECK_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
+#include "tests/simulation/codec_watch.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/simulated_cluster.h"
 
@@ -13,11 +15,14 @@ namespace capstan {
 struct ResidualTraining {
   std::vector<std::vector<float>> values;  // of each table
   std::vector<std::vector<double>> residuals;
+  // If pulls get differences: what the workers have of each version.
+  std::map<CodecWatch::VersionOfSlice, std::vector<float>> copies;
 };
 
 // The end of a BSP job without loss of a worker, by a plain loop over steps, slices and workers:
 // what a push lacks is added to the next gradient, and the mean of each step is subtracted in
-// float32.
+// float32. A difference moves the largest elements of what the workers lack, or all changed ones if
+// they take at most four times as many bytes.
 ResidualTraining TrainWithResiduals(const Scenario& scenario);
 
 // What is wrong at the good end of a job with a gradient_unit that has lost no worker; empty:
@@ -25,6 +30,11 @@ ResidualTraining TrainWithResiduals(const Scenario& scenario);
 // restored. Otherwise it must not have been restored. Then its parameters must be what all
 // gradients add up to, less the workers' final residuals. This is exact: all numbers are whole.
 std::string WrongEnd(const Scenario& scenario, const SimulationResult& result);
+
+// What is wrong with the differences that the workers of a BSP job with a gradient_unit have got,
+// in a life of the job so far without loss of a worker; empty: nothing. They must have the bits of
+// TrainWithResiduals, also after a restore.
+std::string WrongCopies(const Scenario& scenario, const SimulationResult& result);
 
 }  // namespace capstan
 

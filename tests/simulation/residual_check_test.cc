@@ -98,6 +98,37 @@ TEST(ResidualCheckTest, TheCodecOfPullsDoesNotChangeTheEnd) {
   EXPECT_EQ(WrongEnd(scenario, EndWith(values)), "");
 }
 
+TEST(ResidualCheckTest, OneWrongBitOfADifferenceIsFound) {
+  for (const char* codec : {"topk:1", "topk:2:bfloat16", "topk:0.1"}) {
+    Scenario scenario = ThreeWorkers(v1::ConsistencySpec::BSP, "float32");
+    scenario.job.mutable_codec()->set_pull(codec);
+    SimulationResult result;
+    result.copies = TrainWithResiduals(scenario).copies;
+    ASSERT_EQ(result.copies.size(), 10u) << "2 slices, versions 0 to 4";
+    EXPECT_EQ(WrongCopies(scenario, result), "");
+    float& value = result.copies[{{TableId(0), SliceIndex(1)}, 3}][2];
+    value = std::nextafter(value, 9e9f);
+    EXPECT_EQ(WrongCopies(scenario, result),
+              "differences: the workers have other values of version 3 of slice 1 of table 0 than "
+              "the differences of a serial training add up to");
+  }
+}
+
+TEST(ResidualCheckTest, DifferencesLackWhatIsNotAmongTheLargest) {
+  Scenario scenario = ThreeWorkers(v1::ConsistencySpec::BSP, "float32");
+  scenario.job.mutable_codec()->set_pull("topk:2");
+  scenario.steps = 1;
+  const ResidualTraining training = TrainWithResiduals(scenario);
+  const std::vector<float>& copy = training.copies.at({{TableId(0), SliceIndex(0)}, 1});
+  int moved = 0;
+  for (size_t i = 0; i < 12; ++i) {
+    if (copy[i] == 0) continue;
+    EXPECT_EQ(copy[i], training.values[0][i]);
+    ++moved;
+  }
+  EXPECT_EQ(moved, 2);
+}
+
 TEST(ResidualCheckTest, OtherwiseTheResidualsMustBeWhatTheParametersLack) {
   const Scenario scenario = ThreeWorkers(v1::ConsistencySpec::ASYNC, "topk:1");
   std::vector<float> values(24);

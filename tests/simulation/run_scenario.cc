@@ -141,6 +141,10 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_state
   verdict.is_done = result.outcome.has_value() && result.outcome->status.ok();
   verdict.violation = history.violation.empty() ? BadEnd(life, result) : history.violation;
   if (verdict.violation.empty()) verdict.violation = result.wrong_values;
+  if (verdict.violation.empty() && life.gradient_unit != 0 && verdict.have_all_lived &&
+      life.job.consistency().mode() == v1::ConsistencySpec::BSP) {
+    verdict.violation = WrongCopies(life, result);
+  }
   if (verdict.violation.empty() && verdict.is_done && life.has_momentum && verdict.have_all_lived) {
     verdict.violation = WrongValues(life, result);
   }

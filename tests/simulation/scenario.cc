@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
@@ -244,17 +245,23 @@ void SetCodecs(const char* push, const char* pull, v1::JobSpec& job) {
 }
 
 // One element of each slice of a push is not 0. So all codecs but bfloat16 bring kTestUpdate
-// exactly, and leave no residual. Pulled values have several elements: a lossy codec changes them.
+// exactly, and leave no residual. Pulled values have several elements: bfloat16 and int8 change
+// them. A topk of many elements sends the changed ones exactly, unless the worker is far behind.
 void DrawCodecs(Random& random, Scenario& scenario) {
   const char* push =
       AnyOf(random, {"float32", "bfloat16", "int8", "topk:1", "topk:2", "topk:0.1:int8"});
-  const char* pull = AnyOf(random, {"float32", "float32", "bfloat16", "int8"});
+  const char* pull =
+      AnyOf(random, {"float32", "float32", "bfloat16", "int8", "topk:0.5", "topk:0.5", "topk:1"});
   // The final values of a job with momentum are known only if all pushes are exact.
   if (scenario.has_momentum && push == absl::string_view("bfloat16")) push = "int8";
-  const bool is_exact =
-      push != absl::string_view("bfloat16") && pull == absl::string_view("float32");
+  const bool has_exact_pulls =
+      pull == absl::string_view("float32") || absl::StartsWith(pull, "topk");
+  const bool is_exact = push != absl::string_view("bfloat16") && has_exact_pulls;
+  // Room for no worker's copy, for some, or for all.
+  const uint64_t reply_state = random.UniformInt(4) == 0 ? random.UniformInt(2000) : 1 << 30;
   for (Scenario* life : LivesOf(scenario)) {
     SetCodecs(push, pull, life->job);
+    life->job.mutable_codec()->set_reply_state_bytes(reply_state);
     if (!is_exact) life->has_recorded_values = false;
   }
 }
@@ -296,7 +303,9 @@ void DrawResiduals(Random& random, Scenario& scenario) {
   if (consistency.mode() == v1::ConsistencySpec::BSP) {
     push = AnyOf(random, {"topk:1", "topk:2", "topk:0.1", "topk:2:bfloat16", "topk:3:int8",
                           "bfloat16", "int8"});
-    pull = AnyOf(random, {"float32", "bfloat16"});
+    pull = AnyOf(random, {"float32", "bfloat16", "topk:1", "topk:2:bfloat16", "topk:0.1"});
+    // Each version is pulled, so the differences are known.
+    if (absl::StartsWith(pull, "topk")) scenario.pushes_ahead = false;
   } else {
     consistency.set_update_scale(v1::ConsistencySpec::SUM);
     // Workers then send their last residuals.
@@ -306,9 +315,15 @@ void DrawResiduals(Random& random, Scenario& scenario) {
   constexpr int64_t kSmallest = 5;
   const int64_t slice = scenario.job.cluster().num_workers() * scenario.steps;
   if (slice < kSmallest) push = "topk:1";
+  const bool has_dgc = consistency.mode() == v1::ConsistencySpec::BSP &&
+                       absl::StartsWith(push, "topk") && random.Bernoulli(0.5);
+  const int64_t warmup_steps = 5 * Between(random, 0, 2);
   const bool has_deaths = random.Bernoulli(0.2);
   for (Scenario* life : LivesOf(scenario)) {
     SetCodecs(push, pull, life->job);
+    life->job.mutable_codec()->set_dgc(has_dgc);
+    life->job.mutable_codec()->set_dgc_momentum(0.5);
+    life->job.mutable_codec()->set_dgc_warmup_steps(static_cast<uint64_t>(warmup_steps));
     life->pushes_ahead = scenario.pushes_ahead;
     MakeDense(scenario, has_deaths, *life);
   }
@@ -338,6 +353,11 @@ Scenario DrawScenario(uint64_t seed) {
   Random codecs(seed, /*stream=*/5);
   if (seed % 8 == 0 || seed % 16 == 9) DrawCodecs(codecs, scenario);
   if (seed % 16 == 4 || seed % 16 == 5) DrawResiduals(codecs, scenario);
+  const std::vector<Scenario*> lives = LivesOf(scenario);
+  const bool is_always_bsp = std::all_of(lives.begin(), lives.end(), [](const Scenario* life) {
+    return life->job.consistency().mode() == v1::ConsistencySpec::BSP && life->settings.empty();
+  });
+  for (Scenario* life : lives) life->is_always_bsp = is_always_bsp;
   return scenario;
 }
 

@@ -51,6 +51,7 @@ struct Scenario {
   // Not 0: gradients are DenseGradient times this, and not test values. So values reveal no
   // updates, but ResidualCheck knows the end of the job.
   float gradient_unit = 0;
+  bool is_always_bsp = false;  // in every life; a change of the consistency outlives a restore
   SimulatedNetwork::Options network;
   // Time of one step of the worker process `worker`.
   std::function<absl::Duration(uint32_t worker, Random& random)> compute_time;

@@ -8,8 +8,11 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/codec/table_codecs.h"
 #include "common/history/contract_log.h"
+#include "common/job/job_properties.h"
 #include "common/membership/retrying_coordinator.h"
+#include "common/routing/job_view.h"
 #include "common/routing/routing_table.h"
 #include "tests/simulation/push_ahead_endpoint.h"
 #include "tests/simulation/restored_updates.h"
@@ -25,6 +28,18 @@ constexpr absl::Duration kSettle = absl::Seconds(30);
 constexpr uint64_t kFirstWorkerIncarnation = 200'000;
 // An exchange may be interrupted if it arrives within this time of its worker's pause.
 constexpr absl::Duration kAroundPause = absl::Milliseconds(30);
+
+std::vector<std::shared_ptr<const Codec>> PullCodecs(const Scenario& scenario) {
+  std::vector<std::shared_ptr<const Codec>> codecs;
+  for (const v1::TableSpec& table : scenario.tables) {
+    const absl::StatusOr<TableCodecs> of_table =
+        CodecsOfTable(scenario.job.codec(), table.name(), ElementCount(table),
+                      SliceBytes(scenario.job.scheduler()));
+    CHECK(of_table.ok()) << of_table.status();
+    codecs.push_back(of_table->pull);
+  }
+  return codecs;
+}
 
 bool HasCheckpoints(const Scenario& scenario) { return !scenario.job.checkpoint().dir().empty(); }
 
@@ -100,6 +115,7 @@ SimulationResult SimulatedCluster::Run() {
   result_.messages = network_.messages();
   result_.residuals = std::move(codecs_.residuals);
   result_.wrong_values = std::move(codecs_.wrong_values);
+  result_.copies = std::move(codecs_.copies);
   result_.records = log_.TakeRecords();
   return std::move(result_);
 }
@@ -212,6 +228,7 @@ void SimulatedCluster::StartWorker(uint32_t index) {
   member->recording.clock = &member->process;
   member->recording.log = &log_;
   member->recording.has_values = scenario_.has_test_values && scenario_.has_recorded_values;
+  member->recording.pull_codecs = PullCodecs(scenario_);
   member->process.Spawn([this, member, index] {
     Worker::Options options;
     options.clock = &member->process;
@@ -248,8 +265,13 @@ std::unique_ptr<ParameterEndpoint> SimulatedCluster::Wrap(
     exchanges = std::make_unique<RecordingEndpoint>(&worker.recording, std::move(exchanges));
   }
   if (scenario_.job.has_codec()) {
-    const uint32_t own_arrays = scenario_.gradient_unit == 0 ? 0 : scenario_.own_arrays + 1;
-    exchanges = std::make_unique<CodecWatchEndpoint>(own_arrays, &codecs_, std::move(exchanges));
+    CodecWatchEndpoint::Options options;
+    const bool has_last_residual = scenario_.gradient_unit != 0 && !scenario_.job.codec().dgc();
+    options.own_arrays = has_last_residual ? scenario_.own_arrays + 1 : 0;
+    options.pull_codecs = PullCodecs(scenario_);
+    options.is_bsp = scenario_.is_always_bsp;
+    exchanges =
+        std::make_unique<CodecWatchEndpoint>(std::move(options), &codecs_, std::move(exchanges));
   }
   if (!scenario_.pushes_ahead) return exchanges;
   return std::make_unique<PushAheadEndpoint>(scenario_.steps, std::move(exchanges));

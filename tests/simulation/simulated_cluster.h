@@ -2,6 +2,7 @@
 #define TESTS_SIMULATION_SIMULATED_CLUSTER_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,7 +46,9 @@ struct SimulationResult {
   bool is_cut = false;  // all processes have died in a power cut
   std::vector<FirstOwnState> own_states;
   std::vector<FinalResidual> residuals;  // of jobs with a gradient_unit that may write checkpoints
-  std::string wrong_values;              // as in CodecWatch
+  // As in CodecWatch:
+  std::string wrong_values;
+  std::map<CodecWatch::VersionOfSlice, std::vector<float>> copies;
 };
 
 // A whole job in virtual time: the real coordinator, servers and workers in one program. One thread

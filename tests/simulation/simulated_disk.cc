@@ -26,6 +26,7 @@ absl::StatusOr<ShardSnapshot> Written(const ShardSnapshot& snapshot) {
     const SliceSnapshot& from = snapshot.slices[i];
     SliceSnapshot& to = written.slices[i];
     to.values = CopyOf(from.values);
+    if (to.copy.has_value()) to.copy->values = CopyOf(from.copy->values);
     for (size_t k = 0; k < to.optimizer_state.size(); ++k) {
       to.optimizer_state[k] = CopyOf(from.optimizer_state[k]);
     }

@@ -27,17 +27,21 @@ struct CodecPlan {
   };
   std::vector<Table> tables;  // in order of table id
   DrawKey draws;              // seed and worker
+  uint32_t workers = 1;       // of the job
 
   DrawKey DrawsOf(SliceKey key, Step step) const {
     return {draws.seed, key.table, draws.worker, step, key.slice};
   }
   bool is_lossy() const;  // any codec of any table
+  // The most that the gradient of a table with a Dgc may have as norm; 0: any.
+  double ClipNorm(const Dgc& dgc) const;
 };
 
 // Where the slices of one table lie in memory when they are encoded one after the other.
 class EncodedSlices {
  public:
   EncodedSlices(const Slicing& slicing, const Codec& codec);
+  EncodedSlices(const Slicing& slicing, size_t longest_bytes);
 
   // Each slice begins at a multiple of a cache line.
   size_t offset(SliceIndex slice) const { return slice.value() * stride_; }
@@ -52,7 +56,13 @@ class EncodedSlices {
 // out of a push, the residual, is added to the slice's next gradient. Seide et al., "1-Bit
 // Stochastic Gradient Descent", INTERSPEECH'14; Karimireddy et al., "Error Feedback Fixes SignSGD",
 // ICML'19, algorithm 2. Their factor, the ratio of the last two learning rates, is 1: a job's rate
-// does not change. A slice may be used by one thread at a time.
+// does not change.
+//
+// With a Dgc, u = momentum * u + gradient takes the place of the gradient, in every table. Where a
+// topk has sent an element, its u becomes 0 (momentum factor masking). A gradient with a norm above
+// clip_norm / sqrt(workers) is made as long as that before.
+//
+// A slice may be used by one thread at a time.
 class GradientEncoder {
  public:
   struct Encoded {
@@ -63,24 +73,31 @@ class GradientEncoder {
   explicit GradientEncoder(CodecPlan plan) : plan_(std::move(plan)) {}
   virtual ~GradientEncoder() = default;
 
-  const Codec& codec(TableId table) const { return *plan_.tables[table.value()].codecs.push; }
+  // The type of its pushes; steps differ in their length at most.
+  CodecType type(TableId table) const { return CodecsOf(table).push->type(); }
+  const Codec& codec(TableId table, Step step) const { return CodecsOf(table).PushAt(step); }
+  // Whether Encode makes the table's pushes. Otherwise they are the gradients.
+  virtual bool encodes(TableId table) const { return CodecsOf(table).push->is_lossy(); }
 
-  // The push of `step`, for a slice with a lossy codec. Called once for each: a push that is sent
-  // again has the same bytes. INVALID_ARGUMENT if the gradient, or its sum with the residual, has a
-  // NaN or an infinity; the residual is then of no use.
+  // Comes before Encode of the slices of a table for which it is to be called, with the whole
+  // gradient of `step`.
+  virtual void BeginTable(TableId /*table*/, absl::Span<const float> /*gradient*/) {}
+  // The push of `step`. Called once for each: a push that is sent again has the same bytes.
+  // INVALID_ARGUMENT if the gradient, or its sum with the residual, has a NaN or an infinity; the
+  // residual is then of no use.
   virtual absl::StatusOr<Encoded> Encode(SliceKey key, Step step,
                                          absl::Span<const float> gradient) = 0;
 
-  // What the pushes so far have left out, as long as the slice. Unchanged until the slice's next
-  // Encode. Only for lossy codecs.
-  virtual absl::StatusOr<Payload> SaveResidual(SliceKey key) = 0;
-  virtual absl::Status LoadResidual(SliceKey key, absl::Span<const float> residual) = 0;
+  // The number of arrays that are kept from step to step.
+  uint32_t arrays(TableId table) const { return PushArrays(CodecsOf(table)); }
+  // These arrays, one after the other, each as long as the slice: what the pushes so far have left
+  // out, if the codec is lossy, and the u of a Dgc. Unchanged until the slice's next Encode.
+  virtual absl::StatusOr<Payload> SaveState(SliceKey key) = 0;
+  virtual absl::Status LoadState(SliceKey key, absl::Span<const float> arrays) = 0;
 
  protected:
   const CodecPlan& plan() const { return plan_; }
-  size_t SizeOf(SliceKey key) const {
-    return plan_.tables[key.table.value()].slicing.Range(key.slice).size;
-  }
+  const TableCodecs& CodecsOf(TableId table) const { return plan_.tables[table.value()].codecs; }
 
  private:
   const CodecPlan plan_;
@@ -92,21 +109,28 @@ class HostEncoder : public GradientEncoder {
   // RESOURCE_EXHAUSTED if there is not enough memory.
   static absl::StatusOr<std::unique_ptr<HostEncoder>> Create(CodecPlan plan);
 
+  bool encodes(TableId table) const override { return arrays(table) > 0; }
+  void BeginTable(TableId table, absl::Span<const float> gradient) override;
   absl::StatusOr<Encoded> Encode(SliceKey key, Step step,
                                  absl::Span<const float> gradient) override;
-  absl::StatusOr<Payload> SaveResidual(SliceKey key) override;
-  absl::Status LoadResidual(SliceKey key, absl::Span<const float> residual) override;
+  absl::StatusOr<Payload> SaveState(SliceKey key) override;
+  absl::Status LoadState(SliceKey key, absl::Span<const float> arrays) override;
 
  private:
   struct Table {
-    std::shared_ptr<HostBuffer> residual;
-    std::shared_ptr<HostBuffer> encoded;  // the slices, one after the other
+    std::shared_ptr<HostBuffer> residual;  // null without a lossy codec
+    std::shared_ptr<HostBuffer> encoded;   // the slices, one after the other; null likewise
+    std::shared_ptr<HostBuffer> momentum;  // u; null without a Dgc
+    float clip_factor = 1;                 // of the gradient in work
   };
 
   explicit HostEncoder(CodecPlan plan) : GradientEncoder(std::move(plan)) {}
-  absl::Span<float> ResidualOf(SliceKey key) const;
+  // The slice's part of an array of its table; empty if there is none.
+  absl::Span<float> PartOf(SliceKey key, const std::shared_ptr<HostBuffer>& array) const;
+  void AddMomentum(SliceKey key, absl::Span<const float> gradient, absl::Span<float> momentum);
+  absl::StatusOr<Encoded> EncodeLossy(SliceKey key, Step step, absl::Span<const float> values);
 
-  std::vector<Table> tables_;  // null without a lossy codec
+  std::vector<Table> tables_;
 };
 
 }  // namespace capstan

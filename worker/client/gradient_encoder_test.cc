@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/random.h"
@@ -24,12 +25,13 @@ std::unique_ptr<GradientEncoder> MakeEncoder(const std::string& codec, uint32_t 
   CodecPlan plan;
   plan.draws.seed = kSeed;
   plan.draws.worker = WorkerId(worker);
-  plan.tables = {{Slicing(kSize, kSliceSize * sizeof(float)), {MakeCodec(codec).value(), nullptr}}};
+  plan.tables = {
+      {Slicing(kSize, kSliceSize * sizeof(float)), {MakeCodec(codec).value(), nullptr, {}, {}}}};
   return HostEncoder::Create(plan).value();
 }
 
 std::vector<float> ResidualOf(GradientEncoder& encoder, SliceKey key) {
-  const Payload residual = encoder.SaveResidual(key).value();
+  const Payload residual = encoder.SaveState(key).value();
   std::vector<float> values(residual.size_bytes() / sizeof(float));
   residual.CopyTo(absl::MakeSpan(values));
   return values;
@@ -112,7 +114,8 @@ TEST(GradientEncoderTest, SlicesHaveBytesAndResidualsOfTheirOwn) {
   const auto of_second = encoder->Encode(kSecond, Step(0), second);
   ASSERT_TRUE(of_second.ok()) << of_second.status();
   EXPECT_EQ(Bytes(of_first->bytes), before);
-  EXPECT_EQ(of_second->bytes.size_bytes(), encoder->codec(TableId(0)).EncodedBytes(second.size()));
+  EXPECT_EQ(of_second->bytes.size_bytes(),
+            encoder->codec(TableId(0), Step(0)).EncodedBytes(second.size()));
   EXPECT_EQ(ResidualOf(*encoder, kFirst)[0], 0);
   EXPECT_EQ(ResidualOf(*encoder, kFirst)[1], 1);
   EXPECT_EQ(ResidualOf(*encoder, kSecond)[0], 0);
@@ -137,7 +140,7 @@ TEST(GradientEncoderTest, ALoadedResidualIsSentWithTheNextGradient) {
   std::vector<float> residual(kSliceSize);
   residual[7] = 5;
   residual[9] = 6;
-  ASSERT_TRUE(encoder->LoadResidual(kFirst, residual).ok());
+  ASSERT_TRUE(encoder->LoadState(kFirst, residual).ok());
   EXPECT_EQ(ResidualOf(*encoder, kFirst), residual);
   std::vector<float> gradient(kSliceSize);
   gradient[7] = 4;
@@ -146,6 +149,92 @@ TEST(GradientEncoderTest, ALoadedResidualIsSentWithTheNextGradient) {
   EXPECT_EQ(Bytes(encoded->bytes), (std::vector<uint8_t>{7, 0, 0, 0, 0, 0, 0x10, 0x41}));  // 9.0f
   EXPECT_EQ(encoded->norms.gradient, 16);
   EXPECT_EQ(encoded->norms.residual, 36);
+}
+
+// Two workers' part of deep gradient compression: a table of topk:1 and a dense one.
+class DgcTest : public testing::Test {
+ protected:
+  static constexpr double kMomentum = 0.5;
+
+  static std::unique_ptr<GradientEncoder> Make(double clip_norm = 0,
+                                               std::vector<TableCodecs::Warmup> warmup = {}) {
+    CodecPlan plan;
+    plan.workers = 4;
+    for (const char* codec : {"topk:1", "float32"}) {
+      TableCodecs codecs;
+      codecs.push = MakeCodec(codec).value();
+      codecs.dgc = {kMomentum, clip_norm};
+      plan.tables.push_back({Slicing(3, 1 << 20), codecs});
+    }
+    plan.tables[0].codecs.warmup = std::move(warmup);
+    return HostEncoder::Create(plan).value();
+  }
+
+  // The push, decoded.
+  static std::vector<float> Push(GradientEncoder& encoder, TableId table, int64_t step,
+                                 const std::vector<float>& gradient) {
+    encoder.BeginTable(table, gradient);
+    const auto encoded = encoder.Encode({table, SliceIndex(0)}, Step(step), gradient);
+    EXPECT_TRUE(encoded.ok()) << encoded.status();
+    std::vector<float> decoded(gradient.size());
+    encoder.codec(table, Step(step))
+        .Decode(encoded->bytes.piece(), decoded.size(), /*begin=*/0, absl::MakeSpan(decoded));
+    return decoded;
+  }
+  static std::vector<float> StateOf(GradientEncoder& encoder, TableId table) {
+    return ResidualOf(encoder, {table, SliceIndex(0)});
+  }
+
+  using Floats = std::vector<float>;
+  static constexpr TableId kTopk = TableId(0), kDense = TableId(1);
+};
+
+TEST_F(DgcTest, ATopkSelectsFromSumsOfMomentumAndTakesItFromTheSent) {
+  const auto encoder = Make();
+  ASSERT_EQ(encoder->arrays(kTopk), 2u);
+  // u = (8, 4, 2), v = u. 8 is sent: its u and v become 0.
+  EXPECT_EQ(Push(*encoder, kTopk, 0, {8, 4, 2}), Floats({8, 0, 0}));
+  EXPECT_EQ(StateOf(*encoder, kTopk), Floats({0, 4, 2, 0, 4, 2})) << "v, then u";
+  // u = (1, 2, 1), v = (1, 6, 3).
+  EXPECT_EQ(Push(*encoder, kTopk, 1, {1, 0, 0}), Floats({0, 6, 0}));
+  EXPECT_EQ(StateOf(*encoder, kTopk), Floats({1, 0, 3, 1, 0, 1}));
+  // u = (0.5, 0, 0.5), v = (1.5, 0, 3.5).
+  EXPECT_EQ(Push(*encoder, kTopk, 2, {0, 0, 0}), Floats({0, 0, 3.5}));
+}
+
+TEST_F(DgcTest, ADenseTableIsPushedWithMomentum) {
+  const auto encoder = Make();
+  ASSERT_TRUE(encoder->encodes(kDense));
+  ASSERT_EQ(encoder->arrays(kDense), 1u);
+  EXPECT_EQ(Push(*encoder, kDense, 0, {8, 4, 2}), Floats({8, 4, 2}));
+  EXPECT_EQ(Push(*encoder, kDense, 1, {1, 1, 1}), Floats({5, 3, 2}));
+  EXPECT_EQ(StateOf(*encoder, kDense), Floats({5, 3, 2}));
+}
+
+TEST_F(DgcTest, AGradientLongerThanItsPartOfTheBoundIsMadeAsLongAsThat) {
+  const auto encoder = Make(/*clip_norm=*/10);  // 5 for each of 4 workers
+  EXPECT_EQ(Push(*encoder, kDense, 0, {6, 8, 0}), Floats({3, 4, 0}));
+  EXPECT_EQ(Push(*encoder, kDense, 1, {3, 4, 0}), Floats({4.5, 6, 0})) << "not longer than 5";
+}
+
+TEST_F(DgcTest, TheFirstStepsSendMore) {
+  const auto encoder = Make(0, {{Step(2), MakeCodec("topk:2").value()}});
+  EXPECT_EQ(Push(*encoder, kTopk, 0, {8, 4, 2}), Floats({8, 4, 0}));
+  EXPECT_EQ(Push(*encoder, kTopk, 1, {8, 4, 0}), Floats({8, 4, 0}));
+  EXPECT_EQ(Push(*encoder, kTopk, 2, {8, 4, 0}), Floats({8, 0, 0}));
+}
+
+TEST_F(DgcTest, ASavedStateGoesOnWithTheSameBits) {
+  const auto before = Make(), after = Make();
+  for (const TableId table : {kTopk, kDense}) {
+    Push(*before, table, 0, {0.3f, -0.7f, 0.1f});
+    const Floats state = StateOf(*before, table);
+    ASSERT_TRUE(after->LoadState({table, SliceIndex(0)}, state).ok());
+    for (int64_t step = 1; step < 5; ++step) {
+      EXPECT_EQ(Push(*before, table, step, {0.1f, 0.2f, -0.4f}),
+                Push(*after, table, step, {0.1f, 0.2f, -0.4f}));
+    }
+  }
 }
 
 }  // namespace

@@ -6,21 +6,40 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/codec/changed_values.h"
 #include "common/routing/job_view.h"
 
 namespace capstan {
 namespace {
 
-// INTERNAL unless the reply has `size` values, in this codec or as float32.
-absl::Status CheckValues(const Codec& codec, const ExchangeReply& reply, size_t size) {
-  const bool is_float32 = reply.codec == CodecType::kFloat32;
-  const size_t expected = is_float32 ? size * sizeof(float) : codec.EncodedBytes(size);
-  const bool is_known = is_float32 || reply.codec == codec.type();
-  if (is_known && reply.values.size_bytes() == expected) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("a server sent ", reply.values.size_bytes(),
-                                          " bytes of codec ", static_cast<int>(reply.codec),
-                                          " for a slice of ", expected, " bytes of codec ",
-                                          static_cast<int>(codec.type()), " (", codec.name(), ")"));
+// INTERNAL unless the reply has as many bytes of its codec as `size` values have, and the pulls of
+// the slice can bring that codec. `has_copy`: the worker has values to which a difference applies.
+absl::Status CheckReply(const Codec& codec, const ExchangeReply& reply, size_t size,
+                        bool has_copy) {
+  const size_t bytes = reply.values.size_bytes();
+  const bool gets_differences = IsTopk(codec.type());
+  bool is_known = false;
+  if (reply.codec == CodecType::kFloat32) {
+    is_known = bytes == size * sizeof(float);
+  } else if (reply.codec == CodecType::kChanged) {
+    is_known = gets_differences && has_copy && bytes <= MostChangedBytes(codec, size);
+  } else if (reply.codec == codec.type()) {
+    is_known = (!gets_differences || has_copy) && bytes == codec.EncodedBytes(size);
+  }
+  if (is_known) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(
+      "a server sent ", bytes, " bytes of codec ", static_cast<int>(reply.codec),
+      " for a slice of ", codec.EncodedBytes(size), " bytes of codec ",
+      static_cast<int>(codec.type()), " (", codec.name(), ")",
+      gets_differences && !has_copy ? ", of which this worker has no values yet" : ""));
+}
+
+// Only for checked bytes.
+void Apply(const Codec& codec, CodecType type, absl::Span<const uint8_t> bytes,
+           absl::Span<float> values) {
+  if (type == CodecType::kChanged) return ApplyChanged(bytes, values);
+  if (IsTopk(type)) return codec.DecodeAdd(bytes, values.size(), /*begin=*/0, values);
+  codec.Decode(bytes, values.size(), /*begin=*/0, values);
 }
 
 }  // namespace
@@ -40,9 +59,11 @@ absl::Status ParameterBuffers::AddTable(const v1::TableSpec& spec, const TableCo
                                         uint64_t slice_bytes) {
   const uint64_t elements = ElementCount(spec);
   Table table = {
-      spec.name(), static_cast<int>(spec.layer()), Slicing(elements, slice_bytes), {}, {}, {}, {}};
+      spec.name(), static_cast<int>(spec.layer()), Slicing(elements, slice_bytes), {}, {}, {}, {},
+      {}};
   table.pull_codec = codecs.pull;
   table.versions.resize(table.slicing.slice_count());
+  table.copies.resize(table.slicing.slice_count());
   ASSIGN_OR_RETURN(table.values, AllocateHost(elements));
   ASSIGN_OR_RETURN(table.gradient, AllocateHost(elements));
   value_spans_.push_back(table.values->span());
@@ -88,34 +109,34 @@ std::string ParameterBuffers::NameOf(SliceKey key) const {
 absl::Status ParameterBuffers::TakeValues(SliceKey key, const ExchangeReply& reply) {
   RETURN_IF_ERROR(reply.status);
   Table& table = tables_[key.table.value()];
+  uint64_t& copy = table.copies[key.slice.value()];
   const absl::Span<float> values = ValuesOf(key);
-  if (absl::Status status = CheckValues(*table.pull_codec, reply, values.size()); !status.ok()) {
-    return Annotate(status, NameOf(key));
-  }
-  if (reply.codec != CodecType::kFloat32) {
-    RETURN_IF_ERROR(TakeEncoded(key, reply.values.InOnePiece()));
-    table.versions[key.slice.value()] = reply.version;
-    return absl::OkStatus();
-  }
+  absl::Status checked =
+      CheckReply(*table.pull_codec, reply, values.size(), /*has_copy=*/copy != 0);
+  if (!checked.ok()) return Annotate(checked, NameOf(key));
+  copy = reply.copy;
   table.versions[key.slice.value()] = reply.version;
+  if (reply.codec != CodecType::kFloat32) {
+    return TakeEncoded(key, reply.codec, reply.values.InOnePiece());
+  }
   reply.values.CopyTo(values);
   if (mirror_ == nullptr) return absl::OkStatus();
   return mirror_->SliceArrived(key.table, table.slicing.Range(key.slice), values.data());
 }
 
-absl::Status ParameterBuffers::TakeEncoded(SliceKey key, const Payload& payload) {
-  const Table& table = tables_[key.table.value()];
+absl::Status ParameterBuffers::TakeEncoded(SliceKey key, CodecType codec, const Payload& payload) {
+  const Codec& pull_codec = *table(key.table).pull_codec;
   const absl::Span<float> values = ValuesOf(key);
-  if (absl::Status status = table.pull_codec->Check(payload.piece(), values.size()); !status.ok()) {
+  const absl::Status checked = codec == CodecType::kChanged
+                                   ? CheckChanged(payload.piece(), values.size())
+                                   : pull_codec.Check(payload.piece(), values.size());
+  if (!checked.ok()) {
     return absl::InternalError(
-        absl::StrCat(NameOf(key), ": a server sent wrong values: ", status.message()));
+        absl::StrCat(NameOf(key), ": a server sent wrong values: ", checked.message()));
   }
-  if (mirror_ == nullptr) {
-    table.pull_codec->Decode(payload.piece(), values.size(), /*begin=*/0, values);
-    return absl::OkStatus();
-  }
-  payload.CopyTo(mirror_->EncodedValuesOf(key));
-  return mirror_->EncodedSliceArrived(key);
+  if (mirror_ != nullptr) return mirror_->EncodedSliceArrived(key, codec, payload);
+  Apply(pull_codec, codec, payload.piece(), values);
+  return absl::OkStatus();
 }
 
 }  // namespace capstan

@@ -33,6 +33,7 @@ class ParameterBuffers {
     std::shared_ptr<HostBuffer> values;
     std::shared_ptr<HostBuffer> gradient;
     std::vector<uint64_t> versions;  // of each slice's values
+    std::vector<uint64_t> copies;    // ExchangeReply::copy of each slice's values
     std::shared_ptr<const Codec> pull_codec;
   };
 
@@ -57,9 +58,12 @@ class ParameterBuffers {
   // The gradient in place, without a copy.
   Payload GradientOf(SliceKey key) const;
   uint64_t VersionOf(SliceKey key) const { return table(key.table).versions[key.slice.value()]; }
+  // The number of the values, for the next pull; 0: they have none.
+  uint64_t CopyOf(SliceKey key) const { return table(key.table).copies[key.slice.value()]; }
 
-  // Puts the values of a reply in place, decoded. Returns the reply's error, the mirror's error, or
-  // INTERNAL if the values are not those of the slice, in its codec or as float32.
+  // Puts the values of a reply in place, decoded. A difference is added to the values that are
+  // there. Returns the reply's error, the mirror's error, or INTERNAL if the values are not those
+  // of the slice, in a codec of its pulls.
   absl::Status TakeValues(SliceKey key, const ExchangeReply& reply);
 
  private:
@@ -68,7 +72,7 @@ class ParameterBuffers {
   absl::Status AddTable(const v1::TableSpec& spec, const TableCodecs& codecs, uint64_t slice_bytes);
   absl::StatusOr<std::shared_ptr<HostBuffer>> AllocateHost(uint64_t size);
   std::string NameOf(SliceKey key) const;  // for errors
-  absl::Status TakeEncoded(SliceKey key, const Payload& payload);
+  absl::Status TakeEncoded(SliceKey key, CodecType codec, const Payload& payload);
 
   ParameterMirror* const mirror_;
   std::vector<Table> tables_;

@@ -7,8 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "common/codec/codec.h"
+#include "common/exchange/payload.h"
 #include "common/tensor/host_buffer.h"
 #include "common/tensor/slicing.h"
 #include "worker/client/gradient_encoder.h"
@@ -34,10 +35,10 @@ class ParameterMirror {
   virtual absl::Status SliceArrived(TableId table, const SliceRange& range,
                                     const float* values) = 0;
 
-  // The place for the encoded values of a slice, in a table with a lossy codec of pulls.
-  virtual absl::Span<uint8_t> EncodedValuesOf(SliceKey key) = 0;
-  // They are there, and have been checked. They stay as SliceArrived says.
-  virtual absl::Status EncodedSliceArrived(SliceKey key) = 0;
+  // Encoded values of a slice have arrived, in a table with a lossy codec of pulls. `codec` is that
+  // codec's type; a topk is to be added to the values, and other types replace them. Or it is
+  // kChanged. The bytes are in one piece and have been checked. They may change after the call.
+  virtual absl::Status EncodedSliceArrived(SliceKey key, CodecType codec, const Payload& bytes) = 0;
 
   // All awaited slices of the layer have arrived. Runs before WaitForLayer returns.
   virtual absl::Status LayerArrived(int layer) = 0;

@@ -17,6 +17,7 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Opt
   CodecPlan plan;
   plan.draws.seed = options.seed;
   plan.draws.worker = options.worker;
+  plan.workers = options.num_workers;
   for (size_t i = 0; i < codecs.size(); ++i) {
     plan.tables.push_back(
         {Slicing(ElementCount(options.tables[i]), options.slice_bytes), codecs[i]});
@@ -93,6 +94,9 @@ void ParameterStore::PushOpened(int layer, Step step) {
 
 void ParameterStore::SubmitTable(TableId table, const Purpose& purpose) {
   const uint32_t slice_count = buffers_->table(table).slicing.slice_count();
+  if (purpose.push_step.has_value() && encoder_->encodes(table)) {
+    encoder_->BeginTable(table, buffers_->gradients()[table.value()]);
+  }
   const auto together = static_cast<uint32_t>(std::min<uint64_t>(slices_together_, slice_count));
   for (uint32_t first = 0; first < slice_count; first += together) {
     SubmitSlices(table, first, std::min(first + together, slice_count), purpose);
@@ -131,7 +135,7 @@ void ParameterStore::SubmitSlices(TableId table, uint32_t first, uint32_t end,
 }
 
 absl::StatusOr<Payload> ParameterStore::EncodeGradient(SliceKey key, Step step) {
-  if (!encoder_->codec(key.table).is_lossy()) return buffers_->GradientOf(key);
+  if (!encoder_->encodes(key.table)) return buffers_->GradientOf(key);
   const absl::Time begin = clock_->Now();
   absl::StatusOr<GradientEncoder::Encoded> encoded =
       encoder_->Encode(key, step, buffers_->GradientSpanOf(key));
@@ -163,10 +167,11 @@ void ParameterStore::SendSlice(SliceKey key, const Purpose& purpose, Payload gra
   request.push_step = purpose.push_step;
   request.pull_step = purpose.pull_step;
   request.pulls_float32 = purpose.is_exact;
+  if (!purpose.is_exact) request.copy = buffers_->CopyOf(key);
   if (purpose.push_step.has_value()) {
     request.base_version = buffers_->VersionOf(key);
     request.gradient = std::move(gradient);
-    request.codec = encoder_->codec(key.table).type();
+    request.codec = encoder_->type(key.table);
   }
   if (purpose.is_exact || !buffers_->table(key.table).pull_codec->is_lossy()) {
     request.destination = buffers_->ValuesOf(key);
@@ -184,9 +189,9 @@ ExchangeTrace ParameterStore::Trace(SliceKey key, const Purpose& purpose) const 
   const ParameterBuffers::Table& table = buffers_->table(key.table);
   const size_t size = table.slicing.Range(key.slice).size;
   const auto bytes = static_cast<int64_t>(size * sizeof(float));
-  const Codec& codec = encoder_->codec(key.table);
-  const auto encoded = static_cast<int64_t>(codec.EncodedBytes(size));
   const bool is_push = purpose.push_step.has_value();
+  const auto encoded = static_cast<int64_t>(
+      encoder_->codec(key.table, purpose.push_step.value_or(Step(0))).EncodedBytes(size));
   return ExchangeTrace(tracer_, table.name,
                        {{"layer", table.layer},
                         {"slice", key.slice.value()},
@@ -194,7 +199,7 @@ ExchangeTrace ParameterStore::Trace(SliceKey key, const Purpose& purpose) const 
                         {"pull_step", purpose.pull_step.value()},
                         {"bytes_float32", bytes},
                         {"bytes_pushed", is_push ? encoded : 0}},
-                       is_push && codec.is_lossy() ? "encode" : "queue");
+                       is_push && encoder_->encodes(key.table) ? "encode" : "queue");
 }
 
 void ParameterStore::OnReply(SliceKey key, const Purpose& purpose, uint64_t bytes_pushed,
@@ -244,8 +249,7 @@ absl::Status ParameterStore::TakeValues(SliceKey key, const Purpose& purpose,
 }
 
 uint32_t ParameterStore::OwnArrays(TableId table) const {
-  return (own_state_ == nullptr ? 0 : own_state_->arrays()) +
-         (encoder_->codec(table).is_lossy() ? 1 : 0);
+  return (own_state_ == nullptr ? 0 : own_state_->arrays()) + encoder_->arrays(table);
 }
 
 uint64_t ParameterStore::TakeCut(SliceKey key, Step pull_step, const ExchangeReply& reply) {
@@ -259,11 +263,11 @@ uint64_t ParameterStore::TakeCut(SliceKey key, Step pull_step, const ExchangeRep
 }
 
 absl::StatusOr<Payload> ParameterStore::OwnStateOf(SliceKey key) {
-  if (!encoder_->codec(key.table).is_lossy()) return own_state_->Save(key);
-  ASSIGN_OR_RETURN(Payload residual, encoder_->SaveResidual(key));
-  if (own_state_ == nullptr) return residual;
+  if (encoder_->arrays(key.table) == 0) return own_state_->Save(key);
+  ASSIGN_OR_RETURN(Payload of_encoder, encoder_->SaveState(key));
+  if (own_state_ == nullptr) return of_encoder;
   const auto parts = std::make_shared<std::array<Payload, 2>>(
-      std::array<Payload, 2>{own_state_->Save(key), std::move(residual)});
+      std::array<Payload, 2>{own_state_->Save(key), std::move(of_encoder)});
   Payload both(parts);
   for (const Payload& part : *parts) {
     for (const Payload::Fragment fragment : part.fragments()) both.Append(fragment);
@@ -330,9 +334,9 @@ absl::Status ParameterStore::LoadOwnState(SliceKey key, const Payload& state) {
   }
   state.CopyTo(absl::MakeSpan(arrays));
   absl::Span<const float> of_engine = arrays;
-  if (encoder_->codec(key.table).is_lossy()) {
-    RETURN_IF_ERROR(encoder_->LoadResidual(key, of_engine.last(size)));
-    of_engine.remove_suffix(size);
+  if (const size_t of_encoder = encoder_->arrays(key.table) * size; of_encoder > 0) {
+    RETURN_IF_ERROR(encoder_->LoadState(key, of_engine.last(of_encoder)));
+    of_engine.remove_suffix(of_encoder);
   }
   if (own_state_ != nullptr) own_state_->Load(key, of_engine);
   return absl::OkStatus();

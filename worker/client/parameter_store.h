@@ -46,6 +46,7 @@ class ParameterStore {
     std::vector<v1::TableSpec> tables;  // Required: all of the job, in order of table id
     std::vector<TableCodecs> codecs;    // of each table; empty: float32 for all
     uint64_t seed = 0;                  // the job's; of the codecs' draws
+    uint32_t num_workers = 1;           // of the job
     uint64_t slice_bytes = 0;           // Required
     uint64_t partition_bytes = 0;       // as SetPartition says
     // Outlives the store's exchanges. Null: the device computes on the store's own memory.

@@ -102,13 +102,10 @@ class RecordingMirror : public ParameterMirror {
   absl::StatusOr<std::unique_ptr<GradientEncoder>> UseCodecs(const CodecPlan& plan) override {
     return HostEncoder::Create(plan);
   }
-  absl::Span<uint8_t> EncodedValuesOf(SliceKey key) override {
-    encoded_[key].resize(6);  // three bfloat16
-    return absl::MakeSpan(encoded_[key]);
-  }
-  absl::Status EncodedSliceArrived(SliceKey key) override {
-    told_.push_back(absl::StrCat("table ", key.table.value(), " slice ", key.slice.value(),
-                                 " encoded, from ", encoded_[key][0]));
+  absl::Status EncodedSliceArrived(SliceKey key, CodecType codec, const Payload& bytes) override {
+    told_.push_back(absl::StrCat("table ", key.table.value(), " slice ", key.slice.value(), ": ",
+                                 bytes.size_bytes(), " bytes of codec ", static_cast<int>(codec),
+                                 ", the first ", bytes.piece().empty() ? 0 : bytes.piece()[0]));
     return answer_;
   }
   absl::Status LayerArrived(int layer) override {
@@ -119,7 +116,6 @@ class RecordingMirror : public ParameterMirror {
   size_t memory_ = 46;
   absl::Status answer_;
   std::vector<std::string> told_;
-  std::map<SliceKey, std::vector<uint8_t>> encoded_;
 };
 
 // Layer 0 has a table of 20 floats (slices of 16 and 4), layer 1 one of 3.
@@ -140,7 +136,7 @@ class ParameterStoreTest : public testing::Test {
   ParameterStore::Options WithCodecs(const std::string& push) {
     ParameterStore::Options options = StoreOptions();
     options.codecs.resize(2);
-    options.codecs[1] = {MakeCodec(push).value(), MakeCodec("bfloat16").value()};
+    options.codecs[1] = {MakeCodec(push).value(), MakeCodec("bfloat16").value(), {}, {}};
     return options;
   }
 
@@ -382,7 +378,8 @@ TEST_F(ParameterStoreTest, AMirrorGetsEncodedValues) {
   store_->PullAll(Step(0));
   asked_[2].done(Ones(3));
   ASSERT_TRUE(store_->WaitForLayer(1).ok());
-  EXPECT_THAT(mirror.told_, testing::ElementsAre("table 1 slice 0 encoded, from 128", "layer 1"));
+  EXPECT_THAT(mirror.told_, testing::ElementsAre(
+                                "table 1 slice 0: 6 bytes of codec 2, the first 128", "layer 1"));
 }
 
 TEST_F(ParameterStoreTest, AReplyOfTheWrongLengthOrCodecIsAnError) {

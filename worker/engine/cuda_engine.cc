@@ -244,7 +244,7 @@ absl::Status CudaEngine::WriteTrace() {
 
 absl::StatusOr<std::unique_ptr<GradientEncoder>> CudaEngine::UseCodecs(const CodecPlan& plan) {
   ASSIGN_OR_RETURN(codecs_, DeviceCodecs::Create(device_, plan));
-  return std::make_unique<DeviceEncoder>(plan, codecs_.get());
+  return DeviceEncoder::Create(plan, codecs_.get());
 }
 
 absl::StatusOr<HostBuffer> CudaEngine::AllocateHost(size_t size) {
@@ -259,13 +259,10 @@ absl::Status CudaEngine::SliceArrived(TableId table, const SliceRange& range, co
                                 values_[table.value()].data() + range.offset);
 }
 
-absl::Span<uint8_t> CudaEngine::EncodedValuesOf(SliceKey key) {
-  return codecs_->EncodedValuesOf(key);
-}
-
-absl::Status CudaEngine::EncodedSliceArrived(SliceKey key) {
+absl::Status CudaEngine::EncodedSliceArrived(SliceKey key, CodecType codec, const Payload& bytes) {
+  const absl::Span<const uint8_t> pinned = codecs_->PinValues(key, bytes);
   MutexLock lock(&copy_in_mu_);
-  return codecs_->QueueDecode(key, values_[key.table.value()], *copy_in_);
+  return codecs_->QueueDecode(key, codec, pinned, values_[key.table.value()], *copy_in_);
 }
 
 absl::Status CudaEngine::LayerArrived(int layer) {

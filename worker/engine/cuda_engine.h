@@ -69,8 +69,7 @@ class CudaEngine : public Engine, public ParameterMirror {
   absl::StatusOr<std::unique_ptr<GradientEncoder>> UseCodecs(const CodecPlan& plan) override;
   absl::StatusOr<HostBuffer> AllocateHost(size_t size) override;
   absl::Status SliceArrived(TableId table, const SliceRange& range, const float* values) override;
-  absl::Span<uint8_t> EncodedValuesOf(SliceKey key) override;
-  absl::Status EncodedSliceArrived(SliceKey key) override;
+  absl::Status EncodedSliceArrived(SliceKey key, CodecType codec, const Payload& bytes) override;
   absl::Status LayerArrived(int layer) override;
 
  private:

@@ -141,14 +141,12 @@ TEST(CudaEngineCodecTest, TrainsAsTheCpuDoesWithTheSameCodecs) {
   const EngineOptions options = OptionsFor(v1::ModelSpec::FLOAT32, &clock);
   const struct {
     const char *push, *pull;
-  } kCodecs[] = {{"int8", "bfloat16"},
-                 {"bfloat16", "int8"},
-                 {"topk:0.1", "float32"},
-                 {"topk:0.1:int8", "float32"},
-                 {"topk:5:bfloat16", "bfloat16"}};
+  } kCodecs[] = {{"int8", "bfloat16"},          {"bfloat16", "int8"},
+                 {"topk:0.1", "float32"},       {"topk:0.1:int8", "topk:0.2"},
+                 {"topk:0.1", "topk:0.2:int8"}, {"topk:5:bfloat16", "bfloat16"}};
   for (const auto& [push, pull] : kCodecs) {
     TrainingRig::Options rig;
-    rig.codecs = {MakeCodec(push).value(), MakeCodec(pull).value()};
+    rig.codecs = {MakeCodec(push).value(), MakeCodec(pull).value(), {}, {}};
     const Trained cpu = Train(*MakeCpuEngine(options).value(), &clock, rig);
     const Trained cuda = Train(*MakeCudaEngine(/*device_number=*/0, options).value(), &clock, rig);
     EXPECT_LT(RelativeDifference(cuda.values, cpu.values), 2e-2) << push << ", " << pull;
@@ -157,6 +155,27 @@ TEST(CudaEngineCodecTest, TrainsAsTheCpuDoesWithTheSameCodecs) {
           << push << ", " << pull << ", step " << step;
     }
     EXPECT_LT(cuda.losses.back(), cuda.losses.front()) << push << ", " << pull;
+  }
+}
+
+TEST(CudaEngineCodecTest, DeepGradientCompressionTrainsAsOnTheCpu) {
+  RealClock clock;
+  const EngineOptions options = OptionsFor(v1::ModelSpec::FLOAT32, &clock);
+  for (const double clip_norm : {0.0, 0.5}) {
+    for (const char* push : {"topk:0.1", "float32"}) {
+      TrainingRig::Options rig;
+      rig.codecs.push = MakeCodec(push).value();
+      rig.codecs.pull = MakeCodec("bfloat16").value();
+      rig.codecs.dgc = {/*momentum=*/0.5, clip_norm};
+      if (IsTopk(rig.codecs.push->type())) {
+        rig.codecs.warmup = {{Step(3), MakeCodec("topk:0.25").value()}};
+      }
+      const Trained cpu = Train(*MakeCpuEngine(options).value(), &clock, rig);
+      const Trained cuda =
+          Train(*MakeCudaEngine(/*device_number=*/0, options).value(), &clock, rig);
+      EXPECT_LT(RelativeDifference(cuda.values, cpu.values), 2e-2) << push << ", " << clip_norm;
+      EXPECT_LT(cuda.losses.back(), cuda.losses.front()) << push << ", " << clip_norm;
+    }
   }
 }
 
@@ -179,17 +198,25 @@ TEST(CudaEngineCodecTest, APushThatIsNotFiniteEndsTheTrainingAndNamesItsSlice) {
 TEST(CudaEngineCodecTest, SavedResidualsComeBack) {
   std::shared_ptr<const CudaDevice> device = CudaDevice::Open(0).value();
   CodecPlan plan;
-  plan.tables = {{Slicing(1000, 600 * sizeof(float)), {MakeCodec("topk:3").value(), nullptr}},
-                 {Slicing(70, 600 * sizeof(float)), {MakeCodec("int8").value(), nullptr}}};
+  plan.tables = {
+      {Slicing(1000, 600 * sizeof(float)), {MakeCodec("topk:3").value(), nullptr, {}, {}}},
+      {Slicing(70, 600 * sizeof(float)), {MakeCodec("int8").value(), nullptr, {}, {}}}};
   for (CodecPlan::Table& table : plan.tables) table.codecs.pull = MakeCodec("float32").value();
+  plan.tables[1].codecs.dgc = {/*momentum=*/0.9, /*clip_norm=*/1};
   const auto codecs = DeviceCodecs::Create(device, plan).value();
   const SliceKey key = {TableId(0), SliceIndex(1)};
+  const SliceKey with_momentum = {TableId(1), SliceIndex(0)};
+  std::vector<float> both(140);
+  EXPECT_EQ(Floats(codecs->SaveState(with_momentum).value()), both) << "zero at first";
+  for (size_t i = 0; i < both.size(); ++i) both[i] = static_cast<float>(i) + 0.5f;
+  ASSERT_TRUE(codecs->LoadState(with_momentum, both).ok());
+  EXPECT_EQ(Floats(codecs->SaveState(with_momentum).value()), both);
   std::vector<float> residual(400);
-  EXPECT_EQ(Floats(codecs->SaveResidual(key).value()), residual) << "zero at first";
+  EXPECT_EQ(Floats(codecs->SaveState(key).value()), residual) << "zero at first";
   for (size_t i = 0; i < residual.size(); ++i) residual[i] = static_cast<float>(i) - 200.5f;
-  ASSERT_TRUE(codecs->LoadResidual(key, residual).ok());
-  EXPECT_EQ(Floats(codecs->SaveResidual(key).value()), residual);
-  EXPECT_EQ(Floats(codecs->SaveResidual({TableId(0), SliceIndex(0)}).value()),
+  ASSERT_TRUE(codecs->LoadState(key, residual).ok());
+  EXPECT_EQ(Floats(codecs->SaveState(key).value()), residual);
+  EXPECT_EQ(Floats(codecs->SaveState({TableId(0), SliceIndex(0)}).value()),
             std::vector<float>(600));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -16,6 +17,7 @@
 #include "kernels/cuda/device_buffer.h"
 #include "kernels/cuda/pinned_pool.h"
 #include "kernels/cuda/slice_encoding.h"
+#include "kernels/norm.h"
 #include "worker/client/gradient_encoder.h"
 
 namespace capstan {
@@ -37,22 +39,27 @@ class DeviceCodecs {
                            CudaStream& stream);
   // The bytes of a slice, once the stream has done that. INVALID_ARGUMENT if the gradient, or its
   // sum with the residual, has a NaN or an infinity.
-  absl::StatusOr<GradientEncoder::Encoded> Encoded(SliceKey key) const;
+  absl::StatusOr<GradientEncoder::Encoded> Encoded(SliceKey key, Step step) const;
 
-  // Page-locked memory for the encoded values of a slice.
-  absl::Span<uint8_t> EncodedValuesOf(SliceKey key) const;
+  // Copies the encoded values of a slice into page-locked memory. There is one place for each
+  // slice.
+  absl::Span<const uint8_t> PinValues(SliceKey key, const Payload& bytes) const;
   // Queues the copy of these bytes to the GPU, and their decoding into the slice's part of
-  // `values`, the table's. The caller leaves the bytes alone until that is done.
-  absl::Status QueueDecode(SliceKey key, absl::Span<float> values, CudaStream& stream);
+  // `values`, the table's, as ParameterMirror::EncodedSliceArrived says. The slice's place stays as
+  // it is until that is done.
+  absl::Status QueueDecode(SliceKey key, CodecType type, absl::Span<const uint8_t> pinned,
+                           absl::Span<float> values, CudaStream& stream);
 
-  // As GradientEncoder. They block for the copy.
-  absl::StatusOr<Payload> SaveResidual(SliceKey key);
-  absl::Status LoadResidual(SliceKey key, absl::Span<const float> residual);
+  // As GradientEncoder, for tables that this encodes. They block for the copy.
+  absl::StatusOr<Payload> SaveState(SliceKey key);
+  absl::Status LoadState(SliceKey key, absl::Span<const float> arrays);
 
  private:
   struct Table {
     float* residual = nullptr;             // on the GPU
-    float* host_residual = nullptr;        // page-locked
+    float* momentum = nullptr;             // likewise; null without a Dgc
+    NormResult* norm = nullptr;            // of the gradient; null unless it may be clipped
+    float* host_state = nullptr;           // page-locked, for each array in turn
     uint8_t* encoded = nullptr;            // gradients on the GPU
     uint8_t* host_encoded = nullptr;       // page-locked
     EncodeResult* results = nullptr;       // of each slice, on the GPU
@@ -69,12 +76,17 @@ class DeviceCodecs {
 
   DeviceCodecs(std::shared_ptr<const CudaDevice> device, const CodecPlan& plan)
       : device_(std::move(device)), plan_(plan) {}
-  absl::Status Allocate();
+  absl::Status Allocate(const CudaStream& stream);
   const CodecPlan::Table& planned(TableId table) const { return plan_.tables[table.value()]; }
   const TableCodecs& codecs_of(TableId table) const { return planned(table).codecs; }
+  // Adds the gradient to the momentum, if there is one. Returns what is to be encoded.
+  absl::StatusOr<const float*> QueueMomentum(TableId table, absl::Span<const float> gradient,
+                                             CudaStream& stream);
   absl::Status QueueSlice(SliceKey key, Step step, const SliceToEncode& slice, CudaStream& stream);
-  // The slice's part of the table's residual on the GPU and on the host.
-  absl::Span<float> ResidualOf(SliceKey key, float* table) const;
+  // The slice's part of the table's arrays on the GPU, and of those on the host.
+  using Parts = absl::InlinedVector<absl::Span<float>, 2>;
+  Parts StateOf(SliceKey key) const;
+  Parts HostStateOf(SliceKey key) const;
 
   const std::shared_ptr<const CudaDevice> device_;
   const CodecPlan plan_;
@@ -90,21 +102,27 @@ class DeviceCodecs {
 // The device's GradientEncoder. `codecs` outlives it.
 class DeviceEncoder : public GradientEncoder {
  public:
-  DeviceEncoder(CodecPlan plan, DeviceCodecs* codecs)
-      : GradientEncoder(std::move(plan)), codecs_(codecs) {}
+  // RESOURCE_EXHAUSTED if there is not enough memory.
+  static absl::StatusOr<std::unique_ptr<DeviceEncoder>> Create(CodecPlan plan,
+                                                               DeviceCodecs* codecs);
 
-  // The gradient has been encoded by QueueEncode.
-  absl::StatusOr<Encoded> Encode(SliceKey key, Step /*step*/,
-                                 absl::Span<const float> /*gradient*/) override {
-    return codecs_->Encoded(key);
+  // The gradients of the other tables come to the host, and momentum is added there.
+  bool encodes(TableId table) const override {
+    return codecs_->encodes(table) || on_host_->encodes(table);
   }
-  absl::StatusOr<Payload> SaveResidual(SliceKey key) override { return codecs_->SaveResidual(key); }
-  absl::Status LoadResidual(SliceKey key, absl::Span<const float> residual) override {
-    return codecs_->LoadResidual(key, residual);
-  }
+  void BeginTable(TableId table, absl::Span<const float> gradient) override;
+  // If the device encodes the table, QueueEncode has done it.
+  absl::StatusOr<Encoded> Encode(SliceKey key, Step step,
+                                 absl::Span<const float> gradient) override;
+  absl::StatusOr<Payload> SaveState(SliceKey key) override;
+  absl::Status LoadState(SliceKey key, absl::Span<const float> arrays) override;
 
  private:
+  DeviceEncoder(CodecPlan plan, DeviceCodecs* codecs, std::unique_ptr<HostEncoder> on_host)
+      : GradientEncoder(std::move(plan)), codecs_(codecs), on_host_(std::move(on_host)) {}
+
   DeviceCodecs* const codecs_;
+  const std::unique_ptr<HostEncoder> on_host_;  // of tables that the device does not encode
 };
 
 }  // namespace capstan

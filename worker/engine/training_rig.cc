@@ -11,6 +11,7 @@
 #include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
+#include "common/codec/changed_values.h"
 #include "common/codec/codec.h"
 #include "common/exchange/payload.h"
 #include "common/routing/job_view.h"
@@ -73,17 +74,50 @@ class SgdEndpoint : public ParameterEndpoint {
     if (call.request.push_step.has_value()) {
       std::vector<float> gradient(range.size);
       const Payload bytes = call.request.gradient.InOnePiece();
-      CHECK_EQ(options_.codecs.push->Check(bytes.piece(), range.size), absl::OkStatus());
-      options_.codecs.push->Decode(bytes.piece(), range.size, /*begin=*/0,
-                                   absl::MakeSpan(gradient));
+      const Codec& push = options_.codecs.PushAt(*call.request.push_step);
+      CHECK_EQ(push.Check(bytes.piece(), range.size), absl::OkStatus());
+      push.Decode(bytes.piece(), range.size, /*begin=*/0, absl::MakeSpan(gradient));
       for (size_t i = 0; i < range.size; ++i) values[i] -= options_.learning_rate * gradient[i];
     }
     ExchangeReply reply;
     const Codec& codec = call.request.pulls_float32 ? *float32_ : *options_.codecs.pull;
-    reply.codec = codec.type();
-    reply.values = Encoded(codec, {values, range.size}, slice, call.request.pull_step);
+    if (IsTopk(codec.type())) {
+      SetDifference(call.request, {values, range.size}, reply);
+    } else {
+      reply.codec = codec.type();
+      reply.values = Encoded(codec, {values, range.size}, slice, call.request.pull_step);
+    }
     if (call.request.pull_step.has_value()) reply.min_step = *call.request.pull_step;
     call.done(std::move(reply));
+  }
+
+  // The first reply is whole. After that, a difference and the changed elements take turns.
+  void SetDifference(const ExchangeRequest& request, absl::Span<const float> values,
+                     ExchangeReply& reply) {
+    const Codec& codec = *options_.codecs.pull;
+    std::vector<float>& copy = copies_[request.slice];
+    CHECK_EQ(request.copy, copy.empty() ? 0 : number_of_copy_[request.slice]);
+    reply.copy = ++number_of_copy_[request.slice];
+    if (copy.empty()) {
+      copy.assign(values.begin(), values.end());
+      reply.values = Encoded(*float32_, values, request.slice, request.pull_step);
+      return;
+    }
+    const size_t changed = ChangedBytes(CountChanged(copy, values));
+    if (reply.copy % 2 == 0 && changed <= MostChangedBytes(codec, values.size())) {
+      const auto bytes = std::make_shared<std::vector<uint8_t>>(changed);
+      EncodeChanged(copy, values, absl::MakeSpan(*bytes));
+      reply.codec = CodecType::kChanged;
+      reply.values = Payload(bytes);
+      reply.values.Append(*bytes);
+      copy.assign(values.begin(), values.end());
+      return;
+    }
+    std::vector<float> difference(values.size());
+    for (size_t i = 0; i < values.size(); ++i) difference[i] = values[i] - copy[i];
+    reply.codec = codec.type();
+    reply.values = Encoded(codec, difference, request.slice, request.pull_step);
+    codec.DecodeAdd(reply.values.piece(), copy.size(), /*begin=*/0, absl::MakeSpan(copy));
   }
 
   Payload Encoded(const Codec& codec, absl::Span<const float> values, SliceKey slice,
@@ -103,6 +137,9 @@ class SgdEndpoint : public ParameterEndpoint {
   std::atomic<int64_t>* const exchanges_;
   std::vector<Slicing> slicings_;
   std::vector<std::vector<float>> values_;  // only the clock's thread touches them
+  // What the worker has, if its pulls get differences.
+  std::map<SliceKey, std::vector<float>> copies_;
+  std::map<SliceKey, uint64_t> number_of_copy_;
 
   Mutex mu_;
   CondVar answered_;

@@ -105,6 +105,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
                                    SliceBytes(spec)));
   }
   store.seed = options_.job->job().seed();
+  store.num_workers = options_.job->job().cluster().num_workers();
   store.slice_bytes = SliceBytes(spec);
   store.partition_bytes = spec.partition_bytes();
   store.mirror = options_.setup->engine->mirror();

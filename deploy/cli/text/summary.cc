@@ -98,6 +98,7 @@ std::string CodecsText(const json& summary) {
     added.set_codec(own.is_string() ? own.get<std::string>() : own.dump());
   }
   codec.set_min_bytes(CountIn(summary, "codec_min_bytes"));
+  codec.set_dgc(summary.contains("dgc_momentum"));
   return CodecText(codec);
 }
 

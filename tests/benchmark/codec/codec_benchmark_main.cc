@@ -31,26 +31,12 @@ namespace {
 
 using Values = std::vector<float>;
 
-bool SendsFew(CodecType type) {
-  switch (type) {
-    case CodecType::kTopkFloat32:
-    case CodecType::kTopkBfloat16:
-    case CodecType::kTopkInt8:
-      return true;
-    case CodecType::kFloat32:
-    case CodecType::kBfloat16:
-    case CodecType::kInt8:
-      return false;
-  }
-  return false;
-}
-
 // A codec with its buffers, and the times of its operations.
 class CodecLoad {
  public:
   CodecLoad(std::shared_ptr<const Codec> codec, const Values& values)
       : codec_(std::move(codec)), values_(values), bytes_(codec_->EncodedBytes(values.size())) {
-    if (SendsFew(codec_->type())) residual_.resize(values.size());
+    if (IsTopk(codec_->type())) residual_.resize(values.size());
   }
 
   const Codec& codec() const { return *codec_; }

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# Measures a BSP step of 2 workers and 2 servers on links of a known rate with each codec, beside
+# float32. Runs as root, over TCP (gRPC), in network namespaces. It removes them at the end. The jobs
+# replay a network (--model=replay of `capstan run`).
+# Usage: tests/benchmark/compression_benchmark.sh [FLAGS]
+#   --model=NAME       vgg16 (default), resnet50, bert_base, bert_large, or a file of layers
+#   --scale=N          tensors have N times fewer elements; 8
+#   --gbit=R,...       rates of every link in each direction, in Gbit/s; 0.1
+#   --codec=C,...      the measured ones, each for gradients and values; bfloat16,int8,topk:0.01
+#   --compute_seconds=S  of a step; a tenth of the time in which its bytes cross a link as float32
+#   --seconds=S        about how long a job is measured, after 3 steps to warm up; 10. At least 3
+#                      steps, and at most 50
+#   --job_flags=F      more flags of the job
+#   --programs=FOLDER  of the programs; bazel-bin
+# Prints a JSON object a line for each rate and codec. All other output is on stderr.
+#   codec            as given; push_codec and pull_codec are those of the job
+#   step_s           the median step of the slower worker
+#   float32_step_s   the same without a codec
+#   bytes_ratio      bytes as float32 / bytes as sent, both ways together
+#   compute_s        of a step
+set -euo pipefail
+
+# The folder above has a link to this script.
+folder="$(dirname "$(realpath "${BASH_SOURCE[0]}")")"
+# shellcheck source=tests/benchmark/schedule/shaped_cluster.sh
+source "${folder}/../schedule/shaped_cluster.sh"
+repository="$(cd "${folder}/../../.." && pwd)"
+# The workers' median leaves out the first 3 steps. The last one has no end: the next step's start.
+uncounted_steps=4
+
+model=vgg16
+scale=8
+gbits=0.1
+codecs=bfloat16,int8,topk:0.01
+compute_s=''
+seconds=10
+job_flags=()
+programs="${repository}/bazel-bin"
+
+# expect FLAG VALUE WHAT REGULAR_EXPRESSION: ends unless the value matches and is above 0.
+expect() {
+  [[ "$2" =~ ^$4$ && "$2" =~ [1-9] ]] || fail "$1: expected $3, got '$2'" 2
+}
+
+for argument in "$@"; do
+  value="${argument#*=}"
+  case "${argument}" in
+    --help)
+      sed -n '2,/^set /{/^# \?/s///p}' "${BASH_SOURCE[0]}"
+      exit 0
+      ;;
+    --model=*) model="${value}" ;;
+    --scale=*) scale="${value}" ;;
+    --gbit=*) gbits="${value}" ;;
+    --codec=*) codecs="${value}" ;;
+    --compute_seconds=*) compute_s="${value}" ;;
+    --seconds=*) seconds="${value}" ;;
+    --job_flags=*) read -r -a job_flags <<<"${value}" ;;
+    --programs=*) programs="${value}" ;;
+    *) fail "there is no flag ${argument}; --help lists them" 2 ;;
+  esac
+done
+
+number='[0-9]+(\.[0-9]+)?'
+expect --scale "${scale}" 'a whole number above 0' '[0-9]{1,9}'
+expect --seconds "${seconds}" 'a number above 0' "${number}"
+[[ -z "${compute_s}" ]] || expect --compute_seconds "${compute_s}" 'a number above 0' "${number}"
+IFS=, read -r -a gbits <<<"${gbits},"
+for gbit in "${gbits[@]}"; do expect --gbit "${gbit}" 'numbers above 0' "${number}"; done
+IFS=, read -r -a codecs <<<"${codecs},"
+[[ ${#codecs[@]} -gt 0 ]] || fail '--codec: expected at least one' 2
+
+# The bytes of all parameters. schedule_benchmark.sh checks the other flags.
+plan="$("${folder}/../schedule/schedule_benchmark.sh" --plan --model="${model}" \
+  --scale="${scale}" --gbit=1 --ratio=1)"
+bytes="$(sed 's/.*"lower_bound_s": \([0-9.]*\).*/\1/' <<<"${plan}" |
+  awk '{ printf "%.0f", $1 * 1e9 / 8 }')"
+replay="${model}"
+[[ ! -f "${model}" ]] || replay="$(realpath "${model}")"
+
+# figure KEY: a number of the job's summary.
+figure() { cluster_figure "${scratch}/job" "$1"; }
+
+# run_job STEPS COMPUTE_S CODEC: sets step_s and bytes_ratio.
+run_job() {
+  local flags=()
+  [[ "$3" == float32 ]] || flags=(--push_codec="$3" --pull_codec="$3")
+  cluster_run "${programs}" "${scratch}/job" --model=replay --replay="${replay}" \
+    --scale="${scale}" --compute_seconds="$2" --steps=$((uncounted_steps + $1)) "${flags[@]}" \
+    "${job_flags[@]}"
+  step_s="$(figure median_step_seconds)"
+  bytes_ratio=1
+  [[ "$3" == float32 ]] || bytes_ratio="$(awk '{ print ($1 + $2) / ($3 + $4) }' <<<"$(figure \
+    bytes_pushed_float32) $(figure bytes_pulled_float32) $(figure bytes_pushed) $(figure \
+    bytes_pulled)")"
+}
+
+# steps_in STEP_S: as many as fit into --seconds, from 3 to 50.
+steps_in() {
+  awk -v seconds="${seconds}" -v step="$1" 'BEGIN {
+    steps = int(seconds / step)
+    print (steps < 3 ? 3 : (steps > 50 ? 50 : steps)) }'
+}
+
+# run_rate GBIT
+run_rate() {
+  local sending compute float32_s codec
+  sending="$(awk -v bytes="${bytes}" -v gbit="$1" 'BEGIN { print bytes * 8 / (gbit * 1e9) }')"
+  compute="${compute_s:-$(awk -v sending="${sending}" 'BEGIN { printf "%.6f", sending / 10 }')}"
+  echo "${model} / ${scale}, $1 Gbit/s: float32" >&2
+  run_job "$(steps_in "${sending}")" "${compute}" float32
+  float32_s="${step_s}"
+  for codec in "${codecs[@]}"; do
+    echo "${model} / ${scale}, $1 Gbit/s: ${codec}" >&2
+    run_job 3 "${compute}" "${codec}"  # The first estimate of a step.
+    run_job "$(steps_in "${step_s}")" "${compute}" "${codec}"
+    printf '{"codec": "%s", "push_codec": "%s", "pull_codec": "%s", "gbit": %s, ' \
+      "${codec}" "${codec}" "${codec}" "$1"
+    printf '"step_s": %.6f, "float32_step_s": %.6f, "bytes_ratio": %.4g, "compute_s": %s}\n' \
+      "${step_s}" "${float32_s}" "${bytes_ratio}" "${compute}"
+  done
+}
+
+cluster_require "${programs}"/{server/capstan_{coordinator,server},worker/capstan_worker}
+scratch="$(mktemp -d)"
+trap 'cluster_remove; rm -rf "${scratch}"' EXIT
+trap 'exit 130' INT TERM HUP
+for gbit in "${gbits[@]}"; do
+  cluster_create "${gbit}"
+  cluster_check "${gbit}" "${scratch}"
+  run_rate "${gbit}"
+  cluster_remove
+done
