@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -25,8 +26,8 @@ Bytes Encode(const Values& from, const Values& to) {
 }
 
 bool SameBits(const Values& left, const Values& right) {
-  return left.size() == right.size() &&
-         std::memcmp(left.data(), right.data(), left.size() * sizeof(float)) == 0;
+  return std::equal(left.begin(), left.end(), right.begin(), right.end(),
+                    [](float a, float b) { return std::memcmp(&a, &b, sizeof(a)) == 0; });
 }
 
 std::string ErrorOf(const Bytes& bytes, size_t n) {

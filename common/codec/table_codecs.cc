@@ -40,18 +40,19 @@ absl::Status AddWarmup(const v1::CodecSpec& spec, uint64_t slice_elements, Table
 absl::StatusOr<TableCodecs> MakeCodecs(const v1::CodecSpec& spec, absl::string_view table,
                                        uint64_t elements, uint64_t slice_bytes) {
   const uint64_t slice = std::min(elements, slice_bytes / sizeof(float));
+  const auto own =
+      std::find_if(spec.table_codec().begin(), spec.table_codec().end(),
+                   [table](const v1::TableCodec& codec) { return codec.table() == table; });
+  const bool has_own = own != spec.table_codec().end();
+  const bool is_small = !has_own && elements * sizeof(float) < spec.min_bytes();
   TableCodecs codecs;
-  if (spec.dgc()) codecs.dgc = {spec.dgc_momentum(), spec.dgc_clip_norm()};
-  for (const v1::TableCodec& own : spec.table_codec()) {
-    if (own.table() != table) continue;
-    ASSIGN_OR_RETURN(codecs.push, CodecOrFloat32(/*is_float32=*/false, own.codec(), slice));
-    codecs.pull = codecs.push;
-    return codecs;
-  }
-  const bool is_small = elements * sizeof(float) < spec.min_bytes();
-  ASSIGN_OR_RETURN(codecs.push, CodecOrFloat32(is_small, spec.push(), slice));
-  ASSIGN_OR_RETURN(codecs.pull, CodecOrFloat32(is_small, spec.pull(), slice));
-  if (spec.dgc() && IsTopk(codecs.push->type())) RETURN_IF_ERROR(AddWarmup(spec, slice, codecs));
+  ASSIGN_OR_RETURN(codecs.push,
+                   CodecOrFloat32(is_small, has_own ? own->codec() : spec.push(), slice));
+  ASSIGN_OR_RETURN(codecs.pull,
+                   CodecOrFloat32(is_small, has_own ? own->codec() : spec.pull(), slice));
+  if (!spec.dgc()) return codecs;
+  codecs.dgc = {spec.dgc_momentum(), spec.dgc_clip_norm()};
+  if (IsTopk(codecs.push->type())) RETURN_IF_ERROR(AddWarmup(spec, slice, codecs));
   return codecs;
 }
 

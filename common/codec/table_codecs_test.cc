@@ -143,6 +143,10 @@ TEST(TableCodecsTest, DgcBeginsWithNoLessThanItsCodec) {
   EXPECT_EQ(first("topk:0.001", 0), "topk:0.001");
   EXPECT_EQ(first("topk:100000", 100), "topk:100000") << "of 262144";
   EXPECT_EQ(first("topk:100", 100), "topk:0.25");
+  v1::TableCodec& own = *spec.add_table_codec();
+  own.set_table("own");
+  own.set_codec("topk:0.01");
+  EXPECT_EQ(CodecsOfTable(spec, "own", 1 << 18, 1 << 20)->PushAt(Step(0)).name(), "topk:0.25");
   spec.set_push("topk:0.01");
   const TableCodecs small = CodecsOfTable(spec, "b", 10, /*slice_bytes=*/1 << 20).value();
   EXPECT_EQ(small.PushAt(Step(0)).name(), "float32");

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/cuda/slice_encoding.h"
+#include "kernels/norm.h"
 
 // The codecs "topk:R:VALUES" of common/codec. The caller has computed k: 1 <= k <= n < 2^32, or
 // both are 0.
@@ -33,6 +34,17 @@ absl::Status DecodeAddTopk(int64_t k, TopkValues type, const uint8_t* bytes, flo
 // bits. As DecodeTopk otherwise.
 absl::Status ReplaceElements(int64_t count, const uint8_t* bytes, float* values,
                              CudaStream& stream);
+
+// What deep gradient compression does besides: Lin et al., "Deep Gradient Compression", ICLR'18,
+// sections 3.1 and 3.2.
+
+// momentum[i] = factor * momentum[i] + c * gradient[i], for `n` elements, each operation rounded to
+// float32. c is 1. But if `norm` is not null and its norm exceeds `most`, c is most / norm.
+absl::Status AddMomentum(int64_t n, float factor, const NormResult* norm, double most,
+                         const float* gradient, float* momentum, CudaStream& stream);
+
+// Sets the elements to 0 whose indices are the first `k` words of `bytes`, those of a topk.
+absl::Status ZeroSent(int64_t k, const uint8_t* bytes, float* elements, CudaStream& stream);
 
 }  // namespace capstan
 

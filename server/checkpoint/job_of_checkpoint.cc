@@ -1,6 +1,9 @@
 #include "server/checkpoint/job_of_checkpoint.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -8,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "common/base/printable_text.h"
+#include "common/codec/codec.h"
 #include "common/job/field_text.h"
 #include "common/job/job_flag_table.h"
 #include "common/job/job_properties.h"
@@ -53,12 +57,29 @@ void WriteOutHidden(v1::JobSpec& job) {
   job.mutable_model()->mutable_hidden()->Assign(widths.begin(), widths.end());
 }
 
+// The same codec can be written in several ways: topk:0.010:float32 is topk:0.01.
+void WriteOutCodecs(v1::CodecSpec& codec) {
+  const auto name = [](const std::string& text) {
+    const absl::StatusOr<std::shared_ptr<const Codec>> made = MakeCodec(text);
+    return made.ok() ? (*made)->name() : text;
+  };
+  codec.set_push(name(codec.push()));
+  codec.set_pull(name(codec.pull()));
+  for (v1::TableCodec& own : *codec.mutable_table_codec()) own.set_codec(name(own.codec()));
+  std::sort(codec.mutable_table_codec()->begin(), codec.mutable_table_codec()->end(),
+            [](const v1::TableCodec& left, const v1::TableCodec& right) {
+              return left.table() < right.table();
+            });
+}
+
 // A text for each difference that may not be.
 std::vector<std::string> Differences(v1::JobSpec of_checkpoint, v1::JobSpec of_job) {
   if (of_checkpoint.model().type() == of_job.model().type()) {
     WriteOutHidden(of_checkpoint);
     WriteOutHidden(of_job);
   }
+  WriteOutCodecs(*of_checkpoint.mutable_codec());
+  WriteOutCodecs(*of_job.mutable_codec());
   std::vector<std::string> differences;
   const auto compare = [&](absl::string_view flag, const std::string& expected,
                            const std::string& got) {

@@ -125,6 +125,17 @@ TEST(JobOfCheckpointTest, FieldsThatSayHowAJobRunsMayDiffer) {
   }
 }
 
+TEST(JobOfCheckpointTest, TheSameCodecsMayBeWrittenInAnotherWay) {
+  v1::JobSpec of_checkpoint = JobOfCheckpoint(), job = JobOfCheckpoint();
+  Set("push_codec=topk:0.01", &of_checkpoint);
+  Set("table_codec=linear.bias:int8,linear.weight:topk:5", &of_checkpoint);
+  Set("push_codec=topk:0.010:float32", &job);
+  Set("table_codec=linear.weight:topk:5:float32,linear.bias:int8", &job);
+  EXPECT_TRUE(Check(of_checkpoint, job).ok()) << Check(of_checkpoint, job);
+  Set("table_codec=linear.weight:topk:6,linear.bias:int8", &job);
+  EXPECT_FALSE(Check(of_checkpoint, job).ok());
+}
+
 TEST(JobOfCheckpointTest, FieldsThatSayWhatIsTrainedMayNot) {
   for (const std::string& flag : kMayNot) {
     v1::JobSpec job = JobOfCheckpoint();

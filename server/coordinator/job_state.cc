@@ -254,6 +254,9 @@ v1::GetStatusReply JobState::Status() const {
   for (uint32_t id = 0; id < members_.workers().size(); ++id) {
     *status.add_progress() = ProgressOf(id);
   }
+  *status.mutable_replaced_workers() = restored_.manifest.replaced_workers();
+  status.mutable_replaced_workers()->Add(members_.replaced_workers().begin(),
+                                         members_.replaced_workers().end());
   status.mutable_bytes_of_server()->Add(bytes_of_server_.begin(), bytes_of_server_.end());
   status.set_job_name(job_.name());
   status.set_num_servers(job_.cluster().num_servers());
@@ -284,10 +287,8 @@ JobOutcome JobState::Outcome() const {
   outcome.last_status = Status();
   outcome.result = result_.value_or(v1::ReportResultRequest());
   outcome.training_time = training_time_;
-  const auto& replaced_before = restored_.manifest.replaced_workers();
-  outcome.replaced_workers.assign(replaced_before.begin(), replaced_before.end());
-  const auto& replaced = members_.replaced_workers();
-  outcome.replaced_workers.insert(outcome.replaced_workers.end(), replaced.begin(), replaced.end());
+  const auto& replaced = outcome.last_status.replaced_workers();
+  outcome.replaced_workers.assign(replaced.begin(), replaced.end());
   outcome.workers_lost = WorkersLost();
   return outcome;
 }

@@ -200,6 +200,8 @@ TEST_F(JobStateTest, ALostWorkerIsCountedAlsoWhenAnotherHasTakenItsPlace) {
   EXPECT_EQ(state_.Outcome().workers_lost, 1);
   ASSERT_EQ(state_.Outcome().replaced_workers.size(), 1u);
   EXPECT_EQ(state_.Outcome().replaced_workers[0].steps_done(), 4);
+  ASSERT_EQ(state_.Status().replaced_workers_size(), 1);
+  EXPECT_EQ(state_.Status().replaced_workers(0).steps_done(), 4);
   EXPECT_EQ(state_.Status().progress(1).steps_done(), 0) << "it has not begun yet";
 }
 

@@ -20,18 +20,20 @@ namespace capstan {
 // The memory that a server may use to know what single workers have. Thread-safe.
 class ReplyStateBudget {
  public:
-  explicit ReplyStateBudget(uint64_t bytes) : free_(static_cast<int64_t>(bytes)) {}
+  explicit ReplyStateBudget(uint64_t bytes) : free_(bytes) {}
 
   // Takes nothing and returns false if less is left.
   bool Take(uint64_t bytes) {
-    if (free_.fetch_sub(static_cast<int64_t>(bytes)) >= static_cast<int64_t>(bytes)) return true;
-    Return(bytes);
+    uint64_t free = free_.load();
+    while (free >= bytes) {
+      if (free_.compare_exchange_weak(free, free - bytes)) return true;
+    }
     return false;
   }
-  void Return(uint64_t bytes) { free_.fetch_add(static_cast<int64_t>(bytes)); }
+  void Return(uint64_t bytes) { free_.fetch_add(bytes); }
 
  private:
-  std::atomic<int64_t> free_;
+  std::atomic<uint64_t> free_;
 };
 
 // Pulls of one slice as differences. For this the server keeps a copy of what the workers have. A

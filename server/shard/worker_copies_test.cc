@@ -282,6 +282,16 @@ TEST_F(WorkerCopiesTest, BeyondTheBudgetAWorkerGetsTheValues) {
   EXPECT_NE(ask(kBob)->copy, 0u) << "its own room";
 }
 
+TEST(ReplyStateBudgetTest, HasRoomUpToTheLastByte) {
+  ReplyStateBudget budget(std::numeric_limits<uint64_t>::max());
+  EXPECT_TRUE(budget.Take(5));
+  EXPECT_TRUE(budget.Take(std::numeric_limits<uint64_t>::max() - 5));
+  EXPECT_FALSE(budget.Take(1));
+  budget.Return(1);
+  EXPECT_FALSE(budget.Take(2));
+  EXPECT_TRUE(budget.Take(1));
+}
+
 TEST_F(WorkerCopiesTest, CopiesGiveTheirMemoryBack) {
   constexpr uint64_t kBytes = kSize * sizeof(float);
   ReplyStateBudget budget(2 * kBytes);

@@ -31,7 +31,8 @@ absl::Status CheckReply(const Codec& codec, const ExchangeReply& reply, size_t s
       "a server sent ", bytes, " bytes of codec ", static_cast<int>(reply.codec),
       " for a slice of ", codec.EncodedBytes(size), " bytes of codec ",
       static_cast<int>(codec.type()), " (", codec.name(), ")",
-      gets_differences && !has_copy ? ", of which this worker has no values yet" : ""));
+      gets_differences && !has_copy ? "; expected all values, for this worker has none to change"
+                                    : ""));
 }
 
 // Only for checked bytes.

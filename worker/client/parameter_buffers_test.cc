@@ -112,7 +112,8 @@ TEST_F(DifferencesTest, ADifferenceFromNothingIsAnError) {
        {Difference(/*copy=*/2, Values(16)), Changed(/*copy=*/2, Values(16), Values(16))}) {
     const absl::Status status = Take(reply);
     EXPECT_TRUE(absl::IsInternal(status)) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("of which this worker has no values yet"));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("expected all values, for this worker has none to change"));
     EXPECT_EQ(buffers_->CopyOf(kSlice), 0u);
   }
 }

@@ -10,7 +10,6 @@
 #include "common/tensor/memory_cutter.h"
 #include "kernels/cuda/bfloat16_codec.h"
 #include "kernels/cuda/int8_codec.h"
-#include "kernels/cuda/momentum_correction.h"
 #include "kernels/cuda/topk_codec.h"
 
 namespace capstan {

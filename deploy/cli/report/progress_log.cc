@@ -17,10 +17,7 @@ using ::nlohmann::ordered_json;
 constexpr absl::Duration kInterval = absl::Milliseconds(20);
 constexpr int kStatusesOfALongJob = 500;
 
-ordered_json WorkerJson(const v1::WorkerInfo& worker, const v1::Progress& progress) {
-  ordered_json json;
-  json["worker"] = worker.worker();
-  json["is_live"] = worker.is_live();
+void WriteProgress(const v1::Progress& progress, bool has_codec, ordered_json& json) {
   json["steps_done"] = progress.steps_done();
   json["steps_total"] = progress.steps_total();
   json["loss"] = progress.loss();
@@ -35,10 +32,7 @@ ordered_json WorkerJson(const v1::WorkerInfo& worker, const v1::Progress& progre
   json["seconds"] = progress.seconds();
   json["seconds_waiting"] = progress.seconds_waiting();
   json["seconds_sending"] = progress.seconds_sending();
-  return json;
-}
-
-void WriteCoding(const v1::Progress& progress, ordered_json& json) {
+  if (!has_codec) return;
   json["float_bytes_pushed"] = progress.float_bytes_pushed();
   json["float_bytes_pulled"] = progress.float_bytes_pulled();
   json["gradient_squares"] = progress.gradient_squares();
@@ -80,12 +74,17 @@ void ProgressLog::Append(absl::Duration elapsed, const v1::GetStatusReply& statu
     const int id = static_cast<int>(worker.worker());
     const v1::Progress& progress =
         id < status.progress_size() ? status.progress(id) : v1::Progress::default_instance();
-    workers.push_back(WorkerJson(worker, progress));
-    if (status.has_codec()) WriteCoding(progress, workers.back());
+    ordered_json& json = workers.emplace_back();
+    json["worker"] = worker.worker();
+    json["is_live"] = worker.is_live();
+    WriteProgress(progress, status.has_codec(), json);
   }
   ordered_json line;
   line["phase"] = v1::Phase_Name(view.phase());
   line["workers"] = std::move(workers);
+  for (const v1::Progress& progress : status.replaced_workers()) {
+    WriteProgress(progress, status.has_codec(), line["replaced_workers"].emplace_back());
+  }
   const std::string text = line.dump();
   if (text == written_) return;
   file_ << "{\"seconds\":" << absl::StrCat(absl::ToDoubleSeconds(elapsed)) << "," << text.substr(1)
@@ -119,6 +118,9 @@ absl::StatusOr<std::vector<RunSample>> ParseRunCourse(absl::string_view text) {
     RunSample& sample = samples.emplace_back();
     sample.seconds = NumberIn(status, "seconds");
     for (const json& worker : *workers) sample.workers.push_back(ParseWorker(worker));
+    const auto replaced = status.find("replaced_workers");
+    if (replaced == status.end() || !replaced->is_array()) continue;
+    for (const json& worker : *replaced) sample.replaced_workers.push_back(ParseWorker(worker));
   }
   return samples;
 }

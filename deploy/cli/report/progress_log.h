@@ -15,11 +15,13 @@
 namespace capstan {
 
 // Writes the statuses of a job into a file, one JSON object a line:
-//   {"seconds": since the start of the job, "phase": "TRAINING", "workers": [...]}
+//   {"seconds": since the start of the job, "phase": "TRAINING", "workers": [...],
+//    "replaced_workers": [...]}
 // Each registered worker has an object, in order of id. Its fields are "worker" (the id),
 // "is_live", and those of v1.Progress with their names and units: the ones about codecs only in a
-// job with a codec. A status without progress is not written. The interval is 20 ms, or 1/500 of
-// the job's time so far if that is longer. Not thread-safe.
+// job with a codec. The last progress of each worker that was replaced has the same fields of
+// v1.Progress; without one there is no such list. A status without progress is not written. The
+// interval is 20 ms, or 1/500 of the job's time so far if that is longer. Not thread-safe.
 class ProgressLog {
  public:
   // Creates the file. An older one is replaced.
@@ -62,6 +64,7 @@ struct WorkerSample {
 struct RunSample {
   double seconds = 0;  // since its start
   std::vector<WorkerSample> workers;
+  std::vector<WorkerSample> replaced_workers = {};  // their ids are not known
 };
 
 // Reads the text of a ProgressLog. INVALID_ARGUMENT, naming the line, when a line is no status. A

@@ -86,6 +86,17 @@ TEST_F(ProgressLogTest, TheWorkOfCodecsIsThereInAJobWithACodec) {
   EXPECT_EQ(worker.seconds_coding, 0.25);
 }
 
+TEST_F(ProgressLogTest, ReplacedWorkersStay) {
+  v1::GetStatusReply status = Training(7);
+  *status.add_replaced_workers() = status.progress(0);
+  status.mutable_progress(0)->Clear();
+  log_.Append(absl::ZeroDuration(), status);
+  const std::vector<RunSample> samples = Written();
+  ASSERT_EQ(samples[0].replaced_workers.size(), 1);
+  EXPECT_EQ(samples[0].replaced_workers[0].bytes_pushed, 10);
+  EXPECT_EQ(samples[0].workers[0].bytes_pushed, 0);
+}
+
 TEST_F(ProgressLogTest, AStatusWithoutProgressIsNotWritten) {
   for (int i = 0; i < 10; ++i) log_.Append(absl::Seconds(i), Training(7));
   EXPECT_EQ(Written().size(), 1);

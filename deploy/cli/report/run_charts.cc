@@ -126,33 +126,35 @@ Chart StalenessChart(const RunSample& end) {
   return chart;
 }
 
-// Bytes of all workers, added up.
-struct Bytes {
+// What all workers have sent and done, also those that were replaced.
+struct Totals {
   double pushed = 0;
   double pulled = 0;
   double float_pushed = 0;  // 0 in a job without codecs
   double float_pulled = 0;
+  double seconds_coding = 0;
 };
 
-Bytes BytesOf(const RunSample& sample) {
-  Bytes bytes;
-  for (const WorkerSample& worker : sample.workers) {
-    bytes.pushed += worker.bytes_pushed;
-    bytes.pulled += worker.bytes_pulled;
-    bytes.float_pushed += worker.float_bytes_pushed;
-    bytes.float_pulled += worker.float_bytes_pulled;
+Totals AddUp(const RunSample& sample) {
+  Totals totals;
+  for (const auto* workers : {&sample.workers, &sample.replaced_workers}) {
+    for (const WorkerSample& worker : *workers) {
+      totals.pushed += worker.bytes_pushed;
+      totals.pulled += worker.bytes_pulled;
+      totals.float_pushed += worker.float_bytes_pushed;
+      totals.float_pulled += worker.float_bytes_pulled;
+      totals.seconds_coding += worker.seconds_coding;
+    }
   }
-  return bytes;
+  return totals;
 }
 
-bool HasCodec(const RunSample& end) { return BytesOf(end).float_pulled > 0; }
+bool HasCodec(const RunSample& end) { return AddUp(end).float_pulled > 0; }
 
 // Adds the codecs' time to a chart of times.
 void NoteCodingTime(const RunSample& end, Chart& chart) {
   if (!HasCodec(end)) return;
-  double seconds = 0;
-  for (const WorkerSample& worker : end.workers) seconds += worker.seconds_coding;
-  chart.note = absl::StrFormat("codecs: %.1f s, all workers together", seconds);
+  chart.note = absl::StrFormat("codecs: %.1f s, all workers together", AddUp(end).seconds_coding);
 }
 
 Chart TimeChart(const RunSample& end) {
@@ -179,7 +181,7 @@ Chart BytesChart(const std::vector<RunSample>& samples) {
                           "payload, MiB");
   Points pushed, pulled, float_pushed, float_pulled;
   for (const RunSample& sample : samples) {
-    const Bytes bytes = BytesOf(sample);
+    const Totals bytes = AddUp(sample);
     pushed.push_back({sample.seconds, bytes.pushed / kMebibyte});
     pulled.push_back({sample.seconds, bytes.pulled / kMebibyte});
     float_pushed.push_back({sample.seconds, bytes.float_pushed / kMebibyte});
@@ -188,7 +190,7 @@ Chart BytesChart(const std::vector<RunSample>& samples) {
   chart.series = {{"pushed", ThinOut(pushed, kPointsOfALine)},
                   {"pulled", ThinOut(pulled, kPointsOfALine)}};
   if (!HasCodec(samples.back())) return chart;
-  const Bytes end = BytesOf(samples.back());
+  const Totals end = AddUp(samples.back());
   chart.note = absl::StrCat("pushed ", RatioText(end.float_pushed / end.pushed), ", pulled ",
                             RatioText(end.float_pulled / end.pulled));
   chart.series.push_back({"pushed, as float32", ThinOut(float_pushed, kPointsOfALine)});

@@ -113,6 +113,16 @@ TEST(RunChartsTest, BytesOfAJobWithCodecsAreAlsoShownAsFloat32) {
   EXPECT_EQ(ChartOf("time", Compressed()).note, "codecs: 1.2 s, all workers together");
 }
 
+TEST(RunChartsTest, BytesAreAlsoOfReplacedWorkers) {
+  std::vector<RunSample> samples = Compressed();
+  samples.back().replaced_workers = {samples.back().workers[1]};
+  samples.back().workers[1] = WorkerSample{};  // the process in its place
+  const Chart chart = ChartOf("bytes", samples);
+  EXPECT_THAT(chart.series[0].points.back(), Pair(4, 4));
+  EXPECT_THAT(chart.series[3].points.back(), Pair(4, 2));
+  EXPECT_EQ(ChartOf("time", samples).note, "codecs: 1.2 s, all workers together");
+}
+
 TEST(RunChartsTest, TheResidualIsShownBesideTheGradient) {
   const Chart chart = ChartOf("residual", Compressed());
   EXPECT_EQ(chart.series[0].name, "worker 0");

@@ -148,7 +148,7 @@ std::vector<std::string> WorkerLines(const ProgressSample& now, const ProgressSa
 std::string CodecLine(const v1::GetStatusReply& status) {
   if (!status.has_codec()) return "";
   v1::Progress sum;
-  for (const v1::Progress& progress : status.progress()) {
+  const auto add = [&sum](const v1::Progress& progress) {
     sum.set_bytes_pushed(sum.bytes_pushed() + progress.bytes_pushed());
     sum.set_bytes_pulled(sum.bytes_pulled() + progress.bytes_pulled());
     sum.set_float_bytes_pushed(sum.float_bytes_pushed() + progress.float_bytes_pushed());
@@ -156,7 +156,9 @@ std::string CodecLine(const v1::GetStatusReply& status) {
     sum.set_gradient_squares(sum.gradient_squares() + progress.gradient_squares());
     sum.set_residual_squares(sum.residual_squares() + progress.residual_squares());
     sum.set_seconds_coding(sum.seconds_coding() + progress.seconds_coding());
-  }
+  };
+  for (const v1::Progress& progress : status.progress()) add(progress);
+  for (const v1::Progress& progress : status.replaced_workers()) add(progress);
   std::string line = SentText("pushed", sum.bytes_pushed(), sum.float_bytes_pushed()) +
                      SentText("pulled", sum.bytes_pulled(), sum.float_bytes_pulled());
   if (line.empty()) return "";

@@ -160,6 +160,13 @@ TEST(ProgressLinesTest, CodecsAreOfAllWorkers) {
             "gradient, codecs 1.2 s");
 }
 
+TEST(ProgressLinesTest, CodecsAreAlsoOfReplacedWorkers) {
+  v1::GetStatusReply status = Compressed();
+  *status.add_replaced_workers() = status.progress(1);
+  status.mutable_progress(1)->Clear();  // the process in its place
+  EXPECT_EQ(CodecLine(status), CodecLine(Compressed()));
+}
+
 TEST(ProgressLinesTest, NothingIsSaidOfCodecsThatAJobDoesNotHave) {
   v1::GetStatusReply status = Compressed();
   status.clear_codec();

@@ -210,6 +210,9 @@ SummaryRows SummaryCodecRows(const json& summary) {
   SummaryRows rows = {{"pushed", SentText(summary, "bytes_pushed", "push_ratio")},
                       {"pulled", SentText(summary, "bytes_pulled", "pull_ratio")},
                       {"codecs", CodecsText(summary)}};
+  if (NumberIn(summary, "push_ratio") == 1 && NumberIn(summary, "pull_ratio") == 1) {
+    rows.back().second += "; no table got smaller: lower --codec_min_bytes, or see the README";
+  }
   const json residual = summary.value("residual_ratio", json());
   if (residual.is_number()) {
     rows.emplace_back("residual", absl::StrFormat("%.3g of the gradient", residual.get<double>()));

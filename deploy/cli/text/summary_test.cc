@@ -62,6 +62,14 @@ TEST(SummaryTest, WithoutAResidualNothingIsSaidOfIt) {
   for (const auto& [label, value] : SummaryCodecRows(summary)) EXPECT_NE(label, "residual");
 }
 
+TEST(SummaryTest, CodecsThatFitNoTableAreSaidToDoNothing) {
+  json summary = json::parse(kCompressed);
+  summary["push_ratio"] = summary["pull_ratio"] = 1;
+  EXPECT_EQ(SummaryCodecRows(summary)[2].second,
+            "push int8, pull bfloat16 (fc3.bias float32), tables from 16KiB on; no table got "
+            "smaller: lower --codec_min_bytes, or see the README");
+}
+
 TEST(SummaryTest, CodecsOfTheWrongTypesAreShownWithoutHarm) {
   EXPECT_EQ(*FormatSummary(R"({"bytes_pushed": "x", "push_codec": 7, "table_codec": [1]})"),
             "job is done\n"

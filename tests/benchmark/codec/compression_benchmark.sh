@@ -25,8 +25,6 @@ folder="$(dirname "$(realpath "${BASH_SOURCE[0]}")")"
 # shellcheck source=tests/benchmark/schedule/shaped_cluster.sh
 source "${folder}/../schedule/shaped_cluster.sh"
 repository="$(cd "${folder}/../../.." && pwd)"
-# The workers' median leaves out the first 3 steps. The last one has no end: the next step's start.
-uncounted_steps=4
 
 model=vgg16
 scale=8
@@ -37,16 +35,11 @@ seconds=10
 job_flags=()
 programs="${repository}/bazel-bin"
 
-# expect FLAG VALUE WHAT REGULAR_EXPRESSION: ends unless the value matches and is above 0.
-expect() {
-  [[ "$2" =~ ^$4$ && "$2" =~ [1-9] ]] || fail "$1: expected $3, got '$2'" 2
-}
-
 for argument in "$@"; do
   value="${argument#*=}"
   case "${argument}" in
     --help)
-      sed -n '2,/^set /{/^# \?/s///p}' "${BASH_SOURCE[0]}"
+      print_help
       exit 0
       ;;
     --model=*) model="${value}" ;;
@@ -61,12 +54,11 @@ for argument in "$@"; do
   esac
 done
 
-number='[0-9]+(\.[0-9]+)?'
-expect --scale "${scale}" 'a whole number above 0' '[0-9]{1,9}'
-expect --seconds "${seconds}" 'a number above 0' "${number}"
-[[ -z "${compute_s}" ]] || expect --compute_seconds "${compute_s}" 'a number above 0' "${number}"
+expect_count --scale "${scale}"
+expect_numbers --seconds 'a number above 0' "${seconds}"
+[[ -z "${compute_s}" ]] || expect_numbers --compute_seconds 'a number above 0' "${compute_s}"
 IFS=, read -r -a gbits <<<"${gbits},"
-for gbit in "${gbits[@]}"; do expect --gbit "${gbit}" 'numbers above 0' "${number}"; done
+expect_numbers --gbit 'numbers above 0' "${gbits[@]}"
 IFS=, read -r -a codecs <<<"${codecs},"
 [[ ${#codecs[@]} -gt 0 ]] || fail '--codec: expected at least one' 2
 
@@ -86,8 +78,8 @@ run_job() {
   local flags=()
   [[ "$3" == float32 ]] || flags=(--push_codec="$3" --pull_codec="$3")
   cluster_run "${programs}" "${scratch}/job" --model=replay --replay="${replay}" \
-    --scale="${scale}" --compute_seconds="$2" --steps=$((uncounted_steps + $1)) "${flags[@]}" \
-    "${job_flags[@]}"
+    --scale="${scale}" --compute_seconds="$2" --steps=$((cluster_uncounted_steps + $1)) \
+    "${flags[@]}" "${job_flags[@]}"
   step_s="$(figure median_step_seconds)"
   bytes_ratio=1
   [[ "$3" == float32 ]] || bytes_ratio="$(awk '{ print ($1 + $2) / ($3 + $4) }' <<<"$(figure \

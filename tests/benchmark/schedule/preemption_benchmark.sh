@@ -25,7 +25,7 @@ flags=()
 for argument in "$@"; do
   case "${argument}" in
     --help)
-      sed -n '2,/^set /{/^# \?/s///p}' "${BASH_SOURCE[0]}"
+      print_help
       exit 0
       ;;
     --gbit=*) gbit="${argument#*=}" ;;

@@ -31,8 +31,6 @@ folder="$(dirname "$(realpath "${BASH_SOURCE[0]}")")"
 # shellcheck source=tests/benchmark/schedule/shaped_cluster.sh
 source "${folder}/shaped_cluster.sh"
 repository="$(cd "${folder}/../../.." && pwd)"
-# The workers' median leaves out the first 3 steps. The last one has no end: the next step's start.
-uncounted_steps=4
 
 model=vgg16
 scale=8
@@ -44,16 +42,11 @@ job_flags=(--slice_bytes=128K --credit_bytes=1M)
 programs="${repository}/bazel-bin"
 is_plan=0
 
-# expect FLAG VALUE WHAT REGULAR_EXPRESSION: ends unless the value matches and is above 0.
-expect() {
-  [[ "$2" =~ ^$4$ && "$2" =~ [1-9] ]] || fail "$1: expected $3, got '$2'" 2
-}
-
 for argument in "$@"; do
   value="${argument#*=}"
   case "${argument}" in
     --help)
-      sed -n '2,/^set /{/^# \?/s///p}' "${BASH_SOURCE[0]}"
+      print_help
       exit 0
       ;;
     --model=*) model="${value}" ;;
@@ -69,12 +62,11 @@ for argument in "$@"; do
   esac
 done
 
-number='[0-9]+(\.[0-9]+)?'
-expect --scale "${scale}" 'a whole number above 0' '[0-9]{1,9}'
-expect --gbit "${gbit}" 'a number above 0' "${number}"
-expect --steps "${steps}" 'a whole number above 0' '[0-9]{1,9}'
+expect_count --scale "${scale}"
+expect_numbers --gbit 'a number above 0' "${gbit}"
+expect_count --steps "${steps}"
 IFS=, read -r -a ratios <<<"${ratios},"
-for ratio in "${ratios[@]}"; do expect --ratio "${ratio}" 'numbers above 0' "${number}"; done
+expect_numbers --ratio 'numbers above 0' "${ratios[@]}"
 IFS=, read -r -a schedules <<<"${schedules},"
 for schedule in "${schedules[@]}"; do
   [[ "${schedule}" =~ ^(tensor_fifo|slice_fifo|priority)$ ]] ||
@@ -107,12 +99,12 @@ measure() {
   local job="${scratch}/job" before pushed expected
   before="$(cpu_time)"
   cluster_run "${programs}" "${job}" --model=replay --replay="${replay}" --scale="${scale}" \
-    --compute_seconds="$2" --steps=$((uncounted_steps + steps)) --schedule="$1" "${job_flags[@]}"
+    --compute_seconds="$2" --steps=$((cluster_uncounted_steps + steps)) --schedule="$1" "${job_flags[@]}"
   cpu_share="$(awk -v largest="${cpu_share}" '{ share = ($3 - $1) / ($4 - $2)
     printf "%.2f", (share > largest ? share : largest) }' <<<"${before} $(cpu_time)")"
   step_s="$(cluster_figure "${job}" median_step_seconds)"
   pushed="$(cluster_figure "${job}" bytes_pushed)"
-  expected=$((bytes * ${#cluster_workers[@]} * (uncounted_steps + steps)))
+  expected=$((bytes * ${#cluster_workers[@]} * (cluster_uncounted_steps + steps)))
   [[ "${pushed}" == "${expected}" ]] ||
     fail "expected the job to push ${expected} bytes, but it pushed ${pushed}"
 }

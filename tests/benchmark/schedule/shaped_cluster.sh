@@ -18,11 +18,28 @@ cluster_servers=(server0 server1)
 cluster_name="capstan-$$"
 cluster_coordinator=10.77.0.1:4000
 cluster_pids=()
+# The workers' median leaves out the first 3 steps. The last one has no end: the next step's start.
+# shellcheck disable=SC2034
+cluster_uncounted_steps=4
 
 # fail REASON [EXIT_CODE]: prints the reason, and ends.
 fail() {
   echo "$(basename "$0" .sh): $1" >&2
   exit "${2:-1}"
+}
+
+# print_help: prints the comment at the begin of the script.
+print_help() { sed -n '2,/^set /{/^# \?/s///p}' "$0"; }
+
+# expect FLAG VALUE WHAT REGULAR_EXPRESSION: ends unless the value matches and is above 0.
+expect() {
+  [[ "$2" =~ ^$4$ && "$2" =~ [1-9] ]] || fail "$1: expected $3, got '$2'" 2
+}
+expect_count() { expect "$1" "$2" 'a whole number above 0' '[0-9]{1,12}'; }
+expect_numbers() {
+  local flag="$1" what="$2" value
+  shift 2
+  for value in "$@"; do expect "${flag}" "${value}" "${what}" '[0-9]+(\.[0-9]+)?'; done
 }
 
 # cluster_require PROGRAM...: ends unless this is root, and all tools and these programs are there.

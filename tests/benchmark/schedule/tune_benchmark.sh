@@ -27,8 +27,6 @@ folder="$(dirname "$(realpath "${BASH_SOURCE[0]}")")"
 # shellcheck source=tests/benchmark/schedule/shaped_cluster.sh
 source "${folder}/shaped_cluster.sh"
 repository="$(cd "${folder}/../../.." && pwd)"
-# The workers' median leaves out the first 3 steps. The last one has no end: the next step's start.
-uncounted_steps=4
 
 model=vgg16
 scale=32
@@ -41,17 +39,11 @@ steps=15
 tune_steps=400
 programs="${repository}/bazel-bin"
 
-# expect FLAG VALUE: ends unless the value is a whole number above 0.
-expect() {
-  [[ "$2" =~ ^[0-9]{1,12}$ && "$2" =~ [1-9] ]] ||
-    fail "$1: expected a whole number above 0, got '$2'" 2
-}
-
 for argument in "$@"; do
   value="${argument#*=}"
   case "${argument}" in
     --help)
-      sed -n '2,/^set /{/^# \?/s///p}' "${BASH_SOURCE[0]}"
+      print_help
       exit 0
       ;;
     --model=*) model="${value}" ;;
@@ -69,11 +61,11 @@ for argument in "$@"; do
 done
 IFS=, read -r -a partitions <<<"${partitions},"
 IFS=, read -r -a credits <<<"${credits},"
-for value in "${partitions[@]}"; do expect --partitions "${value}"; done
-for value in "${credits[@]}"; do expect --credits "${value}"; done
-expect --slice_bytes "${slice_bytes}"
-expect --steps "${steps}"
-expect --tune_steps "${tune_steps}"
+for value in "${partitions[@]}"; do expect_count --partitions "${value}"; done
+for value in "${credits[@]}"; do expect_count --credits "${value}"; done
+expect_count --slice_bytes "${slice_bytes}"
+expect_count --steps "${steps}"
+expect_count --tune_steps "${tune_steps}"
 
 # {"model": ..., "compute_s": C, "lower_bound_s": L}. schedule_benchmark.sh checks the other flags.
 plan="$("${folder}/schedule_benchmark.sh" --plan --model="${model}" --scale="${scale}" \
@@ -93,7 +85,7 @@ run_job() {
 
 # measure PARTITION CREDIT: sets step_s.
 measure() {
-  run_job $((uncounted_steps + steps)) --partition_bytes="$1" --credit_bytes="$2"
+  run_job $((cluster_uncounted_steps + steps)) --partition_bytes="$1" --credit_bytes="$2"
   step_s="$(cluster_figure "${scratch}/job" median_step_seconds)"
   echo "partition $1, credit $2: ${step_s} s" >&2
 }

@@ -1,5 +1,3 @@
-#include "kernels/cuda/momentum_correction.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +6,7 @@
 
 #include "common/base/random.h"
 #include "kernels/cuda/device_array.h"
+#include "kernels/cuda/topk_codec.h"
 #include "kernels/norm.h"
 #include "kernels/normal_vector.h"
 
@@ -25,7 +24,7 @@ std::vector<float> Expected(float factor, float clip, const std::vector<float>& 
   return momentum;
 }
 
-TEST(MomentumCorrectionTest, AddsTheGradientToTheKeptPartOfTheMomentum) {
+TEST(TopkMomentumTest, AddsTheGradientToTheKeptPartOfTheMomentum) {
   TestGpu gpu;
   Random random(/*seed=*/17);
   for (const int64_t n : {1, 255, 4099, 100003}) {
@@ -41,7 +40,7 @@ TEST(MomentumCorrectionTest, AddsTheGradientToTheKeptPartOfTheMomentum) {
   }
 }
 
-TEST(MomentumCorrectionTest, AGradientThatIsTooLongIsMadeShorter) {
+TEST(TopkMomentumTest, AGradientThatIsTooLongIsMadeShorter) {
   TestGpu gpu;
   const std::vector<float> gradient = {3, -4, 0}, momentum = {1, 1, 1};
   NormResult norm;
@@ -57,7 +56,7 @@ TEST(MomentumCorrectionTest, AGradientThatIsTooLongIsMadeShorter) {
   }
 }
 
-TEST(MomentumCorrectionTest, SentElementsBecomeZero) {
+TEST(TopkMomentumTest, SentElementsBecomeZero) {
   TestGpu gpu;
   constexpr size_t kSize = 1000;
   const DeviceArray<float> elements(std::vector<float>(kSize, 1), gpu);

@@ -1,9 +1,8 @@
-#include "kernels/cuda/momentum_correction.h"
-
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/topk_codec.h"
 
 namespace capstan {
 namespace {
