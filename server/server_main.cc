@@ -129,6 +129,7 @@ absl::Status Serve() {
   options.clock = &clock;
   options.coordinator = coordinator.get();
   options.incarnation = Incarnation(SystemRandom());
+  options.host = HostAndNetwork();
   const absl::StatusOr<std::unique_ptr<Tracer>> tracer = StartTraceIfAsked(*coordinator, clock);
   if (!tracer.ok()) {
     ReportEarlyFailure(*coordinator, v1::HeartbeatRequest::SERVER, options.incarnation,
@@ -146,18 +147,17 @@ absl::Status Serve() {
   std::unique_ptr<GrpcServer> listening;
   absl::Status status = server.Run([&](const v1::JobSpec& job) -> absl::StatusOr<ServerAddress> {
     const auto layer_of = [&server](TableId table) { return server.LayerOf(table); };
-    const auto tuned_credit = [&server] { return server.tuned_credit_bytes(); };
+    const auto credit = [&server] { return server.credit_bytes(); };
     streams.emplace(MaxConnections(job));
     service = std::make_unique<GrpcParameterService>(
         &server, job.transport().max_inflight_bytes(),
-        ReplyOrderOfJob(job.scheduler(), job.transport().grpc_connections(), layer_of,
-                        tuned_credit),
+        ReplyOrderOfJob(job.scheduler(), job.transport().grpc_connections(), layer_of, credit),
         &*streams);
     std::vector<grpc::Service*> services = {service.get()};
     ASSIGN_OR_RETURN(ucx, StartUcxTransportOfJob(job.transport(), &clock, &EndServer));
     if (ucx != nullptr) {
       ucx_listener = ucx->Listen(
-          &owners, ReplyOrderOfJob(job.scheduler(), /*connections=*/1, layer_of, tuned_credit));
+          &owners, ReplyOrderOfJob(job.scheduler(), /*connections=*/1, layer_of, credit));
       ucx_service = std::make_unique<GrpcUcxService>(ucx_listener.get(), &*streams);
       services.push_back(ucx_service.get());
     }

@@ -69,6 +69,7 @@ absl::Status Work(const DeviceName& device) {
   options.clock = &clock;
   options.coordinator = coordinator.get();
   options.incarnation = Incarnation(SystemRandom());
+  options.host = HostAndNetwork();
   const absl::StatusOr<Records> records = StartRecords(options.incarnation, *coordinator, clock);
   if (!records.ok()) {
     ReportEarlyFailure(*coordinator, v1::HeartbeatRequest::WORKER, options.incarnation,

@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <system_error>
 
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/parse.h"
@@ -61,6 +63,15 @@ void InitProgram(const char* name, const std::string& usage) {
     return absl::StrCat(program, " ", kVersion, "\n");
   };
   absl::SetFlagsUsageConfig(config);
+}
+
+std::string HostAndNetwork() {
+  // The kernel draws this number when it starts.
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  std::error_code error;
+  const std::filesystem::path network = std::filesystem::read_symlink("/proc/self/ns/net", error);
+  return absl::StrCat(boot, " ", network.string());
 }
 
 absl::Status ParseProgramFlags(std::vector<std::string> args) {

@@ -20,6 +20,10 @@ void KeepFreedMemory();
 // program's own *_main.cc, --version its name and kVersion. Calls KeepFreedMemory.
 void InitProgram(const char* name, const std::string& usage);
 
+// A text that only processes on the same machine and in the same network namespace have: they
+// reach each other without a network.
+std::string HostAndNetwork();
+
 // Parses `args`, the program's name first, into the program's flags. INVALID_ARGUMENT for an
 // argument other than a flag, and for a flag in the place of another one's value. An unknown flag
 // ends the program with a message.

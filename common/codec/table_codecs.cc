@@ -14,6 +14,7 @@ namespace {
 
 absl::StatusOr<std::shared_ptr<const Codec>> CodecOrFloat32(bool is_float32, absl::string_view text,
                                                             uint64_t slice_elements) {
+  if (text == kAutoCodec) text = "int8";
   ASSIGN_OR_RETURN(std::shared_ptr<const Codec> codec, MakeCodec(is_float32 ? "float32" : text));
   const bool is_longer = codec->EncodedBytes(slice_elements) > slice_elements * sizeof(float);
   return is_longer && IsTopk(codec->type()) ? MakeCodec("float32") : codec;
@@ -45,11 +46,13 @@ absl::StatusOr<TableCodecs> MakeCodecs(const v1::CodecSpec& spec, absl::string_v
                    [table](const v1::TableCodec& codec) { return codec.table() == table; });
   const bool has_own = own != spec.table_codec().end();
   const bool is_small = !has_own && elements * sizeof(float) < spec.min_bytes();
+  const std::string& push = has_own ? own->codec() : spec.push();
+  const std::string& pull = has_own ? own->codec() : spec.pull();
   TableCodecs codecs;
-  ASSIGN_OR_RETURN(codecs.push,
-                   CodecOrFloat32(is_small, has_own ? own->codec() : spec.push(), slice));
-  ASSIGN_OR_RETURN(codecs.pull,
-                   CodecOrFloat32(is_small, has_own ? own->codec() : spec.pull(), slice));
+  ASSIGN_OR_RETURN(codecs.push, CodecOrFloat32(is_small, push, slice));
+  ASSIGN_OR_RETURN(codecs.pull, CodecOrFloat32(is_small, pull, slice));
+  codecs.is_auto_push = !is_small && push == kAutoCodec;
+  codecs.is_auto_pull = !is_small && pull == kAutoCodec;
   if (!spec.dgc()) return codecs;
   codecs.dgc = {spec.dgc_momentum(), spec.dgc_clip_norm()};
   if (IsTopk(codecs.push->type())) RETURN_IF_ERROR(AddWarmup(spec, slice, codecs));
@@ -70,6 +73,11 @@ const Codec& TableCodecs::PushAt(Step step) const {
     if (step < part.end) return *part.push;
   }
   return *push;
+}
+
+const Codec& TableCodecs::PushOf(Step step, CodecType type) const {
+  static const auto* const float32 = new std::shared_ptr<const Codec>(MakeCodec("float32").value());
+  return is_auto_push && type == CodecType::kFloat32 ? **float32 : PushAt(step);
 }
 
 uint32_t PushArrays(const TableCodecs& codecs) {

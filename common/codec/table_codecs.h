@@ -21,6 +21,10 @@ struct Dgc {
   double clip_norm = 0;  // of a table's gradient, before the root of the workers; 0: none
 };
 
+// The text of a codec that is chosen while the job runs: float32, and int8 from some step on if
+// that pays.
+inline constexpr char kAutoCodec[] = "auto";
+
 // How the gradients and the values of one table are sent.
 struct TableCodecs {
   // A codec of pushes before step `end`.
@@ -33,8 +37,13 @@ struct TableCodecs {
   std::shared_ptr<const Codec> pull = MakeCodec("float32").value();
   std::vector<Warmup> warmup;  // ascending; of the same type as `push`, and longer
   std::optional<Dgc> dgc;
+  // Until the job's choice, these are sent as float32: `push` or `pull` is what would pay.
+  bool is_auto_push = false;
+  bool is_auto_pull = false;
 
   const Codec& PushAt(Step step) const;
+  // The codec of a push of `step` that says that it has this type: PushAt, or float32 if it may be.
+  const Codec& PushOf(Step step, CodecType type) const;
   // The one of all steps with the most bytes.
   const Codec& LongestPush() const { return warmup.empty() ? *push : *warmup[0].push; }
 };

@@ -131,6 +131,26 @@ TEST(TableCodecsTest, TheFirstStepsOfDgcSendMoreInFiveParts) {
   EXPECT_EQ(codecs.LongestPush().name(), "topk:0.25:int8");
 }
 
+TEST(TableCodecsTest, AnAutoCodecIsFloat32OrInt8) {
+  v1::CodecSpec spec;
+  spec.set_push("auto");
+  spec.set_pull("bfloat16");
+  const TableCodecs large = CodecsOfTable(spec, "w", 1 << 18, 1 << 20).value();
+  EXPECT_TRUE(large.is_auto_push);
+  EXPECT_FALSE(large.is_auto_pull);
+  EXPECT_EQ(large.push->name(), "int8");
+  EXPECT_EQ(large.PushOf(Step(0), CodecType::kFloat32).name(), "float32");
+  EXPECT_EQ(large.PushOf(Step(0), CodecType::kInt8).name(), "int8");
+  EXPECT_EQ(large.PushOf(Step(0), CodecType::kBfloat16).name(), "int8") << "what is expected";
+  EXPECT_EQ(PushArrays(large), 1u);
+  const TableCodecs small = CodecsOfTable(spec, "b", 10, 1 << 20).value();
+  EXPECT_FALSE(small.is_auto_push);
+  EXPECT_EQ(small.push->name(), "float32");
+  spec.set_push("int8");
+  const TableCodecs fixed = CodecsOfTable(spec, "w", 1 << 18, 1 << 20).value();
+  EXPECT_EQ(fixed.PushOf(Step(0), CodecType::kFloat32).name(), "int8") << "float32 is refused";
+}
+
 TEST(TableCodecsTest, DgcBeginsWithNoLessThanItsCodec) {
   v1::CodecSpec spec;
   spec.set_dgc(true);

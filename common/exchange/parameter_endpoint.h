@@ -46,6 +46,9 @@ struct ExchangeRequest {
   // With neither push nor pull nor own_cut: asks for the worker's own state in the checkpoint from
   // which the job goes on.
   bool pulls_own = false;
+  // With none of these: the reply's values are to be the bytes of `gradient`. Answered by a server
+  // before it has shards, too.
+  bool is_probe = false;
   // The endpoint may put the pulled values here, if their size fits, instead of allocating memory.
   // It never reads this memory, and no longer writes it once the exchange is answered. Empty: it
   // allocates memory.

@@ -142,7 +142,8 @@ constexpr JobFlag kFlags[] = {
      "Encoding of gradients. float32: exact; bfloat16: half the bytes; int8: a quarter; topk:R: "
      "the values of largest magnitude only, where R below 1 is their ratio, as in topk:0.01, and "
      "from 1 on their number in each slice. topk:R:VALUES: these values as float32, bfloat16 or "
-     "int8. What a push lacks is added to the worker's next gradient."},
+     "int8. What a push lacks is added to the worker's next gradient. auto: float32, and int8 from "
+     "some step on if steps then take less time on the job's links."},
     {kCodec, "pull_codec", "codec.pull", "CODEC",
      "Encoding of values for the workers, as --push_codec. topk:R sends differences from what a "
      "worker has; what a difference leaves out is part of the next one."},
@@ -156,15 +157,15 @@ constexpr JobFlag kFlags[] = {
      "momentum to the gradients before values are selected, and takes it from those that were "
      "sent."},
     {kCodec, "dgc_momentum", "codec.dgc_momentum", "FRACTION", "Momentum of the workers.",
-     "dgc=on"},
+     "dgc=true"},
     {kCodec, "dgc_clip_norm", "codec.dgc_clip_norm", "NORM",
      "Make a table's gradient smaller if its norm is larger than NORM / sqrt(workers). 0: never.",
-     "dgc=on"},
+     "dgc=true"},
     {kCodec, "dgc_warmup_steps", "codec.dgc_warmup_steps", "STEPS",
      "The ratio of values that are sent falls during these steps: at least 25, 6.25, 1.5625, 0.4 "
      "and "
      "0.1 % in five equal parts. Then it is that of --push_codec.",
-     "dgc=on"},
+     "dgc=true"},
     {kCodec, "reply_state_bytes", "codec.reply_state_bytes", "BYTES",
      "ssp, async, with a topk of values: most memory of a server for what each worker has. What is "
      "not known is sent as float32."},
@@ -174,7 +175,9 @@ constexpr JobFlag kFlags[] = {
      "to 64MiB are not cut. slice_fifo: first ready, first sent. priority: slices of the layer "
      "nearest the input first."},
     {kScheduler, "slice_bytes", "scheduler.slice_bytes", "BYTES",
-     "Tensors are cut into slices of at most this size: a multiple of 64 up to 64MiB."},
+     "Tensors are cut into slices of at most this size: a multiple of 64 up to 64MiB. A job of "
+     "several machines with more than 10 MB of parameters measures its links, and chooses what is "
+     "not given of this (not with a codec) and of the next two flags."},
     {kScheduler, "credit_bytes", "scheduler.credit_bytes", "BYTES",
      "A slice starts while fewer bytes than this are on their way: started, but not yet "
      "delivered."},

@@ -168,6 +168,17 @@ std::string Verdict(std::vector<std::string> flags) {
   return std::string(EffectiveJob("", std::move(flags)).status().message());
 }
 
+TEST(EffectiveJobTest, DgcHasFlagsOfItsOwn) {
+  const std::vector<std::string> flags = {"--dgc_momentum=0.5", "--dgc_clip_norm=2",
+                                          "--dgc_warmup_steps=7"};
+  for (const std::string& flag : flags) {
+    EXPECT_EQ(Verdict({"--optimizer=sgd", "--push_codec=topk:0.01", "--dgc", flag}), "");
+    EXPECT_THAT(Verdict({flag}), HasSubstr("matters with --dgc=true only"));
+  }
+  EXPECT_THAT(Verdict({"--optimizer=sgd", "--push_codec=topk:0.01", "--dgc", "--pull_codec=auto"}),
+              HasSubstr("--dgc: expected off with an auto codec"));
+}
+
 TEST(EffectiveJobTest, AFlagThatCannotMatterIsRefusedWithWhatItNeeds) {
   EXPECT_EQ(Verdict({"--optimizer=sgd", "--beta1=0.5"}),
             "--beta1: matters with --optimizer=adam or adamw only, and the job has sgd; leave it "

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/codec/table_codecs.h"
 #include "common/job/field_text.h"
 #include "common/tensor/slicing.h"
 
@@ -67,6 +68,12 @@ bool HasPushCodec(const v1::CodecSpec& codec) {
 
 uint32_t MostPushArrays(const v1::CodecSpec& codec) {
   return (HasPushCodec(codec) ? 1 : 0) + (codec.dgc() ? 1 : 0);
+}
+
+bool HasAutoCodec(const v1::CodecSpec& codec) {
+  return codec.push() == kAutoCodec || codec.pull() == kAutoCodec ||
+         std::any_of(codec.table_codec().begin(), codec.table_codec().end(),
+                     [](const v1::TableCodec& own) { return own.codec() == kAutoCodec; });
 }
 
 bool HasTopkPull(const v1::CodecSpec& codec) {

@@ -32,6 +32,8 @@ bool HasCodec(const v1::CodecSpec& codec);
 bool HasPushCodec(const v1::CodecSpec& codec);
 // The most arrays, as long as a table, that a worker keeps for the table's pushes.
 uint32_t MostPushArrays(const v1::CodecSpec& codec);
+// Whether some codecs are chosen while the job runs.
+bool HasAutoCodec(const v1::CodecSpec& codec);
 // Some pulls may get differences.
 bool HasTopkPull(const v1::CodecSpec& codec);
 

@@ -12,10 +12,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "common/codec/codec.h"
+#include "common/codec/table_codecs.h"
 #include "common/job/field_text.h"
 #include "common/job/job_flag_table.h"
 #include "common/job/job_properties.h"
@@ -173,20 +175,28 @@ void CheckDgc(const v1::JobSpec& job, JobChecker* checker) {
                   "less than 2^63");
   if (!codec.dgc()) return;
   checker->Expect(absl::StartsWith(codec.push(), "topk:"), "push_codec", "a topk, for dgc");
+  checker->Expect(!HasAutoCodec(codec), "dgc", "off with an auto codec");
   checker->Expect(job.optimizer().type() == v1::OptimizerSpec::SGD, "optimizer",
                   "sgd, because with dgc the workers compute the momentum (--dgc_momentum)");
 }
 
+absl::Status CheckCodecText(absl::string_view text) {
+  if (text == kAutoCodec) return absl::OkStatus();
+  const absl::Status status = MakeCodec(text).status();
+  if (status.ok() || absl::StartsWith(text, "topk")) return status;
+  return absl::InvalidArgumentError(
+      absl::StrReplaceAll(status.message(), {{"expected float32,", "expected auto, float32,"}}));
+}
+
 void CheckCodec(const v1::CodecSpec& codec, JobChecker* checker) {
-  checker->ExpectOk(MakeCodec(codec.push()).status(), "push_codec");
-  checker->ExpectOk(MakeCodec(codec.pull()).status(), "pull_codec");
+  checker->ExpectOk(CheckCodecText(codec.push()), "push_codec");
+  checker->ExpectOk(CheckCodecText(codec.pull()), "pull_codec");
   std::set<std::string> tables;
   for (const v1::TableCodec& own : codec.table_codec()) {
     checker->Expect(!own.table().empty() && tables.insert(own.table()).second, "table_codec",
                     "each table once, by its name");
-    checker->ExpectOk(
-        Annotate(MakeCodec(own.codec()).status(), absl::StrCat("table ", own.table())),
-        "table_codec");
+    checker->ExpectOk(Annotate(CheckCodecText(own.codec()), absl::StrCat("table ", own.table())),
+                      "table_codec");
   }
 }
 

@@ -208,15 +208,17 @@ TEST(ValidateJobTest, CodecsAreThoseThatCanBeMade) {
               0u)
         << codec;
   }
-  EXPECT_EQ(Verdict({"--push_codec=int9"}),
-            "--push_codec: expected float32, bfloat16, int8, topk:R or topk:R:VALUES, got \"int9\" "
-            "(codec.push in a job file)");
-  EXPECT_EQ(Verdict({"--push_codec="}).rfind("--push_codec: expected float32, ", 0), 0u);
-  EXPECT_EQ(Verdict({"--pull_codec=fast"}),
-            "--pull_codec: expected float32, bfloat16, int8, topk:R or topk:R:VALUES, got \"fast\" "
-            "(codec.pull in a job file)");
+  EXPECT_EQ(
+      Verdict({"--push_codec=int9"}),
+      "--push_codec: expected auto, float32, bfloat16, int8, topk:R or topk:R:VALUES, got \"int9\" "
+      "(codec.push in a job file)");
+  EXPECT_EQ(Verdict({"--push_codec="}).rfind("--push_codec: expected auto, float32, ", 0), 0u);
+  EXPECT_EQ(
+      Verdict({"--pull_codec=fast"}),
+      "--pull_codec: expected auto, float32, bfloat16, int8, topk:R or topk:R:VALUES, got \"fast\" "
+      "(codec.pull in a job file)");
   EXPECT_EQ(Verdict({"--table_codec=fc1.weight:fast"}),
-            "--table_codec: table fc1.weight: expected float32, bfloat16, int8, topk:R or "
+            "--table_codec: table fc1.weight: expected auto, float32, bfloat16, int8, topk:R or "
             "topk:R:VALUES, got \"fast\" (codec.table_codec in a job file)");
 }
 

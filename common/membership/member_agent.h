@@ -34,7 +34,7 @@ class MemberAgent {
     absl::AnyInvocable<void(absl::Status)> on_lost;
     // Workers: the progress for a heartbeat.
     absl::AnyInvocable<v1::Progress()> progress;
-    // Servers: adds to a heartbeat the results of acting on a view.
+    // Optional: adds to a heartbeat the results of acting on a view.
     absl::AnyInvocable<void(v1::HeartbeatRequest&)> report;
   };
 

@@ -16,6 +16,10 @@ std::vector<uint64_t> ElementCounts(const v1::JobView& view) {
   return counts;
 }
 
+const v1::SchedulerSpec& SchedulerOf(const v1::JobSpec& job, const v1::JobView& view) {
+  return view.has_scheduler() ? view.scheduler() : job.scheduler();
+}
+
 RoutingTable RoutingTableFromView(const v1::JobView& view) {
   RoutingTable table;
   table.epoch = Epoch(view.epoch());

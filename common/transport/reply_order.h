@@ -33,11 +33,10 @@ struct ReplyOrder {
 // The order of replies for the policy of a valid job. A worker's `connections`, 1 or more, share
 // the job's credit evenly. Each carries its own slices of every layer, in order. So a server's
 // undelivered values exceed the job's credit by at most one slice for each connection.
-// `tuned_credit` returns the current credit of a tuned job, or 0 for the job's own credit. It is
-// called on any thread.
+// `credit` returns the credit that was chosen for the job, or 0 for the job's own. It is called on
+// any thread.
 ReplyOrder ReplyOrderOfJob(const v1::SchedulerSpec& scheduler, uint32_t connections,
-                           std::function<int(TableId)> layer_of,
-                           std::function<uint64_t()> tuned_credit);
+                           std::function<int(TableId)> layer_of, std::function<uint64_t()> credit);
 
 }  // namespace capstan
 

@@ -68,6 +68,7 @@ v1::ExchangeRequestHeader ToHeader(uint64_t request_id, const ExchangeRequest& r
   SetCodec(request.codec, &header);
   header.set_own_cut(request.own_cut);
   header.set_pulls_own(request.pulls_own);
+  header.set_is_probe(request.is_probe);
   header.set_pulls_float32(request.pulls_float32);
   header.set_copy(request.copy);
   return header;
@@ -107,6 +108,7 @@ void FromHeader(const v1::ExchangeRequestHeader& header, RequestFrame* frame) {
   request.codec = CodecTypeOf(header.codec());
   request.own_cut = header.own_cut();
   request.pulls_own = header.pulls_own();
+  request.is_probe = header.is_probe();
   request.pulls_float32 = header.pulls_float32();
   request.copy = header.copy();
 }

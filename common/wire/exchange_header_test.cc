@@ -76,6 +76,18 @@ TEST(ExchangeHeaderTest, AnExchangeOfOwnStateIsNoReceipt) {
   }
 }
 
+TEST(ExchangeHeaderTest, AProbeIsNoReceipt) {
+  ExchangeRequest request;
+  request.is_probe = true;
+  v1::ExchangeRequestHeader header = ToHeader(3, request);
+  EXPECT_EQ(header.ByteSizeLong(), 2u + 3u);
+  header.set_has_receipts(true);
+  RequestFrame frame;
+  ASSERT_TRUE(DecodeHeader(BytesOf(header.SerializeAsString()), &frame).ok());
+  EXPECT_TRUE(frame.request.is_probe);
+  EXPECT_FALSE(frame.is_receipt());
+}
+
 // The bytes are a contract: field numbers as in proto/exchange.proto.
 TEST(ExchangeHeaderTest, BytesOfOwnStateAreGolden) {
   ExchangeRequest request;

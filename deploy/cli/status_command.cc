@@ -45,6 +45,11 @@ std::string ConsistencyLine(const v1::JobView& view) {
   return line + "\n";
 }
 
+std::string LinkLine(const v1::GetStatusReply& status) {
+  return status.has_links() ? absl::StrCat("links: ", PrintableText(status.links().text()), "\n")
+                            : "";
+}
+
 std::string TuningLine(const v1::GetStatusReply& status) {
   return status.has_tuning() ? absl::StrCat("tuning: ", TuningText(status.tuning()), "\n") : "";
 }
@@ -53,7 +58,9 @@ std::string TuningLine(const v1::GetStatusReply& status) {
 std::string CodecLines(const v1::GetStatusReply& status) {
   if (!status.has_codec()) return "";
   const std::string work = CodecLine(status);
+  const std::string choice = PrintableText(status.auto_codecs().text());
   return absl::StrCat("codecs: ", PrintableText(CodecText(status.codec())), "\n",
+                      choice.empty() ? "" : absl::StrCat("  auto: ", choice, "\n"),
                       work.empty() ? "" : "  ", work, work.empty() ? "" : "\n");
 }
 
@@ -95,9 +102,9 @@ std::string FormatStatus(const v1::GetStatusReply& status) {
     absl::StrAppendFormat(&text, ", epoch %d, %d tables, %d shards", view.epoch(),
                           view.tables_size(), view.server_of_shard_size());
   }
-  absl::StrAppendFormat(&text, "\n%s%s%s%sservers %s:\n", ConsistencyLine(view),
-                        CheckpointLines(status), TuningLine(status), CodecLines(status),
-                        CountOf(view.servers_size(), status.num_servers()));
+  absl::StrAppendFormat(&text, "\n%s%s%s%s%sservers %s:\n", ConsistencyLine(view),
+                        CheckpointLines(status), LinkLine(status), TuningLine(status),
+                        CodecLines(status), CountOf(view.servers_size(), status.num_servers()));
   for (const v1::ServerInfo& server : view.servers()) text += ServerLine(server, status);
   absl::StrAppendFormat(&text, "workers %s:\n", CountOf(view.workers_size(), status.num_workers()));
   // Without an earlier sample, rates are means since the start of each worker.

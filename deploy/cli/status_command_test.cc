@@ -99,6 +99,14 @@ TEST(StatusCommandTest, CheckpointsAndTheirFailuresAreShown) {
                 "the last attempt has failed: server-0: the disk is full\nservers"));
 }
 
+TEST(StatusCommandTest, WhatTheLinksAreLikeIsShown) {
+  v1::GetStatusReply status;
+  status.mutable_view()->set_phase(v1::TRAINING);
+  EXPECT_THAT(FormatStatus(status), Not(HasSubstr("links")));
+  status.mutable_links()->set_text("1 Gbit/s: slice 64KiB");
+  EXPECT_THAT(FormatStatus(status), HasSubstr("\nlinks: 1 Gbit/s: slice 64KiB\nservers"));
+}
+
 TEST(StatusCommandTest, WhatTuningHasFoundIsShown) {
   v1::GetStatusReply status;
   status.mutable_view()->set_phase(v1::TRAINING);
@@ -115,6 +123,9 @@ TEST(StatusCommandTest, CodecsAndTheirWorkAreShown) {
   EXPECT_THAT(
       FormatStatus(status),
       HasSubstr("training\ncodecs: push float32, pull int8, tables from 16KiB on\nservers"));
+  status.mutable_auto_codecs()->set_text("int8 from step 12 on");
+  EXPECT_THAT(FormatStatus(status), HasSubstr("on\n  auto: int8 from step 12 on\nservers"));
+  status.clear_auto_codecs();
   v1::Progress& progress = *status.add_progress();
   progress.set_bytes_pushed(3000);
   progress.set_float_bytes_pushed(3000);

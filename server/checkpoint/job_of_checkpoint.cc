@@ -96,8 +96,12 @@ std::vector<std::string> Differences(v1::JobSpec of_checkpoint, v1::JobSpec of_j
     if (IsFromData(flag.name, expected) || IsFromData(flag.name, got)) continue;
     compare(flag.name, expected, got);
   }
-  compare("slice_bytes", FormatSize(SliceBytes(of_checkpoint.scheduler())),
-          FormatSize(SliceBytes(of_job.scheduler())));
+  // A job without a size of its own takes the checkpoint's.
+  if (of_job.scheduler().has_slice_bytes() ||
+      of_job.scheduler().policy() == v1::SchedulerSpec::TENSOR_FIFO) {
+    compare("slice_bytes", FormatSize(SliceBytes(of_checkpoint.scheduler())),
+            FormatSize(SliceBytes(of_job.scheduler())));
+  }
   return differences;
 }
 

@@ -191,21 +191,20 @@ TEST(JobOfCheckpointTest, DataThatAppearsOrIsGoneIsOtherData) {
               HasSubstr("--test_path: expected nothing, got a"));
 }
 
-// Tuning and tensor_fifo choose the size of slices.
 TEST(JobOfCheckpointTest, SlicesOfAnotherSizeAreNamedHoweverTheyAreChosen) {
-  v1::JobSpec untuned = ExampleJob();
-  untuned.mutable_scheduler()->clear_slice_bytes();
-  v1::JobSpec tuned = untuned, whole = untuned;
+  v1::JobSpec open = ExampleJob();
+  open.mutable_scheduler()->clear_slice_bytes();
+  v1::JobSpec tuned = open, whole = open, same = open;
   tuned.mutable_scheduler()->set_tune(true);
   whole.mutable_scheduler()->set_policy(v1::SchedulerSpec::TENSOR_FIFO);
-  EXPECT_THAT(std::string(Check(tuned, untuned).message()),
-              HasSubstr("--slice_bytes: expected 256KiB, got 1MiB"));
-  EXPECT_THAT(std::string(Check(whole, untuned).message()),
-              HasSubstr("--slice_bytes: expected 64MiB, got 1MiB"));
-  EXPECT_TRUE(Check(tuned, tuned).ok());
-  v1::JobSpec same = untuned;
   same.mutable_scheduler()->set_slice_bytes(1 << 20);
-  EXPECT_TRUE(Check(untuned, same).ok()) << "it is the default";
+  EXPECT_THAT(std::string(Check(tuned, same).message()),
+              HasSubstr("--slice_bytes: expected 256KiB, got 1MiB"));
+  EXPECT_THAT(std::string(Check(open, whole).message()),
+              HasSubstr("--slice_bytes: expected 1MiB, got 64MiB"));
+  EXPECT_TRUE(Check(open, same).ok()) << "it is the default";
+  EXPECT_TRUE(Check(tuned, open).ok()) << "it takes the checkpoint's";
+  EXPECT_TRUE(Check(whole, tuned).ok()) << "it takes the checkpoint's";
 }
 
 }  // namespace

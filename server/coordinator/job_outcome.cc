@@ -148,6 +148,22 @@ nlohmann::ordered_json TuningOf(const v1::TuningReport& tuning) {
   return written;
 }
 
+nlohmann::ordered_json LinksOf(const v1::LinkReport& links) {
+  nlohmann::ordered_json written = {{"bytes_per_second", links.slowest().bytes_per_second()},
+                                    {"round_trip_seconds", links.slowest().round_trip_seconds()},
+                                    {"measured_seconds", links.slowest().seconds()},
+                                    {"text", links.text()}};
+  if (links.slowest().encode_bytes_per_second() > 0) {
+    written["int8_encode_bytes_per_second"] = links.slowest().encode_bytes_per_second();
+    written["int8_decode_bytes_per_second"] = links.slowest().decode_bytes_per_second();
+  }
+  const v1::SchedulerSpec& chosen = links.chosen();
+  if (chosen.has_slice_bytes()) written["slice_bytes"] = chosen.slice_bytes();
+  if (chosen.has_partition_bytes()) written["partition_bytes"] = chosen.partition_bytes();
+  if (chosen.has_credit_bytes()) written["credit_bytes"] = chosen.credit_bytes();
+  return written;
+}
+
 nlohmann::ordered_json PeriodsOf(const v1::JobView& view) {
   nlohmann::ordered_json periods = nlohmann::ordered_json::array();
   for (const v1::ConsistencyPeriod& period : view.consistency()) {
@@ -177,6 +193,13 @@ void WriteCompression(const v1::JobSpec& job, const JobOutcome& outcome, const T
     summary["table_codec"][own.table()] = own.codec();
   }
   summary["codec_min_bytes"] = codec.min_bytes();
+  if (outcome.last_status.has_auto_codecs()) {
+    const v1::AutoCodecs& choice = outcome.last_status.auto_codecs();
+    summary["auto_codecs"] = {
+        {"first_step", choice.first_step()},
+        {"text", choice.text().empty() ? "float32, because the job has ended after a few steps"
+                                       : choice.text()}};
+  }
   if (codec.dgc()) summary["dgc_momentum"] = codec.dgc_momentum();
   summary["bytes_pushed_float32"] = totals.float_bytes_pushed;
   summary["bytes_pulled_float32"] = totals.float_bytes_pulled;
@@ -220,6 +243,7 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   if (HasCodec(job.codec())) WriteCompression(job, outcome, totals, summary);
   summary["mean_staleness_seen"] = totals.mean_staleness_seen;
   summary["max_staleness_seen"] = totals.max_staleness_seen;
+  if (outcome.last_status.has_links()) summary["links"] = LinksOf(outcome.last_status.links());
   if (job.scheduler().tune()) summary["tuning"] = TuningOf(outcome.last_status.tuning());
   summary["parameters_xxh3"] = absl::StrFormat("%016x", outcome.result.parameters_xxh3());
   summary["workers_lost"] = outcome.workers_lost;

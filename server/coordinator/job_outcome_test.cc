@@ -225,6 +225,23 @@ TEST(SummaryTest, TellsEveryPeriodOfTheConsistency) {
     {"from_step": 8, "consistency": "async", "staleness": null}])"));
 }
 
+TEST(SummaryTest, TellsWhatTheLinksAreLike) {
+  JobOutcome outcome = Outcome();
+  EXPECT_FALSE(Summary(Job(), outcome).contains("links"));
+  v1::LinkReport& links = *outcome.last_status.mutable_links();
+  links.mutable_slowest()->set_bytes_per_second(1e8);
+  links.mutable_slowest()->set_round_trip_seconds(0.001);
+  links.mutable_slowest()->set_seconds(0.5);
+  links.mutable_slowest()->set_encode_bytes_per_second(2e9);
+  links.mutable_slowest()->set_decode_bytes_per_second(4e9);
+  links.mutable_chosen()->set_slice_bytes(65536);
+  links.set_text("fast");
+  EXPECT_EQ(Summary(Job(), outcome)["links"], nlohmann::json::parse(R"({
+    "bytes_per_second": 1e8, "round_trip_seconds": 0.001, "measured_seconds": 0.5, "text": "fast",
+    "int8_encode_bytes_per_second": 2e9, "int8_decode_bytes_per_second": 4e9,
+    "slice_bytes": 65536})"));
+}
+
 TEST(SummaryTest, TellsWhatTuningHasFound) {
   v1::JobSpec job = Job();
   JobOutcome outcome = Outcome();

@@ -37,6 +37,8 @@ JobState::JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoi
       members_(job_.cluster().num_servers(), job_.cluster().num_workers()),
       registration_deadline_(clock_.Now() + RegistrationTime(job_.membership())),
       consistency_(job_.consistency(), restored_.manifest),
+      links_(job_, restored_.manifest),
+      auto_codecs_(job_, restored_.manifest),
       schedule_(job_, restored_.manifest),
       output_(job_),
       checkpoint_(job_.checkpoint(), restored_.manifest.step()),
@@ -60,6 +62,9 @@ absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
   }
   if (has_ended()) return absl::OkStatus();
   if (request.role() == kWorker) CheckStepsTotal(request);
+  if (request.role() == kWorker && request.has_links()) {
+    links_.Report(request.id(), request.links());
+  }
   // An older heartbeat may arrive after a newer one.
   member->view_version = std::max(member->view_version, request.view_version());
   if (request.has_progress() && request.progress().steps_done() >= member->progress.steps_done()) {
@@ -75,8 +80,11 @@ absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
   const bool has_entered = EnterWorkers();
   const bool has_changed = SettleConsistency();
   const bool has_schedule = SettleSchedule();
+  const bool has_codecs = SettleAutoCodecs();
   const bool has_checkpoint = SettleCheckpoint();
-  if (Advance() || has_entered || has_changed || has_schedule || has_checkpoint) Publish();
+  if (Advance() || has_entered || has_changed || has_schedule || has_codecs || has_checkpoint) {
+    Publish();
+  }
   return absl::OkStatus();
 }
 
@@ -100,16 +108,26 @@ bool JobState::SettleConsistency() {
   return true;
 }
 
-bool JobState::SettleSchedule() {
-  if (view_.phase() != v1::TRAINING) return false;
+std::vector<const v1::Progress*> JobState::Computing() const {
   std::vector<const v1::Progress*> computing;
   for (uint32_t id = 0; id < members_.workers().size(); ++id) {
     const Member& worker = members_.workers()[id];
     if (!worker.is_live() || entering_.Contains(id) || HasFinished(worker.progress)) continue;
     computing.push_back(&worker.progress);
   }
-  if (!schedule_.Settle(computing)) return false;
+  return computing;
+}
+
+bool JobState::SettleSchedule() {
+  if (view_.phase() != v1::TRAINING || !schedule_.Settle(Computing())) return false;
   events_.push_back(schedule_.LatestText());
+  return true;
+}
+
+bool JobState::SettleAutoCodecs() {
+  const bool is_training = view_.phase() == v1::TRAINING;
+  if (!is_training || !auto_codecs_.Settle(links_.report(), Computing())) return false;
+  events_.push_back(absl::StrCat("auto codecs: ", auto_codecs_.choice().text()));
   return true;
 }
 
@@ -159,6 +177,15 @@ absl::Status JobState::ReportResult(const v1::ReportResultRequest& request) {
   return absl::OkStatus();
 }
 
+bool JobState::HasSettledLinks() {
+  if (!links_.has_begun()) links_.Begin(members_.Hosts(), table_elements_);
+  if (links_.Settle(members_.workers().size())) {
+    events_.push_back(absl::StrCat("links: ", links_.report().text()));
+  }
+  view_.set_measures_links(links_.is_measuring());
+  return !links_.is_measuring();
+}
+
 bool JobState::Finish() {
   if (view_.phase() != v1::EVALUATING || !result_.has_value()) return false;
   if (checkpoint_.IsBusy(Training())) return false;
@@ -189,6 +216,8 @@ void JobState::Fail(absl::string_view reason) {
 bool JobState::Advance() {
   if (view_.phase() == v1::REGISTERING && members_.is_complete()) {
     if (!output_.Make(tables_)) return false;
+    const bool has_asked = view_.measures_links();
+    if (!HasSettledLinks()) return !has_asked;
     Place();
     EnterPhase(v1::PLACING);
     return true;
@@ -212,7 +241,8 @@ bool JobState::Advance() {
 }
 
 void JobState::Place() {
-  const ShardMap map(table_elements_, SliceBytes(job_.scheduler()), job_.cluster().shard_count());
+  const ShardMap map(table_elements_, SliceBytes(links_.scheduler()), job_.cluster().shard_count());
+  *view_.mutable_scheduler() = links_.scheduler();
   bytes_of_server_.assign(members_.servers().size(), 0);
   uint32_t shard = 0;
   for (const ServerId server :
@@ -220,7 +250,8 @@ void JobState::Place() {
     view_.add_server_of_shard(server.value());
     bytes_of_server_[server.value()] += map.BytesOf(ShardId(shard++));
   }
-  schedule_.Begin(table_elements_);
+  schedule_.Begin(links_.scheduler(), table_elements_);
+  auto_codecs_.Begin({tables_.begin(), tables_.end()}, SliceBytes(links_.scheduler()));
   *view_.mutable_tables() = tables_;
   view_.set_own_arrays(own_arrays_);
   view_.set_epoch(1);
@@ -243,6 +274,7 @@ void JobState::Publish() {
   }
   consistency_.WriteTo(view_);
   schedule_.WriteTo(view_);
+  if (auto_codecs_.has_chosen()) *view_.mutable_auto_codecs() = auto_codecs_.choice();
   checkpoint_.WriteTo(view_);
   // Servers hold back for one of the two at a time.
   if (checkpoint_.is_agreeing()) view_.set_consistency_change(0);
@@ -263,6 +295,8 @@ v1::GetStatusReply JobState::Status() const {
   status.set_num_workers(job_.cluster().num_workers());
   if (job_.scheduler().tune()) *status.mutable_tuning() = schedule_.Report();
   if (HasCodec(job_.codec())) *status.mutable_codec() = job_.codec();
+  if (links_.has_measured()) *status.mutable_links() = links_.report();
+  if (auto_codecs_.is_wanted()) *status.mutable_auto_codecs() = auto_codecs_.choice();
   checkpoint_.WriteTo(*status.mutable_checkpoint());
   status.mutable_checkpoint()->set_restored(restored_.path);
   status.mutable_checkpoint()->set_restored_step(restored_.manifest.step());

@@ -17,10 +17,12 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
+#include "server/coordinator/auto_codec_plan.h"
 #include "server/coordinator/checkpoint_plan.h"
 #include "server/coordinator/consistency_plan.h"
 #include "server/coordinator/entering_workers.h"
 #include "server/coordinator/job_outcome.h"
+#include "server/coordinator/link_plan.h"
 #include "server/coordinator/member_key.h"
 #include "server/coordinator/member_registry.h"
 #include "server/coordinator/output_plan.h"
@@ -101,7 +103,8 @@ class JobState {
     return view_.phase() == v1::EVALUATING || view_.phase() == v1::SAVING;
   }
   absl::StatusOr<uint32_t> Register(Role role, Incarnation incarnation,
-                                    const ServerAddress& address, bool may_enter_late);
+                                    const ServerAddress& address, const std::string& host,
+                                    bool may_enter_late);
   // A worker takes a dead one's place, and enters when it knows its first step.
   absl::StatusOr<uint32_t> Replace(Incarnation incarnation);
   absl::Status ReportEarlyFailure(const v1::ReportFailureRequest& request);
@@ -111,6 +114,11 @@ class JobState {
   bool SettleConsistency();
   // Begins the schedule's next period once this one is measured; false if there is none.
   bool SettleSchedule();
+  // Makes the choice for auto codecs once the workers have done enough steps; false if there is
+  // none.
+  bool SettleAutoCodecs();
+  // The progress of the workers that compute.
+  std::vector<const v1::Progress*> Computing() const;
   // Moves the checkpoint on: begins it, chooses its step, or asks for its manifest. False if there
   // is nothing to do.
   bool SettleCheckpoint();
@@ -125,6 +133,8 @@ class JobState {
   absl::Duration TrainingTime() const;
   // The worker's progress, with that before the checkpoint from which the job goes on.
   v1::Progress ProgressOf(uint32_t worker) const;
+  // Whether it is chosen how values are cut and sent. Else asks the workers for their links.
+  bool HasSettledLinks();
   // Fails the job if the worker's number of steps is not the first worker's.
   void CheckStepsTotal(const v1::HeartbeatRequest& request);
   // Enters the next phase if that has become possible; else returns false.
@@ -143,6 +153,8 @@ class JobState {
   const absl::Time registration_deadline_;
   EnteringWorkers entering_;
   ConsistencyPlan consistency_;
+  LinkPlan links_;
+  AutoCodecPlan auto_codecs_;
   SchedulePlan schedule_;
   OutputPlan output_;
   CheckpointPlan checkpoint_;

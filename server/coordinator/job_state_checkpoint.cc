@@ -133,10 +133,12 @@ absl::StatusOr<v1::CheckpointManifest> JobState::Manifest(
   v1::CheckpointManifest manifest;
   manifest.set_steps_total(steps_total_);
   *manifest.mutable_job() = job_;
+  *manifest.mutable_job()->mutable_scheduler() = links_.scheduler();
   *manifest.mutable_tables() = tables_;
   manifest.set_own_arrays(own_arrays_);
   *manifest.mutable_consistency() = view_.consistency();
   manifest.set_training_seconds(absl::ToDoubleSeconds(TrainingTime()));
+  if (auto_codecs_.is_lasting()) *manifest.mutable_auto_codecs() = auto_codecs_.choice();
   if (schedule_.has_ended()) *manifest.mutable_tuning() = schedule_.Report();
   std::map<uint32_t, v1::ShardFile> files;
   for (const auto& [server, part] : parts) {

@@ -13,6 +13,8 @@ namespace {
 constexpr Role kServer = v1::HeartbeatRequest::SERVER;
 constexpr Role kWorker = v1::HeartbeatRequest::WORKER;
 
+constexpr size_t kMostHostBytes = 200;
+
 std::string ReasonOf(const v1::ReportFailureRequest& request) {
   return request.reason().empty() ? "failed without a reason" : request.reason();
 }
@@ -29,7 +31,7 @@ absl::Status CheckSameOwnArrays(uint32_t own_arrays, uint32_t expected, absl::st
 
 absl::StatusOr<uint32_t> JobState::RegisterServer(const v1::RegisterServerRequest& request) {
   RETURN_IF_ERROR(CheckAddress(request.address()));
-  return Register(kServer, Incarnation(request.incarnation()), {request.address()},
+  return Register(kServer, Incarnation(request.incarnation()), {request.address()}, request.host(),
                   /*may_enter_late=*/false);
 }
 
@@ -40,9 +42,10 @@ absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerReques
                                        "the checkpoint"));
   }
   if (members_.workers().empty()) {
-    ASSIGN_OR_RETURN(table_elements_, CheckTables(request.tables(), SliceBytes(job_.scheduler())));
+    ASSIGN_OR_RETURN(table_elements_,
+                     CheckTables(request.tables(), SliceBytes(links_.scheduler())));
     RETURN_IF_ERROR(CheckOwnArrays(request.own_arrays(), MostPushArrays(job_.codec()),
-                                   table_elements_, SliceBytes(job_.scheduler())));
+                                   table_elements_, SliceBytes(links_.scheduler())));
     RETURN_IF_ERROR(CheckTableStaleness(job_.consistency(), request.tables()));
     RETURN_IF_ERROR(CheckTableCodecs(job_.codec(), request.tables()));
     own_arrays_ = request.own_arrays();
@@ -50,12 +53,17 @@ absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerReques
   }
   RETURN_IF_ERROR(CheckSameTables(request.tables(), tables_));
   RETURN_IF_ERROR(CheckSameOwnArrays(request.own_arrays(), own_arrays_, "the first worker"));
-  return Register(kWorker, Incarnation(request.incarnation()), /*address=*/{},
+  return Register(kWorker, Incarnation(request.incarnation()), /*address=*/{}, request.host(),
                   request.may_enter_late());
 }
 
 absl::StatusOr<uint32_t> JobState::Register(Role role, Incarnation incarnation,
-                                            const ServerAddress& address, bool may_enter_late) {
+                                            const ServerAddress& address, const std::string& host,
+                                            bool may_enter_late) {
+  if (host.size() > kMostHostBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("host: expected at most ", kMostHostBytes, " bytes, got ", host.size()));
+  }
   if (const auto id = members_.FindIncarnation(role, incarnation)) {
     RETURN_IF_ERROR(members_.Find({role, *id}, incarnation).status());
     return *id;
@@ -70,7 +78,7 @@ absl::StatusOr<uint32_t> JobState::Register(Role role, Incarnation incarnation,
     return absl::FailedPreconditionError(
         "the job's workers have done their steps: it needs no other worker any more");
   }
-  ASSIGN_OR_RETURN(const uint32_t id, members_.Add(role, incarnation, address));
+  ASSIGN_OR_RETURN(const uint32_t id, members_.Add(role, incarnation, address, host));
   if (role == kWorker && !restored_.path.empty()) {
     members_.OfRole(role)[id].first_step =
         Step(restored_.manifest.workers(static_cast<int>(id)).first_step());

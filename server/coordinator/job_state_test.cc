@@ -100,6 +100,73 @@ TEST_F(JobStateTest, TheStatusNamesCodecsOnlyIfThereIsOne) {
   EXPECT_EQ(JobState(job, clock_).Status().codec().push(), "int8");
 }
 
+// A server and a worker on different machines, with 12 MB of parameters.
+TEST_F(JobStateTest, LinksAreMeasuredBeforeTheValuesAreCut) {
+  v1::JobSpec job = Job();
+  job.mutable_cluster()->set_num_workers(1);
+  job.mutable_cluster()->set_shard_count(2);
+  JobState state(job, clock_);
+  v1::RegisterServerRequest server;
+  server.set_address("host:1");
+  server.set_host("a");
+  ASSERT_TRUE(state.RegisterServer(server).ok());
+  v1::RegisterWorkerRequest worker;
+  worker.set_host(std::string(201, 'b'));
+  worker.add_tables()->set_name("w");
+  worker.mutable_tables(0)->add_shape(3'000'000);
+  EXPECT_THAT(std::string(state.RegisterWorker(worker).status().message()),
+              HasSubstr("host: expected at most 200 bytes, got 201"));
+  worker.set_host("b");
+  ASSERT_TRUE(state.RegisterWorker(worker).ok());
+  EXPECT_EQ(state.view().phase(), v1::REGISTERING);
+  EXPECT_TRUE(state.view().measures_links());
+  EXPECT_FALSE(state.view().has_scheduler());
+  EXPECT_FALSE(state.Status().has_links());
+
+  v1::HeartbeatRequest heartbeat;
+  heartbeat.set_role(v1::HeartbeatRequest::WORKER);
+  const uint64_t version = state.view().version();
+  ASSERT_TRUE(state.Heartbeat(heartbeat).ok());
+  EXPECT_EQ(state.view().version(), version) << "there is no news";
+  heartbeat.mutable_links()->set_bytes_per_second(12.5e6);
+  ASSERT_TRUE(state.Heartbeat(heartbeat).ok());
+  EXPECT_EQ(state.view().phase(), v1::PLACING);
+  EXPECT_FALSE(state.view().measures_links());
+  EXPECT_EQ(state.view().scheduler().slice_bytes(), 64u << 10);
+  EXPECT_EQ(state.Status().links().chosen().slice_bytes(), 64u << 10);
+}
+
+TEST_F(JobStateTest, TheChoiceForAutoCodecsIsInTheViewOnceItIsMade) {
+  v1::JobSpec job = Job();
+  job.mutable_cluster()->set_num_workers(1);
+  job.mutable_codec()->set_push("auto");
+  JobState state(job, clock_);
+  v1::RegisterServerRequest server;
+  server.set_address("host:1");
+  ASSERT_TRUE(state.RegisterServer(server).ok());
+  v1::RegisterWorkerRequest worker;
+  worker.set_own_arrays(1);
+  worker.add_tables()->set_name("w");
+  worker.mutable_tables(0)->add_shape(100'000);
+  ASSERT_TRUE(state.RegisterWorker(worker).ok());
+  v1::HeartbeatRequest heartbeat;
+  heartbeat.set_role(v1::HeartbeatRequest::SERVER);
+  heartbeat.set_view_version(state.view().version());
+  ASSERT_TRUE(state.Heartbeat(heartbeat).ok());
+  heartbeat.set_role(v1::HeartbeatRequest::WORKER);
+  heartbeat.mutable_progress()->set_steps_total(50);
+  heartbeat.mutable_progress()->set_steps_done(9);
+  ASSERT_TRUE(state.Heartbeat(heartbeat).ok());
+  EXPECT_FALSE(state.view().has_auto_codecs());
+  heartbeat.mutable_progress()->set_steps_done(10);
+  const uint64_t version = state.view().version();
+  ASSERT_TRUE(state.Heartbeat(heartbeat).ok());
+  EXPECT_EQ(state.view().version(), version + 1);
+  EXPECT_EQ(state.view().auto_codecs().text(),
+            "float32, because there are no links that were measured");
+  EXPECT_EQ(state.Status().auto_codecs().text(), state.view().auto_codecs().text());
+}
+
 // Until then a server may still apply an update of the dead worker.
 TEST_F(JobStateTest, ADeadWorkerThatOthersWaitedForEndsTheTrainingWhenEveryServerKnows) {
   StartTraining();

@@ -50,7 +50,8 @@ std::optional<uint32_t> MemberRegistry::FindIncarnation(Role role, Incarnation i
 }
 
 absl::StatusOr<uint32_t> MemberRegistry::Add(Role role, Incarnation incarnation,
-                                             const ServerAddress& address) {
+                                             const ServerAddress& address,
+                                             const std::string& host) {
   std::vector<Member>& members = OfRole(role);
   const uint32_t places = role == v1::HeartbeatRequest::SERVER ? num_servers_ : num_workers_;
   if (members.size() >= places) {
@@ -61,6 +62,7 @@ absl::StatusOr<uint32_t> MemberRegistry::Add(Role role, Incarnation incarnation,
   Member& member = members.emplace_back();
   member.incarnation = incarnation;
   member.address = address;
+  member.host = host;
   return static_cast<uint32_t>(members.size() - 1);
 }
 
@@ -99,6 +101,13 @@ absl::StatusOr<Member*> MemberRegistry::Find(MemberKey key, Incarnation incarnat
         "; this process must stop (raise membership.lease_seconds if it was only slow)"));
   }
   return &member;
+}
+
+std::set<std::string> MemberRegistry::Hosts() const {
+  std::set<std::string> hosts;
+  for (const Member& server : servers_) hosts.insert(server.host);
+  for (const Member& worker : workers_) hosts.insert(worker.host);
+  return hosts;
 }
 
 bool MemberRegistry::Lacks(Role role) const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ namespace capstan {
 struct Member {
   Incarnation incarnation;
   ServerAddress address;  // Servers only.
+  std::string host;       // v1::RegisterServerRequest::host
   std::string death;      // The reason for declaring it dead; empty while it is live.
   uint64_t view_version = 0;
   v1::Progress progress;  // Workers only.
@@ -37,7 +39,8 @@ class MemberRegistry {
   // The id of the member with this incarnation, if there is one.
   std::optional<uint32_t> FindIncarnation(Role role, Incarnation incarnation) const;
   // The new member's id. FAILED_PRECONDITION: all places are taken.
-  absl::StatusOr<uint32_t> Add(Role role, Incarnation incarnation, const ServerAddress& address);
+  absl::StatusOr<uint32_t> Add(Role role, Incarnation incarnation, const ServerAddress& address,
+                               const std::string& host = "");
   // Gives the place of the first dead worker to another process. Returns the worker's id.
   // RESOURCE_EXHAUSTED: all are live.
   absl::StatusOr<uint32_t> TakePlaceOfDeadWorker(Incarnation incarnation);
@@ -63,6 +66,8 @@ class MemberRegistry {
   // All servers have acted on a view of this version or a later one.
   bool ServersHaveSeen(uint64_t view_version) const;
   bool LiveWorkersHaveFinished() const;
+  // The hosts of all members.
+  std::set<std::string> Hosts() const;
   std::optional<uint32_t> LowestLiveWorker() const;
   // Writes the view's members, except their is_entering.
   void WriteTo(v1::JobView& view) const;

@@ -13,13 +13,6 @@
 namespace capstan {
 namespace {
 
-// The number of steps of `step_seconds` until every worker knows of a new period.
-int64_t StepsOfNews(double step_seconds) {
-  constexpr double kNewsSeconds = 0.05;
-  constexpr int64_t kMost = 20;
-  return static_cast<int64_t>(std::min<double>(kMost, std::ceil(kNewsSeconds / step_seconds)));
-}
-
 void Write(const SchedulePoint& point, double step_seconds, v1::TuningReport::Point& written) {
   written.set_partition_bytes(point.partition_bytes);
   written.set_credit_bytes(point.credit_bytes);
@@ -28,14 +21,21 @@ void Write(const SchedulePoint& point, double step_seconds, v1::TuningReport::Po
 
 }  // namespace
 
+int64_t FirstStepAfterNews(int64_t steps_done, double step_seconds) {
+  constexpr double kNewsSeconds = 0.05;
+  constexpr double kMostSteps = 20;
+  return steps_done + 1 +
+         static_cast<int64_t>(std::min(kMostSteps, std::ceil(kNewsSeconds / step_seconds)));
+}
+
 SchedulePlan::SchedulePlan(const v1::JobSpec& job, const v1::CheckpointManifest& restored)
-    : job_(job),
+    : is_tuned_(job.scheduler().tune()),
       first_step_(restored.step()),
       restored_(job.scheduler().tune() ? restored.tuning() : v1::TuningReport()) {}
 
-void SchedulePlan::Begin(const std::vector<uint64_t>& table_elements) {
-  const v1::SchedulerSpec& scheduler = job_.scheduler();
-  if (!scheduler.tune()) return;
+void SchedulePlan::Begin(const v1::SchedulerSpec& scheduler,
+                         const std::vector<uint64_t>& table_elements) {
+  if (!is_tuned_) return;
   if (restored_.has_chosen()) {
     period_.set_first_step(first_step_);
     period_.set_partition_bytes(restored_.chosen().partition_bytes());
@@ -72,8 +72,7 @@ bool SchedulePlan::Settle(const std::vector<const v1::Progress*>& computing) {
   }
   if (!(slowest_seconds > 0)) return false;  // A clock that stands still tells nothing.
   tuner_->Record(slowest_seconds);
-  // Under BSP nobody is more than a step ahead of the slowest one.
-  BeginPeriod(std::max(period_.first_step(), least_steps + 1) + StepsOfNews(slowest_seconds));
+  BeginPeriod(FirstStepAfterNews(std::max(period_.first_step() - 1, least_steps), slowest_seconds));
   return true;
 }
 

@@ -13,6 +13,11 @@
 
 namespace capstan {
 
+// The first step of a change of which the slowest worker is to hear before it gets there: it has
+// done `steps_done` steps of `step_seconds` each. Workers in step hear of it in time. Under BSP
+// nobody is more than a step ahead of the slowest one.
+int64_t FirstStepAfterNews(int64_t steps_done, double step_seconds);
+
 // The schedule of a tuned job: a period of steps for each of the tuner's points to measure, and a
 // last one for its choice. Nobody ever waits for a period. Does nothing in other jobs. Not
 // thread-safe.
@@ -21,8 +26,9 @@ class SchedulePlan {
   // If the job goes on from a checkpoint after tuning, the choice stays.
   explicit SchedulePlan(const v1::JobSpec& job, const v1::CheckpointManifest& restored = {});
 
-  // Begins the first period of a job with tables of these sizes.
-  void Begin(const std::vector<uint64_t>& table_elements);
+  // Begins the first period of a job with tables of these sizes, whose values are cut and sent in
+  // this way at first.
+  void Begin(const v1::SchedulerSpec& scheduler, const std::vector<uint64_t>& table_elements);
 
   // `computing` are the workers that compute. Begins the next period if all of them have measured
   // this one; else returns false. The period begins a few steps after the slowest worker's step:
@@ -43,7 +49,7 @@ class SchedulePlan {
   // Begins the period of the tuner's point, from that step on.
   void BeginPeriod(int64_t first_step);
 
-  const v1::JobSpec job_;
+  const bool is_tuned_;
   const int64_t first_step_;         // of the job, or after the checkpoint
   const v1::TuningReport restored_;  // with a choice, or empty
   std::optional<Tuner> tuner_;

@@ -29,7 +29,7 @@ v1::Progress Measured(int64_t first_step, int64_t steps_done, double seconds) {
 
 TEST(SchedulePlanTest, AJobThatIsNotTunedHasNoPeriods) {
   SchedulePlan plan{v1::JobSpec()};
-  plan.Begin({1 << 20});
+  plan.Begin(TunedJob().scheduler(), {1 << 20});
   const v1::Progress progress = Measured(0, 20, 0.1);
   EXPECT_FALSE(plan.Settle({&progress}));
   v1::JobView view;
@@ -40,7 +40,7 @@ TEST(SchedulePlanTest, AJobThatIsNotTunedHasNoPeriods) {
 
 TEST(SchedulePlanTest, TheFirstPeriodIsTheJobsOwn) {
   SchedulePlan plan(TunedJob());
-  plan.Begin({1 << 20});
+  plan.Begin(TunedJob().scheduler(), {1 << 20});
   v1::JobView view;
   plan.WriteTo(view);
   EXPECT_EQ(view.schedule().first_step(), 0);
@@ -50,7 +50,7 @@ TEST(SchedulePlanTest, TheFirstPeriodIsTheJobsOwn) {
 
 TEST(SchedulePlanTest, APeriodEndsWhenEveryWorkerHasMeasuredIt) {
   SchedulePlan plan(TunedJob());
-  plan.Begin({1 << 20});
+  plan.Begin(TunedJob().scheduler(), {1 << 20});
   const v1::Progress first = Measured(0, 20, 0.1);
   v1::Progress second = Measured(0, 21, 0.2);
   second.mutable_period()->set_steps(11);
@@ -64,7 +64,7 @@ TEST(SchedulePlanTest, APeriodEndsWhenEveryWorkerHasMeasuredIt) {
 
 TEST(SchedulePlanTest, StepsThatAreQuickAreMoreUntilTheNewsIsThere) {
   SchedulePlan plan(TunedJob());
-  plan.Begin({1 << 20});
+  plan.Begin(TunedJob().scheduler(), {1 << 20});
   const v1::Progress worker = Measured(0, 100, 0.0075);
   v1::Progress enough = worker;
   enough.mutable_period()->set_steps(100);
@@ -75,7 +75,7 @@ TEST(SchedulePlanTest, StepsThatAreQuickAreMoreUntilTheNewsIsThere) {
 
 TEST(SchedulePlanTest, EndsInABoundedNumberOfPeriodsAndSaysWhatItChose) {
   SchedulePlan plan(TunedJob());
-  plan.Begin({1 << 20, 1 << 20});
+  plan.Begin(TunedJob().scheduler(), {1 << 20, 1 << 20});
   int periods = 0;
   int64_t steps = 0;
   while (!plan.has_ended() && periods <= Tuner::kMostMeasurements) {
@@ -111,7 +111,7 @@ TEST(SchedulePlanTest, AfterACheckpointTheChoiceOfTuningStays) {
   restored.mutable_tuning()->mutable_chosen()->set_credit_bytes(8 << 20);
   restored.mutable_tuning()->set_reason("it was the fastest");
   SchedulePlan plan(TunedJob(), restored);
-  plan.Begin({1 << 20});
+  plan.Begin(TunedJob().scheduler(), {1 << 20});
   v1::JobView view;
   plan.WriteTo(view);
   EXPECT_EQ(view.schedule().first_step(), 500);
@@ -125,7 +125,7 @@ TEST(SchedulePlanTest, AfterACheckpointTheChoiceOfTuningStays) {
 
 TEST(SchedulePlanTest, WithoutAChoiceTuningBeginsAgainAfterACheckpoint) {
   SchedulePlan plan(TunedJob(), RestoredAtStep(500));
-  plan.Begin({1 << 20});
+  plan.Begin(TunedJob().scheduler(), {1 << 20});
   EXPECT_FALSE(plan.has_ended());
   EXPECT_EQ(plan.latest().first_step(), 500);
   const v1::Progress progress = Measured(500, 520, 0.1);
@@ -136,7 +136,7 @@ TEST(SchedulePlanTest, ARestoredJobThatIsNotTunedAnyMoreHasItsOwnSchedule) {
   v1::CheckpointManifest restored = RestoredAtStep(500);
   restored.mutable_tuning()->mutable_chosen()->set_partition_bytes(1 << 20);
   SchedulePlan plan(v1::JobSpec(), restored);
-  plan.Begin({1 << 20});
+  plan.Begin(TunedJob().scheduler(), {1 << 20});
   v1::JobView view;
   plan.WriteTo(view);
   EXPECT_FALSE(view.has_schedule());

@@ -56,6 +56,7 @@ absl::StatusOr<ServerId> ParameterServer::ListenAndRegister(const v1::JobSpec& j
   v1::RegisterServerRequest request;
   request.set_incarnation(options_.incarnation.value());
   request.set_address(address.grpc);
+  request.set_host(options_.host);
   ASSIGN_OR_RETURN(const v1::RegisterReply registered,
                    AwaitReply(*options_.coordinator, &CoordinatorEndpoint::RegisterServer, request,
                               *options_.clock));
@@ -103,7 +104,8 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
                                     const v1::JobView& view) {
   if (view.epoch() == 0 || view.phase() == v1::FAILED) return absl::OkStatus();
   if (host_ == nullptr) RETURN_IF_ERROR(CreateShards(job, id, view));
-  tuned_credit_bytes_ = view.schedule().credit_bytes();
+  credit_bytes_ = view.has_schedule() ? view.schedule().credit_bytes()
+                                      : SchedulerOf(job.job(), view).credit_bytes();
   host_->SetLiveWorkers(LiveWorkers(view));
   RETURN_IF_ERROR(FollowPeriods(view));
   FollowCheckpoint(view.checkpoint());
@@ -302,6 +304,12 @@ int ParameterServer::LayerOf(TableId table) const {
 
 void ParameterServer::Exchange(ExchangeRequest request, DeliveredCallback delivered,
                                ReplyCallback done) {
+  if (request.is_probe) {
+    delivered();
+    ExchangeReply reply;
+    reply.values = std::move(request.gradient);
+    return done(std::move(reply));
+  }
   ParameterEndpoint* const host = serving_;
   if (host != nullptr)
     return host->Exchange(std::move(request), std::move(delivered), std::move(done));

@@ -39,6 +39,7 @@ class ParameterServer : public ParameterEndpoint {
     CoordinatorEndpoint* coordinator = nullptr;  // Required; outlives the server
     Incarnation incarnation;
     Tracer* tracer = nullptr;  // Optional; outlives the server
+    std::string host;          // Optional: v1::RegisterServerRequest::host
     // Optional, for simulations: interruptions, threads, and files of checkpoints.
     Shard::Interruption interruption;
     std::function<void(absl::AnyInvocable<void()> body)> spawn;
@@ -55,14 +56,14 @@ class ParameterServer : public ParameterEndpoint {
   // server's own error. The coordinator learns of an own error even before the registration.
   absl::Status Run(ListenFunction listen);
 
-  // UNAVAILABLE until the shards exist. Then as ShardHost::Exchange.
+  // UNAVAILABLE until the shards exist. Then as ShardHost::Exchange. Sends probes back at any time.
   void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
 
   // The layer of a table. 0 for an unknown table, or before the shards exist. Thread-safe.
   int LayerOf(TableId table) const;
 
-  // The credit in the latest period of a tuned schedule; 0 before there is one. Thread-safe.
-  uint64_t tuned_credit_bytes() const { return tuned_credit_bytes_; }
+  // The credit of the latest view; 0 before the shards exist. Thread-safe.
+  uint64_t credit_bytes() const { return credit_bytes_; }
 
  private:
   absl::StatusOr<ServerId> ListenAndRegister(const v1::JobSpec& job, ListenFunction listen);
@@ -103,7 +104,7 @@ class ParameterServer : public ParameterEndpoint {
   std::vector<int> layer_of_table_;
   std::atomic<ParameterEndpoint*> serving_ =
       nullptr;  // host_ or traced_host_; null until it exists
-  std::atomic<uint64_t> tuned_credit_bytes_ = 0;
+  std::atomic<uint64_t> credit_bytes_ = 0;
   // Only for the thread of Run:
   int periods_acted_on_ = 0;             // of the consistency
   std::unique_ptr<ModelTables> output_;  // the unfinished file; null: not wanted, or written

@@ -56,17 +56,17 @@ UpdateScale UpdateScaleOf(const v1::ConsistencySpec& consistency) {
 absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, ServerId id,
                                                     const v1::JobView& view) {
   const v1::JobSpec& spec = job.job();
+  const uint64_t slice_bytes = SliceBytes(SchedulerOf(spec, view));
   ShardHost::Options options;
   options.job = job.job_fingerprint();
   options.seed = spec.seed();
   for (const v1::TableSpec& table : view.tables()) {
     ASSIGN_OR_RETURN(TableCodecs codecs,
-                     CodecsOfTable(spec.codec(), table.name(), ElementCount(table),
-                                   SliceBytes(spec.scheduler())));
+                     CodecsOfTable(spec.codec(), table.name(), ElementCount(table), slice_bytes));
     options.tables.push_back(
         {table.name(), ElementCount(table), table.initial_stddev(), std::move(codecs)});
   }
-  options.slice_bytes = SliceBytes(spec.scheduler());
+  options.slice_bytes = slice_bytes;
   options.shard_count = spec.cluster().shard_count();
   options.update_scale = UpdateScaleOf(spec.consistency());
   options.check_finite = spec.consistency().check_finite();

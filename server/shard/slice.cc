@@ -182,7 +182,7 @@ absl::StatusOr<uint64_t> Slice::Push(ExchangeRequest& request) {
   // It was applied before. In one process, its memory may have the worker's next gradient by now.
   if (step < steps_.completed(request.worker)) return 0;
   absl::StatusOr<EncodedGradient> gradient =
-      EncodedGradient::Take(request, codecs_.PushAt(step), state_.size());
+      EncodedGradient::Take(request, codecs_.PushOf(step, request.codec), state_.size());
   if (!gradient.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(name_, ": ", gradient.status().message()));
   }
@@ -198,7 +198,7 @@ absl::StatusOr<uint64_t> Slice::Push(ExchangeRequest& request) {
 
 absl::StatusOr<uint64_t> Slice::Keep(const ExchangeRequest& request, EncodedGradient gradient) {
   if (check_finite_ && !gradient.IsFinite()) return NotFinite(request);
-  const Codec& push_codec = codecs_.PushAt(*request.push_step);
+  const Codec& push_codec = codecs_.PushOf(*request.push_step, request.codec);
   const Codec* const codec = push_codec.is_lossy() ? &push_codec : nullptr;
   HostBuffer kept =
       std::move(gradient).Keep([this, codec] { return accumulator_.TakeBuffer(codec); });

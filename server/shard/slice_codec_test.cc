@@ -71,6 +71,7 @@ class SliceCodecTest : public testing::TestWithParam<std::string> {
     options.schedule = MakeConsistencySchedule({&period, 1}).value();
     options.non_finite_pushes = &non_finite_pushes_;
     options.codecs.push = codec_;
+    options.codecs.is_auto_push = is_auto_;
     options.codecs.pull = MakeCodec(pull).value();
     options.reply_state = &reply_state_;
     return std::make_unique<Slice>(std::move(options));
@@ -153,6 +154,7 @@ class SliceCodecTest : public testing::TestWithParam<std::string> {
   }
 
   const std::shared_ptr<const Codec> codec_;
+  bool is_auto_ = false;
   const std::unique_ptr<Optimizer> optimizer_ = MakeSgd();
   WorkerCounter non_finite_pushes_;
   ReplyStateBudget reply_state_{/*bytes=*/1 << 20};
@@ -341,6 +343,23 @@ TEST_P(SliceCodecTest, ASnapshotHasTheCopyOfTheWorkers) {
   ASSERT_TRUE(again.copy.has_value());
   EXPECT_EQ(again.copy->version, 1u);
   EXPECT_EQ(Floats(again.copy->values), Floats(snapshot.copy->values));
+}
+
+// One worker has heard of the choice, the others have not.
+TEST_P(SliceCodecTest, AnAutoSliceTakesFloat32PushesToo) {
+  is_auto_ = true;
+  const std::unique_ptr<Slice> slice = MakeSliceWithWorkers(ConsistencyMode::kBsp);
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    ExchangeRequest request = Request(worker);
+    if (worker != 1) {
+      request.codec = CodecType::kFloat32;
+      request.gradient = Payload(absl::MakeConstSpan(gradients_[worker]), nullptr);
+    }
+    Send(*slice, std::move(request));
+  }
+  ASSERT_EQ(replies_.size(), size_t{kWorkers});
+  EXPECT_TRUE(replies_[0].status.ok()) << replies_[0].status;
+  EXPECT_EQ(Floats(replies_[0].values), ValuesAfterMean());
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, SliceCodecTest,

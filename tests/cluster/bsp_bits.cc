@@ -67,6 +67,35 @@ void ExpectSameBitsUnderFaults(const TransportFactory& make_transport) {
             TrainSerially(job).parameters_xxh3);
 }
 
+void ExpectSameBitsWithMeasuredLinks(const TransportFactory& make_transport) {
+  RealClock clock;
+  v1::JobSpec job = DigitsJob(/*epochs=*/1);
+  job.clear_training();
+  job.mutable_training()->set_steps(10);
+  job.mutable_training()->set_batch_size(4);
+  for (int layer = 0; layer < 2; ++layer) job.mutable_model()->add_hidden(1600);
+  job.mutable_checkpoint()->set_dir(testing::TempDir() + "/measured_links");
+  job.mutable_checkpoint()->set_steps(8);
+  const ClusterResult result = RunCluster(job, *make_transport(&clock), clock);
+  EXPECT_TRUE(result.outcome.status.ok()) << result.outcome.status;
+  const v1::LinkReport& links = result.outcome.last_status.links();
+  EXPECT_GT(links.slowest().bytes_per_second(), 0);
+  EXPECT_GT(links.slowest().round_trip_seconds(), 0);
+  EXPECT_GE(links.chosen().slice_bytes(), 64u << 10);
+  EXPECT_EQ(result.outcome.last_status.view().scheduler().slice_bytes(),
+            links.chosen().slice_bytes());
+  EXPECT_EQ(result.outcome.result.parameters_xxh3(), TrainSerially(job).parameters_xxh3);
+
+  job.mutable_training()->set_steps(12);
+  job.mutable_checkpoint()->set_restore("latest");
+  const ClusterResult restored = RunCluster(job, *make_transport(&clock), clock);
+  EXPECT_TRUE(restored.outcome.status.ok()) << restored.outcome.status;
+  EXPECT_FALSE(restored.outcome.last_status.has_links()) << "it keeps the choice";
+  EXPECT_EQ(restored.outcome.last_status.view().scheduler().credit_bytes(),
+            links.chosen().credit_bytes());
+  EXPECT_EQ(restored.outcome.result.parameters_xxh3(), TrainSerially(job).parameters_xxh3);
+}
+
 void ExpectDivergenceIsReported(const TransportFactory& make_transport) {
   RealClock clock;
   v1::JobSpec job = DigitsJob(/*epochs=*/20);

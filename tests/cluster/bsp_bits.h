@@ -27,6 +27,11 @@ void ExpectSameBitsWhateverTheLayout(const TransportFactory& make_transport);
 // The same, with 5 % of the exchanges dropped, 5 % duplicated and 20 % delayed.
 void ExpectSameBitsUnderFaults(const TransportFactory& make_transport);
 
+// A job of 11 MB. Fails the test unless its links are measured, its values are cut and sent as
+// chosen, and the bits equal TrainSerially's; also when it goes on from a checkpoint, with the same
+// choice.
+void ExpectSameBitsWithMeasuredLinks(const TransportFactory& make_transport);
+
 // Fails the test unless a job with overflowing gradients ends in every process with this reason,
 // also while transfers still wait for credit.
 void ExpectDivergenceIsReported(const TransportFactory& make_transport);

@@ -17,6 +17,8 @@ TEST(GrpcClusterTest, BspHasTheBitsOfTheSerialProgramWhateverTheLayout) {
   ExpectSameBitsWhateverTheLayout(Grpc);
 }
 
+TEST(GrpcClusterTest, BspHasTheSameBitsWithMeasuredLinks) { ExpectSameBitsWithMeasuredLinks(Grpc); }
+
 TEST(GrpcClusterTest, BspHasTheSameBitsUnderFaults) { ExpectSameBitsUnderFaults(Grpc); }
 
 TEST(GrpcClusterTest, EveryCodecTrainsUnderFaults) { ExpectCodecsTrainUnderFaults(Grpc); }

@@ -64,6 +64,10 @@ TEST(InProcessClusterTest, ServersWriteTheModelSideBySideAndAJobBeginsWithIt) {
   EXPECT_EQ(RunToTheEnd(job).result.parameters_xxh3(), hash);
 }
 
+TEST(InProcessClusterTest, BspHasTheSameBitsWithMeasuredLinks) {
+  ExpectSameBitsWithMeasuredLinks(InProcess);
+}
+
 TEST(InProcessClusterTest, BspHasTheSameBitsUnderFaults) { ExpectSameBitsUnderFaults(InProcess); }
 
 TEST(InProcessClusterTest, EveryOptimizerHasTheBitsOfTheSerialProgram) {

@@ -81,6 +81,7 @@ ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Cl
       server.clock = &clock;
       server.coordinator = &coordinator;
       server.incarnation = Incarnation(100 + i);
+      server.host = absl::StrCat("server ", i);
       servers.push_back(std::make_unique<ParameterServer>(server));
       threads.emplace_back([&result, i, started = servers.back().get(),
                             address = transport.Listen(servers.back().get())] {
@@ -94,6 +95,7 @@ ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Cl
         worker.clock = &clock;
         worker.coordinator = &coordinator;
         worker.incarnation = Incarnation(200 + i);
+        worker.host = absl::StrCat("worker ", i);
         worker.connect = [&, i](
                              const v1::JobSpec&, ServerId server,
                              const ServerAddress& address) -> std::unique_ptr<ParameterEndpoint> {

@@ -30,8 +30,9 @@ struct ClusterResult {
   int64_t faults_injected = 0;
 };
 
-// Runs a whole job in this process to its end, with a thread for each server and worker. Calls
-// `on_start` before they start; it may keep the coordinator until the first thread ends.
+// Runs a whole job in this process to its end, with a thread for each server and worker. Each
+// counts as a machine of its own. Calls `on_start` before they start; it may keep the coordinator
+// until the first thread ends.
 ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Clock& clock,
                          const ClusterFaults& faults = {},
                          const EngineFactory& make_engine = MakeCpuEngine,

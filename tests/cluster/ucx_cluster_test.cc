@@ -61,6 +61,8 @@ TEST(UcxClusterTest, BspHasTheBitsOfTheSerialProgramWhateverTheLayout) {
   ExpectSameBitsWhateverTheLayout(Ucx);
 }
 
+TEST(UcxClusterTest, BspHasTheSameBitsWithMeasuredLinks) { ExpectSameBitsWithMeasuredLinks(Ucx); }
+
 TEST(UcxClusterTest, BspHasTheSameBitsUnderFaults) { ExpectSameBitsUnderFaults(Ucx); }
 
 TEST(UcxClusterTest, EveryCodecTrainsUnderFaults) { ExpectCodecsTrainUnderFaults(Ucx); }

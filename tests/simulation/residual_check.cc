@@ -18,6 +18,7 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/codec/codec.h"
+#include "common/codec/table_codecs.h"
 #include "common/tensor/slicing.h"
 #include "tests/simulation/scripted_engine.h"
 #include "worker/training/evaluate.h"
@@ -124,6 +125,9 @@ void MoveCopy(const std::string& codec, absl::Span<const float> values, Values& 
 // The codec of pushes, or that of a part of the warm-up if it sends more.
 std::string PushAt(const Scenario& scenario, Step step) {
   const v1::CodecSpec& spec = scenario.job.codec();
+  if (spec.push() == kAutoCodec) {
+    return step < Step(scenario.auto_codecs_from) ? "float32" : "int8";
+  }
   const auto part = static_cast<int64_t>(spec.dgc_warmup_steps() / 5);
   if (!spec.dgc() || step >= Step(5 * part)) return spec.push();
   constexpr const char* kRatios[] = {"topk:0.25", "topk:0.0625", "topk:0.015625", "topk:0.004",

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/codec/table_codecs.h"
 
 namespace capstan {
 namespace {
@@ -259,9 +260,15 @@ void DrawCodecs(Random& random, Scenario& scenario) {
   const bool is_exact = push != absl::string_view("bfloat16") && has_exact_pulls;
   // Room for no worker's copy, for some, or for all.
   const uint64_t reply_state = random.UniformInt(4) == 0 ? random.UniformInt(2000) : 1 << 30;
+  if (pull == absl::string_view("int8") && random.Bernoulli(0.5)) pull = kAutoCodec;
+  if (push == absl::string_view("int8") && random.Bernoulli(0.5)) push = kAutoCodec;
+  const int64_t auto_codecs_from = Between(random, 1, scenario.steps);
+  const absl::Duration known_after = Between(random, absl::ZeroDuration(), absl::Seconds(1));
   for (Scenario* life : LivesOf(scenario)) {
     SetCodecs(push, pull, life->job);
+    life->auto_codecs_known_after = known_after;
     life->job.mutable_codec()->set_reply_state_bytes(reply_state);
+    life->auto_codecs_from = auto_codecs_from;
     if (!is_exact) life->has_recorded_values = false;
   }
 }
@@ -319,12 +326,15 @@ void DrawResiduals(Random& random, Scenario& scenario) {
                        absl::StartsWith(push, "topk") && random.Bernoulli(0.5);
   const int64_t warmup_steps = 5 * Between(random, 0, 2);
   const bool has_deaths = random.Bernoulli(0.2);
+  if (push == absl::string_view("int8") && random.Bernoulli(0.5)) push = kAutoCodec;
+  const int64_t auto_codecs_from = Between(random, 1, scenario.steps);
   for (Scenario* life : LivesOf(scenario)) {
     SetCodecs(push, pull, life->job);
     life->job.mutable_codec()->set_dgc(has_dgc);
     life->job.mutable_codec()->set_dgc_momentum(0.5);
     life->job.mutable_codec()->set_dgc_warmup_steps(static_cast<uint64_t>(warmup_steps));
     life->pushes_ahead = scenario.pushes_ahead;
+    life->auto_codecs_from = auto_codecs_from;
     MakeDense(scenario, has_deaths, *life);
   }
 }

@@ -62,7 +62,10 @@ struct Scenario {
   // Checkpoints, if the job has a folder for them.
   std::vector<absl::Duration> checkpoint_requests;  // after the start
   SimulatedDisk::Options disk;
-  uint32_t own_arrays = 0;    // of each worker's own state
+  uint32_t own_arrays = 0;  // of each worker's own state
+  // The coordinator has chosen int8 from this step on, in a job with an auto codec.
+  int64_t auto_codecs_from = 0;
+  absl::Duration auto_codecs_known_after;  // after the start; each worker hears of it later
   bool has_momentum = false;  // values reveal no updates; the final ones are known under BSP
   absl::Duration power_cut = absl::InfiniteDuration();  // then all processes die
   // If this life of the job does not end well, the next one goes on from the newest checkpoint, and

@@ -176,9 +176,13 @@ std::unique_ptr<SimulatedCluster::Member> SimulatedCluster::StartMember(uint64_t
   auto member = std::make_unique<Member>(&world_);
   RetryingCoordinator::Options options;
   options.address = "simulated";
+  v1::AutoCodecs choice;
+  choice.set_first_step(scenario_.auto_codecs_from);
+  for (uint32_t table = 0; table < scenario_.tables.size(); ++table) choice.add_tables(table);
   member->coordinator = std::make_unique<RetryingCoordinator>(
       options, member->process, Random(scenario_.seed, seed + 1),
-      network_.Connect(&member->process, &coordinator_process_, membership_.get()));
+      network_.Connect(&member->process, &coordinator_process_, membership_.get(),
+                       std::move(choice), start_ + scenario_.auto_codecs_known_after));
   return member;
 }
 

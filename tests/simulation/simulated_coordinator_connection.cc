@@ -11,11 +11,15 @@ constexpr uint64_t kMessageBytes = 256;
 
 }  // namespace
 
-SimulatedCoordinatorConnection::SimulatedCoordinatorConnection(SimulatedNetwork* network,
-                                                               SimulatedProcess* member,
-                                                               SimulatedProcess* coordinator,
-                                                               CoordinatorEndpoint* endpoint)
-    : network_(network), member_(member), coordinator_(coordinator), endpoint_(endpoint) {}
+SimulatedCoordinatorConnection::SimulatedCoordinatorConnection(
+    SimulatedNetwork* network, SimulatedProcess* member, SimulatedProcess* coordinator,
+    CoordinatorEndpoint* endpoint, v1::AutoCodecs choice, absl::Time known_at)
+    : network_(network),
+      member_(member),
+      coordinator_(coordinator),
+      endpoint_(endpoint),
+      choice_(std::move(choice)),
+      known_at_(known_at) {}
 
 SimulatedCoordinatorConnection::~SimulatedCoordinatorConnection() {
   auto calls = std::move(open_->calls);
@@ -77,7 +81,14 @@ void SimulatedCoordinatorConnection::RegisterWorker(v1::RegisterWorkerRequest re
 
 void SimulatedCoordinatorConnection::Heartbeat(v1::HeartbeatRequest request,
                                                Callback<v1::HeartbeatReply> done) {
-  Call(&CoordinatorEndpoint::Heartbeat, std::move(request), std::move(done));
+  Callback<v1::HeartbeatReply> with_choice =
+      [choice = choice_, known_at = known_at_, member = member_,
+       done = std::move(done)](absl::StatusOr<v1::HeartbeatReply> reply) mutable {
+        const bool is_known = choice.first_step() > 0 && member->Now() >= known_at;
+        if (reply.ok() && is_known) *reply->mutable_view()->mutable_auto_codecs() = choice;
+        done(std::move(reply));
+      };
+  Call(&CoordinatorEndpoint::Heartbeat, std::move(request), std::move(with_choice));
 }
 
 void SimulatedCoordinatorConnection::ReportFailure(v1::ReportFailureRequest request,

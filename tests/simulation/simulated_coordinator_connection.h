@@ -7,7 +7,9 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/membership/coordinator_endpoint.h"
+#include "proto/coordinator_service.pb.h"
 #include "tests/simulation/simulated_network.h"
 #include "tests/simulation/simulated_process.h"
 
@@ -17,9 +19,12 @@ namespace capstan {
 // so its threads end at the end of the simulation. The destructor answers open calls UNAVAILABLE.
 class SimulatedCoordinatorConnection : public CoordinatorEndpoint {
  public:
-  // All arguments outlive the connection and its messages.
+  // All pointers outlive the connection and its messages. `choice` is the choice for auto codecs in
+  // the views that arrive from `known_at` on. (No coordinator makes one in the simulation, where
+  // the links have no rate.)
   SimulatedCoordinatorConnection(SimulatedNetwork* network, SimulatedProcess* member,
-                                 SimulatedProcess* coordinator, CoordinatorEndpoint* endpoint);
+                                 SimulatedProcess* coordinator, CoordinatorEndpoint* endpoint,
+                                 v1::AutoCodecs choice, absl::Time known_at);
   ~SimulatedCoordinatorConnection() override;
 
   void GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) override;
@@ -51,6 +56,8 @@ class SimulatedCoordinatorConnection : public CoordinatorEndpoint {
   SimulatedProcess* const member_;
   SimulatedProcess* const coordinator_;
   CoordinatorEndpoint* const endpoint_;
+  const v1::AutoCodecs choice_;
+  const absl::Time known_at_;
   const std::shared_ptr<Open> open_ = std::make_shared<Open>();
 };
 

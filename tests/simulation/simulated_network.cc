@@ -1,6 +1,7 @@
 #include "tests/simulation/simulated_network.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tests/simulation/simulated_connection.h"
 #include "tests/simulation/simulated_coordinator_connection.h"
@@ -15,8 +16,11 @@ std::unique_ptr<ParameterEndpoint> SimulatedNetwork::Connect(SimulatedProcess* w
 
 std::unique_ptr<CoordinatorEndpoint> SimulatedNetwork::Connect(SimulatedProcess* member,
                                                                SimulatedProcess* coordinator,
-                                                               CoordinatorEndpoint* endpoint) {
-  return std::make_unique<SimulatedCoordinatorConnection>(this, member, coordinator, endpoint);
+                                                               CoordinatorEndpoint* endpoint,
+                                                               v1::AutoCodecs choice,
+                                                               absl::Time known_at) {
+  return std::make_unique<SimulatedCoordinatorConnection>(this, member, coordinator, endpoint,
+                                                          std::move(choice), known_at);
 }
 
 absl::Duration SimulatedNetwork::DrawDelay() {

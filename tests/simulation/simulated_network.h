@@ -9,6 +9,7 @@
 #include "common/base/random.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/membership/coordinator_endpoint.h"
+#include "proto/coordinator_service.pb.h"
 #include "tests/simulation/simulated_process.h"
 
 namespace capstan {
@@ -46,7 +47,8 @@ class SimulatedNetwork {
                                              ParameterEndpoint* endpoint);
   std::unique_ptr<CoordinatorEndpoint> Connect(SimulatedProcess* member,
                                                SimulatedProcess* coordinator,
-                                               CoordinatorEndpoint* endpoint);
+                                               CoordinatorEndpoint* endpoint, v1::AutoCodecs choice,
+                                               absl::Time known_at);
 
   const Options& options() const { return options_; }
   uint64_t messages() const { return messages_; }

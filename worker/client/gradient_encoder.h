@@ -79,6 +79,9 @@ class GradientEncoder {
   // Whether Encode makes the table's pushes. Otherwise they are the gradients.
   virtual bool encodes(TableId table) const { return CodecsOf(table).push->is_lossy(); }
 
+  // Whether its pushes are float32, and not encoded, until the job's choice.
+  bool is_auto(TableId table) const { return CodecsOf(table).is_auto_push; }
+
   // Comes before Encode of the slices of a table for which it is to be called, with the whole
   // gradient of `step`.
   virtual void BeginTable(TableId /*table*/, absl::Span<const float> /*gradient*/) {}

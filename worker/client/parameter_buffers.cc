@@ -63,6 +63,7 @@ absl::Status ParameterBuffers::AddTable(const v1::TableSpec& spec, const TableCo
       spec.name(), static_cast<int>(spec.layer()), Slicing(elements, slice_bytes), {}, {}, {}, {},
       {}};
   table.pull_codec = codecs.pull;
+  table.is_auto_pull = codecs.is_auto_pull;
   table.versions.resize(table.slicing.slice_count());
   table.copies.resize(table.slicing.slice_count());
   ASSIGN_OR_RETURN(table.values, AllocateHost(elements));

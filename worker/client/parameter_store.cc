@@ -55,6 +55,7 @@ ParameterStore::ParameterStore(const Options& options, std::unique_ptr<Parameter
   for (uint32_t i = 0; i < buffers_->table_count(); ++i) {
     cuts_.emplace_back(buffers_->table(TableId(i)).slicing.slice_count());
   }
+  auto_tables_.resize(buffers_->table_count());
   MutexLock lock(&mu_);
   open_exchanges_.resize(buffers_->layer_count());
 }
@@ -92,9 +93,19 @@ void ParameterStore::PushOpened(int layer, Step step) {
   RecordSending(begin);
 }
 
+bool ParameterStore::Encodes(TableId table, Step step) const {
+  return encoder_->encodes(table) && (!encoder_->is_auto(table) || UsesAutoCodec(table, step));
+}
+
+bool ParameterStore::PullsEncoded(TableId id, const Purpose& purpose) const {
+  const ParameterBuffers::Table& table = buffers_->table(id);
+  const bool is_chosen = !table.is_auto_pull || UsesAutoCodec(id, purpose.pull_step);
+  return is_chosen && table.pull_codec->is_lossy() && !purpose.is_exact;
+}
+
 void ParameterStore::SubmitTable(TableId table, const Purpose& purpose) {
   const uint32_t slice_count = buffers_->table(table).slicing.slice_count();
-  if (purpose.push_step.has_value() && encoder_->encodes(table)) {
+  if (purpose.push_step.has_value() && Encodes(table, *purpose.push_step)) {
     encoder_->BeginTable(table, buffers_->gradients()[table.value()]);
   }
   const auto together = static_cast<uint32_t>(std::min<uint64_t>(slices_together_, slice_count));
@@ -135,7 +146,7 @@ void ParameterStore::SubmitSlices(TableId table, uint32_t first, uint32_t end,
 }
 
 absl::StatusOr<Payload> ParameterStore::EncodeGradient(SliceKey key, Step step) {
-  if (!encoder_->encodes(key.table)) return buffers_->GradientOf(key);
+  if (!Encodes(key.table, step)) return buffers_->GradientOf(key);
   const absl::Time begin = clock_->Now();
   absl::StatusOr<GradientEncoder::Encoded> encoded =
       encoder_->Encode(key, step, buffers_->GradientSpanOf(key));
@@ -166,16 +177,17 @@ void ParameterStore::SendSlice(SliceKey key, const Purpose& purpose, Payload gra
   ExchangeRequest request = RequestOf(key);
   request.push_step = purpose.push_step;
   request.pull_step = purpose.pull_step;
-  request.pulls_float32 = purpose.is_exact;
+  const bool is_encoded = PullsEncoded(key.table, purpose);
+  request.pulls_float32 =
+      purpose.is_exact || (buffers_->table(key.table).is_auto_pull && !is_encoded);
   if (!purpose.is_exact) request.copy = buffers_->CopyOf(key);
   if (purpose.push_step.has_value()) {
     request.base_version = buffers_->VersionOf(key);
     request.gradient = std::move(gradient);
-    request.codec = encoder_->type(key.table);
+    const bool is_push_encoded = Encodes(key.table, *purpose.push_step);
+    request.codec = is_push_encoded ? encoder_->type(key.table) : CodecType::kFloat32;
   }
-  if (purpose.is_exact || !buffers_->table(key.table).pull_codec->is_lossy()) {
-    request.destination = buffers_->ValuesOf(key);
-  }
+  if (!is_encoded) request.destination = buffers_->ValuesOf(key);
   const uint64_t bytes_pushed = request.gradient.size_bytes();
   trace.Begin("send");
   client_->Exchange(std::move(request), trace.BeginBefore("server and reply", std::move(delivered)),
@@ -190,8 +202,11 @@ ExchangeTrace ParameterStore::Trace(SliceKey key, const Purpose& purpose) const 
   const size_t size = table.slicing.Range(key.slice).size;
   const auto bytes = static_cast<int64_t>(size * sizeof(float));
   const bool is_push = purpose.push_step.has_value();
-  const auto encoded = static_cast<int64_t>(
-      encoder_->codec(key.table, purpose.push_step.value_or(Step(0))).EncodedBytes(size));
+  const Step step = purpose.push_step.value_or(Step(0));
+  const bool is_encoded = is_push && Encodes(key.table, step);
+  const auto encoded =
+      is_encoded ? static_cast<int64_t>(encoder_->codec(key.table, step).EncodedBytes(size))
+                 : bytes;
   return ExchangeTrace(tracer_, table.name,
                        {{"layer", table.layer},
                         {"slice", key.slice.value()},
@@ -199,7 +214,7 @@ ExchangeTrace ParameterStore::Trace(SliceKey key, const Purpose& purpose) const 
                         {"pull_step", purpose.pull_step.value()},
                         {"bytes_float32", bytes},
                         {"bytes_pushed", is_push ? encoded : 0}},
-                       is_push && encoder_->encodes(key.table) ? "encode" : "queue");
+                       is_encoded ? "encode" : "queue");
 }
 
 void ParameterStore::OnReply(SliceKey key, const Purpose& purpose, uint64_t bytes_pushed,

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -86,6 +87,17 @@ class ParameterStore {
   // `partition_bytes` of them, or one slice if a slice is larger.
   void SetPartition(uint64_t partition_bytes);
 
+  // The auto codecs of these tables encode pushes and pulls of this step and later ones. Called at
+  // most once: before the first pull, or between the pushes of step - 1 and of step.
+  void UseAutoCodecs(Step step, absl::Span<const TableId> tables) {
+    for (const TableId table : tables) {
+      if (table.value() < auto_tables_.size()) auto_tables_[table.value()] = true;
+    }
+    auto_codecs_from_ = step;
+  }
+  // Whether the table's push of `step` is encoded. Otherwise it is the gradient in this store.
+  bool Encodes(TableId table, Step step) const;
+
   // Blocks until no exchange of the layer is open. A server whose slice was cut for a checkpoint
   // has the worker's own state of the slice by then. The first error of any exchange ends all
   // waits.
@@ -108,6 +120,10 @@ class ParameterStore {
   };
 
   void PullAll(Step step, bool is_exact);
+  bool UsesAutoCodec(TableId table, Step step) const {
+    return step >= auto_codecs_from_.load() && auto_tables_[table.value()];
+  }
+  bool PullsEncoded(TableId table, const Purpose& purpose) const;
   void SubmitTable(TableId table, const Purpose& purpose);
   // Slices [first, end) as one transfer.
   void SubmitSlices(TableId table, uint32_t first, uint32_t end, const Purpose& purpose);
@@ -153,6 +169,9 @@ class ParameterStore {
   const std::unique_ptr<GradientEncoder> encoder_;
 
   std::atomic<uint64_t> slices_together_{1};  // in one transfer
+  // By table: it has an auto codec that was chosen. Read only once auto_codecs_from_ is set.
+  std::vector<bool> auto_tables_;
+  std::atomic<Step> auto_codecs_from_{Step(std::numeric_limits<int64_t>::max())};
 
   // By table and slice: the latest cut for which own state was sent. Guarded like values.
   std::vector<std::vector<uint64_t>> cuts_;

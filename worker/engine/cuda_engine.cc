@@ -195,7 +195,7 @@ absl::Status CudaEngine::QueueGradient(int layer, Step step, ParameterStore& sto
 
 absl::Status CudaEngine::QueueCopyOut(TableId table, Step step, ParameterStore& store) {
   const absl::Span<const float> gradient = gradients_[table.value()];
-  if (codecs_ != nullptr && codecs_->encodes(table)) {
+  if (codecs_ != nullptr && codecs_->encodes(table) && store.Encodes(table, step)) {
     return codecs_->QueueEncode(table, step, gradient, *copy_out_);
   }
   return copy_out_->CopyToHost(gradient.data(), gradient.size() * sizeof(float),

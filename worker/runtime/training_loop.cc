@@ -51,6 +51,7 @@ absl::Status TrainingLoop::LoadBatch(Step step) {
 
 absl::Status TrainingLoop::RunStep(Step step) {
   const TraceSpan span(options_.tracer, track_, "step", {{"step", step.value()}});
+  if (options_.begin_step) options_.begin_step(step);
   if (options_.schedule != nullptr) options_.schedule->BeginStep(step);
   RETURN_IF_ERROR(options_.engine->RunStep(step, *options_.store));
   // The forward pass has waited for every layer: the step before has all its replies.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -40,6 +41,8 @@ class TrainingLoop {
     Tracer* tracer = nullptr;   // optional; outlives the loop
     // Null if the schedule is fixed. Outlives the loop.
     ScheduleFollower* schedule = nullptr;
+    // Optional: comes before each step.
+    std::function<void(Step)> begin_step;
   };
 
   explicit TrainingLoop(const Options& options);

@@ -2,11 +2,14 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/codec/table_codecs.h"
+#include "common/exchange/parameter_endpoint.h"
 #include "common/job/job_properties.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/membership/member_agent.h"
@@ -14,9 +17,20 @@
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
 #include "common/scheduler/transfer_queue.h"
+#include "worker/client/link_probe.h"
 #include "worker/training/evaluate.h"
 
 namespace capstan {
+namespace {
+
+// `step` is the next one.
+void UseAutoCodecs(const v1::AutoCodecs& choice, Step step, ParameterStore& store) {
+  const std::vector<TableId> tables(choice.tables().begin(), choice.tables().end());
+  store.UseAutoCodecs(std::max(Step(choice.first_step()), step), tables);
+}
+
+}  // namespace
+
 TrainingSession::TrainingSession(Options options)
     : options_(std::move(options)), watch_(options_.clock) {}
 
@@ -28,6 +42,10 @@ absl::Status TrainingSession::Run() {
   member.on_view = [this](const v1::JobView& view) { OnView(view); };
   member.on_lost = [this](const absl::Status& status) { OnLost(status); };
   member.progress = [this] { return CurrentProgress(); };
+  member.report = [this](v1::HeartbeatRequest& request) {
+    MutexLock lock(&mu_);
+    if (links_.has_value()) *request.mutable_links() = *links_;
+  };
   MemberAgent agent(std::move(member), *options_.coordinator, *options_.clock);
   agent.Start();
   return TrainAndEvaluate([&agent] { agent.ReportNow(); });
@@ -38,7 +56,14 @@ absl::Status TrainingSession::TrainAndEvaluate(absl::FunctionRef<void()> report_
   const auto may_start = [worker](const v1::JobView& view) {
     return view.phase() >= v1::TRAINING && !view.workers(worker).is_entering();
   };
-  ASSIGN_OR_RETURN(const v1::JobView view, watch_.WaitFor(may_start));
+  ASSIGN_OR_RETURN(v1::JobView view, watch_.WaitFor([&may_start](const v1::JobView& next) {
+    return next.measures_links() || may_start(next);
+  }));
+  if (view.measures_links()) {
+    MeasureLinksTo(view);
+    report_now();
+    ASSIGN_OR_RETURN(view, watch_.WaitFor(may_start));
+  }
   ASSIGN_OR_RETURN(const std::shared_ptr<Training> training, MakeTraining(view, report_now));
   {
     MutexLock lock(&mu_);
@@ -66,6 +91,23 @@ absl::Status TrainingSession::TrainAndEvaluate(absl::FunctionRef<void()> report_
   }
 }
 
+void TrainingSession::MeasureLinksTo(const v1::JobView& view) {
+  std::vector<std::unique_ptr<ParameterEndpoint>> servers;
+  for (const v1::ServerInfo& server : view.servers()) {
+    servers.push_back(options_.connect(ServerId(server.server()), {server.address()}));
+  }
+  double model_bytes = 0;
+  for (const v1::TableSpec& table : options_.setup->engine->tables()) {
+    model_bytes += static_cast<double>(ElementCount(table)) * sizeof(float);
+  }
+  const int64_t steps =
+      options_.setup->steps - view.workers(static_cast<int>(options_.worker.value())).first_step();
+  const v1::LinkMeasurement links =
+      MeasureLinks(std::move(servers), model_bytes * static_cast<double>(steps), *options_.clock);
+  MutexLock lock(&mu_);
+  links_ = links;
+}
+
 absl::Status TrainingSession::BestReason(const absl::Status& status) {
   const absl::StatusOr<v1::JobView> view = watch_.WaitFor([](const v1::JobView&) { return true; });
   if (!view.ok()) return view.status();
@@ -74,7 +116,7 @@ absl::Status TrainingSession::BestReason(const absl::Status& status) {
 
 absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::MakeTraining(
     const v1::JobView& view, absl::FunctionRef<void()> report_now) {
-  const v1::SchedulerSpec& spec = options_.job->job().scheduler();
+  const v1::SchedulerSpec& spec = SchedulerOf(options_.job->job(), view);
   auto training = std::make_unique<Training>();
   training->scheduler =
       std::make_unique<Scheduler>(spec.credit_bytes(), MakeTransferQueue(spec.policy()));
@@ -140,6 +182,16 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   loop.is_restored = view.restored_step() > 0;
   loop.tracer = options_.tracer;
   loop.schedule = training->schedule.get();
+  if (view.auto_codecs().first_step() > 0) {
+    UseAutoCodecs(view.auto_codecs(), loop.first_step, *training->store);
+  } else {
+    loop.begin_step = [this, store = training->store.get(), is_used = false](Step step) mutable {
+      const v1::AutoCodecs choice = AutoCodecsOfJob();
+      if (is_used || choice.first_step() == 0) return;
+      is_used = true;
+      UseAutoCodecs(choice, step, *store);
+    };
+  }
   training->loop = std::make_unique<TrainingLoop>(loop);
   return training;
 }
@@ -177,9 +229,18 @@ std::shared_ptr<TrainingSession::Training> TrainingSession::CurrentTraining() {
   return training_;
 }
 
+v1::AutoCodecs TrainingSession::AutoCodecsOfJob() {
+  MutexLock lock(&mu_);
+  return auto_codecs_;
+}
+
 void TrainingSession::OnView(const v1::JobView& view) {
   if (options_.on_view) options_.on_view(view);
   watch_.OnView(view);
+  {
+    MutexLock lock(&mu_);
+    auto_codecs_ = view.auto_codecs();
+  }
   const std::shared_ptr<Training> training = CurrentTraining();
   if (training == nullptr) return;
   training->client->UpdateRouting(RoutingTableFromView(view));

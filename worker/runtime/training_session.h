@@ -2,6 +2,7 @@
 #define WORKER_RUNTIME_TRAINING_SESSION_H_
 
 #include <memory>
+#include <optional>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
@@ -67,10 +68,12 @@ class TrainingSession {
   void OnView(const v1::JobView& view);
   void OnLost(const absl::Status& lost);
   v1::Progress CurrentProgress();
+  v1::AutoCodecs AutoCodecsOfJob();
   // Null before the training starts.
   std::shared_ptr<Training> CurrentTraining();
 
   absl::Status TrainAndEvaluate(absl::FunctionRef<void()> report_now);
+  void MeasureLinksTo(const v1::JobView& view);
   absl::StatusOr<std::unique_ptr<Training>> MakeTraining(const v1::JobView& view,
                                                          absl::FunctionRef<void()> report_now);
   absl::Status EvaluateAndReport();
@@ -83,6 +86,8 @@ class TrainingSession {
 
   Mutex mu_;
   std::shared_ptr<Training> training_ ABSL_GUARDED_BY(mu_);
+  std::optional<v1::LinkMeasurement> links_ ABSL_GUARDED_BY(mu_);
+  v1::AutoCodecs auto_codecs_ ABSL_GUARDED_BY(mu_);  // of the latest view
 };
 
 }  // namespace capstan

@@ -19,13 +19,14 @@ namespace capstan {
 
 absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation incarnation,
                                         const std::vector<v1::TableSpec>& tables,
-                                        uint32_t own_arrays, CoordinatorEndpoint& coordinator,
-                                        Clock& clock) {
+                                        uint32_t own_arrays, const std::string& host,
+                                        CoordinatorEndpoint& coordinator, Clock& clock) {
   v1::RegisterWorkerRequest request;
   request.set_incarnation(incarnation.value());
   request.set_may_enter_late(true);
   request.mutable_tables()->Assign(tables.begin(), tables.end());
   request.set_own_arrays(own_arrays);
+  request.set_host(host);
   const absl::Duration interval = absl::Seconds(job.membership().heartbeat_seconds());
   // A lost worker's lease runs from the answer to its last heartbeat. The coordinator keeps that
   // answer back for up to one interval. This worker's next request comes up to one interval later.
@@ -64,10 +65,10 @@ absl::Status Worker::Run() {
   }
   // No failure to report: a refused worker is no member.
   const OwnState* const own_state = setup->engine->own_state();
-  ASSIGN_OR_RETURN(
-      const WorkerId id,
-      RegisterWorker(job.job(), options_.incarnation, setup->engine->tables(),
-                     own_state == nullptr ? 0 : own_state->arrays(), coordinator, clock));
+  ASSIGN_OR_RETURN(const WorkerId id,
+                   RegisterWorker(job.job(), options_.incarnation, setup->engine->tables(),
+                                  own_state == nullptr ? 0 : own_state->arrays(), options_.host,
+                                  coordinator, clock));
   const absl::Status status = Work(id, job, *setup);
   if (!status.ok()) {
     ReportFailure(coordinator, v1::HeartbeatRequest::WORKER, id.value(), options_.incarnation,

@@ -23,13 +23,13 @@
 namespace capstan {
 
 // Registers a worker, possibly in the place of a lost one. Its engine has `own_arrays` arrays of
-// own state. While the job has no free place, asks again every heartbeat interval.
-// RESOURCE_EXHAUSTED once the lease of any worker lost before the call must have run out. Otherwise
-// the coordinator's errors. Blocks; for the main thread alone.
+// own state. `host` is v1::RegisterWorkerRequest::host. While the job has no free place, asks again
+// every heartbeat interval. RESOURCE_EXHAUSTED once the lease of any worker lost before the call
+// must have run out. Otherwise the coordinator's errors. Blocks; for the main thread alone.
 absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation incarnation,
                                         const std::vector<v1::TableSpec>& tables,
-                                        uint32_t own_arrays, CoordinatorEndpoint& coordinator,
-                                        Clock& clock);
+                                        uint32_t own_arrays, const std::string& host,
+                                        CoordinatorEndpoint& coordinator, Clock& clock);
 
 // One worker of a job, without its transport. Registers, possibly in the place of a lost worker,
 // trains on its share of the data, evaluates at the coordinator's request, and leaves at the job's
@@ -54,6 +54,8 @@ class Worker {
     absl::AnyInvocable<void(const v1::JobView&)> on_view;
     // Optional: wraps all exchanges of the worker, as a recorder does.
     ExchangeWrapper wrap;
+    // Optional: v1::RegisterWorkerRequest::host.
+    std::string host;
     // Optional: traces the worker.
     Tracer* tracer = nullptr;
   };

@@ -60,7 +60,8 @@ class RegisterWorkerTest : public testing::Test {
     clock_.Spawn([&] {
       v1::TableSpec table;
       table.set_name("w");
-      id = RegisterWorker(Job(), Incarnation(7), {table}, /*own_arrays=*/3, *coordinator_, clock_);
+      id = RegisterWorker(Job(), Incarnation(7), {table}, /*own_arrays=*/3, "a host", *coordinator_,
+                          clock_);
       waited_ = clock_.Now() - begin;
     });
     clock_.RunUntil(begin + absl::Hours(1));
@@ -81,6 +82,7 @@ TEST_F(RegisterWorkerTest, AFreePlaceIsTakenAtOnce) {
   ASSERT_EQ(coordinator_->last_request.tables_size(), 1);
   EXPECT_EQ(coordinator_->last_request.tables(0).name(), "w");
   EXPECT_EQ(coordinator_->last_request.own_arrays(), 3u);
+  EXPECT_EQ(coordinator_->last_request.host(), "a host");
 }
 
 TEST_F(RegisterWorkerTest, APlaceIsTakenWithinAHeartbeatAfterTheLeaseOfALostWorker) {

@@ -61,6 +61,9 @@ void AddFacts(const json& summary, ChartPageContent* content) {
     content->facts.emplace_back("speed", absl::StrCat(RoundedCountText(speed), " samples/s"));
   }
   AddText(summary, "max_staleness_seen", "largest staleness", content);
+  if (const std::string links = SummaryLinkText(summary); !links.empty()) {
+    content->facts.emplace_back("links", links);
+  }
   if (const std::string tuning = SummaryTuningText(summary); !tuning.empty()) {
     content->facts.emplace_back("tuned", tuning);
   }

@@ -182,6 +182,9 @@ absl::StatusOr<std::string> FormatSummary(absl::string_view json_text) {
   for (const auto& [label, value] : RowsOf(summary)) {
     absl::StrAppendFormat(&text, "  %-18s %s\n", label, value);
   }
+  if (const std::string links = SummaryLinkText(summary); !links.empty()) {
+    absl::StrAppendFormat(&text, "  %-18s %s\n", "links", links);
+  }
   if (const std::string tuning = SummaryTuningText(summary); !tuning.empty()) {
     absl::StrAppendFormat(&text, "  %-18s %s\n", "tuned", tuning);
   }
@@ -210,7 +213,10 @@ SummaryRows SummaryCodecRows(const json& summary) {
   SummaryRows rows = {{"pushed", SentText(summary, "bytes_pushed", "push_ratio")},
                       {"pulled", SentText(summary, "bytes_pulled", "pull_ratio")},
                       {"codecs", CodecsText(summary)}};
-  if (NumberIn(summary, "push_ratio") == 1 && NumberIn(summary, "pull_ratio") == 1) {
+  const json choice = summary.value("auto_codecs", json());
+  if (choice.is_object()) {
+    rows.emplace_back("auto codecs", TextIn(choice, "text"));
+  } else if (NumberIn(summary, "push_ratio") == 1 && NumberIn(summary, "pull_ratio") == 1) {
     rows.back().second += "; no table got smaller: lower --codec_min_bytes, or see the README";
   }
   const json residual = summary.value("residual_ratio", json());
@@ -221,6 +227,11 @@ SummaryRows SummaryCodecRows(const json& summary) {
                                                       NumberIn(summary, "codec_seconds")));
   rows.emplace_back("residuals lost", CountText(CountIn(summary, "residuals_lost")));
   return rows;
+}
+
+std::string SummaryLinkText(const json& summary) {
+  const json links = summary.value("links", json());
+  return links.is_object() ? TextIn(links, "text") : "";
 }
 
 std::string TuningText(const v1::TuningReport& tuning) {

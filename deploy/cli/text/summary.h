@@ -26,6 +26,9 @@ std::string SummaryConsistencyText(const nlohmann::json& summary);
 // The lines of bytes and codecs in a summary. None for a job without codecs.
 SummaryRows SummaryCodecRows(const nlohmann::json& summary);
 
+// The links in a summary, and what was chosen for them. Empty when they were not measured.
+std::string SummaryLinkText(const nlohmann::json& summary);
+
 // The result of tuning: "partition 2MiB, credit 4MiB, 212.0 ms a step: 8.0 % faster than ...".
 // Without a result, the number of measurements and the last one.
 std::string TuningText(const v1::TuningReport& tuning);

@@ -70,6 +70,15 @@ TEST(SummaryTest, CodecsThatFitNoTableAreSaidToDoNothing) {
             "smaller: lower --codec_min_bytes, or see the README");
 }
 
+TEST(SummaryTest, TheChoiceForAutoCodecsHasARow) {
+  json summary = json::parse(kCompressed);
+  summary["push_ratio"] = summary["pull_ratio"] = 1;
+  summary["auto_codecs"] = {{"first_step", 0}, {"text", "float32, because"}};
+  const SummaryRows rows = SummaryCodecRows(summary);
+  EXPECT_EQ(rows[2].second, "push int8, pull bfloat16 (fc3.bias float32), tables from 16KiB on");
+  EXPECT_EQ(rows[3], std::make_pair(std::string("auto codecs"), std::string("float32, because")));
+}
+
 TEST(SummaryTest, CodecsOfTheWrongTypesAreShownWithoutHarm) {
   EXPECT_EQ(*FormatSummary(R"({"bytes_pushed": "x", "push_codec": 7, "table_codec": [1]})"),
             "job is done\n"
@@ -115,6 +124,12 @@ TEST(SummaryTest, ValuesThatNoJobHasAreShownWithoutHarm) {
   EXPECT_EQ(*FormatSummary(R"({"tuning": {"chosen": {"partition_bytes": "x"}, "reason": 7}})"),
             "job is done\n"
             "  tuned              partition 0, credit 0: \n");
+}
+
+TEST(SummaryTest, LinksAreShownIfTheyWereMeasured) {
+  EXPECT_EQ(*FormatSummary(R"({"links": {"text": "1 Gbit/s: slice 64KiB"}})"),
+            "job is done\n"
+            "  links              1 Gbit/s: slice 64KiB\n");
 }
 
 TEST(SummaryTest, TextThatIsNoJsonObjectIsRefused) {

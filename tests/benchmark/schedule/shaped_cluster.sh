@@ -206,6 +206,9 @@ cluster_run() {
 ${sent} and ${received}"
   awk '{ printf "  %.1f MB pushed and %.1f MB pulled crossed the links, as %.1f and %.1f MB\n",
     $1 / 1e6, $2 / 1e6, $3 / 1e6, $4 / 1e6 }' <<<"${pushed} ${pulled} ${sent} ${received}" >&2
+  sed -n -e '/^ *"links":/,/}/s/^ *"text": "\(.*\)",\?$/  links: \1/p' \
+    -e '/^ *"auto_codecs":/,/}/s/^ *"text": "\(.*\)",\?$/  auto codecs: \1/p' \
+    "${folder}/summary.json" >&2
 }
 
 # cluster_figure FOLDER KEY: a number of the summary of cluster_run.

@@ -16,6 +16,7 @@ std::vector<std::string> mutants;  // programs
 // The rule of the contract broken by each fault. Some faults also break other rules, maybe earlier.
 const std::map<std::string, std::string>& Rules() {
   static const auto& rules = *new std::map<std::string, std::string>{
+      {"auto_codec_before_its_step", "error feedback"},
       {"bsp_before_last_push", "one sum a step"},
       {"bsp_sum_with_next_step", "one sum a step"},
       {"change_without_holding_back", "staleness bound"},

@@ -1,0 +1,64 @@
+#ifndef SERVER_COORDINATOR_AUTO_CODEC_PLAN_H_
+#define SERVER_COORDINATOR_AUTO_CODEC_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/checkpoint.pb.h"
+#include "proto/coordinator_service.pb.h"
+#include "proto/job.pb.h"
+
+namespace capstan {
+
+// The choice for a job's auto codecs, made once: after some steps with float32, tables are sent as
+// int8 from a step on if that makes steps shorter by more than it costs. Does nothing in other
+// jobs. Not thread-safe.
+class AutoCodecPlan {
+ public:
+  // If the job goes on from a checkpoint after the choice, the choice stays.
+  explicit AutoCodecPlan(const v1::JobSpec& job, const v1::CheckpointManifest& restored = {});
+
+  // The tables of the job, in slices of `slice_bytes`. The codecs are valid.
+  void Begin(const std::vector<v1::TableSpec>& tables, uint64_t slice_bytes);
+
+  // `computing` are the workers that compute, and `links` their links. Chooses if all of them have
+  // done enough steps; else returns false. int8 begins a few steps after the slowest worker's step.
+  bool Settle(const v1::LinkReport& links, const std::vector<const v1::Progress*>& computing);
+
+  bool is_wanted() const { return is_wanted_; }
+  bool has_chosen() const { return !choice_.text().empty(); }
+  // The choice is worth to be kept: it rests on a measurement.
+  bool is_lasting() const { return is_lasting_; }
+  const v1::AutoCodecs& choice() const { return choice_; }
+
+ private:
+  // Bytes of a step of one worker, each way.
+  struct Bytes {
+    double pushed = 0;
+    double pulled = 0;
+  };
+  struct Table {
+    std::string name;
+    uint32_t id = 0;
+    Bytes as_float32;  // 0 for a way that has no auto codec
+    Bytes saved;       // by int8
+  };
+  v1::AutoCodecs Choose(const v1::LinkMeasurement& links,
+                        const std::vector<const v1::Progress*>& computing) const;
+  double CostOf(const Table& table, const v1::LinkMeasurement& links) const;
+
+  const v1::CodecSpec codec_;
+  const bool is_wanted_;
+  const int64_t first_step_;  // of the job, or after the checkpoint
+  const double workers_;
+  const double servers_;
+  v1::AutoCodecs choice_;
+  bool is_lasting_ = false;
+  Bytes before_;               // of all tables, with the auto codecs off
+  std::vector<Table> tables_;  // with an auto codec, the largest first
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_COORDINATOR_AUTO_CODEC_PLAN_H_

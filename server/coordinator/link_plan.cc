@@ -1,0 +1,160 @@
+#include "server/coordinator/link_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/job/field_text.h"
+#include "common/job/job_properties.h"
+#include "common/tensor/slicing.h"
+
+namespace capstan {
+namespace {
+
+// Fewer bytes are sent in a moment.
+constexpr uint64_t kLeastModelBytes = 10'000'000;
+
+// The time for which a link is blocked by what has been started: more urgent values wait so long.
+constexpr double kUnitSeconds = 0.001;
+constexpr uint64_t kLeastUnit = 64 << 10;
+constexpr uint64_t kMostUnit = 1 << 20;
+// What is under way, so that a link never waits for the next unit; within 8 of the smallest units
+// and 8 of the largest.
+constexpr double kCreditSeconds = 0.012;
+constexpr double kLeastCredit = 8 * kLeastUnit;
+constexpr double kMostCredit = 8 * kMostUnit;
+constexpr double kMostRoundTripCredit = 256 << 20;
+// Bounds the work for each slice of a huge model.
+constexpr uint64_t kMostSlices = 1 << 20;
+
+// The largest power of two whose transfer takes a unit's time, within bounds.
+uint64_t UnitFor(double bytes_per_second) {
+  uint64_t unit = kLeastUnit;
+  while (unit < kMostUnit && 2 * static_cast<double>(unit) <= bytes_per_second * kUnitSeconds) {
+    unit *= 2;
+  }
+  return unit;
+}
+
+// A whole number of units. On a long way twice what is on it at a time.
+uint64_t CreditFor(const v1::LinkMeasurement& links, uint64_t unit) {
+  const double rate = links.bytes_per_second();
+  const double round_trip = std::min(2 * rate * links.round_trip_seconds(), kMostRoundTripCredit);
+  const double bytes =
+      std::max(std::clamp(rate * kCreditSeconds, kLeastCredit, kMostCredit), round_trip);
+  return unit * static_cast<uint64_t>(std::ceil(bytes / static_cast<double>(unit)));
+}
+
+// What a job without a choice gets from the checkpoint's job.
+v1::SchedulerSpec Inherit(v1::SchedulerSpec own, const v1::SchedulerSpec& before) {
+  if (!own.has_slice_bytes() && SliceBytes(own) != SliceBytes(before)) {
+    own.set_slice_bytes(SliceBytes(before));
+  }
+  if (!own.has_partition_bytes() && before.has_partition_bytes()) {
+    own.set_partition_bytes(before.partition_bytes());
+  }
+  if (!own.has_credit_bytes() && before.has_credit_bytes()) {
+    own.set_credit_bytes(before.credit_bytes());
+  }
+  return own;
+}
+
+double Least(bool is_first, double so_far, double value) {
+  return is_first ? value : std::min(so_far, value);
+}
+
+bool IsValid(const v1::LinkMeasurement& links) {
+  return std::isfinite(links.bytes_per_second()) && links.bytes_per_second() > 0 &&
+         std::isfinite(links.round_trip_seconds()) && links.round_trip_seconds() >= 0 &&
+         std::isfinite(links.seconds()) && links.seconds() >= 0;
+}
+
+// For people.
+std::string LinkText(const v1::LinkReport& report) {
+  const v1::LinkMeasurement& slowest = report.slowest();
+  std::vector<std::string> chosen;
+  const auto add = [&chosen](bool is_chosen, const char* name, uint64_t bytes) {
+    if (is_chosen) chosen.push_back(absl::StrCat(name, " ", FormatSize(bytes)));
+  };
+  add(report.chosen().has_slice_bytes(), "slice", report.chosen().slice_bytes());
+  add(report.chosen().has_partition_bytes(), "partition", report.chosen().partition_bytes());
+  add(report.chosen().has_credit_bytes(), "credit", report.chosen().credit_bytes());
+  return absl::StrFormat("%.3g Gbit/s both ways, round trip %.2g ms, measured in %.2f s%s%s",
+                         slowest.bytes_per_second() * 8e-9, 1000 * slowest.round_trip_seconds(),
+                         slowest.seconds(), chosen.empty() ? "" : ": ",
+                         absl::StrJoin(chosen, ", "));
+}
+
+}  // namespace
+
+LinkPlan::LinkPlan(const v1::JobSpec& job, const v1::CheckpointManifest& restored)
+    : has_codec_(HasCodec(job.codec())),
+      has_auto_codec_(HasAutoCodec(job.codec()) && restored.auto_codecs().text().empty()),
+      is_restored_(restored.has_job()),
+      scheduler_(is_restored_ ? Inherit(job.scheduler(), restored.job().scheduler())
+                              : job.scheduler()) {}
+
+void LinkPlan::Begin(const std::set<std::string>& hosts,
+                     const std::vector<uint64_t>& table_elements) {
+  has_begun_ = true;
+  for (const uint64_t elements : table_elements) model_bytes_ += elements * sizeof(float);
+  const bool is_open =
+      MayChooseSlices() || !scheduler_.has_partition_bytes() || !scheduler_.has_credit_bytes();
+  chooses_ = is_open && model_bytes_ > kLeastModelBytes &&
+             scheduler_.policy() != v1::SchedulerSpec::TENSOR_FIFO;
+  is_measuring_ = hosts.size() > 1 && (chooses_ || has_auto_codec_);
+}
+
+void LinkPlan::Report(uint32_t worker, const v1::LinkMeasurement& links) {
+  if (is_measuring_) measured_.try_emplace(worker, links);
+}
+
+bool LinkPlan::Settle(size_t num_workers) {
+  if (!is_measuring_ || measured_.size() < num_workers) return false;
+  is_measuring_ = false;
+  v1::LinkMeasurement& slowest = *report_.mutable_slowest();
+  for (const auto& [worker, links] : measured_) {
+    if (!IsValid(links)) {
+      slowest.Clear();
+      report_.set_text("not measured: too few steps, or no answer");
+      return true;
+    }
+    const bool is_first = slowest.bytes_per_second() == 0;
+    slowest.set_bytes_per_second(
+        Least(is_first, slowest.bytes_per_second(), links.bytes_per_second()));
+    slowest.set_round_trip_seconds(
+        std::max(slowest.round_trip_seconds(), links.round_trip_seconds()));
+    slowest.set_seconds(std::max(slowest.seconds(), links.seconds()));
+    slowest.set_encode_bytes_per_second(
+        Least(is_first, slowest.encode_bytes_per_second(), links.encode_bytes_per_second()));
+    slowest.set_decode_bytes_per_second(
+        Least(is_first, slowest.decode_bytes_per_second(), links.decode_bytes_per_second()));
+  }
+  if (chooses_) Choose();
+  report_.set_text(LinkText(report_));
+  return true;
+}
+
+// A checkpoint has slices already. With a codec the trained parameters depend on their size.
+bool LinkPlan::MayChooseSlices() const {
+  return !scheduler_.has_slice_bytes() && !has_codec_ && !is_restored_;
+}
+
+void LinkPlan::Choose() {
+  v1::SchedulerSpec& chosen = *report_.mutable_chosen();
+  const uint64_t unit = UnitFor(report_.slowest().bytes_per_second());
+  if (MayChooseSlices()) {
+    uint64_t slice = unit;
+    while (slice < kMaxSliceBytes && model_bytes_ / slice >= kMostSlices) slice *= 2;
+    chosen.set_slice_bytes(slice);
+  }
+  if (!scheduler_.has_partition_bytes()) chosen.set_partition_bytes(unit);
+  if (!scheduler_.has_credit_bytes()) chosen.set_credit_bytes(CreditFor(report_.slowest(), unit));
+  scheduler_.MergeFrom(chosen);
+}
+
+}  // namespace capstan

@@ -1,0 +1,1 @@
+codec/compression_chart.py
