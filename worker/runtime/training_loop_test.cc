@@ -76,6 +76,8 @@ class TrainingLoopTest : public testing::Test {
   // Trains `steps` steps from `first_step` on.
   void Run(Step first_step, int64_t steps) {
     rig_ = TrainingRig::Create(&engine_, &clock_, TrainingRig::Options()).value();
+    // The rig has pulled. A slice has one exchange at a time.
+    ASSERT_TRUE(rig_->store().WaitForAll().ok());
     TrainingLoop::Options options;
     options.clock = &clock_;
     options.engine = &engine_;
