@@ -28,6 +28,8 @@ constexpr double kCreditSeconds = 0.012;
 constexpr double kLeastCredit = 8 * kLeastUnit;
 constexpr double kMostCredit = 8 * kMostUnit;
 constexpr double kMostRoundTripCredit = 256 << 20;
+// A link also stays busy with slices that could not be chosen for it.
+constexpr double kLeastSlices = 4;
 // Bounds the work for each slice of a huge model.
 constexpr uint64_t kMostSlices = 1 << 20;
 
@@ -41,11 +43,11 @@ uint64_t UnitFor(double bytes_per_second) {
 }
 
 // A whole number of units. On a long way twice what is on it at a time.
-uint64_t CreditFor(const v1::LinkMeasurement& links, uint64_t unit) {
+uint64_t CreditFor(const v1::LinkMeasurement& links, uint64_t unit, uint64_t slice) {
   const double rate = links.bytes_per_second();
   const double round_trip = std::min(2 * rate * links.round_trip_seconds(), kMostRoundTripCredit);
-  const double bytes =
-      std::max(std::clamp(rate * kCreditSeconds, kLeastCredit, kMostCredit), round_trip);
+  const double bytes = std::max({std::clamp(rate * kCreditSeconds, kLeastCredit, kMostCredit),
+                                 round_trip, kLeastSlices * static_cast<double>(slice)});
   return unit * static_cast<uint64_t>(std::ceil(bytes / static_cast<double>(unit)));
 }
 
@@ -153,7 +155,10 @@ void LinkPlan::Choose() {
     chosen.set_slice_bytes(slice);
   }
   if (!scheduler_.has_partition_bytes()) chosen.set_partition_bytes(unit);
-  if (!scheduler_.has_credit_bytes()) chosen.set_credit_bytes(CreditFor(report_.slowest(), unit));
+  if (!scheduler_.has_credit_bytes()) {
+    const uint64_t slice = chosen.has_slice_bytes() ? chosen.slice_bytes() : SliceBytes(scheduler_);
+    chosen.set_credit_bytes(CreditFor(report_.slowest(), unit, slice));
+  }
   scheduler_.MergeFrom(chosen);
 }
 

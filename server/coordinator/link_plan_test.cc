@@ -75,7 +75,7 @@ TEST(LinkPlanTest, WithACodecSlicesKeepTheirSize) {
   job.mutable_codec()->set_pull("int8");
   const v1::SchedulerSpec chosen = Chosen(job, Links(0.1, 0));
   EXPECT_FALSE(chosen.has_slice_bytes());
-  EXPECT_EQ(chosen.credit_bytes(), 512u << 10);
+  EXPECT_EQ(chosen.credit_bytes(), 4u << 20) << "four slices";
 }
 
 TEST(LinkPlanTest, OnlySlowLinksAndManyBytesAreWorthAMeasurement) {
@@ -150,7 +150,7 @@ TEST(LinkPlanTest, ARestoredJobChoosesWhatItsCheckpointLeavesOpen) {
   EXPECT_TRUE(plan.is_measuring()) << "it began on one machine";
   plan.Report(0, Links(0.1, 0));
   EXPECT_TRUE(plan.Settle(1));
-  EXPECT_EQ(plan.scheduler().credit_bytes(), 512u << 10);
+  EXPECT_EQ(plan.scheduler().credit_bytes(), 4u << 20) << "four slices";
   EXPECT_FALSE(plan.scheduler().has_slice_bytes()) << "the checkpoint has slices";
 }
 

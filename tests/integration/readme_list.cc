@@ -25,6 +25,7 @@ Listed IsTestedBy(const char* label, const char* command) { return {command, lab
 Listed DoesNotTrain(const char* command) { return {command}; }
 
 constexpr char kAccuracyTest[] = "//tests/benchmark/codec:codec_accuracy_test";
+constexpr char kCompressionTest[] = "//tests/benchmark/codec:compression_benchmark_test";
 constexpr char kBundleTest[] = "//tests/bundle:bundle_test";
 constexpr char kCudaTest[] = "//tests/cluster:cuda_cluster_test";
 constexpr char kProcessTest[] = "//tests/integration:process_test";
@@ -183,6 +184,15 @@ std::vector<Listed> AllListed() {
                  "bazel run //tests/benchmark:codec_benchmark -- --elements=25000000 "
                  "--repetitions=9 --json"),
       IsTestedBy(kAccuracyTest, "tests/benchmark/codec_accuracy.py"),
+      IsTestedBy(kAccuracyTest,
+                 "tests/benchmark/codec_accuracy.py --jobs=digits --digits_epochs=60"),
+      IsTestedBy(kCompressionTest,
+                 "sudo tests/benchmark/compression_benchmark.sh --gbit=0.1,0.25,0.5,1,2,4,8 "
+                 "--codec=bfloat16,int8,topk:0.01,auto --seconds=4 > codecs.json && "
+                 "tests/benchmark/compression_chart.py < codecs.json > codecs.svg"),
+      IsTestedBy(kCompressionTest,
+                 "sudo tests/benchmark/compression_benchmark.sh --train "
+                 "--codec=int8,topk:0.001+dgc"),
       IsTestedBy(kAccuracyTest, "tests/benchmark/codec_accuracy.py --jobs=digits --workers=8"),
       IsTestedBy(kAccuracyTest,
                  "tests/benchmark/codec_accuracy.py --jobs=digits --workers=8 --digits_epochs=60"),

@@ -44,7 +44,7 @@ done
   --seconds=1 --codec=auto >"${TEST_TMPDIR}/output" 2>"${TEST_TMPDIR}/log"
 cat "${TEST_TMPDIR}"/{output,log}
 grep --extended-regexp '"codec": "auto", .*"bytes_ratio": (1\.[5-9]|2)' "${TEST_TMPDIR}/output"
-grep --extended-regexp 'links: 0\.[0-9]+ Gbit/s both ways, .*credit [0-9]+KiB' "${TEST_TMPDIR}/log"
+grep --extended-regexp 'links: 0\.[0-9]+ Gbit/s both ways, .*credit [0-9]+[KM]iB' "${TEST_TMPDIR}/log"
 grep --extended-regexp 'auto codecs: int8 from step 1[0-9] on for .*, because a step of 0' \
   "${TEST_TMPDIR}/log"
 
