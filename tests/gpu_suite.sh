@@ -90,7 +90,8 @@ stage_step() {
     logs+=(torch.log)
   fi
   [[ "${logs[0]-}" != compute.log ]] || figures step "${logs[@]}"
-  ! show "step with one server" step.log 100 "${benchmark}" --json || figures hidden step.log
+  ! show "step with one server" step.log 100 "${benchmark}" --runs=7 --json ||
+    figures hidden step.log
 }
 
 stage=machine

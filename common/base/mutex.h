@@ -1,6 +1,8 @@
 #ifndef COMMON_BASE_MUTEX_H_
 #define COMMON_BASE_MUTEX_H_
 
+#include <pthread.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -65,9 +67,8 @@ class CondVar {
   void set_observer(Observer* observer) { observer_.store(observer, std::memory_order_release); }
 
   void Wait(Mutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
-    condition_.wait(lock);
-    lock.release();
+    // std::condition_variable::wait would need the libstdc++ of gcc 12; RHEL 9 has that of gcc 11.
+    pthread_cond_wait(condition_.native_handle(), mutex.mutex_.native_handle());
   }
   // False when `deadline` passed.
   bool WaitUntil(Mutex& mutex, std::chrono::steady_clock::time_point deadline)

@@ -37,7 +37,7 @@ struct DrawKey {
   TableId table;
   WorkerId worker;
   Step step;
-  SliceIndex slice;
+  uint64_t first_element = 0;  // of the slice, in its table
 };
 
 // Turns the float32 values of a slice into fewer bytes and back. The bytes are the same on every

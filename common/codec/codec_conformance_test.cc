@@ -202,7 +202,7 @@ TEST_P(CodecConformanceTest, TheSameKeyGivesTheSameBytes) {
   const std::vector<float> values = TestValues(/*n=*/1000, /*seed=*/1);
   const std::vector<uint8_t> bytes = Encoded(*codec_, values, TestKey());
   EXPECT_EQ(Encoded(*codec_, values, TestKey()), bytes);
-  DrawKey keys[7];
+  DrawKey keys[8];
   for (DrawKey& key : keys) key = TestKey();
   keys[0].seed ^= 1;
   keys[1].seed ^= uint64_t{1} << 63;
@@ -210,7 +210,8 @@ TEST_P(CodecConformanceTest, TheSameKeyGivesTheSameBytes) {
   keys[3].worker = WorkerId(4);
   keys[4].step = keys[4].step + 1;
   keys[5].step = keys[5].step + (int64_t{1} << 32);
-  keys[6].slice = SliceIndex(4);
+  keys[6].first_element += 8;
+  keys[7].first_element += uint64_t{8} << 32;
   for (const DrawKey& key : keys) {
     EXPECT_EQ(Encoded(*codec_, values, key) == bytes, !draws()) << "key " << &key - keys;
   }

@@ -22,7 +22,7 @@ inline DrawKey TestKey() {
   key.table = TableId(3);
   key.worker = WorkerId(5);
   key.step = Step(0x700000002);
-  key.slice = SliceIndex(11);
+  key.first_element = uint64_t{11} << 35;
   return key;
 }
 

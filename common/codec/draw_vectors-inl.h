@@ -30,9 +30,9 @@ class DrawVectors {
     }
   }
 
-  // Writes `kCount` draws, a multiple of 256, from the block of Philox `first` on.
+  // Writes `kCount` draws, a multiple of 256, from block `first` of the table on.
   template <size_t kCount>
-  HWY_INLINE void Draw(uint32_t first, uint16_t* HWY_RESTRICT drawn) const;
+  HWY_INLINE void Draw(uint64_t first, uint16_t* HWY_RESTRICT drawn) const;
 
  private:
   // The constants of Philox4x32-10, as in random.cc.
@@ -60,7 +60,7 @@ class DrawVectors {
 #if HWY_TARGET == HWY_SCALAR
 
 template <size_t kCount>
-HWY_INLINE void DrawVectors::Draw(uint32_t first, uint16_t* HWY_RESTRICT drawn) const {
+HWY_INLINE void DrawVectors::Draw(uint64_t first, uint16_t* HWY_RESTRICT drawn) const {
   for (size_t i = 0; i < kCount; i += SliceDraws::kPerBlock) {
     const auto words = Philox4x32(draws_.Counter(first++), draws_.philox_key);
     std::memcpy(drawn + i, words.data(), sizeof(words));
@@ -99,22 +99,21 @@ HWY_INLINE void DrawVectors::Store(Vector w0, Vector w1, Vector w2, Vector w3,
 }
 
 template <size_t kCount>
-HWY_INLINE void DrawVectors::Draw(uint32_t first, uint16_t* HWY_RESTRICT drawn) const {
+HWY_INLINE void DrawVectors::Draw(uint64_t first, uint16_t* HWY_RESTRICT drawn) const {
   namespace hn = hwy::HWY_NAMESPACE;
   const Tag tag;
   const size_t lanes = hn::Lanes(tag);
   HWY_ALIGN uint64_t offsets[hn::MaxLanes(tag)];
   for (size_t i = 0; i < lanes; ++i) offsets[i] = i / 2 + (i % 2) * (lanes / 2);
   auto counter = hn::Add(hn::Load(tag, offsets), hn::Set(tag, first));
-  const auto slice = hn::Set(tag, draws_.slice);
   const auto step_low = hn::Set(tag, draws_.step_low);
   const auto step_high = hn::Set(tag, draws_.step_high);
   const auto step_of_counter = hn::Set(tag, lanes);
   // Two vectors of blocks at a time: neither waits for the other's products.
   for (size_t i = 0; i < kCount; i += 2 * lanes * SliceDraws::kPerBlock) {
-    auto a0 = counter, a1 = slice, a2 = step_low, a3 = step_high;
+    auto a0 = counter, a1 = hn::ShiftRight<32>(counter), a2 = step_low, a3 = step_high;
     counter = hn::Add(counter, step_of_counter);
-    auto b0 = counter, b1 = slice, b2 = step_low, b3 = step_high;
+    auto b0 = counter, b1 = hn::ShiftRight<32>(counter), b2 = step_low, b3 = step_high;
     counter = hn::Add(counter, step_of_counter);
     for (uint32_t round = 0; round < kRounds; ++round) {
       const auto key0 = hn::Set(tag, keys_[round][0]);

@@ -5,7 +5,7 @@
 namespace capstan {
 
 SliceDraws::SliceDraws(const DrawKey& key)
-    : slice(key.slice.value()),
+    : first_block(key.first_element / kPerBlock),
       step_low(static_cast<uint32_t>(key.step.value())),
       step_high(static_cast<uint32_t>(static_cast<uint64_t>(key.step.value()) >> 32)) {
   const std::array<uint32_t, 4> words =

@@ -16,13 +16,15 @@ struct SliceDraws {
 
   explicit SliceDraws(const DrawKey& key);
 
-  // The counter of the block of elements 8 `block` ... 8 `block` + 7.
-  std::array<uint32_t, 4> Counter(uint32_t block) const {
-    return {block, slice, step_low, step_high};
+  // The counter of a block of the table.
+  std::array<uint32_t, 4> Counter(uint64_t block) const {
+    return {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), step_low, step_high};
   }
+  // The block of the slice's elements `begin` ... `begin` + 7. `begin` is a multiple of 8.
+  uint64_t BlockAt(size_t begin) const { return first_block + begin / kPerBlock; }
 
   std::array<uint32_t, 2> philox_key;
-  uint32_t slice;
+  uint64_t first_block;  // of the slice
   uint32_t step_low;
   uint32_t step_high;
 };

@@ -76,7 +76,7 @@ HWY_INLINE void Quantize(const float* HWY_RESTRICT values, float inverse,
 
 // A whole block. False if a value is not finite.
 HWY_INLINE bool EncodeBlock(const float* HWY_RESTRICT values, const DrawVectors& draws,
-                            uint32_t first_draws, uint8_t* HWY_RESTRICT bytes) {
+                            uint64_t first_draws, uint8_t* HWY_RESTRICT bytes) {
   const int32_t magnitude = LargestMagnitude(values);
   if (magnitude >= kInfiniteMagnitude) return false;
   const float max = FloatOfBits(static_cast<uint32_t>(magnitude));
@@ -92,7 +92,7 @@ HWY_INLINE bool EncodeBlock(const float* HWY_RESTRICT values, const DrawVectors&
 bool EncodeBlocks(const float* HWY_RESTRICT values, size_t n, size_t begin,
                   const SliceDraws& slice_draws, uint8_t* HWY_RESTRICT bytes) {
   const DrawVectors draws(slice_draws);
-  uint32_t first_draws = static_cast<uint32_t>(begin / SliceDraws::kPerBlock);
+  uint64_t first_draws = slice_draws.BlockAt(begin);
   for (; n >= kInt8Block; n -= kInt8Block) {
     if (!EncodeBlock(values, draws, first_draws, bytes)) return false;
     values += kInt8Block;

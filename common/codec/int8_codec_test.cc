@@ -29,9 +29,10 @@ float ReferenceDraw(const DrawKey& key, size_t element) {
   const auto high = [](uint64_t number) { return static_cast<uint32_t>(number >> 32); };
   const auto of_job =
       Philox4x32({low(key.seed), high(key.seed), key.table.value(), key.worker.value()}, {0, 0});
-  const auto words = Philox4x32(
-      {low(element / 8), key.slice.value(), low(key.step.value()), high(key.step.value())},
-      {of_job[0], of_job[1]});
+  const uint64_t block = key.first_element / 8 + element / 8;
+  const auto words =
+      Philox4x32({low(block), high(block), low(key.step.value()), high(key.step.value())},
+                 {of_job[0], of_job[1]});
   const uint32_t word = words[element % 8 / 2];
   const double draw = element % 2 == 0 ? word % 65536 : word / 65536;
   return static_cast<float>((draw + 0.5) / 65536);
@@ -115,6 +116,28 @@ TEST(Int8CodecTest, BytesEqualTheReferenceWithEveryKindOfVectors) {
       EXPECT_EQ(Bits(Decoded(*codec, expected, n)), Bits(ReferenceValues(expected, n)));
     });
   }
+}
+
+TEST(Int8CodecTest, BytesDoNotDependOnHowATableIsCut) {
+  const auto codec = MakeInt8Codec();
+  const std::vector<float> values = TestValues(8 * kBlock, /*seed=*/5);
+  DrawKey whole = TestKey();
+  // The number of a block of Philox needs more than 32 bits from the middle on.
+  whole.first_element = (uint64_t{8} << 32) - 4 * kBlock;
+  const std::vector<uint8_t> expected = ReferenceBytes(values, whole);
+  ForEachVectorTarget([&] {
+    for (const size_t slice : {1, 2, 3, 8}) {
+      std::vector<uint8_t> bytes;
+      for (size_t begin = 0; begin < values.size(); begin += slice * kBlock) {
+        const absl::Span<const float> part = absl::MakeSpan(values).subspan(begin, slice * kBlock);
+        DrawKey key = whole;
+        key.first_element += begin;
+        const std::vector<uint8_t> encoded = Encoded(*codec, part, key);
+        bytes.insert(bytes.end(), encoded.begin(), encoded.end());
+      }
+      EXPECT_TRUE(bytes == expected) << slice << " blocks a slice";
+    }
+  });
 }
 
 TEST(Int8CodecTest, BytesOfAnyBitsEqualTheReference) {

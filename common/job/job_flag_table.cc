@@ -177,7 +177,7 @@ constexpr JobFlag kFlags[] = {
     {kScheduler, "slice_bytes", "scheduler.slice_bytes", "BYTES",
      "Tensors are cut into slices of at most this size: a multiple of 64 up to 64MiB. A job of "
      "several machines with more than 10 MB of parameters measures its links, and chooses what is "
-     "not given of this (not with a codec) and of the next two flags."},
+     "not given of this (not with a topk) and of the next two flags."},
     {kScheduler, "credit_bytes", "scheduler.credit_bytes", "BYTES",
      "A slice starts while fewer bytes than this are on their way: started, but not yet "
      "delivered."},
@@ -188,7 +188,7 @@ constexpr JobFlag kFlags[] = {
      "Try other --partition_bytes and --credit_bytes while the job runs, and keep the fastest: 18 "
      "measurements of 12 to 100 steps each. Slices are of 256KiB unless --slice_bytes is given. "
      "Not for tensor_fifo. Under bsp the parameters' bits do not change, but with a "
-     "codec they depend on the size of slices."},
+     "topk they depend on the size of slices."},
 
     {kMembership, "lease_seconds", "membership.lease_seconds", "SECONDS",
      "A process silent for this long is declared dead; at least 3 heartbeats."},

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "common/codec/table_codecs.h"
 #include "common/job/field_text.h"
 #include "common/tensor/slicing.h"
@@ -18,6 +19,8 @@ namespace capstan {
 namespace {
 
 constexpr char kFloat32[] = "float32";
+
+bool IsTopkName(absl::string_view codec) { return absl::StartsWith(codec, "topk"); }
 
 }  // namespace
 
@@ -77,11 +80,12 @@ bool HasAutoCodec(const v1::CodecSpec& codec) {
 }
 
 bool HasTopkPull(const v1::CodecSpec& codec) {
-  return absl::StartsWith(codec.pull(), "topk") ||
-         std::any_of(
-             codec.table_codec().begin(), codec.table_codec().end(),
-             [](const v1::TableCodec& own) { return absl::StartsWith(own.codec(), "topk"); });
+  return IsTopkName(codec.pull()) ||
+         std::any_of(codec.table_codec().begin(), codec.table_codec().end(),
+                     [](const v1::TableCodec& own) { return IsTopkName(own.codec()); });
 }
+
+bool HasTopk(const v1::CodecSpec& codec) { return IsTopkName(codec.push()) || HasTopkPull(codec); }
 
 std::string CodecText(const v1::CodecSpec& codec) {
   const std::string all =

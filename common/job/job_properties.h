@@ -36,6 +36,8 @@ uint32_t MostPushArrays(const v1::CodecSpec& codec);
 bool HasAutoCodec(const v1::CodecSpec& codec);
 // Some pulls may get differences.
 bool HasTopkPull(const v1::CodecSpec& codec);
+// The result depends on the size of slices.
+bool HasTopk(const v1::CodecSpec& codec);
 
 // For people: "push topk:0.01, pull bfloat16 (fc3.bias float32), tables from 16KiB on".
 std::string CodecText(const v1::CodecSpec& codec);

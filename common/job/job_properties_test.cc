@@ -88,5 +88,23 @@ TEST(HasCodecTest, AnyCodecThatIsNotFloat32Counts) {
   EXPECT_TRUE(HasPushCodec(codec));
 }
 
+TEST(HasTopkTest, PushesPullsAndTablesCount) {
+  for (const char* topk : {"topk:5", "topk:0.1:int8"}) {
+    v1::CodecSpec push, pull, table;
+    push.set_push(topk);
+    EXPECT_TRUE(HasTopk(push));
+    EXPECT_FALSE(HasTopkPull(push));
+    pull.set_pull(topk);
+    EXPECT_TRUE(HasTopk(pull));
+    table.add_table_codec()->set_codec(topk);
+    EXPECT_TRUE(HasTopk(table));
+    EXPECT_TRUE(HasTopkPull(table));
+  }
+  v1::CodecSpec dense;
+  dense.set_push("int8");
+  dense.set_pull("auto");
+  EXPECT_FALSE(HasTopk(dense));
+}
+
 }  // namespace
 }  // namespace capstan

@@ -174,7 +174,8 @@ void CheckDgc(const v1::JobSpec& job, JobChecker* checker) {
   checker->Expect(codec.dgc_warmup_steps() <= uint64_t{INT64_MAX}, "dgc_warmup_steps",
                   "less than 2^63");
   if (!codec.dgc()) return;
-  checker->Expect(absl::StartsWith(codec.push(), "topk:"), "push_codec", "a topk, for dgc");
+  checker->Expect(absl::StartsWith(codec.push(), "topk:"), "push_codec",
+                  "a topk, as in topk:0.001, because of dgc");
   checker->Expect(!HasAutoCodec(codec), "dgc", "off with an auto codec");
   checker->Expect(job.optimizer().type() == v1::OptimizerSpec::SGD, "optimizer",
                   "sgd, because with dgc the workers compute the momentum (--dgc_momentum)");

@@ -225,7 +225,8 @@ TEST(ValidateJobTest, CodecsAreThoseThatCanBeMade) {
 TEST(ValidateJobTest, DgcIsForATopkAndWithoutMomentumOnTheServers) {
   EXPECT_EQ(Verdict({"--dgc", "--push_codec=topk:0.001", "--optimizer=sgd"}), "");
   EXPECT_EQ(Verdict({"--dgc", "--optimizer=sgd"}),
-            "--push_codec: expected a topk, for dgc, got float32 (codec.push in a job file)");
+            "--push_codec: expected a topk, as in topk:0.001, because of dgc, got float32 "
+            "(codec.push in a job file)");
   EXPECT_EQ(Verdict({"--dgc", "--push_codec=topk:0.001", "--optimizer=momentum"}),
             "--optimizer: expected sgd, because with dgc the workers compute the momentum "
             "(--dgc_momentum), got momentum (optimizer.type in a job file)");

@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
 # Packs programs, their shared libraries and other files into one archive. It runs on any x86-64
-# Linux with this machine's glibc or a newer one. It needs nothing installed and no variable set.
+# Linux from RHEL 9 and Ubuntu 22.04 on. It needs nothing installed and no variable set.
 # Usage: deploy/bundle/pack.sh --output=FILE.tar.gz [--with_cublas] DEST=SOURCE...
 #
 # DEST is a path in the archive's folder `capstan`, such as bin/capstan_server. A program in tests/
 # comes with its runfiles, in DEST.runfiles/capstan. A job in jobs/ comes with its data files, in
-# jobs/data. glibc and the GPU's driver are left out, and cuBLAS unless --with_cublas is given. The
-# same inputs give the same bytes. Needs patchelf.
+# jobs/data. The libraries of C and C++ and of the GPU's driver are left out, and cuBLAS unless
+# --with_cublas is given. The same inputs give the same bytes. Needs patchelf.
 set -euo pipefail
 
 max_mib=60  # without cuBLAS (570)
+# Those of RHEL 9. Ubuntu 22.04 and Debian 12 have newer ones.
+max_glibc=2.34
+max_glibcxx=3.4.29
 
-# Shared libraries of the machine that runs the bundle.
+# Shared libraries of the machine that runs the bundle. A machine's own libraries, as cuBLAS or the
+# driver's, may need newer ones of C and C++ than a bundle could bring.
+runtime='libstdc\+\+\.so\.6|libgcc_s\.so\.1'
 glibc='ld-linux.*|lib(c|m|mvec|pthread|dl|rt|resolv|util|anl|nsl|nss_[a-z]+)\.so\.[0-9]'
 driver='libcuda\.so.*|libnvidia-.*'
 cublas='libcublas(Lt)?\.so.*'
@@ -38,7 +43,7 @@ done
 [[ -n "${output}" ]] || fail "expected --output=FILE.tar.gz, got none"
 [[ ${#entries[@]} -gt 0 ]] || fail "expected DEST=SOURCE of at least one file, got none"
 command -v patchelf >/dev/null || fail "expected the program patchelf; install it (deploy/setup.sh)"
-left_out="${glibc}|${driver}"
+left_out="${glibc}|${runtime}|${driver}"
 ((with_cublas)) || left_out+="|${cublas}"
 
 scratch="$(mktemp -d)"
@@ -125,10 +130,17 @@ add_job_data() {
   sed -i 's|path: "\.\./\.\./|path: "../|' "${job}"
 }
 
-# Prints the newest version of glibc that a packed file needs.
-needed_glibc() {
-  find "${root}" -type f -exec grep -lq $'^\x7fELF' {} \; -exec readelf --version-info -W {} + |
-    sed -nE 's/.*Name: GLIBC_([0-9.]+) .*/\1/p' | sort --version-sort | tail -n 1
+# Ends if a packed file needs a newer version of the library with symbols $1_VERSION than $2.
+check_versions() {
+  local file version
+  while read -r file; do
+    is_elf "${file}" || continue
+    version="$(readelf --version-info --wide "${file}" |
+      sed -nE "s/.*Name: $1_([0-9.]+) .*/\1/p" | sort --version-sort | tail -n 1)"
+    printf '%s\n' "${version}" "$2" | sort --version-sort --check=quiet ||
+      fail "expected files that need at most $1_$2, as RHEL 9 has it, but ${file#"${root}/"} needs \
+$1_${version}; find the symbol with objdump -T"
+  done < <(find "${root}" -type f)
 }
 
 write_readme() {
@@ -136,7 +148,7 @@ write_readme() {
   ((!needs_cublas)) || more="CUDA 13's cuBLAS in ${cuda_libraries} or on LD_LIBRARY_PATH"
   cat >"${root}/README.txt" <<TEXT
 Train:  bin/capstan run --job=jobs/digits.textproto  (from any folder; --help: all flags)
-Needs:  x86-64 Linux with glibc $(needed_glibc) or newer, and ${more}.
+Needs:  x86-64 Linux with glibc ${max_glibc} and libstdc++ of gcc 11, or newer ones, and ${more}.
 TEXT
 }
 
@@ -149,6 +161,8 @@ for entry in "${entries[@]}"; do
     jobs/*.textproto) add_job_data "${dest}" "${source}" ;;
   esac
 done
+check_versions GLIBC "${max_glibc}"
+check_versions GLIBCXX "${max_glibcxx}"
 write_readme
 
 tar --create --directory="${scratch}" --sort=name --mtime='2000-01-01 00:00:00Z' --format=gnu \

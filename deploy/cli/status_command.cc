@@ -96,7 +96,7 @@ std::string CheckpointLines(const v1::GetStatusReply& status) {
 
 std::string FormatStatus(const v1::GetStatusReply& status) {
   const v1::JobView& view = status.view();
-  std::string text = absl::StrFormat("job %s: %s", status.job_name(), PhaseText(view.phase()));
+  std::string text = absl::StrFormat("job %s: %s", status.job_name(), PhaseText(view));
   if (!view.reason().empty()) absl::StrAppendFormat(&text, " (%s)", view.reason());
   if (!view.server_of_shard().empty()) {
     absl::StrAppendFormat(&text, ", epoch %d, %d tables, %d shards", view.epoch(),

@@ -33,7 +33,7 @@ DrawKey BenchmarkKey() {
 
 EncodeDraws BenchmarkDraws() {
   const DrawKey key = BenchmarkKey();
-  return MakeEncodeDraws(key.seed, key.table, key.worker, key.step, key.slice);
+  return MakeEncodeDraws(key.seed, key.table, key.worker, key.step, key.first_element);
 }
 
 // A codec on both devices, and its cases' figures.

@@ -161,12 +161,13 @@ DrawKey TestKey(int64_t step) {
   key.table = TableId(7);
   key.worker = WorkerId(9);
   key.step = Step(0x1300000000 + step);
-  key.slice = SliceIndex(21);
+  // The high half of the blocks' number changes within a slice.
+  key.first_element = (uint64_t{8} << 32) - 512;
   return key;
 }
 
 EncodeDraws GpuDraws(const DrawKey& key) {
-  return MakeEncodeDraws(key.seed, key.table, key.worker, key.step, key.slice);
+  return MakeEncodeDraws(key.seed, key.table, key.worker, key.step, key.first_element);
 }
 
 double SquareSum(const std::vector<float>& values) {

@@ -19,6 +19,12 @@ std::string VersionText(int version) {
   return absl::StrCat(version / 1000, ".", version % 1000 / 10);
 }
 
+// "CUDA 13.0 (R580 or newer)". By NVIDIA's table of CUDA releases and drivers.
+std::string NeededDriver(int runtime) {
+  const char* const oldest = runtime >= 13000 ? "R580" : "R525";
+  return absl::StrCat("CUDA ", VersionText(runtime), " (", oldest, " or newer)");
+}
+
 absl::Status DriverError() {
   int driver = 0;
   int runtime = 0;
@@ -26,13 +32,12 @@ absl::Status DriverError() {
   RETURN_IF_ERROR(CudaStatus(cudaRuntimeGetVersion(&runtime), "reading CUDA's version"));
   if (driver == 0) {
     return absl::UnavailableError(
-        "no NVIDIA driver answers: expected one for CUDA " + VersionText(runtime) +
+        "no NVIDIA driver answers: expected one for " + NeededDriver(runtime) +
         "; install it and look whether nvidia-smi lists the GPU, or use --device=cpu");
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat("the NVIDIA driver is too old: expected one for CUDA ", VersionText(runtime),
-                   " or newer, got one for CUDA ", VersionText(driver),
-                   "; update the driver, or use --device=cpu"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the NVIDIA driver is too old: expected one for ", NeededDriver(runtime),
+      ", got one for CUDA ", VersionText(driver), "; update the driver, or use --device=cpu"));
 }
 
 // The number of GPUs, at least one.
@@ -50,8 +55,12 @@ absl::StatusOr<int> CountGpus() {
 
 }  // namespace
 
-CudaDevice::CudaDevice(int number, std::string name, int multiprocessor_count)
-    : number_(number), name_(std::move(name)), multiprocessor_count_(multiprocessor_count) {}
+CudaDevice::CudaDevice(int number, std::string name, int multiprocessor_count,
+                       bool has_tf32_and_bfloat16)
+    : number_(number),
+      name_(std::move(name)),
+      multiprocessor_count_(multiprocessor_count),
+      has_tf32_and_bfloat16_(has_tf32_and_bfloat16) {}
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int number) {
   ASSIGN_OR_RETURN(const int count, CountGpus());
@@ -64,7 +73,8 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int number) {
   cudaDeviceProp properties;
   RETURN_IF_ERROR(CudaStatus(cudaGetDeviceProperties(&properties, number), label));
   std::unique_ptr<CudaDevice> device(new CudaDevice(
-      number, absl::StrCat(label, " (", properties.name, ")"), properties.multiProcessorCount));
+      number, absl::StrCat(label, " (", properties.name, ")"), properties.multiProcessorCount,
+      /*has_tf32_and_bfloat16=*/properties.major >= 8));
   RETURN_IF_ERROR(device->MakeCurrent());
   cudaFuncAttributes attributes;
   RETURN_IF_ERROR(CudaStatus(cudaFuncGetAttributes(&attributes, Probe),

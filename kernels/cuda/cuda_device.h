@@ -22,16 +22,19 @@ class CudaDevice {
 
   const std::string& name() const { return name_; }  // "cuda:0 (NVIDIA H200)"
   int multiprocessor_count() const { return multiprocessor_count_; }
+  // From compute capability 8.0 on. Before, there are no bfloat16 products, and TF32 is float32.
+  bool has_tf32_and_bfloat16() const { return has_tf32_and_bfloat16_; }
 
   // Directs the calling thread's CUDA calls to this GPU. Cheap.
   absl::Status MakeCurrent() const;
 
  private:
-  CudaDevice(int number, std::string name, int multiprocessor_count);
+  CudaDevice(int number, std::string name, int multiprocessor_count, bool has_tf32_and_bfloat16);
 
   const int number_;
   const std::string name_;
   const int multiprocessor_count_;
+  const bool has_tf32_and_bfloat16_;
 };
 
 }  // namespace capstan

@@ -4,6 +4,8 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/kernel_benchmark.h"
+#include "kernels/gemm.h"
 #include "tests/cuda_emulator/emulator.h"
 
 namespace capstan {
@@ -23,9 +25,10 @@ TEST(CudaDeviceErrorTest, NoDriver) {
   emulator::MachineOptions machine;
   machine.driver_version = 0;
   EXPECT_EQ(OpenOn(machine, 0),
-            absl::UnavailableError("no NVIDIA driver answers: expected one for CUDA 13.0; install "
-                                   "it and look whether nvidia-smi lists the GPU, or use "
-                                   "--device=cpu"));
+            absl::UnavailableError(
+                "no NVIDIA driver answers: expected one for CUDA 13.0 (R580 or newer); install "
+                "it and look whether nvidia-smi lists the GPU, or use "
+                "--device=cpu"));
 }
 
 TEST(CudaDeviceErrorTest, ADriverThatIsTooOld) {
@@ -33,8 +36,8 @@ TEST(CudaDeviceErrorTest, ADriverThatIsTooOld) {
   machine.driver_version = 12040;
   EXPECT_EQ(OpenOn(machine, 0),
             absl::FailedPreconditionError(
-                "the NVIDIA driver is too old: expected one for CUDA 13.0 or newer, got one for "
-                "CUDA 12.4; update the driver, or use --device=cpu"));
+                "the NVIDIA driver is too old: expected one for CUDA 13.0 (R580 or newer), got "
+                "one for CUDA 12.4; update the driver, or use --device=cpu"));
 }
 
 TEST(CudaDeviceErrorTest, NoGpu) {
@@ -63,6 +66,27 @@ TEST(CudaDeviceErrorTest, AGpuForWhichThereIsNoCode) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(status.message(), HasSubstr("cuda:0 (emulated on the CPU), compute capability 9.0: "
                                           "cudaErrorNoKernelImageForDevice"));
+}
+
+TEST(CudaDeviceErrorTest, AGpuBefore8HasFiguresWithoutBfloat16) {
+  UseOneBlasThread();
+  emulator::MachineOptions machine;
+  machine.compute_capability = 75;
+  emulator::SetMachine(machine);
+  {
+    const auto device = CudaDevice::Open(0);
+    ASSERT_TRUE(device.ok()) << device.status();
+    KernelBenchmarkOptions options;
+    options.elements = 100;
+    options.matrix_size = 8;
+    options.runs = 1;
+    options.flush_bytes = 1024;
+    const auto report = RunKernelBenchmark(**device, options);
+    ASSERT_TRUE(report.ok()) << report.status();
+    ASSERT_EQ(report->products.size(), 2u);
+    EXPECT_EQ(report->products[1].name, "TF32 (float32 here)");
+  }
+  emulator::SetMachine({});
 }
 
 TEST(CudaDeviceErrorTest, ALostGpuCannotBeOpenedAgain) {

@@ -35,6 +35,16 @@ Advice AdviceFor(cudaError_t error) {
       return {absl::StatusCode::kFailedPrecondition,
               "update the NVIDIA driver, and restart the machine when that was just done, or use "
               "--device=cpu"};
+    case cudaErrorCompatNotSupportedOnDevice:
+      return {
+          absl::StatusCode::kFailedPrecondition,
+          "CUDA's compatibility libraries (the package cuda-compat) do not serve this GPU: take "
+          "their folder off LD_LIBRARY_PATH, or use --device=cpu"};
+    case cudaErrorOperatingSystem:
+      return {
+          absl::StatusCode::kUnavailable,
+          "look whether this process may open /dev/nvidia* (in a container, whether it was given "
+          "the GPU) and lock memory (ulimit -l), or use --device=cpu"};
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorInvalidDeviceFunction:
     case cudaErrorUnsupportedPtxVersion:

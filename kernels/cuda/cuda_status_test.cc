@@ -17,7 +17,9 @@ constexpr int kInsufficientDriver = 35;
 constexpr int kDevicesUnavailable = 46;
 constexpr int kNoDevice = 100;
 constexpr int kNoKernelImage = 209;
+constexpr int kOperatingSystem = 304;
 constexpr int kIllegalAddress = 700;
+constexpr int kCompatNotSupported = 804;
 constexpr int kBlasAllocFailed = 3;
 constexpr int kBlasArchMismatch = 8;
 constexpr int kBlasExecutionFailed = 13;
@@ -43,6 +45,15 @@ TEST(CudaStatusTest, EachKindOfErrorHasItsCode) {
   EXPECT_EQ(CudaStatus(kDevicesUnavailable, "").code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(CudaStatus(kInsufficientDriver, "").code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(CudaStatus(kNoKernelImage, "").code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(CudaStatusTest, StartingAgainIsNotTheAdviceForWhatTheMachineDoesNotAllow) {
+  const absl::Status compat = CudaStatus(kCompatNotSupported, "");
+  EXPECT_EQ(compat.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(compat.message()), HasSubstr("cuda-compat"));
+  const absl::Status system = CudaStatus(kOperatingSystem, "");
+  EXPECT_EQ(system.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(system.message()), HasSubstr("/dev/nvidia*"));
 }
 
 TEST(CudaStatusTest, ANumberThatCudaDoesNotKnowIsInternal) {

@@ -52,10 +52,12 @@ __device__ inline Int8Lane QuantizeInt8(const float (&items)[kInt8LaneItems], in
   if (max < kSmallestMax) return lane;
   lane.scale = fminf(max / 127.0f, kLargestScale);
   const float inverse = 127.0f / max;
-  const PhiloxBlock random = Philox(
-      {{static_cast<uint32_t>(block * kWarpThreads + threadIdx.x % kWarpThreads), draws.slice,
-        static_cast<uint32_t>(draws.step), static_cast<uint32_t>(draws.step >> 32)}},
-      draws.key[0], draws.key[1]);
+  const uint64_t of_table =
+      draws.first_block + static_cast<uint64_t>(block) * kWarpThreads + threadIdx.x % kWarpThreads;
+  const PhiloxBlock random =
+      Philox({{static_cast<uint32_t>(of_table), static_cast<uint32_t>(of_table >> 32),
+               static_cast<uint32_t>(draws.step), static_cast<uint32_t>(draws.step >> 32)}},
+             draws.key[0], draws.key[1]);
 #pragma unroll
   for (int item = 0; item < kInt8LaneItems; ++item) {
     const uint32_t draw = random.words[item / 2] >> (item % 2 * 16) & 0xffff;

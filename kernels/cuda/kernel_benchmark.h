@@ -39,9 +39,9 @@ struct KernelReport {
   std::string device;
   bool is_emulated = false;  // then no figure means anything
   int64_t matrix_size = 0;
-  double copy_gigabytes_per_second = 0;  // bytes read and written
+  double copy_gigabytes_per_second = 0;  // read and written; the faster of begin and end
   std::vector<KernelFigure> kernels;
-  std::vector<ProductFigure> products;
+  std::vector<ProductFigure> products;  // without bfloat16 where the GPU has none
 };
 
 // Measures every operation on `device`, after checking each against its CPU twin on a sample.

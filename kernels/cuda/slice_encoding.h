@@ -32,18 +32,18 @@ struct SliceToEncode {
 
 // What the draws of stochastic rounding depend on, as the generator takes it.
 struct EncodeDraws {
-  uint32_t key[2] = {};  // of the job's seed, the table and the worker
-  uint32_t slice = 0;
+  uint32_t key[2] = {};      // of the job's seed, the table and the worker
+  uint64_t first_block = 0;  // of the slice, in its table; of 8 elements each
   uint64_t step = 0;
 };
 
 inline EncodeDraws MakeEncodeDraws(uint64_t seed, TableId table, WorkerId worker, Step step,
-                                   SliceIndex slice) {
+                                   uint64_t first_element) {
   const std::array<uint32_t, 4> words =
       Philox4x32({static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), table.value(),
                   worker.value()},
                  {0, 0});
-  return {{words[0], words[1]}, slice.value(), static_cast<uint64_t>(step.value())};
+  return {{words[0], words[1]}, first_element / 8, static_cast<uint64_t>(step.value())};
 }
 
 }  // namespace capstan

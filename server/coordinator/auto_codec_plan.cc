@@ -84,8 +84,14 @@ void AutoCodecPlan::Begin(const std::vector<v1::TableSpec>& tables, uint64_t sli
     Table table;
     table.name = tables[id].name();
     table.id = id;
-    if (codecs.is_auto_push) table.as_float32.pushed = bytes, table.saved.pushed = bytes - pushed;
-    if (codecs.is_auto_pull) table.as_float32.pulled = bytes, table.saved.pulled = bytes - pulled;
+    if (codecs.is_auto_push) {
+      table.as_float32.pushed = bytes;
+      table.saved.pushed = bytes - pushed;
+    }
+    if (codecs.is_auto_pull) {
+      table.as_float32.pulled = bytes;
+      table.saved.pulled = bytes - pulled;
+    }
     if (codecs.is_auto_push || codecs.is_auto_pull) tables_.push_back(std::move(table));
   }
   const auto size = [](const Table& table) {

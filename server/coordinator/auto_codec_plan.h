@@ -28,7 +28,7 @@ class AutoCodecPlan {
 
   bool is_wanted() const { return is_wanted_; }
   bool has_chosen() const { return !choice_.text().empty(); }
-  // The choice is worth to be kept: it rests on a measurement.
+  // The choice belongs into checkpoints: it rests on a measurement.
   bool is_lasting() const { return is_lasting_; }
   const v1::AutoCodecs& choice() const { return choice_; }
 
@@ -44,6 +44,7 @@ class AutoCodecPlan {
     Bytes as_float32;  // 0 for a way that has no auto codec
     Bytes saved;       // by int8
   };
+
   v1::AutoCodecs Choose(const v1::LinkMeasurement& links,
                         const std::vector<const v1::Progress*>& computing) const;
   double CostOf(const Table& table, const v1::LinkMeasurement& links) const;

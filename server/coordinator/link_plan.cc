@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/codec/codec.h"
+#include "common/codec/table_codecs.h"
 #include "common/job/field_text.h"
 #include "common/job/job_properties.h"
 #include "common/tensor/slicing.h"
@@ -42,12 +44,36 @@ uint64_t UnitFor(double bytes_per_second) {
   return unit;
 }
 
-// A whole number of units. On a long way twice what is on it at a time.
-uint64_t CreditFor(const v1::LinkMeasurement& links, uint64_t unit, uint64_t slice) {
+// Of gradients or of values, whichever is more. An auto codec is int8 where links are slow.
+double SentShare(const v1::CodecSpec& codec) {
+  constexpr size_t kElements = 1 << 18;
+  double share = 0;
+  for (const std::string& name : {codec.push(), codec.pull()}) {
+    const auto made = MakeCodec(name == kAutoCodec ? "int8" : name);
+    const size_t bytes = made.ok() ? (*made)->EncodedBytes(kElements) : kElements * sizeof(float);
+    share = std::max(share, static_cast<double>(bytes) / (kElements * sizeof(float)));
+  }
+  return share;
+}
+
+// About a unit as sent.
+uint64_t SliceFor(uint64_t unit, double sent_share, uint64_t model_bytes) {
+  uint64_t slice = unit;
+  while (slice < kMostUnit &&
+         static_cast<double>(slice) * sent_share * 1.5 < static_cast<double>(unit)) {
+    slice *= 2;
+  }
+  while (slice < kMaxSliceBytes && model_bytes / slice >= kMostSlices) slice *= 2;
+  return slice;
+}
+
+// A whole number of units. On a long way twice what is on it at a time. Slices are `slice` bytes as
+// sent.
+uint64_t CreditFor(const v1::LinkMeasurement& links, uint64_t unit, double slice) {
   const double rate = links.bytes_per_second();
   const double round_trip = std::min(2 * rate * links.round_trip_seconds(), kMostRoundTripCredit);
   const double bytes = std::max({std::clamp(rate * kCreditSeconds, kLeastCredit, kMostCredit),
-                                 round_trip, kLeastSlices * static_cast<double>(slice)});
+                                 round_trip, kLeastSlices * slice});
   return unit * static_cast<uint64_t>(std::ceil(bytes / static_cast<double>(unit)));
 }
 
@@ -94,7 +120,8 @@ std::string LinkText(const v1::LinkReport& report) {
 }  // namespace
 
 LinkPlan::LinkPlan(const v1::JobSpec& job, const v1::CheckpointManifest& restored)
-    : has_codec_(HasCodec(job.codec())),
+    : has_topk_(HasTopk(job.codec())),
+      sent_share_(SentShare(job.codec())),
       has_auto_codec_(HasAutoCodec(job.codec()) && restored.auto_codecs().text().empty()),
       is_restored_(restored.has_job()),
       scheduler_(is_restored_ ? Inherit(job.scheduler(), restored.job().scheduler())
@@ -122,7 +149,9 @@ bool LinkPlan::Settle(size_t num_workers) {
   for (const auto& [worker, links] : measured_) {
     if (!IsValid(links)) {
       slowest.Clear();
-      report_.set_text("not measured: too few steps, or no answer");
+      report_.set_text(links.round_trip_seconds() == 0
+                           ? "not measured: too few steps"
+                           : absl::StrCat("not measured: worker ", worker, " got no answer"));
       return true;
     }
     const bool is_first = slowest.bytes_per_second() == 0;
@@ -141,23 +170,20 @@ bool LinkPlan::Settle(size_t num_workers) {
   return true;
 }
 
-// A checkpoint has slices already. With a codec the trained parameters depend on their size.
+// A checkpoint has slices already. With a topk the trained parameters depend on their size.
 bool LinkPlan::MayChooseSlices() const {
-  return !scheduler_.has_slice_bytes() && !has_codec_ && !is_restored_;
+  return !scheduler_.has_slice_bytes() && !has_topk_ && !is_restored_;
 }
 
 void LinkPlan::Choose() {
   v1::SchedulerSpec& chosen = *report_.mutable_chosen();
   const uint64_t unit = UnitFor(report_.slowest().bytes_per_second());
-  if (MayChooseSlices()) {
-    uint64_t slice = unit;
-    while (slice < kMaxSliceBytes && model_bytes_ / slice >= kMostSlices) slice *= 2;
-    chosen.set_slice_bytes(slice);
-  }
-  if (!scheduler_.has_partition_bytes()) chosen.set_partition_bytes(unit);
+  if (MayChooseSlices()) chosen.set_slice_bytes(SliceFor(unit, sent_share_, model_bytes_));
+  const uint64_t slice = chosen.has_slice_bytes() ? chosen.slice_bytes() : SliceBytes(scheduler_);
+  if (!scheduler_.has_partition_bytes()) chosen.set_partition_bytes(std::max(unit, slice));
   if (!scheduler_.has_credit_bytes()) {
-    const uint64_t slice = chosen.has_slice_bytes() ? chosen.slice_bytes() : SliceBytes(scheduler_);
-    chosen.set_credit_bytes(CreditFor(report_.slowest(), unit, slice));
+    const double as_sent = sent_share_ * static_cast<double>(slice);
+    chosen.set_credit_bytes(CreditFor(report_.slowest(), unit, as_sent));
   }
   scheduler_.MergeFrom(chosen);
 }

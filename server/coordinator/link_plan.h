@@ -41,7 +41,8 @@ class LinkPlan {
   bool MayChooseSlices() const;
   void Choose();
 
-  const bool has_codec_;
+  const bool has_topk_;
+  const double sent_share_;    // bytes of a slice as sent, of those as float32
   const bool has_auto_codec_;  // still to be chosen
   const bool is_restored_;
   v1::SchedulerSpec scheduler_;

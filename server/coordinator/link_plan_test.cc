@@ -70,12 +70,31 @@ TEST(LinkPlanTest, WhatTheJobSaysStays) {
   EXPECT_EQ(chosen.credit_bytes(), 4u << 20);
 }
 
-TEST(LinkPlanTest, WithACodecSlicesKeepTheirSize) {
+TEST(LinkPlanTest, EncodedSlicesAreAboutAUnitAsSent) {
+  const auto chosen = [](const char* push, const char* pull, double gbit) {
+    v1::JobSpec job;
+    job.mutable_codec()->set_push(push);
+    job.mutable_codec()->set_pull(pull);
+    return Chosen(job, Links(gbit, 0)).slice_bytes();
+  };
+  EXPECT_EQ(chosen("int8", "int8", 0.1), 256u << 10);
+  EXPECT_EQ(chosen("int8", "bfloat16", 0.1), 128u << 10);
+  EXPECT_EQ(chosen("int8", "float32", 0.1), 64u << 10);
+  EXPECT_EQ(chosen("auto", "auto", 0.1), 256u << 10) << "as int8, which it becomes";
+  EXPECT_EQ(chosen("int8", "int8", 2.5), 1u << 20);
+  EXPECT_EQ(chosen("int8", "int8", 100), 1u << 20) << "the largest unit";
+}
+
+TEST(LinkPlanTest, WithATopkSlicesKeepTheirSize) {
   v1::JobSpec job;
-  job.mutable_codec()->set_pull("int8");
+  job.mutable_codec()->set_pull("topk:0.01");
   const v1::SchedulerSpec chosen = Chosen(job, Links(0.1, 0));
   EXPECT_FALSE(chosen.has_slice_bytes());
-  EXPECT_EQ(chosen.credit_bytes(), 4u << 20) << "four slices";
+  EXPECT_EQ(chosen.credit_bytes(), 4u << 20) << "four slices of gradients";
+  job.mutable_codec()->set_push("topk:0.01");
+  EXPECT_EQ(Chosen(job, Links(0.1, 0)).credit_bytes(), 512u << 10);
+  job.mutable_codec()->set_pull("int8");
+  EXPECT_EQ(Chosen(job, Links(0.1, 0)).credit_bytes(), 1088u << 10) << "four slices of values";
 }
 
 TEST(LinkPlanTest, OnlySlowLinksAndManyBytesAreWorthAMeasurement) {
@@ -122,8 +141,13 @@ TEST(LinkPlanTest, WithoutAMeasurementTheDefaultsStay) {
     plan.Report(1, Links(rate, 0.001));
     ASSERT_TRUE(plan.Settle(2));
     EXPECT_FALSE(plan.scheduler().has_slice_bytes()) << rate;
-    EXPECT_EQ(plan.report().text(), "not measured: too few steps, or no answer");
+    EXPECT_EQ(plan.report().text(), "not measured: worker 1 got no answer");
   }
+  LinkPlan plan{v1::JobSpec()};
+  plan.Begin({"a", "b"}, kLarge);
+  plan.Report(0, v1::LinkMeasurement());
+  ASSERT_TRUE(plan.Settle(1));
+  EXPECT_EQ(plan.report().text(), "not measured: too few steps");
 }
 
 TEST(LinkPlanTest, ARestoredJobKeepsTheChoiceOfItsCheckpoint) {

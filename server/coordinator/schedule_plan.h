@@ -13,9 +13,9 @@
 
 namespace capstan {
 
-// The first step of a change of which the slowest worker is to hear before it gets there: it has
-// done `steps_done` steps of `step_seconds` each. Workers in step hear of it in time. Under BSP
-// nobody is more than a step ahead of the slowest one.
+// The step at which a change begins, so that every worker hears of it before. The slowest worker
+// has done `steps_done` steps of `step_seconds` each. Under BSP nobody is more than a step ahead of
+// it.
 int64_t FirstStepAfterNews(int64_t steps_done, double step_seconds);
 
 // The schedule of a tuned job: a period of steps for each of the tuner's points to measure, and a

@@ -75,7 +75,8 @@ Slice::Options ShardHost::SliceOptions(SliceKey key) {
   slice.non_finite_pushes = &non_finite_pushes_;
   slice.own_arrays = OwnArrays(key.table);
   slice.codecs = options_.tables[key.table.value()].codecs;
-  slice.pull_draws = {options_.seed, key.table, kServerDraws, Step(0), key.slice};
+  slice.pull_draws = {options_.seed, key.table, kServerDraws, Step(0),
+                      slicings_[key.table.value()].Range(key.slice).offset};
   slice.reply_state = &reply_state_;
   return slice;
 }

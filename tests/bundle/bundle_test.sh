@@ -4,7 +4,7 @@
 set -euo pipefail
 
 limit_bytes=$((60 * 1048576))
-glibc='(ld-linux-x86-64|libc|libm|libmvec|libpthread|libdl|librt|libresolv)\.so\.[0-9]'
+runtime='(ld-linux-x86-64|lib(c|m|mvec|pthread|dl|rt|resolv|gcc_s|stdc\+\+))\.so\.[0-9]'
 pack=deploy/bundle/pack.sh
 # With a space, to see that no path is cut there.
 place="${TEST_TMPDIR}/some place"
@@ -60,16 +60,43 @@ libraries_of() {
       s|^\s*(\S+) => (.*) \(0x[0-9a-f]+\)$|\1 => \2|p; /not found/p'
 }
 
-only_glibc_comes_from_outside() {
+only_c_and_c++_come_from_outside() {
   local file found count=0
   for file in "${bundle}"/bin/* "${bundle}"/lib/*.so* "${bundle}"/lib/ucx/*; do
-    found="$(libraries_of "${file}" | grep --invert-match -E "^${glibc} =>" |
+    found="$(libraries_of "${file}" | grep --invert-match -E "^${runtime} =>" |
       grep --invert-match --fixed-strings "=> ${bundle}/" || true)"
     [[ -z "${found}" ]] || fail "${file} takes from outside: ${found}"
     count=$((count + $(libraries_of "${file}" | grep --count --fixed-strings "=> ${bundle}/lib/" ||
       true)))
   done
   ((count > 100)) || fail "expected hundreds of libraries in the bundle to be used, got ${count}"
+}
+
+# newest NAME: the newest version of NAME_VERSION in standard input.
+newest() { grep -oE "\b$1_[0-9.]+" | sort --version-sort | tail -n 1; }
+
+# Prints what each file needs. RHEL 9 has glibc 2.34, and the libstdc++ of gcc 11.
+runs_on_rhel_9() {
+  local file symbols needed most
+  while read -r file; do
+    symbols="$(objdump -T "${file}" | grep UND)"
+    needed+="$(printf '%-12s %-16s %s' "$(newest GLIBC <<<"${symbols}" || true)" \
+      "$(newest GLIBCXX <<<"${symbols}" || true)" "${file#"${bundle}/"}")"$'\n'
+  done < <(find "${bundle}/bin" "${bundle}/lib" -type f | sort)
+  echo "${needed}"
+  for most in GLIBC_2.34 GLIBCXX_3.4.29; do
+    [[ "$(newest "${most%_*}" <<<"${needed} ${most}")" == "${most}" ]] ||
+      fail "expected files that need at most ${most}"
+    [[ "$(newest "${most%_*}" <<<"${needed}")" == "${most%_*}_"* ]] || fail "expected ${most%_*}"
+  done
+}
+
+what_rhel_9_lacks_is_refused() {
+  local library
+  library="$(ldd "${bundle}/bin/capstan" | sed -nE 's/.*libstdc\+\+.* => (\S+) .*/\1/p')"
+  contains "$(output_of_failure "${pack}" --output="${TEST_TMPDIR}/4.tar.gz" \
+    lib/libstdc++.so.6="${library}")" \
+    "expected files that need at most GLIBC_2.34, as RHEL 9 has it, but lib/libstdc++.so.6 needs"
 }
 
 other_libraries_on_the_path_change_nothing() {
@@ -79,7 +106,7 @@ other_libraries_on_the_path_change_nothing() {
     "libprotobuf.so.32 => ${bundle}/lib/"
 }
 
-# Makes a root folder with glibc and an empty /tmp, to which the bundle and the kernel's own files
+# Makes a root folder with the libraries of C and C++ and an empty /tmp, to which the bundle and the kernel's own files
 # will be bound.
 make_bare_root() {
   local root="$1" library
@@ -88,7 +115,7 @@ make_bare_root() {
   while read -r library; do
     cp --parents --dereference "${library}" "${root}"
   done < <(for file in "${bundle}"/bin/* "${bundle}"/lib/*; do libraries_of "${file}"; done |
-    grep -E "^${glibc} => /" | sed 's/.* => //' | sort --unique)
+    grep -E "^${runtime} => /" | sed 's/.* => //' | sort --unique)
 }
 
 # Runs the command in the root folder ${bare_root}, with the flags of `unshare` in ${namespaces}.
@@ -110,7 +137,7 @@ run_bare() {
     [[ "${kind}" == mount ]] || namespaces+=(--user --map-root-user)
     in_bare_root /bundle/bin/capstan --help &>/dev/null || continue
     ! in_bare_root /usr/bin/env &>/dev/null || fail "expected a root folder without /usr/bin/env"
-    echo "in a root folder that holds glibc and the bundle only"
+    echo "in a root folder that holds the libraries of C and C++ and the bundle only"
     in_bare_root /bundle/bin/capstan "$@"
     return
   done
@@ -172,10 +199,10 @@ wrong_arguments_are_refused() {
   contains "$(output_of_failure "${pack}" --output=x.tar.gz bin/a=/missing)" "there is no /missing"
 }
 
-for check in archive_is_small layout_is_as_promised only_glibc_comes_from_outside \
-  other_libraries_on_the_path_change_nothing trains_with_nothing_else_around jobs_bring_their_data \
-  same_files_give_the_same_bytes too_large_is_refused wrong_arguments_are_refused \
-  tests_bring_their_runfiles; do
+for check in archive_is_small layout_is_as_promised only_c_and_c++_come_from_outside \
+  runs_on_rhel_9 what_rhel_9_lacks_is_refused other_libraries_on_the_path_change_nothing \
+  trains_with_nothing_else_around jobs_bring_their_data same_files_give_the_same_bytes \
+  too_large_is_refused wrong_arguments_are_refused tests_bring_their_runfiles; do
   echo "== ${check}"
   "${check}"
 done

@@ -138,6 +138,9 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t a_operation
   if (a_type != b_type || c_type != CUDA_R_32F || (!is_float && a_type != CUDA_R_16BF) ||
       (!is_float && compute_type != CUBLAS_COMPUTE_32F) || algorithm != CUBLAS_GEMM_DEFAULT)
     return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!is_float && Machine::Get().options().compute_capability < 80) {
+    return CUBLAS_STATUS_ARCH_MISMATCH;
+  }
   const int a_rows = a_operation == CUBLAS_OP_N ? m : k;
   const int b_rows = b_operation == CUBLAS_OP_N ? k : n;
   if (!IsKnown(a_operation) || !IsKnown(b_operation) || m < 0 || n < 0 || k < 0 ||

@@ -18,6 +18,8 @@ struct MachineOptions {
   size_t pinned_memory_bytes = size_t{2} << 30;
   // CUDA version of the driver, as from cudaDriverGetVersion; 0: there is no driver.
   int driver_version = 13000;
+  // Compute capability of its GPUs: 75 is 7.5.
+  int compute_capability = 90;
   // False: the kernels of this program are not built for the GPUs.
   bool has_kernels = true;
 };

@@ -36,6 +36,10 @@ constexpr ErrorText kErrors[] = {
     {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
     {cudaErrorNoKernelImageForDevice, "cudaErrorNoKernelImageForDevice",
      "no kernel image is available for execution on the device"},
+    {cudaErrorOperatingSystem, "cudaErrorOperatingSystem",
+     "OS call failed or operation not supported on this OS"},
+    {cudaErrorCompatNotSupportedOnDevice, "cudaErrorCompatNotSupportedOnDevice",
+     "forward compatibility was attempted on non supported HW"},
     {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
     {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
     {cudaErrorIllegalAddress, "cudaErrorIllegalAddress",
@@ -133,8 +137,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   const capstan::emulator::MachineOptions options = Machine::Get().options();
   if (device < 0 || device >= options.gpu_count) return Told(cudaErrorInvalidDevice);
   std::snprintf(properties->name, sizeof(properties->name), "emulated on the CPU");
-  properties->major = 9;
-  properties->minor = 0;
+  properties->major = options.compute_capability / 10;
+  properties->minor = options.compute_capability % 10;
   properties->multiProcessorCount = capstan::emulator::kMultiprocessors;
   return cudaSuccess;
 }

@@ -43,6 +43,9 @@ def print_kernels(report):
 def print_step(ours, torch):
     for precision in PRECISIONS:
         what = f"step in {precision}"
+        if f"{precision}_ms" not in ours:
+            print("not run", what, "this GPU has no such products", sep="\t")
+            continue
         milliseconds = ours[f"{precision}_ms"]
         if torch is None:
             print("not run", what, f"{milliseconds:.3f} ms, and no PyTorch to compare with", sep="\t")

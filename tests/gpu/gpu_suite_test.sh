@@ -184,6 +184,25 @@ a_gpu_that_cannot_be_used_fails() {
   done
 }
 
+# The probe fails unless the library's folder is on LD_LIBRARY_PATH.
+cublas_is_found_where_python_and_conda_put_it() {
+  make_bundle cublas
+  program path/ldd <<<'echo "	libcublas.so.12 => not found"'
+  suite 0 --stages=machine
+  grep -q 'found no libcublas.so.12 in .*install CUDA 12' output
+  local folder
+  for folder in packages/nvidia/cublas/lib packages/nvidia/cu12/lib conda/lib; do
+    mkdir -p "${folder}"
+    touch "${folder}/libcublas.so.12"
+    # shellcheck disable=SC2016
+    echo '[[ ":${LD_LIBRARY_PATH}" == *:'"${PWD}/${folder}"'* ]] || error="no cuBLAS"
+      accuracy=0.98 loss=0.0194 hash=5678' >bin/cuda
+    CONDA_PREFIX="${PWD}/conda" PYTHONPATH="${PWD}/packages" suite 0 --stages=machine
+    ! grep -q 'found no' output || fail "$(<output)"
+    rm "${folder}/libcublas.so.12"
+  done
+}
+
 a_failing_test_stops_nothing_else() {
   make_bundle failing_test
   program tests/worker-engine-bad_test <<<'echo "[  FAILED  ] A.B (1 ms)"; exit 1'
@@ -268,7 +287,8 @@ start="${PWD}"
 python="$(type -P python3)"
 for check in all_is_well a_step_is_compared_with_pytorch low_figures_fail \
   without_python_figures_are_not_compared without_a_gpu_nothing_is_claimed \
-  a_gpu_that_cannot_be_used_fails a_failing_test_stops_nothing_else worse_results_on_the_gpu_fail \
+  a_gpu_that_cannot_be_used_fails cublas_is_found_where_python_and_conda_put_it \
+  a_failing_test_stops_nothing_else worse_results_on_the_gpu_fail \
   float32_in_bsp_is_compared_closely other_bits_in_a_second_run_fail sanitizer_errors_fail \
   a_sanitizer_that_says_nothing wrong_arguments_are_refused; do
   echo "== ${check}"

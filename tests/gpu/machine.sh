@@ -1,18 +1,32 @@
 # shellcheck shell=bash disable=SC2154
 # Part of tests/gpu_suite.sh: looks for a usable GPU.
 
-# Lets the loader find cuBLAS in the folders of CUDA, unless it finds it already.
+# Folders in which cuBLAS may be: of NVIDIA's installers, of conda, of Python's packages.
+cublas_folders() {
+  local packages
+  compgen -G '/usr/local/cuda*/lib64' || true
+  compgen -G '/usr/local/cuda*/targets/x86_64-linux/lib' || true
+  echo /opt/cuda/lib64
+  [[ -z "${CONDA_PREFIX:-}" ]] || echo "${CONDA_PREFIX}/lib"
+  while read -r packages; do
+    compgen -G "${packages}/nvidia/cu[0-9]*/lib" || true
+    echo "${packages}/nvidia/cublas/lib"
+  done < <(timeout 20 python3 -c 'import sys; print(*sys.path, sep="\n")' 2>/dev/null)
+}
+
+# Lets the loader find cuBLAS, unless it finds it already.
 find_cublas() {
-  local folder
-  ldd "${bundle}/bin/capstan_worker" | grep -q 'libcublas.*not found' || return 0
-  for folder in /usr/local/cuda*/lib64 /usr/local/cuda*/targets/x86_64-linux/lib /opt/cuda/lib64 \
-    /usr/local/lib/python3*/*-packages/nvidia/cu13/lib; do
-    if compgen -G "${folder}/libcublas.so.13" >/dev/null; then
-      export LD_LIBRARY_PATH="${folder}${LD_LIBRARY_PATH:+:${LD_LIBRARY_PATH}}"
-      return 0
-    fi
-  done
-  echo "gpu_suite: found no libcublas.so.13 in the usual places; install CUDA 13" >&2
+  local soname folder
+  soname="$(ldd "${bundle}/bin/capstan_worker" 2>/dev/null |
+    sed -nE 's/^\s*(libcublas\.so\.[0-9]+) => not found.*/\1/p' || true)"
+  [[ -n "${soname}" ]] || return 0
+  while read -r folder; do
+    [[ -e "${folder}/${soname}" ]] || continue
+    export LD_LIBRARY_PATH="${folder}${LD_LIBRARY_PATH:+:${LD_LIBRARY_PATH}}"
+    return 0
+  done < <(cublas_folders)
+  echo "gpu_suite: found no ${soname} in the folders of CUDA, conda and Python; install CUDA" \
+    "${soname##*.}, or put the library's folder on LD_LIBRARY_PATH" >&2
 }
 
 # The first line of the probe's logs with the regular expression $1.
@@ -37,7 +51,7 @@ probe_error() {
 
 stage_machine() {
   local smi
-  smi="$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>&1)" ||
+  smi="$(timeout 10 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>&1)" ||
     smi="unknown GPU, nvidia-smi does not answer"
   smi="$(head -n 1 <<<"${smi}")"
   row ok "${smi%%,*}" "driver and memory:${smi#*,}; $(nproc) cores"

@@ -41,6 +41,11 @@ constexpr char kModesAndWorkers[] =
     "bazel-bin/deploy/cli/capstan run --job=deploy/jobs/digits.textproto --consistency=MODE "
     "--num_workers=N --seed=SEED";
 
+constexpr char kUnshapedReplay[] =
+    "bazel-bin/deploy/cli/capstan run --model=replay --replay=vgg16 --scale=8 "
+    "--compute_seconds=0.0277 --steps=40 --transport=grpc "
+    "[--push_codec=CODEC --pull_codec=CODEC]";
+
 }  // namespace
 
 std::vector<Listed> AllListed() {
@@ -90,6 +95,14 @@ std::vector<Listed> AllListed() {
              "--compute_seconds=0.1 --steps=20 --schedule=priority",
              0, R"({"consistency": "bsp", "workers": 2, "steps": 20})",
              {{"--scale=8", "--scale=256"}, {"--compute_seconds=0.1", "--compute_seconds=0.01"}}),
+      IsTestedBy(kCompressionTest,
+                 "sudo tests/benchmark/compression_benchmark.sh --gbit=1 --codec=bfloat16"),
+      IsTestedBy(kCompressionTest,
+                 "sudo tests/benchmark/compression_benchmark.sh --gbit=1 --codec=bfloat16 "
+                 "--job_flags='--slice_bytes=128K --credit_bytes=2M'"),
+      IsTestedBy(kCompressionTest,
+                 "sudo tests/benchmark/compression_benchmark.sh --gbit=1 --codec=bfloat16 "
+                 "--job_flags='--slice_bytes=1M --partition_bytes=0 --credit_bytes=4M'"),
       IsTestedBy(kScheduleTest,
                  "bazel build //... && sudo tests/benchmark/schedule_benchmark.sh --model=vgg16 "
                  "--scale=8 --gbit=1 --ratio=1"),
@@ -187,9 +200,13 @@ std::vector<Listed> AllListed() {
       IsTestedBy(kAccuracyTest,
                  "tests/benchmark/codec_accuracy.py --jobs=digits --digits_epochs=60"),
       IsTestedBy(kCompressionTest,
-                 "sudo tests/benchmark/compression_benchmark.sh --gbit=0.1,0.25,0.5,1,2,4,8 "
+                 "sudo tests/benchmark/compression_benchmark.sh --gbit=0.1,0.25,0.5,1,2 "
                  "--codec=bfloat16,int8,topk:0.01,auto --seconds=4 > codecs.json && "
                  "tests/benchmark/compression_chart.py < codecs.json > codecs.svg"),
+      Trains(kUnshapedReplay, 0, R"({"consistency": "bsp", "workers": 2, "steps": 40})",
+             {{"[--push_codec=CODEC --pull_codec=CODEC]", "--push_codec=int8 --pull_codec=int8"},
+              {"--scale=8", "--scale=256"},
+              {"--compute_seconds=0.0277", "--compute_seconds=0.001"}}),
       IsTestedBy(kCompressionTest,
                  "sudo tests/benchmark/compression_benchmark.sh --train "
                  "--codec=int8,topk:0.001+dgc"),

@@ -158,7 +158,8 @@ void TrainSlice(const Scenario& scenario, SliceKey key, absl::Span<float> values
   for (Step step; step < Step(scenario.steps); step = step + 1) {
     Values sum(values.size());
     for (uint32_t worker = 0; worker < workers; ++worker) {
-      const DrawKey draws{scenario.job.seed(), key.table, WorkerId(worker), step, key.slice};
+      const DrawKey draws{scenario.job.seed(), key.table, WorkerId(worker), step,
+                          key.slice.value() * SliceSize(scenario)};
       Values push = GradientOf(scenario, draws.worker, step, key, values.size());
       Values& momentum = momentum_of[worker];
       for (size_t i = 0; i < push.size() && codec.dgc(); ++i) {

@@ -2,6 +2,10 @@
 
 _DEFAULT_HOME = "/usr/local/cuda"
 
+# Turing (T4), Ampere (A100; A10, RTX 30), Hopper (H100, H200), Blackwell (B200; RTX 50). nvcc 13 no
+# longer knows Volta (70); before 12.8 it does not know Blackwell.
+_ARCHITECTURES = ["75", "80", "86", "90", "100", "120"]
+
 _FOUND = """# The CUDA toolkit in {home}.
 load("@capstan//third_party/cuda:cuda_toolkit.bzl", "cuda_toolkit")
 
@@ -9,6 +13,7 @@ package(default_visibility = ["//visibility:public"])
 
 cuda_toolkit(
     name = "toolkit",
+    architectures = {architectures},
     nvcc = "{home}/bin/nvcc",
     version_file = "nvcc_version.txt",
 )
@@ -60,6 +65,19 @@ def _library_folder(repository_ctx, home):
             return str(path)
     return None
 
+# As -gencode has them: code for those that nvcc knows, and PTX of the newest. The driver compiles it
+# for later GPUs, at its first use.
+def _architectures(repository_ctx, home):
+    known = repository_ctx.execute([home + "/bin/nvcc", "--list-gpu-code"])
+    if known.return_code != 0:
+        fail("%s/bin/nvcc --list-gpu-code failed: %s" % (home, known.stderr))
+    codes = [name for name in _ARCHITECTURES if "sm_" + name in known.stdout.split("\n")]
+    if not codes:
+        fail("%s/bin/nvcc: expected one that knows sm_90, got one that knows %s" %
+             (home, known.stdout))
+    flags = ["arch=compute_%s,code=sm_%s" % (name, name) for name in codes]
+    return flags + ["arch=compute_%s,code=compute_%s" % (codes[-1], codes[-1])]
+
 def _local_cuda_impl(repository_ctx):
     home = repository_ctx.os.environ.get("CUDA_HOME", "") or _DEFAULT_HOME
     missing = [file for file in _NEEDED if not repository_ctx.path(home + "/" + file).exists]
@@ -79,7 +97,11 @@ def _local_cuda_impl(repository_ctx):
     if version.return_code != 0:
         fail("%s/bin/nvcc --version failed: %s" % (home, version.stderr))
     repository_ctx.file("nvcc_version.txt", version.stdout)
-    repository_ctx.file("BUILD", _FOUND.format(home = home, libraries = libraries))
+    repository_ctx.file("BUILD", _FOUND.format(
+        home = home,
+        libraries = libraries,
+        architectures = repr(_architectures(repository_ctx, home)),
+    ))
 
 # CUDA_HOME comes from --repo_env=CUDA_HOME=FOLDER or from the environment of `bazel`. After another
 # toolkit was put in the same place: `bazel sync --configure`.

@@ -3,17 +3,6 @@
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load(":cuda_toolkit.bzl", "CudaToolkitInfo")
 
-# Code for Turing (T4), Ampere (A100; A10, RTX 30), Hopper (H100, H200), and PTX for later GPUs: the
-# driver compiles it at its first use. nvcc 13 no longer knows Volta (sm_70).
-_ARCHITECTURES = [
-    "arch=compute_75,code=sm_75",
-    "arch=compute_80,code=sm_80",
-    "arch=compute_86,code=sm_86",
-    "arch=compute_90,code=sm_90",
-    "arch=compute_90a,code=sm_90a",
-    "arch=compute_90,code=compute_90",
-]
-
 # As .bazelrc has them for everything else.
 _HOST_FLAGS = [
     "-O3",
@@ -52,7 +41,7 @@ def _compile(ctx, source, context):
     object_file = ctx.actions.declare_file("_nvcc/%s/%s.o" % (ctx.label.name, source.basename))
     arguments = ctx.actions.args()
     arguments.add_all(_NVCC_FLAGS)
-    arguments.add_all(_ARCHITECTURES, before_each = "-gencode")
+    arguments.add_all(toolkit.architectures, before_each = "-gencode")
     arguments.add_all(_include_flags(context))
     arguments.add_all(context.defines, format_each = "-D%s")
     arguments.add_all(["-c", source, "-o", object_file])

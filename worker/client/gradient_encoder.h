@@ -30,7 +30,8 @@ struct CodecPlan {
   uint32_t workers = 1;       // of the job
 
   DrawKey DrawsOf(SliceKey key, Step step) const {
-    return {draws.seed, key.table, draws.worker, step, key.slice};
+    return {draws.seed, key.table, draws.worker, step,
+            tables[key.table.value()].slicing.Range(key.slice).offset};
   }
   bool is_lossy() const;  // any codec of any table
   // The most that the gradient of a table with a Dgc may have as norm; 0: any.

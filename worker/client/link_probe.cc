@@ -29,7 +29,8 @@ constexpr size_t kProbeBytes = 64 << 10;
 // more, as long as they limit the rate.
 constexpr uint32_t kFirstLanes = 4;
 constexpr uint32_t kMostLanes = 256;
-// Of each server. Before they are counted, as many probes as there are lanes fill the links.
+// At first as many probes as there are lanes fill the links, and are not counted. Then each server
+// sends back at least so many. No server sends back more than the last number.
 constexpr uint64_t kLeastCounted = 8;
 constexpr uint64_t kMostCounted = 4096;
 constexpr int kRoundTrips = 4;
@@ -139,8 +140,9 @@ class LinkProbe {
     return lanes;
   }
 
-  // In bytes a second; 0 if a server sent nothing back. All servers are to get equal shares of the
-  // bytes, so the slowest one counts.
+  // In bytes a second; 0 if a server never answered. All servers are to get equal shares of the
+  // bytes, so the slowest one counts. If it did not even send one probe back, the rate is at most
+  // that of one.
   double MeasureRate(double round_trip) {
     uint32_t lanes = kFirstLanes;
     std::vector<Lane> free = LanesOf(0, lanes);
@@ -174,7 +176,10 @@ class LinkProbe {
       counted_from = now;
       Recount();
     }
-    return rate;
+    const bool has_answered = round_trip < absl::ToDoubleSeconds(kMostTime);
+    if (rate > 0 || !has_answered) return rate;
+    return static_cast<double>(kProbeBytes * servers_.size()) /
+           absl::ToDoubleSeconds(clock_.Now() - counted_from);
   }
 
   Clock& clock_;

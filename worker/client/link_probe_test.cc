@@ -132,6 +132,13 @@ TEST_F(LinkProbeTest, AServerThatIsSilentHasNoRate) {
   EXPECT_EQ(Run(std::move(servers), kLongTraining).bytes_per_second(), 0);
 }
 
+TEST_F(LinkProbeTest, ALinkTooSlowForAnyProbeHasTheMostThatItCanCarry) {
+  const v1::LinkMeasurement links =
+      Measure({{12.5e6, absl::Milliseconds(1)}, {1000, absl::Milliseconds(1)}}, kLongTraining);
+  EXPECT_NEAR(links.bytes_per_second(), 2 * 65536 / 2.0, 1000);
+  EXPECT_NEAR(links.seconds(), 2, 0.01);
+}
+
 TEST_F(LinkProbeTest, AShortTrainingIsMeasuredForAFiftiethOfItsTime) {
   // 200 MB take 1.6 s each way.
   const v1::LinkMeasurement links = Measure({{125e6, absl::ZeroDuration()}}, 200e6);

@@ -87,8 +87,8 @@ class ParameterStore {
   // `partition_bytes` of them, or one slice if a slice is larger.
   void SetPartition(uint64_t partition_bytes);
 
-  // The auto codecs of these tables encode pushes and pulls of this step and later ones. Called at
-  // most once: before the first pull, or between the pushes of step - 1 and of step.
+  // The auto codecs of these tables encode pushes and pulls of this step and later ones, except
+  // pulls that have begun. Called at most once, before the first push of `step`.
   void UseAutoCodecs(Step step, absl::Span<const TableId> tables) {
     for (const TableId table : tables) {
       if (table.value() < auto_tables_.size()) auto_tables_[table.value()] = true;

@@ -158,6 +158,40 @@ TEST(CudaEngineCodecTest, TrainsAsTheCpuDoesWithTheSameCodecs) {
   }
 }
 
+TEST(CudaEngineCodecTest, AutoCodecsAreFloat32BeforeTheirStep) {
+  RealClock clock;
+  const EngineOptions options = OptionsFor(v1::ModelSpec::FLOAT32, &clock);
+  const Trained uncompressed = Train(*MakeCudaEngine(/*device_number=*/0, options).value(), &clock);
+  TrainingRig::Options rig;
+  rig.codecs.push = rig.codecs.pull = MakeCodec("int8").value();
+  rig.codecs.is_auto_push = rig.codecs.is_auto_pull = true;
+  const Trained never = Train(*MakeCudaEngine(/*device_number=*/0, options).value(), &clock, rig);
+  EXPECT_EQ(never.values, uncompressed.values);
+  rig.auto_codecs_from = Step(10);
+  const Trained cpu = Train(*MakeCpuEngine(options).value(), &clock, rig);
+  const Trained cuda = Train(*MakeCudaEngine(/*device_number=*/0, options).value(), &clock, rig);
+  EXPECT_LT(RelativeDifference(cuda.values, cpu.values), 2e-2);
+  ASSERT_GT(cuda.losses.size(), 12u);
+  for (size_t step = 0; step < cuda.losses.size(); ++step) {
+    if (step == 10) continue;  // its pulls may begin before the choice is known, or after
+    EXPECT_EQ(cuda.losses[step] == uncompressed.losses[step], step < 10) << "step " << step;
+  }
+}
+
+TEST(CudaEngineCodecTest, BitsDoNotDependOnSlicesOfWholeKibibytes) {
+  RealClock clock;
+  const EngineOptions options = OptionsFor(v1::ModelSpec::FLOAT32, &clock);
+  TrainingRig::Options rig;
+  rig.codecs.push = MakeCodec("int8").value();
+  rig.codecs.pull = MakeCodec("bfloat16").value();
+  const Trained first = Train(*MakeCudaEngine(/*device_number=*/0, options).value(), &clock, rig);
+  for (const uint64_t slice_bytes : {2048, 1 << 20}) {
+    rig.slice_bytes = slice_bytes;
+    const Trained again = Train(*MakeCudaEngine(/*device_number=*/0, options).value(), &clock, rig);
+    EXPECT_EQ(again.values, first.values) << "slices of " << slice_bytes;
+  }
+}
+
 TEST(CudaEngineCodecTest, DeepGradientCompressionTrainsAsOnTheCpu) {
   RealClock clock;
   const EngineOptions options = OptionsFor(v1::ModelSpec::FLOAT32, &clock);

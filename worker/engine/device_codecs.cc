@@ -189,8 +189,9 @@ absl::StatusOr<const float*> DeviceCodecs::QueueMomentum(TableId table,
 absl::Status DeviceCodecs::QueueSlice(SliceKey key, Step step, const SliceToEncode& slice,
                                       CudaStream& stream) {
   const Codec& codec = codecs_of(key.table).PushAt(step);
+  const size_t offset = planned(key.table).slicing.Range(key.slice).offset;
   const EncodeDraws draws =
-      MakeEncodeDraws(plan_.draws.seed, key.table, plan_.draws.worker, step, key.slice);
+      MakeEncodeDraws(plan_.draws.seed, key.table, plan_.draws.worker, step, offset);
   switch (codec.type()) {
     case CodecType::kFloat32:
     case CodecType::kChanged:
@@ -206,7 +207,6 @@ absl::Status DeviceCodecs::QueueSlice(SliceKey key, Step step, const SliceToEnco
       RETURN_IF_ERROR(EncodeTopk(slice, k, TopkValuesOf(codec.type()), draws, stream));
       float* const momentum = tables_[key.table.value()].momentum;
       if (momentum == nullptr) return absl::OkStatus();
-      const size_t offset = planned(key.table).slicing.Range(key.slice).offset;
       return ZeroSent(k, slice.bytes, momentum + offset, stream);
     }
   }

@@ -74,7 +74,7 @@ class SgdEndpoint : public ParameterEndpoint {
     if (call.request.push_step.has_value()) {
       std::vector<float> gradient(range.size);
       const Payload bytes = call.request.gradient.InOnePiece();
-      const Codec& push = options_.codecs.PushAt(*call.request.push_step);
+      const Codec& push = options_.codecs.PushOf(*call.request.push_step, call.request.codec);
       CHECK_EQ(push.Check(bytes.piece(), range.size), absl::OkStatus());
       push.Decode(bytes.piece(), range.size, /*begin=*/0, absl::MakeSpan(gradient));
       for (size_t i = 0; i < range.size; ++i) values[i] -= options_.learning_rate * gradient[i];
@@ -123,7 +123,7 @@ class SgdEndpoint : public ParameterEndpoint {
   Payload Encoded(const Codec& codec, absl::Span<const float> values, SliceKey slice,
                   std::optional<Step> step) const {
     const DrawKey draws = {options_.seed, slice.table, WorkerId(99), step.value_or(Step(0)),
-                           slice.slice};
+                           slicings_[slice.table.value()].Range(slice.slice).offset};
     auto bytes = std::make_shared<std::vector<uint8_t>>(codec.EncodedBytes(values.size()));
     CHECK(codec.Encode(values, draws, {}, absl::MakeSpan(*bytes)).ok());
     Payload payload(bytes);
@@ -209,10 +209,18 @@ absl::Status TrainingRig::Start() {
 
 absl::StatusOr<double> TrainingRig::Step(const Dataset& dataset,
                                          const std::vector<uint32_t>& samples) {
+  const capstan::Step step(steps_++);
+  if (step == options_.auto_codecs_from) store_->UseAutoCodecs(step, AllTables());
   RETURN_IF_ERROR(engine_->LoadBatch(dataset, samples));
-  RETURN_IF_ERROR(engine_->RunStep(capstan::Step(steps_++), *store_));
+  RETURN_IF_ERROR(engine_->RunStep(step, *store_));
   ASSIGN_OR_RETURN(const BatchResult result, engine_->Result());
   return result.loss_sum / static_cast<double>(samples.size());
+}
+
+std::vector<TableId> TrainingRig::AllTables() const {
+  std::vector<TableId> tables;
+  for (uint32_t i = 0; i < engine_->tables().size(); ++i) tables.push_back(TableId(i));
+  return tables;
 }
 
 absl::Status TrainingRig::Finish() {

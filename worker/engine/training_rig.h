@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/ids.h"
 #include "common/base/real_clock.h"
 #include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
@@ -33,6 +35,8 @@ class TrainingRig {
     float learning_rate = 0.1f;
     uint64_t seed = 1;   // of the first values, and of draws
     TableCodecs codecs;  // of all tables
+    // From this step on, auto codecs are used.
+    capstan::Step auto_codecs_from{std::numeric_limits<int64_t>::max()};
   };
 
   // `engine` outlives the rig; `clock` outlives both.
@@ -54,6 +58,7 @@ class TrainingRig {
  private:
   TrainingRig(Engine* engine, Clock* clock, const Options& options);
   absl::Status Start();
+  std::vector<TableId> AllTables() const;
 
   Engine* const engine_;
   Clock* const clock_;

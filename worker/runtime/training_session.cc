@@ -186,8 +186,9 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
     UseAutoCodecs(view.auto_codecs(), loop.first_step, *training->store);
   } else {
     loop.begin_step = [this, store = training->store.get(), is_used = false](Step step) mutable {
+      if (is_used) return;
       const v1::AutoCodecs choice = AutoCodecsOfJob();
-      if (is_used || choice.first_step() == 0) return;
+      if (choice.first_step() == 0) return;
       is_used = true;
       UseAutoCodecs(choice, step, *store);
     };

@@ -126,7 +126,7 @@ Chart StalenessChart(const RunSample& end) {
   return chart;
 }
 
-// What all workers have sent and done, also those that were replaced.
+// Sums over all workers, with those that were replaced.
 struct Totals {
   double pushed = 0;
   double pulled = 0;

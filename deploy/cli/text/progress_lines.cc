@@ -84,10 +84,10 @@ std::string SentText(const char* what, uint64_t bytes, uint64_t float_bytes) {
 
 }  // namespace
 
-std::string PhaseText(v1::Phase phase) {
-  switch (phase) {
+std::string PhaseText(const v1::JobView& view) {
+  switch (view.phase()) {
     case v1::REGISTERING:
-      return "waiting for members";
+      return view.measures_links() ? "measuring links" : "waiting for members";
     case v1::PLACING:
       return "placing shards";
     case v1::TRAINING:
@@ -111,7 +111,7 @@ std::string OverallLine(const ProgressSample& now, const ProgressSample& before,
   std::string line = absl::StrFormat(
       "%6s  %d/%d workers, %d/%d servers, %s", TimeText(absl::ToDoubleSeconds(now.elapsed)),
       totals.live_workers, cluster.num_workers(), totals.live_servers, cluster.num_servers(),
-      PhaseText(now.status.view().phase()));
+      PhaseText(now.status.view()));
   if (totals.steps_total > 0) {
     absl::StrAppendFormat(&line, " %.0f%%", 100.0 * totals.steps_done / totals.steps_total);
   }

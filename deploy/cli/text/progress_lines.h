@@ -17,7 +17,7 @@ struct ProgressSample {
 };
 
 // "waiting for members", "training", ...
-std::string PhaseText(v1::Phase phase);
+std::string PhaseText(const v1::JobView& view);
 
 // One line on the whole job, members first. Rates are means since `before`, an earlier sample.
 // `cluster` has the expected numbers of members.

@@ -53,6 +53,10 @@ ProgressSample Training(absl::Duration elapsed, std::vector<int> steps) {
 TEST(ProgressLinesTest, MembersAreCountedWhileTheyRegister) {
   EXPECT_EQ(OverallLine(Registering(), Registering(), Cluster()),
             "  0:00  0/2 workers, 1/1 servers, waiting for members");
+  ProgressSample measuring = Registering();
+  measuring.status.mutable_view()->set_measures_links(true);
+  EXPECT_EQ(OverallLine(measuring, measuring, Cluster()),
+            "  0:00  0/2 workers, 1/1 servers, measuring links");
 }
 
 TEST(ProgressLinesTest, OverallLineAddsUpTheWorkers) {

@@ -34,8 +34,9 @@ double Distance(const SchedulePoint& a, const SchedulePoint& b) {
   const auto octaves = [](uint64_t from, uint64_t to) {
     return std::log2(static_cast<double>(to) / static_cast<double>(from));
   };
-  return std::hypot(octaves(a.partition_bytes, b.partition_bytes),
-                    octaves(a.credit_bytes, b.credit_bytes));
+  const double partition = octaves(a.partition_bytes, b.partition_bytes);
+  const double credit = octaves(a.credit_bytes, b.credit_bytes);
+  return std::sqrt(partition * partition + credit * credit);
 }
 
 // `gain` of the best point over the job's own, and the part by which repeated measurements differ.

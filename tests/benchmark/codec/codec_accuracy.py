@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-# Of each setting: what is printed, and its flags.
+# The names that --codecs takes: the name in the output, and the flags of `capstan run`.
 CODECS = {
     "float32": ("float32", []),
     "int8_bfloat16": ("int8 pushes, bfloat16 pulls",

@@ -56,6 +56,7 @@ seconds=10
 job_flags=()
 programs="${repository}/bazel-bin"
 train=''
+train_only=()
 train_jobs=teacher,digits
 train_steps=''
 seeds=5
@@ -76,13 +77,14 @@ for argument in "$@"; do
     --job_flags=*) read -r -a job_flags <<<"${value}" ;;
     --programs=*) programs="${value}" ;;
     --train) train=yes ;;
-    --train_job=*) train_jobs="${value}" ;;
-    --train_steps=*) train_steps="${value}" ;;
-    --seeds=*) seeds="${value}" ;;
+    --train_job=*) train_jobs="${value}" train_only+=(--train_job) ;;
+    --train_steps=*) train_steps="${value}" train_only+=(--train_steps) ;;
+    --seeds=*) seeds="${value}" train_only+=(--seeds) ;;
     *) fail "there is no flag ${argument}; --help lists them" 2 ;;
   esac
 done
 
+[[ -n "${train}" || -z "${train_only[*]}" ]] || fail "${train_only[0]}: matters with --train only" 2
 expect_count --scale "${scale}"
 expect_numbers --seconds 'a number above 0' "${seconds}"
 [[ -z "${compute_s}" ]] || expect_numbers --compute_seconds 'a number above 0' "${compute_s}"

@@ -17,6 +17,7 @@ expect_error "--train_job: expected teacher or digits, got 'vgg16'" \
 expect_error "--train_steps: expected a whole number above 0, got '1.5'" \
   "${benchmark}" --train --train_steps=1.5
 expect_error "--seeds: expected a whole number above 0, got '0'" "${benchmark}" --train --seeds=0
+expect_error '--seeds: matters with --train only' "${benchmark}" --seeds=3
 "${benchmark}" --help | grep --quiet -- '--codec=C'
 
 "${folder}/compression_chart.py" >"${TEST_TMPDIR}/chart.svg" <<END

@@ -1,5 +1,7 @@
 #include "tests/benchmark/gpu/compute_step.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <utility>
 
@@ -43,15 +45,22 @@ StepMemory Cut(MemoryCutter& cutter, const ComputeStep& step, const Mlp<CudaStre
   return memory;
 }
 
+// As many random numbers are made; larger arrays repeat them.
+constexpr size_t kRandomNumbers = 1 << 20;
+
 // Random numbers everywhere: a GPU computes faster on zeros.
 absl::Status Fill(const ComputeStep& step, const Mlp<CudaStream>& model, const StepMemory& memory,
                   CudaStream& stream) {
   Random random(/*seed=*/1);
   const auto upload = [&](absl::Span<float> target, float stddev) {
-    std::vector<float> values(target.size());
+    std::vector<float> values(std::min(target.size(), kRandomNumbers));
     for (float& value : values) value = stddev * random.Normal();
     RETURN_IF_ERROR(
         stream.CopyToDevice(values.data(), values.size() * sizeof(float), target.data()));
+    for (size_t filled = values.size(); filled < target.size(); filled *= 2) {
+      const size_t part = std::min(filled, target.size() - filled);
+      RETURN_IF_ERROR(stream.CopyOnDevice(target.data(), part * sizeof(float), &target[filled]));
+    }
     return stream.Synchronize();
   };
   for (size_t table = 0; table < model.tables().size(); ++table) {

@@ -31,7 +31,7 @@ ABSL_FLAG(int, batch, 1024, "samples of a step");
 ABSL_FLAG(int, runs, 21, "timed steps; their median is shown");
 ABSL_FLAG(int, device, 0, "number of the GPU");
 ABSL_FLAG(bool, communication, true,
-          "also time the step with one server, not the computation alone");
+          "time the step with one server, and of the computation float32 only");
 ABSL_FLAG(bool, json, false, "print one JSON object as the last line");
 
 namespace capstan {
@@ -155,9 +155,10 @@ absl::StatusOr<std::vector<absl::Duration>> TimeCudaJobSteps(const v1::JobSpec& 
 }
 
 struct Results {
-  double float32_ms = 0, tf32_ms = 0, bfloat16_ms = 0;  // one step without communication
-  double exchange_ms = 0;                               // without computation
-  double training_ms = 0;                               // with both, in float32
+  // One step without communication. 0: not measured.
+  double float32_ms = 0, tf32_ms = 0, bfloat16_ms = 0;
+  double exchange_ms = 0;  // without computation
+  double training_ms = 0;  // with both, in float32
 };
 
 // The share of the communication's time that computation hides. Not clamped: below 0, the step
@@ -179,15 +180,21 @@ absl::Status MeasureComputation(const ComputeStep& step, Results* results) {
   std::cout << "device: " << device->name() << "\nMLP " << absl::StrJoin(step.widths, "-")
             << ", batch " << step.samples << ", medians of " << absl::GetFlag(FLAGS_runs)
             << std::endl;
+  const bool is_all = !absl::GetFlag(FLAGS_communication);
+  const bool has_tf32 = device->has_tf32_and_bfloat16();
   const struct {
     const char* what;
     Precision precision;
+    bool is_measured;
     double* milliseconds;
   } rows[] = {
-      {"forward and backward, float32", Precision::kFloat32, &results->float32_ms},
-      {"forward and backward, tf32", Precision::kTf32, &results->tf32_ms},
-      {"forward and backward, bfloat16 products", Precision::kBfloat16, &results->bfloat16_ms}};
+      {"forward and backward, float32", Precision::kFloat32, true, &results->float32_ms},
+      {has_tf32 ? "forward and backward, tf32" : "forward and backward, tf32 (float32 here)",
+       Precision::kTf32, is_all, &results->tf32_ms},
+      {"forward and backward, bfloat16 products", Precision::kBfloat16, is_all && has_tf32,
+       &results->bfloat16_ms}};
   for (const auto& row : rows) {
+    if (!row.is_measured) continue;
     ComputeStep timed = step;
     timed.precision = row.precision;
     ASSIGN_OR_RETURN(std::vector<absl::Duration> times,
@@ -224,8 +231,8 @@ void PrintJson(const ComputeStep& step, const Results& results) {
   json["widths"] = step.widths;
   json["batch"] = step.samples;
   json["float32_ms"] = results.float32_ms;
-  json["tf32_ms"] = results.tf32_ms;
-  json["bfloat16_ms"] = results.bfloat16_ms;
+  if (results.tf32_ms > 0) json["tf32_ms"] = results.tf32_ms;
+  if (results.bfloat16_ms > 0) json["bfloat16_ms"] = results.bfloat16_ms;
   if (absl::GetFlag(FLAGS_communication)) {
     json["exchange_ms"] = results.exchange_ms;
     json["training_ms"] = results.training_ms;

@@ -153,7 +153,7 @@ cluster_check() {
   sleep 0.2
   for i in 0 1; do
     cluster_start "worker${i}" "$2/iperf${i}" iperf3 --client "$(cluster_address "server${i}")" \
-      --bidir --time 1 --omit 0 --format k
+      --bidir --time 3 --omit 0 --format k
   done
   cluster_wait || fail "iperf3 did not run: $(cat "$2"/iperf*)"
   awk -v gbit="$1" '
