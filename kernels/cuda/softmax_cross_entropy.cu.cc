@@ -27,8 +27,9 @@ constexpr int kRowThreads = 256;
 constexpr int kRowScores = 32;
 constexpr int kLargeRowThreads = 512;
 constexpr int kLargeRowScores = 64;
-constexpr int kLongRowThreads = 1024;  // the most of a block: a row is its work alone
-constexpr int kLongRowLoads = 8;       // under way in each thread
+constexpr int kLongRowThreads = 512;
+constexpr int kLongRowBlocks = 2;  // of a multiprocessor: one loads while the other computes
+constexpr int kLongRowLoads = 4;   // packs under way in each thread
 
 template <int kLanes>
 constexpr int kRowBlockThreads = kLanes > kRowThreads ? kLanes : kRowThreads;
@@ -44,7 +45,7 @@ struct Problem {
 
 // Bytes moved for each score: 4 read, 4 written. The way through shared memory makes both
 // contiguous.
-template <int kMaxClasses>
+template <int kMaxClasses, bool kIsAligned>
 __global__ void __launch_bounds__(kTileSamples) TileKernel(Problem problem, SumAndCount* partials) {
   __shared__ float tile[kTileSamples * (kMaxClasses + 1)];
   const TileLayout layout(static_cast<int>(problem.classes));
@@ -56,14 +57,25 @@ __global__ void __launch_bounds__(kTileSamples) TileKernel(Problem problem, SumA
     const bool has_sample = static_cast<int>(threadIdx.x) < samples;
     const int32_t label = has_sample ? problem.labels[first + threadIdx.x] : 0;
     const int elements = samples * layout.classes;
-    LoadTile(problem.scores + first * problem.classes, elements, layout, tile);
+    const float* const scores = problem.scores + first * problem.classes;
+    float* const gradient = problem.gradient + first * problem.classes;
+    const bool has_packs = kIsAligned && samples == kTileSamples;
+    if (has_packs) {
+      LoadTile<kPackWidth>(scores, elements, layout, tile);
+    } else {
+      LoadTile<1>(scores, elements, layout, tile);
+    }
     __syncthreads();
     if (has_sample) {
       SoftmaxOfTileRow<kMaxClasses>(layout.classes, problem.scale, label,
                                     tile + threadIdx.x * layout.row_length, own);
     }
     __syncthreads();
-    StoreTile(tile, elements, layout, problem.gradient + first * problem.classes);
+    if (has_packs) {
+      StoreTile<kPackWidth>(tile, elements, layout, gradient);
+    } else {
+      StoreTile<1>(tile, elements, layout, gradient);
+    }
     __syncthreads();
   }
   const SumAndCount total = BlockSum<kTileSamples>(own);
@@ -83,65 +95,112 @@ __global__ void __launch_bounds__(std::max(kLanes, kRowThreads))
     // All threads take part in shuffles; those without a sample have a row of no classes.
     const bool has_sample = sample < problem.samples;
     const int classes = has_sample ? static_cast<int>(problem.classes) : 0;
+    const float* const scores = problem.scores + sample * problem.classes;
+    float* const gradient = problem.gradient + sample * problem.classes;
     const RowLabel label = MakeRowLabel(has_sample ? problem.labels[sample] : -1, classes);
     RowPart<kWidth, kLanes, kPacks> part(classes, label);
-    part.Load(problem.scores + sample * problem.classes);
+    part.Load(scores);
+    // Before the gradient takes its place.
+    const float label_score = label.is_class ? scores[label.index] : 0.0f;
     const float maximum = GroupMaximum<kLanes>(part.Maximum());
-    float label_score = 0;
-    const RowTotal total = GroupSum<kLanes>(part.Exponentiate(maximum, label_score));
-    part.StoreGradient(MakeRowFactor(problem.scale, total.sum, label_score, maximum),
-                       problem.gradient + sample * problem.classes);
-    if (part.HoldsLabel()) AddSample(total, label_score, maximum, own);
+    RowTotal total = {0, 0};
+    if (label_score == maximum) total.earlier = part.EarlierMaxima(maximum);
+    total.sum = part.Exponentiate(maximum);
+    total = GroupSum<kLanes>(total);
+    const double factor = problem.scale / total.sum;
+    part.StoreGradient(static_cast<float>(factor), gradient);
+    if (part.HoldsLabel()) {
+      gradient[label.index] = LabelGradient(problem.scale, factor, label_score, maximum);
+      AddSample(total, label_score, maximum, own);
+    }
     if (has_sample && !label.is_class) own.sum = kNan;
   }
   const SumAndCount sum = BlockSum<kThreads>(own);
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
 
-// Calls use(index, score) for each of the thread's scores of a row. kLongRowLoads of them are
-// loaded before the first is used; `use` may overwrite the score.
-template <typename Use>
-__device__ void ForEachScore(const float* row, int64_t classes, const Use& use) {
-  constexpr int64_t kStride = kLongRowThreads;
-  for (int64_t first = threadIdx.x; first < classes; first += kLongRowLoads * kStride) {
-    float loaded[kLongRowLoads] = {};
+// Calls use(index, pack) for each of the thread's packs of a row. kLongRowLoads of them are loaded
+// before the first is used.
+template <int kWidth, typename Use>
+__device__ void ForEachPack(const float* row, uint32_t packs, const Use& use) {
+  for (uint32_t first = threadIdx.x; first < packs; first += kLongRowLoads * kLongRowThreads) {
+    Pack<float, kWidth> loaded[kLongRowLoads];
 #pragma unroll
     for (int u = 0; u < kLongRowLoads; ++u) {
-      if (first + u * kStride < classes) loaded[u] = row[first + u * kStride];
+      const uint32_t pack = first + u * kLongRowThreads;
+      if (pack < packs) loaded[u] = LoadPack<kWidth>(row, pack);
     }
 #pragma unroll
     for (int u = 0; u < kLongRowLoads; ++u) {
-      if (first + u * kStride < classes) use(first + u * kStride, loaded[u]);
+      const uint32_t pack = first + u * kLongRowThreads;
+      if (pack < packs) use(pack, loaded[u]);
     }
   }
 }
 
-// Rows longer than registers hold, one block each. Bytes moved for each score: 12 read, 4 written.
-// The second and third reading find most of the row in the L2 cache.
-__global__ void __launch_bounds__(kLongRowThreads)
+// The exponentials of a thread's scores so far, less the largest of them. Milakov and Gimelshein,
+// "Online normalizer calculation for softmax", 2018, algorithm 3.
+struct RunningSum {
+  float maximum = kMinusInfinity;
+  double sum = 0;
+
+  template <int kWidth>
+  __device__ void Add(const Pack<float, kWidth>& scores) {
+    float largest = scores.items[0];
+#pragma unroll
+    for (int item = 1; item < kWidth; ++item) largest = fmaxf(largest, scores.items[item]);
+    if (largest > maximum) {
+      sum *= expf(maximum - largest);
+      maximum = largest;
+    }
+    // -inf - -inf would be a NaN.
+    const float subtracted = maximum == kMinusInfinity ? 0 : maximum;
+    float part = 0;
+#pragma unroll
+    for (int item = 0; item < kWidth; ++item) part += expf(scores.items[item] - subtracted);
+    sum += part;
+  }
+};
+
+// Rows longer than registers hold, one block each. Bytes moved for each score: 8 read, 4 written.
+// The second reading finds most of the row in the L2 cache.
+template <int kWidth>
+__global__ void __launch_bounds__(kLongRowThreads, kLongRowBlocks)
     LongRowsKernel(Problem problem, SumAndCount* partials) {
   SumAndCount own = {0, 0};
+  const uint32_t packs = static_cast<uint32_t>(problem.classes) / kWidth;
   for (int64_t sample = blockIdx.x; sample < problem.samples; sample += gridDim.x) {
     const float* const row = problem.scores + sample * problem.classes;
     float* const gradient = problem.gradient + sample * problem.classes;
     const RowLabel label = MakeRowLabel(problem.labels[sample], problem.classes);
-    float maximum = kMinusInfinity;
-    ForEachScore(row, problem.classes,
-                 [&](int64_t /*i*/, float score) { maximum = fmaxf(maximum, score); });
-    maximum = GroupMaximum<kLongRowThreads>(maximum);
-    RowTotal total = {0, 0};
-    float label_score = 0;
-    ForEachScore(row, problem.classes, [&](int64_t i, float score) {
-      if (i == label.index) label_score = score;
-      total.earlier += IsEarlierMaximum<int64_t>(score, maximum, i, label.index);
-      total.sum += expf(score - maximum);
+    const float label_score = label.is_class ? row[label.index] : 0.0f;
+    RunningSum running;
+    ForEachPack<kWidth>(row, packs, [&](uint32_t /*pack*/, const Pack<float, kWidth>& scores) {
+      running.Add(scores);
     });
+    const float maximum = GroupMaximum<kLongRowThreads>(running.maximum);
+    RowTotal total = {running.sum * expf(running.maximum - maximum), 0};
+    if (label_score == maximum) {
+      const uint32_t before = static_cast<uint32_t>(label.index + kWidth - 1) / kWidth;
+      ForEachPack<kWidth>(row, before, [&](uint32_t pack, const Pack<float, kWidth>& scores) {
+#pragma unroll
+        for (int item = 0; item < kWidth; ++item) {
+          const bool is_earlier = static_cast<int>(pack * kWidth) + item < label.index;
+          total.earlier += is_earlier && scores.items[item] == maximum ? 1 : 0;
+        }
+      });
+    }
     total = GroupSum<kLongRowThreads>(total);
-    const RowFactor factor = MakeRowFactor(problem.scale, total.sum, label_score, maximum);
-    ForEachScore(row, problem.classes, [&](int64_t i, float score) {
-      gradient[i] = i == label.index ? factor.label : expf(score - maximum) * factor.others;
+    const double factor = problem.scale / total.sum;
+    ForEachPack<kWidth>(row, packs, [&](uint32_t pack, Pack<float, kWidth> scores) {
+#pragma unroll
+      for (int item = 0; item < kWidth; ++item) {
+        scores.items[item] = expf(scores.items[item] - maximum) * static_cast<float>(factor);
+      }
+      StorePack(scores, gradient, pack);
     });
-    if (label.is_class && label.index % kLongRowThreads == static_cast<int>(threadIdx.x)) {
+    if (label.is_class && label.index / kWidth % kLongRowThreads == static_cast<int>(threadIdx.x)) {
+      gradient[label.index] = LabelGradient(problem.scale, factor, label_score, maximum);
       AddSample(total, label_score, maximum, own);
     }
     if (!label.is_class) own.sum = kNan;
@@ -167,13 +226,21 @@ Choice RowsInRegisters(bool is_aligned) {
 }
 
 // A row gets the fewest threads that hold it, so that few of them idle.
-Choice Choose(int64_t classes, bool is_aligned) {
-  if (classes <= 16) return {TileKernel<16>, kTileSamples, kTileSamples};
-  if (classes <= 32) return {TileKernel<32>, kTileSamples, kTileSamples};
+// Arrays are aligned to packs.
+Choice Choose(int64_t classes, bool are_aligned) {
+  const bool is_aligned = are_aligned && classes % kPackWidth == 0;  // each row
+  if (classes <= 32) {
+    const Kernel kernels[2][2] = {{TileKernel<16, false>, TileKernel<16, true>},
+                                  {TileKernel<32, false>, TileKernel<32, true>}};
+    return {kernels[classes > 16][are_aligned], kTileSamples, kTileSamples};
+  }
   if (classes <= 8 * 8) return RowsInRegisters<8, 8>(is_aligned);
   if (classes <= 8 * kRowScores) return RowsInRegisters<8, kRowScores>(is_aligned);
   if (classes <= kWarpThreads * kRowScores) {
     return RowsInRegisters<kWarpThreads, kRowScores>(is_aligned);
+  }
+  if (classes <= kWarpThreads * kLargeRowScores) {
+    return RowsInRegisters<kWarpThreads, kLargeRowScores>(is_aligned);
   }
   if (classes <= kRowThreads * kRowScores) {
     return RowsInRegisters<kRowThreads, kRowScores>(is_aligned);
@@ -181,7 +248,7 @@ Choice Choose(int64_t classes, bool is_aligned) {
   if (classes <= kLargeRowThreads * kLargeRowScores) {
     return RowsInRegisters<kLargeRowThreads, kLargeRowScores>(is_aligned);
   }
-  return {LongRowsKernel, kLongRowThreads, 1};
+  return {is_aligned ? LongRowsKernel<kPackWidth> : LongRowsKernel<1>, kLongRowThreads, 1};
 }
 
 int64_t BlockCount(int64_t samples, const Choice& choice) {
@@ -192,7 +259,7 @@ int64_t BlockCount(int64_t samples, const Choice& choice) {
 
 size_t SoftmaxCrossEntropyScratchBytes(int64_t samples, int64_t classes,
                                        const CudaStream& /*stream*/) {
-  const Choice choice = Choose(classes, /*is_aligned=*/true);
+  const Choice choice = Choose(classes, /*are_aligned=*/true);
   return static_cast<size_t>(BlockCount(samples, choice)) * sizeof(SumAndCount);
 }
 
@@ -200,8 +267,7 @@ absl::Status SoftmaxCrossEntropy(int64_t samples, int64_t classes, const float* 
                                  const int32_t* labels, float* gradient,
                                  SoftmaxCrossEntropyResult* result, void* scratch,
                                  CudaStream& stream) {
-  const bool is_aligned = classes % kPackWidth == 0 && AreAligned(sizeof(float4), scores, gradient);
-  const Choice choice = Choose(classes, is_aligned);
+  const Choice choice = Choose(classes, AreAligned(sizeof(float4), scores, gradient));
   const int64_t blocks = BlockCount(samples, choice);
   SumAndCount* const partials = static_cast<SumAndCount*>(scratch);
   const Problem problem = {samples, classes,  scores,

@@ -20,10 +20,11 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // Samples and classes: around the tile of 128 samples and 32 classes, each way to hold a row in
 // registers with and without packs of 4, and rows that fit none.
 constexpr int64_t kSizes[][2] = {
-    {0, 3},    {1, 1},    {1, 2},     {7, 3},     {127, 10},  {128, 10}, {129, 10}, {300, 31},
-    {130, 32}, {33, 33},  {5, 36},    {40, 64},   {33, 65},   {9, 100},  {33, 256}, {9, 257},
-    {9, 300},  {9, 1000}, {9, 1001},  {17, 1024}, {3, 1025},  {3, 1100}, {3, 4096}, {2, 8191},
-    {2, 8192}, {2, 8193}, {2, 20000}, {2, 32768}, {2, 32767}, {2, 32769}};
+    {0, 3},    {1, 1},     {1, 2},     {7, 3},     {127, 10},  {128, 10},  {129, 10},
+    {300, 31}, {130, 32},  {33, 33},   {5, 36},    {40, 64},   {33, 65},   {9, 100},
+    {33, 256}, {9, 257},   {9, 300},   {9, 1000},  {9, 1001},  {17, 1024}, {3, 1025},
+    {3, 1100}, {3, 2047},  {3, 2048},  {3, 2049},  {3, 4096},  {2, 8191},  {2, 8192},
+    {2, 8193}, {2, 20000}, {2, 32768}, {2, 32767}, {2, 32769}, {2, 40000}, {2, 40001}};
 
 struct Batch {
   int64_t classes;
@@ -165,6 +166,21 @@ TEST_F(CudaSoftmaxCrossEntropyTest, HugeScoresStayFinite) {
     EXPECT_EQ(output.gradient[0], 1.0f);
     EXPECT_EQ(output.gradient[1], -1.0f);
     EXPECT_NEAR(output.result.loss_sum / 6e38, 1.0, 1e-6);
+  }
+}
+
+TEST_F(CudaSoftmaxCrossEntropyTest, MinusInfinityHasTheProbabilityZero) {
+  for (const int64_t classes : {10, 50, 1000, 2000, 5000, 40000}) {
+    Batch batch = {
+        classes, std::vector<float>(classes, -kInfinity), {static_cast<int32_t>(classes - 1)}};
+    EXPECT_TRUE(std::isnan(OnGpu(batch).result.loss_sum)) << classes;
+    EXPECT_EQ(OnGpu(batch).result.correct, 0) << classes;
+    for (int64_t i = classes / 2; i < classes; ++i) batch.scores[i] = 1;
+    const Output output = OnGpu(batch);
+    EXPECT_NEAR(output.result.loss_sum, std::log(classes / 2.0), 1e-6) << classes;
+    EXPECT_EQ(output.result.correct, 0) << "the first of the equal ones is the answer";
+    for (int64_t i = 0; i < classes / 2; ++i) ASSERT_EQ(output.gradient[i], 0) << i;
+    EXPECT_NEAR(output.gradient[classes / 2], 2.0 / classes, 1e-6 / classes);
   }
 }
 

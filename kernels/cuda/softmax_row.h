@@ -33,25 +33,11 @@ struct RowTotal {
   int earlier;  // number of maximal scores before the label's
 };
 
-// 1 if the score at `index` takes the answer from the label, else 0; without a branch.
-template <typename Index>
-__device__ int IsEarlierMaximum(float score, float maximum, Index index, Index label) {
-  return static_cast<int>(index < label) & static_cast<int>(score == maximum);
-}
-
-// Turns a row's exponentials into the gradient of the mean loss.
-struct RowFactor {
-  float others;  // factor of the exponentials of all classes except the label's
-  float label;   // the label's gradient, computed in float64 because its terms cancel
-};
-
-// `scale` is 1 / samples, and `sum` adds the exponentials. Only the thread that holds the label's
-// score passes it in `label_score`.
-__device__ inline RowFactor MakeRowFactor(double scale, double sum, float label_score,
-                                          float maximum) {
-  const double factor = scale / sum;
-  const double exponential = expf(label_score - maximum);
-  return {static_cast<float>(factor), static_cast<float>(exponential * factor - scale)};
+// The label's gradient, in float64 because its terms cancel. `factor` is that of all exponentials,
+// and `scale` is 1 / samples.
+__device__ inline float LabelGradient(double scale, double factor, float label_score,
+                                      float maximum) {
+  return static_cast<float>(double{expf(label_score - maximum)} * factor - scale);
 }
 
 // Adds a sample to the thread's own totals. Called by the one thread that has the label's score.
@@ -144,9 +130,24 @@ class RowPart {
     return maximum;
   }
 
-  // Scores become exponentials. Sets `label_score` if this part has it.
-  __device__ RowTotal Exponentiate(float maximum, float& label_score) {
-    RowTotal total = {0, 0};
+  // The number of maximal scores before the label's.
+  __device__ int EarlierMaxima(float maximum) const {
+    int count = 0;
+#pragma unroll
+    for (int k = 0; k < kPacks; ++k) {
+      if (Place(k, 0) >= label_) break;
+#pragma unroll
+      for (int item = 0; item < kWidth; ++item) {
+        count += static_cast<int>(Place(k, item) < label_) &
+                 static_cast<int>(packs_[k].items[item] == maximum);
+      }
+    }
+    return count;
+  }
+
+  // Scores become exponentials. Returns their sum.
+  __device__ double Exponentiate(float maximum) {
+    double total = 0;
 #pragma unroll
     for (int k = 0; k < kPacks; ++k) {
       if (Place(k, 0) >= classes_) break;
@@ -154,25 +155,21 @@ class RowPart {
 #pragma unroll
       for (int item = 0; item < kWidth; ++item) {
         float& score = packs_[k].items[item];
-        if (Place(k, item) == label_) label_score = score;
-        total.earlier += IsEarlierMaximum(score, maximum, Place(k, item), label_);
         score = expf(score - maximum);
         sum += score;
       }
-      total.sum += sum;
+      total += sum;
     }
     return total;
   }
 
-  __device__ void StoreGradient(const RowFactor& factor, float* row) {
+  // Stores the exponentials times `factor`.
+  __device__ void StoreGradient(float factor, float* row) {
 #pragma unroll
     for (int k = 0; k < kPacks; ++k) {
       if (Place(k, 0) >= classes_) break;
 #pragma unroll
-      for (int item = 0; item < kWidth; ++item) {
-        float& value = packs_[k].items[item];
-        value = Place(k, item) == label_ ? factor.label : value * factor.others;
-      }
+      for (int item = 0; item < kWidth; ++item) packs_[k].items[item] *= factor;
       StorePack(packs_[k], row + First(), k * kLanes);
     }
   }

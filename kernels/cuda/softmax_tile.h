@@ -13,7 +13,6 @@ namespace capstan {
 
 // Small blocks: a dozen of them, each in another phase, fit on a multiprocessor.
 constexpr int kTileSamples = 128;
-constexpr int kTileLoads = 8;  // under way in each thread
 constexpr int kTileGroup = 2;  // scores of a row between two checks for its end
 
 // The place of a tile's elements in shared memory. Rows have an odd length, so that the threads of
@@ -33,30 +32,48 @@ struct TileLayout {
   }
 };
 
+// `elements` is a multiple of kWidth, and packs of it are aligned.
+template <int kWidth>
+constexpr int kTileLoads = kWidth == 1 ? 8 : 4;  // packs under way in each thread
+
+template <int kWidth>
 __device__ inline void LoadTile(const float* scores, int elements, const TileLayout& layout,
                                 float* tile) {
-  for (int first = threadIdx.x; first < elements; first += kTileLoads * kTileSamples) {
-    float loaded[kTileLoads] = {};
+  constexpr int kLoads = kTileLoads<kWidth>;
+  for (int first = threadIdx.x; first * kWidth < elements; first += kLoads * kTileSamples) {
+    Pack<float, kWidth> loaded[kLoads] = {};
 #pragma unroll
-    for (int u = 0; u < kTileLoads; ++u) {
-      const int element = first + u * kTileSamples;
-      if (element < elements) loaded[u] = scores[element];
+    for (int u = 0; u < kLoads; ++u) {
+      const int pack = first + u * kTileSamples;
+      if (pack * kWidth < elements) loaded[u] = LoadPack<kWidth>(scores, pack);
     }
 #pragma unroll
-    for (int u = 0; u < kTileLoads; ++u) {
-      const int element = first + u * kTileSamples;
-      if (element < elements) tile[layout.Position(element)] = loaded[u];
+    for (int u = 0; u < kLoads; ++u) {
+      const int element = (first + u * kTileSamples) * kWidth;
+      if (element >= elements) continue;
+#pragma unroll
+      for (int item = 0; item < kWidth; ++item) {
+        tile[layout.Position(element + item)] = loaded[u].items[item];
+      }
     }
   }
 }
 
+template <int kWidth>
 __device__ inline void StoreTile(const float* tile, int elements, const TileLayout& layout,
                                  float* gradient) {
-  for (int first = threadIdx.x; first < elements; first += kTileLoads * kTileSamples) {
+  constexpr int kStores = kTileLoads<kWidth>;
+  for (int first = threadIdx.x; first * kWidth < elements; first += kStores * kTileSamples) {
 #pragma unroll
-    for (int u = 0; u < kTileLoads; ++u) {
-      const int element = first + u * kTileSamples;
-      if (element < elements) gradient[element] = tile[layout.Position(element)];
+    for (int u = 0; u < kStores; ++u) {
+      const int pack = first + u * kTileSamples;
+      if (pack * kWidth >= elements) continue;
+      Pack<float, kWidth> values;
+#pragma unroll
+      for (int item = 0; item < kWidth; ++item) {
+        values.items[item] = tile[layout.Position(pack * kWidth + item)];
+      }
+      StorePack(values, gradient, pack);
     }
   }
 }
@@ -80,29 +97,35 @@ __device__ void SoftmaxOfTileRow(int classes, double scale, int32_t sample_label
     }
   }
   RowTotal total = {0, 0};
+  if (label_score == maximum) {
+#pragma unroll
+    for (int i = 0; i < kMaxClasses; ++i) {
+      if (i >= label.index) break;
+      total.earlier += scores[i] == maximum ? 1 : 0;
+    }
+  }
 #pragma unroll
   for (int i = 0; i < kMaxClasses; i += kTileGroup) {
     if (i >= classes) break;
     float sum = 0;
 #pragma unroll
     for (int j = i; j < i + kTileGroup; ++j) {
-      total.earlier += IsEarlierMaximum(scores[j], maximum, j, label.index);
       scores[j] = expf(scores[j] - maximum);
       sum += scores[j];
     }
     total.sum += sum;
   }
-  const RowFactor factor = MakeRowFactor(scale, total.sum, label_score, maximum);
+  const double factor = scale / total.sum;
 #pragma unroll
   for (int i = 0; i < kMaxClasses; i += kTileGroup) {
     if (i >= classes) break;
 #pragma unroll
     for (int j = i; j < i + kTileGroup; ++j) {
-      if (j < classes) row[j] = scores[j] * factor.others;
+      if (j < classes) row[j] = scores[j] * static_cast<float>(factor);
     }
   }
   if (label.is_class) {
-    row[label.index] = factor.label;
+    row[label.index] = LabelGradient(scale, factor, label_score, maximum);
     AddSample(total, label_score, maximum, own);
   } else {
     own.sum = kNan;

@@ -26,6 +26,23 @@ int LinearThread() {
   return static_cast<int>(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
 }
 
+TEST(DeviceCodeTest, ExponentialsAreOffByUpToTwoUnits) {
+  double largest = 0;
+  for (int i = -4000; i < 4000; ++i) {
+    const float x = 0.02f * static_cast<float>(i);
+    const double exact = std::exp(static_cast<double>(x));
+    const auto nearest = static_cast<float>(exact);
+    const double unit = static_cast<double>(std::nextafter(nearest, INFINITY)) - nearest;
+    largest = std::max(largest, std::abs(static_cast<double>(RoughExponential(x)) - exact) / unit);
+  }
+  EXPECT_GT(largest, 1.5);
+  EXPECT_LE(largest, 2);
+  EXPECT_EQ(RoughExponential(0), 1);
+  EXPECT_EQ(RoughExponential(-INFINITY), 0);
+  EXPECT_EQ(RoughExponential(INFINITY), INFINITY);
+  EXPECT_TRUE(std::isnan(RoughExponential(NAN)));
+}
+
 TEST(BlockRunnerTest, EachThreadOfEachBlockRunsOnce) {
   const dim3 grid(3, 2, 2);
   const dim3 block(5, 4, 3);

@@ -14,6 +14,7 @@ using capstan::emulator::Machine;
 struct cublasContext {
   const int gpu;
   cudaStream_t stream = nullptr;
+  bool has_workspace = false;
 };
 
 namespace {
@@ -26,6 +27,18 @@ float ToFloat(uint16_t bits) {
   float value;
   std::memcpy(&value, &wide, sizeof(value));
   return value;
+}
+
+// Of a factor of a TF32 product: a tensor core does not look at the lowest 13 bits.
+struct Tf32 {
+  float value;
+};
+float ToFloat(Tf32 factor) {
+  uint32_t bits;
+  std::memcpy(&bits, &factor.value, sizeof(bits));
+  bits &= ~uint32_t{0x1fff};
+  std::memcpy(&factor.value, &bits, sizeof(bits));
+  return factor.value;
 }
 
 // A column-major matrix as the product sees it.
@@ -44,20 +57,24 @@ struct Operand {
   }
 };
 
-// Adds each sum from k = 0 on. A column's sums are made side by side: that is fast for a plain A.
+// Adds every fourth product, and then the four sums: cuBLAS has an order of its own, too. A
+// column's sums are made side by side: that is fast for a plain A.
 template <typename T>
 void Multiply(int m, int n, int k, float alpha, const Operand<T>& a, const Operand<T>& b,
               float beta, float* c, int ldc) {
-  std::vector<float> sums(static_cast<size_t>(m));
+  std::vector<float> sums[4];
   for (int64_t column = 0; column < n; ++column) {
-    std::fill(sums.begin(), sums.end(), 0.0f);
+    for (std::vector<float>& part : sums) part.assign(static_cast<size_t>(m), 0.0f);
     for (int64_t i = 0; i < k; ++i) {
       const float factor = b.at(i, column);
-      for (int64_t row = 0; row < m; ++row) sums[row] += a.at(row, i) * factor;
+      std::vector<float>& part = sums[i % 4];
+      for (int64_t row = 0; row < m; ++row) part[row] += a.at(row, i) * factor;
     }
     float* const results = c + column * ldc;
-    for (int64_t row = 0; row < m; ++row)
-      results[row] = beta == 0 ? alpha * sums[row] : alpha * sums[row] + beta * results[row];
+    for (int64_t row = 0; row < m; ++row) {
+      const float sum = (sums[0][row] + sums[1][row]) + (sums[2][row] + sums[3][row]);
+      results[row] = beta == 0 ? alpha * sum : alpha * sum + beta * results[row];
+    }
   }
 }
 
@@ -92,13 +109,18 @@ cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
   if (!Machine::Get().IsStream(stream) || stream->gpu != handle->gpu)
     return CUBLAS_STATUS_INVALID_VALUE;
   handle->stream = stream;
+  handle->has_workspace = false;
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, size_t bytes) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  return Machine::Get().IsOnGpu(workspace, bytes, handle->gpu) ? CUBLAS_STATUS_SUCCESS
-                                                               : CUBLAS_STATUS_INVALID_VALUE;
+  const bool is_aligned = reinterpret_cast<uintptr_t>(workspace) % 256 == 0;
+  if (!is_aligned || !Machine::Get().IsOnGpu(workspace, bytes, handle->gpu)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  handle->has_workspace = true;
+  return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t /*mode*/) {
@@ -148,6 +170,8 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t a_operation
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!Machine::Get().IsStream(handle->stream)) return CUBLAS_STATUS_INVALID_VALUE;
   if (Machine::Get().fault(handle->gpu) != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
+  // cuBLAS would take one of its own, and the order of sums could differ from run to run.
+  if (!handle->has_workspace) return CUBLAS_STATUS_INTERNAL_ERROR;
   if (m == 0 || n == 0) return CUBLAS_STATUS_SUCCESS;
   const size_t element_bytes = is_float ? sizeof(float) : sizeof(uint16_t);
   const int gpu = handle->gpu;
@@ -160,7 +184,10 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t a_operation
                             [=, scale = *static_cast<const float*>(alpha),
                              keep = *static_cast<const float*>(beta)](BlockRunner&) {
                               float* const result = static_cast<float*>(c);
-                              if (is_float) {
+                              if (compute_type == CUBLAS_COMPUTE_32F_FAST_TF32) {
+                                Multiply<Tf32>(m, n, k, scale, {a_operation, a, lda},
+                                               {b_operation, b, ldb}, keep, result, ldc);
+                              } else if (is_float) {
                                 Multiply<float>(m, n, k, scale, {a_operation, a, lda},
                                                 {b_operation, b, ldb}, keep, result, ldc);
                               } else {

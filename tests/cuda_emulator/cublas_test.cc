@@ -5,6 +5,7 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -25,14 +26,15 @@ class CublasTest : public ::testing::Test {
     ASSERT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
     ASSERT_EQ(cublasCreate(&handle_), CUBLAS_STATUS_SUCCESS);
     ASSERT_EQ(cublasSetStream(handle_, stream_), CUBLAS_STATUS_SUCCESS);
-    for (void** array : {&a_, &b_, &c_})
+    for (void** array : {&a_, &b_, &c_, &workspace_})
       ASSERT_EQ(cudaMalloc(array, kRoom * sizeof(float)), cudaSuccess);
+    ASSERT_EQ(SetWorkspace(), CUBLAS_STATUS_SUCCESS);
   }
 
   void TearDown() override {
     EXPECT_EQ(cublasDestroy(handle_), CUBLAS_STATUS_SUCCESS);
     EXPECT_EQ(cudaStreamDestroy(stream_), cudaSuccess);
-    for (void* array : {a_, b_, c_}) EXPECT_EQ(cudaFree(array), cudaSuccess);
+    for (void* array : {a_, b_, c_, workspace_}) EXPECT_EQ(cudaFree(array), cudaSuccess);
   }
 
   void Upload(const void* from, size_t bytes, void* to) {
@@ -48,11 +50,15 @@ class CublasTest : public ::testing::Test {
     return c;
   }
 
+  cublasStatus_t SetWorkspace() {
+    return cublasSetWorkspace(handle_, workspace_, kRoom * sizeof(float));
+  }
+
   cublasStatus_t Gemm(cublasOperation_t a_operation, int lda, cublasOperation_t b_operation,
-                      int ldb, int ldc, cudaDataType type, float alpha, float beta) {
+                      int ldb, int ldc, cudaDataType type, float alpha, float beta,
+                      cublasComputeType_t compute = CUBLAS_COMPUTE_32F) {
     return cublasGemmEx(handle_, a_operation, b_operation, kM, kN, kK, &alpha, a_, type, lda, b_,
-                        type, ldb, &beta, c_, CUDA_R_32F, ldc, CUBLAS_COMPUTE_32F,
-                        CUBLAS_GEMM_DEFAULT);
+                        type, ldb, &beta, c_, CUDA_R_32F, ldc, compute, CUBLAS_GEMM_DEFAULT);
   }
 
   cudaStream_t stream_;
@@ -60,6 +66,7 @@ class CublasTest : public ::testing::Test {
   void* a_;
   void* b_;
   void* c_;
+  void* workspace_;
 };
 
 std::vector<float> SmallIntegers(int seed) {
@@ -136,6 +143,32 @@ TEST_F(CublasTest, Bfloat16InputsAreTheUpperHalvesOfFloats) {
       EXPECT_EQ(c[column * kM + row], sum);
     }
   }
+}
+
+TEST_F(CublasTest, FactorsOfTf32Have10BitsAfterThePoint) {
+  // 1 + 2^-10 stays, and 1 + 2^-11 becomes 1.
+  for (const auto& [factor, expected] : {std::pair(0x1.004p0f, 0x1.004p0f), {0x1.002p0f, 1.0f}}) {
+    std::vector<float> values(kRoom, factor);
+    Upload(values.data(), kRoom * sizeof(float), a_);
+    values.assign(kRoom, 1.0f);
+    Upload(values.data(), kRoom * sizeof(float), b_);
+    ASSERT_EQ(
+        Gemm(CUBLAS_OP_N, kM, CUBLAS_OP_N, kK, kM, CUDA_R_32F, 1, 0, CUBLAS_COMPUTE_32F_FAST_TF32),
+        CUBLAS_STATUS_SUCCESS);
+    EXPECT_EQ(DownloadC()[0], kK * expected);
+  }
+}
+
+TEST_F(CublasTest, AProductNeedsAWorkspaceThatWasSetAfterTheStream) {
+  ASSERT_EQ(cublasSetStream(handle_, stream_), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(Gemm(CUBLAS_OP_N, kM, CUBLAS_OP_N, kK, kM, CUDA_R_32F, 1, 0),
+            CUBLAS_STATUS_INTERNAL_ERROR);
+  EXPECT_EQ(cublasSetWorkspace(handle_, static_cast<char*>(workspace_) + 128, 128),
+            CUBLAS_STATUS_INVALID_VALUE)
+      << "aligned to 256 bytes";
+  ASSERT_EQ(SetWorkspace(), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(Gemm(CUBLAS_OP_N, kM, CUBLAS_OP_N, kK, kM, CUDA_R_32F, 1, 0), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
 }
 
 TEST_F(CublasTest, WrongArgumentsAreRefused) {

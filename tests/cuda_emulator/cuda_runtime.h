@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 
 #include "tests/cuda_emulator/device_code.h"
 
@@ -106,8 +107,19 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 namespace capstan {
 namespace emulator {
 
-// Queues a kernel. `thread` is the work of one thread.
-cudaError_t LaunchKernel(const cudaLaunchConfig_t& config, std::function<void()> thread);
+// Queues a kernel. `thread` is the work of one thread. It fails while it runs unless all pointers
+// are null, or to the stream's GPU.
+cudaError_t LaunchKernel(const cudaLaunchConfig_t& config,
+                         std::initializer_list<const void*> pointers, std::function<void()> thread);
+
+template <typename T>
+const void* PointerIn(T* parameter) {
+  return parameter;
+}
+template <typename T>
+const void* PointerIn(const T& /*parameter*/) {
+  return nullptr;
+}
 
 }  // namespace emulator
 }  // namespace capstan
@@ -116,7 +128,8 @@ template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
   return [config, kernel](Parameters... parameters) {
-    return capstan::emulator::LaunchKernel(*config, [=] { kernel(parameters...); });
+    return capstan::emulator::LaunchKernel(*config, {capstan::emulator::PointerIn(parameters)...},
+                                           [=] { kernel(parameters...); });
   }(static_cast<Arguments&&>(arguments)...);
 }
 

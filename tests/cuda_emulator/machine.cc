@@ -178,13 +178,13 @@ void Machine::SetFault(int gpu, cudaError_t error) {
   faults_[gpu].store(error, std::memory_order_relaxed);
 }
 
-void Machine::SetKernelFault(int gpu, const std::string& text) {
+void Machine::SetKernelFault(int gpu, const std::string& text, cudaError_t error) {
   LOG(ERROR) << "emulated kernel: " << text;
   {
     QuietLock lock(&mu_);
     last_kernel_fault_ = text;
   }
-  SetFault(gpu, cudaErrorLaunchFailure);
+  SetFault(gpu, error);
 }
 
 std::string Machine::last_kernel_fault() {

@@ -70,7 +70,7 @@ class Machine {
   // The failure of a GPU; nothing works there afterwards. cudaSuccess while it is well.
   cudaError_t fault(int gpu) const;
   void SetFault(int gpu, cudaError_t error);
-  void SetKernelFault(int gpu, const std::string& text);
+  void SetKernelFault(int gpu, const std::string& text, cudaError_t error = cudaErrorLaunchFailure);
   std::string last_kernel_fault();
 
   // Queues an operation. It is left out if the GPU has failed by then, and fails if FailLaunch or

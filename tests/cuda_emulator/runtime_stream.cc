@@ -43,6 +43,9 @@ bool IsWithin(const dim3& size, unsigned x, unsigned y, unsigned z) {
   return size.x >= 1 && size.x <= x && size.y >= 1 && size.y <= y && size.z >= 1 && size.z <= z;
 }
 
+// More would need an opt-in, which the emulator has not.
+constexpr size_t kMostDynamicSharedBytes = 48 << 10;
+
 // The limits of every GPU since compute capability 3.0.
 bool IsWithinLimits(const dim3& grid, const dim3& block) {
   return IsWithin(grid, 0x7fffffff, 65535, 65535) && IsWithin(block, 1024, 1024, 64) &&
@@ -134,18 +137,29 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 namespace capstan {
 namespace emulator {
 
-cudaError_t LaunchKernel(const cudaLaunchConfig_t& config, std::function<void()> thread) {
+cudaError_t LaunchKernel(const cudaLaunchConfig_t& config,
+                         std::initializer_list<const void*> pointers,
+                         std::function<void()> thread) {
   const cudaError_t error = StreamError(config.stream);
   if (error != cudaSuccess) return Told(error);
   if (config.stream->gpu != CurrentGpu()) return Told(cudaErrorInvalidResourceHandle);
   if (!IsWithinLimits(config.gridDim, config.blockDim)) return Told(cudaErrorInvalidConfiguration);
   if (!Machine::Get().options().has_kernels) return Told(cudaErrorNoKernelImageForDevice);
-  Machine::Get().PushLaunch(
-      *config.stream, [grid = config.gridDim, block = config.blockDim, gpu = config.stream->gpu,
-                       thread = std::move(thread)](BlockRunner& blocks) {
-        const std::string fault = blocks.Run(grid, block, thread);
-        if (!fault.empty()) Machine::Get().SetKernelFault(gpu, fault);
-      });
+  if (config.dynamicSmemBytes > kMostDynamicSharedBytes) return Told(cudaErrorInvalidValue);
+  const int gpu = config.stream->gpu;
+  for (const void* const pointer : pointers) {
+    if (pointer == nullptr || Machine::Get().IsOnGpu(pointer, 0, gpu)) continue;
+    Machine::Get().PushLaunch(*config.stream, [gpu](BlockRunner&) {
+      Machine::Get().SetKernelFault(gpu, "a pointer that is not to this GPU's memory",
+                                    cudaErrorIllegalAddress);
+    });
+    return cudaSuccess;
+  }
+  Machine::Get().PushLaunch(*config.stream, [grid = config.gridDim, block = config.blockDim, gpu,
+                                             thread = std::move(thread)](BlockRunner& blocks) {
+    const std::string fault = blocks.Run(grid, block, thread);
+    if (!fault.empty()) Machine::Get().SetKernelFault(gpu, fault);
+  });
   return cudaSuccess;
 }
 

@@ -112,6 +112,29 @@ TEST_F(RuntimeStreamTest, AKernelThatHangsIsALaunchFailure) {
   EXPECT_THAT(LastKernelFault(), HasSubstr("31 of 32 threads wait at a barrier"));
 }
 
+TEST_F(RuntimeStreamTest, AKernelMayNotGetPointersToTheHost) {
+  float on_host = 0;
+  ASSERT_EQ(Launch(stream_, 1, 1, Add, 1, 1.0f, &on_host), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaErrorIllegalAddress);
+  EXPECT_EQ(on_host, 0);
+  EXPECT_THAT(LastKernelFault(), HasSubstr("a pointer that is not to this GPU's memory"));
+}
+
+TEST_F(RuntimeStreamTest, NullAndTheEndOfMemoryArePointersOfTheGpu) {
+  for (float* const pointer : {static_cast<float*>(nullptr), device_ + kCount}) {
+    EXPECT_EQ(Launch(stream_, 1, 1, Add, 0, 1.0f, pointer), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+  }
+}
+
+TEST_F(RuntimeStreamTest, MuchDynamicSharedMemoryIsRefused) {
+  cudaLaunchConfig_t config = {};
+  config.stream = stream_;
+  config.dynamicSmemBytes = (48 << 10) + 1;
+  EXPECT_EQ(cudaLaunchKernelEx(&config, Add, 0, 1.0f, device_), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
+}
+
 TEST_F(RuntimeStreamTest, StreamsBelongToTheirGpu) {
   ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
   EXPECT_EQ(Launch(stream_, 1, 1, Add, kCount, 1.0f, device_), cudaErrorInvalidResourceHandle);

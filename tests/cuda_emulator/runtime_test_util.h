@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <numeric>
 
@@ -25,7 +26,7 @@ class Gate {
   std::shared_future<void> future_ = promise_.get_future().share();
 };
 
-inline void WaitAt(Gate* gate) { gate->Wait(); }
+inline void WaitAt(std::reference_wrapper<Gate> gate) { gate.get().Wait(); }
 
 inline void Add(int64_t n, float amount, float* values) {
   for (int64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
@@ -85,7 +86,7 @@ class RuntimeTest : public ::testing::Test {
     return cudaMemcpyAsync(device_, host_, kBytes, cudaMemcpyHostToDevice, stream);
   }
   // Until the gate opens.
-  cudaError_t HoldUp(cudaStream_t stream) { return Launch(stream, 1, 1, WaitAt, &gate_); }
+  cudaError_t HoldUp(cudaStream_t stream) { return Launch(stream, 1, 1, WaitAt, std::ref(gate_)); }
 
   // Opens it, waits for the stream, and closes another.
   void OpenGate() {

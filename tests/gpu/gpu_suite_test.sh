@@ -153,12 +153,19 @@ low_figures_fail() {
   table_has '^kernels +FAILED +figures of kernels +.*expected a line of JSON'
 }
 
-without_python_figures_are_not_compared() {
+without_python_only_kernels_are_compared() {
   make_bundle no_python
   program path/python3 <<<"exit 1"
   suite 0 --stages=kernels,step
-  table_has '^kernels +not run +figures of kernels +no python3'
+  table_has '^kernels +ok +figures of kernels +compared without python3'
   table_has '^step +not run +figures of hidden +no python3'
+  program tests/kernels-cuda-kernel_benchmark <<'SCRIPT'
+echo "sgd                    100000000     0.5000     1200000000    2400.0    86%       85% ok"
+echo "softmax cross-entropy  1000 x 100    0.5000     1200000000    2000.0    71%       75% LOW"
+SCRIPT
+  suite 1 --stages=kernels
+  table_has '^kernels +FAILED +softmax cross-entropy +1000 x 100 .* 71% +75% LOW'
+  table_has '^1 failed'
 }
 
 without_a_gpu_nothing_is_claimed() {
@@ -211,6 +218,18 @@ a_failing_test_stops_nothing_else() {
   table_has '^tests +FAILED +6 test programs +6 cases passed, 1 failed, 0 skipped'
   table_has '^step +ok'
   table_has '^2 failed'
+}
+
+what_takes_too_long_is_not_run() {
+  make_bundle slow
+  program tests/kernels-cuda-kernel_benchmark <<<'exit 124'
+  program tests/worker-engine-slow_test <<<'exit 124'
+  echo 'exit 124' >bin/cuda
+  suite 0 --stages=tests,training,kernels
+  table_has '^tests +not run +worker-engine-slow_test'
+  table_has '^tests +ok +6 test programs +6 cases passed'
+  table_has '^training +not run +digits-bsp '
+  table_has '^kernels +not run +kernel_benchmark'
 }
 
 worse_results_on_the_gpu_fail() {
@@ -286,9 +305,9 @@ wrong_arguments_are_refused() {
 start="${PWD}"
 python="$(type -P python3)"
 for check in all_is_well a_step_is_compared_with_pytorch low_figures_fail \
-  without_python_figures_are_not_compared without_a_gpu_nothing_is_claimed \
+  without_python_only_kernels_are_compared without_a_gpu_nothing_is_claimed \
   a_gpu_that_cannot_be_used_fails cublas_is_found_where_python_and_conda_put_it \
-  a_failing_test_stops_nothing_else worse_results_on_the_gpu_fail \
+  a_failing_test_stops_nothing_else what_takes_too_long_is_not_run worse_results_on_the_gpu_fail \
   float32_in_bsp_is_compared_closely other_bits_in_a_second_run_fail sanitizer_errors_fail \
   a_sanitizer_that_says_nothing wrong_arguments_are_refused; do
   echo "== ${check}"

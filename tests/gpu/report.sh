@@ -24,6 +24,15 @@ error_line() {
   grep -m 1 -iE 'error|fail|expected|cannot' "${out}/$1" || tail -n 1 "${out}/$1"
 }
 
+# The row of a command that failed: its name in the table, its exit code, and the detail. A time-out
+# says nothing about what is right.
+failure_row() {
+  case "$2" in
+    124 | 137) row "not run" "$1" "not done in its time, or in what was left of the stage's" ;;
+    *) row FAILED "$1" "$3" ;;
+  esac
+}
+
 # Runs the program and shows its output; false: it failed. Arguments: its name in the table, log,
 # most seconds, command.
 show() {
@@ -31,10 +40,10 @@ show() {
   shift 3
   limited "${seconds}" "${log}" "$@" || exit_code=$?
   cat "${out}/${log}"
-  case "${exit_code}" in
-    0) row ok "${what}" "see above" ;;
-    124 | 137) row FAILED "${what}" "took longer than ${seconds} s, or than what was left of the stage" ;;
-    *) row FAILED "${what}" "exit code ${exit_code}: $(error_line "${log}")" ;;
-  esac
-  ((exit_code == 0))
+  if ((exit_code == 0)); then
+    row ok "${what}" "see above"
+  else
+    failure_row "${what}" "${exit_code}" "exit code ${exit_code}: $(error_line "${log}")"
+    return 1
+  fi
 }

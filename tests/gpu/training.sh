@@ -36,11 +36,12 @@ both_results() {
 # Trains on the GPU and on the CPU. Arguments: name, points and share as of is_as_good, flags of
 # `capstan run`.
 compare() {
-  local name="$1" points="$2" share="$3" device result=ok
+  local name="$1" points="$2" share="$3" device exit_code=0 result=ok
   shift 3
   for device in cuda cpu; do
-    train "${name}-${device}" --device="${device}" "$@" && continue
-    row FAILED "${name}" "on ${device}: $(error_line "${name}-${device}.log")"
+    train "${name}-${device}" --device="${device}" "$@" || exit_code=$?
+    ((exit_code != 0)) || continue
+    failure_row "${name}" "${exit_code}" "on ${device}: $(error_line "${name}-${device}.log")"
     return
   done
   is_as_good "${name}" "${points}" "${share}" || result=FAILED
@@ -49,10 +50,11 @@ compare() {
 
 # A second run on the GPU ends with the parameters of the first, bit by bit.
 compare_bits() {
-  local name="$1" first second result=ok
+  local name="$1" first second exit_code=0 result=ok
   shift
-  if ! train "${name}-again" --device=cuda "$@"; then
-    row FAILED "${name} again" "$(error_line "${name}-again.log")"
+  train "${name}-again" --device=cuda "$@" || exit_code=$?
+  if ((exit_code != 0)); then
+    failure_row "${name} again" "${exit_code}" "$(error_line "${name}-again.log")"
     return
   fi
   first="$(value "${name}-cuda" parameters_xxh3)"

@@ -51,10 +51,10 @@ grep --extended-regexp 'auto codecs: int8 from step 1[0-9] on for .*, because a 
 
 # A training adds its figures.
 "${benchmark}" --programs="${TEST_SRCDIR}/capstan" --model=resnet50 --scale=64 --gbit=0.25 \
-  --seconds=1 --codec=int8 --train --train_job=digits --train_steps=400 --seeds=1 \
+  --seconds=1 --codec=int8 --train --train_job=digits --train_steps=800 --seeds=1 \
   >"${TEST_TMPDIR}/output"
 cat "${TEST_TMPDIR}/output"
-line="\"step_s\": ${number}, .*\"job\": \"digits\", \"train_steps\": 400, \"seeds\": 1"
+line="\"step_s\": ${number}, .*\"job\": \"digits\", \"train_steps\": 800, \"seeds\": 1"
 for figure in accuracy float32_accuracy seconds_to_target float32_seconds_to_target; do
   line+=", \"${figure}\": ${number}"
 done
