@@ -25,6 +25,7 @@ asan_tests() { bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --con
 cuda_build() {
   if [[ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]]; then
     bazel build "${quiet[@]}" --keep_going --config=cuda //...
+    bazel test "${quiet[@]}" "${failures_only[@]}" --config=cuda //kernels/cuda:resource_usage_test
   else
     echo "no CUDA toolkit here: nvcc compiles nothing"
   fi

@@ -67,6 +67,30 @@ def cuda_test(name, srcs, deps = [], tags = [], **kwargs):
         **kwargs
     )
 
+def resource_usage_test(name, libraries):
+    """Checks what the kernels of these libraries use, where nvcc compiles them."""
+    native.filegroup(
+        name = name + "_files",
+        testonly = True,
+        srcs = [library + "_nvcc" for library in libraries],
+        output_group = "resource_usage",
+        tags = ["manual"],
+    )
+    files = select({
+        _WITH_TOOLKIT: [name + "_files"],
+        "//conditions:default": [],
+    })
+    native.sh_test(
+        name = name,
+        size = "small",
+        srcs = [name + ".sh"],
+        args = select({
+            _WITH_TOOLKIT: ["$(rootpaths %s_files)" % name],
+            "//conditions:default": [],
+        }),
+        data = ["resource_usage.py"] + native.glob(["*.cu.cc"]) + files,
+    )
+
 def emulated_cuda_test(name, srcs, deps = [], **kwargs):
     """A test that tells the emulator what to do; left out with --config=cuda."""
     native.cc_test(

@@ -12,6 +12,7 @@ namespace capstan {
 namespace {
 
 // Any kernel of this build shows if the build has code for a GPU.
+// At most 8 registers.
 __global__ void Probe() {}
 
 // "13.0" for 13000.

@@ -10,6 +10,7 @@ namespace {
 // One block does all, and is as large as possible. A few thousand partials are a few loads each.
 constexpr int kThreads = 1024;
 
+// At most 64 registers and 24576 bytes of shared memory.
 __global__ void __launch_bounds__(kThreads)
     AddEncodeSumsKernel(int64_t n, const EncodeResult* partials, EncodeResult* result) {
   EncodeResult own;

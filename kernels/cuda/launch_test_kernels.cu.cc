@@ -9,6 +9,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 
+// At most 32 registers.
 __global__ void WriteMultiplesKernel(int64_t count, float scale, float* values) {
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride)
@@ -20,6 +21,7 @@ __device__ float WarpSum(float value) {
   return value;
 }
 
+// At most 24 registers and 32 bytes of shared memory.
 __global__ void __launch_bounds__(kThreads) SumBlocksKernel(const float* values, float* sums) {
   __shared__ float warp_sums[kWarps];
   const float sum = WarpSum(values[int64_t{blockIdx.x} * kThreads + threadIdx.x]);

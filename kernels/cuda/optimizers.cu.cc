@@ -39,6 +39,7 @@ __device__ void UpdatePack(const Rule& rule, const Pack<float, kWidth>& gradient
 }
 
 // Bytes moved for each element: 4 read for `gradient`, 8 read and written for each array.
+// At most 64 registers.
 template <int kWidth, typename Rule>
 __global__ void __launch_bounds__(kElementwiseThreads)
     UpdateKernel(int64_t n, const float* gradient, UpdatedArrays<Rule> arrays, Rule rule) {

@@ -29,7 +29,9 @@ constexpr int kLargeRowThreads = 512;
 constexpr int kLargeRowScores = 64;
 constexpr int kLongRowThreads = 512;
 constexpr int kLongRowBlocks = 2;  // of a multiprocessor: one loads while the other computes
-constexpr int kLongRowLoads = 4;   // packs under way in each thread
+// Packs under way in each thread. More would not fit into its 64 registers.
+template <int kWidth>
+constexpr int kLongRowLoads = kWidth == 1 ? 4 : 2;
 
 template <int kLanes>
 constexpr int kRowBlockThreads = kLanes > kRowThreads ? kLanes : kRowThreads;
@@ -45,6 +47,7 @@ struct Problem {
 
 // Bytes moved for each score: 4 read, 4 written. The way through shared memory makes both
 // contiguous.
+// At most 104 registers and 18944 bytes of shared memory.
 template <int kMaxClasses, bool kIsAligned>
 __global__ void __launch_bounds__(kTileSamples) TileKernel(Problem problem, SumAndCount* partials) {
   __shared__ float tile[kTileSamples * (kMaxClasses + 1)];
@@ -83,6 +86,7 @@ __global__ void __launch_bounds__(kTileSamples) TileKernel(Problem problem, SumA
 }
 
 // Bytes moved for each score: 4 read, 4 written.
+// At most 128 registers and 8512 bytes of shared memory.
 template <int kWidth, int kLanes, int kPacks>
 __global__ void __launch_bounds__(std::max(kLanes, kRowThreads))
     RowsInRegistersKernel(Problem problem, SumAndCount* partials) {
@@ -119,19 +123,20 @@ __global__ void __launch_bounds__(std::max(kLanes, kRowThreads))
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
 
-// Calls use(index, pack) for each of the thread's packs of a row. kLongRowLoads of them are loaded
+// Calls use(index, pack) for each of the thread's packs of a row. A few of them are loaded
 // before the first is used.
 template <int kWidth, typename Use>
 __device__ void ForEachPack(const float* row, uint32_t packs, const Use& use) {
-  for (uint32_t first = threadIdx.x; first < packs; first += kLongRowLoads * kLongRowThreads) {
-    Pack<float, kWidth> loaded[kLongRowLoads];
+  constexpr int kLoads = kLongRowLoads<kWidth>;
+  for (uint32_t first = threadIdx.x; first < packs; first += kLoads * kLongRowThreads) {
+    Pack<float, kWidth> loaded[kLoads];
 #pragma unroll
-    for (int u = 0; u < kLongRowLoads; ++u) {
+    for (int u = 0; u < kLoads; ++u) {
       const uint32_t pack = first + u * kLongRowThreads;
       if (pack < packs) loaded[u] = LoadPack<kWidth>(row, pack);
     }
 #pragma unroll
-    for (int u = 0; u < kLongRowLoads; ++u) {
+    for (int u = 0; u < kLoads; ++u) {
       const uint32_t pack = first + u * kLongRowThreads;
       if (pack < packs) use(pack, loaded[u]);
     }
@@ -164,6 +169,7 @@ struct RunningSum {
 
 // Rows longer than registers hold, one block each. Bytes moved for each score: 8 read, 4 written.
 // The second reading finds most of the row in the L2 cache.
+// At most 64 registers and 8512 bytes of shared memory.
 template <int kWidth>
 __global__ void __launch_bounds__(kLongRowThreads, kLongRowBlocks)
     LongRowsKernel(Problem problem, SumAndCount* partials) {

@@ -11,6 +11,7 @@ namespace {
 // One block does all, and is as large as possible. A few thousand partials are a few loads each.
 constexpr int kThreads = 1024;
 
+// At most 64 registers and 16384 bytes of shared memory.
 __global__ void __launch_bounds__(kThreads)
     AddPartialsKernel(int64_t n, const SumAndCount* partials, double* sum, int64_t* count) {
   SumAndCount own = {0, 0};

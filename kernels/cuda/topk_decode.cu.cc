@@ -28,6 +28,7 @@ __device__ float DecodedValue(const uint8_t* values, int64_t i) {
 }
 
 // Bytes moved for each sent element: its own, and 4 scattered ones, or 8 to add.
+// At most 40 registers.
 template <TopkValues kType, bool kAdds>
 __global__ void __launch_bounds__(kThreads)
     ScatterKernel(int64_t k, const uint8_t* bytes, float* values) {

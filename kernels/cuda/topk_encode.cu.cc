@@ -62,6 +62,7 @@ __device__ inline int64_t ThreadPack(int64_t tile) {
 }
 
 // Bytes moved for each element: 4 read, and 4 more with a residual.
+// At most 48 registers and 64 bytes of shared memory.
 template <bool kIsAligned>
 __global__ void __launch_bounds__(kEncodeThreads)
     CountKernel(SliceToEncode slice, const TopkThreshold* threshold, Counts* tiles) {
@@ -74,6 +75,7 @@ __global__ void __launch_bounds__(kEncodeThreads)
 }
 
 // Each tile's count becomes that of all tiles before it.
+// At most 56 registers and 256 bytes of shared memory.
 __global__ void __launch_bounds__(kScanThreads) ScanTilesKernel(int64_t tile_count, Counts* tiles) {
   const int64_t per_thread = (tile_count + kScanThreads - 1) / kScanThreads;
   const int64_t begin = per_thread * threadIdx.x;
@@ -111,6 +113,7 @@ __device__ float Store(int64_t index, float sum, uint32_t position, const Select
 }
 
 // Bytes moved for each element: 4, and 8 more with a residual; the selected ones besides.
+// At most 104 registers and 6208 bytes of shared memory.
 template <TopkValues kType, bool kIsAligned>
 __global__ void __launch_bounds__(kEncodeThreads)
     CompactKernel(SliceToEncode slice, const TopkThreshold* threshold, const Counts* tiles,
@@ -146,9 +149,13 @@ __global__ void __launch_bounds__(kEncodeThreads)
   StoreBlockEncodeSum<kEncodeThreads>(own, &partials[blockIdx.x]);
 }
 
+// Of a multiprocessor. Without it ptxas spills registers for compute capability 10.0.
+constexpr int kSelectedBlocks = 4;
+
 // Encodes the selected elements as int8, and finishes their residuals. Bytes moved for each: 5, and
 // 8 more, scattered, with a residual.
-__global__ void __launch_bounds__(kEncodeThreads)
+// At most 64 registers and 6144 bytes of shared memory.
+__global__ void __launch_bounds__(kEncodeThreads, kSelectedBlocks)
     EncodeSelectedKernel(int64_t k, EncodeDraws draws, const TopkThreshold* threshold,
                          Selection selection, float* residual, EncodeResult* partials) {
   // Without a selection, the indices are not set.

@@ -10,6 +10,7 @@ namespace {
 constexpr int kThreads = kElementwiseThreads;
 
 // Bytes moved for each element: 12.
+// At most 32 registers.
 __global__ void __launch_bounds__(kThreads)
     AddMomentumKernel(int64_t n, float factor, const NormResult* norm, double most,
                       const float* gradient, float* momentum) {
@@ -24,6 +25,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// At most 32 registers.
 __global__ void __launch_bounds__(kThreads)
     ZeroSentKernel(int64_t k, const uint32_t* indices, float* elements) {
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < k;

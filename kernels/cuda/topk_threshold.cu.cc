@@ -31,6 +31,7 @@ struct TopkScratch {
 
 // Counts the digits of the elements whose higher digits are the threshold's. Bytes moved for each
 // element: 4 read, and 4 more with a residual.
+// At most 56 registers and 14336 bytes of shared memory.
 template <bool kIsFirst, bool kIsAligned>
 __global__ void __launch_bounds__(kEncodeThreads)
     HistogramKernel(SliceToEncode slice, Digit digit, TopkThreshold* threshold, uint32_t* histogram,
@@ -74,6 +75,7 @@ constexpr int kSelectThreads = kMaxBins / 8;
 
 // Appends a digit to the threshold: that of the `wanted`-th largest element in the histogram. If
 // `wanted` is 0, it is what the digit before left to be found.
+// At most 48 registers and 64 bytes of shared memory.
 __global__ void __launch_bounds__(kSelectThreads)
     SelectDigitKernel(uint32_t wanted, int bits, const uint32_t* histogram,
                       TopkThreshold* threshold) {

@@ -154,6 +154,7 @@ std::vector<Listed> AllListed() {
 
       // kernels
       DoesNotTrain("deploy/bundle.sh --config=cuda --gpu_suite"),
+      DoesNotTrain("bazel test --config=cuda --test_output=all //kernels/cuda:resource_usage_test"),
       DoesNotTrain("tar -xf capstan.tar.gz"),
       IsTestedBy("//tests/gpu:gpu_suite_test", "capstan/tests/gpu_suite.sh --out=logs"),
       IsTestedBy(kCudaTest, "bin/capstan run --device=cuda"),

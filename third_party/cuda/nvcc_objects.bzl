@@ -24,6 +24,8 @@ _NVCC_FLAGS = [
     "-fmad=false",
     "-Werror",
     "all-warnings",
+    "-Xptxas",
+    "-v",
     "-Xcompiler",
     ",".join(_HOST_FLAGS),
 ]
@@ -36,26 +38,39 @@ def _include_flags(context):
         flags += ["-isystem", folder]
     return flags
 
+# ptxas says on stderr what each kernel uses; lines with times are left out.
+_COMMAND = """
+usage="$1"
+shift
+"$@" 2> "${usage}.all" || { cat "${usage}.all" >&2; exit 1; }
+grep -v "Compile time" "${usage}.all" > "${usage}" || true
+"""
+
+# Returns the object file, and a file with the registers, stack and shared memory of its kernels.
 def _compile(ctx, source, context):
     toolkit = ctx.attr._toolkit[CudaToolkitInfo]
-    object_file = ctx.actions.declare_file("_nvcc/%s/%s.o" % (ctx.label.name, source.basename))
+    place = "_nvcc/%s/%s" % (ctx.label.name, source.basename)
+    object_file = ctx.actions.declare_file(place + ".o")
+    usage = ctx.actions.declare_file(place + ".usage")
     arguments = ctx.actions.args()
+    arguments.add(usage)
+    arguments.add(toolkit.nvcc)
     arguments.add_all(_NVCC_FLAGS)
     arguments.add_all(toolkit.architectures, before_each = "-gencode")
     arguments.add_all(_include_flags(context))
     arguments.add_all(context.defines, format_each = "-D%s")
     arguments.add_all(["-c", source, "-o", object_file])
-    ctx.actions.run(
-        executable = toolkit.nvcc,
+    ctx.actions.run_shell(
+        command = _COMMAND,
         arguments = [arguments],
         inputs = depset([source, toolkit.version_file], transitive = [context.headers]),
-        outputs = [object_file],
+        outputs = [object_file, usage],
         mnemonic = "NvccCompile",
         progress_message = "Compiling %s with nvcc" % source.short_path,
         # nvcc finds the host's compiler in the PATH.
         use_default_shell_env = True,
     )
-    return object_file
+    return object_file, usage
 
 def _nvcc_objects_impl(ctx):
     toolchain = find_cpp_toolchain(ctx)
@@ -73,7 +88,8 @@ def _nvcc_objects_impl(ctx):
     context = cc_common.merge_cc_infos(
         cc_infos = [CcInfo(compilation_context = own), dependencies],
     ).compilation_context
-    objects = depset([_compile(ctx, source, context) for source in ctx.files.srcs])
+    compiled = [_compile(ctx, source, context) for source in ctx.files.srcs]
+    objects = depset([object_file for object_file, _ in compiled])
     linking_context, _ = cc_common.create_linking_context_from_compilation_outputs(
         actions = ctx.actions,
         name = ctx.label.name,
@@ -88,6 +104,7 @@ def _nvcc_objects_impl(ctx):
     )
     return [
         DefaultInfo(files = objects),
+        OutputGroupInfo(resource_usage = depset([usage for _, usage in compiled])),
         CcInfo(compilation_context = context, linking_context = linking_context),
     ]
 
