@@ -28,7 +28,6 @@ constexpr int kRowScores = 32;
 constexpr int kLargeRowThreads = 512;
 constexpr int kLargeRowScores = 64;
 constexpr int kLongRowThreads = 512;
-constexpr int kLongRowBlocks = 2;  // of a multiprocessor: one loads while the other computes
 // Packs under way in each thread. More would not fit into its 64 registers.
 template <int kWidth>
 constexpr int kLongRowLoads = kWidth == 1 ? 4 : 2;
@@ -168,10 +167,11 @@ struct RunningSum {
 };
 
 // Rows longer than registers hold, one block each. Bytes moved for each score: 8 read, 4 written.
-// The second reading finds most of the row in the L2 cache.
+// The second reading finds most of the row in the L2 cache. Two blocks share a multiprocessor: one
+// loads while the other computes.
 // At most 64 registers and 8512 bytes of shared memory.
 template <int kWidth>
-__global__ void __launch_bounds__(kLongRowThreads, kLongRowBlocks)
+__global__ void __launch_bounds__(kLongRowThreads, /*blocks of a multiprocessor*/ 2)
     LongRowsKernel(Problem problem, SumAndCount* partials) {
   SumAndCount own = {0, 0};
   const uint32_t packs = static_cast<uint32_t>(problem.classes) / kWidth;

@@ -149,13 +149,10 @@ __global__ void __launch_bounds__(kEncodeThreads)
   StoreBlockEncodeSum<kEncodeThreads>(own, &partials[blockIdx.x]);
 }
 
-// Of a multiprocessor. Without it ptxas spills registers for compute capability 10.0.
-constexpr int kSelectedBlocks = 4;
-
 // Encodes the selected elements as int8, and finishes their residuals. Bytes moved for each: 5, and
-// 8 more, scattered, with a residual.
-// At most 64 registers and 6144 bytes of shared memory.
-__global__ void __launch_bounds__(kEncodeThreads, kSelectedBlocks)
+// 8 more, scattered, with a residual. Without a number of blocks, ptxas spills registers for
+// compute capability 10.0. At most 64 registers and 6144 bytes of shared memory.
+__global__ void __launch_bounds__(kEncodeThreads, /*blocks of a multiprocessor*/ 4)
     EncodeSelectedKernel(int64_t k, EncodeDraws draws, const TopkThreshold* threshold,
                          Selection selection, float* residual, EncodeResult* partials) {
   // Without a selection, the indices are not set.
