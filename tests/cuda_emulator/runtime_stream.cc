@@ -149,6 +149,8 @@ cudaError_t LaunchKernel(const cudaLaunchConfig_t& config,
   const int gpu = config.stream->gpu;
   for (const void* const pointer : pointers) {
     if (pointer == nullptr || Machine::Get().IsOnGpu(pointer, 0, gpu)) continue;
+    // The end of an array is also the beginning of what lies behind it.
+    if (Machine::Get().IsOnGpu(static_cast<const char*>(pointer) - 1, 1, gpu)) continue;
     Machine::Get().PushLaunch(*config.stream, [gpu](BlockRunner&) {
       Machine::Get().SetKernelFault(gpu, "a pointer that is not to this GPU's memory",
                                     cudaErrorIllegalAddress);
