@@ -232,7 +232,7 @@ Choice RowsInRegisters(bool is_aligned) {
 }
 
 // A row gets the fewest threads that hold it, so that few of them idle.
-// Arrays are aligned to packs.
+// `are_aligned`: scores and gradient begin at multiples of 16 bytes.
 Choice Choose(int64_t classes, bool are_aligned) {
   const bool is_aligned = are_aligned && classes % kPackWidth == 0;  // each row
   if (classes <= 32) {

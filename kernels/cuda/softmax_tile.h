@@ -32,7 +32,7 @@ struct TileLayout {
   }
 };
 
-// `elements` is a multiple of kWidth, and packs of it are aligned.
+// `elements` is a multiple of kWidth, and `scores` is aligned to a pack of kWidth.
 template <int kWidth>
 constexpr int kTileLoads = kWidth == 1 ? 8 : 4;  // packs under way in each thread
 

@@ -44,7 +44,8 @@ uint64_t UnitFor(double bytes_per_second) {
   return unit;
 }
 
-// Of gradients or of values, whichever is more. An auto codec is int8 where links are slow.
+// The bytes of a slice as it is sent, divided by its bytes as float32. If gradients and values
+// differ, the larger quotient. An auto codec counts as int8, which it becomes on slow links.
 double SentShare(const v1::CodecSpec& codec) {
   constexpr size_t kElements = 1 << 18;
   double share = 0;
@@ -56,7 +57,7 @@ double SentShare(const v1::CodecSpec& codec) {
   return share;
 }
 
-// About a unit as sent.
+// The size in float32 of a slice that is about a unit long when it is sent.
 uint64_t SliceFor(uint64_t unit, double sent_share, uint64_t model_bytes) {
   uint64_t slice = unit;
   while (slice < kMostUnit &&
@@ -67,8 +68,8 @@ uint64_t SliceFor(uint64_t unit, double sent_share, uint64_t model_bytes) {
   return slice;
 }
 
-// A whole number of units. On a long way twice what is on it at a time. Slices are `slice` bytes as
-// sent.
+// A whole number of units. If round trips are long, as much as the link carries in two of them. A
+// slice has `slice` bytes when it is sent.
 uint64_t CreditFor(const v1::LinkMeasurement& links, uint64_t unit, double slice) {
   const double rate = links.bytes_per_second();
   const double round_trip = std::min(2 * rate * links.round_trip_seconds(), kMostRoundTripCredit);

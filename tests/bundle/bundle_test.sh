@@ -106,8 +106,8 @@ other_libraries_on_the_path_change_nothing() {
     "libprotobuf.so.32 => ${bundle}/lib/"
 }
 
-# Makes a root folder with the libraries of C and C++ and an empty /tmp, to which the bundle and the kernel's own files
-# will be bound.
+# Makes a root folder with the libraries of C and C++ and an empty /tmp, to which the bundle and the
+# kernel's own files will be bound.
 make_bare_root() {
   local root="$1" library
   mkdir -p "${root}"/{lib64,proc,dev,tmp,bundle}

@@ -29,7 +29,7 @@ float ToFloat(uint16_t bits) {
   return value;
 }
 
-// Of a factor of a TF32 product: a tensor core does not look at the lowest 13 bits.
+// A factor of a TF32 product. Tensor cores ignore the lowest 13 bits of its float32.
 struct Tf32 {
   float value;
 };

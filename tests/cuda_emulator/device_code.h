@@ -59,8 +59,8 @@ inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 
-// CUDA promises two units in the last place, exact results for 0 and infinities, and no more.
-// Errors of up to two units, by the bits of the number.
+// exp(x) with an error of up to two units in the last place, which is all that CUDA promises. The
+// error depends on the bits of x. Exact for 0 and infinities.
 inline float RoughExponential(float x) {
   const double exact = exp(static_cast<double>(x));
   const float nearest = static_cast<float>(exact);

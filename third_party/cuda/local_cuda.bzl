@@ -65,8 +65,8 @@ def _library_folder(repository_ctx, home):
             return str(path)
     return None
 
-# As -gencode has them: code for those that nvcc knows, and PTX of the newest. The driver compiles it
-# for later GPUs, at its first use.
+# Values of nvcc's flag -gencode: machine code for each of our architectures that this nvcc knows, and
+# PTX for the newest of them. A driver compiles the PTX for GPUs that are newer still.
 def _architectures(repository_ctx, home):
     known = repository_ctx.execute([home + "/bin/nvcc", "--list-gpu-code"])
     if known.return_code != 0:

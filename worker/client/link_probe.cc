@@ -29,8 +29,9 @@ constexpr size_t kProbeBytes = 64 << 10;
 // more, as long as they limit the rate.
 constexpr uint32_t kFirstLanes = 4;
 constexpr uint32_t kMostLanes = 256;
-// At first as many probes as there are lanes fill the links, and are not counted. Then each server
-// sends back at least so many. No server sends back more than the last number.
+// The first probes only fill the links, one for each lane; they are not counted. The rate is taken
+// when each server has sent back kLeastCounted further ones. The measurement ends at the latest
+// when a server has sent back kMostCounted of them.
 constexpr uint64_t kLeastCounted = 8;
 constexpr uint64_t kMostCounted = 4096;
 constexpr int kRoundTrips = 4;

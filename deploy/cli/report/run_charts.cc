@@ -126,7 +126,7 @@ Chart StalenessChart(const RunSample& end) {
   return chart;
 }
 
-// Sums over all workers, with those that were replaced.
+// Sums over all workers. Workers that were replaced count, too.
 struct Totals {
   double pushed = 0;
   double pulled = 0;
