@@ -204,6 +204,12 @@ std::vector<Listed> AllListed() {
                  "sudo tests/benchmark/compression_benchmark.sh --gbit=0.1,0.25,0.5,1,2 "
                  "--codec=bfloat16,int8,topk:0.01,auto --seconds=4 > codecs.json && "
                  "tests/benchmark/compression_chart.py < codecs.json > codecs.svg"),
+      IsTestedBy(kCompressionTest,
+                 "sudo tests/benchmark/compression_benchmark.sh --gbit=0.1 --codec=bfloat16,int8 "
+                 "--seconds=4 --job_flags=--slice_bytes=1M"),
+      IsTestedBy(kCompressionTest,
+                 "sudo tests/benchmark/compression_benchmark.sh --gbit=0.1,0.5 "
+                 "--codec=topk:0.001+dgc --seconds=5"),
       Trains(kUnshapedReplay, 0, R"({"consistency": "bsp", "workers": 2, "steps": 40})",
              {{"[--push_codec=CODEC --pull_codec=CODEC]", "--push_codec=int8 --pull_codec=int8"},
               {"--scale=8", "--scale=256"},
