@@ -31,12 +31,17 @@ cuda_build() {
   fi
 }
 
+query() { bazel query "${quiet[@]}" --nonodep_deps --noimplicit_deps --notool_deps "$@"; }
+
+# Only threads can race: the tests that reach code that starts some, by base's classes or by itself.
 # Debian's gRPC and UCX are not instrumented: .bazelrc leaves out the tests that link them.
 tsan_tests() {
-  bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=tsan --build_tests_only //...
+  local starters tests
+  starters="$(sources '*.h' '*.cc' | xargs grep --files-with-matches '#include <thread>')" || return 1
+  query "tests(rdeps(//..., set(${starters//$'\n'/ })))" >"${scratch}/threaded" || return 1
+  bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=tsan --build_tests_only \
+    --target_pattern_file="${scratch}/threaded"
 }
-
-query() { bazel query "${quiet[@]}" --nonodep_deps --noimplicit_deps --notool_deps "$@"; }
 
 # Prints the dependencies of the targets $1 in this repository, except in the folders that match the
 # regular expression $2.

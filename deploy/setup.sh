@@ -8,7 +8,7 @@ packages=(
   bazel-bootstrap bazel-rules-java bazel-rules-proto build-essential
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libgoogle-glog-dev libhwy-dev libopenblas-dev libxxhash-dev zlib1g-dev nlohmann-json3-dev
-  libucx-dev
+  libucx-dev libssl-dev prometheus-cpp-dev
   libjs-d3
 )
 # For the tests and their benchmarks, the checks of deploy/presubmit.sh, and deploy/bundle.sh.
@@ -16,7 +16,7 @@ packages_beyond_build=(
   libbenchmark-dev libgmock-dev libgtest-dev
   python3-grpcio python3-protobuf python3-venv
   chromium
-  iproute2 iperf3
+  iproute2 iperf3 tshark prometheus
   libgloo-dev libopenmpi-dev openmpi-bin
   git clang clang-format libclang-rt-dev
   patchelf

@@ -34,8 +34,8 @@ expect_not_asked() {
   done
 }
 
-needed=(bazel-bootstrap libgrpc++-dev libucx-dev libjs-d3)
-for_tests=(chromium openmpi-bin libopenmpi-dev libgloo-dev libgtest-dev clang patchelf)
+needed=(bazel-bootstrap libgrpc++-dev libucx-dev prometheus-cpp-dev libjs-d3)
+for_tests=(chromium prometheus openmpi-bin libopenmpi-dev libgloo-dev libgtest-dev clang patchelf)
 run_setup build
 expect_asked "${needed[@]}"
 expect_not_asked "${for_tests[@]}"

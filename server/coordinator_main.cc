@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -17,30 +18,61 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/background_thread.h"
+#include "common/base/log_format.h"
 #include "common/base/one_shot.h"
 #include "common/base/program.h"
 #include "common/base/random.h"
+#include "common/base/readiness.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_flags.h"
 #include "common/job/job_properties.h"
 #include "common/job/load_job.h"
+#include "common/metrics/metrics_page.h"
+#include "common/metrics/metrics_sources.h"
+#include "common/transport/grpc/call_guard.h"
+#include "common/transport/grpc/grpc_security.h"
 #include "common/transport/grpc/grpc_server.h"
 #include "common/transport/grpc/grpc_setup.h"
-#include "server/coordinator/background_thread.h"
+#include "common/transport/grpc/process_listeners.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/grpc_coordinator_service.h"
 #include "server/coordinator/job_files.h"
 #include "server/coordinator/job_outcome.h"
+#include "server/page/live_page_server.h"
+#include "server/page/log_ring.h"
 
 ABSL_FLAG(std::string, job, "",
           "file of the job, in protobuf text format (proto/job.proto); empty means all defaults");
 ABSL_FLAG(std::string, listen, "127.0.0.1:4000",
           "host:port to serve on, reachable for servers and workers; port 0 takes a free one");
+ABSL_FLAG(std::string, health_listen, "",
+          "host:port for probes: HTTP (/healthz, /readyz) and gRPC's health service, without "
+          "encryption. Ready: it listens at --listen, and the job has not ended. Port 0 takes a "
+          "free one; empty: none");
+ABSL_FLAG(std::string, log_format, "text",
+          "log on standard error: text, or json: an object a line with time, level, role, message "
+          "and source, and id, step and reason where they are known");
+ABSL_FLAG(std::string, metrics_listen, "",
+          "host:port for metrics: /metrics has Prometheus's text format, without encryption; it is "
+          "numbers and the job's name. Port 0 takes a free one; empty: none");
 ABSL_FLAG(
-    uint32_t, max_connections, 0,
-    "limit of open connections; more are refused. 0: 64, and 4 more for each server and worker of "
-    "the job");
+    std::string, http_listen, "",
+    "host:port of a page for browsers: the job as it goes on, and a control for its "
+    "consistency. With --keys over TLS, for whoever logs in with a token. Port 0 takes a free "
+    "one; empty: none");
+ABSL_FLAG(uint32_t, max_connections, 0,
+          "limit of open connections of members; calls on more are refused. 0: 64, and 4 more for "
+          "each server and worker of "
+          "the job");
+ABSL_FLAG(std::string, keys, "",
+          "folder with this process's keys for TLS and the job's token (capstan keys makes one); "
+          "empty: plaintext, within this machine");
+ABSL_FLAG(
+    bool, insecure, false,
+    "plaintext also from other machines: only in a network that you trust. With --keys callers "
+    "prove the job's token");
 ABSL_FLAG(std::string, port_file, "",
           "file for the coordinator's host:port, written once it listens; empty means none");
 ABSL_FLAG(std::string, summary_json, "",
@@ -53,9 +85,10 @@ using Args = std::vector<std::string>;
 
 // For this time after the end, programs can ask for the last progress.
 constexpr absl::Duration kLinger = absl::Milliseconds(100);
-
-// In bytes: messages of members and users are short.
-constexpr int kLongestMessage = 4 << 20;
+// With a live page: browsers ask every second, and are to see how the job has ended.
+constexpr absl::Duration kPageLinger = absl::Milliseconds(1500);
+// With metrics, after a failure: Prometheus is to see why, if it asks every 5 seconds.
+constexpr absl::Duration kMetricsLinger = absl::Seconds(12);
 
 uint32_t MaxConnections(const v1::JobSpec& job) {
   if (const uint32_t given = absl::GetFlag(FLAGS_max_connections); given > 0) return given;
@@ -64,10 +97,31 @@ uint32_t MaxConnections(const v1::JobSpec& job) {
 
 // For this time the coordinator answers after the end. A member that registers late learns then why
 // the job has failed.
-absl::Duration LingerTime(const v1::JobSpec& job, const JobOutcome& outcome) {
+absl::Duration LingerTime(const v1::JobSpec& job, const JobOutcome& outcome, bool has_page) {
+  const absl::Duration linger = has_page ? kPageLinger : kLinger;
+  if (outcome.status.ok()) return linger;
   const bool had_all_members = outcome.last_status.view().epoch() > 0;
-  if (outcome.status.ok() || had_all_members) return kLinger;
-  return absl::Seconds(job.membership().lease_seconds());
+  const bool has_metrics = !absl::GetFlag(FLAGS_metrics_listen).empty();
+  return std::max(
+      {linger, has_metrics ? kMetricsLinger : absl::ZeroDuration(),
+       had_all_members ? absl::ZeroDuration() : absl::Seconds(job.membership().lease_seconds())});
+}
+
+// The page of --http_listen; null without the flag. All arguments outlive it.
+absl::StatusOr<std::unique_ptr<LivePageServer>> StartLivePage(const SecurityPointer& security,
+                                                              const LogRing* log,
+                                                              Coordinator& coordinator,
+                                                              Clock& clock) {
+  if (log == nullptr) return nullptr;
+  LivePageServer::Options options;
+  options.listen = absl::GetFlag(FLAGS_http_listen);
+  options.coordinator = &coordinator;
+  options.clock = &clock;
+  options.log = log;
+  options.tokens = [security] { return security->tokens(); };
+  if (security->is_tls()) options.tls = [security] { return security->tls_keys(); };
+  options.is_insecure = security->is_insecure();
+  return LivePageServer::Start(std::move(options));
 }
 
 // Returns early on SIGINT or SIGTERM.
@@ -108,6 +162,24 @@ absl::Status Coordinate(const Args& args) {
   ResolveModelPaths(/*folder=*/"", &job);
   const sigset_t signals = BlockSignals();
   RealClock clock;
+  const std::unique_ptr<LogRing> log =
+      absl::GetFlag(FLAGS_http_listen).empty() ? nullptr : std::make_unique<LogRing>();
+  CallGuard::Options guarded;
+  guarded.clock = &clock;
+  guarded.registrations_per_second = job.limits().registrations_per_second();
+  ASSIGN_OR_RETURN(guarded.security,
+                   GrpcSecurity::Open({absl::GetFlag(FLAGS_keys), absl::GetFlag(FLAGS_insecure),
+                                       &clock, /*listens=*/true}));
+  CallGuard guard(guarded);
+  guard.set_audience(kCoordinatorAudience);
+  Readiness readiness(absl::UnavailableError("does not listen yet"));
+  MetricsSources metrics;
+  ASSIGN_OR_RETURN(
+      const ProcessListeners listeners,
+      StartProcessListeners(absl::GetFlag(FLAGS_health_listen), absl::GetFlag(FLAGS_metrics_listen),
+                            readiness, metrics, &clock));
+  const MetricsSources::Registration info =
+      AddMemberInfo(&metrics, "coordinator", /*id=*/0, job.name());
   OneShot<JobOutcome> outcome(&clock);
   Coordinator::Options options;
   options.job = job;
@@ -120,14 +192,26 @@ absl::Status Coordinate(const Args& args) {
   Coordinator coordinator(std::move(options), clock);
   // No file work may run once the coordinator ends.
   const auto stop_files = absl::MakeCleanup([&files] { files.Stop(); });
-  coordinator.OnEnd([&outcome](JobOutcome ended) {
+  coordinator.OnEnd([&outcome, &readiness](JobOutcome ended) {
+    readiness.End(absl::UnavailableError("the job has ended"));
     outcome.Set(std::move(ended));
     kill(getpid(), SIGUSR1);
   });
-  GrpcCoordinatorService service(coordinator);
+  ASSIGN_OR_RETURN(const std::unique_ptr<LivePageServer> page,
+                   StartLivePage(guarded.security, log.get(), coordinator, clock));
+  GrpcCoordinatorService service(coordinator, &guard);
+  GrpcServer::Options listening;
+  listening.guard = &guard;
+  listening.max_connections = MaxConnections(job);
+  listening.max_message_bytes = static_cast<int>(job.limits().message_bytes());
+  listening.limits = job.limits();
   ASSIGN_OR_RETURN(std::unique_ptr<GrpcServer> server,
-                   GrpcServer::Start(absl::GetFlag(FLAGS_listen), {&service}, MaxConnections(job),
-                                     kLongestMessage));
+                   GrpcServer::Start(absl::GetFlag(FLAGS_listen), {&service}, listening));
+  MetricsSources::Registration counts = metrics.Add([&](MetricsPage& page) {
+    coordinator.AddMetrics(page);
+    AddConnectionMetrics(guard, *server, page);
+  });
+  readiness.Set(absl::OkStatus());
   LOG(INFO) << "job " << job.name() << ": waiting at " << server->address() << " for "
             << job.cluster().num_servers() << " servers and " << job.cluster().num_workers()
             << " workers";
@@ -139,12 +223,16 @@ absl::Status Coordinate(const Args& args) {
     int signal = 0;
     sigwait(&signals, &signal);
     if (signal == SIGUSR1) continue;
-    coordinator.Fail(absl::StrCat("interrupted by ", strsignal(signal)));
+    const std::string reason = absl::StrCat("interrupted by ", strsignal(signal));
+    readiness.End(absl::UnavailableError(reason));
+    coordinator.Fail(reason);
     is_interrupted = true;
   }
   // The outcome is set once every live member knows the end, or one lease after the end.
   const JobOutcome ended = outcome.Wait();
-  Linger(is_interrupted ? kLinger : LingerTime(job, ended));
+  Linger(is_interrupted ? kLinger : LingerTime(job, ended, page != nullptr));
+  LogRefused(guard, *server);
+  counts = MetricsSources::Registration();
   server->Shutdown(clock.Now() + absl::Seconds(1));
   files.Stop();
   RETURN_IF_ERROR(ended.status);
@@ -157,7 +245,8 @@ absl::Status Coordinate(const Args& args) {
 absl::Status ParseFlags(Args args) {
   v1::JobSpec unused;
   RETURN_IF_ERROR(ApplyJobFlags(&args, &unused));
-  return ParseProgramFlags(std::move(args));
+  RETURN_IF_ERROR(ParseProgramFlags(std::move(args)));
+  return SetLogFormat(absl::GetFlag(FLAGS_log_format));
 }
 
 }  // namespace
@@ -170,6 +259,7 @@ int main(int argc, char** argv) {
       "  capstan_coordinator --job=FILE [--listen=HOST:PORT] [job flags]\n\n" +
           capstan::JobFlagsHelp());
   const std::vector<std::string> args(argv, argv + argc);
+  capstan::BeginLogs("coordinator", args);
   const absl::Status parsed = capstan::ParseFlags(args);
   if (!parsed.ok()) {
     capstan::EndProgram("capstan_coordinator", parsed, /*is_usage_error=*/true);

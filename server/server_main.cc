@@ -16,23 +16,31 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "common/base/ids.h"
+#include "common/base/log_format.h"
 #include "common/base/program.h"
 #include "common/base/random.h"
+#include "common/base/readiness.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/membership/grpc_coordinator_client.h"
 #include "common/membership/member_agent.h"
 #include "common/membership/start_trace.h"
+#include "common/metrics/metrics_page.h"
+#include "common/metrics/metrics_sources.h"
 #include "common/routing/routing_table.h"
 #include "common/trace/tracer.h"
+#include "common/transport/grpc/call_guard.h"
 #include "common/transport/grpc/grpc_parameter_service.h"
+#include "common/transport/grpc/grpc_security.h"
 #include "common/transport/grpc/grpc_server.h"
 #include "common/transport/grpc/grpc_setup.h"
+#include "common/transport/grpc/process_listeners.h"
 #include "common/transport/grpc/stream_limit.h"
 #include "common/transport/reply_order.h"
 #include "common/transport/ucx/grpc_ucx_service.h"
 #include "common/transport/ucx/ucx_transport.h"
 #include "server/service/parameter_server.h"
+#include "server/service/server_metrics.h"
 #include "server/shard/owner_threads.h"
 
 ABSL_FLAG(std::string, coordinator, "", "host:port of the job's coordinator; required");
@@ -41,9 +49,27 @@ ABSL_FLAG(std::string, listen, "127.0.0.1:0",
 ABSL_FLAG(std::string, advertise_host, "",
           "host of this server for workers, if it differs from the host of --listen; required with "
           "--listen=0.0.0.0:4000");
-ABSL_FLAG(uint32_t, max_connections, 0,
-          "limit of open connections, and of workers' streams on them; more are refused. 0: twice "
-          "the number for the job's workers, so others can take their places");
+ABSL_FLAG(std::string, health_listen, "",
+          "host:port for probes: HTTP (/healthz, /readyz) and gRPC's health service, without "
+          "encryption. Ready: it is registered and has made its shards. Port 0 takes a free one; "
+          "empty: none");
+ABSL_FLAG(std::string, log_format, "text",
+          "log on standard error: text, or json: an object a line with time, level, role, message "
+          "and source, and id, step and reason where they are known");
+ABSL_FLAG(std::string, metrics_listen, "",
+          "host:port for metrics: /metrics has Prometheus's text format, without encryption; it is "
+          "numbers and the job's name. Port 0 takes a free one; empty: none");
+ABSL_FLAG(
+    uint32_t, max_connections, 0,
+    "limit of open connections of members, and of workers' streams; more are refused. 0: twice "
+    "the number for the job's workers, so others can take their places");
+ABSL_FLAG(std::string, keys, "",
+          "folder with this process's keys for TLS and the job's token (capstan keys makes one); "
+          "empty: plaintext, within this machine");
+ABSL_FLAG(
+    bool, insecure, false,
+    "plaintext also from and to other machines: only in a network that you trust. With --keys "
+    "callers prove the job's token");
 ABSL_FLAG(double, rpc_deadline_seconds, 30,
           "seconds of retries while the coordinator cannot be reached");
 
@@ -83,12 +109,19 @@ absl::Status CheckAdvertisedHost() {
                    listen, " is every interface of this machine, got \"\""));
 }
 
+absl::StatusOr<SecurityPointer> OpenSecurity(Clock& clock) {
+  return GrpcSecurity::Open({absl::GetFlag(FLAGS_keys), absl::GetFlag(FLAGS_insecure), &clock,
+                             /*listens=*/true});
+}
+
 // Tells the coordinator that a server of its job has a wrong command line.
 void ReportUsageError(const absl::Status& error) {
   RealClock clock;
+  const absl::StatusOr<SecurityPointer> security = OpenSecurity(clock);
+  if (!security.ok()) return;  // --keys is wrong, too.
   const absl::StatusOr<std::unique_ptr<CoordinatorEndpoint>> coordinator = ConnectToCoordinator(
       absl::GetFlag(FLAGS_coordinator), absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds)),
-      &clock, Random(SystemRandom()));
+      &clock, Random(SystemRandom()), *security);
   if (!coordinator.ok()) return;  // --coordinator is wrong, too.
   LOG(ERROR) << error.message() << "; tells the coordinator";
   ReportEarlyFailure(**coordinator, v1::HeartbeatRequest::SERVER, Incarnation(SystemRandom()),
@@ -120,15 +153,31 @@ absl::StatusOr<std::unique_ptr<Tracer>> StartTraceIfAsked(CoordinatorEndpoint& c
 
 absl::Status Serve() {
   RealClock clock;
+  CallGuard::Options guarded;
+  guarded.clock = &clock;
+  ASSIGN_OR_RETURN(guarded.security, OpenSecurity(clock));
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
                    ConnectToCoordinator(absl::GetFlag(FLAGS_coordinator),
                                         absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds)),
-                                        &clock, Random(SystemRandom())));
+                                        &clock, Random(SystemRandom()), guarded.security));
+  CallGuard guard(guarded);
 
   ParameterServer::Options options;
   options.clock = &clock;
   options.coordinator = coordinator.get();
   options.incarnation = Incarnation(SystemRandom());
+  Readiness readiness(absl::UnavailableError("waits for the coordinator"));
+  MetricsSources metrics;
+  const absl::StatusOr<ProcessListeners> listeners =
+      StartProcessListeners(absl::GetFlag(FLAGS_health_listen), absl::GetFlag(FLAGS_metrics_listen),
+                            readiness, metrics, &clock);
+  if (!listeners.ok()) {
+    ReportEarlyFailure(*coordinator, v1::HeartbeatRequest::SERVER, options.incarnation,
+                       listeners.status(), clock);
+    return listeners.status();
+  }
+  options.metrics = &metrics;
+  options.on_readiness = [&readiness](absl::Status status) { readiness.Set(std::move(status)); };
   options.host = HostAndNetwork();
   const absl::StatusOr<std::unique_ptr<Tracer>> tracer = StartTraceIfAsked(*coordinator, clock);
   if (!tracer.ok()) {
@@ -137,6 +186,7 @@ absl::Status Serve() {
     return tracer.status();
   }
   options.tracer = tracer->get();
+  ReplyMemory reply_memory;  // the server's parked replies use it to their end
   ParameterServer server(options);
   std::optional<StreamLimit> streams;
   OwnerThreads owners(&server, &clock, OwnerThreads::DefaultCount());
@@ -145,28 +195,49 @@ absl::Status Serve() {
   std::unique_ptr<GrpcUcxService> ucx_service;
   std::unique_ptr<GrpcParameterService> service;
   std::unique_ptr<GrpcServer> listening;
+  MetricsSources::Registration counts;  // of connections
   absl::Status status = server.Run([&](const v1::JobSpec& job) -> absl::StatusOr<ServerAddress> {
     const auto layer_of = [&server](TableId table) { return server.LayerOf(table); };
     const auto credit = [&server] { return server.credit_bytes(); };
+    const auto order = [&](uint32_t connections) {
+      ReplyOrder result = ReplyOrderOfJob(job.scheduler(), connections, layer_of, credit);
+      result.memory = &reply_memory;
+      return result;
+    };
     streams.emplace(MaxConnections(job));
-    service = std::make_unique<GrpcParameterService>(
-        &server, job.transport().max_inflight_bytes(),
-        ReplyOrderOfJob(job.scheduler(), job.transport().grpc_connections(), layer_of, credit),
-        &*streams);
+    service = std::make_unique<GrpcParameterService>(&server, job.transport().max_inflight_bytes(),
+                                                     order(job.transport().grpc_connections()),
+                                                     &*streams, &guard);
     std::vector<grpc::Service*> services = {service.get()};
-    ASSIGN_OR_RETURN(ucx, StartUcxTransportOfJob(job.transport(), &clock, &EndServer));
+    ASSIGN_OR_RETURN(ucx, StartUcxTransportOfJob(job.transport(), &clock, &EndServer,
+                                                 {guard.security(), job.name()}));
     if (ucx != nullptr) {
-      ucx_listener = ucx->Listen(
-          &owners, ReplyOrderOfJob(job.scheduler(), /*connections=*/1, layer_of, credit));
-      ucx_service = std::make_unique<GrpcUcxService>(ucx_listener.get(), &*streams);
+      ucx_listener = ucx->Listen(&owners, order(/*connections=*/1));
+      ucx_service =
+          std::make_unique<GrpcUcxService>(ucx_listener.get(), &*streams, &guard, job.name());
       services.push_back(ucx_service.get());
     }
-    ASSIGN_OR_RETURN(listening,
-                     GrpcServer::Start(absl::GetFlag(FLAGS_listen), services, MaxConnections(job)));
-    return ServerAddress{AdvertisedAddress(listening->address())};
+    GrpcServer::Options listens;
+    listens.guard = &guard;
+    listens.max_connections = MaxConnections(job);
+    listens.limits = job.limits();
+    ASSIGN_OR_RETURN(listening, GrpcServer::Start(absl::GetFlag(FLAGS_listen), services, listens));
+    const std::string address = AdvertisedAddress(listening->address());
+    guard.set_audience(address);
+    // Over UCX a worker has one connection.
+    const uint64_t reply_limit = uint64_t{job.cluster().num_workers()} *
+                                 (ucx != nullptr ? 1 : job.transport().grpc_connections()) *
+                                 job.transport().max_inflight_bytes();
+    counts = metrics.Add([&, reply_limit](MetricsPage& page) {
+      AddConnectionMetrics(guard, *listening, page);
+      AddReplyMetrics(reply_memory.bytes(), reply_limit, page);
+    });
+    return ServerAddress{address};
   });
+  counts = MetricsSources::Registration();
   // Streams for UCX do not end by themselves.
   if (ucx_listener != nullptr) ucx_listener->EndAll();
+  if (listening != nullptr) LogRefused(guard, *listening);
   if (listening != nullptr) listening->Shutdown(clock.Now() + absl::Seconds(1));
   const absl::Status traced = *tracer == nullptr ? absl::OkStatus() : (*tracer)->Finish();
   return status.ok() ? traced : status;
@@ -179,7 +250,10 @@ int main(int argc, char** argv) {
   capstan::InitProgram(argv[0],
                        "holds a part of a job's parameters and applies the workers' updates.\n"
                        "  capstan_server --coordinator=HOST:PORT [--listen=HOST:PORT]");
-  absl::Status parsed = capstan::ParseProgramFlags({argv, argv + argc});
+  const std::vector<std::string> args(argv, argv + argc);
+  capstan::BeginLogs("server", args);
+  absl::Status parsed = capstan::ParseProgramFlags(args);
+  parsed.Update(capstan::SetLogFormat(absl::GetFlag(FLAGS_log_format)));
   capstan::SendGrpcLogsToVlog();
   if (parsed.ok()) {
     parsed = capstan::CheckAdvertisedHost();

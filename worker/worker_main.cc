@@ -2,20 +2,26 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/time/time.h"
+#include "common/base/log_format.h"
 #include "common/base/program.h"
 #include "common/base/random.h"
+#include "common/base/readiness.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/history/history_recorder.h"
 #include "common/membership/grpc_coordinator_client.h"
 #include "common/membership/member_agent.h"
 #include "common/membership/start_trace.h"
+#include "common/metrics/metrics_sources.h"
 #include "common/routing/routing_table.h"
 #include "common/trace/tracer.h"
+#include "common/transport/grpc/grpc_security.h"
 #include "common/transport/grpc/grpc_setup.h"
+#include "common/transport/grpc/process_listeners.h"
 #include "kernels/gemm.h"
 #include "worker/client/connect_to_servers.h"
 #include "worker/engine/device_name.h"
@@ -26,8 +32,24 @@
 ABSL_FLAG(std::string, coordinator, "", "host:port of the job's coordinator; required");
 ABSL_FLAG(double, rpc_deadline_seconds, 30,
           "seconds of retries while the coordinator cannot be reached");
+ABSL_FLAG(std::string, keys, "",
+          "folder with this process's keys for TLS and the job's token (capstan keys makes one); "
+          "empty: plaintext");
+ABSL_FLAG(
+    bool, insecure, false,
+    "plaintext, only in a network that you trust: with --keys calls prove the job's token, and "
+    "UCX may connect hosts");
 ABSL_FLAG(std::string, device, "cpu",
           "device for computing: cpu, cuda (the first GPU) or cuda:N (GPU number N, from 0)");
+ABSL_FLAG(std::string, health_listen, "",
+          "host:port for probes: HTTP (/healthz, /readyz) and gRPC's health service, without "
+          "encryption. Ready: it is registered and trains. Port 0 takes a free one; empty: none");
+ABSL_FLAG(std::string, log_format, "text",
+          "log on standard error: text, or json: an object a line with time, level, role, message "
+          "and source, and id, step and reason where they are known");
+ABSL_FLAG(std::string, metrics_listen, "",
+          "host:port for metrics: /metrics has Prometheus's text format, without encryption; it is "
+          "numbers and the job's name. Port 0 takes a free one; empty: none");
 ABSL_FLAG(std::string, record_history, "",
           "existing folder for a history of this worker's exchanges, for capstan check; empty: "
           "none");
@@ -61,15 +83,30 @@ absl::StatusOr<Records> StartRecords(Incarnation incarnation, CoordinatorEndpoin
 
 absl::Status Work(const DeviceName& device) {
   RealClock clock;
+  ASSIGN_OR_RETURN(
+      const SecurityPointer security,
+      GrpcSecurity::Open({absl::GetFlag(FLAGS_keys), absl::GetFlag(FLAGS_insecure), &clock}));
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
                    ConnectToCoordinator(absl::GetFlag(FLAGS_coordinator),
                                         absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds)),
-                                        &clock, Random(SystemRandom())));
+                                        &clock, Random(SystemRandom()), security));
   Worker::Options options;
   options.clock = &clock;
   options.coordinator = coordinator.get();
   options.incarnation = Incarnation(SystemRandom());
   options.host = HostAndNetwork();
+  Readiness readiness(absl::UnavailableError("waits for the coordinator"));
+  MetricsSources metrics;
+  const absl::StatusOr<ProcessListeners> listeners =
+      StartProcessListeners(absl::GetFlag(FLAGS_health_listen), absl::GetFlag(FLAGS_metrics_listen),
+                            readiness, metrics, &clock);
+  if (!listeners.ok()) {
+    ReportEarlyFailure(*coordinator, v1::HeartbeatRequest::WORKER, options.incarnation,
+                       listeners.status(), clock);
+    return listeners.status();
+  }
+  options.metrics = &metrics;
+  options.on_readiness = [&readiness](absl::Status status) { readiness.Set(std::move(status)); };
   const absl::StatusOr<Records> records = StartRecords(options.incarnation, *coordinator, clock);
   if (!records.ok()) {
     ReportEarlyFailure(*coordinator, v1::HeartbeatRequest::WORKER, options.incarnation,
@@ -79,9 +116,13 @@ absl::Status Work(const DeviceName& device) {
   HistoryRecorder* const recorder = records->recorder.get();
   Tracer* const tracer = records->tracer.get();
   options.tracer = tracer;
+  const Incarnation incarnation = options.incarnation;
   ServerConnector connect;
   options.connect = [&](const v1::JobSpec& job, ServerId, const ServerAddress& address) {
-    if (!connect) connect = ConnectToServers(job.transport(), &clock, &EndWorker);
+    if (!connect) {
+      connect = ConnectToServers(
+          {job.transport(), &clock, &EndWorker, {security, job.name(), incarnation.value()}});
+    }
     return connect(address.grpc);
   };
   options.prepare = JobPreparerOf(EngineFactoryOf(device, tracer));
@@ -107,7 +148,10 @@ int main(int argc, char** argv) {
       "trains a share of a job's data against its parameter servers. Started while\n"
       "the job trains, it takes the place of a worker that was lost.\n"
       "  capstan_worker --coordinator=HOST:PORT [--device=cuda]");
-  const absl::Status parsed = capstan::ParseProgramFlags({argv, argv + argc});
+  const std::vector<std::string> args(argv, argv + argc);
+  capstan::BeginLogs("worker", args);
+  absl::Status parsed = capstan::ParseProgramFlags(args);
+  parsed.Update(capstan::SetLogFormat(absl::GetFlag(FLAGS_log_format)));
   if (!parsed.ok()) {
     capstan::EndProgram("capstan_worker", parsed, /*is_usage_error=*/true);
   }

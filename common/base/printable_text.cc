@@ -27,6 +27,11 @@ size_t PrintableBytes(absl::string_view text) {
   for (size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
+  // Longer forms of shorter characters, halves of pairs (U+D800 to U+DFFF), and beyond U+10FFFF.
+  const bool is_too_long =
+      (byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xf0 && byte(1) < 0x90);
+  const bool is_none = (byte(0) == 0xed && byte(1) >= 0xa0) || (byte(0) == 0xf4 && byte(1) >= 0x90);
+  if (is_too_long || is_none) return 0;
   // The control characters from U+0080 to U+009F.
   return byte(0) == 0xc2 && byte(1) < 0xa0 ? 0 : length;
 }

@@ -30,6 +30,11 @@ TEST(PrintableTextTest, WhatIsNoUtf8IsWrittenOut) {
   EXPECT_EQ(PrintableText("\x9b\xff"), R"(\x9b\xff)");
   EXPECT_EQ(PrintableText("\xe6\xbc"), R"(\xe6\xbc)") << "a part of a character";
   EXPECT_EQ(PrintableText("\xc3("), R"(\xc3()");
+  EXPECT_EQ(PrintableText("\xe0\x80\x80"), R"(\xe0\x80\x80)") << "a longer form of another";
+  EXPECT_EQ(PrintableText("\xf0\x8f\xbf\xbf"), R"(\xf0\x8f\xbf\xbf)") << "the same";
+  EXPECT_EQ(PrintableText("\xed\xa0\x80"), R"(\xed\xa0\x80)") << "half of a pair";
+  EXPECT_EQ(PrintableText("\xf4\x90\x80\x80"), R"(\xf4\x90\x80\x80)") << "beyond U+10FFFF";
+  EXPECT_EQ(PrintableText("\xed\x9f\xbf\xf4\x8f\xbf\xbf"), "\xed\x9f\xbf\xf4\x8f\xbf\xbf");
 }
 
 TEST(PrintableTextTest, LinesKeepTheirNewlines) {

@@ -21,6 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/log_format.h"
 #include "common/base/printable_text.h"
 
 namespace capstan {
@@ -101,7 +102,12 @@ void ExitProgram(int code) {
 
 void EndProgram(const std::string& name, const absl::Status& status, bool is_usage_error) {
   if (status.ok()) ExitProgram(0);
-  std::cerr << name << ": " << PrintableLines(status.message()) << std::endl;
+  if (LogsAreJson()) {
+    const LogDetails details{std::string(status.message())};
+    LOG(ERROR) << name << ": " << status.message();
+  } else {
+    std::cerr << name << ": " << PrintableLines(status.message()) << std::endl;
+  }
   ExitProgram(is_usage_error ? 2 : 1);
 }
 

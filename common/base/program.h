@@ -34,7 +34,7 @@ absl::Status ParseProgramFlags(std::vector<std::string> args);
 [[noreturn]] void ExitProgram(int code);
 
 // Ends the process: with 0 if `status` is OK. Otherwise prints "name: message" to standard error,
-// and ends with 2 for a wrong command line, else with 1.
+// as an object if logs are JSON, and ends with 2 for a wrong command line, else with 1.
 [[noreturn]] void EndProgram(const std::string& name, const absl::Status& status,
                              bool is_usage_error = false);
 

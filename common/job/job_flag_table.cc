@@ -22,6 +22,7 @@ constexpr absl::string_view kCodec = "Codec";
 constexpr absl::string_view kScheduler = "Scheduler";
 constexpr absl::string_view kMembership = "Membership";
 constexpr absl::string_view kTransport = "Transport";
+constexpr absl::string_view kLimits = "Limits";
 
 constexpr JobFlag kFlags[] = {
     {kJob, "job_name", "name", "NAME", "Name of the job: letters, digits, - and _."},
@@ -218,8 +219,30 @@ constexpr JobFlag kFlags[] = {
      "grpc: connections of each worker to each server, 1 to 64. Several fill a link too fast for "
      "one core. With 1, a slice never shares the link with later ones.",
      "transport=grpc,auto"},
+    {kTransport, "insecure_data_plane", "transport.insecure_data_plane", "",
+     "Let UCX also connect hosts, and use tcp. With keys it admits only workers that have the "
+     "token, "
+     "but it does not encrypt: whoever reads the network reads the parameters, and may change "
+     "them. "
+     "Without this flag, or --insecure of servers and workers, UCX stays within a host.",
+     "transport=ucx,auto"},
     {kTransport, "max_inflight_bytes", "transport.max_inflight_bytes", "BYTES",
      "Most bytes held by a server for a connection with unread replies; 64KiB or more."},
+
+    {kLimits, "handshake_seconds", "limits.handshake_seconds", "SECONDS",
+     "Close a connection if it has not had a call with the job's token within this time."},
+    {kLimits, "idle_connection_seconds", "limits.idle_connection_seconds", "SECONDS",
+     "Close a connection that has had no open call for this time."},
+    {kLimits, "unproved_connections", "limits.unproved_connections", "N",
+     "Most connections that have not yet made a call with the job's token, 1 to 65536. Beyond it "
+     "the oldest one is closed, of the host that has most of them."},
+    {kLimits, "calls_per_connection", "limits.calls_per_connection", "N",
+     "Most open calls of one connection, 4 to 1024. Further ones wait."},
+    {kLimits, "registrations_per_second", "limits.registrations_per_second", "N",
+     "Coordinator: most members that register from one host, at once and each second. Further ones "
+     "try again."},
+    {kLimits, "message_bytes", "limits.message_bytes", "BYTES",
+     "Coordinator: longest message, 64KiB to 1GiB. A server takes a slice and its header."},
 };
 
 }  // namespace

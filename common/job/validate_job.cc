@@ -244,6 +244,21 @@ void CheckTransport(const v1::TransportSpec& transport, JobChecker* checker) {
                   "64KiB or more");
 }
 
+void CheckLimits(const v1::LimitsSpec& limits, JobChecker* checker) {
+  checker->Expect(IsPositive(limits.handshake_seconds()), "handshake_seconds",
+                  "a finite number above 0");
+  checker->Expect(IsPositive(limits.idle_connection_seconds()), "idle_connection_seconds",
+                  "a finite number above 0");
+  checker->Expect(IsIn<uint64_t>(limits.unproved_connections(), 1, 65536), "unproved_connections",
+                  "1 to 65536");
+  checker->Expect(IsIn<uint64_t>(limits.calls_per_connection(), 4, 1024), "calls_per_connection",
+                  "4 to 1024");
+  checker->Expect(IsPositive(limits.registrations_per_second()), "registrations_per_second",
+                  "a finite number above 0");
+  checker->Expect(IsIn<uint64_t>(limits.message_bytes(), 64 << 10, 1 << 30), "message_bytes",
+                  "64KiB to 1GiB");
+}
+
 void CheckCheckpoint(const v1::CheckpointSpec& checkpoint, JobChecker* checker) {
   const bool has_dir = !checkpoint.dir().empty();
   const double seconds = checkpoint.seconds();
@@ -286,6 +301,7 @@ absl::Status ValidateJob(const v1::JobSpec& job) {
   CheckScheduler(job.scheduler(), &checker);
   CheckMembership(job.membership(), &checker);
   CheckTransport(job.transport(), &checker);
+  CheckLimits(job.limits(), &checker);
   return checker.status();
 }
 

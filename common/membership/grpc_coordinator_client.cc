@@ -1,12 +1,11 @@
 #include "common/membership/grpc_coordinator_client.h"
 
-#include <grpcpp/security/credentials.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/membership/retrying_coordinator.h"
 #include "common/transport/grpc/grpc_setup.h"
 
@@ -48,20 +47,22 @@ struct Call {
 // A longer try is given up and repeated, over another connection if need be.
 constexpr absl::Duration kLongestTry = absl::Seconds(5);
 
-}  // namespace
-
-std::shared_ptr<grpc::Channel> GrpcCoordinatorClient::MakeChannel(
-    const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           const GrpcSecurity& security) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // the environment would configure it
-  return grpc::CreateCustomChannel(address, credentials, arguments);
+  return grpc::CreateCustomChannel(address, security.channel_credentials(), arguments);
 }
 
-GrpcCoordinatorClient::GrpcCoordinatorClient(const std::shared_ptr<grpc::Channel>& channel,
-                                             Clock& clock, absl::Duration timeout)
-    : stub_(v1::CoordinatorService::NewStub(channel)),
+}  // namespace
+
+GrpcCoordinatorClient::GrpcCoordinatorClient(const std::string& address, Clock& clock,
+                                             absl::Duration timeout, SecurityPointer security)
+    : address_(address),
+      security_(std::move(security)),
+      stub_(v1::CoordinatorService::NewStub(MakeChannel(address, *security_))),
       clock_(clock),
       timeout_(timeout),
       heartbeat_interval_(absl::Seconds(v1::MembershipSpec().heartbeat_seconds())) {}
@@ -85,6 +86,8 @@ void GrpcCoordinatorClient::Send(Method<Request, Reply> method, absl::Duration t
   auto owner = std::make_shared<Call<Request, Reply>>();
   Call<Request, Reply>* const call = owner.get();
   call->context.set_deadline(absl::ToChronoTime(clock_.Now() + timeout));
+  security_->Authorize(kCoordinatorAudience,
+                       absl::StripSuffix(Request::descriptor()->name(), "Request"), call->context);
   call->request = std::move(request);
   if (!Open({std::move(owner), &call->context})) {
     return done(absl::CancelledError("this process is shutting down"));
@@ -94,6 +97,7 @@ void GrpcCoordinatorClient::Send(Method<Request, Reply> method, absl::Duration t
                             [this, call](const grpc::Status& status) {
                               auto done = std::move(call->done);
                               if (status.ok()) {
+                                NoteAnswer();
                                 done(std::move(call->reply));
                               } else {
                                 done(ErrorOf(status));
@@ -130,9 +134,21 @@ absl::Status GrpcCoordinatorClient::ErrorOf(const grpc::Status& status) {
       if (is_closing_) return error;
       return absl::UnavailableError("the coordinator is shutting down");
     }
+    case absl::StatusCode::kUnavailable: {
+      {
+        MutexLock lock(&mu_);
+        if (has_been_answered_) return error;
+      }
+      return security_->Explain(address_, error);
+    }
     default:
       return error;
   }
+}
+
+void GrpcCoordinatorClient::NoteAnswer() {
+  MutexLock lock(&mu_);
+  has_been_answered_ = true;
 }
 
 void GrpcCoordinatorClient::GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) {
@@ -217,7 +233,8 @@ void GrpcCoordinatorClient::ReadClock(v1::ReadClockRequest request,
 }
 
 absl::StatusOr<std::unique_ptr<CoordinatorEndpoint>> ConnectToCoordinator(
-    const std::string& address, absl::Duration rpc_deadline, Clock* clock, Random jitter) {
+    const std::string& address, absl::Duration rpc_deadline, Clock* clock, Random jitter,
+    SecurityPointer security) {
   if (address.empty()) {
     return absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none");
   }
@@ -230,9 +247,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorEndpoint>> ConnectToCoordinator(
   options.rpc_deadline = rpc_deadline;
   return std::make_unique<RetryingCoordinator>(
       options, *clock, jitter,
-      std::make_unique<GrpcCoordinatorClient>(
-          GrpcCoordinatorClient::MakeChannel(address, grpc::InsecureChannelCredentials()), *clock,
-          std::min(rpc_deadline, kLongestTry)));
+      std::make_unique<GrpcCoordinatorClient>(address, *clock, std::min(rpc_deadline, kLongestTry),
+                                              std::move(security)));
 }
 
 }  // namespace capstan

@@ -16,22 +16,22 @@
 #include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "common/membership/coordinator_endpoint.h"
+#include "common/transport/grpc/grpc_security.h"
 #include "proto/coordinator_service.grpc.pb.h"
 
 namespace capstan {
 
 // The coordinator at the other end of a gRPC channel. Each call has `timeout`. Heartbeats have one
 // heartbeat interval more, known from GetJob's reply; changes of the consistency have 30 s. An
-// absent coordinator is always UNAVAILABLE. Thread-safe.
+// absent coordinator is always UNAVAILABLE. If one side does not trust the other, the first calls
+// are answered UNAUTHENTICATED. Thread-safe.
 class GrpcCoordinatorClient : public CoordinatorEndpoint {
  public:
-  // A channel to host:port. It notices within a second when the coordinator has come back.
-  static std::shared_ptr<grpc::Channel> MakeChannel(
-      const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials);
-
+  // Calls the coordinator at `address`, host:port. Notices within a second when it has come back.
   // `clock` shows the system's time, and outlives the client.
-  GrpcCoordinatorClient(const std::shared_ptr<grpc::Channel>& channel, Clock& clock,
-                        absl::Duration timeout = absl::Seconds(5));
+  GrpcCoordinatorClient(const std::string& address, Clock& clock,
+                        absl::Duration timeout = absl::Seconds(5),
+                        SecurityPointer security = NoSecurity());
   // Open calls are answered CANCELLED before it returns; not to be called by a callback.
   ~GrpcCoordinatorClient() override;
 
@@ -62,7 +62,10 @@ class GrpcCoordinatorClient : public CoordinatorEndpoint {
   // Frees the call.
   void Close(grpc::ClientContext* context);
   absl::Status ErrorOf(const grpc::Status& status);
+  void NoteAnswer();
 
+  const std::string address_;
+  const SecurityPointer security_;
   const std::unique_ptr<Stub> stub_;
   Clock& clock_;
   const absl::Duration timeout_;
@@ -70,6 +73,7 @@ class GrpcCoordinatorClient : public CoordinatorEndpoint {
   Mutex mu_;
   CondVar all_closed_;
   bool is_closing_ ABSL_GUARDED_BY(mu_) = false;
+  bool has_been_answered_ ABSL_GUARDED_BY(mu_) = false;
   absl::Duration heartbeat_interval_ ABSL_GUARDED_BY(mu_);
   // The only owners of the calls. Each call holds the channel, and a channel must not be destroyed
   // by one of its own threads.
@@ -80,7 +84,8 @@ class GrpcCoordinatorClient : public CoordinatorEndpoint {
 // most `rpc_deadline`. `clock` outlives the connection. INVALID_ARGUMENT, with the flags
 // --coordinator and --rpc_deadline_seconds, for an empty address or a deadline of 0 or less.
 absl::StatusOr<std::unique_ptr<CoordinatorEndpoint>> ConnectToCoordinator(
-    const std::string& address, absl::Duration rpc_deadline, Clock* clock, Random jitter);
+    const std::string& address, absl::Duration rpc_deadline, Clock* clock, Random jitter,
+    SecurityPointer security = NoSecurity());
 
 }  // namespace capstan
 

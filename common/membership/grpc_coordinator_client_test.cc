@@ -50,10 +50,7 @@ class GrpcCoordinatorClientTest : public ::testing::Test {
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
-    client_ = std::make_unique<GrpcCoordinatorClient>(
-        GrpcCoordinatorClient::MakeChannel(absl::StrCat("127.0.0.1:", port_),
-                                           grpc::InsecureChannelCredentials()),
-        clock_);
+    client_ = std::make_unique<GrpcCoordinatorClient>(absl::StrCat("127.0.0.1:", port_), clock_);
   }
 
   void StopServer() { server_->Shutdown(absl::ToChronoTime(clock_.Now())); }
@@ -107,10 +104,7 @@ TEST_F(GrpcCoordinatorClientTest, AChangeThatIsNotAgreedOnIsNoUnreachableCoordin
   // By its clock, the half minute is over in two seconds.
   FakeClock behind;
   behind.Advance(clock_.Now() - absl::Seconds(28) - behind.Now());
-  GrpcCoordinatorClient client(
-      GrpcCoordinatorClient::MakeChannel(absl::StrCat("127.0.0.1:", port_),
-                                         grpc::InsecureChannelCredentials()),
-      behind);
+  GrpcCoordinatorClient client(absl::StrCat("127.0.0.1:", port_), behind);
   client.SetConsistency({}, [this](const absl::StatusOr<v1::SetConsistencyReply>& reply) {
     answer_.Set(reply.status());
   });

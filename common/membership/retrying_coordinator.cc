@@ -45,7 +45,10 @@ void RetryingCoordinator::Send(std::shared_ptr<Call<Request, Reply>> call) {
   if (call->is_answered) return;
   const absl::Time sent_at = clock_.Now();
   ((*inner_).*(call->method))(call->request, [this, call, sent_at](absl::StatusOr<Reply> reply) {
-    if (absl::IsUnavailable(reply.status())) return TryAgain(call, sent_at);
+    if (absl::IsUnavailable(reply.status())) {
+      NoteError(reply.status());
+      return TryAgain(call, sent_at);
+    }
     if (reply.ok()) has_given_up_ = false;
     call->Answer(std::move(reply));
   });
@@ -68,16 +71,27 @@ template <typename Request, typename Reply>
 void RetryingCoordinator::LimitTime(std::shared_ptr<Call<Request, Reply>> call, absl::Time due) {
   auto give_up = [this, call = std::move(call)] {
     has_given_up_ = true;
+    std::string last_error;
+    {
+      MutexLock lock(&mu_);
+      last_error = last_error_;
+    }
     call->Answer(absl::UnavailableError(
         absl::StrCat("coordinator ", options_.address, " has been unreachable for ",
                      absl::ToDoubleSeconds(options_.rpc_deadline),
-                     " s; check that it runs and that --coordinator is right")));
+                     " s; check that it runs and that --coordinator is right",
+                     last_error.empty() ? "" : absl::StrCat(". Last error: ", last_error))));
   };
   const absl::Duration left = due + options_.rpc_deadline - clock_.Now();
   if (has_given_up_ || left <= absl::ZeroDuration()) return give_up();
   later_.RunAfter(left, [give_up = std::move(give_up)](bool is_due) {
     if (is_due) give_up();
   });
+}
+
+void RetryingCoordinator::NoteError(const absl::Status& error) {
+  MutexLock lock(&mu_);
+  last_error_ = std::string(error.message());
 }
 
 absl::Duration RetryingCoordinator::PauseOf(absl::Duration backoff) {

@@ -82,6 +82,7 @@ class RetryingCoordinator : public CoordinatorEndpoint {
   // due.
   template <typename Request, typename Reply>
   void LimitTime(std::shared_ptr<Call<Request, Reply>> call, absl::Time due);
+  void NoteError(const absl::Status& error);
   // Up to a half shorter than `backoff`.
   absl::Duration PauseOf(absl::Duration backoff);
 
@@ -92,6 +93,7 @@ class RetryingCoordinator : public CoordinatorEndpoint {
   Mutex mu_;
   Random jitter_ ABSL_GUARDED_BY(mu_);
   absl::Duration heartbeat_interval_ ABSL_GUARDED_BY(mu_);  // from GetJob's reply
+  std::string last_error_ ABSL_GUARDED_BY(mu_);             // of a try that failed
 
   DelayedCalls later_;  // Use `inner_` until they are stopped.
   std::unique_ptr<CoordinatorEndpoint> inner_;

@@ -86,9 +86,11 @@ TEST_F(RetryingCoordinatorTest, GivesUpAtTheDeadlineAndSaysWhatToDo) {
     ASSERT_LE(clock_.Now() - start, absl::Seconds(31));
   }
   EXPECT_GE(clock_.Now() - start, absl::Seconds(30));
-  EXPECT_EQ(answer_->status(),
-            absl::UnavailableError("coordinator 127.0.0.1:4000 has been unreachable for 30 s; "
-                                   "check that it runs and that --coordinator is right"));
+  EXPECT_EQ(
+      answer_->status(),
+      absl::UnavailableError("coordinator 127.0.0.1:4000 has been unreachable for 30 s; "
+                             "check that it runs and that --coordinator is right. Last error: "
+                             "connection refused"));
 }
 
 TEST_F(RetryingCoordinatorTest, CountsTheDeadlineFromTheFirstFailure) {

@@ -3,11 +3,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/scheduler/transfer_queue.h"
 
@@ -19,8 +22,10 @@ namespace capstan {
 class Scheduler {
  public:
   // A transfer of any size starts if less than `credit_bytes` is in flight: started and not yet
-  // credited. `credit_bytes` must be above 0.
-  Scheduler(uint64_t credit_bytes, std::unique_ptr<TransferQueue> queue);
+  // credited. `credit_bytes` must be above 0. `clock` measures how long transfers wait, and
+  // outlives the scheduler; null: nothing is measured.
+  Scheduler(uint64_t credit_bytes, std::unique_ptr<TransferQueue> queue,
+            const Clock* clock = nullptr);
 
   // Starts the transfer when its turn comes, on this thread or within a `credited` of another
   // transfer.
@@ -32,6 +37,14 @@ class Scheduler {
   // Changes the credit, which must be above 0. Bytes in flight count against the new one.
   void SetCredit(uint64_t credit_bytes);
 
+  // The waiting transfers of a layer, and how long its transfers have waited so far, all together.
+  struct Waiting {
+    int64_t count = 0;
+    absl::Duration time;
+  };
+  // By layer, of all layers that have had a transfer. Empty without a clock.
+  std::map<int, Waiting> waiting() const;
+
   // Drops all waiting transfers and all later ones. Another thread may still start the one transfer
   // that it has taken from the queue.
   void Close();
@@ -40,7 +53,16 @@ class Scheduler {
   // Starts as many transfers as the credit allows, in order, on one thread at a time.
   void StartReadyAndUnlock() ABSL_UNLOCK_FUNCTION(mu_);
 
-  Mutex mu_;
+  // Whether a transfer that is submitted now would start at once.
+  bool IsFreeLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CountLocked(Transfer& transfer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void UncountLocked(const Transfer& transfer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const Clock* const clock_;
+  const absl::Time begin_;  // times below are since this one
+  mutable Mutex mu_;
+  // `time` here lacks the present time for each waiting transfer.
+  std::map<int, Waiting> waiting_ ABSL_GUARDED_BY(mu_);
   uint64_t credit_bytes_ ABSL_GUARDED_BY(mu_);
   const std::unique_ptr<TransferQueue> queue_ ABSL_PT_GUARDED_BY(mu_);
   bool is_closed_ ABSL_GUARDED_BY(mu_) = false;

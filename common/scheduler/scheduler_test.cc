@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
+#include "common/base/fake_clock.h"
 #include "common/base/random.h"
 #include "common/scheduler/transfer_queue.h"
 
@@ -281,6 +283,40 @@ TEST(JoinedCreditTest, TheLastOfManyThreadsRunsIt) {
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(runs, 1);
   }
+}
+
+TEST(SchedulerTest, WaitingIsCountedAndTimedByLayer) {
+  FakeClock clock;
+  Recorder recorder;
+  Scheduler scheduler(/*credit_bytes=*/1, std::make_unique<PriorityQueue>(), &clock);
+  scheduler.Submit(recorder.Make(/*id=*/0, /*bytes=*/1, /*layer=*/7));  // starts at once
+  scheduler.Submit(recorder.Make(/*id=*/1, /*bytes=*/1, /*layer=*/7));
+  clock.Advance(absl::Seconds(2));
+  scheduler.Submit(recorder.Make(/*id=*/2, /*bytes=*/1, /*layer=*/7));
+  scheduler.Submit(recorder.Make(/*id=*/3, /*bytes=*/1, /*layer=*/3));
+  clock.Advance(absl::Seconds(1));
+  EXPECT_EQ(scheduler.waiting().at(7).count, 2);
+  EXPECT_EQ(scheduler.waiting().at(7).time, absl::Seconds(3 + 1));
+  EXPECT_EQ(scheduler.waiting().at(3).count, 1);
+  for (int i = 0; i < 4; ++i) recorder.open[i]();
+  clock.Advance(absl::Seconds(5));
+  EXPECT_EQ(scheduler.waiting().at(7).count, 0);
+  EXPECT_EQ(scheduler.waiting().at(7).time, absl::Seconds(3 + 1));
+  EXPECT_EQ(scheduler.waiting().at(3).count, 0);
+  EXPECT_EQ(scheduler.waiting().at(3).time, absl::Seconds(1));
+}
+
+TEST(SchedulerTest, WhatIsDroppedDoesNotWaitAnyMore) {
+  FakeClock clock;
+  Recorder recorder;
+  Scheduler scheduler(/*credit_bytes=*/1, std::make_unique<FifoQueue>(), &clock);
+  scheduler.Submit(recorder.Make(/*id=*/0, /*bytes=*/1));
+  scheduler.Submit(recorder.Make(/*id=*/1, /*bytes=*/1));
+  clock.Advance(absl::Seconds(1));
+  scheduler.Close();
+  clock.Advance(absl::Seconds(1));
+  EXPECT_EQ(scheduler.waiting().at(0).count, 0);
+  EXPECT_EQ(scheduler.waiting().at(0).time, absl::Seconds(1));
 }
 
 }  // namespace

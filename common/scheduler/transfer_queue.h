@@ -18,6 +18,8 @@ struct Transfer {
   // Sends the bytes. `credited` returns their credit. It must run once, when they are delivered or
   // lost.
   absl::AnyInvocable<void(absl::AnyInvocable<void()> credited)> start;
+  // The scheduler's own: it is counted as waiting.
+  bool is_counted = false;
 };
 
 // Waiting transfers, and the policy to choose the next one. Not thread-safe.

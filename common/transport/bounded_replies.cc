@@ -16,6 +16,11 @@ BoundedReplies::BoundedReplies(ParameterEndpoint* endpoint, uint64_t max_bytes, 
       scheduler_(order_.credit_bytes, order_.make_queue()),
       waiting_(order_.make_queue()) {}
 
+BoundedReplies::~BoundedReplies() {
+  MutexLock lock(&mu_);
+  if (order_.memory != nullptr) order_.memory->Add(-static_cast<int64_t>(noted_bytes_));
+}
+
 void BoundedReplies::Exchange(RequestFrame&& frame, ParameterEndpoint::DeliveredCallback taken) {
   auto pull = std::make_unique<Pull>();
   pull->request_id = frame.request_id;
@@ -102,6 +107,10 @@ void BoundedReplies::NoteChangeLocked() {
   const bool may = waiting_->is_empty() && sending_bytes_ < max_bytes_;
   // Other threads read it: a write costs more than a comparison.
   if (may != may_take_requests_) may_take_requests_ = may;
+  if (order_.memory == nullptr) return;
+  const uint64_t held = HeldBytesLocked();
+  order_.memory->Add(static_cast<int64_t>(held - noted_bytes_));
+  noted_bytes_ = held;
 }
 
 void BoundedReplies::Released(uint64_t bytes) {
@@ -126,7 +135,7 @@ void BoundedReplies::Released(uint64_t bytes) {
 
 uint64_t BoundedReplies::held_bytes() const {
   MutexLock lock(&mu_);
-  return sending_bytes_ + waiting_count_ * kOverheadBytes;
+  return HeldBytesLocked();
 }
 
 void BoundedReplies::Close() {

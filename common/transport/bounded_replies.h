@@ -40,6 +40,9 @@ class BoundedReplies {
 
   // `endpoint` outlives every Exchange and every call of Released.
   BoundedReplies(ParameterEndpoint* endpoint, uint64_t max_bytes, ReplyOrder order, Sender* sender);
+  ~BoundedReplies();
+  BoundedReplies(const BoundedReplies&) = delete;
+  BoundedReplies& operator=(const BoundedReplies&) = delete;
 
   // Answers with one SendReply, unless Close comes first. `taken` runs once, on any thread, when
   // the endpoint has taken the gradient.
@@ -79,6 +82,9 @@ class BoundedReplies {
                   absl::AnyInvocable<void()> delivered);
   // True if a reply of `bytes` fits into `max_bytes` now.
   bool FitsLocked(uint64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  uint64_t HeldBytesLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return sending_bytes_ + waiting_count_ * kOverheadBytes;
+  }
   // Must follow each change of `sending_bytes_` or `waiting_`.
   void NoteChangeLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -94,7 +100,8 @@ class BoundedReplies {
   // Pulls of values that did not fit. Each transfer has the size of its reply.
   std::unique_ptr<TransferQueue> waiting_ ABSL_GUARDED_BY(mu_) ABSL_PT_GUARDED_BY(mu_);
   uint64_t waiting_count_ ABSL_GUARDED_BY(mu_) = 0;
-  bool is_asking_ ABSL_GUARDED_BY(mu_) = false;  // a call of Released is starting pulls
+  uint64_t noted_bytes_ ABSL_GUARDED_BY(mu_) = 0;  // the part of order_.memory that is of this
+  bool is_asking_ ABSL_GUARDED_BY(mu_) = false;    // a call of Released is starting pulls
   bool is_closed_ ABSL_GUARDED_BY(mu_) = false;
 };
 

@@ -370,5 +370,26 @@ TEST(BoundedRepliesTest, ManyThatWaitMakeNoDeepCalls) {
   EXPECT_EQ(connection->deepest_, 1);
 }
 
+TEST(BoundedRepliesTest, TheMemoryOfAllConnectionsIsSummed) {
+  ReplyMemory memory;
+  ReplyOrder order;
+  order.memory = &memory;
+  ParkingEndpoint endpoint;
+  endpoint.Release();
+  auto one = std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/2048, order);
+  auto other = std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/2048, order);
+  for (uint64_t id = 1; id <= 3; ++id) one->replies.Exchange(PushAndPull(id), [] {});
+  other->replies.Exchange(PushAndPull(1), [] {});
+  EXPECT_EQ(memory.bytes(), 2048 + kOverhead + 1024);
+  one->ReleaseOne();
+  one->ReleaseOne();
+  EXPECT_EQ(memory.bytes(), 1024 + 1024);
+  one->replies.Close();
+  one.reset();
+  EXPECT_EQ(memory.bytes(), 1024);
+  other.reset();
+  EXPECT_EQ(memory.bytes(), 0);
+}
+
 }  // namespace
 }  // namespace capstan

@@ -1,6 +1,7 @@
 #ifndef COMMON_TRANSPORT_REPLY_ORDER_H_
 #define COMMON_TRANSPORT_REPLY_ORDER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -10,6 +11,16 @@
 #include "proto/job.pb.h"
 
 namespace capstan {
+
+// The memory of a server's replies on all its connections. Thread-safe.
+class ReplyMemory {
+ public:
+  void Add(int64_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
+  int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<int64_t> bytes_ = 0;
+};
 
 // The order of a server's values on one connection to a worker. Default: first in, first out.
 struct ReplyOrder {
@@ -28,6 +39,10 @@ struct ReplyOrder {
   // The layer of the model with this table, counted from the input. Called on any thread. The id
   // comes from a peer and may be of no table.
   std::function<int(TableId)> layer_of = [](TableId) { return 0; };
+
+  // Hears of the memory that the connection's replies take. Outlives the connection. Null: nobody
+  // asks.
+  ReplyMemory* memory = nullptr;
 };
 
 // The order of replies for the policy of a valid job. A worker's `connections`, 1 or more, share

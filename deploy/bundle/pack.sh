@@ -6,7 +6,8 @@
 # DEST is a path in the archive's folder `capstan`, such as bin/capstan_server. A program in tests/
 # comes with its runfiles, in DEST.runfiles/capstan. A job in jobs/ comes with its data files, in
 # jobs/data. The libraries of C and C++ and of the GPU's driver are left out, and cuBLAS unless
-# --with_cublas is given. The same inputs give the same bytes. Needs patchelf.
+# --with_cublas is given. capstan.spdx.json lists all files and the Debian packages that libraries
+# come from (spdx.py). The same inputs give the same bytes. Needs patchelf and python3.
 set -euo pipefail
 
 max_mib=60  # without cuBLAS (570)
@@ -42,7 +43,10 @@ for argument in "$@"; do
 done
 [[ -n "${output}" ]] || fail "expected --output=FILE.tar.gz, got none"
 [[ ${#entries[@]} -gt 0 ]] || fail "expected DEST=SOURCE of at least one file, got none"
-command -v patchelf >/dev/null || fail "expected the program patchelf; install it (deploy/setup.sh)"
+for program in patchelf python3; do
+  command -v "${program}" >/dev/null ||
+    fail "expected the program ${program}; install it (deploy/setup.sh)"
+done
 left_out="${glibc}|${runtime}|${driver}"
 ((with_cublas)) || left_out+="|${cublas}"
 
@@ -50,6 +54,8 @@ scratch="$(mktemp -d)"
 trap 'rm -rf "${scratch}"' EXIT
 root="${scratch}/capstan"
 mkdir -p "${root}/lib"
+origins="${scratch}/origins"  # as spdx.py reads it
+version=
 needs_cublas=0  # from the machine that runs the bundle
 
 is_elf() { [[ "$(head --bytes=4 "$1" | tr '\0' ' ')" == $'\x7fELF' ]]; }
@@ -70,6 +76,7 @@ add_library() {
   local name="$1" path="$2"
   if [[ ! -e "${root}/lib/${name}" ]]; then
     install -m 755 "${path}" "${root}/lib/${name}"
+    printf '%s\n' "lib/${name}" "${path}" >>"${origins}"
     set_library_path "${root}/lib/${name}"
     sha256sum <"${path}" >"${scratch}/${name}.sum"
     # UCX looks for its modules there. This one copies between processes of one host. Modules for
@@ -101,6 +108,7 @@ add_file() {
   install -D -m "${mode}" "${source}" "${dest}"
   if is_elf "${source}"; then
     chmod u+w "${dest}"
+    printf '%s\n' "$1" "$(realpath "${source}")" >>"${origins}"
     add_libraries_of "${source}"
     set_library_path "${dest}"
   fi
@@ -157,6 +165,10 @@ for entry in "${entries[@]}"; do
   source="${entry#*=}"
   add_file "${dest}" "${source}"
   case "${dest}" in
+    bin/capstan)
+      version="$("${source}" --version)" || fail "expected a version of ${source}, got none"
+      version="${version##* }"
+      ;;
     tests/*) add_runfiles "${dest}" "${source}" ;;
     jobs/*.textproto) add_job_data "${dest}" "${source}" ;;
   esac
@@ -164,6 +176,10 @@ done
 check_versions GLIBC "${max_glibc}"
 check_versions GLIBCXX "${max_glibcxx}"
 write_readme
+touch "${origins}"
+python3 "$(dirname "${BASH_SOURCE[0]}")/spdx.py" "${root}" "${origins}" "${version}" \
+  >"${scratch}/capstan.spdx.json" || fail "cannot list the files; see above"
+install -m 644 "${scratch}/capstan.spdx.json" "${root}"
 
 tar --create --directory="${scratch}" --sort=name --mtime='2000-01-01 00:00:00Z' --format=gnu \
   --owner=0 --group=0 --numeric-owner --mode='u=rwX,go=rX' capstan | gzip --no-name \

@@ -20,11 +20,15 @@
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_flags.h"
+#include "common/transport/grpc/grpc_security.h"
+#include "common/transport/grpc/grpc_setup.h"
 #include "deploy/cli/cli_help.h"
 #include "deploy/cli/command_line.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/job/local_job.h"
 #include "deploy/cli/job/terminal.h"
+#include "deploy/cli/keys/keys_command.h"
+#include "deploy/cli/keys/keys_request.h"
 #include "deploy/cli/report/run_report.h"
 #include "worker/engine/device_name.h"
 
@@ -72,6 +76,11 @@ absl::StatusOr<Flags> ParseFlagsWithCoordinator(const Args& args,
   return absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none");
 }
 
+// The security in --keys and --insecure. `clock` outlives it.
+absl::StatusOr<SecurityPointer> OpenSecurity(Flags flags, Clock& clock) {
+  return GrpcSecurity::Open({flags["keys"], flags["insecure"] == "true", &clock});
+}
+
 // The devices in a list with commas.
 absl::StatusOr<Args> ReadDevices(const std::string& list) {
   Args devices = absl::StrSplit(list, ',');
@@ -105,6 +114,8 @@ int Run(Args args) {
   options.summary_json = (*flags)["summary_json"];
   options.record_history = (*flags)["record_history"];
   options.has_trace = (*flags)["trace"] == "true";
+  options.keys = (*flags)["keys"];
+  options.http_listen = (*flags)["http_listen"];
   options.most_restarts = *most_restarts;
   options.own_path = *own_path;
   options.take_interrupt = [&signals] { return signals.Take(); };
@@ -120,7 +131,30 @@ int Status(Args args) {
   auto flags = ParseFlagsWithCoordinator(args, StatusFlags());
   if (!flags.ok()) return Fail("capstan status", flags.status(), kWrongCommandLine);
   RealClock clock;
-  return ExitCode("capstan status", StatusCommand((*flags)["coordinator"], &clock, std::cout));
+  const auto security = OpenSecurity(*flags, clock);
+  if (!security.ok()) return Fail("capstan status", security.status(), kFailure);
+  return ExitCode("capstan status",
+                  StatusCommand((*flags)["coordinator"], *security, &clock, std::cout));
+}
+
+int Top(Args args) {
+  auto flags = ParseFlagsWithCoordinator(args, TopFlags());
+  if (!flags.ok()) return Fail("capstan top", flags.status(), kWrongCommandLine);
+  // Before the security's threads, which inherit the blocked signals.
+  InterruptSignals signals;
+  RealClock clock;
+  const auto security = OpenSecurity(*flags, clock);
+  if (!security.ok()) return Fail("capstan top", security.status(), kFailure);
+  TerminalKeys keys(STDIN_FILENO);
+  TopOptions options;
+  options.address = (*flags)["coordinator"];
+  options.security = *security;
+  options.take_interrupt = [&signals] { return signals.Take(); };
+  options.take_key = [&keys] { return keys.Take(); };
+  options.terminal = [] { return GetTerminalSize(STDOUT_FILENO); };
+  options.out = &std::cout;
+  options.clock = &clock;
+  return ExitCode("capstan top", TopCommand(options));
 }
 
 int Set(Args args) {
@@ -129,7 +163,10 @@ int Set(Args args) {
   const auto request = ReadConsistencyChange(*flags);
   if (!request.ok()) return Fail("capstan set", request.status(), kWrongCommandLine);
   RealClock clock;
-  return ExitCode("capstan set", SetCommand((*flags)["coordinator"], *request, &clock, std::cout));
+  const auto security = OpenSecurity(*flags, clock);
+  if (!security.ok()) return Fail("capstan set", security.status(), kFailure);
+  return ExitCode("capstan set",
+                  SetCommand((*flags)["coordinator"], *request, *security, &clock, std::cout));
 }
 
 int Check(Args args) {
@@ -143,8 +180,12 @@ int Check(Args args) {
 }
 
 int Checkpoint(Args args) {
-  const auto flags = ParseCommandFlags(args, CheckpointFlags());
+  auto flags = ParseCommandFlags(args, CheckpointFlags());
   if (!flags.ok()) return Fail("capstan checkpoint", flags.status(), kWrongCommandLine);
+  RealClock clock;
+  const auto security = OpenSecurity(*flags, clock);
+  if (!security.ok()) return Fail("capstan checkpoint", security.status(), kFailure);
+  for (const char* const name : {"keys", "insecure"}) flags->erase(name);
   if (flags->size() != 1 || flags->begin()->second.empty()) {
     return Fail("capstan checkpoint",
                 absl::InvalidArgumentError(absl::StrCat(
@@ -153,11 +194,10 @@ int Checkpoint(Args args) {
                 kWrongCommandLine);
   }
   const auto& [flag, value] = *flags->begin();
-  RealClock clock;
-  return ExitCode("capstan checkpoint", flag == "list" ? ListCheckpointsCommand(value, std::cout)
-                                        : flag == "verify"
-                                            ? VerifyCheckpointsCommand(value, std::cout)
-                                            : WriteCheckpointCommand(value, &clock, std::cout));
+  return ExitCode("capstan checkpoint",
+                  flag == "list"     ? ListCheckpointsCommand(value, std::cout)
+                  : flag == "verify" ? VerifyCheckpointsCommand(value, std::cout)
+                                     : WriteCheckpointCommand(value, *security, &clock, std::cout));
 }
 
 int Export(Args args) {
@@ -187,6 +227,14 @@ int EvaluateModel(Args args) {
   return ExitCode("capstan evaluate", EvaluateCommand(*model, (*flags)["job"], args, std::cout));
 }
 
+int Keys(Args args) {
+  const auto flags = ParseCommandFlags(args, KeysFlags());
+  if (!flags.ok()) return Fail("capstan keys", flags.status(), kWrongCommandLine);
+  const absl::StatusOr<KeysRequest> request = ReadKeysRequest(*flags);
+  if (!request.ok()) return Fail("capstan keys", request.status(), kWrongCommandLine);
+  return ExitCode("capstan keys", KeysCommand(*request, RealClock().Now(), std::cout));
+}
+
 int Report(Args args) {
   const auto run_dir = TakeArgument("RUN_DIR, the folder of a run", args);
   if (!run_dir.ok()) return Fail("capstan report", run_dir.status(), kWrongCommandLine);
@@ -209,15 +257,13 @@ struct Command {
   int (*run)(Args args);
 };
 
-constexpr Command kCommands[] = {{"run", RunHelp, Run},
-                                 {"status", StatusHelp, Status},
-                                 {"set", SetHelp, Set},
-                                 {"check", CheckHelp, Check},
-                                 {"checkpoint", CheckpointHelp, Checkpoint},
-                                 {"export", ExportHelp, Export},
-                                 {"evaluate", EvaluateHelp, EvaluateModel},
-                                 {"report", ReportHelp, Report},
-                                 {"trace", TraceHelp, Trace}};
+constexpr Command kCommands[] = {
+    {"run", RunHelp, Run},          {"status", StatusHelp, Status},
+    {"top", TopHelp, Top},          {"set", SetHelp, Set},
+    {"check", CheckHelp, Check},    {"checkpoint", CheckpointHelp, Checkpoint},
+    {"export", ExportHelp, Export}, {"evaluate", EvaluateHelp, EvaluateModel},
+    {"keys", KeysHelp, Keys},       {"report", ReportHelp, Report},
+    {"trace", TraceHelp, Trace}};
 
 // Null when there is none.
 const Command* FindCommand(absl::string_view name) {
@@ -256,5 +302,6 @@ int Main(const Args& args) {
 }  // namespace capstan
 
 int main(int argc, char** argv) {
+  capstan::SendGrpcLogsToVlog();
   capstan::ExitProgram(capstan::Main(std::vector<std::string>(argv + 1, argv + argc)));
 }

@@ -51,6 +51,7 @@ TEST(CapstanTest, HelpIsPrintedForEveryWayToAskForIt) {
   EXPECT_EQ(Capstan({"help", "checkpoint"}).output, Capstan({"checkpoint", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "export"}).output, Capstan({"export", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "evaluate"}).output, Capstan({"evaluate", "-h"}).output);
+  EXPECT_EQ(Capstan({"help", "keys"}).output, Capstan({"keys", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "report"}).output, Capstan({"report", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "trace"}).output, Capstan({"trace", "-h"}).output);
 }
@@ -67,8 +68,8 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
     const char* error;
   } cases[] = {
       {{"rum"},
-       "capstan: unknown command \"rum\"; expected run, status, set, check, "
-       "checkpoint, export, evaluate, report, trace or help"},
+       "capstan: unknown command \"rum\"; expected run, status, top, set, check, "
+       "checkpoint, export, evaluate, keys, report, trace or help"},
       {{"run", "--jobb=x"}, "capstan run: unknown flag \"--jobb=x\"; expected one of --job"},
       {{"run", "x"}, "capstan run: unknown argument \"x\""},
       {{"run", "--device=cpu,gpu"},
@@ -82,6 +83,7 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
       {{"evaluate"}, "capstan evaluate: expected FILE, a model, got none"},
       {{"evaluate", "m", "--jobb=x"}, "capstan evaluate: unknown flag \"--jobb=x\"; expected"},
       {{"status"}, "capstan status: expected --coordinator=HOST:PORT"},
+      {{"top"}, "capstan top: expected --coordinator=HOST:PORT"},
       {{"set", "--staleness=4"}, "capstan set: expected --coordinator=HOST:PORT"},
       {{"set", "--coordinator=host:1"}, "capstan set: expected --consistency, --staleness or "},
       {{"set", "--coordinator=host:1", "--staleness=four"},
@@ -100,6 +102,11 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
        "capstan export: expected --checkpoint=DIR and --output=FILE, got none for --checkpoint"},
       {{"export", "--checkpoint=a"},
        "capstan export: expected --checkpoint=DIR and --output=FILE, got none for --output"},
+      {{"keys"}, "capstan keys: flag --out: expected DIR, the folder to make, got none"},
+      {{"keys", "--out=a", "--bits=1"}, "capstan keys: unknown flag \"--bits=1\""},
+      {{"keys", "--out=a", "--hosts=a\x1b"},
+       "capstan keys: flag --hosts: expected a host such as "},
+      {{"keys", "--out=a", "--from=b"}, "capstan keys: expected --right=RIGHT or --hosts=HOST,"},
       {{"report"}, "capstan report: expected RUN_DIR, the folder of a run, got none"},
       {{"report", "--output=x"},
        "capstan report: expected RUN_DIR, the folder of a run, got \"--o"},
@@ -147,10 +154,23 @@ TEST(CapstanTest, FailuresAreOneLineAndExitCode1) {
   EXPECT_EQ(unverified.code, 1);
   EXPECT_EQ(NumLines(unverified.output), 1) << unverified.output;
   EXPECT_THAT(unverified.output, HasSubstr("/nonexistent/checkpoints"));
+  const Result keyless = Capstan({"keys", "--from=/nonexistent", "--right=look", "--out=none"});
+  EXPECT_EQ(keyless.code, 1);
+  EXPECT_EQ(NumLines(keyless.output), 1) << keyless.output;
+  EXPECT_THAT(keyless.output,
+              StartsWith("capstan keys: expected the file /nonexistent/token: No such file"));
   const Result unset = Capstan({"set", "--coordinator=127.0.0.1:1", "--staleness=4"});
   EXPECT_EQ(unset.code, 1);
   EXPECT_EQ(NumLines(unset.output), 1) << unset.output;
   EXPECT_THAT(unset.output, AllOf(StartsWith("capstan set: "), HasSubstr("127.0.0.1:1")));
+}
+
+TEST(CapstanTest, KeysAreMade) {
+  const std::string dir = ::testing::TempDir() + "/capstan_test_keys";
+  const Result made = Capstan({"keys", "--out", dir, "--hosts=node.example.org", "--days=30"});
+  EXPECT_EQ(made.code, 0);
+  EXPECT_THAT(made.output, AllOf(StartsWith(dir + ": a new CA"), HasSubstr("node.example.org")));
+  EXPECT_TRUE(std::ifstream(dir + "/tls.crt").good());
 }
 
 }  // namespace

@@ -53,11 +53,13 @@ absl::Status Verify(const std::string& path, std::ostream& out) {
 
 }  // namespace
 
-absl::Status WriteCheckpointCommand(const std::string& address, Clock* clock, std::ostream& out) {
+absl::Status WriteCheckpointCommand(const std::string& address, const SecurityPointer& security,
+                                    Clock* clock, std::ostream& out) {
   // A coordinator that cannot be reached is given up after this time. A checkpoint may take longer.
   constexpr absl::Duration kDeadline = absl::Seconds(2);
-  ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
-                   ConnectToCoordinator(address, kDeadline, clock, Random(SystemRandom())));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<CoordinatorEndpoint> coordinator,
+      ConnectToCoordinator(address, kDeadline, clock, Random(SystemRandom()), security));
   ASSIGN_OR_RETURN(const v1::CheckpointReply reply,
                    AwaitReply(*coordinator, &CoordinatorEndpoint::Checkpoint, {}, *clock));
   out << "step " << reply.step() << ": " << PrintableText(reply.path()) << " is complete"

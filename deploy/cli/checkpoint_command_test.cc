@@ -66,7 +66,8 @@ TEST_F(CheckpointCommandTest, TheStepAndThePathOfANewCheckpointArePrinted) {
   FakeCoordinator coordinator;
   coordinator.reply.set_step(150);
   coordinator.reply.set_path("D\x1b/checkpoint-000003");
-  const absl::Status status = WriteCheckpointCommand(coordinator.address(), &clock_, out_);
+  const absl::Status status =
+      WriteCheckpointCommand(coordinator.address(), NoSecurity(), &clock_, out_);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(out_.str(), "step 150: D\\x1b/checkpoint-000003 is complete\n");
 }
@@ -74,9 +75,10 @@ TEST_F(CheckpointCommandTest, TheStepAndThePathOfANewCheckpointArePrinted) {
 TEST_F(CheckpointCommandTest, WhyThereIsNoCheckpointIsSaid) {
   FakeCoordinator coordinator;
   coordinator.status = {grpc::StatusCode::FAILED_PRECONDITION, "the job has no --checkpoint_dir\a"};
-  EXPECT_EQ(WriteCheckpointCommand(coordinator.address(), &clock_, out_),
+  EXPECT_EQ(WriteCheckpointCommand(coordinator.address(), NoSecurity(), &clock_, out_),
             absl::FailedPreconditionError("the job has no --checkpoint_dir\\x07"));
-  EXPECT_TRUE(absl::IsUnavailable(WriteCheckpointCommand("127.0.0.1:1", &clock_, out_)));
+  EXPECT_TRUE(
+      absl::IsUnavailable(WriteCheckpointCommand("127.0.0.1:1", NoSecurity(), &clock_, out_)));
   EXPECT_EQ(out_.str(), "");
 }
 

@@ -23,6 +23,12 @@ constexpr CommandFlag kRunFlags[] = {
     {"trace", "",
      "Each worker and server writes its activities and their times into the run folder, for\n"
      "      capstan trace. Default: none."},
+    {"keys", "DIR",
+     "Folder with keys (capstan keys): all processes talk over TLS, and have a token. Default:\n"
+     "      none, they talk in plaintext within this machine."},
+    {"http_listen", "HOST:PORT",
+     "The coordinator serves a page for browsers there, which shows the job as it goes on. With\n"
+     "      --keys over TLS. Default: none."},
     {"restart", "on_failure[:N]",
      "After the loss of a server or of the coordinator, and under bsp of a worker, start all\n"
      "      again from the newest checkpoint. Under ssp and async, another worker takes a lost "
@@ -37,11 +43,31 @@ constexpr CommandFlag kRunFlags[] = {
 constexpr CommandFlag kStatusFlags[] = {
     {"coordinator", "HOST:PORT",
      "Address of the job's coordinator, as in RUN_DIR/coordinator.port. Required."},
+    {"keys", "DIR",
+     "Folder with the job's keys (capstan keys): its certificate and its token. Needed if the\n"
+     "      job has keys. Default: none."},
+    {"insecure", "",
+     "The job runs with --insecure: talk to it in plaintext, and with --keys prove the token."},
+};
+
+constexpr CommandFlag kTopFlags[] = {
+    {"coordinator", "HOST:PORT",
+     "Address of the job's coordinator, as in RUN_DIR/coordinator.port. Required."},
+    {"keys", "DIR",
+     "Folder with the job's keys (capstan keys): its certificate and its token. Needed if the\n"
+     "      job has keys. Default: none."},
+    {"insecure", "",
+     "The job runs with --insecure: talk to it in plaintext, and with --keys prove the token."},
 };
 
 constexpr CommandFlag kSetFlags[] = {
     {"coordinator", "HOST:PORT",
      "Address of the job's coordinator, as in RUN_DIR/coordinator.port. Required."},
+    {"keys", "DIR",
+     "Folder with the job's keys (capstan keys): its certificate and its token. Needed if the\n"
+     "      job has keys. Default: none."},
+    {"insecure", "",
+     "The job runs with --insecure: talk to it in plaintext, and with --keys prove the token."},
     {"consistency", "bsp|ssp|async",
      "The rule for answering pulls. bsp and async clear the staleness. Default: unchanged."},
     {"staleness", "STEPS", "ssp: largest difference of two workers' steps. Default: unchanged."},
@@ -65,6 +91,11 @@ constexpr CommandFlag kCheckpointFlags[] = {
     {"verify", "DIR",
      "Read all files of the checkpoint in this folder, or of all complete ones in it, and\n"
      "      compare them with their manifests. The first wrong file of each checkpoint is named."},
+    {"keys", "DIR",
+     "Folder with the job's keys (capstan keys): its certificate and its token. Needed if the\n"
+     "      job has keys. Default: none."},
+    {"insecure", "",
+     "The job runs with --insecure: talk to it in plaintext, and with --keys prove the token."},
 };
 
 constexpr CommandFlag kEvaluateFlags[] = {
@@ -78,6 +109,28 @@ constexpr CommandFlag kExportFlags[] = {
     {"output", "FILE",
      "File for the model. An existing file is replaced when the new one is complete.\n"
      "      Required."},
+};
+
+constexpr CommandFlag kKeysFlags[] = {
+    {"out", "DIR",
+     "Folder to make. If it has the keys of an earlier call, their CA and their token stay, and\n"
+     "      the certificate and its private key are made anew. Required."},
+    {"hosts", "HOST,...",
+     "DNS names and IP addresses at which servers with this certificate are reached;\n"
+     "      *.example.org is any host of that domain. The list replaces the earlier one. Default: "
+     "the\n"
+     "      hosts of the earlier certificate, else localhost, 127.0.0.1, ::1 and this machine's "
+     "name."},
+    {"days", "N",
+     "How long the certificate is valid, at most as long as its CA: that is 10 years, or N days\n"
+     "      if they are more. Default: 365."},
+    {"from", "DIR",
+     "Folder with the full token, to make keys for somebody else. Needs --right or --hosts.\n"
+     "      Default: none."},
+    {"right", "look|take_part",
+     "With --from, what the holder of --out may do. look: read the job's status. take_part:\n"
+     "      also be a worker. The certificate is then a client's: it cannot pose as a server.\n"
+     "      Default: everything."},
 };
 
 constexpr CommandFlag kReportFlags[] = {
@@ -97,7 +150,9 @@ absl::Span<const CommandFlag> CheckFlags() { return kCheckFlags; }
 absl::Span<const CommandFlag> CheckpointFlags() { return kCheckpointFlags; }
 absl::Span<const CommandFlag> EvaluateFlags() { return kEvaluateFlags; }
 absl::Span<const CommandFlag> ExportFlags() { return kExportFlags; }
+absl::Span<const CommandFlag> KeysFlags() { return kKeysFlags; }
 absl::Span<const CommandFlag> ReportFlags() { return kReportFlags; }
+absl::Span<const CommandFlag> TopFlags() { return kTopFlags; }
 absl::Span<const CommandFlag> TraceFlags() { return kTraceFlags; }
 
 std::string CapstanHelp() {
@@ -107,11 +162,13 @@ gradients and push the gradients, under BSP, SSP or asynchronous consistency.
 Usage:
   capstan run [--job=FILE] [flags]          Run a whole job on this machine and show its progress.
   capstan status --coordinator=HOST:PORT    Print a running job's members, steps and placement.
+  capstan top --coordinator=HOST:PORT       Show the same, anew each second, until the job ends.
   capstan set --coordinator=HOST:PORT ...   Change the consistency of a running job.
   capstan check HISTORY                     Check a recorded run against the consistency contract.
   capstan checkpoint --list=DIR             List checkpoints; --verify: check them; or write one.
   capstan export --checkpoint=DIR ...       Make a model's file of a checkpoint.
   capstan evaluate FILE [--job=JOB]         Test a model that a job has written with --output.
+  capstan keys --out=DIR ...                Make certificates and tokens, or renew them.
   capstan report RUN_DIR                    Draw a run's loss, steps, staleness, time and bytes.
   capstan trace RUN_DIR                     Merge the traces of a run's processes into one.
   capstan help [COMMAND]                    Print this, or all flags of a command.
@@ -199,7 +256,7 @@ Writes a checkpoint of a running job, lists the checkpoints in a folder, or veri
 checkpoint is a folder: the text file manifest, and a safetensors file for each shard. It is complete
 once its manifest is there. capstan run --restore=DIR goes on from it.
 
-Flags, exactly one of them:
+Flags, exactly one of the first three:
 )",
                       CommandFlagsHelp(CheckpointFlags()), R"(
 Examples:
@@ -241,6 +298,31 @@ Flags:
                       CommandFlagsHelp(EvaluateFlags()), R"(
 Example:
   capstan run --output=digits.safetensors && capstan evaluate digits.safetensors
+)");
+}
+
+std::string KeysHelp() {
+  return absl::StrCat(R"(Usage: capstan keys --out=DIR [--hosts=HOST,...] [--days=N]
+       capstan keys --from=DIR --right=look|take_part --out=DIR [--days=N]
+       capstan keys --from=DIR --hosts=HOST,... --out=DIR [--days=N]
+
+Makes a folder of keys, which the programs take as --keys=DIR: they then talk over TLS, and only who has
+the token takes part. The folder has the certificate of a CA (ca.crt), a certificate that it has signed
+(tls.crt), the private keys of both (ca.key, tls.key), and the file token. The second time, tls.crt and
+tls.key are renewed, and running processes read them by themselves.
+
+With --from, makes keys for somebody else, without ca.key: for other hosts with --hosts, or with fewer
+rights with --right. If the other folder has no ca.key, its certificates come from elsewhere, and so must
+these: --right then writes ca.crt and token alone.
+
+Flags:
+)",
+                      CommandFlagsHelp(KeysFlags()), R"(
+Examples:
+  capstan keys --out=keys && capstan run --keys=keys
+  capstan keys --out=keys --hosts=node1.example.org,10.0.0.1
+  capstan keys --from=keys --hosts=node2.example.org --out=keys_node2
+  capstan keys --from=keys --right=look --out=keys_look
 )");
 }
 
@@ -288,6 +370,21 @@ Flags:
                       CommandFlagsHelp(StatusFlags()), R"(
 Example:
   capstan status --coordinator=127.0.0.1:45123
+)");
+}
+
+std::string TopHelp() {
+  return absl::StrCat(R"(Usage: capstan top --coordinator=HOST:PORT
+
+Shows a running job on the terminal, anew each second: what capstan status prints, rates over the last
+seconds, each worker's use of time and its staleness, and what was lost. Ends with the job, with q or
+with Ctrl-C. If the output is no terminal, prints all that once.
+
+Flags:
+)",
+                      CommandFlagsHelp(TopFlags()), R"(
+Example:
+  capstan top --coordinator=127.0.0.1:45123
 )");
 }
 

@@ -18,7 +18,9 @@ absl::Span<const CommandFlag> CheckFlags();
 absl::Span<const CommandFlag> CheckpointFlags();
 absl::Span<const CommandFlag> EvaluateFlags();
 absl::Span<const CommandFlag> ExportFlags();
+absl::Span<const CommandFlag> KeysFlags();
 absl::Span<const CommandFlag> ReportFlags();
+absl::Span<const CommandFlag> TopFlags();
 absl::Span<const CommandFlag> TraceFlags();
 
 // The texts of `capstan help` and of each command's --help.
@@ -30,7 +32,9 @@ std::string CheckHelp();
 std::string CheckpointHelp();
 std::string EvaluateHelp();
 std::string ExportHelp();
+std::string KeysHelp();
 std::string ReportHelp();
+std::string TopHelp();
 std::string TraceHelp();
 
 }  // namespace capstan

@@ -13,11 +13,12 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(CliHelpTest, OverviewNamesEveryCommand) {
-  EXPECT_THAT(CapstanHelp(), AllOf(HasSubstr("capstan run"), HasSubstr("capstan status"),
-                                   HasSubstr("capstan set"), HasSubstr("capstan check "),
-                                   HasSubstr("capstan checkpoint"), HasSubstr("capstan export"),
-                                   HasSubstr("capstan evaluate"), HasSubstr("capstan report"),
-                                   HasSubstr("capstan trace"), HasSubstr("capstan help")));
+  EXPECT_THAT(
+      CapstanHelp(),
+      AllOf(HasSubstr("capstan run"), HasSubstr("capstan status"), HasSubstr("capstan set"),
+            HasSubstr("capstan check "), HasSubstr("capstan checkpoint"),
+            HasSubstr("capstan export"), HasSubstr("capstan evaluate"), HasSubstr("capstan report"),
+            HasSubstr("capstan keys"), HasSubstr("capstan trace"), HasSubstr("capstan help")));
 }
 
 TEST(CliHelpTest, HelpOfRunListsItsOwnFlagsAndThoseOfTheJob) {
@@ -32,6 +33,10 @@ TEST(CliHelpTest, HelpOfRunSaysWhenAJobStartsAgainAndWhenNot) {
 
 TEST(CliHelpTest, HelpOfStatusListsItsFlag) {
   EXPECT_THAT(StatusHelp(), HasSubstr("--coordinator=HOST:PORT"));
+}
+
+TEST(CliHelpTest, HelpOfTopSaysHowItEnds) {
+  EXPECT_THAT(TopHelp(), AllOf(HasSubstr("--coordinator=HOST:PORT"), HasSubstr("with q or")));
 }
 
 TEST(CliHelpTest, HelpOfSetListsItsFlags) {
@@ -64,6 +69,14 @@ TEST(CliHelpTest, HelpOfExportSaysOfWhichMomentTheParametersAre) {
                                   HasSubstr("a moment of its\nown")));
 }
 
+TEST(CliHelpTest, HelpOfKeysSaysWhatStaysAndWhatIsReplaced) {
+  EXPECT_THAT(KeysHelp(),
+              AllOf(HasSubstr("--out=DIR"), HasSubstr("--from=DIR"), HasSubstr("--days=N"),
+                    HasSubstr("--right=look|take_part"), HasSubstr("--hosts=HOST,..."),
+                    HasSubstr("The list replaces the earlier one"),
+                    HasSubstr("their CA and their token stay"), HasSubstr("cannot pose")));
+}
+
 TEST(CliHelpTest, HelpOfReportListsItsFlagAndHowLinesBecomeFiner) {
   EXPECT_THAT(ReportHelp(), AllOf(HasSubstr("--output=FILE"), HasSubstr("--heartbeat_seconds")));
 }
@@ -78,7 +91,7 @@ TEST(CliHelpTest, HelpOfTraceSaysHowTracesAreMadeAndOpened) {
 TEST(CliHelpTest, LinesFitAScreenOf105Columns) {
   for (const std::string& help :
        {CapstanHelp(), RunHelp(), StatusHelp(), SetHelp(), CheckHelp(), CheckpointHelp(),
-        ExportHelp(), EvaluateHelp(), ReportHelp(), TraceHelp()}) {
+        ExportHelp(), EvaluateHelp(), KeysHelp(), ReportHelp(), TopHelp(), TraceHelp()}) {
     for (absl::string_view line : absl::StrSplit(help, '\n')) EXPECT_LE(line.size(), 105u) << line;
   }
 }

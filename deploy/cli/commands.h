@@ -13,13 +13,16 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/transport/grpc/grpc_security.h"
 #include "deploy/cli/job/terminal.h"
+#include "deploy/cli/text/progress_lines.h"
 #include "proto/coordinator_service.pb.h"
 
 namespace capstan {
 
 // The commands of capstan, each in a source file of its own. They print results to `out`.
-// `capstan report` is ReportCommand in report/run_report.h.
+// `capstan report` is ReportCommand in report/run_report.h, `capstan keys` KeysCommand in
+// keys/keys_command.h.
 
 // Options of `capstan run`. Pointers are borrowed.
 struct RunOptions {
@@ -46,6 +49,10 @@ struct RunOptions {
   std::function<bool()> take_interrupt;
   // Size of the terminal behind `out`; nothing when it is no terminal. Required.
   std::function<std::optional<TerminalSize>()> terminal;
+  // Folder of the keys of all processes; empty: none, they talk over loopback in plaintext.
+  std::string keys;
+  // host:port of the coordinator's live page; empty: none.
+  std::string http_listen;
   // Required.
   std::ostream* out = nullptr;
   // Required.
@@ -61,15 +68,41 @@ absl::Status RunCommand(const RunOptions& options);
 absl::StatusOr<int> ReadMostRestarts(absl::string_view restart);
 
 // `capstan status`: asks the coordinator at `address` (host:port), and prints its answer.
-absl::Status StatusCommand(const std::string& address, Clock* clock, std::ostream& out);
+absl::Status StatusCommand(const std::string& address, const SecurityPointer& security,
+                           Clock* clock, std::ostream& out);
 
-// Phase, consistency, members, clocks and placement of a job as lines for people.
-std::string FormatStatus(const v1::GetStatusReply& status);
+// Phase, consistency, members, clocks and placement of a job as lines for people. Rates are means
+// since `before`, an earlier sample; without one, since the start of each worker.
+std::string FormatStatus(const ProgressSample& now, const ProgressSample& before = {});
+
+// Options of `capstan top`. Pointers are borrowed.
+struct TopOptions {
+  // Required: the coordinator's address, host:port.
+  std::string address;
+  SecurityPointer security = NoSecurity();
+  // True once for each interrupt from the terminal. Required.
+  std::function<bool()> take_interrupt;
+  // The next key, or 0. Required.
+  std::function<char()> take_key;
+  // Size of the terminal behind `out`; nothing when it is no terminal. Required.
+  std::function<std::optional<TerminalSize>()> terminal;
+  // Required.
+  std::ostream* out = nullptr;
+  // Required.
+  Clock* clock = nullptr;
+};
+
+// `capstan top`: shows the job's status, anew each second, until the job ends, an interrupt or the
+// key q. When `out` is no terminal, prints the status once.
+absl::Status TopCommand(const TopOptions& options);
+
+// The status, and each worker's use of time and staleness.
+std::string FormatTop(const ProgressSample& now, const ProgressSample& before);
 
 // `capstan set`: asks the coordinator at `address` (host:port) for the change, waits until the
 // servers have agreed on its first step, and prints it.
 absl::Status SetCommand(const std::string& address, const v1::SetConsistencyRequest& request,
-                        Clock* clock, std::ostream& out);
+                        const SecurityPointer& security, Clock* clock, std::ostream& out);
 
 // The change in the flags consistency, staleness and table_staleness. An empty table_staleness
 // clears the list. INVALID_ARGUMENT, naming the flag, for a bad value, or when no flag is given.
@@ -97,7 +130,8 @@ absl::Status EvaluateCommand(const std::string& path, const std::string& job_fil
 
 // `capstan checkpoint --coordinator`: asks the coordinator at `address` (host:port) for a
 // checkpoint, waits until it is complete, and prints its step and its path.
-absl::Status WriteCheckpointCommand(const std::string& address, Clock* clock, std::ostream& out);
+absl::Status WriteCheckpointCommand(const std::string& address, const SecurityPointer& security,
+                                    Clock* clock, std::ostream& out);
 
 // `capstan checkpoint --list`: prints a line for each checkpoint in the folder `dir`, the newest
 // first. Only manifests are read.

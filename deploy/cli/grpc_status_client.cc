@@ -4,11 +4,13 @@
 #include <google/protobuf/message.h>
 #include <grpcpp/grpcpp.h>
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/printable_text.h"
+#include "common/transport/grpc/grpc_setup.h"
 
 namespace capstan {
 namespace {
@@ -19,11 +21,12 @@ using ::google::protobuf::Reflection;
 
 constexpr absl::Duration kDeadline = absl::Seconds(2);
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           const GrpcSecurity& security) {
   grpc::ChannelArguments arguments;
   // A job's own processes are never behind http_proxy.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, security.channel_credentials(), arguments);
 }
 
 // Makes each text of the message, at any depth, safe for a terminal.
@@ -47,24 +50,27 @@ void MakePrintable(Message& message) {
 
 }  // namespace
 
-GrpcStatusClient::GrpcStatusClient(const std::string& address, Clock* clock)
+GrpcStatusClient::GrpcStatusClient(const std::string& address, Clock* clock,
+                                   SecurityPointer security)
     : address_(address),
       clock_(clock),
-      stub_(v1::CoordinatorService::NewStub(MakeChannel(address))) {}
+      security_(std::move(security)),
+      stub_(v1::CoordinatorService::NewStub(MakeChannel(address, *security_))) {}
 
 absl::Status GrpcStatusClient::ErrorOf(const grpc::Status& status) const {
-  // gRPC and Abseil give their codes the same numbers.
-  const auto code = static_cast<absl::StatusCode>(status.error_code());
-  std::string text = absl::StrCat("coordinator ", address_, ": expected its status, got \"",
-                                  PrintableText(status.error_message()), "\"");
-  if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded) {
-    absl::StrAppend(&text, "; check that the job runs and that the address is right");
-  }
-  return absl::Status(code, text);
+  absl::Status error = AbslStatus(status);
+  const bool is_absent = absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error);
+  if (is_absent) error = security_->Explain(address_, error);
+  if (absl::IsUnauthenticated(error) || absl::IsPermissionDenied(error)) return error;
+  return absl::Status(
+      error.code(),
+      absl::StrCat("coordinator ", address_, ": expected its status, got \"", error.message(), "\"",
+                   is_absent ? "; check that the job runs and that the address is right" : ""));
 }
 
 absl::StatusOr<v1::GetStatusReply> GrpcStatusClient::GetStatus() {
   grpc::ClientContext context;
+  security_->Authorize(kCoordinatorAudience, "GetStatus", context);
   context.set_deadline(absl::ToChronoTime(clock_->Now() + kDeadline));
   v1::GetStatusReply reply;
   const grpc::Status status = stub_->GetStatus(&context, v1::GetStatusRequest(), &reply);

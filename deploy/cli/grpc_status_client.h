@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
+#include "common/transport/grpc/grpc_security.h"
 #include "proto/coordinator_service.grpc.pb.h"
 #include "proto/coordinator_service.pb.h"
 
@@ -17,9 +18,12 @@ class GrpcStatusClient {
  public:
   // `address`: the coordinator's host:port. Nobody has to listen there yet. `clock` outlives this
   // object.
-  GrpcStatusClient(const std::string& address, Clock* clock);
+  GrpcStatusClient(const std::string& address, Clock* clock,
+                   SecurityPointer security = NoSecurity());
 
-  // Waits for at most two seconds. UNAVAILABLE or DEADLINE_EXCEEDED when nobody answers.
+  // Waits for two seconds, and for two more to find out why nobody answers. UNAVAILABLE or
+  // DEADLINE_EXCEEDED when nobody answers, UNAUTHENTICATED or PERMISSION_DENIED when one side does
+  // not admit the other.
   absl::StatusOr<v1::GetStatusReply> GetStatus();
 
  private:
@@ -27,6 +31,7 @@ class GrpcStatusClient {
 
   const std::string address_;
   Clock* const clock_;
+  const SecurityPointer security_;
   const std::unique_ptr<v1::CoordinatorService::Stub> stub_;
 };
 

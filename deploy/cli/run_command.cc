@@ -101,6 +101,8 @@ absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1
   prepared.rpc_deadline_seconds = job.membership().rpc_deadline_seconds();
   prepared.record_history = options.record_history;
   prepared.has_trace = options.has_trace;
+  prepared.keys = options.keys;
+  prepared.http_listen = options.http_listen;
   RETURN_IF_ERROR(PrepareRunFolder(prepared.run_dir, options.job_file));
   if (!prepared.record_history.empty()) {
     RETURN_IF_ERROR(PrepareHistoryFolder(prepared.record_history));
@@ -149,8 +151,8 @@ class CheckpointNotices {
   std::string error_;
 };
 
-absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job, RestartPlan* restarts,
-                    LocalJob* local_job) {
+absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job,
+                    const SecurityPointer& security, RestartPlan* restarts, LocalJob* local_job) {
   std::string client_address;
   std::unique_ptr<GrpcStatusClient> client;
   ProgressDisplay display({options.out, options.terminal, job.cluster()});
@@ -162,7 +164,7 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job, RestartPl
   runner.get_status = [&](const std::string& address) {
     // A job that starts again has another coordinator.
     if (client == nullptr || address != client_address) {
-      client = std::make_unique<GrpcStatusClient>(address, options.clock);
+      client = std::make_unique<GrpcStatusClient>(address, options.clock, security);
       client_address = address;
     }
     absl::StatusOr<v1::GetStatusReply> status = client->GetStatus();
@@ -219,13 +221,17 @@ absl::Status RunCommand(const RunOptions& options) {
   ASSIGN_OR_RETURN(const v1::JobSpec job, JobToRun(options));
   RETURN_IF_ERROR(CheckSummaryPath(options.summary_json));
   RETURN_IF_ERROR(CheckRestart(options, job));
+  // Also finds wrong keys before anything starts.
+  ASSIGN_OR_RETURN(const SecurityPointer security,
+                   GrpcSecurity::Open({options.keys, /*is_insecure=*/false, options.clock,
+                                       /*listens=*/true}));
   ASSIGN_OR_RETURN(std::optional<RestartPlan> restarts, MakeRestartPlan(options, job));
   ASSIGN_OR_RETURN(const LocalJob::Options prepared, PrepareJob(options, job));
   *options.out << "job " << job.name() << ": " << prepared.num_servers << " servers, "
                << prepared.num_workers << " workers; logs in " << prepared.run_dir << std::endl;
   LocalJob local_job(prepared);
   const absl::Status result =
-      RunJob(options, job, restarts.has_value() ? &*restarts : nullptr, &local_job);
+      RunJob(options, job, security, restarts.has_value() ? &*restarts : nullptr, &local_job);
   if (!result.ok()) {
     return absl::Status(result.code(),
                         absl::StrCat(result.message(), "; logs in ", prepared.run_dir));

@@ -57,9 +57,10 @@ std::string FormatConsistencyReply(const v1::SetConsistencyReply& reply) {
 }
 
 absl::Status SetCommand(const std::string& address, const v1::SetConsistencyRequest& request,
-                        Clock* clock, std::ostream& out) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
-                   ConnectToCoordinator(address, kDeadline, clock, Random(SystemRandom())));
+                        const SecurityPointer& security, Clock* clock, std::ostream& out) {
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<CoordinatorEndpoint> coordinator,
+      ConnectToCoordinator(address, kDeadline, clock, Random(SystemRandom()), security));
   ASSIGN_OR_RETURN(const v1::SetConsistencyReply reply,
                    AwaitReply(*coordinator, &CoordinatorEndpoint::SetConsistency, request, *clock));
   out << PrintableLines(FormatConsistencyReply(reply)) << std::flush;

@@ -62,7 +62,7 @@ TEST(SetCommandTest, UnreachableCoordinatorIsNamed) {
   std::ostringstream out;
   v1::SetConsistencyRequest request;
   request.mutable_change()->set_staleness(1);
-  const absl::Status status = SetCommand("127.0.0.1:1", request, &clock, out);
+  const absl::Status status = SetCommand("127.0.0.1:1", request, NoSecurity(), &clock, out);
   EXPECT_THAT(std::string(status.message()), HasSubstr("127.0.0.1:1"));
   EXPECT_EQ(out.str(), "");
 }

@@ -94,7 +94,8 @@ std::string CheckpointLines(const v1::GetStatusReply& status) {
 
 }  // namespace
 
-std::string FormatStatus(const v1::GetStatusReply& status) {
+std::string FormatStatus(const ProgressSample& now, const ProgressSample& before) {
+  const v1::GetStatusReply& status = now.status;
   const v1::JobView& view = status.view();
   std::string text = absl::StrFormat("job %s: %s", status.job_name(), PhaseText(view));
   if (!view.reason().empty()) absl::StrAppendFormat(&text, " (%s)", view.reason());
@@ -107,17 +108,17 @@ std::string FormatStatus(const v1::GetStatusReply& status) {
                         CodecLines(status), CountOf(view.servers_size(), status.num_servers()));
   for (const v1::ServerInfo& server : view.servers()) text += ServerLine(server, status);
   absl::StrAppendFormat(&text, "workers %s:\n", CountOf(view.workers_size(), status.num_workers()));
-  // Without an earlier sample, rates are means since the start of each worker.
-  for (const std::string& line : WorkerLines({absl::ZeroDuration(), status}, {})) {
+  for (const std::string& line : WorkerLines(now, before)) {
     absl::StrAppendFormat(&text, "  %s\n", line);
   }
   return text;
 }
 
-absl::Status StatusCommand(const std::string& address, Clock* clock, std::ostream& out) {
-  GrpcStatusClient client(address, clock);
+absl::Status StatusCommand(const std::string& address, const SecurityPointer& security,
+                           Clock* clock, std::ostream& out) {
+  GrpcStatusClient client(address, clock, security);
   ASSIGN_OR_RETURN(const v1::GetStatusReply status, client.GetStatus());
-  out << FormatStatus(status) << std::flush;
+  out << FormatStatus({absl::ZeroDuration(), status}) << std::flush;
   return absl::OkStatus();
 }
 

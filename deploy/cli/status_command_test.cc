@@ -33,7 +33,7 @@ TEST(StatusCommandTest, MembersClocksAndPlacementAreListed) {
   status.mutable_progress(0)->set_samples(70);
   status.set_num_servers(2);
   status.set_num_workers(1);
-  EXPECT_EQ(FormatStatus(status),
+  EXPECT_EQ(FormatStatus({absl::ZeroDuration(), status}),
             "job digits: training, epoch 1, 1 tables, 3 shards\n"
             "servers 2:\n"
             "  server-0   127.0.0.1:5000         live      2 shards  1.5 kB\n"
@@ -53,7 +53,7 @@ TEST(StatusCommandTest, WaitingJobSaysForHowManyAndNothingOfShards) {
   server->set_address("127.0.0.1:5000");
   server->set_is_live(true);
   view->add_workers()->set_is_live(true);
-  EXPECT_EQ(FormatStatus(status),
+  EXPECT_EQ(FormatStatus({absl::ZeroDuration(), status}),
             "job digits: waiting for members\n"
             "servers 1:\n"
             "  server-0   127.0.0.1:5000         live\n"
@@ -67,34 +67,37 @@ TEST(StatusCommandTest, TheConsistencyThatCountsAndAPendingChangeAreShown) {
   v1::JobView* view = status.mutable_view();
   view->set_phase(v1::TRAINING);
   view->add_consistency();
-  EXPECT_THAT(FormatStatus(status), HasSubstr("training\nconsistency: bsp, from step 0 on\n"));
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}),
+              HasSubstr("training\nconsistency: bsp, from step 0 on\n"));
   v1::ConsistencyPeriod* period = view->add_consistency();
   period->set_first_step(120);
   period->mutable_consistency()->set_mode(v1::ConsistencySpec::SSP);
   period->mutable_consistency()->set_staleness(4);
-  EXPECT_THAT(FormatStatus(status),
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}),
               HasSubstr("\nconsistency: ssp, staleness 4, from step 120 on\nservers"));
   view->set_consistency_change(2);
-  EXPECT_THAT(FormatStatus(status), HasSubstr("from step 120 on; a change is being agreed on\n"));
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}),
+              HasSubstr("from step 120 on; a change is being agreed on\n"));
 }
 
 TEST(StatusCommandTest, CheckpointsAndTheirFailuresAreShown) {
   v1::GetStatusReply status;
   status.mutable_view()->set_phase(v1::TRAINING);
-  EXPECT_THAT(FormatStatus(status), Not(HasSubstr("checkpoint")));
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}), Not(HasSubstr("checkpoint")));
   v1::CheckpointStatus& checkpoint = *status.mutable_checkpoint();
   checkpoint.set_restored("d/checkpoint-000003");
   checkpoint.set_restored_step(150);
-  EXPECT_THAT(FormatStatus(status),
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}),
               HasSubstr("training\nrestored: step 150, d/checkpoint-000003\nservers"));
   checkpoint.set_dir("d");
-  EXPECT_THAT(FormatStatus(status), HasSubstr("\ncheckpoints: none yet in d\nservers"));
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}),
+              HasSubstr("\ncheckpoints: none yet in d\nservers"));
   checkpoint.set_newest("d/checkpoint-000004");
   checkpoint.set_step(200);
   status.mutable_view()->mutable_checkpoint()->set_step(250);
   checkpoint.set_error("server-0: the disk is full");
   EXPECT_THAT(
-      FormatStatus(status),
+      FormatStatus({absl::ZeroDuration(), status}),
       HasSubstr("\ncheckpoints: step 200, d/checkpoint-000004; the next one is of step 250; "
                 "the last attempt has failed: server-0: the disk is full\nservers"));
 }
@@ -102,29 +105,32 @@ TEST(StatusCommandTest, CheckpointsAndTheirFailuresAreShown) {
 TEST(StatusCommandTest, WhatTheLinksAreLikeIsShown) {
   v1::GetStatusReply status;
   status.mutable_view()->set_phase(v1::TRAINING);
-  EXPECT_THAT(FormatStatus(status), Not(HasSubstr("links")));
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}), Not(HasSubstr("links")));
   status.mutable_links()->set_text("1 Gbit/s: slice 64KiB");
-  EXPECT_THAT(FormatStatus(status), HasSubstr("\nlinks: 1 Gbit/s: slice 64KiB\nservers"));
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}),
+              HasSubstr("\nlinks: 1 Gbit/s: slice 64KiB\nservers"));
 }
 
 TEST(StatusCommandTest, WhatTuningHasFoundIsShown) {
   v1::GetStatusReply status;
   status.mutable_view()->set_phase(v1::TRAINING);
-  EXPECT_THAT(FormatStatus(status), Not(HasSubstr("tuning")));
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}), Not(HasSubstr("tuning")));
   status.mutable_tuning();
-  EXPECT_THAT(FormatStatus(status), HasSubstr("training\ntuning: nothing measured yet\nservers"));
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}),
+              HasSubstr("training\ntuning: nothing measured yet\nservers"));
 }
 
 TEST(StatusCommandTest, CodecsAndTheirWorkAreShown) {
   v1::GetStatusReply status;
   status.mutable_view()->set_phase(v1::TRAINING);
-  EXPECT_THAT(FormatStatus(status), Not(HasSubstr("codecs")));
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}), Not(HasSubstr("codecs")));
   status.mutable_codec()->set_pull("int8");
   EXPECT_THAT(
-      FormatStatus(status),
+      FormatStatus({absl::ZeroDuration(), status}),
       HasSubstr("training\ncodecs: push float32, pull int8, tables from 16KiB on\nservers"));
   status.mutable_auto_codecs()->set_text("int8 from step 12 on");
-  EXPECT_THAT(FormatStatus(status), HasSubstr("on\n  auto: int8 from step 12 on\nservers"));
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}),
+              HasSubstr("on\n  auto: int8 from step 12 on\nservers"));
   status.clear_auto_codecs();
   v1::Progress& progress = *status.add_progress();
   progress.set_bytes_pushed(3000);
@@ -133,7 +139,7 @@ TEST(StatusCommandTest, CodecsAndTheirWorkAreShown) {
   progress.set_float_bytes_pulled(3940);
   progress.set_seconds_coding(2.5);
   EXPECT_THAT(
-      FormatStatus(status),
+      FormatStatus({absl::ZeroDuration(), status}),
       HasSubstr("tables from 16KiB on\n  pushed 3.0 kB (no smaller), pulled 1.0 kB (3.9x smaller), "
                 "codecs 2.5 s\nservers"));
 }
@@ -143,13 +149,14 @@ TEST(StatusCommandTest, FailedJobSaysWhy) {
   status.set_job_name("digits");
   status.mutable_view()->set_phase(v1::FAILED);
   status.mutable_view()->set_reason("worker-0: no data");
-  EXPECT_THAT(FormatStatus(status), HasSubstr("job digits: failed (worker-0: no data)\n"));
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}),
+              HasSubstr("job digits: failed (worker-0: no data)\n"));
 }
 
 TEST(StatusCommandTest, UnreachableCoordinatorIsNamed) {
   RealClock clock;
   std::ostringstream out;
-  const absl::Status status = StatusCommand("127.0.0.1:1", &clock, out);
+  const absl::Status status = StatusCommand("127.0.0.1:1", NoSecurity(), &clock, out);
   EXPECT_THAT(std::string(status.message()), HasSubstr("127.0.0.1:1"));
   EXPECT_EQ(out.str(), "");
 }

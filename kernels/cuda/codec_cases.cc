@@ -41,6 +41,7 @@ struct Twins {
   std::string text;  // as MakeCodec reads it
   double bytes_per_element;
   double encode_share;
+  double slow_float64_encode_share;  // see KernelCase
   double decode_share;
   std::function<size_t(int64_t n)> scratch_bytes;
   std::function<absl::Status(const SliceToEncode&, CudaStream&)> encode;
@@ -52,18 +53,20 @@ std::vector<Twins> AllTwins() {
   constexpr double kOnePass = 0.75;
   // The values and the residual are read five times.
   constexpr double kFivePasses = 0.2;
+  // Six float64 instructions, for two norms, for each 14 bytes.
+  constexpr double kTwoNorms = 0.5;
   // Single elements, each in a sector of 32 bytes.
   constexpr double kScattered = 0.1;
   constexpr double kInt8Bytes = 1 + 4.0 / 256;
   return {
-      {"bfloat16", 2, kOnePass, kOnePass, EncodeBfloat16ScratchBytes, EncodeBfloat16,
+      {"bfloat16", 2, kOnePass, kTwoNorms, kOnePass, EncodeBfloat16ScratchBytes, EncodeBfloat16,
        DecodeAddBfloat16, 1},
-      {"int8", kInt8Bytes, kOnePass, kOnePass, EncodeInt8ScratchBytes,
+      {"int8", kInt8Bytes, kOnePass, kTwoNorms, kOnePass, EncodeInt8ScratchBytes,
        [](const SliceToEncode& slice, CudaStream& stream) {
          return EncodeInt8(slice, BenchmarkDraws(), stream);
        },
        DecodeAddInt8, 1},
-      {kTopkText, kTopkRatio * (4 + kInt8Bytes), kFivePasses, kScattered,
+      {kTopkText, kTopkRatio * (4 + kInt8Bytes), kFivePasses, kFivePasses, kScattered,
        [](int64_t n) { return EncodeTopkScratchBytes(n, TopkCount(n), TopkValues::kInt8); },
        [](const SliceToEncode& slice, CudaStream& stream) {
          return EncodeTopk(slice, TopkCount(slice.n), TopkValues::kInt8, BenchmarkDraws(), stream);
@@ -100,6 +103,7 @@ KernelCase EncodeCase(const Twins& twins) {
   result.name = "encode " + twins.text;
   result.bytes_per_element = 12 + twins.bytes_per_element;
   result.required_share = twins.encode_share;
+  result.slow_float64_share = twins.slow_float64_encode_share;
   result.on_cpu = [codec = CpuCodec(twins.text)](int64_t n, const KernelArrays& x, CpuStream&) {
     const size_t size = static_cast<size_t>(n);
     return codec

@@ -8,13 +8,34 @@ _EMULATOR = [
     "//tests/cuda_emulator:runtime_header",
 ]
 
+# A C++ compiler cannot tell a kernel's launch bounds to whom launches it. For the emulator, the
+# kernel itself begins with a check of them. The lines stay where they are.
+_CHECK_LAUNCH_BOUNDS = r"""
+(echo '#line 1 "$(location {source})"' && sed --null-data --regexp-extended \
+  's/__launch_bounds__([^;{{}}]*\))(\s+\w+\([^;{{}}]*\) \{{)/\2 capstan::emulator::CheckLaunchBounds\1;/g' \
+  $(location {source})) > $@
+"""
+
+def _emulated_source(library, source):
+    name = library + "_emulated/" + source
+    native.genrule(
+        name = name + "_source",
+        srcs = [source],
+        outs = [name],
+        cmd = _CHECK_LAUNCH_BOUNDS.format(source = source),
+        tags = ["manual"],
+        visibility = ["//visibility:private"],
+    )
+    return name
+
 def cuda_library(name, srcs = [], hdrs = [], deps = [], visibility = None, testonly = False):
     """One label for both. Files .cu.cc hold kernels; .cc files only call the runtime or cuBLAS."""
     kernels = [src for src in srcs if src.endswith(".cu.cc")]
     native.cc_library(
         name = name + "_emulated",
         testonly = testonly,
-        srcs = srcs,
+        srcs = [src for src in srcs if src not in kernels] +
+               [_emulated_source(name, kernel) for kernel in kernels],
         hdrs = hdrs,
         # `#pragma unroll` is for nvcc. clang tries it, and warns if it fails.
         copts = [

@@ -15,6 +15,9 @@ namespace {
 // At most 8 registers.
 __global__ void Probe() {}
 
+// Float64 is 2 times slower than float32 on GPUs for science, and 32 or 64 times on others.
+constexpr int kFastFloat64Slowness = 4;
+
 // "13.0" for 13000.
 std::string VersionText(int version) {
   return absl::StrCat(version / 1000, ".", version % 1000 / 10);
@@ -56,12 +59,8 @@ absl::StatusOr<int> CountGpus() {
 
 }  // namespace
 
-CudaDevice::CudaDevice(int number, std::string name, int multiprocessor_count,
-                       bool has_tf32_and_bfloat16)
-    : number_(number),
-      name_(std::move(name)),
-      multiprocessor_count_(multiprocessor_count),
-      has_tf32_and_bfloat16_(has_tf32_and_bfloat16) {}
+CudaDevice::CudaDevice(int number, std::string name, const Properties& properties)
+    : number_(number), name_(std::move(name)), properties_(properties) {}
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int number) {
   ASSIGN_OR_RETURN(const int count, CountGpus());
@@ -73,9 +72,16 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int number) {
   const std::string label = absl::StrCat("cuda:", number);
   cudaDeviceProp properties;
   RETURN_IF_ERROR(CudaStatus(cudaGetDeviceProperties(&properties, number), label));
-  std::unique_ptr<CudaDevice> device(new CudaDevice(
-      number, absl::StrCat(label, " (", properties.name, ")"), properties.multiProcessorCount,
-      /*has_tf32_and_bfloat16=*/properties.major >= 8));
+  int float64_slowness = 0;
+  RETURN_IF_ERROR(
+      CudaStatus(cudaDeviceGetAttribute(&float64_slowness,
+                                        cudaDevAttrSingleToDoublePrecisionPerfRatio, number),
+                 label));
+  std::unique_ptr<CudaDevice> device(
+      new CudaDevice(number, absl::StrCat(label, " (", properties.name, ")"),
+                     {properties.multiProcessorCount, properties.l2CacheSize,
+                      /*has_tf32_and_bfloat16=*/properties.major >= 8,
+                      /*has_fast_float64=*/float64_slowness <= kFastFloat64Slowness}));
   RETURN_IF_ERROR(device->MakeCurrent());
   cudaFuncAttributes attributes;
   RETURN_IF_ERROR(CudaStatus(cudaFuncGetAttributes(&attributes, Probe),

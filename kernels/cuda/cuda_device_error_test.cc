@@ -1,5 +1,10 @@
 #include <cuda_runtime.h>
 
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/base/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_device.h"
@@ -68,25 +73,49 @@ TEST(CudaDeviceErrorTest, AGpuForWhichThereIsNoCode) {
                                           "cudaErrorNoKernelImageForDevice"));
 }
 
-TEST(CudaDeviceErrorTest, AGpuBefore8HasFiguresWithoutBfloat16) {
+absl::StatusOr<KernelReport> ReportOf(int compute_capability) {
   UseOneBlasThread();
   emulator::MachineOptions machine;
-  machine.compute_capability = 75;
+  machine.compute_capability = compute_capability;
   emulator::SetMachine(machine);
-  {
-    const auto device = CudaDevice::Open(0);
-    ASSERT_TRUE(device.ok()) << device.status();
+  const auto run = []() -> absl::StatusOr<KernelReport> {
+    ASSIGN_OR_RETURN(const std::unique_ptr<CudaDevice> device, CudaDevice::Open(0));
     KernelBenchmarkOptions options;
     options.elements = 100;
     options.matrix_size = 8;
     options.runs = 1;
     options.flush_bytes = 1024;
-    const auto report = RunKernelBenchmark(**device, options);
-    ASSERT_TRUE(report.ok()) << report.status();
-    ASSERT_EQ(report->products.size(), 2u);
-    EXPECT_EQ(report->products[1].name, "TF32 (float32 here)");
-  }
+    return RunKernelBenchmark(*device, options);
+  };
+  auto report = run();
   emulator::SetMachine({});
+  return report;
+}
+
+TEST(CudaDeviceErrorTest, AGpuBefore8HasFiguresWithoutBfloat16) {
+  const auto report = ReportOf(/*compute_capability=*/75);
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_EQ(report->products.size(), 2u);
+  EXPECT_EQ(report->products[1].name, "TF32 (float32 here)");
+}
+
+// 0 without such an operation.
+double RequiredShare(const KernelReport& report, const std::string& name) {
+  for (const KernelFigure& figure : report.kernels) {
+    if (figure.name == name) return figure.required_share;
+  }
+  return 0;
+}
+
+TEST(CudaDeviceErrorTest, LessIsRequiredOfSumsWhereFloat64IsSlow) {
+  const auto fast = ReportOf(/*compute_capability=*/90);
+  const auto slow = ReportOf(/*compute_capability=*/86);
+  ASSERT_TRUE(fast.ok() && slow.ok()) << fast.status() << slow.status();
+  EXPECT_EQ(RequiredShare(*fast, "sum of squares"), 0.75);
+  EXPECT_EQ(RequiredShare(*slow, "sum of squares"), 0.4);
+  EXPECT_EQ(RequiredShare(*fast, "encode int8"), 0.75);
+  EXPECT_EQ(RequiredShare(*slow, "encode int8"), 0.5);
+  EXPECT_EQ(RequiredShare(*slow, "adam"), RequiredShare(*fast, "adam"));
 }
 
 TEST(CudaDeviceErrorTest, ALostGpuCannotBeOpenedAgain) {

@@ -51,10 +51,12 @@ CudaStream::~CudaStream() {
 }
 
 absl::Status CudaStream::CopyToDevice(const void* host, size_t bytes, void* device) {
+  device_.CountToDevice(bytes);
   return Copy(host, bytes, device, cudaMemcpyHostToDevice);
 }
 
 absl::Status CudaStream::CopyToHost(const void* device, size_t bytes, void* host) {
+  device_.CountToHost(bytes);
   return Copy(device, bytes, host, cudaMemcpyDeviceToHost);
 }
 

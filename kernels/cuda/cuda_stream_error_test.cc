@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_event.h"
 #include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/launch_test_kernels.h"
 #include "kernels/cuda/pinned_pool.h"
 #include "tests/cuda_emulator/emulator.h"
 
@@ -93,6 +94,18 @@ TEST_F(CudaStreamErrorTest, ACopyBeyondABufferIsRefused) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(status.message()), HasSubstr("setting 65 bytes: cudaErrorInvalidValue"));
   EXPECT_TRUE(stream->SetBytes(0, 64, buffer.data<void>()).ok()) << "the GPU is not lost";
+}
+
+// A GPU refuses such a launch. The emulator sees the bounds when the kernel runs.
+TEST_F(CudaStreamErrorTest, AKernelDoesNotRunWithMoreThreadsThanItsLaunchBounds) {
+  const auto device = CudaDevice::Open(0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  const auto stream = CudaStream::Create(**device, CudaStream::Blas::kNone);
+  ASSERT_TRUE(stream.ok()) << stream.status();
+  ASSERT_TRUE(SumBlocks(/*blocks=*/1, /*threads=*/288, nullptr, nullptr, **stream).ok());
+  EXPECT_EQ((*stream)->Synchronize().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(emulator::LastKernelFault(),
+              HasSubstr("a block has 288 threads; the kernel's launch bounds are 256"));
 }
 
 }  // namespace

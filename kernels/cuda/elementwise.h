@@ -54,6 +54,20 @@ __device__ inline void StorePack(const Pack<T, kWidth>& values, T* array, int64_
   reinterpret_cast<Pack<T, kWidth>*>(array)[pack] = values;
 }
 
+// Floats in a line of the L2 cache.
+constexpr int kLineFloats = 32;
+
+// Asks for the line with this address, and does not wait until the L2 cache has it. Changes
+// nothing.
+__device__ inline void PrefetchToL2(const float* address) {
+#ifdef __CUDA_ARCH__
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+#else
+  // The emulator reads it, so that sanitizers see an address outside of the array.
+  static_cast<void>(*static_cast<const volatile float*>(address));
+#endif
+}
+
 // The pack of an array of `n`, with zeros beyond the end. Unaligned elements are loaded one by one.
 template <bool kIsAligned>
 __device__ inline Pack<float, kPackWidth> LoadPackOf(int64_t n, const float* array, int64_t pack) {

@@ -72,7 +72,8 @@ absl::StatusOr<KernelFigure> Measure(const KernelCase& kernel, int64_t elements,
   }));
   figure.bytes = kernel.bytes_per_element * static_cast<double>(rows * kernel.columns);
   figure.gigabytes_per_second = figure.bytes / (figure.milliseconds * 1e6);
-  figure.required_share = kernel.required_share;
+  const bool is_slow = kernel.slow_float64_share > 0 && !stream.device().has_fast_float64();
+  figure.required_share = is_slow ? kernel.slow_float64_share : kernel.required_share;
   return figure;
 }
 

@@ -36,6 +36,8 @@ struct KernelCase {
   double bytes_per_element = 0;
   // Required share of the bandwidth of a copy.
   double required_share = 0;
+  // The same where CudaDevice::has_fast_float64() is false; 0: no other.
+  double slow_float64_share = 0;
   // The largest difference between the GPU's results and the CPU's, relative to the largest number
   // of the array. 0: same bits.
   double tolerance = 0;

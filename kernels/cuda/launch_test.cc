@@ -51,7 +51,8 @@ TEST_F(LaunchTest, BlocksSumByShufflesAndABarrier) {
   const DeviceBuffer values = Allocate(kBlocks * 256);
   const DeviceBuffer sums = Allocate(kBlocks);
   ASSERT_TRUE(WriteMultiples(kBlocks * 256, 256, 1.0f, values.data<float>(), *stream_).ok());
-  ASSERT_TRUE(SumBlocks(kBlocks, values.data<float>(), sums.data<float>(), *stream_).ok());
+  ASSERT_TRUE(
+      SumBlocks(kBlocks, /*threads=*/256, values.data<float>(), sums.data<float>(), *stream_).ok());
   const std::vector<float> got = Download(sums);
   // Whole numbers below 2^24: exact.
   for (int block = 0; block < kBlocks; ++block)
@@ -77,7 +78,8 @@ TEST_F(LaunchTest, ALaunchThatCudaRefusesIsTold) {
   EXPECT_EQ(many_threads.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(many_threads.message(),
               HasSubstr("write multiples: launch of 1 blocks of 2048 threads on cuda:0 ("));
-  const absl::Status many_blocks = SumBlocks((int64_t{1} << 32) + 1, nullptr, nullptr, *stream_);
+  const absl::Status many_blocks =
+      SumBlocks((int64_t{1} << 32) + 1, /*threads=*/256, nullptr, nullptr, *stream_);
   EXPECT_THAT(many_blocks.message(), HasSubstr("sum blocks: launch of "));
   EXPECT_THAT(many_blocks.message(), HasSubstr("cudaErrorInvalidConfiguration"));
   EXPECT_TRUE(stream_->Synchronize().ok()) << "the GPU is not lost";

@@ -41,8 +41,9 @@ absl::Status WriteMultiples(int64_t count, int threads, float scale, float* valu
                 WriteMultiplesKernel, count, scale, values);
 }
 
-absl::Status SumBlocks(int64_t blocks, const float* values, float* sums, CudaStream& stream) {
-  return Launch("sum blocks", stream, blocks, kThreads, SumBlocksKernel, values, sums);
+absl::Status SumBlocks(int64_t blocks, int threads, const float* values, float* sums,
+                       CudaStream& stream) {
+  return Launch("sum blocks", stream, blocks, threads, SumBlocksKernel, values, sums);
 }
 
 int64_t BlocksFor(int64_t count, int threads, const CudaStream& stream) {

@@ -14,8 +14,10 @@ namespace capstan {
 absl::Status WriteMultiples(int64_t count, int threads, float scale, float* values,
                             CudaStream& stream);
 
-// sums[b] = the sum of block b's 256 values, by shuffles and shared memory; `blocks` blocks.
-absl::Status SumBlocks(int64_t blocks, const float* values, float* sums, CudaStream& stream);
+// sums[b] = the sum of block b's 256 values, by shuffles and shared memory; `blocks` blocks. The
+// kernel's launch bounds are 256 threads.
+absl::Status SumBlocks(int64_t blocks, int threads, const float* values, float* sums,
+                       CudaStream& stream);
 
 // ElementwiseBlocks, for tests: they are no .cu.cc files.
 int64_t BlocksFor(int64_t count, int threads, const CudaStream& stream);

@@ -10,11 +10,18 @@ comment before a kernel ends with its budget, for all its instances on all GPUs:
 
 Fails if an instance uses more, spills registers, has a stack frame, or if a kernel has no budget.
 Prints a line for each kernel: the most that it uses, and on how many registers its budget is.
+
+Usage: resource_usage.py FILE.usage... FILE.sass
+
+FILE.sass is the output of cuobjdump -sass for one GPU. Nothing is compared. Prints a line for each
+instance of a kernel: registers, bytes of shared memory, bytes spilled, instructions, and how many
+of them each loop has, from the first loop to the last. A loop counts for the loops around it, too.
 """
 
 import collections
 import os
 import re
+import subprocess
 import sys
 
 Usage = collections.namedtuple("Usage", "kernel gpu registers shared stack spilled")
@@ -24,6 +31,15 @@ BUDGET = re.compile(r"At most (\d+) registers(?: and (\d+) bytes of shared memor
 ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
 STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 USED = re.compile(r"Used (\d+) registers")
+TARGET = re.compile(r"\.target\s+(\w+)")
+FUNCTION = re.compile(r"Function : (\w+)")
+INSTRUCTION = re.compile(r"^\s+/\*([0-9a-f]+)\*/\s+(.+?)\s*;")
+BRANCH = re.compile(r"\bBRA\b.* 0x([0-9a-f]+)")
+INSTRUCTION_BYTES = 16
+# The unnamed namespace of a file, as a mangled name has it.
+UNNAMED = re.compile(r"_GLOBAL__N__[0-9a-f]{8}_\d+_(\w+)_cu_cc_")
+PARAMETERS_AND_SCOPES = re.compile(
+    r"^void |\(anonymous namespace\)::|\((?:\w+::)*\w+\)(?=\d)|\w+::|\(.*")
 
 
 def budgets_of(source):
@@ -75,14 +91,57 @@ def check(name, budget, usages):
     ]
 
 
+def code_of(output):
+    """The GPU, and {kernel: {address: instruction}} without what only fills up the code."""
+    gpu = TARGET.search(output).group(1)
+    kernels = {}
+    for line in output.splitlines():
+        if found := FUNCTION.search(line):
+            code = kernels[found.group(1)] = {}
+        elif (found := INSTRUCTION.match(line)) and found.group(2) != "NOP":
+            code[int(found.group(1), 16)] = found.group(2)
+    return gpu, kernels
+
+
+def loops_of(code):
+    """Instructions in each loop. What is behind the kernel's end are rare parts of it."""
+    ends = {}
+    for address, instruction in code.items():
+        if instruction == "EXIT":
+            break
+        found = BRANCH.search(instruction)
+        if found and int(found.group(1), 16) < address:
+            ends[int(found.group(1), 16)] = address
+    return [(end - begin) // INSTRUCTION_BYTES + 1 for begin, end in sorted(ends.items())]
+
+
+def print_table(usages, gpu, kernels):
+    names = subprocess.run(["c++filt", *kernels], check=True, capture_output=True,
+                           text=True).stdout.splitlines()
+    used = {usage.kernel: usage for usage in usages if usage.gpu == gpu}
+    rows = []
+    for name, (kernel, code) in zip(names, kernels.items()):
+        file = UNNAMED.search(kernel).group(1)
+        short = re.sub(PARAMETERS_AND_SCOPES, "", name)
+        usage = used[kernel]
+        rows.append(f"{file + ': ' + short:64} {usage.registers:4} {usage.shared:6} {usage.spilled:4} "
+                    f"{len(code):6}  {' '.join(map(str, loops_of(code)))}")
+    print(f"{gpu:64} regs shared spill instrs  loops", *sorted(rows), sep="\n")
+
+
 def main(paths):
-    budgets, usages = {}, []
+    budgets, usages, code = {}, [], None
     for path in paths:
         with open(path, encoding="utf-8") as file:
-            if path.endswith(".usage"):
+            if path.endswith(".sass"):
+                code = code_of(file.read())
+            elif path.endswith(".usage"):
                 usages += usages_of(file.read())
             else:
                 budgets[os.path.basename(path)] = budgets_of(file.read())
+    if code is not None:
+        print_table(usages, *code)
+        return
     errors = []
     for file, of_file in sorted(budgets.items()):
         # The unnamed namespace has the file's name in it, and the parts of a mangled name have their

@@ -42,7 +42,24 @@ struct Problem {
   const int32_t* labels;
   float* gradient;
   double scale;  // 1 / samples
+  // Blocks that run at once, if the next row of each is to be prefetched, else 0.
+  int64_t prefetching_blocks;
 };
+
+// Prefetches the row that comes after `sample` on the block's multiprocessor: the block's own next
+// one or, after its last one, the first of the block that takes its place.
+__device__ inline void PrefetchNextRow(const Problem& problem, int64_t sample) {
+  int64_t next = sample + gridDim.x;
+  if (next >= problem.samples) {
+    next = blockIdx.x + problem.prefetching_blocks;
+    if (next >= gridDim.x) return;
+  }
+  const float* const row = problem.scores + next * problem.classes;
+  for (int64_t i = int64_t{threadIdx.x} * kLineFloats; i < problem.classes;
+       i += int64_t{blockDim.x} * kLineFloats) {
+    PrefetchToL2(row + i);
+  }
+}
 
 // Bytes moved for each score: 4 read, 4 written. The way through shared memory makes both
 // contiguous.
@@ -103,6 +120,9 @@ __global__ void __launch_bounds__(std::max(kLanes, kRowThreads))
     const RowLabel label = MakeRowLabel(has_sample ? problem.labels[sample] : -1, classes);
     RowPart<kWidth, kLanes, kPacks> part(classes, label);
     part.Load(scores);
+    if (kLanes == kLargeRowThreads && problem.prefetching_blocks > 0) {
+      PrefetchNextRow(problem, sample);
+    }
     // Before the gradient takes its place.
     const float label_score = label.is_class ? scores[label.index] : 0.0f;
     const float maximum = GroupMaximum<kLanes>(part.Maximum());
@@ -257,6 +277,15 @@ Choice Choose(int64_t classes, bool are_aligned) {
   return {is_aligned ? LongRowsKernel<kPackWidth> : LongRowsKernel<1>, kLongRowThreads, 1};
 }
 
+// The largest rows in registers fill a multiprocessor with one block. Nothing is loaded while it
+// computes, unless the next row is prefetched. That pays if the L2 cache holds the rows of all
+// blocks until they are loaded, beside as many gradients.
+int64_t PrefetchingBlocks(int64_t classes, const CudaDevice& device) {
+  const int64_t blocks = device.multiprocessor_count();
+  const int64_t row_bytes = classes * static_cast<int64_t>(sizeof(float));
+  return 2 * blocks * row_bytes <= device.l2_cache_bytes() ? blocks : 0;
+}
+
 int64_t BlockCount(int64_t samples, const Choice& choice) {
   return std::min((samples + choice.block_samples - 1) / choice.block_samples, kMaxBlocks);
 }
@@ -276,8 +305,13 @@ absl::Status SoftmaxCrossEntropy(int64_t samples, int64_t classes, const float* 
   const Choice choice = Choose(classes, AreAligned(sizeof(float4), scores, gradient));
   const int64_t blocks = BlockCount(samples, choice);
   SumAndCount* const partials = static_cast<SumAndCount*>(scratch);
-  const Problem problem = {samples, classes,  scores,
-                           labels,  gradient, 1.0 / static_cast<double>(samples)};
+  const Problem problem = {samples,
+                           classes,
+                           scores,
+                           labels,
+                           gradient,
+                           /*scale=*/1.0 / static_cast<double>(samples),
+                           PrefetchingBlocks(classes, stream.device())};
   absl::Status status =
       Launch(kOperation, stream, blocks, choice.threads, choice.kernel, problem, partials);
   if (!status.ok()) return status;

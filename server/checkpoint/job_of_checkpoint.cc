@@ -31,7 +31,7 @@ Freedom FreedomOf(const JobFlag& flag) {
     if (name == flag.name) return Freedom::kAnyValue;
   }
   static constexpr absl::string_view kGroups[] = {"Consistency", "Checkpoints", "Scheduler",
-                                                  "Membership", "Transport"};
+                                                  "Membership",  "Transport",   "Limits"};
   for (const absl::string_view group : kGroups) {
     if (group == flag.group) return Freedom::kAnyValue;
   }

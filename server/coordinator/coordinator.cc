@@ -6,8 +6,10 @@
 #include <string>
 #include <utility>
 
+#include "common/base/log_format.h"
 #include "common/base/printable_text.h"
 #include "server/checkpoint/manifest.h"
+#include "server/coordinator/coordinator_metrics.h"
 #include "server/coordinator/output_plan.h"
 
 namespace capstan {
@@ -162,6 +164,17 @@ void Coordinator::GetStatus(v1::GetStatusRequest, Callback<v1::GetStatusReply> d
     reply = state_.Status();
   }
   done(std::move(reply));
+}
+
+void Coordinator::AddMetrics(MetricsPage& page) {
+  v1::GetStatusReply status;
+  int workers_lost = 0;
+  {
+    MutexLock lock(&mu_);
+    status = state_.Status();
+    workers_lost = state_.WorkersLost();
+  }
+  AddJobMetrics(status, workers_lost, page);
 }
 
 void Coordinator::SetConsistency(v1::SetConsistencyRequest request,
@@ -377,12 +390,15 @@ void Coordinator::DoCheckpointWork(CheckpointPlan::Work work) {
 }
 
 void Coordinator::LogEvents() {
-  std::vector<std::string> events;
+  std::vector<JobEvent> events;
   {
     MutexLock lock(&mu_);
     events = state_.TakeEvents();
   }
-  for (const std::string& event : events) LOG(INFO) << PrintableText(event);
+  for (const JobEvent& event : events) {
+    const LogDetails details(event.step, event.reason);
+    LOG(INFO) << PrintableText(event.text);
+  }
 }
 
 bool Coordinator::EveryoneKnowsLocked() const {

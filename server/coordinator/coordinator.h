@@ -19,6 +19,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/membership/coordinator_endpoint.h"
+#include "common/metrics/metrics_page.h"
 #include "common/model_file/model_file.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
@@ -67,6 +68,9 @@ class Coordinator : public CoordinatorEndpoint {
                       Callback<v1::SetConsistencyReply> done) override;
   void Checkpoint(v1::CheckpointRequest request, Callback<v1::CheckpointReply> done) override;
   void ReadClock(v1::ReadClockRequest request, Callback<v1::ReadClockReply> done) override;
+
+  // Adds what is known of the job.
+  void AddMetrics(MetricsPage& page);
 
   // Ends the job, for a reason of the coordinator's own process.
   void Fail(absl::string_view reason);

@@ -3,100 +3,98 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
 #include "common/transport/grpc/grpc_setup.h"
 
 namespace capstan {
-namespace {
 
-// Finishes the call when the coordinator answers.
-template <typename Reply>
-CoordinatorEndpoint::Callback<Reply> FinishWith(grpc::ServerUnaryReactor* reactor, Reply* reply) {
-  return [reactor, reply](absl::StatusOr<Reply> answer) {
-    if (answer.ok()) *reply = *std::move(answer);
-    reactor->Finish(GrpcStatus(answer.status()));
-  };
+absl::Status GrpcCoordinatorService::Admit(const grpc::CallbackServerContext& context,
+                                           absl::string_view what, Right needed) {
+  if (guard_ == nullptr) return absl::OkStatus();
+  if (absl::StartsWith(what, "Register")) {
+    return guard_->AdmitRegistration(context, what, needed);
+  }
+  return guard_->Admit(context, what, needed).status();
 }
 
-}  // namespace
+template <typename Request, typename Reply>
+grpc::ServerUnaryReactor* GrpcCoordinatorService::Answer(grpc::CallbackServerContext* context,
+                                                         Right needed,
+                                                         Method<Request, Reply> method,
+                                                         const Request* request, Reply* reply) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  const absl::string_view call = absl::StripSuffix(Request::descriptor()->name(), "Request");
+  const absl::Status admitted = Admit(*context, call, needed);
+  if (!admitted.ok()) {
+    reactor->Finish(GrpcStatus(admitted));
+    return reactor;
+  }
+  (coordinator_.*method)(*request, [reactor, reply](absl::StatusOr<Reply> answer) {
+    if (answer.ok()) *reply = *std::move(answer);
+    reactor->Finish(GrpcStatus(answer.status()));
+  });
+  return reactor;
+}
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::GetJob(grpc::CallbackServerContext* context,
                                                          const v1::GetJobRequest* request,
                                                          v1::GetJobReply* reply) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  coordinator_.GetJob(*request, FinishWith(reactor, reply));
-  return reactor;
+  return Answer(context, Right::kLook, &CoordinatorEndpoint::GetJob, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::RegisterServer(
     grpc::CallbackServerContext* context, const v1::RegisterServerRequest* request,
     v1::RegisterReply* reply) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  coordinator_.RegisterServer(*request, FinishWith(reactor, reply));
-  return reactor;
+  return Answer(context, Right::kOperate, &CoordinatorEndpoint::RegisterServer, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::RegisterWorker(
     grpc::CallbackServerContext* context, const v1::RegisterWorkerRequest* request,
     v1::RegisterReply* reply) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  coordinator_.RegisterWorker(*request, FinishWith(reactor, reply));
-  return reactor;
+  return Answer(context, Right::kTakePart, &CoordinatorEndpoint::RegisterWorker, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::Heartbeat(grpc::CallbackServerContext* context,
                                                             const v1::HeartbeatRequest* request,
                                                             v1::HeartbeatReply* reply) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  coordinator_.Heartbeat(*request, FinishWith(reactor, reply));
-  return reactor;
+  return Answer(context, Right::kTakePart, &CoordinatorEndpoint::Heartbeat, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::ReportFailure(
     grpc::CallbackServerContext* context, const v1::ReportFailureRequest* request,
     v1::ReportFailureReply* reply) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  coordinator_.ReportFailure(*request, FinishWith(reactor, reply));
-  return reactor;
+  return Answer(context, Right::kTakePart, &CoordinatorEndpoint::ReportFailure, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::ReportResult(
     grpc::CallbackServerContext* context, const v1::ReportResultRequest* request,
     v1::ReportResultReply* reply) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  coordinator_.ReportResult(*request, FinishWith(reactor, reply));
-  return reactor;
+  return Answer(context, Right::kTakePart, &CoordinatorEndpoint::ReportResult, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::GetStatus(grpc::CallbackServerContext* context,
                                                             const v1::GetStatusRequest* request,
                                                             v1::GetStatusReply* reply) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  coordinator_.GetStatus(*request, FinishWith(reactor, reply));
-  return reactor;
+  return Answer(context, Right::kLook, &CoordinatorEndpoint::GetStatus, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::SetConsistency(
     grpc::CallbackServerContext* context, const v1::SetConsistencyRequest* request,
     v1::SetConsistencyReply* reply) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  coordinator_.SetConsistency(*request, FinishWith(reactor, reply));
-  return reactor;
+  return Answer(context, Right::kOperate, &CoordinatorEndpoint::SetConsistency, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::Checkpoint(grpc::CallbackServerContext* context,
                                                              const v1::CheckpointRequest* request,
                                                              v1::CheckpointReply* reply) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  coordinator_.Checkpoint(*request, FinishWith(reactor, reply));
-  return reactor;
+  return Answer(context, Right::kOperate, &CoordinatorEndpoint::Checkpoint, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::ReadClock(grpc::CallbackServerContext* context,
                                                             const v1::ReadClockRequest* request,
                                                             v1::ReadClockReply* reply) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  coordinator_.ReadClock(*request, FinishWith(reactor, reply));
-  return reactor;
+  return Answer(context, Right::kLook, &CoordinatorEndpoint::ReadClock, request, reply);
 }
 
 }  // namespace capstan

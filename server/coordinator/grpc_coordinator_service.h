@@ -3,7 +3,10 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "common/membership/coordinator_endpoint.h"
+#include "common/transport/grpc/call_guard.h"
 #include "proto/coordinator_service.grpc.pb.h"
 
 namespace capstan {
@@ -12,8 +15,9 @@ namespace capstan {
 // answered every parked heartbeat: at most one heartbeat interval. Thread-safe.
 class GrpcCoordinatorService : public v1::CoordinatorService::CallbackService {
  public:
-  // `coordinator` must outlive the gRPC server.
-  explicit GrpcCoordinatorService(CoordinatorEndpoint& coordinator) : coordinator_(coordinator) {}
+  // Both outlive the gRPC server. `guard` decides who may call what; null: everybody everything.
+  explicit GrpcCoordinatorService(CoordinatorEndpoint& coordinator, CallGuard* guard = nullptr)
+      : coordinator_(coordinator), guard_(guard) {}
 
   grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context,
                                    const v1::GetJobRequest* request,
@@ -47,7 +51,19 @@ class GrpcCoordinatorService : public v1::CoordinatorService::CallbackService {
                                       v1::ReadClockReply* reply) override;
 
  private:
+  template <typename Request, typename Reply>
+  using Method = void (CoordinatorEndpoint::*)(Request, CoordinatorEndpoint::Callback<Reply>);
+
+  // Answers the call by `method`, if the guard admits it.
+  template <typename Request, typename Reply>
+  grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, Right needed,
+                                   Method<Request, Reply> method, const Request* request,
+                                   Reply* reply);
+  absl::Status Admit(const grpc::CallbackServerContext& context, absl::string_view what,
+                     Right needed);
+
   CoordinatorEndpoint& coordinator_;
+  CallGuard* const guard_;
 };
 
 }  // namespace capstan

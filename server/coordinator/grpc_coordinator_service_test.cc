@@ -32,10 +32,7 @@ class GrpcCoordinatorServiceTest : public ::testing::Test {
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
-    client_ = std::make_unique<GrpcCoordinatorClient>(
-        GrpcCoordinatorClient::MakeChannel(absl::StrCat("127.0.0.1:", port),
-                                           grpc::InsecureChannelCredentials()),
-        clock_);
+    client_ = std::make_unique<GrpcCoordinatorClient>(absl::StrCat("127.0.0.1:", port), clock_);
   }
 
   template <typename Reply, typename Request>

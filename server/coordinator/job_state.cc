@@ -44,8 +44,9 @@ JobState::JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoi
       checkpoint_(job_.checkpoint(), restored_.manifest.step()),
       training_time_(absl::Seconds(restored_.manifest.training_seconds())) {
   if (!restored_.path.empty()) {
-    events_.push_back(absl::StrCat("the job goes on from step ", restored_.manifest.step(), ": ",
-                                   restored_.path));
+    events_.emplace_back(
+        absl::StrCat("the job goes on from step ", restored_.manifest.step(), ": ", restored_.path),
+        restored_.manifest.step());
     view_.set_restored_step(std::max<int64_t>(restored_.manifest.step(), 1));
   }
   EnterPhase(v1::REGISTERING);
@@ -74,6 +75,7 @@ absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
     if (request.role() == kServer) entering_.Report(request.id(), next_step);
   }
   if (request.role() == kServer) {
+    if (request.load().seconds() >= member->load.seconds()) member->load = request.load();
     RETURN_IF_ERROR(consistency_.Report(request.id(), request.held_step()));
     RETURN_IF_ERROR(checkpoint_.Report(request.id(), request.checkpoint()));
   }
@@ -103,8 +105,9 @@ absl::StatusOr<uint64_t> JobState::BeginConsistencyChange(
 bool JobState::SettleConsistency() {
   if (!consistency_.Settle(members_.servers().size())) return false;
   const v1::ConsistencyPeriod& period = consistency_.latest();
-  events_.push_back(absl::StrCat("from step ", period.first_step(), " on: consistency ",
-                                 ConsistencyText(period.consistency())));
+  events_.emplace_back(absl::StrCat("from step ", period.first_step(), " on: consistency ",
+                                    ConsistencyText(period.consistency())),
+                       period.first_step());
   return true;
 }
 
@@ -262,8 +265,9 @@ void JobState::EnterPhase(v1::Phase phase) {
   if (phase == v1::TRAINING) training_began_ = clock_.Now();
   if (view_.phase() == v1::TRAINING) training_time_ += clock_.Now() - training_began_;
   view_.set_phase(phase);
-  events_.push_back(absl::StrCat("phase ", v1::Phase_Name(phase), phase == v1::FAILED ? ": " : "",
-                                 view_.reason()));
+  events_.emplace_back(absl::StrCat("phase ", v1::Phase_Name(phase),
+                                    phase == v1::FAILED ? ": " : "", view_.reason()),
+                       std::nullopt, view_.reason());
 }
 
 void JobState::Publish() {
@@ -290,6 +294,7 @@ v1::GetStatusReply JobState::Status() const {
   status.mutable_replaced_workers()->Add(members_.replaced_workers().begin(),
                                          members_.replaced_workers().end());
   status.mutable_bytes_of_server()->Add(bytes_of_server_.begin(), bytes_of_server_.end());
+  for (const Member& server : members_.servers()) *status.add_load_of_server() = server.load;
   status.set_job_name(job_.name());
   status.set_num_servers(job_.cluster().num_servers());
   status.set_num_workers(job_.cluster().num_workers());

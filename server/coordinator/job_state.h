@@ -30,6 +30,18 @@
 
 namespace capstan {
 
+// One line of the coordinator's log. May have text of a peer that is not printable.
+struct JobEvent {
+  // Implicit: most events are a text alone.
+  JobEvent(std::string text) : text(std::move(text)) {}
+  JobEvent(std::string text, std::optional<int64_t> step, std::string reason = "")
+      : text(std::move(text)), step(step), reason(std::move(reason)) {}
+
+  std::string text;
+  std::optional<int64_t> step;  // if the text names one
+  std::string reason;           // of a failure, as in the text; empty: none
+};
+
 // The phases of a job: the effect of each event on them and on the members' view. Has no callbacks,
 // and reads the clock only to measure the training. Not thread-safe.
 class JobState {
@@ -92,8 +104,10 @@ class JobState {
   bool has_ended() const { return view_.phase() == v1::DONE || view_.phase() == v1::FAILED; }
   std::vector<MemberKey> LiveMembers() const;
   // The events since the last call, a line each, for the log.
-  std::vector<std::string> TakeEvents() { return std::exchange(events_, {}); }
+  std::vector<JobEvent> TakeEvents() { return std::exchange(events_, {}); }
   v1::GetStatusReply Status() const;
+  // Declared dead so far, also those replaced.
+  int WorkersLost() const;
   // The job has ended.
   JobOutcome Outcome() const;
 
@@ -128,8 +142,6 @@ class JobState {
       const std::map<uint32_t, v1::CheckpointPart>& parts) const;
   void AddWorkers(const std::map<uint32_t, v1::WorkerSteps>& steps,
                   v1::CheckpointManifest& manifest) const;
-  // Declared dead so far, also those replaced.
-  int WorkersLost() const;
   absl::Duration TrainingTime() const;
   // The worker's progress, with that before the checkpoint from which the job goes on.
   v1::Progress ProgressOf(uint32_t worker) const;
@@ -170,7 +182,7 @@ class JobState {
   absl::Duration training_time_;  // with that before the checkpoint
   int64_t steps_total_ = 0;       // of each worker; 0 until the first report
   std::optional<v1::ReportResultRequest> result_;
-  std::vector<std::string> events_;
+  std::vector<JobEvent> events_;
 };
 
 }  // namespace capstan

@@ -103,8 +103,9 @@ bool JobState::SettleCheckpoint() {
   if (manifest.ok()) {
     checkpoint_.Publish(*manifest);
   } else {
-    events_.push_back(absl::StrCat("the checkpoint ", checkpoint_.name(), " has failed: ",
-                                   manifest.status().message(), "; the job goes on"));
+    events_.emplace_back(absl::StrCat("the checkpoint ", checkpoint_.name(), " has failed: ",
+                                      manifest.status().message(), "; the job goes on"),
+                         std::nullopt, std::string(manifest.status().message()));
     checkpoint_.Fail(manifest.status(), clock_.Now());
   }
   return true;
@@ -115,13 +116,15 @@ void JobState::EndCheckpointWork(const absl::StatusOr<std::string>& result) {
   const bool was_publishing = checkpoint_.is_publishing();
   checkpoint_.EndWork(result, clock_.Now());
   if (!result.ok()) {
-    events_.push_back(
-        absl::StrCat("a checkpoint has failed: ", result.status().message(), "; the job goes on"));
+    events_.emplace_back(
+        absl::StrCat("a checkpoint has failed: ", result.status().message(), "; the job goes on"),
+        std::nullopt, std::string(result.status().message()));
   } else if (was_publishing) {
     v1::CheckpointStatus status;
     checkpoint_.WriteTo(status);
-    events_.push_back(absl::StrCat("the checkpoint of step ", status.step(), " is complete: ",
-                                   status.newest(), result->empty() ? "" : "; but ", *result));
+    events_.emplace_back(absl::StrCat("the checkpoint of step ", status.step(), " is complete: ",
+                                      status.newest(), result->empty() ? "" : "; but ", *result),
+                         status.step(), *result);
   }
   SettleCheckpoint();
   Advance();

@@ -102,8 +102,9 @@ bool JobState::EnterWorkers() {
   const auto ready = entering_.TakeReady(members_.servers().size());
   for (const auto& [id, first_step] : ready) {
     members_.OfRole(kWorker).at(id).first_step = first_step;
-    events_.push_back(
-        absl::StrCat(MemberName({kWorker, id}), " enters at step ", first_step.value()));
+    events_.emplace_back(
+        absl::StrCat(MemberName({kWorker, id}), " enters at step ", first_step.value()),
+        first_step.value());
   }
   return !ready.empty();
 }
@@ -114,7 +115,7 @@ absl::Status JobState::ReportFailure(const v1::ReportFailureRequest& request) {
   RETURN_IF_ERROR(members_.Find(key, Incarnation(request.incarnation())).status());
   const std::string what = absl::StrCat(MemberName(key), ": ", ReasonOf(request));
   if (result_.has_value() && key.role == kWorker) {
-    events_.push_back(absl::StrCat(what, "; its work is done"));
+    events_.emplace_back(absl::StrCat(what, "; its work is done"), std::nullopt, ReasonOf(request));
   } else {
     Fail(what);
   }
@@ -128,7 +129,8 @@ absl::Status JobState::ReportEarlyFailure(const v1::ReportFailureRequest& reques
   if (view_.phase() == v1::REGISTERING && members_.Lacks(request.role())) {
     Fail(what);
   } else {
-    events_.push_back(what);  // It was one too many, or the others go on without it.
+    // It was one too many, or the others go on without it.
+    events_.emplace_back(what, std::nullopt, ReasonOf(request));
   }
   return absl::OkStatus();
 }
@@ -148,10 +150,10 @@ void JobState::DeclareDead(MemberKey key) {
                              silence, " (lease); its shards are lost: see its log, and ", advice));
   }
   entering_.Forget(key.id);
-  const std::string what =
-      absl::StrCat(MemberName(key), " has been silent for ", silence, " (lease)");
+  const std::string why = absl::StrCat("silent for ", silence, " (lease)");
+  const std::string what = absl::StrCat(MemberName(key), " has been ", why);
   if (result_.has_value()) {
-    events_.push_back(absl::StrCat(what, "; its work is done"));
+    events_.emplace_back(absl::StrCat(what, "; its work is done"), std::nullopt, why);
     return Publish();
   }
   if (view_.phase() == v1::REGISTERING || view_.phase() == v1::PLACING) {
@@ -161,7 +163,8 @@ void JobState::DeclareDead(MemberKey key) {
     return Fail(absl::StrCat(
         what, " and was the last live worker: see the workers' logs, and start the job again"));
   }
-  events_.push_back(absl::StrCat(what, " and is declared dead; the others go on"));
+  events_.emplace_back(absl::StrCat(what, " and is declared dead; the others go on"),
+                       member.progress.steps_done(), why);
   death_version_ = view_.version() + 1;
   if (view_.phase() == v1::EVALUATING) view_.set_evaluator(*members_.LowestLiveWorker());
   Advance();

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -90,6 +92,22 @@ TEST_F(JobStateTest, EachChangeIsOneVersion) {
   EXPECT_EQ(state_.view().version(), 4u) << "progress is not in the view";
   Heartbeat(kServer);
   EXPECT_EQ(state_.view().version(), 5u);
+}
+
+TEST_F(JobStateTest, TheStatusHasTheLatestLoadOfEachServer) {
+  RegisterAll();
+  v1::HeartbeatRequest request;
+  request.set_role(kServer.role);
+  for (const auto& [exchanges, seconds] :
+       {std::pair(5, 1.5), std::pair(9, 2.5), std::pair(7, 2.0)}) {
+    request.mutable_load()->set_exchanges(exchanges);
+    request.mutable_load()->set_seconds(seconds);
+    ASSERT_TRUE(state_.Heartbeat(request).ok());
+  }
+  request.mutable_load()->set_seconds(std::nan(""));
+  ASSERT_TRUE(state_.Heartbeat(request).ok());
+  ASSERT_EQ(state_.Status().load_of_server_size(), 1);
+  EXPECT_EQ(state_.Status().load_of_server(0).exchanges(), 9u) << "an older report came later";
 }
 
 TEST_F(JobStateTest, TheStatusNamesCodecsOnlyIfThereIsOne) {

@@ -25,6 +25,7 @@ struct Member {
   std::string death;      // The reason for declaring it dead; empty while it is live.
   uint64_t view_version = 0;
   v1::Progress progress;  // Workers only.
+  v1::ServerLoad load;    // Servers only.
   Step first_step;        // Workers only.
 
   bool is_live() const { return death.empty(); }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log_format.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"
 #include "common/membership/coordinator_endpoint.h"
@@ -18,6 +19,7 @@
 #include "server/checkpoint/manifest.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
+#include "server/service/server_metrics.h"
 #include "server/service/shard_host_options.h"
 
 namespace capstan {
@@ -42,7 +44,11 @@ absl::Status ParameterServer::Run(ListenFunction listen) {
     options_.tracer->NameProcess(absl::StrCat("server ", id->value()),
                                  kFirstServerRank + static_cast<int>(id->value()));
   }
+  const MetricsSources::Registration info =
+      AddMemberInfo(options_.metrics, "server", id->value(), job.job().name());
+  options_.on_readiness(absl::UnavailableError("waits for all members of the job"));
   absl::Status status = Follow(job, *id);
+  options_.on_readiness(absl::UnavailableError("the job has ended"));
   if (!status.ok()) {
     ReportFailure(coordinator, v1::HeartbeatRequest::SERVER, id->value(), options_.incarnation,
                   status, *options_.clock);
@@ -60,6 +66,7 @@ absl::StatusOr<ServerId> ParameterServer::ListenAndRegister(const v1::JobSpec& j
   ASSIGN_OR_RETURN(const v1::RegisterReply registered,
                    AwaitReply(*options_.coordinator, &CoordinatorEndpoint::RegisterServer, request,
                               *options_.clock));
+  SetLogId(registered.id());
   LOG(INFO) << "registered as server " << registered.id() << " at " << address.grpc;
   return ServerId(registered.id());
 }
@@ -103,7 +110,11 @@ absl::Status ParameterServer::FollowViews(const v1::GetJobReply& job, ServerId i
 absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
                                     const v1::JobView& view) {
   if (view.epoch() == 0 || view.phase() == v1::FAILED) return absl::OkStatus();
-  if (host_ == nullptr) RETURN_IF_ERROR(CreateShards(job, id, view));
+  if (host_ == nullptr) {
+    options_.on_readiness(absl::UnavailableError("makes its shards"));
+    RETURN_IF_ERROR(CreateShards(job, id, view));
+    options_.on_readiness(absl::OkStatus());
+  }
   credit_bytes_ = view.has_schedule() ? view.schedule().credit_bytes()
                                       : SchedulerOf(job.job(), view).credit_bytes();
   host_->SetLiveWorkers(LiveWorkers(view));
@@ -129,6 +140,7 @@ absl::Status ParameterServer::CreateShards(const v1::GetJobReply& job, ServerId 
                                            const v1::JobView& view) {
   ASSIGN_OR_RETURN(ShardHost::Options options, ShardHostOptions(job, id, view));
   options.interruption = options_.interruption;
+  options.clock = options_.clock;
   ShardHost::Source source;
   ASSIGN_OR_RETURN(source.initial, OpenModels(job, view));
   RETURN_IF_ERROR(OpenCheckpoints(job, view, source));
@@ -138,6 +150,12 @@ absl::Status ParameterServer::CreateShards(const v1::GetJobReply& job, ServerId 
   const absl::Status created = CreateHost(std::move(options), source, view);
   RETURN_IF_ERROR(source.restored == nullptr ? created : Annotate(created, "--restore"));
   periods_acted_on_ = view.consistency_size();
+  if (options_.metrics != nullptr) {
+    host_metrics_ = options_.metrics->Add(
+        [host = host_.get(), workers = job.job().cluster().num_workers()](MetricsPage& page) {
+          AddShardMetrics(host->counts(), host->non_finite_pushes(), workers, page);
+        });
+  }
   return absl::OkStatus();
 }
 
@@ -262,6 +280,11 @@ void ParameterServer::HoldBack(const v1::JobView& view) {
 }
 
 void ParameterServer::Report(v1::HeartbeatRequest& request) {
+  if (serving_ != nullptr) {
+    v1::ServerLoad& load = *request.mutable_load();
+    load.set_exchanges(static_cast<uint64_t>(host_->num_exchanges()));
+    load.set_seconds(absl::ToDoubleSeconds(options_.clock->Now() - serving_since_));
+  }
   MutexLock lock(&mu_);
   request.mutable_next_steps()->Assign(next_steps_.begin(), next_steps_.end());
   if (held_step_.has_value()) *request.mutable_held_step() = *held_step_;
@@ -281,6 +304,7 @@ absl::Status ParameterServer::CreateHost(ShardHost::Options options,
   }
   RETURN_IF_ERROR(host.status());
   host_ = *std::move(host);
+  serving_since_ = options_.clock->Now();
   for (const v1::TableSpec& table : view.tables()) {
     layer_of_table_.push_back(static_cast<int>(table.layer()));
   }

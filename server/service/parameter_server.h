@@ -13,12 +13,14 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/membership/view_watch.h"
+#include "common/metrics/metrics_sources.h"
 #include "common/model_file/model_file.h"
 #include "common/routing/routing_table.h"
 #include "common/trace/tracer.h"
@@ -40,6 +42,11 @@ class ParameterServer : public ParameterEndpoint {
     Incarnation incarnation;
     Tracer* tracer = nullptr;  // Optional; outlives the server
     std::string host;          // Optional: v1::RegisterServerRequest::host
+    // Optional; outlives the server. Gets the server's counts.
+    MetricsSources* metrics = nullptr;
+    // Optional: hears whether the server owns its shards. UNAVAILABLE: the message says what it
+    // waits for.
+    std::function<void(absl::Status)> on_readiness = [](const absl::Status&) {};
     // Optional, for simulations: interruptions, threads, and files of checkpoints.
     Shard::Interruption interruption;
     std::function<void(absl::AnyInvocable<void()> body)> spawn;
@@ -102,6 +109,7 @@ class ParameterServer : public ParameterEndpoint {
   // These and host_ are set once, by the thread of Run, before serving_.
   std::unique_ptr<TracingEndpoint> traced_host_;  // null: nothing is traced
   std::vector<int> layer_of_table_;
+  absl::Time serving_since_;
   std::atomic<ParameterEndpoint*> serving_ =
       nullptr;  // host_ or traced_host_; null until it exists
   std::atomic<uint64_t> credit_bytes_ = 0;
@@ -119,8 +127,12 @@ class ParameterServer : public ParameterEndpoint {
   std::unique_ptr<ShardStorage> storage_;
   std::unique_ptr<CheckpointWriter> writer_;
 
-  // Destroyed first: it then answers parked exchanges, and connections ask for their layers.
+  // Destroyed before all above: it then answers parked exchanges, and connections ask for their
+  // layers.
   std::unique_ptr<ShardHost> host_;
+
+  // Uses host_.
+  MetricsSources::Registration host_metrics_;
 };
 
 }  // namespace capstan

@@ -42,6 +42,9 @@ class EncodedValues {
   // `values` are those of `version`. INVALID_ARGUMENT if one is a NaN or an infinity.
   absl::StatusOr<Payload> Encode(absl::Span<const float> values, uint64_t version);
 
+  // Memory of the encoded version that is kept.
+  size_t size_bytes() const { return current_.size_bytes(); }
+
  private:
   const Codec& codec_;
   const DrawKey draws_;

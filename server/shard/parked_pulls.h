@@ -36,6 +36,8 @@ class ParkedPulls {
   // An older parked pull of the worker is answered UNAVAILABLE. Usually `pull` is its retry.
   void Park(WorkerId worker, ParkedPull pull, ReleasedReplies* released);
 
+  int64_t size() const { return static_cast<int64_t>(pulls_.size()); }
+
   // Removes and returns all pulls, by worker.
   std::map<WorkerId, ParkedPull> TakeAll() { return std::exchange(pulls_, {}); }
 

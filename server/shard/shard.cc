@@ -7,6 +7,41 @@
 #include "common/base/status_macros.h"
 
 namespace capstan {
+namespace {
+
+// Holds the lock, and measures how long the caller waited for it and holds it.
+class ABSL_SCOPED_LOCKABLE MeasuredLock {
+ public:
+  // `clock` null: measures nothing. `counts` is guarded by the mutex.
+  MeasuredLock(Mutex* mutex, const Clock* clock, ShardCounts* counts)
+      ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) ABSL_NO_THREAD_SAFETY_ANALYSIS : mutex_(*mutex),
+                                                                           clock_(clock),
+                                                                           counts_(*counts) {
+    const bool is_free = mutex_.TryLock();
+    begin_ = Now();
+    if (is_free) return;
+    mutex_.Lock();
+    const absl::Time asked = begin_;
+    begin_ = Now();
+    counts_.lock_wait += begin_ - asked;
+  }
+  ~MeasuredLock() ABSL_UNLOCK_FUNCTION() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    counts_.lock_held += Now() - begin_;
+    mutex_.Unlock();
+  }
+  MeasuredLock(const MeasuredLock&) = delete;
+  MeasuredLock& operator=(const MeasuredLock&) = delete;
+
+ private:
+  absl::Time Now() const { return clock_ == nullptr ? absl::Time() : clock_->Now(); }
+
+  Mutex& mutex_;
+  const Clock* const clock_;
+  ShardCounts& counts_;
+  absl::Time begin_;
+};
+
+}  // namespace
 
 void Shard::Run(Due due) const {
   for (auto& [done, reply] : due.replies) {
@@ -40,19 +75,54 @@ void Shard::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
 void Shard::Enter(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done) {
   Due due;
   {
-    MutexLock lock(&mu_);
+    const MeasuredLock lock(&mu_, clock_, &counts_);
     absl::Status status = CheckWorkerLocked(request);
     const auto it = slices_.find(request.slice);
     if (status.ok() && it == slices_.end()) status = absl::NotFoundError("no such slice here");
     if (status.ok()) {
+      CountRequestLocked(request);
       it->second->Exchange(std::move(request), std::move(done), &due.replies);
       if (on_cut_ != nullptr && it->second->has_cut()) TakeCutLocked(due);
     } else {
       due.replies.emplace_back(std::move(done), ErrorReply(std::move(status)));
     }
     request.gradient.Clear();  // A refused gradient is released before its reply.
+    CountRepliesLocked(due.replies);
   }
   Run(std::move(due));
+}
+
+void Shard::CountRequestLocked(const ExchangeRequest& request) {
+  const bool is_push = request.push_step.has_value();
+  const bool is_pull = request.pull_step.has_value();
+  if (is_push) {
+    ++(is_pull ? counts_.push_pulls : counts_.pushes);
+  } else {
+    ++(is_pull ? counts_.pulls : counts_.own_states);
+  }
+  counts_.received.Add(request.codec, request.gradient.size_bytes());
+}
+
+void Shard::CountRepliesLocked(const ReleasedReplies& replies) {
+  for (const auto& [done, reply] : replies) {
+    counts_.sent.Add(reply.codec, reply.values.size_bytes());
+  }
+}
+
+int64_t Shard::num_exchanges() const {
+  MutexLock lock(&mu_);
+  return counts_.exchanges();
+}
+
+ShardCounts Shard::counts() {
+  MutexLock lock(&mu_);
+  ShardCounts counts = counts_;
+  for (const auto& [key, slice] : slices_) {
+    counts.parked += slice->num_parked();
+    counts.duplicate_pushes += slice->duplicate_pushes();
+    counts.memory += slice->memory();
+  }
+  return counts;
 }
 
 absl::Status Shard::CheckWorkerLocked(const ExchangeRequest& request) const {
@@ -84,6 +154,7 @@ void Shard::SetLiveWorkers(absl::Span<const Worker> workers) {
     for (const Worker& worker : workers) workers_.emplace(worker.worker, worker);
     for (auto& [key, slice] : slices_) ChangeWorkersLocked(previous, *slice, &due.replies);
     TakeCutLocked(due);
+    CountRepliesLocked(due.replies);
   }
   Run(std::move(due));
 }
@@ -111,6 +182,7 @@ void Shard::ForEachSlice(Action action) {
     MutexLock lock(&mu_);
     for (auto& [key, slice] : slices_) action(key, *slice, &due.replies);
     TakeCutLocked(due);
+    CountRepliesLocked(due.replies);
   }
   Run(std::move(due));
 }
@@ -147,6 +219,7 @@ void Shard::CutAt(Step step, CutCallback on_cut) {
     first_uncut_ = slices_.begin();
     for (auto& [key, slice] : slices_) slice->CutAt(step, &due.replies);
     TakeCutLocked(due);
+    CountRepliesLocked(due.replies);
   }
   Run(std::move(due));
 }

@@ -11,12 +11,14 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/exchange/payload.h"
 #include "common/tensor/slicing.h"
 #include "server/consistency/consistency_schedule.h"
+#include "server/shard/shard_counts.h"
 #include "server/shard/shard_snapshot.h"
 #include "server/shard/slice.h"
 
@@ -36,9 +38,10 @@ class Shard {
   // Simulates the interruption of a thread before the lock: calls `go_on` at once or later.
   using Interruption = std::function<void(Incarnation process, absl::AnyInvocable<void()> go_on)>;
 
-  // All replies carry `epoch`. `interruption` is for simulations; null: there is none.
-  explicit Shard(Epoch epoch, Interruption interruption = nullptr)
-      : epoch_(epoch), interruption_(std::move(interruption)) {}
+  // All replies carry `epoch`. `interruption` is for simulations; null: there is none. `clock`
+  // measures, and outlives the shard; null: nothing is measured.
+  explicit Shard(Epoch epoch, Interruption interruption = nullptr, const Clock* clock = nullptr)
+      : epoch_(epoch), interruption_(std::move(interruption)), clock_(clock) {}
 
   // Only before the first exchange. With `snapshot`, the slice goes on where that one was;
   // RestoreWorkers must follow. RESOURCE_EXHAUSTED.
@@ -71,6 +74,9 @@ class Shard {
   // As Slice::HoldBack, for all slices. Returns the largest of their steps.
   Step HoldBack();
   void CancelParked(const absl::Status& status);
+  ShardCounts counts();
+  // ShardCounts::exchanges alone. Cheap.
+  int64_t num_exchanges() const;
 
  private:
   using Workers = std::map<WorkerId, Worker>;
@@ -96,14 +102,18 @@ class Shard {
   template <typename Take>
   ShardSnapshot CollectLocked(Take take) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void TakeCutLocked(Due& due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CountRequestLocked(const ExchangeRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CountRepliesLocked(const ReleasedReplies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Run(Due due) const;
 
   const Epoch epoch_;
   const Interruption interruption_;
+  const Clock* const clock_;
   mutable Mutex mu_;
   Workers workers_ ABSL_GUARDED_BY(mu_);  // the live ones
   // Ordered: a change of the membership then answers parked pulls in the same order in every run.
   Slices slices_ ABSL_GUARDED_BY(mu_);
+  ShardCounts counts_ ABSL_GUARDED_BY(mu_);            // without those of the slices
   CutCallback on_cut_ ABSL_GUARDED_BY(mu_);            // null: no cut is pending
   Slices::iterator first_uncut_ ABSL_GUARDED_BY(mu_);  // for on_cut_: those before it are cut
 };

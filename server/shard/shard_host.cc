@@ -48,7 +48,7 @@ ShardHost::~ShardHost() {
 }
 
 absl::Status ShardHost::AddShard(ShardId id, const Source& source) {
-  auto shard = std::make_unique<Shard>(options_.epoch, options_.interruption);
+  auto shard = std::make_unique<Shard>(options_.epoch, options_.interruption, options_.clock);
   if (source.restored == nullptr || shard_map_.SlicesOf(id).empty()) {
     RETURN_IF_ERROR(InitializeSlices(id, source.initial, *shard));
   } else {
@@ -162,6 +162,18 @@ void ShardHost::CutAt(Step step, const std::function<void(ShardSnapshot)>& on_cu
       on_cut(std::move(snapshot));
     });
   }
+}
+
+ShardCounts ShardHost::counts() const {
+  ShardCounts counts;
+  for (const auto& shard : shards_) counts += shard->counts();
+  return counts;
+}
+
+int64_t ShardHost::num_exchanges() const {
+  int64_t sum = 0;
+  for (const auto& shard : shards_) sum += shard->num_exchanges();
+  return sum;
 }
 
 size_t ShardHost::filled_shards() const {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/codec/table_codecs.h"
@@ -22,6 +23,7 @@
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
 #include "server/shard/shard.h"
+#include "server/shard/shard_counts.h"
 #include "server/shard/slice.h"
 #include "server/shard/worker_copies.h"
 
@@ -52,7 +54,8 @@ class ShardHost : public ParameterEndpoint {
     TableSchedules schedules;              // Required
     std::vector<ShardId> shards;           // the ones on this server
     Epoch epoch;                           // of the routing table with `shards`
-    Shard::Interruption interruption;      // optional, for simulations
+    const Clock* clock = nullptr;  // measures exchanges, and outlives the host; null: nothing does
+    Shard::Interruption interruption;  // optional, for simulations
   };
   using Worker = Shard::Worker;
   // Fills the initial values of a table's elements from `offset` on.
@@ -112,6 +115,11 @@ class ShardHost : public ParameterEndpoint {
 
   // Number of pushes refused for a NaN or an infinity, by worker.
   std::map<WorkerId, int64_t> non_finite_pushes() const { return non_finite_pushes_.counts(); }
+
+  // The sum over the shards. Each is locked for a moment.
+  ShardCounts counts() const;
+  // ShardCounts::exchanges alone. Cheap.
+  int64_t num_exchanges() const;
 
  private:
   explicit ShardHost(Options options);

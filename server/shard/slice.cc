@@ -99,6 +99,7 @@ void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
   uint64_t divisor = 0;
   if (request.push_step.has_value()) {
     const Step before = steps_.min_step();
+    duplicate_pushes_ += *request.push_step < steps_.completed(request.worker);
     absl::StatusOr<uint64_t> pushed = Push(request);
     if (!pushed.ok()) {
       released->emplace_back(std::move(done), ErrorReply(std::move(pushed).status()));
@@ -388,6 +389,15 @@ absl::Status Slice::Restore(const SliceSnapshot& snapshot) {
 
 void Slice::CancelParked(const absl::Status& status, ReleasedReplies* released) {
   parked_.Cancel(status, released);
+}
+
+SliceMemory Slice::memory() const {
+  SliceMemory memory;
+  memory.parameters = state_.values_bytes();
+  memory.optimizer = state_.optimizer_bytes();
+  memory.accumulators = accumulator_.size_bytes();
+  memory.copies = copies_.size_bytes() + encoded_values_.size_bytes();
+  return memory;
 }
 
 }  // namespace capstan

@@ -23,6 +23,7 @@
 #include "server/shard/encoded_values.h"
 #include "server/shard/own_states.h"
 #include "server/shard/parked_pulls.h"
+#include "server/shard/shard_counts.h"
 #include "server/shard/shard_snapshot.h"
 #include "server/shard/slice_state.h"
 #include "server/shard/step_accumulator.h"
@@ -120,6 +121,11 @@ class Slice {
   Step next_step(WorkerId worker) const { return steps_.completed(worker); }
   size_t size() const { return state_.size(); }
 
+  // Pushes that were applied before, and not again.
+  int64_t duplicate_pushes() const { return duplicate_pushes_; }
+  int64_t num_parked() const { return parked_.size(); }
+  SliceMemory memory() const;
+
  private:
   // Returns the divisor of the learning rate; 0: the push is kept, or was applied before.
   absl::StatusOr<uint64_t> Push(ExchangeRequest& request);
@@ -169,6 +175,7 @@ class Slice {
   StepAccumulator accumulator_;
   ParkedPulls parked_;
   OwnStates own_;
+  int64_t duplicate_pushes_ = 0;
 };
 
 }  // namespace capstan

@@ -61,6 +61,12 @@ std::vector<Payload> SliceState::ShareOptimizerState() const {
   return shared;
 }
 
+uint64_t SliceState::optimizer_bytes() const {
+  uint64_t bytes = 0;
+  for (const SliceValues& state : optimizer_state_) bytes += state.held_bytes();
+  return bytes;
+}
+
 SliceState::Update SliceState::BeginUpdate(uint64_t learning_rate_divisor) {
   ++version_;
   Update update(optimizer_);

@@ -62,6 +62,10 @@ class SliceState {
   // The optimizer's state, shared like the values.
   std::vector<Payload> ShareOptimizerState() const;
 
+  // Memory of the values and of the optimizer's state, with buffers still read, or kept for reuse.
+  uint64_t values_bytes() const { return values_.held_bytes(); }
+  uint64_t optimizer_bytes() const;
+
   // Counts an update. The caller then applies each element once.
   Update BeginUpdate(uint64_t learning_rate_divisor);
 

@@ -28,6 +28,9 @@ class SliceValues {
     return static_cast<const HostBuffer&>(current_->floats).span();
   }
 
+  // Memory of all buffers.
+  uint64_t held_bytes() const { return (1 + others_.size()) * size_bytes(); }
+
   // The current values. No update changes them while a copy of the payload lives.
   Payload Share() const;
 

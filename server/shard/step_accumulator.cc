@@ -105,4 +105,11 @@ void StepAccumulator::MeanOfEncoded(const OfStep& gradients, UseBlock use) const
   }
 }
 
+uint64_t StepAccumulator::size_bytes() const {
+  uint64_t bytes = 0;
+  for (const HostBuffer& buffer : spare_) bytes += buffer.size_bytes();
+  ForEach([&bytes](Step, WorkerId, const Kept& kept) { bytes += kept.gradient.size_bytes(); });
+  return bytes;
+}
+
 }  // namespace capstan

@@ -42,6 +42,9 @@ class StepAccumulator {
   // Whether there is a gradient of `step`.
   bool Has(Step step) const { return steps_.count(step) > 0; }
 
+  // Memory of all gradients, and of buffers for others.
+  uint64_t size_bytes() const;
+
   // The earliest step with a gradient; none: there is no gradient.
   std::optional<Step> First() const;
 

@@ -113,6 +113,12 @@ void WorkerCopies::DropOwnCopies() {
   while (!own_.empty()) Forget(own_.begin()->first);
 }
 
+uint64_t WorkerCopies::size_bytes() const {
+  uint64_t bytes = shared_.has_value() ? shared_->values.held_bytes() : 0;
+  for (const auto& [worker, copy] : own_) bytes += copy.values.held_bytes();
+  return bytes;
+}
+
 std::optional<SliceSnapshot::WorkerCopy> WorkerCopies::shared() const {
   if (!shared_.has_value()) return std::nullopt;
   return SliceSnapshot::WorkerCopy{shared_->values.Share(), shared_->version};

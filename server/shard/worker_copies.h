@@ -73,6 +73,9 @@ class WorkerCopies {
   // The worker has left: its own copy is dropped.
   void Forget(WorkerId worker);
 
+  // Memory of all copies.
+  uint64_t size_bytes() const;
+
   // The shared copy. None: no pull has made one yet.
   std::optional<SliceSnapshot::WorkerCopy> shared() const;
   // Goes on with a shared copy. RESOURCE_EXHAUSTED.

@@ -48,9 +48,34 @@ archive_is_small() {
 layout_is_as_promised() {
   local top
   top="$(cd "${bundle}" && echo *)"
-  [[ "${top}" == "README.txt bin jobs lib" ]] || fail "expected other files than: ${top}"
+  [[ "${top}" == "README.txt bin capstan.spdx.json jobs lib" ]] || fail "expected other files than: ${top}"
   [[ "$(wc -l <"${bundle}/README.txt")" == 2 ]] || fail "expected two lines in README.txt"
   contains "$(<"${bundle}/README.txt")" "glibc 2."
+}
+
+the_list_names_every_file_and_where_it_comes_from() {
+  local output library version
+  output="$(/usr/bin/python3 tests/bundle/check_spdx.py "${bundle}" \
+    "$("${bundle}/bin/capstan" --version)")" || fail "${output}"
+  echo "${output}"
+  # Two libraries that every program has, by what dpkg says of the originals.
+  for library in libgrpc.so libz.so; do
+    library="$(basename "$(echo "${bundle}/lib/${library}".*)")"
+    version="$(dpkg-query --show --showformat '${binary:Package} ${Version}' \
+      "$(dpkg-query --search "*/${library}" | sed 's/:\? .*//; q')")"
+    contains "${output}" "lib/${library}: ${version/:amd64/}"
+  done
+}
+
+a_wrong_list_is_noticed() {
+  local wrong="${TEST_TMPDIR}/wrong_list" check=(/usr/bin/python3 tests/bundle/check_spdx.py) version
+  version="$("${bundle}/bin/capstan" --version)"
+  cp --recursive "${bundle}" "${wrong}"
+  echo >>"${wrong}/README.txt"
+  contains "$(output_of_failure "${check[@]}" "${wrong}" "${version}")" "./README.txt: expected SHA"
+  cp "${bundle}/README.txt" "${wrong}"
+  touch "${wrong}/lib/libnew.so"
+  contains "$(output_of_failure "${check[@]}" "${wrong}" "${version}")" "libnew.so"
 }
 
 # Lines "NAME => PATH" of what the loader takes for the program or library, in a bare environment.
@@ -199,7 +224,8 @@ wrong_arguments_are_refused() {
   contains "$(output_of_failure "${pack}" --output=x.tar.gz bin/a=/missing)" "there is no /missing"
 }
 
-for check in archive_is_small layout_is_as_promised only_c_and_c++_come_from_outside \
+for check in archive_is_small layout_is_as_promised \
+  the_list_names_every_file_and_where_it_comes_from a_wrong_list_is_noticed only_c_and_c++_come_from_outside \
   runs_on_rhel_9 what_rhel_9_lacks_is_refused other_libraries_on_the_path_change_nothing \
   trains_with_nothing_else_around jobs_bring_their_data same_files_give_the_same_bytes \
   too_large_is_refused wrong_arguments_are_refused tests_bring_their_runfiles; do

@@ -35,7 +35,7 @@ class GrpcClusterTransport : public ClusterTransport {
     v1::TransportSpec transport;
     transport.set_type(v1::TransportSpec::GRPC);
     transport.set_grpc_connections(2);
-    return ConnectToServers(transport, clock_, [](const absl::Status&) {})(address);
+    return ConnectToServers({transport, clock_})(address);
   }
 
  private:

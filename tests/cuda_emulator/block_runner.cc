@@ -29,6 +29,10 @@ int64_t Volume(const dim3& size) { return int64_t{size.x} * size.y * size.z; }
 
 }  // namespace
 
+void CheckLaunchBounds(int max_threads, int /*min_blocks*/) {
+  BlockRunner::Current().CheckLaunchBounds(max_threads);
+}
+
 void SyncThreads() { BlockRunner::Current().SyncThreads(); }
 
 uint64_t ShuffleBits(Shuffle shuffle, unsigned mask, uint64_t own_bits, unsigned operand) {
@@ -131,6 +135,13 @@ void BlockRunner::EndThread(int thread) {
 void BlockRunner::Pause(Runner& runner) {
   Fiber& next = Next();
   if (&next != runner.fiber.get()) Fiber::Switch(*runner.fiber, next);
+}
+
+void BlockRunner::CheckLaunchBounds(int max_threads) {
+  if (thread_count_ <= max_threads) return;
+  fault_ = absl::StrCat("a block has ", thread_count_, " threads; the kernel's launch bounds are ",
+                        max_threads);
+  Pause(*running_);
 }
 
 void BlockRunner::SyncThreads() {

@@ -28,6 +28,7 @@ class BlockRunner {
   std::string Run(dim3 grid, dim3 block, const std::function<void()>& thread);
 
   // See device_code.h. Called by `thread`.
+  void CheckLaunchBounds(int max_threads);
   void SyncThreads();
   uint64_t ShuffleBits(Shuffle shuffle, unsigned mask, uint64_t own_bits, unsigned operand);
 

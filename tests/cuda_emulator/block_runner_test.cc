@@ -193,6 +193,19 @@ TEST(BlockRunnerTest, DifferentShufflesInOneWarpAreAFault) {
   EXPECT_THAT(fault, HasSubstr("warp 0 are in different kinds of shuffle"));
 }
 
+TEST(BlockRunnerTest, MoreThreadsThanLaunchBoundsAreAFault) {
+  int runs = 0;
+  const auto thread = [&] {
+    CheckLaunchBounds(/*max_threads=*/64);
+    ++runs;
+  };
+  EXPECT_EQ(RunKernel(2, dim3(16, 4), thread), "");
+  EXPECT_EQ(runs, 128);
+  EXPECT_EQ(RunKernel(2, dim3(13, 5), thread),
+            "block 0: a block has 65 threads; the kernel's launch bounds are 64");
+  EXPECT_EQ(runs, 128);
+}
+
 TEST(BlockRunnerTest, RunsOnAfterAFault) {
   BlockRunner blocks;
   const std::string fault = blocks.Run(1, 2, [&] {

@@ -56,7 +56,10 @@ struct cudaDeviceProp {
   int major;
   int minor;
   int multiProcessorCount;
+  int l2CacheSize;
 };
+
+enum cudaDeviceAttr { cudaDevAttrSingleToDoublePrecisionPerfRatio = 87 };
 
 struct cudaFuncAttributes {
   int maxThreadsPerBlock;
@@ -81,6 +84,7 @@ cudaError_t cudaRuntimeGetVersion(int* version);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
 
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);

@@ -14,7 +14,6 @@
 #define __device__
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
-#define __launch_bounds__(...)
 // A thread of this machine runs one block at a time. Shared memory starts as the last block left
 // it.
 #define __shared__ static thread_local
@@ -88,6 +87,10 @@ enum class Shuffle { kXor, kDown };
 
 // Waits for all live threads of the block.
 void SyncThreads();
+
+// Each kernel with launch bounds begins with them: //kernels/cuda:cuda.bzl puts this there. The
+// kernel fails if its blocks have more than `max_threads` threads.
+void CheckLaunchBounds(int max_threads, int min_blocks = 1);
 
 // Waits for all live threads of the warp. Returns the bits of the lane at (own lane ^ operand) or
 // (own lane + operand). Beyond the warp these are its own bits. If the lane's thread has ended or

@@ -14,6 +14,7 @@ thread_local cudaError_t last_error = cudaSuccess;
 
 // With few of them, small inputs take several turns of a grid-stride loop.
 constexpr int kMultiprocessors = 2;
+constexpr int kL2CacheBytes = 50 << 20;
 
 struct ErrorText {
   cudaError_t error;
@@ -46,6 +47,14 @@ constexpr ErrorText kErrors[] = {
      "an illegal memory access was encountered"},
     {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
 };
+
+// The error of a question about GPU `device`.
+cudaError_t DeviceError(int device) {
+  const cudaError_t error = MachineError();
+  if (error != cudaSuccess) return error;
+  return device < 0 || device >= Machine::Get().options().gpu_count ? cudaErrorInvalidDevice
+                                                                    : cudaSuccess;
+}
 
 const ErrorText* Find(cudaError_t error) {
   for (const ErrorText& entry : kErrors) {
@@ -123,23 +132,29 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-  const cudaError_t error = capstan::emulator::MachineError();
+  const cudaError_t error = capstan::emulator::DeviceError(device);
   if (error != cudaSuccess) return Told(error);
-  if (device < 0 || device >= Machine::Get().options().gpu_count)
-    return Told(cudaErrorInvalidDevice);
   capstan::emulator::SetCurrentGpu(device);
   return Told(Machine::Get().fault(device));
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  const cudaError_t error = capstan::emulator::MachineError();
+  const cudaError_t error = capstan::emulator::DeviceError(device);
   if (error != cudaSuccess) return Told(error);
   const capstan::emulator::MachineOptions options = Machine::Get().options();
-  if (device < 0 || device >= options.gpu_count) return Told(cudaErrorInvalidDevice);
   std::snprintf(properties->name, sizeof(properties->name), "emulated on the CPU");
   properties->major = options.compute_capability / 10;
   properties->minor = options.compute_capability % 10;
   properties->multiProcessorCount = capstan::emulator::kMultiprocessors;
+  properties->l2CacheSize = capstan::emulator::kL2CacheBytes;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*attribute*/, int device) {
+  const cudaError_t error = capstan::emulator::DeviceError(device);
+  if (error != cudaSuccess) return Told(error);
+  const int capability = Machine::Get().options().compute_capability;
+  *value = capability == 75 || capability == 86 ? 32 : 2;
   return cudaSuccess;
 }
 

@@ -28,8 +28,11 @@ constexpr char kAccuracyTest[] = "//tests/benchmark/codec:codec_accuracy_test";
 constexpr char kCompressionTest[] = "//tests/benchmark/codec:compression_benchmark_test";
 constexpr char kBundleTest[] = "//tests/bundle:bundle_test";
 constexpr char kCudaTest[] = "//tests/cluster:cuda_cluster_test";
-constexpr char kProcessTest[] = "//tests/integration:process_test";
+constexpr char kMetricsTest[] = "//tests/metrics:metrics_test";
+constexpr char kPrometheusTest[] = "//tests/metrics:prometheus_test";
+constexpr char kPageTest[] = "//tests/page:page_test";
 constexpr char kScheduleTest[] = "//tests/benchmark/schedule:schedule_benchmark_test";
+constexpr char kSecurityTest[] = "//tests/security:rotation_test";
 constexpr char kSetTest[] = "//tests/integration:set_test";
 constexpr char kTuneTest[] = "//tests/benchmark/schedule:tune_benchmark_test";
 
@@ -69,15 +72,20 @@ std::vector<Listed> AllListed() {
                        "goes on from step "),
       Prints("capstan evaluate kept.safetensors", "test accuracy 0.98"),
       DoesNotTrain("bazel build //deploy/cli:capstan"),
-      IsTestedBy(kProcessTest,
-                 "bazel-bin/server/capstan_coordinator --job=deploy/jobs/digits.textproto "
-                 "--listen=0.0.0.0:4000"),
-      IsTestedBy(kProcessTest,
-                 "bazel-bin/server/capstan_server --coordinator=HOST:4000 --listen=0.0.0.0:4001 "
-                 "--advertise_host=THIS_HOST"),
-      IsTestedBy(kProcessTest, "bazel-bin/worker/capstan_worker --coordinator=HOST:4000"),
-      IsTestedBy("//deploy/cli:commands_test",
-                 "bazel-bin/deploy/cli/capstan status --coordinator=HOST:4000"),
+      IsTestedBy(kSecurityTest,
+                 "bazel-bin/server/capstan_coordinator --keys=keys "
+                 "--job=deploy/jobs/digits.textproto --listen=0.0.0.0:4000"),
+      IsTestedBy(kSecurityTest,
+                 "bazel-bin/server/capstan_server --keys=keys --coordinator=HOST:4000 "
+                 "--listen=0.0.0.0:4001 --advertise_host=THIS_HOST"),
+      IsTestedBy(kSecurityTest,
+                 "bazel-bin/worker/capstan_worker --keys=keys --coordinator=HOST:4000"),
+      IsTestedBy(kSecurityTest,
+                 "bazel-bin/deploy/cli/capstan status --keys=keys --coordinator=HOST:4000"),
+      {"bazel-bin/deploy/cli/capstan keys --out=keys --hosts=HOST,THIS_HOST",
+       "",
+       /*is_run=*/true,
+       {{"HOST,THIS_HOST", "node1,node2"}, {"--out=keys", "--out=keys_of_nodes"}}},
 
       // common/scheduler
       Prints("bazel run //tests/simulation:predict -- --workers=2 --servers=2 --layers=8 "
@@ -145,6 +153,27 @@ std::vector<Listed> AllListed() {
              R"({"consistency": "bsp", "workers": 2})"),
       Trains("capstan run --steps=100 --run_dir=digits --trace && capstan trace digits", 0.9,
              R"({"consistency": "bsp", "workers": 2, "steps": 100})"),
+      IsTestedBy(kPrometheusTest, "promtool check config deploy/prometheus/prometheus.yaml"),
+      IsTestedBy(kPrometheusTest,
+                 "prometheus --config.file=deploy/prometheus/prometheus.yaml "
+                 "--web.listen-address=127.0.0.1:9090"),
+      IsTestedBy(kPrometheusTest, "promtool test rules deploy/prometheus/rules_test.yaml"),
+      IsTestedBy("//tests/integration:log_format_test",
+                 "capstan_worker --coordinator=HOST:4000 --log_format=json"),
+      Prints("capstan keys --out=keys --hosts=node1.example.org,10.0.0.1",
+             "keys: a new CA, a new token, a new certificate and private key"),
+      Prints("capstan keys --from=keys --hosts=node2.example.org --out=keys_node2",
+             "keys_node2: keys for all rights, from keys"),
+      Prints("capstan keys --from=keys --right=look --out=keys_look",
+             "keys_look: keys for the right look, from keys"),
+      Prints("capstan keys --out=keys", "a new certificate and private key"),
+      IsTestedBy(kMetricsTest,
+                 "capstan_server --coordinator=HOST:4000 --metrics_listen=0.0.0.0:9101"),
+      IsTestedBy(kMetricsTest, "curl http://127.0.0.1:9101/metrics"),
+      IsTestedBy(
+          kPageTest,
+          "capstan_coordinator --job=deploy/jobs/digits.textproto --http_listen=127.0.0.1:4080"),
+      IsTestedBy(kPageTest, "capstan top --coordinator=HOST:4000"),
       IsTestedBy("//tests/integration:replacement_test", "capstan_worker --coordinator=HOST:4000"),
       IsTestedBy(kBundleTest, "deploy/bundle.sh"),
       IsTestedBy(kBundleTest,
@@ -155,6 +184,10 @@ std::vector<Listed> AllListed() {
       // kernels
       DoesNotTrain("deploy/bundle.sh --config=cuda --gpu_suite"),
       DoesNotTrain("bazel test --config=cuda --test_output=all //kernels/cuda:resource_usage_test"),
+      DoesNotTrain("find bazel-bin/kernels/cuda/_nvcc/ -name '*.o' "
+                   "-exec cuobjdump -sass -arch sm_90 {} \\; > kernels.sass"),
+      DoesNotTrain("kernels/cuda/resource_usage.py "
+                   "$(find bazel-bin/kernels/cuda/_nvcc/ -name '*.usage') kernels.sass"),
       DoesNotTrain("tar -xf capstan.tar.gz"),
       IsTestedBy("//tests/gpu:gpu_suite_test", "capstan/tests/gpu_suite.sh --out=logs"),
       IsTestedBy(kCudaTest, "bin/capstan run --device=cuda"),
@@ -194,6 +227,11 @@ std::vector<Listed> AllListed() {
       IsTestedBy("//tests/benchmark/step:bsp_step_benchmark",
                  "bazel run //tests/benchmark:bsp_step_benchmark -- --repeat=5 "
                  "[--transport=grpc] [--servers=2] [--json]"),
+      IsTestedBy("//tests/benchmark/step:bsp_step_benchmark",
+                 "bazel run //tests/benchmark:bsp_step_benchmark -- --transport=ucx --steps=80 "
+                 "--nobaselines --json [--nometrics]"),
+      IsTestedBy("//tests/benchmark/exchange:metrics_benchmark",
+                 "bazel run //tests/benchmark:metrics_benchmark -- --json"),
       IsTestedBy("//tests/benchmark/codec:codec_benchmark",
                  "bazel run //tests/benchmark:codec_benchmark -- --elements=25000000 "
                  "--repetitions=9 --json"),

@@ -51,7 +51,7 @@ uint16_t TcpPortOf(const std::string& address) {
       std::stoul(address.substr(address.rfind(':') + 1), nullptr, /*base=*/16));
 }
 
-bool SendToTcpPort(uint16_t port, const std::string& bytes, int seconds) {
+std::optional<std::string> AskTcpPort(uint16_t port, const std::string& bytes, int seconds) {
   const int socket_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const timeval patience = {seconds, 0};
   setsockopt(socket_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
@@ -59,15 +59,20 @@ bool SendToTcpPort(uint16_t port, const std::string& bytes, int seconds) {
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const bool is_connected =
-      connect(socket_fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-  if (is_connected && send(socket_fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0) {
-    char answer[256];
-    while (recv(socket_fd, answer, sizeof(answer), 0) > 0) {
-    }
+  std::optional<std::string> answer;
+  if (connect(socket_fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+    answer.emplace();
+    send(socket_fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    char part[256];
+    ssize_t size = 0;
+    while ((size = recv(socket_fd, part, sizeof(part), 0)) > 0) answer->append(part, size);
   }
   close(socket_fd);
-  return is_connected;
+  return answer;
+}
+
+bool SendToTcpPort(uint16_t port, const std::string& bytes, int seconds) {
+  return AskTcpPort(port, bytes, seconds).has_value();
 }
 
 }  // namespace capstan

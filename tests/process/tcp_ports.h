@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -14,8 +15,11 @@ namespace capstan {
 std::set<std::string> ListeningTcpAddresses(pid_t process);
 uint16_t TcpPortOf(const std::string& address);
 
-// Connects to the port of this machine, sends the bytes, and waits until the other side has closed
-// or `seconds` have passed. False if nobody listens.
+// Connects to the port of this machine, sends the bytes, and returns what comes until the other
+// side has closed or is silent for `seconds`. Null: nobody listens.
+std::optional<std::string> AskTcpPort(uint16_t port, const std::string& bytes, int seconds);
+
+// AskTcpPort without the answer. False if nobody listens.
 bool SendToTcpPort(uint16_t port, const std::string& bytes, int seconds);
 
 }  // namespace capstan

@@ -43,7 +43,7 @@ class StripedOverGrpc : public OverGrpc {
     v1::TransportSpec transport;
     transport.set_type(v1::TransportSpec::GRPC);
     transport.set_grpc_connections(3);
-    return ConnectToServers(transport, clock_, [](const absl::Status&) {})(server_->address());
+    return ConnectToServers({transport, clock_})(server_->address());
   }
 };
 

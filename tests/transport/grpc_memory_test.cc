@@ -1,11 +1,11 @@
 // Clients push as fast as they can, and never read the server's replies.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 #include <grpcpp/support/client_callback.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,9 +23,11 @@
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
 #include "common/membership/scripted_coordinator.h"
+#include "common/transport/grpc/call_guard.h"
 #include "common/transport/grpc/grpc_endpoint.h"
 #include "common/transport/grpc/grpc_parameter_service.h"
 #include "common/transport/grpc/grpc_payload.h"
+#include "common/transport/grpc/grpc_security.h"
 #include "common/transport/grpc/grpc_server.h"
 #include "common/transport/grpc/grpc_setup.h"
 #include "common/transport/grpc/stream_limit.h"
@@ -34,6 +36,7 @@
 #include "server/coordinator/grpc_coordinator_service.h"
 #include "tests/process/forked_process.h"
 #include "tests/process/peak_memory.h"
+#include "tests/transport/test_keys.h"
 #include "tests/transport/test_shard_host.h"
 
 namespace capstan {
@@ -45,15 +48,29 @@ constexpr int64_t kSliceBytes = kElements * sizeof(float);
 constexpr int64_t kMaxInflightBytes = 2 << 20;
 constexpr int kStreamsPerConnection = 4;
 
+// Keys of this process and of its servers. Empty: plaintext.
+SecurityPointer Secured(const std::string& keys, Clock* clock) {
+  return GrpcSecurity::Open({keys, /*is_insecure=*/false, clock}).value();
+}
+
 // Tells its address, then its peak memory on every request.
-void Serve(ForkedProcess::Parent& parent) {
+void Serve(const std::string& keys, ForkedProcess::Parent& parent) {
   KeepFreedMemory();
+  RealClock clock;
+  CallGuard::Options guarded;
+  guarded.clock = &clock;
+  guarded.security = Secured(keys, &clock);
+  CallGuard guard(guarded);
   const auto host = MakeTestHost(ConsistencyMode::kAsync, 2 * kClients + 1, kElements);
   StreamLimit streams(kClients + 1);
-  GrpcParameterService service(host.get(), kMaxInflightBytes, ReplyOrder(), &streams);
+  GrpcParameterService service(host.get(), kMaxInflightBytes, ReplyOrder(), &streams, &guard);
   ScriptedCoordinator coordinator;
   GrpcCoordinatorService coordinator_service(coordinator);
-  const auto server = GrpcServer::Start("127.0.0.1:0", {&service, &coordinator_service}).value();
+  GrpcServer::Options options;
+  options.guard = &guard;
+  options.max_connections = 2 * kClients;
+  const auto server =
+      GrpcServer::Start("127.0.0.1:0", {&service, &coordinator_service}, options).value();
   parent.WriteLine(server->address());
   while (!parent.ReadLine().empty()) parent.WriteLine(absl::StrCat(PeakMemoryBytes()));
 }
@@ -65,19 +82,22 @@ int64_t PeakMemoryOf(ForkedProcess& server) {
   return bytes;
 }
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           const GrpcSecurity& security) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, security.channel_credentials(), arguments);
 }
 
 // Writes exchanges of one worker one after the other. Reads only after a call of the test. Every
 // other client claims to write receipts, and never does.
 class RudeClient : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  RudeClient(int worker, const std::shared_ptr<grpc::Channel>& channel)
+  RudeClient(int worker, const GrpcSecurity& security,
+             const std::shared_ptr<grpc::Channel>& channel)
       : worker_(worker), stub_(channel) {
+    security.Authorize(/*audience=*/"", kExchangeCall, context_);
     stub_.PrepareBidiStreamingCall(&context_, "/capstan.v1.ParameterService/Exchange",
                                    grpc::StubOptions(), this);
     AddHold();
@@ -196,16 +216,35 @@ void AwaitStandstill(const std::vector<std::unique_ptr<RudeClient>>& clients) {
   }
 }
 
+struct IdleServer {
+  std::string keys;  // its folder; empty: plaintext
+  std::unique_ptr<ForkedProcess> process;
+};
+
 // The measured servers. They are forked before this process has threads.
-class GrpcMemoryTest : public testing::Test {
+class GrpcMemoryTest : public testing::TestWithParam<const char*> {
  protected:
   static void SetUpTestSuite() {
-    for (int i = 0; i < 2; ++i) idle_servers_.push_back(std::make_unique<ForkedProcess>(&Serve));
+    TestKeys keys;
+    keys.authority = MakeTestAuthority();
+    keys.token = MakeToken();
+    for (const bool is_tls : {false, false, true, true}) {
+      const std::string dir = is_tls ? WriteTestKeys(keys) : "";
+      auto serve = [dir](ForkedProcess::Parent& parent) { Serve(dir, parent); };
+      idle_servers_.push_back({dir, std::make_unique<ForkedProcess>(serve)});
+    }
   }
   static void TearDownTestSuite() { idle_servers_.clear(); }
 
-  GrpcMemoryTest() : server_(std::move(idle_servers_.back())), address_(server_->ReadLine()) {
-    idle_servers_.pop_back();
+  GrpcMemoryTest() {
+    const bool is_tls = GetParam() == std::string("Tls");
+    const auto idle =
+        std::find_if(idle_servers_.begin(), idle_servers_.end(),
+                     [is_tls](const IdleServer& server) { return server.keys.empty() != is_tls; });
+    security_ = Secured(idle->keys, &clock_);
+    server_ = std::move(idle->process);
+    idle_servers_.erase(idle);
+    address_ = server_->ReadLine();
     memory_before_ = PeakMemoryOf(*server_);
   }
   int64_t Grown() { return PeakMemoryOf(*server_) - memory_before_; }
@@ -215,27 +254,31 @@ class GrpcMemoryTest : public testing::Test {
     std::vector<std::unique_ptr<RudeClient>> clients;
     std::shared_ptr<grpc::Channel> channel;
     for (int i = 0; i < kClients; ++i) {
-      if (i % kStreamsPerConnection == 0) channel = MakeChannel(address_);
-      clients.push_back(std::make_unique<RudeClient>(first + i, channel));
+      if (i % kStreamsPerConnection == 0) channel = MakeChannel(address_, *security_);
+      clients.push_back(std::make_unique<RudeClient>(first + i, *security_, channel));
     }
     return clients;
   }
 
-  const std::unique_ptr<ForkedProcess> server_;
-  const std::string address_;
+  RealClock clock_;
+  SecurityPointer security_;
+  std::unique_ptr<ForkedProcess> server_;
+  std::string address_;
   int64_t memory_before_ = 0;
 
  private:
-  static inline std::vector<std::unique_ptr<ForkedProcess>> idle_servers_;
+  static inline std::vector<IdleServer> idle_servers_;
 };
 
-TEST_F(GrpcMemoryTest, AServerOfStreamsThatNeverReadStaysWithinItsBoundAndServesOthers) {
+INSTANTIATE_TEST_SUITE_P(Grpc, GrpcMemoryTest, testing::Values("Plaintext", "Tls"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(GrpcMemoryTest, AServerOfStreamsThatNeverReadStaysWithinItsBoundAndServesOthers) {
   const std::vector<std::unique_ptr<RudeClient>> clients = StartClients(/*first=*/1);
   AwaitStandstill(clients);
-  RealClock clock;
-  GrpcEndpoint polite(address_, &clock);
+  GrpcEndpoint polite(address_, &clock_, security_);
   for (Step step; step < Step(3); step = step + 1) {
-    OneShot<ExchangeReply> reply(&clock);
+    OneShot<ExchangeReply> reply(&clock_);
     polite.Exchange(
         MakeTestRequest(0, step, step + 1, 1.0f, kElements), [] {},
         [&reply](ExchangeReply answer) { reply.Set(std::move(answer)); });
@@ -270,9 +313,11 @@ TEST_F(GrpcMemoryTest, AServerOfStreamsThatNeverReadStaysWithinItsBoundAndServes
 }
 
 // The end of a call with one compressed message of many zeros.
-grpc::Status SendCompressed(const std::string& address, const std::string& method, int mebibytes) {
-  grpc::GenericStub stub(MakeChannel(address));
+grpc::Status SendCompressed(const std::string& address, const GrpcSecurity& security,
+                            const std::string& method, int mebibytes) {
+  grpc::GenericStub stub(MakeChannel(address, security));
   grpc::ClientContext context;
+  security.Authorize(/*audience=*/"", kExchangeCall, context);
   context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
   const std::vector<grpc::Slice> zeros(mebibytes, grpc::Slice(std::string(1 << 20, '\0')));
   grpc::ByteBuffer message(zeros.data(), zeros.size());
@@ -284,10 +329,10 @@ grpc::Status SendCompressed(const std::string& address, const std::string& metho
   return ended.Wait();
 }
 
-TEST_F(GrpcMemoryTest, ACompressedMessageIsRefusedBeforeItIsDecompressed) {
+TEST_P(GrpcMemoryTest, ACompressedMessageIsRefusedBeforeItIsDecompressed) {
   for (const char* const method :
        {"/capstan.v1.ParameterService/Exchange", "/capstan.v1.CoordinatorService/Heartbeat"}) {
-    const grpc::Status status = SendCompressed(address_, method, /*mebibytes=*/64);
+    const grpc::Status status = SendCompressed(address_, *security_, method, /*mebibytes=*/64);
     EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED) << method << status.error_message();
   }
   const int64_t grown = Grown();

@@ -230,8 +230,7 @@ class WrongServer : public UcxTransport::Listener,
       guests_[guest.get()] = guest;
       v1::UcxInvitation invitation;
       invitation.set_worker_address(thread_->worker_address());
-      invitation.set_secret(std::string(UcxGreeting::kSecretBytes, 's'));
-      thread_->invitations()[invitation.secret()] = this;
+      thread_->invitations()[guest->secret()] = this;
       guest->OnInvitation(invitation);
     });
   }

@@ -87,7 +87,7 @@ class RudeClients {
   void Connect(UcxGreeting greeting = {}, unsigned flags = UCP_AM_SEND_FLAG_REPLY) {
     streams_.push_back(std::make_unique<Stream>());
     Stream& stream = *streams_.back();
-    stream.stub = v1::UcxService::NewStub(MakeGrpcChannel(address_));
+    stream.stub = v1::UcxService::NewStub(MakeGrpcChannel(address_, *NoSecurity()));
     stream.reader = stream.stub->OpenUcx(&stream.context, v1::OpenUcxRequest());
     v1::UcxInvitation invitation;
     EXPECT_TRUE(stream.reader->Read(&invitation));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "common/base/log_format.h"
 #include "common/transport/grpc/grpc_endpoint.h"
 #include "common/transport/ucx/ucx_transport.h"
 
@@ -28,13 +29,13 @@ class FailedConnection : public ParameterEndpoint {
   const absl::Status status_;
 };
 
-std::vector<std::unique_ptr<ParameterEndpoint>> ConnectOverGrpc(const v1::TransportSpec& transport,
-                                                                const std::string& address,
-                                                                Clock* clock) {
+std::vector<std::unique_ptr<ParameterEndpoint>> ConnectOverGrpc(const ConnectOptions& options,
+                                                                const std::string& address) {
   std::vector<std::unique_ptr<ParameterEndpoint>> connections;
-  if (transport.type() == v1::TransportSpec::UCX) return connections;
-  for (uint32_t i = 0; i < transport.grpc_connections(); ++i) {
-    connections.push_back(std::make_unique<GrpcEndpoint>(address, clock));
+  if (options.transport.type() == v1::TransportSpec::UCX) return connections;
+  for (uint32_t i = 0; i < options.transport.grpc_connections(); ++i) {
+    connections.push_back(
+        std::make_unique<GrpcEndpoint>(address, options.clock, options.member.security));
   }
   return connections;
 }
@@ -67,6 +68,7 @@ void ServerConnection::Exchange(ExchangeRequest request, DeliveredCallback deliv
 
 void ServerConnection::UseGrpc(ExchangeReply& reply) {
   if (!uses_grpc_.exchange(true)) {
+    const LogDetails details{std::string(reply.status.message())};
     LOG(WARNING) << "exchanges go over gRPC: " << reply.status.message();
   }
   reply.status = absl::UnavailableError(reply.status.message());
@@ -81,18 +83,20 @@ size_t ConnectionOf(SliceKey slice, size_t connections) {
   return static_cast<size_t>(fraction * connections >> 32);
 }
 
-ServerConnector ConnectToServers(const v1::TransportSpec& transport, Clock* clock,
-                                 std::function<void(const absl::Status&)> on_ucx_blocked) {
+ServerConnector ConnectToServers(const ConnectOptions& options) {
   using Ucx = absl::StatusOr<std::shared_ptr<UcxTransport>>;
   const auto ucx = std::make_shared<std::optional<Ucx>>();  // none until the first connection
   return [=](const std::string& address) -> std::unique_ptr<ParameterEndpoint> {
-    if (!ucx->has_value()) *ucx = Ucx(StartUcxTransportOfJob(transport, clock, on_ucx_blocked));
+    if (!ucx->has_value()) {
+      *ucx = Ucx(StartUcxTransportOfJob(options.transport, options.clock, options.on_ucx_blocked,
+                                        options.member));
+    }
     const Ucx& started = **ucx;
     if (!started.ok()) return std::make_unique<FailedConnection>(started.status());
     const std::shared_ptr<UcxTransport>& shared = *started;
     return std::make_unique<ServerConnection>(
         shared, shared == nullptr ? nullptr : shared->Connect(address),
-        ConnectOverGrpc(transport, address, clock));
+        ConnectOverGrpc(options, address));
   };
 }
 

@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/tensor/slicing.h"
+#include "common/transport/ucx/ucx_admission.h"
 #include "proto/job.pb.h"
 
 namespace capstan {
@@ -20,13 +21,20 @@ namespace capstan {
 using ServerConnector =
     std::function<std::unique_ptr<ParameterEndpoint>(const std::string& address)>;
 
-// Connects over `transport` of a valid job. With UCX, all connections share one UcxTransport; the
+// How a worker connects to the servers of its job.
+struct ConnectOptions {
+  v1::TransportSpec transport;  // of a valid job
+  Clock* clock = nullptr;       // Required; outlives the connections
+  // UcxTransport::Options::on_blocked.
+  std::function<void(const absl::Status&)> on_ucx_blocked = [](const absl::Status&) {};
+  UcxMember member = {};  // who the worker is
+};
+
+// With UCX, all connections share one UcxTransport; the
 // first connection starts it. With AUTO, exchanges use gRPC if UCX cannot start here, or cannot
-// connect the two ends. A failed connection answers every exchange with the reason. `clock`
-// outlives the connections. `on_ucx_blocked` is UcxTransport::Options::on_blocked. The connector is
-// not thread-safe.
-ServerConnector ConnectToServers(const v1::TransportSpec& transport, Clock* clock,
-                                 std::function<void(const absl::Status&)> on_ucx_blocked);
+// connect the two ends. A failed connection answers every exchange with the reason. The
+// connector is not thread-safe.
+ServerConnector ConnectToServers(const ConnectOptions& options);
 
 // All connections of a worker to one server, as one endpoint. Uses UCX if it is given. If UCX
 // answers UNIMPLEMENTED and gRPC is given too, uses gRPC from then on. This answer becomes

@@ -71,6 +71,11 @@ void ParameterClient::Exchange(ExchangeRequest request, DeliveredCallback delive
   Send(std::move(attempt));
 }
 
+int64_t ParameterClient::retries() const {
+  MutexLock lock(&mu_);
+  return retries_;
+}
+
 bool ParameterClient::TakeServer(Attempt& attempt) {
   attempt.started = options_.clock->Now();
   MutexLock lock(&mu_);
@@ -124,6 +129,7 @@ void ParameterClient::RouteAgain(std::shared_ptr<Attempt> attempt, const Exchang
   attempt->unreachable_since.reset();  // A server has answered.
   {
     MutexLock lock(&mu_);
+    ++retries_;
     if (!is_stopping_ && epoch_ < refusal.epoch) {
       waiting_for_routing_.push_back(std::move(attempt));
       return;
@@ -151,6 +157,7 @@ void ParameterClient::TryAgain(std::shared_ptr<Attempt> attempt, ExchangeReply f
   {
     MutexLock lock(&mu_);
     delay *= 1.0 - 0.5 * jitter_.UniformFloat();
+    ++retries_;
   }
   attempt->backoff = std::min(2 * attempt->backoff, options_.last_backoff);
   later_.RunAfter(delay, [this, attempt = std::move(attempt)](bool is_due) mutable {

@@ -50,6 +50,9 @@ class ParameterClient : public ParameterEndpoint {
   // Takes over a newer routing table; ignores an older one.
   void UpdateRouting(const RoutingTable& routing);
 
+  // Number of exchanges sent again so far, for whatever reason.
+  int64_t retries() const;
+
   // Fills in the request's epoch. UNAVAILABLE: the server was unreachable for rpc_deadline.
   void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
 
@@ -84,10 +87,11 @@ class ParameterClient : public ParameterEndpoint {
   const ShardMap shards_;
   std::map<ServerId, Server> servers_;  // constant until the end
 
-  Mutex mu_;
+  mutable Mutex mu_;
   CondVar sends_ended_;
   bool is_stopping_ ABSL_GUARDED_BY(mu_) = false;
   int64_t active_sends_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t retries_ ABSL_GUARDED_BY(mu_) = 0;
   Random jitter_ ABSL_GUARDED_BY(mu_);
   Epoch epoch_ ABSL_GUARDED_BY(mu_);
   std::vector<ServerId> server_of_shard_ ABSL_GUARDED_BY(mu_);

@@ -96,6 +96,7 @@ TEST_F(ParameterClientTest, SendsAgainWhenTheShardHasMoved) {
   ASSERT_EQ(asked_.size(), 2);
   EXPECT_EQ(asked_[1].server, ServerId(1));
   EXPECT_EQ(asked_[1].request.epoch, Epoch(2));
+  EXPECT_EQ(client_->retries(), 1);
   Answer(1, ExchangeReply());
   ASSERT_EQ(replies_.size(), 1);
   EXPECT_TRUE(replies_[0].status.ok());

@@ -103,6 +103,11 @@ bool ParameterStore::PullsEncoded(TableId id, const Purpose& purpose) const {
   return is_chosen && table.pull_codec->is_lossy() && !purpose.is_exact;
 }
 
+CodecType ParameterStore::PushCodec(TableId table, const Purpose& purpose) const {
+  const bool is_encoded = purpose.push_step.has_value() && Encodes(table, *purpose.push_step);
+  return is_encoded ? encoder_->type(table) : CodecType::kFloat32;
+}
+
 void ParameterStore::SubmitTable(TableId table, const Purpose& purpose) {
   const uint32_t slice_count = buffers_->table(table).slicing.slice_count();
   if (purpose.push_step.has_value() && Encodes(table, *purpose.push_step)) {
@@ -184,8 +189,7 @@ void ParameterStore::SendSlice(SliceKey key, const Purpose& purpose, Payload gra
   if (purpose.push_step.has_value()) {
     request.base_version = buffers_->VersionOf(key);
     request.gradient = std::move(gradient);
-    const bool is_push_encoded = Encodes(key.table, *purpose.push_step);
-    request.codec = is_push_encoded ? encoder_->type(key.table) : CodecType::kFloat32;
+    request.codec = PushCodec(key.table, purpose);
   }
   if (!is_encoded) request.destination = buffers_->ValuesOf(key);
   const uint64_t bytes_pushed = request.gradient.size_bytes();
@@ -233,7 +237,9 @@ void ParameterStore::OnReply(SliceKey key, const Purpose& purpose, uint64_t byte
     if (!status.ok() && status_.ok()) status_ = std::move(status);
     if (reply.status.ok()) {
       const uint64_t float_bytes = buffers_->ValuesOf(key).size() * sizeof(float);
-      traffic_.CountPush(bytes_pushed, bytes_pushed > 0 ? float_bytes : 0);
+      traffic_.CountExchange();
+      traffic_.CountPush(PushCodec(key.table, purpose), bytes_pushed,
+                         bytes_pushed > 0 ? float_bytes : 0);
       // Exact values are for the test, and not a part of the training.
       if (!purpose.is_exact) traffic_.CountPull(purpose.pull_step, reply, float_bytes);
     }
@@ -335,6 +341,7 @@ void ParameterStore::OnOwnStateReply(SliceKey key, bool is_pull, const ExchangeR
   if (status.ok() && is_pull && !reply.values.empty()) status = LoadOwnState(key, reply.values);
   MutexLock lock(&mu_);
   --open_exchanges_[buffers_->table(key.table).layer];
+  if (reply.status.ok()) traffic_.CountExchange();
   if (!status.ok() && status_.ok()) status_ = std::move(status);
   changed_.NotifyAll();
 }
@@ -368,10 +375,12 @@ absl::Status ParameterStore::WaitForLayer(int layer) {
   const int64_t& count = open_exchanges_[layer];
   if (!status_.ok() || count == 0) return status_;
   const absl::Time begin = clock_->Now();
+  waits_since_ = begin;
   while (status_.ok() && count > 0) {
     clock_->WaitUntil(mu_, changed_, absl::InfiniteFuture());
   }
   traffic_.CountWaiting(clock_->Now() - begin);
+  waits_since_ = std::nullopt;
   return status_;
 }
 
@@ -386,6 +395,13 @@ void ParameterStore::Fail(absl::Status status) {
   MutexLock lock(&mu_);
   if (status_.ok()) status_ = std::move(status);
   changed_.NotifyAll();
+}
+
+ParameterStore::Times ParameterStore::times() const {
+  MutexLock lock(&mu_);
+  const absl::Duration now_waiting =
+      waits_since_.has_value() ? clock_->Now() - *waits_since_ : absl::ZeroDuration();
+  return {traffic_.traffic().waiting + now_waiting, traffic_.traffic().sending};
 }
 
 ParameterStore::Traffic ParameterStore::traffic() const {

@@ -107,6 +107,12 @@ class ParameterStore {
   void Fail(absl::Status status);
 
   Traffic traffic() const;
+  // Traffic::waiting, with a wait that goes on, and Traffic::sending. Cheap.
+  struct Times {
+    absl::Duration waiting;
+    absl::Duration sending;
+  };
+  Times times() const;
 
  private:
   ParameterStore(const Options& options, std::unique_ptr<ParameterBuffers> buffers,
@@ -124,6 +130,7 @@ class ParameterStore {
     return step >= auto_codecs_from_.load() && auto_tables_[table.value()];
   }
   bool PullsEncoded(TableId table, const Purpose& purpose) const;
+  CodecType PushCodec(TableId table, const Purpose& purpose) const;
   void SubmitTable(TableId table, const Purpose& purpose);
   // Slices [first, end) as one transfer.
   void SubmitSlices(TableId table, uint32_t first, uint32_t end, const Purpose& purpose);
@@ -184,6 +191,7 @@ class ParameterStore {
   std::vector<int64_t> open_exchanges_ ABSL_GUARDED_BY(mu_);  // by layer: not answered yet
   absl::Status status_ ABSL_GUARDED_BY(mu_);
   TrafficCounter traffic_ ABSL_GUARDED_BY(mu_);
+  std::optional<absl::Time> waits_since_ ABSL_GUARDED_BY(mu_);  // the training thread, if it waits
 };
 
 }  // namespace capstan

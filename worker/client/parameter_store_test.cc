@@ -204,6 +204,7 @@ TEST_F(ParameterStoreTest, PushesTheGradientOfOneLayerAndPullsItsNextStep) {
   asked_[1].done(Values(4, 1.0f, Step(4)));
   ASSERT_TRUE(store_->WaitForLayer(0).ok());
   EXPECT_EQ(store_->traffic().bytes_pushed, 80);
+  EXPECT_EQ(store_->traffic().pushed_by_codec.of(CodecType::kFloat32), 80);
   EXPECT_EQ(store_->traffic().max_staleness_seen, 3);
   EXPECT_EQ(store_->traffic().mean_staleness_seen, 2.5);
   EXPECT_EQ(store_->traffic().replies_of_staleness, (std::vector<uint64_t>{0, 0, 1, 1}));

@@ -8,6 +8,7 @@ void TrafficCounter::CountPull(Step pull_step, const ExchangeReply& reply, uint6
   traffic_.steps_ahead = pull_step - reply.min_step;
   CountStaleness(traffic_.steps_ahead);
   traffic_.bytes_pulled += reply.values.size_bytes();
+  traffic_.pulled_by_codec.Add(reply.codec, reply.values.size_bytes());
   traffic_.float_bytes_pulled += float_bytes;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "common/base/ids.h"
 #include "common/codec/codec.h"
+#include "common/codec/codec_bytes.h"
 #include "common/exchange/parameter_endpoint.h"
 
 namespace capstan {
@@ -15,9 +16,12 @@ namespace capstan {
 struct StoreTraffic {
   static constexpr int64_t kStalenessCounts = 128;
 
-  uint64_t bytes_pushed = 0;  // payloads of answered pushes
-  uint64_t bytes_pulled = 0;  // payloads of replies
-  // The same, if all were float32.
+  uint64_t bytes_pushed = 0;   // payloads of answered pushes
+  uint64_t bytes_pulled = 0;   // payloads of replies
+  CodecBytes pushed_by_codec;  // the two above, by codec
+  CodecBytes pulled_by_codec;
+  int64_t exchanges = 0;  // answered without an error, of any kind
+  // The bytes, if all were float32.
   uint64_t float_bytes_pushed = 0;
   uint64_t float_bytes_pulled = 0;
   // Sums of squares over all pushes with a lossy codec.
@@ -37,7 +41,9 @@ struct StoreTraffic {
 // Counts a store's traffic. Not thread-safe: the owner guards it.
 class TrafficCounter {
  public:
-  void CountPush(uint64_t bytes, uint64_t float_bytes) {
+  void CountExchange() { ++traffic_.exchanges; }
+  void CountPush(CodecType codec, uint64_t bytes, uint64_t float_bytes) {
+    traffic_.pushed_by_codec.Add(codec, bytes);
     traffic_.bytes_pushed += bytes;
     traffic_.float_bytes_pushed += float_bytes;
   }

@@ -37,5 +37,19 @@ TEST(TrafficCounterTest, StalenessBeyondTheLastCountIsCountedThere) {
   EXPECT_EQ(traffic.mean_staleness_seen, 500);
 }
 
+TEST(TrafficCounterTest, BytesAreCountedByCodec) {
+  TrafficCounter counter;
+  counter.CountPush(CodecType::kInt8, /*bytes=*/5, /*float_bytes=*/20);
+  counter.CountPush(CodecType::kFloat32, /*bytes=*/8, /*float_bytes=*/8);
+  counter.CountPull(Step(1), Reply(1), /*float_bytes=*/4);
+  counter.CountExchange();
+  const StoreTraffic& traffic = counter.traffic();
+  EXPECT_EQ(traffic.pushed_by_codec.of(CodecType::kInt8), 5);
+  EXPECT_EQ(traffic.pushed_by_codec.of(CodecType::kFloat32), 8);
+  EXPECT_EQ(traffic.pulled_by_codec.of(CodecType::kFloat32), sizeof(float));
+  EXPECT_EQ(traffic.bytes_pushed, 13);
+  EXPECT_EQ(traffic.exchanges, 1);
+}
+
 }  // namespace
 }  // namespace capstan

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,9 @@ class CudaEngine : public Engine, public ParameterMirror {
   const std::string& device_name() const override { return device_->name(); }
   const std::vector<v1::TableSpec>& tables() const override { return model_->tables(); }
   ParameterMirror* mirror() override { return this; }
+  std::optional<CopiedBytes> copied_bytes() const override {
+    return CopiedBytes{device_->bytes_to_device(), device_->bytes_to_host()};
+  }
 
   absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) override;
   absl::Status RunStep(Step step, ParameterStore& store) override;

@@ -108,6 +108,19 @@ TEST_P(CudaEngineTest, GivesTheSameBitsWhateverTheSlicesAndTheirArrival) {
   }
 }
 
+TEST(CudaEngineCopiesTest, CopiesAreCountedInBothDirections) {
+  RealClock clock;
+  const EngineOptions options = OptionsFor(v1::ModelSpec::FLOAT32, &clock);
+  EXPECT_FALSE(MakeCpuEngine(options).value()->copied_bytes().has_value());
+  const auto engine = MakeCudaEngine(/*device_number=*/0, options).value();
+  const Trained trained = Train(*engine, &clock);
+  const uint64_t least = trained.losses.size() * trained.values.size() * sizeof(float);
+  const Engine::CopiedBytes copied = engine->copied_bytes().value();
+  EXPECT_GE(copied.to_host, least) << "the gradients of each step";
+  EXPECT_GE(copied.to_gpu, least) << "the values before each step";
+  EXPECT_LT(copied.to_host, 2 * least);
+}
+
 TEST_P(CudaEngineTest, ATraceHasEachLayersTimeOnTheGpuAndChangesNothing) {
   RealClock clock;
   EngineOptions options = OptionsFor(GetParam(), &clock);

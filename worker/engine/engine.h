@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,12 @@ class Engine {
   virtual const std::vector<v1::TableSpec>& tables() const = 0;
   // The mirror of every store passed to the calls below; null for none.
   virtual ParameterMirror* mirror() = 0;
+  // Bytes copied between host and GPU so far; none: it computes on the host. Thread-safe.
+  struct CopiedBytes {
+    uint64_t to_gpu = 0;
+    uint64_t to_host = 0;
+  };
+  virtual std::optional<CopiedBytes> copied_bytes() const { return std::nullopt; }
   // What it keeps from step to step beside the parameters; null: nothing.
   virtual OwnState* own_state() { return nullptr; }
 

@@ -65,9 +65,13 @@ absl::Status TrainingLoop::RunStep(Step step) {
 
 void TrainingLoop::RecordStepsDone(int64_t steps_done) {
   const absl::Time now = options_.clock->Now();
+  const ParameterStore::Times times = options_.store->times();
   absl::Duration step_time;
   {
     MutexLock lock(&mu_);
+    const absl::Duration compute = (now - started_) - times.waiting - times.sending;
+    // With a GPU, another thread may be sending.
+    step_parts_ = {std::max(step_parts_.compute, compute), times.waiting, times.sending};
     // In the first call, the first step has only begun.
     if (steps_done > steps_done_) {
       step_time = (now - latest_) / (steps_done - steps_done_);
@@ -109,6 +113,12 @@ double TrainingLoop::RecentLossLocked() const {
     samples += count;
   }
   return samples > 0 ? loss_sum / static_cast<double>(samples) : 0;
+}
+
+TrainingLoop::StepParts TrainingLoop::step_parts() const {
+  const ParameterStore::Times times = options_.store->times();
+  MutexLock lock(&mu_);
+  return {step_parts_.compute, times.waiting, times.sending};
 }
 
 v1::Progress TrainingLoop::progress() const {

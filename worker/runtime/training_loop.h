@@ -54,6 +54,14 @@ class TrainingLoop {
   // A step is done when all its exchanges have been answered. Steps before the first one are done.
   v1::Progress progress() const;
 
+  // The parts of the time of all steps that are done. No part ever falls. Any thread.
+  struct StepParts {
+    absl::Duration compute;
+    absl::Duration wait;
+    absl::Duration send;
+  };
+  StepParts step_parts() const;
+
  private:
   // Losses are averaged over this many steps.
   static constexpr size_t kLossWindow = 50;
@@ -87,6 +95,7 @@ class TrainingLoop {
   absl::Time latest_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   std::deque<absl::Duration> step_times_ ABSL_GUARDED_BY(mu_);
   bool is_warm_ ABSL_GUARDED_BY(mu_) = false;
+  StepParts step_parts_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace capstan

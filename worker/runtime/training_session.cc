@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log_format.h"
 #include "common/base/status_macros.h"
 #include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
@@ -18,6 +19,7 @@
 #include "common/routing/routing_table.h"
 #include "common/scheduler/transfer_queue.h"
 #include "worker/client/link_probe.h"
+#include "worker/runtime/worker_metrics.h"
 #include "worker/training/evaluate.h"
 
 namespace capstan {
@@ -32,7 +34,10 @@ void UseAutoCodecs(const v1::AutoCodecs& choice, Step step, ParameterStore& stor
 }  // namespace
 
 TrainingSession::TrainingSession(Options options)
-    : options_(std::move(options)), watch_(options_.clock) {}
+    : options_(std::move(options)), watch_(options_.clock) {
+  if (options_.metrics == nullptr) return;
+  metrics_ = options_.metrics->Add([this](MetricsPage& page) { AddMetrics(page); });
+}
 
 absl::Status TrainingSession::Run() {
   MemberAgent::Options member;
@@ -73,10 +78,17 @@ absl::Status TrainingSession::TrainAndEvaluate(absl::FunctionRef<void()> report_
   ASSIGN_OR_RETURN(const v1::JobView newest, watch_.WaitFor(may_start));
   if (training->schedule != nullptr) training->schedule->OnView(newest);
   const int64_t first_step = view.workers(worker).first_step();
-  LOG(INFO) << "training " << options_.setup->steps << " steps"
-            << (first_step > 0 ? absl::StrCat(", from step ", first_step, " on") : "");
+  {
+    const LogDetails details(first_step);
+    LOG(INFO) << "training " << options_.setup->steps << " steps"
+              << (first_step > 0 ? absl::StrCat(", from step ", first_step, " on") : "");
+  }
+  options_.on_training();
   if (absl::Status status = training->loop->Run(); !status.ok()) return BestReason(status);
-  LOG(INFO) << "all steps are done";
+  {
+    const LogDetails details(options_.setup->steps);
+    LOG(INFO) << "all steps are done";
+  }
   report_now();
   bool has_evaluated = false;
   while (true) {
@@ -118,8 +130,8 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
     const v1::JobView& view, absl::FunctionRef<void()> report_now) {
   const v1::SchedulerSpec& spec = SchedulerOf(options_.job->job(), view);
   auto training = std::make_unique<Training>();
-  training->scheduler =
-      std::make_unique<Scheduler>(spec.credit_bytes(), MakeTransferQueue(spec.policy()));
+  training->scheduler = std::make_unique<Scheduler>(
+      spec.credit_bytes(), MakeTransferQueue(spec.policy()), options_.clock);
 
   ParameterClient::Options client;
   client.clock = options_.clock;
@@ -259,13 +271,30 @@ void TrainingSession::OnLost(const absl::Status& lost) {
   if (training != nullptr) training->store->Fail(status);
 }
 
+void TrainingSession::AddMetrics(MetricsPage& page) {
+  const std::shared_ptr<Training> training = CurrentTraining();
+  if (training == nullptr) return;
+  WorkerCounts counts;
+  counts.progress = training->loop->progress();
+  counts.step_parts = training->loop->step_parts();
+  counts.traffic = training->store->traffic();
+  counts.retries = training->client->retries();
+  counts.waiting = training->scheduler->waiting();
+  counts.copied = options_.setup->engine->copied_bytes();
+  AddWorkerMetrics(counts, page);
+}
+
 v1::Progress TrainingSession::CurrentProgress() {
   const std::shared_ptr<Training> training = CurrentTraining();
-  if (training != nullptr) {
-    return training->loop->progress();
-  }
   v1::Progress progress;
-  progress.set_steps_total(options_.setup->steps);
+  if (training == nullptr) {
+    progress.set_steps_total(options_.setup->steps);
+    return progress;
+  }
+  progress = training->loop->progress();
+  uint64_t queued = 0;
+  for (const auto& [layer, waiting] : training->scheduler->waiting()) queued += waiting.count;
+  progress.set_queued_transfers(queued);
   return progress;
 }
 

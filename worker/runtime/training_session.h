@@ -1,6 +1,7 @@
 #ifndef WORKER_RUNTIME_TRAINING_SESSION_H_
 #define WORKER_RUNTIME_TRAINING_SESSION_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -14,6 +15,7 @@
 #include "common/base/mutex.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/membership/view_watch.h"
+#include "common/metrics/metrics_sources.h"
 #include "common/scheduler/scheduler.h"
 #include "common/trace/tracer.h"
 #include "proto/coordinator_service.pb.h"
@@ -41,7 +43,9 @@ class TrainingSession {
     // Wraps all exchanges, as a recorder does; null: nothing does.
     absl::AnyInvocable<std::unique_ptr<ParameterEndpoint>(std::unique_ptr<ParameterEndpoint>)> wrap;
     absl::AnyInvocable<void(const v1::JobView&)> on_view;  // null: nobody else needs the views
+    std::function<void()> on_training = [] {};             // before the first step
     Tracer* tracer = nullptr;                              // null: nothing is traced
+    MetricsSources* metrics = nullptr;                     // null: nobody asks for counts
   };
 
   explicit TrainingSession(Options options);
@@ -68,6 +72,7 @@ class TrainingSession {
   void OnView(const v1::JobView& view);
   void OnLost(const absl::Status& lost);
   v1::Progress CurrentProgress();
+  void AddMetrics(MetricsPage& page);
   v1::AutoCodecs AutoCodecsOfJob();
   // Null before the training starts.
   std::shared_ptr<Training> CurrentTraining();
@@ -88,6 +93,8 @@ class TrainingSession {
   std::shared_ptr<Training> training_ ABSL_GUARDED_BY(mu_);
   std::optional<v1::LinkMeasurement> links_ ABSL_GUARDED_BY(mu_);
   v1::AutoCodecs auto_codecs_ ABSL_GUARDED_BY(mu_);  // of the latest view
+
+  MetricsSources::Registration metrics_;  // uses all above
 };
 
 }  // namespace capstan

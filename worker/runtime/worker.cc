@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/log_format.h"
 #include "common/base/status_macros.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/membership/member_agent.h"
@@ -57,6 +58,7 @@ absl::Status Worker::Run() {
   Clock& clock = *options_.clock;
   ASSIGN_OR_RETURN(const v1::GetJobReply job,
                    AwaitReply(coordinator, &CoordinatorEndpoint::GetJob, {}, clock));
+  options_.on_readiness(absl::UnavailableError("reads its data"));
   absl::StatusOr<JobSetup> setup = options_.prepare(job.job(), &clock);
   if (!setup.ok()) {
     ReportEarlyFailure(coordinator, v1::HeartbeatRequest::WORKER, options_.incarnation,
@@ -64,12 +66,17 @@ absl::Status Worker::Run() {
     return setup.status();
   }
   // No failure to report: a refused worker is no member.
+  options_.on_readiness(absl::UnavailableError("waits for a place in the job"));
   const OwnState* const own_state = setup->engine->own_state();
   ASSIGN_OR_RETURN(const WorkerId id,
                    RegisterWorker(job.job(), options_.incarnation, setup->engine->tables(),
                                   own_state == nullptr ? 0 : own_state->arrays(), options_.host,
                                   coordinator, clock));
+  const MetricsSources::Registration info =
+      AddMemberInfo(options_.metrics, "worker", id.value(), job.job().name());
+  options_.on_readiness(absl::UnavailableError("waits for all members of the job"));
   const absl::Status status = Work(id, job, *setup);
+  options_.on_readiness(absl::UnavailableError("the job has ended"));
   if (!status.ok()) {
     ReportFailure(coordinator, v1::HeartbeatRequest::WORKER, id.value(), options_.incarnation,
                   status, clock);
@@ -78,6 +85,7 @@ absl::Status Worker::Run() {
 }
 
 absl::Status Worker::Work(WorkerId id, const v1::GetJobReply& job, JobSetup& setup) {
+  SetLogId(id.value());
   LOG(INFO) << "registered as worker " << id << "; computes on " << setup.engine->device_name()
             << "; " << setup.data.train.size() << " training and " << setup.data.test.size()
             << " test samples";
@@ -103,7 +111,9 @@ absl::Status Worker::Work(WorkerId id, const v1::GetJobReply& job, JobSetup& set
     };
   }
   session.on_view = std::move(options_.on_view);
+  session.on_training = [this] { options_.on_readiness(absl::OkStatus()); };
   session.tracer = options_.tracer;
+  session.metrics = options_.metrics;
   return TrainingSession(std::move(session)).Run();
 }
 

@@ -2,6 +2,7 @@
 #define WORKER_RUNTIME_WORKER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "common/base/ids.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/membership/coordinator_endpoint.h"
+#include "common/metrics/metrics_sources.h"
 #include "common/routing/routing_table.h"
 #include "common/trace/tracer.h"
 #include "proto/coordinator_service.pb.h"
@@ -56,8 +58,12 @@ class Worker {
     ExchangeWrapper wrap;
     // Optional: v1::RegisterWorkerRequest::host.
     std::string host;
+    // Optional: hears whether the worker trains. UNAVAILABLE: the message says what it waits for.
+    std::function<void(absl::Status)> on_readiness = [](const absl::Status&) {};
     // Optional: traces the worker.
     Tracer* tracer = nullptr;
+    // Optional: gets the worker's counts.
+    MetricsSources* metrics = nullptr;
   };
 
   explicit Worker(Options options) : options_(std::move(options)) {}

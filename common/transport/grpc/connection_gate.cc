@@ -1,18 +1,23 @@
 #include "common/transport/grpc/connection_gate.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netdb.h>
+#include <glog/logging.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/transport/grpc/listening_socket.h"
 
 namespace capstan {
 namespace {
@@ -21,89 +26,74 @@ namespace {
 constexpr int kNow = 0;
 constexpr int kUntilAnEvent = -1;
 constexpr int kRetryMilliseconds = 100;
+constexpr int kCheckMilliseconds = 10;
 
-// The latest refused connections stay half open, so that their clients can read the reason.
-constexpr size_t kMaxRefused = 16;
+// The peer of a connection as gRPC names it: "ipv4:127.0.0.1:40000" or "ipv6:%5B::1%5D:40000". And
+// the same without the port.
+struct PeerName {
+  std::string peer;
+  std::string host;
+};
 
-void SetOption(int socket, int level, int option) {
-  const int on = 1;
-  setsockopt(socket, level, option, &on, sizeof(on));
-}
-
-// A socket listening at `address`, or -1.
-int ListenAt(const addrinfo& address) {
-  const int listener =
-      socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol);
-  if (listener < 0) return -1;
-  SetOption(listener, SOL_SOCKET, SO_REUSEADDR);
-  SetOption(listener, IPPROTO_TCP, TCP_NODELAY);  // Connections inherit it.
-  if (bind(listener, address.ai_addr, address.ai_addrlen) == 0 &&
-      listen(listener, SOMAXCONN) == 0) {
-    return listener;
+PeerName NameOf(const sockaddr_storage& address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  PeerName name;
+  uint16_t port = 0;
+  if (address.ss_family == AF_INET6) {
+    const auto& ipv6 = reinterpret_cast<const sockaddr_in6&>(address);
+    inet_ntop(AF_INET6, &ipv6.sin6_addr, text, sizeof(text));
+    const std::string scope =
+        ipv6.sin6_scope_id == 0 ? "" : absl::StrCat("%25", ipv6.sin6_scope_id);
+    name.host = absl::StrCat("ipv6:%5B", text, scope, "%5D");
+    port = ntohs(ipv6.sin6_port);
+    if (IN6_IS_ADDR_V4MAPPED(&ipv6.sin6_addr)) {
+      inet_ntop(AF_INET, &ipv6.sin6_addr.s6_addr[12], text, sizeof(text));
+      name.host = absl::StrCat("ipv4:", text);
+    }
+  } else {
+    const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(address);
+    inet_ntop(AF_INET, &ipv4.sin_addr, text, sizeof(text));
+    name.host = absl::StrCat("ipv4:", text);
+    port = ntohs(ipv4.sin_port);
   }
-  close(listener);
-  return -1;
+  name.peer = absl::StrCat(name.host, ":", port);
+  return name;
 }
 
-int PortOf(int listener) {
-  sockaddr_storage address = {};
-  socklen_t size = sizeof(address);
-  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
-  return ntohs(address.ss_family == AF_INET6
-                   ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
-                   : reinterpret_cast<const sockaddr_in&>(address).sin_port);
-}
-
-// An HTTP/2 frame of stream 0.
-std::string Frame(char type, const std::string& body) {
-  const auto size = static_cast<char>(body.size());
-  return std::string{0, 0, size, type, 0, 0, 0, 0, 0} + body;
-}
-
-// Empty SETTINGS, required as the first frame of a peer, and GOAWAY with the reason.
-std::string Refusal(const std::string& reason) {
-  constexpr char kSettings = 4;
-  constexpr char kGoAway = 7;
-  const std::string no_stream(4, '\0');
-  const std::string enhance_your_calm = {0, 0, 0, 11};
-  return Frame(kSettings, "") + Frame(kGoAway, no_stream + enhance_your_calm + reason);
+uint64_t BytesReceived(int socket) {
+  tcp_info info = {};
+  socklen_t size = sizeof(info);
+  getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size);
+  return info.tcpi_bytes_received;
 }
 
 }  // namespace
 
 std::unique_ptr<ConnectionGate> ConnectionGate::Listen(const std::string& host, int port,
-                                                       uint32_t max_connections) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  const bool has_brackets = host.size() > 1 && host.front() == '[' && host.back() == ']';
-  const std::string name = has_brackets ? host.substr(1, host.size() - 2) : host;
-  addrinfo* addresses = nullptr;
-  int listener = -1;
-  if (getaddrinfo(name.c_str(), absl::StrCat(port).c_str(), &hints, &addresses) == 0) {
-    for (const addrinfo* next = addresses; next != nullptr && listener < 0; next = next->ai_next) {
-      listener = ListenAt(*next);
-    }
-    freeaddrinfo(addresses);
-  }
-  if (listener < 0) return nullptr;
+                                                       Limits limits) {
+  const ListeningSocket listening = ListenAt({host, port});
+  if (listening.socket < 0) return nullptr;
   return std::unique_ptr<ConnectionGate>(
-      new ConnectionGate(listener, PortOf(listener), max_connections));
+      new ConnectionGate(listening.socket, listening.port, limits));
 }
 
-ConnectionGate::ConnectionGate(int listener, int port, uint32_t max_connections)
+ConnectionGate::ConnectionGate(int listener, int port, Limits limits)
     : listener_(listener),
       port_(port),
-      max_connections_(max_connections),
+      limits_(limits),
       events_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_CLOEXEC)) {}
 
 ConnectionGate::~ConnectionGate() {
+  Close();
+  for (const Connection& connection : connections_) close(connection.duplicate);
+  for (const int fd : {events_, wake_}) close(fd);
+}
+
+void ConnectionGate::Close() {
   eventfd_write(wake_, 1);
   if (thread_.joinable()) thread_.join();
-  for (const int fd : open_) close(fd);
-  for (const int fd : refused_) close(fd);
-  for (const int fd : {listener_, events_, wake_}) close(fd);
+  if (listener_ >= 0) close(std::exchange(listener_, -1));
 }
 
 void ConnectionGate::Open(Taker take) {
@@ -128,47 +118,132 @@ void ConnectionGate::Run() {
     if (event.data.fd == wake_) return;
     if ((event.events & EPOLLHUP) != 0) Forget(event.data.fd);
     timeout = TakeConnection();
+    // Strangers' time and bytes make no events.
+    if (timeout != kNow && CloseStrangers()) timeout = kCheckMilliseconds;
+    LogStranger();
   }
 }
 
-void ConnectionGate::Forget(int duplicate) {
-  // The taker may still have the connection open. Then closing the duplicate does not end its
-  // events.
-  epoll_ctl(events_, EPOLL_CTL_DEL, duplicate, nullptr);
-  open_.erase(duplicate);
-  close(duplicate);
+void ConnectionGate::LogStranger() {
+  if (last_stranger_.empty()) return;
+  LOG_EVERY_T(WARNING, 1) << "a connection from " << last_stranger_
+                          << " has ended without an admitted call; " << counts().strangers()
+                          << " so far";
+  last_stranger_.clear();
 }
 
 int ConnectionGate::TakeConnection() {
-  const int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (connection < 0) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  const int socket = accept4(listener_, reinterpret_cast<sockaddr*>(&address), &size,
+                             SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (socket < 0) {
     // Without file descriptors or memory the connection stays in the kernel's queue. No event tells
     // when accepting works again.
     return errno == EAGAIN ? kUntilAnEvent : kRetryMilliseconds;
   }
-  const bool is_full = open_.size() >= max_connections_;
-  const int duplicate = is_full ? -1 : fcntl(connection, F_DUPFD_CLOEXEC, 0);
+  const int duplicate = fcntl(socket, F_DUPFD_CLOEXEC, 0);
   if (duplicate < 0) {
-    Refuse(connection, is_full ? absl::StrCat("the server has ", max_connections_,
-                                              " connections (--max_connections)")
-                               : "the server has no file descriptor left");
+    close(socket);
     return kNow;
   }
-  open_.insert(duplicate);
+  const PeerName name = NameOf(address);
+  {
+    MutexLock lock(&mu_);
+    if (connections_.size() - num_proved_ >= limits_.unproved) CloseOneLocked();
+    connections_.push_back({duplicate, name.peer, name.host, absl::Now()});
+    const auto connection = std::prev(connections_.end());
+    by_duplicate_[duplicate] = connection;
+    by_peer_[name.peer] = connection;
+    ++unproved_of_host_[name.host];
+  }
   Watch(duplicate, EPOLLHUP);  // comes once both ends have shut the connection down
-  take_(connection);
+  take_(socket);
   return kNow;
 }
 
-void ConnectionGate::Refuse(int connection, const std::string& reason) {
-  const std::string refusal = Refusal(reason);
-  send(connection, refusal.data(), refusal.size(), MSG_NOSIGNAL);
-  // Closing with unread bytes resets the connection. Then the client may lose the reason.
-  shutdown(connection, SHUT_WR);
-  refused_.push_back(connection);
-  if (refused_.size() <= kMaxRefused) return;
-  close(refused_.front());
-  refused_.pop_front();
+bool ConnectionGate::Prove(const std::string& peer, bool is_member) {
+  MutexLock lock(&mu_);
+  const auto found = by_peer_.find(peer);
+  if (found == by_peer_.end()) return true;  // it is closing
+  Connection& connection = *found->second;
+  connection.is_stranger = false;
+  if (!is_member || connection.is_proved) return true;
+  if (num_proved_ >= limits_.proved) return false;
+  connection.is_proved = true;
+  ++num_proved_;
+  const auto unproved = unproved_of_host_.find(connection.host);
+  if (--unproved->second == 0) unproved_of_host_.erase(unproved);
+  return true;
+}
+
+ConnectionGate::Counts ConnectionGate::counts() const {
+  MutexLock lock(&mu_);
+  Counts counts = counts_;
+  counts.proved = num_proved_;
+  counts.unproved = static_cast<uint32_t>(connections_.size()) - num_proved_;
+  return counts;
+}
+
+void ConnectionGate::CloseOneLocked() {
+  const auto most =
+      std::max_element(unproved_of_host_.begin(), unproved_of_host_.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto oldest =
+      std::find_if(connections_.begin(), connections_.end(), [&most](const Connection& connection) {
+        return !connection.is_proved && connection.host == most->first;
+      });
+  CloseLocked(oldest, &Counts::too_many);
+}
+
+bool ConnectionGate::CloseStrangers() {
+  const absl::Time latest = absl::Now() - limits_.stranger_time;
+  bool has_strangers = false;
+  MutexLock lock(&mu_);
+  for (auto next = connections_.begin(); next != connections_.end();) {
+    const auto connection = next++;
+    if (!connection->is_stranger) continue;
+    const bool is_late = connection->begin < latest;
+    const bool is_long = BytesReceived(connection->duplicate) > limits_.stranger_bytes;
+    if (is_late || is_long) CloseLocked(connection, is_late ? &Counts::time : &Counts::bytes);
+    has_strangers = has_strangers || !(is_late || is_long);
+  }
+  return has_strangers;
+}
+
+void ConnectionGate::CloseLocked(Connections::iterator connection, int64_t Counts::*count) {
+  // What is still on its way is not worth waiting for. Whoever took the socket closes it.
+  const linger at_once = {/*l_onoff=*/1, /*l_linger=*/0};
+  setsockopt(connection->duplicate, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+  shutdown(connection->duplicate, SHUT_RDWR);
+  ForgetLocked(connection, count);
+}
+
+void ConnectionGate::Forget(int duplicate) {
+  MutexLock lock(&mu_);
+  const auto found = by_duplicate_.find(duplicate);
+  if (found != by_duplicate_.end()) ForgetLocked(found->second, &Counts::ended);
+}
+
+void ConnectionGate::ForgetLocked(Connections::iterator connection, int64_t Counts::*count) {
+  const auto unproved = unproved_of_host_.find(connection->host);
+  if (connection->is_proved) {
+    --num_proved_;
+  } else if (--unproved->second == 0) {
+    unproved_of_host_.erase(unproved);
+  }
+  if (connection->is_stranger) {
+    ++(counts_.*count);
+    last_stranger_ = connection->peer;
+  }
+  const auto named = by_peer_.find(connection->peer);
+  if (named != by_peer_.end() && named->second == connection) by_peer_.erase(named);
+  by_duplicate_.erase(connection->duplicate);
+  // The taker may still have the connection open. Then closing the duplicate does not end its
+  // events.
+  epoll_ctl(events_, EPOLL_CTL_DEL, connection->duplicate, nullptr);
+  close(connection->duplicate);
+  connections_.erase(connection);
 }
 
 }  // namespace capstan

@@ -11,15 +11,19 @@
 namespace capstan {
 class GrpcEndpoint::Connection {
  public:
-  explicit Connection(const std::string& address) : stub_(MakeGrpcChannel(address)) {}
+  Connection(const std::string& address, const GrpcSecurity& security)
+      : stub_(MakeGrpcChannel(address, security)) {}
   grpc::GenericStub& stub() { return stub_; }
 
  private:
   grpc::GenericStub stub_;
 };
 
-GrpcEndpoint::GrpcEndpoint(const std::string& address, Clock* clock)
-    : clock_(clock), connection_(std::make_unique<Connection>(address)) {}
+GrpcEndpoint::GrpcEndpoint(const std::string& address, Clock* clock, SecurityPointer security)
+    : address_(address),
+      clock_(clock),
+      security_(std::move(security)),
+      connection_(std::make_unique<Connection>(address, *security_)) {}
 
 GrpcEndpoint::~GrpcEndpoint() {
   MutexLock lock(&mu_);
@@ -30,10 +34,12 @@ GrpcEndpoint::~GrpcEndpoint() {
 
 void GrpcEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
                             ReplyCallback done) {
-  const std::shared_ptr<GrpcStream> stream = OpenStream();
-  if (stream != nullptr && stream->Exchange(request, delivered, done)) return;
+  // A stream may end before it has taken the exchange.
+  while (const std::shared_ptr<GrpcStream> stream = OpenStream()) {
+    if (stream->Exchange(request, delivered, done)) return;
+  }
   delivered();
-  done(ErrorReply(absl::UnavailableError("connection to the server broke")));
+  done(ErrorReply(absl::UnavailableError("this connection is closed")));
 }
 
 std::shared_ptr<GrpcStream> GrpcEndpoint::OpenStream() {
@@ -41,11 +47,25 @@ std::shared_ptr<GrpcStream> GrpcEndpoint::OpenStream() {
   if (is_closing_) return nullptr;
   if (stream_ == nullptr || stream_->is_broken()) {
     stream_ = std::make_shared<GrpcStream>(
+        security_, address_, [this](const absl::Status& status) { return ExplainFailure(status); },
         [this](std::shared_ptr<GrpcStream> ended) { OnStreamEnd(std::move(ended)); });
     ++live_streams_;
     stream_->Start(connection_->stub());
   }
   return stream_;
+}
+
+absl::Status GrpcEndpoint::ExplainFailure(const absl::Status& status) {
+  {
+    MutexLock lock(&mu_);
+    if (!security_->is_tls() || std::exchange(has_explained_, true)) {
+      return distrust_.ok() ? status : distrust_;
+    }
+  }
+  const absl::Status explained = security_->Explain(address_, status);
+  MutexLock lock(&mu_);
+  if (explained != status) distrust_ = explained;
+  return explained;
 }
 
 void GrpcEndpoint::OnStreamEnd(std::shared_ptr<GrpcStream> stream) {

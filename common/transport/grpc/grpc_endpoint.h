@@ -5,9 +5,11 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/exchange/parameter_endpoint.h"
+#include "common/transport/grpc/grpc_security.h"
 
 namespace capstan {
 
@@ -19,7 +21,7 @@ class GrpcStream;
 class GrpcEndpoint : public ParameterEndpoint {
  public:
   // `address` is host:port. `clock` outlives the endpoint.
-  GrpcEndpoint(const std::string& address, Clock* clock);
+  GrpcEndpoint(const std::string& address, Clock* clock, SecurityPointer security = NoSecurity());
   // Answers open exchanges, and waits for the end of the last callback.
   ~GrpcEndpoint() override;
 
@@ -31,8 +33,12 @@ class GrpcEndpoint : public ParameterEndpoint {
   // The stream for new exchanges. Opens one if there is none. Null during destruction.
   std::shared_ptr<GrpcStream> OpenStream();
   void OnStreamEnd(std::shared_ptr<GrpcStream> stream);
+  // A better reason why no stream has ever worked. Looks for one once.
+  absl::Status ExplainFailure(const absl::Status& status);
 
+  const std::string address_;
   Clock* const clock_;
+  const SecurityPointer security_;
   const std::unique_ptr<Connection> connection_;
 
   Mutex mu_;
@@ -40,6 +46,8 @@ class GrpcEndpoint : public ParameterEndpoint {
   bool is_closing_ ABSL_GUARDED_BY(mu_) = false;
   std::shared_ptr<GrpcStream> stream_ ABSL_GUARDED_BY(mu_);
   int live_streams_ ABSL_GUARDED_BY(mu_) = 0;
+  bool has_explained_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Status distrust_ ABSL_GUARDED_BY(mu_);  // between this process and the server, if found
 };
 
 }  // namespace capstan

@@ -193,7 +193,11 @@ class RefusedStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
 }  // namespace
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GrpcParameterService::Exchange(
-    grpc::CallbackServerContext* /*context*/) {
+    grpc::CallbackServerContext* context) {
+  if (guard_ != nullptr) {
+    const absl::Status admitted = guard_->Admit(*context, kExchangeCall, Right::kTakePart).status();
+    if (!admitted.ok()) return new RefusedStream(admitted);
+  }
   StreamLimit::Place place;
   if (streams_ != nullptr) {
     absl::StatusOr<StreamLimit::Place> taken = streams_->Take();

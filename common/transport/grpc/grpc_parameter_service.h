@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/exchange/parameter_endpoint.h"
+#include "common/transport/grpc/call_guard.h"
 #include "common/transport/grpc/stream_limit.h"
 #include "common/transport/reply_order.h"
 #include "proto/parameter_service.grpc.pb.h"
@@ -24,14 +25,16 @@ class GrpcParameterService final
  public:
   // `endpoint` must have taken a request's gradient before its Exchange returns, as shards do: the
   // stream reads its next request then. A stream's replies hold at most `max_inflight_bytes`. A
-  // stream beyond `streams` ends at once, with the reason. Other services may share `streams`.
-  // Null: no limit. `endpoint` and `streams` outlive the gRPC server.
+  // stream beyond `streams` ends at once, with the reason, and so does one that `guard` refuses.
+  // Other services may share both. Null: no limit. All outlive the gRPC server.
   explicit GrpcParameterService(ParameterEndpoint* endpoint, uint64_t max_inflight_bytes = 64 << 20,
-                                ReplyOrder order = ReplyOrder(), StreamLimit* streams = nullptr)
+                                ReplyOrder order = ReplyOrder(), StreamLimit* streams = nullptr,
+                                CallGuard* guard = nullptr)
       : endpoint_(endpoint),
         max_inflight_bytes_(max_inflight_bytes),
         order_(std::move(order)),
-        streams_(streams) {}
+        streams_(streams),
+        guard_(guard) {}
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Exchange(
       grpc::CallbackServerContext* context) override;
@@ -41,6 +44,7 @@ class GrpcParameterService final
   const uint64_t max_inflight_bytes_;
   const ReplyOrder order_;
   StreamLimit* const streams_;
+  CallGuard* const guard_;
 };
 
 }  // namespace capstan

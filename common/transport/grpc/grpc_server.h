@@ -12,8 +12,12 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/base/background_thread.h"
+#include "common/metrics/metrics_page.h"
+#include "common/transport/grpc/call_guard.h"
 #include "common/transport/grpc/connection_gate.h"
 #include "common/transport/grpc/grpc_setup.h"
+#include "proto/job.pb.h"
 
 namespace capstan {
 
@@ -25,30 +29,62 @@ class GrpcServer {
   // flow control, and two receive buffers.
   static constexpr int64_t kStreamBytes = 6 << 20;
 
-  // `listen` is host:port. Port 0 chooses a free port. `services` outlive the server. Refuses
-  // connections beyond `max_connections` (0: no limit) and messages above `max_message_bytes`.
-  // INVALID_ARGUMENT: `listen` is malformed. UNAVAILABLE: the port is in use, or the host is not of
-  // this machine.
+  struct Options {
+    // The guard of all services; it gives the credentials, and proves connections. Outlives the
+    // server. Null: plaintext, without a bound of connections.
+    CallGuard* guard = nullptr;
+    // Most proved connections (see ConnectionGate). Required with a guard.
+    uint32_t max_connections = 0;
+    // Larger messages are refused.
+    int max_message_bytes = kMaxMessageBytes;
+    v1::LimitsSpec limits;
+  };
+
+  // `listen` is host:port. Port 0 chooses a free port. `services` outlive the server.
+  // INVALID_ARGUMENT: `listen` is malformed, or it leaves this machine in plaintext although the
+  // guard's security is not insecure. UNAVAILABLE: the port is in use, or the host is not of this
+  // machine.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
-      const std::string& listen, absl::Span<grpc::Service* const> services,
-      uint32_t max_connections = 0, int max_message_bytes = kMaxMessageBytes);
+      const std::string& listen, absl::Span<grpc::Service* const> services, const Options& options);
+  // With default options.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
+      const std::string& listen, absl::Span<grpc::Service* const> services) {
+    return Start(listen, services, Options());
+  }
   ~GrpcServer();
 
   // host:port, with the actual port.
   const std::string& address() const { return address_; }
+
+  // Zeros without a guard, and after Shutdown.
+  ConnectionGate::Counts connections() const;
 
   // Refuses new calls. Cancels open calls at `deadline`. Returns when no call is open.
   void Shutdown(absl::Time deadline);
 
  private:
   GrpcServer(std::unique_ptr<grpc::Server> server, std::string address,
-             std::unique_ptr<ConnectionGate> gate)
-      : server_(std::move(server)), address_(std::move(address)), gate_(std::move(gate)) {}
+             std::unique_ptr<BackgroundThread> handover, std::unique_ptr<ConnectionGate> gate,
+             CallGuard* guard)
+      : server_(std::move(server)),
+        address_(std::move(address)),
+        guard_(guard),
+        handover_(std::move(handover)),
+        gate_(std::move(gate)) {}
 
   const std::unique_ptr<grpc::Server> server_;
   const std::string address_;
-  std::unique_ptr<ConnectionGate> gate_;  // null: no limit, or shut down
+  CallGuard* const guard_;
+  // Null: no limit, or shut down.
+  std::unique_ptr<BackgroundThread> handover_;  // of connections from the gate to gRPC
+  std::unique_ptr<ConnectionGate> gate_;        // uses the handover
 };
+
+// Writes into the log what was refused and closed, with the reasons, if anything was.
+void LogRefused(const CallGuard& guard, const GrpcServer& server);
+
+// Adds the metrics of connections and of refused calls. Not during Shutdown.
+void AddConnectionMetrics(const CallGuard& guard, const GrpcServer& server, MetricsPage& page);
 
 }  // namespace capstan
 

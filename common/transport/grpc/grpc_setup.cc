@@ -3,7 +3,7 @@
 #include <glog/logging.h>
 #include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
+#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/support/channel_arguments.h>
 
 #include "absl/time/time.h"
@@ -17,7 +17,8 @@ constexpr absl::Duration kKeepalive = absl::Seconds(5);
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> MakeGrpcChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> MakeGrpcChannel(const std::string& address,
+                                               const GrpcSecurity& security) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
@@ -32,7 +33,16 @@ std::shared_ptr<grpc::Channel> MakeGrpcChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // Channels of one process never share a connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, security.channel_credentials(), arguments);
+}
+
+void OnlyRegisteredServices::UpdateArguments(grpc::ChannelArguments* arguments) {
+  arguments->SetPointer(grpc::kHealthCheckServiceInterfaceArg, nullptr);
+}
+
+void OnlyRegisteredServices::UpdatePlugins(
+    std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) {
+  plugins->clear();
 }
 
 grpc::Status GrpcStatus(const absl::Status& status) {

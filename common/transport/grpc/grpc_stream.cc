@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/transport/grpc/grpc_payload.h"
+#include "common/transport/grpc/grpc_setup.h"
 
 namespace capstan {
 namespace {
@@ -14,8 +15,12 @@ constexpr char kExchangeMethod[] = "/capstan.v1.ParameterService/Exchange";
 
 }  // namespace
 
-GrpcStream::GrpcStream(absl::AnyInvocable<void(std::shared_ptr<GrpcStream>)> on_end)
-    : on_end_(std::move(on_end)) {
+GrpcStream::GrpcStream(SecurityPointer security, const std::string& address, Explain explain,
+                       absl::AnyInvocable<void(std::shared_ptr<GrpcStream>)> on_end)
+    : security_(std::move(security)),
+      address_(address),
+      explain_(std::move(explain)),
+      on_end_(std::move(on_end)) {
   MutexLock lock(&mu_);
   frames_.UseReceipts();
   frames_.SendTogether();
@@ -23,6 +28,7 @@ GrpcStream::GrpcStream(absl::AnyInvocable<void(std::shared_ptr<GrpcStream>)> on_
 
 void GrpcStream::Start(grpc::GenericStub& stub) {
   self_ = shared_from_this();
+  security_->Authorize(address_, kExchangeCall, context_);
   stub.PrepareBidiStreamingCall(&context_, kExchangeMethod, grpc::StubOptions(), this);
   // Allows writes outside of gRPC's callbacks, until Break.
   AddHold();
@@ -33,7 +39,7 @@ void GrpcStream::Start(grpc::GenericStub& stub) {
 bool GrpcStream::Exchange(ExchangeRequest& request, DeliveredCallback& delivered,
                           ReplyCallback& done) {
   MutexLock lock(&mu_);
-  if (is_broken_) return false;
+  if (has_ended_) return false;
   const uint64_t id = ++last_request_id_;
   Open& exchange = open_[id];
   exchange.delivered = std::move(delivered);
@@ -61,6 +67,7 @@ void GrpcStream::OnWriteDone(bool ok) {
 
 void GrpcStream::OnReadDone(bool ok) {
   if (!ok) return Break();
+  has_read_ = true;
   ForEachFrame(
       FromByteBuffer(incoming_), DecodeReply,
       [this](bool has_next) {
@@ -80,7 +87,9 @@ void GrpcStream::OnReadDone(bool ok) {
 }
 
 void GrpcStream::OnDone(const grpc::Status& status) {
-  AnswerAll(status);
+  absl::Status reason = AbslStatus(status);
+  if (!has_read_ && absl::IsUnavailable(reason)) reason = explain_(reason);
+  AnswerAll(std::move(reason));
   // The argument may be the last owner of this stream.
   auto on_end = std::move(on_end_);
   on_end(std::move(self_));
@@ -163,20 +172,21 @@ bool GrpcStream::Refuse(const absl::Status& status) {
   return false;
 }
 
-void GrpcStream::AnswerAll(const grpc::Status& status) {
+void GrpcStream::AnswerAll(absl::Status status) {
   std::map<uint64_t, Open> open;
-  std::string reason = status.error_message();
   {
     MutexLock lock(&mu_);
     is_broken_ = true;
+    has_ended_ = true;
     frames_.Clear();
     open.swap(open_);
-    if (!refused_.ok()) reason = std::string(refused_.message());
+    if (!refused_.ok()) status = refused_;
   }
-  for (auto& [id, exchange] : open) {
-    exchange.Answer(ErrorReply(
-        absl::UnavailableError(absl::StrCat("connection to the server broke: ", reason))));
-  }
+  // Trying again would not help a worker that is not admitted.
+  const bool is_refused = absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status);
+  const absl::Status told(is_refused ? status.code() : absl::StatusCode::kUnavailable,
+                          absl::StrCat("connection to the server broke: ", status.message()));
+  for (auto& [id, exchange] : open) exchange.Answer(ErrorReply(told));
 }
 
 }  // namespace capstan

@@ -7,9 +7,11 @@
 #include <grpcpp/support/client_callback.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -19,6 +21,7 @@
 #include "common/base/mutex.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/transport/grpc/frame_stream.h"
+#include "common/transport/grpc/grpc_security.h"
 #include "common/wire/frame.h"
 
 namespace capstan {
@@ -31,13 +34,18 @@ class GrpcStream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   using DeliveredCallback = ParameterEndpoint::DeliveredCallback;
   using ReplyCallback = ParameterEndpoint::ReplyCallback;
 
-  // `on_end` runs with the stream as its argument, once all exchanges are answered and no callback
-  // runs any more.
-  explicit GrpcStream(absl::AnyInvocable<void(std::shared_ptr<GrpcStream>)> on_end);
+  // Explains why a stream was UNAVAILABLE from its begin. May block for seconds.
+  using Explain = std::function<absl::Status(const absl::Status&)>;
+
+  // To the server at `address`, host:port. `on_end` runs with the stream as its argument, once all
+  // exchanges are answered and no callback runs any more.
+  GrpcStream(SecurityPointer security, const std::string& address, Explain explain,
+             absl::AnyInvocable<void(std::shared_ptr<GrpcStream>)> on_end);
 
   void Start(grpc::GenericStub& stub);
 
-  // False: the stream is broken. Then the arguments are unchanged.
+  // False: the stream has ended. Then the arguments are unchanged. If it is only broken, the answer
+  // says why, as soon as that is known.
   bool Exchange(ExchangeRequest& request, DeliveredCallback& delivered, ReplyCallback& done);
 
   // Ends the stream. Open exchanges are then answered UNAVAILABLE.
@@ -73,15 +81,20 @@ class GrpcStream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   void Break();
   // Closes the stream, because the server has broken the protocol. Returns false.
   bool Refuse(const absl::Status& status);
-  void AnswerAll(const grpc::Status& status);
+  void AnswerAll(absl::Status status);
 
+  const SecurityPointer security_;
+  const std::string address_;
+  const Explain explain_;
   absl::AnyInvocable<void(std::shared_ptr<GrpcStream>)> on_end_;
   grpc::ClientContext context_;
   grpc::ByteBuffer incoming_;  // used by reads alone, one at a time
+  bool has_read_ = false;      // used by reads, and by OnDone after them
   std::shared_ptr<GrpcStream> self_;
 
   mutable Mutex mu_;
-  bool is_broken_ ABSL_GUARDED_BY(mu_) = false;
+  bool is_broken_ ABSL_GUARDED_BY(mu_) = false;  // nothing is written any more
+  bool has_ended_ ABSL_GUARDED_BY(mu_) = false;  // open exchanges have been answered
   uint64_t last_request_id_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<uint64_t, Open> open_ ABSL_GUARDED_BY(mu_);
   FrameStream<ExchangeRequest> frames_ ABSL_GUARDED_BY(mu_);

@@ -6,8 +6,10 @@
 #include "common/transport/grpc/grpc_setup.h"
 
 namespace capstan {
-void GrpcUcxStream::Start(v1::UcxService::Stub& stub) {
+void GrpcUcxStream::Start(v1::UcxService::Stub& stub, const std::string& address) {
   self_ = shared_from_this();
+  request_ = MakeUcxRequest(member_, address);
+  member_.security->Authorize(address, kOpenUcxCall, context_);
   stub.async()->OpenUcx(&context_, &request_, this);
   StartRead(&invitation_);
   StartCall();
@@ -15,17 +17,23 @@ void GrpcUcxStream::Start(v1::UcxService::Stub& stub) {
 
 void GrpcUcxStream::OnReadDone(bool ok) {
   if (!ok) return;  // OnDone follows.
-  if (!std::exchange(has_invitation_, true)) callbacks_.on_invitation(self_, invitation_);
+  if (!std::exchange(has_invitation_, true)) {
+    distrust_ = CompleteInvitation(member_, request_, invitation_);
+    distrust_.ok() ? callbacks_.on_invitation(self_, invitation_) : Cancel();
+  }
   StartRead(&invitation_);
 }
 
 void GrpcUcxStream::OnDone(const grpc::Status& status) {
   const StreamPointer self = std::move(self_);
-  callbacks_.on_end(self, AbslStatus(status));
+  callbacks_.on_end(self, distrust_.ok() ? AbslStatus(status) : distrust_);
 }
 
-GrpcUcxOpener::GrpcUcxOpener(const std::string& address, Clock* clock)
-    : clock_(clock), stub_(v1::UcxService::NewStub(MakeGrpcChannel(address))) {}
+GrpcUcxOpener::GrpcUcxOpener(const std::string& address, Clock* clock, const UcxMember& member)
+    : address_(address),
+      clock_(clock),
+      member_(member),
+      stub_(v1::UcxService::NewStub(MakeGrpcChannel(address, *member.security))) {}
 
 void GrpcUcxOpener::AwaitEnd() {
   MutexLock lock(&mu_);
@@ -37,12 +45,12 @@ std::shared_ptr<GrpcUcxStream> GrpcUcxOpener::Open(GrpcUcxStream::Callbacks call
     MutexLock lock(&mu_);
     ++live_streams_;
   }
-  const auto stream = std::make_shared<GrpcUcxStream>(std::move(callbacks), [this] {
+  const auto stream = std::make_shared<GrpcUcxStream>(member_, std::move(callbacks), [this] {
     MutexLock lock(&mu_);
     --live_streams_;
     stream_destroyed_.NotifyAll();
   });
-  stream->Start(*stub_);
+  stream->Start(*stub_, address_);
   return stream;
 }
 

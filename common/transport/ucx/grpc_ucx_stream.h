@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/transport/ucx/ucx_admission.h"
 #include "proto/ucx_service.grpc.pb.h"
 
 namespace capstan {
@@ -26,15 +27,19 @@ class GrpcUcxStream : public grpc::ClientReadReactor<v1::UcxInvitation>,
   // Both run on gRPC's threads: on_invitation at most once, on_end once and last.
   struct Callbacks {
     std::function<void(const StreamPointer&, const v1::UcxInvitation&)> on_invitation;
-    // UNIMPLEMENTED: the server has no UCX.
+    // UNIMPLEMENTED: the server has no UCX. UNAUTHENTICATED, PERMISSION_DENIED: one side does not
+    // admit the other.
     std::function<void(const StreamPointer&, const absl::Status&)> on_end;
   };
 
   // `on_destroyed` runs when the stream no longer uses the stub's channel.
-  GrpcUcxStream(Callbacks callbacks, std::function<void()> on_destroyed)
-      : on_destroyed_{std::move(on_destroyed)}, callbacks_(std::move(callbacks)) {}
+  GrpcUcxStream(UcxMember member, Callbacks callbacks, std::function<void()> on_destroyed)
+      : on_destroyed_{std::move(on_destroyed)},
+        member_(std::move(member)),
+        callbacks_(std::move(callbacks)) {}
 
-  void Start(v1::UcxService::Stub& stub);
+  // `address` is the server's, host:port.
+  void Start(v1::UcxService::Stub& stub, const std::string& address);
   void Cancel() { context_.TryCancel(); }
 
   void OnReadDone(bool ok) override;
@@ -48,11 +53,13 @@ class GrpcUcxStream : public grpc::ClientReadReactor<v1::UcxInvitation>,
   };
 
   const AtEnd on_destroyed_;
+  const UcxMember member_;
   const Callbacks callbacks_;
   grpc::ClientContext context_;
   v1::OpenUcxRequest request_;
   v1::UcxInvitation invitation_;  // used by reads alone, one at a time
   bool has_invitation_ = false;   // used by reads alone
+  absl::Status distrust_;         // of the server; used by reads, and after them
   StreamPointer self_;
 };
 
@@ -60,7 +67,7 @@ class GrpcUcxStream : public grpc::ClientReadReactor<v1::UcxInvitation>,
 class GrpcUcxOpener {
  public:
   // `address` is host:port. `clock` outlives the opener.
-  GrpcUcxOpener(const std::string& address, Clock* clock);
+  GrpcUcxOpener(const std::string& address, Clock* clock, const UcxMember& member = {});
 
   std::shared_ptr<GrpcUcxStream> Open(GrpcUcxStream::Callbacks callbacks);
 
@@ -70,7 +77,9 @@ class GrpcUcxOpener {
   void AwaitEnd();
 
  private:
+  const std::string address_;
   Clock* const clock_;
+  const UcxMember member_;
   const std::unique_ptr<v1::UcxService::Stub> stub_;
 
   Mutex mu_;

@@ -184,13 +184,16 @@ void UcxEndpoint::OnBroken(const absl::Status& status) { End(status); }
 
 void UcxEndpoint::AnswerAll(const absl::Status& status) {
   const std::string text = absl::StrCat("connection over UCX to the server at ", address_, ": ");
-  const absl::Status told =
-      absl::IsUnimplemented(status)
-          ? absl::UnimplementedError(
-                absl::StrCat(text, status.message().empty() ? "it has no UCX" : status.message(),
-                             "; use --transport=grpc or auto, or on a network that you trust "
-                             "--ucx_transports=tcp,sm,self"))
-          : absl::UnavailableError(absl::StrCat(text, status.message()));
+  absl::Status told(absl::StatusCode::kUnavailable, absl::StrCat(text, status.message()));
+  if (absl::IsUnimplemented(status)) {
+    told = absl::UnimplementedError(
+        absl::StrCat(text, status.message().empty() ? "it has no UCX" : status.message(),
+                     "; use --transport=grpc or auto, or on a network that you trust ",
+                     is_encrypted_ ? "--insecure_data_plane" : "--ucx_transports=tcp,sm,self"));
+  } else if (absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status)) {
+    // Trying again would not help a worker that is not admitted.
+    told = absl::Status(status.code(), told.message());
+  }
   absl::flat_hash_map<uint64_t, Open> open;
   open.swap(open_);
   for (auto& [id, exchange] : open) exchange.Answer(ErrorReply(told));

@@ -26,8 +26,12 @@ class UcxEndpoint : public ParameterEndpoint, private UcxConnection::Receiver {
  public:
   // `address` is host:port of the server's UcxService. UcxConnection::Prepare has prepared
   // `thread`. `thread` and `clock` outlive the endpoint.
-  UcxEndpoint(std::string address, UcxThread* thread, Clock* clock)
-      : address_(std::move(address)), thread_(thread), clock_(clock), opener_(address_, clock) {}
+  UcxEndpoint(std::string address, UcxThread* thread, Clock* clock, const UcxMember& member = {})
+      : address_(std::move(address)),
+        thread_(thread),
+        clock_(clock),
+        is_encrypted_(member.security->is_tls()),
+        opener_(address_, clock, member) {}
   // Answers open exchanges. Must not run within a callback.
   ~UcxEndpoint() override;
 
@@ -70,6 +74,7 @@ class UcxEndpoint : public ParameterEndpoint, private UcxConnection::Receiver {
   const std::string address_;
   UcxThread* const thread_;
   Clock* const clock_;
+  const bool is_encrypted_;  // the stream, not UCX
   BufferPool buffers_;
 
   // Used by the thread alone:

@@ -11,9 +11,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/base/little_endian.h"
 #include "common/base/mutex.h"
-#include "common/base/random.h"
 #include "common/tensor/slicing.h"
 #include "common/transport/bounded_replies.h"
 #include "common/transport/ucx/ucx_connection.h"
@@ -29,12 +27,6 @@ constexpr absl::Duration kLongestGreeting = absl::Seconds(30);
 
 constexpr char kServerEnds[] = "the server ends";
 
-std::string NewSecret() {
-  std::string secret;
-  while (secret.size() < UcxGreeting::kSecretBytes) AppendLittleEndian(SystemRandom(), &secret);
-  return secret;
-}
-
 }  // namespace
 
 // One worker, first invited and then connected. Lives until it is gone and all its exchanges are
@@ -48,7 +40,7 @@ class UcxListener::Client : public UcxInviter,
       : listener_(listener),
         thread_(listener->thread_),
         guest_(std::move(guest)),
-        secret_(NewSecret()),
+        secret_(guest_->secret()),
         ucx_thread_id_(std::this_thread::get_id()),
         replies_(listener->endpoint_, listener->max_inflight_bytes_, listener->order_, this) {}
 
@@ -61,7 +53,6 @@ class UcxListener::Client : public UcxInviter,
     });
     v1::UcxInvitation invitation;
     invitation.set_worker_address(thread_->worker_address());
-    invitation.set_secret(secret_);
     guest_->OnInvitation(invitation);
   }
   // Runs once, when the listener drops this client.

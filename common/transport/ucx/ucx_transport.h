@@ -11,6 +11,7 @@
 #include "common/base/clock.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/transport/reply_order.h"
+#include "common/transport/ucx/ucx_admission.h"
 #include "proto/job.pb.h"
 #include "proto/ucx_service.pb.h"
 
@@ -31,13 +32,17 @@ class UcxTransport {
     // Runs once, on any thread, if shared memory is blocked for ever and no message arrives any
     // more. See UcxThread::Options.
     std::function<void(const absl::Status&)> on_blocked = [](const absl::Status&) {};
+    UcxMember member;  // who this process is, as a worker
   };
   // The stream of one worker's connection to a listener. Worker and listener learn each other's end
   // by it. All methods run on UCX's thread.
   class Guest {
    public:
     virtual ~Guest() = default;
-    // The worker opens the connection with `invitation`. Runs at most once, first.
+    // The 16 bytes that the worker must repeat over UCX. Valid for one connection.
+    virtual std::string secret() const = 0;
+    // The worker opens the connection with `invitation`, which lacks the secret. Runs at most once,
+    // first.
     virtual void OnInvitation(const v1::UcxInvitation& invitation) = 0;
     // The connection has ended for the reason in `status`. Runs once, last.
     virtual void OnEnd(const absl::Status& status) = 0;
@@ -70,12 +75,15 @@ class UcxTransport {
 absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransport(
     const UcxTransport::Options& options);
 
-// The transport for `spec`. Null if `spec` is GRPC. Also null, with a warning in the log, if `spec`
-// is AUTO and UCX does not start. Otherwise returns the errors of StartUcxTransport. `clock`
-// outlives the transport. `on_blocked`: see UcxTransport::Options.
+// The transport for `spec` and `member`. Unless plaintext may leave the host, by
+// `insecure_data_plane` or --insecure, it has shared memory alone, since UCX does not encrypt. Null
+// if `spec` is GRPC. Also null, with a warning in the log, if `spec` is AUTO and UCX does not
+// start. Otherwise returns the errors of StartUcxTransport, and INVALID_ARGUMENT for transports
+// that leave the host although they must not. `clock` outlives the transport. `on_blocked`: see
+// UcxTransport::Options.
 absl::StatusOr<std::unique_ptr<UcxTransport>> StartUcxTransportOfJob(
     const v1::TransportSpec& spec, Clock* clock,
-    std::function<void(const absl::Status&)> on_blocked);
+    std::function<void(const absl::Status&)> on_blocked, UcxMember member = {});
 
 }  // namespace capstan
 

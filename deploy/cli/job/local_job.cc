@@ -45,6 +45,10 @@ absl::Status LocalJob::StartCoordinator(const std::string& restore) {
                                    "--listen=127.0.0.1:0", absl::StrCat("--port_file=", PortPath()),
                                    absl::StrCat("--summary_json=", summary_path())};
   if (!restore.empty()) args.push_back(absl::StrCat("--restore=", restore));
+  AddKeysFlag(args);
+  if (!options_.http_listen.empty()) {
+    args.push_back(absl::StrCat("--http_listen=", options_.http_listen));
+  }
   return StartChild("coordinator", Role::kCoordinator, /*index=*/0, options_.coordinator_program,
                     std::move(args));
 }
@@ -87,8 +91,15 @@ absl::Status LocalJob::StartWorker(int index, const std::string& coordinator_add
 }
 
 std::vector<std::string> LocalJob::MemberArgs(const std::string& coordinator_address) const {
-  return {absl::StrCat("--coordinator=", coordinator_address),
-          absl::StrCat("--rpc_deadline_seconds=", options_.rpc_deadline_seconds)};
+  std::vector<std::string> args = {
+      absl::StrCat("--coordinator=", coordinator_address),
+      absl::StrCat("--rpc_deadline_seconds=", options_.rpc_deadline_seconds)};
+  AddKeysFlag(args);
+  return args;
+}
+
+void LocalJob::AddKeysFlag(std::vector<std::string>& args) const {
+  if (!options_.keys.empty()) args.push_back(absl::StrCat("--keys=", options_.keys));
 }
 
 void LocalJob::AddTraceFlag(const std::string& name, std::vector<std::string>& args) const {

@@ -46,6 +46,10 @@ class LocalJob {
     std::string record_history;
     // Workers and servers write traces into the run directory: "worker-0.trace.json".
     bool has_trace = false;
+    // Folder of the keys of all processes; empty: none.
+    std::string keys;
+    // host:port of the coordinator's live page; empty: none.
+    std::string http_listen;
   };
 
   enum class Role { kCoordinator, kServer, kWorker };
@@ -101,6 +105,7 @@ class LocalJob {
   absl::Status StartServer(int index, const std::string& coordinator_address);
   absl::Status StartWorker(int index, const std::string& coordinator_address);
   std::vector<std::string> MemberArgs(const std::string& coordinator_address) const;
+  void AddKeysFlag(std::vector<std::string>& args) const;
   absl::Status StartChild(std::string name, Role role, int index, const std::string& program,
                           std::vector<std::string> args);
   void AddTraceFlag(const std::string& name, std::vector<std::string>& args) const;

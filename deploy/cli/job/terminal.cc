@@ -1,5 +1,6 @@
 #include "deploy/cli/job/terminal.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -12,6 +13,27 @@ std::optional<TerminalSize> GetTerminalSize(int fd) {
   winsize size = {};
   if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) return TerminalSize();
   return TerminalSize{size.ws_row, size.ws_col};
+}
+
+TerminalKeys::TerminalKeys(int fd) : fd_(fd) {
+  termios settings = {};
+  if (tcgetattr(fd_, &settings) != 0) return;
+  before_ = settings;
+  settings.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+  // These keys would leave the terminal like this.
+  settings.c_cc[VSUSP] = settings.c_cc[VQUIT] = _POSIX_VDISABLE;
+  tcsetattr(fd_, TCSANOW, &settings);
+}
+
+TerminalKeys::~TerminalKeys() {
+  if (before_.has_value()) tcsetattr(fd_, TCSANOW, &*before_);
+}
+
+char TerminalKeys::Take() {
+  pollfd keys = {fd_, POLLIN, 0};
+  char key = 0;
+  if (!before_.has_value() || poll(&keys, 1, /*timeout=*/0) <= 0) return 0;
+  return read(fd_, &key, 1) == 1 ? key : 0;
 }
 
 InterruptSignals::InterruptSignals() {

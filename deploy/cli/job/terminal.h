@@ -1,6 +1,8 @@
 #ifndef DEPLOY_CLI_JOB_TERMINAL_H_
 #define DEPLOY_CLI_JOB_TERMINAL_H_
 
+#include <termios.h>
+
 #include <csignal>
 #include <optional>
 
@@ -14,6 +16,23 @@ struct TerminalSize {
 
 // Size of the terminal behind a file descriptor; nothing when it is no terminal.
 std::optional<TerminalSize> GetTerminalSize(int fd);
+
+// Takes single keys from the terminal behind a file descriptor, and shows none of them. The
+// destructor restores the terminal. Where there is no terminal, there are no keys. Not thread-safe.
+class TerminalKeys {
+ public:
+  explicit TerminalKeys(int fd);
+  ~TerminalKeys();
+  TerminalKeys(const TerminalKeys&) = delete;
+  TerminalKeys& operator=(const TerminalKeys&) = delete;
+
+  // The next key, or 0. Does not wait.
+  char Take();
+
+ private:
+  const int fd_;
+  std::optional<termios> before_;  // nothing: it is no terminal
+};
 
 // Blocks SIGINT, SIGTERM and SIGHUP (unless ignored). They no longer end the process; Take returns
 // them. Create it before any other thread, because threads inherit the blocked signals. Not

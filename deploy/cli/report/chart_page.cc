@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "common/charts/chart_files.h"
 #include "deploy/cli/report/embedded_files.h"
 
 namespace capstan {
@@ -79,13 +80,13 @@ std::string ChartPage(const ChartPageContent& content) {
   return absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title></title>\n"
       "<style>\n",
-      kPageStyle,
+      kPageStyle, kChartsStyle,
       "</style>\n</head>\n<body>\n<h1></h1>\n<p id=\"subtitle\"></p>\n"
       "<p id=\"warning\"></p>\n"
       "<div class=\"facts\"></div>\n<div class=\"charts\"></div>\n"
       "<script id=\"content\" type=\"application/json\">",
       ContentJson(content), "</script>\n<script>\n", kD3Script, "</script>\n<script>\n",
-      kPageScript, "</script>\n</body>\n</html>\n");
+      kChartsScript, kPageScript, "</script>\n</body>\n</html>\n");
 }
 
 std::vector<std::pair<double, double>> ThinOut(const std::vector<std::pair<double, double>>& points,

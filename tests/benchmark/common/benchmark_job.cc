@@ -54,6 +54,7 @@ absl::StatusOr<std::unique_ptr<ShardHost>> BenchmarkJob::MakeHost(int server,
     if (placement[shard] == ServerId(server)) options.shards.push_back(ShardId(shard));
   }
   options.epoch = Epoch(1);
+  options.clock = server_clock;
   ASSIGN_OR_RETURN(std::unique_ptr<ShardHost> host, ShardHost::Create(std::move(options), source));
   std::vector<ShardHost::Worker> workers;
   for (int i = 0; i < num_workers; ++i) {

@@ -28,6 +28,8 @@ struct BenchmarkJob {
   std::string optimizer = "sgd";
   double learning_rate = 0.01;
   ConsistencyMode consistency = ConsistencyMode::kAsync;
+  // Measures exchanges for metrics, as capstan_server does. Outlives the host. Null: nothing does.
+  const Clock* server_clock = nullptr;
 
   // All but the learning rate is the default. INVALID_ARGUMENT: there is no such optimizer.
   absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer() const;

@@ -20,6 +20,7 @@ struct BenchmarkTransport {
   std::string ucx_transports;        // UCX is restricted to them; empty: shared memory and RDMA
   int grpc_connections = 4;          // of each worker to each server
   std::optional<int> owner_threads;  // of a server, over UCX; unset: as capstan_server has
+  std::string keys;                  // of a server: folder of keys; empty: plaintext
 
   // INVALID_ARGUMENT, with the name of the wrong flag.
   absl::Status Check() const;
@@ -28,7 +29,7 @@ struct BenchmarkTransport {
   v1::TransportSpec Spec() const;
 
   // Connects one process to servers.
-  ServerConnector Connector(Clock* clock) const;
+  ServerConnector Connector(Clock* clock, SecurityPointer security = NoSecurity()) const;
 
   // Serves `endpoint` on this machine and tells the parent the address. Returns when the parent
   // writes a line or is gone.

@@ -14,8 +14,10 @@
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
+#include "common/transport/grpc/grpc_security.h"
 #include "common/transport/grpc/grpc_setup.h"
 #include "tests/benchmark/common/benchmark_figures.h"
+#include "tests/benchmark/common/benchmark_job.h"
 #include "tests/benchmark/common/benchmark_transport.h"
 #include "tests/benchmark/exchange/exchange_load.h"
 #include "tests/process/child_results.h"
@@ -30,6 +32,9 @@ ABSL_FLAG(std::optional<int>, owner_threads, std::nullopt,
           "threads of a server for large exchanges over UCX, 0 or more; unset: as many as "
           "capstan_server has on this machine");
 ABSL_FLAG(int, grpc_connections, 4, "connections of each worker to each server over gRPC");
+ABSL_FLAG(std::string, keys, "",
+          "folder of keys (capstan keys): with --transport=grpc, each measurement over TLS follows "
+          "one in plaintext, and their ratio is printed; empty: plaintext");
 ABSL_FLAG(uint64_t, bytes, 4 << 20, "bytes of an exchange: of its push, and of its pull");
 ABSL_FLAG(uint64_t, slice_bytes, 1 << 20,
           "largest bytes of a slice; larger exchanges are cut into slices");
@@ -49,13 +54,15 @@ namespace {
 
 using Parent = ForkedProcess::Parent;
 
-BenchmarkTransport TransportOfFlags() {
+// `keys`: those of this measurement.
+BenchmarkTransport TransportOfFlags(const std::string& keys = "") {
   BenchmarkTransport transport;
   transport.transport = absl::GetFlag(FLAGS_transport);
   transport.ucx_poll = absl::GetFlag(FLAGS_ucx_poll);
   transport.ucx_transports = absl::GetFlag(FLAGS_ucx_transports);
   transport.owner_threads = absl::GetFlag(FLAGS_owner_threads);
   transport.grpc_connections = absl::GetFlag(FLAGS_grpc_connections);
+  transport.keys = keys;
   return transport;
 }
 
@@ -71,17 +78,23 @@ ExchangeLoad LoadOfFlags() {
   return load;
 }
 
-absl::Status Serve(int server, Parent& parent) {
+absl::Status Serve(int server, const std::string& keys, Parent& parent) {
   SendGrpcLogsToVlog();
-  ASSIGN_OR_RETURN(const std::unique_ptr<ShardHost> host, LoadOfFlags().Job().MakeHost(server));
-  return TransportOfFlags().Serve(host.get(), parent);
+  RealClock clock;
+  BenchmarkJob job = LoadOfFlags().Job();
+  job.server_clock = &clock;
+  ASSIGN_OR_RETURN(const std::unique_ptr<ShardHost> host, job.MakeHost(server));
+  return TransportOfFlags(keys).Serve(host.get(), parent);
 }
 
 // Tells the parent that it begins, and then its counts.
-absl::Status Work(int worker, const std::vector<std::string>& addresses, Parent& parent) {
+absl::Status Work(int worker, const std::string& keys, const std::vector<std::string>& addresses,
+                  Parent& parent) {
   SendGrpcLogsToVlog();
   RealClock clock;
-  const ServerConnector connect = TransportOfFlags().Connector(&clock);
+  ASSIGN_OR_RETURN(const SecurityPointer security,
+                   GrpcSecurity::Open({keys, /*is_insecure=*/false, &clock}));
+  const ServerConnector connect = TransportOfFlags().Connector(&clock, security);
   const std::unique_ptr<ParameterClient> client =
       LoadOfFlags().Job().MakeClient(addresses, connect, &clock);
   const absl::Time begin = clock.Now() + absl::GetFlag(FLAGS_warmup);
@@ -108,17 +121,18 @@ absl::Duration CpuTime(const Children& children) {
   return sum;
 }
 
-absl::StatusOr<BenchmarkFigures> Measure() {
+absl::StatusOr<BenchmarkFigures> Measure(const std::string& keys) {
   BenchmarkFigures figures;
   const double memcpy = MemcpyGigabytesPerSecond();
   const TcpFigures tcp = MeasureTcp(absl::GetFlag(FLAGS_bytes));
   Children servers, workers;
   for (int i = 0; i < absl::GetFlag(FLAGS_servers); ++i) {
-    servers.push_back(StartChild([i](Parent& parent) { return Serve(i, parent); }));
+    servers.push_back(StartChild([&, i](Parent& parent) { return Serve(i, keys, parent); }));
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> addresses, ChildResults(servers));
   for (int i = 0; i < absl::GetFlag(FLAGS_workers); ++i) {
-    workers.push_back(StartChild([&, i](Parent& parent) { return Work(i, addresses, parent); }));
+    workers.push_back(
+        StartChild([&, i](Parent& parent) { return Work(i, keys, addresses, parent); }));
   }
   RETURN_IF_ERROR(ChildResults(workers).status());
   absl::SleepFor(absl::GetFlag(FLAGS_warmup));
@@ -159,6 +173,9 @@ absl::Status CheckFlags() {
     return absl::InvalidArgumentError(
         "--slice_bytes: expected a multiple of 4, and --bytes a multiple of it, or less");
   }
+  if (!absl::GetFlag(FLAGS_keys).empty() && absl::GetFlag(FLAGS_transport) != "grpc") {
+    return absl::InvalidArgumentError("--keys: expected --transport=grpc, since UCX has no TLS");
+  }
   if (absl::GetFlag(FLAGS_credit_bytes) < 1) {
     return absl::InvalidArgumentError("--credit_bytes: expected 1 or more");
   }
@@ -177,7 +194,17 @@ absl::Status CheckFlags() {
 absl::Status Run() {
   std::vector<BenchmarkFigures> runs;
   for (int i = 0; i < absl::GetFlag(FLAGS_repeat); ++i) {
-    ASSIGN_OR_RETURN(BenchmarkFigures figures, Measure());
+    const std::string keys = absl::GetFlag(FLAGS_keys);
+    double plaintext_gb_per_s = 0;
+    if (!keys.empty()) {
+      ASSIGN_OR_RETURN(const BenchmarkFigures plaintext, Measure(/*keys=*/""));
+      plaintext_gb_per_s = plaintext["gb_per_s"];
+    }
+    ASSIGN_OR_RETURN(BenchmarkFigures figures, Measure(keys));
+    if (!keys.empty()) {
+      figures["plaintext_gb_per_s"] = plaintext_gb_per_s;
+      figures["of_plaintext"] = figures["gb_per_s"].get<double>() / plaintext_gb_per_s;
+    }
     runs.push_back(std::move(figures));
   }
   const BenchmarkFigures medians = MediansOf(runs);

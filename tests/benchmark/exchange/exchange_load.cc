@@ -44,7 +44,7 @@ class Worker {
         begin_(begin),
         end_(end),
         clock_(clock),
-        scheduler_(load.credit_bytes, std::make_unique<FifoQueue>()),
+        scheduler_(load.credit_bytes, std::make_unique<FifoQueue>(), clock),
         lanes_(load.inflight) {
     for (Lane& lane : lanes_) {
       for (std::shared_ptr<uint8_t>* memory : {&lane.gradient, &lane.values}) {

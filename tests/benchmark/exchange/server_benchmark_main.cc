@@ -12,7 +12,9 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/program.h"
+#include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "tests/benchmark/exchange/load_measurement.h"
 #include "tests/benchmark/exchange/server_load.h"
@@ -52,23 +54,26 @@ benchmark::internal::Benchmark* Register(const std::string& name, MakeLoad make_
       [make_load = std::move(make_load)](benchmark::State& state) { RunLoad(state, make_load); });
 }
 
-BenchmarkJob JobOf(const std::string& optimizer, uint64_t slice_bytes, int slices) {
+// `clock` measures exchanges, as in capstan_server.
+BenchmarkJob JobOf(const std::string& optimizer, uint64_t slice_bytes, int slices,
+                   const Clock* clock = nullptr) {
   BenchmarkJob job;
+  job.server_clock = clock;
   job.optimizer = optimizer;
   job.slice_bytes = slice_bytes;
   job.table_bytes = slice_bytes * static_cast<uint64_t>(slices);
   return job;
 }
 
-void RegisterOptimizer(const std::string& optimizer) {
+void RegisterOptimizer(const std::string& optimizer, const Clock* clock) {
   const uint64_t slice_bytes = absl::GetFlag(FLAGS_slice_bytes);
   const BenchmarkJob slice = JobOf(optimizer, slice_bytes, /*slices=*/1);
   const BenchmarkJob large = JobOf(optimizer, absl::GetFlag(FLAGS_large_bytes), /*slices=*/1);
-  const BenchmarkJob exchange = JobOf(optimizer, slice_bytes, absl::GetFlag(FLAGS_slices));
+  const BenchmarkJob exchange = JobOf(optimizer, slice_bytes, absl::GetFlag(FLAGS_slices), clock);
   BenchmarkJob step = exchange;
   step.consistency = ConsistencyMode::kBsp;
   step.num_workers = absl::GetFlag(FLAGS_workers);
-  const BenchmarkJob small = JobOf(optimizer, kSmallSliceBytes, kSmallSlices);
+  const BenchmarkJob small = JobOf(optimizer, kSmallSliceBytes, kSmallSlices, clock);
   for (benchmark::internal::Benchmark* each :
        {Register("apply/" + optimizer + "/slice", [=] { return ApplyLoad::Create(slice); }),
         Register("apply/" + optimizer + "/large", [=] { return ApplyLoad::Create(large); }),
@@ -82,8 +87,8 @@ void RegisterOptimizer(const std::string& optimizer) {
 // One worker a thread, each with its own slice. An exchange beside another one of the same shard
 // waits for the lock; beside one of another shard it does not.
 absl::Status RegisterLock(const std::string& optimizer, const std::string& name, int threads,
-                          uint32_t shard_count) {
-  BenchmarkJob job = JobOf(optimizer, kSharedSliceBytes, /*slices=*/threads);
+                          uint32_t shard_count, const Clock* clock) {
+  BenchmarkJob job = JobOf(optimizer, kSharedSliceBytes, /*slices=*/threads, clock);
   job.num_workers = threads;
   job.shard_count = shard_count;
   ASSIGN_OR_RETURN(const std::shared_ptr<ShardHost> host, job.MakeHost(/*server=*/0));
@@ -103,12 +108,12 @@ absl::Status RegisterLock(const std::string& optimizer, const std::string& name,
   return absl::OkStatus();
 }
 
-absl::Status RegisterAll() {
+absl::Status RegisterAll(const Clock* clock) {
   for (const char* optimizer : {"sgd", "momentum", "nesterov", "adagrad", "adam", "adamw"}) {
-    RegisterOptimizer(optimizer);
-    RETURN_IF_ERROR(RegisterLock(optimizer, "alone", /*threads=*/1, /*shard_count=*/1));
-    RETURN_IF_ERROR(RegisterLock(optimizer, "shards", /*threads=*/2, /*shard_count=*/2));
-    RETURN_IF_ERROR(RegisterLock(optimizer, "shard", /*threads=*/2, /*shard_count=*/1));
+    RegisterOptimizer(optimizer, clock);
+    RETURN_IF_ERROR(RegisterLock(optimizer, "alone", /*threads=*/1, /*shard_count=*/1, clock));
+    RETURN_IF_ERROR(RegisterLock(optimizer, "shards", /*threads=*/2, /*shard_count=*/2, clock));
+    RETURN_IF_ERROR(RegisterLock(optimizer, "shard", /*threads=*/2, /*shard_count=*/1, clock));
   }
   return absl::OkStatus();
 }
@@ -136,7 +141,8 @@ class Reporter : public benchmark::ConsoleReporter {
 };
 
 absl::Status Run() {
-  RETURN_IF_ERROR(RegisterAll());
+  RealClock clock;
+  RETURN_IF_ERROR(RegisterAll(&clock));
   std::string arguments[] = {
       "server_benchmark", "--benchmark_filter=" + absl::GetFlag(FLAGS_filter),
       absl::StrCat("--benchmark_min_time=", absl::ToDoubleSeconds(absl::GetFlag(FLAGS_min_time)))};

@@ -16,7 +16,9 @@
 #include "common/base/status_macros.h"
 #include "common/scheduler/scheduler.h"
 #include "common/scheduler/transfer_queue.h"
+#include "common/transport/grpc/call_guard.h"
 #include "common/transport/grpc/grpc_parameter_service.h"
+#include "common/transport/grpc/grpc_security.h"
 #include "common/transport/grpc/grpc_server.h"
 #include "tests/benchmark/common/benchmark_transport.h"
 #include "tests/benchmark/schedule/preemption_load.h"
@@ -44,9 +46,19 @@ PreemptionLoad LoadOfFlags() {
 
 absl::Status Serve(const std::string& listen) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ShardHost> host, LoadOfFlags().Job().MakeHost(0));
+  RealClock clock;
+  CallGuard::Options guarded;
+  guarded.clock = &clock;
+  // Benchmarks have a network of their own.
+  ASSIGN_OR_RETURN(guarded.security,
+                   GrpcSecurity::Open({/*keys=*/"", /*is_insecure=*/true, &clock}));
+  CallGuard guard(guarded);
   GrpcParameterService service(host.get());
+  GrpcServer::Options options;
+  options.guard = &guard;
+  options.max_connections = 64;
   ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> listening,
-                   GrpcServer::Start(listen, {&service}));
+                   GrpcServer::Start(listen, {&service}, options));
   std::cout << listening->address() << std::endl;
   for (;;) pause();
 }

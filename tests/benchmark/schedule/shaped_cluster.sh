@@ -186,11 +186,11 @@ cluster_run() {
   sent="$(cluster_bytes tx "${cluster_workers[@]}")"
   received="$(cluster_bytes rx "${cluster_workers[@]}")"
   cluster_start switch "${folder}/coordinator.log" "${programs}/server/capstan_coordinator" \
-    --listen="${cluster_coordinator}" --summary_json="${folder}/summary.json" --transport=grpc \
+    --insecure --listen="${cluster_coordinator}" --summary_json="${folder}/summary.json" --transport=grpc \
     --num_workers="${#cluster_workers[@]}" --num_servers="${#cluster_servers[@]}" "$@"
   for host in "${cluster_servers[@]}"; do
     cluster_start "${host}" "${folder}/${host}.log" "${programs}/server/capstan_server" \
-      --coordinator="${cluster_coordinator}" --listen="$(cluster_address "${host}"):4000"
+      --insecure --coordinator="${cluster_coordinator}" --listen="$(cluster_address "${host}"):4000"
   done
   for host in "${cluster_workers[@]}"; do
     cluster_start "${host}" "${folder}/${host}.log" "${programs}/worker/capstan_worker" \

@@ -17,6 +17,7 @@
 #include "common/transport/grpc/grpc_setup.h"
 #include "deploy/cli/job/local_job.h"
 #include "tests/benchmark/common/benchmark_figures.h"
+#include "tests/benchmark/common/benchmark_job.h"
 #include "tests/benchmark/common/benchmark_transport.h"
 #include "tests/benchmark/step/allreduce_load.h"
 #include "tests/benchmark/step/bsp_step_load.h"
@@ -42,6 +43,7 @@ ABSL_FLAG(int, workers, 2, "worker processes, and processes of the all-reduces")
 ABSL_FLAG(int, servers, 1, "server processes");
 ABSL_FLAG(int, steps, 20, "timed steps, after 3 others");
 ABSL_FLAG(int, repeat, 1, "measurements; their medians are printed");
+ABSL_FLAG(bool, metrics, true, "measure times for metrics, as servers and workers do");
 ABSL_FLAG(bool, baselines, true, "also time all-reduces by Gloo and Open MPI");
 ABSL_FLAG(bool, json, false, "print one JSON object as the last line");
 
@@ -85,12 +87,16 @@ BspStepLoad LoadOfFlags() {
   load.num_workers = absl::GetFlag(FLAGS_workers);
   load.num_servers = absl::GetFlag(FLAGS_servers);
   load.steps = absl::GetFlag(FLAGS_steps);
+  load.has_metrics = absl::GetFlag(FLAGS_metrics);
   return load;
 }
 
 absl::Status Serve(const BenchmarkTransport& transport, int server, Parent& parent) {
   SendGrpcLogsToVlog();
-  ASSIGN_OR_RETURN(const std::unique_ptr<ShardHost> host, LoadOfFlags().Job().MakeHost(server));
+  RealClock clock;
+  BenchmarkJob job = LoadOfFlags().Job();
+  if (absl::GetFlag(FLAGS_metrics)) job.server_clock = &clock;
+  ASSIGN_OR_RETURN(const std::unique_ptr<ShardHost> host, job.MakeHost(server));
   return transport.Serve(host.get(), parent);
 }
 

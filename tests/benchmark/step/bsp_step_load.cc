@@ -25,7 +25,8 @@ BenchmarkJob BspStepLoad::Job() const {
 
 absl::StatusOr<StepTimes> RunBspSteps(const BspStepLoad& load, int worker, ParameterClient* client,
                                       absl::FunctionRef<void()> barrier, Clock* clock) {
-  Scheduler scheduler(load.credit_bytes, std::make_unique<FifoQueue>());
+  Scheduler scheduler(load.credit_bytes, std::make_unique<FifoQueue>(),
+                      load.has_metrics ? clock : nullptr);
   ParameterStore::Options options;
   options.clock = clock;
   options.client = client;

@@ -21,6 +21,7 @@ struct BspStepLoad {
   int num_servers = 1;
   int steps = 20;  // timed ones
   int warmup_steps = 3;
+  bool has_metrics = true;  // the worker's scheduler measures times
 
   BenchmarkJob Job() const;
 };

@@ -1,5 +1,5 @@
-#ifndef SERVER_COORDINATOR_BACKGROUND_THREAD_H_
-#define SERVER_COORDINATOR_BACKGROUND_THREAD_H_
+#ifndef COMMON_BASE_BACKGROUND_THREAD_H_
+#define COMMON_BASE_BACKGROUND_THREAD_H_
 
 #include <deque>
 #include <thread>
@@ -65,4 +65,4 @@ class BackgroundThread {
 
 }  // namespace capstan
 
-#endif  // SERVER_COORDINATOR_BACKGROUND_THREAD_H_
+#endif  // COMMON_BASE_BACKGROUND_THREAD_H_

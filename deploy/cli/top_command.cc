@@ -1,0 +1,138 @@
+#include <algorithm>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/grpc_status_client.h"
+
+namespace capstan {
+namespace {
+
+constexpr absl::Duration kInterval = absl::Seconds(1);
+// How often it looks for keys and interrupts.
+constexpr absl::Duration kTick = absl::Milliseconds(50);
+constexpr size_t kRateSamples = 3;
+
+// The terminal's second screen: what was on the first one comes back at the end.
+constexpr char kEnterScreen[] = "\x1b[?1049h\x1b[H";
+constexpr char kLeaveScreen[] = "\x1b[?1049l";
+constexpr char kHome[] = "\x1b[H";
+constexpr char kClearLine[] = "\x1b[K\n";
+constexpr char kClearBelow[] = "\x1b[J";
+
+double Percent(double part, double whole) {
+  return whole > 0 ? 100 * std::max(0.0, part) / whole : 0;
+}
+
+std::string TimeLine(uint32_t worker, const v1::Progress& progress) {
+  const double seconds = progress.seconds();
+  const double computing = seconds - progress.seconds_waiting() - progress.seconds_sending();
+  return absl::StrFormat(
+      "  worker-%-2d computing %3.0f %%, waiting %3.0f %%, sending %3.0f %%, coding %3.0f %%; "
+      "staleness %.2f, at most %d\n",
+      worker, Percent(computing, seconds), Percent(progress.seconds_waiting(), seconds),
+      Percent(progress.seconds_sending(), seconds), Percent(progress.seconds_coding(), seconds),
+      progress.mean_staleness_seen(), progress.max_staleness_seen());
+}
+
+// "lost: 1 worker, replaced: 1, ..."; nothing if nothing was lost.
+std::string LostLine(const v1::GetStatusReply& status) {
+  int workers = status.replaced_workers_size();
+  int servers = 0;
+  for (const v1::WorkerInfo& worker : status.view().workers()) workers += !worker.is_live();
+  for (const v1::ServerInfo& server : status.view().servers()) servers += !server.is_live();
+  if (workers + servers == 0) return "";
+  return absl::StrCat("lost: workers ", workers, " (replaced ", status.replaced_workers_size(),
+                      "), servers ", servers, "\n");
+}
+
+bool HasEnded(const v1::GetStatusReply& status) {
+  return status.view().phase() == v1::DONE || status.view().phase() == v1::FAILED;
+}
+
+void Draw(const std::string& text, const TerminalSize& size, std::ostream& out) {
+  std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  // The last line is for the cursor.
+  const size_t room = static_cast<size_t>(std::max(2, size.rows - 1));
+  if (lines.size() > room) {
+    const size_t hidden = lines.size() - room + 1;
+    lines.resize(room - 1);
+    lines.push_back(absl::StrCat("... and ", hidden, " more lines"));
+  }
+  out << kHome;
+  for (const std::string& line : lines) {
+    out << line.substr(0, std::max(1, size.columns - 1)) << kClearLine;
+  }
+  out << kClearBelow << std::flush;
+}
+
+// False: the user wants to end.
+bool WaitForNext(const TopOptions& options) {
+  const absl::Time next = options.clock->Now() + kInterval;
+  while (options.clock->Now() < next) {
+    if (options.take_interrupt()) return false;
+    for (char key; (key = options.take_key()) != 0;) {
+      if (key == 'q' || key == 'Q') return false;
+    }
+    SleepUntil(*options.clock, std::min(next, options.clock->Now() + kTick));
+  }
+  return true;
+}
+
+// Returns when the job has ended, or the user wants to end. `last` is then the last text.
+absl::Status ShowUntilEnd(GrpcStatusClient& client, v1::GetStatusReply status,
+                          const TopOptions& options, std::string& last) {
+  const absl::Time begin = options.clock->Now();
+  std::deque<ProgressSample> samples;
+  while (true) {
+    samples.push_back({options.clock->Now() - begin, std::move(status)});
+    if (samples.size() > kRateSamples) samples.pop_front();
+    const bool is_first = samples.size() == 1;
+    last = FormatTop(samples.back(), is_first ? ProgressSample() : samples.front());
+    Draw(last, options.terminal().value_or(TerminalSize()), *options.out);
+    if (HasEnded(samples.back().status) || !WaitForNext(options)) return absl::OkStatus();
+    absl::StatusOr<v1::GetStatusReply> next = client.GetStatus();
+    if (absl::IsUnavailable(next.status())) {
+      last +=
+          "The coordinator does not answer any more: the job has ended, or its machine is gone.\n";
+      return absl::OkStatus();
+    }
+    RETURN_IF_ERROR(next.status());
+    status = *std::move(next);
+  }
+}
+
+}  // namespace
+
+std::string FormatTop(const ProgressSample& now, const ProgressSample& before) {
+  std::string text = absl::StrCat(FormatStatus(now, before), LostLine(now.status));
+  std::string times;
+  for (const v1::WorkerInfo& worker : now.status.view().workers()) {
+    const int index = static_cast<int>(worker.worker());
+    if (index >= now.status.progress_size() || now.status.progress(index).seconds() <= 0) continue;
+    times += TimeLine(worker.worker(), now.status.progress(index));
+  }
+  return times.empty() ? text : absl::StrCat(text, "time and staleness:\n", times);
+}
+
+absl::Status TopCommand(const TopOptions& options) {
+  GrpcStatusClient client(options.address, options.clock, options.security);
+  ASSIGN_OR_RETURN(v1::GetStatusReply status, client.GetStatus());
+  if (!options.terminal().has_value()) {
+    *options.out << FormatTop({absl::ZeroDuration(), std::move(status)}, {}) << std::flush;
+    return absl::OkStatus();
+  }
+  *options.out << kEnterScreen;
+  std::string last;
+  const absl::Status result = ShowUntilEnd(client, std::move(status), options, last);
+  *options.out << kLeaveScreen << last << std::flush;
+  return result;
+}
+
+}  // namespace capstan

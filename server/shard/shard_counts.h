@@ -1,0 +1,64 @@
+#ifndef SERVER_SHARD_SHARD_COUNTS_H_
+#define SERVER_SHARD_SHARD_COUNTS_H_
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "common/codec/codec_bytes.h"
+
+namespace capstan {
+
+// Memory of slices, in bytes. With buffers kept for reuse.
+struct SliceMemory {
+  uint64_t parameters = 0;
+  uint64_t optimizer = 0;     // its state
+  uint64_t accumulators = 0;  // gradients of open steps
+  uint64_t copies = 0;        // of what workers have, and encoded values
+
+  SliceMemory& operator+=(const SliceMemory& other) {
+    parameters += other.parameters;
+    optimizer += other.optimizer;
+    accumulators += other.accumulators;
+    copies += other.copies;
+    return *this;
+  }
+};
+
+// What shards have done, and what they hold now.
+struct ShardCounts {
+  // Exchanges let in: those of live workers for slices that are here.
+  int64_t pushes = 0;  // without a pull
+  int64_t pulls = 0;   // without a push
+  int64_t push_pulls = 0;
+  int64_t own_states = 0;
+  CodecBytes received;  // gradients and own states
+  CodecBytes sent;      // values and own states
+  int64_t duplicate_pushes = 0;
+  // Of exchanges; 0 without a clock.
+  absl::Duration lock_wait;
+  absl::Duration lock_held;
+  int64_t exchanges() const { return pushes + pulls + push_pulls + own_states; }
+
+  // Now:
+  int64_t parked = 0;
+  SliceMemory memory;
+
+  ShardCounts& operator+=(const ShardCounts& other) {
+    pushes += other.pushes;
+    pulls += other.pulls;
+    push_pulls += other.push_pulls;
+    own_states += other.own_states;
+    received.Add(other.received);
+    sent.Add(other.sent);
+    duplicate_pushes += other.duplicate_pushes;
+    lock_wait += other.lock_wait;
+    lock_held += other.lock_held;
+    parked += other.parked;
+    memory += other.memory;
+    return *this;
+  }
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_SHARD_SHARD_COUNTS_H_

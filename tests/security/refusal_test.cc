@@ -1,0 +1,295 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <openssl/bio.h>
+#include <openssl/ssl.h>
+
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "common/base/fake_clock.h"
+#include "common/base/one_shot.h"
+#include "common/base/random.h"
+#include "common/base/real_clock.h"
+#include "common/membership/grpc_coordinator_client.h"
+#include "common/transport/grpc/call_guard.h"
+#include "common/transport/grpc/grpc_endpoint.h"
+#include "common/transport/grpc/grpc_parameter_service.h"
+#include "common/transport/grpc/grpc_server.h"
+#include "common/transport/trust/openssl_objects.h"
+#include "server/coordinator/coordinator.h"
+#include "server/coordinator/grpc_coordinator_service.h"
+#include "tests/transport/test_keys.h"
+#include "tests/transport/test_shard_host.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A coordinator and a server in one process, both with keys, and callers with others.
+class RefusalTest : public testing::Test {
+ protected:
+  RefusalTest() {
+    keys_.authority = MakeTestAuthority();
+    keys_.token = MakeToken();
+    dir_ = WriteTestKeys(keys_);
+    Coordinator::Options options;
+    options.job.mutable_cluster()->set_num_servers(1);
+    options.job.mutable_cluster()->set_num_workers(1);
+    coordinator_ = std::make_unique<Coordinator>(std::move(options), clock_);
+  }
+
+  void Serve(const std::string& dir, bool is_insecure = false) {
+    CallGuard::Options guarded;
+    guarded.clock = &clock_;
+    guarded.registrations_per_second = 2;
+    guarded.security = GrpcSecurity::Open({dir, is_insecure, &clock_}).value();
+    guard_ = std::make_unique<CallGuard>(guarded);
+    coordinator_service_ = std::make_unique<GrpcCoordinatorService>(*coordinator_, guard_.get());
+    exchange_service_ = std::make_unique<GrpcParameterService>(host_.get(), 64 << 20, ReplyOrder(),
+                                                               /*streams=*/nullptr, guard_.get());
+    GrpcServer::Options served;
+    served.guard = guard_.get();
+    served.max_connections = 64;
+    server_ = GrpcServer::Start("127.0.0.1:0",
+                                {coordinator_service_.get(), exchange_service_.get()}, served)
+                  .value();
+  }
+
+  template <typename Reply, typename Request>
+  absl::Status Call(void (CoordinatorEndpoint::*method)(Request,
+                                                        CoordinatorEndpoint::Callback<Reply>),
+                    SecurityPointer security) {
+    const auto client = ConnectToCoordinator(server_->address(), absl::Seconds(2), &clock_,
+                                             Random(/*seed=*/1), std::move(security))
+                            .value();
+    OneShot<absl::Status> answer(&clock_);
+    (client.get()->*method)(
+        Request(), [&answer](const absl::StatusOr<Reply>& reply) { answer.Set(reply.status()); });
+    return answer.Wait();
+  }
+  absl::Status Look(SecurityPointer security) {
+    return Call(&CoordinatorEndpoint::GetStatus, std::move(security));
+  }
+  absl::Status Set(SecurityPointer security) {
+    return Call(&CoordinatorEndpoint::SetConsistency, std::move(security));
+  }
+  absl::Status Exchange(SecurityPointer security) {
+    GrpcEndpoint endpoint(server_->address(), &clock_, std::move(security));
+    OneShot<ExchangeReply> reply(&clock_);
+    endpoint.Exchange(
+        MakeTestRequest(0, Step(0), std::nullopt, 1.0f, /*elements=*/4), [] {},
+        [&reply](ExchangeReply answer) { reply.Set(std::move(answer)); });
+    return reply.Wait().status;
+  }
+
+  SecurityPointer Open(const TestKeys& keys, Clock* clock) {
+    return GrpcSecurity::Open({WriteTestKeys(keys), /*is_insecure=*/false, clock}).value();
+  }
+  SecurityPointer Open(const TestKeys& keys) { return Open(keys, &clock_); }
+
+  uint64_t AppliedPushes() {
+    OneShot<uint64_t> version(&clock_);
+    host_->Exchange(
+        MakeTestRequest(0, std::nullopt, Step(0), 0, /*elements=*/4), [] {},
+        [&version](const ExchangeReply& reply) { version.Set(reply.version); });
+    return version.Wait();
+  }
+
+  // Both services refuse the caller for a reason with `text`, and tell no secret.
+  void ExpectRefused(SecurityPointer security, const std::string& text) {
+    for (const absl::Status& status : {Look(security), Exchange(security)}) {
+      EXPECT_FALSE(status.ok());
+      EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+      EXPECT_THAT(std::string(status.message()), Not(HasSubstr(keys_.token)));
+    }
+    EXPECT_EQ(AppliedPushes(), 0u);
+  }
+
+  RealClock clock_;
+  TestKeys keys_;
+  std::string dir_;
+  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<ShardHost> host_ =
+      MakeTestHost(ConsistencyMode::kAsync, /*num_workers=*/1, /*elements=*/4);
+  std::unique_ptr<CallGuard> guard_;
+  std::unique_ptr<GrpcCoordinatorService> coordinator_service_;
+  std::unique_ptr<GrpcParameterService> exchange_service_;
+  std::unique_ptr<GrpcServer> server_;  // Destroyed first.
+};
+
+TEST_F(RefusalTest, AMemberIsAdmitted) {
+  Serve(dir_);
+  const SecurityPointer member = Open(keys_);
+  EXPECT_TRUE(Look(member).ok()) << Look(member);
+  EXPECT_TRUE(Exchange(member).ok()) << Exchange(member);
+  EXPECT_EQ(guard_->refused_calls(), 0);
+}
+
+TEST_F(RefusalTest, WithoutACertificateACallerLearnsThatItNeedsKeys) {
+  Serve(dir_);
+  EXPECT_THAT(std::string(Look(NoSecurity()).message()), HasSubstr("speaks TLS; expected --keys"));
+  EXPECT_FALSE(Exchange(NoSecurity()).ok());
+}
+
+TEST_F(RefusalTest, ACertificateOfAnotherCaIsRefusedByBothSides) {
+  Serve(dir_);
+  TestKeys foreign = keys_;
+  foreign.authority = MakeTestAuthority();
+  ExpectRefused(Open(foreign), "has a certificate that is not trusted here");
+  // A caller that trusts the server, with a certificate that the server does not trust.
+  const SecurityPointer mixed = [&] {
+    const std::string dir = WriteTestKeys(foreign);
+    std::ofstream(dir + "/ca.crt") << foreign.authority.certificate << keys_.authority.certificate;
+    return GrpcSecurity::Open({dir, false, &clock_}).value();
+  }();
+  ExpectRefused(mixed, "perhaps it refuses the certificate of this process");
+}
+
+TEST_F(RefusalTest, AnExpiredCertificateIsRefusedByItsOwnerAndByTheServer) {
+  Serve(dir_);
+  TestKeys expired = keys_;
+  expired.end = absl::Now() - absl::Minutes(1);
+  const std::string dir = WriteTestKeys(expired);
+  const absl::Status own = GrpcSecurity::Open({dir, false, &clock_}).status();
+  EXPECT_THAT(std::string(own.message()), HasSubstr("got one that expired at"));
+  FakeClock behind;
+  behind.Advance(absl::Now() - absl::Minutes(30) - behind.Now());
+  ExpectRefused(Open(expired, &behind), "perhaps it refuses the certificate of this process");
+}
+
+TEST_F(RefusalTest, ACertificateThatIsNotYetValidIsRefusedByItsOwnerAndByTheServer) {
+  Serve(dir_);
+  TestKeys early = keys_;
+  early.begin = absl::Now() + absl::Minutes(30);
+  const absl::Status own = GrpcSecurity::Open({WriteTestKeys(early), false, &clock_}).status();
+  EXPECT_THAT(std::string(own.message()), HasSubstr("becomes valid at"));
+  FakeClock ahead;
+  ahead.Advance(absl::Now() + absl::Minutes(40) - ahead.Now());
+  ExpectRefused(Open(early, &ahead), "perhaps it refuses the certificate of this process");
+}
+
+TEST_F(RefusalTest, AServerWithACertificateForOtherHostsIsRefused) {
+  TestKeys elsewhere = keys_;
+  elsewhere.hosts = {"elsewhere.example"};
+  Serve(WriteTestKeys(elsewhere));
+  ExpectRefused(Open(keys_), "has a certificate for other hosts; expected 127.0.0.1");
+}
+
+TEST_F(RefusalTest, ATokenOfAnotherJobIsRefused) {
+  Serve(dir_);
+  TestKeys other = keys_;
+  other.token = MakeToken();
+  ExpectRefused(Open(other), "expected the token of this job, got another one");
+  EXPECT_EQ(guard_->refused_calls(), 2);
+  EXPECT_EQ(guard_->refusals()[static_cast<size_t>(CallGuard::Reason::kToken)], 2);
+}
+
+TEST_F(RefusalTest, ACallWithoutATokenIsRefused) {
+  Serve(dir_);
+  grpc::ChannelArguments arguments;
+  const auto channel =
+      grpc::CreateCustomChannel(server_->address(), Open(keys_)->channel_credentials(), arguments);
+  const auto stub = v1::CoordinatorService::NewStub(channel);
+  grpc::ClientContext context;
+  v1::GetStatusReply reply;
+  const grpc::Status status = stub->GetStatus(&context, {}, &reply);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_THAT(status.error_message(), HasSubstr("expected the job's token, got none"));
+}
+
+TEST_F(RefusalTest, ATokenToLookMayOnlyLook) {
+  Serve(dir_);
+  TestKeys weaker = keys_;
+  weaker.token = WeakerToken(keys_.token, Right::kLook);
+  const SecurityPointer looking = Open(weaker);
+  EXPECT_TRUE(Look(looking).ok());
+  for (const absl::Status& status : {Set(looking), Exchange(looking)}) {
+    EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("got one to look only"));
+  }
+  weaker.token = WeakerToken(keys_.token, Right::kTakePart);
+  const SecurityPointer member = Open(weaker);
+  EXPECT_TRUE(Exchange(member).ok());
+  EXPECT_TRUE(absl::IsPermissionDenied(Set(member)));
+}
+
+TEST_F(RefusalTest, OverPlaintextTheTokenIsProvedAndNotSent) {
+  Serve(dir_, /*is_insecure=*/true);
+  guard_->set_audience(kCoordinatorAudience);
+  const std::string dir = WriteTestKeys(keys_);
+  EXPECT_TRUE(Look(GrpcSecurity::Open({dir, true, &clock_}).value()).ok());
+  TestKeys other = keys_;
+  other.token = MakeToken();
+  const absl::Status refused =
+      Look(GrpcSecurity::Open({WriteTestKeys(other), true, &clock_}).value());
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("got another token's"));
+  EXPECT_THAT(std::string(Look(NoSecurity()).message()), HasSubstr("got none"));
+}
+
+TEST_F(RefusalTest, MoreRegistrationsThanAllowedAreToldToTryAgain) {
+  Serve(dir_);
+  const SecurityPointer member = Open(keys_);
+  const auto stub = v1::CoordinatorService::NewStub(
+      grpc::CreateChannel(server_->address(), member->channel_credentials()));
+  int refused = 0;
+  for (int i = 0; i < 10; ++i) {
+    grpc::ClientContext context;
+    member->Authorize(kCoordinatorAudience, "RegisterWorker", context);
+    v1::RegisterReply reply;
+    const grpc::Status status = stub->RegisterWorker(&context, {}, &reply);
+    if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+      ++refused;
+      EXPECT_THAT(status.error_message(), HasSubstr("--registrations_per_second"));
+    }
+  }
+  EXPECT_GE(refused, 4);
+}
+
+TEST_F(RefusalTest, TlsOfVersion12IsSpokenAndOfVersion11IsNot) {
+  Serve(dir_);
+  const auto shakes_hands = [this](int version) {
+    const SslContextPointer context(SSL_CTX_new(TLS_client_method()));
+    // By default OpenSSL itself does not offer the old version.
+    SSL_CTX_set_security_level(context.get(), 0);
+    SSL_CTX_set_min_proto_version(context.get(), version);
+    SSL_CTX_set_max_proto_version(context.get(), version);
+    const BioPointer connection(BIO_new_ssl_connect(context.get()));
+    BIO_set_conn_hostname(connection.get(), server_->address().c_str());
+    const std::string certificate = dir_ + "/tls.crt", key = dir_ + "/tls.key";
+    SSL* ssl = nullptr;
+    BIO_get_ssl(connection.get(), &ssl);
+    SSL_use_certificate_file(ssl, certificate.c_str(), SSL_FILETYPE_PEM);
+    SSL_use_PrivateKey_file(ssl, key.c_str(), SSL_FILETYPE_PEM);
+    const unsigned char http2[] = {2, 'h', '2'};
+    SSL_set_alpn_protos(ssl, http2, sizeof(http2));
+    return BIO_do_handshake(connection.get()) == 1;
+  };
+  EXPECT_TRUE(shakes_hands(TLS1_2_VERSION));
+  EXPECT_TRUE(shakes_hands(TLS1_3_VERSION));
+  EXPECT_FALSE(shakes_hands(TLS1_1_VERSION));
+}
+
+TEST_F(RefusalTest, PlaintextDoesNotLeaveTheMachineUnlessInsecureIsSaid) {
+  CallGuard::Options guarded;
+  guarded.clock = &clock_;
+  CallGuard plain(guarded);
+  GrpcServer::Options options;
+  options.guard = &plain;
+  options.max_connections = 1;
+  const absl::Status refused = GrpcServer::Start("0.0.0.0:0", {}, options).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("expected --keys=DIR"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("or --insecure"));
+  EXPECT_TRUE(GrpcServer::Start("localhost:0", {}, options).ok());
+  guarded.security = GrpcSecurity::Open({"", /*is_insecure=*/true, &clock_}).value();
+  CallGuard insecure(guarded);
+  options.guard = &insecure;
+  EXPECT_TRUE(GrpcServer::Start("0.0.0.0:0", {}, options).ok());
+}
+
+}  // namespace
+}  // namespace capstan
