@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
@@ -34,9 +35,12 @@
 #include "common/transport/grpc/grpc_security.h"
 #include "common/transport/grpc/grpc_server.h"
 #include "common/transport/grpc/grpc_setup.h"
+#include "common/transport/grpc/listening_socket.h"
 #include "common/transport/grpc/process_listeners.h"
 #include "common/transport/grpc/stream_limit.h"
+#include "common/transport/own_address.h"
 #include "common/transport/reply_order.h"
+#include "common/transport/trust/make_keys.h"
 #include "common/transport/ucx/grpc_ucx_service.h"
 #include "common/transport/ucx/ucx_transport.h"
 #include "server/service/parameter_server.h"
@@ -49,6 +53,10 @@ ABSL_FLAG(std::string, listen, "127.0.0.1:0",
 ABSL_FLAG(std::string, advertise_host, "",
           "host of this server for workers, if it differs from the host of --listen; required with "
           "--listen=0.0.0.0:4000");
+ABSL_FLAG(std::string, network, "",
+          "network in which the server listens, and whose address workers are told: an interface, "
+          "such as eth1, or a range of addresses, such as 10.0.0.0/16. Of --listen only the port "
+          "counts then. Empty: --listen and --advertise_host decide");
 ABSL_FLAG(std::string, health_listen, "",
           "host:port for probes: HTTP (/healthz, /readyz) and gRPC's health service, without "
           "encryption. Ready: it is registered and has made its shards. Port 0 takes a free one; "
@@ -96,6 +104,7 @@ bool IsEveryInterface(const std::string& host) {
 absl::Status CheckAdvertisedHost() {
   const std::string listen = absl::GetFlag(FLAGS_listen);
   const std::string advertised = absl::GetFlag(FLAGS_advertise_host);
+  if (advertised.empty() && !absl::GetFlag(FLAGS_network).empty()) return absl::OkStatus();
   if (!IsEveryInterface(advertised.empty() ? HostOf(listen) : advertised)) return absl::OkStatus();
   if (!advertised.empty()) {
     return absl::InvalidArgumentError(
@@ -128,10 +137,37 @@ void ReportUsageError(const absl::Status& error) {
                      error, clock);
 }
 
-// The server's address for workers: --advertise_host, with the port of `listening`.
-std::string AdvertisedAddress(const std::string& listening) {
-  const std::string host = absl::GetFlag(FLAGS_advertise_host);
-  return host.empty() ? listening : host + listening.substr(listening.rfind(':'));
+// Where the server listens, and the host that workers are told.
+struct Place {
+  std::string listen;          // host:port
+  std::string announced_host;  // empty: that of `listen`
+};
+
+absl::StatusOr<Place> PlaceFromFlags(const GrpcSecurity& security) {
+  Place place = {absl::GetFlag(FLAGS_listen), absl::GetFlag(FLAGS_advertise_host)};
+  const std::string network = absl::GetFlag(FLAGS_network);
+  if (network.empty()) return place;
+  ASSIGN_OR_RETURN(const ListenAddress listen, ParseListenAddress("--listen", place.listen));
+  ASSIGN_OR_RETURN(const std::vector<InterfaceAddress> addresses, InterfaceAddresses());
+  ASSIGN_OR_RETURN(const std::string address, AddressIn(network, addresses));
+  place.listen = HostAndPort(address, listen.port);
+  if (!place.announced_host.empty()) return place;
+  std::vector<std::string> certified;
+  if (const std::optional<TlsKeys> keys = security.tls_keys(); keys.has_value()) {
+    ASSIGN_OR_RETURN(CertificateSpec certificate, DescribeCertificate(keys->identity));
+    certified = std::move(certificate.hosts);
+  }
+  ASSIGN_OR_RETURN(place.announced_host, HostToAnnounce(address, certified));
+  return place;
+}
+
+// The server's address for workers, at the port of `listening`.
+std::string AdvertisedAddress(const Place& place, const std::string& listening) {
+  const std::string& host = place.announced_host;
+  const size_t colon = listening.rfind(':');
+  int port = 0;
+  if (host.empty() || !absl::SimpleAtoi(listening.substr(colon + 1), &port)) return listening;
+  return HostAndPort(host, port);
 }
 
 // A worker of a running job has grpc_connections streams of exchanges to each server, and one
@@ -179,6 +215,12 @@ absl::Status Serve() {
   options.metrics = &metrics;
   options.on_readiness = [&readiness](absl::Status status) { readiness.Set(std::move(status)); };
   options.host = HostAndNetwork();
+  const absl::StatusOr<Place> place = PlaceFromFlags(*guarded.security);
+  if (!place.ok()) {
+    ReportEarlyFailure(*coordinator, v1::HeartbeatRequest::SERVER, options.incarnation,
+                       place.status(), clock);
+    return place.status();
+  }
   const absl::StatusOr<std::unique_ptr<Tracer>> tracer = StartTraceIfAsked(*coordinator, clock);
   if (!tracer.ok()) {
     ReportEarlyFailure(*coordinator, v1::HeartbeatRequest::SERVER, options.incarnation,
@@ -221,8 +263,8 @@ absl::Status Serve() {
     listens.guard = &guard;
     listens.max_connections = MaxConnections(job);
     listens.limits = job.limits();
-    ASSIGN_OR_RETURN(listening, GrpcServer::Start(absl::GetFlag(FLAGS_listen), services, listens));
-    const std::string address = AdvertisedAddress(listening->address());
+    ASSIGN_OR_RETURN(listening, GrpcServer::Start(place->listen, services, listens));
+    const std::string address = AdvertisedAddress(*place, listening->address());
     guard.set_audience(address);
     // Over UCX a worker has one connection.
     const uint64_t reply_limit = uint64_t{job.cluster().num_workers()} *

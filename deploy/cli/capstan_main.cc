@@ -26,6 +26,7 @@
 #include "deploy/cli/command_line.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/job/local_job.h"
+#include "deploy/cli/job/rendezvous.h"
 #include "deploy/cli/job/terminal.h"
 #include "deploy/cli/keys/keys_command.h"
 #include "deploy/cli/keys/keys_request.h"
@@ -101,6 +102,8 @@ int Run(Args args) {
   if (!devices.ok()) return Fail("capstan run", devices.status(), kWrongCommandLine);
   const absl::StatusOr<int> most_restarts = ReadMostRestarts((*flags)["restart"]);
   if (!most_restarts.ok()) return Fail("capstan run", most_restarts.status(), kWrongCommandLine);
+  const auto rendezvous = ReadRendezvous(*flags, static_cast<int>(devices->size()));
+  if (!rendezvous.ok()) return Fail("capstan run", rendezvous.status(), kWrongCommandLine);
   const absl::StatusOr<std::string> own_path = OwnProgramPath();
   if (!own_path.ok()) return Fail("capstan run", own_path.status(), kFailure);
 
@@ -115,10 +118,13 @@ int Run(Args args) {
   options.record_history = (*flags)["record_history"];
   options.has_trace = (*flags)["trace"] == "true";
   options.keys = (*flags)["keys"];
+  options.is_insecure = (*flags)["insecure"] == "true";
+  options.rendezvous = *rendezvous;
   options.http_listen = (*flags)["http_listen"];
   options.most_restarts = *most_restarts;
   options.own_path = *own_path;
-  options.take_interrupt = [&signals] { return signals.Take(); };
+  InputEnd input((*flags)["end_with_stdin"] == "true" ? STDIN_FILENO : InputEnd::kNone);
+  options.take_interrupt = [&] { return signals.Take() || input.Take(); };
   options.terminal = [] { return GetTerminalSize(STDOUT_FILENO); };
   options.out = &std::cout;
   options.clock = &clock;

@@ -26,6 +26,28 @@ constexpr CommandFlag kRunFlags[] = {
     {"keys", "DIR",
      "Folder with keys (capstan keys): all processes talk over TLS, and have a token. Default:\n"
      "      none, they talk in plaintext within this machine."},
+    {"insecure", "",
+     "With --rendezvous: plaintext between the machines. Whoever reaches them can read and change\n"
+     "      all. Default: --keys is needed."},
+    {"rendezvous", "HOST:PORT",
+     "The job is on several machines, and this command is given on each of them with the same\n"
+     "      flags. The machine of HOST coordinates. The others wait for it, and all end with the\n"
+     "      job. Needs --nnodes, and --keys or --insecure. Data paths are the same on each "
+     "machine.\n"
+     "      Default: the job is on this machine."},
+    {"nnodes", "N", "With --rendezvous: number of machines."},
+    {"servers_per_node", "N",
+     "With --rendezvous: servers of each machine. If machines differ, give the sum to\n"
+     "      --num_servers. Default: 1."},
+    {"workers_per_node", "N",
+     "With --rendezvous: workers of each machine. If machines differ, give the sum to\n"
+     "      --num_workers. Default: one for each of its devices."},
+    {"network", "INTERFACE|RANGE",
+     "With --rendezvous: the network of the servers, as an interface (eth1) or a range\n"
+     "      of addresses (10.0.0.0/16). Default: the way to the coordinator."},
+    {"end_with_stdin", "",
+     "End all processes when the standard input ends, as Ctrl-C does: for programs that start\n"
+     "      this command on another machine. Default: the standard input is not read."},
     {"http_listen", "HOST:PORT",
      "The coordinator serves a page for browsers there, which shows the job as it goes on. With\n"
      "      --keys over TLS. Default: none."},

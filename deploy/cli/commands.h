@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/transport/grpc/grpc_security.h"
+#include "deploy/cli/job/rendezvous.h"
 #include "deploy/cli/job/terminal.h"
 #include "deploy/cli/text/progress_lines.h"
 #include "proto/coordinator_service.pb.h"
@@ -51,6 +52,10 @@ struct RunOptions {
   std::function<std::optional<TerminalSize>()> terminal;
   // Folder of the keys of all processes; empty: none, they talk over loopback in plaintext.
   std::string keys;
+  // Plaintext between machines.
+  bool is_insecure = false;
+  // The job's machines; nothing: this one alone. All see the same options.
+  std::optional<Rendezvous> rendezvous;
   // host:port of the coordinator's live page; empty: none.
   std::string http_listen;
   // Required.
@@ -59,8 +64,8 @@ struct RunOptions {
   Clock* clock = nullptr;
 };
 
-// `capstan run`: returns when the job and its processes have ended. CANCELLED after an interrupt;
-// other errors say why the job did not start or did not succeed.
+// `capstan run`: returns when the job, and its processes on this machine, have ended. CANCELLED
+// after an interrupt; other errors say why the job did not start or did not succeed.
 absl::Status RunCommand(const RunOptions& options);
 
 // The number of restarts in a value of --restart; 0 when it is empty. INVALID_ARGUMENT, saying what

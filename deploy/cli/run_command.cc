@@ -29,7 +29,9 @@
 #include "deploy/cli/job/progress_display.h"
 #include "deploy/cli/job/restart_plan.h"
 #include "deploy/cli/job/run_folder.h"
+#include "deploy/cli/join_job.h"
 #include "deploy/cli/report/progress_log.h"
+#include "deploy/cli/run_setup.h"
 #include "deploy/cli/text/summary.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
@@ -40,7 +42,7 @@ namespace {
 namespace fs = std::filesystem;
 
 absl::StatusOr<v1::JobSpec> JobToRun(const RunOptions& options) {
-  ASSIGN_OR_RETURN(v1::JobSpec job, EffectiveJob(options.job_file, options.job_flags));
+  ASSIGN_OR_RETURN(v1::JobSpec job, EffectiveJob(options.job_file, JobFlagsWithCounts(options)));
   // Paths in flags count from the current folder, but the effective job is saved in another one.
   ResolvePaths(/*folder=*/"", &job);
   return job;
@@ -86,27 +88,30 @@ absl::Status CheckRestart(const RunOptions& options, const v1::JobSpec& job) {
       "--record_history: expected a job that starts once, got --restart; leave out one of the two");
 }
 
-absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1::JobSpec& job) {
-  LocalJob::Options prepared;
-  ASSIGN_OR_RETURN(prepared.coordinator_program,
-                   FindProgram(options.own_path, "server/capstan_coordinator"));
-  ASSIGN_OR_RETURN(prepared.server_program, FindProgram(options.own_path, "server/capstan_server"));
-  ASSIGN_OR_RETURN(prepared.worker_program, FindProgram(options.own_path, "worker/capstan_worker"));
+absl::Status CheckRendezvous(const RunOptions& options) {
+  if (!options.rendezvous.has_value()) return absl::OkStatus();
+  if (options.keys.empty() && !options.is_insecure) {
+    return absl::InvalidArgumentError(
+        "--rendezvous: expected --keys=DIR, with the same keys on each machine (capstan keys makes "
+        "them), or --insecure in a network of which all machines are trusted; got neither");
+  }
+  if (options.most_restarts == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--restart: expected a job on this machine, got one on several; leave it out, and start the "
+      "job again with --restore=latest after a failure");
+}
+
+absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1::JobSpec& job,
+                                             const NodeRole& role) {
+  ASSIGN_OR_RETURN(LocalJob::Options prepared, ProcessOptions(options));
   prepared.run_dir = options.run_dir.empty() ? DefaultRunFolder(job.name(), options.clock->Now())
                                              : options.run_dir;
   prepared.job_file = absl::StrCat(prepared.run_dir, "/", kEffectiveJobFile);
   prepared.num_servers = static_cast<int>(job.cluster().num_servers());
   prepared.num_workers = static_cast<int>(job.cluster().num_workers());
-  prepared.devices = options.devices;
   prepared.rpc_deadline_seconds = job.membership().rpc_deadline_seconds();
-  prepared.record_history = options.record_history;
-  prepared.has_trace = options.has_trace;
-  prepared.keys = options.keys;
-  prepared.http_listen = options.http_listen;
-  RETURN_IF_ERROR(PrepareRunFolder(prepared.run_dir, options.job_file));
-  if (!prepared.record_history.empty()) {
-    RETURN_IF_ERROR(PrepareHistoryFolder(prepared.record_history));
-  }
+  if (options.rendezvous.has_value()) SetNode(*options.rendezvous, role, prepared);
+  RETURN_IF_ERROR(PrepareFolders(options, prepared.run_dir));
   RETURN_IF_ERROR(SaveJobFile(job, prepared.job_file));
   return prepared;
 }
@@ -166,6 +171,9 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job,
     if (client == nullptr || address != client_address) {
       client = std::make_unique<GrpcStatusClient>(address, options.clock, security);
       client_address = address;
+      if (options.rendezvous.has_value()) {
+        display.Notice(absl::StrCat("the other machines meet at ", address));
+      }
     }
     absl::StatusOr<v1::GetStatusReply> status = client->GetStatus();
     if (!status.ok()) return status;
@@ -217,28 +225,39 @@ absl::StatusOr<int> ReadMostRestarts(absl::string_view restart) {
       restart));
 }
 
-absl::Status RunCommand(const RunOptions& options) {
+namespace {
+
+// Runs the job from this machine: the only one, or the one that coordinates.
+absl::Status Coordinate(const RunOptions& options, const NodeRole& role) {
   ASSIGN_OR_RETURN(const v1::JobSpec job, JobToRun(options));
   RETURN_IF_ERROR(CheckSummaryPath(options.summary_json));
   RETURN_IF_ERROR(CheckRestart(options, job));
   // Also finds wrong keys before anything starts.
-  ASSIGN_OR_RETURN(const SecurityPointer security,
-                   GrpcSecurity::Open({options.keys, /*is_insecure=*/false, options.clock,
-                                       /*listens=*/true}));
+  ASSIGN_OR_RETURN(const SecurityPointer security, OpenRunSecurity(options));
   ASSIGN_OR_RETURN(std::optional<RestartPlan> restarts, MakeRestartPlan(options, job));
-  ASSIGN_OR_RETURN(const LocalJob::Options prepared, PrepareJob(options, job));
-  *options.out << "job " << job.name() << ": " << prepared.num_servers << " servers, "
-               << prepared.num_workers << " workers; logs in " << prepared.run_dir << std::endl;
+  ASSIGN_OR_RETURN(const LocalJob::Options prepared, PrepareJob(options, job, role));
+  *options.out << "job " << job.name() << ": " << job.cluster().num_servers() << " servers, "
+               << job.cluster().num_workers() << " workers; logs in " << prepared.run_dir
+               << std::endl;
   LocalJob local_job(prepared);
   const absl::Status result =
       RunJob(options, job, security, restarts.has_value() ? &*restarts : nullptr, &local_job);
-  if (!result.ok()) {
-    return absl::Status(result.code(),
-                        absl::StrCat(result.message(), "; logs in ", prepared.run_dir));
-  }
+  RETURN_IF_ERROR(WithLogs(result, prepared.run_dir));
   const std::string counts = restarts.has_value() ? restarts->CountsText() : "";
   if (!counts.empty()) *options.out << counts << std::endl;
   return Annotate(ReportSummary(options, local_job.summary_path()), "job succeeded");
+}
+
+}  // namespace
+
+absl::Status RunCommand(const RunOptions& options) {
+  RETURN_IF_ERROR(CheckRendezvous(options));
+  NodeRole role;
+  if (options.rendezvous.has_value()) {
+    ASSIGN_OR_RETURN(role, FindNodeRole(*options.rendezvous));
+    if (!role.coordinates) return JoinJob(options, role);
+  }
+  return Coordinate(options, role);
 }
 
 }  // namespace capstan

@@ -116,7 +116,7 @@ absl::Status JobRunner::JudgeLoss(const LocalJob::Ended& member) {
   const bool is_worker = member.role == LocalJob::Role::kWorker;
   const bool can_restart = options_.restarts != nullptr;
   if (!is_worker && can_restart) return absl::AbortedError(Describe(member));
-  if (!options_.job->HasRunning(member.role)) {
+  if (options_.job->has_all_members() && !options_.job->HasRunning(member.role)) {
     return absl::AbortedError(absl::StrCat(Describe(member), "; it was the last one"));
   }
   const Answer answer =

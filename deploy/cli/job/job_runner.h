@@ -19,8 +19,9 @@
 
 namespace capstan {
 
-// Runs a local job from its first process to the end of its last one, and shows its progress. With
-// a RestartPlan, a job that fails starts again. Borrows everything. Not thread-safe.
+// Runs a job whose coordinator is on this machine, from its first process to the end of its last
+// one here, and shows its progress. With a RestartPlan, a job that fails starts again. Borrows
+// everything. Not thread-safe.
 class JobRunner {
  public:
   struct Options {

@@ -41,11 +41,11 @@ absl::StatusOr<std::string> FindProgram(const std::string& own_path, const std::
 }
 
 absl::Status LocalJob::StartCoordinator(const std::string& restore) {
-  std::vector<std::string> args = {absl::StrCat("--job=", options_.job_file),
-                                   "--listen=127.0.0.1:0", absl::StrCat("--port_file=", PortPath()),
-                                   absl::StrCat("--summary_json=", summary_path())};
+  std::vector<std::string> args = {
+      absl::StrCat("--job=", options_.job_file), absl::StrCat("--listen=", options_.listen),
+      absl::StrCat("--port_file=", PortPath()), absl::StrCat("--summary_json=", summary_path())};
   if (!restore.empty()) args.push_back(absl::StrCat("--restore=", restore));
-  AddKeysFlag(args);
+  AddSecurityFlags(args);
   if (!options_.http_listen.empty()) {
     args.push_back(absl::StrCat("--http_listen=", options_.http_listen));
   }
@@ -57,7 +57,8 @@ std::optional<std::string> LocalJob::CoordinatorAddress() const {
   std::ifstream in(PortPath());
   std::string address;
   if (!std::getline(in, address) || address.empty()) return std::nullopt;
-  return address;
+  if (options_.coordinator_host.empty()) return address;
+  return absl::StrCat(options_.coordinator_host, address.substr(address.rfind(':')));
 }
 
 absl::Status LocalJob::StartNextMember(const std::string& coordinator_address) {
@@ -75,6 +76,7 @@ absl::Status LocalJob::StartServer(int index, const std::string& coordinator_add
   const std::string name = absl::StrCat("server-", index);
   std::vector<std::string> args = MemberArgs(coordinator_address);
   args.push_back("--listen=127.0.0.1:0");
+  if (!options_.network.empty()) args.push_back(absl::StrCat("--network=", options_.network));
   AddTraceFlag(name, args);
   return StartChild(name, Role::kServer, index, options_.server_program, std::move(args));
 }
@@ -94,12 +96,13 @@ std::vector<std::string> LocalJob::MemberArgs(const std::string& coordinator_add
   std::vector<std::string> args = {
       absl::StrCat("--coordinator=", coordinator_address),
       absl::StrCat("--rpc_deadline_seconds=", options_.rpc_deadline_seconds)};
-  AddKeysFlag(args);
+  AddSecurityFlags(args);
   return args;
 }
 
-void LocalJob::AddKeysFlag(std::vector<std::string>& args) const {
+void LocalJob::AddSecurityFlags(std::vector<std::string>& args) const {
   if (!options_.keys.empty()) args.push_back(absl::StrCat("--keys=", options_.keys));
+  if (options_.is_insecure) args.push_back("--insecure");
 }
 
 void LocalJob::AddTraceFlag(const std::string& name, std::vector<std::string>& args) const {

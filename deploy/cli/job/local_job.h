@@ -23,8 +23,9 @@ absl::StatusOr<std::string> OwnProgramPath();
 // `own_path`, and in Bazel's output tree. NOT_FOUND names the places.
 absl::StatusOr<std::string> FindProgram(const std::string& own_path, const std::string& program);
 
-// The processes of one job on this machine, each with a log in the run directory. The job can start
-// again: it then has another life, with new processes. They end with this object. Not thread-safe.
+// The processes of a job on this machine, each with a log in the run directory. The coordinator and
+// other members may be on other machines. The job can start again: it then has another life, with
+// new processes. They end with this object. Not thread-safe.
 class LocalJob {
  public:
   struct Options {
@@ -36,8 +37,17 @@ class LocalJob {
     std::string run_dir;
     // The job's file. Required.
     std::string job_file;
+    // Those of this machine.
     int num_servers = 1;
     int num_workers = 1;
+    // Whether these are all members of the job.
+    bool has_all_members = true;
+    // Where the coordinator listens, host:port.
+    std::string listen = "127.0.0.1:0";
+    // The host under which members reach the coordinator; empty: that of `listen`.
+    std::string coordinator_host;
+    // --network of the servers; empty: they listen on loopback.
+    std::string network;
     // The workers' --device values, given out in turn; at least one.
     std::vector<std::string> devices = {"cpu"};
     // How long members look for the coordinator.
@@ -48,6 +58,8 @@ class LocalJob {
     bool has_trace = false;
     // Folder of the keys of all processes; empty: none.
     std::string keys;
+    // Plaintext between machines.
+    bool is_insecure = false;
     // host:port of the coordinator's live page; empty: none.
     std::string http_listen;
   };
@@ -74,7 +86,10 @@ class LocalJob {
   absl::Status StartNextMember(const std::string& coordinator_address);
   // Starts another worker under the name and with the device of an ended one.
   absl::Status ReplaceWorker(const Ended& lost, const std::string& coordinator_address);
-  bool HasStartedAllMembers() const { return workers_started_ == options_.num_workers; }
+  bool HasStartedAllMembers() const {
+    return servers_started_ == options_.num_servers && workers_started_ == options_.num_workers;
+  }
+  bool has_all_members() const { return options_.has_all_members; }
   int servers_started() const { return servers_started_; }
   int workers_started() const { return workers_started_; }
 
@@ -105,7 +120,7 @@ class LocalJob {
   absl::Status StartServer(int index, const std::string& coordinator_address);
   absl::Status StartWorker(int index, const std::string& coordinator_address);
   std::vector<std::string> MemberArgs(const std::string& coordinator_address) const;
-  void AddKeysFlag(std::vector<std::string>& args) const;
+  void AddSecurityFlags(std::vector<std::string>& args) const;
   absl::Status StartChild(std::string name, Role role, int index, const std::string& program,
                           std::vector<std::string> args);
   void AddTraceFlag(const std::string& name, std::vector<std::string>& args) const;

@@ -58,4 +58,16 @@ bool InterruptSignals::Take() {
   return sigtimedwait(&signals_, nullptr, &no_time) > 0;
 }
 
+bool InputEnd::Take() {
+  if (fd_ == kNone) return false;
+  pollfd input = {fd_, POLLIN, 0};
+  while (poll(&input, 1, /*timeout=*/0) > 0) {
+    char thrown_away[4096];
+    if (read(fd_, thrown_away, sizeof(thrown_away)) > 0) continue;
+    fd_ = kNone;
+    return true;
+  }
+  return false;
+}
+
 }  // namespace capstan

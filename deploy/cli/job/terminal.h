@@ -52,6 +52,21 @@ class InterruptSignals {
   sigset_t previous_mask_;
 };
 
+// Notices the end of an input, such as the pipe from a process on another machine. What comes
+// before is thrown away. Not thread-safe.
+class InputEnd {
+ public:
+  static constexpr int kNone = -1;  // has no end
+
+  explicit InputEnd(int fd) : fd_(fd) {}
+
+  // True once, when the input has ended. Does not wait.
+  bool Take();
+
+ private:
+  int fd_;
+};
+
 }  // namespace capstan
 
 #endif  // DEPLOY_CLI_JOB_TERMINAL_H_

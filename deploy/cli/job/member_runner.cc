@@ -1,0 +1,100 @@
+#include "deploy/cli/job/member_runner.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace capstan {
+namespace {
+
+bool IsAtEnd(const v1::JobView& view) {
+  return view.phase() == v1::DONE || view.phase() == v1::FAILED;
+}
+
+}  // namespace
+
+absl::Status MemberRunner::Run() {
+  start_ = options_.clock->Now();
+  absl::Status result = StartMembers();
+  if (result.ok()) result = Watch();
+  options_.job->KillAll();
+  options_.display->Finish();
+  return result;
+}
+
+absl::Status MemberRunner::StartMembers() {
+  while (!options_.job->HasStartedAllMembers()) {
+    RETURN_IF_ERROR(options_.job->StartNextMember(options_.coordinator));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MemberRunner::Watch() {
+  while (true) {
+    if (options_.take_interrupt()) return absl::CancelledError("interrupted");
+    // In this order: at the end, the coordinator knows more than the processes.
+    UpdateStatus();
+    LookAtProcesses();
+    if (std::optional<absl::Status> result = Result(); result.has_value()) return *result;
+    SleepUntil(*options_.clock, options_.clock->Now() + options_.poll_interval);
+  }
+}
+
+void MemberRunner::UpdateStatus() {
+  if (IsAtEnd(status_.view())) return;
+  absl::StatusOr<v1::GetStatusReply> reply = options_.get_status();
+  answers_ = reply.ok();
+  if (!answers_) return;
+  status_ = *std::move(reply);
+  options_.display->Show(options_.clock->Now() - start_, status_);
+  if (IsAtEnd(status_.view())) deadline_ = options_.clock->Now() + options_.end_timeout;
+}
+
+void MemberRunner::LookAtProcesses() {
+  for (const LocalJob::Ended& member : options_.job->TakeEnded()) {
+    if (member.exit.ok()) {
+      has_good_end_ = true;
+      continue;
+    }
+    const std::string loss =
+        absl::StrCat(member.name, " ended (", member.exit.ToString(), "): ", member.last_line);
+    if (first_loss_.empty()) first_loss_ = loss;
+    // After the job's failure, every process ends with the same reason.
+    if (!IsAtEnd(status_.view())) options_.display->Notice(loss);
+  }
+}
+
+std::optional<absl::Status> MemberRunner::Result() const {
+  const bool is_over =
+      !options_.job->HasRunning() || (deadline_.has_value() && options_.clock->Now() >= *deadline_);
+  if (!is_over) return std::nullopt;
+  const v1::JobView& view = status_.view();
+  if (view.phase() == v1::FAILED) {
+    return absl::AbortedError(absl::StrCat("the job failed: ", view.reason()));
+  }
+  if (view.phase() == v1::DONE || has_good_end_) return absl::OkStatus();
+  // The others go on, so the job's end is still to come.
+  if (answers_) return std::nullopt;
+  if (!first_loss_.empty()) return absl::AbortedError(first_loss_);
+  return absl::UnavailableError(absl::StrCat("the coordinator ", options_.coordinator,
+                                             " no longer answers; its machine has the job's end"));
+}
+
+absl::StatusOr<v1::GetStatusReply> AwaitCoordinator(
+    const std::string& address,
+    const std::function<absl::StatusOr<v1::GetStatusReply>()>& get_status,
+    const std::function<bool()>& take_interrupt,
+    const std::function<void(const std::string&)>& tell, absl::Duration patience, Clock* clock) {
+  const absl::Time deadline = clock->Now() + patience;
+  for (bool is_first = true;; is_first = false) {
+    if (take_interrupt()) return absl::CancelledError("interrupted");
+    absl::StatusOr<v1::GetStatusReply> reply = get_status();
+    const bool is_absent =
+        absl::IsUnavailable(reply.status()) || absl::IsDeadlineExceeded(reply.status());
+    if (!is_absent) return reply;
+    if (clock->Now() >= deadline) return reply.status();
+    if (is_first) tell(absl::StrCat("waiting for the coordinator at ", address));
+    SleepUntil(*clock, clock->Now() + absl::Milliseconds(200));
+  }
+}
+
+}  // namespace capstan

@@ -1,0 +1,79 @@
+#ifndef DEPLOY_CLI_JOB_MEMBER_RUNNER_H_
+#define DEPLOY_CLI_JOB_MEMBER_RUNNER_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "deploy/cli/job/local_job.h"
+#include "deploy/cli/job/progress_display.h"
+#include "proto/coordinator_service.pb.h"
+
+namespace capstan {
+
+// Runs the servers and workers that a job has on this machine, while another machine coordinates.
+// It stays until the job ends, also if nothing is left here. Borrows everything. Not thread-safe.
+class MemberRunner {
+ public:
+  struct Options {
+    // The members of this machine. None has started. Required.
+    LocalJob* job = nullptr;
+    // The coordinator's host:port. Required.
+    std::string coordinator;
+    // Asks it. Required.
+    std::function<absl::StatusOr<v1::GetStatusReply>()> get_status;
+    // True once for each interrupt from the terminal. Required.
+    std::function<bool()> take_interrupt;
+    // Required.
+    ProgressDisplay* display = nullptr;
+    // Required.
+    Clock* clock = nullptr;
+    // Interval of looks at the processes and of questions to the coordinator.
+    absl::Duration poll_interval = absl::Milliseconds(50);
+    // After the job's end, the processes have this long to end. Then they are killed.
+    absl::Duration end_timeout = absl::Seconds(10);
+  };
+
+  explicit MemberRunner(Options options) : options_(std::move(options)) {}
+
+  // Returns when all processes have ended: OK when the job succeeded, CANCELLED after an interrupt,
+  // else the reason of the failure.
+  absl::Status Run();
+
+ private:
+  absl::Status StartMembers();
+  // Follows the job to its end.
+  absl::Status Watch();
+  // Remembers how members have ended, and tells of losses.
+  void LookAtProcesses();
+  // Asks for the job's progress.
+  void UpdateStatus();
+  // The result, if it is known.
+  std::optional<absl::Status> Result() const;
+
+  const Options options_;
+  absl::Time start_;
+  v1::GetStatusReply status_;           // the last answer
+  bool answers_ = true;                 // the coordinator, when it was last asked
+  bool has_good_end_ = false;           // of a member
+  std::string first_loss_;              // how a member was lost; empty: none was
+  std::optional<absl::Time> deadline_;  // for the members' end
+};
+
+// Waits until a coordinator answers `get_status`, at most for `patience`, and returns the answer.
+// `tell` gets a line if it has to wait. CANCELLED after an interrupt. The last error when nobody
+// has answered; an error other than UNAVAILABLE and DEADLINE_EXCEEDED is returned at once.
+absl::StatusOr<v1::GetStatusReply> AwaitCoordinator(
+    const std::string& address,
+    const std::function<absl::StatusOr<v1::GetStatusReply>()>& get_status,
+    const std::function<bool()>& take_interrupt,
+    const std::function<void(const std::string&)>& tell, absl::Duration patience, Clock* clock);
+
+}  // namespace capstan
+
+#endif  // DEPLOY_CLI_JOB_MEMBER_RUNNER_H_

@@ -1,0 +1,65 @@
+#include "deploy/cli/run_setup.h"
+
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/transport/own_address.h"
+#include "deploy/cli/job/run_folder.h"
+
+namespace capstan {
+
+std::vector<std::string> JobFlagsWithCounts(const RunOptions& options) {
+  std::vector<std::string> flags = options.job_flags;
+  if (const auto& nodes = options.rendezvous; nodes.has_value()) {
+    const std::string counts[] = {
+        absl::StrCat("--num_servers=", nodes->num_nodes * nodes->servers_per_node),
+        absl::StrCat("--num_workers=", nodes->num_nodes * nodes->workers_per_node)};
+    flags.insert(flags.begin(), std::begin(counts), std::end(counts));
+  }
+  return flags;
+}
+
+absl::StatusOr<LocalJob::Options> ProcessOptions(const RunOptions& options) {
+  LocalJob::Options processes;
+  ASSIGN_OR_RETURN(processes.coordinator_program,
+                   FindProgram(options.own_path, "server/capstan_coordinator"));
+  ASSIGN_OR_RETURN(processes.server_program,
+                   FindProgram(options.own_path, "server/capstan_server"));
+  ASSIGN_OR_RETURN(processes.worker_program,
+                   FindProgram(options.own_path, "worker/capstan_worker"));
+  processes.devices = options.devices;
+  processes.record_history = options.record_history;
+  processes.has_trace = options.has_trace;
+  processes.keys = options.keys;
+  processes.is_insecure = options.is_insecure;
+  processes.http_listen = options.http_listen;
+  return processes;
+}
+
+void SetNode(const Rendezvous& nodes, const NodeRole& role, LocalJob::Options& processes) {
+  processes.num_servers = nodes.servers_per_node;
+  processes.num_workers = nodes.workers_per_node;
+  processes.has_all_members = false;
+  const bool is_ipv6 = nodes.host.find(':') != nodes.host.npos;
+  processes.listen = HostAndPort(is_ipv6 ? "::" : "0.0.0.0", nodes.port);
+  processes.coordinator_host = is_ipv6 ? absl::StrCat("[", nodes.host, "]") : nodes.host;
+  processes.network = role.network;
+}
+
+absl::Status PrepareFolders(const RunOptions& options, const std::string& run_dir) {
+  RETURN_IF_ERROR(PrepareRunFolder(run_dir, options.job_file));
+  return options.record_history.empty() ? absl::OkStatus()
+                                        : PrepareHistoryFolder(options.record_history);
+}
+
+absl::StatusOr<SecurityPointer> OpenRunSecurity(const RunOptions& options) {
+  return GrpcSecurity::Open({options.keys, options.is_insecure, options.clock, /*listens=*/true});
+}
+
+absl::Status WithLogs(const absl::Status& result, const std::string& run_dir) {
+  if (result.ok()) return result;
+  return absl::Status(result.code(), absl::StrCat(result.message(), "; logs in ", run_dir));
+}
+
+}  // namespace capstan

@@ -1,0 +1,40 @@
+#ifndef DEPLOY_CLI_RUN_SETUP_H_
+#define DEPLOY_CLI_RUN_SETUP_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/transport/grpc/grpc_security.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/job/local_job.h"
+#include "deploy/cli/job/rendezvous.h"
+
+namespace capstan {
+
+// What `capstan run` needs on the machine that coordinates and on the others.
+
+// The job flags. Those of a rendezvous begin with its numbers of servers and workers: given numbers
+// come later, and count.
+std::vector<std::string> JobFlagsWithCounts(const RunOptions& options);
+
+// Options for the processes of this machine, without their folder and their job. The errors of
+// FindProgram.
+absl::StatusOr<LocalJob::Options> ProcessOptions(const RunOptions& options);
+
+// Makes the processes those of one machine of several.
+void SetNode(const Rendezvous& nodes, const NodeRole& role, LocalJob::Options& processes);
+
+// The errors of PrepareRunFolder and PrepareHistoryFolder.
+absl::Status PrepareFolders(const RunOptions& options, const std::string& run_dir);
+
+// Also finds wrong keys before anything starts.
+absl::StatusOr<SecurityPointer> OpenRunSecurity(const RunOptions& options);
+
+// Adds the folder of the logs to an error.
+absl::Status WithLogs(const absl::Status& result, const std::string& run_dir);
+
+}  // namespace capstan
+
+#endif  // DEPLOY_CLI_RUN_SETUP_H_
