@@ -214,7 +214,7 @@ one wins. So this has a staleness of 5:
 - A value ends with its line. There are no quotes, and # begins a comment only at the beginning.
 - A file may have lines --flagfile=FILE itself: up to 64 files, and none that reads itself.
 - All paths count from the current folder.
-- An error in a file names the file and the line.
+- An error names the file, and the number of a line that is no flag.
 )"},
     {"exit_codes", "what the programs end with", R"(EXIT CODES
 
