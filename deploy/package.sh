@@ -22,7 +22,7 @@ for argument in "$@"; do
 done
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-command -v dpkg-shlibdeps >/dev/null && command -v bazel >/dev/null || deploy/setup.sh build
+command -v dpkg-shlibdeps >/dev/null || deploy/setup.sh build
 
 quiet=("--ui_event_filters=-info,-debug" --noshow_loading_progress)
 [[ -t 2 ]] || quiet+=(--noshow_progress)

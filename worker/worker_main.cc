@@ -77,7 +77,7 @@ constexpr absl::string_view kRecords = "What is recorded";
 constexpr ProgramFlag kFlags[] = {
     {kCoordinator, "coordinator", "HOST:PORT"},
     {kCoordinator, "rpc_deadline_seconds", "SECONDS"},
-    {kCoordinator, "device", "cpu|cuda|cuda:N"},
+    {kCoordinator, "device", "DEVICE"},
     {kTrust, "keys", "DIR"},
     {kTrust, "insecure", ""},
     {kMonitoring, "health_listen", "HOST:PORT"},

@@ -79,6 +79,7 @@ skip() { end_with_skipped_case "installing, using and removing the package: $1";
 
 # The lines for this machine's own release, as /etc/apt/sources.list has them.
 release="$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)"
+# shellcheck disable=SC2016
 sources="$(apt-get indextargets --format 'deb $(REPO_URI) $(CODENAME) $(COMPONENT)' \
   'Created-By: Packages' "Codename: ${release}" | sort --unique)"
 mirror="$(head -n 1 <<<"${sources}" | cut -d ' ' -f 2)"
