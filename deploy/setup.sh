@@ -19,7 +19,7 @@ packages_beyond_build=(
   iproute2 iperf3 tshark prometheus
   libgloo-dev libopenmpi-dev openmpi-bin
   git clang clang-format libclang-rt-dev
-  patchelf
+  patchelf debootstrap
 )
 if [[ $# -eq 0 ]]; then
   packages+=("${packages_beyond_build[@]}")

@@ -17,8 +17,10 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/background_thread.h"
+#include "common/base/flag_help.h"
 #include "common/base/log_format.h"
 #include "common/base/one_shot.h"
 #include "common/base/program.h"
@@ -44,44 +46,74 @@
 #include "server/page/log_ring.h"
 
 ABSL_FLAG(std::string, job, "",
-          "file of the job, in protobuf text format (proto/job.proto); empty means all defaults");
+          "File of the job, in protobuf text format (proto/job.proto). None: all defaults.");
 ABSL_FLAG(std::string, listen, "127.0.0.1:4000",
-          "host:port to serve on, reachable for servers and workers; port 0 takes a free one");
+          "Address to serve on, reachable for servers and workers. Port 0 takes a free one.");
 ABSL_FLAG(std::string, health_listen, "",
-          "host:port for probes: HTTP (/healthz, /readyz) and gRPC's health service, without "
+          "Address for probes: HTTP (/healthz, /readyz) and gRPC's health service, without "
           "encryption. Ready: it listens at --listen, and the job has not ended. Port 0 takes a "
-          "free one; empty: none");
+          "free one.");
 ABSL_FLAG(std::string, log_format, "text",
-          "log on standard error: text, or json: an object a line with time, level, role, message "
-          "and source, and id, step and reason where they are known");
+          "Log on standard error: text, or json: an object a line with time, level, role, message "
+          "and source, and id, step and reason where they are known.");
 ABSL_FLAG(std::string, metrics_listen, "",
-          "host:port for metrics: /metrics has Prometheus's text format, without encryption; it is "
-          "numbers and the job's name. Port 0 takes a free one; empty: none");
+          "Address for metrics: /metrics has Prometheus's text format, without encryption. It is "
+          "numbers and the job's name. Port 0 takes a free one.");
 ABSL_FLAG(
     std::string, http_listen, "",
-    "host:port of a page for browsers: the job as it goes on, and a control for its "
+    "Address of a page for browsers: the job as it goes on, and a control for its "
     "consistency. With --keys over TLS, for whoever logs in with a token. Port 0 takes a free "
-    "one; empty: none");
+    "one.");
 ABSL_FLAG(uint32_t, max_connections, 0,
-          "limit of open connections of members; calls on more are refused. 0: 64, and 4 more for "
-          "each server and worker of "
-          "the job");
+          "Limit of open connections of members. Calls on more are refused. 0: 64, and 4 more for "
+          "each server and worker of the job.");
 ABSL_FLAG(std::string, keys, "",
-          "folder with this process's keys for TLS and the job's token (capstan keys makes one); "
-          "empty: plaintext, within this machine");
+          "Folder with this process's keys for TLS and the job's token (capstan keys makes one). "
+          "None: plaintext, within this machine.");
 ABSL_FLAG(
     bool, insecure, false,
-    "plaintext also from other machines: only in a network that you trust. With --keys callers "
-    "prove the job's token");
+    "Plaintext also from other machines: only in a network that you trust. With --keys callers "
+    "prove the job's token.");
 ABSL_FLAG(std::string, port_file, "",
-          "file for the coordinator's host:port, written once it listens; empty means none");
+          "File for the coordinator's HOST:PORT, written once it listens.");
 ABSL_FLAG(std::string, summary_json, "",
-          "file for the job's summary, written after a good end; empty means none");
+          "File for the job's summary as JSON, written after a good end.");
 
 namespace capstan {
 namespace {
 
 using Args = std::vector<std::string>;
+
+constexpr char kUsage[] = R"(Usage: capstan_coordinator --job=FILE [--listen=HOST:PORT] [flags]
+
+Knows the members of a job and the places of its parameters, and ends the job.
+
+)";
+
+constexpr char kJobFlagsUsage[] = R"(
+Each of the following flags overrides one field of the job. Sizes in bytes may end in K, M or G
+(KiB, MiB, GiB). Lists have commas.
+
+)";
+
+constexpr absl::string_view kJob = "What runs";
+constexpr absl::string_view kListens = "Where it listens";
+constexpr absl::string_view kTrust = "Trust";
+constexpr absl::string_view kMonitoring = "Probes, metrics, page and logs";
+
+constexpr ProgramFlag kFlags[] = {
+    {kJob, "job", "FILE"},
+    {kJob, "summary_json", "FILE"},
+    {kListens, "listen", "HOST:PORT"},
+    {kListens, "port_file", "FILE"},
+    {kListens, "max_connections", "N"},
+    {kTrust, "keys", "DIR"},
+    {kTrust, "insecure", ""},
+    {kMonitoring, "health_listen", "HOST:PORT"},
+    {kMonitoring, "metrics_listen", "HOST:PORT"},
+    {kMonitoring, "http_listen", "HOST:PORT"},
+    {kMonitoring, "log_format", "text|json"},
+};
 
 // For this time after the end, programs can ask for the last progress.
 constexpr absl::Duration kLinger = absl::Milliseconds(100);
@@ -241,6 +273,10 @@ absl::Status Coordinate(const Args& args) {
   return WriteFile(absl::GetFlag(FLAGS_summary_json), summary);
 }
 
+std::string Help() {
+  return absl::StrCat(kUsage, ProgramFlagsHelp(kFlags), kJobFlagsUsage, JobFlagsHelp());
+}
+
 // Removes the job flags from the command line. The others are the flags of this file.
 absl::Status ParseFlags(Args args) {
   v1::JobSpec unused;
@@ -253,14 +289,10 @@ absl::Status ParseFlags(Args args) {
 }  // namespace capstan
 
 int main(int argc, char** argv) {
-  capstan::InitProgram(
-      argv[0],
-      "knows the members of a job and the places of its parameters, and ends the job.\n"
-      "  capstan_coordinator --job=FILE [--listen=HOST:PORT] [job flags]\n\n" +
-          capstan::JobFlagsHelp());
-  const std::vector<std::string> args(argv, argv + argc);
-  capstan::BeginLogs("coordinator", args);
-  const absl::Status parsed = capstan::ParseFlags(args);
+  capstan::InitProgram(argv[0], capstan::kUsage);
+  std::vector<std::string> args(argv, argv + argc);
+  absl::Status parsed = capstan::BeginRole("coordinator", capstan::Help(), &args);
+  if (parsed.ok()) parsed = capstan::ParseFlags(args);
   if (!parsed.ok()) {
     capstan::EndProgram("capstan_coordinator", parsed, /*is_usage_error=*/true);
   }

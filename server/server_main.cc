@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "common/base/flag_help.h"
 #include "common/base/ids.h"
 #include "common/base/log_format.h"
 #include "common/base/program.h"
@@ -47,46 +48,72 @@
 #include "server/service/server_metrics.h"
 #include "server/shard/owner_threads.h"
 
-ABSL_FLAG(std::string, coordinator, "", "host:port of the job's coordinator; required");
+ABSL_FLAG(std::string, coordinator, "", "Address of the job's coordinator. Required.");
 ABSL_FLAG(std::string, listen, "127.0.0.1:0",
-          "host:port to serve on, reachable for the workers; port 0 takes a free one");
+          "Address to serve on, reachable for the workers. Port 0 takes a free one.");
 ABSL_FLAG(std::string, advertise_host, "",
-          "host of this server for workers, if it differs from the host of --listen; required with "
-          "--listen=0.0.0.0:4000");
+          "Host of this server for workers, if it differs from the host of --listen. Required with "
+          "--listen=0.0.0.0:4000.");
 ABSL_FLAG(std::string, network, "",
-          "network in which the server listens, and whose address workers are told: an interface, "
+          "Network in which the server listens, and whose address workers are told: an interface, "
           "such as eth1, or a range of addresses, such as 10.0.0.0/16. Of --listen only the port "
-          "counts then. Empty: --listen and --advertise_host decide");
+          "counts then.");
 ABSL_FLAG(std::string, health_listen, "",
-          "host:port for probes: HTTP (/healthz, /readyz) and gRPC's health service, without "
-          "encryption. Ready: it is registered and has made its shards. Port 0 takes a free one; "
-          "empty: none");
+          "Address for probes: HTTP (/healthz, /readyz) and gRPC's health service, without "
+          "encryption. Ready: it is registered and has made its shards. Port 0 takes a free one.");
 ABSL_FLAG(std::string, log_format, "text",
-          "log on standard error: text, or json: an object a line with time, level, role, message "
-          "and source, and id, step and reason where they are known");
+          "Log on standard error: text, or json: an object a line with time, level, role, message "
+          "and source, and id, step and reason where they are known.");
 ABSL_FLAG(std::string, metrics_listen, "",
-          "host:port for metrics: /metrics has Prometheus's text format, without encryption; it is "
-          "numbers and the job's name. Port 0 takes a free one; empty: none");
+          "Address for metrics: /metrics has Prometheus's text format, without encryption. It is "
+          "numbers and the job's name. Port 0 takes a free one.");
 ABSL_FLAG(
     uint32_t, max_connections, 0,
-    "limit of open connections of members, and of workers' streams; more are refused. 0: twice "
-    "the number for the job's workers, so others can take their places");
+    "Limit of open connections of members, and of workers' streams. More are refused. 0: twice "
+    "the number for the job's workers, so others can take their places.");
 ABSL_FLAG(std::string, keys, "",
-          "folder with this process's keys for TLS and the job's token (capstan keys makes one); "
-          "empty: plaintext, within this machine");
+          "Folder with this process's keys for TLS and the job's token (capstan keys makes one). "
+          "None: plaintext, within this machine.");
 ABSL_FLAG(
     bool, insecure, false,
-    "plaintext also from and to other machines: only in a network that you trust. With --keys "
-    "callers prove the job's token");
+    "Plaintext also from and to other machines: only in a network that you trust. With --keys "
+    "callers prove the job's token.");
 ABSL_FLAG(double, rpc_deadline_seconds, 30,
-          "seconds of retries while the coordinator cannot be reached");
+          "Time of retries while the coordinator cannot be reached.");
 
 ABSL_FLAG(std::string, trace, "",
-          "file for a trace of this server's work over time, for Perfetto, chrome://tracing or "
-          "capstan trace; empty: none");
+          "File for a trace of this server's work over time, for Perfetto, chrome://tracing or "
+          "capstan trace.");
 
 namespace capstan {
 namespace {
+
+constexpr char kUsage[] =
+    R"(Usage: capstan_server --coordinator=HOST:PORT [--listen=HOST:PORT] [flags]
+
+Holds a part of a job's parameters and applies the workers' updates.
+
+)";
+
+constexpr absl::string_view kCoordinator = "Its job";
+constexpr absl::string_view kListens = "Where it listens";
+constexpr absl::string_view kTrust = "Trust";
+constexpr absl::string_view kMonitoring = "Probes, metrics, logs and traces";
+
+constexpr ProgramFlag kFlags[] = {
+    {kCoordinator, "coordinator", "HOST:PORT"},
+    {kCoordinator, "rpc_deadline_seconds", "SECONDS"},
+    {kListens, "listen", "HOST:PORT"},
+    {kListens, "network", "INTERFACE|RANGE"},
+    {kListens, "advertise_host", "HOST"},
+    {kListens, "max_connections", "N"},
+    {kTrust, "keys", "DIR"},
+    {kTrust, "insecure", ""},
+    {kMonitoring, "health_listen", "HOST:PORT"},
+    {kMonitoring, "metrics_listen", "HOST:PORT"},
+    {kMonitoring, "log_format", "text|json"},
+    {kMonitoring, "trace", "FILE"},
+};
 
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
@@ -289,12 +316,11 @@ absl::Status Serve() {
 }  // namespace capstan
 
 int main(int argc, char** argv) {
-  capstan::InitProgram(argv[0],
-                       "holds a part of a job's parameters and applies the workers' updates.\n"
-                       "  capstan_server --coordinator=HOST:PORT [--listen=HOST:PORT]");
-  const std::vector<std::string> args(argv, argv + argc);
-  capstan::BeginLogs("server", args);
-  absl::Status parsed = capstan::ParseProgramFlags(args);
+  capstan::InitProgram(argv[0], capstan::kUsage);
+  std::vector<std::string> args(argv, argv + argc);
+  absl::Status parsed = capstan::BeginRole(
+      "server", capstan::kUsage + capstan::ProgramFlagsHelp(capstan::kFlags), &args);
+  if (parsed.ok()) parsed = capstan::ParseProgramFlags(args);
   parsed.Update(capstan::SetLogFormat(absl::GetFlag(FLAGS_log_format)));
   capstan::SendGrpcLogsToVlog();
   if (parsed.ok()) {

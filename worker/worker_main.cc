@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/flag_help.h"
 #include "common/base/log_format.h"
 #include "common/base/program.h"
 #include "common/base/random.h"
@@ -29,37 +31,61 @@
 #include "worker/runtime/make_engine.h"
 #include "worker/runtime/worker.h"
 
-ABSL_FLAG(std::string, coordinator, "", "host:port of the job's coordinator; required");
+ABSL_FLAG(std::string, coordinator, "", "Address of the job's coordinator. Required.");
 ABSL_FLAG(double, rpc_deadline_seconds, 30,
-          "seconds of retries while the coordinator cannot be reached");
+          "Time of retries while the coordinator cannot be reached.");
 ABSL_FLAG(std::string, keys, "",
-          "folder with this process's keys for TLS and the job's token (capstan keys makes one); "
-          "empty: plaintext");
+          "Folder with this process's keys for TLS and the job's token (capstan keys makes one). "
+          "None: plaintext.");
 ABSL_FLAG(
     bool, insecure, false,
-    "plaintext, only in a network that you trust: with --keys calls prove the job's token, and "
-    "UCX may connect hosts");
+    "Plaintext, only in a network that you trust: with --keys calls prove the job's token, and "
+    "UCX may connect hosts.");
 ABSL_FLAG(std::string, device, "cpu",
-          "device for computing: cpu, cuda (the first GPU) or cuda:N (GPU number N, from 0)");
+          "Device for computing: cpu, cuda (the first GPU) or cuda:N (GPU number N, from 0).");
 ABSL_FLAG(std::string, health_listen, "",
-          "host:port for probes: HTTP (/healthz, /readyz) and gRPC's health service, without "
-          "encryption. Ready: it is registered and trains. Port 0 takes a free one; empty: none");
+          "Address for probes: HTTP (/healthz, /readyz) and gRPC's health service, without "
+          "encryption. Ready: it is registered and trains. Port 0 takes a free one.");
 ABSL_FLAG(std::string, log_format, "text",
-          "log on standard error: text, or json: an object a line with time, level, role, message "
-          "and source, and id, step and reason where they are known");
+          "Log on standard error: text, or json: an object a line with time, level, role, message "
+          "and source, and id, step and reason where they are known.");
 ABSL_FLAG(std::string, metrics_listen, "",
-          "host:port for metrics: /metrics has Prometheus's text format, without encryption; it is "
-          "numbers and the job's name. Port 0 takes a free one; empty: none");
+          "Address for metrics: /metrics has Prometheus's text format, without encryption. It is "
+          "numbers and the job's name. Port 0 takes a free one.");
 ABSL_FLAG(std::string, record_history, "",
-          "existing folder for a history of this worker's exchanges, for capstan check; empty: "
-          "none");
+          "Existing folder for a history of this worker's exchanges, for capstan check.");
 
 ABSL_FLAG(std::string, trace, "",
-          "file for a trace of this worker's work over time, for Perfetto, chrome://tracing or "
-          "capstan trace; empty: none");
+          "File for a trace of this worker's work over time, for Perfetto, chrome://tracing or "
+          "capstan trace.");
 
 namespace capstan {
 namespace {
+
+constexpr char kUsage[] = R"(Usage: capstan_worker --coordinator=HOST:PORT [--device=cuda] [flags]
+
+Trains a share of a job's data against its parameter servers. Started while the job trains, it takes
+the place of a worker that was lost.
+
+)";
+
+constexpr absl::string_view kCoordinator = "Its job";
+constexpr absl::string_view kTrust = "Trust";
+constexpr absl::string_view kMonitoring = "Probes, metrics and logs";
+constexpr absl::string_view kRecords = "What is recorded";
+
+constexpr ProgramFlag kFlags[] = {
+    {kCoordinator, "coordinator", "HOST:PORT"},
+    {kCoordinator, "rpc_deadline_seconds", "SECONDS"},
+    {kCoordinator, "device", "DEVICE"},
+    {kTrust, "keys", "DIR"},
+    {kTrust, "insecure", ""},
+    {kMonitoring, "health_listen", "HOST:PORT"},
+    {kMonitoring, "metrics_listen", "HOST:PORT"},
+    {kMonitoring, "log_format", "text|json"},
+    {kRecords, "record_history", "DIR"},
+    {kRecords, "trace", "FILE"},
+};
 
 void EndWorker(const absl::Status& status) { EndProgram("capstan_worker", status); }
 
@@ -143,14 +169,11 @@ absl::Status Work(const DeviceName& device) {
 }  // namespace capstan
 
 int main(int argc, char** argv) {
-  capstan::InitProgram(
-      argv[0],
-      "trains a share of a job's data against its parameter servers. Started while\n"
-      "the job trains, it takes the place of a worker that was lost.\n"
-      "  capstan_worker --coordinator=HOST:PORT [--device=cuda]");
-  const std::vector<std::string> args(argv, argv + argc);
-  capstan::BeginLogs("worker", args);
-  absl::Status parsed = capstan::ParseProgramFlags(args);
+  capstan::InitProgram(argv[0], capstan::kUsage);
+  std::vector<std::string> args(argv, argv + argc);
+  absl::Status parsed = capstan::BeginRole(
+      "worker", capstan::kUsage + capstan::ProgramFlagsHelp(capstan::kFlags), &args);
+  if (parsed.ok()) parsed = capstan::ParseProgramFlags(args);
   parsed.Update(capstan::SetLogFormat(absl::GetFlag(FLAGS_log_format)));
   if (!parsed.ok()) {
     capstan::EndProgram("capstan_worker", parsed, /*is_usage_error=*/true);

@@ -21,8 +21,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/flag_file.h"
+#include "common/base/flag_help.h"
 #include "common/base/log_format.h"
 #include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
 
 namespace capstan {
 namespace {
@@ -66,6 +69,15 @@ void InitProgram(const char* name, const std::string& usage) {
   absl::SetFlagsUsageConfig(config);
 }
 
+absl::Status BeginRole(absl::string_view role, const std::string& help,
+                       std::vector<std::string>* args) {
+  absl::Status expanded = ExpandFlagFiles(args);
+  BeginLogs(role, *args);
+  if (!AsksForHelp(*args)) return expanded;
+  std::cout << help;
+  ExitProgram(0);
+}
+
 std::string HostAndNetwork() {
   // The kernel draws this number when it starts.
   std::string boot;
@@ -76,6 +88,7 @@ std::string HostAndNetwork() {
 }
 
 absl::Status ParseProgramFlags(std::vector<std::string> args) {
+  RETURN_IF_ERROR(ExpandFlagFiles(&args));
   for (size_t i = 1; i + 1 < args.size(); ++i) {
     const absl::string_view name = NameOfFlagBeforeValue(args[i]);
     if (name.empty()) continue;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace capstan {
 
@@ -20,13 +21,19 @@ void KeepFreedMemory();
 // program's own *_main.cc, --version its name and kVersion. Calls KeepFreedMemory.
 void InitProgram(const char* name, const std::string& usage);
 
+// Begins a program with a role in a job: expands the flag files in `args` (ExpandFlagFiles), and
+// then begins logs of that role (BeginLogs). If `args` ask for help, prints `help` and ends the
+// process.
+absl::Status BeginRole(absl::string_view role, const std::string& help,
+                       std::vector<std::string>* args);
+
 // A text that only processes on the same machine and in the same network namespace have: they
 // reach each other without a network.
 std::string HostAndNetwork();
 
-// Parses `args`, the program's name first, into the program's flags. INVALID_ARGUMENT for an
-// argument other than a flag, and for a flag in the place of another one's value. An unknown flag
-// ends the program with a message.
+// Parses `args`, the program's name first, into the program's flags. Expands flag files.
+// INVALID_ARGUMENT for a wrong flag file, for an argument other than a flag, and for a flag in the
+// place of another one's value. An unknown flag ends the program with a message.
 absl::Status ParseProgramFlags(std::vector<std::string> args);
 
 // The last call of a program: ends the process at once, with this code. Does not destroy the static

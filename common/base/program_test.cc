@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <string>
+
 #include "absl/status/status.h"
 
 namespace capstan {
@@ -16,10 +19,19 @@ TEST(ProgramTest, ValuesStandBehindTheirFlagsOrInThem) {
 
 TEST(ProgramTest, AFlagIsNoValueOfAnother) {
   for (const char* const flag : {"--undefok", "-undefok"}) {
-    EXPECT_EQ(ParseProgramFlags({"program", flag, "--flagfile=f"}),
-              absl::InvalidArgumentError("--undefok: expected a value, got the flag --flagfile=f; "
+    EXPECT_EQ(ParseProgramFlags({"program", flag, "--fromenv=f"}),
+              absl::InvalidArgumentError("--undefok: expected a value, got the flag --fromenv=f; "
                                          "write --undefok=VALUE"));
   }
+}
+
+TEST(ProgramTest, FlagFilesAreRead) {
+  const std::string path = testing::TempDir() + "/program_flags";
+  std::ofstream(path) << "--undefok=a\nstray\n";
+  EXPECT_EQ(ParseProgramFlags({"program", "--flagfile=" + path}).message(),
+            path +
+                ":2: expected --name=value, a comment that begins with #, or nothing; got "
+                "\"stray\"");
 }
 
 TEST(ProgramTest, WhatIsNoFlagIsNamed) {

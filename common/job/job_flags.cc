@@ -8,12 +8,12 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "common/base/flag_help.h"
 #include "common/base/status_macros.h"
 #include "common/job/field_text.h"
 #include "common/job/job_flag_table.h"
@@ -78,21 +78,6 @@ std::string FlagUsage(const JobFlag& flag, const FieldDescriptor& field) {
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) return absl::StrCat("--[no]", flag.name);
   if (field.enum_type() == nullptr) return absl::StrCat("--", flag.name, "=", flag.value);
   return absl::StrCat("--", flag.name, "=", absl::StrJoin(EnumNames(*field.enum_type()), "|"));
-}
-
-// `text` in lines of at most 100 columns, six of them blank in front.
-std::string Wrap(absl::string_view text) {
-  constexpr size_t kColumns = 100;
-  std::string wrapped, line(6, ' ');
-  const std::string margin = line;
-  for (absl::string_view word : absl::StrSplit(text, ' ')) {
-    if (line.size() + word.size() > kColumns) {
-      absl::StrAppend(&wrapped, absl::StripTrailingAsciiWhitespace(line), "\n");
-      line = margin;
-    }
-    absl::StrAppend(&line, word, " ");
-  }
-  return absl::StrCat(wrapped, absl::StripTrailingAsciiWhitespace(line), "\n");
 }
 
 // Whether the field is empty, or has its default 0 or false.
@@ -174,19 +159,15 @@ absl::Status ApplyJobFlags(std::vector<std::string>* args, v1::JobSpec* job,
 }
 
 std::string JobFlagsHelp() {
-  std::string help;
-  absl::string_view group;
+  std::vector<FlagHelp> flags;
   v1::JobSpec defaults;
   for (const JobFlag& flag : JobFlags()) {
-    if (flag.group != group) absl::StrAppend(&help, group.empty() ? "" : "\n", flag.group, ":\n");
-    group = flag.group;
     const JobField field = FieldOf(flag, &defaults);
     const std::string value = FieldText(*field.message, *field.descriptor);
-    absl::StrAppend(
-        &help, "  ", FlagUsage(flag, *field.descriptor), "\n",
-        Wrap(absl::StrCat(flag.help, " Default: ", value.empty() ? "none" : value, ".")));
+    flags.push_back({flag.group, FlagUsage(flag, *field.descriptor),
+                     absl::StrCat(flag.help, " Default: ", value.empty() ? "none" : value, ".")});
   }
-  return help;
+  return FormatFlagHelp(flags);
 }
 
 absl::StatusOr<v1::JobSpec> EffectiveJob(const std::string& file, std::vector<std::string> args) {

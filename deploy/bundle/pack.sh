@@ -10,6 +10,9 @@
 # come from (spdx.py). The same inputs give the same bytes. Needs patchelf and python3.
 set -euo pipefail
 
+# shellcheck source=deploy/bundle/job_data.sh
+source "$(dirname "${BASH_SOURCE[0]}")/job_data.sh"
+
 max_mib=60  # without cuBLAS (570)
 # Those of RHEL 9. Ubuntu 22.04 and Debian 12 have newer ones.
 max_glibc=2.34
@@ -124,20 +127,6 @@ add_runfiles() {
   done < <(cd "${folder}" && find -L . -type f -not -path './_solib*' -printf '%P\n' | sort)
 }
 
-# Copies the data files of the job $1. Their paths count from the folder of $2, its original.
-add_job_data() {
-  local job="${root}/$1" folder path
-  folder="$(dirname "$2")"
-  while read -r path; do
-    [[ -f "${folder}/${path}" ]] || continue
-    [[ -e "${root}/jobs/data/${path##*/}" ]] ||
-      add_file "jobs/data/${path##*/}" "${folder}/${path}"
-    sed -i "s|\"${path}\"|\"data/${path##*/}\"|" "${job}"
-  done < <(sed -nE 's|^ *[a-z_]*path: "([^/"][^"]*)".*|\1|p' "${job}")
-  # In the repository, a job is one folder deeper.
-  sed -i 's|path: "\.\./\.\./|path: "../|' "${job}"
-}
-
 # Ends if a packed file needs a newer version of the library with symbols $1_VERSION than $2.
 check_versions() {
   local file version
@@ -170,7 +159,7 @@ for entry in "${entries[@]}"; do
       version="${version##* }"
       ;;
     tests/*) add_runfiles "${dest}" "${source}" ;;
-    jobs/*.textproto) add_job_data "${dest}" "${source}" ;;
+    jobs/*.textproto) pack_job_data "${root}/${dest}" "${source}" ;;
   esac
 done
 check_versions GLIBC "${max_glibc}"

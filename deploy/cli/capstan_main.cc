@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,6 +16,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "common/base/flag_file.h"
+#include "common/base/flag_help.h"
 #include "common/base/printable_text.h"
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
@@ -25,6 +28,7 @@
 #include "deploy/cli/cli_help.h"
 #include "deploy/cli/command_line.h"
 #include "deploy/cli/commands.h"
+#include "deploy/cli/help_topics.h"
 #include "deploy/cli/job/local_job.h"
 #include "deploy/cli/job/rendezvous.h"
 #include "deploy/cli/job/terminal.h"
@@ -279,28 +283,52 @@ const Command* FindCommand(absl::string_view name) {
   return found == std::end(kCommands) ? nullptr : found;
 }
 
+// "a, b, c" for what has names.
+template <typename Named>
+std::string Names(const Named& all) {
+  return absl::StrJoin(all, ", ",
+                       [](std::string* out, const auto& one) { absl::StrAppend(out, one.name); });
+}
+
+// Prints the overview, or what there is on the one word in `words`: a command, a topic or both.
+int Help(const Args& words) {
+  if (words.empty()) return PrintHelp(CapstanHelp());
+  std::string help;
+  for (const HelpTopic& topic : HelpTopics()) {
+    if (topic.name == words[0]) absl::StrAppend(&help, topic.text);
+  }
+  if (const Command* const command = FindCommand(words[0]); command != nullptr) {
+    absl::StrAppend(&help, help.empty() ? "" : "\n", command->help());
+  }
+  if (words.size() == 1 && !help.empty()) return PrintHelp(help);
+  return Fail("capstan help",
+              absl::InvalidArgumentError(
+                  absl::StrCat("expected one command (", Names(kCommands), ") or one topic (",
+                               Names(HelpTopics()), "), got \"", absl::StrJoin(words, " "), "\"")),
+              kWrongCommandLine);
+}
+
+int RunWithFlagFiles(const Command& command, Args args) {
+  const absl::Status expanded = ExpandFlagFiles(&args);
+  if (AsksForHelp(args)) return PrintHelp(command.help());
+  if (expanded.ok()) return command.run(std::move(args));
+  return Fail(absl::StrCat("capstan ", command.name), expanded, kWrongCommandLine);
+}
+
 int Main(const Args& args) {
   const std::string name = args.empty() ? "help" : args[0];
   const Args rest(args.begin() + (args.empty() ? 0 : 1), args.end());
   if (const Command* const command = FindCommand(name); command != nullptr) {
-    return AsksForHelp(rest) ? PrintHelp(command->help()) : command->run(rest);
+    return RunWithFlagFiles(*command, rest);
   }
   if (name == "--version") {
     std::cout << "capstan " << kVersion << std::endl;
     return 0;
   }
-  if (name == "help" || AsksForHelp({name})) {
-    const Command* const command = rest.size() == 1 ? FindCommand(rest[0]) : nullptr;
-    return PrintHelp(command == nullptr ? CapstanHelp() : command->help());
-  }
+  if (name == "help" || AsksForHelp({name})) return Help(rest);
   return Fail("capstan",
-              absl::InvalidArgumentError(
-                  absl::StrCat("unknown command \"", name, "\"; expected ",
-                               absl::StrJoin(kCommands, ", ",
-                                             [](std::string* out, const Command& command) {
-                                               absl::StrAppend(out, command.name);
-                                             }),
-                               " or help")),
+              absl::InvalidArgumentError(absl::StrCat("unknown command \"", name, "\"; expected ",
+                                                      Names(kCommands), " or help")),
               kWrongCommandLine);
 }
 

@@ -15,7 +15,9 @@ namespace capstan {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 struct Result {
@@ -51,9 +53,54 @@ TEST(CapstanTest, HelpIsPrintedForEveryWayToAskForIt) {
   EXPECT_EQ(Capstan({"help", "checkpoint"}).output, Capstan({"checkpoint", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "export"}).output, Capstan({"export", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "evaluate"}).output, Capstan({"evaluate", "-h"}).output);
-  EXPECT_EQ(Capstan({"help", "keys"}).output, Capstan({"keys", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "report"}).output, Capstan({"report", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "trace"}).output, Capstan({"trace", "-h"}).output);
+}
+
+TEST(CapstanTest, HelpOnATopicIsPrinted) {
+  const Result result = Capstan({"help", "flagfile"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.output, StartsWith("FLAG FILES\n"));
+}
+
+TEST(CapstanTest, HelpOnAWordThatIsATopicAndACommandPrintsBoth) {
+  const Result result = Capstan({"help", "keys"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.output,
+              AllOf(StartsWith("KEYS\n"), EndsWith("\n\n" + Capstan({"keys", "--help"}).output)));
+}
+
+TEST(CapstanTest, FlagFilesAreReadByEveryCommand) {
+  const std::string path = ::testing::TempDir() + "/capstan_test.flags";
+  std::ofstream(path) << "# Wrong for every command.\n\n--wrong=1\n";
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"run"},
+                                               {"status"},
+                                               {"top"},
+                                               {"set"},
+                                               {"check", "h"},
+                                               {"checkpoint"},
+                                               {"evaluate", "m"},
+                                               {"export"},
+                                               {"keys"},
+                                               {"report", "r"},
+                                               {"trace", "r"}}) {
+    std::vector<std::string> with_file = args;
+    with_file.push_back("--flagfile=" + path);
+    const Result result = Capstan(with_file);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.output, StartsWith("capstan " + args[0] +
+                                          ": unknown flag \"--wrong=1\"; expected one of "));
+  }
+}
+
+TEST(CapstanTest, AFlagBehindAFlagFileWins) {
+  const std::string path = ::testing::TempDir() + "/capstan_test_keys.flags";
+  const std::string dir = ::testing::TempDir() + "/capstan_test_flagfile_keys";
+  std::ofstream(path) << "--out=" << dir << "\n--hosts=from-the-file\n--days=30\n";
+  const Result made = Capstan({"keys", "--flagfile", path, "--hosts=from-behind"});
+  EXPECT_EQ(made.code, 0) << made.output;
+  EXPECT_THAT(made.output, AllOf(StartsWith(dir + ": a new CA"), HasSubstr("from-behind"),
+                                 Not(HasSubstr("from-the-file"))));
 }
 
 TEST(CapstanTest, VersionIsThatOfEveryProgram) {
@@ -70,6 +117,14 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
       {{"rum"},
        "capstan: unknown command \"rum\"; expected run, status, top, set, check, "
        "checkpoint, export, evaluate, keys, report, trace or help"},
+      {{"help", "rum"},
+       "capstan help: expected one command (run, status, top, set, check, checkpoint, export, "
+       "evaluate, keys, report, trace) or one topic (jobs, consistency, machines, slurm, keys, "
+       "compression, checkpoints, watching, flagfile, exit_codes), got \"rum\"\n"},
+      {{"help", "jobs", "keys"}, "capstan help: expected one command (run, "},
+      {{"status", "--flagfile=/nonexistent/f"},
+       "capstan status: --flagfile: expected a file of flags that can be read, got "
+       "\"/nonexistent/f\" (No such file or directory)\n"},
       {{"run", "--jobb=x"}, "capstan run: unknown flag \"--jobb=x\"; expected one of --job"},
       {{"run", "x"}, "capstan run: unknown argument \"x\""},
       {{"run", "--device=cpu,gpu"},

@@ -1,101 +1,126 @@
 #include "deploy/cli/cli_help.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/job/job_flags.h"
+#include "deploy/cli/help_topics.h"
 
 namespace capstan {
 namespace {
 
+// Headings of the flags of `capstan run`.
+constexpr absl::string_view kWhatRuns = "What runs";
+constexpr absl::string_view kWrites = "What is written";
+constexpr absl::string_view kTrust = "Trust";
+constexpr absl::string_view kMachines = "Several machines";
+constexpr absl::string_view kPage = "Live page";
+constexpr absl::string_view kFailures = "After a failure";
+
 constexpr CommandFlag kRunFlags[] = {
     {"job", "FILE",
-     "Job file (protobuf text format). Its relative data paths count from its folder; data\n"
-     "      paths in flags count from the current folder. Default: the built-in job."},
+     "Job file (protobuf text format). Its relative data paths count from its folder; data paths "
+     "in flags count from the current folder. Default: the built-in job.",
+     kWhatRuns},
     {"device", "DEVICE,...",
-     "Devices of the workers, given out in turn: cpu, cuda (the first GPU) or cuda:N.\n"
-     "      Default: cpu."},
+     "Devices of the workers, given out in turn: cpu, cuda (the first GPU) or cuda:N. Default: "
+     "cpu.",
+     kWhatRuns},
     {"run_dir", "DIR",
-     "Folder for logs and results. The files of an earlier run are removed first; other\n"
-     "      files stay. Default: runs/NAME-YYYYMMDD-HHMMSS."},
-    {"summary_json", "FILE", "File for a copy of the summary, as JSON. Default: none."},
+     "Folder for logs and results. The files of an earlier run are removed first; other files "
+     "stay. Default: runs/NAME-YYYYMMDD-HHMMSS.",
+     kWrites},
+    {"summary_json", "FILE", "File for a copy of the summary, as JSON. Default: none.", kWrites},
     {"record_history", "DIR",
-     "Folder for a history of each worker's requests and replies, for capstan check.\n"
-     "      Histories of an earlier run are removed first. Recording costs time. Default: none."},
+     "Folder for a history of each worker's requests and replies, for capstan check. Histories of "
+     "an earlier run are removed first. Recording costs time. Default: none.",
+     kWrites},
     {"trace", "",
-     "Each worker and server writes its activities and their times into the run folder, for\n"
-     "      capstan trace. Default: none."},
+     "Each worker and server writes its activities and their times into the run folder, for "
+     "capstan trace. Default: none.",
+     kWrites},
     {"keys", "DIR",
-     "Folder with keys (capstan keys): all processes talk over TLS, and have a token. Default:\n"
-     "      none, they talk in plaintext within this machine."},
+     "Folder with keys (capstan keys): all processes talk over TLS, and have a token. Default: "
+     "none, they talk in plaintext within this machine.",
+     kTrust},
     {"insecure", "",
-     "With --rendezvous: plaintext between the machines. Whoever reaches them can read and change\n"
-     "      all. Default: --keys is needed."},
+     "With --rendezvous: plaintext between the machines. Whoever reaches them can read and change "
+     "all. Default: --keys is needed.",
+     kTrust},
     {"rendezvous", "HOST:PORT",
-     "The job is on several machines, and this command is given on each of them with the same\n"
-     "      flags. The machine of HOST coordinates. The others wait for it, and all end with the\n"
-     "      job. Needs --nnodes, and --keys or --insecure. Data paths are the same on each "
-     "machine.\n"
-     "      Default: the job is on this machine."},
-    {"nnodes", "N", "With --rendezvous: number of machines."},
+     "The job is on several machines. Give this command on each of them, with the same flags. The "
+     "machine of HOST coordinates; the others wait for it. All end with the job. Needs --nnodes, "
+     "and --keys or --insecure. Data paths are the same on each machine. Default: the job is on "
+     "this machine alone.",
+     kMachines},
+    {"nnodes", "N", "With --rendezvous: number of machines, 1 to 4096. Required there.", kMachines},
     {"servers_per_node", "N",
-     "With --rendezvous: servers of each machine. If machines differ, give the sum to\n"
-     "      --num_servers. Default: 1."},
+     "With --rendezvous: servers of each machine. If machines differ, give the sum to "
+     "--num_servers. Default: 1.",
+     kMachines},
     {"workers_per_node", "N",
-     "With --rendezvous: workers of each machine. If machines differ, give the sum to\n"
-     "      --num_workers. Default: one for each of its devices."},
+     "With --rendezvous: workers of each machine. If machines differ, give the sum to "
+     "--num_workers. Default: one for each device in --device.",
+     kMachines},
     {"network", "INTERFACE|RANGE",
-     "With --rendezvous: the network of the servers, as an interface (eth1) or a range\n"
-     "      of addresses (10.0.0.0/16). Default: the way to the coordinator."},
+     "With --rendezvous: the network of the servers, as an interface (eth1) or a range of "
+     "addresses "
+     "(10.0.0.0/16). Default: the way to the coordinator.",
+     kMachines},
     {"end_with_stdin", "",
-     "End all processes when the standard input ends, as Ctrl-C does: for programs that start\n"
-     "      this command on another machine. Default: the standard input is not read."},
+     "End all processes when the standard input ends, as Ctrl-C does: for ssh, which starts this "
+     "command on another machine. Default: the standard input is not read.",
+     kMachines},
     {"http_listen", "HOST:PORT",
-     "The coordinator serves a page for browsers there, which shows the job as it goes on. With\n"
-     "      --keys over TLS. Default: none."},
+     "The coordinator serves a page for browsers there, which shows the job as it goes on. With "
+     "--keys over TLS. Default: none.",
+     kPage},
     {"restart", "on_failure[:N]",
-     "After the loss of a server or of the coordinator, and under bsp of a worker, start all\n"
-     "      again from the newest checkpoint. Under ssp and async, another worker takes a lost "
-     "one's\n"
-     "      place. N: largest number of restarts and replaced workers, together. Needs\n"
-     "      --checkpoint_dir, and --checkpoint_steps or --checkpoint_seconds. A job that has "
-     "never\n"
-     "      trained is not started again. Nor is one that has failed 10 times in a row without a\n"
-     "      newer checkpoint. Default: the first failure is the end."},
+     "After the loss of a server or of the coordinator, and under bsp of a worker, start all "
+     "again from the newest checkpoint. Under ssp and async, another worker takes a lost one's "
+     "place. N: largest number of restarts and replaced workers, together. Needs "
+     "--checkpoint_dir, and --checkpoint_steps or --checkpoint_seconds. A job that has never "
+     "trained is not started again. Nor is one that has failed 10 times in a row without a newer "
+     "checkpoint. Default: the first failure is the end.",
+     kFailures},
 };
 
 constexpr CommandFlag kStatusFlags[] = {
     {"coordinator", "HOST:PORT",
      "Address of the job's coordinator, as in RUN_DIR/coordinator.port. Required."},
     {"keys", "DIR",
-     "Folder with the job's keys (capstan keys): its certificate and its token. Needed if the\n"
-     "      job has keys. Default: none."},
+     "Folder with the job's keys (capstan keys): its certificate and its token. Needed if the job "
+     "has keys. Default: none."},
     {"insecure", "",
-     "The job runs with --insecure: talk to it in plaintext, and with --keys prove the token."},
+     "The job runs with --insecure: talk to it in plaintext, and with --keys prove the token. "
+     "Default: false."},
 };
 
 constexpr CommandFlag kTopFlags[] = {
     {"coordinator", "HOST:PORT",
      "Address of the job's coordinator, as in RUN_DIR/coordinator.port. Required."},
     {"keys", "DIR",
-     "Folder with the job's keys (capstan keys): its certificate and its token. Needed if the\n"
-     "      job has keys. Default: none."},
+     "Folder with the job's keys (capstan keys): its certificate and its token. Needed if the job "
+     "has keys. Default: none."},
     {"insecure", "",
-     "The job runs with --insecure: talk to it in plaintext, and with --keys prove the token."},
+     "The job runs with --insecure: talk to it in plaintext, and with --keys prove the token. "
+     "Default: false."},
 };
 
 constexpr CommandFlag kSetFlags[] = {
     {"coordinator", "HOST:PORT",
      "Address of the job's coordinator, as in RUN_DIR/coordinator.port. Required."},
     {"keys", "DIR",
-     "Folder with the job's keys (capstan keys): its certificate and its token. Needed if the\n"
-     "      job has keys. Default: none."},
+     "Folder with the job's keys (capstan keys): its certificate and its token. Needed if the job "
+     "has keys. Default: none."},
     {"insecure", "",
-     "The job runs with --insecure: talk to it in plaintext, and with --keys prove the token."},
+     "The job runs with --insecure: talk to it in plaintext, and with --keys prove the token. "
+     "Default: false."},
     {"consistency", "bsp|ssp|async",
      "The rule for answering pulls. bsp and async clear the staleness. Default: unchanged."},
     {"staleness", "STEPS", "ssp: largest difference of two workers' steps. Default: unchanged."},
     {"table_staleness", "TABLE:STEPS,...",
-     "ssp: the tables with a staleness of their own. Replaces the earlier list; an empty\n"
-     "      list clears it. Default: unchanged."},
+     "ssp: the tables with a staleness of their own. Replaces the earlier list; an empty list "
+     "clears it. Default: unchanged."},
 };
 
 constexpr CommandFlag kCheckFlags[] = {
@@ -105,19 +130,19 @@ constexpr CommandFlag kCheckFlags[] = {
 
 constexpr CommandFlag kCheckpointFlags[] = {
     {"coordinator", "HOST:PORT",
-     "Write a checkpoint of a running job, and wait until it is complete. The address is in\n"
-     "      RUN_DIR/coordinator.port. The job needs --checkpoint_dir."},
+     "Write a checkpoint of a running job, and wait until it is complete. The address is in "
+     "RUN_DIR/coordinator.port. The job needs --checkpoint_dir."},
     {"list", "DIR",
-     "Print a line for each checkpoint in this folder, the newest first. Only manifests are\n"
-     "      read."},
+     "Print a line for each checkpoint in this folder, the newest first. Only manifests are read."},
     {"verify", "DIR",
-     "Read all files of the checkpoint in this folder, or of all complete ones in it, and\n"
-     "      compare them with their manifests. The first wrong file of each checkpoint is named."},
+     "Read all files of the checkpoint in this folder, or of all complete ones in it, and compare "
+     "them with their manifests. The first wrong file of each checkpoint is named."},
     {"keys", "DIR",
-     "Folder with the job's keys (capstan keys): its certificate and its token. Needed if the\n"
-     "      job has keys. Default: none."},
+     "Folder with the job's keys (capstan keys): its certificate and its token. Needed if the job "
+     "has keys. Default: none."},
     {"insecure", "",
-     "The job runs with --insecure: talk to it in plaintext, and with --keys prove the token."},
+     "The job runs with --insecure: talk to it in plaintext, and with --keys prove the token. "
+     "Default: false."},
 };
 
 constexpr CommandFlag kEvaluateFlags[] = {
@@ -126,33 +151,30 @@ constexpr CommandFlag kEvaluateFlags[] = {
 
 constexpr CommandFlag kExportFlags[] = {
     {"checkpoint", "DIR",
-     "Folder of a checkpoint, or a folder of checkpoints: then the newest complete one is\n"
-     "      taken. Required."},
+     "Folder of a checkpoint, or a folder of checkpoints: then the newest complete one is taken. "
+     "Required."},
     {"output", "FILE",
-     "File for the model. An existing file is replaced when the new one is complete.\n"
-     "      Required."},
+     "File for the model. An existing file is replaced when the new one is complete. Required."},
 };
 
 constexpr CommandFlag kKeysFlags[] = {
     {"out", "DIR",
-     "Folder to make. If it has the keys of an earlier call, their CA and their token stay, and\n"
-     "      the certificate and its private key are made anew. Required."},
+     "Folder to make. If it has the keys of an earlier call, their CA and their token stay, and "
+     "the certificate and its private key are made anew. Required."},
     {"hosts", "HOST,...",
-     "DNS names and IP addresses at which servers with this certificate are reached;\n"
-     "      *.example.org is any host of that domain. The list replaces the earlier one. Default: "
-     "the\n"
-     "      hosts of the earlier certificate, else localhost, 127.0.0.1, ::1 and this machine's "
-     "name."},
+     "DNS names and IP addresses at which servers with this certificate are reached; "
+     "*.example.org is any host of that domain. The list replaces the earlier one. Default: the "
+     "hosts of the earlier certificate, else localhost, 127.0.0.1, ::1 and this machine's name."},
     {"days", "N",
-     "How long the certificate is valid, at most as long as its CA: that is 10 years, or N days\n"
-     "      if they are more. Default: 365."},
+     "How long the certificate is valid, at most as long as its CA: that is 10 years, or N days "
+     "if they are more. Default: 365."},
     {"from", "DIR",
-     "Folder with the full token, to make keys for somebody else. Needs --right or --hosts.\n"
-     "      Default: none."},
+     "Folder with the full token, to make keys for somebody else. Needs --right or --hosts. "
+     "Default: none."},
     {"right", "look|take_part",
-     "With --from, what the holder of --out may do. look: read the job's status. take_part:\n"
-     "      also be a worker. The certificate is then a client's: it cannot pose as a server.\n"
-     "      Default: everything."},
+     "With --from, what the holder of --out may do. look: read the job's status. take_part: also "
+     "be a worker. The certificate is then a client's: it cannot pose as a server. Default: "
+     "everything."},
 };
 
 constexpr CommandFlag kReportFlags[] = {
@@ -178,7 +200,8 @@ absl::Span<const CommandFlag> TopFlags() { return kTopFlags; }
 absl::Span<const CommandFlag> TraceFlags() { return kTraceFlags; }
 
 std::string CapstanHelp() {
-  return R"(Capstan trains models on a parameter server. Servers hold the parameters. Workers pull them, compute
+  std::string help =
+      R"(Capstan trains models on a parameter server. Servers hold the parameters. Workers pull them, compute
 gradients and push the gradients, under BSP, SSP or asynchronous consistency.
 
 Usage:
@@ -193,9 +216,15 @@ Usage:
   capstan keys --out=DIR ...                Make certificates and tokens, or renew them.
   capstan report RUN_DIR                    Draw a run's loss, steps, staleness, time and bytes.
   capstan trace RUN_DIR                     Merge the traces of a run's processes into one.
-  capstan help [COMMAND]                    Print this, or all flags of a command.
+  capstan help [COMMAND|TOPIC]              Print this, all flags of a command, or a topic.
   capstan --version                         Print the version.
 
+Topics of capstan help:
+)";
+  for (const HelpTopic& topic : HelpTopics()) {
+    absl::StrAppend(&help, "  ", absl::StrFormat("%-13s", topic.name), topic.summary, "\n");
+  }
+  return absl::StrCat(help, R"(
 Examples:
   capstan run                                          The built-in digits job: 2 servers, 2 workers.
   capstan run --job=deploy/jobs/digits_ssp.textproto   A job file.
@@ -205,7 +234,7 @@ Examples:
   capstan set --coordinator=127.0.0.1:45123 --staleness=4
 
 Exit codes: 0 success, 1 failure, 2 wrong command line, 130 interrupted.
-)";
+)");
 }
 
 std::string RunHelp() {
@@ -216,7 +245,6 @@ with a log in the run folder. The command shows the progress, and the summary at
 warns of a training that has failed; the exit code is still 0. Ctrl-C ends all processes, also with
 --restart.
 
-Flags:
 )",
                       CommandFlagsHelp(RunFlags()), R"(
 Each of the following flags overrides one field of the job. Sizes in bytes may end in K, M or G (KiB,

@@ -3,8 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "common/job/job_flag_table.h"
 #include "common/job/job_flags.h"
+#include "deploy/cli/help_topics.h"
 
 namespace capstan {
 namespace {
@@ -21,6 +30,40 @@ TEST(CliHelpTest, OverviewNamesEveryCommand) {
             HasSubstr("capstan keys"), HasSubstr("capstan trace"), HasSubstr("capstan help")));
 }
 
+// Names of the flags in a help text, as often as they are there.
+std::multiset<std::string> FlagsIn(const std::string& help) {
+  std::multiset<std::string> names;
+  for (absl::string_view line : absl::StrSplit(help, '\n')) {
+    if (!absl::ConsumePrefix(&line, "  --")) continue;
+    absl::ConsumePrefix(&line, "[no]");
+    names.emplace(line.substr(0, line.find_first_of("=[")));
+  }
+  return names;
+}
+
+TEST(CliHelpTest, EachFlagOfRunIsUnderOneHeading) {
+  std::multiset<std::string> expected = {"flagfile", "help"};
+  for (const CommandFlag& flag : RunFlags()) {
+    EXPECT_FALSE(flag.group.empty()) << flag.name;
+    expected.emplace(flag.name);
+  }
+  for (const JobFlag& flag : JobFlags()) expected.emplace(flag.name);
+  EXPECT_EQ(FlagsIn(RunHelp()), expected);
+  // A heading that comes twice has another group's flags in between.
+  std::set<std::string> headings;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(RunHelp(), '\n'))) {
+    if (!absl::EndsWith(line, ":")) continue;
+    EXPECT_TRUE(headings.insert(line).second) << line;
+  }
+  EXPECT_GT(headings.size(), 10u);
+}
+
+TEST(CliHelpTest, OverviewNamesEveryTopic) {
+  for (const HelpTopic& topic : HelpTopics()) {
+    EXPECT_THAT(CapstanHelp(), HasSubstr(absl::StrCat("\n  ", topic.name, " ")));
+  }
+}
+
 TEST(CliHelpTest, HelpOfRunListsItsOwnFlagsAndThoseOfTheJob) {
   EXPECT_THAT(RunHelp(), AllOf(HasSubstr("--job=FILE"), HasSubstr("--run_dir=DIR"),
                                HasSubstr("--summary_json=FILE"), HasSubstr(JobFlagsHelp())));
@@ -28,7 +71,7 @@ TEST(CliHelpTest, HelpOfRunListsItsOwnFlagsAndThoseOfTheJob) {
 
 TEST(CliHelpTest, HelpOfRunSaysWhenAJobStartsAgainAndWhenNot) {
   EXPECT_THAT(RunHelp(), AllOf(HasSubstr("--restart=on_failure[:N]"),
-                               HasSubstr("10 times in a row"), HasSubstr("never\n      trained")));
+                               HasSubstr("10 times in a row"), HasSubstr("has never trained")));
 }
 
 TEST(CliHelpTest, HelpOfStatusListsItsFlag) {

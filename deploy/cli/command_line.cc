@@ -1,10 +1,12 @@
 #include "deploy/cli/command_line.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/flag_help.h"
 
 namespace capstan {
 namespace {
@@ -56,17 +58,17 @@ absl::StatusOr<std::map<std::string, std::string>> ParseCommandFlags(
 }
 
 std::string CommandFlagsHelp(absl::Span<const CommandFlag> flags) {
-  std::string help;
+  std::vector<FlagHelp> all;
   for (const CommandFlag& flag : flags) {
-    absl::StrAppend(&help, "  --", flag.name, flag.value.empty() ? "" : "=", flag.value, "\n      ",
-                    flag.help, "\n");
+    all.push_back({flag.group,
+                   absl::StrCat("--", flag.name, flag.value.empty() ? "" : "=", flag.value),
+                   std::string(flag.help)});
   }
-  return help;
-}
-
-bool AsksForHelp(const std::vector<std::string>& args) {
-  return std::any_of(args.begin(), args.end(),
-                     [](const std::string& arg) { return arg == "--help" || arg == "-h"; });
+  const bool has_headings = !all.empty() && !all.back().group.empty();
+  for (FlagHelp& flag : GeneralFlagHelp(has_headings ? "General" : "")) {
+    all.push_back(std::move(flag));
+  }
+  return FormatFlagHelp(all);
 }
 
 }  // namespace capstan

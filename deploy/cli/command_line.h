@@ -13,9 +13,10 @@ namespace capstan {
 
 // A flag of a command, besides the job flags. Its value is text.
 struct CommandFlag {
-  absl::string_view name;   // without dashes
-  absl::string_view value;  // the value's name in help; empty: the flag is a bool
-  absl::string_view help;   // with the default
+  absl::string_view name;        // without dashes
+  absl::string_view value;       // the value's name in help; empty: the flag is a bool
+  absl::string_view help;        // with the default
+  absl::string_view group = "";  // its heading in help; empty: none
 };
 
 // Reads "--name=value" and "--name value". A bool flag is "--name" or "--name=false"; its value is
@@ -24,11 +25,8 @@ struct CommandFlag {
 absl::StatusOr<std::map<std::string, std::string>> ParseCommandFlags(
     const std::vector<std::string>& args, absl::Span<const CommandFlag> flags);
 
-// The help on these flags, two lines or more each.
+// The help on these flags, under their headings, and on --flagfile and --help.
 std::string CommandFlagsHelp(absl::Span<const CommandFlag> flags);
-
-// True when "--help" or "-h" is among `args`.
-bool AsksForHelp(const std::vector<std::string>& args);
 
 }  // namespace capstan
 

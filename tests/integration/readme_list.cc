@@ -30,6 +30,7 @@ constexpr char kBundleTest[] = "//tests/bundle:bundle_test";
 constexpr char kCudaTest[] = "//tests/cluster:cuda_cluster_test";
 constexpr char kMetricsTest[] = "//tests/metrics:metrics_test";
 constexpr char kPrometheusTest[] = "//tests/metrics:prometheus_test";
+constexpr char kPackageTest[] = "//tests/package:package_test";
 constexpr char kPageTest[] = "//tests/page:page_test";
 constexpr char kScheduleTest[] = "//tests/benchmark/schedule:schedule_benchmark_test";
 constexpr char kSecurityTest[] = "//tests/security:rotation_test";
@@ -176,6 +177,9 @@ std::vector<Listed> AllListed() {
       IsTestedBy(kPageTest, "capstan top --coordinator=HOST:4000"),
       IsTestedBy("//tests/integration:replacement_test", "capstan_worker --coordinator=HOST:4000"),
       IsTestedBy(kBundleTest, "deploy/bundle.sh"),
+      IsTestedBy(kPackageTest, "deploy/package.sh"),
+      IsTestedBy(kPackageTest, "sudo apt-get install ./capstan_0.1.0_amd64.deb"),
+      IsTestedBy(kPackageTest, "capstan run --job=/usr/share/capstan/jobs/digits.textproto"),
       IsTestedBy(kBundleTest,
                  "tar -xf capstan.tar.gz && capstan/bin/capstan run "
                  "--job=capstan/jobs/digits.textproto"),

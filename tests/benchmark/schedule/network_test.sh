@@ -1,6 +1,9 @@
 # shellcheck shell=bash
 # Sourced by tests of scripts that measure in network namespaces, where the test may make them.
 
+# shellcheck source=tests/skipped_case.sh
+source "${TEST_SRCDIR}/capstan/tests/skipped_case.sh"
+
 # expect_error TEXT COMMAND...: the command fails, and its error has the text.
 expect_error() {
   local text="$1"
@@ -15,21 +18,9 @@ expect_error() {
 # end_without_namespaces COMMAND: where this test may not make namespaces, the command must fail,
 # and the test ends. Its report then has a skipped case.
 end_without_namespaces() {
-  local name="capstan-test-$$" reason
+  local name="capstan-test-$$"
   ! { ip netns add "${name}" && ip netns delete "${name}"; } 2>/dev/null || return 0
   expect_error 'expected to be' "$1"
-  reason="the benchmark itself: this is not root, or may not make network namespaces"
-  echo "NOT RUN: ${reason}"
-  cat >"${XML_OUTPUT_FILE}" <<END
-<?xml version="1.0" encoding="UTF-8"?>
-<testsuites>
-  <testsuite name="${TEST_TARGET}" tests="2" failures="0" skipped="1">
-    <testcase name="the rest" classname="${TEST_TARGET}"></testcase>
-    <testcase name="what was not run" classname="${TEST_TARGET}">
-      <skipped message="${reason}"></skipped>
-    </testcase>
-  </testsuite>
-</testsuites>
-END
-  exit 0
+  end_with_skipped_case \
+    "the benchmark itself: this is not root, or may not make network namespaces"
 }

@@ -1,0 +1,245 @@
+#include "deploy/cli/help_topics.h"
+
+namespace capstan {
+namespace {
+
+constexpr HelpTopic kTopics[] = {
+    {"jobs", "what a job is, its file, its flags, its folder", R"(JOBS
+
+A job is one training: a model, data, an optimizer, and numbers of servers and workers. Its file is
+in protobuf's text format. A field that is left out has its default, so a short file is enough:
+
+  name: "digits"
+  cluster { num_servers: 1 num_workers: 2 }
+  training { batch_size: 32 epochs: 60 }
+  optimizer { type: MOMENTUM learning_rate: 0.05 momentum: 0.9 }
+
+Each field has a flag, which overrides it. Without a file, the built-in job trains on handwritten
+digits. Relative paths of data in a file count from the file's folder; in a flag they count from
+the current folder.
+
+  capstan run                                          the built-in job
+  capstan run --job=digits.textproto --num_workers=4   a file, and a flag
+  capstan run --data_format=csv --data_path=train.csv --has_header --hidden=32 --epochs=5
+
+The run folder (--run_dir) has a log of each process, effective_job.textproto with the file and
+the flags together, and summary.json. With --output=FILE the job keeps its model:
+
+  capstan run --output=digits.safetensors && capstan evaluate digits.safetensors
+
+All flags of jobs: capstan run --help. All fields of a file: proto/job.proto.
+)"},
+    {"consistency", "bsp, ssp, async: how far workers may differ", R"(CONSISTENCY
+
+The consistency says when a server answers a worker that asks for parameters.
+
+  bsp     All workers step together. Each step sees all updates of earlier steps. Every run gives
+          the same bits, with every number of servers. This is the default.
+  ssp     A worker may be at most --staleness steps ahead of the slowest one. It does not wait for
+          one that is slow for a short time.
+  async   No worker waits for another one.
+
+Take bsp if all workers are equally fast. Take ssp if some are slow now and then. Take async if
+some are always slower, and if the accuracy at the end suffices. A learning rate for bsp suits all
+three, because servers divide it by the number of workers and by the staleness (--update_scale).
+
+  capstan run --consistency=ssp --staleness=3
+  capstan run --consistency=async --num_workers=4
+
+A running job can change its consistency. The address is in RUN_DIR/coordinator.port:
+
+  capstan set --coordinator=127.0.0.1:45123 --consistency=ssp --staleness=4
+
+To check that a run has kept the rule, record it:
+
+  capstan run --consistency=ssp --staleness=2 --record_history=history && capstan check history
+)"},
+    {"machines", "a job on several machines", R"(SEVERAL MACHINES
+
+Make keys, and copy the folder to each machine (capstan help keys). Then type one command alike on
+each of them. The machine that --rendezvous names coordinates, and the others wait for it. Each
+gets one server, and one worker for each of its devices:
+
+  capstan keys --out=keys --hosts=a,b
+  capstan run --nnodes=2 --rendezvous=a:4000 --keys=keys --job=digits.textproto
+
+Servers announce the address on the way to a. Another network is chosen by its interface, or by
+a range of addresses. If machines differ, give the numbers of the whole job, too:
+
+  capstan run --nnodes=2 --rendezvous=a:4000 --keys=keys --network=10.0.0.0/16
+  capstan run --nnodes=2 --rendezvous=a:4000 --keys=keys --workers_per_node=2 --num_workers=3
+
+Or start each program by hand, as many servers and workers as the job has. They get the job from
+the coordinator:
+
+  a$ capstan_coordinator --keys=keys --job=digits.textproto --listen=0.0.0.0:4000
+  a$ capstan_server --keys=keys --coordinator=a:4000 --listen=0.0.0.0:4001 --advertise_host=a
+  b$ capstan_worker --keys=keys --coordinator=a:4000
+
+Between machines, programs need keys (capstan help keys), or --insecure in a network that you
+trust. Workers read the data files on their own machines. The coordinator and all servers share
+the folders of --checkpoint_dir and --output.
+
+All flags: capstan run --help, capstan_coordinator --help, capstan_server --help,
+capstan_worker --help.
+)"},
+    {"slurm", "a job on a cluster with Slurm", R"(SLURM
+
+One script starts a job on all nodes of an allocation. It takes a job file, and flags of capstan
+run:
+
+  sbatch deploy/slurm/capstan.sbatch digits.textproto
+  sbatch --nodes=4 deploy/slurm/capstan.sbatch digits.textproto --consistency=ssp --staleness=2
+
+Data files, --checkpoint_dir and --output must be in folders that all nodes share.
+
+A job that writes checkpoints can go on after its time limit. Submit it again with:
+
+  sbatch deploy/slurm/capstan.sbatch digits.textproto --checkpoint_dir=saved --restore=latest
+
+More: deploy/slurm/README.md, and all flags: capstan run --help.
+)"},
+    {"keys", "TLS and tokens: who may take part", R"(KEYS
+
+Without keys, all programs talk in plaintext, and only within one machine. With --keys=DIR they
+talk over TLS, and only who has the token of the job takes part. The same flag is needed by
+capstan status, top, set and checkpoint.
+
+  capstan keys --out=keys --hosts=node1.example.org,10.0.0.1
+  capstan run --keys=keys
+
+Clients check that a certificate names the host by which they reach a server. Copy the folder to
+all machines, without ca.key, or make one for each machine:
+
+  capstan keys --from=keys --hosts=node2.example.org --out=keys_node2
+
+Others may get fewer rights. look: read the job's status. take_part: also be a worker.
+
+  capstan keys --from=keys --right=look --out=keys_look
+  capstan status --keys=keys_look --coordinator=node1.example.org:4000
+
+The first command a second time renews the certificate. Running processes read it by themselves.
+All flags: capstan keys --help.
+)"},
+    {"compression", "fewer bytes on the network", R"(COMPRESSION
+
+A codec makes gradients (--push_codec) or values (--pull_codec) smaller on the network. What a
+push lacks is added to the worker's next gradient.
+
+  float32        exact. This is the default.
+  bfloat16       2 times smaller: 8 bits of precision are left.
+  int8           3.94 times smaller: 255 steps, rounded at random.
+  topk:0.01      50 times smaller: the largest hundredth of the values.
+  topk:0.01:int8 about 80 times smaller: the same, as int8.
+  auto           float32, and int8 from some step on if that makes steps shorter.
+
+Begin with auto both ways on several machines, or with int8 if two runs must have equal bits. On
+one machine a codec gains little. topk needs trainings of many steps.
+
+  capstan run --push_codec=int8 --pull_codec=int8
+  capstan run --push_codec=topk:0.01 --pull_codec=topk:0.01 --epochs=300
+  capstan run --push_codec=topk:0.001 --dgc --optimizer=sgd
+
+Tables smaller than --codec_min_bytes (16KiB) stay float32. --table_codec names codecs of single
+tables:
+
+  capstan run --push_codec=int8 --table_codec=fc1.weight:int8,fc3.bias:float32
+
+The summary says how many bytes were sent, and how many they would be as float32.
+)"},
+    {"checkpoints", "go on after a failure, or later", R"(CHECKPOINTS
+
+A checkpoint is all that the servers hold. A job goes on from it as if nothing had happened; under
+bsp it ends with the same bits. One is written each --checkpoint_steps or --checkpoint_seconds,
+and at the end. The newest two stay (--keep).
+
+  capstan run --checkpoint_dir=saved --checkpoint_steps=100
+  capstan checkpoint --list=saved
+  capstan checkpoint --verify=saved
+
+To go on later from the newest one, also with another number of servers or more steps:
+
+  capstan run --checkpoint_dir=saved --restore=latest --epochs=40 --num_servers=3
+
+To go on at once, by itself, when a process is lost:
+
+  capstan run --checkpoint_dir=kept --checkpoint_steps=100 --restart=on_failure
+
+A running job with --checkpoint_dir writes one on request. The address is in
+RUN_DIR/coordinator.port:
+
+  capstan checkpoint --coordinator=127.0.0.1:45123
+
+To make a model's file of the newest one:
+
+  capstan export --checkpoint=saved --output=saved.safetensors
+)"},
+    {"watching", "progress, page, metrics, report, trace", R"(WATCHING
+
+While a job runs, its address is in RUN_DIR/coordinator.port:
+
+  capstan status --coordinator=127.0.0.1:45123   members, steps and placement, once
+  capstan top --coordinator=127.0.0.1:45123      the same on the terminal, anew each second
+
+A page for browsers shows the job as it goes on. Open http://127.0.0.1:4080:
+
+  capstan run --epochs=300 --http_listen=127.0.0.1:4080
+
+capstan_coordinator, capstan_server and capstan_worker have --metrics_listen for Prometheus,
+--health_listen for probes, and --log_format=json.
+
+After a job, or while it runs, its folder tells more:
+
+  capstan run --run_dir=digits --heartbeat_seconds=0.05 --trace
+  capstan report digits   one HTML page: loss, steps, staleness, time and bytes
+  capstan trace digits    where the time of each step went, for https://ui.perfetto.dev
+
+The folder also has a log of each process. The summary at the end warns of a training that has
+failed.
+)"},
+    {"flagfile", "flags in a file", R"(FLAG FILES
+
+Every program and command reads flags from a file with --flagfile=FILE. A line is one flag, a
+comment, or blank:
+
+  # ssp.flags: two workers that may differ.
+  --consistency=ssp
+  --staleness=3
+  --run_dir=ssp
+
+  capstan run --flagfile=ssp.flags
+
+The flags count as if they stood in the place of --flagfile. If a flag is given twice, the last
+one wins. So this has a staleness of 5:
+
+  capstan run --flagfile=ssp.flags --staleness=5
+
+- A value ends with its line. There are no quotes, and # begins a comment only at the beginning.
+- A file may have lines --flagfile=FILE itself: up to 64 files, and none that reads itself.
+- All paths count from the current folder.
+- An error names the file, and the number of a line that is no flag.
+)"},
+    {"exit_codes", "what the programs end with", R"(EXIT CODES
+
+  0     Success. If the job has trained badly, the summary warns of it, and the code is still 0.
+  1     Failure. One line on standard error says what was expected, what was got, and what to do.
+        capstan check: the history breaks the contract.
+  2     Wrong command line. Nothing was started.
+  130   capstan run was interrupted, as by Ctrl-C. It has ended all processes.
+
+capstan_coordinator, capstan_server and capstan_worker have 0, 1 and 2 as well. If a job fails,
+each of its programs ends with 1 and says why.
+
+  if capstan run --run_dir=digits --summary_json=summary.json; then
+    cat summary.json
+  else
+    tail digits/*.log
+  fi
+)"},
+};
+
+}  // namespace
+
+absl::Span<const HelpTopic> HelpTopics() { return kTopics; }
+
+}  // namespace capstan
