@@ -69,7 +69,7 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
   } cases[] = {
       {{"rum"},
        "capstan: unknown command \"rum\"; expected run, status, top, set, check, "
-       "checkpoint, export, evaluate, keys, report, trace or help"},
+       "checkpoint, export, evaluate, job, keys, report, trace or help"},
       {{"run", "--jobb=x"}, "capstan run: unknown flag \"--jobb=x\"; expected one of --job"},
       {{"run", "x"}, "capstan run: unknown argument \"x\""},
       {{"run", "--device=cpu,gpu"},
@@ -102,6 +102,7 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
        "capstan export: expected --checkpoint=DIR and --output=FILE, got none for --checkpoint"},
       {{"export", "--checkpoint=a"},
        "capstan export: expected --checkpoint=DIR and --output=FILE, got none for --output"},
+      {{"job", "--jobb=x"}, "capstan job: unknown flag \"--jobb=x\"; expected --job"},
       {{"keys"}, "capstan keys: flag --out: expected DIR, the folder to make, got none"},
       {{"keys", "--out=a", "--bits=1"}, "capstan keys: unknown flag \"--bits=1\""},
       {{"keys", "--out=a", "--hosts=a\x1b"},
