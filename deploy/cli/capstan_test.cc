@@ -102,7 +102,7 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
        "capstan export: expected --checkpoint=DIR and --output=FILE, got none for --checkpoint"},
       {{"export", "--checkpoint=a"},
        "capstan export: expected --checkpoint=DIR and --output=FILE, got none for --output"},
-      {{"job", "--jobb=x"}, "capstan job: unknown flag \"--jobb=x\"; expected --job"},
+      {{"job", "--jobb=x"}, "capstan job: unknown flag \"--jobb=x\"; expected one of --job"},
       {{"keys"}, "capstan keys: flag --out: expected DIR, the folder to make, got none"},
       {{"keys", "--out=a", "--bits=1"}, "capstan keys: unknown flag \"--bits=1\""},
       {{"keys", "--out=a", "--hosts=a\x1b"},

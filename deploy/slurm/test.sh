@@ -206,9 +206,19 @@ try_ucx() {
   done < <(ldd "$(find "${programs}"/{.,worker} -maxdepth 1 -name capstan_worker 2>/dev/null | tail -n 1)" |
     sed -nE 's|.* => (.*/libuc[pstm]\.so\.0) .*|\1|p')
   submit site_ucx --nodes=2 "${digits}" --transport=ucx "--ucx_prefix=${scratch}/site"
+  submit site_ucx_ssp "" "${digits}" --consistency=ssp --transport=ucx "--ucx_prefix=${scratch}/site"
+  # The loader leaves these out, and the programs have their own UCX.
+  mkdir -p "${scratch}/broken/lib"
+  touch "${scratch}"/broken/lib/libuc{m,s,t,p}.so.0
+  submit other_ucx "" "${digits}" --consistency=ssp "--ucx_prefix=${scratch}/broken"
   submit no_ucx "" "${digits}" --ucx_prefix=/nonexistent
   check site_ucx "the exchanges go over it" \
     'ends_with site_ucx 0 && [[ "$(summary site_ucx transport)" == ucx ]]'
+  check site_ucx_ssp "under ssp, too" \
+    'ends_with site_ucx_ssp 0 && [[ "$(summary site_ucx_ssp transport)" == ucx ]]'
+  check other_ucx "a process that uses another UCX ends the job" \
+    '! ends_with other_ucx 0 && has_ended other_ucx &&
+     log_has other_ucx "to use the UCX of .*/broken, but it uses /.*libucp"'
   check no_ucx "the error says what was expected" \
     'ends_with no_ucx 2 && log_has no_ucx "expected the folder above UCX.s lib, got /nonexistent"'
 }
