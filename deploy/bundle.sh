@@ -76,6 +76,7 @@ if [[ ${#targets[@]} -gt 0 ]]; then
     files+=("tests/$(tr '/:' '--' <<<"${label#//}")=${execution_root}/${path}")
   done <<<"${listing}"
 fi
+files+=(slurm/capstan.sbatch=deploy/slurm/capstan.sbatch)
 for job in deploy/jobs/*.textproto; do
   files+=("jobs/${job##*/}=${job}")
 done

@@ -20,6 +20,7 @@ packages_beyond_build=(
   libgloo-dev libopenmpi-dev openmpi-bin
   git clang clang-format libclang-rt-dev
   patchelf debootstrap
+  slurm-wlm munge
 )
 if [[ $# -eq 0 ]]; then
   packages+=("${packages_beyond_build[@]}")

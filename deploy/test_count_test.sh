@@ -3,7 +3,7 @@
 set -euo pipefail
 
 repository="${TEST_TMPDIR}/repository"
-mkdir -p "${repository}/deploy" "${repository}/.ci" "${TEST_TMPDIR}/tools"
+mkdir -p "${repository}/deploy/slurm" "${repository}/.ci" "${TEST_TMPDIR}/tools"
 cp "${TEST_SRCDIR}/capstan/deploy/test.sh" "${repository}/deploy"
 cp "${TEST_SRCDIR}/capstan/.ci/run" "${repository}/.ci"
 
@@ -34,18 +34,31 @@ target() {
     >>"${TEST_TMPDIR}/events"
 }
 
-# expect LINE: the last line of test.sh and of .ci/run.
+# expect PROGRAM LINE: the last line of its output.
 expect() {
-  local program
-  for program in deploy/test.sh .ci/run; do
-    PATH="${TEST_TMPDIR}/tools:${PATH}" "${repository}/${program}" >"${TEST_TMPDIR}/output" || true
-    [[ "$(tail -n 1 "${TEST_TMPDIR}/output")" == "$1" ]] || { cat "${TEST_TMPDIR}/output" && exit 1; }
-  done
+  PATH="${TEST_TMPDIR}/tools:${PATH}" "${repository}/$1" >"${TEST_TMPDIR}/output" || true
+  [[ "$(tail -n 1 "${TEST_TMPDIR}/output")" == "$2" ]] || { cat "${TEST_TMPDIR}/output" && exit 1; }
 }
 
+# Without Slurm's cases, .ci/run counts those of test.sh.
+slurm_prints() { script "${repository}/deploy/slurm/test.sh" "echo '$1'; exit $2"; }
+slurm_prints "0 passed, 0 failed" 0
+
 target plain PASSED "passed passed"
-expect "2 passed, 0 failed, 0 skipped"
+expect deploy/test.sh "2 passed, 0 failed, 0 skipped"
+expect .ci/run "2 passed, 0 failed, 0 skipped"
 target without_root PASSED "passed skipped"
-expect "3 passed, 0 failed, 1 skipped"
+expect deploy/test.sh "3 passed, 0 failed, 1 skipped"
+expect .ci/run "3 passed, 0 failed, 1 skipped"
 target broken FAILED "passed failure skipped"
-expect "4 passed, 1 failed, 2 skipped"
+expect deploy/test.sh "4 passed, 1 failed, 2 skipped"
+expect .ci/run "4 passed, 1 failed, 2 skipped"
+
+# Its cases are added. Without a count, or with an exit code alone, it is one that failed.
+slurm_prints "5 passed, 2 failed" 1
+expect .ci/run "9 passed, 3 failed, 2 skipped"
+grep --quiet '^slurm 0.0 min$' "${TEST_TMPDIR}/output"
+slurm_prints "5 passed, 0 failed" 1
+expect .ci/run "9 passed, 2 failed, 2 skipped"
+slurm_prints "broken" 1
+expect .ci/run "4 passed, 2 failed, 2 skipped"

@@ -76,8 +76,10 @@ ABSL_FLAG(
     "prove the job's token.");
 ABSL_FLAG(std::string, port_file, "",
           "File for the coordinator's HOST:PORT, written once it listens.");
-ABSL_FLAG(std::string, summary_json, "",
-          "File for the job's summary as JSON, written after a good end.");
+ABSL_FLAG(
+    std::string, summary_json, "",
+    "File for the job's summary as JSON, written when the job has ended, also if it has failed "
+    "or was interrupted.");
 
 namespace capstan {
 namespace {
@@ -250,27 +252,30 @@ absl::Status Coordinate(const Args& args) {
   RETURN_IF_ERROR(WriteFile(absl::GetFlag(FLAGS_port_file), server->address() + "\n"));
 
   // Anybody may send a SIGUSR1. The job has ended only if the outcome is set.
-  bool is_interrupted = false;
-  while (!outcome.is_set() && !is_interrupted) {
+  std::string interruption;
+  while (!outcome.is_set() && interruption.empty()) {
     int signal = 0;
     sigwait(&signals, &signal);
     if (signal == SIGUSR1) continue;
-    const std::string reason = absl::StrCat("interrupted by ", strsignal(signal));
-    readiness.End(absl::UnavailableError(reason));
-    coordinator.Fail(reason);
-    is_interrupted = true;
+    interruption = absl::StrCat("interrupted by ", strsignal(signal));
+    readiness.End(absl::UnavailableError(interruption));
+    coordinator.Fail(interruption);
   }
   // The outcome is set once every live member knows the end, or one lease after the end.
-  const JobOutcome ended = outcome.Wait();
-  Linger(is_interrupted ? kLinger : LingerTime(job, ended, page != nullptr));
+  JobOutcome ended = outcome.Wait();
+  // The job may have ended for another reason just before.
+  const bool is_interrupted = ended.status == absl::AbortedError(interruption);
+  if (is_interrupted) ended.status = absl::CancelledError(interruption);
+  Linger(!interruption.empty() ? kLinger : LingerTime(job, ended, page != nullptr));
   LogRefused(guard, *server);
   counts = MetricsSources::Registration();
   server->Shutdown(clock.Now() + absl::Seconds(1));
   files.Stop();
-  RETURN_IF_ERROR(ended.status);
   const std::string summary = SummaryJson(job, ended) + "\n";
+  const absl::Status written = WriteFile(absl::GetFlag(FLAGS_summary_json), summary);
+  RETURN_IF_ERROR(ended.status);
   std::cout << summary << std::flush;
-  return WriteFile(absl::GetFlag(FLAGS_summary_json), summary);
+  return written;
 }
 
 std::string Help() {

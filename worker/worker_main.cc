@@ -143,11 +143,13 @@ absl::Status Work(const DeviceName& device) {
   Tracer* const tracer = records->tracer.get();
   options.tracer = tracer;
   const Incarnation incarnation = options.incarnation;
+  const auto used = std::make_shared<TransportsUsed>();
+  options.transport = [used] { return used->Text(); };
   ServerConnector connect;
   options.connect = [&](const v1::JobSpec& job, ServerId, const ServerAddress& address) {
     if (!connect) {
       connect = ConnectToServers(
-          {job.transport(), &clock, &EndWorker, {security, job.name(), incarnation.value()}});
+          {job.transport(), &clock, &EndWorker, {security, job.name(), incarnation.value()}, used});
     }
     return connect(address.grpc);
   };

@@ -159,12 +159,16 @@ void ResolvePaths(const std::string& folder, v1::JobSpec* job) {
   if (data->has_test_labels_path()) Resolve(folder, data->mutable_test_labels_path());
 }
 
-absl::Status SaveJobFile(const v1::JobSpec& job, const std::string& path) {
+std::string JobText(const v1::JobSpec& job) {
   std::string text;
   TextFormat::PrintToString(job, &text);
+  return text;
+}
+
+absl::Status SaveJobFile(const v1::JobSpec& job, const std::string& path) {
   errno = 0;
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << text;
+  out << JobText(job);
   out.close();
   if (!out.fail()) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("job file ", path, ": expected to write it, got \"",

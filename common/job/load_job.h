@@ -21,6 +21,9 @@ void ResolvePaths(const std::string& folder, v1::JobSpec* job);
 // The same for models alone.
 void ResolveModelPaths(const std::string& folder, v1::JobSpec* job);
 
+// The job in protobuf's text format.
+std::string JobText(const v1::JobSpec& job);
+
 // Writes `job` so that LoadJobFile reads the same one.
 absl::Status SaveJobFile(const v1::JobSpec& job, const std::string& path);
 

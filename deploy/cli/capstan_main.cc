@@ -137,6 +137,16 @@ int Run(Args args) {
   return ExitCode("capstan run", result);
 }
 
+int Job(Args args) {
+  Args rest = args;
+  v1::JobSpec unused;
+  const absl::Status checked = ApplyJobFlags(&rest, &unused);
+  if (!checked.ok()) return Fail("capstan job", checked, kWrongCommandLine);
+  auto flags = ParseCommandFlags(rest, JobCommandFlags());
+  if (!flags.ok()) return Fail("capstan job", flags.status(), kWrongCommandLine);
+  return ExitCode("capstan job", JobCommand((*flags)["job"], args, std::cout));
+}
+
 int Status(Args args) {
   auto flags = ParseFlagsWithCoordinator(args, StatusFlags());
   if (!flags.ok()) return Fail("capstan status", flags.status(), kWrongCommandLine);
@@ -272,8 +282,8 @@ constexpr Command kCommands[] = {
     {"top", TopHelp, Top},          {"set", SetHelp, Set},
     {"check", CheckHelp, Check},    {"checkpoint", CheckpointHelp, Checkpoint},
     {"export", ExportHelp, Export}, {"evaluate", EvaluateHelp, EvaluateModel},
-    {"keys", KeysHelp, Keys},       {"report", ReportHelp, Report},
-    {"trace", TraceHelp, Trace}};
+    {"job", JobHelp, Job},          {"keys", KeysHelp, Keys},
+    {"report", ReportHelp, Report}, {"trace", TraceHelp, Trace}};
 
 // Null when there is none.
 const Command* FindCommand(absl::string_view name) {

@@ -81,6 +81,7 @@ TEST(CapstanTest, FlagFilesAreReadByEveryCommand) {
                                                {"checkpoint"},
                                                {"evaluate", "m"},
                                                {"export"},
+                                               {"job"},
                                                {"keys"},
                                                {"report", "r"},
                                                {"trace", "r"}}) {
@@ -116,10 +117,11 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
   } cases[] = {
       {{"rum"},
        "capstan: unknown command \"rum\"; expected run, status, top, set, check, "
-       "checkpoint, export, evaluate, keys, report, trace or help"},
+       "checkpoint, export, evaluate, job, keys, report, trace or help"},
       {{"help", "rum"},
        "capstan help: expected one command (run, status, top, set, check, checkpoint, export, "
-       "evaluate, keys, report, trace) or one topic (jobs, consistency, machines, slurm, keys, "
+       "evaluate, job, keys, report, trace) or one topic (jobs, consistency, machines, slurm, "
+       "keys, "
        "compression, checkpoints, watching, flagfile, exit_codes), got \"rum\"\n"},
       {{"help", "jobs", "keys"}, "capstan help: expected one command (run, "},
       {{"status", "--flagfile=/nonexistent/f"},
@@ -157,6 +159,7 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
        "capstan export: expected --checkpoint=DIR and --output=FILE, got none for --checkpoint"},
       {{"export", "--checkpoint=a"},
        "capstan export: expected --checkpoint=DIR and --output=FILE, got none for --output"},
+      {{"job", "--jobb=x"}, "capstan job: unknown flag \"--jobb=x\"; expected one of --job"},
       {{"keys"}, "capstan keys: flag --out: expected DIR, the folder to make, got none"},
       {{"keys", "--out=a", "--bits=1"}, "capstan keys: unknown flag \"--bits=1\""},
       {{"keys", "--out=a", "--hosts=a\x1b"},

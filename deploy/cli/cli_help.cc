@@ -157,6 +157,10 @@ constexpr CommandFlag kExportFlags[] = {
      "File for the model. An existing file is replaced when the new one is complete. Required."},
 };
 
+constexpr CommandFlag kJobFlags[] = {
+    {"job", "FILE", "Job file. Default: the built-in job."},
+};
+
 constexpr CommandFlag kKeysFlags[] = {
     {"out", "DIR",
      "Folder to make. If it has the keys of an earlier call, their CA and their token stay, and "
@@ -194,6 +198,7 @@ absl::Span<const CommandFlag> CheckFlags() { return kCheckFlags; }
 absl::Span<const CommandFlag> CheckpointFlags() { return kCheckpointFlags; }
 absl::Span<const CommandFlag> EvaluateFlags() { return kEvaluateFlags; }
 absl::Span<const CommandFlag> ExportFlags() { return kExportFlags; }
+absl::Span<const CommandFlag> JobCommandFlags() { return kJobFlags; }
 absl::Span<const CommandFlag> KeysFlags() { return kKeysFlags; }
 absl::Span<const CommandFlag> ReportFlags() { return kReportFlags; }
 absl::Span<const CommandFlag> TopFlags() { return kTopFlags; }
@@ -213,6 +218,7 @@ Usage:
   capstan checkpoint --list=DIR             List checkpoints; --verify: check them; or write one.
   capstan export --checkpoint=DIR ...       Make a model's file of a checkpoint.
   capstan evaluate FILE [--job=JOB]         Test a model that a job has written with --output.
+  capstan job [--job=FILE] [flags]          Print the job of a file and of flags as a job file.
   capstan keys --out=DIR ...                Make certificates and tokens, or renew them.
   capstan report RUN_DIR                    Draw a run's loss, steps, staleness, time and bytes.
   capstan trace RUN_DIR                     Merge the traces of a run's processes into one.
@@ -348,6 +354,20 @@ Flags:
                       CommandFlagsHelp(EvaluateFlags()), R"(
 Example:
   capstan run --output=digits.safetensors && capstan evaluate digits.safetensors
+)");
+}
+
+std::string JobHelp() {
+  return absl::StrCat(R"(Usage: capstan job [--job=FILE] [job flags]
+
+Prints the job of a file and of flags as a job file. Flags override fields of the file, and paths are
+absolute. Fields without a line have their defaults. The job flags are those of capstan run.
+
+Flags:
+)",
+                      CommandFlagsHelp(JobCommandFlags()), R"(
+Example:
+  capstan job --job=deploy/jobs/digits.textproto --num_workers=4 > four_workers.textproto
 )");
 }
 

@@ -22,12 +22,12 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(CliHelpTest, OverviewNamesEveryCommand) {
-  EXPECT_THAT(
-      CapstanHelp(),
-      AllOf(HasSubstr("capstan run"), HasSubstr("capstan status"), HasSubstr("capstan set"),
-            HasSubstr("capstan check "), HasSubstr("capstan checkpoint"),
-            HasSubstr("capstan export"), HasSubstr("capstan evaluate"), HasSubstr("capstan report"),
-            HasSubstr("capstan keys"), HasSubstr("capstan trace"), HasSubstr("capstan help")));
+  EXPECT_THAT(CapstanHelp(), AllOf(HasSubstr("capstan run"), HasSubstr("capstan status"),
+                                   HasSubstr("capstan set"), HasSubstr("capstan check "),
+                                   HasSubstr("capstan checkpoint"), HasSubstr("capstan export"),
+                                   HasSubstr("capstan evaluate"), HasSubstr("capstan report"),
+                                   HasSubstr("capstan job"), HasSubstr("capstan keys"),
+                                   HasSubstr("capstan trace"), HasSubstr("capstan help")));
 }
 
 // Names of the flags in a help text, as often as they are there.
@@ -132,9 +132,9 @@ TEST(CliHelpTest, HelpOfTraceSaysHowTracesAreMadeAndOpened) {
 }
 
 TEST(CliHelpTest, LinesFitAScreenOf105Columns) {
-  for (const std::string& help :
-       {CapstanHelp(), RunHelp(), StatusHelp(), SetHelp(), CheckHelp(), CheckpointHelp(),
-        ExportHelp(), EvaluateHelp(), KeysHelp(), ReportHelp(), TopHelp(), TraceHelp()}) {
+  for (const std::string& help : {CapstanHelp(), RunHelp(), StatusHelp(), SetHelp(), CheckHelp(),
+                                  CheckpointHelp(), ExportHelp(), EvaluateHelp(), JobHelp(),
+                                  KeysHelp(), ReportHelp(), TopHelp(), TraceHelp()}) {
     for (absl::string_view line : absl::StrSplit(help, '\n')) EXPECT_LE(line.size(), 105u) << line;
   }
 }

@@ -68,6 +68,12 @@ struct RunOptions {
 // after an interrupt; other errors say why the job did not start or did not succeed.
 absl::Status RunCommand(const RunOptions& options);
 
+// `capstan job`: prints the job of a file (empty: the built-in job) and of `job_flags`, which
+// override its fields. Relative paths become absolute, and the numbers of servers and workers are
+// there also if they are the defaults.
+absl::Status JobCommand(const std::string& job_file, const std::vector<std::string>& job_flags,
+                        std::ostream& out);
+
 // The number of restarts in a value of --restart; 0 when it is empty. INVALID_ARGUMENT, saying what
 // was expected.
 absl::StatusOr<int> ReadMostRestarts(absl::string_view restart);

@@ -85,17 +85,16 @@ capstan_worker --help.
 )"},
     {"slurm", "a job on a cluster with Slurm", R"(SLURM
 
-One script starts a job on all nodes of an allocation. It takes a job file, and flags of capstan
-run:
+One script runs a job in an allocation: the first task is the coordinator, the next ones are the
+servers, then come the workers. It has 5 tasks unless you ask for more. It takes a job file, and
+job flags:
 
   sbatch deploy/slurm/capstan.sbatch digits.textproto
-  sbatch --nodes=4 deploy/slurm/capstan.sbatch digits.textproto --consistency=ssp --staleness=2
+  sbatch --ntasks=7 --nodes=2 deploy/slurm/capstan.sbatch digits.textproto --num_workers=4
 
-Data files, --checkpoint_dir and --output must be in folders that all nodes share.
-
-A job that writes checkpoints can go on after its time limit. Submit it again with:
-
-  sbatch deploy/slurm/capstan.sbatch digits.textproto --checkpoint_dir=saved --restore=latest
+The programs, the data and the run folder (runs/slurm-JOBID) must have the same paths on all nodes.
+Keys are made for the job. It writes checkpoints, and goes on from the newest one after the loss
+of a server or a requeue. scancel leaves the checkpoints and the summary so far.
 
 More: deploy/slurm/README.md, and all flags: capstan run --help.
 )"},

@@ -45,6 +45,7 @@ absl::Span<const CommandFlag> FlagsOf(const std::string& command) {
       {"checkpoint", CheckpointFlags()},
       {"evaluate", EvaluateFlags()},
       {"export", ExportFlags()},
+      {"job", JobCommandFlags()},
       {"keys", KeysFlags()},
       {"report", ReportFlags()},
       {"top", TopFlags()},

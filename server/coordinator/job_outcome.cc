@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,33 @@ Totals TotalsOf(const JobOutcome& outcome) {
   return totals;
 }
 
+const char* OutcomeText(const absl::Status& status) {
+  if (status.ok()) return "finished";
+  return absl::IsCancelled(status) ? "interrupted" : "failed";
+}
+
+// What the workers computed on, and how they reached the servers.
+void WriteMeans(const v1::GetStatusReply& status, nlohmann::ordered_json& summary) {
+  std::set<std::string> transports;
+  summary["devices"] = nlohmann::ordered_json::array();
+  for (const v1::Progress& progress : status.progress()) {
+    summary["devices"].push_back(progress.device());
+    if (!progress.transport().empty()) transports.insert(progress.transport());
+  }
+  if (!transports.empty()) summary["transport"] = absl::StrJoin(transports, ", ");
+}
+
+// What the model has learned. Only a job that has finished has been tested.
+void WriteResult(const JobOutcome& outcome, const Totals& totals, nlohmann::ordered_json& summary) {
+  if (outcome.status.ok()) {
+    summary["test_accuracy"] = outcome.result.test_accuracy();
+    summary["test_loss"] = outcome.result.test_loss();
+  }
+  if (outcome.status.ok() || totals.live_loss.count > 0) {
+    summary["train_loss"] = totals.live_loss.Or(0);
+  }
+}
+
 nlohmann::ordered_json StalenessOf(const v1::ConsistencySpec& consistency) {
   switch (consistency.mode()) {
     case v1::ConsistencySpec::BSP:
@@ -103,6 +131,7 @@ void WriteConsistency(const v1::ConsistencySpec& consistency, nlohmann::ordered_
 
 std::string WarningOfTraining(const v1::JobSpec& job, const JobOutcome& outcome,
                               const Totals& totals) {
+  if (!outcome.status.ok()) return "";                         // It has not been tested.
   if (job.model().type() == v1::ModelSpec::REPLAY) return "";  // It learns nothing.
   const v1::ReportResultRequest& result = outcome.result;
   TrainingCourse course;
@@ -220,15 +249,15 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   const double seconds = absl::ToDoubleSeconds(outcome.training_time);
   nlohmann::ordered_json summary;
   summary["job"] = job.name();
+  summary["outcome"] = OutcomeText(outcome.status);
+  if (!outcome.status.ok()) summary["reason"] = std::string(outcome.status.message());
   WriteConsistency(job.consistency(), summary);
   summary["consistency_periods"] = PeriodsOf(outcome.last_status.view());
   summary["workers"] = job.cluster().num_workers();
   summary["servers"] = job.cluster().num_servers();
-  if (job.model().type() != v1::ModelSpec::REPLAY) {  // A replay learns nothing.
-    summary["test_accuracy"] = outcome.result.test_accuracy();
-    summary["test_loss"] = outcome.result.test_loss();
-    summary["train_loss"] = totals.live_loss.Or(0);
-  }
+  WriteMeans(outcome.last_status, summary);
+  const bool learns = job.model().type() != v1::ModelSpec::REPLAY;
+  if (learns) WriteResult(outcome, totals, summary);
   std::vector<std::string> warnings = {WarningOfTraining(job, outcome, totals),
                                        WarningOfCheckpoints(outcome.last_status.checkpoint())};
   warnings.erase(std::remove(warnings.begin(), warnings.end(), ""), warnings.end());
@@ -245,7 +274,9 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   summary["max_staleness_seen"] = totals.max_staleness_seen;
   if (outcome.last_status.has_links()) summary["links"] = LinksOf(outcome.last_status.links());
   if (job.scheduler().tune()) summary["tuning"] = TuningOf(outcome.last_status.tuning());
-  summary["parameters_xxh3"] = absl::StrFormat("%016x", outcome.result.parameters_xxh3());
+  if (outcome.status.ok()) {
+    summary["parameters_xxh3"] = absl::StrFormat("%016x", outcome.result.parameters_xxh3());
+  }
   summary["workers_lost"] = outcome.workers_lost;
   summary["workers_replaced"] = outcome.replaced_workers.size();
   // A job's name need not be UTF-8.

@@ -13,7 +13,8 @@ namespace capstan {
 
 // The outcome of a job that has ended.
 struct JobOutcome {
-  absl::Status status;             // OK, or ABORTED with the reason of its failure.
+  // OK, ABORTED with the reason of its failure, or CANCELLED if the coordinator was interrupted.
+  absl::Status status;
   v1::GetStatusReply last_status;  // The final view and everybody's last progress.
   v1::ReportResultRequest result;  // The evaluator's findings; only if the status is OK.
   absl::Duration training_time;    // From TRAINING to its end; 0 if it was never reached.
@@ -22,12 +23,15 @@ struct JobOutcome {
   std::vector<v1::Progress> replaced_workers;
 };
 
-// A finished job's figures as one JSON object, indented. `consistency` and `staleness` are the
-// job's own; `consistency_periods` lists all changes of them with their first steps. `staleness` is
-// null for ASYNC: it has no bound. A figure that is not finite is null too. `warning` is there only
-// if the training has failed (training_verdict.h). The keys of codecs are there only in jobs with a
-// codec other than float32; a ratio is the size as float32 divided by the size that was sent. A
-// tuned job's `tuning` has every measurement, the choice and its reason.
+// The figures of a job that has ended as one JSON object, indented. `outcome` is "finished",
+// "failed" or "interrupted"; the latter two have a `reason`, and no result of the test. `devices`
+// is in the order of the workers' ids. `transport` is what exchanges used; it is not there if none
+// was sent. `consistency` and `staleness` are the job's own; `consistency_periods` lists all
+// changes of them with their first steps. `staleness` is null for ASYNC: it has no bound. A figure
+// that is not finite is null too. `warning` is there only if the training has failed
+// (training_verdict.h). The keys of codecs are there only in jobs with a codec other than float32;
+// a ratio is the size as float32 divided by the size that was sent. A tuned job's `tuning` has
+// every measurement, the choice and its reason.
 std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome);
 
 }  // namespace capstan

@@ -5,6 +5,8 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
 
 #include "absl/time/time.h"
 
@@ -22,6 +24,8 @@ void AddWorker(JobOutcome& outcome, bool is_live, double loss, int64_t steps, in
   progress->set_max_staleness_seen(staleness);
   progress->set_median_step_seconds(1.0 / static_cast<double>(staleness));
   progress->set_mean_staleness_seen(0.5 * static_cast<double>(staleness));
+  progress->set_device("cpu");
+  progress->set_transport("grpc");
 }
 
 JobOutcome Outcome() {
@@ -51,14 +55,38 @@ nlohmann::json Summary(const v1::JobSpec& job, const JobOutcome& outcome) {
 
 TEST(SummaryTest, HasEveryFigure) {
   EXPECT_EQ(Summary(Job(), Outcome()), nlohmann::json::parse(R"({
-    "job": "digits", "consistency": "bsp", "staleness": 0,
-    "consistency_periods": [{"from_step": 0, "consistency": "bsp", "staleness": 0}],
+    "job": "digits", "outcome": "finished", "devices": ["cpu", "cpu", "cpu"], "transport": "grpc",
+    "consistency": "bsp", "staleness": 0, "consistency_periods": [{"from_step": 0, "consistency": "bsp", "staleness": 0}],
     "workers": 3, "servers": 2,
     "test_accuracy": 0.875, "test_loss": 0.5, "train_loss": 0.5, "steps": 10, "seconds": 2.0,
     "median_step_seconds": 1.0,
     "samples": 300, "samples_per_s": 150.0, "bytes_pushed": 3000, "bytes_pulled": 6000,
     "mean_staleness_seen": 1.0, "max_staleness_seen": 3, "parameters_xxh3": "0000000000000abc", "workers_lost": 1,
     "workers_replaced": 0})"));
+}
+
+TEST(SummaryTest, AJobThatHasNotFinishedHasAReasonAndNoResult) {
+  JobOutcome outcome = Outcome();
+  for (const auto& [status, text] : {std::pair(absl::AbortedError("a server is lost"), "failed"),
+                                     std::pair(absl::CancelledError("a signal"), "interrupted")}) {
+    outcome.status = status;
+    const nlohmann::json summary = Summary(Job(), outcome);
+    EXPECT_EQ(summary["outcome"], text);
+    EXPECT_EQ(summary["reason"], std::string(status.message()));
+    EXPECT_EQ(summary["steps"], 10);
+    EXPECT_EQ(summary["train_loss"], 0.5);
+    for (const char* const key : {"test_accuracy", "test_loss", "parameters_xxh3", "warning"}) {
+      EXPECT_FALSE(summary.contains(key)) << key;
+    }
+  }
+}
+
+TEST(SummaryTest, NamesEachTransportOnce) {
+  JobOutcome outcome = Outcome();
+  outcome.last_status.mutable_progress(2)->set_transport("ucx");
+  EXPECT_EQ(Summary(Job(), outcome)["transport"], "grpc, ucx");
+  for (v1::Progress& progress : *outcome.last_status.mutable_progress()) progress.clear_transport();
+  EXPECT_FALSE(Summary(Job(), outcome).contains("transport"));
 }
 
 // Two workers, and one in whose place another has entered.

@@ -229,6 +229,12 @@ TEST_F(ProcessTest, AnInterruptedCoordinatorEndsTheJobWithAReason) {
   for (const std::string name : {"worker-0", "worker-1", "server-0"}) {
     ExpectFailure(name, "interrupted by Interrupt", absl::Seconds(5));
   }
+  const nlohmann::json summary = Summary();
+  EXPECT_EQ(summary["outcome"], "interrupted");
+  EXPECT_EQ(summary["reason"], "interrupted by Interrupt");
+  EXPECT_EQ(summary["transport"], "grpc");
+  EXPECT_EQ(summary["devices"], nlohmann::json({"cpu", "cpu"}));
+  EXPECT_GT(summary["steps"].get<int64_t>(), 0);
 }
 
 TEST_F(ProcessTest, AKilledRunLeavesNoProcessBehind) {

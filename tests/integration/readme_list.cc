@@ -35,6 +35,7 @@ constexpr char kPageTest[] = "//tests/page:page_test";
 constexpr char kScheduleTest[] = "//tests/benchmark/schedule:schedule_benchmark_test";
 constexpr char kSecurityTest[] = "//tests/security:rotation_test";
 constexpr char kSetTest[] = "//tests/integration:set_test";
+constexpr char kSlurmTest[] = "//deploy/slurm:capstan_sbatch_test";
 constexpr char kTuneTest[] = "//tests/benchmark/schedule:tune_benchmark_test";
 
 constexpr char kMeasured[] =
@@ -184,6 +185,13 @@ std::vector<Listed> AllListed() {
                  "tar -xf capstan.tar.gz && capstan/bin/capstan run "
                  "--job=capstan/jobs/digits.textproto"),
       DoesNotTrain("bazel query 'attr(tags, no_sanitizer, tests(//...))'"),
+
+      // deploy/slurm
+      IsTestedBy(kSlurmTest, "sbatch deploy/slurm/capstan.sbatch deploy/jobs/digits.textproto"),
+      IsTestedBy(kSlurmTest,
+                 "sbatch --ntasks=7 --nodes=2 deploy/slurm/capstan.sbatch "
+                 "deploy/jobs/digits.textproto --num_workers=4"),
+      DoesNotTrain("sudo deploy/slurm/test.sh"),
 
       // kernels
       DoesNotTrain("deploy/bundle.sh --config=cuda --gpu_suite"),

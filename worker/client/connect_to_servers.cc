@@ -42,10 +42,18 @@ std::vector<std::unique_ptr<ParameterEndpoint>> ConnectOverGrpc(const ConnectOpt
 
 }  // namespace
 
+std::string TransportsUsed::Text() const {
+  const char* const grpc = grpc_ ? "grpc" : "";
+  if (!ucx_) return grpc;
+  return grpc_ ? "ucx and grpc" : "ucx";
+}
+
 ServerConnection::ServerConnection(std::shared_ptr<const void> transport,
                                    std::unique_ptr<ParameterEndpoint> ucx,
-                                   std::vector<std::unique_ptr<ParameterEndpoint>> grpc)
-    : transport_(std::move(transport)),
+                                   std::vector<std::unique_ptr<ParameterEndpoint>> grpc,
+                                   std::shared_ptr<TransportsUsed> used)
+    : used_(std::move(used)),
+      transport_(std::move(transport)),
       grpc_(std::move(grpc)),
       uses_grpc_(ucx == nullptr),
       ucx_(std::move(ucx)) {}
@@ -53,15 +61,17 @@ ServerConnection::ServerConnection(std::shared_ptr<const void> transport,
 void ServerConnection::Exchange(ExchangeRequest request, DeliveredCallback delivered,
                                 ReplyCallback done) {
   if (uses_grpc_) {
+    used_->NoteGrpc();
     ParameterEndpoint& connection = *grpc_[ConnectionOf(request.slice, grpc_.size())];
     return connection.Exchange(std::move(request), std::move(delivered), std::move(done));
   }
   if (grpc_.empty()) {
+    used_->NoteUcx();
     return ucx_->Exchange(std::move(request), std::move(delivered), std::move(done));
   }
   ucx_->Exchange(std::move(request), std::move(delivered),
                  [this, done = std::move(done)](ExchangeReply reply) mutable {
-                   if (absl::IsUnimplemented(reply.status)) UseGrpc(reply);
+                   absl::IsUnimplemented(reply.status) ? UseGrpc(reply) : used_->NoteUcx();
                    done(std::move(reply));
                  });
 }
@@ -96,7 +106,7 @@ ServerConnector ConnectToServers(const ConnectOptions& options) {
     const std::shared_ptr<UcxTransport>& shared = *started;
     return std::make_unique<ServerConnection>(
         shared, shared == nullptr ? nullptr : shared->Connect(address),
-        ConnectOverGrpc(options, address));
+        ConnectOverGrpc(options, address), options.used);
   };
 }
 

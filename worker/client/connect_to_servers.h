@@ -21,6 +21,24 @@ namespace capstan {
 using ServerConnector =
     std::function<std::unique_ptr<ParameterEndpoint>(const std::string& address)>;
 
+// Which transports have carried exchanges of a worker. Thread-safe.
+class TransportsUsed {
+ public:
+  void NoteGrpc() { Note(grpc_); }
+  void NoteUcx() { Note(ucx_); }
+  // "grpc", "ucx" or "ucx and grpc"; empty before the first exchange.
+  std::string Text() const;
+
+ private:
+  // Most calls only read: all threads of exchanges share these.
+  static void Note(std::atomic<bool>& used) {
+    if (!used.load(std::memory_order_relaxed)) used.store(true, std::memory_order_relaxed);
+  }
+
+  std::atomic<bool> grpc_{false};
+  std::atomic<bool> ucx_{false};
+};
+
 // How a worker connects to the servers of its job.
 struct ConnectOptions {
   v1::TransportSpec transport;  // of a valid job
@@ -28,6 +46,8 @@ struct ConnectOptions {
   // UcxTransport::Options::on_blocked.
   std::function<void(const absl::Status&)> on_ucx_blocked = [](const absl::Status&) {};
   UcxMember member = {};  // who the worker is
+  // Notes what the connections use.
+  std::shared_ptr<TransportsUsed> used = std::make_shared<TransportsUsed>();
 };
 
 // With UCX, all connections share one UcxTransport; the
@@ -43,13 +63,15 @@ class ServerConnection : public ParameterEndpoint {
  public:
   // `ucx` may be null, or `grpc` empty; not both. `transport` is kept alive for `ucx`.
   ServerConnection(std::shared_ptr<const void> transport, std::unique_ptr<ParameterEndpoint> ucx,
-                   std::vector<std::unique_ptr<ParameterEndpoint>> grpc);
+                   std::vector<std::unique_ptr<ParameterEndpoint>> grpc,
+                   std::shared_ptr<TransportsUsed> used);
 
   void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
 
  private:
   void UseGrpc(ExchangeReply& reply);
 
+  const std::shared_ptr<TransportsUsed> used_;
   const std::shared_ptr<const void> transport_;
   const std::vector<std::unique_ptr<ParameterEndpoint>> grpc_;
   std::atomic<bool> uses_grpc_;

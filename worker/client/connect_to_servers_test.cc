@@ -31,7 +31,7 @@ struct TwoTransports {
     std::vector<std::unique_ptr<ParameterEndpoint>> grpc;
     grpc.push_back(std::make_unique<FixedEndpoint>(absl::OkStatus(), &grpc_calls));
     connection = std::make_unique<ServerConnection>(
-        nullptr, std::make_unique<FixedEndpoint>(of_ucx, &ucx_calls), std::move(grpc));
+        nullptr, std::make_unique<FixedEndpoint>(of_ucx, &ucx_calls), std::move(grpc), used);
   }
 
   absl::Status Exchange() {
@@ -43,6 +43,7 @@ struct TwoTransports {
 
   int ucx_calls = 0;
   int grpc_calls = 0;
+  const std::shared_ptr<TransportsUsed> used = std::make_shared<TransportsUsed>();
   std::unique_ptr<ServerConnection> connection;
 };
 
@@ -54,6 +55,7 @@ TEST(ServerConnectionTest, ExchangesGoOverUcxWhereItConnects) {
     EXPECT_EQ(transports.Exchange(), status);
     EXPECT_EQ(transports.ucx_calls, 2);
     EXPECT_EQ(transports.grpc_calls, 0);
+    EXPECT_EQ(transports.used->Text(), "ucx");
   }
 }
 
@@ -63,16 +65,27 @@ TEST(ServerConnectionTest, WhatUcxCannotConnectIsSentAgainOverGrpc) {
   EXPECT_EQ(transports.Exchange(), absl::OkStatus());
   EXPECT_EQ(transports.ucx_calls, 1);
   EXPECT_EQ(transports.grpc_calls, 1);
+  EXPECT_EQ(transports.used->Text(), "grpc");
 }
 
 TEST(ServerConnectionTest, WithoutGrpcTheErrorOfUcxIsPassedOn) {
   int calls = 0;
   const absl::Status error = absl::UnimplementedError("UCX does not get there");
-  ServerConnection connection(nullptr, std::make_unique<FixedEndpoint>(error, &calls), {});
+  ServerConnection connection(nullptr, std::make_unique<FixedEndpoint>(error, &calls), {},
+                              std::make_shared<TransportsUsed>());
   absl::Status status;
   connection.Exchange(
       ExchangeRequest(), [] {}, [&status](ExchangeReply reply) { status = reply.status; });
   EXPECT_EQ(status, error);
+}
+
+TEST(TransportsUsedTest, NamesThoseThatWereUsed) {
+  TransportsUsed used;
+  EXPECT_EQ(used.Text(), "");
+  used.NoteGrpc();
+  EXPECT_EQ(used.Text(), "grpc");
+  used.NoteUcx();
+  EXPECT_EQ(used.Text(), "ucx and grpc");
 }
 
 // How many of the slices 0, stride, 2 * stride, ... of each table go over each of 4 connections.

@@ -289,12 +289,14 @@ v1::Progress TrainingSession::CurrentProgress() {
   v1::Progress progress;
   if (training == nullptr) {
     progress.set_steps_total(options_.setup->steps);
-    return progress;
+  } else {
+    progress = training->loop->progress();
+    uint64_t queued = 0;
+    for (const auto& [layer, waiting] : training->scheduler->waiting()) queued += waiting.count;
+    progress.set_queued_transfers(queued);
   }
-  progress = training->loop->progress();
-  uint64_t queued = 0;
-  for (const auto& [layer, waiting] : training->scheduler->waiting()) queued += waiting.count;
-  progress.set_queued_transfers(queued);
+  progress.set_device(options_.setup->engine->device_name());
+  progress.set_transport(options_.transport());
   return progress;
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
@@ -44,8 +45,9 @@ class TrainingSession {
     absl::AnyInvocable<std::unique_ptr<ParameterEndpoint>(std::unique_ptr<ParameterEndpoint>)> wrap;
     absl::AnyInvocable<void(const v1::JobView&)> on_view;  // null: nobody else needs the views
     std::function<void()> on_training = [] {};             // before the first step
-    Tracer* tracer = nullptr;                              // null: nothing is traced
-    MetricsSources* metrics = nullptr;                     // null: nobody asks for counts
+    std::function<std::string()> transport = [] { return ""; };  // v1::Progress::transport
+    Tracer* tracer = nullptr;                                    // null: nothing is traced
+    MetricsSources* metrics = nullptr;                           // null: nobody asks for counts
   };
 
   explicit TrainingSession(Options options);

@@ -112,6 +112,7 @@ absl::Status Worker::Work(WorkerId id, const v1::GetJobReply& job, JobSetup& set
   }
   session.on_view = std::move(options_.on_view);
   session.on_training = [this] { options_.on_readiness(absl::OkStatus()); };
+  session.transport = options_.transport;
   session.tracer = options_.tracer;
   session.metrics = options_.metrics;
   return TrainingSession(std::move(session)).Run();

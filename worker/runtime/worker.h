@@ -60,6 +60,8 @@ class Worker {
     std::string host;
     // Optional: hears whether the worker trains. UNAVAILABLE: the message says what it waits for.
     std::function<void(absl::Status)> on_readiness = [](const absl::Status&) {};
+    // Optional: v1::Progress::transport. Called on any thread.
+    std::function<std::string()> transport = [] { return ""; };
     // Optional: traces the worker.
     Tracer* tracer = nullptr;
     // Optional: gets the worker's counts.

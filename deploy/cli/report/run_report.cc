@@ -44,8 +44,12 @@ void AddNumber(const json& summary, const char* key, const char* what,
   content->facts.emplace_back(what, absl::StrFormat(format, factor * summary[key].get<double>()));
 }
 
-// Adds the figures of the coordinator's summary. Only a successful job has one.
+// Adds the figures of the coordinator's summary. A job that was killed has none.
 void AddFacts(const json& summary, ChartPageContent* content) {
+  if (summary.contains("reason")) {
+    AddText(summary, "outcome", "outcome", content);
+    AddText(summary, "reason", "reason", content);
+  }
   if (const std::string consistency = SummaryConsistencyText(summary); !consistency.empty()) {
     content->facts.emplace_back("consistency", consistency);
   } else {
@@ -60,6 +64,7 @@ void AddFacts(const json& summary, ChartPageContent* content) {
     const double speed = summary["samples_per_s"].get<double>();
     content->facts.emplace_back("speed", absl::StrCat(RoundedCountText(speed), " samples/s"));
   }
+  AddText(summary, "transport", "transport", content);
   AddText(summary, "max_staleness_seen", "largest staleness", content);
   if (const std::string links = SummaryLinkText(summary); !links.empty()) {
     content->facts.emplace_back("links", links);

@@ -88,6 +88,15 @@ TEST_F(RunReportTest, TrainingThatFailedSaysSoBeforeAllElse) {
   EXPECT_EQ(RunReport(folder_)->warning, "");
 }
 
+TEST_F(RunReportTest, ARunThatFailedSaysWhy) {
+  Write("progress.jsonl", kProgress);
+  Write("summary.json", R"({"outcome": "failed", "reason": "server 0 is lost", "steps": 9})");
+  const auto page = RunReport(folder_);
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_THAT(page->facts, AllOf(Contains(Pair("outcome", "failed")),
+                                 Contains(Pair("reason", "server 0 is lost"))));
+}
+
 TEST_F(RunReportTest, ARunWithoutASummaryIsNotDone) {
   Write("progress.jsonl", kProgress);
   const auto content = RunReport(folder_);

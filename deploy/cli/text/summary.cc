@@ -1,5 +1,6 @@
 #include "deploy/cli/text/summary.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -43,6 +44,8 @@ constexpr Row kRows[] = {
     {"median_step_seconds", "median step", Unit::kMilliseconds},
     {"samples", "samples", Unit::kCount},
     {"samples_per_s", "speed", Unit::kSamplesPerSecond},
+    {"devices", "devices", Unit::kText},
+    {"transport", "transport", Unit::kText},
     {"bytes_pushed", "pushed", Unit::kBytes},
     {"bytes_pulled", "pulled", Unit::kBytes},
     {"mean_staleness_seen", "mean staleness", Unit::kReal},
@@ -52,8 +55,19 @@ constexpr Row kRows[] = {
     {"parameters_xxh3", "parameters' XXH3", Unit::kText},
 };
 
+// The distinct texts of a list, in order of their first places.
+std::string ListText(const json& list) {
+  std::vector<std::string> texts;
+  for (const json& item : list) {
+    std::string text = item.is_string() ? item.get<std::string>() : item.dump();
+    if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
+  }
+  return absl::StrJoin(texts, ", ");
+}
+
 std::string ValueText(const json& value, Unit unit) {
   if (value.is_string()) return value.get<std::string>();
+  if (value.is_array()) return ListText(value);
   if (!value.is_number()) return value.dump();
   const double number = value.get<double>();
   switch (unit) {

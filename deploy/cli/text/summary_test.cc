@@ -8,13 +8,14 @@ namespace {
 using ::nlohmann::json;
 
 TEST(SummaryTest, EveryKeyHasItsLine) {
-  const auto text = FormatSummary(R"({
+  const auto text = FormatSummary(R"json({
     "job": "digits", "consistency": "bsp", "workers": 2, "servers": 3,
     "test_accuracy": 0.9722, "test_loss": 0.10424, "train_loss": 0.0012, "steps": 900,
-    "seconds": 3.25, "median_step_seconds": 0.00361, "samples": 28740, "samples_per_s": 8843.07, "bytes_pushed": 12300000,
+    "seconds": 3.25, "median_step_seconds": 0.00361, "samples": 28740, "samples_per_s": 8843.07,
+    "devices": ["cpu", "cuda:0 (A)", "cpu"], "transport": "grpc", "bytes_pushed": 12300000,
     "bytes_pulled": 1500, "mean_staleness_seen": 0.25, "max_staleness_seen": 1,
     "parameters_xxh3": "0123456789abcdef", "workers_lost": 2,
-    "workers_replaced": 1})");
+    "workers_replaced": 1})json");
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_EQ(*text,
             "job digits is done: bsp, 2 workers, 3 servers\n"
@@ -26,6 +27,8 @@ TEST(SummaryTest, EveryKeyHasItsLine) {
             "  median step        3.61 ms\n"
             "  samples            28,740\n"
             "  speed              8,843 samples/s\n"
+            "  devices            cpu, cuda:0 (A)\n"
+            "  transport          grpc\n"
             "  pushed             12.3 MB\n"
             "  pulled             1.5 kB\n"
             "  mean staleness     0.2500\n"

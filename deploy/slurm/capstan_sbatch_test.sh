@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# What capstan.sbatch makes of its flags and of Slurm's variables. Programs in place of Slurm's and of
+# Capstan's write down their flags; test.sh has the real ones.
+set -euo pipefail
+
+script="${TEST_SRCDIR}/capstan/deploy/slurm/capstan.sbatch"
+cd "${TEST_TMPDIR}"
+mkdir tools programs
+ln -s "${TEST_SRCDIR}/capstan/deploy/cli/capstan" programs/capstan
+echo 'name: "short"' >job.textproto
+
+# program PATH TEXT
+program() {
+  printf '#!/usr/bin/env bash\n%s\n' "$2" >"$1"
+  chmod +x "$1"
+}
+program tools/scontrol 'for i in 1 2; do echo "NodeName=node$i NodeAddr=10.0.0.$i"; done'
+program tools/squeue 'echo RUNNING'
+program tools/scancel 'true'
+program tools/hostname 'echo 192.168.7.1 192.168.7.2'
+# Runs the tasks one after the other, on two nodes in turn.
+program tools/srun '
+  echo "$*" >>srun.flags
+  tasks=1
+  while [[ "$1" == --* ]]; do
+    [[ "$1" != --ntasks=* ]] || tasks="${1#*=}"
+    shift
+  done
+  for ((i = 0; i < tasks; i++)); do
+    export SLURM_STEP_ID=0 SLURM_PROCID=$i SLURM_LOCALID=$((i / 2)) SLURMD_NODENAME=node$((1 + i % 2))
+    "$@" || echo "srun: error: ${SLURMD_NODENAME}: task $i: Exited with exit code $?"
+  done'
+for each in server worker; do
+  program "programs/capstan_${each}" 'echo "$0 $*" >>"programs/flags"'
+done
+# Its first lives end as `outcomes` says, with a checkpoint each.
+program programs/capstan_coordinator '
+  echo "$0 $*" >>"programs/flags"
+  for argument in "$@"; do
+    [[ "${argument}" != --port_file=* ]] || echo 0.0.0.0:4321 >"${argument#*=}"
+    [[ "${argument}" != --summary_json=* ]] || summary="${argument#*=}"
+  done
+  read -r outcome steps <outcomes
+  sed -i 1d outcomes
+  checkpoints="${summary%/start-*}/checkpoints"
+  mkdir -p "${checkpoints}/checkpoint-00000$(wc -l <outcomes)"
+  ((steps == 0)) || touch "${checkpoints}/checkpoint-00000$(wc -l <outcomes)/manifest"
+  printf "{\n  \"outcome\": \"%s\",\n  \"steps\": %s\n}\n" "${outcome}" "${steps}" >"${summary}"'
+
+# run_job OUTCOMES EXIT_CODE FLAGS...: the output is in `output`.
+run_job() {
+  local exit_code=0
+  rm -rf runs srun.flags programs/flags
+  printf '%b' "$1" >outcomes
+  PATH="${PWD}/tools:${PATH}" SLURM_JOB_ID=7 SLURM_JOB_NODELIST='node[1-2]' SLURM_NTASKS=5 \
+    bash "${script}" job.textproto --programs=programs "${@:3}" >output 2>&1 || exit_code=$?
+  expect_equal "$2" "${exit_code}"
+}
+expect_equal() { [[ "$1" == "$2" ]] || { echo "expected $1, got $2" && cat output && exit 1; }; }
+# expect FILE TEXT...: the file has each text.
+expect() {
+  local text
+  for text in "${@:2}"; do
+    grep --quiet --fixed-strings -- "${text}" "$1" || { echo "$1: no ${text}" && cat output "$1" && exit 1; }
+  done
+}
+
+run_job 'finished 9\n' 0
+expect srun.flags "--ntasks=5 --distribution=cyclic"
+expect programs/flags "capstan_coordinator --job=${PWD}/runs/slurm-7/job.textproto --listen=0.0.0.0:0" \
+  "capstan_server --coordinator=10.0.0.1:4321" "--advertise_host=10.0.0.2" "--device=cpu"
+expect runs/slurm-7/job.textproto "${PWD}/runs/slurm-7/checkpoints" "seconds: 60"
+expect runs/slurm-7/keys.log "node1, 10.0.0.1, node2, 10.0.0.2"
+expect_equal 700 "$(stat --format=%a runs/slurm-7/keys)"
+expect_equal 1 "$(ls -d runs/slurm-7/start-* | wc -l)"
+
+# Two tasks of each node see three GPUs.
+CUDA_VISIBLE_DEVICES=4,5,6 run_job 'finished 9\n' 0
+expect programs/flags "--device=cuda:1" "--device=cuda:2"
+CUDA_VISIBLE_DEVICES=4,5,6 run_job 'finished 9\n' 0 --device=cpu
+expect programs/flags "--device=cpu"
+
+SLURM_CPUS_PER_TASK=3 run_job 'finished 9\n' 0 --container_image=site+capstan --network=10.1.0.0/16 \
+  --checkpoint_steps=50
+expect srun.flags "--cpus-per-task=3" "--container-image=site+capstan" \
+  "--container-mounts=${PWD}/runs/slurm-7,${PWD}/programs,${PWD}"
+expect programs/flags "--network=10.1.0.0/16"
+expect runs/slurm-7/keys.log "192.168.7.1, 192.168.7.2"
+if grep seconds runs/slurm-7/job.textproto; then exit 1; fi
+
+# A failed job goes on from the checkpoint of its last life, as long as --restarts allows.
+run_job 'failed 5\nfinished 9\n' 0
+expect output "start 2: 2 servers, 2 workers, goes on from checkpoint-000001"
+expect programs/flags "--restore=${PWD}/runs/slurm-7/checkpoints/checkpoint-000001"
+run_job 'failed 5\nfailed 6\nfinished 9\n' 1 --restarts=1
+expect output "start 2:" "it does not start again: --restarts=1 allows no more"
+run_job 'failed 0\nfinished 9\n' 1
+expect output "it failed before its first step, so it would fail again"
+
+# Wrong flags and allocations.
+run_job '' 2 --worker_count=3
+expect output 'unknown flag "--worker_count=3"'
+run_job '' 2 other.textproto
+expect output "expected one JOB.textproto, got job.textproto and other.textproto"
+run_job '' 2 --restarts=many
+expect output '--restarts: expected a number, got "many"'
+run_job '' 1 --num_workers=4
+expect output "expected 7 tasks for 1 coordinator, 2 servers and 4 workers, got 5; give sbatch --ntasks=7"
+bash "${script}" --help >output
+expect output "Usage: sbatch --ntasks=N deploy/slurm/capstan.sbatch JOB.textproto [flags]" "--ucx_prefix=DIR"
