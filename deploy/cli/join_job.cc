@@ -30,6 +30,12 @@ absl::StatusOr<v1::JobSpec> JobInFlags(const RunOptions& options) {
   return job;
 }
 
+// How long to wait for the coordinator: as long as it waits for members.
+absl::Duration Patience(const v1::JobSpec& told) {
+  const double seconds = told.membership().registration_seconds();
+  return seconds == 0 ? absl::InfiniteDuration() : absl::Seconds(seconds);
+}
+
 // Checks that this machine and the coordinator were told the same.
 absl::Status CheckCounts(const Rendezvous& nodes, const v1::ClusterSpec& told,
                          const v1::GetStatusReply& status) {
@@ -63,10 +69,9 @@ absl::Status JoinJob(const RunOptions& options, const NodeRole& role) {
   GrpcStatusClient client(coordinator, options.clock, security);
   const auto get_status = [&client] { return client.GetStatus(); };
   const auto tell = [&options](const std::string& text) { *options.out << text << std::endl; };
-  ASSIGN_OR_RETURN(
-      const v1::GetStatusReply found,
-      AwaitCoordinator(coordinator, get_status, options.take_interrupt, tell,
-                       absl::Seconds(told.membership().registration_seconds()), options.clock));
+  ASSIGN_OR_RETURN(const v1::GetStatusReply found,
+                   AwaitCoordinator(coordinator, get_status, options.take_interrupt, tell,
+                                    Patience(told), options.clock));
   RETURN_IF_ERROR(CheckCounts(*options.rendezvous, told.cluster(), found));
   ASSIGN_OR_RETURN(LocalJob::Options prepared, PrepareMembers(options, role, found.job_name()));
   prepared.rpc_deadline_seconds = told.membership().rpc_deadline_seconds();

@@ -33,6 +33,7 @@ constexpr char kPrometheusTest[] = "//tests/metrics:prometheus_test";
 constexpr char kPackageTest[] = "//tests/package:package_test";
 constexpr char kPageTest[] = "//tests/page:page_test";
 constexpr char kScheduleTest[] = "//tests/benchmark/schedule:schedule_benchmark_test";
+constexpr char kRendezvousTest[] = "//tests/machines:rendezvous_test";
 constexpr char kSecurityTest[] = "//tests/security:rotation_test";
 constexpr char kSetTest[] = "//tests/integration:set_test";
 constexpr char kSlurmTest[] = "//deploy/slurm:capstan_sbatch_test";
@@ -185,6 +186,10 @@ std::vector<Listed> AllListed() {
                  "tar -xf capstan.tar.gz && capstan/bin/capstan run "
                  "--job=capstan/jobs/digits.textproto"),
       DoesNotTrain("bazel query 'attr(tags, no_sanitizer, tests(//...))'"),
+
+      IsTestedBy(kRendezvousTest,
+                 "capstan run --nnodes=2 --rendezvous=HOST:4000 --keys=keys "
+                 "--job=deploy/jobs/digits.textproto"),
 
       // deploy/slurm
       IsTestedBy(kSlurmTest, "sbatch deploy/slurm/capstan.sbatch deploy/jobs/digits.textproto"),
