@@ -69,8 +69,12 @@ absl::Status JoinJob(const RunOptions& options, const NodeRole& role) {
   GrpcStatusClient client(coordinator, options.clock, security);
   const auto get_status = [&client] { return client.GetStatus(); };
   const auto tell = [&options](const std::string& text) { *options.out << text << std::endl; };
+  // A new channel for each question: between calls, gRPC does not go on with a refused one.
+  const auto ask_anew = [&] {
+    return GrpcStatusClient(coordinator, options.clock, security).GetStatus();
+  };
   ASSIGN_OR_RETURN(const v1::GetStatusReply found,
-                   AwaitCoordinator(coordinator, get_status, options.take_interrupt, tell,
+                   AwaitCoordinator(coordinator, ask_anew, options.take_interrupt, tell,
                                     Patience(told), options.clock));
   RETURN_IF_ERROR(CheckCounts(*options.rendezvous, told.cluster(), found));
   ASSIGN_OR_RETURN(LocalJob::Options prepared, PrepareMembers(options, role, found.job_name()));

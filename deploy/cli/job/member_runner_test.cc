@@ -1,0 +1,132 @@
+#include "deploy/cli/job/member_runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/time/time.h"
+#include "common/base/real_clock.h"
+#include "deploy/cli/job/fake_job_run.h"
+#include "deploy/cli/job/fake_programs.h"
+#include "deploy/cli/job/local_job.h"
+#include "deploy/cli/job/progress_display.h"
+#include "proto/coordinator_service.pb.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+bool Never() { return false; }
+
+// Runs one server and one worker of a job. Their programs are scripts.
+class FakeMembers {
+ public:
+  explicit FakeMembers(const std::string& name) : programs_("member_runner_" + name) {
+    Members(FakePrograms::kRunForever);
+    std::filesystem::create_directories(programs_.Path("run"));
+  }
+
+  void Members(const std::string& script) {
+    programs_.Write("capstan_server", script);
+    programs_.Write("capstan_worker", script);
+  }
+
+  // Asks `get_status` with the number of the question, from 1.
+  absl::Status Result(const std::function<absl::StatusOr<v1::GetStatusReply>(int)>& get_status,
+                      const std::function<bool()>& take_interrupt = &Never) {
+    LocalJob::Options job_options;
+    job_options.server_program = programs_.Path("capstan_server");
+    job_options.worker_program = programs_.Path("capstan_worker");
+    job_options.run_dir = programs_.Path("run");
+    job_options.has_all_members = false;
+    LocalJob job(job_options);
+    RealClock clock;
+    ProgressDisplay display({&out, [] { return std::nullopt; }, v1::ClusterSpec()});
+    MemberRunner::Options options;
+    options.job = &job;
+    options.coordinator = "127.0.0.1:1";
+    options.get_status = [&] { return get_status(++questions); };
+    options.take_interrupt = take_interrupt;
+    options.display = &display;
+    options.clock = &clock;
+    options.poll_interval = absl::Milliseconds(2);
+    options.end_timeout = absl::Milliseconds(200);
+    const absl::Status result = MemberRunner(options).Run();
+    EXPECT_FALSE(job.HasRunning());
+    return result;
+  }
+
+  int questions = 0;
+  std::ostringstream out;
+
+ private:
+  FakePrograms programs_;
+};
+
+TEST(MemberRunnerTest, JobSucceedsInPhaseDone) {
+  FakeMembers members("done");
+  members.Members("exit 0");
+  const absl::Status result = members.Result([](int) { return InPhase(v1::DONE); });
+  EXPECT_TRUE(result.ok()) << result;
+}
+
+TEST(MemberRunnerTest, MembersThatDoNotEndAfterTheJobAreKilled) {
+  FakeMembers members("killed");
+  const absl::Status result = members.Result([](int) { return InPhase(v1::DONE); });
+  EXPECT_TRUE(result.ok()) << result;
+}
+
+TEST(MemberRunnerTest, FailedJobGivesTheCoordinatorsReason) {
+  FakeMembers members("failed");
+  members.Members("exit 1");
+  const absl::Status result =
+      members.Result([](int) { return InPhase(v1::FAILED, "server 1 is silent"); });
+  EXPECT_EQ(result, absl::AbortedError("the job failed: server 1 is silent"));
+}
+
+TEST(MemberRunnerTest, VanishedCoordinatorAndLostMembersFailWithTheFirstLoss) {
+  FakeMembers members("vanished");
+  members.Members("echo 'nobody answers'; exit 1");
+  const absl::Status result = members.Result(
+      [](int) -> absl::StatusOr<v1::GetStatusReply> { return absl::UnavailableError("gone"); });
+  EXPECT_EQ(result.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(result.message(), HasSubstr("ended (exit code 1): nobody answers"));
+}
+
+TEST(MemberRunnerTest, MemberWithAGoodEndProvesTheEndOfAVanishedCoordinator) {
+  FakeMembers members("good_end");
+  members.Members("exit 0");
+  const absl::Status result = members.Result(
+      [](int) -> absl::StatusOr<v1::GetStatusReply> { return absl::UnavailableError("gone"); });
+  EXPECT_TRUE(result.ok()) << result;
+}
+
+TEST(MemberRunnerTest, JobGoesOnElsewhereAfterTheLossOfAllMembersHere) {
+  FakeMembers members("elsewhere");
+  members.Members("echo 'no memory'; exit 1");
+  const absl::Status result = members.Result([&](int question) {
+    const bool has_told = absl::StrContains(members.out.str(), "no memory");
+    return InPhase(has_told && question >= 50 ? v1::DONE : v1::TRAINING);
+  });
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_GE(members.questions, 50);
+}
+
+TEST(MemberRunnerTest, InterruptEndsTheMembers) {
+  FakeMembers members("interrupt");
+  const absl::Status result = members.Result([](int) { return InPhase(v1::TRAINING); },
+                                             [&] { return members.questions >= 3; });
+  EXPECT_EQ(result.code(), absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace capstan
