@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by tests of which this machine may allow a part only.
+# Sourced by tests. Some machines do not allow all parts of them.
 
 # end_with_skipped_case WHAT: the test ends well. Its report says that WHAT, with the reason, was
 # not run, as a skipped case.

@@ -71,7 +71,11 @@ void ServerConnection::Exchange(ExchangeRequest request, DeliveredCallback deliv
   }
   ucx_->Exchange(std::move(request), std::move(delivered),
                  [this, done = std::move(done)](ExchangeReply reply) mutable {
-                   absl::IsUnimplemented(reply.status) ? UseGrpc(reply) : used_->NoteUcx();
+                   if (absl::IsUnimplemented(reply.status)) {
+                     UseGrpc(reply);
+                   } else {
+                     used_->NoteUcx();
+                   }
                    done(std::move(reply));
                  });
 }
