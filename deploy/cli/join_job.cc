@@ -76,6 +76,9 @@ absl::Status JoinJob(const RunOptions& options, const NodeRole& role) {
   ASSIGN_OR_RETURN(const v1::GetStatusReply found,
                    AwaitCoordinator(coordinator, ask_anew, options.take_interrupt, tell,
                                     Patience(told), options.clock));
+  if (found.view().phase() == v1::FAILED) {
+    return absl::AbortedError(absl::StrCat("the job failed: ", found.view().reason()));
+  }
   RETURN_IF_ERROR(CheckCounts(*options.rendezvous, told.cluster(), found));
   ASSIGN_OR_RETURN(LocalJob::Options prepared, PrepareMembers(options, role, found.job_name()));
   prepared.rpc_deadline_seconds = told.membership().rpc_deadline_seconds();

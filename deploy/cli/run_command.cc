@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -111,6 +112,9 @@ absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1
   prepared.num_workers = static_cast<int>(job.cluster().num_workers());
   prepared.rpc_deadline_seconds = job.membership().rpc_deadline_seconds();
   if (options.rendezvous.has_value()) SetNode(*options.rendezvous, role, prepared);
+  prepared.has_all_members =
+      static_cast<uint32_t>(prepared.num_servers) == job.cluster().num_servers() &&
+      static_cast<uint32_t>(prepared.num_workers) == job.cluster().num_workers();
   RETURN_IF_ERROR(PrepareFolders(options, prepared.run_dir));
   RETURN_IF_ERROR(SaveJobFile(job, prepared.job_file));
   return prepared;

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/real_clock.h"
 #include "deploy/cli/job/fake_programs.h"
 #include "deploy/cli/job/job_runner.h"
@@ -52,8 +53,8 @@ class FakeJobRun {
     job_options.run_dir = programs_.Path("run");
     job_options.job_file = "job.textproto";
     job_options.num_workers = 2;
+    job_options.has_all_members = has_all_members;
     LocalJob job(job_options);
-    RealClock clock;
     ProgressDisplay display({&out, [] { return std::nullopt; }, v1::ClusterSpec()});
     JobRunner::Options options;
     options.job = &job;
@@ -70,11 +71,12 @@ class FakeJobRun {
     };
     options.restarts = restarts;
     options.display = &display;
-    options.clock = &clock;
+    options.clock = clock;
     options.poll_interval = absl::Milliseconds(2);
     options.status_interval = absl::Milliseconds(2);
     options.end_timeout = end_timeout;
     options.failure_timeout = failure_timeout;
+    options.late_timeout = late_timeout;
     const absl::Status result = JobRunner(options).Run();
     EXPECT_FALSE(job.HasRunning());
     return result;
@@ -87,6 +89,10 @@ class FakeJobRun {
   RestartPlan* restarts = nullptr;
   absl::Duration end_timeout = absl::Milliseconds(200);
   absl::Duration failure_timeout = absl::Milliseconds(200);
+  absl::Duration late_timeout = absl::InfiniteDuration();
+  RealClock real_clock;
+  Clock* clock = &real_clock;
+  bool has_all_members = true;
   static constexpr int kNever = 1'000'000;
   int interrupt_after = kNever;  // answers
   std::string never_registers;

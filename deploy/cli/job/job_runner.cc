@@ -64,7 +64,8 @@ absl::Status JobRunner::Advance() {
     return absl::OkStatus();
   }
   const bool has_started_all = options_.job->HasStartedAllMembers();
-  if (!has_started_all && HaveRegistered()) return options_.job->StartNextMember(life_.address);
+  const bool may_start = !has_started_all && life_.status.view().phase() != v1::FAILED;
+  if (may_start && HaveRegistered()) return options_.job->StartNextMember(life_.address);
   if (!has_started_all || options_.clock->Now() >= life_.next_status) UpdateStatus();
   return absl::OkStatus();
 }
@@ -156,14 +157,34 @@ bool JobRunner::UpdateStatus() {
   const v1::Phase phase = life_.status.view().phase();
   has_trained_ = has_trained_ || phase == v1::TRAINING || phase == v1::EVALUATING ||
                  phase == v1::SAVING || phase == v1::DONE;
-  if (phase == v1::DONE || phase == v1::FAILED) {
+  if (phase == v1::FAILED) {
+    Dismiss();
+  } else if (phase == v1::DONE) {
     StartEndTimeout();
   } else {
     life_.deadline.reset();
   }
-  // No further member will ask it for the reason.
-  if (phase == v1::FAILED) options_.job->SignalCoordinator(SIGTERM);
   return true;
+}
+
+void JobRunner::Dismiss() {
+  const absl::Time now = options_.clock->Now();
+  if (!life_.dismissal.has_value()) {
+    life_.dismissal = now;
+    if (MembersMayCome()) {
+      *life_.dismissal += options_.late_timeout;
+      options_.display->Notice(absl::StrCat(
+          "the job failed: ", life_.status.view().reason(), "; the coordinator stays for ",
+          absl::FormatDuration(options_.late_timeout), " to tell machines that come late"));
+    }
+    life_.deadline = *life_.dismissal + options_.end_timeout;
+  }
+  if (now >= *life_.dismissal) options_.job->SignalCoordinator(SIGTERM);
+}
+
+bool JobRunner::MembersMayCome() const {
+  const bool have_all_registered = life_.status.view().epoch() > 0;
+  return !options_.job->has_all_members() && !have_all_registered;
 }
 
 absl::Status JobRunner::CheckDeadline() const {

@@ -46,6 +46,9 @@ class JobRunner {
     absl::Duration end_timeout = absl::Seconds(10);
     // After a failure or an interrupt, all processes have this long to end. Then they are killed.
     absl::Duration failure_timeout = absl::Seconds(3);
+    // After a failure before all members have registered, the coordinator answers for this long:
+    // other machines that come late learn the reason.
+    absl::Duration late_timeout = absl::Seconds(10);
   };
 
   explicit JobRunner(Options options) : options_(std::move(options)) {}
@@ -61,6 +64,7 @@ class JobRunner {
     v1::GetStatusReply status;
     absl::Time next_status = absl::InfinitePast();
     std::vector<LocalJob::Ended> unjudged;  // ended members, not yet judged by the phase
+    std::optional<absl::Time> dismissal;    // when a coordinator that has failed is to end
     std::optional<absl::Time> deadline;     // for the coordinator's end
     std::set<uint32_t> dead_workers;        // in the coordinator's last answer
   };
@@ -83,6 +87,10 @@ class JobRunner {
   absl::Status JudgeStatus();
   // False when the coordinator did not answer.
   bool UpdateStatus();
+  // Ends a coordinator that has declared the job failed, once nobody is to ask it for the reason.
+  void Dismiss();
+  // True if other machines have members that have not registered.
+  bool MembersMayCome() const;
   absl::Status CheckDeadline() const;
   void StartEndTimeout();
   // Waits until all processes have ended, an interrupt comes, or `timeout` is over.

@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
+#include "absl/time/time.h"
+#include "common/base/fake_clock.h"
+#include "common/base/mutex.h"
 #include "deploy/cli/job/fake_job_run.h"
 
 namespace capstan {
@@ -133,6 +137,56 @@ TEST(JobRunnerTest, CoordinatorThatAnswersOnAfterAFailureIsEnded) {
                        std::string("trap 'echo a worker failed; exit 1' TERM\n") +
                            FakePrograms::kListen + "\nwhile true; do sleep 0.01; done");
   EXPECT_EQ(run.Result().message(), "coordinator ended (exit code 1): a worker failed");
+}
+
+// A coordinator that answers after a failure until it is told to end.
+constexpr char kAnswersOn[] = "trap 'echo no data; exit 1' TERM\nwhile true; do sleep 0.01; done";
+
+// Goes on to the end of each wait at once.
+class SkippingClock : public FakeClock {
+ public:
+  bool WaitUntil(Mutex&, CondVar&, absl::Time deadline) override {
+    Advance(deadline - Now());
+    return false;
+  }
+};
+
+TEST(JobRunnerTest, CoordinatorStaysForMachinesThatComeLateAfterAFailure) {
+  SkippingClock clock;
+  FakeJobRun run("late");
+  run.clock = &clock;
+  run.has_all_members = false;
+  run.late_timeout = absl::Seconds(10);
+  run.end_timeout = absl::InfiniteDuration();
+  run.Coordinator(kAnswersOn);
+  std::optional<absl::Time> failed;
+  absl::Time last;
+  run.answer = [&] {
+    last = clock.Now();
+    if (!failed.has_value()) failed = last;
+    return InPhase(v1::FAILED, "no data");
+  };
+  EXPECT_EQ(run.Result().message(), "coordinator ended (exit code 1): no data");
+  EXPECT_GE(last - *failed, absl::Seconds(10));
+  EXPECT_THAT(run.out.str(), HasSubstr("the job failed: no data; the coordinator stays for 10s"));
+}
+
+TEST(JobRunnerTest, CoordinatorDoesNotStayIfAllMembersHadRegistered) {
+  FakeJobRun run("all_came");
+  run.has_all_members = false;
+  run.Coordinator(kAnswersOn);
+  run.status = InPhase(v1::FAILED, "no data");
+  run.status->mutable_view()->set_epoch(1);
+  EXPECT_EQ(run.Result().message(), "coordinator ended (exit code 1): no data");
+}
+
+TEST(JobRunnerTest, InterruptEndsACoordinatorThatStays) {
+  FakeJobRun run("stay_interrupted");
+  run.has_all_members = false;
+  run.Coordinator(kAnswersOn);
+  run.status = InPhase(v1::FAILED, "no data");
+  run.interrupt_after = 20;
+  EXPECT_EQ(run.Result(), absl::CancelledError("interrupted"));
 }
 
 TEST(JobRunnerTest, CoordinatorThatStaysAfterTheEndIsAFailureWithTheReason) {
