@@ -154,11 +154,16 @@ run keyless 1
 expect_codes keyless 1
 expect_text keyless 0 '--rendezvous: expected --keys=DIR'
 
-# A failed job ends everywhere. Machine 1 may come after the coordinator's end.
-run data 2 --insecure --data_format=csv --data_path=/nonexistent --registration_seconds=4 \
-  --lease_seconds=2 --heartbeat_seconds=0.5 --rpc_deadline_seconds=4
+# A job that fails in its first moment ends everywhere. A machine that comes late learns the reason.
+without_data=(--insecure --data_format=csv --data_path=/nonexistent --lease_seconds=5)
+start data 0 2 "${without_data[@]}"
+wait_for data 0 'data file /nonexistent does not exist'
+begin="${SECONDS}"
+start data 1 2 "${without_data[@]}"
+finish
 expect_codes data 1 1
-expect_text data 0 'data file /nonexistent does not exist'
+expect_text data 1 'the job failed: a worker failed before it registered: data file /nonexistent'
+((SECONDS - begin <= 10)) || failed data "expected an end within 10 s, took $((SECONDS - begin)) s"
 
 # Each of these jobs would take minutes.
 long=(--insecure --epochs=1000 --lease_seconds=2 --heartbeat_seconds=0.5 --rpc_deadline_seconds=4)
