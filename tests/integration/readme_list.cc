@@ -20,6 +20,16 @@ Listed ResumesAndPrints(const char* command, const char* output) {
   return {command, "", /*is_run=*/true, {}, R"({"consistency": "bsp"})", 0.95, 0, output};
 }
 
+// Succeeds, with a summary and a line of it.
+Listed Sends(const char* command, const char* summary, const char* output) {
+  return {command, "", /*is_run=*/true, {}, summary, 0, 0, output};
+}
+
+// A job that fails.
+Listed Fails(const char* command, const char* output) {
+  return {command, "", /*is_run=*/true, {}, R"({"outcome": "failed"})", 0, 1, output};
+}
+
 Listed IsTestedBy(const char* label, const char* command) { return {command, label}; }
 
 Listed DoesNotTrain(const char* command) { return {command}; }
@@ -190,6 +200,23 @@ std::vector<Listed> AllListed() {
       IsTestedBy(kRendezvousTest,
                  "capstan run --nnodes=2 --rendezvous=HOST:4000 --keys=keys "
                  "--job=deploy/jobs/digits.textproto"),
+
+      Sends("capstan run --model=replay --replay=resnet50 --num_workers=1 --steps=1 "
+            "--run_dir=sent_float32",
+            R"({"bytes_pushed": 102228128})", "  pushed             102.2 MB\n"),
+      Sends("capstan run --model=replay --replay=resnet50 --num_workers=1 --steps=1 "
+            "--codec_min_bytes=0 --push_codec=int8 --pull_codec=int8 --run_dir=sent_int8",
+            R"({"bytes_pushed": 25956436})",
+            "  pushed             26.0 MB (3.9x smaller, 102.2 MB as float32)\n"),
+      Sends("capstan run --model=replay --replay=resnet50 --num_workers=1 --steps=1 "
+            "--codec_min_bytes=0 --push_codec=topk:0.01 --run_dir=sent_topk",
+            R"({"bytes_pushed": 2045592})",
+            "  pushed             2.0 MB (50.0x smaller, 102.2 MB as float32)\n"),
+      Fails("capstan run --data_format=csv --data_path=train.csv --run_dir=without_data",
+            "train.csv does not exist: check the path; every worker reads it on its own machine"),
+      Fails("capstan run --learning_rate=1000 --run_dir=diverged",
+            "holds a NaN or an infinity; parameters are unchanged. Try a smaller --learning_rate, "
+            "and look at the data"),
 
       // deploy/slurm
       IsTestedBy(kSlurmTest, "sbatch deploy/slurm/capstan.sbatch deploy/jobs/digits.textproto"),
