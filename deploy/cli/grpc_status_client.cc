@@ -57,26 +57,45 @@ GrpcStatusClient::GrpcStatusClient(const std::string& address, Clock* clock,
       security_(std::move(security)),
       stub_(v1::CoordinatorService::NewStub(MakeChannel(address, *security_))) {}
 
-absl::Status GrpcStatusClient::ErrorOf(const grpc::Status& status) const {
+void GrpcStatusClient::Begin(const std::string& method, grpc::ClientContext& context) const {
+  security_->Authorize(kCoordinatorAudience, method, context);
+  context.set_deadline(absl::ToChronoTime(clock_->Now() + kDeadline));
+}
+
+absl::Status GrpcStatusClient::ErrorOf(const grpc::Status& status,
+                                       const std::string& expected) const {
   absl::Status error = AbslStatus(status);
   const bool is_absent = absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error);
   if (is_absent) error = security_->Explain(address_, error);
   if (absl::IsUnauthenticated(error) || absl::IsPermissionDenied(error)) return error;
   return absl::Status(
       error.code(),
-      absl::StrCat("coordinator ", address_, ": expected its status, got \"", error.message(), "\"",
+      absl::StrCat("coordinator ", address_, ": expected ", expected, ", got \"", error.message(),
+                   "\"",
                    is_absent ? "; check that the job runs and that the address is right" : ""));
 }
 
 absl::StatusOr<v1::GetStatusReply> GrpcStatusClient::GetStatus() {
   grpc::ClientContext context;
-  security_->Authorize(kCoordinatorAudience, "GetStatus", context);
-  context.set_deadline(absl::ToChronoTime(clock_->Now() + kDeadline));
+  Begin("GetStatus", context);
   v1::GetStatusReply reply;
   const grpc::Status status = stub_->GetStatus(&context, v1::GetStatusRequest(), &reply);
-  if (!status.ok()) return ErrorOf(status);
+  if (!status.ok()) return ErrorOf(status, "its status");
   MakePrintable(reply);
   return reply;
+}
+
+absl::Status GrpcStatusClient::ReportEarlyFailure(v1::HeartbeatRequest::Role role,
+                                                  const std::string& reason) {
+  grpc::ClientContext context;
+  Begin("ReportFailure", context);
+  v1::ReportFailureRequest request;
+  request.set_role(role);
+  request.set_reason(reason);
+  request.set_before_registering(true);
+  v1::ReportFailureReply reply;
+  const grpc::Status status = stub_->ReportFailure(&context, request, &reply);
+  return status.ok() ? absl::OkStatus() : ErrorOf(status, "an answer to a report");
 }
 
 }  // namespace capstan

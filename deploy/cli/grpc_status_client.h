@@ -13,7 +13,8 @@
 
 namespace capstan {
 
-// Asks a coordinator for the status of its job. Texts in replies are printable. Thread-safe.
+// Asks a coordinator for the status of its job, and tells it of failures. Texts in replies are
+// printable. Thread-safe.
 class GrpcStatusClient {
  public:
   // `address`: the coordinator's host:port. Nobody has to listen there yet. `clock` outlives this
@@ -26,8 +27,13 @@ class GrpcStatusClient {
   // not admit the other.
   absl::StatusOr<v1::GetStatusReply> GetStatus();
 
+  // Tells it that a process of this role has ended before it registered. The same errors.
+  absl::Status ReportEarlyFailure(v1::HeartbeatRequest::Role role, const std::string& reason);
+
  private:
-  absl::Status ErrorOf(const grpc::Status& status) const;
+  // Prepares a call.
+  void Begin(const std::string& method, grpc::ClientContext& context) const;
+  absl::Status ErrorOf(const grpc::Status& status, const std::string& expected) const;
 
   const std::string address_;
   Clock* const clock_;

@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -23,21 +24,45 @@ class FakeCoordinator : public v1::CoordinatorService::Service {
     reply->mutable_view()->add_servers()->set_address("\a");
     return grpc::Status::OK;
   }
+  grpc::Status ReportFailure(grpc::ServerContext*, const v1::ReportFailureRequest* request,
+                             v1::ReportFailureReply*) override {
+    reported = *request;
+    return grpc::Status::OK;
+  }
+
+  v1::ReportFailureRequest reported;
 };
+
+std::unique_ptr<grpc::Server> Serve(FakeCoordinator& coordinator, int& port) {
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&coordinator);
+  return builder.BuildAndStart();
+}
 
 TEST(GrpcStatusClientTest, ReplyOfTheCoordinatorIsReturnedAsItMayBePrinted) {
   RealClock clock;
   FakeCoordinator coordinator;
   int port = 0;
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterService(&coordinator);
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  const std::unique_ptr<grpc::Server> server = Serve(coordinator, port);
   const auto reply = GrpcStatusClient(absl::StrCat("127.0.0.1:", port), &clock).GetStatus();
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->job_name(), "digits\\x1b[2J");
   EXPECT_EQ(reply->view().reason(), "\\x0d");
   EXPECT_EQ(reply->view().servers(0).address(), "\\x07");
+}
+
+TEST(GrpcStatusClientTest, FailureBeforeRegistrationIsReported) {
+  RealClock clock;
+  FakeCoordinator coordinator;
+  int port = 0;
+  const std::unique_ptr<grpc::Server> server = Serve(coordinator, port);
+  GrpcStatusClient client(absl::StrCat("127.0.0.1:", port), &clock);
+  const absl::Status status = client.ReportEarlyFailure(v1::HeartbeatRequest::WORKER, "no memory");
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(coordinator.reported.role(), v1::HeartbeatRequest::WORKER);
+  EXPECT_EQ(coordinator.reported.reason(), "no memory");
+  EXPECT_TRUE(coordinator.reported.before_registering());
 }
 
 TEST(GrpcStatusClientTest, AddressWhereNobodyListensIsAnErrorThatNamesIt) {

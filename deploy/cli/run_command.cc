@@ -185,6 +185,10 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job,
     notices.Show(status->checkpoint());
     return status;
   };
+  runner.report_early_failure = [&client](v1::HeartbeatRequest::Role role,
+                                          const std::string& reason) {
+    return client->ReportEarlyFailure(role, reason);
+  };
   runner.take_interrupt = options.take_interrupt;
   runner.restarts = restarts;
   runner.display = &display;

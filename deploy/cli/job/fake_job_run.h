@@ -66,6 +66,7 @@ class FakeJobRun {
       }
       return Registered(status);
     };
+    options.report_early_failure = report_early_failure;
     options.take_interrupt = [this] {
       return questions >= interrupt_after && std::exchange(interrupt_after, kNever) != kNever;
     };
@@ -86,6 +87,7 @@ class FakeJobRun {
   absl::StatusOr<v1::GetStatusReply> status = v1::GetStatusReply();
   // Makes the whole answer instead, if it is set.
   std::function<absl::StatusOr<v1::GetStatusReply>()> answer;
+  std::function<absl::Status(v1::HeartbeatRequest::Role, const std::string&)> report_early_failure;
   RestartPlan* restarts = nullptr;
   absl::Duration end_timeout = absl::Milliseconds(200);
   absl::Duration failure_timeout = absl::Milliseconds(200);

@@ -107,9 +107,22 @@ absl::Status JobRunner::JudgeMember(const LocalJob::Ended& member) {
     case v1::FAILED:
       return absl::OkStatus();
     default:
-      // The job cannot start without it.
-      return absl::AbortedError(Describe(member));
+      return JudgeEarlyEnd(member);
   }
+}
+
+absl::Status JobRunner::JudgeEarlyEnd(const LocalJob::Ended& member) {
+  // The job cannot start without it.
+  const absl::Status failure = absl::AbortedError(Describe(member));
+  if (!MembersMayCome() || options_.report_early_failure == nullptr) return failure;
+  const v1::HeartbeatRequest::Role role = member.role == LocalJob::Role::kServer
+                                              ? v1::HeartbeatRequest::SERVER
+                                              : v1::HeartbeatRequest::WORKER;
+  if (!options_.report_early_failure(role, Describe(member)).ok()) return failure;
+  // The coordinator declares the job failed, also to machines that come late. If the member had
+  // registered, that takes its lease.
+  options_.display->Notice(Describe(member));
+  return absl::OkStatus();
 }
 
 absl::Status JobRunner::JudgeLoss(const LocalJob::Ended& member) {

@@ -29,6 +29,10 @@ class JobRunner {
     LocalJob* job = nullptr;
     // Asks the coordinator at this address. Required.
     std::function<absl::StatusOr<v1::GetStatusReply>(const std::string& address)> get_status;
+    // Tells the coordinator that a member has ended before it registered. Null: nobody else has to
+    // know, as all members are here.
+    std::function<absl::Status(v1::HeartbeatRequest::Role role, const std::string& reason)>
+        report_early_failure;
     // True once for each interrupt from the terminal. Required.
     std::function<bool()> take_interrupt;
     // What follows a failure, and who replaces a lost worker. Null: the first failure is the end.
@@ -80,6 +84,8 @@ class JobRunner {
   // True when the coordinator's last answer has all started members.
   bool HaveRegistered() const;
   absl::Status JudgeMember(const LocalJob::Ended& member);
+  // The same before the job has all members.
+  absl::Status JudgeEarlyEnd(const LocalJob::Ended& member);
   // The same while the job needs this member.
   absl::Status JudgeLoss(const LocalJob::Ended& member);
   // With a RestartPlan: an error when the coordinator has declared the job failed, or a worker dead

@@ -171,6 +171,38 @@ TEST(JobRunnerTest, CoordinatorStaysForMachinesThatComeLateAfterAFailure) {
   EXPECT_THAT(run.out.str(), HasSubstr("the job failed: no data; the coordinator stays for 10s"));
 }
 
+TEST(JobRunnerTest, MemberThatEndsBeforeItRegistersIsReportedForMachinesThatComeLate) {
+  FakeJobRun run("reported_early");
+  run.has_all_members = false;
+  run.late_timeout = absl::Milliseconds(10);
+  run.status = InPhase(v1::REGISTERING);
+  run.never_registers = "server-0";
+  run.programs().Write("capstan_server", "echo 'no memory'; kill -9 $$");
+  run.Coordinator(kAnswersOn);
+  std::string reported;
+  run.report_early_failure = [&](v1::HeartbeatRequest::Role role, const std::string& reason) {
+    EXPECT_EQ(role, v1::HeartbeatRequest::SERVER);
+    reported = reason;
+    run.status = InPhase(v1::FAILED, reason);
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(run.Result().message(), "coordinator ended (exit code 1): no data");
+  EXPECT_EQ(reported, "server-0 ended (killed by signal 9): no memory");
+  EXPECT_THAT(run.out.str(), HasSubstr("the job failed: " + reported));
+}
+
+TEST(JobRunnerTest, MemberThatEndsEarlyFailsTheJobAtOnceIfTheCoordinatorDoesNotTakeTheReport) {
+  FakeJobRun run("not_reported");
+  run.has_all_members = false;
+  run.status = InPhase(v1::REGISTERING);
+  run.never_registers = "server-0";
+  run.programs().Write("capstan_server", "echo 'no memory'; exit 1");
+  run.report_early_failure = [](v1::HeartbeatRequest::Role, const std::string&) {
+    return absl::UnavailableError("nobody answers");
+  };
+  EXPECT_EQ(run.Result().message(), "server-0 ended (exit code 1): no memory");
+}
+
 TEST(JobRunnerTest, CoordinatorDoesNotStayIfAllMembersHadRegistered) {
   FakeJobRun run("all_came");
   run.has_all_members = false;
