@@ -81,10 +81,12 @@ expect_text() {
     failed "$1" "expected '$3' on machine $2"
 }
 
-# expect_documented TEXT FILE: the file has this message, and deploy/README.md explains it.
+# expect_documented TEST TEXT FILE: the file has this message, and deploy/README.md explains it.
 expect_documented() {
-  grep --quiet --fixed-strings -- "$1" "$2" || failed "$(basename "$2")" "expected '$1' in $2"
-  grep --quiet --fixed-strings -- "$1" "${guide}" || failed "${guide}" "expected '$1' in it"
+  local file
+  for file in "$3" "${guide}"; do
+    grep --quiet --fixed-strings -- "$2" "${file}" || failed "$1" "expected '$2' in ${file}"
+  done
 }
 
 # expect_refused MESSAGE NNODES FLAGS...: ends machine 1, while machine 0 waits.
@@ -94,7 +96,7 @@ expect_refused() {
   start refused 1 "$@"
   wait "${cluster_pids[-1]}" || code=$?
   [[ "${code}" == 1 ]] || failed refused "expected exit code 1 on machine 1, got ${code}"
-  expect_documented "${message}" "$(log refused 1)"
+  expect_documented refused "${message}" "$(log refused 1)"
 }
 
 # value OUTPUT LABEL: a row of the summary there, such as "97.22 %".
@@ -203,7 +205,7 @@ start data 1 2 "${without_data[@]}"
 finish
 expect_codes data 1 1
 expect_text data 1 'the job failed: a worker failed before it registered: data file /nonexistent'
-expect_documented 'does not exist: check the path; every worker reads it on its own machine' "$(log data 1)"
+expect_documented data 'does not exist: check the path; every worker reads it on its own machine' "$(log data 1)"
 ((SECONDS - begin <= 10)) || failed data "expected an end within 10 s, took $((SECONDS - begin)) s"
 
 # A killed server ends the job within the lease and a few seconds. The job goes on with the same
@@ -216,23 +218,25 @@ kill_program 1 capstan_server
 finish
 expect_codes killed 1 1
 ((SECONDS - begin <= 8)) || failed killed "expected an end within 8 s, took $((SECONDS - begin)) s"
-expect_documented 'lease); its shards are lost' "$(log killed 0)"
-run restored 2 --insecure --epochs=60 "${saved[@]}" --restore=latest
+expect_documented killed 'lease); its shards are lost' "$(log killed 0)"
+step="$("${capstan}" checkpoint --list="${TEST_TMPDIR}/saved" |
+  sed -n 's/.* step \([0-9]*\) of .*/\1/p' | sort --numeric-sort | tail -n 1)"
+run restored 2 --insecure --steps="$((step + 100))" "${saved[@]}" --restore=latest
 expect_codes restored 0 0
-expect_text restored 0 'goes on from step'
+expect_text restored 0 "goes on from step ${step} "
 
 start_long headless
 kill_program 0 capstan_coordinator
 finish
 expect_codes headless 1 1
-expect_documented 'coordinator ended (killed by signal 9)' "$(log headless 0)"
+expect_documented headless 'coordinator ended (killed by signal 9)' "$(log headless 0)"
 expect_text headless 1 'has been unreachable for 4 s; check that it runs'
 
 start_long bereft
 kill_program 1 capstan_worker
 wait_for bereft 1 'worker-0 ended (killed by signal 9)'
 wait_for_text bereft 'declared dead' "${TEST_TMPDIR}/bereft/coordinator.log"
-expect_documented 'is declared dead; the others go on' "${TEST_TMPDIR}/bereft/coordinator.log"
+expect_documented bereft 'is declared dead; the others go on' "${TEST_TMPDIR}/bereft/coordinator.log"
 kill -INT "${cluster_pids[0]}"
 finish
 expect_codes bereft 130 1
