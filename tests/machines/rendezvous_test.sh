@@ -1,30 +1,12 @@
 #!/usr/bin/env bash
-# `capstan run --rendezvous`: the same command line on machines with links of 1 Gbit/s. As root it
-# leaves nothing behind. Without root, the report says so.
+# `capstan run --rendezvous`: the same command line on machines with links of 1 Gbit/s.
 set -euo pipefail
 
-source "${TEST_SRCDIR}/capstan/tests/benchmark/schedule/network_test.sh"
-source "${TEST_SRCDIR}/capstan/tests/benchmark/schedule/shaped_cluster.sh"
+source "${TEST_SRCDIR}/capstan/tests/machines/machines.sh"
 capstan="${TEST_SRCDIR}/capstan/deploy/cli/capstan"
-# shellcheck disable=SC2034
-cluster_workers=(node0 node1 node2 node3)
-# shellcheck disable=SC2034
-cluster_servers=()
 meet="$(cluster_address node0):4000"
 keys="${TEST_TMPDIR}/keys"
 codes=()
-
-# In a subshell, because cluster_require ends its shell.
-require_machines() (cluster_require "${capstan}")
-
-remove_machines() {
-  local namespace pid
-  while read -r namespace _; do
-    [[ "${namespace}" == "${cluster_name}"-* ]] || continue
-    for pid in $(ip netns pids "${namespace}"); do kill -KILL "${pid}" 2>/dev/null || true; done
-  done < <(ip netns list)
-  cluster_remove
-}
 
 # log TEST NODE: the output of this machine.
 log() { echo "${TEST_TMPDIR}/$1-node$2"; }
@@ -78,9 +60,6 @@ expect_text() {
     failed "$1" "expected '$3' on machine $2"
 }
 
-# value OUTPUT LABEL: a row of the summary there, such as "97.22 %".
-value() { sed -n "s/^  $2 *//p" "$1"; }
-
 # expect_accurate TEST
 expect_accurate() {
   local accuracy
@@ -114,10 +93,7 @@ wait_for() {
   failed "$1" "machine $2 did not print '$3'"
 }
 
-end_without_namespaces require_machines
-before="$(ip netns list)"
-trap remove_machines EXIT
-cluster_create 1
+create_machines
 "${capstan}" keys --out="${keys}" \
   --hosts="$(for node in 0 1 2 3; do cluster_address "node${node}"; done | paste --serial --delimiters=,)"
 
@@ -172,9 +148,7 @@ start_long() {
 # A killed server ends the job within the lease and a few seconds.
 start_long killed
 begin="${SECONDS}"
-for pid in $(ip netns pids "${cluster_name}-node1"); do
-  [[ "$(readlink "/proc/${pid}/exe")" != */capstan_server ]] || kill -KILL "${pid}"
-done
+kill -KILL "$(pids_of node1 capstan_server)"
 finish
 expect_codes killed 1 1
 ((SECONDS - begin <= 8)) || failed killed "expected an end within 8 s, took $((SECONDS - begin)) s"
@@ -197,5 +171,4 @@ cluster_pids=("${cluster_pids[0]}")
 finish
 expect_codes numbers 130
 
-remove_machines
-[[ "$(ip netns list)" == "${before}" ]] || { echo "left behind: $(ip netns list)" && exit 1; }
+expect_nothing_left
