@@ -45,7 +45,7 @@ class JobOnHosts {
         job_(std::move(job)),
         run_dir_(std::move(run_dir)),
         // The last part, so that messages of the hosts name a folder that people know.
-        remote_run_dir_((fs::path(run_dir_) / "").parent_path().filename()),
+        remote_run_dir_((fs::absolute(run_dir_) / "").lexically_normal().parent_path().filename()),
         hosts_({list_.hosts, list_.ssh, run_dir_, [this](const auto& line) { Tell(line); },
                 options.take_interrupt, options.clock}),
         all_(list_.hosts.size()) {
