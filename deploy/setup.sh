@@ -21,6 +21,7 @@ packages_beyond_build=(
   git clang clang-format libclang-rt-dev
   patchelf debootstrap
   slurm-wlm munge
+  openssh-client openssh-server
 )
 if [[ $# -eq 0 ]]; then
   packages+=("${packages_beyond_build[@]}")

@@ -29,6 +29,7 @@
 #include "deploy/cli/command_line.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/help_topics.h"
+#include "deploy/cli/hosts/host_list.h"
 #include "deploy/cli/job/local_job.h"
 #include "deploy/cli/job/rendezvous.h"
 #include "deploy/cli/job/terminal.h"
@@ -104,12 +105,14 @@ int Run(Args args) {
   const absl::StatusOr<Args> devices =
       ReadDevices(flags->count("device") > 0 ? (*flags)["device"] : "cpu");
   if (!devices.ok()) return Fail("capstan run", devices.status(), kWrongCommandLine);
+  const absl::StatusOr<std::string> own_path = OwnProgramPath();
+  if (!own_path.ok()) return Fail("capstan run", own_path.status(), kFailure);
+  const auto hosts = ReadHostList(*flags, static_cast<int>(devices->size()), *own_path);
+  if (!hosts.ok()) return Fail("capstan run", hosts.status(), kWrongCommandLine);
   const absl::StatusOr<int> most_restarts = ReadMostRestarts((*flags)["restart"]);
   if (!most_restarts.ok()) return Fail("capstan run", most_restarts.status(), kWrongCommandLine);
   const auto rendezvous = ReadRendezvous(*flags, static_cast<int>(devices->size()));
   if (!rendezvous.ok()) return Fail("capstan run", rendezvous.status(), kWrongCommandLine);
-  const absl::StatusOr<std::string> own_path = OwnProgramPath();
-  if (!own_path.ok()) return Fail("capstan run", own_path.status(), kFailure);
 
   InterruptSignals signals;
   RealClock clock;
@@ -124,8 +127,10 @@ int Run(Args args) {
   options.keys = (*flags)["keys"];
   options.is_insecure = (*flags)["insecure"] == "true";
   options.rendezvous = *rendezvous;
+  options.hosts = *hosts;
   options.http_listen = (*flags)["http_listen"];
   options.most_restarts = *most_restarts;
+  options.is_quiet = (*flags)["quiet"] == "true";
   options.own_path = *own_path;
   InputEnd input((*flags)["end_with_stdin"] == "true" ? STDIN_FILENO : InputEnd::kNone);
   options.take_interrupt = [&] { return signals.Take() || input.Take(); };
@@ -135,6 +140,14 @@ int Run(Args args) {
   const absl::Status result = RunCommand(options);
   if (absl::IsCancelled(result)) return Fail("capstan run", result, kInterrupted);
   return ExitCode("capstan run", result);
+}
+
+int Address(Args args) {
+  auto flags = ParseCommandFlags(args, AddressFlags());
+  if (!flags.ok()) return Fail("capstan address", flags.status(), kWrongCommandLine);
+  const absl::StatusOr<std::string> address = NodeAddress((*flags)["network"], (*flags)["towards"]);
+  if (address.ok()) std::cout << *address << std::endl;
+  return ExitCode("capstan address", address.status());
 }
 
 int Job(Args args) {
@@ -277,13 +290,19 @@ struct Command {
   int (*run)(Args args);
 };
 
-constexpr Command kCommands[] = {
-    {"run", RunHelp, Run},          {"status", StatusHelp, Status},
-    {"top", TopHelp, Top},          {"set", SetHelp, Set},
-    {"check", CheckHelp, Check},    {"checkpoint", CheckpointHelp, Checkpoint},
-    {"export", ExportHelp, Export}, {"evaluate", EvaluateHelp, EvaluateModel},
-    {"job", JobHelp, Job},          {"keys", KeysHelp, Keys},
-    {"report", ReportHelp, Report}, {"trace", TraceHelp, Trace}};
+constexpr Command kCommands[] = {{"run", RunHelp, Run},
+                                 {"status", StatusHelp, Status},
+                                 {"top", TopHelp, Top},
+                                 {"set", SetHelp, Set},
+                                 {"check", CheckHelp, Check},
+                                 {"checkpoint", CheckpointHelp, Checkpoint},
+                                 {"export", ExportHelp, Export},
+                                 {"evaluate", EvaluateHelp, EvaluateModel},
+                                 {"job", JobHelp, Job},
+                                 {"keys", KeysHelp, Keys},
+                                 {"report", ReportHelp, Report},
+                                 {"trace", TraceHelp, Trace},
+                                 {"address", AddressHelp, Address}};
 
 // Null when there is none.
 const Command* FindCommand(absl::string_view name) {

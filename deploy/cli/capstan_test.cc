@@ -117,10 +117,11 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
   } cases[] = {
       {{"rum"},
        "capstan: unknown command \"rum\"; expected run, status, top, set, check, "
-       "checkpoint, export, evaluate, job, keys, report, trace or help"},
+       "checkpoint, export, evaluate, job, keys, report, trace, address or help"},
       {{"help", "rum"},
        "capstan help: expected one command (run, status, top, set, check, checkpoint, export, "
-       "evaluate, job, keys, report, trace) or one topic (jobs, consistency, machines, slurm, "
+       "evaluate, job, keys, report, trace, address) or one topic (jobs, consistency, machines, "
+       "slurm, "
        "keys, "
        "compression, checkpoints, watching, flagfile, exit_codes), got \"rum\"\n"},
       {{"help", "jobs", "keys"}, "capstan help: expected one command (run, "},

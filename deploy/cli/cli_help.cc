@@ -29,6 +29,7 @@ constexpr CommandFlag kRunFlags[] = {
      "Folder for logs and results. The files of an earlier run are removed first; other files "
      "stay. Default: runs/NAME-YYYYMMDD-HHMMSS.",
      kWrites},
+    {"quiet", "", "Show no progress. Default: it is shown.", kWrites},
     {"summary_json", "FILE", "File for a copy of the summary, as JSON. Default: none.", kWrites},
     {"record_history", "DIR",
      "Folder for a history of each worker's requests and replies, for capstan check. Histories of "
@@ -43,9 +44,26 @@ constexpr CommandFlag kRunFlags[] = {
      "none, they talk in plaintext within this machine.",
      kTrust},
     {"insecure", "",
-     "With --rendezvous: plaintext between the machines. Whoever reaches them can read and change "
-     "all. Default: --keys is needed.",
+     "On several machines: plaintext between them. Whoever reaches them can read and change all. "
+     "Default: --rendezvous needs --keys, and --hosts makes keys.",
      kTrust},
+    {"hosts", "HOST,...|FILE",
+     "The job is on these machines, and ssh reaches them without a password. USER@HOST:N is a host "
+     "with N workers. A file has one host a line; # begins a comment. The first one coordinates. "
+     "Programs, job and keys are copied; logs are fetched at the end. Data paths are the same on "
+     "each host. Default: the job is on this machine.",
+     kMachines},
+    {"ssh", "COMMAND",
+     "With --hosts: the program that reaches a host, and its flags, as in \"ssh -p 2222\". "
+     "Default: ssh.",
+     kMachines},
+    {"bundle", "FILE",
+     "With --hosts: archive of deploy/bundle.sh, or its unpacked folder. Hosts that do not have it "
+     "get a copy in ~/.cache/capstan. Default: the bundle that this program is in.",
+     kMachines},
+    {"remote_programs", "DIR",
+     "With --hosts, instead of --bundle: folder of each host that has the programs. Default: none.",
+     kMachines},
     {"rendezvous", "HOST:PORT",
      "The job is on several machines. Give this command on each of them, with the same flags. The "
      "machine of HOST coordinates; the others wait for it. All end with the job. Needs --nnodes, "
@@ -54,17 +72,17 @@ constexpr CommandFlag kRunFlags[] = {
      kMachines},
     {"nnodes", "N", "With --rendezvous: number of machines, 1 to 4096. Required there.", kMachines},
     {"servers_per_node", "N",
-     "With --rendezvous: servers of each machine. If machines differ, give the sum to "
-     "--num_servers. Default: 1.",
+     "With --hosts or --rendezvous: servers of each machine. If machines of a rendezvous differ, "
+     "give the sum to --num_servers. Default: 1.",
      kMachines},
     {"workers_per_node", "N",
-     "With --rendezvous: workers of each machine. If machines differ, give the sum to "
-     "--num_workers. Default: one for each device in --device.",
+     "With --hosts or --rendezvous: workers of each machine. If machines of a rendezvous differ, "
+     "give the sum to --num_workers. Default: one for each device in --device.",
      kMachines},
     {"network", "INTERFACE|RANGE",
-     "With --rendezvous: the network of the servers, as an interface (eth1) or a range of "
-     "addresses "
-     "(10.0.0.0/16). Default: the way to the coordinator.",
+     "With --hosts or --rendezvous: the network of the servers, as an interface (eth1) or a range "
+     "of addresses (10.0.0.0/16). Default: the way to the coordinator; with --hosts, the way to "
+     "this machine.",
      kMachines},
     {"end_with_stdin", "",
      "End all processes when the standard input ends, as Ctrl-C does: for ssh, which starts this "
@@ -82,6 +100,14 @@ constexpr CommandFlag kRunFlags[] = {
      "trained is not started again. Nor is one that has failed 10 times in a row without a newer "
      "checkpoint. Default: the first failure is the end.",
      kFailures},
+};
+
+constexpr CommandFlag kAddressFlags[] = {
+    {"network", "INTERFACE|RANGE",
+     "The network of the address, as an interface (eth1) or a range of addresses (10.0.0.0/16). "
+     "Default: see --towards."},
+    {"towards", "HOST",
+     "The address on the way to this host. Default: the address on the way to other networks."},
 };
 
 constexpr CommandFlag kStatusFlags[] = {
@@ -192,6 +218,7 @@ constexpr CommandFlag kTraceFlags[] = {
 }  // namespace
 
 absl::Span<const CommandFlag> RunFlags() { return kRunFlags; }
+absl::Span<const CommandFlag> AddressFlags() { return kAddressFlags; }
 absl::Span<const CommandFlag> StatusFlags() { return kStatusFlags; }
 absl::Span<const CommandFlag> SetFlags() { return kSetFlags; }
 absl::Span<const CommandFlag> CheckFlags() { return kCheckFlags; }
@@ -222,6 +249,7 @@ Usage:
   capstan keys --out=DIR ...                Make certificates and tokens, or renew them.
   capstan report RUN_DIR                    Draw a run's loss, steps, staleness, time and bytes.
   capstan trace RUN_DIR                     Merge the traces of a run's processes into one.
+  capstan address [--network=NETWORK]       Print the address that this machine tells others.
   capstan help [COMMAND|TOPIC]              Print this, all flags of a command, or a topic.
   capstan --version                         Print the version.
 
@@ -354,6 +382,21 @@ Flags:
                       CommandFlagsHelp(EvaluateFlags()), R"(
 Example:
   capstan run --output=digits.safetensors && capstan evaluate digits.safetensors
+)");
+}
+
+std::string AddressHelp() {
+  return absl::StrCat(R"(Usage: capstan address [--network=INTERFACE|RANGE] [--towards=HOST]
+
+Prints an address of this machine: the one that servers announce with the same --network. Keys for a
+machine need it: capstan keys --hosts=ADDRESS,...
+
+Flags:
+)",
+                      CommandFlagsHelp(AddressFlags()), R"(
+Examples:
+  capstan address
+  capstan address --network=10.0.0.0/16
 )");
 }
 

@@ -12,6 +12,7 @@ namespace capstan {
 absl::Span<const CommandFlag> RunFlags();
 
 // Flags of the other commands.
+absl::Span<const CommandFlag> AddressFlags();
 absl::Span<const CommandFlag> StatusFlags();
 absl::Span<const CommandFlag> SetFlags();
 absl::Span<const CommandFlag> CheckFlags();
@@ -27,6 +28,7 @@ absl::Span<const CommandFlag> TraceFlags();
 // The texts of `capstan help` and of each command's --help.
 std::string CapstanHelp();
 std::string RunHelp();
+std::string AddressHelp();
 std::string StatusHelp();
 std::string SetHelp();
 std::string CheckHelp();

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/transport/grpc/grpc_security.h"
+#include "deploy/cli/hosts/host_list.h"
 #include "deploy/cli/job/rendezvous.h"
 #include "deploy/cli/job/terminal.h"
 #include "deploy/cli/text/progress_lines.h"
@@ -56,8 +57,12 @@ struct RunOptions {
   bool is_insecure = false;
   // The job's machines; nothing: this one alone. All see the same options.
   std::optional<Rendezvous> rendezvous;
+  // The job's machines, if ssh is to reach them; nothing: as above. Not with `rendezvous`.
+  std::optional<HostList> hosts;
   // host:port of the coordinator's live page; empty: none.
   std::string http_listen;
+  // No progress is shown.
+  bool is_quiet = false;
   // Required.
   std::ostream* out = nullptr;
   // Required.

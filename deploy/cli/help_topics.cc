@@ -56,29 +56,27 @@ To check that a run has kept the rule, record it:
 )"},
     {"machines", "a job on several machines", R"(SEVERAL MACHINES
 
-Make keys, and copy the folder to each machine (capstan help keys). Then type one command alike on
-each of them. The machine that --rendezvous names coordinates, and the others wait for it. Each
-gets one server, and one worker for each of its devices:
+By ssh, from one terminal. ssh has to work without a password. The programs are copied once, keys
+are made, and Ctrl-C ends all. Each host gets one server, and one worker unless :N says more:
+
+  capstan run --hosts=a,b:2 --job=digits.textproto
+  capstan run --hosts=hosts.txt --network=10.0.0.0/16
+
+Without ssh: make keys, and copy the folder to each machine (capstan help keys). Then type one
+command alike on each of them. The machine of --rendezvous coordinates, and the others wait for it:
 
   capstan keys --out=keys --hosts=a,b
   capstan run --nnodes=2 --rendezvous=a:4000 --keys=keys --job=digits.textproto
 
-Servers announce the address on the way to a. Another network is chosen by its interface, or by
-a range of addresses. If machines differ, give the numbers of the whole job, too:
-
-  capstan run --nnodes=2 --rendezvous=a:4000 --keys=keys --network=10.0.0.0/16
-  capstan run --nnodes=2 --rendezvous=a:4000 --keys=keys --workers_per_node=2 --num_workers=3
-
-Or start each program by hand, as many servers and workers as the job has. They get the job from
-the coordinator:
+By hand: start as many servers and workers as the job has. They get it from the coordinator:
 
   a$ capstan_coordinator --keys=keys --job=digits.textproto --listen=0.0.0.0:4000
   a$ capstan_server --keys=keys --coordinator=a:4000 --listen=0.0.0.0:4001 --advertise_host=a
   b$ capstan_worker --keys=keys --coordinator=a:4000
 
-Between machines, programs need keys (capstan help keys), or --insecure in a network that you
-trust. Workers read the data files on their own machines. The coordinator and all servers share
-the folders of --checkpoint_dir and --output.
+Between machines, programs need keys, or --insecure in a network that you trust. Workers read the
+data files on their own machines. The coordinator and all servers share the folders of
+--checkpoint_dir and --output.
 
 All flags: capstan run --help, capstan_coordinator --help, capstan_server --help,
 capstan_worker --help.

@@ -38,17 +38,10 @@ std::vector<Args> ExamplesIn(const HelpTopic& topic) {
 
 absl::Span<const CommandFlag> FlagsOf(const std::string& command) {
   const std::map<std::string, absl::Span<const CommandFlag>> flags = {
-      {"run", RunFlags()},
-      {"status", StatusFlags()},
-      {"set", SetFlags()},
-      {"check", CheckFlags()},
-      {"checkpoint", CheckpointFlags()},
-      {"evaluate", EvaluateFlags()},
-      {"export", ExportFlags()},
-      {"job", JobCommandFlags()},
-      {"keys", KeysFlags()},
-      {"report", ReportFlags()},
-      {"top", TopFlags()},
+      {"run", RunFlags()},           {"address", AddressFlags()}, {"status", StatusFlags()},
+      {"set", SetFlags()},           {"check", CheckFlags()},     {"checkpoint", CheckpointFlags()},
+      {"evaluate", EvaluateFlags()}, {"export", ExportFlags()},   {"job", JobCommandFlags()},
+      {"keys", KeysFlags()},         {"report", ReportFlags()},   {"top", TopFlags()},
       {"trace", TraceFlags()}};
   const auto found = flags.find(command);
   EXPECT_NE(found, flags.end()) << command;

@@ -86,7 +86,7 @@ absl::Status JoinJob(const RunOptions& options, const NodeRole& role) {
                     " servers and ", prepared.num_workers, " workers on this machine; logs in ",
                     prepared.run_dir));
   LocalJob local_job(prepared);
-  ProgressDisplay display({options.out, options.terminal, told.cluster()});
+  ProgressDisplay display({options.out, options.terminal, told.cluster(), options.is_quiet});
   MemberRunner::Options runner;
   runner.job = &local_job;
   runner.coordinator = coordinator;

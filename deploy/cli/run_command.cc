@@ -32,6 +32,7 @@
 #include "deploy/cli/job/run_folder.h"
 #include "deploy/cli/join_job.h"
 #include "deploy/cli/report/progress_log.h"
+#include "deploy/cli/run_on_hosts.h"
 #include "deploy/cli/run_setup.h"
 #include "deploy/cli/text/summary.h"
 #include "proto/coordinator_service.pb.h"
@@ -47,27 +48,6 @@ absl::StatusOr<v1::JobSpec> JobToRun(const RunOptions& options) {
   // Paths in flags count from the current folder, but the effective job is saved in another one.
   ResolvePaths(/*folder=*/"", &job);
   return job;
-}
-
-// Checks that a file can be written at `path`. Empty: no file is wanted.
-absl::Status CheckSummaryPath(const std::string& path) {
-  if (path.empty()) return absl::OkStatus();
-  std::error_code ignored;
-  const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : ".";
-  const bool exists = fs::exists(path, ignored);
-  std::string problem;
-  if (!fs::is_directory(folder, ignored)) {
-    problem = absl::StrCat("there is no folder ", folder.string());
-  } else if (fs::is_directory(path, ignored)) {
-    problem = "it is a folder";
-  } else if (access(exists ? path.c_str() : folder.c_str(), W_OK) != 0) {
-    problem = std::strerror(errno);
-  } else {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--summary_json: expected a file that can be written, got \"", path, "\" (",
-                   problem, "); make its folder, or choose another"));
 }
 
 // Checks that the job can go on from a checkpoint if it is to start again.
@@ -164,7 +144,7 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job,
                     const SecurityPointer& security, RestartPlan* restarts, LocalJob* local_job) {
   std::string client_address;
   std::unique_ptr<GrpcStatusClient> client;
-  ProgressDisplay display({options.out, options.terminal, job.cluster()});
+  ProgressDisplay display({options.out, options.terminal, job.cluster(), options.is_quiet});
   CheckpointNotices notices(job.checkpoint(), &display);
   JobRunner::Options runner;
   runner.job = local_job;
@@ -176,7 +156,7 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job,
       client = std::make_unique<GrpcStatusClient>(address, options.clock, security);
       client_address = address;
       if (options.rendezvous.has_value()) {
-        display.Notice(absl::StrCat("the other machines meet at ", address));
+        display.Notice(absl::StrCat(kMeetingNotice, address));
       }
     }
     absl::StatusOr<v1::GetStatusReply> status = client->GetStatus();
@@ -208,13 +188,7 @@ absl::Status ReportSummary(const RunOptions& options, const std::string& path) {
   if (options.has_trace) {
     *options.out << "traces: capstan trace " << fs::path(path).parent_path().string() << std::endl;
   }
-  if (options.summary_json.empty()) return absl::OkStatus();
-  std::ofstream copy(options.summary_json, std::ios::trunc);
-  copy << json.str();
-  copy.close();
-  if (!copy.fail()) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(
-      "--summary_json: expected to write ", options.summary_json, ", but cannot; it is at ", path));
+  return CopySummary(options, path);
 }
 
 }  // namespace
@@ -259,6 +233,7 @@ absl::Status Coordinate(const RunOptions& options, const NodeRole& role) {
 }  // namespace
 
 absl::Status RunCommand(const RunOptions& options) {
+  if (options.hosts.has_value()) return RunOnHosts(options);
   RETURN_IF_ERROR(CheckRendezvous(options));
   NodeRole role;
   if (options.rendezvous.has_value()) {

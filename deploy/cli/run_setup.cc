@@ -1,6 +1,12 @@
 #include "deploy/cli/run_setup.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <iterator>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -8,6 +14,11 @@
 #include "deploy/cli/job/run_folder.h"
 
 namespace capstan {
+namespace {
+
+namespace fs = std::filesystem;
+
+}  // namespace
 
 std::vector<std::string> JobFlagsWithCounts(const RunOptions& options) {
   std::vector<std::string> flags = options.job_flags;
@@ -55,6 +66,36 @@ absl::Status PrepareFolders(const RunOptions& options, const std::string& run_di
 
 absl::StatusOr<SecurityPointer> OpenRunSecurity(const RunOptions& options) {
   return GrpcSecurity::Open({options.keys, options.is_insecure, options.clock, /*listens=*/true});
+}
+
+absl::Status CheckSummaryPath(const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  std::error_code ignored;
+  const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : ".";
+  const bool exists = fs::exists(path, ignored);
+  std::string problem;
+  if (!fs::is_directory(folder, ignored)) {
+    problem = absl::StrCat("there is no folder ", folder.string());
+  } else if (fs::is_directory(path, ignored)) {
+    problem = "it is a folder";
+  } else if (access(exists ? path.c_str() : folder.c_str(), W_OK) != 0) {
+    problem = std::strerror(errno);
+  } else {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--summary_json: expected a file that can be written, got \"", path, "\" (",
+                   problem, "); make its folder, or choose another"));
+}
+
+absl::Status CopySummary(const RunOptions& options, const std::string& path) {
+  if (options.summary_json.empty()) return absl::OkStatus();
+  std::error_code error;
+  fs::copy_file(path, options.summary_json, fs::copy_options::overwrite_existing, error);
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("--summary_json: expected to write ",
+                                             options.summary_json, ", but cannot (",
+                                             error.message(), "); it is at ", path));
 }
 
 absl::Status WithLogs(const absl::Status& result, const std::string& run_dir) {

@@ -32,6 +32,12 @@ absl::Status PrepareFolders(const RunOptions& options, const std::string& run_di
 // Also finds wrong keys before anything starts.
 absl::StatusOr<SecurityPointer> OpenRunSecurity(const RunOptions& options);
 
+// Checks that a file can be written at `path`, of --summary_json. Empty: no file is wanted.
+absl::Status CheckSummaryPath(const std::string& path);
+
+// Copies the summary in the file `path` to --summary_json, if that is given.
+absl::Status CopySummary(const RunOptions& options, const std::string& path);
+
 // Adds the folder of the logs to an error.
 absl::Status WithLogs(const absl::Status& result, const std::string& run_dir);
 

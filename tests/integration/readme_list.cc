@@ -38,6 +38,7 @@ constexpr char kAccuracyTest[] = "//tests/benchmark/codec:codec_accuracy_test";
 constexpr char kCompressionTest[] = "//tests/benchmark/codec:compression_benchmark_test";
 constexpr char kBundleTest[] = "//tests/bundle:bundle_test";
 constexpr char kCudaTest[] = "//tests/cluster:cuda_cluster_test";
+constexpr char kHostsTest[] = "//tests/machines:hosts_test";
 constexpr char kMetricsTest[] = "//tests/metrics:metrics_test";
 constexpr char kPrometheusTest[] = "//tests/metrics:prometheus_test";
 constexpr char kPackageTest[] = "//tests/package:package_test";
@@ -197,6 +198,9 @@ std::vector<Listed> AllListed() {
                  "--job=capstan/jobs/digits.textproto"),
       DoesNotTrain("bazel query 'attr(tags, no_sanitizer, tests(//...))'"),
 
+      IsTestedBy(kHostsTest,
+                 "capstan run --hosts=node1,node2:2 --bundle=capstan.tar.gz "
+                 "--job=deploy/jobs/digits.textproto"),
       IsTestedBy(kRendezvousTest,
                  "capstan run --nnodes=2 --rendezvous=HOST:4000 --keys=keys "
                  "--job=deploy/jobs/digits.textproto"),

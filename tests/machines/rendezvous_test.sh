@@ -1,33 +1,15 @@
 #!/usr/bin/env bash
-# `capstan run --rendezvous`: the same command line on machines with links of 1 Gbit/s. As root it
-# leaves nothing behind. Without root, the report says so.
+# `capstan run --rendezvous`: the same command line on machines with links of 1 Gbit/s.
 set -euo pipefail
 
-source "${TEST_SRCDIR}/capstan/tests/benchmark/schedule/network_test.sh"
-source "${TEST_SRCDIR}/capstan/tests/benchmark/schedule/shaped_cluster.sh"
+source "${TEST_SRCDIR}/capstan/tests/machines/machines.sh"
 capstan="${TEST_SRCDIR}/capstan/deploy/cli/capstan"
-# shellcheck disable=SC2034
-cluster_workers=(node0 node1 node2 node3)
-# shellcheck disable=SC2034
-cluster_servers=()
 meet="$(cluster_address node0):4000"
 keys="${TEST_TMPDIR}/keys"
 guide="${TEST_SRCDIR}/capstan/deploy/README.md"
 codes=()
 # A job that would take minutes.
 long=(--insecure --epochs=1000 --lease_seconds=2 --heartbeat_seconds=0.5 --rpc_deadline_seconds=4)
-
-# In a subshell, because cluster_require ends its shell.
-require_machines() (cluster_require "${capstan}")
-
-remove_machines() {
-  local namespace pid
-  while read -r namespace _; do
-    [[ "${namespace}" == "${cluster_name}"-* ]] || continue
-    for pid in $(ip netns pids "${namespace}"); do kill -KILL "${pid}" 2>/dev/null || true; done
-  done < <(ip netns list)
-  cluster_remove
-}
 
 # log TEST NODE: the output of this machine.
 log() { echo "${TEST_TMPDIR}/$1-node$2"; }
@@ -99,9 +81,6 @@ expect_refused() {
   expect_documented refused "${message}" "$(log refused 1)"
 }
 
-# value OUTPUT LABEL: a row of the summary there, such as "97.22 %".
-value() { sed -n "s/^  $2 *//p" "$1"; }
-
 # expect_accurate TEST
 expect_accurate() {
   local accuracy
@@ -146,17 +125,7 @@ start_long() {
   for node in 0 1; do wait_for "${test}" "${node}" 'training'; done
 }
 
-# kill_program NODE PROGRAM: all processes of this program there.
-kill_program() {
-  local pid
-  for pid in $(ip netns pids "${cluster_name}-node$1"); do
-    [[ "$(readlink "/proc/${pid}/exe")" != */"$2" ]] || kill -KILL "${pid}"
-  done
-}
-
-end_without_namespaces require_machines
-trap remove_machines EXIT
-cluster_create 1
+create_machines
 "${capstan}" keys --out="${keys}" \
   --hosts="$(for node in 0 1 2 3; do cluster_address "node${node}"; done | paste --serial --delimiters=,)"
 
@@ -214,7 +183,7 @@ saved=(--checkpoint_dir="${TEST_TMPDIR}/saved" --checkpoint_steps=20)
 start_long killed "${saved[@]}"
 wait_for_text killed ' is complete' "${TEST_TMPDIR}/killed/coordinator.log"
 begin="${SECONDS}"
-kill_program 1 capstan_server
+kill -KILL "$(pids_of node1 capstan_server)"
 finish
 expect_codes killed 1 1
 ((SECONDS - begin <= 8)) || failed killed "expected an end within 8 s, took $((SECONDS - begin)) s"
@@ -226,14 +195,14 @@ expect_codes restored 0 0
 expect_text restored 0 "goes on from step ${step} "
 
 start_long headless
-kill_program 0 capstan_coordinator
+kill -KILL "$(pids_of node0 capstan_coordinator)"
 finish
 expect_codes headless 1 1
 expect_documented headless 'coordinator ended (killed by signal 9)' "$(log headless 0)"
 expect_text headless 1 'has been unreachable for 4 s; check that it runs'
 
 start_long bereft
-kill_program 1 capstan_worker
+kill -KILL "$(pids_of node1 capstan_worker)"
 wait_for bereft 1 'worker-0 ended (killed by signal 9)'
 wait_for_text bereft 'declared dead' "${TEST_TMPDIR}/bereft/coordinator.log"
 expect_documented bereft 'is declared dead; the others go on' "${TEST_TMPDIR}/bereft/coordinator.log"
@@ -262,5 +231,4 @@ cluster_pids=("${cluster_pids[0]}")
 finish
 expect_codes refused 130
 
-remove_machines
-[[ "$(ip netns list)" != *"${cluster_name}-"* ]] || { echo "left behind: $(ip netns list)" && exit 1; }
+expect_nothing_left

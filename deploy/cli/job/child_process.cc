@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -36,6 +37,8 @@ class ScopedFd {
     if (fd_ >= 0) close(fd_);
     fd_ = -1;
   }
+  // Leaves it open.
+  int Release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
@@ -44,7 +47,7 @@ class ScopedFd {
 // Data of the child between fork and exec. Nothing may be allocated there.
 struct Launch {
   pid_t parent;
-  int null_fd;
+  int input_fd;
   int log_fd;
   int error_fd;  // takes errno when exec fails
   char* const* argv;
@@ -58,7 +61,7 @@ struct Launch {
   sigset_t no_signals;
   sigemptyset(&no_signals);
   sigprocmask(SIG_SETMASK, &no_signals, nullptr);
-  dup2(launch.null_fd, STDIN_FILENO);
+  dup2(launch.input_fd, STDIN_FILENO);
   dup2(launch.log_fd, STDOUT_FILENO);
   dup2(launch.log_fd, STDERR_FILENO);
   execv(launch.argv[0], launch.argv);
@@ -118,7 +121,12 @@ std::string ChildExit::ToString() const {
 }
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const Options& options) {
-  const ScopedFd null_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  int input_pipe[2] = {-1, -1};
+  if (options.has_input && pipe2(input_pipe, O_CLOEXEC) != 0)
+    return SystemError("cannot make a pipe");
+  const ScopedFd input_reader(options.has_input ? input_pipe[0]
+                                                : open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ScopedFd input_writer(input_pipe[1]);
   const ScopedFd log_fd(
       open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (log_fd.get() < 0) {
@@ -132,13 +140,14 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const Options&
   std::vector<char*> argv = {const_cast<char*>(options.program.c_str())};
   for (const std::string& arg : options.args) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
-  const Launch launch = {getpid(), null_fd.get(), log_fd.get(), error_writer.get(), argv.data()};
+  const Launch launch = {getpid(), input_reader.get(), log_fd.get(), error_writer.get(),
+                         argv.data()};
 
   const pid_t pid = fork();
   if (pid < 0) return SystemError(absl::StrCat("cannot start ", options.program));
   if (pid == 0) ExecChild(launch);
   setpgid(pid, pid);
-  std::unique_ptr<ChildProcess> child(new ChildProcess(pid));
+  std::unique_ptr<ChildProcess> child(new ChildProcess(pid, input_writer.Release()));
   error_writer.Close();
   if (const int error = ReadExecError(error_reader.get()); error != 0) {
     return absl::NotFoundError(
@@ -148,6 +157,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const Options&
 }
 
 ChildProcess::~ChildProcess() {
+  EndInput();
   if (Poll().has_value()) return;
   kill(-pid_, SIGKILL);
   Reap(/*options=*/0);
@@ -160,6 +170,11 @@ std::optional<ChildExit> ChildProcess::Poll() {
 
 void ChildProcess::Signal(int signal) {
   if (!Poll().has_value()) kill(pid_, signal);
+}
+
+void ChildProcess::EndInput() {
+  if (input_fd_ >= 0) close(input_fd_);
+  input_fd_ = -1;
 }
 
 bool ChildProcess::Reap(int options) {

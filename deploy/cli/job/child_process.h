@@ -35,6 +35,9 @@ class ChildProcess {
     std::vector<std::string> args;
     // Its standard output and standard error are appended to this file. Required.
     std::string log_path;
+    // Its standard input is a pipe that nobody writes to, until EndInput or the end of this
+    // process. False: it is empty.
+    bool has_input = false;
   };
 
   // NOT_FOUND when the program cannot be started, UNAVAILABLE when the log cannot be opened or the
@@ -48,13 +51,16 @@ class ChildProcess {
   std::optional<ChildExit> Poll();
   // Sends it a signal, unless it has ended.
   void Signal(int signal);
+  // Ends its standard input.
+  void EndInput();
 
  private:
-  explicit ChildProcess(pid_t pid) : pid_(pid) {}
+  ChildProcess(pid_t pid, int input_fd) : pid_(pid), input_fd_(input_fd) {}
   // False: it still runs. That needs WNOHANG in `options`.
   bool Reap(int options);
 
   const pid_t pid_;
+  int input_fd_;  // -1: its standard input has ended
   std::optional<ChildExit> exit_;
 };
 

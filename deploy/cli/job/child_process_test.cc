@@ -50,6 +50,18 @@ TEST(ChildProcessTest, BothOutputsAreAppendedToTheLog) {
   EXPECT_EQ(Contents(log), "before\nout\nerr\n");
 }
 
+TEST(ChildProcessTest, AnInputEndsWhenItIsToldTo) {
+  const std::string log = LogPath("input");
+  auto child = ChildProcess::Start({"/bin/sh", {"-c", "cat; exit 3"}, log, /*has_input=*/true});
+  ASSERT_TRUE(child.ok()) << child.status();
+  // Others do not hold the input open.
+  auto other = ChildProcess::Start({"/bin/sleep", {"1000"}, LogPath("other")});
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_FALSE((*child)->Poll().has_value());
+  (*child)->EndInput();
+  EXPECT_EQ(WaitForExit(child->get()).code, 3);
+}
+
 TEST(ChildProcessTest, ArgumentsArriveAsTheyAre) {
   const std::string log = LogPath("arguments");
   auto child = ChildProcess::Start({"/bin/echo", {"a b", "$HOME", ""}, log});

@@ -15,6 +15,7 @@ constexpr absl::Duration kRateWindow = absl::Seconds(2);
 }  // namespace
 
 void ProgressDisplay::Show(absl::Duration elapsed, const v1::GetStatusReply& status) {
+  if (options_.is_quiet) return;
   Remember({elapsed, status});
   is_drawn_ = false;
   const v1::Phase phase = status.view().phase();

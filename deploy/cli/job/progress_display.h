@@ -28,6 +28,8 @@ class ProgressDisplay {
     std::function<std::optional<TerminalSize>()> terminal;
     // The job's numbers of members.
     v1::ClusterSpec cluster;
+    // Only notices are printed.
+    bool is_quiet = false;
   };
 
   explicit ProgressDisplay(Options options) : options_(std::move(options)) {}

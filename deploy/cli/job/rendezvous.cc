@@ -17,7 +17,6 @@ namespace capstan {
 namespace {
 
 constexpr int kMostNodes = 4096;
-constexpr int kMostMembersPerNode = 1024;
 
 using Flags = std::map<std::string, std::string>;
 
@@ -33,13 +32,14 @@ absl::StatusOr<int> NumberOf(const Flags& flags, const std::string& name, int le
 }
 
 absl::Status CheckAlone(const Flags& flags) {
+  if (flags.count("hosts") > 0) return absl::OkStatus();
   for (const std::string name :
        {"nnodes", "servers_per_node", "workers_per_node", "network", "insecure"}) {
     if (flags.count(name) == 0) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("--", name,
                      ": expected a job on several machines, got no "
-                     "--rendezvous=HOST:PORT; add it, or leave out --",
+                     "--rendezvous=HOST:PORT or --hosts=HOST,...; add one, or leave out --",
                      name));
   }
   return absl::OkStatus();
@@ -62,6 +62,15 @@ bool IsLoopback(const std::string& address) {
 
 std::string Rendezvous::address() const { return HostAndPort(host, port); }
 
+absl::StatusOr<NodeMembers> ReadNodeMembers(const Flags& flags, int num_devices) {
+  NodeMembers members;
+  ASSIGN_OR_RETURN(members.num_servers,
+                   NumberOf(flags, "servers_per_node", 0, kMostMembersPerNode, 1));
+  ASSIGN_OR_RETURN(members.num_workers,
+                   NumberOf(flags, "workers_per_node", 0, kMostMembersPerNode, num_devices));
+  return members;
+}
+
 absl::StatusOr<std::optional<Rendezvous>> ReadRendezvous(const Flags& flags, int num_devices) {
   const auto place = flags.find("rendezvous");
   if (place == flags.end()) {
@@ -77,10 +86,9 @@ absl::StatusOr<std::optional<Rendezvous>> ReadRendezvous(const Flags& flags, int
         "--rendezvous: expected the number of machines with it, got none; add --nnodes=N");
   }
   ASSIGN_OR_RETURN(rendezvous.num_nodes, NumberOf(flags, "nnodes", 1, kMostNodes, 1));
-  ASSIGN_OR_RETURN(rendezvous.servers_per_node,
-                   NumberOf(flags, "servers_per_node", 0, kMostMembersPerNode, 1));
-  ASSIGN_OR_RETURN(rendezvous.workers_per_node,
-                   NumberOf(flags, "workers_per_node", 0, kMostMembersPerNode, num_devices));
+  ASSIGN_OR_RETURN(const NodeMembers members, ReadNodeMembers(flags, num_devices));
+  rendezvous.servers_per_node = members.num_servers;
+  rendezvous.workers_per_node = members.num_workers;
   if (const auto found = flags.find("network"); found != flags.end()) {
     rendezvous.network = found->second;
   }

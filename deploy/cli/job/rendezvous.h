@@ -24,9 +24,25 @@ struct Rendezvous {
   std::string address() const;  // host:port
 };
 
+// The coordinating machine prints this and host:port when the others can come.
+inline constexpr char kMeetingNotice[] = "the other machines meet at ";
+
+inline constexpr int kMostMembersPerNode = 1024;  // of each role
+
+// The servers and workers of a machine, unless a job has other numbers for it.
+struct NodeMembers {
+  int num_servers = 1;
+  int num_workers = 1;
+};
+
+// Those in the flags servers_per_node and workers_per_node. `num_devices`: the default number of
+// workers. INVALID_ARGUMENT names the flag.
+absl::StatusOr<NodeMembers> ReadNodeMembers(const std::map<std::string, std::string>& flags,
+                                            int num_devices);
+
 // The rendezvous in the flags nnodes, rendezvous, servers_per_node, workers_per_node and network.
 // Nothing: there is none. `num_devices`: the default of workers_per_node. INVALID_ARGUMENT names
-// the flag, also one that counts only with --rendezvous.
+// the flag, also one that counts only with --rendezvous or --hosts.
 absl::StatusOr<std::optional<Rendezvous>> ReadRendezvous(
     const std::map<std::string, std::string>& flags, int num_devices);
 

@@ -1,0 +1,121 @@
+#include "deploy/cli/hosts/hosts_runner.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "common/base/status_macros.h"
+#include "deploy/cli/job/rendezvous.h"
+
+namespace capstan {
+namespace {
+
+// The reason in a host's log, without what `capstan run` adds to it.
+std::string ReasonIn(const std::string& log) {
+  const std::string line = LastErrorLine(log);
+  const absl::string_view reason = absl::StripPrefix(line, "capstan run: ");
+  return std::string(reason.substr(0, reason.rfind("; logs in ")));
+}
+
+}  // namespace
+
+absl::Status HostsRunner::Run() {
+  do {
+    RETURN_IF_ERROR(StartNext());
+    LookAtHosts();
+    if (options_.take_interrupt()) {
+      // The second one is for those who do not want to wait.
+      if (std::exchange(was_interrupted_, true)) break;
+      EndInputs();
+    }
+    SleepUntil(*options_.clock, options_.clock->Now() + options_.poll_interval);
+  } while (KeepsWaiting());
+  return Result();
+}
+
+absl::Status HostsRunner::StartHost(int host) {
+  const std::string script = options_.script(host, coordinator_);
+  LineFollower output(options_.hosts->LogPath(host));
+  ASSIGN_OR_RETURN(auto process, options_.hosts->Start(host, script));
+  members_.push_back({std::move(process), std::move(output), std::nullopt});
+  return absl::OkStatus();
+}
+
+absl::Status HostsRunner::StartNext() {
+  if (members_.empty()) return StartHost(0);
+  const bool can_start = !coordinator_.empty() && !deadline_.has_value();
+  while (can_start && static_cast<int>(members_.size()) < options_.hosts->size()) {
+    RETURN_IF_ERROR(StartHost(static_cast<int>(members_.size())));
+  }
+  return absl::OkStatus();
+}
+
+void HostsRunner::LookAtHosts() {
+  for (int host = 0; host < static_cast<int>(members_.size()); ++host) {
+    Member& member = members_[host];
+    if (member.exit.has_value()) continue;
+    // In this order: afterwards, the output is complete.
+    member.exit = member.process->Poll();
+    ShowLines(host, /*at_end=*/member.exit.has_value());
+    if (!member.exit.has_value()) continue;
+    const bool has_failed = !member.exit->ok() && !inputs_have_ended_;
+    if (has_failed) RememberFailure(host);
+    if (host == 0) {
+      EndWithin(options_.patience_after_first);
+    } else if (has_failed) {
+      EndWithin(options_.patience_after_failure);
+    }
+  }
+}
+
+void HostsRunner::RememberFailure(int host) {
+  const std::string failure =
+      absl::StrCat("host ", options_.hosts->hosts()[host].name, " ended (",
+                   members_[host].exit->ToString(), "): ", ReasonIn(options_.hosts->LogPath(host)));
+  // After the first one has ended, the others do so for the same reason.
+  if (host != 0 && !members_[0].exit.has_value()) options_.print(failure);
+  // The coordinator's host knows more than the others.
+  if (first_failure_.empty() || host == 0) first_failure_ = failure;
+}
+
+void HostsRunner::ShowLines(int host, bool at_end) {
+  for (const std::string& line : members_[host].output.Take(at_end)) {
+    options_.print(absl::StrCat(options_.hosts->hosts()[host].name, " | ", line));
+    if (const size_t begin = line.find(kMeetingNotice); host == 0 && begin != line.npos) {
+      coordinator_ = line.substr(begin + absl::string_view(kMeetingNotice).size());
+    }
+  }
+}
+
+void HostsRunner::EndInputs() {
+  inputs_have_ended_ = true;
+  for (const Member& member : members_) member.process->EndInput();
+  deadline_ = options_.clock->Now() + options_.end_timeout;
+}
+
+void HostsRunner::EndWithin(absl::Duration time) {
+  const absl::Time end = options_.clock->Now() + time;
+  deadline_ = std::min(deadline_.value_or(end), end);
+}
+
+bool HostsRunner::KeepsWaiting() {
+  const bool some_run = std::any_of(members_.begin(), members_.end(),
+                                    [](const Member& member) { return !member.exit.has_value(); });
+  if (!some_run) return false;
+  if (!deadline_.has_value() || options_.clock->Now() < *deadline_) return true;
+  if (inputs_have_ended_) return false;
+  EndInputs();
+  return true;
+}
+
+absl::Status HostsRunner::Result() const {
+  if (was_interrupted_) return absl::CancelledError("interrupted");
+  const std::optional<ChildExit>& first = members_[0].exit;
+  if (first.has_value() && first->ok()) return absl::OkStatus();
+  if (!first_failure_.empty()) return absl::AbortedError(first_failure_);
+  return absl::DeadlineExceededError(absl::StrCat("host ", options_.hosts->hosts()[0].name,
+                                                  ": expected its end after that of the others"));
+}
+
+}  // namespace capstan

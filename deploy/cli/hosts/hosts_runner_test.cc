@@ -1,0 +1,94 @@
+#include "deploy/cli/hosts/hosts_runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/real_clock.h"
+#include "deploy/cli/hosts/fake_ssh.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+// Ends with its input, as `capstan run --end_with_stdin`.
+constexpr char kUntilTheEnd[] = "cat >/dev/null; echo told to end; exit 130";
+constexpr char kMeet[] = "echo the other machines meet at 10.0.0.1:4000; ";
+
+// Runs the scripts on hosts a, b, ...
+class HostsRunnerTest : public ::testing::Test {
+ protected:
+  HostsRunnerTest() : ssh_(::testing::UnitTest::GetInstance()->current_test_info()->name()) {}
+
+  absl::Status Run(const std::vector<std::string>& scripts) {
+    const std::string names[] = {"a", "a,b", "a,b,c"};
+    const RemoteHosts::Options ssh_options = ssh_.Options(names[scripts.size() - 1], &clock_);
+    RemoteHosts hosts(ssh_options);
+    HostsRunner::Options options;
+    options.hosts = &hosts;
+    options.script = [&](int host, const std::string& coordinator) {
+      coordinators_.push_back(coordinator);
+      return scripts[host];
+    };
+    options.print = [this](const std::string& line) {
+      lines_.push_back(line);
+      if (line == interrupt_after_) ssh_.Interrupt();
+    };
+    options.take_interrupt = ssh_options.take_interrupt;
+    options.clock = &clock_;
+    options.patience_after_first = absl::Milliseconds(300);
+    options.patience_after_failure = absl::Milliseconds(600);
+    options.end_timeout = absl::Seconds(5);
+    return HostsRunner(options).Run();
+  }
+
+  RealClock clock_;
+  FakeSsh ssh_;
+  std::string interrupt_after_;  // this line
+  std::vector<std::string> coordinators_;
+  std::vector<std::string> lines_;
+};
+
+TEST_F(HostsRunnerTest, TheOthersMeetTheFirst) {
+  const absl::Status result =
+      Run({std::string(kMeet) + "sleep 0.3; echo done", "echo here", "true"});
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_THAT(coordinators_, testing::ElementsAre("", "10.0.0.1:4000", "10.0.0.1:4000"));
+  EXPECT_THAT(lines_, Contains("a | done"));
+  EXPECT_THAT(lines_, Contains("b | here"));
+}
+
+TEST_F(HostsRunnerTest, WhoOutlivesTheFirstIsToldToEnd) {
+  const absl::Status result = Run({std::string(kMeet) + "sleep 0.3", kUntilTheEnd});
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_THAT(lines_, Contains("b | told to end"));
+}
+
+TEST_F(HostsRunnerTest, TheFirstSaysWhyTheJobFailed) {
+  EXPECT_EQ(Run({"echo no data >&2; exit 1", "true"}).message(),
+            "host a ended (exit code 1): no data");
+  EXPECT_THAT(coordinators_, testing::ElementsAre(""));
+  EXPECT_EQ(Run({std::string(kMeet) + "sleep 0.3; echo 'capstan run: lost b; logs in x'; exit 1",
+                 "exit 255"})
+                .message(),
+            "host a ended (exit code 1): lost b");
+}
+
+TEST_F(HostsRunnerTest, AJobDoesNotOutliveAFailedHostForLong) {
+  EXPECT_EQ(Run({std::string(kMeet) + kUntilTheEnd, "echo broken pipe; exit 255"}).message(),
+            "host b ended (exit code 255): broken pipe");
+  EXPECT_THAT(lines_, Contains("a | told to end"));
+}
+
+TEST_F(HostsRunnerTest, AnInterruptEndsAll) {
+  interrupt_after_ = "b | ready";
+  const absl::Status result =
+      Run({std::string(kMeet) + kUntilTheEnd, std::string("echo ready; ") + kUntilTheEnd});
+  EXPECT_TRUE(absl::IsCancelled(result)) << result;
+  EXPECT_THAT(lines_, Contains("a | told to end"));
+  EXPECT_THAT(lines_, Contains("b | told to end"));
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,136 @@
+#include "deploy/cli/hosts/remote_programs.h"
+
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/program.h"
+#include "common/base/status_macros.h"
+#include "xxhash.h"
+
+namespace capstan {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Command = RemoteHosts::Command;
+
+// In the place of a folder.
+constexpr absl::string_view kNoPrograms = "none";
+
+std::vector<int> AllOf(const RemoteHosts& hosts) {
+  std::vector<int> all(hosts.size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+// The name under which hosts keep a bundle: a hash of its files.
+absl::StatusOr<std::string> BundleName(const std::string& bundle) {
+  std::error_code ignored;
+  // The list has a checksum of each file.
+  const std::string path =
+      fs::is_directory(bundle, ignored) ? absl::StrCat(bundle, "/capstan.spdx.json") : bundle;
+  std::ostringstream bytes;
+  if (!(bytes << std::ifstream(path, std::ios::binary).rdbuf())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--bundle: expected an archive of deploy/bundle.sh, or its unpacked folder, "
+                     "but cannot read ",
+                     path));
+  }
+  const std::string text = bytes.str();
+  return absl::StrCat("bundle-",
+                      absl::Hex(XXH3_64bits(text.data(), text.size()), absl::kZeroPad16));
+}
+
+// The folder in the host's answer, which is "VERSION FOLDER", or kNoPrograms.
+absl::StatusOr<std::string> ReadAnswer(const std::string& host, const std::string& answer) {
+  if (answer == kNoPrograms) return answer;
+  const std::pair<std::string, std::string> parts = absl::StrSplit(answer, absl::MaxSplits(' ', 1));
+  if (parts.first == kVersion) return parts.second;
+  return absl::FailedPreconditionError(
+      absl::StrCat("host ", host, ": expected programs of version ", kVersion, ", got ",
+                   parts.first, " in ", parts.second, "; all hosts need the same version"));
+}
+
+// `folder`: the folder to look at, as a word of the hosts' shell.
+absl::StatusOr<std::vector<std::string>> LookForPrograms(const std::string& folder,
+                                                         RemoteHosts* hosts) {
+  const std::string script =
+      absl::StrCat(kFindCache, "programs=", folder,
+                   "; if [ ! -x \"$programs/capstan\" ]; then echo 'capstan: ", kNoPrograms,
+                   "'; else version=$(\"$programs/capstan\" --version) && ",
+                   "echo \"capstan: ${version#capstan } $programs\"; fi");
+  const auto command = [&script](int) { return Command{script}; };
+  ASSIGN_OR_RETURN(
+      std::vector<std::string> folders,
+      hosts->RunAll("reach all hosts by ssh without a password, and find programs that run there",
+                    AllOf(*hosts), command));
+  for (int host = 0; host < hosts->size(); ++host) {
+    ASSIGN_OR_RETURN(folders[host], ReadAnswer(hosts->hosts()[host].name, folders[host]));
+  }
+  return folders;
+}
+
+absl::Status CopyBundle(const std::string& bundle, const std::string& name,
+                        const std::vector<int>& which, RemoteHosts* hosts) {
+  const fs::path path = (fs::absolute(bundle) / "").parent_path();
+  std::error_code ignored;
+  // Compressing it for each host would take longer than most networks.
+  const bool is_archive = !fs::is_directory(path, ignored);
+  // Hosts may share the folder: the first copy stays.
+  const std::string script = absl::StrCat(
+      kFindCache,
+      "umask 077; mkdir -p \"$cache\" && new=$(mktemp -d \"$cache/new.XXXXXX\") && tar ",
+      is_archive ? "-xzf" : "-xf", " - --strip-components=1 -C \"$new\" && ",
+      "{ mv -T \"$new\" \"$cache\"/", name,
+      " 2>/dev/null || rm -rf \"$new\"; } && echo 'capstan: copied'");
+  const std::string here =
+      !is_archive ? absl::StrCat("tar -cf - -C ", ShellWord(path.parent_path().string()), " ",
+                                 ShellWord(path.filename().string()), " | \"$@\"")
+                  : absl::StrCat("exec \"$@\" <", ShellWord(path.string()));
+  return hosts->RunAll("copy the programs", which,
+                       [&](int) {
+                         return Command{script, here};
+                       })
+      .status();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> BringPrograms(
+    const HostList& list, const std::function<void(const std::string&)>& tell, RemoteHosts* hosts) {
+  const bool has_bundle = !list.bundle.empty();
+  std::string name;
+  if (has_bundle) {
+    ASSIGN_OR_RETURN(name, BundleName(list.bundle));
+  }
+  const std::string folder =
+      has_bundle ? absl::StrCat("\"$cache\"/", name, "/bin") : ShellWord(list.remote_programs);
+  ASSIGN_OR_RETURN(std::vector<std::string> folders, LookForPrograms(folder, hosts));
+  std::vector<int> lacking;
+  for (const int host : AllOf(*hosts)) {
+    if (folders[host] == kNoPrograms) lacking.push_back(host);
+  }
+  if (lacking.empty()) return folders;
+  const std::string& first = hosts->hosts()[lacking[0]].name;
+  if (!has_bundle) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--remote_programs: expected the program capstan in ", list.remote_programs,
+                     " of each host, got none on ", first));
+  }
+  tell(absl::StrCat("copies the programs to ", lacking.size(), " of ", hosts->size(), " hosts"));
+  RETURN_IF_ERROR(CopyBundle(list.bundle, name, lacking, hosts));
+  ASSIGN_OR_RETURN(folders, LookForPrograms(folder, hosts));
+  if (folders[lacking[0]] != kNoPrograms) return folders;
+  return absl::FailedPreconditionError(
+      absl::StrCat("--bundle: expected an archive of deploy/bundle.sh, got ", list.bundle,
+                   ", which has left no bin/capstan on ", first));
+}
+
+}  // namespace capstan

@@ -1,0 +1,250 @@
+#include "deploy/cli/run_on_hosts.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <numeric>
+#include <sstream>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_flags.h"
+#include "common/job/load_job.h"
+#include "common/transport/own_address.h"
+#include "common/transport/trust/job_keys.h"
+#include "common/transport/trust/job_token.h"
+#include "deploy/cli/hosts/host_list.h"
+#include "deploy/cli/hosts/hosts_runner.h"
+#include "deploy/cli/hosts/remote_hosts.h"
+#include "deploy/cli/hosts/remote_programs.h"
+#include "deploy/cli/job/run_folder.h"
+#include "deploy/cli/keys/keys_command.h"
+#include "deploy/cli/keys/keys_request.h"
+#include "deploy/cli/run_setup.h"
+#include "proto/job.pb.h"
+
+namespace capstan {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Command = RemoteHosts::Command;
+using Answers = std::vector<std::string>;
+
+// A job from the look at its hosts to the fetching of its logs.
+class JobOnHosts {
+ public:
+  JobOnHosts(const RunOptions& options, v1::JobSpec job, std::string run_dir)
+      : options_(options),
+        list_(*options.hosts),
+        job_(std::move(job)),
+        run_dir_(std::move(run_dir)),
+        // The last part, so that messages of the hosts name a folder that people know.
+        remote_run_dir_((fs::absolute(run_dir_) / "").lexically_normal().parent_path().filename()),
+        hosts_({list_.hosts, list_.ssh, run_dir_, [this](const auto& line) { Tell(line); },
+                options.take_interrupt, options.clock}),
+        all_(list_.hosts.size()) {
+    std::iota(all_.begin(), all_.end(), 0);
+  }
+
+  absl::Status Run() {
+    const auto tell = [this](const auto& line) { Tell(line); };
+    ASSIGN_OR_RETURN(programs_, BringPrograms(list_, tell, &hosts_));
+    RETURN_IF_ERROR(AskAddresses());
+    RETURN_IF_ERROR(MakeKeys());
+    RETURN_IF_ERROR(SendJob());
+    const absl::Status result = Train();
+    const absl::Status fetched = Fetch();
+    if (!fetched.ok()) Tell(std::string(fetched.message()));
+    return result;
+  }
+
+ private:
+  void Tell(const std::string& line) { *options_.out << line << std::endl; }
+
+  absl::Status AskAddresses();
+  absl::Status MakeKeys();
+  absl::Status SendJob();
+  std::vector<std::string> KeyFlags() const;
+  std::vector<std::string> FlagsFor(int host, const std::string& coordinator) const;
+  std::string RunScript(int host, const std::string& coordinator) const;
+  absl::Status Train();
+  absl::Status Fetch();
+
+  const RunOptions& options_;
+  const HostList& list_;
+  const v1::JobSpec job_;
+  const std::string run_dir_;
+  const std::string remote_run_dir_;
+  RemoteHosts hosts_;
+  std::vector<int> all_;  // the indices of the hosts
+  Answers programs_;      // of each host: its folder with the programs
+  Answers addresses_;     // of each host, for the others
+  std::string keys_;      // the folder of keys on this machine; empty: none
+  Answers folders_;       // of each host: the job's own
+};
+
+absl::Status JobOnHosts::AskAddresses() {
+  // This machine may be one of several hosts: its loopback address means nothing to the others.
+  const std::string towards =
+      "towards=${SSH_CONNECTION%% *}; case \"$towards\" in 127.*|::1) towards=;; esac; ";
+  const std::string network =
+      list_.network.empty() ? "" : absl::StrCat("--network=", ShellWord(list_.network), " ");
+  const auto command = [&](int host) {
+    return Command{absl::StrCat(towards, "address=$(", ShellWord(programs_[host] + "/capstan"),
+                                " address ", network, "${towards:+--towards=\"$towards\"}) && ",
+                                "echo \"capstan: $address\"")};
+  };
+  ASSIGN_OR_RETURN(addresses_, hosts_.RunAll("find the hosts' addresses", all_, command));
+  return absl::OkStatus();
+}
+
+absl::Status JobOnHosts::MakeKeys() {
+  keys_ = options_.keys;
+  if (!keys_.empty() || options_.is_insecure) return absl::OkStatus();
+  KeysRequest request;
+  request.out = keys_ = absl::StrCat(run_dir_, "/keys");
+  request.hosts = addresses_;
+  std::ostringstream unused;
+  return KeysCommand(request, options_.clock->Now(), unused);
+}
+
+absl::Status JobOnHosts::SendJob() {
+  std::string files = absl::StrCat("-C ", ShellWord(run_dir_), " ", kEffectiveJobFile);
+  if (!keys_.empty()) absl::StrAppend(&files, " -C ", ShellWord(fs::absolute(keys_).string()));
+  // The CA's private key stays here.
+  for (const char* const name : {kAuthorityFile, kCertificateFile, kPrivateKeyFile, kTokenFile}) {
+    std::error_code ignored;
+    if (!keys_.empty() && fs::exists(fs::path(keys_) / name, ignored)) {
+      absl::StrAppend(&files, " ", name);
+    }
+  }
+  const Command command = {
+      absl::StrCat(kFindCache, "umask 077; mkdir -p \"$cache\" && ",
+                   "folder=$(mktemp -d \"$cache/job.XXXXXX\") && tar -xf - -C \"$folder\" && ",
+                   "echo \"capstan: $folder\""),
+      absl::StrCat("tar -cf - ", files, " | \"$@\"")};
+  ASSIGN_OR_RETURN(folders_,
+                   hosts_.RunAll("send the job to the hosts", all_, [&](int) { return command; }));
+  return absl::OkStatus();
+}
+
+std::vector<std::string> JobOnHosts::KeyFlags() const {
+  std::vector<std::string> flags;
+  if (!keys_.empty()) flags.push_back("--keys=.");
+  if (options_.is_insecure) flags.push_back("--insecure");
+  return flags;
+}
+
+std::vector<std::string> JobOnHosts::FlagsFor(int host, const std::string& coordinator) const {
+  const std::string& address = addresses_[host];
+  const bool is_ipv6 = address.find(':') != address.npos;
+  std::vector<std::string> flags = KeyFlags();
+  flags.insert(flags.end(), {absl::StrCat("--nnodes=", hosts_.size()),
+                             absl::StrCat("--servers_per_node=", list_.servers_per_host),
+                             absl::StrCat("--workers_per_node=", list_.hosts[host].num_workers),
+                             absl::StrCat("--num_servers=", list_.num_servers()),
+                             absl::StrCat("--num_workers=", list_.num_workers()),
+                             absl::StrCat("--network=", address, is_ipv6 ? "/128" : "/32"),
+                             absl::StrCat("--device=", absl::StrJoin(options_.devices, ",")),
+                             absl::StrCat("--run_dir=", remote_run_dir_), "--end_with_stdin"});
+  if (options_.has_trace) flags.push_back("--trace");
+  if (coordinator.empty()) {
+    flags.push_back(absl::StrCat("--rendezvous=", HostAndPort(address, 0)));
+    flags.push_back(absl::StrCat("--job=", kEffectiveJobFile));
+    if (!options_.http_listen.empty()) {
+      flags.push_back(absl::StrCat("--http_listen=", options_.http_listen));
+    }
+    if (options_.is_quiet) flags.push_back("--quiet");
+    return flags;
+  }
+  // The others have the job from the coordinator, but for how long they look for it.
+  const v1::MembershipSpec& membership = job_.membership();
+  flags.push_back(absl::StrCat("--rendezvous=", coordinator));
+  // They would show the same progress as the first host.
+  flags.push_back("--quiet");
+  flags.push_back(absl::StrCat("--registration_seconds=", membership.registration_seconds()));
+  flags.push_back(absl::StrCat("--rpc_deadline_seconds=", membership.rpc_deadline_seconds()));
+  return flags;
+}
+
+std::string JobOnHosts::RunScript(int host, const std::string& coordinator) const {
+  std::string script = absl::StrCat("cd ", ShellWord(folders_[host]), " && exec ",
+                                    ShellWord(programs_[host] + "/capstan"), " run");
+  for (const std::string& flag : FlagsFor(host, coordinator)) {
+    absl::StrAppend(&script, " ", ShellWord(flag));
+  }
+  return script;
+}
+
+absl::Status JobOnHosts::Train() {
+  HostsRunner::Options runner;
+  runner.hosts = &hosts_;
+  runner.script = [this](int host, const auto& coordinator) {
+    return RunScript(host, coordinator);
+  };
+  runner.print = [this](const auto& line) { Tell(line); };
+  runner.take_interrupt = options_.take_interrupt;
+  runner.clock = options_.clock;
+  return HostsRunner(runner).Run();
+}
+
+absl::Status JobOnHosts::Fetch() {
+  const std::string here = absl::StrCat("\"$@\" | tar -xf - --no-same-owner -C ",
+                                        ShellWord(run_dir_), " && echo 'capstan: fetched'");
+  return hosts_
+      .RunAll("fetch the logs", all_,
+              [&](int host) {
+                const std::string folder = ShellWord(folders_[host]);
+                return Command{
+                    absl::StrCat("cd ", folder, " && mkdir -p ", ShellWord(remote_run_dir_),
+                                 " && tar -cf - -C ", ShellWord(remote_run_dir_), " .; cd / && rm ",
+                                 "-rf ", folder),
+                    here};
+              })
+      .status();
+}
+
+// The job with the numbers of the hosts' members.
+absl::StatusOr<v1::JobSpec> JobOf(const RunOptions& options) {
+  const HostList& list = *options.hosts;
+  std::vector<std::string> flags = {absl::StrCat("--num_servers=", list.num_servers()),
+                                    absl::StrCat("--num_workers=", list.num_workers())};
+  flags.insert(flags.end(), options.job_flags.begin(), options.job_flags.end());
+  ASSIGN_OR_RETURN(v1::JobSpec job, EffectiveJob(options.job_file, flags));
+  if (job.cluster().num_servers() != static_cast<uint32_t>(list.num_servers()) ||
+      job.cluster().num_workers() != static_cast<uint32_t>(list.num_workers())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--num_servers, --num_workers: expected the hosts' ", list.num_servers(), " servers and ",
+        list.num_workers(), " workers, got others; leave them out, and use --servers_per_node, ",
+        "--workers_per_node or --hosts=HOST:WORKERS"));
+  }
+  ResolvePaths(/*folder=*/"", &job);
+  return job;
+}
+
+}  // namespace
+
+absl::Status RunOnHosts(const RunOptions& options) {
+  ASSIGN_OR_RETURN(const v1::JobSpec job, JobOf(options));
+  RETURN_IF_ERROR(CheckSummaryPath(options.summary_json));
+  // Finds wrong keys before anything starts.
+  RETURN_IF_ERROR(OpenRunSecurity(options).status());
+  const std::string run_dir = options.run_dir.empty()
+                                  ? DefaultRunFolder(job.name(), options.clock->Now())
+                                  : options.run_dir;
+  RETURN_IF_ERROR(PrepareFolders(options, run_dir));
+  RETURN_IF_ERROR(SaveJobFile(job, absl::StrCat(run_dir, "/", kEffectiveJobFile)));
+  *options.out << "job " << job.name() << " on " << options.hosts->hosts.size()
+               << " hosts: " << options.hosts->num_servers() << " servers, "
+               << options.hosts->num_workers() << " workers; logs in " << run_dir << std::endl;
+  RETURN_IF_ERROR(WithLogs(JobOnHosts(options, job, run_dir).Run(), run_dir));
+  return Annotate(CopySummary(options, absl::StrCat(run_dir, "/", kSummaryFile)), "job succeeded");
+}
+
+}  // namespace capstan
