@@ -166,14 +166,14 @@ expect_codes keyless 1
 expect_text keyless 0 '--rendezvous: expected --keys=DIR'
 
 # A job that fails in its first moment ends everywhere. A machine that comes late learns the reason.
-without_data=(--insecure --data_format=csv --data_path=/nonexistent --lease_seconds=5)
+without_data=(--insecure --data_format=csv --data_path="${TEST_TMPDIR}/no.csv")
 start data 0 2 "${without_data[@]}"
-wait_for data 0 'data file /nonexistent does not exist'
+wait_for data 0 'no.csv does not exist'
 begin="${SECONDS}"
 start data 1 2 "${without_data[@]}"
 finish
 expect_codes data 1 1
-expect_text data 1 'the job failed: a worker failed before it registered: data file /nonexistent'
+expect_text data 1 'the job failed: a worker failed before it registered: data file '
 expect_documented data 'does not exist: check the path; every worker reads it on its own machine' "$(log data 1)"
 ((SECONDS - begin <= 10)) || failed data "expected an end within 10 s, took $((SECONDS - begin)) s"
 

@@ -52,7 +52,7 @@ class JobRunner {
     absl::Duration failure_timeout = absl::Seconds(3);
     // After a failure before all members have registered, the coordinator answers for this long:
     // other machines that come late learn the reason.
-    absl::Duration late_timeout = absl::Seconds(10);
+    absl::Duration late_timeout = absl::Seconds(5);
   };
 
   explicit JobRunner(Options options) : options_(std::move(options)) {}

@@ -132,6 +132,7 @@ TEST(JobRunnerTest, ProcessThatIgnoresTheEndIsKilled) {
 
 TEST(JobRunnerTest, CoordinatorThatAnswersOnAfterAFailureIsEnded) {
   FakeJobRun run("answers_on");
+  run.end_timeout = absl::InfiniteDuration();
   run.status = InPhase(v1::FAILED, "a worker failed");
   run.programs().Write("capstan_coordinator",
                        std::string("trap 'echo a worker failed; exit 1' TERM\n") +
@@ -175,6 +176,7 @@ TEST(JobRunnerTest, MemberThatEndsBeforeItRegistersIsReportedForMachinesThatCome
   FakeJobRun run("reported_early");
   run.has_all_members = false;
   run.late_timeout = absl::Milliseconds(10);
+  run.end_timeout = absl::InfiniteDuration();
   run.status = InPhase(v1::REGISTERING);
   run.never_registers = "server-0";
   run.programs().Write("capstan_server", "echo 'no memory'; kill -9 $$");
@@ -205,6 +207,7 @@ TEST(JobRunnerTest, MemberThatEndsEarlyFailsTheJobAtOnceIfTheCoordinatorDoesNotT
 
 TEST(JobRunnerTest, CoordinatorDoesNotStayIfAllMembersHadRegistered) {
   FakeJobRun run("all_came");
+  run.end_timeout = absl::InfiniteDuration();
   run.has_all_members = false;
   run.Coordinator(kAnswersOn);
   run.status = InPhase(v1::FAILED, "no data");
