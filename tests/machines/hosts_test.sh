@@ -187,8 +187,8 @@ run network 1 --hosts="$(hosts 0 1)" --network=10.88.0.0/24
 expect_text network 'got 10.88.0.0/24; this machine has lo 127.0.0.1, eth0 10.77.0.11'
 
 # A job that fails says why, and ends on all machines.
-run data 1 --hosts="$(hosts 0 1)" --data_format=csv --data_path=/nonexistent
-expect_text data 'data file /nonexistent does not exist'
+run data 1 --hosts="$(hosts 0 1)" --data_format=csv --data_path="${TEST_TMPDIR}/no.csv"
+expect_text data 'no.csv does not exist'
 expect_clean data
 
 # start_long TEST: until all train. Each of these jobs would take minutes.
