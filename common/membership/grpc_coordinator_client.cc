@@ -6,6 +6,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/printable_text.h"
+#include "common/base/program.h"
 #include "common/membership/retrying_coordinator.h"
 #include "common/transport/grpc/grpc_setup.h"
 
@@ -151,11 +153,21 @@ void GrpcCoordinatorClient::NoteAnswer() {
   has_been_answered_ = true;
 }
 
+absl::Status GrpcCoordinatorClient::CheckVersion(const std::string& version) const {
+  if (version == kVersion) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "coordinator ", address_, ": expected version ", kVersion, ", as this program has it, got ",
+      version.empty() ? "an older one" : PrintableText(version),
+      "; use programs of one version on all machines"));
+}
+
 void GrpcCoordinatorClient::GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) {
   Send<v1::GetJobRequest, v1::GetJobReply>(
       &Stub::async::GetJob, timeout_, std::move(request),
       [this, done = std::move(done)](absl::StatusOr<v1::GetJobReply> reply) mutable {
-        if (reply.ok()) {
+        if (!reply.ok()) return done(std::move(reply));
+        if (absl::Status same = CheckVersion(reply->version()); !same.ok()) return done(same);
+        {
           MutexLock lock(&mu_);
           heartbeat_interval_ = absl::Seconds(reply->job().membership().heartbeat_seconds());
         }

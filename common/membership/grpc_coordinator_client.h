@@ -24,7 +24,8 @@ namespace capstan {
 // The coordinator at the other end of a gRPC channel. Each call has `timeout`. Heartbeats have one
 // heartbeat interval more, known from GetJob's reply; changes of the consistency have 30 s. An
 // absent coordinator is always UNAVAILABLE. If one side does not trust the other, the first calls
-// are answered UNAUTHENTICATED. Thread-safe.
+// are answered UNAUTHENTICATED. GetJob of a coordinator of another version is answered
+// FAILED_PRECONDITION. Thread-safe.
 class GrpcCoordinatorClient : public CoordinatorEndpoint {
  public:
   // Calls the coordinator at `address`, host:port. Notices within a second when it has come back.
@@ -62,6 +63,8 @@ class GrpcCoordinatorClient : public CoordinatorEndpoint {
   // Frees the call.
   void Close(grpc::ClientContext* context);
   absl::Status ErrorOf(const grpc::Status& status);
+  // `version`: the coordinator's.
+  absl::Status CheckVersion(const std::string& version) const;
   void NoteAnswer();
 
   const std::string address_;

@@ -11,13 +11,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/fake_clock.h"
 #include "common/base/one_shot.h"
+#include "common/base/program.h"
 #include "common/base/real_clock.h"
 
 namespace capstan {
 namespace {
 
-// Parks one heartbeat, or one change of the consistency, until the test releases it. Knows no other
-// call.
+// Parks one heartbeat, or one change of the consistency, until the test releases it. Answers
+// GetJob, and knows no other call.
 class ParkingService : public v1::CoordinatorService::CallbackService {
  public:
   explicit ParkingService(Clock& clock) : parked_(&clock) {}
@@ -28,6 +29,15 @@ class ParkingService : public v1::CoordinatorService::CallbackService {
     parked_.Set(reactor);
     return reactor;
   }
+  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest*,
+                                   v1::GetJobReply* reply) override {
+    reply->set_version(version);
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+  std::string version = kVersion;
+
   grpc::ServerUnaryReactor* WaitForHeartbeat() { return parked_.Wait(); }
 
   grpc::ServerUnaryReactor* SetConsistency(grpc::CallbackServerContext* context,
@@ -92,6 +102,24 @@ TEST_F(GrpcCoordinatorClientTest, CancelsOpenCallsWhenItIsDestroyed) {
   parked->Finish(grpc::Status::OK);
 }
 
+TEST_F(GrpcCoordinatorClientTest, ACoordinatorOfAnotherVersionIsRefused) {
+  const auto get_job = [this] {
+    OneShot<absl::Status> answer(&clock_);
+    client_->GetJob({}, [&answer](const absl::StatusOr<v1::GetJobReply>& reply) {
+      answer.Set(reply.status());
+    });
+    return answer.Wait();
+  };
+  EXPECT_TRUE(get_job().ok());
+  service_.version = "9.9.9";
+  EXPECT_EQ(get_job(), absl::FailedPreconditionError(absl::StrCat(
+                           "coordinator 127.0.0.1:", port_, ": expected version ", kVersion,
+                           ", as this program has it, got 9.9.9; use programs of one version on "
+                           "all machines")));
+  service_.version = "";
+  EXPECT_NE(get_job().message().find("got an older one"), std::string::npos);
+}
+
 TEST_F(GrpcCoordinatorClientTest, PassesErrorsOfTheServiceOn) {
   SendHeartbeat();
   service_.WaitForHeartbeat()->Finish(
@@ -117,8 +145,8 @@ TEST_F(GrpcCoordinatorClientTest, AChangeThatIsNotAgreedOnIsNoUnreachableCoordin
 }
 
 TEST_F(GrpcCoordinatorClientTest, TellsWhenSomethingElseListensThere) {
-  client_->GetJob(
-      {}, [this](const absl::StatusOr<v1::GetJobReply>& reply) { answer_.Set(reply.status()); });
+  client_->GetStatus(
+      {}, [this](const absl::StatusOr<v1::GetStatusReply>& reply) { answer_.Set(reply.status()); });
   const absl::Status status = answer_.Wait();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_NE(status.message().find("check that --coordinator is right"), std::string::npos);

@@ -107,7 +107,7 @@ Architecture: ${architecture}
 Maintainer: Capstan's developers <capstan@localhost>
 Installed-Size: $(du --summarize --apparent-size --block-size=1024 "${root}/usr" | cut -f 1)
 Depends: ${depends}
-Suggests: bash-completion, man-db
+Suggests: bash-completion, man-db, openssh-client
 Section: science
 Priority: optional
 Description: parameter server for distributed training

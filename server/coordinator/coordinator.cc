@@ -8,6 +8,7 @@
 
 #include "common/base/log_format.h"
 #include "common/base/printable_text.h"
+#include "common/base/program.h"
 #include "server/checkpoint/manifest.h"
 #include "server/coordinator/coordinator_metrics.h"
 #include "server/coordinator/output_plan.h"
@@ -70,6 +71,7 @@ Coordinator::~Coordinator() {
 
 void Coordinator::GetJob(v1::GetJobRequest, Callback<v1::GetJobReply> done) {
   v1::GetJobReply reply;
+  reply.set_version(kVersion);
   reply.set_job_fingerprint(job_fingerprint_);
   if (output_ != nullptr) reply.set_output_token(output_->token());
   if (checkpoints_ != nullptr) reply.set_checkpoint_token(checkpoints_->token());
