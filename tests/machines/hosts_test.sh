@@ -160,7 +160,7 @@ $(hosts 1)   # one worker
 $(hosts 2)
 $(hosts 3)
 END
-run four 0 --hosts="${folder}/hosts" --insecure --network=eth0 --consistency=ssp --staleness=2
+run four 0 --hosts="${folder}/hosts" --insecure --network=eth0 --consistency=ssp --staleness=2 --epochs=90
 expect_text four 'copies the programs to 2 of 4 hosts'
 expect_text four '4 servers, 5 workers'
 expect_accurate four
