@@ -13,10 +13,12 @@ own on a network of their own. What is in a compose file and not known here is r
 """
 
 import argparse
+import ctypes
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -29,6 +31,7 @@ CAPABILITIES = ["CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER"
                 "CAP_KILL", "CAP_MKNOD", "CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP",
                 "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT"]
 STOP_SECONDS = 10
+CLONE_NEWNET = 0x40000000  # of <sched.h>
 
 
 def fail(text):
@@ -124,12 +127,12 @@ class Container:
         self.spec["mounts"].append({"destination": path, "type": "tmpfs", "source": "tmpfs",
                                     "options": ["nosuid", "nodev", "noexec"]})
 
-    def set_hosts(self, hosts):
-        file = os.path.join(self.folder, "hosts")
+    def write(self, path, content):
+        """A file of this container alone."""
+        file = os.path.join(self.folder, os.path.basename(path))
         with open(file, "w", encoding="utf-8") as text:
-            text.write("127.0.0.1 localhost\n")
-            text.writelines(f"{address} {host}\n" for host, address in hosts.items())
-        self.mount(file, "/etc/hosts")
+            text.write(content)
+        self.mount(file, path)
 
     def set_network(self, namespace):
         """The path of a namespace; empty: the one of this process."""
@@ -145,13 +148,34 @@ class Container:
                                 stdin=subprocess.DEVNULL, **options).returncode
 
 
+def answer(query, addresses):
+    """The answer of a name server that has these addresses, as RFC 1035 has it."""
+    labels = []
+    end = 12
+    while query[end]:
+        labels.append(query[end + 1:end + 1 + query[end]])
+        end += 1 + query[end]
+    address = addresses.get(b".".join(labels).decode().lower())
+    question = query[12:end + 5]
+    wants_ipv4 = question[-4:] == b"\0\1\0\1"
+    records = []
+    if address and wants_ipv4:
+        records = [b"\xc0\x0c" + question[-4:] + (60).to_bytes(4, "big") + b"\0\4" +
+                   socket.inet_aton(address)]
+    flags = b"\x81\x80" if address else b"\x81\x83"
+    return (query[:2] + flags + b"\0\1\0" + bytes([len(records)]) + b"\0" * 4 + question +
+            b"".join(records))
+
+
 class Network:
-    """A bridge in a namespace of its own, and a namespace for each member. It has no way out."""
+    """A bridge in a namespace of its own, and a namespace for each member. It has no way out. A
+    name server at the bridge knows the members, as Docker's does."""
 
     def __init__(self, prefix, members):
         self.prefix = prefix
         self.addresses = {member: f"10.88.0.{i}" for i, member in enumerate(members, start=2)}
         self.hub = f"{prefix}-hub"
+        self.gateway = "10.88.0.1"
 
     def namespace(self, member):
         return f"{self.prefix}-{member}"
@@ -162,6 +186,7 @@ class Network:
     def start(self):
         self.ip("netns", "add", self.hub)
         self.ip("-n", self.hub, "link", "add", "bridge", "type", "bridge")
+        self.ip("-n", self.hub, "address", "add", f"{self.gateway}/24", "dev", "bridge")
         self.ip("-n", self.hub, "link", "set", "bridge", "up")
         for i, (member, address) in enumerate(self.addresses.items()):
             own = self.namespace(member)
@@ -172,6 +197,18 @@ class Network:
             self.ip("-n", own, "address", "add", f"{address}/24", "dev", "eth0")
             self.ip("-n", own, "link", "set", "eth0", "up")
             self.ip("-n", own, "link", "set", "lo", "up")
+        threading.Thread(target=self.serve_names, daemon=True).start()
+
+    def serve_names(self):
+        # Only this thread goes into the namespace.
+        with open(f"/run/netns/{self.hub}", encoding="utf-8") as namespace:
+            if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), "cannot enter a network namespace")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+            server.bind((self.gateway, 53))
+            while True:
+                query, client = server.recvfrom(512)
+                server.sendto(answer(query, self.addresses), client)
 
     def stop(self):
         for namespace in [self.namespace(member) for member in self.addresses] + [self.hub]:
@@ -227,7 +264,9 @@ class Compose:
         container.spec["process"]["noNewPrivileges"] = True
         container.set_capabilities([])
         container.set_network(f"/run/netns/{self.network.namespace(name)}")
-        container.set_hosts(self.network.addresses)
+        container.write("/etc/hosts", f"127.0.0.1 localhost\n{self.network.addresses[name]} "
+                        f"{self.container_name(name)}\n")
+        container.write("/etc/resolv.conf", f"nameserver {self.network.gateway}\n")
         for volume in service["volumes"]:
             container.mount_volume(volume, self.folder)
         return container
@@ -312,8 +351,9 @@ def run(engine, arguments):
     if flags.network == "host":
         container.set_network("")
         container.mount("/etc/hosts", "/etc/hosts")
+        container.mount("/etc/resolv.conf", "/etc/resolv.conf")
     else:
-        container.set_hosts({})
+        container.write("/etc/hosts", "127.0.0.1 localhost\n")
     return container.run()
 
 

@@ -194,8 +194,8 @@ size_is_small() {
 # Each library is needed by a program or a library; UCX loads its modules by their names.
 all_libraries_are_needed() {
   local file needed
-  needed="$(find "${state}/rootfs" -type f -perm /111 -exec readelf --dynamic --program-headers {} + |
-    sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p; s|.*program interpreter: .*/(.*)\]|\1|p')"
+  needed="$(find "${state}"/rootfs/{usr,opt/capstan/{bin,lib}} -type f -exec \
+    readelf --dynamic --program-headers {} + | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p; s|.*program interpreter: .*/(.*)\]|\1|p')"
   while read -r file; do
     grep --quiet --line-regexp --fixed-strings "${file##*/}" <<<"${needed}" ||
       { echo "nothing needs ${file}" && return 1; }
@@ -234,8 +234,9 @@ trains_with_read_only_root() {
 }
 
 root_cannot_be_written() {
-  if docker run --rm --read-only capstan capstan run; then return 1; fi
-  grep 'expected to make the folder .*Read-only file system' "${scratch}/log"
+  local output
+  if output="$(docker run --rm --read-only capstan capstan run 2>&1)"; then return 1; fi
+  grep 'expected to make the folder .*Read-only file system' <<<"${output}"
 }
 
 trains_into_a_folder_of_the_host() {
@@ -258,7 +259,7 @@ ends_when_it_is_asked_to() {
 
 # Its status is asked for while the job trains.
 compose_trains() {
-  local up status
+  local up service
   run_from_readme 'compose.yaml up' >"${scratch}/up.log" 2>&1 &
   up=$!
   wait_until 30 run_from_readme 'capstan status'
@@ -282,19 +283,22 @@ compose_leaves_nothing() {
 
 # All in a network of their own, so that no port of this machine is taken.
 trains_on_the_network_of_the_host() {
-  local coordinator port
+  local coordinator members=() port member
   run_from_readme 'capstan keys' 's/HOST,THIS_HOST/localhost/'
   ip netns add "${network}"
   ip -n "${network}" link set lo up
-  inside=(ip netns exec "${network}")
+  inside=(nsenter "--net=/run/netns/${network}")
   run_from_readme capstan_coordinator >coordinator.log &
   coordinator=$!
   for port in 4001 4002; do
     run_from_readme capstan_server "s/THIS_HOST/localhost/; s/HOST/localhost/; s/4001/${port}/" &
+    members+=($!)
     run_from_readme capstan_worker 's/HOST/localhost/' &
+    members+=($!)
   done
-  wait
-  wait "${coordinator}"
+  for member in "${coordinator}" "${members[@]}"; do
+    wait "${member}"
+  done
   grep --fixed-strings "\"parameters_xxh3\": \"${hash}\"" coordinator.log
 }
 
