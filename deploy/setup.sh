@@ -21,6 +21,7 @@ packages_beyond_build=(
   git clang clang-format libclang-rt-dev
   patchelf debootstrap
   slurm-wlm munge
+  buildah runc python3-yaml
 )
 if [[ $# -eq 0 ]]; then
   packages+=("${packages_beyond_build[@]}")

@@ -250,7 +250,7 @@ ends_when_it_is_asked_to() {
   local run exit_code=0
   docker run --rm --name=long --tmpfs=/work capstan capstan run --epochs=100000 &
   run=$!
-  wait_until 30 grep 'training [1-9]' "${scratch}/log"
+  wait_until 30 grep 'step  *[1-9]' "${scratch}/log"
   docker stop long
   wait "${run}" || exit_code=$?
   echo "exit code ${exit_code}"
