@@ -309,10 +309,15 @@ all_commands_of_the_readme_were_used() {
   [[ "${unused}" == "${expected}" ]] || { echo "${unused}" && return 1; }
 }
 
+# With an empty image in place of NVIDIA's.
 builds_with_cuda() {
-  diff <(sed '1,/^# Everything below/d' deploy/docker/Dockerfile) \
-    <(sed '1,/^# Everything below/d' deploy/docker/Dockerfile.cuda)
-  docker build --build-arg=PROGRAMS=bundled --file=deploy/docker/Dockerfile.cuda \
+  diff <(sed '1,/^# The same as/d' deploy/docker/Dockerfile) \
+    <(sed '1,/^# The same as/d' deploy/docker/Dockerfile.cuda)
+  mkdir -p "${scratch}/cuda/cuda-13.0"
+  echo 'FROM scratch
+    COPY cuda-13.0 /usr/local/cuda-13.0' >"${scratch}/cuda/Dockerfile"
+  docker build --tag="$(sed -n 's/^ARG CUDA=//p' deploy/docker/Dockerfile.cuda)" "${scratch}/cuda"
+  docker build --build-arg=BUNDLE=capstan.tar.gz --file=deploy/docker/Dockerfile.cuda \
     --tag=capstan-cuda .
 }
 
@@ -325,7 +330,7 @@ import_debian </dev/null
   >"${scratch}/here.log" 2>&1 || fail "capstan run fails outside: $(tail "${scratch}/here.log")"
 hash="$(summary "${scratch}/here/summary.json" parameters_xxh3)"
 
-check "the image is built" run_from_readme PROGRAMS=bundled
+check "the image is built" run_from_readme BUNDLE=
 ((failed == 0)) || fail "there is no image; see above"
 unpack capstan
 check "its size is printed" run_from_readme 'docker images'

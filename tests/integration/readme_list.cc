@@ -199,7 +199,7 @@ std::vector<Listed> AllListed() {
                  "docker run --rm --read-only --tmpfs=/work capstan capstan run "
                  "--job=/opt/capstan/jobs/digits.textproto"),
       IsTestedBy(kDockerTest,
-                 "docker build --build-arg=PROGRAMS=bundled --file=deploy/docker/Dockerfile "
+                 "docker build --build-arg=BUNDLE=capstan.tar.gz --file=deploy/docker/Dockerfile "
                  "--tag=capstan ."),
       IsTestedBy(kDockerTest, "docker images capstan"),
       IsTestedBy(kDockerTest,
