@@ -21,6 +21,7 @@ case "${1:-}" in
   '') ;;
   *) fail "expected nothing or --bundle=FILE.tar.gz, got $1" ;;
 esac
+[[ -z "${bundle}" || -f "${bundle}" ]] || fail "expected an archive, but there is no ${bundle}"
 [[ ${EUID} -eq 0 ]] || fail "expected to be root, which containers need; use sudo"
 
 scratch="$(mktemp -d)"
@@ -29,6 +30,10 @@ state="${scratch}/state"
 storage=(--root="${scratch}/storage" --runroot="${scratch}/run" --storage-driver=vfs)
 network="capstan-docker-test-$$"  # a namespace
 finish() {
+  local container
+  for container in $(runc --root="${state}/runc" list --quiet 2>/dev/null); do
+    runc --root="${state}/runc" delete --force "${container}"
+  done
   ip netns delete "${network}" 2>/dev/null || true
   rm -rf --one-file-system "${scratch}"
 }
@@ -42,9 +47,10 @@ install_packages() {
   done
   [[ ${#missing[@]} -gt 0 ]] || return 0
   export DEBIAN_FRONTEND=noninteractive
-  apt-get --quiet --yes update &&
-    apt-get --quiet --yes install --no-install-recommends "${missing[@]}" ||
+  if ! apt-get --quiet --yes update ||
+    ! apt-get --quiet --yes install --no-install-recommends "${missing[@]}"; then
     fail "cannot install ${missing[*]}; see above"
+  fi
 }
 
 # The folder that an image is built in: what a clone of the repository has, as far as it is needed.
@@ -53,18 +59,21 @@ make_context() {
   cp --recursive --parents .dockerignore deploy/{bundle,docker,jobs,compose.yaml,setup.sh} "${context}"
   if [[ -n "${bundle}" ]]; then
     cp "${bundle}" "${context}/capstan.tar.gz"
-  else
-    deploy/setup.sh build && deploy/bundle.sh --output="${context}/capstan.tar.gz" ||
-      fail "cannot build the programs; see above"
+  elif ! deploy/setup.sh build || ! deploy/bundle.sh --output="${context}/capstan.tar.gz"; then
+    fail "cannot build the programs; see above"
   fi
   tar --extract --file="${context}/capstan.tar.gz" --directory="${scratch}"
 }
 
 # Makes the image debian:12-slim. The same release of Debian is made only once.
 import_debian() {
-  local reason checksum base cache="${XDG_CACHE_HOME:-${HOME}/.cache}/capstan"
+  local reason checksum base cache="${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/capstan"
   # shellcheck source=tests/package/new_debian.sh
   source tests/package/new_debian.sh
+  if [[ -z "${mirror}" ]]; then
+    apt-get --quiet --yes update || fail "apt-get update failed; see above"
+    source tests/package/new_debian.sh
+  fi
   reason="$(why_no_debian)"
   [[ -z "${reason}" ]] || fail "cannot make a Debian: ${reason}"
   checksum="$(wget --quiet --output-document=- "${mirror}dists/${release}/Release" | sha256sum)"
@@ -130,6 +139,7 @@ run_from_readme() {
 
 # The commands in blocks of README.md, up to what has not been tried.
 readme_commands() {
+  # shellcheck disable=SC2016
   sed -n '/^## Not tried/q; /^```/,/^```/{/^```/d; /^ /d; s/ *# .*//; /./p}' deploy/docker/README.md
 }
 
@@ -334,6 +344,7 @@ check "the image is built" run_from_readme BUNDLE=
 ((failed == 0)) || fail "there is no image; see above"
 unpack capstan
 check "its size is printed" run_from_readme 'docker images'
+tail --lines=1 "${scratch}/log"
 check "it has less than 120 MiB" size_is_small
 check "its user is not root" user_is_not_root
 check "it has labels, and the version is that of its programs" has_labels
