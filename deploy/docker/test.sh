@@ -53,6 +53,9 @@ install_packages() {
   fi
 }
 
+# Those who call Docker are not root: neither here nor in the containers with their ids.
+id() { echo 20000; }
+
 # The folder that an image is built in: what a clone of the repository has, as far as it is needed.
 make_context() {
   mkdir "${context}"
@@ -63,6 +66,7 @@ make_context() {
     fail "cannot build the programs; see above"
   fi
   tar --extract --file="${context}/capstan.tar.gz" --directory="${scratch}"
+  chown --recursive "$(id -u):$(id -g)" "${context}"
 }
 
 # Makes the image debian:12-slim. The same release of Debian is made only once.
