@@ -22,6 +22,7 @@ packages_beyond_build=(
   patchelf debootstrap
   slurm-wlm munge
   openssh-client openssh-server
+  buildah runc python3-yaml
 )
 if [[ $# -eq 0 ]]; then
   packages+=("${packages_beyond_build[@]}")

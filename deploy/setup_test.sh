@@ -36,7 +36,7 @@ expect_not_asked() {
 
 needed=(bazel-bootstrap libgrpc++-dev libucx-dev prometheus-cpp-dev libjs-d3)
 for_tests=(chromium prometheus openmpi-bin libopenmpi-dev libgloo-dev libgtest-dev clang patchelf
-  debootstrap slurm-wlm munge openssh-client openssh-server)
+  debootstrap slurm-wlm munge openssh-client openssh-server buildah runc)
 run_setup build
 expect_asked "${needed[@]}"
 expect_not_asked "${for_tests[@]}"

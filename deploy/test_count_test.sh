@@ -3,7 +3,7 @@
 set -euo pipefail
 
 repository="${TEST_TMPDIR}/repository"
-mkdir -p "${repository}/deploy/slurm" "${repository}/.ci" "${TEST_TMPDIR}/tools"
+mkdir -p "${repository}"/deploy/{docker,slurm} "${repository}/.ci" "${TEST_TMPDIR}/tools"
 cp "${TEST_SRCDIR}/capstan/deploy/test.sh" "${repository}/deploy"
 cp "${TEST_SRCDIR}/capstan/.ci/run" "${repository}/.ci"
 
@@ -40,9 +40,10 @@ expect() {
   [[ "$(tail -n 1 "${TEST_TMPDIR}/output")" == "$2" ]] || { cat "${TEST_TMPDIR}/output" && exit 1; }
 }
 
-# Without Slurm's cases, .ci/run counts those of test.sh.
-slurm_prints() { script "${repository}/deploy/slurm/test.sh" "echo '$1'; exit $2"; }
-slurm_prints "0 passed, 0 failed" 0
+# Without the cases of Slurm and of the image, .ci/run counts those of test.sh.
+prints() { script "${repository}/deploy/$1/test.sh" "echo '$2'; exit $3"; }
+prints slurm "0 passed, 0 failed" 0
+prints docker "0 passed, 0 failed" 0
 
 target plain PASSED "passed passed"
 expect deploy/test.sh "2 passed, 0 failed, 0 skipped"
@@ -54,11 +55,14 @@ target broken FAILED "passed failure skipped"
 expect deploy/test.sh "4 passed, 1 failed, 2 skipped"
 expect .ci/run "4 passed, 1 failed, 2 skipped"
 
-# Its cases are added. Without a count, or with an exit code alone, it is one that failed.
-slurm_prints "5 passed, 2 failed" 1
+# Cases of others are added. Without a count, or with an exit code alone, it is one that failed.
+prints slurm "5 passed, 2 failed" 1
 expect .ci/run "9 passed, 3 failed, 2 skipped"
 grep --quiet '^slurm 0.0 min$' "${TEST_TMPDIR}/output"
-slurm_prints "5 passed, 0 failed" 1
+prints slurm "5 passed, 0 failed" 1
 expect .ci/run "9 passed, 2 failed, 2 skipped"
-slurm_prints "broken" 1
+prints slurm "broken" 1
 expect .ci/run "4 passed, 2 failed, 2 skipped"
+prints slurm "0 passed, 0 failed" 0
+prints docker "3 passed, 1 failed" 1
+expect .ci/run "7 passed, 2 failed, 2 skipped"

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Lists what a bundle carries, as SPDX 2.3 in JSON, on standard output.
+"""Lists what a bundle or an image carries, as SPDX 2.3 in JSON, on standard output.
 
-Usage: spdx.py ROOT ORIGINS VERSION
+Usage: spdx.py ROOT ORIGINS VERSION [FOLDER BUNDLE_LIST]
 
-ROOT is the bundle's folder, VERSION is Capstan's; empty: not known. The file ORIGINS has two lines
-for each program and library: its path in ROOT, and the path of the original. An original that
-belongs to a Debian package is said to come from it. The same files give the same list.
+ROOT is the bundle's folder, or the image's; VERSION is Capstan's; empty: not known. The file ORIGINS
+has two lines for each program and library: its path in ROOT, and the path of the original. An
+original that belongs to a Debian package is said to come from it. BUNDLE_LIST is the list of a
+bundle that lies in ROOT's FOLDER: it tells where the files there come from. The same files give the
+same list.
 """
 
 import hashlib
@@ -119,6 +121,29 @@ def describe_package(line):
     }
 
 
+def packages_of_originals(origins):
+    """From paths in ROOT to the packages of their originals, described."""
+    owners = packages_of(origins.values())
+    lines = query("--show", "--showformat",
+                  "\\t".join(f"${{{field}}}" for field in PACKAGE_FIELDS) + "\\n",
+                  *sorted(set(owners.values()))) if owners else []
+    described = {line.partition("\t")[0].partition(":")[0]: describe_package(line)
+                 for line in lines}
+    return {path: described[owners[original].partition(":")[0]]
+            for path, original in origins.items() if original in owners}
+
+
+def packages_of_bundle(folder, bundle_list):
+    """From paths in ROOT to the packages that the bundle's list names."""
+    with open(bundle_list, encoding="utf-8") as text:
+        document = json.load(text)
+    described = {package["SPDXID"]: package for package in document["packages"]}
+    paths = {file["SPDXID"]: os.path.normpath(os.path.join(folder, file["fileName"]))
+             for file in document["files"]}
+    return {paths[one["spdxElementId"]]: described[one["relatedSpdxElement"]]
+            for one in document["relationships"] if one["relationshipType"] == "GENERATED_FROM"}
+
+
 def verification_code(files):
     """As section 7.9 of SPDX 2.3 has it."""
     sums = sorted(file["checksums"][0]["checksumValue"] for file in files)
@@ -149,23 +174,19 @@ def relation(one, kind, other):
     return {"spdxElementId": one, "relationshipType": kind, "relatedSpdxElement": other}
 
 
-def describe_bundle(root, origins, version):
+def describe(root, sources, version):
+    """The document. `sources`: from paths in ROOT to the packages that they come from."""
     files = [describe_file(root, path, i) for i, path in enumerate(files_in(root), start=1)]
-    owners = packages_of(origins.values())
-    lines = query("--show", "--showformat",
-                  "\\t".join(f"${{{field}}}" for field in PACKAGE_FIELDS) + "\\n",
-                  *sorted(set(owners.values()))) if owners else []
-    packages = {line.partition("\t")[0]: describe_package(line) for line in lines}
-    ids = {name.partition(":")[0]: package["SPDXID"] for name, package in packages.items()}
+    packages = {package["name"]: package for package in sources.values()}
     relations = [relation(DOCUMENT, "DESCRIBES", CAPSTAN)]
     relations += [relation(CAPSTAN, "CONTAINS", file["SPDXID"]) for file in files]
-    relations += [relation(CAPSTAN, "DEPENDS_ON", one) for one in sorted(ids.values())]
+    relations += [relation(CAPSTAN, "DEPENDS_ON", packages[name]["SPDXID"])
+                  for name in sorted(packages)]
     for file in files:
-        owner = owners.get(origins.get(file["fileName"][len("./"):]))
-        if owner:
+        source = sources.get(file["fileName"][len("./"):])
+        if source:
             # Not a copy: it looks for its own libraries in the bundle.
-            one = ids[owner.partition(":")[0]]
-            relations.append(relation(file["SPDXID"], "GENERATED_FROM", one))
+            relations.append(relation(file["SPDXID"], "GENERATED_FROM", source["SPDXID"]))
     name = f"capstan-{version}" if version else "capstan"
     return {
         "spdxVersion": "SPDX-2.3",
@@ -178,18 +199,21 @@ def describe_bundle(root, origins, version):
             "creators": ["Tool: capstan-bundle"],
             "comment": "The time is always the same, so the same files give the same list.",
         },
-        "packages": [describe_capstan(version, files)] + sorted(
-            packages.values(), key=lambda package: package["name"]),
+        "packages": [describe_capstan(version, files)] + [packages[name] for name in sorted(packages)],
         "files": files,
         "relationships": relations,
     }
 
 
 def main(arguments):
-    if len(arguments) != 3:
-        sys.exit(f"spdx: expected ROOT ORIGINS VERSION, got {len(arguments)} arguments")
-    root, origins, version = arguments
-    json.dump(describe_bundle(root, read_origins(origins), version), sys.stdout, indent=1)
+    if len(arguments) not in (3, 5):
+        sys.exit("spdx: expected ROOT ORIGINS VERSION [FOLDER BUNDLE_LIST], got "
+                 f"{len(arguments)} arguments")
+    root, origins, version = arguments[:3]
+    sources = packages_of_originals(read_origins(origins))
+    if arguments[3:]:
+        sources.update(packages_of_bundle(*arguments[3:]))
+    json.dump(describe(root, sources, version), sys.stdout, indent=1)
     print()
 
 

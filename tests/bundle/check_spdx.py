@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks a bundle's capstan.spdx.json against SPDX 2.3 and against the files that are there.
+"""Checks the capstan.spdx.json of a bundle or an image against SPDX 2.3 and the files there.
 
-Usage: check_spdx.py BUNDLE VERSION   VERSION as `capstan --version` prints it
+Usage: check_spdx.py FOLDER VERSION   VERSION as `capstan --version` prints it
 
 Prints "FILE: PACKAGE VERSION" for each file that comes from a package.
 """
@@ -115,7 +115,7 @@ def print_origins(document):
                      if kind == "GENERATED_FROM"}
     for file, package in sorted(from_packages):
         print(f"{file}: {packages[package]['name']} {packages[package]['versionInfo']}")
-    libraries = {file for file in files.values() if file.startswith("lib/")}
+    libraries = {file for file in files.values() if re.search(r"(^|/)lib(64)?/", file)}
     expect({file for file, _ in from_packages} == libraries,
            "expected each library, and nothing else, to come from one package")
     expect(len(from_packages) == len(libraries), "expected one package for each library")

@@ -39,6 +39,7 @@ constexpr char kCompressionTest[] = "//tests/benchmark/codec:compression_benchma
 constexpr char kBundleTest[] = "//tests/bundle:bundle_test";
 constexpr char kCudaTest[] = "//tests/cluster:cuda_cluster_test";
 constexpr char kHostsTest[] = "//tests/machines:hosts_test";
+constexpr char kDockerTest[] = "//deploy/docker:test";
 constexpr char kMetricsTest[] = "//tests/metrics:metrics_test";
 constexpr char kPrometheusTest[] = "//tests/metrics:prometheus_test";
 constexpr char kPackageTest[] = "//tests/package:package_test";
@@ -221,6 +222,44 @@ std::vector<Listed> AllListed() {
       Fails("capstan run --learning_rate=1000 --run_dir=diverged",
             "holds a NaN or an infinity; parameters are unchanged. Try a smaller --learning_rate, "
             "and look at the data"),
+
+      // deploy/docker
+      DoesNotTrain("docker build --file=deploy/docker/Dockerfile "
+                   "--build-arg=REVISION=\"$(git rev-parse HEAD)\" --tag=capstan ."),
+      IsTestedBy(kDockerTest,
+                 "docker run --rm --read-only --tmpfs=/work capstan capstan run "
+                 "--job=/opt/capstan/jobs/digits.textproto"),
+      IsTestedBy(kDockerTest,
+                 "docker build --build-arg=BUNDLE=capstan.tar.gz --file=deploy/docker/Dockerfile "
+                 "--tag=capstan ."),
+      IsTestedBy(kDockerTest, "docker images capstan"),
+      IsTestedBy(kDockerTest,
+                 "docker run --rm --user=\"$(id -u):$(id -g)\" --volume=\"$PWD:/work\" capstan "
+                 "capstan run --job=deploy/jobs/digits.textproto --output=digits.safetensors"),
+      IsTestedBy(kDockerTest, "docker compose --file=deploy/compose.yaml up"),
+      IsTestedBy(kDockerTest,
+                 "docker compose --file=deploy/compose.yaml exec coordinator capstan status "
+                 "--keys=keys --coordinator=coordinator:4000"),
+      IsTestedBy(kDockerTest, "docker compose --file=deploy/compose.yaml down --volumes"),
+      IsTestedBy(kDockerTest,
+                 "docker run --rm --user=\"$(id -u):$(id -g)\" --volume=\"$PWD:/work\" capstan "
+                 "capstan keys --out=keys --hosts=HOST,THIS_HOST"),
+      IsTestedBy(kDockerTest,
+                 "docker run --rm --network=host --user=\"$(id -u):$(id -g)\" "
+                 "--volume=\"$PWD:/work\" capstan capstan_coordinator --keys=keys "
+                 "--job=/opt/capstan/jobs/digits.textproto --listen=0.0.0.0:4000"),
+      IsTestedBy(kDockerTest,
+                 "docker run --rm --network=host --user=\"$(id -u):$(id -g)\" "
+                 "--volume=\"$PWD:/work\" capstan capstan_server --keys=keys "
+                 "--coordinator=HOST:4000 --listen=0.0.0.0:4001 --advertise_host=THIS_HOST"),
+      IsTestedBy(kDockerTest,
+                 "docker run --rm --network=host --user=\"$(id -u):$(id -g)\" "
+                 "--volume=\"$PWD:/work\" capstan capstan_worker --keys=keys "
+                 "--coordinator=HOST:4000"),
+      DoesNotTrain("sudo deploy/docker/test.sh"),
+      DoesNotTrain("docker build --file=deploy/docker/Dockerfile.cuda --tag=capstan-cuda ."),
+      DoesNotTrain("docker run --rm --gpus=all --tmpfs=/work capstan-cuda capstan run "
+                   "--device=cuda"),
 
       // deploy/slurm
       IsTestedBy(kSlurmTest, "sbatch deploy/slurm/capstan.sbatch deploy/jobs/digits.textproto"),

@@ -5,7 +5,8 @@ set -euo pipefail
 
 # shellcheck source=tests/skipped_case.sh
 source tests/skipped_case.sh
-PATH="${PATH}:/usr/sbin:/sbin"
+# shellcheck source=tests/package/new_debian.sh
+source tests/package/new_debian.sh
 pack=deploy/package/pack_deb.sh
 folder="${TEST_TMPDIR}/packages"
 root="${TEST_TMPDIR}/root"
@@ -75,33 +76,13 @@ for check in package_is_made it_depends_on_the_packages_of_its_libraries \
   "${check}"
 done
 
-skip() { end_with_skipped_case "installing, using and removing the package: $1"; }
-
-# The lines for this machine's own release, as /etc/apt/sources.list has them.
-release="$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)"
-# shellcheck disable=SC2016
-sources="$(apt-get indextargets --format 'deb $(REPO_URI) $(CODENAME) $(COMPONENT)' \
-  'Created-By: Packages' "Codename: ${release}" | sort --unique)"
-mirror="$(head -n 1 <<<"${sources}" | cut -d ' ' -f 2)"
-proxy="$(apt-config dump --format '%v' Acquire::http::Proxy)"
-[[ -z "${proxy}" ]] || export http_proxy="${proxy}"
-
-[[ "${EUID}" == 0 ]] || skip "this is not root"
-command -v debootstrap >/dev/null || skip "there is no debootstrap (deploy/setup.sh installs it)"
-[[ -n "${mirror}" ]] || skip "apt knows no packages of ${release}; call apt-get update"
-wget --quiet --spider --timeout=20 --tries=2 "${mirror}dists/${release}/Release" ||
-  skip "${mirror} cannot be reached"
-unshare --mount true || skip "root may not mount anything here"
+reason="$(why_no_debian)"
+[[ -z "${reason}" ]] ||
+  end_with_skipped_case "installing, using and removing the package: ${reason}"
 
 echo "== a new ${release} of ${mirror}"
-# Mounts end with the namespace, so nothing of this machine is below the folder that is removed.
 trap 'rm -rf --one-file-system "${root}"' EXIT
-time unshare --mount --propagation=private \
-  debootstrap --variant=minbase "${release}" "${root}" "${mirror}" >"${TEST_TMPDIR}/debootstrap.log" ||
-  { tail "${TEST_TMPDIR}/debootstrap.log" && fail "debootstrap failed"; }
-echo "${sources}" >"${root}/etc/apt/sources.list"
-[[ -z "${proxy}" ]] || echo "Acquire::http::Proxy \"${proxy}\";" >"${root}/etc/apt/apt.conf.d/proxy"
-echo force-unsafe-io >"${root}/etc/dpkg/dpkg.cfg.d/unsafe-io"
+time make_debian "${root}" "${TEST_TMPDIR}/debootstrap.log" || fail "debootstrap failed"
 install -m 644 "${package}" "${root}/tmp/capstan.deb"
 install -m 755 tests/package/installed.sh "${root}/tmp"
 # shellcheck disable=SC2016
