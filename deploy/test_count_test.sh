@@ -3,7 +3,7 @@
 set -euo pipefail
 
 repository="${TEST_TMPDIR}/repository"
-mkdir -p "${repository}"/deploy/{docker,slurm} "${repository}/.ci" "${TEST_TMPDIR}/tools"
+mkdir -p "${repository}"/deploy/{docker,kubernetes,slurm} "${repository}/.ci" "${TEST_TMPDIR}/tools"
 cp "${TEST_SRCDIR}/capstan/deploy/test.sh" "${repository}/deploy"
 cp "${TEST_SRCDIR}/capstan/.ci/run" "${repository}/.ci"
 
@@ -40,10 +40,9 @@ expect() {
   [[ "$(tail -n 1 "${TEST_TMPDIR}/output")" == "$2" ]] || { cat "${TEST_TMPDIR}/output" && exit 1; }
 }
 
-# Without the cases of Slurm and of the image, .ci/run counts those of test.sh.
+# Without the cases of Slurm, of the image and of Kubernetes, .ci/run counts those of test.sh.
 prints() { script "${repository}/deploy/$1/test.sh" "echo '$2'; exit $3"; }
-prints slurm "0 passed, 0 failed" 0
-prints docker "0 passed, 0 failed" 0
+for part in slurm docker kubernetes; do prints "${part}" "0 passed, 0 failed" 0; done
 
 target plain PASSED "passed passed"
 expect deploy/test.sh "2 passed, 0 failed, 0 skipped"
@@ -66,3 +65,5 @@ expect .ci/run "4 passed, 2 failed, 2 skipped"
 prints slurm "0 passed, 0 failed" 0
 prints docker "3 passed, 1 failed" 1
 expect .ci/run "7 passed, 2 failed, 2 skipped"
+prints kubernetes "6 passed, 0 failed, 1 skipped" 0
+expect .ci/run "13 passed, 2 failed, 3 skipped"
