@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <numeric>
+#include <map>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
@@ -20,6 +21,7 @@
 #include "common/transport/trust/job_token.h"
 #include "deploy/cli/hosts/host_list.h"
 #include "deploy/cli/hosts/hosts_runner.h"
+#include "deploy/cli/hosts/job_folders.h"
 #include "deploy/cli/hosts/remote_hosts.h"
 #include "deploy/cli/hosts/remote_programs.h"
 #include "deploy/cli/job/run_folder.h"
@@ -33,7 +35,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Command = RemoteHosts::Command;
 using Answers = std::vector<std::string>;
 
 // A job from the look at its hosts to the fetching of its logs.
@@ -44,63 +45,80 @@ class JobOnHosts {
         list_(*options.hosts),
         job_(std::move(job)),
         run_dir_(std::move(run_dir)),
-        // The last part, so that messages of the hosts name a folder that people know.
-        remote_run_dir_((fs::absolute(run_dir_) / "").lexically_normal().parent_path().filename()),
         hosts_({list_.hosts, list_.ssh, run_dir_, [this](const auto& line) { Tell(line); },
                 options.take_interrupt, options.clock}),
-        all_(list_.hosts.size()) {
-    std::iota(all_.begin(), all_.end(), 0);
-  }
+        folders_(absl::BytesToHexString(RandomBytes(6)), &hosts_) {}
 
   absl::Status Run() {
     const auto tell = [this](const auto& line) { Tell(line); };
     ASSIGN_OR_RETURN(programs_, BringPrograms(list_, tell, &hosts_));
     RETURN_IF_ERROR(AskAddresses());
     RETURN_IF_ERROR(MakeKeys());
-    RETURN_IF_ERROR(SendJob());
-    const absl::Status result = Train();
+    absl::Status result = folders_.Send(FilesToSend());
+    if (!result.ok()) return Remove(result, /*keeps_results=*/false);
+    result = Train();
     const absl::Status fetched = Fetch();
-    if (!fetched.ok()) Tell(std::string(fetched.message()));
-    return result;
+    if (!fetched.ok()) {
+      Tell(absl::StrCat(fetched.message(), "; they stay there, in ", folders_.Name()));
+    }
+    if (absl::IsCancelled(fetched)) return fetched;
+    return Remove(result, /*keeps_results=*/!fetched.ok());
   }
 
  private:
   void Tell(const std::string& line) { *options_.out << line << std::endl; }
 
   absl::Status AskAddresses();
+  absl::Status CheckAddresses() const;
   absl::Status MakeKeys();
-  absl::Status SendJob();
+  // As arguments of tar.
+  std::string FilesToSend() const;
   std::vector<std::string> KeyFlags() const;
   std::vector<std::string> FlagsFor(int host, const std::string& coordinator) const;
   std::string RunScript(int host, const std::string& coordinator) const;
   absl::Status Train();
   absl::Status Fetch();
+  // Removes the folders on the hosts, and returns `result`.
+  absl::Status Remove(const absl::Status& result, bool keeps_results);
 
   const RunOptions& options_;
   const HostList& list_;
   const v1::JobSpec job_;
   const std::string run_dir_;
-  const std::string remote_run_dir_;
   RemoteHosts hosts_;
-  std::vector<int> all_;  // the indices of the hosts
-  Answers programs_;      // of each host: its folder with the programs
-  Answers addresses_;     // of each host, for the others
-  std::string keys_;      // the folder of keys on this machine; empty: none
-  Answers folders_;       // of each host: the job's own
+  JobFolders folders_;
+  Answers programs_;   // of each host: its folder with the programs
+  Answers addresses_;  // of each host, for the others
+  std::string keys_;   // the folder of keys on this machine; empty: none
 };
 
 absl::Status JobOnHosts::AskAddresses() {
-  // This machine may be one of several hosts: its loopback address means nothing to the others.
-  const std::string towards =
-      "towards=${SSH_CONNECTION%% *}; case \"$towards\" in 127.*|::1) towards=;; esac; ";
-  const std::string network =
-      list_.network.empty() ? "" : absl::StrCat("--network=", ShellWord(list_.network), " ");
-  const auto command = [&](int host) {
-    return Command{absl::StrCat(towards, "address=$(", ShellWord(programs_[host] + "/capstan"),
-                                " address ", network, "${towards:+--towards=\"$towards\"}) && ",
-                                "echo \"capstan: $address\"")};
+  RemoteHosts::Task task;
+  task.what = "find the hosts' addresses";
+  task.script = [this](int host) {
+    // This machine may be one of several hosts: its loopback address means nothing to the others.
+    return absl::StrCat(
+        "towards=${SSH_CONNECTION%% *}; case \"$towards\" in 127.*|::1) towards=;; esac; "
+        "address=$(",
+        ShellWord(programs_[host] + "/capstan"), " address ",
+        list_.network.empty() ? "" : absl::StrCat("--network=", ShellWord(list_.network)),
+        " ${towards:+--towards=\"$towards\"}) && answer \"$address\"");
   };
-  ASSIGN_OR_RETURN(addresses_, hosts_.RunAll("find the hosts' addresses", all_, command));
+  ASSIGN_OR_RETURN(addresses_, hosts_.RunAll(task, hosts_.All()));
+  return CheckAddresses();
+}
+
+absl::Status JobOnHosts::CheckAddresses() const {
+  std::map<std::string, std::string> names;
+  for (int host = 0; host < hosts_.size(); ++host) {
+    const std::string& name = list_.hosts[host].name;
+    const auto [other, is_new] = names.emplace(addresses_[host], name);
+    if (is_new) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--hosts: expected hosts with addresses of their own, got ", addresses_[host],
+                     " for ", other->second, " and ", name,
+                     "; name each machine once, and choose a --network that connects them"));
+  }
   return absl::OkStatus();
 }
 
@@ -114,24 +132,19 @@ absl::Status JobOnHosts::MakeKeys() {
   return KeysCommand(request, options_.clock->Now(), unused);
 }
 
-absl::Status JobOnHosts::SendJob() {
-  std::string files = absl::StrCat("-C ", ShellWord(run_dir_), " ", kEffectiveJobFile);
-  if (!keys_.empty()) absl::StrAppend(&files, " -C ", ShellWord(fs::absolute(keys_).string()));
+std::string JobOnHosts::FilesToSend() const {
+  const auto folder = [](const std::string& path) {
+    return absl::StrCat(" -C ", ShellWord(fs::absolute(path).string()), " ");
+  };
+  std::string files = absl::StrCat(folder(run_dir_), kEffectiveJobFile);
+  if (keys_.empty()) return files;
+  absl::StrAppend(&files, folder(keys_));
   // The CA's private key stays here.
   for (const char* const name : {kAuthorityFile, kCertificateFile, kPrivateKeyFile, kTokenFile}) {
     std::error_code ignored;
-    if (!keys_.empty() && fs::exists(fs::path(keys_) / name, ignored)) {
-      absl::StrAppend(&files, " ", name);
-    }
+    if (fs::exists(fs::path(keys_) / name, ignored)) absl::StrAppend(&files, " ", name);
   }
-  const Command command = {
-      absl::StrCat(kFindCache, "umask 077; mkdir -p \"$cache\" && ",
-                   "folder=$(mktemp -d \"$cache/job.XXXXXX\") && tar -xf - -C \"$folder\" && ",
-                   "echo \"capstan: $folder\""),
-      absl::StrCat("tar -cf - ", files, " | \"$@\"")};
-  ASSIGN_OR_RETURN(folders_,
-                   hosts_.RunAll("send the job to the hosts", all_, [&](int) { return command; }));
-  return absl::OkStatus();
+  return files;
 }
 
 std::vector<std::string> JobOnHosts::KeyFlags() const {
@@ -152,7 +165,7 @@ std::vector<std::string> JobOnHosts::FlagsFor(int host, const std::string& coord
                              absl::StrCat("--num_workers=", list_.num_workers()),
                              absl::StrCat("--network=", address, is_ipv6 ? "/128" : "/32"),
                              absl::StrCat("--device=", absl::StrJoin(options_.devices, ",")),
-                             absl::StrCat("--run_dir=", remote_run_dir_), "--end_with_stdin"});
+                             absl::StrCat("--run_dir=", JobFolders::kResults), "--end_with_stdin"});
   if (options_.has_trace) flags.push_back("--trace");
   if (coordinator.empty()) {
     flags.push_back(absl::StrCat("--rendezvous=", HostAndPort(address, 0)));
@@ -174,8 +187,8 @@ std::vector<std::string> JobOnHosts::FlagsFor(int host, const std::string& coord
 }
 
 std::string JobOnHosts::RunScript(int host, const std::string& coordinator) const {
-  std::string script = absl::StrCat("cd ", ShellWord(folders_[host]), " && exec ",
-                                    ShellWord(programs_[host] + "/capstan"), " run");
+  std::string script =
+      absl::StrCat(folders_.Enter(host), "exec ", ShellWord(programs_[host] + "/capstan"), " run");
   for (const std::string& flag : FlagsFor(host, coordinator)) {
     absl::StrAppend(&script, " ", ShellWord(flag));
   }
@@ -195,19 +208,20 @@ absl::Status JobOnHosts::Train() {
 }
 
 absl::Status JobOnHosts::Fetch() {
-  const std::string here = absl::StrCat("\"$@\" | tar -xf - --no-same-owner -C ",
-                                        ShellWord(run_dir_), " && echo 'capstan: fetched'");
-  return hosts_
-      .RunAll("fetch the logs", all_,
-              [&](int host) {
-                const std::string folder = ShellWord(folders_[host]);
-                return Command{
-                    absl::StrCat("cd ", folder, " && mkdir -p ", ShellWord(remote_run_dir_),
-                                 " && tar -cf - -C ", ShellWord(remote_run_dir_), " .; cd / && rm ",
-                                 "-rf ", folder),
-                    here};
-              })
-      .status();
+  std::vector<JobFolders::Results> results = {{JobFolders::kResults, run_dir_}};
+  for (int host = 1; host < hosts_.size(); ++host) {
+    // As the command names it there, so that hosts may share a folder.
+    const std::string& address = addresses_[host];
+    results.push_back({absl::StrCat(JobFolders::kResults, "/", address),
+                       absl::StrCat(run_dir_, "/", list_.hosts[host].name)});
+  }
+  return folders_.Fetch(results);
+}
+
+absl::Status JobOnHosts::Remove(const absl::Status& result, bool keeps_results) {
+  const absl::Status removed = folders_.Remove(keeps_results);
+  if (!removed.ok()) Tell(absl::StrCat(removed.message(), ": ", folders_.Name()));
+  return result;
 }
 
 // The job with the numbers of the hosts' members.
@@ -244,6 +258,7 @@ absl::Status RunOnHosts(const RunOptions& options) {
                << " hosts: " << options.hosts->num_servers() << " servers, "
                << options.hosts->num_workers() << " workers; logs in " << run_dir << std::endl;
   RETURN_IF_ERROR(WithLogs(JobOnHosts(options, job, run_dir).Run(), run_dir));
+  if (options.has_trace) *options.out << "traces: capstan trace " << run_dir << std::endl;
   return Annotate(CopySummary(options, absl::StrCat(run_dir, "/", kSummaryFile)), "job succeeded");
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,14 +20,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-absl::StatusOr<std::vector<std::string>> TracesOf(const std::string& run_dir,
-                                                  const std::string& output) {
+// Those in the folder itself, without `output`.
+std::vector<std::string> TracesIn(const fs::path& folder, const std::string& output) {
   std::error_code error;
   std::vector<std::string> paths;
-  for (const fs::directory_entry& entry : fs::directory_iterator(run_dir, error)) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     if (!absl::EndsWith(entry.path().filename().string(), kTraceEnding)) continue;
     // An older output may have this ending, too.
     if (!fs::equivalent(entry.path(), output, error)) paths.push_back(entry.path().string());
+  }
+  return paths;
+}
+
+// Those of the run, also of other machines: each has a folder in the folder of the run.
+absl::StatusOr<std::vector<std::string>> TracesOf(const std::string& run_dir,
+                                                  const std::string& output) {
+  std::error_code error;
+  std::vector<std::string> paths = TracesIn(run_dir, output);
+  for (const fs::directory_entry& entry : fs::directory_iterator(run_dir, error)) {
+    if (!entry.is_directory(error)) continue;
+    for (std::string& path : TracesIn(entry.path(), output)) paths.push_back(std::move(path));
   }
   if (!fs::is_directory(run_dir, error)) {
     return absl::NotFoundError(

@@ -69,6 +69,14 @@ TEST_F(TraceCommandTest, ASecondTimeItsOwnOutputIsNotMerged) {
   EXPECT_THAT(out_.str(), Not(HasSubstr("2 processes")));
 }
 
+TEST_F(TraceCommandTest, TracesOfOtherMachinesAreMergedToo) {
+  std::filesystem::create_directories(folder_ + "/10.0.0.2");
+  Trace("worker 0", "worker-0.trace.json");
+  Trace("worker 1", "10.0.0.2/worker-0.trace.json");
+  ASSERT_TRUE(TraceCommand(folder_, "", out_).ok());
+  EXPECT_THAT(out_.str(), AllOf(HasSubstr("worker 1: 1 events"), HasSubstr("of 2 processes")));
+}
+
 TEST_F(TraceCommandTest, AFolderWithoutTracesSaysHowTheyAreMade) {
   EXPECT_THAT(std::string(TraceCommand(folder_, "", out_).message()),
               AllOf(HasSubstr(folder_), HasSubstr("capstan run --trace")));

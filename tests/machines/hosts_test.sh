@@ -171,10 +171,16 @@ expect_clean four
 run archive 0 --hosts="$(hosts 0),$(hosts 1):2" --bundle="${folder}/capstan.tar.gz" \
   --job=deploy/jobs/digits.textproto
 expect_accurate archive
-run there 0 --hosts="$(hosts 0)" --remote_programs="${capstan%/*}" --trace --epochs=5
-[[ -s "${folder}/there/worker-0.trace.json" ]] || failed there 'expected a trace'
+run there 0 --hosts="$(hosts 0 1)" --remote_programs="${capstan%/*}" --trace --epochs=5
+"${capstan}" trace "${folder}/there" | grep --quiet ' of 4 processes' ||
+  failed there 'expected traces of both machines'
 run absent 1 --hosts="$(hosts 0 1)" --remote_programs=/nonexistent
 expect_text absent '--remote_programs: expected the program capstan in /nonexistent of each host'
+
+# What others can write to is not run.
+chown nobody "${folder}/cache3/capstan"
+run foreign 1 --hosts="$(hosts 3)"
+expect_text foreign "expected ${folder}/cache3/capstan to belong to this user"
 
 # Machines that cannot be reached, and one where nobody listens.
 began=${SECONDS}
@@ -185,6 +191,9 @@ expect_text unreachable 'but cannot on '
 ((SECONDS - began <= 15)) || failed unreachable "expected an end within 15 s"
 run network 1 --hosts="$(hosts 0 1)" --network=10.88.0.0/24
 expect_text network 'got 10.88.0.0/24; this machine has lo 127.0.0.1, eth0 10.77.0.11'
+
+run alike 1 --hosts="$(hosts 0 1)" --network=lo
+expect_text alike "got 127.0.0.1 for $(hosts 0) and $(hosts 1)"
 
 # A job that fails says why, and ends on all machines.
 run data 1 --hosts="$(hosts 0 1)" --data_format=csv --data_path="${TEST_TMPDIR}/no.csv"

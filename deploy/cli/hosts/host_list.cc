@@ -25,12 +25,13 @@ using Flags = std::map<std::string, std::string>;
 
 constexpr size_t kMostHosts = 4096;
 
-// Whether ssh takes it as a name, and not as a flag.
+// Whether ssh takes it as a name, and not as a flag. It is also a part of file names.
 bool IsName(absl::string_view text) {
   const auto is_part = [](char c) {
     return absl::ascii_isalnum(c) || absl::string_view("-_.:%").find(c) != absl::string_view::npos;
   };
-  return !text.empty() && text[0] != '-' && std::all_of(text.begin(), text.end(), is_part);
+  return !text.empty() && text[0] != '-' && std::all_of(text.begin(), text.end(), is_part) &&
+         text.find_first_not_of('.') != text.npos;
 }
 
 // `where` begins the message: the flag, or the file and the line.

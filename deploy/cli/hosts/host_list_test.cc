@@ -45,8 +45,9 @@ TEST(HostListTest, AFileHasAHostALine) {
 }
 
 TEST(HostListTest, AWrongHostIsNamed) {
-  for (const std::string wrong : {"", "a,", "-oProxyCommand=x", "a b", "a@", "@a", "a@-b", "a:",
-                                  "a:x", "a:-1", "a:1025", "::1", "[::1", "[::1]2", "[]", "$(x)"}) {
+  for (const std::string wrong :
+       {"", "a,", "-oProxyCommand=x", "a b", "a@", "@a", "a@-b", "a:", "a:x", "a:-1", "a:1025",
+        "::1", "[::1", "[::1]2", "[]", "..", "$(x)"}) {
     EXPECT_THAT(Error(wrong), HasSubstr("--hosts: expected a host as in node1")) << wrong;
   }
   EXPECT_THAT(Error("a,b,ann@a"), HasSubstr("expected each host once, got a twice"));

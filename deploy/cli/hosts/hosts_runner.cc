@@ -1,7 +1,10 @@
 #include "deploy/cli/hosts/hosts_runner.h"
 
 #include <algorithm>
+#include <csignal>
+#include <cstdint>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
@@ -11,11 +14,18 @@
 namespace capstan {
 namespace {
 
+// What a host may print in all. It prints a few lines each second.
+constexpr int64_t kMostBytes = 256 << 20;
+
+// Without the folder that a line names at its end: it will be another one here.
+absl::string_view WithoutFolder(absl::string_view line) {
+  return line.substr(0, line.rfind("; logs in "));
+}
+
 // The reason in a host's log, without what `capstan run` adds to it.
 std::string ReasonIn(const std::string& log) {
   const std::string line = LastErrorLine(log);
-  const absl::string_view reason = absl::StripPrefix(line, "capstan run: ");
-  return std::string(reason.substr(0, reason.rfind("; logs in ")));
+  return std::string(WithoutFolder(absl::StripPrefix(line, "capstan run: ")));
 }
 
 }  // namespace
@@ -57,7 +67,9 @@ void HostsRunner::LookAtHosts() {
     if (member.exit.has_value()) continue;
     // In this order: afterwards, the output is complete.
     member.exit = member.process->Poll();
-    ShowLines(host, /*at_end=*/member.exit.has_value());
+    while (ShowLines(host, /*at_end=*/member.exit.has_value()) && member.exit.has_value()) {
+    }
+    if (member.output.position() > kMostBytes) member.process->Signal(SIGKILL);
     if (!member.exit.has_value()) continue;
     const bool has_failed = !member.exit->ok() && !inputs_have_ended_;
     if (has_failed) RememberFailure(host);
@@ -79,13 +91,19 @@ void HostsRunner::RememberFailure(int host) {
   if (first_failure_.empty() || host == 0) first_failure_ = failure;
 }
 
-void HostsRunner::ShowLines(int host, bool at_end) {
-  for (const std::string& line : members_[host].output.Take(at_end)) {
-    options_.print(absl::StrCat(options_.hosts->hosts()[host].name, " | ", line));
+bool HostsRunner::ShowLines(int host, bool at_end) {
+  Member& member = members_[host];
+  if (member.output.position() > kMostBytes) return false;
+  const std::vector<std::string> lines = member.output.Take(at_end);
+  for (const std::string& line : lines) {
+    // The folder of the traces, too, will be another one here.
+    if (absl::StartsWith(line, "traces: ")) continue;
+    options_.print(absl::StrCat(options_.hosts->hosts()[host].name, " | ", WithoutFolder(line)));
     if (const size_t begin = line.find(kMeetingNotice); host == 0 && begin != line.npos) {
       coordinator_ = line.substr(begin + absl::string_view(kMeetingNotice).size());
     }
   }
+  return !lines.empty();
 }
 
 void HostsRunner::EndInputs() {

@@ -59,7 +59,8 @@ class HostsRunner {
   absl::Status StartNext();
   void LookAtHosts();
   void RememberFailure(int host);
-  void ShowLines(int host, bool at_end);
+  // False: there were none.
+  bool ShowLines(int host, bool at_end);
   // Tells all to end.
   void EndInputs();
   // The earliest end counts.

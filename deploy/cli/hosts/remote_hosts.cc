@@ -1,28 +1,34 @@
 #include "deploy/cli/hosts/remote_hosts.h"
 
-#include <cstdint>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <numeric>
 #include <optional>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "absl/time/time.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 
 namespace capstan {
 namespace {
 
-constexpr absl::string_view kAnswer = "capstan: ";
+constexpr absl::string_view kAnswer = "capstan answers: ";
 constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
+// What a host may print in a task.
+constexpr int64_t kMostBytes = 4 << 20;
+// What is read at once, and the longest line.
+constexpr size_t kMostBytesAtOnce = 1 << 20;
+constexpr size_t kLongestLine = 16 << 10;
 // ssh takes the first value of an option, so a user's --ssh or configuration file comes before
 // these. They let it give up: without a password, after 10 s without a connection, and after 15 s
 // without a sign of life.
@@ -36,24 +42,26 @@ int64_t SizeOf(const std::string& path) {
   return error ? 0 : static_cast<int64_t>(size);
 }
 
-// A command that runs for a host.
-struct Running {
+// Whether the line says why something failed. tar ends with lines that do not.
+bool SaysWhy(absl::string_view line) {
+  return !absl::StripAsciiWhitespace(line).empty() &&
+         !absl::StartsWith(line, "tar: Exiting with failure status") &&
+         !absl::StartsWith(line, "tar: Error is not recoverable") &&
+         !absl::StartsWith(line, "tar: Child returned status") &&
+         !absl::StartsWith(line, "tar: This does not look like a tar archive");
+}
+
+}  // namespace
+
+struct RemoteHosts::Running {
   int host;
   std::unique_ptr<ChildProcess> process;
   LineFollower output;
   int64_t log_begin;  // bytes that were in the log before
-  std::optional<ChildExit> exit;
+  bool has_ended = false;
   std::string answer;
+  std::string reason;  // of a failure: what it printed last, or what this process knows
 };
-
-void ReadAnswer(Running* running) {
-  for (const std::string& line : running->output.Take(/*at_end=*/true)) {
-    absl::string_view text = line;
-    if (absl::ConsumePrefix(&text, kAnswer)) running->answer = std::string(text);
-  }
-}
-
-}  // namespace
 
 std::string ShellWord(absl::string_view text) {
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
@@ -67,58 +75,107 @@ std::string RemoteHosts::LogPath(int host) const {
   return absl::StrCat(options_.log_dir, "/", options_.hosts[host].name, ".ssh.log");
 }
 
-absl::StatusOr<std::vector<std::string>> RemoteHosts::RunAll(
-    absl::string_view what, const std::vector<int>& which,
-    const std::function<Command(int host)>& command_of) {
+std::vector<int> RemoteHosts::All() const {
+  std::vector<int> all(size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+absl::StatusOr<std::vector<std::string>> RemoteHosts::RunAll(const Task& task,
+                                                             const std::vector<int>& which) {
   std::vector<Running> all;
   for (const int host : which) {
     const std::string log = LogPath(host);
-    Running running = {host, nullptr, LineFollower(log), SizeOf(log), std::nullopt, ""};
-    ASSIGN_OR_RETURN(running.process, StartCommand(host, command_of(host), /*has_input=*/false));
+    const std::string here = task.here == nullptr ? "exec \"$@\"" : task.here(host);
+    Running running = {host, nullptr, LineFollower(log), SizeOf(log), false, "", ""};
+    ASSIGN_OR_RETURN(running.process,
+                     StartShell(host, absl::StrCat(kDefineAnswer, here),
+                                absl::StrCat(kDefineAnswer, task.script(host)), false));
     all.push_back(std::move(running));
   }
-  std::vector<std::string> failed;
-  for (size_t num_running = all.size(); num_running > 0;) {
+  const absl::Time start = options_.clock->Now();
+  bool has_told = false;
+  while (!std::all_of(all.begin(), all.end(), [](const Running& one) { return one.has_ended; })) {
     if (options_.take_interrupt()) return absl::CancelledError("interrupted");
-    for (Running& running : all) {
-      if (running.exit.has_value()) continue;
-      running.exit = running.process->Poll();
-      if (!running.exit.has_value()) continue;
-      --num_running;
-      ReadAnswer(&running);
-      if (running.exit->ok() && !running.answer.empty()) continue;
-      const std::string& name = options_.hosts[running.host].name;
-      failed.push_back(name);
-      options_.tell(absl::StrCat("host ", name, ": ",
-                                 LastErrorLine(LogPath(running.host), running.log_begin)));
+    for (Running& running : all) Look(task, start, &running);
+    if (!has_told && options_.clock->Now() >= start + options_.notice_time) {
+      has_told = true;
+      TellWhoIsLate(task, all);
     }
     SleepUntil(*options_.clock, options_.clock->Now() + kPollInterval);
   }
-  if (!failed.empty()) {
-    return absl::UnavailableError(
-        absl::StrCat("expected to ", what, ", but cannot on ", absl::StrJoin(failed, ", ")));
+  std::vector<std::string> answers, failed;
+  for (const Running& running : all) {
+    answers.push_back(running.answer);
+    if (!running.reason.empty()) failed.push_back(options_.hosts[running.host].name);
   }
-  std::vector<std::string> answers;
-  for (const Running& running : all) answers.push_back(running.answer);
-  return answers;
+  if (failed.empty()) return answers;
+  return absl::UnavailableError(
+      absl::StrCat("expected to ", task.what, ", but cannot on ", absl::StrJoin(failed, ", ")));
+}
+
+bool RemoteHosts::ReadOutput(bool at_end, Running* running) {
+  while (running->output.position() - running->log_begin <= kMostBytes) {
+    const std::vector<std::string> lines = running->output.Take(at_end);
+    if (lines.empty()) return true;
+    for (const std::string& line : lines) {
+      absl::string_view text = line;
+      if (absl::ConsumePrefix(&text, kAnswer)) running->answer = std::string(text);
+      if (SaysWhy(line)) running->reason = line;
+    }
+  }
+  return false;
+}
+
+void RemoteHosts::Look(const Task& task, absl::Time start, Running* running) {
+  if (running->has_ended) return;
+  const std::optional<ChildExit> exit = running->process->Poll();
+  const bool has_printed_too_much = !ReadOutput(exit.has_value(), running);
+  const bool is_late = options_.clock->Now() >= start + task.time_limit;
+  running->has_ended = exit.has_value() || is_late || has_printed_too_much;
+  if (!running->has_ended) return;
+  if (exit.has_value() && exit->ok() && !running->answer.empty()) {
+    running->reason.clear();
+    return;
+  }
+  if (has_printed_too_much) {
+    running->reason = absl::StrCat("has printed more than ", kMostBytes >> 20, " MiB");
+  } else if (is_late) {
+    running->reason =
+        absl::StrCat("did not ", task.what, " within ", absl::FormatDuration(task.time_limit));
+  } else if (running->reason.empty()) {
+    running->reason = exit->ToString();
+  }
+  running->process.reset();
+  options_.tell(absl::StrCat("host ", options_.hosts[running->host].name, ": ", running->reason));
+}
+
+void RemoteHosts::TellWhoIsLate(const Task& task, const std::vector<Running>& all) {
+  std::vector<std::string> names;
+  for (const Running& running : all) {
+    if (!running.has_ended) names.push_back(options_.hosts[running.host].name);
+  }
+  if (names.empty()) return;
+  options_.tell(absl::StrCat("waits for ", absl::StrJoin(names, ", "), " to ", task.what));
 }
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> RemoteHosts::Start(int host,
                                                                  const std::string& script) {
-  return StartCommand(host, {script}, /*has_input=*/true);
+  return StartShell(host, "exec \"$@\"", script, /*has_input=*/true);
 }
 
-absl::StatusOr<std::unique_ptr<ChildProcess>> RemoteHosts::StartCommand(int host,
-                                                                        const Command& command,
-                                                                        bool has_input) {
+absl::StatusOr<std::unique_ptr<ChildProcess>> RemoteHosts::StartShell(int host,
+                                                                      const std::string& here,
+                                                                      const std::string& script,
+                                                                      bool has_input) {
   ChildProcess::Options child;
   child.program = "/bin/sh";
-  child.args = {"-c", command.here, "sh"};
+  child.args = {"-c", here, "sh"};
   child.args.insert(child.args.end(), options_.ssh.begin(), options_.ssh.end());
   child.args.insert(child.args.end(), std::begin(kSshOptions), std::end(kSshOptions));
   child.args.push_back(options_.hosts[host].target);
   // The user's shell on the host may be another one.
-  child.args.push_back(absl::StrCat("exec sh -c ", ShellWord(command.script)));
+  child.args.push_back(absl::StrCat("exec sh -c ", ShellWord(script)));
   child.log_path = LogPath(host);
   child.has_input = has_input;
   return ChildProcess::Start(child);
@@ -129,14 +186,20 @@ LineFollower::LineFollower(std::string path) : path_(std::move(path)), position_
 std::vector<std::string> LineFollower::Take(bool at_end) {
   std::ifstream in(path_, std::ios::binary);
   in.seekg(position_);
+  std::string text(kMostBytesAtOnce, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(std::max<std::streamsize>(in.gcount(), 0)));
   std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) {
+  for (absl::string_view rest = text; !rest.empty();) {
+    const size_t end = rest.find('\n');
     // Without its end, the line may still grow.
-    const bool is_whole = !in.eof();
-    if (!is_whole && !at_end) break;
-    position_ += static_cast<int64_t>(line.size()) + (is_whole ? 1 : 0);
+    if (end == rest.npos && !at_end && rest.size() < kLongestLine) break;
+    const size_t size = std::min({end, rest.size(), kLongestLine});
     // ssh ends its own lines as terminals need it.
-    lines.push_back(PrintableText(absl::StripSuffix(line, "\r")));
+    lines.push_back(PrintableText(absl::StripSuffix(rest.substr(0, size), "\r")));
+    const size_t taken = size + (size == end ? 1 : 0);
+    position_ += static_cast<int64_t>(taken);
+    rest.remove_prefix(taken);
   }
   return lines;
 }

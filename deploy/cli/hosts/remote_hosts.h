@@ -1,6 +1,7 @@
 #ifndef DEPLOY_CLI_HOSTS_REMOTE_HOSTS_H_
 #define DEPLOY_CLI_HOSTS_REMOTE_HOSTS_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "deploy/cli/hosts/host_list.h"
 #include "deploy/cli/job/child_process.h"
@@ -18,8 +20,19 @@ namespace capstan {
 // `text` as one word of a POSIX shell.
 std::string ShellWord(absl::string_view text);
 
+// Defines `answer TEXT` for a script, which gives the answer of a host.
+inline constexpr absl::string_view kDefineAnswer =
+    "answer() { printf '\\ncapstan answers: %s\\n' \"$1\"; }; ";
+
+// Shell commands that set $cache on a host: its folder for copied programs and for jobs. It must
+// belong to the user, because what is in it is run.
+inline constexpr absl::string_view kFindCache =
+    "cache=\"${XDG_CACHE_HOME:-$HOME/.cache}/capstan\"; "
+    "if [ -e \"$cache\" ] && [ ! -O \"$cache\" ]; then "
+    "echo \"expected $cache to belong to this user; remove it\" >&2; exit 1; fi; ";
+
 // Runs commands of the shell on several hosts, by ssh. What they print is in a log for each host.
-// Not thread-safe.
+// A host may be slow or broken, or lie: what it prints is bounded. Not thread-safe.
 class RemoteHosts {
  public:
   struct Options {
@@ -35,15 +48,21 @@ class RemoteHosts {
     std::function<bool()> take_interrupt;
     // Required.
     Clock* clock = nullptr;
+    // The hosts that do not end within this time are named.
+    absl::Duration notice_time = absl::Seconds(10);
   };
 
-  // What to run for a host.
-  struct Command {
-    // Commands of the POSIX shell, on the host. A line "capstan: TEXT" of their output is the
-    // answer.
-    std::string script;
-    // Commands of the shell, here. "$@" runs the script: as in 'tar -c data | "$@"'.
-    std::string here = "exec \"$@\"";
+  // What hosts are to do.
+  struct Task {
+    // For messages, such as "copy the programs".
+    std::string what;
+    // Commands of the POSIX shell, on the host. They call `answer`.
+    std::function<std::string(int host)> script;
+    // Commands of the shell, here, if the host's input or output comes from here or goes to here.
+    // "$@" runs the script: as in 'tar -c data | "$@"'. They may call `answer`, too.
+    std::function<std::string(int host)> here;
+    // A host that takes longer fails.
+    absl::Duration time_limit = absl::Minutes(1);
   };
 
   explicit RemoteHosts(Options options);
@@ -51,36 +70,47 @@ class RemoteHosts {
   const std::vector<Host>& hosts() const { return options_.hosts; }
   int size() const { return static_cast<int>(options_.hosts.size()); }
   std::string LogPath(int host) const;
+  // The indices of all hosts.
+  std::vector<int> All() const;
 
-  // Runs a command for each host of `which`, all at the same time, and waits for them. Returns
-  // their answers, in the order of `which`. UNAVAILABLE names the hosts that failed or did not
-  // answer; `what` says what they were to do. CANCELLED after an interrupt.
-  absl::StatusOr<std::vector<std::string>> RunAll(
-      absl::string_view what, const std::vector<int>& which,
-      const std::function<Command(int host)>& command_of);
+  // Runs a task on each host of `which`, on all at the same time, and waits for them. Returns their
+  // answers, in the order of `which`. UNAVAILABLE names the hosts that failed or did not answer.
+  // CANCELLED after an interrupt.
+  absl::StatusOr<std::vector<std::string>> RunAll(const Task& task, const std::vector<int>& which);
 
   // Starts a script on the host. Its standard input ends with EndInput of the result.
   absl::StatusOr<std::unique_ptr<ChildProcess>> Start(int host, const std::string& script);
 
  private:
-  absl::StatusOr<std::unique_ptr<ChildProcess>> StartCommand(int host, const Command& command,
-                                                             bool has_input);
+  struct Running;
+
+  absl::StatusOr<std::unique_ptr<ChildProcess>> StartShell(int host, const std::string& here,
+                                                           const std::string& script,
+                                                           bool has_input);
+  // False: it is more than a host may print.
+  bool ReadOutput(bool at_end, Running* running);
+  // Sets what has become of it, if it has ended or must end.
+  void Look(const Task& task, absl::Time start, Running* running);
+  void TellWhoIsLate(const Task& task, const std::vector<Running>& all);
 
   const Options options_;
 };
 
-// New whole lines at the end of a file that grows. Not thread-safe.
+// New lines at the end of a file that grows. Not thread-safe.
 class LineFollower {
  public:
   // Begins at the present end of the file.
   explicit LineFollower(std::string path);
 
-  // The lines since the last call. `at_end`: also a last line without its end.
+  // The lines since the last call, up to a bound; the next call has more. `at_end`: also a last
+  // line without its end. A very long line is cut.
   std::vector<std::string> Take(bool at_end);
+  // Bytes of the file up to the last line.
+  int64_t position() const { return position_; }
 
  private:
   const std::string path_;
-  int64_t position_ = 0;  // in bytes
+  int64_t position_ = 0;
 };
 
 }  // namespace capstan

@@ -11,6 +11,7 @@
 namespace capstan {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -18,11 +19,13 @@ TEST(RemoteHostsTest, EachHostAnswers) {
   RealClock clock;
   FakeSsh ssh("each_host_answers");
   RemoteHosts hosts(ssh.Options("ann@a,b", &clock));
-  const auto answers = hosts.RunAll("answer", {1, 0}, [](int host) {
-    return RemoteHosts::Command{
-        "cat; echo noise; echo \"capstan: $host " + std::to_string(host) + " it's\"",
-        "echo given | \"$@\""};
-  });
+  RemoteHosts::Task task;
+  task.script = [](int host) {
+    return "cat; printf 'no end of line'; answer \"$host " + std::to_string(host) +
+           " it's\"; echo more";
+  };
+  task.here = [](int) { return "echo given | \"$@\""; };
+  const auto answers = hosts.RunAll(task, {1, 0});
   ASSERT_TRUE(answers.ok()) << answers.status();
   EXPECT_THAT(*answers, ElementsAre("b 1 it's", "a 0 it's"));
   std::ifstream log(hosts.LogPath(0));
@@ -35,13 +38,15 @@ TEST(RemoteHostsTest, AHostThatFailsIsNamed) {
   RealClock clock;
   FakeSsh ssh("a_host_that_fails");
   RemoteHosts hosts(ssh.Options("a,nobody,c,d", &clock));
-  const auto answers = hosts.RunAll("dance", {0, 1, 2, 3}, [](int host) {
-    return RemoteHosts::Command{host == 2   ? "echo broken >&2; exit 3"
-                                : host == 3 ? "echo silent"
-                                            : "echo capstan: ok"};
-  });
-  EXPECT_THAT(std::string(answers.status().message()),
-              HasSubstr("expected to dance, but cannot on "));
+  RemoteHosts::Task task;
+  task.what = "dance";
+  task.script = [](int host) {
+    return host == 2   ? "echo broken >&2; echo 'tar: Exiting with failure status' >&2; exit 3"
+           : host == 3 ? "echo silent"
+                       : "answer ok";
+  };
+  const auto answers = hosts.RunAll(task, hosts.All());
+  EXPECT_EQ(answers.status().message(), "expected to dance, but cannot on nobody, c, d");
   EXPECT_THAT(ssh.told(), testing::UnorderedElementsAre("host nobody: ssh: no route to host",
                                                         "host c: broken", "host d: silent"));
 }
@@ -51,9 +56,26 @@ TEST(RemoteHostsTest, AnInterruptEndsTheWait) {
   FakeSsh ssh("an_interrupt");
   RemoteHosts hosts(ssh.Options("a", &clock));
   ssh.Interrupt();
-  const auto answers =
-      hosts.RunAll("sleep", {0}, [](int) { return RemoteHosts::Command{"sleep 1000"}; });
+  RemoteHosts::Task task;
+  task.script = [](int) { return "sleep 1000"; };
+  const auto answers = hosts.RunAll(task, {0});
   EXPECT_TRUE(absl::IsCancelled(answers.status())) << answers.status();
+}
+
+TEST(RemoteHostsTest, AHostHasLimitedTimeAndOutput) {
+  RealClock clock;
+  FakeSsh ssh("limits");
+  RemoteHosts::Options options = ssh.Options("a,b", &clock);
+  options.notice_time = absl::Milliseconds(50);
+  RemoteHosts hosts(options);
+  RemoteHosts::Task task;
+  task.what = "dance";
+  task.script = [](int host) { return host == 0 ? "sleep 1000" : "exec yes"; };
+  task.time_limit = absl::Seconds(1);
+  EXPECT_FALSE(hosts.RunAll(task, hosts.All()).ok());
+  EXPECT_THAT(ssh.told(), Contains("host a: did not dance within 1s"));
+  EXPECT_THAT(ssh.told(), Contains("host b: has printed more than 4 MiB"));
+  EXPECT_THAT(ssh.told(), Contains(HasSubstr("waits for a")));
 }
 
 TEST(RemoteHostsTest, WordsOfTheShellArriveAsTheyAre) {
@@ -61,9 +83,9 @@ TEST(RemoteHostsTest, WordsOfTheShellArriveAsTheyAre) {
   FakeSsh ssh("words");
   RemoteHosts hosts(ssh.Options("a", &clock));
   const std::string text = "a 'b' \"c\" $HOME `x` \\ *";
-  const auto answers = hosts.RunAll("echo", {0}, [&](int) {
-    return RemoteHosts::Command{"printf 'capstan: %s\\n' " + ShellWord(text)};
-  });
+  RemoteHosts::Task task;
+  task.script = [&text](int) { return "answer " + ShellWord(text); };
+  const auto answers = hosts.RunAll(task, {0});
   ASSERT_TRUE(answers.ok()) << answers.status();
   EXPECT_THAT(*answers, ElementsAre(text));
 }
@@ -80,6 +102,9 @@ TEST(LineFollowerTest, TakesWholeLines) {
   EXPECT_THAT(lines.Take(false), ElementsAre("two"));
   EXPECT_THAT(lines.Take(true), ElementsAre("\\x1b[2J"));
   EXPECT_THAT(lines.Take(true), ElementsAre());
+  out << std::string(40'000, 'x') << std::flush;
+  EXPECT_THAT(lines.Take(false), testing::SizeIs(2)) << "a very long line is cut";
+  EXPECT_THAT(lines.Take(true), testing::SizeIs(1));
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/time.h"
 #include "common/base/program.h"
 #include "common/base/status_macros.h"
 #include "xxhash.h"
@@ -19,16 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Command = RemoteHosts::Command;
+using Task = RemoteHosts::Task;
 
 // In the place of a folder.
 constexpr absl::string_view kNoPrograms = "none";
-
-std::vector<int> AllOf(const RemoteHosts& hosts) {
-  std::vector<int> all(hosts.size());
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
 
 // The name under which hosts keep a bundle: a hash of its files.
 absl::StatusOr<std::string> BundleName(const std::string& bundle) {
@@ -61,16 +55,15 @@ absl::StatusOr<std::string> ReadAnswer(const std::string& host, const std::strin
 // `folder`: the folder to look at, as a word of the hosts' shell.
 absl::StatusOr<std::vector<std::string>> LookForPrograms(const std::string& folder,
                                                          RemoteHosts* hosts) {
-  const std::string script =
-      absl::StrCat(kFindCache, "programs=", folder,
-                   "; if [ ! -x \"$programs/capstan\" ]; then echo 'capstan: ", kNoPrograms,
-                   "'; else version=$(\"$programs/capstan\" --version) && ",
-                   "echo \"capstan: ${version#capstan } $programs\"; fi");
-  const auto command = [&script](int) { return Command{script}; };
-  ASSIGN_OR_RETURN(
-      std::vector<std::string> folders,
-      hosts->RunAll("reach all hosts by ssh without a password, and find programs that run there",
-                    AllOf(*hosts), command));
+  Task task;
+  task.what = "reach all hosts by ssh without a password, and find programs that run there";
+  task.script = [&folder](int) {
+    return absl::StrCat(kFindCache, "programs=", folder,
+                        "; if [ ! -x \"$programs/capstan\" ]; then answer ", kNoPrograms,
+                        "; else version=$(\"$programs/capstan\" --version) && ",
+                        "answer \"${version#capstan } $programs\"; fi");
+  };
+  ASSIGN_OR_RETURN(std::vector<std::string> folders, hosts->RunAll(task, hosts->All()));
   for (int host = 0; host < hosts->size(); ++host) {
     ASSIGN_OR_RETURN(folders[host], ReadAnswer(hosts->hosts()[host].name, folders[host]));
   }
@@ -83,22 +76,25 @@ absl::Status CopyBundle(const std::string& bundle, const std::string& name,
   std::error_code ignored;
   // Compressing it for each host would take longer than most networks.
   const bool is_archive = !fs::is_directory(path, ignored);
-  // Hosts may share the folder: the first copy stays.
-  const std::string script = absl::StrCat(
-      kFindCache,
-      "umask 077; mkdir -p \"$cache\" && new=$(mktemp -d \"$cache/new.XXXXXX\") && tar ",
-      is_archive ? "-xzf" : "-xf", " - --strip-components=1 -C \"$new\" && ",
-      "{ mv -T \"$new\" \"$cache\"/", name,
-      " 2>/dev/null || rm -rf \"$new\"; } && echo 'capstan: copied'");
-  const std::string here =
-      !is_archive ? absl::StrCat("tar -cf - -C ", ShellWord(path.parent_path().string()), " ",
-                                 ShellWord(path.filename().string()), " | \"$@\"")
-                  : absl::StrCat("exec \"$@\" <", ShellWord(path.string()));
-  return hosts->RunAll("copy the programs", which,
-                       [&](int) {
-                         return Command{script, here};
-                       })
-      .status();
+  Task task;
+  task.what = "copy the programs";
+  task.time_limit = absl::InfiniteDuration();
+  task.here = [&](int) {
+    if (is_archive) return absl::StrCat("exec \"$@\" <", ShellWord(path.string()));
+    return absl::StrCat("tar -cf - -C ", ShellWord(path.parent_path().string()), " ",
+                        ShellWord(path.filename().string()), " | \"$@\"");
+  };
+  // A copy gets its name when it is complete. Hosts may share the folder: the first copy stays.
+  task.script = [&](int) {
+    return absl::StrCat(
+        kFindCache, "umask 077; mkdir -p \"$cache\" && new=$(mktemp -d \"$cache/new.XXXXXX\") || ",
+        "exit 1; trap 'rm -rf \"$new\"' EXIT; trap 'exit 1' HUP INT PIPE TERM; tar ",
+        is_archive ? "-xzf" : "-xf", " - --strip-components=1 -C \"$new\" || exit 1; ",
+        "for program in capstan capstan_coordinator capstan_server capstan_worker; do ",
+        "[ -f \"$new/bin/$program\" ] || { echo \"expected bin/$program in --bundle, got none\" ",
+        ">&2; exit 1; }; done; mv -T \"$new\" \"$cache\"/", name, " 2>/dev/null; answer copied");
+  };
+  return hosts->RunAll(task, which).status();
 }
 
 }  // namespace
@@ -114,7 +110,7 @@ absl::StatusOr<std::vector<std::string>> BringPrograms(
       has_bundle ? absl::StrCat("\"$cache\"/", name, "/bin") : ShellWord(list.remote_programs);
   ASSIGN_OR_RETURN(std::vector<std::string> folders, LookForPrograms(folder, hosts));
   std::vector<int> lacking;
-  for (const int host : AllOf(*hosts)) {
+  for (const int host : hosts->All()) {
     if (folders[host] == kNoPrograms) lacking.push_back(host);
   }
   if (lacking.empty()) return folders;
@@ -128,9 +124,13 @@ absl::StatusOr<std::vector<std::string>> BringPrograms(
   RETURN_IF_ERROR(CopyBundle(list.bundle, name, lacking, hosts));
   ASSIGN_OR_RETURN(folders, LookForPrograms(folder, hosts));
   if (folders[lacking[0]] != kNoPrograms) return folders;
-  return absl::FailedPreconditionError(
-      absl::StrCat("--bundle: expected an archive of deploy/bundle.sh, got ", list.bundle,
-                   ", which has left no bin/capstan on ", first));
+  return absl::FailedPreconditionError(absl::StrCat("--bundle: expected programs that run on host ",
+                                                    first,
+                                                    " in ~/.cache/capstan, got "
+                                                    "none from ",
+                                                    list.bundle,
+                                                    "; may programs run there? If not, use "
+                                                    "--remote_programs=DIR"));
 }
 
 }  // namespace capstan

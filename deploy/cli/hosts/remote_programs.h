@@ -6,15 +6,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "deploy/cli/hosts/host_list.h"
 #include "deploy/cli/hosts/remote_hosts.h"
 
 namespace capstan {
-
-// Shell commands that set $cache on a host: the folder for copied bundles and for jobs.
-inline constexpr absl::string_view kFindCache =
-    "cache=\"${XDG_CACHE_HOME:-$HOME/.cache}/capstan\"; ";
 
 // Finds the folder with the programs on each host. The bundle of `list` is copied to the hosts that
 // do not have it; it stays there for later jobs. `tell` gets a line when something is copied. Other

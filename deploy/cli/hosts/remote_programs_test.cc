@@ -27,6 +27,9 @@ class RemoteProgramsTest : public ::testing::Test {
       : ssh_(::testing::UnitTest::GetInstance()->current_test_info()->name()),
         bundle_(ssh_.folder() + "/my bundle") {
     MakeProgram(bundle_, kVersion);
+    for (const std::string name : {"coordinator", "server", "worker"}) {
+      std::ofstream(bundle_ + "/bin/capstan_" + name) << "#!/bin/sh\n";
+    }
     std::ofstream(bundle_ + "/capstan.spdx.json") << "the list";
     list_.bundle = bundle_;
   }
@@ -82,10 +85,17 @@ TEST_F(RemoteProgramsTest, AnArchiveIsUnpacked) {
   EXPECT_TRUE(fs::exists((*folders)[0] + "/capstan"));
 }
 
-TEST_F(RemoteProgramsTest, WhatIsNoBundleIsRefused) {
-  fs::remove_all(bundle_ + "/bin");
-  EXPECT_THAT(std::string(Bring("a").status().message()),
-              HasSubstr("has left no bin/capstan on a"));
+TEST_F(RemoteProgramsTest, WhatIsNoBundleIsRefusedAndNotKept) {
+  fs::remove(bundle_ + "/bin/capstan_worker");
+  EXPECT_FALSE(Bring("a").ok());
+  EXPECT_THAT(ssh_.told(),
+              testing::Contains("host a: expected bin/capstan_worker in --bundle, got none"));
+  EXPECT_TRUE(fs::is_empty(ssh_.folder() + "/a/.cache/capstan"));
+  list_.bundle = ssh_.folder() + "/capstan.tar.gz";
+  std::ofstream(list_.bundle) << "no archive";
+  EXPECT_FALSE(Bring("a").ok());
+  EXPECT_THAT(ssh_.told(), testing::Contains("host a: gzip: stdin: not in gzip format"));
+  EXPECT_TRUE(fs::is_empty(ssh_.folder() + "/a/.cache/capstan"));
   list_.bundle = ssh_.folder();
   EXPECT_THAT(std::string(Bring("a").status().message()), HasSubstr("cannot read"));
 }

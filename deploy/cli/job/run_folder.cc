@@ -33,12 +33,6 @@ bool IsOfAProcess(absl::string_view name) {
   return AreAll(name, absl::ascii_isdigit);
 }
 
-bool IsWrittenByARun(absl::string_view name) {
-  return name == kEffectiveJobFile || name == kPortFile || name == kSummaryFile ||
-         name == kProgressFile || name == kReportFile || name == kMergedTraceFile ||
-         IsOfAProcess(name);
-}
-
 // "worker-1f2e3d4c5b6a7988.history".
 bool IsHistory(absl::string_view name) {
   return absl::ConsumeSuffix(&name, ".history") && absl::ConsumePrefix(&name, "worker-") &&
@@ -62,6 +56,12 @@ absl::StatusOr<std::vector<fs::path>> OurFiles(const std::string& folder, absl::
 }
 
 }  // namespace
+
+bool IsWrittenByARun(absl::string_view name) {
+  return name == kEffectiveJobFile || name == kPortFile || name == kSummaryFile ||
+         name == kProgressFile || name == kReportFile || name == kMergedTraceFile ||
+         IsOfAProcess(name);
+}
 
 std::string DefaultRunFolder(const std::string& job_name, absl::Time now) {
   const std::string base = absl::StrCat(

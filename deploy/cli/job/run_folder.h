@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace capstan {
@@ -18,6 +19,9 @@ inline constexpr char kMergedTraceFile[] = "trace.json";                // by ca
 // A process's log and trace: "worker-0.log", "worker-0.trace.json".
 inline constexpr char kLogEnding[] = ".log";
 inline constexpr char kTraceEnding[] = ".trace.json";
+
+// Whether a file of this name is one of those above.
+bool IsWrittenByARun(absl::string_view name);
 
 // A new runs/NAME-YYYYMMDD-HHMMSS. If it exists, -2, -3, ... is appended.
 std::string DefaultRunFolder(const std::string& job_name, absl::Time now);
