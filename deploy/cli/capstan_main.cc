@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <iostream>
 #include <iterator>
 #include <map>
@@ -114,6 +115,8 @@ int Run(Args args) {
   const auto rendezvous = ReadRendezvous(*flags, static_cast<int>(devices->size()));
   if (!rendezvous.ok()) return Fail("capstan run", rendezvous.status(), kWrongCommandLine);
 
+  // Who reads the output may end before the job: `| tee` ends at Ctrl-C.
+  signal(SIGPIPE, SIG_IGN);
   InterruptSignals signals;
   RealClock clock;
   RunOptions options;
@@ -132,7 +135,7 @@ int Run(Args args) {
   options.most_restarts = *most_restarts;
   options.is_quiet = (*flags)["quiet"] == "true";
   options.own_path = *own_path;
-  InputEnd input((*flags)["end_with_stdin"] == "true" ? STDIN_FILENO : InputEnd::kNone);
+  InputEnd input((*flags)["end_with_stdin"] == "true" ? STDIN_FILENO : InputEnd::kNone, &clock);
   options.take_interrupt = [&] { return signals.Take() || input.Take(); };
   options.terminal = [] { return GetTerminalSize(STDOUT_FILENO); };
   options.out = &std::cout;

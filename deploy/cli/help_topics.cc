@@ -57,7 +57,8 @@ To check that a run has kept the rule, record it:
     {"machines", "a job on several machines", R"(SEVERAL MACHINES
 
 By ssh, from one terminal. ssh has to work without a password. The programs are copied once, keys
-are made, and Ctrl-C ends all. Each host gets one server, and one worker unless :N says more:
+are made, and Ctrl-C ends all. Each host gets one server, and one worker for each device unless :N
+says more:
 
   capstan run --hosts=a,b:2 --job=digits.textproto
   capstan run --hosts=hosts.txt --network=10.0.0.0/16
@@ -94,7 +95,8 @@ The programs, the data and the run folder (runs/slurm-JOBID) must have the same 
 Keys are made for the job. It writes checkpoints, and goes on from the newest one after the loss
 of a server or a requeue. scancel leaves the checkpoints and the summary so far.
 
-More: deploy/slurm/README.md, and all flags: capstan run --help.
+More: deploy/slurm/README.md. Its flags: bash deploy/slurm/capstan.sbatch --help. Those of jobs:
+capstan run --help.
 )"},
     {"keys", "TLS and tokens: who may take part", R"(KEYS
 

@@ -13,6 +13,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_flags.h"
 #include "common/job/load_job.h"
@@ -56,13 +58,16 @@ class JobOnHosts {
     RETURN_IF_ERROR(MakeKeys());
     absl::Status result = folders_.Send(FilesToSend());
     if (!result.ok()) return Remove(result, /*keeps_results=*/false);
-    result = Train();
-    const absl::Status fetched = Fetch();
-    if (!fetched.ok()) {
-      Tell(absl::StrCat(fetched.message(), "; they stay there, in ", folders_.Name()));
-    }
-    if (absl::IsCancelled(fetched)) return fetched;
-    return Remove(result, /*keeps_results=*/!fetched.ok());
+    HostsRunner runner = MakeRunner();
+    result = runner.Run();
+    // Who has not ended may still write results.
+    const absl::Status fetched =
+        runner.HaveAllEnded() ? Fetch() : absl::UnavailableError("some hosts were given up");
+    if (fetched.ok()) return Remove(result, /*keeps_results=*/false);
+    Tell(absl::StrCat(fetched.message(), "; the results stay on the hosts, in ", folders_.Name()));
+    result = Remove(result, /*keeps_results=*/true);
+    const bool needs_summary = !options_.summary_json.empty();
+    return result.ok() && needs_summary ? Annotate(fetched, "job succeeded") : result;
   }
 
  private:
@@ -76,7 +81,7 @@ class JobOnHosts {
   std::vector<std::string> KeyFlags() const;
   std::vector<std::string> FlagsFor(int host, const std::string& coordinator) const;
   std::string RunScript(int host, const std::string& coordinator) const;
-  absl::Status Train();
+  HostsRunner MakeRunner();
   absl::Status Fetch();
   // Removes the folders on the hosts, and returns `result`.
   absl::Status Remove(const absl::Status& result, bool keeps_results);
@@ -195,7 +200,7 @@ std::string JobOnHosts::RunScript(int host, const std::string& coordinator) cons
   return script;
 }
 
-absl::Status JobOnHosts::Train() {
+HostsRunner JobOnHosts::MakeRunner() {
   HostsRunner::Options runner;
   runner.hosts = &hosts_;
   runner.script = [this](int host, const auto& coordinator) {
@@ -204,7 +209,7 @@ absl::Status JobOnHosts::Train() {
   runner.print = [this](const auto& line) { Tell(line); };
   runner.take_interrupt = options_.take_interrupt;
   runner.clock = options_.clock;
-  return HostsRunner(runner).Run();
+  return HostsRunner(runner);
 }
 
 absl::Status JobOnHosts::Fetch() {
@@ -242,6 +247,25 @@ absl::StatusOr<v1::JobSpec> JobOf(const RunOptions& options) {
   return job;
 }
 
+// Removes what the hosts of an earlier run have left in the folder. Their logs name them.
+absl::Status ForgetHosts(const std::string& run_dir) {
+  std::error_code error;
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(run_dir, error)) {
+    const std::string file = entry.path().filename();
+    absl::string_view name = file;
+    if (absl::ConsumeSuffix(&name, kSshLogEnding)) names.emplace_back(name);
+  }
+  for (const std::string& name : names) {
+    fs::remove(absl::StrCat(run_dir, "/", name, kSshLogEnding), error);
+    const std::string folder = absl::StrCat(run_dir, "/", name);
+    if (!fs::is_directory(folder, error)) continue;
+    RETURN_IF_ERROR(PrepareRunFolder(folder, /*job_file=*/""));
+    fs::remove(folder, error);  // if it is empty
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status RunOnHosts(const RunOptions& options) {
@@ -253,6 +277,7 @@ absl::Status RunOnHosts(const RunOptions& options) {
                                   ? DefaultRunFolder(job.name(), options.clock->Now())
                                   : options.run_dir;
   RETURN_IF_ERROR(PrepareFolders(options, run_dir));
+  RETURN_IF_ERROR(ForgetHosts(run_dir));
   RETURN_IF_ERROR(SaveJobFile(job, absl::StrCat(run_dir, "/", kEffectiveJobFile)));
   *options.out << "job " << job.name() << " on " << options.hosts->hosts.size()
                << " hosts: " << options.hosts->num_servers() << " servers, "

@@ -177,7 +177,7 @@ run there 0 --hosts="$(hosts 0 1)" --remote_programs="${capstan%/*}" --trace --e
 run absent 1 --hosts="$(hosts 0 1)" --remote_programs=/nonexistent
 expect_text absent '--remote_programs: expected the program capstan in /nonexistent of each host'
 
-# What others can write to is not run.
+# Programs in a folder of another user are not run.
 chown nobody "${folder}/cache3/capstan"
 run foreign 1 --hosts="$(hosts 3)"
 expect_text foreign "expected ${folder}/cache3/capstan to belong to this user"

@@ -14,8 +14,13 @@
 namespace capstan {
 namespace {
 
-// What a host may print in all. It prints a few lines each second.
-constexpr int64_t kMostBytes = 256 << 20;
+// What a host may print: so much at once, and so much in each second. A job prints a line for each
+// worker every two seconds.
+constexpr int64_t kMostBytes = 64 << 20;
+constexpr int64_t kMostBytesPerSecond = 1 << 20;
+
+// The hosts end without a sign of life for InputEnd::kLongestSilence.
+constexpr absl::Duration kSignOfLifeInterval = absl::Seconds(5);
 
 // Without the folder that a line names at its end: it will be another one here.
 absl::string_view WithoutFolder(absl::string_view line) {
@@ -31,9 +36,11 @@ std::string ReasonIn(const std::string& log) {
 }  // namespace
 
 absl::Status HostsRunner::Run() {
+  start_ = options_.clock->Now();
   do {
     RETURN_IF_ERROR(StartNext());
     LookAtHosts();
+    GiveSignOfLife();
     if (options_.take_interrupt()) {
       // The second one is for those who do not want to wait.
       if (std::exchange(was_interrupted_, true)) break;
@@ -69,10 +76,11 @@ void HostsRunner::LookAtHosts() {
     member.exit = member.process->Poll();
     while (ShowLines(host, /*at_end=*/member.exit.has_value()) && member.exit.has_value()) {
     }
-    if (member.output.position() > kMostBytes) member.process->Signal(SIGKILL);
+    if (!member.exit.has_value() && HasPrintedTooMuch(member)) member.process->Signal(SIGKILL);
     if (!member.exit.has_value()) continue;
     const bool has_failed = !member.exit->ok() && !inputs_have_ended_;
     if (has_failed) RememberFailure(host);
+    if (inputs_have_ended_) continue;
     if (host == 0) {
       EndWithin(options_.patience_after_first);
     } else if (has_failed) {
@@ -82,18 +90,36 @@ void HostsRunner::LookAtHosts() {
 }
 
 void HostsRunner::RememberFailure(int host) {
-  const std::string failure =
-      absl::StrCat("host ", options_.hosts->hosts()[host].name, " ended (",
-                   members_[host].exit->ToString(), "): ", ReasonIn(options_.hosts->LogPath(host)));
+  const std::string reason = HasPrintedTooMuch(members_[host])
+                                 ? "it has printed too much"
+                                 : ReasonIn(options_.hosts->LogPath(host));
+  const std::string failure = absl::StrCat("host ", options_.hosts->hosts()[host].name, " ended (",
+                                           members_[host].exit->ToString(), "): ", reason);
   // After the first one has ended, the others do so for the same reason.
   if (host != 0 && !members_[0].exit.has_value()) options_.print(failure);
   // The coordinator's host knows more than the others.
   if (first_failure_.empty() || host == 0) first_failure_ = failure;
 }
 
+bool HostsRunner::HasPrintedTooMuch(const Member& member) const {
+  const int64_t seconds = absl::ToInt64Seconds(options_.clock->Now() - start_);
+  return member.output.position() > kMostBytes + seconds * kMostBytesPerSecond;
+}
+
+void HostsRunner::GiveSignOfLife() {
+  if (inputs_have_ended_ || options_.clock->Now() < next_sign_of_life_) return;
+  next_sign_of_life_ = options_.clock->Now() + kSignOfLifeInterval;
+  for (const Member& member : members_) member.process->TouchInput();
+}
+
+bool HostsRunner::HaveAllEnded() const {
+  return std::all_of(members_.begin(), members_.end(),
+                     [](const Member& member) { return member.exit.has_value(); });
+}
+
 bool HostsRunner::ShowLines(int host, bool at_end) {
   Member& member = members_[host];
-  if (member.output.position() > kMostBytes) return false;
+  if (HasPrintedTooMuch(member)) return false;
   const std::vector<std::string> lines = member.output.Take(at_end);
   for (const std::string& line : lines) {
     // The folder of the traces, too, will be another one here.
@@ -118,9 +144,7 @@ void HostsRunner::EndWithin(absl::Duration time) {
 }
 
 bool HostsRunner::KeepsWaiting() {
-  const bool some_run = std::any_of(members_.begin(), members_.end(),
-                                    [](const Member& member) { return !member.exit.has_value(); });
-  if (!some_run) return false;
+  if (HaveAllEnded()) return false;
   if (!deadline_.has_value() || options_.clock->Now() < *deadline_) return true;
   if (inputs_have_ended_) return false;
   EndInputs();

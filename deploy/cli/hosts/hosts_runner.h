@@ -47,6 +47,9 @@ class HostsRunner {
   // interrupt, else why the job failed.
   absl::Status Run();
 
+  // False after Run: some hosts were given up, and may still write results.
+  bool HaveAllEnded() const;
+
  private:
   struct Member {
     std::unique_ptr<ChildProcess> process;
@@ -61,6 +64,9 @@ class HostsRunner {
   void RememberFailure(int host);
   // False: there were none.
   bool ShowLines(int host, bool at_end);
+  bool HasPrintedTooMuch(const Member& member) const;
+  // Tells the hosts now and then that this machine is there.
+  void GiveSignOfLife();
   // Tells all to end.
   void EndInputs();
   // The earliest end counts.
@@ -70,7 +76,9 @@ class HostsRunner {
   absl::Status Result() const;
 
   const Options options_;
-  std::vector<Member> members_;         // those that have started
+  std::vector<Member> members_;  // those that have started
+  absl::Time start_;
+  absl::Time next_sign_of_life_ = absl::InfinitePast();
   std::string coordinator_;             // host:port; empty: not yet known
   std::string first_failure_;           // of a host; empty: none
   std::optional<absl::Time> deadline_;  // for the end of all

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "common/base/real_clock.h"
 #include "deploy/cli/hosts/fake_ssh.h"
 
@@ -33,19 +35,23 @@ class HostsRunnerTest : public ::testing::Test {
     };
     options.print = [this](const std::string& line) {
       lines_.push_back(line);
-      if (line == interrupt_after_) ssh_.Interrupt();
+      if (interrupt_after_.count(line) > 0) ssh_.Interrupt();
     };
     options.take_interrupt = ssh_options.take_interrupt;
     options.clock = &clock_;
     options.patience_after_first = absl::Milliseconds(300);
     options.patience_after_failure = absl::Milliseconds(600);
-    options.end_timeout = absl::Seconds(5);
-    return HostsRunner(options).Run();
+    options.end_timeout = absl::Seconds(1);
+    HostsRunner runner(options);
+    const absl::Status result = runner.Run();
+    have_all_ended_ = runner.HaveAllEnded();
+    return result;
   }
 
   RealClock clock_;
   FakeSsh ssh_;
-  std::string interrupt_after_;  // this line
+  std::set<std::string> interrupt_after_;  // these lines
+  bool have_all_ended_ = false;
   std::vector<std::string> coordinators_;
   std::vector<std::string> lines_;
 };
@@ -82,12 +88,30 @@ TEST_F(HostsRunnerTest, AJobDoesNotOutliveAFailedHostForLong) {
 }
 
 TEST_F(HostsRunnerTest, AnInterruptEndsAll) {
-  interrupt_after_ = "b | ready";
+  interrupt_after_ = {"b | ready"};
   const absl::Status result =
       Run({std::string(kMeet) + kUntilTheEnd, std::string("echo ready; ") + kUntilTheEnd});
   EXPECT_TRUE(absl::IsCancelled(result)) << result;
   EXPECT_THAT(lines_, Contains("a | told to end"));
   EXPECT_THAT(lines_, Contains("b | told to end"));
+  EXPECT_TRUE(have_all_ended_);
+}
+
+TEST_F(HostsRunnerTest, ASecondInterruptDoesNotWait) {
+  interrupt_after_ = {"a | ready", "a | still here"};
+  const absl::Status result = Run({"echo ready; cat >/dev/null; echo still here; sleep 1000"});
+  EXPECT_TRUE(absl::IsCancelled(result)) << result;
+  EXPECT_FALSE(have_all_ended_);
+}
+
+TEST_F(HostsRunnerTest, AHostThatDoesNotEndIsGivenUp) {
+  EXPECT_TRUE(Run({std::string(kMeet) + "sleep 0.3", "sleep 1000"}).ok());
+  EXPECT_FALSE(have_all_ended_);
+}
+
+TEST_F(HostsRunnerTest, AHostThatPrintsWithoutEndIsEnded) {
+  EXPECT_EQ(Run({"exec cat /dev/zero"}).message(),
+            "host a ended (killed by signal 9): it has printed too much");
 }
 
 }  // namespace

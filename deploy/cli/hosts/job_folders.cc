@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/base/status_macros.h"
+#include "common/transport/trust/job_keys.h"
 #include "deploy/cli/job/run_folder.h"
 
 namespace capstan {
@@ -46,7 +46,9 @@ absl::Status JobFolders::Send(const std::string& files) {
                         "\"; umask 077; mkdir -p \"$cache\" && mkdir \"$folder\" && "
                         "tar -xf - -C \"$folder\" && answer sent");
   };
-  task.here = [&files](int) { return absl::StrCat("tar -cf - ", files, " | \"$@\""); };
+  task.here = [&files](int) {
+    return absl::StrCat("{ tar -cf - ", files, " || kill -KILL 0; } | \"$@\"");
+  };
   return hosts_.RunAll(task, hosts_.All()).status();
 }
 
@@ -84,11 +86,12 @@ absl::Status JobFolders::Remove(bool keeps_results) {
   Task task;
   task.what = "remove the job's folder";
   task.script = [&](int host) {
-    const std::string folder = absl::StrCat("\"$cache/job.", id_, ".", host, "\"");
-    return absl::StrCat(
-        kFindCache, "rm -rf ", folder,
-        keeps_results ? absl::StrCat("/ca.crt ", folder, "/tls.* ", folder, "/token") : "",
-        " && answer removed");
+    std::string removal = absl::StrCat("rm -rf \"$cache/job.", id_, ".", host, "\"");
+    if (keeps_results) {
+      removal = absl::StrCat(Enter(host), "rm -f ", kAuthorityFile, " ", kCertificateFile, " ",
+                             kPrivateKeyFile, " ", kTokenFile);
+    }
+    return absl::StrCat(kFindCache, removal, " && answer removed");
   };
   return hosts_.RunAll(task, hosts_.All()).status();
 }

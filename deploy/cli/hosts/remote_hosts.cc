@@ -27,11 +27,11 @@ constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
 // What a host may print in a task.
 constexpr int64_t kMostBytes = 4 << 20;
 // What is read at once, and the longest line.
-constexpr size_t kMostBytesAtOnce = 1 << 20;
+constexpr int64_t kMostBytesAtOnce = 1 << 20;
 constexpr size_t kLongestLine = 16 << 10;
-// ssh takes the first value of an option, so a user's --ssh or configuration file comes before
-// these. They let it give up: without a password, after 10 s without a connection, and after 15 s
-// without a sign of life.
+// They let ssh give up: without a password, after 10 s without a connection, and after 15 s without
+// a sign of life. ssh takes the first value of an option, so those in --ssh come before these, and
+// these before those of its configuration file.
 constexpr const char* kSshOptions[] = {
     "-o", "BatchMode=yes",         "-o", "ConnectTimeout=10",
     "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"};
@@ -72,7 +72,7 @@ RemoteHosts::RemoteHosts(Options options) : options_(std::move(options)) {
 }
 
 std::string RemoteHosts::LogPath(int host) const {
-  return absl::StrCat(options_.log_dir, "/", options_.hosts[host].name, ".ssh.log");
+  return absl::StrCat(options_.log_dir, "/", options_.hosts[host].name, kSshLogEnding);
 }
 
 std::vector<int> RemoteHosts::All() const {
@@ -184,20 +184,24 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> RemoteHosts::StartShell(int host,
 LineFollower::LineFollower(std::string path) : path_(std::move(path)), position_(SizeOf(path_)) {}
 
 std::vector<std::string> LineFollower::Take(bool at_end) {
+  std::vector<std::string> lines;
+  const int64_t size = SizeOf(path_);
+  if (size <= position_) return lines;
+  std::string text(std::min(size - position_, kMostBytesAtOnce), '\0');
   std::ifstream in(path_, std::ios::binary);
   in.seekg(position_);
-  std::string text(kMostBytesAtOnce, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(std::max<std::streamsize>(in.gcount(), 0)));
-  std::vector<std::string> lines;
+  // More may follow what is not the end of the file.
+  at_end = at_end && position_ + static_cast<int64_t>(text.size()) == size;
   for (absl::string_view rest = text; !rest.empty();) {
     const size_t end = rest.find('\n');
     // Without its end, the line may still grow.
     if (end == rest.npos && !at_end && rest.size() < kLongestLine) break;
-    const size_t size = std::min({end, rest.size(), kLongestLine});
+    const size_t length = std::min({end, rest.size(), kLongestLine});
     // ssh ends its own lines as terminals need it.
-    lines.push_back(PrintableText(absl::StripSuffix(rest.substr(0, size), "\r")));
-    const size_t taken = size + (size == end ? 1 : 0);
+    lines.push_back(PrintableText(absl::StripSuffix(rest.substr(0, length), "\r")));
+    const size_t taken = length + (length == end ? 1 : 0);
     position_ += static_cast<int64_t>(taken);
     rest.remove_prefix(taken);
   }

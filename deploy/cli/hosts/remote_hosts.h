@@ -20,6 +20,9 @@ namespace capstan {
 // `text` as one word of a POSIX shell.
 std::string ShellWord(absl::string_view text);
 
+// A host's log is NAME with this ending.
+inline constexpr absl::string_view kSshLogEnding = ".ssh.log";
+
 // Defines `answer TEXT` for a script, which gives the answer of a host.
 inline constexpr absl::string_view kDefineAnswer =
     "answer() { printf '\\ncapstan answers: %s\\n' \"$1\"; }; ";

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "common/base/program.h"
@@ -24,7 +25,7 @@ using Task = RemoteHosts::Task;
 // In the place of a folder.
 constexpr absl::string_view kNoPrograms = "none";
 
-// The name under which hosts keep a bundle: a hash of its files.
+// The name under which hosts keep a bundle: a hash of the archive, or of the list of its files.
 absl::StatusOr<std::string> BundleName(const std::string& bundle) {
   std::error_code ignored;
   // The list has a checksum of each file.
@@ -40,6 +41,21 @@ absl::StatusOr<std::string> BundleName(const std::string& bundle) {
   const std::string text = bytes.str();
   return absl::StrCat("bundle-",
                       absl::Hex(XXH3_64bits(text.data(), text.size()), absl::kZeroPad16));
+}
+
+// The hosts with kNoPrograms as their folder.
+std::vector<int> WithoutPrograms(const std::vector<std::string>& folders) {
+  std::vector<int> hosts;
+  for (int host = 0; host < static_cast<int>(folders.size()); ++host) {
+    if (folders[host] == kNoPrograms) hosts.push_back(host);
+  }
+  return hosts;
+}
+
+std::string NamesOf(const std::vector<int>& which, const RemoteHosts& hosts) {
+  return absl::StrJoin(which, ", ", [&hosts](std::string* out, int host) {
+    absl::StrAppend(out, hosts.hosts()[host].name);
+  });
 }
 
 // The folder in the host's answer, which is "VERSION FOLDER", or kNoPrograms.
@@ -81,8 +97,8 @@ absl::Status CopyBundle(const std::string& bundle, const std::string& name,
   task.time_limit = absl::InfiniteDuration();
   task.here = [&](int) {
     if (is_archive) return absl::StrCat("exec \"$@\" <", ShellWord(path.string()));
-    return absl::StrCat("tar -cf - -C ", ShellWord(path.parent_path().string()), " ",
-                        ShellWord(path.filename().string()), " | \"$@\"");
+    return absl::StrCat("{ tar -cf - -C ", ShellWord(path.parent_path().string()), " ",
+                        ShellWord(path.filename().string()), " || kill -KILL 0; } | \"$@\"");
   };
   // A copy gets its name when it is complete. Hosts may share the folder: the first copy stays.
   task.script = [&](int) {
@@ -92,7 +108,8 @@ absl::Status CopyBundle(const std::string& bundle, const std::string& name,
         is_archive ? "-xzf" : "-xf", " - --strip-components=1 -C \"$new\" || exit 1; ",
         "for program in capstan capstan_coordinator capstan_server capstan_worker; do ",
         "[ -f \"$new/bin/$program\" ] || { echo \"expected bin/$program in --bundle, got none\" ",
-        ">&2; exit 1; }; done; mv -T \"$new\" \"$cache\"/", name, " 2>/dev/null; answer copied");
+        ">&2; exit 1; }; done; mv -T \"$new\" \"$cache\"/", name, " || [ -d \"$cache\"/", name,
+        " ] || exit 1; answer copied");
   };
   return hosts->RunAll(task, which).status();
 }
@@ -109,28 +126,21 @@ absl::StatusOr<std::vector<std::string>> BringPrograms(
   const std::string folder =
       has_bundle ? absl::StrCat("\"$cache\"/", name, "/bin") : ShellWord(list.remote_programs);
   ASSIGN_OR_RETURN(std::vector<std::string> folders, LookForPrograms(folder, hosts));
-  std::vector<int> lacking;
-  for (const int host : hosts->All()) {
-    if (folders[host] == kNoPrograms) lacking.push_back(host);
-  }
+  std::vector<int> lacking = WithoutPrograms(folders);
   if (lacking.empty()) return folders;
-  const std::string& first = hosts->hosts()[lacking[0]].name;
   if (!has_bundle) {
     return absl::FailedPreconditionError(
         absl::StrCat("--remote_programs: expected the program capstan in ", list.remote_programs,
-                     " of each host, got none on ", first));
+                     " of each host, got none on ", NamesOf(lacking, *hosts)));
   }
   tell(absl::StrCat("copies the programs to ", lacking.size(), " of ", hosts->size(), " hosts"));
   RETURN_IF_ERROR(CopyBundle(list.bundle, name, lacking, hosts));
   ASSIGN_OR_RETURN(folders, LookForPrograms(folder, hosts));
-  if (folders[lacking[0]] != kNoPrograms) return folders;
-  return absl::FailedPreconditionError(absl::StrCat("--bundle: expected programs that run on host ",
-                                                    first,
-                                                    " in ~/.cache/capstan, got "
-                                                    "none from ",
-                                                    list.bundle,
-                                                    "; may programs run there? If not, use "
-                                                    "--remote_programs=DIR"));
+  lacking = WithoutPrograms(folders);
+  if (lacking.empty()) return folders;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--bundle: expected programs that run in ~/.cache/capstan, got none on ",
+      NamesOf(lacking, *hosts), "; may programs run there? If not, use --remote_programs=DIR"));
 }
 
 }  // namespace capstan

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <glog/logging.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,6 +62,8 @@ struct Launch {
   sigset_t no_signals;
   sigemptyset(&no_signals);
   sigprocmask(SIG_SETMASK, &no_signals, nullptr);
+  // What is ignored would stay so.
+  signal(SIGPIPE, SIG_DFL);
   dup2(launch.input_fd, STDIN_FILENO);
   dup2(launch.log_fd, STDOUT_FILENO);
   dup2(launch.log_fd, STDERR_FILENO);
@@ -121,12 +124,14 @@ std::string ChildExit::ToString() const {
 }
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const Options& options) {
-  int input_pipe[2] = {-1, -1};
-  if (options.has_input && pipe2(input_pipe, O_CLOEXEC) != 0)
-    return SystemError("cannot make a pipe");
-  const ScopedFd input_reader(options.has_input ? input_pipe[0]
+  // Unlike a pipe, sockets take bytes without SIGPIPE.
+  int input[2] = {-1, -1};
+  if (options.has_input && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, input) != 0) {
+    return SystemError("cannot make a pair of sockets");
+  }
+  const ScopedFd input_reader(options.has_input ? input[0]
                                                 : open("/dev/null", O_RDONLY | O_CLOEXEC));
-  ScopedFd input_writer(input_pipe[1]);
+  ScopedFd input_writer(input[1]);
   const ScopedFd log_fd(
       open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (log_fd.get() < 0) {
@@ -170,6 +175,10 @@ std::optional<ChildExit> ChildProcess::Poll() {
 
 void ChildProcess::Signal(int signal) {
   if (!Poll().has_value()) kill(pid_, signal);
+}
+
+void ChildProcess::TouchInput() {
+  if (input_fd_ >= 0) send(input_fd_, "\n", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void ChildProcess::EndInput() {

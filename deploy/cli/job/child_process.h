@@ -35,8 +35,8 @@ class ChildProcess {
     std::vector<std::string> args;
     // Its standard output and standard error are appended to this file. Required.
     std::string log_path;
-    // Its standard input is a pipe that nobody writes to, until EndInput or the end of this
-    // process. False: it is empty.
+    // Its standard input ends with EndInput, or with this process. Only TouchInput writes to it.
+    // False: it is empty.
     bool has_input = false;
   };
 
@@ -51,6 +51,8 @@ class ChildProcess {
   std::optional<ChildExit> Poll();
   // Sends it a signal, unless it has ended.
   void Signal(int signal);
+  // Writes a line without text to its standard input, if there is room.
+  void TouchInput();
   // Ends its standard input.
   void EndInput();
 

@@ -57,9 +57,12 @@ TEST(ChildProcessTest, AnInputEndsWhenItIsToldTo) {
   // Others do not hold the input open.
   auto other = ChildProcess::Start({"/bin/sleep", {"1000"}, LogPath("other")});
   ASSERT_TRUE(other.ok()) << other.status();
+  (*child)->TouchInput();
   EXPECT_FALSE((*child)->Poll().has_value());
   (*child)->EndInput();
   EXPECT_EQ(WaitForExit(child->get()).code, 3);
+  EXPECT_EQ(Contents(log), "\n");
+  (*child)->TouchInput();
 }
 
 TEST(ChildProcessTest, ArgumentsArriveAsTheyAre) {

@@ -31,9 +31,7 @@ absl::Status MemberRunner::StartMembers() {
 absl::Status MemberRunner::Watch() {
   while (true) {
     if (options_.take_interrupt()) return absl::CancelledError("interrupted");
-    // In this order: at the end, the coordinator knows more than the processes.
-    UpdateStatus();
-    LookAtProcesses();
+    Look();
     if (std::optional<absl::Status> result = Result(); result.has_value()) return *result;
     SleepUntil(*options_.clock, options_.clock->Now() + options_.poll_interval);
   }
@@ -49,8 +47,19 @@ void MemberRunner::UpdateStatus() {
   if (IsAtEnd(status_.view())) deadline_ = options_.clock->Now() + options_.end_timeout;
 }
 
-void MemberRunner::LookAtProcesses() {
-  for (const LocalJob::Ended& member : options_.job->TakeEnded()) {
+void MemberRunner::Look() {
+  const std::vector<LocalJob::Ended> ended = options_.job->TakeEnded();
+  const absl::Time now = options_.clock->Now();
+  // At the end, the coordinator knows more than the processes.
+  if (!ended.empty() || !options_.job->HasRunning() || now >= next_status_) {
+    next_status_ = now + options_.status_interval;
+    UpdateStatus();
+  }
+  Judge(ended);
+}
+
+void MemberRunner::Judge(const std::vector<LocalJob::Ended>& ended) {
+  for (const LocalJob::Ended& member : ended) {
     if (member.exit.ok()) {
       has_good_end_ = true;
       continue;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -33,8 +34,10 @@ class MemberRunner {
     ProgressDisplay* display = nullptr;
     // Required.
     Clock* clock = nullptr;
-    // Interval of looks at the processes and of questions to the coordinator.
+    // Interval of looks at the processes.
     absl::Duration poll_interval = absl::Milliseconds(50);
+    // Interval of questions to the coordinator. It is asked at once when a process has ended.
+    absl::Duration status_interval = absl::Milliseconds(500);
     // After the job's end, the processes have this long to end. Then they are killed.
     absl::Duration end_timeout = absl::Seconds(10);
   };
@@ -49,8 +52,10 @@ class MemberRunner {
   absl::Status StartMembers();
   // Follows the job to its end.
   absl::Status Watch();
+  // Looks at the processes and asks for the job's progress, if it is time.
+  void Look();
   // Remembers how members have ended, and tells of losses.
-  void LookAtProcesses();
+  void Judge(const std::vector<LocalJob::Ended>& ended);
   // Asks for the job's progress.
   void UpdateStatus();
   // The result, if it is known.
@@ -58,7 +63,8 @@ class MemberRunner {
 
   const Options options_;
   absl::Time start_;
-  v1::GetStatusReply status_;           // the last answer
+  v1::GetStatusReply status_;  // the last answer
+  absl::Time next_status_ = absl::InfinitePast();
   bool answers_ = true;                 // the coordinator, when it was last asked
   bool has_good_end_ = false;           // of a member
   std::string first_loss_;              // how a member was lost; empty: none was

@@ -61,13 +61,15 @@ bool InterruptSignals::Take() {
 bool InputEnd::Take() {
   if (fd_ == kNone) return false;
   pollfd input = {fd_, POLLIN, 0};
-  while (poll(&input, 1, /*timeout=*/0) > 0) {
+  bool has_ended = false;
+  while (!has_ended && poll(&input, 1, /*timeout=*/0) > 0) {
     char thrown_away[4096];
-    if (read(fd_, thrown_away, sizeof(thrown_away)) > 0) continue;
-    fd_ = kNone;
-    return true;
+    has_ended = read(fd_, thrown_away, sizeof(thrown_away)) <= 0;
+    last_ = clock_.Now();
   }
-  return false;
+  has_ended = has_ended || clock_.Now() > last_ + kLongestSilence;
+  if (has_ended) fd_ = kNone;
+  return has_ended;
 }
 
 }  // namespace capstan

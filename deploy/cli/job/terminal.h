@@ -6,6 +6,9 @@
 #include <csignal>
 #include <optional>
 
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+
 namespace capstan {
 
 // In characters.
@@ -53,18 +56,23 @@ class InterruptSignals {
 };
 
 // Notices the end of an input, such as the pipe from a process on another machine. What comes
-// before is thrown away. Not thread-safe.
+// before is thrown away. Who has begun to send something has to go on: silence is then taken for
+// the end, because the network may have failed without a word. Not thread-safe.
 class InputEnd {
  public:
   static constexpr int kNone = -1;  // has no end
+  static constexpr absl::Duration kLongestSilence = absl::Seconds(30);
 
-  explicit InputEnd(int fd) : fd_(fd) {}
+  // `clock` outlives this.
+  InputEnd(int fd, Clock* clock) : fd_(fd), clock_(*clock) {}
 
   // True once, when the input has ended. Does not wait.
   bool Take();
 
  private:
   int fd_;
+  Clock& clock_;
+  absl::Time last_ = absl::InfiniteFuture();  // when something came
 };
 
 }  // namespace capstan

@@ -7,6 +7,8 @@
 
 #include <cstdio>
 
+#include "common/base/fake_clock.h"
+
 namespace capstan {
 namespace {
 
@@ -41,6 +43,38 @@ TEST(TerminalKeysTest, AFileHasNoKeys) {
   FILE* file = tmpfile();
   EXPECT_EQ(TerminalKeys(fileno(file)).Take(), 0);
   fclose(file);
+}
+
+TEST(InputEndTest, EndsWithTheInput) {
+  FakeClock clock;
+  int pipe_fds[2];
+  ASSERT_EQ(pipe(pipe_fds), 0);
+  InputEnd input(pipe_fds[0], &clock);
+  clock.Advance(absl::Hours(1));
+  EXPECT_FALSE(input.Take()) << "nobody has begun to send something";
+  ASSERT_EQ(write(pipe_fds[1], "x", 1), 1);
+  EXPECT_FALSE(input.Take());
+  close(pipe_fds[1]);
+  EXPECT_TRUE(input.Take());
+  EXPECT_FALSE(input.Take()) << "once";
+  close(pipe_fds[0]);
+}
+
+TEST(InputEndTest, SilenceIsTheEndOnceSomethingHasCome) {
+  FakeClock clock;
+  int pipe_fds[2];
+  ASSERT_EQ(pipe(pipe_fds), 0);
+  InputEnd input(pipe_fds[0], &clock);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(write(pipe_fds[1], "\n", 1), 1);
+    EXPECT_FALSE(input.Take());
+    clock.Advance(InputEnd::kLongestSilence - absl::Seconds(1));
+    EXPECT_FALSE(input.Take());
+  }
+  clock.Advance(absl::Seconds(2));
+  EXPECT_TRUE(input.Take());
+  close(pipe_fds[0]);
+  close(pipe_fds[1]);
 }
 
 TEST(InterruptSignalsTest, EachSignalIsTakenOnce) {
