@@ -52,7 +52,7 @@ run_job() {
   local exit_code=0
   rm -rf runs srun.flags programs/flags
   printf '%b' "$1" >outcomes
-  PATH="${PWD}/tools:${PATH}" SLURM_JOB_ID=7 SLURM_JOB_NODELIST='node[1-2]' SLURM_NTASKS=5 \
+  PATH="${PWD}/tools:${PATH}" SLURM_JOB_ID="${job_id:-7}" SLURM_JOB_NODELIST='node[1-2]' SLURM_NTASKS=5 \
     bash "${script}" job.textproto --programs=programs "${@:3}" >output 2>&1 || exit_code=$?
   expect_equal "$2" "${exit_code}"
 }
@@ -96,6 +96,11 @@ run_job 'failed 5\nfailed 6\nfinished 9\n' 1 --restarts=1
 expect output "start 2:" "it does not start again: --restarts=1 allows no more"
 run_job 'failed 0\nfinished 9\n' 1
 expect output "it failed before its first step, so it would fail again"
+
+# Another job with the same folder does not.
+run_job 'finished 9\n' 0 --run_dir=shared
+job_id=8 run_job 'finished 9\n' 0 --run_dir=shared
+if grep "goes on from" output; then exit 1; fi
 
 # Wrong flags and allocations.
 run_job '' 2 --worker_count=3
