@@ -204,8 +204,8 @@ expect_text headless 1 'has been unreachable for 4 s; check that it runs'
 start_long bereft
 kill -KILL "$(pids_of node1 capstan_worker)"
 wait_for bereft 1 'worker-0 ended (killed by signal 9)'
-wait_for_text bereft 'declared dead' "${TEST_TMPDIR}/bereft/coordinator.log"
-expect_documented bereft 'is declared dead; the others go on' "${TEST_TMPDIR}/bereft/coordinator.log"
+wait_for_text bereft 'the others go on' "${TEST_TMPDIR}/bereft/coordinator.log"
+expect_documented bereft '(lease); the others go on' "${TEST_TMPDIR}/bereft/coordinator.log"
 kill -INT "${cluster_pids[0]}"
 finish
 expect_codes bereft 130 1
