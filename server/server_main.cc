@@ -11,11 +11,13 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
+#include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "common/base/end_request.h"
 #include "common/base/flag_help.h"
 #include "common/base/ids.h"
 #include "common/base/log_format.h"
@@ -91,7 +93,8 @@ namespace {
 constexpr char kUsage[] =
     R"(Usage: capstan_server --coordinator=HOST:PORT [--listen=HOST:PORT] [flags]
 
-Holds a part of a job's parameters and applies the workers' updates.
+Holds a part of a job's parameters and applies the workers' updates. After a SIGTERM it ends the job,
+because its parameters are lost, and exits with 143.
 
 )";
 
@@ -204,7 +207,9 @@ uint32_t MaxConnections(const v1::JobSpec& job) {
   return 2 * job.cluster().num_workers() * (job.transport().grpc_connections() + 1);
 }
 
-void EndServer(const absl::Status& status) { EndProgram("capstan_server", status); }
+constexpr char kName[] = "capstan_server";
+
+void EndServer(const absl::Status& status) { EndProgram(kName, status); }
 
 // Null: nothing is traced.
 absl::StatusOr<std::unique_ptr<Tracer>> StartTraceIfAsked(CoordinatorEndpoint& coordinator,
@@ -214,7 +219,7 @@ absl::StatusOr<std::unique_ptr<Tracer>> StartTraceIfAsked(CoordinatorEndpoint& c
   return StartTrace(path, coordinator, &clock);
 }
 
-absl::Status Serve() {
+absl::Status Serve(EndRequest* end) {
   RealClock clock;
   CallGuard::Options guarded;
   guarded.clock = &clock;
@@ -240,6 +245,7 @@ absl::Status Serve() {
     return listeners.status();
   }
   options.metrics = &metrics;
+  options.end = end;
   options.on_readiness = [&readiness](absl::Status status) { readiness.Set(std::move(status)); };
   options.host = HostAndNetwork();
   const absl::StatusOr<Place> place = PlaceFromFlags(*guarded.security);
@@ -316,7 +322,9 @@ absl::Status Serve() {
 }  // namespace capstan
 
 int main(int argc, char** argv) {
+  capstan::EndRequest end;
   capstan::InitProgram(argv[0], capstan::kUsage);
+  capstan::EndOnTermination(&end);
   std::vector<std::string> args(argv, argv + argc);
   absl::Status parsed = capstan::BeginRole(
       "server", capstan::kUsage + capstan::ProgramFlagsHelp(capstan::kFlags), &args);
@@ -328,7 +336,9 @@ int main(int argc, char** argv) {
     if (!parsed.ok()) capstan::ReportUsageError(parsed);
   }
   if (!parsed.ok()) {
-    capstan::EndProgram("capstan_server", parsed, /*is_usage_error=*/true);
+    capstan::EndProgram(capstan::kName, parsed, /*is_usage_error=*/true);
   }
-  capstan::EndServer(capstan::Serve());
+  const absl::Status status = capstan::Serve(&end);
+  if (!status.ok() && end.is_asked()) capstan::EndTerminatedProgram(capstan::kName, status);
+  capstan::EndServer(status);
 }

@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/end_request.h"
 #include "common/base/flag_help.h"
 #include "common/base/log_format.h"
 #include "common/base/program.h"
@@ -65,7 +67,7 @@ namespace {
 constexpr char kUsage[] = R"(Usage: capstan_worker --coordinator=HOST:PORT [--device=cuda] [flags]
 
 Trains a share of a job's data against its parameter servers. Started while the job trains, it takes
-the place of a worker that was lost.
+the place of a worker that was lost. After a SIGTERM it finishes its step, leaves, and ends with 143.
 
 )";
 
@@ -87,7 +89,9 @@ constexpr ProgramFlag kFlags[] = {
     {kRecords, "trace", "FILE"},
 };
 
-void EndWorker(const absl::Status& status) { EndProgram("capstan_worker", status); }
+constexpr char kName[] = "capstan_worker";
+
+void EndWorker(const absl::Status& status) { EndProgram(kName, status); }
 
 // The files of this worker: history and trace.
 struct Records {
@@ -107,7 +111,7 @@ absl::StatusOr<Records> StartRecords(Incarnation incarnation, CoordinatorEndpoin
   return records;
 }
 
-absl::Status Work(const DeviceName& device) {
+absl::Status Work(const DeviceName& device, EndRequest* end) {
   RealClock clock;
   ASSIGN_OR_RETURN(
       const SecurityPointer security,
@@ -132,6 +136,7 @@ absl::Status Work(const DeviceName& device) {
     return listeners.status();
   }
   options.metrics = &metrics;
+  options.end = end;
   options.on_readiness = [&readiness](absl::Status status) { readiness.Set(std::move(status)); };
   const absl::StatusOr<Records> records = StartRecords(options.incarnation, *coordinator, clock);
   if (!records.ok()) {
@@ -171,20 +176,24 @@ absl::Status Work(const DeviceName& device) {
 }  // namespace capstan
 
 int main(int argc, char** argv) {
+  capstan::EndRequest end;
   capstan::InitProgram(argv[0], capstan::kUsage);
+  capstan::EndOnTermination(&end);
   std::vector<std::string> args(argv, argv + argc);
   absl::Status parsed = capstan::BeginRole(
       "worker", capstan::kUsage + capstan::ProgramFlagsHelp(capstan::kFlags), &args);
   if (parsed.ok()) parsed = capstan::ParseProgramFlags(args);
   parsed.Update(capstan::SetLogFormat(absl::GetFlag(FLAGS_log_format)));
   if (!parsed.ok()) {
-    capstan::EndProgram("capstan_worker", parsed, /*is_usage_error=*/true);
+    capstan::EndProgram(capstan::kName, parsed, /*is_usage_error=*/true);
   }
   const auto device = capstan::ParseDeviceName(absl::GetFlag(FLAGS_device));
   if (!device.ok()) {
-    capstan::EndProgram("capstan_worker", device.status(), /*is_usage_error=*/true);
+    capstan::EndProgram(capstan::kName, device.status(), /*is_usage_error=*/true);
   }
   capstan::SendGrpcLogsToVlog();
   capstan::UseOneBlasThread();
-  capstan::EndWorker(capstan::Work(*device));
+  const absl::Status status = capstan::Work(*device, &end);
+  if (!status.ok() && end.is_asked()) capstan::EndTerminatedProgram(capstan::kName, status);
+  capstan::EndWorker(status);
 }

@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 #include <malloc.h>
+#include <semaphore.h>
 
 #include <csignal>
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include <fstream>
 #include <iostream>
 #include <system_error>
+#include <thread>
 
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/parse.h"
@@ -40,6 +42,19 @@ absl::string_view NameOfFlagBeforeValue(absl::string_view arg) {
   if (!is_flag || absl::StrContains(arg, '=')) return "";
   const absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(arg);
   return flag == nullptr || flag->IsOfType<bool>() ? "" : arg;
+}
+
+// Counts SIGTERMs. A signal handler reaches nothing but such a variable.
+sem_t terminations;
+
+// Prints "name: message", as an object if logs are JSON.
+void LogEnd(const std::string& name, const absl::Status& status) {
+  if (LogsAreJson()) {
+    const LogDetails details{std::string(status.message())};
+    LOG(ERROR) << name << ": " << status.message();
+  } else {
+    std::cerr << name << ": " << PrintableLines(status.message()) << std::endl;
+  }
 }
 
 }  // namespace
@@ -106,6 +121,22 @@ absl::Status ParseProgramFlags(std::vector<std::string> args) {
       absl::StrCat("unexpected argument \"", positional[1], "\"; --help lists the flags"));
 }
 
+void EndOnTermination(EndRequest* request) {
+  CHECK_EQ(sem_init(&terminations, /*pshared=*/0, /*value=*/0), 0);
+  // Not blocked and waited for: OpenBLAS starts threads before main, and one would take the signal.
+  struct sigaction action = {};
+  action.sa_handler = [](int) { sem_post(&terminations); };
+  action.sa_flags = SA_RESTART;
+  CHECK_EQ(sigaction(SIGTERM, &action, nullptr), 0);
+  // Detached: it lives as long as the process.
+  std::thread([request] {
+    do {
+      while (sem_wait(&terminations) != 0) continue;  // EINTR
+    } while (request->Ask());
+    ExitProgram(kTerminated);
+  }).detach();
+}
+
 void ExitProgram(int code) {
   std::cout.flush();
   std::cerr.flush();
@@ -115,13 +146,13 @@ void ExitProgram(int code) {
 
 void EndProgram(const std::string& name, const absl::Status& status, bool is_usage_error) {
   if (status.ok()) ExitProgram(0);
-  if (LogsAreJson()) {
-    const LogDetails details{std::string(status.message())};
-    LOG(ERROR) << name << ": " << status.message();
-  } else {
-    std::cerr << name << ": " << PrintableLines(status.message()) << std::endl;
-  }
+  LogEnd(name, status);
   ExitProgram(is_usage_error ? 2 : 1);
+}
+
+void EndTerminatedProgram(const std::string& name, const absl::Status& status) {
+  LogEnd(name, status);
+  ExitProgram(kTerminated);
 }
 
 }  // namespace capstan

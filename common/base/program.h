@@ -1,11 +1,13 @@
 #ifndef COMMON_BASE_PROGRAM_H_
 #define COMMON_BASE_PROGRAM_H_
 
+#include <csignal>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "common/base/end_request.h"
 
 namespace capstan {
 
@@ -36,6 +38,14 @@ std::string HostAndNetwork();
 // place of another one's value. An unknown flag ends the program with a message.
 absl::Status ParseProgramFlags(std::vector<std::string> args);
 
+// From now on a SIGTERM asks `request`, which must live as long as the process. If `request`
+// refuses, the process ends at once, with kTerminated. That needs a handler: the first process of a
+// container does not hear a signal without one. Called once.
+void EndOnTermination(EndRequest* request);
+
+// The exit code of a program that has ended because of a SIGTERM, as shells and Kubernetes know it.
+inline constexpr int kTerminated = 128 + SIGTERM;
+
 // The last call of a program: ends the process at once, with this code. Does not destroy the static
 // objects of libraries, because gRPC's remaining threads may still use them.
 [[noreturn]] void ExitProgram(int code);
@@ -44,6 +54,9 @@ absl::Status ParseProgramFlags(std::vector<std::string> args);
 // as an object if logs are JSON, and ends with 2 for a wrong command line, else with 1.
 [[noreturn]] void EndProgram(const std::string& name, const absl::Status& status,
                              bool is_usage_error = false);
+
+// The same after a SIGTERM: `status` says how it has ended, and the exit code is kTerminated.
+[[noreturn]] void EndTerminatedProgram(const std::string& name, const absl::Status& status);
 
 }  // namespace capstan
 

@@ -1,11 +1,16 @@
 #include "common/base/program.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <fstream>
+#include <iostream>
 #include <string>
+#include <thread>
 
 #include "absl/status/status.h"
+#include "common/base/end_request.h"
 
 namespace capstan {
 namespace {
@@ -37,6 +42,32 @@ TEST(ProgramTest, FlagFilesAreRead) {
 TEST(ProgramTest, WhatIsNoFlagIsNamed) {
   EXPECT_EQ(ParseProgramFlags({"program", "--undefok=a", "stray"}),
             absl::InvalidArgumentError("unexpected argument \"stray\"; --help lists the flags"));
+}
+
+TEST(ProgramDeathTest, ATerminationEndsAProcessThatDoesNotAwaitIt) {
+  EXPECT_EXIT(
+      {
+        EndRequest end;
+        EndOnTermination(&end);
+        raise(SIGTERM);
+        pause();
+      },
+      testing::ExitedWithCode(143), "");
+}
+
+TEST(ProgramDeathTest, AnAwaitedTerminationIsAskedForAndTheSecondOneEndsTheProcess) {
+  EXPECT_EXIT(
+      {
+        EndRequest end;
+        end.Await();
+        EndOnTermination(&end);
+        raise(SIGTERM);
+        while (!end.is_asked()) std::this_thread::yield();
+        std::cerr << "asked" << std::endl;
+        raise(SIGTERM);
+        pause();
+      },
+      testing::ExitedWithCode(143), "asked");
 }
 
 }  // namespace

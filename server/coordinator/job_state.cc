@@ -87,6 +87,7 @@ absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
   if (Advance() || has_entered || has_changed || has_schedule || has_codecs || has_checkpoint) {
     Publish();
   }
+  if (request.role() == kWorker && request.is_leaving()) Leave(request.id());
   return absl::OkStatus();
 }
 

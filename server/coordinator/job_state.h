@@ -106,7 +106,7 @@ class JobState {
   // The events since the last call, a line each, for the log.
   std::vector<JobEvent> TakeEvents() { return std::exchange(events_, {}); }
   v1::GetStatusReply Status() const;
-  // Declared dead so far, also those replaced.
+  // Declared dead or left so far, also those replaced.
   int WorkersLost() const;
   // The job has ended.
   JobOutcome Outcome() const;
@@ -122,6 +122,11 @@ class JobState {
   // A worker takes a dead one's place, and enters when it knows its first step.
   absl::StatusOr<uint32_t> Replace(Incarnation incarnation);
   absl::Status ReportEarlyFailure(const v1::ReportFailureRequest& request);
+  // A worker leaves, as in v1::HeartbeatRequest::is_leaving.
+  void Leave(uint32_t worker);
+  // A worker that computes is no member any more: the others go on, or the job fails. `what` says
+  // why in a line, and `reason` in short.
+  void LoseWorker(uint32_t worker, const std::string& what, const std::string& reason);
   // Lets workers enter once all servers have reported their next step; false if there are none.
   bool EnterWorkers();
   // Settles the pending change once all servers have reported; false if there is none.
@@ -177,7 +182,7 @@ class JobState {
   std::vector<uint64_t> bytes_of_server_;
   uint64_t placing_version_ = 0;  // the first view with the placement
   uint64_t saving_version_ = 0;   // the first view of SAVING, until the servers have seen it
-  uint64_t death_version_ = 0;    // the first view without the last worker that died
+  uint64_t death_version_ = 0;    // the first view without the last worker that was lost
   absl::Time training_began_;
   absl::Duration training_time_;  // with that before the checkpoint
   int64_t steps_total_ = 0;       // of each worker; 0 until the first report

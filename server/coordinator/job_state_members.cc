@@ -136,10 +136,11 @@ absl::Status JobState::ReportEarlyFailure(const v1::ReportFailureRequest& reques
 }
 
 void JobState::DeclareDead(MemberKey key) {
-  if (has_ended()) return;
-  const std::string silence = absl::StrCat(job_.membership().lease_seconds(), " s");
   Member& member = members_.OfRole(key.role).at(key.id);
-  member.death = absl::StrCat("was silent for ", silence);
+  if (has_ended() || !member.is_live()) return;
+  const std::string silence = absl::StrCat(job_.membership().lease_seconds(), " s");
+  member.end = absl::StrCat("was declared dead because it was silent for ", silence,
+                            "; raise membership.lease_seconds if it was only slow");
   if (key.role == kServer) {
     v1::CheckpointStatus checkpoints;
     checkpoint_.WriteTo(checkpoints);
@@ -149,13 +150,22 @@ void JobState::DeclareDead(MemberKey key) {
     return Fail(absl::StrCat(MemberName(key), " (", member.address.grpc, ") has been silent for ",
                              silence, " (lease); its shards are lost: see its log, and ", advice));
   }
-  entering_.Forget(key.id);
-  const std::string why = absl::StrCat("silent for ", silence, " (lease)");
-  const std::string what = absl::StrCat(MemberName(key), " has been ", why);
-  if (result_.has_value()) {
-    events_.emplace_back(absl::StrCat(what, "; its work is done"), std::nullopt, why);
-    return Publish();
-  }
+  const std::string reason = absl::StrCat("silent for ", silence, " (lease)");
+  const std::string what = absl::StrCat(MemberName(key), " has been ", reason);
+  if (!result_.has_value()) return LoseWorker(key.id, what, reason);
+  events_.emplace_back(absl::StrCat(what, "; its work is done"), std::nullopt, reason);
+  Publish();
+}
+
+void JobState::Leave(uint32_t worker) {
+  if (has_ended() || has_trained()) return;
+  const std::string reason = "was asked to end, and has left";
+  members_.OfRole(kWorker).at(worker).end = reason;
+  LoseWorker(worker, absl::StrCat(MemberName({kWorker, worker}), " ", reason), reason);
+}
+
+void JobState::LoseWorker(uint32_t worker, const std::string& what, const std::string& reason) {
+  entering_.Forget(worker);
   if (view_.phase() == v1::REGISTERING || view_.phase() == v1::PLACING) {
     return Fail(absl::StrCat(what, " before training began: see its log, and start the job again"));
   }
@@ -163,8 +173,8 @@ void JobState::DeclareDead(MemberKey key) {
     return Fail(absl::StrCat(
         what, " and was the last live worker: see the workers' logs, and start the job again"));
   }
-  events_.emplace_back(absl::StrCat(what, " and is declared dead; the others go on"),
-                       member.progress.steps_done(), why);
+  events_.emplace_back(absl::StrCat(what, "; the others go on"),
+                       members_.OfRole(kWorker).at(worker).progress.steps_done(), reason);
   death_version_ = view_.version() + 1;
   if (view_.phase() == v1::EVALUATING) view_.set_evaluator(*members_.LowestLiveWorker());
   Advance();

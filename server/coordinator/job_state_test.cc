@@ -310,6 +310,88 @@ TEST_F(JobStateTest, AnEnteringWorkerThatDiesLeavesItsPlaceToTheNext) {
   EXPECT_EQ(state_.RegisterWorker(LateWorker(51)).value(), 1u);
 }
 
+class LeavingTest : public JobStateTest {
+ protected:
+  void Leave(uint32_t worker, int64_t steps_done = 4) {
+    v1::HeartbeatRequest request;
+    request.set_role(v1::HeartbeatRequest::WORKER);
+    request.set_id(worker);
+    request.set_incarnation(worker);
+    request.mutable_progress()->set_steps_done(steps_done);
+    request.mutable_progress()->set_steps_total(9);
+    request.set_is_leaving(true);
+    ASSERT_TRUE(state_.Heartbeat(request).ok());
+  }
+};
+
+TEST_F(LeavingTest, TheOthersGoOnAndThePlaceIsFreeAtOnce) {
+  StartTraining();
+  const uint64_t version = state_.view().version();
+  Leave(1);
+  EXPECT_EQ(state_.view().version(), version + 1);
+  EXPECT_EQ(state_.view().phase(), v1::TRAINING);
+  EXPECT_FALSE(state_.view().workers(1).is_live());
+  EXPECT_EQ(state_.Outcome().workers_lost, 1);
+  EXPECT_EQ(state_.Status().progress(1).steps_done(), 4);
+  EXPECT_EQ(state_.RegisterWorker(LateWorker(50)).value(), 1u);
+}
+
+TEST_F(LeavingTest, ItsLeaseDoesNotEndItOnceMore) {
+  StartTraining();
+  Leave(1);
+  const uint64_t version = state_.view().version();
+  state_.DeclareDead(Worker(1));
+  EXPECT_EQ(state_.view().version(), version);
+  v1::HeartbeatRequest late;
+  late.set_role(v1::HeartbeatRequest::WORKER);
+  late.set_id(1);
+  late.set_incarnation(1);
+  EXPECT_THAT(std::string(state_.Heartbeat(late).message()),
+              HasSubstr("worker 1 was asked to end, and has left; this process must stop"));
+}
+
+TEST_F(LeavingTest, AnEnteringWorkerMayLeave) {
+  StartTraining();
+  Leave(1);
+  ASSERT_TRUE(state_.RegisterWorker(LateWorker(50)).ok());
+  v1::HeartbeatRequest request;
+  request.set_role(v1::HeartbeatRequest::WORKER);
+  request.set_id(1);
+  request.set_incarnation(50);
+  request.set_is_leaving(true);
+  ASSERT_TRUE(state_.Heartbeat(request).ok());
+  EXPECT_FALSE(state_.view().workers(1).is_entering());
+  EXPECT_EQ(state_.RegisterWorker(LateWorker(51)).value(), 1u);
+}
+
+TEST_F(LeavingTest, BeforeTheTrainingItEndsTheJob) {
+  RegisterAll();
+  Leave(0, /*steps_done=*/0);
+  EXPECT_EQ(state_.view().phase(), v1::FAILED);
+  EXPECT_THAT(state_.view().reason(),
+              HasSubstr("worker 0 was asked to end, and has left before training began"));
+}
+
+TEST_F(LeavingTest, TheLastWorkerEndsTheJob) {
+  StartTraining();
+  Leave(1);
+  Leave(0);
+  EXPECT_EQ(state_.view().phase(), v1::FAILED);
+  EXPECT_THAT(state_.view().reason(), HasSubstr("was the last live worker"));
+}
+
+TEST_F(LeavingTest, WhoHasDoneAllStepsStaysToTheEnd) {
+  StartTraining();
+  Leave(1, /*steps_done=*/9);
+  EXPECT_FALSE(state_.view().workers(1).is_live()) << "another one may still need its place";
+  Heartbeat(Worker(0), /*steps_done=*/9);
+  Heartbeat(kServer);
+  ASSERT_EQ(state_.view().phase(), v1::EVALUATING);
+  Leave(0, /*steps_done=*/9);
+  EXPECT_EQ(state_.view().phase(), v1::EVALUATING);
+  EXPECT_TRUE(state_.view().workers(0).is_live());
+}
+
 class SavingTest : public JobStateTest {
  protected:
   SavingTest() : JobStateTest(JobWithOutput()) {}

@@ -96,9 +96,8 @@ absl::StatusOr<Member*> MemberRegistry::Find(MemberKey key, Incarnation incarnat
         incarnation.value(), "); stop this one: it belongs to an earlier start or to another job"));
   }
   if (!member.is_live()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        MemberName(key), " was declared dead because it ", member.death,
-        "; this process must stop (raise membership.lease_seconds if it was only slow)"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(MemberName(key), " ", member.end, "; this process must stop"));
   }
   return &member;
 }

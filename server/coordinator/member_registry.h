@@ -22,13 +22,13 @@ struct Member {
   Incarnation incarnation;
   ServerAddress address;  // Servers only.
   std::string host;       // v1::RegisterServerRequest::host
-  std::string death;      // The reason for declaring it dead; empty while it is live.
+  std::string end;        // Why it is no member any more; empty while it is live.
   uint64_t view_version = 0;
   v1::Progress progress;  // Workers only.
   v1::ServerLoad load;    // Servers only.
   Step first_step;        // Workers only.
 
-  bool is_live() const { return death.empty(); }
+  bool is_live() const { return end.empty(); }
 };
 
 // The members of the job. Ids are given in order of registration, never twice. Not thread-safe.
@@ -46,7 +46,7 @@ class MemberRegistry {
   // RESOURCE_EXHAUSTED: all are live.
   absl::StatusOr<uint32_t> TakePlaceOfDeadWorker(Incarnation incarnation);
   // Borrowed until the next Add. INVALID_ARGUMENT: the role is unknown. FAILED_PRECONDITION: the id
-  // is unknown, the incarnation is another one, or the member was declared dead.
+  // is unknown, the incarnation is another one, or the member has left or was declared dead.
   absl::StatusOr<Member*> Find(MemberKey key, Incarnation incarnation);
 
   // All places are taken.

@@ -57,7 +57,7 @@ TEST(MemberRegistryTest, RefusesWhoIsNotTheMemberThatItSays) {
 TEST(MemberRegistryTest, TellsADeadMemberWhy) {
   MemberRegistry members(1, 1);
   ASSERT_TRUE(members.Add(kWorker, Incarnation(5), {}).ok());
-  members.OfRole(kWorker)[0].death = "was silent for 10 s";
+  members.OfRole(kWorker)[0].end = "was declared dead because it was silent for 10 s";
   EXPECT_THAT(ErrorOf(members, {kWorker, 0}, 5),
               HasSubstr("worker 0 was declared dead because it was silent for 10 s; "));
 }
@@ -76,7 +76,7 @@ TEST(MemberRegistryTest, KnowsWhoIsDone) {
   progress.set_steps_done(9);
   EXPECT_FALSE(members.LiveWorkersHaveFinished());
   EXPECT_EQ(members.LowestLiveWorker(), 0u);
-  members.OfRole(kWorker)[0].death = "was silent";
+  members.OfRole(kWorker)[0].end = "was silent";
   EXPECT_TRUE(members.LiveWorkersHaveFinished());
   EXPECT_EQ(members.LowestLiveWorker(), 1u);
   v1::JobView view;

@@ -46,6 +46,7 @@ absl::Status ParameterServer::Run(ListenFunction listen) {
   }
   const MetricsSources::Registration info =
       AddMemberInfo(options_.metrics, "server", id->value(), job.job().name());
+  if (options_.end != nullptr) options_.end->Await();
   options_.on_readiness(absl::UnavailableError("waits for all members of the job"));
   absl::Status status = Follow(job, *id);
   options_.on_readiness(absl::UnavailableError("the job has ended"));
@@ -80,7 +81,13 @@ absl::Status ParameterServer::Follow(const v1::GetJobReply& job, ServerId id) {
   member.incarnation = options_.incarnation;
   member.on_view = [&watch](const v1::JobView& view) { watch.OnView(view); };
   member.acted_on = [&acted_on] { return acted_on.load(); };
-  member.report = [this](v1::HeartbeatRequest& request) { Report(request); };
+  member.report = [this, &watch](v1::HeartbeatRequest& request) {
+    Report(request);
+    if (options_.end == nullptr || !options_.end->is_asked()) return;
+    watch.OnLost(
+        absl::CancelledError("was asked to end, and its shards are lost: go on from a checkpoint, "
+                             "or start the job again"));
+  };
   // ABORTED: there is nobody left to tell.
   member.on_lost = [&watch](const absl::Status& status) {
     watch.OnLost(absl::AbortedError(status.message()));

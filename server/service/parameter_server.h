@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/end_request.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/exchange/parameter_endpoint.h"
@@ -42,6 +43,8 @@ class ParameterServer : public ParameterEndpoint {
     Incarnation incarnation;
     Tracer* tracer = nullptr;  // Optional; outlives the server
     std::string host;          // Optional: v1::RegisterServerRequest::host
+    // Optional; outlives the server. Asks it to end, which it awaits once it is registered.
+    EndRequest* end = nullptr;
     // Optional; outlives the server. Gets the server's counts.
     MetricsSources* metrics = nullptr;
     // Optional: hears whether the server owns its shards. UNAVAILABLE: the message says what it
@@ -59,8 +62,9 @@ class ParameterServer : public ParameterEndpoint {
   using ListenFunction = absl::FunctionRef<absl::StatusOr<ServerAddress>(const v1::JobSpec& job)>;
 
   // Serves one job to its end, on the calling thread. ABORTED, with the reason, if the job failed.
-  // UNAVAILABLE if the coordinator cannot be reached. Otherwise the coordinator's refusal, or the
-  // server's own error. The coordinator learns of an own error even before the registration.
+  // UNAVAILABLE if the coordinator cannot be reached. CANCELLED if it was asked to end: its shards
+  // are lost, and so is the job. Otherwise the coordinator's refusal, or the server's own error.
+  // The coordinator learns of an own error even before the registration.
   absl::Status Run(ListenFunction listen);
 
   // UNAVAILABLE until the shards exist. Then as ShardHost::Exchange. Sends probes back at any time.

@@ -123,11 +123,11 @@ TEST_P(ProcessDeathTest, AStrangerFindsOnePortOfAServerAndNoneOfAWorkerAndHarmsN
     }
   }
   const std::vector<std::string> members = {"worker-0", "worker-1", "server-0"};
-  for (const std::string& name : members) processes_->Signal(name, SIGTERM);
-  // A process ended by the stranger has another exit than SIGTERM.
+  for (const std::string& name : members) processes_->Signal(name, SIGKILL);
+  // A process ended by the stranger has another exit than SIGKILL.
   for (const std::string& name : members) {
     const ChildExit exit = processes_->WaitForExit(name, absl::Seconds(60));
-    EXPECT_EQ(exit.signal, SIGTERM) << name << ": " << exit.ToString() << processes_->Log(name);
+    EXPECT_EQ(exit.signal, SIGKILL) << name << ": " << exit.ToString() << processes_->Log(name);
   }
 }
 

@@ -1,4 +1,4 @@
-// A worker is lost, and another one is started while the job trains.
+// A worker is lost or leaves, and another one is started while the job trains.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -93,6 +93,43 @@ TEST_P(ReplacementTest, AnotherWorkerTakesTheKilledOnesPlaceAndTheContractIsKept
   EXPECT_NE(processes_->Log("coordinator").find("worker 1 enters at step "), std::string::npos);
   ExpectSummary(/*lost=*/1, /*replaced=*/1);
   ExpectContractKept(/*worker_processes=*/3);
+}
+
+TEST_P(ReplacementTest, ATerminatedWorkerLeavesBetweenTwoStepsAndAnotherNeedNotWait) {
+  StartJob(GetParam(), {"--lease_seconds=60", "--rpc_deadline_seconds=60"});
+  processes_->Signal("worker-1", SIGTERM);
+  EXPECT_EQ(processes_->WaitForExit("worker-1", absl::Seconds(10)).code, 143);
+  EXPECT_EQ(processes_->LastLine("worker-1"),
+            "capstan_worker: has left the job, as it was asked to end");
+  EXPECT_NE(processes_->Log("coordinator").find("worker 1 was asked to end, and has left; the"),
+            std::string::npos);
+  StartWorker("worker-2");
+  ExpectGoodEnd({"worker-0", "worker-2", "server-0", "server-1", "coordinator"});
+  ExpectSummary(/*lost=*/1, /*replaced=*/1);
+  ExpectContractKept(/*worker_processes=*/3);
+}
+
+TEST_F(ReplacementTest, ATerminatedServerEndsTheJobWithTheReason) {
+  StartJob("bsp", {"--lease_seconds=60", "--rpc_deadline_seconds=60"});
+  processes_->Signal("server-1", SIGTERM);
+  EXPECT_EQ(processes_->WaitForExit("server-1", absl::Seconds(10)).code, 143);
+  for (const std::string name : {"worker-0", "worker-1", "server-0", "coordinator"}) {
+    EXPECT_EQ(processes_->WaitForExit(name, absl::Seconds(10)).code, 1) << name;
+    EXPECT_NE(
+        processes_->LastLine(name).find("server 1: was asked to end, and its shards are lost"),
+        std::string::npos)
+        << processes_->LastLine(name);
+  }
+}
+
+TEST_F(ReplacementTest, AProcessOutsideTheJobEndsAtOnceWhenItIsTerminated) {
+  for (const std::string name : {"server", "worker"}) {
+    processes_->Start(name, name + "/capstan_" + name,
+                      {"--coordinator=127.0.0.1:1", "--health_listen=127.0.0.1:0"});
+    ASSERT_TRUE(processes_->WaitForLog(name, "answers probes at", absl::Seconds(10)));
+    processes_->Signal(name, SIGTERM);
+    EXPECT_EQ(processes_->WaitForExit(name, absl::Seconds(2)).code, 143);
+  }
 }
 
 TEST_F(ReplacementTest, AReplacedWorkerBeginsWithoutResidualsAndTheJobEndsWell) {

@@ -35,12 +35,16 @@ absl::Status TrainingLoop::RunSteps() {
   }
   options_.store->PullAll(options_.first_step);
   if (options_.first_step < end) RETURN_IF_ERROR(LoadBatch(options_.first_step));
-  for (Step step = options_.first_step; step < end; step = step + 1) {
-    RETURN_IF_ERROR(RunStep(step));
-  }
+  Step step = options_.first_step;
+  for (; step < end && !options_.must_stop(); step = step + 1) RETURN_IF_ERROR(RunStep(step));
   RETURN_IF_ERROR(options_.store->WaitForAll());
-  RecordStepsDone(options_.steps);
+  RecordStepsDone(step.value());
   return absl::OkStatus();
+}
+
+bool TrainingLoop::has_finished() const {
+  MutexLock lock(&mu_);
+  return steps_done_ == options_.steps;
 }
 
 absl::Status TrainingLoop::LoadBatch(Step step) {

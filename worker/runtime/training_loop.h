@@ -43,13 +43,19 @@ class TrainingLoop {
     ScheduleFollower* schedule = nullptr;
     // Optional: comes before each step.
     std::function<void(Step)> begin_step;
+    // Asked before each step: whether to stop.
+    std::function<bool()> must_stop = [] { return false; };
   };
 
   explicit TrainingLoop(const Options& options);
 
-  // Runs all steps from the first one on. Afterwards the store holds the values of the last
-  // replies. Stops with the first error of an exchange.
+  // Runs all steps from the first one on, or until it must stop. Afterwards all exchanges of these
+  // steps have been answered, and the store holds the values of the last replies. Stops with the
+  // first error of an exchange.
   absl::Status Run();
+
+  // The steps are done, and are all of the job.
+  bool has_finished() const;
 
   // A step is done when all its exchanges have been answered. Steps before the first one are done.
   v1::Progress progress() const;

@@ -31,6 +31,10 @@ void UseAutoCodecs(const v1::AutoCodecs& choice, Step step, ParameterStore& stor
   store.UseAutoCodecs(std::max(Step(choice.first_step()), step), tables);
 }
 
+absl::Status LeftError() {
+  return absl::CancelledError("has left the job, as it was asked to end");
+}
+
 }  // namespace
 
 TrainingSession::TrainingSession(Options options)
@@ -47,27 +51,80 @@ absl::Status TrainingSession::Run() {
   member.on_view = [this](const v1::JobView& view) { OnView(view); };
   member.on_lost = [this](const absl::Status& status) { OnLost(status); };
   member.progress = [this] { return CurrentProgress(); };
-  member.report = [this](v1::HeartbeatRequest& request) {
-    MutexLock lock(&mu_);
-    if (links_.has_value()) *request.mutable_links() = *links_;
-  };
+  member.report = [this](v1::HeartbeatRequest& request) { Report(request); };
   MemberAgent agent(std::move(member), *options_.coordinator, *options_.clock);
   agent.Start();
   return TrainAndEvaluate([&agent] { agent.ReportNow(); });
 }
 
+bool TrainingSession::IsLeaving() {
+  MutexLock lock(&mu_);
+  if (presence_ == Presence::kIdle && IsAskedToEnd()) presence_ = Presence::kLeaving;
+  return presence_ == Presence::kLeaving;
+}
+
+bool TrainingSession::BeginTraining() {
+  MutexLock lock(&mu_);
+  if (presence_ == Presence::kLeaving) return false;
+  presence_ = Presence::kTraining;
+  return true;
+}
+
+void TrainingSession::EndTraining() {
+  MutexLock lock(&mu_);
+  presence_ = Presence::kIdle;
+}
+
+bool TrainingSession::IsGone(const v1::JobView& view) const {
+  const auto worker = static_cast<int>(options_.worker.value());
+  if (worker >= view.workers_size()) return false;
+  const v1::WorkerInfo& self = view.workers(worker);
+  return !self.is_live() || Incarnation(self.incarnation()) != options_.incarnation;
+}
+
+absl::StatusOr<v1::JobView> TrainingSession::WaitFor(
+    absl::FunctionRef<bool(const v1::JobView&)> is_awaited) {
+  ASSIGN_OR_RETURN(v1::JobView view, watch_.WaitFor([&](const v1::JobView& next) {
+    return (IsLeaving() && IsGone(next)) || is_awaited(next);
+  }));
+  if (IsLeaving() && IsGone(view)) return LeftError();
+  return view;
+}
+
+void TrainingSession::Report(v1::HeartbeatRequest& request) {
+  request.set_is_leaving(IsLeaving());
+  MutexLock lock(&mu_);
+  if (links_.has_value()) *request.mutable_links() = *links_;
+}
+
 absl::Status TrainingSession::TrainAndEvaluate(absl::FunctionRef<void()> report_now) {
+  RETURN_IF_ERROR(Train(report_now));
+  report_now();
+  bool has_evaluated = false;
+  while (true) {
+    ASSIGN_OR_RETURN(const v1::JobView now, WaitFor([&](const v1::JobView& next) {
+                       const bool is_evaluator = next.phase() == v1::EVALUATING &&
+                                                 WorkerId(next.evaluator()) == options_.worker;
+                       return next.phase() == v1::DONE || (is_evaluator && !has_evaluated);
+                     }));
+    if (now.phase() == v1::DONE) return absl::OkStatus();
+    if (absl::Status status = EvaluateAndReport(); !status.ok()) return BestReason(status);
+    has_evaluated = true;
+  }
+}
+
+absl::Status TrainingSession::Train(absl::FunctionRef<void()> report_now) {
   const auto worker = static_cast<int>(options_.worker.value());
   const auto may_start = [worker](const v1::JobView& view) {
     return view.phase() >= v1::TRAINING && !view.workers(worker).is_entering();
   };
-  ASSIGN_OR_RETURN(v1::JobView view, watch_.WaitFor([&may_start](const v1::JobView& next) {
-    return next.measures_links() || may_start(next);
-  }));
+  ASSIGN_OR_RETURN(v1::JobView view, WaitFor([&may_start](const v1::JobView& next) {
+                     return next.measures_links() || may_start(next);
+                   }));
   if (view.measures_links()) {
     MeasureLinksTo(view);
     report_now();
-    ASSIGN_OR_RETURN(view, watch_.WaitFor(may_start));
+    ASSIGN_OR_RETURN(view, WaitFor(may_start));
   }
   ASSIGN_OR_RETURN(const std::shared_ptr<Training> training, MakeTraining(view, report_now));
   {
@@ -75,7 +132,7 @@ absl::Status TrainingSession::TrainAndEvaluate(absl::FunctionRef<void()> report_
     training_ = training;
   }
   // What came while the above was made.
-  ASSIGN_OR_RETURN(const v1::JobView newest, watch_.WaitFor(may_start));
+  ASSIGN_OR_RETURN(const v1::JobView newest, WaitFor(may_start));
   if (training->schedule != nullptr) training->schedule->OnView(newest);
   const int64_t first_step = view.workers(worker).first_step();
   {
@@ -83,24 +140,14 @@ absl::Status TrainingSession::TrainAndEvaluate(absl::FunctionRef<void()> report_
     LOG(INFO) << "training " << options_.setup->steps << " steps"
               << (first_step > 0 ? absl::StrCat(", from step ", first_step, " on") : "");
   }
+  // An entering worker may be asked to end before. It then waits until it is gone.
+  if (!BeginTraining()) return absl::OkStatus();
   options_.on_training();
   if (absl::Status status = training->loop->Run(); !status.ok()) return BestReason(status);
-  {
-    const LogDetails details(options_.setup->steps);
-    LOG(INFO) << "all steps are done";
-  }
-  report_now();
-  bool has_evaluated = false;
-  while (true) {
-    ASSIGN_OR_RETURN(const v1::JobView now, watch_.WaitFor([&](const v1::JobView& next) {
-      const bool is_evaluator =
-          next.phase() == v1::EVALUATING && WorkerId(next.evaluator()) == options_.worker;
-      return next.phase() == v1::DONE || (is_evaluator && !has_evaluated);
-    }));
-    if (now.phase() == v1::DONE) return absl::OkStatus();
-    if (absl::Status status = EvaluateAndReport(); !status.ok()) return BestReason(status);
-    has_evaluated = true;
-  }
+  EndTraining();
+  const LogDetails details(options_.setup->steps);
+  if (training->loop->has_finished()) LOG(INFO) << "all steps are done";
+  return absl::OkStatus();
 }
 
 void TrainingSession::MeasureLinksTo(const v1::JobView& view) {
@@ -192,6 +239,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   loop.first_step = Step(view.workers(static_cast<int>(options_.worker.value())).first_step());
   loop.steps = options_.setup->steps;
   loop.is_restored = view.restored_step() > 0;
+  loop.must_stop = [this] { return IsAskedToEnd(); };
   loop.tracer = options_.tracer;
   loop.schedule = training->schedule.get();
   if (view.auto_codecs().first_step() > 0) {
@@ -265,7 +313,7 @@ void TrainingSession::OnView(const v1::JobView& view) {
 
 void TrainingSession::OnLost(const absl::Status& lost) {
   // ABORTED is not reported to the coordinator: it cannot be reached.
-  const absl::Status status = absl::AbortedError(lost.message());
+  const absl::Status status = IsLeaving() ? LeftError() : absl::AbortedError(lost.message());
   watch_.OnLost(status);
   const std::shared_ptr<Training> training = CurrentTraining();
   if (training != nullptr) training->store->Fail(status);

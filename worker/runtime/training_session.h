@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
+#include "common/base/end_request.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/membership/coordinator_endpoint.h"
@@ -48,11 +49,13 @@ class TrainingSession {
     std::function<std::string()> transport = [] { return ""; };  // v1::Progress::transport
     Tracer* tracer = nullptr;                                    // null: nothing is traced
     MetricsSources* metrics = nullptr;                           // null: nobody asks for counts
+    const EndRequest* end = nullptr;                             // null: nobody asks it to leave
   };
 
   explicit TrainingSession(Options options);
 
-  // The errors of Worker::Run. The coordinator has not been told of them.
+  // The errors of Worker::Run. The coordinator has not been told of them. Once the worker is asked
+  // to end, it leaves between two steps, unless all workers have done theirs.
   absl::Status Run();
 
  private:
@@ -71,6 +74,21 @@ class TrainingSession {
     std::unique_ptr<TrainingLoop> loop;
   };
 
+  // The worker leaves at any time but while it trains.
+  enum class Presence { kIdle, kTraining, kLeaving };
+
+  bool IsAskedToEnd() const { return options_.end != nullptr && options_.end->is_asked(); }
+  // Whether the worker is leaving, or now begins to because it is asked to end.
+  bool IsLeaving();
+  // False: it is leaving.
+  bool BeginTraining();
+  void EndTraining();
+  // The coordinator has taken this process out of the job.
+  bool IsGone(const v1::JobView& view) const;
+  // As ViewWatch::WaitFor. CANCELLED once the worker has left.
+  absl::StatusOr<v1::JobView> WaitFor(absl::FunctionRef<bool(const v1::JobView&)> is_awaited);
+  // Adds what the coordinator must know to a heartbeat.
+  void Report(v1::HeartbeatRequest& request);
   void OnView(const v1::JobView& view);
   void OnLost(const absl::Status& lost);
   v1::Progress CurrentProgress();
@@ -80,6 +98,8 @@ class TrainingSession {
   std::shared_ptr<Training> CurrentTraining();
 
   absl::Status TrainAndEvaluate(absl::FunctionRef<void()> report_now);
+  // All steps, or those before the worker is asked to end.
+  absl::Status Train(absl::FunctionRef<void()> report_now);
   void MeasureLinksTo(const v1::JobView& view);
   absl::StatusOr<std::unique_ptr<Training>> MakeTraining(const v1::JobView& view,
                                                          absl::FunctionRef<void()> report_now);
@@ -92,6 +112,7 @@ class TrainingSession {
   ViewWatch watch_;
 
   Mutex mu_;
+  Presence presence_ ABSL_GUARDED_BY(mu_) = Presence::kIdle;
   std::shared_ptr<Training> training_ ABSL_GUARDED_BY(mu_);
   std::optional<v1::LinkMeasurement> links_ ABSL_GUARDED_BY(mu_);
   v1::AutoCodecs auto_codecs_ ABSL_GUARDED_BY(mu_);  // of the latest view

@@ -74,10 +74,13 @@ absl::Status Worker::Run() {
                                   coordinator, clock));
   const MetricsSources::Registration info =
       AddMemberInfo(options_.metrics, "worker", id.value(), job.job().name());
+  if (options_.end != nullptr) options_.end->Await();
   options_.on_readiness(absl::UnavailableError("waits for all members of the job"));
   const absl::Status status = Work(id, job, *setup);
   options_.on_readiness(absl::UnavailableError("the job has ended"));
-  if (!status.ok()) {
+  const bool has_left =
+      absl::IsCancelled(status) && options_.end != nullptr && options_.end->is_asked();
+  if (!status.ok() && !has_left) {
     ReportFailure(coordinator, v1::HeartbeatRequest::WORKER, id.value(), options_.incarnation,
                   status, clock);
   }
@@ -115,6 +118,7 @@ absl::Status Worker::Work(WorkerId id, const v1::GetJobReply& job, JobSetup& set
   session.transport = options_.transport;
   session.tracer = options_.tracer;
   session.metrics = options_.metrics;
+  session.end = options_.end;
   return TrainingSession(std::move(session)).Run();
 }
 

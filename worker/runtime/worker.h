@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
+#include "common/base/end_request.h"
 #include "common/base/ids.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/membership/coordinator_endpoint.h"
@@ -66,14 +67,16 @@ class Worker {
     Tracer* tracer = nullptr;
     // Optional: gets the worker's counts.
     MetricsSources* metrics = nullptr;
+    // Optional: asks the worker to leave. It awaits that once it is registered.
+    EndRequest* end = nullptr;
   };
 
   explicit Worker(Options options) : options_(std::move(options)) {}
 
   // Works until the job has ended. ABORTED with the reason when the job failed; UNAVAILABLE when
   // the coordinator or a server cannot be reached; RESOURCE_EXHAUSTED when the job had no place for
-  // another worker. Any other error is the worker's own, and the coordinator has been told of it,
-  // even before the worker had registered.
+  // another worker; CANCELLED when it was asked to end and has left. Any other error is the
+  // worker's own, and the coordinator has been told of it, even before the worker had registered.
   absl::Status Run();
 
  private:
