@@ -1,0 +1,165 @@
+"""What the manifests rely on of a cluster: Jobs, pods, names, volumes. One machine, no API server."""
+
+import os
+import time
+
+import pod as pods
+from fields import check_known
+
+# The first delay before a failed pod's next one. Kubernetes has 10 s, and doubles it, too.
+FIRST_DELAY = 0.5
+LONGEST_DELAY = 4
+
+
+class Job:
+    """An Indexed Job: starts the pods of its indices again until each has ended well, or it fails."""
+
+    def __init__(self, document, cluster):
+        self.name = document['metadata']['name']
+        self.spec = document['spec']
+        self.cluster = cluster
+        self.pods = {}  # the latest of each index
+        self.ended_pods = []
+        self.succeeded = set()
+        self.failures = 0
+        self.reason = ''  # why it has failed
+        self._start_at = dict.fromkeys(range(self.spec['completions']), 0)
+
+    def is_complete(self):
+        return len(self.succeeded) == self.spec['completions']
+
+    def poll(self):
+        for index, pod in list(self.pods.items()):
+            pod.poll()
+            if pod.exit_code is not None:
+                del self.pods[index]
+                self.ended_pods.append(pod)
+                self._on_end(index, pod)
+        for index, start_at in list(self._start_at.items()):
+            if not self.reason and time.monotonic() >= start_at:
+                del self._start_at[index]
+                self.pods[index] = self.cluster.start_pod(self, index)
+
+    def _on_end(self, index, pod):
+        self.cluster.note(f'{pod.name} ended with {pod.exit_code}')
+        if pod.exit_code == 0:
+            self.succeeded.add(index)
+            return
+        action = self._action(pod)
+        if action == 'FailJob':
+            self._fail(f'PodFailurePolicy: {pod.name} ended with {pod.exit_code}')
+            return
+        delay = 0
+        if action == 'Count':
+            self.failures += 1
+            delay = min(FIRST_DELAY * 2 ** (self.failures - 1), LONGEST_DELAY)
+        if self.failures > self.spec['backoffLimit']:
+            self._fail('BackoffLimitExceeded')
+            return
+        self._start_at[index] = time.monotonic() + delay
+
+    def _action(self, pod):
+        """The first rule that fits the pod decides."""
+        for rule in self.spec.get('podFailurePolicy', {}).get('rules', []):
+            codes = rule.get('onExitCodes', {}).get('values', [])
+            if pod.exit_code in codes or (rule.get('onPodConditions') and pod.is_evicted):
+                return rule['action']
+        return 'Count'
+
+    def _fail(self, reason):
+        self.cluster.note(f'job {self.name} has failed: {reason}')
+        self.reason = reason
+        for pod in self.pods.values():
+            pod.end()
+
+
+class Cluster:
+    """Runs the Jobs among `documents`. `poll` does all the work."""
+
+    def __init__(self, documents, programs, folder, namespace='default'):
+        for document in documents:
+            check_known(document)
+        self.documents, self.programs = documents, programs
+        self.folder, self.namespace = folder, namespace
+        self.events = []
+        self.num_pods = 0
+        self.jobs = {}
+        self.running = []  # pods that have names
+        for document in documents:
+            if document['kind'] == 'Job':
+                self.jobs[document['metadata']['name']] = Job(document, self)
+
+    def note(self, event):
+        self.events.append(f'{time.strftime("%H:%M:%S")} {event}')
+
+    def find(self, kind, name):
+        for document in self.documents:
+            if document['kind'] == kind and document['metadata']['name'] == name:
+                return document
+        raise KeyError(f'there is no {kind} {name}')
+
+    def volume(self, claim, group):
+        """The folder of a claim, writable for the group, as fsGroup makes it."""
+        self.find('PersistentVolumeClaim', claim)
+        folder = os.path.join(self.folder, 'volumes', claim)
+        os.makedirs(folder, exist_ok=True)
+        os.chown(folder, -1, group)
+        os.chmod(folder, 0o2775)
+        return folder
+
+    def start_pod(self, job, index):
+        """Each pod has a new name and a new address."""
+        self.num_pods += 1
+        name = f'{job.name}-{index}-{self.num_pods}'
+        address = f'10.244.0.{self.num_pods + 1}'
+        self.note(f'starts {name}')
+        pod = pods.Pod(name, index, job.name, job.spec['template'], address, self)
+        self.running.append(pod)
+        return pod
+
+    def _names(self):
+        """Lines of a hosts file: what the headless Services say of running pods."""
+        for service in self.documents:
+            if service['kind'] != 'Service':
+                continue
+            name, spec = service['metadata']['name'], service['spec']
+            for pod in self.running:
+                is_selected = spec['selector'].items() <= pod.labels.items()
+                is_published = pod.is_ready or spec.get('publishNotReadyAddresses', False)
+                if is_selected and is_published and pod.spec.get('subdomain') == name:
+                    full = f'{pod.hostname}.{name}.{self.namespace}.svc'
+                    yield f'{pod.address} {full}.cluster.local {full} {pod.hostname}.{name}\n'
+
+    def write_hosts(self, pod):
+        # The same file: the pod has it mounted.
+        with open(os.path.join(pod.folder, 'hosts'), 'w') as hosts:
+            hosts.write(f'127.0.0.1 localhost\n{pod.address} {pod.hostname}\n')
+            hosts.writelines(self._names())
+
+    def poll(self):
+        for job in self.jobs.values():
+            job.poll()
+        self.running = [pod for job in self.jobs.values() for pod in job.pods.values()]
+        names = list(self._names())
+        if names != getattr(self, '_latest_names', None):
+            self._latest_names = names
+            for pod in self.running:
+                self.write_hosts(pod)
+
+    def wait_until(self, is_true, seconds):
+        """False: it was not true in time."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.poll()
+            if is_true():
+                return True
+            time.sleep(0.05)
+        return False
+
+    def remove(self):
+        """As kubectl delete."""
+        for job in self.jobs.values():
+            job.reason = job.reason or 'deleted'
+        for pod in self.running:
+            pod.end(grace=3)
+        return self.wait_until(lambda: not self.running, seconds=10)

@@ -1,0 +1,275 @@
+"""Runs the jobs of the manifests in an emulated cluster, with losses. Called by ../test.sh, as root, in
+network, mount and PID namespaces of its own. Prints a line for each case.
+Arguments: MANIFESTS PROGRAMS SCRATCH, all folders; MANIFESTS has the folder local/keys. Then names of
+the parts to try; none: all."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import traceback
+
+import yaml
+
+from cluster import Cluster
+
+manifests, programs, scratch = sys.argv[1:4]
+# Seconds in which each wait must end. The machine may be busy.
+PATIENCE = 90
+
+
+def kustomize(overlay):
+    built = subprocess.run(['kubectl', 'kustomize', os.path.join(manifests, overlay)],
+                           capture_output=True, text=True, check=True)
+    return list(yaml.safe_load_all(built.stdout))
+
+
+class Trial:
+    """One job, and the cases that it tries."""
+
+    def __init__(self, name, overlay, coordinator_flags=(), change=lambda documents: None):
+        self.name = name
+        documents = kustomize(overlay)
+        for document in documents:
+            if document['metadata']['name'] == 'capstan-coordinator' and document['kind'] == 'Job':
+                (container,) = document['spec']['template']['spec']['containers']
+                container['args'] += coordinator_flags
+        change(documents)
+        self.cluster = Cluster(documents, programs, os.path.join(scratch, name))
+        self.jobs = {name.removeprefix('capstan-'): job for name, job in self.cluster.jobs.items()}
+        self.failed = False
+        self.began = time.monotonic()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if error is not None:
+            self.check('no error in the emulation', False)
+            traceback.print_exception(kind, error, trace)
+        self.check('all pods end when the job is removed', self.cluster.remove())
+        if self.failed:
+            self._explain()
+        print(f'{self.name}: {time.monotonic() - self.began:.0f} s', flush=True)
+        return isinstance(error, Exception)
+
+    def _explain(self):
+        print('\n'.join(self.cluster.events))
+        for folder, _, files in sorted(os.walk(os.path.join(self.cluster.folder, 'pods'))):
+            if 'log' in files:
+                with open(os.path.join(folder, 'log'), errors='replace') as log:
+                    print(f'-- {os.path.basename(folder)}', *log.read().splitlines()[-12:],
+                          sep='\n')
+
+    def check(self, text, is_true):
+        print('ok     ' if is_true else 'FAILED ', f'{self.name}: {text}', flush=True)
+        self.failed |= not is_true
+
+    def wait(self, is_true):
+        return self.cluster.wait_until(is_true, PATIENCE)
+
+    def pod(self, role, index):
+        """The running pod; none between two."""
+        return self.jobs[role].pods.get(index)
+
+    def is_ready(self, role, index=0):
+        pod = self.pod(role, index)
+        return pod is not None and pod.is_ready
+
+    def all_ready(self):
+        return all(self.is_ready(role, index) for role, job in self.jobs.items()
+                   for index in range(job.spec['completions']))
+
+    def num_checkpoints(self):
+        folder = os.path.join(self.cluster.folder, 'volumes', 'capstan-checkpoints')
+        numbers = [int(name.split('-')[1]) for name in os.listdir(folder)
+                   if name.startswith('checkpoint-')
+                   and os.path.exists(os.path.join(folder, name, 'manifest'))]
+        return max(numbers, default=0)
+
+    def wait_for_checkpoints(self, count):
+        return self.wait(lambda: self.num_checkpoints() >= count)
+
+    def check_good_end(self):
+        self.check('every Job is complete',
+                   self.wait(lambda: all(job.is_complete() for job in self.jobs.values())))
+
+    def summary(self):
+        """What the coordinator's last pod has printed."""
+        log = self.jobs['coordinator'].ended_pods[-1].log()
+        return json.loads(re.search(r'^\{\n.*?^\}$', log, re.MULTILINE | re.DOTALL)[0])
+
+    def logs(self, role):
+        """The logs of all pods of a role, the first ones first."""
+        pods = self.jobs[role].ended_pods + list(self.jobs[role].pods.values())
+        return ''.join(pod.log() for pod in pods)
+
+
+def hash_of_plain_run(*flags):
+    """The parameters' hash of the same job on this machine, without keys and without losses."""
+    folder = os.path.join(scratch, 'plain', str(len(flags)))
+    job = os.path.join(manifests, 'common', 'job.textproto')
+    subprocess.run([os.path.join(programs, 'capstan'), 'run', f'--job={job}',
+                    f'--run_dir={folder}', f'--checkpoint_dir={folder}/checkpoints', *flags],
+                   check=True, stdout=subprocess.DEVNULL)
+    with open(os.path.join(folder, 'summary.json')) as summary:
+        return json.load(summary)['parameters_xxh3']
+
+
+def is_confined(pod):
+    """The process has nothing that the manifest denies it."""
+    pid = pod.main_process()
+    with open(f'/proc/{pid}/status') as status:
+        fields = dict(line.split(':\t', 1) for line in status.read().splitlines())
+    with open(f'/proc/{pid}/mounts') as mounts:
+        options = {line.split()[1]: line.split()[3].split(',') for line in mounts}
+    return (fields['Uid'].split() == ['10001'] * 4 and fields['NoNewPrivs'] == '1'
+            and int(fields['CapEff'], 16) == int(fields['CapBnd'], 16) == 0
+            and 'ro' in options['/'] and fields['NSpid'].split()[-1] == '1')
+
+
+def try_bsp():
+    expected = hash_of_plain_run()
+    with Trial('bsp', 'local') as trial:
+        trial.check('every pod becomes ready', trial.wait(trial.all_ready))
+        trial.check('no root, no capability, a read-only root', is_confined(trial.pod('server', 0)))
+        trial.check_good_end()
+        trial.check('the hash of a plain run', trial.summary()['parameters_xxh3'] == expected)
+        trial.check('accuracy of at least 0.95', trial.summary()['test_accuracy'] >= 0.95)
+        trial.check('one pod for each index', trial.cluster.num_pods == 5)
+
+
+def try_deleted_worker():
+    """Also changes the staleness, asks for the status and rotates keys, as the README does."""
+    with Trial('deleted_worker', 'local',
+               ['--consistency=ssp', '--staleness=2', '--epochs=300']) as trial:
+        trial.wait(trial.all_ready)
+        trial.wait_for_checkpoints(1)
+        pod = trial.pod('worker', 1)
+        pod.end()
+        trial.check('ends with 143 after its step',
+                    trial.wait(lambda: pod.exit_code is not None) and pod.exit_code == 143)
+        trial.check('and says so in its termination message',
+                    'has left the job, as it was asked to end' in pod.termination_message())
+        trial.check('its next pod trains', trial.wait(lambda: trial.is_ready('worker', 1)))
+        pod = trial.pod('worker', 0)
+        pod.signal(signal.SIGKILL)
+        trial.check('a killed worker counts as a failure of its Job',
+                    trial.wait(lambda: trial.jobs['worker'].failures == 1))
+        trial.check('its next pod trains after the lease',
+                    trial.wait(lambda: trial.pod('worker', 0) not in (None, pod)
+                               and trial.is_ready('worker', 0)))
+        coordinator = '--coordinator=capstan-coordinator-0.capstan.default.svc:4000'
+        keys = '--keys=/etc/capstan/keys'
+        asked = trial.pod('coordinator', 0).run('capstan', 'status', keys, coordinator)
+        trial.check('capstan status answers in the pod', 'TRAINING' in asked.stdout.upper())
+        asked = trial.pod('coordinator', 0).run(
+            'capstan', 'set', keys, coordinator, '--consistency=ssp', '--staleness=4')
+        trial.check('capstan set changes the staleness', asked.returncode == 0)
+        trial.check_good_end()
+        trial.check('two were lost and replaced',
+                    (trial.summary()['workers_lost'], trial.summary()['workers_replaced'])
+                    == (2, 2))
+        trial.check('the coordinator and the servers have not started again',
+                    trial.jobs['coordinator'].failures == trial.jobs['server'].failures == 0)
+
+
+def try_eviction():
+    with Trial('evicted_worker', 'local', ['--epochs=200']) as trial:
+        trial.wait(trial.all_ready)
+        trial.wait_for_checkpoints(1)
+        evicted = trial.pod('worker', 1)
+        evicted.end(is_evicted=True)
+        trial.check('leaves between two steps',
+                    trial.wait(lambda: evicted.exit_code is not None)
+                    and 'has left the job, as it was asked to end' in evicted.log())
+        trial.check_good_end()
+        coordinator = trial.logs('coordinator')
+        trial.check('nobody has waited for its lease',
+                    'was asked to end, and has left; the others go on' in coordinator
+                    and 'lease' not in coordinator)
+        entered = int(re.search(r'worker \d enters at step (\d+)', coordinator)[1])
+        left = int(re.search(r'"step":(\d+),"reason":"was asked to end', coordinator)[1])
+        summary = trial.summary()
+        missed = entered - left
+        # Batches are alike, but for one sample: an epoch is 46 of them.
+        samples = (2 * summary['steps'] - missed) * 1438 / 46
+        trial.check(f'only its own {missed} of {summary["steps"]} steps are missing',
+                    missed >= 0 and abs(summary['samples'] - samples) < 16)
+
+
+def try_restart():
+    expected = hash_of_plain_run('--epochs=300')
+    with Trial('deleted_server', 'local', ['--epochs=300']) as trial:
+        trial.wait(trial.all_ready)
+        trial.wait_for_checkpoints(5)
+        server = trial.pod('server', 1)
+        server.end()
+        trial.check('the server ends with 143', trial.wait(lambda: server.exit_code == 143))
+        trial.check('the coordinator fails with the reason in its termination message',
+                    trial.wait(lambda: trial.jobs['coordinator'].failures == 1)
+                    and 'its shards are lost'
+                    in trial.jobs['coordinator'].ended_pods[0].termination_message())
+        trial.check('everything starts again from the newest checkpoint',
+                    trial.wait(lambda: 'goes on from step' in trial.logs('coordinator'))
+                    and trial.wait(trial.all_ready))
+        trial.wait_for_checkpoints(trial.num_checkpoints() + 5)
+        trial.pod('coordinator', 0).signal(signal.SIGKILL)
+        trial.check('so it does after a killed coordinator',
+                    trial.wait(lambda: trial.logs('coordinator').count('goes on from step') == 2)
+                    and trial.wait(trial.all_ready))
+        trial.check_good_end()
+        trial.check('the hash of an undisturbed run',
+                    trial.summary()['parameters_xxh3'] == expected)
+
+
+def add_secrets(*names):
+    """A change of the documents: these Secrets of the overlay local."""
+    return lambda documents: documents.extend(
+        document for document in kustomize('local') if document['metadata']['name'] in names)
+
+
+def try_insecure():
+    with Trial('insecure', 'insecure', change=add_secrets('capstan-token')) as trial:
+        trial.check_good_end()
+        trial.check('accuracy of at least 0.95', trial.summary()['test_accuracy'] >= 0.95)
+
+
+def try_no_checkpoints():
+    with Trial('no_checkpoints', 'no_checkpoints', ['--epochs=1000'],
+               change=add_secrets('capstan-tls', 'capstan-token')) as trial:
+        trial.wait(trial.all_ready)
+        worker = trial.pod('worker', 0)
+        worker.end()
+        trial.check('a deleted worker comes again', trial.wait(
+            lambda: trial.pod('worker', 0) not in (None, worker) and trial.all_ready()))
+        trial.pod('server', 0).end()
+        trial.check('a deleted server fails every Job',
+                    trial.wait(lambda: all(job.reason for job in trial.jobs.values())))
+        for role in ('coordinator', 'worker'):
+            trial.check(f'the reason is in the termination message of the {role}',
+                        'was asked to end, and its shards are lost'
+                        in trial.jobs[role].ended_pods[-1].termination_message())
+
+
+def try_wrong_flag():
+    with Trial('wrong_flag', 'local', ['--epochs=many']) as trial:
+        coordinator = trial.jobs['coordinator']
+        trial.check('fails its Job at once',
+                    trial.wait(lambda: coordinator.reason != '') and coordinator.failures == 0)
+        trial.check('the termination message says what was expected',
+                    '--epochs: expected' in coordinator.ended_pods[0].termination_message())
+
+
+subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
+subprocess.run(['ip', 'link', 'add', 'pods', 'type', 'bridge'], check=True)
+subprocess.run(['ip', 'address', 'add', '10.244.0.1/16', 'dev', 'pods'], check=True)
+subprocess.run(['ip', 'link', 'set', 'pods', 'up'], check=True)
+PARTS = (try_bsp, try_insecure, try_deleted_worker, try_eviction, try_restart, try_no_checkpoints,
+         try_wrong_flag)
+for part in PARTS:
+    if not sys.argv[4:] or part.__name__ in sys.argv[4:]:
+        part()
