@@ -273,3 +273,4 @@ PARTS = (try_bsp, try_insecure, try_deleted_worker, try_eviction, try_restart, t
 for part in PARTS:
     if not sys.argv[4:] or part.__name__ in sys.argv[4:]:
         part()
+print('all jobs tried')
