@@ -3,7 +3,7 @@
 set -euo pipefail
 
 repository="${TEST_TMPDIR}/repository"
-mkdir -p "${repository}/deploy/slurm" "${repository}/.ci" "${TEST_TMPDIR}/tools"
+mkdir -p "${repository}"/deploy/{kubernetes,slurm} "${repository}/.ci" "${TEST_TMPDIR}/tools"
 cp "${TEST_SRCDIR}/capstan/deploy/test.sh" "${repository}/deploy"
 cp "${TEST_SRCDIR}/capstan/.ci/run" "${repository}/.ci"
 
@@ -40,9 +40,11 @@ expect() {
   [[ "$(tail -n 1 "${TEST_TMPDIR}/output")" == "$2" ]] || { cat "${TEST_TMPDIR}/output" && exit 1; }
 }
 
-# Without Slurm's cases, .ci/run counts those of test.sh.
+# Without the cases of Slurm and Kubernetes, .ci/run counts those of test.sh.
 slurm_prints() { script "${repository}/deploy/slurm/test.sh" "echo '$1'; exit $2"; }
+kubernetes_prints() { script "${repository}/deploy/kubernetes/test.sh" "echo '$1'; exit $2"; }
 slurm_prints "0 passed, 0 failed" 0
+kubernetes_prints "0 passed, 0 failed" 0
 
 target plain PASSED "passed passed"
 expect deploy/test.sh "2 passed, 0 failed, 0 skipped"
@@ -62,3 +64,6 @@ slurm_prints "5 passed, 0 failed" 1
 expect .ci/run "9 passed, 2 failed, 2 skipped"
 slurm_prints "broken" 1
 expect .ci/run "4 passed, 2 failed, 2 skipped"
+
+kubernetes_prints "6 passed, 0 failed, 1 skipped" 0
+expect .ci/run "10 passed, 2 failed, 3 skipped"

@@ -87,8 +87,9 @@ copy_inputs() {
       head --lines=1)" "${scratch}/programs"
   done
   chmod 755 "${scratch}"/programs/*
-  cp --recursive deploy/kubernetes "${scratch}/manifests"
-  "${scratch}/programs/capstan" keys --out="${scratch}/manifests/local/keys" \
+  mkdir --parents "${scratch}/repository/deploy"
+  cp --recursive deploy/kubernetes "${scratch}/repository/deploy"
+  "${scratch}/programs/capstan" keys --out="${scratch}/repository/deploy/kubernetes/local/keys" \
     --hosts='*.capstan.default.svc' >/dev/null
 }
 
@@ -102,7 +103,7 @@ fetch_debian_kubectl() {
 }
 
 # kustomize KUBECTL OVERLAY FILE
-kustomize() { "$1" kustomize "${scratch}/manifests/$2" >"$3" && [[ -s "$3" ]]; }
+kustomize() { "$1" kustomize "${scratch}/repository/deploy/kubernetes/$2" >"$3" && [[ -s "$3" ]]; }
 
 # build KUBECTL NAME: each overlay becomes NAME-OVERLAY.yaml.
 build() {
@@ -161,7 +162,7 @@ try_jobs() {
     skip "jobs in the emulated cluster: expected to be allowed namespaces and mounts; use sudo"
     return
   fi
-  in_namespaces "${python}" -B deploy/kubernetes/emulation/try_jobs.py "${scratch}/manifests" \
+  in_namespaces "${python}" -B deploy/kubernetes/emulation/try_jobs.py "${scratch}/repository" \
     "${scratch}/programs" "${scratch}/cluster" </dev/null 2>&1 | tee "${scratch}/jobs.log" || true
   counts="$(grep --count '^ok ' "${scratch}/jobs.log" || true)"
   passed=$((passed + counts))

@@ -191,6 +191,40 @@ std::vector<Listed> AllListed() {
                  "capstan run --nnodes=2 --rendezvous=HOST:4000 --keys=keys "
                  "--job=deploy/jobs/digits.textproto"),
 
+      // deploy/kubernetes: its test.sh runs what is not marked there.
+      DoesNotTrain(
+          "capstan keys --out=deploy/kubernetes/local/keys --hosts='*.capstan.default.svc'"),
+      DoesNotTrain("kubectl apply -k deploy/kubernetes/local"),
+      DoesNotTrain("kubectl get pods --selector=app.kubernetes.io/name=capstan"),
+      DoesNotTrain(
+          "kubectl exec job/capstan-coordinator -- capstan status --keys=/etc/capstan/keys "
+          "--coordinator=capstan-coordinator-0.capstan.default.svc:4000"),
+      DoesNotTrain("kubectl logs job/capstan-worker"),
+      DoesNotTrain("kubectl exec job/capstan-coordinator -- capstan set --keys=/etc/capstan/keys "
+                   "--coordinator=capstan-coordinator-0.capstan.default.svc:4000 --consistency=ssp "
+                   "--staleness=4"),
+      DoesNotTrain("capstan keys --out=deploy/kubernetes/local/keys"),
+      DoesNotTrain(
+          "kubectl exec job/capstan-coordinator -- capstan checkpoint --keys=/etc/capstan/keys "
+          "--coordinator=capstan-coordinator-0.capstan.default.svc:4000"),
+      DoesNotTrain("kubectl delete job --selector=app.kubernetes.io/name=capstan"),
+      DoesNotTrain("kubectl wait --for=condition=complete --timeout=10m job/capstan-coordinator"),
+      DoesNotTrain("kubectl logs job/capstan-coordinator"),
+      DoesNotTrain("kubectl delete -k deploy/kubernetes/local"),
+      DoesNotTrain("capstan keys --out=keys --hosts='*.capstan.default.svc'"),
+      DoesNotTrain("kubectl create secret generic capstan-tls --from-file=keys/tls.crt "
+                   "--from-file=keys/tls.key --from-file=keys/ca.crt"),
+      DoesNotTrain("kubectl create secret generic capstan-token --from-file=keys/token"),
+      DoesNotTrain("kubectl apply -k deploy/kubernetes/base"),
+      DoesNotTrain("kubectl describe pod --selector=app.kubernetes.io/name=capstan"),
+      DoesNotTrain("kubectl get --raw /api/v1/namespaces/default/pods/POD:8080/proxy/readyz"),
+      DoesNotTrain("kubectl apply -k deploy/kubernetes/jobset"),
+      DoesNotTrain(
+          R"(kubectl patch jobset capstan --type=merge --patch='{"spec":{"suspend":true}}')"),
+      DoesNotTrain(
+          R"(kubectl patch jobset capstan --type=merge --patch='{"spec":{"suspend":false}}')"),
+      DoesNotTrain("sudo deploy/kubernetes/test.sh"),
+
       // deploy/slurm
       IsTestedBy(kSlurmTest, "sbatch deploy/slurm/capstan.sbatch deploy/jobs/digits.textproto"),
       IsTestedBy(kSlurmTest,

@@ -1,6 +1,7 @@
 """What the manifests rely on of a cluster: Jobs, pods, names, volumes. One machine, no API server."""
 
 import os
+import shutil
 import time
 
 import pod as pods
@@ -74,20 +75,31 @@ class Job:
 
 
 class Cluster:
-    """Runs the Jobs among `documents`. `poll` does all the work."""
+    """Runs the Jobs that are applied. `poll` does all the work."""
 
-    def __init__(self, documents, programs, folder, namespace='default'):
-        for document in documents:
-            check_known(document)
-        self.documents, self.programs = documents, programs
-        self.folder, self.namespace = folder, namespace
+    def __init__(self, programs, folder, namespace='default'):
+        self.programs, self.folder, self.namespace = programs, folder, namespace
+        self.documents = []
         self.events = []
         self.num_pods = 0
         self.jobs = {}
         self.running = []  # pods that have names
+        self._latest_names = []
+
+    def apply(self, documents):
+        """As kubectl apply: makes new objects, and changes those that may change."""
         for document in documents:
-            if document['kind'] == 'Job':
-                self.jobs[document['metadata']['name']] = Job(document, self)
+            check_known(document)
+            kind, name = document['kind'], document['metadata']['name']
+            known = [one for one in self.documents
+                     if (one['kind'], one['metadata']['name']) == (kind, name)]
+            if known and kind == 'Job' and known[0]['spec'] != document['spec']:
+                raise ValueError(f'Job {name}: its spec cannot be changed')
+            self.documents = [one for one in self.documents if one not in known] + [document]
+            if kind == 'Job' and not known:
+                self.jobs[name] = Job(document, self)
+        for pod in self.running:
+            pod.update_volumes()
 
     def note(self, event):
         self.events.append(f'{time.strftime("%H:%M:%S")} {event}')
@@ -141,7 +153,7 @@ class Cluster:
             job.poll()
         self.running = [pod for job in self.jobs.values() for pod in job.pods.values()]
         names = list(self._names())
-        if names != getattr(self, '_latest_names', None):
+        if names != self._latest_names:
             self._latest_names = names
             for pod in self.running:
                 self.write_hosts(pod)
@@ -156,10 +168,16 @@ class Cluster:
             time.sleep(0.05)
         return False
 
-    def remove(self):
-        """As kubectl delete."""
+    def remove(self, kinds=None):
+        """As kubectl delete, of all kinds or of these. False: a pod does not end."""
         for job in self.jobs.values():
             job.reason = job.reason or 'deleted'
         for pod in self.running:
             pod.end(grace=3)
-        return self.wait_until(lambda: not self.running, seconds=10)
+        has_ended = self.wait_until(lambda: not self.running, seconds=10)
+        self.jobs.clear()
+        self.documents = [document for document in self.documents
+                          if kinds and document['kind'] not in kinds]
+        if not kinds:
+            shutil.rmtree(os.path.join(self.folder, 'volumes'), ignore_errors=True)
+        return has_ended

@@ -1,7 +1,7 @@
 """Runs the jobs of the manifests in an emulated cluster, with losses. Called by ../test.sh, as root, in
 network, mount and PID namespaces of its own. Prints a line for each case.
-Arguments: MANIFESTS PROGRAMS SCRATCH, all folders; MANIFESTS has the folder local/keys. Then names of
-the parts to try; none: all."""
+Arguments: REPOSITORY PROGRAMS SCRATCH, all folders; the first has deploy/kubernetes with local/keys. Then
+names of the parts to try; none: all."""
 
 import json
 import os
@@ -12,36 +12,39 @@ import sys
 import time
 import traceback
 
-import yaml
-
 from cluster import Cluster
+from kubectl import Kubectl
 
-manifests, programs, scratch = sys.argv[1:4]
+repository, programs, scratch = sys.argv[1:4]
+manifests = os.path.join(repository, 'deploy', 'kubernetes')
 # Seconds in which each wait must end. The machine may be busy.
-PATIENCE = 90
-
-
-def kustomize(overlay):
-    built = subprocess.run(['kubectl', 'kustomize', os.path.join(manifests, overlay)],
-                           capture_output=True, text=True, check=True)
-    return list(yaml.safe_load_all(built.stdout))
+PATIENCE = 60
 
 
 class Trial:
     """One job, and the cases that it tries."""
 
-    def __init__(self, name, overlay, coordinator_flags=(), change=lambda documents: None):
+    def __init__(self, name, overlay='', coordinator_flags=(), secrets=()):
+        """Of the overlay; none: nothing runs so far. `secrets` are those of the overlay local."""
         self.name = name
-        documents = kustomize(overlay)
+        self.cluster = Cluster(programs, os.path.join(scratch, name))
+        self.kubectl = Kubectl(self.cluster, repository)
+        self.failed = False
+        self.began = time.monotonic()
+        if not overlay:
+            return
+        documents = self.kubectl.build(f'deploy/kubernetes/{overlay}')
         for document in documents:
             if document['metadata']['name'] == 'capstan-coordinator' and document['kind'] == 'Job':
                 (container,) = document['spec']['template']['spec']['containers']
                 container['args'] += coordinator_flags
-        change(documents)
-        self.cluster = Cluster(documents, programs, os.path.join(scratch, name))
-        self.jobs = {name.removeprefix('capstan-'): job for name, job in self.cluster.jobs.items()}
-        self.failed = False
-        self.began = time.monotonic()
+        documents += [document for document in self.kubectl.build('deploy/kubernetes/local')
+                      if document['metadata']['name'] in secrets]
+        self.cluster.apply(documents)
+
+    @property
+    def jobs(self):
+        return {name.removeprefix('capstan-'): job for name, job in self.cluster.jobs.items()}
 
     def __enter__(self):
         return self
@@ -93,9 +96,11 @@ class Trial:
     def wait_for_checkpoints(self, count):
         return self.wait(lambda: self.num_checkpoints() >= count)
 
+    def is_complete(self):
+        return all(job.is_complete() for job in self.jobs.values())
+
     def check_good_end(self):
-        self.check('every Job is complete',
-                   self.wait(lambda: all(job.is_complete() for job in self.jobs.values())))
+        self.check('every Job is complete', self.wait(self.is_complete))
 
     def summary(self):
         """What the coordinator's last pod has printed."""
@@ -143,9 +148,8 @@ def try_bsp():
 
 
 def try_deleted_worker():
-    """Also changes the staleness, asks for the status and rotates keys, as the README does."""
     with Trial('deleted_worker', 'local',
-               ['--consistency=ssp', '--staleness=2', '--epochs=300']) as trial:
+               ['--consistency=ssp', '--staleness=2', '--epochs=200']) as trial:
         trial.wait(trial.all_ready)
         trial.wait_for_checkpoints(1)
         pod = trial.pod('worker', 1)
@@ -162,13 +166,6 @@ def try_deleted_worker():
         trial.check('its next pod trains after the lease',
                     trial.wait(lambda: trial.pod('worker', 0) not in (None, pod)
                                and trial.is_ready('worker', 0)))
-        coordinator = '--coordinator=capstan-coordinator-0.capstan.default.svc:4000'
-        keys = '--keys=/etc/capstan/keys'
-        asked = trial.pod('coordinator', 0).run('capstan', 'status', keys, coordinator)
-        trial.check('capstan status answers in the pod', 'TRAINING' in asked.stdout.upper())
-        asked = trial.pod('coordinator', 0).run(
-            'capstan', 'set', keys, coordinator, '--consistency=ssp', '--staleness=4')
-        trial.check('capstan set changes the staleness', asked.returncode == 0)
         trial.check_good_end()
         trial.check('two were lost and replaced',
                     (trial.summary()['workers_lost'], trial.summary()['workers_replaced'])
@@ -202,8 +199,8 @@ def try_eviction():
 
 
 def try_restart():
-    expected = hash_of_plain_run('--epochs=300')
-    with Trial('deleted_server', 'local', ['--epochs=300']) as trial:
+    expected = hash_of_plain_run('--epochs=200')
+    with Trial('deleted_server', 'local', ['--epochs=200']) as trial:
         trial.wait(trial.all_ready)
         trial.wait_for_checkpoints(5)
         server = trial.pod('server', 1)
@@ -226,21 +223,15 @@ def try_restart():
                     trial.summary()['parameters_xxh3'] == expected)
 
 
-def add_secrets(*names):
-    """A change of the documents: these Secrets of the overlay local."""
-    return lambda documents: documents.extend(
-        document for document in kustomize('local') if document['metadata']['name'] in names)
-
-
 def try_insecure():
-    with Trial('insecure', 'insecure', change=add_secrets('capstan-token')) as trial:
+    with Trial('insecure', 'insecure', secrets=['capstan-token']) as trial:
         trial.check_good_end()
         trial.check('accuracy of at least 0.95', trial.summary()['test_accuracy'] >= 0.95)
 
 
 def try_no_checkpoints():
     with Trial('no_checkpoints', 'no_checkpoints', ['--epochs=1000'],
-               change=add_secrets('capstan-tls', 'capstan-token')) as trial:
+               secrets=['capstan-tls', 'capstan-token']) as trial:
         trial.wait(trial.all_ready)
         worker = trial.pod('worker', 0)
         worker.end()
@@ -253,6 +244,37 @@ def try_no_checkpoints():
             trial.check(f'the reason is in the termination message of the {role}',
                         'was asked to end, and its shards are lost'
                         in trial.jobs[role].ended_pods[-1].termination_message())
+
+
+def readme_commands():
+    """The lines in blocks, without those that are marked."""
+    with open(os.path.join(manifests, 'README.md')) as readme:
+        blocks = re.findall(r'^```\n(.*?)^```$', readme.read(), re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [line for line in lines if not line.endswith('# not tried') and 'test.sh' not in line]
+
+
+def try_readme():
+    """Every command of the README, in its order, with a job that takes longer."""
+    job = os.path.join(manifests, 'common', 'job.textproto')
+    with open(job) as file:
+        longer = file.read().replace('epochs: 60', 'epochs: 300')
+    with open(job, 'w') as file:
+        file.write(longer)
+    with Trial('readme') as trial:
+        for line in readme_commands():
+            if trial.jobs and ' wait ' not in line:
+                trial.wait(lambda: trial.all_ready() or trial.is_complete())
+            is_running = bool(trial.cluster.running)
+            is_good, output = trial.kubectl.run(line)
+            trial.check(line if len(line) < 80 else f'{line[:38]} ... {line[-38:]}', is_good)
+            if not is_good:
+                print(output)
+            if ' apply ' in line and is_running:
+                trial.check('running pods take the new keys', trial.wait(lambda: all(
+                    'new keys in /etc/capstan/keys are in use' in trial.logs(role)
+                    for role in trial.jobs)))
+        trial.check('a job of the base becomes ready', trial.wait(trial.all_ready))
 
 
 def try_wrong_flag():
@@ -269,7 +291,7 @@ subprocess.run(['ip', 'link', 'add', 'pods', 'type', 'bridge'], check=True)
 subprocess.run(['ip', 'address', 'add', '10.244.0.1/16', 'dev', 'pods'], check=True)
 subprocess.run(['ip', 'link', 'set', 'pods', 'up'], check=True)
 PARTS = (try_bsp, try_insecure, try_deleted_worker, try_eviction, try_restart, try_no_checkpoints,
-         try_wrong_flag)
+         try_wrong_flag, try_readme)
 for part in PARTS:
     if not sys.argv[4:] or part.__name__ in sys.argv[4:]:
         part()
