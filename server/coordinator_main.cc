@@ -16,10 +16,12 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/flags/flag.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/background_thread.h"
+#include "common/base/end_request.h"
 #include "common/base/flag_help.h"
 #include "common/base/log_format.h"
 #include "common/base/one_shot.h"
@@ -158,13 +160,13 @@ absl::StatusOr<std::unique_ptr<LivePageServer>> StartLivePage(const SecurityPoin
   return LivePageServer::Start(std::move(options));
 }
 
-// Returns early on SIGINT or SIGTERM.
-void Linger(absl::Duration duration) {
+// Returns early, and true, on SIGINT or SIGTERM.
+bool Linger(absl::Duration duration) {
   sigset_t ends;
   sigemptyset(&ends);
   for (const int signal : {SIGINT, SIGTERM}) sigaddset(&ends, signal);
   const timespec timeout = absl::ToTimespec(duration);
-  sigtimedwait(&ends, nullptr, &timeout);
+  return sigtimedwait(&ends, nullptr, &timeout) > 0;
 }
 
 // Writes under another name first: a reader never sees half of the file.
@@ -264,9 +266,16 @@ absl::Status Coordinate(const Args& args) {
   // The outcome is set once every live member knows the end, or one lease after the end.
   JobOutcome ended = outcome.Wait();
   // The job may have ended for another reason just before.
-  const bool is_interrupted = ended.status == absl::AbortedError(interruption);
-  if (is_interrupted) ended.status = absl::CancelledError(interruption);
-  Linger(!interruption.empty() ? kLinger : LingerTime(job, ended, page != nullptr));
+  if (ended.status == absl::AbortedError(interruption)) {
+    ended.status = absl::CancelledError(interruption);
+  }
+  const bool is_told =
+      Linger(!interruption.empty() ? kLinger : LingerTime(job, ended, page != nullptr));
+  // Who ends all processes of a job may reach a member first.
+  if ((is_told || !interruption.empty()) &&
+      absl::StrContains(ended.status.message(), kAskedToEnd)) {
+    ended.status = absl::CancelledError(ended.status.message());
+  }
   LogRefused(guard, *server);
   counts = MetricsSources::Registration();
   server->Shutdown(clock.Now() + absl::Seconds(1));

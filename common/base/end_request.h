@@ -5,6 +5,9 @@
 
 namespace capstan {
 
+// In the reason of a job's failure: a member got an EndRequest.
+inline constexpr char kAskedToEnd[] = "was asked to end";
+
 // Asks a process to end, once it has a part in a job and must leave it in order. Thread-safe.
 class EndRequest {
  public:

@@ -39,7 +39,7 @@ constexpr Metric kMetrics[] = {
     {"capstan_expected_members", kGauge, "role", kOfCoordinator,
      "Members that the job starts with."},
     {"capstan_workers_lost_total", kCounter, "", kOfCoordinator,
-     "Workers declared dead, also those replaced."},
+     "Workers declared dead or left, also those replaced."},
     {"capstan_workers_replaced_total", kCounter, "", kOfCoordinator,
      "Workers in whose place another one has entered."},
     {"capstan_servers_lost_total", kCounter, "", kOfCoordinator, "Servers declared dead."},

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/end_request.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"
@@ -159,7 +160,7 @@ void JobState::DeclareDead(MemberKey key) {
 
 void JobState::Leave(uint32_t worker) {
   if (has_ended() || has_trained()) return;
-  const std::string reason = "was asked to end, and has left";
+  const std::string reason = absl::StrCat(kAskedToEnd, ", and has left");
   members_.OfRole(kWorker).at(worker).end = reason;
   LoseWorker(worker, absl::StrCat(MemberName({kWorker, worker}), " ", reason), reason);
 }

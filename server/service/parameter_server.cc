@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/end_request.h"
 #include "common/base/log_format.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"
@@ -84,9 +85,10 @@ absl::Status ParameterServer::Follow(const v1::GetJobReply& job, ServerId id) {
   member.report = [this, &watch](v1::HeartbeatRequest& request) {
     Report(request);
     if (options_.end == nullptr || !options_.end->is_asked()) return;
-    watch.OnLost(
-        absl::CancelledError("was asked to end, and its shards are lost: go on from a checkpoint, "
-                             "or start the job again"));
+    watch.OnLost(absl::CancelledError(
+        absl::StrCat(kAskedToEnd,
+                     ", and its shards are lost: go on from a checkpoint, or start the "
+                     "job again")));
   };
   // ABORTED: there is nobody left to tell.
   member.on_lost = [&watch](const absl::Status& status) {

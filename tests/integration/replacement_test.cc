@@ -122,6 +122,18 @@ TEST_F(ReplacementTest, ATerminatedServerEndsTheJobWithTheReason) {
   }
 }
 
+// Such as Slurm and Kubernetes.
+TEST_F(ReplacementTest, WhoEndsAllProcessesInterruptsTheJobAlsoIfAServerHearsOfItFirst) {
+  StartJob("bsp", {"--metrics_listen=127.0.0.1:0"});  // So the coordinator answers for some time.
+  processes_->Signal("server-1", SIGTERM);
+  ASSERT_TRUE(processes_->WaitForLog("coordinator", "phase FAILED: server 1: was asked to end",
+                                     absl::Seconds(10)));
+  processes_->Signal("coordinator", SIGTERM);
+  EXPECT_EQ(processes_->WaitForExit("coordinator", absl::Seconds(5)).code, 1);
+  const auto summary = nlohmann::json::parse(ReadFile(processes_->path("summary.json")));
+  EXPECT_EQ(summary["outcome"], "interrupted");
+}
+
 TEST_F(ReplacementTest, AProcessOutsideTheJobEndsAtOnceWhenItIsTerminated) {
   for (const std::string name : {"server", "worker"}) {
     processes_->Start(name, name + "/capstan_" + name,

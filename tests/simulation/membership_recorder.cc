@@ -6,6 +6,7 @@ namespace capstan {
 
 void MembershipRecorder::Heartbeat(v1::HeartbeatRequest request,
                                    Callback<v1::HeartbeatReply> done) {
+  if (request.is_leaving()) leaving_.insert(request.incarnation());
   coordinator_.Heartbeat(std::move(request), [this, done = std::move(done)](
                                                  absl::StatusOr<v1::HeartbeatReply> reply) mutable {
     if (reply.ok()) Note(reply->view());
@@ -25,15 +26,20 @@ void MembershipRecorder::Note(const v1::JobView& view) {
     const auto it = known_.find(worker.worker());
     const bool is_known = it != known_.end() && it->second.incarnation() == worker.incarnation();
     const bool was_live = it != known_.end() && it->second.is_live();
-    if (was_live && !is_known) Write(v1::MembershipRecord::DIED, it->second);
+    if (was_live && !is_known) WriteEnd(it->second);
     const bool was_entering = is_known && it->second.is_entering();
     if (!is_known && worker.is_entering()) Write(v1::MembershipRecord::JOINING, worker);
     if ((!is_known || was_entering) && worker.is_live() && !worker.is_entering()) {
       Write(v1::MembershipRecord::ENTERED, worker);
     }
-    if (was_live && is_known && !worker.is_live()) Write(v1::MembershipRecord::DIED, worker);
+    if (was_live && is_known && !worker.is_live()) WriteEnd(worker);
     known_[worker.worker()] = worker;
   }
+}
+
+void MembershipRecorder::WriteEnd(const v1::WorkerInfo& worker) {
+  const bool has_left = leaving_.count(worker.incarnation()) > 0;
+  Write(has_left ? v1::MembershipRecord::LEFT : v1::MembershipRecord::DIED, worker);
 }
 
 void MembershipRecorder::Write(v1::MembershipRecord::Event event, const v1::WorkerInfo& worker) {

@@ -2,6 +2,7 @@
 #define TESTS_SIMULATION_MEMBERSHIP_RECORDER_H_
 
 #include <map>
+#include <set>
 #include <utility>
 
 #include "common/base/clock.h"
@@ -56,6 +57,8 @@ class MembershipRecorder : public CoordinatorEndpoint {
 
  private:
   void Note(const v1::JobView& view);
+  // The worker is no member any more.
+  void WriteEnd(const v1::WorkerInfo& worker);
   void Write(v1::MembershipRecord::Event event, const v1::WorkerInfo& worker);
 
   CoordinatorEndpoint& coordinator_;
@@ -64,6 +67,7 @@ class MembershipRecorder : public CoordinatorEndpoint {
   uint64_t newest_version_ = 0;
   ContractLog contracts_;
   std::map<uint32_t, v1::WorkerInfo> known_;  // as in the newest view
+  std::set<uint64_t> leaving_;                // incarnations that said so
 };
 
 }  // namespace capstan

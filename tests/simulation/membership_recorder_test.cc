@@ -71,5 +71,16 @@ TEST_F(MembershipRecorderTest, WhatHappenedBetweenTwoViewsIsWrittenToo) {
   EXPECT_THAT(Written(), ElementsAre("ENTERED 7", "DIED 7", "JOINING 8", "DIED 8"));
 }
 
+TEST_F(MembershipRecorderTest, WhoSaysThatItLeavesHasLeft) {
+  Show(1, 7, /*is_live=*/true);
+  v1::HeartbeatRequest last;
+  last.set_incarnation(7);
+  last.set_is_leaving(true);
+  recorder_.Heartbeat(last, [](absl::StatusOr<v1::HeartbeatReply>) {});
+  coordinator_.heartbeats.Answer(v1::HeartbeatReply());
+  Show(2, 7, /*is_live=*/false);
+  EXPECT_THAT(Written(), ElementsAre("ENTERED 7", "LEFT 7"));
+}
+
 }  // namespace
 }  // namespace capstan

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -22,16 +23,18 @@
 namespace capstan {
 namespace {
 
-// Whether a member can be silent for its lease. It can if it dies, or if the network drops
-// messages, maybe several heartbeats in a row. It also can if the pauses of the member and of the
-// coordinator add up to a lease, less the time between two heartbeats and the time to bring one or
-// its repeat. The coordinator hears nothing during its own pause.
-bool CanSilence(const Scenario& scenario, Fault::Kind pause, Fault::Kind kill, uint32_t process) {
+// Whether a member can be silent for its lease. It can if it dies or is asked to end, or if the
+// network drops messages, maybe several heartbeats in a row. It also can if the pauses of the
+// member and of the coordinator add up to a lease, less the time between two heartbeats and the
+// time to bring one or its repeat. The coordinator hears nothing during its own pause.
+bool CanSilence(const Scenario& scenario, Fault::Kind pause,
+                std::initializer_list<Fault::Kind> ends, uint32_t process) {
   if (scenario.network.drop > 0) return true;
   absl::Duration silence;
   for (const Fault& fault : scenario.faults) {
     const bool is_of_process = fault.process == process;
-    if (fault.kind == kill && is_of_process) return true;
+    const bool is_end = std::find(ends.begin(), ends.end(), fault.kind) != ends.end();
+    if (is_end && is_of_process) return true;
     if (fault.kind == Fault::Kind::kPauseCoordinator || (fault.kind == pause && is_of_process)) {
       silence += fault.pause;
     }
@@ -41,20 +44,24 @@ bool CanSilence(const Scenario& scenario, Fault::Kind pause, Fault::Kind kill, u
 }
 
 bool CanSilenceServer(const Scenario& scenario, uint32_t process) {
-  return CanSilence(scenario, Fault::Kind::kPauseServer, Fault::Kind::kKillServer, process);
+  return CanSilence(scenario, Fault::Kind::kPauseServer, {Fault::Kind::kKillServer}, process);
 }
 
 // Counts workers from the start of the job only. Their replacements suffer no faults.
 uint32_t WorkersThatCanBeSilenced(const Scenario& scenario) {
   uint32_t count = 0;
   for (uint32_t process = 0; process < scenario.job.cluster().num_workers(); ++process) {
-    count += CanSilence(scenario, Fault::Kind::kPauseWorker, Fault::Kind::kKillWorker, process);
+    count += CanSilence(scenario, Fault::Kind::kPauseWorker,
+                        {Fault::Kind::kKillWorker, Fault::Kind::kAskWorkerToEnd}, process);
   }
   return count;
 }
 
 bool MayFailFor(const Scenario& scenario, absl::string_view reason) {
-  if (!absl::StrContains(reason, "has been silent for")) return false;
+  if (!absl::StrContains(reason, "has been silent for") &&
+      !absl::StrContains(reason, "was asked to end, and has left")) {
+    return false;
+  }
   if (absl::StrContains(reason, "last live worker")) {
     return WorkersThatCanBeSilenced(scenario) == scenario.job.cluster().num_workers();
   }
@@ -70,8 +77,9 @@ bool MayFailFor(const Scenario& scenario, absl::string_view reason) {
 
 bool CanLackMember(const Scenario& scenario) {
   return std::any_of(scenario.faults.begin(), scenario.faults.end(), [](const Fault& fault) {
-    const bool is_kill =
-        fault.kind == Fault::Kind::kKillServer || fault.kind == Fault::Kind::kKillWorker;
+    const bool is_kill = fault.kind == Fault::Kind::kKillServer ||
+                         fault.kind == Fault::Kind::kKillWorker ||
+                         fault.kind == Fault::Kind::kAskWorkerToEnd;
     return is_kill && fault.replaced_after == absl::ZeroDuration();
   });
 }

@@ -104,6 +104,15 @@ TEST(BadEndTest, TheLastWorkerMayBeLostWhenAllCanBe) {
   EXPECT_EQ(BadEndFor(scenario, kLastWorker), "");
 }
 
+TEST(BadEndTest, AWorkerLeavesOnlyIfItIsAskedTo) {
+  constexpr char kLeft[] = "worker 1 was asked to end, and has left before training began: see";
+  Scenario scenario = MakeScenario();
+  AddFault(scenario, Fault::Kind::kPauseServer, 0, absl::Milliseconds(250));
+  EXPECT_NE(BadEndFor(scenario, kLeft), "");
+  AddFault(scenario, Fault::Kind::kAskWorkerToEnd, 0);
+  EXPECT_EQ(BadEndFor(scenario, kLeft), "");
+}
+
 TEST(BadEndTest, OneSilentWorkerEndsAJobBeforeItsTraining) {
   Scenario scenario = MakeScenario();
   AddFault(scenario, Fault::Kind::kKillServer, 0);

@@ -227,6 +227,15 @@ void DrawCheckpoints(Random& random, Scenario& scenario) {
   }
 }
 
+// In two of 5 schedules, workers that would be killed are asked to end. Not a draw of the others'
+// random numbers: other schedules stay as they are.
+void DrawLeaving(Scenario& life) {
+  if (life.seed % 5 > 1) return;
+  for (Fault& fault : life.faults) {
+    if (fault.kind == Fault::Kind::kKillWorker) fault.kind = Fault::Kind::kAskWorkerToEnd;
+  }
+}
+
 // The scenario and its next lives.
 std::vector<Scenario*> LivesOf(Scenario& scenario) {
   std::vector<Scenario*> lives = {&scenario};
@@ -275,7 +284,7 @@ void DrawCodecs(Random& random, Scenario& scenario) {
 
 // Whether it can lose a worker.
 bool IsDeath(const Fault& fault) {
-  return fault.kind == Fault::Kind::kKillWorker ||
+  return fault.kind == Fault::Kind::kKillWorker || fault.kind == Fault::Kind::kAskWorkerToEnd ||
          (fault.kind == Fault::Kind::kPauseWorker && fault.pause >= kLease);
 }
 
@@ -367,7 +376,10 @@ Scenario DrawScenario(uint64_t seed) {
   const bool is_always_bsp = std::all_of(lives.begin(), lives.end(), [](const Scenario* life) {
     return life->job.consistency().mode() == v1::ConsistencySpec::BSP && life->settings.empty();
   });
-  for (Scenario* life : lives) life->is_always_bsp = is_always_bsp;
+  for (Scenario* life : lives) {
+    life->is_always_bsp = is_always_bsp;
+    DrawLeaving(*life);
+  }
   return scenario;
 }
 

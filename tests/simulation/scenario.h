@@ -23,6 +23,7 @@ struct Fault {
     kPauseWorker,
     kKillServer,
     kKillWorker,
+    kAskWorkerToEnd,  // it leaves between two steps
   };
   Kind kind = Kind::kPauseWorker;
   uint32_t process = 0;  // number within its kind, in order of start

@@ -238,6 +238,7 @@ void SimulatedCluster::StartWorker(uint32_t index) {
     options.clock = &member->process;
     options.coordinator = member->coordinator.get();
     options.incarnation = IncarnationOf(scenario_, kFirstWorkerIncarnation + index);
+    options.end = &member->end;
     options.prepare = ScriptedJobPreparer(
         scenario_, index,
         [this](WorkerId worker, Step step, SliceKey slice, const std::vector<float>& state) {
@@ -298,6 +299,12 @@ void SimulatedCluster::Befall(const Fault& fault) {
     case Fault::Kind::kKillWorker:
       workers_.at(fault.process)->process.Kill();
       break;
+    case Fault::Kind::kAskWorkerToEnd: {
+      Member& worker = *workers_.at(fault.process);
+      // Before it is registered, it ends at once.
+      if (!worker.end.Ask()) worker.process.Kill();
+      break;
+    }
   }
   if (fault.replaced_after == absl::ZeroDuration()) return;
   world_.RunAfter(fault.replaced_after,

@@ -11,6 +11,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/base/end_request.h"
 #include "common/base/ids.h"
 #include "common/base/random.h"
 #include "common/base/simulated_clock.h"
@@ -71,6 +72,7 @@ class SimulatedCluster {
     std::unique_ptr<CoordinatorEndpoint> coordinator;
     std::unique_ptr<ParameterServer> server;  // of a server
     RecordingEndpoint::Recording recording;   // of a worker
+    EndRequest end;                           // of a worker
   };
 
   void WriteHeader();

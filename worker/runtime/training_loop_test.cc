@@ -87,10 +87,12 @@ class TrainingLoopTest : public testing::Test {
     options.worker = kWorker;
     options.first_step = first_step;
     options.steps = steps;
+    options.must_stop = must_stop_;
     TrainingLoop loop(options);
     EXPECT_EQ(loop.progress().steps_done(), first_step.value());
     ASSERT_TRUE(loop.Run().ok());
     progress_ = loop.progress();
+    has_finished_ = loop.has_finished();
   }
 
   RealClock clock_;
@@ -98,8 +100,21 @@ class TrainingLoopTest : public testing::Test {
   BatchSampler sampler_ = Sampler();
   const Dataset data_ = RandomDataset(kSamples, /*features=*/2, /*classes=*/2, /*seed=*/1);
   std::unique_ptr<TrainingRig> rig_;
+  std::function<bool()> must_stop_ = [] { return false; };
   v1::Progress progress_;
+  bool has_finished_ = false;
 };
+
+TEST_F(TrainingLoopTest, StopsBetweenTwoStepsWhenAllOfTheLatestIsAnswered) {
+  must_stop_ = [this] { return engine_.steps.size() == 3; };
+  Run(Step(2), /*steps=*/10);
+  EXPECT_EQ(engine_.steps.back(), Step(4));
+  EXPECT_EQ(progress_.steps_done(), 5);
+  EXPECT_FALSE(has_finished_);
+  must_stop_ = [] { return false; };
+  Run(Step(5), /*steps=*/10);
+  EXPECT_TRUE(has_finished_);
+}
 
 TEST_F(TrainingLoopTest, RunsAllStepsFromTheFirstOneOnWithTheBatchesThatBelongToThem) {
   for (const int64_t first_step : {0, 2, 7}) {

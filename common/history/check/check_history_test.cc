@@ -20,6 +20,7 @@ constexpr auto kAsync = v1::ContractRecord::ASYNC;
 constexpr auto kJoining = v1::MembershipRecord::JOINING;
 constexpr auto kEntered = v1::MembershipRecord::ENTERED;
 constexpr auto kDied = v1::MembershipRecord::DIED;
+constexpr auto kLeft = v1::MembershipRecord::LEFT;
 
 std::string ViolationOf(const HistoryBuilder& builder) {
   return CheckHistory(builder.Build()).value().violation;
@@ -191,6 +192,20 @@ TEST(CheckHistoryTest, ADeadWorkerIsNotWaitedFor) {
   builder.records().pop_back();
   EXPECT_THAT(ViolationOf(builder.End(5000)),
               StartsWith("every exchange is answered: worker 0 was live to the end"));
+}
+
+TEST(CheckHistoryTest, AWorkerMayLeaveOnceAllIsAnswered) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.Ask(1, 101, 0, 1, 20).Answer(22, 1, 0, {{1, 0}});
+  builder.Member(kLeft, 1, 101, 30).Ask(0, 100, 0, 1, 40).Answer(42, 2, 1, {{0, 0}, {1, 0}});
+  EXPECT_EQ(ViolationOf(builder.End(900)), "");
+}
+
+TEST(CheckHistoryTest, AWorkerThatLeavesBeforeAnAnswerIsFound) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.Ask(1, 101, 0, 1, 20).Member(kLeft, 1, 101, 30);
+  EXPECT_THAT(ViolationOf(builder.End(900)),
+              StartsWith("nothing lost by leaving: worker 1 has left before its exchange"));
 }
 
 TEST(CheckHistoryTest, AJoinerStartsAtItsFirstStepAndTheOlderIncarnationIsNotHeard) {

@@ -21,6 +21,10 @@ Lives::Lives(const History& history) {
       case v1::MembershipRecord::DIED:
         life.died_ns = record.time_ns();
         break;
+      case v1::MembershipRecord::LEFT:
+        life.died_ns = record.time_ns();
+        life.has_left = true;
+        break;
       default:
         break;
     }

@@ -15,9 +15,10 @@ namespace capstan {
 // One incarnation of a worker.
 struct Life {
   Incarnation incarnation;
-  int64_t joining_ns = 0;  // from then on it may hold min_step back
-  int64_t entered_ns = 0;  // from then on all know its first step; kNeverNs: not recorded
-  int64_t died_ns = kNeverNs;
+  int64_t joining_ns = 0;      // from then on it may hold min_step back
+  int64_t entered_ns = 0;      // from then on all know its first step; kNeverNs: not recorded
+  int64_t died_ns = kNeverNs;  // or left
+  bool has_left = false;
   Step first_step;
 };
 

@@ -130,6 +130,17 @@ void CheckIncarnations(const CheckedSlice& checked, Violations& violations) {
   }
 }
 
+// A worker that has left had the values after each of its pushes: no update is lost with it.
+void CheckLeft(const CheckedSlice& checked, Violations& violations) {
+  for (const RecordedExchange* exchange : checked.slice.exchanges()) {
+    if (exchange->is_ok() || !checked.lives.Of(*exchange).has_left) continue;
+    violations.Add("nothing lost by leaving",
+                   absl::StrCat("worker ", exchange->worker.value(),
+                                " has left before its exchange was answered well"),
+                   {exchange});
+  }
+}
+
 // Each request of a live worker is answered within the settling time.
 void CheckAnswered(const CheckedSlice& checked, Violations& violations) {
   const int64_t open_since = checked.history.end_ns - checked.history.header.settle_ns();
@@ -159,6 +170,7 @@ void CheckReplies(const CheckedSlice& checked, Violations& violations) {
   }
   CheckMonotonic(checked, violations);
   CheckIncarnations(checked, violations);
+  CheckLeft(checked, violations);
   CheckAnswered(checked, violations);
 }
 

@@ -1,5 +1,6 @@
-"""Changes good manifests, one fault at a time, and expects check_manifests.py to find each. Arguments:
-PROGRAMS MANIFEST, the latter as kubectl kustomize prints it for the overlay local."""
+"""Changes good manifests, one fault at a time, and expects check_manifests.py to find each, and the
+emulation to refuse what it does not know. Arguments: PROGRAMS MANIFEST, the latter as kubectl kustomize
+prints it for the overlay local."""
 
 import copy
 import sys
@@ -7,6 +8,7 @@ import sys
 import yaml
 
 from check_manifests import Checker
+from fields import UnknownField, check_known
 
 programs, path = sys.argv[1:]
 with open(path) as manifest:
@@ -143,4 +145,41 @@ for fault, expected in FAULTS.items():
         is_good = False
         print(f'{fault.__name__}: expected "{expected}", found {found}')
 print(f'{len(FAULTS)} faults tried')
+
+
+def host_network(manifests):
+    manifests.pod('server')['hostNetwork'] = True
+
+
+def other_restart_policy(manifests):
+    manifests.pod('server')['restartPolicy'] = 'OnFailure'
+
+
+def exec_probe(manifests):
+    manifests.container('server')['livenessProbe']['exec'] = {'command': ['true']}
+
+
+def other_kind(manifests):
+    manifests.documents[0]['kind'] = 'Deployment'
+
+
+UNKNOWN = {
+    host_network: 'Job.spec.template.spec.hostNetwork',
+    other_restart_policy: "Job.spec.template.spec.restartPolicy: 'OnFailure'",
+    exec_probe: 'Job.spec.template.spec.containers.livenessProbe.exec',
+    other_kind: 'kind Deployment',
+}
+
+for fault, expected in UNKNOWN.items():
+    manifests = Manifests()
+    fault(manifests)
+    try:
+        for document in manifests.documents:
+            check_known(document)
+        found = 'nothing'
+    except UnknownField as unknown:
+        found = str(unknown)
+    if found != expected:
+        is_good = False
+        print(f'{fault.__name__}: expected "{expected}", found {found}')
 sys.exit(0 if is_good else 1)

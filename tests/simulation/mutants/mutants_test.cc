@@ -30,6 +30,7 @@ const std::map<std::string, std::string>& Rules() {
       {"incarnation_checked_too_early", "stale incarnation"},
       {"joiner_lowers_min_step", "staleness bound"},
       {"kept_pushes_overtaken", "read-my-writes"},
+      {"left_before_answers", "nothing lost by leaving"},
       {"manifest_first", "the job has failed"},
       {"momentum_not_restored", "error feedback"},
       {"optimizer_state_left_out", "final values"},
