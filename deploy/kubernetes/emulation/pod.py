@@ -106,7 +106,7 @@ class Pod:
         here = os.readlink('/proc/self/ns/net')
         while os.readlink(f'/proc/{self._process.pid}/ns/net') == here:
             time.sleep(0.01)
-        link = f'veth{self.address.split(".")[-1]}'
+        link = f'veth{self._process.pid}'
         subprocess.run(['ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0',
                         'netns', str(self._process.pid)], check=True)
         subprocess.run(['ip', 'link', 'set', link, 'master', 'pods', 'up'], check=True)
