@@ -1,5 +1,6 @@
 """What the manifests rely on of a cluster: Jobs, pods, names, volumes. One machine, no API server."""
 
+import itertools
 import os
 import shutil
 import time
@@ -77,6 +78,9 @@ class Job:
 class Cluster:
     """Runs the Jobs that are applied. `poll` does all the work."""
 
+    # Of the pods' addresses. Never used again, because the kernel takes some time to forget them.
+    numbers = itertools.count(1)
+
     def __init__(self, programs, folder, namespace='default'):
         self.programs, self.folder, self.namespace = programs, folder, namespace
         self.documents = []
@@ -123,7 +127,8 @@ class Cluster:
         """Each pod has a new name and a new address."""
         self.num_pods += 1
         name = f'{job.name}-{index}-{self.num_pods}'
-        address = f'10.244.0.{self.num_pods + 1}'
+        number = next(self.numbers)
+        address = f'10.244.{number // 250}.{number % 250 + 1}'
         self.note(f'starts {name}')
         pod = pods.Pod(name, index, job.name, job.spec['template'], address, self)
         self.running.append(pod)

@@ -106,7 +106,6 @@ class Pod:
         here = os.readlink('/proc/self/ns/net')
         while os.readlink(f'/proc/{self._process.pid}/ns/net') == here:
             time.sleep(0.01)
-        # The kernel takes its time to remove that of an earlier pod with this address.
         link = f'veth{self._process.pid}'
         subprocess.run(['ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0',
                         'netns', str(self._process.pid)], check=True)
