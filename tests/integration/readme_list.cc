@@ -277,7 +277,8 @@ std::vector<Listed> AllListed() {
       DoesNotTrain(
           "kubectl exec job/capstan-coordinator -- capstan checkpoint --keys=/etc/capstan/keys "
           "--coordinator=capstan-coordinator-0.capstan.default.svc:4000"),
-      DoesNotTrain("kubectl delete job --selector=app.kubernetes.io/name=capstan"),
+      DoesNotTrain("kubectl delete job --selector=app.kubernetes.io/name=capstan "
+                   "--cascade=foreground"),
       DoesNotTrain("kubectl wait --for=condition=complete --timeout=10m job/capstan-coordinator"),
       DoesNotTrain("kubectl logs job/capstan-coordinator"),
       DoesNotTrain("kubectl delete -k deploy/kubernetes/local"),
@@ -287,7 +288,7 @@ std::vector<Listed> AllListed() {
       DoesNotTrain("kubectl create secret generic capstan-token --from-file=keys/token"),
       DoesNotTrain("kubectl apply -k deploy/kubernetes/base"),
       DoesNotTrain("kubectl describe pod --selector=app.kubernetes.io/name=capstan"),
-      DoesNotTrain("kubectl get --raw /api/v1/namespaces/default/pods/POD:8080/proxy/readyz"),
+      DoesNotTrain("kubectl port-forward pod/POD 8080"),
       DoesNotTrain("kubectl apply -k deploy/kubernetes/jobset"),
       DoesNotTrain(
           R"(kubectl patch jobset capstan --type=merge --patch='{"spec":{"suspend":true}}')"),

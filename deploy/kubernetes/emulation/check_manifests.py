@@ -24,13 +24,13 @@ PROBES = {'startupProbe': '/healthz', 'livenessProbe': '/healthz', 'readinessPro
 class Role:
     """The pods of one role: of a Job, or of the Jobs of a JobSet."""
 
-    def __init__(self, job, copies, hostname, subdomain, restarts_jobs):
+    def __init__(self, job, copies, hostname, subdomain, is_alone):
         self.spec = job
         self.name = job['template']['metadata']['labels']['app.kubernetes.io/component']
         self.count = copies * job['completions']
         self.hostname = hostname  # without the completion index
         self.subdomain = subdomain
-        self.restarts_jobs = restarts_jobs  # a failed Job is made again
+        self.is_alone = is_alone  # no JobSet starts it again
         self.labels = job['template']['metadata']['labels']
         self.pod = job['template']['spec']
         (self.container,) = self.pod['containers']
@@ -51,15 +51,12 @@ def roles_of(documents):
     for document in documents:
         spec, name = document.get('spec'), document['metadata']['name']
         if document['kind'] == 'Job':
-            role = Role(spec, 1, name, spec['template']['spec']['subdomain'], False)
+            role = Role(spec, 1, name, spec['template']['spec']['subdomain'], True)
             roles[role.name] = role
         if document['kind'] == 'JobSet':
-            restarted = [target for rule in spec['failurePolicy']['rules']
-                         if rule['action'] == 'RestartJob'
-                         for target in rule['targetReplicatedJobs']]
             for job in spec['replicatedJobs']:
                 role = Role(job['template']['spec'], job['replicas'], f'{name}-{job["name"]}-0',
-                            spec['network']['subdomain'], job['name'] in restarted)
+                            spec['network']['subdomain'], False)
                 roles[role.name] = role
     return roles
 
@@ -164,9 +161,15 @@ class Checker:
         if role.name == 'worker':
             for code, what in ((137, 'a killed'), (143, 'an evicted')):
                 action = self.action(role, code)
-                may_fail = role.spec['backoffLimit'] > 0 or role.restarts_jobs
+                may_fail = role.spec['backoffLimit'] > 0
                 self.expect(action == 'Ignore' or (action == 'Count' and may_fail),
                             f'{what} worker does not come again')
+        # Each start of the job takes up to two from each pod.
+        starts = self.roles['coordinator'].spec['backoffLimit']
+        needed = 2 * starts * role.count
+        if role.is_alone and role.name != 'coordinator':
+            self.expect(role.spec['backoffLimit'] >= needed,
+                        f'{role.name}: {starts} starts need a backoffLimit of {needed}')
         if 'podFailurePolicy' in role.spec:
             self.expect(self.action(role, 2) == 'FailJob',
                         f'{role.name}: wrong flags do not fail the Job')
@@ -199,10 +202,11 @@ class Checker:
         for budget in self.all_of('PodDisruptionBudget'):
             selected = [role for role in self.roles.values()
                         if budget['spec']['selector']['matchLabels'].items() <= role.labels.items()]
-            count = sum(role.count for role in selected)
-            self.expect(1 <= budget['spec']['minAvailable'] <= count,
-                        f'{budget["metadata"]["name"]} wants {budget["spec"]["minAvailable"]} of '
-                        f'{count} pods')
+            # Of the workers, one may go.
+            expected = sum(role.count - (role.name == 'worker') for role in selected)
+            self.expect(budget['spec']['minAvailable'] == expected,
+                        f'{budget["metadata"]["name"]} wants {budget["spec"]["minAvailable"]} '
+                        f'pods, not {expected}')
         (policy,) = self.all_of('NetworkPolicy')
         selector = policy['spec']['podSelector']['matchLabels']
         admitted = {port['port'] for rule in policy['spec']['ingress'] for port in rule['ports']}

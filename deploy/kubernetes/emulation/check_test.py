@@ -85,6 +85,14 @@ def too_many_available(manifests):
     manifests.find('PodDisruptionBudget', 'capstan-server')['spec']['minAvailable'] = 3
 
 
+def too_few_available(manifests):
+    manifests.find('PodDisruptionBudget', 'capstan-server')['spec']['minAvailable'] = 1
+
+
+def few_starts(manifests):
+    manifests.find('Job', 'capstan-worker')['spec']['backoffLimit'] = 39
+
+
 def closed_port(manifests):
     del manifests.find('NetworkPolicy')['spec']['ingress'][0]['ports'][1]
 
@@ -125,7 +133,9 @@ FAULTS = {
     other_label: 'worker: the Service does not select its pods',
     names_of_ready_pods: 'pods that are not ready',
     other_service_port: 'Service port coordinator: no pod has it',
-    too_many_available: 'capstan-server wants 3 of 2 pods',
+    too_many_available: 'capstan-server wants 3 pods, not 2',
+    too_few_available: 'capstan-server wants 1 pods, not 2',
+    few_starts: 'worker: 10 starts need a backoffLimit of 40',
     closed_port: 'the NetworkPolicy admits',
     one_server_more: 'the job has 2 servers, but 3 pods',
     no_return: 'a killed worker does not come again',

@@ -48,8 +48,9 @@ class Kubectl:
     def _delete(self, words):
         if words[0] == '-k':
             return self.cluster.remove(), ''
-        kind, selector = words
-        assert (kind, selector) == ('job', '--selector=app.kubernetes.io/name=capstan'), words
+        # Without the option the command ends before the pods.
+        assert words == ['job', '--selector=app.kubernetes.io/name=capstan',
+                         '--cascade=foreground'], words
         return self.cluster.remove(kinds={'Job'}), ''
 
     def _pods(self, job):
