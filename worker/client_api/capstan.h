@@ -1,0 +1,230 @@
+/* The C interface: train any program's model on Capstan's parameter servers.
+ *
+ *   capstan_connect      reads the job from its coordinator
+ *   capstan_add_table    names each parameter tensor, with its initial values and its optimizer
+ *   capstan_start        joins the job, and waits until all its processes are there
+ *   each step:
+ *     capstan_wait       until a layer's values have arrived; then compute with capstan_values
+ *     capstan_push       once the layer's gradient is complete in capstan_gradient
+ *     capstan_end_step   with the loss and the number of samples
+ *   capstan_finish       no further step: waits until all workers have done theirs
+ *   capstan_report       the test accuracy, by the worker that evaluates
+ *   capstan_close
+ *
+ * A layer is a set of tables that are pushed and pulled together. Layers are counted from the
+ * input: layer 0 is sent first, because the next step needs it first.
+ *
+ * Errors. A function that can fail returns a capstan_status. capstan_last_error then has a message
+ * for people, with what to do. After CAPSTAN_FAILED or CAPSTAN_LEFT the job is over for this
+ * process: every later call but capstan_close returns the same status.
+ *
+ * Time limits. `timeout_ms` is the longest time to block, in milliseconds; below 0: no limit. After
+ * CAPSTAN_TIMEOUT nothing is lost: call again to go on waiting.
+ *
+ * Threads. Any thread may call any function with a job, except capstan_close, which comes last.
+ * capstan_values and capstan_gradient are memory that the library writes and reads while the
+ * layer's exchange is open: from capstan_push until capstan_wait has returned CAPSTAN_OK.
+ *
+ * Fork. A job belongs to the process that called capstan_connect. In a child, every function
+ * returns CAPSTAN_FORKED and changes nothing.
+ */
+#ifndef CAPSTAN_H_
+#define CAPSTAN_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Grows when a function or a field is added. What exists does not change. */
+#define CAPSTAN_API_VERSION 1
+
+#define CAPSTAN_EXPORT __attribute__((visibility("default")))
+
+typedef enum capstan_status {
+  CAPSTAN_OK = 0,
+  CAPSTAN_TIMEOUT = 1,          /* the time limit has passed; call again */
+  CAPSTAN_INVALID_ARGUMENT = 2, /* an argument of the call; the job is unchanged */
+  CAPSTAN_WRONG_ORDER = 3,      /* the call does not fit here, as a push before the start */
+  CAPSTAN_FAILED = 4,           /* the job has failed, or cannot be reached */
+  CAPSTAN_LEFT = 5,             /* capstan_leave was called, and the worker has left the job */
+  CAPSTAN_FORKED = 6,           /* the job belongs to the parent process */
+  CAPSTAN_OUT_OF_MEMORY = 7
+} capstan_status;
+
+typedef enum capstan_dtype {
+  CAPSTAN_FLOAT32 = 0,
+  CAPSTAN_FLOAT16 = 1, /* IEEE 754 binary16 */
+  CAPSTAN_BFLOAT16 = 2
+} capstan_dtype;
+
+typedef enum capstan_optimizer_type {
+  CAPSTAN_SGD = 1,
+  CAPSTAN_MOMENTUM = 2, /* v = momentum v + g; w -= learning_rate v */
+  CAPSTAN_NESTEROV = 3, /* v = momentum v + g; w -= learning_rate (g + momentum v) */
+  CAPSTAN_ADAGRAD = 4,
+  CAPSTAN_ADAM = 5,
+  CAPSTAN_ADAMW = 6
+} capstan_optimizer_type;
+
+/* The fields that a type does not use are ignored. weight_decay is decoupled for ADAMW (w is first
+ * multiplied by 1 - learning_rate weight_decay), and for all others weight_decay w is added to the
+ * gradient. The formulas are those of kernels/optimizers.h. */
+typedef struct capstan_optimizer {
+  int32_t type;         /* capstan_optimizer_type */
+  double learning_rate; /* above 0, until capstan_set_learning_rate */
+  double momentum;      /* MOMENTUM, NESTEROV: 0 to below 1 */
+  double beta1;         /* ADAM, ADAMW: 0 to below 1 */
+  double beta2;
+  double epsilon; /* ADAGRAD, ADAM, ADAMW: above 0 */
+  double weight_decay;
+} capstan_optimizer;
+
+/* Zeroes are the defaults of every field but struct_size. Strings end in 0 and are copied. */
+typedef struct capstan_connect_options {
+  size_t struct_size; /* sizeof(capstan_connect_options) */
+
+  /* HOST:PORT. NULL: the environment's CAPSTAN_COORDINATOR, as set by capstan run. */
+  const char* coordinator;
+  /* Folder with this process's keys. NULL: CAPSTAN_KEYS; without it: plaintext. */
+  const char* keys;
+  /* Not 0: plaintext with keys, as --insecure of capstan_worker. */
+  int32_t insecure;
+  /* Not 0: the worker is `rank`, from 0. 0: it is the environment's RANK, or without it the next
+   * free one. */
+  int32_t has_rank;
+  int32_t rank;
+  /* Number of steps of every worker, if it is known. 0: capstan_finish tells it. */
+  int64_t steps;
+  /* Time of retries while the coordinator cannot be reached, in seconds. 0: 30. */
+  double rpc_deadline_seconds;
+  /* What the worker computes on, for people. NULL: "program". */
+  const char* device;
+  /* As the flags of capstan_worker with these names. NULL: none. */
+  const char* trace;
+  const char* record_history;
+  const char* metrics_listen;
+  const char* health_listen;
+} capstan_connect_options;
+
+/* One parameter tensor. The fields but struct_size may be 0. */
+typedef struct capstan_table {
+  size_t struct_size; /* sizeof(capstan_table) */
+  const char* name;   /* Required; no two tables have the same */
+  const uint64_t* shape; /* `dimensions` sizes, each at least 1, outermost first */
+  size_t dimensions;     /* 0: a single number */
+  int32_t layer;         /* from 0; the layers of a job are 0, 1, ... without gaps */
+  /* NULL: the job's. All workers give the same. */
+  const capstan_optimizer* optimizer;
+  /* Initial values, as many as the shape has, row-major; copied. Those of worker 0 count: the
+   * others may give NULL, if `initial_from_worker` is not 0. In a job that goes on from a
+   * checkpoint, or has --initial, nobody's count. */
+  const void* initial;
+  int32_t initial_dtype; /* capstan_dtype */
+  /* Not 0: the initial values come from worker 0. 0: the server draws them from a normal
+   * distribution around 0 with this standard deviation. All workers give the same. */
+  int32_t initial_from_worker;
+  double initial_stddev;
+} capstan_table;
+
+typedef struct capstan_job capstan_job;
+
+/* CAPSTAN_API_VERSION of the library. */
+CAPSTAN_EXPORT int32_t capstan_api_version(void);
+/* Capstan's version, such as "0.9.0". */
+CAPSTAN_EXPORT const char* capstan_version(void);
+/* The message of the calling thread's latest failed call. Valid until its next call. */
+CAPSTAN_EXPORT const char* capstan_last_error(void);
+
+/* Reads the job from its coordinator, and sets `*job`, which capstan_close frees. NULL options: all
+ * from the environment. CAPSTAN_FAILED: the coordinator cannot be reached, or has a job for other
+ * programs (its model is not "program"). Blocks for rpc_deadline_seconds at most. */
+CAPSTAN_EXPORT capstan_status capstan_connect(const capstan_connect_options* options,
+                                              capstan_job** job);
+
+/* Adds a table and sets `*id`: 0, 1, ... in order of the calls. Only before capstan_start. Every
+ * worker adds the same tables in the same order. */
+CAPSTAN_EXPORT capstan_status capstan_add_table(capstan_job* job, const capstan_table* table,
+                                                int32_t* id);
+
+/* Joins the job as a worker, waits until all its processes are there, and begins to pull the
+ * values. Afterwards the functions below may be called. CAPSTAN_FAILED also if the job has no place
+ * for this worker, or other workers have other tables. */
+CAPSTAN_EXPORT capstan_status capstan_start(capstan_job* job, int64_t timeout_ms);
+
+/* After capstan_start; below 0 before it. The worker's rank, the number of workers, and the step
+ * that comes next. The first step is 0, unless the job goes on from a checkpoint or the worker has
+ * taken the place of a lost one. */
+CAPSTAN_EXPORT int32_t capstan_rank(const capstan_job* job);
+CAPSTAN_EXPORT int32_t capstan_num_workers(const capstan_job* job);
+CAPSTAN_EXPORT int64_t capstan_step(const capstan_job* job);
+/* The number of steps that the job file names (--steps); 0: none. From capstan_connect on. */
+CAPSTAN_EXPORT int64_t capstan_steps_of_job(const capstan_job* job);
+
+/* The library's memory of a table, row-major float32, aligned to 64 bytes, valid until
+ * capstan_close. NULL before capstan_start, or without such a table. Read values and write
+ * gradients only while no exchange of the table's layer is open. */
+CAPSTAN_EXPORT float* capstan_values(capstan_job* job, int32_t table);
+CAPSTAN_EXPORT float* capstan_gradient(capstan_job* job, int32_t table);
+
+/* Copies between the caller's memory (`count` elements of `dtype`) and the library's, converting.
+ * A value is rounded to the nearest, ties to even. `count` is the number of the table's elements. */
+CAPSTAN_EXPORT capstan_status capstan_read_values(capstan_job* job, int32_t table, void* values,
+                                                  size_t count, int32_t dtype);
+CAPSTAN_EXPORT capstan_status capstan_write_gradient(capstan_job* job, int32_t table,
+                                                     const void* gradient, size_t count,
+                                                     int32_t dtype);
+
+/* Waits until the layer's values are those of the step that comes next, or that is under way: as
+ * new as the job's consistency demands. */
+CAPSTAN_EXPORT capstan_status capstan_wait(capstan_job* job, int32_t layer, int64_t timeout_ms);
+
+/* Sends the layer's gradient of this step, which is complete in capstan_gradient, and asks for its
+ * next values. Once a step. Waits first if the layer's values of this step are still on their way:
+ * a gradient cannot come from values that never arrived. */
+CAPSTAN_EXPORT capstan_status capstan_push(capstan_job* job, int32_t layer, int64_t timeout_ms);
+
+/* The learning rate of the table's pushes from now on, instead of the optimizer's; finite, 0 or
+ * more. `table` below 0: of all tables. In BSP the smallest rank's counts for a step. SSP and async
+ * divide it as they divide every learning rate (--update_scale). */
+CAPSTAN_EXPORT capstan_status capstan_set_learning_rate(capstan_job* job, int32_t table,
+                                                        double learning_rate);
+
+/* Ends a step. Layers that were not pushed in it had no gradient: they send a push without one, which
+ * changes nothing unless another worker has a gradient. `loss` is the mean over `samples` samples,
+ * for progress and reports; NaN or 0 samples: not known. */
+CAPSTAN_EXPORT capstan_status capstan_end_step(capstan_job* job, double loss, uint64_t samples,
+                                               int64_t timeout_ms);
+
+/* No further step. Waits until all workers have done their steps. All workers do the same number of
+ * steps, else the job fails and says so. One worker evaluates: `*is_evaluator` is 1, and its values
+ * are the final ones, exactly. For the others it is 0 after the job's end, and their values are those
+ * of their last step. */
+CAPSTAN_EXPORT capstan_status capstan_finish(capstan_job* job, int32_t* is_evaluator,
+                                             int64_t timeout_ms);
+
+/* The evaluator's result, for the summary of the job: accuracy (0 to 1) and mean loss over `samples`
+ * held-out samples; NaN: not known. Without this call the job ends without them. Waits for the
+ * job's end. */
+CAPSTAN_EXPORT capstan_status capstan_report(capstan_job* job, double test_accuracy,
+                                             double test_loss, uint64_t samples,
+                                             int64_t timeout_ms);
+
+/* Leaves the job between two steps: the others go on, and another process may take this one's
+ * place. May be called while other calls wait; those return CAPSTAN_LEFT once the worker has left. */
+CAPSTAN_EXPORT capstan_status capstan_leave(capstan_job* job);
+
+/* Ends the whole job with this reason, such as an exception's text. */
+CAPSTAN_EXPORT capstan_status capstan_fail(capstan_job* job, const char* reason);
+
+/* Frees the job. Before capstan_finish it fails the job, unless it has ended or been left. After it,
+ * an evaluator that has not reported does so without figures. NULL is allowed. */
+CAPSTAN_EXPORT void capstan_close(capstan_job* job);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CAPSTAN_H_ */
