@@ -93,6 +93,17 @@ constexpr char kName[] = "capstan_worker";
 
 void EndWorker(const absl::Status& status) { EndProgram(kName, status); }
 
+// The coordinator is not told: the job goes on without this process.
+[[noreturn]] void RefuseJobForPrograms() {
+  EndProgram(kName,
+             absl::InvalidArgumentError(
+                 "--coordinator: expected a job with a built-in model, got one whose workers are "
+                 "programs of the user's (--model=program); start the program instead, with "
+                 "CAPSTAN_COORDINATOR=HOST:PORT in its environment or by capstan run "
+                 "--worker_command=COMMAND"),
+             /*is_usage_error=*/true);
+}
+
 // The files of this worker: history and trace.
 struct Records {
   std::unique_ptr<HistoryRecorder> recorder;  // null: nothing is recorded
@@ -158,7 +169,11 @@ absl::Status Work(const DeviceName& device, EndRequest* end) {
     }
     return connect(address.grpc);
   };
-  options.prepare = JobPreparerOf(EngineFactoryOf(device, tracer));
+  options.prepare = [prepare = JobPreparerOf(EngineFactoryOf(device, tracer))](
+                        const v1::JobSpec& job, Clock* job_clock) {
+    if (job.model().type() == v1::ModelSpec::PROGRAM) RefuseJobForPrograms();
+    return prepare(job, job_clock);
+  };
   if (recorder != nullptr) {
     options.wrap = [recorder](const v1::JobSpec& job,
                               std::unique_ptr<ParameterEndpoint> exchanges) {
