@@ -62,12 +62,11 @@ class Job:
             sys.exit(f'linear_regression: {self._library.capstan_last_error().decode()}')
 
     def add_table(self, name, size):
-        """Its values begin with those of worker 0: zeros."""
+        """Its values begin at random, near 0."""
         table, shape = c_int32(), (c_uint64 * 1)(size)
-        zeros = (c_float * size)()
         self._check(self._library.capstan_add_table(self._job, byref(Table(
             struct_size=sizeof(Table), name=name, shape=shape, dimensions=1,
-            initial=ctypes.cast(zeros, c_void_p), initial_from_worker=1)), byref(table)))
+            initial_stddev=0.1)), byref(table)))
         return table.value
 
     def start(self):
