@@ -44,7 +44,8 @@ namespace {
 namespace fs = std::filesystem;
 
 absl::StatusOr<v1::JobSpec> JobToRun(const RunOptions& options) {
-  ASSIGN_OR_RETURN(v1::JobSpec job, EffectiveJob(options.job_file, JobFlagsWithCounts(options)));
+  ASSIGN_OR_RETURN(v1::JobSpec job, EffectiveJob(options.job_file, JobFlagsWithDefaults(options)));
+  RETURN_IF_ERROR(CheckModel(options, job));
   // Paths in flags count from the current folder, but the effective job is saved in another one.
   ResolvePaths(/*folder=*/"", &job);
   return job;
@@ -92,6 +93,7 @@ absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1
   prepared.num_workers = static_cast<int>(job.cluster().num_workers());
   prepared.rpc_deadline_seconds = job.membership().rpc_deadline_seconds();
   if (options.rendezvous.has_value()) SetNode(*options.rendezvous, role, prepared);
+  RETURN_IF_ERROR(SetRanks(job.cluster(), prepared));
   prepared.has_all_members =
       static_cast<uint32_t>(prepared.num_servers) == job.cluster().num_servers() &&
       static_cast<uint32_t>(prepared.num_workers) == job.cluster().num_workers();

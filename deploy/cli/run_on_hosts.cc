@@ -79,6 +79,8 @@ class JobOnHosts {
   // As arguments of tar.
   std::string FilesToSend() const;
   std::vector<std::string> KeyFlags() const;
+  // What the host's workers are.
+  std::vector<std::string> WorkerFlags(int host) const;
   std::vector<std::string> FlagsFor(int host, const std::string& coordinator) const;
   std::string RunScript(int host, const std::string& coordinator) const;
   HostsRunner MakeRunner();
@@ -159,6 +161,21 @@ std::vector<std::string> JobOnHosts::KeyFlags() const {
   return flags;
 }
 
+std::vector<std::string> JobOnHosts::WorkerFlags(int host) const {
+  if (options_.program.command.empty()) {
+    return {absl::StrCat("--device=", absl::StrJoin(options_.devices, ","))};
+  }
+  int first_rank = 0;
+  for (int before = 0; before < host; ++before) first_rank += list_.hosts[before].num_workers;
+  const std::string folder = fs::current_path().string();
+  const std::string missing =
+      absl::StrCat("expected the folder ", folder, ", in which capstan run was started, on this ",
+                   "host, too; make it there, or share it");
+  return {absl::StrCat("--worker_command=cd ", ShellWord(folder), " || { echo ", ShellWord(missing),
+                       " >&2; exit 1; }; ", options_.program.command),
+          absl::StrCat("--first_rank=", first_rank)};
+}
+
 std::vector<std::string> JobOnHosts::FlagsFor(int host, const std::string& coordinator) const {
   const std::string& address = addresses_[host];
   const bool is_ipv6 = address.find(':') != address.npos;
@@ -169,8 +186,9 @@ std::vector<std::string> JobOnHosts::FlagsFor(int host, const std::string& coord
                              absl::StrCat("--num_servers=", list_.num_servers()),
                              absl::StrCat("--num_workers=", list_.num_workers()),
                              absl::StrCat("--network=", address, is_ipv6 ? "/128" : "/32"),
-                             absl::StrCat("--device=", absl::StrJoin(options_.devices, ",")),
                              absl::StrCat("--run_dir=", JobFolders::kResults), "--end_with_stdin"});
+  const std::vector<std::string> of_workers = WorkerFlags(host);
+  flags.insert(flags.end(), of_workers.begin(), of_workers.end());
   if (options_.has_trace) flags.push_back("--trace");
   if (coordinator.empty()) {
     flags.push_back(absl::StrCat("--rendezvous=", HostAndPort(address, 0)));
@@ -209,6 +227,7 @@ HostsRunner JobOnHosts::MakeRunner() {
   runner.print = [this](const auto& line) { Tell(line); };
   runner.take_interrupt = options_.take_interrupt;
   runner.clock = options_.clock;
+  runner.runs_programs = !options_.program.command.empty();
   return HostsRunner(runner);
 }
 
@@ -234,8 +253,10 @@ absl::StatusOr<v1::JobSpec> JobOf(const RunOptions& options) {
   const HostList& list = *options.hosts;
   std::vector<std::string> flags = {absl::StrCat("--num_servers=", list.num_servers()),
                                     absl::StrCat("--num_workers=", list.num_workers())};
-  flags.insert(flags.end(), options.job_flags.begin(), options.job_flags.end());
+  const std::vector<std::string> given = JobFlagsWithDefaults(options);
+  flags.insert(flags.end(), given.begin(), given.end());
   ASSIGN_OR_RETURN(v1::JobSpec job, EffectiveJob(options.job_file, flags));
+  RETURN_IF_ERROR(CheckModel(options, job));
   if (job.cluster().num_servers() != static_cast<uint32_t>(list.num_servers()) ||
       job.cluster().num_workers() != static_cast<uint32_t>(list.num_workers())) {
     return absl::InvalidArgumentError(absl::StrCat(

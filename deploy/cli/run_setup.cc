@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/load_job.h"
 #include "common/transport/own_address.h"
 #include "deploy/cli/job/run_folder.h"
 
@@ -20,7 +21,7 @@ namespace fs = std::filesystem;
 
 }  // namespace
 
-std::vector<std::string> JobFlagsWithCounts(const RunOptions& options) {
+std::vector<std::string> JobFlagsWithDefaults(const RunOptions& options) {
   std::vector<std::string> flags = options.job_flags;
   if (const auto& nodes = options.rendezvous; nodes.has_value()) {
     const std::string counts[] = {
@@ -28,7 +29,31 @@ std::vector<std::string> JobFlagsWithCounts(const RunOptions& options) {
         absl::StrCat("--num_workers=", nodes->num_nodes * nodes->workers_per_node)};
     flags.insert(flags.begin(), std::begin(counts), std::end(counts));
   }
+  if (!options.program.command.empty()) flags.insert(flags.begin(), "--model=program");
   return flags;
+}
+
+absl::Status CheckModel(const RunOptions& options, const v1::JobSpec& job) {
+  const bool has_command = !options.program.command.empty();
+  const bool is_for_programs = job.model().type() == v1::ModelSpec::PROGRAM;
+  if (!has_command && is_for_programs) {
+    return absl::InvalidArgumentError(
+        "--worker_command: expected the command of the workers, as the job's model is program, got "
+        "none; add it, as in --worker_command=\"python train.py\"");
+  }
+  if (has_command && !is_for_programs) {
+    return absl::InvalidArgumentError(
+        "--model: expected program, as there is a --worker_command, got another; leave out one of "
+        "the two");
+  }
+  if (!has_command || options.job_file.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const v1::JobSpec file, LoadJobFile(options.job_file));
+  const v1::ModelSpec& model = file.model();
+  if (!model.has_type() || model.type() == v1::ModelSpec::PROGRAM) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--worker_command: expected a job for programs, got the model ",
+                   v1::ModelSpec::Type_Name(model.type()), " in ", options.job_file,
+                   "; write model { type: PROGRAM } there, or leave out --worker_command"));
 }
 
 absl::StatusOr<LocalJob::Options> ProcessOptions(const RunOptions& options) {
@@ -40,6 +65,7 @@ absl::StatusOr<LocalJob::Options> ProcessOptions(const RunOptions& options) {
   ASSIGN_OR_RETURN(processes.worker_program,
                    FindProgram(options.own_path, "worker/capstan_worker"));
   processes.devices = options.devices;
+  processes.program = options.program;
   processes.record_history = options.record_history;
   processes.has_trace = options.has_trace;
   processes.keys = options.keys;
@@ -56,6 +82,11 @@ void SetNode(const Rendezvous& nodes, const NodeRole& role, LocalJob::Options& p
   processes.listen = HostAndPort(is_ipv6 ? "::" : "0.0.0.0", nodes.port);
   processes.coordinator_host = is_ipv6 ? absl::StrCat("[", nodes.host, "]") : nodes.host;
   processes.network = role.network;
+}
+
+absl::Status SetRanks(const v1::ClusterSpec& cluster, LocalJob::Options& processes) {
+  processes.program.world_size = static_cast<int>(cluster.num_workers());
+  return CheckRanks(processes.program, processes.num_workers);
 }
 
 absl::Status PrepareFolders(const RunOptions& options, const std::string& run_dir) {

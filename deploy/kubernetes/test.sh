@@ -13,7 +13,7 @@ repository="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 cd "${repository}"
 # Debian's own Python has Debian's yaml.
 python=/usr/bin/python3
-overlays=(base local gpu insecure no_checkpoints jobset)
+overlays=(base local gpu insecure no_checkpoints jobset program)
 
 fail() {
   echo "kubernetes test: $1" >&2
