@@ -16,7 +16,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
-#include "common/job/job_flags.h"
 #include "common/job/load_job.h"
 #include "common/transport/own_address.h"
 #include "common/transport/trust/job_keys.h"
@@ -258,8 +257,7 @@ absl::StatusOr<v1::JobSpec> JobOf(const RunOptions& options) {
                                     absl::StrCat("--num_workers=", list.num_workers())};
   const std::vector<std::string> given = JobFlagsWithDefaults(options);
   flags.insert(flags.end(), given.begin(), given.end());
-  ASSIGN_OR_RETURN(v1::JobSpec job, EffectiveJob(options.job_file, flags));
-  RETURN_IF_ERROR(CheckModel(options, job));
+  ASSIGN_OR_RETURN(v1::JobSpec job, JobOfRun(options, flags));
   if (job.cluster().num_servers() != static_cast<uint32_t>(list.num_servers()) ||
       job.cluster().num_workers() != static_cast<uint32_t>(list.num_workers())) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -267,7 +265,6 @@ absl::StatusOr<v1::JobSpec> JobOf(const RunOptions& options) {
         list.num_workers(), " workers, got others; leave them out, and use --servers_per_node, ",
         "--workers_per_node or --hosts=HOST:WORKERS"));
   }
-  ResolvePaths(/*folder=*/"", &job);
   return job;
 }
 

@@ -230,8 +230,8 @@ try_ucx() {
 try_program() {
   local train="python3 ${repository}/tests/integration/linear_regression.py ${library}"
   submit program --nodes=3 "${repository}/deploy/jobs/program.textproto" --worker_command="${train}"
-  submit broken "" "${repository}/deploy/jobs/program.textproto" \
-    --worker_command='echo "no data for rank ${RANK}"; exit 3'
+  submit broken --nodelist=node1 "${repository}/deploy/jobs/program.textproto" \
+    --worker_command='echo "no data for rank ${RANK}, local ${LOCAL_RANK} of ${LOCAL_WORLD_SIZE}"; exit 3'
   check program "exit code 0" ends_with program 0
   check program "each worker has its rank" \
     'grep --quiet "joined as worker 0" "${scratch}/program/worker-0.log" &&
@@ -239,7 +239,7 @@ try_program() {
   check program "its loss, and no accuracy, in the summary" \
     'awk "BEGIN { exit !($(summary program test_loss) < 0.001) }" && [[ -z "$(summary program test_accuracy)" ]]'
   check broken "the reason in the batch log" \
-    'ends_with broken 1 && log_has broken "worker-[01] on node[12] has ended; its log: no data for rank [01]"'
+    'ends_with broken 1 && log_has broken "worker-([01]) on node1 has ended; its log: no data for rank \\1, local \\1 of 2"'
 }
 
 # There is no GPU: the workers fail, but their logs name the devices.
