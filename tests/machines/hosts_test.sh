@@ -195,9 +195,9 @@ grep --quiet 'joined as worker 1' "${folder}/program/$(hosts 1)/worker-0.log" ||
 expect_clean program
 mkdir "${folder}/gone"
 pushd "${folder}/gone" >/dev/null
-start folder --hosts="$(hosts 0 1)" --worker_command=true
+start folder --hosts="$(hosts 0)" --worker_command=true
 popd >/dev/null
-wait_for folder ' on 2 hosts: '
+wait_for folder ' on 1 hosts: '
 rmdir "${folder}/gone"
 finish folder 1
 expect_text folder "expected the folder ${folder}/gone, in which capstan run was started, on this host, too"
