@@ -275,6 +275,7 @@ Examples:
   capstan run --job=deploy/jobs/digits_ssp.textproto   A job file.
   capstan run --output=digits.safetensors              Keep the model; --initial=FILE begins with one.
   capstan run --num_workers=4 --consistency=async      Flags override fields of the job.
+  capstan run --worker_command="python train.py"       Workers are a program of your own.
   capstan status --coordinator=127.0.0.1:45123         The address is in RUN_DIR/coordinator.port.
   capstan set --coordinator=127.0.0.1:45123 --staleness=4
 

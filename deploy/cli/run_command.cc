@@ -20,7 +20,6 @@
 #include "absl/time/time.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
-#include "common/job/job_flags.h"
 #include "common/job/job_properties.h"
 #include "common/job/load_job.h"
 #include "deploy/cli/commands.h"
@@ -42,14 +41,6 @@ namespace capstan {
 namespace {
 
 namespace fs = std::filesystem;
-
-absl::StatusOr<v1::JobSpec> JobToRun(const RunOptions& options) {
-  ASSIGN_OR_RETURN(v1::JobSpec job, EffectiveJob(options.job_file, JobFlagsWithDefaults(options)));
-  RETURN_IF_ERROR(CheckModel(options, job));
-  // Paths in flags count from the current folder, but the effective job is saved in another one.
-  ResolvePaths(/*folder=*/"", &job);
-  return job;
-}
 
 // Checks that the job can go on from a checkpoint if it is to start again.
 absl::Status CheckRestart(const RunOptions& options, const v1::JobSpec& job) {
@@ -213,7 +204,7 @@ namespace {
 
 // Runs the job from this machine: the only one, or the one that coordinates.
 absl::Status Coordinate(const RunOptions& options, const NodeRole& role) {
-  ASSIGN_OR_RETURN(const v1::JobSpec job, JobToRun(options));
+  ASSIGN_OR_RETURN(const v1::JobSpec job, JobOfRun(options, JobFlagsWithDefaults(options)));
   RETURN_IF_ERROR(CheckSummaryPath(options.summary_json));
   RETURN_IF_ERROR(CheckRestart(options, job));
   // Also finds wrong keys before anything starts.

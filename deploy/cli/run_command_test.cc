@@ -196,7 +196,7 @@ TEST_F(RunCommandTest, ACommandOfTheWorkersNeedsAJobForPrograms) {
               HasSubstr("--model: expected program, as there is a --worker_command"));
   options_.job_flags.clear();
   options_.job_file = programs_.Path("in.textproto");
-  std::ofstream(options_.job_file) << "model { type: LOGISTIC_REGRESSION }";
+  std::ofstream(options_.job_file) << "model { type: LOGISTIC_REGRESSION hidden: 8 }";
   EXPECT_THAT(std::string(RunCommand(options_).message()),
               AllOf(HasSubstr("--worker_command: expected a job for programs, got the model "
                               "LOGISTIC_REGRESSION in " +

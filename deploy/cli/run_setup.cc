@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_flags.h"
 #include "common/job/load_job.h"
 #include "common/transport/own_address.h"
 #include "deploy/cli/job/run_folder.h"
@@ -18,6 +20,18 @@ namespace capstan {
 namespace {
 
 namespace fs = std::filesystem;
+
+// --model=program would hide another model of the file.
+absl::Status CheckIsForPrograms(const std::string& job_file) {
+  if (job_file.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const v1::JobSpec file, LoadJobFile(job_file));
+  const v1::ModelSpec& model = file.model();
+  if (!model.has_type() || model.type() == v1::ModelSpec::PROGRAM) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--worker_command: expected a job for programs, got the model ",
+                   v1::ModelSpec::Type_Name(model.type()), " in ", job_file,
+                   "; write model { type: PROGRAM } there, or leave out --worker_command"));
+}
 
 }  // namespace
 
@@ -33,8 +47,10 @@ std::vector<std::string> JobFlagsWithDefaults(const RunOptions& options) {
   return flags;
 }
 
-absl::Status CheckModel(const RunOptions& options, const v1::JobSpec& job) {
+absl::StatusOr<v1::JobSpec> JobOfRun(const RunOptions& options, std::vector<std::string> flags) {
   const bool has_command = !options.program.command.empty();
+  if (has_command) RETURN_IF_ERROR(CheckIsForPrograms(options.job_file));
+  ASSIGN_OR_RETURN(v1::JobSpec job, EffectiveJob(options.job_file, std::move(flags)));
   const bool is_for_programs = job.model().type() == v1::ModelSpec::PROGRAM;
   if (!has_command && is_for_programs) {
     return absl::InvalidArgumentError(
@@ -46,14 +62,9 @@ absl::Status CheckModel(const RunOptions& options, const v1::JobSpec& job) {
         "--model: expected program, as there is a --worker_command, got another; leave out one of "
         "the two");
   }
-  if (!has_command || options.job_file.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const v1::JobSpec file, LoadJobFile(options.job_file));
-  const v1::ModelSpec& model = file.model();
-  if (!model.has_type() || model.type() == v1::ModelSpec::PROGRAM) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--worker_command: expected a job for programs, got the model ",
-                   v1::ModelSpec::Type_Name(model.type()), " in ", options.job_file,
-                   "; write model { type: PROGRAM } there, or leave out --worker_command"));
+  // Paths in flags count from the current folder, but the effective job is saved in another one.
+  ResolvePaths(/*folder=*/"", &job);
+  return job;
 }
 
 absl::StatusOr<LocalJob::Options> ProcessOptions(const RunOptions& options) {

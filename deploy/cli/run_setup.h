@@ -20,9 +20,9 @@ namespace capstan {
 // workers of a rendezvous: what is given comes later, and counts.
 std::vector<std::string> JobFlagsWithDefaults(const RunOptions& options);
 
-// Checks that the workers are to be programs if there is a command for them, and only then. `job`
-// has the flags; the job file may have another model.
-absl::Status CheckModel(const RunOptions& options, const v1::JobSpec& job);
+// The valid job of the file and of `flags`, with paths that count from every folder.
+// INVALID_ARGUMENT also unless its workers are programs if and only if there is a --worker_command.
+absl::StatusOr<v1::JobSpec> JobOfRun(const RunOptions& options, std::vector<std::string> flags);
 
 // Options for the processes of this machine, without their folder and their job. The errors of
 // FindProgram.

@@ -15,7 +15,7 @@ namespace {
 // shell: a program may wait for all its children.
 constexpr char kScript[] =
     "exec 3<&0 </dev/null\n"
-    "( (cat <&3; kill -KILL 0) >/dev/null 2>&1 & )\n"
+    "( (while read -r line; do :; done <&3; kill -KILL 0) >/dev/null 2>&1 & )\n"
     "exec 3<&-\n"
     "exec /bin/sh -c \"$1\"";
 
