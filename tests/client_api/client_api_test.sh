@@ -35,7 +35,7 @@ for mode in --consistency=bsp "--consistency=ssp --staleness=2" --consistency=as
   run --num_workers=3 ${mode}
   grep --quiet '"test_accuracy": 1.0' summary.json || fail "no accuracy of 1 with ${mode}"
 done
-run --num_workers=2 --transport=auto --push=int8 --min_bytes=0
+run --num_workers=2 --transport=auto --push_codec=int8 --codec_min_bytes=0
 grep --quiet '"test_accuracy": 1.0' summary.json || fail "no accuracy of 1 with int8"
 
 if CAPSTAN_COORDINATOR=localhost:1 timeout 60 ./linear_regression 2>message; then
