@@ -36,6 +36,9 @@
 ABSL_FLAG(std::string, coordinator, "", "Address of the job's coordinator. Required.");
 ABSL_FLAG(double, rpc_deadline_seconds, 30,
           "Time of retries while the coordinator cannot be reached.");
+ABSL_FLAG(double, connect_seconds, 0,
+          "Time of retries until the coordinator answers for the first time, if it is longer than "
+          "--rpc_deadline_seconds.");
 ABSL_FLAG(std::string, keys, "",
           "Folder with this process's keys for TLS and the job's token (capstan keys makes one). "
           "None: plaintext.");
@@ -68,6 +71,7 @@ constexpr char kUsage[] = R"(Usage: capstan_worker --coordinator=HOST:PORT [--de
 
 Trains a share of a job's data against its parameter servers. Started while the job trains, it takes
 the place of a worker that was lost. After a SIGTERM it finishes its step, leaves, and ends with 143.
+If it has done its steps, it stays to the job's end, and ends with 0.
 
 )";
 
@@ -79,6 +83,7 @@ constexpr absl::string_view kRecords = "What is recorded";
 constexpr ProgramFlag kFlags[] = {
     {kCoordinator, "coordinator", "HOST:PORT"},
     {kCoordinator, "rpc_deadline_seconds", "SECONDS"},
+    {kCoordinator, "connect_seconds", "SECONDS"},
     {kCoordinator, "device", "DEVICE"},
     {kTrust, "keys", "DIR"},
     {kTrust, "insecure", ""},
@@ -111,7 +116,8 @@ absl::StatusOr<Records> StartRecords(Incarnation incarnation, CoordinatorEndpoin
   return records;
 }
 
-absl::Status Work(const DeviceName& device, EndRequest* end) {
+// Sets `has_begun` once the flags are known to be right.
+absl::Status Work(const DeviceName& device, EndRequest* end, bool* has_begun) {
   RealClock clock;
   ASSIGN_OR_RETURN(
       const SecurityPointer security,
@@ -119,7 +125,8 @@ absl::Status Work(const DeviceName& device, EndRequest* end) {
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
                    ConnectToCoordinator(absl::GetFlag(FLAGS_coordinator),
                                         absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds)),
-                                        &clock, Random(SystemRandom()), security));
+                                        &clock, Random(SystemRandom()), security,
+                                        absl::Seconds(absl::GetFlag(FLAGS_connect_seconds))));
   Worker::Options options;
   options.clock = &clock;
   options.coordinator = coordinator.get();
@@ -166,6 +173,7 @@ absl::Status Work(const DeviceName& device, EndRequest* end) {
     };
     options.on_view = [recorder](const v1::JobView& view) { recorder->NoteView(view); };
   }
+  *has_begun = true;
   const absl::Status status = Worker(std::move(options)).Run();
   absl::Status kept = recorder == nullptr ? absl::OkStatus() : recorder->Finish();
   if (tracer != nullptr) kept.Update(tracer->Finish());
@@ -193,7 +201,9 @@ int main(int argc, char** argv) {
   }
   capstan::SendGrpcLogsToVlog();
   capstan::UseOneBlasThread();
-  const absl::Status status = capstan::Work(*device, &end);
+  bool has_begun = false;
+  const absl::Status status = capstan::Work(*device, &end, &has_begun);
   if (!status.ok() && end.is_asked()) capstan::EndTerminatedProgram(capstan::kName, status);
-  capstan::EndWorker(status);
+  capstan::EndProgram(capstan::kName, status,
+                      /*is_usage_error=*/!has_begun && absl::IsInvalidArgument(status));
 }

@@ -129,7 +129,7 @@ TEST_F(ReplacementTest, WhoEndsAllProcessesInterruptsTheJobAlsoIfAServerHearsOfI
   ASSERT_TRUE(processes_->WaitForLog("coordinator", "phase FAILED: server 1: was asked to end",
                                      absl::Seconds(10)));
   processes_->Signal("coordinator", SIGTERM);
-  EXPECT_EQ(processes_->WaitForExit("coordinator", absl::Seconds(5)).code, 1);
+  EXPECT_EQ(processes_->WaitForExit("coordinator", absl::Seconds(5)).code, 143);
   const auto summary = nlohmann::json::parse(ReadFile(processes_->path("summary.json")));
   EXPECT_EQ(summary["outcome"], "interrupted");
 }
