@@ -54,7 +54,13 @@ absl::Status TrainingSession::Run() {
   member.report = [this](v1::HeartbeatRequest& request) { Report(request); };
   MemberAgent agent(std::move(member), *options_.coordinator, *options_.clock);
   agent.Start();
-  return TrainAndEvaluate([&agent] { agent.ReportNow(); });
+  const absl::Status status = TrainAndEvaluate([&agent] { agent.ReportNow(); });
+  return absl::IsCancelled(status) && HasDoneItsSteps() ? absl::OkStatus() : status;
+}
+
+bool TrainingSession::HasDoneItsSteps() {
+  const std::shared_ptr<Training> training = CurrentTraining();
+  return training != nullptr && training->loop->has_finished();
 }
 
 bool TrainingSession::IsLeaving() {
@@ -71,8 +77,10 @@ bool TrainingSession::BeginTraining() {
 }
 
 void TrainingSession::EndTraining() {
+  const Presence done = options_.job->job().stay() ? Presence::kLeaving : Presence::kDone;
+  const bool has_done_its_steps = HasDoneItsSteps();
   MutexLock lock(&mu_);
-  presence_ = Presence::kIdle;
+  presence_ = has_done_its_steps ? done : Presence::kIdle;
 }
 
 bool TrainingSession::IsGone(const v1::JobView& view) const {
@@ -137,7 +145,7 @@ absl::Status TrainingSession::Train(absl::FunctionRef<void()> report_now) {
   const int64_t first_step = view.workers(worker).first_step();
   {
     const LogDetails details(first_step);
-    LOG(INFO) << "training " << options_.setup->steps << " steps"
+    LOG(INFO) << "training " << EndStepFrom(first_step) << " steps"
               << (first_step > 0 ? absl::StrCat(", from step ", first_step, " on") : "");
   }
   // An entering worker may be asked to end before. It then waits until it is gone.
@@ -145,7 +153,7 @@ absl::Status TrainingSession::Train(absl::FunctionRef<void()> report_now) {
   options_.on_training();
   if (absl::Status status = training->loop->Run(); !status.ok()) return BestReason(status);
   EndTraining();
-  const LogDetails details(options_.setup->steps);
+  const LogDetails details(EndStepFrom(first_step));
   if (training->loop->has_finished()) LOG(INFO) << "all steps are done";
   return absl::OkStatus();
 }
@@ -159,12 +167,16 @@ void TrainingSession::MeasureLinksTo(const v1::JobView& view) {
   for (const v1::TableSpec& table : options_.setup->engine->tables()) {
     model_bytes += static_cast<double>(ElementCount(table)) * sizeof(float);
   }
-  const int64_t steps =
-      options_.setup->steps - view.workers(static_cast<int>(options_.worker.value())).first_step();
+  const int64_t first_step = view.workers(static_cast<int>(options_.worker.value())).first_step();
+  const int64_t steps = EndStepFrom(first_step) - first_step;
   const v1::LinkMeasurement links =
       MeasureLinks(std::move(servers), model_bytes * static_cast<double>(steps), *options_.clock);
   MutexLock lock(&mu_);
   links_ = links;
+}
+
+int64_t TrainingSession::EndStepFrom(int64_t first_step) const {
+  return EndStep(options_.job->job(), options_.setup->steps, first_step);
 }
 
 absl::Status TrainingSession::BestReason(const absl::Status& status) {
@@ -176,6 +188,7 @@ absl::Status TrainingSession::BestReason(const absl::Status& status) {
 absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::MakeTraining(
     const v1::JobView& view, absl::FunctionRef<void()> report_now) {
   const v1::SchedulerSpec& spec = SchedulerOf(options_.job->job(), view);
+  const int64_t first_step = view.workers(static_cast<int>(options_.worker.value())).first_step();
   auto training = std::make_unique<Training>();
   training->scheduler = std::make_unique<Scheduler>(
       spec.credit_bytes(), MakeTransferQueue(spec.policy()), options_.clock);
@@ -213,7 +226,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   store.tracer = options_.tracer;
   store.own_state = options_.setup->engine->own_state();
   if (!options_.job->job().checkpoint().dir().empty()) {
-    store.last_pull_step = Step(options_.setup->steps);
+    store.last_pull_step = Step(EndStepFrom(first_step));
   }
   ASSIGN_OR_RETURN(training->store, ParameterStore::Create(store));
 
@@ -236,8 +249,8 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   loop.sampler = &options_.setup->sampler;
   loop.train = &options_.setup->data.train;
   loop.worker = options_.worker;
-  loop.first_step = Step(view.workers(static_cast<int>(options_.worker.value())).first_step());
-  loop.steps = options_.setup->steps;
+  loop.first_step = Step(first_step);
+  loop.steps = EndStepFrom(first_step);
   loop.is_restored = view.restored_step() > 0;
   loop.must_stop = [this] { return IsAskedToEnd(); };
   loop.tracer = options_.tracer;
