@@ -102,6 +102,9 @@ class StatefulSet(Workload):
         super().__init__(document, cluster, document['spec']['replicas'],
                          document['spec']['serviceName'])
 
+    def is_complete(self):
+        return True  # nobody waits for its end
+
     def pod_fields(self, name, index):
         return f'{self.name}-{index}', {}
 

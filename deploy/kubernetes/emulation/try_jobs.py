@@ -300,7 +300,7 @@ def try_readme():
             trial.check(line if len(line) < 80 else f'{line[:38]} ... {line[-38:]}', is_good)
             if not is_good:
                 print(output)
-            if ' apply ' in line and is_running:
+            if line.endswith('apply -k deploy/kubernetes/local') and is_running:
                 trial.check('running pods take the new keys', trial.wait(lambda: all(
                     'new keys in /etc/capstan/keys are in use' in trial.logs(role)
                     for role in trial.jobs)))
