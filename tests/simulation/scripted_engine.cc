@@ -43,6 +43,7 @@ std::unique_ptr<Engine> MakeEngine(const Scenario& scenario, uint32_t process, C
   options.steps = scenario.steps;
   options.has_test_values = scenario.has_test_values;
   options.gradient_unit = scenario.gradient_unit;
+  options.program = scenario.program;
   options.own_arrays = scenario.own_arrays;
   options.on_first_state = std::move(on_first_state);
   options.compute_time = [&scenario, process, random = ComputeRandom(scenario, process)]() mutable {
@@ -123,10 +124,24 @@ absl::Status ScriptedEngine::RunStep(Step step, ParameterStore& store) {
   for (int layer = layer_count_ - 1; layer >= 0; --layer) {
     SleepUntil(*options_.clock,
                options_.clock->Now() + (compute_time - forward_time) / layer_count_);
-    if (options_.has_test_values) WriteGradients(layer, turn, store);
-    store.PushPull(layer, step);
+    Push(layer, {turn.worker, step}, store);
   }
   return absl::OkStatus();
+}
+
+void ScriptedEngine::Push(int layer, const Turn& turn, ParameterStore& store) const {
+  if (options_.program.has_value()) {
+    for (uint32_t i = 0; i < options_.tables.size(); ++i) {
+      if (static_cast<int>(options_.tables[i].layer()) != layer) continue;
+      const auto rate = options_.program->LearningRate(turn.worker, turn.step, TableId(i));
+      if (rate.has_value()) store.SetLearningRate(TableId(i), *rate);
+    }
+    if (!options_.program->HasGradient(turn.worker, turn.step, static_cast<uint32_t>(layer))) {
+      return store.PushNothing(layer, turn.step);
+    }
+  }
+  if (options_.has_test_values) WriteGradients(layer, turn, store);
+  store.PushPull(layer, turn.step);
 }
 
 void ScriptedEngine::TellFirstState(const Turn& turn) {
@@ -173,8 +188,19 @@ void ScriptedEngine::WriteGradient(SliceKey key, const Turn& turn,
     return;
   }
   const size_t element = TestElement(turn.worker, turn.step, options_.steps);
-  if (turn.step > Step(0)) gradient.at(element - 1) = 0;
-  gradient.at(element) = -kTestUpdate;  // SGD subtracts it.
+  // The last gradient may be some steps old.
+  const int64_t before = options_.program.has_value() ? turn.step.value() : 1;
+  for (int64_t i = 1; i <= before && i <= turn.step.value(); ++i) {
+    gradient.at(element - static_cast<size_t>(i)) = 0;
+  }
+  gradient.at(element) = TestGradient(key.table, turn);
+}
+
+float ScriptedEngine::TestGradient(TableId table, const Turn& turn) const {
+  // SGD subtracts it.
+  if (!options_.program.has_value() || options_.program->has_rates_by_worker) return -kTestUpdate;
+  const auto rate = options_.program->LearningRate(turn.worker, turn.step, table);
+  return -kTestUpdate / static_cast<float>(rate.value_or(1));
 }
 
 JobPreparer ScriptedJobPreparer(const Scenario& scenario, uint32_t process,

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "common/exchange/payload.h"
 #include "common/tensor/slicing.h"
 #include "tests/simulation/scenario.h"
+#include "tests/simulation/user_program.h"
 #include "worker/client/own_state.h"
 #include "worker/engine/engine.h"
 #include "worker/runtime/job_setup.h"
@@ -58,12 +60,13 @@ class ScriptedEngine : public Engine {
                                                 const std::vector<float>& state)>;
 
   struct Options {
-    Clock* clock = nullptr;             // Required; outlives the engine
-    std::vector<v1::TableSpec> tables;  // Required
-    uint64_t slice_bytes = 0;           // Required
-    int64_t steps = 0;                  // Required: number of steps of each worker
-    bool has_test_values = true;        // else samples are ignored, and gradients stay 0
-    float gradient_unit = 0;            // as in a Scenario, only with test values
+    Clock* clock = nullptr;              // Required; outlives the engine
+    std::vector<v1::TableSpec> tables;   // Required
+    uint64_t slice_bytes = 0;            // Required
+    int64_t steps = 0;                   // Required: number of steps of each worker
+    bool has_test_values = true;         // else samples are ignored, and gradients stay 0
+    float gradient_unit = 0;             // as in a Scenario, only with test values
+    std::optional<UserProgram> program;  // as in a Scenario
     // Required: the compute time of the next step. A third is forward, the rest backward; all
     // layers take the same time.
     std::function<absl::Duration()> compute_time;
@@ -92,9 +95,13 @@ class ScriptedEngine : public Engine {
   };
 
   absl::Status Forward(absl::Duration time, ParameterStore& store);
+  // Pushes the layer: its update of this turn, if there is one.
+  void Push(int layer, const Turn& turn, ParameterStore& store) const;
   // Sets each slice of the layer to the update of this turn.
   void WriteGradients(int layer, const Turn& turn, ParameterStore& store) const;
   void WriteGradient(SliceKey key, const Turn& turn, absl::Span<float> gradient) const;
+  // The element of test values of this turn.
+  float TestGradient(TableId table, const Turn& turn) const;
   void TellFirstState(const Turn& turn);
 
   const Options options_;

@@ -14,6 +14,7 @@
 #include "common/membership/retrying_coordinator.h"
 #include "common/routing/job_view.h"
 #include "common/routing/routing_table.h"
+#include "tests/simulation/initial_values_endpoint.h"
 #include "tests/simulation/push_ahead_endpoint.h"
 #include "tests/simulation/restored_updates.h"
 #include "tests/simulation/scripted_engine.h"
@@ -164,11 +165,10 @@ void SimulatedCluster::WriteHeader() {
 }
 
 void SimulatedCluster::WriteRestored() {
-  const uint32_t num_workers = scenario_.job.cluster().num_workers();
   for (const auto& [shard, file] : disk_->Get(restored_).files) {
     for (const SliceSnapshot& slice : file.snapshot.slices) {
       v1::HistoryRecord record;
-      *record.mutable_restored() = UpdatesOf(slice, num_workers, scenario_.steps);
+      *record.mutable_restored() = UpdatesOf(slice, scenario_);
       log_.Append(record);
     }
   }
@@ -299,8 +299,13 @@ std::unique_ptr<ParameterEndpoint> SimulatedCluster::Wrap(
     exchanges =
         std::make_unique<CodecWatchEndpoint>(std::move(options), &codecs_, std::move(exchanges));
   }
-  if (!scenario_.pushes_ahead) return exchanges;
-  return std::make_unique<PushAheadEndpoint>(scenario_.steps, std::move(exchanges));
+  if (scenario_.pushes_ahead) {
+    exchanges = std::make_unique<PushAheadEndpoint>(scenario_.steps, std::move(exchanges));
+  }
+  if (!scenario_.program.has_value()) return exchanges;
+  const size_t slice_size = SliceBytes(scenario_.job.scheduler()) / sizeof(float);
+  return std::make_unique<InitialValuesEndpoint>(*scenario_.program, slice_size, &worker.process,
+                                                 std::move(exchanges));
 }
 
 void SimulatedCluster::Befall(const Fault& fault) {
