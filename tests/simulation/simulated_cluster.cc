@@ -18,6 +18,7 @@
 #include "tests/simulation/push_ahead_endpoint.h"
 #include "tests/simulation/restored_updates.h"
 #include "tests/simulation/scripted_engine.h"
+#include "tests/simulation/scripted_program.h"
 #include "worker/runtime/worker.h"
 
 namespace capstan {
@@ -242,6 +243,13 @@ void SimulatedCluster::StartWorker(uint32_t index) {
     options.coordinator = member->coordinator.get();
     options.incarnation = IncarnationOf(scenario_, kFirstWorkerIncarnation + index);
     options.end = &member->end;
+    std::shared_ptr<ScriptedProgram> program;
+    if (HasScriptedPrograms(scenario_)) {
+      program = std::make_shared<ScriptedProgram>(
+          scenario_, index, &member->process,
+          [member](absl::AnyInvocable<void()> body) { member->process.Spawn(std::move(body)); });
+      options.on_registered = [program](WorkerId id) { program->SetWorker(id); };
+    }
     options.prepare = ScriptedJobPreparer(
         scenario_, index,
         [this](WorkerId worker, Step step, SliceKey slice, const std::vector<float>& state) {
@@ -254,7 +262,11 @@ void SimulatedCluster::StartWorker(uint32_t index) {
                                   std::unique_ptr<ParameterEndpoint> exchanges) {
       return Wrap(*member, std::move(exchanges));
     };
+    if (program != nullptr) {
+      options.prepare = [program](const v1::JobSpec&, Clock*) { return program->Start(); };
+    }
     const absl::Status status = Worker(std::move(options)).Run();
+    if (program != nullptr) program->SetOutcome(status);
     VLOG(1) << "worker process " << index << ": " << status;
     EndWorker(*member);
   });
