@@ -11,6 +11,7 @@ import torch
 from capstan._errors import InvalidArgument
 from capstan._torch_optimizers import server_optimizers
 
+_LARGEST = torch.finfo(torch.float32).max
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -64,14 +65,15 @@ class Plan:
         return bool(self._frozen) or any(buffer.numel() for buffer in self._buffers)
 
     def shared_state(self) -> torch.Tensor:
-        """The buffers, and a checksum of the frozen parameters, as one row of float32."""
+        """The buffers, and a checksum of the frozen parameters, as one row of finite float32."""
         checksum = 0
         for name, tensor in self._frozen:
             checksum = zlib.crc32(_bytes_of(tensor), zlib.crc32(name.encode(), checksum))
         # Halves of a checksum are numbers that float32 has exactly.
         halves = torch.tensor([checksum >> 16, checksum & 0xffff], dtype=torch.float32)
         flat = [buffer.detach().cpu().float().flatten() for buffer in self._buffers]
-        return torch.cat([*flat, halves])
+        # Servers refuse infinities, and masks are full of them.
+        return torch.cat([*flat, halves]).nan_to_num(posinf=_LARGEST, neginf=-_LARGEST)
 
     def take_shared_state(self, state: torch.Tensor) -> None:
         """Gives the buffers the values of `state`, which is rank 0's.
@@ -84,6 +86,7 @@ class Plan:
                 f"the frozen parameters ({names}, ...) are not equal to those of rank 0; load the "
                 "same in all workers, or call torch.manual_seed(0) before the model is made")
         start = 0
+        state = torch.where(state.abs() == _LARGEST, state * float("inf"), state)
         with torch.no_grad():
             for buffer in self._buffers:
                 buffer.copy_(state[start:start + buffer.numel()].view(buffer.shape))

@@ -13,8 +13,9 @@ from torch.nn import functional
 import capstan
 import capstan.torch as ct
 from capstan import Job
-from torch_models import (BATCH, STEPS, WORKERS, Mlp, Zoo, expect, expect_equal, expect_raises,
-                          joined_batch, part_of, seeded)
+from expectations import expect, expect_raises
+from torch_models import (BATCH, STEPS, WORKERS, Mlp, Zoo, expect_equal, joined_batch, part_of,
+                          seeded)
 
 # What a torch 1.13 on the CPU lacks is not tried there.
 HAS_CPU_SCALER = hasattr(torch, "amp") and hasattr(torch.amp, "GradScaler")
@@ -454,4 +455,47 @@ def goes_on(job: Job, rank: int, first: int) -> None:
         plain.zero_grad()
         expected.loss(joined_batch(step)).backward()
         plain.step()
+    expect_equal(model, expected)
+
+
+def learns(job: Job, rank: int) -> None:
+    """In any mode, many steps on the same samples make the loss small."""
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, torch.optim.Adam(model.parameters(), lr=0.05), job)
+    for _ in range(100):
+        loss = model.loss(part_of(joined_batch(0), rank))
+        loss.backward()
+        trainer.step(loss, BATCH)
+    if trainer.finish():
+        final = float(model.loss(part_of(joined_batch(0), rank)))
+        expect(final < 0.2, f"expected a small loss, got {final}")
+        trainer.job.report(test_loss=final)
+
+
+def write_safetensors(path: str) -> None:
+    """A model's state, by PyPI's library."""
+    import safetensors.torch
+
+    safetensors.torch.save_file(seeded(Mlp, seed=5).state_dict(), path)
+
+
+def begins_with_file(job: Job, rank: int, path: str) -> None:
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
+    expect_equal(model, seeded(Mlp, seed=5), tolerance=0)
+    model.loss(part_of(joined_batch(0), rank)).backward()
+    trainer.step()
+    _finish(trainer, rank)
+
+
+def expect_safetensors(path: str) -> None:
+    """What the job wrote is the model after its step, by PyPI's library."""
+    import safetensors.torch
+
+    expected = seeded(Mlp, seed=5)
+    plain = OPTIMIZERS["sgd"](expected)
+    expected.loss(joined_batch(0)).backward()
+    plain.step()
+    model = seeded(Mlp)
+    model.load_state_dict(safetensors.torch.load_file(path))
     expect_equal(model, expected)

@@ -92,18 +92,3 @@ def expect_equal(got: nn.Module, expected: nn.Module, tolerance: float = 1e-5) -
         difference = (one.detach().float() - other.detach().float()).abs().max().item()
         if not difference <= tolerance:
             raise AssertionError(f"{name}: expected what plain torch has, got {difference} away")
-
-
-def expect(is_right: bool, text: str) -> None:
-    if not is_right:
-        raise AssertionError(text)
-
-
-def expect_raises(kind: type[BaseException], text: str, call) -> None:
-    """Fails unless the call raises this error with this text in its message."""
-    try:
-        call()
-    except kind as error:
-        expect(text in str(error), f"expected '{text}' in: {error}")
-    else:
-        raise AssertionError(f"expected {kind.__name__} with '{text}'")
