@@ -12,26 +12,13 @@
 #include "common/base/flag_help.h"
 #include "common/base/log_format.h"
 #include "common/base/program.h"
-#include "common/base/random.h"
-#include "common/base/readiness.h"
-#include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
-#include "common/history/history_recorder.h"
-#include "common/membership/grpc_coordinator_client.h"
-#include "common/membership/member_agent.h"
-#include "common/membership/start_trace.h"
-#include "common/metrics/metrics_sources.h"
-#include "common/routing/routing_table.h"
-#include "common/trace/tracer.h"
-#include "common/transport/grpc/grpc_security.h"
 #include "common/transport/grpc/grpc_setup.h"
-#include "common/transport/grpc/process_listeners.h"
 #include "kernels/gemm.h"
-#include "worker/client/connect_to_servers.h"
 #include "worker/engine/device_name.h"
 #include "worker/runtime/job_setup.h"
 #include "worker/runtime/make_engine.h"
-#include "worker/runtime/worker.h"
+#include "worker/runtime/worker_process.h"
 
 ABSL_FLAG(std::string, coordinator, "", "Address of the job's coordinator. Required.");
 ABSL_FLAG(double, rpc_deadline_seconds, 30,
@@ -93,83 +80,21 @@ constexpr char kName[] = "capstan_worker";
 
 void EndWorker(const absl::Status& status) { EndProgram(kName, status); }
 
-// The files of this worker: history and trace.
-struct Records {
-  std::unique_ptr<HistoryRecorder> recorder;  // null: nothing is recorded
-  std::unique_ptr<Tracer> tracer;             // null: nothing is traced
-};
-
-absl::StatusOr<Records> StartRecords(Incarnation incarnation, CoordinatorEndpoint& coordinator,
-                                     Clock& clock) {
-  Records records;
-  if (const std::string folder = absl::GetFlag(FLAGS_record_history); !folder.empty()) {
-    ASSIGN_OR_RETURN(records.recorder, HistoryRecorder::Create(folder, incarnation, &clock));
-  }
-  if (const std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
-    ASSIGN_OR_RETURN(records.tracer, StartTrace(path, coordinator, &clock));
-  }
-  return records;
-}
-
 absl::Status Work(const DeviceName& device, EndRequest* end) {
-  RealClock clock;
-  ASSIGN_OR_RETURN(
-      const SecurityPointer security,
-      GrpcSecurity::Open({absl::GetFlag(FLAGS_keys), absl::GetFlag(FLAGS_insecure), &clock}));
-  ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
-                   ConnectToCoordinator(absl::GetFlag(FLAGS_coordinator),
-                                        absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds)),
-                                        &clock, Random(SystemRandom()), security));
-  Worker::Options options;
-  options.clock = &clock;
-  options.coordinator = coordinator.get();
-  options.incarnation = Incarnation(SystemRandom());
-  options.host = HostAndNetwork();
-  Readiness readiness(absl::UnavailableError("waits for the coordinator"));
-  MetricsSources metrics;
-  const absl::StatusOr<ProcessListeners> listeners =
-      StartProcessListeners(absl::GetFlag(FLAGS_health_listen), absl::GetFlag(FLAGS_metrics_listen),
-                            readiness, metrics, &clock);
-  if (!listeners.ok()) {
-    ReportEarlyFailure(*coordinator, v1::HeartbeatRequest::WORKER, options.incarnation,
-                       listeners.status(), clock);
-    return listeners.status();
-  }
-  options.metrics = &metrics;
+  WorkerProcess::Options options;
+  options.coordinator = absl::GetFlag(FLAGS_coordinator);
+  options.rpc_deadline = absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds));
+  options.keys = absl::GetFlag(FLAGS_keys);
+  options.insecure = absl::GetFlag(FLAGS_insecure);
+  options.health_listen = absl::GetFlag(FLAGS_health_listen);
+  options.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
+  options.record_history = absl::GetFlag(FLAGS_record_history);
+  options.trace = absl::GetFlag(FLAGS_trace);
   options.end = end;
-  options.on_readiness = [&readiness](absl::Status status) { readiness.Set(std::move(status)); };
-  const absl::StatusOr<Records> records = StartRecords(options.incarnation, *coordinator, clock);
-  if (!records.ok()) {
-    ReportEarlyFailure(*coordinator, v1::HeartbeatRequest::WORKER, options.incarnation,
-                       records.status(), clock);
-    return records.status();
-  }
-  HistoryRecorder* const recorder = records->recorder.get();
-  Tracer* const tracer = records->tracer.get();
-  options.tracer = tracer;
-  const Incarnation incarnation = options.incarnation;
-  const auto used = std::make_shared<TransportsUsed>();
-  options.transport = [used] { return used->Text(); };
-  ServerConnector connect;
-  options.connect = [&](const v1::JobSpec& job, ServerId, const ServerAddress& address) {
-    if (!connect) {
-      connect = ConnectToServers(
-          {job.transport(), &clock, &EndWorker, {security, job.name(), incarnation.value()}, used});
-    }
-    return connect(address.grpc);
-  };
-  options.prepare = JobPreparerOf(EngineFactoryOf(device, tracer));
-  if (recorder != nullptr) {
-    options.wrap = [recorder](const v1::JobSpec& job,
-                              std::unique_ptr<ParameterEndpoint> exchanges) {
-      return recorder->Record(job, std::move(exchanges));
-    };
-    options.on_view = [recorder](const v1::JobView& view) { recorder->NoteView(view); };
-  }
-  const absl::Status status = Worker(std::move(options)).Run();
-  absl::Status kept = recorder == nullptr ? absl::OkStatus() : recorder->Finish();
-  if (tracer != nullptr) kept.Update(tracer->Finish());
-  return status.ok() ? kept : status;
+  options.on_ucx_blocked = &EndWorker;
+  ASSIGN_OR_RETURN(const std::unique_ptr<WorkerProcess> process,
+                   WorkerProcess::Create(std::move(options)));
+  return process->Run(JobPreparerOf(EngineFactoryOf(device, process->tracer())));
 }
 
 }  // namespace

@@ -30,6 +30,14 @@ absl::StatusOr<v1::RegisterReply> RegisterReplyOf(const absl::StatusOr<uint32_t>
   return reply;
 }
 
+// `first` is to register before.
+v1::RegisterReply EarlyReply(uint32_t first) {
+  v1::RegisterReply reply;
+  reply.set_id(first);
+  reply.set_is_early(true);
+  return reply;
+}
+
 absl::Status StoppedError() {
   return absl::CancelledError("the coordinator is shutting down; start the job again");
 }
@@ -100,15 +108,20 @@ void Coordinator::RegisterServer(v1::RegisterServerRequest request,
 
 void Coordinator::RegisterWorker(v1::RegisterWorkerRequest request,
                                  Callback<v1::RegisterReply> done) {
-  absl::StatusOr<uint32_t> id;
+  absl::StatusOr<v1::RegisterReply> reply;
   Answers answers;
   {
     MutexLock lock(&mu_);
-    id = state_.RegisterWorker(request);
-    if (id.ok()) BeginLeaseLocked({v1::HeartbeatRequest::WORKER, *id});
+    if (const std::optional<uint32_t> first = state_.RegistersBefore(request)) {
+      reply = EarlyReply(*first);
+    } else {
+      const absl::StatusOr<uint32_t> id = state_.RegisterWorker(request);
+      if (id.ok()) BeginLeaseLocked({v1::HeartbeatRequest::WORKER, *id});
+      reply = RegisterReplyOf(id);
+    }
     SettleLocked(answers);
   }
-  done(RegisterReplyOf(id));
+  done(std::move(reply));
   Give(std::move(answers));
 }
 

@@ -150,7 +150,12 @@ std::optional<absl::StatusOr<v1::SetConsistencyReply>> JobState::ConsistencyRepl
 void JobState::CheckStepsTotal(const v1::HeartbeatRequest& request) {
   const int64_t steps = request.progress().steps_total();
   if (steps == 0) return;
-  if (steps_total_ == 0) steps_total_ = steps;
+  if (steps_total_ == 0) {
+    steps_total_ = steps;
+    view_.set_steps_total(steps);
+    // Workers of programs must know how far the first one went.
+    if (job_.model().type() == v1::ModelSpec::PROGRAM) Publish();
+  }
   if (steps < restored_.manifest.end_step()) {
     return Fail(absl::StrCat("--steps or --epochs: expected at least the ",
                              restored_.manifest.end_step(), " steps that are in ", restored_.path,

@@ -59,6 +59,8 @@ class JobState {
   // places are taken, or the job or this member has ended. RESOURCE_EXHAUSTED: a worker may take a
   // dead one's place, but all are live.
   absl::StatusOr<uint32_t> RegisterServer(const v1::RegisterServerRequest& request);
+  // The smaller id that must be registered before this worker's rank; none: it is its turn.
+  std::optional<uint32_t> RegistersBefore(const v1::RegisterWorkerRequest& request) const;
   absl::StatusOr<uint32_t> RegisterWorker(const v1::RegisterWorkerRequest& request);
 
   // Each returns MemberRegistry::Find's errors. A heartbeat from the future is INVALID_ARGUMENT; a
@@ -118,9 +120,12 @@ class JobState {
   }
   absl::StatusOr<uint32_t> Register(Role role, Incarnation incarnation,
                                     const ServerAddress& address, const std::string& host,
-                                    bool may_enter_late);
+                                    bool may_enter_late,
+                                    std::optional<uint32_t> rank = std::nullopt);
+  // Whether a process that is no member yet may have this rank.
+  absl::Status CheckRank(uint32_t rank) const;
   // A worker takes a dead one's place, and enters when it knows its first step.
-  absl::StatusOr<uint32_t> Replace(Incarnation incarnation);
+  absl::StatusOr<uint32_t> Replace(Incarnation incarnation, std::optional<uint32_t> rank);
   absl::Status ReportEarlyFailure(const v1::ReportFailureRequest& request);
   // A worker leaves, as in v1::HeartbeatRequest::is_leaving.
   void Leave(uint32_t worker);

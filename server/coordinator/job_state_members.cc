@@ -36,6 +36,13 @@ absl::StatusOr<uint32_t> JobState::RegisterServer(const v1::RegisterServerReques
                   /*may_enter_late=*/false);
 }
 
+std::optional<uint32_t> JobState::RegistersBefore(const v1::RegisterWorkerRequest& request) const {
+  const auto next = static_cast<uint32_t>(members_.workers().size());
+  const bool is_early = view_.phase() == v1::REGISTERING && request.has_rank() &&
+                        request.rank() > next && request.rank() < job_.cluster().num_workers();
+  return is_early ? std::make_optional(next) : std::nullopt;
+}
+
 absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerRequest& request) {
   if (!restored_.path.empty()) {
     RETURN_IF_ERROR(CheckSameTables(request.tables(), restored_.manifest.tables()));
@@ -55,12 +62,28 @@ absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerReques
   RETURN_IF_ERROR(CheckSameTables(request.tables(), tables_));
   RETURN_IF_ERROR(CheckSameOwnArrays(request.own_arrays(), own_arrays_, "the first worker"));
   return Register(kWorker, Incarnation(request.incarnation()), /*address=*/{}, request.host(),
-                  request.may_enter_late());
+                  request.may_enter_late(),
+                  request.has_rank() ? std::make_optional(request.rank()) : std::nullopt);
+}
+
+absl::Status JobState::CheckRank(uint32_t rank) const {
+  const uint32_t workers = job_.cluster().num_workers();
+  if (rank >= workers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank: expected 0 to ", workers - 1, ", as the job has ", workers,
+                     workers == 1 ? " worker" : " workers", ", got ", rank,
+                     "; correct RANK, or raise cluster.num_workers and start the job again"));
+  }
+  if (view_.phase() == v1::REGISTERING && rank < members_.workers().size()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "another process has registered as worker ", rank, "; give each worker a rank of its own"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<uint32_t> JobState::Register(Role role, Incarnation incarnation,
                                             const ServerAddress& address, const std::string& host,
-                                            bool may_enter_late) {
+                                            bool may_enter_late, std::optional<uint32_t> rank) {
   if (host.size() > kMostHostBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("host: expected at most ", kMostHostBytes, " bytes, got ", host.size()));
@@ -74,7 +97,8 @@ absl::StatusOr<uint32_t> JobState::Register(Role role, Incarnation incarnation,
         "the job has ended already (", view_.phase() == v1::DONE ? "it is done" : view_.reason(),
         "); start the coordinator again first"));
   }
-  if (may_enter_late && view_.phase() == v1::TRAINING) return Replace(incarnation);
+  if (rank.has_value()) RETURN_IF_ERROR(CheckRank(*rank));
+  if (may_enter_late && view_.phase() == v1::TRAINING) return Replace(incarnation, rank);
   if (may_enter_late && has_trained()) {
     return absl::FailedPreconditionError(
         "the job's workers have done their steps: it needs no other worker any more");
@@ -91,8 +115,8 @@ absl::StatusOr<uint32_t> JobState::Register(Role role, Incarnation incarnation,
   return id;
 }
 
-absl::StatusOr<uint32_t> JobState::Replace(Incarnation incarnation) {
-  ASSIGN_OR_RETURN(const uint32_t id, members_.TakePlaceOfDeadWorker(incarnation));
+absl::StatusOr<uint32_t> JobState::Replace(Incarnation incarnation, std::optional<uint32_t> rank) {
+  ASSIGN_OR_RETURN(const uint32_t id, members_.TakePlaceOfDeadWorker(incarnation, rank));
   entering_.Begin(id, incarnation);
   events_.push_back(absl::StrCat("another worker takes the place of ", MemberName({kWorker, id})));
   Publish();

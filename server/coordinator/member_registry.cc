@@ -66,13 +66,20 @@ absl::StatusOr<uint32_t> MemberRegistry::Add(Role role, Incarnation incarnation,
   return static_cast<uint32_t>(members.size() - 1);
 }
 
-absl::StatusOr<uint32_t> MemberRegistry::TakePlaceOfDeadWorker(Incarnation incarnation) {
+absl::StatusOr<uint32_t> MemberRegistry::TakePlaceOfDeadWorker(Incarnation incarnation,
+                                                               std::optional<uint32_t> rank) {
   for (uint32_t id = 0; id < workers_.size(); ++id) {
-    if (workers_[id].is_live()) continue;
+    if (workers_[id].is_live() || id != rank.value_or(id)) continue;
     replaced_workers_.push_back(workers_[id].progress);
     workers_[id] = Member();
     workers_[id].incarnation = incarnation;
     return id;
+  }
+  if (rank.has_value()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("worker ", *rank,
+                     " is live: give each worker a rank of its own, or wait for the lease of the "
+                     "lost one to run out"));
   }
   return absl::ResourceExhaustedError(absl::StrCat(
       "the job has its ", num_workers_,

@@ -42,9 +42,10 @@ class MemberRegistry {
   // The new member's id. FAILED_PRECONDITION: all places are taken.
   absl::StatusOr<uint32_t> Add(Role role, Incarnation incarnation, const ServerAddress& address,
                                const std::string& host = "");
-  // Gives the place of the first dead worker to another process. Returns the worker's id.
-  // RESOURCE_EXHAUSTED: all are live.
-  absl::StatusOr<uint32_t> TakePlaceOfDeadWorker(Incarnation incarnation);
+  // Gives the place of the first dead worker, or of the one with this rank, to another process.
+  // Returns the worker's id. RESOURCE_EXHAUSTED: all are live, or this one is.
+  absl::StatusOr<uint32_t> TakePlaceOfDeadWorker(Incarnation incarnation,
+                                                 std::optional<uint32_t> rank = std::nullopt);
   // Borrowed until the next Add. INVALID_ARGUMENT: the role is unknown. FAILED_PRECONDITION: the id
   // is unknown, the incarnation is another one, or the member has left or was declared dead.
   absl::StatusOr<Member*> Find(MemberKey key, Incarnation incarnation);

@@ -51,11 +51,12 @@ std::unique_ptr<ParameterEndpoint> Connect(ClusterTransport& transport, Clock& c
   return std::make_unique<CountingFaultyEndpoint>(faulty, transport.Connect(address), count);
 }
 
-}  // namespace
+// Sets Worker::Options::prepare, and perhaps its rank.
+using WorkerPreparer = std::function<void(uint32_t worker, Worker::Options& options)>;
 
-ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Clock& clock,
-                         const ClusterFaults& faults, const EngineFactory& make_engine,
-                         const std::function<void(CoordinatorEndpoint&)>& on_start) {
+ClusterResult Run(const v1::JobSpec& job, ClusterTransport& transport, Clock& clock,
+                  const ClusterFaults& faults, const WorkerPreparer& prepare,
+                  const std::function<void(CoordinatorEndpoint&)>& on_start) {
   const uint32_t num_servers = job.cluster().num_servers();
   const uint32_t num_workers = job.cluster().num_workers();
   ClusterResult result;
@@ -102,7 +103,7 @@ ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Cl
           return Connect(transport, clock, address.grpc, faults, 1 + i * 1000 + server.value(),
                          &faults_injected);
         };
-        worker.prepare = JobPreparerOf(make_engine);
+        prepare(i, worker);
         result.workers[i] = Worker(std::move(worker)).Run();
         // Nobody misses an unregistered member, and an ended job ignores its report.
         if (!result.workers[i].ok()) {
@@ -116,6 +117,27 @@ ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Cl
   }
   result.faults_injected = faults_injected;
   return result;
+}
+
+}  // namespace
+
+ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Clock& clock,
+                         const ClusterFaults& faults, const EngineFactory& make_engine,
+                         const std::function<void(CoordinatorEndpoint&)>& on_start) {
+  const auto prepare = [&make_engine](uint32_t /*worker*/, Worker::Options& options) {
+    options.prepare = JobPreparerOf(make_engine);
+  };
+  return Run(job, transport, clock, faults, prepare, on_start);
+}
+
+ClusterResult RunRankedCluster(const v1::JobSpec& job, ClusterTransport& transport, Clock& clock,
+                               const ClusterFaults& faults,
+                               const std::function<JobPreparer(uint32_t rank)>& prepare) {
+  const auto prepare_ranked = [&prepare](uint32_t worker, Worker::Options& options) {
+    options.rank = worker;
+    options.prepare = prepare(worker);
+  };
+  return Run(job, transport, clock, faults, prepare_ranked, /*on_start=*/nullptr);
 }
 
 }  // namespace capstan

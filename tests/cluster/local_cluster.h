@@ -13,6 +13,7 @@
 #include "tests/cluster/cluster_transport.h"
 #include "worker/engine/cpu_engine.h"
 #include "worker/engine/engine.h"
+#include "worker/runtime/job_setup.h"
 
 namespace capstan {
 
@@ -37,6 +38,11 @@ ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Cl
                          const ClusterFaults& faults = {},
                          const EngineFactory& make_engine = MakeCpuEngine,
                          const std::function<void(CoordinatorEndpoint&)>& on_start = nullptr);
+
+// The same with workers that have a rank, each prepared in its own way.
+ClusterResult RunRankedCluster(const v1::JobSpec& job, ClusterTransport& transport, Clock& clock,
+                               const ClusterFaults& faults,
+                               const std::function<JobPreparer(uint32_t rank)>& prepare);
 
 }  // namespace capstan
 

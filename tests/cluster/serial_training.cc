@@ -100,7 +100,7 @@ SerialResult TrainSerially(const v1::JobSpec& job) {
   GatheredBatch gathered;
   for (int64_t step = 0; step < setup.steps; ++step) {
     for (uint32_t worker = 0; worker < num_workers; ++worker) {
-      gathered.Gather(setup.data.train, setup.sampler.Indices(WorkerId(worker), Step(step)));
+      gathered.Gather(setup.data.train, setup.sampler->Indices(WorkerId(worker), Step(step)));
       const Batch batch = gathered.batch();
       model->Forward(batch, parameters.ValueSpans(), DoNothing).value();
       CHECK(model->Backward(batch, parameters.ValueSpans(), parameters.GradientSpans(), DoNothing)

@@ -194,7 +194,8 @@ JobPreparer ScriptedJobPreparer(const Scenario& scenario, uint32_t process,
     return JobSetup{{turns, turns},
                     MakeEngine(scenario, process, clock, on_first_state),
                     sampler,
-                    scenario.steps};
+                    scenario.steps,
+                    nullptr};
   };
 }
 

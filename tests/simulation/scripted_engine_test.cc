@@ -152,7 +152,7 @@ TEST(ScriptedJobPreparerTest, EachSampleSaysWhoseTurnAtWhichStepItIs) {
   for (int64_t step = 0; step < 5; ++step) {
     for (uint32_t worker = 0; worker < 3; ++worker) {
       const absl::Span<const uint32_t> samples =
-          setup.sampler.Indices(WorkerId(worker), Step(step));
+          setup.sampler->Indices(WorkerId(worker), Step(step));
       ASSERT_EQ(samples.size(), 1u);
       const absl::Span<const float> turn = setup.data.train.Row(samples[0]);
       EXPECT_EQ(turn[0], static_cast<float>(worker));

@@ -111,8 +111,8 @@ typedef struct capstan_connect_options {
 
 /* One parameter tensor. The fields but struct_size may be 0. */
 typedef struct capstan_table {
-  size_t struct_size; /* sizeof(capstan_table) */
-  const char* name;   /* Required; no two tables have the same */
+  size_t struct_size;    /* sizeof(capstan_table) */
+  const char* name;      /* Required; no two tables have the same */
   const uint64_t* shape; /* `dimensions` sizes, each at least 1, outermost first */
   size_t dimensions;     /* 0: a single number */
   int32_t layer;         /* from 0; the layers of a job are 0, 1, ... without gaps */
@@ -170,7 +170,8 @@ CAPSTAN_EXPORT float* capstan_values(capstan_job* job, int32_t table);
 CAPSTAN_EXPORT float* capstan_gradient(capstan_job* job, int32_t table);
 
 /* Copies between the caller's memory (`count` elements of `dtype`) and the library's, converting.
- * A value is rounded to the nearest, ties to even. `count` is the number of the table's elements. */
+ * A value is rounded to the nearest, ties to even. `count` is the number of the table's elements.
+ */
 CAPSTAN_EXPORT capstan_status capstan_read_values(capstan_job* job, int32_t table, void* values,
                                                   size_t count, int32_t dtype);
 CAPSTAN_EXPORT capstan_status capstan_write_gradient(capstan_job* job, int32_t table,
@@ -192,35 +193,36 @@ CAPSTAN_EXPORT capstan_status capstan_push(capstan_job* job, int32_t layer, int6
 CAPSTAN_EXPORT capstan_status capstan_set_learning_rate(capstan_job* job, int32_t table,
                                                         double learning_rate);
 
-/* Ends a step. Layers that were not pushed in it had no gradient: they send a push without one, which
- * changes nothing unless another worker has a gradient. `loss` is the mean over `samples` samples,
- * for progress and reports; NaN or 0 samples: not known. */
+/* Ends a step. Layers that were not pushed in it had no gradient: they send a push without one,
+ * which changes nothing unless another worker has a gradient. `loss` is the mean over `samples`
+ * samples, for progress and reports; NaN or 0 samples: not known. */
 CAPSTAN_EXPORT capstan_status capstan_end_step(capstan_job* job, double loss, uint64_t samples,
                                                int64_t timeout_ms);
 
 /* No further step. Waits until all workers have done their steps. All workers do the same number of
  * steps, else the job fails and says so. One worker evaluates: `*is_evaluator` is 1, and its values
- * are the final ones, exactly. For the others it is 0 after the job's end, and their values are those
- * of their last step. */
+ * are the final ones, exactly. For the others it is 0 after the job's end, and their values are
+ * those of their last step. */
 CAPSTAN_EXPORT capstan_status capstan_finish(capstan_job* job, int32_t* is_evaluator,
                                              int64_t timeout_ms);
 
-/* The evaluator's result, for the summary of the job: accuracy (0 to 1) and mean loss over `samples`
- * held-out samples; NaN: not known. Without this call the job ends without them. Waits for the
- * job's end. */
+/* The evaluator's result, for the summary of the job: accuracy (0 to 1) and mean loss over
+ * `samples` held-out samples; NaN: not known. Without this call the job ends without them. Waits
+ * for the job's end. */
 CAPSTAN_EXPORT capstan_status capstan_report(capstan_job* job, double test_accuracy,
                                              double test_loss, uint64_t samples,
                                              int64_t timeout_ms);
 
 /* Leaves the job between two steps: the others go on, and another process may take this one's
- * place. May be called while other calls wait; those return CAPSTAN_LEFT once the worker has left. */
+ * place. May be called while other calls wait; those return CAPSTAN_LEFT once the worker has left.
+ */
 CAPSTAN_EXPORT capstan_status capstan_leave(capstan_job* job);
 
 /* Ends the whole job with this reason, such as an exception's text. */
 CAPSTAN_EXPORT capstan_status capstan_fail(capstan_job* job, const char* reason);
 
-/* Frees the job. Before capstan_finish it fails the job, unless it has ended or been left. After it,
- * an evaluator that has not reported does so without figures. NULL is allowed. */
+/* Frees the job. Before capstan_finish it fails the job, unless it has ended or been left. After
+ * it, an evaluator that has not reported does so without figures. NULL is allowed. */
 CAPSTAN_EXPORT void capstan_close(capstan_job* job);
 
 #ifdef __cplusplus

@@ -46,6 +46,11 @@ class Engine {
   // What it keeps from step to step beside the parameters; null: nothing.
   virtual OwnState* own_state() { return nullptr; }
 
+  // Comes before all steps. With `sets_initial_values` the engine puts the initial values of tables
+  // with initial_from_worker into `store` and pushes them.
+  virtual void BeginTraining(Step /*first_step*/, bool /*sets_initial_values*/,
+                             ParameterStore& /*store*/) {}
+
   // Loads a batch of these samples: at least one, at most EngineOptions::max_samples. Each RunStep
   // or RunForward uses one batch, in order. At most two batches may wait.
   virtual absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) = 0;
@@ -60,6 +65,13 @@ class Engine {
 
   // Blocks until the result of the latest RunStep or RunForward is known. Called once after each.
   virtual absl::StatusOr<BatchResult> Result() = 0;
+
+  // Every worker has this number of steps: one of them has told. Any thread.
+  virtual void LimitSteps(int64_t /*steps*/) {}
+  // The latest RunStep has pushed nothing: the worker has no further step, or is asked to end.
+  virtual bool has_ended() const { return false; }
+  // The number of samples of the latest RunStep; none: those of its batch.
+  virtual std::optional<size_t> step_samples() const { return std::nullopt; }
 
   // Drops gradients not yet pushed. Blocks until the engine has stopped using the store.
   virtual absl::Status Finish() = 0;

@@ -28,7 +28,27 @@ absl::StatusOr<JobSetup> PrepareJob(const v1::JobSpec& job, const EngineFactory&
   const int64_t steps = job.training().steps() > 0
                             ? static_cast<int64_t>(job.training().steps())
                             : job.training().epochs() * sampler.steps_per_epoch();
-  return JobSetup{std::move(data), std::move(engine), std::move(sampler), steps};
+  return JobSetup{std::move(data), std::move(engine), std::move(sampler), steps, nullptr};
+}
+
+absl::Status EvaluateOnTestData(JobSetup& setup, Step steps, ParameterStore& store,
+                                v1::ReportResultRequest& result) {
+  store.PullAllExactly(steps);
+  RETURN_IF_ERROR(store.WaitForAll());
+  const Dataset& test = setup.data.test;
+  ASSIGN_OR_RETURN(
+      const Evaluation evaluation,
+      Evaluate(test.size(), [&](absl::Span<const uint32_t> samples) -> absl::StatusOr<BatchResult> {
+        RETURN_IF_ERROR(setup.engine->LoadBatch(test, samples));
+        RETURN_IF_ERROR(setup.engine->RunForward(store));
+        return setup.engine->Result();
+      }));
+  result.set_test_accuracy(evaluation.accuracy);
+  result.set_test_loss(evaluation.loss);
+  result.set_test_samples(test.size());
+  result.set_guess_loss(BestConstantGuess(setup.data.train.labels).loss);
+  result.set_guess_accuracy(BestConstantGuess(test.labels).accuracy);
+  return absl::OkStatus();
 }
 
 JobPreparer JobPreparerOf(EngineFactory make_engine) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/trace/tracer.h"
 #include "worker/engine/layer_trace.h"
@@ -13,7 +14,8 @@ namespace capstan {
 TrainingLoop::TrainingLoop(const Options& options)
     : options_(options),
       track_(options.tracer == nullptr ? 0 : options.tracer->Track(kTrainingTrack)),
-      steps_done_(options.first_step.value()) {}
+      steps_done_(options.first_step.value()),
+      steps_total_(options.steps) {}
 
 absl::Status TrainingLoop::Run() {
   const absl::Status status = RunSteps();
@@ -27,27 +29,56 @@ absl::Status TrainingLoop::RunSteps() {
     MutexLock lock(&mu_);
     started_ = latest_ = options_.clock->Now();
   }
-  const Step end(options_.steps);
   if (options_.is_restored) {
     // An answer with values may ask for the own state, so it must be there before.
     options_.store->PullOwnState();
     RETURN_IF_ERROR(options_.store->WaitForAll());
   }
-  options_.store->PullAll(options_.first_step);
-  if (options_.first_step < end) RETURN_IF_ERROR(LoadBatch(options_.first_step));
-  Step step = options_.first_step;
-  for (; step < end && !options_.must_stop(); step = step + 1) RETURN_IF_ERROR(RunStep(step));
+  options_.engine->BeginTraining(
+      options_.first_step,
+      /*sets_initial_values=*/options_.worker == WorkerId(0) && !options_.is_restored,
+      *options_.store);
+  // The pull replaces initial values, which must have left by then.
   RETURN_IF_ERROR(options_.store->WaitForAll());
+  options_.store->PullAll(options_.first_step);
+  RETURN_IF_ERROR(LoadBatch(options_.first_step));
+  Step step = options_.first_step;
+  while (HasStep(step) && !options_.must_stop()) {
+    RETURN_IF_ERROR(RunStep(step));
+    if (options_.engine->has_ended()) break;
+    step = step + 1;
+  }
+  RETURN_IF_ERROR(options_.store->WaitForAll());
+  if (options_.engine->has_ended() && !options_.must_stop()) RETURN_IF_ERROR(EndAt(step.value()));
   RecordStepsDone(step.value());
   return absl::OkStatus();
 }
 
+absl::Status TrainingLoop::EndAt(int64_t steps) {
+  MutexLock lock(&mu_);
+  if (steps_total_ == 0) steps_total_ = steps;
+  if (steps == steps_total_) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("has ended after ", steps, " of the ", steps_total_,
+                   " steps that it had announced: expected all of them"));
+}
+
+bool TrainingLoop::HasStep(Step step) const {
+  return options_.steps == 0 || step < Step(options_.steps);
+}
+
 bool TrainingLoop::has_finished() const {
   MutexLock lock(&mu_);
-  return steps_done_ == options_.steps;
+  return steps_total_ > 0 && steps_done_ == steps_total_;
+}
+
+int64_t TrainingLoop::steps_done() const {
+  MutexLock lock(&mu_);
+  return steps_done_;
 }
 
 absl::Status TrainingLoop::LoadBatch(Step step) {
+  if (options_.sampler == nullptr || !HasStep(step)) return absl::OkStatus();
   const absl::Span<const uint32_t> samples = options_.sampler->Indices(options_.worker, step);
   batch_size_ = samples.size();
   return options_.engine->LoadBatch(*options_.train, samples);
@@ -58,10 +89,11 @@ absl::Status TrainingLoop::RunStep(Step step) {
   if (options_.begin_step) options_.begin_step(step);
   if (options_.schedule != nullptr) options_.schedule->BeginStep(step);
   RETURN_IF_ERROR(options_.engine->RunStep(step, *options_.store));
+  if (options_.engine->has_ended()) return absl::OkStatus();
   // The forward pass has waited for every layer: the step before has all its replies.
   RecordStepsDone(step.value());
-  const size_t batch_size = batch_size_;
-  if (step + 1 < Step(options_.steps)) RETURN_IF_ERROR(LoadBatch(step + 1));
+  const size_t batch_size = options_.engine->step_samples().value_or(batch_size_);
+  RETURN_IF_ERROR(LoadBatch(step + 1));
   ASSIGN_OR_RETURN(const BatchResult result, options_.engine->Result());
   RecordLoss(result, batch_size);
   return absl::OkStatus();
@@ -100,6 +132,7 @@ void TrainingLoop::RecordStepTimeLocked(int64_t steps_done, absl::Duration step_
 }
 
 void TrainingLoop::RecordLoss(const BatchResult& result, size_t batch_size) {
+  if (batch_size == 0) return;  // a program has not told them
   MutexLock lock(&mu_);
   samples_ += batch_size;
   recent_.emplace_back(result.loss_sum, batch_size);
@@ -128,7 +161,6 @@ TrainingLoop::StepParts TrainingLoop::step_parts() const {
 v1::Progress TrainingLoop::progress() const {
   const ParameterStore::Traffic traffic = options_.store->traffic();
   v1::Progress progress;
-  progress.set_steps_total(options_.steps);
   progress.set_bytes_pushed(traffic.bytes_pushed);
   progress.set_bytes_pulled(traffic.bytes_pulled);
   progress.set_float_bytes_pushed(traffic.float_bytes_pushed);
@@ -151,6 +183,7 @@ v1::Progress TrainingLoop::progress() const {
   progress.set_median_step_seconds(
       absl::ToDoubleSeconds(MedianTime({step_times_.begin(), step_times_.end()})));
   progress.set_steps_done(steps_done_);
+  progress.set_steps_total(steps_total_);
   progress.set_samples(samples_);
   if (steps_done_ > options_.first_step.value()) {
     progress.set_seconds(absl::ToDoubleSeconds(latest_ - started_));

@@ -32,13 +32,14 @@ class TrainingLoop {
     Clock* clock = nullptr;  // All of these are required and outlive the loop.
     Engine* engine = nullptr;
     ParameterStore* store = nullptr;
-    BatchSampler* sampler = nullptr;
+    BatchSampler* sampler = nullptr;  // null: the engine brings its own data
     const Dataset* train = nullptr;
     WorkerId worker;
     Step first_step = Step(0);  // earlier steps are another process's
-    int64_t steps = 0;          // of each worker, including the earlier ones
-    bool is_restored = false;   // the job goes on from a checkpoint
-    Tracer* tracer = nullptr;   // optional; outlives the loop
+    // Of each worker, including the earlier ones. 0: the engine tells when they end.
+    int64_t steps = 0;
+    bool is_restored = false;  // the job goes on from a checkpoint
+    Tracer* tracer = nullptr;  // optional; outlives the loop
     // Null if the schedule is fixed. Outlives the loop.
     ScheduleFollower* schedule = nullptr;
     // Optional: comes before each step.
@@ -56,6 +57,7 @@ class TrainingLoop {
 
   // The steps are done, and are all of the job.
   bool has_finished() const;
+  int64_t steps_done() const;
 
   // A step is done when all its exchanges have been answered. Steps before the first one are done.
   v1::Progress progress() const;
@@ -79,6 +81,10 @@ class TrainingLoop {
   static constexpr int64_t kWarmUpSteps = 3;
 
   absl::Status RunSteps();
+  // There may be such a step.
+  bool HasStep(Step step) const;
+  // The engine has no further step. FAILED_PRECONDITION: it had announced more.
+  absl::Status EndAt(int64_t steps);
   absl::Status LoadBatch(Step step);
   absl::Status RunStep(Step step);
   void RecordStepsDone(int64_t steps_done);
@@ -96,6 +102,7 @@ class TrainingLoop {
   std::optional<double> first_loss_ ABSL_GUARDED_BY(mu_);
   double largest_loss_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t steps_done_ ABSL_GUARDED_BY(mu_);
+  int64_t steps_total_ ABSL_GUARDED_BY(mu_);  // 0: not known yet
   uint64_t samples_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time started_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   absl::Time latest_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();

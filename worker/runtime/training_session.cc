@@ -20,7 +20,7 @@
 #include "common/scheduler/transfer_queue.h"
 #include "worker/client/link_probe.h"
 #include "worker/runtime/worker_metrics.h"
-#include "worker/training/evaluate.h"
+#include "worker/training/evaluate.h"  // HashParameters
 
 namespace capstan {
 namespace {
@@ -30,6 +30,9 @@ void UseAutoCodecs(const v1::AutoCodecs& choice, Step step, ParameterStore& stor
   const std::vector<TableId> tables(choice.tables().begin(), choice.tables().end());
   store.UseAutoCodecs(std::max(Step(choice.first_step()), step), tables);
 }
+
+// Of a training whose end is not known: worth a measurement of its links.
+constexpr int64_t kManySteps = 1000;
 
 absl::Status LeftError() {
   return absl::CancelledError("has left the job, as it was asked to end");
@@ -137,7 +140,8 @@ absl::Status TrainingSession::Train(absl::FunctionRef<void()> report_now) {
   const int64_t first_step = view.workers(worker).first_step();
   {
     const LogDetails details(first_step);
-    LOG(INFO) << "training " << options_.setup->steps << " steps"
+    const int64_t steps = options_.setup->steps;
+    LOG(INFO) << "training" << (steps > 0 ? absl::StrCat(" ", steps, " steps") : "")
               << (first_step > 0 ? absl::StrCat(", from step ", first_step, " on") : "");
   }
   // An entering worker may be asked to end before. It then waits until it is gone.
@@ -145,9 +149,14 @@ absl::Status TrainingSession::Train(absl::FunctionRef<void()> report_now) {
   options_.on_training();
   if (absl::Status status = training->loop->Run(); !status.ok()) return BestReason(status);
   EndTraining();
-  const LogDetails details(options_.setup->steps);
+  const LogDetails details(training->loop->steps_done());
   if (training->loop->has_finished()) LOG(INFO) << "all steps are done";
   return absl::OkStatus();
+}
+
+int64_t TrainingSession::StepsToCome(int64_t first_step) const {
+  if (options_.setup->steps == 0) return kManySteps;
+  return options_.setup->steps - first_step;
 }
 
 void TrainingSession::MeasureLinksTo(const v1::JobView& view) {
@@ -160,7 +169,7 @@ void TrainingSession::MeasureLinksTo(const v1::JobView& view) {
     model_bytes += static_cast<double>(ElementCount(table)) * sizeof(float);
   }
   const int64_t steps =
-      options_.setup->steps - view.workers(static_cast<int>(options_.worker.value())).first_step();
+      StepsToCome(view.workers(static_cast<int>(options_.worker.value())).first_step());
   const v1::LinkMeasurement links =
       MeasureLinks(std::move(servers), model_bytes * static_cast<double>(steps), *options_.clock);
   MutexLock lock(&mu_);
@@ -233,7 +242,8 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   loop.clock = options_.clock;
   loop.engine = options_.setup->engine.get();
   loop.store = training->store.get();
-  loop.sampler = &options_.setup->sampler;
+  auto& sampler = options_.setup->sampler;
+  loop.sampler = sampler.has_value() ? &*sampler : nullptr;
   loop.train = &options_.setup->data.train;
   loop.worker = options_.worker;
   loop.first_step = Step(view.workers(static_cast<int>(options_.worker.value())).first_step());
@@ -260,25 +270,13 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
 absl::Status TrainingSession::EvaluateAndReport() {
   const std::shared_ptr<Training> training = CurrentTraining();
   LOG(INFO) << "evaluating";
-  training->store->PullAllExactly(Step(options_.setup->steps));
-  RETURN_IF_ERROR(training->store->WaitForAll());
-  const Dataset& test = options_.setup->data.test;
-  Engine& engine = *options_.setup->engine;
-  ASSIGN_OR_RETURN(
-      const Evaluation evaluation,
-      Evaluate(test.size(), [&](absl::Span<const uint32_t> samples) -> absl::StatusOr<BatchResult> {
-        RETURN_IF_ERROR(engine.LoadBatch(test, samples));
-        RETURN_IF_ERROR(engine.RunForward(*training->store));
-        return engine.Result();
-      }));
   v1::ReportResultRequest request;
   request.set_worker(options_.worker.value());
   request.set_incarnation(options_.incarnation.value());
-  request.set_test_accuracy(evaluation.accuracy);
-  request.set_test_loss(evaluation.loss);
-  request.set_test_samples(test.size());
-  request.set_guess_loss(BestConstantGuess(options_.setup->data.train.labels).loss);
-  request.set_guess_accuracy(BestConstantGuess(test.labels).accuracy);
+  JobSetup& setup = *options_.setup;
+  const Step steps(training->loop->steps_done());
+  RETURN_IF_ERROR(setup.evaluate ? setup.evaluate(steps, *training->store, request)
+                                 : EvaluateOnTestData(setup, steps, *training->store, request));
   request.set_parameters_xxh3(HashParameters(training->store->values()));
   return AwaitReply(*options_.coordinator, &CoordinatorEndpoint::ReportResult, request,
                     *options_.clock)
@@ -306,6 +304,7 @@ void TrainingSession::OnView(const v1::JobView& view) {
   if (training == nullptr) return;
   training->client->UpdateRouting(RoutingTableFromView(view));
   if (training->schedule != nullptr) training->schedule->OnView(view);
+  if (view.steps_total() > 0) options_.setup->engine->LimitSteps(view.steps_total());
   if (view.phase() == v1::FAILED) {
     training->store->Fail(absl::AbortedError(absl::StrCat("the job has failed: ", view.reason())));
   }

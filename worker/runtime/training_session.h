@@ -101,6 +101,8 @@ class TrainingSession {
   // All steps, or those before the worker is asked to end.
   absl::Status Train(absl::FunctionRef<void()> report_now);
   void MeasureLinksTo(const v1::JobView& view);
+  // Some number above 0 if it is not known.
+  int64_t StepsToCome(int64_t first_step) const;
   absl::StatusOr<std::unique_ptr<Training>> MakeTraining(const v1::JobView& view,
                                                          absl::FunctionRef<void()> report_now);
   absl::Status EvaluateAndReport();

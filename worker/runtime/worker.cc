@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -17,12 +18,23 @@
 #include "worker/runtime/training_session.h"
 
 namespace capstan {
+namespace {
+
+// How long a worker waits before it asks again whether `next` has become its rank. All workers of a
+// large job together must not ask too often.
+absl::Duration TimeUntilTurn(uint32_t rank, uint32_t next, absl::Duration longest) {
+  return std::min<absl::Duration>(longest, absl::Milliseconds(50) * (rank - next));
+}
+
+}  // namespace
 
 absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation incarnation,
                                         const std::vector<v1::TableSpec>& tables,
                                         uint32_t own_arrays, const std::string& host,
-                                        CoordinatorEndpoint& coordinator, Clock& clock) {
+                                        CoordinatorEndpoint& coordinator, Clock& clock,
+                                        const RegisterOptions& options) {
   v1::RegisterWorkerRequest request;
+  if (options.rank.has_value()) request.set_rank(*options.rank);
   request.set_incarnation(incarnation.value());
   request.set_may_enter_late(true);
   request.mutable_tables()->Assign(tables.begin(), tables.end());
@@ -35,8 +47,15 @@ absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation inca
   const absl::Time begin = clock.Now();
   bool has_told = false;
   while (true) {
+    if (options.end != nullptr && options.end->is_asked()) {
+      return absl::CancelledError("was asked to end before it had a place in the job");
+    }
     const absl::StatusOr<v1::RegisterReply> reply =
         AwaitReply(coordinator, &CoordinatorEndpoint::RegisterWorker, request, clock);
+    if (reply.ok() && reply->is_early()) {
+      SleepUntil(clock, clock.Now() + TimeUntilTurn(*options.rank, reply->id(), interval));
+      continue;
+    }
     if (reply.ok()) return WorkerId(reply->id());
     if (!absl::IsResourceExhausted(reply.status())) return reply.status();
     if (clock.Now() - begin >= patience) {
@@ -71,7 +90,7 @@ absl::Status Worker::Run() {
   ASSIGN_OR_RETURN(const WorkerId id,
                    RegisterWorker(job.job(), options_.incarnation, setup->engine->tables(),
                                   own_state == nullptr ? 0 : own_state->arrays(), options_.host,
-                                  coordinator, clock));
+                                  coordinator, clock, {options_.rank, options_.end}));
   const MetricsSources::Registration info =
       AddMemberInfo(options_.metrics, "worker", id.value(), job.job().name());
   if (options_.end != nullptr) options_.end->Await();
@@ -89,9 +108,12 @@ absl::Status Worker::Run() {
 
 absl::Status Worker::Work(WorkerId id, const v1::GetJobReply& job, JobSetup& setup) {
   SetLogId(id.value());
-  LOG(INFO) << "registered as worker " << id << "; computes on " << setup.engine->device_name()
-            << "; " << setup.data.train.size() << " training and " << setup.data.test.size()
-            << " test samples";
+  options_.on_registered(id);
+  LOG(INFO) << "registered as worker " << id << "; computes on " << setup.engine->device_name();
+  if (setup.sampler.has_value()) {
+    LOG(INFO) << setup.data.train.size() << " training and " << setup.data.test.size()
+              << " test samples";
+  }
 
   if (options_.tracer != nullptr) {
     options_.tracer->NameProcess(absl::StrCat("worker ", id.value()),

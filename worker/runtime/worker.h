@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,14 +26,21 @@
 
 namespace capstan {
 
+struct RegisterOptions {
+  std::optional<uint32_t> rank;  // v1::RegisterWorkerRequest::rank
+  EndRequest* end = nullptr;     // asks the worker to give up; null: nobody does
+};
+
 // Registers a worker, possibly in the place of a lost one. Its engine has `own_arrays` arrays of
 // own state. `host` is v1::RegisterWorkerRequest::host. While the job has no free place, asks again
 // every heartbeat interval. RESOURCE_EXHAUSTED once the lease of any worker lost before the call
-// must have run out. Otherwise the coordinator's errors. Blocks; for the main thread alone.
+// must have run out. CANCELLED if it was asked to end. Otherwise the coordinator's errors. Blocks;
+// for the main thread alone.
 absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation incarnation,
                                         const std::vector<v1::TableSpec>& tables,
                                         uint32_t own_arrays, const std::string& host,
-                                        CoordinatorEndpoint& coordinator, Clock& clock);
+                                        CoordinatorEndpoint& coordinator, Clock& clock,
+                                        const RegisterOptions& options = {});
 
 // One worker of a job, without its transport. Registers, possibly in the place of a lost worker,
 // trains on its share of the data, evaluates at the coordinator's request, and leaves at the job's
@@ -57,8 +65,11 @@ class Worker {
     absl::AnyInvocable<void(const v1::JobView&)> on_view;
     // Optional: wraps all exchanges of the worker, as a recorder does.
     ExchangeWrapper wrap;
-    // Optional: v1::RegisterWorkerRequest::host.
+    // Optional: v1::RegisterWorkerRequest::host and rank.
     std::string host;
+    std::optional<uint32_t> rank;
+    // Optional: hears of the worker's id.
+    std::function<void(WorkerId)> on_registered = [](WorkerId) {};
     // Optional: hears whether the worker trains. UNAVAILABLE: the message says what it waits for.
     std::function<void(absl::Status)> on_readiness = [](const absl::Status&) {};
     // Optional: v1::Progress::transport. Called on any thread.
@@ -75,8 +86,9 @@ class Worker {
 
   // Works until the job has ended. ABORTED with the reason when the job failed; UNAVAILABLE when
   // the coordinator or a server cannot be reached; RESOURCE_EXHAUSTED when the job had no place for
-  // another worker; CANCELLED when it was asked to end and has left. Any other error is the
-  // worker's own, and the coordinator has been told of it, even before the worker had registered.
+  // another worker; CANCELLED when it was asked to end and has left, or never had a place. Any
+  // other error is the worker's own, and the coordinator has been told of it, even before the
+  // worker had registered.
   absl::Status Run();
 
  private:

@@ -17,7 +17,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Refuses workers with `refusal` until a time, and gives them place 3 from then on.
+// Refuses workers with `refusal` until a time, and gives them place 3 from then on. If the refusal
+// is OK, place 1 is to be taken first.
 class BusyCoordinator : public ScriptedCoordinator {
  public:
   BusyCoordinator(const Clock* clock, absl::Status refusal, absl::Time until)
@@ -27,9 +28,10 @@ class BusyCoordinator : public ScriptedCoordinator {
                       Callback<v1::RegisterReply> done) override {
     last_request = std::move(request);
     ++requests;
-    if (clock_.Now() < until_) return done(refusal_);
+    if (clock_.Now() < until_ && !refusal_.ok()) return done(refusal_);
     v1::RegisterReply reply;
-    reply.set_id(3);
+    reply.set_is_early(clock_.Now() < until_);
+    reply.set_id(reply.is_early() ? 1 : 3);
     done(reply);
   }
 
@@ -53,7 +55,8 @@ v1::JobSpec Job() {
 class RegisterWorkerTest : public testing::Test {
  protected:
   // In virtual time; `busy` is how long the coordinator refuses.
-  absl::StatusOr<WorkerId> Register(absl::Status refusal, absl::Duration busy) {
+  absl::StatusOr<WorkerId> Register(absl::Status refusal, absl::Duration busy,
+                                    const RegisterOptions& options = {}) {
     coordinator_.emplace(&clock_, std::move(refusal), clock_.Now() + busy);
     absl::StatusOr<WorkerId> id;
     const absl::Time begin = clock_.Now();
@@ -61,7 +64,7 @@ class RegisterWorkerTest : public testing::Test {
       v1::TableSpec table;
       table.set_name("w");
       id = RegisterWorker(Job(), Incarnation(7), {table}, /*own_arrays=*/3, "a host", *coordinator_,
-                          clock_);
+                          clock_, options);
       waited_ = clock_.Now() - begin;
     });
     clock_.RunUntil(begin + absl::Hours(1));
@@ -98,6 +101,25 @@ TEST_F(RegisterWorkerTest, WaitsForNoLongerThanALostWorkersLeaseCanLast) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("has waited 6 s"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("all live"));
   EXPECT_EQ(waited_, absl::Seconds(6));
+}
+
+TEST_F(RegisterWorkerTest, AWorkerWithARankAsksUntilItIsItsTurn) {
+  RegisterOptions options;
+  options.rank = 3;
+  EXPECT_EQ(Register(absl::OkStatus(), absl::Seconds(60), options).value(), WorkerId(3));
+  EXPECT_EQ(coordinator_->last_request.rank(), 3u);
+  EXPECT_LT(waited_, absl::Seconds(61)) << "longer than a lease, but no longer than needed";
+  EXPECT_EQ(coordinator_->requests, 601) << "two places away: every 100 ms";
+}
+
+TEST_F(RegisterWorkerTest, AWorkerThatIsAskedToEndGivesUp) {
+  EndRequest end;
+  end.Await();
+  ASSERT_TRUE(end.Ask());
+  RegisterOptions options;
+  options.end = &end;
+  EXPECT_TRUE(absl::IsCancelled(
+      Register(absl::ResourceExhaustedError("all live"), absl::Seconds(3), options).status()));
 }
 
 TEST_F(RegisterWorkerTest, OtherRefusalsAreFinal) {

@@ -1,0 +1,411 @@
+// The functions of capstan.h. Each checks its arguments, calls ClientJob or ProgramEngine, and
+// turns their Status into a capstan_status and a message.
+#include "worker/client_api/capstan.h"
+
+#include <glog/logging.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/program.h"
+#include "common/base/status_macros.h"
+#include "common/transport/grpc/grpc_setup.h"
+#include "worker/client_api/client_job.h"
+#include "worker/client_api/convert_floats.h"
+
+struct capstan_job {
+  std::unique_ptr<capstan::ClientJob> job;
+  const pid_t process = getpid();
+};
+
+namespace capstan {
+namespace {
+
+thread_local std::string last_error;
+
+capstan_status CodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return CAPSTAN_OK;
+    case absl::StatusCode::kDeadlineExceeded:
+      return CAPSTAN_TIMEOUT;
+    case absl::StatusCode::kInvalidArgument:
+      return CAPSTAN_INVALID_ARGUMENT;
+    case absl::StatusCode::kFailedPrecondition:
+      return CAPSTAN_WRONG_ORDER;
+    case absl::StatusCode::kCancelled:
+      return CAPSTAN_LEFT;
+    case absl::StatusCode::kResourceExhausted:
+      return CAPSTAN_OUT_OF_MEMORY;
+    default:
+      return CAPSTAN_FAILED;
+  }
+}
+
+capstan_status Return(const absl::Status& status) {
+  if (!status.ok()) last_error = std::string(status.message());
+  return CodeOf(status);
+}
+
+// What Connect and Start return is about the job, whatever its code.
+capstan_status ReturnFailure(const absl::Status& status) {
+  const capstan_status code = Return(status);
+  const bool is_kept = code == CAPSTAN_OK || code == CAPSTAN_OUT_OF_MEMORY;
+  return is_kept ? code : CAPSTAN_FAILED;
+}
+
+capstan_status Forked() {
+  last_error = "this job belongs to the parent process; a child cannot use it";
+  return CAPSTAN_FORKED;
+}
+
+absl::Status BadArgument(absl::string_view what) { return absl::InvalidArgumentError(what); }
+
+absl::Duration LimitOf(int64_t timeout_ms) {
+  return timeout_ms < 0 ? absl::InfiniteDuration() : absl::Milliseconds(timeout_ms);
+}
+
+std::string TextOf(const char* text, const char* variable = nullptr) {
+  if (text != nullptr) return text;
+  const char* const value = variable == nullptr ? nullptr : std::getenv(variable);
+  return value == nullptr ? "" : value;
+}
+
+absl::StatusOr<std::optional<uint32_t>> RankOf(const capstan_connect_options& options) {
+  if (options.has_rank != 0) {
+    if (options.rank < 0)
+      return BadArgument(absl::StrCat("rank: expected 0 or more, got ", options.rank));
+    return static_cast<uint32_t>(options.rank);
+  }
+  const std::string text = TextOf(nullptr, "RANK");
+  if (text.empty()) return std::nullopt;
+  uint32_t rank = 0;
+  if (!absl::SimpleAtoi(text, &rank)) {
+    return BadArgument(absl::StrCat("RANK: expected a number, 0 or more, got \"", text, "\""));
+  }
+  return rank;
+}
+
+// A callback of UCX's thread, which cannot go on: neither can the process.
+void EndProcess(const absl::Status& status) { EndProgram("capstan", status); }
+
+absl::StatusOr<ClientJob::Options> OptionsOf(const capstan_connect_options& given) {
+  ClientJob::Options options;
+  WorkerProcess::Options& process = options.process;
+  process.coordinator = TextOf(given.coordinator, "CAPSTAN_COORDINATOR");
+  if (process.coordinator.empty()) {
+    return BadArgument(
+        "coordinator: expected HOST:PORT, got nothing; name it, or start the program by capstan "
+        "run --worker_command");
+  }
+  process.keys = TextOf(given.keys, "CAPSTAN_KEYS");
+  process.insecure = given.insecure != 0;
+  ASSIGN_OR_RETURN(process.rank, RankOf(given));
+  if (given.steps < 0)
+    return BadArgument(absl::StrCat("steps: expected 0 or more, got ", given.steps));
+  options.steps = given.steps;
+  if (!(given.rpc_deadline_seconds >= 0)) {
+    return BadArgument("rpc_deadline_seconds: expected 0 or more");
+  }
+  if (given.rpc_deadline_seconds > 0) {
+    process.rpc_deadline = absl::Seconds(given.rpc_deadline_seconds);
+  }
+  options.device = given.device == nullptr ? "program" : given.device;
+  process.trace = TextOf(given.trace);
+  process.record_history = TextOf(given.record_history);
+  process.metrics_listen = TextOf(given.metrics_listen);
+  process.health_listen = TextOf(given.health_listen);
+  process.on_ucx_blocked = &EndProcess;
+  return options;
+}
+
+absl::Status SetOptimizer(const capstan_optimizer& given, v1::TableSpec& table) {
+  v1::OptimizerSpec& optimizer = *table.mutable_optimizer();
+  if (!v1::OptimizerSpec::Type_IsValid(given.type) || given.type == 0) {
+    return BadArgument(
+        absl::StrCat("optimizer: expected a capstan_optimizer_type, got ", given.type));
+  }
+  optimizer.set_type(static_cast<v1::OptimizerSpec::Type>(given.type));
+  optimizer.set_learning_rate(given.learning_rate);
+  optimizer.set_momentum(given.momentum);
+  optimizer.set_beta1(given.beta1);
+  optimizer.set_beta2(given.beta2);
+  optimizer.set_epsilon(given.epsilon);
+  optimizer.set_weight_decay(given.weight_decay);
+  return absl::OkStatus();
+}
+
+// The most elements of a table: 2^40.
+constexpr uint64_t kMostElements = uint64_t{1} << 40;
+
+absl::StatusOr<uint64_t> SetShape(const capstan_table& given, v1::TableSpec& table) {
+  if (given.dimensions > 0 && given.shape == nullptr) return BadArgument("shape: expected sizes");
+  uint64_t elements = 1;
+  for (size_t i = 0; i < given.dimensions; ++i) {
+    const uint64_t size = given.shape[i];
+    if (size == 0 || size > kMostElements / elements) {
+      return BadArgument(absl::StrCat("shape of table ", table.name(),
+                                      ": expected sizes of 1 or more with at most 2^40 elements"));
+    }
+    elements *= size;
+    table.add_shape(size);
+  }
+  if (given.dimensions == 0) table.add_shape(1);
+  return elements;
+}
+
+absl::StatusOr<v1::TableSpec> TableOf(const capstan_table& given, std::vector<float>& initial) {
+  v1::TableSpec table;
+  if (given.name == nullptr || *given.name == 0)
+    return BadArgument("name: expected a table's name");
+  table.set_name(given.name);
+  ASSIGN_OR_RETURN(const uint64_t elements, SetShape(given, table));
+  if (given.layer < 0)
+    return BadArgument(absl::StrCat("layer: expected 0 or more, got ", given.layer));
+  table.set_layer(static_cast<uint32_t>(given.layer));
+  if (given.optimizer != nullptr) RETURN_IF_ERROR(SetOptimizer(*given.optimizer, table));
+  table.set_initial_from_worker(given.initial_from_worker != 0);
+  if (given.initial_from_worker == 0) {
+    table.set_initial_stddev(given.initial_stddev);
+  } else if (given.initial != nullptr) {
+    initial.resize(elements);
+    RETURN_IF_ERROR(ToFloats(given.initial, given.initial_dtype, absl::MakeSpan(initial)));
+  }
+  return table;
+}
+
+// The table's memory, if it has `count` elements.
+template <typename Value>
+absl::StatusOr<absl::Span<Value>> SpanOf(absl::Span<const absl::Span<Value>> spans, int32_t table,
+                                         size_t count) {
+  if (spans.empty()) return absl::FailedPreconditionError("the training has not begun");
+  if (table < 0 || static_cast<size_t>(table) >= spans.size()) {
+    return BadArgument(absl::StrCat("table: expected 0 to ", spans.size() - 1, ", got ", table));
+  }
+  if (spans[table].size() != count) {
+    return BadArgument(absl::StrCat("count: expected the table's ", spans[table].size(),
+                                    " elements, got ", count));
+  }
+  return spans[table];
+}
+
+// The engine, or why there is none.
+absl::StatusOr<ProgramEngine*> EngineOf(const capstan_job* job) {
+  if (job->job->engine() != nullptr) return job->job->engine();
+  return absl::FailedPreconditionError("capstan_start comes before this call");
+}
+
+// Calls `use` with the engine of `job`.
+template <typename Use>
+capstan_status WithEngine(const capstan_job* job, Use use) {
+  if (job == nullptr) return Return(BadArgument("job: expected a job, got NULL"));
+  if (job->process != getpid()) return Forked();
+  const absl::StatusOr<ProgramEngine*> engine = EngineOf(job);
+  return Return(engine.ok() ? use(**engine) : engine.status());
+}
+
+// Logs of the library: warnings and errors, to standard error. Before the first job.
+void SetUpLibrary() {
+  static const bool is_set_up = [] {
+    FLAGS_logtostderr = true;
+    FLAGS_minloglevel = google::GLOG_WARNING;
+    SendGrpcLogsToVlog();
+    KeepFreedMemory();
+    return true;
+  }();
+  static_cast<void>(is_set_up);
+}
+
+template <typename Struct>
+absl::Status CheckSize(const Struct* given, const char* name) {
+  if (given == nullptr) return BadArgument(absl::StrCat(name, ": expected one, got NULL"));
+  if (given->struct_size == sizeof(Struct)) return absl::OkStatus();
+  return BadArgument(absl::StrCat("struct_size: expected sizeof(", name, "), ", sizeof(Struct),
+                                  ", got ", given->struct_size));
+}
+
+}  // namespace
+}  // namespace capstan
+
+using capstan::BadArgument;
+using capstan::ClientJob;
+using capstan::LimitOf;
+using capstan::ProgramEngine;
+using capstan::Return;
+using capstan::WithEngine;
+
+int32_t capstan_api_version(void) { return CAPSTAN_API_VERSION; }
+
+const char* capstan_version(void) { return capstan::kVersion; }
+
+const char* capstan_last_error(void) { return capstan::last_error.c_str(); }
+
+capstan_status capstan_connect(const capstan_connect_options* options, capstan_job** job) {
+  if (job == nullptr) return Return(BadArgument("job: expected a place for it, got NULL"));
+  capstan_connect_options defaults = {};
+  defaults.struct_size = sizeof(defaults);
+  if (options == nullptr) options = &defaults;
+  absl::Status valid = capstan::CheckSize(options, "capstan_connect_options");
+  if (!valid.ok()) return Return(valid);
+  absl::StatusOr<ClientJob::Options> given = capstan::OptionsOf(*options);
+  if (!given.ok()) return Return(given.status());
+  capstan::SetUpLibrary();
+  absl::StatusOr<std::unique_ptr<ClientJob>> connected = ClientJob::Connect(*std::move(given));
+  if (!connected.ok()) return capstan::ReturnFailure(connected.status());
+  *job = new capstan_job{*std::move(connected)};
+  return CAPSTAN_OK;
+}
+
+capstan_status capstan_add_table(capstan_job* job, const capstan_table* table, int32_t* id) {
+  if (job == nullptr || id == nullptr) return Return(BadArgument("job or id is NULL"));
+  if (job->process != getpid()) return capstan::Forked();
+  absl::Status status = capstan::CheckSize(table, "capstan_table");
+  if (!status.ok()) return Return(status);
+  std::vector<float> initial;
+  absl::StatusOr<capstan::v1::TableSpec> spec = capstan::TableOf(*table, initial);
+  if (!spec.ok()) return Return(spec.status());
+  status = job->job->AddTable(*std::move(spec), std::move(initial));
+  if (status.ok()) *id = static_cast<int32_t>(job->job->table_count() - 1);
+  return Return(status);
+}
+
+capstan_status capstan_start(capstan_job* job, int64_t timeout_ms) {
+  if (job == nullptr) return Return(BadArgument("job: expected a job, got NULL"));
+  if (job->process != getpid()) return capstan::Forked();
+  return Return(job->job->Start(LimitOf(timeout_ms)));
+}
+
+int32_t capstan_rank(const capstan_job* job) {
+  return job == nullptr ? -1 : static_cast<int32_t>(job->job->rank());
+}
+
+int32_t capstan_num_workers(const capstan_job* job) {
+  return job == nullptr ? -1 : static_cast<int32_t>(job->job->job().cluster().num_workers());
+}
+
+int64_t capstan_step(const capstan_job* job) {
+  const bool has_engine = job != nullptr && job->job->engine() != nullptr;
+  return has_engine ? job->job->engine()->step().value() : -1;
+}
+
+int64_t capstan_steps_of_job(const capstan_job* job) {
+  return job == nullptr ? 0 : static_cast<int64_t>(job->job->job().training().steps());
+}
+
+float* capstan_values(capstan_job* job, int32_t table) {
+  if (job == nullptr || job->process != getpid() || job->job->engine() == nullptr) return nullptr;
+  const auto spans = job->job->engine()->values();
+  if (table < 0 || static_cast<size_t>(table) >= spans.size()) return nullptr;
+  return const_cast<float*>(spans[table].data());
+}
+
+float* capstan_gradient(capstan_job* job, int32_t table) {
+  if (job == nullptr || job->process != getpid() || job->job->engine() == nullptr) return nullptr;
+  const auto spans = job->job->engine()->gradients();
+  if (table < 0 || static_cast<size_t>(table) >= spans.size()) return nullptr;
+  return spans[table].data();
+}
+
+capstan_status capstan_read_values(capstan_job* job, int32_t table, void* values, size_t count,
+                                   int32_t dtype) {
+  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    ASSIGN_OR_RETURN(const absl::Span<const float> from,
+                     capstan::SpanOf(engine.values(), table, count));
+    return capstan::FromFloats(from, dtype, values);
+  });
+}
+
+capstan_status capstan_write_gradient(capstan_job* job, int32_t table, const void* gradient,
+                                      size_t count, int32_t dtype) {
+  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    ASSIGN_OR_RETURN(const absl::Span<float> to, capstan::SpanOf(engine.gradients(), table, count));
+    return capstan::ToFloats(gradient, dtype, to);
+  });
+}
+
+capstan_status capstan_wait(capstan_job* job, int32_t layer, int64_t timeout_ms) {
+  return WithEngine(job,
+                    [&](ProgramEngine& engine) { return engine.Wait(layer, LimitOf(timeout_ms)); });
+}
+
+capstan_status capstan_push(capstan_job* job, int32_t layer, int64_t timeout_ms) {
+  return WithEngine(job,
+                    [&](ProgramEngine& engine) { return engine.Push(layer, LimitOf(timeout_ms)); });
+}
+
+capstan_status capstan_set_learning_rate(capstan_job* job, int32_t table, double learning_rate) {
+  if (!std::isfinite(learning_rate) || learning_rate < 0) {
+    return Return(BadArgument(
+        absl::StrCat("learning_rate: expected a finite number, 0 or more, got ", learning_rate)));
+  }
+  return WithEngine(job, [&](ProgramEngine& engine) {
+    if (table < 0) return engine.SetLearningRate(std::nullopt, learning_rate);
+    return engine.SetLearningRate(capstan::TableId(static_cast<uint32_t>(table)), learning_rate);
+  });
+}
+
+capstan_status capstan_end_step(capstan_job* job, double loss, uint64_t samples,
+                                int64_t timeout_ms) {
+  const bool is_known = std::isfinite(loss);
+  return WithEngine(job, [&](ProgramEngine& engine) {
+    return engine.EndStep(is_known ? loss : 0, is_known ? samples : 0, LimitOf(timeout_ms));
+  });
+}
+
+capstan_status capstan_finish(capstan_job* job, int32_t* is_evaluator, int64_t timeout_ms) {
+  if (is_evaluator == nullptr) return Return(BadArgument("is_evaluator is NULL"));
+  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    RETURN_IF_ERROR(engine.End());
+    ASSIGN_OR_RETURN(const bool evaluates, engine.AwaitEvaluation(LimitOf(timeout_ms)));
+    *is_evaluator = evaluates ? 1 : 0;
+    return absl::OkStatus();
+  });
+}
+
+capstan_status capstan_report(capstan_job* job, double test_accuracy, double test_loss,
+                              uint64_t samples, int64_t timeout_ms) {
+  if (test_accuracy < 0 || test_accuracy > 1) {
+    return Return(
+        BadArgument(absl::StrCat("test_accuracy: expected 0 to 1, or NaN, got ", test_accuracy)));
+  }
+  capstan::v1::ReportResultRequest result;
+  result.set_has_no_accuracy(!std::isfinite(test_accuracy));
+  result.set_has_no_loss(!std::isfinite(test_loss));
+  if (!result.has_no_accuracy()) result.set_test_accuracy(test_accuracy);
+  if (!result.has_no_loss()) result.set_test_loss(test_loss);
+  result.set_test_samples(samples);
+  return WithEngine(
+      job, [&](ProgramEngine& engine) { return engine.Report(result, LimitOf(timeout_ms)); });
+}
+
+capstan_status capstan_leave(capstan_job* job) {
+  if (job == nullptr) return Return(BadArgument("job: expected a job, got NULL"));
+  if (job->process != getpid()) return capstan::Forked();
+  job->job->Leave();
+  return CAPSTAN_OK;
+}
+
+capstan_status capstan_fail(capstan_job* job, const char* reason) {
+  if (job == nullptr) return Return(BadArgument("job: expected a job, got NULL"));
+  if (job->process != getpid()) return capstan::Forked();
+  job->job->Fail(reason == nullptr || *reason == 0 ? "the program gave no reason" : reason);
+  return CAPSTAN_OK;
+}
+
+void capstan_close(capstan_job* job) {
+  if (job == nullptr || job->process != getpid()) return;
+  ClientJob::Close(std::move(job->job));
+  delete job;
+}

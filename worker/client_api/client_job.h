@@ -1,0 +1,76 @@
+#ifndef WORKER_CLIENT_API_CLIENT_JOB_H_
+#define WORKER_CLIENT_API_CLIENT_JOB_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/end_request.h"
+#include "proto/coordinator_service.pb.h"
+#include "proto/job.pb.h"
+#include "worker/client_api/program_engine.h"
+#include "worker/runtime/worker_process.h"
+
+namespace capstan {
+
+// A user's program as a worker of a job: what is behind a capstan_job. A thread of its own runs the
+// worker; the program computes its steps through engine(). Thread-safe, except AddTable and Start.
+class ClientJob {
+ public:
+  struct Options {
+    WorkerProcess::Options process;  // its `end` and `on_registered` are set here
+    int64_t steps = 0;               // of each worker; 0: the job's, or not known
+    std::string device;              // for people
+  };
+
+  // Reads the job. FAILED_PRECONDITION: it is not one for programs.
+  static absl::StatusOr<std::unique_ptr<ClientJob>> Connect(Options options);
+  // Fails the job if the program has not ended its steps, and waits some seconds for the worker's
+  // end. A worker that reaches nobody may take longer, and keeps its memory.
+  static void Close(std::unique_ptr<ClientJob> job);
+
+  // Adds the next table; `initial` is empty if this worker has no initial values for it. Only
+  // before Start.
+  absl::Status AddTable(v1::TableSpec table, std::vector<float> initial);
+  const v1::TableSpec& table(size_t id) const { return tables_[id]; }
+  size_t table_count() const { return tables_.size(); }
+  // Begins the worker on the first call, and waits until its first step. As ProgramEngine.
+  absl::Status Start(absl::Duration limit);
+
+  // Null before Start.
+  ProgramEngine* engine() { return engine_.get(); }
+  const v1::JobSpec& job() const { return job_; }
+  int64_t rank() const { return rank_; }  // below 0: not known yet
+
+  // Leaves the job between two steps.
+  void Leave();
+  // The job fails with this reason.
+  void Fail(const std::string& reason);
+
+ private:
+  explicit ClientJob(Options options);
+
+  absl::Status ReadJob();
+  absl::Status CheckTables() const;
+  void Run();
+
+  Options options_;
+  EndRequest end_;
+  std::atomic<int64_t> rank_ = -1;
+  std::unique_ptr<WorkerProcess> process_;
+  v1::JobSpec job_;
+  std::vector<v1::TableSpec> tables_;
+  std::vector<std::vector<float>> initial_;
+  std::shared_ptr<ProgramEngine> engine_;
+  std::thread thread_;
+};
+
+}  // namespace capstan
+
+#endif  // WORKER_CLIENT_API_CLIENT_JOB_H_

@@ -1,0 +1,411 @@
+#include "worker/client_api/program_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace capstan {
+namespace {
+
+// After a failed exchange: how long a call of the program waits for the job's own reason.
+constexpr absl::Duration kReasonPatience = absl::Seconds(5);
+
+int LayerCount(const std::vector<v1::TableSpec>& tables) {
+  int count = 0;
+  for (const v1::TableSpec& table : tables) {
+    count = std::max(count, static_cast<int>(table.layer()) + 1);
+  }
+  return count;
+}
+
+// What the program hears of it.
+absl::Status AsAborted(const absl::Status& status) {
+  return status.ok() ? status : absl::AbortedError(status.message());
+}
+
+absl::Status TooManySteps(Step step, int64_t steps) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "has begun step ", step.value(), ", but another worker has ended after ", steps,
+      " steps: give every worker the same number of batches, or tell all the number of steps"));
+}
+
+}  // namespace
+
+ProgramEngine::ProgramEngine(Options options)
+    : options_(std::move(options)),
+      layer_count_(LayerCount(options_.tables)),
+      most_steps_(options_.steps) {}
+
+absl::Status ProgramEngine::WaitLocked(absl::Time deadline) {
+  if (options_.clock->WaitUntil(mu_, changed_, deadline)) return absl::OkStatus();
+  return absl::DeadlineExceededError("the time limit has passed; call again to go on waiting");
+}
+
+absl::Status ProgramEngine::CheckGoesOnLocked() const {
+  if (!outcome_.has_value()) return AsAborted(failure_);
+  return outcome_->ok() ? absl::FailedPreconditionError("the job is done") : *outcome_;
+}
+
+absl::Status ProgramEngine::CheckTrainsLocked() const {
+  RETURN_IF_ERROR(CheckGoesOnLocked());
+  if (!has_started_) return absl::FailedPreconditionError("the training has not begun");
+  return absl::OkStatus();
+}
+
+bool ProgramEngine::HasPushedLocked() const {
+  return std::find(pushed_.begin(), pushed_.end(), true) != pushed_.end();
+}
+
+bool ProgramEngine::IsBeyondOthersLocked() const {
+  if (most_steps_ == 0) return false;
+  return next_ > Step(most_steps_) || (next_ == Step(most_steps_) && HasPushedLocked());
+}
+
+absl::Status ProgramEngine::CheckLayer(int layer) const {
+  if (layer >= 0 && layer < layer_count_) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("layer: expected 0 to ", layer_count_ - 1, ", got ", layer));
+}
+
+absl::Status ProgramEngine::AwaitStart(absl::Duration limit) {
+  const absl::Time deadline = options_.clock->Now() + limit;
+  MutexLock lock(&mu_);
+  while (!open_.has_value() && !has_trained_ && !outcome_.has_value()) {
+    RETURN_IF_ERROR(WaitLocked(deadline));
+  }
+  return CheckGoesOnLocked();
+}
+
+absl::Span<const absl::Span<const float>> ProgramEngine::values() const {
+  MutexLock lock(&mu_);
+  return values_;
+}
+
+absl::Span<const absl::Span<float>> ProgramEngine::gradients() const {
+  MutexLock lock(&mu_);
+  return gradients_;
+}
+
+Step ProgramEngine::step() const {
+  MutexLock lock(&mu_);
+  return next_;
+}
+
+ParameterStore* ProgramEngine::TakeStoreLocked() {
+  if (store_ != nullptr) ++store_users_;
+  return store_;
+}
+
+void ProgramEngine::ReleaseStore() {
+  MutexLock lock(&mu_);
+  --store_users_;
+  changed_.NotifyAll();
+}
+
+absl::Status ProgramEngine::Wait(int layer, absl::Duration limit) {
+  return WaitUntil(layer, options_.clock->Now() + limit);
+}
+
+absl::Status ProgramEngine::WaitUntil(int layer, absl::Time deadline) {
+  RETURN_IF_ERROR(CheckLayer(layer));
+  ParameterStore* store;
+  {
+    MutexLock lock(&mu_);
+    RETURN_IF_ERROR(CheckTrainsLocked());
+    store = TakeStoreLocked();
+  }
+  if (store == nullptr) return absl::OkStatus();  // All steps are done, and answered.
+  const absl::StatusOr<bool> has_arrived =
+      store->WaitForLayerFor(layer, deadline - options_.clock->Now());
+  ReleaseStore();
+  if (!has_arrived.ok()) return Lose(has_arrived.status());
+  return *has_arrived ? absl::OkStatus() : absl::DeadlineExceededError("values are on their way");
+}
+
+absl::Status ProgramEngine::Lose(const absl::Status& status) {
+  Fail(status);
+  AwaitOutcome(kReasonPatience);
+  MutexLock lock(&mu_);
+  if (outcome_.has_value() && !outcome_->ok()) return *outcome_;
+  return AsAborted(status);
+}
+
+absl::StatusOr<Step> ProgramEngine::AwaitOpenStep(absl::Time deadline) {
+  absl::Status beyond;
+  {
+    MutexLock lock(&mu_);
+    RETURN_IF_ERROR(CheckTrainsLocked());
+    while (!open_.has_value() && CheckGoesOnLocked().ok() && !(has_trained_ && !leaves_)) {
+      RETURN_IF_ERROR(WaitLocked(deadline));
+    }
+    RETURN_IF_ERROR(CheckGoesOnLocked());
+    if (!open_.has_value()) {
+      return absl::FailedPreconditionError(absl::StrCat("all ", next_.value(), " steps are done"));
+    }
+    if (most_steps_ == 0 || *open_ < Step(most_steps_)) return *open_;
+    beyond = TooManySteps(*open_, most_steps_);
+  }
+  return Lose(beyond);
+}
+
+bool ProgramEngine::IsPushed(int layer) const {
+  MutexLock lock(&mu_);
+  return pushed_[layer];
+}
+
+absl::Status ProgramEngine::Push(int layer, absl::Duration limit) {
+  const absl::Time deadline = options_.clock->Now() + limit;
+  RETURN_IF_ERROR(WaitUntil(layer, deadline));
+  RETURN_IF_ERROR(AwaitOpenStep(deadline).status());
+  return PushNow(layer, /*has_gradient=*/true);
+}
+
+absl::Status ProgramEngine::PushNow(int layer, bool has_gradient) {
+  ParameterStore* store;
+  Step step;
+  {
+    MutexLock lock(&mu_);
+    RETURN_IF_ERROR(CheckGoesOnLocked());
+    if (!open_.has_value() || pushed_[layer]) {
+      return absl::FailedPreconditionError(absl::StrCat("layer ", layer,
+                                                        " has been pushed in step ", next_.value(),
+                                                        " before; end the step first"));
+    }
+    pushed_[layer] = true;
+    step = *open_;
+    store = TakeStoreLocked();
+  }
+  if (has_gradient) {
+    store->PushPull(layer, step);
+  } else {
+    store->PushNothing(layer, step);
+  }
+  ReleaseStore();
+  return absl::OkStatus();
+}
+
+absl::Status ProgramEngine::SetLearningRate(std::optional<TableId> table, double learning_rate) {
+  if (table.has_value() && table->value() >= options_.tables.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "table: expected one below ", options_.tables.size(), ", got ", table->value()));
+  }
+  ParameterStore* store;
+  {
+    MutexLock lock(&mu_);
+    RETURN_IF_ERROR(CheckTrainsLocked());
+    store = TakeStoreLocked();
+  }
+  if (store == nullptr) return absl::OkStatus();  // No push will come.
+  for (uint32_t id = 0; id < options_.tables.size(); ++id) {
+    if (!table.has_value() || id == table->value()) {
+      store->SetLearningRate(TableId(id), learning_rate);
+    }
+  }
+  ReleaseStore();
+  return absl::OkStatus();
+}
+
+absl::Status ProgramEngine::EndStep(double loss, size_t samples, absl::Duration limit) {
+  const absl::Time deadline = options_.clock->Now() + limit;
+  RETURN_IF_ERROR(AwaitOpenStep(deadline).status());
+  for (int layer = layer_count_ - 1; layer >= 0; --layer) {
+    if (IsPushed(layer)) continue;
+    RETURN_IF_ERROR(WaitUntil(layer, deadline));
+    RETURN_IF_ERROR(PushNow(layer, /*has_gradient=*/false));
+  }
+  MutexLock lock(&mu_);
+  RETURN_IF_ERROR(CheckGoesOnLocked());
+  result_.loss_sum = loss * static_cast<double>(samples);
+  samples_ = samples;
+  open_.reset();
+  next_ = next_ + 1;
+  pushed_.assign(layer_count_, false);
+  changed_.NotifyAll();
+  return absl::OkStatus();
+}
+
+absl::Status ProgramEngine::End() {
+  MutexLock lock(&mu_);
+  if (ends_) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckGoesOnLocked());
+  if (HasPushedLocked()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("step ", next_.value(), " is under way; end it first"));
+  }
+  if (next_ < Step(options_.steps)) {
+    return absl::FailedPreconditionError(absl::StrCat("has done ", next_.value(), " of the ",
+                                                      options_.steps,
+                                                      " steps that it had announced; do the rest"));
+  }
+  ends_ = true;
+  changed_.NotifyAll();
+  return absl::OkStatus();
+}
+
+bool ProgramEngine::has_ended_steps() const {
+  MutexLock lock(&mu_);
+  return ends_;
+}
+
+absl::StatusOr<bool> ProgramEngine::AwaitEvaluation(absl::Duration limit) {
+  const absl::Time deadline = options_.clock->Now() + limit;
+  MutexLock lock(&mu_);
+  if (!ends_) return absl::FailedPreconditionError("the steps have not ended");
+  while (evaluation_ == Evaluation::kNone && !outcome_.has_value()) {
+    RETURN_IF_ERROR(WaitLocked(deadline));
+  }
+  if (!outcome_.has_value()) return evaluation_ == Evaluation::kWanted;
+  RETURN_IF_ERROR(*outcome_);
+  return false;
+}
+
+absl::Status ProgramEngine::Report(const v1::ReportResultRequest& result, absl::Duration limit) {
+  const absl::Time deadline = options_.clock->Now() + limit;
+  MutexLock lock(&mu_);
+  if (evaluation_ == Evaluation::kNone) {
+    return absl::FailedPreconditionError("this worker is not the one that evaluates");
+  }
+  if (evaluation_ == Evaluation::kWanted) {
+    report_ = result;
+    evaluation_ = Evaluation::kReported;
+    changed_.NotifyAll();
+  }
+  while (!outcome_.has_value()) RETURN_IF_ERROR(WaitLocked(deadline));
+  return *outcome_;
+}
+
+void ProgramEngine::Fail(absl::Status reason) {
+  ParameterStore* store;
+  {
+    MutexLock lock(&mu_);
+    if (outcome_.has_value() || !failure_.ok()) return;
+    failure_ = reason;
+    changed_.NotifyAll();
+    // Taken at once: the loop may end now, and calls of the program may wait in the store.
+    store = TakeStoreLocked();
+  }
+  if (store == nullptr) return;
+  store->Fail(std::move(reason));
+  ReleaseStore();
+}
+
+void ProgramEngine::Leave() {
+  MutexLock lock(&mu_);
+  leaves_ = true;
+  changed_.NotifyAll();
+}
+
+void ProgramEngine::SetOutcome(absl::Status outcome) {
+  MutexLock lock(&mu_);
+  outcome_ = absl::IsCancelled(outcome) ? std::move(outcome) : AsAborted(outcome);
+  changed_.NotifyAll();
+}
+
+bool ProgramEngine::AwaitOutcome(absl::Duration limit) {
+  const absl::Time deadline = options_.clock->Now() + limit;
+  MutexLock lock(&mu_);
+  while (!outcome_.has_value()) {
+    if (!WaitLocked(deadline).ok()) return outcome_.has_value();
+  }
+  return true;
+}
+
+void ProgramEngine::BeginTraining(Step first_step, bool sets_initial_values,
+                                  ParameterStore& store) {
+  {
+    MutexLock lock(&mu_);
+    memory_ = store.memory();
+    values_.assign(store.values().begin(), store.values().end());
+    gradients_.assign(store.gradients().begin(), store.gradients().end());
+    store_ = &store;
+    next_ = first_step;
+    pushed_.assign(layer_count_, false);
+    has_started_ = true;
+  }
+  for (uint32_t id = 0; sets_initial_values && id < options_.tables.size(); ++id) {
+    if (!options_.tables[id].initial_from_worker()) continue;
+    const absl::Span<float> values = store.InitialValuesOf(TableId(id));
+    std::copy(options_.initial[id].begin(), options_.initial[id].end(), values.begin());
+    store.PushInitial(TableId(id));
+  }
+}
+
+absl::Status ProgramEngine::LoadBatch(const Dataset& /*dataset*/,
+                                      absl::Span<const uint32_t> /*samples*/) {
+  return absl::OkStatus();  // The program has its own.
+}
+
+absl::Status ProgramEngine::RunStep(Step step, ParameterStore& /*store*/) {
+  MutexLock lock(&mu_);
+  next_ = step;
+  open_ = step;
+  changed_.NotifyAll();
+  while (open_.has_value() && failure_.ok() && !IsUnwantedLocked()) {
+    RETURN_IF_ERROR(WaitLocked(absl::InfiniteFuture()));
+  }
+  has_ended_ = open_.has_value();
+  open_.reset();
+  return failure_;
+}
+
+absl::StatusOr<BatchResult> ProgramEngine::Result() {
+  MutexLock lock(&mu_);
+  return result_;
+}
+
+void ProgramEngine::LimitSteps(int64_t steps) {
+  bool is_beyond;
+  {
+    MutexLock lock(&mu_);
+    most_steps_ = steps;
+    is_beyond = IsBeyondOthersLocked();
+  }
+  if (is_beyond) Fail(TooManySteps(Step(steps), steps));
+}
+
+bool ProgramEngine::has_ended() const {
+  MutexLock lock(&mu_);
+  return has_ended_;
+}
+
+std::optional<size_t> ProgramEngine::step_samples() const {
+  MutexLock lock(&mu_);
+  return samples_;
+}
+
+absl::Status ProgramEngine::Finish() {
+  MutexLock lock(&mu_);
+  store_ = nullptr;
+  while (store_users_ > 0) RETURN_IF_ERROR(WaitLocked(absl::InfiniteFuture()));
+  has_trained_ = true;
+  changed_.NotifyAll();
+  return absl::OkStatus();
+}
+
+absl::Status ProgramEngine::Evaluate(Step steps, ParameterStore& store,
+                                     v1::ReportResultRequest& result) {
+  {
+    MutexLock lock(&mu_);
+    while (!ends_ && failure_.ok()) RETURN_IF_ERROR(WaitLocked(absl::InfiniteFuture()));
+    RETURN_IF_ERROR(failure_);
+  }
+  store.PullAllExactly(steps);
+  RETURN_IF_ERROR(store.WaitForAll());
+  MutexLock lock(&mu_);
+  evaluation_ = Evaluation::kWanted;
+  changed_.NotifyAll();
+  while (evaluation_ != Evaluation::kReported && failure_.ok()) {
+    RETURN_IF_ERROR(WaitLocked(absl::InfiniteFuture()));
+  }
+  RETURN_IF_ERROR(failure_);
+  result.set_test_accuracy(report_.test_accuracy());
+  result.set_test_loss(report_.test_loss());
+  result.set_test_samples(report_.test_samples());
+  result.set_has_no_accuracy(report_.has_no_accuracy());
+  result.set_has_no_loss(report_.has_no_loss());
+  return absl::OkStatus();
+}
+
+}  // namespace capstan

@@ -1,0 +1,159 @@
+#ifndef WORKER_CLIENT_API_PROGRAM_ENGINE_H_
+#define WORKER_CLIENT_API_PROGRAM_ENGINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "proto/coordinator_service.pb.h"
+#include "worker/client/parameter_store.h"
+#include "worker/engine/engine.h"
+
+namespace capstan {
+
+// The engine of a worker whose steps a program computes. The training loop and the program meet
+// here: RunStep opens a step to the program and blocks until the program has ended it. The
+// program's own threads wait for layers and push them. Thread-safe.
+//
+// The program's calls return DEADLINE_EXCEEDED when `limit` has passed and nothing is lost;
+// FAILED_PRECONDITION if the call does not fit here; ABORTED with the reason once the worker has
+// failed; CANCELLED once it has left the job.
+class ProgramEngine : public Engine {
+ public:
+  struct Options {
+    Clock* clock = nullptr;             // Required; outlives the engine
+    std::vector<v1::TableSpec> tables;  // Required; their layers are 0, 1, ... without gaps
+    // By table: the initial values, if this worker has them; else empty.
+    std::vector<std::vector<float>> initial;
+    int64_t steps = 0;  // of the worker; 0: End tells
+    std::string device = "program";
+  };
+
+  explicit ProgramEngine(Options options);
+
+  // The program's side:
+
+  // Waits until the first step can be computed, or all steps are done.
+  absl::Status AwaitStart(absl::Duration limit);
+  // One span for each table, in memory that lives as long as the engine. Empty before the start.
+  absl::Span<const absl::Span<const float>> values() const;
+  absl::Span<const absl::Span<float>> gradients() const;
+  // The step that is under way, or comes next.
+  Step step() const;
+
+  // Waits for the layer's values of step().
+  absl::Status Wait(int layer, absl::Duration limit);
+  // Pushes the layer's gradient, once a step. Waits for the layer before.
+  absl::Status Push(int layer, absl::Duration limit);
+  // Of the table's pushes from now on; none: of all tables. Finite, 0 or more.
+  absl::Status SetLearningRate(std::optional<TableId> table, double learning_rate);
+  // Layers without a push get one without a gradient. `loss` is the mean over the samples.
+  absl::Status EndStep(double loss, size_t samples, absl::Duration limit);
+
+  // There is no further step.
+  absl::Status End();
+  bool has_ended_steps() const;
+  // After End: waits until the worker is to evaluate (true), or the job is done.
+  absl::StatusOr<bool> AwaitEvaluation(absl::Duration limit);
+  // The evaluator's result: only its accuracy, loss and samples count. Waits for the job's end.
+  absl::Status Report(const v1::ReportResultRequest& result, absl::Duration limit);
+
+  // The worker fails with this reason, unless it is over.
+  void Fail(absl::Status reason);
+  // The worker is asked to leave: an open step without a push is not computed any more.
+  void Leave();
+  // How the worker has ended: OK after the job's end. Every later call returns it.
+  void SetOutcome(absl::Status outcome);
+  // False: `limit` has passed.
+  bool AwaitOutcome(absl::Duration limit);
+
+  // The training loop's side:
+
+  const std::string& device_name() const override { return options_.device; }
+  const std::vector<v1::TableSpec>& tables() const override { return options_.tables; }
+  ParameterMirror* mirror() override { return nullptr; }
+  void BeginTraining(Step first_step, bool sets_initial_values, ParameterStore& store) override;
+  absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) override;
+  absl::Status RunStep(Step step, ParameterStore& store) override;
+  absl::Status RunForward(ParameterStore& store) override { return store.WaitForAll(); }
+  absl::StatusOr<BatchResult> Result() override;
+  void LimitSteps(int64_t steps) override;
+  bool has_ended() const override;
+  std::optional<size_t> step_samples() const override;
+  absl::Status Finish() override;
+  // An Evaluator (worker/runtime/job_setup.h): pulls the final values once the program has called
+  // End, then waits for its Report.
+  absl::Status Evaluate(Step steps, ParameterStore& store, v1::ReportResultRequest& result);
+
+ private:
+  enum class Evaluation { kNone, kWanted, kReported };
+
+  // Blocks until something has changed. DEADLINE_EXCEEDED: the deadline has passed.
+  absl::Status WaitLocked(absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Why the worker computes no more; OK if it does.
+  absl::Status CheckGoesOnLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The same, and FAILED_PRECONDITION before the training.
+  absl::Status CheckTrainsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool HasPushedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The open step is not computed any more.
+  bool IsUnwantedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return (ends_ || leaves_) && !HasPushedLocked();
+  }
+  // Whether the program has begun a step that the other workers do not have.
+  bool IsBeyondOthersLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckLayer(int layer) const;
+  absl::Status WaitUntil(int layer, absl::Time deadline);
+  // The step that is open to pushes.
+  absl::StatusOr<Step> AwaitOpenStep(absl::Time deadline);
+  bool IsPushed(int layer) const;
+  // Pushes a layer whose values have arrived, with its gradient or without.
+  absl::Status PushNow(int layer, bool has_gradient);
+  // The store, kept until ReleaseStore. Null: the worker does not train.
+  ParameterStore* TakeStoreLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ReleaseStore();
+  // An exchange has failed, so the worker ends. Returns the reason.
+  absl::Status Lose(const absl::Status& status);
+
+  const Options options_;
+  const int layer_count_;
+
+  // Set by BeginTraining, before has_started_.
+  std::shared_ptr<const void> memory_;
+  std::vector<absl::Span<const float>> values_;
+  std::vector<absl::Span<float>> gradients_;
+
+  mutable Mutex mu_;
+  CondVar changed_;
+  bool has_started_ ABSL_GUARDED_BY(mu_) = false;         // BeginTraining was called
+  bool has_trained_ ABSL_GUARDED_BY(mu_) = false;         // Finish was called
+  ParameterStore* store_ ABSL_GUARDED_BY(mu_) = nullptr;  // null: not training
+  int store_users_ ABSL_GUARDED_BY(mu_) = 0;
+  Step next_ ABSL_GUARDED_BY(mu_);
+  std::optional<Step> open_ ABSL_GUARDED_BY(mu_);  // to the program's pushes
+  std::vector<bool> pushed_ ABSL_GUARDED_BY(mu_);  // by layer, in the open step
+  int64_t most_steps_ ABSL_GUARDED_BY(mu_);        // of every worker; 0: not known
+  BatchResult result_ ABSL_GUARDED_BY(mu_) = {};   // of the latest step
+  size_t samples_ ABSL_GUARDED_BY(mu_) = 0;        // of the latest step
+  bool ends_ ABSL_GUARDED_BY(mu_) = false;         // End was called
+  bool leaves_ ABSL_GUARDED_BY(mu_) = false;       // Leave was called
+  bool has_ended_ ABSL_GUARDED_BY(mu_) = false;    // as has_ended()
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);      // of the program, or of an exchange
+  Evaluation evaluation_ ABSL_GUARDED_BY(mu_) = Evaluation::kNone;
+  v1::ReportResultRequest report_ ABSL_GUARDED_BY(mu_);
+  std::optional<absl::Status> outcome_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace capstan
+
+#endif  // WORKER_CLIENT_API_PROGRAM_ENGINE_H_
