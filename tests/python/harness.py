@@ -75,17 +75,19 @@ class Workers:
             subprocess.Popen([sys.executable, TESTS / "run_cases.py", cases], stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, text=True) for _ in range(num_workers)]
 
-    def run(self, case: str, *flags: str, **arguments: object) -> dict[str, object]:
+    def run(self, case: str, *flags: str, num_workers: int = 2,
+            **arguments: object) -> dict[str, object]:
         """Runs the case in every worker of a new job. Fails unless it passes in all. Returns the
-        job's summary, or nothing if the case ends it early."""
-        with Servers(*flags, num_workers=len(self._processes)) as servers:
-            for rank, process in enumerate(self._processes):
+        job's summary. A job that a case leaves unfinished fails."""
+        processes = self._processes[:num_workers]
+        with Servers(*flags, num_workers=num_workers) as servers:
+            for rank, process in enumerate(processes):
                 order = {"case": case, "coordinator": servers.address, "rank": rank,
                          "arguments": arguments}
                 process.stdin.write(json.dumps(order) + "\n")
                 process.stdin.flush()
             # A worker that dies ends its output.
-            results = [process.stdout.readline().strip() for process in self._processes]
+            results = [process.stdout.readline().strip() for process in processes]
             if any(result != '"passed"' for result in results):
                 said = "\n".join(json.loads(result) if result else "the worker has died"
                                  for result in results)

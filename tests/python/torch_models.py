@@ -38,8 +38,9 @@ class Transformer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Embedding(11, 16)
-        self.layers = nn.ModuleList(
-            [nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True) for _ in range(2)])
+        self.layers = nn.ModuleList([
+            nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True) for _ in range(2)
+        ])
 
     def loss(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         hidden = self.embedding(batch["tokens"])

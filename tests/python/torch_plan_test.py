@@ -34,8 +34,9 @@ class OptimizersTest(unittest.TestCase):
     def test_groups_have_their_own_settings(self) -> None:
         groups = [{"params": [nn.Parameter(torch.zeros(1))]},
                   {"params": [nn.Parameter(torch.zeros(1))], "lr": 2.0, "weight_decay": 0.0}]
-        self.assertEqual(server_optimizers(torch.optim.AdamW(groups, lr=1.0, weight_decay=0.5)),
-                         [capstan.AdamW(1.0, weight_decay=0.5), capstan.AdamW(2.0, weight_decay=0.0)])
+        self.assertEqual(
+            server_optimizers(torch.optim.AdamW(groups, lr=1.0, weight_decay=0.5)),
+            [capstan.AdamW(1.0, weight_decay=0.5), capstan.AdamW(2.0, weight_decay=0.0)])
 
     def test_a_learning_rate_of_0_is_allowed_at_first(self) -> None:
         self.assertGreater(_server_optimizer(torch.optim.SGD, lr=0.0).lr, 0)

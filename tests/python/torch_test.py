@@ -47,7 +47,7 @@ class TorchTest(unittest.TestCase):
         self.workers.run("uses_parameters_elsewhere")
 
     def test_a_use_of_old_values_is_noticed(self) -> None:
-        self.workers.run("notices_unexpected_use")
+        self.workers.run("notices_unexpected_use", num_workers=1)
 
     def test_bfloat16_is_converted(self) -> None:
         self.workers.run("converts_bfloat16")
@@ -61,7 +61,7 @@ class TorchTest(unittest.TestCase):
                      "refuses_changed_parameters", "refuses_moved_parameters",
                      "refuses_to_unfreeze"):
             with self.subTest(case):
-                self.workers.run(case)
+                self.workers.run(case, num_workers=1)
 
     def test_data_loaders_have_processes(self) -> None:
         self.workers.run("loads_data_in_processes")
@@ -85,7 +85,7 @@ class TorchTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             begin, end = (str(pathlib.Path(folder) / name) for name in ("begin", "end"))
             torch_cases.write_safetensors(begin)
-            self.workers.run("begins_with_file", f"--initial={begin}", f"--output={end}", path=begin)
+            self.workers.run("begins_with_file", f"--initial={begin}", f"--output={end}")
             torch_cases.expect_safetensors(end)
 
 

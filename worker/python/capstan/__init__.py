@@ -16,8 +16,9 @@ capstan.torch is for programs with PyTorch.
 
 from capstan._errors import (Error, Forked, InvalidArgument, JobFailed, LeftJob, OutOfMemory,
                              WrongOrder)
-from capstan._job import Job, Table, connect
+from capstan._job import Job, connect
 from capstan._optimizers import SGD, Adagrad, Adam, AdamW, Optimizer
+from capstan._table import Table
 
 __all__ = [
     "SGD",

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Union
+from typing import Any, Callable, Optional
 
 from capstan import _ending, _errors, _library, _memory
 from capstan._optimizers import Optimizer
-
-if TYPE_CHECKING:
-    import numpy
-    import numpy.typing
+from capstan._table import Layer, Table
 
 # Waits return to Python after this time, so that it can handle signals.
 _SLICE_MS = 100
@@ -46,10 +42,10 @@ def connect(coordinator: Optional[str] = None, *, keys: Optional[str] = None,
     """
     options = _library.ConnectOptions(
         struct_size=ctypes.sizeof(_library.ConnectOptions), coordinator=_bytes(coordinator),
-        keys=_bytes(keys), insecure=insecure, has_rank=rank is not None, rank=rank or 0, steps=steps,
-        rpc_deadline_seconds=rpc_deadline_seconds, device=_bytes(device), trace=_bytes(trace),
-        record_history=_bytes(record_history), metrics_listen=_bytes(metrics_listen),
-        health_listen=_bytes(health_listen))
+        keys=_bytes(keys), insecure=insecure, has_rank=rank is not None, rank=rank or 0,
+        steps=steps, rpc_deadline_seconds=rpc_deadline_seconds, device=_bytes(device),
+        trace=_bytes(trace), record_history=_bytes(record_history),
+        metrics_listen=_bytes(metrics_listen), health_listen=_bytes(health_listen))
     pointer = ctypes.c_void_p()
     _in_thread(lambda: int(_library.load().capstan_connect(options, pointer)))
     return Job(_Handle(pointer))
@@ -93,7 +89,7 @@ class Job:
         self._handle: Optional[_Handle] = handle
         self._library = _library.load()
         self._tables: list[Table] = []
-        self._layers: list[_Layer] = []
+        self._layers: list[Layer] = []
         self._learning_rate: Optional[float] = None
         self._is_finished = False
         self._must_report = False
@@ -113,9 +109,9 @@ class Job:
         """Adds a parameter tensor. Every worker adds the same tables in the same order.
 
         name: no two tables have the same.
-        initial: a shape (a tuple of sizes), to begin with values that the servers draw from a normal
-        distribution with standard deviation `stddev`; or an array, whose values in worker 0 count.
-        A job that goes on from a checkpoint, or has --initial, takes none of them.
+        initial: a shape (a tuple of sizes): the table begins with values that the servers draw from
+        a normal distribution with standard deviation `stddev`. Or an array: its values in worker 0
+        count. A job that goes on from a checkpoint, or has --initial, takes none of them.
         optimizer: the job's unless given.
         layer: tables of one layer are pushed and pulled together. Layers are counted from the
         input, 0, 1, ... without gaps; one of its own after the others unless given.
@@ -128,7 +124,7 @@ class Job:
         index = len(self._layers) if layer is None else layer
         self._add_table(name, shape, optimizer, index, memory, stddev)
         while len(self._layers) <= index:
-            self._layers.append(_Layer(self, len(self._layers)))
+            self._layers.append(Layer(self, len(self._layers)))
         table = Table(self, len(self._tables), name, shape, self._layers[index])
         self._layers[index].tables.append(table)
         self._tables.append(table)
@@ -262,151 +258,6 @@ class Job:
             status = function(pointer, *arguments, _SLICE_MS)
         if status:
             _library.check(status)
-
-
-class _Layer:
-    """Tables that are pushed and pulled together: once a step, when each has its gradient."""
-
-    def __init__(self, job: Job, index: int) -> None:
-        self.index = index
-        self.tables: list[Table] = []
-        self._job = job
-        self._given: set[Table] = set()
-
-    def wait(self) -> None:
-        self._job._wait_for(self._job._library.capstan_wait, self.index)
-
-    def give(self, table: Table) -> None:
-        """The table's gradient is complete."""
-        self._given.add(table)
-        if len(self._given) == len(self.tables):
-            self._given.clear()
-            self._job._wait_for(self._job._library.capstan_push, self.index)
-
-    def expect_complete(self) -> None:
-        if self._given:
-            given = ", ".join(sorted(table.name for table in self._given))
-            raise _errors.WrongOrder(
-                f"layer {self.index} has a gradient of {given}, but not of its other tables; give "
-                "each table of a layer one, or each table a layer of its own")
-
-
-class Table:
-    """A parameter tensor of a job; made by Job.table.
-
-    Its values and its gradient are float32, row-major, in memory of the library. After `push_pull`
-    the library owns both, until `wait` has returned.
-    """
-
-    def __init__(self, job: Job, index: int, name: str, shape: tuple[int, ...],
-                 layer: _Layer) -> None:
-        self.name = name
-        self.shape = shape
-        self.layer = layer.index
-        self._job = job
-        self._index = index
-        self._layer = layer
-        self._learning_rate: Optional[float] = None
-
-    @property
-    def values(self) -> numpy.typing.NDArray[numpy.float32]:
-        """The values of the step that comes next, or that is under way. Waits until they have
-        arrived. An array of NumPy, without a copy: the values of later steps come into it."""
-        self.wait()
-        return self._array(self.values_buffer())
-
-    @property
-    def gradient(self) -> numpy.typing.NDArray[numpy.float32]:
-        """Where the gradient is written, for a push_pull without one. An array of NumPy."""
-        self.wait()
-        return self._array(self.gradient_buffer())
-
-    def push_pull(self, gradient: Any = None, *, stream: Optional[int] = None) -> None:
-        """Sends this step's gradient, and asks for the next values, once a step.
-
-        gradient: of the table's size: an array of NumPy, or a dense tensor of float32, float16 or
-        bfloat16 of any library with DLPack or data_ptr; it is copied. None: it is in `gradient`
-        already.
-        stream: for a tensor on a GPU, the address of the stream that computes it, such as
-        torch.cuda.Stream.cuda_stream.
-        """
-        if gradient is not None:
-            self.wait()
-            self._write(gradient, stream)
-        self._layer.give(self)
-
-    def wait(self) -> None:
-        """Waits until the values of the step that comes next, or that is under way, are there."""
-        self._layer.wait()
-
-    def read(self, tensor: Any, *, stream: Optional[int] = None) -> None:
-        """Waits for the values, and copies them into a tensor as push_pull takes them.
-
-        stream: for a tensor on a GPU, the address of the stream for the copy.
-        """
-        self.wait()
-        if hasattr(tensor, "__array_interface__"):
-            tensor[...] = self.values
-            return
-        memory = self._memory_of(tensor, stream)
-        if memory.on_gpu:
-            _memory.copy_to_gpu(memory.pointer, ctypes.addressof(self.values_buffer()),
-                                4 * memory.size, stream or 0)
-            return
-        _library.check(self._job._library.capstan_read_values(
-            self._job._pointer(), self._index, memory.pointer, memory.size, memory.dtype))
-
-    @property
-    def learning_rate(self) -> Optional[float]:
-        """The table's learning rate, if it was set here: then it takes the place of its
-        optimizer's, from the next push on; 0 or more. In BSP the smallest rank's counts."""
-        return self._learning_rate
-
-    @learning_rate.setter
-    def learning_rate(self, learning_rate: float) -> None:
-        self._job._set_learning_rate(self._index, learning_rate)
-        self._learning_rate = learning_rate
-
-    def values_buffer(self) -> ctypes.Array[ctypes.c_float]:
-        """The memory of `values`, without a wait, for other libraries than NumPy."""
-        return self._buffer(self._job._library.capstan_values)
-
-    def gradient_buffer(self) -> ctypes.Array[ctypes.c_float]:
-        """The memory of `gradient`, without a wait, for other libraries than NumPy."""
-        return self._buffer(self._job._library.capstan_gradient)
-
-    def _buffer(self, function: Callable[..., Optional[int]]) -> ctypes.Array[ctypes.c_float]:
-        address = function(self._job._pointer(), self._index)
-        if address is None:
-            raise _errors.WrongOrder(f"table {self.name} has no memory before Job.start")
-        buffer = (ctypes.c_float * math.prod(self.shape)).from_address(address)
-        buffer._handle = self._job._handle  # type: ignore[attr-defined]
-        return buffer
-
-    def _array(self, buffer: Any) -> numpy.typing.NDArray[numpy.float32]:
-        import numpy  # the package works without it
-
-        return numpy.frombuffer(buffer, dtype=numpy.float32).reshape(self.shape)
-
-    def _write(self, gradient: Any, stream: Optional[int]) -> None:
-        memory = self._memory_of(gradient, stream)
-        if memory.on_gpu:
-            _memory.copy_from_gpu(ctypes.addressof(self.gradient_buffer()), memory.pointer,
-                                  4 * memory.size, stream or 0)
-            return
-        _library.check(self._job._library.capstan_write_gradient(
-            self._job._pointer(), self._index, memory.pointer, memory.size, memory.dtype))
-
-    def _memory_of(self, tensor: Any, stream: Optional[int]) -> _memory.Memory:
-        memory = _memory.memory_of(tensor, stream)
-        if memory.on_gpu and (stream is None or memory.dtype != _library.FLOAT32):
-            raise _errors.InvalidArgument(
-                f"table {self.name}: expected a stream with a tensor on a GPU, and float32; or copy "
-                "the tensor to the CPU first")
-        if memory.size != math.prod(self.shape):
-            raise _errors.InvalidArgument(f"table {self.name}: expected {math.prod(self.shape)} "
-                                          f"elements, got {memory.size}")
-        return memory
 
 
 def _shape_of(initial: Any) -> tuple[int, ...]:

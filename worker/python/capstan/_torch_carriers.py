@@ -9,7 +9,7 @@ from typing import Callable, Optional, Protocol
 
 import torch
 
-from capstan._job import Table
+from capstan._table import Table
 
 
 class Carrier(Protocol):
