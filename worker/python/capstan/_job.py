@@ -47,7 +47,8 @@ def connect(coordinator: Optional[str] = None, *, keys: Optional[str] = None,
         trace=_bytes(trace), record_history=_bytes(record_history),
         metrics_listen=_bytes(metrics_listen), health_listen=_bytes(health_listen))
     pointer = ctypes.c_void_p()
-    _in_thread(lambda: int(_library.load().capstan_connect(options, pointer)))
+    library = _library.load()
+    _in_thread(lambda: int(library.capstan_connect(options, pointer)))
     return Job(_Handle(pointer))
 
 

@@ -81,7 +81,7 @@ class TableStruct(Structure):
 
 
 # The functions of capstan.h: what each returns, and its arguments.
-_FUNCTIONS: dict[str, tuple[object, list[object]]] = {
+FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "capstan_api_version": (c_int32, []),
     "capstan_version": (c_char_p, []),
     "capstan_last_error": (c_char_p, []),
@@ -118,15 +118,20 @@ def load() -> ctypes.CDLL:
         raise ImportError(
             f"cannot load {path}: {error}; install Capstan's wheel, made by deploy/wheel.sh"
         ) from error
-    for name, (result, arguments) in _FUNCTIONS.items():
-        function = getattr(library, name)
-        function.restype = result
-        function.argtypes = arguments
+    declare(library)
     version = library.capstan_api_version()
     if version < API_VERSION:
         raise ImportError(f"expected version {API_VERSION} or later of capstan.h in {path}, got "
                           f"{version}; install Capstan's wheel anew")
     return library
+
+
+def declare(library: ctypes.CDLL) -> None:
+    """Gives the functions of the library the types of capstan.h."""
+    for name, (result, arguments) in FUNCTIONS.items():
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
 
 
 def last_error() -> str:

@@ -91,12 +91,16 @@ class Gpu:
     def push_after(self, event: torch.cuda.Event, push: Callable[[], None]) -> None:
         self._pushes.put((event, push))
 
-    def flush(self) -> None:
-        """Waits until all gradients so far are pushed, and all values so far are in the model."""
+    def finish_pushes(self) -> None:
+        """Waits until all gradients so far are pushed. Raises the error of one that failed."""
         self._pushes.join()
-        self.up.synchronize()
         if self._errors:
             raise self._errors[0]
+
+    def flush(self) -> None:
+        """As finish_pushes; also waits until all values so far are in the model."""
+        self.finish_pushes()
+        self.up.synchronize()
 
 
 def _push_all(pushes: queue.Queue[tuple[torch.cuda.Event, Callable[[], None]]],

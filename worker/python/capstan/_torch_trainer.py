@@ -93,7 +93,9 @@ class Trainer:
     def _gpu_of(self, tensor: torch.Tensor) -> Optional[Gpu]:
         if not tensor.is_cuda:
             return None
-        return self._gpus.setdefault(tensor.device, Gpu(tensor.device))
+        if tensor.device not in self._gpus:
+            self._gpus[tensor.device] = Gpu(tensor.device)
+        return self._gpus[tensor.device]
 
     def _flush(self) -> None:
         for gpu in self._gpus.values():
@@ -134,8 +136,8 @@ class Trainer:
     def _bring(self, parameter: Parameter) -> None:
         if parameter.is_current:
             return
-        if self._gpus:
-            self._flush()
+        for gpu in self._gpus.values():
+            gpu.finish_pushes()
         parameter.table.wait()
         parameter.carrier.bring()
         parameter.is_current = True
@@ -161,7 +163,8 @@ class Trainer:
             self._hooks.append(tensor.register_post_accumulate_grad_hook(on_gradient))
             return
         # Before torch 2.1: the node that accumulates the gradient, found by way of a view.
-        node = tensor.expand_as(tensor).grad_fn.next_functions[0][0]
+        with torch.enable_grad():
+            node = tensor.expand_as(tensor).grad_fn.next_functions[0][0]
         self._hooks.append(node.register_hook(on_gradient))
         self._nodes.append(node)  # a node that nobody holds is made anew, without the hook
 
