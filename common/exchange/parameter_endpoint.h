@@ -21,7 +21,8 @@ namespace capstan {
 inline constexpr uint64_t kFinalCut = std::numeric_limits<uint64_t>::max();
 
 // A push, a pull, or both, of one slice. Or the worker's own state of the slice: float32 arrays,
-// each as long as the slice, that its engine keeps from step to step beside the parameters.
+// each as long as the slice, that its engine keeps from step to step beside the parameters. Or the
+// slice's initial values.
 struct ExchangeRequest {
   uint64_t job = 0;  // fingerprint of the job file
   WorkerId worker;
@@ -32,10 +33,16 @@ struct ExchangeRequest {
   std::optional<Step> pull_step;
   // Version of the values from which the gradient was computed. None: the newest version.
   std::optional<uint64_t> base_version;
+  // With push_step: takes the place of the optimizer's learning rate. Under BSP that of the
+  // smallest worker id with a gradient counts for the step. None: the optimizer's.
+  std::optional<double> learning_rate;
+  // With push_step: the worker has done the step without a gradient for this slice.
+  bool is_empty_push = false;
   // As many elements as the slice has, encoded by `codec`. With `own_cut` the arrays of the own
-  // state, one after the other, as float32. Otherwise empty.
+  // state, one after the other, as float32. With `is_initial` the initial values, as float32.
+  // Otherwise empty.
   Payload gradient;
-  CodecType codec = CodecType::kFloat32;  // of the gradient; own state is float32
+  CodecType codec = CodecType::kFloat32;  // of the gradient; all else is float32
   // With neither push nor pull: the own state is for the slice's cut of this number, or for every
   // cut from now on (kFinalCut). 0: there is none.
   uint64_t own_cut = 0;
@@ -46,6 +53,9 @@ struct ExchangeRequest {
   // With neither push nor pull nor own_cut: asks for the worker's own state in the checkpoint from
   // which the job goes on.
   bool pulls_own = false;
+  // With none of these, from worker 0: the slice is to begin with the values in `gradient`. A slice
+  // that has values already keeps them.
+  bool is_initial = false;
   // With none of these: the reply's values are to be the bytes of `gradient`. Answered by a server
   // before it has shards, too.
   bool is_probe = false;

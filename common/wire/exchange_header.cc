@@ -71,6 +71,12 @@ v1::ExchangeRequestHeader ToHeader(uint64_t request_id, const ExchangeRequest& r
   header.set_is_probe(request.is_probe);
   header.set_pulls_float32(request.pulls_float32);
   header.set_copy(request.copy);
+  if (request.learning_rate.has_value()) {
+    header.set_has_learning_rate(true);
+    header.set_learning_rate(*request.learning_rate);
+  }
+  header.set_is_empty_push(request.is_empty_push);
+  header.set_is_initial(request.is_initial);
   return header;
 }
 
@@ -111,6 +117,9 @@ void FromHeader(const v1::ExchangeRequestHeader& header, RequestFrame* frame) {
   request.is_probe = header.is_probe();
   request.pulls_float32 = header.pulls_float32();
   request.copy = header.copy();
+  if (header.has_learning_rate()) request.learning_rate = header.learning_rate();
+  request.is_empty_push = header.is_empty_push();
+  request.is_initial = header.is_initial();
 }
 
 void FromHeader(const v1::ExchangeReplyHeader& header, ReplyFrame* frame) {

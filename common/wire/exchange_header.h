@@ -22,7 +22,8 @@ struct RequestFrame {
   // True for a frame without an exchange, sent only for its `received_bytes`.
   bool is_receipt() const {
     return received_bytes.has_value() && !request.push_step.has_value() &&
-           !request.pull_step.has_value() && !MovesOwnState(request) && !request.is_probe;
+           !request.pull_step.has_value() && !MovesOwnState(request) && !request.is_initial &&
+           !request.is_probe;
   }
 };
 

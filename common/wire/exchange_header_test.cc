@@ -132,6 +132,54 @@ TEST(ExchangeHeaderTest, BytesOfTheNumberOfACopyAreGolden) {
   EXPECT_EQ(reply_frame.reply.copy, 301u);
 }
 
+TEST(ExchangeHeaderTest, BytesOfALearningRateAreGolden) {
+  ExchangeRequest request;
+  request.learning_rate = 0.5;
+  std::string header;
+  EncodeHeader(/*request_id=*/0, request, &header);
+  EXPECT_EQ(header, std::string("\xd0\x01\x01\xd9\x01\0\0\0\0\0\0\xe0\x3f", 13));
+  RequestFrame frame;
+  ASSERT_TRUE(DecodeHeader(BytesOf(header), &frame).ok());
+  EXPECT_EQ(frame.request.learning_rate, 0.5);
+  EXPECT_FALSE(PullAlone(frame.request).learning_rate.has_value());
+}
+
+TEST(ExchangeHeaderTest, ALearningRateOfZeroIsNoAbsentOne) {
+  ExchangeRequest request;
+  request.learning_rate = 0;
+  std::string header;
+  EncodeHeader(/*request_id=*/0, request, &header);
+  RequestFrame frame;
+  ASSERT_TRUE(DecodeHeader(BytesOf(header), &frame).ok());
+  EXPECT_EQ(frame.request.learning_rate, 0.0);
+}
+
+TEST(ExchangeHeaderTest, BytesOfAnEmptyPushAreGolden) {
+  ExchangeRequest request;
+  request.is_empty_push = true;
+  std::string header;
+  EncodeHeader(/*request_id=*/0, request, &header);
+  EXPECT_EQ(header, std::string("\xe0\x01\x01", 3));
+  RequestFrame frame;
+  ASSERT_TRUE(DecodeHeader(BytesOf(header), &frame).ok());
+  EXPECT_TRUE(frame.request.is_empty_push);
+  EXPECT_FALSE(PullAlone(frame.request).is_empty_push);
+}
+
+TEST(ExchangeHeaderTest, BytesOfInitialValuesAreGoldenAndNoReceipt) {
+  ExchangeRequest request;
+  request.is_initial = true;
+  std::string header;
+  EncodeHeader(/*request_id=*/0, request, &header);
+  EXPECT_EQ(header, std::string("\xe8\x01\x01", 3));
+  v1::ExchangeRequestHeader with_receipts = ToHeader(/*request_id=*/3, request);
+  with_receipts.set_has_receipts(true);
+  RequestFrame frame;
+  ASSERT_TRUE(DecodeHeader(BytesOf(with_receipts.SerializeAsString()), &frame).ok());
+  EXPECT_TRUE(frame.request.is_initial);
+  EXPECT_FALSE(frame.is_receipt());
+}
+
 // float32 is the default, and takes no bytes: so it was before there were other codecs.
 TEST(ExchangeHeaderTest, BytesOfEveryCodecAreGolden) {
   const std::vector<std::pair<CodecType, std::string>> expected = {

@@ -153,7 +153,7 @@ void JobState::CheckStepsTotal(const v1::HeartbeatRequest& request) {
   if (steps_total_ == 0) {
     steps_total_ = steps;
     view_.set_steps_total(steps);
-    // Workers of programs must know how far the first one went.
+    // A program may tell it at its end. The others must know how far it went.
     if (job_.model().type() == v1::ModelSpec::PROGRAM) Publish();
   }
   if (steps < restored_.manifest.end_step()) {

@@ -94,12 +94,14 @@ class ProgramClusterTest : public testing::Test {
  protected:
   ClusterResult Run(const v1::JobSpec& job, const ProgramOptions& options = {},
                     const ClusterFaults& faults = {}) {
+    v1::JobSpec of_programs = job;
+    of_programs.mutable_model()->set_type(v1::ModelSpec::PROGRAM);
     programs_ = std::vector<std::thread>(job.cluster().num_workers());
     results_ = std::vector<absl::Status>(job.cluster().num_workers());
-    ClusterResult result =
-        RunRankedCluster(job, transport_, clock_, faults, [&](uint32_t rank) -> JobPreparer {
-          return [this, rank, options](const v1::JobSpec& spec, Clock* clock) {
-            return Prepare(spec, clock, rank, options);
+    ClusterResult result = RunRankedCluster(
+        of_programs, transport_, clock_, faults, [&](uint32_t rank) -> JobPreparer {
+          return [this, job, rank, options](const v1::JobSpec&, Clock* clock) {
+            return Prepare(job, clock, rank, options);
           };
         });
     for (size_t i = 0; i < programs_.size(); ++i) {

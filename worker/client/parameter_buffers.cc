@@ -95,6 +95,10 @@ absl::Span<float> ParameterBuffers::ValuesOf(SliceKey key) const {
   return table(key.table).values->span().subspan(range.offset, range.size);
 }
 
+Payload ParameterBuffers::ShareValuesOf(SliceKey key) const {
+  return Payload(ValuesOf(key), table(key.table).values);
+}
+
 absl::Span<const float> ParameterBuffers::GradientSpanOf(SliceKey key) const {
   const SliceRange range = table(key.table).slicing.Range(key.slice);
   return table(key.table).gradient->span().subspan(range.offset, range.size);

@@ -54,7 +54,11 @@ class ParameterBuffers {
   int layer_count() const { return static_cast<int>(slices_of_layer_.size()); }
   int64_t slices_of_layer(int layer) const { return slices_of_layer_[layer]; }
 
+  // Memory of a table's values, to be changed only while no exchange of the table is open.
+  absl::Span<float> MutableValues(TableId id) const { return table(id).values->span(); }
   absl::Span<float> ValuesOf(SliceKey key) const;
+  // The values in place, without a copy.
+  Payload ShareValuesOf(SliceKey key) const;
   absl::Span<const float> GradientSpanOf(SliceKey key) const;
   // The gradient in place, without a copy.
   Payload GradientOf(SliceKey key) const;

@@ -58,6 +58,7 @@ ParameterStore::ParameterStore(const Options& options, std::unique_ptr<Parameter
   auto_tables_.resize(buffers_->table_count());
   MutexLock lock(&mu_);
   open_exchanges_.resize(buffers_->layer_count());
+  learning_rates_.resize(buffers_->table_count());
 }
 
 void ParameterStore::PullAll(Step step, bool is_exact) {
@@ -84,13 +85,30 @@ void ParameterStore::SetPartition(uint64_t partition_bytes) {
   slices_together_ = std::max<uint64_t>(partition_bytes / slice_bytes_, 1);
 }
 
-void ParameterStore::PushOpened(int layer, Step step) {
+void ParameterStore::PushNothing(int layer, Step step) {
+  Open(layer);
+  Push(layer, step, /*is_empty=*/true);
+}
+
+void ParameterStore::PushOpened(int layer, Step step) { Push(layer, step, /*is_empty=*/false); }
+
+void ParameterStore::Push(int layer, Step step, bool is_empty) {
   const absl::Time begin = clock_->Now();
   for (uint32_t i = 0; i < buffers_->table_count(); ++i) {
-    const TableId table(i);
-    if (buffers_->table(table).layer == layer) SubmitTable(table, {step, step + 1});
+    if (buffers_->table(TableId(i)).layer != layer) continue;
+    Purpose purpose = {step, step + 1, /*is_exact=*/false, is_empty};
+    {
+      MutexLock lock(&mu_);
+      purpose.learning_rate = learning_rates_[i];
+    }
+    SubmitTable(TableId(i), purpose);
   }
   RecordSending(begin);
+}
+
+void ParameterStore::SetLearningRate(TableId table, double learning_rate) {
+  MutexLock lock(&mu_);
+  learning_rates_[table.value()] = learning_rate;
 }
 
 bool ParameterStore::Encodes(TableId table, Step step) const {
@@ -104,13 +122,12 @@ bool ParameterStore::PullsEncoded(TableId id, const Purpose& purpose) const {
 }
 
 CodecType ParameterStore::PushCodec(TableId table, const Purpose& purpose) const {
-  const bool is_encoded = purpose.push_step.has_value() && Encodes(table, *purpose.push_step);
-  return is_encoded ? encoder_->type(table) : CodecType::kFloat32;
+  return Encodes(table, purpose) ? encoder_->type(table) : CodecType::kFloat32;
 }
 
 void ParameterStore::SubmitTable(TableId table, const Purpose& purpose) {
   const uint32_t slice_count = buffers_->table(table).slicing.slice_count();
-  if (purpose.push_step.has_value() && Encodes(table, *purpose.push_step)) {
+  if (Encodes(table, purpose)) {
     encoder_->BeginTable(table, buffers_->gradients()[table.value()]);
   }
   const auto together = static_cast<uint32_t>(std::min<uint64_t>(slices_together_, slice_count));
@@ -132,7 +149,7 @@ void ParameterStore::SubmitSlices(TableId table, uint32_t first, uint32_t end,
   for (uint32_t i = first; i < end; ++i) {
     Slice& slice = slices.emplace_back(Slice{{table, SliceIndex(i)}, {}, {}});
     slice.trace = Trace(slice.key, purpose);
-    if (purpose.push_step.has_value()) {
+    if (purpose.has_gradient()) {
       absl::StatusOr<Payload> gradient = EncodeGradient(slice.key, *purpose.push_step);
       if (!gradient.ok()) return Fail(gradient.status());
       slice.gradient = *std::move(gradient);
@@ -188,6 +205,8 @@ void ParameterStore::SendSlice(SliceKey key, const Purpose& purpose, Payload gra
   if (!purpose.is_exact) request.copy = buffers_->CopyOf(key);
   if (purpose.push_step.has_value()) {
     request.base_version = buffers_->VersionOf(key);
+    request.is_empty_push = purpose.is_empty;
+    request.learning_rate = purpose.learning_rate;
     request.gradient = std::move(gradient);
     request.codec = PushCodec(key.table, purpose);
   }
@@ -205,9 +224,8 @@ ExchangeTrace ParameterStore::Trace(SliceKey key, const Purpose& purpose) const 
   const ParameterBuffers::Table& table = buffers_->table(key.table);
   const size_t size = table.slicing.Range(key.slice).size;
   const auto bytes = static_cast<int64_t>(size * sizeof(float));
-  const bool is_push = purpose.push_step.has_value();
   const Step step = purpose.push_step.value_or(Step(0));
-  const bool is_encoded = is_push && Encodes(key.table, step);
+  const bool is_encoded = Encodes(key.table, purpose);
   const auto encoded =
       is_encoded ? static_cast<int64_t>(encoder_->codec(key.table, step).EncodedBytes(size))
                  : bytes;
@@ -217,7 +235,7 @@ ExchangeTrace ParameterStore::Trace(SliceKey key, const Purpose& purpose) const 
                         {"push_step", purpose.push_step.value_or(Step(-1)).value()},
                         {"pull_step", purpose.pull_step.value()},
                         {"bytes_float32", bytes},
-                        {"bytes_pushed", is_push ? encoded : 0}},
+                        {"bytes_pushed", purpose.has_gradient() ? encoded : 0}},
                        is_encoded ? "encode" : "queue");
 }
 
@@ -302,43 +320,56 @@ void ParameterStore::SendOwnState(SliceKey key, uint64_t cut) {
   absl::StatusOr<Payload> state = OwnStateOf(key);
   if (!state.ok()) return Fail(state.status());
   request.gradient = *std::move(state);
-  SubmitOwnState(std::move(request));
+  SubmitAlone(std::move(request));
+}
+
+void ParameterStore::SubmitForSlices(TableId id,
+                                     absl::FunctionRef<void(ExchangeRequest&)> set_purpose) {
+  const ParameterBuffers::Table& table = buffers_->table(id);
+  for (uint32_t slice = 0; slice < table.slicing.slice_count(); ++slice) {
+    ExchangeRequest request = RequestOf({id, SliceIndex(slice)});
+    set_purpose(request);
+    {
+      MutexLock lock(&mu_);
+      ++open_exchanges_[table.layer];
+    }
+    SubmitAlone(std::move(request));
+  }
 }
 
 void ParameterStore::PullOwnState() {
   for (uint32_t i = 0; i < buffers_->table_count(); ++i) {
     if (OwnArrays(TableId(i)) == 0) continue;
-    const ParameterBuffers::Table& table = buffers_->table(TableId(i));
-    for (uint32_t slice = 0; slice < table.slicing.slice_count(); ++slice) {
-      ExchangeRequest request = RequestOf({TableId(i), SliceIndex(slice)});
-      request.pulls_own = true;
-      {
-        MutexLock lock(&mu_);
-        ++open_exchanges_[table.layer];
-      }
-      SubmitOwnState(std::move(request));
-    }
+    SubmitForSlices(TableId(i), [](ExchangeRequest& request) { request.pulls_own = true; });
   }
 }
 
-void ParameterStore::SubmitOwnState(ExchangeRequest request) {
+void ParameterStore::PushInitial(TableId table) {
+  SubmitForSlices(table, [this](ExchangeRequest& request) {
+    request.is_initial = true;
+    request.gradient = buffers_->ShareValuesOf(request.slice);
+  });
+}
+
+void ParameterStore::SubmitAlone(ExchangeRequest request) {
   Transfer transfer;
   transfer.layer = buffers_->table(request.slice.table).layer;
   transfer.bytes = request.gradient.size_bytes();
   transfer.start = [this,
                     request = std::move(request)](absl::AnyInvocable<void()> credited) mutable {
     const SliceKey key = request.slice;
-    const bool is_pull = request.pulls_own;
-    client_->Exchange(
-        std::move(request), std::move(credited),
-        [this, key, is_pull](const ExchangeReply& reply) { OnOwnStateReply(key, is_pull, reply); });
+    const bool pulls_own = request.pulls_own;
+    client_->Exchange(std::move(request), std::move(credited),
+                      [this, key, pulls_own](const ExchangeReply& reply) {
+                        OnReplyToAlone(key, pulls_own, reply);
+                      });
   };
   scheduler_->Submit(std::move(transfer));
 }
 
-void ParameterStore::OnOwnStateReply(SliceKey key, bool is_pull, const ExchangeReply& reply) {
+void ParameterStore::OnReplyToAlone(SliceKey key, bool pulls_own, const ExchangeReply& reply) {
   absl::Status status = reply.status;
-  if (status.ok() && is_pull && !reply.values.empty()) status = LoadOwnState(key, reply.values);
+  if (status.ok() && pulls_own && !reply.values.empty()) status = LoadOwnState(key, reply.values);
   MutexLock lock(&mu_);
   --open_exchanges_[buffers_->table(key.table).layer];
   if (reply.status.ok()) traffic_.CountExchange();
@@ -371,17 +402,22 @@ void ParameterStore::RecordSending(absl::Time begin) {
 }
 
 absl::Status ParameterStore::WaitForLayer(int layer) {
+  return WaitForLayerFor(layer, absl::InfiniteDuration()).status();
+}
+
+absl::StatusOr<bool> ParameterStore::WaitForLayerFor(int layer, absl::Duration limit) {
   MutexLock lock(&mu_);
   const int64_t& count = open_exchanges_[layer];
-  if (!status_.ok() || count == 0) return status_;
+  if (!status_.ok()) return status_;
+  if (count == 0) return true;
   const absl::Time begin = clock_->Now();
   waits_since_ = begin;
-  while (status_.ok() && count > 0) {
-    clock_->WaitUntil(mu_, changed_, absl::InfiniteFuture());
+  while (status_.ok() && count > 0 && clock_->WaitUntil(mu_, changed_, begin + limit)) {
   }
   traffic_.CountWaiting(clock_->Now() - begin);
   waits_since_ = std::nullopt;
-  return status_;
+  if (!status_.ok()) return status_;
+  return count == 0;
 }
 
 absl::Status ParameterStore::WaitForAll() {

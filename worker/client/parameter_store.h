@@ -10,6 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -69,19 +70,35 @@ class ParameterStore {
   // stale until PullAllExactly.
   absl::Span<const absl::Span<const float>> values() const { return buffers_->values(); }
   absl::Span<const absl::Span<float>> gradients() const { return buffers_->gradients(); }
+  // Keeps the memory of both, also when the store has ended.
+  std::shared_ptr<const void> memory() const { return buffers_; }
 
   // Pulls the own state in the checkpoint from which the job goes on; WaitForAll waits for it. Only
   // before everything else. Without own state it does nothing.
   void PullOwnState();
+  // Memory of the table's values before the first pull, for PushInitial.
+  absl::Span<float> InitialValuesOf(TableId table) const { return buffers_->MutableValues(table); }
+  // Sends the table's values as the initial ones: only worker 0, in tables with
+  // initial_from_worker. WaitForAll waits for the answers. Before it has returned, nobody may
+  // change the values, or pull.
+  void PushInitial(TableId table);
+
   // Pulls all layers at `step`, in the codecs of the tables or as float32.
   void PullAll(Step step) { PullAll(step, /*is_exact=*/false); }
   void PullAllExactly(Step step) { PullAll(step, /*is_exact=*/true); }
   // Pushes the layer's gradients of `step`, and pulls the layer at the next step.
   void PushPull(int layer, Step step);
+  // As PushPull, of a layer without a gradient in this step. What lossy codecs have left out of
+  // earlier pushes goes with the next gradient.
+  void PushNothing(int layer, Step step);
   // PushPull in two calls, for gradients on their way into the store. After Open, WaitForLayer
   // waits. PushOpened then pushes and pulls. Each PushOpened follows its Open.
   void Open(int layer);
   void PushOpened(int layer, Step step);
+
+  // The table's pushes from now on have this learning rate instead of its optimizer's. Finite, 0 or
+  // more. Pushes that wait or are sent again keep theirs.
+  void SetLearningRate(TableId table, double learning_rate);
 
   // From the next push on, a transfer holds consecutive slices of one table: at most
   // `partition_bytes` of them, or one slice if a slice is larger.
@@ -102,6 +119,8 @@ class ParameterStore {
   // has the worker's own state of the slice by then. The first error of any exchange ends all
   // waits.
   absl::Status WaitForLayer(int layer);
+  // The same, for `limit` at most. False: an exchange is still open.
+  absl::StatusOr<bool> WaitForLayerFor(int layer, absl::Duration limit);
   absl::Status WaitForAll();
   // Ends all waits with `status`, now and later, unless an exchange failed before.
   void Fail(absl::Status status);
@@ -123,9 +142,20 @@ class ParameterStore {
     std::optional<Step> push_step;
     Step pull_step;
     bool is_exact = false;  // values as float32
+    // With push_step:
+    bool is_empty = false;  // without a gradient
+    std::optional<double> learning_rate = std::nullopt;
+
+    bool has_gradient() const { return push_step.has_value() && !is_empty; }
   };
 
   void PullAll(Step step, bool is_exact);
+  // Pushes the opened layer.
+  void Push(int layer, Step step, bool is_empty);
+  // Whether the push has a gradient that is encoded.
+  bool Encodes(TableId table, const Purpose& purpose) const {
+    return purpose.has_gradient() && Encodes(table, *purpose.push_step);
+  }
   bool UsesAutoCodec(TableId table, Step step) const {
     return step >= auto_codecs_from_.load() && auto_tables_[table.value()];
   }
@@ -136,7 +166,7 @@ class ParameterStore {
   void SubmitSlices(TableId table, uint32_t first, uint32_t end, const Purpose& purpose);
   // The bytes of the slice's push.
   absl::StatusOr<Payload> EncodeGradient(SliceKey key, Step step);
-  // `gradient` is empty without a push.
+  // `gradient` is empty without a push, or in an empty one.
   void SendSlice(SliceKey key, const Purpose& purpose, Payload gradient, const ExchangeTrace& trace,
                  absl::AnyInvocable<void()> delivered);
   void OnReply(SliceKey key, const Purpose& purpose, uint64_t bytes_pushed,
@@ -152,9 +182,11 @@ class ParameterStore {
   uint32_t OwnArrays(TableId table) const;
   absl::StatusOr<Payload> OwnStateOf(SliceKey key);
   void SendOwnState(SliceKey key, uint64_t cut);
-  // Submits an exchange of own state. The layer is open.
-  void SubmitOwnState(ExchangeRequest request);
-  void OnOwnStateReply(SliceKey key, bool is_pull, const ExchangeReply& reply);
+  // Submits an exchange of each slice of the table, for what `set_purpose` sets.
+  void SubmitForSlices(TableId table, absl::FunctionRef<void(ExchangeRequest&)> set_purpose);
+  // Submits an exchange of own state, or of initial values. The layer is open.
+  void SubmitAlone(ExchangeRequest request);
+  void OnReplyToAlone(SliceKey key, bool pulls_own, const ExchangeReply& reply);
   absl::Status LoadOwnState(SliceKey key, const Payload& state);
   void RecordSending(absl::Time begin);
   // Begins an exchange's trace: "encode" if the push has a lossy codec, else in the scheduler's
@@ -172,7 +204,7 @@ class ParameterStore {
   Tracer* const tracer_;
   OwnState* const own_state_;
   const std::optional<Step> last_pull_step_;
-  const std::unique_ptr<ParameterBuffers> buffers_;
+  const std::shared_ptr<ParameterBuffers> buffers_;
   const std::unique_ptr<GradientEncoder> encoder_;
 
   std::atomic<uint64_t> slices_together_{1};  // in one transfer
@@ -190,6 +222,8 @@ class ParameterStore {
   CondVar changed_;
   std::vector<int64_t> open_exchanges_ ABSL_GUARDED_BY(mu_);  // by layer: not answered yet
   absl::Status status_ ABSL_GUARDED_BY(mu_);
+  // By table: of its next pushes. None: its optimizer's.
+  std::vector<std::optional<double>> learning_rates_ ABSL_GUARDED_BY(mu_);
   TrafficCounter traffic_ ABSL_GUARDED_BY(mu_);
   std::optional<absl::Time> waits_since_ ABSL_GUARDED_BY(mu_);  // the training thread, if it waits
 };

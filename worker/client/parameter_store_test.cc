@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -72,7 +73,7 @@ class EventfulClock : public FakeClock {
     mutex.Unlock();
     in_wait_();
     mutex.Lock();
-    return true;
+    return Now() < deadline;
   }
 
   std::function<void()> in_wait_;
@@ -356,6 +357,120 @@ TEST_F(ParameterStoreTest, PushesAndPullsAreEncodedAndCounted) {
   EXPECT_EQ(traffic.float_bytes_pulled, 12u);
   EXPECT_EQ(traffic.gradient_squares, 25);
   EXPECT_EQ(traffic.residual_squares, 9);
+}
+
+TEST_F(ParameterStoreTest, ALayerWithoutAGradientPushesNothingAndPullsItsNextStep) {
+  for (float& value : store_->gradients()[0]) value = 9.0f;
+  store_->PushNothing(/*layer=*/0, Step(6));
+  ASSERT_EQ(asked_.size(), 2u);
+  for (const Asked& asked : asked_) {
+    EXPECT_TRUE(asked.request.is_empty_push);
+    EXPECT_TRUE(asked.request.gradient.empty());
+    EXPECT_EQ(asked.request.push_step, Step(6));
+    EXPECT_EQ(asked.request.pull_step, Step(7));
+  }
+  asked_[0].done(Values(16, 1.0f, Step(5)));
+  asked_[1].done(Values(4, 1.0f, Step(4)));
+  ASSERT_TRUE(store_->WaitForLayer(0).ok());
+  EXPECT_EQ(store_->values()[0][19], 1.0f);
+  EXPECT_EQ(store_->traffic().bytes_pushed, 0u);
+  EXPECT_EQ(store_->traffic().bytes_pulled, 80u);
+}
+
+std::vector<float> Decoded(const ExchangeRequest& request, const std::string& codec) {
+  std::vector<float> values(3);
+  MakeCodec(codec).value()->Decode(request.gradient.InOnePiece().piece(), 3, /*begin=*/0,
+                                   absl::MakeSpan(values));
+  return values;
+}
+
+TEST_F(ParameterStoreTest, WhatAPushHasLeftOutGoesWithTheNextGradientAndNotWithAnEmptyPush) {
+  ParameterStore::Options options = WithCodecs("topk:1");
+  options.codecs[1].dgc = Dgc();
+  options.codecs[1].dgc->momentum = 0.5;
+  options.codecs[1].dgc->clip_norm = 0;
+  store_ = ParameterStore::Create(options).value();
+  const auto push = [this](std::vector<float> gradient, Step step) {
+    std::copy(gradient.begin(), gradient.end(), store_->gradients()[1].begin());
+    store_->PushPull(/*layer=*/1, step);
+    asked_.back().done(Ones(3));
+    EXPECT_TRUE(store_->WaitForLayer(1).ok());
+    return Decoded(asked_.back().request, "topk:1");
+  };
+  EXPECT_THAT(push({3, -4, 0}, Step(0)), testing::ElementsAre(0, -4, 0));
+  store_->PushNothing(/*layer=*/1, Step(1));
+  EXPECT_EQ(asked_.back().request.codec, CodecType::kFloat32);
+  EXPECT_TRUE(asked_.back().request.gradient.empty());
+  asked_.back().done(Ones(3));
+  // The residual 3, and half of the momentum 3.
+  EXPECT_THAT(push({0, 0, 0}, Step(2)), testing::ElementsAre(4.5, 0, 0));
+}
+
+TEST_F(ParameterStoreTest, ALearningRateCountsForTheTablesPushesFromThenOn) {
+  Scheduler scheduler(/*credit_bytes=*/1, std::make_unique<FifoQueue>());
+  ParameterStore::Options options = StoreOptions();
+  options.scheduler = &scheduler;
+  HoldingEndpoint endpoint;
+  options.client = &endpoint;
+  store_ = ParameterStore::Create(options).value();
+  store_->PushPull(/*layer=*/0, Step(0));
+  store_->SetLearningRate(TableId(0), 0.5);
+  store_->PushNothing(/*layer=*/0, Step(1));
+  store_->SetLearningRate(TableId(0), 0);
+  store_->PushPull(/*layer=*/1, Step(0));
+  store_->PushPull(/*layer=*/0, Step(2));
+  // One transfer at a time: the others waited when the learning rate changed.
+  std::vector<std::optional<double>> rates;
+  for (size_t i = 0; i < endpoint.held.size(); ++i) {
+    rates.push_back(endpoint.held[i].request.learning_rate);
+    endpoint.held[i].delivered();
+  }
+  const std::optional<double> none;
+  EXPECT_THAT(rates, testing::ElementsAre(none, none, 0.5, 0.5, none, 0.0, 0.0));
+  for (HoldingEndpoint::Held& held : endpoint.held) {
+    held.done(Values(held.request.destination.size(), 1.0f, Step(1)));
+  }
+  store_ = nullptr;
+}
+
+TEST_F(ParameterStoreTest, InitialValuesAreSentFromTheMemoryOfTheValues) {
+  const absl::Span<float> values = store_->InitialValuesOf(TableId(0));
+  ASSERT_EQ(values.size(), 20u);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  store_->PushInitial(TableId(0));
+  ASSERT_EQ(asked_.size(), 2u);
+  for (const Asked& asked : asked_) {
+    EXPECT_TRUE(asked.request.is_initial);
+    EXPECT_FALSE(asked.request.push_step.has_value() || asked.request.pull_step.has_value());
+  }
+  EXPECT_EQ(asked_[1].request.slice, (SliceKey{TableId(0), SliceIndex(1)}));
+  std::vector<float> sent(4);
+  asked_[1].request.gradient.CopyTo(absl::MakeSpan(sent));
+  EXPECT_THAT(sent, testing::ElementsAre(16, 17, 18, 19));
+  clock_.in_wait_ = [this] { asked_[1].done(ExchangeReply()); };
+  asked_[0].done(ExchangeReply());
+  EXPECT_TRUE(store_->WaitForAll().ok()) << "after both answers";
+}
+
+TEST_F(ParameterStoreTest, RefusedInitialValuesEndTheWait) {
+  store_->PushInitial(TableId(0));
+  asked_[0].done(ErrorReply(absl::InvalidArgumentError("not from you")));
+  EXPECT_EQ(store_->WaitForAll(), absl::InvalidArgumentError("not from you"));
+}
+
+TEST_F(ParameterStoreTest, AWaitWithALimitEndsWithIt) {
+  store_->PushPull(/*layer=*/1, Step(0));
+  clock_.in_wait_ = [this] { clock_.Advance(absl::Seconds(2)); };
+  const absl::Time begin = clock_.Now();
+  EXPECT_EQ(store_->WaitForLayerFor(1, absl::Seconds(5)), absl::StatusOr<bool>(false));
+  EXPECT_EQ(clock_.Now() - begin, absl::Seconds(6)) << "the first wait that ends after the limit";
+  EXPECT_EQ(store_->WaitForLayerFor(1, absl::ZeroDuration()), absl::StatusOr<bool>(false));
+  EXPECT_EQ(store_->WaitForLayerFor(0, absl::ZeroDuration()), absl::StatusOr<bool>(true));
+  clock_.in_wait_ = [this] { asked_[0].done(Values(3, 1.0f, Step(1))); };
+  EXPECT_EQ(store_->WaitForLayerFor(1, absl::Seconds(5)), absl::StatusOr<bool>(true));
+  store_->Fail(absl::AbortedError("the job has failed"));
+  EXPECT_EQ(store_->WaitForLayerFor(1, absl::Seconds(5)).status(),
+            absl::AbortedError("the job has failed"));
 }
 
 TEST_F(ParameterStoreTest, AnExactPullAsksForFloat32AndTakesIt) {

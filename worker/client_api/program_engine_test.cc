@@ -37,6 +37,8 @@ std::vector<v1::TableSpec> TwoTables() {
 class ProgramEngineTest : public testing::Test {
  protected:
   void Start(int64_t steps, Step first_step = Step(0)) {
+    loop_.reset();
+    rig_.reset();  // before the engine
     ProgramEngine::Options options;
     options.clock = &clock_;
     options.tables = TwoTables();

@@ -71,7 +71,7 @@ class SgdEndpoint : public ParameterEndpoint {
     const SliceKey slice = call.request.slice;
     const SliceRange range = slicings_[slice.table.value()].Range(slice.slice);
     float* const values = &values_[slice.table.value()][range.offset];
-    if (call.request.push_step.has_value()) {
+    if (call.request.push_step.has_value() && !call.request.is_empty_push) {
       std::vector<float> gradient(range.size);
       const Payload bytes = call.request.gradient.InOnePiece();
       const Codec& push = options_.codecs.PushOf(*call.request.push_step, call.request.codec);
