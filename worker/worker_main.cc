@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/end_request.h"
 #include "common/base/flag_help.h"
 #include "common/base/log_format.h"
@@ -15,6 +16,7 @@
 #include "common/base/status_macros.h"
 #include "common/transport/grpc/grpc_setup.h"
 #include "kernels/gemm.h"
+#include "proto/job.pb.h"
 #include "worker/engine/device_name.h"
 #include "worker/runtime/job_setup.h"
 #include "worker/runtime/make_engine.h"
@@ -80,6 +82,17 @@ constexpr char kName[] = "capstan_worker";
 
 void EndWorker(const absl::Status& status) { EndProgram(kName, status); }
 
+// The coordinator is not told: the job goes on without this process.
+[[noreturn]] void RefuseJobForPrograms() {
+  EndProgram(kName,
+             absl::InvalidArgumentError(
+                 "--coordinator: expected a job with a built-in model, got one whose workers are "
+                 "programs of the user's (--model=program); start the program instead, with "
+                 "CAPSTAN_COORDINATOR=HOST:PORT in its environment or by capstan run "
+                 "--worker_command=COMMAND"),
+             /*is_usage_error=*/true);
+}
+
 absl::Status Work(const DeviceName& device, EndRequest* end) {
   WorkerProcess::Options options;
   options.coordinator = absl::GetFlag(FLAGS_coordinator);
@@ -94,7 +107,11 @@ absl::Status Work(const DeviceName& device, EndRequest* end) {
   options.on_ucx_blocked = &EndWorker;
   ASSIGN_OR_RETURN(const std::unique_ptr<WorkerProcess> process,
                    WorkerProcess::Create(std::move(options)));
-  return process->Run(JobPreparerOf(EngineFactoryOf(device, process->tracer())));
+  const JobPreparer prepare = JobPreparerOf(EngineFactoryOf(device, process->tracer()));
+  return process->Run([&prepare](const v1::JobSpec& job, Clock* clock) {
+    if (job.model().type() == v1::ModelSpec::PROGRAM) RefuseJobForPrograms();
+    return prepare(job, clock);
+  });
 }
 
 }  // namespace

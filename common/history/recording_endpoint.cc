@@ -25,6 +25,10 @@ v1::HistoryRecord Began(uint64_t id, const ExchangeRequest& request, absl::Time 
   began.set_pull_step(request.pull_step.value_or(Step()).value());
   began.set_has_base_version(request.base_version.has_value());
   began.set_base_version(request.base_version.value_or(0));
+  began.set_has_learning_rate(request.learning_rate.has_value());
+  began.set_learning_rate(request.learning_rate.value_or(0));
+  began.set_is_empty_push(request.is_empty_push);
+  began.set_is_initial(request.is_initial);
   began.set_time_ns(absl::ToUnixNanos(now));
   return record;
 }
@@ -73,12 +77,14 @@ void RecordingEndpoint::RecordValues(const Recording& recording, SliceKey slice,
   ExchangeReply whole = reply;
   whole.values = reply.values.InOnePiece();
   MutexLock lock(&copies.mu);
-  std::vector<float>& values = copies.of_slice[slice];
-  Apply(*recording.pull_codecs.at(slice.table.value()), whole, values);
-  // All changed elements have come, so nothing is missing. A whole copy can lack something: it may
-  // be the copy of other workers.
-  ended->set_has_inexact_values(reply.codec != CodecType::kChanged);
-  if (!ended->has_inexact_values()) ended->mutable_values()->Add(values.begin(), values.end());
+  Copy& copy = copies.of_slice[slice];
+  Apply(*recording.pull_codecs.at(slice.table.value()), whole, copy.values);
+  // If all changed elements have come, nothing is missing. If none has come, the copy is what it
+  // was. A whole copy can lack something: it may be the copy of other workers.
+  const bool is_unchanged = reply.codec == CodecType::kChanged && reply.values.empty();
+  if (!is_unchanged) copy.is_exact = reply.codec == CodecType::kChanged;
+  ended->set_has_inexact_values(!copy.is_exact);
+  if (copy.is_exact) ended->mutable_values()->Add(copy.values.begin(), copy.values.end());
 }
 
 void RecordingEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,

@@ -42,9 +42,13 @@ class RecordingEndpoint : public ParameterEndpoint {
  private:
   // What the worker has of each slice, if its pulls get differences. Outlives the endpoint: replies
   // may come later.
+  struct Copy {
+    std::vector<float> values;
+    bool is_exact = false;
+  };
   struct Copies {
     Mutex mu;
-    std::map<SliceKey, std::vector<float>> of_slice ABSL_GUARDED_BY(mu);
+    std::map<SliceKey, Copy> of_slice ABSL_GUARDED_BY(mu);
   };
 
   static void RecordValues(const Recording& recording, SliceKey slice, const ExchangeReply& reply,

@@ -152,6 +152,54 @@ TEST_F(RecordingEndpointTest, TheWholeValuesOfADifferenceAreWrittenIfTheyLackNot
   EXPECT_EQ(std::vector<float>(values.begin(), values.end()), after);
 }
 
+TEST_F(RecordingEndpointTest, WithoutChangesACopyLacksWhatItHasLackedBefore) {
+  const std::shared_ptr<const Codec> codec = MakeCodec("topk:1").value();
+  recording_.pull_codecs = {nullptr, nullptr, codec};
+  RecordingEndpoint endpoint(&recording_, std::make_unique<PatientEndpoint>(&open_));
+  for (int i = 0; i < 4; ++i) Send(endpoint);
+  log_.TakeRecords();
+
+  const std::vector<float> first = {1, 2, 3}, after = {1, 2, 4};
+  open_[0](Reply(CodecType::kFloat32, /*copy=*/1, Payload(first, nullptr)));
+  open_[1](Reply(CodecType::kChanged, /*copy=*/1, Payload()));
+  std::vector<uint8_t> changed(ChangedBytes(1));
+  EncodeChanged(first, after, absl::MakeSpan(changed));
+  open_[2](Reply(CodecType::kChanged, /*copy=*/2, PayloadOf(changed)));
+  open_[3](Reply(CodecType::kChanged, /*copy=*/2, Payload()));
+
+  const std::vector<v1::HistoryRecord> records = log_.TakeRecords();
+  ASSERT_EQ(records.size(), 4u);
+  EXPECT_TRUE(records[0].ended().has_inexact_values());
+  EXPECT_TRUE(records[1].ended().has_inexact_values());
+  for (const size_t i : {2, 3}) {
+    EXPECT_FALSE(records[i].ended().has_inexact_values());
+    const auto& values = records[i].ended().values();
+    EXPECT_EQ(std::vector<float>(values.begin(), values.end()), after);
+  }
+}
+
+TEST_F(RecordingEndpointTest, WhatAPushCarriesIsWritten) {
+  RecordingEndpoint endpoint(&recording_, std::make_unique<PatientEndpoint>(&open_));
+  ExchangeRequest request;
+  request.push_step = Step(3);
+  request.learning_rate = 0;
+  request.is_empty_push = true;
+  endpoint.Exchange(
+      std::move(request), [] {}, [](const ExchangeReply&) {});
+  ExchangeRequest initial;
+  initial.is_initial = true;
+  endpoint.Exchange(
+      std::move(initial), [] {}, [](const ExchangeReply&) {});
+  const std::vector<v1::HistoryRecord> records = log_.TakeRecords();
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_TRUE(records[0].began().has_learning_rate());
+  EXPECT_EQ(records[0].began().learning_rate(), 0);
+  EXPECT_TRUE(records[0].began().is_empty_push());
+  EXPECT_FALSE(records[0].began().is_initial());
+  EXPECT_FALSE(records[1].began().has_learning_rate());
+  EXPECT_TRUE(records[1].began().is_initial());
+}
+
 TEST_F(RecordingEndpointTest, AnErrorIsWrittenAndValuesOnlyWhenAskedFor) {
   recording_.has_values = false;
   RecordingEndpoint endpoint(&recording_, std::make_unique<PatientEndpoint>(&open_));

@@ -13,7 +13,6 @@ namespace {
 
 constexpr absl::string_view kJob = "Job";
 constexpr absl::string_view kModel = "Model";
-constexpr absl::string_view kData = "Data";
 constexpr absl::string_view kTraining = "Training";
 constexpr absl::string_view kOptimizer = "Optimizer";
 constexpr absl::string_view kCheckpoints = "Checkpoints";
@@ -34,7 +33,9 @@ constexpr JobFlag kFlags[] = {
 
     {kModel, "model", "model.type", "",
      "mlp: fully connected layers with ReLU; logistic_regression: one layer. Both end in softmax "
-     "cross-entropy. replay: the tensors and times of a known network, without its arithmetic."},
+     "cross-entropy. replay: the tensors and times of a known network, without its arithmetic. "
+     "program: the workers are programs of your own (capstan.h), with their own tables and data; "
+     "capstan run starts them with --worker_command."},
     {kModel, "hidden", "model.hidden", "WIDTH,...",
      "Width of each hidden layer of an mlp, from the input. Empty: 128,64."},
     {kModel, "precision", "model.precision", "",
@@ -59,41 +60,43 @@ constexpr JobFlag kFlags[] = {
     {kModel, "compute_seconds", "model.replay.compute_seconds", "SECONDS",
      "replay: time of a step without communication.", "model=replay"},
 
-    {kData, "data_format", "data.format", "",
+    {kDataFlags, "data_format", "data.format", "",
      "digits: handwritten digits, built in; csv, idx (MNIST) and libsvm: files; synthetic: "
      "labelled by a random network."},
-    {kData, "data_path", "data.path", "FILE", "The file of samples, plain or gzip.",
+    {kDataFlags, "data_path", "data.path", "FILE", "The file of samples, plain or gzip.",
      "data_format=csv,idx,libsvm"},
-    {kData, "data_labels_path", "data.labels_path", "FILE", "idx: the file of labels.",
+    {kDataFlags, "data_labels_path", "data.labels_path", "FILE", "idx: the file of labels.",
      "data_format=idx"},
-    {kData, "test_path", "data.test_path", "FILE",
+    {kDataFlags, "test_path", "data.test_path", "FILE",
      "Held-out samples. None: --test_fraction of the samples in --data_path.",
      "data_format=csv,idx,libsvm"},
-    {kData, "test_labels_path", "data.test_labels_path", "FILE", "idx: labels of --test_path.",
+    {kDataFlags, "test_labels_path", "data.test_labels_path", "FILE", "idx: labels of --test_path.",
      "data_format=idx"},
-    {kData, "test_fraction", "data.test_fraction", "FRACTION",
+    {kDataFlags, "test_fraction", "data.test_fraction", "FRACTION",
      "Part of the samples for the test, between 0 and 1."},
-    {kData, "classes", "data.classes", "N", "Number of classes. 0: 1 + the largest label."},
-    {kData, "features", "data.features", "N",
+    {kDataFlags, "classes", "data.classes", "N", "Number of classes. 0: 1 + the largest label."},
+    {kDataFlags, "features", "data.features", "N",
      "libsvm: number of features. 0: the largest index in the file.", "data_format=libsvm"},
-    {kData, "label_column", "data.label_column", "COLUMN",
+    {kDataFlags, "label_column", "data.label_column", "COLUMN",
      "csv: column of the label, from 0; -1 is the last one.", "data_format=csv"},
-    {kData, "has_header", "data.has_header", "", "csv: the first line names the columns.",
+    {kDataFlags, "has_header", "data.has_header", "", "csv: the first line names the columns.",
      "data_format=csv"},
-    {kData, "feature_scale", "data.feature_scale", "FACTOR",
+    {kDataFlags, "feature_scale", "data.feature_scale", "FACTOR",
      "Factor of all features. 0: 1 / the largest |feature| in the training data."},
-    {kData, "synthetic_samples", "data.synthetic.samples", "N", "synthetic: number of samples.",
-     "data_format=synthetic"},
-    {kData, "synthetic_features", "data.synthetic.features", "N", "synthetic: number of features.",
-     "data_format=synthetic"},
-    {kData, "synthetic_classes", "data.synthetic.classes", "N", "synthetic: number of classes.",
-     "data_format=synthetic"},
-    {kData, "teacher_hidden", "data.synthetic.teacher_hidden", "WIDTH",
+    {kDataFlags, "synthetic_samples", "data.synthetic.samples", "N",
+     "synthetic: number of samples.", "data_format=synthetic"},
+    {kDataFlags, "synthetic_features", "data.synthetic.features", "N",
+     "synthetic: number of features.", "data_format=synthetic"},
+    {kDataFlags, "synthetic_classes", "data.synthetic.classes", "N",
+     "synthetic: number of classes.", "data_format=synthetic"},
+    {kDataFlags, "teacher_hidden", "data.synthetic.teacher_hidden", "WIDTH",
      "synthetic: width of the labelling network's hidden layer.", "data_format=synthetic"},
 
     {kTraining, "batch_size", "training.batch_size", "SAMPLES",
      "Most samples of one worker in one step."},
-    {kTraining, "steps", "training.steps", "STEPS", "Steps of every worker. 0: --epochs decides."},
+    {kTraining, "steps", "training.steps", "STEPS",
+     "Steps of every worker. 0: --epochs decides. A program learns it from the library "
+     "(capstan_steps_of_job); 0: it decides."},
     {kTraining, "epochs", "training.epochs", "EPOCHS",
      "Passes through the data. Given without --steps, it replaces the job file's steps."},
 

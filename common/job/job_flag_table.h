@@ -21,6 +21,9 @@ struct JobFlag {
   absl::string_view only_with = "";
 };
 
+// The group of the flags on data.
+inline constexpr absl::string_view kDataFlags = "Data";
+
 // A field of the job, and its message.
 struct JobField {
   google::protobuf::Message* message;

@@ -104,6 +104,16 @@ absl::Status CheckMatters(const JobFlag& flag, v1::JobSpec* job) {
       " only, and the job has ", choice, "; leave it out, or choose that"));
 }
 
+// INVALID_ARGUMENT when the flag is for workers that read data, and the job's are programs.
+absl::Status CheckMattersToPrograms(const JobFlag& flag, const v1::JobSpec& job) {
+  const bool is_for_data =
+      flag.group == kDataFlags || flag.name == "batch_size" || flag.name == "epochs";
+  if (job.model().type() != v1::ModelSpec::PROGRAM || !is_for_data) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--", flag.name, ": cannot matter, because the workers are programs of your own, which ",
+      "choose their data, batches and steps; leave it out, and give it to your program"));
+}
+
 // INVALID_ARGUMENT when another flag or field leaves a given flag without effect.
 absl::Status CheckIsNotOverruled(const std::set<absl::string_view>& given, const v1::JobSpec& job) {
   const bool has_test_file = !job.data().test_path().empty();
@@ -181,6 +191,7 @@ absl::StatusOr<v1::JobSpec> EffectiveJob(const std::string& file, std::vector<st
   v1::JobSpec looked_at = job;
   for (const absl::string_view name : given) {
     RETURN_IF_ERROR(CheckMatters(*FindJobFlag(name), &looked_at));
+    RETURN_IF_ERROR(CheckMattersToPrograms(*FindJobFlag(name), job));
   }
   RETURN_IF_ERROR(CheckIsNotOverruled(given, job));
   return job;

@@ -221,6 +221,28 @@ TEST(EffectiveJobTest, AFlagThatAnotherOneOverrulesIsRefused) {
   EXPECT_EQ(Verdict({"--table_codec=a:float32", "--push_codec=int8"}), "");
 }
 
+TEST(EffectiveJobTest, FlagsOfDataAndBatchesAreNotForPrograms) {
+  EXPECT_EQ(Verdict({"--model=program", "--batch_size=8"}),
+            "--batch_size: cannot matter, because the workers are programs of your own, which "
+            "choose their data, batches and steps; leave it out, and give it to your program");
+  for (const std::string flag : {"--data_format=synthetic", "--test_fraction=0.5", "--classes=3",
+                                 "--feature_scale=2", "--epochs=3"}) {
+    EXPECT_THAT(Verdict({"--model=program", flag}), HasSubstr("programs of your own")) << flag;
+    EXPECT_EQ(Verdict({flag}), "") << flag;
+  }
+  for (const std::string flag : {"--precision=bfloat16", "--replay=vgg16"}) {
+    EXPECT_THAT(Verdict({"--model=program", flag}), HasSubstr("and the job has program")) << flag;
+  }
+}
+
+TEST(EffectiveJobTest, FlagsOfServersAndOfStepsAreForProgramsToo) {
+  for (const std::string flag :
+       {"--steps=100", "--learning_rate=0.1", "--consistency=async", "--push_codec=int8",
+        "--checkpoint_dir=d", "--output=o.safetensors", "--initial=i.safetensors", "--seed=3"}) {
+    EXPECT_EQ(Verdict({"--model=program", flag}), "") << flag;
+  }
+}
+
 TEST(EffectiveJobTest, AFileWithStepsTakesEpochsInTheirPlace) {
   const std::string path = ::testing::TempDir() + "/steps.textproto";
   std::ofstream(path) << "training { steps: 9 }";

@@ -84,13 +84,15 @@ void CheckCluster(const v1::ClusterSpec& cluster, JobChecker* checker) {
 
 void CheckModel(const v1::ModelSpec& model, JobChecker* checker) {
   checker->Expect(model.type() != v1::ModelSpec::TYPE_UNSPECIFIED, "model",
-                  "mlp, logistic_regression or replay");
+                  "mlp, logistic_regression, replay or program");
   checker->Expect(model.precision() != v1::ModelSpec::PRECISION_UNSPECIFIED, "precision",
                   "float32, tf32 or bfloat16");
   checker->Expect(model.type() != v1::ModelSpec::LOGISTIC_REGRESSION || model.hidden().empty(),
                   "hidden", "nothing (--hidden=), as logistic_regression has no hidden layers");
   checker->Expect(model.type() != v1::ModelSpec::REPLAY || model.hidden().empty(), "hidden",
                   "nothing (--hidden=), as a replay has the layers of its list");
+  checker->Expect(model.type() != v1::ModelSpec::PROGRAM || model.hidden().empty(), "hidden",
+                  "nothing (--hidden=), as a program brings its own layers");
   checker->Expect(!model.replay().layers().empty(), "replay", "a name or a file");
   checker->Expect(model.replay().scale() >= 1, "scale", "1 or more");
   checker->Expect(IsIn(model.replay().compute_seconds(), 0.0, 3600.0), "compute_seconds",

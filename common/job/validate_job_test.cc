@@ -37,6 +37,13 @@ TEST(ValidateJobTest, StalenessIsForSspOnly) {
             "(consistency.staleness in a job file)");
 }
 
+TEST(ValidateJobTest, AProgramHasNoHiddenLayers) {
+  EXPECT_EQ(Verdict({"--model=program"}), "");
+  EXPECT_EQ(Verdict({"--model=program", "--hidden=8"}),
+            "--hidden: expected nothing (--hidden=), as a program brings its own layers, got 8 "
+            "(model.hidden in a job file)");
+}
+
 TEST(ValidateJobTest, FlagsAtTheEndOfTheirRangeAreValid) {
   for (const char* flag : {"--num_workers=4096",
                            "--shard_count=2",

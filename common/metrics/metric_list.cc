@@ -87,7 +87,7 @@ constexpr Metric kMetrics[] = {
 
     {"capstan_server_exchanges_total", kCounter, "kind", kOfServer,
      "Exchanges of live workers that reached a shard, also repeated ones. Kinds: push, pull, "
-     "push_pull, own_state (a worker's, for checkpoints)."},
+     "push_pull, own_state (a worker's, for checkpoints), initial_values (worker 0's)."},
     {"capstan_server_received_bytes_total", kCounter, "codec", kOfServer,
      "Bytes of gradients and own states in these exchanges, as encoded."},
     {"capstan_server_sent_bytes_total", kCounter, "codec", kOfServer,

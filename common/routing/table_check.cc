@@ -1,5 +1,7 @@
 #include "common/routing/table_check.h"
 
+#include <google/protobuf/util/message_differencer.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -16,6 +18,8 @@
 
 namespace capstan {
 namespace {
+
+using ::google::protobuf::util::MessageDifferencer;
 
 // Bounds the memory of the maps of a job's slices.
 constexpr uint64_t kMaxSlices = uint64_t{1} << 22;
@@ -54,15 +58,31 @@ absl::Status CheckInitialStddev(const v1::TableSpec& table) {
                                                  "; it must be finite and not negative"));
 }
 
+absl::Status CheckInitialValues(const v1::TableSpec& table) {
+  RETURN_IF_ERROR(CheckInitialStddev(table));
+  if (!table.initial_from_worker() || table.initial_stddev() == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("table ", table.name(), " has initial values from worker 0 and initial_stddev ",
+                   table.initial_stddev(), "; give one of the two"));
+}
+
 // A table's name and all that distinguishes it, for people.
 std::string Describe(const v1::TableSpec& table) {
-  return absl::StrCat("table ", table.name(), " of shape ", ShapeText(table), ", initial_stddev ",
-                      table.initial_stddev(), ", layer ", table.layer());
+  std::string text =
+      absl::StrCat("table ", table.name(), " of shape ", ShapeText(table), ", initial_stddev ",
+                   table.initial_stddev(), ", layer ", table.layer());
+  if (table.initial_from_worker()) absl::StrAppend(&text, ", initial values from worker 0");
+  if (table.has_optimizer()) {
+    absl::StrAppend(&text, ", optimizer {", table.optimizer().ShortDebugString(), "}");
+  }
+  return text;
 }
 
 bool IsSame(const v1::TableSpec& a, const v1::TableSpec& b) {
   return a.name() == b.name() && a.initial_stddev() == b.initial_stddev() &&
-         a.layer() == b.layer() &&
+         a.layer() == b.layer() && a.initial_from_worker() == b.initial_from_worker() &&
+         a.has_optimizer() == b.has_optimizer() &&
+         MessageDifferencer::Equivalent(a.optimizer(), b.optimizer()) &&
          std::equal(a.shape().begin(), a.shape().end(), b.shape().begin(), b.shape().end());
 }
 
@@ -109,7 +129,7 @@ absl::StatusOr<std::vector<uint64_t>> CheckTables(const TableSpecs& tables, uint
       return absl::InvalidArgumentError(
           absl::StrCat("two tables are called ", table.name(), "; names must be distinct"));
     }
-    RETURN_IF_ERROR(CheckInitialStddev(table));
+    RETURN_IF_ERROR(CheckInitialValues(table));
     ASSIGN_OR_RETURN(const uint64_t elements, CountElements(table));
     table_elements.push_back(elements);
     slices += (elements - 1) / slice_elements + 1;

@@ -15,8 +15,8 @@ namespace capstan {
 using TableSpecs = google::protobuf::RepeatedPtrField<v1::TableSpec>;
 
 // The number of elements of each table. INVALID_ARGUMENT, naming the table: names are empty or not
-// distinct, a shape is not positive, initial values are not finite, there is no table, or the
-// tables are cut into more than 2^22 slices of `slice_bytes`.
+// distinct, a shape is not positive, initial values are not finite or have two sources, there is no
+// table, or the tables are cut into more than 2^22 slices of `slice_bytes`.
 absl::StatusOr<std::vector<uint64_t>> CheckTables(const TableSpecs& tables, uint64_t slice_bytes);
 
 // Most float32 arrays of own state, shaped like the tables, that a worker keeps from step to step.

@@ -98,6 +98,37 @@ TEST(CheckTableCodecsTest, NamesATableThatTheModelDoesNotHave) {
             "--table_codec: expected tables of the model (a, fc1), got \"fc1.weight\"");
 }
 
+TEST(CheckTablesTest, RefusesTwoSourcesOfInitialValues) {
+  v1::TableSpec table = Table("a", {1});
+  table.set_initial_from_worker(true);
+  EXPECT_TRUE(CheckTables(Tables({table}), kSliceBytes).ok());
+  table.set_initial_stddev(0.5);
+  EXPECT_EQ(ErrorOf({table}),
+            "table a has initial values from worker 0 and initial_stddev 0.5; give one of the two");
+}
+
+TEST(CheckSameTablesTest, ComparesOptimizers) {
+  v1::TableSpec adam = Table("a", {1});
+  adam.mutable_optimizer()->set_type(v1::OptimizerSpec::ADAM);
+  v1::TableSpec same = adam;
+  same.mutable_optimizer()->set_beta1(same.optimizer().beta1());  // the default, written out
+  EXPECT_TRUE(CheckSameTables(Tables({same}), Tables({adam})).ok());
+  v1::TableSpec other = adam;
+  other.mutable_optimizer()->set_learning_rate(0.25);
+  EXPECT_THAT(DifferenceOf({other}, {adam}),
+              HasSubstr("layer 0, optimizer {type: ADAM learning_rate: 0.25} where the first"));
+  EXPECT_THAT(DifferenceOf({adam}, {Table("a", {1})}),
+              HasSubstr("where the first worker has table a of shape [1], initial_stddev 0, layer "
+                        "0; start every worker"));
+}
+
+TEST(CheckSameTablesTest, ComparesTheSourceOfInitialValues) {
+  v1::TableSpec table = Table("a", {1});
+  table.set_initial_from_worker(true);
+  EXPECT_THAT(DifferenceOf({table}, {Table("a", {1})}),
+              HasSubstr("layer 0, initial values from worker 0 where the first"));
+}
+
 TEST(CheckSameTablesTest, AcceptsEqualTables) {
   EXPECT_TRUE(CheckSameTables(Tables({Table("a", {1})}), Tables({Table("a", {1})})).ok());
 }

@@ -34,6 +34,7 @@
 #include "deploy/cli/job/local_job.h"
 #include "deploy/cli/job/rendezvous.h"
 #include "deploy/cli/job/terminal.h"
+#include "deploy/cli/job/worker_program.h"
 #include "deploy/cli/keys/keys_command.h"
 #include "deploy/cli/keys/keys_request.h"
 #include "deploy/cli/report/run_report.h"
@@ -106,6 +107,8 @@ int Run(Args args) {
   const absl::StatusOr<Args> devices =
       ReadDevices(flags->count("device") > 0 ? (*flags)["device"] : "cpu");
   if (!devices.ok()) return Fail("capstan run", devices.status(), kWrongCommandLine);
+  const absl::StatusOr<WorkerProgram> program = ReadWorkerProgram(*flags);
+  if (!program.ok()) return Fail("capstan run", program.status(), kWrongCommandLine);
   const absl::StatusOr<std::string> own_path = OwnProgramPath();
   if (!own_path.ok()) return Fail("capstan run", own_path.status(), kFailure);
   const auto hosts = ReadHostList(*flags, static_cast<int>(devices->size()), *own_path);
@@ -123,6 +126,7 @@ int Run(Args args) {
   options.job_file = (*flags)["job"];
   options.job_flags = args;
   options.devices = *devices;
+  options.program = *program;
   options.run_dir = (*flags)["run_dir"];
   options.summary_json = (*flags)["summary_json"];
   options.record_history = (*flags)["record_history"];

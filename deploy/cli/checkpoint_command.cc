@@ -23,7 +23,7 @@ namespace {
 std::string Description(const v1::CheckpointManifest& manifest) {
   double bytes = 0;
   for (const v1::ShardFile& file : manifest.files()) bytes += static_cast<double>(file.bytes());
-  return absl::StrCat("step ", manifest.step(), " of ", manifest.steps_total(), ", job ",
+  return absl::StrCat(StepText(manifest.step(), manifest.steps_total()), ", job ",
                       manifest.job().name(), ", ", BytesText(bytes), " in ", manifest.files_size(),
                       " shards");
 }

@@ -25,6 +25,12 @@ constexpr CommandFlag kRunFlags[] = {
      "Devices of the workers, given out in turn: cpu, cuda (the first GPU) or cuda:N. Default: "
      "cpu.",
      kWhatRuns},
+    {"worker_command", "COMMAND",
+     "Each worker is this program of your own (capstan.h), in the place of a built-in model. "
+     "/bin/sh runs it in the current folder. Its environment has CAPSTAN_COORDINATOR, with keys "
+     "CAPSTAN_KEYS, and as with torchrun RANK, LOCAL_RANK, WORLD_SIZE and LOCAL_WORLD_SIZE. "
+     "MASTER_ADDR and MASTER_PORT are not set. Implies --model=program. Default: none.",
+     kWhatRuns},
     {"run_dir", "DIR",
      "Folder for logs and results. The files of an earlier run are removed first; other files "
      "stay. Default: runs/NAME-YYYYMMDD-HHMMSS.",
@@ -83,6 +89,11 @@ constexpr CommandFlag kRunFlags[] = {
      "With --hosts or --rendezvous: the network of the servers, as an interface (eth1) or a range "
      "of addresses (10.0.0.0/16). Default: the way to the coordinator; with --hosts, the way to "
      "this machine.",
+     kMachines},
+    {"first_rank", "N",
+     "With --rendezvous and --worker_command: RANK of this machine's first worker, the number of "
+     "workers on the machines before it. Give it on all machines or on none. Default: RANK is not "
+     "set, and a program learns its rank when it joins.",
      kMachines},
     {"end_with_stdin", "",
      "End all processes when the standard input ends, as Ctrl-C does: for ssh, which starts this "
@@ -264,6 +275,7 @@ Examples:
   capstan run --job=deploy/jobs/digits_ssp.textproto   A job file.
   capstan run --output=digits.safetensors              Keep the model; --initial=FILE begins with one.
   capstan run --num_workers=4 --consistency=async      Flags override fields of the job.
+  capstan run --worker_command="python train.py"       Workers are a program of your own.
   capstan status --coordinator=127.0.0.1:45123         The address is in RUN_DIR/coordinator.port.
   capstan set --coordinator=127.0.0.1:45123 --staleness=4
 
@@ -293,6 +305,7 @@ Examples:
   capstan run --num_workers=4 --device=cuda:0,cuda:1
   capstan run --checkpoint_dir=checkpoints --checkpoint_steps=500 --restart=on_failure
   capstan run --data_format=csv --data_path=train.csv --has_header --hidden=32 --epochs=5
+  capstan run --worker_command="python train.py" --num_workers=4
 )");
 }
 

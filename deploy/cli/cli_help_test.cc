@@ -74,6 +74,12 @@ TEST(CliHelpTest, HelpOfRunSaysWhenAJobStartsAgainAndWhenNot) {
                                HasSubstr("10 times in a row"), HasSubstr("has never trained")));
 }
 
+TEST(CliHelpTest, HelpOfRunSaysWhatAProgramFindsInItsEnvironment) {
+  EXPECT_THAT(RunHelp(),
+              AllOf(HasSubstr("--worker_command=COMMAND"), HasSubstr("CAPSTAN_COORDINATOR"),
+                    HasSubstr("LOCAL_WORLD_SIZE"), HasSubstr("MASTER_PORT are not set")));
+}
+
 TEST(CliHelpTest, HelpOfStatusListsItsFlag) {
   EXPECT_THAT(StatusHelp(), HasSubstr("--coordinator=HOST:PORT"));
 }

@@ -17,6 +17,7 @@
 #include "deploy/cli/hosts/host_list.h"
 #include "deploy/cli/job/rendezvous.h"
 #include "deploy/cli/job/terminal.h"
+#include "deploy/cli/job/worker_program.h"
 #include "deploy/cli/text/progress_lines.h"
 #include "proto/coordinator_service.pb.h"
 
@@ -34,6 +35,9 @@ struct RunOptions {
   std::vector<std::string> job_flags;
   // The workers' --device values, given out in turn; at least one.
   std::vector<std::string> devices = {"cpu"};
+  // The user's program that takes the place of capstan_worker, if it has a command. Its world_size
+  // comes from the job.
+  WorkerProgram program;
   // Folder for logs and results, made if need be; empty: runs/NAME-YYYYMMDD-HHMMSS.
   std::string run_dir;
   // File to copy the summary to; empty: none.

@@ -47,6 +47,11 @@ absl::Status EvaluateCommand(const std::string& path, const std::string& job_fil
     return absl::InvalidArgumentError(
         "--model: expected a model that computes, got replay, which learns nothing");
   }
+  if (job.model().type() == v1::ModelSpec::PROGRAM) {
+    return absl::InvalidArgumentError(
+        "--model: expected a model that is built in, got program: a program evaluates itself; read "
+        "the file there, as any safetensors library does");
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelTables> file, ModelTables::Open(path));
   ASSIGN_OR_RETURN(const DataSplit data, LoadData(job.data(), job.seed()));
   ASSIGN_OR_RETURN(auto made, MakeModel<CpuStream>(job.model(), data.train.feature_count,

@@ -74,6 +74,11 @@ TEST_F(EvaluateCommandTest, AnotherModelIsRefusedWithEachDifference) {
   EXPECT_EQ(out_.str(), "");
 }
 
+TEST_F(EvaluateCommandTest, AProgramEvaluatesItself) {
+  EXPECT_THAT(std::string(Evaluate({"--model=program"}).message()),
+              HasSubstr("got program: a program evaluates itself"));
+}
+
 TEST_F(EvaluateCommandTest, AReplayAndAMissingFileAreRefused) {
   EXPECT_THAT(std::string(Evaluate({"--model=replay"}).message()),
               HasSubstr("expected a model that computes, got replay"));

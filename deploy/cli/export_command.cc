@@ -17,6 +17,7 @@
 #include "common/routing/job_view.h"
 #include "common/tensor/slicing.h"
 #include "deploy/cli/commands.h"
+#include "deploy/cli/text/number_text.h"
 #include "proto/checkpoint.pb.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/manifest.h"
@@ -88,9 +89,9 @@ absl::Status Export(const std::string& path, const std::string& output, std::ost
                                  {"step", absl::StrCat(manifest.step())},
                                  {"parameters_xxh3", hash_text}},
                                 hash));
-  out << PrintableText(output) << " has the parameters of job " << manifest.job().name()
-      << " at step " << manifest.step() << " of " << manifest.steps_total() << ", from "
-      << PrintableText(path) << "\n";
+  out << PrintableText(output) << " has the parameters of job " << manifest.job().name() << " at "
+      << StepText(manifest.step(), manifest.steps_total()) << ", from " << PrintableText(path)
+      << "\n";
   if (manifest.end_step() > manifest.step()) {
     out << "its parts are of different moments: some have updates of steps up to "
         << manifest.end_step() - 1 << "\n";

@@ -29,6 +29,31 @@ the flags together, and summary.json. With --output=FILE the job keeps its model
 
 All flags of jobs: capstan run --help. All fields of a file: proto/job.proto.
 )"},
+    {"programs", "workers that are programs of your own", R"(PROGRAMS
+
+The workers of a job may be a program of your own. It calls capstan.h, or the Python package on top
+of it: it names its parameters, and pushes gradients in each step. The servers do the rest.
+
+  capstan run --worker_command=./train.py --num_workers=4 --num_servers=2
+
+A command of several words has quotes: --worker_command="python train.py". For each worker, /bin/sh
+runs it in the current folder. Its environment has:
+
+  CAPSTAN_COORDINATOR             HOST:PORT of the job's coordinator
+  CAPSTAN_KEYS                    the folder of --keys; not set without keys
+  RANK, LOCAL_RANK                number of the worker in the job, and on its machine, from 0
+  WORLD_SIZE, LOCAL_WORLD_SIZE    number of workers of the job, and on this machine
+
+The program joins the job, stays to its end, and exits with 0. What it prints is in
+RUN_DIR/worker-0.log and so on. If it fails, capstan run shows the last lines. When the run ends,
+however it ends, the program's process group is killed.
+
+Optimizer, consistency, codecs and checkpoints are those of any job. Flags of data and batches are
+refused: a program chooses its own. A job file says model { type: PROGRAM }.
+
+On several machines: the same flag with --hosts or --rendezvous. To start a program by hand, set
+CAPSTAN_COORDINATOR and start it.
+)"},
     {"consistency", "bsp, ssp, async: how far workers may differ", R"(CONSISTENCY
 
 The consistency says when a server answers a worker that asks for parameters.

@@ -24,7 +24,7 @@ namespace {
 
 // The job's defaults with the given flags.
 absl::StatusOr<v1::JobSpec> JobInFlags(const RunOptions& options) {
-  std::vector<std::string> flags = JobFlagsWithCounts(options);
+  std::vector<std::string> flags = JobFlagsWithDefaults(options);
   v1::JobSpec job;
   RETURN_IF_ERROR(ApplyJobFlags(&flags, &job));
   return job;
@@ -50,9 +50,11 @@ absl::Status CheckCounts(const Rendezvous& nodes, const v1::ClusterSpec& told,
 
 // Machines may share the folder of the run, so each has one in it.
 absl::StatusOr<LocalJob::Options> PrepareMembers(const RunOptions& options, const NodeRole& role,
+                                                 const v1::ClusterSpec& cluster,
                                                  const std::string& job_name) {
   ASSIGN_OR_RETURN(LocalJob::Options prepared, ProcessOptions(options));
   SetNode(*options.rendezvous, role, prepared);
+  RETURN_IF_ERROR(SetRanks(cluster, prepared));
   const std::string run_dir =
       options.run_dir.empty() ? DefaultRunFolder(job_name, options.clock->Now()) : options.run_dir;
   prepared.run_dir = absl::StrCat(run_dir, "/", role.address);
@@ -80,7 +82,8 @@ absl::Status JoinJob(const RunOptions& options, const NodeRole& role) {
     return absl::AbortedError(absl::StrCat("the job failed: ", found.view().reason()));
   }
   RETURN_IF_ERROR(CheckCounts(*options.rendezvous, told.cluster(), found));
-  ASSIGN_OR_RETURN(LocalJob::Options prepared, PrepareMembers(options, role, found.job_name()));
+  ASSIGN_OR_RETURN(LocalJob::Options prepared,
+                   PrepareMembers(options, role, told.cluster(), found.job_name()));
   prepared.rpc_deadline_seconds = told.membership().rpc_deadline_seconds();
   tell(absl::StrCat("job ", found.job_name(), " of ", coordinator, ": ", prepared.num_servers,
                     " servers and ", prepared.num_workers, " workers on this machine; logs in ",
@@ -91,6 +94,10 @@ absl::Status JoinJob(const RunOptions& options, const NodeRole& role) {
   runner.job = &local_job;
   runner.coordinator = coordinator;
   runner.get_status = get_status;
+  runner.report_early_failure = [&client](v1::HeartbeatRequest::Role failed,
+                                          const std::string& reason) {
+    return client.ReportEarlyFailure(failed, reason);
+  };
   runner.take_interrupt = options.take_interrupt;
   runner.display = &display;
   runner.clock = options.clock;

@@ -20,7 +20,6 @@
 #include "absl/time/time.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
-#include "common/job/job_flags.h"
 #include "common/job/job_properties.h"
 #include "common/job/load_job.h"
 #include "deploy/cli/commands.h"
@@ -42,13 +41,6 @@ namespace capstan {
 namespace {
 
 namespace fs = std::filesystem;
-
-absl::StatusOr<v1::JobSpec> JobToRun(const RunOptions& options) {
-  ASSIGN_OR_RETURN(v1::JobSpec job, EffectiveJob(options.job_file, JobFlagsWithCounts(options)));
-  // Paths in flags count from the current folder, but the effective job is saved in another one.
-  ResolvePaths(/*folder=*/"", &job);
-  return job;
-}
 
 // Checks that the job can go on from a checkpoint if it is to start again.
 absl::Status CheckRestart(const RunOptions& options, const v1::JobSpec& job) {
@@ -92,6 +84,7 @@ absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1
   prepared.num_workers = static_cast<int>(job.cluster().num_workers());
   prepared.rpc_deadline_seconds = job.membership().rpc_deadline_seconds();
   if (options.rendezvous.has_value()) SetNode(*options.rendezvous, role, prepared);
+  RETURN_IF_ERROR(SetRanks(job.cluster(), prepared));
   prepared.has_all_members =
       static_cast<uint32_t>(prepared.num_servers) == job.cluster().num_servers() &&
       static_cast<uint32_t>(prepared.num_workers) == job.cluster().num_workers();
@@ -211,7 +204,7 @@ namespace {
 
 // Runs the job from this machine: the only one, or the one that coordinates.
 absl::Status Coordinate(const RunOptions& options, const NodeRole& role) {
-  ASSIGN_OR_RETURN(const v1::JobSpec job, JobToRun(options));
+  ASSIGN_OR_RETURN(const v1::JobSpec job, JobOfRun(options, JobFlagsWithDefaults(options)));
   RETURN_IF_ERROR(CheckSummaryPath(options.summary_json));
   RETURN_IF_ERROR(CheckRestart(options, job));
   // Also finds wrong keys before anything starts.

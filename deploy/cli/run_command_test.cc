@@ -181,6 +181,40 @@ TEST_F(RunCommandTest, DeadlineOfTheJobIsThatOfItsMembers) {
   EXPECT_THAT(log, HasSubstr("--rpc_deadline_seconds=12.5"));
 }
 
+TEST_F(RunCommandTest, ACommandOfTheWorkersImpliesTheirModel) {
+  options_.program.command = "exec sleep 1000";
+  ASSERT_TRUE(RunCommand(options_).ok());
+  const auto job = LoadJobFile(programs_.Path("run/effective_job.textproto"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->model().type(), v1::ModelSpec::PROGRAM);
+}
+
+TEST_F(RunCommandTest, ACommandOfTheWorkersNeedsAJobForPrograms) {
+  options_.program.command = "exec sleep 1000";
+  options_.job_flags = {"--model=mlp"};
+  EXPECT_THAT(std::string(RunCommand(options_).message()),
+              HasSubstr("--model: expected program, as there is a --worker_command"));
+  options_.job_flags.clear();
+  options_.job_file = programs_.Path("in.textproto");
+  std::ofstream(options_.job_file) << "model { type: LOGISTIC_REGRESSION hidden: 8 }";
+  EXPECT_THAT(std::string(RunCommand(options_).message()),
+              AllOf(HasSubstr("--worker_command: expected a job for programs, got the model "
+                              "LOGISTIC_REGRESSION in " +
+                              options_.job_file),
+                    HasSubstr("write model { type: PROGRAM } there")));
+  std::ofstream(options_.job_file) << "model { type: PROGRAM }";
+  EXPECT_TRUE(RunCommand(options_).ok());
+  std::ofstream(options_.job_file) << "optimizer { type: SGD }";
+  EXPECT_TRUE(RunCommand(options_).ok());
+}
+
+TEST_F(RunCommandTest, AJobForProgramsNeedsTheCommandOfTheWorkers) {
+  options_.job_flags = {"--model=program"};
+  EXPECT_THAT(std::string(RunCommand(options_).message()),
+              HasSubstr("--worker_command: expected the command of the workers"));
+  EXPECT_FALSE(std::filesystem::exists(options_.run_dir));
+}
+
 // Says that the job trains, and writes a file when it is asked.
 class FakeCoordinator : public v1::CoordinatorService::Service {
  public:

@@ -16,7 +16,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
-#include "common/job/job_flags.h"
 #include "common/job/load_job.h"
 #include "common/transport/own_address.h"
 #include "common/transport/trust/job_keys.h"
@@ -49,7 +48,10 @@ class JobOnHosts {
         run_dir_(std::move(run_dir)),
         hosts_({list_.hosts, list_.ssh, run_dir_, [this](const auto& line) { Tell(line); },
                 options.take_interrupt, options.clock}),
-        folders_(absl::BytesToHexString(RandomBytes(6)), &hosts_) {}
+        folders_(absl::BytesToHexString(RandomBytes(6)), &hosts_) {
+    std::error_code ignored;  // a folder that is gone is on no host
+    folder_ = fs::current_path(ignored).string();
+  }
 
   absl::Status Run() {
     const auto tell = [this](const auto& line) { Tell(line); };
@@ -79,6 +81,8 @@ class JobOnHosts {
   // As arguments of tar.
   std::string FilesToSend() const;
   std::vector<std::string> KeyFlags() const;
+  // What the host's workers are.
+  std::vector<std::string> WorkerFlags(int host) const;
   std::vector<std::string> FlagsFor(int host, const std::string& coordinator) const;
   std::string RunScript(int host, const std::string& coordinator) const;
   HostsRunner MakeRunner();
@@ -92,9 +96,10 @@ class JobOnHosts {
   const std::string run_dir_;
   RemoteHosts hosts_;
   JobFolders folders_;
-  Answers programs_;   // of each host: its folder with the programs
-  Answers addresses_;  // of each host, for the others
-  std::string keys_;   // the folder of keys on this machine; empty: none
+  Answers programs_;    // of each host: its folder with the programs
+  Answers addresses_;   // of each host, for the others
+  std::string folder_;  // the current one, in which programs of the user's run on each host
+  std::string keys_;    // the folder of keys on this machine; empty: none
 };
 
 absl::Status JobOnHosts::AskAddresses() {
@@ -159,6 +164,20 @@ std::vector<std::string> JobOnHosts::KeyFlags() const {
   return flags;
 }
 
+std::vector<std::string> JobOnHosts::WorkerFlags(int host) const {
+  if (options_.program.command.empty()) {
+    return {absl::StrCat("--device=", absl::StrJoin(options_.devices, ","))};
+  }
+  int first_rank = 0;
+  for (int before = 0; before < host; ++before) first_rank += list_.hosts[before].num_workers;
+  const std::string missing =
+      absl::StrCat("expected the folder ", folder_, ", in which capstan run was started, on this ",
+                   "host, too; make it there, or share it");
+  return {absl::StrCat("--worker_command=cd ", ShellWord(folder_), " || { echo ",
+                       ShellWord(missing), " >&2; exit 1; }; ", options_.program.command),
+          absl::StrCat("--first_rank=", first_rank)};
+}
+
 std::vector<std::string> JobOnHosts::FlagsFor(int host, const std::string& coordinator) const {
   const std::string& address = addresses_[host];
   const bool is_ipv6 = address.find(':') != address.npos;
@@ -169,8 +188,9 @@ std::vector<std::string> JobOnHosts::FlagsFor(int host, const std::string& coord
                              absl::StrCat("--num_servers=", list_.num_servers()),
                              absl::StrCat("--num_workers=", list_.num_workers()),
                              absl::StrCat("--network=", address, is_ipv6 ? "/128" : "/32"),
-                             absl::StrCat("--device=", absl::StrJoin(options_.devices, ",")),
                              absl::StrCat("--run_dir=", JobFolders::kResults), "--end_with_stdin"});
+  const std::vector<std::string> of_workers = WorkerFlags(host);
+  flags.insert(flags.end(), of_workers.begin(), of_workers.end());
   if (options_.has_trace) flags.push_back("--trace");
   if (coordinator.empty()) {
     flags.push_back(absl::StrCat("--rendezvous=", HostAndPort(address, 0)));
@@ -209,6 +229,7 @@ HostsRunner JobOnHosts::MakeRunner() {
   runner.print = [this](const auto& line) { Tell(line); };
   runner.take_interrupt = options_.take_interrupt;
   runner.clock = options_.clock;
+  runner.runs_programs = !options_.program.command.empty();
   return HostsRunner(runner);
 }
 
@@ -234,8 +255,9 @@ absl::StatusOr<v1::JobSpec> JobOf(const RunOptions& options) {
   const HostList& list = *options.hosts;
   std::vector<std::string> flags = {absl::StrCat("--num_servers=", list.num_servers()),
                                     absl::StrCat("--num_workers=", list.num_workers())};
-  flags.insert(flags.end(), options.job_flags.begin(), options.job_flags.end());
-  ASSIGN_OR_RETURN(v1::JobSpec job, EffectiveJob(options.job_file, flags));
+  const std::vector<std::string> given = JobFlagsWithDefaults(options);
+  flags.insert(flags.end(), given.begin(), given.end());
+  ASSIGN_OR_RETURN(v1::JobSpec job, JobOfRun(options, flags));
   if (job.cluster().num_servers() != static_cast<uint32_t>(list.num_servers()) ||
       job.cluster().num_workers() != static_cast<uint32_t>(list.num_workers())) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -243,7 +265,6 @@ absl::StatusOr<v1::JobSpec> JobOf(const RunOptions& options) {
         list.num_workers(), " workers, got others; leave them out, and use --servers_per_node, ",
         "--workers_per_node or --hosts=HOST:WORKERS"));
   }
-  ResolvePaths(/*folder=*/"", &job);
   return job;
 }
 

@@ -7,9 +7,12 @@
 #include <filesystem>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_flags.h"
+#include "common/job/load_job.h"
 #include "common/transport/own_address.h"
 #include "deploy/cli/job/run_folder.h"
 
@@ -18,9 +21,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// --model=program would hide another model of the file.
+absl::Status CheckIsForPrograms(const std::string& job_file) {
+  if (job_file.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const v1::JobSpec file, LoadJobFile(job_file));
+  const v1::ModelSpec& model = file.model();
+  if (!model.has_type() || model.type() == v1::ModelSpec::PROGRAM) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--worker_command: expected a job for programs, got the model ",
+                   v1::ModelSpec::Type_Name(model.type()), " in ", job_file,
+                   "; write model { type: PROGRAM } there, or leave out --worker_command"));
+}
+
 }  // namespace
 
-std::vector<std::string> JobFlagsWithCounts(const RunOptions& options) {
+std::vector<std::string> JobFlagsWithDefaults(const RunOptions& options) {
   std::vector<std::string> flags = options.job_flags;
   if (const auto& nodes = options.rendezvous; nodes.has_value()) {
     const std::string counts[] = {
@@ -28,7 +43,28 @@ std::vector<std::string> JobFlagsWithCounts(const RunOptions& options) {
         absl::StrCat("--num_workers=", nodes->num_nodes * nodes->workers_per_node)};
     flags.insert(flags.begin(), std::begin(counts), std::end(counts));
   }
+  if (!options.program.command.empty()) flags.insert(flags.begin(), "--model=program");
   return flags;
+}
+
+absl::StatusOr<v1::JobSpec> JobOfRun(const RunOptions& options, std::vector<std::string> flags) {
+  const bool has_command = !options.program.command.empty();
+  if (has_command) RETURN_IF_ERROR(CheckIsForPrograms(options.job_file));
+  ASSIGN_OR_RETURN(v1::JobSpec job, EffectiveJob(options.job_file, std::move(flags)));
+  const bool is_for_programs = job.model().type() == v1::ModelSpec::PROGRAM;
+  if (!has_command && is_for_programs) {
+    return absl::InvalidArgumentError(
+        "--worker_command: expected the command of the workers, as the job's model is program, got "
+        "none; add it, as in --worker_command=\"python train.py\"");
+  }
+  if (has_command && !is_for_programs) {
+    return absl::InvalidArgumentError(
+        "--model: expected program, as there is a --worker_command, got another; leave out one of "
+        "the two");
+  }
+  // Paths in flags count from the current folder, but the effective job is saved in another one.
+  ResolvePaths(/*folder=*/"", &job);
+  return job;
 }
 
 absl::StatusOr<LocalJob::Options> ProcessOptions(const RunOptions& options) {
@@ -40,6 +76,7 @@ absl::StatusOr<LocalJob::Options> ProcessOptions(const RunOptions& options) {
   ASSIGN_OR_RETURN(processes.worker_program,
                    FindProgram(options.own_path, "worker/capstan_worker"));
   processes.devices = options.devices;
+  processes.program = options.program;
   processes.record_history = options.record_history;
   processes.has_trace = options.has_trace;
   processes.keys = options.keys;
@@ -56,6 +93,11 @@ void SetNode(const Rendezvous& nodes, const NodeRole& role, LocalJob::Options& p
   processes.listen = HostAndPort(is_ipv6 ? "::" : "0.0.0.0", nodes.port);
   processes.coordinator_host = is_ipv6 ? absl::StrCat("[", nodes.host, "]") : nodes.host;
   processes.network = role.network;
+}
+
+absl::Status SetRanks(const v1::ClusterSpec& cluster, LocalJob::Options& processes) {
+  processes.program.world_size = static_cast<int>(cluster.num_workers());
+  return CheckRanks(processes.program, processes.num_workers);
 }
 
 absl::Status PrepareFolders(const RunOptions& options, const std::string& run_dir) {

@@ -10,14 +10,19 @@
 #include "deploy/cli/commands.h"
 #include "deploy/cli/job/local_job.h"
 #include "deploy/cli/job/rendezvous.h"
+#include "proto/job.pb.h"
 
 namespace capstan {
 
 // What `capstan run` needs on the machine that coordinates and on the others.
 
-// The job flags. Those of a rendezvous begin with its numbers of servers and workers: given numbers
-// come later, and count.
-std::vector<std::string> JobFlagsWithCounts(const RunOptions& options);
+// The job flags. They begin with the model of --worker_command, and with the numbers of servers and
+// workers of a rendezvous: what is given comes later, and counts.
+std::vector<std::string> JobFlagsWithDefaults(const RunOptions& options);
+
+// The valid job of the file and of `flags`, with paths that count from every folder.
+// INVALID_ARGUMENT also unless its workers are programs if and only if there is a --worker_command.
+absl::StatusOr<v1::JobSpec> JobOfRun(const RunOptions& options, std::vector<std::string> flags);
 
 // Options for the processes of this machine, without their folder and their job. The errors of
 // FindProgram.
@@ -25,6 +30,9 @@ absl::StatusOr<LocalJob::Options> ProcessOptions(const RunOptions& options);
 
 // Makes the processes those of one machine of several.
 void SetNode(const Rendezvous& nodes, const NodeRole& role, LocalJob::Options& processes);
+
+// Gives the workers of this machine their ranks, if they are programs. The error of CheckRanks.
+absl::Status SetRanks(const v1::ClusterSpec& cluster, LocalJob::Options& processes);
 
 // The errors of PrepareRunFolder and PrepareHistoryFolder.
 absl::Status PrepareFolders(const RunOptions& options, const std::string& run_dir);

@@ -58,7 +58,7 @@ TEST(StatusCommandTest, WaitingJobSaysForHowManyAndNothingOfShards) {
             "servers 1:\n"
             "  server-0   127.0.0.1:5000         live\n"
             "workers 1 of 2:\n"
-            "  worker-0  step     0/0\n");
+            "  worker-0  step     0\n");
 }
 
 TEST(StatusCommandTest, TheConsistencyThatCountsAndAPendingChangeAreShown) {

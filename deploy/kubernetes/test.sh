@@ -13,7 +13,7 @@ repository="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 cd "${repository}"
 # Debian's own Python has Debian's yaml.
 python=/usr/bin/python3
-overlays=(base local gpu insecure no_checkpoints jobset)
+overlays=(base local gpu insecure no_checkpoints jobset program)
 
 fail() {
   echo "kubernetes test: $1" >&2
@@ -78,6 +78,19 @@ skip() {
   echo "skipped $1"
 }
 
+# What a user's image would have: a program that trains by the C library.
+write_training_program() {
+  local library=bazel-bin/worker/client_api/libcapstan.so
+  [[ -e "${library}" ]] || bazel build --noshow_progress //worker/client_api:libcapstan.so </dev/null ||
+    fail "cannot build the library; see above"
+  cp tests/integration/linear_regression.py "${library}" "${scratch}/programs"
+  cat >"${scratch}/programs/train" <<'END'
+#!/usr/bin/sh
+folder="$(/usr/bin/dirname "$0")"
+exec /usr/bin/python3 "${folder}/linear_regression.py" "${folder}/libcapstan.so" --steps=400 "$@"
+END
+}
+
 # A copy of the manifests with keys, and the programs of the image.
 copy_inputs() {
   local program
@@ -86,6 +99,7 @@ copy_inputs() {
     cp "$(find "${programs}"/{.,deploy/cli,server,worker} -maxdepth 1 -name "${program}" 2>/dev/null |
       head --lines=1)" "${scratch}/programs"
   done
+  write_training_program
   chmod 755 "${scratch}"/programs/*
   mkdir --parents "${scratch}/repository/deploy"
   cp --recursive deploy/kubernetes "${scratch}/repository/deploy"

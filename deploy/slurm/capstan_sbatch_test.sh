@@ -28,6 +28,7 @@ program tools/srun '
   done
   for ((i = 0; i < tasks; i++)); do
     export SLURM_STEP_ID=0 SLURM_PROCID=$i SLURM_LOCALID=$((i / 2)) SLURMD_NODENAME=node$((1 + i % 2))
+    export SLURM_GTIDS="$(seq --separator=, $((i % 2)) 2 $((tasks - 1)))"
     "$@" || echo "srun: error: ${SLURMD_NODENAME}: task $i: Exited with exit code $?"
   done'
 for each in server worker; do
@@ -79,6 +80,20 @@ CUDA_VISIBLE_DEVICES=4,5,6 run_job 'finished 9\n' 0
 expect programs/flags "--device=cuda:1" "--device=cuda:2"
 CUDA_VISIBLE_DEVICES=4,5,6 run_job 'finished 9\n' 0 --device=cpu
 expect programs/flags "--device=cpu"
+
+# A program in the place of the workers, of which node2 has one and node1 two.
+run_job 'finished 9\n' 0 --model=program --num_servers=1 --num_workers=3 --worker_command='
+  echo "rank $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE" >>programs/flags
+  echo "for $CAPSTAN_COORDINATOR with $CAPSTAN_KEYS"'
+expect programs/flags "rank 0 of 3, 0 of 2" "rank 1 of 3, 0 of 1" "rank 2 of 3, 1 of 2"
+expect runs/slurm-7/worker-2.log "for 10.0.0.1:4321 with ${PWD}/runs/slurm-7/keys"
+if grep capstan_worker programs/flags; then exit 1; fi
+run_job '' 2 --worker_command=true
+expect output "--worker_command: expected a job for programs, got the model MLP"
+run_job '' 2 --model=program
+expect output "--worker_command: expected the command of the workers"
+run_job '' 2 --model=program --worker_command=true --device=cuda
+expect output "cannot matter to programs of your own"
 
 SLURM_CPUS_PER_TASK=3 run_job 'finished 9\n' 0 --container_image=site+capstan --network=10.1.0.0/16 \
   --checkpoint_steps=50

@@ -18,6 +18,7 @@ fail() {
 }
 
 programs="${repository}/bazel-bin"
+library="${repository}/bazel-bin/worker/client_api/libcapstan.so"
 case "${1:-}" in
   --programs=?*) programs="$(realpath "${1#*=}")" ;;
   '') ;;
@@ -27,7 +28,7 @@ esac
 
 prepare() {
   local package missing=()
-  for package in slurm-wlm munge python3-minimal; do
+  for package in slurm-wlm munge python3; do
     [[ "$(dpkg-query --show --showformat='${db:Status-Abbrev}' "${package}" 2>/dev/null)" == ii* ]] ||
       missing+=("${package}")
   done
@@ -43,6 +44,8 @@ prepare() {
   fi
 }
 prepare </dev/null
+[[ -e "${library}" ]] || bazel build --noshow_progress //worker/client_api:libcapstan.so </dev/null ||
+  fail "cannot build the library; see above"
 
 scratch="$(mktemp -d)"
 # munge wants its socket to be reached by all.
@@ -223,6 +226,22 @@ try_ucx() {
     'ends_with no_ucx 2 && log_has no_ucx "expected the folder above UCX.s lib, got /nonexistent"'
 }
 
+# A program in the place of the workers.
+try_program() {
+  local train="python3 ${repository}/tests/integration/linear_regression.py ${library}"
+  submit program --nodes=3 "${repository}/deploy/jobs/program.textproto" --worker_command="${train}"
+  submit broken --nodelist=node1 "${repository}/deploy/jobs/program.textproto" \
+    --worker_command='echo "no data for rank ${RANK}, local ${LOCAL_RANK} of ${LOCAL_WORLD_SIZE}"; exit 3'
+  check program "exit code 0" ends_with program 0
+  check program "each worker has its rank" \
+    'grep --quiet "joined as worker 0" "${scratch}/program/worker-0.log" &&
+     grep --quiet "joined as worker 1" "${scratch}/program/worker-1.log"'
+  check program "its loss, and no accuracy, in the summary" \
+    'awk "BEGIN { exit !($(summary program test_loss) < 0.001) }" && [[ -z "$(summary program test_accuracy)" ]]'
+  check broken "the reason in the batch log" \
+    'ends_with broken 1 && log_has broken "worker-([01]) on node1 has ended; its log: no data for rank \\1, local \\1 of 2"'
+}
+
 # There is no GPU: the workers fail, but their logs name the devices.
 try_gpus() {
   submit gpu --gpus-per-task=1 "${digits}"
@@ -238,7 +257,7 @@ try_gpus() {
 
 capstan="${programs}/capstan"
 [[ -x "${capstan}" ]] || capstan="${programs}/deploy/cli/capstan"
-for part in digits failures losses requeue ucx gpus; do
+for part in digits failures losses requeue ucx program gpus; do
   began=${SECONDS}
   "try_${part}"
   echo "${part}: $((SECONDS - began)) s"

@@ -21,6 +21,7 @@
 #include "common/model_file/model_file.h"
 #include "common/routing/placement.h"
 #include "common/routing/table_check.h"
+#include "server/optimizer/table_optimizers.h"
 
 namespace capstan {
 namespace {
@@ -164,6 +165,7 @@ absl::Status CheckFields(const v1::CheckpointManifest& manifest) {
   RETURN_IF_ERROR(CheckOwnArrays(manifest.own_arrays(), MostPushArrays(job.codec()), elements,
                                  SliceBytes(job.scheduler())));
   RETURN_IF_ERROR(CheckTableCodecs(job.codec(), manifest.tables()));
+  RETURN_IF_ERROR(CheckTableOptimizers(job, manifest.tables()));
   RETURN_IF_ERROR(CheckSteps(manifest));
   RETURN_IF_ERROR(CheckPeriods(manifest));
   return CheckFiles(manifest, elements);

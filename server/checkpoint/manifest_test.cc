@@ -160,6 +160,8 @@ TEST(ManifestTest, FieldsThatContradictEachOtherAreRefused) {
       {"[64, 10]", "[4294967296, 4294967296]", "which is more than 2^64 bytes"},
       {"  scheduler {", "  codec { table_codec { table: \"fc1\" codec: \"int8\" } }\n  scheduler {",
        "--table_codec: expected tables of the model (linear.weight, linear.bias), got \"fc1\""},
+      {"shape: [10]", "shape: [10]\n  optimizer { type: ADAM beta1: 2 }",
+       "table linear.bias: optimizer.beta1: expected a number that is at least 0"},
       {"consistency {\n  consistency", "consistency {\n  first_step: 1\n  consistency",
        "expected a consistency from step 0 on"},
       {"consistency {\n  consistency", "consistency {\n}\nconsistency {\n  consistency",

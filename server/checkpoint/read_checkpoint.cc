@@ -16,6 +16,7 @@
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_storage.h"
 #include "server/optimizer/optimizer.h"
+#include "server/optimizer/table_optimizers.h"
 
 namespace capstan {
 namespace {
@@ -23,13 +24,17 @@ namespace {
 // Which slices of a job have been read.
 class ReadSlices {
  public:
-  // `state_count`: the optimizer's number of arrays for each slice.
-  ReadSlices(const v1::CheckpointManifest& manifest, size_t state_count)
-      : state_count_(state_count) {
+  // INVALID_ARGUMENT if an optimizer cannot be made.
+  static absl::StatusOr<ReadSlices> Create(const v1::CheckpointManifest& manifest) {
+    ReadSlices slices;
     for (const v1::TableSpec& table : manifest.tables()) {
-      names_.push_back(table.name());
-      slicings_.emplace_back(ElementCount(table), SliceBytes(manifest.job().scheduler()));
+      ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
+                       MakeOptimizer(OptimizerOf(manifest.job(), table)));
+      slices.names_.push_back(table.name());
+      slices.slicings_.emplace_back(ElementCount(table), SliceBytes(manifest.job().scheduler()));
+      slices.state_counts_.push_back(static_cast<size_t>(optimizer->state_count()));
     }
+    return slices;
   }
 
   absl::Span<const std::string> table_names() const { return names_; }
@@ -45,8 +50,9 @@ class ReadSlices {
       return Unexpected(absl::StrCat(bytes, " bytes, got ", slice.values.size_bytes(), " in"),
                         slice.key);
     }
-    if (slice.optimizer_state.size() != state_count_) {
-      return Unexpected(absl::StrCat(state_count_, " arrays of the optimizer, got ",
+    const size_t state_count = state_counts_[slice.key.table.value()];
+    if (slice.optimizer_state.size() != state_count) {
+      return Unexpected(absl::StrCat(state_count, " arrays of the optimizer, got ",
                                      slice.optimizer_state.size(), " in"),
                         slice.key);
     }
@@ -72,9 +78,12 @@ class ReadSlices {
                                                    names_[key.table.value()]));
   }
 
-  const size_t state_count_;
+  ReadSlices() = default;
+
+  // Of each table:
   std::vector<std::string> names_;
-  std::vector<Slicing> slicings_;  // of each table
+  std::vector<Slicing> slicings_;
+  std::vector<size_t> state_counts_;  // the optimizer's arrays for each slice
   absl::flat_hash_set<SliceKey> keys_;
 };
 
@@ -82,20 +91,18 @@ class ReadSlices {
 
 absl::Status ReadAllShards(const std::string& path, const v1::CheckpointManifest& manifest,
                            absl::FunctionRef<absl::Status(const ShardSnapshot&)> use) {
-  const absl::StatusOr<std::unique_ptr<Optimizer>> optimizer =
-      MakeOptimizer(manifest.job().optimizer());
-  RETURN_IF_ERROR(Annotate(optimizer.status(), path));
-  ReadSlices slices(manifest, (*optimizer)->state_count());
+  absl::StatusOr<ReadSlices> slices = ReadSlices::Create(manifest);
+  RETURN_IF_ERROR(Annotate(slices.status(), path));
   for (const v1::ShardFile& file : manifest.files()) {
     ASSIGN_OR_RETURN(const ShardSnapshot shard,
-                     ReadVerifiedShard(path, file, slices.table_names()));
+                     ReadVerifiedShard(path, file, slices->table_names()));
     for (const SliceSnapshot& slice : shard.slices) {
       RETURN_IF_ERROR(
-          Annotate(slices.Add(slice), absl::StrCat(path, "/", ShardFileName(file.shard()))));
+          Annotate(slices->Add(slice), absl::StrCat(path, "/", ShardFileName(file.shard()))));
     }
     RETURN_IF_ERROR(use(shard));
   }
-  return Annotate(slices.CheckAllHaveCome(), path);
+  return Annotate(slices->CheckAllHaveCome(), path);
 }
 
 }  // namespace capstan

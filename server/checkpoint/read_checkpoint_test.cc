@@ -99,6 +99,20 @@ TEST(ReadCheckpointTest, ASliceWithoutTheOptimizersStateIsRefused) {
                                      arrays - 1, " in slice 2 of table linear.weight")));
 }
 
+TEST(ReadCheckpointTest, EachTableHasTheStateOfItsOwnOptimizer) {
+  v1::CheckpointManifest manifest = ExampleManifest(kStep);
+  manifest.mutable_tables(1)->mutable_optimizer()->set_type(v1::OptimizerSpec::ADAM);
+  std::vector<ShardSnapshot> shards = ExampleShards();
+  SliceSnapshot& bias = shards[1].slices.back();
+  ASSERT_EQ(bias.key.table, TableId(1));
+  EXPECT_THAT(
+      std::string(Read(WriteCheckpoint(NewFolder(), manifest, shards)).message()),
+      HasSubstr("expected 2 arrays of the optimizer, got 1 in slice 0 of table linear.bias"));
+  bias.optimizer_state.push_back(bias.optimizer_state.front());
+  const absl::Status status = Read(WriteCheckpoint(NewFolder(), manifest, shards));
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 TEST(ReadCheckpointTest, ADamagedFileIsNamed) {
   const std::string path = WriteShards(ExampleShards());
   FlipLastByte(path + "/shard-00001.safetensors");

@@ -2,7 +2,9 @@
 
 #include <xxhash.h>
 
+#include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -17,7 +19,7 @@ namespace {
 
 constexpr uint32_t kShardKind = 1;
 constexpr uint32_t kSliceKind = 2;
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kPrefixBytes = 16;
 constexpr size_t kHashBytes = 8;
 // Most arrays that an optimizer keeps for one slice.
@@ -50,6 +52,12 @@ void AppendStep(Step step, std::string* bytes) {
 
 void AppendCount(size_t count, std::string* bytes) {
   AppendLittleEndian(static_cast<uint32_t>(count), bytes);
+}
+
+void AppendDouble(double number, std::string* bytes) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, &number, sizeof(bits));
+  AppendLittleEndian(bits, bytes);
 }
 
 std::string ShardContents(const ShardSnapshot& snapshot) {
@@ -91,6 +99,9 @@ std::string SliceContents(const SliceSnapshot& slice) {
     AppendLittleEndian(push.worker.value(), &contents);
     AppendLittleEndian(uint8_t{push.base_version.has_value()}, &contents);
     AppendLittleEndian(push.base_version.value_or(0), &contents);
+    AppendLittleEndian(uint8_t{push.learning_rate.has_value()}, &contents);
+    AppendDouble(push.learning_rate.value_or(0), &contents);
+    AppendLittleEndian(uint8_t{push.is_empty}, &contents);
   }
   AppendCount(slice.own_arrays, &contents);
   AppendCount(slice.own.size(), &contents);
@@ -128,6 +139,15 @@ class Reader {
     const auto flag = Take<uint8_t>();
     if (flag > 1) is_whole_ = false;
     return flag == 1;
+  }
+  // A learning rate is finite, and 0 or more.
+  double TakeLearningRate() {
+    const auto bits = Take<uint64_t>();
+    double rate = 0;
+    std::memcpy(&rate, &bits, sizeof(rate));
+    if (std::isfinite(rate) && rate >= 0) return rate;
+    is_whole_ = false;
+    return 0;
   }
   ConsistencyMode TakeMode() {
     const auto number = Take<uint8_t>();
@@ -174,6 +194,22 @@ void ReadShard(Reader& reader, ShardSnapshot& snapshot) {
   }
 }
 
+void ReadKeptPushes(Reader& reader, SliceSnapshot& slice) {
+  const uint32_t kept = reader.TakeCount(/*least_bytes=*/31);
+  for (uint32_t i = 0; i < kept; ++i) {
+    SliceSnapshot::KeptPush& push = slice.kept.emplace_back();
+    push.step = reader.TakeStep();
+    push.worker = WorkerId(reader.Take<uint32_t>());
+    const bool has_base_version = reader.TakeFlag();
+    const auto base_version = reader.Take<uint64_t>();
+    if (has_base_version) push.base_version = base_version;
+    const bool has_learning_rate = reader.TakeFlag();
+    const double learning_rate = reader.TakeLearningRate();
+    if (has_learning_rate) push.learning_rate = learning_rate;
+    push.is_empty = reader.TakeFlag();
+  }
+}
+
 // Each worker has at most one, and none if they have no arrays.
 void ReadOwnStates(Reader& reader, SliceSnapshot& slice) {
   slice.own_arrays = reader.TakeNumber(kMostOwnArrays + 2);  // and those of pushes
@@ -207,15 +243,7 @@ void ReadSlice(Reader& reader, SliceSnapshot& slice) {
     worker.completed = reader.TakeStep();
     worker.is_live = reader.TakeFlag();
   }
-  const uint32_t kept = reader.TakeCount(/*least_bytes=*/21);
-  for (uint32_t i = 0; i < kept; ++i) {
-    SliceSnapshot::KeptPush& push = slice.kept.emplace_back();
-    push.step = reader.TakeStep();
-    push.worker = WorkerId(reader.Take<uint32_t>());
-    const bool has_base_version = reader.TakeFlag();
-    const auto base_version = reader.Take<uint64_t>();
-    if (has_base_version) push.base_version = base_version;
-  }
+  ReadKeptPushes(reader, slice);
   ReadOwnStates(reader, slice);
   if (reader.is_at_end()) return;
   SliceSnapshot::WorkerCopy copy;

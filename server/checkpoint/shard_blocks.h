@@ -19,9 +19,10 @@ namespace capstan {
 //     uint32 count of arrays of the optimizer; uint32 count of periods; for each: int64 first_step,
 //     uint8 mode (1 BSP, 2 SSP, 3 async), int64 staleness; uint32 count of workers; for each:
 //     uint32 worker, int64 completed, uint8 is_live; uint32 count of kept pushes; for each: int64
-//     step, uint32 worker, uint8 has_base_version, uint64 base_version; uint32 count of arrays of
-//     an own state, uint32 count of own states; for each: uint32 worker; if there is a copy of what
-//     the workers have: uint64 version of its values
+//     step, uint32 worker, uint8 has_base_version, uint64 base_version, uint8
+//     has_learning_rate, float64 learning_rate, uint8 is_empty; uint32 count of arrays of an own
+//     state, uint32 count of own states; for each: uint32 worker; if there is a copy of what the
+//     workers have: uint64 version of its values
 std::string EncodeShardBlocks(const ShardSnapshot& snapshot);
 
 // Decodes bytes of EncodeShardBlocks. Payloads are empty; there are as many as the slice had.

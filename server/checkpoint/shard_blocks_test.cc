@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <xxhash.h>
 
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
 #include "common/base/little_endian.h"
 
 namespace capstan {
@@ -23,8 +26,9 @@ ShardSnapshot Example() {
   slice.optimizer_state.resize(2);
   slice.schedule = {{Step(0), ConsistencyMode::kSsp, 4}, {Step(9), ConsistencyMode::kBsp}};
   slice.workers = {{WorkerId(0), Step(4), false}, {WorkerId(1), Step(5), true}};
-  slice.kept.push_back({Step(5), WorkerId(1), 11, Payload()});
-  slice.kept.push_back({Step(6), WorkerId(0), std::nullopt, Payload()});
+  slice.kept.push_back({Step(5), WorkerId(1), 11, /*learning_rate=*/0.5, false, Payload()});
+  slice.kept.push_back(
+      {Step(6), WorkerId(0), std::nullopt, std::nullopt, /*is_empty=*/true, Payload()});
   slice.own_arrays = 4;
   slice.own = {{WorkerId(0), Payload()}, {WorkerId(1), Payload()}};
   return shard;
@@ -51,10 +55,12 @@ TEST(ShardBlocksTest, BytesAreGolden) {
       "\x09\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0"
       "\x02\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\0\x01\0\0\0\x05\0\0\0\0\0\0\0\x01"
       "\x02\0\0\0\x05\0\0\0\0\0\0\0\x01\0\0\0\x01\x0b\0\0\0\0\0\0\0"
+      "\x01\0\0\0\0\0\0\xe0\x3f\0"
       "\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+      "\0\0\0\0\0\0\0\0\0\x01"
       "\x04\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0",
-      166);
-  EXPECT_EQ(EncodeShardBlocks(Example()), Block(1, 1, shard) + Block(2, 1, slice));
+      186);
+  EXPECT_EQ(EncodeShardBlocks(Example()), Block(1, 2, shard) + Block(2, 2, slice));
 }
 
 TEST(ShardBlocksTest, TheCopyOfTheWorkersComesLast) {
@@ -101,6 +107,10 @@ TEST(ShardBlocksTest, DecodesWhatItEncodes) {
   EXPECT_EQ(slice.kept[0].base_version, 11);
   EXPECT_EQ(slice.kept[1].base_version, std::nullopt);
   EXPECT_EQ(slice.kept[1].step, Step(6));
+  EXPECT_EQ(slice.kept[0].learning_rate, 0.5);
+  EXPECT_EQ(slice.kept[1].learning_rate, std::nullopt);
+  EXPECT_FALSE(slice.kept[0].is_empty);
+  EXPECT_TRUE(slice.kept[1].is_empty);
   EXPECT_EQ(slice.own_arrays, 4u);
   ASSERT_EQ(slice.own.size(), 2u);
   EXPECT_EQ(slice.own[1].worker, WorkerId(1));
@@ -108,7 +118,7 @@ TEST(ShardBlocksTest, DecodesWhatItEncodes) {
 
 TEST(ShardBlocksTest, EveryDamagedByteAndEveryShorterShardIsRefused) {
   const std::string whole = EncodeShardBlocks(Example());
-  const size_t first_block = Block(1, 1, std::string(29, 'x')).size();
+  const size_t first_block = Block(1, 2, std::string(29, 'x')).size();
   for (size_t i = 0; i < whole.size(); ++i) {
     std::string damaged = whole;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
@@ -125,18 +135,26 @@ TEST(ShardBlocksTest, WhatContradictsItselfIsRefused) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(text));
   };
   const std::string empty_shard(8, '\0');
-  expect(Block(1, 2, empty_shard), "block 0 of a shard: expected format 1, got 2");
-  expect(Block(2, 1, empty_shard), "expected the shard's");
-  expect(Block(1, 1, empty_shard) + Block(1, 1, empty_shard),
+  for (const uint32_t version : {1, 3}) {
+    expect(Block(1, version, empty_shard),
+           absl::StrCat("block 0 of a shard: expected format 2, got ", version));
+  }
+  expect(Block(2, 2, empty_shard), "expected the shard's");
+  expect(Block(1, 2, empty_shard) + Block(1, 2, empty_shard),
          "block 1 of a shard: expected a slice");
-  expect(Block(1, 1, empty_shard + "x"), "contents as long as");
-  expect(Block(1, 1, std::string("\0\0\0\0\xff\xff\xff\xff", 8)), "contents as long as");
+  expect(Block(1, 2, empty_shard + "x"), "contents as long as");
+  expect(Block(1, 2, std::string("\0\0\0\0\xff\xff\xff\xff", 8)), "contents as long as");
   ShardSnapshot twice = Example();
   twice.slices.push_back(twice.slices[0]);
   expect(EncodeShardBlocks(twice), "slices in ascending order");
   ShardSnapshot many = Example();
   many.slices[0].optimizer_state.resize(17);
   expect(EncodeShardBlocks(many), "contents as long as");
+  ShardSnapshot rate = Example();
+  for (const double impossible : {-0.5, HUGE_VAL, std::nan("")}) {
+    rate.slices[0].kept[0].learning_rate = impossible;
+    expect(EncodeShardBlocks(rate), "contents as long as");
+  }
   ShardSnapshot own = Example();
   own.slices[0].own_arrays = 6;  // 4 of an engine, a residual and a momentum
   EXPECT_TRUE(DecodeShardBlocks(EncodeShardBlocks(own)).ok());

@@ -34,6 +34,7 @@ absl::Status ForEachTensor(Slice& slice, absl::Span<const std::string> table_nam
     RETURN_IF_ERROR(visit(absl::StrCat(prefix, "copy"), slice.copy->values, 1));
   }
   for (auto& push : slice.kept) {
+    if (push.is_empty) continue;
     RETURN_IF_ERROR(
         visit(absl::StrCat(prefix, "kept.", push.step.value(), ".", push.worker.value()),
               push.gradient, 1));

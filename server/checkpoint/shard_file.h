@@ -13,8 +13,8 @@ namespace capstan {
 
 // A shard in a safetensors file. Each slice has the float32 tensors TABLE/SLICE/values,
 // TABLE/SLICE/optimizer.0, 1, ..., TABLE/SLICE/copy (what the workers have, if pulls get
-// differences), TABLE/SLICE/kept.STEP.WORKER, and TABLE/SLICE/own.WORKER, which any safetensors
-// library reads. The uint8 tensor "shard" has the rest (shard_blocks.h).
+// differences), TABLE/SLICE/kept.STEP.WORKER (not of empty pushes), and TABLE/SLICE/own.WORKER,
+// which any safetensors library reads. The uint8 tensor "shard" has the rest (shard_blocks.h).
 
 // Writes `snapshot` into an empty file. `table_names` are the job's, in order of table id. Returns
 // the XXH3-64 of the whole file.

@@ -69,7 +69,8 @@ class ShardFileTest : public testing::Test {
     shard->SetLiveWorkers(workers);
     return shard;
   }
-  // The push of the worker and step, the same for every call.
+  // The push of the worker and step, the same for every call. Workers have learning rates of their
+  // own, and worker 0 has no gradient in step 3.
   absl::Status Push(Shard& shard, bool is_restored, uint32_t slice, uint32_t worker, int64_t step) {
     Random random(1000 * slice + 100 * worker + static_cast<uint64_t>(step));
     const auto gradient = std::make_shared<std::vector<float>>(kSize);
@@ -79,7 +80,11 @@ class ShardFileTest : public testing::Test {
     request.incarnation = Incarnation(is_restored ? 100 + worker : worker);
     request.slice = {TableId(slice), SliceIndex(7)};
     request.push_step = Step(step);
-    request.gradient = Payload(absl::MakeConstSpan(*gradient), gradient);
+    request.learning_rate = 0.001 * (1 + worker);
+    request.is_empty_push = worker == 0 && step == 3;
+    if (!request.is_empty_push) {
+      request.gradient = Payload(absl::MakeConstSpan(*gradient), gradient);
+    }
     absl::Status status;
     shard.Exchange(std::move(request), [&status](ExchangeReply reply) { status = reply.status; });
     return status;
@@ -132,7 +137,9 @@ TEST_F(ShardFileTest, AShardGoesOnInAnotherProcessWithTheSameBits) {
   auto read = Read();
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->workers.size(), size_t{kWorkers});
-  EXPECT_EQ(read->slices[0].kept.size(), 2u);
+  ASSERT_EQ(read->slices[0].kept.size(), 2u);
+  EXPECT_FALSE(read->slices[0].kept[0].is_empty);
+  EXPECT_TRUE(read->slices[0].kept[1].is_empty);
   const auto restored = MakeShard(&*read);
   for (Shard* shard : {original.get(), restored.get()}) {
     const bool is_restored = shard == restored.get();

@@ -35,6 +35,10 @@ class StepVector {
   // Smallest number of steps completed by a live worker. Never decreases; without live workers it
   // stays unchanged.
   Step min_step() const { return min_step_; }
+  bool is_live(WorkerId worker) const {
+    const auto found = workers_.find(worker);
+    return found != workers_.end() && found->second.is_live;
+  }
   // Number of live workers.
   uint64_t live_count() const;
   // All workers, in order of id.

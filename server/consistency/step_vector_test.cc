@@ -90,5 +90,16 @@ TEST(StepVectorTest, AWorkerThatComesBackEntersWhereItIsToldUnlessItIsPastThat) 
   EXPECT_EQ(steps.min_step(), Step(1));
 }
 
+TEST(StepVectorTest, AWorkerIsLiveFromAddToRemove) {
+  StepVector steps;
+  EXPECT_FALSE(steps.is_live(WorkerId(0)));
+  steps.Add(WorkerId(0));
+  EXPECT_TRUE(steps.is_live(WorkerId(0)));
+  steps.Remove(WorkerId(0));
+  EXPECT_FALSE(steps.is_live(WorkerId(0)));
+  steps.Add(WorkerId(0));
+  EXPECT_TRUE(steps.is_live(WorkerId(0)));
+}
+
 }  // namespace
 }  // namespace capstan

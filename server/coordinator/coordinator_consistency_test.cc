@@ -122,14 +122,15 @@ TEST(CoordinatorConsistencyTest, WhoWaitsIsToldThatTheCoordinatorStops) {
 }
 
 // What a worker of one table, w, is told by the coordinator of such a job.
-absl::Status RegisterWorkerOf(const v1::JobSpec& spec) {
+absl::Status RegisterWorkerOf(const v1::JobSpec& spec,
+                              const v1::TableSpec& table = ScriptedJob::Tables({4})[0]) {
   FakeClock clock;
   Coordinator::Options options;
   options.job = spec;
   Coordinator coordinator(std::move(options), clock);
   v1::RegisterWorkerRequest request;
   request.set_incarnation(1);
-  *request.add_tables() = ScriptedJob::Tables({4})[0];
+  *request.add_tables() = table;
   absl::Status status;
   coordinator.RegisterWorker(
       request, [&](const absl::StatusOr<v1::RegisterReply>& reply) { status = reply.status(); });
@@ -155,6 +156,16 @@ TEST(CoordinatorConsistencyTest, ACodecOfATableThatNoWorkerHasIsRefused) {
   EXPECT_EQ(
       RegisterWorkerOf(spec),
       absl::InvalidArgumentError("--table_codec: expected tables of the model (w), got \"v\""));
+}
+
+TEST(CoordinatorConsistencyTest, AnOptimizerThatCannotBeMadeIsRefusedWithItsTable) {
+  v1::TableSpec table = ScriptedJob::Tables({4})[0];
+  table.mutable_optimizer()->set_type(v1::OptimizerSpec::MOMENTUM);
+  EXPECT_TRUE(RegisterWorkerOf(ScriptedJob::Job(), table).ok());
+  table.mutable_optimizer()->set_momentum(1);
+  EXPECT_EQ(RegisterWorkerOf(ScriptedJob::Job(), table),
+            absl::InvalidArgumentError("table w: optimizer.momentum: expected a number that is at "
+                                       "least 0 and, as float32, below 1, got 1; correct it"));
 }
 
 }  // namespace

@@ -68,13 +68,20 @@ void Add(const v1::Progress& progress, Totals& totals) {
   totals.median_step_seconds = std::max(totals.median_step_seconds, progress.median_step_seconds());
 }
 
-Totals TotalsOf(const JobOutcome& outcome) {
+bool IsProgram(const v1::JobSpec& job) { return job.model().type() == v1::ModelSpec::PROGRAM; }
+
+// A program that does not know its loss reports none that is a number.
+bool HasLoss(const v1::JobSpec& job, const v1::Progress& progress) {
+  return progress.samples() > 0 && !(IsProgram(job) && std::isnan(progress.loss()));
+}
+
+Totals TotalsOf(const v1::JobSpec& job, const JobOutcome& outcome) {
   const v1::GetStatusReply& status = outcome.last_status;
   Totals totals;
   for (int worker = 0; worker < status.progress_size(); ++worker) {
     const v1::Progress& progress = status.progress(worker);
     Add(progress, totals);
-    if (!status.view().workers(worker).is_live() || progress.samples() == 0) continue;
+    if (!status.view().workers(worker).is_live() || !HasLoss(job, progress)) continue;
     totals.live_loss.Add(progress.loss());
   }
   for (const v1::Progress& progress : outcome.replaced_workers) Add(progress, totals);
@@ -100,13 +107,15 @@ void WriteMeans(const v1::GetStatusReply& status, nlohmann::ordered_json& summar
   if (!transports.empty()) summary["transport"] = absl::StrJoin(transports, ", ");
 }
 
-// What the model has learned. Only a job that has finished has been tested.
-void WriteResult(const JobOutcome& outcome, const Totals& totals, nlohmann::ordered_json& summary) {
-  if (outcome.status.ok()) {
-    summary["test_accuracy"] = outcome.result.test_accuracy();
-    summary["test_loss"] = outcome.result.test_loss();
-  }
-  if (outcome.status.ok() || totals.live_loss.count > 0) {
+// What the model has learned. Only a job that has finished has been tested. A program tells what it
+// knows.
+void WriteResult(const v1::JobSpec& job, const JobOutcome& outcome, const Totals& totals,
+                 nlohmann::ordered_json& summary) {
+  const v1::ReportResultRequest& result = outcome.result;
+  const bool has_finished = outcome.status.ok();
+  if (has_finished && !result.has_no_accuracy()) summary["test_accuracy"] = result.test_accuracy();
+  if (has_finished && !result.has_no_loss()) summary["test_loss"] = result.test_loss();
+  if (totals.live_loss.count > 0 || (has_finished && !IsProgram(job))) {
     summary["train_loss"] = totals.live_loss.Or(0);
   }
 }
@@ -138,9 +147,10 @@ std::string WarningOfTraining(const v1::JobSpec& job, const JobOutcome& outcome,
   course.steps = totals.max_steps;
   if (totals.first_loss.count > 0) course.first_loss = totals.first_loss.Or(0);
   course.largest_loss = totals.largest_loss;
-  course.last_loss = totals.live_loss.Or(result.test_loss());
-  course.test_loss = result.test_loss();
-  course.test_accuracy = result.test_accuracy();
+  // What a program has not told counts as finite.
+  course.test_loss = result.has_no_loss() ? 0 : result.test_loss();
+  course.test_accuracy = result.has_no_accuracy() ? 0 : result.test_accuracy();
+  course.last_loss = totals.live_loss.Or(course.test_loss);
   course.test_samples = result.test_samples();
   course.guess_loss = result.guess_loss();
   course.guess_accuracy = result.guess_accuracy();
@@ -245,7 +255,7 @@ void WriteCompression(const v1::JobSpec& job, const JobOutcome& outcome, const T
 }  // namespace
 
 std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
-  const Totals totals = TotalsOf(outcome);
+  const Totals totals = TotalsOf(job, outcome);
   const double seconds = absl::ToDoubleSeconds(outcome.training_time);
   nlohmann::ordered_json summary;
   summary["job"] = job.name();
@@ -253,11 +263,12 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   if (!outcome.status.ok()) summary["reason"] = std::string(outcome.status.message());
   WriteConsistency(job.consistency(), summary);
   summary["consistency_periods"] = PeriodsOf(outcome.last_status.view());
+  if (IsProgram(job)) summary["model"] = "program";
   summary["workers"] = job.cluster().num_workers();
   summary["servers"] = job.cluster().num_servers();
   WriteMeans(outcome.last_status, summary);
   const bool learns = job.model().type() != v1::ModelSpec::REPLAY;
-  if (learns) WriteResult(outcome, totals, summary);
+  if (learns) WriteResult(job, outcome, totals, summary);
   std::vector<std::string> warnings = {WarningOfTraining(job, outcome, totals),
                                        WarningOfCheckpoints(outcome.last_status.checkpoint())};
   warnings.erase(std::remove(warnings.begin(), warnings.end(), ""), warnings.end());

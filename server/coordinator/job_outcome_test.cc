@@ -190,6 +190,45 @@ TEST(SummaryTest, TheLossAtTheStartIsThatOfWorkersThatBeganThere) {
               testing::HasSubstr("the loss was 1.4 in the first steps and is 1.39 at the end"));
 }
 
+v1::JobSpec ProgramJob() {
+  v1::JobSpec job = Job();
+  job.mutable_model()->set_type(v1::ModelSpec::PROGRAM);
+  return job;
+}
+
+TEST(SummaryTest, AProgramsFiguresAreThoseThatItHasTold) {
+  const nlohmann::json told = Summary(ProgramJob(), Outcome());
+  EXPECT_EQ(told["model"], "program");
+  EXPECT_EQ(told["test_accuracy"], 0.875);
+  EXPECT_EQ(told["test_loss"], 0.5);
+  EXPECT_EQ(told["train_loss"], 0.5);
+  EXPECT_FALSE(Summary(Job(), Outcome()).contains("model"));
+}
+
+TEST(SummaryTest, WhatAProgramHasNotToldHasNoKeyAndNoVerdict) {
+  JobOutcome outcome = Outcome();
+  outcome.result.set_has_no_accuracy(true);
+  outcome.result.set_has_no_loss(true);
+  for (v1::Progress& progress : *outcome.last_status.mutable_progress()) {
+    progress.set_loss(std::numeric_limits<double>::quiet_NaN());
+  }
+  const nlohmann::json summary = Summary(ProgramJob(), outcome);
+  for (const char* const key : {"test_accuracy", "test_loss", "train_loss", "warning"}) {
+    EXPECT_FALSE(summary.contains(key)) << key;
+  }
+  EXPECT_EQ(summary["parameters_xxh3"], "0000000000000abc");
+  outcome.result.set_has_no_loss(false);
+  EXPECT_EQ(Summary(ProgramJob(), outcome)["test_loss"], 0.5);
+}
+
+TEST(SummaryTest, AProgramWithAnInfiniteLossIsWarnedOf) {
+  JobOutcome outcome = Outcome();
+  outcome.result.set_has_no_accuracy(true);
+  outcome.result.set_test_loss(std::numeric_limits<double>::infinity());
+  EXPECT_THAT(Summary(ProgramJob(), outcome)["warning"].get<std::string>(),
+              ::testing::HasSubstr("is not finite"));
+}
+
 TEST(SummaryTest, AReplayHasLearntNothing) {
   v1::JobSpec job = Job();
   job.mutable_model()->set_type(v1::ModelSpec::REPLAY);

@@ -7,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"
 #include "server/coordinator/job_state.h"
+#include "server/optimizer/table_optimizers.h"
 
 namespace capstan {
 namespace {
@@ -56,6 +57,7 @@ absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerReques
                                    table_elements_, SliceBytes(links_.scheduler())));
     RETURN_IF_ERROR(CheckTableStaleness(job_.consistency(), request.tables()));
     RETURN_IF_ERROR(CheckTableCodecs(job_.codec(), request.tables()));
+    RETURN_IF_ERROR(CheckTableOptimizers(job_, request.tables()));
     own_arrays_ = request.own_arrays();
     tables_ = request.tables();
   }

@@ -29,10 +29,11 @@ void OutputPlan::Publish(const v1::JobSpec& job, int64_t step,
       {"job", PrintableText(job.name())},
       {"step", absl::StrCat(step)},
       {"parameters_xxh3", absl::StrFormat("%016x", result.parameters_xxh3())}};
-  if (job.model().type() != v1::ModelSpec::REPLAY) {  // A replay learns nothing.
+  const bool learns = job.model().type() != v1::ModelSpec::REPLAY;
+  if (learns && !result.has_no_accuracy()) {
     metadata["test_accuracy"] = DigitsOf(result.test_accuracy());
-    metadata["test_loss"] = DigitsOf(result.test_loss());
   }
+  if (learns && !result.has_no_loss()) metadata["test_loss"] = DigitsOf(result.test_loss());
   work_ = [metadata, hash = result.parameters_xxh3()](ModelOutput& file) {
     return file.Publish(metadata, hash);
   };

@@ -82,5 +82,19 @@ TEST(OutputPlanTest, MetadataHaveTheResultWithAllItsDigitsAndAReplayHasNone) {
   }
 }
 
+TEST(OutputPlanTest, MetadataLackWhatAProgramHasNotTold) {
+  v1::JobSpec job = JobWithOutput();
+  job.mutable_model()->set_type(v1::ModelSpec::PROGRAM);
+  v1::ReportResultRequest result;
+  result.set_has_no_accuracy(true);
+  result.set_test_loss(0.1);
+  OutputPlan plan(job);
+  plan.Publish(job, /*step=*/9, result);
+  NotedOutput output;
+  EXPECT_TRUE(plan.TakeWork()(output).ok());
+  EXPECT_THAT(output.published, Not(Contains(Key("test_accuracy"))));
+  EXPECT_EQ(output.published["test_loss"], "0.1");
+}
+
 }  // namespace
 }  // namespace capstan

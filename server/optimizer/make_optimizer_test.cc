@@ -99,7 +99,7 @@ TEST(MakeOptimizerTest, ErrorSaysWhatWasExpectedAndGot) {
   spec.set_momentum(1.5);
   EXPECT_EQ(MakeOptimizer(spec).status().message(),
             "optimizer.momentum: expected a number that is at least 0 and, as float32, below 1, "
-            "got 1.5; correct it in the job");
+            "got 1.5; correct it");
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ constexpr double kSmallest = std::numeric_limits<float>::min();
 constexpr double kLargest = 1e9;
 
 absl::Status OutOfRange(absl::string_view field, double value, absl::string_view expected) {
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "optimizer.%s: expected %s, got %g; correct it in the job", field, expected, value));
+  return absl::InvalidArgumentError(
+      absl::StrFormat("optimizer.%s: expected %s, got %g; correct it", field, expected, value));
 }
 
 absl::Status CheckPositive(absl::string_view field, double value) {
@@ -53,7 +53,8 @@ absl::Status CheckMoments(const Spec& spec) {
 // The rules of one application:
 
 double RateOf(const Spec& spec, const Application& application) {
-  return spec.learning_rate() / static_cast<double>(application.learning_rate_divisor);
+  return application.learning_rate.value_or(spec.learning_rate()) /
+         static_cast<double>(application.learning_rate_divisor);
 }
 
 SgdRule MakeSgd(const Spec& spec, const Application& application) {
@@ -171,7 +172,7 @@ absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(const v1::OptimizerSpec
   }
   return absl::InvalidArgumentError(
       "optimizer.type: expected SGD, MOMENTUM, NESTEROV, ADAGRAD, ADAM or ADAMW, got "
-      "TYPE_UNSPECIFIED; name one in the job");
+      "TYPE_UNSPECIFIED; name one");
 }
 
 }  // namespace capstan

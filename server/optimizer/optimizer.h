@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -15,6 +16,8 @@ struct Application {
   int64_t number = 1;  // counts the applications to this slice, this one included, from 1
   // The learning rate of this application is divided by it; at least 1.
   uint64_t learning_rate_divisor = 1;
+  // Takes the place of the optimizer's learning rate; finite, 0 or more. None: the optimizer's.
+  std::optional<double> learning_rate = std::nullopt;
 };
 
 // Turns a gradient into an update of the values. Works element by element: the result does not

@@ -126,6 +126,41 @@ TEST_P(OptimizerConformanceTest, ADividedLearningRateIsThatOfAJobWithASmallerOne
   EXPECT_TRUE(HasSameBits(values.values, expected.values));
 }
 
+TEST_P(OptimizerConformanceTest, ALearningRateOfAnApplicationIsThatOfAJobWithIt) {
+  const size_t size = 100;
+  Spec spec;
+  spec.set_type(static_cast<Spec::Type>(GetParam()));
+  spec.set_weight_decay(0.01);
+  spec.set_learning_rate(0.5);
+  const auto replaced = MakeOptimizer(spec).value();
+  spec.set_learning_rate(0.125);
+  const auto smaller = MakeOptimizer(spec).value();
+  Random random(/*seed=*/6);
+  Parameters values = MakeParameters(*replaced, NormalVector(size, random));
+  Parameters expected = values;
+
+  for (int64_t application = 1; application <= 5; ++application) {
+    const std::vector<float> gradient = NormalVector(size, random);
+    const uint64_t divisor = static_cast<uint64_t>(application);
+    replaced->Apply(gradient, {application, divisor, /*learning_rate=*/0.125},
+                    values.Values(0, size), values.State(0, size));
+    smaller->Apply(gradient, {application, divisor}, expected.Values(0, size),
+                   expected.State(0, size));
+  }
+
+  EXPECT_TRUE(HasSameBits(values.values, expected.values));
+}
+
+TEST_P(OptimizerConformanceTest, ALearningRateOfZeroKeepsTheValues) {
+  const auto optimizer = Make(/*weight_decay=*/0.01);
+  Random random(/*seed=*/7);
+  const std::vector<float> before = NormalVector(40, random);
+  Parameters parameters = MakeParameters(*optimizer, before);
+  optimizer->Apply(NormalVector(40, random), {1, 1, /*learning_rate=*/0}, parameters.Values(0, 40),
+                   parameters.State(0, 40));
+  EXPECT_EQ(parameters.values, before);
+}
+
 TEST_P(OptimizerConformanceTest, EmptySliceIsAccepted) {
   const auto optimizer = Make(/*weight_decay=*/0.01);
   const std::vector<absl::Span<float>> state(optimizer->state_count());

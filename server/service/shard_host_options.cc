@@ -63,8 +63,12 @@ absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, 
   for (const v1::TableSpec& table : view.tables()) {
     ASSIGN_OR_RETURN(TableCodecs codecs,
                      CodecsOfTable(spec.codec(), table.name(), ElementCount(table), slice_bytes));
-    options.tables.push_back(
-        {table.name(), ElementCount(table), table.initial_stddev(), std::move(codecs)});
+    ShardHost::Table& made = options.tables.emplace_back();
+    made = {table.name(), ElementCount(table), table.initial_stddev(), std::move(codecs)};
+    made.initial_from_worker = table.initial_from_worker();
+    if (table.has_optimizer()) {
+      ASSIGN_OR_RETURN(made.optimizer, MakeOptimizer(table.optimizer()));
+    }
   }
   options.slice_bytes = slice_bytes;
   options.shard_count = spec.cluster().shard_count();

@@ -36,5 +36,31 @@ TEST(SchedulesOfViewTest, AViewWithoutAModeIsRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(SchedulesOfView(view).status()));
 }
 
+TEST(ShardHostOptionsTest, TablesHaveTheirOwnOptimizersAndSourcesOfInitialValues) {
+  v1::GetJobReply job;
+  job.mutable_job()->mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);
+  v1::JobView view;
+  view.add_consistency()->mutable_consistency()->set_mode(v1::ConsistencySpec::BSP);
+  for (const char* const name : {"a", "b"}) {
+    v1::TableSpec& table = *view.add_tables();
+    table.set_name(name);
+    table.add_shape(3);
+  }
+  view.mutable_tables(1)->mutable_optimizer()->set_type(v1::OptimizerSpec::ADAM);
+  view.mutable_tables(1)->set_initial_from_worker(true);
+
+  const auto options = ShardHostOptions(job, ServerId(0), view);
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->optimizer->state_count(), 0) << "SGD";
+  EXPECT_EQ(options->tables[0].optimizer, nullptr);
+  EXPECT_FALSE(options->tables[0].initial_from_worker);
+  ASSERT_NE(options->tables[1].optimizer, nullptr);
+  EXPECT_EQ(options->tables[1].optimizer->state_count(), 2) << "Adam";
+  EXPECT_TRUE(options->tables[1].initial_from_worker);
+
+  view.mutable_tables(1)->mutable_optimizer()->set_learning_rate(-1);
+  EXPECT_TRUE(absl::IsInvalidArgument(ShardHostOptions(job, ServerId(0), view).status()));
+}
+
 }  // namespace
 }  // namespace capstan

@@ -93,12 +93,13 @@ void Shard::Enter(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback do
 }
 
 void Shard::CountRequestLocked(const ExchangeRequest& request) {
-  const bool is_push = request.push_step.has_value();
   const bool is_pull = request.pull_step.has_value();
-  if (is_push) {
+  if (request.push_step.has_value()) {
     ++(is_pull ? counts_.push_pulls : counts_.pushes);
+  } else if (is_pull) {
+    ++counts_.pulls;
   } else {
-    ++(is_pull ? counts_.pulls : counts_.own_states);
+    ++(request.is_initial ? counts_.initial_values : counts_.own_states);
   }
   counts_.received.Add(request.codec, request.gradient.size_bytes());
 }

@@ -31,13 +31,14 @@ struct ShardCounts {
   int64_t pulls = 0;   // without a push
   int64_t push_pulls = 0;
   int64_t own_states = 0;
-  CodecBytes received;  // gradients and own states
+  int64_t initial_values = 0;
+  CodecBytes received;  // gradients, own states and initial values
   CodecBytes sent;      // values and own states
   int64_t duplicate_pushes = 0;
   // Of exchanges; 0 without a clock.
   absl::Duration lock_wait;
   absl::Duration lock_held;
-  int64_t exchanges() const { return pushes + pulls + push_pulls + own_states; }
+  int64_t exchanges() const { return pushes + pulls + push_pulls + own_states + initial_values; }
 
   // Now:
   int64_t parked = 0;
@@ -48,6 +49,7 @@ struct ShardCounts {
     pulls += other.pulls;
     push_pulls += other.push_pulls;
     own_states += other.own_states;
+    initial_values += other.initial_values;
     received.Add(other.received);
     sent.Add(other.sent);
     duplicate_pushes += other.duplicate_pushes;

@@ -61,6 +61,11 @@ absl::Status ShardHost::AddShard(ShardId id, const Source& source) {
   return absl::OkStatus();
 }
 
+const Optimizer& ShardHost::OptimizerOf(TableId table) const {
+  const Optimizer* const own = options_.tables[table.value()].optimizer.get();
+  return own == nullptr ? *options_.optimizer : *own;
+}
+
 uint32_t ShardHost::OwnArrays(TableId table) const {
   return options_.own_arrays + PushArrays(options_.tables[table.value()].codecs);
 }
@@ -68,7 +73,7 @@ uint32_t ShardHost::OwnArrays(TableId table) const {
 Slice::Options ShardHost::SliceOptions(SliceKey key) {
   Slice::Options slice;
   slice.name = SliceName(key);
-  slice.optimizer = options_.optimizer.get();
+  slice.optimizer = &OptimizerOf(key.table);
   slice.schedule = options_.schedules.at(key.table.value());
   slice.update_scale = options_.update_scale;
   slice.check_finite = options_.check_finite;
@@ -85,13 +90,15 @@ absl::Status ShardHost::InitializeSlices(ShardId id, const InitialValues& initia
   for (const SliceKey key : shard_map_.SlicesOf(id)) {
     const SliceRange range = slicings_[key.table.value()].Range(key.slice);
     Slice::Options slice = SliceOptions(key);
-    ASSIGN_OR_RETURN(slice.memory, SliceState::Allocate(range.size, *options_.optimizer));
+    const Table& table = options_.tables[key.table.value()];
+    ASSIGN_OR_RETURN(slice.memory, SliceState::Allocate(range.size, OptimizerOf(key.table)));
     const absl::Span<float> values = slice.memory.values.span();
-    if (initial == nullptr) {
-      const double stddev = options_.tables[key.table.value()].initial_stddev;
-      InitializeValues(options_.seed, key.table, stddev, range.offset, values);
-    } else {
+    if (initial != nullptr) {
       RETURN_IF_ERROR(initial(key.table, range.offset, values));
+    } else if (table.initial_from_worker) {
+      slice.awaits_initial = true;
+    } else {
+      InitializeValues(options_.seed, key.table, table.initial_stddev, range.offset, values);
     }
     RETURN_IF_ERROR(shard.AddSlice(key, std::move(slice)));
   }
@@ -104,7 +111,7 @@ absl::Status ShardHost::CheckFits(SliceKey key, const SliceSnapshot& slice) cons
         absl::StrCat("expected ", SliceName(key), ", got ", SliceName(slice.key)));
   }
   const uint64_t bytes = slicings_[key.table.value()].Range(key.slice).size * sizeof(float);
-  const auto arrays = static_cast<size_t>(options_.optimizer->state_count());
+  const auto arrays = static_cast<size_t>(OptimizerOf(key.table).state_count());
   if (slice.values.size_bytes() == bytes && slice.optimizer_state.size() == arrays &&
       slice.own_arrays == OwnArrays(key.table)) {
     return absl::OkStatus();
@@ -229,37 +236,63 @@ absl::Status ShardHost::Check(const ExchangeRequest& request) const {
     return absl::FailedPreconditionError(absl::StrCat(
         "stale epoch ", request.epoch.value(), ": the current one is ", options_.epoch.value()));
   }
-  const uint32_t table = request.slice.table.value();
+  RETURN_IF_ERROR(CheckSlice(request.slice));
+  absl::Status status = CheckPurpose(request);
+  if (status.ok() && request.is_initial) status = CheckInitial(request);
+  return status.ok() ? status : Annotate(status, SliceName(request.slice));
+}
+
+absl::Status ShardHost::CheckSlice(SliceKey key) const {
+  const uint32_t table = key.table.value();
   if (table >= slicings_.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("unknown table ", table, ": expected one of 0 ... ", slicings_.size() - 1));
   }
-  if (request.slice.slice.value() >= slicings_[table].slice_count()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "unknown slice ", request.slice.slice.value(), " of table ", options_.tables[table].name,
-        ": expected one of 0 ... ", slicings_[table].slice_count() - 1));
-  }
-  const bool has_own_state = MovesOwnState(request);
-  const bool has_values = request.push_step.has_value() || request.pull_step.has_value();
-  if (!has_values && !has_own_state) {
+  if (key.slice.value() < slicings_[table].slice_count()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown slice ", key.slice.value(), " of table ", options_.tables[table].name,
+                   ": expected one of 0 ... ", slicings_[table].slice_count() - 1));
+}
+
+absl::Status ShardHost::CheckPurpose(const ExchangeRequest& request) const {
+  const bool is_push = request.push_step.has_value();
+  const bool has_values = is_push || request.pull_step.has_value();
+  const int purposes = has_values + (request.own_cut != 0) + request.pulls_own + request.is_initial;
+  if (purposes == 0) {
     return absl::InvalidArgumentError("expected a push, a pull or both, got neither");
   }
-  if (has_own_state && (has_values || (request.own_cut != 0 && request.pulls_own))) {
+  if (purposes > 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat(SliceName(request.slice),
-                     ": expected a worker's own state to be sent or pulled in an exchange of its "
-                     "own, got one with more"));
+        "expected a worker's own state to be sent or pulled, or initial values to be sent, in an "
+        "exchange of its own, got one with more");
   }
   if (request.push_step.value_or(Step(0)) < Step(0) ||
       request.pull_step.value_or(Step(0)) < Step(0)) {
     return absl::InvalidArgumentError("expected steps from 0, got a negative one");
   }
-  if (!request.push_step.has_value() && request.own_cut == 0 && !request.gradient.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(SliceName(request.slice), ": got a gradient of ",
+  const bool has_gradient = is_push && !request.is_empty_push;
+  if (!has_gradient && request.own_cut == 0 && !request.is_initial && !request.gradient.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("got a gradient of ",
                                                    request.gradient.size_bytes(),
-                                                   " bytes without a push"));
+                                                   " bytes without a push, or in an empty one"));
   }
-  return absl::OkStatus();
+  if (!is_push && (request.is_empty_push || request.learning_rate.has_value())) {
+    return absl::InvalidArgumentError("expected a learning rate, or an empty push, with a push");
+  }
+  const double rate = request.learning_rate.value_or(0);
+  if (rate >= 0 && rate <= std::numeric_limits<float>::max()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected a finite learning rate of 0 or more, got ", rate));
+}
+
+absl::Status ShardHost::CheckInitial(const ExchangeRequest& request) const {
+  if (!options_.tables[request.slice.table.value()].initial_from_worker) {
+    return absl::InvalidArgumentError(
+        "got initial values, but those of this table do not come from worker 0");
+  }
+  if (request.worker == WorkerId(0)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "expected initial values from worker 0 only, got some from worker ", request.worker.value()));
 }
 
 std::string ShardHost::SliceName(SliceKey key) const {

@@ -38,6 +38,9 @@ class ShardHost : public ParameterEndpoint {
     uint64_t elements = 0;
     double initial_stddev = 0;
     TableCodecs codecs;
+    std::shared_ptr<const Optimizer> optimizer = nullptr;  // null: Options::optimizer
+    // Worker 0 sends the initial values, unless a Source has them. initial_stddev is not used.
+    bool initial_from_worker = false;
   };
   struct Options {
     uint64_t job = 0;           // Required: the job's fingerprint
@@ -50,7 +53,7 @@ class ShardHost : public ParameterEndpoint {
     uint32_t own_arrays = 0;  // of each worker's engine; residuals of codecs come in addition
     // Bound of the memory for what single workers have, where pulls get differences.
     uint64_t reply_state_bytes = 0;
-    std::unique_ptr<Optimizer> optimizer;  // Required
+    std::unique_ptr<Optimizer> optimizer;  // Required: of tables without their own
     TableSchedules schedules;              // Required
     std::vector<ShardId> shards;           // the ones on this server
     Epoch epoch;                           // of the routing table with `shards`
@@ -62,7 +65,7 @@ class ShardHost : public ParameterEndpoint {
   using InitialValues =
       std::function<absl::Status(TableId table, uint64_t offset, absl::Span<float> values)>;
 
-  // Where shards come from. Both null: their values are random.
+  // Where shards come from. Both null: their values are random, or come from worker 0.
   struct Source {
     InitialValues initial;
     // Returns the snapshot of a shard of the same job; it goes on from there.
@@ -100,11 +103,12 @@ class ShardHost : public ParameterEndpoint {
   // Number of shards here that have slices.
   size_t filled_shards() const;
 
-  // Errors besides those of Slice::Exchange: INVALID_ARGUMENT: unknown table or slice, neither push
-  // nor pull nor own state, own state with one of them, negative step, gradient without push.
-  // FAILED_PRECONDITION: other job, worker not live, stale incarnation, stale epoch (the reply has
-  // the current one). UNAVAILABLE: this server does not know the epoch yet, or the worker's first
-  // step.
+  // Errors besides those of Slice::Exchange: INVALID_ARGUMENT: unknown table or slice; not just one
+  // of push and pull, own state, and initial values; negative step; gradient without push, or in an
+  // empty one; learning rate that is not a float32 of 0 or more; initial values of another worker
+  // than 0, or of a table that has others. FAILED_PRECONDITION: other job, worker not live, stale
+  // incarnation, stale epoch (the reply has the current one). UNAVAILABLE: this server does not
+  // know the epoch yet, or the worker's first step.
   void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
 
   // Calls `use` with all values here, in parts: the elements of a table from `offset` on. Ends at
@@ -124,7 +128,13 @@ class ShardHost : public ParameterEndpoint {
  private:
   explicit ShardHost(Options options);
   absl::Status Check(const ExchangeRequest& request) const;
+  // INVALID_ARGUMENT: the table or slice is unknown.
+  absl::Status CheckSlice(SliceKey key) const;
+  // INVALID_ARGUMENT: the parts of the request do not go together.
+  absl::Status CheckPurpose(const ExchangeRequest& request) const;
+  absl::Status CheckInitial(const ExchangeRequest& request) const;
   std::string SliceName(SliceKey key) const;
+  const Optimizer& OptimizerOf(TableId table) const;
   // Number of arrays of a worker's own state: the engine's, and a residual.
   uint32_t OwnArrays(TableId table) const;
   absl::Status AddShard(ShardId id, const Source& source);

@@ -64,6 +64,26 @@ TEST(ShardHostCheckpointTest, UnderBspTheCutHasAllOfTheStepsBeforeAndNothingElse
       << "the training goes on";
 }
 
+TEST(ShardHostCheckpointTest, AStepWithoutAGradientIsInTheCutThoughItMadeNoVersion) {
+  const auto host = MakeHost(ConsistencyMode::kBsp, 0, /*num_workers=*/2);
+  Cuts cuts;
+  host->CutAt(Step(3), cuts.Adder());
+  for (int64_t step = 0; step < 3; ++step) {
+    for (const int worker : {0, 1}) {
+      ExchangeRequest request = Request(worker, Step(step), std::nullopt, 3);
+      request.is_empty_push = step > 0;
+      if (request.is_empty_push) request.gradient.Clear();
+      ASSERT_TRUE(Send(*host, std::move(request))->reply.status.ok());
+    }
+  }
+  const auto cut = cuts.first();
+  ASSERT_TRUE(cut.has_value());
+  EXPECT_EQ(cut->version, 1u);
+  EXPECT_EQ(cut->min_step, Step(3));
+  EXPECT_THAT(Completed(*cut), testing::ElementsAre(3, 3));
+  EXPECT_THAT(Floats(cut->values), Each(-3.0f));
+}
+
 TEST(ShardHostCheckpointTest, ADeathThatCompletesTwoStepsAtOnceIsCutBetweenThem) {
   const auto host = MakeHost(ConsistencyMode::kBsp, 0, /*num_workers=*/2);
   Cuts cuts;

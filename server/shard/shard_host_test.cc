@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "common/codec/codec.h"
+#include "server/optimizer/optimizer.h"
 #include "server/shard/one_table_host.h"
 
 namespace capstan {
@@ -187,6 +189,33 @@ TEST(ShardHostTest, RefusesWhatDoesNotFit) {
     r.pull_step.reset();
   });
   expect(Code::kInvalidArgument, "without a push", [](ExchangeRequest& r) { r.push_step.reset(); });
+  expect(Code::kInvalidArgument,
+         "slice 0 of table w: got a gradient of 64 bytes without a push, or "
+         "in an empty one",
+         [](ExchangeRequest& r) { r.is_empty_push = true; });
+  for (const double rate : {-1.0, 1e300, HUGE_VAL, std::nan("")}) {
+    expect(Code::kInvalidArgument,
+           "slice 0 of table w: expected a finite learning rate of 0 or more",
+           [rate](ExchangeRequest& r) { r.learning_rate = rate; });
+  }
+  for (const bool is_empty : {false, true}) {
+    expect(Code::kInvalidArgument, "expected a learning rate, or an empty push, with a push",
+           [is_empty](ExchangeRequest& r) {
+             r.push_step.reset();
+             r.gradient.Clear();
+             r.is_empty_push = is_empty;
+             if (!is_empty) r.learning_rate = 1;
+           });
+  }
+  expect(Code::kInvalidArgument, "initial values to be sent, in an exchange of its own",
+         [](ExchangeRequest& r) { r.is_initial = true; });
+  expect(Code::kInvalidArgument,
+         "initial values, but those of this table do not come from worker 0",
+         [](ExchangeRequest& r) {
+           r.push_step.reset();
+           r.pull_step.reset();
+           r.is_initial = true;
+         });
   expect(Code::kFailedPrecondition, "stale incarnation of worker 0: expected 1000, got 1",
          [](ExchangeRequest& r) { r.incarnation = Incarnation(1); });
   expect(Code::kFailedPrecondition, "worker 5 is no live member",
@@ -197,6 +226,28 @@ TEST(ShardHostTest, RefusesWhatDoesNotFit) {
   expect(Code::kUnavailable, "not heard of epoch 2",
          [](ExchangeRequest& r) { r.epoch = Epoch(2); });
   EXPECT_EQ(PushPull(*host, 0, 0, 1)->first_value(), -1.0f) << "nothing of this was applied";
+}
+
+TEST(ShardHostTest, EachTableHasItsOwnOptimizer) {
+  ShardHost::Options options = HostOptions(ConsistencyMode::kAsync);
+  options.tables.push_back({"v", 16, 0.0, {}});
+  v1::OptimizerSpec momentum;
+  momentum.set_type(v1::OptimizerSpec::MOMENTUM);
+  momentum.set_learning_rate(0.5);
+  momentum.set_momentum(0.5);
+  options.tables[1].optimizer = MakeOptimizer(momentum).value();
+  options.schedules.push_back(options.schedules[0]);
+  const auto host = ShardHost::Create(std::move(options)).value();
+  host->SetLiveWorkers(Workers({0}));
+  const auto push = [&host](uint32_t table, int64_t step) {
+    ExchangeRequest request = Request(0, Step(step), Step(step + 1), 1);
+    request.slice.table = TableId(table);
+    return Send(*host, std::move(request))->first_value();
+  };
+  EXPECT_EQ(push(0, 0), -1.0f);
+  EXPECT_EQ(push(0, 1), -2.0f) << "SGD with the learning rate 1";
+  EXPECT_EQ(push(1, 0), -0.5f);
+  EXPECT_EQ(push(1, 1), -0.5f - 0.5f * 1.5f) << "the velocity is 1 and then 1.5";
 }
 
 TEST(ShardHostTest, AllValuesAreReadAndAnErrorEndsTheReading) {

@@ -19,7 +19,9 @@ struct SliceSnapshot {
     Step step;
     WorkerId worker;
     std::optional<uint64_t> base_version;
-    Payload gradient;
+    std::optional<double> learning_rate;
+    bool is_empty = false;
+    Payload gradient;  // as long as the values; nothing in an empty push
   };
   // What a worker's engine keeps from step to step beside the parameters, for this slice.
   struct OwnState {
@@ -42,7 +44,7 @@ struct SliceSnapshot {
   Payload values;
   std::vector<Payload> optimizer_state;  // each as long as the values
   std::optional<WorkerCopy> copy;        // if pulls get differences, and all share it
-  std::vector<KeptPush> kept;            // of open steps; each as long as the values
+  std::vector<KeptPush> kept;            // of open steps
   uint32_t own_arrays = 0;               // of each worker
   std::vector<OwnState> own;             // in order of worker; only in cuts (Slice::TakeCut)
   // Workers that were live at the cut, and lost before their own state came: the cut is of no use.

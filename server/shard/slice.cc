@@ -10,12 +10,16 @@
 #include "common/base/status_macros.h"
 #include "common/codec/codec.h"
 #include "common/tensor/host_buffer.h"
+#include "kernels/cpu/gradients.h"
 
 namespace capstan {
 namespace {
 
 // Workers can go on for this number of steps while servers and coordinator settle a change.
 constexpr int64_t kStepsUntilHeldBack = 2;
+
+// Sends the initial values.
+constexpr WorkerId kFirstWorker(0);
 
 // Leaves nothing of `step` or later. Its values have the steps before.
 void EndAt(Step step, SliceSnapshot& snapshot) {
@@ -39,6 +43,7 @@ Slice::Slice(Options options)
       check_finite_(options.check_finite),
       non_finite_pushes_(*options.non_finite_pushes),
       codecs_(std::move(options.codecs)),
+      awaits_initial_(options.awaits_initial),
       state_(std::move(options.memory), options.optimizer),
       encoded_values_(codecs_.pull.get(), options.pull_draws),
       copies_(codecs_.pull.get(), options.pull_draws, options.reply_state),
@@ -67,6 +72,8 @@ void Slice::RemoveWorker(WorkerId worker, ReleasedReplies* released) {
   own_.RemoveWorker(worker);
   copies_.Forget(worker);
   steps_.Remove(worker);
+  // Pulls that wait for the worker's initial values get an error.
+  if (awaits_initial_ && worker == kFirstWorker) ReleaseParked(released);
   AfterAdvance(before, released);
 }
 
@@ -90,6 +97,13 @@ void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
                      ReleasedReplies* released) {
   if (MovesOwnState(request)) {
     released->emplace_back(std::move(done), ExchangeOwnState(request));
+    return;
+  }
+  if (request.is_initial) {
+    absl::Status status = TakeInitialValues(request, released);
+    ExchangeReply reply =
+        status.ok() ? MakeReply(/*learning_rate_divisor=*/0) : ErrorReply(Annotate(status, name_));
+    released->emplace_back(std::move(done), std::move(reply));
     return;
   }
   if (absl::Status status = CheckPull(request); !status.ok()) {
@@ -133,7 +147,31 @@ ExchangeReply Slice::ExchangeOwnState(const ExchangeRequest& request) {
   return reply;
 }
 
+absl::Status Slice::TakeInitialValues(const ExchangeRequest& request, ReleasedReplies* released) {
+  // They were sent before, or come from a file.
+  if (!awaits_initial_) return absl::OkStatus();
+  const size_t bytes = state_.size() * sizeof(float);
+  if (request.codec != CodecType::kFloat32 || request.gradient.size_bytes() != bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected initial values of ", bytes, " bytes (", state_.size(), " float32), got ",
+        request.gradient.size_bytes(), " of codec ", static_cast<int>(request.codec)));
+  }
+  const auto is_finite = [](size_t, absl::Span<const float> block) { return IsFinite(block); };
+  if (check_finite_ && !request.gradient.ForEachBlock(is_finite)) {
+    return absl::InvalidArgumentError("the initial values hold a NaN or an infinity");
+  }
+  state_.SetInitialValues(request.gradient);
+  awaits_initial_ = false;
+  CutIfDue();
+  ReleaseParked(released);
+  return absl::OkStatus();
+}
+
 absl::Status Slice::CheckPush(const ExchangeRequest& request) const {
+  if (awaits_initial_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        name_, ": expected no push before the initial values of worker 0; pull the values first"));
+  }
   if (const Step next = steps_.completed(request.worker); *request.push_step != next) {
     return absl::FailedPreconditionError(
         absl::StrCat(name_, ": expected the push of step ", next.value(), " of worker ",
@@ -182,19 +220,34 @@ absl::StatusOr<uint64_t> Slice::Push(ExchangeRequest& request) {
   const Step step = *request.push_step;
   // It was applied before. In one process, its memory may have the worker's next gradient by now.
   if (step < steps_.completed(request.worker)) return 0;
+  uint64_t divisor = 0;
+  if (request.is_empty_push) {
+    RETURN_IF_ERROR(PushNothing(request));
+  } else {
+    ASSIGN_OR_RETURN(divisor, PushGradient(request));
+  }
+  largest_step_ = std::max(largest_step_, step);
+  steps_.Advance(request.worker, step);
+  own_.NotePush(request.worker);
+  return divisor;
+}
+
+absl::Status Slice::PushNothing(const ExchangeRequest& request) {
+  RETURN_IF_ERROR(CheckPush(request));
+  // It counts in the mean of a whole step.
+  if (IsKept(*request.push_step)) accumulator_.Add(*request.push_step, request.worker, {});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> Slice::PushGradient(ExchangeRequest& request) {
+  const Step step = *request.push_step;
   absl::StatusOr<EncodedGradient> gradient =
       EncodedGradient::Take(request, codecs_.PushOf(step, request.codec), state_.size());
   if (!gradient.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(name_, ": ", gradient.status().message()));
   }
   RETURN_IF_ERROR(CheckPush(request));
-  const bool is_kept = steps_.min_step() < schedule_->KeptUntil(step);
-  ASSIGN_OR_RETURN(const uint64_t divisor,
-                   is_kept ? Keep(request, *std::move(gradient)) : ApplyNow(request, *gradient));
-  largest_step_ = std::max(largest_step_, step);
-  steps_.Advance(request.worker, step);
-  own_.NotePush(request.worker);
-  return divisor;
+  return IsKept(step) ? Keep(request, *std::move(gradient)) : ApplyNow(request, *gradient);
 }
 
 absl::StatusOr<uint64_t> Slice::Keep(const ExchangeRequest& request, EncodedGradient gradient) {
@@ -204,7 +257,7 @@ absl::StatusOr<uint64_t> Slice::Keep(const ExchangeRequest& request, EncodedGrad
   HostBuffer kept =
       std::move(gradient).Keep([this, codec] { return accumulator_.TakeBuffer(codec); });
   accumulator_.Add(*request.push_step, request.worker,
-                   {std::move(kept), request.base_version, codec});
+                   {std::move(kept), request.base_version, codec, request.learning_rate});
   return 0;
 }
 
@@ -213,7 +266,7 @@ absl::StatusOr<uint64_t> Slice::ApplyNow(const ExchangeRequest& request,
   // No value may change before the whole gradient is known to be finite.
   if (check_finite_ && !gradient.IsFinite()) return NotFinite(request);
   const uint64_t divisor = DivisorOf(request.base_version);
-  const SliceState::Update update = state_.BeginUpdate(divisor);
+  const SliceState::Update update = state_.BeginUpdate(divisor, request.learning_rate);
   gradient.ForEachBlock(
       [&update](size_t offset, absl::Span<const float> block) { update.Apply(offset, block); });
   return divisor;
@@ -237,16 +290,7 @@ void Slice::ApplyKept() {
   while (const std::optional<Step> step = accumulator_.First()) {
     if (steps_.min_step() < schedule_->KeptUntil(*step)) break;
     if (IsExactCutPending() && *step >= *cut_step_) Cut();
-    if (schedule_->AppliesWholeStep(*step)) {
-      ApplyMean(*step);
-      continue;
-    }
-    StepAccumulator::Kept push = accumulator_.TakeOne(*step);
-    const SliceState::Update update = state_.BeginUpdate(DivisorOf(push.base_version));
-    accumulator_.ForEachBlock(push, [&update](size_t offset, absl::Span<const float> block) {
-      update.Apply(offset, block);
-    });
-    accumulator_.ReturnBuffer(std::move(push.gradient));
+    schedule_->AppliesWholeStep(*step) ? ApplyMean(*step) : ApplyOne(*step);
   }
   CutIfDue();
 }
@@ -263,15 +307,38 @@ uint64_t Slice::DivisorOf(std::optional<uint64_t> base_version) const {
                              version - base_version.value_or(version));
 }
 
+void Slice::ApplyOne(Step step) {
+  StepAccumulator::Kept push = accumulator_.TakeOne(step);
+  if (push.is_empty()) return;
+  const SliceState::Update update =
+      state_.BeginUpdate(DivisorOf(push.base_version), push.learning_rate);
+  accumulator_.ForEachBlock(push, [&update](size_t offset, absl::Span<const float> block) {
+    update.Apply(offset, block);
+  });
+  accumulator_.ReturnBuffer(std::move(push.gradient));
+}
+
 void Slice::ApplyMean(Step step) {
-  const SliceState::Update update = state_.BeginUpdate(/*learning_rate_divisor=*/1);
+  const StepAccumulator::Kept* const first = accumulator_.FirstGradient(step);
+  // All live workers have done the step, and none has a gradient: nothing changes.
+  if (first == nullptr) return accumulator_.Drop(step);
+  const SliceState::Update update =
+      state_.BeginUpdate(/*learning_rate_divisor=*/1, first->learning_rate);
   accumulator_.TakeMean(
       step, [&update](size_t offset, absl::Span<const float> mean) { update.Apply(offset, mean); });
 }
 
 void Slice::AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* released) {
-  const PullDecision decision =
-      IsHeldBack(pull.step) ? PullDecision::kWait : schedule_->Decide(pull.step, steps_.min_step());
+  if (awaits_initial_ && !steps_.is_live(kFirstWorker)) {
+    released->emplace_back(std::move(pull.done),
+                           ErrorReply(absl::FailedPreconditionError(absl::StrCat(
+                               "worker 0 was lost before it had sent the initial values of ", name_,
+                               "; start the job again"))));
+    return;
+  }
+  const PullDecision decision = awaits_initial_ || IsHeldBack(pull.step)
+                                    ? PullDecision::kWait
+                                    : schedule_->Decide(pull.step, steps_.min_step());
   switch (decision) {
     case PullDecision::kWait:
       return parked_.Park(worker, std::move(pull), released);
@@ -336,7 +403,7 @@ bool Slice::IsExactCutPending() const {
 }
 
 void Slice::CutIfDue() {
-  if (!cut_step_.has_value()) return;
+  if (!cut_step_.has_value() || awaits_initial_) return;
   // Pushes of these steps are applied together with others, or after them.
   if (steps_.min_step() >= schedule_->KeptUntil(*cut_step_ + -1)) Cut();
 }
@@ -365,11 +432,18 @@ SliceSnapshot Slice::Snapshot() const {
   snapshot.copy = copies_.shared();
   snapshot.own_arrays = own_.arrays();
   accumulator_.ForEach([&](Step step, WorkerId worker, const StepAccumulator::Kept& kept) {
+    SliceSnapshot::KeptPush& push = snapshot.kept.emplace_back();
+    push.step = step;
+    push.worker = worker;
+    push.base_version = kept.base_version;
+    push.learning_rate = kept.learning_rate;
+    push.is_empty = kept.is_empty();
+    if (push.is_empty) return;
     const auto copy = std::make_shared<std::vector<float>>(state_.size());
     accumulator_.ForEachBlock(kept, [&copy](size_t offset, absl::Span<const float> block) {
       std::copy(block.begin(), block.end(), copy->begin() + offset);
     });
-    snapshot.kept.push_back({step, worker, kept.base_version, Payload(*copy, copy)});
+    push.gradient = Payload(*copy, copy);
   });
   return snapshot;
 }
@@ -380,9 +454,14 @@ absl::Status Slice::Restore(const SliceSnapshot& snapshot) {
   own_.Restore(snapshot.own);
   if (snapshot.copy.has_value()) RETURN_IF_ERROR(copies_.Restore(*snapshot.copy));
   for (const SliceSnapshot::KeptPush& push : snapshot.kept) {
-    HostBuffer gradient(state_.size());
-    push.gradient.CopyTo(gradient.span());
-    accumulator_.Add(push.step, push.worker, {std::move(gradient), push.base_version, nullptr});
+    StepAccumulator::Kept kept;
+    kept.base_version = push.base_version;
+    kept.learning_rate = push.learning_rate;
+    if (!push.is_empty) {
+      kept.gradient = HostBuffer(state_.size());
+      push.gradient.CopyTo(kept.gradient.span());
+    }
+    accumulator_.Add(push.step, push.worker, std::move(kept));
   }
   return absl::OkStatus();
 }

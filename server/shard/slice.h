@@ -55,6 +55,9 @@ class Slice {
   struct Options {
     std::string name;           // Required: for errors, as in "slice 7 of table fc1.weight"
     SliceState::Memory memory;  // Required: with the initial values
+    // The initial values come from worker 0. Until then no pull is answered, no push is admitted,
+    // and no cut is made.
+    bool awaits_initial = false;
     const Optimizer* optimizer = nullptr;                 // Required; outlives the slice
     std::shared_ptr<const ConsistencySchedule> schedule;  // Required
     UpdateScale update_scale = UpdateScale::kStaleness;   // of pushes that are not averaged
@@ -87,9 +90,11 @@ class Slice {
   // replies to `released`. No error changes parameters. INVALID_ARGUMENT: the gradient has
   // another codec or a wrong length, is not finite, or names a future version; or the worker has
   // not yet pushed the steps before its pull. FAILED_PRECONDITION: the push is not of the worker's
-  // next step, or the consistency policy no longer admits the push or pull, or not yet.
-  // UNAVAILABLE: the push's step is held back. An exchange of own state is answered at once:
-  // INVALID_ARGUMENT if the state has a wrong length; RESOURCE_EXHAUSTED.
+  // next step, or the consistency policy no longer admits the push or pull, or not yet; or worker 0
+  // has not sent the initial values yet (a push), or was lost before (a pull). UNAVAILABLE: the
+  // push's step is held back. An exchange of own state or of initial values is answered at once:
+  // INVALID_ARGUMENT if they have a wrong length, or initial values are not finite;
+  // RESOURCE_EXHAUSTED.
   void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done,
                 ReleasedReplies* released);
 
@@ -127,8 +132,11 @@ class Slice {
   SliceMemory memory() const;
 
  private:
-  // Returns the divisor of the learning rate; 0: the push is kept, or was applied before.
+  // Returns the divisor of the learning rate; 0: the push is kept, is empty, or was applied before.
   absl::StatusOr<uint64_t> Push(ExchangeRequest& request);
+  absl::Status PushNothing(const ExchangeRequest& request);
+  absl::StatusOr<uint64_t> PushGradient(ExchangeRequest& request);
+  bool IsKept(Step step) const { return steps_.min_step() < schedule_->KeptUntil(step); }
   // Keep the gradient until the schedule lets it be applied, or apply it in place. Both return as
   // Push. INVALID_ARGUMENT if it is not finite.
   absl::StatusOr<uint64_t> Keep(const ExchangeRequest& request, EncodedGradient gradient);
@@ -136,6 +144,7 @@ class Slice {
                                     const EncodedGradient& gradient);
   absl::Status NotFinite(const ExchangeRequest& request);
   ExchangeReply ExchangeOwnState(const ExchangeRequest& request);
+  absl::Status TakeInitialValues(const ExchangeRequest& request, ReleasedReplies* released);
   absl::Status CheckPush(const ExchangeRequest& request) const;
   absl::Status CheckPull(const ExchangeRequest& request) const;
   // If min_step has advanced, applies kept pushes, then answers parked pulls.
@@ -149,8 +158,9 @@ class Slice {
   bool IsHeldBack(Step step) const { return held_from_.has_value() && step >= *held_from_; }
   // The divisor of the learning rate if the push is the next update.
   uint64_t DivisorOf(std::optional<uint64_t> base_version) const;
-  // Applies the mean of the kept pushes of `step`.
+  // Applies the mean of the kept pushes of `step`, if one of them has a gradient.
   void ApplyMean(Step step);
+  void ApplyOne(Step step);
   void AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* released);
   ExchangeReply MakeReply(uint64_t learning_rate_divisor) const;
   // The reply to a pull, with the current values.
@@ -163,6 +173,7 @@ class Slice {
   WorkerCounter& non_finite_pushes_;
   const TableCodecs codecs_;
 
+  bool awaits_initial_;
   SliceState state_;
   EncodedValues encoded_values_;
   WorkerCopies copies_;  // used if codecs_.pull is a topk

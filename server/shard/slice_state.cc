@@ -67,10 +67,15 @@ uint64_t SliceState::optimizer_bytes() const {
   return bytes;
 }
 
-SliceState::Update SliceState::BeginUpdate(uint64_t learning_rate_divisor) {
+void SliceState::SetInitialValues(const Payload& values) {
+  values.CopyTo(values_.BeginChange().to);
+}
+
+SliceState::Update SliceState::BeginUpdate(uint64_t learning_rate_divisor,
+                                           std::optional<double> learning_rate) {
   ++version_;
   Update update(optimizer_);
-  update.application_ = {static_cast<int64_t>(version_), learning_rate_divisor};
+  update.application_ = {static_cast<int64_t>(version_), learning_rate_divisor, learning_rate};
   update.values_ = values_.BeginChange();
   for (SliceValues& state : optimizer_state_) {
     update.optimizer_state_.push_back(state.BeginChange());

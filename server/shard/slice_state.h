@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -66,8 +67,12 @@ class SliceState {
   uint64_t values_bytes() const { return values_.held_bytes(); }
   uint64_t optimizer_bytes() const;
 
-  // Counts an update. The caller then applies each element once.
-  Update BeginUpdate(uint64_t learning_rate_divisor);
+  // Begins with other values, one for each parameter. Only before the first update.
+  void SetInitialValues(const Payload& values);
+
+  // Counts an update. The caller then applies each element once. The arguments are those of its
+  // Application.
+  Update BeginUpdate(uint64_t learning_rate_divisor, std::optional<double> learning_rate);
 
  private:
   const Optimizer& optimizer_;

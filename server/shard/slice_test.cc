@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -41,9 +43,10 @@ class Reference {
  public:
   explicit Reference(const Optimizer& optimizer) : optimizer_(optimizer) {}
 
-  void Apply(const std::vector<float>& gradient, uint64_t learning_rate_divisor = 1) {
-    optimizer_.Apply(gradient, {++version_, learning_rate_divisor}, absl::MakeSpan(values_),
-                     {absl::MakeSpan(first_), absl::MakeSpan(second_)});
+  void Apply(const std::vector<float>& gradient, uint64_t learning_rate_divisor = 1,
+             std::optional<double> learning_rate = std::nullopt) {
+    optimizer_.Apply(gradient, {++version_, learning_rate_divisor, learning_rate},
+                     absl::MakeSpan(values_), {absl::MakeSpan(first_), absl::MakeSpan(second_)});
   }
   const std::vector<float>& values() const { return values_; }
 
@@ -73,13 +76,17 @@ class SliceTest : public testing::Test {
     return slice;
   }
 
-  // Pushes a gradient of the worker's latest values, pulls, and keeps the due replies.
-  void PushPull(Slice& slice, int worker, Step step, const std::vector<float>& gradient) {
+  // Pushes a gradient of the worker's latest values, pulls, and keeps the due replies. No elements:
+  // an empty push.
+  void PushPull(Slice& slice, int worker, Step step, const std::vector<float>& gradient,
+                std::optional<double> learning_rate = std::nullopt) {
     ExchangeRequest request;
     request.worker = WorkerId(worker);
     request.push_step = step;
     request.pull_step = step + 1;
     request.base_version = pulled_version_[worker];
+    request.learning_rate = learning_rate;
+    request.is_empty_push = gradient.empty();
     const auto owned = std::make_shared<std::vector<float>>(gradient);
     request.gradient = Payload(absl::MakeConstSpan(*owned), owned);
     ReleasedReplies released;
@@ -200,6 +207,80 @@ TEST_F(SliceTest, ANonFiniteElementAnywhereLeavesEverythingAsItWas) {
   PushPull(*slice, /*worker=*/0, Step(0), gradient);
   reference.Apply(gradient, kWorkers);
   EXPECT_EQ(ValuesOf(replies_.back()), reference.values());
+}
+
+TEST_F(SliceTest, TheLearningRateOfAPushTakesThePlaceOfTheOptimizersAndIsDivided) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync, UpdateScale::kMean);
+  Reference reference(*optimizer_);
+  Random random(/*seed=*/96);
+  for (const std::optional<double> rate :
+       {std::optional<double>(0.5), std::optional<double>(0), std::optional<double>()}) {
+    for (int worker = 0; worker < kWorkers; ++worker) {
+      const std::vector<float> gradient = NormalVector(random);
+      PushPull(*slice, worker, slice->next_step(WorkerId(worker)), gradient, rate);
+      reference.Apply(gradient, kWorkers, rate);
+      EXPECT_EQ(ValuesOf(replies_.back()), reference.values());
+    }
+  }
+}
+
+TEST_F(SliceTest, AWholeStepHasTheLearningRateOfTheSmallestWorkerWithAGradient) {
+  Random random(/*seed=*/97);
+  const std::vector<float> gradient = NormalVector(random);
+  const std::vector<float> none;
+  std::vector<float> mean = gradient;
+  for (float& element : mean) element = (element + element) / kWorkers;
+  std::vector<int> order = {0, 1, 2};
+  do {
+    const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kBsp);
+    Reference reference(*optimizer_);
+    pulled_version_ = {};
+    for (const int worker : order) {
+      PushPull(*slice, worker, Step(0), worker == 0 ? none : gradient, 0.25 * (1 + worker));
+    }
+    reference.Apply(mean, /*learning_rate_divisor=*/1, /*learning_rate=*/0.5);
+    EXPECT_EQ(ValuesOf(replies_.back()), reference.values());
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_F(SliceTest, AWholeStepWithoutAGradientIsDoneAndChangesNothing) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kBsp);
+  Reference reference(*optimizer_);
+  Random random(/*seed=*/98);
+  const std::vector<float> gradient = NormalVector(random);
+  std::vector<float> mean = gradient;
+  for (float& element : mean) element = (element + element + element) / kWorkers;
+  for (int worker = 0; worker < kWorkers; ++worker) PushPull(*slice, worker, Step(0), gradient);
+  reference.Apply(mean);
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    EXPECT_EQ(replies_.size(), size_t{kWorkers}) << "the step is not complete";
+    PushPull(*slice, worker, Step(1), {});
+  }
+  ASSERT_EQ(replies_.size(), size_t{2 * kWorkers});
+  for (int i = kWorkers; i < 2 * kWorkers; ++i) {
+    EXPECT_EQ(replies_[i].version, 1u) << "no application of the optimizer";
+    EXPECT_EQ(replies_[i].min_step, Step(2));
+    EXPECT_EQ(ValuesOf(replies_[i]), reference.values());
+  }
+  // Adam corrects its moments by the number of applications.
+  for (int worker = 0; worker < kWorkers; ++worker) PushPull(*slice, worker, Step(2), gradient);
+  reference.Apply(mean);
+  EXPECT_EQ(replies_.back().version, 2u);
+  EXPECT_EQ(ValuesOf(replies_.back()), reference.values());
+}
+
+TEST_F(SliceTest, OutsideOfBspAnEmptyPushIsAStepAndNoUpdate) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync);
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    PushPull(*slice, worker, Step(0), {}, /*learning_rate=*/0.5);
+    EXPECT_EQ(replies_.back().version, 0u);
+    EXPECT_EQ(replies_.back().learning_rate_divisor, 0u);
+    EXPECT_EQ(ValuesOf(replies_.back()), std::vector<float>(kSize));
+  }
+  EXPECT_EQ(replies_.back().min_step, Step(1));
+  EXPECT_EQ(slice->duplicate_pushes(), 0);
+  PushPull(*slice, /*worker=*/0, Step(0), {});
+  EXPECT_EQ(slice->duplicate_pushes(), 1) << "it is known as any push";
 }
 
 }  // namespace

@@ -38,8 +38,17 @@ void StepAccumulator::ReturnBuffer(HostBuffer buffer) {
   if (!buffer.is_shared() && buffer.size() == buffer_size_) spare_.push_back(std::move(buffer));
 }
 
-void StepAccumulator::Add(Step step, WorkerId worker, Kept gradient) {
-  steps_[step][worker] = std::move(gradient);
+void StepAccumulator::Add(Step step, WorkerId worker, Kept push) {
+  steps_[step][worker] = std::move(push);
+}
+
+const StepAccumulator::Kept* StepAccumulator::FirstGradient(Step step) const {
+  const auto of_step = steps_.find(step);
+  if (of_step == steps_.end()) return nullptr;
+  for (const auto& [worker, kept] : of_step->second) {
+    if (!kept.is_empty()) return &kept;
+  }
+  return nullptr;
 }
 
 std::optional<Step> StepAccumulator::First() const {
@@ -72,18 +81,18 @@ void StepAccumulator::TakeMean(Step step, UseBlock use) {
   if (of_step.size() == 1) {
     ForEachBlock(of_step.begin()->second, use);
   } else if (std::all_of(of_step.begin(), of_step.end(), [](const auto& kept_of_worker) {
-               return kept_of_worker.second.codec == nullptr;
+               return kept_of_worker.second.codec == nullptr && !kept_of_worker.second.is_empty();
              })) {
     MeanOfFloats(of_step, use);
   } else {
-    MeanOfEncoded(of_step, use);
+    MeanOfAny(of_step, use);
   }
   for (auto& [worker, kept] : of_step) ReturnBuffer(std::move(kept.gradient));
 }
 
-void StepAccumulator::MeanOfFloats(const OfStep& gradients, UseBlock use) const {
+void StepAccumulator::MeanOfFloats(const OfStep& pushes, UseBlock use) const {
   std::vector<const float*> terms;
-  for (const auto& [worker, kept] : gradients) terms.push_back(kept.gradient.data());
+  for (const auto& [worker, kept] : pushes) terms.push_back(kept.gradient.data());
   alignas(kCacheLineBytes) float block[kDecodedBlock];
   for (size_t offset = 0; offset < slice_size_; offset += kDecodedBlock) {
     const absl::Span<float> mean(block, std::min(kDecodedBlock, slice_size_ - offset));
@@ -93,13 +102,15 @@ void StepAccumulator::MeanOfFloats(const OfStep& gradients, UseBlock use) const 
   }
 }
 
-void StepAccumulator::MeanOfEncoded(const OfStep& gradients, UseBlock use) const {
-  const auto count = static_cast<float>(gradients.size());
+void StepAccumulator::MeanOfAny(const OfStep& pushes, UseBlock use) const {
+  const auto count = static_cast<float>(pushes.size());
   alignas(kCacheLineBytes) float block[kDecodedBlock];
   for (size_t offset = 0; offset < slice_size_; offset += kDecodedBlock) {
     const absl::Span<float> sum(block, std::min(kDecodedBlock, slice_size_ - offset));
     std::fill(sum.begin(), sum.end(), 0.0f);
-    for (const auto& [worker, kept] : gradients) AddBlock(kept, slice_size_, offset, sum);
+    for (const auto& [worker, kept] : pushes) {
+      if (!kept.is_empty()) AddBlock(kept, slice_size_, offset, sum);
+    }
     for (float& value : sum) value /= count;
     use(offset, sum);
   }

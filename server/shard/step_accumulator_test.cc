@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "common/base/random.h"
@@ -69,6 +71,54 @@ TEST(StepAccumulatorTest, GradientsAreTakenOneByOneInOrderOfStepAndWorker) {
     const Step step = accumulator.First().value();
     EXPECT_EQ(accumulator.TakeOne(step).gradient.span()[0], expected);
   }
+  EXPECT_FALSE(accumulator.First().has_value());
+}
+
+TEST(StepAccumulatorTest, AnEmptyPushHasTheBitsOfZerosInTheMean) {
+  const uint64_t seed = 12;
+  Random random(seed);
+  const size_t size = 5000;  // a block, and a part of one
+  std::vector<std::vector<float>> gradients(3, std::vector<float>(size));
+  for (auto& gradient : gradients) {
+    for (float& value : gradient) value = random.Normal() * 1e3f;
+    gradient[7] = -0.0f;
+  }
+  for (int empty = 0; empty < 3; ++empty) {
+    StepAccumulator accumulator(size);
+    std::vector<float> expected(size);  // of a gradient of zeros
+    for (int worker = 0; worker < 3; ++worker) {
+      StepAccumulator::Kept push;
+      if (worker != empty) push.gradient = Gradient(accumulator, gradients[worker]);
+      accumulator.Add(Step(0), WorkerId(worker), std::move(push));
+      for (size_t i = 0; i < size; ++i) expected[i] += worker == empty ? 0 : gradients[worker][i];
+    }
+    for (float& value : expected) value /= 3.0f;
+    const std::vector<float> mean = TakeMean(accumulator, Step(0));
+    EXPECT_EQ(std::memcmp(mean.data(), expected.data(), size * sizeof(float)), 0)
+        << "worker " << empty << " has none, seed " << seed;
+  }
+}
+
+TEST(StepAccumulatorTest, TheFirstGradientIsThatOfTheSmallestWorkerThatHasOne) {
+  StepAccumulator accumulator(1);
+  EXPECT_EQ(accumulator.FirstGradient(Step(4)), nullptr);
+  accumulator.Add(Step(4), WorkerId(0), {});
+  EXPECT_EQ(accumulator.FirstGradient(Step(4)), nullptr);
+  accumulator.Add(Step(4), WorkerId(2), {Gradient(accumulator, {2}), {}, nullptr, 0.2});
+  accumulator.Add(Step(4), WorkerId(1), {Gradient(accumulator, {1}), {}, nullptr, 0.1});
+  ASSERT_NE(accumulator.FirstGradient(Step(4)), nullptr);
+  EXPECT_EQ(accumulator.FirstGradient(Step(4))->learning_rate, 0.1);
+}
+
+TEST(StepAccumulatorTest, EmptyPushesHoldNoMemoryAndCanBeDropped) {
+  StepAccumulator accumulator(1000);
+  accumulator.Add(Step(0), WorkerId(0), {});
+  accumulator.Add(Step(1), WorkerId(0), {});
+  EXPECT_EQ(accumulator.size_bytes(), 0u);
+  EXPECT_TRUE(accumulator.Has(Step(0)));
+  accumulator.Drop(Step(0));
+  EXPECT_FALSE(accumulator.Has(Step(0)));
+  EXPECT_TRUE(accumulator.TakeOne(Step(1)).is_empty());
   EXPECT_FALSE(accumulator.First().has_value());
 }
 

@@ -44,6 +44,8 @@ absl::StatusOr<WorkerCopies::Reply> WorkerCopies::AnswerShared(const Pull& pull,
   if (shared_->version != version) RETURN_IF_ERROR(Advance(FloatsOf(values), version, *shared_));
   const uint64_t number = shared_->number;
   if (pull.copy != 0 && pull.copy == shared_->base) return shared_->difference;
+  // Nobody had a gradient since the worker's last pull.
+  if (pull.copy == number) return Reply{Payload(), CodecType::kChanged, number};
   return Reply{shared_->values.Share(), CodecType::kFloat32, number};
 }
 

@@ -255,16 +255,27 @@ TEST_F(WorkerCopiesTest, WithoutUpdatesThereIsNothingToSend) {
   EXPECT_EQ(reply->codec, CodecType::kChanged);
 }
 
-// "Nothing has changed" would say that the worker has the values exactly.
-TEST_F(WorkerCopiesTest, AVersionPulledAgainIsTheWholeSharedCopy) {
+// As after a step in which nobody had a gradient.
+TEST_F(WorkerCopiesTest, AVersionPulledAgainLeavesTheSharedCopyAsItIs) {
   Pull(alice_, /*is_shared=*/true);
+  Pull(bob_, /*is_shared=*/true);
   UpdateAll();
   Pull(alice_, /*is_shared=*/true);
   const Values before = alice_.values;
-  Pull(alice_, /*is_shared=*/true);
-  EXPECT_EQ(alice_.last, CodecType::kFloat32);
+  const auto again = Ask(kAlice, alice_.copy, /*is_shared=*/true);
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(again->values.empty());
+  EXPECT_EQ(again->codec, CodecType::kChanged);
+  alice_.Take(*again);
   EXPECT_EQ(alice_.values, before);
   EXPECT_NE(alice_.values, values_);
+  Pull(bob_, /*is_shared=*/true);
+  EXPECT_EQ(bob_.values, before) << "the difference is still there";
+  UpdateAll();
+  Pull(alice_, /*is_shared=*/true);
+  Pull(bob_, /*is_shared=*/true);
+  EXPECT_EQ(alice_.last, CodecType::kTopkFloat32);
+  EXPECT_EQ(bob_.values, alice_.values);
 }
 
 TEST_F(WorkerCopiesTest, BeyondTheBudgetAWorkerGetsTheValues) {

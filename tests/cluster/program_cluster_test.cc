@@ -178,7 +178,7 @@ TEST_F(ProgramClusterTest, LostAndDoubledMessagesChangeNothing) {
 }
 
 TEST_F(ProgramClusterTest, EveryModeAndLossyCodecsTrain) {
-  v1::JobSpec job = DigitsJob(/*epochs=*/8);
+  v1::JobSpec job = DigitsJob(/*epochs=*/20);
   job.mutable_cluster()->set_num_workers(4);
   job.mutable_codec()->set_push("topk:0.1");
   job.mutable_codec()->set_pull("int8");

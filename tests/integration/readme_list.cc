@@ -141,6 +141,9 @@ std::vector<Listed> AllListed() {
                  "--bytes=4194304 --repeat=5 [--ucx_poll=busy] [--json]"),
 
       // deploy
+      IsTestedBy("//tests/integration:program_test",
+                 "capstan run --worker_command=\"python train.py\" --num_workers=4 "
+                 "--num_servers=2"),
       Trains("capstan run --run_dir=first --output=digits.safetensors", 0.95,
              R"({"consistency": "bsp", "workers": 2})"),
       Prints("capstan evaluate digits.safetensors", "test accuracy 0.98"),
@@ -303,6 +306,9 @@ std::vector<Listed> AllListed() {
       IsTestedBy(kSlurmTest,
                  "sbatch --ntasks=7 --nodes=2 deploy/slurm/capstan.sbatch "
                  "deploy/jobs/digits.textproto --num_workers=4"),
+      IsTestedBy(kSlurmTest,
+                 "sbatch deploy/slurm/capstan.sbatch deploy/jobs/program.textproto "
+                 "--worker_command=\"python train.py\""),
       DoesNotTrain("sudo deploy/slurm/test.sh"),
 
       // kernels

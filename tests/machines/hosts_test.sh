@@ -182,6 +182,26 @@ chown nobody "${folder}/cache3/capstan"
 run foreign 1 --hosts="$(hosts 3)"
 expect_text foreign "expected ${folder}/cache3/capstan to belong to this user"
 
+# Workers that are programs of the user's: their ranks, keys and folder.
+train="exec python3 ${PWD}/tests/integration/linear_regression.py ${PWD}/worker/client_api/libcapstan.so"
+run program 0 --hosts="$(hosts 0 1)" --worker_command="pwd; ${train}"
+expect_text program 'model              program'
+for file in worker-0.log "$(hosts 1)/worker-0.log"; do
+  grep --quiet --line-regexp --fixed-strings "${PWD}" "${folder}/program/${file}" ||
+    failed program "expected the current folder in ${file}"
+done
+grep --quiet 'joined as worker 1' "${folder}/program/$(hosts 1)/worker-0.log" ||
+  failed program "expected rank 1 on $(hosts 1)"
+expect_clean program
+mkdir "${folder}/gone"
+pushd "${folder}/gone" >/dev/null
+start folder --hosts="$(hosts 0 1)" --worker_command=true
+popd >/dev/null
+wait_for folder ' on 2 hosts: '
+rmdir "${folder}/gone"
+finish folder 1
+expect_text folder "expected the folder ${folder}/gone, in which capstan run was started, on this host, too"
+
 # Machines that cannot be reached, and one where nobody listens.
 began=${SECONDS}
 run unreachable 1 --hosts="$(hosts 0),10.77.0.99,10.77.0.1"

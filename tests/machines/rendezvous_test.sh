@@ -157,6 +157,30 @@ expect_codes range 0 0
 expect_accurate range
 expect_all_announced range 2
 
+# Workers that are programs of the user's. Without ranks, they get them when they join.
+train="exec python3 ${TEST_SRCDIR}/capstan/tests/integration/linear_regression.py \
+${TEST_SRCDIR}/capstan/worker/client_api/libcapstan.so"
+for node in 1 0; do start program "${node}" 2 --keys="${keys}" --first_rank="${node}" --worker_command="${train}"; done
+finish
+expect_codes program 0 0
+expect_text program 0 'model              program'
+grep --quiet 'joined as worker 1' "${TEST_TMPDIR}/program/$(cluster_address node1)/worker-0.log" ||
+  failed program 'expected rank 1 on machine 1'
+run rankless 2 --insecure --worker_command="echo \"rank \${RANK-none} of \${WORLD_SIZE}\"; ${train} --steps=5"
+expect_codes rankless 0 0
+grep --quiet 'rank none of 2' "${TEST_TMPDIR}/rankless/worker-0.log" || failed rankless 'expected no rank'
+start early 0 2 --insecure --worker_command='exec sleep 1000'
+start early 1 2 --insecure --worker_command='echo no data; exit 3'
+finish
+expect_codes early 1 1
+for node in 0 1; do
+  expect_text early "${node}" 'worker-0 ended (exit code 3) before the job had all its members: no data'
+done
+start ranks 0 1 --insecure --first_rank=1 --worker_command=true
+finish
+expect_codes ranks 1
+expect_text ranks 0 '--first_rank: expected 1 ranks from 0 to 0'
+
 # Wrong flags are refused.
 run network 1 --insecure --network=10.88.0.0/24
 expect_codes network 1

@@ -142,7 +142,7 @@ TEST_F(SimulatedDiskTest, WritingFailsAsOftenAsTold) {
 
 TEST(RestoredUpdatesTest, UpdatesAreReadFromTheValuesAndTheKeptPushes) {
   SliceSnapshot slice = ShardWith({{1, 2}, {0, 0}}).slices[0];
-  slice.kept.push_back({Step(3), WorkerId(1), std::nullopt, Payload()});
+  slice.kept.push_back({Step(3), WorkerId(1), std::nullopt, std::nullopt, false, Payload()});
   const v1::RestoredSlice restored = UpdatesOf(slice, kWorkers, kSteps);
   EXPECT_EQ(restored.table(), 3u);
   EXPECT_EQ(restored.slice(), 5u);

@@ -297,7 +297,7 @@ int32_t capstan_num_workers(const capstan_job* job) {
 
 int64_t capstan_step(const capstan_job* job) {
   const bool has_engine = job != nullptr && job->job->engine() != nullptr;
-  return has_engine ? job->job->engine()->step().value() : -1;
+  return has_engine && job->process == getpid() ? job->job->engine()->step().value() : -1;
 }
 
 int64_t capstan_steps_of_job(const capstan_job* job) {

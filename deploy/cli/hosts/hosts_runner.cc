@@ -81,6 +81,7 @@ void HostsRunner::LookAtHosts() {
     const bool has_failed = !member.exit->ok() && !inputs_have_ended_;
     if (has_failed) RememberFailure(host);
     if (inputs_have_ended_) continue;
+    if (host == 0 && member.exit->ok() && options_.runs_programs) continue;
     if (host == 0) {
       EndWithin(options_.patience_after_first);
     } else if (has_failed) {
@@ -99,6 +100,8 @@ void HostsRunner::RememberFailure(int host) {
   if (host != 0 && !members_[0].exit.has_value()) options_.print(failure);
   // The coordinator's host knows more than the others.
   if (first_failure_.empty() || host == 0) first_failure_ = failure;
+  const bool is_late = host != 0 && members_[0].exit.has_value() && members_[0].exit->ok();
+  if (is_late && late_failure_.empty()) late_failure_ = failure;
 }
 
 bool HostsRunner::HasPrintedTooMuch(const Member& member) const {
@@ -154,7 +157,10 @@ bool HostsRunner::KeepsWaiting() {
 absl::Status HostsRunner::Result() const {
   if (was_interrupted_) return absl::CancelledError("interrupted");
   const std::optional<ChildExit>& first = members_[0].exit;
-  if (first.has_value() && first->ok()) return absl::OkStatus();
+  if (first.has_value() && first->ok()) {
+    return options_.runs_programs && !late_failure_.empty() ? absl::AbortedError(late_failure_)
+                                                            : absl::OkStatus();
+  }
   if (!first_failure_.empty()) return absl::AbortedError(first_failure_);
   return absl::DeadlineExceededError(absl::StrCat("host ", options_.hosts->hosts()[0].name,
                                                   ": expected its end after that of the others"));

@@ -32,6 +32,9 @@ class HostsRunner {
     std::function<bool()> take_interrupt;
     // Required.
     Clock* clock = nullptr;
+    // The workers are programs of the user's: when the job is done, they may take as long as they
+    // like, and the failure of one is that of the run.
+    bool runs_programs = false;
     absl::Duration poll_interval = absl::Milliseconds(20);
     // When the first host has ended, all have this long to end. Then their inputs end.
     absl::Duration patience_after_first = absl::Seconds(3);
@@ -81,6 +84,7 @@ class HostsRunner {
   absl::Time next_sign_of_life_ = absl::InfinitePast();
   std::string coordinator_;             // host:port; empty: not yet known
   std::string first_failure_;           // of a host; empty: none
+  std::string late_failure_;            // of a host after the first one's good end; empty: none
   std::optional<absl::Time> deadline_;  // for the end of all
   bool was_interrupted_ = false;
   bool inputs_have_ended_ = false;

@@ -39,6 +39,7 @@ class HostsRunnerTest : public ::testing::Test {
     };
     options.take_interrupt = ssh_options.take_interrupt;
     options.clock = &clock_;
+    options.runs_programs = runs_programs_;
     options.patience_after_first = absl::Milliseconds(300);
     options.patience_after_failure = absl::Milliseconds(600);
     options.end_timeout = absl::Seconds(1);
@@ -50,6 +51,7 @@ class HostsRunnerTest : public ::testing::Test {
 
   RealClock clock_;
   FakeSsh ssh_;
+  bool runs_programs_ = false;
   std::set<std::string> interrupt_after_;  // these lines
   bool have_all_ended_ = false;
   std::vector<std::string> coordinators_;
@@ -69,6 +71,16 @@ TEST_F(HostsRunnerTest, WhoOutlivesTheFirstIsToldToEnd) {
   const absl::Status result = Run({std::string(kMeet) + "sleep 0.3", kUntilTheEnd});
   EXPECT_TRUE(result.ok()) << result;
   EXPECT_THAT(lines_, Contains("b | told to end"));
+}
+
+TEST_F(HostsRunnerTest, AProgramMayTakeLongAfterTheJobIsDone) {
+  runs_programs_ = true;
+  const std::string first = std::string(kMeet) + "sleep 0.3";
+  const absl::Status result = Run({first, "sleep 1; echo saved"});
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_THAT(lines_, Contains("b | saved"));
+  EXPECT_EQ(Run({first, "sleep 1; echo disk full; exit 1"}).message(),
+            "host b ended (exit code 1): disk full");
 }
 
 TEST_F(HostsRunnerTest, TheFirstSaysWhyTheJobFailed) {

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <utility>
 
@@ -52,6 +53,7 @@ struct Launch {
   int log_fd;
   int error_fd;  // takes errno when exec fails
   char* const* argv;
+  char* const* environment;
 };
 
 [[noreturn]] void ExecChild(const Launch& launch) {
@@ -67,10 +69,35 @@ struct Launch {
   dup2(launch.input_fd, STDIN_FILENO);
   dup2(launch.log_fd, STDOUT_FILENO);
   dup2(launch.log_fd, STDERR_FILENO);
-  execv(launch.argv[0], launch.argv);
+  execve(launch.argv[0], launch.argv, launch.environment);
   const int error = errno;
   if (write(launch.error_fd, &error, sizeof(error)) < 0) _exit(126);
   _exit(127);
+}
+
+// The environment of this process with changes as in ChildProcess::Options.
+std::vector<std::string> ChangedEnvironment(const std::vector<std::string>& changes) {
+  const auto name_of = [](absl::string_view variable) {
+    return variable.substr(0, variable.find('='));
+  };
+  std::vector<std::string> changed;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const bool is_changed = std::any_of(
+        changes.begin(), changes.end(),
+        [&](const std::string& change) { return name_of(change) == name_of(*variable); });
+    if (!is_changed) changed.emplace_back(*variable);
+  }
+  std::copy_if(changes.begin(), changes.end(), std::back_inserter(changed),
+               [](const std::string& change) { return absl::StrContains(change, '='); });
+  return changed;
+}
+
+// For exec: pointers to these texts, and a null.
+std::vector<char*> PointersTo(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
 }
 
 // Waits for the child's exec. Returns 0 or its errno.
@@ -142,11 +169,12 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const Options&
   const ScopedFd error_reader(error_pipe[0]);
   ScopedFd error_writer(error_pipe[1]);
 
-  std::vector<char*> argv = {const_cast<char*>(options.program.c_str())};
-  for (const std::string& arg : options.args) argv.push_back(const_cast<char*>(arg.c_str()));
-  argv.push_back(nullptr);
-  const Launch launch = {getpid(), input_reader.get(), log_fd.get(), error_writer.get(),
-                         argv.data()};
+  std::vector<std::string> words = {options.program};
+  words.insert(words.end(), options.args.begin(), options.args.end());
+  const std::vector<std::string> variables = ChangedEnvironment(options.environment);
+  const std::vector<char*> argv = PointersTo(words), environment = PointersTo(variables);
+  const Launch launch = {getpid(),           input_reader.get(), log_fd.get(),
+                         error_writer.get(), argv.data(),        environment.data()};
 
   const pid_t pid = fork();
   if (pid < 0) return SystemError(absl::StrCat("cannot start ", options.program));
@@ -187,13 +215,17 @@ void ChildProcess::EndInput() {
 }
 
 bool ChildProcess::Reap(int options) {
-  int status = 0;
-  pid_t reaped;
+  siginfo_t end = {};
+  int error;
   do {
-    reaped = waitpid(pid_, &status, options);
-  } while (reaped < 0 && errno == EINTR);
-  if (reaped == 0) return false;
-  PCHECK(reaped == pid_) << "waitpid";
+    error = waitid(P_PID, pid_, &end, WEXITED | WNOWAIT | options);
+  } while (error != 0 && errno == EINTR);
+  PCHECK(error == 0) << "waitid";
+  if (end.si_pid == 0) return false;
+  // Nobody else gets its number before it is reaped: this reaches what is left of its group.
+  kill(-pid_, SIGKILL);
+  int status = 0;
+  PCHECK(waitpid(pid_, &status, 0) == pid_) << "waitpid";
   exit_.emplace();
   if (WIFSIGNALED(status)) {
     exit_->signal = WTERMSIG(status);
@@ -201,6 +233,17 @@ bool ChildProcess::Reap(int options) {
     exit_->code = WEXITSTATUS(status);
   }
   return true;
+}
+
+std::vector<std::string> LastLines(const std::string& log_path, int64_t skipped_bytes,
+                                   size_t count) {
+  const std::string tail = ReadTail(log_path, skipped_bytes);
+  const std::vector<absl::string_view> lines = absl::StrSplit(tail, '\n', absl::SkipWhitespace());
+  std::vector<std::string> last;
+  for (size_t i = lines.size() - std::min(count, lines.size()); i < lines.size(); ++i) {
+    last.push_back(PrintableText(absl::StripTrailingAsciiWhitespace(lines[i])));
+  }
+  return last;
 }
 
 std::string LastErrorLine(const std::string& log_path, int64_t skipped_bytes) {

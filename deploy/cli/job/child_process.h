@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,8 +25,9 @@ struct ChildExit {
 };
 
 // A running program. It ends with this object, and with this process even after a crash. It has its
-// own process group: Ctrl-C at the terminal does not reach it. Not thread-safe. Start it from a
-// long-lived thread: the kernel kills it at the end of that thread.
+// own process group: Ctrl-C at the terminal does not reach it, and what it leaves running in the
+// group ends with it. Not thread-safe. Start it from a long-lived thread: the kernel kills it at
+// the end of that thread.
 class ChildProcess {
  public:
   struct Options {
@@ -38,6 +40,9 @@ class ChildProcess {
     // Its standard input ends with EndInput, or with this process. Only TouchInput writes to it.
     // False: it is empty.
     bool has_input = false;
+    // "NAME=VALUE" sets a variable of its environment, "NAME" removes one. The others are those of
+    // this process.
+    std::vector<std::string> environment = {};
   };
 
   // NOT_FOUND when the program cannot be started, UNAVAILABLE when the log cannot be opened or the
@@ -65,6 +70,11 @@ class ChildProcess {
   int input_fd_;  // -1: its standard input has ended
   std::optional<ChildExit> exit_;
 };
+
+// The last lines in a process's log that are not blank, at most `count`. Skips the first
+// `skipped_bytes`, and reads the last 64 KiB.
+std::vector<std::string> LastLines(const std::string& log_path, int64_t skipped_bytes,
+                                   size_t count);
 
 // The last error in a process's log, without glog's prefix. Skips stack traces, glog's INFO and
 // WARNING lines, and the first `skipped_bytes`. Reads the last 64 KiB. "no error in its log" when

@@ -54,6 +54,7 @@ class FakeJobRun {
     job_options.job_file = "job.textproto";
     job_options.num_workers = 2;
     job_options.has_all_members = has_all_members;
+    job_options.program = {worker_command, /*world_size=*/2};
     LocalJob job(job_options);
     ProgressDisplay display({&out, [] { return std::nullopt; }, v1::ClusterSpec()});
     JobRunner::Options options;
@@ -97,6 +98,7 @@ class FakeJobRun {
   bool has_all_members = true;
   static constexpr int kNever = 1'000'000;
   int interrupt_after = kNever;  // answers
+  std::string worker_command;    // of programs in the place of capstan_worker; empty: none
   std::string never_registers;
   std::vector<std::string> registered;  // in order
   int questions = 0;
@@ -109,7 +111,7 @@ class FakeJobRun {
   }
 
  private:
-  // Has the started members: those with a log. At most one registers at a time.
+  // Has the started members: those with a log. At most one registers at a time, but for programs.
   absl::StatusOr<v1::GetStatusReply> Registered(absl::StatusOr<v1::GetStatusReply> reply) {
     int newcomers = 0;
     for (const std::string name : {"server-0", "worker-0", "worker-1"}) {
@@ -120,7 +122,7 @@ class FakeJobRun {
       registered.push_back(name);
       ++newcomers;
     }
-    EXPECT_LE(newcomers, 1);
+    EXPECT_LE(newcomers, worker_command.empty() ? 1 : 2);
     if (!reply.ok()) return reply;
     for (const std::string& name : registered) {
       if (name[0] == 's') {

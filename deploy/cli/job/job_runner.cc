@@ -1,30 +1,25 @@
 #include "deploy/cli/job/job_runner.h"
 
 #include <csignal>
+#include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 
 namespace capstan {
-namespace {
-
-std::string Describe(const LocalJob::Ended& process) {
-  return absl::StrCat(process.name, " ended (", process.exit.ToString(), "): ", process.last_line);
-}
-
-}  // namespace
-
 absl::Status JobRunner::Run() {
   start_ = options_.clock->Now();
-  const absl::Status result = Live();
+  absl::Status result = Live();
   if (result.ok()) {
-    WaitForTheEnd(options_.end_timeout);
+    WaitForTheEnd(options_.end_timeout, /*waits_for_programs=*/true);
+    result = late_end_;
   } else if (!life_.address.empty()) {
     // The coordinator tells the members why they end.
     options_.job->SignalCoordinator(SIGTERM);
-    WaitForTheEnd(options_.failure_timeout);
+    WaitForTheEnd(options_.failure_timeout, /*waits_for_programs=*/false);
   }
   options_.job->KillAll();
   options_.display->Finish();
@@ -71,8 +66,9 @@ absl::Status JobRunner::Advance() {
 }
 
 bool JobRunner::HaveRegistered() const {
-  return life_.status.view().servers_size() >= options_.job->servers_started() &&
-         life_.status.view().workers_size() >= options_.job->workers_started();
+  const v1::JobView& view = life_.status.view();
+  if (view.servers_size() < options_.job->servers_started()) return false;
+  return options_.job->runs_programs() || view.workers_size() >= options_.job->workers_started();
 }
 
 absl::StatusOr<bool> JobRunner::LookAtProcesses() {
@@ -82,7 +78,7 @@ absl::StatusOr<bool> JobRunner::LookAtProcesses() {
     } else if (process.exit.ok()) {
       return true;
     } else {
-      return absl::AbortedError(Describe(process));
+      return CoordinatorFailure(process);
     }
   }
   if (life_.unjudged.empty()) return false;
@@ -97,13 +93,28 @@ absl::StatusOr<bool> JobRunner::LookAtProcesses() {
   return false;
 }
 
+absl::Status JobRunner::CoordinatorFailure(const LocalJob::Ended& coordinator) const {
+  std::string text = coordinator.ToString();
+  // Programs join in the order of their ranks, so this one is missing.
+  const int first_missing = life_.status.view().workers_size();
+  const std::optional<std::string> missing = options_.job->RunningProgram(first_missing);
+  if (absl::StrContains(text, "--registration_seconds") && missing.has_value()) {
+    absl::StrAppend(&text, "; the program of ", *missing,
+                    " runs, but has not joined (capstan_start)");
+  }
+  return absl::AbortedError(text);
+}
+
 absl::Status JobRunner::JudgeMember(const LocalJob::Ended& member) {
   switch (life_.status.view().phase()) {
     case v1::TRAINING:
     case v1::EVALUATING:
     case v1::SAVING:
-      return member.exit.ok() ? absl::OkStatus() : JudgeLoss(member);
+      // Whatever its exit code, a program that ends before the job is lost to it.
+      return member.exit.ok() && !member.is_program ? absl::OkStatus() : JudgeLoss(member);
     case v1::DONE:
+      JudgeLateEnd(member);
+      return absl::OkStatus();
     case v1::FAILED:
       return absl::OkStatus();
     default:
@@ -113,33 +124,46 @@ absl::Status JobRunner::JudgeMember(const LocalJob::Ended& member) {
 
 absl::Status JobRunner::JudgeEarlyEnd(const LocalJob::Ended& member) {
   // The job cannot start without it.
-  const absl::Status failure = absl::AbortedError(Describe(member));
+  const std::string end = member.EarlyEndText();
+  const absl::Status failure = absl::AbortedError(end);
+  ShowLog(member);
   if (!MembersMayCome() || options_.report_early_failure == nullptr) return failure;
   const v1::HeartbeatRequest::Role role = member.role == LocalJob::Role::kServer
                                               ? v1::HeartbeatRequest::SERVER
                                               : v1::HeartbeatRequest::WORKER;
-  if (!options_.report_early_failure(role, Describe(member)).ok()) return failure;
+  if (!options_.report_early_failure(role, end).ok()) return failure;
   // The coordinator declares the job failed, also to machines that come late. If the member had
   // registered, that takes its lease.
-  options_.display->Notice(Describe(member));
+  options_.display->Notice(end);
   return absl::OkStatus();
+}
+
+void JobRunner::JudgeLateEnd(const LocalJob::Ended& member) {
+  if (!member.is_program || member.exit.ok()) return;
+  ShowLog(member);
+  late_end_.Update(absl::AbortedError(absl::StrCat("after the job was done, ", member.ToString())));
+}
+
+void JobRunner::ShowLog(const LocalJob::Ended& member) {
+  for (const std::string& line : member.LogLines()) options_.display->Notice(line);
 }
 
 absl::Status JobRunner::JudgeLoss(const LocalJob::Ended& member) {
   using Answer = RestartPlan::LossAnswer;
   const bool is_worker = member.role == LocalJob::Role::kWorker;
   const bool can_restart = options_.restarts != nullptr;
-  if (!is_worker && can_restart) return absl::AbortedError(Describe(member));
+  ShowLog(member);
+  if (!is_worker && can_restart) return absl::AbortedError(member.ToString());
   if (options_.job->has_all_members() && !options_.job->HasRunning(member.role)) {
-    return absl::AbortedError(absl::StrCat(Describe(member), "; it was the last one"));
+    return absl::AbortedError(absl::StrCat(member.ToString(), "; it was the last one"));
   }
   const Answer answer =
       can_restart ? options_.restarts->AfterLostWorker(life_.status) : Answer::kGoOn;
-  if (answer == Answer::kRestart) return absl::AbortedError(Describe(member));
+  if (answer == Answer::kRestart) return absl::AbortedError(member.ToString());
   const bool is_replaced = answer == Answer::kReplace;
-  options_.display->Notice(absl::StrCat(Describe(member), is_replaced ? "; another takes its place"
-                                                          : is_worker ? "; the others go on"
-                                                                      : ""));
+  options_.display->Notice(absl::StrCat(member.ToString(), is_replaced ? "; another takes its place"
+                                                           : is_worker ? "; the others go on"
+                                                                       : ""));
   return is_replaced ? options_.job->ReplaceWorker(member, life_.address) : absl::OkStatus();
 }
 
@@ -209,7 +233,7 @@ absl::Status JobRunner::CheckDeadline() const {
   if (!life_.status.view().reason().empty())
     absl::StrAppend(&message, ": ", life_.status.view().reason());
   for (const LocalJob::Ended& member : life_.unjudged)
-    absl::StrAppend(&message, "; ", Describe(member));
+    absl::StrAppend(&message, "; ", member.ToString());
   return absl::DeadlineExceededError(message);
 }
 
@@ -217,12 +241,15 @@ void JobRunner::StartEndTimeout() {
   if (!life_.deadline.has_value()) life_.deadline = options_.clock->Now() + options_.end_timeout;
 }
 
-void JobRunner::WaitForTheEnd(absl::Duration timeout) {
+void JobRunner::WaitForTheEnd(absl::Duration timeout, bool waits_for_programs) {
   const absl::Time deadline = options_.clock->Now() + timeout;
-  while (options_.job->HasRunning() && options_.clock->Now() < deadline &&
-         !options_.take_interrupt()) {
+  const auto keeps_waiting = [&] {
+    if (waits_for_programs && options_.job->HasRunningProgram()) return true;
+    return options_.job->HasRunning() && options_.clock->Now() < deadline;
+  };
+  while (keeps_waiting() && !options_.take_interrupt()) {
     Pause();
-    options_.job->TakeEnded();
+    for (const LocalJob::Ended& process : options_.job->TakeEnded()) JudgeLateEnd(process);
   }
 }
 

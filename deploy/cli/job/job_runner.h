@@ -46,7 +46,8 @@ class JobRunner {
     absl::Duration poll_interval = absl::Milliseconds(20);
     // Interval of questions to the coordinator after that.
     absl::Duration status_interval = absl::Milliseconds(20);
-    // After success, the last processes have this long to end. Then they are killed.
+    // After success, the last processes have this long to end. Then they are killed. But programs
+    // of the user's may take as long as they like.
     absl::Duration end_timeout = absl::Seconds(10);
     // After a failure or an interrupt, all processes have this long to end. Then they are killed.
     absl::Duration failure_timeout = absl::Seconds(3);
@@ -83,7 +84,12 @@ class JobRunner {
   absl::Status Advance();
   // True when the coordinator's last answer has all started members.
   bool HaveRegistered() const;
+  // What the coordinator's failure says, with the program for which the job has waited in vain.
+  absl::Status CoordinatorFailure(const LocalJob::Ended& coordinator) const;
   absl::Status JudgeMember(const LocalJob::Ended& member);
+  // The same after the job is done. The other programs go on, but the run has failed.
+  void JudgeLateEnd(const LocalJob::Ended& member);
+  void ShowLog(const LocalJob::Ended& member);
   // The same before the job has all members.
   absl::Status JudgeEarlyEnd(const LocalJob::Ended& member);
   // The same while the job needs this member.
@@ -99,14 +105,16 @@ class JobRunner {
   bool MembersMayCome() const;
   absl::Status CheckDeadline() const;
   void StartEndTimeout();
-  // Waits until all processes have ended, an interrupt comes, or `timeout` is over.
-  void WaitForTheEnd(absl::Duration timeout);
+  // Waits until all processes have ended, an interrupt comes, or `timeout` is over and, if that is
+  // asked for, all programs of the user's have ended.
+  void WaitForTheEnd(absl::Duration timeout, bool waits_for_programs);
   void Pause();
 
   const Options options_;
   absl::Time start_;  // of the first life
   Life life_;
   bool has_trained_ = false;  // in some life
+  absl::Status late_end_;     // of a program that has failed after the job was done
 };
 
 }  // namespace capstan

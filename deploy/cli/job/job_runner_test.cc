@@ -89,6 +89,76 @@ TEST(JobRunnerTest, LossOfTheLastWorkerFailsTheJob) {
   EXPECT_THAT(std::string(run.Result().message()), HasSubstr("it was the last one"));
 }
 
+// A coordinator that ends well when all programs have started, and programs that end a little later
+// with `last_words`.
+void EndWellBefore(FakeJobRun& run, const std::string& last_words) {
+  run.Coordinator(WaitForFile(run.programs(), "run/worker-1.log") + "touch " +
+                  run.programs().Path("done"));
+  run.worker_command = WaitForFile(run.programs(), "done") + "sleep 0.3\n" + last_words;
+}
+
+TEST(JobRunnerTest, ProgramsStartTogetherBecauseTheyMayNeedEachOther) {
+  FakeJobRun run("programs");
+  run.status = InPhase(v1::REGISTERING);
+  run.never_registers = "worker-0";
+  EndWellBefore(run, "echo rank $RANK of $WORLD_SIZE");
+  const absl::Status result = run.Result();
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_EQ(run.Log("worker-0"), "rank 0 of 2\n");
+  EXPECT_EQ(run.Log("worker-1"), "rank 1 of 2\n");
+}
+
+TEST(JobRunnerTest, ProgramThatFailsBeforeItJoinsFailsTheJobAtOnceWithTheEndOfItsLog) {
+  FakeJobRun run("program_fails");
+  run.status = InPhase(v1::REGISTERING);
+  run.worker_command = "[ $RANK = 0 ] || exec sleep 1000\necho Traceback; echo 'no data'; exit 3";
+  EXPECT_EQ(run.Result().message(),
+            "worker-0 ended (exit code 3) before the job had all its members: no data");
+  EXPECT_THAT(run.out.str(), HasSubstr("worker-0 | Traceback\nworker-0 | no data\n"));
+}
+
+TEST(JobRunnerTest, ProgramThatDoesNotJoinIsToldHowAlsoWithExitCode0) {
+  FakeJobRun run("never_joins");
+  run.status = InPhase(v1::REGISTERING);
+  run.worker_command = "[ $RANK = 0 ] || exec sleep 1000";
+  EXPECT_THAT(std::string(run.Result().message()),
+              HasSubstr("worker-0 ended (exit code 0) before the job had all its members: expected "
+                        "a program that joins (capstan_start)"));
+}
+
+TEST(JobRunnerTest, ProgramThatEndsInTheMiddleIsLostAlsoWithExitCode0) {
+  FakeJobRun run("program_leaves");
+  run.status = InPhase(v1::TRAINING);
+  run.worker_command = WaitForFile(run.programs(), "run/worker-1.log") +
+                       "[ $RANK = 1 ] || exit 0\n" + WaitForFile(run.programs(), "reported") +
+                       "sleep 0.3";
+  run.Coordinator(WaitForFile(run.programs(), "reported"));
+  const absl::Status result = run.Result();
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_THAT(run.out.str(), HasSubstr("worker-0 ended (exit code 0): no error in its log; the "
+                                       "others go on\n"));
+}
+
+TEST(JobRunnerTest, ProgramThatFailsAfterTheJobIsDoneFailsTheRun) {
+  FakeJobRun run("late_failure");
+  run.status = InPhase(v1::TRAINING);
+  EndWellBefore(run, "echo 'disk full'; exit $((4 * RANK))");
+  EXPECT_EQ(run.Result().message(),
+            "after the job was done, worker-1 ended (exit code 4): disk full");
+  EXPECT_THAT(run.out.str(), HasSubstr("worker-1 | disk full\n"));
+}
+
+TEST(JobRunnerTest, TheProgramForWhichTheJobWaitedInVainIsNamed) {
+  FakeJobRun run("vain");
+  run.status = InPhase(v1::REGISTERING);
+  run.never_registers = "worker-1";
+  run.worker_command = "exec sleep 1000";
+  run.Coordinator(WaitForFile(run.programs(), "run/worker-1.log") +
+                  "sleep 0.3; echo 'after 1 s (--registration_seconds) 1 of 2 workers'; exit 1");
+  EXPECT_THAT(std::string(run.Result().message()),
+              AllOf(HasSubstr("1 of 2 workers; the program of worker-1 runs, but has not joined")));
+}
+
 TEST(JobRunnerTest, InterruptEndsAllProcesses) {
   FakeJobRun run("interrupt");
   run.status = InPhase(v1::TRAINING);

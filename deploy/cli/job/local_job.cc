@@ -40,6 +40,24 @@ absl::StatusOr<std::string> FindProgram(const std::string& own_path, const std::
                                           "Capstan into one folder"));
 }
 
+std::string LocalJob::Ended::ToString() const {
+  return absl::StrCat(name, " ended (", exit.ToString(), "): ", last_line);
+}
+
+std::string LocalJob::Ended::EarlyEndText() const {
+  if (!is_program) return ToString();
+  return absl::StrCat(name, " ended (", exit.ToString(), ") before the job had all its members: ",
+                      exit.ok() ? "expected a program that joins (capstan_start) and stays to the "
+                                  "job's end (capstan_finish)"
+                                : last_line);
+}
+
+std::vector<std::string> LocalJob::Ended::LogLines() const {
+  std::vector<std::string> lines;
+  for (const std::string& line : last_lines) lines.push_back(absl::StrCat(name, " | ", line));
+  return lines;
+}
+
 absl::Status LocalJob::StartCoordinator(const std::string& restore) {
   std::vector<std::string> args = {
       absl::StrCat("--job=", options_.job_file), absl::StrCat("--listen=", options_.listen),
@@ -49,8 +67,8 @@ absl::Status LocalJob::StartCoordinator(const std::string& restore) {
   if (!options_.http_listen.empty()) {
     args.push_back(absl::StrCat("--http_listen=", options_.http_listen));
   }
-  return StartChild("coordinator", Role::kCoordinator, /*index=*/0, options_.coordinator_program,
-                    std::move(args));
+  return StartChild("coordinator", Role::kCoordinator, /*index=*/0,
+                    {options_.coordinator_program, std::move(args), /*log_path=*/""});
 }
 
 std::optional<std::string> LocalJob::CoordinatorAddress() const {
@@ -78,10 +96,12 @@ absl::Status LocalJob::StartServer(int index, const std::string& coordinator_add
   args.push_back("--listen=127.0.0.1:0");
   if (!options_.network.empty()) args.push_back(absl::StrCat("--network=", options_.network));
   AddTraceFlag(name, args);
-  return StartChild(name, Role::kServer, index, options_.server_program, std::move(args));
+  return StartChild(name, Role::kServer, index,
+                    {options_.server_program, std::move(args), /*log_path=*/""});
 }
 
 absl::Status LocalJob::StartWorker(int index, const std::string& coordinator_address) {
+  if (runs_programs()) return StartProgram(index, coordinator_address);
   const std::string name = absl::StrCat("worker-", index);
   std::vector<std::string> args = MemberArgs(coordinator_address);
   args.push_back(absl::StrCat("--device=", options_.devices[index % options_.devices.size()]));
@@ -89,7 +109,18 @@ absl::Status LocalJob::StartWorker(int index, const std::string& coordinator_add
     args.push_back(absl::StrCat("--record_history=", options_.record_history));
   }
   AddTraceFlag(name, args);
-  return StartChild(name, Role::kWorker, index, options_.worker_program, std::move(args));
+  return StartChild(name, Role::kWorker, index,
+                    {options_.worker_program, std::move(args), /*log_path=*/""});
+}
+
+absl::Status LocalJob::StartProgram(int index, const std::string& coordinator_address) {
+  ChildProcess::Options shell;
+  shell.program = "/bin/sh";
+  shell.args = ProgramShellArgs(options_.program.command);
+  shell.has_input = true;
+  shell.environment = ProgramEnvironment(options_.program, index, options_.num_workers,
+                                         coordinator_address, options_.keys);
+  return StartChild(absl::StrCat("worker-", index), Role::kWorker, index, std::move(shell));
 }
 
 std::vector<std::string> LocalJob::MemberArgs(const std::string& coordinator_address) const {
@@ -115,14 +146,37 @@ std::vector<LocalJob::Ended> LocalJob::TakeEnded() {
   std::vector<Child> running;
   for (Child& child : running_) {
     if (const std::optional<ChildExit> exit = child.process->Poll(); exit.has_value()) {
-      ended.push_back({child.name, child.role, child.index, *exit,
-                       LastErrorLine(LogPath(child.name), child.earlier_log_bytes)});
+      ended.push_back(EndOf(child, *exit));
     } else {
       running.push_back(std::move(child));
     }
   }
   running_ = std::move(running);
   return ended;
+}
+
+LocalJob::Ended LocalJob::EndOf(const Child& child, const ChildExit& exit) const {
+  constexpr size_t kLogLines = 10;
+  const std::string log = LogPath(child.name);
+  Ended ended;
+  ended.name = child.name;
+  ended.role = child.role;
+  ended.index = child.index;
+  ended.exit = exit;
+  ended.last_line = LastErrorLine(log, child.earlier_log_bytes);
+  ended.is_program = child.role == Role::kWorker && runs_programs();
+  if (ended.is_program) ended.last_lines = LastLines(log, child.earlier_log_bytes, kLogLines);
+  return ended;
+}
+
+std::optional<std::string> LocalJob::RunningProgram(int rank) const {
+  const std::optional<int>& first_rank = options_.program.first_rank;
+  if (!runs_programs() || !first_rank.has_value()) return std::nullopt;
+  const auto found = std::find_if(running_.begin(), running_.end(), [&](const Child& child) {
+    return child.role == Role::kWorker && *first_rank + child.index == rank;
+  });
+  if (found == running_.end()) return std::nullopt;
+  return found->name;
 }
 
 bool LocalJob::HasRunning(Role role) const {
@@ -146,17 +200,17 @@ void LocalJob::Reset() {
 }
 
 absl::Status LocalJob::StartChild(std::string name, Role role, int index,
-                                  const std::string& program, std::vector<std::string> args) {
+                                  ChildProcess::Options process) {
   const std::string log = LogPath(name);
   std::error_code no_log;
   if (fs::exists(log, no_log)) {
     std::ofstream(log, std::ios::app) << "---- capstan run starts " << name << " again ----\n";
   }
   const uint64_t bytes = fs::file_size(log, no_log);
-  ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> process,
-                   ChildProcess::Start({program, std::move(args), log}));
+  process.log_path = log;
+  ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> started, ChildProcess::Start(process));
   const int64_t earlier_log_bytes = no_log ? 0 : static_cast<int64_t>(bytes);
-  running_.push_back({std::move(name), role, index, earlier_log_bytes, std::move(process)});
+  running_.push_back({std::move(name), role, index, earlier_log_bytes, std::move(started)});
   return absl::OkStatus();
 }
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "deploy/cli/job/child_process.h"
 #include "deploy/cli/job/run_folder.h"
+#include "deploy/cli/job/worker_program.h"
 
 namespace capstan {
 
@@ -62,6 +63,9 @@ class LocalJob {
     bool is_insecure = false;
     // host:port of the coordinator's live page; empty: none.
     std::string http_listen;
+    // What takes the place of worker_program, if it has a command. `devices`, `record_history` and
+    // `has_trace` do not concern it.
+    WorkerProgram program;
   };
 
   enum class Role { kCoordinator, kServer, kWorker };
@@ -73,6 +77,16 @@ class LocalJob {
     int index = 0;  // among the members of its role
     ChildExit exit;
     std::string last_line;  // LastErrorLine of what this process has logged
+    // For a worker that is a program of the user's: the end of its log. Others have none.
+    bool is_program = false;
+    std::vector<std::string> last_lines;
+
+    // "worker-0 ended (exit code 1): no memory".
+    std::string ToString() const;
+    // The same if it has ended before the job had all its members.
+    std::string EarlyEndText() const;
+    // "worker-0 | ...", for people.
+    std::vector<std::string> LogLines() const;
   };
 
   explicit LocalJob(Options options) : options_(std::move(options)) {}
@@ -82,7 +96,8 @@ class LocalJob {
   // host:port, as soon as the coordinator listens; nothing before.
   std::optional<std::string> CoordinatorAddress() const;
   // Starts the next member: first all servers, then the workers. The caller waits until a member
-  // has registered before it starts the next one. So names agree with ids.
+  // has registered before it starts the next one. So names agree with ids. It does not wait for
+  // programs of the user's: they may need each other, and have ranks.
   absl::Status StartNextMember(const std::string& coordinator_address);
   // Starts another worker under the name and with the device of an ended one.
   absl::Status ReplaceWorker(const Ended& lost, const std::string& coordinator_address);
@@ -90,6 +105,10 @@ class LocalJob {
     return servers_started_ == options_.num_servers && workers_started_ == options_.num_workers;
   }
   bool has_all_members() const { return options_.has_all_members; }
+  bool runs_programs() const { return !options_.program.command.empty(); }
+  bool HasRunningProgram() const { return runs_programs() && HasRunning(Role::kWorker); }
+  // The worker of this rank, if it is a program of the user's that runs here: "worker-0".
+  std::optional<std::string> RunningProgram(int rank) const;
   int servers_started() const { return servers_started_; }
   int workers_started() const { return workers_started_; }
 
@@ -121,8 +140,10 @@ class LocalJob {
   absl::Status StartWorker(int index, const std::string& coordinator_address);
   std::vector<std::string> MemberArgs(const std::string& coordinator_address) const;
   void AddSecurityFlags(std::vector<std::string>& args) const;
-  absl::Status StartChild(std::string name, Role role, int index, const std::string& program,
-                          std::vector<std::string> args);
+  absl::Status StartProgram(int index, const std::string& coordinator_address);
+  // `process`: without its log.
+  absl::Status StartChild(std::string name, Role role, int index, ChildProcess::Options process);
+  Ended EndOf(const Child& child, const ChildExit& exit) const;
   void AddTraceFlag(const std::string& name, std::vector<std::string>& args) const;
   std::string LogPath(const std::string& name) const;
   std::string PortPath() const { return absl::StrCat(options_.run_dir, "/", kPortFile); }

@@ -137,6 +137,33 @@ TEST(LocalJobTest, WorkersAndServersAreTracedWhenAskedTo) {
   });
 }
 
+TEST(LocalJobTest, AProgramTakesThePlaceOfTheWorkerWithItsRank) {
+  const FakePrograms programs("program");
+  programs.Write("capstan_server", "exit 0");
+  LocalJob::Options options = OptionsFor(programs);
+  options.program = {"echo one; echo $RANK $LOCAL_RANK $WORLD_SIZE $CAPSTAN_COORDINATOR; exit 4",
+                     /*world_size=*/5, /*first_rank=*/3};
+  options.num_workers = 2;
+  LocalJob job(options);
+  StartMembers(&job);
+  std::map<std::string, LocalJob::Ended> ended;
+  const auto all_end = [&] {
+    for (const LocalJob::Ended& process : job.TakeEnded()) ended[process.name] = process;
+    return !job.HasRunning();
+  };
+  WaitFor(all_end);
+  EXPECT_THAT(ended["worker-0"].last_lines, ::testing::ElementsAre("one", "3 0 5 127.0.0.1:7"));
+  EXPECT_EQ(ended["worker-1"].ToString(), "worker-1 ended (exit code 4): 4 1 5 127.0.0.1:7");
+  EXPECT_TRUE(ended["worker-1"].is_program);
+  EXPECT_FALSE(ended["server-1"].is_program);
+  const LocalJob::Ended lost = ended["worker-1"];
+  ASSERT_TRUE(job.ReplaceWorker(lost, "127.0.0.1:8").ok());
+  EXPECT_EQ(job.RunningProgram(4), "worker-1");
+  EXPECT_EQ(job.RunningProgram(3), std::nullopt);
+  WaitFor(all_end);
+  EXPECT_EQ(ended["worker-1"].last_line, "4 1 5 127.0.0.1:8");
+}
+
 TEST(LocalJobTest, ServersAreStartedBeforeWorkersOneByOne) {
   const FakePrograms programs("one_by_one");
   programs.Write("capstan_server", FakePrograms::kRunForever);

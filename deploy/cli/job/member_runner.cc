@@ -10,6 +10,11 @@ bool IsAtEnd(const v1::JobView& view) {
   return view.phase() == v1::DONE || view.phase() == v1::FAILED;
 }
 
+bool HasBegun(const v1::JobView& view) {
+  return IsAtEnd(view) || view.phase() == v1::TRAINING || view.phase() == v1::EVALUATING ||
+         view.phase() == v1::SAVING;
+}
+
 }  // namespace
 
 absl::Status MemberRunner::Run() {
@@ -55,32 +60,47 @@ void MemberRunner::Look() {
     next_status_ = now + options_.status_interval;
     UpdateStatus();
   }
-  Judge(ended);
+  for (const LocalJob::Ended& member : ended) Judge(member);
 }
 
-void MemberRunner::Judge(const std::vector<LocalJob::Ended>& ended) {
-  for (const LocalJob::Ended& member : ended) {
-    if (member.exit.ok()) {
-      has_good_end_ = true;
-      continue;
-    }
-    const std::string loss =
-        absl::StrCat(member.name, " ended (", member.exit.ToString(), "): ", member.last_line);
-    if (first_loss_.empty()) first_loss_ = loss;
-    // After the job's failure, every process ends with the same reason.
-    if (!IsAtEnd(status_.view())) options_.display->Notice(loss);
+void MemberRunner::Judge(const LocalJob::Ended& member) {
+  // Whatever its exit code, a program that ends before the job is lost to it.
+  const bool is_lost_program = member.is_program && answers_ && !IsAtEnd(status_.view());
+  if (!member.exit.ok() || is_lost_program) {
+    JudgeLoss(member);
+  } else {
+    has_good_end_ = true;
   }
+}
+
+void MemberRunner::JudgeLoss(const LocalJob::Ended& member) {
+  const bool is_early = !HasBegun(status_.view());
+  const std::string loss = is_early ? member.EarlyEndText() : member.ToString();
+  if (first_loss_.empty()) first_loss_ = loss;
+  // After the job's failure, every process ends with the same reason.
+  if (status_.view().phase() == v1::FAILED) return;
+  for (const std::string& line : member.LogLines()) options_.display->Notice(line);
+  if (status_.view().phase() == v1::DONE) {
+    if (member.is_program) {
+      late_end_.Update(absl::AbortedError(absl::StrCat("after the job was done, ", loss)));
+    }
+    return;
+  }
+  options_.display->Notice(loss);
+  if (!is_early || !member.is_program) return;
+  // If the coordinator cannot be told, it finds out when members are missing.
+  options_.report_early_failure(v1::HeartbeatRequest::WORKER, loss).IgnoreError();
 }
 
 std::optional<absl::Status> MemberRunner::Result() const {
-  const bool is_over =
-      !options_.job->HasRunning() || (deadline_.has_value() && options_.clock->Now() >= *deadline_);
-  if (!is_over) return std::nullopt;
   const v1::JobView& view = status_.view();
+  const bool may_go_on = view.phase() == v1::DONE && options_.job->HasRunningProgram();
+  const bool is_late = deadline_.has_value() && options_.clock->Now() >= *deadline_;
+  if (may_go_on || (options_.job->HasRunning() && !is_late)) return std::nullopt;
   if (view.phase() == v1::FAILED) {
     return absl::AbortedError(absl::StrCat("the job failed: ", view.reason()));
   }
-  if (view.phase() == v1::DONE || has_good_end_) return absl::OkStatus();
+  if (view.phase() == v1::DONE || has_good_end_) return late_end_;
   // The others go on, so the job's end is still to come.
   if (answers_) return std::nullopt;
   if (!first_loss_.empty()) return absl::AbortedError(first_loss_);

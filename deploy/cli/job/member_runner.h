@@ -28,6 +28,10 @@ class MemberRunner {
     std::string coordinator;
     // Asks it. Required.
     std::function<absl::StatusOr<v1::GetStatusReply>()> get_status;
+    // Tells it that a program of the user's has ended before the job had all its members. Capstan's
+    // own processes tell it themselves. Required with such programs.
+    std::function<absl::Status(v1::HeartbeatRequest::Role role, const std::string& reason)>
+        report_early_failure;
     // True once for each interrupt from the terminal. Required.
     std::function<bool()> take_interrupt;
     // Required.
@@ -38,7 +42,8 @@ class MemberRunner {
     absl::Duration poll_interval = absl::Milliseconds(50);
     // Interval of questions to the coordinator. It is asked at once when a process has ended.
     absl::Duration status_interval = absl::Milliseconds(500);
-    // After the job's end, the processes have this long to end. Then they are killed.
+    // After the job's end, the processes have this long to end. Then they are killed. But after
+    // success, programs of the user's may take as long as they like.
     absl::Duration end_timeout = absl::Seconds(10);
   };
 
@@ -55,7 +60,8 @@ class MemberRunner {
   // Looks at the processes and asks for the job's progress, if it is time.
   void Look();
   // Remembers how members have ended, and tells of losses.
-  void Judge(const std::vector<LocalJob::Ended>& ended);
+  void Judge(const LocalJob::Ended& member);
+  void JudgeLoss(const LocalJob::Ended& member);
   // Asks for the job's progress.
   void UpdateStatus();
   // The result, if it is known.
@@ -68,6 +74,7 @@ class MemberRunner {
   bool answers_ = true;                 // the coordinator, when it was last asked
   bool has_good_end_ = false;           // of a member
   std::string first_loss_;              // how a member was lost; empty: none was
+  absl::Status late_end_;               // of a program that has failed after the job was done
   std::optional<absl::Time> deadline_;  // for the members' end
 };
 

@@ -48,6 +48,7 @@ class FakeMembers {
     job_options.worker_program = programs_.Path("capstan_worker");
     job_options.run_dir = programs_.Path("run");
     job_options.has_all_members = false;
+    job_options.program.command = worker_command;
     LocalJob job(job_options);
     RealClock clock;
     ProgressDisplay display({&out, [] { return std::nullopt; }, v1::ClusterSpec()});
@@ -55,6 +56,10 @@ class FakeMembers {
     options.job = &job;
     options.coordinator = "127.0.0.1:1";
     options.get_status = [&] { return get_status(++questions); };
+    options.report_early_failure = [this](v1::HeartbeatRequest::Role, const std::string& reason) {
+      reported = reason;
+      return absl::OkStatus();
+    };
     options.take_interrupt = take_interrupt;
     options.display = &display;
     options.clock = &clock;
@@ -65,7 +70,9 @@ class FakeMembers {
     return result;
   }
 
+  std::string worker_command;  // of a program in the place of capstan_worker; empty: none
   int questions = 0;
+  std::string reported;
   std::ostringstream out;
 
  private:
@@ -119,6 +126,38 @@ TEST(MemberRunnerTest, JobGoesOnElsewhereAfterTheLossOfAllMembersHere) {
   });
   EXPECT_TRUE(result.ok()) << result;
   EXPECT_GE(members.questions, 50);
+}
+
+TEST(MemberRunnerTest, ProgramThatEndsBeforeItJoinsIsReported) {
+  FakeMembers members("early");
+  members.worker_command = "echo 'no data'; exit 3";
+  const absl::Status result = members.Result([&](int) {
+    return members.reported.empty() ? InPhase(v1::REGISTERING)
+                                    : InPhase(v1::FAILED, members.reported);
+  });
+  EXPECT_EQ(members.reported,
+            "worker-0 ended (exit code 3) before the job had all its members: no data");
+  EXPECT_EQ(result.message(), "the job failed: " + members.reported);
+  EXPECT_THAT(members.out.str(), HasSubstr("worker-0 | no data\n"));
+}
+
+TEST(MemberRunnerTest, ProgramThatEndsInTheMiddleIsNoGoodEnd) {
+  FakeMembers members("middle");
+  members.worker_command = "exit 0";
+  const absl::Status result = members.Result([&](int) {
+    const bool has_told = absl::StrContains(members.out.str(), "worker-0 ended (exit code 0)");
+    return has_told ? InPhase(v1::FAILED, "a worker is silent") : InPhase(v1::TRAINING);
+  });
+  EXPECT_EQ(result.message(), "the job failed: a worker is silent");
+  EXPECT_EQ(members.reported, "") << "the job has begun";
+}
+
+TEST(MemberRunnerTest, AProgramMayTakeLongAfterTheJobIsDoneAndThenFailTheRun) {
+  FakeMembers members("late");
+  members.Members("exit 0");
+  members.worker_command = "sleep 0.5; echo 'disk full'; exit 4";  // the others have 0.2 s
+  const absl::Status result = members.Result([](int) { return InPhase(v1::DONE); });
+  EXPECT_EQ(result.message(), "after the job was done, worker-0 ended (exit code 4): disk full");
 }
 
 TEST(MemberRunnerTest, InterruptEndsTheMembers) {

@@ -55,6 +55,7 @@ void AddFacts(const json& summary, ChartPageContent* content) {
   } else {
     AddText(summary, "consistency", "consistency", content);
   }
+  AddText(summary, "model", "model", content);
   AddText(summary, "workers", "workers", content);
   AddText(summary, "servers", "servers", content);
   AddNumber(summary, "test_accuracy", "test accuracy", "%.2f %%", 100, content);

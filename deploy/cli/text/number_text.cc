@@ -31,6 +31,10 @@ std::string RatioText(double ratio) {
   return ratio > 1 / 1.05 ? "no smaller" : absl::StrFormat("%.1fx larger", 1 / ratio);
 }
 
+std::string StepText(int64_t step, int64_t total) {
+  return absl::StrCat("step ", step, total > 0 ? absl::StrCat(" of ", total) : "");
+}
+
 std::string TimeText(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0 || seconds > 1e9) return "?";
   const int64_t whole = static_cast<int64_t>(seconds);

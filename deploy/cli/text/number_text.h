@@ -18,6 +18,9 @@ std::string BytesText(double bytes);
 // `ratio` is the size before, divided by the size after.
 std::string RatioText(double ratio);
 
+// "step 120 of 400". "step 120" if the total is 0: not known.
+std::string StepText(int64_t step, int64_t total);
+
 // "0:05", "12:34", "1:02:03". "?" unless it is from 0 to 1e9 seconds.
 std::string TimeText(double seconds);
 

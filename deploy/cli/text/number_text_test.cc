@@ -41,5 +41,10 @@ TEST(NumberTextTest, RatiosSayWhichIsSmaller) {
   EXPECT_EQ(RatioText(std::numeric_limits<double>::quiet_NaN()), "?");
 }
 
+TEST(NumberTextTest, AStepHasNoTotalIfThatIsNotKnown) {
+  EXPECT_EQ(StepText(120, 400), "step 120 of 400");
+  EXPECT_EQ(StepText(120, 0), "step 120");
+}
+
 }  // namespace
 }  // namespace capstan

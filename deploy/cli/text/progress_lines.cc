@@ -44,9 +44,10 @@ struct Totals {
   int live_servers = 0;
   int64_t steps_done = 0;
   int64_t steps_total = 0;
-  int64_t most_ahead = 0;  // steps_ahead of the fastest live worker
-  bool has_steps = false;  // some worker has computed a step
-  double loss = 0;         // mean over live workers with a step
+  int64_t least_steps = 0;   // of the slowest live worker
+  int64_t most_ahead = 0;    // steps_ahead of the fastest live worker
+  bool has_samples = false;  // some worker has computed with some
+  double loss = 0;           // mean over live workers with samples
   double samples_per_second = 0;
 };
 
@@ -60,13 +61,15 @@ Totals AddUp(const ProgressSample& now, const ProgressSample& before) {
     if (!worker.is_live()) continue;
     const v1::Progress& progress = ProgressOf(now.status, worker.worker());
     const Rates rates = RatesOf(progress, ProgressOf(before.status, worker.worker()));
-    ++totals.live_workers;
+    const bool is_first = totals.live_workers++ == 0;
+    totals.least_steps =
+        is_first ? progress.steps_done() : std::min(totals.least_steps, progress.steps_done());
     totals.steps_done += progress.steps_done();
     totals.steps_total += progress.steps_total();
     totals.most_ahead = std::max(totals.most_ahead, progress.steps_ahead());
     totals.samples_per_second += rates.samples;
     if (progress.samples() == 0) continue;
-    totals.has_steps = true;
+    totals.has_samples = true;
     totals.loss += progress.loss();
     ++num_losses;
   }
@@ -114,30 +117,53 @@ std::string OverallLine(const ProgressSample& now, const ProgressSample& before,
       PhaseText(now.status.view()));
   if (totals.steps_total > 0) {
     absl::StrAppendFormat(&line, " %.0f%%", 100.0 * totals.steps_done / totals.steps_total);
+  } else if (totals.least_steps > 0) {
+    absl::StrAppend(&line, ", step ", totals.least_steps);
   }
-  if (totals.has_steps) {
+  if (totals.has_samples) {
     absl::StrAppendFormat(&line, ", loss %.4f, %s samples/s", totals.loss,
                           CountText(totals.samples_per_second));
   }
   return line;
 }
 
+namespace {
+
+// "step   120/400  ". Without a total it is not known.
+std::string StepColumn(const v1::Progress& progress) {
+  const std::string total =
+      progress.steps_total() > 0 ? absl::StrCat("/", progress.steps_total()) : "";
+  return absl::StrFormat("step %5d%-6s", progress.steps_done(), total);
+}
+
+// How far a live worker has come. Nothing before its first step.
+std::string CourseText(const v1::Progress& progress, const v1::Progress& before,
+                       int64_t most_ahead) {
+  // A program need not count samples.
+  if (progress.samples() == 0 && progress.bytes_pushed() == 0) return "";
+  const Rates rates = RatesOf(progress, before);
+  std::string text = absl::StrFormat(" %3d behind", most_ahead - progress.steps_ahead());
+  if (progress.samples() > 0) {
+    absl::StrAppendFormat(&text, " loss %.4f %7s samples/s", progress.loss(),
+                          CountText(rates.samples));
+  }
+  return absl::StrCat(text, absl::StrFormat(" %8s/s", BytesText(rates.bytes)));
+}
+
+}  // namespace
+
 std::vector<std::string> WorkerLines(const ProgressSample& now, const ProgressSample& before) {
   const int64_t most_ahead = AddUp(now, before).most_ahead;
   std::vector<std::string> lines;
   for (const v1::WorkerInfo& worker : now.status.view().workers()) {
     const v1::Progress& progress = ProgressOf(now.status, worker.worker());
-    std::string line = absl::StrFormat("worker-%-2d step %5d/%-5d", worker.worker(),
-                                       progress.steps_done(), progress.steps_total());
+    std::string line = absl::StrFormat("worker-%-2d %s", worker.worker(), StepColumn(progress));
     if (!worker.is_live()) {
       absl::StrAppend(&line, " lost");
     } else if (worker.is_entering()) {
       absl::StrAppend(&line, " taking a lost worker's place");
-    } else if (progress.samples() > 0) {
-      const Rates rates = RatesOf(progress, ProgressOf(before.status, worker.worker()));
-      absl::StrAppendFormat(&line, " %3d behind loss %.4f %7s samples/s %8s/s",
-                            most_ahead - progress.steps_ahead(), progress.loss(),
-                            CountText(rates.samples), BytesText(rates.bytes));
+    } else {
+      line += CourseText(progress, ProgressOf(before.status, worker.worker()), most_ahead);
     }
     absl::StripTrailingAsciiWhitespace(&line);
     lines.push_back(line);

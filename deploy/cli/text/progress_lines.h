@@ -25,7 +25,7 @@ std::string OverallLine(const ProgressSample& now, const ProgressSample& before,
                         const v1::ClusterSpec& cluster);
 
 // One line a worker: step, steps behind the fastest live worker, loss and rates. A worker has no
-// loss and no rates before its first step.
+// loss and no rates before its first step. A step has no total until the worker tells it.
 std::vector<std::string> WorkerLines(const ProgressSample& now, const ProgressSample& before);
 
 // The work of the codecs, over all workers: "pushed 12.3 MB (3.9x smaller), pulled 6.2 MB (2.0x

@@ -115,6 +115,26 @@ TEST(ProgressLinesTest, WorkerThatDoesNotMoveHasNoRate) {
   EXPECT_THAT(WorkerLines(now, now), ElementsAre(HasSubstr(" 0 samples/s")));
 }
 
+TEST(ProgressLinesTest, AProgramThatDoesNotTellItsStepsHasNoTotal) {
+  ProgressSample now = Training(absl::Seconds(10), {120, 110});
+  for (v1::Progress& progress : *now.status.mutable_progress()) progress.set_steps_total(0);
+  EXPECT_EQ(OverallLine(now, Registering(), Cluster()),
+            "  0:10  2/2 workers, 1/1 servers, training, step 110, loss 1.0000, 230 samples/s");
+  EXPECT_THAT(
+      WorkerLines(now, Registering()),
+      ElementsAre(
+          "worker-0  step   120         2 behind loss 0.5000     120 samples/s  24.0 kB/s",
+          "worker-1  step   110         0 behind loss 1.5000     110 samples/s  22.0 kB/s"));
+}
+
+TEST(ProgressLinesTest, AProgramThatCountsNoSamplesHasNoLoss) {
+  ProgressSample now = Training(absl::Seconds(10), {120});
+  now.status.mutable_progress(0)->set_samples(0);
+  EXPECT_THAT(WorkerLines(now, Registering()),
+              ElementsAre("worker-0  step   120/100     0 behind  24.0 kB/s"));
+  EXPECT_THAT(OverallLine(now, Registering(), Cluster()), Not(HasSubstr("loss")));
+}
+
 TEST(ProgressLinesTest, LostWorkerIsMarkedAndNotCounted) {
   ProgressSample now = Training(absl::Seconds(10), {40, 60});
   now.status.mutable_view()->mutable_workers(1)->set_is_live(false);
@@ -137,7 +157,7 @@ TEST(ProgressLinesTest, WorkerThatTakesAnothersPlaceIsMarkedAndHasNoLossBeforeIt
 TEST(ProgressLinesTest, ReplyWithoutProgressIsNoError) {
   ProgressSample now = Training(absl::Seconds(1), {1});
   now.status.clear_progress();
-  EXPECT_THAT(WorkerLines(now, now), ElementsAre(HasSubstr("step     0/0")));
+  EXPECT_THAT(WorkerLines(now, now), ElementsAre(HasSubstr("step     0")));
   EXPECT_THAT(OverallLine(now, now, Cluster()), Not(HasSubstr("%")));
 }
 

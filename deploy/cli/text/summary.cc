@@ -36,6 +36,7 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
+    {"model", "model", Unit::kText},
     {"test_accuracy", "test accuracy", Unit::kPercent},
     {"test_loss", "test loss", Unit::kReal},
     {"train_loss", "train loss", Unit::kReal},

@@ -40,6 +40,13 @@ class Role:
             name, _, value = argument.removeprefix('--').partition('=')
             self.flags[name] = value
         self.ports = {port['name']: port['containerPort'] for port in self.container['ports']}
+        # A program of the user's has its own flags, and gets the rest by its environment.
+        self.environment = {variable['name']: variable.get('value')
+                            for variable in self.container['env']}
+        self.is_own_program = self.program not in PORTS
+        if self.is_own_program:
+            self.flags['coordinator'] = self.environment.get('CAPSTAN_COORDINATOR')
+            self.flags['keys'] = self.environment.get('CAPSTAN_KEYS')
 
     def hosts(self):
         return {f'{self.hostname}-{index}.{self.subdomain}.$(NAMESPACE).svc'
@@ -90,12 +97,19 @@ class Checker:
         self.check_job()
         return self.faults
 
-    def check_flags(self, role):
+    def check_names(self, role):
         program = f'{self.programs}/{role.program}'
         text = subprocess.run([program, '--help'], capture_output=True, text=True, check=True).stdout
         known = set(re.findall(r'^  --(?:\[no\])?([a-z_0-9]+)', text, re.MULTILINE))
         for flag in role.flags:
             self.expect(flag in known, f'{role.name}: {role.program} has no flag --{flag}')
+
+    def check_flags(self, role):
+        if role.is_own_program:
+            self.expect(role.environment.get('WORLD_SIZE') == str(role.count),
+                        f'{role.name}: WORLD_SIZE is not {role.count}')
+        else:
+            self.check_names(role)
         self.expect(('insecure' in role.flags) == ('insecure' in self.roles['worker'].flags),
                     f'{role.name}: --insecure is not the same in all roles')
         coordinator = self.roles['coordinator']
@@ -110,7 +124,7 @@ class Checker:
 
     def check_ports(self, role):
         served = {}
-        for flag, name in PORTS[role.program].items():
+        for flag, name in PORTS.get(role.program, PORTS['capstan_worker']).items():
             if flag in role.flags:
                 served[name] = int(role.flags[flag].rsplit(':', 1)[1])
         self.expect(served == role.ports,

@@ -41,7 +41,9 @@ POD = {
             'command': IGNORED,
             'args': IGNORED,
             'env': {'name': IGNORED, 'value': IGNORED,
-                    'valueFrom': {'fieldRef': {'fieldPath': ['metadata.namespace', 'metadata.name']}}},
+                    'valueFrom': {'fieldRef': {'fieldPath': [
+                        'metadata.namespace', 'metadata.name',
+                        "metadata.annotations['batch.kubernetes.io/job-completion-index']"]}}},
             'ports': {'name': IGNORED, 'containerPort': IGNORED},
             'startupProbe': HTTP_PROBE,
             'livenessProbe': HTTP_PROBE,

@@ -11,6 +11,7 @@ import subprocess
 import time
 
 PATH = '/opt/capstan/bin'
+COMPLETION_INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 # What a container of the image sees of this machine: its libraries.
 CONTAINER = r'''
@@ -45,6 +46,12 @@ exec chroot {root} /usr/bin/setpriv --reuid={user} --regid={group} --groups={fs_
 '''
 
 
+def expand(text, environment):
+    """$(VAR) as the kubelet does it. A variable that does not exist is an error."""
+    return re.sub(r'\$\$|\$\((\w+)\)',
+                  lambda found: environment[found[1]] if found[1] else '$', text)
+
+
 class Pod:
     """Runs from its making on, until exit_code is set. `poll` does all its work."""
 
@@ -65,17 +72,14 @@ class Pod:
         self._start()
 
     def _make_environment(self):
-        fields = {'metadata.namespace': self.cluster.namespace, 'metadata.name': self.name}
+        fields = {'metadata.namespace': self.cluster.namespace, 'metadata.name': self.name,
+                  COMPLETION_INDEX: str(self.index)}
         environment = {'HOSTNAME': self.hostname, 'JOB_COMPLETION_INDEX': str(self.index)}
         for variable in self.container.get('env', []):
-            environment[variable['name']] = variable.get('value') or fields[
-                variable['valueFrom']['fieldRef']['fieldPath']]
+            environment[variable['name']] = (
+                expand(variable['value'], environment) if 'value' in variable
+                else fields[variable['valueFrom']['fieldRef']['fieldPath']])
         return environment
-
-    def expand(self, text):
-        """$(VAR) as the kubelet does it. A variable that does not exist is an error."""
-        return re.sub(r'\$\$|\$\((\w+)\)',
-                      lambda found: self._environment[found[1]] if found[1] else '$', text)
 
     def _start(self):
         os.makedirs(self.folder)
@@ -84,7 +88,7 @@ class Pod:
         termination_log = os.path.join(self.folder, 'termination-log')
         open(termination_log, 'w').close()
         os.chown(termination_log, security['runAsUser'], security['runAsGroup'])
-        command = [self.expand(word)
+        command = [expand(word, self._environment)
                    for word in self.container['command'] + self.container.get('args', [])]
         script = CONTAINER.format(
             address=self.address, hostname=self.hostname, folder=self.folder, path=PATH,

@@ -223,6 +223,17 @@ def try_restart():
                     trial.summary()['parameters_xxh3'] == expected)
 
 
+def try_program():
+    with Trial('program', 'program', secrets=['capstan-tls', 'capstan-token']) as trial:
+        trial.check_good_end()
+        trial.check('each worker has the rank of its index', all(
+            f'joined as worker {pod.index}' in pod.log()
+            for pod in trial.jobs['worker'].ended_pods))
+        trial.check('the summary has what the program knows',
+                    trial.summary()['test_loss'] < 0.001
+                    and 'test_accuracy' not in trial.summary())
+
+
 def try_insecure():
     with Trial('insecure', 'insecure', secrets=['capstan-token']) as trial:
         trial.check_good_end()
@@ -290,7 +301,7 @@ subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
 subprocess.run(['ip', 'link', 'add', 'pods', 'type', 'bridge'], check=True)
 subprocess.run(['ip', 'address', 'add', '10.244.0.1/16', 'dev', 'pods'], check=True)
 subprocess.run(['ip', 'link', 'set', 'pods', 'up'], check=True)
-PARTS = (try_bsp, try_insecure, try_deleted_worker, try_eviction, try_restart, try_no_checkpoints,
+PARTS = (try_bsp, try_program, try_insecure, try_deleted_worker, try_eviction, try_restart, try_no_checkpoints,
          try_wrong_flag, try_readme)
 for part in PARTS:
     if not sys.argv[4:] or part.__name__ in sys.argv[4:]:

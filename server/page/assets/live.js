@@ -124,12 +124,13 @@
   function facts(status) {
     var done = sum(status.workers, function (w) { return w.steps_done; });
     var total = sum(status.workers, function (w) { return w.steps_total; });
+    var least = d3.min(status.workers.filter(function (w) { return w.is_live; }), function (w) { return w.steps_done; });
     var lostWorkers = status.workers.filter(function (w) { return !w.is_live; }).length;
     var lostServers = status.servers.filter(function (s) { return !s.is_live; }).length;
     var replaced = status.replaced_workers.length;
     var periods = status.consistency;
     var rows = [
-      ['progress', 'progress', total > 0 ? (100 * done / total).toFixed(1) + ' %' : '', false],
+      ['progress', 'progress', total > 0 ? (100 * done / total).toFixed(1) + ' %' : least > 0 ? 'step ' + least : '', false],
       ['loss', 'loss, mean', meanLoss(status), false],
       ['samples-rate', 'samples/s', count(sum(status.workers, function (w) { return w.is_live ? w.rates.samples : 0; })), false],
       ['live-workers', 'workers live', memberText(status.workers, status.num_workers), false],
@@ -166,7 +167,7 @@
   function fillWorkers(status) {
     fillTable(element('workers'), status.workers.map(function (w) {
       var computing = w.seconds - w.seconds_waiting - w.seconds_sending;
-      return ['worker ' + w.worker, state(w), numeric(w.steps_done + ' / ' + w.steps_total),
+      return ['worker ' + w.worker, state(w), numeric(w.steps_done + (w.steps_total > 0 ? ' / ' + w.steps_total : '')),
               numeric(lossText(w.loss, w.samples)), numeric(w.rates.steps.toFixed(1)), numeric(count(w.rates.samples)),
               numeric(w.steps_ahead), numeric((w.mean_staleness_seen || 0).toFixed(2)), numeric(w.max_staleness_seen),
               numeric(share(Math.max(0, computing), w.seconds)), numeric(share(w.seconds_waiting, w.seconds)),

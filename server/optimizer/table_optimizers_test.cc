@@ -1,0 +1,57 @@
+#include "server/optimizer/table_optimizers.h"
+
+#include <gtest/gtest.h>
+
+namespace capstan {
+namespace {
+
+v1::JobSpec JobWithMomentum() {
+  v1::JobSpec job;
+  job.mutable_optimizer()->set_type(v1::OptimizerSpec::MOMENTUM);
+  return job;
+}
+
+google::protobuf::RepeatedPtrField<v1::TableSpec> TableWith(v1::OptimizerSpec::Type type,
+                                                            double learning_rate) {
+  google::protobuf::RepeatedPtrField<v1::TableSpec> tables;
+  v1::TableSpec& table = *tables.Add();
+  table.set_name("embedding");
+  table.mutable_optimizer()->set_type(type);
+  table.mutable_optimizer()->set_learning_rate(learning_rate);
+  return tables;
+}
+
+TEST(TableOptimizersTest, ATableWithoutAnOptimizerHasTheJobs) {
+  v1::TableSpec table;
+  EXPECT_EQ(OptimizerOf(JobWithMomentum(), table).type(), v1::OptimizerSpec::MOMENTUM);
+  table.mutable_optimizer()->set_type(v1::OptimizerSpec::ADAM);
+  EXPECT_EQ(OptimizerOf(JobWithMomentum(), table).type(), v1::OptimizerSpec::ADAM);
+}
+
+TEST(TableOptimizersTest, WhatCannotBeMadeIsRefusedWithItsTable) {
+  EXPECT_TRUE(
+      CheckTableOptimizers(JobWithMomentum(), TableWith(v1::OptimizerSpec::ADAM, 0.1)).ok());
+  EXPECT_EQ(CheckTableOptimizers(JobWithMomentum(), TableWith(v1::OptimizerSpec::ADAM, -1)),
+            absl::InvalidArgumentError(
+                "table embedding: optimizer.learning_rate: expected a number above 0 (1.2e-38 to "
+                "1e9), got -1; correct it"));
+  EXPECT_EQ(
+      CheckTableOptimizers(JobWithMomentum(), TableWith(v1::OptimizerSpec::TYPE_UNSPECIFIED, 0.1)),
+      absl::InvalidArgumentError(
+          "table embedding: optimizer.type: expected SGD, MOMENTUM, NESTEROV, ADAGRAD, ADAM "
+          "or ADAMW, got TYPE_UNSPECIFIED; name one"));
+}
+
+TEST(TableOptimizersTest, WithDgcOnlySgdIsAccepted) {
+  v1::JobSpec job;
+  job.mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);
+  job.mutable_codec()->set_dgc(true);
+  EXPECT_TRUE(CheckTableOptimizers(job, TableWith(v1::OptimizerSpec::SGD, 0.1)).ok());
+  EXPECT_EQ(CheckTableOptimizers(job, TableWith(v1::OptimizerSpec::ADAM, 0.1)),
+            absl::InvalidArgumentError(
+                "table embedding: optimizer.type: expected SGD, because with dgc the workers "
+                "compute the momentum, got ADAM; correct it, or start the job without --dgc"));
+}
+
+}  // namespace
+}  // namespace capstan
