@@ -148,6 +148,7 @@ def values_that_the_servers_draw(job: Job, rank: int) -> None:
     job.start()
     expect(0.45 < drawn.values.std() < 0.55 and abs(drawn.values.mean()) < 0.1, "the distribution")
     expect(zero.values.tolist() == [0, 0, 0], "expected zeros")
+    job.end_step()
     job.finish()
 
 
@@ -155,6 +156,7 @@ def views_outlive_the_job(job: Job, rank: int) -> None:
     table = job.table("t", numpy.arange(4))
     job.start()
     view = table.values
+    job.end_step()
     job.finish()
     job.close()
     job.close()  # does nothing

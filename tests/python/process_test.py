@@ -66,8 +66,9 @@ class ProcessTest(unittest.TestCase):
                 "import sys, capstan\n"
                 "job = capstan.connect(sys.argv[1], rank=0)\n"
                 "job.table('t', (1,))\n"
-                "print('waiting', flush=True)\n"
-                "try: job.start()\n"
+                "try:\n"
+                "    print('waiting', flush=True)\n"
+                "    job.start()\n"
                 "except KeyboardInterrupt: print('interrupted')\n", servers.address)
             program.wait_for("waiting")
             program.signal(signal.SIGINT)

@@ -69,8 +69,10 @@ class TorchTest(unittest.TestCase):
     def test_a_job_goes_on_from_a_checkpoint(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             flags = [f"--checkpoint_dir={folder}", "--checkpoint_steps=1000"]
-            self.workers.run("goes_on", *flags, first=0)
-            self.workers.run("goes_on", *flags, "--restore=latest", first=torch_cases.STEPS)
+            steps = torch_cases.STEPS
+            self.workers.run("goes_on", *flags, f"--steps={steps}", first=0)
+            self.workers.run("goes_on", *flags, f"--steps={2 * steps}", "--restore=latest",
+                             first=steps)
 
     def test_other_consistency_modes_train(self) -> None:
         for flags in (["--consistency=ssp", "--staleness=2"], ["--consistency=async"]):
