@@ -304,13 +304,15 @@ def print_layer_cost(options):
                          "--listen=127.0.0.1:0"])
         job = capstan.connect(address, rank=0)
         trainer = capstan.torch.Trainer(attached, make_optimizer(attached), job)
-        job._library = silent_library(pathlib.Path(name))
+        library, job._library = job._library, silent_library(pathlib.Path(name))
         trainer.model = attached
         without = measure(Alone(plain, options), options, 1, 200)
         seconds = measure(trainer, options, 1, 200) - without
         parameters = len(list(attached.parameters()))
         print(f"{1e6 * seconds / parameters:.1f} us for each parameter and step")
-        os._exit(0)  # the job is not worth an end
+        job._library = library
+        job.fail("all is measured")
+        job.close()
 
 
 def parse():
