@@ -24,6 +24,7 @@ def python_test(name, modules):
             ":modules",
             "package.sh",
             "//:README.md",
+            "//worker/client_api:capstan.h",
             "//worker/python:README.md",
             "//worker/python:examples",
         ],
