@@ -7,9 +7,9 @@
 # comes with its runfiles, in DEST.runfiles/capstan. A job in jobs/ comes with its data files, in
 # jobs/data. The libraries of C and C++ and of the GPU's driver are left out, and cuBLAS unless
 # --with_cublas is given. With --private_names, libz.so.1 is called libz-capstan.so.1, and so on: a
-# process that has loaded another libz.so.1 loads this one, too. capstan.spdx.json lists all files
-# and the Debian packages that libraries come from (spdx.py). The same inputs give the same bytes.
-# Needs patchelf and python3.
+# process that has loaded another libz.so.1 loads this one, too. UCX keeps its names.
+# capstan.spdx.json lists all files and the Debian packages that libraries come from (spdx.py). The
+# same inputs give the same bytes. Needs patchelf and python3.
 set -euo pipefail
 
 # shellcheck source=deploy/bundle/job_data.sh
@@ -70,9 +70,10 @@ needs_cublas=0  # from the machine that runs the bundle
 
 is_elf() { [[ "$(head --bytes=4 "$1" | tr '\0' ' ')" == $'\x7fELF' ]]; }
 
-# packed_name LIBRARY: its name in the archive.
+# packed_name LIBRARY: its name in the archive. UCX keeps its names: it loads the modules of a
+# machine's drivers, and these ask for them.
 packed_name() {
-  if ((private_names)); then
+  if ((private_names)) && [[ ! "$1" =~ ^libuc[a-z]\.so ]]; then
     echo "${1%%.so*}-capstan.so${1#*.so}"
   else
     echo "$1"

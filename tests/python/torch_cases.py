@@ -474,7 +474,7 @@ def learns(job: Job, rank: int) -> None:
         loss.backward()
         trainer.step(loss, BATCH)
     if trainer.finish():
-        final = float(model.loss(part_of(joined_batch(0), rank)))
+        final = model.loss(part_of(joined_batch(0), rank)).item()
         expect(final < 0.2, f"expected a small loss, got {final}")
         trainer.job.report(test_loss=final)
 

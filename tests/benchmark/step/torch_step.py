@@ -32,7 +32,6 @@ import torch
 from torch import nn
 
 WARM_UP = 3
-GRADIENTS = 4 * 25e6  # bytes; Model has a little more
 SHAPED_CLUSTER = pathlib.Path(__file__).resolve().parents[1] / "schedule" / "shaped_cluster.sh"
 HOSTS = ("worker0", "worker1")
 
@@ -264,7 +263,8 @@ def compare_all(options):
             show(f"no links, {samples} samples", compare(UNSHAPED, samples, machines, options),
                  None, options)
         for ratio in options.ratio if options.gbit else ():
-            communication = GRADIENTS * 8 / (options.gbit * 1e9)
+            parameters = options.layers * options.width * (options.width + 1)
+            communication = 4 * parameters * 8 / (options.gbit * 1e9)
             compute = communication / ratio
             samples = samples_for(compute, options)
             show(f"{options.gbit} Gbit/s, communication / compute {ratio}, {samples} samples",
