@@ -160,13 +160,13 @@ absl::StatusOr<std::unique_ptr<LivePageServer>> StartLivePage(const SecurityPoin
   return LivePageServer::Start(std::move(options));
 }
 
-// Returns early, and true, on SIGINT or SIGTERM.
-bool Linger(absl::Duration duration) {
+// Returns early on SIGINT or SIGTERM: its number. Otherwise 0.
+int Linger(absl::Duration duration) {
   sigset_t ends;
   sigemptyset(&ends);
   for (const int signal : {SIGINT, SIGTERM}) sigaddset(&ends, signal);
   const timespec timeout = absl::ToTimespec(duration);
-  return sigtimedwait(&ends, nullptr, &timeout) > 0;
+  return std::max(sigtimedwait(&ends, nullptr, &timeout), 0);
 }
 
 // Writes under another name first: a reader never sees half of the file.
@@ -192,8 +192,12 @@ sigset_t BlockSignals() {
   return signals;
 }
 
-absl::Status Coordinate(const Args& args) {
-  ASSIGN_OR_RETURN(v1::JobSpec job, EffectiveJob(absl::GetFlag(FLAGS_job), args));
+// INVALID_ARGUMENT for flags and jobs that are wrong, before anything has begun. Sets
+// `is_terminated` if a SIGTERM has ended the job.
+absl::Status Coordinate(const Args& args, bool* is_terminated) {
+  absl::StatusOr<v1::JobSpec> read = EffectiveJob(absl::GetFlag(FLAGS_job), args);
+  if (!read.ok()) return absl::InvalidArgumentError(read.status().message());
+  v1::JobSpec job = *std::move(read);
   // Servers may run in other folders.
   ResolveModelPaths(/*folder=*/"", &job);
   const sigset_t signals = BlockSignals();
@@ -259,6 +263,7 @@ absl::Status Coordinate(const Args& args) {
     int signal = 0;
     sigwait(&signals, &signal);
     if (signal == SIGUSR1) continue;
+    *is_terminated = signal == SIGTERM;
     interruption = absl::StrCat("interrupted by ", strsignal(signal));
     readiness.End(absl::UnavailableError(interruption));
     coordinator.Fail(interruption);
@@ -269,10 +274,11 @@ absl::Status Coordinate(const Args& args) {
   if (ended.status == absl::AbortedError(interruption)) {
     ended.status = absl::CancelledError(interruption);
   }
-  const bool is_told =
+  const int late_signal =
       Linger(!interruption.empty() ? kLinger : LingerTime(job, ended, page != nullptr));
+  *is_terminated = *is_terminated || late_signal == SIGTERM;
   // Who ends all processes of a job may reach a member first.
-  if ((is_told || !interruption.empty()) &&
+  if ((late_signal != 0 || !interruption.empty()) &&
       absl::StrContains(ended.status.message(), kAskedToEnd)) {
     ended.status = absl::CancelledError(ended.status.message());
   }
@@ -311,5 +317,11 @@ int main(int argc, char** argv) {
     capstan::EndProgram("capstan_coordinator", parsed, /*is_usage_error=*/true);
   }
   capstan::SendGrpcLogsToVlog();
-  capstan::EndProgram("capstan_coordinator", capstan::Coordinate(args));
+  bool is_terminated = false;
+  const absl::Status status = capstan::Coordinate(args, &is_terminated);
+  if (absl::IsCancelled(status) && is_terminated) {
+    capstan::EndTerminatedProgram("capstan_coordinator", status);
+  }
+  capstan::EndProgram("capstan_coordinator", status,
+                      /*is_usage_error=*/absl::IsInvalidArgument(status));
 }

@@ -82,6 +82,9 @@ ABSL_FLAG(
     "callers prove the job's token.");
 ABSL_FLAG(double, rpc_deadline_seconds, 30,
           "Time of retries while the coordinator cannot be reached.");
+ABSL_FLAG(double, connect_seconds, 0,
+          "Time of retries until the coordinator answers for the first time, if it is longer than "
+          "--rpc_deadline_seconds.");
 
 ABSL_FLAG(std::string, trace, "",
           "File for a trace of this server's work over time, for Perfetto, chrome://tracing or "
@@ -106,6 +109,7 @@ constexpr absl::string_view kMonitoring = "Probes, metrics, logs and traces";
 constexpr ProgramFlag kFlags[] = {
     {kCoordinator, "coordinator", "HOST:PORT"},
     {kCoordinator, "rpc_deadline_seconds", "SECONDS"},
+    {kCoordinator, "connect_seconds", "SECONDS"},
     {kListens, "listen", "HOST:PORT"},
     {kListens, "network", "INTERFACE|RANGE"},
     {kListens, "advertise_host", "HOST"},
@@ -219,7 +223,8 @@ absl::StatusOr<std::unique_ptr<Tracer>> StartTraceIfAsked(CoordinatorEndpoint& c
   return StartTrace(path, coordinator, &clock);
 }
 
-absl::Status Serve(EndRequest* end) {
+// Sets `has_begun` once the flags are known to be right.
+absl::Status Serve(EndRequest* end, bool* has_begun) {
   RealClock clock;
   CallGuard::Options guarded;
   guarded.clock = &clock;
@@ -227,7 +232,8 @@ absl::Status Serve(EndRequest* end) {
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
                    ConnectToCoordinator(absl::GetFlag(FLAGS_coordinator),
                                         absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds)),
-                                        &clock, Random(SystemRandom()), guarded.security));
+                                        &clock, Random(SystemRandom()), guarded.security,
+                                        absl::Seconds(absl::GetFlag(FLAGS_connect_seconds))));
   CallGuard guard(guarded);
 
   ParameterServer::Options options;
@@ -297,6 +303,7 @@ absl::Status Serve(EndRequest* end) {
     listens.max_connections = MaxConnections(job);
     listens.limits = job.limits();
     ASSIGN_OR_RETURN(listening, GrpcServer::Start(place->listen, services, listens));
+    *has_begun = true;
     const std::string address = AdvertisedAddress(*place, listening->address());
     guard.set_audience(address);
     // Over UCX a worker has one connection.
@@ -338,7 +345,9 @@ int main(int argc, char** argv) {
   if (!parsed.ok()) {
     capstan::EndProgram(capstan::kName, parsed, /*is_usage_error=*/true);
   }
-  const absl::Status status = capstan::Serve(&end);
+  bool has_begun = false;
+  const absl::Status status = capstan::Serve(&end, &has_begun);
   if (!status.ok() && end.is_asked()) capstan::EndTerminatedProgram(capstan::kName, status);
-  capstan::EndServer(status);
+  capstan::EndProgram(capstan::kName, status,
+                      /*is_usage_error=*/!has_begun && absl::IsInvalidArgument(status));
 }

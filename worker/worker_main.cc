@@ -25,6 +25,9 @@
 ABSL_FLAG(std::string, coordinator, "", "Address of the job's coordinator. Required.");
 ABSL_FLAG(double, rpc_deadline_seconds, 30,
           "Time of retries while the coordinator cannot be reached.");
+ABSL_FLAG(double, connect_seconds, 0,
+          "Time of retries until the coordinator answers for the first time, if it is longer than "
+          "--rpc_deadline_seconds.");
 ABSL_FLAG(std::string, keys, "",
           "Folder with this process's keys for TLS and the job's token (capstan keys makes one). "
           "None: plaintext.");
@@ -57,6 +60,7 @@ constexpr char kUsage[] = R"(Usage: capstan_worker --coordinator=HOST:PORT [--de
 
 Trains a share of a job's data against its parameter servers. Started while the job trains, it takes
 the place of a worker that was lost. After a SIGTERM it finishes its step, leaves, and ends with 143.
+If it has done its steps, it stays to the job's end, and ends with 0.
 
 )";
 
@@ -68,6 +72,7 @@ constexpr absl::string_view kRecords = "What is recorded";
 constexpr ProgramFlag kFlags[] = {
     {kCoordinator, "coordinator", "HOST:PORT"},
     {kCoordinator, "rpc_deadline_seconds", "SECONDS"},
+    {kCoordinator, "connect_seconds", "SECONDS"},
     {kCoordinator, "device", "DEVICE"},
     {kTrust, "keys", "DIR"},
     {kTrust, "insecure", ""},
@@ -93,10 +98,12 @@ void EndWorker(const absl::Status& status) { EndProgram(kName, status); }
              /*is_usage_error=*/true);
 }
 
-absl::Status Work(const DeviceName& device, EndRequest* end) {
+// Sets `has_begun` once the flags are known to be right.
+absl::Status Work(const DeviceName& device, EndRequest* end, bool* has_begun) {
   WorkerProcess::Options options;
   options.coordinator = absl::GetFlag(FLAGS_coordinator);
   options.rpc_deadline = absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds));
+  options.connect_deadline = absl::Seconds(absl::GetFlag(FLAGS_connect_seconds));
   options.keys = absl::GetFlag(FLAGS_keys);
   options.insecure = absl::GetFlag(FLAGS_insecure);
   options.health_listen = absl::GetFlag(FLAGS_health_listen);
@@ -107,6 +114,7 @@ absl::Status Work(const DeviceName& device, EndRequest* end) {
   options.on_ucx_blocked = &EndWorker;
   ASSIGN_OR_RETURN(const std::unique_ptr<WorkerProcess> process,
                    WorkerProcess::Create(std::move(options)));
+  *has_begun = true;
   const JobPreparer prepare = JobPreparerOf(EngineFactoryOf(device, process->tracer()));
   return process->Run([&prepare](const v1::JobSpec& job, Clock* clock) {
     if (job.model().type() == v1::ModelSpec::PROGRAM) RefuseJobForPrograms();
@@ -135,7 +143,9 @@ int main(int argc, char** argv) {
   }
   capstan::SendGrpcLogsToVlog();
   capstan::UseOneBlasThread();
-  const absl::Status status = capstan::Work(*device, &end);
+  bool has_begun = false;
+  const absl::Status status = capstan::Work(*device, &end, &has_begun);
   if (!status.ok() && end.is_asked()) capstan::EndTerminatedProgram(capstan::kName, status);
-  capstan::EndWorker(status);
+  capstan::EndProgram(capstan::kName, status,
+                      /*is_usage_error=*/!has_begun && absl::IsInvalidArgument(status));
 }

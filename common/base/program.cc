@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <system_error>
 #include <thread>
 
@@ -36,12 +37,67 @@ namespace {
 constexpr int kLargestBlockBytes = 8 << 20;
 constexpr int kKeptBytes = 256 << 20;
 
-// The flag in `arg` if the next argument is its value, else empty.
-absl::string_view NameOfFlagBeforeValue(absl::string_view arg) {
-  const bool is_flag = absl::ConsumePrefix(&arg, "--") || absl::ConsumePrefix(&arg, "-");
-  if (!is_flag || absl::StrContains(arg, '=')) return "";
-  const absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(arg);
-  return flag == nullptr || flag->IsOfType<bool>() ? "" : arg;
+// An argument that is a flag.
+struct FlagText {
+  std::string name;
+  std::optional<std::string> value;  // behind a "="
+};
+
+std::optional<FlagText> ParseFlagText(absl::string_view arg) {
+  if (!absl::ConsumePrefix(&arg, "--") && !absl::ConsumePrefix(&arg, "-")) return std::nullopt;
+  const size_t equals = arg.find('=');
+  if (equals == arg.npos) return FlagText{std::string(arg), std::nullopt};
+  return FlagText{std::string(arg.substr(0, equals)), std::string(arg.substr(equals + 1))};
+}
+
+bool IsBool(const absl::CommandLineFlag* flag) { return flag != nullptr && flag->IsOfType<bool>(); }
+
+// --noNAME of a flag that is true or false.
+bool IsNegation(absl::string_view name) {
+  return absl::ConsumePrefix(&name, "no") && IsBool(absl::FindCommandLineFlag(name));
+}
+
+// Abseil knows these without a flag of that name.
+bool IsHelpOrVersion(absl::string_view name) {
+  return absl::StartsWith(name, "help") || name == "version";
+}
+
+// `next` is the next argument; null: there is none. Sets `takes_next` if that is the flag's value.
+absl::Status CheckFlag(const FlagText& text, const std::string* next, bool* takes_next) {
+  absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(text.name);
+  *takes_next = false;
+  if (flag == nullptr) {
+    const bool is_negation = !text.value.has_value() && IsNegation(text.name);
+    if (is_negation || IsHelpOrVersion(text.name)) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown flag --", text.name, "; --help lists the flags"));
+  }
+  if (!text.value.has_value() && IsBool(flag)) return absl::OkStatus();
+  *takes_next = !text.value.has_value();
+  if (*takes_next && (next == nullptr || absl::StartsWith(*next, "--"))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", text.name, ": expected a value, got ",
+                     next == nullptr ? "none" : absl::StrCat("the flag ", *next), "; write --",
+                     text.name, "=VALUE"));
+  }
+  const std::string& value = *takes_next ? *next : *text.value;
+  std::string unused;
+  if (flag->ParseFrom(value, &unused)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", text.name, ": expected what --help says, got \"", value, "\""));
+}
+
+// Abseil itself ends a program with a wrong flag, with another exit code.
+absl::Status CheckFlags(const std::vector<std::string>& args) {
+  for (size_t i = 1; i < args.size(); ++i) {
+    const std::optional<FlagText> text = ParseFlagText(args[i]);
+    if (!text.has_value()) continue;
+    bool takes_next = false;
+    const std::string* const next = i + 1 < args.size() ? &args[i + 1] : nullptr;
+    RETURN_IF_ERROR(CheckFlag(*text, next, &takes_next));
+    if (takes_next) ++i;
+  }
+  return absl::OkStatus();
 }
 
 // Counts SIGTERMs. A signal handler reaches nothing but such a variable.
@@ -104,14 +160,7 @@ std::string HostAndNetwork() {
 
 absl::Status ParseProgramFlags(std::vector<std::string> args) {
   RETURN_IF_ERROR(ExpandFlagFiles(&args));
-  for (size_t i = 1; i + 1 < args.size(); ++i) {
-    const absl::string_view name = NameOfFlagBeforeValue(args[i]);
-    if (name.empty()) continue;
-    const std::string& value = args[++i];
-    if (!absl::StartsWith(value, "--")) continue;
-    return absl::InvalidArgumentError(absl::StrCat("--", name, ": expected a value, got the flag ",
-                                                   value, "; write --", name, "=VALUE"));
-  }
+  RETURN_IF_ERROR(CheckFlags(args));
   std::vector<char*> pointers;
   for (std::string& arg : args) pointers.push_back(arg.data());
   const std::vector<char*> positional =
@@ -127,7 +176,7 @@ void EndOnTermination(EndRequest* request) {
   struct sigaction action = {};
   action.sa_handler = [](int) { sem_post(&terminations); };
   action.sa_flags = SA_RESTART;
-  CHECK_EQ(sigaction(SIGTERM, &action, nullptr), 0);
+  for (const int signal : {SIGINT, SIGTERM}) CHECK_EQ(sigaction(signal, &action, nullptr), 0);
   // Detached: it lives as long as the process.
   std::thread([request] {
     do {

@@ -34,16 +34,17 @@ absl::Status BeginRole(absl::string_view role, const std::string& help,
 std::string HostAndNetwork();
 
 // Parses `args`, the program's name first, into the program's flags. Expands flag files.
-// INVALID_ARGUMENT for a wrong flag file, for an argument other than a flag, and for a flag in the
-// place of another one's value. An unknown flag ends the program with a message.
+// INVALID_ARGUMENT for a wrong flag file, for an unknown flag or a wrong value, for an argument
+// other than a flag, and for a flag in the place of another one's value.
 absl::Status ParseProgramFlags(std::vector<std::string> args);
 
-// From now on a SIGTERM asks `request`, which must live as long as the process. If `request`
-// refuses, the process ends at once, with kTerminated. That needs a handler: the first process of a
-// container does not hear a signal without one. Called once.
+// From now on a SIGTERM or a SIGINT asks `request`, which must live as long as the process. If
+// `request` refuses, the process ends at once, with kTerminated. That needs a handler: the first
+// process of a container does not hear a signal without one. Called once.
 void EndOnTermination(EndRequest* request);
 
-// The exit code of a program that has ended because of a SIGTERM, as shells and Kubernetes know it.
+// The exit code of a program that was asked to end, after a SIGTERM as shells and Kubernetes know
+// it.
 inline constexpr int kTerminated = 128 + SIGTERM;
 
 // The last call of a program: ends the process at once, with this code. Does not destroy the static
@@ -55,7 +56,8 @@ inline constexpr int kTerminated = 128 + SIGTERM;
 [[noreturn]] void EndProgram(const std::string& name, const absl::Status& status,
                              bool is_usage_error = false);
 
-// The same after a SIGTERM: `status` says how it has ended, and the exit code is kTerminated.
+// The same for a program that was asked to end: `status` says how it has ended, and the exit code
+// is kTerminated.
 [[noreturn]] void EndTerminatedProgram(const std::string& name, const absl::Status& status);
 
 }  // namespace capstan

@@ -30,6 +30,21 @@ TEST(ProgramTest, AFlagIsNoValueOfAnother) {
   }
 }
 
+TEST(ProgramTest, UnknownFlagsAndWrongValuesAreNamed) {
+  EXPECT_EQ(ParseProgramFlags({"program", "--undefko=a"}),
+            absl::InvalidArgumentError("unknown flag --undefko; --help lists the flags"));
+  EXPECT_EQ(ParseProgramFlags({"program", "--undefok"}),
+            absl::InvalidArgumentError("--undefok: expected a value, got none; write "
+                                       "--undefok=VALUE"));
+  EXPECT_EQ(ParseProgramFlags({"program", "--noundefok"}),
+            absl::InvalidArgumentError("unknown flag --noundefok; --help lists the flags"))
+      << "it is not true or false";
+}
+
+TEST(ProgramDeathTest, TheVersionIsPrinted) {
+  EXPECT_EXIT((void)ParseProgramFlags({"program", "--version"}), testing::ExitedWithCode(0), "");
+}
+
 TEST(ProgramTest, FlagFilesAreRead) {
   const std::string path = testing::TempDir() + "/program_flags";
   std::ofstream(path) << "--undefok=a\nstray\n";
@@ -45,14 +60,16 @@ TEST(ProgramTest, WhatIsNoFlagIsNamed) {
 }
 
 TEST(ProgramDeathTest, ATerminationEndsAProcessThatDoesNotAwaitIt) {
-  EXPECT_EXIT(
-      {
-        EndRequest end;
-        EndOnTermination(&end);
-        raise(SIGTERM);
-        pause();
-      },
-      testing::ExitedWithCode(143), "");
+  for (const int signal : {SIGTERM, SIGINT}) {
+    EXPECT_EXIT(
+        {
+          EndRequest end;
+          EndOnTermination(&end);
+          raise(signal);
+          pause();
+        },
+        testing::ExitedWithCode(143), "");
+  }
 }
 
 TEST(ProgramDeathTest, AnAwaitedTerminationIsAskedForAndTheSecondOneEndsTheProcess) {

@@ -30,6 +30,9 @@ constexpr JobFlag kFlags[] = {
     {kJob, "num_servers", "cluster.num_servers", "N", "Server processes, 1 to 4096."},
     {kJob, "shard_count", "cluster.shard_count", "N",
      "Parts of the parameters, placed on the servers; from num_servers to 65536."},
+    {kJob, "stay", "stay", "",
+     "Go on without workers until the coordinator is stopped. A worker does the steps of one round "
+     "and leaves; later workers train on. A round has --steps or --epochs."},
 
     {kModel, "model", "model.type", "",
      "mlp: fully connected layers with ReLU; logistic_regression: one layer. Both end in softmax "

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -40,6 +41,13 @@ uint64_t SliceBytes(const v1::SchedulerSpec& scheduler) {
   if (scheduler.policy() == v1::SchedulerSpec::TENSOR_FIFO) return kMaxSliceBytes;
   const bool is_own = scheduler.has_slice_bytes() || !scheduler.tune();
   return is_own ? scheduler.slice_bytes() : kTunedSliceBytes;
+}
+
+int64_t EndStep(const v1::JobSpec& job, int64_t steps, int64_t first_step) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  if (!job.stay() || steps <= 0) return steps;
+  const int64_t begin = first_step - first_step % steps;  // of the round
+  return begin > kMost - steps ? kMost : begin + steps;
 }
 
 std::vector<uint32_t> HiddenWidths(const v1::ModelSpec& model) {

@@ -20,6 +20,10 @@ uint64_t JobFingerprint(const v1::JobSpec& job);
 // transfer, so slices are small in a tuned job, unless the job has a size of its own.
 uint64_t SliceBytes(const v1::SchedulerSpec& scheduler);
 
+// The step at which a worker ends that begins at `first_step`: `steps`, the job's length. In a job
+// that stays, the next multiple of it.
+int64_t EndStep(const v1::JobSpec& job, int64_t steps, int64_t first_step);
+
 // The width of each hidden layer, from the input on, also if the job leaves it to the default.
 std::vector<uint32_t> HiddenWidths(const v1::ModelSpec& model);
 

@@ -27,6 +27,22 @@ TEST(JobFingerprintTest, EmptyJobHasThePublishedHashOfNoBytes) {
   EXPECT_EQ(JobFingerprint(v1::JobSpec()), 0x2d06800538d394c2u);
 }
 
+TEST(EndStepTest, AJobEndsAfterItsSteps) {
+  EXPECT_EQ(EndStep(v1::JobSpec(), /*steps=*/100, /*first_step=*/0), 100);
+  EXPECT_EQ(EndStep(v1::JobSpec(), /*steps=*/100, /*first_step=*/100), 100);
+}
+
+TEST(EndStepTest, AJobThatStaysHasRoundsOfItsSteps) {
+  v1::JobSpec job;
+  job.set_stay(true);
+  EXPECT_EQ(EndStep(job, /*steps=*/100, /*first_step=*/0), 100);
+  EXPECT_EQ(EndStep(job, /*steps=*/100, /*first_step=*/99), 100);
+  EXPECT_EQ(EndStep(job, /*steps=*/100, /*first_step=*/100), 200);
+  EXPECT_EQ(EndStep(job, /*steps=*/INT64_MAX, /*first_step=*/5), INT64_MAX);
+  EXPECT_EQ(EndStep(job, /*steps=*/INT64_MAX / 2, /*first_step=*/INT64_MAX - 1), INT64_MAX);
+  EXPECT_EQ(EndStep(job, /*steps=*/0, /*first_step=*/5), 0) << "nobody has reported the length yet";
+}
+
 TEST(SliceBytesTest, ATunedJobHasSmallSlicesUnlessItSaysHowLarge) {
   v1::SchedulerSpec scheduler;
   EXPECT_EQ(SliceBytes(scheduler), 1u << 20);

@@ -278,6 +278,14 @@ void CheckCheckpoint(const v1::CheckpointSpec& checkpoint, JobChecker* checker) 
   checker->Expect(checkpoint.keep() >= 1, "keep", "1 or more");
 }
 
+void CheckStay(const v1::JobSpec& job, JobChecker* checker) {
+  if (!job.stay()) return;
+  checker->Expect(job.output().empty(), "output",
+                  "nothing, as the job stays and has no end; export a checkpoint");
+  checker->Expect(job.model().type() != v1::ModelSpec::PROGRAM, "stay",
+                  "false (--nostay), as the programs of a job with --model=program end it");
+}
+
 }  // namespace
 
 absl::Status ValidateConsistency(const v1::ConsistencySpec& consistency) {
@@ -298,6 +306,7 @@ absl::Status ValidateJob(const v1::JobSpec& job) {
   CheckOptimizer(job.optimizer(), &checker);
   CheckConsistency(job.consistency(), &checker);
   CheckCheckpoint(job.checkpoint(), &checker);
+  CheckStay(job, &checker);
   CheckCodec(job.codec(), &checker);
   CheckDgc(job, &checker);
   CheckScheduler(job.scheduler(), &checker);

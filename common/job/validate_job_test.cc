@@ -157,6 +157,14 @@ TEST(ValidateJobTest, CheckpointsNeedTheirFolder) {
   EXPECT_EQ(Verdict({"--restore=d/checkpoint-000001"}), "");
 }
 
+TEST(ValidateJobTest, AJobThatStaysHasNoModelOfItsEnd) {
+  EXPECT_EQ(Verdict({"--stay"}), "");
+  EXPECT_EQ(Verdict({"--output=m.safetensors"}), "");
+  EXPECT_EQ(Verdict({"--stay", "--output=m.safetensors"}),
+            "--output: expected nothing, as the job stays and has no end; export a checkpoint, got "
+            "m.safetensors (output in a job file)");
+}
+
 TEST(ValidateJobTest, FileFormatsNeedTheirFiles) {
   EXPECT_EQ(Verdict({"--data_format=csv"}),
             "--data_path: expected the file of samples, as data_format is csv, got nothing "

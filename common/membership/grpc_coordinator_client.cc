@@ -248,7 +248,7 @@ void GrpcCoordinatorClient::ReadClock(v1::ReadClockRequest request,
 
 absl::StatusOr<std::unique_ptr<CoordinatorEndpoint>> ConnectToCoordinator(
     const std::string& address, absl::Duration rpc_deadline, Clock* clock, Random jitter,
-    SecurityPointer security) {
+    SecurityPointer security, absl::Duration first_deadline) {
   if (address.empty()) {
     return absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none");
   }
@@ -259,6 +259,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorEndpoint>> ConnectToCoordinator(
   RetryingCoordinator::Options options;
   options.address = address;
   options.rpc_deadline = rpc_deadline;
+  options.first_deadline = first_deadline;
   return std::make_unique<RetryingCoordinator>(
       options, *clock, jitter,
       std::make_unique<GrpcCoordinatorClient>(address, *clock, std::min(rpc_deadline, kLongestTry),

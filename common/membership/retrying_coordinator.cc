@@ -49,7 +49,10 @@ void RetryingCoordinator::Send(std::shared_ptr<Call<Request, Reply>> call) {
       NoteError(reply.status());
       return TryAgain(call, sent_at);
     }
-    if (reply.ok()) has_given_up_ = false;
+    if (reply.ok()) {
+      has_answered_ = true;
+      has_given_up_ = false;
+    }
     call->Answer(std::move(reply));
   });
 }
@@ -69,24 +72,29 @@ void RetryingCoordinator::TryAgain(std::shared_ptr<Call<Request, Reply>> call, a
 
 template <typename Request, typename Reply>
 void RetryingCoordinator::LimitTime(std::shared_ptr<Call<Request, Reply>> call, absl::Time due) {
-  auto give_up = [this, call = std::move(call)] {
+  const absl::Duration deadline = Deadline();
+  auto give_up = [this, call = std::move(call), deadline] {
     has_given_up_ = true;
     std::string last_error;
     {
       MutexLock lock(&mu_);
       last_error = last_error_;
     }
-    call->Answer(absl::UnavailableError(
-        absl::StrCat("coordinator ", options_.address, " has been unreachable for ",
-                     absl::ToDoubleSeconds(options_.rpc_deadline),
-                     " s; check that it runs and that --coordinator is right",
-                     last_error.empty() ? "" : absl::StrCat(". Last error: ", last_error))));
+    call->Answer(absl::UnavailableError(absl::StrCat(
+        "coordinator ", options_.address, " has been unreachable for ",
+        absl::ToDoubleSeconds(deadline), " s; check that it runs and that --coordinator is right",
+        last_error.empty() ? "" : absl::StrCat(". Last error: ", last_error))));
   };
-  const absl::Duration left = due + options_.rpc_deadline - clock_.Now();
+  const absl::Duration left = due + deadline - clock_.Now();
   if (has_given_up_ || left <= absl::ZeroDuration()) return give_up();
   later_.RunAfter(left, [give_up = std::move(give_up)](bool is_due) {
     if (is_due) give_up();
   });
+}
+
+absl::Duration RetryingCoordinator::Deadline() const {
+  if (has_answered_) return options_.rpc_deadline;
+  return std::max(options_.rpc_deadline, options_.first_deadline);
 }
 
 void RetryingCoordinator::NoteError(const absl::Status& error) {

@@ -30,6 +30,8 @@ class RetryingCoordinator : public CoordinatorEndpoint {
     std::string address;
     // The coordinator may be unreachable for this long.
     absl::Duration rpc_deadline = absl::Seconds(30);
+    // The same until it has answered for the first time, if that is longer.
+    absl::Duration first_deadline = absl::ZeroDuration();
   };
 
   // `clock` must outlive the endpoint. `jitter` makes each pause up to a half shorter.
@@ -83,11 +85,14 @@ class RetryingCoordinator : public CoordinatorEndpoint {
   template <typename Request, typename Reply>
   void LimitTime(std::shared_ptr<Call<Request, Reply>> call, absl::Time due);
   void NoteError(const absl::Status& error);
+  // For this time the coordinator may be unreachable now.
+  absl::Duration Deadline() const;
   // Up to a half shorter than `backoff`.
   absl::Duration PauseOf(absl::Duration backoff);
 
   const Options options_;
   Clock& clock_;
+  std::atomic<bool> has_answered_ = false;
   std::atomic<bool> has_given_up_ = false;
 
   Mutex mu_;

@@ -93,6 +93,27 @@ TEST_F(RetryingCoordinatorTest, GivesUpAtTheDeadlineAndSaysWhatToDo) {
                              "connection refused"));
 }
 
+TEST_F(RetryingCoordinatorTest, WaitsLongerForTheFirstAnswerThanForLaterOnes) {
+  auto inner = std::make_unique<ScriptedCoordinator>();
+  inner_ = inner.get();
+  RetryingCoordinator::Options options;
+  options.first_deadline = absl::Seconds(100);
+  coordinator_ =
+      std::make_unique<RetryingCoordinator>(options, clock_, Random(/*seed=*/1), std::move(inner));
+  Register(1);
+  FailOnce();
+  clock_.Advance(absl::Seconds(99));
+  EXPECT_FALSE(answer_.has_value());
+  ASSERT_TRUE(IsOpen());
+  inner_->register_server.Answer(v1::RegisterReply());
+  answer_.reset();
+  Register(2);
+  FailOnce();
+  clock_.Advance(absl::Seconds(30));
+  ASSERT_TRUE(answer_.has_value());
+  EXPECT_EQ(answer_->status().code(), absl::StatusCode::kUnavailable);
+}
+
 TEST_F(RetryingCoordinatorTest, CountsTheDeadlineFromTheFirstFailure) {
   std::optional<absl::StatusOr<v1::HeartbeatReply>> answer;
   coordinator_->Heartbeat({}, [&answer](auto reply) { answer = std::move(reply); });

@@ -56,6 +56,10 @@ absl::Status CheckRestart(const RunOptions& options, const v1::JobSpec& job) {
         "--restart: expected a job that writes checkpoints, got one that does so on request only; "
         "add --checkpoint_steps=STEPS or --checkpoint_seconds=SECONDS");
   }
+  if (job.stay()) {
+    return absl::InvalidArgumentError(
+        "--restart: expected a job with an end, got --stay; leave out one of the two");
+  }
   if (options.record_history.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "--record_history: expected a job that starts once, got --restart; leave out one of the two");

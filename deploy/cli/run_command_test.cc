@@ -259,6 +259,14 @@ TEST_F(RunCommandTest, ARestartedJobIsAskedAnewAndSaysHowOftenBeforeItsSummary) 
                                 HasSubstr("\nrestarted 1 time\njob night is done\n")));
 }
 
+TEST_F(RunCommandTest, AJobThatStaysIsNotStartedAgain) {
+  options_.most_restarts = 1;
+  options_.job_flags = {"--stay", "--checkpoint_seconds=60",
+                        "--checkpoint_dir=" + programs_.Path("checkpoints")};
+  EXPECT_THAT(std::string(RunCommand(options_).message()),
+              HasSubstr("--restart: expected a job with an end, got --stay"));
+}
+
 TEST_F(RunCommandTest, AJobWithoutCheckpointsCannotStartAgain) {
   options_.most_restarts = 1;
   EXPECT_THAT(std::string(RunCommand(options_).message()),

@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/grpc_status_client.h"
+#include "deploy/cli/text/progress_lines.h"
 
 namespace capstan {
 namespace {
@@ -45,7 +46,11 @@ std::string TimeLine(uint32_t worker, const v1::Progress& progress) {
 std::string LostLine(const v1::GetStatusReply& status) {
   int workers = status.replaced_workers_size();
   int servers = 0;
-  for (const v1::WorkerInfo& worker : status.view().workers()) workers += !worker.is_live();
+  for (const v1::WorkerInfo& worker : status.view().workers()) {
+    const auto id = static_cast<int>(worker.worker());
+    const bool is_done = id < status.progress_size() && HasDoneItsSteps(status.progress(id));
+    workers += !worker.is_live() && !is_done;
+  }
   for (const v1::ServerInfo& server : status.view().servers()) servers += !server.is_live();
   if (workers + servers == 0) return "";
   return absl::StrCat("lost: workers ", workers, " (replaced ", status.replaced_workers_size(),

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tries the manifests as far as a machine without a cluster allows: builds them, checks them against
 # Kubernetes' schemas and against the programs, and runs their commands in an emulated cluster
-# (emulation/). Takes 3 minutes. The last line is "N passed, N failed", with ", N skipped" if this
+# (emulation/). Takes 4 minutes. The last line is "N passed, N failed", with ", N skipped" if this
 # machine does not allow all. Needs root for the emulation. Installs Debian's kubernetes-client if there
 # is no kubectl, and fetches kubernetes-validate from PyPI into a virtual environment.
 # Usage: deploy/kubernetes/test.sh [--programs=DIR]
@@ -13,7 +13,7 @@ repository="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 cd "${repository}"
 # Debian's own Python has Debian's yaml.
 python=/usr/bin/python3
-overlays=(base local gpu insecure no_checkpoints jobset program)
+overlays=(base local gpu insecure no_checkpoints service jobset program)
 
 fail() {
   echo "kubernetes test: $1" >&2
@@ -116,8 +116,15 @@ fetch_debian_kubectl() {
     "${scratch}/debian/usr/bin/kubectl" version --client | grep --quiet 'v1\.20\.'
 }
 
-# kustomize KUBECTL OVERLAY FILE
-kustomize() { "$1" kustomize "${scratch}/repository/deploy/kubernetes/$2" >"$3" && [[ -s "$3" ]]; }
+# kustomize KUBECTL OVERLAY FILE: with the workers that the service needs.
+kustomize() {
+  local folder folders=("$2")
+  [[ "$2" != service ]] || folders+=(jobs/workers)
+  for folder in "${folders[@]}"; do
+    [[ "${folder}" == "$2" ]] || echo ---
+    "$1" kustomize "${scratch}/repository/deploy/kubernetes/${folder}" || return 1
+  done >"$3"
+}
 
 # build KUBECTL NAME: each overlay becomes NAME-OVERLAY.yaml.
 build() {

@@ -26,7 +26,8 @@ Freedom FreedomOf(const JobFlag& flag) {
   // Another path to the same data. A path in place of none, or none, is other data.
   if (flag.group == "Data" && absl::EndsWith(flag.name, "_path")) return Freedom::kAnyPath;
   static constexpr absl::string_view kFlags[] = {
-      "job_name", "num_servers", "steps", "epochs", "initial", "output", "reply_state_bytes"};
+      "job_name", "num_servers",       "steps", "epochs", "initial",
+      "output",   "reply_state_bytes", "stay"};
   for (const absl::string_view name : kFlags) {
     if (name == flag.name) return Freedom::kAnyValue;
   }

@@ -53,6 +53,8 @@ bool CheckpointPlan::HasNoStep() const {
 }
 
 bool CheckpointPlan::Begin(const Training& training) {
+  // In a job that stays, the training begins again.
+  if (!training.has_ended) is_last_begun_ = false;
   if (state_ != State::kIdle) return false;
   if (next_time_ == absl::InfinitePast()) {
     next_time_ = training.now + absl::Seconds(spec_.seconds());

@@ -34,9 +34,9 @@ class CheckpointPlan {
   struct Training {
     absl::Time now;
     int64_t steps_done = 0;   // of the slowest live worker
-    int64_t steps_total = 0;  // of each worker; 0: not known yet
+    int64_t steps_total = 0;  // the last one of any worker; 0: not known yet
     bool is_bsp = false;      // at `steps_done`
-    bool has_ended = false;   // every live worker has done its steps
+    bool has_ended = false;  // no worker does a step, unless the job stays and another worker comes
   };
 
   // `restored_step` is that of the checkpoint from which the job goes on, or 0.

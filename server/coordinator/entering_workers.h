@@ -22,6 +22,7 @@ class EnteringWorkers {
   void Forget(uint32_t worker) { entering_.erase(worker); }
   // Ignored unless it names an entering incarnation.
   void Report(uint32_t server, const v1::NextStep& next_step);
+  bool is_empty() const { return entering_.empty(); }
   bool Contains(uint32_t worker) const { return entering_.count(worker) > 0; }
 
   // Takes out the workers with reports of `num_servers` servers, each with its first step.

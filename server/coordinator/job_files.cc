@@ -63,7 +63,7 @@ absl::Status OpenRestored(const v1::JobSpec& job, Coordinator::Options& options)
   RETURN_IF_ERROR(Annotate(manifest.status(), "--restore"));
   RETURN_IF_ERROR(Annotate(CheckJobOfCheckpoint(*manifest, job, path), "--restore"));
   const auto steps = static_cast<int64_t>(job.training().steps());
-  if (steps > 0 && manifest->step() > steps) {
+  if (!job.stay() && steps > 0 && manifest->step() > steps) {
     return absl::InvalidArgumentError(absl::StrCat("--steps: expected at least ", manifest->step(),
                                                    ", the step of ", path, ", got ", steps));
   }

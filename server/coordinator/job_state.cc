@@ -140,7 +140,7 @@ std::optional<absl::StatusOr<v1::SetConsistencyReply>> JobState::ConsistencyRepl
   if (const v1::ConsistencyPeriod* period = consistency_.Find(change)) {
     v1::SetConsistencyReply reply;
     *reply.mutable_period() = *period;
-    reply.set_steps_total(steps_total_);
+    reply.set_steps_total(LastStep());
     return reply;
   }
   if (!has_ended()) return std::nullopt;
@@ -156,15 +156,20 @@ void JobState::CheckStepsTotal(const v1::HeartbeatRequest& request) {
     // A program may tell it at its end. The others must know how far it went.
     if (job_.model().type() == v1::ModelSpec::PROGRAM) Publish();
   }
-  if (steps < restored_.manifest.end_step()) {
+  if (!job_.stay() && steps < restored_.manifest.end_step()) {
     return Fail(absl::StrCat("--steps or --epochs: expected at least the ",
                              restored_.manifest.end_step(), " steps that are in ", restored_.path,
                              ", got ", steps));
   }
-  if (steps == steps_total_) return;
+  const bool has_same_rounds = job_.stay() && steps_total_ > 0 && steps % steps_total_ == 0;
+  if (steps == steps_total_ || has_same_rounds) return;
   Fail(absl::StrCat(MemberName({kWorker, request.id()}), " has ", steps,
                     " steps to do, the others ", steps_total_,
                     ": expected the same data on every worker"));
+}
+
+int64_t JobState::LastStep() const {
+  return EndStep(job_, steps_total_, latest_first_step_.value());
 }
 
 absl::Status JobState::ReportResult(const v1::ReportResultRequest& request) {
@@ -236,7 +241,7 @@ bool JobState::Advance() {
     return true;
   }
   // Servers that have not heard of a death may still apply an update of the dead worker.
-  if (view_.phase() == v1::TRAINING && members_.LiveWorkersHaveFinished() &&
+  if (view_.phase() == v1::TRAINING && !job_.stay() && members_.LiveWorkersHaveFinished() &&
       members_.ServersHaveSeen(death_version_)) {
     view_.set_evaluator(*members_.LowestLiveWorker());
     EnterPhase(v1::EVALUATING);
@@ -317,7 +322,7 @@ v1::GetStatusReply JobState::Status() const {
 int JobState::WorkersLost() const {
   auto lost =
       static_cast<int>(restored_.manifest.workers_lost() + members_.replaced_workers().size());
-  for (const Member& worker : members_.workers()) lost += !worker.is_live();
+  for (const Member& worker : members_.workers()) lost += worker.is_lost();
   return lost;
 }
 

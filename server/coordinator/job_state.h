@@ -127,6 +127,8 @@ class JobState {
   // A worker takes a dead one's place, and enters when it knows its first step.
   absl::StatusOr<uint32_t> Replace(Incarnation incarnation, std::optional<uint32_t> rank);
   absl::Status ReportEarlyFailure(const v1::ReportFailureRequest& request);
+  // No worker gets to a step beyond this one, except those that begin later; 0: not known yet.
+  int64_t LastStep() const;
   // A worker leaves, as in v1::HeartbeatRequest::is_leaving.
   void Leave(uint32_t worker);
   // A worker that computes is no member any more: the others go on, or the job fails. `what` says
@@ -190,7 +192,8 @@ class JobState {
   uint64_t death_version_ = 0;    // the first view without the last worker that was lost
   absl::Time training_began_;
   absl::Duration training_time_;  // with that before the checkpoint
-  int64_t steps_total_ = 0;       // of each worker; 0 until the first report
+  int64_t steps_total_ = 0;       // of each worker, or of a round; 0 until the first report
+  Step latest_first_step_;        // of a worker
   std::optional<v1::ReportResultRequest> result_;
   std::vector<JobEvent> events_;
 };

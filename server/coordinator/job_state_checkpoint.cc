@@ -68,8 +68,9 @@ std::optional<absl::StatusOr<v1::CheckpointReply>> JobState::CheckpointReply(
 CheckpointPlan::Training JobState::Training() const {
   CheckpointPlan::Training training;
   training.now = clock_.Now();
-  training.steps_total = steps_total_;
-  training.has_ended = view_.phase() != v1::TRAINING;
+  training.steps_total = LastStep();
+  training.has_ended =
+      job_.stay() ? !members_.LowestLiveWorker().has_value() : view_.phase() != v1::TRAINING;
   training.steps_done = std::numeric_limits<int64_t>::max();
   for (uint32_t id = 0; id < members_.workers().size(); ++id) {
     const Member& worker = members_.workers()[id];
@@ -91,12 +92,16 @@ v1::Progress JobState::ProgressOf(uint32_t worker) const {
 
 bool JobState::SettleCheckpoint() {
   if (view_.phase() != v1::TRAINING && view_.phase() != v1::EVALUATING) return false;
-  const CheckpointPlan::Training training = Training();
-  checkpoint_.Begin(training);
-  // Servers hold back for one of the two at a time.
-  if (!consistency_.is_pending() && checkpoint_.BeginAgreeing()) return true;
   const size_t num_servers = members_.servers().size();
-  if (checkpoint_.ChooseStep(num_servers, training)) return true;
+  // In a job that stays, an entering worker may begin another round, beyond LastStep, before all
+  // servers know the checkpoint's step.
+  if (!job_.stay() || entering_.is_empty()) {
+    const CheckpointPlan::Training training = Training();
+    checkpoint_.Begin(training);
+    // Servers hold back for one of the two at a time.
+    if (!consistency_.is_pending() && checkpoint_.BeginAgreeing()) return true;
+    if (checkpoint_.ChooseStep(num_servers, training)) return true;
+  }
   const std::map<uint32_t, v1::CheckpointPart>* parts = checkpoint_.EndedParts(num_servers);
   if (parts == nullptr) return false;
   const absl::StatusOr<v1::CheckpointManifest> manifest = Manifest(*parts);
@@ -134,7 +139,7 @@ void JobState::EndCheckpointWork(const absl::StatusOr<std::string>& result) {
 absl::StatusOr<v1::CheckpointManifest> JobState::Manifest(
     const std::map<uint32_t, v1::CheckpointPart>& parts) const {
   v1::CheckpointManifest manifest;
-  manifest.set_steps_total(steps_total_);
+  manifest.set_steps_total(LastStep());
   *manifest.mutable_job() = job_;
   *manifest.mutable_job()->mutable_scheduler() = links_.scheduler();
   *manifest.mutable_tables() = tables_;

@@ -1,4 +1,5 @@
 // The part of JobState about members: who comes, who fails, who is silent.
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -107,8 +108,9 @@ absl::StatusOr<uint32_t> JobState::Register(Role role, Incarnation incarnation,
   }
   ASSIGN_OR_RETURN(const uint32_t id, members_.Add(role, incarnation, address, host));
   if (role == kWorker && !restored_.path.empty()) {
-    members_.OfRole(role)[id].first_step =
-        Step(restored_.manifest.workers(static_cast<int>(id)).first_step());
+    const Step first_step(restored_.manifest.workers(static_cast<int>(id)).first_step());
+    members_.OfRole(role)[id].first_step = first_step;
+    latest_first_step_ = std::max(latest_first_step_, first_step);
   }
   events_.push_back(absl::StrCat(MemberName({role, id}), " has registered",
                                  address.grpc.empty() ? "" : " at ", address.grpc));
@@ -129,6 +131,7 @@ bool JobState::EnterWorkers() {
   const auto ready = entering_.TakeReady(members_.servers().size());
   for (const auto& [id, first_step] : ready) {
     members_.OfRole(kWorker).at(id).first_step = first_step;
+    latest_first_step_ = std::max(latest_first_step_, first_step);
     events_.emplace_back(
         absl::StrCat(MemberName({kWorker, id}), " enters at step ", first_step.value()),
         first_step.value());
@@ -186,8 +189,11 @@ void JobState::DeclareDead(MemberKey key) {
 
 void JobState::Leave(uint32_t worker) {
   if (has_ended() || has_trained()) return;
-  const std::string reason = absl::StrCat(kAskedToEnd, ", and has left");
-  members_.OfRole(kWorker).at(worker).end = reason;
+  Member& member = members_.OfRole(kWorker).at(worker);
+  member.has_done_its_steps = job_.stay() && HasFinished(member.progress);
+  const std::string reason = absl::StrCat(
+      member.has_done_its_steps ? "has done its steps" : kAskedToEnd, ", and has left");
+  member.end = reason;
   LoseWorker(worker, absl::StrCat(MemberName({kWorker, worker}), " ", reason), reason);
 }
 
@@ -196,11 +202,13 @@ void JobState::LoseWorker(uint32_t worker, const std::string& what, const std::s
   if (view_.phase() == v1::REGISTERING || view_.phase() == v1::PLACING) {
     return Fail(absl::StrCat(what, " before training began: see its log, and start the job again"));
   }
-  if (!members_.LowestLiveWorker().has_value()) {
+  const bool is_last = !members_.LowestLiveWorker().has_value();
+  if (is_last && !job_.stay()) {
     return Fail(absl::StrCat(
         what, " and was the last live worker: see the workers' logs, and start the job again"));
   }
-  events_.emplace_back(absl::StrCat(what, "; the others go on"),
+  events_.emplace_back(absl::StrCat(what, is_last ? "; the job stays, and waits for other workers"
+                                                  : "; the others go on"),
                        members_.OfRole(kWorker).at(worker).progress.steps_done(), reason);
   death_version_ = view_.version() + 1;
   if (view_.phase() == v1::EVALUATING) view_.set_evaluator(*members_.LowestLiveWorker());

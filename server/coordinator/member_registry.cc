@@ -70,7 +70,7 @@ absl::StatusOr<uint32_t> MemberRegistry::TakePlaceOfDeadWorker(Incarnation incar
                                                                std::optional<uint32_t> rank) {
   for (uint32_t id = 0; id < workers_.size(); ++id) {
     if (workers_[id].is_live() || id != rank.value_or(id)) continue;
-    replaced_workers_.push_back(workers_[id].progress);
+    if (workers_[id].is_lost()) replaced_workers_.push_back(workers_[id].progress);
     workers_[id] = Member();
     workers_[id].incarnation = incarnation;
     return id;

@@ -27,8 +27,11 @@ struct Member {
   v1::Progress progress;  // Workers only.
   v1::ServerLoad load;    // Servers only.
   Step first_step;        // Workers only.
+  // Workers of a job that stays only: it has left for this reason.
+  bool has_done_its_steps = false;
 
   bool is_live() const { return end.empty(); }
+  bool is_lost() const { return !is_live() && !has_done_its_steps; }
 };
 
 // The members of the job. Ids are given in order of registration, never twice. Not thread-safe.
@@ -59,7 +62,7 @@ class MemberRegistry {
   // "1 of 2 servers (0) and 3 of 8 workers (0 to 2) have registered; server 1 and workers 3 to 7
   // missing". Only while it is not complete.
   std::string RollCall() const;
-  // The last progress of each replaced worker.
+  // The last progress of each lost worker that was replaced.
   const std::vector<v1::Progress>& replaced_workers() const { return replaced_workers_; }
   const std::vector<Member>& servers() const { return servers_; }
   const std::vector<Member>& workers() const { return workers_; }

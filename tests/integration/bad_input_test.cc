@@ -96,10 +96,16 @@ TEST_F(BadInputTest, Flags) {
                    "--summary_json: expected a file that can be written");
   ExpectRefused(kWrongCommandLine, "server/capstan_coordinator", {"--consistency=eventual"},
                 "expected one of bsp, ssp, async; got \"eventual\"");
-  ExpectRefused(kFailure, "server/capstan_server", {}, "expected --coordinator=HOST:PORT");
-  ExpectRefused(kFailure, "worker/capstan_worker", {"--coordinatr=x"},
-                "Unknown command line flag 'coordinatr'");
-  ExpectRefused(kFailure, "server/capstan_coordinator", {"--listen=127.0.0.1:99999"},
+  ExpectRefused(kWrongCommandLine, "server/capstan_server", {}, "expected --coordinator=HOST:PORT");
+  ExpectRefused(kWrongCommandLine, "worker/capstan_worker", {}, "expected --coordinator=HOST:PORT");
+  ExpectRefused(kWrongCommandLine, "worker/capstan_worker", {"--coordinatr=x"},
+                "unknown flag --coordinatr; --help lists the flags");
+  ExpectRefused(kWrongCommandLine, "worker/capstan_worker", {"--rpc_deadline_seconds=long"},
+                "--rpc_deadline_seconds: expected what --help says, got \"long\"");
+  ExpectRefused(kWrongCommandLine, "worker/capstan_worker",
+                {"--coordinator=127.0.0.1:1", "--rpc_deadline_seconds=0.1", "--health_listen=x"},
+                "--health_listen: expected host:port");
+  ExpectRefused(kWrongCommandLine, "server/capstan_coordinator", {"--listen=127.0.0.1:99999"},
                 "--listen: expected host:port with a port from 0 to 65535, got "
                 "\"127.0.0.1:99999\"");
 }
@@ -108,7 +114,7 @@ TEST_F(BadInputTest, FlagsThatCannotMatter) {
   ExpectRunRefused(kFailure, {"--optimizer=sgd", "--beta1=0.5", "--steps=1"},
                    "--beta1: matters with --optimizer=adam or adamw only, and the job has sgd");
   const std::string job = Write("adam.textproto", "optimizer { type: ADAM learning_rate: 0.001 }");
-  ExpectRefused(kFailure, "server/capstan_coordinator", {"--job=" + job, "--momentum=0.5"},
+  ExpectRefused(kWrongCommandLine, "server/capstan_coordinator", {"--job=" + job, "--momentum=0.5"},
                 "--momentum: matters with --optimizer=momentum or nesterov only");
   // The reverse: the flag fits the file, but not the defaults.
   processes_->StartCoordinator({"--job=" + job, "--beta1=0.5"});

@@ -44,9 +44,10 @@ class ProcessTest : public testing::Test {
     processes_->WaitUntil(absl::Milliseconds(300), [] { return false; });
   }
   // Expects an end with an error, and `text` in its last line.
-  void ExpectFailure(const std::string& name, const std::string& text, absl::Duration timeout) {
+  void ExpectFailure(const std::string& name, const std::string& text, absl::Duration timeout,
+                     int code = 1) {
     const ChildExit exit = processes_->WaitForExit(name, timeout);
-    EXPECT_EQ(exit.code, 1) << name << ": " << exit.ToString();
+    EXPECT_EQ(exit.code, code) << name << ": " << exit.ToString();
     EXPECT_NE(processes_->LastLine(name).find(text), std::string::npos)
         << name << " said: " << processes_->LastLine(name);
   }
@@ -217,7 +218,7 @@ TEST_F(ProcessTest, AnyOtherSignalLeavesTheCoordinatorInterruptible) {
   processes_->StartCoordinator(Flags({}));
   processes_->Signal("coordinator", SIGUSR1);
   processes_->Signal("coordinator", SIGTERM);
-  ExpectFailure("coordinator", "interrupted by Terminated", absl::Seconds(5));
+  ExpectFailure("coordinator", "interrupted by Terminated", absl::Seconds(5), /*code=*/143);
 }
 
 TEST_F(ProcessTest, AnInterruptedCoordinatorEndsTheJobWithAReason) {

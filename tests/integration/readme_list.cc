@@ -292,6 +292,15 @@ std::vector<Listed> AllListed() {
                    "--from-file=keys/tls.key --from-file=keys/ca.crt"),
       DoesNotTrain("kubectl create secret generic capstan-token --from-file=keys/token"),
       DoesNotTrain("kubectl apply -k deploy/kubernetes/base"),
+      DoesNotTrain("kubectl delete -k deploy/kubernetes/base"),
+      DoesNotTrain("kubectl apply -k deploy/kubernetes/service"),
+      DoesNotTrain("kubectl apply -k deploy/kubernetes/jobs/workers"),
+      DoesNotTrain("kubectl wait --for=condition=complete --timeout=10m job/capstan-worker"),
+      DoesNotTrain("kubectl delete job capstan-worker --cascade=foreground"),
+      DoesNotTrain("kubectl exec statefulset/capstan-coordinator -- capstan checkpoint "
+                   "--keys=/etc/capstan/keys "
+                   "--coordinator=capstan-coordinator-0.capstan.default.svc:4000"),
+      DoesNotTrain("kubectl delete -k deploy/kubernetes/service"),
       DoesNotTrain("kubectl describe pod --selector=app.kubernetes.io/name=capstan"),
       DoesNotTrain("kubectl port-forward pod/POD 8080"),
       DoesNotTrain("kubectl apply -k deploy/kubernetes/jobset"),

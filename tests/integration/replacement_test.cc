@@ -109,6 +109,40 @@ TEST_P(ReplacementTest, ATerminatedWorkerLeavesBetweenTwoStepsAndAnotherNeedNotW
   ExpectContractKept(/*worker_processes=*/3);
 }
 
+TEST_F(ReplacementTest, ATerminatedWorkerThatHasDoneItsStepsStaysToTheEnd) {
+  StartJob("async", {"--lease_seconds=60", "--rpc_deadline_seconds=60"});
+  processes_->Signal("worker-1", SIGSTOP);
+  ASSERT_TRUE(processes_->WaitForLog("worker-0", "all steps are done", absl::Seconds(60)));
+  processes_->Signal("worker-0", SIGTERM);
+  EXPECT_FALSE(processes_->WaitForLog("coordinator", "has left", absl::Seconds(2)));
+  processes_->Signal("worker-1", SIGCONT);
+  ExpectGoodEnd({"worker-0", "worker-1", "server-0", "server-1", "coordinator"});
+  ExpectSummary(/*lost=*/0, /*replaced=*/0);
+}
+
+TEST_F(ReplacementTest, AJobThatStaysTrainsOnWithLaterWorkers) {
+  StartJob("bsp", {"--stay"});
+  for (const std::string name : {"worker-0", "worker-1"}) {
+    EXPECT_EQ(processes_->WaitForExit(name, absl::Seconds(60)).code, 0) << processes_->Log(name);
+  }
+  EXPECT_NE(processes_->Log("coordinator").find("the job stays, and waits for other workers"),
+            std::string::npos);
+  for (const std::string name : {"worker-2", "worker-3"}) StartWorker(name);
+  for (const std::string name : {"worker-2", "worker-3"}) {
+    EXPECT_EQ(processes_->WaitForExit(name, absl::Seconds(60)).code, 0) << processes_->Log(name);
+    EXPECT_NE(processes_->Log(name).find(absl::StrCat("training ", 2 * kSteps, " steps, from")),
+              std::string::npos)
+        << processes_->Log(name);
+  }
+  processes_->Signal("coordinator", SIGTERM);
+  EXPECT_EQ(processes_->WaitForExit("coordinator", absl::Seconds(10)).code, 143);
+  const auto summary = nlohmann::json::parse(ReadFile(processes_->path("summary.json")));
+  EXPECT_EQ(summary["outcome"], "interrupted");
+  EXPECT_EQ(summary["workers_lost"], 0);
+  EXPECT_EQ(summary["workers_replaced"], 0);
+  ExpectContractKept(/*worker_processes=*/4);
+}
+
 TEST_F(ReplacementTest, ATerminatedServerEndsTheJobWithTheReason) {
   StartJob("bsp", {"--lease_seconds=60", "--rpc_deadline_seconds=60"});
   processes_->Signal("server-1", SIGTERM);
@@ -129,7 +163,7 @@ TEST_F(ReplacementTest, WhoEndsAllProcessesInterruptsTheJobAlsoIfAServerHearsOfI
   ASSERT_TRUE(processes_->WaitForLog("coordinator", "phase FAILED: server 1: was asked to end",
                                      absl::Seconds(10)));
   processes_->Signal("coordinator", SIGTERM);
-  EXPECT_EQ(processes_->WaitForExit("coordinator", absl::Seconds(5)).code, 1);
+  EXPECT_EQ(processes_->WaitForExit("coordinator", absl::Seconds(5)).code, 143);
   const auto summary = nlohmann::json::parse(ReadFile(processes_->path("summary.json")));
   EXPECT_EQ(summary["outcome"], "interrupted");
 }

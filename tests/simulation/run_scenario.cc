@@ -75,6 +75,9 @@ bool MayFailFor(const Scenario& scenario, absl::string_view reason) {
          WorkersThatCanBeSilenced(scenario) > 0;
 }
 
+// A job that stays has ended as it should.
+bool IsStopped(const JobOutcome& outcome) { return outcome.status.message() == kStopped; }
+
 bool CanLackMember(const Scenario& scenario) {
   return std::any_of(scenario.faults.begin(), scenario.faults.end(), [](const Fault& fault) {
     const bool is_kill = fault.kind == Fault::Kind::kKillServer ||
@@ -146,7 +149,9 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_state
   CHECK(status.ok()) << "seed " << life.seed << ": " << status;
   const HistoryVerdict history = CheckHistory(assembler.Finish().value()).value();
   verdict.have_all_lived = verdict.have_all_lived && HaveAllLived(result.records);
-  verdict.is_done = result.outcome.has_value() && result.outcome->status.ok();
+  verdict.is_done =
+      result.outcome.has_value() && (result.outcome->status.ok() || IsStopped(*result.outcome));
+  verdict.rounds += life.job.stay() ? result.rounds : 0;
   verdict.violation = history.violation.empty() ? BadEnd(life, result) : history.violation;
   if (verdict.violation.empty()) verdict.violation = result.wrong_values;
   if (verdict.violation.empty() && life.gradient_unit != 0 && verdict.have_all_lived &&
@@ -196,7 +201,8 @@ std::string BadEnd(const Scenario& scenario, const SimulationResult& result) {
     return result.is_registering && CanLackMember(scenario) ? "" : "the job has hung";
   }
   const absl::Status& status = result.outcome->status;
-  if (status.ok() || MayFailFor(scenario, status.message())) return "";
+  if (status.ok() || IsStopped(*result.outcome) || MayFailFor(scenario, status.message()))
+    return "";
   return absl::StrCat("the job has failed: ", status.message());
 }
 

@@ -19,6 +19,7 @@ struct ScenarioVerdict {
   int changes = 0;             // of the consistency, before the last step
   int restores = 0;            // from a checkpoint
   int own_states = 0;          // of slices, with which workers began after a restore
+  int64_t rounds = 0;          // that workers have come for, in jobs that stay
   int known_ends = 0;          // ends whose parameters ResidualCheck has compared
   bool have_all_lived = true;  // no worker was lost in any life
 };

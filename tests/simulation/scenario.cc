@@ -348,6 +348,38 @@ void DrawResiduals(Random& random, Scenario& scenario) {
   }
 }
 
+// Of all lives.
+size_t CountFaults(const Scenario& scenario) {
+  size_t count = scenario.faults.size();
+  for (const Scenario& life : scenario.next_lives) count += life.faults.size();
+  return count;
+}
+
+// The job stays, and workers come several times. Faults may befall any of them.
+void DrawStay(Random& random, Scenario& scenario) {
+  const int64_t round_steps = std::min<int64_t>(scenario.steps, 4);
+  const int64_t rounds = Between(random, 2, 3);
+  const std::vector<Scenario*> lives = LivesOf(scenario);
+  // A worker that comes when the others have left does a round alone.
+  const int64_t processes =
+      scenario.job.cluster().num_workers() * rounds * static_cast<int64_t>(lives.size()) +
+      static_cast<int64_t>(CountFaults(scenario));
+  const int64_t steps = round_steps * processes;
+  const uint64_t elements = scenario.job.cluster().num_workers() * static_cast<uint64_t>(steps);
+  for (Scenario* life : lives) {
+    life->job.set_stay(true);
+    life->round_steps = round_steps;
+    life->rounds = rounds;
+    life->steps = steps;
+    life->pushes_ahead = false;
+    life->job.mutable_scheduler()->set_slice_bytes(elements * sizeof(float));
+    for (v1::TableSpec& table : life->tables) table.set_shape(0, elements);
+    for (Fault& fault : life->faults) {
+      if (random.Bernoulli(0.5)) fault.at *= rounds;
+    }
+  }
+}
+
 std::string DescribeCodecs(const Scenario& scenario) {
   if (!scenario.job.has_codec()) return "";
   const v1::CodecSpec& codec = scenario.job.codec();
@@ -372,6 +404,11 @@ Scenario DrawScenario(uint64_t seed) {
   Random codecs(seed, /*stream=*/5);
   if (seed % 8 == 0 || seed % 16 == 9) DrawCodecs(codecs, scenario);
   if (seed % 16 == 4 || seed % 16 == 5) DrawResiduals(codecs, scenario);
+  Random stay(seed, /*stream=*/6);
+  const bool is_small = scenario.job.cluster().num_workers() <= 4;
+  if (seed % 11 == 6 && is_small && !scenario.job.has_codec() && !scenario.has_momentum) {
+    DrawStay(stay, scenario);
+  }
   const std::vector<Scenario*> lives = LivesOf(scenario);
   const bool is_always_bsp = std::all_of(lives.begin(), lives.end(), [](const Scenario* life) {
     return life->job.consistency().mode() == v1::ConsistencySpec::BSP && life->settings.empty();
@@ -394,6 +431,7 @@ std::string Describe(const Scenario& scenario) {
                       scenario.job.cluster().num_servers(), " servers, ", scenario.steps,
                       " steps, ", scenario.faults.size(), " faults, ", scenario.settings.size(),
                       " settings, ", 1 + scenario.next_lives.size(), " lives",
+                      scenario.job.stay() ? absl::StrCat(", ", scenario.rounds, " rounds") : "",
                       DescribeCodecs(scenario));
 }
 

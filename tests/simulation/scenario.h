@@ -44,7 +44,10 @@ struct Scenario {
   uint64_t seed = 0;
   v1::JobSpec job;
   std::vector<v1::TableSpec> tables;
-  int64_t steps = 0;
+  int64_t steps = 0;  // in a job that stays: beyond the last one of any worker
+  // In a job that stays: of each round, and how many times workers come to train one.
+  int64_t round_steps = 0;
+  int64_t rounds = 1;
   bool has_test_values = true;
   bool has_recorded_values = true;  // histories have the test values
   bool is_recorded = true;          // exchanges are written into the history
@@ -77,7 +80,7 @@ struct Scenario {
 // Draws everything from the seed: 1 to 16 workers, 1 to 8 servers, tables, shards, network, speeds,
 // pauses, deaths and replacements; consistency and staleness, also of single tables, and their
 // changes; checkpoints, power cuts, and further lives of the job; codecs, and gradients of which
-// they leave residuals.
+// they leave residuals; jobs that stay.
 Scenario DrawScenario(uint64_t seed);
 
 // The random source of the worker process's compute times.

@@ -194,7 +194,7 @@ JobPreparer ScriptedJobPreparer(const Scenario& scenario, uint32_t process,
     return JobSetup{{turns, turns},
                     MakeEngine(scenario, process, clock, on_first_state),
                     sampler,
-                    scenario.steps,
+                    job.stay() ? scenario.round_steps : scenario.steps,
                     nullptr};
   };
 }

@@ -25,6 +25,8 @@ namespace {
 constexpr uint64_t kJob = 1;
 // Longer than any pause of a scenario, its leases, and the retries of both.
 constexpr absl::Duration kSettle = absl::Seconds(30);
+// Until the next workers come.
+constexpr absl::Duration kBetweenRounds = absl::Milliseconds(200);
 constexpr uint64_t kFirstWorkerIncarnation = 200'000;
 // An exchange may be interrupted if it arrives within this time of its worker's pause.
 constexpr absl::Duration kAroundPause = absl::Milliseconds(30);
@@ -83,7 +85,7 @@ SimulationResult SimulatedCluster::Run() {
   });
   WriteHeader();
   for (uint32_t i = 0; i < scenario_.job.cluster().num_servers(); ++i) StartServer(i);
-  for (uint32_t i = 0; i < scenario_.job.cluster().num_workers(); ++i) StartWorker(i);
+  StartWorkers();
   for (const Fault& fault : scenario_.faults) {
     world_.RunAfter(fault.at, [this, &fault] { Befall(fault); });
   }
@@ -229,6 +231,7 @@ void SimulatedCluster::Interrupt(SimulatedProcess& server, Incarnation sender,
 
 void SimulatedCluster::StartWorker(uint32_t index) {
   Member* const member = workers_.emplace_back(StartMember(1'000'000 + 2 * index)).get();
+  ++running_workers_;
   member->recording.clock = &member->process;
   member->recording.log = &log_;
   member->recording.has_values = scenario_.has_test_values && scenario_.has_recorded_values;
@@ -253,7 +256,25 @@ void SimulatedCluster::StartWorker(uint32_t index) {
     };
     const absl::Status status = Worker(std::move(options)).Run();
     VLOG(1) << "worker process " << index << ": " << status;
+    EndWorker(*member);
   });
+}
+
+void SimulatedCluster::StartWorkers() {
+  ++result_.rounds;
+  const auto first = static_cast<uint32_t>(workers_.size());
+  for (uint32_t i = 0; i < scenario_.job.cluster().num_workers(); ++i) StartWorker(first + i);
+}
+
+void SimulatedCluster::EndWorker(Member& worker) {
+  if (std::exchange(worker.has_ended, true) || --running_workers_ > 0) return;
+  if (scenario_.job.stay()) world_.RunAfter(kBetweenRounds, [this] { BeginNextRound(); });
+}
+
+void SimulatedCluster::BeginNextRound() {
+  if (result_.outcome.has_value() || result_.is_cut) return;
+  if (result_.rounds < scenario_.rounds) return StartWorkers();
+  coordinator_process_.RunAfter(absl::ZeroDuration(), [this] { coordinator_->Fail(kStopped); });
 }
 
 std::unique_ptr<ParameterEndpoint> SimulatedCluster::Connect(Member& worker,
@@ -291,24 +312,36 @@ void SimulatedCluster::Befall(const Fault& fault) {
       PauseFor(servers_.at(fault.process)->process, fault.pause);
       break;
     case Fault::Kind::kPauseWorker:
-      PauseFor(workers_.at(fault.process)->process, fault.pause);
+      PauseFor(LatestWorker(fault.process).process, fault.pause);
       break;
     case Fault::Kind::kKillServer:
       servers_.at(fault.process)->process.Kill();
       break;
     case Fault::Kind::kKillWorker:
-      workers_.at(fault.process)->process.Kill();
+      Kill(LatestWorker(fault.process));
       break;
     case Fault::Kind::kAskWorkerToEnd: {
-      Member& worker = *workers_.at(fault.process);
+      Member& worker = LatestWorker(fault.process);
       // Before it is registered, it ends at once.
-      if (!worker.end.Ask()) worker.process.Kill();
+      if (!worker.end.Ask()) Kill(worker);
       break;
     }
   }
   if (fault.replaced_after == absl::ZeroDuration()) return;
   world_.RunAfter(fault.replaced_after,
                   [this] { StartWorker(static_cast<uint32_t>(workers_.size())); });
+}
+
+SimulatedCluster::Member& SimulatedCluster::LatestWorker(uint32_t process) {
+  const size_t in_each_round = scenario_.job.cluster().num_workers();
+  const size_t rounds_since =
+      scenario_.job.stay() ? (workers_.size() - 1 - process) / in_each_round : 0;
+  return *workers_.at(process + rounds_since * in_each_round);
+}
+
+void SimulatedCluster::Kill(Member& worker) {
+  worker.process.Kill();
+  EndWorker(worker);
 }
 
 void SimulatedCluster::PauseFor(SimulatedProcess& process, absl::Duration pause) {

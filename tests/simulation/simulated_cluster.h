@@ -38,6 +38,9 @@ struct FirstOwnState {
   std::vector<float> state;
 };
 
+// The reason of the end of a job that stays.
+inline constexpr char kStopped[] = "the job was stopped";
+
 struct SimulationResult {
   std::vector<v1::HistoryRecord> records;
   std::optional<JobOutcome> outcome;  // none: the job did not end in time
@@ -45,6 +48,7 @@ struct SimulationResult {
   absl::Duration duration;            // virtual, to the end of the job
   uint64_t messages = 0;
   bool is_cut = false;  // all processes have died in a power cut
+  int64_t rounds = 0;   // that workers have come for, in a job that stays
   std::vector<FirstOwnState> own_states;
   std::vector<FinalResidual> residuals;  // of jobs with a gradient_unit that may write checkpoints
   // As in CodecWatch:
@@ -73,6 +77,7 @@ class SimulatedCluster {
     std::unique_ptr<ParameterServer> server;  // of a server
     RecordingEndpoint::Recording recording;   // of a worker
     EndRequest end;                           // of a worker
+    bool has_ended = false;                   // of a worker: its process has
   };
 
   void WriteHeader();
@@ -86,12 +91,20 @@ class SimulatedCluster {
   // before a shard's lock for as long. Meanwhile another process can take the worker's place.
   void Interrupt(SimulatedProcess& server, Incarnation sender, absl::AnyInvocable<void()> go_on);
   void StartWorker(uint32_t index);
+  void StartWorkers();
+  // In a job that stays, other workers come when all have ended. After the last round the job ends.
+  void EndWorker(Member& worker);
+  void BeginNextRound();
   // Connects a worker to the server at `address`.
   std::unique_ptr<ParameterEndpoint> Connect(Member& worker, const std::string& address);
   // Records the worker's exchanges and omits pulls, according to the scenario.
   std::unique_ptr<ParameterEndpoint> Wrap(Member& worker,
                                           std::unique_ptr<ParameterEndpoint> exchanges);
   void Befall(const Fault& fault);
+  // The worker process of this number in the newest round. In a job that stays, others may have
+  // come in its place.
+  Member& LatestWorker(uint32_t process);
+  void Kill(Member& worker);
   void PauseFor(SimulatedProcess& process, absl::Duration pause);
   void BuryAll();
 
@@ -108,6 +121,7 @@ class SimulatedCluster {
   std::unique_ptr<MembershipRecorder> membership_;
   std::vector<std::unique_ptr<Member>> servers_;
   std::vector<std::unique_ptr<Member>> workers_;
+  int running_workers_ = 0;  // processes
   CodecWatch codecs_;
   SimulationResult result_;
 };

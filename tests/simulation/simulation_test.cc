@@ -24,6 +24,7 @@ struct Coverage {
   std::atomic<int> own_states = 0;        // with which workers began after a restore
   std::atomic<int> known_ends = 0;        // with residuals: the final parameters are compared
   std::atomic<int> restored_ends = 0;     // the same, of jobs that were restored
+  std::atomic<int64_t> rounds = 0;        // of workers, in jobs that stay
   std::atomic<int64_t> exchanges = 0;
 };
 
@@ -36,6 +37,7 @@ void RunSeed(uint64_t seed, Coverage& coverage) {
   coverage.restores += verdict.restores;
   coverage.own_states += verdict.own_states;
   coverage.known_ends += verdict.known_ends;
+  coverage.rounds += verdict.rounds;
   coverage.restored_ends += verdict.restores > 0 ? verdict.known_ends : 0;
   coverage.exchanges += static_cast<int64_t>(verdict.exchanges);
   coverage.with_replacement +=
@@ -64,6 +66,7 @@ TEST(SimulationTest, TwoThousandSchedulesKeepTheContract) {
   EXPECT_GT(coverage.own_states, 400);
   EXPECT_GT(coverage.known_ends, 150);
   EXPECT_GT(coverage.restored_ends, 10);
+  EXPECT_GT(coverage.rounds, 200);
   EXPECT_GT(coverage.exchanges, 200'000);
 }
 

@@ -57,7 +57,13 @@ absl::Status TrainingSession::Run() {
   member.report = [this](v1::HeartbeatRequest& request) { Report(request); };
   MemberAgent agent(std::move(member), *options_.coordinator, *options_.clock);
   agent.Start();
-  return TrainAndEvaluate([&agent] { agent.ReportNow(); });
+  const absl::Status status = TrainAndEvaluate([&agent] { agent.ReportNow(); });
+  return absl::IsCancelled(status) && HasDoneItsSteps() ? absl::OkStatus() : status;
+}
+
+bool TrainingSession::HasDoneItsSteps() {
+  const std::shared_ptr<Training> training = CurrentTraining();
+  return training != nullptr && training->loop->has_finished();
 }
 
 bool TrainingSession::IsLeaving() {
@@ -74,8 +80,10 @@ bool TrainingSession::BeginTraining() {
 }
 
 void TrainingSession::EndTraining() {
+  const Presence done = options_.job->job().stay() ? Presence::kLeaving : Presence::kDone;
+  const bool has_done_its_steps = HasDoneItsSteps();
   MutexLock lock(&mu_);
-  presence_ = Presence::kIdle;
+  presence_ = has_done_its_steps ? done : Presence::kIdle;
 }
 
 bool TrainingSession::IsGone(const v1::JobView& view) const {
@@ -140,7 +148,7 @@ absl::Status TrainingSession::Train(absl::FunctionRef<void()> report_now) {
   const int64_t first_step = view.workers(worker).first_step();
   {
     const LogDetails details(first_step);
-    const int64_t steps = options_.setup->steps;
+    const int64_t steps = EndStepFrom(first_step);
     LOG(INFO) << "training" << (steps > 0 ? absl::StrCat(" ", steps, " steps") : "")
               << (first_step > 0 ? absl::StrCat(", from step ", first_step, " on") : "");
   }
@@ -154,11 +162,6 @@ absl::Status TrainingSession::Train(absl::FunctionRef<void()> report_now) {
   return absl::OkStatus();
 }
 
-int64_t TrainingSession::StepsToCome(int64_t first_step) const {
-  if (options_.setup->steps == 0) return kManySteps;
-  return options_.setup->steps - first_step;
-}
-
 void TrainingSession::MeasureLinksTo(const v1::JobView& view) {
   std::vector<std::unique_ptr<ParameterEndpoint>> servers;
   for (const v1::ServerInfo& server : view.servers()) {
@@ -168,12 +171,17 @@ void TrainingSession::MeasureLinksTo(const v1::JobView& view) {
   for (const v1::TableSpec& table : options_.setup->engine->tables()) {
     model_bytes += static_cast<double>(ElementCount(table)) * sizeof(float);
   }
-  const int64_t steps =
-      StepsToCome(view.workers(static_cast<int>(options_.worker.value())).first_step());
+  const int64_t first_step = view.workers(static_cast<int>(options_.worker.value())).first_step();
+  const int64_t end = EndStepFrom(first_step);
+  const int64_t steps = end > 0 ? end - first_step : kManySteps;
   const v1::LinkMeasurement links =
       MeasureLinks(std::move(servers), model_bytes * static_cast<double>(steps), *options_.clock);
   MutexLock lock(&mu_);
   links_ = links;
+}
+
+int64_t TrainingSession::EndStepFrom(int64_t first_step) const {
+  return EndStep(options_.job->job(), options_.setup->steps, first_step);
 }
 
 absl::Status TrainingSession::BestReason(const absl::Status& status) {
@@ -185,6 +193,7 @@ absl::Status TrainingSession::BestReason(const absl::Status& status) {
 absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::MakeTraining(
     const v1::JobView& view, absl::FunctionRef<void()> report_now) {
   const v1::SchedulerSpec& spec = SchedulerOf(options_.job->job(), view);
+  const int64_t first_step = view.workers(static_cast<int>(options_.worker.value())).first_step();
   auto training = std::make_unique<Training>();
   training->scheduler = std::make_unique<Scheduler>(
       spec.credit_bytes(), MakeTransferQueue(spec.policy()), options_.clock);
@@ -222,7 +231,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   store.tracer = options_.tracer;
   store.own_state = options_.setup->engine->own_state();
   if (!options_.job->job().checkpoint().dir().empty()) {
-    store.last_pull_step = Step(options_.setup->steps);
+    store.last_pull_step = Step(EndStepFrom(first_step));
   }
   ASSIGN_OR_RETURN(training->store, ParameterStore::Create(store));
 
@@ -246,8 +255,8 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   loop.sampler = sampler.has_value() ? &*sampler : nullptr;
   loop.train = &options_.setup->data.train;
   loop.worker = options_.worker;
-  loop.first_step = Step(view.workers(static_cast<int>(options_.worker.value())).first_step());
-  loop.steps = options_.setup->steps;
+  loop.first_step = Step(first_step);
+  loop.steps = EndStepFrom(first_step);
   loop.is_restored = view.restored_step() > 0;
   loop.must_stop = [this] { return IsAskedToEnd(); };
   loop.tracer = options_.tracer;

@@ -55,7 +55,7 @@ class TrainingSession {
   explicit TrainingSession(Options options);
 
   // The errors of Worker::Run. The coordinator has not been told of them. Once the worker is asked
-  // to end, it leaves between two steps, unless all workers have done theirs.
+  // to end, it leaves between two steps, unless it has done the last one.
   absl::Status Run();
 
  private:
@@ -74,15 +74,19 @@ class TrainingSession {
     std::unique_ptr<TrainingLoop> loop;
   };
 
-  // The worker leaves at any time but while it trains.
-  enum class Presence { kIdle, kTraining, kLeaving };
+  // Asked to end, the worker leaves at any time, unless it trains or has done its steps.
+  enum class Presence { kIdle, kTraining, kDone, kLeaving };
 
   bool IsAskedToEnd() const { return options_.end != nullptr && options_.end->is_asked(); }
   // Whether the worker is leaving, or now begins to because it is asked to end.
   bool IsLeaving();
   // False: it is leaving.
   bool BeginTraining();
+  // In a job that stays, a worker leaves once it has done its steps.
   void EndTraining();
+  bool HasDoneItsSteps();
+  // capstan::EndStep for this worker.
+  int64_t EndStepFrom(int64_t first_step) const;
   // The coordinator has taken this process out of the job.
   bool IsGone(const v1::JobView& view) const;
   // As ViewWatch::WaitFor. CANCELLED once the worker has left.
@@ -101,8 +105,6 @@ class TrainingSession {
   // All steps, or those before the worker is asked to end.
   absl::Status Train(absl::FunctionRef<void()> report_now);
   void MeasureLinksTo(const v1::JobView& view);
-  // Some number above 0 if it is not known.
-  int64_t StepsToCome(int64_t first_step) const;
   absl::StatusOr<std::unique_ptr<Training>> MakeTraining(const v1::JobView& view,
                                                          absl::FunctionRef<void()> report_now);
   absl::Status EvaluateAndReport();

@@ -23,9 +23,10 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(Options opt
   const Options& given = process->options_;
   ASSIGN_OR_RETURN(process->security_,
                    GrpcSecurity::Open({given.keys, given.insecure, &process->clock_}));
-  ASSIGN_OR_RETURN(process->coordinator_,
-                   ConnectToCoordinator(given.coordinator, given.rpc_deadline, &process->clock_,
-                                        Random(SystemRandom()), process->security_));
+  ASSIGN_OR_RETURN(
+      process->coordinator_,
+      ConnectToCoordinator(given.coordinator, given.rpc_deadline, &process->clock_,
+                           Random(SystemRandom()), process->security_, given.connect_deadline));
   if (const absl::Status status = process->Open(); !status.ok()) {
     ReportEarlyFailure(*process->coordinator_, v1::HeartbeatRequest::WORKER, process->incarnation_,
                        status, process->clock_);

@@ -31,6 +31,7 @@ class WorkerProcess {
   struct Options {
     std::string coordinator;                          // Required: host:port
     absl::Duration rpc_deadline = absl::Seconds(30);  // of retries to reach the coordinator
+    absl::Duration connect_deadline;                  // until its first answer, if longer
     std::string keys;                                 // folder; empty: plaintext
     bool insecure = false;                            // as the flag of capstan_worker
     std::string health_listen;                        // host:port; empty: nobody listens

@@ -21,10 +21,6 @@ uint64_t Bytes(const v1::Progress& progress) {
   return progress.bytes_pushed() + progress.bytes_pulled();
 }
 
-bool IsFinished(const v1::Progress& progress) {
-  return progress.steps_total() > 0 && progress.steps_done() >= progress.steps_total();
-}
-
 // Progress of worker `i`; empty before its first report.
 const v1::Progress& ProgressOf(const v1::GetStatusReply& status, int i) {
   return i < status.progress_size() ? status.progress(i) : v1::Progress::default_instance();
@@ -32,7 +28,7 @@ const v1::Progress& ProgressOf(const v1::GetStatusReply& status, int i) {
 
 // Means over the worker's own time between two samples. Over its whole time once it has finished.
 Rates RatesOf(const v1::Progress& now, const v1::Progress& before) {
-  const v1::Progress& since = IsFinished(now) ? v1::Progress::default_instance() : before;
+  const v1::Progress& since = HasDoneItsSteps(now) ? v1::Progress::default_instance() : before;
   const double seconds = now.seconds() - since.seconds();
   if (seconds <= 0 || now.samples() < since.samples() || Bytes(now) < Bytes(since)) return {};
   return {(now.samples() - since.samples()) / seconds, (Bytes(now) - Bytes(since)) / seconds};
@@ -86,6 +82,10 @@ std::string SentText(const char* what, uint64_t bytes, uint64_t float_bytes) {
 }
 
 }  // namespace
+
+bool HasDoneItsSteps(const v1::Progress& progress) {
+  return progress.steps_total() > 0 && progress.steps_done() >= progress.steps_total();
+}
 
 std::string PhaseText(const v1::JobView& view) {
   switch (view.phase()) {
@@ -159,7 +159,7 @@ std::vector<std::string> WorkerLines(const ProgressSample& now, const ProgressSa
     const v1::Progress& progress = ProgressOf(now.status, worker.worker());
     std::string line = absl::StrFormat("worker-%-2d %s", worker.worker(), StepColumn(progress));
     if (!worker.is_live()) {
-      absl::StrAppend(&line, " lost");
+      absl::StrAppend(&line, HasDoneItsSteps(progress) ? " done" : " lost");
     } else if (worker.is_entering()) {
       absl::StrAppend(&line, " taking a lost worker's place");
     } else {

@@ -19,6 +19,9 @@ struct ProgressSample {
 // "waiting for members", "training", ...
 std::string PhaseText(const v1::JobView& view);
 
+// The worker has done all its steps. If it is no member any more, it has left, and is not lost.
+bool HasDoneItsSteps(const v1::Progress& progress);
+
 // One line on the whole job, members first. Rates are means since `before`, an earlier sample.
 // `cluster` has the expected numbers of members.
 std::string OverallLine(const ProgressSample& now, const ProgressSample& before,

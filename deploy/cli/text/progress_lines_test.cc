@@ -143,6 +143,12 @@ TEST(ProgressLinesTest, LostWorkerIsMarkedAndNotCounted) {
               testing::AllOf(HasSubstr("1/2 workers"), HasSubstr("training 40%, ")));
 }
 
+TEST(ProgressLinesTest, AWorkerThatHasLeftAfterItsStepsIsNotLost) {
+  ProgressSample now = Training(absl::Seconds(10), {40, 100});
+  now.status.mutable_view()->mutable_workers(1)->set_is_live(false);
+  EXPECT_THAT(WorkerLines(now, now), ElementsAre(HasSubstr(" 0 behind"), EndsWith(" done")));
+}
+
 TEST(ProgressLinesTest, WorkerThatTakesAnothersPlaceIsMarkedAndHasNoLossBeforeItComputes) {
   ProgressSample now = Training(absl::Seconds(10), {40, 0});
   now.status.mutable_view()->mutable_workers(1)->set_is_entering(true);

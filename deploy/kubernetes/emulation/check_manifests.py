@@ -22,15 +22,15 @@ PROBES = {'startupProbe': '/healthz', 'livenessProbe': '/healthz', 'readinessPro
 
 
 class Role:
-    """The pods of one role: of a Job, or of the Jobs of a JobSet."""
+    """The pods of one role: of a Job, of the Jobs of a JobSet, or of a StatefulSet."""
 
-    def __init__(self, job, copies, hostname, subdomain, is_alone):
-        self.spec = job
+    def __init__(self, kind, job, hostname, subdomain):
+        self.kind, self.spec = kind, job
         self.name = job['template']['metadata']['labels']['app.kubernetes.io/component']
-        self.count = copies * job['completions']
-        self.hostname = hostname  # without the completion index
+        self.stays = kind == 'StatefulSet'
+        self.count = job['replicas' if self.stays else 'completions']
+        self.hostname = hostname  # without the number of the pod
         self.subdomain = subdomain
-        self.is_alone = is_alone  # no JobSet starts it again
         self.labels = job['template']['metadata']['labels']
         self.pod = job['template']['spec']
         (self.container,) = self.pod['containers']
@@ -50,7 +50,7 @@ class Role:
 
     def hosts(self):
         return {f'{self.hostname}-{index}.{self.subdomain}.$(NAMESPACE).svc'
-                for index in range(self.spec['completions'])}
+                for index in range(self.count)}
 
 
 def roles_of(documents):
@@ -58,12 +58,16 @@ def roles_of(documents):
     for document in documents:
         spec, name = document.get('spec'), document['metadata']['name']
         if document['kind'] == 'Job':
-            role = Role(spec, 1, name, spec['template']['spec']['subdomain'], True)
+            role = Role('Job', spec, name, spec['template']['spec']['subdomain'])
+            roles[role.name] = role
+        if document['kind'] == 'StatefulSet':
+            role = Role('StatefulSet', spec, name, spec['serviceName'])
             roles[role.name] = role
         if document['kind'] == 'JobSet':
             for job in spec['replicatedJobs']:
-                role = Role(job['template']['spec'], job['replicas'], f'{name}-{job["name"]}-0',
-                            spec['network']['subdomain'], False)
+                assert job['replicas'] == 1, job
+                role = Role('JobSet', job['template']['spec'], f'{name}-{job["name"]}-0',
+                            spec['network']['subdomain'])
                 roles[role.name] = role
     return roles
 
@@ -119,7 +123,8 @@ class Checker:
             self.expect(role.flags.get('coordinator') == expected,
                         f'{role.name}: --coordinator is not {expected}')
         if role.name == 'server':
-            host = role.flags['advertise_host'].replace('$(JOB_COMPLETION_INDEX)', '0')
+            number = '$(POD)' if role.stays else f'{role.hostname}-$(JOB_COMPLETION_INDEX)'
+            host = role.flags['advertise_host'].replace(number, f'{role.hostname}-0')
             self.expect(host in role.hosts(), f'--advertise_host is none of {role.hosts()}')
 
     def check_ports(self, role):
@@ -171,17 +176,25 @@ class Checker:
 
     def check_return(self, role):
         """A lost worker's pod comes again; wrong flags are not tried again."""
-        self.expect(role.pod['restartPolicy'] == 'Never', f'{role.name}: restartPolicy')
+        self.expect(role.pod['restartPolicy'] == ('Always' if role.stays else 'Never'),
+                    f'{role.name}: restartPolicy')
+        if role.stays:
+            self.expect(role.spec['selector']['matchLabels'].items() <= role.labels.items(),
+                        f'{role.name}: the StatefulSet does not select its pods')
+            # A server is ready when all servers have come.
+            self.expect(role.spec['podManagementPolicy'] == 'Parallel',
+                        f'{role.name}: podManagementPolicy')
+            return
         if role.name == 'worker':
             for code, what in ((137, 'a killed'), (143, 'an evicted')):
                 action = self.action(role, code)
                 may_fail = role.spec['backoffLimit'] > 0
                 self.expect(action == 'Ignore' or (action == 'Count' and may_fail),
                             f'{what} worker does not come again')
-        # Each start of the job takes up to two from each pod.
-        starts = self.roles['coordinator'].spec['backoffLimit']
+        # Each start of the job takes up to two from each pod. A StatefulSet starts for ever.
+        starts = self.roles['coordinator'].spec.get('backoffLimit', 10)
         needed = 2 * starts * role.count
-        if role.is_alone and role.name != 'coordinator':
+        if role.kind == 'Job' and role.name != 'coordinator':
             self.expect(role.spec['backoffLimit'] >= needed,
                         f'{role.name}: {starts} starts need a backoffLimit of {needed}')
         if 'podFailurePolicy' in role.spec:
@@ -243,6 +256,14 @@ class Checker:
             number = int(re.search(rf'num_{role}s: (\d+)', job)[1])
             self.expect(number == self.roles[role].count,
                         f'the job has {number} {role}s, but {self.roles[role].count} pods')
+        coordinator = self.roles['coordinator']
+        self.expect(('stay' in coordinator.flags) == coordinator.stays,
+                    'only the coordinator of a StatefulSet has --stay')
+        # A node may take as long to start as the job waits for its members.
+        longest = re.search(r'registration_seconds: (\d+)', job)[1]
+        for role in ('server', 'worker'):
+            self.expect(self.roles[role].flags.get('connect_seconds') == longest,
+                        f'{role}: --connect_seconds is not {longest}, as registration_seconds')
         folder = re.search(r'^ *dir: "(.*)"', job, re.MULTILINE)
         for name in ('coordinator', 'server'):
             mounts = {mount['mountPath']: mount

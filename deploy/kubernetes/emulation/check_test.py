@@ -89,6 +89,14 @@ def too_few_available(manifests):
     manifests.find('PodDisruptionBudget', 'capstan-server')['spec']['minAvailable'] = 1
 
 
+def short_wait(manifests):
+    manifests.replace_arg('server', '--connect_seconds=1800', '--connect_seconds=120')
+
+
+def job_that_stays(manifests):
+    manifests.container('coordinator')['args'].append('--stay')
+
+
 def few_starts(manifests):
     manifests.find('Job', 'capstan-worker')['spec']['backoffLimit'] = 39
 
@@ -135,6 +143,8 @@ FAULTS = {
     other_service_port: 'Service port coordinator: no pod has it',
     too_many_available: 'capstan-server wants 3 pods, not 2',
     too_few_available: 'capstan-server wants 1 pods, not 2',
+    short_wait: 'server: --connect_seconds is not 1800, as registration_seconds',
+    job_that_stays: 'only the coordinator of a StatefulSet has --stay',
     few_starts: 'worker: 10 starts need a backoffLimit of 40',
     closed_port: 'the NetworkPolicy admits',
     one_server_more: 'the job has 2 servers, but 3 pods',

@@ -1,4 +1,5 @@
-"""What the manifests rely on of a cluster: Jobs, pods, names, volumes. One machine, no API server."""
+"""What the manifests rely on of a cluster: Jobs, StatefulSets, pods, names, volumes. One machine, no API
+server."""
 
 import itertools
 import os
@@ -13,22 +14,18 @@ FIRST_DELAY = 0.5
 LONGEST_DELAY = 4
 
 
-class Job:
-    """An Indexed Job: starts the pods of its indices again until each has ended well, or it fails."""
+class Workload:
+    """Starts the pods of its indices, and again after each end, as its kind says in `_on_end`."""
 
-    def __init__(self, document, cluster):
-        self.name = document['metadata']['name']
+    def __init__(self, document, cluster, size, subdomain):
+        self.kind, self.name = document['kind'], document['metadata']['name']
         self.spec = document['spec']
-        self.cluster = cluster
+        self.cluster, self.size, self.subdomain = cluster, size, subdomain
         self.pods = {}  # the latest of each index
         self.ended_pods = []
-        self.succeeded = set()
         self.failures = 0
-        self.reason = ''  # why it has failed
-        self._start_at = dict.fromkeys(range(self.spec['completions']), 0)
-
-    def is_complete(self):
-        return len(self.succeeded) == self.spec['completions']
+        self.reason = ''  # why it starts no pods any more
+        self._start_at = dict.fromkeys(range(size), 0)
 
     def poll(self):
         for index, pod in list(self.pods.items()):
@@ -36,29 +33,52 @@ class Job:
             if pod.exit_code is not None:
                 del self.pods[index]
                 self.ended_pods.append(pod)
+                self.cluster.note(f'{pod.name} ended with {pod.exit_code}')
                 self._on_end(index, pod)
         for index, start_at in list(self._start_at.items()):
             if not self.reason and time.monotonic() >= start_at:
                 del self._start_at[index]
                 self.pods[index] = self.cluster.start_pod(self, index)
 
+    def hold(self, seconds):
+        """The nodes of all pods take this long to start."""
+        self._start_at = dict.fromkeys(self._start_at, time.monotonic() + seconds)
+
+    def _start_again(self, index, is_failure):
+        delay = 0
+        if is_failure:
+            self.failures += 1
+            delay = min(FIRST_DELAY * 2 ** (self.failures - 1), LONGEST_DELAY)
+        self._start_at[index] = time.monotonic() + delay
+
+
+class Job(Workload):
+    """An Indexed Job: ends when each index has ended well, or when it fails."""
+
+    def __init__(self, document, cluster):
+        spec = document['spec']
+        super().__init__(document, cluster, spec['completions'],
+                         spec['template']['spec'].get('subdomain'))
+        self.succeeded = set()
+
+    def is_complete(self):
+        return len(self.succeeded) == self.size
+
+    def pod_fields(self, name, index):
+        """The pod's metadata.name, and its variables."""
+        return name, {'JOB_COMPLETION_INDEX': str(index)}
+
     def _on_end(self, index, pod):
-        self.cluster.note(f'{pod.name} ended with {pod.exit_code}')
         if pod.exit_code == 0:
             self.succeeded.add(index)
             return
         action = self._action(pod)
         if action == 'FailJob':
             self._fail(f'PodFailurePolicy: {pod.name} ended with {pod.exit_code}')
-            return
-        delay = 0
-        if action == 'Count':
-            self.failures += 1
-            delay = min(FIRST_DELAY * 2 ** (self.failures - 1), LONGEST_DELAY)
-        if self.failures > self.spec['backoffLimit']:
+        elif action == 'Count' and self.failures == self.spec['backoffLimit']:
             self._fail('BackoffLimitExceeded')
-            return
-        self._start_at[index] = time.monotonic() + delay
+        else:
+            self._start_again(index, is_failure=action == 'Count')
 
     def _action(self, pod):
         """The first rule that fits the pod decides."""
@@ -75,6 +95,26 @@ class Job:
             pod.end()
 
 
+class StatefulSet(Workload):
+    """Its pods always come again. A container that ends starts again in a new pod of the same name."""
+
+    def __init__(self, document, cluster):
+        super().__init__(document, cluster, document['spec']['replicas'],
+                         document['spec']['serviceName'])
+
+    def is_complete(self):
+        return True  # nobody waits for its end
+
+    def pod_fields(self, name, index):
+        return f'{self.name}-{index}', {}
+
+    def _on_end(self, index, pod):
+        self._start_again(index, is_failure=not pod.is_ending)
+
+
+WORKLOADS = {'Job': Job, 'StatefulSet': StatefulSet}
+
+
 class Cluster:
     """Runs the Jobs that are applied. `poll` does all the work."""
 
@@ -86,7 +126,7 @@ class Cluster:
         self.documents = []
         self.events = []
         self.num_pods = 0
-        self.jobs = {}
+        self.jobs = {}  # and StatefulSets
         self.running = []  # pods that have names
         self._latest_names = []
 
@@ -97,11 +137,11 @@ class Cluster:
             kind, name = document['kind'], document['metadata']['name']
             known = [one for one in self.documents
                      if (one['kind'], one['metadata']['name']) == (kind, name)]
-            if known and kind == 'Job' and known[0]['spec'] != document['spec']:
-                raise ValueError(f'Job {name}: its spec cannot be changed')
+            if known and kind in WORKLOADS and known[0]['spec'] != document['spec']:
+                raise ValueError(f'{kind} {name}: the emulation cannot change it')
             self.documents = [one for one in self.documents if one not in known] + [document]
-            if kind == 'Job' and not known:
-                self.jobs[name] = Job(document, self)
+            if kind in WORKLOADS and not known:
+                self.jobs[name] = WORKLOADS[kind](document, self)
         for pod in self.running:
             pod.update_volumes()
 
@@ -130,7 +170,7 @@ class Cluster:
         number = next(self.numbers)
         address = f'10.244.{number // 250}.{number % 250 + 1}'
         self.note(f'starts {name}')
-        pod = pods.Pod(name, index, job.name, job.spec['template'], address, self)
+        pod = pods.Pod(name, index, job, address, self)
         self.running.append(pod)
         return pod
 
@@ -143,7 +183,7 @@ class Cluster:
             for pod in self.running:
                 is_selected = spec['selector'].items() <= pod.labels.items()
                 is_published = pod.is_ready or spec.get('publishNotReadyAddresses', False)
-                if is_selected and is_published and pod.spec.get('subdomain') == name:
+                if is_selected and is_published and pod.subdomain == name:
                     full = f'{pod.hostname}.{name}.{self.namespace}.svc'
                     yield f'{pod.address} {full}.cluster.local {full} {pod.hostname}.{name}\n'
 
@@ -173,16 +213,23 @@ class Cluster:
             time.sleep(0.05)
         return False
 
-    def remove(self, kinds=None):
-        """As kubectl delete, of all kinds or of these. False: a pod does not end."""
-        for job in self.jobs.values():
+    def remove(self, objects=None):
+        """As kubectl delete, of these pairs of kind and name, or of everything. False: a pod does not
+        end."""
+        def is_removed(kind, name):
+            return objects is None or (kind, name) in objects
+        removed = [job for job in self.jobs.values() if is_removed(job.kind, job.name)]
+        for job in removed:
             job.reason = job.reason or 'deleted'
-        for pod in self.running:
-            pod.end(grace=3)
-        has_ended = self.wait_until(lambda: not self.running, seconds=10)
-        self.jobs.clear()
-        self.documents = [document for document in self.documents
-                          if kinds and document['kind'] not in kinds]
-        if not kinds:
-            shutil.rmtree(os.path.join(self.folder, 'volumes'), ignore_errors=True)
+            for pod in job.pods.values():
+                pod.end(grace=3)
+        has_ended = self.wait_until(lambda: not any(job.pods for job in removed), seconds=10)
+        for job in removed:
+            del self.jobs[job.name]
+        for document in list(self.documents):
+            kind, name = document['kind'], document['metadata']['name']
+            if is_removed(kind, name):
+                self.documents.remove(document)
+                if kind == 'PersistentVolumeClaim':
+                    shutil.rmtree(os.path.join(self.folder, 'volumes', name), ignore_errors=True)
         return has_ended

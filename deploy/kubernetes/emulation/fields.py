@@ -24,7 +24,6 @@ POD = {
     'metadata': METADATA,
     'spec': {
         'subdomain': IGNORED,
-        'restartPolicy': ['Never'],
         'automountServiceAccountToken': [False],
         'enableServiceLinks': [False],
         'terminationGracePeriodSeconds': IGNORED,
@@ -66,6 +65,12 @@ POD = {
     },
 }
 
+
+
+def pod(restart_policy):
+    return {**POD, 'spec': {**POD['spec'], 'restartPolicy': [restart_policy]}}
+
+
 KINDS = {
     'Job': {
         'metadata': METADATA,
@@ -82,7 +87,17 @@ KINDS = {
                     'onPodConditions': {'type': ['DisruptionTarget'], 'status': ['True']},
                 },
             },
-            'template': POD,
+            'template': pod('Never'),
+        },
+    },
+    'StatefulSet': {
+        'metadata': METADATA,
+        'spec': {
+            'podManagementPolicy': ['Parallel'],
+            'replicas': IGNORED,
+            'selector': DEEP,
+            'serviceName': IGNORED,
+            'template': pod('Always'),
         },
     },
     'Service': {

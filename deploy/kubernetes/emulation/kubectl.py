@@ -47,15 +47,20 @@ class Kubectl:
 
     def _delete(self, words):
         if words[0] == '-k':
-            return self.cluster.remove(), ''
+            return self.cluster.remove({(document['kind'], document['metadata']['name'])
+                                        for document in self.build(words[1])}), ''
         # Without the option the command ends before the pods.
-        assert words == ['job', '--selector=app.kubernetes.io/name=capstan',
-                         '--cascade=foreground'], words
-        return self.cluster.remove(kinds={'Job'}), ''
+        kind, which, option = words
+        assert kind == 'job' and option == '--cascade=foreground', words
+        is_all = which == '--selector=app.kubernetes.io/name=capstan'
+        return self.cluster.remove({('Job', name) for name in self.cluster.jobs
+                                    if is_all or name == which}), ''
 
     def _pods(self, job):
-        """All pods of job/NAME, the first one first."""
-        job = self.cluster.jobs[job.removeprefix('job/')]
+        """All pods of job/NAME or statefulset/NAME, the first one first."""
+        kind, name = job.split('/')
+        job = self.cluster.jobs[name]
+        assert job.kind.lower() == kind, job
         return job.ended_pods + list(job.pods.values())
 
     def _exec(self, words):

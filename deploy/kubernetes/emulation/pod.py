@@ -55,9 +55,10 @@ def expand(text, environment):
 class Pod:
     """Runs from its making on, until exit_code is set. `poll` does all its work."""
 
-    def __init__(self, name, index, job, template, address, cluster):
-        self.name, self.index, self.job, self.address = name, index, job, address
-        self.hostname = f'{job}-{index}'
+    def __init__(self, name, index, job, address, cluster):
+        self.name, self.index, self.address = name, index, address
+        self.hostname, self.subdomain = f'{job.name}-{index}', job.subdomain
+        template = job.spec['template']
         self.labels = template['metadata']['labels']
         self.spec = template['spec']
         (self.container,) = self.spec['containers']
@@ -68,13 +69,13 @@ class Pod:
         self.kill_at = None
         self._failures = {'startupProbe': 0, 'livenessProbe': 0, 'readinessProbe': 0}
         self._next_probe = {probe: time.monotonic() for probe in self._failures}
-        self._environment = self._make_environment()
+        self._environment = self._make_environment(*job.pod_fields(name, index))
         self._start()
 
-    def _make_environment(self):
-        fields = {'metadata.namespace': self.cluster.namespace, 'metadata.name': self.name,
+    def _make_environment(self, name, variables):
+        fields = {'metadata.namespace': self.cluster.namespace, 'metadata.name': name,
                   COMPLETION_INDEX: str(self.index)}
-        environment = {'HOSTNAME': self.hostname, 'JOB_COMPLETION_INDEX': str(self.index)}
+        environment = {'HOSTNAME': self.hostname, **variables}
         for variable in self.container.get('env', []):
             environment[variable['name']] = (
                 expand(variable['value'], environment) if 'value' in variable

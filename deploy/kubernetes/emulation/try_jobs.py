@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 
-from cluster import Cluster
+from cluster import Cluster, WORKLOADS
 from kubectl import Kubectl
 
 repository, programs, scratch = sys.argv[1:4]
@@ -24,8 +24,10 @@ PATIENCE = 60
 class Trial:
     """One job, and the cases that it tries."""
 
-    def __init__(self, name, overlay='', coordinator_flags=(), secrets=()):
-        """Of the overlay; none: nothing runs so far. `secrets` are those of the overlay local."""
+    def __init__(self, name, overlay='', coordinator_flags=(), secrets=(), other_flags=(),
+                 job_file=None):
+        """Of the overlay; none: nothing runs so far. `secrets` are those of the overlay local.
+        `other_flags` are those of servers and workers. `job_file` replaces the overlay's."""
         self.name = name
         self.cluster = Cluster(programs, os.path.join(scratch, name))
         self.kubectl = Kubectl(self.cluster, repository)
@@ -35,9 +37,12 @@ class Trial:
             return
         documents = self.kubectl.build(f'deploy/kubernetes/{overlay}')
         for document in documents:
-            if document['metadata']['name'] == 'capstan-coordinator' and document['kind'] == 'Job':
+            if document['kind'] in WORKLOADS:
                 (container,) = document['spec']['template']['spec']['containers']
-                container['args'] += coordinator_flags
+                is_coordinator = container['command'] == ['capstan_coordinator']
+                container['args'] += coordinator_flags if is_coordinator else other_flags
+            if document['kind'] == 'ConfigMap' and job_file is not None:
+                document['data']['job.textproto'] = job_file
         documents += [document for document in self.kubectl.build('deploy/kubernetes/local')
                       if document['metadata']['name'] in secrets]
         self.cluster.apply(documents)
@@ -84,7 +89,7 @@ class Trial:
 
     def all_ready(self):
         return all(self.is_ready(role, index) for role, job in self.jobs.items()
-                   for index in range(job.spec['completions']))
+                   for index in range(job.size))
 
     def num_checkpoints(self):
         folder = os.path.join(self.cluster.folder, 'volumes', 'capstan-checkpoints')
@@ -92,6 +97,11 @@ class Trial:
                    if name.startswith('checkpoint-')
                    and os.path.exists(os.path.join(folder, name, 'manifest'))]
         return max(numbers, default=0)
+
+    def wait_for_step(self, step):
+        """A checkpoint of this step is complete."""
+        return self.wait(lambda: f'the checkpoint of step {step} is complete'
+                         in self.logs('coordinator'))
 
     def wait_for_checkpoints(self, count):
         return self.wait(lambda: self.num_checkpoints() >= count)
@@ -236,14 +246,23 @@ def try_program():
 
 def try_insecure():
     with Trial('insecure', 'insecure', secrets=['capstan-token']) as trial:
+        trial.wait(trial.all_ready)
+        pod = trial.pod('worker', 1)
+        pod.signal(signal.SIGINT)
+        trial.check('a worker that is interrupted leaves',
+                    trial.wait(lambda: pod.exit_code == 143)
+                    and 'has left the job, as it was asked to end' in pod.log())
         trial.check_good_end()
         trial.check('accuracy of at least 0.95', trial.summary()['test_accuracy'] >= 0.95)
 
 
 def try_no_checkpoints():
     with Trial('no_checkpoints', 'no_checkpoints', ['--epochs=1000'],
-               secrets=['capstan-tls', 'capstan-token']) as trial:
-        trial.wait(trial.all_ready)
+               secrets=['capstan-tls', 'capstan-token'],
+               other_flags=['--rpc_deadline_seconds=1']) as trial:
+        trial.jobs['coordinator'].hold(seconds=3)
+        trial.check('a node that is late fails no Job', trial.wait(trial.all_ready)
+                    and not any(job.ended_pods for job in trial.jobs.values()))
         worker = trial.pod('worker', 0)
         worker.end()
         trial.check('a deleted worker comes again', trial.wait(
@@ -281,28 +300,75 @@ def try_readme():
             trial.check(line if len(line) < 80 else f'{line[:38]} ... {line[-38:]}', is_good)
             if not is_good:
                 print(output)
-            if ' apply ' in line and is_running:
+            if line.endswith('apply -k deploy/kubernetes/local') and is_running:
                 trial.check('running pods take the new keys', trial.wait(lambda: all(
                     'new keys in /etc/capstan/keys are in use' in trial.logs(role)
                     for role in trial.jobs)))
-        trial.check('a job of the base becomes ready', trial.wait(trial.all_ready))
+
+
+def check_refused(trial, role, expected):
+    job = trial.jobs[role]
+    trial.check(f'fails the Job of the {role} at once, and is not tried again',
+                trial.wait(lambda: job.reason.startswith('PodFailurePolicy'))
+                and job.failures == 0)
+    trial.check(f'the termination message of the {role} says what was expected',
+                expected in job.ended_pods[0].termination_message())
 
 
 def try_wrong_flag():
-    with Trial('wrong_flag', 'local', ['--epochs=many']) as trial:
-        coordinator = trial.jobs['coordinator']
-        trial.check('fails its Job at once',
-                    trial.wait(lambda: coordinator.reason != '') and coordinator.failures == 0)
-        trial.check('the termination message says what was expected',
-                    '--epochs: expected' in coordinator.ended_pods[0].termination_message())
+    with Trial('wrong_flag', 'local', ['--epochs=many'],
+               other_flags=['--rpc_deadline_seconds=long']) as trial:
+        check_refused(trial, 'coordinator', '--epochs: expected')
+        for role in ('server', 'worker'):
+            check_refused(trial, role, '--rpc_deadline_seconds: expected')
+
+
+def try_wrong_job_file():
+    with Trial('wrong_job_file', 'local', job_file='optimizer { learnin_rate: 0.1 }') as trial:
+        check_refused(trial, 'coordinator', 'job.textproto:1:')
+
+
+def try_service():
+    with Trial('service', 'service', secrets=['capstan-tls', 'capstan-token']) as trial:
+        workers = trial.kubectl.build('deploy/kubernetes/jobs/workers')
+        trial.cluster.apply(workers)
+        worker = trial.jobs['worker']
+        trial.check('the workers of the first Job do a round',
+                    trial.wait(worker.is_complete) and worker.failures == 0)
+        trial.check('and leave', trial.logs('coordinator').count('has left; the') == 2)
+        round_steps = 460  # steps of 20 epochs
+        trial.check('their parameters are in a checkpoint', trial.wait_for_step(round_steps))
+        trial.cluster.remove({('Job', 'capstan-worker')})
+        trial.cluster.apply(workers)
+        trial.wait(lambda: trial.is_ready('worker', 0) and trial.is_ready('worker', 1))
+        evicted = trial.pod('worker', 1)
+        evicted.end(is_evicted=True)
+        worker = trial.jobs['worker']
+        trial.check('those of the next Job train on, also if one is evicted',
+                    trial.wait(worker.is_complete) and trial.wait_for_step(2 * round_steps))
+        trial.check('the evicted one ends with 143', evicted.exit_code == 143)
+        trial.check('the coordinator and the servers have not started again',
+                    not trial.jobs['coordinator'].ended_pods + trial.jobs['server'].ended_pods)
+        server = trial.pod('server', 1)
+        server.end()
+        trial.check('a deleted server starts them again', trial.wait(
+            lambda: 'goes on from step' in trial.logs('coordinator')))
+        trial.cluster.remove({('Job', 'capstan-worker')})
+        trial.cluster.apply(workers)
+        worker = trial.jobs['worker']
+        trial.check('a Job then goes on from the newest checkpoint',
+                    trial.wait(worker.is_complete) and trial.wait_for_step(3 * round_steps))
+        trial.check('under the names of their StatefulSets',
+                    trial.pod('server', 1).hostname == 'capstan-server-1'
+                    and 'capstan-server-1.capstan.default.svc:4001' in trial.logs('coordinator'))
 
 
 subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
 subprocess.run(['ip', 'link', 'add', 'pods', 'type', 'bridge'], check=True)
 subprocess.run(['ip', 'address', 'add', '10.244.0.1/16', 'dev', 'pods'], check=True)
 subprocess.run(['ip', 'link', 'set', 'pods', 'up'], check=True)
-PARTS = (try_bsp, try_program, try_insecure, try_deleted_worker, try_eviction, try_restart, try_no_checkpoints,
-         try_wrong_flag, try_readme)
+PARTS = (try_bsp, try_program, try_insecure, try_deleted_worker, try_eviction, try_restart,
+         try_no_checkpoints, try_wrong_flag, try_wrong_job_file, try_service, try_readme)
 for part in PARTS:
     if not sys.argv[4:] or part.__name__ in sys.argv[4:]:
         part()

@@ -44,16 +44,20 @@
     });
   }
   function numeric(text) { return {text: String(text), kind: 'number'}; }
+  function isFinished(worker) {
+    return worker.steps_total > 0 && worker.steps_done >= worker.steps_total;
+  }
+  function isLost(worker) { return !worker.is_live && !isFinished(worker); }
   function state(member) {
-    if (!member.is_live) return {text: 'lost', kind: 'lost'};
+    if (isLost(member)) return {text: 'lost', kind: 'lost'};
+    if (!member.is_live) return {text: 'done', kind: ''};
     return {text: member.is_entering ? 'taking a lost one\'s place' : 'live', kind: ''};
   }
 
   // Over the worker's own time since the last poll; over all its time once it has finished.
   function rates(worker) {
     var earlier = before && before.workers[worker.worker];
-    var isFinished = worker.steps_total > 0 && worker.steps_done >= worker.steps_total;
-    if (!earlier || isFinished || worker.steps_done < earlier.steps_done) {
+    if (!earlier || isFinished(worker) || worker.steps_done < earlier.steps_done) {
       earlier = {seconds: 0, steps_done: 0, samples: 0};
     }
     var seconds = worker.seconds - earlier.seconds;
@@ -125,7 +129,7 @@
     var done = sum(status.workers, function (w) { return w.steps_done; });
     var total = sum(status.workers, function (w) { return w.steps_total; });
     var least = d3.min(status.workers.filter(function (w) { return w.is_live; }), function (w) { return w.steps_done; });
-    var lostWorkers = status.workers.filter(function (w) { return !w.is_live; }).length;
+    var lostWorkers = status.workers.filter(isLost).length;
     var lostServers = status.servers.filter(function (s) { return !s.is_live; }).length;
     var replaced = status.replaced_workers.length;
     var periods = status.consistency;
