@@ -14,7 +14,7 @@ packages=(
 # For the tests and their benchmarks, the checks of deploy/presubmit.sh, and deploy/bundle.sh.
 packages_beyond_build=(
   libbenchmark-dev libgmock-dev libgtest-dev
-  python3-grpcio python3-protobuf python3-venv
+  python3-grpcio python3-numpy python3-protobuf python3-torch python3-venv
   chromium
   iproute2 iperf3 tshark prometheus
   libgloo-dev libopenmpi-dev openmpi-bin

@@ -40,7 +40,8 @@ expect() {
   [[ "$(tail -n 1 "${TEST_TMPDIR}/output")" == "$2" ]] || { cat "${TEST_TMPDIR}/output" && exit 1; }
 }
 
-# Without the cases of Slurm, of the image and of Kubernetes, .ci/run counts those of test.sh.
+# Without the cases of the other parts, .ci/run counts those of test.sh.
+script "${repository}/deploy/torch_test.sh" 'echo "0 passed, 0 failed"'
 prints() { script "${repository}/deploy/$1/test.sh" "echo '$2'; exit $3"; }
 for part in slurm docker kubernetes; do prints "${part}" "0 passed, 0 failed" 0; done
 
@@ -67,3 +68,5 @@ prints docker "3 passed, 1 failed" 1
 expect .ci/run "7 passed, 2 failed, 2 skipped"
 prints kubernetes "6 passed, 0 failed, 1 skipped" 0
 expect .ci/run "13 passed, 2 failed, 3 skipped"
+script "${repository}/deploy/torch_test.sh" 'echo "4 passed, 1 failed"; exit 1'
+expect .ci/run "17 passed, 3 failed, 3 skipped"

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Packs programs, their shared libraries and other files into one archive. It runs on any x86-64
 # Linux from RHEL 9 and Ubuntu 22.04 on. It needs nothing installed and no variable set.
-# Usage: deploy/bundle/pack.sh --output=FILE.tar.gz [--with_cublas] DEST=SOURCE...
+# Usage: deploy/bundle/pack.sh --output=FILE.tar.gz [--with_cublas] [--private_names] DEST=SOURCE...
 #
 # DEST is a path in the archive's folder `capstan`, such as bin/capstan_server. A program in tests/
 # comes with its runfiles, in DEST.runfiles/capstan. A job in jobs/ comes with its data files, in
 # jobs/data. The libraries of C and C++ and of the GPU's driver are left out, and cuBLAS unless
-# --with_cublas is given. capstan.spdx.json lists all files and the Debian packages that libraries
-# come from (spdx.py). The same inputs give the same bytes. Needs patchelf and python3.
+# --with_cublas is given. With --private_names, libz.so.1 is called libz-capstan.so.1, and so on: a
+# process that has loaded another libz.so.1 loads this one, too. UCX keeps its names.
+# capstan.spdx.json lists all files and the Debian packages that libraries come from (spdx.py). The
+# same inputs give the same bytes. Needs patchelf and python3.
 set -euo pipefail
 
 # shellcheck source=deploy/bundle/job_data.sh
@@ -34,12 +36,17 @@ fail() {
 
 output=
 with_cublas=0
+private_names=0
 entries=()
 for argument in "$@"; do
   case "${argument}" in
     --output=?*) output="${argument#*=}" ;;
     --with_cublas) with_cublas=1 ;;
-    --*) fail "expected --output=FILE.tar.gz, --with_cublas or DEST=SOURCE, got ${argument}" ;;
+    --private_names) private_names=1 ;;
+    --*)
+      fail "expected --output=FILE.tar.gz, --with_cublas, --private_names or DEST=SOURCE, \
+got ${argument}"
+      ;;
     ?*=?*) entries+=("${argument}") ;;
     *) fail "expected DEST=SOURCE, got ${argument}" ;;
   esac
@@ -63,6 +70,26 @@ needs_cublas=0  # from the machine that runs the bundle
 
 is_elf() { [[ "$(head --bytes=4 "$1" | tr '\0' ' ')" == $'\x7fELF' ]]; }
 
+# packed_name LIBRARY: its name in the archive. UCX keeps its names: it loads the modules of a
+# machine's drivers, and these ask for them.
+packed_name() {
+  if ((private_names)) && [[ ! "$1" =~ ^libuc[a-z]\.so ]]; then
+    echo "${1%%.so*}-capstan.so${1#*.so}"
+  else
+    echo "$1"
+  fi
+}
+
+# Makes the file ask for its libraries by the names in the archive.
+use_packed_names() {
+  local file="$1" name changes=()
+  while read -r name; do
+    [[ "${name}" =~ ^(${left_out})$ ]] ||
+      changes+=(--replace-needed "${name}" "$(packed_name "${name}")")
+  done < <(patchelf --print-needed "${file}")
+  [[ ${#changes[@]} -eq 0 ]] || patchelf "${changes[@]}" "${file}"
+}
+
 # Makes the file find its libraries in lib/. DT_RPATH comes before LD_LIBRARY_PATH.
 set_library_path() {
   local file="$1" path
@@ -72,19 +99,23 @@ set_library_path() {
     path+=":${cuda_libraries}"
   fi
   patchelf --force-rpath --set-rpath "${path}" "${file}"
+  ((!private_names)) || use_packed_names "${file}"
 }
 
-# Copies the library $2 under the name $1, unless it is there. Two libraries cannot share a name.
+# Copies the library $2, which programs call $1, unless it is there. Two libraries cannot share a
+# name.
 add_library() {
-  local name="$1" path="$2"
+  local name path="$2"
+  name="$(packed_name "$1")"
   if [[ ! -e "${root}/lib/${name}" ]]; then
     install -m 755 "${path}" "${root}/lib/${name}"
     printf '%s\n' "lib/${name}" "${path}" >>"${origins}"
     set_library_path "${root}/lib/${name}"
+    [[ "${name}" == "$1" ]] || patchelf --set-soname "${name}" "${root}/lib/${name}"
     sha256sum <"${path}" >"${scratch}/${name}.sum"
     # UCX looks for its modules there. This one copies between processes of one host. Modules for
     # RDMA belong to the drivers of a machine.
-    [[ "${name}" != libuct.so.* ]] ||
+    [[ "$1" != libuct.so.* ]] ||
       add_file "lib/ucx/libuct_cma.so.0" "$(dirname "${path}")/ucx/libuct_cma.so.0"
   elif [[ "$(sha256sum <"${path}")" != "$(<"${scratch}/${name}.sum")" ]]; then
     fail "expected one ${name} for all programs, got another one in ${path}; build them all anew"

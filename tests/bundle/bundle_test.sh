@@ -210,6 +210,23 @@ tests_bring_their_runfiles() {
   contains "$(env -i server/capstan_server --help 2>&1 || true)" capstan_server
 }
 
+# Every library but UCX's has a name of its own, and a job's processes find them.
+private_names_are_found() {
+  local folder="${TEST_TMPDIR}/private" library output
+  mkdir "${folder}"
+  "${pack}" --private_names --output="${folder}.tar.gz" "${programs[@]}" >/dev/null
+  tar --extract --file="${folder}.tar.gz" --directory="${folder}"
+  for library in "${folder}"/capstan/lib/*.so*; do
+    [[ "${library}" =~ (-capstan|/libuc[a-z])\.so ]] ||
+      fail "expected a name of its own: ${library}"
+    ! libraries_of "${library}" |
+      grep --invert-match -E "^(${runtime} =>|[^ ]*-capstan\.so|libuc[a-z]\.so)" ||
+      fail "expected private names in ${library}"
+  done
+  output="$(cd "${folder}" && env -i capstan/bin/capstan run --steps=20 --transport=ucx)" ||
+    fail "training failed: ${output}"
+}
+
 too_large_is_refused() {
   head --bytes=$((limit_bytes + 1000000)) /dev/urandom >"${TEST_TMPDIR}/large"
   contains "$(output_of_failure "${pack}" --output="${TEST_TMPDIR}/3.tar.gz" \
@@ -228,7 +245,8 @@ for check in archive_is_small layout_is_as_promised \
   the_list_names_every_file_and_where_it_comes_from a_wrong_list_is_noticed only_c_and_c++_come_from_outside \
   runs_on_rhel_9 what_rhel_9_lacks_is_refused other_libraries_on_the_path_change_nothing \
   trains_with_nothing_else_around jobs_bring_their_data same_files_give_the_same_bytes \
-  too_large_is_refused wrong_arguments_are_refused tests_bring_their_runfiles; do
+  too_large_is_refused wrong_arguments_are_refused private_names_are_found \
+  tests_bring_their_runfiles; do
   echo "== ${check}"
   "${check}"
 done

@@ -50,14 +50,16 @@ std::vector<Commands> InlineCommands(const std::string& line) {
 std::vector<Commands> ReadmeCommands(absl::string_view markdown) {
   std::vector<Commands> all;
   bool is_fenced = false;
+  bool has_language = false;
   bool goes_on = false;
   for (const absl::string_view line : absl::StrSplit(markdown, '\n')) {
     if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "```")) {
       is_fenced = !is_fenced;
+      has_language = is_fenced && absl::StripAsciiWhitespace(line) != "```";
       goes_on = false;
       if (is_fenced) all.emplace_back();
     } else if (is_fenced) {
-      AddLine(line, &goes_on, &all.back());
+      if (!has_language) AddLine(line, &goes_on, &all.back());
     } else {
       for (Commands& commands : InlineCommands(std::string(line))) all.push_back(commands);
     }

@@ -45,6 +45,8 @@ constexpr char kPrometheusTest[] = "//tests/metrics:prometheus_test";
 constexpr char kPackageTest[] = "//tests/package:package_test";
 constexpr char kPageTest[] = "//tests/page:page_test";
 constexpr char kScheduleTest[] = "//tests/benchmark/schedule:schedule_benchmark_test";
+constexpr char kPythonTest[] = "//tests/python:examples_test";
+constexpr char kTorchStepTest[] = "//tests/benchmark/step:torch_step_test";
 constexpr char kRendezvousTest[] = "//tests/machines:rendezvous_test";
 constexpr char kSecurityTest[] = "//tests/security:rotation_test";
 constexpr char kSetTest[] = "//tests/integration:set_test";
@@ -425,6 +427,17 @@ std::vector<Listed> AllListed() {
              "--slices=4 --slice_bytes=65536 --steps=1000 --consistency=ssp --staleness=8 "
              "--compute_ms=20 --compute_sigma=0.5 --slowness=1.1",
              "4.99"),
+
+      // worker/python
+      DoesNotTrain("deploy/wheel.sh"),
+      DoesNotTrain("pip install dist/capstan-*.whl"),
+      IsTestedBy(kPythonTest,
+                 "python -m capstan run --num_workers=2 --num_servers=2 "
+                 "--worker_command=\"python worker/python/examples/digits.py\""),
+      DoesNotTrain("deploy/torch_test.sh"),
+      IsTestedBy(kTorchStepTest, "python tests/benchmark/torch_step.py"),
+      IsTestedBy(kTorchStepTest, "sudo python tests/benchmark/torch_step.py --gbit=1"),
+      IsTestedBy(kTorchStepTest, "python tests/benchmark/torch_step.py --layer_cost"),
   };
 }
 

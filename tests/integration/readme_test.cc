@@ -40,7 +40,8 @@ constexpr const char* kReadmes[] = {"README.md",
                                     "tests/benchmark/README.md",
                                     "tests/fuzz/README.md",
                                     "tests/simulation/README.md",
-                                    "worker/dataset/README.md"};
+                                    "worker/dataset/README.md",
+                                    "worker/python/README.md"};
 
 // A built clone, with `capstan` on the path.
 class Clone {
@@ -153,11 +154,12 @@ TEST(ReadmeTest, CommandsAreThoseOfBlocksAndTheOnesInTheTextThatTrain) {
                      "tar -xf a \\\n"
                      "    --verbose && ls\n"
                      "```\n"
-                     "```\n diagram\n```\n"),
+                     "```\n diagram\n```\n"
+                     "```python\nimport os\n```\n"),
       testing::ElementsAre(
           testing::ElementsAre("capstan run --steps=3"),
           testing::ElementsAre("capstan run --seed=1", "tar -xf a --verbose && ls"),
-          testing::IsEmpty()));
+          testing::IsEmpty(), testing::IsEmpty()));
 }
 
 TEST(ReadmeTest, EveryCommandIsListedAndEveryListedOneIsInAReadme) {

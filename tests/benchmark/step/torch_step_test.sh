@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# The benchmark has a line for each contender, and the Python layer has a cost.
+set -euo pipefail
+
+# shellcheck source=tests/python/package.sh
+source tests/python/package.sh
+benchmark="${PWD}/tests/benchmark/step/torch_step.py"
+small=(--width=64 --layers=2 --rounds=1 --steps=2 --json)
+
+# expect_lines CONTENDER...: each has a step in the output.
+expect_lines() {
+  local contender
+  for contender in "$@"; do
+    grep --quiet --extended-regexp "\"contender\": \"${contender}\", \"step_s\": 0\.[0-9]" \
+      "${TEST_TMPDIR}/output" || { echo "expected a line of ${contender}" && exit 1; }
+  done
+}
+
+python "${benchmark}" "${small[@]}" --samples=4 | tee "${TEST_TMPDIR}/output"
+expect_lines ddp capstan_grpc capstan_ucx
+python "${benchmark}" --layer_cost | tee "${TEST_TMPDIR}/output"
+grep --quiet --extended-regexp '^[0-9]+\.[0-9] us for each parameter and step$' \
+  "${TEST_TMPDIR}/output"

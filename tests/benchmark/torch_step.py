@@ -1,0 +1,1 @@
+step/torch_step.py

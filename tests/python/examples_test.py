@@ -1,0 +1,54 @@
+"""The examples, as users start them: by capstan run, with two workers."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+REPOSITORY = pathlib.Path(__file__).parents[2]
+EXAMPLES = REPOSITORY / "worker/python/examples"
+
+
+def _run(example: str, *flags: str) -> tuple[dict[str, object], str]:
+    """The job's summary, and what was printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        summary = pathlib.Path(folder) / "summary.json"
+        done = subprocess.run(
+            [sys.executable, "-m", "capstan", "run", "--num_workers=2", "--num_servers=2",
+             f"--worker_command={sys.executable} {EXAMPLES / example}", f"--run_dir={folder}/run",
+             f"--summary_json={summary}", *flags], capture_output=True, text=True, timeout=300)
+        logs = "\n".join(log.read_text(errors="replace")[-2000:]
+                         for log in pathlib.Path(folder).glob("run/worker-*.log"))
+        if done.returncode != 0:
+            raise AssertionError(f"{example}: {done.stdout}{done.stderr}{logs}")
+        return dict(json.loads(summary.read_text())), done.stdout + logs
+
+
+class ExamplesTest(unittest.TestCase):
+    def test_digits_are_learned_in_every_mode(self) -> None:
+        for flags in ([], ["--consistency=ssp", "--staleness=2"], ["--consistency=async"]):
+            with self.subTest(flags):
+                self.assertGreaterEqual(_run("digits.py", *flags)[0]["test_accuracy"], 0.95)
+
+    def test_the_transformer_writes_better_than_chance(self) -> None:
+        self.assertLess(_run("char_transformer.py")[0]["test_loss"], 2.7)
+
+    def test_the_regression_finds_its_weights(self) -> None:
+        self.assertLess(_run("numpy_regression.py")[0]["test_loss"], 0.02)
+
+    def test_the_readme_shows_them(self) -> None:
+        readme = (REPOSITORY / "worker/python/README.md").read_text()
+        shown = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
+        for example in EXAMPLES.glob("*.py"):
+            text = example.read_text()
+            self.assertIn(text, shown, f"expected {example.name} as it is")
+            self.assertLess(len(text.splitlines()), 80)
+
+
+if __name__ == "__main__":
+    unittest.main()

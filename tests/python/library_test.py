@@ -1,0 +1,60 @@
+"""The declarations for ctypes are those of capstan.h."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import unittest
+
+from capstan import _library, _optimizers
+
+HEADER = re.sub(r"/\*.*?\*/", "", (pathlib.Path(__file__).parents[2] /
+                                   "worker/client_api/capstan.h").read_text(), flags=re.DOTALL)
+
+
+def _struct_fields(name: str) -> list[str]:
+    body = re.search(rf"typedef struct {name} {{(.*?)}} {name};", HEADER, flags=re.DOTALL)[1]
+    return re.findall(r"(\w+);", body)
+
+
+def _enum(name: str) -> dict[str, int]:
+    body = re.search(rf"typedef enum {name} {{(.*?)}} {name};", HEADER, flags=re.DOTALL)[1]
+    return {key: int(value) for key, value in re.findall(r"(\w+) = (\d+)", body)}
+
+
+class LibraryTest(unittest.TestCase):
+    def test_functions_have_as_many_arguments(self) -> None:
+        in_header = {name: 0 if arguments == "void" else arguments.count(",") + 1
+                     for name, arguments in re.findall(
+                         r"CAPSTAN_EXPORT [^(;]*?(\w+)\(([^)]*)\);", HEADER)}
+        self.assertEqual({name: len(arguments)
+                          for name, (_, arguments) in _library.FUNCTIONS.items()}, in_header)
+
+    def test_structs_have_the_same_fields(self) -> None:
+        for struct, name in [(_library.OptimizerStruct, "capstan_optimizer"),
+                             (_library.ConnectOptions, "capstan_connect_options"),
+                             (_library.TableStruct, "capstan_table")]:
+            self.assertEqual([field[0] for field in struct._fields_], _struct_fields(name))
+
+    def test_numbers_are_the_same(self) -> None:
+        statuses = _enum("capstan_status")
+        self.assertEqual(set(statuses.values()),
+                         {_library.OK, _library.TIMEOUT, _library.LEFT, *_library.ERRORS})
+        for name, value in [("OK", _library.OK), ("TIMEOUT", _library.TIMEOUT),
+                            ("LEFT", _library.LEFT)]:
+            self.assertEqual(statuses[f"CAPSTAN_{name}"], value)
+        for value, kind in _library.ERRORS.items():
+            words = {"JobFailed": "FAILED"}.get(
+                kind.__name__, re.sub(r"(?<!^)([A-Z])", r"_\1", kind.__name__).upper())
+            self.assertEqual(statuses[f"CAPSTAN_{words}"], value)
+        self.assertEqual(_enum("capstan_dtype"), {"CAPSTAN_FLOAT32": _library.FLOAT32,
+                                                  "CAPSTAN_FLOAT16": _library.FLOAT16,
+                                                  "CAPSTAN_BFLOAT16": _library.BFLOAT16})
+        kinds = [_optimizers.SGD(1), _optimizers.SGD(1, 0.9), _optimizers.SGD(1, 0.9, True),
+                 _optimizers.Adagrad(1), _optimizers.Adam(1), _optimizers.AdamW(1)]
+        self.assertEqual([one._as_struct().type for one in kinds],
+                         list(_enum("capstan_optimizer_type").values()))
+
+
+if __name__ == "__main__":
+    unittest.main()

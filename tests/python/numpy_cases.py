@@ -1,0 +1,181 @@
+"""Cases of numpy_test.py, as those of torch_cases.py."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy
+
+import capstan
+from capstan import Job
+from expectations import expect, expect_raises
+
+STEPS = 5
+
+
+def _samples(step: int, rank: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+    random = numpy.random.default_rng(10 * step + rank)
+    x = random.normal(size=(16, 4)).astype(numpy.float32)
+    return x, x @ numpy.array([1, -2, 3, 0.5], dtype=numpy.float32) + 1
+
+
+def _gradients(w: numpy.ndarray, b: numpy.ndarray, step: int, rank: int):
+    x, y = _samples(step, rank)
+    error = x @ w + b - y
+    return x.T @ error / len(y), error.mean(keepdims=True), float((error ** 2).mean())
+
+
+def regression(job: Job, rank: int) -> None:
+    """Linear regression by Adam and momentum, beside the formulas. The learning rate changes."""
+    w = job.table("w", numpy.full(4, 1.0 + rank), optimizer=capstan.Adam(lr=0.1))
+    b = job.table("b", [0.5], optimizer=capstan.SGD(lr=0.1, momentum=0.5, weight_decay=0.1))
+    expect(job.rank == -1 and job.step == -1, "expected no rank and no step yet")
+    expect_raises(capstan.WrongOrder, "", lambda: w.values_buffer())
+    job.start()
+    expect((job.rank, job.num_workers, job.step, job.steps) == (rank, 2, 0, STEPS), "the job")
+    expect_w, expect_b = numpy.ones(4), numpy.full(1, 0.5)
+    first, second, velocity = numpy.zeros(4), numpy.zeros(4), numpy.zeros(1)
+    for step in range(STEPS):
+        rate = 0.1 if step < 3 else 0.05
+        if step == 3:
+            job.learning_rate = rate
+        expect(numpy.allclose(w.values, expect_w, atol=1e-5), f"step {step}: {w.values}")
+        expect(numpy.allclose(b.values, expect_b, atol=1e-5), f"step {step}: {b.values}")
+        of_w, of_b, loss = _gradients(w.values, b.values, step, rank)
+        both = [_gradients(expect_w, expect_b, step, other) for other in range(2)]
+        w.push_pull(of_w)
+        b.gradient[...] = of_b
+        b.push_pull()
+        job.end_step(loss, samples=16)
+
+        mean_w = (both[0][0] + both[1][0]) / 2
+        first, second = 0.9 * first + 0.1 * mean_w, 0.999 * second + 0.001 * mean_w ** 2
+        expect_w = expect_w - rate * first / (1 - 0.9 ** (step + 1)) / (
+            numpy.sqrt(second / (1 - 0.999 ** (step + 1))) + 1e-8)
+        velocity = 0.5 * velocity + (both[0][1] + both[1][1]) / 2 + 0.1 * expect_b
+        expect_b = expect_b - rate * velocity
+    if job.finish():
+        expect(numpy.allclose(w.values, expect_w, atol=1e-5), "expected the final values")
+        job.report(test_accuracy=0.75, test_loss=0.5, samples=16)
+
+
+class OnlyDlpack:
+    """An array that has DLPack alone."""
+
+    def __init__(self, array: numpy.ndarray) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: object) -> object:
+        return self._array.__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+class OnlyPointer:
+    """A tensor that has data_ptr alone, as those of torch. `bits` are the elements."""
+
+    def __init__(self, dtype: str, bits: list[int]) -> None:
+        self.dtype = f"torch.{dtype}"
+        self._memory = (ctypes.c_uint16 * len(bits))(*bits)
+
+    def data_ptr(self) -> int:
+        return ctypes.addressof(self._memory)
+
+    def numel(self) -> int:
+        return len(self._memory)
+
+    def is_contiguous(self) -> bool:
+        return True
+
+    def bits(self) -> list[int]:
+        return list(self._memory)
+
+
+def tensors_of_other_libraries(job: Job, rank: int) -> None:
+    """SGD with learning rate 1 from 0: the values are the negative sum of what was pushed."""
+    table = job.table("t", numpy.zeros((2, 3)), optimizer=capstan.SGD(lr=1.0))
+    job.start()
+    numbers = numpy.arange(6, dtype=numpy.float32).reshape(2, 3)
+    one, minus_two = 0x3f80, 0xc000  # of bfloat16
+    gradients = [
+        OnlyDlpack(numbers), OnlyDlpack(numbers.astype(numpy.float16)),
+        OnlyPointer("bfloat16", [one] * 5 + [minus_two]), OnlyPointer("float16", [0x3c00] * 6),
+        numbers.astype(numpy.float64), numbers.tolist(),
+    ]
+    expected = numpy.zeros((2, 3))
+    for gradient, value in zip(gradients, [numbers, numbers, [[1, 1, 1], [1, 1, -2]],
+                                           numpy.ones((2, 3)), numbers, numbers]):
+        table.push_pull(gradient)
+        job.end_step()
+        expected -= value
+        expect(numpy.array_equal(table.values, expected), f"{expected}, got {table.values}")
+    read = OnlyPointer("bfloat16", [0] * 6)
+    table.read(read)
+    exact = (numpy.array(read.bits(), dtype=numpy.uint32) << 16).view(numpy.float32)
+    expect(numpy.array_equal(exact, expected.flatten()), f"expected these numbers, got {exact}")
+    array = numpy.zeros((2, 3))
+    table.read(array)
+    expect(numpy.array_equal(array, expected), "expected the values in the array")
+    for wrong, text in [(numpy.zeros(5), "expected 6 elements, got 5"),
+                        (OnlyDlpack(numpy.zeros(6)), "expected elements of float32"),
+                        (OnlyDlpack(numbers.T), "row by row")]:
+        expect_raises(capstan.InvalidArgument, text, lambda: table.push_pull(wrong))
+    job.finish()
+
+
+def tables_of_a_layer(job: Job, rank: int) -> None:
+    """They go together, and end_step tells if one of them lacks its gradient."""
+    shapes: list[tuple[int, ...]] = [(2,), (), (3, 1)]
+    a, b, c = (job.table(f"t{i}", shape, layer=layer, optimizer=capstan.SGD(lr=0.5))
+               for i, (shape, layer) in enumerate(zip(shapes, (0, 0, 1))))
+    expect_raises(capstan.InvalidArgument, "", lambda: job.table("t0", (2,)))
+    job.start()
+    expect_raises(capstan.WrongOrder, "", lambda: job.table("late", (2,)))
+    expect([t.values.shape for t in (a, b, c)] == shapes, "the shapes")
+    a.push_pull(numpy.ones(2))
+    expect_raises(capstan.WrongOrder, "has a gradient of t0, but not", job.end_step)
+    b.push_pull(numpy.float32(2))
+    job.end_step()
+    expect(a.values.tolist() == [-0.5, -0.5] and float(b.values) == -1.0, "a and b")
+    expect(c.values.tolist() == [[0], [0], [0]], "expected c as it was")
+    job.finish()
+
+
+def values_that_the_servers_draw(job: Job, rank: int) -> None:
+    drawn = job.table("drawn", (1000,), stddev=0.5)
+    zero = job.table("zero", (3,))
+    job.start()
+    expect(0.45 < drawn.values.std() < 0.55 and abs(drawn.values.mean()) < 0.1, "the distribution")
+    expect(zero.values.tolist() == [0, 0, 0], "expected zeros")
+    job.end_step()
+    job.finish()
+
+
+def views_outlive_the_job(job: Job, rank: int) -> None:
+    table = job.table("t", numpy.arange(4))
+    job.start()
+    view = table.values
+    job.end_step()
+    job.finish()
+    job.close()
+    job.close()  # does nothing
+    expect(view.tolist() == [0, 1, 2, 3], "expected the values")
+    expect_raises(capstan.WrongOrder, "connect again", lambda: table.values)
+
+
+def ends_without_finish(job: Job, rank: int) -> None:
+    """Rank 1 closes the job: rank 0 hears why it has failed."""
+    table = job.table("t", (4,))
+    job.start()
+    if rank == 1:
+        job.close()
+        return
+
+    def finish() -> None:
+        table.push_pull(numpy.ones(4))
+        job.end_step()
+        job.finish()
+
+    expect_raises(capstan.JobFailed, "closed the job before its end", finish)
+    expect_raises(capstan.JobFailed, "", lambda: table.values)

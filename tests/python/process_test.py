@@ -1,0 +1,168 @@
+"""What signals, exceptions and forks do to a worker's process and to its job."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import unittest
+
+from harness import TIMEOUT_SECONDS, Servers
+
+import capstan
+
+# Trains for `steps` steps, each a moment long, and says when the first one is done.
+TRAINS = """
+import sys, time
+import capstan
+job = capstan.connect(sys.argv[1], rank=int(sys.argv[2]))
+table = job.table("t", (4,), optimizer=capstan.SGD(lr=1.0))
+job.start()
+for step in range({steps}):
+    table.gradient[...] = 1
+    table.push_pull()
+    job.end_step()
+    if step == 0:
+        print("training", flush=True)
+    {then}
+    time.sleep(0.01)
+if job.finish():
+    job.report(test_accuracy=0.5)
+print("finished")
+"""
+
+
+class Program:
+    """A Python program in a process of its own."""
+
+    def __init__(self, text: str, *arguments: str) -> None:
+        self._process = subprocess.Popen([sys.executable, "-c", text, *arguments],
+                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def wait_for(self, line: str) -> None:
+        """Until it has printed this line."""
+        for printed in self._process.stdout:
+            if printed.strip() == line:
+                return
+        raise AssertionError(f"expected '{line}': {self._process.stderr.read()}")
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def end(self) -> tuple[int, str]:
+        """The exit code, and all output that is left."""
+        output, errors = self._process.communicate(timeout=TIMEOUT_SECONDS)
+        return self._process.returncode, output + errors
+
+
+def _trains(servers: Servers, rank: int, steps: int, then: str = "pass") -> Program:
+    return Program(TRAINS.format(steps=steps, then=then), servers.address, str(rank))
+
+
+class ProcessTest(unittest.TestCase):
+    def test_ctrl_c_ends_a_wait(self) -> None:
+        with Servers() as servers:  # the other worker never comes
+            program = Program(
+                "import sys, capstan\n"
+                "job = capstan.connect(sys.argv[1], rank=0)\n"
+                "job.table('t', (1,))\n"
+                "try:\n"
+                "    print('waiting', flush=True)\n"
+                "    job.start()\n"
+                "except KeyboardInterrupt: print('interrupted')\n", servers.address)
+            program.wait_for("waiting")
+            program.signal(signal.SIGINT)
+            self.assertEqual(program.end()[1].strip(), "interrupted")
+
+    def test_sigterm_leaves_the_job_and_the_others_go_on(self) -> None:
+        with Servers() as servers:
+            stays, leaves = _trains(servers, 0, 200), _trains(servers, 1, 200)
+            leaves.wait_for("training")
+            leaves.signal(signal.SIGTERM)
+            self.assertEqual(leaves.end()[0], 143)
+            code, output = stays.end()
+            self.assertEqual((code, output.strip().splitlines()[-1]), (0, "finished"), output)
+            self.assertEqual(servers.summary()["outcome"], "finished")
+
+    def test_an_exception_ends_the_job_with_its_text(self) -> None:
+        with Servers() as servers:
+            raises = _trains(servers, 0, 200, "raise ValueError('no more data')")
+            waits = _trains(servers, 1, 200)
+            self.assertIn("no more data", raises.end()[1])
+            code, output = waits.end()
+            self.assertEqual(code, 1)
+            self.assertIn("capstan._errors.JobFailed", output)
+            self.assertIn("ValueError: no more data", output)
+            self.assertIn("no more data", str(servers.summary()))
+
+    def test_a_with_statement_ends_the_job_with_an_exceptions_text(self) -> None:
+        with Servers(num_workers=1) as servers:
+            with self.assertRaises(KeyError):
+                with capstan.connect(servers.address, rank=0) as job:
+                    job.table("t", (1,))
+                    job.start()
+                    raise KeyError("lost key")
+            self.assertIn("lost key", str(servers.summary()))
+
+    def test_a_programs_own_handler_of_sigterm_stays(self) -> None:
+        def own(*unused: object) -> None:
+            pass
+
+        before = signal.signal(signal.SIGTERM, own)
+        try:
+            with Servers(num_workers=1) as servers, capstan.connect(servers.address):
+                self.assertIs(signal.getsignal(signal.SIGTERM), own)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    def test_a_child_has_no_part_in_the_job(self) -> None:
+        with Servers(num_workers=1) as servers:
+            program = _trains(
+                servers, 0, 3,
+                "import os, signal\n"
+                "    child = os.fork()\n"
+                "    if child == 0:\n"
+                "        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL\n"
+                "        try: job.end_step()\n"
+                "        except capstan.Forked: sys.exit(7)\n"
+                "        sys.exit(8)\n"
+                "    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7\n")
+            code, output = program.end()
+            self.assertEqual((code, output.strip().splitlines()[-1]), (0, "finished"), output)
+            self.assertEqual(servers.summary()["outcome"], "finished")
+
+    def test_a_coordinator_that_is_not_there_is_named(self) -> None:
+        with self.assertRaisesRegex(capstan.JobFailed, "127.0.0.1:1"):
+            capstan.connect("127.0.0.1:1", rpc_deadline_seconds=0.2)
+
+    def test_the_module_is_the_program(self) -> None:
+        said = subprocess.run([sys.executable, "-m", "capstan", "--version"], check=True,
+                              capture_output=True, text=True).stdout
+        self.assertRegex(said, r"^capstan \d+\.\d+\.\d+\n$")
+
+    def test_the_package_works_without_numpy(self) -> None:
+        with Servers(num_workers=1) as servers:
+            program = Program(
+                "import sys; sys.modules['numpy'] = None\n"
+                "import capstan\n"
+                "with capstan.connect(sys.argv[1]) as job:\n"
+                "    table = job.table('t', (2,))\n"
+                "    job.start()\n"
+                "    table.gradient_buffer()[:] = [1, 2]\n"
+                "    table.push_pull()\n"
+                "    job.end_step()\n"
+                "    job.finish()\n"
+                "    print(len(table.values_buffer()))\n", servers.address)
+            self.assertEqual(program.end(), (0, "2\n"))
+
+    def test_errors_have_kinds(self) -> None:
+        self.assertTrue(issubclass(capstan.InvalidArgument, ValueError))
+        self.assertTrue(issubclass(capstan.OutOfMemory, MemoryError))
+        for kind in (capstan.InvalidArgument, capstan.WrongOrder, capstan.JobFailed, capstan.Forked,
+                     capstan.OutOfMemory):
+            self.assertTrue(issubclass(kind, capstan.Error))
+        self.assertFalse(issubclass(capstan.LeftJob, Exception))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,508 @@
+"""Cases of torch_test.py. Each runs in both workers of a job, with `job` not started yet, and fails
+by an exception. `rank` is the worker's."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+import capstan
+import capstan.torch as ct
+from capstan import Job
+from expectations import expect, expect_raises
+from torch_models import (BATCH, STEPS, WORKERS, Mlp, Zoo, expect_equal, joined_batch, part_of,
+                          seeded)
+
+# What a torch 1.13 on the CPU lacks is not tried there.
+HAS_CPU_SCALER = hasattr(torch, "amp") and hasattr(torch.amp, "GradScaler")
+
+
+def _groups(model: nn.Module) -> list[dict[str, object]]:
+    """Biases without weight decay and with twice the learning rate."""
+    biases = [one for name, one in model.named_parameters() if name.endswith("bias")]
+    others = [one for name, one in model.named_parameters() if not name.endswith("bias")]
+    return [{"params": others}, {"params": biases, "weight_decay": 0.0, "lr": 0.02}]
+
+
+# Attention has gradients that are 0 but for rounding. A large eps keeps Adam from scaling them up.
+OPTIMIZERS = {
+    "sgd": lambda model: torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.01),
+    "momentum": lambda model: torch.optim.SGD(_groups(model), lr=0.05, momentum=0.9,
+                                              weight_decay=0.01),
+    "nesterov": lambda model: torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9,
+                                              nesterov=True, weight_decay=0.01),
+    "adagrad": lambda model: torch.optim.Adagrad(_groups(model), lr=0.05, eps=1e-3),
+    "adam": lambda model: torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-3, betas=(0.8, 0.9),
+                                           weight_decay=0.1),
+    "adamw": lambda model: torch.optim.AdamW(_groups(model), lr=0.01, eps=1e-3, weight_decay=0.1),
+}
+
+
+def _train_plain(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int = STEPS,
+                 scheduler=None) -> None:
+    for step in range(steps):
+        optimizer.zero_grad()
+        model(joined_batch(step)).backward()
+        optimizer.step()
+        if scheduler is not None:
+            scheduler.step()
+
+
+def _train(trainer: ct.Trainer, model: nn.Module, rank: int, steps: int = STEPS,
+           scheduler=None) -> None:
+    for step in range(steps):
+        loss = model(part_of(joined_batch(step), rank))
+        loss.backward()
+        trainer.step(loss, BATCH)
+        if scheduler is not None:
+            scheduler.step()
+
+
+def _finish(trainer: ct.Trainer, rank: int) -> None:
+    """Each rank's model has the values after the last step."""
+    trainer.wait()
+    values = [one.detach().clone() for one in trainer._model.parameters()]
+    if trainer.finish():
+        for one, before in zip(trainer._model.parameters(), values):
+            expect(torch.equal(one, before), "expected the evaluator to have the final values")
+        trainer.job.report(test_loss=0.0, samples=1)
+
+
+def equals_one_process(job: Job, rank: int, optimizer: str) -> None:
+    """An MLP, a ConvNet and a Transformer, with a scheduler."""
+    make, kind = Zoo, OPTIMIZERS[optimizer]
+    expected = seeded(make)
+    plain = kind(expected)
+    _train_plain(expected, plain, scheduler=torch.optim.lr_scheduler.StepLR(plain, 2, 0.5))
+
+    model = seeded(make, seed=1 + rank)  # rank 0's values count
+    attached = kind(model)
+    trainer = ct.Trainer(model, attached, job)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*lr_scheduler.*")
+        _train(trainer, model, rank,
+               scheduler=torch.optim.lr_scheduler.StepLR(attached, 2, 0.5))
+    _finish(trainer, rank)
+    expect_equal(model, expected)
+
+
+def accumulates(job: Job, rank: int) -> None:
+    """no_sync, with zero_grad of both kinds, and a learning rate that begins with 0."""
+    def rate(step: int) -> float:
+        return min(step / 2, 1.0)
+
+    expected = seeded(Zoo)
+    plain = OPTIMIZERS["momentum"](expected)
+    plain_scheduler = torch.optim.lr_scheduler.LambdaLR(plain, rate)
+    model = seeded(Zoo)
+    attached = OPTIMIZERS["momentum"](model)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(attached, rate)
+    trainer = ct.Trainer(model, attached, job)
+    for step in range(STEPS):
+        plain.zero_grad()
+        for part in (0, 10):
+            (expected(joined_batch(step + part)) / 2).backward()
+        plain.step()
+        plain_scheduler.step()
+
+        attached.zero_grad(set_to_none=step % 2 == 0)
+        with trainer.no_sync():
+            (model(part_of(joined_batch(step), rank)) / 2).backward()
+        (model(part_of(joined_batch(step + 10), rank)) / 2).backward()
+        trainer.step()
+        scheduler.step()
+    _finish(trainer, rank)
+    expect_equal(model, expected)
+
+
+def clips(job: Job, rank: int) -> None:
+    """Each worker's own gradient is clipped, the mean of both is not."""
+    bound = 0.5
+    expected = seeded(Mlp)
+    plain = OPTIMIZERS["momentum"](expected)
+    for step in range(STEPS):
+        sums = [torch.zeros_like(one) for one in expected.parameters()]
+        for other in range(WORKERS):
+            expected.zero_grad()
+            (10 * expected.loss(part_of(joined_batch(step), other))).backward()
+            nn.utils.clip_grad_norm_(expected.parameters(), bound)
+            for total, one in zip(sums, expected.parameters()):
+                total += one.grad
+        for total, one in zip(sums, expected.parameters()):
+            one.grad = total / WORKERS
+        plain.step()
+
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, OPTIMIZERS["momentum"](model), job, max_norm=bound)
+    for step in range(STEPS):
+        (10 * model.loss(part_of(joined_batch(step), rank))).backward()
+        trainer.step()
+    _finish(trainer, rank)
+    expect_equal(model, expected)
+
+
+class Branches(nn.Module):
+    """A frozen layer, a layer that only rank 1 uses, and a layer and a number that nobody uses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frozen = nn.Linear(6, 6)
+        self.shared = nn.Linear(6, 6)
+        self.sometimes = nn.Linear(6, 6)
+        self.never = nn.Linear(6, 6)
+        self.number = nn.Parameter(torch.tensor(2.0))
+        self.frozen.requires_grad_(False)
+
+    def forward(self, x: torch.Tensor, uses_all: bool) -> torch.Tensor:
+        x = self.shared(torch.tanh(self.shared(self.frozen(x))))
+        return (self.sometimes(x) if uses_all else x).square().mean()
+
+
+def has_unused_parameters(job: Job, rank: int) -> None:
+    expected = seeded(Branches)
+    plain = OPTIMIZERS["adamw"](expected)
+    for step in range(STEPS):
+        plain.zero_grad()
+        for other in range(WORKERS):
+            x = part_of(joined_batch(step), other)["x"]
+            (expected(x, other == 1) / WORKERS).backward()
+        plain.step()
+
+    model = seeded(Branches)
+    trainer = ct.Trainer(model, OPTIMIZERS["adamw"](model), job)
+    for step in range(STEPS):
+        model(part_of(joined_batch(step), rank)["x"], rank == 1).backward()
+        trainer.step()
+    _finish(trainer, rank)
+    expect_equal(model, expected)
+    expect(torch.equal(model.never.weight, seeded(Branches).never.weight),
+           "expected no weight decay of what nobody used")
+
+
+class Norm(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(6)
+        self.weighted = nn.utils.weight_norm(nn.Linear(6, 6))
+        self.output = nn.Linear(6, 3)
+
+    def forward(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        x = torch.tanh(self.weighted(self.norm(batch["x"])))
+        return functional.cross_entropy(self.output(x), batch["label"])
+
+
+def takes_buffers_of_rank_0(job: Job, rank: int) -> None:
+    model = seeded(Norm, seed=1 + rank)
+    model.norm.running_mean.fill_(3.0 if rank == 0 else 5.0)
+    trainer = ct.Trainer(model, OPTIMIZERS["momentum"](model), job)
+    expect(bool((model.norm.running_mean == 3.0).all()), "expected rank 0's running mean")
+    for step in range(STEPS):
+        batch = part_of(joined_batch(step), rank)
+        before = model.norm.running_mean.clone()
+        model(batch).backward()
+        trainer.step()
+        expect(torch.allclose(model.norm.running_mean, 0.9 * before + 0.1 * batch["x"].mean(0)),
+               "expected the running mean of this worker's batches")
+    _finish(trainer, rank)
+
+
+def refuses_other_frozen_parameters(job: Job, rank: int) -> None:
+    model = seeded(Branches, seed=1 + rank)
+    optimizer = OPTIMIZERS["sgd"](model)
+    if rank == 1:
+        expect_raises(capstan.InvalidArgument, "not equal to those of rank 0",
+                      lambda: ct.Trainer(model, optimizer, job))
+        return
+
+    def train() -> None:
+        trainer = ct.Trainer(model, optimizer, job)
+        while True:
+            model(joined_batch(0)["x"], True).backward()
+            trainer.step()
+
+    expect_raises(capstan.JobFailed, "", train)
+
+
+def reads_parameters(job: Job, rank: int) -> None:
+    """Between steps: state_dict of the model and of a part, wait, evaluation, and copies."""
+    expected = seeded(Zoo)
+    plain = OPTIMIZERS["adam"](expected)
+    model = seeded(Zoo)
+    trainer = ct.Trainer(model, OPTIMIZERS["adam"](model), job)
+    for step in range(STEPS):
+        _train_plain(expected, plain, 1)
+        model(part_of(joined_batch(0), rank)).backward()
+        trainer.step()
+        part = model.parts[0].state_dict()
+        reference = expected.parts[0].state_dict()
+        expect(all(torch.allclose(part[name], reference[name], atol=1e-5) for name in part),
+               "expected a part's state_dict to be complete")
+        if step % 2 == 0:
+            model.eval()
+            expected.eval()
+            with torch.no_grad():
+                losses = [float(one(joined_batch(0))) for one in (model, expected)]
+            expect(abs(losses[0] - losses[1]) < 1e-4, f"expected equal losses, got {losses}")
+            model.train()
+            expected.train()
+        else:
+            trainer.wait()
+        copied = copy.deepcopy(model)
+        expect_equal(copied, expected)
+        copied(joined_batch(0)).backward()  # its hooks do nothing
+    names = {name for name, _ in model.named_parameters()}
+    other = seeded(Zoo, seed=7)
+    other.load_state_dict(ct.without_module_prefix(
+        {f"module.{name}": tensor for name, tensor in model.state_dict().items()}))
+    expect_equal(other, expected)
+    expect(names <= set(model.state_dict()), "expected all names")
+    _finish(trainer, rank)
+
+
+def recomputes(job: Job, rank: int) -> None:
+    """Checkpointing of activations: parts of forward run again in backward."""
+    from torch.utils.checkpoint import checkpoint
+
+    def loss_of(model: nn.Module, batch: dict[str, torch.Tensor], recomputes: bool):
+        layers = model.layers
+        x = batch["x"].clone().requires_grad_(True)
+        hidden = checkpoint(layers[0], x, use_reentrant=False) if recomputes else layers[0](x)
+        return functional.cross_entropy(layers[2](layers[1](hidden)), batch["label"])
+
+    expected = seeded(Mlp)
+    plain = OPTIMIZERS["momentum"](expected)
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, OPTIMIZERS["momentum"](model), job)
+    for step in range(STEPS):
+        plain.zero_grad()
+        loss_of(expected, joined_batch(step), recomputes=False).backward()
+        plain.step()
+        loss_of(model, part_of(joined_batch(step), rank), recomputes=True).backward()
+        trainer.step()
+    _finish(trainer, rank)
+    expect_equal(model, expected)
+
+
+class Functional(nn.Module):
+    """Uses a part's parameters without the part's forward, as MultiheadAttention does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = nn.Linear(6, 3)
+
+    def forward(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        x = functional.linear(batch["x"], self.part.weight, self.part.bias)
+        return functional.cross_entropy(x, batch["label"])
+
+
+def uses_parameters_elsewhere(job: Job, rank: int) -> None:
+    expected = seeded(Functional)
+    plain = OPTIMIZERS["momentum"](expected)
+    _train_plain(expected, plain)
+    model = seeded(Functional)
+    trainer = ct.Trainer(model, OPTIMIZERS["momentum"](model), job)
+    _train(trainer, model, rank)
+    _finish(trainer, rank)
+    expect_equal(model, expected)
+
+
+def notices_unexpected_use(job: Job, rank: int) -> None:
+    model = seeded(Functional)
+    trainer = ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
+    model.part(torch.ones(1, 6)).sum().backward()
+    trainer.step()
+    expect_raises(capstan.WrongOrder, "call ct.wait()",
+                  lambda: functional.linear(torch.ones(1, 6), model.part.weight).sum().backward())
+
+
+def converts_bfloat16(job: Job, rank: int) -> None:
+    """The servers have float32, the model its values rounded."""
+    model = seeded(Mlp).bfloat16()
+    begin = [one.detach().float() for one in model.parameters()]
+    trainer = ct.Trainer(model, torch.optim.SGD(model.parameters(), lr=0.1), job)
+    sums = [torch.zeros_like(one) for one in begin]
+    for step in range(STEPS):
+        batch = part_of(joined_batch(0), 0)
+        batch["x"] = batch["x"].bfloat16()
+        trainer.wait()
+        loss = model.loss(batch)
+        loss.backward()
+        for total, one in zip(sums, model.parameters()):
+            total += one.grad.float()
+        trainer.step(loss)
+    _finish(trainer, rank)
+    for one, first, total in zip(model.parameters(), begin, sums):
+        expect(one.dtype == torch.bfloat16, "expected bfloat16")
+        expect(torch.allclose(one.detach().float(), first - 0.1 * total, rtol=0.01, atol=1e-3),
+               "expected the sum of all gradients")
+
+
+def scales(job: Job, rank: int) -> None:
+    """Both workers skip the step in which rank 1 finds inf."""
+    bad_step = 2
+    expected = seeded(Mlp)
+    plain = OPTIMIZERS["momentum"](expected)
+    model = seeded(Mlp)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    trainer = ct.Trainer(model, OPTIMIZERS["momentum"](model), job, grad_scaler=scaler,
+                         max_norm=1000.0)
+    for step in range(STEPS):
+        if step != bad_step:
+            plain.zero_grad()
+            expected.loss(joined_batch(step)).backward()
+            plain.step()
+        factor = float("inf") if step == bad_step and rank == 1 else 1.0
+        scaler.scale(factor * model.loss(part_of(joined_batch(step), rank))).backward()
+        trainer.step()
+        expected_scale = 1024.0 if step < bad_step else 512.0
+        expect(scaler.get_scale() == expected_scale, f"got {scaler.get_scale()}")
+    _finish(trainer, rank)
+    expect_equal(model, expected)
+
+
+def refuses_what_plain_torch_does(job: Job, rank: int) -> None:
+    """What a program for one process has, and must lose."""
+    model = seeded(Mlp)
+    optimizer = OPTIMIZERS["momentum"](model)
+    trainer = ct.Trainer(model, optimizer, job)
+    batch = part_of(joined_batch(0), rank)
+    expect_raises(capstan.WrongOrder, "call ct.step() instead", optimizer.step)
+    expect_raises(capstan.WrongOrder, "call load_state_dict before",
+                  lambda: model.load_state_dict(seeded(Mlp).state_dict()))
+    model.loss(batch).backward()
+    trainer.step()
+    optimizer.param_groups[0]["momentum"] = 0.5
+    expect_raises(capstan.InvalidArgument, "cycle_momentum=False",
+                  lambda: model.loss(batch).backward())
+    optimizer.param_groups[0]["momentum"] = 0.9
+    model.zero_grad(set_to_none=True)
+    model.loss(batch).backward()
+    expect_raises(capstan.WrongOrder, "with ct.no_sync()", lambda: model.loss(batch).backward())
+
+
+def refuses_changed_gradients(job: Job, rank: int) -> None:
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
+    model.loss(part_of(joined_batch(0), rank)).backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1000.0)
+    expect_raises(capstan.WrongOrder, "ct.attach(..., max_norm=)", trainer.step)
+
+
+def refuses_changed_parameters(job: Job, rank: int) -> None:
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
+    model.loss(part_of(joined_batch(0), rank)).backward()
+    with torch.no_grad():
+        model.layers[0].weight.mul_(2.0)
+    expect_raises(capstan.WrongOrder, "before ct.attach", trainer.step)
+
+
+def refuses_moved_parameters(job: Job, rank: int) -> None:
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
+    model.loss(part_of(joined_batch(0), rank)).backward()
+    model.layers[0].weight.data = model.layers[0].weight.detach().clone()
+    expect_raises(capstan.WrongOrder, "before ct.attach", trainer.step)
+
+
+def refuses_to_unfreeze(job: Job, rank: int) -> None:
+    model = seeded(Branches)
+    trainer = ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
+    model.frozen.requires_grad_(True)
+    model(part_of(joined_batch(0), rank)["x"], True).backward()
+    expect_raises(capstan.InvalidArgument, "was frozen", trainer.step)
+
+
+class Samples(torch.utils.data.Dataset):
+    """What a DataLoader's processes see of the job."""
+
+    def __init__(self, trainer: ct.Trainer) -> None:
+        self.trainer = trainer
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        try:
+            self.trainer.job.end_step()
+        except capstan.Forked:
+            return torch.full((6,), float(index))
+        raise AssertionError("expected the job to be the parent's")
+
+
+def loads_data_in_processes(job: Job, rank: int) -> None:
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
+    seen = 0.0
+    for x in torch.utils.data.DataLoader(Samples(trainer), batch_size=2, num_workers=2):
+        seen += float(x[:, 0].sum())
+        model.layers(x).square().mean().backward()
+        trainer.step()
+    expect(seen == sum(range(8)), f"expected all samples, got {seen}")
+    _finish(trainer, rank)
+
+
+def goes_on(job: Job, rank: int, first: int) -> None:
+    """Trains STEPS steps. With a `first` above 0, the job goes on from a checkpoint: what the
+    program's model begins with does not count."""
+    model = seeded(Mlp, seed=1 if first == 0 else 9)
+    trainer = ct.Trainer(model, OPTIMIZERS["momentum"](model), job)
+    expect(job.step == first, f"expected step {first}, got {job.step}")
+    for step in range(job.step, first + STEPS):
+        model.loss(part_of(joined_batch(step), rank)).backward()
+        trainer.step()
+    _finish(trainer, rank)
+    expected = seeded(Mlp)
+    plain = OPTIMIZERS["momentum"](expected)
+    for step in range(first + STEPS):
+        plain.zero_grad()
+        expected.loss(joined_batch(step)).backward()
+        plain.step()
+    expect_equal(model, expected)
+
+
+def learns(job: Job, rank: int) -> None:
+    """In any mode, many steps on the same samples make the loss small."""
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, torch.optim.Adam(model.parameters(), lr=0.05), job)
+    for _ in range(100):
+        loss = model.loss(part_of(joined_batch(0), rank))
+        loss.backward()
+        trainer.step(loss, BATCH)
+    if trainer.finish():
+        final = model.loss(part_of(joined_batch(0), rank)).item()
+        expect(final < 0.2, f"expected a small loss, got {final}")
+        trainer.job.report(test_loss=final)
+
+
+def write_safetensors(path: str) -> None:
+    """A model's state, by PyPI's library."""
+    import safetensors.torch
+
+    safetensors.torch.save_file(seeded(Mlp, seed=5).state_dict(), path)
+
+
+def begins_with_file(job: Job, rank: int) -> None:
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
+    expect_equal(model, seeded(Mlp, seed=5), tolerance=0)
+    model.loss(part_of(joined_batch(0), rank)).backward()
+    trainer.step()
+    _finish(trainer, rank)
+
+
+def expect_safetensors(path: str) -> None:
+    """What the job wrote is the model after its step, by PyPI's library."""
+    import safetensors.torch
+
+    expected = seeded(Mlp, seed=5)
+    plain = OPTIMIZERS["sgd"](expected)
+    expected.loss(joined_batch(0)).backward()
+    plain.step()
+    model = seeded(Mlp)
+    model.load_state_dict(safetensors.torch.load_file(path))
+    expect_equal(model, expected)

@@ -1,0 +1,39 @@
+"""Capstan: train a model on parameter servers, from any Python program.
+
+    job = capstan.connect()
+    w = job.table("w", numpy.zeros(8), optimizer=capstan.Adam(lr=0.01))
+    job.start()
+    for step in range(job.step, steps):
+        gradient = ...          # of w.values
+        w.push_pull(gradient)   # on its way while the program goes on
+        job.end_step(loss, samples)
+    if job.finish():
+        job.report(test_accuracy=...)
+
+`python -m capstan run --worker_command="python train.py"` starts a whole job on this machine.
+capstan.torch is for programs with PyTorch.
+"""
+
+from capstan._errors import (Error, Forked, InvalidArgument, JobFailed, LeftJob, OutOfMemory,
+                             WrongOrder)
+from capstan._job import Job, connect
+from capstan._optimizers import SGD, Adagrad, Adam, AdamW, Optimizer
+from capstan._table import Table
+
+__all__ = [
+    "SGD",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Error",
+    "Forked",
+    "InvalidArgument",
+    "Job",
+    "JobFailed",
+    "LeftJob",
+    "Optimizer",
+    "OutOfMemory",
+    "Table",
+    "WrongOrder",
+    "connect",
+]

@@ -1,0 +1,76 @@
+"""What ends a program, and what it means for its jobs: SIGTERM, exceptions, a fork."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import traceback
+import weakref
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Optional
+
+from capstan import _errors
+
+if TYPE_CHECKING:
+    from capstan._job import Job
+
+_jobs: weakref.WeakSet[Job] = weakref.WeakSet()
+_next_hook = sys.excepthook
+_is_hooked = False
+
+
+def watch(job: Job) -> None:
+    """From now on, SIGTERM leaves the job, and an exception that nothing catches ends it."""
+    global _is_hooked, _next_hook
+    _jobs.add(job)
+    if (threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL):
+        signal.signal(signal.SIGTERM, _leave_jobs)
+    if not _is_hooked:
+        _next_hook, sys.excepthook = sys.excepthook, _fail_jobs
+        os.register_at_fork(after_in_child=_forget_parent)
+        _is_hooked = True
+
+
+def forget(job: Job) -> None:
+    """The job is closed."""
+    _jobs.discard(job)
+
+
+def text_of(error: BaseException) -> str:
+    """The error and where it was raised, in one line."""
+    text = "".join(traceback.format_exception_only(type(error), error)).strip()
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{text} ({frames[-1].filename}:{frames[-1].lineno})" if frames else text
+
+
+def _leave_jobs(number: int, frame: Optional[FrameType]) -> None:
+    # A second one ends the program at once.
+    signal.signal(number, signal.SIG_DFL)
+    left = 0
+    for job in list(_jobs):
+        try:
+            job.leave()
+            left += 1
+        except _errors.Error:
+            pass  # it has ended, or has not begun
+    if left == 0:
+        sys.exit(128 + number)
+
+
+def _fail_jobs(kind: type[BaseException], error: BaseException,
+               trace: Optional[TracebackType]) -> None:
+    for job in list(_jobs):
+        try:
+            job.fail(text_of(error))
+        except (_errors.Error, _errors.LeftJob):
+            pass  # it has ended already
+    _next_hook(kind, error, trace)
+
+
+def _forget_parent() -> None:
+    _jobs.clear()
+    if signal.getsignal(signal.SIGTERM) is _leave_jobs:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,0 +1,269 @@
+"""A job as one worker sees it: its tables, its steps and its end."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import weakref
+from typing import Any, Callable, Optional
+
+from capstan import _ending, _errors, _library, _memory
+from capstan._optimizers import Optimizer
+from capstan._table import Layer, Table
+
+# Waits return to Python after this time, so that it can handle signals.
+_SLICE_MS = 100
+_NOT_KNOWN = float("nan")
+
+
+def connect(coordinator: Optional[str] = None, *, keys: Optional[str] = None,
+            insecure: bool = False, rank: Optional[int] = None, steps: int = 0,
+            rpc_deadline_seconds: float = 30.0, device: Optional[str] = None,
+            trace: Optional[str] = None, record_history: Optional[str] = None,
+            metrics_listen: Optional[str] = None, health_listen: Optional[str] = None) -> Job:
+    """Reads the job from its coordinator. All arguments may be left out in a program that
+    `capstan run --worker_command` has started.
+
+    coordinator: HOST:PORT; the environment's CAPSTAN_COORDINATOR unless given.
+    keys: the folder with this process's keys; CAPSTAN_KEYS unless given; without it: plaintext.
+    insecure: plaintext although there are keys.
+    rank: this worker's, from 0; the environment's RANK unless given, else the next free one.
+    steps: of every worker, if they are known; the job's status shows them.
+    rpc_deadline_seconds: how long to retry while the coordinator cannot be reached.
+    device: what the worker computes on, for people.
+    trace, record_history, metrics_listen, health_listen: as the flags of capstan_worker.
+
+    In the main thread SIGTERM asks the worker to leave the job, unless the program has a handler of
+    its own: the call after the end of a step then raises LeftJob. An exception that nothing catches
+    ends the job, with its text.
+
+    Raises JobFailed: the coordinator cannot be reached, or its job is not for programs.
+    """
+    options = _library.ConnectOptions(
+        struct_size=ctypes.sizeof(_library.ConnectOptions), coordinator=_bytes(coordinator),
+        keys=_bytes(keys), insecure=insecure, has_rank=rank is not None, rank=rank or 0,
+        steps=steps, rpc_deadline_seconds=rpc_deadline_seconds, device=_bytes(device),
+        trace=_bytes(trace), record_history=_bytes(record_history),
+        metrics_listen=_bytes(metrics_listen), health_listen=_bytes(health_listen))
+    pointer = ctypes.c_void_p()
+    library = _library.load()
+    _in_thread(lambda: int(library.capstan_connect(options, pointer)))
+    return Job(_Handle(pointer))
+
+
+def _bytes(text: Optional[str]) -> Optional[bytes]:
+    return None if text is None else os.fsencode(text)
+
+
+def _in_thread(call: Callable[[], int]) -> None:
+    """Makes a call that can block for long, while this thread goes on to handle signals."""
+    results: list[tuple[int, str]] = []
+
+    def run() -> None:
+        status = call()
+        results.append((status, _library.last_error()))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(_SLICE_MS / 1000)
+    _library.raise_status(*results[0])
+
+
+class _Handle:
+    """Owns the C library's job. Arrays that are views of its memory keep it alive."""
+
+    def __init__(self, pointer: ctypes.c_void_p) -> None:
+        self.pointer = pointer
+        weakref.finalize(self, _library.load().capstan_close, pointer)
+
+
+class Job:
+    """A job that this process takes part in as one worker; made by connect.
+
+    Tables first, then `start`, then the steps, then `finish`. With `with`, or at the program's end,
+    it is closed; an exception ends the whole job then. Any thread may call any method.
+    """
+
+    def __init__(self, handle: _Handle) -> None:
+        self._handle: Optional[_Handle] = handle
+        self._library = _library.load()
+        self._tables: list[Table] = []
+        self._layers: list[Layer] = []
+        self._learning_rate: Optional[float] = None
+        self._is_finished = False
+        self._must_report = False
+        _ending.watch(self)
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+                 trace: object) -> None:
+        if error is not None and not isinstance(error, (SystemExit, _errors.JobFailed)):
+            self.fail(_ending.text_of(error))
+        self.close()
+
+    def table(self, name: str, initial: Any, *, optimizer: Optional[Optimizer] = None,
+              layer: Optional[int] = None, stddev: float = 0.0) -> Table:
+        """Adds a parameter tensor. Every worker adds the same tables in the same order.
+
+        name: no two tables have the same.
+        initial: a shape (a tuple of sizes): the table begins with values that the servers draw from
+        a normal distribution with standard deviation `stddev`. Or an array: its values in worker 0
+        count. A job that goes on from a checkpoint, or has --initial, takes none of them.
+        optimizer: the job's unless given.
+        layer: tables of one layer are pushed and pulled together. Layers are counted from the
+        input, 0, 1, ... without gaps; one of its own after the others unless given.
+
+        Raises InvalidArgument; WrongOrder after `start`.
+        """
+        is_shape = isinstance(initial, tuple) and all(isinstance(size, int) for size in initial)
+        memory = None if is_shape else _memory.memory_of(initial)
+        shape = tuple(initial) if is_shape else _shape_of(initial)
+        index = len(self._layers) if layer is None else layer
+        self._add_table(name, shape, optimizer, index, memory, stddev)
+        while len(self._layers) <= index:
+            self._layers.append(Layer(self, len(self._layers)))
+        table = Table(self, len(self._tables), name, shape, self._layers[index])
+        self._layers[index].tables.append(table)
+        self._tables.append(table)
+        return table
+
+    def _add_table(self, name: str, shape: tuple[int, ...], optimizer: Optional[Optimizer],
+                   layer: int, memory: Optional[_memory.Memory], stddev: float) -> None:
+        if memory is not None and memory.on_gpu:
+            raise _errors.InvalidArgument(
+                f"table {name}: expected initial values in the CPU's memory; copy them there")
+        fields: dict[str, object] = {}
+        if optimizer is not None:
+            fields["optimizer"] = ctypes.pointer(optimizer._as_struct())
+        if memory is not None:
+            fields.update(initial=memory.pointer, initial_dtype=memory.dtype)
+        _library.check(self._library.capstan_add_table(
+            self._pointer(), _library.TableStruct(
+                struct_size=ctypes.sizeof(_library.TableStruct), name=name.encode(),
+                shape=(ctypes.c_uint64 * len(shape))(*shape), dimensions=len(shape), layer=layer,
+                initial_from_worker=memory is not None, initial_stddev=stddev, **fields),
+            ctypes.c_int32()))
+
+    def start(self) -> None:
+        """Joins the job, and waits until all its processes are there.
+
+        Raises JobFailed, also if the job has no place for this worker, or other workers have other
+        tables.
+        """
+        self._wait_for(self._library.capstan_start)
+
+    @property
+    def rank(self) -> int:
+        """This worker's, from 0. -1 before `start`."""
+        return int(self._library.capstan_rank(self._pointer()))
+
+    @property
+    def num_workers(self) -> int:
+        """-1 before `start`."""
+        return int(self._library.capstan_num_workers(self._pointer()))
+
+    @property
+    def step(self) -> int:
+        """The step that comes next. -1 before `start`. The first one is 0, unless the job goes on
+        from a checkpoint, or the worker has taken the place of a lost one."""
+        return int(self._library.capstan_step(self._pointer()))
+
+    @property
+    def steps(self) -> int:
+        """The number of steps that the job names (--steps). 0: none."""
+        return int(self._library.capstan_steps_of_job(self._pointer()))
+
+    @property
+    def learning_rate(self) -> Optional[float]:
+        """The learning rate of all tables, if it was set here. It counts from the next push on; 0
+        or more. In BSP the smallest rank's counts."""
+        return self._learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate: float) -> None:
+        self._set_learning_rate(-1, learning_rate)
+        self._learning_rate = learning_rate
+
+    def _set_learning_rate(self, table: int, learning_rate: float) -> None:
+        _library.check(
+            self._library.capstan_set_learning_rate(self._pointer(), table, learning_rate))
+
+    def end_step(self, loss: float = _NOT_KNOWN, samples: int = 0) -> None:
+        """Ends a step. Tables that were not pushed in it had no gradient.
+
+        loss: the mean over `samples` samples, for progress and reports.
+        """
+        for layer in self._layers:
+            layer.expect_complete()
+        self._wait_for(self._library.capstan_end_step, loss, samples)
+
+    def finish(self) -> bool:
+        """No further step. Waits until all workers have done theirs, which are equally many.
+
+        Returns whether this worker evaluates. If so, its values are the final ones, and the job's
+        end waits for its `report`, or its `close`. Else the job has ended.
+        """
+        is_evaluator = ctypes.c_int32()
+        self._wait_for(self._library.capstan_finish, is_evaluator)
+        self._is_finished = True
+        self._must_report = bool(is_evaluator.value)
+        return self._must_report
+
+    def report(self, test_accuracy: float = _NOT_KNOWN, test_loss: float = _NOT_KNOWN,
+               samples: int = 0) -> None:
+        """The evaluator's result for the job's summary: accuracy (0 to 1) and mean loss over
+        `samples` held-out samples. Waits for the job's end."""
+        self._wait_for(self._library.capstan_report, test_accuracy, test_loss, samples)
+        self._must_report = False
+
+    def leave(self) -> None:
+        """Leaves the job after the step under way: the others go on, and another process may take
+        this one's place. A later call raises LeftJob."""
+        _library.check(self._library.capstan_leave(self._pointer()))
+
+    def fail(self, reason: str) -> None:
+        """Ends the whole job with this reason."""
+        _library.check(self._library.capstan_fail(self._pointer(), reason.encode()))
+
+    def close(self) -> None:
+        """Ends this worker's part. Before `finish` it ends the whole job.
+
+        Arrays that are views of tables stay valid, but no longer change.
+        """
+        if self._handle is None:
+            return
+        _ending.forget(self)
+        try:
+            if self._must_report:
+                self.report()
+            elif not self._is_finished and self.rank >= 0:
+                self.fail("a worker's program closed the job before its end")
+        except (_errors.Error, _errors.LeftJob):
+            pass  # it has ended already
+        self._handle = None
+
+    def _pointer(self) -> ctypes.c_void_p:
+        if self._handle is None:
+            raise _errors.WrongOrder("the job is closed; connect again")
+        return self._handle.pointer
+
+    def _wait_for(self, function: Callable[..., int], *arguments: object) -> None:
+        """Calls a function that blocks for a while at most, until it is done."""
+        pointer = self._pointer()
+        status = function(pointer, *arguments, _SLICE_MS)
+        while status == _library.TIMEOUT:
+            status = function(pointer, *arguments, _SLICE_MS)
+        if status:
+            _library.check(status)
+
+
+def _shape_of(initial: Any) -> tuple[int, ...]:
+    if hasattr(initial, "shape"):
+        return tuple(int(size) for size in initial.shape)
+    import numpy  # the package works without it
+
+    return numpy.shape(initial)

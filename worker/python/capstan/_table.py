@@ -1,0 +1,160 @@
+"""A parameter tensor of a job, and the layers that tables are grouped into."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+from capstan import _errors, _library, _memory
+
+if TYPE_CHECKING:
+    import numpy
+    import numpy.typing
+
+    from capstan._job import Job
+
+
+class Layer:
+    """Tables that are pushed and pulled together: once a step, when each has its gradient."""
+
+    def __init__(self, job: Job, index: int) -> None:
+        self.index = index
+        self.tables: list[Table] = []
+        self._job = job
+        self._given: set[Table] = set()
+
+    def wait(self) -> None:
+        self._job._wait_for(self._job._library.capstan_wait, self.index)
+
+    def give(self, table: Table) -> None:
+        """The table's gradient is complete."""
+        self._given.add(table)
+        if len(self._given) == len(self.tables):
+            self._given.clear()
+            self._job._wait_for(self._job._library.capstan_push, self.index)
+
+    def expect_complete(self) -> None:
+        if self._given:
+            given = ", ".join(sorted(table.name for table in self._given))
+            raise _errors.WrongOrder(
+                f"layer {self.index} has a gradient of {given}, but not of its other tables; give "
+                "each table of a layer one, or each table a layer of its own")
+
+
+class Table:
+    """A parameter tensor of a job; made by Job.table.
+
+    Its values and its gradient are float32, row-major, in memory of the library. After `push_pull`
+    the library owns both, until `wait` has returned.
+    """
+
+    def __init__(self, job: Job, index: int, name: str, shape: tuple[int, ...],
+                 layer: Layer) -> None:
+        self.name = name
+        self.shape = shape
+        self.layer = layer.index
+        self._job = job
+        self._index = index
+        self._layer = layer
+        self._learning_rate: Optional[float] = None
+
+    @property
+    def values(self) -> numpy.typing.NDArray[numpy.float32]:
+        """The values of the step that comes next, or that is under way. Waits until they have
+        arrived. An array of NumPy, without a copy: the values of later steps come into it."""
+        self.wait()
+        return self._array(self.values_buffer())
+
+    @property
+    def gradient(self) -> numpy.typing.NDArray[numpy.float32]:
+        """Where the gradient is written, for a push_pull without one. An array of NumPy."""
+        self.wait()
+        return self._array(self.gradient_buffer())
+
+    def push_pull(self, gradient: Any = None, *, stream: Optional[int] = None) -> None:
+        """Sends this step's gradient, and asks for the next values, once a step.
+
+        gradient: of the table's size: an array of NumPy, or a dense tensor of float32, float16 or
+        bfloat16 of any library with DLPack or data_ptr; it is copied. None: it is in `gradient`
+        already.
+        stream: for a tensor on a GPU, the address of the stream that computes it, such as
+        torch.cuda.Stream.cuda_stream.
+        """
+        if gradient is not None:
+            self.wait()
+            self._write(gradient, stream)
+        self._layer.give(self)
+
+    def wait(self) -> None:
+        """Waits until the values of the step that comes next, or that is under way, are there."""
+        self._layer.wait()
+
+    def read(self, tensor: Any, *, stream: Optional[int] = None) -> None:
+        """Waits for the values, and copies them into a tensor as push_pull takes them.
+
+        stream: for a tensor on a GPU, the address of the stream for the copy.
+        """
+        self.wait()
+        if hasattr(tensor, "__array_interface__"):
+            tensor[...] = self.values
+            return
+        memory = self._memory_of(tensor, stream)
+        if memory.on_gpu:
+            _memory.copy_to_gpu(memory.pointer, ctypes.addressof(self.values_buffer()),
+                                4 * memory.size, stream or 0)
+            return
+        _library.check(self._job._library.capstan_read_values(
+            self._job._pointer(), self._index, memory.pointer, memory.size, memory.dtype))
+
+    @property
+    def learning_rate(self) -> Optional[float]:
+        """The table's learning rate, if it was set here: then it takes the place of its
+        optimizer's, from the next push on; 0 or more. In BSP the smallest rank's counts."""
+        return self._learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate: float) -> None:
+        self._job._set_learning_rate(self._index, learning_rate)
+        self._learning_rate = learning_rate
+
+    def values_buffer(self) -> ctypes.Array[ctypes.c_float]:
+        """The memory of `values`, without a wait, for other libraries than NumPy."""
+        return self._buffer(self._job._library.capstan_values)
+
+    def gradient_buffer(self) -> ctypes.Array[ctypes.c_float]:
+        """The memory of `gradient`, without a wait, for other libraries than NumPy."""
+        return self._buffer(self._job._library.capstan_gradient)
+
+    def _buffer(self, function: Callable[..., Optional[int]]) -> ctypes.Array[ctypes.c_float]:
+        address = function(self._job._pointer(), self._index)
+        if address is None:
+            raise _errors.WrongOrder(f"table {self.name} has no memory before Job.start")
+        buffer = (ctypes.c_float * math.prod(self.shape)).from_address(address)
+        buffer._handle = self._job._handle  # type: ignore[attr-defined]
+        return buffer
+
+    def _array(self, buffer: Any) -> numpy.typing.NDArray[numpy.float32]:
+        import numpy  # the package works without it
+
+        return numpy.frombuffer(buffer, dtype=numpy.float32).reshape(self.shape)
+
+    def _write(self, gradient: Any, stream: Optional[int]) -> None:
+        memory = self._memory_of(gradient, stream)
+        if memory.on_gpu:
+            _memory.copy_from_gpu(ctypes.addressof(self.gradient_buffer()), memory.pointer,
+                                  4 * memory.size, stream or 0)
+            return
+        _library.check(self._job._library.capstan_write_gradient(
+            self._job._pointer(), self._index, memory.pointer, memory.size, memory.dtype))
+
+    def _memory_of(self, tensor: Any, stream: Optional[int]) -> _memory.Memory:
+        memory = _memory.memory_of(tensor, stream)
+        if memory.on_gpu and (stream is None or memory.dtype != _library.FLOAT32):
+            raise _errors.InvalidArgument(
+                f"table {self.name}: expected a stream with a tensor on a GPU, and float32; or "
+                "copy the tensor to the CPU first")
+        if memory.size != math.prod(self.shape):
+            raise _errors.InvalidArgument(f"table {self.name}: expected {math.prod(self.shape)} "
+                                          f"elements, got {memory.size}")
+        return memory

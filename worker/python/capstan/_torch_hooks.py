@@ -1,0 +1,51 @@
+"""The hooks of an attached model's modules. A copy of a module has hooks that do nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Optional
+
+from capstan._errors import WrongOrder
+from capstan._torch_parameter import Parameter
+
+if TYPE_CHECKING:
+    from capstan._torch_trainer import Trainer
+
+
+class Hook:
+    """Calls `_run` with the trainer and what torch gives it."""
+
+    def __init__(self, trainer: Optional[Trainer], parameters: list[Parameter]) -> None:
+        self._trainer = trainer
+        self._parameters = parameters
+
+    def __deepcopy__(self, memo: object) -> Hook:
+        return type(self)(None, [])
+
+    def __call__(self, *arguments: Any) -> None:
+        if self._trainer is not None:
+            self._run(self._trainer, *arguments)
+
+    def _run(self, trainer: Trainer, *arguments: Any) -> None:
+        raise NotImplementedError
+
+
+class BeforeForward(Hook):
+    def _run(self, trainer: Trainer, *arguments: Any) -> None:
+        trainer._before_forward(arguments[0], self._parameters)
+
+
+class AfterStateDict(Hook):
+    """The dictionary has the tensors now. Their values are complete when it returns."""
+
+    def _run(self, trainer: Trainer, *unused: Any) -> None:
+        for parameter in self._parameters:
+            trainer._bring(parameter)
+
+
+class BeforeLoad(Hook):
+    def _run(self, trainer: Trainer, *arguments: Any) -> None:
+        state, prefix = arguments[:2]
+        for parameter in self._parameters:
+            if prefix + parameter.name in state:
+                raise WrongOrder(f"the servers hold {parameter.name}; call load_state_dict before "
+                                 "ct.attach")

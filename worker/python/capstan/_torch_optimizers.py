@@ -1,0 +1,115 @@
+"""From optimizers of torch.optim to those of the servers. What does not map is refused."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping
+
+import torch
+
+from capstan._errors import InvalidArgument
+from capstan._optimizers import SGD, Adagrad, Adam, AdamW, Optimizer
+
+# Settings that change the speed at most.
+_OF_SPEED = {"foreach", "fused", "capturable"}
+# What a program may change while it trains.
+_CHANGING = {"params", "lr", "initial_lr"}
+# The only values that servers have.
+_REQUIRED: dict[str, object] = {
+    "dampening": 0,
+    "maximize": False,
+    "differentiable": False,
+    "amsgrad": False,
+    "lr_decay": 0,
+    "initial_accumulator_value": 0,
+}
+
+Group = Mapping[str, Any]
+
+
+def _sgd(group: Group, lr: float) -> Optimizer:
+    return SGD(lr, group["momentum"], group["nesterov"], group["weight_decay"])
+
+
+def _adagrad(group: Group, lr: float) -> Optimizer:
+    return Adagrad(lr, group["eps"], group["weight_decay"])
+
+
+def _adam(group: Group, lr: float) -> Optimizer:
+    # Newer torch has AdamW as an Adam with this setting.
+    kind = AdamW if group.get("decoupled_weight_decay") else Adam
+    return kind(lr, _numbers(group["betas"]), group["eps"], group["weight_decay"])
+
+
+def _adamw(group: Group, lr: float) -> Optimizer:
+    return AdamW(lr, _numbers(group["betas"]), group["eps"], group["weight_decay"])
+
+
+_KINDS: dict[type, Callable[[Group, float], Optimizer]] = {
+    torch.optim.SGD: _sgd,
+    torch.optim.Adagrad: _adagrad,
+    torch.optim.Adam: _adam,
+    torch.optim.AdamW: _adamw,
+}
+
+
+def server_optimizers(optimizer: torch.optim.Optimizer) -> list[Optimizer]:
+    """The servers' optimizer for each parameter group.
+
+    Raises InvalidArgument if servers have none that does the same.
+    """
+    make = _KINDS.get(type(optimizer))
+    if make is None:
+        raise InvalidArgument(
+            f"the servers have no {type(optimizer).__name__}; use SGD, Adagrad, Adam or AdamW of "
+            "torch.optim, itself and not a class derived from it")
+    _expect_fresh(optimizer)
+    return [_server_optimizer(make, group) for group in optimizer.param_groups]
+
+
+def _server_optimizer(make: Callable[[Group, float], Optimizer], group: Group) -> Optimizer:
+    for name, value in _REQUIRED.items():
+        if group.get(name, value) != value:
+            raise InvalidArgument(f"the servers' optimizers have no {name}={group[name]}; leave "
+                                  f"{name} out, which means {value}")
+    # 0, as schedulers with a warm-up begin, is sent with the first gradient.
+    return make(group, learning_rate(group) or 1.0)
+
+
+def learning_rate(group: Group) -> float:
+    """The group's learning rate. Raises InvalidArgument unless it is a number."""
+    rate = group["lr"]
+    if isinstance(rate, torch.Tensor):
+        raise InvalidArgument("expected a number as the learning rate, got a tensor; give "
+                              "lr=float(...)")
+    return float(rate)
+
+
+def _numbers(betas: tuple[Any, Any]) -> tuple[float, float]:
+    if any(isinstance(beta, torch.Tensor) for beta in betas):
+        raise InvalidArgument("expected numbers as betas, got a tensor; give betas=(0.9, 0.999)")
+    return float(betas[0]), float(betas[1])
+
+
+def _expect_fresh(optimizer: torch.optim.Optimizer) -> None:
+    """Servers begin without momentum and second moments."""
+    for state in optimizer.state.values():
+        if float(state.get("step", 0)) > 0 or state.get("momentum_buffer") is not None:
+            raise InvalidArgument(
+                "expected an optimizer that has made no step, nor loaded one's state: the servers "
+                "begin without; make the optimizer anew, or let the job go on from a checkpoint of "
+                "its own (capstan run --restore)")
+
+
+def fixed_settings(group: Group) -> dict[str, object]:
+    """What stays as it is while the job runs."""
+    return {name: value for name, value in group.items()
+            if name not in _CHANGING and name not in _OF_SPEED}
+
+
+def expect_unchanged(group: Group, settings: Mapping[str, object]) -> None:
+    """Raises InvalidArgument if a setting other than the learning rate is not as in `settings`."""
+    for name, value in settings.items():
+        if group[name] != value:
+            raise InvalidArgument(
+                f"{name} of a parameter group has changed from {value} to {group[name]}, but the "
+                "servers' stays; only lr may change (OneCycleLR: cycle_momentum=False)")

@@ -1,0 +1,48 @@
+"""A parameter of an attached model while it is trained."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+
+from capstan._errors import WrongOrder
+from capstan._table import Table
+from capstan._torch_carriers import Carrier, Gpu, make_carrier
+from capstan._torch_plan import Planned
+
+
+class Parameter:
+    """A parameter while it is trained. `layer` is its place in the order of pulls."""
+
+    def __init__(self, planned: Planned, table: Table) -> None:
+        self.name = planned.name
+        self.group = planned.group
+        self.tensor = planned.tensor
+        self.table = table
+        self.layer = table.layer
+        self.carrier: Carrier
+        # The values are those of the step that comes next, or that is under way.
+        self.is_current = True
+        # A module that holds it has begun its forward in this step.
+        self.is_expected = False
+        # Its gradient, once it has left in this step, and the gradient's version then.
+        self.sent: Optional[torch.Tensor] = None
+        self.sent_version = 0
+
+    def attach(self, gpu: Optional[Gpu]) -> None:
+        """Makes the parameter's values those of the library's memory."""
+        self.carrier = make_carrier(self.tensor, self.table, gpu)
+        self._address = self.tensor.data_ptr()
+        self._version = self.tensor._version
+
+    def expect_untouched(self) -> None:
+        """Raises WrongOrder if the program has changed the parameter, or its gradient too late."""
+        if self.tensor._version != self._version or self.tensor.data_ptr() != self._address:
+            raise WrongOrder(
+                f"the program has changed {self.name}, but the servers hold its values; do what "
+                "changes or moves parameters (load_state_dict, to, init) before ct.attach")
+        if self.sent is not None and self.sent._version != self.sent_version:
+            raise WrongOrder(
+                f"the gradient of {self.name} was changed after it had left; instead of "
+                "clip_grad_norm_ give ct.attach(..., max_norm=), and let gradients be")

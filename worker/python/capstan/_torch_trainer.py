@@ -1,0 +1,317 @@
+"""Training of one model whose optimizer runs on the servers."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from typing import Any, Callable, Iterator, Optional, Union
+
+import torch
+
+from capstan._errors import InvalidArgument, WrongOrder
+from capstan._job import Job
+from capstan._optimizers import SGD
+from capstan._table import Table
+from capstan._torch_carriers import Gpu, values_of
+from capstan._torch_hooks import AfterStateDict, BeforeForward, BeforeLoad
+from capstan._torch_optimizers import expect_unchanged, fixed_settings, learning_rate
+from capstan._torch_parameter import Parameter
+from capstan._torch_plan import Plan
+
+_FOUND_INF = "capstan.found_inf"
+_BUFFERS = "capstan.buffers"
+
+
+class Trainer:
+    """A model whose optimizer runs on the servers of `job`, which is not started yet.
+
+    ct.attach makes one and calls the functions of this module its methods. Use it alone for several
+    models in one program.
+
+    max_norm: clips this worker's own gradient to this total norm, as clip_grad_norm_ does, before
+    it is pushed. The mean over the workers, which servers apply, is not clipped again.
+    grad_scaler: the GradScaler that has scaled the loss. Gradients are unscaled before they are
+    pushed. In BSP all workers skip a step in which one of them has found inf or NaN; in SSP and
+    async a worker skips its own, and at most one more when it hears of another's.
+    With either, gradients leave in `step`, not in backward.
+    """
+
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
+                 job: Union[Job, Callable[[], Job]], *, max_norm: Optional[float] = None,
+                 grad_scaler: Optional[Any] = None) -> None:
+        plan = Plan(model, optimizer)
+        self._model = model
+        self._optimizer = optimizer
+        self._plan = plan
+        self._max_norm = max_norm
+        self._scaler = grad_scaler if grad_scaler is not None and grad_scaler.is_enabled() else None
+        self._defers = max_norm is not None or self._scaler is not None
+        self._syncs = True
+        self._settings = [fixed_settings(group) for group in optimizer.param_groups]
+        self._rates = [optimizer.lr for optimizer in plan.server_optimizers]
+        self._hooks: list[Any] = []
+        self._nodes: list[object] = []
+        self._unexpected: list[Parameter] = []
+        self._has_begun = False
+        self._has_rates = False
+        self.job = job if isinstance(job, Job) else job()
+        self._add_tables()
+        self.job.start()
+        self._take_values()
+        self._hook_model()
+        self._hook_optimizer()
+        self._begin_step()
+
+    # The tables, from the input on: first what all wait for, then the parameters, then buffers.
+
+    def _add_tables(self) -> None:
+        job, plan = self.job, self._plan
+        self._found_inf: Optional[Table] = None
+        if self._scaler is not None:
+            self._found_inf = job.table(_FOUND_INF, torch.zeros(1), optimizer=SGD(1.0))
+        self._parameters = [
+            Parameter(one, job.table(one.name, one.initial(),
+                                      optimizer=plan.server_optimizers[one.group]))
+            for one in plan.parameters]
+        self._buffers: Optional[Table] = None
+        if plan.has_shared_state:
+            self._buffers = job.table(_BUFFERS, plan.shared_state(), optimizer=SGD(1.0))
+
+    def _take_values(self) -> None:
+        """The servers' values and rank 0's buffers take the place of the program's."""
+        self._gpus: dict[torch.device, Gpu] = {}
+        for parameter in self._parameters:
+            parameter.table.wait()
+            parameter.attach(self._gpu_of(parameter.tensor))
+        if self._buffers is not None:
+            self._buffers.wait()
+            self._plan.take_shared_state(values_of(self._buffers))
+        if self._found_inf is not None:
+            self._found_inf.wait()
+            self._infs = float(values_of(self._found_inf)[0])
+
+    def _gpu_of(self, tensor: torch.Tensor) -> Optional[Gpu]:
+        if not tensor.is_cuda:
+            return None
+        if tensor.device not in self._gpus:
+            self._gpus[tensor.device] = Gpu(tensor.device)
+        return self._gpus[tensor.device]
+
+    def _flush(self) -> None:
+        for gpu in self._gpus.values():
+            gpu.flush()
+
+    # Forward.
+
+    def _hook_model(self) -> None:
+        by_tensor = {id(one.tensor): one for one in self._parameters}
+        module: Any
+        for module in self._model.modules():
+            own = [by_tensor[id(tensor)] for tensor in module._parameters.values()
+                   if id(tensor) in by_tensor]
+            hook = module.register_forward_pre_hook(BeforeForward(self, own))
+            # Before hooks that compute with parameters, as those of weight_norm.
+            hooks: Any = module._forward_pre_hooks
+            hooks.move_to_end(hook.id, last=False)
+            self._hooks.append(hook)
+            self._hooks.append(module._register_state_dict_hook(AfterStateDict(self, own)))
+        model: Any = self._model
+        self._hooks.append(
+            model._register_load_state_dict_pre_hook(BeforeLoad(self, self._parameters)))
+        for parameter in self._parameters:
+            self._hook_gradient(parameter)
+
+    def _before_forward(self, module: torch.nn.Module, own: list[Parameter]) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            for parameter in self._unexpected:
+                self._bring(parameter)
+        if not (module.training and torch.is_grad_enabled()):
+            self.wait()  # evaluation has short cuts past the modules that hold parameters
+        for parameter in own:
+            parameter.is_expected = True
+            if not parameter.is_current:
+                self._bring(parameter)
+
+    def _bring(self, parameter: Parameter) -> None:
+        if parameter.is_current:
+            return
+        for gpu in self._gpus.values():
+            gpu.finish_pushes()
+        parameter.table.wait()
+        parameter.carrier.bring()
+        parameter.is_current = True
+
+    def wait(self) -> None:
+        """Waits until all parameters have the values of the next step. A program that reads
+        parameters other than by forward and state_dict calls it first."""
+        for parameter in self._parameters:
+            self._bring(parameter)
+
+    # Backward.
+
+    def _hook_gradient(self, parameter: Parameter) -> None:
+        trainer = weakref.ref(self)
+
+        def on_gradient(*unused: object) -> None:
+            alive = trainer()
+            if alive is not None:
+                alive._on_gradient(parameter)
+
+        tensor: Any = parameter.tensor
+        if hasattr(tensor, "register_post_accumulate_grad_hook"):
+            self._hooks.append(tensor.register_post_accumulate_grad_hook(on_gradient))
+            return
+        # Before torch 2.1: the node that accumulates the gradient, found by way of a view.
+        with torch.enable_grad():
+            node = tensor.expand_as(tensor).grad_fn.next_functions[0][0]
+        self._hooks.append(node.register_hook(on_gradient))
+        self._nodes.append(node)  # a node that nobody holds is made anew, without the hook
+
+    def _on_gradient(self, parameter: Parameter) -> None:
+        gradient = parameter.tensor.grad
+        if gradient is not None and gradient.layout is not torch.strided:
+            raise InvalidArgument(f"the gradient of {parameter.name} is sparse, and tables are "
+                                  "dense; make the embedding with sparse=False")
+        if not parameter.is_expected:
+            self._on_unexpected(parameter)
+        if self._syncs and not self._defers:
+            self._send(parameter)
+
+    def _on_unexpected(self, parameter: Parameter) -> None:
+        """The parameter was used without the forward of a module that holds it."""
+        if not parameter.is_current:
+            raise WrongOrder(
+                f"{parameter.name} was used by no forward of a module that holds it, so its values "
+                "may have been old; call ct.wait() before each forward pass")
+        if parameter not in self._unexpected:
+            self._unexpected.append(parameter)
+
+    def _send(self, parameter: Parameter) -> None:
+        if parameter.sent is not None:
+            raise WrongOrder(
+                f"a second gradient of {parameter.name} in one step; call ct.step() after each "
+                "backward, or all but the last of a step within `with ct.no_sync():`")
+        if not self._has_rates:
+            self._send_rates()
+        parameter.carrier.send(parameter.table.push_pull)
+        gradient = parameter.tensor.grad
+        assert gradient is not None
+        parameter.sent = gradient
+        parameter.sent_version = gradient._version
+        parameter.is_current = False
+
+    def _send_rates(self) -> None:
+        """The learning rates of this step, where they have changed."""
+        self._has_rates = True
+        for i, group in enumerate(self._optimizer.param_groups):
+            expect_unchanged(group, self._settings[i])
+            rate = learning_rate(group)
+            if rate != self._rates[i]:
+                self._rates[i] = rate
+                for parameter in self._parameters:
+                    if parameter.group == i:
+                        parameter.table.learning_rate = rate
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Gradients of a backward within are kept, and added to those of the step's last one."""
+        before, self._syncs = self._syncs, False
+        try:
+            yield
+        finally:
+            self._syncs = before
+
+    # The step.
+
+    def _begin_step(self) -> None:
+        self._has_begun = False
+        self._has_rates = False
+        for parameter in self._parameters:
+            parameter.sent = None
+            parameter.is_expected = False
+            parameter.tensor.grad = None
+
+    def step(self, loss: Union[float, torch.Tensor, None] = None, samples: int = 0) -> None:
+        """Ends a step, in place of optimizer.step() and zero_grad(). Afterwards schedulers step.
+
+        loss: the mean over `samples` samples, for progress and reports. A tensor on a GPU is waited
+        for.
+        Raises WrongOrder: the program has changed parameters, or gradients that had left.
+        """
+        for parameter in self._parameters:
+            parameter.expect_untouched()
+        self._plan.expect_frozen()
+        if self._scaler is None or self._may_send(self._scaler):
+            self._send_rest()
+        self._flush()
+        if isinstance(loss, torch.Tensor):
+            loss = float(loss.detach())
+        self.job.end_step(float("nan") if loss is None else loss, samples)
+        for parameter in self._parameters:
+            if parameter.sent is None:
+                parameter.is_current = False
+        self._begin_step()
+        # Schedulers warn if no step came before theirs.
+        self._optimizer._opt_called = True  # type: ignore[attr-defined]
+        self._optimizer._step_count = self.job.step  # type: ignore[attr-defined]
+
+    def _send_rest(self) -> None:
+        """Sends the gradients that have not left, last layer first."""
+        rest = [one for one in self._parameters
+                if one.tensor.grad is not None and one.sent is None]
+        if self._max_norm is not None and rest:
+            torch.nn.utils.clip_grad_norm_([one.tensor for one in rest], self._max_norm)
+        for parameter in reversed(rest):
+            self._send(parameter)
+
+    def _may_send(self, scaler: Any) -> bool:
+        """Unscales the gradients, and agrees with the other workers whether all are finite."""
+        assert self._found_inf is not None
+        found: list[torch.Tensor] = []
+        if any(one.tensor.grad is not None for one in self._parameters):
+            scaler.unscale_(self._optimizer)
+            found = list(scaler._found_inf_per_device(self._optimizer).values())
+        has_inf = any(float(one) > 0 for one in found)
+        # SGD with learning rate 1 counts: each worker with inf adds 1 / workers.
+        self._found_inf.push_pull(torch.tensor([-float(has_inf)]))
+        self._found_inf.wait()
+        infs, before = float(values_of(self._found_inf)[0]), self._infs
+        self._infs = infs
+        for one in found:
+            one.fill_(float(has_inf or infs != before))
+        if found:
+            scaler.update()
+        return not has_inf and infs == before
+
+    def finish(self) -> bool:
+        """No further step. Waits until all workers have done theirs, which are equally many.
+
+        Returns whether this worker evaluates; its model then has the final values. The others' jobs
+        have ended.
+        """
+        is_evaluator = self.job.finish()
+        for parameter in self._parameters:
+            parameter.carrier.bring()
+            parameter.is_current = True
+        self._flush()
+        return is_evaluator
+
+    def detach(self) -> None:
+        """Takes all hooks from the model and the optimizer."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+        self._optimizer.step = self._optimizer_step  # type: ignore[method-assign]
+
+    def _hook_optimizer(self) -> None:
+        def refuse(*unused: object, **also_unused: object) -> None:
+            raise WrongOrder("the servers step this optimizer; call ct.step() instead of "
+                             "optimizer.step(), and ct.attach(..., grad_scaler=scaler) with a "
+                             "GradScaler")
+
+        # Learning rate schedulers look for these, and warn if they are not there.
+        refuse._with_counter = True  # type: ignore[attr-defined]
+        refuse._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+        self._optimizer_step = self._optimizer.step
+        self._optimizer.step = refuse  # type: ignore[method-assign,assignment]

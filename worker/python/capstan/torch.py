@@ -1,0 +1,134 @@
+"""PyTorch on Capstan: the optimizer runs on the servers.
+
+    import capstan.torch as ct
+    model = ct.attach(model, torch.optim.AdamW(model.parameters(), lr=1e-3))
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        ct.step(loss)
+    if ct.finish():
+        ct.report(test_accuracy=accuracy(model))
+
+A gradient leaves as soon as backward has made it. Each module's forward waits for its own values
+only. worker/python/README.md says what works and what is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any, Mapping, Optional, TypeVar, Union
+
+import torch
+
+from capstan import _job
+from capstan._errors import WrongOrder
+from capstan._job import Job
+from capstan._torch_trainer import Trainer
+
+__all__ = [
+    "Trainer",
+    "attach",
+    "finish",
+    "next_step",
+    "no_sync",
+    "rank",
+    "report",
+    "step",
+    "wait",
+    "without_module_prefix",
+    "world_size",
+]
+
+Model = TypeVar("Model", bound=torch.nn.Module)
+
+_attached: Optional[Trainer] = None
+
+
+def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job] = None,
+           max_norm: Optional[float] = None, grad_scaler: Optional[Any] = None) -> Model:
+    """Joins the job, and lets the servers run the optimizer from now on. Returns the model.
+
+    The model begins with rank 0's values, or with the servers', if the job goes on from a
+    checkpoint or has --initial. Waits until all the job's processes are there.
+
+    optimizer: SGD, Adagrad, Adam or AdamW of torch.optim, with any parameter groups.
+    job: capstan.connect() unless given.
+    max_norm: clips this worker's own gradient to this total norm before it is pushed.
+    grad_scaler: the GradScaler that scales the loss. Trainer says more about both.
+
+    Raises InvalidArgument: servers cannot do what model and optimizer ask for, and what to do.
+    """
+    global _attached
+    if _attached is not None:
+        raise WrongOrder("a program attaches one model; put its parts into one module, or make a "
+                         "ct.Trainer of each")
+    _attached = Trainer(model, optimizer, job or _job.connect, max_norm=max_norm,
+                        grad_scaler=grad_scaler)
+    return model
+
+
+def _trainer() -> Trainer:
+    if _attached is None:
+        raise WrongOrder("there is no attached model; call ct.attach first")
+    return _attached
+
+
+def step(loss: Union[float, torch.Tensor, None] = None, samples: int = 0) -> None:
+    """Ends a step, in place of optimizer.step() and zero_grad(). Schedulers step afterwards.
+
+    loss: the mean over `samples` samples, for progress and reports.
+    """
+    _trainer().step(loss, samples)
+
+
+def no_sync() -> contextlib.AbstractContextManager[None]:
+    """`with ct.no_sync():` keeps the gradients of a backward for those of the step's last one."""
+    return _trainer().no_sync()
+
+
+def wait() -> None:
+    """Waits until all parameters have the values of the next step: before a program reads them
+    other than by forward and state_dict."""
+    _trainer().wait()
+
+
+def finish() -> bool:
+    """No further step. Waits until all workers have done theirs, which are equally many.
+
+    Returns whether this worker evaluates; its model then has the final values.
+    """
+    return _trainer().finish()
+
+
+def report(test_accuracy: float = float("nan"), test_loss: float = float("nan"),
+           samples: int = 0) -> None:
+    """The evaluator's result, for the job's summary: accuracy (0 to 1) and mean loss over `samples`
+    held-out samples. Waits for the job's end."""
+    _trainer().job.report(test_accuracy, test_loss, samples)
+
+
+def next_step() -> int:
+    """The step that comes next: 0 at first, unless the job goes on from a checkpoint, or this
+    worker has taken the place of a lost one."""
+    return _trainer().job.step
+
+
+def rank() -> int:
+    """This worker's rank, from 0. Before `attach`: the environment's RANK, or 0."""
+    return int(os.environ.get("RANK", "0")) if _attached is None else _attached.job.rank
+
+
+def world_size() -> int:
+    """The number of workers. Before `attach`: the environment's WORLD_SIZE, or 1."""
+    if _attached is None:
+        return int(os.environ.get("WORLD_SIZE", "1"))
+    return _attached.job.num_workers
+
+
+def without_module_prefix(state_dict: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The state_dict of a model in DistributedDataParallel, for the model itself: without "module."
+    before each name."""
+    prefix = "module."
+    return {name[len(prefix):] if name.startswith(prefix) else name: tensor
+            for name, tensor in state_dict.items()}
