@@ -44,6 +44,7 @@ const std::map<std::string, std::string>& Rules() {
       {"optimizer_of_table_ignored", "final values"},
       {"optimizer_state_left_out", "final values"},
       {"own_states_not_awaited", "own state"},
+      {"program_leaves_layers_out", "the job has failed"},
       {"pull_before_initial_values", "initial values"},
       {"reply_before_apply", "staleness bound"},
       {"residual_changed_by_retry", "error feedback"},
