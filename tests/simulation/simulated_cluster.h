@@ -91,6 +91,10 @@ class SimulatedCluster {
   // Records the worker's exchanges and omits pulls, according to the scenario.
   std::unique_ptr<ParameterEndpoint> Wrap(Member& worker,
                                           std::unique_ptr<ParameterEndpoint> exchanges);
+  // The process of worker 0, at a time that the program knows. Once.
+  void LoseWorker0(Member& worker);
+  // 0: does nothing.
+  void ReplaceWorkerAfter(absl::Duration delay);
   void Befall(const Fault& fault);
   void PauseFor(SimulatedProcess& process, absl::Duration pause);
   void BuryAll();
@@ -108,6 +112,7 @@ class SimulatedCluster {
   std::unique_ptr<MembershipRecorder> membership_;
   std::vector<std::unique_ptr<Member>> servers_;
   std::vector<std::unique_ptr<Member>> workers_;
+  bool has_lost_worker_0_ = false;
   CodecWatch codecs_;
   SimulationResult result_;
 };
