@@ -25,8 +25,8 @@
  * capstan_values and capstan_gradient are memory that the library writes and reads while the
  * layer's exchange is open: from capstan_push until capstan_wait has returned CAPSTAN_OK.
  *
- * The process. The first capstan_connect lets malloc keep freed memory for later messages, and sends
- * warnings and errors to standard error. The library handles no signal.
+ * The process. The first capstan_connect lets malloc keep freed memory for later messages, and
+ * sends warnings and errors to standard error. The library handles no signal.
  *
  * Fork. A job belongs to the process that called capstan_connect. In a child, every function
  * returns CAPSTAN_FORKED and changes nothing.
