@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measures a training step of PyTorch on Capstan beside DistributedDataParallel (DDP) with Gloo.
 
-The model is an MLP of 25 million parameters with SGD and momentum, on 2 workers with a server beside
-each. All are measured in turn, --rounds times; a figure is the median over rounds of the slower
+The model is an MLP of 25 million parameters with SGD and momentum, on 2 workers with a server
+beside each. All are measured in turn, --rounds times; a figure is the median over rounds of the slower
 worker's median step. Prints a table, and with --json a line for each figure. The Python that runs
 this needs torch and Capstan's package.
 
