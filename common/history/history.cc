@@ -50,8 +50,13 @@ bool HasPossibleNumbers(const v1::HistoryRecord& record) {
 
 std::string Describe(const RecordedExchange& exchange, int64_t origin_ns) {
   std::string text;
+  if (exchange.is_initial) text = "initial values";
   if (exchange.push_step.has_value()) {
-    absl::StrAppend(&text, "push of step ", exchange.push_step->value());
+    absl::StrAppend(&text, exchange.is_empty_push ? "empty push" : "push", " of step ",
+                    exchange.push_step->value());
+  }
+  if (exchange.learning_rate.has_value()) {
+    absl::StrAppend(&text, " with learning rate ", *exchange.learning_rate);
   }
   if (exchange.pull_step.has_value()) {
     absl::StrAppend(&text, text.empty() ? "" : ", ", "pull of step ", exchange.pull_step->value());
@@ -151,6 +156,9 @@ absl::Status HistoryAssembler::AddBegan(const v1::ExchangeBegan& began) {
   if (began.has_push()) exchange.push_step = Step(began.push_step());
   if (began.has_pull()) exchange.pull_step = Step(began.pull_step());
   if (began.has_base_version()) exchange.base_version = began.base_version();
+  if (began.has_learning_rate()) exchange.learning_rate = began.learning_rate();
+  exchange.is_empty_push = began.is_empty_push();
+  exchange.is_initial = began.is_initial();
   exchange.begin_ns = began.time_ns();
   lives_in_file_.emplace(exchange.worker, exchange.incarnation);
   history_.begin_ns = std::min(history_.begin_ns, exchange.begin_ns);

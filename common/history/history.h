@@ -44,6 +44,9 @@ struct RecordedExchange {
   std::optional<Step> push_step;
   std::optional<Step> pull_step;
   std::optional<uint64_t> base_version;  // of the values behind the gradient
+  std::optional<double> learning_rate;   // of the push alone
+  bool is_empty_push = false;            // a push without a gradient
+  bool is_initial = false;               // neither push nor pull: sends initial values
   int64_t begin_ns = 0;                  // when the worker asked
   int64_t end_ns = kNeverNs;             // never: it was not answered
   absl::StatusCode code = absl::StatusCode::kUnknown;

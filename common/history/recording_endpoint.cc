@@ -79,10 +79,11 @@ void RecordingEndpoint::RecordValues(const Recording& recording, SliceKey slice,
   MutexLock lock(&copies.mu);
   Copy& copy = copies.of_slice[slice];
   Apply(*recording.pull_codecs.at(slice.table.value()), whole, copy.values);
-  // If all changed elements have come, nothing is missing. If none has come, the copy is what it
+  // If all changed elements have come, nothing is missing. If the number stays, the copy is what it
   // was. A whole copy can lack something: it may be the copy of other workers.
-  const bool is_unchanged = reply.codec == CodecType::kChanged && reply.values.empty();
-  if (!is_unchanged) copy.is_exact = reply.codec == CodecType::kChanged;
+  const bool is_same = std::exchange(copy.number, reply.copy) == reply.copy;
+  const bool has_all_changes = reply.codec == CodecType::kChanged;
+  if (!is_same || !has_all_changes) copy.is_exact = has_all_changes;
   ended->set_has_inexact_values(!copy.is_exact);
   if (copy.is_exact) ended->mutable_values()->Add(copy.values.begin(), copy.values.end());
 }

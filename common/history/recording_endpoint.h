@@ -44,6 +44,7 @@ class RecordingEndpoint : public ParameterEndpoint {
   // may come later.
   struct Copy {
     std::vector<float> values;
+    uint64_t number = 0;  // ExchangeReply::copy
     bool is_exact = false;
   };
   struct Copies {

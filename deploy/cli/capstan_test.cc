@@ -120,7 +120,8 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
        "checkpoint, export, evaluate, job, keys, report, trace, address or help"},
       {{"help", "rum"},
        "capstan help: expected one command (run, status, top, set, check, checkpoint, export, "
-       "evaluate, job, keys, report, trace, address) or one topic (jobs, consistency, machines, "
+       "evaluate, job, keys, report, trace, address) or one topic (jobs, programs, consistency, "
+       "machines, "
        "slurm, "
        "keys, "
        "compression, checkpoints, watching, flagfile, exit_codes), got \"rum\"\n"},
@@ -138,6 +139,8 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
       {{"run", "--restart=always"}, "capstan run: flag --restart: expected on_failure, or on_fail"},
       {{"run", "--restart=on_failure:0"},
        "capstan run: flag --restart: expected on_failure, or on"},
+      {{"run", "--worker_command=train", "--device=cuda"},
+       "capstan run: --device: cannot matter, because the workers are programs of your own"},
       {{"evaluate"}, "capstan evaluate: expected FILE, a model, got none"},
       {{"evaluate", "m", "--jobb=x"}, "capstan evaluate: unknown flag \"--jobb=x\"; expected"},
       {{"status"}, "capstan status: expected --coordinator=HOST:PORT"},

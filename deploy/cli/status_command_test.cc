@@ -39,7 +39,7 @@ TEST(StatusCommandTest, MembersClocksAndPlacementAreListed) {
             "  server-0   127.0.0.1:5000         live      2 shards  1.5 kB\n"
             "  server-1   127.0.0.1:5001         lost      1 shards  3.0 kB\n"
             "workers 1:\n"
-            "  worker-0  step     7/0       0 behind loss 0.0000       0 samples/s      0 B/s\n");
+            "  worker-0  step     7         0 behind loss 0.0000       0 samples/s      0 B/s\n");
 }
 
 TEST(StatusCommandTest, WaitingJobSaysForHowManyAndNothingOfShards) {

@@ -99,13 +99,7 @@ void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
     released->emplace_back(std::move(done), ExchangeOwnState(request));
     return;
   }
-  if (request.is_initial) {
-    absl::Status status = TakeInitialValues(request, released);
-    ExchangeReply reply =
-        status.ok() ? MakeReply(/*learning_rate_divisor=*/0) : ErrorReply(Annotate(status, name_));
-    released->emplace_back(std::move(done), std::move(reply));
-    return;
-  }
+  if (request.is_initial) return TakeInitialValues(request, std::move(done), released);
   if (absl::Status status = CheckPull(request); !status.ok()) {
     released->emplace_back(std::move(done), ErrorReply(std::move(status)));
     return;
@@ -147,24 +141,36 @@ ExchangeReply Slice::ExchangeOwnState(const ExchangeRequest& request) {
   return reply;
 }
 
-absl::Status Slice::TakeInitialValues(const ExchangeRequest& request, ReleasedReplies* released) {
-  // They were sent before, or come from a file.
-  if (!awaits_initial_) return absl::OkStatus();
+absl::Status Slice::CheckInitialValues(const ExchangeRequest& request) const {
   const size_t bytes = state_.size() * sizeof(float);
   if (request.codec != CodecType::kFloat32 || request.gradient.size_bytes() != bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "expected initial values of ", bytes, " bytes (", state_.size(), " float32), got ",
+        name_, ": expected initial values of ", bytes, " bytes (", state_.size(), " float32), got ",
         request.gradient.size_bytes(), " of codec ", static_cast<int>(request.codec)));
   }
   const auto is_finite = [](size_t, absl::Span<const float> block) { return IsFinite(block); };
   if (check_finite_ && !request.gradient.ForEachBlock(is_finite)) {
-    return absl::InvalidArgumentError("the initial values hold a NaN or an infinity");
+    return absl::InvalidArgumentError(
+        absl::StrCat(name_, ": the initial values hold a NaN or an infinity"));
   }
+  return absl::OkStatus();
+}
+
+void Slice::TakeInitialValues(const ExchangeRequest& request, ParameterEndpoint::ReplyCallback done,
+                              ReleasedReplies* released) {
+  // Otherwise they were sent before, or come from a file.
+  const bool is_awaited = awaits_initial_;
+  if (absl::Status status = is_awaited ? CheckInitialValues(request) : absl::OkStatus();
+      !status.ok()) {
+    released->emplace_back(std::move(done), ErrorReply(std::move(status)));
+    return;
+  }
+  released->emplace_back(std::move(done), MakeReply(/*learning_rate_divisor=*/0));
+  if (!is_awaited) return;
   state_.SetInitialValues(request.gradient);
   awaits_initial_ = false;
   CutIfDue();
   ReleaseParked(released);
-  return absl::OkStatus();
 }
 
 absl::Status Slice::CheckPush(const ExchangeRequest& request) const {

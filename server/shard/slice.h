@@ -144,7 +144,9 @@ class Slice {
                                     const EncodedGradient& gradient);
   absl::Status NotFinite(const ExchangeRequest& request);
   ExchangeReply ExchangeOwnState(const ExchangeRequest& request);
-  absl::Status TakeInitialValues(const ExchangeRequest& request, ReleasedReplies* released);
+  absl::Status CheckInitialValues(const ExchangeRequest& request) const;
+  void TakeInitialValues(const ExchangeRequest& request, ParameterEndpoint::ReplyCallback done,
+                         ReleasedReplies* released);
   absl::Status CheckPush(const ExchangeRequest& request) const;
   absl::Status CheckPull(const ExchangeRequest& request) const;
   // If min_step has advanced, applies kept pushes, then answers parked pulls.

@@ -56,7 +56,7 @@ class WorkerCopies {
   struct Reply {
     Payload values;
     // kFloat32: a whole copy. kChanged: with these elements the worker has the values exactly; but
-    // if there are none, its copy stays as it is.
+    // if the number stays, there are none, and its copy is as exact as before.
     CodecType codec = CodecType::kFloat32;
     uint64_t copy = 0;  // its number; 0: it is not kept here
   };

@@ -35,6 +35,7 @@ Listed IsTestedBy(const char* label, const char* command) { return {command, lab
 Listed DoesNotTrain(const char* command) { return {command}; }
 
 constexpr char kAccuracyTest[] = "//tests/benchmark/codec:codec_accuracy_test";
+constexpr char kClientApiTest[] = "//tests/client_api:client_api_test";
 constexpr char kCompressionTest[] = "//tests/benchmark/codec:compression_benchmark_test";
 constexpr char kBundleTest[] = "//tests/bundle:bundle_test";
 constexpr char kCudaTest[] = "//tests/cluster:cuda_cluster_test";
@@ -227,6 +228,7 @@ std::vector<Listed> AllListed() {
       Fails("capstan run --learning_rate=1000 --run_dir=diverged",
             "holds a NaN or an infinity; parameters are unchanged. Try a smaller --learning_rate, "
             "and look at the data"),
+      IsTestedBy("//tests/integration:replacement_test", "capstan run --stay"),
 
       // deploy/docker
       DoesNotTrain("docker build --file=deploy/docker/Dockerfile "
@@ -427,6 +429,16 @@ std::vector<Listed> AllListed() {
              "--slices=4 --slice_bytes=65536 --steps=1000 --consistency=ssp --staleness=8 "
              "--compute_ms=20 --compute_sigma=0.5 --slowness=1.1",
              "4.99"),
+
+      // worker/client_api
+      DoesNotTrain("bazel build //worker/client_api:libcapstan.so //deploy/cli:capstan"),
+      IsTestedBy(kClientApiTest,
+                 "gcc -std=c11 -Iworker/client_api tests/client_api/linear_regression.c "
+                 "-Lbazel-bin/worker/client_api -lcapstan -lm "
+                 "-Wl,-rpath,$PWD/bazel-bin/worker/client_api -o linear_regression"),
+      IsTestedBy(kClientApiTest,
+                 "bazel-bin/deploy/cli/capstan run --worker_command=./linear_regression "
+                 "--num_workers=3"),
 
       // worker/python
       DoesNotTrain("deploy/wheel.sh"),

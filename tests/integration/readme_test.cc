@@ -40,6 +40,7 @@ constexpr const char* kReadmes[] = {"README.md",
                                     "tests/benchmark/README.md",
                                     "tests/fuzz/README.md",
                                     "tests/simulation/README.md",
+                                    "worker/client_api/README.md",
                                     "worker/dataset/README.md",
                                     "worker/python/README.md"};
 

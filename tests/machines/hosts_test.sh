@@ -187,7 +187,7 @@ train="exec python3 ${PWD}/tests/integration/linear_regression.py ${PWD}/worker/
 run program 0 --hosts="$(hosts 0 1)" --worker_command="pwd; ${train}"
 expect_text program 'model              program'
 for file in worker-0.log "$(hosts 1)/worker-0.log"; do
-  grep --quiet --line-regexp --fixed-strings "${PWD}" "${folder}/program/${file}" ||
+  grep --quiet --line-regexp --fixed-strings "$(pwd -P)" "${folder}/program/${file}" ||
     failed program "expected the current folder in ${file}"
 done
 grep --quiet 'joined as worker 1' "${folder}/program/$(hosts 1)/worker-0.log" ||
@@ -195,9 +195,9 @@ grep --quiet 'joined as worker 1' "${folder}/program/$(hosts 1)/worker-0.log" ||
 expect_clean program
 mkdir "${folder}/gone"
 pushd "${folder}/gone" >/dev/null
-start folder --hosts="$(hosts 0 1)" --worker_command=true
+start folder --hosts="$(hosts 0)" --worker_command=true
 popd >/dev/null
-wait_for folder ' on 2 hosts: '
+wait_for folder ' on 1 hosts: '
 rmdir "${folder}/gone"
 finish folder 1
 expect_text folder "expected the folder ${folder}/gone, in which capstan run was started, on this host, too"

@@ -1,5 +1,7 @@
 #include "tests/simulation/codec_watch.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "common/codec/changed_values.h"
@@ -39,7 +41,8 @@ void CompareBytes(SliceKey slice, WorkerId worker, const ExchangeReply& reply, C
 
 void CodecWatchEndpoint::TakeCopy(SliceKey slice, WorkerId id, const ExchangeReply& reply,
                                   Worker& worker) {
-  std::vector<float>& copy = worker.copies[slice];
+  auto& [copy, number] = worker.copies[slice];
+  const bool is_same = std::exchange(number, reply.copy) == reply.copy;
   const Payload values = reply.values.InOnePiece();
   if (reply.codec == CodecType::kFloat32) {
     copy.resize(values.size_bytes() / sizeof(float));
@@ -50,8 +53,9 @@ void CodecWatchEndpoint::TakeCopy(SliceKey slice, WorkerId id, const ExchangeRep
     const Codec& codec = *worker.options.pull_codecs.at(slice.table.value());
     codec.DecodeAdd(values.piece(), copy.size(), /*begin=*/0, absl::MakeSpan(copy));
   }
-  // After kChanged a copy lacks nothing. Otherwise each worker may lack something else.
-  if (!worker.options.is_bsp && reply.codec != CodecType::kChanged) return;
+  // After changes a copy lacks nothing. Otherwise each worker may lack something else.
+  const bool is_exact = reply.codec == CodecType::kChanged && !is_same;
+  if (!worker.options.is_bsp && !is_exact) return;
   CodecWatch& watch = worker.watch;
   Compare("one copy", slice, id, reply.version, std::make_pair(slice, reply.version), copy,
           watch.copies, watch.wrong_values);

@@ -58,7 +58,11 @@ class CodecWatchEndpoint : public ParameterEndpoint {
   struct Worker {
     Options options;
     CodecWatch& watch;
-    std::map<SliceKey, std::vector<float>> copies;
+    struct Copy {
+      std::vector<float> values;
+      uint64_t number = 0;  // ExchangeReply::copy
+    };
+    std::map<SliceKey, Copy> copies;
   };
 
   static void TakeCopy(SliceKey slice, WorkerId id, const ExchangeReply& reply, Worker& worker);

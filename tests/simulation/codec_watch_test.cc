@@ -76,7 +76,7 @@ TEST_F(CodecWatchTest, OneVersionWithTwoCopiesIsFound) {
   const auto answer = [this](CodecType codec, uint64_t version, Payload values) {
     reply_.codec = codec;
     reply_.version = version;
-    reply_.copy = 1;
+    ++reply_.copy;
     reply_.values = std::move(values);
     Exchange(ExchangeRequest());
   };

@@ -26,8 +26,7 @@ void OwnStateCheck::BeginLife(const Scenario& life, const SimulatedDisk::Checkpo
   if (restored == nullptr || !is_known_) return;
   for (const auto& [shard, file] : restored->files) {
     for (const SliceSnapshot& slice : file.snapshot.slices) {
-      const v1::RestoredSlice updates =
-          UpdatesOf(slice, life.job.cluster().num_workers(), life.steps);
+      const v1::RestoredSlice updates = UpdatesOf(slice, life);
       for (const v1::RestoredSlice::Update& update : updates.updates()) {
         Step& lacked = lacked_[{slice.key, WorkerId(update.worker())}];
         lacked = std::max(lacked, Step(update.step() + 1));
@@ -64,7 +63,9 @@ std::string OwnStateCheck::Check(const Scenario& life, const FirstOwnState& begi
     const auto array = static_cast<float>(i / size + 1);
     const WorkerId worker(static_cast<uint32_t>(element / static_cast<size_t>(life.steps)));
     const Step step(static_cast<int64_t>(element % static_cast<size_t>(life.steps)));
-    const Range expected = worker == begin.worker ? Expected(life, begin, step) : Range{0, 0};
+    const bool may_be_in =
+        worker == begin.worker && HasGradient(life, worker, step, begin.slice.table);
+    const Range expected = may_be_in ? Expected(life, begin, step) : Range{0, 0};
     const float got = 0.0f - begin.state[i] / (kTestUpdate * array);
     if (got >= static_cast<float>(expected.least) && got <= static_cast<float>(expected.most)) {
       continue;

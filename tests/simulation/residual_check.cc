@@ -155,9 +155,13 @@ void TrainSlice(const Scenario& scenario, SliceKey key, absl::Span<float> values
   std::vector<Values> momentum_of(workers, Values(values.size()));
   Values copy(values.size());
   if (HasCopies(scenario)) copies[{key, 0}] = copy;
+  uint64_t version = 0;
   for (Step step; step < Step(scenario.steps); step = step + 1) {
     Values sum(values.size());
+    bool has_gradient = false;
     for (uint32_t worker = 0; worker < workers; ++worker) {
+      if (!HasGradient(scenario, WorkerId(worker), step, key.table)) continue;
+      has_gradient = true;
       const DrawKey draws{scenario.job.seed(), key.table, WorkerId(worker), step,
                           key.slice.value() * SliceSize(scenario)};
       Values push = GradientOf(scenario, draws.worker, step, key, values.size());
@@ -177,10 +181,12 @@ void TrainSlice(const Scenario& scenario, SliceKey key, absl::Span<float> values
       const std::vector<bool> is_sent = SelectLargest(push, RatioOrCount(of_step));
       for (size_t i = 0; i < push.size(); ++i) momentum[i] = is_sent[i] ? 0 : momentum[i];
     }
+    if (!has_gradient) continue;
+    ++version;
     for (size_t i = 0; i < sum.size(); ++i) values[i] -= sum[i] / static_cast<float>(workers);
     if (!HasCopies(scenario)) continue;
     MoveCopy(scenario.job.codec().pull(), values, copy);
-    copies[{key, static_cast<uint64_t>(step.value()) + 1}] = copy;
+    copies[{key, version}] = copy;
   }
   for (const Values& residual : residual_of) {
     for (size_t i = 0; i < residual.size(); ++i) residuals[i] += static_cast<double>(residual[i]);
@@ -203,6 +209,7 @@ std::vector<double> SumOfGradients(const Scenario& scenario, SliceKey key, size_
   std::vector<double> sum(size);
   for (uint32_t worker = 0; worker < scenario.job.cluster().num_workers(); ++worker) {
     for (Step step; step < Step(scenario.steps); step = step + 1) {
+      if (!HasGradient(scenario, WorkerId(worker), step, key.table)) continue;
       const Values gradient = GradientOf(scenario, WorkerId(worker), step, key, size);
       for (size_t i = 0; i < size; ++i) sum[i] += static_cast<double>(gradient[i]);
     }

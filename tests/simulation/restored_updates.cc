@@ -12,45 +12,58 @@
 namespace capstan {
 namespace {
 
-void Add(WorkerId worker, Step step, uint64_t divisor, v1::RestoredSlice& restored) {
+v1::RestoredSlice::Update& Add(WorkerId worker, Step step, v1::RestoredSlice& restored) {
   v1::RestoredSlice::Update& update = *restored.add_updates();
   update.set_worker(worker.value());
   update.set_step(step.value());
-  update.set_learning_rate_divisor(divisor);
+  return update;
+}
+
+// The pushes without a gradient among the steps that the slice has completed.
+void AddEmptyPushes(const SliceSnapshot& slice, const Scenario& life, v1::RestoredSlice& restored) {
+  for (const StepVector::Entry& worker : slice.workers) {
+    for (Step step; step < worker.completed; step = step + 1) {
+      if (HasGradient(life, worker.worker, step, slice.key.table)) continue;
+      Add(worker.worker, step, restored).set_is_empty_push(true);
+    }
+  }
 }
 
 }  // namespace
 
-v1::RestoredSlice UpdatesOf(const SliceSnapshot& slice, uint32_t num_workers, int64_t steps) {
+v1::RestoredSlice UpdatesOf(const SliceSnapshot& slice, const Scenario& life) {
+  const uint32_t num_workers = life.job.cluster().num_workers();
   v1::RestoredSlice restored;
   restored.set_table(slice.key.table.value());
   restored.set_slice(slice.key.slice.value());
   std::vector<float> values(slice.values.size_bytes() / sizeof(float));
   slice.values.CopyTo(absl::MakeSpan(values));
-  const auto contents = SliceContents::Decode(values, num_workers, steps);
+  const auto contents = SliceContents::Decode(values, num_workers, life.steps);
   if (!contents.ok()) return restored;  // The pulls of these values break a rule.
   for (uint32_t worker = 0; worker < num_workers; ++worker) {
-    for (Step step; step < Step(steps); step = step + 1) {
+    for (Step step; step < Step(life.steps); step = step + 1) {
       const WorkerId id(worker);
-      if (contents->Has(id, step)) Add(id, step, contents->DivisorOf(id, step), restored);
+      if (!contents->Has(id, step)) continue;
+      const auto divisor = static_cast<uint64_t>(contents->DivisorOf(id, step));
+      Add(id, step, restored).set_learning_rate_divisor(divisor);
     }
   }
   for (const SliceSnapshot::KeptPush& push : slice.kept) {
-    Add(push.worker, push.step, /*divisor=*/0, restored);
+    if (!push.is_empty) Add(push.worker, push.step, restored);
   }
+  if (life.program.has_value()) AddEmptyPushes(slice, life, restored);
   return restored;
 }
 
-std::string MissingUpdates(const SimulatedDisk::Checkpoint& checkpoint, uint32_t num_workers,
-                           int64_t steps) {
+std::string MissingUpdates(const SimulatedDisk::Checkpoint& checkpoint, const Scenario& life) {
   for (const auto& [shard, file] : checkpoint.files) {
     for (const SliceSnapshot& slice : file.snapshot.slices) {
       std::set<std::pair<uint32_t, int64_t>> updates;
-      const v1::RestoredSlice restored = UpdatesOf(slice, num_workers, steps);
+      const v1::RestoredSlice restored = UpdatesOf(slice, life);
       for (const v1::RestoredSlice::Update& update : restored.updates()) {
         updates.emplace(update.worker(), update.step());
       }
-      for (uint32_t worker = 0; worker < num_workers; ++worker) {
+      for (uint32_t worker = 0; worker < life.job.cluster().num_workers(); ++worker) {
         const int64_t first_step =
             checkpoint.manifest->workers(static_cast<int>(worker)).first_step();
         for (int64_t step = 0; step < first_step; ++step) {

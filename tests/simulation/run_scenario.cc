@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,7 +58,17 @@ uint32_t WorkersThatCanBeSilenced(const Scenario& scenario) {
   return count;
 }
 
+constexpr char kInitialLost[] = "worker 0 was lost before it had sent the initial values of";
+
+bool IsInitialLost(const SimulationResult& result) {
+  return result.outcome.has_value() &&
+         absl::StrContains(result.outcome->status.message(), kInitialLost);
+}
+
 bool MayFailFor(const Scenario& scenario, absl::string_view reason) {
+  if (absl::StrContains(reason, kInitialLost)) {
+    return scenario.program.has_value() && WorkersThatCanBeSilenced(scenario) > 0;
+  }
   if (!absl::StrContains(reason, "has been silent for") &&
       !absl::StrContains(reason, "was asked to end, and has left")) {
     return false;
@@ -93,25 +104,56 @@ bool HaveAllLived(const std::vector<v1::HistoryRecord>& records) {
   });
 }
 
-// SGD with momentum 1/2 at rate 1, applied to the mean of each step, in float32 as the servers
+// The learning rate of a step of the table: that of the smallest worker with a gradient. None:
+// nobody has one.
+std::optional<float> RateOfStep(const Scenario& scenario, TableId table, Step step) {
+  const v1::TableSpec& spec = scenario.tables[table.value()];
+  const double own =
+      (spec.has_optimizer() ? spec.optimizer() : scenario.job.optimizer()).learning_rate();
+  for (uint32_t worker = 0; worker < scenario.job.cluster().num_workers(); ++worker) {
+    const WorkerId id(worker);
+    if (!HasGradient(scenario, id, step, table)) continue;
+    if (!scenario.program.has_value()) return static_cast<float>(own);
+    return static_cast<float>(scenario.program->LearningRate(id, step, table).value_or(own));
+  }
+  return std::nullopt;
+}
+
+// The slice after SGD or momentum, applied to the mean of each step in float32 as the servers
 // compute.
-uint64_t HashOfMomentum(const Scenario& scenario) {
+std::vector<float> KnownEndOf(const Scenario& scenario, SliceKey key) {
+  const v1::TableSpec& spec = scenario.tables[key.table.value()];
+  const v1::OptimizerSpec& optimizer =
+      spec.has_optimizer() ? spec.optimizer() : scenario.job.optimizer();
+  const bool has_momentum = optimizer.type() == v1::OptimizerSpec::MOMENTUM;
+  const float momentum = has_momentum ? static_cast<float>(optimizer.momentum()) : 0;
   const uint32_t workers = scenario.job.cluster().num_workers();
-  std::vector<float> slice(workers * static_cast<size_t>(scenario.steps));
-  std::vector<float> velocity(slice.size());
+  std::vector<float> values(workers * static_cast<size_t>(scenario.steps));
+  for (size_t i = 0; i < values.size() && spec.initial_from_worker(); ++i) {
+    values[i] = scenario.program->InitialValue(key, i);
+  }
+  std::vector<float> velocity(values.size());
   for (Step step; step < Step(scenario.steps); step = step + 1) {
-    for (size_t i = 0; i < slice.size(); ++i) velocity[i] *= 0.5f;
+    const std::optional<float> rate = RateOfStep(scenario, key.table, step);
+    if (!rate.has_value()) continue;
+    for (float& element : velocity) element *= momentum;
     for (uint32_t worker = 0; worker < workers; ++worker) {
+      if (!HasGradient(scenario, WorkerId(worker), step, key.table)) continue;
       velocity[TestElement(WorkerId(worker), step, scenario.steps)] +=
           -kTestUpdate / static_cast<float>(workers);
     }
-    for (size_t i = 0; i < slice.size(); ++i) slice[i] -= velocity[i];
+    for (size_t i = 0; i < values.size(); ++i) values[i] -= *rate * velocity[i];
   }
+  return values;
+}
+
+uint64_t HashOfKnownEnd(const Scenario& scenario) {
   std::vector<std::vector<float>> tables;
-  for (const v1::TableSpec& table : scenario.tables) {
+  for (uint32_t table = 0; table < scenario.tables.size(); ++table) {
     std::vector<float>& values = tables.emplace_back();
-    for (uint64_t i = 0; i < table.shape(0); i += slice.size()) {
-      values.insert(values.end(), slice.begin(), slice.end());
+    for (uint32_t slice = 0; values.size() < scenario.tables[table].shape(0); ++slice) {
+      const std::vector<float> end = KnownEndOf(scenario, {TableId(table), SliceIndex(slice)});
+      values.insert(values.end(), end.begin(), end.end());
     }
   }
   const std::vector<absl::Span<const float>> spans(tables.begin(), tables.end());
@@ -120,7 +162,7 @@ uint64_t HashOfMomentum(const Scenario& scenario) {
 
 // What is wrong with the final parameters; empty: nothing, or nobody knows.
 std::string WrongValues(const Scenario& scenario, const SimulationResult& result) {
-  const uint64_t expected = HashOfMomentum(scenario);
+  const uint64_t expected = HashOfKnownEnd(scenario);
   const uint64_t got = result.outcome->result.parameters_xxh3();
   if (got == expected) return "";
   return absl::StrCat("final values: expected parameters with the XXH3-64 ", absl::Hex(expected),
@@ -135,9 +177,7 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_state
   if (!restored.empty()) {
     ++verdict.restores;
     const bool can_check = verdict.have_all_lived && life.has_recorded_values;
-    const std::string missing =
-        can_check ? MissingUpdates(disk.Get(restored), life.job.cluster().num_workers(), life.steps)
-                  : "";
+    const std::string missing = can_check ? MissingUpdates(disk.Get(restored), life) : "";
     if (!missing.empty())
       verdict.violation = absl::StrCat("nothing lost in a checkpoint: ", missing);
     if (!missing.empty()) return;
@@ -158,9 +198,12 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_state
       life.job.consistency().mode() == v1::ConsistencySpec::BSP) {
     verdict.violation = WrongCopies(life, result);
   }
-  if (verdict.violation.empty() && verdict.is_done && life.has_momentum && verdict.have_all_lived) {
+  if (verdict.violation.empty() && verdict.is_done && life.has_known_end &&
+      verdict.have_all_lived) {
     verdict.violation = WrongValues(life, result);
+    ++verdict.known_values;
   }
+  verdict.has_lost_initial = IsInitialLost(result);
   if (verdict.violation.empty() && verdict.is_done && life.gradient_unit != 0 &&
       verdict.have_all_lived) {
     verdict.violation = WrongEnd(life, result);

@@ -14,14 +14,16 @@ struct ScenarioVerdict {
   std::string bytes;      // of the history, as in a file
   std::string violation;  // empty: the contract holds, and BadEnd allows the end
   size_t exchanges = 0;
-  bool is_done = false;        // the job ended well
-  int incarnations = 0;        // of workers
-  int changes = 0;             // of the consistency, before the last step
-  int restores = 0;            // from a checkpoint
-  int own_states = 0;          // of slices, with which workers began after a restore
-  int64_t rounds = 0;          // that workers have come for, in jobs that stay
-  int known_ends = 0;          // ends whose parameters ResidualCheck has compared
-  bool have_all_lived = true;  // no worker was lost in any life
+  bool is_done = false;           // the job ended well
+  int incarnations = 0;           // of workers
+  int changes = 0;                // of the consistency, before the last step
+  int restores = 0;               // from a checkpoint
+  int own_states = 0;             // of slices, with which workers began after a restore
+  int64_t rounds = 0;             // that workers have come for, in jobs that stay
+  int known_ends = 0;             // ends whose parameters ResidualCheck has compared
+  int known_values = 0;           // ends of a Scenario with has_known_end that were compared
+  bool has_lost_initial = false;  // the last life ended because worker 0 was lost early
+  bool have_all_lived = true;     // no worker was lost in any life
 };
 
 // Simulates the lives of the scenario's job, until one ends well. Checks the history of each, its
@@ -29,9 +31,10 @@ struct ScenarioVerdict {
 ScenarioVerdict RunScenario(const Scenario& scenario);
 
 // The reason why the job must not end like this; empty: it may. A job may fail only after the
-// silence of a server, of a worker before the training, or of all workers. The scenario's faults
-// must be able to silence the member for its lease. A job may hang only while it waits for the
-// registration of a dead member without a replacement.
+// silence of a server, of a worker before the training, of worker 0 before it has sent the initial
+// values, or of all workers. The scenario's faults must be able to silence the member for its
+// lease. A job may hang only while it waits for the registration of a dead member without a
+// replacement.
 std::string BadEnd(const Scenario& scenario, const SimulationResult& result);
 
 }  // namespace capstan

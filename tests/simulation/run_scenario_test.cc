@@ -121,5 +121,17 @@ TEST(BadEndTest, OneSilentWorkerEndsAJobBeforeItsTraining) {
   EXPECT_EQ(BadEndFor(scenario, kEarlyWorker), "");
 }
 
+TEST(BadEndTest, AProgramMayLoseWorker0BeforeItsInitialValues) {
+  constexpr char kInitial[] =
+      "worker 1: worker 0 was lost before it had sent the initial values of slice 0 of table w";
+  Scenario scenario = MakeScenario();
+  AddFault(scenario, Fault::Kind::kKillWorker, 0);
+  EXPECT_NE(BadEndFor(scenario, kInitial), "") << "the values are not its";
+  scenario.program.emplace();
+  EXPECT_EQ(BadEndFor(scenario, kInitial), "");
+  scenario.faults.clear();
+  EXPECT_NE(BadEndFor(scenario, kInitial), "") << "nobody can be lost";
+}
+
 }  // namespace
 }  // namespace capstan

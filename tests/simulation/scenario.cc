@@ -189,12 +189,12 @@ Scenario DrawNextLife(Random& random, const Scenario& first, uint64_t number) {
   life.power_cut = absl::InfiniteDuration();
   if (random.Bernoulli(0.5)) life.settings.clear();
   if (random.Bernoulli(0.5)) life.job.mutable_cluster()->set_num_servers(Size(random, 3, 8));
-  if (!first.has_momentum && random.Bernoulli(0.2)) {
+  if (!first.has_known_end && random.Bernoulli(0.2)) {
     life.job.mutable_consistency()->clear_table_staleness();
     life.job.mutable_consistency()->clear_staleness();
     DrawConsistency(random, *life.job.mutable_consistency());
   }
-  if (!first.has_momentum && random.Bernoulli(0.4)) {
+  if (!first.has_known_end && random.Bernoulli(0.4)) {
     life.faults.push_back(DrawFault(random, life));
   }
   DrawRequests(random, life);
@@ -210,7 +210,7 @@ void DrawCheckpoints(Random& random, Scenario& scenario) {
   if (random.Bernoulli(0.2)) scenario.disk.failures = 0.1;
   const bool is_bsp = scenario.job.consistency().mode() == v1::ConsistencySpec::BSP;
   if (is_bsp && scenario.settings.empty() && random.Bernoulli(0.4)) {
-    scenario.has_momentum = true;
+    scenario.has_known_end = true;
     scenario.has_recorded_values = false;
     scenario.job.mutable_optimizer()->set_type(v1::OptimizerSpec::MOMENTUM);
     scenario.job.mutable_optimizer()->set_momentum(0.5);
@@ -243,6 +243,12 @@ std::vector<Scenario*> LivesOf(Scenario& scenario) {
   return lives;
 }
 
+bool IsAlwaysBsp(const std::vector<Scenario*>& lives) {
+  return std::all_of(lives.begin(), lives.end(), [](const Scenario* life) {
+    return life->job.consistency().mode() == v1::ConsistencySpec::BSP && life->settings.empty();
+  });
+}
+
 template <size_t kCount>
 const char* AnyOf(Random& random, const char* const (&choices)[kCount]) {
   return choices[random.UniformInt(kCount)];
@@ -254,6 +260,74 @@ void SetCodecs(const char* push, const char* pull, v1::JobSpec& job) {
   job.mutable_codec()->set_min_bytes(0);
 }
 
+// Whether it can lose a worker.
+bool IsDeath(const Fault& fault) {
+  return fault.kind == Fault::Kind::kKillWorker || fault.kind == Fault::Kind::kAskWorkerToEnd ||
+         (fault.kind == Fault::Kind::kPauseWorker && fault.pause >= kLease);
+}
+
+void RemoveDeaths(Scenario& life) {
+  life.faults.erase(std::remove_if(life.faults.begin(), life.faults.end(), IsDeath),
+                    life.faults.end());
+}
+
+// Tables with momentum of their own, learning rates that differ between workers, and initial values
+// that are not 0: values then do not reveal updates.
+void DrawKnownEnd(Random& random, Scenario& life, UserProgram& program) {
+  life.has_known_end = true;
+  life.has_recorded_values = false;
+  program.has_rates_by_worker = true;
+  program.initial_unit = 1000;
+  for (v1::TableSpec& table : life.tables) {
+    if (random.Bernoulli(0.5)) continue;
+    v1::OptimizerSpec& own = *table.mutable_optimizer();
+    own.set_type(v1::OptimizerSpec::MOMENTUM);
+    own.set_learning_rate(0.5);
+    own.set_momentum(0.25);
+  }
+}
+
+// Worker 0 may be lost before it has sent the initial values. Which process it is shows when the
+// workers register.
+void DrawEarlyLoss(Random& random, Scenario& life, UserProgram& program) {
+  program.initial_delay = Between(random, absl::ZeroDuration(), absl::Milliseconds(400));
+  Fault& loss = life.faults.emplace_back();
+  loss.kind = Fault::Kind::kKillWorker;
+  loss.process = static_cast<uint32_t>(random.UniformInt(life.job.cluster().num_workers()));
+  loss.at = Between(random, absl::ZeroDuration(), absl::Milliseconds(400));
+  if (random.Bernoulli(0.5)) {
+    loss.replaced_after = Between(random, absl::Milliseconds(1), absl::Milliseconds(700));
+  }
+}
+
+void DrawProgram(Random& random, bool is_always_bsp, Scenario& scenario) {
+  UserProgram program;
+  program.seed = scenario.seed;
+  if (random.Bernoulli(0.7)) program.idle = 0.5 * random.UniformFloat();
+  if (random.Bernoulli(0.7)) program.without_gradient = 0.5 * random.UniformFloat();
+  program.has_learning_rates = random.Bernoulli(0.7);
+  program.first_rate = Step(Between(random, 0, 2));
+  if (random.Bernoulli(0.5)) {
+    program.initial_again_after = Between(random, absl::ZeroDuration(), UsualTime(scenario));
+  }
+  program.has_intruder = random.Bernoulli(0.5);
+  for (v1::TableSpec& table : scenario.tables) {
+    table.set_initial_from_worker(random.Bernoulli(0.7));
+  }
+  if (scenario.has_known_end || (is_always_bsp && random.Bernoulli(0.7))) {
+    DrawKnownEnd(random, scenario, program);
+  } else if (random.Bernoulli(0.4)) {
+    DrawEarlyLoss(random, scenario, program);
+  }
+  for (Scenario* life : LivesOf(scenario)) {
+    life->program = program;
+    life->tables = scenario.tables;
+    life->has_known_end = scenario.has_known_end;
+    life->has_recorded_values = scenario.has_recorded_values;
+    if (scenario.has_known_end) RemoveDeaths(*life);
+  }
+}
+
 // One element of each slice of a push is not 0. So all codecs but bfloat16 bring kTestUpdate
 // exactly, and leave no residual. Pulled values have several elements: bfloat16 and int8 change
 // them. A topk of many elements sends the changed ones exactly, unless the worker is far behind.
@@ -262,8 +336,8 @@ void DrawCodecs(Random& random, Scenario& scenario) {
       AnyOf(random, {"float32", "bfloat16", "int8", "topk:1", "topk:2", "topk:0.1:int8"});
   const char* pull =
       AnyOf(random, {"float32", "float32", "bfloat16", "int8", "topk:0.5", "topk:0.5", "topk:1"});
-  // The final values of a job with momentum are known only if all pushes are exact.
-  if (scenario.has_momentum && push == absl::string_view("bfloat16")) push = "int8";
+  // Final values are known only if all pushes are exact.
+  if (scenario.has_known_end && push == absl::string_view("bfloat16")) push = "int8";
   const bool has_exact_pulls =
       pull == absl::string_view("float32") || absl::StartsWith(pull, "topk");
   const bool is_exact = push != absl::string_view("bfloat16") && has_exact_pulls;
@@ -282,26 +356,22 @@ void DrawCodecs(Random& random, Scenario& scenario) {
   }
 }
 
-// Whether it can lose a worker.
-bool IsDeath(const Fault& fault) {
-  return fault.kind == Fault::Kind::kKillWorker || fault.kind == Fault::Kind::kAskWorkerToEnd ||
-         (fault.kind == Fault::Kind::kPauseWorker && fault.pause >= kLease);
-}
-
 void MakeDense(const Scenario& first, bool has_deaths, Scenario& life) {
   const bool is_bsp = first.job.consistency().mode() == v1::ConsistencySpec::BSP;
   // The mean of three workers then depends on the order of addition.
   life.gradient_unit = is_bsp ? 0.1f : 1.0f;
   life.has_recorded_values = false;
-  life.has_momentum = false;
+  life.has_known_end = false;
   life.job.mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);
+  for (v1::TableSpec& table : life.tables) table.clear_optimizer();
+  if (life.program.has_value()) {
+    life.program->has_learning_rates = false;
+    life.program->initial_unit = 0;
+  }
   *life.job.mutable_consistency() = first.job.consistency();
   *life.job.mutable_checkpoint() = first.job.checkpoint();
   life.settings.clear();
-  if (!has_deaths) {
-    life.faults.erase(std::remove_if(life.faults.begin(), life.faults.end(), IsDeath),
-                      life.faults.end());
-  }
+  if (!has_deaths) RemoveDeaths(life);
 }
 
 // Every push leaves a residual. A job that may be restored is BSP: then no step is done twice, and
@@ -401,20 +471,21 @@ Scenario DrawScenario(uint64_t seed) {
   DrawUpdateScale(random, *scenario.job.mutable_consistency());
   Random checkpoints(seed, /*stream=*/3);
   if (seed % 3 == 0) DrawCheckpoints(checkpoints, scenario);
+  Random programs(seed, /*stream=*/7);
+  if (seed % 7 == 6) DrawProgram(programs, IsAlwaysBsp(LivesOf(scenario)), scenario);
   Random codecs(seed, /*stream=*/5);
   if (seed % 8 == 0 || seed % 16 == 9) DrawCodecs(codecs, scenario);
   if (seed % 16 == 4 || seed % 16 == 5) DrawResiduals(codecs, scenario);
   Random stay(seed, /*stream=*/6);
   const bool is_small = scenario.job.cluster().num_workers() <= 4;
-  if (seed % 11 == 6 && is_small && !scenario.job.has_codec() && !scenario.has_momentum) {
+  const bool is_plain =
+      !scenario.job.has_codec() && !scenario.has_known_end && !scenario.program.has_value();
+  if (seed % 11 == 6 && is_small && is_plain) {
     DrawStay(stay, scenario);
   }
   const std::vector<Scenario*> lives = LivesOf(scenario);
-  const bool is_always_bsp = std::all_of(lives.begin(), lives.end(), [](const Scenario* life) {
-    return life->job.consistency().mode() == v1::ConsistencySpec::BSP && life->settings.empty();
-  });
   for (Scenario* life : lives) {
-    life->is_always_bsp = is_always_bsp;
+    life->is_always_bsp = IsAlwaysBsp(lives);
     DrawLeaving(*life);
   }
   return scenario;
@@ -432,7 +503,7 @@ std::string Describe(const Scenario& scenario) {
                       " steps, ", scenario.faults.size(), " faults, ", scenario.settings.size(),
                       " settings, ", 1 + scenario.next_lives.size(), " lives",
                       scenario.job.stay() ? absl::StrCat(", ", scenario.rounds, " rounds") : "",
-                      DescribeCodecs(scenario));
+                      scenario.program.has_value() ? ", a program" : "", DescribeCodecs(scenario));
 }
 
 }  // namespace capstan

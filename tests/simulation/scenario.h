@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "proto/job.pb.h"
 #include "tests/simulation/simulated_disk.h"
 #include "tests/simulation/simulated_network.h"
+#include "tests/simulation/user_program.h"
 
 namespace capstan {
 
@@ -70,7 +72,10 @@ struct Scenario {
   // The coordinator has chosen int8 from this step on, in a job with an auto codec.
   int64_t auto_codecs_from = 0;
   absl::Duration auto_codecs_known_after;  // after the start; each worker hears of it later
-  bool has_momentum = false;  // values reveal no updates; the final ones are known under BSP
+  // Values reveal no updates, because of momentum, or of a program's initial values and learning
+  // rates. But the final ones are known: the job is BSP.
+  bool has_known_end = false;
+  std::optional<UserProgram> program;  // none: every worker has a gradient in each step
   absl::Duration power_cut = absl::InfiniteDuration();  // then all processes die
   // If this life of the job does not end well, the next one goes on from the newest checkpoint, and
   // so on.
@@ -80,8 +85,14 @@ struct Scenario {
 // Draws everything from the seed: 1 to 16 workers, 1 to 8 servers, tables, shards, network, speeds,
 // pauses, deaths and replacements; consistency and staleness, also of single tables, and their
 // changes; checkpoints, power cuts, and further lives of the job; codecs, and gradients of which
-// they leave residuals; jobs that stay.
+// they leave residuals; jobs that stay; programs of users.
 Scenario DrawScenario(uint64_t seed);
+
+// Whether the worker has a gradient for the table in this step.
+inline bool HasGradient(const Scenario& scenario, WorkerId worker, Step step, TableId table) {
+  return !scenario.program.has_value() ||
+         scenario.program->HasGradient(worker, step, scenario.tables[table.value()].layer());
+}
 
 // The random source of the worker process's compute times.
 inline Random ComputeRandom(const Scenario& scenario, uint32_t worker) {

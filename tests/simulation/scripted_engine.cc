@@ -34,22 +34,29 @@ Dataset Turns(BatchSampler sampler, uint32_t workers, int64_t steps) {
   return turns;
 }
 
-std::unique_ptr<Engine> MakeEngine(const Scenario& scenario, uint32_t process, Clock* clock,
-                                   ScriptedEngine::FirstStateCallback on_first_state) {
-  ScriptedEngine::Options options;
-  options.clock = clock;
-  options.tables = scenario.tables;
-  options.slice_bytes = SliceBytes(scenario.job.scheduler());
-  options.steps = scenario.steps;
-  options.has_test_values = scenario.has_test_values;
-  options.gradient_unit = scenario.gradient_unit;
-  options.own_arrays = scenario.own_arrays;
-  options.on_first_state = std::move(on_first_state);
-  options.compute_time = [&scenario, process, random = ComputeRandom(scenario, process)]() mutable {
-    return scenario.compute_time(process, random);
-  };
-  return std::make_unique<ScriptedEngine>(std::move(options));
-}
+// Those of a store.
+class StoreLayers : public StepLayers {
+ public:
+  StoreLayers(Step step, ParameterStore& store) : step_(step), store_(store) {}
+
+  absl::Status Wait(int layer) override { return store_.WaitForLayer(layer); }
+  absl::Span<const absl::Span<float>> gradients() override { return store_.gradients(); }
+  void SetLearningRate(TableId table, double learning_rate) override {
+    store_.SetLearningRate(table, learning_rate);
+  }
+  absl::Status Push(int layer) override {
+    store_.PushPull(layer, step_);
+    return absl::OkStatus();
+  }
+  absl::Status PushNothing(int layer) override {
+    store_.PushNothing(layer, step_);
+    return absl::OkStatus();
+  }
+
+ private:
+  const Step step_;
+  ParameterStore& store_;
+};
 
 }  // namespace
 
@@ -116,17 +123,36 @@ absl::Status ScriptedEngine::RunStep(Step step, ParameterStore& store) {
   const Turn turn = loaded_.at(0);
   loaded_.pop_front();
   if (options_.has_test_values) CHECK_EQ(turn.step, step) << "the batch of another step";
+  StoreLayers layers(step, store);
+  return Compute({turn.worker, step}, layers);
+}
+
+absl::Status ScriptedEngine::Compute(const Turn& turn, StepLayers& layers) {
   const absl::Duration compute_time = options_.compute_time();
   const absl::Duration forward_time = compute_time / 3;
-  RETURN_IF_ERROR(Forward(forward_time, store));
+  RETURN_IF_ERROR(Forward(forward_time, layers));
   if (!std::exchange(has_begun_, true)) TellFirstState(turn);
   for (int layer = layer_count_ - 1; layer >= 0; --layer) {
     SleepUntil(*options_.clock,
                options_.clock->Now() + (compute_time - forward_time) / layer_count_);
-    if (options_.has_test_values) WriteGradients(layer, turn, store);
-    store.PushPull(layer, step);
+    RETURN_IF_ERROR(Push(layer, turn, layers));
   }
   return absl::OkStatus();
+}
+
+absl::Status ScriptedEngine::Push(int layer, const Turn& turn, StepLayers& layers) const {
+  if (options_.program.has_value()) {
+    for (uint32_t i = 0; i < options_.tables.size(); ++i) {
+      if (static_cast<int>(options_.tables[i].layer()) != layer) continue;
+      const auto rate = options_.program->LearningRate(turn.worker, turn.step, TableId(i));
+      if (rate.has_value()) layers.SetLearningRate(TableId(i), *rate);
+    }
+    if (!options_.program->HasGradient(turn.worker, turn.step, static_cast<uint32_t>(layer))) {
+      return layers.PushNothing(layer);
+    }
+  }
+  if (options_.has_test_values) WriteGradients(layer, turn, layers);
+  return layers.Push(layer);
 }
 
 void ScriptedEngine::TellFirstState(const Turn& turn) {
@@ -138,22 +164,23 @@ void ScriptedEngine::TellFirstState(const Turn& turn) {
 
 absl::Status ScriptedEngine::RunForward(ParameterStore& store) {
   loaded_.pop_front();
-  return Forward(absl::ZeroDuration(), store);
+  StoreLayers layers(Step(0), store);
+  return Forward(absl::ZeroDuration(), layers);
 }
 
-absl::Status ScriptedEngine::Forward(absl::Duration time, ParameterStore& store) {
+absl::Status ScriptedEngine::Forward(absl::Duration time, StepLayers& layers) {
   for (int layer = 0; layer < layer_count_; ++layer) {
-    RETURN_IF_ERROR(store.WaitForLayer(layer));
+    RETURN_IF_ERROR(layers.Wait(layer));
     SleepUntil(*options_.clock, options_.clock->Now() + time / layer_count_);
   }
   return absl::OkStatus();
 }
 
-void ScriptedEngine::WriteGradients(int layer, const Turn& turn, ParameterStore& store) const {
+void ScriptedEngine::WriteGradients(int layer, const Turn& turn, StepLayers& layers) const {
   const size_t element = TestElement(turn.worker, turn.step, options_.steps);
   for (uint32_t table = 0; table < options_.tables.size(); ++table) {
     if (static_cast<int>(options_.tables[table].layer()) != layer) continue;
-    const absl::Span<float> gradient = store.gradients()[table];
+    const absl::Span<float> gradient = layers.gradients()[table];
     const Slicing slicing(gradient.size(), options_.slice_bytes);
     for (uint32_t slice = 0; slice < slicing.slice_count(); ++slice) {
       const SliceKey key{TableId(table), SliceIndex(slice)};
@@ -173,8 +200,38 @@ void ScriptedEngine::WriteGradient(SliceKey key, const Turn& turn,
     return;
   }
   const size_t element = TestElement(turn.worker, turn.step, options_.steps);
-  if (turn.step > Step(0)) gradient.at(element - 1) = 0;
-  gradient.at(element) = -kTestUpdate;  // SGD subtracts it.
+  // The last gradient may be some steps old.
+  const int64_t before = options_.program.has_value() ? turn.step.value() : 1;
+  for (int64_t i = 1; i <= before && i <= turn.step.value(); ++i) {
+    gradient.at(element - static_cast<size_t>(i)) = 0;
+  }
+  gradient.at(element) = TestGradient(key.table, turn);
+}
+
+float ScriptedEngine::TestGradient(TableId table, const Turn& turn) const {
+  // SGD subtracts it.
+  if (!options_.program.has_value() || options_.program->has_rates_by_worker) return -kTestUpdate;
+  const auto rate = options_.program->LearningRate(turn.worker, turn.step, table);
+  return -kTestUpdate / static_cast<float>(rate.value_or(1));
+}
+
+std::unique_ptr<ScriptedEngine> MakeScriptedEngine(
+    const Scenario& scenario, uint32_t process, Clock* clock,
+    ScriptedEngine::FirstStateCallback on_first_state) {
+  ScriptedEngine::Options options;
+  options.clock = clock;
+  options.tables = scenario.tables;
+  options.slice_bytes = SliceBytes(scenario.job.scheduler());
+  options.steps = scenario.steps;
+  options.has_test_values = scenario.has_test_values;
+  options.gradient_unit = scenario.gradient_unit;
+  options.program = scenario.program;
+  options.own_arrays = scenario.own_arrays;
+  options.on_first_state = std::move(on_first_state);
+  options.compute_time = [&scenario, process, random = ComputeRandom(scenario, process)]() mutable {
+    return scenario.compute_time(process, random);
+  };
+  return std::make_unique<ScriptedEngine>(std::move(options));
 }
 
 JobPreparer ScriptedJobPreparer(const Scenario& scenario, uint32_t process,
@@ -192,7 +249,7 @@ JobPreparer ScriptedJobPreparer(const Scenario& scenario, uint32_t process,
     ASSIGN_OR_RETURN(BatchSampler sampler, BatchSampler::Create(options));
     Dataset turns = Turns(sampler, workers, steps);
     return JobSetup{{turns, turns},
-                    MakeEngine(scenario, process, clock, on_first_state),
+                    MakeScriptedEngine(scenario, process, clock, on_first_state),
                     sampler,
                     job.stay() ? scenario.round_steps : scenario.steps,
                     nullptr};

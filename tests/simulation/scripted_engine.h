@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "common/exchange/payload.h"
 #include "common/tensor/slicing.h"
 #include "tests/simulation/scenario.h"
+#include "tests/simulation/user_program.h"
 #include "worker/client/own_state.h"
 #include "worker/engine/engine.h"
 #include "worker/runtime/job_setup.h"
@@ -50,6 +52,19 @@ class ScriptedState : public OwnState {
 // 740. Several elements of a slice have the same absolute value.
 float DenseGradient(WorkerId worker, Step step, SliceKey key, size_t element);
 
+// What the computation of a step does to the worker's layers.
+class StepLayers {
+ public:
+  virtual ~StepLayers() = default;
+
+  virtual absl::Status Wait(int layer) = 0;
+  virtual absl::Span<const absl::Span<float>> gradients() = 0;
+  virtual void SetLearningRate(TableId table, double learning_rate) = 0;
+  virtual absl::Status Push(int layer) = 0;
+  // The layer has no gradient in this step.
+  virtual absl::Status PushNothing(int layer) = 0;
+};
+
 // An engine without computation: it waits for its compute time, and pushes test values. A sample
 // stands for one worker at one step. Its features are the worker and the step. Not thread-safe.
 class ScriptedEngine : public Engine {
@@ -58,12 +73,13 @@ class ScriptedEngine : public Engine {
                                                 const std::vector<float>& state)>;
 
   struct Options {
-    Clock* clock = nullptr;             // Required; outlives the engine
-    std::vector<v1::TableSpec> tables;  // Required
-    uint64_t slice_bytes = 0;           // Required
-    int64_t steps = 0;                  // Required: number of steps of each worker
-    bool has_test_values = true;        // else samples are ignored, and gradients stay 0
-    float gradient_unit = 0;            // as in a Scenario, only with test values
+    Clock* clock = nullptr;              // Required; outlives the engine
+    std::vector<v1::TableSpec> tables;   // Required
+    uint64_t slice_bytes = 0;            // Required
+    int64_t steps = 0;                   // Required: number of steps of each worker
+    bool has_test_values = true;         // else samples are ignored, and gradients stay 0
+    float gradient_unit = 0;             // as in a Scenario, only with test values
+    std::optional<UserProgram> program;  // as in a Scenario
     // Required: the compute time of the next step. A third is forward, the rest backward; all
     // layers take the same time.
     std::function<absl::Duration()> compute_time;
@@ -72,7 +88,16 @@ class ScriptedEngine : public Engine {
     FirstStateCallback on_first_state;
   };
 
+  // A worker at one step.
+  struct Turn {
+    WorkerId worker;
+    Step step;
+  };
+
   explicit ScriptedEngine(Options options);
+
+  // RunStep with these layers.
+  absl::Status Compute(const Turn& turn, StepLayers& layers);
 
   const std::string& device_name() const override { return device_name_; }
   const std::vector<v1::TableSpec>& tables() const override { return options_.tables; }
@@ -86,15 +111,14 @@ class ScriptedEngine : public Engine {
   absl::Status Finish() override { return absl::OkStatus(); }
 
  private:
-  struct Turn {
-    WorkerId worker;
-    Step step;
-  };
-
-  absl::Status Forward(absl::Duration time, ParameterStore& store);
+  absl::Status Forward(absl::Duration time, StepLayers& layers);
+  // Pushes the layer: its update of this turn, if there is one.
+  absl::Status Push(int layer, const Turn& turn, StepLayers& layers) const;
   // Sets each slice of the layer to the update of this turn.
-  void WriteGradients(int layer, const Turn& turn, ParameterStore& store) const;
+  void WriteGradients(int layer, const Turn& turn, StepLayers& layers) const;
   void WriteGradient(SliceKey key, const Turn& turn, absl::Span<float> gradient) const;
+  // The element of test values of this turn.
+  float TestGradient(TableId table, const Turn& turn) const;
   void TellFirstState(const Turn& turn);
 
   const Options options_;
@@ -104,6 +128,11 @@ class ScriptedEngine : public Engine {
   std::unique_ptr<ScriptedState> own_state_;  // null: none
   bool has_begun_ = false;
 };
+
+// The engine of worker process `process` of the scenario, which outlives it.
+std::unique_ptr<ScriptedEngine> MakeScriptedEngine(
+    const Scenario& scenario, uint32_t process, Clock* clock,
+    ScriptedEngine::FirstStateCallback on_first_state);
 
 // Prepares worker process `process` of the scenario: a ScriptedEngine instead of a model, and
 // samples with the turns instead of a data set. The scenario outlives both.

@@ -14,9 +14,11 @@
 #include "common/membership/retrying_coordinator.h"
 #include "common/routing/job_view.h"
 #include "common/routing/routing_table.h"
+#include "tests/simulation/initial_values_endpoint.h"
 #include "tests/simulation/push_ahead_endpoint.h"
 #include "tests/simulation/restored_updates.h"
 #include "tests/simulation/scripted_engine.h"
+#include "tests/simulation/scripted_program.h"
 #include "worker/runtime/worker.h"
 
 namespace capstan {
@@ -164,11 +166,10 @@ void SimulatedCluster::WriteHeader() {
 }
 
 void SimulatedCluster::WriteRestored() {
-  const uint32_t num_workers = scenario_.job.cluster().num_workers();
   for (const auto& [shard, file] : disk_->Get(restored_).files) {
     for (const SliceSnapshot& slice : file.snapshot.slices) {
       v1::HistoryRecord record;
-      *record.mutable_restored() = UpdatesOf(slice, num_workers, scenario_.steps);
+      *record.mutable_restored() = UpdatesOf(slice, scenario_);
       log_.Append(record);
     }
   }
@@ -242,6 +243,13 @@ void SimulatedCluster::StartWorker(uint32_t index) {
     options.coordinator = member->coordinator.get();
     options.incarnation = IncarnationOf(scenario_, kFirstWorkerIncarnation + index);
     options.end = &member->end;
+    std::shared_ptr<ScriptedProgram> program;
+    if (HasScriptedPrograms(scenario_)) {
+      program = std::make_shared<ScriptedProgram>(
+          scenario_, index, &member->process,
+          [member](absl::AnyInvocable<void()> body) { member->process.Spawn(std::move(body)); });
+      options.on_registered = [program](WorkerId id) { program->SetWorker(id); };
+    }
     options.prepare = ScriptedJobPreparer(
         scenario_, index,
         [this](WorkerId worker, Step step, SliceKey slice, const std::vector<float>& state) {
@@ -254,7 +262,11 @@ void SimulatedCluster::StartWorker(uint32_t index) {
                                   std::unique_ptr<ParameterEndpoint> exchanges) {
       return Wrap(*member, std::move(exchanges));
     };
+    if (program != nullptr) {
+      options.prepare = [program](const v1::JobSpec&, Clock*) { return program->Start(); };
+    }
     const absl::Status status = Worker(std::move(options)).Run();
+    if (program != nullptr) program->SetOutcome(status);
     VLOG(1) << "worker process " << index << ": " << status;
     EndWorker(*member);
   });
@@ -299,8 +311,13 @@ std::unique_ptr<ParameterEndpoint> SimulatedCluster::Wrap(
     exchanges =
         std::make_unique<CodecWatchEndpoint>(std::move(options), &codecs_, std::move(exchanges));
   }
-  if (!scenario_.pushes_ahead) return exchanges;
-  return std::make_unique<PushAheadEndpoint>(scenario_.steps, std::move(exchanges));
+  if (scenario_.pushes_ahead) {
+    exchanges = std::make_unique<PushAheadEndpoint>(scenario_.steps, std::move(exchanges));
+  }
+  if (!scenario_.program.has_value()) return exchanges;
+  const size_t slice_size = SliceBytes(scenario_.job.scheduler()) / sizeof(float);
+  return std::make_unique<InitialValuesEndpoint>(*scenario_.program, slice_size, &worker.process,
+                                                 std::move(exchanges));
 }
 
 void SimulatedCluster::Befall(const Fault& fault) {

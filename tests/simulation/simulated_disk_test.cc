@@ -140,10 +140,30 @@ TEST_F(SimulatedDiskTest, WritingFailsAsOftenAsTold) {
   EXPECT_LT(failures, 140);
 }
 
+Scenario Life() {
+  Scenario life;
+  life.job.mutable_cluster()->set_num_workers(kWorkers);
+  life.steps = kSteps;
+  life.tables.resize(4);
+  return life;
+}
+
+TEST(RestoredUpdatesTest, PushesWithoutAGradientAreAmongTheCompletedSteps) {
+  Scenario life = Life();
+  life.program.emplace().idle = 1;
+  SliceSnapshot slice = ShardWith({}).slices[0];
+  slice.workers = {{WorkerId(1), Step(2), true}};
+  const v1::RestoredSlice restored = UpdatesOf(slice, life);
+  ASSERT_EQ(restored.updates_size(), 2);
+  EXPECT_EQ(restored.updates(1).worker(), 1u);
+  EXPECT_EQ(restored.updates(1).step(), 1);
+  EXPECT_TRUE(restored.updates(1).is_empty_push());
+}
+
 TEST(RestoredUpdatesTest, UpdatesAreReadFromTheValuesAndTheKeptPushes) {
   SliceSnapshot slice = ShardWith({{1, 2}, {0, 0}}).slices[0];
   slice.kept.push_back({Step(3), WorkerId(1), std::nullopt, std::nullopt, false, Payload()});
-  const v1::RestoredSlice restored = UpdatesOf(slice, kWorkers, kSteps);
+  const v1::RestoredSlice restored = UpdatesOf(slice, Life());
   EXPECT_EQ(restored.table(), 3u);
   EXPECT_EQ(restored.slice(), 5u);
   ASSERT_EQ(restored.updates_size(), 3) << "the step vector's claims do not count";
@@ -162,9 +182,9 @@ TEST(RestoredUpdatesTest, EachUpdateBeforeAWorkersFirstStepMustBeThere) {
   manifest.add_workers()->set_first_step(2);
   manifest.add_workers()->set_first_step(1);
   checkpoint.files[1].snapshot = ShardWith({{0, 0}, {0, 1}, {1, 0}, {1, 2}});
-  EXPECT_EQ(MissingUpdates(checkpoint, kWorkers, kSteps), "") << "more than that does no harm";
+  EXPECT_EQ(MissingUpdates(checkpoint, Life()), "") << "more than that does no harm";
   manifest.mutable_workers(1)->set_first_step(3);
-  EXPECT_THAT(MissingUpdates(checkpoint, kWorkers, kSteps),
+  EXPECT_THAT(MissingUpdates(checkpoint, Life()),
               HasSubstr("slice 5 of table 3 lacks the update of worker 1 at step 1, but the worker "
                         "goes on at step 3"));
 }

@@ -25,6 +25,9 @@ struct Coverage {
   std::atomic<int> known_ends = 0;        // with residuals: the final parameters are compared
   std::atomic<int> restored_ends = 0;     // the same, of jobs that were restored
   std::atomic<int64_t> rounds = 0;        // of workers, in jobs that stay
+  std::atomic<int> known_values = 0;      // of programs, and with momentum: the same
+  std::atomic<int> programs = 0;          // jobs of users' programs that ended well
+  std::atomic<int> lost_initials = 0;     // worker 0 was lost before it had sent initial values
   std::atomic<int64_t> exchanges = 0;
 };
 
@@ -39,6 +42,9 @@ void RunSeed(uint64_t seed, Coverage& coverage) {
   coverage.known_ends += verdict.known_ends;
   coverage.rounds += verdict.rounds;
   coverage.restored_ends += verdict.restores > 0 ? verdict.known_ends : 0;
+  coverage.known_values += verdict.known_values;
+  coverage.programs += scenario.program.has_value() && verdict.is_done;
+  coverage.lost_initials += verdict.has_lost_initial;
   coverage.exchanges += static_cast<int64_t>(verdict.exchanges);
   coverage.with_replacement +=
       verdict.incarnations > static_cast<int>(scenario.job.cluster().num_workers());
@@ -67,6 +73,9 @@ TEST(SimulationTest, TwoThousandSchedulesKeepTheContract) {
   EXPECT_GT(coverage.known_ends, 150);
   EXPECT_GT(coverage.restored_ends, 10);
   EXPECT_GT(coverage.rounds, 200);
+  EXPECT_GT(coverage.known_values, 50);
+  EXPECT_GT(coverage.programs, 200);
+  EXPECT_GT(coverage.lost_initials, 5);
   EXPECT_GT(coverage.exchanges, 200'000);
 }
 

@@ -86,6 +86,38 @@ TEST_P(EndpointConformanceTest, PushAloneAndPullAloneWork) {
   EXPECT_EQ(ToVector(pull.Wait().values), std::vector<float>(kSmall, -1.0f));
 }
 
+TEST_P(EndpointConformanceTest, LearningRatesAndEmptyPushesArrive) {
+  Connected connected(GetParam(), ConsistencyMode::kAsync, /*num_workers=*/1, kSmall);
+  ExchangeRequest slow = MakeTestRequest(0, Step(0), Step(1), 1.0f, kSmall);
+  slow.learning_rate = 0.25;
+  Call push(*connected.endpoint, std::move(slow), &connected.clock);
+  EXPECT_EQ(ToVector(push.Wait().values), std::vector<float>(kSmall, -0.25f));
+  ExchangeRequest empty = MakeTestRequest(0, Step(1), Step(2));
+  empty.gradient.Clear();
+  empty.is_empty_push = true;
+  Call nothing(*connected.endpoint, std::move(empty), &connected.clock);
+  const ExchangeReply reply = nothing.Wait();
+  ASSERT_TRUE(reply.status.ok()) << reply.status;
+  EXPECT_EQ(reply.version, 1u);
+  EXPECT_EQ(reply.min_step, Step(2));
+  EXPECT_EQ(ToVector(reply.values), std::vector<float>(kSmall, -0.25f));
+}
+
+TEST_P(EndpointConformanceTest, InitialValuesArriveAndReleaseParkedPulls) {
+  for (const uint64_t elements : {uint64_t{1}, kSmall, kTestElements}) {
+    Connected connected(GetParam(), MakeTestHost(ConsistencyMode::kBsp, /*num_workers=*/2, elements,
+                                                 /*own_arrays=*/0, /*restored=*/nullptr,
+                                                 /*initial_from_worker=*/true));
+    Call pull(*connected.endpoint, MakeTestRequest(1, std::nullopt, Step(0)), &connected.clock);
+    ExchangeRequest initial = MakeTestRequest(0, Step(0), std::nullopt, 7.0f, elements);
+    initial.push_step.reset();
+    initial.is_initial = true;
+    Call sent(*connected.endpoint, std::move(initial), &connected.clock);
+    EXPECT_TRUE(sent.Wait().status.ok());
+    EXPECT_EQ(ToVector(pull.Wait().values), std::vector<float>(elements, 7.0f));
+  }
+}
+
 TEST_P(EndpointConformanceTest, ALargeSliceArrivesWhole) {
   Connected connected(GetParam(), ConsistencyMode::kBsp, /*num_workers=*/1, kTestElements);
   ExchangeRequest request = MakeTestRequest(0, Step(0), Step(1));

@@ -49,6 +49,7 @@ class ProgramEngine : public Engine {
   // One span for each table, in memory that lives as long as the engine. Empty before the start.
   absl::Span<const absl::Span<const float>> values() const;
   absl::Span<const absl::Span<float>> gradients() const;
+  int64_t announced_steps() const { return options_.steps; }  // 0: End tells
   // The step that is under way, or comes next.
   Step step() const;
 

@@ -173,8 +173,8 @@ TEST(CheckHistoryTest, AMinStepThatIsTooLowIsFound) {
   builder.Ask(0, 100, 0, 1, 20).Answer(22, 1, 0, {{0, 0}});
   builder.Ask(1, 101, 0, 1, 30).Answer(32, 2, 0, {{0, 0}, {1, 0}}).End(50);
   EXPECT_THAT(ViolationOf(builder), StartsWith("min_step: the pull of step 1 by worker 1 reports "
-                                               "min_step 0, but contains the updates of that step "
-                                               "of all live workers"));
+                                               "min_step 0, but the server has the pushes of that "
+                                               "step of all live workers"));
 }
 
 TEST(CheckHistoryTest, AVersionThatDoesNotFitTheValuesIsFound) {
@@ -413,6 +413,123 @@ TEST(CheckHistoryTest, WithoutValuesVersionsAfterACheckpointSayNothingButBoundsD
   back.Ask(0, 100, -1, 0, 10).Answer(12, /*version=*/77, /*min_step=*/1, {});
   back.Ask(0, 100, -1, 0, 20).Answer(22, /*version=*/76, /*min_step=*/1, {}).End(50);
   EXPECT_NE(ViolationWithoutValues(back), "") << "a version goes back";
+}
+
+// The request before was a push without a gradient.
+HistoryBuilder& Empty(HistoryBuilder& builder) {
+  builder.records().back().mutable_began()->set_is_empty_push(true);
+  return builder;
+}
+
+// Worker 1 has no gradient in step 0, and nobody has one in step 1.
+HistoryBuilder WithEmptyPushes(v1::ContractRecord::Mode mode) {
+  const bool is_bsp = mode == kBsp;
+  HistoryBuilder builder = Started(mode, 0);
+  builder.records().front().mutable_header()->set_update_scale(v1::HistoryHeader::SUM);
+  const auto divide = [is_bsp](HistoryBuilder& answered) {
+    for (float& value : *answered.records().back().mutable_ended()->mutable_values()) {
+      value /= is_bsp ? 2 : 1;
+    }
+  };
+  builder.Ask(0, 100, 0, 1, 20);
+  if (!is_bsp) builder.records().back().mutable_began()->set_learning_rate(1);
+  builder.Answer(42, 1, 1, {{0, 0}});
+  builder.records().back().mutable_ended()->set_learning_rate_divisor(is_bsp ? 0 : 1);
+  divide(builder);
+  Empty(builder.Ask(1, 101, 0, 1, 30)).Answer(42, 1, 1, {{0, 0}});
+  divide(builder);
+  Empty(builder.Ask(0, 100, 1, 2, 50)).Answer(62, 1, 2, {{0, 0}});
+  divide(builder);
+  Empty(builder.Ask(1, 101, 1, 2, 50)).Answer(62, 1, 2, {{0, 0}});
+  divide(builder);
+  return builder;
+}
+
+TEST(CheckHistoryTest, PushesWithoutAGradientAreStepsAndNoUpdates) {
+  for (const auto mode : {kBsp, kSsp}) {
+    HistoryBuilder builder = WithEmptyPushes(mode);
+    builder.End(90);
+    EXPECT_EQ(ViolationOf(builder), "");
+    EXPECT_EQ(ViolationWithoutValues(builder), "");
+  }
+}
+
+TEST(CheckHistoryTest, AnApplicationOfAStepWithoutGradientsIsFound) {
+  for (const auto mode : {kBsp, kSsp}) {
+    HistoryBuilder builder = WithEmptyPushes(mode);
+    builder.records().back().mutable_ended()->set_version(2);
+    builder.End(90);
+    EXPECT_THAT(ViolationOf(builder), StartsWith("version: the pull of step 2 by worker 1 reports "
+                                                 "version 2, but its values have 1 applications"));
+    EXPECT_THAT(ViolationWithoutValues(builder),
+                StartsWith("exactly once: version 2 at min_step 2, but the updates sent by then "
+                           "allow only 1: an update was applied twice"));
+  }
+}
+
+TEST(CheckHistoryTest, AMeanWithoutTheEmptyPushesIsFound) {
+  HistoryBuilder builder = WithEmptyPushes(kBsp);
+  for (v1::HistoryRecord& record : builder.records()) {
+    if (!record.has_ended()) continue;
+    for (float& value : *record.mutable_ended()->mutable_values()) value *= 2;
+  }
+  EXPECT_THAT(ViolationOf(builder.End(90)),
+              StartsWith("one sum a step: the pull of step 1 by worker 0 contains the update of "
+                         "worker 0 at step 0 divided by 1, expected by 2"));
+}
+
+TEST(CheckHistoryTest, AnUpdateOfAPushWithoutAGradientIsFound) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  Empty(builder.Ask(0, 100, 0, 1, 20)).Answer(22, 1, 0, {{0, 0}}).End(50);
+  EXPECT_THAT(
+      ViolationOf(builder),
+      StartsWith("no phantoms: the pull of step 1 by worker 0 contains the update of worker "
+                 "0 at step 0, a push without a gradient"));
+}
+
+TEST(CheckHistoryTest, ADivisorOfAPushWithoutAGradientIsFound) {
+  HistoryBuilder builder = WithEmptyPushes(kSsp);
+  builder.records().back().mutable_ended()->set_learning_rate_divisor(1);
+  EXPECT_THAT(ViolationOf(builder.End(90)),
+              StartsWith("update scale: the learning rate of the push of step 1 by worker 1 was "
+                         "divided by 1, expected 0 to 0"));
+}
+
+TEST(CheckHistoryTest, AnAnswerBeforeAPushWithoutAGradientIsFound) {
+  HistoryBuilder builder = Started(kSsp, 0);
+  builder.Ask(0, 100, 0, 1, 20).Answer(22, 1, 1, {{0, 0}});
+  Empty(builder.Ask(1, 101, 0, 1, 30)).Answer(32, 1, 1, {{0, 0}}).End(50);
+  EXPECT_THAT(ViolationOf(builder), StartsWith("min_step: min_step was reported as 1, but the live "
+                                               "worker 1 had not sent its update of step 0"));
+}
+
+HistoryBuilder& Initial(HistoryBuilder& builder, uint32_t worker, int64_t begin_us) {
+  builder.Ask(worker, 100 + worker, -1, 0, begin_us);
+  v1::ExchangeBegan& began = *builder.records().back().mutable_began();
+  began.set_is_initial(true);
+  began.set_has_pull(false);
+  return builder;
+}
+
+TEST(CheckHistoryTest, InitialValuesOfWorker0BeforeAllElseAreAccepted) {
+  HistoryBuilder builder(kBsp, 0);
+  Initial(builder, 0, 5).Answer(8, 0, 0, {});
+  builder.Ask(1, 101, -1, 0, 4).Answer(12, 0, 0, {}).End(50);
+  EXPECT_EQ(ViolationOf(builder), "");
+}
+
+TEST(CheckHistoryTest, AnAnswerBeforeTheInitialValuesIsFound) {
+  HistoryBuilder builder(kBsp, 0);
+  builder.Ask(1, 101, -1, 0, 4).Answer(12, 0, 0, {});
+  Initial(builder, 0, 15).Answer(18, 0, 0, {}).End(50);
+  EXPECT_THAT(ViolationOf(builder),
+              StartsWith("initial values: worker 1 was answered before worker 0 had sent them"));
+}
+
+TEST(CheckHistoryTest, InitialValuesOfAnotherWorkerAreFound) {
+  HistoryBuilder builder(kBsp, 0);
+  Initial(builder, 1, 15).Answer(18, 0, 0, {}).End(50);
+  EXPECT_THAT(ViolationOf(builder), StartsWith("initial values: those of worker 1 were taken"));
 }
 
 }  // namespace

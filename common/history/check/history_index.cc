@@ -69,9 +69,11 @@ SliceHistory::SliceHistory(std::vector<const RecordedExchange*> exchanges,
     push.end_ns = 0;
     push.code = absl::StatusCode::kOk;
     push.learning_rate_divisor = update.learning_rate_divisor();
+    push.is_empty_push = update.is_empty_push();
     const RecordedExchange* const made =
         restored_.emplace_back(std::make_shared<const RecordedExchange>(push)).get();
-    pushes_[{push.worker, *push.push_step}] = {made, made, push.learning_rate_divisor};
+    pushes_[{push.worker, *push.push_step}] = {made, made, push.learning_rate_divisor,
+                                               /*is_restored=*/true};
   }
   for (const RecordedExchange* exchange : exchanges_) {
     if (!exchange->push_step.has_value()) continue;
@@ -83,6 +85,9 @@ SliceHistory::SliceHistory(std::vector<const RecordedExchange*> exchanges,
     const bool is_first =
         facts.first_acknowledged == nullptr || exchange->end_ns < facts.first_acknowledged->end_ns;
     if (is_first) facts.first_acknowledged = exchange;
+  }
+  for (const auto& [update, facts] : pushes_) {
+    has_empty_pushes_ = has_empty_pushes_ || facts.is_empty();
   }
 }
 

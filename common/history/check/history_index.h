@@ -45,6 +45,10 @@ struct PushFacts {
   const RecordedExchange* first_sent = nullptr;
   const RecordedExchange* first_acknowledged = nullptr;
   uint64_t learning_rate_divisor = 0;  // 0: not recorded
+  bool is_restored = false;            // the checkpoint has it
+
+  // It was sent, without a gradient.
+  bool is_empty() const { return first_sent != nullptr && first_sent->is_empty_push; }
 };
 
 // The exchanges of one slice, with an index of its pushes. Borrows the history's exchanges.
@@ -63,11 +67,14 @@ class SliceHistory {
 
   // All null for an update that nobody sent.
   PushFacts FactsOf(WorkerId worker, Step step) const;
+  // Whether any push has no gradient.
+  bool has_empty_pushes() const { return has_empty_pushes_; }
 
  private:
   const std::vector<const RecordedExchange*> exchanges_;
   std::vector<std::shared_ptr<const RecordedExchange>> restored_;  // pushes of RestoredSlice
   std::map<Update, PushFacts> pushes_;
+  bool has_empty_pushes_ = false;
 };
 
 // The history's exchanges by slice, in order of table and slice.

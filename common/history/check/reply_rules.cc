@@ -133,11 +133,41 @@ void CheckIncarnations(const CheckedSlice& checked, Violations& violations) {
 // A worker that has left had the values after each of its pushes: no update is lost with it.
 void CheckLeft(const CheckedSlice& checked, Violations& violations) {
   for (const RecordedExchange* exchange : checked.slice.exchanges()) {
-    if (exchange->is_ok() || !checked.lives.Of(*exchange).has_left) continue;
+    if (exchange->is_ok() || exchange->is_initial) continue;
+    if (!checked.lives.Of(*exchange).has_left) continue;
     violations.Add("nothing lost by leaving",
                    absl::StrCat("worker ", exchange->worker.value(),
                                 " has left before its exchange was answered well"),
                    {exchange});
+  }
+}
+
+// Initial values are taken from worker 0 alone. If some were taken, nothing else was answered
+// before it sent the first ones. Real jobs may have others in a file: their histories do not tell.
+void CheckInitialValues(const CheckedSlice& checked, Violations& violations) {
+  const RecordedExchange* first_sent = nullptr;
+  bool are_taken = false;
+  for (const RecordedExchange* exchange : checked.slice.exchanges()) {
+    if (!exchange->is_initial) continue;
+    if (exchange->worker == WorkerId(0)) {
+      if (first_sent == nullptr) first_sent = exchange;
+      are_taken = are_taken || exchange->is_ok();
+    } else if (exchange->is_ok()) {
+      violations.Add("initial values",
+                     absl::StrCat("those of worker ", exchange->worker.value(),
+                                  " were taken, expected only those of worker 0"),
+                     {exchange});
+    }
+  }
+  const v1::HistoryHeader& header = checked.history.header;
+  if (!are_taken || !header.has_test_values() || header.restored_step() > 0) return;
+  for (const RecordedExchange* exchange : checked.slice.exchanges()) {
+    if (!exchange->is_ok() || exchange->is_initial) continue;
+    if (!checked.IsBefore(exchange->end_ns, first_sent->begin_ns)) continue;
+    violations.Add("initial values",
+                   absl::StrCat("worker ", exchange->worker.value(),
+                                " was answered before worker 0 had sent them"),
+                   {exchange, first_sent});
   }
 }
 
@@ -171,6 +201,7 @@ void CheckReplies(const CheckedSlice& checked, Violations& violations) {
   CheckMonotonic(checked, violations);
   CheckIncarnations(checked, violations);
   CheckLeft(checked, violations);
+  CheckInitialValues(checked, violations);
   CheckAnswered(checked, violations);
 }
 

@@ -47,18 +47,19 @@ class Violations {
 
 // Rules on the version and min_step of each reply. They need no test values. They compare each
 // reply with the pushes sent and acknowledged by then. Neither number goes back for a worker, a
-// newer incarnation ends the older one's right to answers, and every exchange of a live worker is
-// answered. If the job went on from a checkpoint, the first two need the checkpoint's updates.
+// newer incarnation ends the older one's right to answers, initial values come from worker 0 before
+// all else, and every exchange of a live worker is answered. If the job went on from a checkpoint,
+// the first two need the checkpoint's updates.
 void CheckReplies(const CheckedSlice& checked, Violations& violations);
 
 // Rules on the divisor of the learning rate of pushes outside BSP. It must fit the header, the live
-// workers, and the versions seen before and after the push.
+// workers, and the versions seen before and after the push. A push without a gradient has none.
 void CheckUpdateScale(const CheckedSlice& checked, Violations& violations);
 
 // Rules on the updates in each pull, as its test values tell them. A pull has no update that nobody
 // sent, no update twice, and none that BSP must hide. It has every update within the staleness
 // bound, the worker's own updates, and all updates acknowledged before. Its version and min_step
-// agree with its updates.
+// agree with its updates. A push without a gradient is in no values, but counts in a mean.
 void CheckValues(const CheckedSlice& checked, Violations& violations);
 
 }  // namespace capstan

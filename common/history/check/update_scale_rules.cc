@@ -75,8 +75,9 @@ Range Divisors(const CheckedSlice& checked, const ShownVersions& shown,
 
 void CheckDivisor(const CheckedSlice& checked, const ShownVersions& shown,
                   const RecordedExchange& push, Violations& violations) {
-  const bool is_mean = checked.contract.Of(push.slice.table, *push.push_step).is_isolated();
-  const Range expected = is_mean ? Range{0, 0} : Divisors(checked, shown, push);
+  const bool is_part_of_mean = checked.contract.Of(push.slice.table, *push.push_step).is_isolated();
+  const Range expected =
+      is_part_of_mean || push.is_empty_push ? Range{0, 0} : Divisors(checked, shown, push);
   const uint64_t divisor = push.learning_rate_divisor;
   if (divisor >= expected.least && divisor <= expected.most) return;
   violations.Add("update scale",

@@ -38,6 +38,11 @@ class PullCheck {
   }
 
  private:
+  struct Range {
+    int least = 0;
+    int most = 0;
+  };
+
   // "the update of worker 1 at step 2"
   static std::string Name(WorkerId worker, Step step) {
     return absl::StrCat("the update of worker ", worker.value(), " at step ", step.value());
@@ -57,6 +62,11 @@ class PullCheck {
       Add("no phantoms", absl::StrCat("contains ", Name(worker, step), ", not sent by then"),
           worker, step);
     }
+    if (checked_.slice.FactsOf(worker, step).is_empty()) {
+      Add("no phantoms",
+          absl::StrCat("contains ", Name(worker, step), ", a push without a gradient"), worker,
+          step);
+    }
     if (const int count = contents_.Count(worker, step); count > 1) {
       Add("exactly once", absl::StrCat("contains ", Name(worker, step), " ", count, " times"),
           worker, step);
@@ -66,24 +76,48 @@ class PullCheck {
           absl::StrCat("contains ", Name(worker, step), ": expected only earlier ones"), worker,
           step);
     }
+    CheckDivisor(worker, step);
+  }
+
+  void CheckDivisor(WorkerId worker, Step step) {
     const bool is_mean = checked_.contract.Of(pull_.slice.table, step).is_isolated();
-    const int expected = is_mean ? contents_.Workers(step) : DivisorOf(worker, step);
+    const Range expected = is_mean ? PushesOf(step) : DivisorOf(worker, step);
     const int divisor = contents_.DivisorOf(worker, step);
-    if (expected == 0 || divisor == expected || contents_.Count(worker, step) > 1) return;
+    const bool is_right = divisor >= expected.least && divisor <= expected.most;
+    if (expected.most == 0 || is_right || contents_.Count(worker, step) > 1) return;
     Add(is_mean ? "one sum a step" : "update scale",
         absl::StrCat("contains ", Name(worker, step), " divided by ", divisor, ", expected by ",
-                     expected),
+                     expected.least,
+                     expected.least == expected.most ? "" : absl::StrCat(" to ", expected.most)),
         worker, step);
   }
 
+  // The number of pushes in the mean of a BSP step. One without a gradient counts, too. If it was
+  // not acknowledged, or was before the checkpoint, nobody knows whether it came.
+  Range PushesOf(Step step) const {
+    Range pushes = {contents_.Workers(step), contents_.Workers(step)};
+    if (!checked_.slice.has_empty_pushes()) return pushes;
+    for (uint32_t worker = 0; worker < contents_.num_workers(); ++worker) {
+      const PushFacts facts = checked_.slice.FactsOf(WorkerId(worker), step);
+      if (!facts.is_empty()) continue;
+      ++pushes.most;
+      pushes.least += facts.first_acknowledged != nullptr && !facts.is_restored;
+    }
+    return pushes;
+  }
+
   // The divisor of an update outside BSP; 0: unknown.
-  int DivisorOf(WorkerId worker, Step step) const {
+  Range DivisorOf(WorkerId worker, Step step) const {
     const v1::HistoryHeader& header = checked_.history.header;
-    if (header.update_scale() == v1::HistoryHeader::UPDATE_SCALE_UNSPECIFIED) return 1;
-    return static_cast<int>(checked_.slice.FactsOf(worker, step).learning_rate_divisor);
+    if (header.update_scale() == v1::HistoryHeader::UPDATE_SCALE_UNSPECIFIED) return {1, 1};
+    const auto divisor =
+        static_cast<int>(checked_.slice.FactsOf(worker, step).learning_rate_divisor);
+    return {divisor, divisor};
   }
 
   void CheckAbsent(WorkerId worker, Step step) {
+    // There is nothing that could be in the values. Other rules say whether the step was awaited.
+    if (checked_.slice.FactsOf(worker, step).is_empty()) return;
     const Life* life = checked_.lives.all().count(worker) == 0
                            ? nullptr
                            : checked_.lives.Through(worker, pull_.begin_ns, pull_.end_ns);
@@ -137,6 +171,14 @@ class PullCheck {
                     {&pull_});
   }
 
+  // The pull shows that the server has the worker's push of `step`.
+  bool HasSeen(WorkerId worker, Step step) const {
+    if (contents_.Has(worker, step)) return true;
+    const PushFacts facts = checked_.slice.FactsOf(worker, step);
+    return facts.is_empty() && facts.first_acknowledged != nullptr &&
+           checked_.IsBefore(facts.first_acknowledged->end_ns, pull_.begin_ns);
+  }
+
   // Some worker, possibly live then, has done at most min_step steps.
   void CheckMinStepIsNotTooLow() {
     const Step low = pull_.min_step;
@@ -151,16 +193,17 @@ class PullCheck {
         if (!may_count) continue;
         is_anyone_live = true;
         const bool is_joining = life.entered_ns > pull_.begin_ns;
-        const bool has_done_it = low < life.first_step || contents_.Has(worker, low);
+        const bool has_done_it = low < life.first_step || HasSeen(worker, low);
         if (is_joining || !has_done_it) return;
       }
     }
     if (!is_anyone_live) return;
-    violations_.Add("min_step",
-                    absl::StrCat("the pull of step ", step_.value(), " by worker ",
-                                 pull_.worker.value(), " reports min_step ", low.value(),
-                                 ", but contains the updates of that step of all live workers"),
-                    {&pull_});
+    violations_.Add(
+        "min_step",
+        absl::StrCat("the pull of step ", step_.value(), " by worker ", pull_.worker.value(),
+                     " reports min_step ", low.value(),
+                     ", but the server has the pushes of that step of all live workers"),
+        {&pull_});
   }
 
   const CheckedSlice& checked_;

@@ -27,9 +27,11 @@ VersionBounds::VersionBounds(const SliceHistory& slice, const Contract& contract
       next_whole_[step] = next_whole_[step + 1];
     }
   }
-  std::vector<bool> is_acknowledged(size, false);
+  std::vector<bool> is_acknowledged(size, false), is_empty(size, false), is_update(size, false);
   for (const auto& [update, facts] : slice.pushes()) {
     const size_t step = IndexOf(update.second);
+    (facts.is_empty() ? is_empty : is_update)[step] = true;
+    if (facts.is_empty()) continue;
     const bool is_known = facts.first_acknowledged != nullptr;
     if (next_whole_[step] == static_cast<int64_t>(step)) {
       is_acknowledged[step] = is_acknowledged[step] || is_known;
@@ -43,7 +45,8 @@ VersionBounds::VersionBounds(const SliceHistory& slice, const Contract& contract
   whole_below_.assign(size, 0);
   acknowledged_below_.assign(size, 0);
   for (size_t step = 1; step < size; ++step) {
-    const bool was_whole = next_whole_[step - 1] == static_cast<int64_t>(step - 1);
+    const bool was_whole = next_whole_[step - 1] == static_cast<int64_t>(step - 1) &&
+                           (is_update[step - 1] || !is_empty[step - 1]);
     whole_below_[step] = whole_below_[step - 1] + was_whole;
     acknowledged_below_[step] = acknowledged_below_[step - 1] + is_acknowledged[step - 1];
   }

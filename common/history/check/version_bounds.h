@@ -13,7 +13,8 @@ namespace capstan {
 
 // The possible versions of a slice, given its pushes. Each application makes a version. A BSP step
 // with an update is applied once, when min_step has passed it. Other pushes are applied one by one;
-// while an earlier BSP step is open, a server may keep them. Immutable, hence thread-safe.
+// while an earlier BSP step is open, a server may keep them. Pushes without a gradient are no
+// updates. Immutable, hence thread-safe.
 class VersionBounds {
  public:
   VersionBounds(const SliceHistory& slice, const Contract& contract);
@@ -27,8 +28,9 @@ class VersionBounds {
   // The index of `step` in the vectors by step, at most their last one.
   size_t IndexOf(Step step) const;
 
-  std::vector<uint64_t> whole_below_;  // by step: number of BSP steps below it
-  std::vector<int64_t> next_whole_;    // by step: the step itself or the next BSP step
+  // By step: number of BSP steps below it, without those of which all known pushes are empty.
+  std::vector<uint64_t> whole_below_;
+  std::vector<int64_t> next_whole_;  // by step: the step itself or the next BSP step
   std::vector<uint64_t>
       acknowledged_below_;  // by step: BSP steps below it with an acknowledged push
   // Times of the pushes of other steps, ascending.

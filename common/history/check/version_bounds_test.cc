@@ -75,5 +75,19 @@ TEST_F(VersionBoundsTest, PushesBeyondAnOpenBspStepMayBeKept) {
   EXPECT_EQ(bounds_.Most(Step(6), 100), 10u);
 }
 
+TEST_F(VersionBoundsTest, PushesWithoutAGradientMakeNoVersion) {
+  std::vector<RecordedExchange> pushes = pushes_;
+  pushes[0].is_empty_push = true;                            // of the async step 0
+  pushes[4].is_empty_push = pushes[5].is_empty_push = true;  // all of the BSP step 2
+  pushes[6].is_empty_push = true;                            // one of the BSP step 3
+  const SliceHistory slice = HistoryOf(pushes);
+  const VersionBounds bounds(slice, contract_);
+  const VersionBounds all(slice_, contract_);
+  EXPECT_EQ(bounds.Most(Step(2), 15), all.Most(Step(2), 15) - 1);
+  EXPECT_EQ(bounds.Most(Step(3), 25), all.Most(Step(3), 25) - 2);
+  EXPECT_EQ(bounds.Most(Step(4), 35), all.Most(Step(4), 35) - 2);
+  EXPECT_EQ(bounds.Least(Step(4), 36), all.Least(Step(4), 36) - 2);
+}
+
 }  // namespace
 }  // namespace capstan

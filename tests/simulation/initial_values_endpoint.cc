@@ -1,0 +1,51 @@
+#include "tests/simulation/initial_values_endpoint.h"
+
+#include <utility>
+#include <vector>
+
+#include "common/exchange/payload.h"
+
+namespace capstan {
+
+ExchangeRequest InitialValuesEndpoint::InitialOf(const ExchangeRequest& pull) const {
+  ExchangeRequest request;
+  request.job = pull.job;
+  request.worker = pull.worker;
+  request.incarnation = pull.incarnation;
+  request.slice = pull.slice;
+  request.is_initial = true;
+  const auto values = std::make_shared<std::vector<float>>(slice_size_);
+  for (size_t i = 0; i < slice_size_; ++i) (*values)[i] = program_.InitialValue(pull.slice, i);
+  request.gradient = Payload(absl::MakeConstSpan(*values), values);
+  return request;
+}
+
+void InitialValuesEndpoint::SendAfter(absl::Duration delay, ExchangeRequest request) {
+  later_.RunAfter(delay, [this, request = std::move(request)](bool is_due) mutable {
+    if (!is_due) return;
+    inner_->Exchange(
+        std::move(request), [] {}, [](const ExchangeReply&) {});
+  });
+}
+
+void InitialValuesEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+                                     ReplyCallback done) {
+  const bool may_send =
+      request.worker == WorkerId(0) || (program_.has_intruder && request.worker == WorkerId(1));
+  bool is_first = false;
+  if (may_send && request.pull_step.has_value()) {
+    MutexLock lock(&mu_);
+    is_first = begun_.insert(request.slice).second;
+  }
+  if (is_first) {
+    const ExchangeRequest initial = InitialOf(request);
+    const bool is_intruder = request.worker != WorkerId(0);
+    SendAfter(is_intruder ? absl::ZeroDuration() : program_.initial_delay, initial);
+    if (program_.initial_again_after > absl::ZeroDuration()) {
+      SendAfter(program_.initial_delay + program_.initial_again_after, initial);
+    }
+  }
+  inner_->Exchange(std::move(request), std::move(delivered), std::move(done));
+}
+
+}  // namespace capstan

@@ -1,0 +1,115 @@
+#include "tests/simulation/scripted_program.h"
+
+#include <glog/logging.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_properties.h"
+#include "common/routing/job_view.h"
+#include "common/tensor/slicing.h"
+
+namespace capstan {
+namespace {
+
+// A program that waits in parts can do something else meanwhile, as Python does.
+constexpr absl::Duration kPart = absl::Milliseconds(100);
+
+absl::Status InParts(absl::FunctionRef<absl::Status()> call) {
+  while (true) {
+    absl::Status status = call();
+    if (!absl::IsDeadlineExceeded(status)) return status;
+  }
+}
+
+// Row-major, as the program gives them.
+std::vector<float> InitialValues(const Scenario& scenario, TableId id) {
+  const v1::TableSpec& table = scenario.tables[id.value()];
+  std::vector<float> values;
+  if (!table.initial_from_worker()) return values;
+  const Slicing slicing(ElementCount(table), SliceBytes(scenario.job.scheduler()));
+  for (uint32_t slice = 0; slice < slicing.slice_count(); ++slice) {
+    const SliceKey key{id, SliceIndex(slice)};
+    for (size_t i = 0; i < slicing.Range(key.slice).size; ++i) {
+      values.push_back(scenario.program->InitialValue(key, i));
+    }
+  }
+  return values;
+}
+
+class ProgramLayers : public StepLayers {
+ public:
+  explicit ProgramLayers(ProgramEngine* engine) : engine_(*engine) {}
+
+  absl::Status Wait(int layer) override {
+    return InParts([&] { return engine_.Wait(layer, kPart); });
+  }
+  absl::Span<const absl::Span<float>> gradients() override { return engine_.gradients(); }
+  void SetLearningRate(TableId table, double learning_rate) override {
+    // Its error comes again with the push.
+    engine_.SetLearningRate(table, learning_rate).IgnoreError();
+  }
+  absl::Status Push(int layer) override {
+    return InParts([&] { return engine_.Push(layer, kPart); });
+  }
+  // EndStep does it.
+  absl::Status PushNothing(int /*layer*/) override { return absl::OkStatus(); }
+
+ private:
+  ProgramEngine& engine_;
+};
+
+}  // namespace
+
+ScriptedProgram::ScriptedProgram(const Scenario& scenario, uint32_t process, Clock* clock,
+                                 Spawner spawn)
+    : scenario_(scenario),
+      spawn_(std::move(spawn)),
+      script_(MakeScriptedEngine(scenario, process, clock, /*on_first_state=*/nullptr)) {
+  ProgramEngine::Options options;
+  options.clock = clock;
+  options.tables = scenario.tables;
+  for (uint32_t table = 0; table < scenario.tables.size(); ++table) {
+    options.initial.push_back(InitialValues(scenario, TableId(table)));
+  }
+  // Checkpoints need the number of steps.
+  const bool announces = !scenario.job.checkpoint().dir().empty() || scenario.seed % 2 == 0;
+  options.steps = announces ? scenario.steps : 0;
+  engine_ = std::make_shared<ProgramEngine>(std::move(options));
+}
+
+JobSetup ScriptedProgram::Start() {
+  spawn_([self = shared_from_this()] {
+    const absl::Status status = self->Run();
+    VLOG(1) << "program of worker " << self->worker_ << ": " << status;
+  });
+  JobSetup setup;
+  setup.engine = engine_;
+  setup.steps = engine_->announced_steps();
+  setup.evaluate = [engine = engine_](Step steps, ParameterStore& store,
+                                      v1::ReportResultRequest& result) {
+    return engine->Evaluate(steps, store, result);
+  };
+  return setup;
+}
+
+absl::Status ScriptedProgram::Run() {
+  RETURN_IF_ERROR(InParts([this] { return engine_->AwaitStart(kPart); }));
+  ProgramLayers layers(engine_.get());
+  while (engine_->step() < Step(scenario_.steps)) {
+    RETURN_IF_ERROR(script_->Compute({worker_, engine_->step()}, layers));
+    RETURN_IF_ERROR(InParts([this] { return engine_->EndStep(/*loss=*/0, /*samples=*/1, kPart); }));
+  }
+  RETURN_IF_ERROR(engine_->End());
+  bool evaluates = false;
+  RETURN_IF_ERROR(InParts([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(evaluates, engine_->AwaitEvaluation(kPart));
+    return absl::OkStatus();
+  }));
+  if (!evaluates) return absl::OkStatus();
+  return InParts([this] { return engine_->Report({}, kPart); });
+}
+
+}  // namespace capstan

@@ -1,0 +1,55 @@
+#ifndef TESTS_SIMULATION_SCRIPTED_PROGRAM_H_
+#define TESTS_SIMULATION_SCRIPTED_PROGRAM_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "tests/simulation/scenario.h"
+#include "tests/simulation/scripted_engine.h"
+#include "worker/client_api/program_engine.h"
+#include "worker/runtime/job_setup.h"
+
+namespace capstan {
+
+// A program that calls what is behind the C interface, on a thread of its own. It computes what a
+// ScriptedEngine computes. Some programs announce the number of their steps, others tell it at the
+// end. Guarded by the baton of the simulation.
+class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
+ public:
+  using Spawner = std::function<void(absl::AnyInvocable<void()> body)>;
+
+  // `scenario` and `clock` outlive the program; `spawn` starts its thread.
+  ScriptedProgram(const Scenario& scenario, uint32_t process, Clock* clock, Spawner spawn);
+
+  // The setup of its worker. The program begins.
+  JobSetup Start();
+  // As Worker::Options::on_registered.
+  void SetWorker(WorkerId worker) { worker_ = worker; }
+  // What Worker::Run has returned.
+  void SetOutcome(absl::Status outcome) { engine_->SetOutcome(std::move(outcome)); }
+
+ private:
+  absl::Status Run();
+
+  const Scenario& scenario_;
+  const Spawner spawn_;
+  const std::shared_ptr<ScriptedEngine> script_;
+  std::shared_ptr<ProgramEngine> engine_;
+  WorkerId worker_;
+};
+
+// Whether the scenario's workers are scripted programs. A program has no own state, and is not late
+// with its initial values.
+inline bool HasScriptedPrograms(const Scenario& scenario) {
+  return scenario.program.has_value() && scenario.own_arrays == 0 &&
+         scenario.program->initial_delay == absl::ZeroDuration();
+}
+
+}  // namespace capstan
+
+#endif  // TESTS_SIMULATION_SCRIPTED_PROGRAM_H_

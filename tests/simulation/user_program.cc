@@ -1,0 +1,35 @@
+#include "tests/simulation/user_program.h"
+
+#include "common/base/random.h"
+
+namespace capstan {
+namespace {
+
+// Of these numbers alone. `kind` tells draws for different things apart.
+Random DrawsOf(uint64_t seed, uint64_t kind, uint64_t worker, Step step, uint64_t place) {
+  const uint64_t turn = (worker << 32) + static_cast<uint64_t>(step.value());
+  return Random(/*seed=*/(seed << 16) + (kind << 8) + place, /*stream=*/turn);
+}
+
+}  // namespace
+
+bool UserProgram::HasGradient(WorkerId worker, Step step, uint32_t layer) const {
+  if (DrawsOf(seed, /*kind=*/0, /*worker=*/0, step, layer).Bernoulli(idle)) return false;
+  return !DrawsOf(seed, /*kind=*/1, worker.value(), step, layer).Bernoulli(without_gradient);
+}
+
+std::optional<double> UserProgram::LearningRate(WorkerId worker, Step step, TableId table) const {
+  if (!has_learning_rates || step < first_rate) return std::nullopt;
+  const uint64_t of_worker = has_rates_by_worker ? worker.value() : 0;
+  Random draws = DrawsOf(seed, /*kind=*/2, of_worker, step, table.value());
+  constexpr double kRates[] = {0.25, 0.5, 1, 2, 4};
+  const double rate = kRates[draws.UniformInt(5)];
+  return has_rates_by_worker && rate == 4 ? 0 : rate;
+}
+
+float UserProgram::InitialValue(SliceKey key, size_t element) const {
+  const size_t multiple = 1 + (key.table.value() + key.slice.value() + element) % 7;
+  return initial_unit * static_cast<float>(multiple);
+}
+
+}  // namespace capstan

@@ -1,0 +1,45 @@
+#ifndef TESTS_SIMULATION_USER_PROGRAM_H_
+#define TESTS_SIMULATION_USER_PROGRAM_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/time/time.h"
+#include "common/base/ids.h"
+#include "common/tensor/slicing.h"
+
+namespace capstan {
+
+// What workers do that run a program of the user's: worker 0 sends the initial values, learning
+// rates change from step to step, and some layers have no gradient in some steps. The same in all
+// lives of a job.
+struct UserProgram {
+  uint64_t seed = 0;
+  // Share of the steps of a layer in which nobody has a gradient, and of the others in which one
+  // worker has none.
+  double idle = 0;
+  double without_gradient = 0;
+
+  // Learning rates are powers of two. Pushes before this step have none.
+  bool has_learning_rates = false;
+  Step first_rate;
+  // Each worker has others, and some are 0. Otherwise gradients are divided by them, so that values
+  // reveal updates.
+  bool has_rates_by_worker = false;
+
+  // Initial values are multiples of it, from 1 to 7.
+  float initial_unit = 0;
+  absl::Duration initial_delay;        // of worker 0, before it sends them
+  absl::Duration initial_again_after;  // worker 0 sends them once more; 0: it does not
+  bool has_intruder = false;           // worker 1 sends some, too
+
+  bool HasGradient(WorkerId worker, Step step, uint32_t layer) const;
+  // None: the push carries none.
+  std::optional<double> LearningRate(WorkerId worker, Step step, TableId table) const;
+  // Of an element of a slice.
+  float InitialValue(SliceKey key, size_t element) const;
+};
+
+}  // namespace capstan
+
+#endif  // TESTS_SIMULATION_USER_PROGRAM_H_
