@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by tests. Makes `python` Debian's, which finds the package capstan laid out as by the wheel.
+# Sourced by tests. Makes `python` Debian's, which finds the package capstan as the wheel has it.
 
 package="${TEST_TMPDIR}/site/capstan"
 mkdir -p "${package}/lib" "${package}/bin" "${TEST_TMPDIR}/bin"

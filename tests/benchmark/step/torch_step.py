@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Measures a training step of PyTorch on Capstan beside DistributedDataParallel (DDP) with Gloo.
 
-The model is an MLP of 25 million parameters with SGD and momentum, on 2 workers with a server beside
-each. All are measured in turn, --rounds times; a figure is the median over rounds of the slower
-worker's median step. Prints a table, and with --json a line for each figure. The Python that runs
-this needs torch and Capstan's package.
+The model is an MLP of 25 million parameters with SGD and momentum, on 2 workers with a server
+beside each. All are measured in turn, --rounds times. A figure is the median over rounds of the
+slower worker's median step. Prints a table, and with --json a line for each figure. The Python that
+runs this needs torch and Capstan's package.
 
 Without --gbit all processes share this machine's loopback and memory. With --gbit (as root) each
 worker and its server are a network namespace, whose link has this rate in each direction. Its time
