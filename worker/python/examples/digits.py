@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 import capstan.torch as ct
 
 DATA = pathlib.Path(__file__).parents[2] / "dataset" / "digits.csv.gz"
-EPOCHS = 15
+EPOCHS = 30
 
 
 def load_digits():
