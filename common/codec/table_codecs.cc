@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 
@@ -63,7 +64,9 @@ absl::StatusOr<TableCodecs> MakeCodecs(const v1::CodecSpec& spec, absl::string_v
 
 absl::StatusOr<TableCodecs> CodecsOfTable(const v1::CodecSpec& spec, absl::string_view table,
                                           uint64_t elements, uint64_t slice_bytes) {
-  absl::StatusOr<TableCodecs> codecs = MakeCodecs(spec, table, elements, slice_bytes);
+  const bool is_exact = absl::StartsWith(table, kExactTables);
+  absl::StatusOr<TableCodecs> codecs =
+      MakeCodecs(is_exact ? v1::CodecSpec() : spec, table, elements, slice_bytes);
   if (codecs.ok()) return codecs;
   return Annotate(codecs.status(), absl::StrCat("codec of table ", table));
 }

@@ -48,6 +48,9 @@ struct TableCodecs {
   const Codec& LongestPush() const { return warmup.empty() ? *push : *warmup[0].push; }
 };
 
+// Tables whose names begin like this are for workers to agree on something: always float32.
+inline constexpr char kExactTables[] = "capstan.";
+
 // The codecs of a table with this number of elements, in slices of `slice_bytes`: its own one if it
 // has one, else those of all tables. But float32 if the table is smaller than `min_bytes`, or if
 // the codec would make a slice longer (a topk of more than half of the values). Workers and servers

@@ -35,6 +35,8 @@ HostBuffer StepAccumulator::TakeBuffer(const Codec* codec) {
 }
 
 void StepAccumulator::ReturnBuffer(HostBuffer buffer) {
+  // That of an empty push has no memory.
+  if (buffer.size() == 0) return;
   if (!buffer.is_shared() && buffer.size() == buffer_size_) spare_.push_back(std::move(buffer));
 }
 

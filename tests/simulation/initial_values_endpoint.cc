@@ -28,23 +28,31 @@ void InitialValuesEndpoint::SendAfter(absl::Duration delay, ExchangeRequest requ
   });
 }
 
+void InitialValuesEndpoint::SendInitial(const ExchangeRequest& pull) {
+  const ExchangeRequest initial = InitialOf(pull);
+  const bool is_intruder = pull.worker != WorkerId(0);
+  SendAfter(is_intruder ? absl::ZeroDuration() : program_.initial_delay, initial);
+  if (program_.initial_again_after > absl::ZeroDuration()) {
+    SendAfter(program_.initial_delay + program_.initial_again_after, initial);
+  }
+}
+
 void InitialValuesEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
                                      ReplyCallback done) {
-  const bool may_send =
-      request.worker == WorkerId(0) || (program_.has_intruder && request.worker == WorkerId(1));
-  bool is_first = false;
+  const bool is_worker_0 = request.worker == WorkerId(0);
+  const bool may_send = is_worker_0 || (program_.has_intruder && request.worker == WorkerId(1));
+  bool is_first = false, is_first_of_all = false;
   if (may_send && request.pull_step.has_value()) {
     MutexLock lock(&mu_);
+    is_first_of_all = begun_.empty();
     is_first = begun_.insert(request.slice).second;
   }
-  if (is_first) {
-    const ExchangeRequest initial = InitialOf(request);
-    const bool is_intruder = request.worker != WorkerId(0);
-    SendAfter(is_intruder ? absl::ZeroDuration() : program_.initial_delay, initial);
-    if (program_.initial_again_after > absl::ZeroDuration()) {
-      SendAfter(program_.initial_delay + program_.initial_again_after, initial);
-    }
+  if (is_first_of_all && is_worker_0 && program_.worker_0_lives < absl::InfiniteDuration()) {
+    later_.RunAfter(program_.worker_0_lives, [lose = lose_worker_0_](bool is_due) {
+      if (is_due) lose();
+    });
   }
+  if (is_first) SendInitial(request);
   inner_->Exchange(std::move(request), std::move(delivered), std::move(done));
 }
 

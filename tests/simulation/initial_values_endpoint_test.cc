@@ -34,13 +34,15 @@ class InitialValuesEndpointTest : public testing::Test {
         std::move(pull), [] {}, [](const ExchangeReply&) {});
   }
   void Begin() {
-    endpoint_ = std::make_unique<InitialValuesEndpoint>(program_, /*slice_size=*/2, &clock_,
-                                                        std::make_unique<KeepingEndpoint>(&asked_));
+    endpoint_ = std::make_unique<InitialValuesEndpoint>(
+        program_, /*slice_size=*/2, &clock_, [this] { ++losses_; },
+        std::make_unique<KeepingEndpoint>(&asked_));
   }
 
   FakeClock clock_;
   UserProgram program_;
   std::vector<ExchangeRequest> asked_;
+  int losses_ = 0;
   std::unique_ptr<InitialValuesEndpoint> endpoint_;
 };
 
@@ -73,6 +75,17 @@ TEST_F(InitialValuesEndpointTest, TheySometimesComeTwiceOrFromWorker1) {
     EXPECT_EQ(asked_.size(), requests == 3 ? 2u : 1u) << "worker " << worker;
     clock_.Advance(absl::Seconds(1));
     EXPECT_EQ(asked_.size(), requests) << "worker " << worker;
+  }
+}
+
+TEST_F(InitialValuesEndpointTest, Worker0AloneIsLostAndOnce) {
+  program_.worker_0_lives = absl::Seconds(1);
+  for (const uint32_t worker : {1, 0}) {
+    Begin();
+    Pull(worker, 0);
+    Pull(worker, 0, /*slice=*/1);
+    clock_.Advance(absl::Seconds(2));
+    EXPECT_EQ(losses_, worker == 0 ? 1 : 0);
   }
 }
 

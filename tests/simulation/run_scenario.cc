@@ -50,6 +50,10 @@ bool CanSilenceServer(const Scenario& scenario, uint32_t process) {
 
 // Counts workers from the start of the job only. Their replacements suffer no faults.
 uint32_t WorkersThatCanBeSilenced(const Scenario& scenario) {
+  // Any process may be worker 0.
+  if (scenario.program.has_value() && scenario.program->worker_0_lives < absl::InfiniteDuration()) {
+    return scenario.job.cluster().num_workers();
+  }
   uint32_t count = 0;
   for (uint32_t process = 0; process < scenario.job.cluster().num_workers(); ++process) {
     count += CanSilence(scenario, Fault::Kind::kPauseWorker,

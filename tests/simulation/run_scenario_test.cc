@@ -131,6 +131,8 @@ TEST(BadEndTest, AProgramMayLoseWorker0BeforeItsInitialValues) {
   EXPECT_EQ(BadEndFor(scenario, kInitial), "");
   scenario.faults.clear();
   EXPECT_NE(BadEndFor(scenario, kInitial), "") << "nobody can be lost";
+  scenario.program->worker_0_lives = absl::Seconds(1);
+  EXPECT_EQ(BadEndFor(scenario, kInitial), "");
 }
 
 }  // namespace

@@ -287,16 +287,16 @@ void DrawKnownEnd(Random& random, Scenario& life, UserProgram& program) {
   }
 }
 
-// Worker 0 may be lost before it has sent the initial values. Which process it is shows when the
-// workers register.
+// Worker 0 is lost before it has sent the initial values, or soon after. In half of the schedules
+// no process can take its place.
 void DrawEarlyLoss(Random& random, Scenario& life, UserProgram& program) {
-  program.initial_delay = Between(random, absl::ZeroDuration(), absl::Milliseconds(400));
-  Fault& loss = life.faults.emplace_back();
-  loss.kind = Fault::Kind::kKillWorker;
-  loss.process = static_cast<uint32_t>(random.UniformInt(life.job.cluster().num_workers()));
-  loss.at = Between(random, absl::ZeroDuration(), absl::Milliseconds(400));
+  program.initial_delay = Between(random, absl::ZeroDuration(), absl::Milliseconds(100));
+  program.worker_0_lives = Between(random, absl::ZeroDuration(), absl::Milliseconds(100));
   if (random.Bernoulli(0.5)) {
-    loss.replaced_after = Between(random, absl::Milliseconds(1), absl::Milliseconds(700));
+    program.worker_0_replaced_after =
+        Between(random, absl::Milliseconds(1), absl::Milliseconds(700));
+  } else {
+    RemoveDeaths(life);
   }
 }
 
@@ -325,6 +325,7 @@ void DrawProgram(Random& random, bool is_always_bsp, Scenario& scenario) {
     life->has_known_end = scenario.has_known_end;
     life->has_recorded_values = scenario.has_recorded_values;
     if (scenario.has_known_end) RemoveDeaths(*life);
+    program.worker_0_lives = absl::InfiniteDuration();  // in later lives
   }
 }
 
@@ -367,6 +368,7 @@ void MakeDense(const Scenario& first, bool has_deaths, Scenario& life) {
   if (life.program.has_value()) {
     life.program->has_learning_rates = false;
     life.program->initial_unit = 0;
+    if (!has_deaths) life.program->worker_0_lives = absl::InfiniteDuration();
   }
   *life.job.mutable_consistency() = first.job.consistency();
   *life.job.mutable_checkpoint() = first.job.checkpoint();

@@ -316,8 +316,26 @@ std::unique_ptr<ParameterEndpoint> SimulatedCluster::Wrap(
   }
   if (!scenario_.program.has_value()) return exchanges;
   const size_t slice_size = SliceBytes(scenario_.job.scheduler()) / sizeof(float);
-  return std::make_unique<InitialValuesEndpoint>(*scenario_.program, slice_size, &worker.process,
-                                                 std::move(exchanges));
+  return std::make_unique<InitialValuesEndpoint>(
+      *scenario_.program, slice_size, &worker.process,
+      [this, &worker] {
+        // Not within a callback of the process.
+        world_.RunAfter(absl::ZeroDuration(), [this, &worker] { LoseWorker0(worker); });
+      },
+      std::move(exchanges));
+}
+
+void SimulatedCluster::LoseWorker0(Member& worker) {
+  // BuryAll ends processes that have been paused since.
+  if (world_.Now() >= start_ + scenario_.limit || result_.is_cut) return;
+  if (std::exchange(has_lost_worker_0_, true)) return;
+  Kill(worker);
+  ReplaceWorkerAfter(scenario_.program->worker_0_replaced_after);
+}
+
+void SimulatedCluster::ReplaceWorkerAfter(absl::Duration delay) {
+  if (delay == absl::ZeroDuration()) return;
+  world_.RunAfter(delay, [this] { StartWorker(static_cast<uint32_t>(workers_.size())); });
 }
 
 void SimulatedCluster::Befall(const Fault& fault) {
@@ -344,9 +362,7 @@ void SimulatedCluster::Befall(const Fault& fault) {
       break;
     }
   }
-  if (fault.replaced_after == absl::ZeroDuration()) return;
-  world_.RunAfter(fault.replaced_after,
-                  [this] { StartWorker(static_cast<uint32_t>(workers_.size())); });
+  ReplaceWorkerAfter(fault.replaced_after);
 }
 
 SimulatedCluster::Member& SimulatedCluster::LatestWorker(uint32_t process) {

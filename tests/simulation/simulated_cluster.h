@@ -100,6 +100,10 @@ class SimulatedCluster {
   // Records the worker's exchanges and omits pulls, according to the scenario.
   std::unique_ptr<ParameterEndpoint> Wrap(Member& worker,
                                           std::unique_ptr<ParameterEndpoint> exchanges);
+  // The process of worker 0, at a time that the program knows. Once.
+  void LoseWorker0(Member& worker);
+  // 0: does nothing.
+  void ReplaceWorkerAfter(absl::Duration delay);
   void Befall(const Fault& fault);
   // The worker process of this number in the newest round. In a job that stays, others may have
   // come in its place.
@@ -122,6 +126,7 @@ class SimulatedCluster {
   std::vector<std::unique_ptr<Member>> servers_;
   std::vector<std::unique_ptr<Member>> workers_;
   int running_workers_ = 0;  // processes
+  bool has_lost_worker_0_ = false;
   CodecWatch codecs_;
   SimulationResult result_;
 };

@@ -32,6 +32,10 @@ struct UserProgram {
   absl::Duration initial_delay;        // of worker 0, before it sends them
   absl::Duration initial_again_after;  // worker 0 sends them once more; 0: it does not
   bool has_intruder = false;           // worker 1 sends some, too
+  // The first process of worker 0 dies this long after its first pull; infinite: it does not.
+  // Another one may start after a further time; 0: none does.
+  absl::Duration worker_0_lives = absl::InfiniteDuration();
+  absl::Duration worker_0_replaced_after;
 
   bool HasGradient(WorkerId worker, Step step, uint32_t layer) const;
   // None: the push carries none.

@@ -7,8 +7,9 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
+#include <exception>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/printable_text.h"
 #include "common/base/program.h"
 #include "common/base/status_macros.h"
 #include "common/transport/grpc/grpc_setup.h"
@@ -122,7 +124,7 @@ absl::StatusOr<ClientJob::Options> OptionsOf(const capstan_connect_options& give
   if (given.rpc_deadline_seconds > 0) {
     process.rpc_deadline = absl::Seconds(given.rpc_deadline_seconds);
   }
-  options.device = given.device == nullptr ? "program" : given.device;
+  options.device = given.device == nullptr ? "program" : PrintableText(given.device);
   process.trace = TextOf(given.trace);
   process.record_history = TextOf(given.record_history);
   process.metrics_listen = TextOf(given.metrics_listen);
@@ -168,8 +170,8 @@ absl::StatusOr<uint64_t> SetShape(const capstan_table& given, v1::TableSpec& tab
 
 absl::StatusOr<v1::TableSpec> TableOf(const capstan_table& given, std::vector<float>& initial) {
   v1::TableSpec table;
-  if (given.name == nullptr || *given.name == 0)
-    return BadArgument("name: expected a table's name");
+  if (given.name == nullptr || *given.name == 0 || PrintableText(given.name) != given.name)
+    return BadArgument("name: expected a table's name, in printable characters");
   table.set_name(given.name);
   ASSIGN_OR_RETURN(const uint64_t elements, SetShape(given, table));
   if (given.layer < 0)
@@ -201,19 +203,35 @@ absl::StatusOr<absl::Span<Value>> SpanOf(absl::Span<const absl::Span<Value>> spa
   return spans[table];
 }
 
-// The engine, or why there is none.
-absl::StatusOr<ProgramEngine*> EngineOf(const capstan_job* job) {
-  if (job->job->engine() != nullptr) return job->job->engine();
-  return absl::FailedPreconditionError("capstan_start comes before this call");
+// Calls `call`, which returns a capstan_status. No exception gets into the program.
+template <typename Call>
+capstan_status Guarded(Call call) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return Return(absl::ResourceExhaustedError("there is not enough memory"));
+  } catch (const std::exception& error) {
+    return Return(absl::InternalError(error.what()));
+  }
 }
 
-// Calls `use` with the engine of `job`.
+// Calls `use`, which returns a Status, with the job.
 template <typename Use>
-capstan_status WithEngine(const capstan_job* job, Use use) {
-  if (job == nullptr) return Return(BadArgument("job: expected a job, got NULL"));
-  if (job->process != getpid()) return Forked();
-  const absl::StatusOr<ProgramEngine*> engine = EngineOf(job);
-  return Return(engine.ok() ? use(**engine) : engine.status());
+capstan_status WithJob(capstan_job* job, Use use) {
+  return Guarded([&] {
+    if (job == nullptr) return Return(BadArgument("job: expected a job, got NULL"));
+    if (job->process != getpid()) return Forked();
+    return Return(use(*job->job));
+  });
+}
+
+// Calls `use`, which returns a Status, with the engine of `job`.
+template <typename Use>
+capstan_status WithEngine(capstan_job* job, Use use) {
+  return WithJob(job, [&](ClientJob& client) -> absl::Status {
+    if (ProgramEngine* const engine = client.engine()) return use(*engine);
+    return absl::FailedPreconditionError("capstan_start comes before this call");
+  });
 }
 
 // Logs of the library: warnings and errors, to standard error. Before the first job.
@@ -245,6 +263,7 @@ using capstan::LimitOf;
 using capstan::ProgramEngine;
 using capstan::Return;
 using capstan::WithEngine;
+using capstan::WithJob;
 
 int32_t capstan_api_version(void) { return CAPSTAN_API_VERSION; }
 
@@ -253,38 +272,36 @@ const char* capstan_version(void) { return capstan::kVersion; }
 const char* capstan_last_error(void) { return capstan::last_error.c_str(); }
 
 capstan_status capstan_connect(const capstan_connect_options* options, capstan_job** job) {
-  if (job == nullptr) return Return(BadArgument("job: expected a place for it, got NULL"));
-  capstan_connect_options defaults = {};
-  defaults.struct_size = sizeof(defaults);
-  if (options == nullptr) options = &defaults;
-  absl::Status valid = capstan::CheckSize(options, "capstan_connect_options");
-  if (!valid.ok()) return Return(valid);
-  absl::StatusOr<ClientJob::Options> given = capstan::OptionsOf(*options);
-  if (!given.ok()) return Return(given.status());
-  capstan::SetUpLibrary();
-  absl::StatusOr<std::unique_ptr<ClientJob>> connected = ClientJob::Connect(*std::move(given));
-  if (!connected.ok()) return capstan::ReturnFailure(connected.status());
-  *job = new capstan_job{*std::move(connected)};
-  return CAPSTAN_OK;
+  return capstan::Guarded([&] {
+    if (job == nullptr) return Return(BadArgument("job: expected a place for it, got NULL"));
+    capstan_connect_options defaults = {};
+    defaults.struct_size = sizeof(defaults);
+    const capstan_connect_options* const given = options == nullptr ? &defaults : options;
+    const absl::Status valid = capstan::CheckSize(given, "capstan_connect_options");
+    if (!valid.ok()) return Return(valid);
+    absl::StatusOr<ClientJob::Options> read = capstan::OptionsOf(*given);
+    if (!read.ok()) return Return(read.status());
+    capstan::SetUpLibrary();
+    absl::StatusOr<std::unique_ptr<ClientJob>> connected = ClientJob::Connect(*std::move(read));
+    if (!connected.ok()) return capstan::ReturnFailure(connected.status());
+    *job = new capstan_job{*std::move(connected)};
+    return CAPSTAN_OK;
+  });
 }
 
 capstan_status capstan_add_table(capstan_job* job, const capstan_table* table, int32_t* id) {
-  if (job == nullptr || id == nullptr) return Return(BadArgument("job or id is NULL"));
-  if (job->process != getpid()) return capstan::Forked();
-  absl::Status status = capstan::CheckSize(table, "capstan_table");
-  if (!status.ok()) return Return(status);
-  std::vector<float> initial;
-  absl::StatusOr<capstan::v1::TableSpec> spec = capstan::TableOf(*table, initial);
-  if (!spec.ok()) return Return(spec.status());
-  status = job->job->AddTable(*std::move(spec), std::move(initial));
-  if (status.ok()) *id = static_cast<int32_t>(job->job->table_count() - 1);
-  return Return(status);
+  return WithJob(job, [&](ClientJob& client) -> absl::Status {
+    if (id == nullptr) return BadArgument("id: expected a place for it, got NULL");
+    RETURN_IF_ERROR(capstan::CheckSize(table, "capstan_table"));
+    std::vector<float> initial;
+    ASSIGN_OR_RETURN(capstan::v1::TableSpec spec, capstan::TableOf(*table, initial));
+    ASSIGN_OR_RETURN(*id, client.AddTable(std::move(spec), std::move(initial)));
+    return absl::OkStatus();
+  });
 }
 
 capstan_status capstan_start(capstan_job* job, int64_t timeout_ms) {
-  if (job == nullptr) return Return(BadArgument("job: expected a job, got NULL"));
-  if (job->process != getpid()) return capstan::Forked();
-  return Return(job->job->Start(LimitOf(timeout_ms)));
+  return WithJob(job, [&](ClientJob& client) { return client.Start(LimitOf(timeout_ms)); });
 }
 
 int32_t capstan_rank(const capstan_job* job) {
@@ -391,21 +408,22 @@ capstan_status capstan_report(capstan_job* job, double test_accuracy, double tes
 }
 
 capstan_status capstan_leave(capstan_job* job) {
-  if (job == nullptr) return Return(BadArgument("job: expected a job, got NULL"));
-  if (job->process != getpid()) return capstan::Forked();
-  job->job->Leave();
-  return CAPSTAN_OK;
+  return WithJob(job, [](ClientJob& client) { return client.Leave(); });
 }
 
 capstan_status capstan_fail(capstan_job* job, const char* reason) {
-  if (job == nullptr) return Return(BadArgument("job: expected a job, got NULL"));
-  if (job->process != getpid()) return capstan::Forked();
-  job->job->Fail(reason == nullptr || *reason == 0 ? "the program gave no reason" : reason);
-  return CAPSTAN_OK;
+  return WithJob(job, [&](ClientJob& client) {
+    const bool is_given = reason != nullptr && *reason != 0;
+    client.Fail(is_given ? capstan::PrintableText(reason) : "the program gave no reason");
+    return absl::OkStatus();
+  });
 }
 
 void capstan_close(capstan_job* job) {
   if (job == nullptr || job->process != getpid()) return;
-  ClientJob::Close(std::move(job->job));
-  delete job;
+  capstan::Guarded([&] {
+    ClientJob::Close(std::move(job->job));
+    delete job;
+    return CAPSTAN_OK;
+  });
 }

@@ -25,8 +25,8 @@
  * capstan_values and capstan_gradient are memory that the library writes and reads while the
  * layer's exchange is open: from capstan_push until capstan_wait has returned CAPSTAN_OK.
  *
- * The process. The first capstan_connect lets malloc keep freed memory for later messages, and sends
- * warnings and errors to standard error. The library handles no signal.
+ * The process. The first capstan_connect lets malloc keep freed memory for later messages, and
+ * sends warnings and errors to standard error. The library handles no signal.
  *
  * Fork. A job belongs to the process that called capstan_connect. In a child, every function
  * returns CAPSTAN_FORKED and changes nothing.
@@ -54,7 +54,7 @@ typedef enum capstan_status {
   CAPSTAN_FAILED = 4,           /* the job has failed, or cannot be reached */
   CAPSTAN_LEFT = 5,             /* capstan_leave was called, and the worker has left the job */
   CAPSTAN_FORKED = 6,           /* the job belongs to the parent process */
-  CAPSTAN_OUT_OF_MEMORY = 7
+  CAPSTAN_OUT_OF_MEMORY = 7     /* of the call itself; buffers that do not fit fail the job */
 } capstan_status;
 
 typedef enum capstan_dtype {
@@ -157,9 +157,9 @@ CAPSTAN_EXPORT capstan_status capstan_add_table(capstan_job* job, const capstan_
  * for this worker, or other workers have other tables. */
 CAPSTAN_EXPORT capstan_status capstan_start(capstan_job* job, int64_t timeout_ms);
 
-/* After capstan_start; below 0 before it. The worker's rank, the number of workers, and the step
- * that comes next. The first step is 0, unless the job goes on from a checkpoint or the worker has
- * taken the place of a lost one. */
+/* The worker's rank, below 0 before it has joined. The number of workers of the job. And the step
+ * that comes next, below 0 before capstan_start. The first step is 0, unless the job goes on from a
+ * checkpoint or the worker has taken the place of a lost one. */
 CAPSTAN_EXPORT int32_t capstan_rank(const capstan_job* job);
 CAPSTAN_EXPORT int32_t capstan_num_workers(const capstan_job* job);
 CAPSTAN_EXPORT int64_t capstan_step(const capstan_job* job);
@@ -216,16 +216,18 @@ CAPSTAN_EXPORT capstan_status capstan_report(capstan_job* job, double test_accur
                                              double test_loss, uint64_t samples,
                                              int64_t timeout_ms);
 
-/* Leaves the job between two steps: the others go on, and another process may take this one's
- * place. May be called while other calls wait; those return CAPSTAN_LEFT once the worker has left.
+/* From capstan_start on: leaves the job between two steps. The others go on, and another process
+ * may take this one's place. May be called while other calls wait; those return CAPSTAN_LEFT once
+ * the worker has left.
  */
 CAPSTAN_EXPORT capstan_status capstan_leave(capstan_job* job);
 
 /* Ends the whole job with this reason, such as an exception's text. */
 CAPSTAN_EXPORT capstan_status capstan_fail(capstan_job* job, const char* reason);
 
-/* Frees the job. Before capstan_finish it fails the job, unless it has ended or been left. After
- * it, an evaluator that has not reported does so without figures. NULL is allowed. */
+/* Frees the job. Between capstan_start and capstan_finish it fails the job, unless it has ended, or
+ * capstan_leave was called and no step is under way. After capstan_finish, an evaluator that has
+ * not reported does so without figures. Before capstan_start nobody hears of it. NULL is allowed. */
 CAPSTAN_EXPORT void capstan_close(capstan_job* job);
 
 #ifdef __cplusplus

@@ -2,11 +2,11 @@
 
 #include <signal.h>
 
-#include <algorithm>
 #include <functional>
 #include <set>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/membership/coordinator_endpoint.h"
@@ -23,9 +23,9 @@ std::thread WithoutSignals(std::function<void()> run) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(run));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
+  // Also if there can be no other thread.
+  const absl::Cleanup restore = [&before] { pthread_sigmask(SIG_SETMASK, &before, nullptr); };
+  return std::thread(std::move(run));
 }
 
 }  // namespace
@@ -63,35 +63,33 @@ absl::Status ClientJob::ReadJob() {
 }
 
 void ClientJob::Close(std::unique_ptr<ClientJob> job) {
-  if (job->engine_ == nullptr) return;
-  if (!job->engine_->has_ended_steps()) job->Fail("the program has closed the job before its end");
-  v1::ReportResultRequest nothing;
-  nothing.set_has_no_accuracy(true);
-  nothing.set_has_no_loss(true);
-  // Does nothing unless the worker is the one that evaluates.
-  job->engine_->Report(nothing, absl::ZeroDuration()).IgnoreError();
-  if (job->engine_->AwaitOutcome(kEndPatience)) {
-    job->thread_.join();
-  } else {
-    job->thread_.detach();
-    job.release();
+  ProgramEngine* const engine = job->engine();
+  if (engine == nullptr) return;
+  if (!engine->has_ended_steps() && !engine->is_leaving()) {
+    job->Fail("the program has closed the job before its end");
   }
+  engine->ReportNothing();
+  const bool is_over = engine->AwaitOutcome(kEndPatience);
+  {
+    MutexLock lock(&job->mu_);
+    is_over ? job->thread_.join() : job->thread_.detach();
+  }
+  if (!is_over) job.release();
 }
 
-absl::Status ClientJob::AddTable(v1::TableSpec table, std::vector<float> initial) {
+absl::StatusOr<int32_t> ClientJob::AddTable(v1::TableSpec table, std::vector<float> initial) {
+  MutexLock lock(&mu_);
   if (engine_ != nullptr) {
     return absl::FailedPreconditionError("tables are added before capstan_start");
   }
-  const bool is_known =
-      std::any_of(tables_.begin(), tables_.end(),
-                  [&](const v1::TableSpec& known) { return known.name() == table.name(); });
-  if (is_known) {
+  for (const v1::TableSpec& known : tables_) {
+    if (known.name() != table.name()) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("name: expected one for each table, got \"", table.name(), "\" twice"));
   }
   tables_.push_back(std::move(table));
   initial_.push_back(std::move(initial));
-  return absl::OkStatus();
+  return static_cast<int32_t>(tables_.size() - 1);
 }
 
 absl::Status ClientJob::CheckTables() const {
@@ -104,47 +102,63 @@ absl::Status ClientJob::CheckTables() const {
                                                  *layers.rbegin()));
 }
 
-absl::Status ClientJob::Start(absl::Duration limit) {
-  if (engine_ == nullptr) {
-    RETURN_IF_ERROR(CheckTables());
-    ProgramEngine::Options options;
-    options.clock = &process_->clock();
-    options.tables = tables_;
-    options.initial = std::move(initial_);
-    options.steps = options_.steps;
-    options.device = options_.device;
-    engine_ = std::make_shared<ProgramEngine>(std::move(options));
-    thread_ = WithoutSignals([this] { Run(); });
-  }
-  return engine_->AwaitStart(limit);
+absl::Status ClientJob::BeginLocked() {
+  RETURN_IF_ERROR(CheckTables());
+  ProgramEngine::Options options;
+  options.clock = &process_->clock();
+  options.tables = tables_;
+  options.initial = std::move(initial_);
+  options.steps = options_.steps;
+  options.device = options_.device;
+  auto engine = std::make_shared<ProgramEngine>(std::move(options));
+  thread_ = WithoutSignals([this, engine] { Run(engine); });
+  engine_ = std::move(engine);
+  return absl::OkStatus();
 }
 
-void ClientJob::Run() {
-  engine_->SetOutcome(process_->Run([this](const v1::JobSpec&, Clock*) {
+absl::Status ClientJob::Start(absl::Duration limit) {
+  {
+    MutexLock lock(&mu_);
+    if (engine_ == nullptr) RETURN_IF_ERROR(BeginLocked());
+  }
+  return engine()->AwaitStart(limit);
+}
+
+void ClientJob::Run(const std::shared_ptr<ProgramEngine>& engine) {
+  engine->SetOutcome(process_->Run([this, &engine](const v1::JobSpec&, Clock*) {
     JobSetup setup;
-    setup.engine = engine_;
+    setup.engine = engine;
     setup.steps = options_.steps;
-    setup.evaluate = [this](Step steps, ParameterStore& store, v1::ReportResultRequest& result) {
-      return engine_->Evaluate(steps, store, result);
+    setup.evaluate = [&engine](Step steps, ParameterStore& store, v1::ReportResultRequest& result) {
+      return engine->Evaluate(steps, store, result);
     };
     return setup;
   }));
 }
 
-void ClientJob::Leave() {
+absl::Status ClientJob::Leave() {
+  ProgramEngine* const engine = this->engine();
+  if (engine == nullptr) return absl::FailedPreconditionError("the worker has not begun");
+  if (engine->is_over()) return absl::FailedPreconditionError("the worker's part has ended");
   end_.Ask();
-  if (engine_ != nullptr) engine_->Leave();
+  engine->Leave();
+  return absl::OkStatus();
 }
 
 void ClientJob::Fail(const std::string& reason) {
-  if (engine_ == nullptr) {
-    ReportEarlyFailure(process_->coordinator(), v1::HeartbeatRequest::WORKER,
-                       process_->incarnation(), absl::InternalError(reason), process_->clock());
+  const absl::Status status = absl::InternalError(reason);
+  ProgramEngine* const engine = this->engine();
+  if (engine != nullptr) engine->Fail(status);
+  // The training loop tells the coordinator.
+  if (engine != nullptr && (engine->has_started() || engine->is_over())) return;
+  if (rank_ >= 0) {
+    ReportFailure(process_->coordinator(), v1::HeartbeatRequest::WORKER,
+                  static_cast<uint32_t>(rank_), process_->incarnation(), status, process_->clock());
     return;
   }
-  engine_->Fail(absl::InternalError(reason));
-  // Before its first step the worker does not look at the engine.
-  if (engine_->values().empty()) end_.Ask();
+  ReportEarlyFailure(process_->coordinator(), v1::HeartbeatRequest::WORKER, process_->incarnation(),
+                     status, process_->clock());
+  end_.Ask();
 }
 
 }  // namespace capstan

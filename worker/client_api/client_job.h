@@ -8,10 +8,12 @@
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/end_request.h"
+#include "common/base/mutex.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
 #include "worker/client_api/program_engine.h"
@@ -20,7 +22,7 @@
 namespace capstan {
 
 // A user's program as a worker of a job: what is behind a capstan_job. A thread of its own runs the
-// worker; the program computes its steps through engine(). Thread-safe, except AddTable and Start.
+// worker; the program computes its steps through engine(). Thread-safe.
 class ClientJob {
  public:
   struct Options {
@@ -35,21 +37,23 @@ class ClientJob {
   // end. A worker that reaches nobody may take longer, and keeps its memory.
   static void Close(std::unique_ptr<ClientJob> job);
 
-  // Adds the next table; `initial` is empty if this worker has no initial values for it. Only
-  // before Start.
-  absl::Status AddTable(v1::TableSpec table, std::vector<float> initial);
-  const v1::TableSpec& table(size_t id) const { return tables_[id]; }
-  size_t table_count() const { return tables_.size(); }
+  // Adds the next table, and returns its number; `initial` is empty if this worker has no initial
+  // values for it. Only before Start.
+  absl::StatusOr<int32_t> AddTable(v1::TableSpec table, std::vector<float> initial);
   // Begins the worker on the first call, and waits until its first step. As ProgramEngine.
   absl::Status Start(absl::Duration limit);
 
-  // Null before Start.
-  ProgramEngine* engine() { return engine_.get(); }
+  // Null before Start. Lives as long as the job.
+  ProgramEngine* engine() const {
+    MutexLock lock(&mu_);
+    return engine_.get();
+  }
   const v1::JobSpec& job() const { return job_; }
   int64_t rank() const { return rank_; }  // below 0: not known yet
 
-  // Leaves the job between two steps.
-  void Leave();
+  // Leaves the job between two steps. FAILED_PRECONDITION before Start, and when the worker is
+  // over.
+  absl::Status Leave();
   // The job fails with this reason.
   void Fail(const std::string& reason);
 
@@ -57,18 +61,22 @@ class ClientJob {
   explicit ClientJob(Options options);
 
   absl::Status ReadJob();
-  absl::Status CheckTables() const;
-  void Run();
+  absl::Status CheckTables() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status BeginLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // On the worker's thread.
+  void Run(const std::shared_ptr<ProgramEngine>& engine);
 
   Options options_;
   EndRequest end_;
   std::atomic<int64_t> rank_ = -1;
   std::unique_ptr<WorkerProcess> process_;
   v1::JobSpec job_;
-  std::vector<v1::TableSpec> tables_;
-  std::vector<std::vector<float>> initial_;
-  std::shared_ptr<ProgramEngine> engine_;
-  std::thread thread_;
+
+  mutable Mutex mu_;
+  std::vector<v1::TableSpec> tables_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::vector<float>> initial_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<ProgramEngine> engine_ ABSL_GUARDED_BY(mu_);
+  std::thread thread_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace capstan

@@ -157,18 +157,27 @@ bool ProgramEngine::IsPushed(int layer) const {
 
 absl::Status ProgramEngine::Push(int layer, absl::Duration limit) {
   const absl::Time deadline = options_.clock->Now() + limit;
-  RETURN_IF_ERROR(WaitUntil(layer, deadline));
-  RETURN_IF_ERROR(AwaitOpenStep(deadline).status());
-  return PushNow(layer, /*has_gradient=*/true);
+  return PushUntil(layer, /*has_gradient=*/true, deadline);
 }
 
-absl::Status ProgramEngine::PushNow(int layer, bool has_gradient) {
+absl::Status ProgramEngine::PushUntil(int layer, bool has_gradient, absl::Time deadline) {
+  RETURN_IF_ERROR(WaitUntil(layer, deadline));
+  bool is_pushed = false;
+  while (!is_pushed) {
+    RETURN_IF_ERROR(AwaitOpenStep(deadline).status());
+    ASSIGN_OR_RETURN(is_pushed, PushNow(layer, has_gradient));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> ProgramEngine::PushNow(int layer, bool has_gradient) {
   ParameterStore* store;
   Step step;
   {
     MutexLock lock(&mu_);
     RETURN_IF_ERROR(CheckGoesOnLocked());
-    if (!open_.has_value() || pushed_[layer]) {
+    if (!open_.has_value()) return false;  // The worker has been asked to leave meanwhile.
+    if (pushed_[layer]) {
       return absl::FailedPreconditionError(absl::StrCat("layer ", layer,
                                                         " has been pushed in step ", next_.value(),
                                                         " before; end the step first"));
@@ -183,7 +192,7 @@ absl::Status ProgramEngine::PushNow(int layer, bool has_gradient) {
     store->PushNothing(layer, step);
   }
   ReleaseStore();
-  return absl::OkStatus();
+  return true;
 }
 
 absl::Status ProgramEngine::SetLearningRate(std::optional<TableId> table, double learning_rate) {
@@ -212,8 +221,7 @@ absl::Status ProgramEngine::EndStep(double loss, size_t samples, absl::Duration 
   RETURN_IF_ERROR(AwaitOpenStep(deadline).status());
   for (int layer = layer_count_ - 1; layer >= 0; --layer) {
     if (IsPushed(layer)) continue;
-    RETURN_IF_ERROR(WaitUntil(layer, deadline));
-    RETURN_IF_ERROR(PushNow(layer, /*has_gradient=*/false));
+    RETURN_IF_ERROR(PushUntil(layer, /*has_gradient=*/false, deadline));
   }
   MutexLock lock(&mu_);
   RETURN_IF_ERROR(CheckGoesOnLocked());
@@ -234,6 +242,9 @@ absl::Status ProgramEngine::End() {
     return absl::FailedPreconditionError(
         absl::StrCat("step ", next_.value(), " is under way; end it first"));
   }
+  if (next_ == Step(0)) {
+    return absl::FailedPreconditionError("has done no step; give every worker at least one batch");
+  }
   if (next_ < Step(options_.steps)) {
     return absl::FailedPreconditionError(absl::StrCat("has done ", next_.value(), " of the ",
                                                       options_.steps,
@@ -242,6 +253,21 @@ absl::Status ProgramEngine::End() {
   ends_ = true;
   changed_.NotifyAll();
   return absl::OkStatus();
+}
+
+bool ProgramEngine::has_started() const {
+  MutexLock lock(&mu_);
+  return has_started_;
+}
+
+bool ProgramEngine::is_over() const {
+  MutexLock lock(&mu_);
+  return outcome_.has_value();
+}
+
+bool ProgramEngine::is_leaving() const {
+  MutexLock lock(&mu_);
+  return leaves_ && !HasPushedLocked();
 }
 
 bool ProgramEngine::has_ended_steps() const {
@@ -276,6 +302,12 @@ absl::Status ProgramEngine::Report(const v1::ReportResultRequest& result, absl::
   return *outcome_;
 }
 
+void ProgramEngine::ReportNothing() {
+  MutexLock lock(&mu_);
+  reports_nothing_ = true;
+  changed_.NotifyAll();
+}
+
 void ProgramEngine::Fail(absl::Status reason) {
   ParameterStore* store;
   {
@@ -299,7 +331,9 @@ void ProgramEngine::Leave() {
 
 void ProgramEngine::SetOutcome(absl::Status outcome) {
   MutexLock lock(&mu_);
-  outcome_ = absl::IsCancelled(outcome) ? std::move(outcome) : AsAborted(outcome);
+  outcome_ = AsAborted(outcome);
+  // A worker that fails before its first step ends as if it had been asked to.
+  if (absl::IsCancelled(outcome)) outcome_ = failure_.ok() ? outcome : AsAborted(failure_);
   changed_.NotifyAll();
 }
 
@@ -326,6 +360,11 @@ void ProgramEngine::BeginTraining(Step first_step, bool sets_initial_values,
   }
   for (uint32_t id = 0; sets_initial_values && id < options_.tables.size(); ++id) {
     if (!options_.tables[id].initial_from_worker()) continue;
+    if (options_.initial[id].empty()) {
+      return Fail(absl::InvalidArgumentError(absl::StrCat("expected initial values of table ",
+                                                          options_.tables[id].name(),
+                                                          ", got none; worker 0 gives them")));
+    }
     const absl::Span<float> values = store.InitialValuesOf(TableId(id));
     std::copy(options_.initial[id].begin(), options_.initial[id].end(), values.begin());
     store.PushInitial(TableId(id));
@@ -396,10 +435,14 @@ absl::Status ProgramEngine::Evaluate(Step steps, ParameterStore& store,
   MutexLock lock(&mu_);
   evaluation_ = Evaluation::kWanted;
   changed_.NotifyAll();
-  while (evaluation_ != Evaluation::kReported && failure_.ok()) {
+  while (evaluation_ != Evaluation::kReported && failure_.ok() && !reports_nothing_) {
     RETURN_IF_ERROR(WaitLocked(absl::InfiniteFuture()));
   }
   RETURN_IF_ERROR(failure_);
+  if (evaluation_ != Evaluation::kReported) {
+    report_.set_has_no_accuracy(true);
+    report_.set_has_no_loss(true);
+  }
   result.set_test_accuracy(report_.test_accuracy());
   result.set_test_loss(report_.test_loss());
   result.set_test_samples(report_.test_samples());

@@ -65,10 +65,16 @@ class ProgramEngine : public Engine {
   // There is no further step.
   absl::Status End();
   bool has_ended_steps() const;
+  bool has_started() const;  // the training
+  bool is_leaving() const;   // between two steps
+  bool is_over() const;      // SetOutcome was called
   // After End: waits until the worker is to evaluate (true), or the job is done.
   absl::StatusOr<bool> AwaitEvaluation(absl::Duration limit);
   // The evaluator's result: only its accuracy, loss and samples count. Waits for the job's end.
   absl::Status Report(const v1::ReportResultRequest& result, absl::Duration limit);
+
+  // The program reports nothing: the evaluator does not wait for it.
+  void ReportNothing();
 
   // The worker fails with this reason, unless it is over.
   void Fail(absl::Status reason);
@@ -118,8 +124,10 @@ class ProgramEngine : public Engine {
   // The step that is open to pushes.
   absl::StatusOr<Step> AwaitOpenStep(absl::Time deadline);
   bool IsPushed(int layer) const;
-  // Pushes a layer whose values have arrived, with its gradient or without.
-  absl::Status PushNow(int layer, bool has_gradient);
+  // Pushes the layer with its gradient or without, once its values have arrived.
+  absl::Status PushUntil(int layer, bool has_gradient, absl::Time deadline);
+  // False: no step is open.
+  absl::StatusOr<bool> PushNow(int layer, bool has_gradient);
   // The store, kept until ReleaseStore. Null: the worker does not train.
   ParameterStore* TakeStoreLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReleaseStore();
@@ -152,6 +160,7 @@ class ProgramEngine : public Engine {
   absl::Status failure_ ABSL_GUARDED_BY(mu_);      // of the program, or of an exchange
   Evaluation evaluation_ ABSL_GUARDED_BY(mu_) = Evaluation::kNone;
   v1::ReportResultRequest report_ ABSL_GUARDED_BY(mu_);
+  bool reports_nothing_ ABSL_GUARDED_BY(mu_) = false;  // ReportNothing was called
   std::optional<absl::Status> outcome_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -186,6 +186,23 @@ TEST_F(ProgramEngineTest, AWorkerThatIsAskedToEndDoesNotComputeAnotherStep) {
   EXPECT_TRUE(absl::IsCancelled(engine_->Push(0, kForever)));
 }
 
+TEST_F(ProgramEngineTest, APushThatComesWhileTheWorkerLeavesHearsThatItHasLeft) {
+  Start(/*steps=*/0);
+  ASSERT_TRUE(Step1(1).ok());
+  EXPECT_FALSE(engine_->is_leaving());
+  is_asked_ = true;
+  engine_->Leave();
+  EXPECT_TRUE(engine_->is_leaving());
+  std::thread worker([this] {
+    Join();
+    absl::SleepFor(kShort);
+    engine_->SetOutcome(absl::CancelledError("has left"));
+  });
+  EXPECT_TRUE(absl::IsCancelled(engine_->Push(1, kForever)));
+  EXPECT_TRUE(absl::IsCancelled(engine_->EndStep(0, 0, kForever)));
+  worker.join();
+}
+
 TEST_F(ProgramEngineTest, AStepUnderWayIsFinishedBeforeTheWorkerLeaves) {
   Start(/*steps=*/0);
   Fill(1, 1);
@@ -196,6 +213,16 @@ TEST_F(ProgramEngineTest, AStepUnderWayIsFinishedBeforeTheWorkerLeaves) {
   ASSERT_TRUE(engine_->EndStep(0, 1, kForever).ok());
   Join();
   EXPECT_EQ(loop_->progress().steps_done(), 1);
+}
+
+TEST_F(ProgramEngineTest, AProgramThatFailsBeforeItsFirstStepEndsWithItsReason) {
+  ProgramEngine::Options options;
+  options.clock = &clock_;
+  options.tables = TwoTables();
+  ProgramEngine engine(options);
+  engine.Fail(absl::InternalError("no data"));
+  engine.SetOutcome(absl::CancelledError("was asked to end before it had a place in the job"));
+  EXPECT_EQ(engine.AwaitStart(kForever), absl::AbortedError("no data"));
 }
 
 TEST_F(ProgramEngineTest, AFailedProgramEndsTheWorkerWithItsReason) {
@@ -277,6 +304,38 @@ TEST_F(ProgramEngineTest, TheEvaluatorReportsAfterItHasTheFinalValues) {
   session.join();
   EXPECT_EQ(result.test_accuracy(), 0.75);
   EXPECT_TRUE(result.has_no_loss());
+}
+
+TEST_F(ProgramEngineTest, AnEvaluatorThatReportsNothingIsNotAwaited) {
+  Start(/*steps=*/1);
+  ASSERT_TRUE(Step1(1).ok());
+  ASSERT_TRUE(engine_->End().ok());
+  Join();
+  engine_->ReportNothing();
+  v1::ReportResultRequest result;
+  ASSERT_TRUE(engine_->Evaluate(Step(1), rig_->store(), result).ok());
+  EXPECT_TRUE(result.has_no_accuracy());
+  EXPECT_TRUE(result.has_no_loss());
+}
+
+TEST_F(ProgramEngineTest, AProgramDoesAtLeastOneStep) {
+  Start(/*steps=*/0);
+  const absl::Status refused = engine_->End();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+}
+
+TEST_F(ProgramEngineTest, Worker0MustHaveTheInitialValuesThatItIsToSend) {
+  ProgramEngine::Options options;
+  options.clock = &clock_;
+  options.tables = TwoTables();
+  options.tables[1].set_initial_from_worker(true);
+  options.initial.resize(2);
+  engine_ = std::make_unique<ProgramEngine>(options);
+  rig_ = TrainingRig::Create(engine_.get(), &clock_, {}).value();
+  ASSERT_TRUE(rig_->store().WaitForAll().ok());
+  engine_->BeginTraining(Step(0), /*sets_initial_values=*/true, rig_->store());
+  EXPECT_TRUE(absl::IsInvalidArgument(rig_->store().WaitForAll()));
+  EXPECT_TRUE(engine_->Finish().ok());
 }
 
 TEST_F(ProgramEngineTest, AnotherWorkerHearsOfTheJobsEnd) {

@@ -55,6 +55,10 @@ absl::Status TrainingLoop::RunSteps() {
 }
 
 absl::Status TrainingLoop::EndAt(int64_t steps) {
+  if (steps == 0) {
+    return absl::FailedPreconditionError(
+        "has ended without a step: give every worker at least one batch");
+  }
   MutexLock lock(&mu_);
   if (steps_total_ == 0) steps_total_ = steps;
   if (steps == steps_total_) return absl::OkStatus();

@@ -72,14 +72,19 @@ bool JobRunner::HaveRegistered() const {
 }
 
 absl::StatusOr<bool> JobRunner::LookAtProcesses() {
+  bool is_done = false;
   for (LocalJob::Ended& process : options_.job->TakeEnded()) {
     if (process.role != LocalJob::Role::kCoordinator) {
       life_.unjudged.push_back(std::move(process));
     } else if (process.exit.ok()) {
-      return true;
+      is_done = true;
     } else {
       return CoordinatorFailure(process);
     }
+  }
+  if (is_done) {
+    for (const LocalJob::Ended& member : std::exchange(life_.unjudged, {})) JudgeLateEnd(member);
+    return true;
   }
   if (life_.unjudged.empty()) return false;
   if (!UpdateStatus()) {

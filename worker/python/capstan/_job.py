@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import numbers
 import os
 import threading
 import weakref
@@ -94,6 +95,7 @@ class Job:
         self._learning_rate: Optional[float] = None
         self._is_finished = False
         self._must_report = False
+        self._has_left = False
         _ending.watch(self)
 
     def __enter__(self) -> Job:
@@ -119,9 +121,10 @@ class Job:
 
         Raises InvalidArgument; WrongOrder after `start`.
         """
-        is_shape = isinstance(initial, tuple) and all(isinstance(size, int) for size in initial)
+        is_shape = (isinstance(initial, tuple)
+                    and all(isinstance(size, numbers.Integral) for size in initial))
         memory = None if is_shape else _memory.memory_of(initial)
-        shape = tuple(initial) if is_shape else _shape_of(initial)
+        shape = tuple(int(size) for size in initial) if is_shape else _shape_of(initial)
         index = len(self._layers) if layer is None else layer
         self._add_table(name, shape, optimizer, index, memory, stddev)
         while len(self._layers) <= index:
@@ -224,10 +227,11 @@ class Job:
         """Leaves the job after the step under way: the others go on, and another process may take
         this one's place. A later call raises LeftJob."""
         _library.check(self._library.capstan_leave(self._pointer()))
+        self._has_left = True
 
     def fail(self, reason: str) -> None:
         """Ends the whole job with this reason."""
-        _library.check(self._library.capstan_fail(self._pointer(), reason.encode()))
+        _library.check(self._library.capstan_fail(self._pointer(), reason.encode(errors="replace")))
 
     def close(self) -> None:
         """Ends this worker's part. Before `finish` it ends the whole job.
@@ -240,7 +244,7 @@ class Job:
         try:
             if self._must_report:
                 self.report()
-            elif not self._is_finished and self.rank >= 0:
+            elif not self._is_finished and not self._has_left and self.rank >= 0:
                 self.fail("a worker's program closed the job before its end")
         except (_errors.Error, _errors.LeftJob):
             pass  # it has ended already
@@ -254,9 +258,11 @@ class Job:
     def _wait_for(self, function: Callable[..., int], *arguments: object) -> None:
         """Calls a function that blocks for a while at most, until it is done."""
         pointer = self._pointer()
+        handle = self._handle  # another thread's close does not free the job before this call ends
         status = function(pointer, *arguments, _SLICE_MS)
         while status == _library.TIMEOUT:
             status = function(pointer, *arguments, _SLICE_MS)
+        del handle
         if status:
             _library.check(status)
 

@@ -74,7 +74,11 @@ def _of_data_ptr(tensor: Any) -> Memory:
         raise _wrong_dtype(tensor.dtype)
     if not tensor.is_contiguous():
         raise _not_contiguous()
-    on_gpu = str(getattr(tensor, "device", "cpu")).startswith("cuda")
+    device = str(getattr(tensor, "device", "cpu")).partition(":")[0]
+    if device not in ("cpu", "cuda"):
+        raise _errors.InvalidArgument(
+            f"expected a tensor on cpu or cuda, got one on {device}; copy it")
+    on_gpu = device == "cuda"
     return Memory(tensor.data_ptr(), tensor.numel(), dtype, on_gpu, tensor)
 
 
