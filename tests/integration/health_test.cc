@@ -83,8 +83,8 @@ class HealthTest : public testing::Test {
     EXPECT_TRUE(status.ok()) << status.error_message();
     return response.status();
   }
-  void ExpectFailure(const std::string& name, const std::string& text) {
-    EXPECT_EQ(processes_->WaitForExit(name, kPatience).code, 1) << name;
+  void ExpectFailure(const std::string& name, const std::string& text, int code = 1) {
+    EXPECT_EQ(processes_->WaitForExit(name, kPatience).code, code) << name;
     EXPECT_THAT(processes_->LastLine(name), HasSubstr(text));
   }
 
@@ -136,7 +136,7 @@ TEST_F(HealthTest, AMemberThatCannotListenEndsTheJobWithTheReason) {
 
 TEST_F(HealthTest, ACoordinatorRefusesAMalformedAddress) {
   processes_->Start("coordinator", "server/capstan_coordinator", {"--health_listen=localhost"});
-  ExpectFailure("coordinator", "--health_listen: expected host:port");
+  ExpectFailure("coordinator", "--health_listen: expected host:port", /*code=*/2);
 }
 
 }  // namespace
