@@ -227,7 +227,8 @@ CAPSTAN_EXPORT capstan_status capstan_fail(capstan_job* job, const char* reason)
 
 /* Frees the job. Between capstan_start and capstan_finish it fails the job, unless it has ended, or
  * capstan_leave was called and no step is under way. After capstan_finish, an evaluator that has
- * not reported does so without figures. Before capstan_start nobody hears of it. NULL is allowed. */
+ * not reported does so without figures. Before capstan_start nobody hears of it. NULL is allowed.
+ */
 CAPSTAN_EXPORT void capstan_close(capstan_job* job);
 
 #ifdef __cplusplus
