@@ -81,7 +81,7 @@ expect programs/flags "--device=cuda:1" "--device=cuda:2"
 CUDA_VISIBLE_DEVICES=4,5,6 run_job 'finished 9\n' 0 --device=cpu
 expect programs/flags "--device=cpu"
 
-# A program in the place of the workers, of which node2 has one and node1 two.
+# A program takes the place of the workers. node1 has two of them, node2 has one.
 run_job 'finished 9\n' 0 --model=program --num_servers=1 --num_workers=3 --worker_command='
   echo "rank $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE" >>programs/flags
   echo "for $CAPSTAN_COORDINATOR with $CAPSTAN_KEYS"'

@@ -80,7 +80,7 @@ class ReadSlices {
 
   ReadSlices() = default;
 
-  // Of each table:
+  // For each table:
   std::vector<std::string> names_;
   std::vector<Slicing> slicings_;
   std::vector<size_t> state_counts_;  // the optimizer's arrays for each slice

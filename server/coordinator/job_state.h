@@ -127,7 +127,7 @@ class JobState {
   // A worker takes a dead one's place, and enters when it knows its first step.
   absl::StatusOr<uint32_t> Replace(Incarnation incarnation, std::optional<uint32_t> rank);
   absl::Status ReportEarlyFailure(const v1::ReportFailureRequest& request);
-  // No worker gets to a step beyond this one, except those that begin later; 0: not known yet.
+  // No worker gets beyond this step, unless it begins later. 0: it is not known yet.
   int64_t LastStep() const;
   // A worker leaves, as in v1::HeartbeatRequest::is_leaving.
   void Leave(uint32_t worker);

@@ -73,7 +73,7 @@ class StepAccumulator {
   using OfStep = std::map<WorkerId, Kept>;
 
   void MeanOfFloats(const OfStep& pushes, UseBlock use) const;
-  // Of any pushes: float32, encoded, or empty.
+  // Takes float32, encoded and empty pushes.
   void MeanOfAny(const OfStep& pushes, UseBlock use) const;
 
   const size_t slice_size_;

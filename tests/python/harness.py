@@ -17,7 +17,7 @@ TIMEOUT_SECONDS = 120
 
 
 class Servers:
-    """The processes of a job but for its workers, which are this test's."""
+    """The coordinator and the servers of a job. Its workers are this test's."""
 
     def __init__(self, *flags: str, num_workers: int = 2, num_servers: int = 1) -> None:
         self._folder = tempfile.TemporaryDirectory()

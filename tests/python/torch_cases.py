@@ -28,7 +28,7 @@ def _groups(model: nn.Module) -> list[dict[str, object]]:
     return [{"params": others}, {"params": biases, "weight_decay": 0.0, "lr": 0.02}]
 
 
-# Attention has gradients that are 0 but for rounding. A large eps keeps Adam from scaling them up.
+# Some gradients of attention are 0, except for rounding. A large eps keeps Adam from scaling them.
 OPTIMIZERS = {
     "sgd": lambda model: torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.01),
     "momentum": lambda model: torch.optim.SGD(_groups(model), lr=0.05, momentum=0.9,

@@ -88,7 +88,7 @@ def part_of(batch: dict[str, torch.Tensor], rank: int) -> dict[str, torch.Tensor
 
 
 def expect_equal(got: nn.Module, expected: nn.Module, tolerance: float = 1e-5) -> None:
-    """Fails unless all parameters are equal, but for rounding."""
+    """Fails unless all parameters are equal up to rounding."""
     for (name, one), other in zip(got.named_parameters(), expected.parameters()):
         difference = (one.detach().float() - other.detach().float()).abs().max().item()
         if not difference <= tolerance:

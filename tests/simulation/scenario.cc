@@ -420,7 +420,7 @@ void DrawResiduals(Random& random, Scenario& scenario) {
   }
 }
 
-// Of all lives.
+// For all lives of the job.
 size_t CountFaults(const Scenario& scenario) {
   size_t count = scenario.faults.size();
   for (const Scenario& life : scenario.next_lives) count += life.faults.size();

@@ -28,7 +28,7 @@ class VersionBounds {
   // The index of `step` in the vectors by step, at most their last one.
   size_t IndexOf(Step step) const;
 
-  // By step: number of BSP steps below it, without those of which all known pushes are empty.
+  // By step: number of BSP steps below it. A step does not count if all its known pushes are empty.
   std::vector<uint64_t> whole_below_;
   std::vector<int64_t> next_whole_;  // by step: the step itself or the next BSP step
   std::vector<uint64_t>

@@ -111,7 +111,8 @@ class FakeJobRun {
   }
 
  private:
-  // Has the started members: those with a log. At most one registers at a time, but for programs.
+  // Has the started members: those with a log. Programs register together, others
+  // one at a time.
   absl::StatusOr<v1::GetStatusReply> Registered(absl::StatusOr<v1::GetStatusReply> reply) {
     int newcomers = 0;
     for (const std::string name : {"server-0", "worker-0", "worker-1"}) {
