@@ -15,7 +15,7 @@
 namespace capstan {
 namespace {
 
-constexpr int kSteps = 4000;
+constexpr int kSteps = 2000;
 
 class ReplacementTest : public testing::TestWithParam<const char*> {
  protected:
@@ -121,7 +121,7 @@ TEST_F(ReplacementTest, ATerminatedWorkerThatHasDoneItsStepsStaysToTheEnd) {
 }
 
 TEST_F(ReplacementTest, AJobThatStaysTrainsOnWithLaterWorkers) {
-  StartJob("bsp", {"--stay"});
+  StartJob("bsp", {"--stay", "--lease_seconds=60", "--rpc_deadline_seconds=60"});
   for (const std::string name : {"worker-0", "worker-1"}) {
     EXPECT_EQ(processes_->WaitForExit(name, absl::Seconds(60)).code, 0) << processes_->Log(name);
   }
