@@ -9,9 +9,10 @@ mkdir "${installed}"
 cp "${root}/worker/client_api/capstan.h" "${root}/worker/client_api/libcapstan.so" "${installed}"
 cd "${TEST_TMPDIR}"
 
-gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -O2 -I"${installed}" -o linear_regression \
-  "${root}/tests/client_api/linear_regression.c" -L"${installed}" -Wl,-rpath,"${installed}" \
-  -lcapstan -lm
+for program in linear_regression wrong_calls; do
+  gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -O2 -I"${installed}" -o "${program}" \
+    "${root}/tests/client_api/${program}.c" -L"${installed}" -Wl,-rpath,"${installed}" -lcapstan -lm
+done
 
 fail() {
   echo "client_api_test: $1" >&2
@@ -25,18 +26,21 @@ declared="$(tr --delete ' (*' <<<"${declared}" | sort --unique)"
 [[ "${exported}" == "${declared}" ]] ||
   fail "expected the exports of capstan.h alone: $(diff <(echo "${exported}") <(echo "${declared}"))"
 
+# run PROGRAM FLAGS
 run() {
-  "${root}/deploy/cli/capstan" run --worker_command="${PWD}/linear_regression" --num_servers=2 \
-    --run_dir=run --summary_json=summary.json "$@"
+  "${root}/deploy/cli/capstan" run --worker_command="${PWD}/$1" --num_servers=2 --run_dir=run \
+    --summary_json=summary.json "${@:2}"
 }
 
 for mode in --consistency=bsp "--consistency=ssp --staleness=2" --consistency=async; do
   # shellcheck disable=SC2086  # two flags
-  run --num_workers=3 ${mode}
+  run linear_regression --num_workers=3 ${mode}
   grep --quiet '"test_accuracy": 1.0' summary.json || fail "no accuracy of 1 with ${mode}"
 done
-run --num_workers=2 --transport=auto --push_codec=int8 --codec_min_bytes=0
+run linear_regression --num_workers=2 --transport=auto --push_codec=int8 --codec_min_bytes=0
 grep --quiet '"test_accuracy": 1.0' summary.json || fail "no accuracy of 1 with int8"
+
+run wrong_calls --num_workers=1
 
 if CAPSTAN_COORDINATOR=localhost:1 timeout 60 ./linear_regression 2>message; then
   fail "trained without a coordinator"

@@ -291,7 +291,8 @@ absl::Status ProgramEngine::Report(const v1::ReportResultRequest& result, absl::
   const absl::Time deadline = options_.clock->Now() + limit;
   MutexLock lock(&mu_);
   if (evaluation_ == Evaluation::kNone) {
-    return absl::FailedPreconditionError("this worker is not the one that evaluates");
+    return absl::FailedPreconditionError(
+        "expected capstan_finish before, and that this worker evaluates");
   }
   if (evaluation_ == Evaluation::kWanted) {
     report_ = result;

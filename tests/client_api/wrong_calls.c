@@ -1,0 +1,127 @@
+/* Uses the interface wrongly wherever it can: each call says so, and the job goes on. */
+#include <capstan.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ELEMENTS = 6, WITHOUT_LIMIT = -1 };
+
+/* Ends the program unless the call `call` has the status `expected`, and a message that has `part`
+ * in it. */
+static void expect(capstan_status status, capstan_status expected, const char* part,
+                   const char* call) {
+  if (status == expected && (status == CAPSTAN_OK || strstr(capstan_last_error(), part))) return;
+  fprintf(stderr, "%s: expected status %d and \"%s\", got %d and \"%s\"\n", call, expected, part,
+          status, capstan_last_error());
+  exit(1);
+}
+#define OK(call) expect(call, CAPSTAN_OK, "", #call)
+#define INVALID(call, part) expect(call, CAPSTAN_INVALID_ARGUMENT, part, #call)
+#define WRONG_ORDER(call, part) expect(call, CAPSTAN_WRONG_ORDER, part, #call)
+
+static const uint64_t shape[] = {2, 3};
+static const float zeros[ELEMENTS] = {0};
+
+static capstan_table table_of(const char* name, int32_t layer) {
+  capstan_table table = {0};
+  table.struct_size = sizeof(table);
+  table.name = name;
+  table.shape = shape;
+  table.dimensions = 2;
+  table.layer = layer;
+  table.initial = zeros;
+  table.initial_from_worker = 1;
+  return table;
+}
+
+static capstan_job* connect_after_wrong_calls(void) {
+  capstan_job* job;
+  capstan_connect_options options = {0};
+  INVALID(capstan_connect(NULL, NULL), "job: expected a place");
+  INVALID(capstan_connect(&options, &job), "struct_size: expected");
+  options.struct_size = sizeof(options);
+  options.steps = -1;
+  INVALID(capstan_connect(&options, &job), "steps: expected 0 or more");
+  options.steps = 0;
+  options.has_rank = 1;
+  options.rank = -2;
+  INVALID(capstan_connect(&options, &job), "rank: expected 0 or more");
+  options.has_rank = 0;
+  options.rpc_deadline_seconds = NAN;
+  INVALID(capstan_connect(&options, &job), "rpc_deadline_seconds: expected 0 or more");
+  options.rpc_deadline_seconds = 5;
+  options.keys = "/no/such/folder";
+  expect(capstan_connect(&options, &job), CAPSTAN_FAILED, "/no/such/folder", "keys");
+  OK(capstan_connect(NULL, &job));
+  return job;
+}
+
+static void add_tables_after_wrong_calls(capstan_job* job) {
+  int32_t id;
+  capstan_table table = table_of("weights", 0);
+  const capstan_optimizer no_optimizer = {0};
+  const uint64_t zero[] = {2, 0}, huge[] = {UINT64_MAX, UINT64_MAX};
+  INVALID(capstan_add_table(NULL, &table, &id), "job: expected a job");
+  INVALID(capstan_add_table(job, NULL, &id), "capstan_table: expected one");
+  INVALID(capstan_add_table(job, &table, NULL), "id: expected a place");
+  table.name = "a\nb";
+  INVALID(capstan_add_table(job, &table, &id), "name: expected");
+  table = table_of("weights", -1);
+  INVALID(capstan_add_table(job, &table, &id), "layer: expected 0 or more");
+  table = table_of("weights", 0);
+  table.shape = zero;
+  INVALID(capstan_add_table(job, &table, &id), "expected sizes of 1 or more");
+  table.shape = huge;
+  INVALID(capstan_add_table(job, &table, &id), "at most 2^40 elements");
+  table.shape = shape;
+  table.optimizer = &no_optimizer;
+  INVALID(capstan_add_table(job, &table, &id), "optimizer: expected a capstan_optimizer_type");
+  table.optimizer = NULL;
+  table.initial_dtype = 9;
+  INVALID(capstan_add_table(job, &table, &id), "dtype");
+  WRONG_ORDER(capstan_start(job, WITHOUT_LIMIT), "at least one table");
+
+  table = table_of("weights", 0);
+  OK(capstan_add_table(job, &table, &id));
+  INVALID(capstan_add_table(job, &table, &id), "\"weights\" twice");
+}
+
+static void train_with_wrong_calls(capstan_job* job) {
+  int32_t id, is_evaluator;
+  capstan_table late = table_of("late", 1);
+  float more[ELEMENTS + 1] = {0};
+  WRONG_ORDER(capstan_wait(job, 0, WITHOUT_LIMIT), "capstan_start");
+  WRONG_ORDER(capstan_leave(job), "has not begun");
+  OK(capstan_start(job, WITHOUT_LIMIT));
+  WRONG_ORDER(capstan_add_table(job, &late, &id), "before capstan_start");
+  INVALID(capstan_wait(job, 1, WITHOUT_LIMIT), "layer: expected");
+  INVALID(capstan_push(job, -1, WITHOUT_LIMIT), "layer: expected");
+  INVALID(capstan_read_values(job, 0, more, ELEMENTS + 1, CAPSTAN_FLOAT32), "count: expected");
+  INVALID(capstan_write_gradient(job, 1, more, ELEMENTS, CAPSTAN_FLOAT32), "table: expected");
+  INVALID(capstan_write_gradient(job, 0, more, ELEMENTS, -1), "dtype");
+  INVALID(capstan_set_learning_rate(job, 0, NAN), "learning_rate: expected");
+  INVALID(capstan_set_learning_rate(job, 7, 0.1), "table: expected");
+  WRONG_ORDER(capstan_report(job, 1, 0, 1, WITHOUT_LIMIT), "capstan_finish");
+  for (int step = 0; step < 3; ++step) {
+    OK(capstan_wait(job, 0, WITHOUT_LIMIT));
+    OK(capstan_write_gradient(job, 0, more, ELEMENTS, CAPSTAN_FLOAT32));
+    OK(capstan_push(job, 0, WITHOUT_LIMIT));
+    WRONG_ORDER(capstan_push(job, 0, WITHOUT_LIMIT), "layer 0");
+    OK(capstan_end_step(job, NAN, 0, WITHOUT_LIMIT));
+  }
+  INVALID(capstan_finish(job, NULL, WITHOUT_LIMIT), "is_evaluator");
+  OK(capstan_finish(job, &is_evaluator, WITHOUT_LIMIT));
+  WRONG_ORDER(capstan_push(job, 0, WITHOUT_LIMIT), "");
+  INVALID(capstan_report(job, 1.5, NAN, 1, WITHOUT_LIMIT), "test_accuracy: expected 0 to 1");
+  OK(capstan_report(job, NAN, NAN, 0, WITHOUT_LIMIT));
+}
+
+int main(void) {
+  capstan_job* job = connect_after_wrong_calls();
+  add_tables_after_wrong_calls(job);
+  train_with_wrong_calls(job);
+  capstan_close(job);
+  capstan_close(NULL);
+  return 0;
+}
