@@ -1,16 +1,18 @@
 """A mutant: a program, linked with sources that have one fault on purpose."""
 
+# The simulation, compiled once for all mutants.
 _SIMULATION = [
     "//common/base:mutex",
     "//common/base:program",
     "//common/base:status_macros",
     "//tests/simulation:run_scenario",
     "//tests/simulation:scenario",
+    "//tests/simulation/mutants:simulation_main",
     "//third_party:absl",
     "//third_party:glog",
 ]
 
-def mutant(name, sources, libs, main = "//tests/simulation:simulation_main.cc", deps = _SIMULATION):
+def mutant(name, sources, libs, srcs = [], deps = _SIMULATION):
     """Builds the program `name` from the fault in `name`.patch.
 
     Args:
@@ -18,8 +20,8 @@ def mutant(name, sources, libs, main = "//tests/simulation:simulation_main.cc", 
       sources: labels of the source files that the patch changes.
       libs: labels of the libraries with these sources. Their own objects are not linked, because
         the mutated ones define the same symbols and come first.
-      main: label of the program's own source. The default is the simulation.
-      deps: libraries of `main` and of the mutated sources.
+      srcs: the program's own sources, if they are in none of `deps`.
+      deps: libraries of the program and of the mutated sources. The default is the simulation.
     """
     mutated = [name + "_" + source.split(":")[1] for source in sources]
     copies = ["cp --parents -L $(location %s) $$copy" % source for source in sources]
@@ -43,7 +45,7 @@ def mutant(name, sources, libs, main = "//tests/simulation:simulation_main.cc", 
     native.cc_binary(
         name = name,
         testonly = True,
-        srcs = mutated + [main],
+        srcs = mutated + srcs,
         # The mutated sources may include all headers of their own libraries.
         features = ["-layering_check"],
         linkopts = ["-lpthread"],
