@@ -91,7 +91,8 @@ def equals_one_process(job: Job, rank: int, optimizer: str) -> None:
 
 
 def accumulates(job: Job, rank: int) -> None:
-    """no_sync, with zero_grad of both kinds, and a learning rate that begins with 0."""
+    """no_sync, with zero_grad of both kinds, a forward pass before the step's end, and a learning
+    rate that begins with 0."""
     def rate(step: int) -> float:
         return min(step / 2, 1.0)
 
@@ -113,6 +114,9 @@ def accumulates(job: Job, rank: int) -> None:
         with trainer.no_sync():
             (model(part_of(joined_batch(step), rank)) / 2).backward()
         (model(part_of(joined_batch(step + 10), rank)) / 2).backward()
+        if step % 2 == 1:
+            with torch.no_grad():
+                model(part_of(joined_batch(step), rank))
         trainer.step()
         scheduler.step()
     _finish(trainer, rank)

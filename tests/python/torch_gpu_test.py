@@ -92,8 +92,9 @@ class GpuTest(unittest.TestCase):
 
     def test_a_push_waits_for_its_gradient(self) -> None:
         _notes.clear()
-        self.parameter.grad = torch.tensor([4.0, 5.0, 6.0])
-        self.carrier.send(lambda: _notes.append(f"pushed {list(self.table.gradient_buffer())}"))
+        gradient = torch.tensor([4.0, 5.0, 6.0])
+        self.carrier.send(
+            gradient, lambda: _notes.append(f"pushed {list(self.table.gradient_buffer())}"))
         self.gpu.flush()
         self.assertEqual(_notes[:4], ["down waits for computing", "on down:", "end",
                                       "kept for down"])
@@ -104,8 +105,7 @@ class GpuTest(unittest.TestCase):
         def push() -> None:
             raise ValueError("lost")
 
-        self.parameter.grad = torch.zeros(3)
-        self.carrier.send(push)
+        self.carrier.send(torch.zeros(3), push)
         with self.assertRaisesRegex(ValueError, "lost"):
             self.gpu.flush()
 

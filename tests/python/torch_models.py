@@ -12,9 +12,12 @@ WORKERS = 2
 
 
 class Mlp(nn.Module):
+    """With a parameter that is not a small one (SmallGradients)."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3))
+        self.layers = nn.Sequential(nn.Linear(6, 130), nn.Tanh(), nn.Linear(130, 130), nn.Tanh(),
+                                    nn.Linear(130, 3))
 
     def loss(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         return functional.cross_entropy(self.layers(batch["x"]), batch["label"])

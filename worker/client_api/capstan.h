@@ -182,7 +182,7 @@ CAPSTAN_EXPORT capstan_status capstan_write_gradient(capstan_job* job, int32_t t
                                                      int32_t dtype);
 
 /* Waits until the layer's values are those of the step that comes next, or that is under way: as
- * new as the job's consistency demands. */
+ * new as the job's consistency demands. `layer` below 0: all layers' values. */
 CAPSTAN_EXPORT capstan_status capstan_wait(capstan_job* job, int32_t layer, int64_t timeout_ms);
 
 /* Sends the layer's gradient of this step, which is complete in capstan_gradient, and asks for its

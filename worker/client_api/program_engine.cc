@@ -105,7 +105,10 @@ void ProgramEngine::ReleaseStore() {
 }
 
 absl::Status ProgramEngine::Wait(int layer, absl::Duration limit) {
-  return WaitUntil(layer, options_.clock->Now() + limit);
+  const absl::Time deadline = options_.clock->Now() + limit;
+  if (layer >= 0) return WaitUntil(layer, deadline);
+  for (int one = 0; one < layer_count_; ++one) RETURN_IF_ERROR(WaitUntil(one, deadline));
+  return absl::OkStatus();
 }
 
 absl::Status ProgramEngine::WaitUntil(int layer, absl::Time deadline) {

@@ -53,7 +53,7 @@ class ProgramEngine : public Engine {
   // The step that is under way, or comes next.
   Step step() const;
 
-  // Waits for the layer's values of step().
+  // Waits for the layer's values of step(); below 0: for those of all layers.
   absl::Status Wait(int layer, absl::Duration limit);
   // Pushes the layer's gradient, once a step. Waits for the layer before.
   absl::Status Push(int layer, absl::Duration limit);

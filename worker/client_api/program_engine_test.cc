@@ -108,6 +108,16 @@ TEST_F(ProgramEngineTest, EachStepMovesTheValuesByTheProgramsGradient) {
   for (int i = 0; i < kElements; ++i) EXPECT_FLOAT_EQ(last[i], first[i] - kLearningRate * 7);
 }
 
+TEST_F(ProgramEngineTest, AWaitForAllLayersEndsWhenAllHaveTheirValues) {
+  Start(/*steps=*/2);
+  const std::vector<float> first[] = {Values(0), Values(1)};
+  ASSERT_TRUE(Step1(1).ok());
+  ASSERT_TRUE(engine_->Wait(-1, kForever).ok());
+  for (const int table : {0, 1}) {
+    EXPECT_FLOAT_EQ(engine_->values()[table][0], first[table][0] - kLearningRate);
+  }
+}
+
 TEST_F(ProgramEngineTest, TheProgressHasTheLossAndTheSamplesOfTheProgram) {
   Start(/*steps=*/2);
   ASSERT_TRUE(Step1(1, /*samples=*/10).ok());
@@ -148,7 +158,7 @@ TEST_F(ProgramEngineTest, ALayerIsPushedOnceAStep) {
   ASSERT_TRUE(engine_->Push(1, kForever).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(engine_->Push(1, kForever)));
   EXPECT_TRUE(absl::IsInvalidArgument(engine_->Push(2, kForever)));
-  EXPECT_TRUE(absl::IsInvalidArgument(engine_->Wait(-1, kForever)));
+  EXPECT_TRUE(absl::IsInvalidArgument(engine_->Wait(2, kForever)));
 }
 
 TEST_F(ProgramEngineTest, AfterTheAnnouncedStepsThereIsNoOther) {

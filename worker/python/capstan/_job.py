@@ -92,6 +92,7 @@ class Job:
         self._library = _library.load()
         self._tables: list[Table] = []
         self._layers: list[Layer] = []
+        self._shared_layers: list[Layer] = []  # of several tables
         self._learning_rate: Optional[float] = None
         self._is_finished = False
         self._must_report = False
@@ -131,6 +132,8 @@ class Job:
             self._layers.append(Layer(self, len(self._layers)))
         table = Table(self, len(self._tables), name, shape, self._layers[index])
         self._layers[index].tables.append(table)
+        if len(self._layers[index].tables) == 2:
+            self._shared_layers.append(self._layers[index])
         self._tables.append(table)
         return table
 
@@ -200,7 +203,7 @@ class Job:
 
         loss: the mean over `samples` samples, for progress and reports.
         """
-        for layer in self._layers:
+        for layer in self._shared_layers:
             layer.expect_complete()
         self._wait_for(self._library.capstan_end_step, loss, samples)
 
@@ -255,14 +258,30 @@ class Job:
             raise _errors.WrongOrder("the job is closed; connect again")
         return self._handle.pointer
 
+    def _has_all_values(self) -> bool:
+        """Whether the values of all tables have arrived."""
+        status = self._library.capstan_wait(self._pointer(), -1, 0)
+        if status == _library.TIMEOUT:
+            return False
+        _library.check(status)
+        return True
+
+    def _wait_for_layer(self, function: Callable[[ctypes.c_void_p, int, int], int],
+                        layer: int) -> None:
+        """As _wait_for, and faster."""
+        handle = self._handle
+        if handle is None or function(handle.pointer, layer, _SLICE_MS) != _library.OK:
+            self._wait_for(function, layer)
+
     def _wait_for(self, function: Callable[..., int], *arguments: object) -> None:
         """Calls a function that blocks for a while at most, until it is done."""
-        pointer = self._pointer()
         handle = self._handle  # another thread's close does not free the job before this call ends
-        status = function(pointer, *arguments, _SLICE_MS)
+        if handle is None:
+            self._pointer()
+            return
+        status = function(handle.pointer, *arguments, _SLICE_MS)
         while status == _library.TIMEOUT:
-            status = function(pointer, *arguments, _SLICE_MS)
-        del handle
+            status = function(handle.pointer, *arguments, _SLICE_MS)
         if status:
             _library.check(status)
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class Layer:
     """Tables that are pushed and pulled together: once a step, when each has its gradient."""
 
+    __slots__ = ("index", "tables", "_job", "_given")
+
     def __init__(self, job: Job, index: int) -> None:
         self.index = index
         self.tables: list[Table] = []
@@ -25,14 +27,18 @@ class Layer:
         self._given: set[Table] = set()
 
     def wait(self) -> None:
-        self._job._wait_for(self._job._library.capstan_wait, self.index)
+        self._job._wait_for_layer(self._job._library.capstan_wait, self.index)
+
+    def push(self) -> None:
+        """The gradients of all its tables are complete."""
+        self._job._wait_for_layer(self._job._library.capstan_push, self.index)
 
     def give(self, table: Table) -> None:
         """The table's gradient is complete."""
         self._given.add(table)
         if len(self._given) == len(self.tables):
             self._given.clear()
-            self._job._wait_for(self._job._library.capstan_push, self.index)
+            self.push()
 
     def expect_complete(self) -> None:
         if self._given:

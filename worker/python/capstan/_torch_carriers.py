@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import queue
 import threading
 import weakref
@@ -9,6 +10,7 @@ from typing import Callable, Optional, Protocol
 
 import torch
 
+from capstan._errors import InvalidArgument
 from capstan._table import Table
 
 
@@ -18,8 +20,12 @@ class Carrier(Protocol):
     def bring(self) -> None:
         """The values have arrived in the library's memory: brings them into the parameter."""
 
-    def send(self, push: Callable[[], None]) -> None:
-        """The parameter's gradient is complete: calls `push` once it is in the library's memory."""
+    def send(self, gradient: torch.Tensor, push: Callable[[], None]) -> torch.Tensor:
+        """The parameter's gradient is complete: calls `push` once it is in the library's memory.
+        Returns what is the parameter's gradient from now on."""
+
+    def clear(self) -> None:
+        """The parameter has no gradient in this step yet."""
 
 
 def values_of(table: Table) -> torch.Tensor:
@@ -32,10 +38,15 @@ def gradient_of(table: Table) -> torch.Tensor:
     return torch.frombuffer(table.gradient_buffer(), dtype=torch.float32).view(table.shape)
 
 
-def gradient_in(parameter: torch.Tensor) -> torch.Tensor:
-    """The parameter's gradient, which must be there, without its history."""
-    assert parameter.grad is not None
-    return parameter.grad.detach()
+def plain(parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    """The gradient without its history, which it has with create_graph=True.
+
+    Raises InvalidArgument if it is sparse.
+    """
+    if gradient.layout is not torch.strided:
+        raise InvalidArgument(f"the gradient of a parameter of shape {tuple(parameter.shape)} is "
+                              "sparse, and tables are dense; make the embedding with sparse=False")
+    return gradient.detach() if gradient.requires_grad else gradient
 
 
 class SharedMemory:
@@ -53,10 +64,59 @@ class SharedMemory:
     def bring(self) -> None:
         pass
 
-    def send(self, push: Callable[[], None]) -> None:
-        self._gradient.copy_(gradient_in(self._parameter))
+    def send(self, gradient: torch.Tensor, push: Callable[[], None]) -> torch.Tensor:
+        self._gradient.copy_(plain(self._parameter, gradient))
         self._parameter.grad = self._gradient
         push()
+        return self._gradient
+
+    def clear(self) -> None:
+        self._parameter.grad = None
+
+
+class SmallGradients:
+    """The gradients of a model's small parameters, in one piece of memory. Autograd adds to them.
+
+    For a parameter with few elements, Python's calls take longer than its bytes. Here one call
+    clears the gradients of all, and the parameters keep them from step to step.
+    """
+
+    MOST_ELEMENTS = 1 << 14  # of a small parameter
+
+    def __init__(self, parameters: list[torch.Tensor]) -> None:
+        sizes = [one.numel() for one in parameters if one.numel() <= self.MOST_ELEMENTS]
+        self._all = torch.zeros(sum(sizes))
+        self._taken = 0
+
+    def take(self, parameter: torch.Tensor) -> torch.Tensor:
+        """The memory for a small parameter's gradient."""
+        begin = self._taken
+        self._taken += parameter.numel()
+        # With .data each view counts its own changes.
+        return self._all[begin:self._taken].view(parameter.shape).data
+
+    def clear(self) -> None:
+        self._all.zero_()
+
+
+class SmallSharedMemory(SharedMemory):
+    """A small parameter, whose gradient SmallGradients clears."""
+
+    def __init__(self, parameter: torch.Tensor, table: Table, gradient: torch.Tensor) -> None:
+        super().__init__(parameter, table)
+        self._sent = self._gradient
+        self._gradient = gradient
+        self._copy = (self._sent.data_ptr(), gradient.data_ptr(), 4 * gradient.numel())
+        parameter.grad = gradient
+
+    def send(self, gradient: torch.Tensor, push: Callable[[], None]) -> torch.Tensor:
+        mine = self._gradient
+        if gradient is not mine:  # as after zero_grad(set_to_none=True)
+            mine.copy_(plain(self._parameter, gradient))
+            self._parameter.grad = mine
+        ctypes.memmove(*self._copy)
+        push()
+        return mine
 
 
 class Copy:
@@ -71,9 +131,13 @@ class Copy:
     def bring(self) -> None:
         self._parameter.data.copy_(self._values)
 
-    def send(self, push: Callable[[], None]) -> None:
-        self._gradient.copy_(gradient_in(self._parameter))
+    def send(self, gradient: torch.Tensor, push: Callable[[], None]) -> torch.Tensor:
+        self._gradient.copy_(plain(self._parameter, gradient))
         push()
+        return gradient
+
+    def clear(self) -> None:
+        self._parameter.grad = None
 
 
 class Gpu:
@@ -138,14 +202,18 @@ class GpuCopy:
             self._parameter.data.copy_(self._values, non_blocking=True)
         computing.wait_stream(self._gpu.up)
 
-    def send(self, push: Callable[[], None]) -> None:
-        gradient = gradient_in(self._parameter)
+    def send(self, gradient: torch.Tensor, push: Callable[[], None]) -> torch.Tensor:
+        gradient = plain(self._parameter, gradient)
         down = self._gpu.down
         down.wait_stream(torch.cuda.current_stream(self._gpu.device))
         with torch.cuda.stream(down):
             self._gradient.copy_(gradient, non_blocking=True)
         gradient.record_stream(down)
         self._gpu.push_after(down.record_event(), push)
+        return gradient
+
+    def clear(self) -> None:
+        self._parameter.grad = None
 
 
 _ALREADY_LOCKED = 712  # cudaErrorHostMemoryAlreadyRegistered, by a neighbour in the same page
@@ -162,10 +230,13 @@ def _lock_pages(owner: object, memory: torch.Tensor) -> None:
     weakref.finalize(owner, lambda: runtime.cudaHostUnregister(memory.data_ptr()))
 
 
-def make_carrier(parameter: torch.Tensor, table: Table, gpu: Optional[Gpu]) -> Carrier:
+def make_carrier(parameter: torch.Tensor, table: Table, gpu: Optional[Gpu],
+                 small: SmallGradients) -> Carrier:
     """The carrier for a parameter; `gpu`: where it is, unless it is in the CPU's memory."""
     if gpu is not None:
         return GpuCopy(parameter, table, gpu)
-    if parameter.dtype == torch.float32:
+    if parameter.dtype != torch.float32:
+        return Copy(parameter, table)
+    if parameter.numel() > SmallGradients.MOST_ELEMENTS:
         return SharedMemory(parameter, table)
-    return Copy(parameter, table)
+    return SmallSharedMemory(parameter, table, small.take(parameter))

@@ -30,8 +30,9 @@ class Hook:
 
 
 class BeforeForward(Hook):
-    def _run(self, trainer: Trainer, *arguments: Any) -> None:
-        trainer._before_forward(arguments[0], self._parameters)
+    def __call__(self, module: Any, *unused: Any) -> None:
+        if self._trainer is not None:
+            self._trainer._before_forward(module, self._parameters)
 
 
 class AfterStateDict(Hook):

@@ -8,12 +8,17 @@ import torch
 
 from capstan._errors import WrongOrder
 from capstan._table import Table
-from capstan._torch_carriers import Carrier, Gpu, make_carrier
+from capstan._torch_carriers import (Carrier, Gpu, SmallGradients, SmallSharedMemory,
+                                     make_carrier)
 from capstan._torch_plan import Planned
 
 
 class Parameter:
     """A parameter while it is trained. `layer` is its place in the order of pulls."""
+
+    __slots__ = ("name", "group", "tensor", "table", "layer", "wait", "push", "carrier",
+                 "is_small", "is_current", "is_expected", "has_gradient", "sent", "sent_version", "_address",
+                 "_version")
 
     def __init__(self, planned: Planned, table: Table) -> None:
         self.name = planned.name
@@ -21,18 +26,24 @@ class Parameter:
         self.tensor = planned.tensor
         self.table = table
         self.layer = table.layer
+        # The table is the only one in its layer.
+        self.wait = table._layer.wait
+        self.push = table._layer.push
         self.carrier: Carrier
         # The values are those of the step that comes next, or that is under way.
         self.is_current = True
         # A module that holds it has begun its forward in this step.
         self.is_expected = False
+        # A backward of this step has reached it.
+        self.has_gradient = False
         # Its gradient, once it has left in this step, and the gradient's version then.
         self.sent: Optional[torch.Tensor] = None
         self.sent_version = 0
 
-    def attach(self, gpu: Optional[Gpu]) -> None:
+    def attach(self, gpu: Optional[Gpu], small: SmallGradients) -> None:
         """Makes the parameter's values those of the library's memory."""
-        self.carrier = make_carrier(self.tensor, self.table, gpu)
+        self.carrier = make_carrier(self.tensor, self.table, gpu, small)
+        self.is_small = isinstance(self.carrier, SmallSharedMemory)
         self._address = self.tensor.data_ptr()
         self._version = self.tensor._version
 

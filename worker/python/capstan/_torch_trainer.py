@@ -8,11 +8,11 @@ from typing import Any, Callable, Iterator, Optional, Union
 
 import torch
 
-from capstan._errors import InvalidArgument, WrongOrder
+from capstan._errors import WrongOrder
 from capstan._job import Job
 from capstan._optimizers import SGD
 from capstan._table import Table
-from capstan._torch_carriers import Gpu, values_of
+from capstan._torch_carriers import Gpu, SmallGradients, values_of
 from capstan._torch_hooks import AfterStateDict, BeforeForward, BeforeLoad
 from capstan._torch_optimizers import expect_unchanged, fixed_settings, learning_rate
 from capstan._torch_parameter import Parameter
@@ -61,6 +61,8 @@ class Trainer:
         self._hook_model()
         self._hook_optimizer()
         self._begin_step()
+        for parameter in self._parameters:
+            parameter.is_current = True
 
     # The tables, from the input on: first what all wait for, then the parameters, then buffers.
 
@@ -80,9 +82,10 @@ class Trainer:
     def _take_values(self) -> None:
         """The servers' values and rank 0's buffers take the place of the program's."""
         self._gpus: dict[torch.device, Gpu] = {}
+        self._small = SmallGradients([one.tensor for one in self._parameters])
         for parameter in self._parameters:
             parameter.table.wait()
-            parameter.attach(self._gpu_of(parameter.tensor))
+            parameter.attach(self._gpu_of(parameter.tensor), self._small)
         if self._buffers is not None:
             self._buffers.wait()
             self._plan.take_shared_state(values_of(self._buffers))
@@ -107,6 +110,8 @@ class Trainer:
         by_tensor = {id(one.tensor): one for one in self._parameters}
         module: Any
         for module in self._model.modules():
+            if not any(id(tensor) in by_tensor for tensor in module.parameters()):
+                continue
             own = [by_tensor[id(tensor)] for tensor in module._parameters.values()
                    if id(tensor) in by_tensor]
             hook = module.register_forward_pre_hook(BeforeForward(self, own))
@@ -123,9 +128,7 @@ class Trainer:
 
     def _before_forward(self, module: torch.nn.Module, own: list[Parameter]) -> None:
         if not self._has_begun:
-            self._has_begun = True
-            for parameter in self._unexpected:
-                self._bring(parameter)
+            self._begin_forward()
         if not (module.training and torch.is_grad_enabled()):
             self.wait()  # evaluation has short cuts past the modules that hold parameters
         for parameter in own:
@@ -133,12 +136,26 @@ class Trainer:
             if not parameter.is_current:
                 self._bring(parameter)
 
+    def _begin_forward(self) -> None:
+        """The first forward of a step."""
+        self._has_begun = True
+        # It is usual that all values are there, if computing takes longer than exchanges.
+        if self.job._has_all_values():
+            for parameter in self._parameters:
+                if not (parameter.is_small or parameter.is_current):
+                    parameter.carrier.bring()
+                parameter.is_current = True
+        for parameter in self._unexpected:
+            self._bring(parameter)
+
     def _bring(self, parameter: Parameter) -> None:
+        """Waits for the parameter's values, if it has older ones."""
         if parameter.is_current:
             return
-        for gpu in self._gpus.values():
-            gpu.finish_pushes()
-        parameter.table.wait()
+        if self._gpus:
+            for gpu in self._gpus.values():
+                gpu.finish_pushes()
+        parameter.wait()
         parameter.carrier.bring()
         parameter.is_current = True
 
@@ -155,8 +172,13 @@ class Trainer:
 
         def on_gradient(*unused: object) -> None:
             alive = trainer()
-            if alive is not None:
-                alive._on_gradient(parameter)
+            if alive is None:
+                return
+            if not parameter.is_expected:
+                alive._on_unexpected(parameter)
+            parameter.has_gradient = True
+            if alive._syncs and not alive._defers:
+                alive._send(parameter)
 
         tensor: Any = parameter.tensor
         if hasattr(tensor, "register_post_accumulate_grad_hook"):
@@ -167,16 +189,6 @@ class Trainer:
             node = tensor.expand_as(tensor).grad_fn.next_functions[0][0]
         self._hooks.append(node.register_hook(on_gradient))
         self._nodes.append(node)  # a node that nobody holds is made anew, without the hook
-
-    def _on_gradient(self, parameter: Parameter) -> None:
-        gradient = parameter.tensor.grad
-        if gradient is not None and gradient.layout is not torch.strided:
-            raise InvalidArgument(f"the gradient of {parameter.name} is sparse, and tables are "
-                                  "dense; make the embedding with sparse=False")
-        if not parameter.is_expected:
-            self._on_unexpected(parameter)
-        if self._syncs and not self._defers:
-            self._send(parameter)
 
     def _on_unexpected(self, parameter: Parameter) -> None:
         """The parameter was used without the forward of a module that holds it."""
@@ -194,11 +206,10 @@ class Trainer:
                 "backward, or all but the last of a step within `with ct.no_sync():`")
         if not self._has_rates:
             self._send_rates()
-        parameter.carrier.send(parameter.table.push_pull)
         gradient = parameter.tensor.grad
         assert gradient is not None
-        parameter.sent = gradient
-        parameter.sent_version = gradient._version
+        parameter.sent = sent = parameter.carrier.send(gradient, parameter.push)
+        parameter.sent_version = sent._version
         parameter.is_current = False
 
     def _send_rates(self) -> None:
@@ -228,9 +239,14 @@ class Trainer:
         self._has_begun = False
         self._has_rates = False
         for parameter in self._parameters:
+            if parameter.sent is None:
+                parameter.is_current = False
             parameter.sent = None
             parameter.is_expected = False
-            parameter.tensor.grad = None
+            parameter.has_gradient = False
+            if not parameter.is_small:
+                parameter.carrier.clear()
+        self._small.clear()
 
     def step(self, loss: Union[float, torch.Tensor, None] = None, samples: int = 0) -> None:
         """Ends a step, in place of optimizer.step() and zero_grad(). Afterwards schedulers step.
@@ -248,9 +264,6 @@ class Trainer:
         if isinstance(loss, torch.Tensor):
             loss = float(loss.detach())
         self.job.end_step(float("nan") if loss is None else loss, samples)
-        for parameter in self._parameters:
-            if parameter.sent is None:
-                parameter.is_current = False
         self._begin_step()
         # Schedulers warn if no step came before theirs.
         self._optimizer._opt_called = True  # type: ignore[attr-defined]
@@ -259,7 +272,7 @@ class Trainer:
     def _send_rest(self) -> None:
         """Sends the gradients that have not left, last layer first."""
         rest = [one for one in self._parameters
-                if one.tensor.grad is not None and one.sent is None]
+                if one.has_gradient and one.sent is None and one.tensor.grad is not None]
         if self._max_norm is not None and rest:
             torch.nn.utils.clip_grad_norm_([one.tensor for one in rest], self._max_norm)
         for parameter in reversed(rest):
@@ -269,7 +282,7 @@ class Trainer:
         """Unscales the gradients, and agrees with the other workers whether all are finite."""
         assert self._found_inf is not None
         found: list[torch.Tensor] = []
-        if any(one.tensor.grad is not None for one in self._parameters):
+        if any(one.has_gradient for one in self._parameters):
             scaler.unscale_(self._optimizer)
             found = list(scaler._found_inf_per_device(self._optimizer).values())
         has_inf = any(float(one) > 0 for one in found)
