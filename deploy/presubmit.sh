@@ -18,8 +18,11 @@ sources() {
   done
 }
 
-# Builds everything with clang, which also checks lock annotations and layers.
-asan_tests() { bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=asan //...; }
+# Builds with clang, which also checks lock annotations and layers. Benchmarks measure other builds.
+asan_tests() {
+  bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=asan -- \
+    //... -//tests/benchmark/...
+}
 
 # With nvcc, if it is installed. The default build compiles CUDA code for the emulator.
 cuda_build() {
@@ -33,12 +36,14 @@ cuda_build() {
 
 query() { bazel query "${quiet[@]}" --nonodep_deps --noimplicit_deps --notool_deps "$@"; }
 
-# Only threads can race: the tests that reach code that starts some, by base's classes or by itself.
+# Only threads can race: the tests of code that starts some, by base's classes or by itself, and of
+# what uses that code without a library between them. Benchmarks are left out.
 # Debian's gRPC and UCX are not instrumented: .bazelrc leaves out the tests that link them.
 tsan_tests() {
   local starters tests
   starters="$(sources '*.h' '*.cc' | xargs grep --files-with-matches '#include <thread>')" || return 1
-  query "tests(rdeps(//..., set(${starters//$'\n'/ })))" >"${scratch}/threaded" || return 1
+  query "tests(rdeps(//... except //tests/benchmark/..., set(${starters//$'\n'/ }), 3))" \
+    >"${scratch}/threaded" || return 1
   bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=tsan --build_tests_only \
     --target_pattern_file="${scratch}/threaded"
 }
