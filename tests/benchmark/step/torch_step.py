@@ -9,11 +9,12 @@ runs this needs torch and Capstan's package.
 Without --gbit all processes share this machine's loopback and memory. With --gbit (as root) each
 worker and its server are a network namespace, whose link has this rate in each direction. Its time
 for the gradients is communication: their bytes as float32 / the rate. --ratio is communication /
-compute, and sets the number of samples in a step. The bound is what no schedule can beat:
-max(compute, communication).
+compute, and sets the number of samples in a step. Compute is the time of both workers' forward and
+backward at once, without communication. The bound is what no schedule can beat: max(compute,
+communication).
 
---layer_cost measures what the Python layer itself takes for each parameter and step: a step of many
-small layers, with a library that does nothing, less the same without Capstan.
+--layer_cost measures what the Python layer itself takes for each parameter and step, in CPU time: a
+step of many small layers, with a library that does nothing, less the same without Capstan.
 """
 
 import argparse
@@ -37,6 +38,7 @@ HOSTS = ("worker0", "worker1")
 
 # From names to how a step is made: the system, and its flags or its hook.
 CONTENDERS = {
+    "alone": ("alone", ""),
     "ddp": ("ddp", ""),
     "ddp_bf16": ("ddp", "bf16"),
     "capstan_grpc": ("capstan", "--transport=grpc"),
@@ -98,7 +100,7 @@ class Capstan:
 
 
 class Alone:
-    """A step of one process, to set the number of samples."""
+    """A step without communication, and without an optimizer."""
 
     def __init__(self, model, options):
         self.model = model
@@ -107,16 +109,19 @@ class Alone:
     def step(self):
         self._optimizer.zero_grad()
 
+    def finish(self):
+        pass
 
-def measure(trainer, options, samples, steps):
+
+def measure(trainer, options, samples, steps, clock=time.perf_counter):
     """The median step, in seconds."""
     x = torch.randn(samples, options.width)
     times = []
     for _ in range(WARM_UP + steps):
-        began = time.perf_counter()
+        began = clock()
         trainer.model(x).square().mean().backward()
         trainer.step()
-        times.append(time.perf_counter() - began)
+        times.append(clock() - began)
     return statistics.median(times[WARM_UP:])
 
 
@@ -124,20 +129,10 @@ def run_worker(options):
     """One worker's part of a measurement; prints its median step."""
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    kind = {"ddp": Ddp, "capstan": Capstan}[CONTENDERS[options.contender][0]]
+    kind = {"alone": Alone, "ddp": Ddp, "capstan": Capstan}[CONTENDERS[options.contender][0]]
     trainer = kind(make_model(options), options)
     print(measure(trainer, options, options.samples, options.steps), flush=True)
     trainer.finish()
-
-
-def samples_for(seconds, options):
-    """The number of samples whose forward and backward take so long, on one core."""
-    torch.set_num_threads(1)
-    samples = 16
-    for _ in range(4):
-        taken = measure(Alone(make_model(options), options), options, samples, 3)
-        samples = max(1, round(samples * seconds / taken))
-    return samples
 
 
 class Machines:
@@ -235,6 +230,15 @@ def measure_contender(contender, samples, machines, options):
         return max(float(text) for text in printed)
 
 
+def samples_for(seconds, machines, options):
+    """The number of samples whose forward and backward take so long in both workers at once."""
+    samples = 32
+    for _ in range(3):
+        taken = measure_contender("alone", samples, machines, options)
+        samples = max(1, round(samples * seconds / taken))
+    return samples
+
+
 def compare(contenders, samples, machines, options):
     """From contenders to their steps, in seconds."""
     rounds = {contender: [] for contender in contenders}
@@ -266,7 +270,7 @@ def compare_all(options):
             parameters = options.layers * options.width * (options.width + 1)
             communication = 4 * parameters * 8 / (options.gbit * 1e9)
             compute = communication / ratio
-            samples = samples_for(compute, options)
+            samples = samples_for(compute, machines, options)
             show(f"{options.gbit} Gbit/s, communication / compute {ratio}, {samples} samples",
                  compare(SHAPED, samples, machines, options), max(compute, communication), options)
     finally:
@@ -306,8 +310,8 @@ def print_layer_cost(options):
         trainer = capstan.torch.Trainer(attached, make_optimizer(attached), job)
         library, job._library = job._library, silent_library(pathlib.Path(name))
         trainer.model = attached
-        without = measure(Alone(plain, options), options, 1, 200)
-        seconds = measure(trainer, options, 1, 200) - without
+        without = measure(Alone(plain, options), options, 1, 200, time.thread_time)
+        seconds = measure(trainer, options, 1, 200, time.thread_time) - without
         parameters = len(list(attached.parameters()))
         print(f"{1e6 * seconds / parameters:.1f} us for each parameter and step")
         job._library = library
