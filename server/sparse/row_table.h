@@ -62,6 +62,8 @@ class RowTable {
   bool IsFull(size_t bucket) const { return Hashes(bucket)[kSlots - 1] != 0; }
 
   size_t HomeOf(uint64_t hash) const;
+  // Buckets for which growth has not used their memory yet. It moves rows to the last ones first.
+  size_t UntouchedBuckets() const;
   // False: the hash is not there.
   bool FindSlot(uint64_t hash, size_t home, Slot* slot) const;
   float* FindRow(uint64_t hash, size_t home) const;
