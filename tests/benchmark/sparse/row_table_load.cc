@@ -1,5 +1,7 @@
 #include "tests/benchmark/sparse/row_table_load.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,8 +12,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
@@ -74,10 +74,17 @@ std::vector<uint64_t> Drawn(uint64_t count, const std::function<uint64_t()>& dra
   return keys;
 }
 
+// Of this thread on a CPU. Other processes do not add to it, though they slow the memory.
+double CpuSeconds() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
 double Seconds(const std::function<void()>& work) {
-  const absl::Time begin = absl::Now();
+  const double begin = CpuSeconds();
   work();
-  return absl::ToDoubleSeconds(absl::Now() - begin);
+  return CpuSeconds() - begin;
 }
 
 double Rate(const std::vector<uint64_t>& keys, double seconds) {

@@ -20,8 +20,9 @@ struct RowTableLoad {
 };
 
 // Inserts all keys into both, then finds and updates keys that are uniform, and then keys that
-// follow Zipf's law. All keys are drawn before the clock starts. Rates are in 10^6 keys a second.
-// INVALID_ARGUMENT: there is no such optimizer. INTERNAL: the two have different rows.
+// follow Zipf's law. All keys are drawn before the clock starts. Rates are in 10^6 keys a second of
+// CPU time, and times of batches are CPU time. INVALID_ARGUMENT: there is no such optimizer.
+// INTERNAL: the two have different rows.
 absl::StatusOr<BenchmarkFigures> MeasureRowTable(const RowTableLoad& load);
 
 }  // namespace capstan
