@@ -401,6 +401,9 @@ std::vector<Listed> AllListed() {
                  "tests/benchmark/codec_accuracy.py --jobs=digits --workers=8 --digits_epochs=60"),
       IsTestedBy("//tests/benchmark/checkpoint:checkpoint_benchmark",
                  "bazel run //tests/benchmark:checkpoint_benchmark -- --json"),
+      IsTestedBy("//tests/benchmark/sparse:row_table_benchmark",
+                 "bazel run //tests/benchmark:row_table_benchmark -- --json "
+                 "[--dim=1 --optimizer=sgd]"),
       IsTestedBy(kScheduleTest,
                  "sudo tests/benchmark/schedule_benchmark.sh > sweep.json && "
                  "tests/benchmark/schedule_chart.py < sweep.json > sweep.svg"),

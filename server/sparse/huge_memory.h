@@ -1,0 +1,33 @@
+#ifndef SERVER_SPARSE_HUGE_MEMORY_H_
+#define SERVER_SPARSE_HUGE_MEMORY_H_
+
+#include <cstddef>
+
+namespace capstan {
+
+// Memory of zeros that grows without a copy: the kernel moves whole pages to a larger range. It
+// uses pages of 2 MiB where the system allows them, because random reads from small pages spend
+// their time in page tables. A page takes memory when it is first touched. Not thread-safe.
+class HugeMemory {
+ public:
+  HugeMemory() = default;
+  ~HugeMemory();
+  HugeMemory(const HugeMemory&) = delete;
+  HugeMemory& operator=(const HugeMemory&) = delete;
+
+  // Page-aligned; null while the size is 0.
+  char* data() const { return data_; }
+  size_t size() const { return size_; }
+
+  // Afterwards there are `bytes` or more, the new ones zero. The memory may have moved. Ends the
+  // process when the system has none left, as `new` does.
+  void Grow(size_t bytes);
+
+ private:
+  char* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_SPARSE_HUGE_MEMORY_H_

@@ -1,0 +1,236 @@
+#include "server/sparse/sparse_rows.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
+#include "server/sparse/initial_row.h"
+
+namespace capstan {
+namespace {
+
+constexpr size_t kChunk = RowTable::kChunk;
+// More than a call inserts, so that idle rows do not pile up.
+constexpr size_t kEvictionsPerCall = 64;
+constexpr size_t kEvictionsPerKey = 4;
+
+absl::Status CheckSize(absl::string_view part, size_t expected, size_t got) {
+  if (got == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("snapshot of sparse rows: expected ", expected, " ", part, ", got ", got));
+}
+
+absl::Status Check(const SparseRows::Options& options, const RowOptimizer& optimizer) {
+  const auto refused = [](absl::string_view expected, auto got) {
+    return absl::InvalidArgumentError(absl::StrCat(expected, ", got ", got));
+  };
+  if (!(options.initial_stddev >= 0) || std::isinf(options.initial_stddev)) {
+    return refused("initial_stddev: expected 0 or a number above it", options.initial_stddev);
+  }
+  if (optimizer.type() == RowOptimizer::Type::kFtrl && options.initial_stddev != 0) {
+    return refused("initial_stddev: expected 0, with which FTRL begins", options.initial_stddev);
+  }
+  if (options.admitting_push < 1 || options.admitting_push > TouchSketch::kMaxCount) {
+    return refused("admitting_push: expected 1 to 255", options.admitting_push);
+  }
+  if (options.sketch_width < 1) return refused("sketch_width: expected 1 or more", 0);
+  if (options.max_idle_steps.value_or(1) < 1) {
+    return refused("max_idle_steps: expected 1 or more", *options.max_idle_steps);
+  }
+  if (options.max_rows.value_or(1) < 1) return refused("max_rows: expected 1 or more", 0);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SparseRows>> SparseRows::Create(const Options& options,
+                                                               const RowOptimizer* optimizer) {
+  RETURN_IF_ERROR(capstan::Check(options, *optimizer));
+  return std::unique_ptr<SparseRows>(new SparseRows(options, optimizer));
+}
+
+SparseRows::SparseRows(const Options& options, const RowOptimizer* optimizer)
+    : options_(options), optimizer_(*optimizer), table_(RowFloats() + (KeepsAges() ? 1 : 0)) {
+  if (options.admitting_push > 1) sketch_.emplace(options.sketch_width);
+}
+
+size_t SparseRows::bytes() const {
+  return table_.bytes() + ages_.bytes() + (sketch_ ? sketch_->counters().size() : 0);
+}
+
+uint32_t SparseRows::LastTouch(const float* row) const {
+  uint32_t step;
+  std::memcpy(&step, row + RowFloats(), sizeof(step));
+  return step;
+}
+
+void SparseRows::SetLastTouch(float* row, uint32_t step) const {
+  if (KeepsAges()) std::memcpy(row + RowFloats(), &step, sizeof(step));
+}
+
+void SparseRows::Touch(float* row, uint32_t step) const {
+  if (KeepsAges()) SetLastTouch(row, std::max(LastTouch(row), step));
+}
+
+uint32_t SparseRows::Begin(Step step) {
+  const auto stored = static_cast<uint32_t>(std::min<int64_t>(step.value(), UINT32_MAX));
+  last_step_ = std::max(last_step_, stored);
+  return stored;
+}
+
+void SparseRows::Pull(absl::Span<const uint64_t> keys, Step step, absl::Span<float> values) {
+  CHECK_EQ(values.size(), keys.size() * dim());
+  const uint32_t touch = Begin(step);
+  std::array<float*, kChunk> rows;
+  for (size_t begin = 0; begin < keys.size(); begin += kChunk) {
+    const absl::Span<const uint64_t> chunk = keys.subspan(begin, kChunk);
+    table_.Find(chunk, absl::MakeSpan(rows).first(chunk.size()));
+    for (size_t i = 0; i < chunk.size(); ++i) {
+      const absl::Span<float> result = values.subspan((begin + i) * dim(), dim());
+      if (rows[i] == nullptr) {
+        InitializeRow(options_.seed, options_.table, options_.initial_stddev, chunk[i], result);
+      } else {
+        std::memcpy(result.data(), rows[i], dim() * sizeof(float));
+        Touch(rows[i], touch);
+      }
+    }
+  }
+}
+
+void SparseRows::Push(absl::Span<const uint64_t> keys, absl::Span<const float> gradients, Step step,
+                      double rate_factor) {
+  CHECK_EQ(gradients.size(), keys.size() * dim());
+  const uint32_t touch = Begin(step);
+  for (size_t begin = 0; begin < keys.size(); begin += kChunk) {
+    const absl::Span<const uint64_t> chunk = keys.subspan(begin, kChunk);
+    PushChunk(chunk, gradients.subspan(begin * dim(), chunk.size() * dim()), touch, rate_factor);
+  }
+  if (KeepsAges()) Evict(keys.size());
+}
+
+void SparseRows::PushChunk(absl::Span<const uint64_t> keys, absl::Span<const float> gradients,
+                           uint32_t step, double rate_factor) {
+  std::array<float*, kChunk> memory;
+  const absl::Span<float*> rows = absl::MakeSpan(memory).first(keys.size());
+  table_.Find(keys, rows);
+  if (std::find(rows.begin(), rows.end(), nullptr) != rows.end()) AdmitKeys(keys, step, rows);
+  optimizer_.Apply(gradients, rate_factor, rows);
+  for (float* row : rows) {
+    if (row != nullptr) Touch(row, step);
+  }
+}
+
+void SparseRows::AdmitKeys(absl::Span<const uint64_t> keys, uint32_t step,
+                           absl::Span<float*> rows) {
+  std::array<uint64_t, kChunk> admitted;
+  std::array<bool, kChunk> is_dropped = {};
+  size_t count = 0;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (rows[i] != nullptr) continue;
+    is_dropped[i] = sketch_ && sketch_->Touch(keys[i]) < options_.admitting_push;
+    if (!is_dropped[i]) admitted[count++] = keys[i];
+  }
+  if (count == 0) return;
+  InsertNew(absl::MakeConstSpan(admitted).first(count), step);
+  table_.Find(keys, rows);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (is_dropped[i]) rows[i] = nullptr;  // the key's next gradient, in this batch, made the row
+  }
+}
+
+void SparseRows::InsertNew(absl::Span<const uint64_t> keys, uint32_t step) {
+  table_.Insert(keys, [&](uint64_t key, float* row) {
+    InitializeRow(options_.seed, options_.table, options_.initial_stddev, key, {row, dim()});
+    std::fill_n(row + dim(), optimizer_.state_floats(), 0.0f);
+    SetLastTouch(row, step);
+    if (KeepsAges()) ages_.Add(key, step);
+  });
+}
+
+void SparseRows::Evict(size_t batch_size) {
+  while (options_.max_rows && table_.size() > *options_.max_rows) {
+    CHECK(EvictOldest(/*limit=*/UINT64_MAX));
+  }
+  if (!options_.max_idle_steps || last_step_ < *options_.max_idle_steps) return;
+  const auto limit = static_cast<uint64_t>(last_step_ - *options_.max_idle_steps);
+  size_t left = kEvictionsPerCall + kEvictionsPerKey * batch_size;
+  while (left > 0 && EvictOldest(limit)) --left;
+}
+
+bool SparseRows::EvictOldest(uint64_t limit) {
+  const auto last_touch_of = [this](uint64_t key) {
+    float* row = nullptr;
+    table_.Find({&key, 1}, {&row, 1});
+    return LastTouch(row);
+  };
+  uint64_t key;
+  if (!ages_.TakeOldest(limit, last_touch_of, &key)) return false;
+  table_.Erase({&key, 1});
+  return true;
+}
+
+SparseRowsSnapshot SparseRows::Snapshot() const {
+  SparseRowsSnapshot snapshot;
+  snapshot.last_step = Step(last_step_);
+  snapshot.keys = table_.SortedKeys();
+  snapshot.rows.resize(snapshot.keys.size() * RowFloats());
+  if (KeepsAges()) snapshot.last_touch.resize(snapshot.keys.size());
+  if (sketch_) snapshot.sketch = sketch_->counters();
+  std::array<float*, kChunk> rows;
+  for (size_t begin = 0; begin < snapshot.keys.size(); begin += kChunk) {
+    const auto chunk = absl::MakeConstSpan(snapshot.keys).subspan(begin, kChunk);
+    table_.Find(chunk, absl::MakeSpan(rows).first(chunk.size()));
+    for (size_t i = 0; i < chunk.size(); ++i) {
+      std::memcpy(&snapshot.rows[(begin + i) * RowFloats()], rows[i], RowFloats() * sizeof(float));
+      if (KeepsAges()) snapshot.last_touch[begin + i] = LastTouch(rows[i]);
+    }
+  }
+  return snapshot;
+}
+
+absl::Status SparseRows::Check(const SparseRowsSnapshot& snapshot) const {
+  const size_t count = snapshot.keys.size();
+  RETURN_IF_ERROR(CheckSize("floats of rows", count * RowFloats(), snapshot.rows.size()));
+  if (!snapshot.last_touch.empty()) {
+    RETURN_IF_ERROR(CheckSize("last touches", count, snapshot.last_touch.size()));
+  }
+  RETURN_IF_ERROR(CheckSize("counters of its sketch", sketch_ ? sketch_->counters().size() : 0,
+                            snapshot.sketch.size()));
+  for (size_t i = 1; i < count; ++i) {
+    if (snapshot.keys[i - 1] < snapshot.keys[i]) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("snapshot of sparse rows: expected ascending keys, got ", snapshot.keys[i],
+                     " after ", snapshot.keys[i - 1]));
+  }
+  if (snapshot.last_step >= Step(0) && snapshot.last_step <= Step(UINT32_MAX)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("snapshot of sparse rows: expected a last step from 0 to 2^32 - 1, got ",
+                   snapshot.last_step.value()));
+}
+
+absl::Status SparseRows::Restore(const SparseRowsSnapshot& snapshot) {
+  CHECK_EQ(size(), 0u);
+  RETURN_IF_ERROR(Check(snapshot));
+  last_step_ = Begin(snapshot.last_step);
+  if (sketch_) sketch_->set_counters(snapshot.sketch);
+  size_t i = 0;
+  table_.Insert(snapshot.keys, [&](uint64_t key, float* row) {
+    std::memcpy(row, &snapshot.rows[i * RowFloats()], RowFloats() * sizeof(float));
+    const uint32_t touch = snapshot.last_touch.empty() ? last_step_ : snapshot.last_touch[i];
+    SetLastTouch(row, touch);
+    if (KeepsAges()) ages_.Add(key, touch);
+    ++i;
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace capstan

@@ -1,0 +1,110 @@
+#ifndef SERVER_SPARSE_SPARSE_ROWS_H_
+#define SERVER_SPARSE_SPARSE_ROWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+#include "server/sparse/row_ages.h"
+#include "server/sparse/row_optimizer.h"
+#include "server/sparse/row_table.h"
+#include "server/sparse/touch_sketch.h"
+
+namespace capstan {
+
+// All of one shard's rows of a table. Plain values, for checkpoints and replicas.
+struct SparseRowsSnapshot {
+  Step last_step;                    // the largest step of a call
+  std::vector<uint64_t> keys;        // ascending
+  std::vector<float> rows;           // of each key: its values, then the optimizer's state
+  std::vector<uint32_t> last_touch;  // of each key; empty if rows live for ever
+  std::vector<uint8_t> sketch;       // counters; empty if the first push makes a row
+};
+
+// One shard's part of a sparse table: which keys have rows, what the rows are, and when they go.
+// The results depend on the sequence of calls alone. A restored copy goes on as the original does.
+// Not thread-safe: the shard's lock guards it.
+class SparseRows {
+ public:
+  struct Options {
+    uint64_t seed = 0;          // of the initial values, the same on all servers
+    TableId table;              // Required
+    double initial_stddev = 0;  // of initial values, which are normal; 0: they are zero
+    // A key has a row from its n-th push on, 1 to 255. Gradients before are dropped.
+    int admitting_push = 1;
+    // Counters in each of the 4 rows of the sketch that counts pushes. A byte each.
+    size_t sketch_width = size_t{1} << 20;
+    // Rows that were neither pushed nor pulled for more steps go. None: never.
+    std::optional<int64_t> max_idle_steps;
+    // At most so many rows: those that were longest idle go, among equals those with the smallest
+    // keys. None: any number.
+    std::optional<size_t> max_rows;
+  };
+
+  // `optimizer` outlives this. INVALID_ARGUMENT: an option is out of range.
+  static absl::StatusOr<std::unique_ptr<SparseRows>> Create(const Options& options,
+                                                            const RowOptimizer* optimizer);
+
+  // For both of these: step >= 0. Steps from 2^32 - 1 on count as one step. A key may be there
+  // twice; then the calls for its elements follow one another. The caller has checked sizes.
+
+  // Sets values[i * dim ...] to the values of keys[i]. A key without row has the initial values,
+  // and gets no row by this.
+  void Pull(absl::Span<const uint64_t> keys, Step step, absl::Span<float> values);
+
+  // Applies gradients[i * dim ...] to the row of keys[i]. `rate_factor` is as in RowOptimizer.
+  // Rows over `max_rows` go at the end of the call. Rows over `max_idle_steps` go at the end of
+  // this and later calls, at most 64 and 4 for each key, so that no call takes long.
+  void Push(absl::Span<const uint64_t> keys, absl::Span<const float> gradients, Step step,
+            double rate_factor = 1);
+
+  size_t size() const { return table_.size(); }
+  // Memory in use.
+  size_t bytes() const;
+
+  SparseRowsSnapshot Snapshot() const;
+
+  // Takes over a snapshot. This is new and has the same table, optimizer and sketch. Rows without a
+  // last touch count as touched at its last step. INVALID_ARGUMENT: its parts do not fit together,
+  // or not to this; then nothing was changed.
+  absl::Status Restore(const SparseRowsSnapshot& snapshot);
+
+ private:
+  SparseRows(const Options& options, const RowOptimizer* optimizer);
+
+  size_t dim() const { return optimizer_.dim(); }
+  size_t RowFloats() const { return dim() + optimizer_.state_floats(); }
+  bool KeepsAges() const { return options_.max_idle_steps || options_.max_rows; }
+  uint32_t LastTouch(const float* row) const;
+  void SetLastTouch(float* row, uint32_t step) const;
+  // A row that exists: it is no older than `step`.
+  void Touch(float* row, uint32_t step) const;
+
+  uint32_t Begin(Step step);
+  void PushChunk(absl::Span<const uint64_t> keys, absl::Span<const float> gradients, uint32_t step,
+                 double rate_factor);
+  // Inserts the admitted keys. Sets `rows` of the others to null.
+  void AdmitKeys(absl::Span<const uint64_t> keys, uint32_t step, absl::Span<float*> rows);
+  void InsertNew(absl::Span<const uint64_t> keys, uint32_t step);
+  void Evict(size_t batch_size);
+  bool EvictOldest(uint64_t limit);
+  absl::Status Check(const SparseRowsSnapshot& snapshot) const;
+
+  const Options options_;
+  const RowOptimizer& optimizer_;
+  // A row is the values, the optimizer's state and, if ages are kept, its last touch.
+  RowTable table_;
+  std::optional<TouchSketch> sketch_;
+  RowAges ages_;
+  uint32_t last_step_ = 0;
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_SPARSE_SPARSE_ROWS_H_

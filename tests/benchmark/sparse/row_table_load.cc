@@ -1,0 +1,218 @@
+#include "tests/benchmark/sparse/row_table_load.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "common/base/random.h"
+#include "common/base/status_macros.h"
+#include "server/sparse/row_table.h"
+
+namespace capstan {
+namespace {
+
+using Keys = absl::Span<const uint64_t>;
+
+// A hash map from keys to rows in one vector, as a program would have it without this table.
+class MapOfRows {
+ public:
+  explicit MapOfRows(size_t floats_per_row) : floats_per_row_(floats_per_row) {}
+
+  void Insert(Keys keys) {
+    for (const uint64_t key : keys) {
+      if (!index_.try_emplace(key, index_.size()).second) continue;
+      rows_.resize(rows_.size() + floats_per_row_);
+    }
+  }
+  void Find(Keys keys, absl::Span<float*> rows) {
+    for (size_t i = 0; i < keys.size(); ++i) {
+      rows[i] = &rows_[index_.find(keys[i])->second * floats_per_row_];
+    }
+  }
+
+ private:
+  const size_t floats_per_row_;
+  absl::flat_hash_map<uint64_t, size_t> index_;
+  std::vector<float> rows_;
+};
+
+class TableOfRows {
+ public:
+  explicit TableOfRows(size_t floats_per_row) : table_(floats_per_row) {}
+
+  void Insert(Keys keys) {
+    table_.Insert(keys, [this](uint64_t /*key*/, float* row) {
+      std::fill_n(row, table_.floats_per_row(), 0.0f);
+    });
+  }
+  void Find(Keys keys, absl::Span<float*> rows) const { table_.Find(keys, rows); }
+  const RowTable& table() const { return table_; }
+
+ private:
+  RowTable table_;
+};
+
+// Keys in any order, that nothing about their order helps to place.
+uint64_t KeyOf(uint64_t id) {
+  const auto words = Philox4x32({static_cast<uint32_t>(id), static_cast<uint32_t>(id >> 32), 0, 0},
+                                {/*seed=*/1, 0});
+  return (uint64_t{words[0]} << 32) | words[1];
+}
+
+std::vector<uint64_t> Drawn(uint64_t count, const std::function<uint64_t()>& draw_id) {
+  std::vector<uint64_t> keys(count);
+  for (uint64_t& key : keys) key = KeyOf(draw_id());
+  return keys;
+}
+
+// Of this thread on a CPU. Other processes do not add to it, though they slow the memory.
+double CpuSeconds() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+double Seconds(const std::function<void()>& work) {
+  const double begin = CpuSeconds();
+  work();
+  return CpuSeconds() - begin;
+}
+
+double Rate(const std::vector<uint64_t>& keys, double seconds) {
+  return static_cast<double>(keys.size()) / seconds / 1e6;
+}
+
+class Measurement {
+ public:
+  Measurement(const RowTableLoad& load, const RowOptimizer& optimizer)
+      : load_(load),
+        optimizer_(optimizer),
+        table_(load.dim + optimizer.state_floats()),
+        map_(load.dim + optimizer.state_floats()),
+        gradients_(RowTable::kChunk * load.dim, 0.01f),
+        values_(RowTable::kChunk * load.dim) {}
+
+  void MeasureInsertion() {
+    uint64_t id = 0;
+    const std::vector<uint64_t> keys = Drawn(load_.num_keys, [&id] { return id++; });
+    std::vector<double> batches;
+    const double seconds = Insert(table_, keys, &batches);
+    AddRates("insert", Rate(keys, seconds), Rate(keys, Insert(map_, keys, nullptr)));
+    std::sort(batches.begin(), batches.end());
+    const double median = batches[batches.size() / 2];
+    figures_["median_batch_ms"] = median * 1e3;
+    figures_["longest_batch_beyond_median_ms"] = (batches.back() - median) * 1e3;
+    const double bytes = static_cast<double>(table_.table().bytes()) / keys.size();
+    const size_t payload = sizeof(uint64_t) + table_.table().floats_per_row() * sizeof(float);
+    figures_["bytes_per_row"] = bytes;
+    figures_["bytes_of_payload"] = bytes / payload;
+  }
+
+  void MeasureTouches(const std::string& name, const std::vector<uint64_t>& keys) {
+    // In turn, so that a slower machine slows both.
+    const double find = Rate(keys, Seconds([&] { FindAll(table_, keys); }));
+    AddRates(name + "_find", find, Rate(keys, Seconds([&] { FindAll(map_, keys); })));
+    const double update = Rate(keys, Seconds([&] { UpdateAll(table_, keys); }));
+    AddRates(name + "_update", update, Rate(keys, Seconds([&] { UpdateAll(map_, keys); })));
+  }
+
+  // Some rows of both have the same bits.
+  absl::Status CheckResult(const std::vector<uint64_t>& keys) {
+    for (const uint64_t key : Keys(keys).subspan(0, 1000)) {
+      float *row = nullptr, *expected = nullptr;
+      table_.Find({&key, 1}, {&row, 1});
+      map_.Find({&key, 1}, {&expected, 1});
+      if (std::memcmp(row, expected, table_.table().floats_per_row() * sizeof(float)) == 0)
+        continue;
+      return absl::InternalError(absl::StrCat("the rows of key ", key, " differ"));
+    }
+    return absl::OkStatus();
+  }
+
+  const BenchmarkFigures& figures() const { return figures_; }
+
+ private:
+  template <typename Table>
+  double Insert(Table& table, Keys keys, std::vector<double>* batches) {
+    double sum = 0;
+    for (size_t begin = 0; begin < keys.size(); begin += load_.batch) {
+      const double seconds = Seconds([&] { table.Insert(keys.subspan(begin, load_.batch)); });
+      sum += seconds;
+      if (batches != nullptr) batches->push_back(seconds);
+    }
+    return sum;
+  }
+
+  // Copies the values, as for a reply.
+  template <typename Table>
+  void FindAll(Table& table, Keys keys) {
+    ForEachChunk(table, keys, [this](absl::Span<float* const> rows) {
+      for (size_t i = 0; i < rows.size(); ++i) {
+        std::copy_n(rows[i], load_.dim, values_.data() + i * load_.dim);
+      }
+    });
+  }
+
+  template <typename Table>
+  void UpdateAll(Table& table, Keys keys) {
+    ForEachChunk(table, keys, [this](absl::Span<float* const> rows) {
+      optimizer_.Apply(absl::MakeConstSpan(gradients_).first(rows.size() * load_.dim),
+                       /*rate_factor=*/1, rows);
+    });
+  }
+
+  template <typename Table, typename Use>
+  void ForEachChunk(Table& table, Keys keys, const Use& use) {
+    float* rows[RowTable::kChunk];
+    for (size_t begin = 0; begin < keys.size(); begin += RowTable::kChunk) {
+      const Keys chunk = keys.subspan(begin, RowTable::kChunk);
+      const absl::Span<float*> found(rows, chunk.size());
+      table.Find(chunk, found);
+      use(found);
+    }
+  }
+
+  void AddRates(const std::string& name, double rate, double map_rate) {
+    figures_[name + "_mkeys_per_s"] = rate;
+    figures_[name + "_of_map"] = rate / map_rate;
+  }
+
+  const RowTableLoad& load_;
+  const RowOptimizer& optimizer_;
+  TableOfRows table_;
+  MapOfRows map_;
+  const std::vector<float> gradients_;
+  std::vector<float> values_;
+  BenchmarkFigures figures_;
+};
+
+}  // namespace
+
+absl::StatusOr<BenchmarkFigures> MeasureRowTable(const RowTableLoad& load) {
+  ASSIGN_OR_RETURN(const auto optimizer, RowOptimizer::Create(load.optimizer, load.dim));
+  Measurement measurement(load, *optimizer);
+  measurement.MeasureInsertion();
+  Random random(/*seed=*/2);
+  const std::vector<uint64_t> uniform =
+      Drawn(load.touches, [&] { return random.UniformInt(load.num_keys); });
+  measurement.MeasureTouches("uniform", uniform);
+  // With exponent 1, the logarithm of the rank is uniform.
+  const double range = std::log(static_cast<double>(load.num_keys));
+  const std::vector<uint64_t> zipf = Drawn(load.touches, [&] {
+    return static_cast<uint64_t>(std::exp(range * random.UniformFloat())) - 1;
+  });
+  measurement.MeasureTouches("zipf", zipf);
+  RETURN_IF_ERROR(measurement.CheckResult(uniform));
+  return measurement.figures();
+}
+
+}  // namespace capstan
