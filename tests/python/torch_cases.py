@@ -123,6 +123,30 @@ def accumulates(job: Job, rank: int) -> None:
     expect_equal(model, expected)
 
 
+def sends_gradients_of_the_program(job: Job, rank: int) -> None:
+    """Gradients that no backward has made: assigned, changed in place, and none at all."""
+    def give(model: nn.Module, step: int) -> None:
+        for i, one in enumerate(model.parameters()):
+            gradient = torch.full_like(one, float(i + step))
+            if step % 3 == 0 or one.grad is None and step % 3 == 1:
+                one.grad = gradient
+            elif step % 3 == 1:
+                one.grad.copy_(gradient)
+
+    expected = seeded(Mlp)
+    plain = OPTIMIZERS["momentum"](expected)
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, OPTIMIZERS["momentum"](model), job)
+    for step in range(STEPS):
+        plain.zero_grad(set_to_none=True)
+        give(expected, step)
+        plain.step()
+        give(model, step)
+        trainer.step()
+    _finish(trainer, rank)
+    expect_equal(model, expected)
+
+
 def clips(job: Job, rank: int) -> None:
     """Each worker's own gradient is clipped, the mean of both is not."""
     bound = 0.5

@@ -25,6 +25,9 @@ class TorchTest(unittest.TestCase):
     def test_gradients_accumulate(self) -> None:
         self.workers.run("accumulates")
 
+    def test_gradients_may_be_the_programs_own(self) -> None:
+        self.workers.run("sends_gradients_of_the_program")
+
     def test_gradients_are_clipped(self) -> None:
         self.workers.run("clips")
 

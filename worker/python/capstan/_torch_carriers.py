@@ -105,12 +105,12 @@ class SmallSharedMemory(SharedMemory):
     def __init__(self, parameter: torch.Tensor, table: Table, gradient: torch.Tensor) -> None:
         super().__init__(parameter, table)
         self._sent = self._gradient
-        self._gradient = gradient
+        self.gradient = gradient
         self._copy = (self._sent.data_ptr(), gradient.data_ptr(), 4 * gradient.numel())
         parameter.grad = gradient
 
     def send(self, gradient: torch.Tensor, push: Callable[[], None]) -> torch.Tensor:
-        mine = self._gradient
+        mine = self.gradient
         if gradient is not mine:  # as after zero_grad(set_to_none=True)
             mine.copy_(plain(self._parameter, gradient))
             self._parameter.grad = mine

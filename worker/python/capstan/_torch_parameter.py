@@ -36,16 +36,32 @@ class Parameter:
         self.is_expected = False
         # A backward of this step has reached it.
         self.has_gradient = False
-        # Its gradient, once it has left in this step, and the gradient's version then.
+        # Its gradient, once it has left in this step.
         self.sent: Optional[torch.Tensor] = None
+        # The gradient's version when it left, or was cleared.
         self.sent_version = 0
 
     def attach(self, gpu: Optional[Gpu], small: SmallGradients) -> None:
         """Makes the parameter's values those of the library's memory."""
         self.carrier = make_carrier(self.tensor, self.table, gpu, small)
         self.is_small = isinstance(self.carrier, SmallSharedMemory)
+        self.drop_gradient()
         self._address = self.tensor.data_ptr()
         self._version = self.tensor._version
+
+    def drop_gradient(self) -> None:
+        """A small parameter's gradient will be cleared, and has not left."""
+        if isinstance(self.carrier, SmallSharedMemory):
+            self.sent_version = self.carrier.gradient._version
+
+    def has_gradient_to_send(self) -> bool:
+        """Of a backward, or of the program itself."""
+        gradient = self.tensor.grad
+        if self.sent is not None or gradient is None:
+            return False
+        if self.has_gradient or not isinstance(self.carrier, SmallSharedMemory):
+            return True
+        return gradient is not self.carrier.gradient or gradient._version != self.sent_version
 
     def expect_untouched(self) -> None:
         """Raises WrongOrder if the program has changed the parameter, or its gradient too late."""

@@ -241,6 +241,7 @@ class Trainer:
         for parameter in self._parameters:
             if parameter.sent is None:
                 parameter.is_current = False
+                parameter.drop_gradient()
             parameter.sent = None
             parameter.is_expected = False
             parameter.has_gradient = False
@@ -272,7 +273,7 @@ class Trainer:
     def _send_rest(self) -> None:
         """Sends the gradients that have not left, last layer first."""
         rest = [one for one in self._parameters
-                if one.has_gradient and one.sent is None and one.tensor.grad is not None]
+                if one.sent is None and one.has_gradient_to_send()]
         if self._max_norm is not None and rest:
             torch.nn.utils.clip_grad_norm_([one.tensor for one in rest], self._max_norm)
         for parameter in reversed(rest):
@@ -282,7 +283,7 @@ class Trainer:
         """Unscales the gradients, and agrees with the other workers whether all are finite."""
         assert self._found_inf is not None
         found: list[torch.Tensor] = []
-        if any(one.has_gradient for one in self._parameters):
+        if any(one.has_gradient_to_send() for one in self._parameters):
             scaler.unscale_(self._optimizer)
             found = list(scaler._found_inf_per_device(self._optimizer).values())
         has_inf = any(float(one) > 0 for one in found)
