@@ -198,10 +198,12 @@ TEST_F(ProgramEngineTest, AWorkerThatIsAskedToEndDoesNotComputeAnotherStep) {
 
 TEST_F(ProgramEngineTest, APushThatComesWhileTheWorkerLeavesHearsThatItHasLeft) {
   Start(/*steps=*/0);
-  ASSERT_TRUE(Step1(1).ok());
+  ASSERT_TRUE(engine_->Push(1, kForever).ok());
   EXPECT_FALSE(engine_->is_leaving());
   is_asked_ = true;
   engine_->Leave();
+  EXPECT_FALSE(engine_->is_leaving()) << "a step is under way";
+  ASSERT_TRUE(engine_->EndStep(0, 0, kForever).ok());
   EXPECT_TRUE(engine_->is_leaving());
   std::thread worker([this] {
     Join();
