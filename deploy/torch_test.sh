@@ -73,10 +73,12 @@ assert all('capstan' in name or name.startswith('libuc') for name in names), nam
   done
 }
 
-# Runs the test modules with this Python, and adds their counts.
+# Runs the test modules with this Python, and adds their counts. Threads of several workers would only
+# wait for each other.
 run_modules() {
   local counts
   (cd "${scratch}" && PYTHONPATH="${repository}/tests/python" PYTHONDONTWRITEBYTECODE=1 \
+    OMP_NUM_THREADS=1 \
     PATH="$(dirname "$1"):${PATH}" "$1" "${repository}/tests/python/run_tests.py" "${@:2}") \
     2>&1 </dev/null | tee "${log}" || true
   counts="$(tail --lines=1 "${log}")"

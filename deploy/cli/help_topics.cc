@@ -43,6 +43,7 @@ runs it in the current folder. Its environment has:
   CAPSTAN_KEYS                    the folder of --keys; not set without keys
   RANK, LOCAL_RANK                number of the worker in the job, and on its machine, from 0
   WORLD_SIZE, LOCAL_WORLD_SIZE    number of workers of the job, and on this machine
+  OMP_NUM_THREADS                 1, with several workers on a machine and unless you set it
 
 The program joins the job, stays to its end, and exits with 0. What it prints is in
 RUN_DIR/worker-0.log and so on. If it fails, capstan run shows the last lines. When the run ends,

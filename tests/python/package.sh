@@ -8,4 +8,4 @@ ln -s "${PWD}/worker/client_api/libcapstan.so" "${package}/lib"
 ln -s "${PWD}/deploy/cli/capstan" "${PWD}"/server/capstan_{coordinator,server} "${package}/bin"
 ln -s /usr/bin/python3 "${TEST_TMPDIR}/bin/python"
 export PATH="${TEST_TMPDIR}/bin:${PATH}" PYTHONPATH="${TEST_TMPDIR}/site"
-export PYTHONDONTWRITEBYTECODE=1
+export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1  # threads of several workers would only wait

@@ -1,5 +1,6 @@
 #include "deploy/cli/job/worker_program.h"
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "absl/strings/ascii.h"
@@ -94,12 +95,17 @@ std::vector<std::string> ProgramEnvironment(const WorkerProgram& program, int lo
       keys.empty() ? "" : absl::StrCat("=", std::filesystem::absolute(keys).string());
   const std::string rank_value =
       program.first_rank.has_value() ? absl::StrCat("=", *program.first_rank + local_rank) : "";
-  return {absl::StrCat("CAPSTAN_COORDINATOR=", coordinator),
-          absl::StrCat("CAPSTAN_KEYS", keys_value),
-          absl::StrCat("RANK", rank_value),
-          absl::StrCat("LOCAL_RANK=", local_rank),
-          absl::StrCat("WORLD_SIZE=", program.world_size),
-          absl::StrCat("LOCAL_WORLD_SIZE=", local_world_size)};
+  std::vector<std::string> environment = {absl::StrCat("CAPSTAN_COORDINATOR=", coordinator),
+                                          absl::StrCat("CAPSTAN_KEYS", keys_value),
+                                          absl::StrCat("RANK", rank_value),
+                                          absl::StrCat("LOCAL_RANK=", local_rank),
+                                          absl::StrCat("WORLD_SIZE=", program.world_size),
+                                          absl::StrCat("LOCAL_WORLD_SIZE=", local_world_size)};
+  // Else each of them would take all cores.
+  if (local_world_size > 1 && std::getenv("OMP_NUM_THREADS") == nullptr) {
+    environment.push_back("OMP_NUM_THREADS=1");
+  }
+  return environment;
 }
 
 }  // namespace capstan

@@ -21,6 +21,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST(ReadWorkerProgramTest, WithoutACommandThereIsNone) {
@@ -65,11 +66,24 @@ TEST(CheckRanksTest, RanksAreBelowTheNumberOfWorkers) {
 }
 
 TEST(ProgramEnvironmentTest, HasWhatTorchrunSetsAndTheWayToTheJob) {
+  unsetenv("OMP_NUM_THREADS");
   const WorkerProgram program = {"train", /*world_size=*/4, /*first_rank=*/2};
-  EXPECT_THAT(ProgramEnvironment(program, /*local_rank=*/1, /*local_world_size=*/2, "host:4000",
-                                 "/some/keys"),
-              ElementsAre("CAPSTAN_COORDINATOR=host:4000", "CAPSTAN_KEYS=/some/keys", "RANK=3",
-                          "LOCAL_RANK=1", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2"));
+  EXPECT_THAT(
+      ProgramEnvironment(program, /*local_rank=*/1, /*local_world_size=*/2, "host:4000",
+                         "/some/keys"),
+      ElementsAre("CAPSTAN_COORDINATOR=host:4000", "CAPSTAN_KEYS=/some/keys", "RANK=3",
+                  "LOCAL_RANK=1", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2", "OMP_NUM_THREADS=1"));
+}
+
+TEST(ProgramEnvironmentTest, ThreadsAreLeftToTheUserAndToAWorkerAlone) {
+  const WorkerProgram program = {"train", /*world_size=*/4, /*first_rank=*/0};
+  unsetenv("OMP_NUM_THREADS");
+  EXPECT_THAT(ProgramEnvironment(program, 0, /*local_world_size=*/1, "h:1", ""),
+              Not(Contains(StartsWith("OMP_"))));
+  setenv("OMP_NUM_THREADS", "3", /*overwrite=*/1);
+  EXPECT_THAT(ProgramEnvironment(program, 0, /*local_world_size=*/2, "h:1", ""),
+              Not(Contains(StartsWith("OMP_"))));
+  unsetenv("OMP_NUM_THREADS");
 }
 
 TEST(ProgramEnvironmentTest, KeysAreFoundFromEveryFolder) {

@@ -310,8 +310,9 @@ def print_layer_cost(options):
         trainer = capstan.torch.Trainer(attached, make_optimizer(attached), job)
         library, job._library = job._library, silent_library(pathlib.Path(name))
         trainer.model = attached
-        without = measure(Alone(plain, options), options, 1, 200, time.thread_time)
-        seconds = measure(trainer, options, 1, 200, time.thread_time) - without
+        steps = 10 * options.steps
+        without = measure(Alone(plain, options), options, 1, steps, time.thread_time)
+        seconds = measure(trainer, options, 1, steps, time.thread_time) - without
         parameters = len(list(attached.parameters()))
         print(f"{1e6 * seconds / parameters:.1f} us for each parameter and step")
         job._library = library
@@ -327,7 +328,7 @@ def parse():
                         default=[1.0, 4.0], help="with --gbit; 1,4")
     parser.add_argument("--samples", type=int, default=32, help="without --gbit; 32")
     parser.add_argument("--rounds", type=int, default=5, help="5")
-    parser.add_argument("--steps", type=int, default=15, help="counted ones of a round; 15")
+    parser.add_argument("--steps", type=int, default=15, help="counted ones of a round, and 10 times as many with --layer_cost; 15")
     parser.add_argument("--width", type=int, default=2041, help="of each layer; 2041")
     parser.add_argument("--layers", type=int, default=6, help="6")
     parser.add_argument("--json", action="store_true")
