@@ -117,7 +117,7 @@ def tensors_of_other_libraries(job: Job, rank: int) -> None:
     array = numpy.zeros((2, 3))
     table.read(array)
     expect(numpy.array_equal(array, expected), "expected the values in the array")
-    for wrong, text in [(numpy.zeros(5), "expected 6 elements, got 5"),
+    for wrong, text in [(numpy.zeros(5), "expected shape (2, 3)"),
                         (OnlyDlpack(numpy.zeros(6)), "expected elements of float32"),
                         (OnlyDlpack(numbers.T), "row by row")]:
         expect_raises(capstan.InvalidArgument, text, lambda: table.push_pull(wrong))
@@ -148,7 +148,21 @@ def values_that_the_servers_draw(job: Job, rank: int) -> None:
     job.start()
     expect(0.45 < drawn.values.std() < 0.55 and abs(drawn.values.mean()) < 0.1, "the distribution")
     expect(zero.values.tolist() == [0, 0, 0], "expected zeros")
+    expect_raises(capstan.InvalidArgument, "samples", lambda: job.end_step(1.0, -1))
     job.end_step()
+    job.finish()
+
+
+def refuses_other_shapes(job: Job, rank: int) -> None:
+    table = job.table("t", numpy.zeros((2, 3)), optimizer=capstan.SGD(lr=1.0))
+    job.start()
+    expect_raises(capstan.InvalidArgument, "expected shape (2, 3)",
+                  lambda: table.push_pull(numpy.zeros((3, 2))))
+    expect_raises(capstan.InvalidArgument, "complex",
+                  lambda: table.push_pull(numpy.zeros((2, 3), complex)))
+    table.push_pull(numpy.arange(6.0))  # in a row
+    job.end_step()
+    expect(table.values.tolist() == [[0, -1, -2], [-3, -4, -5]], str(table.values))
     job.finish()
 
 

@@ -27,6 +27,9 @@ class NumpyTest(unittest.TestCase):
     def test_servers_draw_values(self) -> None:
         self.workers.run("values_that_the_servers_draw")
 
+    def test_other_shapes_are_refused(self) -> None:
+        self.workers.run("refuses_other_shapes")
+
     def test_views_outlive_the_job(self) -> None:
         self.workers.run("views_outlive_the_job")
 

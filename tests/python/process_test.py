@@ -124,12 +124,33 @@ class ProcessTest(unittest.TestCase):
                 "    if child == 0:\n"
                 "        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL\n"
                 "        try: job.end_step()\n"
+                "        except capstan.Forked: pass\n"
+                "        else: sys.exit(8)\n"
+                "        try: capstan.connect(sys.argv[1])\n"
                 "        except capstan.Forked: sys.exit(7)\n"
-                "        sys.exit(8)\n"
+                "        sys.exit(9)\n"
                 "    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7\n")
             code, output = program.end()
             self.assertEqual((code, output.strip().splitlines()[-1]), (0, "finished"), output)
             self.assertEqual(servers.summary()["outcome"], "finished")
+
+    def test_a_program_may_end_while_its_thread_uses_the_job(self) -> None:
+        with Servers(num_workers=1) as servers:
+            program = Program(
+                "import sys, threading, time\n"
+                "import capstan\n"
+                "job = capstan.connect(sys.argv[1])\n"
+                "table = job.table('t', (2,))\n"
+                "job.start()\n"
+                "def run():\n"
+                "    while True:\n"
+                "        table.push_pull()\n"
+                "        job.end_step()\n"
+                "threading.Thread(target=run, daemon=True).start()\n"
+                "time.sleep(0.3)\n", servers.address)
+            code, output = program.end()
+            self.assertEqual(code, 0, output)
+            self.assertEqual(servers.summary()["outcome"], "failed")
 
     def test_a_coordinator_that_is_not_there_is_named(self) -> None:
         with self.assertRaisesRegex(capstan.JobFailed, "127.0.0.1:1"):

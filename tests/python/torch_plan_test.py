@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unittest
+from unittest import mock
 
 import torch
 from torch import nn
 
 import capstan
+import capstan.torch as ct
 from capstan._torch_optimizers import expect_unchanged, fixed_settings, server_optimizers
 from capstan._torch_plan import Plan
 
@@ -132,6 +135,18 @@ class PlanTest(unittest.TestCase):
             optimizer = torch.optim.SGD(parameters or model.parameters(), lr=1.0)
             with self.assertRaisesRegex(capstan.InvalidArgument, text):
                 Plan(model, optimizer)
+
+
+class RankTest(unittest.TestCase):
+    def test_samples_chosen_for_another_rank_are_noticed(self) -> None:
+        with mock.patch.dict(os.environ), mock.patch.dict(ct._told):
+            os.environ.pop("RANK", None)
+            os.environ["WORLD_SIZE"] = "2"
+            self.assertEqual((ct.rank(), ct.world_size()), (0, 2))
+            ct._expect_as_told("RANK", 0)
+            ct._expect_as_told("WORLD_SIZE", 2)
+            with self.assertRaisesRegex(capstan.WrongOrder, "RANK was taken to be 0, and now it is 1"):
+                ct._expect_as_told("RANK", 1)
 
 
 if __name__ == "__main__":

@@ -274,6 +274,14 @@ const char* capstan_last_error(void) { return capstan::last_error.c_str(); }
 capstan_status capstan_connect(const capstan_connect_options* options, capstan_job** job) {
   return capstan::Guarded([&] {
     if (job == nullptr) return Return(BadArgument("job: expected a place for it, got NULL"));
+    // The threads and connections of the library do not exist in a child.
+    static const pid_t first_process = getpid();
+    if (first_process != getpid()) {
+      capstan::last_error =
+          "the parent process has used the library before it forked; connect in a program of its "
+          "own (exec, or multiprocessing's spawn)";
+      return CAPSTAN_FORKED;
+    }
     capstan_connect_options defaults = {};
     defaults.struct_size = sizeof(defaults);
     const capstan_connect_options* const given = options == nullptr ? &defaults : options;

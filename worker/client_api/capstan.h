@@ -29,7 +29,7 @@
  * sends warnings and errors to standard error. The library handles no signal.
  *
  * Fork. A job belongs to the process that called capstan_connect. In a child, every function
- * returns CAPSTAN_FORKED and changes nothing.
+ * returns CAPSTAN_FORKED and changes nothing, capstan_connect too.
  */
 #ifndef CAPSTAN_H_
 #define CAPSTAN_H_

@@ -66,7 +66,7 @@ void ClientJob::Close(std::unique_ptr<ClientJob> job) {
   ProgramEngine* const engine = job->engine();
   if (engine == nullptr) return;
   if (!engine->has_ended_steps() && !engine->is_leaving()) {
-    job->Fail("the program has closed the job before its end");
+    job->Fail("the program has closed the job before its end; expected capstan_finish first");
   }
   engine->ReportNothing();
   const bool is_over = engine->AwaitOutcome(kEndPatience);

@@ -221,6 +221,19 @@ absl::Status ProgramEngine::SetLearningRate(std::optional<TableId> table, double
 
 absl::Status ProgramEngine::EndStep(double loss, size_t samples, absl::Duration limit) {
   const absl::Time deadline = options_.clock->Now() + limit;
+  {
+    MutexLock lock(&mu_);
+    while (is_ending_step_) RETURN_IF_ERROR(WaitLocked(deadline));
+    is_ending_step_ = true;
+  }
+  const absl::Status status = EndStepUntil(loss, samples, deadline);
+  MutexLock lock(&mu_);
+  is_ending_step_ = false;
+  changed_.NotifyAll();
+  return status;
+}
+
+absl::Status ProgramEngine::EndStepUntil(double loss, size_t samples, absl::Time deadline) {
   RETURN_IF_ERROR(AwaitOpenStep(deadline).status());
   for (int layer = layer_count_ - 1; layer >= 0; --layer) {
     if (IsPushed(layer)) continue;

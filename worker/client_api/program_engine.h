@@ -121,6 +121,7 @@ class ProgramEngine : public Engine {
   bool IsBeyondOthersLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckLayer(int layer) const;
   absl::Status WaitUntil(int layer, absl::Time deadline);
+  absl::Status EndStepUntil(double loss, size_t samples, absl::Time deadline);
   // The step that is open to pushes.
   absl::StatusOr<Step> AwaitOpenStep(absl::Time deadline);
   bool IsPushed(int layer) const;
@@ -149,15 +150,16 @@ class ProgramEngine : public Engine {
   ParameterStore* store_ ABSL_GUARDED_BY(mu_) = nullptr;  // null: not training
   int store_users_ ABSL_GUARDED_BY(mu_) = 0;
   Step next_ ABSL_GUARDED_BY(mu_);
-  std::optional<Step> open_ ABSL_GUARDED_BY(mu_);  // to the program's pushes
-  std::vector<bool> pushed_ ABSL_GUARDED_BY(mu_);  // by layer, in the open step
-  int64_t most_steps_ ABSL_GUARDED_BY(mu_);        // of every worker; 0: not known
-  BatchResult result_ ABSL_GUARDED_BY(mu_) = {};   // of the latest step
-  size_t samples_ ABSL_GUARDED_BY(mu_) = 0;        // of the latest step
-  bool ends_ ABSL_GUARDED_BY(mu_) = false;         // End was called
-  bool leaves_ ABSL_GUARDED_BY(mu_) = false;       // Leave was called
-  bool has_ended_ ABSL_GUARDED_BY(mu_) = false;    // as has_ended()
-  absl::Status failure_ ABSL_GUARDED_BY(mu_);      // of the program, or of an exchange
+  std::optional<Step> open_ ABSL_GUARDED_BY(mu_);     // to the program's pushes
+  bool is_ending_step_ ABSL_GUARDED_BY(mu_) = false;  // by one thread; others wait
+  std::vector<bool> pushed_ ABSL_GUARDED_BY(mu_);     // by layer, in the open step
+  int64_t most_steps_ ABSL_GUARDED_BY(mu_);           // of every worker; 0: not known
+  BatchResult result_ ABSL_GUARDED_BY(mu_) = {};      // of the latest step
+  size_t samples_ ABSL_GUARDED_BY(mu_) = 0;           // of the latest step
+  bool ends_ ABSL_GUARDED_BY(mu_) = false;            // End was called
+  bool leaves_ ABSL_GUARDED_BY(mu_) = false;          // Leave was called
+  bool has_ended_ ABSL_GUARDED_BY(mu_) = false;       // as has_ended()
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);         // of the program, or of an exchange
   Evaluation evaluation_ ABSL_GUARDED_BY(mu_) = Evaluation::kNone;
   v1::ReportResultRequest report_ ABSL_GUARDED_BY(mu_);
   bool reports_nothing_ ABSL_GUARDED_BY(mu_) = false;  // ReportNothing was called

@@ -380,5 +380,22 @@ TEST_F(ProgramEngineTest, ManyThreadsMayPushDifferentLayers) {
   EXPECT_FLOAT_EQ(Values(0)[0], first[0] - kLearningRate * 0.25f * kSteps);
 }
 
+TEST_F(ProgramEngineTest, ManyThreadsMayEndSteps) {
+  constexpr int kStepsOfThread = 50;
+  Start(2 * kStepsOfThread);
+  std::thread threads[2];
+  for (std::thread& thread : threads) {
+    thread = std::thread([this] {
+      for (int i = 0; i < kStepsOfThread; ++i) {
+        EXPECT_TRUE(engine_->EndStep(0, 1, kForever).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Join();
+  EXPECT_TRUE(loop_status_.ok()) << loop_status_;
+  EXPECT_EQ(loop_->progress().steps_done(), 2 * kStepsOfThread);
+}
+
 }  // namespace
 }  // namespace capstan

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
 import threading
+import time
 import traceback
 import weakref
 from types import FrameType, TracebackType
@@ -15,6 +17,9 @@ from capstan import _errors
 
 if TYPE_CHECKING:
     from capstan._job import Job
+
+# Waits return to Python after this time, so that it can handle signals.
+SLICE_MS = 100
 
 _jobs: weakref.WeakSet[Job] = weakref.WeakSet()
 _next_hook = sys.excepthook
@@ -31,6 +36,7 @@ def watch(job: Job) -> None:
     if not _is_hooked:
         _next_hook, sys.excepthook = sys.excepthook, _fail_jobs
         os.register_at_fork(after_in_child=_forget_parent)
+        atexit.register(_close_jobs)
         _is_hooked = True
 
 
@@ -68,6 +74,15 @@ def _fail_jobs(kind: type[BaseException], error: BaseException,
         except (_errors.Error, _errors.LeftJob):
             pass  # it has ended already
     _next_hook(kind, error, trace)
+
+
+def _close_jobs() -> None:
+    """At the program's end, before the library's memory of the jobs is freed."""
+    has_open = bool(_jobs)
+    for job in list(_jobs):
+        job.close()
+    if has_open and threading.active_count() > 1:
+        time.sleep(2 * SLICE_MS / 1000)  # a daemon thread may be in a wait, which ends within a slice
 
 
 def _forget_parent() -> None:

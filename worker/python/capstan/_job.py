@@ -13,8 +13,6 @@ from capstan import _ending, _errors, _library, _memory
 from capstan._optimizers import Optimizer
 from capstan._table import Layer, Table
 
-# Waits return to Python after this time, so that it can handle signals.
-_SLICE_MS = 100
 _NOT_KNOWN = float("nan")
 
 
@@ -68,7 +66,7 @@ def _in_thread(call: Callable[[], int]) -> None:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     while thread.is_alive():
-        thread.join(_SLICE_MS / 1000)
+        thread.join(_ending.SLICE_MS / 1000)
     _library.raise_status(*results[0])
 
 
@@ -84,14 +82,15 @@ class Job:
     """A job that this process takes part in as one worker; made by connect.
 
     Tables first, then `start`, then the steps, then `finish`. With `with`, or at the program's end,
-    it is closed; an exception ends the whole job then. Any thread may call any method.
+    it is closed; an exception ends the whole job then. Any thread may call any method but `close`,
+    which comes last.
     """
 
     def __init__(self, handle: _Handle) -> None:
         self._handle: Optional[_Handle] = handle
         self._library = _library.load()
         self._tables: list[Table] = []
-        self._layers: list[Layer] = []
+        self._layers: dict[int, Layer] = {}
         self._shared_layers: list[Layer] = []  # of several tables
         self._learning_rate: Optional[float] = None
         self._is_finished = False
@@ -126,10 +125,10 @@ class Job:
                     and all(isinstance(size, numbers.Integral) for size in initial))
         memory = None if is_shape else _memory.memory_of(initial)
         shape = tuple(int(size) for size in initial) if is_shape else _shape_of(initial)
-        index = len(self._layers) if layer is None else layer
+        index = max(self._layers, default=-1) + 1 if layer is None else layer
         self._add_table(name, shape, optimizer, index, memory, stddev)
-        while len(self._layers) <= index:
-            self._layers.append(Layer(self, len(self._layers)))
+        if index not in self._layers:
+            self._layers[index] = Layer(self, index)
         table = Table(self, len(self._tables), name, shape, self._layers[index])
         self._layers[index].tables.append(table)
         if len(self._layers[index].tables) == 2:
@@ -203,6 +202,8 @@ class Job:
 
         loss: the mean over `samples` samples, for progress and reports.
         """
+        if samples < 0:
+            raise _errors.InvalidArgument(f"samples: expected 0 or more, got {samples}")
         for layer in self._shared_layers:
             layer.expect_complete()
         self._wait_for(self._library.capstan_end_step, loss, samples)
@@ -248,7 +249,8 @@ class Job:
             if self._must_report:
                 self.report()
             elif not self._is_finished and not self._has_left and self.rank >= 0:
-                self.fail("a worker's program closed the job before its end")
+                self.fail("a worker's program closed the job before its end; expected finish() "
+                          "after the last step")
         except (_errors.Error, _errors.LeftJob):
             pass  # it has ended already
         self._handle = None
@@ -270,7 +272,7 @@ class Job:
                         layer: int) -> None:
         """As _wait_for, and faster."""
         handle = self._handle
-        if handle is None or function(handle.pointer, layer, _SLICE_MS) != _library.OK:
+        if handle is None or function(handle.pointer, layer, _ending.SLICE_MS) != _library.OK:
             self._wait_for(function, layer)
 
     def _wait_for(self, function: Callable[..., int], *arguments: object) -> None:
@@ -279,9 +281,11 @@ class Job:
         if handle is None:
             self._pointer()
             return
-        status = function(handle.pointer, *arguments, _SLICE_MS)
+        status = function(handle.pointer, *arguments, _ending.SLICE_MS)
         while status == _library.TIMEOUT:
-            status = function(handle.pointer, *arguments, _SLICE_MS)
+            if self._handle is None:
+                self._pointer()
+            status = function(handle.pointer, *arguments, _ending.SLICE_MS)
         if status:
             _library.check(status)
 

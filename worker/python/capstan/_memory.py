@@ -64,6 +64,8 @@ def memory_of(tensor: Any, stream: Optional[int] = None) -> Memory:
         return _of_dlpack(tensor, stream)
     import numpy  # the package works without it
 
+    if numpy.iscomplexobj(tensor):
+        raise _wrong_dtype("complex numbers")
     array = numpy.ascontiguousarray(tensor, dtype=numpy.float32)
     return Memory(array.ctypes.data, array.size, _library.FLOAT32, False, array)
 

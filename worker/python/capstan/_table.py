@@ -160,7 +160,8 @@ class Table:
             raise _errors.InvalidArgument(
                 f"table {self.name}: expected a stream with a tensor on a GPU, and float32; or "
                 "copy the tensor to the CPU first")
-        if memory.size != math.prod(self.shape):
-            raise _errors.InvalidArgument(f"table {self.name}: expected {math.prod(self.shape)} "
-                                          f"elements, got {memory.size}")
+        shape = tuple(int(size) for size in getattr(tensor, "shape", (memory.size,)))
+        if memory.size != math.prod(self.shape) or (len(shape) > 1 and shape != self.shape):
+            raise _errors.InvalidArgument(f"table {self.name}: expected shape {self.shape}, or as "
+                                          f"many elements in a row, got shape {shape}")
         return memory

@@ -206,6 +206,8 @@ class Trainer:
                 "backward, or all but the last of a step within `with ct.no_sync():`")
         if not self._has_rates:
             self._send_rates()
+        # Without a forward, as with a gradient of the program's own, the latest one may be on its way.
+        self._bring(parameter)
         gradient = parameter.tensor.grad
         assert gradient is not None
         parameter.sent = sent = parameter.carrier.send(gradient, parameter.push)
@@ -266,8 +268,6 @@ class Trainer:
             loss = float(loss.detach())
         self.job.end_step(float("nan") if loss is None else loss, samples)
         self._begin_step()
-        # Schedulers warn if no step came before theirs.
-        self._optimizer._opt_called = True  # type: ignore[attr-defined]
         self._optimizer._step_count = self.job.step  # type: ignore[attr-defined]
 
     def _send_rest(self) -> None:
@@ -324,8 +324,10 @@ class Trainer:
                              "optimizer.step(), and ct.attach(..., grad_scaler=scaler) with a "
                              "GradScaler")
 
-        # Learning rate schedulers look for these, and warn if they are not there.
+        # Learning rate schedulers look for these, and warn if they are not there, or if no step came
+        # before theirs.
         refuse._with_counter = True  # type: ignore[attr-defined]
         refuse._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+        self._optimizer._opt_called = True  # type: ignore[attr-defined]
         self._optimizer_step = self._optimizer.step
         self._optimizer.step = refuse  # type: ignore[method-assign,assignment]

@@ -43,6 +43,8 @@ __all__ = [
 Model = TypeVar("Model", bound=torch.nn.Module)
 
 _attached: Optional[Trainer] = None
+# What rank and world_size have said before `attach`, of the environment.
+_told: dict[str, int] = {}
 
 
 def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job] = None,
@@ -65,7 +67,22 @@ def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job]
                          "ct.Trainer of each")
     _attached = Trainer(model, optimizer, job or _job.connect, max_norm=max_norm,
                         grad_scaler=grad_scaler)
+    _expect_as_told("RANK", _attached.job.rank)
+    _expect_as_told("WORLD_SIZE", _attached.job.num_workers)
     return model
+
+
+def _expect_as_told(variable: str, number: int) -> None:
+    if _told.get(variable, number) != number:
+        raise WrongOrder(
+            f"before ct.attach, {variable} was taken to be {_told[variable]}, and now it is {number}: "
+            f"workers may have chosen the same samples; set {variable} for each worker (capstan run "
+            "does, with --rendezvous if it has --first_rank), or choose samples after ct.attach")
+
+
+def _tell(variable: str, default: int) -> int:
+    _told[variable] = int(os.environ.get(variable, default))
+    return _told[variable]
 
 
 def _trainer() -> Trainer:
@@ -116,14 +133,12 @@ def next_step() -> int:
 
 def rank() -> int:
     """This worker's rank, from 0. Before `attach`: the environment's RANK, or 0."""
-    return int(os.environ.get("RANK", "0")) if _attached is None else _attached.job.rank
+    return _tell("RANK", 0) if _attached is None else _attached.job.rank
 
 
 def world_size() -> int:
     """The number of workers. Before `attach`: the environment's WORLD_SIZE, or 1."""
-    if _attached is None:
-        return int(os.environ.get("WORLD_SIZE", "1"))
-    return _attached.job.num_workers
+    return _tell("WORLD_SIZE", 1) if _attached is None else _attached.job.num_workers
 
 
 def without_module_prefix(state_dict: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -60,6 +60,8 @@ def main():
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / 20))
 
     model = ct.attach(model, optimizer, max_norm=1.0)
+    for _ in range(ct.next_step()):  # above 0 after a restart
+        schedule.step()
     generator = torch.Generator().manual_seed(ct.rank())  # other parts for each worker
     for _ in range(ct.next_step(), STEPS):
         loss = loss_of(model, batch(training, generator))
