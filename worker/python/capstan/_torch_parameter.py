@@ -16,8 +16,8 @@ from capstan._torch_plan import Planned
 class Parameter:
     """A parameter while it is trained. `layer` is its place in the order of pulls."""
 
-    __slots__ = ("name", "group", "tensor", "table", "layer", "wait", "push", "carrier",
-                 "is_small", "is_current", "is_expected", "has_gradient", "sent", "sent_version", "_address",
+    __slots__ = ("name", "group", "tensor", "table", "layer", "wait", "push", "carrier", "is_small",
+                 "is_current", "is_expected", "has_gradient", "sent", "sent_version", "_address",
                  "_version")
 
     def __init__(self, planned: Planned, table: Table) -> None:
