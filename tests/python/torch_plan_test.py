@@ -145,7 +145,7 @@ class RankTest(unittest.TestCase):
             self.assertEqual((ct.rank(), ct.world_size()), (0, 2))
             ct._expect_as_told("RANK", 0)
             ct._expect_as_told("WORLD_SIZE", 2)
-            with self.assertRaisesRegex(capstan.WrongOrder, "RANK was taken to be 0, and now it is 1"):
+            with self.assertRaisesRegex(capstan.WrongOrder, "RANK was .* 0, and now it is 1"):
                 ct._expect_as_told("RANK", 1)
 
 

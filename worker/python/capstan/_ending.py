@@ -82,7 +82,8 @@ def _close_jobs() -> None:
     for job in list(_jobs):
         job.close()
     if has_open and threading.active_count() > 1:
-        time.sleep(2 * SLICE_MS / 1000)  # a daemon thread may be in a wait, which ends within a slice
+        # A daemon thread may be in a wait, which ends within a slice.
+        time.sleep(2 * SLICE_MS / 1000)
 
 
 def _forget_parent() -> None:

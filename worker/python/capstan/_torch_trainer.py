@@ -206,7 +206,7 @@ class Trainer:
                 "backward, or all but the last of a step within `with ct.no_sync():`")
         if not self._has_rates:
             self._send_rates()
-        # Without a forward, as with a gradient of the program's own, the latest one may be on its way.
+        # Without a forward, as with a gradient of the program's own, an exchange may be open.
         self._bring(parameter)
         gradient = parameter.tensor.grad
         assert gradient is not None
@@ -324,8 +324,8 @@ class Trainer:
                              "optimizer.step(), and ct.attach(..., grad_scaler=scaler) with a "
                              "GradScaler")
 
-        # Learning rate schedulers look for these, and warn if they are not there, or if no step came
-        # before theirs.
+        # Learning rate schedulers look for these, and warn if they are not there, or if no step
+        # came before theirs.
         refuse._with_counter = True  # type: ignore[attr-defined]
         refuse._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
         self._optimizer._opt_called = True  # type: ignore[attr-defined]

@@ -75,9 +75,10 @@ def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job]
 def _expect_as_told(variable: str, number: int) -> None:
     if _told.get(variable, number) != number:
         raise WrongOrder(
-            f"before ct.attach, {variable} was taken to be {_told[variable]}, and now it is {number}: "
-            f"workers may have chosen the same samples; set {variable} for each worker (capstan run "
-            "does, with --rendezvous if it has --first_rank), or choose samples after ct.attach")
+            f"before ct.attach, {variable} was taken to be {_told[variable]}, and now it is "
+            f"{number}: workers may have chosen the same samples; set {variable} for each worker "
+            "(capstan run does, with --rendezvous if it has --first_rank), or choose samples after "
+            "ct.attach")
 
 
 def _tell(variable: str, default: int) -> int:
