@@ -18,12 +18,17 @@ sources() {
   done
 }
 
-# Builds with clang, which also checks lock annotations and layers. Sanitizers look at what holds and
-# moves a job's bytes: not at benchmarks, the command line, and tests that start other programs.
+# What holds and moves a job's bytes: there sanitizers find most. With a cluster in one process, it is
+# built on nearly all code but the command line. Not with the emulator of GPUs, which is slow.
+sanitized=(//common/{base,codec,exchange,membership,scheduler,tensor,transport,wire}/...
+  //server/{checkpoint,optimizer,shard,sparse}/... //worker/{client,client_api,dataset,engine}/...
+  //tests/{cluster,fuzz}/...)
+emulated=(//tests/cluster:cuda_cluster_test //worker/engine:cuda_engine_fault_test)
+
+# With clang, which also checks lock annotations and layers of what it builds.
 asan_tests() {
   bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=asan --build_tests_only -- \
-    //... -//deploy/... -//tests/benchmark/... -//tests/integration/... -//tests/metrics/... \
-    -//tests/process/... -//tests/simulation/...
+    "${sanitized[@]}" "${emulated[@]/#/-}"
 }
 
 # With nvcc, if it is installed. The default build compiles CUDA code for the emulator.
@@ -38,16 +43,13 @@ cuda_build() {
 
 query() { bazel query "${quiet[@]}" --nonodep_deps --noimplicit_deps --notool_deps "$@"; }
 
-# Only threads can race: the tests of code that starts some, by base's classes or by itself, and of
-# what uses that code without a library between them. Benchmarks are left out, and what starts its
-# threads only to be faster: the emulator of GPUs and the simulation.
+# Only threads can race: the tests of code that starts some, by base's classes or by itself.
 # Debian's gRPC and UCX are not instrumented: .bazelrc leaves out the tests that link them.
 tsan_tests() {
   local starters tests
   starters="$(sources '*.h' '*.cc' | xargs grep --files-with-matches '#include <thread>')" || return 1
-  query "tests(rdeps(//... except (//kernels/cuda/... + //tests/benchmark/... +
-    //tests/cuda_emulator/... + //tests/simulation/...), set(${starters//$'\n'/ }), 3))" \
-    >"${scratch}/threaded" || return 1
+  tests="$(printf ' + %s' "${sanitized[@]}") except set(${emulated[*]})"
+  query "tests(rdeps(${tests# + }, set(${starters//$'\n'/ }), 2))" >"${scratch}/threaded" || return 1
   bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=tsan --build_tests_only \
     --target_pattern_file="${scratch}/threaded"
 }
