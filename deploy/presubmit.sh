@@ -20,15 +20,13 @@ sources() {
 
 # What holds and moves a job's bytes: there sanitizers find most. With a cluster in one process, it is
 # built on nearly all code but the command line. Not with the emulator of GPUs, which is slow.
-sanitized=(//common/{base,codec,exchange,membership,scheduler,tensor,transport,wire}/...
-  //server/{checkpoint,optimizer,shard,sparse}/... //worker/{client,client_api,dataset,engine}/...
-  //tests/{cluster,fuzz}/...)
-emulated=(//tests/cluster:cuda_cluster_test //worker/engine:cuda_engine_fault_test)
+sanitized=(//common/{codec,exchange,wire}/... //server/{checkpoint,shard,sparse}/...
+  //worker/{client,client_api}/... //tests/{cluster,fuzz}/... -//tests/cluster:cuda_cluster_test)
 
 # With clang, which also checks lock annotations and layers of what it builds.
 asan_tests() {
   bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=asan --build_tests_only -- \
-    "${sanitized[@]}" "${emulated[@]/#/-}"
+    "${sanitized[@]}"
 }
 
 # With nvcc, if it is installed. The default build compiles CUDA code for the emulator.
@@ -46,10 +44,11 @@ query() { bazel query "${quiet[@]}" --nonodep_deps --noimplicit_deps --notool_de
 # Only threads can race: the tests of code that starts some, by base's classes or by itself.
 # Debian's gRPC and UCX are not instrumented: .bazelrc leaves out the tests that link them.
 tsan_tests() {
-  local starters tests
+  local starters
   starters="$(sources '*.h' '*.cc' | xargs grep --files-with-matches '#include <thread>')" || return 1
-  tests="$(printf ' + %s' "${sanitized[@]}") except set(${emulated[*]})"
-  query "tests(rdeps(${tests# + }, set(${starters//$'\n'/ }), 2))" >"${scratch}/threaded" || return 1
+  query "tests(rdeps(//common/base/... + //common/scheduler/... + //common/transport/... +
+    //server/shard/... + //worker/client/... + //worker/client_api/... + //tests/cluster/... except
+    //tests/cluster:cuda_cluster_test, set(${starters//$'\n'/ }), 2))" >"${scratch}/threaded" || return 1
   bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=tsan --build_tests_only \
     --target_pattern_file="${scratch}/threaded"
 }
