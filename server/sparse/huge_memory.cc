@@ -13,8 +13,8 @@ constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// A huge page at the end of the memory, of which only a part is in use, is paid for when the memory
-// is large, and is not huge when it is small.
+// Small memory ends with a small page. Large memory ends with a huge page, although up to 2 MiB of
+// that are not in use.
 size_t WholePages(size_t bytes) {
   return RoundUp(bytes, bytes < 4 * kHugePageBytes ? kPageBytes : kHugePageBytes);
 }

@@ -42,8 +42,8 @@ class SparseRows {
     size_t sketch_width = size_t{1} << 20;
     // Rows that were neither pushed nor pulled for more steps go. None: never.
     std::optional<int64_t> max_idle_steps;
-    // At most so many rows: those that were longest idle go, among equals those with the smallest
-    // keys. None: any number.
+    // Most rows. If there are more, the row that was idle longest goes; of several, the one with
+    // the smallest key. None: any number.
     std::optional<size_t> max_rows;
   };
 

@@ -86,6 +86,7 @@ int main(int argc, char** argv) {
                        "measures the table of rows of a sparse table on one thread: insertion from "
                        "empty, finding rows with a copy of their values, and updating them. Beside "
                        "it an absl::flat_hash_map does the same (..._of_map: times as fast).\n"
+                       "Times are CPU times of the thread.\n"
                        "  row_table_benchmark [--dim=16] [--optimizer=adagrad] [--json]");
   const absl::Status parsed = capstan::ParseProgramFlags({argv, argv + argc});
   if (!parsed.ok()) capstan::EndProgram("row_table_benchmark", parsed, /*is_usage_error=*/true);

@@ -74,7 +74,8 @@ std::vector<uint64_t> Drawn(uint64_t count, const std::function<uint64_t()>& dra
   return keys;
 }
 
-// Of this thread on a CPU. Other processes do not add to it, though they slow the memory.
+// The time for which this thread has run on a CPU. It stands still while other processes have the
+// CPU; but they also make the memory slower.
 double CpuSeconds() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

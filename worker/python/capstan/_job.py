@@ -255,10 +255,13 @@ class Job:
             pass  # it has ended already
         self._handle = None
 
-    def _pointer(self) -> ctypes.c_void_p:
+    def _open_handle(self) -> _Handle:
         if self._handle is None:
             raise _errors.WrongOrder("the job is closed; connect again")
-        return self._handle.pointer
+        return self._handle
+
+    def _pointer(self) -> ctypes.c_void_p:
+        return self._open_handle().pointer
 
     def _has_all_values(self) -> bool:
         """Whether the values of all tables have arrived."""
@@ -271,20 +274,16 @@ class Job:
     def _wait_for_layer(self, function: Callable[[ctypes.c_void_p, int, int], int],
                         layer: int) -> None:
         """As _wait_for, and faster."""
-        handle = self._handle
-        if handle is None or function(handle.pointer, layer, _ending.SLICE_MS) != _library.OK:
+        handle = self._open_handle()
+        if function(handle.pointer, layer, _ending.SLICE_MS) != _library.OK:
             self._wait_for(function, layer)
 
     def _wait_for(self, function: Callable[..., int], *arguments: object) -> None:
         """Calls a function that blocks for a while at most, until it is done."""
-        handle = self._handle  # another thread's close does not free the job before this call ends
-        if handle is None:
-            self._pointer()
-            return
+        handle = self._open_handle()  # so that no other thread's close frees it during the call
         status = function(handle.pointer, *arguments, _ending.SLICE_MS)
         while status == _library.TIMEOUT:
-            if self._handle is None:
-                self._pointer()
+            self._open_handle()
             status = function(handle.pointer, *arguments, _ending.SLICE_MS)
         if status:
             _library.check(status)
