@@ -34,12 +34,27 @@ count_cases() {
   ' "$@"
 }
 
+# Prints a line for each case that failed, with the beginning of its message.
+print_failures() {
+  awk -v target="$1" '
+    function value(attribute) {
+      return match($0, attribute "=\"[^\"]*") ? substr($0, RSTART + length(attribute) + 2,
+        RLENGTH - length(attribute) - 2) : ""
+    }
+    /^ +<testcase / { name = value(" name"); suite = value("classname"); is_failed = 0 }
+    /<(failure|error) / && !is_failed {
+      is_failed = 1
+      print "FAILED  " target " " suite "." name ": " substr(value(" message"), 1, 300)
+    }
+  ' "${@:2}"
+}
+
 # Adds a target's cases to `passed`, `failed` and `skipped`, given its line of the event file.
 passed=0
 failed=0
 skipped=0
 count_target() {
-  local summary="$1" xml_files=() cases=(0 0 0) log
+  local label="$1" summary="$2" xml_files=() cases=(0 0 0) log
   while read -r log; do
     [[ -f "${log%test.log}test.xml" ]] && xml_files+=("${log%test.log}test.xml")
   done < <(grep --only-matching 'file://[^"]*test\.log' <<<"${summary}" | sed 's|^file://||')
@@ -48,7 +63,12 @@ count_target() {
   if [[ "${summary}" =~ \"overallStatus\":\"(PASSED|FLAKY)\" ]]; then
     [[ ${cases[0]} -gt 0 ]] || cases[0]=1
   else
-    [[ ${cases[1]} -gt 0 ]] || cases[1]=1
+    if [[ ${cases[1]} -gt 0 ]]; then
+      print_failures "${label}" "${xml_files[@]}"
+    else
+      echo "FAILED  ${label}"
+      cases[1]=1
+    fi
   fi
   passed=$((passed + cases[0]))
   failed=$((failed + cases[1]))
@@ -60,9 +80,9 @@ while read -r label; do
   summary="$(grep --fixed-strings "{\"id\":{\"testSummary\":{\"label\":\"${label}\"" "${events}" |
     tail -n 1 || true)"
   if [[ -n "${summary}" ]]; then
-    count_target "${summary}"
+    count_target "${label}" "${summary}"
   else
-    echo "not run: ${label}"
+    echo "FAILED  ${label} was not run"
     failed=$((failed + 1))
   fi
 done < <(bazel query --keep_going --ui_event_filters=-info --noshow_progress \

@@ -271,13 +271,6 @@ class Job:
         _library.check(status)
         return True
 
-    def _wait_for_layer(self, function: Callable[[ctypes.c_void_p, int, int], int],
-                        layer: int) -> None:
-        """As _wait_for, and faster."""
-        handle = self._open_handle()
-        if function(handle.pointer, layer, _ending.SLICE_MS) != _library.OK:
-            self._wait_for(function, layer)
-
     def _wait_for(self, function: Callable[..., int], *arguments: object) -> None:
         """Calls a function that blocks for a while at most, until it is done."""
         handle = self._open_handle()  # so that no other thread's close frees it during the call

@@ -6,7 +6,7 @@ import ctypes
 import math
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from capstan import _errors, _library, _memory
+from capstan import _ending, _errors, _library, _memory
 
 if TYPE_CHECKING:
     import numpy
@@ -27,11 +27,16 @@ class Layer:
         self._given: set[Table] = set()
 
     def wait(self) -> None:
-        self._job._wait_for_layer(self._job._library.capstan_wait, self.index)
+        self._job._wait_for(self._job._library.capstan_wait, self.index)
 
     def push(self) -> None:
         """The gradients of all its tables are complete."""
-        self._job._wait_for_layer(self._job._library.capstan_push, self.index)
+        # Not by _wait_for at first, which takes longer.
+        job = self._job
+        handle = job._handle
+        push = job._library.capstan_push
+        if handle is None or push(handle.pointer, self.index, _ending.SLICE_MS) != _library.OK:
+            job._wait_for(push, self.index)
 
     def give(self, table: Table) -> None:
         """The table's gradient is complete."""

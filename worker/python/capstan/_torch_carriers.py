@@ -99,14 +99,20 @@ class SmallGradients:
         self._all.zero_()
 
 
+def _bytes_of(memory: torch.Tensor) -> memoryview:
+    """The tensor's memory, which must be contiguous and outlive the result."""
+    size = 4 * memory.numel()
+    return memoryview((ctypes.c_ubyte * size).from_address(memory.data_ptr())).cast("B")
+
+
 class SmallSharedMemory(SharedMemory):
     """A small parameter, whose gradient SmallGradients clears."""
 
     def __init__(self, parameter: torch.Tensor, table: Table, gradient: torch.Tensor) -> None:
         super().__init__(parameter, table)
-        self._sent = self._gradient
         self.gradient = gradient
-        self._copy = (self._sent.data_ptr(), gradient.data_ptr(), 4 * gradient.numel())
+        # Python copies these faster than torch copies small tensors.
+        self._to, self._from = _bytes_of(self._gradient), _bytes_of(gradient)
         parameter.grad = gradient
 
     def send(self, gradient: torch.Tensor, push: Callable[[], None]) -> torch.Tensor:
@@ -114,7 +120,7 @@ class SmallSharedMemory(SharedMemory):
         if gradient is not mine:  # as after zero_grad(set_to_none=True)
             mine.copy_(plain(self._parameter, gradient))
             self._parameter.grad = mine
-        ctypes.memmove(*self._copy)
+        self._to[:] = self._from
         push()
         return mine
 

@@ -207,7 +207,8 @@ class Trainer:
         if not self._has_rates:
             self._send_rates()
         # Without a forward, as with a gradient of the program's own, an exchange may be open.
-        self._bring(parameter)
+        if not parameter.is_current:
+            self._bring(parameter)
         gradient = parameter.tensor.grad
         assert gradient is not None
         parameter.sent = sent = parameter.carrier.send(gradient, parameter.push)
