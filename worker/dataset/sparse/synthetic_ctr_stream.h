@@ -1,0 +1,45 @@
+#ifndef WORKER_DATASET_SPARSE_SYNTHETIC_CTR_STREAM_H_
+#define WORKER_DATASET_SPARSE_SYNTHETIC_CTR_STREAM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "worker/dataset/sparse/sample_stream.h"
+#include "worker/dataset/sparse/sparse_batch.h"
+#include "worker/dataset/sparse/synthetic_ctr.h"
+
+namespace capstan {
+
+// One worker's samples of SyntheticCtr. An endless stream begins with the first sample again at the
+// end.
+class SyntheticCtrStream : public SampleStream {
+ public:
+  struct Options {
+    SyntheticCtr::Part part = SyntheticCtr::Part::kTraining;
+    bool is_endless = false;
+    SampleShare share;
+  };
+
+  // `data` outlives the stream. INVALID_ARGUMENT for a wrong share, or an endless stream of a
+  // worker without samples.
+  static absl::StatusOr<std::unique_ptr<SyntheticCtrStream>> Create(const Options& options,
+                                                                    const SyntheticCtr* data);
+
+  absl::StatusOr<size_t> Next(size_t most, SparseBatch* batch) override;
+  // It never waits.
+  void Cancel() override {}
+
+ private:
+  SyntheticCtrStream(const Options& options, const SyntheticCtr* data)
+      : options_(options), data_(*data), next_(options.share.worker) {}
+
+  const Options options_;
+  const SyntheticCtr& data_;
+  uint64_t next_;  // the number of a sample, or beyond the last one
+};
+
+}  // namespace capstan
+
+#endif  // WORKER_DATASET_SPARSE_SYNTHETIC_CTR_STREAM_H_
