@@ -19,9 +19,11 @@ sources() {
 }
 
 # What holds and moves a job's bytes: there sanitizers find most. With a cluster in one process, it is
-# built on nearly all code but the command line. Not with the emulator of GPUs, which is slow.
+# built on nearly all code but the command line. Not with the emulator of GPUs, and not over gRPC: both
+# are slow.
 sanitized=(//common/{codec,exchange,wire}/... //server/{checkpoint,shard,sparse}/...
-  //worker/{client,client_api}/... //tests/{cluster,fuzz}/... -//tests/cluster:cuda_cluster_test)
+  //worker/{client,client_api}/... //tests/{cluster,fuzz}/... -//tests/cluster:cuda_cluster_test
+  -//tests/cluster:grpc_cluster_test)
 
 # With clang, which also checks lock annotations and layers of what it builds.
 asan_tests() {

@@ -39,6 +39,16 @@ absl::Status AddWarmup(const v1::CodecSpec& spec, uint64_t slice_elements, Table
   return absl::OkStatus();
 }
 
+// The codec of a sparse table's rows. `text` is the table's own, if it `has_own`.
+absl::StatusOr<std::shared_ptr<const Codec>> RowCodec(bool has_own, absl::string_view text) {
+  const bool is_auto = text == kAutoCodec;
+  ASSIGN_OR_RETURN(std::shared_ptr<const Codec> codec, MakeCodec(is_auto ? "float32" : text));
+  if (!is_auto && !IsTopk(codec->type())) return codec;
+  if (!has_own) return MakeCodec("float32");
+  return absl::InvalidArgumentError(absl::StrCat(
+      "expected float32, bfloat16 or int8 for the rows of a sparse table, got ", text));
+}
+
 absl::StatusOr<TableCodecs> MakeCodecs(const v1::CodecSpec& spec, absl::string_view table,
                                        uint64_t elements, uint64_t slice_bytes) {
   const uint64_t slice = std::min(elements, slice_bytes / sizeof(float));
@@ -50,6 +60,11 @@ absl::StatusOr<TableCodecs> MakeCodecs(const v1::CodecSpec& spec, absl::string_v
   const std::string& push = has_own ? own->codec() : spec.push();
   const std::string& pull = has_own ? own->codec() : spec.pull();
   TableCodecs codecs;
+  if (elements == 0) {
+    ASSIGN_OR_RETURN(codecs.push, RowCodec(has_own, push));
+    ASSIGN_OR_RETURN(codecs.pull, RowCodec(has_own, pull));
+    return codecs;
+  }
   ASSIGN_OR_RETURN(codecs.push, CodecOrFloat32(is_small, push, slice));
   ASSIGN_OR_RETURN(codecs.pull, CodecOrFloat32(is_small, pull, slice));
   codecs.is_auto_push = !is_small && push == kAutoCodec;

@@ -54,7 +54,8 @@ inline constexpr char kExactTables[] = "capstan.";
 // The codecs of a table with this number of elements, in slices of `slice_bytes`: its own one if it
 // has one, else those of all tables. But float32 if the table is smaller than `min_bytes`, or if
 // the codec would make a slice longer (a topk of more than half of the values). Workers and servers
-// find the same ones. INVALID_ARGUMENT if the text of one is not valid.
+// find the same ones. Of a sparse table, which has 0 elements, in place of a topk or auto: float32.
+// INVALID_ARGUMENT if the text of one is not valid, or a sparse table's own one is a topk or auto.
 absl::StatusOr<TableCodecs> CodecsOfTable(const v1::CodecSpec& spec, absl::string_view table,
                                           uint64_t elements, uint64_t slice_bytes);
 

@@ -20,6 +20,22 @@ namespace capstan {
 // ExchangeRequest::own_cut of a worker that has done all its steps.
 inline constexpr uint64_t kFinalCut = std::numeric_limits<uint64_t>::max();
 
+// The rows of a sparse table in an exchange. Its slice is a shard's part of the table. Keys are
+// sent as a key list (common/codec/key_list.h). The payload is the gradient of the pushed rows, row
+// after row, then their keys, then the keys of the pulled rows.
+struct RowBatch {
+  // One half of the exchange.
+  struct Part {
+    uint32_t rows = 0;
+    // Bytes of the key list in the payload. 0, with rows: the server has the list. It keeps that of
+    // a worker's pull until the worker's push of the same step, if it has the memory.
+    uint32_t key_bytes = 0;
+    uint64_t keys_hash = 0;  // HashKeyList of the key list, sent or not
+  };
+  Part push;
+  Part pull;
+};
+
 // A push, a pull, or both, of one slice. Or the worker's own state of the slice: float32 arrays,
 // each as long as the slice, that its engine keeps from step to step beside the parameters. Or the
 // slice's initial values.
@@ -38,11 +54,12 @@ struct ExchangeRequest {
   std::optional<double> learning_rate;
   // With push_step: the worker has done the step without a gradient for this slice.
   bool is_empty_push = false;
-  // As many elements as the slice has, encoded by `codec`. With `own_cut` the arrays of the own
-  // state, one after the other, as float32. With `is_initial` the initial values, as float32.
-  // Otherwise empty.
+  // As many elements as the slice has, encoded by `codec`. Of a sparse table, what RowBatch says;
+  // the gradient has its number of rows. With `own_cut` the arrays of the own state, one after the
+  // other, as float32. With `is_initial` the initial values, as float32. Otherwise empty.
   Payload gradient;
   CodecType codec = CodecType::kFloat32;  // of the gradient; all else is float32
+  RowBatch rows;                          // only of a sparse table
   // With neither push nor pull: the own state is for the slice's cut of this number, or for every
   // cut from now on (kFinalCut). 0: there is none.
   uint64_t own_cut = 0;
@@ -70,7 +87,8 @@ struct ExchangeReply {
   Epoch epoch;           // the server's; newer than the request's if the shard has moved
   uint64_t version = 0;  // number of optimizer applications in the values
   Step min_step;         // smallest number of steps completed by a live worker
-  // Encoded by `codec`. Empty unless a pull succeeded, or there is own state to pull.
+  // Encoded by `codec`. Empty unless a pull succeeded, or there is own state to pull. Of a sparse
+  // table, the pulled rows, in the order of their keys.
   Payload values;
   CodecType codec = CodecType::kFloat32;  // of values
   // The number of the values that the worker has with this reply. If the codec is a topk, `values`
@@ -92,7 +110,7 @@ inline bool MovesOwnState(const ExchangeRequest& request) {
 }
 
 // The request of a pull that remains once a server has applied the push of `request`, or has kept
-// its own state. Without a destination.
+// its own state. Without a destination. The pull of rows has no keys: the server has them.
 inline ExchangeRequest PullAlone(const ExchangeRequest& request) {
   ExchangeRequest pull;
   pull.job = request.job;
@@ -103,6 +121,7 @@ inline ExchangeRequest PullAlone(const ExchangeRequest& request) {
   pull.pull_step = request.pull_step;
   pull.pulls_float32 = request.pulls_float32;
   pull.copy = request.copy;
+  pull.rows.pull = {request.rows.pull.rows, /*key_bytes=*/0, request.rows.pull.keys_hash};
   pull.pulls_own = request.pulls_own;
   return pull;
 }
@@ -130,8 +149,9 @@ class ParameterEndpoint {
   // the latest when the endpoint is destroyed. The caller must not change the gradient's bytes
   // until `done` has run with a status other than UNAVAILABLE. Errors of a server: INVALID_ARGUMENT
   // (names table, slice, expected and got), FAILED_PRECONDITION (stale epoch, incarnation or pull
-  // step), RESOURCE_EXHAUSTED. UNAVAILABLE: the request or its reply was lost; send the request
-  // again.
+  // step), RESOURCE_EXHAUSTED, NOT_FOUND (the keys that the request names by
+  // their hash are not here: send them with it). UNAVAILABLE: the request or its reply was lost;
+  // send the request again.
   virtual void Exchange(ExchangeRequest request, DeliveredCallback delivered,
                         ReplyCallback done) = 0;
 };

@@ -68,6 +68,11 @@ RecordingEndpoint::RecordingEndpoint(Recording* recording, std::unique_ptr<Param
 void RecordingEndpoint::RecordValues(const Recording& recording, SliceKey slice,
                                      const ExchangeReply& reply, Copies& copies,
                                      v1::ExchangeEnded* ended) {
+  if (reply.values.empty() && reply.status.ok()) {
+    // A pull of no rows of a sparse table. A pull of a dense slice has values.
+    ended->set_has_inexact_values(true);
+    return;
+  }
   if (reply.copy == 0) {
     const int size = static_cast<int>(reply.values.size_bytes() / sizeof(float));
     ended->mutable_values()->Resize(size, 0);

@@ -135,7 +135,8 @@ TEST(LoadJobTest, UnknownTopLevelFieldAfterAMessageListsTheTopLevelFields) {
 TEST(LoadJobTest, UnknownEnumValueListsTheValuesOfItsOwnMessage) {
   EXPECT_THAT(ErrorOf(WriteJob("enum.textproto", "model { type: MLP }\noptimizer { type: SGDD }")),
               AllOf(HasSubstr(":2:"), HasSubstr("\"SGDD\""),
-                    EndsWith("expected one of: SGD, MOMENTUM, NESTEROV, ADAGRAD, ADAM, ADAMW")));
+                    EndsWith("expected one of: SGD, MOMENTUM, NESTEROV, ADAGRAD, ADAM, ADAMW, "
+                             "ROW_ADAGRAD, FTRL")));
 }
 
 TEST(LoadJobTest, ValueOfTheWrongTypeIsRefusedWithItsPlace) {

@@ -138,7 +138,7 @@ void CheckTraining(const v1::TrainingSpec& training, JobChecker* checker) {
 void CheckOptimizer(const v1::OptimizerSpec& optimizer, JobChecker* checker) {
   constexpr absl::string_view kFraction = "0 or more and less than 1";
   checker->Expect(optimizer.type() != v1::OptimizerSpec::TYPE_UNSPECIFIED, "optimizer",
-                  "sgd, momentum, nesterov, adagrad, adam or adamw");
+                  "sgd, momentum, nesterov, adagrad, adam, adamw, row_adagrad or ftrl");
   checker->Expect(IsPositive(optimizer.learning_rate()), "learning_rate",
                   "a finite number above 0");
   checker->Expect(IsFraction(optimizer.momentum()), "momentum", kFraction);
@@ -147,6 +147,11 @@ void CheckOptimizer(const v1::OptimizerSpec& optimizer, JobChecker* checker) {
   checker->Expect(IsPositive(optimizer.epsilon()), "epsilon", "a finite number above 0");
   checker->Expect(optimizer.weight_decay() >= 0 && std::isfinite(optimizer.weight_decay()),
                   "weight_decay", "a finite number, 0 or more");
+  for (const auto& [value, name] :
+       {std::pair(optimizer.beta(), "beta"), std::pair(optimizer.l1(), "l1"),
+        std::pair(optimizer.l2(), "l2")}) {
+    checker->Expect(value >= 0 && std::isfinite(value), name, "a finite number, 0 or more");
+  }
 }
 
 void CheckConsistency(const v1::ConsistencySpec& consistency, JobChecker* checker) {

@@ -5,6 +5,7 @@
 namespace capstan {
 
 uint64_t ElementCount(const v1::TableSpec& table) {
+  if (table.has_sparse()) return 0;
   uint64_t count = 1;
   for (const uint64_t size : table.shape()) count *= size;
   return count;

@@ -13,6 +13,7 @@
 namespace capstan {
 
 // Number of elements of a table. The coordinator has checked that it fits.
+// 0: the table is sparse.
 uint64_t ElementCount(const v1::TableSpec& table);
 
 // Number of elements of each table of the job, in order of table id.

@@ -44,9 +44,17 @@ ShardMap::ShardMap(absl::Span<const uint64_t> table_elements, uint64_t slice_byt
   CHECK_GT(slice_bytes, 0);
   CHECK_GT(shard_count, 0);
   std::vector<SliceKey> keys;
-  std::vector<uint64_t> slice_sizes;
+  std::vector<uint64_t> slice_sizes;  // those of sparse tables do not count
   for (uint32_t table = 0; table < table_elements.size(); ++table) {
     first_slice_of_table_.push_back(keys.size());
+    if (table_elements[table] == 0) {
+      for (uint32_t shard = 0; shard < shard_count; ++shard) {
+        keys.push_back({TableId(table), SliceIndex(shard)});
+        slice_sizes.push_back(0);
+        shard_bytes_[shard] += slice_bytes;
+      }
+      continue;
+    }
     const Slicing slicing(table_elements[table], slice_bytes);
     for (uint32_t slice = 0; slice < slicing.slice_count(); ++slice) {
       keys.push_back({TableId(table), SliceIndex(slice)});
@@ -57,6 +65,8 @@ ShardMap::ShardMap(absl::Span<const uint64_t> table_elements, uint64_t slice_byt
 
   shard_of_slice_ = PackLargestFirst(slice_sizes, shard_count);
   for (size_t i = 0; i < keys.size(); ++i) {
+    const bool is_sparse = table_elements[keys[i].table.value()] == 0;
+    if (is_sparse) shard_of_slice_[i] = keys[i].slice.value();
     slices_[shard_of_slice_[i]].push_back(keys[i]);
     shard_bytes_[shard_of_slice_[i]] += slice_sizes[i];
   }

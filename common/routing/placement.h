@@ -11,14 +11,19 @@
 namespace capstan {
 
 // The shard of each slice of a job. Every process computes the same map from the tables alone.
-// Balanced by bytes: the largest slice is placed first, in the shard with the fewest bytes.
-// Immutable, so thread-safe.
+// Balanced by bytes: the largest slice is placed first, in the shard with the fewest bytes. A
+// sparse table has a slice in each shard: slice i is in shard i. Nobody knows its size before the
+// training; it counts as a full one. Immutable, so thread-safe.
 class ShardMap {
  public:
-  // `table_elements`: number of float32 elements of each table, in table id order. `slice_bytes`
-  // and `shard_count` are not 0.
+  // `table_elements`: number of float32 elements of each table, in table id order; 0: the table is
+  // sparse. `slice_bytes` and `shard_count` are not 0.
   ShardMap(absl::Span<const uint64_t> table_elements, uint64_t slice_bytes, uint32_t shard_count);
 
+  uint32_t SliceCount(TableId table) const {
+    return static_cast<uint32_t>(first_slice_of_table_[table.value() + 1] -
+                                 first_slice_of_table_[table.value()]);
+  }
   // The slice must exist.
   ShardId ShardOf(SliceKey slice) const;
   // In order of table and slice.

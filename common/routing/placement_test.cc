@@ -56,6 +56,18 @@ TEST(ShardMapTest, GivesTheLargestSlicesFirstAndTiesToTheLowestIndex) {
   EXPECT_THAT(map.SlicesOf(ShardId(1)), ElementsAre(Key(0, 1), Key(0, 2), Key(1, 0)));
 }
 
+TEST(ShardMapTest, ASparseTableHasASliceInEachShard) {
+  const ShardMap map({5, 0, 1}, /*slice_bytes=*/8, /*shard_count=*/3);
+  EXPECT_EQ(map.SliceCount(TableId(1)), 3u);
+  for (uint32_t shard = 0; shard < 3; ++shard) {
+    EXPECT_EQ(map.ShardOf(Key(1, shard)), ShardId(shard));
+  }
+  // The slices of dense tables are where they would be without it: of 8, 8, 4 and 4 bytes.
+  EXPECT_THAT(map.SlicesOf(ShardId(1)), ElementsAre(Key(0, 1), Key(1, 1)));
+  EXPECT_THAT(map.SlicesOf(ShardId(2)), ElementsAre(Key(0, 2), Key(1, 2), Key(2, 0)));
+  EXPECT_THAT(map.shard_bytes(), ElementsAre(16u, 16u, 16u));
+}
+
 TEST(ShardMapTest, IsTheSameForTheSameTables) {
   const std::vector<uint64_t> tables = RandomSizes(/*count=*/50, /*bound=*/100'000, /*seed=*/1);
   const ShardMap a(tables, 4096, 64);

@@ -23,12 +23,41 @@ using ::google::protobuf::util::MessageDifferencer;
 
 // Bounds the memory of the maps of a job's slices.
 constexpr uint64_t kMaxSlices = uint64_t{1} << 22;
+constexpr uint32_t kMostRowDim = 1024;
 
 std::string ShapeText(const v1::TableSpec& table) {
   return absl::StrCat("[", absl::StrJoin(table.shape(), ", "), "]");
 }
 
+absl::Status CheckSparseTable(const v1::TableSpec& table) {
+  const v1::SparseTable& sparse = table.sparse();
+  if (!table.shape().empty() || table.initial_from_worker()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("table ", table.name(),
+                     " is sparse: expected no shape and no initial values from worker 0"));
+  }
+  if (sparse.dim() < 1 || sparse.dim() > kMostRowDim) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "table ", table.name(), ": expected a dim of 1 to ", kMostRowDim, ", got ", sparse.dim()));
+  }
+  if (sparse.admitting_push() > 255) {
+    return absl::InvalidArgumentError(absl::StrCat("table ", table.name(),
+                                                   ": expected an admitting push of 1 to 255, got ",
+                                                   sparse.admitting_push()));
+  }
+  if (sparse.max_idle_steps() > std::numeric_limits<uint32_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat("table ", table.name(),
+                                                   ": expected fewer than 2^32 idle steps, got ",
+                                                   sparse.max_idle_steps()));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<uint64_t> CountElements(const v1::TableSpec& table) {
+  if (table.has_sparse()) {
+    RETURN_IF_ERROR(CheckSparseTable(table));
+    return 0;
+  }
   if (table.shape().empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("table ", table.name(), " has no shape; give at least one size"));
@@ -72,6 +101,9 @@ std::string Describe(const v1::TableSpec& table) {
       absl::StrCat("table ", table.name(), " of shape ", ShapeText(table), ", initial_stddev ",
                    table.initial_stddev(), ", layer ", table.layer());
   if (table.initial_from_worker()) absl::StrAppend(&text, ", initial values from worker 0");
+  if (table.has_sparse()) {
+    absl::StrAppend(&text, ", sparse {", table.sparse().ShortDebugString(), "}");
+  }
   if (table.has_optimizer()) {
     absl::StrAppend(&text, ", optimizer {", table.optimizer().ShortDebugString(), "}");
   }
@@ -83,6 +115,8 @@ bool IsSame(const v1::TableSpec& a, const v1::TableSpec& b) {
          a.layer() == b.layer() && a.initial_from_worker() == b.initial_from_worker() &&
          a.has_optimizer() == b.has_optimizer() &&
          MessageDifferencer::Equivalent(a.optimizer(), b.optimizer()) &&
+         a.has_sparse() == b.has_sparse() &&
+         MessageDifferencer::Equivalent(a.sparse(), b.sparse()) &&
          std::equal(a.shape().begin(), a.shape().end(), b.shape().begin(), b.shape().end());
 }
 
@@ -132,7 +166,7 @@ absl::StatusOr<std::vector<uint64_t>> CheckTables(const TableSpecs& tables, uint
     RETURN_IF_ERROR(CheckInitialValues(table));
     ASSIGN_OR_RETURN(const uint64_t elements, CountElements(table));
     table_elements.push_back(elements);
-    slices += (elements - 1) / slice_elements + 1;
+    slices += (elements + slice_elements - 1) / slice_elements;
     if (slices > kMaxSlices) {
       return absl::InvalidArgumentError(absl::StrCat(
           "table ", table.name(), " of shape ", ShapeText(table), " brings the job to ", slices,
@@ -183,6 +217,19 @@ absl::Status CheckTableStaleness(const v1::ConsistencySpec& consistency, const T
 
 absl::Status CheckTableCodecs(const v1::CodecSpec& codec, const TableSpecs& tables) {
   return CheckTableNames("table_codec", codec.table_codec(), tables);
+}
+
+absl::Status CheckSparseTables(const v1::JobSpec& job, const TableSpecs& tables) {
+  const bool has_files =
+      !job.checkpoint().dir().empty() || !job.initial().empty() || !job.output().empty();
+  for (const v1::TableSpec& table : tables) {
+    if (!table.has_sparse() || !has_files) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "table ", table.name(),
+        " is sparse, and checkpoints, --initial and --output hold dense "
+        "tables only; start the job without --checkpoint_dir, --initial and --output"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace capstan

@@ -14,9 +14,10 @@ namespace capstan {
 
 using TableSpecs = google::protobuf::RepeatedPtrField<v1::TableSpec>;
 
-// The number of elements of each table. INVALID_ARGUMENT, naming the table: names are empty or not
-// distinct, a shape is not positive, initial values are not finite or have two sources, there is no
-// table, or the tables are cut into more than 2^22 slices of `slice_bytes`.
+// The number of elements of each table, 0 of a sparse one. INVALID_ARGUMENT, naming the table:
+// names are empty or not distinct, a shape is not positive, a sparse table has one or has limits
+// out of range, initial values are not finite or have two sources, there is no table, or the tables
+// are cut into more than 2^22 slices of `slice_bytes`.
 absl::StatusOr<std::vector<uint64_t>> CheckTables(const TableSpecs& tables, uint64_t slice_bytes);
 
 // Most float32 arrays of own state, shaped like the tables, that a worker keeps from step to step.
@@ -39,6 +40,10 @@ absl::Status CheckTableStaleness(const v1::ConsistencySpec& consistency, const T
 
 // The same for every table with a codec of its own.
 absl::Status CheckTableCodecs(const v1::CodecSpec& codec, const TableSpecs& tables);
+
+// INVALID_ARGUMENT, naming the first sparse table, if the job has checkpoints, or a file to begin
+// with or to end with: these hold dense tables only.
+absl::Status CheckSparseTables(const v1::JobSpec& job, const TableSpecs& tables);
 
 }  // namespace capstan
 

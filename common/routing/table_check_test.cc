@@ -41,6 +41,48 @@ TEST(CheckTablesTest, CountsTheElementsOfEachTable) {
   EXPECT_THAT(*elements, ElementsAre(640u, 10u));
 }
 
+v1::TableSpec SparseTable(uint32_t dim) {
+  v1::TableSpec table = Table("items", {});
+  table.mutable_sparse()->set_dim(dim);
+  return table;
+}
+
+TEST(CheckTablesTest, ASparseTableHasNoElements) {
+  const auto elements = CheckTables(Tables({Table("w", {3}), SparseTable(16)}), kSliceBytes);
+  ASSERT_TRUE(elements.ok()) << elements.status();
+  EXPECT_THAT(*elements, ElementsAre(3u, 0u));
+}
+
+TEST(CheckTablesTest, RefusesASparseTableWhoseLimitsAreOutOfRange) {
+  EXPECT_THAT(ErrorOf({SparseTable(0)}), HasSubstr("expected a dim of 1 to 1024, got 0"));
+  EXPECT_THAT(ErrorOf({SparseTable(1025)}), HasSubstr("got 1025"));
+  v1::TableSpec table = SparseTable(1);
+  table.mutable_sparse()->set_admitting_push(256);
+  EXPECT_THAT(ErrorOf({table}), HasSubstr("admitting push of 1 to 255, got 256"));
+  table = SparseTable(1);
+  table.mutable_sparse()->set_max_idle_steps(uint64_t{1} << 32);
+  EXPECT_THAT(ErrorOf({table}), HasSubstr("fewer than 2^32 idle steps"));
+  table = SparseTable(1);
+  table.add_shape(4);
+  EXPECT_THAT(ErrorOf({table}), HasSubstr("is sparse: expected no shape"));
+}
+
+TEST(CheckSameTablesTest, SparseTablesDifferByTheirLimits) {
+  v1::TableSpec other = SparseTable(4);
+  other.mutable_sparse()->set_max_rows(100);
+  EXPECT_THAT(DifferenceOf({other}, {SparseTable(4)}), HasSubstr("sparse {dim: 4 max_rows: 100}"));
+}
+
+TEST(CheckSparseTablesTest, RefusesFilesThatHoldDenseTablesOnly) {
+  v1::JobSpec job;
+  EXPECT_TRUE(CheckSparseTables(job, Tables({SparseTable(4)})).ok());
+  job.mutable_checkpoint()->set_dir("kept");
+  EXPECT_TRUE(CheckSparseTables(job, Tables({Table("w", {3})})).ok());
+  const absl::Status status = CheckSparseTables(job, Tables({Table("w", {3}), SparseTable(4)}));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("table items is sparse"));
+}
+
 TEST(CheckTablesTest, RefusesAJobWithoutTables) {
   EXPECT_THAT(ErrorOf({}), HasSubstr("no tables"));
 }

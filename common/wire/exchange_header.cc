@@ -77,6 +77,13 @@ v1::ExchangeRequestHeader ToHeader(uint64_t request_id, const ExchangeRequest& r
   }
   header.set_is_empty_push(request.is_empty_push);
   header.set_is_initial(request.is_initial);
+  const RowBatch& rows = request.rows;
+  header.set_push_rows(rows.push.rows);
+  header.set_push_key_bytes(rows.push.key_bytes);
+  header.set_push_keys_hash(rows.push.keys_hash);
+  header.set_pull_rows(rows.pull.rows);
+  header.set_pull_key_bytes(rows.pull.key_bytes);
+  header.set_pull_keys_hash(rows.pull.keys_hash);
   return header;
 }
 
@@ -120,6 +127,8 @@ void FromHeader(const v1::ExchangeRequestHeader& header, RequestFrame* frame) {
   if (header.has_learning_rate()) request.learning_rate = header.learning_rate();
   request.is_empty_push = header.is_empty_push();
   request.is_initial = header.is_initial();
+  request.rows.push = {header.push_rows(), header.push_key_bytes(), header.push_keys_hash()};
+  request.rows.pull = {header.pull_rows(), header.pull_key_bytes(), header.pull_keys_hash()};
 }
 
 void FromHeader(const v1::ExchangeReplyHeader& header, ReplyFrame* frame) {

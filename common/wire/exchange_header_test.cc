@@ -166,6 +166,31 @@ TEST(ExchangeHeaderTest, BytesOfAnEmptyPushAreGolden) {
   EXPECT_FALSE(PullAlone(frame.request).is_empty_push);
 }
 
+TEST(ExchangeHeaderTest, BytesOfRowsAreGolden) {
+  ExchangeRequest request;
+  request.rows.push = {3, 300, 0x0102030405060708};
+  request.rows.pull = {5, 1, 9};
+  std::string header;
+  EncodeHeader(/*request_id=*/0, request, &header);
+  EXPECT_EQ(header,
+            std::string("\xf0\x01\x03\xf8\x01\xac\x02\x81\x02\x08\x07\x06\x05\x04\x03\x02\x01"
+                        "\x88\x02\x05\x90\x02\x01\x99\x02\x09\0\0\0\0\0\0\0",
+                        33));
+  RequestFrame frame;
+  ASSERT_TRUE(DecodeHeader(BytesOf(header), &frame).ok());
+  for (const auto& [got, sent] : {std::pair(frame.request.rows.push, request.rows.push),
+                                  std::pair(frame.request.rows.pull, request.rows.pull)}) {
+    EXPECT_EQ(got.rows, sent.rows);
+    EXPECT_EQ(got.key_bytes, sent.key_bytes);
+    EXPECT_EQ(got.keys_hash, sent.keys_hash);
+  }
+  const ExchangeRequest pull = PullAlone(frame.request);
+  EXPECT_EQ(pull.rows.push.rows, 0u);
+  EXPECT_EQ(pull.rows.pull.rows, 5u);
+  EXPECT_EQ(pull.rows.pull.key_bytes, 0u) << "the server has them";
+  EXPECT_EQ(pull.rows.pull.keys_hash, 9u);
+}
+
 TEST(ExchangeHeaderTest, BytesOfInitialValuesAreGoldenAndNoReceipt) {
   ExchangeRequest request;
   request.is_initial = true;

@@ -26,9 +26,10 @@ ShardSnapshot Example() {
   slice.optimizer_state.resize(2);
   slice.schedule = {{Step(0), ConsistencyMode::kSsp, 4}, {Step(9), ConsistencyMode::kBsp}};
   slice.workers = {{WorkerId(0), Step(4), false}, {WorkerId(1), Step(5), true}};
-  slice.kept.push_back({Step(5), WorkerId(1), 11, /*learning_rate=*/0.5, false, Payload()});
   slice.kept.push_back(
-      {Step(6), WorkerId(0), std::nullopt, std::nullopt, /*is_empty=*/true, Payload()});
+      {Step(5), WorkerId(1), 11, /*learning_rate=*/0.5, false, Payload(), nullptr});
+  slice.kept.push_back(
+      {Step(6), WorkerId(0), std::nullopt, std::nullopt, /*is_empty=*/true, Payload(), nullptr});
   slice.own_arrays = 4;
   slice.own = {{WorkerId(0), Payload()}, {WorkerId(1), Payload()}};
   return shard;

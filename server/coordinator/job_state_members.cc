@@ -59,6 +59,7 @@ absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerReques
     RETURN_IF_ERROR(CheckTableStaleness(job_.consistency(), request.tables()));
     RETURN_IF_ERROR(CheckTableCodecs(job_.codec(), request.tables()));
     RETURN_IF_ERROR(CheckTableOptimizers(job_, request.tables()));
+    RETURN_IF_ERROR(CheckSparseTables(job_, request.tables()));
     own_arrays_ = request.own_arrays();
     tables_ = request.tables();
   }

@@ -167,12 +167,15 @@ absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(const v1::OptimizerSpec
     case Spec::ADAMW:
       RETURN_IF_ERROR(CheckMoments(spec));
       return Make(spec, MakeAdamW);
+    case Spec::ROW_ADAGRAD:
+    case Spec::FTRL:
     case Spec::TYPE_UNSPECIFIED:
       break;
   }
-  return absl::InvalidArgumentError(
-      "optimizer.type: expected SGD, MOMENTUM, NESTEROV, ADAGRAD, ADAM or ADAMW, got "
-      "TYPE_UNSPECIFIED; name one");
+  return absl::InvalidArgumentError(absl::StrCat(
+      "optimizer.type: expected SGD, MOMENTUM, NESTEROV, ADAGRAD, ADAM or ADAMW for a dense table, "
+      "got ",
+      Spec::Type_Name(spec.type()), "; name one"));
 }
 
 }  // namespace capstan

@@ -44,7 +44,8 @@ bool HasSameBits(const std::vector<float>& a, const std::vector<float>& b) {
 std::vector<int> AllTypes() {
   std::vector<int> types;
   for (int type = Spec::TYPE_UNSPECIFIED + 1; type <= Spec::Type_MAX; ++type) {
-    if (Spec::Type_IsValid(type)) types.push_back(type);
+    const bool is_sparse = type == Spec::ROW_ADAGRAD || type == Spec::FTRL;
+    if (Spec::Type_IsValid(type) && !is_sparse) types.push_back(type);
   }
   return types;
 }

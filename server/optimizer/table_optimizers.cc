@@ -5,17 +5,68 @@
 #include "server/optimizer/optimizer.h"
 
 namespace capstan {
+namespace {
+
+absl::StatusOr<RowOptimizer::Type> RowTypeOf(v1::OptimizerSpec::Type type) {
+  switch (type) {
+    case v1::OptimizerSpec::SGD:
+      return RowOptimizer::Type::kSgd;
+    case v1::OptimizerSpec::ADAGRAD:
+      return RowOptimizer::Type::kAdagrad;
+    case v1::OptimizerSpec::ROW_ADAGRAD:
+      return RowOptimizer::Type::kRowAdagrad;
+    case v1::OptimizerSpec::ADAM:
+      return RowOptimizer::Type::kAdam;
+    case v1::OptimizerSpec::FTRL:
+      return RowOptimizer::Type::kFtrl;
+    case v1::OptimizerSpec::MOMENTUM:
+    case v1::OptimizerSpec::NESTEROV:
+    case v1::OptimizerSpec::ADAMW:
+    case v1::OptimizerSpec::TYPE_UNSPECIFIED:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("optimizer.type: expected SGD, ADAGRAD, ROW_ADAGRAD, ADAM or FTRL for a sparse "
+                   "table, got ",
+                   v1::OptimizerSpec::Type_Name(type), "; give the table one of these"));
+}
+
+}  // namespace
 
 const v1::OptimizerSpec& OptimizerOf(const v1::JobSpec& job, const v1::TableSpec& table) {
   return table.has_optimizer() ? table.optimizer() : job.optimizer();
 }
 
+absl::StatusOr<std::unique_ptr<RowOptimizer>> MakeRowOptimizer(const v1::OptimizerSpec& spec,
+                                                               size_t dim) {
+  if (spec.weight_decay() != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer.weight_decay: expected 0 for a sparse table, whose rows are "
+                     "touched in few steps, "
+                     "got ",
+                     spec.weight_decay(), "; use ftrl with l2"));
+  }
+  RowOptimizer::Options options;
+  ASSIGN_OR_RETURN(options.type, RowTypeOf(spec.type()));
+  options.learning_rate = spec.learning_rate();
+  options.epsilon = spec.epsilon();
+  options.beta1 = spec.beta1();
+  options.beta2 = spec.beta2();
+  options.beta = spec.beta();
+  options.l1 = spec.l1();
+  options.l2 = spec.l2();
+  return RowOptimizer::Create(options, dim);
+}
+
 absl::Status CheckTableOptimizers(const v1::JobSpec& job,
                                   const google::protobuf::RepeatedPtrField<v1::TableSpec>& tables) {
   for (const v1::TableSpec& table : tables) {
-    if (!table.has_optimizer()) continue;
-    const absl::Status made = MakeOptimizer(table.optimizer()).status();
+    const v1::OptimizerSpec& optimizer = OptimizerOf(job, table);
+    const absl::Status made = table.has_sparse()
+                                  ? MakeRowOptimizer(optimizer, table.sparse().dim()).status()
+                                  : MakeOptimizer(optimizer).status();
     RETURN_IF_ERROR(Annotate(made, absl::StrCat("table ", table.name())));
+    if (table.has_sparse() || !table.has_optimizer()) continue;
     if (!job.codec().dgc() || table.optimizer().type() == v1::OptimizerSpec::SGD) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("table ", table.name(),

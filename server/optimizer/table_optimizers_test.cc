@@ -39,7 +39,7 @@ TEST(TableOptimizersTest, WhatCannotBeMadeIsRefusedWithItsTable) {
       CheckTableOptimizers(JobWithMomentum(), TableWith(v1::OptimizerSpec::TYPE_UNSPECIFIED, 0.1)),
       absl::InvalidArgumentError(
           "table embedding: optimizer.type: expected SGD, MOMENTUM, NESTEROV, ADAGRAD, ADAM "
-          "or ADAMW, got TYPE_UNSPECIFIED; name one"));
+          "or ADAMW for a dense table, got TYPE_UNSPECIFIED; name one"));
 }
 
 TEST(TableOptimizersTest, WithDgcOnlySgdIsAccepted) {
@@ -51,6 +51,28 @@ TEST(TableOptimizersTest, WithDgcOnlySgdIsAccepted) {
             absl::InvalidArgumentError(
                 "table embedding: optimizer.type: expected SGD, because with dgc the workers "
                 "compute the momentum, got ADAM; correct it, or start the job without --dgc"));
+}
+
+TEST(TableOptimizersTest, SparseTablesHaveOptimizersOfTheirOwnKind) {
+  const v1::JobSpec job = JobWithMomentum();
+  for (const auto type :
+       {v1::OptimizerSpec::SGD, v1::OptimizerSpec::ADAGRAD, v1::OptimizerSpec::ROW_ADAGRAD,
+        v1::OptimizerSpec::ADAM, v1::OptimizerSpec::FTRL}) {
+    auto tables = TableWith(type, 0.1);
+    tables[0].mutable_sparse()->set_dim(4);
+    EXPECT_TRUE(CheckTableOptimizers(job, tables).ok()) << type;
+    tables[0].mutable_optimizer()->set_weight_decay(0.1);
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckTableOptimizers(job, tables))) << type;
+  }
+  auto tables = TableWith(v1::OptimizerSpec::ADAMW, 0.1);
+  tables[0].mutable_sparse()->set_dim(4);
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckTableOptimizers(job, tables)));
+  tables[0].clear_optimizer();
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckTableOptimizers(job, tables))) << "the job's momentum";
+  tables[0].clear_sparse();
+  EXPECT_TRUE(CheckTableOptimizers(job, tables).ok());
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(CheckTableOptimizers(job, TableWith(v1::OptimizerSpec::FTRL, 0.1))));
 }
 
 }  // namespace

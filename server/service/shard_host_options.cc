@@ -1,5 +1,6 @@
 #include "server/service/shard_host_options.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
+#include "server/optimizer/table_optimizers.h"
 
 namespace capstan {
 namespace {
@@ -51,6 +53,18 @@ UpdateScale UpdateScaleOf(const v1::ConsistencySpec& consistency) {
   return UpdateScale::kStaleness;
 }
 
+absl::StatusOr<ShardHost::SparseTable> SparseTableOf(const v1::OptimizerSpec& optimizer,
+                                                     const v1::SparseTable& spec) {
+  ShardHost::SparseTable table;
+  ASSIGN_OR_RETURN(table.optimizer, MakeRowOptimizer(optimizer, spec.dim()));
+  table.admitting_push = static_cast<int>(std::max(spec.admitting_push(), 1u));
+  if (spec.max_idle_steps() > 0) {
+    table.max_idle_steps = static_cast<int64_t>(spec.max_idle_steps());
+  }
+  if (spec.max_rows() > 0) table.max_rows = spec.max_rows();
+  return table;
+}
+
 }  // namespace
 
 absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, ServerId id,
@@ -66,7 +80,9 @@ absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, 
     ShardHost::Table& made = options.tables.emplace_back();
     made = {table.name(), ElementCount(table), table.initial_stddev(), std::move(codecs)};
     made.initial_from_worker = table.initial_from_worker();
-    if (table.has_optimizer()) {
+    if (table.has_sparse()) {
+      ASSIGN_OR_RETURN(made.sparse, SparseTableOf(OptimizerOf(spec, table), table.sparse()));
+    } else if (table.has_optimizer()) {
       ASSIGN_OR_RETURN(made.optimizer, MakeOptimizer(table.optimizer()));
     }
   }
@@ -76,7 +92,13 @@ absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, 
   options.check_finite = spec.consistency().check_finite();
   options.own_arrays = view.own_arrays();
   options.reply_state_bytes = spec.codec().reply_state_bytes();
-  ASSIGN_OR_RETURN(options.optimizer, MakeOptimizer(spec.optimizer()));
+  // A worker's keys count like its bytes on the way.
+  options.pulled_key_bytes = spec.transport().max_inflight_bytes() * spec.cluster().num_workers();
+  // The coordinator has checked that no dense table needs one of the other optimizers.
+  const v1::OptimizerSpec::Type type = spec.optimizer().type();
+  if (type != v1::OptimizerSpec::ROW_ADAGRAD && type != v1::OptimizerSpec::FTRL) {
+    ASSIGN_OR_RETURN(options.optimizer, MakeOptimizer(spec.optimizer()));
+  }
   ASSIGN_OR_RETURN(options.schedules, SchedulesOfView(view));
   for (int shard = 0; shard < view.server_of_shard_size(); ++shard) {
     if (ServerId(view.server_of_shard(shard)) == id) options.shards.push_back(ShardId(shard));

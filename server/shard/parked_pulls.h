@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
@@ -23,6 +25,8 @@ struct ParkedPull {
   uint64_t learning_rate_divisor = 0;  // of the push in the same exchange
   bool is_float32 = false;             // ExchangeRequest::pulls_float32
   uint64_t copy = 0;                   // ExchangeRequest::copy
+  // Of the rows of a sparse table; null: the slice is dense.
+  std::shared_ptr<const std::vector<uint64_t>> keys;
   ParameterEndpoint::ReplyCallback done;
 };
 

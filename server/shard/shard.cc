@@ -51,8 +51,8 @@ void Shard::Run(Due due) const {
   if (due.on_cut != nullptr) due.on_cut(std::move(due.cut));
 }
 
-absl::Status Shard::AddSlice(SliceKey key, Slice::Options options, const SliceSnapshot* snapshot) {
-  auto slice = std::make_unique<Slice>(std::move(options));
+absl::Status Shard::AddSlice(SliceKey key, std::unique_ptr<Slice> slice,
+                             const SliceSnapshot* snapshot) {
   if (snapshot != nullptr) RETURN_IF_ERROR(slice->Restore(*snapshot));
   MutexLock lock(&mu_);
   slices_.emplace(key, std::move(slice));

@@ -45,7 +45,7 @@ class Shard {
 
   // Only before the first exchange. With `snapshot`, the slice goes on where that one was;
   // RestoreWorkers must follow. RESOURCE_EXHAUSTED.
-  absl::Status AddSlice(SliceKey key, Slice::Options options,
+  absl::Status AddSlice(SliceKey key, std::unique_ptr<Slice> slice,
                         const SliceSnapshot* snapshot = nullptr);
 
   // Begins with the members of another shard. SetLiveWorkers then replaces them by other processes
@@ -67,7 +67,7 @@ class Shard {
   // thread. The snapshot has no id yet. A cut that is not done is given up.
   using CutCallback = absl::AnyInvocable<void(ShardSnapshot)>;
   void CutAt(Step step, CutCallback on_cut);
-  // The values of every slice at one moment.
+  // The values of every slice at one moment; empty for those of sparse tables.
   std::vector<std::pair<SliceKey, Payload>> Values();
   // As Slice::SetSchedule, with a schedule for each table.
   void SetSchedules(const TableSchedules& schedules);

@@ -9,6 +9,7 @@
 #include "common/tensor/host_buffer.h"
 #include "server/shard/slice_state.h"
 #include "server/shard/slice_values.h"
+#include "server/shard/sparse_slice.h"
 
 namespace capstan {
 namespace {
@@ -27,6 +28,7 @@ std::vector<uint64_t> ElementCounts(absl::Span<const ShardHost::Table> tables) {
 ShardHost::ShardHost(Options options)
     : options_(std::move(options)),
       reply_state_(options_.reply_state_bytes),
+      pulled_keys_(options_.pulled_key_bytes),
       shard_map_(ElementCounts(options_.tables), options_.slice_bytes, options_.shard_count) {
   for (const Table& table : options_.tables) {
     slicings_.emplace_back(table.elements, options_.slice_bytes);
@@ -73,33 +75,76 @@ uint32_t ShardHost::OwnArrays(TableId table) const {
 Slice::Options ShardHost::SliceOptions(SliceKey key) {
   Slice::Options slice;
   slice.name = SliceName(key);
-  slice.optimizer = &OptimizerOf(key.table);
   slice.schedule = options_.schedules.at(key.table.value());
   slice.update_scale = options_.update_scale;
   slice.check_finite = options_.check_finite;
   slice.non_finite_pushes = &non_finite_pushes_;
+  return slice;
+}
+
+DrawKey ShardHost::PullDraws(SliceKey key) const {
+  // The rows of a sparse table have no places in it. Draws of its slices are far apart.
+  const uint64_t first = IsSparse(key.table) ? uint64_t{key.slice.value()} << 32
+                                             : slicings_[key.table.value()].Range(key.slice).offset;
+  return {options_.seed, key.table, kServerDraws, Step(0), first};
+}
+
+DenseSlice::Options ShardHost::DenseOptions(SliceKey key) {
+  DenseSlice::Options slice;
+  slice.slice = SliceOptions(key);
+  slice.optimizer = &OptimizerOf(key.table);
   slice.own_arrays = OwnArrays(key.table);
   slice.codecs = options_.tables[key.table.value()].codecs;
-  slice.pull_draws = {options_.seed, key.table, kServerDraws, Step(0),
-                      slicings_[key.table.value()].Range(key.slice).offset};
+  slice.pull_draws = PullDraws(key);
   slice.reply_state = &reply_state_;
   return slice;
 }
 
+absl::StatusOr<std::unique_ptr<Slice>> ShardHost::MakeSparseSlice(SliceKey key) {
+  const Table& table = options_.tables[key.table.value()];
+  const SparseTable& sparse = *table.sparse;
+  SparseSlice::Options slice;
+  slice.slice = SliceOptions(key);
+  slice.rows.seed = options_.seed;
+  slice.rows.table = key.table;
+  slice.rows.initial_stddev = table.initial_stddev;
+  slice.rows.admitting_push = sparse.admitting_push;
+  slice.rows.max_idle_steps = sparse.max_idle_steps;
+  if (sparse.max_rows.has_value()) {
+    slice.rows.max_rows = std::max<uint64_t>(1, *sparse.max_rows / options_.shard_count);
+  }
+  slice.optimizer = sparse.optimizer.get();
+  slice.shard = shard_map_.ShardOf(key);
+  slice.shard_count = options_.shard_count;
+  slice.codecs = table.codecs;
+  slice.pull_draws = PullDraws(key);
+  slice.key_memory = &pulled_keys_;
+  absl::StatusOr<std::unique_ptr<SparseSlice>> made = SparseSlice::Create(std::move(slice));
+  if (!made.ok()) return Annotate(made.status(), absl::StrCat("table ", table.name));
+  return *std::move(made);
+}
+
+absl::StatusOr<std::unique_ptr<Slice>> ShardHost::MakeSlice(SliceKey key,
+                                                            const InitialValues& initial) {
+  if (IsSparse(key.table)) return MakeSparseSlice(key);
+  const SliceRange range = slicings_[key.table.value()].Range(key.slice);
+  DenseSlice::Options slice = DenseOptions(key);
+  const Table& table = options_.tables[key.table.value()];
+  ASSIGN_OR_RETURN(slice.memory, SliceState::Allocate(range.size, OptimizerOf(key.table)));
+  const absl::Span<float> values = slice.memory.values.span();
+  if (initial != nullptr) {
+    RETURN_IF_ERROR(initial(key.table, range.offset, values));
+  } else if (table.initial_from_worker) {
+    slice.slice.awaits_initial = true;
+  } else {
+    InitializeValues(options_.seed, key.table, table.initial_stddev, range.offset, values);
+  }
+  return std::make_unique<DenseSlice>(std::move(slice));
+}
+
 absl::Status ShardHost::InitializeSlices(ShardId id, const InitialValues& initial, Shard& shard) {
   for (const SliceKey key : shard_map_.SlicesOf(id)) {
-    const SliceRange range = slicings_[key.table.value()].Range(key.slice);
-    Slice::Options slice = SliceOptions(key);
-    const Table& table = options_.tables[key.table.value()];
-    ASSIGN_OR_RETURN(slice.memory, SliceState::Allocate(range.size, OptimizerOf(key.table)));
-    const absl::Span<float> values = slice.memory.values.span();
-    if (initial != nullptr) {
-      RETURN_IF_ERROR(initial(key.table, range.offset, values));
-    } else if (table.initial_from_worker) {
-      slice.awaits_initial = true;
-    } else {
-      InitializeValues(options_.seed, key.table, table.initial_stddev, range.offset, values);
-    }
+    ASSIGN_OR_RETURN(std::unique_ptr<Slice> slice, MakeSlice(key, initial));
     RETURN_IF_ERROR(shard.AddSlice(key, std::move(slice)));
   }
   return absl::OkStatus();
@@ -110,6 +155,12 @@ absl::Status ShardHost::CheckFits(SliceKey key, const SliceSnapshot& slice) cons
     return absl::InvalidArgumentError(
         absl::StrCat("expected ", SliceName(key), ", got ", SliceName(slice.key)));
   }
+  if (IsSparse(key.table) != (slice.rows != nullptr)) {
+    return absl::InvalidArgumentError(absl::StrCat(SliceName(key), ": expected a ",
+                                                   IsSparse(key.table) ? "sparse" : "dense",
+                                                   " table, got the other kind"));
+  }
+  if (slice.rows != nullptr) return absl::OkStatus();
   const uint64_t bytes = slicings_[key.table.value()].Range(key.slice).size * sizeof(float);
   const auto arrays = static_cast<size_t>(OptimizerOf(key.table).state_count());
   if (slice.values.size_bytes() == bytes && slice.optimizer_state.size() == arrays &&
@@ -132,9 +183,15 @@ absl::Status ShardHost::RestoreSlices(ShardId id, ShardSnapshot snapshot, Shard&
   for (size_t i = 0; i < keys.size(); ++i) {
     SliceSnapshot& slice = snapshot.slices[i];
     RETURN_IF_ERROR(Annotate(CheckFits(keys[i], slice), name));
-    Slice::Options options = SliceOptions(keys[i]);
-    ASSIGN_OR_RETURN(options.memory, SliceState::Take(slice));
-    RETURN_IF_ERROR(shard.AddSlice(keys[i], std::move(options), &slice));
+    std::unique_ptr<Slice> made;
+    if (IsSparse(keys[i].table)) {
+      ASSIGN_OR_RETURN(made, MakeSparseSlice(keys[i]));
+    } else {
+      DenseSlice::Options options = DenseOptions(keys[i]);
+      ASSIGN_OR_RETURN(options.memory, SliceState::Take(slice));
+      made = std::make_unique<DenseSlice>(std::move(options));
+    }
+    RETURN_IF_ERROR(shard.AddSlice(keys[i], std::move(made), &slice));
   }
   shard.RestoreWorkers(snapshot.workers);
   return absl::OkStatus();
@@ -237,7 +294,8 @@ absl::Status ShardHost::Check(const ExchangeRequest& request) const {
         "stale epoch ", request.epoch.value(), ": the current one is ", options_.epoch.value()));
   }
   RETURN_IF_ERROR(CheckSlice(request.slice));
-  absl::Status status = CheckPurpose(request);
+  absl::Status status = CheckRows(request);
+  if (status.ok()) status = CheckPurpose(request);
   if (status.ok() && request.is_initial) status = CheckInitial(request);
   return status.ok() ? status : Annotate(status, SliceName(request.slice));
 }
@@ -248,10 +306,36 @@ absl::Status ShardHost::CheckSlice(SliceKey key) const {
     return absl::InvalidArgumentError(
         absl::StrCat("unknown table ", table, ": expected one of 0 ... ", slicings_.size() - 1));
   }
-  if (key.slice.value() < slicings_[table].slice_count()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown slice ", key.slice.value(), " of table ", options_.tables[table].name,
-                   ": expected one of 0 ... ", slicings_[table].slice_count() - 1));
+  const uint32_t slices = shard_map_.SliceCount(key.table);
+  if (key.slice.value() < slices) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("unknown slice ", key.slice.value(), " of table ",
+                                                 options_.tables[table].name,
+                                                 ": expected one of 0 ... ", slices - 1));
+}
+
+absl::Status ShardHost::CheckRows(const ExchangeRequest& request) const {
+  const bool is_push = request.push_step.has_value() && !request.is_empty_push;
+  const RowBatch::Part& push = request.rows.push;
+  const RowBatch::Part& pull = request.rows.pull;
+  const bool has_rows = push.rows > 0 || push.key_bytes > 0 || pull.rows > 0 || pull.key_bytes > 0;
+  if (!IsSparse(request.slice.table)) {
+    if (!has_rows) return absl::OkStatus();
+    return absl::InvalidArgumentError("got rows by key, but the table is dense");
+  }
+  if (is_push != (push.rows > 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected rows with a gradient, and none in an empty push or without a push, "
+                     "got ",
+                     push.rows, " rows"));
+  }
+  if (!request.pull_step.has_value() && pull.rows > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a pull with its rows, got ", pull.rows, " rows without a pull"));
+  }
+  if (pull.key_bytes > 0 && pull.rows == 0) {
+    return absl::InvalidArgumentError("expected no keys for a pull without rows");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ShardHost::CheckPurpose(const ExchangeRequest& request) const {
@@ -271,10 +355,12 @@ absl::Status ShardHost::CheckPurpose(const ExchangeRequest& request) const {
     return absl::InvalidArgumentError("expected steps from 0, got a negative one");
   }
   const bool has_gradient = is_push && !request.is_empty_push;
-  if (!has_gradient && request.own_cut == 0 && !request.is_initial && !request.gradient.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("got a gradient of ",
-                                                   request.gradient.size_bytes(),
-                                                   " bytes without a push, or in an empty one"));
+  const uint64_t rest =
+      request.gradient.size_bytes() -
+      std::min<uint64_t>(request.gradient.size_bytes(), request.rows.pull.key_bytes);
+  if (!has_gradient && request.own_cut == 0 && !request.is_initial && rest > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("got a gradient of ", rest, " bytes without a push, or in an empty one"));
   }
   if (!is_push && (request.is_empty_push || request.learning_rate.has_value())) {
     return absl::InvalidArgumentError("expected a learning rate, or an empty push, with a push");

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,16 +17,19 @@
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/codec/codec.h"
 #include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/routing/placement.h"
 #include "common/tensor/slicing.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
+#include "server/shard/dense_slice.h"
 #include "server/shard/shard.h"
 #include "server/shard/shard_counts.h"
 #include "server/shard/slice.h"
 #include "server/shard/worker_copies.h"
+#include "server/sparse/row_optimizer.h"
 
 namespace capstan {
 
@@ -33,14 +37,23 @@ namespace capstan {
 // until its reply is due; no thread waits for it. Thread-safe.
 class ShardHost : public ParameterEndpoint {
  public:
+  // What only a sparse table has.
+  struct SparseTable {
+    std::shared_ptr<const RowOptimizer> optimizer;  // Required
+    // As SparseRows::Options, for the rows of all shards.
+    int admitting_push = 1;
+    std::optional<int64_t> max_idle_steps;
+    std::optional<uint64_t> max_rows;
+  };
   struct Table {
     std::string name;
-    uint64_t elements = 0;
+    uint64_t elements = 0;  // 0: of a sparse table
     double initial_stddev = 0;
     TableCodecs codecs;
     std::shared_ptr<const Optimizer> optimizer = nullptr;  // null: Options::optimizer
     // Worker 0 sends the initial values, unless a Source has them. initial_stddev is not used.
     bool initial_from_worker = false;
+    std::optional<SparseTable> sparse = std::nullopt;  // none: the table is dense
   };
   struct Options {
     uint64_t job = 0;           // Required: the job's fingerprint
@@ -53,7 +66,9 @@ class ShardHost : public ParameterEndpoint {
     uint32_t own_arrays = 0;  // of each worker's engine; residuals of codecs come in addition
     // Bound of the memory for what single workers have, where pulls get differences.
     uint64_t reply_state_bytes = 0;
-    std::unique_ptr<Optimizer> optimizer;  // Required: of tables without their own
+    // Bound of the memory for keys of pulls, which the pushes of their steps name by a hash.
+    uint64_t pulled_key_bytes = uint64_t{64} << 20;
+    std::unique_ptr<Optimizer> optimizer;  // Required for dense tables without their own
     TableSchedules schedules;              // Required
     std::vector<ShardId> shards;           // the ones on this server
     Epoch epoch;                           // of the routing table with `shards`
@@ -132,22 +147,31 @@ class ShardHost : public ParameterEndpoint {
   absl::Status CheckSlice(SliceKey key) const;
   // INVALID_ARGUMENT: the parts of the request do not go together.
   absl::Status CheckPurpose(const ExchangeRequest& request) const;
+  absl::Status CheckRows(const ExchangeRequest& request) const;
   absl::Status CheckInitial(const ExchangeRequest& request) const;
   std::string SliceName(SliceKey key) const;
   const Optimizer& OptimizerOf(TableId table) const;
   // Number of arrays of a worker's own state: the engine's, and a residual.
   uint32_t OwnArrays(TableId table) const;
   absl::Status AddShard(ShardId id, const Source& source);
-  // The slice's memory is not set yet.
+  // Of any slice.
   Slice::Options SliceOptions(SliceKey key);
+  // The slice's memory is not set yet.
+  DenseSlice::Options DenseOptions(SliceKey key);
+  absl::StatusOr<std::unique_ptr<Slice>> MakeSparseSlice(SliceKey key);
+  // A slice that has its initial values, or awaits them.
+  absl::StatusOr<std::unique_ptr<Slice>> MakeSlice(SliceKey key, const InitialValues& initial);
+  DrawKey PullDraws(SliceKey key) const;
+  bool IsSparse(TableId table) const { return options_.tables[table.value()].sparse.has_value(); }
   absl::Status InitializeSlices(ShardId id, const InitialValues& initial, Shard& shard);
-  // INVALID_ARGUMENT, with both sides, unless this slice can go on as `slice` did.
+  // INVALID_ARGUMENT, with both sides, unless this dense slice can go on as `slice` did.
   absl::Status CheckFits(SliceKey key, const SliceSnapshot& slice) const;
   absl::Status RestoreSlices(ShardId id, ShardSnapshot snapshot, Shard& shard);
 
   const Options options_;  // with the initial schedules
   ReplyStateBudget reply_state_;
-  std::vector<Slicing> slicings_;  // of each table
+  ReplyStateBudget pulled_keys_;
+  std::vector<Slicing> slicings_;  // of each table; empty of a sparse one
   ShardMap shard_map_;
   WorkerCounter non_finite_pushes_;
   // Constant after construction:

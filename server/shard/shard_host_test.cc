@@ -38,6 +38,41 @@ TEST(ShardHostTest, BspReleasesEveryReplyWithTheMeanOnceAllHavePushed) {
   }
 }
 
+TEST(ShardHostTest, RowsGoWithSparseTablesOnly) {
+  ShardHost::Options options = HostOptions(ConsistencyMode::kAsync);
+  options.tables.push_back({"items", 0, 0, {}});
+  options.tables[1].sparse.emplace();
+  options.tables[1].sparse->optimizer = RowOptimizer::Create({}, /*dim=*/2).value();
+  options.schedules.push_back(options.schedules[0]);
+  auto host = ShardHost::Create(std::move(options)).value();
+  host->SetLiveWorkers(Workers({0}));
+  const auto error_of = [&host](ExchangeRequest request) {
+    return std::string(Send(*host, std::move(request))->reply.status.message());
+  };
+  ExchangeRequest of_dense = Request(0, std::nullopt, Step(0));
+  of_dense.rows.pull.rows = 1;
+  EXPECT_NE(error_of(of_dense).find("the table is dense"), std::string::npos);
+
+  ExchangeRequest sparse = Request(0, std::nullopt, Step(0));
+  sparse.slice.table = TableId(1);
+  EXPECT_EQ(error_of(sparse), "") << "a pull of no rows";
+  ExchangeRequest push = Request(0, Step(0), std::nullopt, 1);
+  push.slice.table = TableId(1);
+  EXPECT_NE(error_of(push).find("expected rows with a gradient"), std::string::npos);
+  push.is_empty_push = true;
+  EXPECT_NE(error_of(push).find("in an empty one"), std::string::npos) << "it has a gradient";
+  push.gradient.Clear();
+  push.rows.pull.rows = 2;
+  EXPECT_NE(error_of(push).find("rows without a pull"), std::string::npos);
+  push.rows.pull.rows = 0;
+  EXPECT_EQ(error_of(push), "");
+  sparse.slice.slice = SliceIndex(1000);
+  EXPECT_NE(error_of(sparse).find("unknown slice 1000 of table items"), std::string::npos);
+  sparse.slice.slice = SliceIndex(0);
+  sparse.rows.pull = {7, 0, 99};
+  EXPECT_NE(error_of(sparse).find("send them with the request"), std::string::npos);
+}
+
 TEST(ShardHostTest, BspPullSeesNothingOfAPushOfTheOpenStep) {
   auto host = MakeHost(ConsistencyMode::kBsp, 0, /*num_workers=*/2);
   PushPull(*host, 0, 0, 5);

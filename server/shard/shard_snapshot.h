@@ -2,6 +2,7 @@
 #define SERVER_SHARD_SHARD_SNAPSHOT_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "common/tensor/slicing.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/step_vector.h"
+#include "server/sparse/sparse_rows.h"
 
 namespace capstan {
 
@@ -22,6 +24,8 @@ struct SliceSnapshot {
     std::optional<double> learning_rate;
     bool is_empty = false;
     Payload gradient;  // as long as the values; nothing in an empty push
+    // Of a sparse table: the rows of the gradient.
+    std::shared_ptr<const std::vector<uint64_t>> keys;
   };
   // What a worker's engine keeps from step to step beside the parameters, for this slice.
   struct OwnState {
@@ -44,9 +48,11 @@ struct SliceSnapshot {
   Payload values;
   std::vector<Payload> optimizer_state;  // each as long as the values
   std::optional<WorkerCopy> copy;        // if pulls get differences, and all share it
-  std::vector<KeptPush> kept;            // of open steps
-  uint32_t own_arrays = 0;               // of each worker
-  std::vector<OwnState> own;             // in order of worker; only in cuts (Slice::TakeCut)
+  // Of a sparse table: the rows, in place of values and optimizer's state.
+  std::shared_ptr<const SparseRowsSnapshot> rows;
+  std::vector<KeptPush> kept;  // of open steps
+  uint32_t own_arrays = 0;     // of each worker
+  std::vector<OwnState> own;   // in order of worker; only in cuts (Slice::TakeCut)
   // Workers that were live at the cut, and lost before their own state came: the cut is of no use.
   std::vector<WorkerId> without_own;
 };

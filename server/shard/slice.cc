@@ -4,13 +4,10 @@
 #include <limits>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/codec/codec.h"
-#include "common/tensor/host_buffer.h"
-#include "kernels/cpu/gradients.h"
 
 namespace capstan {
 namespace {
@@ -37,25 +34,20 @@ void EndAt(Step step, SliceSnapshot& snapshot) {
 
 }  // namespace
 
-Slice::Slice(Options options)
+Slice::Slice(Options options, uint32_t own_arrays, size_t size)
     : name_(std::move(options.name)),
       update_scale_(options.update_scale),
       check_finite_(options.check_finite),
       non_finite_pushes_(*options.non_finite_pushes),
-      codecs_(std::move(options.codecs)),
       awaits_initial_(options.awaits_initial),
-      state_(std::move(options.memory), options.optimizer),
-      encoded_values_(codecs_.pull.get(), options.pull_draws),
-      copies_(codecs_.pull.get(), options.pull_draws, options.reply_state),
       schedule_(std::move(options.schedule)),
-      accumulator_(state_.size()),
       parked_(name_),
-      own_(options.own_arrays, state_.size()) {}
+      own_(own_arrays, size) {}
 
 void Slice::AddWorker(WorkerId worker, ReleasedReplies* released) {
   parked_.Refuse(worker, released);
   own_.AddWorker(worker);
-  copies_.Forget(worker);
+  Forget(worker);
   const Step before = steps_.min_step();
   steps_.Add(worker);
   AfterAdvance(before, released);
@@ -70,7 +62,7 @@ void Slice::EnterWorker(WorkerId worker, Step first_step, ReleasedReplies* relea
 void Slice::RemoveWorker(WorkerId worker, ReleasedReplies* released) {
   const Step before = steps_.min_step();
   own_.RemoveWorker(worker);
-  copies_.Forget(worker);
+  Forget(worker);
   steps_.Remove(worker);
   // Pulls that wait for the worker's initial values get an error.
   if (awaits_initial_ && worker == kFirstWorker) ReleaseParked(released);
@@ -100,7 +92,8 @@ void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
     return;
   }
   if (request.is_initial) return TakeInitialValues(request, std::move(done), released);
-  if (absl::Status status = CheckPull(request); !status.ok()) {
+  std::optional<ParkedPull> pull;
+  if (absl::Status status = ReadPull(request, &pull); !status.ok()) {
     released->emplace_back(std::move(done), ErrorReply(std::move(status)));
     return;
   }
@@ -116,14 +109,14 @@ void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
     divisor = *pushed;
     AfterAdvance(before, released);
   }
-  if (!request.pull_step.has_value()) {
+  if (!pull.has_value()) {
     released->emplace_back(std::move(done), MakeReply(divisor));
     return;
   }
-  largest_step_ = std::max(largest_step_, *request.pull_step);
-  AnswerOrPark(request.worker,
-               {*request.pull_step, divisor, request.pulls_float32, request.copy, std::move(done)},
-               released);
+  largest_step_ = std::max(largest_step_, pull->step);
+  pull->learning_rate_divisor = divisor;
+  pull->done = std::move(done);
+  AnswerOrPark(request.worker, *std::move(pull), released);
 }
 
 ExchangeReply Slice::ExchangeOwnState(const ExchangeRequest& request) {
@@ -141,33 +134,17 @@ ExchangeReply Slice::ExchangeOwnState(const ExchangeRequest& request) {
   return reply;
 }
 
-absl::Status Slice::CheckInitialValues(const ExchangeRequest& request) const {
-  const size_t bytes = state_.size() * sizeof(float);
-  if (request.codec != CodecType::kFloat32 || request.gradient.size_bytes() != bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name_, ": expected initial values of ", bytes, " bytes (", state_.size(), " float32), got ",
-        request.gradient.size_bytes(), " of codec ", static_cast<int>(request.codec)));
-  }
-  const auto is_finite = [](size_t, absl::Span<const float> block) { return IsFinite(block); };
-  if (check_finite_ && !request.gradient.ForEachBlock(is_finite)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name_, ": the initial values hold a NaN or an infinity"));
-  }
-  return absl::OkStatus();
-}
-
 void Slice::TakeInitialValues(const ExchangeRequest& request, ParameterEndpoint::ReplyCallback done,
                               ReleasedReplies* released) {
   // Otherwise they were sent before, or come from a file.
   const bool is_awaited = awaits_initial_;
-  if (absl::Status status = is_awaited ? CheckInitialValues(request) : absl::OkStatus();
+  if (absl::Status status = is_awaited ? SetInitialValues(request) : absl::OkStatus();
       !status.ok()) {
     released->emplace_back(std::move(done), ErrorReply(std::move(status)));
     return;
   }
   released->emplace_back(std::move(done), MakeReply(/*learning_rate_divisor=*/0));
   if (!is_awaited) return;
-  state_.SetInitialValues(request.gradient);
   awaits_initial_ = false;
   CutIfDue();
   ReleaseParked(released);
@@ -183,11 +160,10 @@ absl::Status Slice::CheckPush(const ExchangeRequest& request) const {
         absl::StrCat(name_, ": expected the push of step ", next.value(), " of worker ",
                      request.worker.value(), ", got step ", request.push_step->value()));
   }
-  if (request.base_version.has_value() && *request.base_version > state_.version()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name_, ": expected a gradient computed with version ", state_.version(),
-                     " or an older one, got ", *request.base_version,
-                     "; send the version that came with the values"));
+  if (request.base_version.has_value() && *request.base_version > version()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name_, ": expected a gradient computed with version ", version(), " or an older one, got ",
+        *request.base_version, "; send the version that came with the values"));
   }
   const Step step = *request.push_step;
   if (IsHeldBack(step)) {
@@ -210,9 +186,16 @@ absl::Status Slice::CheckPush(const ExchangeRequest& request) const {
                    " is open: under BSP expected that step or the next"));
 }
 
+absl::Status Slice::ReadPull(ExchangeRequest& request, std::optional<ParkedPull>* pull) {
+  if (!request.pull_step.has_value()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckPull(request));
+  ASSIGN_OR_RETURN(*pull, TakePull(request));
+  return absl::OkStatus();
+}
+
 absl::Status Slice::CheckPull(const ExchangeRequest& request) const {
   const Step completed = steps_.completed(request.worker);
-  if (!request.pull_step.has_value() || *request.pull_step <= completed) return absl::OkStatus();
+  if (*request.pull_step <= completed) return absl::OkStatus();
   if (request.push_step.has_value() && *request.pull_step - *request.push_step <= 1) {
     return absl::OkStatus();
   }
@@ -241,41 +224,8 @@ absl::StatusOr<uint64_t> Slice::Push(ExchangeRequest& request) {
 absl::Status Slice::PushNothing(const ExchangeRequest& request) {
   RETURN_IF_ERROR(CheckPush(request));
   // It counts in the mean of a whole step.
-  if (IsKept(*request.push_step)) accumulator_.Add(*request.push_step, request.worker, {});
+  if (IsKept(*request.push_step)) KeepNothing(*request.push_step, request.worker);
   return absl::OkStatus();
-}
-
-absl::StatusOr<uint64_t> Slice::PushGradient(ExchangeRequest& request) {
-  const Step step = *request.push_step;
-  absl::StatusOr<EncodedGradient> gradient =
-      EncodedGradient::Take(request, codecs_.PushOf(step, request.codec), state_.size());
-  if (!gradient.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(name_, ": ", gradient.status().message()));
-  }
-  RETURN_IF_ERROR(CheckPush(request));
-  return IsKept(step) ? Keep(request, *std::move(gradient)) : ApplyNow(request, *gradient);
-}
-
-absl::StatusOr<uint64_t> Slice::Keep(const ExchangeRequest& request, EncodedGradient gradient) {
-  if (check_finite_ && !gradient.IsFinite()) return NotFinite(request);
-  const Codec& push_codec = codecs_.PushOf(*request.push_step, request.codec);
-  const Codec* const codec = push_codec.is_lossy() ? &push_codec : nullptr;
-  HostBuffer kept =
-      std::move(gradient).Keep([this, codec] { return accumulator_.TakeBuffer(codec); });
-  accumulator_.Add(*request.push_step, request.worker,
-                   {std::move(kept), request.base_version, codec, request.learning_rate});
-  return 0;
-}
-
-absl::StatusOr<uint64_t> Slice::ApplyNow(const ExchangeRequest& request,
-                                         const EncodedGradient& gradient) {
-  // No value may change before the whole gradient is known to be finite.
-  if (check_finite_ && !gradient.IsFinite()) return NotFinite(request);
-  const uint64_t divisor = DivisorOf(request.base_version);
-  const SliceState::Update update = state_.BeginUpdate(divisor, request.learning_rate);
-  gradient.ForEachBlock(
-      [&update](size_t offset, absl::Span<const float> block) { update.Apply(offset, block); });
-  return divisor;
 }
 
 absl::Status Slice::NotFinite(const ExchangeRequest& request) {
@@ -293,7 +243,7 @@ void Slice::AfterAdvance(Step previous_min_step, ReleasedReplies* released) {
 }
 
 void Slice::ApplyKept() {
-  while (const std::optional<Step> step = accumulator_.First()) {
+  while (const std::optional<Step> step = FirstKept()) {
     if (steps_.min_step() < schedule_->KeptUntil(*step)) break;
     if (IsExactCutPending() && *step >= *cut_step_) Cut();
     schedule_->AppliesWholeStep(*step) ? ApplyMean(*step) : ApplyOne(*step);
@@ -308,30 +258,8 @@ void Slice::ReleaseParked(ReleasedReplies* released) {
 }
 
 uint64_t Slice::DivisorOf(std::optional<uint64_t> base_version) const {
-  const uint64_t version = state_.version();
-  return LearningRateDivisor(update_scale_, steps_.live_count(),
-                             version - base_version.value_or(version));
-}
-
-void Slice::ApplyOne(Step step) {
-  StepAccumulator::Kept push = accumulator_.TakeOne(step);
-  if (push.is_empty()) return;
-  const SliceState::Update update =
-      state_.BeginUpdate(DivisorOf(push.base_version), push.learning_rate);
-  accumulator_.ForEachBlock(push, [&update](size_t offset, absl::Span<const float> block) {
-    update.Apply(offset, block);
-  });
-  accumulator_.ReturnBuffer(std::move(push.gradient));
-}
-
-void Slice::ApplyMean(Step step) {
-  const StepAccumulator::Kept* const first = accumulator_.FirstGradient(step);
-  // All live workers have done the step, and none has a gradient: nothing changes.
-  if (first == nullptr) return accumulator_.Drop(step);
-  const SliceState::Update update =
-      state_.BeginUpdate(/*learning_rate_divisor=*/1, first->learning_rate);
-  accumulator_.TakeMean(
-      step, [&update](size_t offset, absl::Span<const float> mean) { update.Apply(offset, mean); });
+  const uint64_t now = version();
+  return LearningRateDivisor(update_scale_, steps_.live_count(), now - base_version.value_or(now));
 }
 
 void Slice::AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* released) {
@@ -364,34 +292,9 @@ void Slice::AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* rele
 ExchangeReply Slice::MakeReply(uint64_t learning_rate_divisor) const {
   ExchangeReply reply;
   reply.learning_rate_divisor = learning_rate_divisor;
-  reply.version = state_.version();
+  reply.version = version();
   reply.min_step = steps_.min_step();
   reply.cut = own_.cut();
-  return reply;
-}
-
-ExchangeReply Slice::ReplyWithValues(WorkerId worker, const ParkedPull& pull) {
-  ExchangeReply reply = MakeReply(pull.learning_rate_divisor);
-  if (pull.is_float32 || !codecs_.pull->is_lossy()) {
-    reply.values = state_.Share();
-    return reply;
-  }
-  absl::StatusOr<WorkerCopies::Reply> encoded = EncodedReply(worker, pull);
-  if (!encoded.ok()) return ErrorReply(Annotate(encoded.status(), name_));
-  reply.values = std::move(encoded->values);
-  reply.codec = encoded->codec;
-  reply.copy = encoded->copy;
-  return reply;
-}
-
-absl::StatusOr<WorkerCopies::Reply> Slice::EncodedReply(WorkerId worker, const ParkedPull& pull) {
-  if (IsTopk(codecs_.pull->type())) {
-    const bool is_shared = schedule_->AppliesWholeStep(pull.step);
-    return copies_.Answer({worker, pull.copy, is_shared}, state_.Share(), state_.version());
-  }
-  WorkerCopies::Reply reply;
-  ASSIGN_OR_RETURN(reply.values, encoded_values_.Encode(state_.values(), state_.version()));
-  reply.codec = codecs_.pull->type();
   return reply;
 }
 
@@ -428,29 +331,13 @@ SliceSnapshot Slice::TakeCut() {
 
 SliceSnapshot Slice::Snapshot() const {
   SliceSnapshot snapshot;
-  snapshot.version = state_.version();
+  snapshot.version = version();
   snapshot.min_step = steps_.min_step();
   snapshot.largest_step = largest_step_;
   snapshot.schedule = schedule_->source();
   snapshot.workers = steps_.entries();
-  snapshot.values = state_.Share();
-  snapshot.optimizer_state = state_.ShareOptimizerState();
-  snapshot.copy = copies_.shared();
   snapshot.own_arrays = own_.arrays();
-  accumulator_.ForEach([&](Step step, WorkerId worker, const StepAccumulator::Kept& kept) {
-    SliceSnapshot::KeptPush& push = snapshot.kept.emplace_back();
-    push.step = step;
-    push.worker = worker;
-    push.base_version = kept.base_version;
-    push.learning_rate = kept.learning_rate;
-    push.is_empty = kept.is_empty();
-    if (push.is_empty) return;
-    const auto copy = std::make_shared<std::vector<float>>(state_.size());
-    accumulator_.ForEachBlock(kept, [&copy](size_t offset, absl::Span<const float> block) {
-      std::copy(block.begin(), block.end(), copy->begin() + offset);
-    });
-    push.gradient = Payload(*copy, copy);
-  });
+  Save(snapshot);
   return snapshot;
 }
 
@@ -458,31 +345,11 @@ absl::Status Slice::Restore(const SliceSnapshot& snapshot) {
   largest_step_ = snapshot.largest_step;
   steps_.Restore(snapshot.workers, snapshot.min_step);
   own_.Restore(snapshot.own);
-  if (snapshot.copy.has_value()) RETURN_IF_ERROR(copies_.Restore(*snapshot.copy));
-  for (const SliceSnapshot::KeptPush& push : snapshot.kept) {
-    StepAccumulator::Kept kept;
-    kept.base_version = push.base_version;
-    kept.learning_rate = push.learning_rate;
-    if (!push.is_empty) {
-      kept.gradient = HostBuffer(state_.size());
-      push.gradient.CopyTo(kept.gradient.span());
-    }
-    accumulator_.Add(push.step, push.worker, std::move(kept));
-  }
-  return absl::OkStatus();
+  return Load(snapshot);
 }
 
 void Slice::CancelParked(const absl::Status& status, ReleasedReplies* released) {
   parked_.Cancel(status, released);
-}
-
-SliceMemory Slice::memory() const {
-  SliceMemory memory;
-  memory.parameters = state_.values_bytes();
-  memory.optimizer = state_.optimizer_bytes();
-  memory.accumulators = accumulator_.size_bytes();
-  memory.copies = copies_.size_bytes() + encoded_values_.size_bytes();
-  return memory;
 }
 
 }  // namespace capstan

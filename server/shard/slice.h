@@ -12,22 +12,15 @@
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
-#include "common/codec/codec.h"
-#include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
+#include "common/exchange/payload.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/step_vector.h"
 #include "server/consistency/update_scale.h"
-#include "server/optimizer/optimizer.h"
-#include "server/shard/encoded_gradient.h"
-#include "server/shard/encoded_values.h"
 #include "server/shard/own_states.h"
 #include "server/shard/parked_pulls.h"
 #include "server/shard/shard_counts.h"
 #include "server/shard/shard_snapshot.h"
-#include "server/shard/slice_state.h"
-#include "server/shard/step_accumulator.h"
-#include "server/shard/worker_copies.h"
 
 namespace capstan {
 
@@ -48,28 +41,25 @@ class WorkerCounter {
   std::map<WorkerId, int64_t> counts_ ABSL_GUARDED_BY(mu_);
 };
 
-// One slice: its parameters, the progress of its workers, and its parked pulls. Decides about every
-// exchange of the slice: admit, apply, answer or park. Not thread-safe: its shard guards it.
+// One slice: the progress of its workers, and its parked pulls. Decides about every exchange of the
+// slice: admit, apply, answer or park. A derived class has the values, and knows how a push changes
+// them. Not thread-safe: the slice's shard guards it.
 class Slice {
  public:
   struct Options {
-    std::string name;           // Required: for errors, as in "slice 7 of table fc1.weight"
-    SliceState::Memory memory;  // Required: with the initial values
+    std::string name;  // Required: for errors, as in "slice 7 of table fc1.weight"
     // The initial values come from worker 0. Until then no pull is answered, no push is admitted,
     // and no cut is made.
     bool awaits_initial = false;
-    const Optimizer* optimizer = nullptr;                 // Required; outlives the slice
     std::shared_ptr<const ConsistencySchedule> schedule;  // Required
     UpdateScale update_scale = UpdateScale::kStaleness;   // of pushes that are not averaged
     bool check_finite = true;                             // refuse a NaN or an infinity
     WorkerCounter* non_finite_pushes = nullptr;           // Required; outlives the slice
-    uint32_t own_arrays = 0;                              // of each worker's own state
-    TableCodecs codecs;                                   // Required: of pushes and pulls
-    DrawKey pull_draws;  // of encoded values; their version takes the place of the step
-    ReplyStateBudget* reply_state = nullptr;  // Required for a topk of pulls; outlives the slice
   };
 
-  explicit Slice(Options options);
+  virtual ~Slice() = default;
+  Slice(const Slice&) = delete;
+  Slice& operator=(const Slice&) = delete;
 
   // Adds a worker, or a new incarnation of a worker. A parked pull of the worker is answered
   // FAILED_PRECONDITION.
@@ -111,43 +101,80 @@ class Slice {
   // What the slice is now, without its parked pulls and without own states. Cheap: memory is copied
   // by the next update, and kept pushes at once. The caller sets the key.
   SliceSnapshot Snapshot() const;
-  // Goes on where another slice was. Options::memory is SliceState::Take, and Options::schedule
-  // begins like the snapshot's. Its live workers count until they are removed. Only before the
+  // Goes on where another slice was, whose values the constructor got. Options::schedule begins
+  // like the snapshot's. The snapshot's live workers count until they are removed. Only before the
   // first exchange. RESOURCE_EXHAUSTED.
   absl::Status Restore(const SliceSnapshot& snapshot);
 
   // Answers all parked pulls with `status`.
   void CancelParked(const absl::Status& status, ReleasedReplies* released);
 
-  uint64_t version() const { return state_.version(); }
-  // The current values. No update changes them while a copy of the payload lives.
-  Payload values() const { return state_.Share(); }
+  // Number of optimizer applications.
+  virtual uint64_t version() const = 0;
+  // The current values of a dense slice. No update changes them while a copy of the payload lives.
+  // Empty: the slice is of a sparse table.
+  virtual Payload values() const = 0;
   // The step of an added worker's next push.
   Step next_step(WorkerId worker) const { return steps_.completed(worker); }
-  size_t size() const { return state_.size(); }
 
   // Pushes that were applied before, and not again.
   int64_t duplicate_pushes() const { return duplicate_pushes_; }
   int64_t num_parked() const { return parked_.size(); }
-  SliceMemory memory() const;
+  virtual SliceMemory memory() const = 0;
+
+ protected:
+  // A worker's own state has `own_arrays` arrays, each of `size` floats.
+  Slice(Options options, uint32_t own_arrays, size_t size);
+
+  const std::string& name() const { return name_; }
+  bool checks_finite() const { return check_finite_; }
+  const StepVector& steps() const { return steps_; }
+  // Whether a push of `step` is kept until the schedule lets it be applied.
+  bool IsKept(Step step) const { return steps_.min_step() < schedule_->KeptUntil(step); }
+  // Whether all workers pull the same versions of `step`.
+  bool IsWhole(Step step) const { return schedule_->AppliesWholeStep(step); }
+  // Everything about a push but its gradient.
+  absl::Status CheckPush(const ExchangeRequest& request) const;
+  // Counts a push that is not finite, and returns the error.
+  absl::Status NotFinite(const ExchangeRequest& request);
+  // The divisor of the learning rate if the push is the next update.
+  uint64_t DivisorOf(std::optional<uint64_t> base_version) const;
+  // A reply without values.
+  ExchangeReply MakeReply(uint64_t learning_rate_divisor) const;
 
  private:
+  // What a derived class does with the values:
+
+  // Checks the gradient, then CheckPush, then keeps the gradient or applies it. Returns the divisor
+  // of the learning rate; 0: the push is kept.
+  virtual absl::StatusOr<uint64_t> PushGradient(ExchangeRequest& request) = 0;
+  // Keeps a push without a gradient, which counts in the mean of a whole step.
+  virtual void KeepNothing(Step step, WorkerId worker) = 0;
+  // The earliest step with a kept push. None: there is none.
+  virtual std::optional<Step> FirstKept() const = 0;
+  // Applies the mean of the kept pushes of `step`, if one of them has a gradient.
+  virtual void ApplyMean(Step step) = 0;
+  // Applies the kept push of `step` of the smallest worker id, if it has a gradient.
+  virtual void ApplyOne(Step step) = 0;
+  // Checks what an admitted pull asks for, and takes it out of the request.
+  virtual absl::StatusOr<ParkedPull> TakePull(ExchangeRequest& request) = 0;
+  // The reply to a pull, with the current values.
+  virtual ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) = 0;
+  virtual absl::Status SetInitialValues(const ExchangeRequest& request) = 0;
+  // Drops what is there for a worker that has left, or begins anew.
+  virtual void Forget(WorkerId worker) = 0;
+  // Add the values and the kept pushes to a snapshot, and take them from it.
+  virtual void Save(SliceSnapshot& snapshot) const = 0;
+  virtual absl::Status Load(const SliceSnapshot& snapshot) = 0;
+
   // Returns the divisor of the learning rate; 0: the push is kept, is empty, or was applied before.
   absl::StatusOr<uint64_t> Push(ExchangeRequest& request);
   absl::Status PushNothing(const ExchangeRequest& request);
-  absl::StatusOr<uint64_t> PushGradient(ExchangeRequest& request);
-  bool IsKept(Step step) const { return steps_.min_step() < schedule_->KeptUntil(step); }
-  // Keep the gradient until the schedule lets it be applied, or apply it in place. Both return as
-  // Push. INVALID_ARGUMENT if it is not finite.
-  absl::StatusOr<uint64_t> Keep(const ExchangeRequest& request, EncodedGradient gradient);
-  absl::StatusOr<uint64_t> ApplyNow(const ExchangeRequest& request,
-                                    const EncodedGradient& gradient);
-  absl::Status NotFinite(const ExchangeRequest& request);
   ExchangeReply ExchangeOwnState(const ExchangeRequest& request);
-  absl::Status CheckInitialValues(const ExchangeRequest& request) const;
   void TakeInitialValues(const ExchangeRequest& request, ParameterEndpoint::ReplyCallback done,
                          ReleasedReplies* released);
-  absl::Status CheckPush(const ExchangeRequest& request) const;
+  // Sets `pull`, if the request has one that is admitted.
+  absl::Status ReadPull(ExchangeRequest& request, std::optional<ParkedPull>* pull);
   absl::Status CheckPull(const ExchangeRequest& request) const;
   // If min_step has advanced, applies kept pushes, then answers parked pulls.
   void AfterAdvance(Step previous_min_step, ReleasedReplies* released);
@@ -158,34 +185,20 @@ class Slice {
   void Cut();
   void ReleaseParked(ReleasedReplies* released);
   bool IsHeldBack(Step step) const { return held_from_.has_value() && step >= *held_from_; }
-  // The divisor of the learning rate if the push is the next update.
-  uint64_t DivisorOf(std::optional<uint64_t> base_version) const;
-  // Applies the mean of the kept pushes of `step`, if one of them has a gradient.
-  void ApplyMean(Step step);
-  void ApplyOne(Step step);
   void AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* released);
-  ExchangeReply MakeReply(uint64_t learning_rate_divisor) const;
-  // The reply to a pull, with the current values.
-  ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull);
-  absl::StatusOr<WorkerCopies::Reply> EncodedReply(WorkerId worker, const ParkedPull& pull);
 
   const std::string name_;
   const UpdateScale update_scale_;
   const bool check_finite_;
   WorkerCounter& non_finite_pushes_;
-  const TableCodecs codecs_;
 
   bool awaits_initial_;
-  SliceState state_;
-  EncodedValues encoded_values_;
-  WorkerCopies copies_;  // used if codecs_.pull is a topk
   std::shared_ptr<const ConsistencySchedule> schedule_;
   Step largest_step_;                   // of all exchanges so far
   std::optional<Step> held_from_;       // HoldBack's step; none: nothing is held back
   std::optional<Step> cut_step_;        // CutAt's step, until the cut
   std::unique_ptr<SliceSnapshot> cut_;  // null: none, or taken
   StepVector steps_;
-  StepAccumulator accumulator_;
   ParkedPulls parked_;
   OwnStates own_;
   int64_t duplicate_pushes_ = 0;

@@ -16,7 +16,7 @@
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
-#include "server/shard/slice.h"
+#include "server/shard/dense_slice.h"
 #include "server/shard/slice_state.h"
 
 namespace capstan {
@@ -63,18 +63,18 @@ class SliceCodecTest : public testing::TestWithParam<std::string> {
 
   std::unique_ptr<Slice> MakeSlice(ConsistencyMode mode, const std::string& pull = "float32") {
     const ConsistencyPeriod period = {Step(0), mode};
-    Slice::Options options;
-    options.update_scale = UpdateScale::kSum;
-    options.name = "slice 0 of w";
+    DenseSlice::Options options;
+    options.slice.update_scale = UpdateScale::kSum;
+    options.slice.name = "slice 0 of w";
     options.memory = SliceState::Allocate(kSize, *optimizer_).value();
     options.optimizer = optimizer_.get();
-    options.schedule = MakeConsistencySchedule({&period, 1}).value();
-    options.non_finite_pushes = &non_finite_pushes_;
+    options.slice.schedule = MakeConsistencySchedule({&period, 1}).value();
+    options.slice.non_finite_pushes = &non_finite_pushes_;
     options.codecs.push = codec_;
     options.codecs.is_auto_push = is_auto_;
     options.codecs.pull = MakeCodec(pull).value();
     options.reply_state = &reply_state_;
-    return std::make_unique<Slice>(std::move(options));
+    return std::make_unique<DenseSlice>(std::move(options));
   }
 
   std::unique_ptr<Slice> MakeSliceWithWorkers(ConsistencyMode mode,

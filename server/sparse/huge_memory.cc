@@ -2,6 +2,8 @@
 
 #include <glog/logging.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstdint>
 
@@ -33,6 +35,13 @@ char* Reserve(size_t bytes) {
   return begin + before;
 }
 
+// As mremap. UCX puts a function of its own in the place of the C library's mremap, and that one
+// loses the new address.
+void* Remap(char* data, size_t size, size_t new_size, int flags, char* new_data = nullptr) {
+  // An error is -1, as MAP_FAILED is.
+  return reinterpret_cast<void*>(syscall(SYS_mremap, data, size, new_size, flags, new_data));
+}
+
 }  // namespace
 
 HugeMemory::~HugeMemory() {
@@ -47,9 +56,9 @@ void HugeMemory::Grow(size_t bytes) {
     result = mmap(Reserve(new_size), new_size, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   } else {
-    result = mremap(data_, size_, new_size, /*flags=*/0);  // stays where it is, if there is room
+    result = Remap(data_, size_, new_size, /*flags=*/0);  // stays where it is, if there is room
     if (result == MAP_FAILED) {
-      result = mremap(data_, size_, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, Reserve(new_size));
+      result = Remap(data_, size_, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, Reserve(new_size));
     }
   }
   PCHECK(result != MAP_FAILED) << "expected " << new_size << " bytes of memory";

@@ -44,6 +44,7 @@ class RowOptimizer {
 
   Type type() const { return options_.type; }
   size_t dim() const { return dim_; }
+  double learning_rate() const { return options_.learning_rate; }
   // Floats of state in a row.
   size_t state_floats() const { return state_floats_; }
 

@@ -4,13 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "common/base/random.h"
+#include "common/routing/key_shard.h"
 
 namespace capstan {
 namespace {
@@ -162,6 +165,52 @@ uint64_t KeyWithHash(uint64_t hash) {
   hash *= kInverse;
   hash = (hash ^ (hash >> 32)) * kInverse;
   return hash ^ (hash >> 32);
+}
+
+// The table's function.
+uint64_t HashOf(uint64_t key) {
+  constexpr uint64_t kMultiplier = 0xD6E8FEB86659FD93;
+  key = (key ^ (key >> 32)) * kMultiplier;
+  return (key ^ (key >> 32)) * kMultiplier;
+}
+
+// How far the numbers of keys in 1024 equal ranges of hashes are from those of random hashes, in
+// standard deviations of the chi-square sum.
+double Unevenness(const std::vector<uint64_t>& keys) {
+  constexpr size_t kRanges = 1024;
+  std::vector<double> counts(kRanges);
+  for (const uint64_t key : keys) ++counts[HashOf(key) / (UINT64_MAX / kRanges + 1)];
+  const double expected = static_cast<double>(keys.size()) / kRanges;
+  double sum = 0;
+  for (const double count : counts) sum += (count - expected) * (count - expected) / expected;
+  return (sum - (kRanges - 1)) / std::sqrt(2.0 * (kRanges - 1));
+}
+
+// A server has the keys of some shards only.
+TEST(RowTableTest, TheKeysOfOneShardHaveHomesEverywhere) {
+  constexpr uint64_t kSeed = 5;
+  Random random(kSeed);
+  const std::vector<std::function<uint64_t(uint64_t)>> kinds = {
+      [&](uint64_t) { return random.Next64(); }, [](uint64_t i) { return i; },
+      [](uint64_t i) { return i << 40; }, [](uint64_t i) { return i << 20; },
+      [](uint64_t i) { return (i % 26) << 48 | i / 26; }};
+  for (const uint64_t key : {uint64_t{0}, uint64_t{1}, uint64_t{12345} << 40, kLargestKey}) {
+    ASSERT_EQ(KeyWithHash(HashOf(key)), key);
+  }
+  for (size_t kind = 0; kind < kinds.size(); ++kind) {
+    for (const uint32_t shard_count : {2, 8, 10, 64}) {
+      std::vector<std::vector<uint64_t>> keys_of_shard(shard_count);
+      for (uint64_t i = 0; i < 20'000 * shard_count; ++i) {
+        const uint64_t key = kinds[kind](i);
+        keys_of_shard[ShardOfKey(key, shard_count).value()].push_back(key);
+      }
+      for (const uint32_t shard : {0u, shard_count / 2, shard_count - 1}) {
+        EXPECT_LT(Unevenness(keys_of_shard[shard]), 6)
+            << "keys " << kind << ", shard " << shard << " of " << shard_count << ", seed "
+            << kSeed;
+      }
+    }
+  }
 }
 
 // Chosen keys make the table slow, but not wrong. Here they all have the first home, or the last.

@@ -2,8 +2,6 @@
 #define TESTS_CLUSTER_BSP_BITS_H_
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 
 #include "common/base/clock.h"
 #include "proto/job.pb.h"
@@ -18,8 +16,6 @@ v1::JobSpec DigitsJob(uint32_t epochs);
 // Runs the job and returns parameters_xxh3. Fails the test unless it ended well in every process.
 uint64_t RunAndHash(const v1::JobSpec& job, ClusterTransport& transport, Clock& clock,
                     const ClusterFaults& faults = {});
-
-using TransportFactory = std::function<std::unique_ptr<ClusterTransport>(Clock*)>;
 
 // Fails the test unless the bits equal TrainSerially's for 1, 2 and 3 servers, few and many shards,
 // small and large slices, small slices in partitions, and over repeated runs.

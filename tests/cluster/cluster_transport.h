@@ -1,11 +1,13 @@
 #ifndef TESTS_CLUSTER_CLUSTER_TRANSPORT_H_
 #define TESTS_CLUSTER_CLUSTER_TRANSPORT_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/exchange/parameter_endpoint.h"
 
@@ -21,6 +23,8 @@ class ClusterTransport {
   virtual void StopListening() = 0;
   virtual std::unique_ptr<ParameterEndpoint> Connect(const std::string& address) = 0;
 };
+
+using TransportFactory = std::function<std::unique_ptr<ClusterTransport>(Clock*)>;
 
 // Plain calls, no socket.
 class InProcessClusterTransport : public ClusterTransport {

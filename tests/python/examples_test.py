@@ -41,6 +41,10 @@ class ExamplesTest(unittest.TestCase):
     def test_the_regression_finds_its_weights(self) -> None:
         self.assertLess(_run("numpy_regression.py")[0]["test_loss"], 0.02)
 
+    def test_the_sparse_regression_learns_who_clicks(self) -> None:
+        # The best possible accuracy is 0.93.
+        self.assertGreater(_run("sparse_regression.py")[0]["test_accuracy"], 0.85)
+
     def test_the_readme_shows_them(self) -> None:
         readme = (REPOSITORY / "worker/python/README.md").read_text()
         shown = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)

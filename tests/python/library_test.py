@@ -33,7 +33,9 @@ class LibraryTest(unittest.TestCase):
     def test_structs_have_the_same_fields(self) -> None:
         for struct, name in [(_library.OptimizerStruct, "capstan_optimizer"),
                              (_library.ConnectOptions, "capstan_connect_options"),
-                             (_library.TableStruct, "capstan_table")]:
+                             (_library.TableStruct, "capstan_table"),
+                             (_library.RowOptimizerStruct, "capstan_row_optimizer"),
+                             (_library.SparseTableStruct, "capstan_sparse_table")]:
             self.assertEqual([field[0] for field in struct._fields_], _struct_fields(name))
 
     def test_numbers_are_the_same(self) -> None:
@@ -52,7 +54,9 @@ class LibraryTest(unittest.TestCase):
                                                   "CAPSTAN_BFLOAT16": _library.BFLOAT16})
         kinds = [_optimizers.SGD(1), _optimizers.SGD(1, 0.9), _optimizers.SGD(1, 0.9, True),
                  _optimizers.Adagrad(1), _optimizers.Adam(1), _optimizers.AdamW(1)]
-        self.assertEqual([one._as_struct().type for one in kinds],
+        of_rows = [_optimizers.RowAdagrad(1), _optimizers.FTRL(1)]
+        self.assertEqual([one._as_struct().type for one in kinds] +
+                         [one._as_row_struct().type for one in of_rows],
                          list(_enum("capstan_optimizer_type").values()))
 
 

@@ -193,3 +193,82 @@ def ends_without_finish(job: Job, rank: int) -> None:
 
     expect_raises(capstan.JobFailed, "closed the job before its end", finish)
     expect_raises(capstan.JobFailed, "", lambda: table.values)
+
+
+KEYS = numpy.array([7, -1, 2**40, 0, 12], dtype=numpy.int64)
+
+
+def _rows_of(step: int, rank: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Keys of a worker's step, one of them twice, and their gradients."""
+    random = numpy.random.default_rng(100 * step + rank)
+    keys = random.choice(KEYS, size=4)
+    return numpy.append(keys, keys[0]), random.normal(size=(5, 3)).astype(numpy.float32)
+
+
+def sparse_tables(job: Job, rank: int) -> None:
+    """Rows by Adagrad and by FTRL, beside the formulas; the next step's keys are fetched ahead."""
+    items = job.sparse_table("items", 3, optimizer=capstan.Adagrad(lr=0.5), stddev=0.1)
+    weights = job.sparse_table("weights", 1, optimizer=capstan.FTRL(lr=0.3, l1=0.1, l2=0.2))
+    bias = job.table("bias", numpy.zeros(1))
+    expect_raises(capstan.WrongOrder, "capstan_start", lambda: items.pull(KEYS))
+    job.start()
+    initial = items.pull(KEYS)
+    expect(initial.shape == (5, 3) and abs(initial).max() < 1 and initial.std() > 0.01, "initial")
+    expect((items.pull(KEYS) == initial).all(), "expected the same rows again")
+    expect(items.pull(KEYS.reshape(5, 1)).shape == (5, 1, 3), "expected the shape of the keys")
+    rows = {key: row.astype(numpy.float64) for key, row in zip(KEYS.tolist(), initial)}
+    squares = {key: numpy.zeros(3) for key in rows}
+    values, z, n = ({key: 0.0 for key in rows} for _ in range(3))
+    for step in range(STEPS):
+        keys, gradients = _rows_of(step, rank)
+        expected = numpy.array([rows[key] for key in keys.tolist()])
+        expect(numpy.allclose(items.pull(keys), expected, atol=1e-5), f"items in step {step}")
+        weights.fetch(keys)
+        expected = numpy.array([[values[key]] for key in keys.tolist()])
+        expect(numpy.allclose(weights.pull(keys), expected, atol=1e-5), f"weights in step {step}")
+        items.push(keys, gradients, next_keys=_rows_of(step + 1, rank)[0])
+        weights.push(keys, gradients[:, :1])
+        expect_raises(capstan.WrongOrder, "items has been pushed", lambda: items.push(keys, gradients))
+        if step != 2:
+            bias.push_pull([1.0])
+        job.end_step()
+
+        sums = {key: numpy.zeros(3) for key in rows}
+        touched = set()
+        for other in range(2):
+            for key, gradient in zip(*_rows_of(step, other)):
+                sums[int(key)] = sums[int(key)] + gradient / 2
+                touched.add(int(key))
+        for key in touched:
+            squares[key] = squares[key] + sums[key] ** 2
+            rows[key] = rows[key] - 0.5 * sums[key] / (numpy.sqrt(squares[key]) + 1e-10)
+            g = sums[key][0]
+            z[key] += g - (numpy.sqrt(n[key] + g * g) - numpy.sqrt(n[key])) / 0.3 * values[key]
+            n[key] += g * g
+            beyond = max(abs(z[key]) - 0.1, 0)
+            values[key] = -numpy.sign(z[key]) * beyond / ((1 + numpy.sqrt(n[key])) / 0.3 + 0.2)
+    if job.finish():
+        expected = numpy.array([rows[key] for key in KEYS.tolist()])
+        expect(numpy.allclose(items.pull(KEYS), expected, atol=1e-5), "expected the final rows")
+        job.report()
+
+
+def refuses_other_rows(job: Job, rank: int) -> None:
+    """What does not fit a sparse table."""
+    items = job.sparse_table("items", 2, optimizer=capstan.SGD(lr=0.1))
+    job.table("w", (1,))
+    for arguments, message in [({"dim": 0}, "dim"), ({"dim": 2000}, "dim"),
+                               ({"dim": 1, "admitting_push": -1}, "admitting_push"),
+                               ({"dim": 1, "optimizer": capstan.SGD(lr=1, momentum=0.5)}, "momentum"),
+                               ({"dim": 1, "optimizer": capstan.AdamW(lr=1)}, "weight_decay")]:
+        expect_raises(capstan.InvalidArgument, message, lambda: job.sparse_table("x", **arguments))
+    expect_raises(capstan.InvalidArgument, "dense",
+                  lambda: job.table("x", (1,), optimizer=capstan.FTRL(lr=1)))
+    job.start()
+    expect_raises(capstan.InvalidArgument, "integers", lambda: items.pull([0.5]))
+    expect_raises(capstan.InvalidArgument, "shape", lambda: items.push([1], [1.0, 2.0, 3.0]))
+    expect(items.pull([]).shape == (0, 2), "expected no rows")
+    items.push([], [])
+    job.end_step()
+    if job.finish():
+        job.report()

@@ -27,6 +27,12 @@ class NumpyTest(unittest.TestCase):
     def test_servers_draw_values(self) -> None:
         self.workers.run("values_that_the_servers_draw")
 
+    def test_sparse_tables_equal_the_formulas(self) -> None:
+        self.assertEqual(self.workers.run("sparse_tables", "--steps=5")["outcome"], "finished")
+
+    def test_other_rows_are_refused(self) -> None:
+        self.workers.run("refuses_other_rows")
+
     def test_other_shapes_are_refused(self) -> None:
         self.workers.run("refuses_other_shapes")
 

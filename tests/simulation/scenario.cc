@@ -452,6 +452,20 @@ void DrawStay(Random& random, Scenario& scenario) {
   }
 }
 
+// A row for each worker in each shard, as long as the steps: so a slice's values have one element
+// for each update, as those of dense slices.
+void AddSparseTable(Scenario& scenario) {
+  v1::TableSpec table;
+  table.set_name("rows");
+  table.mutable_sparse()->set_dim(static_cast<uint32_t>(scenario.steps));
+  for (const v1::TableSpec& other : scenario.tables) {
+    table.set_layer(std::max(table.layer(), other.layer() + 1));
+  }
+  scenario.tables.push_back(std::move(table));
+  // Pushes without their pulls are tried with dense tables.
+  scenario.pushes_ahead = false;
+}
+
 std::string DescribeCodecs(const Scenario& scenario) {
   if (!scenario.job.has_codec()) return "";
   const v1::CodecSpec& codec = scenario.job.codec();
@@ -485,12 +499,22 @@ Scenario DrawScenario(uint64_t seed) {
   if (seed % 11 == 6 && is_small && is_plain) {
     DrawStay(stay, scenario);
   }
+  Random sparse(seed, /*stream=*/8);
+  const bool may_have_rows = scenario.program.has_value() && scenario.has_test_values &&
+                             !scenario.has_known_end && !scenario.job.has_codec() &&
+                             scenario.own_arrays == 0 && scenario.job.checkpoint().dir().empty() &&
+                             scenario.program->initial_delay == absl::ZeroDuration();
+  if (may_have_rows && sparse.Bernoulli(0.8)) AddSparseTable(scenario);
   const std::vector<Scenario*> lives = LivesOf(scenario);
   for (Scenario* life : lives) {
     life->is_always_bsp = IsAlwaysBsp(lives);
     DrawLeaving(*life);
   }
   return scenario;
+}
+
+bool HasSparseTable(const Scenario& scenario) {
+  return !scenario.tables.empty() && scenario.tables.back().has_sparse();
 }
 
 std::string Describe(const Scenario& scenario) {
@@ -505,7 +529,8 @@ std::string Describe(const Scenario& scenario) {
                       " steps, ", scenario.faults.size(), " faults, ", scenario.settings.size(),
                       " settings, ", 1 + scenario.next_lives.size(), " lives",
                       scenario.job.stay() ? absl::StrCat(", ", scenario.rounds, " rounds") : "",
-                      scenario.program.has_value() ? ", a program" : "", DescribeCodecs(scenario));
+                      scenario.program.has_value() ? ", a program" : "",
+                      HasSparseTable(scenario) ? ", sparse rows" : "", DescribeCodecs(scenario));
 }
 
 }  // namespace capstan

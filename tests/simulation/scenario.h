@@ -99,6 +99,9 @@ inline Random ComputeRandom(const Scenario& scenario, uint32_t worker) {
   return Random(scenario.seed, /*stream=*/2'000'000 + worker);
 }
 
+// Whether the last table is sparse. Only programs have one.
+bool HasSparseTable(const Scenario& scenario);
+
 // "ssp(2), 5 workers, 3 servers, 2 faults"
 std::string Describe(const Scenario& scenario);
 

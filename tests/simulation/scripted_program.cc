@@ -2,13 +2,16 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/history/history.h"
 #include "common/job/job_properties.h"
 #include "common/routing/job_view.h"
+#include "common/routing/key_shard.h"
 #include "common/tensor/slicing.h"
 
 namespace capstan {
@@ -37,6 +40,20 @@ std::vector<float> InitialValues(const Scenario& scenario, TableId id) {
     }
   }
   return values;
+}
+
+// Keys of the sparse table: in each shard, one for each worker, in order of worker.
+std::vector<std::vector<uint64_t>> KeysByShard(const v1::JobSpec& job) {
+  std::vector<std::vector<uint64_t>> keys(job.cluster().shard_count());
+  size_t full = 0;
+  for (uint64_t key = 0; full < keys.size(); ++key) {
+    const ShardId shard = ShardOfKey(key, job.cluster().shard_count());
+    std::vector<uint64_t>& of_shard = keys[shard.value()];
+    if (of_shard.size() == job.cluster().num_workers()) continue;
+    of_shard.push_back(key);
+    if (of_shard.size() == job.cluster().num_workers()) ++full;
+  }
+  return keys;
 }
 
 class ProgramLayers : public StepLayers {
@@ -95,10 +112,47 @@ JobSetup ScriptedProgram::Start() {
   return setup;
 }
 
+absl::Status ScriptedProgram::TrainRows(TableId table, Step step) {
+  const std::vector<std::vector<uint64_t>> by_shard = KeysByShard(scenario_.job);
+  std::vector<uint64_t> all, own;
+  for (const std::vector<uint64_t>& keys : by_shard) {
+    all.insert(all.end(), keys.begin(), keys.end());
+    own.push_back(keys[worker_.value()]);
+  }
+  const auto dim = static_cast<size_t>(scenario_.steps);
+  // A push of what was pulled does not send the keys; a push of its own rows does.
+  const uint64_t variant = scenario_.seed + static_cast<uint64_t>(step.value());
+  const bool pulls = variant % 4 != 0;
+  if (pulls) {
+    RETURN_IF_ERROR(InParts([&] { return engine_->PullRows(table, all, kPart); }));
+    std::vector<float> rows(all.size() * dim);
+    RETURN_IF_ERROR(InParts([&] { return engine_->ReadRows(table, absl::MakeSpan(rows), kPart); }));
+  }
+  const UserProgram& program = *scenario_.program;
+  const uint32_t layer = scenario_.tables[table.value()].layer();
+  if (!program.HasGradient(worker_, step, layer)) return absl::OkStatus();
+  const auto rate = program.LearningRate(worker_, step, table);
+  if (rate.has_value()) RETURN_IF_ERROR(engine_->SetLearningRate(table, *rate));
+  const bool pushes_all = pulls && variant % 2 == 1;
+  const std::vector<uint64_t>& keys = pushes_all ? all : own;
+  std::vector<float> gradients(keys.size() * dim);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (std::find(own.begin(), own.end(), keys[i]) == own.end()) continue;
+    gradients[i * dim + static_cast<size_t>(step.value())] =
+        -kTestUpdate / static_cast<float>(program.has_rates_by_worker ? 1 : rate.value_or(1));
+  }
+  const std::vector<uint64_t> next = variant % 3 == 0 ? std::vector<uint64_t>() : all;
+  return InParts([&] { return engine_->PushRows(table, keys, gradients, next, kPart); });
+}
+
 absl::Status ScriptedProgram::Run() {
   RETURN_IF_ERROR(InParts([this] { return engine_->AwaitStart(kPart); }));
   ProgramLayers layers(engine_.get());
   while (engine_->step() < Step(scenario_.steps)) {
+    if (HasSparseTable(scenario_)) {
+      const TableId last(static_cast<uint32_t>(scenario_.tables.size() - 1));
+      RETURN_IF_ERROR(TrainRows(last, engine_->step()));
+    }
     RETURN_IF_ERROR(script_->Compute({worker_, engine_->step()}, layers));
     RETURN_IF_ERROR(InParts([this] { return engine_->EndStep(/*loss=*/0, /*samples=*/1, kPart); }));
   }

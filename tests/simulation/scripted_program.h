@@ -35,6 +35,8 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
 
  private:
   absl::Status Run();
+  // Pulls the rows of the sparse table, and pushes the update of this step, if there is one.
+  absl::Status TrainRows(TableId table, Step step);
 
   const Scenario& scenario_;
   const Spawner spawn_;

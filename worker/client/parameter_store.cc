@@ -14,6 +14,10 @@ namespace capstan {
 absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Options& options) {
   std::vector<TableCodecs> codecs = options.codecs;
   codecs.resize(options.tables.size());
+  const std::vector<TableCodecs> row_codecs = codecs;
+  for (size_t i = 0; i < codecs.size(); ++i) {
+    if (options.tables[i].has_sparse()) codecs[i] = {};
+  }
   CodecPlan plan;
   plan.draws.seed = options.seed;
   plan.draws.worker = options.worker;
@@ -31,8 +35,15 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Opt
   ASSIGN_OR_RETURN(
       std::unique_ptr<ParameterBuffers> buffers,
       ParameterBuffers::Create(options.tables, codecs, options.slice_bytes, options.mirror));
-  return std::unique_ptr<ParameterStore>(
+  std::unique_ptr<ParameterStore> store(
       new ParameterStore(options, std::move(buffers), std::move(encoder)));
+  const auto is_sparse = [](const v1::TableSpec& table) { return table.has_sparse(); };
+  if (std::any_of(options.tables.begin(), options.tables.end(), is_sparse)) {
+    store->rows_ = std::make_unique<RowStore>(RowStore::Options{
+        options.clock, options.client, options.scheduler, options.job, options.worker,
+        options.incarnation, options.tables, row_codecs, options.seed, options.shard_count});
+  }
+  return store;
 }
 
 ParameterStore::ParameterStore(const Options& options, std::unique_ptr<ParameterBuffers> buffers,
@@ -424,25 +435,32 @@ absl::Status ParameterStore::WaitForAll() {
   for (int layer = 0; layer < buffers_->layer_count(); ++layer) {
     RETURN_IF_ERROR(WaitForLayer(layer));
   }
-  return absl::OkStatus();
+  return rows_ == nullptr ? absl::OkStatus() : rows_->WaitForAll();
 }
 
 void ParameterStore::Fail(absl::Status status) {
+  if (rows_ != nullptr) rows_->Fail(status);
   MutexLock lock(&mu_);
   if (status_.ok()) status_ = std::move(status);
   changed_.NotifyAll();
 }
 
 ParameterStore::Times ParameterStore::times() const {
+  Traffic of_rows;
+  if (rows_ != nullptr) of_rows = rows_->traffic();
   MutexLock lock(&mu_);
   const absl::Duration now_waiting =
       waits_since_.has_value() ? clock_->Now() - *waits_since_ : absl::ZeroDuration();
-  return {traffic_.traffic().waiting + now_waiting, traffic_.traffic().sending};
+  return {traffic_.traffic().waiting + now_waiting + of_rows.waiting,
+          traffic_.traffic().sending + of_rows.sending};
 }
 
 ParameterStore::Traffic ParameterStore::traffic() const {
+  Traffic traffic;
+  if (rows_ != nullptr) traffic = rows_->traffic();
   MutexLock lock(&mu_);
-  return traffic_.traffic();
+  traffic += traffic_.traffic();
+  return traffic;
 }
 
 }  // namespace capstan

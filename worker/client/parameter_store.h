@@ -28,6 +28,7 @@
 #include "worker/client/own_state.h"
 #include "worker/client/parameter_buffers.h"
 #include "worker/client/parameter_mirror.h"
+#include "worker/client/row_store.h"
 #include "worker/client/store_traffic.h"
 
 namespace capstan {
@@ -50,6 +51,7 @@ class ParameterStore {
     uint64_t seed = 0;                  // the job's; of the codecs' draws
     uint32_t num_workers = 1;           // of the job
     uint64_t slice_bytes = 0;           // Required
+    uint32_t shard_count = 0;           // of the job; required for sparse tables
     uint64_t partition_bytes = 0;       // as SetPartition says
     // Outlives the store's exchanges. Null: the device computes on the store's own memory.
     ParameterMirror* mirror = nullptr;
@@ -70,7 +72,10 @@ class ParameterStore {
   // stale until PullAllExactly.
   absl::Span<const absl::Span<const float>> values() const { return buffers_->values(); }
   absl::Span<const absl::Span<float>> gradients() const { return buffers_->gradients(); }
-  // Keeps the memory of both, also when the store has ended.
+  // The rows of sparse tables. They are exchanged apart from the layers. Null: all tables are
+  // dense.
+  RowStore* rows() { return rows_.get(); }
+  // Keeps the memory of values and gradients, also when the store has ended.
   std::shared_ptr<const void> memory() const { return buffers_; }
 
   // Pulls the own state in the checkpoint from which the job goes on; WaitForAll waits for it. Only
@@ -121,6 +126,7 @@ class ParameterStore {
   absl::Status WaitForLayer(int layer);
   // The same, for `limit` at most. False: an exchange is still open.
   absl::StatusOr<bool> WaitForLayerFor(int layer, absl::Duration limit);
+  // All layers, and all rows.
   absl::Status WaitForAll();
   // Ends all waits with `status`, now and later, unless an exchange failed before.
   void Fail(absl::Status status);
@@ -206,6 +212,7 @@ class ParameterStore {
   const std::optional<Step> last_pull_step_;
   const std::shared_ptr<ParameterBuffers> buffers_;
   const std::unique_ptr<GradientEncoder> encoder_;
+  std::unique_ptr<RowStore> rows_;  // null: there is no sparse table
 
   std::atomic<uint64_t> slices_together_{1};  // in one transfer
   // By table: it has an auto codec that was chosen. Read only once auto_codecs_from_ is set.

@@ -1,8 +1,46 @@
 #include "worker/client/store_traffic.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace capstan {
+namespace {
+
+double CountReplies(const StoreTraffic& traffic) {
+  return std::accumulate(traffic.replies_of_staleness.begin(), traffic.replies_of_staleness.end(),
+                         0.0);
+}
+
+}  // namespace
+
+StoreTraffic& StoreTraffic::operator+=(const StoreTraffic& other) {
+  bytes_pushed += other.bytes_pushed;
+  bytes_pulled += other.bytes_pulled;
+  pushed_by_codec.Add(other.pushed_by_codec);
+  pulled_by_codec.Add(other.pulled_by_codec);
+  exchanges += other.exchanges;
+  float_bytes_pushed += other.float_bytes_pushed;
+  float_bytes_pulled += other.float_bytes_pulled;
+  gradient_squares += other.gradient_squares;
+  residual_squares += other.residual_squares;
+  coding += other.coding;
+  steps_ahead = std::max(steps_ahead, other.steps_ahead);
+  max_staleness_seen = std::max(max_staleness_seen, other.max_staleness_seen);
+  const double replies = CountReplies(*this);
+  const double others = CountReplies(other);
+  if (replies + others > 0) {
+    mean_staleness_seen =
+        (mean_staleness_seen * replies + other.mean_staleness_seen * others) / (replies + others);
+  }
+  replies_of_staleness.resize(
+      std::max(replies_of_staleness.size(), other.replies_of_staleness.size()));
+  for (size_t i = 0; i < other.replies_of_staleness.size(); ++i) {
+    replies_of_staleness[i] += other.replies_of_staleness[i];
+  }
+  waiting += other.waiting;
+  sending += other.sending;
+  return *this;
+}
 
 void TrafficCounter::CountPull(Step pull_step, const ExchangeReply& reply, uint64_t float_bytes) {
   traffic_.steps_ahead = pull_step - reply.min_step;

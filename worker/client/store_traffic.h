@@ -36,6 +36,9 @@ struct StoreTraffic {
   std::vector<uint64_t> replies_of_staleness;
   absl::Duration waiting;  // in WaitForLayer
   absl::Duration sending;  // in calls of the scheduler
+
+  // Adds another store's traffic in the same steps.
+  StoreTraffic& operator+=(const StoreTraffic& other);
 };
 
 // Counts a store's traffic. Not thread-safe: the owner guards it.

@@ -133,6 +133,14 @@ absl::StatusOr<ClientJob::Options> OptionsOf(const capstan_connect_options& give
   return options;
 }
 
+template <typename Struct>
+absl::Status CheckSize(const Struct* given, const char* name) {
+  if (given == nullptr) return BadArgument(absl::StrCat(name, ": expected one, got NULL"));
+  if (given->struct_size == sizeof(Struct)) return absl::OkStatus();
+  return BadArgument(absl::StrCat("struct_size: expected sizeof(", name, "), ", sizeof(Struct),
+                                  ", got ", given->struct_size));
+}
+
 absl::Status SetOptimizer(const capstan_optimizer& given, v1::TableSpec& table) {
   v1::OptimizerSpec& optimizer = *table.mutable_optimizer();
   if (!v1::OptimizerSpec::Type_IsValid(given.type) || given.type == 0) {
@@ -168,15 +176,19 @@ absl::StatusOr<uint64_t> SetShape(const capstan_table& given, v1::TableSpec& tab
   return elements;
 }
 
+absl::Status SetNameAndLayer(const char* name, int32_t layer, v1::TableSpec& table) {
+  if (name == nullptr || *name == 0 || PrintableText(name) != name)
+    return BadArgument("name: expected a table's name, in printable characters");
+  table.set_name(name);
+  if (layer < 0) return BadArgument(absl::StrCat("layer: expected 0 or more, got ", layer));
+  table.set_layer(static_cast<uint32_t>(layer));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<v1::TableSpec> TableOf(const capstan_table& given, std::vector<float>& initial) {
   v1::TableSpec table;
-  if (given.name == nullptr || *given.name == 0 || PrintableText(given.name) != given.name)
-    return BadArgument("name: expected a table's name, in printable characters");
-  table.set_name(given.name);
+  RETURN_IF_ERROR(SetNameAndLayer(given.name, given.layer, table));
   ASSIGN_OR_RETURN(const uint64_t elements, SetShape(given, table));
-  if (given.layer < 0)
-    return BadArgument(absl::StrCat("layer: expected 0 or more, got ", given.layer));
-  table.set_layer(static_cast<uint32_t>(given.layer));
   if (given.optimizer != nullptr) RETURN_IF_ERROR(SetOptimizer(*given.optimizer, table));
   table.set_initial_from_worker(given.initial_from_worker != 0);
   if (given.initial_from_worker == 0) {
@@ -186,6 +198,53 @@ absl::StatusOr<v1::TableSpec> TableOf(const capstan_table& given, std::vector<fl
     RETURN_IF_ERROR(ToFloats(given.initial, given.initial_dtype, absl::MakeSpan(initial)));
   }
   return table;
+}
+
+absl::Status SetRowOptimizer(const capstan_row_optimizer& given, v1::TableSpec& table) {
+  if (!v1::OptimizerSpec::Type_IsValid(given.type) || given.type == 0) {
+    return BadArgument(
+        absl::StrCat("optimizer: expected a capstan_optimizer_type, got ", given.type));
+  }
+  v1::OptimizerSpec& optimizer = *table.mutable_optimizer();
+  optimizer.set_type(static_cast<v1::OptimizerSpec::Type>(given.type));
+  optimizer.set_learning_rate(given.learning_rate);
+  optimizer.set_epsilon(given.epsilon);
+  optimizer.set_beta1(given.beta1);
+  optimizer.set_beta2(given.beta2);
+  optimizer.set_beta(given.beta);
+  optimizer.set_l1(given.l1);
+  optimizer.set_l2(given.l2);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::TableSpec> SparseTableOf(const capstan_sparse_table& given) {
+  v1::TableSpec table;
+  RETURN_IF_ERROR(SetNameAndLayer(given.name, given.layer, table));
+  if (given.dim < 1 || given.dim > 1024) {
+    return BadArgument(absl::StrCat("dim: expected 1 to 1024, got ", given.dim));
+  }
+  if (!(given.initial_stddev >= 0)) {
+    return BadArgument("initial_stddev: expected 0 or more");
+  }
+  v1::SparseTable& sparse = *table.mutable_sparse();
+  sparse.set_dim(given.dim);
+  sparse.set_admitting_push(given.admitting_push);
+  sparse.set_max_idle_steps(given.max_idle_steps);
+  sparse.set_max_rows(given.max_rows);
+  table.set_initial_stddev(given.initial_stddev);
+  if (given.optimizer == nullptr) return table;
+  RETURN_IF_ERROR(CheckSize(given.optimizer, "capstan_row_optimizer"));
+  RETURN_IF_ERROR(SetRowOptimizer(*given.optimizer, table));
+  return table;
+}
+
+// `count` items at `items`. INVALID_ARGUMENT: there are some, and no items.
+template <typename Item>
+absl::StatusOr<absl::Span<Item>> ItemsAt(Item* items, size_t count, const char* name) {
+  if (items == nullptr && count > 0) {
+    return BadArgument(absl::StrCat(name, ": expected ", count, " of them, got NULL"));
+  }
+  return absl::Span<Item>(items, count);
 }
 
 // The table's memory, if it has `count` elements.
@@ -246,14 +305,6 @@ void SetUpLibrary() {
   static_cast<void>(is_set_up);
 }
 
-template <typename Struct>
-absl::Status CheckSize(const Struct* given, const char* name) {
-  if (given == nullptr) return BadArgument(absl::StrCat(name, ": expected one, got NULL"));
-  if (given->struct_size == sizeof(Struct)) return absl::OkStatus();
-  return BadArgument(absl::StrCat("struct_size: expected sizeof(", name, "), ", sizeof(Struct),
-                                  ", got ", given->struct_size));
-}
-
 }  // namespace
 }  // namespace capstan
 
@@ -304,6 +355,17 @@ capstan_status capstan_add_table(capstan_job* job, const capstan_table* table, i
     std::vector<float> initial;
     ASSIGN_OR_RETURN(capstan::v1::TableSpec spec, capstan::TableOf(*table, initial));
     ASSIGN_OR_RETURN(*id, client.AddTable(std::move(spec), std::move(initial)));
+    return absl::OkStatus();
+  });
+}
+
+capstan_status capstan_add_sparse_table(capstan_job* job, const capstan_sparse_table* table,
+                                        int32_t* id) {
+  return WithJob(job, [&](ClientJob& client) -> absl::Status {
+    if (id == nullptr) return BadArgument("id: expected a place for it, got NULL");
+    RETURN_IF_ERROR(capstan::CheckSize(table, "capstan_sparse_table"));
+    ASSIGN_OR_RETURN(capstan::v1::TableSpec spec, capstan::SparseTableOf(*table));
+    ASSIGN_OR_RETURN(*id, client.AddTable(std::move(spec), {}));
     return absl::OkStatus();
   });
 }
@@ -368,6 +430,37 @@ capstan_status capstan_wait(capstan_job* job, int32_t layer, int64_t timeout_ms)
 capstan_status capstan_push(capstan_job* job, int32_t layer, int64_t timeout_ms) {
   return WithEngine(job,
                     [&](ProgramEngine& engine) { return engine.Push(layer, LimitOf(timeout_ms)); });
+}
+
+capstan_status capstan_pull_rows(capstan_job* job, int32_t table, const uint64_t* keys,
+                                 size_t count, int64_t timeout_ms) {
+  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto keys_of_rows, capstan::ItemsAt(keys, count, "keys"));
+    return engine.PullRows(capstan::TableId(static_cast<uint32_t>(table)), keys_of_rows,
+                           LimitOf(timeout_ms));
+  });
+}
+
+capstan_status capstan_read_rows(capstan_job* job, int32_t table, float* rows, size_t count,
+                                 int64_t timeout_ms) {
+  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto values, capstan::ItemsAt(rows, count, "rows"));
+    return engine.ReadRows(capstan::TableId(static_cast<uint32_t>(table)), values,
+                           LimitOf(timeout_ms));
+  });
+}
+
+capstan_status capstan_push_rows(capstan_job* job, int32_t table, const uint64_t* keys,
+                                 size_t count, const float* gradients, const uint64_t* next_keys,
+                                 size_t next_count, int64_t timeout_ms) {
+  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    const capstan::TableId id(static_cast<uint32_t>(table));
+    ASSIGN_OR_RETURN(const auto keys_of_rows, capstan::ItemsAt(keys, count, "keys"));
+    ASSIGN_OR_RETURN(const auto next, capstan::ItemsAt(next_keys, next_count, "next_keys"));
+    ASSIGN_OR_RETURN(const size_t dim, engine.DimOf(id));
+    ASSIGN_OR_RETURN(const auto values, capstan::ItemsAt(gradients, count * dim, "gradients"));
+    return engine.PushRows(id, keys_of_rows, values, next, LimitOf(timeout_ms));
+  });
 }
 
 capstan_status capstan_set_learning_rate(capstan_job* job, int32_t table, double learning_rate) {

@@ -1,7 +1,8 @@
 /* The C interface: train any program's model on Capstan's parameter servers.
  *
  *   capstan_connect      reads the job from its coordinator
- *   capstan_add_table    names each parameter tensor, with its initial values and its optimizer
+ *   capstan_add_table    names each parameter tensor, with its initial values and its optimizer;
+ *                        capstan_add_sparse_table a table of rows by key
  *   capstan_start        joins the job, and waits until all its processes are there
  *   each step:
  *     capstan_wait       until a layer's values have arrived; then compute with capstan_values
@@ -42,7 +43,7 @@ extern "C" {
 #endif
 
 /* Grows when a function or a field is added. What exists does not change. */
-#define CAPSTAN_API_VERSION 1
+#define CAPSTAN_API_VERSION 2
 
 #define CAPSTAN_EXPORT __attribute__((visibility("default")))
 
@@ -69,7 +70,9 @@ typedef enum capstan_optimizer_type {
   CAPSTAN_NESTEROV = 3, /* v = momentum v + g; w -= learning_rate (g + momentum v) */
   CAPSTAN_ADAGRAD = 4,
   CAPSTAN_ADAM = 5,
-  CAPSTAN_ADAMW = 6
+  CAPSTAN_ADAMW = 6,
+  CAPSTAN_ROW_ADAGRAD = 7, /* only of sparse tables: one sum of squares a row */
+  CAPSTAN_FTRL = 8         /* only of sparse tables: FTRL-proximal */
 } capstan_optimizer_type;
 
 /* The fields that a type does not use are ignored. weight_decay is decoupled for ADAMW (w is first
@@ -132,6 +135,34 @@ typedef struct capstan_table {
   double initial_stddev;
 } capstan_table;
 
+/* The optimizer of a sparse table. The formulas are those of server/sparse/row_optimizer.h. */
+typedef struct capstan_row_optimizer {
+  size_t struct_size;   /* sizeof(capstan_row_optimizer) */
+  int32_t type;         /* SGD, ADAGRAD, ADAM, ROW_ADAGRAD or FTRL */
+  double learning_rate; /* above 0; FTRL: its alpha */
+  double epsilon;       /* ADAGRAD, ROW_ADAGRAD, ADAM: above 0 */
+  double beta1;         /* ADAM: 0 to below 1 */
+  double beta2;
+  double beta; /* FTRL: 0 or more, lowers the first learning rates */
+  double l1;   /* FTRL: 0 or more; values with a sum of gradients up to it are 0 */
+  double l2;   /* FTRL: 0 or more; pulls values toward 0 */
+} capstan_row_optimizer;
+
+/* A table from any 64-bit keys to rows of `dim` values. A row comes into being when it is first
+ * pushed. Until then its values are the initial ones, which depend on the job's seed, the table and
+ * the key alone. All workers give the same. */
+typedef struct capstan_sparse_table {
+  size_t struct_size; /* sizeof(capstan_sparse_table) */
+  const char* name;   /* Required; no two tables have the same */
+  uint32_t dim;       /* 1 to 1024 */
+  int32_t layer;      /* for its place in the order of sending; as in capstan_table */
+  const capstan_row_optimizer* optimizer; /* NULL: the job's */
+  double initial_stddev;                  /* of a normal distribution around 0; 0 for FTRL */
+  uint32_t admitting_push;                /* a key has a row from this push on, 1 to 255; 0: 1 */
+  uint64_t max_idle_steps; /* rows not pushed or pulled for more steps go; 0: they stay */
+  uint64_t max_rows;       /* if there are more, those idle longest go; 0: any number */
+} capstan_sparse_table;
+
 typedef struct capstan_job capstan_job;
 
 /* CAPSTAN_API_VERSION of the library. */
@@ -151,6 +182,9 @@ CAPSTAN_EXPORT capstan_status capstan_connect(const capstan_connect_options* opt
  * worker adds the same tables in the same order. */
 CAPSTAN_EXPORT capstan_status capstan_add_table(capstan_job* job, const capstan_table* table,
                                                 int32_t* id);
+CAPSTAN_EXPORT capstan_status capstan_add_sparse_table(capstan_job* job,
+                                                       const capstan_sparse_table* table,
+                                                       int32_t* id);
 
 /* Joins the job as a worker, waits until all its processes are there, and begins to pull the
  * values. Afterwards the functions below may be called. CAPSTAN_FAILED also if the job has no place
@@ -189,6 +223,31 @@ CAPSTAN_EXPORT capstan_status capstan_wait(capstan_job* job, int32_t layer, int6
  * next values. Once a step. Waits first if the layer's values of this step are still on their way:
  * a gradient cannot come from values that never arrived. */
 CAPSTAN_EXPORT capstan_status capstan_push(capstan_job* job, int32_t layer, int64_t timeout_ms);
+
+/* Sparse tables. Once a step, capstan_push_rows sends the gradients of some keys, in any order; the
+ * gradients of a key that is there twice are added up. A table without a push in a step had no
+ * gradient. For one table, call these from one thread at a time. */
+
+/* Begins to pull the rows of `count` keys, with the values of the step that comes next or that is
+ * under way, unless they were fetched ahead. The keys are copied. Waits first if the table's last
+ * exchange is still under way. */
+CAPSTAN_EXPORT capstan_status capstan_pull_rows(capstan_job* job, int32_t table,
+                                                const uint64_t* keys, size_t count,
+                                                int64_t timeout_ms);
+
+/* Waits for the rows of the last capstan_pull_rows, and copies them to `rows`: `dim` values for
+ * each of its keys, in their order; `count` is the number of all values. */
+CAPSTAN_EXPORT capstan_status capstan_read_rows(capstan_job* job, int32_t table, float* rows,
+                                                size_t count, int64_t timeout_ms);
+
+/* Sends this step's gradients of the rows of `count` keys: `dim` values for each of them. They are
+ * copied. Keys that were pulled last, in the same order, are not sent again. The rows of
+ * `next_count` keys of the next step, if they are known, are fetched ahead with the same messages;
+ * a capstan_pull_rows of the same keys then has nothing to send. */
+CAPSTAN_EXPORT capstan_status capstan_push_rows(capstan_job* job, int32_t table,
+                                                const uint64_t* keys, size_t count,
+                                                const float* gradients, const uint64_t* next_keys,
+                                                size_t next_count, int64_t timeout_ms);
 
 /* The learning rate of the table's pushes from now on, instead of the optimizer's; finite, 0 or
  * more. `table` below 0: of all tables. In BSP the smallest rank's counts for a step. SSP and async

@@ -178,14 +178,8 @@ absl::StatusOr<bool> ProgramEngine::PushNow(int layer, bool has_gradient) {
   Step step;
   {
     MutexLock lock(&mu_);
-    RETURN_IF_ERROR(CheckGoesOnLocked());
-    if (!open_.has_value()) return false;  // The worker has been asked to leave meanwhile.
-    if (pushed_[layer]) {
-      return absl::FailedPreconditionError(absl::StrCat("layer ", layer,
-                                                        " has been pushed in step ", next_.value(),
-                                                        " before; end the step first"));
-    }
-    pushed_[layer] = true;
+    ASSIGN_OR_RETURN(const bool is_taken, TakePushLocked(layer, absl::StrCat("layer ", layer)));
+    if (!is_taken) return false;
     step = *open_;
     store = TakeStoreLocked();
   }
@@ -196,6 +190,101 @@ absl::StatusOr<bool> ProgramEngine::PushNow(int layer, bool has_gradient) {
   }
   ReleaseStore();
   return true;
+}
+
+absl::StatusOr<bool> ProgramEngine::TakePushLocked(size_t index, const std::string& name) {
+  RETURN_IF_ERROR(CheckGoesOnLocked());
+  if (!open_.has_value()) return false;  // The worker has been asked to leave meanwhile.
+  if (pushed_[index]) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        name, " has been pushed in step ", next_.value(), " before; end the step first"));
+  }
+  pushed_[index] = true;
+  return true;
+}
+
+absl::Status ProgramEngine::CheckSparse(TableId table) const {
+  if (table.value() < options_.tables.size() && IsSparse(table.value())) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("table: expected a sparse one, got ", table.value()));
+}
+
+absl::StatusOr<size_t> ProgramEngine::DimOf(TableId table) const {
+  RETURN_IF_ERROR(CheckSparse(table));
+  return options_.tables[table.value()].sparse().dim();
+}
+
+absl::Status ProgramEngine::UseRows(TableId table, absl::Time deadline,
+                                    absl::FunctionRef<absl::Status(RowStore& rows)> use) {
+  RETURN_IF_ERROR(CheckSparse(table));
+  ParameterStore* store;
+  {
+    MutexLock lock(&mu_);
+    RETURN_IF_ERROR(CheckTrainsLocked());
+    store = TakeStoreLocked();
+  }
+  if (store == nullptr) return absl::FailedPreconditionError("all steps are done");
+  RowStore& rows = *store->rows();
+  const absl::StatusOr<bool> is_free = rows.WaitFor(table, deadline - options_.clock->Now());
+  absl::Status status;
+  if (is_free.ok()) {
+    status = *is_free ? use(rows) : absl::DeadlineExceededError("rows are on their way");
+  }
+  ReleaseStore();
+  return is_free.ok() ? status : Lose(is_free.status());
+}
+
+absl::Status ProgramEngine::PullRows(TableId table, absl::Span<const uint64_t> keys,
+                                     absl::Duration limit) {
+  return UseRows(table, options_.clock->Now() + limit,
+                 [&](RowStore& rows) { return rows.Pull(table, keys, step()); });
+}
+
+absl::Status ProgramEngine::ReadRows(TableId table, absl::Span<float> rows, absl::Duration limit) {
+  return UseRows(table, options_.clock->Now() + limit, [&](RowStore& store) {
+    const size_t expected = store.pulled_keys(table) * store.dim(table);
+    if (rows.size() != expected) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "count: expected ", expected, " values of the rows that were pulled, got ", rows.size()));
+    }
+    store.ReadRows(table, rows);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status ProgramEngine::PushRows(TableId table, absl::Span<const uint64_t> keys,
+                                     absl::Span<const float> gradients,
+                                     absl::Span<const uint64_t> next_keys, absl::Duration limit) {
+  return PushRowsUntil(table, keys, gradients, next_keys, options_.clock->Now() + limit);
+}
+
+absl::Status ProgramEngine::PushRowsUntil(TableId table, absl::Span<const uint64_t> keys,
+                                          absl::Span<const float> gradients,
+                                          absl::Span<const uint64_t> next_keys,
+                                          absl::Time deadline) {
+  bool is_pushed = false;
+  while (!is_pushed) {
+    RETURN_IF_ERROR(UseRows(table, deadline, [](RowStore&) { return absl::OkStatus(); }));
+    RETURN_IF_ERROR(AwaitOpenStep(deadline).status());
+    RETURN_IF_ERROR(UseRows(table, deadline, [&](RowStore& rows) -> absl::Status {
+      Step step;
+      {
+        MutexLock lock(&mu_);
+        ASSIGN_OR_RETURN(
+            is_pushed,
+            TakePushLocked(layer_count_ + table.value(),
+                           absl::StrCat("table ", options_.tables[table.value()].name())));
+        step = next_;
+      }
+      if (!is_pushed) return absl::OkStatus();
+      absl::Status status = rows.Push(table, keys, gradients, step, next_keys);
+      if (status.ok()) return status;
+      MutexLock lock(&mu_);
+      pushed_[layer_count_ + table.value()] = false;
+      return status;
+    }));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ProgramEngine::SetLearningRate(std::optional<TableId> table, double learning_rate) {
@@ -213,6 +302,7 @@ absl::Status ProgramEngine::SetLearningRate(std::optional<TableId> table, double
   for (uint32_t id = 0; id < options_.tables.size(); ++id) {
     if (!table.has_value() || id == table->value()) {
       store->SetLearningRate(TableId(id), learning_rate);
+      if (IsSparse(id)) store->rows()->SetLearningRate(TableId(id), learning_rate);
     }
   }
   ReleaseStore();
@@ -239,13 +329,17 @@ absl::Status ProgramEngine::EndStepUntil(double loss, size_t samples, absl::Time
     if (IsPushed(layer)) continue;
     RETURN_IF_ERROR(PushUntil(layer, /*has_gradient=*/false, deadline));
   }
+  for (uint32_t table = 0; table < options_.tables.size(); ++table) {
+    if (!IsSparse(table) || IsPushed(layer_count_ + static_cast<int>(table))) continue;
+    RETURN_IF_ERROR(PushRowsUntil(TableId(table), {}, {}, {}, deadline));
+  }
   MutexLock lock(&mu_);
   RETURN_IF_ERROR(CheckGoesOnLocked());
   result_.loss_sum = loss * static_cast<double>(samples);
   samples_ = samples;
   open_.reset();
   next_ = next_ + 1;
-  pushed_.assign(layer_count_, false);
+  pushed_.assign(layer_count_ + options_.tables.size(), false);
   changed_.NotifyAll();
   return absl::OkStatus();
 }
@@ -372,7 +466,7 @@ void ProgramEngine::BeginTraining(Step first_step, bool sets_initial_values,
     gradients_.assign(store.gradients().begin(), store.gradients().end());
     store_ = &store;
     next_ = first_step;
-    pushed_.assign(layer_count_, false);
+    pushed_.assign(layer_count_ + options_.tables.size(), false);
     has_started_ = true;
   }
   for (uint32_t id = 0; sets_initial_values && id < options_.tables.size(); ++id) {
@@ -451,10 +545,15 @@ absl::Status ProgramEngine::Evaluate(Step steps, ParameterStore& store,
   RETURN_IF_ERROR(store.WaitForAll());
   MutexLock lock(&mu_);
   evaluation_ = Evaluation::kWanted;
+  // The program may pull rows.
+  store_ = &store;
+  next_ = steps;
   changed_.NotifyAll();
   while (evaluation_ != Evaluation::kReported && failure_.ok() && !reports_nothing_) {
     RETURN_IF_ERROR(WaitLocked(absl::InfiniteFuture()));
   }
+  store_ = nullptr;
+  while (store_users_ > 0) RETURN_IF_ERROR(WaitLocked(absl::InfiniteFuture()));
   RETURN_IF_ERROR(failure_);
   if (evaluation_ != Evaluation::kReported) {
     report_.set_has_no_accuracy(true);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -57,9 +58,24 @@ class ProgramEngine : public Engine {
   absl::Status Wait(int layer, absl::Duration limit);
   // Pushes the layer's gradient, once a step. Waits for the layer before.
   absl::Status Push(int layer, absl::Duration limit);
+  // Of a sparse table. INVALID_ARGUMENT: the table is not one, or has too many keys.
+  //
+  // Values of a row.
+  absl::StatusOr<size_t> DimOf(TableId table) const;
+  // Begins to pull the rows of `keys` at step(), once the table's last exchange is answered.
+  absl::Status PullRows(TableId table, absl::Span<const uint64_t> keys, absl::Duration limit);
+  // Waits for the rows of the last PullRows, and sets them, in the order of its keys.
+  absl::Status ReadRows(TableId table, absl::Span<float> rows, absl::Duration limit);
+  // Pushes gradients of these keys, once a step. Fetches the rows of `next_keys` ahead, for the
+  // next step.
+  absl::Status PushRows(TableId table, absl::Span<const uint64_t> keys,
+                        absl::Span<const float> gradients, absl::Span<const uint64_t> next_keys,
+                        absl::Duration limit);
+
   // Of the table's pushes from now on; none: of all tables. Finite, 0 or more.
   absl::Status SetLearningRate(std::optional<TableId> table, double learning_rate);
-  // Layers without a push get one without a gradient. `loss` is the mean over the samples.
+  // Layers and sparse tables without a push get one without a gradient. `loss` is the mean over the
+  // samples.
   absl::Status EndStep(double loss, size_t samples, absl::Duration limit);
 
   // There is no further step.
@@ -129,6 +145,19 @@ class ProgramEngine : public Engine {
   absl::Status PushUntil(int layer, bool has_gradient, absl::Time deadline);
   // False: no step is open.
   absl::StatusOr<bool> PushNow(int layer, bool has_gradient);
+  absl::Status CheckSparse(TableId table) const;
+  bool IsSparse(size_t table) const { return options_.tables[table].has_sparse(); }
+  // Calls `use` with the rows of sparse tables once no exchange of the table is open. Without
+  // rows, when all steps are done and this worker does not evaluate: FAILED_PRECONDITION.
+  absl::Status UseRows(TableId table, absl::Time deadline,
+                       absl::FunctionRef<absl::Status(RowStore& rows)> use);
+  absl::Status PushRowsUntil(TableId table, absl::Span<const uint64_t> keys,
+                             absl::Span<const float> gradients,
+                             absl::Span<const uint64_t> next_keys, absl::Time deadline);
+  // Notes the push of a layer or of a table's rows. False: no step is open. FAILED_PRECONDITION:
+  // `name` was pushed before.
+  absl::StatusOr<bool> TakePushLocked(size_t index, const std::string& name)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The store, kept until ReleaseStore. Null: the worker does not train.
   ParameterStore* TakeStoreLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReleaseStore();
@@ -152,14 +181,15 @@ class ProgramEngine : public Engine {
   Step next_ ABSL_GUARDED_BY(mu_);
   std::optional<Step> open_ ABSL_GUARDED_BY(mu_);     // to the program's pushes
   bool is_ending_step_ ABSL_GUARDED_BY(mu_) = false;  // by one thread; others wait
-  std::vector<bool> pushed_ ABSL_GUARDED_BY(mu_);     // by layer, in the open step
-  int64_t most_steps_ ABSL_GUARDED_BY(mu_);           // of every worker; 0: not known
-  BatchResult result_ ABSL_GUARDED_BY(mu_) = {};      // of the latest step
-  size_t samples_ ABSL_GUARDED_BY(mu_) = 0;           // of the latest step
-  bool ends_ ABSL_GUARDED_BY(mu_) = false;            // End was called
-  bool leaves_ ABSL_GUARDED_BY(mu_) = false;          // Leave was called
-  bool has_ended_ ABSL_GUARDED_BY(mu_) = false;       // as has_ended()
-  absl::Status failure_ ABSL_GUARDED_BY(mu_);         // of the program, or of an exchange
+  // In the open step: by layer, and then by table the rows of sparse tables.
+  std::vector<bool> pushed_ ABSL_GUARDED_BY(mu_);
+  int64_t most_steps_ ABSL_GUARDED_BY(mu_);       // of every worker; 0: not known
+  BatchResult result_ ABSL_GUARDED_BY(mu_) = {};  // of the latest step
+  size_t samples_ ABSL_GUARDED_BY(mu_) = 0;       // of the latest step
+  bool ends_ ABSL_GUARDED_BY(mu_) = false;        // End was called
+  bool leaves_ ABSL_GUARDED_BY(mu_) = false;      // Leave was called
+  bool has_ended_ ABSL_GUARDED_BY(mu_) = false;   // as has_ended()
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);     // of the program, or of an exchange
   Evaluation evaluation_ ABSL_GUARDED_BY(mu_) = Evaluation::kNone;
   v1::ReportResultRequest report_ ABSL_GUARDED_BY(mu_);
   bool reports_nothing_ ABSL_GUARDED_BY(mu_) = false;  // ReportNothing was called

@@ -10,6 +10,7 @@
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
+#include "server/optimizer/table_optimizers.h"
 
 namespace capstan {
 namespace {
@@ -18,12 +19,24 @@ constexpr uint64_t kJob = 42;
 constexpr uint64_t kFirstIncarnation = 100;
 
 ShardMap MapOf(const BenchmarkJob& job) {
-  return ShardMap({job.table_bytes / sizeof(float)}, job.slice_bytes, job.shard_count);
+  const uint64_t elements = job.row_dim > 0 ? 0 : job.table_bytes / sizeof(float);
+  return ShardMap({elements}, job.slice_bytes, job.shard_count);
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Optimizer>> BenchmarkJob::MakeOptimizer() const {
+v1::TableSpec BenchmarkJob::TableSpec() const {
+  v1::TableSpec table;
+  table.set_name("values");
+  if (row_dim > 0) {
+    table.mutable_sparse()->set_dim(row_dim);
+  } else {
+    table.add_shape(table_bytes / sizeof(float));
+  }
+  return table;
+}
+
+absl::StatusOr<v1::OptimizerSpec> BenchmarkJob::OptimizerSpec() const {
   v1::OptimizerSpec spec;
   spec.set_learning_rate(learning_rate);
   std::string name = optimizer;
@@ -34,6 +47,11 @@ absl::StatusOr<std::unique_ptr<Optimizer>> BenchmarkJob::MakeOptimizer() const {
                                       optimizer);
   }
   spec.set_type(type);
+  return spec;
+}
+
+absl::StatusOr<std::unique_ptr<Optimizer>> BenchmarkJob::MakeOptimizer() const {
+  ASSIGN_OR_RETURN(const v1::OptimizerSpec spec, OptimizerSpec());
   return capstan::MakeOptimizer(spec);
 }
 
@@ -41,10 +59,16 @@ absl::StatusOr<std::unique_ptr<ShardHost>> BenchmarkJob::MakeHost(int server,
                                                                   ShardHost::Source source) const {
   ShardHost::Options options;
   options.job = kJob;
-  options.tables = {{"values", table_bytes / sizeof(float), 0, {}}};
+  options.tables = {{"values", row_dim > 0 ? 0 : table_bytes / sizeof(float), 0, {}}};
   options.slice_bytes = slice_bytes;
   options.shard_count = shard_count;
-  ASSIGN_OR_RETURN(options.optimizer, MakeOptimizer());
+  if (row_dim > 0) {
+    ASSIGN_OR_RETURN(const v1::OptimizerSpec spec, OptimizerSpec());
+    options.tables[0].sparse.emplace();
+    ASSIGN_OR_RETURN(options.tables[0].sparse->optimizer, MakeRowOptimizer(spec, row_dim));
+  } else {
+    ASSIGN_OR_RETURN(options.optimizer, MakeOptimizer());
+  }
   const ConsistencyPeriod period = {Step(0), consistency, 0};
   ASSIGN_OR_RETURN(const auto schedule, MakeConsistencySchedule({&period, 1}));
   options.schedules = {schedule};

@@ -10,6 +10,8 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/exchange/parameter_endpoint.h"
+#include "proto/coordinator_service.pb.h"
+#include "proto/job.pb.h"
 #include "server/consistency/consistency_policy.h"
 #include "server/optimizer/optimizer.h"
 #include "server/shard/shard_host.h"
@@ -17,10 +19,11 @@
 
 namespace capstan {
 
-// A job of one table of zeros, without a coordinator. All workers are members from the beginning,
-// and every process knows the server of each shard.
+// A job of one table, of zeros or sparse, without a coordinator. All workers are members from the
+// beginning, and every process knows the server of each shard.
 struct BenchmarkJob {
   uint64_t table_bytes = 0;
+  uint32_t row_dim = 0;  // above 0: the table is sparse, with rows of so many values
   uint64_t slice_bytes = 0;
   int num_workers = 1;
   int num_servers = 1;
@@ -31,10 +34,12 @@ struct BenchmarkJob {
   // Measures exchanges for metrics, as capstan_server does. Outlives the host. Null: nothing does.
   const Clock* server_clock = nullptr;
 
+  // The table, as workers know it.
+  v1::TableSpec TableSpec() const;
   // All but the learning rate is the default. INVALID_ARGUMENT: there is no such optimizer.
   absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer() const;
   // The shards of one server; zeros unless they come from `source`. INVALID_ARGUMENT: there is no
-  // such optimizer. Or an error of `source`.
+  // such optimizer for the table. Or an error of `source`.
   absl::StatusOr<std::unique_ptr<ShardHost>> MakeHost(int server,
                                                       ShardHost::Source source = {}) const;
   // Each value after 0 ... `pushes` pushes of this gradient, under async.
@@ -42,6 +47,8 @@ struct BenchmarkJob {
   absl::StatusOr<std::vector<float>> ValuesAfter(uint64_t pushes, float gradient) const;
   // The request of a worker to such a host, still without push and pull.
   ExchangeRequest RequestOf(int worker, uint32_t slice) const;
+
+  absl::StatusOr<v1::OptimizerSpec> OptimizerSpec() const;
 
   // A client of the servers at `addresses`. `connect` makes its connections.
   using Connect = std::function<std::unique_ptr<ParameterEndpoint>(const std::string& address)>;

@@ -1,11 +1,7 @@
 #include "tests/benchmark/sparse/row_table_load.h"
 
-#include <time.h>
-
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +12,7 @@
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "server/sparse/row_table.h"
+#include "tests/benchmark/sparse/sparse_load.h"
 
 namespace capstan {
 namespace {
@@ -61,36 +58,7 @@ class TableOfRows {
   RowTable table_;
 };
 
-// Keys in any order, that nothing about their order helps to place.
-uint64_t KeyOf(uint64_t id) {
-  const auto words = Philox4x32({static_cast<uint32_t>(id), static_cast<uint32_t>(id >> 32), 0, 0},
-                                {/*seed=*/1, 0});
-  return (uint64_t{words[0]} << 32) | words[1];
-}
-
-std::vector<uint64_t> Drawn(uint64_t count, const std::function<uint64_t()>& draw_id) {
-  std::vector<uint64_t> keys(count);
-  for (uint64_t& key : keys) key = KeyOf(draw_id());
-  return keys;
-}
-
-// The time for which this thread has run on a CPU. It stands still while other processes have the
-// CPU; but they also make the memory slower.
-double CpuSeconds() {
-  timespec time;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
-
-double Seconds(const std::function<void()>& work) {
-  const double begin = CpuSeconds();
-  work();
-  return CpuSeconds() - begin;
-}
-
-double Rate(const std::vector<uint64_t>& keys, double seconds) {
-  return static_cast<double>(keys.size()) / seconds / 1e6;
-}
+double RateOf(Keys keys, double seconds) { return MillionsPerSecond(keys.size(), seconds); }
 
 class Measurement {
  public:
@@ -103,11 +71,10 @@ class Measurement {
         values_(RowTable::kChunk * load.dim) {}
 
   void MeasureInsertion() {
-    uint64_t id = 0;
-    const std::vector<uint64_t> keys = Drawn(load_.num_keys, [&id] { return id++; });
+    const std::vector<uint64_t> keys = AllKeys(load_.num_keys);
     std::vector<double> batches;
     const double seconds = Insert(table_, keys, &batches);
-    AddRates("insert", Rate(keys, seconds), Rate(keys, Insert(map_, keys, nullptr)));
+    AddRates("insert", RateOf(keys, seconds), RateOf(keys, Insert(map_, keys, nullptr)));
     std::sort(batches.begin(), batches.end());
     const double median = batches[batches.size() / 2];
     figures_["median_batch_ms"] = median * 1e3;
@@ -120,10 +87,10 @@ class Measurement {
 
   void MeasureTouches(const std::string& name, const std::vector<uint64_t>& keys) {
     // In turn, so that a slower machine slows both.
-    const double find = Rate(keys, Seconds([&] { FindAll(table_, keys); }));
-    AddRates(name + "_find", find, Rate(keys, Seconds([&] { FindAll(map_, keys); })));
-    const double update = Rate(keys, Seconds([&] { UpdateAll(table_, keys); }));
-    AddRates(name + "_update", update, Rate(keys, Seconds([&] { UpdateAll(map_, keys); })));
+    const double find = RateOf(keys, CpuSeconds([&] { FindAll(table_, keys); }));
+    AddRates(name + "_find", find, RateOf(keys, CpuSeconds([&] { FindAll(map_, keys); })));
+    const double update = RateOf(keys, CpuSeconds([&] { UpdateAll(table_, keys); }));
+    AddRates(name + "_update", update, RateOf(keys, CpuSeconds([&] { UpdateAll(map_, keys); })));
   }
 
   // Some rows of both have the same bits.
@@ -146,7 +113,7 @@ class Measurement {
   double Insert(Table& table, Keys keys, std::vector<double>* batches) {
     double sum = 0;
     for (size_t begin = 0; begin < keys.size(); begin += load_.batch) {
-      const double seconds = Seconds([&] { table.Insert(keys.subspan(begin, load_.batch)); });
+      const double seconds = CpuSeconds([&] { table.Insert(keys.subspan(begin, load_.batch)); });
       sum += seconds;
       if (batches != nullptr) batches->push_back(seconds);
     }
@@ -203,15 +170,9 @@ absl::StatusOr<BenchmarkFigures> MeasureRowTable(const RowTableLoad& load) {
   Measurement measurement(load, *optimizer);
   measurement.MeasureInsertion();
   Random random(/*seed=*/2);
-  const std::vector<uint64_t> uniform =
-      Drawn(load.touches, [&] { return random.UniformInt(load.num_keys); });
+  const std::vector<uint64_t> uniform = UniformKeys(load.touches, load.num_keys, random);
   measurement.MeasureTouches("uniform", uniform);
-  // With exponent 1, the logarithm of the rank is uniform.
-  const double range = std::log(static_cast<double>(load.num_keys));
-  const std::vector<uint64_t> zipf = Drawn(load.touches, [&] {
-    return static_cast<uint64_t>(std::exp(range * random.UniformFloat())) - 1;
-  });
-  measurement.MeasureTouches("zipf", zipf);
+  measurement.MeasureTouches("zipf", ZipfKeys(load.touches, load.num_keys, random));
   RETURN_IF_ERROR(measurement.CheckResult(uniform));
   return measurement.figures();
 }

@@ -10,6 +10,8 @@
     if job.finish():
         job.report(test_accuracy=...)
 
+Job.sparse_table adds a table from 64-bit keys to rows, of which each step touches few.
+
 `python -m capstan run --worker_command="python train.py"` starts a whole job on this machine.
 capstan.torch is for programs with PyTorch.
 """
@@ -17,10 +19,12 @@ capstan.torch is for programs with PyTorch.
 from capstan._errors import (Error, Forked, InvalidArgument, JobFailed, LeftJob, OutOfMemory,
                              WrongOrder)
 from capstan._job import Job, connect
-from capstan._optimizers import SGD, Adagrad, Adam, AdamW, Optimizer
+from capstan._optimizers import FTRL, SGD, Adagrad, Adam, AdamW, Optimizer, RowAdagrad
+from capstan._sparse_table import SparseTable
 from capstan._table import Table
 
 __all__ = [
+    "FTRL",
     "SGD",
     "Adagrad",
     "Adam",
@@ -33,6 +37,8 @@ __all__ = [
     "LeftJob",
     "Optimizer",
     "OutOfMemory",
+    "RowAdagrad",
+    "SparseTable",
     "Table",
     "WrongOrder",
     "connect",

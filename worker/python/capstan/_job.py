@@ -11,6 +11,7 @@ from typing import Any, Callable, Optional
 
 from capstan import _ending, _errors, _library, _memory
 from capstan._optimizers import Optimizer
+from capstan._sparse_table import SparseTable
 from capstan._table import Layer, Table
 
 _NOT_KNOWN = float("nan")
@@ -126,18 +127,55 @@ class Job:
         memory = None if is_shape else _memory.memory_of(initial)
         shape = tuple(int(size) for size in initial) if is_shape else _shape_of(initial)
         index = max(self._layers, default=-1) + 1 if layer is None else layer
-        self._add_table(name, shape, optimizer, index, memory, stddev)
+        number = self._add_table(name, shape, optimizer, index, memory, stddev)
         if index not in self._layers:
             self._layers[index] = Layer(self, index)
-        table = Table(self, len(self._tables), name, shape, self._layers[index])
+        table = Table(self, number, name, shape, self._layers[index])
         self._layers[index].tables.append(table)
         if len(self._layers[index].tables) == 2:
             self._shared_layers.append(self._layers[index])
         self._tables.append(table)
         return table
 
+    def sparse_table(self, name: str, dim: int, *, optimizer: Optional[Optimizer] = None,
+                     stddev: float = 0.0, layer: Optional[int] = None, admitting_push: int = 1,
+                     max_idle_steps: int = 0, max_rows: int = 0) -> SparseTable:
+        """Adds a table from 64-bit keys to rows of `dim` values. Every worker adds the same tables
+        in the same order.
+
+        optimizer: the job's unless given: SGD, Adagrad, RowAdagrad, Adam or FTRL.
+        stddev: rows begin with values from a normal distribution around 0 with this standard
+        deviation. They depend on the job's seed, the table and the key alone.
+        layer: for its place in the order of sending; as in `table`.
+        admitting_push: a key has a row from this push on, 1 to 255. Gradients before are dropped.
+        max_idle_steps: rows that were neither pushed nor pulled for more steps go. 0: they stay.
+        max_rows: if there are more rows, those that were idle longest go. 0: any number.
+
+        Raises InvalidArgument; WrongOrder after `start`.
+        """
+        limits = {"dim": dim, "admitting_push": admitting_push, "max_idle_steps": max_idle_steps,
+                  "max_rows": max_rows}
+        for argument, value in limits.items():
+            if not isinstance(value, numbers.Integral) or not 0 <= value < 2**63:
+                raise _errors.InvalidArgument(f"{argument}: expected 0 or more, got {value}")
+        if max(dim, admitting_push) >= 2**32:
+            raise _errors.InvalidArgument(f"expected a dim of 1 to 1024, got {dim}, and an "
+                                          f"admitting_push of 1 to 255, got {admitting_push}")
+        index = max(self._layers, default=-1) + 1 if layer is None else layer
+        fields: dict[str, object] = dict(limits)
+        if optimizer is not None:
+            fields["optimizer"] = ctypes.pointer(optimizer._as_row_struct())
+        number = ctypes.c_int32()
+        _library.check(self._library.capstan_add_sparse_table(
+            self._pointer(), _library.SparseTableStruct(
+                struct_size=ctypes.sizeof(_library.SparseTableStruct), name=name.encode(),
+                layer=index, initial_stddev=stddev, **fields), number))
+        self._layers.setdefault(index, Layer(self, index))
+        return SparseTable(self, number.value, name, dim)
+
     def _add_table(self, name: str, shape: tuple[int, ...], optimizer: Optional[Optimizer],
-                   layer: int, memory: Optional[_memory.Memory], stddev: float) -> None:
+                   layer: int, memory: Optional[_memory.Memory], stddev: float) -> int:
+        """Returns the table's number."""
         if memory is not None and memory.on_gpu:
             raise _errors.InvalidArgument(
                 f"table {name}: expected initial values in the CPU's memory; copy them there")
@@ -146,12 +184,14 @@ class Job:
             fields["optimizer"] = ctypes.pointer(optimizer._as_struct())
         if memory is not None:
             fields.update(initial=memory.pointer, initial_dtype=memory.dtype)
+        number = ctypes.c_int32()
         _library.check(self._library.capstan_add_table(
             self._pointer(), _library.TableStruct(
                 struct_size=ctypes.sizeof(_library.TableStruct), name=name.encode(),
                 shape=(ctypes.c_uint64 * len(shape))(*shape), dimensions=len(shape), layer=layer,
                 initial_from_worker=memory is not None, initial_stddev=stddev, **fields),
-            ctypes.c_int32()))
+            number))
+        return number.value
 
     def start(self) -> None:
         """Joins the job, and waits until all its processes are there.

@@ -6,11 +6,11 @@ import ctypes
 import functools
 import os
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint64
-from ctypes import c_void_p
+from ctypes import c_uint32, c_void_p
 
 from capstan import _errors
 
-API_VERSION = 1
+API_VERSION = 2
 
 OK = 0
 TIMEOUT = 1
@@ -80,6 +80,38 @@ class TableStruct(Structure):
     ]
 
 
+class RowOptimizerStruct(Structure):
+    """capstan_row_optimizer"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("type", c_int32),
+        ("learning_rate", c_double),
+        ("epsilon", c_double),
+        ("beta1", c_double),
+        ("beta2", c_double),
+        ("beta", c_double),
+        ("l1", c_double),
+        ("l2", c_double),
+    ]
+
+
+class SparseTableStruct(Structure):
+    """capstan_sparse_table"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("dim", c_uint32),
+        ("layer", c_int32),
+        ("optimizer", POINTER(RowOptimizerStruct)),
+        ("initial_stddev", c_double),
+        ("admitting_push", c_uint32),
+        ("max_idle_steps", c_uint64),
+        ("max_rows", c_uint64),
+    ]
+
+
 # The functions of capstan.h: what each returns, and its arguments.
 FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "capstan_api_version": (c_int32, []),
@@ -87,6 +119,8 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "capstan_last_error": (c_char_p, []),
     "capstan_connect": (c_int32, [POINTER(ConnectOptions), POINTER(c_void_p)]),
     "capstan_add_table": (c_int32, [c_void_p, POINTER(TableStruct), POINTER(c_int32)]),
+    "capstan_add_sparse_table":
+        (c_int32, [c_void_p, POINTER(SparseTableStruct), POINTER(c_int32)]),
     "capstan_start": (c_int32, [c_void_p, c_int64]),
     "capstan_rank": (c_int32, [c_void_p]),
     "capstan_num_workers": (c_int32, [c_void_p]),
@@ -98,6 +132,10 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "capstan_write_gradient": (c_int32, [c_void_p, c_int32, c_void_p, c_size_t, c_int32]),
     "capstan_wait": (c_int32, [c_void_p, c_int32, c_int64]),
     "capstan_push": (c_int32, [c_void_p, c_int32, c_int64]),
+    "capstan_pull_rows": (c_int32, [c_void_p, c_int32, c_void_p, c_size_t, c_int64]),
+    "capstan_read_rows": (c_int32, [c_void_p, c_int32, c_void_p, c_size_t, c_int64]),
+    "capstan_push_rows": (c_int32, [c_void_p, c_int32, c_void_p, c_size_t, c_void_p, c_void_p,
+                                    c_size_t, c_int64]),
     "capstan_set_learning_rate": (c_int32, [c_void_p, c_int32, c_double]),
     "capstan_end_step": (c_int32, [c_void_p, c_double, c_uint64, c_int64]),
     "capstan_finish": (c_int32, [c_void_p, POINTER(c_int32), c_int64]),

@@ -6,16 +6,17 @@ The servers apply them to the mean of all workers' gradients (BSP), or to each w
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 
-from capstan import _library
+from capstan import _errors, _library
 
-_SGD, _MOMENTUM, _NESTEROV, _ADAGRAD, _ADAM, _ADAMW = range(1, 7)
+_SGD, _MOMENTUM, _NESTEROV, _ADAGRAD, _ADAM, _ADAMW, _ROW_ADAGRAD, _FTRL = range(1, 9)
 
 
 @dataclasses.dataclass(frozen=True)
 class Optimizer:
-    """Base of SGD, Adagrad, Adam and AdamW.
+    """Base of SGD, Adagrad, Adam and AdamW, and for sparse tables RowAdagrad and FTRL.
 
     lr is the learning rate, above 0. Table.learning_rate changes it while the job runs.
     """
@@ -23,7 +24,22 @@ class Optimizer:
     lr: float
 
     def _as_struct(self) -> _library.OptimizerStruct:
-        raise NotImplementedError("expected SGD, Adagrad, Adam or AdamW, got Optimizer itself")
+        raise _errors.InvalidArgument(
+            f"expected SGD, Adagrad, Adam or AdamW for a dense table, got {type(self).__name__}")
+
+    def _as_row_struct(self) -> _library.RowOptimizerStruct:
+        """The optimizer of a sparse table."""
+        if getattr(self, "weight_decay", 0.0) or getattr(self, "momentum", 0.0):
+            raise _errors.InvalidArgument(
+                f"expected no momentum and no weight_decay for a sparse table, got {self}")
+        struct = self._row_fields()
+        struct.struct_size = ctypes.sizeof(struct)
+        struct.learning_rate = self.lr
+        return struct
+
+    def _row_fields(self) -> _library.RowOptimizerStruct:
+        raise _errors.InvalidArgument("expected SGD, Adagrad, RowAdagrad, Adam or FTRL for a sparse "
+                                      f"table, got {type(self).__name__}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +55,9 @@ class SGD(Optimizer):
         return _library.OptimizerStruct(type=kind, learning_rate=self.lr, momentum=self.momentum,
                                         weight_decay=self.weight_decay)
 
+    def _row_fields(self) -> _library.RowOptimizerStruct:
+        return _library.RowOptimizerStruct(type=_SGD)
+
 
 @dataclasses.dataclass(frozen=True)
 class Adagrad(Optimizer):
@@ -50,6 +69,32 @@ class Adagrad(Optimizer):
     def _as_struct(self) -> _library.OptimizerStruct:
         return _library.OptimizerStruct(type=_ADAGRAD, learning_rate=self.lr, epsilon=self.eps,
                                         weight_decay=self.weight_decay)
+
+    def _row_fields(self) -> _library.RowOptimizerStruct:
+        return _library.RowOptimizerStruct(type=_ADAGRAD, epsilon=self.eps)
+
+
+@dataclasses.dataclass(frozen=True)
+class RowAdagrad(Optimizer):
+    """Adagrad with one sum of squares for each row, of a sparse table."""
+
+    eps: float = 1e-10
+
+    def _row_fields(self) -> _library.RowOptimizerStruct:
+        return _library.RowOptimizerStruct(type=_ROW_ADAGRAD, epsilon=self.eps)
+
+
+@dataclasses.dataclass(frozen=True)
+class FTRL(Optimizer):
+    """FTRL-proximal, of a sparse table. `lr` is its alpha. `beta` lowers the first learning rates,
+    `l1` makes values 0 whose sum of gradients is no larger, `l2` pulls values toward 0."""
+
+    beta: float = 1.0
+    l1: float = 0.0
+    l2: float = 0.0
+
+    def _row_fields(self) -> _library.RowOptimizerStruct:
+        return _library.RowOptimizerStruct(type=_FTRL, beta=self.beta, l1=self.l1, l2=self.l2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +112,11 @@ class Adam(Optimizer):
                                         beta1=self.betas[0], beta2=self.betas[1],
                                         epsilon=self.eps, weight_decay=self.weight_decay)
 
+    def _row_fields(self) -> _library.RowOptimizerStruct:
+        """Each row counts its own steps."""
+        return _library.RowOptimizerStruct(type=_ADAM, beta1=self.betas[0], beta2=self.betas[1],
+                                           epsilon=self.eps)
+
 
 @dataclasses.dataclass(frozen=True)
 class AdamW(Adam):
@@ -75,3 +125,6 @@ class AdamW(Adam):
     weight_decay: float = 0.01
 
     _kind = _ADAMW
+
+    def _row_fields(self) -> _library.RowOptimizerStruct:
+        return Optimizer._row_fields(self)

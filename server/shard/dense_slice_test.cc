@@ -1,4 +1,4 @@
-#include "server/shard/slice.h"
+#include "server/shard/dense_slice.h"
 
 #include <gtest/gtest.h>
 
@@ -58,19 +58,19 @@ class Reference {
   std::vector<float> second_ = std::vector<float>(kSize);
 };
 
-class SliceTest : public testing::Test {
+class DenseSliceTest : public testing::Test {
  protected:
   std::unique_ptr<Slice> MakeSlice(ConsistencyMode mode,
                                    UpdateScale update_scale = UpdateScale::kStaleness) {
     const ConsistencyPeriod period = {Step(0), mode};
-    Slice::Options options;
-    options.update_scale = update_scale;
-    options.name = "slice 0 of w";
+    DenseSlice::Options options;
+    options.slice.update_scale = update_scale;
+    options.slice.name = "slice 0 of w";
     options.memory = SliceState::Allocate(kSize, *optimizer_).value();
     options.optimizer = optimizer_.get();
-    options.schedule = MakeConsistencySchedule({&period, 1}).value();
-    options.non_finite_pushes = &non_finite_pushes_;
-    auto slice = std::make_unique<Slice>(std::move(options));
+    options.slice.schedule = MakeConsistencySchedule({&period, 1}).value();
+    options.slice.non_finite_pushes = &non_finite_pushes_;
+    auto slice = std::make_unique<DenseSlice>(std::move(options));
     ReleasedReplies none;
     for (int worker = 0; worker < kWorkers; ++worker) slice->AddWorker(WorkerId(worker), &none);
     return slice;
@@ -113,7 +113,7 @@ class SliceTest : public testing::Test {
   std::vector<ExchangeReply> replies_;
 };
 
-TEST_F(SliceTest, MeansOfWholeStepsGiveTheBitsOfOneLoop) {
+TEST_F(DenseSliceTest, MeansOfWholeStepsGiveTheBitsOfOneLoop) {
   const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kBsp);
   Reference reference(*optimizer_);
   Random random(/*seed=*/91);
@@ -137,7 +137,7 @@ TEST_F(SliceTest, MeansOfWholeStepsGiveTheBitsOfOneLoop) {
   }
 }
 
-TEST_F(SliceTest, UpdatesAfterUpdatesGiveTheBitsOfOneLoopWhileOlderValuesAreRead) {
+TEST_F(DenseSliceTest, UpdatesAfterUpdatesGiveTheBitsOfOneLoopWhileOlderValuesAreRead) {
   const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync, UpdateScale::kSum);
   Reference reference(*optimizer_);
   Random random(/*seed=*/92);
@@ -154,7 +154,7 @@ TEST_F(SliceTest, UpdatesAfterUpdatesGiveTheBitsOfOneLoopWhileOlderValuesAreRead
   for (size_t i = 0; i < replies_.size(); ++i) EXPECT_EQ(ValuesOf(replies_[i]), expected[i]);
 }
 
-TEST_F(SliceTest, APushesLearningRateIsDividedByLiveWorkersAndByUpdatesSinceItsPull) {
+TEST_F(DenseSliceTest, APushesLearningRateIsDividedByLiveWorkersAndByUpdatesSinceItsPull) {
   const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync);
   Reference reference(*optimizer_);
   Random random(/*seed=*/94);
@@ -173,7 +173,7 @@ TEST_F(SliceTest, APushesLearningRateIsDividedByLiveWorkersAndByUpdatesSinceItsP
   EXPECT_EQ(replies_.back().learning_rate_divisor, 2u + 2u);
 }
 
-TEST_F(SliceTest, UnderBspTheLearningRateOfAPushIsNotDivided) {
+TEST_F(DenseSliceTest, UnderBspTheLearningRateOfAPushIsNotDivided) {
   const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kBsp);
   Random random(/*seed=*/95);
   for (int worker = 0; worker < kWorkers; ++worker) {
@@ -182,7 +182,7 @@ TEST_F(SliceTest, UnderBspTheLearningRateOfAPushIsNotDivided) {
   for (const ExchangeReply& reply : replies_) EXPECT_EQ(reply.learning_rate_divisor, 0u);
 }
 
-TEST_F(SliceTest, APushComputedWithAVersionThatDoesNotExistIsRefused) {
+TEST_F(DenseSliceTest, APushComputedWithAVersionThatDoesNotExistIsRefused) {
   const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync);
   pulled_version_[0] = 1;
   PushPull(*slice, /*worker=*/0, Step(0), std::vector<float>(kSize));
@@ -190,7 +190,7 @@ TEST_F(SliceTest, APushComputedWithAVersionThatDoesNotExistIsRefused) {
   EXPECT_EQ(slice->version(), 0u);
 }
 
-TEST_F(SliceTest, ANonFiniteElementAnywhereLeavesEverythingAsItWas) {
+TEST_F(DenseSliceTest, ANonFiniteElementAnywhereLeavesEverythingAsItWas) {
   const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync);
   Reference reference(*optimizer_);
   Random random(/*seed=*/93);
@@ -209,7 +209,7 @@ TEST_F(SliceTest, ANonFiniteElementAnywhereLeavesEverythingAsItWas) {
   EXPECT_EQ(ValuesOf(replies_.back()), reference.values());
 }
 
-TEST_F(SliceTest, TheLearningRateOfAPushTakesThePlaceOfTheOptimizersAndIsDivided) {
+TEST_F(DenseSliceTest, TheLearningRateOfAPushTakesThePlaceOfTheOptimizersAndIsDivided) {
   const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync, UpdateScale::kMean);
   Reference reference(*optimizer_);
   Random random(/*seed=*/96);
@@ -224,7 +224,7 @@ TEST_F(SliceTest, TheLearningRateOfAPushTakesThePlaceOfTheOptimizersAndIsDivided
   }
 }
 
-TEST_F(SliceTest, AWholeStepHasTheLearningRateOfTheSmallestWorkerWithAGradient) {
+TEST_F(DenseSliceTest, AWholeStepHasTheLearningRateOfTheSmallestWorkerWithAGradient) {
   Random random(/*seed=*/97);
   const std::vector<float> gradient = NormalVector(random);
   const std::vector<float> none;
@@ -243,7 +243,7 @@ TEST_F(SliceTest, AWholeStepHasTheLearningRateOfTheSmallestWorkerWithAGradient) 
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST_F(SliceTest, AWholeStepWithoutAGradientIsDoneAndChangesNothing) {
+TEST_F(DenseSliceTest, AWholeStepWithoutAGradientIsDoneAndChangesNothing) {
   const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kBsp);
   Reference reference(*optimizer_);
   Random random(/*seed=*/98);
@@ -269,7 +269,7 @@ TEST_F(SliceTest, AWholeStepWithoutAGradientIsDoneAndChangesNothing) {
   EXPECT_EQ(ValuesOf(replies_.back()), reference.values());
 }
 
-TEST_F(SliceTest, OutsideOfBspAnEmptyPushIsAStepAndNoUpdate) {
+TEST_F(DenseSliceTest, OutsideOfBspAnEmptyPushIsAStepAndNoUpdate) {
   const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync);
   for (int worker = 0; worker < kWorkers; ++worker) {
     PushPull(*slice, worker, Step(0), {}, /*learning_rate=*/0.5);

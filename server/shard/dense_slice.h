@@ -1,0 +1,77 @@
+#ifndef SERVER_SHARD_DENSE_SLICE_H_
+#define SERVER_SHARD_DENSE_SLICE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/ids.h"
+#include "common/codec/codec.h"
+#include "common/codec/table_codecs.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/exchange/payload.h"
+#include "server/optimizer/optimizer.h"
+#include "server/shard/encoded_gradient.h"
+#include "server/shard/encoded_values.h"
+#include "server/shard/parked_pulls.h"
+#include "server/shard/shard_counts.h"
+#include "server/shard/shard_snapshot.h"
+#include "server/shard/slice.h"
+#include "server/shard/slice_state.h"
+#include "server/shard/step_accumulator.h"
+#include "server/shard/worker_copies.h"
+
+namespace capstan {
+
+// A slice of a dense table: contiguous elements of one tensor.
+class DenseSlice : public Slice {
+ public:
+  struct Options {
+    Slice::Options slice;
+    SliceState::Memory memory;             // Required: with the initial values
+    const Optimizer* optimizer = nullptr;  // Required; outlives the slice
+    uint32_t own_arrays = 0;               // of each worker's own state
+    TableCodecs codecs;                    // Required: of pushes and pulls
+    DrawKey pull_draws;  // of encoded values; their version takes the place of the step
+    ReplyStateBudget* reply_state = nullptr;  // Required for a topk of pulls; outlives the slice
+  };
+
+  // To go on from a snapshot, `memory` is its SliceState::Take.
+  explicit DenseSlice(Options options);
+
+  uint64_t version() const override { return state_.version(); }
+  Payload values() const override { return state_.Share(); }
+  SliceMemory memory() const override;
+
+ private:
+  absl::StatusOr<uint64_t> PushGradient(ExchangeRequest& request) override;
+  void KeepNothing(Step step, WorkerId worker) override { accumulator_.Add(step, worker, {}); }
+  std::optional<Step> FirstKept() const override { return accumulator_.First(); }
+  void ApplyMean(Step step) override;
+  void ApplyOne(Step step) override;
+  absl::StatusOr<ParkedPull> TakePull(ExchangeRequest& request) override;
+  ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) override;
+  absl::Status SetInitialValues(const ExchangeRequest& request) override;
+  void Forget(WorkerId worker) override { copies_.Forget(worker); }
+  void Save(SliceSnapshot& snapshot) const override;
+  absl::Status Load(const SliceSnapshot& snapshot) override;
+
+  // Keep the gradient until the schedule lets it be applied, or apply it in place. Both return as
+  // PushGradient. INVALID_ARGUMENT if it is not finite.
+  absl::StatusOr<uint64_t> Keep(const ExchangeRequest& request, EncodedGradient gradient);
+  absl::StatusOr<uint64_t> ApplyNow(const ExchangeRequest& request,
+                                    const EncodedGradient& gradient);
+  absl::StatusOr<WorkerCopies::Reply> EncodedReply(WorkerId worker, const ParkedPull& pull);
+
+  const TableCodecs codecs_;
+  SliceState state_;
+  EncodedValues encoded_values_;
+  WorkerCopies copies_;  // used if codecs_.pull is a topk
+  StepAccumulator accumulator_;
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_SHARD_DENSE_SLICE_H_

@@ -1,0 +1,115 @@
+#ifndef SERVER_SHARD_SPARSE_SLICE_H_
+#define SERVER_SHARD_SPARSE_SLICE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+#include "common/codec/codec.h"
+#include "common/codec/table_codecs.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/exchange/payload.h"
+#include "server/shard/parked_pulls.h"
+#include "server/shard/shard_counts.h"
+#include "server/shard/shard_snapshot.h"
+#include "server/shard/slice.h"
+#include "server/shard/worker_copies.h"
+#include "server/sparse/row_optimizer.h"
+#include "server/sparse/sparse_rows.h"
+
+namespace capstan {
+
+// A slice of a sparse table: all rows of one shard. Rows are pushed and pulled by their keys. A
+// worker's step is one exchange with each slice of the table, with rows or without any, so that
+// steps advance in all slices alike.
+class SparseSlice : public Slice {
+ public:
+  struct Options {
+    Slice::Options slice;  // awaits_initial is false
+    SparseRows::Options rows;
+    const RowOptimizer* optimizer = nullptr;  // Required; outlives the slice
+    // The keys of the slice: those of this shard, of so many.
+    ShardId shard;
+    uint32_t shard_count = 1;
+    TableCodecs codecs;  // Required: of pushes and pulls, no topk
+    DrawKey pull_draws;  // of encoded values; their version takes the place of the step
+    // Of the keys that are kept from a pull until the push of its step. Required; outlives the
+    // slice.
+    ReplyStateBudget* key_memory = nullptr;
+  };
+
+  // INVALID_ARGUMENT: an option of the rows is out of range.
+  static absl::StatusOr<std::unique_ptr<SparseSlice>> Create(Options options);
+  ~SparseSlice() override;
+
+  uint64_t version() const override { return version_; }
+  Payload values() const override { return {}; }
+  SliceMemory memory() const override;
+
+ private:
+  using Keys = std::shared_ptr<const std::vector<uint64_t>>;
+  // The keys of a worker's pull, for the push of the same step.
+  struct PulledKeys {
+    Step step;
+    uint64_t hash = 0;
+    Keys keys;
+  };
+  // A push whose step is not complete.
+  struct KeptPush {
+    Keys keys;  // null: without a gradient
+    std::vector<float> gradient;
+    std::optional<uint64_t> base_version;
+    std::optional<double> learning_rate;
+  };
+  using KeptStep = std::map<WorkerId, KeptPush>;
+
+  SparseSlice(Options options, std::unique_ptr<SparseRows> rows);
+
+  absl::StatusOr<uint64_t> PushGradient(ExchangeRequest& request) override;
+  void KeepNothing(Step step, WorkerId worker) override { kept_[step][worker] = {}; }
+  std::optional<Step> FirstKept() const override;
+  void ApplyMean(Step step) override;
+  void ApplyOne(Step step) override;
+  absl::StatusOr<ParkedPull> TakePull(ExchangeRequest& request) override;
+  ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) override;
+  absl::Status SetInitialValues(const ExchangeRequest& request) override;
+  void Forget(WorkerId worker) override;
+  void Save(SliceSnapshot& snapshot) const override;
+  absl::Status Load(const SliceSnapshot& snapshot) override;
+
+  size_t dim() const { return optimizer_.dim(); }
+  // Takes the keys of one half of the exchange out of the request's payload, where they are last,
+  // or finds them among the worker's pulled ones. INVALID_ARGUMENT; NOT_FOUND.
+  absl::StatusOr<Keys> TakeKeys(ExchangeRequest& request, const RowBatch::Part& part);
+  absl::StatusOr<Keys> DecodeKeys(const Payload& list, const RowBatch::Part& part) const;
+  // Keeps the keys of a worker's pull, if there is memory.
+  void NotePulled(WorkerId worker, PulledKeys pull);
+  // Drops the keys of the worker's pulls up to `step`.
+  void DropPulled(WorkerId worker, Step step);
+  // Applies gradients of these keys, as one update.
+  void Apply(absl::Span<const uint64_t> keys, absl::Span<const float> gradients, Step step,
+             uint64_t divisor, std::optional<double> learning_rate);
+
+  const RowOptimizer& optimizer_;
+  const ShardId shard_;
+  const uint32_t shard_count_;
+  const TableCodecs codecs_;
+  const DrawKey pull_draws_;
+  ReplyStateBudget& key_memory_;
+
+  uint64_t version_ = 0;
+  std::unique_ptr<SparseRows> rows_;
+  std::map<Step, KeptStep> kept_;
+  std::map<WorkerId, std::vector<PulledKeys>> pulled_;  // ascending by step
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_SHARD_SPARSE_SLICE_H_

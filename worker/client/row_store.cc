@@ -1,0 +1,318 @@
+#include "worker/client/row_store.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/codec/key_list.h"
+
+namespace capstan {
+
+RowStore::RowStore(const Options& options) : options_(options) {
+  for (size_t i = 0; i < options_.tables.size(); ++i) {
+    const v1::TableSpec& spec = options_.tables[i];
+    const auto table = std::make_shared<Table>();
+    table->id = TableId(static_cast<uint32_t>(i));
+    table->name = spec.name();
+    table->dim = spec.sparse().dim();
+    table->layer = static_cast<int>(spec.layer());
+    table->codecs = options_.codecs[i];
+    table->pulled = &table->batches[0];
+    tables_.push_back(table);
+  }
+  MutexLock lock(&mu_);
+  open_exchanges_.resize(tables_.size());
+}
+
+absl::StatusOr<RowStore::Batch*> RowStore::MakeBatch(Table& table, absl::Span<const uint64_t> keys,
+                                                     const Batch* used) {
+  Batch* batch = &table.batches[0];
+  while (batch == table.pulled || batch == used) ++batch;
+  const absl::Status grouped = batch->groups.Group(keys, options_.shard_count);
+  if (!grouped.ok()) return Annotate(grouped, absl::StrCat("table ", table.name));
+  batch->inputs.assign(keys.begin(), keys.end());
+  batch->lists.clear();
+  batch->list_begins.assign(1, 0);
+  batch->list_hashes.clear();
+  for (uint32_t shard = 0; shard < options_.shard_count; ++shard) {
+    const absl::Span<const uint64_t> of_shard = batch->groups.KeysOf(ShardId(shard));
+    const size_t begin = batch->lists.size();
+    batch->lists.resize(begin + MostKeyListBytes(of_shard.size()));
+    const absl::Span<uint8_t> list = absl::MakeSpan(batch->lists).subspan(begin);
+    const size_t bytes = EncodeKeyList(of_shard, list);
+    batch->list_hashes.push_back(HashKeyList(list.first(bytes)));
+    batch->lists.resize(begin + bytes);
+    batch->list_begins.push_back(begin + bytes);
+  }
+  batch->rows.resize(batch->groups.keys().size() * table.dim);
+  batch->versions.resize(options_.shard_count);
+  batch->step = Step(-1);
+  return batch;
+}
+
+absl::Status RowStore::Pull(TableId id, absl::Span<const uint64_t> keys, Step step) {
+  const std::shared_ptr<Table>& table = tables_[id.value()];
+  if (table->pulled->step == step && table->pulled->inputs == keys) return absl::OkStatus();
+  ASSIGN_OR_RETURN(table->pulled, MakeBatch(*table, keys));
+  table->pulled->step = step;
+  table->round.push_step.reset();
+  table->round.pull_step = step;
+  table->round.pushed = table->round.base = nullptr;
+  table->round.pulled = table->pulled;
+  Send(table);
+  return absl::OkStatus();
+}
+
+void RowStore::ReadRows(TableId id, absl::Span<float> rows) const {
+  const Table& table = *tables_[id.value()];
+  table.pulled->groups.ExpandRows(table.pulled->rows, table.dim, rows);
+}
+
+absl::Status RowStore::Push(TableId id, absl::Span<const uint64_t> keys,
+                            absl::Span<const float> gradients, Step step,
+                            absl::Span<const uint64_t> next_keys) {
+  const std::shared_ptr<Table>& table = tables_[id.value()];
+  CHECK_EQ(gradients.size(), keys.size() * table->dim);
+  Round& round = table->round;
+  round.push_step = step;
+  round.pull_step = step + 1;
+  round.learning_rate = table->learning_rate;
+  round.base = table->pulled->step == step ? table->pulled : nullptr;
+  round.pushed = nullptr;
+  if (!keys.empty()) {
+    round.pushed = round.base;
+    if (round.base == nullptr || round.base->inputs != keys) {
+      ASSIGN_OR_RETURN(round.pushed, MakeBatch(*table, keys));
+    }
+    RETURN_IF_ERROR(SetGradient(*table, gradients));
+  }
+  round.pulled = nullptr;
+  if (!next_keys.empty()) {
+    ASSIGN_OR_RETURN(round.pulled, MakeBatch(*table, next_keys, round.pushed));
+    round.pulled->step = step + 1;
+    table->pulled = round.pulled;
+  }
+  Send(table);
+  return absl::OkStatus();
+}
+
+absl::Status RowStore::SetGradient(Table& table, absl::Span<const float> gradients) {
+  const KeyGroups& groups = table.round.pushed->groups;
+  table.round.gradient.resize(groups.keys().size() * table.dim);
+  groups.SumGradients(gradients, table.dim, absl::MakeSpan(table.round.gradient));
+  return table.codecs.push->is_lossy() ? EncodeGradient(table) : absl::OkStatus();
+}
+
+absl::Status RowStore::EncodeGradient(Table& table) {
+  Round& round = table.round;
+  const Codec& codec = *table.codecs.push;
+  const absl::Time begin = options_.clock->Now();
+  round.encoded.clear();
+  round.encoded_begins.assign(1, 0);
+  for (uint32_t i = 0; i < options_.shard_count; ++i) {
+    const ShardId shard(i);
+    const absl::Span<const float> gradient =
+        absl::MakeConstSpan(round.gradient)
+            .subspan(round.pushed->groups.BeginOf(shard) * table.dim,
+                     round.pushed->CountIn(shard) * table.dim);
+    const size_t offset = round.encoded.size();
+    round.encoded.resize(offset + codec.EncodedBytes(gradient.size()));
+    round.encoded_begins.push_back(round.encoded.size());
+    if (gradient.empty()) continue;
+    // A retry sends the same bytes. Draws of the slices are far apart.
+    const DrawKey draws = {options_.seed, table.id, options_.worker, *round.push_step,
+                           uint64_t{i} << 32};
+    const absl::Status encoded =
+        codec
+            .Encode(gradient, draws, /*residual=*/{}, absl::MakeSpan(round.encoded).subspan(offset))
+            .status();
+    if (!encoded.ok()) {
+      return Annotate(
+          encoded, absl::StrCat("worker ", options_.worker.value(), ", step ",
+                                round.push_step->value(), ", slice ", i, " of table ", table.name));
+    }
+  }
+  const absl::Duration coding = options_.clock->Now() - begin;
+  MutexLock lock(&mu_);
+  traffic_.CountCoding(coding);
+  return absl::OkStatus();
+}
+
+void RowStore::Send(const std::shared_ptr<Table>& table) {
+  const Round& round = table->round;
+  const absl::Time begin = options_.clock->Now();
+  std::vector<ShardId> shards;
+  for (uint32_t i = 0; i < options_.shard_count; ++i) {
+    const bool has_rows = round.pulled != nullptr && round.pulled->CountIn(ShardId(i)) > 0;
+    if (round.push_step.has_value() || has_rows) shards.push_back(ShardId(i));
+  }
+  {
+    MutexLock lock(&mu_);
+    open_exchanges_[table->id.value()] += static_cast<int64_t>(shards.size());
+  }
+  for (const ShardId shard : shards) {
+    Transfer transfer;
+    transfer.layer = table->layer;
+    transfer.bytes = round.pushed == nullptr ? 0 : GradientOf(shard, *table).size();
+    transfer.start = [this, shard, table](absl::AnyInvocable<void()> credited) {
+      SendTo(shard, table, /*sends_all_keys=*/false, std::move(credited));
+    };
+    options_.scheduler->Submit(std::move(transfer));
+  }
+  const absl::Duration sending = options_.clock->Now() - begin;
+  MutexLock lock(&mu_);
+  traffic_.CountSending(sending);
+}
+
+Payload::Fragment RowStore::GradientOf(ShardId shard, const Table& table) {
+  const Round& round = table.round;
+  if (table.codecs.push->is_lossy()) {
+    const size_t begin = round.encoded_begins[shard.value()];
+    return {round.encoded.data() + begin, round.encoded_begins[shard.value() + size_t{1}] - begin};
+  }
+  const size_t begin = round.pushed->groups.BeginOf(shard) * table.dim;
+  const size_t size = round.pushed->CountIn(shard) * table.dim;
+  return {reinterpret_cast<const uint8_t*>(round.gradient.data() + begin), size * sizeof(float)};
+}
+
+absl::Span<float> RowStore::RowsOf(ShardId shard, const Table& table) {
+  Batch* const batch = table.round.pulled;
+  if (batch == nullptr) return {};
+  return absl::MakeSpan(batch->rows)
+      .subspan(batch->groups.BeginOf(shard) * table.dim, batch->CountIn(shard) * table.dim);
+}
+
+ExchangeRequest RowStore::RequestTo(ShardId shard, const std::shared_ptr<Table>& table,
+                                    bool sends_all_keys) const {
+  const Round& round = table->round;
+  ExchangeRequest request;
+  request.job = options_.job;
+  request.worker = options_.worker;
+  request.incarnation = options_.incarnation;
+  request.slice = {table->id, SliceIndex(shard.value())};
+  request.push_step = round.push_step;
+  request.pull_step = round.pull_step;
+  Payload payload(table);
+  const size_t pushed = round.pushed == nullptr ? 0 : round.pushed->CountIn(shard);
+  request.is_empty_push = round.push_step.has_value() && pushed == 0;
+  if (pushed > 0) {
+    const bool has_base = round.base != nullptr && round.base->CountIn(shard) > 0;
+    if (has_base) request.base_version = round.base->versions[shard.value()];
+    request.learning_rate = round.learning_rate;
+    request.codec = table->codecs.push->type();
+    payload.Append(GradientOf(shard, *table));
+    request.rows.push = {static_cast<uint32_t>(pushed), 0,
+                         round.pushed->list_hashes[shard.value()]};
+    if (round.pushed != round.base || sends_all_keys) {
+      const Payload::Fragment list = round.pushed->ListOf(shard);
+      request.rows.push.key_bytes = static_cast<uint32_t>(list.size());
+      payload.Append(list);
+    }
+  }
+  if (round.pulled != nullptr && round.pulled->CountIn(shard) > 0) {
+    const Payload::Fragment list = round.pulled->ListOf(shard);
+    request.rows.pull = {static_cast<uint32_t>(round.pulled->CountIn(shard)),
+                         static_cast<uint32_t>(list.size()),
+                         round.pulled->list_hashes[shard.value()]};
+    payload.Append(list);
+    if (!table->codecs.pull->is_lossy()) request.destination = RowsOf(shard, *table);
+  }
+  request.gradient = std::move(payload);
+  return request;
+}
+
+void RowStore::SendTo(ShardId shard, const std::shared_ptr<Table>& table, bool sends_all_keys,
+                      absl::AnyInvocable<void()> delivered) {
+  ExchangeRequest request = RequestTo(shard, table, sends_all_keys);
+  const uint64_t bytes_pushed = request.gradient.size_bytes();
+  options_.client->Exchange(
+      std::move(request), std::move(delivered),
+      [this, shard, table, sends_all_keys, bytes_pushed](const ExchangeReply& reply) {
+        OnReply(shard, table, sends_all_keys, bytes_pushed, reply);
+      });
+}
+
+absl::Status RowStore::TakeRows(ShardId shard, const Table& table, const ExchangeReply& reply) {
+  RETURN_IF_ERROR(reply.status);
+  const absl::Span<float> rows = RowsOf(shard, table);
+  if (rows.empty()) return absl::OkStatus();
+  table.round.pulled->versions[shard.value()] = reply.version;
+  const Codec& codec = *table.codecs.pull;
+  if (reply.codec != codec.type() || reply.values.size_bytes() != codec.EncodedBytes(rows.size())) {
+    return absl::InternalError(absl::StrCat(
+        "slice ", shard.value(), " of table ", table.name, ": expected ",
+        codec.EncodedBytes(rows.size()), " bytes of codec ", codec.name(), ", a server sent ",
+        reply.values.size_bytes(), " of codec ", static_cast<int>(reply.codec)));
+  }
+  if (!codec.is_lossy()) {
+    reply.values.CopyTo(rows);
+    return absl::OkStatus();
+  }
+  const Payload bytes = reply.values.InOnePiece();
+  RETURN_IF_ERROR(codec.Check(bytes.piece(), rows.size()));
+  codec.Decode(bytes.piece(), rows.size(), /*begin=*/0, rows);
+  return absl::OkStatus();
+}
+
+void RowStore::OnReply(ShardId shard, const std::shared_ptr<Table>& table, bool sent_all_keys,
+                       uint64_t bytes_pushed, const ExchangeReply& reply) {
+  // The server does not have the keys of an earlier pull any more.
+  if (absl::IsNotFound(reply.status) && !sent_all_keys) {
+    return SendTo(shard, table, /*sends_all_keys=*/true, [] {});
+  }
+  absl::Status status = TakeRows(shard, *table, reply);
+  const Round& round = table->round;
+  const auto float_bytes = [&table, shard](const Batch* batch) -> uint64_t {
+    return batch == nullptr ? 0 : batch->CountIn(shard) * table->dim * sizeof(float);
+  };
+  MutexLock lock(&mu_);
+  if (!status.ok() && status_.ok()) status_ = std::move(status);
+  if (reply.status.ok()) {
+    traffic_.CountExchange();
+    traffic_.CountPush(table->codecs.push->type(), bytes_pushed, float_bytes(round.pushed));
+    traffic_.CountPull(round.pull_step, reply, float_bytes(round.pulled));
+  }
+  // From now on the round may change.
+  --open_exchanges_[table->id.value()];
+  changed_.NotifyAll();
+}
+
+void RowStore::SetLearningRate(TableId table, double learning_rate) {
+  tables_[table.value()]->learning_rate = learning_rate;
+}
+
+absl::StatusOr<bool> RowStore::WaitFor(TableId table, absl::Duration limit) {
+  MutexLock lock(&mu_);
+  const int64_t& count = open_exchanges_[table.value()];
+  if (!status_.ok()) return status_;
+  if (count == 0) return true;
+  const absl::Time begin = options_.clock->Now();
+  while (status_.ok() && count > 0 && options_.clock->WaitUntil(mu_, changed_, begin + limit)) {
+  }
+  traffic_.CountWaiting(options_.clock->Now() - begin);
+  if (!status_.ok()) return status_;
+  return count == 0;
+}
+
+absl::Status RowStore::WaitForAll() {
+  for (uint32_t table = 0; table < tables_.size(); ++table) {
+    RETURN_IF_ERROR(WaitFor(TableId(table), absl::InfiniteDuration()).status());
+  }
+  return absl::OkStatus();
+}
+
+void RowStore::Fail(absl::Status status) {
+  MutexLock lock(&mu_);
+  if (status_.ok()) status_ = std::move(status);
+  changed_.NotifyAll();
+}
+
+StoreTraffic RowStore::traffic() const {
+  MutexLock lock(&mu_);
+  return traffic_.traffic();
+}
+
+}  // namespace capstan

@@ -1,0 +1,163 @@
+#ifndef WORKER_CLIENT_ROW_STORE_H_
+#define WORKER_CLIENT_ROW_STORE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/codec/table_codecs.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/exchange/payload.h"
+#include "common/scheduler/scheduler.h"
+#include "proto/coordinator_service.pb.h"
+#include "worker/client/key_groups.h"
+#include "worker/client/store_traffic.h"
+
+namespace capstan {
+
+// Exchanges the rows of a worker's sparse tables with the servers. In each step, each table is
+// pushed once, to all of its slices: rows that have a gradient, or nothing. The same exchanges pull
+// at the next step: the rows of the keys that are known by then, or none. A push of the keys that
+// were pulled last does not send them again. Thread-safe, but calls for one table come from one
+// thread at a time.
+class RowStore {
+ public:
+  struct Options {
+    Clock* clock = nullptr;               // Required; outlives the store
+    ParameterEndpoint* client = nullptr;  // Required; answers every exchange before the store ends
+    Scheduler* scheduler = nullptr;       // Required; outlives the store's exchanges
+    // The worker, as in all its requests. Required.
+    uint64_t job = 0;  // fingerprint
+    WorkerId worker;
+    Incarnation incarnation;
+    std::vector<v1::TableSpec> tables;  // Required: all of the job, in order of table id
+    std::vector<TableCodecs> codecs;    // Required: of each table
+    uint64_t seed = 0;                  // the job's; of the codecs' draws
+    uint32_t shard_count = 0;           // Required
+  };
+
+  explicit RowStore(const Options& options);
+
+  // Whether the table is here. Others must not be named to this.
+  bool has_table(TableId table) const { return tables_[table.value()]->dim > 0; }
+  size_t dim(TableId table) const { return tables_[table.value()]->dim; }
+
+  // Asks for the rows of `keys` at `step`, unless they were fetched ahead. A key may be there
+  // twice. No exchange of the table is open. INVALID_ARGUMENT: too many keys.
+  absl::Status Pull(TableId table, absl::Span<const uint64_t> keys, Step step);
+  // Sets the row of each key of the last Pull. `rows` has `dim` values for each of them, and no
+  // exchange of the table is open.
+  void ReadRows(TableId table, absl::Span<float> rows) const;
+  size_t pulled_keys(TableId table) const { return tables_[table.value()]->pulled->inputs.size(); }
+
+  // Pushes the table's step. `gradients` has `dim` values for each of `keys`; those of one key are
+  // added up. Without keys, the step has no gradient. Fetches the rows of `next_keys` ahead, for
+  // the next step. No exchange of the table is open. INVALID_ARGUMENT: a gradient is a NaN or an
+  // infinity and has a lossy codec; there are too many keys.
+  absl::Status Push(TableId table, absl::Span<const uint64_t> keys,
+                    absl::Span<const float> gradients, Step step,
+                    absl::Span<const uint64_t> next_keys = {});
+
+  // The table's pushes from now on have this learning rate instead of its optimizer's.
+  void SetLearningRate(TableId table, double learning_rate);
+
+  // Blocks until no exchange of the table is open, for `limit` at most. False: one is still open.
+  // The first error of any exchange ends all waits.
+  absl::StatusOr<bool> WaitFor(TableId table, absl::Duration limit);
+  // The same, for all tables, without limit.
+  absl::Status WaitForAll();
+  // Ends all waits with `status`, now and later, unless an exchange failed before.
+  void Fail(absl::Status status);
+
+  StoreTraffic traffic() const;
+
+ private:
+  // The keys of one pull or push, by shard, with their lists as bytes, and the rows pulled.
+  struct Batch {
+    std::vector<uint64_t> inputs;  // as they were given
+    KeyGroups groups;
+    std::vector<uint8_t> lists;  // the key lists of all shards, one after the other
+    std::vector<size_t> list_begins;
+    std::vector<uint64_t> list_hashes;
+    std::vector<float> rows;         // of groups.keys()
+    Step step = Step(-1);            // of the pull; below 0: none
+    std::vector<uint64_t> versions;  // by shard: of the rows
+
+    Payload::Fragment ListOf(ShardId shard) const {
+      const size_t begin = list_begins[shard.value()];
+      return {lists.data() + begin, list_begins[shard.value() + size_t{1}] - begin};
+    }
+    size_t CountIn(ShardId shard) const { return groups.KeysOf(shard).size(); }
+  };
+  // The latest exchanges of a table, one for each shard that has a part in them.
+  struct Round {
+    std::optional<Step> push_step;
+    Step pull_step;
+    const Batch* pushed = nullptr;  // null: nothing
+    const Batch* base = nullptr;    // the pull of the same step; null: there was none
+    Batch* pulled = nullptr;        // null: no rows
+    std::optional<double> learning_rate;
+    std::vector<float> gradient;   // of pushed->groups.keys()
+    std::vector<uint8_t> encoded;  // by a lossy codec
+    std::vector<size_t> encoded_begins;
+  };
+  struct Table {
+    TableId id;
+    std::string name;
+    size_t dim = 0;  // 0: the table is dense
+    int layer = 0;
+    TableCodecs codecs;
+    std::optional<double> learning_rate;
+    // One that was pulled, one to push, and one to pull next.
+    std::array<Batch, 3> batches;
+    Batch* pulled = nullptr;  // the last one; never null
+    // Read by other threads while exchanges are open, and changed only while none is.
+    Round round;
+  };
+
+  // A batch of these keys, other than the last pull's and `used`. INVALID_ARGUMENT.
+  absl::StatusOr<Batch*> MakeBatch(Table& table, absl::Span<const uint64_t> keys,
+                                   const Batch* used = nullptr);
+  absl::Status SetGradient(Table& table, absl::Span<const float> gradients);
+  absl::Status EncodeGradient(Table& table);
+  // Begins the exchanges of the table's round: with all shards if there is a push, else with those
+  // that have rows to pull.
+  void Send(const std::shared_ptr<Table>& table);
+  void SendTo(ShardId shard, const std::shared_ptr<Table>& table, bool sends_all_keys,
+              absl::AnyInvocable<void()> delivered);
+  ExchangeRequest RequestTo(ShardId shard, const std::shared_ptr<Table>& table,
+                            bool sends_all_keys) const;
+  // The gradient of the shard's rows, as bytes.
+  static Payload::Fragment GradientOf(ShardId shard, const Table& table);
+  static absl::Span<float> RowsOf(ShardId shard, const Table& table);
+  void OnReply(ShardId shard, const std::shared_ptr<Table>& table, bool sent_all_keys,
+               uint64_t bytes_pushed, const ExchangeReply& reply);
+  static absl::Status TakeRows(ShardId shard, const Table& table, const ExchangeReply& reply);
+
+  const Options options_;
+  // Payloads on their way share their table.
+  std::vector<std::shared_ptr<Table>> tables_;
+
+  mutable Mutex mu_;
+  CondVar changed_;
+  std::vector<int64_t> open_exchanges_ ABSL_GUARDED_BY(mu_);  // by table
+  absl::Status status_ ABSL_GUARDED_BY(mu_);
+  TrafficCounter traffic_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace capstan
+
+#endif  // WORKER_CLIENT_ROW_STORE_H_

@@ -1,0 +1,220 @@
+#include "worker/client/row_store.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "common/base/fake_clock.h"
+#include "common/codec/key_list.h"
+#include "common/scheduler/transfer_queue.h"
+
+namespace capstan {
+namespace {
+
+constexpr uint32_t kShards = 4;
+constexpr size_t kDim = 2;
+constexpr TableId kTable(1);
+
+using Keys = std::vector<uint64_t>;
+
+// The floats or keys of one part of a request's payload.
+std::vector<float> FloatsOf(const ExchangeRequest& request) {
+  std::vector<float> floats(request.rows.push.rows * kDim);
+  request.gradient.Subrange(0, floats.size() * sizeof(float)).CopyTo(absl::MakeSpan(floats));
+  return floats;
+}
+Keys KeysAt(const ExchangeRequest& request, size_t offset, const RowBatch::Part& part) {
+  Keys keys(part.rows);
+  const Payload list = request.gradient.Subrange(offset, part.key_bytes).InOnePiece();
+  EXPECT_EQ(DecodeKeyList(list.piece(), absl::MakeSpan(keys)).value(), part.key_bytes);
+  EXPECT_EQ(HashKeyList(list.piece()), part.keys_hash);
+  return keys;
+}
+
+// Plain rows: a push is added to them. Remembers the keys that were pulled, by their hash.
+class FakeServers : public ParameterEndpoint {
+ public:
+  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+    delivered();
+    requests.push_back(request);
+    ExchangeReply reply;
+    reply.version = 7;
+    if (request.rows.push.rows > 0) {
+      const size_t offset = request.rows.push.rows * kDim * sizeof(float);
+      if (request.rows.push.key_bytes > 0) {
+        pulled_[request.rows.push.keys_hash] = KeysAt(request, offset, request.rows.push);
+      }
+      if (forgets) pulled_.clear();
+      forgets = false;
+      const auto found = pulled_.find(request.rows.push.keys_hash);
+      if (found == pulled_.end()) return done(ErrorReply(absl::NotFoundError("send the keys")));
+      const std::vector<float> gradient = FloatsOf(request);
+      for (size_t i = 0; i < gradient.size(); ++i) {
+        rows[found->second[i / kDim]][i % kDim] += gradient[i];
+      }
+    }
+    if (request.rows.pull.rows > 0) {
+      const size_t offset = request.gradient.size_bytes() - request.rows.pull.key_bytes;
+      const Keys keys = KeysAt(request, offset, request.rows.pull);
+      pulled_[request.rows.pull.keys_hash] = keys;
+      const auto values = std::make_shared<std::vector<float>>();
+      for (const uint64_t key : keys) {
+        values->insert(values->end(), rows[key].begin(), rows[key].end());
+      }
+      reply.values = Payload(*values, values);
+    }
+    if (refuses) return done(ErrorReply(absl::InvalidArgumentError("refused")));
+    done(std::move(reply));
+  }
+
+  std::map<uint64_t, std::array<float, kDim>> rows;
+  std::vector<ExchangeRequest> requests;
+  bool forgets = false;
+  bool refuses = false;
+
+ private:
+  std::map<uint64_t, Keys> pulled_;
+};
+
+class RowStoreTest : public testing::Test {
+ protected:
+  RowStoreTest() : scheduler_(1 << 20, MakeTransferQueue(v1::SchedulerSpec::PRIORITY)) {
+    RowStore::Options options;
+    options.clock = &clock_;
+    options.client = &servers_;
+    options.scheduler = &scheduler_;
+    options.worker = WorkerId(3);
+    options.tables.resize(2);
+    options.tables[0].add_shape(5);
+    options.tables[1].set_name("items");
+    options.tables[1].mutable_sparse()->set_dim(kDim);
+    options.codecs.resize(2);
+    options.shard_count = kShards;
+    store_ = std::make_unique<RowStore>(options);
+  }
+
+  std::vector<float> Read(const Keys& keys) {
+    std::vector<float> rows(keys.size() * kDim);
+    store_->ReadRows(kTable, absl::MakeSpan(rows));
+    return rows;
+  }
+
+  FakeClock clock_;
+  FakeServers servers_;
+  Scheduler scheduler_;
+  std::unique_ptr<RowStore> store_;
+};
+
+TEST_F(RowStoreTest, OnlySparseTablesAreHere) {
+  EXPECT_FALSE(store_->has_table(TableId(0)));
+  EXPECT_TRUE(store_->has_table(kTable));
+  EXPECT_EQ(store_->dim(kTable), kDim);
+}
+
+TEST_F(RowStoreTest, RowsComeInTheOrderOfTheKeys) {
+  servers_.rows[900] = {1, 2};
+  servers_.rows[3] = {5, 6};
+  const Keys keys = {900, 3, 900, 17};
+  ASSERT_TRUE(store_->Pull(kTable, keys, Step(0)).ok());
+  EXPECT_TRUE(store_->WaitFor(kTable, absl::ZeroDuration()).value());
+  EXPECT_EQ(Read(keys), (std::vector<float>{1, 2, 5, 6, 1, 2, 0, 0}));
+}
+
+TEST_F(RowStoreTest, APushReachesAllShardsAndAddsUpTheGradientsOfAKey) {
+  const Keys keys = {8, 5, 8};
+  ASSERT_TRUE(store_->Push(kTable, keys, {1, 10, 2, 20, 4, 40}, Step(0)).ok());
+  EXPECT_EQ(servers_.rows[8], (std::array<float, kDim>{5, 50}));
+  EXPECT_EQ(servers_.rows[5], (std::array<float, kDim>{2, 20}));
+  std::set<uint32_t> shards;
+  for (const ExchangeRequest& request : servers_.requests) {
+    shards.insert(request.slice.slice.value());
+    EXPECT_EQ(request.push_step, Step(0));
+    EXPECT_EQ(request.pull_step, Step(1));
+    EXPECT_EQ(request.is_empty_push, request.rows.push.rows == 0);
+    EXPECT_EQ(request.base_version, std::nullopt) << "nothing was pulled";
+  }
+  EXPECT_EQ(shards.size(), kShards);
+  EXPECT_EQ(servers_.requests.size(), kShards);
+}
+
+TEST_F(RowStoreTest, TheKeysOfAPullAreNotSentAgain) {
+  const Keys keys = {1, 2, 3, 4, 5, 6, 7, 8};
+  ASSERT_TRUE(store_->Pull(kTable, keys, Step(0)).ok());
+  servers_.requests.clear();
+  const std::vector<float> gradients(keys.size() * kDim, 1);
+  ASSERT_TRUE(store_->Push(kTable, keys, gradients, Step(0)).ok());
+  for (const ExchangeRequest& request : servers_.requests) {
+    EXPECT_EQ(request.rows.push.key_bytes, 0u);
+    if (request.rows.push.rows > 0) {
+      EXPECT_EQ(request.base_version, 7u);
+    }
+  }
+  EXPECT_EQ(servers_.rows[4], (std::array<float, kDim>{1, 1}));
+  EXPECT_TRUE(store_->WaitFor(kTable, absl::ZeroDuration()).value());
+
+  // They were of another step.
+  servers_.requests.clear();
+  ASSERT_TRUE(store_->Push(kTable, keys, gradients, Step(1)).ok());
+  for (const ExchangeRequest& request : servers_.requests) {
+    EXPECT_EQ(request.rows.push.key_bytes > 0, request.rows.push.rows > 0);
+  }
+}
+
+TEST_F(RowStoreTest, AServerThatHasForgottenTheKeysGetsThem) {
+  const Keys keys = {1, 2, 3, 4, 5, 6, 7, 8};
+  ASSERT_TRUE(store_->Pull(kTable, keys, Step(0)).ok());
+  servers_.forgets = true;
+  ASSERT_TRUE(
+      store_->Push(kTable, keys, std::vector<float>(keys.size() * kDim, 1), Step(0), {9}).ok());
+  EXPECT_TRUE(store_->WaitFor(kTable, absl::ZeroDuration()).value());
+  for (const uint64_t key : keys) EXPECT_EQ(servers_.rows[key][0], 1) << key;
+}
+
+TEST_F(RowStoreTest, RowsThatWereFetchedAheadAreNotAskedForAgain) {
+  servers_.rows[30] = {3, 4};
+  ASSERT_TRUE(store_->Push(kTable, {}, {}, Step(0), {30, 31}).ok());
+  servers_.requests.clear();
+  ASSERT_TRUE(store_->Pull(kTable, {30, 31}, Step(1)).ok());
+  EXPECT_TRUE(servers_.requests.empty());
+  EXPECT_EQ(Read({30, 31}), (std::vector<float>{3, 4, 0, 0}));
+  ASSERT_TRUE(store_->Push(kTable, {30, 31}, {1, 1, 1, 1}, Step(1)).ok());
+  for (const ExchangeRequest& request : servers_.requests) {
+    EXPECT_EQ(request.rows.push.key_bytes, 0u);
+  }
+  ASSERT_TRUE(store_->Pull(kTable, {30, 32}, Step(2)).ok());
+  EXPECT_EQ(Read({30, 32}), (std::vector<float>{4, 5, 0, 0}));
+}
+
+TEST_F(RowStoreTest, ALearningRateGoesWithThePush) {
+  store_->SetLearningRate(kTable, 0.25);
+  ASSERT_TRUE(store_->Push(kTable, {1}, {1, 1}, Step(0)).ok());
+  for (const ExchangeRequest& request : servers_.requests) {
+    if (request.rows.push.rows > 0) {
+      EXPECT_EQ(request.learning_rate, 0.25);
+    }
+  }
+}
+
+TEST_F(RowStoreTest, AnErrorEndsAllWaits) {
+  servers_.refuses = true;
+  ASSERT_TRUE(store_->Push(kTable, {1}, {1, 1}, Step(0)).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(store_->WaitFor(kTable, absl::ZeroDuration()).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(store_->WaitForAll()));
+}
+
+TEST_F(RowStoreTest, TrafficCountsPayloads) {
+  ASSERT_TRUE(store_->Push(kTable, {1, 2}, {1, 1, 1, 1}, Step(0), {4}).ok());
+  const StoreTraffic traffic = store_->traffic();
+  EXPECT_EQ(traffic.exchanges, kShards);
+  EXPECT_EQ(traffic.float_bytes_pushed, 2 * kDim * sizeof(float));
+  EXPECT_EQ(traffic.bytes_pulled, kDim * sizeof(float));
+  EXPECT_GT(traffic.bytes_pushed, traffic.float_bytes_pushed) << "keys";
+}
+
+}  // namespace
+}  // namespace capstan
