@@ -73,6 +73,12 @@ size_t MostKeyListBytes(size_t count) {
   return count * sizeof(uint64_t) + (count - 1 + kGroup - 1) / kGroup;
 }
 
+// Consecutive keys: their gaps take no bits.
+size_t LeastKeyListBytes(size_t count) {
+  if (count == 0) return 0;
+  return sizeof(uint64_t) + (count - 1 + kGroup - 1) / kGroup;
+}
+
 size_t EncodeKeyList(absl::Span<const uint64_t> keys, absl::Span<uint8_t> bytes) {
   CHECK_GE(bytes.size(), MostKeyListBytes(keys.size()));
   if (keys.empty()) return 0;

@@ -12,8 +12,9 @@ namespace capstan {
 // Ascending keys of a sparse table as bytes. Keys that are near to each other take few bits.
 // README.md has the bytes.
 
-// No list of `count` keys has more bytes.
+// No list of `count` keys has more bytes, and none has fewer.
 size_t MostKeyListBytes(size_t count);
+size_t LeastKeyListBytes(size_t count);
 
 // Writes the keys, each larger than the one before. `bytes` has room for MostKeyListBytes of them,
 // and all of it may be overwritten. Returns the number of bytes of the list.

@@ -290,5 +290,13 @@ TEST(KeyListDeathTest, KeysMustAscend) {
   EXPECT_DEATH(Encode({2, 1}), "the keys do not ascend");
 }
 
+TEST(KeyListTest, ConsecutiveKeysTakeTheLeastBytes) {
+  for (const size_t count : {0, 1, 2, 17, 18, 1000}) {
+    Keys keys(count);
+    for (size_t i = 0; i < count; ++i) keys[i] = 5 + i;
+    EXPECT_EQ(Encode(keys).size(), LeastKeyListBytes(count)) << count;
+  }
+}
+
 }  // namespace
 }  // namespace capstan

@@ -68,11 +68,6 @@ RecordingEndpoint::RecordingEndpoint(Recording* recording, std::unique_ptr<Param
 void RecordingEndpoint::RecordValues(const Recording& recording, SliceKey slice,
                                      const ExchangeReply& reply, Copies& copies,
                                      v1::ExchangeEnded* ended) {
-  if (reply.values.empty() && reply.status.ok()) {
-    // A pull of no rows of a sparse table. A pull of a dense slice has values.
-    ended->set_has_inexact_values(true);
-    return;
-  }
   if (reply.copy == 0) {
     const int size = static_cast<int>(reply.values.size_bytes() / sizeof(float));
     ended->mutable_values()->Resize(size, 0);
@@ -102,19 +97,24 @@ void RecordingEndpoint::Exchange(ExchangeRequest request, DeliveredCallback deli
   const uint64_t id = ++recording_.last_id;
   const Incarnation incarnation = request.incarnation;
   const SliceKey slice = request.slice;
+  const bool is_pull = request.pull_step.has_value();
   recording_.log->Append(Began(id, request, recording_.clock->Now()));
   // The endpoint may end before its replies come.
-  inner_->Exchange(std::move(request), std::move(delivered),
-                   [&recording = recording_, copies = copies_, id, incarnation, slice,
-                    done = std::move(done)](ExchangeReply reply) mutable {
-                     v1::HistoryRecord record =
-                         Ended(id, incarnation, reply, recording.clock->Now());
-                     if (recording.has_values) {
-                       RecordValues(recording, slice, reply, *copies, record.mutable_ended());
-                     }
-                     recording.log->Append(record);
-                     done(std::move(reply));
-                   });
+  inner_->Exchange(
+      std::move(request), std::move(delivered),
+      [&recording = recording_, copies = copies_, id, incarnation, slice, is_pull,
+       done = std::move(done)](ExchangeReply reply) mutable {
+        v1::HistoryRecord record = Ended(id, incarnation, reply, recording.clock->Now());
+        if (recording.has_values) {
+          RecordValues(recording, slice, reply, *copies, record.mutable_ended());
+          // A pull of no rows of a sparse table. That of a dense slice has values.
+          if (is_pull && reply.status.ok() && reply.copy == 0 && reply.values.empty()) {
+            record.mutable_ended()->set_has_inexact_values(true);
+          }
+        }
+        recording.log->Append(record);
+        done(std::move(reply));
+      });
 }
 
 }  // namespace capstan

@@ -116,7 +116,7 @@ constexpr JobFlag kFlags[] = {
      "adagrad, row_adagrad, adam, adamw: added to the denominator; above 0.",
      "optimizer=adagrad,row_adagrad,adam,adamw"},
     {kOptimizer, "beta", "optimizer.beta", "X",
-     "ftrl: lowers the first learning rates; 0 or more. Its alpha is --learning_rate.",
+     "ftrl: lowers the first learning rates; above 0. Its alpha is --learning_rate.",
      "optimizer=ftrl"},
     {kOptimizer, "l1", "optimizer.l1", "X",
      "ftrl: values with a sum of gradients up to this are 0; 0 or more.", "optimizer=ftrl"},

@@ -147,9 +147,9 @@ void CheckOptimizer(const v1::OptimizerSpec& optimizer, JobChecker* checker) {
   checker->Expect(IsPositive(optimizer.epsilon()), "epsilon", "a finite number above 0");
   checker->Expect(optimizer.weight_decay() >= 0 && std::isfinite(optimizer.weight_decay()),
                   "weight_decay", "a finite number, 0 or more");
+  checker->Expect(IsPositive(optimizer.beta()), "beta", "a finite number above 0");
   for (const auto& [value, name] :
-       {std::pair(optimizer.beta(), "beta"), std::pair(optimizer.l1(), "l1"),
-        std::pair(optimizer.l2(), "l2")}) {
+       {std::pair(optimizer.l1(), "l1"), std::pair(optimizer.l2(), "l2")}) {
     checker->Expect(value >= 0 && std::isfinite(value), name, "a finite number, 0 or more");
   }
 }

@@ -40,7 +40,13 @@ void BoundedReplies::Ask(ExchangeRequest&& request, std::unique_ptr<Pull> pull,
 }
 
 void BoundedReplies::OnReply(std::unique_ptr<Pull> pull, ExchangeReply&& reply) {
-  if (pull->is_again) reply.learning_rate_divisor = pull->learning_rate_divisor;
+  if (pull->is_again) {
+    reply.learning_rate_divisor = pull->learning_rate_divisor;
+    // The keys of the pull are gone. The client sends the request with them again.
+    if (absl::IsNotFound(reply.status)) {
+      reply.status = absl::UnavailableError(reply.status.message());
+    }
+  }
   const uint64_t request_id = pull->request_id;
   const uint64_t value_bytes = reply.values.size_bytes();
   const uint64_t bytes = kOverheadBytes + value_bytes + reply.status.message().size();

@@ -16,6 +16,7 @@
 #include "proto/job.pb.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/optimizer/optimizer.h"
+#include "server/shard/dense_slice.h"
 #include "server/shard/shard.h"
 #include "server/shard/slice_state.h"
 
@@ -47,17 +48,18 @@ class ShardFileTest : public testing::Test {
                                          {Step(4), ConsistencyMode::kAsync}};
     auto shard = std::make_unique<Shard>(Epoch(1));
     for (uint32_t i = 0; i < 2; ++i) {
-      Slice::Options options;
-      options.name = absl::StrCat("slice ", i);
+      DenseSlice::Options options;
+      options.slice.name = absl::StrCat("slice ", i);
       options.memory = from == nullptr ? SliceState::Allocate(kSize, *optimizer_).value()
                                        : SliceState::Take(from->slices[i]).value();
       options.optimizer = optimizer_.get();
-      options.schedule = from == nullptr
-                             ? MakeConsistencySchedule(periods).value()
-                             : MakeConsistencySchedule(from->slices[i].schedule).value();
-      options.non_finite_pushes = &non_finite_pushes_;
+      options.slice.schedule = from == nullptr
+                                   ? MakeConsistencySchedule(periods).value()
+                                   : MakeConsistencySchedule(from->slices[i].schedule).value();
+      options.slice.non_finite_pushes = &non_finite_pushes_;
       EXPECT_TRUE(shard
-                      ->AddSlice({TableId(i), SliceIndex(7)}, std::move(options),
+                      ->AddSlice({TableId(i), SliceIndex(7)},
+                                 std::make_unique<DenseSlice>(std::move(options)),
                                  from == nullptr ? nullptr : &from->slices[i])
                       .ok());
     }

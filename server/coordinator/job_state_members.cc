@@ -6,7 +6,9 @@
 #include "common/base/end_request.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
+#include "common/codec/table_codecs.h"
 #include "common/job/job_properties.h"
+#include "common/routing/job_view.h"
 #include "server/coordinator/job_state.h"
 #include "server/optimizer/table_optimizers.h"
 
@@ -58,6 +60,11 @@ absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerReques
                                    table_elements_, SliceBytes(links_.scheduler())));
     RETURN_IF_ERROR(CheckTableStaleness(job_.consistency(), request.tables()));
     RETURN_IF_ERROR(CheckTableCodecs(job_.codec(), request.tables()));
+    for (const v1::TableSpec& table : request.tables()) {
+      RETURN_IF_ERROR(CodecsOfTable(job_.codec(), table.name(), ElementCount(table),
+                                    SliceBytes(links_.scheduler()))
+                          .status());
+    }
     RETURN_IF_ERROR(CheckTableOptimizers(job_, request.tables()));
     RETURN_IF_ERROR(CheckSparseTables(job_, request.tables()));
     own_arrays_ = request.own_arrays();

@@ -47,7 +47,9 @@ class DenseSlice : public Slice {
 
  private:
   absl::StatusOr<uint64_t> PushGradient(ExchangeRequest& request) override;
-  void KeepNothing(Step step, WorkerId worker) override { accumulator_.Add(step, worker, {}); }
+  void KeepNothing(const ExchangeRequest& request) override {
+    accumulator_.Add(*request.push_step, request.worker, {});
+  }
   std::optional<Step> FirstKept() const override { return accumulator_.First(); }
   void ApplyMean(Step step) override;
   void ApplyOne(Step step) override;

@@ -78,7 +78,7 @@ void Shard::Enter(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback do
     const MeasuredLock lock(&mu_, clock_, &counts_);
     absl::Status status = CheckWorkerLocked(request);
     const auto it = slices_.find(request.slice);
-    if (status.ok() && it == slices_.end()) status = absl::NotFoundError("no such slice here");
+    if (status.ok() && it == slices_.end()) status = absl::InternalError("no such slice here");
     if (status.ok()) {
       CountRequestLocked(request);
       it->second->Exchange(std::move(request), std::move(done), &due.replies);

@@ -17,6 +17,9 @@ namespace {
 // Takes the place of the worker in draws for values: no worker has this id.
 constexpr WorkerId kServerDraws(std::numeric_limits<uint32_t>::max());
 
+// Of one shard's counters of pushes.
+constexpr size_t kLeastSketchWidth = size_t{1} << 14;
+
 std::vector<uint64_t> ElementCounts(absl::Span<const ShardHost::Table> tables) {
   std::vector<uint64_t> counts;
   for (const ShardHost::Table& table : tables) counts.push_back(table.elements);
@@ -109,6 +112,8 @@ absl::StatusOr<std::unique_ptr<Slice>> ShardHost::MakeSparseSlice(SliceKey key) 
   slice.rows.table = key.table;
   slice.rows.initial_stddev = table.initial_stddev;
   slice.rows.admitting_push = sparse.admitting_push;
+  slice.rows.sketch_width =
+      std::max<size_t>(slice.rows.sketch_width / options_.shard_count, kLeastSketchWidth);
   slice.rows.max_idle_steps = sparse.max_idle_steps;
   if (sparse.max_rows.has_value()) {
     slice.rows.max_rows = std::max<uint64_t>(1, *sparse.max_rows / options_.shard_count);

@@ -224,7 +224,7 @@ absl::StatusOr<uint64_t> Slice::Push(ExchangeRequest& request) {
 absl::Status Slice::PushNothing(const ExchangeRequest& request) {
   RETURN_IF_ERROR(CheckPush(request));
   // It counts in the mean of a whole step.
-  if (IsKept(*request.push_step)) KeepNothing(*request.push_step, request.worker);
+  if (IsKept(*request.push_step)) KeepNothing(request);
   return absl::OkStatus();
 }
 

@@ -98,8 +98,8 @@ class Slice {
   // That snapshot, if has_cut. The caller sets the key.
   SliceSnapshot TakeCut();
 
-  // What the slice is now, without its parked pulls and without own states. Cheap: memory is copied
-  // by the next update, and kept pushes at once. The caller sets the key.
+  // What the slice is now, without its parked pulls and without own states. Kept pushes are copied.
+  // So are rows; memory of a dense slice is copied by the next update. The caller sets the key.
   SliceSnapshot Snapshot() const;
   // Goes on where another slice was, whose values the constructor got. Options::schedule begins
   // like the snapshot's. The snapshot's live workers count until they are removed. Only before the
@@ -149,7 +149,7 @@ class Slice {
   // of the learning rate; 0: the push is kept.
   virtual absl::StatusOr<uint64_t> PushGradient(ExchangeRequest& request) = 0;
   // Keeps a push without a gradient, which counts in the mean of a whole step.
-  virtual void KeepNothing(Step step, WorkerId worker) = 0;
+  virtual void KeepNothing(const ExchangeRequest& request) = 0;
   // The earliest step with a kept push. None: there is none.
   virtual std::optional<Step> FirstKept() const = 0;
   // Applies the mean of the kept pushes of `step`, if one of them has a gradient.

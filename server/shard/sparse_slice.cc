@@ -20,8 +20,7 @@ constexpr size_t kMostPulled = 2;
 
 uint64_t BytesOf(const std::vector<uint64_t>& keys) { return keys.size() * sizeof(uint64_t); }
 
-// Sums the gradients of each key, in order of worker, and divides by the number of workers. Calls
-// `use` with all keys, ascending, and their means, in blocks.
+// Sums the gradients of each key, in order of worker, and divides by the number of workers.
 class MeanOfRows {
  public:
   MeanOfRows(size_t dim, size_t num_workers) : dim_(dim), num_workers_(num_workers) {}
@@ -96,12 +95,13 @@ SparseSlice::~SparseSlice() {
 
 absl::StatusOr<SparseSlice::Keys> SparseSlice::DecodeKeys(const Payload& list,
                                                           const RowBatch::Part& part) const {
-  // A key takes at least half a byte: the list cannot make the server take much memory.
+  // A peer cannot make the server take memory for keys that it did not send.
   const size_t most = kMaxSliceBytes / sizeof(float) / dim();
-  if (part.rows > most || part.rows / 2 > list.size_bytes()) {
+  if (part.rows > most || list.size_bytes() < LeastKeyListBytes(part.rows)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("expected at most ", most, " rows, and 2 keys in a byte, got ", part.rows,
-                     " rows and ", list.size_bytes(), " bytes of keys; use smaller batches"));
+        absl::StrCat("expected at most ", most, " rows, and ", LeastKeyListBytes(part.rows),
+                     " bytes or more of their keys, got ", part.rows, " rows and ",
+                     list.size_bytes(), " bytes; use smaller batches"));
   }
   const Payload bytes = list.InOnePiece();
   if (const uint64_t hash = HashKeyList(bytes.piece()); hash != part.keys_hash) {
@@ -153,6 +153,8 @@ absl::StatusOr<ParkedPull> SparseSlice::TakePull(ExchangeRequest& request) {
   pull.step = *request.pull_step;
   pull.is_float32 = request.pulls_float32;
   ASSIGN_OR_RETURN(pull.keys, TakeKeys(request, request.rows.pull));
+  // Those of steps whose push was empty.
+  DropPulled(request.worker, std::min(steps().completed(request.worker), pull.step) + -1);
   NotePulled(request.worker, {pull.step, request.rows.pull.keys_hash, pull.keys});
   return pull;
 }
@@ -160,9 +162,11 @@ absl::StatusOr<ParkedPull> SparseSlice::TakePull(ExchangeRequest& request) {
 void SparseSlice::NotePulled(WorkerId worker, PulledKeys pull) {
   if (pull.keys->empty()) return;
   std::vector<PulledKeys>& pulled = pulled_[worker];
-  for (PulledKeys& other : pulled) {
-    if (other.hash != pull.hash) continue;
-    other.step = std::max(other.step, pull.step);
+  for (size_t i = 0; i < pulled.size(); ++i) {
+    if (pulled[i].hash != pull.hash) continue;
+    pulled[i].step = std::max(pulled[i].step, pull.step);
+    std::rotate(pulled.begin() + static_cast<ptrdiff_t>(i),
+                pulled.begin() + static_cast<ptrdiff_t>(i) + 1, pulled.end());
     return;
   }
   // Of a step with many pulls, the last ones are kept.
@@ -220,6 +224,12 @@ void SparseSlice::Apply(absl::Span<const uint64_t> keys, absl::Span<const float>
   rows_->Push(keys, gradients, step, factor / static_cast<double>(divisor));
 }
 
+void SparseSlice::KeepNothing(const ExchangeRequest& request) {
+  KeptPush& kept = kept_[*request.push_step][request.worker];
+  kept = {};
+  kept.learning_rate = request.learning_rate;
+}
+
 std::optional<Step> SparseSlice::FirstKept() const {
   if (kept_.empty()) return std::nullopt;
   return kept_.begin()->first;
@@ -236,16 +246,18 @@ void SparseSlice::ApplyOne(Step step) {
 void SparseSlice::ApplyMean(Step step) {
   const KeptStep of_step = std::move(kept_.extract(step).mapped());
   MeanOfRows mean(dim(), of_step.size());
-  const KeptPush* first = nullptr;
+  bool has_gradient = false;
   for (const auto& [worker, push] : of_step) {
     if (push.keys == nullptr) continue;
-    if (first == nullptr) first = &push;
+    has_gradient = true;
     mean.Add(*push.keys, push.gradient);
   }
   // All live workers have done the step, and none has a gradient: nothing changes.
-  if (first == nullptr) return;
+  if (!has_gradient) return;
   const std::vector<uint64_t> keys = mean.Merge();
-  Apply(keys, mean.means(), step, /*divisor=*/1, first->learning_rate);
+  // The same one in all shards, whoever has rows in them.
+  const std::optional<double> learning_rate = of_step.begin()->second.learning_rate;
+  Apply(keys, mean.means(), step, /*divisor=*/1, learning_rate);
 }
 
 ExchangeReply SparseSlice::ReplyWithValues(WorkerId /*worker*/, const ParkedPull& pull) {

@@ -35,7 +35,7 @@ class SparseSlice : public Slice {
     Slice::Options slice;  // awaits_initial is false
     SparseRows::Options rows;
     const RowOptimizer* optimizer = nullptr;  // Required; outlives the slice
-    // The keys of the slice: those of this shard, of so many.
+    // The slice has the keys of this shard, one of `shard_count`.
     ShardId shard;
     uint32_t shard_count = 1;
     TableCodecs codecs;  // Required: of pushes and pulls, no topk
@@ -73,7 +73,7 @@ class SparseSlice : public Slice {
   SparseSlice(Options options, std::unique_ptr<SparseRows> rows);
 
   absl::StatusOr<uint64_t> PushGradient(ExchangeRequest& request) override;
-  void KeepNothing(Step step, WorkerId worker) override { kept_[step][worker] = {}; }
+  void KeepNothing(const ExchangeRequest& request) override;
   std::optional<Step> FirstKept() const override;
   void ApplyMean(Step step) override;
   void ApplyOne(Step step) override;
@@ -107,7 +107,7 @@ class SparseSlice : public Slice {
   uint64_t version_ = 0;
   std::unique_ptr<SparseRows> rows_;
   std::map<Step, KeptStep> kept_;
-  std::map<WorkerId, std::vector<PulledKeys>> pulled_;  // ascending by step
+  std::map<WorkerId, std::vector<PulledKeys>> pulled_;  // the latest one last
 };
 
 }  // namespace capstan

@@ -79,15 +79,17 @@ ExchangeRequest RequestOf(int worker, const Rows& rows, std::optional<Step> push
 
 class SparseSliceTest : public testing::Test {
  protected:
-  std::unique_ptr<SparseSlice> MakeSlice(ConsistencyMode mode, const char* codec = "float32") {
+  std::unique_ptr<SparseSlice> MakeSlice(ConsistencyMode mode, const char* codec = "float32",
+                                         ShardId shard = kShard,
+                                         uint32_t shard_count = kShardCount) {
     const ConsistencyPeriod period = {Step(0), mode};
     SparseSlice::Options options;
     options.slice.name = "slice 2 of table items";
     options.slice.schedule = MakeConsistencySchedule({&period, 1}).value();
     options.slice.non_finite_pushes = &non_finite_pushes_;
     options.optimizer = optimizer_.get();
-    options.shard = kShard;
-    options.shard_count = kShardCount;
+    options.shard = shard;
+    options.shard_count = shard_count;
     options.codecs.push = options.codecs.pull = MakeCodec(codec).value();
     options.key_memory = &key_memory_;
     std::unique_ptr<SparseSlice> slice = SparseSlice::Create(std::move(options)).value();
@@ -327,8 +329,8 @@ TEST_F(SparseSliceTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
   requests["holds a NaN"] = request({keys, nan, {}});
   requests["expected a key list of hash"] = request({keys, gradient, {}});
   ++requests["expected a key list of hash"].rows.push.keys_hash;
-  requests["2 keys in a byte"] = request({keys, gradient, keys});
-  requests["2 keys in a byte"].rows.pull.rows = 1u << 31;
+  requests["bytes or more of their keys"] = request({keys, gradient, keys});
+  requests["bytes or more of their keys"].rows.pull.rows = 1u << 31;
   requests["bytes of keys, got a payload"] = request({keys, gradient, {}});
   requests["bytes of keys, got a payload"].rows.push.key_bytes = 1000;
   requests["but they take"] = request({keys, gradient, {}});
@@ -343,6 +345,13 @@ TEST_F(SparseSliceTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
     EXPECT_NE(reply.status.message().find("slice 2 of table items"), absl::string_view::npos);
   }
   EXPECT_EQ(slice->version(), 0u);
+  EXPECT_EQ(PullNow(*slice, 0, keys, Step(0)), std::vector<float>(keys.size() * kDim));
+}
+
+TEST_F(SparseSliceTest, ConsecutiveKeysTakeLittleMoreThanNothing) {
+  const auto slice = MakeSlice(ConsistencyMode::kAsync, "float32", ShardId(0), /*shard_count=*/1);
+  Keys keys(10000);
+  for (size_t i = 0; i < keys.size(); ++i) keys[i] = i;
   EXPECT_EQ(PullNow(*slice, 0, keys, Step(0)), std::vector<float>(keys.size() * kDim));
 }
 

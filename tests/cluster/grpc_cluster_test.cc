@@ -5,6 +5,7 @@
 #include "tests/cluster/bsp_bits.h"
 #include "tests/cluster/codec_training.h"
 #include "tests/cluster/grpc_cluster_transport.h"
+#include "tests/cluster/sparse_training.h"
 
 namespace capstan {
 namespace {
@@ -22,6 +23,8 @@ TEST(GrpcClusterTest, BspHasTheSameBitsWithMeasuredLinks) { ExpectSameBitsWithMe
 TEST(GrpcClusterTest, BspHasTheSameBitsUnderFaults) { ExpectSameBitsUnderFaults(Grpc); }
 
 TEST(GrpcClusterTest, EveryCodecTrainsUnderFaults) { ExpectCodecsTrainUnderFaults(Grpc); }
+
+TEST(GrpcClusterTest, SparseTablesTrainInEveryMode) { ExpectSparseTablesTrain(Grpc); }
 
 TEST(GrpcClusterTest, ADivergingJobEndsEverywhereWithItsReason) {
   ExpectDivergenceIsReported(Grpc);

@@ -88,6 +88,9 @@ absl::StatusOr<std::vector<float>> Pull(ProgramEngine& engine, TableId table,
 }
 
 absl::Status TrainStep(ProgramEngine& engine, uint32_t rank, Step step) {
+  // In BSP the first worker's counts, in all shards.
+  RETURN_IF_ERROR(engine.SetLearningRate(kItems, rank == 0 ? kRate : kRate / 2));
+  int pushed = 0;
   const std::vector<uint64_t> keys = KeysOf(rank, step);
   for (const TableId table : {kItems, kWeights}) {
     ASSIGN_OR_RETURN(const std::vector<float> rows, Pull(engine, table, keys));
@@ -98,6 +101,12 @@ absl::Status TrainStep(ProgramEngine& engine, uint32_t rank, Step step) {
     // Now and then a worker has no gradient.
     if ((step.value() + rank + table.value()) % 5 == 0) continue;
     RETURN_IF_ERROR(engine.PushRows(table, keys, gradients, next, kForever));
+    ++pushed;
+  }
+  // After a push, a pull is of the next step. It waits for the pushes of others, so all tables of
+  // this worker have been pushed before.
+  if (pushed == 2 && step.value() % 3 == 0) {
+    RETURN_IF_ERROR(engine.PullRows(kWeights, KeysOf(rank, step + 1), kForever));
   }
   RETURN_IF_ERROR(engine.Wait(/*layer=*/1, kForever));
   const absl::Span<float> bias = engine.gradients()[2];

@@ -229,6 +229,8 @@ def sparse_tables(job: Job, rank: int) -> None:
         items.push(keys, gradients, next_keys=_rows_of(step + 1, rank)[0])
         weights.push(keys, gradients[:, :1])
         expect_raises(capstan.WrongOrder, "items has been pushed", lambda: items.push(keys, gradients))
+        if step % 2 == 0:
+            weights.fetch(_rows_of(step + 1, rank)[0])  # of the next step, as the push has gone
         if step != 2:
             bias.push_pull([1.0])
         job.end_step()
@@ -266,9 +268,11 @@ def refuses_other_rows(job: Job, rank: int) -> None:
                   lambda: job.table("x", (1,), optimizer=capstan.FTRL(lr=1)))
     job.start()
     expect_raises(capstan.InvalidArgument, "integers", lambda: items.pull([0.5]))
-    expect_raises(capstan.InvalidArgument, "shape", lambda: items.push([1], [1.0, 2.0, 3.0]))
+    expect_raises(capstan.InvalidArgument, "shape", lambda: items.push([1], [[1.0, 2.0, 3.0]]))
+    expect_raises(capstan.InvalidArgument, "shape",
+                  lambda: items.push([1, 2, 3], numpy.zeros((2, 3))))
     expect(items.pull([]).shape == (0, 2), "expected no rows")
-    items.push([], [])
+    items.push([], numpy.zeros((0, 2)))
     job.end_step()
     if job.finish():
         job.report()

@@ -41,7 +41,8 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Opt
   if (std::any_of(options.tables.begin(), options.tables.end(), is_sparse)) {
     store->rows_ = std::make_unique<RowStore>(RowStore::Options{
         options.clock, options.client, options.scheduler, options.job, options.worker,
-        options.incarnation, options.tables, row_codecs, options.seed, options.shard_count});
+        options.incarnation, options.tables, row_codecs, options.seed, options.shard_count,
+        [store = store.get()](const absl::Status& status) { store->Fail(status); }});
   }
   return store;
 }
@@ -258,6 +259,7 @@ void ParameterStore::OnReply(SliceKey key, const Purpose& purpose, uint64_t byte
   absl::Status status = TakeValues(key, purpose, reply, trace);
   const bool is_last = --awaited_slices_[layer] == 0;
   if (status.ok() && is_last && mirror_ != nullptr) status = mirror_->LayerArrived(layer);
+  if (!status.ok() && rows_ != nullptr) rows_->Fail(status);
   // The slice stays open until the server has the own state: the engine cannot change it before.
   const uint64_t cut = status.ok() ? TakeCut(key, purpose.pull_step, reply) : 0;
   {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/codec/key_list.h"
+#include "common/tensor/slicing.h"
 
 namespace capstan {
 
@@ -25,6 +26,7 @@ RowStore::RowStore(const Options& options) : options_(options) {
   }
   MutexLock lock(&mu_);
   open_exchanges_.resize(tables_.size());
+  learning_rates_.resize(tables_.size());
 }
 
 absl::StatusOr<RowStore::Batch*> RowStore::MakeBatch(Table& table, absl::Span<const uint64_t> keys,
@@ -34,19 +36,20 @@ absl::StatusOr<RowStore::Batch*> RowStore::MakeBatch(Table& table, absl::Span<co
   const absl::Status grouped = batch->groups.Group(keys, options_.shard_count);
   if (!grouped.ok()) return Annotate(grouped, absl::StrCat("table ", table.name));
   batch->inputs.assign(keys.begin(), keys.end());
-  batch->lists.clear();
+  const auto lists = std::make_shared<std::vector<uint8_t>>();
   batch->list_begins.assign(1, 0);
   batch->list_hashes.clear();
   for (uint32_t shard = 0; shard < options_.shard_count; ++shard) {
     const absl::Span<const uint64_t> of_shard = batch->groups.KeysOf(ShardId(shard));
-    const size_t begin = batch->lists.size();
-    batch->lists.resize(begin + MostKeyListBytes(of_shard.size()));
-    const absl::Span<uint8_t> list = absl::MakeSpan(batch->lists).subspan(begin);
+    const size_t begin = lists->size();
+    lists->resize(begin + MostKeyListBytes(of_shard.size()));
+    const absl::Span<uint8_t> list = absl::MakeSpan(*lists).subspan(begin);
     const size_t bytes = EncodeKeyList(of_shard, list);
     batch->list_hashes.push_back(HashKeyList(list.first(bytes)));
-    batch->lists.resize(begin + bytes);
+    lists->resize(begin + bytes);
     batch->list_begins.push_back(begin + bytes);
   }
+  batch->lists = lists;
   batch->rows.resize(batch->groups.keys().size() * table.dim);
   batch->versions.resize(options_.shard_count);
   batch->step = Step(-1);
@@ -56,13 +59,14 @@ absl::StatusOr<RowStore::Batch*> RowStore::MakeBatch(Table& table, absl::Span<co
 absl::Status RowStore::Pull(TableId id, absl::Span<const uint64_t> keys, Step step) {
   const std::shared_ptr<Table>& table = tables_[id.value()];
   if (table->pulled->step == step && table->pulled->inputs == keys) return absl::OkStatus();
-  ASSIGN_OR_RETURN(table->pulled, MakeBatch(*table, keys));
-  table->pulled->step = step;
-  table->round.push_step.reset();
-  table->round.pull_step = step;
-  table->round.pushed = table->round.base = nullptr;
-  table->round.pulled = table->pulled;
-  Send(table);
+  Round& round = table->round;
+  round.push_step.reset();
+  round.pull_step = step;
+  round.pushed = round.base = nullptr;
+  ASSIGN_OR_RETURN(round.pulled, MakeBatch(*table, keys));
+  round.memory = std::make_shared<Memory>();
+  RETURN_IF_ERROR(CheckSizes(*table));
+  Begin(table);
   return absl::OkStatus();
 }
 
@@ -79,9 +83,13 @@ absl::Status RowStore::Push(TableId id, absl::Span<const uint64_t> keys,
   Round& round = table->round;
   round.push_step = step;
   round.pull_step = step + 1;
-  round.learning_rate = table->learning_rate;
+  {
+    MutexLock lock(&mu_);
+    round.learning_rate = learning_rates_[id.value()];
+  }
   round.base = table->pulled->step == step ? table->pulled : nullptr;
   round.pushed = nullptr;
+  round.memory = std::make_shared<Memory>();
   if (!keys.empty()) {
     round.pushed = round.base;
     if (round.base == nullptr || round.base->inputs != keys) {
@@ -92,17 +100,36 @@ absl::Status RowStore::Push(TableId id, absl::Span<const uint64_t> keys,
   round.pulled = nullptr;
   if (!next_keys.empty()) {
     ASSIGN_OR_RETURN(round.pulled, MakeBatch(*table, next_keys, round.pushed));
-    round.pulled->step = step + 1;
-    table->pulled = round.pulled;
   }
-  Send(table);
+  RETURN_IF_ERROR(CheckSizes(*table));
+  Begin(table);
+  return absl::OkStatus();
+}
+
+absl::Status RowStore::CheckSizes(const Table& table) const {
+  const Round& round = table.round;
+  for (uint32_t i = 0; i < options_.shard_count; ++i) {
+    const ShardId shard(i);
+    size_t sent = round.pushed == nullptr ? 0 : GradientOf(shard, table).size();
+    if (round.pushed != nullptr) sent += round.pushed->ListOf(shard).size();
+    if (round.pulled != nullptr) sent += round.pulled->ListOf(shard).size();
+    const size_t pulled = RowsOf(shard, table).size() * sizeof(float);
+    const size_t rows = (round.pushed == nullptr ? 0 : round.pushed->CountIn(shard)) * table.dim;
+    const size_t most = std::max({sent, pulled, rows * sizeof(float)});
+    if (most <= kMaxSliceBytes) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("table ", table.name, ": expected at most ", kMaxSliceBytes,
+                     " bytes of keys and rows of one shard, got ", most,
+                     "; use smaller batches, or a larger cluster.shard_count"));
+  }
   return absl::OkStatus();
 }
 
 absl::Status RowStore::SetGradient(Table& table, absl::Span<const float> gradients) {
   const KeyGroups& groups = table.round.pushed->groups;
-  table.round.gradient.resize(groups.keys().size() * table.dim);
-  groups.SumGradients(gradients, table.dim, absl::MakeSpan(table.round.gradient));
+  const size_t size = groups.keys().size() * table.dim;
+  table.round.memory->gradient.reset(new float[size]);
+  groups.SumGradients(gradients, table.dim, {table.round.memory->gradient.get(), size});
   return table.codecs.push->is_lossy() ? EncodeGradient(table) : absl::OkStatus();
 }
 
@@ -110,24 +137,22 @@ absl::Status RowStore::EncodeGradient(Table& table) {
   Round& round = table.round;
   const Codec& codec = *table.codecs.push;
   const absl::Time begin = options_.clock->Now();
-  round.encoded.clear();
+  std::vector<uint8_t>& bytes = round.memory->encoded;
   round.encoded_begins.assign(1, 0);
   for (uint32_t i = 0; i < options_.shard_count; ++i) {
     const ShardId shard(i);
-    const absl::Span<const float> gradient =
-        absl::MakeConstSpan(round.gradient)
-            .subspan(round.pushed->groups.BeginOf(shard) * table.dim,
-                     round.pushed->CountIn(shard) * table.dim);
-    const size_t offset = round.encoded.size();
-    round.encoded.resize(offset + codec.EncodedBytes(gradient.size()));
-    round.encoded_begins.push_back(round.encoded.size());
+    const absl::Span<const float> gradient = {
+        round.memory->gradient.get() + round.pushed->groups.BeginOf(shard) * table.dim,
+        round.pushed->CountIn(shard) * table.dim};
+    const size_t offset = bytes.size();
+    bytes.resize(offset + codec.EncodedBytes(gradient.size()));
+    round.encoded_begins.push_back(bytes.size());
     if (gradient.empty()) continue;
     // A retry sends the same bytes. Draws of the slices are far apart.
     const DrawKey draws = {options_.seed, table.id, options_.worker, *round.push_step,
                            uint64_t{i} << 32};
     const absl::Status encoded =
-        codec
-            .Encode(gradient, draws, /*residual=*/{}, absl::MakeSpan(round.encoded).subspan(offset))
+        codec.Encode(gradient, draws, /*residual=*/{}, absl::MakeSpan(bytes).subspan(offset))
             .status();
     if (!encoded.ok()) {
       return Annotate(
@@ -141,27 +166,37 @@ absl::Status RowStore::EncodeGradient(Table& table) {
   return absl::OkStatus();
 }
 
-void RowStore::Send(const std::shared_ptr<Table>& table) {
-  const Round& round = table->round;
+void RowStore::Begin(const std::shared_ptr<Table>& table) {
+  Round& round = table->round;
   const absl::Time begin = options_.clock->Now();
-  std::vector<ShardId> shards;
+  const auto list_bytes = [](const Batch* batch, ShardId shard) {
+    return batch == nullptr ? 0 : batch->ListOf(shard).size();
+  };
+  if (round.pushed != nullptr) round.memory->pushed_lists = round.pushed->lists;
+  if (round.pulled != nullptr) round.memory->pulled_lists = round.pulled->lists;
+  std::vector<Transfer> transfers;
   for (uint32_t i = 0; i < options_.shard_count; ++i) {
-    const bool has_rows = round.pulled != nullptr && round.pulled->CountIn(ShardId(i)) > 0;
-    if (round.push_step.has_value() || has_rows) shards.push_back(ShardId(i));
-  }
-  {
-    MutexLock lock(&mu_);
-    open_exchanges_[table->id.value()] += static_cast<int64_t>(shards.size());
-  }
-  for (const ShardId shard : shards) {
-    Transfer transfer;
+    const ShardId shard(i);
+    const bool has_rows = round.pulled != nullptr && round.pulled->CountIn(shard) > 0;
+    if (!round.push_step.has_value() && !has_rows) continue;
+    Transfer& transfer = transfers.emplace_back();
     transfer.layer = table->layer;
-    transfer.bytes = round.pushed == nullptr ? 0 : GradientOf(shard, *table).size();
+    transfer.bytes = (round.pushed == nullptr ? 0 : GradientOf(shard, *table).size()) +
+                     (round.pushed == round.base ? 0 : list_bytes(round.pushed, shard)) +
+                     list_bytes(round.pulled, shard);
     transfer.start = [this, shard, table](absl::AnyInvocable<void()> credited) {
       SendTo(shard, table, /*sends_all_keys=*/false, std::move(credited));
     };
-    options_.scheduler->Submit(std::move(transfer));
   }
+  if (round.pulled != nullptr) {
+    round.pulled->step = round.pull_step;
+    table->pulled = round.pulled;
+  }
+  {
+    MutexLock lock(&mu_);
+    open_exchanges_[table->id.value()] += static_cast<int64_t>(transfers.size());
+  }
+  for (Transfer& transfer : transfers) options_.scheduler->Submit(std::move(transfer));
   const absl::Duration sending = options_.clock->Now() - begin;
   MutexLock lock(&mu_);
   traffic_.CountSending(sending);
@@ -171,11 +206,13 @@ Payload::Fragment RowStore::GradientOf(ShardId shard, const Table& table) {
   const Round& round = table.round;
   if (table.codecs.push->is_lossy()) {
     const size_t begin = round.encoded_begins[shard.value()];
-    return {round.encoded.data() + begin, round.encoded_begins[shard.value() + size_t{1}] - begin};
+    return {round.memory->encoded.data() + begin,
+            round.encoded_begins[shard.value() + size_t{1}] - begin};
   }
   const size_t begin = round.pushed->groups.BeginOf(shard) * table.dim;
   const size_t size = round.pushed->CountIn(shard) * table.dim;
-  return {reinterpret_cast<const uint8_t*>(round.gradient.data() + begin), size * sizeof(float)};
+  return {reinterpret_cast<const uint8_t*>(round.memory->gradient.get() + begin),
+          size * sizeof(float)};
 }
 
 absl::Span<float> RowStore::RowsOf(ShardId shard, const Table& table) {
@@ -195,13 +232,15 @@ ExchangeRequest RowStore::RequestTo(ShardId shard, const std::shared_ptr<Table>&
   request.slice = {table->id, SliceIndex(shard.value())};
   request.push_step = round.push_step;
   request.pull_step = round.pull_step;
-  Payload payload(table);
+  Payload payload(round.memory);
   const size_t pushed = round.pushed == nullptr ? 0 : round.pushed->CountIn(shard);
   request.is_empty_push = round.push_step.has_value() && pushed == 0;
+  // All slices hear of it: a step has one learning rate, whatever the shards.
+  request.learning_rate = round.push_step.has_value() ? round.learning_rate : std::nullopt;
+  request.pulls_float32 = pulls_exactly_;
   if (pushed > 0) {
     const bool has_base = round.base != nullptr && round.base->CountIn(shard) > 0;
     if (has_base) request.base_version = round.base->versions[shard.value()];
-    request.learning_rate = round.learning_rate;
     request.codec = table->codecs.push->type();
     payload.Append(GradientOf(shard, *table));
     request.rows.push = {static_cast<uint32_t>(pushed), 0,
@@ -218,7 +257,7 @@ ExchangeRequest RowStore::RequestTo(ShardId shard, const std::shared_ptr<Table>&
                          static_cast<uint32_t>(list.size()),
                          round.pulled->list_hashes[shard.value()]};
     payload.Append(list);
-    if (!table->codecs.pull->is_lossy()) request.destination = RowsOf(shard, *table);
+    if (!PullCodec(*table).is_lossy()) request.destination = RowsOf(shard, *table);
   }
   request.gradient = std::move(payload);
   return request;
@@ -235,12 +274,13 @@ void RowStore::SendTo(ShardId shard, const std::shared_ptr<Table>& table, bool s
       });
 }
 
-absl::Status RowStore::TakeRows(ShardId shard, const Table& table, const ExchangeReply& reply) {
+absl::Status RowStore::TakeRows(ShardId shard, const Table& table,
+                                const ExchangeReply& reply) const {
   RETURN_IF_ERROR(reply.status);
   const absl::Span<float> rows = RowsOf(shard, table);
   if (rows.empty()) return absl::OkStatus();
   table.round.pulled->versions[shard.value()] = reply.version;
-  const Codec& codec = *table.codecs.pull;
+  const Codec& codec = PullCodec(table);
   if (reply.codec != codec.type() || reply.values.size_bytes() != codec.EncodedBytes(rows.size())) {
     return absl::InternalError(absl::StrCat(
         "slice ", shard.value(), " of table ", table.name, ": expected ",
@@ -268,6 +308,7 @@ void RowStore::OnReply(ShardId shard, const std::shared_ptr<Table>& table, bool 
   const auto float_bytes = [&table, shard](const Batch* batch) -> uint64_t {
     return batch == nullptr ? 0 : batch->CountIn(shard) * table->dim * sizeof(float);
   };
+  if (!status.ok()) options_.on_error(status);
   MutexLock lock(&mu_);
   if (!status.ok() && status_.ok()) status_ = std::move(status);
   if (reply.status.ok()) {
@@ -281,7 +322,13 @@ void RowStore::OnReply(ShardId shard, const std::shared_ptr<Table>& table, bool 
 }
 
 void RowStore::SetLearningRate(TableId table, double learning_rate) {
-  tables_[table.value()]->learning_rate = learning_rate;
+  MutexLock lock(&mu_);
+  learning_rates_[table.value()] = learning_rate;
+}
+
+void RowStore::PullExactly() {
+  for (const std::shared_ptr<Table>& table : tables_) table->pulled->step = Step(-1);
+  pulls_exactly_ = true;
 }
 
 absl::StatusOr<bool> RowStore::WaitFor(TableId table, absl::Duration limit) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/codec/codec.h"
 #include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/exchange/payload.h"
@@ -47,12 +49,13 @@ class RowStore {
     std::vector<TableCodecs> codecs;    // Required: of each table
     uint64_t seed = 0;                  // the job's; of the codecs' draws
     uint32_t shard_count = 0;           // Required
+    // Hears of the first error of an exchange, on any thread.
+    std::function<void(const absl::Status&)> on_error = [](const absl::Status&) {};
   };
 
   explicit RowStore(const Options& options);
 
-  // Whether the table is here. Others must not be named to this.
-  bool has_table(TableId table) const { return tables_[table.value()]->dim > 0; }
+  // Tables below are sparse ones.
   size_t dim(TableId table) const { return tables_[table.value()]->dim; }
 
   // Asks for the rows of `keys` at `step`, unless they were fetched ahead. A key may be there
@@ -70,6 +73,10 @@ class RowStore {
   absl::Status Push(TableId table, absl::Span<const uint64_t> keys,
                     absl::Span<const float> gradients, Step step,
                     absl::Span<const uint64_t> next_keys = {});
+
+  // From now on pulls ask the servers even for rows that were fetched ahead, and get float32. No
+  // exchange is open.
+  void PullExactly();
 
   // The table's pushes from now on have this learning rate instead of its optimizer's.
   void SetLearningRate(TableId table, double learning_rate);
@@ -89,7 +96,8 @@ class RowStore {
   struct Batch {
     std::vector<uint64_t> inputs;  // as they were given
     KeyGroups groups;
-    std::vector<uint8_t> lists;  // the key lists of all shards, one after the other
+    // The key lists of all shards, one after the other. Requests on their way share them.
+    std::shared_ptr<const std::vector<uint8_t>> lists;
     std::vector<size_t> list_begins;
     std::vector<uint64_t> list_hashes;
     std::vector<float> rows;         // of groups.keys()
@@ -98,9 +106,17 @@ class RowStore {
 
     Payload::Fragment ListOf(ShardId shard) const {
       const size_t begin = list_begins[shard.value()];
-      return {lists.data() + begin, list_begins[shard.value() + size_t{1}] - begin};
+      return {lists->data() + begin, list_begins[shard.value() + size_t{1}] - begin};
     }
     size_t CountIn(ShardId shard) const { return groups.KeysOf(shard).size(); }
+  };
+  // The memory of a round's requests. It lives as long as a transport, or a copy of a request,
+  // needs it, and no later round changes it.
+  struct Memory {
+    std::unique_ptr<float[]> gradient;  // of the keys of the push
+    std::vector<uint8_t> encoded;       // by a lossy codec
+    std::shared_ptr<const std::vector<uint8_t>> pushed_lists;
+    std::shared_ptr<const std::vector<uint8_t>> pulled_lists;
   };
   // The latest exchanges of a table, one for each shard that has a part in them.
   struct Round {
@@ -110,8 +126,7 @@ class RowStore {
     const Batch* base = nullptr;    // the pull of the same step; null: there was none
     Batch* pulled = nullptr;        // null: no rows
     std::optional<double> learning_rate;
-    std::vector<float> gradient;   // of pushed->groups.keys()
-    std::vector<uint8_t> encoded;  // by a lossy codec
+    std::shared_ptr<Memory> memory;
     std::vector<size_t> encoded_begins;
   };
   struct Table {
@@ -120,7 +135,6 @@ class RowStore {
     size_t dim = 0;  // 0: the table is dense
     int layer = 0;
     TableCodecs codecs;
-    std::optional<double> learning_rate;
     // One that was pulled, one to push, and one to pull next.
     std::array<Batch, 3> batches;
     Batch* pulled = nullptr;  // the last one; never null
@@ -132,10 +146,12 @@ class RowStore {
   absl::StatusOr<Batch*> MakeBatch(Table& table, absl::Span<const uint64_t> keys,
                                    const Batch* used = nullptr);
   absl::Status SetGradient(Table& table, absl::Span<const float> gradients);
+  // INVALID_ARGUMENT: a request of the table's round, or its reply, would be too long.
+  absl::Status CheckSizes(const Table& table) const;
   absl::Status EncodeGradient(Table& table);
   // Begins the exchanges of the table's round: with all shards if there is a push, else with those
   // that have rows to pull.
-  void Send(const std::shared_ptr<Table>& table);
+  void Begin(const std::shared_ptr<Table>& table);
   void SendTo(ShardId shard, const std::shared_ptr<Table>& table, bool sends_all_keys,
               absl::AnyInvocable<void()> delivered);
   ExchangeRequest RequestTo(ShardId shard, const std::shared_ptr<Table>& table,
@@ -145,15 +161,22 @@ class RowStore {
   static absl::Span<float> RowsOf(ShardId shard, const Table& table);
   void OnReply(ShardId shard, const std::shared_ptr<Table>& table, bool sent_all_keys,
                uint64_t bytes_pushed, const ExchangeReply& reply);
-  static absl::Status TakeRows(ShardId shard, const Table& table, const ExchangeReply& reply);
+  absl::Status TakeRows(ShardId shard, const Table& table, const ExchangeReply& reply) const;
+  // The codec of the rows of a reply.
+  const Codec& PullCodec(const Table& table) const {
+    return pulls_exactly_ ? *exact_ : *table.codecs.pull;
+  }
 
   const Options options_;
-  // Payloads on their way share their table.
+  // Callbacks of exchanges share their table.
   std::vector<std::shared_ptr<Table>> tables_;
+  const std::shared_ptr<const Codec> exact_ = MakeCodec("float32").value();
+  bool pulls_exactly_ = false;  // changed only while no exchange is open
 
   mutable Mutex mu_;
   CondVar changed_;
-  std::vector<int64_t> open_exchanges_ ABSL_GUARDED_BY(mu_);  // by table
+  std::vector<int64_t> open_exchanges_ ABSL_GUARDED_BY(mu_);                // by table
+  std::vector<std::optional<double>> learning_rates_ ABSL_GUARDED_BY(mu_);  // by table
   absl::Status status_ ABSL_GUARDED_BY(mu_);
   TrafficCounter traffic_ ABSL_GUARDED_BY(mu_);
 };

@@ -12,6 +12,7 @@
 #include "common/base/fake_clock.h"
 #include "common/codec/key_list.h"
 #include "common/scheduler/transfer_queue.h"
+#include "common/tensor/slicing.h"
 
 namespace capstan {
 namespace {
@@ -83,7 +84,11 @@ class FakeServers : public ParameterEndpoint {
 
 class RowStoreTest : public testing::Test {
  protected:
-  RowStoreTest() : scheduler_(1 << 20, MakeTransferQueue(v1::SchedulerSpec::PRIORITY)) {
+  RowStoreTest()
+      : scheduler_(1 << 20, MakeTransferQueue(v1::SchedulerSpec::PRIORITY)),
+        store_(MakeStore(kDim)) {}
+
+  std::unique_ptr<RowStore> MakeStore(uint32_t dim) {
     RowStore::Options options;
     options.clock = &clock_;
     options.client = &servers_;
@@ -92,10 +97,10 @@ class RowStoreTest : public testing::Test {
     options.tables.resize(2);
     options.tables[0].add_shape(5);
     options.tables[1].set_name("items");
-    options.tables[1].mutable_sparse()->set_dim(kDim);
+    options.tables[1].mutable_sparse()->set_dim(dim);
     options.codecs.resize(2);
     options.shard_count = kShards;
-    store_ = std::make_unique<RowStore>(options);
+    return std::make_unique<RowStore>(options);
   }
 
   std::vector<float> Read(const Keys& keys) {
@@ -109,12 +114,6 @@ class RowStoreTest : public testing::Test {
   Scheduler scheduler_;
   std::unique_ptr<RowStore> store_;
 };
-
-TEST_F(RowStoreTest, OnlySparseTablesAreHere) {
-  EXPECT_FALSE(store_->has_table(TableId(0)));
-  EXPECT_TRUE(store_->has_table(kTable));
-  EXPECT_EQ(store_->dim(kTable), kDim);
-}
 
 TEST_F(RowStoreTest, RowsComeInTheOrderOfTheKeys) {
   servers_.rows[900] = {1, 2};
@@ -188,6 +187,17 @@ TEST_F(RowStoreTest, RowsThatWereFetchedAheadAreNotAskedForAgain) {
   }
   ASSERT_TRUE(store_->Pull(kTable, {30, 32}, Step(2)).ok());
   EXPECT_EQ(Read({30, 32}), (std::vector<float>{4, 5, 0, 0}));
+}
+
+TEST_F(RowStoreTest, ABatchMustFitIntoMessages) {
+  constexpr uint32_t kLongRow = 1024;
+  const std::unique_ptr<RowStore> store = MakeStore(kLongRow);
+  Keys keys(kMaxSliceBytes / sizeof(float) / kLongRow * kShards + kShards);
+  for (size_t i = 0; i < keys.size(); ++i) keys[i] = i;
+  const absl::Status status = store->Pull(kTable, keys, Step(0));
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_NE(status.message().find("rows of one shard"), absl::string_view::npos) << status;
+  EXPECT_TRUE(servers_.requests.empty());
 }
 
 TEST_F(RowStoreTest, ALearningRateGoesWithThePush) {

@@ -238,6 +238,11 @@ absl::StatusOr<v1::TableSpec> SparseTableOf(const capstan_sparse_table& given) {
   return table;
 }
 
+absl::StatusOr<TableId> IdOf(int32_t table) {
+  if (table >= 0) return TableId(static_cast<uint32_t>(table));
+  return BadArgument(absl::StrCat("table: expected a sparse one, got ", table));
+}
+
 // `count` items at `items`. INVALID_ARGUMENT: there are some, and no items.
 template <typename Item>
 absl::StatusOr<absl::Span<Item>> ItemsAt(Item* items, size_t count, const char* name) {
@@ -435,18 +440,18 @@ capstan_status capstan_push(capstan_job* job, int32_t layer, int64_t timeout_ms)
 capstan_status capstan_pull_rows(capstan_job* job, int32_t table, const uint64_t* keys,
                                  size_t count, int64_t timeout_ms) {
   return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    ASSIGN_OR_RETURN(const capstan::TableId id, capstan::IdOf(table));
     ASSIGN_OR_RETURN(const auto keys_of_rows, capstan::ItemsAt(keys, count, "keys"));
-    return engine.PullRows(capstan::TableId(static_cast<uint32_t>(table)), keys_of_rows,
-                           LimitOf(timeout_ms));
+    return engine.PullRows(id, keys_of_rows, LimitOf(timeout_ms));
   });
 }
 
 capstan_status capstan_read_rows(capstan_job* job, int32_t table, float* rows, size_t count,
                                  int64_t timeout_ms) {
   return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    ASSIGN_OR_RETURN(const capstan::TableId id, capstan::IdOf(table));
     ASSIGN_OR_RETURN(const auto values, capstan::ItemsAt(rows, count, "rows"));
-    return engine.ReadRows(capstan::TableId(static_cast<uint32_t>(table)), values,
-                           LimitOf(timeout_ms));
+    return engine.ReadRows(id, values, LimitOf(timeout_ms));
   });
 }
 
@@ -454,10 +459,11 @@ capstan_status capstan_push_rows(capstan_job* job, int32_t table, const uint64_t
                                  size_t count, const float* gradients, const uint64_t* next_keys,
                                  size_t next_count, int64_t timeout_ms) {
   return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
-    const capstan::TableId id(static_cast<uint32_t>(table));
+    ASSIGN_OR_RETURN(const capstan::TableId id, capstan::IdOf(table));
     ASSIGN_OR_RETURN(const auto keys_of_rows, capstan::ItemsAt(keys, count, "keys"));
     ASSIGN_OR_RETURN(const auto next, capstan::ItemsAt(next_keys, next_count, "next_keys"));
     ASSIGN_OR_RETURN(const size_t dim, engine.DimOf(id));
+    if (count > SIZE_MAX / dim) return BadArgument(absl::StrCat("count: got ", count, " keys"));
     ASSIGN_OR_RETURN(const auto values, capstan::ItemsAt(gradients, count * dim, "gradients"));
     return engine.PushRows(id, keys_of_rows, values, next, LimitOf(timeout_ms));
   });

@@ -143,7 +143,7 @@ typedef struct capstan_row_optimizer {
   double epsilon;       /* ADAGRAD, ROW_ADAGRAD, ADAM: above 0 */
   double beta1;         /* ADAM: 0 to below 1 */
   double beta2;
-  double beta; /* FTRL: 0 or more, lowers the first learning rates */
+  double beta; /* FTRL: above 0, lowers the first learning rates */
   double l1;   /* FTRL: 0 or more; values with a sum of gradients up to it are 0 */
   double l2;   /* FTRL: 0 or more; pulls values toward 0 */
 } capstan_row_optimizer;
@@ -159,8 +159,8 @@ typedef struct capstan_sparse_table {
   const capstan_row_optimizer* optimizer; /* NULL: the job's */
   double initial_stddev;                  /* of a normal distribution around 0; 0 for FTRL */
   uint32_t admitting_push;                /* a key has a row from this push on, 1 to 255; 0: 1 */
-  uint64_t max_idle_steps; /* rows not pushed or pulled for more steps go; 0: they stay */
-  uint64_t max_rows;       /* if there are more, those idle longest go; 0: any number */
+  uint64_t max_idle_steps; /* a row goes after more steps without push or pull; 0: it stays */
+  uint64_t max_rows;       /* if there are more, those idle longest go, by shard; 0: any number */
 } capstan_sparse_table;
 
 typedef struct capstan_job capstan_job;
@@ -226,17 +226,20 @@ CAPSTAN_EXPORT capstan_status capstan_push(capstan_job* job, int32_t layer, int6
 
 /* Sparse tables. Once a step, capstan_push_rows sends the gradients of some keys, in any order; the
  * gradients of a key that is there twice are added up. A table without a push in a step had no
- * gradient. For one table, call these from one thread at a time. */
+ * gradient. For one table, call these and capstan_end_step from one thread at a time. */
 
 /* Begins to pull the rows of `count` keys, with the values of the step that comes next or that is
- * under way, unless they were fetched ahead. The keys are copied. Waits first if the table's last
- * exchange is still under way. */
+ * under way, or after the table's push of that step with those of the next one; unless they were
+ * fetched ahead. The keys are copied. Waits first if the table's last
+ * exchange is still under way: after a push that can take until the other workers have pushed, so
+ * push all tables before, or use `next_keys`. */
 CAPSTAN_EXPORT capstan_status capstan_pull_rows(capstan_job* job, int32_t table,
                                                 const uint64_t* keys, size_t count,
                                                 int64_t timeout_ms);
 
-/* Waits for the rows of the last capstan_pull_rows, and copies them to `rows`: `dim` values for
- * each of its keys, in their order; `count` is the number of all values. */
+/* Waits for the rows of the last capstan_pull_rows, or of the `next_keys` of a later
+ * capstan_push_rows, and copies them to `rows`: `dim` values for each of these keys, in their
+ * order; `count` is the number of all values. */
 CAPSTAN_EXPORT capstan_status capstan_read_rows(capstan_job* job, int32_t table, float* rows,
                                                 size_t count, int64_t timeout_ms);
 

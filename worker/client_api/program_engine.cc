@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 
@@ -224,20 +225,28 @@ absl::Status ProgramEngine::UseRows(TableId table, absl::Time deadline,
     store = TakeStoreLocked();
   }
   if (store == nullptr) return absl::FailedPreconditionError("all steps are done");
+  // Also when there is no memory for the rows.
+  const auto release = absl::MakeCleanup([this] { ReleaseStore(); });
   RowStore& rows = *store->rows();
   const absl::StatusOr<bool> is_free = rows.WaitFor(table, deadline - options_.clock->Now());
   absl::Status status;
   if (is_free.ok()) {
     status = *is_free ? use(rows) : absl::DeadlineExceededError("rows are on their way");
   }
-  ReleaseStore();
   return is_free.ok() ? status : Lose(is_free.status());
 }
 
 absl::Status ProgramEngine::PullRows(TableId table, absl::Span<const uint64_t> keys,
                                      absl::Duration limit) {
-  return UseRows(table, options_.clock->Now() + limit,
-                 [&](RowStore& rows) { return rows.Pull(table, keys, step()); });
+  return UseRows(table, options_.clock->Now() + limit, [&](RowStore& rows) {
+    Step step;
+    {
+      MutexLock lock(&mu_);
+      // After the step's push, the values of this step may be gone.
+      step = next_ + (pushed_[layer_count_ + table.value()] ? 1 : 0);
+    }
+    return rows.Pull(table, keys, step);
+  });
 }
 
 absl::Status ProgramEngine::ReadRows(TableId table, absl::Span<float> rows, absl::Duration limit) {
@@ -277,11 +286,14 @@ absl::Status ProgramEngine::PushRowsUntil(TableId table, absl::Span<const uint64
         step = next_;
       }
       if (!is_pushed) return absl::OkStatus();
-      absl::Status status = rows.Push(table, keys, gradients, step, next_keys);
-      if (status.ok()) return status;
-      MutexLock lock(&mu_);
-      pushed_[layer_count_ + table.value()] = false;
-      return status;
+      auto not_sent = absl::MakeCleanup([this, table] {
+        MutexLock lock(&mu_);
+        pushed_[layer_count_ + table.value()] = false;
+        changed_.NotifyAll();
+      });
+      RETURN_IF_ERROR(rows.Push(table, keys, gradients, step, next_keys));
+      std::move(not_sent).Cancel();
+      return absl::OkStatus();
     }));
   }
   return absl::OkStatus();
@@ -543,6 +555,7 @@ absl::Status ProgramEngine::Evaluate(Step steps, ParameterStore& store,
   }
   store.PullAllExactly(steps);
   RETURN_IF_ERROR(store.WaitForAll());
+  if (store.rows() != nullptr) store.rows()->PullExactly();
   MutexLock lock(&mu_);
   evaluation_ = Evaluation::kWanted;
   // The program may pull rows.

@@ -58,11 +58,13 @@ class ProgramEngine : public Engine {
   absl::Status Wait(int layer, absl::Duration limit);
   // Pushes the layer's gradient, once a step. Waits for the layer before.
   absl::Status Push(int layer, absl::Duration limit);
-  // Of a sparse table. INVALID_ARGUMENT: the table is not one, or has too many keys.
-  //
-  // Values of a row.
+  // The next four are for sparse tables. INVALID_ARGUMENT: the table is dense, or there are too
+  // many keys.
+
+  // Number of values in a row.
   absl::StatusOr<size_t> DimOf(TableId table) const;
-  // Begins to pull the rows of `keys` at step(), once the table's last exchange is answered.
+  // Begins to pull the rows of `keys` once the table's last exchange is answered: at step(), or
+  // after the table's push of that step at the next one.
   absl::Status PullRows(TableId table, absl::Span<const uint64_t> keys, absl::Duration limit);
   // Waits for the rows of the last PullRows, and sets them, in the order of its keys.
   absl::Status ReadRows(TableId table, absl::Span<float> rows, absl::Duration limit);

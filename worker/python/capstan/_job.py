@@ -148,8 +148,10 @@ class Job:
         deviation. They depend on the job's seed, the table and the key alone.
         layer: for its place in the order of sending; as in `table`.
         admitting_push: a key has a row from this push on, 1 to 255. Gradients before are dropped.
-        max_idle_steps: rows that were neither pushed nor pulled for more steps go. 0: they stay.
-        max_rows: if there are more rows, those that were idle longest go. 0: any number.
+        max_idle_steps: a row goes after more than this number of steps without a push or a pull of
+        it. 0: it stays.
+        max_rows: if there are more rows, those that were idle longest go; each shard has an equal
+        part. 0: any number.
 
         Raises InvalidArgument; WrongOrder after `start`.
         """

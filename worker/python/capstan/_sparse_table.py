@@ -18,7 +18,7 @@ class SparseTable:
 
     A row comes into being when it is first pushed. Keys are integers in an array of NumPy or a
     tensor of PyTorch, of any shape; negative ones count as their two's complement. One thread at a
-    time uses a table. Needs NumPy.
+    time uses a table or ends a step. Needs NumPy.
     """
 
     def __init__(self, job: Job, index: int, name: str, dim: int) -> None:
@@ -29,8 +29,8 @@ class SparseTable:
         self._learning_rate: Optional[float] = None
 
     def pull(self, keys: Any) -> numpy.typing.NDArray[numpy.float32]:
-        """The rows of the keys, with the values of the step that comes next or that is under way.
-        Waits until they have arrived. An array of the keys' shape and `dim`. A key may be there
+        """The rows of the keys, with the values of the step that comes next or that is under way; or
+        of the next one, after the push of that step. Waits until they have arrived. An array of the keys' shape and `dim`. A key may be there
         twice. Rows without a push have their initial values."""
         import numpy
 
@@ -42,7 +42,8 @@ class SparseTable:
         return rows.reshape((*numpy.shape(keys), self.dim))
 
     def fetch(self, keys: Any) -> None:
-        """Begins to pull these keys, which the next `pull` then has sooner."""
+        """Begins to pull these keys, which the next `pull` then has sooner. After this step's push it
+        waits first until the other workers have pushed; `next_keys` does not."""
         self._begin(self._keys(keys))
 
     def push(self, keys: Any, gradients: Any, *, next_keys: Any = None) -> None:
@@ -56,7 +57,7 @@ class SparseTable:
 
         array = self._keys(keys)
         values = numpy.ascontiguousarray(gradients, dtype=numpy.float32)
-        if values.size != array.size * self.dim:
+        if values.shape != (*numpy.shape(keys), self.dim):
             raise _errors.InvalidArgument(
                 f"table {self.name}: expected gradients of shape "
                 f"{(*numpy.shape(keys), self.dim)}, got {values.shape}")
