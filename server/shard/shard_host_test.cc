@@ -41,7 +41,7 @@ TEST(ShardHostTest, BspReleasesEveryReplyWithTheMeanOnceAllHavePushed) {
 TEST(ShardHostTest, RowsGoWithSparseTablesOnly) {
   ShardHost::Options options = HostOptions(ConsistencyMode::kAsync);
   options.tables.push_back({"items", 0, 0, {}});
-  options.tables[1].sparse.emplace();
+  options.tables[1].sparse = ShardHost::SparseTable();
   options.tables[1].sparse->optimizer = RowOptimizer::Create({}, /*dim=*/2).value();
   options.schedules.push_back(options.schedules[0]);
   auto host = ShardHost::Create(std::move(options)).value();

@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<ShardHost>> BenchmarkJob::MakeHost(int server,
   options.shard_count = shard_count;
   if (row_dim > 0) {
     ASSIGN_OR_RETURN(const v1::OptimizerSpec spec, OptimizerSpec());
-    options.tables[0].sparse.emplace();
+    options.tables[0].sparse = ShardHost::SparseTable();
     ASSIGN_OR_RETURN(options.tables[0].sparse->optimizer, MakeRowOptimizer(spec, row_dim));
   } else {
     ASSIGN_OR_RETURN(options.optimizer, MakeOptimizer());
