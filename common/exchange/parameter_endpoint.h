@@ -110,7 +110,7 @@ inline bool MovesOwnState(const ExchangeRequest& request) {
 }
 
 // The request of a pull that remains once a server has applied the push of `request`, or has kept
-// its own state. Without a destination. The pull of rows has no keys: the server has them.
+// its own state. Without a destination. A pull of rows names its keys by their hash.
 inline ExchangeRequest PullAlone(const ExchangeRequest& request) {
   ExchangeRequest pull;
   pull.job = request.job;

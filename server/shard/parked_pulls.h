@@ -25,7 +25,7 @@ struct ParkedPull {
   uint64_t learning_rate_divisor = 0;  // of the push in the same exchange
   bool is_float32 = false;             // ExchangeRequest::pulls_float32
   uint64_t copy = 0;                   // ExchangeRequest::copy
-  // Of the rows of a sparse table; null: the slice is dense.
+  // The keys of the rows, in a sparse table. Null in a dense one.
   std::shared_ptr<const std::vector<uint64_t>> keys;
   ParameterEndpoint::ReplyCallback done;
 };

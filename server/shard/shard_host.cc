@@ -17,7 +17,7 @@ namespace {
 // Takes the place of the worker in draws for values: no worker has this id.
 constexpr WorkerId kServerDraws(std::numeric_limits<uint32_t>::max());
 
-// Of one shard's counters of pushes.
+// A shard has at least this number of counters in each row of its sketch of pushes.
 constexpr size_t kLeastSketchWidth = size_t{1} << 14;
 
 std::vector<uint64_t> ElementCounts(absl::Span<const ShardHost::Table> tables) {

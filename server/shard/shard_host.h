@@ -154,7 +154,7 @@ class ShardHost : public ParameterEndpoint {
   // Number of arrays of a worker's own state: the engine's, and a residual.
   uint32_t OwnArrays(TableId table) const;
   absl::Status AddShard(ShardId id, const Source& source);
-  // Of any slice.
+  // The options that dense and sparse slices share.
   Slice::Options SliceOptions(SliceKey key);
   // The slice's memory is not set yet.
   DenseSlice::Options DenseOptions(SliceKey key);

@@ -24,7 +24,7 @@ struct SliceSnapshot {
     std::optional<double> learning_rate;
     bool is_empty = false;
     Payload gradient;  // as long as the values; nothing in an empty push
-    // Of a sparse table: the rows of the gradient.
+    // The rows of the gradient, in a sparse table. Null in a dense one.
     std::shared_ptr<const std::vector<uint64_t>> keys;
   };
   // What a worker's engine keeps from step to step beside the parameters, for this slice.
@@ -48,7 +48,7 @@ struct SliceSnapshot {
   Payload values;
   std::vector<Payload> optimizer_state;  // each as long as the values
   std::optional<WorkerCopy> copy;        // if pulls get differences, and all share it
-  // Of a sparse table: the rows, in place of values and optimizer's state.
+  // A sparse table has rows in place of values and optimizer's state. Null in a dense one.
   std::shared_ptr<const SparseRowsSnapshot> rows;
   std::vector<KeptPush> kept;  // of open steps
   uint32_t own_arrays = 0;     // of each worker

@@ -169,7 +169,7 @@ void SparseSlice::NotePulled(WorkerId worker, PulledKeys pull) {
                 pulled.begin() + static_cast<ptrdiff_t>(i) + 1, pulled.end());
     return;
   }
-  // Of a step with many pulls, the last ones are kept.
+  // If a step has many pulls, the last ones are kept.
   if (pulled.size() == kMostPulled) {
     key_memory_.Return(BytesOf(*pulled.front().keys));
     pulled.erase(pulled.begin());

@@ -40,8 +40,8 @@ class SparseSlice : public Slice {
     uint32_t shard_count = 1;
     TableCodecs codecs;  // Required: of pushes and pulls, no topk
     DrawKey pull_draws;  // of encoded values; their version takes the place of the step
-    // Of the keys that are kept from a pull until the push of its step. Required; outlives the
-    // slice.
+    // Memory for keys, which are kept from a pull until the push of its step. Required; outlives
+    // the slice.
     ReplyStateBudget* key_memory = nullptr;
   };
 
