@@ -404,6 +404,8 @@ std::vector<Listed> AllListed() {
       IsTestedBy("//tests/benchmark/sparse:row_table_benchmark",
                  "bazel run //tests/benchmark:row_table_benchmark -- --json "
                  "[--dim=1 --optimizer=sgd]"),
+      IsTestedBy("//tests/benchmark/sparse:sparse_benchmark",
+                 "bazel run //tests/benchmark:sparse_benchmark -- --repeat=1 --json"),
       IsTestedBy(kScheduleTest,
                  "sudo tests/benchmark/schedule_benchmark.sh > sweep.json && "
                  "tests/benchmark/schedule_chart.py < sweep.json > sweep.svg"),
