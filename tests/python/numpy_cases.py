@@ -181,17 +181,18 @@ def views_outlive_the_job(job: Job, rank: int) -> None:
 def ends_without_finish(job: Job, rank: int) -> None:
     """Rank 1 closes the job: rank 0 hears why it has failed."""
     table = job.table("t", (4,))
-    job.start()
     if rank == 1:
+        job.start()
         job.close()
         return
 
-    def finish() -> None:
+    def train() -> None:
+        job.start()  # fails already if rank 1 was faster
         table.push_pull(numpy.ones(4))
         job.end_step()
         job.finish()
 
-    expect_raises(capstan.JobFailed, "closed the job before its end", finish)
+    expect_raises(capstan.JobFailed, "closed the job before its end", train)
     expect_raises(capstan.JobFailed, "", lambda: table.values)
 
 
