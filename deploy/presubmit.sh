@@ -18,14 +18,12 @@ sources() {
   done
 }
 
-# What holds and moves a job's bytes: there sanitizers find most. With a cluster in one process, it is
-# built on nearly all code but the command line. Not with the emulator of GPUs, and not over gRPC: both
-# are slow.
+# What holds and moves a job's bytes, and what reads bytes of others: there sanitizers find most. Whole
+# clusters run under TSan, which sees memory that is used after its end, too.
 sanitized=(//common/{codec,exchange,wire}/... //server/{checkpoint,shard,sparse}/...
-  //worker/{client,client_api}/... //tests/{cluster,fuzz}/... -//tests/cluster:cuda_cluster_test
-  -//tests/cluster:grpc_cluster_test)
+  //worker/{client,client_api}/... //tests/fuzz/...)
 
-# With clang, which also checks lock annotations and layers of what it builds.
+# With clang, which also checks lock annotations and layers of what it builds. So do the TSan tests.
 asan_tests() {
   bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=asan --build_tests_only -- \
     "${sanitized[@]}"

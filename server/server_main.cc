@@ -46,6 +46,7 @@
 #include "common/transport/trust/make_keys.h"
 #include "common/transport/ucx/grpc_ucx_service.h"
 #include "common/transport/ucx/ucx_transport.h"
+#include "server/service/grpc_reader_service.h"
 #include "server/service/parameter_server.h"
 #include "server/service/server_metrics.h"
 #include "server/shard/owner_threads.h"
@@ -275,6 +276,7 @@ absl::Status Serve(EndRequest* end, bool* has_begun) {
   std::unique_ptr<UcxTransport::Listener> ucx_listener;
   std::unique_ptr<GrpcUcxService> ucx_service;
   std::unique_ptr<GrpcParameterService> service;
+  GrpcReaderService reader_service(&server, &guard);
   std::unique_ptr<GrpcServer> listening;
   MetricsSources::Registration counts;  // of connections
   absl::Status status = server.Run([&](const v1::JobSpec& job) -> absl::StatusOr<ServerAddress> {
@@ -289,7 +291,7 @@ absl::Status Serve(EndRequest* end, bool* has_begun) {
     service = std::make_unique<GrpcParameterService>(&server, job.transport().max_inflight_bytes(),
                                                      order(job.transport().grpc_connections()),
                                                      &*streams, &guard);
-    std::vector<grpc::Service*> services = {service.get()};
+    std::vector<grpc::Service*> services = {service.get(), &reader_service};
     ASSIGN_OR_RETURN(ucx, StartUcxTransportOfJob(job.transport(), &clock, &EndServer,
                                                  {guard.security(), job.name()}));
     if (ucx != nullptr) {

@@ -67,16 +67,37 @@ constexpr char kToken[] = "unfinished";
 
 std::string TokenText(uint64_t token) { return absl::StrFormat("%016x", token); }
 
-Safetensors HeaderOf(const ModelOutput::Tables& tables, const ModelOutput::Metadata& metadata) {
+Safetensors HeaderOf(const ModelOutput::Tables& tables, const std::vector<TableOfRows>& sparse) {
   Safetensors header;
-  header.metadata = metadata;
+  for (const TableOfRows& table : sparse) {
+    header.tensors.push_back({absl::StrCat(table.name, ".keys"), "I64", {table.rows}});
+  }
   for (const v1::TableSpec& table : tables) {
     Safetensors::Tensor& tensor = header.tensors.emplace_back();
     tensor.name = table.name();
     tensor.dtype = "F32";
     tensor.shape.assign(table.shape().begin(), table.shape().end());
   }
+  for (const TableOfRows& table : sparse) {
+    header.tensors.push_back({absl::StrCat(table.name, ".values"), "F32", {table.rows, table.dim}});
+    if (table.state_floats == 0) continue;
+    header.tensors.push_back(
+        {absl::StrCat(table.name, ".state"), "F32", {table.rows, table.state_floats}});
+  }
   return header;
+}
+
+// INVALID_ARGUMENT, naming the tensor, if two have one name: a table may be called like another
+// one's keys.
+absl::Status CheckNames(const Safetensors& header) {
+  absl::flat_hash_set<absl::string_view> names;
+  for (const Safetensors::Tensor& tensor : header.tensors) {
+    if (names.insert(tensor.name).second) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected tables whose tensors have distinct names, got two called ",
+                     ShortPrintableText(tensor.name)));
+  }
+  return absl::OkStatus();
 }
 
 // Whether the open file still has its name. Another process may have removed it, or published it.
@@ -96,33 +117,40 @@ class CreatedModelFile : public ModelOutput {
 
   uint64_t token() const override { return token_; }
 
-  absl::Status Begin(const Tables& tables) override {
-    tables_ = tables;
+  absl::Status Begin(const Tables& tables, const std::vector<TableOfRows>& sparse) override {
+    header_ = HeaderOf(tables, sparse);
+    RETURN_IF_ERROR(Annotate(CheckNames(header_), path_));
     for (const v1::TableSpec& table : tables) table_bytes_ += ElementCount(table) * sizeof(float);
-    const Safetensors header = HeaderOf(tables, {{kToken, TokenText(token_)}});
-    header_bytes_ = EncodeSafetensorsHeader(header).size() + kRoomForMetadata;
-    const std::string encoded = EncodeSafetensorsHeader(header, header_bytes_);
+    uint64_t row_bytes = 0;
+    for (const TableOfRows& table : sparse) {
+      key_bytes_ += table.rows * sizeof(uint64_t);
+      row_bytes += table.rows * (table.dim + table.state_floats) * sizeof(float);
+    }
+    header_.metadata = {{kToken, TokenText(token_)}};
+    header_bytes_ = EncodeSafetensorsHeader(header_).size() + kRoomForMetadata;
+    const std::string encoded = EncodeSafetensorsHeader(header_, header_bytes_);
     header_bytes_ = encoded.size();
     if (header_bytes_ > kMostSafetensorsHeaderBytes) {
       return absl::InvalidArgumentError(
           absl::StrCat(file_.path(), ": expected names and shapes of tables in at most ",
                        kMostSafetensorsHeaderBytes, " bytes, got ", header_bytes_));
     }
-    RETURN_IF_ERROR(file_.TakeRoom(header_bytes_ + table_bytes_));
+    RETURN_IF_ERROR(file_.TakeRoom(header_bytes_ + key_bytes_ + table_bytes_ + row_bytes));
     RETURN_IF_ERROR(file_.WriteAt(0, encoded.data(), encoded.size()));
     // Other machines see it from now on.
     return file_.Sync();
   }
 
   absl::Status Publish(const Metadata& metadata, uint64_t parameters_xxh3) override {
-    ASSIGN_OR_RETURN(const uint64_t hash, file_.HashAt(header_bytes_, table_bytes_));
+    ASSIGN_OR_RETURN(const uint64_t hash, file_.HashAt(header_bytes_ + key_bytes_, table_bytes_));
     if (hash != parameters_xxh3) {
       return absl::DataLossError(absl::StrCat(
           file_.path(), ": expected parameters with the XXH3-64 ", TokenText(parameters_xxh3),
           ", as they were evaluated, got ", TokenText(hash),
           "; not all servers have written into this file: choose a folder that they share"));
     }
-    const std::string header = EncodeSafetensorsHeader(HeaderOf(tables_, metadata), header_bytes_);
+    header_.metadata = metadata;
+    const std::string header = EncodeSafetensorsHeader(header_, header_bytes_);
     if (header.size() != header_bytes_) {
       return absl::InternalError(absl::StrCat(file_.path(), ": expected metadata of at most ",
                                               kRoomForMetadata, " bytes"));
@@ -150,9 +178,10 @@ class CreatedModelFile : public ModelOutput {
   const std::string path_;
   const OpenFile file_;
   const uint64_t token_;
-  Tables tables_;
-  uint64_t table_bytes_ = 0;
+  Safetensors header_;
   uint64_t header_bytes_ = 0;
+  uint64_t key_bytes_ = 0;    // of sparse tables; they follow the header
+  uint64_t table_bytes_ = 0;  // of dense ones, which follow the keys
   bool is_published_ = false;
 };
 
@@ -364,6 +393,17 @@ absl::Status ModelTables::ReadValues(absl::string_view table, uint64_t offset,
 absl::Status ModelTables::WriteValues(absl::string_view table, uint64_t offset,
                                       absl::Span<const float> values) const {
   return file_.WriteAt(PlaceOf(table, offset), values.data(), values.size() * sizeof(float));
+}
+
+absl::Status ModelTables::WriteRows(const TableOfRows& table, uint64_t first,
+                                    absl::Span<const uint64_t> keys, absl::Span<const float> values,
+                                    absl::Span<const float> state) const {
+  const uint64_t place = tensors_.at(absl::StrCat(table.name, ".keys"))->offset;
+  RETURN_IF_ERROR(
+      file_.WriteAt(place + first * sizeof(uint64_t), keys.data(), keys.size() * sizeof(uint64_t)));
+  RETURN_IF_ERROR(WriteValues(absl::StrCat(table.name, ".values"), first * table.dim, values));
+  if (state.empty()) return absl::OkStatus();
+  return WriteValues(absl::StrCat(table.name, ".state"), first * table.state_floats, state);
 }
 
 }  // namespace capstan

@@ -19,7 +19,8 @@
 
 namespace capstan {
 
-// A model in a file: its tables as float32 tensors of a safetensors file, in order of table id.
+// A model in a file: its tables as float32 tensors of a safetensors file, in order of table id. The
+// keys of sparse tables lie before them, so that they are aligned; their rows come last.
 // While it is written it has another name, UnfinishedModelPath. One process creates that file and
 // writes the header. Several processes write tables into it, side by side. Then the first process
 // gives the file its name. So a reader never sees half of a model.
@@ -64,6 +65,16 @@ class OpenFile {
 // Reads the header of a safetensors file. INVALID_ARGUMENT: it is none.
 absl::StatusOr<Safetensors> ReadSafetensorsHeader(const OpenFile& file);
 
+// The rows of a sparse table in a file: the tensors NAME.keys (int64 [rows], the bits of the uint64
+// keys), NAME.values (float32 [rows, dim]), and, if its optimizer has state, NAME.state (float32
+// [rows, state_floats]).
+struct TableOfRows {
+  std::string name;
+  uint64_t rows = 0;
+  uint64_t dim = 0;
+  uint64_t state_floats = 0;
+};
+
 // The file of a trained model, for the process that creates and completes it. Calls may take long.
 // Not thread-safe.
 class ModelOutput {
@@ -75,9 +86,11 @@ class ModelOutput {
   // The number that ModelTables::CheckToken expects.
   virtual uint64_t token() const = 0;
   // Takes the room on the disk and writes a header. The tables' bytes come next, from others.
-  virtual absl::Status Begin(const Tables& tables) = 0;
+  // `tables` are dense.
+  virtual absl::Status Begin(const Tables& tables, const std::vector<TableOfRows>& sparse) = 0;
   // All tables are written: gives the file its metadata and its name. An existing file is replaced
-  // only now. DATA_LOSS if the XXH3-64 of all tables' bytes is another one: then nothing changes.
+  // only now. DATA_LOSS if the XXH3-64 of all dense tables' bytes is another one: then nothing
+  // changes.
   virtual absl::Status Publish(const Metadata& metadata, uint64_t parameters_xxh3) = 0;
 };
 
@@ -109,6 +122,9 @@ class ModelTables {
   absl::Status ReadValues(absl::string_view table, uint64_t offset, absl::Span<float> values) const;
   absl::Status WriteValues(absl::string_view table, uint64_t offset,
                            absl::Span<const float> values) const;
+  // Writes rows of a sparse table, from its row `first` on. The spans are as long as the rows say.
+  absl::Status WriteRows(const TableOfRows& table, uint64_t first, absl::Span<const uint64_t> keys,
+                         absl::Span<const float> values, absl::Span<const float> state) const;
   absl::Status Sync() const { return file_.Sync(); }
 
  private:

@@ -23,7 +23,6 @@ using ::google::protobuf::util::MessageDifferencer;
 
 // Bounds the memory of the maps of a job's slices.
 constexpr uint64_t kMaxSlices = uint64_t{1} << 22;
-constexpr uint32_t kMostRowDim = 1024;
 
 std::string ShapeText(const v1::TableSpec& table) {
   return absl::StrCat("[", absl::StrJoin(table.shape(), ", "), "]");
@@ -220,14 +219,14 @@ absl::Status CheckTableCodecs(const v1::CodecSpec& codec, const TableSpecs& tabl
 }
 
 absl::Status CheckSparseTables(const v1::JobSpec& job, const TableSpecs& tables) {
-  const bool has_files =
-      !job.checkpoint().dir().empty() || !job.initial().empty() || !job.output().empty();
+  const bool has_files = !job.initial().empty() || !job.output().empty();
   for (const v1::TableSpec& table : tables) {
     if (!table.has_sparse() || !has_files) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "table ", table.name(),
-        " is sparse, and checkpoints, --initial and --output hold dense "
-        "tables only; start the job without --checkpoint_dir, --initial and --output"));
+        " is sparse, and the files of --initial and --output hold dense tables only; keep the "
+        "job's checkpoints (--checkpoint_dir) instead: --restore begins with one, and capstan "
+        "export makes one a model file"));
   }
   return absl::OkStatus();
 }

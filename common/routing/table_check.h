@@ -14,6 +14,9 @@ namespace capstan {
 
 using TableSpecs = google::protobuf::RepeatedPtrField<v1::TableSpec>;
 
+// Most values in a row of a sparse table.
+inline constexpr uint32_t kMostRowDim = 1024;
+
 // The number of elements of each table, 0 of a sparse one. INVALID_ARGUMENT, naming the table:
 // names are empty or not distinct, a shape is not positive, a sparse table has one or has limits
 // out of range, initial values are not finite or have two sources, there is no table, or the tables
@@ -41,8 +44,8 @@ absl::Status CheckTableStaleness(const v1::ConsistencySpec& consistency, const T
 // The same for every table with a codec of its own.
 absl::Status CheckTableCodecs(const v1::CodecSpec& codec, const TableSpecs& tables);
 
-// INVALID_ARGUMENT, naming the first sparse table, if the job has checkpoints, or a file to begin
-// with or to end with: these hold dense tables only.
+// INVALID_ARGUMENT, naming the first sparse table, if the job has a file of a model to begin with
+// or to end with: these hold dense tables only.
 absl::Status CheckSparseTables(const v1::JobSpec& job, const TableSpecs& tables);
 
 }  // namespace capstan

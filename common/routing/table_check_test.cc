@@ -77,6 +77,8 @@ TEST(CheckSparseTablesTest, RefusesFilesThatHoldDenseTablesOnly) {
   v1::JobSpec job;
   EXPECT_TRUE(CheckSparseTables(job, Tables({SparseTable(4)})).ok());
   job.mutable_checkpoint()->set_dir("kept");
+  EXPECT_TRUE(CheckSparseTables(job, Tables({SparseTable(4)})).ok());
+  job.set_output("model.safetensors");
   EXPECT_TRUE(CheckSparseTables(job, Tables({Table("w", {3})})).ok());
   const absl::Status status = CheckSparseTables(job, Tables({Table("w", {3}), SparseTable(4)}));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

@@ -255,6 +255,31 @@ int Export(Args args) {
   return ExitCode("capstan export", ExportCommand(checkpoint, output, std::cout));
 }
 
+int Get(Args args) {
+  auto flags = ParseCommandFlags(args, GetFlags());
+  if (!flags.ok()) return Fail("capstan get", flags.status(), kWrongCommandLine);
+  const auto refuse = [](absl::string_view text) {
+    return Fail("capstan get", absl::InvalidArgumentError(text), kWrongCommandLine);
+  };
+  GetOptions options;
+  options.coordinator = (*flags)["coordinator"];
+  options.checkpoint = (*flags)["checkpoint"];
+  options.table = (*flags)["table"];
+  if (options.coordinator.empty() == options.checkpoint.empty()) {
+    return refuse("expected one of --coordinator=HOST:PORT and --checkpoint=DIR");
+  }
+  if (options.table.empty()) return refuse("expected --table=NAME, got none");
+  auto keys = ReadRowKeys((*flags)["row_keys"]);
+  if (!keys.ok()) return Fail("capstan get", keys.status(), kWrongCommandLine);
+  options.keys = *std::move(keys);
+  RealClock clock;
+  const auto security = OpenSecurity(*flags, clock);
+  if (!security.ok()) return Fail("capstan get", security.status(), kFailure);
+  options.security = *security;
+  options.clock = &clock;
+  return ExitCode("capstan get", GetCommand(options, std::cout));
+}
+
 int EvaluateModel(Args args) {
   const auto model = TakeArgument("FILE, a model", args);
   if (!model.ok()) return Fail("capstan evaluate", model.status(), kWrongCommandLine);
@@ -304,6 +329,7 @@ constexpr Command kCommands[] = {{"run", RunHelp, Run},
                                  {"check", CheckHelp, Check},
                                  {"checkpoint", CheckpointHelp, Checkpoint},
                                  {"export", ExportHelp, Export},
+                                 {"get", GetHelp, Get},
                                  {"evaluate", EvaluateHelp, EvaluateModel},
                                  {"job", JobHelp, Job},
                                  {"keys", KeysHelp, Keys},

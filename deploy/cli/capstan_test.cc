@@ -81,6 +81,7 @@ TEST(CapstanTest, FlagFilesAreReadByEveryCommand) {
                                                {"checkpoint"},
                                                {"evaluate", "m"},
                                                {"export"},
+                                               {"get"},
                                                {"job"},
                                                {"keys"},
                                                {"report", "r"},
@@ -117,9 +118,9 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
   } cases[] = {
       {{"rum"},
        "capstan: unknown command \"rum\"; expected run, status, top, set, check, "
-       "checkpoint, export, evaluate, job, keys, report, trace, address or help"},
+       "checkpoint, export, get, evaluate, job, keys, report, trace, address or help"},
       {{"help", "rum"},
-       "capstan help: expected one command (run, status, top, set, check, checkpoint, export, "
+       "capstan help: expected one command (run, status, top, set, check, checkpoint, export, get, "
        "evaluate, job, keys, report, trace, address) or one topic (jobs, programs, consistency, "
        "machines, "
        "slurm, "

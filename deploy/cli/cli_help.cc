@@ -194,6 +194,25 @@ constexpr CommandFlag kExportFlags[] = {
      "File for the model. An existing file is replaced when the new one is complete. Required."},
 };
 
+constexpr CommandFlag kGetFlags[] = {
+    {"table", "NAME", "A sparse table of the job. Required."},
+    {"row_keys", "KEY,...",
+     "Keys of rows, with commas: whole numbers of 64 bits. A negative one is its 64 bits, as in "
+     "Python. Required."},
+    {"coordinator", "HOST:PORT",
+     "Reads from the servers of a running job: the address of its coordinator. This or "
+     "--checkpoint is required."},
+    {"checkpoint", "DIR",
+     "Reads from the folder of a checkpoint, or from the newest complete one in a folder of "
+     "checkpoints."},
+    {"keys", "DIR",
+     "Folder with the job's keys (capstan keys): its certificate and its token. Needed if the job "
+     "has keys. Default: none."},
+    {"insecure", "",
+     "The job runs with --insecure: talk to it in plaintext, and with --keys prove the token. "
+     "Default: false."},
+};
+
 constexpr CommandFlag kJobFlags[] = {
     {"job", "FILE", "Job file. Default: the built-in job."},
 };
@@ -236,6 +255,7 @@ absl::Span<const CommandFlag> CheckFlags() { return kCheckFlags; }
 absl::Span<const CommandFlag> CheckpointFlags() { return kCheckpointFlags; }
 absl::Span<const CommandFlag> EvaluateFlags() { return kEvaluateFlags; }
 absl::Span<const CommandFlag> ExportFlags() { return kExportFlags; }
+absl::Span<const CommandFlag> GetFlags() { return kGetFlags; }
 absl::Span<const CommandFlag> JobCommandFlags() { return kJobFlags; }
 absl::Span<const CommandFlag> KeysFlags() { return kKeysFlags; }
 absl::Span<const CommandFlag> ReportFlags() { return kReportFlags; }
@@ -255,6 +275,7 @@ Usage:
   capstan check HISTORY                     Check a recorded run against the consistency contract.
   capstan checkpoint --list=DIR             List checkpoints; --verify: check them; or write one.
   capstan export --checkpoint=DIR ...       Make a model's file of a checkpoint.
+  capstan get --table=NAME --row_keys=...   Print rows of a running job or of a checkpoint.
   capstan evaluate FILE [--job=JOB]         Test a model that a job has written with --output.
   capstan job [--job=FILE] [flags]          Print the job of a file and of flags as a job file.
   capstan keys --out=DIR ...                Make certificates and tokens, or renew them.
@@ -367,7 +388,8 @@ std::string ExportHelp() {
   return absl::StrCat(R"(Usage: capstan export --checkpoint=DIR --output=FILE
 
 Writes the parameters of a checkpoint into a safetensors file, such as --output of capstan run. capstan
-evaluate tests it, and --initial=FILE begins a job with it. Each file of the checkpoint is verified.
+evaluate tests it, and --initial=FILE begins a job with it. Each file of the checkpoint is verified. The
+rows of a sparse table are the tensors TABLE.keys (int64), TABLE.values and TABLE.state, in one order.
 
 Under bsp the parameters have all updates of the steps before the checkpoint's step, and no others. Under
 ssp and async the job does not stand still for a checkpoint, and each shard is written at a moment of its
@@ -379,6 +401,24 @@ Flags:
                       CommandFlagsHelp(ExportFlags()), R"(
 Example:
   capstan export --checkpoint=checkpoints --output=digits.safetensors
+)");
+}
+
+std::string GetHelp() {
+  return absl::StrCat(
+      R"(Usage: capstan get --table=NAME --row_keys=KEY,... --coordinator=HOST:PORT [flags]
+       capstan get --table=NAME --row_keys=KEY,... --checkpoint=DIR
+
+Prints rows of a sparse table, a line for each key: the key and the values of its row, or that it has no
+row. A running job is not disturbed: reading a row does not count as its use. Each row is as it was at one
+moment, rows of different keys may be of different moments.
+
+Flags:
+)",
+      CommandFlagsHelp(GetFlags()), R"(
+Examples:
+  capstan get --coordinator=127.0.0.1:45123 --table=items --row_keys=7,12,-3
+  capstan get --checkpoint=checkpoints --table=items --row_keys=7
 )");
 }
 

@@ -1,6 +1,7 @@
 #ifndef DEPLOY_CLI_COMMANDS_H_
 #define DEPLOY_CLI_COMMANDS_H_
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -94,6 +95,31 @@ absl::Status StatusCommand(const std::string& address, const SecurityPointer& se
 // Phase, consistency, members, clocks and placement of a job as lines for people. Rates are means
 // since `before`, an earlier sample; without one, since the start of each worker.
 std::string FormatStatus(const ProgressSample& now, const ProgressSample& before = {});
+
+// A key of a sparse table, and how the user wrote it.
+struct RowKey {
+  std::string text;
+  uint64_t key = 0;
+};
+
+// Keys with commas between them. A negative number is its 64 bits, as in Python. INVALID_ARGUMENT,
+// naming the flag.
+absl::StatusOr<std::vector<RowKey>> ReadRowKeys(absl::string_view list);
+
+// Options of `capstan get`. Pointers are borrowed.
+struct GetOptions {
+  // One of both: the address of a running job's coordinator, host:port; or the folder of a
+  // checkpoint, or of checkpoints.
+  std::string coordinator;
+  std::string checkpoint;
+  std::string table;         // Required: a sparse one
+  std::vector<RowKey> keys;  // Required
+  SecurityPointer security = NoSecurity();
+  Clock* clock = nullptr;  // Required
+};
+
+// `capstan get`: prints a line for each key: the values of its row, or that it has none.
+absl::Status GetCommand(const GetOptions& options, std::ostream& out);
 
 // Options of `capstan top`. Pointers are borrowed.
 struct TopOptions {

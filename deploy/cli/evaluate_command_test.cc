@@ -36,7 +36,7 @@ class EvaluateCommandTest : public testing::Test {
     bias->set_name("linear.bias");
     bias->add_shape(10);
     const auto output = CreateModelFile(path_, /*token=*/1).value();
-    EXPECT_TRUE(output->Begin(tables).ok());
+    EXPECT_TRUE(output->Begin(tables, {}).ok());
     const std::vector<float> zeros(650);
     EXPECT_TRUE(output->Publish({{"step", "7\x1b"}}, XXH3_64bits(zeros.data(), 2600)).ok());
   }

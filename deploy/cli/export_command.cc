@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
@@ -27,9 +28,45 @@
 namespace capstan {
 namespace {
 
+// Where the rows of a checkpoint go in a file of its model.
+struct RowPlaces {
+  std::vector<TableOfRows> tables;                 // the sparse ones, in order of table id
+  absl::flat_hash_map<TableId, size_t> number_of;  // in `tables`
+  absl::flat_hash_map<SliceKey, uint64_t> first;   // row of each slice
+};
+
+// The rows of shard 0 come first, in order of key, then those of shard 1, and so on.
+absl::StatusOr<RowPlaces> FindRowPlaces(const std::string& checkpoint,
+                                        const v1::CheckpointManifest& manifest) {
+  RowPlaces places;
+  for (int table = 0; table < manifest.tables_size(); ++table) {
+    if (!manifest.tables(table).has_sparse()) continue;
+    places.number_of[TableId(table)] = places.tables.size();
+    places.tables.push_back({manifest.tables(table).name()});
+  }
+  if (places.tables.empty()) return places;
+  RETURN_IF_ERROR(ReadAllShards(checkpoint, manifest, [&places](const ShardSnapshot& shard) {
+    for (const SliceSnapshot& slice : shard.slices) {
+      if (slice.rows == nullptr) continue;
+      TableOfRows& table = places.tables[places.number_of.at(slice.key.table)];
+      places.first[slice.key] = table.rows;
+      table.rows += slice.rows->keys.size();
+      table.dim = slice.rows->dim;
+      table.state_floats = slice.rows->state_floats;
+    }
+    return absl::OkStatus();
+  }));
+  return places;
+}
+
 // Writes a slice into its place in its table.
 absl::Status WriteSlice(const SliceSnapshot& slice, const v1::CheckpointManifest& manifest,
-                        const ModelTables& model) {
+                        const RowPlaces& places, const ModelTables& model) {
+  if (slice.rows != nullptr) {
+    const SparseRowsSnapshot& rows = *slice.rows;
+    return model.WriteRows(places.tables[places.number_of.at(slice.key.table)],
+                           places.first.at(slice.key), rows.keys, rows.values, rows.state);
+  }
   const v1::TableSpec& table = manifest.tables(static_cast<int>(slice.key.table.value()));
   const Slicing slicing(ElementCount(table), SliceBytes(manifest.job().scheduler()));
   const uint64_t begin = slicing.Range(slice.key.slice).offset;
@@ -41,7 +78,7 @@ absl::Status WriteSlice(const SliceSnapshot& slice, const v1::CheckpointManifest
   return status;
 }
 
-// The XXH3-64 of all tables in the file, in table and element order, as in a job's summary.
+// The XXH3-64 of all dense tables in the file, in table and element order, as in a job's summary.
 absl::StatusOr<uint64_t> HashOf(const ModelTables& model, const ModelOutput::Tables& tables) {
   constexpr uint64_t kBlockElements = 1 << 18;
   const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
@@ -63,26 +100,32 @@ absl::StatusOr<uint64_t> HashOf(const ModelTables& model, const ModelOutput::Tab
 // writes has been verified. The hash is of what lies in the file then.
 absl::StatusOr<uint64_t> WriteTables(const std::string& checkpoint,
                                      const v1::CheckpointManifest& manifest,
+                                     const ModelOutput::Tables& dense, const RowPlaces& places,
                                      const std::string& unfinished, uint64_t token) {
   ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open(unfinished, O_RDWR));
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelTables> model, ModelTables::Read(std::move(file)));
   RETURN_IF_ERROR(model->CheckToken(token));
   RETURN_IF_ERROR(ReadAllShards(checkpoint, manifest, [&](const ShardSnapshot& shard) {
     for (const SliceSnapshot& slice : shard.slices) {
-      RETURN_IF_ERROR(WriteSlice(slice, manifest, *model));
+      RETURN_IF_ERROR(WriteSlice(slice, manifest, places, *model));
     }
     return absl::OkStatus();
   }));
-  return HashOf(*model, manifest.tables());
+  return HashOf(*model, dense);
 }
 
 absl::Status Export(const std::string& path, const std::string& output, std::ostream& out) {
   ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest, ReadManifest(path));
   const uint64_t token = SystemRandom();
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelOutput> file, CreateModelFile(output, token));
-  RETURN_IF_ERROR(file->Begin(manifest.tables()));
+  ModelOutput::Tables dense;
+  for (const v1::TableSpec& table : manifest.tables()) {
+    if (!table.has_sparse()) *dense.Add() = table;
+  }
+  ASSIGN_OR_RETURN(const RowPlaces places, FindRowPlaces(path, manifest));
+  RETURN_IF_ERROR(file->Begin(dense, places.tables));
   ASSIGN_OR_RETURN(const uint64_t hash,
-                   WriteTables(path, manifest, UnfinishedModelPath(output), token));
+                   WriteTables(path, manifest, dense, places, UnfinishedModelPath(output), token));
   const std::string hash_text = absl::StrFormat("%016x", hash);
   RETURN_IF_ERROR(file->Publish({{"format", "capstan"},
                                  {"job", manifest.job().name()},
@@ -95,6 +138,10 @@ absl::Status Export(const std::string& path, const std::string& output, std::ost
   if (manifest.end_step() > manifest.step()) {
     out << "its parts are of different moments: some have updates of steps up to "
         << manifest.end_step() - 1 << "\n";
+  }
+  for (const TableOfRows& table : places.tables) {
+    out << "table " << PrintableText(table.name) << " has " << CountText(table.rows)
+        << (table.rows == 1 ? " row\n" : " rows\n");
   }
   out << "parameters_xxh3 " << hash_text << std::endl;
   return absl::OkStatus();

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <xxhash.h>
@@ -5,6 +6,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -68,6 +70,50 @@ TEST_F(ExportCommandTest, TheFileHasTheCheckpointsTablesByNameAndShape) {
                           Pair("parameters_xxh3", hash), Pair("step", "150")));
   EXPECT_EQ(ValuesInFile(), ExampleValues(150));
   EXPECT_FALSE(std::filesystem::exists(UnfinishedModelPath(model_)));
+}
+
+TEST_F(ExportCommandTest, TheFileHasTheRowsOfSparseTables) {
+  v1::CheckpointManifest manifest = ExampleManifest(150);
+  std::vector<ShardSnapshot> shards = {ExampleShard(0, 150), ExampleShard(1, 150),
+                                       ExampleShard(2, 150)};
+  AddExampleRows(manifest, shards);
+  const absl::Status status = Export(WriteCheckpoint(dir_, manifest, shards));
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out_.str(), HasSubstr("\ntable items has 16 rows\nparameters_xxh3 " +
+                                    HashOf(ExampleValues(150)) + "\n"));
+  const OpenFile file = OpenFile::Open(model_, O_RDONLY).value();
+  const Safetensors header = ReadSafetensorsHeader(file).value();
+  std::map<std::string, const Safetensors::Tensor*> tensors;
+  for (const Safetensors::Tensor& tensor : header.tensors) tensors[tensor.name] = &tensor;
+  ASSERT_EQ(tensors.size(), 5u);
+  const Safetensors::Tensor& keys = *tensors.at("items.keys");
+  EXPECT_EQ(keys.dtype, "I64");
+  EXPECT_EQ(keys.offset % 8, 0u) << "some libraries read no other";
+  std::vector<uint64_t> read_keys(keys.bytes / 8);
+  ASSERT_TRUE(file.ReadAt(keys.offset, read_keys.data(), keys.bytes).ok());
+  EXPECT_EQ(read_keys, ExampleKeys());
+  std::vector<float> values, state;
+  for (size_t k = 0; k < 16; ++k) {
+    values.insert(values.end(), {static_cast<float>(k), static_cast<float>(k) + 0.5f});
+    state.insert(state.end(), {2 * static_cast<float>(k), 2 * static_cast<float>(k) + 0.5f});
+  }
+  for (const auto& [name, expected] : {std::pair("items.values", values), {"items.state", state}}) {
+    const Safetensors::Tensor& tensor = *tensors.at(name);
+    EXPECT_EQ(tensor.shape, (std::vector<uint64_t>{16, 2}));
+    std::vector<float> read(tensor.bytes / 4);
+    ASSERT_TRUE(file.ReadAt(tensor.offset, read.data(), tensor.bytes).ok());
+    EXPECT_EQ(read, expected) << name;
+  }
+}
+
+TEST_F(ExportCommandTest, TensorsOfOneNameAreRefused) {
+  v1::CheckpointManifest manifest = ExampleManifest(150);
+  std::vector<ShardSnapshot> shards = {ExampleShard(0, 150), ExampleShard(1, 150),
+                                       ExampleShard(2, 150)};
+  AddExampleRows(manifest, shards);
+  manifest.mutable_tables(1)->set_name("items.keys");
+  EXPECT_THAT(std::string(Export(WriteCheckpoint(dir_, manifest, shards)).message()),
+              HasSubstr("got two called items.keys"));
 }
 
 TEST_F(ExportCommandTest, TheModelCanBeEvaluated) {

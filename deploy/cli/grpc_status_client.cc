@@ -21,14 +21,6 @@ using ::google::protobuf::Reflection;
 
 constexpr absl::Duration kDeadline = absl::Seconds(2);
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
-                                           const GrpcSecurity& security) {
-  grpc::ChannelArguments arguments;
-  // A job's own processes are never behind http_proxy.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(address, security.channel_credentials(), arguments);
-}
-
 // Makes each text of the message, at any depth, safe for a terminal.
 void MakePrintable(Message& message) {
   const Reflection* const reflection = message.GetReflection();
@@ -50,12 +42,19 @@ void MakePrintable(Message& message) {
 
 }  // namespace
 
+std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address, const GrpcSecurity& security) {
+  grpc::ChannelArguments arguments;
+  // A job's own processes are never behind http_proxy.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(address, security.channel_credentials(), arguments);
+}
+
 GrpcStatusClient::GrpcStatusClient(const std::string& address, Clock* clock,
                                    SecurityPointer security)
     : address_(address),
       clock_(clock),
       security_(std::move(security)),
-      stub_(v1::CoordinatorService::NewStub(MakeChannel(address, *security_))) {}
+      stub_(v1::CoordinatorService::NewStub(ChannelTo(address, *security_))) {}
 
 void GrpcStatusClient::Begin(const std::string& method, grpc::ClientContext& context) const {
   security_->Authorize(kCoordinatorAudience, method, context);

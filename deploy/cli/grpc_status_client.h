@@ -13,6 +13,9 @@
 
 namespace capstan {
 
+// A channel to a process of a job, host:port. Nobody has to listen there yet.
+std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address, const GrpcSecurity& security);
+
 // Asks a coordinator for the status of its job, and tells it of failures. Texts in replies are
 // printable. Thread-safe.
 class GrpcStatusClient {

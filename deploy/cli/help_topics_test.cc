@@ -40,9 +40,9 @@ absl::Span<const CommandFlag> FlagsOf(const std::string& command) {
   const std::map<std::string, absl::Span<const CommandFlag>> flags = {
       {"run", RunFlags()},           {"address", AddressFlags()}, {"status", StatusFlags()},
       {"set", SetFlags()},           {"check", CheckFlags()},     {"checkpoint", CheckpointFlags()},
-      {"evaluate", EvaluateFlags()}, {"export", ExportFlags()},   {"job", JobCommandFlags()},
-      {"keys", KeysFlags()},         {"report", ReportFlags()},   {"top", TopFlags()},
-      {"trace", TraceFlags()}};
+      {"evaluate", EvaluateFlags()}, {"export", ExportFlags()},   {"get", GetFlags()},
+      {"job", JobCommandFlags()},    {"keys", KeysFlags()},       {"report", ReportFlags()},
+      {"top", TopFlags()},           {"trace", TraceFlags()}};
   const auto found = flags.find(command);
   EXPECT_NE(found, flags.end()) << command;
   return found == flags.end() ? absl::Span<const CommandFlag>() : found->second;

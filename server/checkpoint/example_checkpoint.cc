@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "common/base/random.h"
 #include "common/model_file/model_file.h"
+#include "common/routing/key_shard.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/shard_storage.h"
 
@@ -96,6 +97,49 @@ ShardSnapshot ExampleShard(uint32_t shard, int64_t step) {
     rest.remove_prefix(kSizes[table]);
   }
   return snapshot;
+}
+
+std::vector<uint64_t> ExampleKeys() {
+  std::vector<uint64_t> keys;
+  for (uint32_t shard = 0; shard < kExampleShards; ++shard) {
+    for (const uint64_t begin : {uint64_t{0}, uint64_t{1} << 63}) {
+      for (uint64_t key = begin; key < begin + 8; ++key) {
+        if (ShardOfKey(key, kExampleShards) == ShardId(shard)) keys.push_back(key);
+      }
+    }
+  }
+  return keys;
+}
+
+void AddExampleRows(v1::CheckpointManifest& manifest, std::vector<ShardSnapshot>& shards) {
+  v1::TableSpec& table = *manifest.add_tables();
+  table.set_name("items");
+  table.mutable_sparse()->set_dim(2);
+  table.mutable_optimizer()->set_type(v1::OptimizerSpec::ADAGRAD);
+  const TableId id(static_cast<uint32_t>(manifest.tables_size()) - 1);
+  std::vector<std::shared_ptr<SparseRowsSnapshot>> rows;
+  for (ShardSnapshot& shard : shards) {
+    rows.push_back(std::make_shared<SparseRowsSnapshot>());
+    rows.back()->dim = rows.back()->state_floats = 2;
+    SliceSnapshot& slice = shard.slices.emplace_back(shard.slices.front());
+    slice.key = {id, SliceIndex(shard.shard.value())};
+    slice.values = {};
+    slice.optimizer_state.clear();
+    slice.rows = rows.back();
+  }
+  float k = 0;
+  for (const uint64_t key : ExampleKeys()) {
+    SparseRowsSnapshot& of_shard = *rows[ShardOfKey(key, kExampleShards).value()];
+    of_shard.keys.push_back(key);
+    of_shard.values.insert(of_shard.values.end(), {k, k + 0.5f});
+    of_shard.state.insert(of_shard.state.end(), {2 * k, 2 * k + 0.5f});
+    ++k;
+  }
+  SliceSnapshot::KeptPush& push = shards[0].slices.back().kept.emplace_back();
+  push.step = Step(manifest.step());
+  push.worker = WorkerId(1);
+  push.keys = std::make_shared<const std::vector<uint64_t>>(1, rows[0]->keys[0]);
+  push.gradient = PayloadOf({0.25f, -0.25f});
 }
 
 std::string WriteCheckpoint(const std::string& dir, v1::CheckpointManifest manifest,

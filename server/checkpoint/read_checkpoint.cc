@@ -17,6 +17,7 @@
 #include "server/checkpoint/shard_storage.h"
 #include "server/optimizer/optimizer.h"
 #include "server/optimizer/table_optimizers.h"
+#include "server/sparse/row_optimizer.h"
 
 namespace capstan {
 namespace {
@@ -28,11 +29,18 @@ class ReadSlices {
   static absl::StatusOr<ReadSlices> Create(const v1::CheckpointManifest& manifest) {
     ReadSlices slices;
     for (const v1::TableSpec& table : manifest.tables()) {
-      ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
-                       MakeOptimizer(OptimizerOf(manifest.job(), table)));
       slices.names_.push_back(table.name());
-      slices.slicings_.emplace_back(ElementCount(table), SliceBytes(manifest.job().scheduler()));
-      slices.state_counts_.push_back(static_cast<size_t>(optimizer->state_count()));
+      Table& added = slices.tables_.emplace_back();
+      const v1::OptimizerSpec& spec = OptimizerOf(manifest.job(), table);
+      added.slicing = Slicing(ElementCount(table), SliceBytes(manifest.job().scheduler()));
+      added.slice_count = added.slicing.slice_count();
+      if (table.has_sparse()) {
+        ASSIGN_OR_RETURN(added.of_rows, MakeRowOptimizer(spec, table.sparse().dim()));
+        added.slice_count = manifest.job().cluster().shard_count();
+      } else {
+        ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(spec));
+        added.state_count = static_cast<size_t>(optimizer->state_count());
+      }
     }
     return slices;
   }
@@ -41,29 +49,25 @@ class ReadSlices {
 
   // The slice's table is one of the job's.
   absl::Status Add(const SliceSnapshot& slice) {
-    const Slicing& slicing = slicings_[slice.key.table.value()];
-    if (slice.key.slice.value() >= slicing.slice_count()) {
-      return Unexpected(absl::StrCat("slices below ", slicing.slice_count(), ", got"), slice.key);
+    const Table& table = tables_[slice.key.table.value()];
+    if (slice.key.slice.value() >= table.slice_count) {
+      return Unexpected(absl::StrCat("slices below ", table.slice_count, ", got"), slice.key);
     }
-    const uint64_t bytes = slicing.Range(slice.key.slice).size * sizeof(float);
-    if (slice.values.size_bytes() != bytes) {
-      return Unexpected(absl::StrCat(bytes, " bytes, got ", slice.values.size_bytes(), " in"),
+    if ((slice.rows != nullptr) != (table.of_rows != nullptr)) {
+      return Unexpected(absl::StrCat("a ", table.of_rows != nullptr ? "sparse" : "dense",
+                                     " table, got the other kind in"),
                         slice.key);
     }
-    const size_t state_count = state_counts_[slice.key.table.value()];
-    if (slice.optimizer_state.size() != state_count) {
-      return Unexpected(absl::StrCat(state_count, " arrays of the optimizer, got ",
-                                     slice.optimizer_state.size(), " in"),
-                        slice.key);
-    }
+    RETURN_IF_ERROR(slice.rows != nullptr ? CheckRows(slice, *table.of_rows)
+                                          : CheckArrays(slice, table));
     if (keys_.insert(slice.key).second) return absl::OkStatus();
     return Unexpected("each slice once, got again", slice.key);
   }
 
   // INVALID_ARGUMENT, naming the first slice that has not come.
   absl::Status CheckAllHaveCome() const {
-    for (uint32_t table = 0; table < slicings_.size(); ++table) {
-      for (uint32_t slice = 0; slice < slicings_[table].slice_count(); ++slice) {
+    for (uint32_t table = 0; table < tables_.size(); ++table) {
+      for (uint32_t slice = 0; slice < tables_[table].slice_count; ++slice) {
         const SliceKey key{TableId(table), SliceIndex(slice)};
         if (!keys_.contains(key)) return Unexpected("all slices in its shards, got none for", key);
       }
@@ -72,6 +76,36 @@ class ReadSlices {
   }
 
  private:
+  struct Table {
+    Slicing slicing{0, 1};  // of a dense one
+    uint32_t slice_count = 0;
+    size_t state_count = 0;                                 // a dense one's arrays for each slice
+    std::unique_ptr<const RowOptimizer> of_rows = nullptr;  // a sparse one's
+  };
+
+  absl::Status CheckArrays(const SliceSnapshot& slice, const Table& table) const {
+    const uint64_t bytes = table.slicing.Range(slice.key.slice).size * sizeof(float);
+    if (slice.values.size_bytes() != bytes) {
+      return Unexpected(absl::StrCat(bytes, " bytes, got ", slice.values.size_bytes(), " in"),
+                        slice.key);
+    }
+    if (slice.optimizer_state.size() == table.state_count) return absl::OkStatus();
+    return Unexpected(absl::StrCat(table.state_count, " arrays of the optimizer, got ",
+                                   slice.optimizer_state.size(), " in"),
+                      slice.key);
+  }
+
+  absl::Status CheckRows(const SliceSnapshot& slice, const RowOptimizer& optimizer) const {
+    const SparseRowsSnapshot& rows = *slice.rows;
+    if (rows.dim == optimizer.dim() && rows.state_floats == optimizer.state_floats()) {
+      return absl::OkStatus();
+    }
+    return Unexpected(
+        absl::StrCat("rows of ", optimizer.dim(), " values and ", optimizer.state_floats(),
+                     " floats of state, got ", rows.dim, " and ", rows.state_floats, " in"),
+        slice.key);
+  }
+
   absl::Status Unexpected(absl::string_view expected, SliceKey key) const {
     return absl::InvalidArgumentError(absl::StrCat("expected ", expected, " slice ",
                                                    key.slice.value(), " of table ",
@@ -80,10 +114,8 @@ class ReadSlices {
 
   ReadSlices() = default;
 
-  // For each table:
   std::vector<std::string> names_;
-  std::vector<Slicing> slicings_;
-  std::vector<size_t> state_counts_;  // the optimizer's arrays for each slice
+  std::vector<Table> tables_;
   absl::flat_hash_set<SliceKey> keys_;
 };
 

@@ -113,6 +113,53 @@ TEST(ReadCheckpointTest, EachTableHasTheStateOfItsOwnOptimizer) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+TEST(ReadCheckpointTest, RowsAndTheirKeptPushesAreSeenAsTheyWere) {
+  v1::CheckpointManifest manifest = ExampleManifest(kStep);
+  std::vector<ShardSnapshot> shards = ExampleShards();
+  AddExampleRows(manifest, shards);
+  const std::string path = WriteCheckpoint(NewFolder(), manifest, shards);
+  std::vector<uint64_t> keys;
+  const absl::Status status =
+      ReadAllShards(path, ReadManifest(path).value(), [&](const ShardSnapshot& shard) {
+        const SliceSnapshot& read = shard.slices.back();
+        const SliceSnapshot& written = shards[shard.shard.value()].slices.back();
+        EXPECT_EQ(read.key, written.key);
+        EXPECT_EQ(read.rows->keys, written.rows->keys);
+        EXPECT_EQ(read.rows->values, written.rows->values);
+        EXPECT_EQ(read.rows->state, written.rows->state);
+        EXPECT_EQ(read.rows->last_step, written.rows->last_step);
+        EXPECT_EQ(read.kept.size(), written.kept.size());
+        for (const SliceSnapshot::KeptPush& push : read.kept) {
+          EXPECT_EQ(*push.keys, *written.kept[0].keys);
+          std::vector<float> gradient(2);
+          push.gradient.CopyTo(absl::MakeSpan(gradient));
+          EXPECT_EQ(gradient, (std::vector<float>{0.25f, -0.25f}));
+        }
+        keys.insert(keys.end(), read.rows->keys.begin(), read.rows->keys.end());
+        return absl::OkStatus();
+      });
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(keys, ExampleKeys());
+}
+
+TEST(ReadCheckpointTest, RowsOfAnotherTableAreRefused) {
+  v1::CheckpointManifest manifest = ExampleManifest(kStep);
+  std::vector<ShardSnapshot> shards = ExampleShards();
+  AddExampleRows(manifest, shards);
+  v1::CheckpointManifest other = manifest;
+  other.mutable_tables(2)->mutable_sparse()->set_dim(3);
+  EXPECT_THAT(
+      std::string(Read(WriteCheckpoint(NewFolder(), other, shards)).message()),
+      HasSubstr("expected rows of 3 values and 3 floats of state, got 2 and 2 in slice 0 of table "
+                "items"));
+  other = manifest;
+  other.mutable_tables(2)->clear_sparse();
+  for (int i = 0; i < 3; ++i) shards[i].slices.back().key.slice = SliceIndex(0);
+  other.mutable_tables(2)->add_shape(2);
+  EXPECT_THAT(std::string(Read(WriteCheckpoint(NewFolder(), other, shards)).message()),
+              HasSubstr("expected a dense table, got the other kind in slice 0 of table items"));
+}
+
 TEST(ReadCheckpointTest, ADamagedFileIsNamed) {
   const std::string path = WriteShards(ExampleShards());
   FlipLastByte(path + "/shard-00001.safetensors");

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -19,11 +20,14 @@ namespace {
 
 constexpr uint32_t kShardKind = 1;
 constexpr uint32_t kSliceKind = 2;
+constexpr uint32_t kSparseSliceKind = 3;
 constexpr uint32_t kVersion = 2;
 constexpr size_t kPrefixBytes = 16;
 constexpr size_t kHashBytes = 8;
 // Most arrays that an optimizer keeps for one slice.
 constexpr uint32_t kMostArrays = 16;
+// Most floats of an optimizer's state in a row.
+constexpr uint32_t kMostRowState = 4 * kMostRowDim;
 
 void AppendBlock(uint32_t kind, const std::string& contents, std::string* bytes) {
   const size_t begin = bytes->size();
@@ -109,6 +113,11 @@ std::string SliceContents(const SliceSnapshot& slice) {
     AppendLittleEndian(own.worker.value(), &contents);
   }
   if (slice.copy.has_value()) AppendLittleEndian(slice.copy->version, &contents);
+  if (slice.rows != nullptr) {
+    AppendCount(slice.rows->dim, &contents);
+    AppendCount(slice.rows->state_floats, &contents);
+    AppendStep(slice.rows->last_step, &contents);
+  }
   return contents;
 }
 
@@ -245,6 +254,20 @@ void ReadSlice(Reader& reader, SliceSnapshot& slice) {
   }
   ReadKeptPushes(reader, slice);
   ReadOwnStates(reader, slice);
+}
+
+void ReadSparseSlice(Reader& reader, SliceSnapshot& slice) {
+  ReadSlice(reader, slice);
+  auto rows = std::make_shared<SparseRowsSnapshot>();
+  rows->dim = reader.TakeNumber(kMostRowDim);
+  rows->state_floats = reader.TakeNumber(kMostRowState);
+  rows->last_step = reader.TakeStep();
+  if (rows->dim == 0) reader.Refuse();
+  slice.rows = std::move(rows);
+}
+
+void ReadDenseSlice(Reader& reader, SliceSnapshot& slice) {
+  ReadSlice(reader, slice);
   if (reader.is_at_end()) return;
   SliceSnapshot::WorkerCopy copy;
   copy.version = reader.Take<uint64_t>();
@@ -296,7 +319,8 @@ std::string EncodeShardBlocks(const ShardSnapshot& snapshot) {
   std::string bytes;
   AppendBlock(kShardKind, ShardContents(snapshot), &bytes);
   for (const SliceSnapshot& slice : snapshot.slices) {
-    AppendBlock(kSliceKind, SliceContents(slice), &bytes);
+    AppendBlock(slice.rows == nullptr ? kSliceKind : kSparseSliceKind, SliceContents(slice),
+                &bytes);
   }
   return bytes;
 }
@@ -306,14 +330,17 @@ absl::StatusOr<ShardSnapshot> DecodeShardBlocks(absl::string_view bytes) {
   size_t number = 0;
   do {
     ASSIGN_OR_RETURN(const Block block, TakeBlock(number, bytes));
-    if (block.kind != (number == 0 ? kShardKind : kSliceKind)) {
+    const bool is_slice = block.kind == kSliceKind || block.kind == kSparseSliceKind;
+    if (number == 0 ? block.kind != kShardKind : !is_slice) {
       return WrongBlock(number, number == 0 ? "the shard's" : "a slice's");
     }
     Reader reader(block.contents);
-    if (number == 0) {
+    if (block.kind == kShardKind) {
       ReadShard(reader, snapshot);
+    } else if (block.kind == kSliceKind) {
+      ReadDenseSlice(reader, snapshot.slices.emplace_back());
     } else {
-      ReadSlice(reader, snapshot.slices.emplace_back());
+      ReadSparseSlice(reader, snapshot.slices.emplace_back());
     }
     if (!reader.is_whole() || !reader.is_at_end()) {
       return WrongBlock(number, "contents as long as their counts say");

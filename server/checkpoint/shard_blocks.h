@@ -23,9 +23,13 @@ namespace capstan {
 //     has_learning_rate, float64 learning_rate, uint8 is_empty; uint32 count of arrays of an own
 //     state, uint32 count of own states; for each: uint32 worker; if there is a copy of what the
 //     workers have: uint64 version of its values
+//   slice of a sparse table (kind 3): as kind 2, without a copy; then uint32 values of a row,
+//   uint32
+//     floats of state in a row, int64 last step of a push or pull
 std::string EncodeShardBlocks(const ShardSnapshot& snapshot);
 
-// Decodes bytes of EncodeShardBlocks. Payloads are empty; there are as many as the slice had.
+// Decodes bytes of EncodeShardBlocks. Payloads are empty; there are as many as the slice had. Rows
+// have no keys yet, and kept pushes of rows neither.
 // DATA_LOSS: a block is damaged or incomplete. INVALID_ARGUMENT: a block is of another kind or
 // version, or its contents contradict each other.
 absl::StatusOr<ShardSnapshot> DecodeShardBlocks(absl::string_view bytes);

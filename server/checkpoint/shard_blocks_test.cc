@@ -117,6 +117,36 @@ TEST(ShardBlocksTest, DecodesWhatItEncodes) {
   EXPECT_EQ(slice.own[1].worker, WorkerId(1));
 }
 
+// A slice of a sparse table has a kind of its own, so that an older version refuses it.
+TEST(ShardBlocksTest, WhatIsSaidOfRowsComesLast) {
+  ShardSnapshot shard = Example();
+  const std::string dense = EncodeShardBlocks(shard);
+  SparseRowsSnapshot rows;
+  rows.dim = 3;
+  rows.state_floats = 6;
+  rows.last_step = Step(0x0102);
+  shard.slices[0].rows = std::make_shared<SparseRowsSnapshot>(rows);
+  const std::string sparse = EncodeShardBlocks(shard);
+  const size_t slice = Block(1, 2, std::string(29, 'x')).size();
+  EXPECT_EQ(dense[slice], 2);
+  EXPECT_EQ(sparse[slice], 3);
+  const std::string last("\x03\0\0\0\x06\0\0\0\x02\x01\0\0\0\0\0\0", 16);
+  EXPECT_EQ(sparse.substr(slice + 16),
+            Block(3, 2, dense.substr(slice + 16, dense.size() - slice - 24) + last).substr(16));
+  const auto decoded = DecodeShardBlocks(sparse);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  ASSERT_NE(decoded->slices[0].rows, nullptr);
+  EXPECT_EQ(decoded->slices[0].rows->dim, 3u);
+  EXPECT_EQ(decoded->slices[0].rows->state_floats, 6u);
+  EXPECT_EQ(decoded->slices[0].rows->last_step, Step(0x0102));
+  EXPECT_EQ(decoded->slices[0].kept.size(), 2u);
+  for (const size_t dim : {0, 1025}) {
+    rows.dim = dim;
+    shard.slices[0].rows = std::make_shared<SparseRowsSnapshot>(rows);
+    EXPECT_TRUE(absl::IsInvalidArgument(DecodeShardBlocks(EncodeShardBlocks(shard)).status()));
+  }
+}
+
 TEST(ShardBlocksTest, EveryDamagedByteAndEveryShorterShardIsRefused) {
   const std::string whole = EncodeShardBlocks(Example());
   const size_t first_block = Block(1, 2, std::string(29, 'x')).size();

@@ -14,7 +14,14 @@ namespace capstan {
 // A shard in a safetensors file. Each slice has the float32 tensors TABLE/SLICE/values,
 // TABLE/SLICE/optimizer.0, 1, ..., TABLE/SLICE/copy (what the workers have, if pulls get
 // differences), TABLE/SLICE/kept.STEP.WORKER (not of empty pushes), and TABLE/SLICE/own.WORKER,
-// which any safetensors library reads. The uint8 tensor "shard" has the rest (shard_blocks.h).
+// which any safetensors library reads. A slice of a sparse table has
+//   TABLE/SLICE/keys          int64 [rows], the bits of the uint64 keys, which ascend
+//   TABLE/SLICE/values        float32 [rows, dim]
+//   TABLE/SLICE/state         float32 [rows, state of the optimizer], if it has any
+//   TABLE/SLICE/last_touch    uint32 [rows], a step, if rows go when they are idle
+//   TABLE/SLICE/sketch        uint8, if keys are admitted by a count of pushes
+//   TABLE/SLICE/kept.STEP.WORKER float32 [rows, dim], and kept.STEP.WORKER.keys
+// The uint8 tensor "shard" has the rest (shard_blocks.h).
 
 // Writes `snapshot` into an empty file. `table_names` are the job's, in order of table id. Returns
 // the XXH3-64 of the whole file.

@@ -17,7 +17,7 @@ std::string DigitsOf(double value) { return nlohmann::json(value).dump(); }
 bool OutputPlan::Make(const ModelOutput::Tables& tables) {
   if (!is_wanted_) return true;
   if (!std::exchange(is_asked_for_, true)) {
-    work_ = [tables](ModelOutput& file) { return file.Begin(tables); };
+    work_ = [tables](ModelOutput& file) { return file.Begin(tables, {}); };
   }
   return is_made_;
 }

@@ -14,7 +14,7 @@ using ::testing::Not;
 class NotedOutput : public ModelOutput {
  public:
   uint64_t token() const override { return 1; }
-  absl::Status Begin(const Tables& tables) override {
+  absl::Status Begin(const Tables& tables, const std::vector<TableOfRows>&) override {
     tables_begun = tables.size();
     return absl::OkStatus();
   }

@@ -350,4 +350,21 @@ void ParameterServer::Exchange(ExchangeRequest request, DeliveredCallback delive
   done(ErrorReply(absl::UnavailableError("the server has not been given its shards yet")));
 }
 
+absl::StatusOr<v1::ReadRowsReply> ParameterServer::ReadRows(
+    const v1::ReadRowsRequest& request) const {
+  if (serving_ == nullptr) {
+    return absl::UnavailableError("the server has not been given its shards yet");
+  }
+  if (request.keys_size() > kMostReadKeys) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected at most ", kMostReadKeys, " keys, got ", request.keys_size()));
+  }
+  v1::ReadRowsReply reply;
+  for (const uint64_t key : request.keys()) {
+    ASSIGN_OR_RETURN(const std::vector<float> values, host_->ReadRow(request.table(), key));
+    reply.add_rows()->mutable_values()->Add(values.begin(), values.end());
+  }
+  return reply;
+}
+
 }  // namespace capstan

@@ -26,6 +26,7 @@
 #include "common/routing/routing_table.h"
 #include "common/trace/tracer.h"
 #include "proto/coordinator_service.pb.h"
+#include "proto/reader_service.pb.h"
 #include "server/checkpoint/checkpoint_writer.h"
 #include "server/checkpoint/shard_storage.h"
 #include "server/service/tracing_endpoint.h"
@@ -56,6 +57,9 @@ class ParameterServer : public ParameterEndpoint {
     std::function<std::unique_ptr<ShardStorage>()> open_storage;
   };
 
+  // Most keys of one ReadRows.
+  static constexpr int kMostReadKeys = 1024;
+
   explicit ParameterServer(const Options& options) : options_(options) {}
 
   // Makes the server reachable for the workers of the job, and returns its addresses.
@@ -69,6 +73,10 @@ class ParameterServer : public ParameterEndpoint {
 
   // UNAVAILABLE until the shards exist. Then as ShardHost::Exchange. Sends probes back at any time.
   void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
+
+  // The rows that a reader asks for. UNAVAILABLE until the shards exist. INVALID_ARGUMENT: too
+  // many, or see ShardHost::ReadRow. Thread-safe.
+  absl::StatusOr<v1::ReadRowsReply> ReadRows(const v1::ReadRowsRequest& request) const;
 
   // The layer of a table. 0 for an unknown table, or before the shards exist. Thread-safe.
   int LayerOf(TableId table) const;

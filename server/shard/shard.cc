@@ -233,6 +233,11 @@ void Shard::TakeCutLocked(Due& due) {
   due.on_cut = std::exchange(on_cut_, nullptr);
 }
 
+bool Shard::ReadRow(SliceKey slice, uint64_t key, absl::Span<float> values) {
+  MutexLock lock(&mu_);
+  return slices_.at(slice)->ReadRow(key, values);
+}
+
 std::vector<std::pair<SliceKey, Payload>> Shard::Values() {
   std::vector<std::pair<SliceKey, Payload>> values;
   ForEachSlice([&values](const SliceKey& key, Slice& slice, ReleasedReplies*) {

@@ -67,6 +67,8 @@ class Shard {
   // thread. The snapshot has no id yet. A cut that is not done is given up.
   using CutCallback = absl::AnyInvocable<void(ShardSnapshot)>;
   void CutAt(Step step, CutCallback on_cut);
+  // As Slice::ReadRow of a slice here.
+  bool ReadRow(SliceKey slice, uint64_t key, absl::Span<float> values);
   // The values of every slice at one moment; empty for those of sparse tables.
   std::vector<std::pair<SliceKey, Payload>> Values();
   // As Slice::SetSchedule, with a schedule for each table.

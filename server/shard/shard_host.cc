@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/routing/key_shard.h"
 #include "common/tensor/host_buffer.h"
 #include "server/shard/slice_state.h"
 #include "server/shard/slice_values.h"
@@ -165,7 +166,7 @@ absl::Status ShardHost::CheckFits(SliceKey key, const SliceSnapshot& slice) cons
                                                    IsSparse(key.table) ? "sparse" : "dense",
                                                    " table, got the other kind"));
   }
-  if (slice.rows != nullptr) return absl::OkStatus();
+  if (slice.rows != nullptr) return absl::OkStatus();  // Restore checks it
   const uint64_t bytes = slicings_[key.table.value()].Range(key.slice).size * sizeof(float);
   const auto arrays = static_cast<size_t>(OptimizerOf(key.table).state_count());
   if (slice.values.size_bytes() == bytes && slice.optimizer_state.size() == arrays &&
@@ -266,6 +267,28 @@ absl::Status ShardHost::ReadValues(
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<float>> ShardHost::ReadRow(absl::string_view table, uint64_t key) const {
+  const std::vector<Table>& tables = options_.tables;
+  const auto found = std::find_if(tables.begin(), tables.end(), [table](const Table& one) {
+    return one.name == table && one.sparse.has_value();
+  });
+  if (found == tables.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected the name of a sparse table of the job, got ", table));
+  }
+  const ShardId id = ShardOfKey(key, options_.shard_count);
+  Shard* const shard = shard_of_id_[id.value()];
+  if (shard == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("key ", key, " is in shard ", id.value(), ", which is not on this server"));
+  }
+  const SliceKey slice = {TableId(static_cast<uint32_t>(found - tables.begin())),
+                          SliceIndex(id.value())};
+  std::vector<float> values(found->sparse->optimizer->dim());
+  if (!shard->ReadRow(slice, key, absl::MakeSpan(values))) values.clear();
+  return values;
 }
 
 void ShardHost::Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) {

@@ -13,6 +13,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
@@ -131,6 +132,10 @@ class ShardHost : public ParameterEndpoint {
   absl::Status ReadValues(absl::FunctionRef<absl::Status(TableId table, uint64_t offset,
                                                          absl::Span<const float> values)>
                               use);
+
+  // The row of a key of a sparse table as it is now; empty if there is none. INVALID_ARGUMENT:
+  // there is no sparse table of this name. FAILED_PRECONDITION: the key's shard is not here.
+  absl::StatusOr<std::vector<float>> ReadRow(absl::string_view table, uint64_t key) const;
 
   // Number of pushes refused for a NaN or an infinity, by worker.
   std::map<WorkerId, int64_t> non_finite_pushes() const { return non_finite_pushes_.counts(); }

@@ -114,6 +114,8 @@ class Slice {
   // The current values of a dense slice. No update changes them while a copy of the payload lives.
   // Empty: the slice is of a sparse table.
   virtual Payload values() const = 0;
+  // Sets `values` to the row of the key, and is true if there is one. A dense slice has none.
+  virtual bool ReadRow(uint64_t /*key*/, absl::Span<float> /*values*/) const { return false; }
   // The step of an added worker's next push.
   Step next_step(WorkerId worker) const { return steps_.completed(worker); }
 

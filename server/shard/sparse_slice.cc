@@ -114,12 +114,7 @@ absl::StatusOr<SparseSlice::Keys> SparseSlice::DecodeKeys(const Payload& list,
     return absl::InvalidArgumentError(absl::StrCat(
         "expected ", part.rows, " keys in ", bytes.size_bytes(), " bytes, but they take ", used));
   }
-  for (const uint64_t key : *keys) {
-    if (ShardOfKey(key, shard_count_) == shard_) continue;
-    return absl::InvalidArgumentError(absl::StrCat("key ", key, " belongs to shard ",
-                                                   ShardOfKey(key, shard_count_).value(),
-                                                   ", not to shard ", shard_.value()));
-  }
+  RETURN_IF_ERROR(CheckKeys(*keys));
   return keys;
 }
 
@@ -301,8 +296,37 @@ void SparseSlice::Save(SliceSnapshot& snapshot) const {
   }
 }
 
+absl::Status SparseSlice::CheckKeys(absl::Span<const uint64_t> keys) const {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (i > 0 && keys[i] <= keys[i - 1]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("expected ascending keys, got ", keys[i], " after ", keys[i - 1]));
+    }
+    const ShardId shard = ShardOfKey(keys[i], shard_count_);
+    if (shard == shard_) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "key ", keys[i], " belongs to shard ", shard.value(), ", not to shard ", shard_.value()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SparseSlice::CheckSnapshot(const SliceSnapshot& snapshot) const {
+  RETURN_IF_ERROR(CheckKeys(snapshot.rows->keys));
+  for (const SliceSnapshot::KeptPush& push : snapshot.kept) {
+    if (push.is_empty) continue;
+    RETURN_IF_ERROR(CheckKeys(*push.keys));
+    const size_t bytes = push.keys->size() * dim() * sizeof(float);
+    if (push.gradient.size_bytes() == bytes) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected ", bytes, " bytes in a kept push, got ", push.gradient.size_bytes()));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SparseSlice::Load(const SliceSnapshot& snapshot) {
-  RETURN_IF_ERROR(Annotate(rows_->Restore(*snapshot.rows), name()));
+  absl::Status status = CheckSnapshot(snapshot);
+  if (status.ok()) status = rows_->Restore(*snapshot.rows);
+  RETURN_IF_ERROR(Annotate(status, name()));
   version_ = snapshot.version;
   for (const SliceSnapshot::KeptPush& push : snapshot.kept) {
     KeptPush& kept = kept_[push.step][push.worker];

@@ -51,6 +51,9 @@ class SparseSlice : public Slice {
 
   uint64_t version() const override { return version_; }
   Payload values() const override { return {}; }
+  bool ReadRow(uint64_t key, absl::Span<float> values) const override {
+    return rows_->Read(key, values);
+  }
   SliceMemory memory() const override;
 
  private:
@@ -89,6 +92,10 @@ class SparseSlice : public Slice {
   // or finds them among the worker's pulled ones. INVALID_ARGUMENT; NOT_FOUND.
   absl::StatusOr<Keys> TakeKeys(ExchangeRequest& request, const RowBatch::Part& part);
   absl::StatusOr<Keys> DecodeKeys(const Payload& list, const RowBatch::Part& part) const;
+  // INVALID_ARGUMENT unless they ascend and are of this shard.
+  absl::Status CheckKeys(absl::Span<const uint64_t> keys) const;
+  // INVALID_ARGUMENT unless its keys are, and its kept pushes are as long as their keys say.
+  absl::Status CheckSnapshot(const SliceSnapshot& snapshot) const;
   // Keeps the keys of a worker's pull, if there is memory.
   void NotePulled(WorkerId worker, PulledKeys pull);
   // Drops the keys of the worker's pulls up to `step`.

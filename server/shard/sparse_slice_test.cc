@@ -1,5 +1,6 @@
 #include "server/shard/sparse_slice.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -400,6 +401,36 @@ TEST_F(SparseSliceTest, ARestoredSliceGoesOnAsTheOriginal) {
   }
   EXPECT_EQ(results[0], results[1]) << "seed " << kSeed;
   EXPECT_NE(results[0], std::vector<float>(keys.size() * kDim));
+}
+
+TEST_F(SparseSliceTest, ASnapshotThatContradictsItselfIsRefused) {
+  const auto slice = MakeSlice(ConsistencyMode::kBsp);
+  const Rows rows = {KeysOfShard(2), std::vector<float>(2 * kDim, 1), {}};
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    Exchange(*slice, RequestOf(worker, rows, Step(0), std::nullopt));
+  }
+  Exchange(*slice, RequestOf(0, rows, Step(1), std::nullopt));
+  const SliceSnapshot good = slice->Snapshot();
+  ASSERT_EQ(good.rows->keys.size(), 2u);
+  ASSERT_EQ(good.kept.size(), 1u);
+  const auto error_of = [&](const SliceSnapshot& snapshot) {
+    const absl::Status status = MakeSlice(ConsistencyMode::kBsp)->Restore(snapshot);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  uint64_t foreign = 0;
+  while (ShardOfKey(foreign, kShardCount) == kShard) ++foreign;
+  SliceSnapshot bad = good;
+  SparseRowsSnapshot bad_rows = *good.rows;
+  bad_rows.keys[0] = foreign;
+  bad.rows = std::make_shared<const SparseRowsSnapshot>(bad_rows);
+  EXPECT_THAT(error_of(bad), testing::HasSubstr("not to shard 2"));
+  bad = good;
+  bad.kept[0].keys = std::make_shared<const Keys>(Keys{rows.pushed[1], rows.pushed[0]});
+  EXPECT_THAT(error_of(bad), testing::HasSubstr("expected ascending keys"));
+  bad = good;
+  bad.kept[0].gradient = bad.kept[0].gradient.Subrange(0, 4);
+  EXPECT_THAT(error_of(bad), testing::HasSubstr("bytes in a kept push, got 4"));
 }
 
 }  // namespace

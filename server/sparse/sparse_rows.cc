@@ -176,11 +176,22 @@ bool SparseRows::EvictOldest(uint64_t limit) {
   return true;
 }
 
+bool SparseRows::Read(uint64_t key, absl::Span<float> values) const {
+  float* row = nullptr;
+  table_.Find({&key, 1}, {&row, 1});
+  if (row != nullptr) std::copy_n(row, dim(), values.data());
+  return row != nullptr;
+}
+
 SparseRowsSnapshot SparseRows::Snapshot() const {
   SparseRowsSnapshot snapshot;
+  snapshot.dim = dim();
+  snapshot.state_floats = optimizer_.state_floats();
   snapshot.last_step = Step(last_step_);
   snapshot.keys = table_.SortedKeys();
-  snapshot.rows.resize(snapshot.keys.size() * RowFloats());
+  const size_t state = snapshot.state_floats;
+  snapshot.values.resize(snapshot.keys.size() * dim());
+  snapshot.state.resize(snapshot.keys.size() * state);
   if (KeepsAges()) snapshot.last_touch.resize(snapshot.keys.size());
   if (sketch_) snapshot.sketch = sketch_->counters();
   std::array<float*, kChunk> rows;
@@ -188,7 +199,8 @@ SparseRowsSnapshot SparseRows::Snapshot() const {
     const auto chunk = absl::MakeConstSpan(snapshot.keys).subspan(begin, kChunk);
     table_.Find(chunk, absl::MakeSpan(rows).first(chunk.size()));
     for (size_t i = 0; i < chunk.size(); ++i) {
-      std::memcpy(&snapshot.rows[(begin + i) * RowFloats()], rows[i], RowFloats() * sizeof(float));
+      std::copy_n(rows[i], dim(), &snapshot.values[(begin + i) * dim()]);
+      if (state > 0) std::copy_n(rows[i] + dim(), state, &snapshot.state[(begin + i) * state]);
       if (KeepsAges()) snapshot.last_touch[begin + i] = LastTouch(rows[i]);
     }
   }
@@ -197,7 +209,12 @@ SparseRowsSnapshot SparseRows::Snapshot() const {
 
 absl::Status SparseRows::Check(const SparseRowsSnapshot& snapshot) const {
   const size_t count = snapshot.keys.size();
-  RETURN_IF_ERROR(CheckSize("floats of rows", count * RowFloats(), snapshot.rows.size()));
+  RETURN_IF_ERROR(CheckSize("values in a row", dim(), snapshot.dim));
+  RETURN_IF_ERROR(
+      CheckSize("floats of state in a row", optimizer_.state_floats(), snapshot.state_floats));
+  RETURN_IF_ERROR(CheckSize("values", count * dim(), snapshot.values.size()));
+  RETURN_IF_ERROR(
+      CheckSize("floats of state", count * optimizer_.state_floats(), snapshot.state.size()));
   if (!snapshot.last_touch.empty()) {
     RETURN_IF_ERROR(CheckSize("last touches", count, snapshot.last_touch.size()));
   }
@@ -224,7 +241,9 @@ absl::Status SparseRows::Restore(const SparseRowsSnapshot& snapshot) {
   if (sketch_) sketch_->set_counters(snapshot.sketch);
   size_t i = 0;
   table_.Insert(snapshot.keys, [&](uint64_t key, float* row) {
-    std::memcpy(row, &snapshot.rows[i * RowFloats()], RowFloats() * sizeof(float));
+    const size_t state = snapshot.state_floats;
+    std::copy_n(&snapshot.values[i * dim()], dim(), row);
+    if (state > 0) std::copy_n(&snapshot.state[i * state], state, row + dim());
     const uint32_t touch = snapshot.last_touch.empty() ? last_step_ : snapshot.last_touch[i];
     SetLastTouch(row, touch);
     if (KeepsAges()) ages_.Add(key, touch);

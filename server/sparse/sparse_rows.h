@@ -20,9 +20,12 @@ namespace capstan {
 
 // All of one shard's rows of a table. Plain values, for checkpoints and replicas.
 struct SparseRowsSnapshot {
+  size_t dim = 0;                    // values of a row
+  size_t state_floats = 0;           // of the optimizer, in a row
   Step last_step;                    // the largest step of a call
   std::vector<uint64_t> keys;        // ascending
-  std::vector<float> rows;           // of each key: its values, then the optimizer's state
+  std::vector<float> values;         // of each key
+  std::vector<float> state;          // the optimizer's, of each key
   std::vector<uint32_t> last_touch;  // of each key; empty if rows live for ever
   std::vector<uint8_t> sketch;       // counters; empty if the first push makes a row
 };
@@ -63,6 +66,9 @@ class SparseRows {
   // this and later calls, at most 64 and 4 for each key, so that no call takes long.
   void Push(absl::Span<const uint64_t> keys, absl::Span<const float> gradients, Step step,
             double rate_factor = 1);
+
+  // Sets `values` to those of the key, and is true if it has a row. Does not count as a touch.
+  bool Read(uint64_t key, absl::Span<float> values) const;
 
   size_t size() const { return table_.size(); }
   // Memory in use.

@@ -270,9 +270,27 @@ TEST(SparseRowsTest, DoesWhatTheRulesSay) {
 void ExpectSame(const SparseRowsSnapshot& a, const SparseRowsSnapshot& b) {
   EXPECT_EQ(a.last_step, b.last_step);
   EXPECT_EQ(a.keys, b.keys);
-  EXPECT_EQ(a.rows, b.rows);
+  EXPECT_EQ(a.values, b.values);
+  EXPECT_EQ(a.state, b.state);
   EXPECT_EQ(a.last_touch, b.last_touch);
   EXPECT_EQ(a.sketch, b.sketch);
+}
+
+TEST(SparseRowsTest, AReadIsNoTouch) {
+  Options options;
+  options.max_idle_steps = 2;
+  Rows rows(options);
+  rows.Push({5});
+  const std::vector<float> pushed = rows.rows->Snapshot().values;
+  std::vector<float> values(pushed.size());
+  EXPECT_FALSE(rows.rows->Read(6, absl::MakeSpan(values)));
+  for (int64_t step = 1; step < 3; ++step) {
+    EXPECT_TRUE(rows.rows->Read(5, absl::MakeSpan(values)));
+    EXPECT_EQ(values, pushed);
+    rows.rows->Push({}, {}, Step(step));
+  }
+  rows.rows->Push({}, {}, Step(3));
+  EXPECT_FALSE(rows.rows->Read(5, absl::MakeSpan(values))) << "idle for more than 2 steps";
 }
 
 TEST(SparseRowsTest, ARestoredCopyIsTheSameAndGoesOnTheSame) {
@@ -301,13 +319,16 @@ TEST(SparseRowsTest, SnapshotsThatDoNotFitAreRefused) {
   source.Push({1, 2});
   const SparseRowsSnapshot good = source.rows->Snapshot();
   ASSERT_EQ(good.keys.size(), 2u);
-  std::vector<SparseRowsSnapshot> bad(6, good);
-  bad[0].rows.pop_back();
+  std::vector<SparseRowsSnapshot> bad(9, good);
+  bad[0].values.pop_back();
   bad[1].last_touch.pop_back();
   bad[2].sketch.pop_back();
   bad[3].keys = {2, 1};
   bad[4].keys = {1, 1};
   bad[5].last_step = Step(-1);
+  ++bad[6].dim;
+  ++bad[7].state_floats;
+  bad[8].state.push_back(0);
   Rows copy(options);
   for (const SparseRowsSnapshot& snapshot : bad) {
     EXPECT_EQ(copy.rows->Restore(snapshot).code(), absl::StatusCode::kInvalidArgument);

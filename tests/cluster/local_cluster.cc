@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "common/base/one_shot.h"
 #include "common/job/job_properties.h"
 #include "common/routing/routing_table.h"
+#include "server/checkpoint/manifest.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/job_files.h"
 #include "server/service/parameter_server.h"
@@ -138,6 +140,15 @@ ClusterResult RunRankedCluster(const v1::JobSpec& job, ClusterTransport& transpo
     options.prepare = prepare(worker);
   };
   return Run(job, transport, clock, faults, prepare_ranked, /*on_start=*/nullptr);
+}
+
+std::string CheckpointOfStep(const std::string& dir, int64_t step) {
+  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+    if (!entry.is_directory()) continue;
+    const auto manifest = ReadManifest(entry.path());
+    if (manifest.ok() && manifest->step() == step) return entry.path();
+  }
+  LOG(FATAL) << "no checkpoint of step " << step << " in " << dir;
 }
 
 }  // namespace capstan

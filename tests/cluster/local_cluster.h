@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,6 +44,9 @@ ClusterResult RunCluster(const v1::JobSpec& job, ClusterTransport& transport, Cl
 ClusterResult RunRankedCluster(const v1::JobSpec& job, ClusterTransport& transport, Clock& clock,
                                const ClusterFaults& faults,
                                const std::function<JobPreparer(uint32_t rank)>& prepare);
+
+// The path of the checkpoint of this step in the folder `dir`. Ends the process if there is none.
+std::string CheckpointOfStep(const std::string& dir, int64_t step);
 
 }  // namespace capstan
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -15,7 +14,6 @@
 #include "common/base/real_clock.h"
 #include "common/exchange/payload.h"
 #include "common/tensor/slicing.h"
-#include "server/checkpoint/manifest.h"
 #include "tests/cluster/bsp_bits.h"
 #include "tests/cluster/cluster_transport.h"
 #include "tests/cluster/local_cluster.h"
@@ -121,16 +119,6 @@ Begins RunJob(const v1::JobSpec& job) {
   const ClusterResult result = RunCluster(job, transport, clock, faults, make_engine);
   EXPECT_TRUE(result.outcome.status.ok()) << result.outcome.status;
   return begins.Take();
-}
-
-std::string CheckpointOfStep(const std::string& dir, int64_t step) {
-  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
-    if (!entry.is_directory()) continue;
-    const auto manifest = ReadManifest(entry.path());
-    if (manifest.ok() && manifest->step() == step) return entry.path();
-  }
-  ADD_FAILURE() << "no checkpoint of step " << step;
-  return "";
 }
 
 TEST(OwnStateClusterTest, AWorkerGoesOnWithTheStateThatItHadAtTheCheckpointsStep) {

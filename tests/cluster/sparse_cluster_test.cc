@@ -1,9 +1,13 @@
 // Sparse tables in a whole job, through the engine behind the C interface.
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "tests/cluster/cluster_transport.h"
+#include "tests/cluster/local_cluster.h"
 #include "tests/cluster/sparse_training.h"
 
 namespace capstan {
@@ -31,6 +35,38 @@ TEST(SparseClusterTest, ATopkOfTheJobLeavesRowsAsTheyAre) {
   const std::vector<float> plain = TrainSparse(job, InProcess).rows;
   job.mutable_codec()->set_push("topk:0.1");
   EXPECT_EQ(TrainSparse(job, InProcess).rows, plain);
+}
+
+// With faults, and with as many servers as the job likes.
+TEST(SparseClusterTest, AJobThatGoesOnFromACheckpointHasTheSameBits) {
+  std::string dir = testing::TempDir() + "/rows-XXXXXX";
+  ASSERT_NE(mkdtemp(dir.data()), nullptr);
+  v1::JobSpec job = SparseJob(v1::ConsistencySpec::BSP, /*num_workers=*/3, /*num_servers=*/2);
+  job.mutable_checkpoint()->set_dir(dir);
+  job.mutable_checkpoint()->set_steps(10);
+  job.mutable_checkpoint()->set_keep(9);
+  const std::vector<float> whole = TrainSparse(job, InProcess).rows;
+  ClusterFaults faults;
+  faults.drop = faults.duplicate = 0.02;
+  for (const int64_t step : {10, 30}) {
+    job.mutable_cluster()->set_num_servers(step == 10 ? 1 : 3);
+    job.mutable_checkpoint()->set_restore(CheckpointOfStep(dir, step));
+    EXPECT_EQ(TrainSparse(job, InProcess, faults).rows, whole) << "from step " << step;
+  }
+}
+
+TEST(SparseClusterTest, AJobOfOtherModesGoesOnForMoreSteps) {
+  for (const auto mode : {v1::ConsistencySpec::SSP, v1::ConsistencySpec::ASYNC}) {
+    std::string dir = testing::TempDir() + "/rows-XXXXXX";
+    ASSERT_NE(mkdtemp(dir.data()), nullptr);
+    v1::JobSpec job = SparseJob(mode, /*num_workers=*/4, /*num_servers=*/2);
+    job.mutable_checkpoint()->set_dir(dir);
+    job.mutable_checkpoint()->set_steps(40);
+    const double before = SparseError(TrainSparse(job, InProcess).rows);
+    job.mutable_checkpoint()->set_restore(CheckpointOfStep(dir, 40));
+    job.mutable_training()->set_steps(80);
+    EXPECT_LT(SparseError(TrainSparse(job, InProcess).rows), before / 2);
+  }
 }
 
 }  // namespace

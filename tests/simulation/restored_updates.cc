@@ -1,5 +1,6 @@
 #include "tests/simulation/restored_updates.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -29,6 +30,21 @@ void AddEmptyPushes(const SliceSnapshot& slice, const Scenario& life, v1::Restor
   }
 }
 
+// The rows of a sparse slice, in order of worker: as the values of a dense one.
+std::vector<float> RowsOf(const SliceSnapshot& slice, const Scenario& life) {
+  const std::vector<uint64_t> keys = SparseKeysByShard(life.job)[slice.key.slice.value()];
+  const SparseRowsSnapshot& rows = *slice.rows;
+  std::vector<float> values(keys.size() * rows.dim);
+  for (size_t worker = 0; worker < keys.size(); ++worker) {
+    const auto found = std::lower_bound(rows.keys.begin(), rows.keys.end(), keys[worker]);
+    if (found == rows.keys.end() || *found != keys[worker]) continue;
+    std::copy_n(
+        rows.values.begin() + (found - rows.keys.begin()) * static_cast<ptrdiff_t>(rows.dim),
+        rows.dim, values.begin() + static_cast<ptrdiff_t>(worker * rows.dim));
+  }
+  return values;
+}
+
 }  // namespace
 
 v1::RestoredSlice UpdatesOf(const SliceSnapshot& slice, const Scenario& life) {
@@ -38,6 +54,7 @@ v1::RestoredSlice UpdatesOf(const SliceSnapshot& slice, const Scenario& life) {
   restored.set_slice(slice.key.slice.value());
   std::vector<float> values(slice.values.size_bytes() / sizeof(float));
   slice.values.CopyTo(absl::MakeSpan(values));
+  if (slice.rows != nullptr) values = RowsOf(slice, life);
   const auto contents = SliceContents::Decode(values, num_workers, life.steps);
   if (!contents.ok()) return restored;  // The pulls of these values break a rule.
   for (uint32_t worker = 0; worker < num_workers; ++worker) {

@@ -11,10 +11,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/history/check/check_history.h"
 #include "common/history/history.h"
 #include "common/history/history_file.h"
+#include "tests/simulation/known_rows.h"
 #include "tests/simulation/own_state_check.h"
 #include "tests/simulation/residual_check.h"
 #include "tests/simulation/restored_updates.h"
@@ -154,6 +156,7 @@ std::vector<float> KnownEndOf(const Scenario& scenario, SliceKey key) {
 uint64_t HashOfKnownEnd(const Scenario& scenario) {
   std::vector<std::vector<float>> tables;
   for (uint32_t table = 0; table < scenario.tables.size(); ++table) {
+    if (scenario.tables[table].has_sparse()) continue;
     std::vector<float>& values = tables.emplace_back();
     for (uint32_t slice = 0; values.size() < scenario.tables[table].shape(0); ++slice) {
       const std::vector<float> end = KnownEndOf(scenario, {TableId(table), SliceIndex(slice)});
@@ -168,9 +171,15 @@ uint64_t HashOfKnownEnd(const Scenario& scenario) {
 std::string WrongValues(const Scenario& scenario, const SimulationResult& result) {
   const uint64_t expected = HashOfKnownEnd(scenario);
   const uint64_t got = result.outcome->result.parameters_xxh3();
-  if (got == expected) return "";
-  return absl::StrCat("final values: expected parameters with the XXH3-64 ", absl::Hex(expected),
-                      ", got ", absl::Hex(got));
+  if (got != expected) {
+    return absl::StrCat("final values: expected parameters with the XXH3-64 ", absl::Hex(expected),
+                        ", got ", absl::Hex(got));
+  }
+  if (!HasSparseTable(scenario)) return "";
+  const std::vector<float> rows = KnownEndOfRows(scenario);
+  if (result.final_rows == rows) return "";
+  return absl::StrCat("final values: expected the rows ", absl::StrJoin(rows, " "), ", got ",
+                      absl::StrJoin(result.final_rows, " "));
 }
 
 // Simulates one life, and adds to the verdict of those before.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/codec/table_codecs.h"
+#include "common/routing/key_shard.h"
 
 namespace capstan {
 namespace {
@@ -500,12 +501,13 @@ Scenario DrawScenario(uint64_t seed) {
     DrawStay(stay, scenario);
   }
   Random sparse(seed, /*stream=*/8);
-  const bool may_have_rows = scenario.program.has_value() && scenario.has_test_values &&
-                             !scenario.has_known_end && !scenario.job.has_codec() &&
-                             scenario.own_arrays == 0 && scenario.job.checkpoint().dir().empty() &&
-                             scenario.program->initial_delay == absl::ZeroDuration();
-  if (may_have_rows && sparse.Bernoulli(0.8)) AddSparseTable(scenario);
   const std::vector<Scenario*> lives = LivesOf(scenario);
+  const bool may_have_rows = scenario.program.has_value() && scenario.has_test_values &&
+                             !scenario.job.has_codec() && scenario.own_arrays == 0 &&
+                             scenario.program->initial_delay == absl::ZeroDuration();
+  if (may_have_rows && sparse.Bernoulli(0.8)) {
+    for (Scenario* life : lives) AddSparseTable(*life);
+  }
   for (Scenario* life : lives) {
     life->is_always_bsp = IsAlwaysBsp(lives);
     DrawLeaving(*life);
@@ -515,6 +517,19 @@ Scenario DrawScenario(uint64_t seed) {
 
 bool HasSparseTable(const Scenario& scenario) {
   return !scenario.tables.empty() && scenario.tables.back().has_sparse();
+}
+
+std::vector<std::vector<uint64_t>> SparseKeysByShard(const v1::JobSpec& job) {
+  std::vector<std::vector<uint64_t>> keys(job.cluster().shard_count());
+  size_t full = 0;
+  for (uint64_t key = 0; full < keys.size(); ++key) {
+    const ShardId shard = ShardOfKey(key, job.cluster().shard_count());
+    std::vector<uint64_t>& of_shard = keys[shard.value()];
+    if (of_shard.size() == job.cluster().num_workers()) continue;
+    of_shard.push_back(key);
+    if (of_shard.size() == job.cluster().num_workers()) ++full;
+  }
+  return keys;
 }
 
 std::string Describe(const Scenario& scenario) {

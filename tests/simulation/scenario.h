@@ -102,6 +102,9 @@ inline Random ComputeRandom(const Scenario& scenario, uint32_t worker) {
 // Whether the last table is sparse. Only programs have one.
 bool HasSparseTable(const Scenario& scenario);
 
+// Its keys: in each shard, one for each worker, in order of worker.
+std::vector<std::vector<uint64_t>> SparseKeysByShard(const v1::JobSpec& job);
+
 // "ssp(2), 5 workers, 3 servers, 2 faults"
 std::string Describe(const Scenario& scenario);
 

@@ -11,8 +11,8 @@
 #include "common/history/history.h"
 #include "common/job/job_properties.h"
 #include "common/routing/job_view.h"
-#include "common/routing/key_shard.h"
 #include "common/tensor/slicing.h"
+#include "tests/simulation/known_rows.h"
 
 namespace capstan {
 namespace {
@@ -42,20 +42,6 @@ std::vector<float> InitialValues(const Scenario& scenario, TableId id) {
   return values;
 }
 
-// Keys of the sparse table: in each shard, one for each worker, in order of worker.
-std::vector<std::vector<uint64_t>> KeysByShard(const v1::JobSpec& job) {
-  std::vector<std::vector<uint64_t>> keys(job.cluster().shard_count());
-  size_t full = 0;
-  for (uint64_t key = 0; full < keys.size(); ++key) {
-    const ShardId shard = ShardOfKey(key, job.cluster().shard_count());
-    std::vector<uint64_t>& of_shard = keys[shard.value()];
-    if (of_shard.size() == job.cluster().num_workers()) continue;
-    of_shard.push_back(key);
-    if (of_shard.size() == job.cluster().num_workers()) ++full;
-  }
-  return keys;
-}
-
 class ProgramLayers : public StepLayers {
  public:
   explicit ProgramLayers(ProgramEngine* engine) : engine_(*engine) {}
@@ -81,9 +67,10 @@ class ProgramLayers : public StepLayers {
 }  // namespace
 
 ScriptedProgram::ScriptedProgram(const Scenario& scenario, uint32_t process, Clock* clock,
-                                 Spawner spawn)
+                                 Spawner spawn, std::function<void(std::vector<float>)> on_rows)
     : scenario_(scenario),
       spawn_(std::move(spawn)),
+      on_rows_(std::move(on_rows)),
       script_(MakeScriptedEngine(scenario, process, clock, /*on_first_state=*/nullptr)) {
   ProgramEngine::Options options;
   options.clock = clock;
@@ -112,8 +99,39 @@ JobSetup ScriptedProgram::Start() {
   return setup;
 }
 
-absl::Status ScriptedProgram::TrainRows(TableId table, Step step) {
-  const std::vector<std::vector<uint64_t>> by_shard = KeysByShard(scenario_.job);
+absl::StatusOr<std::vector<float>> ScriptedProgram::Pull(const std::vector<uint64_t>& keys) {
+  const TableId table = sparse_table();
+  RETURN_IF_ERROR(InParts([&] { return engine_->PullRows(table, keys, kPart); }));
+  std::vector<float> rows(keys.size() * scenario_.tables.back().sparse().dim());
+  RETURN_IF_ERROR(InParts([&] { return engine_->ReadRows(table, absl::MakeSpan(rows), kPart); }));
+  return rows;
+}
+
+absl::Status ScriptedProgram::TrainKnownRows(Step step) {
+  const TableId table = sparse_table();
+  const UserProgram& program = *scenario_.program;
+  // In all shards the first worker's counts, with a gradient or without.
+  const auto rate = program.LearningRate(worker_, step, table);
+  if (rate.has_value()) RETURN_IF_ERROR(engine_->SetLearningRate(table, *rate));
+  const std::vector<uint64_t> keys = RowKeysOf(scenario_, worker_, step);
+  const uint64_t variant = scenario_.seed + static_cast<uint64_t>(step.value());
+  // A push of what was pulled last does not send the keys. Before that, others may be pulled.
+  if (variant % 5 == 0) {
+    RETURN_IF_ERROR(Pull(RowKeysOf(scenario_, worker_, step + 1)).status());
+  }
+  if (variant % 4 != 0) RETURN_IF_ERROR(Pull(keys).status());
+  if (!program.HasGradient(worker_, step, scenario_.tables.back().layer())) {
+    return absl::OkStatus();
+  }
+  const std::vector<float> gradients = RowGradientsOf(scenario_, worker_, step, keys);
+  std::vector<uint64_t> next;
+  if (variant % 3 != 0) next = RowKeysOf(scenario_, worker_, step + 1);
+  return InParts([&] { return engine_->PushRows(table, keys, gradients, next, kPart); });
+}
+
+absl::Status ScriptedProgram::TrainRows(Step step) {
+  const TableId table = sparse_table();
+  const std::vector<std::vector<uint64_t>> by_shard = SparseKeysByShard(scenario_.job);
   std::vector<uint64_t> all, own;
   for (const std::vector<uint64_t>& keys : by_shard) {
     all.insert(all.end(), keys.begin(), keys.end());
@@ -123,11 +141,7 @@ absl::Status ScriptedProgram::TrainRows(TableId table, Step step) {
   // A push of what was pulled does not send the keys; a push of its own rows does.
   const uint64_t variant = scenario_.seed + static_cast<uint64_t>(step.value());
   const bool pulls = variant % 4 != 0;
-  if (pulls) {
-    RETURN_IF_ERROR(InParts([&] { return engine_->PullRows(table, all, kPart); }));
-    std::vector<float> rows(all.size() * dim);
-    RETURN_IF_ERROR(InParts([&] { return engine_->ReadRows(table, absl::MakeSpan(rows), kPart); }));
-  }
+  if (pulls) RETURN_IF_ERROR(Pull(all).status());
   const UserProgram& program = *scenario_.program;
   const uint32_t layer = scenario_.tables[table.value()].layer();
   if (!program.HasGradient(worker_, step, layer)) return absl::OkStatus();
@@ -150,8 +164,8 @@ absl::Status ScriptedProgram::Run() {
   ProgramLayers layers(engine_.get());
   while (engine_->step() < Step(scenario_.steps)) {
     if (HasSparseTable(scenario_)) {
-      const TableId last(static_cast<uint32_t>(scenario_.tables.size() - 1));
-      RETURN_IF_ERROR(TrainRows(last, engine_->step()));
+      const Step step = engine_->step();
+      RETURN_IF_ERROR(scenario_.has_known_end ? TrainKnownRows(step) : TrainRows(step));
     }
     RETURN_IF_ERROR(script_->Compute({worker_, engine_->step()}, layers));
     RETURN_IF_ERROR(InParts([this] { return engine_->EndStep(/*loss=*/0, /*samples=*/1, kPart); }));
@@ -163,6 +177,10 @@ absl::Status ScriptedProgram::Run() {
     return absl::OkStatus();
   }));
   if (!evaluates) return absl::OkStatus();
+  if (HasSparseTable(scenario_) && scenario_.has_known_end) {
+    ASSIGN_OR_RETURN(std::vector<float> rows, Pull(AllRowKeys()));
+    on_rows_(std::move(rows));
+  }
   return InParts([this] { return engine_->Report({}, kPart); });
 }
 

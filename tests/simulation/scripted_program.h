@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "tests/simulation/scenario.h"
@@ -23,8 +25,10 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
  public:
   using Spawner = std::function<void(absl::AnyInvocable<void()> body)>;
 
-  // `scenario` and `clock` outlive the program; `spawn` starts its thread.
-  ScriptedProgram(const Scenario& scenario, uint32_t process, Clock* clock, Spawner spawn);
+  // `scenario` and `clock` outlive the program; `spawn` starts its thread. If this worker evaluates
+  // a job with has_known_end, `on_rows` gets the final rows of AllRowKeys.
+  ScriptedProgram(const Scenario& scenario, uint32_t process, Clock* clock, Spawner spawn,
+                  std::function<void(std::vector<float>)> on_rows);
 
   // The setup of its worker. The program begins.
   JobSetup Start();
@@ -36,10 +40,16 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
  private:
   absl::Status Run();
   // Pulls the rows of the sparse table, and pushes the update of this step, if there is one.
-  absl::Status TrainRows(TableId table, Step step);
+  absl::Status TrainRows(Step step);
+  absl::Status TrainKnownRows(Step step);
+  absl::StatusOr<std::vector<float>> Pull(const std::vector<uint64_t>& keys);
+  TableId sparse_table() const {
+    return TableId(static_cast<uint32_t>(scenario_.tables.size() - 1));
+  }
 
   const Scenario& scenario_;
   const Spawner spawn_;
+  const std::function<void(std::vector<float>)> on_rows_;
   const std::shared_ptr<ScriptedEngine> script_;
   std::shared_ptr<ProgramEngine> engine_;
   WorkerId worker_;

@@ -247,7 +247,8 @@ void SimulatedCluster::StartWorker(uint32_t index) {
     if (HasScriptedPrograms(scenario_)) {
       program = std::make_shared<ScriptedProgram>(
           scenario_, index, &member->process,
-          [member](absl::AnyInvocable<void()> body) { member->process.Spawn(std::move(body)); });
+          [member](absl::AnyInvocable<void()> body) { member->process.Spawn(std::move(body)); },
+          [this](std::vector<float> rows) { result_.final_rows = std::move(rows); });
       options.on_registered = [program](WorkerId id) { program->SetWorker(id); };
     }
     options.prepare = ScriptedJobPreparer(

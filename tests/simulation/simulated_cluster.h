@@ -50,6 +50,7 @@ struct SimulationResult {
   bool is_cut = false;  // all processes have died in a power cut
   int64_t rounds = 0;   // that workers have come for, in a job that stays
   std::vector<FirstOwnState> own_states;
+  std::vector<float> final_rows;         // of AllRowKeys, in jobs with has_known_end
   std::vector<FinalResidual> residuals;  // of jobs with a gradient_unit that may write checkpoints
   // As in CodecWatch:
   std::string wrong_values;

@@ -30,7 +30,11 @@ absl::StatusOr<ShardSnapshot> Written(const ShardSnapshot& snapshot) {
     for (size_t k = 0; k < to.optimizer_state.size(); ++k) {
       to.optimizer_state[k] = CopyOf(from.optimizer_state[k]);
     }
-    for (size_t k = 0; k < to.kept.size(); ++k) to.kept[k].gradient = CopyOf(from.kept[k].gradient);
+    if (from.rows != nullptr) to.rows = std::make_shared<SparseRowsSnapshot>(*from.rows);
+    for (size_t k = 0; k < to.kept.size(); ++k) {
+      to.kept[k].gradient = CopyOf(from.kept[k].gradient);
+      to.kept[k].keys = from.kept[k].keys;
+    }
     for (size_t k = 0; k < to.own.size(); ++k) to.own[k].arrays = CopyOf(from.own[k].arrays);
   }
   return written;

@@ -59,6 +59,11 @@ bool ProgramEngine::HasPushedLocked() const {
   return std::find(pushed_.begin(), pushed_.end(), true) != pushed_.end();
 }
 
+bool ProgramEngine::HasDoneAllStepsLocked() const {
+  const bool are_steps_over = ends_ || (most_steps_ > 0 && next_ >= Step(most_steps_));
+  return has_trained_ && !leaves_ && are_steps_over;
+}
+
 bool ProgramEngine::IsBeyondOthersLocked() const {
   if (most_steps_ == 0) return false;
   return next_ > Step(most_steps_) || (next_ == Step(most_steps_) && HasPushedLocked());
@@ -141,7 +146,7 @@ absl::StatusOr<Step> ProgramEngine::AwaitOpenStep(absl::Time deadline) {
   {
     MutexLock lock(&mu_);
     RETURN_IF_ERROR(CheckTrainsLocked());
-    while (!open_.has_value() && CheckGoesOnLocked().ok() && !(has_trained_ && !leaves_)) {
+    while (!open_.has_value() && CheckGoesOnLocked().ok() && !HasDoneAllStepsLocked()) {
       RETURN_IF_ERROR(WaitLocked(deadline));
     }
     RETURN_IF_ERROR(CheckGoesOnLocked());

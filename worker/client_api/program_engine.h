@@ -135,6 +135,8 @@ class ProgramEngine : public Engine {
   bool IsUnwantedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return (ends_ || leaves_) && !HasPushedLocked();
   }
+  // False also if the training has ended early, as the job has failed: then its outcome will come.
+  bool HasDoneAllStepsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether the program has begun a step that the other workers do not have.
   bool IsBeyondOthersLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckLayer(int layer) const;
