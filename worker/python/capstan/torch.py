@@ -24,9 +24,11 @@ import torch
 from capstan import _job
 from capstan._errors import WrongOrder
 from capstan._job import Job
+from capstan._torch_embedding_bag import EmbeddingBag
 from capstan._torch_trainer import Trainer
 
 __all__ = [
+    "EmbeddingBag",
     "Trainer",
     "attach",
     "finish",
