@@ -131,7 +131,7 @@ def equals_one_process(job: Job, rank: int, optimizer: str, mode: str) -> None:
             batch = _with_keys(_batch(77, [rank], includes_last))
             for guard in (torch.no_grad(), torch.inference_mode(), torch.enable_grad()):
                 with guard:
-                    got, expected = float(model(batch)), float(plain(_batch(77, [rank])))
+                    got, expected = model(batch).item(), plain(_batch(77, [rank])).item()
                 expect(abs(got - expected) < 1e-4, f"expected {expected}, got {got}")
             model.train()
     _finish(trainer, model, plain)
