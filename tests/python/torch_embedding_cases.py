@@ -241,6 +241,8 @@ def takes_any_keys(job: Job, rank: int) -> None:
         keys = torch.tensor([[1], [2], [200]], dtype=dtype)
         expect(torch.equal(bag(keys), expected), f"expected the same rows for {dtype}")
     bag(torch.tensor([1, 2, 200]), torch.tensor([0, 2], dtype=torch.int32))
+    across = torch.tensor([[1, 200], [2, 1]]).t()  # not row by row in memory
+    expect(torch.allclose(bag(across), expected[[0, 2]] + expected[[1, 0]]), "expected the sums")
     expect(bag(torch.empty(0, dtype=torch.long), torch.tensor([0, 0])).tolist() == [[0, 0]] * 2,
            "expected 0 for empty bags")
     bag(torch.empty(0, dtype=torch.long), torch.tensor([0, 0])).sum().backward()
@@ -253,6 +255,22 @@ def takes_any_keys(job: Job, rank: int) -> None:
     old = bag(torch.tensor([[1], [2]]))
     trainer.step()
     expect_raises(capstan.WrongOrder, "run forward again", lambda: old.sum().backward())
+
+
+def follows_the_learning_rate(job: Job, rank: int) -> None:
+    """Of the first parameter group, also in steps in which rows alone have a gradient."""
+    bag = ct.EmbeddingBag("items", dim=2, mode="sum", stddev=0.5)
+    model = nn.Sequential(bag, nn.Linear(2, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    trainer = ct.Trainer(model, optimizer, job)
+    before = bag(KEYS[:1].view(1, 1)).detach()
+    for rate in (1.0, 0.5, 0.0):
+        optimizer.param_groups[0]["lr"] = rate
+        bag(KEYS[:1].view(1, 1)).sum().backward()
+        trainer.step()
+        rows = bag(KEYS[:1].view(1, 1)).detach()
+        expect(torch.allclose(rows, before - rate), f"rate {rate}: {before} became {rows}")
+        before = rows
 
 
 def refuses_copies(job: Job, rank: int) -> None:

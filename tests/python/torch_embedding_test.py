@@ -50,6 +50,9 @@ class EmbeddingBagTest(unittest.TestCase):
     def test_keys_are_any_integers(self) -> None:
         self.workers.run("takes_any_keys", num_workers=1)
 
+    def test_rows_follow_the_learning_rate(self) -> None:
+        self.workers.run("follows_the_learning_rate", num_workers=1)
+
     def test_copies_and_other_bags_are_refused(self) -> None:
         for case in ("refuses_copies", "refuses_another_bag"):
             with self.subTest(case):
@@ -100,6 +103,14 @@ class RowsTest(unittest.TestCase):
         self._end_step()
         self._end_step()
         self.assertEqual(self.table.calls, [("push", [], [], [4])])
+
+    def test_keys_in_memory_that_is_used_again_are_noticed(self) -> None:
+        keys = torch.tensor([4, 5])
+        self.rows.prefetch(keys)
+        self._end_step()
+        keys[0] = 6
+        self.rows.pull(self.rows.keys_of(keys))
+        self.assertEqual(self.table.calls[1:], [("pull", [5, 6])])
 
     def test_nothing_is_pushed_without_gradients(self) -> None:
         with torch.no_grad():

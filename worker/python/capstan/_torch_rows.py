@@ -80,7 +80,8 @@ class Rows:
         self._parts.append((keys, gradient.detach()))
 
     def prefetch(self, keys: torch.Tensor) -> None:
-        self._next = _unique(_flat(self.name, keys))
+        # Copied: the program may write its next keys into the same memory.
+        self._next = _unique(_flat(self.name, keys).clone())
 
     def merge(self) -> None:
         """Adds up the step's gradients of each key."""
