@@ -10,7 +10,8 @@
         ct.report(test_accuracy=accuracy(model))
 
 A gradient leaves as soon as backward has made it. Each module's forward waits for its own values
-only. ct.EmbeddingBag has its rows on the servers, more than a worker can hold. worker/python/README.md says what works and what is refused.
+only. ct.EmbeddingBag has its rows on the servers, more than a worker can hold.
+worker/python/README.md says what works and what is refused.
 """
 
 from __future__ import annotations
