@@ -45,6 +45,13 @@ class ExamplesTest(unittest.TestCase):
         # The best possible accuracy is 0.93.
         self.assertGreater(_run("sparse_regression.py")[0]["test_accuracy"], 0.85)
 
+    def test_deepfm_comes_near_the_best_auc(self) -> None:
+        said = _run("deepfm.py")[1]
+        learned, best = (float(one) for one in re.search(
+            r"AUC ([\d.]+); the best possible is ([\d.]+)", said).groups())
+        self.assertGreater(best, 0.8)
+        self.assertGreater(learned, best - 0.005)
+
     def test_the_readme_shows_them(self) -> None:
         readme = (REPOSITORY / "worker/python/README.md").read_text()
         shown = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)

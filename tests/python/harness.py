@@ -75,12 +75,12 @@ class Workers:
             subprocess.Popen([sys.executable, TESTS / "run_cases.py", cases], stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, text=True) for _ in range(num_workers)]
 
-    def run(self, case: str, *flags: str, num_workers: int = 2,
+    def run(self, case: str, *flags: str, num_workers: int = 2, num_servers: int = 1,
             **arguments: object) -> dict[str, object]:
         """Runs the case in every worker of a new job. Fails unless it passes in all. Returns the
         job's summary. A job that a case leaves unfinished fails."""
         processes = self._processes[:num_workers]
-        with Servers(*flags, num_workers=num_workers) as servers:
+        with Servers(*flags, num_workers=num_workers, num_servers=num_servers) as servers:
             for rank, process in enumerate(processes):
                 order = {"case": case, "coordinator": servers.address, "rank": rank,
                          "arguments": arguments}

@@ -178,6 +178,22 @@ def views_outlive_the_job(job: Job, rank: int) -> None:
     expect_raises(capstan.WrongOrder, "connect again", lambda: table.values)
 
 
+def values_are_read_only(job: Job, rank: int) -> None:
+    """What is written there would be lost: the servers have the values."""
+    table = job.table("t", numpy.arange(4))
+    job.start()
+    values = table.values
+
+    def write() -> None:
+        values[0] = 7
+
+    expect_raises(ValueError, "read-only", write)
+    table.gradient[0] = 7
+    table.push_pull()
+    job.end_step()
+    job.finish()
+
+
 def ends_without_finish(job: Job, rank: int) -> None:
     """Rank 1 closes the job: rank 0 hears why it has failed."""
     table = job.table("t", (4,))

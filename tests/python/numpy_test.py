@@ -39,6 +39,9 @@ class NumpyTest(unittest.TestCase):
     def test_views_outlive_the_job(self) -> None:
         self.workers.run("views_outlive_the_job")
 
+    def test_values_are_read_only(self) -> None:
+        self.workers.run("values_are_read_only")
+
     def test_a_job_that_is_closed_early_fails_everywhere(self) -> None:
         self.assertEqual(self.workers.run("ends_without_finish")["outcome"], "failed")
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 from harness import TIMEOUT_SECONDS, Servers
 
@@ -156,10 +159,28 @@ class ProcessTest(unittest.TestCase):
         with self.assertRaisesRegex(capstan.JobFailed, "127.0.0.1:1"):
             capstan.connect("127.0.0.1:1", rpc_deadline_seconds=0.2)
 
+    def test_a_malformed_address_is_refused_at_once(self) -> None:
+        for address in ("localhost", "127.0.0.1:", ":4000", "127.0.0.1:65536", "host:x", "::1:4000",
+                        "http://host:4000", "two words:4000"):
+            with self.subTest(address):
+                text = f"coordinator: expected HOST:PORT.*got '{re.escape(address)}'"
+                with self.assertRaisesRegex(capstan.InvalidArgument, text):
+                    capstan.connect(address)
+                with mock.patch.dict(os.environ, CAPSTAN_COORDINATOR=address):
+                    with self.assertRaisesRegex(capstan.InvalidArgument, "CAPSTAN_COORDINATOR: ex"):
+                        capstan.connect()
+        for address in ("[::1]:1", "localhost:1"):
+            with self.assertRaisesRegex(capstan.JobFailed, re.escape(address)):
+                capstan.connect(address, rpc_deadline_seconds=0.2)
+        with self.assertRaisesRegex(capstan.InvalidArgument, "got nothing"):
+            capstan.connect()
+
     def test_the_module_is_the_program(self) -> None:
         said = subprocess.run([sys.executable, "-m", "capstan", "--version"], check=True,
                               capture_output=True, text=True).stdout
         self.assertRegex(said, r"^capstan \d+\.\d+\.\d+\n$")
+        self.assertEqual(said, f"capstan {capstan.__version__}\n")
+        self.assertFalse(hasattr(capstan, "__versions__"))
 
     def test_the_package_works_without_numpy(self) -> None:
         with Servers(num_workers=1) as servers:

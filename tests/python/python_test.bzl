@@ -9,15 +9,17 @@ PACKAGE = [
     "//worker/python:package",
 ]
 
-def python_test(name, modules):
+def python_test(name, modules, size = "medium"):
     """Test modules of this folder, run one after the other by run_tests.py.
 
     Args:
       name: of the test.
       modules: their names.
+      size: of the test, by the time that it may take.
     """
     native.sh_test(
         name = name,
+        size = size,
         srcs = ["python_test.sh"],
         args = modules,
         data = PACKAGE + [

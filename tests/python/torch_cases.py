@@ -4,6 +4,7 @@ by an exception. `rank` is the worker's."""
 from __future__ import annotations
 
 import copy
+import io
 import warnings
 
 import torch
@@ -443,6 +444,42 @@ def refuses_to_unfreeze(job: Job, rank: int) -> None:
     model.frozen.requires_grad_(True)
     model(part_of(joined_batch(0), rank)["x"], True).backward()
     expect_raises(capstan.InvalidArgument, "was frozen", trainer.step)
+
+
+def refuses_replaced_layers(job: Job, rank: int) -> None:
+    """The servers would train the old ones. What has no parameters may be replaced."""
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
+    layers = model.layers
+    layers[1] = nn.ReLU()
+    trainer.step()
+    old = layers[2]
+    layers[2] = nn.Linear(130, 130)
+    expect_raises(capstan.WrongOrder, "layers.2.weight is no longer in the model", trainer.step)
+    layers[2] = old
+    model.more = nn.Linear(3, 3)
+    expect_raises(capstan.WrongOrder, "more.weight was not in the model", trainer.step)
+    del model.more
+    trainer.step()
+    bias = old.bias
+    old.bias = nn.Parameter(torch.zeros(130))
+    expect_raises(capstan.WrongOrder, "layers.2.bias is no longer in", trainer.step)
+    old.bias = bias
+    old.scale = nn.Parameter(torch.ones(1))
+    expect_raises(capstan.WrongOrder, "layers.2.scale was not in", trainer.step)
+    del old.scale
+    trainer.step()
+
+
+def refuses_to_be_saved(job: Job, rank: int) -> None:
+    """An attached model has hooks into the job."""
+    model = seeded(Mlp)
+    torch.save(model, io.BytesIO())
+    ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
+    for part in (model, model.layers[0]):
+        expect_raises(capstan.WrongOrder, "save model.state_dict()",
+                      lambda: torch.save(part, io.BytesIO()))
+        torch.save(part.state_dict(), io.BytesIO())
 
 
 class Samples(torch.utils.data.Dataset):

@@ -16,6 +16,9 @@ Job.sparse_table adds a table from 64-bit keys to rows, of which each step touch
 capstan.torch is for programs with PyTorch.
 """
 
+from typing import TYPE_CHECKING
+
+from capstan import _library
 from capstan._errors import (Error, Forked, InvalidArgument, JobFailed, LeftJob, OutOfMemory,
                              WrongOrder)
 from capstan._job import Job, connect
@@ -41,5 +44,16 @@ __all__ = [
     "SparseTable",
     "Table",
     "WrongOrder",
+    "__version__",
     "connect",
 ]
+
+if TYPE_CHECKING:
+    __version__: str
+else:
+
+    def __getattr__(name):
+        """__version__, which is the library's. That is not loaded before it is needed."""
+        if name == "__version__":
+            return _library.load().capstan_version().decode()
+        raise AttributeError(f"module capstan has no {name}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import numbers
 import os
+import re
 import threading
 import weakref
 from typing import Any, Callable, Optional
@@ -38,8 +39,10 @@ def connect(coordinator: Optional[str] = None, *, keys: Optional[str] = None,
     its own: the call after the end of a step then raises LeftJob. An exception that nothing catches
     ends the job, with its text.
 
-    Raises JobFailed: the coordinator cannot be reached, or its job is not for programs.
+    Raises InvalidArgument: CAPSTAN_COORDINATOR, or another argument, is malformed; JobFailed: the
+    coordinator cannot be reached, or its job is not for programs.
     """
+    _expect_address(coordinator)
     options = _library.ConnectOptions(
         struct_size=ctypes.sizeof(_library.ConnectOptions), coordinator=_bytes(coordinator),
         keys=_bytes(keys), insecure=insecure, has_rank=rank is not None, rank=rank or 0,
@@ -50,6 +53,21 @@ def connect(coordinator: Optional[str] = None, *, keys: Optional[str] = None,
     library = _library.load()
     _in_thread(lambda: int(library.capstan_connect(options, pointer)))
     return Job(_Handle(pointer))
+
+
+def _expect_address(coordinator: Optional[str]) -> None:
+    """Raises InvalidArgument unless it, or CAPSTAN_COORDINATOR in its place, is HOST:PORT or
+    nothing."""
+    address = os.environ.get("CAPSTAN_COORDINATOR", "") if coordinator is None else coordinator
+    source = "CAPSTAN_COORDINATOR" if coordinator is None else "coordinator"
+    host, _, port = address.rpartition(":")
+    # An IPv6 address has colons, and so needs brackets.
+    is_host = re.fullmatch(r"\[[\w:.%]+\]|[^\s:/\[\]]+", host)
+    is_port = re.fullmatch(r"[0-9]{1,5}", port) and 0 < int(port) < 2**16
+    if address and not (is_host and is_port):
+        raise _errors.InvalidArgument(
+            f"{source}: expected HOST:PORT, such as 127.0.0.1:4000, got {address!r}; capstan run "
+            "sets CAPSTAN_COORDINATOR for its workers, and capstan_coordinator prints its address")
 
 
 def _bytes(text: Optional[str]) -> Optional[bytes]:

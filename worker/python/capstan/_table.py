@@ -73,9 +73,12 @@ class Table:
     @property
     def values(self) -> numpy.typing.NDArray[numpy.float32]:
         """The values of the step that comes next, or that is under way. Waits until they have
-        arrived. An array of NumPy, without a copy: the values of later steps come into it."""
+        arrived. A read-only array of NumPy, without a copy: the values of later steps come into
+        it."""
         self.wait()
-        return self._array(self.values_buffer())
+        array = self._array(self.values_buffer())
+        array.flags.writeable = False  # the servers' values are what counts
+        return array
 
     @property
     def gradient(self) -> numpy.typing.NDArray[numpy.float32]:

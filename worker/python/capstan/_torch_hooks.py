@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from capstan._errors import WrongOrder
 from capstan._torch_parameter import Parameter
@@ -20,6 +20,10 @@ class Hook:
 
     def __deepcopy__(self, memo: object) -> Hook:
         return type(self)(None, [])
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise WrongOrder("an attached model belongs to its job and cannot be saved as a whole; "
+                         "save model.state_dict(), which is complete whenever it is called")
 
     def __call__(self, *arguments: Any) -> None:
         if self._trainer is not None:

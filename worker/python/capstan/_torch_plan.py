@@ -8,7 +8,9 @@ import zlib
 
 import torch
 
-from capstan._errors import InvalidArgument
+from capstan._errors import InvalidArgument, WrongOrder
+from capstan._optimizers import Optimizer
+from capstan._torch_embedding_bag import EmbeddingBag
 from capstan._torch_optimizers import server_optimizers
 
 _LARGEST = torch.finfo(torch.float32).max
@@ -34,6 +36,7 @@ class Plan:
     parameters: the optimizer's that require a gradient, in the model's order.
     Floating-point buffers, as BatchNorm's, are to begin with rank 0's. Frozen parameters are to be
     equal. Other buffers stay as each worker made them.
+    bags: the model's embedding bags, with the optimizers of their rows.
 
     Raises InvalidArgument if servers cannot train the model as the optimizer would.
     """
@@ -53,6 +56,7 @@ class Plan:
             raise InvalidArgument("expected parameters that require a gradient in the optimizer")
         for one in self.parameters:
             _expect_trainable(one)
+        self.bags = _bags_of(model, self.server_optimizers[0])
         trained = {id(one.tensor) for one in self.parameters}
         self._frozen = [(name, tensor) for name, tensor in named if id(tensor) not in trained]
         self._to_stay_frozen = [(name, tensor) for name, tensor in self._frozen
@@ -109,6 +113,19 @@ def _expect_plain(model: torch.nn.Module) -> None:
         if getattr(module, "sparse", False) is True:
             raise InvalidArgument(f"{name} makes sparse gradients, and tables are dense; make it "
                                   "with sparse=False")
+
+
+def _bags_of(model: torch.nn.Module, of_model: Optimizer) -> list[tuple[EmbeddingBag, Optimizer]]:
+    """The embedding bags, whose rows have the optimizer `of_model` unless they have their own."""
+    bags = [one for one in model.modules() if isinstance(one, EmbeddingBag)]
+    names = [one.name for one in bags]
+    for bag in bags:
+        if names.count(bag.name) > 1:
+            raise InvalidArgument(f"expected another name for each EmbeddingBag, got {bag.name} "
+                                  "twice; use one module in both places, or give it two names")
+        if bag._rows is not None:
+            raise WrongOrder(f"EmbeddingBag {bag.name} is in an attached model already")
+    return [(bag, bag.expect_optimizer(of_model)) for bag in bags]
 
 
 def _expect_trainable(one: Planned) -> None:

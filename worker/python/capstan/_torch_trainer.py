@@ -17,6 +17,8 @@ from capstan._torch_hooks import AfterStateDict, BeforeForward, BeforeLoad
 from capstan._torch_optimizers import expect_unchanged, fixed_settings, learning_rate
 from capstan._torch_parameter import Parameter
 from capstan._torch_plan import Plan
+from capstan._torch_rows import Rows
+from capstan._torch_structure import Structure
 
 _FOUND_INF = "capstan.found_inf"
 _BUFFERS = "capstan.buffers"
@@ -43,6 +45,7 @@ class Trainer:
         self._model = model
         self._optimizer = optimizer
         self._plan = plan
+        self._structure = Structure(model)
         self._max_norm = max_norm
         self._scaler = grad_scaler if grad_scaler is not None and grad_scaler.is_enabled() else None
         self._defers = max_norm is not None or self._scaler is not None
@@ -71,6 +74,10 @@ class Trainer:
         self._found_inf: Optional[Table] = None
         if self._scaler is not None:
             self._found_inf = job.table(_FOUND_INF, torch.zeros(1), optimizer=SGD(1.0))
+        self._rows = [
+            Rows(bag.name, job.sparse_table(bag.name, bag.dim, optimizer=optimizer,
+                                            stddev=bag.initial_stddev(), **bag.limits),
+                 -1 if bag.optimizer else 0) for bag, optimizer in plan.bags]
         self._parameters = [
             Parameter(one, job.table(one.name, one.initial(),
                                       optimizer=plan.server_optimizers[one.group]))
@@ -92,6 +99,8 @@ class Trainer:
         if self._found_inf is not None:
             self._found_inf.wait()
             self._infs = float(values_of(self._found_inf)[0])
+        for (bag, _), rows in zip(self._plan.bags, self._rows):
+            bag._rows = rows
 
     def _gpu_of(self, tensor: torch.Tensor) -> Optional[Gpu]:
         if not tensor.is_cuda:
@@ -218,14 +227,15 @@ class Trainer:
     def _send_rates(self) -> None:
         """The learning rates of this step, where they have changed."""
         self._has_rates = True
+        trained: list[Union[Parameter, Rows]] = [*self._parameters, *self._rows]
         for i, group in enumerate(self._optimizer.param_groups):
             expect_unchanged(group, self._settings[i])
             rate = learning_rate(group)
             if rate != self._rates[i]:
                 self._rates[i] = rate
-                for parameter in self._parameters:
-                    if parameter.group == i:
-                        parameter.table.learning_rate = rate
+                for one in trained:
+                    if one.group == i:
+                        one.table.learning_rate = rate
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -259,11 +269,19 @@ class Trainer:
         for.
         Raises WrongOrder: the program has changed parameters, or gradients that had left.
         """
+        self._structure.expect_unchanged()
         for parameter in self._parameters:
             parameter.expect_untouched()
         self._plan.expect_frozen()
+        for rows in self._rows:
+            rows.merge()
         if self._scaler is None or self._may_send(self._scaler):
             self._send_rest()
+        else:
+            for rows in self._rows:
+                rows.drop()
+        for rows in self._rows:
+            rows.push()
         self._flush()
         if isinstance(loss, torch.Tensor):
             loss = float(loss.detach())
@@ -275,17 +293,29 @@ class Trainer:
         """Sends the gradients that have not left, last layer first."""
         rest = [one for one in self._parameters
                 if one.sent is None and one.has_gradient_to_send()]
-        if self._max_norm is not None and rest:
-            torch.nn.utils.clip_grad_norm_([one.tensor for one in rest], self._max_norm)
+        sums = self._sums()
+        if self._max_norm is not None and (rest or sums):
+            torch.nn.utils.clip_grad_norm_([*(one.tensor for one in rest), *sums], self._max_norm)
         for parameter in reversed(rest):
             self._send(parameter)
+        if sums and not self._has_rates:
+            self._send_rates()
+
+    def _sums(self) -> list[torch.Tensor]:
+        """Tensors whose gradients are those of the rows."""
+        return [one.sums for one in self._rows if one.sums is not None]
 
     def _may_send(self, scaler: Any) -> bool:
         """Unscales the gradients, and agrees with the other workers whether all are finite."""
         assert self._found_inf is not None
         found: list[torch.Tensor] = []
-        if any(one.has_gradient_to_send() for one in self._parameters):
-            scaler.unscale_(self._optimizer)
+        sums = self._sums()
+        if sums or any(one.has_gradient_to_send() for one in self._parameters):
+            self._optimizer.param_groups.append({"params": sums})  # the scaler looks no further
+            try:
+                scaler.unscale_(self._optimizer)
+            finally:
+                self._optimizer.param_groups.pop()
             found = list(scaler._found_inf_per_device(self._optimizer).values())
         has_inf = any(float(one) > 0 for one in found)
         # SGD with learning rate 1 counts: each worker with inf adds 1 / workers.
@@ -317,6 +347,8 @@ class Trainer:
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
+        for bag, _ in self._plan.bags:
+            bag._rows = None
         self._optimizer.step = self._optimizer_step  # type: ignore[method-assign]
 
     def _hook_optimizer(self) -> None:

@@ -10,7 +10,8 @@
         ct.report(test_accuracy=accuracy(model))
 
 A gradient leaves as soon as backward has made it. Each module's forward waits for its own values
-only. worker/python/README.md says what works and what is refused.
+only. ct.EmbeddingBag has its rows on the servers, more than a worker can hold.
+worker/python/README.md says what works and what is refused.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ import torch
 from capstan import _job
 from capstan._errors import WrongOrder
 from capstan._job import Job
+from capstan._torch_embedding_bag import EmbeddingBag
 from capstan._torch_trainer import Trainer
 
 __all__ = [
+    "EmbeddingBag",
     "Trainer",
     "attach",
     "finish",
