@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import pathlib
+import subprocess
 
 import numpy
 
@@ -11,6 +13,8 @@ from capstan import Job
 from expectations import expect, expect_raises
 
 STEPS = 5
+
+coordinator = ""  # of the case's job; run_cases sets it
 
 
 def _samples(step: int, rank: int) -> tuple[numpy.ndarray, numpy.ndarray]:
@@ -270,6 +274,42 @@ def sparse_tables(job: Job, rank: int) -> None:
         expected = numpy.array([rows[key] for key in KEYS.tolist()])
         expect(numpy.allclose(items.pull(KEYS), expected, atol=1e-5), "expected the final rows")
         job.report()
+
+
+def rows_are_read_by_others(job: Job, rank: int, folder: str) -> None:
+    """capstan get prints what a worker pulls, and disturbs nobody."""
+    items = job.sparse_table("items", 3, optimizer=capstan.Adagrad(lr=0.5), stddev=0.1)
+    job.table("bias", numpy.zeros(1))
+    job.start()
+    while job.step < job.steps:
+        rows = items.pull(KEYS)
+        if rank == 0:
+            # The step is not complete without this worker, so with BSP the servers have these rows.
+            got = rows_of_get(f"--coordinator={coordinator}")
+            expect([key for key, _ in got] == KEYS.tolist(), f"keys: {got}")
+            for (_, row), expected in zip(got, rows):
+                expect(row is None if job.step == 0 else row == expected.tolist(), f"{row}")
+        items.push(KEYS, numpy.full((5, 3), 1.0 + rank))
+        job.end_step()
+    if job.finish():
+        numpy.save(f"{folder}/final.npy", items.pull(KEYS))
+        job.report()
+
+
+def rows_of_get(place: str) -> list[tuple[int, list[float] | None]]:
+    """What capstan get prints of KEYS: each key and its row, or None."""
+    program = pathlib.Path(capstan.__file__).parent / "bin" / "capstan"
+    keys = ",".join(map(str, KEYS.tolist()))
+    run = subprocess.run([program, "get", "--table=items", f"--row_keys={keys}", place],
+                         capture_output=True, text=True)
+    expect(run.returncode == 0, run.stderr)
+    rows = []
+    for line in run.stdout.splitlines():
+        key, values = line.removeprefix("key ").split(":")
+        # Nine digits are enough to tell a float32.
+        numbers = numpy.array(values.split(), dtype=numpy.float32) if "no row" not in line else None
+        rows.append((int(key), None if numbers is None else numbers.tolist()))
+    return rows
 
 
 def refuses_other_rows(job: Job, rank: int) -> None:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
 import unittest
 
-from harness import Workers
+import numpy
+
+from harness import PROGRAMS, Workers
+from numpy_cases import KEYS, rows_of_get
 
 
 class NumpyTest(unittest.TestCase):
@@ -29,6 +37,38 @@ class NumpyTest(unittest.TestCase):
 
     def test_sparse_tables_equal_the_formulas(self) -> None:
         self.assertEqual(self.workers.run("sparse_tables", "--steps=5")["outcome"], "finished")
+
+    def test_rows_of_jobs_and_checkpoints_are_read_and_restored(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoints = f"{folder}/checkpoints"
+            flags = [f"--checkpoint_dir={checkpoints}", "--checkpoint_steps=2", "--keep=5",
+                     "--steps=4"]
+            self.workers.run("rows_are_read_by_others", *flags, num_servers=2, folder=folder)
+            final = numpy.load(f"{folder}/final.npy")
+            got = rows_of_get(f"--checkpoint={checkpoints}")
+            self.assertEqual(got, list(zip(KEYS.tolist(), final.tolist())))
+            self.assertEqual(self.exported(checkpoints, f"{folder}/model"), dict(got))
+            os.remove(f"{folder}/final.npy")
+            self.workers.run("rows_are_read_by_others", *flags,
+                             f"--restore={checkpoints}/checkpoint-000001", folder=folder)
+            self.assertTrue((numpy.load(f"{folder}/final.npy") == final).all(), "other bits")
+
+    def exported(self, checkpoints: str, model: str) -> dict[int, list[float]]:
+        """The rows in the safetensors file of capstan export, by key."""
+        subprocess.run([PROGRAMS / "capstan", "export", f"--checkpoint={checkpoints}",
+                        f"--output={model}"], check=True, capture_output=True)
+        contents = pathlib.Path(model).read_bytes()
+        begin = 8 + int.from_bytes(contents[:8], "little")
+        header = json.loads(contents[8:begin])
+
+        def tensor(name: str, dtype: type) -> numpy.ndarray:
+            first, last = header[name]["data_offsets"]
+            flat = numpy.frombuffer(contents[begin + first:begin + last], dtype)
+            return flat.reshape(header[name]["shape"])
+
+        self.assertEqual(tensor("items.state", numpy.float32).shape, (len(KEYS), 3))
+        keys = tensor("items.keys", numpy.int64).tolist()
+        return dict(zip(keys, tensor("items.values", numpy.float32).tolist()))
 
     def test_other_rows_are_refused(self) -> None:
         self.workers.run("refuses_other_rows")

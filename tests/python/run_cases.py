@@ -13,6 +13,7 @@ import capstan
 
 def run(cases, order: dict) -> str:
     """Runs one case with a job that is connected, and not started."""
+    cases.coordinator = order["coordinator"]
     job = capstan.connect(order["coordinator"], rank=order["rank"])
     try:
         getattr(cases, order["case"])(job, order["rank"], **order["arguments"])
