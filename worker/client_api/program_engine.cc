@@ -572,11 +572,9 @@ absl::Status ProgramEngine::Evaluate(Step steps, ParameterStore& store,
     report_.set_has_no_accuracy(true);
     report_.set_has_no_loss(true);
   }
-  result.set_test_accuracy(report_.test_accuracy());
-  result.set_test_loss(report_.test_loss());
-  result.set_test_samples(report_.test_samples());
-  result.set_has_no_accuracy(report_.has_no_accuracy());
-  result.set_has_no_loss(report_.has_no_loss());
+  report_.set_worker(result.worker());
+  report_.set_incarnation(result.incarnation());
+  result = report_;
   return absl::OkStatus();
 }
 
