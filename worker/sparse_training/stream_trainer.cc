@@ -60,8 +60,9 @@ absl::Status StreamTrainer::Train(const SampleShare& share) {
   options.batch_size = options_.job.training().batch_size();
   options.epochs = options_.job.training().epochs();
   options.share = share;
+  const bool is_cut_by_steps = options_.job.training().steps() > 0 || options_.job.stay();
   // The end of the round, in a job that stays.
-  options.steps = EndStep(options_.job, options_.steps, first_step);
+  if (is_cut_by_steps) options.steps = EndStep(options_.job, options_.steps, first_step);
   StepBatches batches(options, stream_.get());
   StepInput input, next;
   // Another process has done the earlier steps.
