@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -71,6 +72,29 @@ TEST_F(ClicksTest, AWorkerReadsStandardInput) {
   EXPECT_EQ(Summary()["samples"], 6513);
   EXPECT_GT(Summary()["test_accuracy"].get<double>(), 0.98);
   EXPECT_FALSE(Summary().contains("best_auc"));
+}
+
+TEST_F(ClicksTest, CategoriesOfCsvAreHashed) {
+  // A click if the color is red, whatever the price.
+  std::ofstream samples(processes_->path("clicks"));
+  for (int i = 0; i < 2000; ++i) {
+    samples << (i % 3 == 0 ? 1 : 0) << "\t" << i % 7 << "\t"
+            << (i % 3 == 0   ? "red"
+                : i % 2 == 0 ? "blue"
+                             : "green")
+            << "\n";
+  }
+  samples.close();
+  const std::string command = absl::StrCat(
+      "gzip -c ", processes_->path("clicks"), " | deploy/cli/capstan run ",
+      "--model=sparse_logistic_regression --optimizer=ftrl --learning_rate=1 --num_workers=1 "
+      "--data_format=csv --columns=label,numeric,categorical --delimiter=tab --data_path=- "
+      "--epochs=1 --test_path=",
+      processes_->path("clicks"), " --run_dir=", processes_->path("run-dir"), " >",
+      processes_->path("run.log"), " 2>&1");
+  ASSERT_EQ(system(command.c_str()), 0) << ReadFile(processes_->path("run.log"));
+  EXPECT_EQ(Summary()["samples"], 2000);
+  EXPECT_EQ(Summary()["test_accuracy"], 1);
 }
 
 TEST_F(ClicksTest, AGpuAndAWrongFormatAreRefusedInWords) {
