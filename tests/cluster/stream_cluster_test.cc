@@ -62,7 +62,7 @@ v1::JobSpec Factorization(Mode mode, uint32_t num_workers) {
   job.mutable_model()->set_type(v1::ModelSpec::DEEPFM);
   job.mutable_model()->add_hidden(16);
   job.mutable_model()->set_embedding_dim(4);
-  job.mutable_training()->set_batch_size(64);
+  job.mutable_training()->set_batch_size(16);
   job.mutable_optimizer()->set_type(v1::OptimizerSpec::ADAGRAD);
   job.mutable_optimizer()->set_learning_rate(0.1);
   return job;
