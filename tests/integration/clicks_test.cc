@@ -71,7 +71,7 @@ TEST_F(ClicksTest, AWorkerReadsStandardInput) {
       processes_->path("run-dir"), " >", processes_->path("run.log"), " 2>&1");
   ASSERT_EQ(system(command.c_str()), 0) << ReadFile(processes_->path("run.log"));
   EXPECT_EQ(Summary()["samples"], 6513);
-  EXPECT_GT(Summary()["test_accuracy"].get<double>(), 0.97);
+  EXPECT_GT(Summary()["test_accuracy"].get<double>(), 0.9);
   EXPECT_FALSE(Summary().contains("best_auc"));
 }
 
