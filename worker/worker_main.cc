@@ -14,6 +14,7 @@
 #include "common/base/log_format.h"
 #include "common/base/program.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_properties.h"
 #include "common/transport/grpc/grpc_setup.h"
 #include "kernels/gemm.h"
 #include "proto/job.pb.h"
@@ -21,6 +22,7 @@
 #include "worker/runtime/job_setup.h"
 #include "worker/runtime/make_engine.h"
 #include "worker/runtime/worker_process.h"
+#include "worker/sparse_training/prepare_stream_job.h"
 
 ABSL_FLAG(std::string, coordinator, "", "Address of the job's coordinator. Required.");
 ABSL_FLAG(double, rpc_deadline_seconds, 30,
@@ -36,7 +38,8 @@ ABSL_FLAG(
     "Plaintext, only in a network that you trust: with --keys calls prove the job's token, and "
     "UCX may connect hosts.");
 ABSL_FLAG(std::string, device, "cpu",
-          "Device for computing: cpu, cuda (the first GPU) or cuda:N (GPU number N, from 0).");
+          "Device for computing: cpu, cuda (the first GPU) or cuda:N (GPU number N, from 0). "
+          "sparse_logistic_regression and deepfm compute on CPUs only.");
 ABSL_FLAG(std::string, health_listen, "",
           "Address for probes: HTTP (/healthz, /readyz) and gRPC's health service, without "
           "encryption. Ready: it is registered and trains. Port 0 takes a free one.");
@@ -116,8 +119,9 @@ absl::Status Work(const DeviceName& device, EndRequest* end, bool* has_begun) {
                    WorkerProcess::Create(std::move(options)));
   *has_begun = true;
   const JobPreparer prepare = JobPreparerOf(EngineFactoryOf(device, process->tracer()));
-  return process->Run([&prepare](const v1::JobSpec& job, Clock* clock) {
+  return process->Run([&](const v1::JobSpec& job, Clock* clock) {
     if (job.model().type() == v1::ModelSpec::PROGRAM) RefuseJobForPrograms();
+    if (LearnsFromStream(job.model())) return PrepareStreamJob(job, device, clock);
     return prepare(job, clock);
   });
 }

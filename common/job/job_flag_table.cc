@@ -38,9 +38,12 @@ constexpr JobFlag kFlags[] = {
      "mlp: fully connected layers with ReLU; logistic_regression: one layer. Both end in softmax "
      "cross-entropy. replay: the tensors and times of a known network, without its arithmetic. "
      "program: the workers are programs of your own (capstan.h), with their own tables and data; "
-     "capstan run starts them with --worker_command."},
+     "capstan run starts them with --worker_command. sparse_logistic_regression, deepfm: models of "
+     "clicks, with two classes and few features of many; a sparse table has a row for each "
+     "feature, "
+     "and the samples are a stream."},
     {kModel, "hidden", "model.hidden", "WIDTH,...",
-     "Width of each hidden layer of an mlp, from the input. Empty: 128,64."},
+     "Width of each hidden layer of an mlp or a deepfm, from the input. Empty: 128,64."},
     {kModel, "precision", "model.precision", "",
      "Inputs of matrix products: float32; tf32: a GPU may round them to 10 bits; bfloat16: "
      "rounded. Sums are float32.",
@@ -63,16 +66,34 @@ constexpr JobFlag kFlags[] = {
     {kModel, "compute_seconds", "model.replay.compute_seconds", "SECONDS",
      "replay: time of a step without communication.", "model=replay"},
 
+    {kModel, "embedding_dim", "model.embedding_dim", "N",
+     "deepfm: length of a feature's vector, 1 to 1023.", "model=deepfm"},
+    {kModel, "embedding_stddev", "model.embedding_stddev", "X",
+     "deepfm: standard deviation of the first values of the vectors; above 0.", "model=deepfm"},
+    {kModel, "admitting_push", "model.rows.admitting_push", "N",
+     "Learn a feature from this push of its key on, 1 to 255: rare features then take no memory.",
+     "model=sparse_logistic_regression,deepfm"},
+    {kModel, "max_idle_steps", "model.rows.max_idle_steps", "STEPS",
+     "Forget a feature after more steps than this without it. 0: never.",
+     "model=sparse_logistic_regression,deepfm"},
+    {kModel, "max_rows", "model.rows.max_rows", "N",
+     "Most features that the servers keep; those idle longest are forgotten. 0: any number.",
+     "model=sparse_logistic_regression,deepfm"},
+
     {kDataFlags, "data_format", "data.format", "",
-     "digits: handwritten digits, built in; csv, idx (MNIST) and libsvm: files; synthetic: "
-     "labelled by a random network."},
-    {kDataFlags, "data_path", "data.path", "FILE", "The file of samples, plain or gzip.",
-     "data_format=csv,idx,libsvm"},
+     "digits: handwritten digits, built in; csv, idx (MNIST), libsvm and libffm: files; synthetic: "
+     "labelled by a random network; synthetic_ctr: clicks, labelled by a known model. "
+     "sparse_logistic_regression has libsvm, libffm, csv or synthetic_ctr; deepfm the last three."},
+    {kDataFlags, "data_path", "data.path", "FILE",
+     "The file of samples, plain or gzip. - is standard input: for a stream of samples and one "
+     "worker.",
+     "data_format=csv,idx,libsvm,libffm"},
     {kDataFlags, "data_labels_path", "data.labels_path", "FILE", "idx: the file of labels.",
      "data_format=idx"},
     {kDataFlags, "test_path", "data.test_path", "FILE",
-     "Held-out samples. None: --test_fraction of the samples in --data_path.",
-     "data_format=csv,idx,libsvm"},
+     "Held-out samples. None: --test_fraction of the samples in --data_path; a stream is not "
+     "tested.",
+     "data_format=csv,idx,libsvm,libffm"},
     {kDataFlags, "test_labels_path", "data.test_labels_path", "FILE", "idx: labels of --test_path.",
      "data_format=idx"},
     {kDataFlags, "test_fraction", "data.test_fraction", "FRACTION",
@@ -94,6 +115,26 @@ constexpr JobFlag kFlags[] = {
      "synthetic: number of classes.", "data_format=synthetic"},
     {kDataFlags, "teacher_hidden", "data.synthetic.teacher_hidden", "WIDTH",
      "synthetic: width of the labelling network's hidden layer.", "data_format=synthetic"},
+    {kDataFlags, "columns", "data.columns", "COLUMN,...",
+     "csv of sparse_logistic_regression and deepfm: label, numeric, categorical (any text, hashed "
+     "to a key) or ignored, with a number, as in label,numeric*13,categorical*26.",
+     "data_format=csv"},
+    {kDataFlags, "delimiter", "data.delimiter", "CHARACTER",
+     "csv with --columns: between two columns; tab is a tab.", "data_format=csv"},
+    {kDataFlags, "fields", "data.fields", "N",
+     "libffm of deepfm: number of fields, numbered from 0.", "data_format=libffm"},
+    {kDataFlags, "ctr_samples", "data.synthetic_ctr.samples", "N",
+     "synthetic_ctr: number of samples of an epoch.", "data_format=synthetic_ctr"},
+    {kDataFlags, "ctr_test_samples", "data.synthetic_ctr.test_samples", "N",
+     "synthetic_ctr: number of held-out samples.", "data_format=synthetic_ctr"},
+    {kDataFlags, "ctr_keys", "data.synthetic_ctr.keys", "N",
+     "synthetic_ctr: number of different keys, 104 to 2^32.", "data_format=synthetic_ctr"},
+    {kDataFlags, "ctr_zipf_exponent", "data.synthetic_ctr.zipf_exponent", "X",
+     "synthetic_ctr: how unequally frequent keys are, from 0 (equally) to 4.",
+     "data_format=synthetic_ctr"},
+    {kDataFlags, "ctr_interactions", "data.synthetic_ctr.interactions", "",
+     "synthetic_ctr: half of what can be learned is in pairs of keys.",
+     "data_format=synthetic_ctr"},
 
     {kTraining, "batch_size", "training.batch_size", "SAMPLES",
      "Most samples of one worker in one step."},
@@ -116,7 +157,9 @@ constexpr JobFlag kFlags[] = {
      "adagrad, row_adagrad, adam, adamw: added to the denominator; above 0.",
      "optimizer=adagrad,row_adagrad,adam,adamw"},
     {kOptimizer, "beta", "optimizer.beta", "X",
-     "ftrl: lowers the first learning rates; above 0. Its alpha is --learning_rate.",
+     "ftrl: lowers the first learning rates; above 0. Its alpha is --learning_rate. "
+     "sparse_logistic_regression gives ftrl the sum of a batch's gradients, not their mean, so "
+     "that alpha, beta, l1 and l2 mean the same for every --batch_size.",
      "optimizer=ftrl"},
     {kOptimizer, "l1", "optimizer.l1", "X",
      "ftrl: values with a sum of gradients up to this are 0; 0 or more.", "optimizer=ftrl"},

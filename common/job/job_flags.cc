@@ -114,6 +114,18 @@ absl::Status CheckMattersToPrograms(const JobFlag& flag, const v1::JobSpec& job)
       "choose their data, batches and steps; leave it out, and give it to your program"));
 }
 
+// INVALID_ARGUMENT when the flag is for data in memory, and the job's are a stream.
+absl::Status CheckMattersToStreams(const JobFlag& flag, const v1::JobSpec& job) {
+  constexpr absl::string_view kInMemory[] = {"test_fraction", "classes", "features", "label_column",
+                                             "feature_scale"};
+  const bool is_in_memory =
+      std::find(std::begin(kInMemory), std::end(kInMemory), flag.name) != std::end(kInMemory);
+  if (!LearnsFromStream(job.model()) || !is_in_memory) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--", flag.name, ": cannot matter, because the samples of this model are a stream with ",
+      "labels of 0 and 1; leave it out", flag.name == "label_column" ? ", --columns has it" : ""));
+}
+
 // INVALID_ARGUMENT when another flag or field leaves a given flag without effect.
 absl::Status CheckIsNotOverruled(const std::set<absl::string_view>& given, const v1::JobSpec& job) {
   const bool has_test_file = !job.data().test_path().empty();
@@ -192,6 +204,7 @@ absl::StatusOr<v1::JobSpec> EffectiveJob(const std::string& file, std::vector<st
   for (const absl::string_view name : given) {
     RETURN_IF_ERROR(CheckMatters(*FindJobFlag(name), &looked_at));
     RETURN_IF_ERROR(CheckMattersToPrograms(*FindJobFlag(name), job));
+    RETURN_IF_ERROR(CheckMattersToStreams(*FindJobFlag(name), job));
   }
   RETURN_IF_ERROR(CheckIsNotOverruled(given, job));
   return job;

@@ -25,6 +25,11 @@ bool IsTopkName(absl::string_view codec) { return absl::StartsWith(codec, "topk"
 
 }  // namespace
 
+bool LearnsFromStream(const v1::ModelSpec& model) {
+  return model.type() == v1::ModelSpec::SPARSE_LOGISTIC_REGRESSION ||
+         model.type() == v1::ModelSpec::DEEPFM;
+}
+
 uint64_t JobFingerprint(const v1::JobSpec& job) {
   std::string bytes;
   {
@@ -51,8 +56,9 @@ int64_t EndStep(const v1::JobSpec& job, int64_t steps, int64_t first_step) {
 }
 
 std::vector<uint32_t> HiddenWidths(const v1::ModelSpec& model) {
-  const bool is_default = model.type() == v1::ModelSpec::MLP && model.hidden().empty();
-  if (is_default) return {128, 64};
+  const bool has_default =
+      model.type() == v1::ModelSpec::MLP || model.type() == v1::ModelSpec::DEEPFM;
+  if (has_default && model.hidden().empty()) return {128, 64};
   return {model.hidden().begin(), model.hidden().end()};
 }
 

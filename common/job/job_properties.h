@@ -12,6 +12,12 @@ namespace capstan {
 // The value of checkpoint.restore for the newest checkpoint.
 inline constexpr char kLatestCheckpoint[] = "latest";
 
+// The value of data.path for a worker's standard input.
+inline constexpr char kStandardInputPath[] = "-";
+
+// Whether the model has a sparse table, and learns from a stream of samples.
+bool LearnsFromStream(const v1::ModelSpec& model);
+
 // XXH3-64 of the job's deterministic serialization. Exchanges name their job by it. Setting a field
 // to its default changes the fingerprint.
 uint64_t JobFingerprint(const v1::JobSpec& job);

@@ -153,7 +153,9 @@ void ResolvePaths(const std::string& folder, v1::JobSpec* job) {
   ResolveModelPaths(folder, job);
   if (!job->has_data()) return;
   v1::DataSpec* data = job->mutable_data();
-  if (data->has_path()) Resolve(folder, data->mutable_path());
+  if (data->has_path() && data->path() != kStandardInputPath) {
+    Resolve(folder, data->mutable_path());
+  }
   if (data->has_labels_path()) Resolve(folder, data->mutable_labels_path());
   if (data->has_test_path()) Resolve(folder, data->mutable_test_path());
   if (data->has_test_labels_path()) Resolve(folder, data->mutable_test_labels_path());

@@ -1,7 +1,5 @@
 #include "common/job/validate_job.h"
 
-#include <glog/logging.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -19,47 +17,13 @@
 #include "common/codec/codec.h"
 #include "common/codec/table_codecs.h"
 #include "common/job/field_text.h"
-#include "common/job/job_flag_table.h"
+#include "common/job/job_checker.h"
 #include "common/job/job_properties.h"
+#include "common/job/validate_stream_job.h"
 #include "common/tensor/slicing.h"
 
 namespace capstan {
 namespace {
-
-// Keeps the first expectation not met.
-class JobChecker {
- public:
-  explicit JobChecker(const v1::JobSpec& job) : job_(job) {}
-
-  void Expect(bool holds, absl::string_view flag_name, absl::string_view expected) {
-    if (holds || !status_.ok()) return;
-    const JobField field = FieldOf(FlagOf(flag_name), &job_);
-    const std::string got = FieldText(*field.message, *field.descriptor);
-    Refuse(flag_name, absl::StrCat("expected ", expected, ", got ", got.empty() ? "nothing" : got));
-  }
-
-  // The same for what `status` says: what was expected and got.
-  void ExpectOk(const absl::Status& status, absl::string_view flag_name) {
-    if (!status.ok() && status_.ok()) Refuse(flag_name, status.message());
-  }
-
-  const absl::Status& status() const { return status_; }
-
- private:
-  static const JobFlag& FlagOf(absl::string_view name) {
-    const JobFlag* flag = FindJobFlag(name);
-    CHECK(flag != nullptr) << name;
-    return *flag;
-  }
-
-  void Refuse(absl::string_view flag_name, absl::string_view why) {
-    status_ = absl::InvalidArgumentError(
-        absl::StrCat("--", flag_name, ": ", why, " (", FlagOf(flag_name).field, " in a job file)"));
-  }
-
-  v1::JobSpec job_;
-  absl::Status status_;
-};
 
 bool IsName(absl::string_view name) {
   return !name.empty() && name.size() <= 100 && std::all_of(name.begin(), name.end(), [](char c) {
@@ -83,8 +47,9 @@ void CheckCluster(const v1::ClusterSpec& cluster, JobChecker* checker) {
 }
 
 void CheckModel(const v1::ModelSpec& model, JobChecker* checker) {
-  checker->Expect(model.type() != v1::ModelSpec::TYPE_UNSPECIFIED, "model",
-                  "mlp, logistic_regression, replay or program");
+  checker->Expect(
+      model.type() != v1::ModelSpec::TYPE_UNSPECIFIED, "model",
+      "mlp, logistic_regression, replay, program, sparse_logistic_regression or deepfm");
   checker->Expect(model.precision() != v1::ModelSpec::PRECISION_UNSPECIFIED, "precision",
                   "float32, tf32 or bfloat16");
   checker->Expect(model.type() != v1::ModelSpec::LOGISTIC_REGRESSION || model.hidden().empty(),
@@ -106,10 +71,11 @@ void CheckData(const v1::DataSpec& data, JobChecker* checker) {
   const std::string format =
       FieldText(data, *v1::DataSpec::descriptor()->FindFieldByName("format"));
   const bool is_idx = data.format() == v1::DataSpec::IDX;
-  const bool is_file =
-      is_idx || data.format() == v1::DataSpec::CSV || data.format() == v1::DataSpec::LIBSVM;
+  const bool is_file = is_idx || data.format() == v1::DataSpec::CSV ||
+                       data.format() == v1::DataSpec::LIBSVM ||
+                       data.format() == v1::DataSpec::LIBFFM;
   checker->Expect(data.format() != v1::DataSpec::FORMAT_UNSPECIFIED, "data_format",
-                  "digits, csv, idx, libsvm or synthetic");
+                  "digits, csv, idx, libsvm, synthetic, libffm or synthetic_ctr");
   checker->Expect(!is_file || !data.path().empty(), "data_path",
                   absl::StrCat("the file of samples, as data_format is ", format));
   checker->Expect(!is_idx || !data.labels_path().empty(), "data_labels_path",
@@ -308,6 +274,11 @@ absl::Status ValidateJob(const v1::JobSpec& job) {
   CheckModel(job.model(), &checker);
   CheckData(job.data(), &checker);
   CheckTraining(job.training(), &checker);
+  if (LearnsFromStream(job.model())) {
+    CheckStreamJob(job, &checker);
+  } else {
+    CheckHasNoStream(job, &checker);
+  }
   CheckOptimizer(job.optimizer(), &checker);
   CheckConsistency(job.consistency(), &checker);
   CheckCheckpoint(job.checkpoint(), &checker);

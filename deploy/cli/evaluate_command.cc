@@ -8,6 +8,7 @@
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_flags.h"
+#include "common/job/job_properties.h"
 #include "common/model_file/model_file.h"
 #include "common/routing/job_view.h"
 #include "common/tensor/host_buffer.h"
@@ -51,6 +52,11 @@ absl::Status EvaluateCommand(const std::string& path, const std::string& job_fil
     return absl::InvalidArgumentError(
         "--model: expected a model that is built in, got program: a program evaluates itself; read "
         "the file there, as any safetensors library does");
+  }
+  if (LearnsFromStream(job.model())) {
+    return absl::InvalidArgumentError(
+        "--model: expected a model with dense tables alone, got one with a sparse table: its job "
+        "tests it at the end (--test_path)");
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelTables> file, ModelTables::Open(path));
   ASSIGN_OR_RETURN(const DataSplit data, LoadData(job.data(), job.seed()));

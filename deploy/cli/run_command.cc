@@ -60,6 +60,11 @@ absl::Status CheckRestart(const RunOptions& options, const v1::JobSpec& job) {
     return absl::InvalidArgumentError(
         "--restart: expected a job with an end, got --stay; leave out one of the two");
   }
+  if (job.data().path() == kStandardInputPath) {
+    return absl::InvalidArgumentError(
+        "--restart: expected samples that can be read again, got --data_path=-, standard input; "
+        "leave out one of the two");
+  }
   if (options.record_history.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "--record_history: expected a job that starts once, got --restart; leave out one of the two");
@@ -86,6 +91,7 @@ absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1
   prepared.job_file = absl::StrCat(prepared.run_dir, "/", kEffectiveJobFile);
   prepared.num_servers = static_cast<int>(job.cluster().num_servers());
   prepared.num_workers = static_cast<int>(job.cluster().num_workers());
+  prepared.shares_input = job.data().path() == kStandardInputPath;
   prepared.rpc_deadline_seconds = job.membership().rpc_deadline_seconds();
   if (options.rendezvous.has_value()) SetNode(*options.rendezvous, role, prepared);
   RETURN_IF_ERROR(SetRanks(job.cluster(), prepared));

@@ -115,6 +115,11 @@ void WriteResult(const v1::JobSpec& job, const JobOutcome& outcome, const Totals
   const bool has_finished = outcome.status.ok();
   if (has_finished && !result.has_no_accuracy()) summary["test_accuracy"] = result.test_accuracy();
   if (has_finished && !result.has_no_loss()) summary["test_loss"] = result.test_loss();
+  if (has_finished && result.has_test_auc()) summary["test_auc"] = result.test_auc();
+  if (has_finished && result.has_best_auc()) summary["best_auc"] = result.best_auc();
+  if (has_finished && result.has_nonzero_weights()) {
+    summary["nonzero_weights"] = result.nonzero_weights();
+  }
   if (totals.live_loss.count > 0 || (has_finished && !IsProgram(job))) {
     summary["train_loss"] = totals.live_loss.Or(0);
   }

@@ -221,6 +221,20 @@ TEST(SummaryTest, WhatAProgramHasNotToldHasNoKeyAndNoVerdict) {
   EXPECT_EQ(Summary(ProgramJob(), outcome)["test_loss"], 0.5);
 }
 
+TEST(SummaryTest, AModelOfClicksHasItsFigures) {
+  for (const char* const key : {"test_auc", "best_auc", "nonzero_weights"}) {
+    EXPECT_FALSE(Summary(Job(), Outcome()).contains(key)) << key;
+  }
+  JobOutcome outcome = Outcome();
+  outcome.result.set_test_auc(0.75);
+  outcome.result.set_best_auc(0.8);
+  outcome.result.set_nonzero_weights(0.125);
+  const nlohmann::json summary = Summary(Job(), outcome);
+  EXPECT_EQ(summary["test_auc"], 0.75);
+  EXPECT_EQ(summary["best_auc"], 0.8);
+  EXPECT_EQ(summary["nonzero_weights"], 0.125);
+}
+
 TEST(SummaryTest, AProgramWithAnInfiniteLossIsWarnedOf) {
   JobOutcome outcome = Outcome();
   outcome.result.set_has_no_accuracy(true);

@@ -153,8 +153,10 @@ void JobState::CheckStepsTotal(const v1::HeartbeatRequest& request) {
   if (steps_total_ == 0) {
     steps_total_ = steps;
     view_.set_steps_total(steps);
-    // A program may tell it at its end. The others must know how far it went.
-    if (job_.model().type() == v1::ModelSpec::PROGRAM) Publish();
+    // A program, or the end of a stream, may tell it late. The others must know how far it went.
+    const bool may_be_late = job_.model().type() == v1::ModelSpec::PROGRAM ||  //
+                             LearnsFromStream(job_.model());
+    if (may_be_late) Publish();
   }
   if (!job_.stay() && steps < restored_.manifest.end_step()) {
     return Fail(absl::StrCat("--steps or --epochs: expected at least the ",

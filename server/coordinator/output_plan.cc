@@ -34,6 +34,7 @@ void OutputPlan::Publish(const v1::JobSpec& job, int64_t step,
     metadata["test_accuracy"] = DigitsOf(result.test_accuracy());
   }
   if (learns && !result.has_no_loss()) metadata["test_loss"] = DigitsOf(result.test_loss());
+  if (result.has_test_auc()) metadata["test_auc"] = DigitsOf(result.test_auc());
   work_ = [metadata, hash = result.parameters_xxh3()](ModelOutput& file) {
     return file.Publish(metadata, hash);
   };

@@ -35,6 +35,7 @@ Listed IsTestedBy(const char* label, const char* command) { return {command, lab
 Listed DoesNotTrain(const char* command) { return {command}; }
 
 constexpr char kAccuracyTest[] = "//tests/benchmark/codec:codec_accuracy_test";
+constexpr char kClicksTest[] = "//tests/integration:clicks_test";
 constexpr char kClientApiTest[] = "//tests/client_api:client_api_test";
 constexpr char kCompressionTest[] = "//tests/benchmark/codec:compression_benchmark_test";
 constexpr char kBundleTest[] = "//tests/bundle:bundle_test";
@@ -145,6 +146,14 @@ std::vector<Listed> AllListed() {
       IsTestedBy("//tests/integration:program_test",
                  "capstan run --worker_command=\"python train.py\" --num_workers=4 "
                  "--num_servers=2"),
+      IsTestedBy(kClicksTest, "capstan run --job=deploy/jobs/ctr.textproto"),
+      IsTestedBy(kClicksTest, "capstan run --job=deploy/jobs/ctr_deepfm.textproto"),
+      IsTestedBy(kClicksTest, "capstan run --job=deploy/jobs/agaricus_sparse.textproto"),
+      IsTestedBy(kClicksTest,
+                 "gzip -dc clicks.gz | capstan run --model=sparse_logistic_regression "
+                 "--optimizer=ftrl --num_workers=1 --data_format=csv "
+                 "--columns=label,numeric*13,categorical*26 --delimiter=tab --data_path=- "
+                 "--epochs=1"),
       Trains("capstan run --run_dir=first --output=digits.safetensors", 0.95,
              R"({"consistency": "bsp", "workers": 2})"),
       Prints("capstan evaluate digits.safetensors", "test accuracy 0.98"),

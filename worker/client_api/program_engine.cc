@@ -230,14 +230,18 @@ absl::Status ProgramEngine::UseRows(TableId table, absl::Time deadline,
     store = TakeStoreLocked();
   }
   if (store == nullptr) return absl::FailedPreconditionError("all steps are done");
-  // Also when there is no memory for the rows.
-  const auto release = absl::MakeCleanup([this] { ReleaseStore(); });
-  RowStore& rows = *store->rows();
-  const absl::StatusOr<bool> is_free = rows.WaitFor(table, deadline - options_.clock->Now());
+  absl::StatusOr<bool> is_free = false;
   absl::Status status;
-  if (is_free.ok()) {
-    status = *is_free ? use(rows) : absl::DeadlineExceededError("rows are on their way");
+  {
+    // Also when there is no memory for the rows.
+    const auto release = absl::MakeCleanup([this] { ReleaseStore(); });
+    RowStore& rows = *store->rows();
+    is_free = rows.WaitFor(table, deadline - options_.clock->Now());
+    if (is_free.ok()) {
+      status = *is_free ? use(rows) : absl::DeadlineExceededError("rows are on their way");
+    }
   }
+  // The training loop waits for the store's release, and tells the reason after it.
   return is_free.ok() ? status : Lose(is_free.status());
 }
 
@@ -577,11 +581,9 @@ absl::Status ProgramEngine::Evaluate(Step steps, ParameterStore& store,
     report_.set_has_no_accuracy(true);
     report_.set_has_no_loss(true);
   }
-  result.set_test_accuracy(report_.test_accuracy());
-  result.set_test_loss(report_.test_loss());
-  result.set_test_samples(report_.test_samples());
-  result.set_has_no_accuracy(report_.has_no_accuracy());
-  result.set_has_no_loss(report_.has_no_loss());
+  report_.set_worker(result.worker());
+  report_.set_incarnation(result.incarnation());
+  result = report_;
   return absl::OkStatus();
 }
 

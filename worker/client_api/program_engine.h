@@ -88,7 +88,7 @@ class ProgramEngine : public Engine {
   bool is_over() const;      // SetOutcome was called
   // After End: waits until the worker is to evaluate (true), or the job is done.
   absl::StatusOr<bool> AwaitEvaluation(absl::Duration limit);
-  // The evaluator's result: only its accuracy, loss and samples count. Waits for the job's end.
+  // The evaluator's result; its worker and incarnation do not count. Waits for the job's end.
   absl::Status Report(const v1::ReportResultRequest& result, absl::Duration limit);
 
   // The program reports nothing: the evaluator does not wait for it.

@@ -77,6 +77,8 @@ absl::StatusOr<Dataset> ReadSamples(const v1::DataSpec& spec, const Source& sour
       return ReadLibsvm(source.path, {source.features, classes});
     case v1::DataSpec::SYNTHETIC:
       return MakeSynthetic(spec.synthetic(), seed);
+    case v1::DataSpec::LIBFFM:         // worker/dataset/sparse
+    case v1::DataSpec::SYNTHETIC_CTR:  // the same
     case v1::DataSpec::FORMAT_UNSPECIFIED:
       break;
   }
@@ -147,6 +149,12 @@ absl::Status CheckDataSpec(const v1::DataSpec& spec) {
   if (spec.format() == v1::DataSpec::FORMAT_UNSPECIFIED) {
     return absl::InvalidArgumentError(
         "data.format is not set: pass --data_format=DIGITS, CSV, IDX, LIBSVM or SYNTHETIC");
+  }
+  if (spec.format() == v1::DataSpec::LIBFFM || spec.format() == v1::DataSpec::SYNTHETIC_CTR) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected data that fit into memory, got the format ",
+        v1::DataSpec::Format_Name(spec.format()),
+        ", which only --model=sparse_logistic_regression and deepfm read: choose one of them"));
   }
   RETURN_IF_ERROR(CheckPaths(spec));
   if (spec.test_path().empty()) RETURN_IF_ERROR(CheckTestFraction(spec.test_fraction()));

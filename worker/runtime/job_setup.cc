@@ -28,7 +28,7 @@ absl::StatusOr<JobSetup> PrepareJob(const v1::JobSpec& job, const EngineFactory&
   const int64_t steps = job.training().steps() > 0
                             ? static_cast<int64_t>(job.training().steps())
                             : job.training().epochs() * sampler.steps_per_epoch();
-  return JobSetup{std::move(data), std::move(engine), std::move(sampler), steps, nullptr};
+  return JobSetup{std::move(data), std::move(engine), std::move(sampler), steps, nullptr, nullptr};
 }
 
 absl::Status EvaluateOnTestData(JobSetup& setup, Step steps, ParameterStore& store,

@@ -32,6 +32,8 @@ struct JobSetup {
   std::optional<BatchSampler> sampler;  // none: the engine brings its own data
   int64_t steps = 0;                    // of each worker; 0: the engine tells when they end
   Evaluator evaluate;                   // null: EvaluateOnTestData
+  // Hears of the worker's id, before the training. Null: nobody has to know.
+  std::function<void(WorkerId)> on_registered;
 };
 
 // Computes accuracy and loss on the test samples of the setup.

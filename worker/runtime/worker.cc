@@ -109,6 +109,7 @@ absl::Status Worker::Run() {
 absl::Status Worker::Work(WorkerId id, const v1::GetJobReply& job, JobSetup& setup) {
   SetLogId(id.value());
   options_.on_registered(id);
+  if (setup.on_registered) setup.on_registered(id);
   LOG(INFO) << "registered as worker " << id << "; computes on " << setup.engine->device_name();
   if (setup.sampler.has_value()) {
     LOG(INFO) << setup.data.train.size() << " training and " << setup.data.test.size()

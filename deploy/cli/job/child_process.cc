@@ -156,8 +156,9 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const Options&
   if (options.has_input && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, input) != 0) {
     return SystemError("cannot make a pair of sockets");
   }
-  const ScopedFd input_reader(options.has_input ? input[0]
-                                                : open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const ScopedFd input_reader(options.has_input      ? input[0]
+                              : options.shares_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                                                     : open("/dev/null", O_RDONLY | O_CLOEXEC));
   ScopedFd input_writer(input[1]);
   const ScopedFd log_fd(
       open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));

@@ -40,6 +40,8 @@ class ChildProcess {
     // Its standard input ends with EndInput, or with this process. Only TouchInput writes to it.
     // False: it is empty.
     bool has_input = false;
+    // Its standard input is that of this process. Not together with has_input.
+    bool shares_input = false;
     // "NAME=VALUE" sets a variable of its environment, "NAME" removes one. The others are those of
     // this process.
     std::vector<std::string> environment = {};

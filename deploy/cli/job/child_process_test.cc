@@ -50,6 +50,25 @@ TEST(ChildProcessTest, BothOutputsAreAppendedToTheLog) {
   EXPECT_EQ(Contents(log), "before\nout\nerr\n");
 }
 
+TEST(ChildProcessTest, AnInputCanBeThatOfThisProcess) {
+  const std::string log = LogPath("shared_input");
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const int own_input = dup(STDIN_FILENO);
+  ASSERT_EQ(dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
+  ASSERT_EQ(write(ends[1], "clicks\n", 7), 7);
+  close(ends[1]);
+  ChildProcess::Options options = {"/bin/cat", {}, log};
+  options.shares_input = true;
+  auto child = ChildProcess::Start(options);
+  dup2(own_input, STDIN_FILENO);
+  close(own_input);
+  close(ends[0]);
+  ASSERT_TRUE(child.ok()) << child.status();
+  EXPECT_TRUE(WaitForExit(child->get()).ok());
+  EXPECT_EQ(Contents(log), "clicks\n");
+}
+
 TEST(ChildProcessTest, AnInputEndsWhenItIsToldTo) {
   const std::string log = LogPath("input");
   auto child = ChildProcess::Start({"/bin/sh", {"-c", "cat; exit 3"}, log, /*has_input=*/true});

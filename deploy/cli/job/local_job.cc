@@ -109,8 +109,11 @@ absl::Status LocalJob::StartWorker(int index, const std::string& coordinator_add
     args.push_back(absl::StrCat("--record_history=", options_.record_history));
   }
   AddTraceFlag(name, args);
-  return StartChild(name, Role::kWorker, index,
-                    {options_.worker_program, std::move(args), /*log_path=*/""});
+  ChildProcess::Options worker;
+  worker.program = options_.worker_program;
+  worker.args = std::move(args);
+  worker.shares_input = options_.shares_input;
+  return StartChild(name, Role::kWorker, index, std::move(worker));
 }
 
 absl::Status LocalJob::StartProgram(int index, const std::string& coordinator_address) {

@@ -63,6 +63,8 @@ class LocalJob {
     bool is_insecure = false;
     // host:port of the coordinator's live page; empty: none.
     std::string http_listen;
+    // The workers' standard input is that of this process.
+    bool shares_input = false;
     // What takes the place of worker_program, if it has a command. `devices`, `record_history` and
     // `has_trace` do not concern it.
     WorkerProgram program;

@@ -60,6 +60,9 @@ void AddFacts(const json& summary, ChartPageContent* content) {
   AddText(summary, "servers", "servers", content);
   AddNumber(summary, "test_accuracy", "test accuracy", "%.2f %%", 100, content);
   AddNumber(summary, "test_loss", "test loss", "%.4f", 1, content);
+  AddNumber(summary, "test_auc", "test AUC", "%.4f", 1, content);
+  AddNumber(summary, "best_auc", "best possible AUC", "%.4f", 1, content);
+  AddNumber(summary, "nonzero_weights", "weights not 0", "%.2f %%", 100, content);
   AddNumber(summary, "seconds", "training", "%.2f s", 1, content);
   if (summary.contains("samples_per_s") && summary["samples_per_s"].is_number()) {
     const double speed = summary["samples_per_s"].get<double>();

@@ -38,6 +38,16 @@ TEST(SummaryTest, EveryKeyHasItsLine) {
             "  parameters' XXH3   0123456789abcdef\n");
 }
 
+TEST(SummaryTest, OfClicksHasTheAuc) {
+  EXPECT_EQ(*FormatSummary(R"json({"test_loss": 0.45, "test_auc": 0.79568, "best_auc": 0.79744,
+                                   "nonzero_weights": 0.0324})json"),
+            "job is done\n"
+            "  test loss          0.4500\n"
+            "  test AUC           0.7957\n"
+            "  best possible AUC  0.7974\n"
+            "  weights not 0      3.24 %\n");
+}
+
 constexpr char kCompressed[] = R"({
     "samples": 300, "bytes_pushed": 12300000, "bytes_pulled": 1500, "push_codec": "int8",
     "pull_codec": "bfloat16", "table_codec": {"fc3.bias": "float32"}, "codec_min_bytes": 16384,

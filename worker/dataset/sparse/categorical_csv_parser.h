@@ -7,17 +7,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/job/csv_columns.h"
 #include "worker/dataset/sparse/text_sample_stream.h"
 
 namespace capstan {
-
-// What a column of a CSV file is.
-enum class CsvColumn {
-  kIgnored,
-  kLabel,        // 0 and 1, or -1 and 1
-  kNumeric,      // a dense feature; a missing one is 0
-  kCategorical,  // any text. A missing one is a category of its own
-};
 
 // The key of a category: XXH3-64 of `category`, with the column's number from 0 as the seed.
 uint64_t CategoryKey(uint64_t column, absl::string_view category);

@@ -42,6 +42,7 @@ absl::StatusOr<size_t> PrefetchingStream::Next(size_t most, SparseBatch* batch) 
   MutexLock lock(&mu_);
   while (ready_.empty()) clock_->WaitUntil(mu_, changed_, absl::InfiniteFuture());
   Result& first = ready_.front();
+  pass_samples_ = first.pass_samples;
   if (first.is_last()) {
     batch->Clear();
     return first.count;
@@ -59,7 +60,7 @@ bool PrefetchingStream::MayReadLocked() const { return ready_.size() < options_.
 void PrefetchingStream::Run() {
   bool is_last = false;
   while (!is_last) {
-    Result result = {size_t{0}, SparseBatch()};
+    Result result = {size_t{0}, SparseBatch(), 0};
     {
       MutexLock lock(&mu_);
       while (!is_stopping_ && !MayReadLocked()) {
@@ -72,6 +73,7 @@ void PrefetchingStream::Run() {
       }
     }
     result.count = source_->Next(options_.batch_size, &result.batch);
+    result.pass_samples = source_->pass_samples();
     is_last = result.is_last();
     MutexLock lock(&mu_);
     ready_.push_back(std::move(result));

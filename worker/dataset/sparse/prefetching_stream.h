@@ -2,6 +2,7 @@
 #define WORKER_DATASET_SPARSE_PREFETCHING_STREAM_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <thread>
@@ -33,12 +34,14 @@ class PrefetchingStream : public SampleStream {
 
   // Batches have at most Options::batch_size samples. INVALID_ARGUMENT when `most` is smaller.
   absl::StatusOr<size_t> Next(size_t most, SparseBatch* batch) override;
+  uint64_t pass_samples() const override { return pass_samples_; }
   void Cancel() override { source_->Cancel(); }
 
  private:
   struct Result {
     absl::StatusOr<size_t> count;
     SparseBatch batch;
+    uint64_t pass_samples = 0;  // of the source, afterwards
 
     bool is_last() const { return !count.ok() || *count == 0; }
   };
@@ -51,6 +54,7 @@ class PrefetchingStream : public SampleStream {
   const Options options_;
   const std::unique_ptr<SampleStream> source_;
   Clock* const clock_;
+  uint64_t pass_samples_ = 0;  // of the last result that was taken
 
   Mutex mu_;
   CondVar changed_;

@@ -36,6 +36,8 @@ class NumberStream : public SampleStream {
     batch->EndSample(0);
     return 1;
   }
+  // Grows with each batch.
+  uint64_t pass_samples() const override { return calls_; }
   void Cancel() override {}
 
  private:
@@ -50,6 +52,19 @@ std::unique_ptr<PrefetchingStream> Make(std::unique_ptr<SampleStream> source, Cl
       PrefetchingStream::Create(options, std::move(source), clock);
   CHECK(stream.ok()) << stream.status();
   return *std::move(stream);
+}
+
+TEST(PrefetchingStreamTest, TheLengthOfAPassIsThatOfTheBatchTaken) {
+  RealClock clock;
+  std::atomic<uint64_t> calls = 0;
+  const std::unique_ptr<PrefetchingStream> stream =
+      Make(std::make_unique<NumberStream>(3, /*end=*/0, &calls), &clock);
+  EXPECT_EQ(stream->pass_samples(), 0u);
+  SparseBatch batch;
+  for (uint64_t call = 1; call <= 4; ++call) {
+    ASSERT_TRUE(stream->Next(1, &batch).ok());
+    EXPECT_EQ(stream->pass_samples(), call) << "not of batches that were read ahead";
+  }
 }
 
 TEST(PrefetchingStreamTest, BatchesAndTheEndArriveInOrder) {

@@ -38,6 +38,10 @@ class SampleStream {
   // meaning, and later calls return the same error. `most` is not 0.
   virtual absl::StatusOr<size_t> Next(size_t most, SparseBatch* batch) = 0;
 
+  // Number of samples of all workers together in one pass through the source. 0 while that is not
+  // known: a file tells at its end. Called by the thread of Next.
+  virtual uint64_t pass_samples() const = 0;
+
   // Next, if it waits for input, and every later Next that needs input return CANCELLED.
   // Thread-safe.
   virtual void Cancel() = 0;

@@ -56,6 +56,18 @@ class SparseBatch {
     dense_.clear();
   }
 
+  // Keeps the first `count` samples, at most size().
+  void Truncate(size_t count) {
+    CHECK_LE(count, size());
+    const size_t dense = dense_count();
+    labels_.resize(count);
+    row_starts_.resize(count + 1);
+    keys_.resize(row_starts_.back());
+    values_.resize(row_starts_.back());
+    if (has_fields()) fields_.resize(row_starts_.back());
+    dense_.resize(count * dense);
+  }
+
   // A sample is added part by part: its keys and its dense features, then EndSample.
   void AddKey(uint64_t key, float value) {
     keys_.push_back(key);

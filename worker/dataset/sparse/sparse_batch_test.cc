@@ -66,6 +66,22 @@ TEST(SparseBatchTest, ClearedBatchUsesTheSameMemoryAgain) {
   EXPECT_THAT(batch.row_starts(), ElementsAre(0, 2, 2));
 }
 
+TEST(SparseBatchTest, TruncatedBatchKeepsItsFirstSamples) {
+  SparseBatch batch;
+  AddTwoSamples(&batch);
+  AddTwoSamples(&batch);
+  batch.Truncate(3);
+  EXPECT_THAT(batch.labels(), ElementsAre(1, 0, 1));
+  EXPECT_THAT(batch.keys(), ElementsAre(7, 9, 7, 9));
+  EXPECT_THAT(batch.fields(), ElementsAre(0, 3, 0, 3));
+  EXPECT_EQ(batch.dense().size(), 6u);
+  AddTwoSamples(&batch);
+  EXPECT_THAT(batch.Sample(3).keys, ElementsAre(7, 9));
+  batch.Truncate(0);
+  EXPECT_EQ(batch.size(), 0u);
+  EXPECT_THAT(batch.keys(), IsEmpty());
+}
+
 TEST(SparseBatchDeathTest, KeysWithAndWithoutFieldsDoNotMix) {
   SparseBatch batch;
   batch.AddKey(7, 0.5f);

@@ -28,6 +28,7 @@ class SyntheticCtrStream : public SampleStream {
                                                                     const SyntheticCtr* data);
 
   absl::StatusOr<size_t> Next(size_t most, SparseBatch* batch) override;
+  uint64_t pass_samples() const override { return data_.Count(options_.part); }
   // It never waits.
   void Cancel() override {}
 

@@ -98,6 +98,7 @@ absl::Status TextSampleStream::EndEpoch() {
         lines_->source(), ": expected at least one sample, got ",
         lines_->line_number() == 0 ? "an empty file" : "a file without lines of samples"));
   }
+  pass_samples_ = epoch_samples_;
   if (!options_.is_endless) {
     is_done_ = true;
     return absl::OkStatus();

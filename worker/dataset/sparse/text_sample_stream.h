@@ -51,6 +51,7 @@ class TextSampleStream : public SampleStream {
   // Errors name the file and the line: those of the parser, LineStream and ByteStream,
   // INVALID_ARGUMENT for a file without samples, RESOURCE_EXHAUSTED for too large a batch.
   absl::StatusOr<size_t> Next(size_t most, SparseBatch* batch) override;
+  uint64_t pass_samples() const override { return pass_samples_; }
   void Cancel() override { cancel_->Cancel(); }
 
  private:
@@ -69,6 +70,7 @@ class TextSampleStream : public SampleStream {
   const std::unique_ptr<CancelSignal> cancel_;
   std::unique_ptr<LineStream> lines_;
   uint64_t epoch_samples_ = 0;  // of all workers, in the file since it was opened
+  uint64_t pass_samples_ = 0;   // of the last complete epoch
   int64_t blank_line_ = 0;      // the first one; 0 before it
   bool is_done_ = false;
   absl::Status status_;

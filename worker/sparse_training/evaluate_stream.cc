@@ -1,0 +1,64 @@
+#include "worker/sparse_training/evaluate_stream.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "common/base/status_macros.h"
+#include "worker/dataset/sparse/binary_metrics.h"
+
+namespace capstan {
+namespace {
+
+// The entropy of labels with a part `share` of one kind, in nats.
+double Entropy(double share) {
+  const auto term = [](double part) { return part > 0 ? -part * std::log(part) : 0; };
+  return term(share) + term(1 - share);
+}
+
+double ShareOfOnes(const LabelCounts& counts) {
+  const uint64_t all = counts.zeros + counts.ones;
+  return all == 0 ? 0 : static_cast<double>(counts.ones) / static_cast<double>(all);
+}
+
+}  // namespace
+
+void LabelCounts::Add(absl::Span<const float> labels) {
+  const auto count = std::count(labels.begin(), labels.end(), 1.0f);
+  ones += static_cast<uint64_t>(count);
+  zeros += labels.size() - static_cast<uint64_t>(count);
+}
+
+absl::Status EvaluateStream(
+    SampleStream& test, size_t batch_size, const LabelCounts& training,
+    absl::FunctionRef<absl::Status(const SparseBatch& batch, absl::Span<float> log_odds)>
+        log_odds_of,
+    v1::ReportResultRequest& result) {
+  BinaryMetrics metrics;
+  LabelCounts counts;
+  std::vector<float> scores, labels;
+  SparseBatch batch;
+  while (true) {
+    ASSIGN_OR_RETURN(const size_t count, test.Next(batch_size, &batch));
+    if (count == 0) break;
+    const size_t before = scores.size();
+    scores.resize(before + count);
+    RETURN_IF_ERROR(log_odds_of(batch, absl::MakeSpan(scores).subspan(before)));
+    labels.insert(labels.end(), batch.labels().begin(), batch.labels().end());
+    for (size_t i = 0; i < count; ++i) metrics.Add(scores[before + i], labels[before + i]);
+    counts.Add(batch.labels());
+  }
+  result.set_test_accuracy(metrics.accuracy());
+  result.set_test_loss(metrics.log_loss());
+  result.set_test_samples(metrics.count());
+  // None if all labels are equal, or the model has diverged.
+  const absl::StatusOr<double> auc = Auc(scores, labels);
+  if (auc.ok()) result.set_test_auc(*auc);
+  result.set_guess_loss(Entropy(ShareOfOnes(training)));
+  const double share = ShareOfOnes(counts);
+  result.set_guess_accuracy(std::max(share, 1 - share));
+  return absl::OkStatus();
+}
+
+}  // namespace capstan
