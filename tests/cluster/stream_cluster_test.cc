@@ -1,5 +1,6 @@
 // Jobs whose models learn from streams of samples, as a whole and in one process.
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <cmath>
 #include <memory>
@@ -104,6 +105,26 @@ TEST(StreamClusterTest, RegressionLearnsInEveryModeWithEveryNumberOfWorkers) {
       }
       EXPECT_EQ(samples, 20000u) << "each sample once";
     }
+  }
+}
+
+TEST(StreamClusterTest, AJobThatGoesOnFromACheckpointHasTheSameBits) {
+  v1::JobSpec factorization = Factorization(v1::ConsistencySpec::BSP, /*num_workers=*/2);
+  SetClicks(factorization, 6400);
+  for (v1::JobSpec job : {Regression(v1::ConsistencySpec::BSP, 2), factorization}) {
+    std::string dir = testing::TempDir() + "/clicks-XXXXXX";
+    ASSERT_NE(mkdtemp(dir.data()), nullptr);
+    job.mutable_checkpoint()->set_dir(dir);
+    job.mutable_checkpoint()->set_steps(50);
+    job.mutable_checkpoint()->set_keep(9);
+    const v1::ReportResultRequest whole = Train(job).result;
+    job.mutable_cluster()->set_num_servers(3);
+    job.mutable_checkpoint()->set_restore(CheckpointOfStep(dir, 50));
+    const v1::ReportResultRequest rest = Train(job).result;
+    EXPECT_EQ(rest.test_auc(), whole.test_auc());
+    EXPECT_EQ(rest.test_loss(), whole.test_loss());
+    EXPECT_EQ(rest.nonzero_weights(), whole.nonzero_weights());
+    EXPECT_EQ(rest.parameters_xxh3(), whole.parameters_xxh3());
   }
 }
 

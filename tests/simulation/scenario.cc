@@ -454,11 +454,16 @@ void DrawStay(Random& random, Scenario& scenario) {
 }
 
 // A row for each worker in each shard, as long as the steps: so a slice's values have one element
-// for each update, as those of dense slices.
+// for each update, as those of dense slices. In a job with has_known_end: those of known_rows.h.
 void AddSparseTable(Scenario& scenario) {
   v1::TableSpec table;
   table.set_name("rows");
   table.mutable_sparse()->set_dim(static_cast<uint32_t>(scenario.steps));
+  if (scenario.has_known_end) {
+    table.mutable_sparse()->set_dim(2);
+    table.mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);
+    table.mutable_optimizer()->set_learning_rate(0.5);
+  }
   for (const v1::TableSpec& other : scenario.tables) {
     table.set_layer(std::max(table.layer(), other.layer() + 1));
   }

@@ -252,6 +252,7 @@ JobPreparer ScriptedJobPreparer(const Scenario& scenario, uint32_t process,
                     MakeScriptedEngine(scenario, process, clock, on_first_state),
                     sampler,
                     job.stay() ? scenario.round_steps : scenario.steps,
+                    nullptr,
                     nullptr};
   };
 }
