@@ -16,6 +16,14 @@ namespace {
 // Smaller buffers share no huge page: a pool has them in many sizes.
 constexpr size_t kLeastSharing = kHugePageBytes / 8;
 
+// The size that a buffer of `bytes` gets: at most 8 sizes between a power of two and the next one.
+size_t SizeOf(size_t bytes) {
+  size_t power = BufferPool::kLeastBytes;
+  while (power <= bytes / 2) power *= 2;
+  const size_t unit = std::max(power / 8, kPageBytes);
+  return (bytes + unit - 1) / unit * unit;
+}
+
 // Memory from the system, cut into buffers of one size: as many as fit into a huge page, or one.
 class Piece {
  public:
@@ -111,8 +119,11 @@ struct BufferPool::State {
 
 BufferPool::BufferPool() : state_(std::make_shared<State>()) {}
 
-std::shared_ptr<uint8_t> BufferPool::Take(size_t bytes) {
-  if (bytes < kLeastBytes) return {new uint8_t[bytes], std::default_delete<uint8_t[]>()};
+std::shared_ptr<uint8_t> BufferPool::Take(size_t least_bytes) {
+  if (least_bytes < kLeastBytes) {
+    return {new uint8_t[least_bytes], std::default_delete<uint8_t[]>()};
+  }
+  const size_t bytes = SizeOf(least_bytes);
   State::Pieces::iterator piece;
   uint8_t* buffer;
   {

@@ -44,6 +44,13 @@ bool EncodedGradient::IsFinite() const {
       [](size_t /*offset*/, absl::Span<const float> block) { return capstan::IsFinite(block); });
 }
 
+std::optional<absl::Span<const float>> EncodedGradient::InPlace() const {
+  if (codec_->is_lossy() || bytes_.fragments().size() != 1) return std::nullopt;
+  const uint8_t* const first = bytes_.piece().data();
+  if (reinterpret_cast<uintptr_t>(first) % alignof(float) != 0) return std::nullopt;
+  return absl::MakeConstSpan(reinterpret_cast<const float*>(first), size_);
+}
+
 void EncodedGradient::ForEachBlock(UseBlock use) const {
   if (codec_->is_lossy()) return ForEachDecodedBlock(*codec_, bytes_.piece(), size_, use);
   bytes_.ForEachBlock([use](size_t offset, absl::Span<const float> block) {

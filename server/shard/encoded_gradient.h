@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,9 @@ class EncodedGradient {
 
   // Always true for lossy codecs: Take has looked.
   bool IsFinite() const;
+
+  // The elements, if they are float32 in one piece that needs no copy.
+  std::optional<absl::Span<const float>> InPlace() const;
 
   // Calls `use` with all elements, decoded, in order.
   void ForEachBlock(UseBlock use) const;

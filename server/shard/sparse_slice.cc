@@ -197,11 +197,17 @@ absl::StatusOr<uint64_t> SparseSlice::PushGradient(ExchangeRequest& request) {
   if (!encoded.ok()) return Annotate(encoded.status(), name());
   RETURN_IF_ERROR(CheckPush(request));
   if (checks_finite() && !encoded->IsFinite()) return NotFinite(request);
+  DropPulled(request.worker, step);
+  const auto in_place = encoded->InPlace();
+  if (in_place.has_value() && !IsKept(step)) {
+    const uint64_t divisor = DivisorOf(request.base_version);
+    Apply(*keys, *in_place, step, divisor, request.learning_rate);
+    return divisor;
+  }
   std::vector<float> gradient(size);
   encoded->ForEachBlock([&gradient](size_t begin, absl::Span<const float> block) {
     std::copy(block.begin(), block.end(), gradient.begin() + static_cast<ptrdiff_t>(begin));
   });
-  DropPulled(request.worker, step);
   if (IsKept(step)) {
     kept_[step][request.worker] = {keys, std::move(gradient), request.base_version,
                                    request.learning_rate};

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstring>
+#include <utility>
 
 namespace capstan {
 namespace {
@@ -15,10 +17,12 @@ constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
+constexpr size_t kLargeBytes = 4 * kHugePageBytes;
+
 // Small memory ends with a small page. Large memory ends with a huge page, although up to 2 MiB of
 // that are not in use.
 size_t WholePages(size_t bytes) {
-  return RoundUp(bytes, bytes < 4 * kHugePageBytes ? kPageBytes : kHugePageBytes);
+  return RoundUp(bytes, bytes < kLargeBytes ? kPageBytes : kHugePageBytes);
 }
 
 // An address range of `bytes` without memory, aligned so that huge pages fit.
@@ -42,6 +46,15 @@ void* Remap(char* data, size_t size, size_t new_size, int flags, char* new_data 
   return reinterpret_cast<void*>(syscall(SYS_mremap, data, size, new_size, flags, new_data));
 }
 
+char* Map(size_t bytes) {
+  void* const data = mmap(Reserve(bytes), bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  PCHECK(data != MAP_FAILED) << "expected " << bytes << " bytes of memory";
+  // Only advice: a system without huge pages refuses it.
+  madvise(data, bytes, MADV_HUGEPAGE);
+  return static_cast<char*>(data);
+}
+
 }  // namespace
 
 HugeMemory::~HugeMemory() {
@@ -51,21 +64,27 @@ HugeMemory::~HugeMemory() {
 void HugeMemory::Grow(size_t bytes) {
   const size_t new_size = WholePages(bytes);
   if (new_size <= size_) return;
-  void* result = MAP_FAILED;
   if (data_ == nullptr) {
-    result = mmap(Reserve(new_size), new_size, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    data_ = Map(new_size);
+  } else if (size_ < kLargeBytes && new_size >= kLargeBytes) {
+    // Small pages would stay small. The copy of 8 MiB takes a few milliseconds, once.
+    char* const small = std::exchange(data_, Map(new_size));
+    std::memcpy(data_, small, size_);
+    munmap(small, size_);
   } else {
-    result = Remap(data_, size_, new_size, /*flags=*/0);  // stays where it is, if there is room
-    if (result == MAP_FAILED) {
-      result = Remap(data_, size_, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, Reserve(new_size));
-    }
+    Extend(new_size);
+  }
+  size_ = new_size;
+}
+
+void HugeMemory::Extend(size_t new_size) {
+  void* result = Remap(data_, size_, new_size, /*flags=*/0);  // if there is room behind
+  if (result == MAP_FAILED) {
+    result = Remap(data_, size_, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, Reserve(new_size));
   }
   PCHECK(result != MAP_FAILED) << "expected " << new_size << " bytes of memory";
   data_ = static_cast<char*>(result);
-  size_ = new_size;
-  // Only advice: a system without huge pages refuses it.
-  madvise(data_, size_, MADV_HUGEPAGE);
+  madvise(data_, new_size, MADV_HUGEPAGE);
 }
 
 }  // namespace capstan

@@ -5,9 +5,10 @@
 
 namespace capstan {
 
-// Memory of zeros that grows without a copy: the kernel moves whole pages to a larger range. It
-// uses pages of 2 MiB where the system allows them, because random reads from small pages spend
-// their time in page tables. A page takes memory when it is first touched. Not thread-safe.
+// Memory of zeros that grows without a copy: the kernel moves whole pages to a larger range. From
+// 8 MiB on it has pages of 2 MiB where the system allows them, because random reads from small
+// pages spend their time in page tables. It is copied once, when it becomes that large. A page
+// takes memory when it is first touched. Not thread-safe.
 class HugeMemory {
  public:
   HugeMemory() = default;
@@ -24,6 +25,9 @@ class HugeMemory {
   void Grow(size_t bytes);
 
  private:
+  // Makes memory that is mapped already longer.
+  void Extend(size_t new_size);
+
   char* data_ = nullptr;
   size_t size_ = 0;
 };

@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "server/sparse/prefetch_row.h"
 
 #ifndef SERVER_SPARSE_ROW_OPTIMIZER_RULES_
 #define SERVER_SPARSE_ROW_OPTIMIZER_RULES_
@@ -30,7 +31,8 @@ struct RowUpdate {
   float learning_rate;
   absl::Span<const RowOptimizer::AdamCorrection> corrections;
   size_t dim;
-  const float* gradients;
+  size_t floats_per_row;
+  absl::Span<const float* const> gradients;
   absl::Span<float* const> rows;
 };
 
@@ -127,8 +129,10 @@ HWY_INLINE void UpdateRow(const LazyAdamRule& lazy, size_t dim, const float* __r
 
 template <typename Rule>
 HWY_INLINE void UpdateRowsOf(const Rule& rule, const RowUpdate& update, size_t dim) {
-  for (size_t i = 0; i < update.rows.size(); ++i) {
-    if (update.rows[i] != nullptr) UpdateRow(rule, dim, update.gradients + i * dim, update.rows[i]);
+  const size_t count = update.rows.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (i + kRowsAhead < count) PrefetchRow(update.rows[i + kRowsAhead], update.floats_per_row);
+    if (update.rows[i] != nullptr) UpdateRow(rule, dim, update.gradients[i], update.rows[i]);
   }
 }
 
@@ -268,12 +272,12 @@ absl::StatusOr<std::unique_ptr<RowOptimizer>> RowOptimizer::Create(const Options
   return std::unique_ptr<RowOptimizer>(new RowOptimizer(options, dim));
 }
 
-void RowOptimizer::Apply(absl::Span<const float> gradients, double rate_factor,
+void RowOptimizer::Apply(absl::Span<const float* const> gradients, double rate_factor,
                          absl::Span<float* const> rows) const {
-  CHECK_EQ(gradients.size(), rows.size() * dim_);
+  CHECK_EQ(gradients.size(), rows.size());
   const auto rate = static_cast<float>(options_.learning_rate * rate_factor);
   HWY_DYNAMIC_DISPATCH(Update)
-  ({options_, rate, corrections_, dim_, gradients.data(), rows});
+  ({options_, rate, corrections_, dim_, dim_ + state_floats_, gradients, rows});
 }
 
 }  // namespace capstan

@@ -48,9 +48,10 @@ class RowOptimizer {
   // Floats of state in a row.
   size_t state_floats() const { return state_floats_; }
 
-  // Applies gradients[i * dim ...] to rows[i], in order. Null rows are left out. The learning rate
-  // is multiplied by `rate_factor`, except FTRL's: its values are a function of alpha.
-  void Apply(absl::Span<const float> gradients, double rate_factor,
+  // Applies the `dim` floats at gradients[i] to rows[i], in order. Null rows are left out. The
+  // learning rate is multiplied by `rate_factor`, except FTRL's: its values are a function of
+  // alpha.
+  void Apply(absl::Span<const float* const> gradients, double rate_factor,
              absl::Span<float* const> rows) const;
 
   // What makes up for moments that began at 0.

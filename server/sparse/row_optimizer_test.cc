@@ -115,7 +115,7 @@ class RowOptimizerTest : public testing::TestWithParam<Case> {
     Random random(/*seed=*/5, /*stream=*/optimizer.dim());
     std::vector<float> row = FirstRow(optimizer, random);
     for (int t = 1; t <= kUpdates; ++t) {
-      optimizer.Apply(NormalVector(optimizer.dim(), random), kFactor, {row.data()});
+      optimizer.Apply({NormalVector(optimizer.dim(), random).data()}, kFactor, {row.data()});
     }
     return row;
   }
@@ -151,13 +151,13 @@ TEST_P(RowOptimizerTest, ABatchIsItsUpdatesInOrder) {
   Random random(/*seed=*/6);
   std::vector<float> batched[2] = {FirstRow(*optimizer, random), FirstRow(*optimizer, random)};
   std::vector<float> single[2] = {batched[0], batched[1]};
-  const std::vector<float> gradients = NormalVector(4 * kDim, random);
+  const std::vector<float> memory = NormalVector(4 * kDim, random);
+  const float* const gradients[] = {&memory[0], &memory[kDim], &memory[3 * kDim], &memory[kDim]};
   float* const rows[] = {batched[0].data(), nullptr, batched[1].data(), batched[0].data()};
   optimizer->Apply(gradients, kFactor, rows);
-  const auto gradient = absl::MakeConstSpan(gradients);
-  optimizer->Apply(gradient.subspan(0, kDim), kFactor, {single[0].data()});
-  optimizer->Apply(gradient.subspan(2 * kDim, kDim), kFactor, {single[1].data()});
-  optimizer->Apply(gradient.subspan(3 * kDim, kDim), kFactor, {single[0].data()});
+  optimizer->Apply({gradients[0]}, kFactor, {single[0].data()});
+  optimizer->Apply({gradients[2]}, kFactor, {single[1].data()});
+  optimizer->Apply({gradients[3]}, kFactor, {single[0].data()});
   EXPECT_EQ(batched[0], single[0]);
   EXPECT_EQ(batched[1], single[1]);
 }
@@ -190,10 +190,11 @@ TEST(RowOptimizerStateTest, AdamCorrectsByTheRowsOwnUpdatesHoweverManyTheyAre) {
   const auto optimizer = RowOptimizer::Create(OptionsOf(Type::kAdam), /*dim=*/1);
   ASSERT_TRUE(optimizer.ok()) << optimizer.status();
   std::vector<float> old_row(4), new_row(4);
-  for (int t = 0; t < 2000; ++t) (*optimizer)->Apply({1.0f}, /*rate_factor=*/1, {old_row.data()});
+  const float one = 1;
+  for (int t = 0; t < 2000; ++t) (*optimizer)->Apply({&one}, /*rate_factor=*/1, {old_row.data()});
   const float before = old_row[0];
   float* const rows[] = {old_row.data(), new_row.data()};
-  (*optimizer)->Apply({1.0f, 1.0f}, /*rate_factor=*/1, rows);
+  (*optimizer)->Apply({&one, &one}, /*rate_factor=*/1, rows);
   // The gradient was always 1, so both corrected moments are 1.
   EXPECT_NEAR(old_row[0] - before, -0.2 / 1.1, 1e-4);
   EXPECT_NEAR(new_row[0], -0.2 / 1.1, 1e-5);

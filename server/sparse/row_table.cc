@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "server/sparse/row_hash.h"
+
 namespace capstan {
 namespace {
 
@@ -12,27 +14,14 @@ namespace {
 // one takes more memory.
 constexpr double kFullLoad = 0.9;
 constexpr size_t kFirstHomes = 8;
-// Growth adds a quarter of the homes. Each new row moves the rows of one home while new memory is
+// Memory of hashes is asked for this many keys before they are compared.
+constexpr size_t kHashesAhead = 32;
+// Keys whose hashes are in the CPU's cache when they are inserted.
+constexpr size_t kChunk = 64;
+// Growth adds an eighth of the homes. Each new row moves the rows of one home while new memory is
 // touched, which takes time, and of two homes later. So all have moved after 8 % more rows, while
-// there is room for 25 %. At the end the few homes that did not move yet have a load of 0.97.
-constexpr size_t kGrowthDivisor = 4;
-
-// A bijection, so that a hash stands for its key. All bits of the key change the upper bits of the
-// hash. 0 stays 0.
-constexpr uint64_t kMultiplier = 0xD6E8FEB86659FD93;
-constexpr uint64_t kInverse = 0xCFEE444D8B59A89B;
-static_assert(kMultiplier * kInverse == 1, "not inverse");
-
-uint64_t HashOf(uint64_t key) {
-  key = (key ^ (key >> 32)) * kMultiplier;
-  return (key ^ (key >> 32)) * kMultiplier;
-}
-
-uint64_t KeyOf(uint64_t hash) {
-  hash *= kInverse;
-  hash = (hash ^ (hash >> 32)) * kInverse;
-  return hash ^ (hash >> 32);
-}
+// there is room for 12 %. At the end the few homes that did not move yet have a load of 0.97.
+constexpr size_t kGrowthDivisor = 8;
 
 // Scales the hash to [0, count). Keeps the order.
 size_t Scale(uint64_t hash, size_t count) {
@@ -101,34 +90,22 @@ void RowTable::PrefetchHashes(size_t bucket) const {
   __builtin_prefetch(hashes + kSlots * sizeof(uint64_t) - 1);
 }
 
-void RowTable::PrefetchRow(const float* row) const {
-  // The CPU sees by itself that a long row is read on.
-  constexpr size_t kLine = 64 / sizeof(float);
-  for (size_t i = 0; i < std::min(floats_per_row_, 4 * kLine); i += kLine) {
-    __builtin_prefetch(row + i);
-  }
-}
-
-void RowTable::FindChunk(absl::Span<const uint64_t> keys, float** rows) const {
-  uint64_t hashes[kChunk];
-  size_t homes[kChunk];
-  // Short work between prefetches lets many of them be under way. Most of the time goes to the
-  // search for pages, and a CPU does not search beyond the few instructions that it has begun.
-  for (size_t i = 0; i < keys.size(); ++i) {
-    hashes[i] = HashOf(keys[i]);
-    homes[i] = HomeOf(hashes[i]);
-    PrefetchHashes(homes[i]);
-  }
-  for (size_t i = 0; i < keys.size(); ++i) {
-    rows[i] = FindRow(hashes[i], homes[i]);
-    if (rows[i] != nullptr) PrefetchRow(rows[i]);
-  }
-}
-
 void RowTable::Find(absl::Span<const uint64_t> keys, absl::Span<float*> rows) const {
   CHECK_EQ(keys.size(), rows.size());
-  for (size_t begin = 0; begin < keys.size(); begin += kChunk) {
-    FindChunk(keys.subspan(begin, kChunk), rows.data() + begin);
+  // The hashes that wait for their memory, in a ring. Short work between prefetches lets many of
+  // them be under way. Most of the time goes to the search for pages, and a CPU does not search
+  // beyond the few instructions that it has begun.
+  uint64_t hashes[kHashesAhead];
+  size_t homes[kHashesAhead];
+  for (size_t i = 0; i < keys.size() + kHashesAhead; ++i) {
+    const size_t slot = i % kHashesAhead;
+    if (i >= kHashesAhead && i - kHashesAhead < keys.size()) {
+      rows[i - kHashesAhead] = FindRow(hashes[slot], homes[slot]);
+    }
+    if (i >= keys.size()) continue;
+    hashes[slot] = RowHashOf(keys[i]);
+    homes[slot] = HomeOf(hashes[slot]);
+    PrefetchHashes(homes[slot]);
   }
 }
 
@@ -136,10 +113,10 @@ void RowTable::Insert(absl::Span<const uint64_t> keys, FillRow fill) {
   for (size_t begin = 0; begin < keys.size(); begin += kChunk) {
     const absl::Span<const uint64_t> chunk = keys.subspan(begin, kChunk);
     float* rows[kChunk];
-    FindChunk(chunk, rows);
+    Find(chunk, {rows, chunk.size()});
     for (size_t i = 0; i < chunk.size(); ++i) {
       if (rows[i] != nullptr) continue;
-      const uint64_t hash = HashOf(chunk[i]);
+      const uint64_t hash = RowHashOf(chunk[i]);
       const bool came_twice = FindRow(hash, HomeOf(hash)) != nullptr;
       if (!came_twice) fill(chunk[i], InsertKey(chunk[i]));
     }
@@ -156,7 +133,7 @@ float* RowTable::InsertKey(uint64_t key) {
   if (frontier_ > 0) MoveHomes();
   if (frontier_ > 0 && UntouchedBuckets() == 0) MoveHomes();
   ++size_;
-  return Place(HashOf(key));
+  return Place(RowHashOf(key));
 }
 
 float* RowTable::Place(uint64_t hash) {
@@ -170,7 +147,7 @@ float* RowTable::Place(uint64_t hash) {
 
 void RowTable::Erase(absl::Span<const uint64_t> keys) {
   for (const uint64_t key : keys) {
-    const uint64_t hash = HashOf(key);
+    const uint64_t hash = RowHashOf(key);
     Slot slot;
     if (key == 0) {
       has_key_zero_ = false;
@@ -247,7 +224,7 @@ std::vector<uint64_t> RowTable::SortedKeys() const {
   if (has_key_zero_) keys.push_back(0);
   for (size_t bucket = 0; bucket < bucket_count_; ++bucket) {
     for (size_t i = 0; i < kSlots && Hashes(bucket)[i] != 0; ++i) {
-      keys.push_back(KeyOf(Hashes(bucket)[i]));
+      keys.push_back(KeyOfRowHash(Hashes(bucket)[i]));
     }
   }
   std::sort(keys.begin(), keys.end());

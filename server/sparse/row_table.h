@@ -17,9 +17,6 @@ namespace capstan {
 // for the whole table. A pointer to a row is valid until the next Insert or Erase. Not thread-safe.
 class RowTable {
  public:
-  // Keys that a caller best gives at a time: their rows are in the CPU's cache afterwards.
-  static constexpr size_t kChunk = 64;
-
   // `floats_per_row` is 1 or more.
   explicit RowTable(size_t floats_per_row);
 
@@ -28,7 +25,8 @@ class RowTable {
   // Memory in use.
   size_t bytes() const;
 
-  // Sets rows[i] to the row of keys[i], or to null. `rows` is as long as `keys`.
+  // Sets rows[i] to the row of keys[i], or to null. `rows` is as long as `keys`. It is fast for
+  // many keys in the order of RowOrder. The rows themselves are not in the CPU's cache yet.
   void Find(absl::Span<const uint64_t> keys, absl::Span<float*> rows) const;
 
   // Fills a new row, whose contents are arbitrary. Calls nothing of this table.
@@ -67,9 +65,7 @@ class RowTable {
   // False: the hash is not there.
   bool FindSlot(uint64_t hash, size_t home, Slot* slot) const;
   float* FindRow(uint64_t hash, size_t home) const;
-  void FindChunk(absl::Span<const uint64_t> keys, float** rows) const;
   void PrefetchHashes(size_t bucket) const;
-  void PrefetchRow(const float* row) const;
 
   // The row of a key that had none.
   float* InsertKey(uint64_t key);

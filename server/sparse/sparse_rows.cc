@@ -12,11 +12,14 @@
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "server/sparse/initial_row.h"
+#include "server/sparse/prefetch_row.h"
+#include "server/sparse/row_order.h"
 
 namespace capstan {
 namespace {
 
-constexpr size_t kChunk = RowTable::kChunk;
+// A part of a batch: its rows are looked up together.
+constexpr size_t kPart = RowOrder::kMostKeys;
 // More than a call inserts, so that idle rows do not pile up.
 constexpr size_t kEvictionsPerCall = 64;
 constexpr size_t kEvictionsPerKey = 4;
@@ -88,18 +91,26 @@ uint32_t SparseRows::Begin(Step step) {
 void SparseRows::Pull(absl::Span<const uint64_t> keys, Step step, absl::Span<float> values) {
   CHECK_EQ(values.size(), keys.size() * dim());
   const uint32_t touch = Begin(step);
-  std::array<float*, kChunk> rows;
-  for (size_t begin = 0; begin < keys.size(); begin += kChunk) {
-    const absl::Span<const uint64_t> chunk = keys.subspan(begin, kChunk);
-    table_.Find(chunk, absl::MakeSpan(rows).first(chunk.size()));
-    for (size_t i = 0; i < chunk.size(); ++i) {
-      const absl::Span<float> result = values.subspan((begin + i) * dim(), dim());
-      if (rows[i] == nullptr) {
-        InitializeRow(options_.seed, options_.table, options_.initial_stddev, chunk[i], result);
-      } else {
-        std::memcpy(result.data(), rows[i], dim() * sizeof(float));
-        Touch(rows[i], touch);
-      }
+  for (size_t begin = 0; begin < keys.size(); begin += kPart) {
+    const absl::Span<const uint64_t> part = keys.subspan(begin, kPart);
+    PullPart(part, touch, values.subspan(begin * dim(), part.size() * dim()));
+  }
+}
+
+void SparseRows::PullPart(absl::Span<const uint64_t> keys, uint32_t step,
+                          absl::Span<float> values) const {
+  const RowOrder order(keys);
+  std::array<float*, kPart> rows;
+  table_.Find(order.keys(), absl::MakeSpan(rows).first(keys.size()));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (i + kRowsAhead < keys.size()) PrefetchRow(rows[i + kRowsAhead], dim());
+    const absl::Span<float> result = values.subspan(order.IndexOf(i) * dim(), dim());
+    if (rows[i] == nullptr) {
+      InitializeRow(options_.seed, options_.table, options_.initial_stddev, order.keys()[i],
+                    result);
+    } else {
+      std::copy_n(rows[i], dim(), result.data());
+      Touch(rows[i], step);
     }
   }
 }
@@ -108,20 +119,26 @@ void SparseRows::Push(absl::Span<const uint64_t> keys, absl::Span<const float> g
                       double rate_factor) {
   CHECK_EQ(gradients.size(), keys.size() * dim());
   const uint32_t touch = Begin(step);
-  for (size_t begin = 0; begin < keys.size(); begin += kChunk) {
-    const absl::Span<const uint64_t> chunk = keys.subspan(begin, kChunk);
-    PushChunk(chunk, gradients.subspan(begin * dim(), chunk.size() * dim()), touch, rate_factor);
+  for (size_t begin = 0; begin < keys.size(); begin += kPart) {
+    PushPart(keys.subspan(begin, kPart), gradients.data() + begin * dim(), touch, rate_factor);
   }
   if (KeepsAges()) Evict(keys.size());
 }
 
-void SparseRows::PushChunk(absl::Span<const uint64_t> keys, absl::Span<const float> gradients,
-                           uint32_t step, double rate_factor) {
-  std::array<float*, kChunk> memory;
-  const absl::Span<float*> rows = absl::MakeSpan(memory).first(keys.size());
-  table_.Find(keys, rows);
-  if (std::find(rows.begin(), rows.end(), nullptr) != rows.end()) AdmitKeys(keys, step, rows);
-  optimizer_.Apply(gradients, rate_factor, rows);
+void SparseRows::PushPart(absl::Span<const uint64_t> keys, const float* gradients, uint32_t step,
+                          double rate_factor) {
+  const RowOrder order(keys);
+  std::array<float*, kPart> row_memory;
+  std::array<const float*, kPart> gradient_memory;
+  const absl::Span<float*> rows = absl::MakeSpan(row_memory).first(keys.size());
+  const absl::Span<const float*> ordered = absl::MakeSpan(gradient_memory).first(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) ordered[i] = gradients + order.IndexOf(i) * dim();
+  table_.Find(order.keys(), rows);
+  if (std::find(rows.begin(), rows.end(), nullptr) != rows.end()) {
+    AdmitKeys(order.keys(), step, rows);
+  }
+  optimizer_.Apply(ordered, rate_factor, rows);
+  if (!KeepsAges()) return;
   for (float* row : rows) {
     if (row != nullptr) Touch(row, step);
   }
@@ -129,8 +146,8 @@ void SparseRows::PushChunk(absl::Span<const uint64_t> keys, absl::Span<const flo
 
 void SparseRows::AdmitKeys(absl::Span<const uint64_t> keys, uint32_t step,
                            absl::Span<float*> rows) {
-  std::array<uint64_t, kChunk> admitted;
-  std::array<bool, kChunk> is_dropped = {};
+  std::array<uint64_t, kPart> admitted;
+  std::array<bool, kPart> is_dropped = {};
   size_t count = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
     if (rows[i] != nullptr) continue;
@@ -194,9 +211,9 @@ SparseRowsSnapshot SparseRows::Snapshot() const {
   snapshot.state.resize(snapshot.keys.size() * state);
   if (KeepsAges()) snapshot.last_touch.resize(snapshot.keys.size());
   if (sketch_) snapshot.sketch = sketch_->counters();
-  std::array<float*, kChunk> rows;
-  for (size_t begin = 0; begin < snapshot.keys.size(); begin += kChunk) {
-    const auto chunk = absl::MakeConstSpan(snapshot.keys).subspan(begin, kChunk);
+  std::array<float*, kPart> rows;
+  for (size_t begin = 0; begin < snapshot.keys.size(); begin += kPart) {
+    const auto chunk = absl::MakeConstSpan(snapshot.keys).subspan(begin, kPart);
     table_.Find(chunk, absl::MakeSpan(rows).first(chunk.size()));
     for (size_t i = 0; i < chunk.size(); ++i) {
       std::copy_n(rows[i], dim(), &snapshot.values[(begin + i) * dim()]);

@@ -93,8 +93,10 @@ class SparseRows {
   void Touch(float* row, uint32_t step) const;
 
   uint32_t Begin(Step step);
-  void PushChunk(absl::Span<const uint64_t> keys, absl::Span<const float> gradients, uint32_t step,
-                 double rate_factor);
+  // Of at most RowOrder::kMostKeys keys.
+  void PullPart(absl::Span<const uint64_t> keys, uint32_t step, absl::Span<float> values) const;
+  void PushPart(absl::Span<const uint64_t> keys, const float* gradients, uint32_t step,
+                double rate_factor);
   // Inserts the admitted keys. Sets `rows` of the others to null.
   void AdmitKeys(absl::Span<const uint64_t> keys, uint32_t step, absl::Span<float*> rows);
   void InsertNew(absl::Span<const uint64_t> keys, uint32_t step);

@@ -50,6 +50,7 @@ absl::Status KeyGroups::Group(absl::Span<const uint64_t> batch, uint32_t shard_c
                                                    "; take smaller batches"));
   }
   const Places places = PlacesOf(batch, shard_count);
+  part_bits_ = places.part_bits;
   PartInputs(batch, places, shard_count);
   key_of_input_.resize(batch.size());
   keys_.resize(batch.size());
@@ -176,17 +177,21 @@ void KeyGroups::ExpandRows(absl::Span<const float> rows, size_t dim, absl::Span<
   }
 }
 
-void KeyGroups::SumGradients(absl::Span<const float> gradients, size_t dim,
+void KeyGroups::SumGradients(ShardId shard, absl::Span<const float> gradients, size_t dim,
                              absl::Span<float> sums) const {
   CHECK_EQ(gradients.size(), key_of_input_.size() * dim);
-  CHECK_EQ(sums.size(), keys_.size() * dim);
+  CHECK_EQ(sums.size(), KeysOf(shard).size() * dim);
+  const size_t first_part = size_t{shard.value()} << part_bits_;
+  const size_t first = part_begins_[first_part];
+  const size_t last = part_begins_[first_part + (size_t{1} << part_bits_)];
+  const size_t first_key = BeginOf(shard);
   // In this order all inputs of a key follow each other, each after the ones before it.
-  const size_t count = inputs_.size();
   size_t begun = 0;  // keys with a sum
-  for (size_t i = 0; i < count; ++i) {
-    PrefetchRow(&gradients[InputOf(inputs_[std::min(i + kRowsAhead, count - 1)]) * dim], dim);
+  for (size_t i = first; i < last; ++i) {
+    const size_t ahead = std::min(i + kRowsAhead, inputs_.size() - 1);
+    PrefetchRow(&gradients[InputOf(inputs_[ahead]) * dim], dim);
     const size_t input = InputOf(inputs_[i]);
-    const size_t key = key_of_input_[input];
+    const size_t key = key_of_input_[input] - first_key;
     if (key == begun) {
       CopyRow(&gradients[input * dim], dim, &sums[key * dim]);
       ++begun;

@@ -38,9 +38,10 @@ class KeyGroups {
   // Gives each input the row of its key. `rows` has `dim` values for each of keys(), `out` has them
   // for each input. `dim` is 1 or more, also below.
   void ExpandRows(absl::Span<const float> rows, size_t dim, absl::Span<float> out) const;
-  // Gives each key the sum of its inputs' gradients, added in the order of the inputs. `gradients`
-  // has `dim` values for each input, `sums` has them for each of keys().
-  void SumGradients(absl::Span<const float> gradients, size_t dim, absl::Span<float> sums) const;
+  // Gives each key of a shard the sum of its inputs' gradients, added in the order of the inputs.
+  // `gradients` has `dim` values for each input, `sums` has them for each of KeysOf(shard).
+  void SumGradients(ShardId shard, absl::Span<const float> gradients, size_t dim,
+                    absl::Span<float> sums) const;
 
  private:
   // An input as one number, so that inputs are sorted fast: the place of its key in the upper half,
@@ -77,6 +78,7 @@ class KeyGroups {
   SpreadSort sort_;
   std::vector<uint32_t> part_of_input_;
   std::vector<uint32_t> ranks_;  // of inputs within their parts
+  int part_bits_ = 0;            // of the batch's Places
   std::vector<uint32_t> part_begins_;
   std::vector<PlacedInput> inputs_;  // by shard, then by key, then by input
 

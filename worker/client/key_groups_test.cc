@@ -123,7 +123,7 @@ class RowsOfKeyGroupsTest : public testing::TestWithParam<size_t> {
   RowsOfKeyGroupsTest() : random_(kSeed), batch_(500) {
     // Some keys differ by less than the range of all keys tells at first.
     for (uint64_t& key : batch_) key = random_.UniformInt(3) << 62 | random_.UniformInt(60);
-    EXPECT_TRUE(groups_.Group(batch_, /*shard_count=*/4).ok());
+    EXPECT_TRUE(groups_.Group(batch_, kShards).ok());
   }
 
   std::vector<float> RandomValues(size_t rows) {
@@ -133,6 +133,7 @@ class RowsOfKeyGroupsTest : public testing::TestWithParam<size_t> {
   }
 
   static constexpr uint64_t kSeed = 1;
+  static constexpr uint32_t kShards = 4;
   const size_t dim_ = GetParam();
   Random random_;
   Keys batch_;
@@ -156,7 +157,12 @@ TEST_P(RowsOfKeyGroupsTest, EachInputHasTheRowOfItsKey) {
 TEST_P(RowsOfKeyGroupsTest, GradientsAreAddedInTheOrderOfInputs) {
   const std::vector<float> gradients = RandomValues(batch_.size());
   std::vector<float> sums(groups_.keys().size() * dim_, -1);
-  groups_.SumGradients(gradients, dim_, absl::MakeSpan(sums));
+  for (uint32_t i = 0; i < kShards; ++i) {
+    const ShardId shard(i);
+    groups_.SumGradients(shard, gradients, dim_,
+                         absl::MakeSpan(sums).subspan(groups_.BeginOf(shard) * dim_,
+                                                      groups_.KeysOf(shard).size() * dim_));
+  }
   for (size_t key = 0; key < groups_.keys().size(); ++key) {
     for (size_t j = 0; j < dim_; ++j) {
       float sum = 0;
@@ -175,7 +181,7 @@ TEST(KeyGroupsTest, AnEmptyBatchHasNoRows) {
   KeyGroups groups;
   ASSERT_TRUE(groups.Group({}, /*shard_count=*/3).ok());
   groups.ExpandRows({}, /*dim=*/16, {});
-  groups.SumGradients({}, /*dim=*/16, {});
+  groups.SumGradients(ShardId(2), {}, /*dim=*/16, {});
   EXPECT_THAT(groups.KeysOf(ShardId(2)), IsEmpty());
 }
 

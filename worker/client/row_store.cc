@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/codec/key_list.h"
+#include "common/tensor/host_buffer.h"
 #include "common/tensor/slicing.h"
 
 namespace capstan {
@@ -22,6 +23,7 @@ RowStore::RowStore(const Options& options) : options_(options) {
     table->layer = static_cast<int>(spec.layer());
     table->codecs = options_.codecs[i];
     table->pulled = &table->batches[0];
+    table->earlier = &table->batches[1];
     tables_.push_back(table);
   }
   MutexLock lock(&mu_);
@@ -31,43 +33,53 @@ RowStore::RowStore(const Options& options) : options_(options) {
 
 absl::StatusOr<RowStore::Batch*> RowStore::MakeBatch(Table& table, absl::Span<const uint64_t> keys,
                                                      const Batch* used) {
+  // Memory that was used lately is in the cache.
+  const Batch* const on_its_way = HasOpenExchange(table.id) ? table.round.pushed : nullptr;
   Batch* batch = &table.batches[0];
-  while (batch == table.pulled || batch == used) ++batch;
+  while (batch == table.pulled || batch == table.earlier || batch == on_its_way || batch == used) {
+    ++batch;
+  }
   const absl::Status grouped = batch->groups.Group(keys, options_.shard_count);
   if (!grouped.ok()) return Annotate(grouped, absl::StrCat("table ", table.name));
   batch->inputs.assign(keys.begin(), keys.end());
-  const auto lists = std::make_shared<std::vector<uint8_t>>();
-  batch->list_begins.assign(1, 0);
-  batch->list_hashes.clear();
-  for (uint32_t shard = 0; shard < options_.shard_count; ++shard) {
-    const absl::Span<const uint64_t> of_shard = batch->groups.KeysOf(ShardId(shard));
-    const size_t begin = lists->size();
-    lists->resize(begin + MostKeyListBytes(of_shard.size()));
-    const absl::Span<uint8_t> list = absl::MakeSpan(*lists).subspan(begin);
-    const size_t bytes = EncodeKeyList(of_shard, list);
-    batch->list_hashes.push_back(HashKeyList(list.first(bytes)));
-    lists->resize(begin + bytes);
-    batch->list_begins.push_back(begin + bytes);
-  }
-  batch->lists = lists;
-  batch->rows.resize(batch->groups.keys().size() * table.dim);
+  EncodeLists(*batch);
+  const size_t floats = batch->groups.keys().size() * table.dim;
+  batch->row_memory = buffers_.Take(floats * sizeof(float));
+  batch->rows = {reinterpret_cast<float*>(batch->row_memory.get()), floats};
   batch->versions.resize(options_.shard_count);
   batch->step = Step(-1);
   return batch;
 }
 
+bool RowStore::HasOpenExchange(TableId table) const {
+  MutexLock lock(&mu_);
+  return open_exchanges_[table.value()] > 0;
+}
+
+void RowStore::EncodeLists(Batch& batch) const {
+  const auto lists = std::make_shared<std::vector<uint8_t>>();
+  batch.list_begins.assign(1, 0);
+  batch.list_hashes.clear();
+  for (uint32_t shard = 0; shard < options_.shard_count; ++shard) {
+    const absl::Span<const uint64_t> of_shard = batch.groups.KeysOf(ShardId(shard));
+    const size_t begin = lists->size();
+    lists->resize(begin + MostKeyListBytes(of_shard.size()));
+    const absl::Span<uint8_t> list = absl::MakeSpan(*lists).subspan(begin);
+    const size_t bytes = EncodeKeyList(of_shard, list);
+    batch.list_hashes.push_back(HashKeyList(list.first(bytes)));
+    lists->resize(begin + bytes);
+    batch.list_begins.push_back(begin + bytes);
+  }
+  batch.lists = lists;
+}
+
 absl::Status RowStore::Pull(TableId id, absl::Span<const uint64_t> keys, Step step) {
   const std::shared_ptr<Table>& table = tables_[id.value()];
   if (table->pulled->step == step && table->pulled->inputs == keys) return absl::OkStatus();
-  Round& round = table->round;
-  round.push_step.reset();
+  Round round;
   round.pull_step = step;
-  round.pushed = round.base = nullptr;
   ASSIGN_OR_RETURN(round.pulled, MakeBatch(*table, keys));
-  round.memory = std::make_shared<Memory>();
-  RETURN_IF_ERROR(CheckSizes(*table));
-  Begin(table);
-  return absl::OkStatus();
+  return Begin(table, std::move(round));
 }
 
 void RowStore::ReadRows(TableId id, absl::Span<float> rows) const {
@@ -75,12 +87,17 @@ void RowStore::ReadRows(TableId id, absl::Span<float> rows) const {
   table.pulled->groups.ExpandRows(table.pulled->rows, table.dim, rows);
 }
 
+void RowStore::ReadEarlierRows(TableId id, absl::Span<float> rows) const {
+  const Table& table = *tables_[id.value()];
+  table.earlier->groups.ExpandRows(table.earlier->rows, table.dim, rows);
+}
+
 absl::Status RowStore::Push(TableId id, absl::Span<const uint64_t> keys,
                             absl::Span<const float> gradients, Step step,
                             absl::Span<const uint64_t> next_keys) {
   const std::shared_ptr<Table>& table = tables_[id.value()];
   CHECK_EQ(gradients.size(), keys.size() * table->dim);
-  Round& round = table->round;
+  Round round;
   round.push_step = step;
   round.pull_step = step + 1;
   {
@@ -88,32 +105,27 @@ absl::Status RowStore::Push(TableId id, absl::Span<const uint64_t> keys,
     round.learning_rate = learning_rates_[id.value()];
   }
   round.base = table->pulled->step == step ? table->pulled : nullptr;
-  round.pushed = nullptr;
-  round.memory = std::make_shared<Memory>();
   if (!keys.empty()) {
     round.pushed = round.base;
     if (round.base == nullptr || round.base->inputs != keys) {
       ASSIGN_OR_RETURN(round.pushed, MakeBatch(*table, keys));
     }
-    RETURN_IF_ERROR(SetGradient(*table, gradients));
+    RETURN_IF_ERROR(SetPush(*table, gradients, round));
   }
-  round.pulled = nullptr;
   if (!next_keys.empty()) {
     ASSIGN_OR_RETURN(round.pulled, MakeBatch(*table, next_keys, round.pushed));
   }
-  RETURN_IF_ERROR(CheckSizes(*table));
-  Begin(table);
-  return absl::OkStatus();
+  return Begin(table, std::move(round));
 }
 
-absl::Status RowStore::CheckSizes(const Table& table) const {
-  const Round& round = table.round;
+absl::Status RowStore::CheckSizes(const Table& table, const Round& round) const {
   for (uint32_t i = 0; i < options_.shard_count; ++i) {
     const ShardId shard(i);
-    size_t sent = round.pushed == nullptr ? 0 : GradientOf(shard, table).size();
+    // The keys that are pushed may have to be sent after all.
+    size_t sent = PushedTo(shard, table, round).size();
     if (round.pushed != nullptr) sent += round.pushed->ListOf(shard).size();
     if (round.pulled != nullptr) sent += round.pulled->ListOf(shard).size();
-    const size_t pulled = RowsOf(shard, table).size() * sizeof(float);
+    const size_t pulled = RowsOf(shard, table, round).size() * sizeof(float);
     const size_t rows = (round.pushed == nullptr ? 0 : round.pushed->CountIn(shard)) * table.dim;
     const size_t most = std::max({sent, pulled, rows * sizeof(float)});
     if (most <= kMaxSliceBytes) continue;
@@ -125,40 +137,56 @@ absl::Status RowStore::CheckSizes(const Table& table) const {
   return absl::OkStatus();
 }
 
-absl::Status RowStore::SetGradient(Table& table, absl::Span<const float> gradients) {
-  const KeyGroups& groups = table.round.pushed->groups;
-  const size_t size = groups.keys().size() * table.dim;
-  table.round.memory->gradient.reset(new float[size]);
-  groups.SumGradients(gradients, table.dim, {table.round.memory->gradient.get(), size});
-  return table.codecs.push->is_lossy() ? EncodeGradient(table) : absl::OkStatus();
+absl::Status RowStore::SetPush(const Table& table, absl::Span<const float> gradients,
+                               Round& round) {
+  constexpr size_t kLine = kCacheLineBytes;
+  size_t end = 0;
+  for (uint32_t i = 0; i < options_.shard_count; ++i) {
+    round.push_begins.push_back(end);
+    end += (PushedBytes(ShardId(i), table, round) + kLine - 1) / kLine * kLine;
+  }
+  round.memory->pushed = buffers_.Take(end);
+  for (uint32_t i = 0; i < options_.shard_count; ++i) {
+    RETURN_IF_ERROR(SetPushTo(ShardId(i), table, gradients, round));
+  }
+  return absl::OkStatus();
 }
 
-absl::Status RowStore::EncodeGradient(Table& table) {
-  Round& round = table.round;
-  const Codec& codec = *table.codecs.push;
+absl::Status RowStore::SetPushTo(ShardId shard, const Table& table,
+                                 absl::Span<const float> gradients, const Round& round) {
+  const Batch& batch = *round.pushed;
+  const size_t count = batch.CountIn(shard) * table.dim;
+  if (count == 0) return absl::OkStatus();
+  uint8_t* const begin = round.memory->pushed.get() + round.push_begins[shard.value()];
+  const absl::Span<uint8_t> encoded(begin, table.codecs.push->EncodedBytes(count));
+  if (table.codecs.push->is_lossy()) {
+    std::vector<float> sums(count);
+    batch.groups.SumGradients(shard, gradients, table.dim, absl::MakeSpan(sums));
+    RETURN_IF_ERROR(EncodeGradient(table, shard, sums, *round.push_step, encoded));
+  } else {
+    batch.groups.SumGradients(shard, gradients, table.dim,
+                              {reinterpret_cast<float*>(begin), count});
+  }
+  if (round.sends_pushed_keys()) {
+    const Payload::Fragment list = batch.ListOf(shard);
+    std::copy(list.begin(), list.end(), encoded.end());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RowStore::EncodeGradient(const Table& table, ShardId shard,
+                                      absl::Span<const float> gradient, Step step,
+                                      absl::Span<uint8_t> bytes) {
   const absl::Time begin = options_.clock->Now();
-  std::vector<uint8_t>& bytes = round.memory->encoded;
-  round.encoded_begins.assign(1, 0);
-  for (uint32_t i = 0; i < options_.shard_count; ++i) {
-    const ShardId shard(i);
-    const absl::Span<const float> gradient = {
-        round.memory->gradient.get() + round.pushed->groups.BeginOf(shard) * table.dim,
-        round.pushed->CountIn(shard) * table.dim};
-    const size_t offset = bytes.size();
-    bytes.resize(offset + codec.EncodedBytes(gradient.size()));
-    round.encoded_begins.push_back(bytes.size());
-    if (gradient.empty()) continue;
-    // A retry sends the same bytes. Draws of the slices are far apart.
-    const DrawKey draws = {options_.seed, table.id, options_.worker, *round.push_step,
-                           uint64_t{i} << 32};
-    const absl::Status encoded =
-        codec.Encode(gradient, draws, /*residual=*/{}, absl::MakeSpan(bytes).subspan(offset))
-            .status();
-    if (!encoded.ok()) {
-      return Annotate(
-          encoded, absl::StrCat("worker ", options_.worker.value(), ", step ",
-                                round.push_step->value(), ", slice ", i, " of table ", table.name));
-    }
+  // A retry sends the same bytes. Draws of the slices are far apart.
+  const DrawKey draws = {options_.seed, table.id, options_.worker, step,
+                         uint64_t{shard.value()} << 32};
+  const absl::Status encoded =
+      table.codecs.push->Encode(gradient, draws, /*residual=*/{}, bytes).status();
+  if (!encoded.ok()) {
+    return Annotate(encoded,
+                    absl::StrCat("worker ", options_.worker.value(), ", step ", step.value(),
+                                 ", slice ", shard.value(), " of table ", table.name));
   }
   const absl::Duration coding = options_.clock->Now() - begin;
   MutexLock lock(&mu_);
@@ -166,31 +194,19 @@ absl::Status RowStore::EncodeGradient(Table& table) {
   return absl::OkStatus();
 }
 
-void RowStore::Begin(const std::shared_ptr<Table>& table) {
-  Round& round = table->round;
-  const absl::Time begin = options_.clock->Now();
-  const auto list_bytes = [](const Batch* batch, ShardId shard) {
-    return batch == nullptr ? 0 : batch->ListOf(shard).size();
-  };
+absl::Status RowStore::Begin(const std::shared_ptr<Table>& table, Round round) {
+  RETURN_IF_ERROR(CheckSizes(*table, round));
   if (round.pushed != nullptr) round.memory->pushed_lists = round.pushed->lists;
   if (round.pulled != nullptr) round.memory->pulled_lists = round.pulled->lists;
-  std::vector<Transfer> transfers;
-  for (uint32_t i = 0; i < options_.shard_count; ++i) {
-    const ShardId shard(i);
-    const bool has_rows = round.pulled != nullptr && round.pulled->CountIn(shard) > 0;
-    if (!round.push_step.has_value() && !has_rows) continue;
-    Transfer& transfer = transfers.emplace_back();
-    transfer.layer = table->layer;
-    transfer.bytes = (round.pushed == nullptr ? 0 : GradientOf(shard, *table).size()) +
-                     (round.pushed == round.base ? 0 : list_bytes(round.pushed, shard)) +
-                     list_bytes(round.pulled, shard);
-    transfer.start = [this, shard, table](absl::AnyInvocable<void()> credited) {
-      SendTo(shard, table, /*sends_all_keys=*/false, std::move(credited));
-    };
-  }
-  if (round.pulled != nullptr) {
-    round.pulled->step = round.pull_step;
-    table->pulled = round.pulled;
+  RETURN_IF_ERROR(WaitFor(table->id, absl::InfiniteDuration()).status());
+  const absl::Time begin = options_.clock->Now();
+  table->round = std::move(round);
+  std::vector<Transfer> transfers = TransfersOf(table);
+  if (Batch* const pulled = table->round.pulled; pulled != nullptr) {
+    pulled->step = table->round.pull_step;
+    const bool is_push = table->round.push_step.has_value();
+    table->earlier = is_push ? pulled : table->pulled;
+    table->pulled = pulled;
   }
   {
     MutexLock lock(&mu_);
@@ -200,26 +216,45 @@ void RowStore::Begin(const std::shared_ptr<Table>& table) {
   const absl::Duration sending = options_.clock->Now() - begin;
   MutexLock lock(&mu_);
   traffic_.CountSending(sending);
+  return absl::OkStatus();
 }
 
-Payload::Fragment RowStore::GradientOf(ShardId shard, const Table& table) {
-  const Round& round = table.round;
-  if (table.codecs.push->is_lossy()) {
-    const size_t begin = round.encoded_begins[shard.value()];
-    return {round.memory->encoded.data() + begin,
-            round.encoded_begins[shard.value() + size_t{1}] - begin};
+std::vector<Transfer> RowStore::TransfersOf(const std::shared_ptr<Table>& table) {
+  const Round& round = table->round;
+  std::vector<Transfer> transfers;
+  for (uint32_t i = 0; i < options_.shard_count; ++i) {
+    const ShardId shard(i);
+    const bool has_rows = round.pulled != nullptr && round.pulled->CountIn(shard) > 0;
+    if (!round.push_step.has_value() && !has_rows) continue;
+    Transfer& transfer = transfers.emplace_back();
+    transfer.layer = table->layer;
+    transfer.bytes = PushedTo(shard, *table, round).size();
+    if (has_rows) transfer.bytes += round.pulled->ListOf(shard).size();
+    transfer.start = [this, shard, table](absl::AnyInvocable<void()> credited) {
+      SendTo(shard, table, /*sends_all_keys=*/false, std::move(credited));
+    };
   }
-  const size_t begin = round.pushed->groups.BeginOf(shard) * table.dim;
-  const size_t size = round.pushed->CountIn(shard) * table.dim;
-  return {reinterpret_cast<const uint8_t*>(round.memory->gradient.get() + begin),
-          size * sizeof(float)};
+  return transfers;
 }
 
-absl::Span<float> RowStore::RowsOf(ShardId shard, const Table& table) {
-  Batch* const batch = table.round.pulled;
+size_t RowStore::PushedBytes(ShardId shard, const Table& table, const Round& round) {
+  if (round.pushed == nullptr) return 0;
+  const size_t floats = round.pushed->CountIn(shard) * table.dim;
+  return table.codecs.push->EncodedBytes(floats) +
+         (round.sends_pushed_keys() ? round.pushed->ListOf(shard).size() : 0);
+}
+
+Payload::Fragment RowStore::PushedTo(ShardId shard, const Table& table, const Round& round) {
+  if (round.pushed == nullptr) return {};
+  return {round.memory->pushed.get() + round.push_begins[shard.value()],
+          PushedBytes(shard, table, round)};
+}
+
+absl::Span<float> RowStore::RowsOf(ShardId shard, const Table& table, const Round& round) {
+  Batch* const batch = round.pulled;
   if (batch == nullptr) return {};
-  return absl::MakeSpan(batch->rows)
-      .subspan(batch->groups.BeginOf(shard) * table.dim, batch->CountIn(shard) * table.dim);
+  return batch->rows.subspan(batch->groups.BeginOf(shard) * table.dim,
+                             batch->CountIn(shard) * table.dim);
 }
 
 ExchangeRequest RowStore::RequestTo(ShardId shard, const std::shared_ptr<Table>& table,
@@ -242,14 +277,14 @@ ExchangeRequest RowStore::RequestTo(ShardId shard, const std::shared_ptr<Table>&
     const bool has_base = round.base != nullptr && round.base->CountIn(shard) > 0;
     if (has_base) request.base_version = round.base->versions[shard.value()];
     request.codec = table->codecs.push->type();
-    payload.Append(GradientOf(shard, *table));
+    payload.Append(PushedTo(shard, *table, round));
+    const Payload::Fragment list = round.pushed->ListOf(shard);
     request.rows.push = {static_cast<uint32_t>(pushed), 0,
                          round.pushed->list_hashes[shard.value()]};
-    if (round.pushed != round.base || sends_all_keys) {
-      const Payload::Fragment list = round.pushed->ListOf(shard);
+    if (round.sends_pushed_keys() || sends_all_keys) {
       request.rows.push.key_bytes = static_cast<uint32_t>(list.size());
-      payload.Append(list);
     }
+    if (!round.sends_pushed_keys() && sends_all_keys) payload.Append(list);
   }
   if (round.pulled != nullptr && round.pulled->CountIn(shard) > 0) {
     const Payload::Fragment list = round.pulled->ListOf(shard);
@@ -257,7 +292,7 @@ ExchangeRequest RowStore::RequestTo(ShardId shard, const std::shared_ptr<Table>&
                          static_cast<uint32_t>(list.size()),
                          round.pulled->list_hashes[shard.value()]};
     payload.Append(list);
-    if (!PullCodec(*table).is_lossy()) request.destination = RowsOf(shard, *table);
+    if (!PullCodec(*table).is_lossy()) request.destination = RowsOf(shard, *table, round);
   }
   request.gradient = std::move(payload);
   return request;
@@ -277,7 +312,7 @@ void RowStore::SendTo(ShardId shard, const std::shared_ptr<Table>& table, bool s
 absl::Status RowStore::TakeRows(ShardId shard, const Table& table,
                                 const ExchangeReply& reply) const {
   RETURN_IF_ERROR(reply.status);
-  const absl::Span<float> rows = RowsOf(shard, table);
+  const absl::Span<float> rows = RowsOf(shard, table, table.round);
   if (rows.empty()) return absl::OkStatus();
   table.round.pulled->versions[shard.value()] = reply.version;
   const Codec& codec = PullCodec(table);

@@ -24,6 +24,7 @@
 #include "common/exchange/parameter_endpoint.h"
 #include "common/exchange/payload.h"
 #include "common/scheduler/scheduler.h"
+#include "common/tensor/buffer_pool.h"
 #include "proto/coordinator_service.pb.h"
 #include "worker/client/key_groups.h"
 #include "worker/client/store_traffic.h"
@@ -33,8 +34,9 @@ namespace capstan {
 // Exchanges the rows of a worker's sparse tables with the servers. In each step, each table is
 // pushed once, to all of its slices: rows that have a gradient, or nothing. The same exchanges pull
 // at the next step: the rows of the keys that are known by then, or none. A push of the keys that
-// were pulled last does not send them again. Thread-safe, but calls for one table come from one
-// thread at a time.
+// were pulled last does not send them again. A pull or push prepares its batch while the exchanges
+// before are open, and waits for them before it begins its own. Thread-safe, but calls for one
+// table come from one thread at a time.
 class RowStore {
  public:
   struct Options {
@@ -59,17 +61,20 @@ class RowStore {
   size_t dim(TableId table) const { return tables_[table.value()]->dim; }
 
   // Asks for the rows of `keys` at `step`, unless they were fetched ahead. A key may be there
-  // twice. No exchange of the table is open. INVALID_ARGUMENT: too many keys.
+  // twice. INVALID_ARGUMENT: too many keys. Or the first error of any exchange.
   absl::Status Pull(TableId table, absl::Span<const uint64_t> keys, Step step);
   // Sets the row of each key of the last Pull. `rows` has `dim` values for each of them, and no
   // exchange of the table is open.
   void ReadRows(TableId table, absl::Span<float> rows) const;
+  // The same for the Pull before the last one, whose exchanges may be open. There was no Push
+  // between them.
+  void ReadEarlierRows(TableId table, absl::Span<float> rows) const;
   size_t pulled_keys(TableId table) const { return tables_[table.value()]->pulled->inputs.size(); }
 
   // Pushes the table's step. `gradients` has `dim` values for each of `keys`; those of one key are
   // added up. Without keys, the step has no gradient. Fetches the rows of `next_keys` ahead, for
-  // the next step. No exchange of the table is open. INVALID_ARGUMENT: a gradient is a NaN or an
-  // infinity and has a lossy codec; there are too many keys.
+  // the next step. INVALID_ARGUMENT: a gradient is a NaN or an infinity and has a lossy codec;
+  // there are too many keys. Or the first error of any exchange.
   absl::Status Push(TableId table, absl::Span<const uint64_t> keys,
                     absl::Span<const float> gradients, Step step,
                     absl::Span<const uint64_t> next_keys = {});
@@ -100,7 +105,8 @@ class RowStore {
     std::shared_ptr<const std::vector<uint8_t>> lists;
     std::vector<size_t> list_begins;
     std::vector<uint64_t> list_hashes;
-    std::vector<float> rows;         // of groups.keys()
+    std::shared_ptr<uint8_t> row_memory;
+    absl::Span<float> rows;          // of groups.keys(), in row_memory
     Step step = Step(-1);            // of the pull; below 0: none
     std::vector<uint64_t> versions;  // by shard: of the rows
 
@@ -113,8 +119,8 @@ class RowStore {
   // The memory of a round's requests. It lives as long as a transport, or a copy of a request,
   // needs it, and no later round changes it.
   struct Memory {
-    std::unique_ptr<float[]> gradient;  // of the keys of the push
-    std::vector<uint8_t> encoded;       // by a lossy codec
+    // For each shard the gradient of its rows, encoded, and behind it their keys, if they are sent.
+    std::shared_ptr<uint8_t> pushed;
     std::shared_ptr<const std::vector<uint8_t>> pushed_lists;
     std::shared_ptr<const std::vector<uint8_t>> pulled_lists;
   };
@@ -126,8 +132,11 @@ class RowStore {
     const Batch* base = nullptr;    // the pull of the same step; null: there was none
     Batch* pulled = nullptr;        // null: no rows
     std::optional<double> learning_rate;
-    std::shared_ptr<Memory> memory;
-    std::vector<size_t> encoded_begins;
+    std::shared_ptr<Memory> memory = std::make_shared<Memory>();
+    std::vector<size_t> push_begins;  // by shard: in memory->pushed
+
+    // The servers have the keys of their pull.
+    bool sends_pushed_keys() const { return pushed != nullptr && pushed != base; }
   };
   struct Table {
     TableId id;
@@ -135,30 +144,42 @@ class RowStore {
     size_t dim = 0;  // 0: the table is dense
     int layer = 0;
     TableCodecs codecs;
-    // One that was pulled, one to push, and one to pull next.
-    std::array<Batch, 3> batches;
-    Batch* pulled = nullptr;  // the last one; never null
+    // The last two that were pulled, one that is being pushed, one to push and one to pull next.
+    std::array<Batch, 5> batches;
+    Batch* pulled = nullptr;   // the last one; never null
+    Batch* earlier = nullptr;  // the one before it; never null
     // Read by other threads while exchanges are open, and changed only while none is.
     Round round;
   };
 
-  // A batch of these keys, other than the last pull's and `used`. INVALID_ARGUMENT.
+  // A batch of these keys, other than `used` and those that the table's exchanges or readers need.
+  // INVALID_ARGUMENT.
   absl::StatusOr<Batch*> MakeBatch(Table& table, absl::Span<const uint64_t> keys,
                                    const Batch* used = nullptr);
-  absl::Status SetGradient(Table& table, absl::Span<const float> gradients);
-  // INVALID_ARGUMENT: a request of the table's round, or its reply, would be too long.
-  absl::Status CheckSizes(const Table& table) const;
-  absl::Status EncodeGradient(Table& table);
-  // Begins the exchanges of the table's round: with all shards if there is a push, else with those
-  // that have rows to pull.
-  void Begin(const std::shared_ptr<Table>& table);
+  bool HasOpenExchange(TableId table) const;
+  void EncodeLists(Batch& batch) const;
+  // Puts what the round pushes into its memory. INVALID_ARGUMENT: a lossy codec refuses it.
+  absl::Status SetPush(const Table& table, absl::Span<const float> gradients, Round& round);
+  absl::Status SetPushTo(ShardId shard, const Table& table, absl::Span<const float> gradients,
+                         const Round& round);
+  absl::Status EncodeGradient(const Table& table, ShardId shard, absl::Span<const float> gradient,
+                              Step step, absl::Span<uint8_t> bytes);
+  // INVALID_ARGUMENT: a request of the round, or its reply, would be too long.
+  absl::Status CheckSizes(const Table& table, const Round& round) const;
+  // Waits until no exchange of the table is open. Then begins the exchanges of the round: with all
+  // shards if there is a push, else with those that have rows to pull.
+  absl::Status Begin(const std::shared_ptr<Table>& table, Round round);
+  // The transfers of the table's round.
+  std::vector<Transfer> TransfersOf(const std::shared_ptr<Table>& table);
   void SendTo(ShardId shard, const std::shared_ptr<Table>& table, bool sends_all_keys,
               absl::AnyInvocable<void()> delivered);
   ExchangeRequest RequestTo(ShardId shard, const std::shared_ptr<Table>& table,
                             bool sends_all_keys) const;
-  // The gradient of the shard's rows, as bytes.
-  static Payload::Fragment GradientOf(ShardId shard, const Table& table);
-  static absl::Span<float> RowsOf(ShardId shard, const Table& table);
+  // What the round pushes to the shard: the encoded gradient, and the keys, if they are sent.
+  static size_t PushedBytes(ShardId shard, const Table& table, const Round& round);
+  static Payload::Fragment PushedTo(ShardId shard, const Table& table, const Round& round);
+  // Where the pulled rows of the shard belong.
+  static absl::Span<float> RowsOf(ShardId shard, const Table& table, const Round& round);
   void OnReply(ShardId shard, const std::shared_ptr<Table>& table, bool sent_all_keys,
                uint64_t bytes_pushed, const ExchangeReply& reply);
   absl::Status TakeRows(ShardId shard, const Table& table, const ExchangeReply& reply) const;
@@ -168,6 +189,7 @@ class RowStore {
   }
 
   const Options options_;
+  BufferPool buffers_;  // of rows and pushes
   // Callbacks of exchanges share their table.
   std::vector<std::shared_ptr<Table>> tables_;
   const std::shared_ptr<const Codec> exact_ = MakeCodec("float32").value();

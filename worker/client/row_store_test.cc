@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -70,15 +71,22 @@ class FakeServers : public ParameterEndpoint {
       reply.values = Payload(*values, values);
     }
     if (refuses) return done(ErrorReply(absl::InvalidArgumentError("refused")));
+    if (holds) return held_.push_back({std::move(done), std::move(reply)});
     done(std::move(reply));
+  }
+
+  void AnswerHeld() {
+    for (auto& [done, reply] : std::exchange(held_, {})) done(std::move(reply));
   }
 
   std::map<uint64_t, std::array<float, kDim>> rows;
   std::vector<ExchangeRequest> requests;
   bool forgets = false;
   bool refuses = false;
+  bool holds = false;  // until AnswerHeld
 
  private:
+  std::vector<std::pair<ReplyCallback, ExchangeReply>> held_;
   std::map<uint64_t, Keys> pulled_;
 };
 
@@ -187,6 +195,36 @@ TEST_F(RowStoreTest, RowsThatWereFetchedAheadAreNotAskedForAgain) {
   }
   ASSERT_TRUE(store_->Pull(kTable, {30, 32}, Step(2)).ok());
   EXPECT_EQ(Read({30, 32}), (std::vector<float>{4, 5, 0, 0}));
+}
+
+TEST_F(RowStoreTest, RowsOfThePullBeforeTheLastOneStay) {
+  servers_.rows[1] = {1, 2};
+  servers_.rows[2] = {3, 4};
+  ASSERT_TRUE(store_->Pull(kTable, {1, 2, 1}, Step(0)).ok());
+  ASSERT_TRUE(store_->Pull(kTable, {2}, Step(0)).ok());
+  EXPECT_EQ(Read({2}), (std::vector<float>{3, 4}));
+  std::vector<float> earlier(3 * kDim);
+  store_->ReadEarlierRows(kTable, absl::MakeSpan(earlier));
+  EXPECT_EQ(earlier, (std::vector<float>{1, 2, 3, 4, 1, 2}));
+}
+
+TEST_F(RowStoreTest, AnExchangeBeginsWhenThoseBeforeItHaveEnded) {
+  servers_.rows[30] = {3, 4};
+  servers_.holds = true;
+  ASSERT_TRUE(store_->Push(kTable, {1}, {1, 10}, Step(0)).ok());
+  EXPECT_FALSE(store_->WaitFor(kTable, absl::ZeroDuration()).value());
+  servers_.requests.clear();
+  std::thread next([this] {
+    EXPECT_TRUE(store_->Push(kTable, {1, 2}, {2, 20, 3, 30}, Step(1), {30}).ok());
+  });
+  EXPECT_TRUE(servers_.requests.empty());
+  servers_.holds = false;
+  servers_.AnswerHeld();
+  next.join();
+  EXPECT_EQ(servers_.requests.size(), kShards);
+  EXPECT_EQ(servers_.rows[1], (std::array<float, kDim>{3, 30}));
+  EXPECT_EQ(servers_.rows[2], (std::array<float, kDim>{3, 30}));
+  EXPECT_EQ(Read({30}), (std::vector<float>{3, 4}));
 }
 
 TEST_F(RowStoreTest, ABatchMustFitIntoMessages) {

@@ -169,7 +169,14 @@ class Measurement {
     const auto rows = absl::MakeSpan(rows_).first(groups_.keys().size() * load_.dim);
     seconds_.expand +=
         CpuSeconds([&] { groups_.ExpandRows(rows, load_.dim, absl::MakeSpan(values_)); });
-    seconds_.sum += CpuSeconds([&] { groups_.SumGradients(values_, load_.dim, rows); });
+    seconds_.sum += CpuSeconds([&] {
+      for (uint32_t i = 0; i < load_.shards; ++i) {
+        const ShardId shard(i);
+        groups_.SumGradients(shard, values_, load_.dim,
+                             rows.subspan(groups_.BeginOf(shard) * load_.dim,
+                                          groups_.KeysOf(shard).size() * load_.dim));
+      }
+    });
     // Sums of sums would become infinite.
     std::fill(rows_.begin(), rows_.end(), 0.01f);
   }

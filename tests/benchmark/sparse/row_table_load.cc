@@ -1,6 +1,7 @@
 #include "tests/benchmark/sparse/row_table_load.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -11,6 +12,8 @@
 #include "absl/types/span.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
+#include "server/sparse/prefetch_row.h"
+#include "server/sparse/row_order.h"
 #include "server/sparse/row_table.h"
 #include "tests/benchmark/sparse/sparse_load.h"
 
@@ -67,8 +70,9 @@ class Measurement {
         optimizer_(optimizer),
         table_(load.dim + optimizer.state_floats()),
         map_(load.dim + optimizer.state_floats()),
-        gradients_(RowTable::kChunk * load.dim, 0.01f),
-        values_(RowTable::kChunk * load.dim) {}
+        gradient_(load.dim, 0.01f),
+        gradients_(RowOrder::kMostKeys, gradient_.data()),
+        values_(RowOrder::kMostKeys * load.dim) {}
 
   void MeasureInsertion() {
     const std::vector<uint64_t> keys = AllKeys(load_.num_keys);
@@ -123,8 +127,9 @@ class Measurement {
   // Copies the values, as for a reply.
   template <typename Table>
   void FindAll(Table& table, Keys keys) {
-    ForEachChunk(table, keys, [this](absl::Span<float* const> rows) {
+    ForEachPart(table, keys, [this](absl::Span<float* const> rows) {
       for (size_t i = 0; i < rows.size(); ++i) {
+        if (i + kRowsAhead < rows.size()) PrefetchRow(rows[i + kRowsAhead], load_.dim);
         std::copy_n(rows[i], load_.dim, values_.data() + i * load_.dim);
       }
     });
@@ -132,20 +137,30 @@ class Measurement {
 
   template <typename Table>
   void UpdateAll(Table& table, Keys keys) {
-    ForEachChunk(table, keys, [this](absl::Span<float* const> rows) {
-      optimizer_.Apply(absl::MakeConstSpan(gradients_).first(rows.size() * load_.dim),
-                       /*rate_factor=*/1, rows);
+    ForEachPart(table, keys, [this](absl::Span<float* const> rows) {
+      optimizer_.Apply(absl::MakeConstSpan(gradients_).first(rows.size()), /*rate_factor=*/1, rows);
     });
   }
 
-  template <typename Table, typename Use>
-  void ForEachChunk(Table& table, Keys keys, const Use& use) {
-    float* rows[RowTable::kChunk];
-    for (size_t begin = 0; begin < keys.size(); begin += RowTable::kChunk) {
-      const Keys chunk = keys.subspan(begin, RowTable::kChunk);
-      const absl::Span<float*> found(rows, chunk.size());
-      table.Find(chunk, found);
-      use(found);
+  // As the server does it.
+  template <typename Use>
+  void ForEachPart(TableOfRows& table, Keys keys, const Use& use) {
+    std::array<float*, RowOrder::kMostKeys> memory;
+    for (size_t begin = 0; begin < keys.size(); begin += RowOrder::kMostKeys) {
+      const RowOrder order(keys.subspan(begin, RowOrder::kMostKeys));
+      const absl::Span<float*> rows = absl::MakeSpan(memory).first(order.size());
+      table.Find(order.keys(), rows);
+      use(rows);
+    }
+  }
+  template <typename Use>
+  void ForEachPart(MapOfRows& map, Keys keys, const Use& use) {
+    std::array<float*, 64> memory;
+    for (size_t begin = 0; begin < keys.size(); begin += memory.size()) {
+      const Keys part = keys.subspan(begin, memory.size());
+      const absl::Span<float*> rows = absl::MakeSpan(memory).first(part.size());
+      map.Find(part, rows);
+      use(rows);
     }
   }
 
@@ -158,7 +173,8 @@ class Measurement {
   const RowOptimizer& optimizer_;
   TableOfRows table_;
   MapOfRows map_;
-  const std::vector<float> gradients_;
+  const std::vector<float> gradient_;
+  const std::vector<const float*> gradients_;
   std::vector<float> values_;
   BenchmarkFigures figures_;
 };

@@ -111,18 +111,26 @@ class Worker {
     for (size_t i = 0; i < own.size(); i += absl::GetFlag(FLAGS_batch)) {
       RETURN_IF_ERROR(Push(own.subspan(i, absl::GetFlag(FLAGS_batch)), {}));
     }
-    return absl::OkStatus();
+    return Wait();
   }
 
+  // Prepares each push while the one before is on its way.
   absl::StatusOr<double> SecondsOfPushes(const Batches& batches) {
-    return SecondsOf(batches.size(), [&](size_t i) { return Push(batches[i], {}); });
+    return SecondsOf(batches.size() + 1,
+                     [&](size_t i) { return i < batches.size() ? Push(batches[i], {}) : Wait(); });
   }
+  // Prepares each pull, and reads the rows of the one before the last, while the last one is on its
+  // way.
   absl::StatusOr<double> SecondsOfPulls(const Batches& batches) {
     std::vector<float> rows(absl::GetFlag(FLAGS_batch) * Job().row_dim);
-    return SecondsOf(batches.size(), [&](size_t i) -> absl::Status {
+    return SecondsOf(batches.size() + 1, [&](size_t i) -> absl::Status {
+      if (i == batches.size()) {
+        RETURN_IF_ERROR(Wait());
+        rows_->ReadRows(kTable, absl::MakeSpan(rows));
+        return absl::OkStatus();
+      }
       RETURN_IF_ERROR(rows_->Pull(kTable, batches[i], step_));
-      RETURN_IF_ERROR(Wait());
-      rows_->ReadRows(kTable, absl::MakeSpan(rows));
+      if (i > 0) rows_->ReadEarlierRows(kTable, absl::MakeSpan(rows));
       return absl::OkStatus();
     });
   }
@@ -130,10 +138,12 @@ class Worker {
   absl::StatusOr<double> SecondsOfExchanges(const Batches& batches) {
     std::vector<float> rows(absl::GetFlag(FLAGS_batch) * Job().row_dim);
     RETURN_IF_ERROR(Push({}, batches[0]));
+    RETURN_IF_ERROR(Wait());
     return SecondsOf(batches.size() - 1, [&](size_t i) -> absl::Status {
       rows_->ReadRows(kTable, absl::MakeSpan(rows));
       const absl::Time begin = clock_.Now();
       RETURN_IF_ERROR(Push(batches[i], batches[i + 1]));
+      RETURN_IF_ERROR(Wait());
       microseconds_.push_back(absl::ToDoubleMicroseconds(clock_.Now() - begin));
       return absl::OkStatus();
     });
@@ -148,7 +158,7 @@ class Worker {
     gradients_.resize(keys.size() * Job().row_dim, 0.01f);
     RETURN_IF_ERROR(rows_->Push(kTable, keys, gradients_, step_, next));
     step_ = step_ + 1;
-    return Wait();
+    return absl::OkStatus();
   }
   absl::Status Wait() { return rows_->WaitFor(kTable, absl::InfiniteDuration()).status(); }
   absl::StatusOr<double> SecondsOf(size_t count, absl::FunctionRef<absl::Status(size_t i)> run) {
@@ -224,9 +234,8 @@ double HashMapMillionsPerSecond(bool is_zipf) {
   return MillionsPerSecond(batches.size() * absl::GetFlag(FLAGS_batch), seconds);
 }
 
-// The numbers of each worker's next line: the largest of each. All workers begin the next part.
-absl::StatusOr<std::vector<double>> NextPart(Children& workers) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> lines, ChildResults(workers));
+// The numbers of each worker's line: the largest of each.
+std::vector<double> LargestOf(const std::vector<std::string>& lines) {
   std::vector<double> largest;
   for (const std::string& line : lines) {
     std::istringstream numbers(line);
@@ -236,21 +245,46 @@ absl::StatusOr<std::vector<double>> NextPart(Children& workers) {
       largest[i] = std::max(largest[i], number);
     }
   }
-  for (const auto& worker : workers) worker->WriteLine("go on");
   return largest;
 }
 
-absl::Status MeasureKeys(const std::string& prefix, bool is_zipf, Children& workers,
-                         BenchmarkFigures& figures) {
-  RETURN_IF_ERROR(NextPart(workers).status());
-  const double keys = static_cast<double>(absl::GetFlag(FLAGS_batch)) * workers.size() / 1e6;
-  const auto batches = static_cast<double>(absl::GetFlag(FLAGS_batches));
-  ASSIGN_OR_RETURN(const std::vector<double> pushes, NextPart(workers));
-  ASSIGN_OR_RETURN(const std::vector<double> pulls, NextPart(workers));
-  ASSIGN_OR_RETURN(const std::vector<double> exchanges, NextPart(workers));
-  figures[prefix + "push_mkeys_per_s"] = keys * batches / pushes.at(0);
-  figures[prefix + "pull_mkeys_per_s"] = keys * batches / pulls.at(0);
-  figures[prefix + "exchange_mkeys_per_s"] = keys * (batches - 1) / exchanges.at(0);
+// All workers begin the next part.
+void GoOn(Children& workers) {
+  for (const auto& worker : workers) worker->WriteLine("go on");
+}
+
+absl::Duration CpuTimeOf(const Children& children) {
+  absl::Duration sum;
+  for (const auto& child : children) sum += child->CpuTime();
+  return sum;
+}
+
+// Waits for the end of a part with `keys` keys. Adds the nanoseconds of CPU time of a key, which
+// say more than rates where other programs use the cores.
+absl::StatusOr<std::vector<double>> MeasurePart(const std::string& name, double keys,
+                                                const Children& servers, Children& workers,
+                                                BenchmarkFigures& figures) {
+  const absl::Duration servers_before = CpuTimeOf(servers), workers_before = CpuTimeOf(workers);
+  ASSIGN_OR_RETURN(const std::vector<std::string> lines, ChildResults(workers));
+  const absl::Duration servers_after = CpuTimeOf(servers), workers_after = CpuTimeOf(workers);
+  const std::vector<double> results = LargestOf(lines);
+  figures[name + "_mkeys_per_s"] = keys / results.at(0) / 1e6;
+  figures[name + "_server_ns"] = absl::ToDoubleNanoseconds(servers_after - servers_before) / keys;
+  figures[name + "_worker_ns"] = absl::ToDoubleNanoseconds(workers_after - workers_before) / keys;
+  GoOn(workers);
+  return results;
+}
+
+absl::Status MeasureKeys(const std::string& prefix, bool is_zipf, const Children& servers,
+                         Children& workers, BenchmarkFigures& figures) {
+  RETURN_IF_ERROR(ChildResults(workers).status());
+  GoOn(workers);
+  const double batch = static_cast<double>(absl::GetFlag(FLAGS_batch)) * workers.size();
+  const double keys = batch * static_cast<double>(absl::GetFlag(FLAGS_batches));
+  RETURN_IF_ERROR(MeasurePart(prefix + "push", keys, servers, workers, figures).status());
+  RETURN_IF_ERROR(MeasurePart(prefix + "pull", keys, servers, workers, figures).status());
+  ASSIGN_OR_RETURN(const std::vector<double> exchanges,
+                   MeasurePart(prefix + "exchange", keys - batch, servers, workers, figures));
   figures[prefix + "p50_us"] = exchanges.at(1);
   figures[prefix + "p99_us"] = exchanges.at(2);
   figures[prefix + "hash_map_mkeys_per_s"] = HashMapMillionsPerSecond(is_zipf);
@@ -267,8 +301,8 @@ absl::StatusOr<BenchmarkFigures> Measure() {
     workers.push_back(StartChild([&, i](Parent& parent) { return Work(i, addresses, parent); }));
   }
   BenchmarkFigures figures;
-  RETURN_IF_ERROR(MeasureKeys("", /*is_zipf=*/false, workers, figures));
-  RETURN_IF_ERROR(MeasureKeys("zipf_", /*is_zipf=*/true, workers, figures));
+  RETURN_IF_ERROR(MeasureKeys("", /*is_zipf=*/false, servers, workers, figures));
+  RETURN_IF_ERROR(MeasureKeys("zipf_", /*is_zipf=*/true, servers, workers, figures));
   for (const auto& server : servers) server->WriteLine("end");
   ASSIGN_OR_RETURN(const std::vector<std::string> memories, ChildResults(servers));
   double bytes = 0;
@@ -317,11 +351,12 @@ int main(int argc, char** argv) {
   capstan::InitProgram(
       argv[0],
       "measures pushes of rows alone, pulls alone, and exchanges of both, in 10^6 keys a second, "
-      "for keys drawn uniformly and by Zipf's law (zipf_...). Workers wait for each batch. "
-      "Grouping "
-      "the keys, adding up gradients and copying rows count; drawing the keys does not. p50 and "
-      "p99 "
-      "are of one exchange. hash_map: copies of rows that an absl::flat_hash_map finds, on one "
+      "for keys drawn uniformly and by Zipf's law (zipf_...). A worker prepares a push or pull "
+      "while the one before is on its way, and reads the pulled rows meanwhile, as a program does "
+      "that knows its next keys. It waits for each exchange of both. Grouping the keys, adding up "
+      "gradients and copying rows count; drawing the keys does not. p50 and p99 are of one "
+      "exchange. ..._server_ns and ..._worker_ns: CPU time of all servers and of all workers for a "
+      "key. hash_map: copies of rows that an absl::flat_hash_map finds, on one "
       "thread.\n"
       "  sparse_benchmark [--dim=16] [--num_keys=10000000] [--batch=100000] [--workers=1] "
       "[--servers=1] [--transport=ucx] [--optimizer=adagrad] [--json]");
