@@ -29,9 +29,9 @@ std::vector<float> ExampleValues(int64_t step);
 // A shard with its part of ExampleValues.
 ShardSnapshot ExampleShard(uint32_t shard, int64_t step);
 
-// Adds a sparse table, "items", with rows of 2 values and Adagrad. `shards` are all shards: each gets
-// its part of the rows of ExampleKeys. Row k of them has the values k and k + 0.5, and as state 2 k
-// and 2 k + 0.5. Shard 0 has also a push that is kept, of worker 1.
+// Adds a sparse table, "items", with rows of 2 values and Adagrad. `shards` are all shards: each
+// gets its part of the rows of ExampleKeys. Row k of them has the values k and k + 0.5, and as
+// state 2 k and 2 k + 0.5. Shard 0 has also a push that is kept, of worker 1.
 void AddExampleRows(v1::CheckpointManifest& manifest, std::vector<ShardSnapshot>& shards);
 
 // In order of shard, and then ascending. Some are above 2^63.
