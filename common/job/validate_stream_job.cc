@@ -16,11 +16,14 @@ namespace {
 
 // The one of worker/dataset/sparse.
 constexpr uint64_t kLeastKeys = 104;
+constexpr uint64_t kMostSamples = uint64_t{1} << 40;
+constexpr uint32_t kMostEpochs = 1 << 20;
 constexpr uint64_t kMostKeys = uint64_t{1} << 32;
 
 bool IsDeepFm(const v1::JobSpec& job) { return job.model().type() == v1::ModelSpec::DEEPFM; }
 
-void CheckModel(const v1::ModelSpec& model, JobChecker* checker) {
+void CheckModel(const v1::JobSpec& job, JobChecker* checker) {
+  const v1::ModelSpec& model = job.model();
   const bool is_deepfm = model.type() == v1::ModelSpec::DEEPFM;
   checker->Expect(is_deepfm || model.hidden().empty(), "hidden",
                   "nothing (--hidden=), as sparse_logistic_regression has no hidden layers");
@@ -34,6 +37,8 @@ void CheckModel(const v1::ModelSpec& model, JobChecker* checker) {
   checker->Expect(rows.admitting_push() >= 1 && rows.admitting_push() <= 255, "admitting_push",
                   "1 to 255");
   checker->Expect(rows.max_idle_steps() <= UINT32_MAX, "max_idle_steps", "less than 2^32");
+  checker->Expect(rows.max_rows() == 0 || rows.max_rows() >= job.cluster().shard_count(),
+                  "max_rows", "0, or at least one row for each shard (--shard_count)");
 }
 
 void CheckCsv(const v1::JobSpec& job, JobChecker* checker) {
@@ -47,7 +52,8 @@ void CheckCsv(const v1::JobSpec& job, JobChecker* checker) {
 }
 
 void CheckSyntheticCtr(const v1::SyntheticCtrSpec& data, JobChecker* checker) {
-  checker->Expect(data.samples() >= 1, "ctr_samples", "1 or more");
+  checker->Expect(data.samples() >= 1 && data.samples() <= kMostSamples, "ctr_samples",
+                  "1 to 2^40");
   checker->Expect(data.test_samples() >= 1, "ctr_test_samples", "1 or more");
   checker->Expect(data.keys() >= kLeastKeys && data.keys() <= kMostKeys, "ctr_keys", "104 to 2^32");
   checker->Expect(data.zipf_exponent() >= 0 && data.zipf_exponent() <= 4, "ctr_zipf_exponent",
@@ -89,10 +95,14 @@ void CheckStandardInput(const v1::JobSpec& job, JobChecker* checker) {
   checker->Expect(training.steps() > 0 || training.epochs() == 1, "epochs",
                   "1, as a standard input can be read only once (data_path is -)");
   checker->Expect(!job.stay(), "stay", "false (--nostay), as data_path is -");
+  checker->Expect(
+      job.checkpoint().restore().empty(), "restore",
+      "nothing, as the samples before the checkpoint do not come again (data_path is -)");
 }
 
 // How far each worker goes must be known from the start, for checkpoints and for rounds.
 void CheckLength(const v1::JobSpec& job, JobChecker* checker) {
+  checker->Expect(job.training().epochs() <= kMostEpochs, "epochs", "at most 2^20");
   const bool is_known =
       job.training().steps() > 0 || job.data().format() == v1::DataSpec::SYNTHETIC_CTR;
   checker->Expect(is_known || job.checkpoint().dir().empty(), "steps",
@@ -120,7 +130,7 @@ void CheckOptimizer(const v1::JobSpec& job, JobChecker* checker) {
 }  // namespace
 
 void CheckStreamJob(const v1::JobSpec& job, JobChecker* checker) {
-  CheckModel(job.model(), checker);
+  CheckModel(job, checker);
   CheckFormat(job, checker);
   CheckStandardInput(job, checker);
   CheckLength(job, checker);

@@ -388,8 +388,9 @@ std::string ExportHelp() {
   return absl::StrCat(R"(Usage: capstan export --checkpoint=DIR --output=FILE
 
 Writes the parameters of a checkpoint into a safetensors file, such as --output of capstan run. capstan
-evaluate tests it, and --initial=FILE begins a job with it. Each file of the checkpoint is verified. The
-rows of a sparse table are the tensors TABLE.keys (int64), TABLE.values and TABLE.state, in one order.
+evaluate tests it, and --initial=FILE begins a job with it, unless it has sparse tables. Each file of the
+checkpoint is verified. The rows of a sparse table are the tensors TABLE.keys (int64), TABLE.values and
+TABLE.state, in one order.
 
 Under bsp the parameters have all updates of the steps before the checkpoint's step, and no others. Under
 ssp and async the job does not stand still for a checkpoint, and each shard is written at a moment of its

@@ -27,8 +27,8 @@
 namespace capstan {
 namespace {
 
-// Most keys of one question to a server.
-constexpr size_t kKeysAtATime = 1024;
+// Most keys of one question to a server. The longest rows then fit into a message.
+constexpr size_t kKeysAtATime = 512;
 
 using Tables = google::protobuf::RepeatedPtrField<v1::TableSpec>;
 // Values of rows, in the order of the keys; empty: there is no row.
@@ -84,6 +84,12 @@ absl::StatusOr<Rows> ReadFromJob(const GetOptions& options) {
     const auto found = places.find(server.server());
     if (found == places.end()) continue;
     RETURN_IF_ERROR(ReadFromServer(server.address(), options, found->second, rows));
+    places.erase(found);
+  }
+  if (!places.empty()) {
+    return absl::UnavailableError(absl::StrCat("expected the address of server ",
+                                               places.begin()->first,
+                                               " in the job's status, got none; try again"));
   }
   return rows;
 }

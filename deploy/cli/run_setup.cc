@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_flags.h"
+#include "common/job/job_properties.h"
 #include "common/job/load_job.h"
 #include "common/transport/own_address.h"
 #include "deploy/cli/job/run_folder.h"
@@ -47,6 +48,24 @@ std::vector<std::string> JobFlagsWithDefaults(const RunOptions& options) {
   return flags;
 }
 
+namespace {
+
+// The worker reads the standard input of this process.
+absl::Status CheckStandardInput(const RunOptions& options, const v1::JobSpec& job) {
+  if (job.data().path() != kStandardInputPath) return absl::OkStatus();
+  if (options.rendezvous.has_value() || options.hosts.has_value()) {
+    return absl::InvalidArgumentError(
+        "--data_path: expected a file that the workers' machines have, as the job runs on several, "
+        "got -");
+  }
+  if (!isatty(STDIN_FILENO)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--data_path: expected samples on standard input, got a terminal; use a pipe, such as zcat "
+      "clicks.gz | capstan run --data_path=- ...");
+}
+
+}  // namespace
+
 absl::StatusOr<v1::JobSpec> JobOfRun(const RunOptions& options, std::vector<std::string> flags) {
   const bool has_command = !options.program.command.empty();
   if (has_command) RETURN_IF_ERROR(CheckIsForPrograms(options.job_file));
@@ -64,6 +83,7 @@ absl::StatusOr<v1::JobSpec> JobOfRun(const RunOptions& options, std::vector<std:
   }
   // Paths in flags count from the current folder, but the effective job is saved in another one.
   ResolvePaths(/*folder=*/"", &job);
+  RETURN_IF_ERROR(CheckStandardInput(options, job));
   return job;
 }
 

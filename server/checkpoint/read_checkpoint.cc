@@ -12,6 +12,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"
 #include "common/routing/job_view.h"
+#include "common/routing/key_shard.h"
 #include "common/tensor/slicing.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_storage.h"
@@ -28,6 +29,7 @@ class ReadSlices {
   // INVALID_ARGUMENT if an optimizer cannot be made.
   static absl::StatusOr<ReadSlices> Create(const v1::CheckpointManifest& manifest) {
     ReadSlices slices;
+    slices.shard_count_ = manifest.job().cluster().shard_count();
     for (const v1::TableSpec& table : manifest.tables()) {
       slices.names_.push_back(table.name());
       Table& added = slices.tables_.emplace_back();
@@ -36,7 +38,7 @@ class ReadSlices {
       added.slice_count = added.slicing.slice_count();
       if (table.has_sparse()) {
         ASSIGN_OR_RETURN(added.of_rows, MakeRowOptimizer(spec, table.sparse().dim()));
-        added.slice_count = manifest.job().cluster().shard_count();
+        added.slice_count = slices.shard_count_;
       } else {
         ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(spec));
         added.state_count = static_cast<size_t>(optimizer->state_count());
@@ -97,6 +99,12 @@ class ReadSlices {
 
   absl::Status CheckRows(const SliceSnapshot& slice, const RowOptimizer& optimizer) const {
     const SparseRowsSnapshot& rows = *slice.rows;
+    for (const uint64_t key : rows.keys) {
+      const ShardId shard = ShardOfKey(key, shard_count_);
+      if (shard.value() == slice.key.slice.value()) continue;
+      return Unexpected(absl::StrCat("key ", key, " in slice ", shard.value(), ", got it in"),
+                        slice.key);
+    }
     if (rows.dim == optimizer.dim() && rows.state_floats == optimizer.state_floats()) {
       return absl::OkStatus();
     }
@@ -114,6 +122,7 @@ class ReadSlices {
 
   ReadSlices() = default;
 
+  uint32_t shard_count_ = 0;
   std::vector<std::string> names_;
   std::vector<Table> tables_;
   absl::flat_hash_set<SliceKey> keys_;

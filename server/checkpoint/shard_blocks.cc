@@ -262,7 +262,9 @@ void ReadSparseSlice(Reader& reader, SliceSnapshot& slice) {
   rows->dim = reader.TakeNumber(kMostRowDim);
   rows->state_floats = reader.TakeNumber(kMostRowState);
   rows->last_step = reader.TakeStep();
-  if (rows->dim == 0) reader.Refuse();
+  // Workers keep no state of their own for rows.
+  const bool has_arrays = !slice.optimizer_state.empty() || slice.own_arrays > 0;
+  if (rows->dim == 0 || has_arrays) reader.Refuse();
   slice.rows = std::move(rows);
 }
 

@@ -87,7 +87,7 @@ Tensor TensorOf(std::string name, const std::vector<Number>& numbers, size_t row
   Payload bytes(owner);
   bytes.Append({reinterpret_cast<const uint8_t*>(numbers.data()), numbers.size() * sizeof(Number)});
   std::vector<uint64_t> shape = {numbers.size()};
-  if (row_size > 1) shape = {numbers.size() / row_size, row_size};
+  if (std::is_same_v<Number, float>) shape = {numbers.size() / row_size, row_size};
   return {std::move(name), Dtype<Number>(), std::move(shape), std::move(bytes)};
 }
 
@@ -271,6 +271,10 @@ absl::Status TakeRows(const OpenFile& file, const std::string& prefix, SliceSnap
                      absl::StrCat(numbers.size()));
   };
   RETURN_IF_ERROR(ForEachVector(*rows, prefix, take));
+  if (!std::is_sorted(rows->keys.begin(), rows->keys.end())) {
+    return WrongFile(file, absl::StrCat("ascending keys in ", PrintableText(prefix), "keys"),
+                     "others");
+  }
   slice.rows = rows;
   for (SliceSnapshot::KeptPush& push : slice.kept) {
     if (push.is_empty) continue;

@@ -236,6 +236,83 @@ TEST_F(ShardFileTest, TheHashIsThatOfTheFileAndATensorIsReadByItsName) {
   EXPECT_THAT(bytes, HasSubstr("\"fc1.bias/7/optimizer.1\":{\"dtype\":\"F32\",\"shape\":[5000]"));
 }
 
+// A shard with a slice of a sparse table that has all that one can have.
+ShardSnapshot ShardOfRows() {
+  SparseRowsSnapshot rows;
+  rows.dim = rows.state_floats = 1;
+  rows.last_step = Step(8);
+  rows.keys = {5, uint64_t{1} << 63};
+  rows.values = {1.5f, -2};
+  rows.state = {0.25f, 0.5f};
+  rows.last_touch = {7, 8};
+  rows.sketch = {1, 2, 3};
+  ShardSnapshot shard;
+  shard.shard = ShardId(2);
+  SliceSnapshot& slice = shard.slices.emplace_back();
+  slice.key = {TableId(1), SliceIndex(2)};
+  slice.schedule = {{Step(0), ConsistencyMode::kBsp}};
+  slice.rows = std::make_shared<const SparseRowsSnapshot>(rows);
+  SliceSnapshot::KeptPush& push = slice.kept.emplace_back();
+  push.step = Step(9);
+  push.worker = WorkerId(1);
+  push.keys = std::make_shared<const std::vector<uint64_t>>(1, 5);
+  const auto gradient = std::make_shared<const std::vector<float>>(1, 0.125f);
+  push.gradient = Payload(*gradient, gradient);
+  return shard;
+}
+
+// The layout is a contract. Tensors of larger numbers come first, so each one is aligned.
+TEST_F(ShardFileTest, TheTensorsOfRowsAreGolden) {
+  Write(ShardOfRows());
+  EXPECT_THAT(
+      Contents(),
+      HasSubstr(
+          R"("fc1.bias/2/keys":{"dtype":"I64","shape":[2],"data_offsets":[0,16]},)"
+          R"("fc1.bias/2/kept.9.1.keys":{"dtype":"I64","shape":[1],"data_offsets":[16,24]},)"
+          R"("fc1.bias/2/values":{"dtype":"F32","shape":[2,1],"data_offsets":[24,32]},)"
+          R"("fc1.bias/2/state":{"dtype":"F32","shape":[2,1],"data_offsets":[32,40]},)"
+          R"("fc1.bias/2/last_touch":{"dtype":"U32","shape":[2],"data_offsets":[40,48]},)"
+          R"("fc1.bias/2/kept.9.1":{"dtype":"F32","shape":[1,1],"data_offsets":[48,52]},)"
+          R"("fc1.bias/2/sketch":{"dtype":"U8","shape":[3],"data_offsets":[52,55]},"shard":)"));
+}
+
+TEST_F(ShardFileTest, RowsAreReadAsTheyWereWritten) {
+  const ShardSnapshot shard = ShardOfRows();
+  Write(shard);
+  const auto read = Read();
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_EQ(read->slices.size(), 1u);
+  const SparseRowsSnapshot& rows = *read->slices[0].rows;
+  const SparseRowsSnapshot& written = *shard.slices[0].rows;
+  EXPECT_EQ(rows.last_step, written.last_step);
+  EXPECT_EQ(rows.keys, written.keys);
+  EXPECT_EQ(rows.values, written.values);
+  EXPECT_EQ(rows.state, written.state);
+  EXPECT_EQ(rows.last_touch, written.last_touch);
+  EXPECT_EQ(rows.sketch, written.sketch);
+  EXPECT_EQ(*read->slices[0].kept.at(0).keys, (std::vector<uint64_t>{5}));
+}
+
+TEST_F(ShardFileTest, RowsThatContradictThemselvesAreRefused) {
+  const auto error_of = [this](const SparseRowsSnapshot& rows) {
+    ShardSnapshot shard = ShardOfRows();
+    shard.slices[0].rows = std::make_shared<const SparseRowsSnapshot>(rows);
+    Write(shard);
+    const absl::Status status = Read().status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  SparseRowsSnapshot bad = *ShardOfRows().slices[0].rows;
+  std::swap(bad.keys[0], bad.keys[1]);
+  EXPECT_THAT(error_of(bad), HasSubstr("expected a shard with ascending keys"));
+  bad = *ShardOfRows().slices[0].rows;
+  bad.values.pop_back();
+  EXPECT_THAT(error_of(bad), HasSubstr("expected a shard with 2 numbers in fc1.bias/2/values"));
+  bad = *ShardOfRows().slices[0].rows;
+  bad.last_touch.pop_back();
+  EXPECT_THAT(error_of(bad), HasSubstr("expected a shard with 2 numbers in fc1.bias/2/last_touch"));
+}
+
 TEST_F(ShardFileTest, DamagedAndForeignFilesAreRefused) {
   Write(MakeShard()->Snapshot());
   const std::string whole = Contents();

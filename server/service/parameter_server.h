@@ -58,7 +58,7 @@ class ParameterServer : public ParameterEndpoint {
   };
 
   // Most keys of one ReadRows.
-  static constexpr int kMostReadKeys = 1024;
+  static constexpr int kMostReadKeys = 512;
 
   explicit ParameterServer(const Options& options) : options_(options) {}
 

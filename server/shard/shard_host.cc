@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/routing/key_shard.h"
 #include "common/tensor/host_buffer.h"
@@ -275,8 +276,8 @@ absl::StatusOr<std::vector<float>> ShardHost::ReadRow(absl::string_view table, u
     return one.name == table && one.sparse.has_value();
   });
   if (found == tables.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected the name of a sparse table of the job, got ", table));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected the name of a sparse table of the job, got ", ShortPrintableText(table)));
   }
   const ShardId id = ShardOfKey(key, options_.shard_count);
   Shard* const shard = shard_of_id_[id.value()];

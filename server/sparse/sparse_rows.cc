@@ -232,9 +232,7 @@ absl::Status SparseRows::Check(const SparseRowsSnapshot& snapshot) const {
   RETURN_IF_ERROR(CheckSize("values", count * dim(), snapshot.values.size()));
   RETURN_IF_ERROR(
       CheckSize("floats of state", count * optimizer_.state_floats(), snapshot.state.size()));
-  if (!snapshot.last_touch.empty()) {
-    RETURN_IF_ERROR(CheckSize("last touches", count, snapshot.last_touch.size()));
-  }
+  RETURN_IF_ERROR(CheckSize("last touches", KeepsAges() ? count : 0, snapshot.last_touch.size()));
   RETURN_IF_ERROR(CheckSize("counters of its sketch", sketch_ ? sketch_->counters().size() : 0,
                             snapshot.sketch.size()));
   for (size_t i = 1; i < count; ++i) {
@@ -261,9 +259,10 @@ absl::Status SparseRows::Restore(const SparseRowsSnapshot& snapshot) {
     const size_t state = snapshot.state_floats;
     std::copy_n(&snapshot.values[i * dim()], dim(), row);
     if (state > 0) std::copy_n(&snapshot.state[i * state], state, row + dim());
-    const uint32_t touch = snapshot.last_touch.empty() ? last_step_ : snapshot.last_touch[i];
-    SetLastTouch(row, touch);
-    if (KeepsAges()) ages_.Add(key, touch);
+    if (KeepsAges()) {
+      SetLastTouch(row, snapshot.last_touch[i]);
+      ages_.Add(key, snapshot.last_touch[i]);
+    }
     ++i;
   });
   return absl::OkStatus();

@@ -76,9 +76,8 @@ class SparseRows {
 
   SparseRowsSnapshot Snapshot() const;
 
-  // Takes over a snapshot. This is new and has the same table, optimizer and sketch. Rows without a
-  // last touch count as touched at its last step. INVALID_ARGUMENT: its parts do not fit together,
-  // or not to this; then nothing was changed.
+  // Takes over a snapshot. This is new and has the same table, optimizer and limits.
+  // INVALID_ARGUMENT: its parts do not fit together, or not to this; then nothing was changed.
   absl::Status Restore(const SparseRowsSnapshot& snapshot);
 
  private:

@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -33,14 +34,20 @@ RowStore::RowStore(const Options& options) : options_(options) {
 
 absl::StatusOr<RowStore::Batch*> RowStore::MakeBatch(Table& table, absl::Span<const uint64_t> keys,
                                                      const Batch* used) {
+  // Exchanges that are open read what they push, and what was pulled for it.
+  const bool is_open = HasOpenExchange(table.id);
+  const Batch* const kept[] = {table.pulled, table.earlier, used,
+                               is_open ? table.round.pushed : nullptr,
+                               is_open ? table.round.base : nullptr};
   // Memory that was used lately is in the cache.
-  const Batch* const on_its_way = HasOpenExchange(table.id) ? table.round.pushed : nullptr;
   Batch* batch = &table.batches[0];
-  while (batch == table.pulled || batch == table.earlier || batch == on_its_way || batch == used) {
-    ++batch;
-  }
+  while (std::find(std::begin(kept), std::end(kept), batch) != std::end(kept)) ++batch;
   const absl::Status grouped = batch->groups.Group(keys, options_.shard_count);
   if (!grouped.ok()) return Annotate(grouped, absl::StrCat("table ", table.name));
+  // Before memory is taken for the rows.
+  for (uint32_t shard = 0; shard < options_.shard_count; ++shard) {
+    RETURN_IF_ERROR(CheckSize(batch->CountIn(ShardId(shard)) * table.dim * sizeof(float), table));
+  }
   batch->inputs.assign(keys.begin(), keys.end());
   EncodeLists(*batch);
   const size_t floats = batch->groups.keys().size() * table.dim;
@@ -118,6 +125,14 @@ absl::Status RowStore::Push(TableId id, absl::Span<const uint64_t> keys,
   return Begin(table, std::move(round));
 }
 
+absl::Status RowStore::CheckSize(size_t bytes, const Table& table) {
+  if (bytes <= kMaxSliceBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("table ", table.name, ": expected at most ", kMaxSliceBytes,
+                   " bytes of keys and rows of one shard, got ", bytes,
+                   "; use smaller batches, or a larger cluster.shard_count"));
+}
+
 absl::Status RowStore::CheckSizes(const Table& table, const Round& round) const {
   for (uint32_t i = 0; i < options_.shard_count; ++i) {
     const ShardId shard(i);
@@ -127,12 +142,7 @@ absl::Status RowStore::CheckSizes(const Table& table, const Round& round) const 
     if (round.pulled != nullptr) sent += round.pulled->ListOf(shard).size();
     const size_t pulled = RowsOf(shard, table, round).size() * sizeof(float);
     const size_t rows = (round.pushed == nullptr ? 0 : round.pushed->CountIn(shard)) * table.dim;
-    const size_t most = std::max({sent, pulled, rows * sizeof(float)});
-    if (most <= kMaxSliceBytes) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("table ", table.name, ": expected at most ", kMaxSliceBytes,
-                     " bytes of keys and rows of one shard, got ", most,
-                     "; use smaller batches, or a larger cluster.shard_count"));
+    RETURN_IF_ERROR(CheckSize(std::max({sent, pulled, rows * sizeof(float)}), table));
   }
   return absl::OkStatus();
 }

@@ -144,8 +144,9 @@ class RowStore {
     size_t dim = 0;  // 0: the table is dense
     int layer = 0;
     TableCodecs codecs;
-    // The last two that were pulled, one that is being pushed, one to push and one to pull next.
-    std::array<Batch, 5> batches;
+    // The last two that were pulled, one that is being pushed and the pull of its step, one to push
+    // and one to pull next.
+    std::array<Batch, 6> batches;
     Batch* pulled = nullptr;   // the last one; never null
     Batch* earlier = nullptr;  // the one before it; never null
     // Read by other threads while exchanges are open, and changed only while none is.
@@ -165,6 +166,7 @@ class RowStore {
   absl::Status EncodeGradient(const Table& table, ShardId shard, absl::Span<const float> gradient,
                               Step step, absl::Span<uint8_t> bytes);
   // INVALID_ARGUMENT: a request of the round, or its reply, would be too long.
+  static absl::Status CheckSize(size_t bytes, const Table& table);
   absl::Status CheckSizes(const Table& table, const Round& round) const;
   // Waits until no exchange of the table is open. Then begins the exchanges of the round: with all
   // shards if there is a push, else with those that have rows to pull.

@@ -15,6 +15,8 @@ namespace {
 
 // The engine ends all waits when the job has ended.
 constexpr absl::Duration kForever = absl::InfiniteDuration();
+// Most floats in the rows of a batch, where each feature of each sample has a row.
+constexpr size_t kMostRowFloats = size_t{1} << 28;
 
 }  // namespace
 
@@ -68,6 +70,7 @@ absl::Status StreamTrainer::Train(const SampleShare& share) {
   // Another process has done the earlier steps.
   for (int64_t step = 0; step < first_step; ++step) {
     RETURN_IF_ERROR(batches.Next(&input.batch).status());
+    labels_.Add(input.batch.labels());
   }
   ASSIGN_OR_RETURN(bool has_step, batches.Next(&input.batch));
   options_.model->ListKeys(input.batch, &input.keys);
@@ -91,6 +94,12 @@ float StreamTrainer::GradientScale(size_t samples) const {
 }
 
 absl::Status StreamTrainer::ReadRows(StepInput& input) {
+  const size_t most = kMostRowFloats / options_.model->row_dim();
+  if (input.keys.size() > most) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("expected at most ", most, " features in a batch, got ", input.keys.size(),
+                     "; use a smaller --batch_size"));
+  }
   input.rows.resize(input.keys.size() * options_.model->row_dim());
   // Without keys nothing was pulled.
   if (input.keys.empty()) return absl::OkStatus();
