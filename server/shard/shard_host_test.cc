@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/codec/codec.h"
+#include "common/routing/key_shard.h"
 #include "server/optimizer/optimizer.h"
 #include "server/shard/one_table_host.h"
 
@@ -71,6 +72,26 @@ TEST(ShardHostTest, RowsGoWithSparseTablesOnly) {
   sparse.slice.slice = SliceIndex(0);
   sparse.rows.pull = {7, 0, 99};
   EXPECT_NE(error_of(sparse).find("send them with the request"), std::string::npos);
+}
+
+TEST(ShardHostTest, AReaderNamesASparseTableOfThisServer) {
+  ShardHost::Options options = HostOptions(ConsistencyMode::kAsync);
+  options.tables.push_back({"items", 0, 0, {}});
+  options.tables[1].sparse = ShardHost::SparseTable();
+  options.tables[1].sparse->optimizer = RowOptimizer::Create({}, /*dim=*/2).value();
+  options.schedules.push_back(options.schedules[0]);
+  const std::string dense = options.tables[0].name;
+  const uint32_t shard_count = options.shard_count;
+  options.shards = {ShardId(0)};
+  const auto host = ShardHost::Create(std::move(options)).value();
+  uint64_t here = 0, elsewhere = 0;
+  while (ShardOfKey(here, shard_count) != ShardId(0)) ++here;
+  while (ShardOfKey(elsewhere, shard_count) == ShardId(0)) ++elsewhere;
+  EXPECT_EQ(host->ReadRow("items", here).value(), std::vector<float>()) << "it has no row yet";
+  for (const std::string& table : {dense, std::string("itms")}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(host->ReadRow(table, here).status())) << table;
+  }
+  EXPECT_TRUE(absl::IsFailedPrecondition(host->ReadRow("items", elsewhere).status()));
 }
 
 TEST(ShardHostTest, BspPullSeesNothingOfAPushOfTheOpenStep) {

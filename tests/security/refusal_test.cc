@@ -18,8 +18,11 @@
 #include "common/transport/grpc/grpc_parameter_service.h"
 #include "common/transport/grpc/grpc_server.h"
 #include "common/transport/trust/openssl_objects.h"
+#include "deploy/cli/grpc_reader_client.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/grpc_coordinator_service.h"
+#include "server/service/grpc_reader_service.h"
+#include "server/service/parameter_server.h"
 #include "tests/transport/test_keys.h"
 #include "tests/transport/test_shard_host.h"
 
@@ -51,12 +54,15 @@ class RefusalTest : public testing::Test {
     coordinator_service_ = std::make_unique<GrpcCoordinatorService>(*coordinator_, guard_.get());
     exchange_service_ = std::make_unique<GrpcParameterService>(host_.get(), 64 << 20, ReplyOrder(),
                                                                /*streams=*/nullptr, guard_.get());
+    reader_service_ = std::make_unique<GrpcReaderService>(&parameter_server_, guard_.get());
     GrpcServer::Options served;
     served.guard = guard_.get();
     served.max_connections = 64;
-    server_ = GrpcServer::Start("127.0.0.1:0",
-                                {coordinator_service_.get(), exchange_service_.get()}, served)
-                  .value();
+    server_ =
+        GrpcServer::Start(
+            "127.0.0.1:0",
+            {coordinator_service_.get(), exchange_service_.get(), reader_service_.get()}, served)
+            .value();
   }
 
   template <typename Reply, typename Request>
@@ -76,6 +82,10 @@ class RefusalTest : public testing::Test {
   }
   absl::Status Set(SecurityPointer security) {
     return Call(&CoordinatorEndpoint::SetConsistency, std::move(security));
+  }
+  absl::Status Read(SecurityPointer security) {
+    GrpcReaderClient client(server_->address(), &clock_, std::move(security));
+    return client.ReadRows(v1::ReadRowsRequest()).status();
   }
   absl::Status Exchange(SecurityPointer security) {
     GrpcEndpoint endpoint(server_->address(), &clock_, std::move(security));
@@ -99,9 +109,9 @@ class RefusalTest : public testing::Test {
     return version.Wait();
   }
 
-  // Both services refuse the caller for a reason with `text`, and tell no secret.
+  // All services refuse the caller for a reason with `text`, and tell no secret.
   void ExpectRefused(SecurityPointer security, const std::string& text) {
-    for (const absl::Status& status : {Look(security), Exchange(security)}) {
+    for (const absl::Status& status : {Look(security), Exchange(security), Read(security)}) {
       EXPECT_FALSE(status.ok());
       EXPECT_THAT(std::string(status.message()), HasSubstr(text));
       EXPECT_THAT(std::string(status.message()), Not(HasSubstr(keys_.token)));
@@ -115,9 +125,11 @@ class RefusalTest : public testing::Test {
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<ShardHost> host_ =
       MakeTestHost(ConsistencyMode::kAsync, /*num_workers=*/1, /*elements=*/4);
+  ParameterServer parameter_server_ = ParameterServer(ParameterServer::Options());
   std::unique_ptr<CallGuard> guard_;
   std::unique_ptr<GrpcCoordinatorService> coordinator_service_;
   std::unique_ptr<GrpcParameterService> exchange_service_;
+  std::unique_ptr<GrpcReaderService> reader_service_;
   std::unique_ptr<GrpcServer> server_;  // Destroyed first.
 };
 
@@ -126,6 +138,7 @@ TEST_F(RefusalTest, AMemberIsAdmitted) {
   const SecurityPointer member = Open(keys_);
   EXPECT_TRUE(Look(member).ok()) << Look(member);
   EXPECT_TRUE(Exchange(member).ok()) << Exchange(member);
+  EXPECT_THAT(std::string(Read(member).message()), HasSubstr("has not been given its shards"));
   EXPECT_EQ(guard_->refused_calls(), 0);
 }
 
@@ -184,8 +197,8 @@ TEST_F(RefusalTest, ATokenOfAnotherJobIsRefused) {
   TestKeys other = keys_;
   other.token = MakeToken();
   ExpectRefused(Open(other), "expected the token of this job, got another one");
-  EXPECT_EQ(guard_->refused_calls(), 2);
-  EXPECT_EQ(guard_->refusals()[static_cast<size_t>(CallGuard::Reason::kToken)], 2);
+  EXPECT_EQ(guard_->refused_calls(), 3);
+  EXPECT_EQ(guard_->refusals()[static_cast<size_t>(CallGuard::Reason::kToken)], 3);
 }
 
 TEST_F(RefusalTest, ACallWithoutATokenIsRefused) {
@@ -207,6 +220,7 @@ TEST_F(RefusalTest, ATokenToLookMayOnlyLook) {
   weaker.token = WeakerToken(keys_.token, Right::kLook);
   const SecurityPointer looking = Open(weaker);
   EXPECT_TRUE(Look(looking).ok());
+  EXPECT_THAT(std::string(Read(looking).message()), HasSubstr("has not been given its shards"));
   for (const absl::Status& status : {Set(looking), Exchange(looking)}) {
     EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("got one to look only"));
