@@ -120,6 +120,9 @@ TEST(ShardBlocksTest, DecodesWhatItEncodes) {
 // A slice of a sparse table has a kind of its own, so that an older version refuses it.
 TEST(ShardBlocksTest, WhatIsSaidOfRowsComesLast) {
   ShardSnapshot shard = Example();
+  shard.slices[0].optimizer_state.clear();
+  shard.slices[0].own_arrays = 0;
+  shard.slices[0].own.clear();
   const std::string dense = EncodeShardBlocks(shard);
   SparseRowsSnapshot rows;
   rows.dim = 3;
@@ -140,6 +143,9 @@ TEST(ShardBlocksTest, WhatIsSaidOfRowsComesLast) {
   EXPECT_EQ(decoded->slices[0].rows->state_floats, 6u);
   EXPECT_EQ(decoded->slices[0].rows->last_step, Step(0x0102));
   EXPECT_EQ(decoded->slices[0].kept.size(), 2u);
+  shard.slices[0].optimizer_state.resize(1);
+  EXPECT_TRUE(absl::IsInvalidArgument(DecodeShardBlocks(EncodeShardBlocks(shard)).status()));
+  shard.slices[0].optimizer_state.clear();
   for (const size_t dim : {0, 1025}) {
     rows.dim = dim;
     shard.slices[0].rows = std::make_shared<SparseRowsSnapshot>(rows);
