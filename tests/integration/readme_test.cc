@@ -43,7 +43,8 @@ constexpr const char* kReadmes[] = {"README.md",
                                     "tests/simulation/README.md",
                                     "worker/client_api/README.md",
                                     "worker/dataset/README.md",
-                                    "worker/python/README.md"};
+                                    "worker/python/README.md",
+                                    "worker/sparse_training/README.md"};
 
 // A built clone, with `capstan` on the path.
 class Clone {
