@@ -23,7 +23,7 @@ sources() {
 sanitized=(//common/{codec,exchange,wire}/... //server/{checkpoint,shard,sparse}/...
   //worker/{client,client_api}/... //tests/fuzz/...)
 
-# With clang, which also checks lock annotations and layers of what it builds. So do the TSan tests.
+# With clang, which also checks lock annotations and layers of what it builds.
 asan_tests() {
   bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=asan --build_tests_only -- \
     "${sanitized[@]}"
