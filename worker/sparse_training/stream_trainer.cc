@@ -24,12 +24,12 @@ StreamTrainer::StreamTrainer(Options options)
     : options_(std::move(options)),
       is_ftrl_(options_.job.optimizer().type() == v1::OptimizerSpec::FTRL) {}
 
-absl::Status StreamTrainer::OpenStream(const SampleShare& share) {
+absl::StatusOr<std::shared_ptr<SampleStream>> StreamTrainer::OpenStream(const SampleShare& share) {
   ASSIGN_OR_RETURN(std::unique_ptr<SampleStream> stream, options_.data->OpenTraining(share));
   MutexLock lock(&mu_);
   if (is_cancelled_) return absl::CancelledError("the worker ends");
   stream_ = std::move(stream);
-  return absl::OkStatus();
+  return stream_;
 }
 
 void StreamTrainer::Cancel() {
@@ -55,7 +55,7 @@ absl::Status StreamTrainer::Run(WorkerId worker) {
 }
 
 absl::Status StreamTrainer::Train(const SampleShare& share) {
-  RETURN_IF_ERROR(OpenStream(share));
+  ASSIGN_OR_RETURN(const std::shared_ptr<SampleStream> stream, OpenStream(share));
   ProgramEngine& engine = *options_.engine;
   const int64_t first_step = engine.step().value();
   StepBatches::Options options;
@@ -65,7 +65,7 @@ absl::Status StreamTrainer::Train(const SampleShare& share) {
   const bool is_cut_by_steps = options_.job.training().steps() > 0 || options_.job.stay();
   // The end of the round, in a job that stays.
   if (is_cut_by_steps) options.steps = EndStep(options_.job, options_.steps, first_step);
-  StepBatches batches(options, stream_.get());
+  StepBatches batches(options, stream.get());
   StepInput input, next;
   // Another process has done the earlier steps.
   for (int64_t step = 0; step < first_step; ++step) {

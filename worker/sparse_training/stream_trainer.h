@@ -51,7 +51,7 @@ class StreamTrainer {
     std::vector<float> rows;
   };
 
-  absl::Status OpenStream(const SampleShare& share);
+  absl::StatusOr<std::shared_ptr<SampleStream>> OpenStream(const SampleShare& share);
   absl::Status Train(const SampleShare& share);
   // Waits for the rows of the input's keys.
   absl::Status ReadRows(StepInput& input);
