@@ -24,8 +24,7 @@ namespace capstan {
 //     state, uint32 count of own states; for each: uint32 worker; if there is a copy of what the
 //     workers have: uint64 version of its values
 //   slice of a sparse table (kind 3): as kind 2, without a copy; then uint32 values of a row,
-//   uint32
-//     floats of state in a row, int64 last step of a push or pull
+//     uint32 floats of state in a row, int64 last step of a push or pull
 std::string EncodeShardBlocks(const ShardSnapshot& snapshot);
 
 // Decodes bytes of EncodeShardBlocks. Payloads are empty; there are as many as the slice had. Rows

@@ -92,7 +92,7 @@ class SparseRows {
   void Touch(float* row, uint32_t step) const;
 
   uint32_t Begin(Step step);
-  // Of at most RowOrder::kMostKeys keys.
+  // Both take at most RowOrder::kMostKeys keys.
   void PullPart(absl::Span<const uint64_t> keys, uint32_t step, absl::Span<float> values) const;
   void PushPart(absl::Span<const uint64_t> keys, const float* gradients, uint32_t step,
                 double rate_factor);

@@ -153,8 +153,8 @@ class RowStore {
     Round round;
   };
 
-  // A batch of these keys, other than `used` and those that the table's exchanges or readers need.
-  // INVALID_ARGUMENT.
+  // Returns a free batch, filled with these keys. It is not `used`, and no exchange or reader of
+  // the table needs it. INVALID_ARGUMENT: too many keys.
   absl::StatusOr<Batch*> MakeBatch(Table& table, absl::Span<const uint64_t> keys,
                                    const Batch* used = nullptr);
   bool HasOpenExchange(TableId table) const;

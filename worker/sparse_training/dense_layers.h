@@ -17,7 +17,7 @@ namespace capstan {
 // thread-safe.
 class DenseLayers {
  public:
-  // Of the inputs, and of each hidden layer. At least one, none is 0.
+  // The widths of the inputs and of each hidden layer: at least one, and none is 0.
   explicit DenseLayers(std::vector<int64_t> widths);
 
   int layer_count() const { return static_cast<int>(layers_.size()); }

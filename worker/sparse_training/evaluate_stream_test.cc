@@ -55,7 +55,7 @@ TEST(EvaluateStreamTest, FiguresAreOverAllBatches) {
                       std::log1p(std::exp(1)) + std::log1p(std::exp(-3)) +
                       std::log1p(std::exp(-0.5));
   EXPECT_NEAR(result.test_loss(), loss / 5, 1e-6);
-  // Of 6 pairs, only (0.5, 1) has the wrong order.
+  // One of the 6 pairs, (0.5, 1), has the wrong order.
   EXPECT_DOUBLE_EQ(result.test_auc(), 5.0 / 6);
   EXPECT_NEAR(result.guess_loss(), -0.25 * std::log(0.25) - 0.75 * std::log(0.75), 1e-12);
   EXPECT_DOUBLE_EQ(result.guess_accuracy(), 0.6);

@@ -46,7 +46,7 @@ class Rows:
         self.table = table
         self.group = group
         self._step = 0
-        # Of this step: each backward's keys and their gradients.
+        # The keys and the gradients of each backward in this step.
         self._parts: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._keys: Optional[torch.Tensor] = None
         # The sums of the step's gradients are the gradient of this tensor, from `merge` on.
