@@ -52,14 +52,40 @@ std::string ShapeText(absl::Span<const uint64_t> shape) {
 // In an error.
 constexpr size_t kMostDifferences = 16;
 
-// How the file's tensor differs from the table; empty: it does not.
-std::string DifferenceOf(const v1::TableSpec& table, const Safetensors::Tensor* tensor) {
-  const std::string name = ShortPrintableText(table.name());
-  const std::vector<uint64_t> shape(table.shape().begin(), table.shape().end());
-  if (tensor == nullptr) return absl::StrCat(name, ": expected ", ShapeText(shape), ", got none");
-  if (tensor->dtype == "F32" && tensor->shape == shape) return "";
-  return absl::StrCat(name, ": expected ", ShapeText(shape), " of F32, got ",
-                      ShapeText(tensor->shape), " of ", tensor->dtype);
+// By name.
+using Tensors = absl::flat_hash_map<std::string, const Safetensors::Tensor*>;
+
+const Safetensors::Tensor* Find(const Tensors& tensors, const std::string& name) {
+  const auto found = tensors.find(name);
+  return found == tensors.end() ? nullptr : found->second;
+}
+
+// The tensors of a table in a file that has `tensors`.
+std::vector<Safetensors::Tensor> TensorsOf(const v1::TableSpec& table, const Tensors& tensors) {
+  if (!table.has_sparse()) {
+    return {{table.name(), "F32", {table.shape().begin(), table.shape().end()}}};
+  }
+  const std::string keys = absl::StrCat(table.name(), ".keys");
+  const std::string state = absl::StrCat(table.name(), ".state");
+  // As many rows as there are keys, and any state.
+  const Safetensors::Tensor* const found = Find(tensors, keys);
+  const uint64_t rows = found == nullptr || found->shape.empty() ? 0 : found->shape[0];
+  std::vector<Safetensors::Tensor> all = {
+      {keys, "I64", {rows}},
+      {absl::StrCat(table.name(), ".values"), "F32", {rows, table.sparse().dim()}}};
+  if (Find(tensors, state) != nullptr) all.push_back(*Find(tensors, state));
+  return all;
+}
+
+// How the file's tensor differs; empty: it does not.
+std::string DifferenceOf(const Safetensors::Tensor& expected, const Safetensors::Tensor* tensor) {
+  const std::string name = ShortPrintableText(expected.name);
+  if (tensor == nullptr) {
+    return absl::StrCat(name, ": expected ", ShapeText(expected.shape), ", got none");
+  }
+  if (tensor->dtype == expected.dtype && tensor->shape == expected.shape) return "";
+  return absl::StrCat(name, ": expected ", ShapeText(expected.shape), " of ", expected.dtype,
+                      ", got ", ShapeText(tensor->shape), " of ", tensor->dtype);
 }
 
 // In the metadata of an unfinished file.
@@ -350,10 +376,11 @@ absl::Status ModelTables::CheckTables(const ModelOutput::Tables& tables) const {
   std::vector<std::string> differences;
   absl::flat_hash_set<std::string> expected;
   for (const v1::TableSpec& table : tables) {
-    expected.insert(table.name());
-    const auto found = tensors_.find(table.name());
-    std::string difference = DifferenceOf(table, found == tensors_.end() ? nullptr : found->second);
-    if (!difference.empty()) differences.push_back(std::move(difference));
+    for (const Safetensors::Tensor& tensor : TensorsOf(table, tensors_)) {
+      expected.insert(tensor.name);
+      std::string difference = DifferenceOf(tensor, Find(tensors_, tensor.name));
+      if (!difference.empty()) differences.push_back(std::move(difference));
+    }
   }
   for (const Safetensors::Tensor& tensor : header_.tensors) {
     if (expected.contains(tensor.name)) continue;
@@ -393,6 +420,17 @@ absl::Status ModelTables::ReadValues(absl::string_view table, uint64_t offset,
 absl::Status ModelTables::WriteValues(absl::string_view table, uint64_t offset,
                                       absl::Span<const float> values) const {
   return file_.WriteAt(PlaceOf(table, offset), values.data(), values.size() * sizeof(float));
+}
+
+absl::StatusOr<ModelTables::Rows> ModelTables::ReadRows(absl::string_view table) const {
+  const Safetensors::Tensor& keys = *tensors_.at(absl::StrCat(table, ".keys"));
+  const Safetensors::Tensor& values = *tensors_.at(absl::StrCat(table, ".values"));
+  Rows rows;
+  rows.keys.resize(keys.bytes / sizeof(uint64_t));
+  RETURN_IF_ERROR(file_.ReadAt(keys.offset, rows.keys.data(), keys.bytes));
+  rows.values.resize(values.bytes / sizeof(float));
+  RETURN_IF_ERROR(file_.ReadAt(values.offset, rows.values.data(), values.bytes));
+  return rows;
 }
 
 absl::Status ModelTables::WriteRows(const TableOfRows& table, uint64_t first,

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -112,7 +113,7 @@ class ModelTables {
   const Safetensors& header() const { return header_; }
 
   // INVALID_ARGUMENT, with the differences by name, unless the file has exactly these tables, with
-  // the same shapes, as float32.
+  // the same shapes, as float32. A sparse one has any number of rows, with or without their state.
   absl::Status CheckTables(const ModelOutput::Tables& tables) const;
 
   // FAILED_PRECONDITION unless this is the unfinished file of the ModelOutput with this token.
@@ -122,6 +123,13 @@ class ModelTables {
   absl::Status ReadValues(absl::string_view table, uint64_t offset, absl::Span<float> values) const;
   absl::Status WriteValues(absl::string_view table, uint64_t offset,
                            absl::Span<const float> values) const;
+  // All rows of a sparse table that CheckTables has accepted. Those of a file of ours have distinct
+  // keys; `values` has a row for each.
+  struct Rows {
+    std::vector<uint64_t> keys;
+    std::vector<float> values;
+  };
+  absl::StatusOr<Rows> ReadRows(absl::string_view table) const;
   // Writes rows of a sparse table, from its row `first` on. The spans are as long as the rows say.
   absl::Status WriteRows(const TableOfRows& table, uint64_t first, absl::Span<const uint64_t> keys,
                          absl::Span<const float> values, absl::Span<const float> state) const;

@@ -1,11 +1,15 @@
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/printable_text.h"
+#include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_flags.h"
 #include "common/job/job_properties.h"
@@ -15,7 +19,15 @@
 #include "deploy/cli/commands.h"
 #include "kernels/cpu/cpu_stream.h"
 #include "kernels/gemm.h"
+#include "proto/coordinator_service.pb.h"
+#include "server/sparse/initial_row.h"
 #include "worker/dataset/load_data.h"
+#include "worker/dataset/sparse/sample_stream.h"
+#include "worker/dataset/sparse/sparse_batch.h"
+#include "worker/sparse_training/evaluate_stream.h"
+#include "worker/sparse_training/make_sparse_model.h"
+#include "worker/sparse_training/sparse_model.h"
+#include "worker/sparse_training/stream_data.h"
 #include "worker/training/evaluate.h"
 #include "worker/training/gathered_batch.h"
 #include "worker/training/make_model.h"
@@ -24,16 +36,126 @@
 namespace capstan {
 namespace {
 
-// The values of the model's tables, from the file.
+// What the job's test samples say of a model.
+struct Result {
+  uint64_t samples = 0;
+  double accuracy = 0;
+  double loss = 0;
+  std::optional<double> auc;
+  uint64_t parameters_xxh3 = 0;
+};
+
+// The values of the model's tables, from the file; empty for sparse ones.
 absl::StatusOr<std::vector<HostBuffer>> ReadTables(const ModelTables& file,
                                                    const std::vector<v1::TableSpec>& tables) {
   RETURN_IF_ERROR(file.CheckTables({tables.begin(), tables.end()}));
   std::vector<HostBuffer> values;
   for (const v1::TableSpec& table : tables) {
-    ASSIGN_OR_RETURN(values.emplace_back(), HostBuffer::Create(ElementCount(table)));
+    const uint64_t size = table.has_sparse() ? 0 : ElementCount(table);
+    ASSIGN_OR_RETURN(values.emplace_back(), HostBuffer::Create(size));
+    if (table.has_sparse()) continue;
     RETURN_IF_ERROR(file.ReadValues(table.name(), /*offset=*/0, values.back().span()));
   }
   return values;
+}
+
+std::vector<absl::Span<const float>> SpansOf(const std::vector<HostBuffer>& tables) {
+  std::vector<absl::Span<const float>> values;
+  for (const HostBuffer& table : tables) values.push_back(table.span());
+  return values;
+}
+
+absl::StatusOr<Result> EvaluateModel(const v1::JobSpec& job, const ModelTables& file) {
+  ASSIGN_OR_RETURN(const DataSplit data, LoadData(job.data(), job.seed()));
+  ASSIGN_OR_RETURN(auto made, MakeModel<CpuStream>(job.model(), data.train.feature_count,
+                                                   data.train.class_count));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ModelOnCpu> model,
+                   ModelOnCpu::Create(std::move(made), kEvaluationBatch));
+  ASSIGN_OR_RETURN(const std::vector<HostBuffer> tables, ReadTables(file, model->model().tables()));
+  const std::vector<absl::Span<const float>> values = SpansOf(tables);
+  GatheredBatch batch;
+  ASSIGN_OR_RETURN(const Evaluation evaluation,
+                   Evaluate(data.test.size(), [&](absl::Span<const uint32_t> samples) {
+                     batch.Gather(data.test, samples);
+                     return model->Forward(batch.batch(), values,
+                                           [](int) { return absl::OkStatus(); });
+                   }));
+  Result result;
+  result.samples = data.test.size();
+  result.accuracy = evaluation.accuracy;
+  result.loss = evaluation.loss;
+  result.parameters_xxh3 = HashParameters(values);
+  return result;
+}
+
+// The rows of a model's sparse table, from its file. A key without a row has its initial values,
+// as in a pull.
+class FileRows {
+ public:
+  FileRows(const v1::JobSpec& job, const v1::TableSpec& table, ModelTables::Rows rows)
+      : seed_(job.seed()),
+        dim_(table.sparse().dim()),
+        initial_stddev_(table.initial_stddev()),
+        rows_(std::move(rows)) {
+    places_.reserve(rows_.keys.size());
+    for (size_t i = 0; i < rows_.keys.size(); ++i) places_[rows_.keys[i]] = i;
+  }
+
+  void Read(absl::Span<const uint64_t> keys, std::vector<float>* values) const {
+    values->resize(keys.size() * dim_);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const absl::Span<float> row = absl::MakeSpan(*values).subspan(i * dim_, dim_);
+      const auto found = places_.find(keys[i]);
+      if (found == places_.end()) {
+        InitializeRow(seed_, SparseModel::kRows, initial_stddev_, keys[i], row);
+      } else {
+        std::copy_n(&rows_.values[found->second * dim_], dim_, row.data());
+      }
+    }
+  }
+
+ private:
+  const uint64_t seed_;
+  const size_t dim_;
+  const double initial_stddev_;
+  const ModelTables::Rows rows_;
+  absl::flat_hash_map<uint64_t, size_t> places_;
+};
+
+// The same for a model that learns from a stream.
+absl::StatusOr<Result> EvaluateStreamModel(const v1::JobSpec& job, const ModelTables& file) {
+  RealClock clock;
+  ASSIGN_OR_RETURN(const std::unique_ptr<const StreamData> data, StreamData::Open(job, &clock));
+  ASSIGN_OR_RETURN(const std::unique_ptr<SparseModel> model, MakeSparseModel(job, *data));
+  ASSIGN_OR_RETURN(const std::vector<HostBuffer> tables, ReadTables(file, model->tables()));
+  const std::vector<absl::Span<const float>> values = SpansOf(tables);
+  const v1::TableSpec& of_rows = model->tables()[SparseModel::kRows.value()];
+  ASSIGN_OR_RETURN(ModelTables::Rows in_file, file.ReadRows(of_rows.name()));
+  const FileRows all_rows(job, of_rows, std::move(in_file));
+  ASSIGN_OR_RETURN(const std::unique_ptr<SampleStream> test, data->OpenTest());
+  if (test == nullptr) {
+    return absl::InvalidArgumentError(
+        "--test_path: expected a file of samples to test the model with, got none");
+  }
+  std::vector<uint64_t> keys;
+  std::vector<float> rows;
+  v1::ReportResultRequest reported;
+  RETURN_IF_ERROR(EvaluateStream(
+      *test, StreamData::kTestBatch, /*training=*/{},
+      [&](const SparseBatch& batch, absl::Span<float> log_odds) {
+        model->ListKeys(batch, &keys);
+        all_rows.Read(keys, &rows);
+        return model->Forward(
+            batch, rows, values, [](int) { return absl::OkStatus(); }, log_odds);
+      },
+      reported));
+  Result result;
+  result.samples = reported.test_samples();
+  result.accuracy = reported.test_accuracy();
+  result.loss = reported.test_loss();
+  if (reported.has_test_auc()) result.auc = reported.test_auc();
+  result.parameters_xxh3 = HashParameters(values);
+  return result;
 }
 
 // All digits, as a summary has them.
@@ -53,38 +175,20 @@ absl::Status EvaluateCommand(const std::string& path, const std::string& job_fil
         "--model: expected a model that is built in, got program: a program evaluates itself; read "
         "the file there, as any safetensors library does");
   }
-  if (LearnsFromStream(job.model())) {
-    return absl::InvalidArgumentError(
-        "--model: expected a model with dense tables alone, got one with a sparse table: its job "
-        "tests it at the end (--test_path)");
-  }
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelTables> file, ModelTables::Open(path));
-  ASSIGN_OR_RETURN(const DataSplit data, LoadData(job.data(), job.seed()));
-  ASSIGN_OR_RETURN(auto made, MakeModel<CpuStream>(job.model(), data.train.feature_count,
-                                                   data.train.class_count));
-  ASSIGN_OR_RETURN(const std::unique_ptr<ModelOnCpu> model,
-                   ModelOnCpu::Create(std::move(made), kEvaluationBatch));
-  ASSIGN_OR_RETURN(const std::vector<HostBuffer> tables,
-                   ReadTables(*file, model->model().tables()));
-  std::vector<absl::Span<const float>> values;
-  for (const HostBuffer& table : tables) values.push_back(table.span());
-
   UseOneBlasThread();  // as workers do: the order of sums depends on the number of threads
-  GatheredBatch batch;
-  ASSIGN_OR_RETURN(const Evaluation evaluation,
-                   Evaluate(data.test.size(), [&](absl::Span<const uint32_t> samples) {
-                     batch.Gather(data.test, samples);
-                     return model->Forward(batch.batch(), values,
-                                           [](int) { return absl::OkStatus(); });
-                   }));
+  ASSIGN_OR_RETURN(const Result result, LearnsFromStream(job.model())
+                                            ? EvaluateStreamModel(job, *file)
+                                            : EvaluateModel(job, *file));
   for (const auto& [key, value] : file->header().metadata) {
     out << PrintableText(key) << ": " << PrintableText(value) << "\n";
   }
-  out << "on the " << data.test.size() << " test samples of job " << PrintableText(job.name())
+  out << "on the " << result.samples << " test samples of job " << PrintableText(job.name())
       << ":\n"
-      << "test accuracy " << DigitsOf(evaluation.accuracy) << "\n"
-      << "test loss " << DigitsOf(evaluation.loss) << "\n"
-      << "parameters_xxh3 " << absl::StrFormat("%016x", HashParameters(values)) << std::endl;
+      << "test accuracy " << DigitsOf(result.accuracy) << "\n"
+      << "test loss " << DigitsOf(result.loss) << "\n";
+  if (result.auc.has_value()) out << "test AUC " << DigitsOf(*result.auc) << "\n";
+  out << "parameters_xxh3 " << absl::StrFormat("%016x", result.parameters_xxh3) << std::endl;
   return absl::OkStatus();
 }
 

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <cmath>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -63,6 +64,69 @@ TEST_F(EvaluateCommandTest, ZerosHaveTheLossOfTenEqualClasses) {
 TEST_F(EvaluateCommandTest, TheFilesMetadataAreMadePrintable) {
   ASSERT_TRUE(Evaluate({kLogistic}).ok());
   EXPECT_THAT(out_.str(), HasSubstr("step: 7\\x1b\n"));
+}
+
+// A model with rows, and samples that it is tested on.
+class EvaluateRowsTest : public testing::Test {
+ protected:
+  EvaluateRowsTest() {
+    std::string folder = testing::TempDir() + "/evaluate-rows-XXXXXX";
+    folder_ = mkdtemp(folder.data());
+    // Log odds of 3, -2, 0 and -0.5. Key 5 has no row: its weight is 0, as that of the bias.
+    std::ofstream(folder_ + "/samples") << "1 1:2\n0 3:1\n0 5:1\n0 1:1 3:1\n";
+  }
+  std::string Model(uint64_t dim) {
+    const std::string path = folder_ + "/rows.safetensors";
+    const TableOfRows table = {"weights", /*rows=*/2, dim, /*state_floats=*/1};
+    const auto output = CreateModelFile(path, /*token=*/1).value();
+    EXPECT_TRUE(output->Begin({}, {table}).ok());
+    const auto model =
+        ModelTables::Read(OpenFile::Open(UnfinishedModelPath(path), O_RDWR).value()).value();
+    std::vector<float> values(2 * dim, -2);
+    values[0] = 1.5;
+    EXPECT_TRUE(model->WriteRows(table, /*first=*/0, {1, 3}, values, {7, 7}).ok());
+    EXPECT_TRUE(output->Publish({}, XXH3_64bits("", 0)).ok());
+    return path;
+  }
+  absl::Status Evaluate(const std::string& model, const std::string& test_path) {
+    std::vector<std::string> flags = {"--model=sparse_logistic_regression", "--optimizer=ftrl",
+                                      "--data_format=libsvm", "--epochs=1",
+                                      "--data_path=" + folder_ + "/samples"};
+    if (!test_path.empty()) flags.push_back("--test_path=" + test_path);
+    return EvaluateCommand(model, kJobFile, flags, out_);
+  }
+  double Printed(const std::string& name) {
+    const size_t place = out_.str().find(name + " ");
+    return place == std::string::npos ? -1 : std::stod(out_.str().substr(place + name.size()));
+  }
+
+  std::string folder_;
+  std::ostringstream out_;
+};
+
+TEST_F(EvaluateRowsTest, RowsOfTheFileAndInitialOnesGiveTheLogOdds) {
+  const absl::Status status = Evaluate(Model(/*dim=*/1), folder_ + "/samples");
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out_.str(), HasSubstr("on the 4 test samples of job capstan:\n"));
+  const double loss = std::log1p(std::exp(-3)) + std::log1p(std::exp(-2)) + std::log(2) +
+                      std::log1p(std::exp(-0.5));
+  EXPECT_NEAR(Printed("test loss"), loss / 4, 1e-6);
+  EXPECT_EQ(Printed("test AUC"), 1);
+}
+
+TEST_F(EvaluateRowsTest, RowsOfAnotherSizeAndNoTestAreRefused) {
+  EXPECT_THAT(std::string(Evaluate(Model(/*dim=*/2), folder_ + "/samples").message()),
+              HasSubstr("weights.values: expected [2, 1] of F32, got [2, 2] of F32"));
+  EXPECT_THAT(std::string(Evaluate(Model(/*dim=*/1), "").message()),
+              HasSubstr("--test_path: expected a file of samples"));
+}
+
+TEST_F(EvaluateCommandTest, AModelWithoutRowsIsNoModelOfClicks) {
+  EXPECT_THAT(std::string(Evaluate({"--model=sparse_logistic_regression", "--optimizer=ftrl",
+                                    "--data_format=synthetic_ctr"})
+                              .message()),
+              AllOf(HasSubstr("weights.keys: expected [0], got none"),
+                    HasSubstr("linear.bias: expected none, got [10]")));
 }
 
 TEST_F(EvaluateCommandTest, AnotherModelIsRefusedWithEachDifference) {

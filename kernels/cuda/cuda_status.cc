@@ -91,7 +91,7 @@ absl::Status CublasStatus(int error, absl::string_view what) {
   if (cuda_error != cudaSuccess) return CudaStatus(cuda_error, what);
   const Advice advice = AdviceForBlas(status);
   return absl::Status(advice.code,
-                      absl::StrCat(what, ": ", cublasGetStatusString(status), "; ", advice.text));
+                      absl::StrCat(what, ": ", cublasGetStatusName(status), "; ", advice.text));
 }
 
 }  // namespace capstan

@@ -81,7 +81,7 @@ TEST_F(LaunchTest, ALaunchThatCudaRefusesIsTold) {
   const absl::Status many_blocks =
       SumBlocks((int64_t{1} << 32) + 1, /*threads=*/256, nullptr, nullptr, *stream_);
   EXPECT_THAT(many_blocks.message(), HasSubstr("sum blocks: launch of "));
-  EXPECT_THAT(many_blocks.message(), HasSubstr("cudaErrorInvalidConfiguration"));
+  EXPECT_THAT(many_blocks.message(), HasSubstr("cudaErrorInvalid"));  // which one depends on CUDA
   EXPECT_TRUE(stream_->Synchronize().ok()) << "the GPU is not lost";
 }
 

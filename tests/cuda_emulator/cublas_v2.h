@@ -38,7 +38,7 @@ cublasStatus_t cublasDestroy(cublasHandle_t handle);
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
 cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, size_t bytes);
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
-const char* cublasGetStatusString(cublasStatus_t status);
+const char* cublasGetStatusName(cublasStatus_t status);
 
 // C = alpha * op(A) * op(B) + beta * C, column-major; alpha and beta are floats in host memory. A
 // and B are both float32 or both bfloat16, C is float32; others are CUBLAS_STATUS_NOT_SUPPORTED.

@@ -50,7 +50,7 @@ echo "[       OK ] GemmTest.Multiplies (3 ms)"
 echo "[  PASSED  ] 2 tests."
 echo "[       OK ] GemmTest.Transposes (12 ms)"
 SCRIPT
-  for name in kernels-cuda-arrays_test worker-engine-{batch_feed,gradient_sender,cuda_engine}_test; do
+  for name in kernels-cuda-arrays_test worker-engine-{batch_feed,engine}_test; do
     program "${bundle}/tests/${name}" <<<'echo "[       OK ] Some.Test (1 ms)"'
   done
   kernel_benchmark_prints "${bundle}" '"share":0.85,"required_share":0.85'
@@ -111,7 +111,7 @@ all_is_well() {
   make_bundle well
   suite 0 --out=logs
   table_has '^machine +ok +first use of the GPU'
-  table_has '^tests +ok +5 test programs +6 cases passed'
+  table_has '^tests +ok +4 test programs +5 cases passed'
   table_has '^training +ok +digits-bsp  .*97.60 % \(CPU: 98.00 %\), loss 0.0195 \(0.0194\), 76250'
   table_has '^training +ok +digits-bsp again +.* 5678 and 5678'
   table_has '^training +ok +digits-async'
@@ -121,7 +121,7 @@ all_is_well() {
   table_has '^step +not run +the same step in PyTorch'
   table_has '^step +not run +step in float32 +10.900 ms'
   table_has '^step +ok +communication hidden +29.5 % of 20.000 ms; step 25.000 ms'
-  table_has '^sanitizer +ok +memcheck +5 test programs clean'
+  table_has '^sanitizer +ok +memcheck +4 test programs clean'
   table_has '^sanitizer +ok +racecheck +2 test programs clean'
   table_has '^0 failed'
   grep -q "the table" logs/kernels.log
@@ -212,10 +212,10 @@ cublas_is_found_where_python_and_conda_put_it() {
 
 a_failing_test_stops_nothing_else() {
   make_bundle failing_test
-  program tests/worker-engine-bad_test <<<'echo "[  FAILED  ] A.B (1 ms)"; exit 1'
+  program tests/tests-cluster-bad_test <<<'echo "[  FAILED  ] A.B (1 ms)"; exit 1'
   suite 1
-  table_has '^tests +FAILED +worker-engine-bad_test +1 cases failed, exit code 1'
-  table_has '^tests +FAILED +6 test programs +6 cases passed, 1 failed, 0 skipped'
+  table_has '^tests +FAILED +tests-cluster-bad_test +1 cases failed, exit code 1'
+  table_has '^tests +FAILED +5 test programs +5 cases passed, 1 failed, 0 skipped'
   table_has '^step +ok'
   table_has '^2 failed'
 }
@@ -223,11 +223,11 @@ a_failing_test_stops_nothing_else() {
 what_takes_too_long_is_not_run() {
   make_bundle slow
   program tests/kernels-cuda-kernel_benchmark <<<'exit 124'
-  program tests/worker-engine-slow_test <<<'exit 124'
+  program tests/tests-cluster-slow_test <<<'exit 124'
   echo 'exit 124' >bin/cuda
   suite 0 --stages=tests,training,kernels
-  table_has '^tests +not run +worker-engine-slow_test'
-  table_has '^tests +ok +6 test programs +6 cases passed'
+  table_has '^tests +not run +tests-cluster-slow_test'
+  table_has '^tests +ok +5 test programs +5 cases passed'
   table_has '^training +not run +digits-bsp '
   table_has '^kernels +not run +kernel_benchmark'
 }
@@ -275,7 +275,7 @@ sanitizer_errors_fail() {
   program path/compute-sanitizer <<<'echo "========= ERROR SUMMARY: 3 errors"; exit 86'
   suite 1 --stages=sanitizer
   table_has '^sanitizer +FAILED +memcheck kernels-cuda-gemm_test +exit code 86, ERROR SUMMARY: 3'
-  table_has '^sanitizer +FAILED +memcheck worker-engine-cuda_engine_test '
+  table_has '^sanitizer +FAILED +memcheck worker-engine-engine_test '
 }
 
 a_sanitizer_that_says_nothing() {

@@ -9,22 +9,21 @@ tests_for() {
     [[ "${test}" == "${smallest}" ]] || echo "${test}"
   done
   [[ "${tool}" == memcheck ]] || return 0
-  for test in batch_feed gradient_sender cuda_engine; do
-    echo "${bundle}/tests/worker-engine-${test}_test"
-  done
+  printf '%s\n' "${bundle}"/tests/worker-engine-*_test
 }
 
-# sanitize SANITIZER TOOL END: runs the GPU's unit tests under a tool of compute-sanitizer until time
-# is up. If the tool prints no summary for the first test, it does not work here.
+# sanitize SANITIZER TOOL SECONDS END: runs the GPU's unit tests, each for so long at most, under a
+# tool of compute-sanitizer until time is up. If the tool prints no summary for the first test, it
+# does not work here.
 sanitize() {
-  local sanitizer="$1" tool="$2" end="$3" clean=0 slow=0 bad=0 is_first=1 test name log exit_code
-  local summary
+  local sanitizer="$1" tool="$2" seconds="$3" end="$4" clean=0 slow=0 bad=0 is_first=1
+  local test name log exit_code summary
   while read -r test; do
     name="${test##*/}"
     log="${tool}-${name}.log"
     exit_code=0
     ((SECONDS < end)) || { slow=$((slow + 1)) && continue; }
-    limited 20 "${log}" "${sanitizer}" --tool "${tool}" --error-exitcode=86 --report-api-errors=no \
+    limited "${seconds}" "${log}" "${sanitizer}" --tool "${tool}" --error-exitcode=86 --report-api-errors=no \
       "${test}" || exit_code=$?
     summary="$(grep -oE '[A-Z]* ?SUMMARY.*' "${out}/${log}" | tail -n 1 || true)"
     if ((exit_code == 124 || exit_code == 137)); then
@@ -54,6 +53,6 @@ stage_sanitizer() {
     row "not run" "memcheck, racecheck" "there is no compute-sanitizer on PATH or in CUDA's bin"
     return
   fi
-  sanitize "${sanitizer}" memcheck $((SECONDS + limits[sanitizer] / 2))
-  sanitize "${sanitizer}" racecheck "${stage_end}"
+  sanitize "${sanitizer}" memcheck 20 $((SECONDS + limits[sanitizer] / 2))
+  sanitize "${sanitizer}" racecheck 45 "${stage_end}"
 }

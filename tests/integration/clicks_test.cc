@@ -30,6 +30,15 @@ class ClicksTest : public testing::Test {
     processes_->Start("run", "deploy/cli/capstan", flags);
     return processes_->WaitForExit("run", absl::Seconds(100)).code;
   }
+  int Capstan(const std::vector<std::string>& arguments) {
+    processes_->Start(arguments[0], "deploy/cli/capstan", arguments);
+    return processes_->WaitForExit(arguments[0], absl::Seconds(100)).code;
+  }
+  // The number behind this text.
+  static double Printed(const std::string& text, const std::string& log) {
+    const size_t place = log.find(text);
+    return place == std::string::npos ? -1 : std::stod(log.substr(place + text.size()));
+  }
   nlohmann::json Summary() {
     return nlohmann::json::parse(ReadFile(processes_->path("run-dir/summary.json")));
   }
@@ -54,13 +63,28 @@ TEST_F(ClicksTest, TheJobOfClicksComesNearTheBestAuc) {
   }
 }
 
-TEST_F(ClicksTest, TheJobOfDeepFmRuns) {
-  ASSERT_EQ(Run({"--job=deploy/jobs/ctr_deepfm.textproto", "--ctr_samples=20000", "--ctr_keys=1000",
-                 "--ctr_test_samples=5000", "--num_workers=2"}),
-            0)
-      << processes_->Log("run");
-  EXPECT_GT(Summary()["test_auc"].get<double>(), 0.55);
-  EXPECT_LT(Summary()["test_auc"].get<double>(), Summary()["best_auc"].get<double>());
+TEST_F(ClicksTest, TheJobOfDeepFmRunsAndItsExportedModelIsEvaluated) {
+  const std::vector<std::string> job = {"--job=deploy/jobs/ctr_deepfm.textproto",
+                                        "--ctr_samples=20000", "--ctr_keys=1000",
+                                        "--ctr_test_samples=5000", "--num_workers=2"};
+  const std::string checkpoints = processes_->path("checkpoints");
+  std::vector<std::string> flags = job;
+  flags.push_back("--checkpoint_dir=" + checkpoints);
+  ASSERT_EQ(Run(flags), 0) << processes_->Log("run");
+  const double auc = Summary()["test_auc"].get<double>();
+  EXPECT_GT(auc, 0.55);
+  EXPECT_LT(auc, Summary()["best_auc"].get<double>());
+
+  const std::string model = processes_->path("model.safetensors");
+  ASSERT_EQ(Capstan({"export", "--checkpoint=" + checkpoints, "--output=" + model}), 0)
+      << processes_->Log("export");
+  flags = job;
+  flags.insert(flags.begin(), {"evaluate", model});
+  ASSERT_EQ(Capstan(flags), 0) << processes_->Log("evaluate");
+  // Of 5,000 samples: another order of sums may change a few ranks.
+  EXPECT_NEAR(Printed("test AUC ", processes_->Log("evaluate")), auc, 1e-5);
+  EXPECT_NEAR(Printed("test loss ", processes_->Log("evaluate")),
+              Summary()["test_loss"].get<double>(), 1e-6);
 }
 
 TEST_F(ClicksTest, AWorkerReadsStandardInput) {

@@ -154,6 +154,9 @@ std::vector<Listed> AllListed() {
                  "--optimizer=ftrl --num_workers=1 --data_format=csv "
                  "--columns=label,numeric*13,categorical*26 --delimiter=tab --data_path=- "
                  "--epochs=1"),
+      IsTestedBy(kClicksTest, "capstan export --checkpoint=saved --output=clicks.safetensors"),
+      IsTestedBy(kClicksTest,
+                 "capstan evaluate clicks.safetensors --job=deploy/jobs/ctr.textproto"),
       Trains("capstan run --run_dir=first --output=digits.safetensors", 0.95,
              R"({"consistency": "bsp", "workers": 2})"),
       Prints("capstan evaluate digits.safetensors", "test accuracy 0.98"),

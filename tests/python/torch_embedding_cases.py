@@ -14,10 +14,10 @@ import capstan
 import capstan.torch as ct
 from capstan import Job
 from expectations import expect, expect_raises
-from torch_models import BATCH, STEPS, WORKERS, seeded
+from torch_models import BATCH, DEVICE, STEPS, TOLERANCE, WORKERS, seeded
 
 DIM = 3
-KEYS = torch.tensor([7, -1, 2**40, 0, -2**63, 2**63 - 1, 12, 13, 14, 15])
+KEYS = torch.tensor([7, -1, 2**40, 0, -2**63, 2**63 - 1, 12, 13, 14, 15], device=DEVICE)
 BAG_SIZES = [2, 0, 3, 1, 1, 4, 2, 1]  # of a worker's samples
 
 # What both sides have: by name, the rows' optimizer, and torch's for all parameters.
@@ -43,7 +43,7 @@ class Clicks(nn.Module):
         hidden = torch.tanh(self.hidden(batch["x"]))
         weights = None
         if self.bag.mode == "sum":
-            sizes = torch.tensor(BAG_SIZES * (len(hidden) // BATCH))
+            sizes = torch.tensor(BAG_SIZES * (len(hidden) // BATCH), device=DEVICE)
             weights = batch["of_weights"] * hidden.mean(1).repeat_interleave(sizes)
         parts = [hidden, self.bag(batch["pairs"]),
                  self.bag(batch["history"], batch["offsets"], weights)]
@@ -61,8 +61,8 @@ def _batch(step: int, ranks: list[int], includes_last: bool = False) -> dict[str
             "pairs": torch.randint(len(KEYS), (BATCH, 2), generator=random),
             "history": torch.randint(len(KEYS), (sum(BAG_SIZES),), generator=random),
             "of_weights": torch.randn(sum(BAG_SIZES), generator=random)})
-    batch = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-    ends = torch.tensor([0, *BAG_SIZES * len(ranks)]).cumsum(0)
+    batch = {name: torch.cat([part[name] for part in parts]).to(DEVICE) for name in parts[0]}
+    ends = torch.tensor([0, *BAG_SIZES * len(ranks)], device=DEVICE).cumsum(0)
     return {**batch, "offsets": ends if includes_last else ends[:-1]}
 
 
@@ -82,7 +82,7 @@ def _pair(job: Job, optimizer: str, bag: ct.EmbeddingBag,
     make = OPTIMIZERS[optimizer][1]
     model = seeded(lambda: Clicks(bag))
     trainer = ct.Trainer(model, make(model.parameters()), job, **options)
-    plain_bag = nn.EmbeddingBag(len(KEYS), DIM, mode=bag.mode)
+    plain_bag = nn.EmbeddingBag(len(KEYS), DIM, mode=bag.mode, device=DEVICE)
     plain = seeded(lambda: Clicks(plain_bag))
     initial = _rows(bag)
     expect(0 < initial.std() < 1, f"expected drawn rows, got {initial}")
@@ -98,7 +98,7 @@ def _finish(trainer: ct.Trainer, model: Clicks, plain: Clicks) -> None:
         expected = dict(plain.named_parameters())
         for name, one in [*model.named_parameters(), ("bag.weight", _rows(model.bag))]:
             difference = (one - expected[name]).abs().max().item()
-            expect(difference < 1e-5, f"{name}: expected what plain torch has, {difference} away")
+            expect(difference < TOLERANCE, f"{name}: expected what plain torch has, {difference} away")
     trainer.job.report()
 
 
@@ -189,7 +189,7 @@ def clips(job: Job, rank: int) -> None:
 def scales(job: Job, rank: int) -> None:
     """Both workers skip the step in which the rows of rank 1 have an infinite gradient."""
     bad_step = 2
-    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    scaler = torch.amp.GradScaler(DEVICE.type, init_scale=1024.0)
     bag = ct.EmbeddingBag("items", dim=DIM, stddev=0.5)
     plain, plain_optimizer, model, trainer = _pair(job, "as the model, sgd", bag,
                                                    grad_scaler=scaler, max_norm=1000.0)
@@ -216,10 +216,10 @@ def learns(job: Job, rank: int, optimizer: str) -> None:
                           max_rows=1 << 20)
     model = seeded(lambda: nn.Sequential(bag, nn.Linear(8, 2)))
     trainer = ct.Trainer(model, torch.optim.SGD(model.parameters(), lr=0.2), job)
-    labels = torch.arange(len(KEYS)) % 2
+    labels = torch.arange(len(KEYS), device=DEVICE) % 2
     for step in range(100):
         chosen = torch.randint(len(KEYS), (BATCH,),
-                               generator=torch.Generator().manual_seed(2 * step + rank))
+                               generator=torch.Generator().manual_seed(2 * step + rank)).to(DEVICE)
         loss = functional.cross_entropy(model(KEYS[chosen].view(-1, 1)), labels[chosen])
         loss.backward()
         trainer.step(loss, BATCH)
@@ -233,7 +233,7 @@ def learns(job: Job, rank: int, optimizer: str) -> None:
 def takes_any_keys(job: Job, rank: int) -> None:
     """Of any integer type; none at all; and what is not a key is refused."""
     bag = ct.EmbeddingBag("items", dim=2, mode="sum", stddev=0.5)
-    model = nn.Sequential(bag, nn.Linear(2, 1))
+    model = seeded(lambda: nn.Sequential(bag, nn.Linear(2, 1)))
     expect_raises(capstan.WrongOrder, "call ct.attach", lambda: bag(KEYS))
     trainer = ct.Trainer(model, torch.optim.SGD(model.parameters(), lr=1.0), job)
     expected = bag(torch.tensor([[1], [2], [200]]))
@@ -250,7 +250,7 @@ def takes_any_keys(job: Job, rank: int) -> None:
                        ([[1]], "list")]:
         expect_raises(capstan.InvalidArgument, text, lambda: bag(keys))
     expect_raises(ValueError, "offsets", lambda: bag(torch.tensor([1, 2])))
-    model(torch.tensor([[1], [2]])).sum().backward()
+    model(torch.tensor([[1], [2]], device=DEVICE)).sum().backward()
     trainer.step()
     old = bag(torch.tensor([[1], [2]]))
     trainer.step()

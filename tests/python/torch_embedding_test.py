@@ -37,7 +37,7 @@ class EmbeddingBagTest(unittest.TestCase):
     def test_rows_count_for_the_norm(self) -> None:
         self.workers.run("clips")
 
-    @unittest.skipUnless(torch_cases.HAS_CPU_SCALER, "this torch scales on GPUs only")
+    @unittest.skipUnless(torch_cases.HAS_SCALER, "this torch scales on GPUs only")
     def test_a_step_with_inf_is_skipped_by_all(self) -> None:
         self.workers.run("scales")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -9,6 +11,12 @@ from torch.nn import functional
 STEPS = 5
 BATCH = 8  # of one worker
 WORKERS = 2
+# Where models and samples are. The variable is how cases run on a GPU.
+DEVICE = torch.device(os.environ.get("CAPSTAN_TEST_DEVICE", "cpu"))
+# On a GPU sums have other orders for other sizes of a batch.
+TOLERANCE = 1e-5 if DEVICE.type == "cpu" else 5e-5
+if DEVICE.type == "cuda":
+    torch.backends.cudnn.allow_tf32 = False  # convolutions in float32
 
 
 class Mlp(nn.Module):
@@ -67,7 +75,7 @@ class Zoo(nn.Module):
 def seeded(make, seed: int = 1):
     """What `make` makes with this seed, of torch's random numbers."""
     torch.manual_seed(seed)
-    return make()
+    return make().to(DEVICE)
 
 
 def joined_batch(step: int) -> dict[str, torch.Tensor]:
@@ -76,10 +84,10 @@ def joined_batch(step: int) -> dict[str, torch.Tensor]:
     size = BATCH * WORKERS
 
     def normal(*shape: int) -> torch.Tensor:
-        return torch.randn(size, *shape, generator=random)
+        return torch.randn(size, *shape, generator=random).to(DEVICE)
 
     def below(limit: int, *shape: int) -> torch.Tensor:
-        return torch.randint(limit, (size, *shape), generator=random)
+        return torch.randint(limit, (size, *shape), generator=random).to(DEVICE)
 
     return {"x": normal(6), "image": normal(1, 8, 8), "label": below(3),
             "tokens": below(11, 7), "next": below(11, 7)}
@@ -90,7 +98,7 @@ def part_of(batch: dict[str, torch.Tensor], rank: int) -> dict[str, torch.Tensor
     return {name: tensor[rank * BATCH:(rank + 1) * BATCH] for name, tensor in batch.items()}
 
 
-def expect_equal(got: nn.Module, expected: nn.Module, tolerance: float = 1e-5) -> None:
+def expect_equal(got: nn.Module, expected: nn.Module, tolerance: float = TOLERANCE) -> None:
     """Fails unless all parameters are equal up to rounding."""
     for (name, one), other in zip(got.named_parameters(), expected.parameters()):
         difference = (one.detach().float() - other.detach().float()).abs().max().item()

@@ -55,7 +55,7 @@ class TorchTest(unittest.TestCase):
     def test_bfloat16_is_converted(self) -> None:
         self.workers.run("converts_bfloat16")
 
-    @unittest.skipUnless(torch_cases.HAS_CPU_SCALER, "this torch scales on GPUs only")
+    @unittest.skipUnless(torch_cases.HAS_SCALER, "this torch scales on GPUs only")
     def test_a_step_with_inf_is_skipped_by_all(self) -> None:
         self.workers.run("scales")
 
@@ -65,6 +65,9 @@ class TorchTest(unittest.TestCase):
                      "refuses_to_unfreeze", "refuses_replaced_layers", "refuses_to_be_saved"):
             with self.subTest(case):
                 self.workers.run(case, num_workers=1)
+
+    def test_tables_take_tensors_of_the_device(self) -> None:
+        self.workers.run("exchanges_tensors")
 
     def test_data_loaders_have_processes(self) -> None:
         self.workers.run("loads_data_in_processes")

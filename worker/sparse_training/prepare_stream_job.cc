@@ -11,8 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "worker/client_api/program_engine.h"
-#include "worker/sparse_training/deepfm.h"
-#include "worker/sparse_training/sparse_logistic_regression.h"
+#include "worker/sparse_training/make_sparse_model.h"
 #include "worker/sparse_training/sparse_model.h"
 #include "worker/sparse_training/step_batches.h"
 #include "worker/sparse_training/stream_data.h"
@@ -20,23 +19,6 @@
 
 namespace capstan {
 namespace {
-
-absl::StatusOr<std::unique_ptr<SparseModel>> MakeSparseModel(const v1::JobSpec& job,
-                                                             const StreamData& data) {
-  if (job.model().type() == v1::ModelSpec::SPARSE_LOGISTIC_REGRESSION) {
-    return std::make_unique<SparseLogisticRegression>(job.model());
-  }
-  if (data.field_count() == 0) {
-    return absl::InvalidArgumentError(
-        "data: expected features with fields for --model=deepfm, got none; give --fields");
-  }
-  DeepFm::Options options;
-  options.spec = job.model();
-  options.optimizer = job.optimizer();
-  options.field_count = data.field_count();
-  options.dense_count = data.dense_count();
-  return std::make_unique<DeepFm>(options);
-}
 
 // 0: the end of the samples tells.
 int64_t StepsOf(const v1::JobSpec& job, const StreamData& data) {

@@ -115,12 +115,14 @@ class Alone:
 
 def measure(trainer, options, samples, steps, clock=time.perf_counter):
     """The median step, in seconds."""
-    x = torch.randn(samples, options.width)
+    x = torch.randn(samples, options.width, device=options.device)
     times = []
     for _ in range(WARM_UP + steps):
         began = clock()
         trainer.model(x).square().mean().backward()
         trainer.step()
+        if options.device != "cpu":
+            torch.cuda.synchronize()
         times.append(clock() - began)
     return statistics.median(times[WARM_UP:])
 
@@ -130,7 +132,7 @@ def run_worker(options):
     torch.set_num_threads(1)
     torch.manual_seed(1)
     kind = {"alone": Alone, "ddp": Ddp, "capstan": Capstan}[CONTENDERS[options.contender][0]]
-    trainer = kind(make_model(options), options)
+    trainer = kind(make_model(options).to(options.device), options)
     print(measure(trainer, options, options.samples, options.steps), flush=True)
     trainer.finish()
 
@@ -221,7 +223,7 @@ def measure_contender(contender, samples, machines, options):
             processes.start(
                 [*machines.prefix(host), sys.executable, __file__, f"--contender={contender}",
                  f"--samples={samples}", f"--steps={options.steps}", f"--width={options.width}",
-                 f"--layers={options.layers}"],
+                 f"--layers={options.layers}", f"--device={options.device}"],
                 env={**os.environ, **environment, "RANK": str(rank)}, stdout=subprocess.PIPE,
                 text=True) for rank, host in enumerate(HOSTS)]
         printed = [worker.communicate()[0] for worker in workers]
@@ -331,6 +333,7 @@ def parse():
     parser.add_argument("--steps", type=int, default=15, help="counted ones of a round, and 10 times as many with --layer_cost; 15")
     parser.add_argument("--width", type=int, default=2041, help="of each layer; 2041")
     parser.add_argument("--layers", type=int, default=6, help="6")
+    parser.add_argument("--device", default="cpu", help="of the models: cpu, cuda or cuda:N; cpu")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--layer_cost", action="store_true")
     parser.add_argument("--contender", choices=CONTENDERS, help="for the worker processes")

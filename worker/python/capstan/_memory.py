@@ -87,7 +87,8 @@ def _of_data_ptr(tensor: Any) -> Memory:
 def _of_dlpack(tensor: Any, stream: Optional[int]) -> Memory:
     # The capsule stays unconsumed: it gives the tensor back when it is dropped.
     on_gpu = tensor.__dlpack_device__()[0] in (_CUDA, _CUDA_MANAGED)
-    capsule = tensor.__dlpack__(stream=stream) if on_gpu else tensor.__dlpack__()
+    # To DLPack the default stream, whose address is 0, is number 1.
+    capsule = tensor.__dlpack__(stream=stream or 1) if on_gpu else tensor.__dlpack__()
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.restype = c_void_p
     get_pointer.argtypes = [ctypes.py_object, c_char_p]

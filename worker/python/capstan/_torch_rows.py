@@ -90,9 +90,11 @@ class Rows:
         if len(self._parts) == 1:
             self._keys, gradient = self._parts[0]
         else:
-            self._keys, places = torch.unique(torch.cat([keys for keys, _ in self._parts]),
-                                              return_inverse=True)
-            gradients = torch.cat([one for _, one in self._parts])
+            # A program may have given keys on several devices.
+            device = self._parts[0][1].device
+            self._keys, places = torch.unique(
+                torch.cat([keys.to(device) for keys, _ in self._parts]), return_inverse=True)
+            gradients = torch.cat([one.to(device) for _, one in self._parts])
             gradient = gradients.new_zeros(len(self._keys), self.table.dim)
             gradient.index_add_(0, places, gradients)
         self._parts.clear()
