@@ -46,7 +46,7 @@ struct Twins {
   std::function<size_t(int64_t n)> scratch_bytes;
   std::function<absl::Status(const SliceToEncode&, CudaStream&)> encode;
   std::function<absl::Status(int64_t n, const uint8_t*, float*, CudaStream&)> decode_add;
-  double touched_ratio;  // of the elements that decoding adds to
+  double add_bytes_per_element;  // read and written besides the encoded bytes
 };
 
 std::vector<Twins> AllTwins() {
@@ -55,17 +55,20 @@ std::vector<Twins> AllTwins() {
   constexpr double kFivePasses = 0.2;
   // Six float64 instructions, for two norms, for each 14 bytes.
   constexpr double kTwoNorms = 0.5;
-  // Single elements, each in a sector of 32 bytes.
-  constexpr double kScattered = 0.1;
+  // Single elements, far apart.
+  constexpr double kScattered = 0.25;
+  constexpr double kAllElements = 8;
+  // Memory moves whole sectors of 32 bytes. Those of two sent elements are seldom the same.
+  constexpr double kSectorBytes = 32;
   constexpr double kInt8Bytes = 1 + 4.0 / 256;
   return {
       {"bfloat16", 2, kOnePass, kTwoNorms, kOnePass, EncodeBfloat16ScratchBytes, EncodeBfloat16,
-       DecodeAddBfloat16, 1},
+       DecodeAddBfloat16, kAllElements},
       {"int8", kInt8Bytes, kOnePass, kTwoNorms, kOnePass, EncodeInt8ScratchBytes,
        [](const SliceToEncode& slice, CudaStream& stream) {
          return EncodeInt8(slice, BenchmarkDraws(), stream);
        },
-       DecodeAddInt8, 1},
+       DecodeAddInt8, kAllElements},
       {kTopkText, kTopkRatio * (4 + kInt8Bytes), kFivePasses, kFivePasses, kScattered,
        [](int64_t n) { return EncodeTopkScratchBytes(n, TopkCount(n), TopkValues::kInt8); },
        [](const SliceToEncode& slice, CudaStream& stream) {
@@ -74,7 +77,7 @@ std::vector<Twins> AllTwins() {
        [](int64_t n, const uint8_t* bytes, float* sum, CudaStream& stream) {
          return DecodeAddTopk(TopkCount(n), TopkValues::kInt8, bytes, sum, stream);
        },
-       kTopkRatio},
+       kTopkRatio * 2 * kSectorBytes},
   };
 }
 
@@ -123,7 +126,7 @@ KernelCase EncodeCase(const Twins& twins) {
 KernelCase DecodeAddCase(const Twins& twins) {
   KernelCase result;
   result.name = "add " + twins.text;
-  result.bytes_per_element = 8 * twins.touched_ratio + twins.bytes_per_element;
+  result.bytes_per_element = twins.add_bytes_per_element + twins.bytes_per_element;
   result.required_share = twins.decode_share;
   result.prepare = [encode = twins.encode](int64_t n, const KernelArrays& x, CudaStream& stream) {
     return encode(Slice(n, x, /*residual=*/nullptr), stream);

@@ -40,14 +40,36 @@ __device__ inline float LabelGradient(double scale, double factor, float label_s
   return static_cast<float>(double{expf(label_score - maximum)} * factor - scale);
 }
 
-// Adds a sample to the thread's own totals. Called by the one thread that has the label's score.
-// Comparisons do not see a NaN among the scores. But it makes the sum NaN, as an infinite maximum
-// does: neither is ever correct.
-__device__ inline void AddSample(const RowTotal& row, float label_score, float maximum,
-                                 SumAndCount& own) {
-  own.sum += log(row.sum) - (double{label_score} - maximum);
-  own.count += row.earlier == 0 && label_score == maximum && row.sum == row.sum ? 1 : 0;
-}
+// Totals of a thread's samples. A sum of logarithms is the logarithm of a product, and to multiply
+// costs less than a logarithm.
+class SampleTotals {
+ public:
+  // `row_sum` is the sum of the row's exponentials. `is_first` says that no other score is larger
+  // than the label's, and none before it is as large.
+  // Comparisons do not see a NaN among the scores. But it makes the sum NaN, as an infinite maximum
+  // does: neither is ever correct.
+  __device__ void Add(double row_sum, float label_score, float maximum, bool is_first) {
+    product_ *= row_sum;
+    // A row's sum is at least 1, and at most the number of classes: no overflow.
+    if (product_ > 1e200) {
+      sum_ += log(product_);
+      product_ = 1;
+    }
+    sum_ -= double{label_score} - maximum;
+    count_ += is_first && row_sum == row_sum ? 1 : 0;
+  }
+
+  // A sample whose label is no class.
+  __device__ void AddNan() { sum_ = kNan; }
+
+  // The loss, and the number of correct samples.
+  __device__ SumAndCount Total() const { return {sum_ + log(product_), count_}; }
+
+ private:
+  double product_ = 1;
+  double sum_ = 0;
+  int64_t count_ = 0;
+};
 
 // Maximum and sum over the `kLanes` neighbouring threads of a row: a power of 2 up to a warp, or a
 // whole block. All threads of the block call them together, in turn, GroupMaximum first. Each gets

@@ -11,124 +11,170 @@
 // as in the array, and are yet read without conflicts. For .cu.cc files only.
 namespace capstan {
 
-// Small blocks: a dozen of them, each in another phase, fit on a multiprocessor.
+// Small blocks: six to eight of them, each in another phase, fit on a multiprocessor.
 constexpr int kTileSamples = 128;
-constexpr int kTileGroup = 2;  // scores of a row between two checks for its end
 
-// The place of a tile's elements in shared memory. Rows have an odd length, so that the threads of
-// a warp, one a row, hit 32 different banks.
+// Scores of a row between two checks for its end.
+constexpr int kTileGroup = 2;
+
+// A tile in shared memory. A thread accesses `kWidth` neighbours at once: 2 of an even number of
+// classes, else 1. Rows are an odd number of such accesses long, so that the threads of a warp, one
+// a row, hit different banks.
+template <int kWidth>
 struct TileLayout {
   int classes;
   int row_length;
-  unsigned gaps;  // in each element, times 2^32: one a row when `classes` is even, else none
+  unsigned gaps;  // in each element, times 2^32: one a row if rows are longer than `classes`
 
-  __device__ explicit TileLayout(int class_count)
-      : classes(class_count),
-        row_length(class_count | 1),
-        gaps(class_count % 2 == 0 ? 0xffffffffu / class_count + 1 : 0) {}
-  // Exact for the elements of a tile, because the rounding of `gaps` adds up to less than one.
-  __device__ int Position(int element) const {
-    return element + static_cast<int>((uint64_t{gaps} * static_cast<unsigned>(element)) >> 32);
+  __device__ explicit TileLayout(int class_count) : classes(class_count) {
+    const bool has_gaps = class_count / kWidth % 2 == 0;
+    row_length = has_gaps ? class_count + kWidth : class_count;
+    gaps = has_gaps ? 0xffffffffu / class_count + 1 : 0;
+  }
+
+  // The place of an element. Exact for those of a tile, because the rounding of `gaps` adds up to
+  // less than one.
+  __device__ int Place(int element) const {
+    if constexpr (kWidth == 1) return element;
+    const uint64_t gaps_before = (uint64_t{gaps} * static_cast<unsigned>(element)) >> 32;
+    return element + kWidth * static_cast<int>(gaps_before);
+  }
+
+  // Elements from `element` on, a multiple of their number.
+  template <int kCount>
+  __device__ Pack<float, kCount> Load(const float* tile, int element) const {
+    constexpr int kPart = kCount < kWidth ? kCount : kWidth;
+    Pack<float, kCount> values;
+#pragma unroll
+    for (int item = 0; item < kCount; item += kPart) {
+      const auto part = LoadPack<kPart>(tile + Place(element + item), 0);
+#pragma unroll
+      for (int i = 0; i < kPart; ++i) values.items[item + i] = part.items[i];
+    }
+    return values;
+  }
+  template <int kCount>
+  __device__ void Store(const Pack<float, kCount>& values, float* tile, int element) const {
+    constexpr int kPart = kCount < kWidth ? kCount : kWidth;
+#pragma unroll
+    for (int item = 0; item < kCount; item += kPart) {
+      Pack<float, kPart> part;
+#pragma unroll
+      for (int i = 0; i < kPart; ++i) part.items[i] = values.items[item + i];
+      StorePack(part, tile + Place(element + item), 0);
+    }
   }
 };
 
-// `elements` is a multiple of kWidth, and `scores` is aligned to a pack of kWidth.
-template <int kWidth>
-constexpr int kTileLoads = kWidth == 1 ? 8 : 4;  // packs under way in each thread
+template <int kPack>
+constexpr int kTileLoads = kPack == 1 ? 8 : 4;  // packs under way in each thread
 
-template <int kWidth>
-__device__ inline void LoadTile(const float* scores, int elements, const TileLayout& layout,
+// `elements` is a multiple of kPack, and `scores` is aligned to a pack.
+template <int kPack, int kWidth>
+__device__ inline void LoadTile(const float* scores, int elements, const TileLayout<kWidth>& layout,
                                 float* tile) {
-  constexpr int kLoads = kTileLoads<kWidth>;
-  for (int first = threadIdx.x; first * kWidth < elements; first += kLoads * kTileSamples) {
-    Pack<float, kWidth> loaded[kLoads] = {};
+  constexpr int kLoads = kTileLoads<kPack>;
+  for (int first = threadIdx.x; first * kPack < elements; first += kLoads * kTileSamples) {
+    Pack<float, kPack> loaded[kLoads] = {};
 #pragma unroll
     for (int u = 0; u < kLoads; ++u) {
       const int pack = first + u * kTileSamples;
-      if (pack * kWidth < elements) loaded[u] = LoadPack<kWidth>(scores, pack);
+      if (pack * kPack < elements) loaded[u] = LoadPack<kPack>(scores, pack);
     }
 #pragma unroll
     for (int u = 0; u < kLoads; ++u) {
-      const int element = (first + u * kTileSamples) * kWidth;
-      if (element >= elements) continue;
-#pragma unroll
-      for (int item = 0; item < kWidth; ++item) {
-        tile[layout.Position(element + item)] = loaded[u].items[item];
-      }
+      const int element = (first + u * kTileSamples) * kPack;
+      if (element < elements) layout.Store(loaded[u], tile, element);
     }
   }
 }
 
-template <int kWidth>
-__device__ inline void StoreTile(const float* tile, int elements, const TileLayout& layout,
+template <int kPack, int kWidth>
+__device__ inline void StoreTile(const float* tile, int elements, const TileLayout<kWidth>& layout,
                                  float* gradient) {
-  constexpr int kStores = kTileLoads<kWidth>;
-  for (int first = threadIdx.x; first * kWidth < elements; first += kStores * kTileSamples) {
+  constexpr int kStores = kTileLoads<kPack>;
+  for (int first = threadIdx.x; first * kPack < elements; first += kStores * kTileSamples) {
 #pragma unroll
     for (int u = 0; u < kStores; ++u) {
       const int pack = first + u * kTileSamples;
-      if (pack * kWidth >= elements) continue;
-      Pack<float, kWidth> values;
-#pragma unroll
-      for (int item = 0; item < kWidth; ++item) {
-        values.items[item] = tile[layout.Position(pack * kWidth + item)];
-      }
-      StorePack(values, gradient, pack);
+      if (pack * kPack >= elements) continue;
+      StorePack(layout.template Load<kPack>(tile, pack * kPack), gradient, pack);
     }
+  }
+}
+
+__device__ inline void PrefetchTile(const float* scores, int elements) {
+  for (int i = static_cast<int>(threadIdx.x) * kLineFloats; i < elements;
+       i += kTileSamples * kLineFloats) {
+    PrefetchToL2(scores + i);
+  }
+}
+
+// Scores `i` and `i` + 1 of a row; -inf beyond its end.
+template <int kWidth>
+__device__ inline Pack<float, kTileGroup> LoadGroup(const float* row, int classes, int i) {
+  if constexpr (kWidth == kTileGroup) return LoadPack<kWidth>(row + i, 0);
+  return {{row[i], i + 1 < classes ? row[i + 1] : kMinusInfinity}};
+}
+
+template <int kWidth>
+__device__ inline void StoreGroup(const Pack<float, kTileGroup>& values, float* row, int classes,
+                                  int i) {
+  if constexpr (kWidth == kTileGroup) {
+    StorePack(values, row + i, 0);
+  } else {
+    row[i] = values.items[0];
+    if (i + 1 < classes) row[i + 1] = values.items[1];
   }
 }
 
 // One sample by one thread: its scores, in `row`, become its gradient. Registers hold its scores,
 // at most `kMaxClasses`.
-template <int kMaxClasses>
+template <int kMaxClasses, int kWidth>
 __device__ void SoftmaxOfTileRow(int classes, double scale, int32_t sample_label, float* row,
-                                 SumAndCount& own) {
+                                 SampleTotals& own) {
   const RowLabel label = MakeRowLabel(sample_label, classes);
   const float label_score = label.is_class ? row[label.index] : 0.0f;
-  float scores[kMaxClasses];
+  Pack<float, kTileGroup> scores[kMaxClasses / kTileGroup];
   float maximum = kMinusInfinity;
 #pragma unroll
   for (int i = 0; i < kMaxClasses; i += kTileGroup) {
     if (i >= classes) break;
-#pragma unroll
-    for (int j = i; j < i + kTileGroup; ++j) {
-      scores[j] = j < classes ? row[j] : kMinusInfinity;
-      maximum = fmaxf(maximum, scores[j]);
-    }
+    auto& group = scores[i / kTileGroup];
+    group = LoadGroup<kWidth>(row, classes, i);
+    maximum = fmaxf(maximum, fmaxf(group.items[0], group.items[1]));
   }
-  RowTotal total = {0, 0};
-  if (label_score == maximum) {
-#pragma unroll
-    for (int i = 0; i < kMaxClasses; ++i) {
-      if (i >= label.index) break;
-      total.earlier += scores[i] == maximum ? 1 : 0;
-    }
-  }
+  double sum = 0;
+  uint32_t maxima = 0;  // bit i: score i is one
 #pragma unroll
   for (int i = 0; i < kMaxClasses; i += kTileGroup) {
     if (i >= classes) break;
-    float sum = 0;
+    float group_sum = 0;
 #pragma unroll
-    for (int j = i; j < i + kTileGroup; ++j) {
-      scores[j] = expf(scores[j] - maximum);
-      sum += scores[j];
+    for (int j = 0; j < kTileGroup; ++j) {
+      float& score = scores[i / kTileGroup].items[j];
+      if (score == maximum) maxima |= uint32_t{1} << (i + j);
+      score = expf(score - maximum);
+      group_sum += score;
     }
-    total.sum += sum;
+    sum += group_sum;
   }
-  const double factor = scale / total.sum;
+  const double factor = scale / sum;
 #pragma unroll
   for (int i = 0; i < kMaxClasses; i += kTileGroup) {
     if (i >= classes) break;
+    auto& group = scores[i / kTileGroup];
 #pragma unroll
-    for (int j = i; j < i + kTileGroup; ++j) {
-      if (j < classes) row[j] = scores[j] * static_cast<float>(factor);
-    }
+    for (float& value : group.items) value *= static_cast<float>(factor);
+    StoreGroup<kWidth>(group, row, classes, i);
   }
   if (label.is_class) {
     row[label.index] = LabelGradient(scale, factor, label_score, maximum);
-    AddSample(total, label_score, maximum, own);
+    // Of the bits up to the label's, its own is the only one.
+    const bool is_first = maxima << (31 - label.index) == uint32_t{1} << 31;
+    own.Add(sum, label_score, maximum, is_first);
   } else {
-    own.sum = kNan;
+    own.AddNan();
   }
 }
 

@@ -7,8 +7,9 @@
 #include <cstring>
 #include <type_traits>
 
-// CUDA C++ for an ordinary compiler: the words, vector types, index variables, barrier, shuffles
-// and atomic addition of kernels. Names and meaning are those of the CUDA C++ Programming Guide.
+// CUDA C++ for an ordinary compiler: the words, vector types, hinted accesses, index variables,
+// barrier, shuffles and atomic addition of kernels. Names and meaning are those of the CUDA C++
+// Programming Guide.
 
 #define __global__
 #define __device__
@@ -72,6 +73,16 @@ inline float RoughExponential(float x) {
   return static_cast<float>(exact + error);
 }
 #define expf(x) RoughExponential(x)
+
+// Accesses to what is not needed again soon. The hint is for a GPU's caches.
+template <typename T>
+T __ldcs(const T* address) {
+  return *address;
+}
+template <typename T>
+void __stcs(T* address, T value) {
+  *address = value;
+}
 
 // The indices of the running thread. BlockRunner sets them.
 extern __thread uint3 threadIdx;
