@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
-#include <utility>
 
 namespace capstan {
 namespace {
@@ -17,12 +17,18 @@ constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
+constexpr size_t kLineBytes = 64;
+// Smaller memory is the heap's. The system gives a process 65,530 maps (vm.max_map_count), and each
+// shard of each table has memory of its own.
+constexpr size_t kMappedBytes = size_t{1} << 20;
+// From this size on there are huge pages.
 constexpr size_t kLargeBytes = 4 * kHugePageBytes;
 
-// Small memory ends with a small page. Large memory ends with a huge page, although up to 2 MiB of
-// that are not in use.
-size_t WholePages(size_t bytes) {
-  return RoundUp(bytes, bytes < kLargeBytes ? kPageBytes : kHugePageBytes);
+// What the memory consists of. Large memory ends with a huge page, although up to 2 MiB of that are
+// not in use.
+size_t UnitOf(size_t bytes) {
+  if (bytes < kMappedBytes) return kLineBytes;
+  return bytes < kLargeBytes ? kPageBytes : kHugePageBytes;
 }
 
 // An address range of `bytes` without memory, aligned so that huge pages fit.
@@ -55,24 +61,41 @@ char* Map(size_t bytes) {
   return static_cast<char*>(data);
 }
 
+char* NewZeros(size_t bytes) {
+  if (bytes >= kMappedBytes) return Map(bytes);
+  void* const data = std::aligned_alloc(kLineBytes, bytes);
+  PCHECK(data != nullptr) << "expected " << bytes << " bytes of memory";
+  return static_cast<char*>(std::memset(data, 0, bytes));
+}
+
+void Free(char* data, size_t bytes) {
+  if (bytes >= kMappedBytes) {
+    munmap(data, bytes);
+  } else {
+    std::free(data);
+  }
+}
+
 }  // namespace
 
 HugeMemory::~HugeMemory() {
-  if (data_ != nullptr) munmap(data_, size_);
+  if (data_ != nullptr) Free(data_, size_);
 }
 
 void HugeMemory::Grow(size_t bytes) {
-  const size_t new_size = WholePages(bytes);
+  const size_t unit = UnitOf(bytes);
+  const size_t new_size = RoundUp(bytes, unit);
   if (new_size <= size_) return;
-  if (data_ == nullptr) {
-    data_ = Map(new_size);
-  } else if (size_ < kLargeBytes && new_size >= kLargeBytes) {
-    // Small pages would stay small. The copy of 8 MiB takes a few milliseconds, once.
-    char* const small = std::exchange(data_, Map(new_size));
-    std::memcpy(data_, small, size_);
-    munmap(small, size_);
-  } else {
+  if (unit > kLineBytes && unit == UnitOf(size_)) {
     Extend(new_size);
+  } else {
+    // Small pages would stay small. The copy of 8 MiB takes a few milliseconds, once.
+    char* const data = NewZeros(new_size);
+    if (data_ != nullptr) {
+      std::memcpy(data, data_, size_);
+      Free(data_, size_);
+    }
+    data_ = data;
   }
   size_ = new_size;
 }

@@ -5,10 +5,10 @@
 
 namespace capstan {
 
-// Memory of zeros that grows without a copy: the kernel moves whole pages to a larger range. From
-// 8 MiB on it has pages of 2 MiB where the system allows them, because random reads from small
-// pages spend their time in page tables. It is copied once, when it becomes that large. A page
-// takes memory when it is first touched. Not thread-safe.
+// Memory of zeros that grows, from 1 MiB on without a copy: the kernel moves whole pages to a
+// larger range. From 8 MiB on it has pages of 2 MiB where the system allows them, because random
+// reads from small pages spend their time in page tables. It is copied once, when it becomes that
+// large. A page takes memory when it is first touched. Not thread-safe.
 class HugeMemory {
  public:
   HugeMemory() = default;
@@ -16,7 +16,7 @@ class HugeMemory {
   HugeMemory(const HugeMemory&) = delete;
   HugeMemory& operator=(const HugeMemory&) = delete;
 
-  // Page-aligned; null while the size is 0.
+  // Aligned to 64 bytes; null while the size is 0.
   char* data() const { return data_; }
   size_t size() const { return size_; }
 
