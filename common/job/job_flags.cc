@@ -122,8 +122,11 @@ absl::Status CheckMattersToStreams(const JobFlag& flag, const v1::JobSpec& job) 
       std::find(std::begin(kInMemory), std::end(kInMemory), flag.name) != std::end(kInMemory);
   if (!LearnsFromStream(job.model()) || !is_in_memory) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "--", flag.name, ": cannot matter, because the samples of this model are a stream with ",
-      "labels of 0 and 1; leave it out", flag.name == "label_column" ? ", --columns has it" : ""));
+      "--", flag.name, ": cannot matter, because the samples of this model are a stream, whose ",
+      "labels are 0 and 1 and whose numbers are used as they are; leave it out",
+      flag.name == "label_column"    ? ", --columns has it"
+      : flag.name == "feature_scale" ? ", and scale the numbers beforehand"
+                                     : ""));
 }
 
 // INVALID_ARGUMENT when another flag or field leaves a given flag without effect.

@@ -18,6 +18,7 @@ namespace {
 constexpr uint64_t kLeastKeys = 104;
 constexpr uint64_t kMostSamples = uint64_t{1} << 40;
 constexpr uint32_t kMostEpochs = 1 << 20;
+constexpr uint32_t kMostBatch = 1 << 20;
 constexpr uint64_t kMostKeys = uint64_t{1} << 32;
 
 bool IsDeepFm(const v1::JobSpec& job) { return job.model().type() == v1::ModelSpec::DEEPFM; }
@@ -38,7 +39,9 @@ void CheckModel(const v1::JobSpec& job, JobChecker* checker) {
                   "1 to 255");
   checker->Expect(rows.max_idle_steps() <= UINT32_MAX, "max_idle_steps", "less than 2^32");
   checker->Expect(rows.max_rows() == 0 || rows.max_rows() >= job.cluster().shard_count(),
-                  "max_rows", "0, or at least one row for each shard (--shard_count)");
+                  "max_rows",
+                  absl::StrCat("0, or at least one row for each of the ",
+                               job.cluster().shard_count(), " shards (--shard_count)"));
 }
 
 void CheckCsv(const v1::JobSpec& job, JobChecker* checker) {
@@ -103,6 +106,8 @@ void CheckStandardInput(const v1::JobSpec& job, JobChecker* checker) {
 // How far each worker goes must be known from the start, for checkpoints and for rounds.
 void CheckLength(const v1::JobSpec& job, JobChecker* checker) {
   checker->Expect(job.training().epochs() <= kMostEpochs, "epochs", "at most 2^20");
+  checker->Expect(job.training().batch_size() <= kMostBatch, "batch_size",
+                  "at most 1,048,576, as a batch of a stream is in memory");
   const bool is_known =
       job.training().steps() > 0 || job.data().format() == v1::DataSpec::SYNTHETIC_CTR;
   checker->Expect(is_known || job.checkpoint().dir().empty(), "steps",

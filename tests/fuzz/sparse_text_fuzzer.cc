@@ -39,7 +39,7 @@ void ReadAll(FuzzInput input) {
   const size_t most = 1 + input.TakeByte() % 8;
   TextSampleStream::Options options;
   options.has_header = input.TakeByte() % 2 == 1;
-  options.is_endless = input.TakeByte() % 2 == 1;
+  options.passes = input.TakeByte() % 2 == 1 ? 0 : 1;
   options.share = {input.TakeByte() % 2u, 1 + input.TakeByte() % 2u};
   options.max_line_bytes = input.TakeByte();
   options.max_batch_features = input.TakeByte();

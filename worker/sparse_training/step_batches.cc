@@ -26,7 +26,6 @@ absl::StatusOr<bool> StepBatches::Next(SparseBatch* batch) {
         absl::StrCat("expected samples for ", options_.steps, " steps, got those for ", step_,
                      ": give fewer --steps, or --epochs=1 to train on all samples"));
   }
-  if (count == 0) return false;
   if (options_.steps == 0 && !CutToEpochs(batch)) return false;
   taken_ += batch->size();
   ++step_;

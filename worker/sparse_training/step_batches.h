@@ -27,7 +27,8 @@ class StepBatches {
     SampleShare share;
   };
 
-  // A stream of several epochs is endless. `stream` outlives this.
+  // The stream has at least the samples of all steps, or ends after the epochs. `stream` outlives
+  // this.
   StepBatches(const Options& options, SampleStream* stream) : options_(options), stream_(*stream) {}
 
   // Replaces `batch` by the samples of the next step. False: there is no further step. In the last

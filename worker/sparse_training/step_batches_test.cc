@@ -70,6 +70,13 @@ TEST(StepBatchesTest, AnEpochHasEachSampleOnce) {
   }
 }
 
+TEST(StepBatchesTest, AStreamThatHasEndedLeavesEmptySteps) {
+  EXPECT_THAT(AllSteps(Epochs(2, 1, {0, 2}), NumberStream(5, {0, 2}, /*is_endless=*/false)),
+              ElementsAre(ElementsAre(0, 2), ElementsAre(4)));
+  EXPECT_THAT(AllSteps(Epochs(2, 1, {1, 2}), NumberStream(5, {1, 2}, /*is_endless=*/false)),
+              ElementsAre(ElementsAre(1, 3), ElementsAre()));
+}
+
 TEST(StepBatchesTest, BatchesGoOnAcrossEpochs) {
   EXPECT_THAT(AllSteps(Epochs(2, 3), NumberStream(3, {}, /*is_endless=*/true)),
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 0), ElementsAre(1, 2),

@@ -49,7 +49,7 @@ absl::Status StreamData::SetUp() {
   // A missing file is found before the training, and not at its end.
   for (const std::string& path : {spec.path(), spec.test_path()}) {
     if (path.empty() || path == kStandardInputPath) continue;
-    RETURN_IF_ERROR(OpenFile(path, /*is_endless=*/false, {}).status());
+    RETURN_IF_ERROR(OpenFile(path, /*passes=*/1, {}).status());
   }
   return absl::OkStatus();
 }
@@ -91,29 +91,30 @@ absl::StatusOr<std::unique_ptr<LineParser>> StreamData::MakeParser() const {
 }
 
 absl::StatusOr<std::unique_ptr<SampleStream>> StreamData::OpenFile(const std::string& path,
-                                                                   bool is_endless,
+                                                                   uint64_t passes,
                                                                    const SampleShare& share) const {
   ASSIGN_OR_RETURN(std::unique_ptr<LineParser> parser, MakeParser());
   TextSampleStream::Options options;
   options.path = path;
   options.has_header = job_.data().has_header();
-  options.is_endless = is_endless;
+  options.passes = passes;
   options.share = share;
   return TextSampleStream::Create(std::move(options), std::move(parser));
 }
 
 absl::StatusOr<std::unique_ptr<SampleStream>> StreamData::OpenSynthetic(
-    SyntheticCtr::Part part, bool is_endless, const SampleShare& share) const {
-  return SyntheticCtrStream::Create({part, is_endless, share}, synthetic_.get());
+    SyntheticCtr::Part part, uint64_t passes, const SampleShare& share) const {
+  return SyntheticCtrStream::Create({part, passes, share}, synthetic_.get());
 }
 
 absl::StatusOr<std::unique_ptr<SampleStream>> StreamData::OpenTraining(
     const SampleShare& share) const {
-  const bool is_endless = job_.data().path() != kStandardInputPath;
+  const bool is_cut_by_steps = job_.training().steps() > 0 || job_.stay();
+  uint64_t passes = is_cut_by_steps ? 0 : job_.training().epochs();
+  if (job_.data().path() == kStandardInputPath) passes = 1;
   ASSIGN_OR_RETURN(std::unique_ptr<SampleStream> stream,
-                   is_synthetic()
-                       ? OpenSynthetic(SyntheticCtr::Part::kTraining, /*is_endless=*/true, share)
-                       : OpenFile(job_.data().path(), is_endless, share));
+                   is_synthetic() ? OpenSynthetic(SyntheticCtr::Part::kTraining, passes, share)
+                                  : OpenFile(job_.data().path(), passes, share));
   PrefetchingStream::Options options;
   options.batch_size = job_.training().batch_size();
   return PrefetchingStream::Create(options, std::move(stream), clock_);
@@ -122,9 +123,8 @@ absl::StatusOr<std::unique_ptr<SampleStream>> StreamData::OpenTraining(
 absl::StatusOr<std::unique_ptr<SampleStream>> StreamData::OpenTest() const {
   if (!is_synthetic() && job_.data().test_path().empty()) return nullptr;
   ASSIGN_OR_RETURN(std::unique_ptr<SampleStream> stream,
-                   is_synthetic()
-                       ? OpenSynthetic(SyntheticCtr::Part::kHeldOut, /*is_endless=*/false, {})
-                       : OpenFile(job_.data().test_path(), /*is_endless=*/false, {}));
+                   is_synthetic() ? OpenSynthetic(SyntheticCtr::Part::kHeldOut, /*passes=*/1, {})
+                                  : OpenFile(job_.data().test_path(), /*passes=*/1, {}));
   PrefetchingStream::Options options;
   options.batch_size = kTestBatch;
   return PrefetchingStream::Create(options, std::move(stream), clock_);

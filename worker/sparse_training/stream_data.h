@@ -33,8 +33,8 @@ class StreamData {
   // Number of samples of all workers in one epoch; 0: a file tells at its end.
   uint64_t pass_samples() const;
 
-  // A worker's training samples, endless except from standard input, read ahead in batches of the
-  // job's batch size.
+  // A worker's training samples: those of all epochs, or without end if steps count. Read ahead in
+  // batches of the job's batch size.
   absl::StatusOr<std::unique_ptr<SampleStream>> OpenTraining(const SampleShare& share) const;
 
   // All held-out samples, once, in batches of kTestBatch. Null: there are none.
@@ -51,10 +51,10 @@ class StreamData {
   absl::Status SetUpColumns();
   bool is_synthetic() const { return synthetic_ != nullptr; }
   absl::StatusOr<std::unique_ptr<LineParser>> MakeParser() const;
-  absl::StatusOr<std::unique_ptr<SampleStream>> OpenFile(const std::string& path, bool is_endless,
+  absl::StatusOr<std::unique_ptr<SampleStream>> OpenFile(const std::string& path, uint64_t passes,
                                                          const SampleShare& share) const;
   absl::StatusOr<std::unique_ptr<SampleStream>> OpenSynthetic(SyntheticCtr::Part part,
-                                                              bool is_endless,
+                                                              uint64_t passes,
                                                               const SampleShare& share) const;
 
   const v1::JobSpec job_;

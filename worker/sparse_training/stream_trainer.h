@@ -24,7 +24,7 @@
 namespace capstan {
 
 // Trains a model on a stream of samples, and tests it, as a program does: through a ProgramEngine.
-// While a step computes, the rows of the next step's batch are on their way. Run by one thread.
+// The push of a step asks for the rows of the next step's batch. Run by one thread.
 class StreamTrainer {
  public:
   struct Options {

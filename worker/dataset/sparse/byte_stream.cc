@@ -54,6 +54,13 @@ absl::StatusOr<std::unique_ptr<ByteStream>> ByteStream::Open(const std::string& 
     return absl::InvalidArgumentError(
         absl::StrCat(stream->source_, ": expected a file, got a directory: give the file in it"));
   }
+  // Files are opened several times: at the start, and for each pass.
+  if (fstat(file, &info) == 0 && !S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(stream->source_,
+                     ": expected a file, got a pipe or a device: it can be read only once, so "
+                     "give it to the standard input, with --data_path=-"));
+  }
   return stream;
 }
 

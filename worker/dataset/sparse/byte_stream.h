@@ -40,8 +40,8 @@ inline constexpr char kStandardInput[] = "-";
 // a fixed amount of memory. Errors name the file. Not thread-safe.
 class ByteStream {
  public:
-  // `path` is a file, a named pipe or kStandardInput. `cancel` outlives the stream. NOT_FOUND,
-  // INVALID_ARGUMENT for a directory, or the system's own error.
+  // `path` is a file or kStandardInput. `cancel` outlives the stream. NOT_FOUND, INVALID_ARGUMENT
+  // for a directory, a pipe or a device, or the system's own error.
   static absl::StatusOr<std::unique_ptr<ByteStream>> Open(const std::string& path,
                                                           const CancelSignal* cancel);
   ~ByteStream();

@@ -55,10 +55,10 @@ std::unique_ptr<const SyntheticCtr> MakeClicks(bool has_interactions) {
 // The AUC of `model` on the held-out samples, after one pass through the others.
 template <typename Model>
 double LearnedAuc(const SyntheticCtr& data, Model& model) {
-  ForEachSample(**SyntheticCtrStream::Create({Part::kTraining, false, {}}, &data),
+  ForEachSample(**SyntheticCtrStream::Create({Part::kTraining, 1, {}}, &data),
                 [&model](const SparseSample& sample) { model.Learn(sample); });
   std::vector<float> scores, labels;
-  ForEachSample(**SyntheticCtrStream::Create({Part::kHeldOut, false, {}}, &data),
+  ForEachSample(**SyntheticCtrStream::Create({Part::kHeldOut, 1, {}}, &data),
                 [&](const SparseSample& sample) {
                   scores.push_back(model.LogOdds(sample));
                   labels.push_back(sample.label);

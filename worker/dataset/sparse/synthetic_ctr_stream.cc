@@ -11,7 +11,7 @@ namespace capstan {
 absl::StatusOr<std::unique_ptr<SyntheticCtrStream>> SyntheticCtrStream::Create(
     const Options& options, const SyntheticCtr* data) {
   RETURN_IF_ERROR(CheckShare(options.share));
-  if (options.is_endless && options.share.worker >= data->Count(options.part)) {
+  if (options.share.worker >= data->Count(options.part)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "synthetic samples: expected a sample for each of ", options.share.num_workers,
         " workers, got ", data->Count(options.part), ": use fewer workers, or more samples"));
@@ -25,7 +25,8 @@ absl::StatusOr<size_t> SyntheticCtrStream::Next(size_t most, SparseBatch* batch)
   const uint64_t count = data_.Count(options_.part);
   while (batch->size() < most) {
     if (next_ >= count) {
-      if (!options_.is_endless) break;
+      if (passes_done_ + 1 == options_.passes) break;
+      ++passes_done_;
       next_ = options_.share.worker;
     }
     data_.AddSample(options_.part, next_, batch);

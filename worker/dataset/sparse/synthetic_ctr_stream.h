@@ -12,18 +12,17 @@
 
 namespace capstan {
 
-// One worker's samples of SyntheticCtr. An endless stream begins with the first sample again at the
-// end.
+// One worker's samples of SyntheticCtr.
 class SyntheticCtrStream : public SampleStream {
  public:
   struct Options {
     SyntheticCtr::Part part = SyntheticCtr::Part::kTraining;
-    bool is_endless = false;
+    uint64_t passes = 1;  // through all samples; 0: without end
     SampleShare share;
   };
 
-  // `data` outlives the stream. INVALID_ARGUMENT for a wrong share, or an endless stream of a
-  // worker without samples.
+  // `data` outlives the stream. INVALID_ARGUMENT for a wrong share, or a worker
+  // without samples.
   static absl::StatusOr<std::unique_ptr<SyntheticCtrStream>> Create(const Options& options,
                                                                     const SyntheticCtr* data);
 
@@ -38,6 +37,7 @@ class SyntheticCtrStream : public SampleStream {
 
   const Options options_;
   const SyntheticCtr& data_;
+  uint64_t passes_done_ = 0;
   uint64_t next_;  // the number of a sample, or beyond the last one
 };
 

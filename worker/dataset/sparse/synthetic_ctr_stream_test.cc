@@ -52,36 +52,36 @@ std::unique_ptr<SyntheticCtrStream> Open(const SyntheticCtr& data,
 
 TEST(SyntheticCtrStreamTest, WorkersTakeTurnsUntilTheEnd) {
   const std::unique_ptr<const SyntheticCtr> data = MakeData(5);
-  const std::unique_ptr<SyntheticCtrStream> first = Open(*data, {Part::kTraining, false, {0, 2}});
+  const std::unique_ptr<SyntheticCtrStream> first = Open(*data, {Part::kTraining, 1, {0, 2}});
   EXPECT_EQ(NextKeys(*first, 2), KeysOf(*data, Part::kTraining, {0, 2}));
   EXPECT_EQ(NextKeys(*first, 2), KeysOf(*data, Part::kTraining, {4}));
   EXPECT_EQ(NextKeys(*first, 2), KeysOf(*data, Part::kTraining, {}));
-  const std::unique_ptr<SyntheticCtrStream> second = Open(*data, {Part::kTraining, false, {1, 2}});
+  const std::unique_ptr<SyntheticCtrStream> second = Open(*data, {Part::kTraining, 1, {1, 2}});
   EXPECT_EQ(NextKeys(*second, 9), KeysOf(*data, Part::kTraining, {1, 3}));
   EXPECT_EQ(NextKeys(*second, 9), KeysOf(*data, Part::kTraining, {}));
 }
 
 TEST(SyntheticCtrStreamTest, EndlessStreamBeginsAgain) {
   const std::unique_ptr<const SyntheticCtr> data = MakeData(5);
-  const std::unique_ptr<SyntheticCtrStream> stream = Open(*data, {Part::kTraining, true, {1, 2}});
+  const std::unique_ptr<SyntheticCtrStream> stream =
+      Open(*data, {Part::kTraining, /*passes=*/0, {1, 2}});
   EXPECT_EQ(NextKeys(*stream, 5), KeysOf(*data, Part::kTraining, {1, 3, 1, 3, 1}));
 }
 
 TEST(SyntheticCtrStreamTest, HeldOutSamplesAreAPartOfTheirOwn) {
   const std::unique_ptr<const SyntheticCtr> data = MakeData(5);
-  EXPECT_EQ(NextKeys(*Open(*data, {Part::kHeldOut, false, {}}), 9),
+  EXPECT_EQ(NextKeys(*Open(*data, {Part::kHeldOut, 1, {}}), 9),
             KeysOf(*data, Part::kHeldOut, {0, 1}));
 }
 
 TEST(SyntheticCtrStreamTest, WrongSharesAreRefused) {
   const std::unique_ptr<const SyntheticCtr> data = MakeData(5);
   EXPECT_THAT(
-      SyntheticCtrStream::Create({Part::kTraining, false, {2, 2}}, data.get()).status().message(),
+      SyntheticCtrStream::Create({Part::kTraining, 1, {2, 2}}, data.get()).status().message(),
       HasSubstr("expected a worker below the number of workers"));
   EXPECT_THAT(
-      SyntheticCtrStream::Create({Part::kTraining, true, {6, 7}}, data.get()).status().message(),
+      SyntheticCtrStream::Create({Part::kTraining, 1, {6, 7}}, data.get()).status().message(),
       HasSubstr("expected a sample for each of 7 workers, got 5"));
-  EXPECT_TRUE(SyntheticCtrStream::Create({Part::kTraining, false, {6, 7}}, data.get()).ok());
 }
 
 }  // namespace

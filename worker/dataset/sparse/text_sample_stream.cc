@@ -17,10 +17,10 @@ absl::StatusOr<std::unique_ptr<TextSampleStream>> TextSampleStream::Create(
     return absl::InvalidArgumentError(
         "expected the path of a file of samples, or - for standard input, got no path");
   }
-  if (options.is_endless && options.path == kStandardInput) {
+  if (options.passes != 1 && options.path == kStandardInput) {
     return absl::InvalidArgumentError(
-        "expected a file for an endless stream of samples, got standard input, which can be read "
-        "only once: give a file, or read one epoch");
+        "expected a file for several passes through the samples, got standard input, which can be "
+        "read only once: give a file, or read one epoch");
   }
   ASSIGN_OR_RETURN(std::unique_ptr<CancelSignal> cancel, CancelSignal::Create());
   std::unique_ptr<TextSampleStream> stream(
@@ -99,16 +99,14 @@ absl::Status TextSampleStream::EndEpoch() {
         lines_->line_number() == 0 ? "an empty file" : "a file without lines of samples"));
   }
   pass_samples_ = epoch_samples_;
-  if (!options_.is_endless) {
-    is_done_ = true;
-    return absl::OkStatus();
-  }
   if (epoch_samples_ <= options_.share.worker) {
     return absl::InvalidArgumentError(absl::StrCat(
         lines_->source(), ": expected a sample for each of ", options_.share.num_workers,
         " workers, got ", epoch_samples_, ": use fewer workers, or more samples"));
   }
-  return OpenFile();
+  ++passes_done_;
+  is_done_ = passes_done_ == options_.passes;
+  return is_done_ ? absl::OkStatus() : OpenFile();
 }
 
 }  // namespace capstan

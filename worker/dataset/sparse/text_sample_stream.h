@@ -35,8 +35,8 @@ class TextSampleStream : public SampleStream {
     std::string path;
     // The first line names the columns.
     bool has_header = false;
-    // Open the file again at its end, for ever. Not for standard input.
-    bool is_endless = false;
+    // How often the file is read; 0: without end. Standard input is read once.
+    uint64_t passes = 1;
     SampleShare share;
     // A longer line is an error.
     size_t max_line_bytes = size_t{1} << 20;
@@ -70,8 +70,9 @@ class TextSampleStream : public SampleStream {
   const std::unique_ptr<CancelSignal> cancel_;
   std::unique_ptr<LineStream> lines_;
   uint64_t epoch_samples_ = 0;  // of all workers, in the file since it was opened
-  uint64_t pass_samples_ = 0;   // of the last complete epoch
-  int64_t blank_line_ = 0;      // the first one; 0 before it
+  uint64_t passes_done_ = 0;
+  uint64_t pass_samples_ = 0;  // of the last complete epoch
+  int64_t blank_line_ = 0;     // the first one; 0 before it
   bool is_done_ = false;
   absl::Status status_;
 };

@@ -94,29 +94,39 @@ TEST(TextSampleStreamTest, WorkersTakeTurns) {
   EXPECT_THAT(NextKeys(*MustOpen(NumberedFile(8, {0, 3})), 10), ElementsAre(0, 3, 6));
   EXPECT_THAT(NextKeys(*MustOpen(NumberedFile(8, {1, 3})), 10), ElementsAre(1, 4, 7));
   EXPECT_THAT(NextKeys(*MustOpen(NumberedFile(8, {2, 3})), 10), ElementsAre(2, 5));
-  EXPECT_THAT(NextKeys(*MustOpen(NumberedFile(2, {2, 3})), 10), IsEmpty());
 }
 
 TEST(TextSampleStreamTest, EndlessStreamBeginsAgainWithFullBatches) {
   TextSampleStream::Options options = NumberedFile(5, {1, 2});
-  options.is_endless = true;
+  options.passes = 0;
   const std::unique_ptr<TextSampleStream> stream = MustOpen(options);
   EXPECT_THAT(NextKeys(*stream, 5), ElementsAre(1, 3, 1, 3, 1));
   EXPECT_THAT(NextKeys(*stream, 2), ElementsAre(3, 1));
 }
 
-TEST(TextSampleStreamTest, EndlessStreamNeedsASampleForEachWorker) {
+TEST(TextSampleStreamTest, AStreamEndsAfterItsPasses) {
+  TextSampleStream::Options options = NumberedFile(5, {1, 2});
+  options.passes = 3;
+  const std::unique_ptr<TextSampleStream> stream = MustOpen(options);
+  EXPECT_THAT(NextKeys(*stream, 4), ElementsAre(1, 3, 1, 3));
+  EXPECT_THAT(NextKeys(*stream, 4), ElementsAre(1, 3));
+  EXPECT_THAT(NextKeys(*stream, 4), IsEmpty());
+}
+
+TEST(TextSampleStreamTest, EachWorkerNeedsASample) {
   TextSampleStream::Options options = NumberedFile(2, {2, 3});
-  options.is_endless = true;
-  EXPECT_THAT(ErrorOf(options), HasSubstr(": expected a sample for each of 3 workers, got 2: use "
-                                          "fewer workers, or more samples"));
+  for (const uint64_t passes : {0, 1}) {
+    options.passes = passes;
+    EXPECT_THAT(ErrorOf(options), HasSubstr(": expected a sample for each of 3 workers, got 2: use "
+                                            "fewer workers, or more samples"));
+  }
 }
 
 TEST(TextSampleStreamTest, LineOfColumnNamesIsSkippedInEachEpoch) {
   TextSampleStream::Options options;
   options.path = WriteTempFile("samples", absl::StrCat("click index\n", NumberedSamples(2)));
   options.has_header = true;
-  options.is_endless = true;
+  options.passes = 0;
   EXPECT_THAT(NextKeys(*MustOpen(options), 4), ElementsAre(0, 1, 0, 1));
 }
 
@@ -134,12 +144,13 @@ TEST(TextSampleStreamTest, StandardInputIsReadOnce) {
 TEST(TextSampleStreamTest, StandardInputIsNotEndless) {
   TextSampleStream::Options options;
   options.path = "-";
-  options.is_endless = true;
+  options.passes = 0;
   const absl::Status status = Open(options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(status.message(),
-            "expected a file for an endless stream of samples, got standard input, which can be "
-            "read only once: give a file, or read one epoch");
+  EXPECT_EQ(
+      status.message(),
+      "expected a file for several passes through the samples, got standard input, which can be "
+      "read only once: give a file, or read one epoch");
 }
 
 TEST(TextSampleStreamTest, WrongOptionsAreRefused) {
