@@ -105,6 +105,7 @@ constexpr Metric kMetrics[] = {
      "With buffers kept for reuse; without checkpoints."},
     {"capstan_server_reply_limit_bytes", kGauge, "", kOfServer,
      "Bound of the memory for replies: the workers' connections x --max_inflight_bytes."},
+    {"capstan_server_rows", kGauge, "", kOfServer, "Rows of sparse tables."},
     {"capstan_server_duplicate_pushes_total", kCounter, "", kOfServer,
      "Pushes that had been applied before, and were not applied again."},
     {"capstan_server_non_finite_pushes_total", kCounter, "worker", kOfServer,

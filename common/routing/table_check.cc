@@ -194,20 +194,21 @@ absl::Status CheckOwnArrays(uint32_t own_arrays, uint32_t push_arrays,
   return absl::OkStatus();
 }
 
-absl::Status CheckSameTables(const TableSpecs& tables, const TableSpecs& first) {
-  for (int i = 0; i < std::min(tables.size(), first.size()); ++i) {
-    if (IsSame(tables.Get(i), first.Get(i))) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("this worker has ", Describe(tables.Get(i)), " where the first worker has ",
-                     Describe(first.Get(i)), "; start every worker with the same job"));
+absl::Status CheckSameTables(const TableSpecs& tables, const TableSpecs& expected,
+                             absl::string_view whose) {
+  constexpr char kAdvice[] = "; start every worker with the same job";
+  for (int i = 0; i < std::min(tables.size(), expected.size()); ++i) {
+    if (IsSame(tables.Get(i), expected.Get(i))) continue;
+    return absl::InvalidArgumentError(absl::StrCat("this worker has ", Describe(tables.Get(i)),
+                                                   " where ", whose, " has ",
+                                                   Describe(expected.Get(i)), kAdvice));
   }
-  if (tables.size() == first.size()) return absl::OkStatus();
-  const bool has_more = tables.size() > first.size();
-  const v1::TableSpec& odd = has_more ? tables.Get(first.size()) : first.Get(tables.size());
+  if (tables.size() == expected.size()) return absl::OkStatus();
+  const bool has_more = tables.size() > expected.size();
+  const v1::TableSpec& odd = has_more ? tables.Get(expected.size()) : expected.Get(tables.size());
   return absl::InvalidArgumentError(
-      absl::StrCat("this worker has ", tables.size(), " tables, the first worker has ",
-                   first.size(), ": only ", has_more ? "this one" : "the first", " has ",
-                   Describe(odd), "; start every worker with the same job"));
+      absl::StrCat("this worker has ", tables.size(), " tables, ", whose, " has ", expected.size(),
+                   ": only ", has_more ? "this worker" : whose, " has ", Describe(odd), kAdvice));
 }
 
 absl::Status CheckTableStaleness(const v1::ConsistencySpec& consistency, const TableSpecs& tables) {
@@ -225,8 +226,8 @@ absl::Status CheckSparseTables(const v1::JobSpec& job, const TableSpecs& tables)
     return absl::InvalidArgumentError(absl::StrCat(
         "table ", table.name(),
         " is sparse, and the files of --initial and --output hold dense tables only; keep the "
-        "job's checkpoints (--checkpoint_dir) instead: --restore begins with one, and capstan "
-        "export makes one a model file"));
+        "job's checkpoints (--checkpoint_dir) instead: the same job goes on from one "
+        "(--restore), and capstan export makes one a file for capstan evaluate and others"));
   }
   return absl::OkStatus();
 }

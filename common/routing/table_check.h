@@ -33,9 +33,10 @@ inline constexpr uint32_t kMostOwnArrays = 4;
 absl::Status CheckOwnArrays(uint32_t own_arrays, uint32_t push_arrays,
                             const std::vector<uint64_t>& table_elements, uint64_t slice_bytes);
 
-// INVALID_ARGUMENT, naming the first difference, unless `tables` are the same as the first
-// worker's, `first`.
-absl::Status CheckSameTables(const TableSpecs& tables, const TableSpecs& first);
+// INVALID_ARGUMENT, naming the first difference, unless a worker's `tables` are the same as those
+// of `whose`: "the first worker" or "the checkpoint".
+absl::Status CheckSameTables(const TableSpecs& tables, const TableSpecs& expected,
+                             absl::string_view whose);
 
 // INVALID_ARGUMENT, naming the table, unless every table with a staleness of its own is one of
 // `tables`.

@@ -427,9 +427,9 @@ std::string EvaluateHelp() {
   return absl::StrCat(R"(Usage: capstan evaluate FILE [--job=JOB] [job flags]
 
 Reads a model from a safetensors file, such as --output of capstan run, and computes it on the CPU on the
-test samples of a job. Prints what the file says about itself, then accuracy and loss with all digits, and
-the AUC of a model of clicks, whose file capstan export makes. They equal those in the summary of the
-job that wrote the file, if its workers were CPUs of this kind.
+test samples of a job. Prints what the file says about itself, then accuracy and loss with all digits,
+and the AUC of a model of clicks, whose file capstan export makes. They equal those in the summary of
+the job that wrote the file, if its workers were CPUs of this kind.
 The job flags are those of capstan run. They must name the same model; those of the data may differ.
 
 Flags:

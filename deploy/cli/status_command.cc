@@ -23,9 +23,12 @@ std::string ServerLine(const v1::ServerInfo& server, const v1::GetStatusReply& s
                              : 0;
   std::string line = absl::StrFormat("  server-%-3d %-22s %s", server.server(), server.address(),
                                      server.is_live() ? "live" : "lost");
-  if (!placement.empty()) {
-    absl::StrAppendFormat(&line, "  %5d shards  %s", num_shards, BytesText(bytes));
-  }
+  if (!placement.empty()) absl::StrAppendFormat(&line, "  %5d shards", num_shards);
+  // Nobody knows the bytes of rows beforehand.
+  const auto& tables = status.view().tables();
+  const bool has_rows = std::any_of(tables.begin(), tables.end(),
+                                    [](const v1::TableSpec& one) { return one.has_sparse(); });
+  if (!placement.empty() && !has_rows) absl::StrAppend(&line, "  ", BytesText(bytes));
   return line + "\n";
 }
 
@@ -100,7 +103,7 @@ std::string FormatStatus(const ProgressSample& now, const ProgressSample& before
   std::string text = absl::StrFormat("job %s: %s", status.job_name(), PhaseText(view));
   if (!view.reason().empty()) absl::StrAppendFormat(&text, " (%s)", view.reason());
   if (!view.server_of_shard().empty()) {
-    absl::StrAppendFormat(&text, ", epoch %d, %d tables, %d shards", view.epoch(),
+    absl::StrAppendFormat(&text, ", placement %d, %d tables, %d shards", view.epoch(),
                           view.tables_size(), view.server_of_shard_size());
   }
   absl::StrAppendFormat(&text, "\n%s%s%s%s%sservers %s:\n", ConsistencyLine(view),

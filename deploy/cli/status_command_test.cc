@@ -34,7 +34,7 @@ TEST(StatusCommandTest, MembersClocksAndPlacementAreListed) {
   status.set_num_servers(2);
   status.set_num_workers(1);
   EXPECT_EQ(FormatStatus({absl::ZeroDuration(), status}),
-            "job digits: training, epoch 1, 1 tables, 3 shards\n"
+            "job digits: training, placement 1, 1 tables, 3 shards\n"
             "servers 2:\n"
             "  server-0   127.0.0.1:5000         live      2 shards  1.5 kB\n"
             "  server-1   127.0.0.1:5001         lost      1 shards  3.0 kB\n"

@@ -112,11 +112,14 @@ absl::Status CheckJobOfCheckpoint(const v1::CheckpointManifest& manifest, const 
                                   const std::string& folder) {
   const std::vector<std::string> differences = Differences(manifest.job(), job);
   if (differences.empty()) return absl::OkStatus();
+  bool has_rows = false;
+  for (const v1::TableSpec& table : manifest.tables()) has_rows |= table.has_sparse();
   return absl::InvalidArgumentError(absl::StrCat(
       folder, ": the checkpoint is of another job: ", absl::StrJoin(differences, "; "),
       ". Only these may differ: the name, the numbers of servers and of steps, transport, schedule "
-      "(not slice_bytes), consistency, checkpoints, membership, and paths. To begin another job "
-      "with these parameters, use capstan export and --initial"));
+      "(not slice_bytes), consistency, checkpoints, membership, and paths. ",
+      has_rows ? "Another job cannot begin with the rows of this one"
+               : "To begin another job with these parameters, use capstan export and --initial"));
 }
 
 }  // namespace capstan

@@ -68,6 +68,12 @@ void Add(const v1::Progress& progress, Totals& totals) {
   totals.median_step_seconds = std::max(totals.median_step_seconds, progress.median_step_seconds());
 }
 
+bool HasOnlyRows(const v1::JobView& view) {
+  const auto& tables = view.tables();
+  return !tables.empty() && std::all_of(tables.begin(), tables.end(),
+                                        [](const v1::TableSpec& one) { return one.has_sparse(); });
+}
+
 bool IsProgram(const v1::JobSpec& job) { return job.model().type() == v1::ModelSpec::PROGRAM; }
 
 // A program that does not know its loss reports none that is a number.
@@ -290,7 +296,8 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   summary["max_staleness_seen"] = totals.max_staleness_seen;
   if (outcome.last_status.has_links()) summary["links"] = LinksOf(outcome.last_status.links());
   if (job.scheduler().tune()) summary["tuning"] = TuningOf(outcome.last_status.tuning());
-  if (outcome.status.ok()) {
+  // The hash is of dense tables.
+  if (outcome.status.ok() && !HasOnlyRows(outcome.last_status.view())) {
     summary["parameters_xxh3"] = absl::StrFormat("%016x", outcome.result.parameters_xxh3());
   }
   summary["workers_lost"] = outcome.workers_lost;

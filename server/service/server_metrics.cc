@@ -33,6 +33,7 @@ void AddShardMetrics(const ShardCounts& counts,
   add(kMemory, "use", "optimizer", counts.memory.optimizer);
   add(kMemory, "use", "accumulators", counts.memory.accumulators);
   add(kMemory, "use", "copies", counts.memory.copies);
+  page.Add("capstan_server_rows", static_cast<double>(counts.memory.rows));
   page.Add("capstan_server_duplicate_pushes_total", static_cast<double>(counts.duplicate_pushes));
   for (uint32_t worker = 0; worker < num_workers; ++worker) {
     const auto found = non_finite_pushes.find(WorkerId(worker));

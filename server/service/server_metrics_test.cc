@@ -23,7 +23,7 @@ TEST(ServerMetricsTest, CountsHaveTheirNames) {
   counts.lock_wait = absl::Seconds(8);
   counts.lock_held = absl::Seconds(9);
   counts.parked = 10;
-  counts.memory = {11, 12, 13, 14};
+  counts.memory = {11, 12, 13, 14, 19};
   MetricsPage page;
   AddShardMetrics(counts, {{WorkerId(1), 15}}, /*num_workers=*/2, page);
   AddReplyMetrics(16, 17, page);
@@ -44,6 +44,7 @@ TEST(ServerMetricsTest, CountsHaveTheirNames) {
            "memory_bytes{use=\"optimizer\"} 12",
            "memory_bytes{use=\"accumulators\"} 13",
            "memory_bytes{use=\"copies\"} 14",
+           "rows 19",
            "non_finite_pushes_total{worker=\"0\"} 0",
            "non_finite_pushes_total{worker=\"1\"} 15",
            "memory_bytes{use=\"replies\"} 16",

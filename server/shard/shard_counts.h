@@ -10,16 +10,20 @@ namespace capstan {
 
 // Memory of slices, in bytes. With buffers kept for reuse.
 struct SliceMemory {
+  // Bytes:
   uint64_t parameters = 0;
   uint64_t optimizer = 0;     // its state
   uint64_t accumulators = 0;  // gradients of open steps
   uint64_t copies = 0;        // of what workers have, and encoded values
+
+  uint64_t rows = 0;  // of sparse tables
 
   SliceMemory& operator+=(const SliceMemory& other) {
     parameters += other.parameters;
     optimizer += other.optimizer;
     accumulators += other.accumulators;
     copies += other.copies;
+    rows += other.rows;
     return *this;
   }
 };

@@ -348,6 +348,7 @@ absl::Status SparseSlice::Load(const SliceSnapshot& snapshot) {
 
 SliceMemory SparseSlice::memory() const {
   SliceMemory memory;
+  memory.rows = rows_->size();
   const size_t floats = dim() + optimizer_.state_floats();
   const size_t bytes = rows_->bytes();
   memory.optimizer = bytes / floats * optimizer_.state_floats();

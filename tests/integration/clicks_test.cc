@@ -69,7 +69,7 @@ TEST_F(ClicksTest, TheJobOfDeepFmRunsAndItsExportedModelIsEvaluated) {
                                         "--ctr_test_samples=5000", "--num_workers=2"};
   const std::string checkpoints = processes_->path("checkpoints");
   std::vector<std::string> flags = job;
-  flags.push_back("--checkpoint_dir=" + checkpoints);
+  flags.insert(flags.end(), {"--checkpoint_dir=" + checkpoints, "--checkpoint_steps=1000"});
   ASSERT_EQ(Run(flags), 0) << processes_->Log("run");
   const double auc = Summary()["test_auc"].get<double>();
   EXPECT_GT(auc, 0.55);

@@ -417,7 +417,8 @@ std::vector<Listed> AllListed() {
                  "bazel run //tests/benchmark:row_table_benchmark -- --json "
                  "[--dim=1 --optimizer=sgd]"),
       IsTestedBy("//tests/benchmark/sparse:sparse_benchmark",
-                 "bazel run //tests/benchmark:sparse_benchmark -- --repeat=1 --json"),
+                 "bazel run //tests/benchmark:sparse_benchmark -- --repeat=1 --json "
+                 "[--dim=1 --optimizer=sgd]"),
       IsTestedBy(kScheduleTest,
                  "sudo tests/benchmark/schedule_benchmark.sh > sweep.json && "
                  "tests/benchmark/schedule_chart.py < sweep.json > sweep.svg"),
@@ -464,6 +465,8 @@ std::vector<Listed> AllListed() {
                  "python -m capstan run --num_workers=2 --num_servers=2 "
                  "--worker_command=\"python worker/python/examples/digits.py\""),
       DoesNotTrain("deploy/torch_test.sh"),
+      DoesNotTrain("CAPSTAN_TEST_DEVICE=cuda PYTHONPATH=tests/python python "
+                   "tests/python/run_tests.py torch_test torch_embedding_test"),
       IsTestedBy(kTorchStepTest, "python tests/benchmark/torch_step.py"),
       IsTestedBy(kTorchStepTest, "sudo python tests/benchmark/torch_step.py --gbit=1"),
       IsTestedBy(kTorchStepTest, "python tests/benchmark/torch_step.py --layer_cost"),

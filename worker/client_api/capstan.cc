@@ -5,9 +5,9 @@
 #include <glog/logging.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <cstdlib>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <new>
 #include <optional>
@@ -234,6 +234,11 @@ absl::StatusOr<v1::TableSpec> SparseTableOf(const capstan_sparse_table& given) {
   table.set_initial_stddev(given.initial_stddev);
   if (given.optimizer == nullptr) return table;
   RETURN_IF_ERROR(CheckSize(given.optimizer, "capstan_row_optimizer"));
+  if (given.optimizer->type == CAPSTAN_FTRL && given.initial_stddev > 0) {
+    return BadArgument(
+        absl::StrCat("initial_stddev (in Python stddev): expected 0, with which FTRL begins, got ",
+                     given.initial_stddev));
+  }
   RETURN_IF_ERROR(SetRowOptimizer(*given.optimizer, table));
   return table;
 }
@@ -294,7 +299,8 @@ template <typename Use>
 capstan_status WithEngine(capstan_job* job, Use use) {
   return WithJob(job, [&](ClientJob& client) -> absl::Status {
     if (ProgramEngine* const engine = client.engine()) return use(*engine);
-    return absl::FailedPreconditionError("capstan_start comes before this call");
+    return absl::FailedPreconditionError(
+        "the job has not started: call capstan_start (in Python job.start()) before this");
   });
 }
 
@@ -470,9 +476,10 @@ capstan_status capstan_push_rows(capstan_job* job, int32_t table, const uint64_t
 }
 
 capstan_status capstan_set_learning_rate(capstan_job* job, int32_t table, double learning_rate) {
-  if (!std::isfinite(learning_rate) || learning_rate < 0) {
-    return Return(BadArgument(
-        absl::StrCat("learning_rate: expected a finite number, 0 or more, got ", learning_rate)));
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  if (!(learning_rate >= 0 && learning_rate <= kLargest)) {
+    return Return(BadArgument(absl::StrCat("learning_rate: expected a number from 0 to ", kLargest,
+                                           ", got ", learning_rate)));
   }
   return WithEngine(job, [&](ProgramEngine& engine) {
     if (table < 0) return engine.SetLearningRate(std::nullopt, learning_rate);

@@ -74,6 +74,14 @@ def _bytes(text: Optional[str]) -> Optional[bytes]:
     return None if text is None else os.fsencode(text)
 
 
+def _bytes_of(name: str) -> bytes:
+    """A table's name for the library, which ends at the first byte of 0."""
+    encoded = name.encode(errors="replace")
+    if encoded.decode() != name or b"\0" in encoded:
+        raise _errors.InvalidArgument(f"expected a name of printable text, got {name!r}")
+    return encoded
+
+
 def _in_thread(call: Callable[[], int]) -> None:
     """Makes a call that can block for long, while this thread goes on to handle signals."""
     results: list[tuple[int, str]] = []
@@ -188,7 +196,7 @@ class Job:
         number = ctypes.c_int32()
         _library.check(self._library.capstan_add_sparse_table(
             self._pointer(), _library.SparseTableStruct(
-                struct_size=ctypes.sizeof(_library.SparseTableStruct), name=name.encode(),
+                struct_size=ctypes.sizeof(_library.SparseTableStruct), name=_bytes_of(name),
                 layer=index, initial_stddev=stddev, **fields), number))
         self._layers.setdefault(index, Layer(self, index))
         return SparseTable(self, number.value, name, dim)
@@ -207,7 +215,7 @@ class Job:
         number = ctypes.c_int32()
         _library.check(self._library.capstan_add_table(
             self._pointer(), _library.TableStruct(
-                struct_size=ctypes.sizeof(_library.TableStruct), name=name.encode(),
+                struct_size=ctypes.sizeof(_library.TableStruct), name=_bytes_of(name),
                 shape=(ctypes.c_uint64 * len(shape))(*shape), dimensions=len(shape), layer=layer,
                 initial_from_worker=memory is not None, initial_stddev=stddev, **fields),
             number))

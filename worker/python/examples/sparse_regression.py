@@ -29,7 +29,7 @@ def main():
         for _ in range(job.step, STEPS):
             logits = weights.pull(keys).sum(axis=(1, 2))
             error = 1 / (1 + numpy.exp(-logits)) - clicks
-            gradients = numpy.repeat(error[:, None, None] / BATCH, 2, axis=1)
+            gradients = numpy.repeat(error[:, None, None], 2, axis=1)  # FTRL wants their sum
             loss = numpy.logaddexp(0, numpy.where(clicks > 0, -logits, logits)).mean()
             next_keys, clicks = batch(random)
             weights.push(keys, gradients, next_keys=next_keys)  # and fetches the next rows ahead
