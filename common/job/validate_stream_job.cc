@@ -103,7 +103,8 @@ void CheckStandardInput(const v1::JobSpec& job, JobChecker* checker) {
       "nothing, as the samples before the checkpoint do not come again (data_path is -)");
 }
 
-// How far each worker goes must be known from the start, for checkpoints and for rounds.
+// How far each worker goes must be known from the start, for checkpoints and for rounds. A batch is
+// in memory.
 void CheckLength(const v1::JobSpec& job, JobChecker* checker) {
   checker->Expect(job.training().epochs() <= kMostEpochs, "epochs", "at most 2^20");
   checker->Expect(job.training().batch_size() <= kMostBatch, "batch_size",

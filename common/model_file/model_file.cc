@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -426,9 +427,15 @@ absl::StatusOr<ModelTables::Rows> ModelTables::ReadRows(absl::string_view table)
   const Safetensors::Tensor& keys = *tensors_.at(absl::StrCat(table, ".keys"));
   const Safetensors::Tensor& values = *tensors_.at(absl::StrCat(table, ".values"));
   Rows rows;
-  rows.keys.resize(keys.bytes / sizeof(uint64_t));
+  try {
+    rows.keys.resize(keys.bytes / sizeof(uint64_t));
+    rows.values.resize(values.bytes / sizeof(float));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(absl::StrCat(file_.path(),
+                                                     ": there is not enough memory for ",
+                                                     keys.bytes + values.bytes, " bytes of rows"));
+  }
   RETURN_IF_ERROR(file_.ReadAt(keys.offset, rows.keys.data(), keys.bytes));
-  rows.values.resize(values.bytes / sizeof(float));
   RETURN_IF_ERROR(file_.ReadAt(values.offset, rows.values.data(), values.bytes));
   return rows;
 }

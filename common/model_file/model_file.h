@@ -123,8 +123,8 @@ class ModelTables {
   absl::Status ReadValues(absl::string_view table, uint64_t offset, absl::Span<float> values) const;
   absl::Status WriteValues(absl::string_view table, uint64_t offset,
                            absl::Span<const float> values) const;
-  // All rows of a sparse table that CheckTables has accepted. Those of a file of ours have distinct
-  // keys; `values` has a row for each.
+  // All rows of a sparse table that CheckTables has accepted. RESOURCE_EXHAUSTED: there is no
+  // memory for them. A key may be there twice.
   struct Rows {
     std::vector<uint64_t> keys;
     std::vector<float> values;

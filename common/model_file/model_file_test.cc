@@ -207,6 +207,33 @@ TEST_F(ModelFileTest, EveryDifferenceIsNamed) {
               AllOf(HasSubstr("t15: "), HasSubstr("and 86 more"), Not(HasSubstr("t16"))));
 }
 
+TEST_F(ModelFileTest, RowsAreReadAsTheyWereWritten) {
+  v1::TableSpec items;
+  items.set_name("items");
+  items.mutable_sparse()->set_dim(2);
+  for (const uint64_t rows : {0, 2}) {
+    const TableOfRows table = {"items", rows, /*dim=*/2, /*state_floats=*/1};
+    const auto output = CreateModelFile(path_, kToken).value();
+    ASSERT_TRUE(output->Begin(Tables(), {table}).ok());
+    const std::vector<uint64_t> keys = {UINT64_MAX, 5};
+    const std::vector<float> values = {1, 2, 3, 4}, state = {6, 7};
+    if (rows > 0) {
+      ASSERT_TRUE(OpenPart()->WriteRows(table, 0, keys, values, state).ok());
+    }
+    ASSERT_TRUE(output->Publish({}, HashOf(std::vector<float>(9))).ok());
+    const auto model = ModelTables::Open(path_).value();
+    EXPECT_TRUE(
+        model->CheckTables(Tables({items, Table("weight", {2, 3}), Table("bias", {3})})).ok());
+    const ModelTables::Rows read = model->ReadRows("items").value();
+    EXPECT_EQ(read.keys, rows > 0 ? keys : std::vector<uint64_t>());
+    EXPECT_EQ(read.values, rows > 0 ? values : std::vector<float>());
+  }
+  items.mutable_sparse()->set_dim(4);
+  const auto model = ModelTables::Open(path_).value();
+  EXPECT_THAT(std::string(model->CheckTables(Tables({items})).message()),
+              HasSubstr("items.values: expected [2, 4] of F32, got [2, 2] of F32"));
+}
+
 TEST_F(ModelFileTest, WhatIsNoModelIsRefused) {
   EXPECT_TRUE(absl::IsNotFound(ModelTables::Open(path_).status()));
   const auto expect = [this](const std::string& bytes, const std::string& text) {

@@ -195,20 +195,19 @@ absl::Status CheckOwnArrays(uint32_t own_arrays, uint32_t push_arrays,
 }
 
 absl::Status CheckSameTables(const TableSpecs& tables, const TableSpecs& expected,
-                             absl::string_view whose) {
-  constexpr char kAdvice[] = "; start every worker with the same job";
+                             absl::string_view whose, absl::string_view advice) {
   for (int i = 0; i < std::min(tables.size(), expected.size()); ++i) {
     if (IsSame(tables.Get(i), expected.Get(i))) continue;
     return absl::InvalidArgumentError(absl::StrCat("this worker has ", Describe(tables.Get(i)),
                                                    " where ", whose, " has ",
-                                                   Describe(expected.Get(i)), kAdvice));
+                                                   Describe(expected.Get(i)), "; ", advice));
   }
   if (tables.size() == expected.size()) return absl::OkStatus();
   const bool has_more = tables.size() > expected.size();
   const v1::TableSpec& odd = has_more ? tables.Get(expected.size()) : expected.Get(tables.size());
-  return absl::InvalidArgumentError(
-      absl::StrCat("this worker has ", tables.size(), " tables, ", whose, " has ", expected.size(),
-                   ": only ", has_more ? "this worker" : whose, " has ", Describe(odd), kAdvice));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "this worker has ", tables.size(), " tables, ", whose, " has ", expected.size(), ": only ",
+      has_more ? "this worker" : whose, " has ", Describe(odd), "; ", advice));
 }
 
 absl::Status CheckTableStaleness(const v1::ConsistencySpec& consistency, const TableSpecs& tables) {

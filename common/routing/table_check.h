@@ -34,9 +34,9 @@ absl::Status CheckOwnArrays(uint32_t own_arrays, uint32_t push_arrays,
                             const std::vector<uint64_t>& table_elements, uint64_t slice_bytes);
 
 // INVALID_ARGUMENT, naming the first difference, unless a worker's `tables` are the same as those
-// of `whose`: "the first worker" or "the checkpoint".
+// of `whose`: "the first worker" or "the checkpoint". The error ends with `advice`.
 absl::Status CheckSameTables(const TableSpecs& tables, const TableSpecs& expected,
-                             absl::string_view whose);
+                             absl::string_view whose, absl::string_view advice);
 
 // INVALID_ARGUMENT, naming the table, unless every table with a staleness of its own is one of
 // `tables`.

@@ -428,9 +428,10 @@ std::string EvaluateHelp() {
 
 Reads a model from a safetensors file, such as --output of capstan run, and computes it on the CPU on the
 test samples of a job. Prints what the file says about itself, then accuracy and loss with all digits,
-and the AUC of a model of clicks, whose file capstan export makes. They equal those in the summary of
-the job that wrote the file, if its workers were CPUs of this kind.
-The job flags are those of capstan run. They must name the same model; those of the data may differ.
+and the AUC of a model of clicks, whose file capstan export makes. With --output's file they equal those
+in the summary of its job, if its workers were CPUs of this kind.
+The job flags are those of capstan run. They must name the same model, and for clicks the same --seed;
+those of the data may differ.
 
 Flags:
 )",

@@ -18,6 +18,7 @@
 #include "common/tensor/host_buffer.h"
 #include "deploy/cli/commands.h"
 #include "kernels/cpu/cpu_stream.h"
+#include "kernels/cpu/gradients.h"
 #include "kernels/gemm.h"
 #include "proto/coordinator_service.pb.h"
 #include "server/sparse/initial_row.h"
@@ -42,8 +43,14 @@ struct Result {
   double accuracy = 0;
   double loss = 0;
   std::optional<double> auc;
-  uint64_t parameters_xxh3 = 0;
+  std::optional<uint64_t> parameters_xxh3;  // of dense tables
 };
+
+absl::Status CheckFinite(const std::string& table, absl::Span<const float> values) {
+  if (IsFinite(values)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "table ", PrintableText(table), ": expected finite values, got a NaN or an infinity"));
+}
 
 // The values of the model's tables, from the file; empty for sparse ones.
 absl::StatusOr<std::vector<HostBuffer>> ReadTables(const ModelTables& file,
@@ -55,6 +62,7 @@ absl::StatusOr<std::vector<HostBuffer>> ReadTables(const ModelTables& file,
     ASSIGN_OR_RETURN(values.emplace_back(), HostBuffer::Create(size));
     if (table.has_sparse()) continue;
     RETURN_IF_ERROR(file.ReadValues(table.name(), /*offset=*/0, values.back().span()));
+    RETURN_IF_ERROR(CheckFinite(table.name(), values.back().span()));
   }
   return values;
 }
@@ -92,16 +100,23 @@ absl::StatusOr<Result> EvaluateModel(const v1::JobSpec& job, const ModelTables& 
 // as in a pull.
 class FileRows {
  public:
-  FileRows(const v1::JobSpec& job, const v1::TableSpec& table, ModelTables::Rows rows)
-      : seed_(job.seed()),
-        dim_(table.sparse().dim()),
-        initial_stddev_(table.initial_stddev()),
-        rows_(std::move(rows)) {
-    places_.reserve(rows_.keys.size());
-    for (size_t i = 0; i < rows_.keys.size(); ++i) places_[rows_.keys[i]] = i;
+  // INVALID_ARGUMENT: a key is there twice, or a value is a NaN or an infinity.
+  static absl::StatusOr<FileRows> Create(const v1::JobSpec& job, const v1::TableSpec& table,
+                                         ModelTables::Rows rows) {
+    RETURN_IF_ERROR(CheckFinite(table.name(), rows.values));
+    FileRows all(job, table, std::move(rows.values));
+    all.places_.reserve(rows.keys.size());
+    for (size_t i = 0; i < rows.keys.size(); ++i) {
+      if (all.places_.emplace(rows.keys[i], i).second) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "table ", table.name(), ": expected distinct keys, got ", rows.keys[i], " twice"));
+    }
+    return all;
   }
 
-  void Read(absl::Span<const uint64_t> keys, std::vector<float>* values) const {
+  // Sets `values` to the rows of the keys. RESOURCE_EXHAUSTED: there are too many.
+  absl::Status Read(absl::Span<const uint64_t> keys, std::vector<float>* values) const {
+    RETURN_IF_ERROR(CheckRowsOfBatch(keys.size(), dim_, "give samples with fewer features"));
     values->resize(keys.size() * dim_);
     for (size_t i = 0; i < keys.size(); ++i) {
       const absl::Span<float> row = absl::MakeSpan(*values).subspan(i * dim_, dim_);
@@ -109,17 +124,24 @@ class FileRows {
       if (found == places_.end()) {
         InitializeRow(seed_, SparseModel::kRows, initial_stddev_, keys[i], row);
       } else {
-        std::copy_n(&rows_.values[found->second * dim_], dim_, row.data());
+        std::copy_n(&values_[found->second * dim_], dim_, row.data());
       }
     }
+    return absl::OkStatus();
   }
 
  private:
-  const uint64_t seed_;
-  const size_t dim_;
-  const double initial_stddev_;
-  const ModelTables::Rows rows_;
-  absl::flat_hash_map<uint64_t, size_t> places_;
+  FileRows(const v1::JobSpec& job, const v1::TableSpec& table, std::vector<float> values)
+      : seed_(job.seed()),
+        dim_(table.sparse().dim()),
+        initial_stddev_(table.initial_stddev()),
+        values_(std::move(values)) {}
+
+  uint64_t seed_;
+  size_t dim_;
+  double initial_stddev_;
+  std::vector<float> values_;
+  absl::flat_hash_map<uint64_t, size_t> places_;  // of rows in values_
 };
 
 // The same for a model that learns from a stream.
@@ -127,16 +149,16 @@ absl::StatusOr<Result> EvaluateStreamModel(const v1::JobSpec& job, const ModelTa
   RealClock clock;
   ASSIGN_OR_RETURN(const std::unique_ptr<const StreamData> data, StreamData::Open(job, &clock));
   ASSIGN_OR_RETURN(const std::unique_ptr<SparseModel> model, MakeSparseModel(job, *data));
-  ASSIGN_OR_RETURN(const std::vector<HostBuffer> tables, ReadTables(file, model->tables()));
-  const std::vector<absl::Span<const float>> values = SpansOf(tables);
-  const v1::TableSpec& of_rows = model->tables()[SparseModel::kRows.value()];
-  ASSIGN_OR_RETURN(ModelTables::Rows in_file, file.ReadRows(of_rows.name()));
-  const FileRows all_rows(job, of_rows, std::move(in_file));
   ASSIGN_OR_RETURN(const std::unique_ptr<SampleStream> test, data->OpenTest());
   if (test == nullptr) {
     return absl::InvalidArgumentError(
         "--test_path: expected a file of samples to test the model with, got none");
   }
+  ASSIGN_OR_RETURN(const std::vector<HostBuffer> tables, ReadTables(file, model->tables()));
+  const std::vector<absl::Span<const float>> values = SpansOf(tables);
+  const v1::TableSpec& of_rows = model->tables()[SparseModel::kRows.value()];
+  ASSIGN_OR_RETURN(ModelTables::Rows in_file, file.ReadRows(of_rows.name()));
+  ASSIGN_OR_RETURN(const FileRows all_rows, FileRows::Create(job, of_rows, std::move(in_file)));
   std::vector<uint64_t> keys;
   std::vector<float> rows;
   v1::ReportResultRequest reported;
@@ -144,7 +166,7 @@ absl::StatusOr<Result> EvaluateStreamModel(const v1::JobSpec& job, const ModelTa
       *test, StreamData::kTestBatch, /*training=*/{},
       [&](const SparseBatch& batch, absl::Span<float> log_odds) {
         model->ListKeys(batch, &keys);
-        all_rows.Read(keys, &rows);
+        RETURN_IF_ERROR(all_rows.Read(keys, &rows));
         return model->Forward(
             batch, rows, values, [](int) { return absl::OkStatus(); }, log_odds);
       },
@@ -154,7 +176,7 @@ absl::StatusOr<Result> EvaluateStreamModel(const v1::JobSpec& job, const ModelTa
   result.accuracy = reported.test_accuracy();
   result.loss = reported.test_loss();
   if (reported.has_test_auc()) result.auc = reported.test_auc();
-  result.parameters_xxh3 = HashParameters(values);
+  if (tables.size() > 1) result.parameters_xxh3 = HashParameters(values);
   return result;
 }
 
@@ -188,7 +210,10 @@ absl::Status EvaluateCommand(const std::string& path, const std::string& job_fil
       << "test accuracy " << DigitsOf(result.accuracy) << "\n"
       << "test loss " << DigitsOf(result.loss) << "\n";
   if (result.auc.has_value()) out << "test AUC " << DigitsOf(*result.auc) << "\n";
-  out << "parameters_xxh3 " << absl::StrFormat("%016x", result.parameters_xxh3) << std::endl;
+  if (result.parameters_xxh3.has_value()) {
+    out << "parameters_xxh3 " << absl::StrFormat("%016x", *result.parameters_xxh3) << "\n";
+  }
+  out << std::flush;
   return absl::OkStatus();
 }
 

@@ -75,7 +75,7 @@ class EvaluateRowsTest : public testing::Test {
     // Log odds of 3, -2, 0 and -0.5. Key 5 has no row: its weight is 0, as that of the bias.
     std::ofstream(folder_ + "/samples") << "1 1:2\n0 3:1\n0 5:1\n0 1:1 3:1\n";
   }
-  std::string Model(uint64_t dim) {
+  std::string Model(uint64_t dim, std::vector<uint64_t> keys = {1, 3}, float weight = 1.5) {
     const std::string path = folder_ + "/rows.safetensors";
     const TableOfRows table = {"weights", /*rows=*/2, dim, /*state_floats=*/1};
     const auto output = CreateModelFile(path, /*token=*/1).value();
@@ -83,8 +83,8 @@ class EvaluateRowsTest : public testing::Test {
     const auto model =
         ModelTables::Read(OpenFile::Open(UnfinishedModelPath(path), O_RDWR).value()).value();
     std::vector<float> values(2 * dim, -2);
-    values[0] = 1.5;
-    EXPECT_TRUE(model->WriteRows(table, /*first=*/0, {1, 3}, values, {7, 7}).ok());
+    values[0] = weight;
+    EXPECT_TRUE(model->WriteRows(table, /*first=*/0, keys, values, {7, 7}).ok());
     EXPECT_TRUE(output->Publish({}, XXH3_64bits("", 0)).ok());
     return path;
   }
@@ -112,6 +112,14 @@ TEST_F(EvaluateRowsTest, RowsOfTheFileAndInitialOnesGiveTheLogOdds) {
                       std::log1p(std::exp(-0.5));
   EXPECT_NEAR(Printed("test loss"), loss / 4, 1e-6);
   EXPECT_EQ(Printed("test AUC"), 1);
+  EXPECT_EQ(Printed("parameters_xxh3"), -1) << "there are no dense tables";
+}
+
+TEST_F(EvaluateRowsTest, AKeyTwiceAndAnInfinityAreRefused) {
+  EXPECT_THAT(std::string(Evaluate(Model(/*dim=*/1, {3, 3}), folder_ + "/samples").message()),
+              HasSubstr("table weights: expected distinct keys, got 3 twice"));
+  EXPECT_THAT(std::string(Evaluate(Model(1, {1, 3}, INFINITY), folder_ + "/samples").message()),
+              HasSubstr("table weights: expected finite values"));
 }
 
 TEST_F(EvaluateRowsTest, RowsOfAnotherSizeAndNoTestAreRefused) {

@@ -103,7 +103,7 @@ std::string FormatStatus(const ProgressSample& now, const ProgressSample& before
   std::string text = absl::StrFormat("job %s: %s", status.job_name(), PhaseText(view));
   if (!view.reason().empty()) absl::StrAppendFormat(&text, " (%s)", view.reason());
   if (!view.server_of_shard().empty()) {
-    absl::StrAppendFormat(&text, ", placement %d, %d tables, %d shards", view.epoch(),
+    absl::StrAppendFormat(&text, ", routing epoch %d, %d tables, %d shards", view.epoch(),
                           view.tables_size(), view.server_of_shard_size());
   }
   absl::StrAppendFormat(&text, "\n%s%s%s%s%sservers %s:\n", ConsistencyLine(view),

@@ -34,12 +34,23 @@ TEST(StatusCommandTest, MembersClocksAndPlacementAreListed) {
   status.set_num_servers(2);
   status.set_num_workers(1);
   EXPECT_EQ(FormatStatus({absl::ZeroDuration(), status}),
-            "job digits: training, placement 1, 1 tables, 3 shards\n"
+            "job digits: training, routing epoch 1, 1 tables, 3 shards\n"
             "servers 2:\n"
             "  server-0   127.0.0.1:5000         live      2 shards  1.5 kB\n"
             "  server-1   127.0.0.1:5001         lost      1 shards  3.0 kB\n"
             "workers 1:\n"
             "  worker-0  step     7         0 behind loss 0.0000       0 samples/s      0 B/s\n");
+}
+
+TEST(StatusCommandTest, RowsHaveNoBytesBeforehand) {
+  v1::GetStatusReply status;
+  v1::JobView* view = status.mutable_view();
+  view->add_tables()->mutable_sparse()->set_dim(1);
+  view->add_server_of_shard(0);
+  view->add_servers()->set_address("127.0.0.1:5000");
+  status.add_bytes_of_server(1500);
+  const std::string text = FormatStatus({absl::ZeroDuration(), status});
+  EXPECT_THAT(text, testing::HasSubstr("1 shards\n"));
 }
 
 TEST(StatusCommandTest, WaitingJobSaysForHowManyAndNothingOfShards) {

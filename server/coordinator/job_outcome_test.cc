@@ -65,6 +65,15 @@ TEST(SummaryTest, HasEveryFigure) {
     "workers_replaced": 0})"));
 }
 
+TEST(SummaryTest, AJobOfRowsAloneHasNoHash) {
+  JobOutcome outcome = Outcome();
+  v1::JobView& view = *outcome.last_status.mutable_view();
+  view.add_tables()->mutable_sparse()->set_dim(1);
+  EXPECT_FALSE(Summary(Job(), outcome).contains("parameters_xxh3"));
+  view.add_tables()->add_shape(3);
+  EXPECT_TRUE(Summary(Job(), outcome).contains("parameters_xxh3"));
+}
+
 TEST(SummaryTest, AJobThatHasNotFinishedHasAReasonAndNoResult) {
   JobOutcome outcome = Outcome();
   for (const auto& [status, text] : {std::pair(absl::AbortedError("a server is lost"), "failed"),

@@ -49,8 +49,8 @@ std::optional<uint32_t> JobState::RegistersBefore(const v1::RegisterWorkerReques
 
 absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerRequest& request) {
   if (!restored_.path.empty()) {
-    RETURN_IF_ERROR(
-        CheckSameTables(request.tables(), restored_.manifest.tables(), "the checkpoint"));
+    RETURN_IF_ERROR(CheckSameTables(request.tables(), restored_.manifest.tables(), "the checkpoint",
+                                    "go on with the tables and the data of its job"));
     RETURN_IF_ERROR(CheckSameOwnArrays(request.own_arrays(), restored_.manifest.own_arrays(),
                                        "the checkpoint"));
   }
@@ -71,7 +71,8 @@ absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerReques
     own_arrays_ = request.own_arrays();
     tables_ = request.tables();
   }
-  RETURN_IF_ERROR(CheckSameTables(request.tables(), tables_, "the first worker"));
+  RETURN_IF_ERROR(CheckSameTables(request.tables(), tables_, "the first worker",
+                                  "start every worker with the same job"));
   RETURN_IF_ERROR(CheckSameOwnArrays(request.own_arrays(), own_arrays_, "the first worker"));
   return Register(kWorker, Incarnation(request.incarnation()), /*address=*/{}, request.host(),
                   request.may_enter_late(),

@@ -8,7 +8,7 @@
 
 namespace capstan {
 
-// Memory of slices, in bytes. With buffers kept for reuse.
+// What slices hold. With buffers kept for reuse.
 struct SliceMemory {
   // Bytes:
   uint64_t parameters = 0;

@@ -292,6 +292,7 @@ TEST_F(SparseSliceTest, APushIsAppliedOnce) {
   ASSERT_TRUE(again.status.ok()) << again.status;
   EXPECT_EQ(again.version, first.version);
   EXPECT_EQ(slice->duplicate_pushes(), 1);
+  EXPECT_EQ(slice->memory().rows, keys.size());
   std::vector<float> values(keys.size() * kDim);
   again.values.CopyTo(absl::MakeSpan(values));
   // Three live workers: each push moves the parameters by a third.

@@ -83,13 +83,14 @@ HugeMemory::~HugeMemory() {
 }
 
 void HugeMemory::Grow(size_t bytes) {
-  const size_t unit = UnitOf(bytes);
-  const size_t new_size = RoundUp(bytes, unit);
+  const size_t new_size = RoundUp(bytes, UnitOf(bytes));
   if (new_size <= size_) return;
+  const size_t unit = UnitOf(new_size);  // a whole page may be the first large one
   if (unit > kLineBytes && unit == UnitOf(size_)) {
     Extend(new_size);
   } else {
-    // Small pages would stay small. The copy of 8 MiB takes a few milliseconds, once.
+    // The heap's memory is small. And small pages would stay small: the copy of 8 MiB takes a few
+    // milliseconds, once.
     char* const data = NewZeros(new_size);
     if (data_ != nullptr) {
       std::memcpy(data, data_, size_);

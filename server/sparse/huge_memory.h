@@ -5,10 +5,11 @@
 
 namespace capstan {
 
-// Memory of zeros that grows, from 1 MiB on without a copy: the kernel moves whole pages to a
-// larger range. From 8 MiB on it has pages of 2 MiB where the system allows them, because random
-// reads from small pages spend their time in page tables. It is copied once, when it becomes that
-// large. A page takes memory when it is first touched. Not thread-safe.
+// Memory of zeros that grows. Below 1 MiB it is the heap's, and copied. From then on the kernel
+// moves whole pages to a larger range, and a page takes memory when it is first touched. From 8 MiB
+// on it has pages of 2 MiB where the system allows them, because random reads from small pages
+// spend their time in page tables. It is copied once more when it becomes that large. Not
+// thread-safe.
 class HugeMemory {
  public:
   HugeMemory() = default;

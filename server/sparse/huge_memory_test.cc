@@ -30,8 +30,8 @@ TEST(HugeMemoryTest, ThereMayBeMoreSmallOnesThanMaps) {
 TEST(HugeMemoryTest, KeepsItsContentsWhileItGrowsAndTheNewPartIsZero) {
   HugeMemory memory, other;
   size_t filled = 0;
-  for (const size_t bytes :
-       {1, 4096, 5000, 900'000, 1 << 20, 3 << 20, 9 << 20, (17 << 20) + 1, 64 << 20}) {
+  for (const size_t bytes : {1, 4096, 5000, 900'000, 1 << 20, 3 << 20, (8 << 20) - 100, 9 << 20,
+                             (17 << 20) + 1, 64 << 20}) {
     memory.Grow(bytes);
     other.Grow(bytes);
     ASSERT_GE(memory.size(), bytes);

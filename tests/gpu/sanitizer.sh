@@ -9,7 +9,7 @@ tests_for() {
     [[ "${test}" == "${smallest}" ]] || echo "${test}"
   done
   [[ "${tool}" == memcheck ]] || return 0
-  printf '%s\n' "${bundle}"/tests/worker-engine-*_test
+  compgen -G "${bundle}/tests/worker-engine-*_test" || true
 }
 
 # sanitize SANITIZER TOOL SECONDS END: runs the GPU's unit tests, each for so long at most, under a

@@ -156,7 +156,7 @@ std::vector<Listed> AllListed() {
                  "--epochs=1"),
       IsTestedBy(kClicksTest, "capstan export --checkpoint=saved --output=clicks.safetensors"),
       IsTestedBy(kClicksTest,
-                 "capstan evaluate clicks.safetensors --job=deploy/jobs/ctr.textproto"),
+                 "capstan evaluate clicks.safetensors --job=deploy/jobs/ctr_deepfm.textproto"),
       Trains("capstan run --run_dir=first --output=digits.safetensors", 0.95,
              R"({"consistency": "bsp", "workers": 2})"),
       Prints("capstan evaluate digits.safetensors", "test accuracy 0.98"),

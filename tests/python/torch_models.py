@@ -11,7 +11,7 @@ from torch.nn import functional
 STEPS = 5
 BATCH = 8  # of one worker
 WORKERS = 2
-# Where models and samples are. The variable is how cases run on a GPU.
+# Where models and samples are. Workers of other processes read the variable, too.
 DEVICE = torch.device(os.environ.get("CAPSTAN_TEST_DEVICE", "cpu"))
 # On a GPU sums have other orders for other sizes of a batch.
 TOLERANCE = 1e-5 if DEVICE.type == "cpu" else 5e-5

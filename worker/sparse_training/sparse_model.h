@@ -1,11 +1,14 @@
 #ifndef WORKER_SPARSE_TRAINING_SPARSE_MODEL_H_
 #define WORKER_SPARSE_TRAINING_SPARSE_MODEL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "proto/coordinator_service.pb.h"
@@ -15,6 +18,15 @@ namespace capstan {
 
 // The largest key of a feature in a file. Larger ones belong to the models themselves.
 inline constexpr uint64_t kMaxFeatureKey = UINT64_MAX - 65537;
+
+// RESOURCE_EXHAUSTED, with what to do, if the rows of a batch with so many keys would take more
+// than 1 GiB.
+inline absl::Status CheckRowsOfBatch(size_t keys, size_t dim, absl::string_view what_to_do) {
+  const size_t most = (size_t{1} << 28) / dim;
+  if (keys <= most) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "expected at most ", most, " features in a batch, got ", keys, "; ", what_to_do));
+}
 
 // A model of two classes. Table 0 is sparse and is layer 0: a batch needs the rows of some keys.
 // All others are dense. Forward keeps its activations for Backward. Computes on the calling thread.

@@ -32,7 +32,7 @@ class StepBatches {
   StepBatches(const Options& options, SampleStream* stream) : options_(options), stream_(*stream) {}
 
   // Replaces `batch` by the samples of the next step. False: there is no further step. In the last
-  // step of all epochs, a worker with a smaller share may have fewer samples, or none.
+  // steps of all epochs, a worker with a smaller share may have fewer samples, or none.
   // OUT_OF_RANGE: the stream has ended before Options::steps. Otherwise the stream's errors.
   absl::StatusOr<bool> Next(SparseBatch* batch);
 

@@ -14,15 +14,16 @@ using ::testing::ElementsAre;
 // length once it was at its end.
 class NumberStream : public SampleStream {
  public:
-  NumberStream(uint64_t samples, SampleShare share, bool is_endless)
-      : samples_(samples), share_(share), is_endless_(is_endless), next_(share.worker) {}
+  NumberStream(uint64_t samples, SampleShare share, uint64_t passes)
+      : samples_(samples), share_(share), passes_(passes), next_(share.worker) {}
 
   absl::StatusOr<size_t> Next(size_t most, SparseBatch* batch) override {
     batch->Clear();
     while (batch->size() < most) {
       if (next_ >= samples_) {
         pass_samples_ = samples_;
-        if (!is_endless_) break;
+        if (passes_done_ + 1 == passes_) break;
+        ++passes_done_;
         next_ = share_.worker;
       }
       batch->AddKey(next_, 1);
@@ -37,7 +38,8 @@ class NumberStream : public SampleStream {
  private:
   const uint64_t samples_;
   const SampleShare share_;
-  const bool is_endless_;
+  const uint64_t passes_;  // 0: without end
+  uint64_t passes_done_ = 0;
   uint64_t next_;
   uint64_t pass_samples_ = 0;
 };
@@ -62,26 +64,26 @@ StepBatches::Options Epochs(size_t batch_size, uint64_t epochs, SampleShare shar
 }
 
 TEST(StepBatchesTest, AnEpochHasEachSampleOnce) {
-  for (const bool is_endless : {false, true}) {
-    EXPECT_THAT(AllSteps(Epochs(2, 1), NumberStream(5, {}, is_endless)),
+  for (const uint64_t passes : {0, 1}) {
+    EXPECT_THAT(AllSteps(Epochs(2, 1), NumberStream(5, {}, passes)),
                 ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4)));
-    EXPECT_THAT(AllSteps(Epochs(2, 1), NumberStream(4, {}, is_endless)),
+    EXPECT_THAT(AllSteps(Epochs(2, 1), NumberStream(4, {}, passes)),
                 ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
   }
 }
 
 TEST(StepBatchesTest, AStreamThatHasEndedLeavesEmptySteps) {
-  EXPECT_THAT(AllSteps(Epochs(2, 1, {0, 2}), NumberStream(5, {0, 2}, /*is_endless=*/false)),
+  EXPECT_THAT(AllSteps(Epochs(2, 1, {0, 2}), NumberStream(5, {0, 2}, /*passes=*/1)),
               ElementsAre(ElementsAre(0, 2), ElementsAre(4)));
-  EXPECT_THAT(AllSteps(Epochs(2, 1, {1, 2}), NumberStream(5, {1, 2}, /*is_endless=*/false)),
+  EXPECT_THAT(AllSteps(Epochs(2, 1, {1, 2}), NumberStream(5, {1, 2}, /*passes=*/1)),
               ElementsAre(ElementsAre(1, 3), ElementsAre()));
 }
 
 TEST(StepBatchesTest, BatchesGoOnAcrossEpochs) {
-  EXPECT_THAT(AllSteps(Epochs(2, 3), NumberStream(3, {}, /*is_endless=*/true)),
+  EXPECT_THAT(AllSteps(Epochs(2, 3), NumberStream(3, {}, /*passes=*/0)),
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 0), ElementsAre(1, 2),
                           ElementsAre(0, 1), ElementsAre(2)));
-  EXPECT_THAT(AllSteps(Epochs(9, 2), NumberStream(3, {}, /*is_endless=*/true)),
+  EXPECT_THAT(AllSteps(Epochs(9, 2), NumberStream(3, {}, /*passes=*/0)),
               ElementsAre(ElementsAre(0, 1, 2, 0, 1, 2)));
 }
 
@@ -91,7 +93,7 @@ TEST(StepBatchesTest, AllWorkersHaveEquallyManySteps) {
       std::vector<uint64_t> seen;
       for (uint64_t worker = 0; worker < 4; ++worker) {
         const SampleShare share = {worker, 4};
-        const auto steps = AllSteps(Epochs(2, epochs, share), NumberStream(samples, share, true));
+        const auto steps = AllSteps(Epochs(2, epochs, share), NumberStream(samples, share, epochs));
         EXPECT_EQ(static_cast<int64_t>(steps.size()), StepsOfEpochs(epochs, samples, 4, 2))
             << samples << " samples, " << epochs << " epochs, worker " << worker;
         for (const auto& step : steps) seen.insert(seen.end(), step.begin(), step.end());
@@ -107,14 +109,14 @@ TEST(StepBatchesTest, StepsAreFullAndEndAtTheirNumber) {
   StepBatches::Options options = Epochs(2, 1);
   options.steps = 4;
   EXPECT_THAT(
-      AllSteps(options, NumberStream(3, {}, /*is_endless=*/true)),
+      AllSteps(options, NumberStream(3, {}, /*passes=*/0)),
       ElementsAre(ElementsAre(0, 1), ElementsAre(2, 0), ElementsAre(1, 2), ElementsAre(0, 1)));
 }
 
 TEST(StepBatchesTest, TooFewSamplesForTheStepsAreAnError) {
   StepBatches::Options options = Epochs(2, 1);
   options.steps = 4;
-  NumberStream stream(4, {}, /*is_endless=*/false);
+  NumberStream stream(4, {}, /*passes=*/1);
   StepBatches batches(options, &stream);
   SparseBatch batch;
   EXPECT_TRUE(*batches.Next(&batch));

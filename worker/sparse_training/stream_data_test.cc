@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 
 #include "common/base/real_clock.h"
@@ -36,7 +37,37 @@ class StreamDataTest : public testing::Test {
   v1::JobSpec job_;
 };
 
-TEST_F(StreamDataTest, ATextFileIsEndlessForTrainingAndReadOnceForTests) {
+// The number of samples in a training stream, at most 100.
+size_t TrainingSamples(const StreamData& data) {
+  const std::unique_ptr<SampleStream> stream = *data.OpenTraining({});
+  SparseBatch batch;
+  size_t samples = 0;
+  while (samples < 100) {
+    const size_t count = *stream->Next(1, &batch);
+    if (count == 0) return samples;
+    samples += count;
+  }
+  return samples;
+}
+
+TEST_F(StreamDataTest, TrainingEndsAfterItsEpochsUnlessStepsCount) {
+  v1::TrainingSpec& training = *job_.mutable_training();
+  training.set_epochs(2);
+  const std::string path = WriteTempFile("samples", "1 3:0.5 7:1\n0 4:1\n1 5:1\n");
+  SetFile(v1::DataSpec::LIBSVM, path);
+  EXPECT_EQ(TrainingSamples(*Open()), 6u);
+  training.set_steps(1);
+  EXPECT_EQ(TrainingSamples(*Open()), 100u);
+  training.clear_steps();
+  job_.set_stay(true);
+  EXPECT_EQ(TrainingSamples(*Open()), 100u);
+  job_.set_stay(false);
+  job_.mutable_data()->set_format(v1::DataSpec::SYNTHETIC_CTR);
+  job_.mutable_data()->mutable_synthetic_ctr()->set_samples(7);
+  EXPECT_EQ(TrainingSamples(*Open()), 14u);
+}
+
+TEST_F(StreamDataTest, ATextFileIsReadSeveralTimesForTrainingAndOnceForTests) {
   const std::string path = WriteTempFile("samples", "1 3:0.5 7:1\n0 4:1\n1 5:1\n");
   SetFile(v1::DataSpec::LIBSVM, path);
   job_.mutable_data()->set_test_path(path);

@@ -15,8 +15,6 @@ namespace {
 
 // The engine ends all waits when the job has ended.
 constexpr absl::Duration kForever = absl::InfiniteDuration();
-// Most floats in the rows of a batch, where each feature of each sample has a row.
-constexpr size_t kMostRowFloats = size_t{1} << 28;
 
 }  // namespace
 
@@ -94,12 +92,8 @@ float StreamTrainer::GradientScale(size_t samples) const {
 }
 
 absl::Status StreamTrainer::ReadRows(StepInput& input) {
-  const size_t most = kMostRowFloats / options_.model->row_dim();
-  if (input.keys.size() > most) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("expected at most ", most, " features in a batch, got ", input.keys.size(),
-                     "; use a smaller --batch_size"));
-  }
+  RETURN_IF_ERROR(
+      CheckRowsOfBatch(input.keys.size(), options_.model->row_dim(), "use a smaller --batch_size"));
   input.rows.resize(input.keys.size() * options_.model->row_dim());
   // Without keys nothing was pulled.
   if (input.keys.empty()) return absl::OkStatus();

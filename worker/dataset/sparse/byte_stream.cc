@@ -50,18 +50,13 @@ absl::StatusOr<std::unique_ptr<ByteStream>> ByteStream::Open(const std::string& 
   if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat(source, " cannot be opened"));
   std::unique_ptr<ByteStream> stream(new ByteStream(file, std::move(source), cancel));
   struct stat info;
-  if (fstat(file, &info) == 0 && S_ISDIR(info.st_mode)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(stream->source_, ": expected a file, got a directory: give the file in it"));
-  }
-  // Files are opened several times: at the start, and for each pass.
-  if (fstat(file, &info) == 0 && !S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(stream->source_,
-                     ": expected a file, got a pipe or a device: it can be read only once, so "
-                     "give it to the standard input, with --data_path=-"));
-  }
-  return stream;
+  if (fstat(file, &info) != 0 || S_ISREG(info.st_mode)) return stream;
+  // A file is opened several times: at the start, and for each pass.
+  return absl::InvalidArgumentError(absl::StrCat(
+      stream->source_, ": expected a file, got a ",
+      S_ISDIR(info.st_mode) ? "directory: give the file in it"
+                            : "pipe or a device: training data may come from the standard input "
+                              "(--data_path=-), test data only from a file"));
 }
 
 ByteStream::ByteStream(int file, std::string source, const CancelSignal* cancel)

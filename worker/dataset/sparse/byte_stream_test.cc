@@ -124,7 +124,7 @@ TEST(ByteStreamTest, NamedPipesAndDevicesAreRefusedAtOnce) {
   for (const std::string& source : {path, std::string("/dev/zero")}) {
     const absl::Status status = ReadAll(source).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("with --data_path=-"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("got a pipe or a device"));
   }
   unlink(path.c_str());
 }

@@ -68,6 +68,13 @@ TEST(SyntheticCtrStreamTest, EndlessStreamBeginsAgain) {
   EXPECT_EQ(NextKeys(*stream, 5), KeysOf(*data, Part::kTraining, {1, 3, 1, 3, 1}));
 }
 
+TEST(SyntheticCtrStreamTest, EndsAfterItsPasses) {
+  const std::unique_ptr<const SyntheticCtr> data = MakeData(5);
+  const std::unique_ptr<SyntheticCtrStream> stream = Open(*data, {Part::kTraining, 2, {1, 2}});
+  EXPECT_EQ(NextKeys(*stream, 9), KeysOf(*data, Part::kTraining, {1, 3, 1, 3}));
+  EXPECT_EQ(NextKeys(*stream, 9), KeysOf(*data, Part::kTraining, {}));
+}
+
 TEST(SyntheticCtrStreamTest, HeldOutSamplesAreAPartOfTheirOwn) {
   const std::unique_ptr<const SyntheticCtr> data = MakeData(5);
   EXPECT_EQ(NextKeys(*Open(*data, {Part::kHeldOut, 1, {}}), 9),

@@ -62,7 +62,7 @@ class TextSampleStream : public SampleStream {
   absl::Status Fill(size_t most, SparseBatch* batch);
   // The next line of this worker; false at the end of the file.
   absl::StatusOr<bool> NextOwnLine(absl::string_view* line);
-  // Checks the file at its end, and opens it again if the stream is endless.
+  // Checks the file at its end, and opens it again for the next pass.
   absl::Status EndEpoch();
 
   const Options options_;

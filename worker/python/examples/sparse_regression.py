@@ -29,7 +29,8 @@ def main():
         for _ in range(job.step, STEPS):
             logits = weights.pull(keys).sum(axis=(1, 2))
             error = 1 / (1 + numpy.exp(-logits)) - clicks
-            gradients = numpy.repeat(error[:, None, None], 2, axis=1)  # FTRL wants their sum
+            # FTRL wants the sum of all samples; BSP takes the mean of the workers.
+            gradients = numpy.repeat(job.num_workers * error[:, None, None], 2, axis=1)
             loss = numpy.logaddexp(0, numpy.where(clicks > 0, -logits, logits)).mean()
             next_keys, clicks = batch(random)
             weights.push(keys, gradients, next_keys=next_keys)  # and fetches the next rows ahead
