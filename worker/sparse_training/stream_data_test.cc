@@ -43,7 +43,7 @@ size_t TrainingSamples(const StreamData& data) {
   SparseBatch batch;
   size_t samples = 0;
   while (samples < 100) {
-    const size_t count = *stream->Next(1, &batch);
+    const size_t count = *stream->Next(2, &batch);
     if (count == 0) return samples;
     samples += count;
   }
