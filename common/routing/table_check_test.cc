@@ -31,8 +31,8 @@ std::string ErrorOf(std::vector<v1::TableSpec> tables) {
 }
 
 std::string DifferenceOf(std::vector<v1::TableSpec> tables, std::vector<v1::TableSpec> first) {
-  const absl::Status status =
-      CheckSameTables(Tables(tables), Tables(first), "the first worker", "start again");
+  const absl::Status status = CheckSameTables(Tables(tables), Tables(first), "the first worker",
+                                              "start every worker with the same job");
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   return std::string(status.message());
 }
@@ -187,9 +187,9 @@ TEST(CheckSameTablesTest, NamesTheTableAndBothShapes) {
 }
 
 TEST(CheckSameTablesTest, NamesATableThatOnlyOneWorkerHas) {
-  EXPECT_THAT(
-      DifferenceOf({Table("a", {1}), Table("b", {2})}, {Table("a", {1})}),
-      AllOf(HasSubstr("only this worker has table b of shape [2]"), HasSubstr("; start again")));
+  EXPECT_THAT(DifferenceOf({Table("a", {1}), Table("b", {2})}, {Table("a", {1})}),
+              AllOf(HasSubstr("only this worker has table b of shape [2]"),
+                    HasSubstr("; start every worker with the same job")));
   EXPECT_THAT(DifferenceOf({Table("a", {1})}, {Table("a", {1}), Table("b", {2})}),
               HasSubstr("only the first worker has table b of shape [2]"));
 }
