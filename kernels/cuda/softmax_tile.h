@@ -170,7 +170,7 @@ __device__ void SoftmaxOfTileRow(int classes, double scale, int32_t sample_label
   }
   if (label.is_class) {
     row[label.index] = LabelGradient(scale, factor, label_score, maximum);
-    // Of the bits up to the label's, its own is the only one.
+    // The label's bit is set, and those of the classes before it are not.
     const bool is_first = maxima << (31 - label.index) == uint32_t{1} << 31;
     own.Add(sum, label_score, maximum, is_first);
   } else {

@@ -19,8 +19,8 @@ namespace capstan {
 // The largest key of a feature in a file. Larger ones belong to the models themselves.
 inline constexpr uint64_t kMaxFeatureKey = UINT64_MAX - 65537;
 
-// RESOURCE_EXHAUSTED, with what to do, if the rows of a batch with so many keys would take more
-// than 1 GiB.
+// RESOURCE_EXHAUSTED if the rows of a batch take more than 1 GiB: `keys` rows of `dim` values. The
+// error ends with `what_to_do`.
 inline absl::Status CheckRowsOfBatch(size_t keys, size_t dim, absl::string_view what_to_do) {
   const size_t most = (size_t{1} << 28) / dim;
   if (keys <= most) return absl::OkStatus();

@@ -50,6 +50,13 @@ absl::StatusOr<v1::OptimizerSpec> BenchmarkJob::OptimizerSpec() const {
   return spec;
 }
 
+absl::StatusOr<TableCodecs> BenchmarkJob::Codecs() const {
+  TableCodecs codecs;
+  ASSIGN_OR_RETURN(codecs.push, MakeCodec(codec));
+  codecs.pull = codecs.push;
+  return codecs;
+}
+
 absl::StatusOr<std::unique_ptr<Optimizer>> BenchmarkJob::MakeOptimizer() const {
   ASSIGN_OR_RETURN(const v1::OptimizerSpec spec, OptimizerSpec());
   return capstan::MakeOptimizer(spec);
@@ -65,6 +72,7 @@ absl::StatusOr<std::unique_ptr<ShardHost>> BenchmarkJob::MakeHost(int server,
   if (row_dim > 0) {
     ASSIGN_OR_RETURN(const v1::OptimizerSpec spec, OptimizerSpec());
     options.tables[0].sparse = ShardHost::SparseTable();
+    ASSIGN_OR_RETURN(options.tables[0].codecs, Codecs());
     ASSIGN_OR_RETURN(options.tables[0].sparse->optimizer, MakeRowOptimizer(spec, row_dim));
   } else {
     ASSIGN_OR_RETURN(options.optimizer, MakeOptimizer());

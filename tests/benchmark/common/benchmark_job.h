@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
+#include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
@@ -29,6 +30,7 @@ struct BenchmarkJob {
   int num_servers = 1;
   uint32_t shard_count = 64;
   std::string optimizer = "sgd";
+  std::string codec = "float32";  // of rows, in both directions
   double learning_rate = 0.01;
   ConsistencyMode consistency = ConsistencyMode::kAsync;
   // Measures exchanges for metrics, as capstan_server does. Outlives the host. Null: nothing does.
@@ -36,6 +38,8 @@ struct BenchmarkJob {
 
   // The table, as workers know it.
   v1::TableSpec TableSpec() const;
+  // Of the rows. INVALID_ARGUMENT: there is no such codec.
+  absl::StatusOr<TableCodecs> Codecs() const;
   // All but the learning rate is the default. INVALID_ARGUMENT: there is no such optimizer.
   absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer() const;
   // The shards of one server; zeros unless they come from `source`. INVALID_ARGUMENT: there is no

@@ -21,6 +21,8 @@
 #include "common/base/random.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
+#include "common/codec/codec.h"
+#include "common/codec/table_codecs.h"
 #include "common/scheduler/scheduler.h"
 #include "common/scheduler/transfer_queue.h"
 #include "common/transport/grpc/grpc_setup.h"
@@ -31,6 +33,7 @@
 #include "tests/process/child_results.h"
 #include "tests/process/forked_process.h"
 #include "worker/client/row_store.h"
+#include "worker/client/store_traffic.h"
 
 ABSL_FLAG(std::string, transport, "ucx", "grpc or ucx");
 ABSL_FLAG(uint32_t, dim, 16, "float32 values of a row, 1 to 1024");
@@ -41,6 +44,7 @@ ABSL_FLAG(uint32_t, shards, 64, "shards of the table");
 ABSL_FLAG(int, workers, 1, "worker processes");
 ABSL_FLAG(int, servers, 1, "server processes");
 ABSL_FLAG(std::string, optimizer, "adagrad", "sgd, adagrad, row_adagrad, adam or ftrl");
+ABSL_FLAG(std::string, codec, "float32", "of gradients and values: float32, bfloat16 or int8");
 ABSL_FLAG(int, repeat, 3, "measurements; medians are printed");
 ABSL_FLAG(bool, json, false, "print one JSON object");
 
@@ -67,6 +71,7 @@ BenchmarkJob Job() {
   job.num_workers = absl::GetFlag(FLAGS_workers);
   job.num_servers = absl::GetFlag(FLAGS_servers);
   job.optimizer = absl::GetFlag(FLAGS_optimizer);
+  job.codec = absl::GetFlag(FLAGS_codec);
   return job;
 }
 
@@ -97,7 +102,7 @@ class Worker {
     options.worker = request.worker;
     options.incarnation = request.incarnation;
     options.tables = {Job().TableSpec()};
-    options.codecs.resize(1);
+    options.codecs = {Job().Codecs().value()};  // CheckFlags has tried it
     options.shard_count = Job().shard_count;
     rows_ = std::make_unique<RowStore>(options);
   }
@@ -139,6 +144,7 @@ class Worker {
     std::vector<float> rows(absl::GetFlag(FLAGS_batch) * Job().row_dim);
     RETURN_IF_ERROR(Push({}, batches[0]));
     RETURN_IF_ERROR(Wait());
+    BytesOf(1);  // of the exchanges that follow
     return SecondsOf(batches.size() - 1, [&](size_t i) -> absl::Status {
       rows_->ReadRows(kTable, absl::MakeSpan(rows));
       const absl::Time begin = clock_.Now();
@@ -147,6 +153,13 @@ class Worker {
       microseconds_.push_back(absl::ToDoubleMicroseconds(clock_.Now() - begin));
       return absl::OkStatus();
     });
+  }
+  // The bytes of a key since the last call, up and down, as a part's results have them.
+  std::string BytesOf(size_t batches) {
+    const double keys = static_cast<double>(absl::GetFlag(FLAGS_batch) * batches);
+    const StoreTraffic before = std::exchange(traffic_, rows_->traffic());
+    return absl::StrCat(" ", (traffic_.bytes_pushed - before.bytes_pushed) / keys, " ",
+                        (traffic_.bytes_pulled - before.bytes_pulled) / keys);
   }
   double Percentile(double share) {
     std::sort(microseconds_.begin(), microseconds_.end());
@@ -175,6 +188,7 @@ class Worker {
   std::unique_ptr<RowStore> rows_;
   std::vector<float> gradients_;
   std::vector<double> microseconds_;
+  StoreTraffic traffic_;
   Step step_;
 };
 
@@ -199,15 +213,16 @@ absl::Status Work(int worker, const std::vector<std::string>& addresses, Parent&
     const Batches batches = BatchesOf(worker, is_zipf);
     parent.WriteLine("ready");
     parent.ReadLine();
+    work.BytesOf(1);
     ASSIGN_OR_RETURN(const double pushes, work.SecondsOfPushes(batches));
-    parent.WriteLine(absl::StrCat(pushes));
+    parent.WriteLine(absl::StrCat(pushes, work.BytesOf(batches.size())));
     parent.ReadLine();
     ASSIGN_OR_RETURN(const double pulls, work.SecondsOfPulls(batches));
-    parent.WriteLine(absl::StrCat(pulls));
+    parent.WriteLine(absl::StrCat(pulls, work.BytesOf(batches.size())));
     parent.ReadLine();
     ASSIGN_OR_RETURN(const double exchanges, work.SecondsOfExchanges(batches));
-    parent.WriteLine(
-        absl::StrCat(exchanges, " ", work.Percentile(0.5), " ", work.Percentile(0.99)));
+    parent.WriteLine(absl::StrCat(exchanges, work.BytesOf(batches.size() - 1), " ",
+                                  work.Percentile(0.5), " ", work.Percentile(0.99)));
     parent.ReadLine();
   }
   return absl::OkStatus();
@@ -271,6 +286,8 @@ absl::StatusOr<std::vector<double>> MeasurePart(const std::string& name, double 
   figures[name + "_mkeys_per_s"] = keys / results.at(0) / 1e6;
   figures[name + "_server_ns"] = absl::ToDoubleNanoseconds(servers_after - servers_before) / keys;
   figures[name + "_worker_ns"] = absl::ToDoubleNanoseconds(workers_after - workers_before) / keys;
+  figures[name + "_up_bytes"] = results.at(1);
+  figures[name + "_down_bytes"] = results.at(2);
   GoOn(workers);
   return results;
 }
@@ -285,8 +302,8 @@ absl::Status MeasureKeys(const std::string& prefix, bool is_zipf, const Children
   RETURN_IF_ERROR(MeasurePart(prefix + "pull", keys, servers, workers, figures).status());
   ASSIGN_OR_RETURN(const std::vector<double> exchanges,
                    MeasurePart(prefix + "exchange", keys - batch, servers, workers, figures));
-  figures[prefix + "p50_us"] = exchanges.at(1);
-  figures[prefix + "p99_us"] = exchanges.at(2);
+  figures[prefix + "p50_us"] = exchanges.at(3);
+  figures[prefix + "p99_us"] = exchanges.at(4);
   figures[prefix + "hash_map_mkeys_per_s"] = HashMapMillionsPerSecond(is_zipf);
   return absl::OkStatus();
 }
@@ -326,6 +343,11 @@ absl::Status CheckFlags() {
   RETURN_IF_ERROR(CheckRange("shards", absl::GetFlag(FLAGS_shards), 1, 65536));
   RETURN_IF_ERROR(CheckRange("workers", absl::GetFlag(FLAGS_workers), 1, 64));
   RETURN_IF_ERROR(CheckRange("servers", absl::GetFlag(FLAGS_servers), 1, 64));
+  if (const absl::StatusOr<TableCodecs> codecs = Job().Codecs();
+      !codecs.ok() || IsTopk(codecs->push->type())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--codec: expected float32, bfloat16 or int8, got ", absl::GetFlag(FLAGS_codec)));
+  }
   RETURN_IF_ERROR(CheckRange("repeat", absl::GetFlag(FLAGS_repeat), 1, 1000));
   return Job().MakeHost(0).status();
 }
@@ -356,10 +378,12 @@ int main(int argc, char** argv) {
       "that knows its next keys. It waits for each exchange of both. Grouping the keys, adding up "
       "gradients and copying rows count; drawing the keys does not. p50 and p99 are of one "
       "exchange. ..._server_ns and ..._worker_ns: CPU time of all servers and of all workers for a "
-      "key. hash_map: copies of rows that an absl::flat_hash_map finds, on one "
+      "key. ..._up_bytes, ..._down_bytes: a worker's bytes for a key, its key included; in an "
+      "exchange a push refers to the keys of its pull. hash_map: copies of rows that an "
+      "absl::flat_hash_map finds, on one "
       "thread.\n"
       "  sparse_benchmark [--dim=16] [--num_keys=10000000] [--batch=100000] [--workers=1] "
-      "[--servers=1] [--transport=ucx] [--optimizer=adagrad] [--json]");
+      "[--servers=1] [--transport=ucx] [--optimizer=adagrad] [--codec=float32] [--json]");
   const absl::Status parsed = capstan::ParseProgramFlags({argv, argv + argc});
   if (!parsed.ok()) capstan::EndProgram("sparse_benchmark", parsed, /*is_usage_error=*/true);
   const absl::Status checked = capstan::CheckFlags();
