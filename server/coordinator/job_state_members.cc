@@ -67,6 +67,7 @@ absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerReques
                           .status());
     }
     RETURN_IF_ERROR(CheckTableOptimizers(job_, request.tables()));
+    RETURN_IF_ERROR(CheckJobOptimizerIsUsed(job_, request.tables()));
     RETURN_IF_ERROR(CheckSparseTables(job_, request.tables()));
     own_arrays_ = request.own_arrays();
     tables_ = request.tables();

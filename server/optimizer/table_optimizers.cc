@@ -1,5 +1,8 @@
 #include "server/optimizer/table_optimizers.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "server/optimizer/optimizer.h"
@@ -76,6 +79,20 @@ absl::Status CheckTableOptimizers(const v1::JobSpec& job,
                      "; correct it, or start the job without --dgc"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckJobOptimizerIsUsed(
+    const v1::JobSpec& job, const google::protobuf::RepeatedPtrField<v1::TableSpec>& tables) {
+  const bool all_have_own =
+      std::all_of(tables.begin(), tables.end(),
+                  [](const v1::TableSpec& table) { return table.has_optimizer(); });
+  std::vector<const google::protobuf::FieldDescriptor*> given;
+  job.optimizer().GetReflection()->ListFields(job.optimizer(), &given);
+  if (!all_have_own || given.empty() || job.codec().dgc()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("optimizer.", given[0]->name(),
+                   ": expected none, because the program gives every table an optimizer of its "
+                   "own; set it in the program, and start the job without"));
 }
 
 }  // namespace capstan

@@ -26,6 +26,11 @@ absl::StatusOr<std::unique_ptr<RowOptimizer>> MakeRowOptimizer(const v1::Optimiz
 absl::Status CheckTableOptimizers(const v1::JobSpec& job,
                                   const google::protobuf::RepeatedPtrField<v1::TableSpec>& tables);
 
+// INVALID_ARGUMENT: the job says something of its optimizer, but all tables have their own. With
+// dgc it may, because the workers' momentum goes with SGD.
+absl::Status CheckJobOptimizerIsUsed(
+    const v1::JobSpec& job, const google::protobuf::RepeatedPtrField<v1::TableSpec>& tables);
+
 }  // namespace capstan
 
 #endif  // SERVER_OPTIMIZER_TABLE_OPTIMIZERS_H_

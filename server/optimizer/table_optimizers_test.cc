@@ -53,6 +53,22 @@ TEST(TableOptimizersTest, WithDgcOnlySgdIsAccepted) {
                 "compute the momentum, got ADAM; correct it, or start the job without --dgc"));
 }
 
+TEST(TableOptimizersTest, AnOptimizerOfTheJobThatNoTableHasIsRefused) {
+  auto tables = TableWith(v1::OptimizerSpec::ADAM, 0.1);
+  v1::JobSpec job;
+  EXPECT_TRUE(CheckJobOptimizerIsUsed(job, tables).ok());
+  job.mutable_optimizer()->set_learning_rate(0.1);
+  EXPECT_EQ(CheckJobOptimizerIsUsed(job, tables),
+            absl::InvalidArgumentError(
+                "optimizer.learning_rate: expected none, because the program gives every table an "
+                "optimizer of its own; set it in the program, and start the job without"));
+  job.mutable_codec()->set_dgc(true);
+  EXPECT_TRUE(CheckJobOptimizerIsUsed(job, tables).ok());
+  job.clear_codec();
+  tables.Add()->set_name("bias");
+  EXPECT_TRUE(CheckJobOptimizerIsUsed(job, tables).ok()) << "the bias has the job's";
+}
+
 TEST(TableOptimizersTest, SparseTablesHaveOptimizersOfTheirOwnKind) {
   const v1::JobSpec job = JobWithMomentum();
   for (const auto type :

@@ -98,6 +98,12 @@ class ProcessTest(unittest.TestCase):
             self.assertIn("ValueError: no more data", output)
             self.assertIn("no more data", str(servers.summary()))
 
+    def test_the_text_of_an_exception_names_the_programs_line(self) -> None:
+        with Servers(num_workers=1) as servers:
+            raises = _trains(servers, 0, 200, "table.push_pull(); table.push_pull()")
+            self.assertIn("has been pushed in step", raises.end()[1])
+            self.assertRegex(str(servers.summary()), r"has been pushed in step .* \(<string>:\d+\)")
+
     def test_a_with_statement_ends_the_job_with_an_exceptions_text(self) -> None:
         with Servers(num_workers=1) as servers:
             with self.assertRaises(KeyError):

@@ -46,10 +46,11 @@ def forget(job: Job) -> None:
 
 
 def text_of(error: BaseException) -> str:
-    """The error and where it was raised, in one line."""
+    """The error and where the program raised it, or called what did, in one line."""
     text = "".join(traceback.format_exception_only(type(error), error)).strip()
     frames = traceback.extract_tb(error.__traceback__)
-    return f"{text} ({frames[-1].filename}:{frames[-1].lineno})" if frames else text
+    own = [one for one in frames if os.path.dirname(one.filename) != os.path.dirname(__file__)]
+    return f"{text} ({own[-1].filename}:{own[-1].lineno})" if own else text
 
 
 def _leave_jobs(number: int, frame: Optional[FrameType]) -> None:
