@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import pathlib
 import subprocess
+import time
 
 import numpy
 
@@ -128,6 +129,21 @@ def tensors_of_other_libraries(job: Job, rank: int) -> None:
     job.finish()
 
 
+def finishes_late(job: Job, rank: int) -> None:
+    """The others have done all steps, and the job may be done, when this worker reads and ends."""
+    table = job.table("t", (2,), optimizer=capstan.SGD(lr=1.0))
+    job.start()
+    for _ in range(job.steps):
+        table.push_pull(numpy.ones(2))
+        job.end_step()
+    if rank == 1:
+        time.sleep(0.5)
+    expect(table.values.tolist() == [-job.steps] * 2, str(table.values))
+    expect_raises(capstan.WrongOrder, "all 3 steps are done", lambda: table.push_pull([1.0, 1.0]))
+    if job.finish():
+        job.report()
+
+
 def tables_of_a_layer(job: Job, rank: int) -> None:
     """They go together, and end_step tells if one of them lacks its gradient."""
     shapes: list[tuple[int, ...]] = [(2,), (), (3, 1)]
@@ -138,6 +154,8 @@ def tables_of_a_layer(job: Job, rank: int) -> None:
     expect_raises(capstan.WrongOrder, "", lambda: job.table("late", (2,)))
     expect([t.values.shape for t in (a, b, c)] == shapes, "the shapes")
     a.push_pull(numpy.ones(2))
+    expect_raises(capstan.WrongOrder, "has its gradient of this step",
+                  lambda: a.push_pull(numpy.zeros(2)))
     expect_raises(capstan.WrongOrder, "has a gradient of t0, but not", job.end_step)
     b.push_pull(numpy.float32(2))
     job.end_step()
@@ -159,6 +177,7 @@ def values_that_the_servers_draw(job: Job, rank: int) -> None:
 
 def refuses_other_shapes(job: Job, rank: int) -> None:
     table = job.table("t", numpy.zeros((2, 3)), optimizer=capstan.SGD(lr=1.0))
+    expect_raises(capstan.InvalidArgument, "has the shape (8,)", lambda: job.table("int", 8))
     job.start()
     expect_raises(capstan.InvalidArgument, "expected shape (2, 3)",
                   lambda: table.push_pull(numpy.zeros((3, 2))))

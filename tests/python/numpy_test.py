@@ -26,6 +26,9 @@ class NumpyTest(unittest.TestCase):
         self.assertEqual(summary["outcome"], "finished")
         self.assertEqual(summary["test_accuracy"], 0.75)
 
+    def test_a_worker_may_finish_after_the_job(self) -> None:
+        self.workers.run("finishes_late", "--steps=3")
+
     def test_gradients_come_from_tensors_of_any_library(self) -> None:
         self.workers.run("tensors_of_other_libraries")
 

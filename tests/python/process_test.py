@@ -7,10 +7,11 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import unittest
 from unittest import mock
 
-from harness import TIMEOUT_SECONDS, Servers
+from harness import PROGRAMS, TIMEOUT_SECONDS, Servers
 
 import capstan
 
@@ -77,6 +78,47 @@ class ProcessTest(unittest.TestCase):
             program.signal(signal.SIGINT)
             self.assertEqual(program.end()[1].strip(), "interrupted")
 
+    def test_ctrl_c_ends_a_report_that_the_coordinator_does_not_take(self) -> None:
+        with Servers() as servers:  # the other worker never comes
+            program = Program(
+                "import sys, capstan\n"
+                "job = capstan.connect(sys.argv[1], rank=0)\n"
+                "job.table('t', (1,))\n"
+                "print('waiting', flush=True)\n"
+                "job.start()\n", servers.address)
+            program.wait_for("waiting")
+            time.sleep(0.5)
+            servers.coordinator.kill()
+            servers.coordinator.wait()
+            began = time.monotonic()
+            program.signal(signal.SIGINT)
+            time.sleep(1.0)
+            program.signal(signal.SIGINT)
+            code, output = program.end()
+            self.assertIn("KeyboardInterrupt", output)
+            self.assertNotEqual(code, 0)
+            self.assertLess(time.monotonic() - began, 15, "the deadline of its report is 30 s")
+
+    def test_histories_and_traces_are_whole(self) -> None:
+        with Servers("--consistency=ssp", "--staleness=1") as servers:
+            records = TRAINS.format(steps=5, then="pass").replace(
+                "rank=int(sys.argv[2])",
+                "rank=int(sys.argv[2]), record_history=sys.argv[3], trace=sys.argv[4]")
+            history = servers.folder / "history"
+            history.mkdir()
+            traces = [servers.folder / f"trace-{rank}" for rank in range(2)]
+            programs = [Program(records, servers.address, str(rank), str(history), str(trace))
+                        for rank, trace in enumerate(traces)]
+            for program in programs:
+                code, output = program.end()
+                self.assertEqual(code, 0, output)
+            checked = subprocess.run([PROGRAMS / "capstan", "check", history], text=True,
+                                     capture_output=True)
+            self.assertIn("the consistency contract was kept", checked.stdout, checked.stderr)
+            self.assertRegex(checked.stdout, r"ssp\(1\): 1[0-9] exchanges .* by 2 worker processes")
+            for rank, trace in enumerate(traces):
+                self.assertIn(f'"worker {rank}"', trace.read_text())
+
     def test_sigterm_leaves_the_job_and_the_others_go_on(self) -> None:
         with Servers() as servers:
             stays, leaves = _trains(servers, 0, 200), _trains(servers, 1, 200)
@@ -112,6 +154,13 @@ class ProcessTest(unittest.TestCase):
                     job.start()
                     raise KeyError("lost key")
             self.assertIn("lost key", str(servers.summary()))
+
+    def test_a_with_statement_raises_the_programs_exception(self) -> None:
+        with Servers(num_workers=1) as servers:
+            with self.assertRaises(KeyError):
+                with capstan.connect(servers.address, rank=0) as job:
+                    job.close()
+                    raise KeyError("no key")
 
     def test_a_programs_own_handler_of_sigterm_stays(self) -> None:
         def own(*unused: object) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import ctypes
 import io
+import threading
 import warnings
+from typing import Callable
 
 import torch
 from torch import nn
@@ -415,6 +418,66 @@ def refuses_what_plain_torch_does(job: Job, rank: int) -> None:
     expect_raises(capstan.WrongOrder, "with ct.no_sync()", lambda: model.loss(batch).backward())
 
 
+def sends_and_waits_by_layer(job: Job, rank: int) -> None:
+    """Gradients leave while backward goes on, the last layer's first, and a module's forward waits
+    for its own values alone."""
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
+    trainer.job._has_all_values = lambda: False  # else one look serves all
+    events: list[str] = []
+
+    def note(text: str, call: Callable[..., object]) -> Callable[..., object]:
+        return lambda *arguments: (events.append(text), call(*arguments))[1]
+
+    for one in trainer._parameters:
+        one.wait = note(f"wait {one.name}", one.wait)
+        one.push = note(f"push {one.name}", one.push)
+    for name in ("0", "2", "4"):
+        layer = getattr(model.layers, name)
+        layer.register_forward_hook(note(f"forward {name}", lambda *unused: None))
+    for _ in range(2):
+        events.clear()
+        model.loss(part_of(joined_batch(0), rank)).backward()
+        events.append("backward is done")
+        trainer.step()
+    names = [f"layers.{i}.{kind}" for i in (0, 2, 4) for kind in ("weight", "bias")]
+    waits = {name: events.index(f"wait {name}") for name in names}
+    pushes = {name: events.index(f"push {name}") for name in names}
+    for name in names:
+        begins = events.index(f"forward {name.split('.')[1]}")
+        expect(waits[name] < begins, f"expected {name} before its forward: {events}")
+    expect(min(waits[name] for name in names[2:4]) > events.index("forward 0"), f"{events}")
+    expect(min(waits[name] for name in names[4:]) > events.index("forward 2"), f"{events}")
+    expect(max(pushes[name] for name in names[4:]) < min(pushes[name] for name in names[2:4])
+           and max(pushes[name] for name in names[2:4]) < min(pushes[name] for name in names[:2])
+           and (DEVICE.type == "cuda"  # where a thread waits for the copies
+                or max(pushes.values()) < events.index("backward is done")), f"{events}")
+    if trainer.finish():
+        job.report()
+
+
+def shares_memory(job: Job, rank: int) -> None:
+    """On the CPU parameters and large gradients are views of the library's buffers."""
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
+    model.loss(part_of(joined_batch(0), rank)).backward()
+    for one in trainer._parameters:
+        expect(one.tensor.data_ptr() == ctypes.addressof(one.table.values_buffer()), one.name)
+        is_view = one.tensor.grad.data_ptr() == ctypes.addressof(one.table.gradient_buffer())
+        expect(is_view == (one.name == "layers.2.weight"), f"the gradient of {one.name}")
+    trainer.step()
+    if trainer.finish():
+        job.report()
+
+
+def refuses_other_groups(job: Job, rank: int) -> None:
+    model = seeded(Mlp)
+    optimizer = OPTIMIZERS["sgd"](model)
+    trainer = ct.Trainer(model, optimizer, job)
+    optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(3))]})
+    expect_raises(capstan.InvalidArgument, "after ct.attach", trainer.step)
+
+
 def refuses_changed_gradients(job: Job, rank: int) -> None:
     model = seeded(Mlp)
     trainer = ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
@@ -430,6 +493,9 @@ def refuses_changed_parameters(job: Job, rank: int) -> None:
     with torch.no_grad():
         model.layers[0].weight.mul_(2.0)
     expect_raises(capstan.WrongOrder, "before ct.attach", trainer.step)
+    part = model.layers[2]
+    expect_raises(capstan.WrongOrder, "load_state_dict before ct.attach",
+                  lambda: part.load_state_dict(part.state_dict()))
 
 
 def refuses_moved_parameters(job: Job, rank: int) -> None:
@@ -546,6 +612,15 @@ class OnlyDlpack:
         return self._tensor.__dlpack_device__()
 
 
+def in_thread(call: Callable[[], None]) -> None:
+    """Makes a call in a thread of its own, which must not raise."""
+    ended: list[bool] = []
+    thread = threading.Thread(target=lambda: ended.append(call() is None))
+    thread.start()
+    thread.join()
+    expect(ended == [True], "the call has raised")
+
+
 def exchanges_tensors(job: Job, rank: int) -> None:
     """Without a model: a table's gradients and values are tensors of the device."""
     table = job.table("w", torch.zeros(4), optimizer=capstan.SGD(lr=1.0))
@@ -559,10 +634,13 @@ def exchanges_tensors(job: Job, rank: int) -> None:
         address = None if stream is None else stream.cuda_stream
         for kind in (lambda tensor: tensor, OnlyDlpack):
             with contextlib.nullcontext() if stream is None else torch.cuda.stream(stream):
+                if stream is not None:
+                    torch.cuda._sleep(100_000_000)  # the gradient is late, by some 50 ms
                 gradient = torch.full((4,), float(rank), device=DEVICE) + 1
-                table.push_pull(kind(gradient), stream=address)
+                # In a thread that has never used the GPU.
+                in_thread(lambda: table.push_pull(kind(gradient), stream=address))
                 job.end_step()
-                table.read(kind(got), stream=address)
+                in_thread(lambda: table.read(kind(got), stream=address))
             steps += 1
             expect(got.tolist() == [-1.5 * steps] * 4, f"step {steps}: got {got}")
     if job.finish():

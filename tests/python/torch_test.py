@@ -25,6 +25,13 @@ class TorchTest(unittest.TestCase):
     def test_gradients_accumulate(self) -> None:
         self.workers.run("accumulates")
 
+    def test_gradients_leave_and_forward_waits_layer_by_layer(self) -> None:
+        self.workers.run("sends_and_waits_by_layer")
+
+    @unittest.skipIf(torch_cases.DEVICE.type == "cuda", "a GPU has its own memory")
+    def test_the_librarys_memory_is_the_models(self) -> None:
+        self.workers.run("shares_memory")
+
     def test_gradients_may_be_the_programs_own(self) -> None:
         self.workers.run("sends_gradients_of_the_program")
 
@@ -62,7 +69,7 @@ class TorchTest(unittest.TestCase):
     def test_what_plain_programs_do_is_refused(self) -> None:
         for case in ("refuses_what_plain_torch_does", "refuses_changed_gradients",
                      "refuses_changed_parameters", "refuses_moved_parameters",
-                     "refuses_to_unfreeze", "refuses_replaced_layers", "refuses_to_be_saved"):
+                     "refuses_other_groups", "refuses_to_unfreeze", "refuses_replaced_layers", "refuses_to_be_saved"):
             with self.subTest(case):
                 self.workers.run(case, num_workers=1)
 

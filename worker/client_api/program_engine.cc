@@ -45,8 +45,7 @@ absl::Status ProgramEngine::WaitLocked(absl::Time deadline) {
 }
 
 absl::Status ProgramEngine::CheckGoesOnLocked() const {
-  if (!outcome_.has_value()) return AsAborted(failure_);
-  return outcome_->ok() ? absl::FailedPreconditionError("the job is done") : *outcome_;
+  return outcome_.has_value() ? *outcome_ : AsAborted(failure_);
 }
 
 absl::Status ProgramEngine::CheckTrainsLocked() const {
@@ -81,7 +80,8 @@ absl::Status ProgramEngine::AwaitStart(absl::Duration limit) {
   while (!open_.has_value() && !has_trained_ && !outcome_.has_value()) {
     RETURN_IF_ERROR(WaitLocked(deadline));
   }
-  return CheckGoesOnLocked();
+  RETURN_IF_ERROR(CheckGoesOnLocked());
+  return has_started_ ? absl::OkStatus() : absl::FailedPreconditionError("the job is done");
 }
 
 absl::Span<const absl::Span<const float>> ProgramEngine::values() const {
@@ -146,12 +146,16 @@ absl::StatusOr<Step> ProgramEngine::AwaitOpenStep(absl::Time deadline) {
   {
     MutexLock lock(&mu_);
     RETURN_IF_ERROR(CheckTrainsLocked());
-    while (!open_.has_value() && CheckGoesOnLocked().ok() && !HasDoneAllStepsLocked()) {
+    while (!open_.has_value() && CheckGoesOnLocked().ok() && !outcome_.has_value() &&
+           !HasDoneAllStepsLocked()) {
       RETURN_IF_ERROR(WaitLocked(deadline));
     }
     RETURN_IF_ERROR(CheckGoesOnLocked());
     if (!open_.has_value()) {
-      return absl::FailedPreconditionError(absl::StrCat("all ", next_.value(), " steps are done"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("all ", next_.value(),
+                       " steps are done, which is the job's number of them, or the program's; end "
+                       "the loop there, and finish"));
     }
     if (most_steps_ == 0 || *open_ < Step(most_steps_)) return *open_;
     beyond = TooManySteps(*open_, most_steps_);

@@ -126,7 +126,7 @@ class ProgramEngine : public Engine {
 
   // Blocks until something has changed. DEADLINE_EXCEEDED: the deadline has passed.
   absl::Status WaitLocked(absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Why the worker computes no more; OK if it does.
+  // Why the worker computes no more; OK if it does, or if all is done.
   absl::Status CheckGoesOnLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The same, and FAILED_PRECONDITION before the training.
   absl::Status CheckTrainsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -360,6 +360,18 @@ TEST_F(ProgramEngineTest, AnotherWorkerHearsOfTheJobsEnd) {
   EXPECT_TRUE(absl::IsFailedPrecondition(engine_->Report({}, kForever)));
 }
 
+TEST_F(ProgramEngineTest, TheJobMayBeDoneBeforeTheProgramIs) {
+  Start(/*steps=*/1);
+  ASSERT_TRUE(Step1(1).ok());
+  Join();
+  engine_->SetOutcome(absl::OkStatus());
+  EXPECT_EQ(Values(0), std::vector<float>(kElements, -0.5f));
+  EXPECT_TRUE(engine_->SetLearningRate(std::nullopt, 0.1).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->Push(0, kForever)));
+  EXPECT_TRUE(engine_->End().ok());
+  EXPECT_FALSE(engine_->AwaitEvaluation(kForever).value());
+}
+
 TEST_F(ProgramEngineTest, ManyThreadsMayPushDifferentLayers) {
   constexpr int kSteps = 50;
   Start(kSteps);

@@ -53,6 +53,14 @@ def text_of(error: BaseException) -> str:
     return f"{text} ({own[-1].filename}:{own[-1].lineno})" if own else text
 
 
+def fail(job: Job, error: BaseException) -> None:
+    """Ends the job with the error's text, unless it has ended."""
+    try:
+        job.fail(text_of(error))
+    except (_errors.Error, _errors.LeftJob):
+        pass
+
+
 def _leave_jobs(number: int, frame: Optional[FrameType]) -> None:
     # A second one ends the program at once.
     signal.signal(number, signal.SIG_DFL)
@@ -70,10 +78,7 @@ def _leave_jobs(number: int, frame: Optional[FrameType]) -> None:
 def _fail_jobs(kind: type[BaseException], error: BaseException,
                trace: Optional[TracebackType]) -> None:
     for job in list(_jobs):
-        try:
-            job.fail(text_of(error))
-        except (_errors.Error, _errors.LeftJob):
-            pass  # it has ended already
+        fail(job, error)
     _next_hook(kind, error, trace)
 
 

@@ -102,7 +102,11 @@ class _Handle:
 
     def __init__(self, pointer: ctypes.c_void_p) -> None:
         self.pointer = pointer
-        weakref.finalize(self, _library.load().capstan_close, pointer)
+        self._close = weakref.finalize(self, _library.load().capstan_close, pointer)
+
+    def keep_open(self) -> None:
+        """Never closes it: a call goes on in another thread."""
+        self._close.detach()
 
 
 class Job:
@@ -116,13 +120,13 @@ class Job:
     def __init__(self, handle: _Handle) -> None:
         self._handle: Optional[_Handle] = handle
         self._library = _library.load()
-        self._tables: list[Table] = []
         self._layers: dict[int, Layer] = {}
         self._shared_layers: list[Layer] = []  # of several tables
         self._learning_rate: Optional[float] = None
         self._is_finished = False
         self._must_report = False
         self._has_left = False
+        self._has_failed = False
         _ending.watch(self)
 
     def __enter__(self) -> Job:
@@ -131,7 +135,7 @@ class Job:
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
                  trace: object) -> None:
         if error is not None and not isinstance(error, (SystemExit, _errors.JobFailed)):
-            self.fail(_ending.text_of(error))
+            _ending.fail(self, error)
         self.close()
 
     def table(self, name: str, initial: Any, *, optimizer: Optional[Optimizer] = None,
@@ -140,14 +144,18 @@ class Job:
 
         name: no two tables have the same.
         initial: a shape (a tuple of sizes): the table begins with values that the servers draw from
-        a normal distribution with standard deviation `stddev`. Or an array: its values in worker 0
-        count. A job that goes on from a checkpoint, or has --initial, takes none of them.
+        a normal distribution with standard deviation `stddev`. Or an array, or a list of numbers:
+        its values in worker 0 count. A job that goes on from a checkpoint, or has --initial, takes none of them.
         optimizer: the job's unless given.
         layer: tables of one layer are pushed and pulled together. Layers are counted from the
         input, 0, 1, ... without gaps; one of its own after the others unless given.
 
         Raises InvalidArgument; WrongOrder after `start`.
         """
+        if isinstance(initial, numbers.Integral):
+            raise _errors.InvalidArgument(
+                f"table {name}: expected a shape, or an array of initial values, got {initial}; a "
+                f"table of {initial} values has the shape ({initial},)")
         is_shape = (isinstance(initial, tuple)
                     and all(isinstance(size, numbers.Integral) for size in initial))
         memory = None if is_shape else _memory.memory_of(initial)
@@ -160,7 +168,6 @@ class Job:
         self._layers[index].tables.append(table)
         if len(self._layers[index].tables) == 2:
             self._shared_layers.append(self._layers[index])
-        self._tables.append(table)
         return table
 
     def sparse_table(self, name: str, dim: int, *, optimizer: Optional[Optimizer] = None,
@@ -236,7 +243,6 @@ class Job:
 
     @property
     def num_workers(self) -> int:
-        """-1 before `start`."""
         return int(self._library.capstan_num_workers(self._pointer()))
 
     @property
@@ -303,7 +309,14 @@ class Job:
 
     def fail(self, reason: str) -> None:
         """Ends the whole job with this reason."""
-        _library.check(self._library.capstan_fail(self._pointer(), reason.encode(errors="replace")))
+        handle = self._open_handle()
+        self._has_failed = True
+        text = reason.encode(errors="replace")
+        try:
+            _in_thread(lambda: int(self._library.capstan_fail(handle.pointer, text)))
+        except KeyboardInterrupt:
+            handle.keep_open()
+            raise
 
     def close(self) -> None:
         """Ends this worker's part. Before `finish` it ends the whole job.
@@ -316,7 +329,7 @@ class Job:
         try:
             if self._must_report:
                 self.report()
-            elif not self._is_finished and not self._has_left and self.rank >= 0:
+            elif not (self._is_finished or self._has_left or self._has_failed) and self.rank >= 0:
                 self.fail("a worker's program closed the job before its end; expected finish() "
                           "after the last step")
         except (_errors.Error, _errors.LeftJob):

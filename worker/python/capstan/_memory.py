@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
-from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_uint16, c_uint64
-from ctypes import c_uint8, c_void_p
-from typing import Any, NamedTuple, Optional
+from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint16
+from ctypes import c_uint64, c_uint8, c_void_p
+from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 from capstan import _errors, _library
 
@@ -127,23 +128,43 @@ def _not_contiguous() -> _errors.InvalidArgument:
 
 def copy_from_gpu(destination: int, source: int, count_bytes: int, stream: int) -> None:
     """Copies from a GPU to this process's memory, after what `stream` was given before."""
-    _on_stream("cuMemcpyDtoHAsync_v2", destination, source, count_bytes, stream)
+    with _device_of(source) as driver:
+        driver("cuMemcpyDtoHAsync_v2", c_void_p(destination), c_uint64(source),
+               c_size_t(count_bytes), c_void_p(stream))
+        driver("cuStreamSynchronize", c_void_p(stream))
 
 
 def copy_to_gpu(destination: int, source: int, count_bytes: int, stream: int) -> None:
     """Copies from this process's memory to a GPU, after what `stream` was given before."""
-    _on_stream("cuMemcpyHtoDAsync_v2", destination, source, count_bytes, stream)
+    with _device_of(destination) as driver:
+        driver("cuMemcpyHtoDAsync_v2", c_uint64(destination), c_void_p(source),
+               c_size_t(count_bytes), c_void_p(stream))
+        driver("cuStreamSynchronize", c_void_p(stream))
 
 
-def _on_stream(copy: str, destination: int, source: int, count_bytes: int, stream: int) -> None:
-    driver = ctypes.CDLL("libcuda.so.1")
-    function = getattr(driver, copy)
-    function.argtypes = [c_uint64 if copy == "cuMemcpyHtoDAsync_v2" else c_void_p,
-                         c_void_p if copy == "cuMemcpyHtoDAsync_v2" else c_uint64,
-                         ctypes.c_size_t, c_void_p]
-    function.restype = c_int
-    driver.cuStreamSynchronize.argtypes = [c_void_p]
-    result = function(destination, source, count_bytes, stream)
-    result = result or driver.cuStreamSynchronize(stream)
-    if result:
-        raise _errors.Error(f"{copy} failed with CUDA's error {result}")
+_DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+
+
+@contextlib.contextmanager
+def _device_of(pointer: int) -> Iterator[Callable[..., None]]:
+    """Within, calls of CUDA's driver are about the GPU with this memory: the default stream is that
+    of the GPU's primary context, which CUDA's libraries share. Gives what makes such a call."""
+    library = ctypes.CDLL("libcuda.so.1")
+
+    def driver(name: str, *arguments: object) -> None:
+        result = getattr(library, name)(*arguments)
+        if result:
+            raise _errors.Error(f"{name} failed with CUDA's error {result}; expected a tensor that "
+                                "is on a GPU of this process, and a stream of that GPU")
+
+    device, context = c_int(), c_void_p()
+    driver("cuPointerGetAttribute", byref(device), _DEVICE_ORDINAL, c_uint64(pointer))
+    driver("cuDevicePrimaryCtxRetain", byref(context), device)
+    try:
+        driver("cuCtxPushCurrent_v2", context)
+        try:
+            yield driver
+        finally:
+            driver("cuCtxPopCurrent_v2", byref(c_void_p()))
+    finally:
+        driver("cuDevicePrimaryCtxRelease_v2", device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import threading
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from capstan import _ending, _errors, _library, _memory
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
 class Layer:
     """Tables that are pushed and pulled together: once a step, when each has its gradient."""
 
-    __slots__ = ("index", "tables", "_job", "_given")
+    __slots__ = ("index", "tables", "_job", "_given", "_lock")
 
     def __init__(self, job: Job, index: int) -> None:
         self.index = index
         self.tables: list[Table] = []
         self._job = job
         self._given: set[Table] = set()
+        self._lock = threading.Lock()
 
     def wait(self) -> None:
         self._job._wait_for(self._job._library.capstan_wait, self.index)
@@ -40,10 +42,20 @@ class Layer:
 
     def give(self, table: Table) -> None:
         """The table's gradient is complete."""
-        self._given.add(table)
-        if len(self._given) == len(self.tables):
-            self._given.clear()
+        with self._lock:
+            self._given.add(table)
+            is_complete = len(self._given) == len(self.tables)
+            if is_complete:
+                self._given.clear()
+        if is_complete:
             self.push()
+
+    def expect_not_given(self, table: Table) -> None:
+        """Raises WrongOrder if the layer waits for its other tables only."""
+        if table in self._given:
+            raise _errors.WrongOrder(
+                f"table {table.name} has its gradient of this step; give the other tables of layer "
+                f"{self.index} theirs")
 
     def expect_complete(self) -> None:
         if self._given:
@@ -95,6 +107,7 @@ class Table:
         stream: for a tensor on a GPU, the address of the stream that computes it, such as
         torch.cuda.Stream.cuda_stream.
         """
+        self._layer.expect_not_given(self)
         if gradient is not None:
             self.wait()
             self._write(gradient, stream)
@@ -143,7 +156,8 @@ class Table:
     def _buffer(self, function: Callable[..., Optional[int]]) -> ctypes.Array[ctypes.c_float]:
         address = function(self._job._pointer(), self._index)
         if address is None:
-            raise _errors.WrongOrder(f"table {self.name} has no memory before Job.start")
+            raise _errors.WrongOrder(
+                f"table {self.name} has no memory before Job.start, nor in a forked child")
         buffer = (ctypes.c_float * math.prod(self.shape)).from_address(address)
         buffer._handle = self._job._handle  # type: ignore[attr-defined]
         return buffer

@@ -180,7 +180,7 @@ def _push_all(pushes: queue.Queue[tuple[torch.cuda.Event, Callable[[], None]]],
         try:
             event.synchronize()
             push()
-        except BaseException as error:  # Gpu.flush raises it in the program's own thread
+        except BaseException as error:  # finish_pushes raises it in the program's own thread
             errors.append(error)
         finally:
             pushes.task_done()

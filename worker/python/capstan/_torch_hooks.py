@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Optional
+from typing import TYPE_CHECKING, Any, Mapping, NoReturn, Optional
 
 from capstan._errors import WrongOrder
 from capstan._torch_parameter import Parameter
@@ -12,14 +12,18 @@ if TYPE_CHECKING:
 
 
 class Hook:
-    """Calls `_run` with the trainer and what torch gives it."""
+    """Calls `_run` with the trainer and what torch gives it.
 
-    def __init__(self, trainer: Optional[Trainer], parameters: list[Parameter]) -> None:
+    own: the parameters that the module holds itself, by their names in it.
+    """
+
+    def __init__(self, trainer: Optional[Trainer], own: Mapping[str, Parameter]) -> None:
         self._trainer = trainer
-        self._parameters = parameters
+        self._names = list(own)
+        self._parameters = list(own.values())
 
     def __deepcopy__(self, memo: object) -> Hook:
-        return type(self)(None, [])
+        return type(self)(None, {})
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise WrongOrder("an attached model belongs to its job and cannot be saved as a whole; "
@@ -34,6 +38,7 @@ class Hook:
 
 
 class BeforeForward(Hook):
+    # Not by _run, as this is called for each module and step.
     def __call__(self, module: Any, *unused: Any) -> None:
         if self._trainer is not None:
             self._trainer._before_forward(module, self._parameters)
@@ -50,7 +55,7 @@ class AfterStateDict(Hook):
 class BeforeLoad(Hook):
     def _run(self, trainer: Trainer, *arguments: Any) -> None:
         state, prefix = arguments[:2]
-        for parameter in self._parameters:
-            if prefix + parameter.name in state:
+        for name, parameter in zip(self._names, self._parameters):
+            if prefix + name in state:
                 raise WrongOrder(f"the servers hold {parameter.name}; call load_state_dict before "
                                  "ct.attach")

@@ -14,9 +14,9 @@ from capstan._torch_plan import Planned
 
 
 class Parameter:
-    """A parameter while it is trained. `layer` is its place in the order of pulls."""
+    """A parameter while it is trained."""
 
-    __slots__ = ("name", "group", "tensor", "table", "layer", "wait", "push", "carrier", "is_small",
+    __slots__ = ("name", "group", "tensor", "table", "wait", "push", "carrier", "is_small",
                  "is_current", "is_expected", "has_gradient", "sent", "sent_version", "_address",
                  "_version")
 
@@ -25,7 +25,6 @@ class Parameter:
         self.group = planned.group
         self.tensor = planned.tensor
         self.table = table
-        self.layer = table.layer
         # The table is the only one in its layer.
         self.wait = table._layer.wait
         self.push = table._layer.push

@@ -62,6 +62,7 @@ class Plan:
         self._to_stay_frozen = [(name, tensor) for name, tensor in self._frozen
                                 if id(tensor) in group_of]
         self._buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+        self._checksum = self._halves_of_checksum()
 
     @property
     def has_shared_state(self) -> bool:
@@ -70,21 +71,23 @@ class Plan:
 
     def shared_state(self) -> torch.Tensor:
         """The buffers, and a checksum of the frozen parameters, as one row of finite float32."""
+        flat = [buffer.detach().cpu().float().flatten() for buffer in self._buffers]
+        # Servers refuse infinities, and masks are full of them.
+        return torch.cat([*flat, self._checksum]).nan_to_num(posinf=_LARGEST, neginf=-_LARGEST)
+
+    def _halves_of_checksum(self) -> torch.Tensor:
+        """Of the frozen parameters; float32 has each half exactly."""
         checksum = 0
         for name, tensor in self._frozen:
             checksum = zlib.crc32(_bytes_of(tensor), zlib.crc32(name.encode(), checksum))
-        # Halves of a checksum are numbers that float32 has exactly.
-        halves = torch.tensor([checksum >> 16, checksum & 0xffff], dtype=torch.float32)
-        flat = [buffer.detach().cpu().float().flatten() for buffer in self._buffers]
-        # Servers refuse infinities, and masks are full of them.
-        return torch.cat([*flat, halves]).nan_to_num(posinf=_LARGEST, neginf=-_LARGEST)
+        return torch.tensor([checksum >> 16, checksum & 0xffff], dtype=torch.float32)
 
     def take_shared_state(self, state: torch.Tensor) -> None:
         """Gives the buffers the values of `state`, which is rank 0's.
 
         Raises InvalidArgument if the frozen parameters are not equal to rank 0's.
         """
-        if not torch.equal(state[-2:], self.shared_state()[-2:]):
+        if not torch.equal(state[-2:], self._checksum):
             names = ", ".join(name for name, _ in self._frozen[:3])
             raise InvalidArgument(
                 f"the frozen parameters ({names}, ...) are not equal to those of rank 0; load the "

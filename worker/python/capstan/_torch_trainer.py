@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterator, Optional, Union
 
 import torch
 
-from capstan._errors import WrongOrder
+from capstan._errors import InvalidArgument, WrongOrder
 from capstan._job import Job
 from capstan._optimizers import SGD
 from capstan._table import Table
@@ -51,12 +51,10 @@ class Trainer:
         self._defers = max_norm is not None or self._scaler is not None
         self._syncs = True
         self._settings = [fixed_settings(group) for group in optimizer.param_groups]
+        self._group_sizes = [len(group["params"]) for group in optimizer.param_groups]
         self._rates = [optimizer.lr for optimizer in plan.server_optimizers]
-        self._hooks: list[Any] = []
         self._nodes: list[object] = []
         self._unexpected: list[Parameter] = []
-        self._has_begun = False
-        self._has_rates = False
         self.job = job if isinstance(job, Job) else job()
         self._add_tables()
         self.job.start()
@@ -121,24 +119,21 @@ class Trainer:
         for module in self._model.modules():
             if not any(id(tensor) in by_tensor for tensor in module.parameters()):
                 continue
-            own = [by_tensor[id(tensor)] for tensor in module._parameters.values()
-                   if id(tensor) in by_tensor]
+            own = {name: by_tensor[id(tensor)] for name, tensor in module._parameters.items()
+                   if id(tensor) in by_tensor}
             hook = module.register_forward_pre_hook(BeforeForward(self, own))
             # Before hooks that compute with parameters, as those of weight_norm.
             hooks: Any = module._forward_pre_hooks
             hooks.move_to_end(hook.id, last=False)
-            self._hooks.append(hook)
-            self._hooks.append(module._register_state_dict_hook(AfterStateDict(self, own)))
-        model: Any = self._model
-        self._hooks.append(
-            model._register_load_state_dict_pre_hook(BeforeLoad(self, self._parameters)))
+            module._register_state_dict_hook(AfterStateDict(self, own))
+            module._register_load_state_dict_pre_hook(BeforeLoad(self, own))
         for parameter in self._parameters:
             self._hook_gradient(parameter)
 
     def _before_forward(self, module: torch.nn.Module, own: list[Parameter]) -> None:
         if not self._has_begun:
             self._begin_forward()
-        if not (module.training and torch.is_grad_enabled()):
+        if not (self._has_waited or (module.training and torch.is_grad_enabled())):
             self.wait()  # evaluation has short cuts past the modules that hold parameters
         for parameter in own:
             parameter.is_expected = True
@@ -173,6 +168,7 @@ class Trainer:
         parameters other than by forward and state_dict calls it first."""
         for parameter in self._parameters:
             self._bring(parameter)
+        self._has_waited = True
 
     # Backward.
 
@@ -191,12 +187,12 @@ class Trainer:
 
         tensor: Any = parameter.tensor
         if hasattr(tensor, "register_post_accumulate_grad_hook"):
-            self._hooks.append(tensor.register_post_accumulate_grad_hook(on_gradient))
+            tensor.register_post_accumulate_grad_hook(on_gradient)
             return
         # Before torch 2.1: the node that accumulates the gradient, found by way of a view.
         with torch.enable_grad():
             node = tensor.expand_as(tensor).grad_fn.next_functions[0][0]
-        self._hooks.append(node.register_hook(on_gradient))
+        node.register_hook(on_gradient)
         self._nodes.append(node)  # a node that nobody holds is made anew, without the hook
 
     def _on_unexpected(self, parameter: Parameter) -> None:
@@ -223,12 +219,17 @@ class Trainer:
         parameter.sent = sent = parameter.carrier.send(gradient, parameter.push)
         parameter.sent_version = sent._version
         parameter.is_current = False
+        self._has_waited = False
 
     def _send_rates(self) -> None:
         """The learning rates of this step, where they have changed."""
         self._has_rates = True
         trained: list[Union[Parameter, Rows]] = [*self._parameters, *self._rows]
-        for i, group in enumerate(self._optimizer.param_groups):
+        groups = self._optimizer.param_groups
+        if [len(group["params"]) for group in groups] != self._group_sizes:
+            raise InvalidArgument("the optimizer has got parameters or groups after ct.attach, "
+                                  "which no server trains; add them before")
+        for i, group in enumerate(groups):
             expect_unchanged(group, self._settings[i])
             rate = learning_rate(group)
             if rate != self._rates[i]:
@@ -251,6 +252,7 @@ class Trainer:
     def _begin_step(self) -> None:
         self._has_begun = False
         self._has_rates = False
+        self._has_waited = False  # by wait, for all parameters
         for parameter in self._parameters:
             if parameter.sent is None:
                 parameter.is_current = False
@@ -273,6 +275,8 @@ class Trainer:
         for parameter in self._parameters:
             parameter.expect_untouched()
         self._plan.expect_frozen()
+        if not self._has_rates:
+            self._send_rates()
         for rows in self._rows:
             rows.merge()
         if self._scaler is None or self._may_send(self._scaler):
@@ -298,8 +302,6 @@ class Trainer:
             torch.nn.utils.clip_grad_norm_([*(one.tensor for one in rest), *sums], self._max_norm)
         for parameter in reversed(rest):
             self._send(parameter)
-        if sums and not self._has_rates:
-            self._send_rates()
 
     def _sums(self) -> list[torch.Tensor]:
         """Tensors whose gradients are those of the rows."""
@@ -342,15 +344,6 @@ class Trainer:
         self._flush()
         return is_evaluator
 
-    def detach(self) -> None:
-        """Takes all hooks from the model and the optimizer."""
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks.clear()
-        for bag, _ in self._plan.bags:
-            bag._rows = None
-        self._optimizer.step = self._optimizer_step  # type: ignore[method-assign]
-
     def _hook_optimizer(self) -> None:
         def refuse(*unused: object, **also_unused: object) -> None:
             raise WrongOrder("the servers step this optimizer; call ct.step() instead of "
@@ -362,5 +355,4 @@ class Trainer:
         refuse._with_counter = True  # type: ignore[attr-defined]
         refuse._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
         self._optimizer._opt_called = True  # type: ignore[attr-defined]
-        self._optimizer_step = self._optimizer.step
         self._optimizer.step = refuse  # type: ignore[method-assign,assignment]
