@@ -59,13 +59,18 @@ TEST(CoordinatorTest, RefusesAMemberWhenAllPlacesAreTaken) {
 
 TEST(CoordinatorTest, RefusesAWorkerOfAnotherModel) {
   ScriptedJob job;
-  ASSERT_TRUE(job.RegisterWorker(1, ScriptedJob::Tables({4, 3})).ok());
+  const uint64_t first = ScriptedJob::IncarnationOf(Worker(0));
+  ASSERT_TRUE(job.RegisterWorker(first, ScriptedJob::Tables({4, 3})).ok());
   const std::string error = ErrorOf(job.RegisterWorker(2, ScriptedJob::Tables({4, 5})).status(),
                                     absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(error, HasSubstr("table w of shape [4, 5]"));
   EXPECT_THAT(error, HasSubstr("table w of shape [4, 3]"));
   EXPECT_THAT(error, HasSubstr("start every worker with the same job"));
   EXPECT_EQ(job.View().workers_size(), 1);
+  // Whoever waits for the refused worker hears why it does not come.
+  job.PassTime(absl::Seconds(300), {Worker(0)});
+  EXPECT_THAT(job.View().reason(), HasSubstr("start the job again; refused: a worker on "));
+  EXPECT_THAT(job.View().reason(), HasSubstr("this worker has table w of shape [4, 5]"));
 }
 
 TEST(CoordinatorTest, RefusesBadTablesAndThenTakesTheNextWorkersAsTheFirst) {

@@ -123,6 +123,8 @@ class JobState {
                                     bool may_enter_late,
                                     std::optional<uint32_t> rank = std::nullopt);
   // Whether a process that is no member yet may have this rank.
+  // The first worker's tables become the job's; those of others must be the same.
+  absl::Status TakeTables(const v1::RegisterWorkerRequest& request);
   absl::Status CheckRank(uint32_t rank) const;
   // A worker takes a dead one's place, and enters when it knows its first step.
   absl::StatusOr<uint32_t> Replace(Incarnation incarnation, std::optional<uint32_t> rank);
@@ -196,6 +198,7 @@ class JobState {
   Step latest_first_step_;        // of a worker
   std::optional<v1::ReportResultRequest> result_;
   std::vector<JobEvent> events_;
+  std::string last_refusal_;  // of a worker whose tables did not fit; empty: none
 };
 
 }  // namespace capstan

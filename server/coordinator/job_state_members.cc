@@ -19,6 +19,7 @@ constexpr Role kServer = v1::HeartbeatRequest::SERVER;
 constexpr Role kWorker = v1::HeartbeatRequest::WORKER;
 
 constexpr size_t kMostHostBytes = 200;
+constexpr size_t kMostRefusalBytes = 1000;
 
 std::string ReasonOf(const v1::ReportFailureRequest& request) {
   return request.reason().empty() ? "failed without a reason" : request.reason();
@@ -47,7 +48,7 @@ std::optional<uint32_t> JobState::RegistersBefore(const v1::RegisterWorkerReques
   return is_early ? std::make_optional(next) : std::nullopt;
 }
 
-absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerRequest& request) {
+absl::Status JobState::TakeTables(const v1::RegisterWorkerRequest& request) {
   if (!restored_.path.empty()) {
     RETURN_IF_ERROR(CheckSameTables(request.tables(), restored_.manifest.tables(), "the checkpoint",
                                     "go on with the tables and the data of its job"));
@@ -74,7 +75,17 @@ absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerReques
   }
   RETURN_IF_ERROR(CheckSameTables(request.tables(), tables_, "the first worker",
                                   "start every worker with the same job"));
-  RETURN_IF_ERROR(CheckSameOwnArrays(request.own_arrays(), own_arrays_, "the first worker"));
+  return CheckSameOwnArrays(request.own_arrays(), own_arrays_, "the first worker");
+}
+
+absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerRequest& request) {
+  if (absl::Status status = TakeTables(request); !status.ok()) {
+    last_refusal_ =
+        PrintableText(absl::StrCat("a worker on ", request.host(), ": ", status.message()))
+            .substr(0, kMostRefusalBytes);
+    events_.push_back(absl::StrCat("refused ", last_refusal_));
+    return status;
+  }
   return Register(kWorker, Incarnation(request.incarnation()), /*address=*/{}, request.host(),
                   request.may_enter_late(),
                   request.has_rank() ? std::make_optional(request.rank()) : std::nullopt);
@@ -238,7 +249,8 @@ void JobState::CheckRegistration() {
       absl::StrCat("after ", job_.membership().registration_seconds(),
                    " s (--registration_seconds) ", members_.RollCall(),
                    " (workers register when they have read their data): see the logs of these, and "
-                   "start the job again"));
+                   "start the job again",
+                   last_refusal_.empty() ? "" : "; refused: ", last_refusal_));
 }
 
 std::vector<MemberKey> JobState::LiveMembers() const {

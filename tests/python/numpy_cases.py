@@ -177,7 +177,17 @@ def values_that_the_servers_draw(job: Job, rank: int) -> None:
 
 def refuses_other_shapes(job: Job, rank: int) -> None:
     table = job.table("t", numpy.zeros((2, 3)), optimizer=capstan.SGD(lr=1.0))
-    expect_raises(capstan.InvalidArgument, "has the shape (8,)", lambda: job.table("int", 8))
+    for text, call in (
+            ("layer: expected", lambda: job.table("wrong", (2,), layer=2**40)),
+            ("got 5", lambda: job.table(5, (2,))),
+            ("optimizer: expected", lambda: job.table("wrong", (2,), optimizer="sgd")),
+            ("stddev: expected", lambda: job.table("wrong", (2,), stddev="much")),
+            ("dim: expected", lambda: job.sparse_table("wrong", 2.5)),
+            ("steps: expected", lambda: capstan.connect("127.0.0.1:1", steps=2**70)),
+            ("rank: expected", lambda: capstan.connect("127.0.0.1:1", rank=2**33)),
+            ("loss: expected", lambda: job.end_step("small"))):
+        expect_raises(capstan.InvalidArgument, text, call)
+    expect_raises(capstan.InvalidArgument, "(8,) is the shape", lambda: job.table("int", 8))
     job.start()
     expect_raises(capstan.InvalidArgument, "expected shape (2, 3)",
                   lambda: table.push_pull(numpy.zeros((3, 2))))

@@ -405,6 +405,10 @@ def refuses_what_plain_torch_does(job: Job, rank: int) -> None:
     trainer = ct.Trainer(model, optimizer, job)
     batch = part_of(joined_batch(0), rank)
     expect_raises(capstan.WrongOrder, "call ct.step() instead", optimizer.step)
+    expect_raises(capstan.WrongOrder, "load no other after",
+                  lambda: optimizer.load_state_dict(optimizer.state_dict()))
+    expect_raises(capstan.InvalidArgument, "give its mean", lambda: trainer.step(torch.ones(2)))
+    expect_raises(capstan.InvalidArgument, "samples: expected", lambda: trainer.step(1.0, 1.5))
     expect_raises(capstan.WrongOrder, "call load_state_dict before",
                   lambda: model.load_state_dict(seeded(Mlp).state_dict()))
     model.loss(batch).backward()

@@ -90,6 +90,16 @@ class Tied(nn.Module):
         self.second.weight = self.first.weight
 
 
+class TrainerTest(unittest.TestCase):
+    def test_options_are_checked_before_a_job_is_joined(self) -> None:
+        model = Tied()
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        for options in ({"max_norm": -1.0}, {"max_norm": float("nan")}, {"max_norm": "1"},
+                        {"grad_scaler": 5}):
+            with self.subTest(options), self.assertRaises(capstan.InvalidArgument):
+                ct.Trainer(model, optimizer, lambda: self.fail("has joined"), **options)
+
+
 class PlanTest(unittest.TestCase):
     def test_a_shared_parameter_is_one_table(self) -> None:
         model = Tied()

@@ -43,6 +43,9 @@ def connect(coordinator: Optional[str] = None, *, keys: Optional[str] = None,
     coordinator cannot be reached, or its job is not for programs.
     """
     _expect_address(coordinator)
+    _expect_whole("rank", rank or 0, 2**31)
+    _expect_whole("steps", steps, 2**63)
+    rpc_deadline_seconds = _number("rpc_deadline_seconds", rpc_deadline_seconds)
     options = _library.ConnectOptions(
         struct_size=ctypes.sizeof(_library.ConnectOptions), coordinator=_bytes(coordinator),
         keys=_bytes(keys), insecure=insecure, has_rank=rank is not None, rank=rank or 0,
@@ -55,10 +58,30 @@ def connect(coordinator: Optional[str] = None, *, keys: Optional[str] = None,
     return Job(_Handle(pointer))
 
 
+def _expect_whole(argument: str, value: object, end: int) -> None:
+    """Raises InvalidArgument unless it is a whole number from 0 to below `end`."""
+    if not isinstance(value, numbers.Integral) or not 0 <= int(value) < end:
+        raise _errors.InvalidArgument(
+            f"{argument}: expected a whole number from 0 to {end - 1}, got {value!r}")
+
+
+def _number(argument: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise _errors.InvalidArgument(f"{argument}: expected a number, got {value!r}") from None
+
+
+def _expect_optimizer(optimizer: object) -> None:
+    if not isinstance(optimizer, Optimizer):
+        raise _errors.InvalidArgument(
+            f"optimizer: expected one of this package, such as capstan.SGD(0.1), got {optimizer!r}")
+
+
 def _expect_address(coordinator: Optional[str]) -> None:
     """Raises InvalidArgument unless it, or CAPSTAN_COORDINATOR in its place, is HOST:PORT or
     nothing."""
-    address = os.environ.get("CAPSTAN_COORDINATOR", "") if coordinator is None else coordinator
+    address = os.environ.get("CAPSTAN_COORDINATOR", "") if coordinator is None else str(coordinator)
     source = "CAPSTAN_COORDINATOR" if coordinator is None else "coordinator"
     host, _, port = address.rpartition(":")
     # An IPv6 address has colons, and so needs brackets.
@@ -76,8 +99,8 @@ def _bytes(text: Optional[str]) -> Optional[bytes]:
 
 def _bytes_of(name: str) -> bytes:
     """A table's name for the library, which ends at the first byte of 0."""
-    encoded = name.encode(errors="replace")
-    if encoded.decode() != name or b"\0" in encoded:
+    encoded = name.encode(errors="replace") if isinstance(name, str) else b"\0"
+    if b"\0" in encoded or encoded.decode() != name:
         raise _errors.InvalidArgument(f"expected a name of printable text, got {name!r}")
     return encoded
 
@@ -152,15 +175,16 @@ class Job:
 
         Raises InvalidArgument; WrongOrder after `start`.
         """
-        if isinstance(initial, numbers.Integral):
+        if initial is None or isinstance(initial, numbers.Integral):
             raise _errors.InvalidArgument(
-                f"table {name}: expected a shape, or an array of initial values, got {initial}; a "
-                f"table of {initial} values has the shape ({initial},)")
+                f"table {name}: expected a shape, or an array of initial values, got {initial}; "
+                "(8,) is the shape of 8 values")
         is_shape = (isinstance(initial, tuple)
                     and all(isinstance(size, numbers.Integral) for size in initial))
         memory = None if is_shape else _memory.memory_of(initial)
         shape = tuple(int(size) for size in initial) if is_shape else _shape_of(initial)
-        index = max(self._layers, default=-1) + 1 if layer is None else layer
+        index = self._layer_index(layer)
+        stddev = _number("stddev", stddev)
         number = self._add_table(name, shape, optimizer, index, memory, stddev)
         if index not in self._layers:
             self._layers[index] = Layer(self, index)
@@ -191,14 +215,12 @@ class Job:
         limits = {"dim": dim, "admitting_push": admitting_push, "max_idle_steps": max_idle_steps,
                   "max_rows": max_rows}
         for argument, value in limits.items():
-            if not isinstance(value, numbers.Integral) or not 0 <= value < 2**63:
-                raise _errors.InvalidArgument(f"{argument}: expected 0 or more, got {value}")
-        if max(dim, admitting_push) >= 2**32:
-            raise _errors.InvalidArgument(f"expected a dim of 1 to 1024, got {dim}, and an "
-                                          f"admitting_push of 1 to 255, got {admitting_push}")
-        index = max(self._layers, default=-1) + 1 if layer is None else layer
+            is_64_bits = argument.startswith("max_")
+            _expect_whole(argument, value, 2**63 if is_64_bits else 2**32)
+        index = self._layer_index(layer)
         fields: dict[str, object] = dict(limits)
         if optimizer is not None:
+            _expect_optimizer(optimizer)
             fields["optimizer"] = ctypes.pointer(optimizer._as_row_struct())
         number = ctypes.c_int32()
         _library.check(self._library.capstan_add_sparse_table(
@@ -208,6 +230,12 @@ class Job:
         self._layers.setdefault(index, Layer(self, index))
         return SparseTable(self, number.value, name, dim)
 
+    def _layer_index(self, layer: Optional[int]) -> int:
+        if layer is None:
+            return max(self._layers, default=-1) + 1
+        _expect_whole("layer", layer, 2**31)
+        return layer
+
     def _add_table(self, name: str, shape: tuple[int, ...], optimizer: Optional[Optimizer],
                    layer: int, memory: Optional[_memory.Memory], stddev: float) -> int:
         """Returns the table's number."""
@@ -216,6 +244,7 @@ class Job:
                 f"table {name}: expected initial values in the CPU's memory; copy them there")
         fields: dict[str, object] = {}
         if optimizer is not None:
+            _expect_optimizer(optimizer)
             fields["optimizer"] = ctypes.pointer(optimizer._as_struct())
         if memory is not None:
             fields.update(initial=memory.pointer, initial_dtype=memory.dtype)
@@ -276,11 +305,11 @@ class Job:
 
         loss: the mean over `samples` samples, for progress and reports.
         """
-        if samples < 0:
-            raise _errors.InvalidArgument(f"samples: expected 0 or more, got {samples}")
+        loss = _number("loss", loss)
+        _expect_whole("samples", samples, 2**63)
         for layer in self._shared_layers:
             layer.expect_complete()
-        self._wait_for(self._library.capstan_end_step, loss, samples)
+        self._wait_for(self._library.capstan_end_step, loss, int(samples))
 
     def finish(self) -> bool:
         """No further step. Waits until all workers have done theirs, which are equally many.

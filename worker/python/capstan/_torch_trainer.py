@@ -41,6 +41,7 @@ class Trainer:
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
                  job: Union[Job, Callable[[], Job]], *, max_norm: Optional[float] = None,
                  grad_scaler: Optional[Any] = None) -> None:
+        _expect_options(max_norm, grad_scaler)
         plan = Plan(model, optimizer)
         self._model = model
         self._optimizer = optimizer
@@ -271,6 +272,9 @@ class Trainer:
         for.
         Raises WrongOrder: the program has changed parameters, or gradients that had left.
         """
+        if isinstance(loss, torch.Tensor) and loss.numel() != 1:
+            raise InvalidArgument(f"loss: expected one number, got shape {tuple(loss.shape)}; give "
+                                  "its mean")
         self._structure.expect_unchanged()
         for parameter in self._parameters:
             parameter.expect_untouched()
@@ -350,9 +354,22 @@ class Trainer:
                              "optimizer.step(), and ct.attach(..., grad_scaler=scaler) with a "
                              "GradScaler")
 
+        def refuse_state(*unused: object, **also_unused: object) -> None:
+            raise WrongOrder("the optimizer's state is on the servers, and checkpoints of the job "
+                             "have it; load no other after ct.attach")
+
         # Learning rate schedulers look for these, and warn if they are not there, or if no step
         # came before theirs.
         refuse._with_counter = True  # type: ignore[attr-defined]
         refuse._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
         self._optimizer._opt_called = True  # type: ignore[attr-defined]
         self._optimizer.step = refuse  # type: ignore[method-assign,assignment]
+        self._optimizer.load_state_dict = refuse_state  # type: ignore[method-assign]
+
+
+def _expect_options(max_norm: object, grad_scaler: object) -> None:
+    is_norm = isinstance(max_norm, (int, float)) and 0 < max_norm < float("inf")
+    if not (max_norm is None or is_norm):
+        raise InvalidArgument(f"max_norm: expected a number above 0, got {max_norm!r}")
+    if not (grad_scaler is None or hasattr(grad_scaler, "unscale_")):
+        raise InvalidArgument(f"grad_scaler: expected a torch.amp.GradScaler, got {grad_scaler!r}")
