@@ -49,9 +49,10 @@ The program joins the job, stays to its end, and exits with 0. What it prints is
 RUN_DIR/worker-0.log and so on. If it fails, capstan run shows the last lines. When the run ends,
 however it ends, the program's process group is killed.
 
-Consistency, codecs and checkpoints are those of any job. The optimizer is that of parameters to which
-the program gives none; if it gives one to all, as with PyTorch, --optimizer and --learning_rate are
-refused. So are flags of data and batches. A job file says model { type: PROGRAM }.
+Consistency, codecs and checkpoints are those of any job. --optimizer is for parameters to which the
+program gives none of their own. If it gives one to all, as with PyTorch, --optimizer and
+--learning_rate are refused. Flags of data and batches always are. A job file says
+model { type: PROGRAM }.
 
 On several machines: the same flag with --hosts or --rendezvous. To start a program by hand, set
 CAPSTAN_COORDINATOR and start it.
