@@ -19,10 +19,12 @@ fail() {
   exit 1
 }
 
+lines="$(wc --lines <"${root}/tests/client_api/linear_regression.c")"
+[[ "${lines}" -lt 100 ]] || fail "expected linear_regression.c in less than 100 lines, got ${lines}"
+
 exported="$(nm --dynamic --defined-only "${installed}/libcapstan.so" | awk '{ print $3 }' | sort)"
-declared="$(grep --only-matching 'capstan_[a-z_]*(' capstan.h 2>/dev/null ||
-  grep --only-matching ' \*\?capstan_[a-z_]*(' "${installed}/capstan.h")"
-declared="$(tr --delete ' (*' <<<"${declared}" | sort --unique)"
+declared="$(grep --only-matching '[ *]capstan_[a-z_]*(' "${installed}/capstan.h" |
+  tr --delete ' (*' | sort --unique)"
 [[ "${exported}" == "${declared}" ]] ||
   fail "expected the exports of capstan.h alone: $(diff <(echo "${exported}") <(echo "${declared}"))"
 

@@ -1,9 +1,12 @@
 /* Uses the interface wrongly wherever it can: each call says so, and the job goes on. */
+#define _POSIX_C_SOURCE 200809L
 #include <capstan.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { ELEMENTS = 6, WITHOUT_LIMIT = -1 };
 
@@ -19,6 +22,14 @@ static void expect(capstan_status status, capstan_status expected, const char* p
 #define OK(call) expect(call, CAPSTAN_OK, "", #call)
 #define INVALID(call, part) expect(call, CAPSTAN_INVALID_ARGUMENT, part, #call)
 #define WRONG_ORDER(call, part) expect(call, CAPSTAN_WRONG_ORDER, part, #call)
+#define FORKED(call) expect(call, CAPSTAN_FORKED, "parent process", #call)
+#define TRUE(condition) expect_true(condition, #condition)
+
+static void expect_true(int holds, const char* condition) {
+  if (holds) return;
+  fprintf(stderr, "expected %s\n", condition);
+  exit(1);
+}
 
 static const uint64_t shape[] = {2, 3};
 static const float zeros[ELEMENTS] = {0};
@@ -40,6 +51,8 @@ static capstan_job* connect_after_wrong_calls(void) {
   capstan_connect_options options = {0};
   INVALID(capstan_connect(NULL, NULL), "job: expected a place");
   INVALID(capstan_connect(&options, &job), "struct_size: expected");
+  options.struct_size = sizeof(options) + 8;
+  INVALID(capstan_connect(&options, &job), "a newer capstan.h");
   options.struct_size = sizeof(options);
   options.steps = -1;
   INVALID(capstan_connect(&options, &job), "steps: expected 0 or more");
@@ -55,6 +68,46 @@ static capstan_job* connect_after_wrong_calls(void) {
   expect(capstan_connect(&options, &job), CAPSTAN_FAILED, "/no/such/folder", "keys");
   OK(capstan_connect(NULL, &job));
   return job;
+}
+
+/* What the coordinator would refuse is refused at once. */
+static void add_wrong_settings(capstan_job* job) {
+  int32_t id;
+  capstan_optimizer optimizer = {0};
+  capstan_table table = table_of("weights", 0);
+  table.optimizer = &optimizer;
+  optimizer.type = CAPSTAN_MOMENTUM;
+  optimizer.learning_rate = -1;
+  INVALID(capstan_add_table(job, &table, &id), "table weights: optimizer.learning_rate: expected");
+  optimizer.learning_rate = 0.1;
+  optimizer.momentum = 1.5;
+  INVALID(capstan_add_table(job, &table, &id), "optimizer.momentum: expected");
+  optimizer.type = CAPSTAN_FTRL;
+  INVALID(capstan_add_table(job, &table, &id), "for a dense table, got FTRL");
+  optimizer.type = CAPSTAN_SGD;
+  table.initial_from_worker = 0;
+  table.initial_stddev = -1;
+  INVALID(capstan_add_table(job, &table, &id), "initial_stddev -1");
+
+  capstan_row_optimizer of_rows = {0};
+  capstan_sparse_table sparse = {0};
+  sparse.struct_size = sizeof(sparse);
+  sparse.name = "items";
+  sparse.dim = 2;
+  sparse.optimizer = &of_rows;
+  INVALID(capstan_add_sparse_table(job, &sparse, &id), "struct_size: expected");
+  of_rows.struct_size = sizeof(of_rows);
+  INVALID(capstan_add_sparse_table(job, &sparse, &id), "optimizer: expected a capstan_optimizer");
+  of_rows.type = CAPSTAN_MOMENTUM;
+  INVALID(capstan_add_sparse_table(job, &sparse, &id), "for a sparse table, got MOMENTUM");
+  of_rows.type = CAPSTAN_FTRL;
+  of_rows.learning_rate = 0.1;
+  INVALID(capstan_add_sparse_table(job, &sparse, &id), "optimizer.beta: expected");
+  of_rows.beta = 1;
+  sparse.initial_stddev = 0.1;
+  INVALID(capstan_add_sparse_table(job, &sparse, &id), "with which FTRL begins");
+  sparse.dim = 2000;
+  INVALID(capstan_add_sparse_table(job, &sparse, &id), "dim of 1 to 1024");
 }
 
 static void add_tables_after_wrong_calls(capstan_job* job) {
@@ -80,11 +133,56 @@ static void add_tables_after_wrong_calls(capstan_job* job) {
   table.optimizer = NULL;
   table.initial_dtype = 9;
   INVALID(capstan_add_table(job, &table, &id), "dtype");
+  add_wrong_settings(job);
   WRONG_ORDER(capstan_start(job, WITHOUT_LIMIT), "at least one table");
 
   table = table_of("weights", 0);
   OK(capstan_add_table(job, &table, &id));
   INVALID(capstan_add_table(job, &table, &id), "\"weights\" twice");
+}
+
+/* In a child nothing of the job can be used. */
+static void call_all(capstan_job* job) {
+  int32_t id, is_evaluator;
+  uint64_t key = 1;
+  float values[ELEMENTS];
+  capstan_table table = table_of("late", 1);
+  capstan_sparse_table sparse = {0};
+  FORKED(capstan_connect(NULL, &job));
+  FORKED(capstan_add_table(job, &table, &id));
+  FORKED(capstan_add_sparse_table(job, &sparse, &id));
+  FORKED(capstan_start(job, WITHOUT_LIMIT));
+  TRUE(capstan_rank(job) == -1);
+  TRUE(capstan_num_workers(job) == -1);
+  TRUE(capstan_step(job) == -1);
+  TRUE(capstan_steps_of_job(job) == -1);
+  TRUE(capstan_values(job, 0) == NULL);
+  TRUE(capstan_gradient(job, 0) == NULL);
+  FORKED(capstan_read_values(job, 0, values, ELEMENTS, CAPSTAN_FLOAT32));
+  FORKED(capstan_write_gradient(job, 0, values, ELEMENTS, CAPSTAN_FLOAT32));
+  FORKED(capstan_wait(job, 0, WITHOUT_LIMIT));
+  FORKED(capstan_push(job, 0, WITHOUT_LIMIT));
+  FORKED(capstan_pull_rows(job, 0, &key, 1, WITHOUT_LIMIT));
+  FORKED(capstan_read_rows(job, 0, values, 1, WITHOUT_LIMIT));
+  FORKED(capstan_push_rows(job, 0, &key, 1, values, NULL, 0, WITHOUT_LIMIT));
+  FORKED(capstan_set_learning_rate(job, 0, NAN));
+  FORKED(capstan_end_step(job, NAN, 0, WITHOUT_LIMIT));
+  FORKED(capstan_finish(job, NULL, WITHOUT_LIMIT));
+  FORKED(capstan_finish(job, &is_evaluator, WITHOUT_LIMIT));
+  FORKED(capstan_report(job, 2, NAN, 0, WITHOUT_LIMIT));
+  FORKED(capstan_leave(job));
+  FORKED(capstan_fail(job, "the child"));
+  capstan_close(job);
+}
+
+static void fork_with(capstan_job* job) {
+  int status = -1;
+  const pid_t child = fork();
+  if (child == 0) {
+    call_all(job);
+    _exit(0);
+  }
+  TRUE(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 static void train_with_wrong_calls(capstan_job* job) {
@@ -93,7 +191,9 @@ static void train_with_wrong_calls(capstan_job* job) {
   float more[ELEMENTS + 1] = {0};
   WRONG_ORDER(capstan_wait(job, 0, WITHOUT_LIMIT), "capstan_start");
   WRONG_ORDER(capstan_leave(job), "has not begun");
+  fork_with(job);
   OK(capstan_start(job, WITHOUT_LIMIT));
+  fork_with(job);
   WRONG_ORDER(capstan_add_table(job, &late, &id), "before capstan_start");
   INVALID(capstan_wait(job, 1, WITHOUT_LIMIT), "layer: expected");
   INVALID(capstan_push(job, -1, WITHOUT_LIMIT), "layer: expected");
@@ -123,5 +223,6 @@ int main(void) {
   train_with_wrong_calls(job);
   capstan_close(job);
   capstan_close(NULL);
+  TRUE(capstan_rank(NULL) == -1 && capstan_steps_of_job(NULL) == -1 && !capstan_values(NULL, 0));
   return 0;
 }

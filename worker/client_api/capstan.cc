@@ -5,6 +5,8 @@
 #include <glog/logging.h>
 #include <unistd.h>
 
+#include <cmath>
+#include <cstddef>
 #include <cstdlib>
 #include <exception>
 #include <limits>
@@ -19,13 +21,19 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/base/printable_text.h"
 #include "common/base/program.h"
 #include "common/base/status_macros.h"
 #include "common/transport/grpc/grpc_setup.h"
+#include "proto/coordinator_service.pb.h"
+#include "proto/job.pb.h"
 #include "worker/client_api/client_job.h"
 #include "worker/client_api/convert_floats.h"
+#include "worker/client_api/program_engine.h"
+#include "worker/client_api/read_struct.h"
 
 struct capstan_job {
   std::unique_ptr<capstan::ClientJob> job;
@@ -35,7 +43,21 @@ struct capstan_job {
 namespace capstan {
 namespace {
 
-thread_local std::string last_error;
+constexpr char kOutOfMemory[] =
+    "there is not enough memory for the call; free some and call again, or close the job";
+
+thread_local std::string last_message;
+thread_local const char* last_error = "";  // last_message, or a constant
+
+// For capstan_last_error. Throws nothing.
+void SetLastError(absl::string_view message) {
+  try {
+    last_message.assign(message.data(), message.size());
+    last_error = last_message.c_str();
+  } catch (const std::bad_alloc&) {
+    last_error = kOutOfMemory;
+  }
+}
 
 capstan_status CodeOf(const absl::Status& status) {
   switch (status.code()) {
@@ -57,11 +79,11 @@ capstan_status CodeOf(const absl::Status& status) {
 }
 
 capstan_status Return(const absl::Status& status) {
-  if (!status.ok()) last_error = std::string(status.message());
+  if (!status.ok()) SetLastError(status.message());
   return CodeOf(status);
 }
 
-// What Connect and Start return is about the job, whatever its code.
+// What ClientJob::Connect returns is about the job, whatever its code.
 capstan_status ReturnFailure(const absl::Status& status) {
   const capstan_status code = Return(status);
   const bool is_kept = code == CAPSTAN_OK || code == CAPSTAN_OUT_OF_MEMORY;
@@ -69,7 +91,7 @@ capstan_status ReturnFailure(const absl::Status& status) {
 }
 
 capstan_status Forked() {
-  last_error = "this job belongs to the parent process; a child cannot use it";
+  SetLastError("this job belongs to the parent process; a child cannot use it");
   return CAPSTAN_FORKED;
 }
 
@@ -133,21 +155,17 @@ absl::StatusOr<ClientJob::Options> OptionsOf(const capstan_connect_options& give
   return options;
 }
 
-template <typename Struct>
-absl::Status CheckSize(const Struct* given, const char* name) {
-  if (given == nullptr) return BadArgument(absl::StrCat(name, ": expected one, got NULL"));
-  if (given->struct_size == sizeof(Struct)) return absl::OkStatus();
-  return BadArgument(absl::StrCat("struct_size: expected sizeof(", name, "), ", sizeof(Struct),
-                                  ", got ", given->struct_size));
+absl::StatusOr<v1::OptimizerSpec::Type> OptimizerTypeOf(int32_t type) {
+  if (v1::OptimizerSpec::Type_IsValid(type) && type != v1::OptimizerSpec::TYPE_UNSPECIFIED) {
+    return static_cast<v1::OptimizerSpec::Type>(type);
+  }
+  return BadArgument(absl::StrCat("optimizer: expected a capstan_optimizer_type, got ", type));
 }
 
 absl::Status SetOptimizer(const capstan_optimizer& given, v1::TableSpec& table) {
   v1::OptimizerSpec& optimizer = *table.mutable_optimizer();
-  if (!v1::OptimizerSpec::Type_IsValid(given.type) || given.type == 0) {
-    return BadArgument(
-        absl::StrCat("optimizer: expected a capstan_optimizer_type, got ", given.type));
-  }
-  optimizer.set_type(static_cast<v1::OptimizerSpec::Type>(given.type));
+  ASSIGN_OR_RETURN(const v1::OptimizerSpec::Type type, OptimizerTypeOf(given.type));
+  optimizer.set_type(type);
   optimizer.set_learning_rate(given.learning_rate);
   optimizer.set_momentum(given.momentum);
   optimizer.set_beta1(given.beta1);
@@ -201,12 +219,9 @@ absl::StatusOr<v1::TableSpec> TableOf(const capstan_table& given, std::vector<fl
 }
 
 absl::Status SetRowOptimizer(const capstan_row_optimizer& given, v1::TableSpec& table) {
-  if (!v1::OptimizerSpec::Type_IsValid(given.type) || given.type == 0) {
-    return BadArgument(
-        absl::StrCat("optimizer: expected a capstan_optimizer_type, got ", given.type));
-  }
   v1::OptimizerSpec& optimizer = *table.mutable_optimizer();
-  optimizer.set_type(static_cast<v1::OptimizerSpec::Type>(given.type));
+  ASSIGN_OR_RETURN(const v1::OptimizerSpec::Type type, OptimizerTypeOf(given.type));
+  optimizer.set_type(type);
   optimizer.set_learning_rate(given.learning_rate);
   optimizer.set_epsilon(given.epsilon);
   optimizer.set_beta1(given.beta1);
@@ -220,12 +235,6 @@ absl::Status SetRowOptimizer(const capstan_row_optimizer& given, v1::TableSpec& 
 absl::StatusOr<v1::TableSpec> SparseTableOf(const capstan_sparse_table& given) {
   v1::TableSpec table;
   RETURN_IF_ERROR(SetNameAndLayer(given.name, given.layer, table));
-  if (given.dim < 1 || given.dim > 1024) {
-    return BadArgument(absl::StrCat("dim: expected 1 to 1024, got ", given.dim));
-  }
-  if (!(given.initial_stddev >= 0)) {
-    return BadArgument("initial_stddev: expected 0 or more");
-  }
   v1::SparseTable& sparse = *table.mutable_sparse();
   sparse.set_dim(given.dim);
   sparse.set_admitting_push(given.admitting_push);
@@ -233,13 +242,10 @@ absl::StatusOr<v1::TableSpec> SparseTableOf(const capstan_sparse_table& given) {
   sparse.set_max_rows(given.max_rows);
   table.set_initial_stddev(given.initial_stddev);
   if (given.optimizer == nullptr) return table;
-  RETURN_IF_ERROR(CheckSize(given.optimizer, "capstan_row_optimizer"));
-  if (given.optimizer->type == CAPSTAN_FTRL && given.initial_stddev > 0) {
-    return BadArgument(
-        absl::StrCat("initial_stddev (in Python stddev): expected 0, with which FTRL begins, got ",
-                     given.initial_stddev));
-  }
-  RETURN_IF_ERROR(SetRowOptimizer(*given.optimizer, table));
+  ASSIGN_OR_RETURN(
+      const capstan_row_optimizer optimizer,
+      ReadStruct(given.optimizer, &capstan_row_optimizer::l2, "capstan_row_optimizer"));
+  RETURN_IF_ERROR(SetRowOptimizer(optimizer, table));
   return table;
 }
 
@@ -272,16 +278,39 @@ absl::StatusOr<absl::Span<Value>> SpanOf(absl::Span<const absl::Span<Value>> spa
   return spans[table];
 }
 
+// The table's memory; null without such a table.
+template <typename Value>
+float* MemoryOf(absl::Span<const absl::Span<Value>> spans, int32_t table) {
+  if (table < 0 || static_cast<size_t>(table) >= spans.size()) return nullptr;
+  return const_cast<float*>(spans[table].data());
+}
+
 // Calls `call`, which returns a capstan_status. No exception gets into the program.
 template <typename Call>
 capstan_status Guarded(Call call) {
   try {
     return call();
   } catch (const std::bad_alloc&) {
-    return Return(absl::ResourceExhaustedError("there is not enough memory"));
+    last_error = kOutOfMemory;
+    return CAPSTAN_OUT_OF_MEMORY;
   } catch (const std::exception& error) {
-    return Return(absl::InternalError(error.what()));
+    SetLastError(error.what());
+    return CAPSTAN_FAILED;
   }
+}
+
+// A child must not touch the job: a lock that another thread held at the fork stays locked there.
+bool IsForked(const capstan_job& job) { return job.process != getpid(); }
+
+// Null: there is no job, or it is the parent process's.
+ClientJob* JobOf(const capstan_job* job) {
+  return job == nullptr || IsForked(*job) ? nullptr : job->job.get();
+}
+
+// Null also before capstan_start.
+ProgramEngine* EngineOf(const capstan_job* job) {
+  const ClientJob* const client = JobOf(job);
+  return client == nullptr ? nullptr : client->engine();
 }
 
 // Calls `use`, which returns a Status, with the job.
@@ -289,7 +318,7 @@ template <typename Use>
 capstan_status WithJob(capstan_job* job, Use use) {
   return Guarded([&] {
     if (job == nullptr) return Return(BadArgument("job: expected a job, got NULL"));
-    if (job->process != getpid()) return Forked();
+    if (IsForked(*job)) return Forked();
     return Return(use(*job->job));
   });
 }
@@ -321,6 +350,8 @@ void SetUpLibrary() {
 
 using capstan::BadArgument;
 using capstan::ClientJob;
+using capstan::EngineOf;
+using capstan::JobOf;
 using capstan::LimitOf;
 using capstan::ProgramEngine;
 using capstan::Return;
@@ -331,24 +362,25 @@ int32_t capstan_api_version(void) { return CAPSTAN_API_VERSION; }
 
 const char* capstan_version(void) { return capstan::kVersion; }
 
-const char* capstan_last_error(void) { return capstan::last_error.c_str(); }
+const char* capstan_last_error(void) { return capstan::last_error; }
 
 capstan_status capstan_connect(const capstan_connect_options* options, capstan_job** job) {
   return capstan::Guarded([&] {
-    if (job == nullptr) return Return(BadArgument("job: expected a place for it, got NULL"));
     // The threads and connections of the library do not exist in a child.
     static const pid_t first_process = getpid();
     if (first_process != getpid()) {
-      capstan::last_error =
+      capstan::SetLastError(
           "the parent process has used the library before it forked; connect in a program of its "
-          "own (exec, or multiprocessing's spawn)";
+          "own (exec, or multiprocessing's spawn)");
       return CAPSTAN_FORKED;
     }
-    capstan_connect_options defaults = {};
-    defaults.struct_size = sizeof(defaults);
-    const capstan_connect_options* const given = options == nullptr ? &defaults : options;
-    const absl::Status valid = capstan::CheckSize(given, "capstan_connect_options");
-    if (!valid.ok()) return Return(valid);
+    if (job == nullptr) return Return(BadArgument("job: expected a place for it, got NULL"));
+    absl::StatusOr<capstan_connect_options> given = capstan_connect_options();
+    if (options != nullptr) {
+      given = capstan::ReadStruct(options, &capstan_connect_options::health_listen,
+                                  "capstan_connect_options");
+    }
+    if (!given.ok()) return Return(given.status());
     absl::StatusOr<ClientJob::Options> read = capstan::OptionsOf(*given);
     if (!read.ok()) return Return(read.status());
     capstan::SetUpLibrary();
@@ -362,9 +394,10 @@ capstan_status capstan_connect(const capstan_connect_options* options, capstan_j
 capstan_status capstan_add_table(capstan_job* job, const capstan_table* table, int32_t* id) {
   return WithJob(job, [&](ClientJob& client) -> absl::Status {
     if (id == nullptr) return BadArgument("id: expected a place for it, got NULL");
-    RETURN_IF_ERROR(capstan::CheckSize(table, "capstan_table"));
+    ASSIGN_OR_RETURN(const capstan_table given,
+                     capstan::ReadStruct(table, &capstan_table::initial_stddev, "capstan_table"));
     std::vector<float> initial;
-    ASSIGN_OR_RETURN(capstan::v1::TableSpec spec, capstan::TableOf(*table, initial));
+    ASSIGN_OR_RETURN(capstan::v1::TableSpec spec, capstan::TableOf(given, initial));
     ASSIGN_OR_RETURN(*id, client.AddTable(std::move(spec), std::move(initial)));
     return absl::OkStatus();
   });
@@ -374,8 +407,10 @@ capstan_status capstan_add_sparse_table(capstan_job* job, const capstan_sparse_t
                                         int32_t* id) {
   return WithJob(job, [&](ClientJob& client) -> absl::Status {
     if (id == nullptr) return BadArgument("id: expected a place for it, got NULL");
-    RETURN_IF_ERROR(capstan::CheckSize(table, "capstan_sparse_table"));
-    ASSIGN_OR_RETURN(capstan::v1::TableSpec spec, capstan::SparseTableOf(*table));
+    ASSIGN_OR_RETURN(
+        const capstan_sparse_table given,
+        capstan::ReadStruct(table, &capstan_sparse_table::max_rows, "capstan_sparse_table"));
+    ASSIGN_OR_RETURN(capstan::v1::TableSpec spec, capstan::SparseTableOf(given));
     ASSIGN_OR_RETURN(*id, client.AddTable(std::move(spec), {}));
     return absl::OkStatus();
   });
@@ -386,34 +421,33 @@ capstan_status capstan_start(capstan_job* job, int64_t timeout_ms) {
 }
 
 int32_t capstan_rank(const capstan_job* job) {
-  return job == nullptr ? -1 : static_cast<int32_t>(job->job->rank());
+  const ClientJob* const client = JobOf(job);
+  return client == nullptr ? -1 : static_cast<int32_t>(client->rank());
 }
 
 int32_t capstan_num_workers(const capstan_job* job) {
-  return job == nullptr ? -1 : static_cast<int32_t>(job->job->job().cluster().num_workers());
+  const ClientJob* const client = JobOf(job);
+  return client == nullptr ? -1 : static_cast<int32_t>(client->job().cluster().num_workers());
 }
 
 int64_t capstan_step(const capstan_job* job) {
-  const bool has_engine = job != nullptr && job->job->engine() != nullptr;
-  return has_engine && job->process == getpid() ? job->job->engine()->step().value() : -1;
+  const ProgramEngine* const engine = EngineOf(job);
+  return engine == nullptr ? -1 : engine->step().value();
 }
 
 int64_t capstan_steps_of_job(const capstan_job* job) {
-  return job == nullptr ? 0 : static_cast<int64_t>(job->job->job().training().steps());
+  const ClientJob* const client = JobOf(job);
+  return client == nullptr ? -1 : static_cast<int64_t>(client->job().training().steps());
 }
 
 float* capstan_values(capstan_job* job, int32_t table) {
-  if (job == nullptr || job->process != getpid() || job->job->engine() == nullptr) return nullptr;
-  const auto spans = job->job->engine()->values();
-  if (table < 0 || static_cast<size_t>(table) >= spans.size()) return nullptr;
-  return const_cast<float*>(spans[table].data());
+  const ProgramEngine* const engine = EngineOf(job);
+  return engine == nullptr ? nullptr : capstan::MemoryOf(engine->values(), table);
 }
 
 float* capstan_gradient(capstan_job* job, int32_t table) {
-  if (job == nullptr || job->process != getpid() || job->job->engine() == nullptr) return nullptr;
-  const auto spans = job->job->engine()->gradients();
-  if (table < 0 || static_cast<size_t>(table) >= spans.size()) return nullptr;
-  return spans[table].data();
+  const ProgramEngine* const engine = EngineOf(job);
+  return engine == nullptr ? nullptr : capstan::MemoryOf(engine->gradients(), table);
 }
 
 capstan_status capstan_read_values(capstan_job* job, int32_t table, void* values, size_t count,
@@ -476,12 +510,12 @@ capstan_status capstan_push_rows(capstan_job* job, int32_t table, const uint64_t
 }
 
 capstan_status capstan_set_learning_rate(capstan_job* job, int32_t table, double learning_rate) {
-  constexpr double kLargest = std::numeric_limits<float>::max();
-  if (!(learning_rate >= 0 && learning_rate <= kLargest)) {
-    return Return(BadArgument(absl::StrCat("learning_rate: expected a number from 0 to ", kLargest,
-                                           ", got ", learning_rate)));
-  }
-  return WithEngine(job, [&](ProgramEngine& engine) {
+  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    constexpr double kLargest = std::numeric_limits<float>::max();
+    if (!(learning_rate >= 0 && learning_rate <= kLargest)) {
+      return BadArgument(absl::StrCat("learning_rate: expected a number from 0 to ", kLargest,
+                                      ", got ", learning_rate));
+    }
     if (table < 0) return engine.SetLearningRate(std::nullopt, learning_rate);
     return engine.SetLearningRate(capstan::TableId(static_cast<uint32_t>(table)), learning_rate);
   });
@@ -496,8 +530,10 @@ capstan_status capstan_end_step(capstan_job* job, double loss, uint64_t samples,
 }
 
 capstan_status capstan_finish(capstan_job* job, int32_t* is_evaluator, int64_t timeout_ms) {
-  if (is_evaluator == nullptr) return Return(BadArgument("is_evaluator is NULL"));
   return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    if (is_evaluator == nullptr) {
+      return BadArgument("is_evaluator: expected a place for it, got NULL");
+    }
     RETURN_IF_ERROR(engine.End());
     ASSIGN_OR_RETURN(const bool evaluates, engine.AwaitEvaluation(LimitOf(timeout_ms)));
     *is_evaluator = evaluates ? 1 : 0;
@@ -507,18 +543,19 @@ capstan_status capstan_finish(capstan_job* job, int32_t* is_evaluator, int64_t t
 
 capstan_status capstan_report(capstan_job* job, double test_accuracy, double test_loss,
                               uint64_t samples, int64_t timeout_ms) {
-  if (test_accuracy < 0 || test_accuracy > 1) {
-    return Return(
-        BadArgument(absl::StrCat("test_accuracy: expected 0 to 1, or NaN, got ", test_accuracy)));
-  }
-  capstan::v1::ReportResultRequest result;
-  result.set_has_no_accuracy(!std::isfinite(test_accuracy));
-  result.set_has_no_loss(!std::isfinite(test_loss));
-  if (!result.has_no_accuracy()) result.set_test_accuracy(test_accuracy);
-  if (!result.has_no_loss()) result.set_test_loss(test_loss);
-  result.set_test_samples(samples);
-  return WithEngine(
-      job, [&](ProgramEngine& engine) { return engine.Report(result, LimitOf(timeout_ms)); });
+  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    if (test_accuracy < 0 || test_accuracy > 1) {
+      return BadArgument(
+          absl::StrCat("test_accuracy: expected 0 to 1, or NaN, got ", test_accuracy));
+    }
+    capstan::v1::ReportResultRequest result;
+    result.set_has_no_accuracy(!std::isfinite(test_accuracy));
+    result.set_has_no_loss(!std::isfinite(test_loss));
+    if (!result.has_no_accuracy()) result.set_test_accuracy(test_accuracy);
+    if (!result.has_no_loss()) result.set_test_loss(test_loss);
+    result.set_test_samples(samples);
+    return engine.Report(result, LimitOf(timeout_ms));
+  });
 }
 
 capstan_status capstan_leave(capstan_job* job) {
@@ -534,7 +571,7 @@ capstan_status capstan_fail(capstan_job* job, const char* reason) {
 }
 
 void capstan_close(capstan_job* job) {
-  if (job == nullptr || job->process != getpid()) return;
+  if (JobOf(job) == nullptr) return;
   capstan::Guarded([&] {
     ClientJob::Close(std::move(job->job));
     delete job;

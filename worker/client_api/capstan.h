@@ -17,7 +17,15 @@
  *
  * Errors. A function that can fail returns a capstan_status. capstan_last_error then has a message
  * for people, with what to do. After CAPSTAN_FAILED or CAPSTAN_LEFT the job is over for this
- * process: every later call but capstan_close returns the same status.
+ * process. Later calls that wait, pull, push, end a step, finish or set a learning rate return the
+ * same status, if their arguments are right. The memory of the tables stays until capstan_close.
+ *
+ * Each function names its own errors. Common are:
+ *   CAPSTAN_INVALID_ARGUMENT: the job is NULL.
+ *   CAPSTAN_WRONG_ORDER: the training has not begun, or the job is done.
+ *   CAPSTAN_TIMEOUT, CAPSTAN_FAILED, CAPSTAN_LEFT: of calls with a time limit.
+ *   CAPSTAN_OUT_OF_MEMORY: free memory and call again, or give up with capstan_close. If a push or
+ *     pull was sent in part, the job fails, and the next call says so.
  *
  * Time limits. `timeout_ms` is the longest time to block, in milliseconds; below 0: no limit. After
  * CAPSTAN_TIMEOUT nothing is lost: call again to go on waiting.
@@ -27,10 +35,17 @@
  * layer's exchange is open: from capstan_push until capstan_wait has returned CAPSTAN_OK.
  *
  * The process. The first capstan_connect lets malloc keep freed memory for later messages, and
- * sends warnings and errors to standard error. The library handles no signal.
+ * sends warnings and errors to standard error. The library handles no signal. No function with a
+ * job may be called in a signal handler, since they lock and allocate: let the handler set a flag.
  *
- * Fork. A job belongs to the process that called capstan_connect. In a child, every function
- * returns CAPSTAN_FORKED and changes nothing, capstan_connect too.
+ * Fork. A job belongs to the process that called capstan_connect. In a child, every function that
+ * returns a capstan_status returns CAPSTAN_FORKED and changes nothing, capstan_connect too. A
+ * number is -1 there, a pointer is NULL, and capstan_close does nothing.
+ *
+ * Versions. A program that was built with an older capstan.h runs with a newer library: functions,
+ * numbers and fields keep their meaning, structs grow at their end only, and fields that the
+ * program does not know are 0. An older library refuses a struct that has grown since, so a program
+ * may ask capstan_api_version first.
  */
 #ifndef CAPSTAN_H_
 #define CAPSTAN_H_
@@ -42,7 +57,7 @@
 extern "C" {
 #endif
 
-/* Grows when a function or a field is added. What exists does not change. */
+/* Grows when a function, a number or a field is added. */
 #define CAPSTAN_API_VERSION 2
 
 #define CAPSTAN_EXPORT __attribute__((visibility("default")))
@@ -75,9 +90,11 @@ typedef enum capstan_optimizer_type {
   CAPSTAN_FTRL = 8         /* only of sparse tables: FTRL-proximal */
 } capstan_optimizer_type;
 
-/* The fields that a type does not use are ignored. weight_decay is decoupled for ADAMW (w is first
- * multiplied by 1 - learning_rate weight_decay), and for all others weight_decay w is added to the
- * gradient. The formulas are those of kernels/optimizers.h. */
+/* It has no size, and will not grow: optimizers with more settings will have a struct of their own,
+ * and capstan_table a field for it. The fields that a type does not use are ignored. weight_decay
+ * is decoupled for ADAMW (w is first multiplied by 1 - learning_rate weight_decay), and for all
+ * others weight_decay w is added to the gradient. The formulas are those of kernels/optimizers.h.
+ */
 typedef struct capstan_optimizer {
   int32_t type;         /* capstan_optimizer_type */
   double learning_rate; /* above 0, until capstan_set_learning_rate */
@@ -88,7 +105,7 @@ typedef struct capstan_optimizer {
   double weight_decay;
 } capstan_optimizer;
 
-/* Zeroes are the defaults of every field but struct_size. Strings end in 0 and are copied. */
+/* Zeros are the defaults of every field but struct_size. Strings end in 0 and are copied. */
 typedef struct capstan_connect_options {
   size_t struct_size; /* sizeof(capstan_connect_options) */
 
@@ -174,12 +191,15 @@ CAPSTAN_EXPORT const char* capstan_last_error(void);
 
 /* Reads the job from its coordinator, and sets `*job`, which capstan_close frees. NULL options: all
  * from the environment. CAPSTAN_FAILED: the coordinator cannot be reached, or has a job for other
- * programs (its model is not "program"). Blocks for rpc_deadline_seconds at most. */
+ * programs (its model is not "program"). CAPSTAN_INVALID_ARGUMENT: an option. Blocks for
+ * rpc_deadline_seconds at most. */
 CAPSTAN_EXPORT capstan_status capstan_connect(const capstan_connect_options* options,
                                               capstan_job** job);
 
-/* Adds a table and sets `*id`: 0, 1, ... in order of the calls. Only before capstan_start. Every
- * worker adds the same tables in the same order. */
+/* Adds a table and sets `*id`: 0, 1, ... in order of the calls. Every worker adds the same tables
+ * in the same order. CAPSTAN_INVALID_ARGUMENT: a field, the optimizer's fields, or without
+ * an optimizer: the job's, which such a table cannot have. CAPSTAN_WRONG_ORDER: capstan_start was
+ * called. */
 CAPSTAN_EXPORT capstan_status capstan_add_table(capstan_job* job, const capstan_table* table,
                                                 int32_t* id);
 CAPSTAN_EXPORT capstan_status capstan_add_sparse_table(capstan_job* job,
@@ -188,27 +208,30 @@ CAPSTAN_EXPORT capstan_status capstan_add_sparse_table(capstan_job* job,
 
 /* Joins the job as a worker, waits until all its processes are there, and begins to pull the
  * values. Afterwards the functions below may be called. CAPSTAN_FAILED also if the job has no place
- * for this worker, or other workers have other tables. */
+ * for this worker, or other workers have other tables. CAPSTAN_INVALID_ARGUMENT: the layers have
+ * gaps. CAPSTAN_WRONG_ORDER: there is no table. */
 CAPSTAN_EXPORT capstan_status capstan_start(capstan_job* job, int64_t timeout_ms);
 
-/* The worker's rank, below 0 before it has joined. The number of workers of the job. And the step
- * that comes next, below 0 before capstan_start. The first step is 0, unless the job goes on from a
- * checkpoint or the worker has taken the place of a lost one. */
+/* The worker's rank, -1 before it has joined. The number of workers of the job. And the step that
+ * comes next, -1 before capstan_start. The first step is 0, unless the job goes on from a
+ * checkpoint or the worker has taken the place of a lost one. All are -1 without a job, and in a
+ * child. */
 CAPSTAN_EXPORT int32_t capstan_rank(const capstan_job* job);
 CAPSTAN_EXPORT int32_t capstan_num_workers(const capstan_job* job);
 CAPSTAN_EXPORT int64_t capstan_step(const capstan_job* job);
-/* The number of steps that the job file names (--steps); 0: none. From capstan_connect on. */
+/* The number of steps that the job file names (--steps); 0: none. From capstan_connect on. -1
+ * without a job, and in a child. */
 CAPSTAN_EXPORT int64_t capstan_steps_of_job(const capstan_job* job);
 
 /* The library's memory of a table, row-major float32, aligned to 64 bytes, valid until
- * capstan_close. NULL before capstan_start, or without such a table. Read values and write
- * gradients only while no exchange of the table's layer is open. */
+ * capstan_close. NULL before capstan_start, without such a table, and in a child. Read values and
+ * write gradients only while no exchange of the table's layer is open. A sparse table has none. */
 CAPSTAN_EXPORT float* capstan_values(capstan_job* job, int32_t table);
 CAPSTAN_EXPORT float* capstan_gradient(capstan_job* job, int32_t table);
 
 /* Copies between the caller's memory (`count` elements of `dtype`) and the library's, converting.
  * A value is rounded to the nearest, ties to even. `count` is the number of the table's elements.
- */
+ * CAPSTAN_INVALID_ARGUMENT: there is no such table, or it has another `count`; `dtype`; or NULL. */
 CAPSTAN_EXPORT capstan_status capstan_read_values(capstan_job* job, int32_t table, void* values,
                                                   size_t count, int32_t dtype);
 CAPSTAN_EXPORT capstan_status capstan_write_gradient(capstan_job* job, int32_t table,
@@ -216,81 +239,94 @@ CAPSTAN_EXPORT capstan_status capstan_write_gradient(capstan_job* job, int32_t t
                                                      int32_t dtype);
 
 /* Waits until the layer's values are those of the step that comes next, or that is under way: as
- * new as the job's consistency demands. `layer` below 0: all layers' values. */
+ * new as the job's consistency demands. `layer` below 0: all layers' values.
+ * CAPSTAN_INVALID_ARGUMENT: there is no such layer. */
 CAPSTAN_EXPORT capstan_status capstan_wait(capstan_job* job, int32_t layer, int64_t timeout_ms);
 
 /* Sends the layer's gradient of this step, which is complete in capstan_gradient, and asks for its
  * next values. Once a step. Waits first if the layer's values of this step are still on their way:
- * a gradient cannot come from values that never arrived. */
+ * a gradient cannot come from values that never arrived. CAPSTAN_INVALID_ARGUMENT: there is no such
+ * layer. CAPSTAN_WRONG_ORDER: the layer was pushed in this step, or all steps are done. */
 CAPSTAN_EXPORT capstan_status capstan_push(capstan_job* job, int32_t layer, int64_t timeout_ms);
 
 /* Sparse tables. Once a step, capstan_push_rows sends the gradients of some keys, in any order; the
  * gradients of a key that is there twice are added up. A table without a push in a step had no
- * gradient. For one table, call these and capstan_end_step from one thread at a time. */
+ * gradient. For one table, call these and capstan_end_step from one thread at a time.
+ * CAPSTAN_INVALID_ARGUMENT: the table is not a sparse one, a pointer is NULL though its count is
+ * not 0, or there are too many keys for one message. CAPSTAN_WRONG_ORDER: all steps are done, and
+ * this worker does not evaluate. */
 
 /* Begins to pull the rows of `count` keys, with the values of the step that comes next or that is
  * under way, or after the table's push of that step with those of the next one; unless they were
- * fetched ahead. The keys are copied. Waits first if the table's last
- * exchange is still under way: after a push that can take until the other workers have pushed, so
- * push all tables before, or use `next_keys`. */
+ * fetched ahead. The keys are copied. Waits first if the table's last exchange is still under way:
+ * after a push that can take until the other workers have pushed, so push all tables before, or use
+ * `next_keys`. */
 CAPSTAN_EXPORT capstan_status capstan_pull_rows(capstan_job* job, int32_t table,
                                                 const uint64_t* keys, size_t count,
                                                 int64_t timeout_ms);
 
 /* Waits for the rows of the last capstan_pull_rows, or of the `next_keys` of a later
  * capstan_push_rows, and copies them to `rows`: `dim` values for each of these keys, in their
- * order; `count` is the number of all values. */
+ * order. `count` is the number of all values; CAPSTAN_INVALID_ARGUMENT for another one. */
 CAPSTAN_EXPORT capstan_status capstan_read_rows(capstan_job* job, int32_t table, float* rows,
                                                 size_t count, int64_t timeout_ms);
 
 /* Sends this step's gradients of the rows of `count` keys: `dim` values for each of them. They are
  * copied. Keys that were pulled last, in the same order, are not sent again. The rows of
  * `next_count` keys of the next step, if they are known, are fetched ahead with the same messages;
- * a capstan_pull_rows of the same keys then has nothing to send. */
+ * a capstan_pull_rows of the same keys then has nothing to send. CAPSTAN_INVALID_ARGUMENT also if a
+ * gradient is NaN or infinite and the table has a lossy codec. CAPSTAN_WRONG_ORDER: the table was
+ * pushed in this step, or all steps are done. */
 CAPSTAN_EXPORT capstan_status capstan_push_rows(capstan_job* job, int32_t table,
                                                 const uint64_t* keys, size_t count,
                                                 const float* gradients, const uint64_t* next_keys,
                                                 size_t next_count, int64_t timeout_ms);
 
 /* The learning rate of the table's pushes from now on, instead of the optimizer's; finite, 0 or
- * more. `table` below 0: of all tables. In BSP the smallest rank's counts for a step. SSP and async
- * divide it as they divide every learning rate (--update_scale). */
+ * more. `table` below 0: of all tables. In BSP one worker's counts for a step: the smallest rank's;
+ * for a dense table the smallest rank's that has a gradient of it in the step. SSP and async divide
+ * it as they divide every learning rate (--update_scale). CAPSTAN_INVALID_ARGUMENT: the number, or
+ * there is no such table. */
 CAPSTAN_EXPORT capstan_status capstan_set_learning_rate(capstan_job* job, int32_t table,
                                                         double learning_rate);
 
 /* Ends a step. Layers that were not pushed in it had no gradient: they send a push without one,
  * which changes nothing unless another worker has a gradient. `loss` is the mean over `samples`
- * samples, for progress and reports; NaN or 0 samples: not known. */
+ * samples, for progress and reports; NaN or 0 samples: not known. CAPSTAN_WRONG_ORDER: all steps
+ * are done. */
 CAPSTAN_EXPORT capstan_status capstan_end_step(capstan_job* job, double loss, uint64_t samples,
                                                int64_t timeout_ms);
 
 /* No further step. Waits until all workers have done their steps. All workers do the same number of
  * steps, else the job fails and says so. One worker evaluates: `*is_evaluator` is 1, and its values
  * are the final ones, exactly. For the others it is 0 after the job's end, and their values are
- * those of their last step. */
+ * those of their last step. CAPSTAN_WRONG_ORDER: a step is under way, no step was done, or fewer
+ * than were announced. */
 CAPSTAN_EXPORT capstan_status capstan_finish(capstan_job* job, int32_t* is_evaluator,
                                              int64_t timeout_ms);
 
 /* The evaluator's result, for the summary of the job: accuracy (0 to 1) and mean loss over
  * `samples` held-out samples; NaN: not known. Without this call the job ends without them. Waits
- * for the job's end. */
+ * for the job's end. CAPSTAN_INVALID_ARGUMENT: the accuracy. CAPSTAN_WRONG_ORDER: capstan_finish
+ * has not made this worker the evaluator. */
 CAPSTAN_EXPORT capstan_status capstan_report(capstan_job* job, double test_accuracy,
                                              double test_loss, uint64_t samples,
                                              int64_t timeout_ms);
 
 /* From capstan_start on: leaves the job between two steps. The others go on, and another process
  * may take this one's place. May be called while other calls wait; those return CAPSTAN_LEFT once
- * the worker has left.
- */
+ * the worker has left. Not in a signal handler. CAPSTAN_WRONG_ORDER: before capstan_start was
+ * called, and when the job is over for this process. */
 CAPSTAN_EXPORT capstan_status capstan_leave(capstan_job* job);
 
-/* Ends the whole job with this reason, such as an exception's text. */
+/* Ends the whole job with this reason, such as an exception's text. Does nothing if the job is over
+ * for this process. Before the first step it tells the coordinator, and waits for the answer. */
 CAPSTAN_EXPORT capstan_status capstan_fail(capstan_job* job, const char* reason);
 
 /* Frees the job. Between capstan_start and capstan_finish it fails the job, unless it has ended, or
  * capstan_leave was called and no step is under way. After capstan_finish, an evaluator that has
- * not reported does so without figures. Before capstan_start nobody hears of it. NULL is allowed.
- */
+ * not reported does so without figures. Before capstan_start nobody hears of it. Waits some seconds
+ * for the worker's end. NULL is allowed. */
 CAPSTAN_EXPORT void capstan_close(capstan_job* job);
 
 #ifdef __cplusplus

@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/membership/member_agent.h"
+#include "worker/client_api/check_table.h"
 
 namespace capstan {
 namespace {
@@ -62,9 +63,11 @@ absl::Status ClientJob::ReadJob() {
   return absl::OkStatus();
 }
 
-void ClientJob::Close(std::unique_ptr<ClientJob> job) {
-  ProgramEngine* const engine = job->engine();
+void ClientJob::Close(std::unique_ptr<ClientJob> closed) {
+  ProgramEngine* const engine = closed->engine();
   if (engine == nullptr) return;
+  // The worker needs it until it is over, also after an exception.
+  ClientJob* const job = closed.release();
   if (!engine->has_ended_steps() && !engine->is_leaving()) {
     job->Fail("the program has closed the job before its end; expected capstan_finish first");
   }
@@ -74,7 +77,7 @@ void ClientJob::Close(std::unique_ptr<ClientJob> job) {
     MutexLock lock(&job->mu_);
     is_over ? job->thread_.join() : job->thread_.detach();
   }
-  if (!is_over) job.release();
+  if (is_over) closed.reset(job);
 }
 
 absl::StatusOr<int32_t> ClientJob::AddTable(v1::TableSpec table, std::vector<float> initial) {
@@ -87,6 +90,8 @@ absl::StatusOr<int32_t> ClientJob::AddTable(v1::TableSpec table, std::vector<flo
     return absl::InvalidArgumentError(
         absl::StrCat("name: expected one for each table, got \"", table.name(), "\" twice"));
   }
+  RETURN_IF_ERROR(CheckTable(table, job_));
+  initial_.reserve(tables_.size() + 1);  // so that both grow, or neither
   tables_.push_back(std::move(table));
   initial_.push_back(std::move(initial));
   return static_cast<int32_t>(tables_.size() - 1);

@@ -35,10 +35,11 @@ class ClientJob {
   static absl::StatusOr<std::unique_ptr<ClientJob>> Connect(Options options);
   // Fails the job if the program has not ended its steps, and waits some seconds for the worker's
   // end. A worker that reaches nobody may take longer, and keeps its memory.
-  static void Close(std::unique_ptr<ClientJob> job);
+  static void Close(std::unique_ptr<ClientJob> closed);
 
   // Adds the next table, and returns its number; `initial` is empty if this worker has no initial
-  // values for it. Only before Start.
+  // values for it. FAILED_PRECONDITION after Start. INVALID_ARGUMENT: there is a table of this
+  // name, or the coordinator would refuse this one.
   absl::StatusOr<int32_t> AddTable(v1::TableSpec table, std::vector<float> initial);
   // Begins the worker on the first call, and waits until its first step. As ProgramEngine.
   absl::Status Start(absl::Duration limit);

@@ -10,7 +10,7 @@
 namespace capstan {
 namespace {
 
-// After a failed exchange: how long a call of the program waits for the job's own reason.
+// After a failed exchange: how long the program's calls wait for the job's own reason.
 constexpr absl::Duration kReasonPatience = absl::Seconds(5);
 
 int LayerCount(const std::vector<v1::TableSpec>& tables) {
@@ -99,46 +99,62 @@ Step ProgramEngine::step() const {
   return next_;
 }
 
-ParameterStore* ProgramEngine::TakeStoreLocked() {
-  if (store_ != nullptr) ++store_users_;
-  return store_;
+void ProgramEngine::EndLease::operator()(ParameterStore* /*store*/) const {
+  MutexLock lock(&engine->mu_);
+  --engine->store_users_;
+  engine->changed_.NotifyAll();
 }
 
-void ProgramEngine::ReleaseStore() {
+ProgramEngine::StoreLease ProgramEngine::LeaseStoreLocked() {
+  if (store_ != nullptr) ++store_users_;
+  return StoreLease(store_, EndLease{this});
+}
+
+absl::StatusOr<ProgramEngine::StoreLease> ProgramEngine::LeaseStore() {
   MutexLock lock(&mu_);
-  --store_users_;
-  changed_.NotifyAll();
+  RETURN_IF_ERROR(CheckTrainsLocked());
+  return LeaseStoreLocked();
+}
+
+absl::Status ProgramEngine::Lose(const absl::Status& status) {
+  const absl::Time due = options_.clock->Now() + kReasonPatience;
+  {
+    MutexLock lock(&mu_);
+    if (reason_due_ == absl::InfinitePast()) reason_due_ = due;
+  }
+  Fail(status);
+  return AsAborted(status);
+}
+
+absl::Status ProgramEngine::Explain(absl::Status status, absl::Time deadline) {
+  if (!absl::IsAborted(status)) return status;
+  MutexLock lock(&mu_);
+  const absl::Time end = std::min(deadline, reason_due_);
+  while (!outcome_.has_value() && options_.clock->Now() < end) {
+    options_.clock->WaitUntil(mu_, changed_, end);
+  }
+  if (outcome_.has_value()) return outcome_->ok() ? status : *outcome_;
+  if (end == reason_due_) return status;
+  return absl::DeadlineExceededError("the worker has failed; call again to hear why");
 }
 
 absl::Status ProgramEngine::Wait(int layer, absl::Duration limit) {
   const absl::Time deadline = options_.clock->Now() + limit;
-  if (layer >= 0) return WaitUntil(layer, deadline);
-  for (int one = 0; one < layer_count_; ++one) RETURN_IF_ERROR(WaitUntil(one, deadline));
+  if (layer >= 0) return Explain(WaitUntil(layer, deadline), deadline);
+  for (int one = 0; one < layer_count_; ++one) {
+    RETURN_IF_ERROR(Explain(WaitUntil(one, deadline), deadline));
+  }
   return absl::OkStatus();
 }
 
 absl::Status ProgramEngine::WaitUntil(int layer, absl::Time deadline) {
   RETURN_IF_ERROR(CheckLayer(layer));
-  ParameterStore* store;
-  {
-    MutexLock lock(&mu_);
-    RETURN_IF_ERROR(CheckTrainsLocked());
-    store = TakeStoreLocked();
-  }
+  ASSIGN_OR_RETURN(const StoreLease store, LeaseStore());
   if (store == nullptr) return absl::OkStatus();  // All steps are done, and answered.
   const absl::StatusOr<bool> has_arrived =
       store->WaitForLayerFor(layer, deadline - options_.clock->Now());
-  ReleaseStore();
   if (!has_arrived.ok()) return Lose(has_arrived.status());
   return *has_arrived ? absl::OkStatus() : absl::DeadlineExceededError("values are on their way");
-}
-
-absl::Status ProgramEngine::Lose(const absl::Status& status) {
-  Fail(status);
-  AwaitOutcome(kReasonPatience);
-  MutexLock lock(&mu_);
-  if (outcome_.has_value() && !outcome_->ok()) return *outcome_;
-  return AsAborted(status);
 }
 
 absl::StatusOr<Step> ProgramEngine::AwaitOpenStep(absl::Time deadline) {
@@ -170,7 +186,7 @@ bool ProgramEngine::IsPushed(int layer) const {
 
 absl::Status ProgramEngine::Push(int layer, absl::Duration limit) {
   const absl::Time deadline = options_.clock->Now() + limit;
-  return PushUntil(layer, /*has_gradient=*/true, deadline);
+  return Explain(PushUntil(layer, /*has_gradient=*/true, deadline), deadline);
 }
 
 absl::Status ProgramEngine::PushUntil(int layer, bool has_gradient, absl::Time deadline) {
@@ -184,21 +200,23 @@ absl::Status ProgramEngine::PushUntil(int layer, bool has_gradient, absl::Time d
 }
 
 absl::StatusOr<bool> ProgramEngine::PushNow(int layer, bool has_gradient) {
-  ParameterStore* store;
+  StoreLease store;
   Step step;
   {
     MutexLock lock(&mu_);
     ASSIGN_OR_RETURN(const bool is_taken, TakePushLocked(layer, absl::StrCat("layer ", layer)));
     if (!is_taken) return false;
     step = *open_;
-    store = TakeStoreLocked();
+    store = LeaseStoreLocked();
   }
+  // After an exception nobody can complete the push.
+  absl::Cleanup fail = [this] { Fail(half_sent_); };
   if (has_gradient) {
     store->PushPull(layer, step);
   } else {
     store->PushNothing(layer, step);
   }
-  ReleaseStore();
+  std::move(fail).Cancel();
   return true;
 }
 
@@ -227,31 +245,25 @@ absl::StatusOr<size_t> ProgramEngine::DimOf(TableId table) const {
 absl::Status ProgramEngine::UseRows(TableId table, absl::Time deadline,
                                     absl::FunctionRef<absl::Status(RowStore& rows)> use) {
   RETURN_IF_ERROR(CheckSparse(table));
-  ParameterStore* store;
-  {
-    MutexLock lock(&mu_);
-    RETURN_IF_ERROR(CheckTrainsLocked());
-    store = TakeStoreLocked();
-  }
+  ASSIGN_OR_RETURN(const StoreLease store, LeaseStore());
   if (store == nullptr) return absl::FailedPreconditionError("all steps are done");
-  absl::StatusOr<bool> is_free = false;
-  absl::Status status;
-  {
-    // Also when there is no memory for the rows.
-    const auto release = absl::MakeCleanup([this] { ReleaseStore(); });
-    RowStore& rows = *store->rows();
-    is_free = rows.WaitFor(table, deadline - options_.clock->Now());
-    if (is_free.ok()) {
-      status = *is_free ? use(rows) : absl::DeadlineExceededError("rows are on their way");
-    }
-  }
-  // The training loop waits for the store's release, and tells the reason after it.
-  return is_free.ok() ? status : Lose(is_free.status());
+  RowStore& rows = *store->rows();
+  const absl::StatusOr<bool> is_free = rows.WaitFor(table, deadline - options_.clock->Now());
+  if (!is_free.ok()) return Lose(is_free.status());
+  if (!*is_free) return absl::DeadlineExceededError("rows are on their way");
+  // An exception may have left exchanges that nobody sends any more.
+  absl::Cleanup fail = [&] {
+    if (!rows.WaitFor(table, absl::ZeroDuration()).value_or(true)) Fail(half_sent_);
+  };
+  absl::Status status = use(rows);
+  std::move(fail).Cancel();
+  return status;
 }
 
 absl::Status ProgramEngine::PullRows(TableId table, absl::Span<const uint64_t> keys,
                                      absl::Duration limit) {
-  return UseRows(table, options_.clock->Now() + limit, [&](RowStore& rows) {
+  const absl::Time deadline = options_.clock->Now() + limit;
+  const auto pull = [&](RowStore& rows) {
     Step step;
     {
       MutexLock lock(&mu_);
@@ -259,11 +271,13 @@ absl::Status ProgramEngine::PullRows(TableId table, absl::Span<const uint64_t> k
       step = next_ + (pushed_[layer_count_ + table.value()] ? 1 : 0);
     }
     return rows.Pull(table, keys, step);
-  });
+  };
+  return Explain(UseRows(table, deadline, pull), deadline);
 }
 
 absl::Status ProgramEngine::ReadRows(TableId table, absl::Span<float> rows, absl::Duration limit) {
-  return UseRows(table, options_.clock->Now() + limit, [&](RowStore& store) {
+  const absl::Time deadline = options_.clock->Now() + limit;
+  const auto read = [&](RowStore& store) {
     const size_t expected = store.pulled_keys(table) * store.dim(table);
     if (rows.size() != expected) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -271,13 +285,15 @@ absl::Status ProgramEngine::ReadRows(TableId table, absl::Span<float> rows, absl
     }
     store.ReadRows(table, rows);
     return absl::OkStatus();
-  });
+  };
+  return Explain(UseRows(table, deadline, read), deadline);
 }
 
 absl::Status ProgramEngine::PushRows(TableId table, absl::Span<const uint64_t> keys,
                                      absl::Span<const float> gradients,
                                      absl::Span<const uint64_t> next_keys, absl::Duration limit) {
-  return PushRowsUntil(table, keys, gradients, next_keys, options_.clock->Now() + limit);
+  const absl::Time deadline = options_.clock->Now() + limit;
+  return Explain(PushRowsUntil(table, keys, gradients, next_keys, deadline), deadline);
 }
 
 absl::Status ProgramEngine::PushRowsUntil(TableId table, absl::Span<const uint64_t> keys,
@@ -317,12 +333,7 @@ absl::Status ProgramEngine::SetLearningRate(std::optional<TableId> table, double
     return absl::InvalidArgumentError(absl::StrCat(
         "table: expected one below ", options_.tables.size(), ", got ", table->value()));
   }
-  ParameterStore* store;
-  {
-    MutexLock lock(&mu_);
-    RETURN_IF_ERROR(CheckTrainsLocked());
-    store = TakeStoreLocked();
-  }
+  ASSIGN_OR_RETURN(const StoreLease store, LeaseStore());
   if (store == nullptr) return absl::OkStatus();  // No push will come.
   for (uint32_t id = 0; id < options_.tables.size(); ++id) {
     if (!table.has_value() || id == table->value()) {
@@ -330,7 +341,6 @@ absl::Status ProgramEngine::SetLearningRate(std::optional<TableId> table, double
       if (IsSparse(id)) store->rows()->SetLearningRate(TableId(id), learning_rate);
     }
   }
-  ReleaseStore();
   return absl::OkStatus();
 }
 
@@ -341,11 +351,12 @@ absl::Status ProgramEngine::EndStep(double loss, size_t samples, absl::Duration 
     while (is_ending_step_) RETURN_IF_ERROR(WaitLocked(deadline));
     is_ending_step_ = true;
   }
-  const absl::Status status = EndStepUntil(loss, samples, deadline);
-  MutexLock lock(&mu_);
-  is_ending_step_ = false;
-  changed_.NotifyAll();
-  return status;
+  const absl::Cleanup end = [this] {
+    MutexLock lock(&mu_);
+    is_ending_step_ = false;
+    changed_.NotifyAll();
+  };
+  return Explain(EndStepUntil(loss, samples, deadline), deadline);
 }
 
 absl::Status ProgramEngine::EndStepUntil(double loss, size_t samples, absl::Time deadline) {
@@ -445,18 +456,16 @@ void ProgramEngine::ReportNothing() {
 }
 
 void ProgramEngine::Fail(absl::Status reason) {
-  ParameterStore* store;
+  StoreLease store;
   {
     MutexLock lock(&mu_);
     if (outcome_.has_value() || !failure_.ok()) return;
     failure_ = reason;
     changed_.NotifyAll();
     // Taken at once: the loop may end now, and calls of the program may wait in the store.
-    store = TakeStoreLocked();
+    store = LeaseStoreLocked();
   }
-  if (store == nullptr) return;
-  store->Fail(std::move(reason));
-  ReleaseStore();
+  if (store != nullptr) store->Fail(std::move(reason));
 }
 
 void ProgramEngine::Leave() {

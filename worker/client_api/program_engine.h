@@ -29,7 +29,7 @@ namespace capstan {
 //
 // The program's calls return DEADLINE_EXCEEDED when `limit` has passed and nothing is lost;
 // FAILED_PRECONDITION if the call does not fit here; ABORTED with the reason once the worker has
-// failed; CANCELLED once it has left the job.
+// failed; CANCELLED once it has left the job. If a call throws, the others go on.
 class ProgramEngine : public Engine {
  public:
   struct Options {
@@ -123,6 +123,13 @@ class ProgramEngine : public Engine {
 
  private:
   enum class Evaluation { kNone, kWanted, kReported };
+  struct EndLease {
+    ProgramEngine* engine = nullptr;
+    void operator()(ParameterStore* store) const;
+  };
+  // The store, which the training loop keeps until the lease ends. Null: the worker does not train.
+  // A lease ends without the lock.
+  using StoreLease = std::unique_ptr<ParameterStore, EndLease>;
 
   // Blocks until something has changed. DEADLINE_EXCEEDED: the deadline has passed.
   absl::Status WaitLocked(absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -139,6 +146,14 @@ class ProgramEngine : public Engine {
   bool HasDoneAllStepsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether the program has begun a step that the other workers do not have.
   bool IsBeyondOthersLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  StoreLease LeaseStoreLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The same. The errors are those of CheckTrainsLocked.
+  absl::StatusOr<StoreLease> LeaseStore();
+  // The worker ends, because an exchange has failed. Returns ABORTED for Explain.
+  absl::Status Lose(const absl::Status& status);
+  // What a call returns that has ended with `status`. If an exchange has failed, the job's own
+  // reason, as soon as it is known.
+  absl::Status Explain(absl::Status status, absl::Time deadline);
   absl::Status CheckLayer(int layer) const;
   absl::Status WaitUntil(int layer, absl::Time deadline);
   absl::Status EndStepUntil(double loss, size_t samples, absl::Time deadline);
@@ -162,14 +177,12 @@ class ProgramEngine : public Engine {
   // `name` was pushed before.
   absl::StatusOr<bool> TakePushLocked(size_t index, const std::string& name)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The store, kept until ReleaseStore. Null: the worker does not train.
-  ParameterStore* TakeStoreLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void ReleaseStore();
-  // An exchange has failed, so the worker ends. Returns the reason.
-  absl::Status Lose(const absl::Status& status);
 
   const Options options_;
   const int layer_count_;
+  // Made while there is memory for it.
+  const absl::Status half_sent_ = absl::ResourceExhaustedError(
+      "a push or pull could be sent in part only, for want of memory; give the program more of it");
 
   // Set by BeginTraining, before has_started_.
   std::shared_ptr<const void> memory_;
@@ -194,6 +207,8 @@ class ProgramEngine : public Engine {
   bool leaves_ ABSL_GUARDED_BY(mu_) = false;      // Leave was called
   bool has_ended_ ABSL_GUARDED_BY(mu_) = false;   // as has_ended()
   absl::Status failure_ ABSL_GUARDED_BY(mu_);     // of the program, or of an exchange
+  // Until when calls wait for the job's reason. Set by Lose.
+  absl::Time reason_due_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
   Evaluation evaluation_ ABSL_GUARDED_BY(mu_) = Evaluation::kNone;
   v1::ReportResultRequest report_ ABSL_GUARDED_BY(mu_);
   bool reports_nothing_ ABSL_GUARDED_BY(mu_) = false;  // ReportNothing was called

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -11,6 +13,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/fake_clock.h"
 #include "common/base/real_clock.h"
 #include "worker/engine/training_rig.h"
 #include "worker/runtime/training_loop.h"
@@ -32,6 +35,36 @@ std::vector<v1::TableSpec> TwoTables() {
   }
   return tables;
 }
+
+// Throws on demand, as if there were no memory.
+class ThrowingClock : public Clock {
+ public:
+  // The `number`-th of the next calls of Now on this thread throws.
+  void ThrowAt(int number) {
+    thread_ = std::this_thread::get_id();
+    calls_left_ = number;
+  }
+
+  absl::Time Now() const override {
+    if (calls_left_ > 0 && std::this_thread::get_id() == thread_ && --calls_left_ == 0) {
+      throw std::bad_alloc();
+    }
+    return clock_.Now();
+  }
+  TimerId RunAt(absl::Time when, absl::AnyInvocable<void()> callback) override {
+    return clock_.RunAt(when, std::move(callback));
+  }
+  bool Cancel(TimerId timer) override { return clock_.Cancel(timer); }
+  bool WaitUntil(Mutex& mutex, CondVar& condition, absl::Time deadline) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return clock_.WaitUntil(mutex, condition, deadline);
+  }
+
+ private:
+  RealClock clock_;
+  std::thread::id thread_;  // set before calls_left_
+  mutable std::atomic<int> calls_left_ = 0;
+};
 
 // A training loop on a thread of its own, as in a worker; the test is the program.
 class ProgramEngineTest : public testing::Test {
@@ -88,7 +121,7 @@ class ProgramEngineTest : public testing::Test {
     return {engine_->values()[table].begin(), engine_->values()[table].end()};
   }
 
-  RealClock clock_;
+  ThrowingClock clock_;
   std::unique_ptr<ProgramEngine> engine_;
   std::unique_ptr<TrainingRig> rig_;
   std::unique_ptr<TrainingLoop> loop_;
@@ -255,6 +288,60 @@ TEST_F(ProgramEngineTest, AFailedJobEndsTheProgramsWaitsWithTheJobsReason) {
   const absl::Status status = engine_->Wait(0, kForever);
   worker.join();
   EXPECT_EQ(status, absl::AbortedError("the job has failed: server 0 was lost"));
+}
+
+TEST_F(ProgramEngineTest, AShortWaitForAFailedJobEndsInTimeAndALaterOneTellsTheReason) {
+  Start(/*steps=*/0);
+  rig_->store().Fail(absl::UnavailableError("server 0 is gone"));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->Wait(0, kShort)));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->Push(0, absl::ZeroDuration())));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->EndStep(0, 0, kShort)));
+  Join();
+  engine_->SetOutcome(absl::AbortedError("the job has failed: server 0 was lost"));
+  EXPECT_EQ(engine_->Wait(0, absl::ZeroDuration()),
+            absl::AbortedError("the job has failed: server 0 was lost"));
+}
+
+TEST_F(ProgramEngineTest, IfTheJobsReasonDoesNotComeThatOfTheExchangeIsTold) {
+  FakeClock clock;
+  ProgramEngine::Options options;
+  options.clock = &clock;
+  options.tables = TwoTables();
+  engine_ = std::make_unique<ProgramEngine>(options);
+  rig_ = TrainingRig::Create(engine_.get(), &clock_, {}).value();
+  ASSERT_TRUE(rig_->store().WaitForAll().ok());
+  engine_->BeginTraining(Step(0), /*sets_initial_values=*/false, rig_->store());
+  rig_->store().Fail(absl::UnavailableError("server 0 is gone"));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->Wait(0, absl::ZeroDuration())));
+  clock.Advance(absl::Seconds(3));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->Wait(0, absl::ZeroDuration())));
+  clock.Advance(absl::Seconds(3));
+  EXPECT_EQ(engine_->Wait(0, absl::ZeroDuration()), absl::AbortedError("server 0 is gone"));
+  EXPECT_TRUE(engine_->Finish().ok());
+}
+
+TEST_F(ProgramEngineTest, ACallThatThrowsCanBeMadeAgainAndNobodyWaitsForIt) {
+  Start(/*steps=*/2);
+  // The second call of Now is in the wait for a layer.
+  clock_.ThrowAt(2);
+  EXPECT_THROW(engine_->Wait(0, kForever).IgnoreError(), std::bad_alloc);
+  clock_.ThrowAt(2);
+  EXPECT_THROW(engine_->EndStep(0, 1, kForever).IgnoreError(), std::bad_alloc);
+  ASSERT_TRUE(Step1(1).ok());
+  ASSERT_TRUE(Step1(1).ok());
+  Join();  // Finish waits for the end of all uses of the store.
+  EXPECT_TRUE(loop_status_.ok()) << loop_status_;
+}
+
+TEST_F(ProgramEngineTest, APushThatThrowsHalfwayFailsTheWorker) {
+  Start(/*steps=*/0);
+  ASSERT_TRUE(engine_->Wait(-1, kForever).ok());
+  // The third call of Now is in the store's push.
+  clock_.ThrowAt(3);
+  EXPECT_THROW(engine_->Push(1, kForever).IgnoreError(), std::bad_alloc);
+  Join();
+  EXPECT_TRUE(absl::IsResourceExhausted(loop_status_)) << loop_status_;
+  EXPECT_TRUE(absl::IsAborted(engine_->Wait(1, kForever)));
 }
 
 TEST_F(ProgramEngineTest, AWorkerWithMoreStepsThanTheOthersFails) {

@@ -24,7 +24,7 @@ class Forked(Error):
 
 
 class OutOfMemory(Error, MemoryError):
-    """There is not enough memory for the job's buffers."""
+    """There is not enough memory for the call. Buffers that do not fit fail the job: JobFailed."""
 
 
 class LeftJob(SystemExit):
