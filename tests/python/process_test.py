@@ -214,6 +214,11 @@ class ProcessTest(unittest.TestCase):
         with self.assertRaisesRegex(capstan.JobFailed, "127.0.0.1:1"):
             capstan.connect("127.0.0.1:1", rpc_deadline_seconds=0.2)
 
+    def test_a_number_of_steps_beside_the_jobs_is_refused(self) -> None:
+        with Servers("--steps=5", num_workers=1) as servers:
+            with self.assertRaisesRegex(capstan.JobFailed, "has 5 steps .* wants 6"):
+                capstan.connect(servers.address, rank=0, steps=6)
+
     def test_a_malformed_address_is_refused_at_once(self) -> None:
         for address in ("localhost", "127.0.0.1:", ":4000", "127.0.0.1:65536", "host:x", "::1:4000",
                         "http://host:4000", "two words:4000"):

@@ -280,7 +280,8 @@ void DrawKnownEnd(Random& random, Scenario& life, UserProgram& program) {
   program.has_rates_by_worker = true;
   program.initial_unit = 1000;
   for (v1::TableSpec& table : life.tables) {
-    if (random.Bernoulli(0.5)) continue;
+    // The first one has the job's: a job's optimizer that no table has is refused.
+    if (random.Bernoulli(0.5) || &table == &life.tables.front()) continue;
     v1::OptimizerSpec& own = *table.mutable_optimizer();
     own.set_type(v1::OptimizerSpec::MOMENTUM);
     own.set_learning_rate(0.5);

@@ -134,6 +134,13 @@ absl::StatusOr<ClientJob::Options> OptionsOf(const capstan_connect_options& give
         "coordinator: expected HOST:PORT, got nothing; name it, or start the program by capstan "
         "run --worker_command");
   }
+  const size_t colon = process.coordinator.rfind(':');
+  int port = 0;
+  if (colon == std::string::npos || colon == 0 ||
+      !absl::SimpleAtoi(process.coordinator.substr(colon + 1), &port) || port < 1 || port > 65535) {
+    return BadArgument(absl::StrCat("coordinator: expected HOST:PORT, such as 127.0.0.1:4000, got ",
+                                    PrintableText(process.coordinator)));
+  }
   process.keys = TextOf(given.keys, "CAPSTAN_KEYS");
   process.insecure = given.insecure != 0;
   ASSIGN_OR_RETURN(process.rank, RankOf(given));

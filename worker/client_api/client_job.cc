@@ -54,11 +54,17 @@ absl::Status ClientJob::ReadJob() {
         "expected a job with --model=program, got ", v1::ModelSpec::Type_Name(job_.model().type()),
         ": its workers are capstan_worker processes"));
   }
-  if (options_.steps == 0) options_.steps = static_cast<int64_t>(job_.training().steps());
+  const auto steps_of_job = static_cast<int64_t>(job_.training().steps());
+  if (options_.steps > 0 && steps_of_job > 0 && options_.steps != steps_of_job) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the job has ", steps_of_job, " steps (--steps), and this program wants ",
+                     options_.steps, "; leave one of the two out"));
+  }
+  if (options_.steps == 0) options_.steps = steps_of_job;
   if (options_.steps == 0 && !job_.checkpoint().dir().empty()) {
     return absl::FailedPreconditionError(
         "the job has --checkpoint_dir, so the number of steps must be known from the start: give "
-        "--steps to the job, or `steps` to capstan_connect");
+        "--steps to the job, or `steps` to capstan_connect (in Python capstan.connect(steps=))");
   }
   return absl::OkStatus();
 }
