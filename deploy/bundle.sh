@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds one archive of Capstan for other Linux machines. They need nothing installed: unpack it
-# anywhere and call capstan/bin/capstan. At most 60 MiB (without cuBLAS).
+# anywhere and call capstan/bin/capstan. It also has capstan.h and libcapstan.so, for programs in C.
+# At most 60 MiB (without cuBLAS).
 # Usage: deploy/bundle.sh [--config=NAME]... [--with_cublas] [--gpu_suite] [--output=FILE.tar.gz]
 #                         [TARGETS...]
 #   --config=NAME   a configuration of .bazelrc, such as cuda
@@ -45,6 +46,7 @@ quiet=("--ui_event_filters=-info,-debug" --noshow_loading_progress)
 programs=(
   //deploy/cli:capstan //server:capstan_coordinator //server:capstan_server //worker:capstan_worker
 )
+library=//worker/client_api:libcapstan.so
 # The two benchmarks of the GPU suite. Its tests are those with the tag.
 gpu_benchmarks=(//kernels/cuda:kernel_benchmark //tests/benchmark:gpu_step_benchmark)
 gpu_tests='attr(tags, "\bcuda\b", tests(//...))'
@@ -60,7 +62,7 @@ if ((gpu_suite)); then
   targets+=("${gpu_benchmarks[@]}")
   mapfile -t -O ${#targets[@]} targets < <(bazel query "${quiet[@]}" "${gpu_tests}")
 fi
-bazel build "${quiet[@]}" "${configs[@]}" -- "${programs[@]}" "${targets[@]}" ||
+bazel build "${quiet[@]}" "${configs[@]}" -- "${programs[@]}" "${library}" "${targets[@]}" ||
   fail "the build failed; see above"
 execution_root="$(bazel info "${quiet[@]}" "${configs[@]}" execution_root)"
 
@@ -69,6 +71,10 @@ listing="$(executables "${programs[@]}")" || fail "bazel cquery failed; see abov
 while read -r label path; do
   files+=("bin/${label##*:}=${execution_root}/${path}")
 done <<<"${listing}"
+path="$(bazel cquery "${quiet[@]}" "${configs[@]}" --output=starlark \
+  --starlark:expr='target.files.to_list()[0].path' "${library}")" ||
+  fail "bazel cquery failed; see above"
+files+=("lib/libcapstan.so=${execution_root}/${path}" include/capstan.h=worker/client_api/capstan.h)
 if [[ ${#targets[@]} -gt 0 ]]; then
   listing="$(executables "${targets[@]}")" || fail "bazel cquery failed; see above"
   [[ -n "${listing}" ]] || fail "expected tests and benchmarks, but ${targets[*]} names none"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds Capstan's wheel for Python: the package `capstan`, the programs, and their libraries. Where
-# it is installed, it needs no compiler and no Debian package. Every Python from 3.9 on will do.
+# Builds Capstan's wheel for Python: the package `capstan`, the programs, their libraries, and
+# capstan.h. Where it is installed, it needs no compiler and no Debian package. Every Python from
+# 3.9 on will do.
 # Usage: deploy/wheel.sh [--output=DIR]
 #   --output=DIR   folder for capstan-VERSION-py3-none-manylinux_2_34_x86_64.whl; dist unless given
 set -euo pipefail
@@ -35,7 +36,7 @@ built="$(bazel info "${quiet[@]}" bazel-bin)"
 
 built_file() { echo "${built}/$(tr ':' '/' <<<"${1#//}")"; }
 
-files=("lib/libcapstan.so=$(built_file "${library}")")
+files=("lib/libcapstan.so=$(built_file "${library}")" include/capstan.h=worker/client_api/capstan.h)
 for program in "${programs[@]}"; do
   files+=("bin/${program##*:}=$(built_file "${program}")")
 done

@@ -78,16 +78,17 @@ skip() {
   echo "skipped $1"
 }
 
-# What a user's image would have: a program that trains by the C library.
+# What a user's image would have: a program that trains with the Python package.
 write_training_program() {
-  local library=bazel-bin/worker/client_api/libcapstan.so
-  [[ -e "${library}" ]] || bazel build --noshow_progress //worker/client_api:libcapstan.so </dev/null ||
-    fail "cannot build the library; see above"
-  cp tests/integration/linear_regression.py "${library}" "${scratch}/programs"
+  local site=bazel-bin/worker/python/site
+  [[ -e "${site}" ]] || bazel build --noshow_progress //worker/python:site </dev/null ||
+    fail "cannot build the Python package; see above"
+  cp --recursive tests/integration/linear_regression.py "${site}" "${scratch}/programs"
   cat >"${scratch}/programs/train" <<'END'
 #!/usr/bin/sh
 folder="$(/usr/bin/dirname "$0")"
-exec /usr/bin/python3 "${folder}/linear_regression.py" "${folder}/libcapstan.so" --steps=400 "$@"
+export PYTHONPATH="${folder}/site"
+exec /usr/bin/python3 -B "${folder}/linear_regression.py" --steps=400 "$@"
 END
 }
 

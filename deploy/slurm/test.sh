@@ -18,7 +18,7 @@ fail() {
 }
 
 programs="${repository}/bazel-bin"
-library="${repository}/bazel-bin/worker/client_api/libcapstan.so"
+site="${repository}/bazel-bin/worker/python/site"
 case "${1:-}" in
   --programs=?*) programs="$(realpath "${1#*=}")" ;;
   '') ;;
@@ -44,8 +44,8 @@ prepare() {
   fi
 }
 prepare </dev/null
-[[ -e "${library}" ]] || bazel build --noshow_progress //worker/client_api:libcapstan.so </dev/null ||
-  fail "cannot build the library; see above"
+[[ -e "${site}" ]] || bazel build --noshow_progress //worker/python:site </dev/null ||
+  fail "cannot build the Python package; see above"
 
 scratch="$(mktemp -d)"
 # munge wants its socket to be reached by all.
@@ -228,7 +228,7 @@ try_ucx() {
 
 # A program in the place of the workers.
 try_program() {
-  local train="python3 ${repository}/tests/integration/linear_regression.py ${library}"
+  local train="PYTHONPATH=${site} python3 -B ${repository}/tests/integration/linear_regression.py"
   submit program --nodes=3 "${repository}/deploy/jobs/program.textproto" --worker_command="${train}"
   submit broken --nodelist=node1 "${repository}/deploy/jobs/program.textproto" \
     --worker_command='echo "no data for rank ${RANK}, local ${LOCAL_RANK} of ${LOCAL_WORLD_SIZE}"; exit 3'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packs the programs as deploy/bundle.sh does, and trains from the archive where there is nothing
-# else.
+# Packs the programs and the library as deploy/bundle.sh does, and trains from the archive where
+# there is nothing else.
 set -euo pipefail
 
 limit_bytes=$((60 * 1048576))
@@ -32,6 +32,10 @@ programs=(
   bin/capstan_server=server/capstan_server
   bin/capstan_worker=worker/capstan_worker
 )
+library=(
+  include/capstan.h=worker/client_api/capstan.h
+  lib/libcapstan.so=worker/client_api/libcapstan.so
+)
 jobs=()
 for job in deploy/jobs/*.textproto; do
   jobs+=("jobs/${job##*/}=${job}")
@@ -39,7 +43,7 @@ done
 
 archive_is_small() {
   local output
-  output="$("${pack}" --output="${archive}" "${programs[@]}" "${jobs[@]}")"
+  output="$("${pack}" --output="${archive}" "${programs[@]}" "${library[@]}" "${jobs[@]}")"
   contains "${output}" "${archive}: "
   (($(stat --format=%s "${archive}") < limit_bytes)) || fail "too large: ${output}"
   tar --extract --file="${archive}" --directory="${place}"
@@ -48,7 +52,8 @@ archive_is_small() {
 layout_is_as_promised() {
   local top
   top="$(cd "${bundle}" && echo *)"
-  [[ "${top}" == "README.txt bin capstan.spdx.json jobs lib" ]] || fail "expected other files than: ${top}"
+  [[ "${top}" == "README.txt bin capstan.spdx.json include jobs lib" ]] ||
+    fail "expected other files than: ${top}"
   [[ "$(wc -l <"${bundle}/README.txt")" == 2 ]] || fail "expected two lines in README.txt"
   contains "$(<"${bundle}/README.txt")" "glibc 2."
 }
@@ -99,6 +104,20 @@ only_c_and_c++_come_from_outside() {
 
 # newest NAME: the newest version of NAME_VERSION in standard input.
 newest() { grep -oE "\b$1_[0-9.]+" | sort --version-sort | tail -n 1; }
+
+# a_c_program_trains FOLDER: with the header, the library and the programs of the unpacked archive.
+a_c_program_trains() {
+  local folder="$1" program="${TEST_TMPDIR}/linear_regression" output
+  gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -I"${folder}/include" \
+    tests/client_api/linear_regression.c -L"${folder}/lib" -lcapstan -lm \
+    -Wl,-rpath,"${folder}/lib" -o "${program}"
+  contains "$(libraries_of "${program}")" "libcapstan.so => ${folder}/lib/libcapstan.so"
+  output="$(cd "${TEST_TMPDIR}" && env -i "${folder}/bin/capstan" run --num_workers=2 \
+    --worker_command="${program}" --run_dir=c_program)" || fail "training failed: ${output}"
+  contains "${output}" "test accuracy"
+}
+
+c_programs_train_with_the_bundle() { a_c_program_trains "${bundle}"; }
 
 # Prints what each file needs. RHEL 9 has glibc 2.34, and the libstdc++ of gcc 11.
 runs_on_rhel_9() {
@@ -210,21 +229,22 @@ tests_bring_their_runfiles() {
   contains "$(env -i server/capstan_server --help 2>&1 || true)" capstan_server
 }
 
-# Every library but UCX's has a name of its own, and a job's processes find them.
+# Every library but Capstan's and UCX's has a name of its own, and a job's processes find them.
 private_names_are_found() {
-  local folder="${TEST_TMPDIR}/private" library output
+  local folder="${TEST_TMPDIR}/private" file output
   mkdir "${folder}"
-  "${pack}" --private_names --output="${folder}.tar.gz" "${programs[@]}" >/dev/null
+  "${pack}" --private_names --output="${folder}.tar.gz" "${programs[@]}" "${library[@]}" >/dev/null
   tar --extract --file="${folder}.tar.gz" --directory="${folder}"
-  for library in "${folder}"/capstan/lib/*.so*; do
-    [[ "${library}" =~ (-capstan|/libuc[a-z])\.so ]] ||
-      fail "expected a name of its own: ${library}"
-    ! libraries_of "${library}" |
+  for file in "${folder}"/capstan/lib/*.so*; do
+    [[ "${file}" =~ (-capstan|/libcapstan|/libuc[a-z])\.so ]] ||
+      fail "expected a name of its own: ${file}"
+    ! libraries_of "${file}" |
       grep --invert-match -E "^(${runtime} =>|[^ ]*-capstan\.so|libuc[a-z]\.so)" ||
-      fail "expected private names in ${library}"
+      fail "expected private names in ${file}"
   done
   output="$(cd "${folder}" && env -i capstan/bin/capstan run --steps=20 --transport=ucx)" ||
     fail "training failed: ${output}"
+  a_c_program_trains "${folder}/capstan"
 }
 
 too_large_is_refused() {
@@ -243,7 +263,8 @@ wrong_arguments_are_refused() {
 
 for check in archive_is_small layout_is_as_promised \
   the_list_names_every_file_and_where_it_comes_from a_wrong_list_is_noticed only_c_and_c++_come_from_outside \
-  runs_on_rhel_9 what_rhel_9_lacks_is_refused other_libraries_on_the_path_change_nothing \
+  c_programs_train_with_the_bundle runs_on_rhel_9 what_rhel_9_lacks_is_refused \
+  other_libraries_on_the_path_change_nothing \
   trains_with_nothing_else_around jobs_bring_their_data same_files_give_the_same_bytes \
   too_large_is_refused wrong_arguments_are_refused private_names_are_found \
   tests_bring_their_runfiles; do

@@ -24,7 +24,7 @@ using ::testing::Not;
 constexpr absl::Duration kPatience = absl::Seconds(60);
 
 constexpr char kTrain[] =
-    "exec python3 tests/integration/linear_regression.py worker/client_api/libcapstan.so ";
+    "PYTHONPATH=worker/python/site exec python3 -B tests/integration/linear_regression.py ";
 
 class ProgramTest : public testing::Test {
  protected:

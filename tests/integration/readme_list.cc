@@ -457,6 +457,9 @@ std::vector<Listed> AllListed() {
       IsTestedBy(kClientApiTest,
                  "bazel-bin/deploy/cli/capstan run --worker_command=./linear_regression "
                  "--num_workers=3"),
+      IsTestedBy(kBundleTest,
+                 "gcc -std=c11 -Icapstan/include tests/client_api/linear_regression.c "
+                 "-Lcapstan/lib -lcapstan -lm -Wl,-rpath,$PWD/capstan/lib -o linear_regression"),
 
       // worker/python
       DoesNotTrain("deploy/wheel.sh"),

@@ -183,7 +183,8 @@ run foreign 1 --hosts="$(hosts 3)"
 expect_text foreign "expected ${folder}/cache3/capstan to belong to this user"
 
 # Workers that are programs of the user's: their ranks, keys and folder.
-train="exec python3 ${PWD}/tests/integration/linear_regression.py ${PWD}/worker/client_api/libcapstan.so"
+train="PYTHONPATH=${PWD}/worker/python/site exec python3 -B \
+${PWD}/tests/integration/linear_regression.py"
 run program 0 --hosts="$(hosts 0 1)" --worker_command="pwd; ${train}"
 expect_text program 'model              program'
 for file in worker-0.log "$(hosts 1)/worker-0.log"; do

@@ -158,8 +158,8 @@ expect_accurate range
 expect_all_announced range 2
 
 # Workers that are programs of the user's. Without ranks, they get them when they join.
-train="exec python3 ${TEST_SRCDIR}/capstan/tests/integration/linear_regression.py \
-${TEST_SRCDIR}/capstan/worker/client_api/libcapstan.so"
+train="PYTHONPATH=${TEST_SRCDIR}/capstan/worker/python/site exec python3 -B \
+${TEST_SRCDIR}/capstan/tests/integration/linear_regression.py"
 for node in 1 0; do start program "${node}" 2 --keys="${keys}" --first_rank="${node}" --worker_command="${train}"; done
 finish
 expect_codes program 0 0

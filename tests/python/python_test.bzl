@@ -5,8 +5,7 @@ PACKAGE = [
     "//deploy/cli:capstan",
     "//server:capstan_coordinator",
     "//server:capstan_server",
-    "//worker/client_api:libcapstan.so",
-    "//worker/python:package",
+    "//worker/python:site",
 ]
 
 def python_test(name, modules, size = "medium"):
