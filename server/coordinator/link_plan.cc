@@ -21,7 +21,7 @@ namespace {
 constexpr uint64_t kLeastModelBytes = 10'000'000;
 
 // The time for which a link is blocked by what has been started: more urgent values wait so long.
-constexpr double kUnitSeconds = 0.001;
+constexpr double kUnitSeconds = 0.0015;
 constexpr uint64_t kLeastUnit = 64 << 10;
 constexpr uint64_t kMostUnit = 1 << 20;
 // What is under way, so that a link never waits for the next unit; within 8 of the smallest units

@@ -39,13 +39,13 @@ bool Measures(const v1::JobSpec& job, const std::set<std::string>& hosts,
   return plan.is_measuring();
 }
 
-TEST(LinkPlanTest, AUnitTakesAboutAMillisecondAndTheCreditTwelve) {
+TEST(LinkPlanTest, AUnitTakesOneMillisecondAndAHalfAndTheCreditTwelve) {
   const struct {
     double gbit;
     uint64_t unit;
     uint64_t units_of_credit;
-  } cases[] = {{0.01, 64 << 10, 8},  {0.1, 64 << 10, 8},   {0.9, 64 << 10, 21},
-               {1.1, 128 << 10, 13}, {4.5, 512 << 10, 13}, {100, 1 << 20, 8}};
+  } cases[] = {{0.01, 64 << 10, 8},  {0.1, 64 << 10, 8},   {0.6, 64 << 10, 14},
+               {0.9, 128 << 10, 11}, {4.5, 512 << 10, 13}, {100, 1 << 20, 8}};
   for (const auto& [gbit, unit, units_of_credit] : cases) {
     const v1::SchedulerSpec chosen = Chosen({}, Links(gbit, 0.0001));
     EXPECT_EQ(chosen.slice_bytes(), unit) << gbit;
@@ -55,8 +55,8 @@ TEST(LinkPlanTest, AUnitTakesAboutAMillisecondAndTheCreditTwelve) {
 }
 
 TEST(LinkPlanTest, ALongWayHoldsManyUnits) {
-  // 2 x 125 MB/s x 50 ms, in units of 64 KiB.
-  EXPECT_EQ(Chosen({}, Links(0.999, 0.05)).credit_bytes(), 191u * (64 << 10));
+  // 2 x 125 MB/s x 50 ms, in units of 128 KiB.
+  EXPECT_EQ(Chosen({}, Links(0.999, 0.05)).credit_bytes(), 96u * (128 << 10));
   EXPECT_EQ(Chosen({}, Links(100, 1000)).credit_bytes(), 256u << 20) << "bounded";
 }
 
@@ -128,8 +128,8 @@ TEST(LinkPlanTest, TheSlowestWorkerCounts) {
   EXPECT_EQ(plan.report().slowest().bytes_per_second(), 0.25e9);
   EXPECT_EQ(plan.report().slowest().round_trip_seconds(), 0.003);
   EXPECT_EQ(plan.report().text(),
-            "2 Gbit/s both ways, round trip 3 ms, measured in 0.50 s: slice 128KiB, partition "
-            "128KiB, credit 2944KiB");
+            "2 Gbit/s both ways, round trip 3 ms, measured in 0.50 s: slice 256KiB, partition "
+            "256KiB, credit 3MiB");
 }
 
 TEST(LinkPlanTest, WithoutAMeasurementTheDefaultsStay) {
