@@ -22,7 +22,7 @@
  *
  * Each function names its own errors. Common are:
  *   CAPSTAN_INVALID_ARGUMENT: the job is NULL.
- *   CAPSTAN_WRONG_ORDER: the training has not begun, or the job is done.
+ *   CAPSTAN_WRONG_ORDER: the training has not begun.
  *   CAPSTAN_TIMEOUT, CAPSTAN_FAILED, CAPSTAN_LEFT: of calls with a time limit.
  *   CAPSTAN_OUT_OF_MEMORY: free memory and call again, or give up with capstan_close. If a push or
  *     pull was sent in part, the job fails, and the next call says so.
