@@ -69,7 +69,8 @@ class TorchTest(unittest.TestCase):
     def test_what_plain_programs_do_is_refused(self) -> None:
         for case in ("refuses_what_plain_torch_does", "refuses_changed_gradients",
                      "refuses_changed_parameters", "refuses_moved_parameters",
-                     "refuses_other_groups", "refuses_to_unfreeze", "refuses_replaced_layers", "refuses_to_be_saved"):
+                     "refuses_other_groups", "refuses_to_unfreeze", "refuses_replaced_layers",
+                     "refuses_to_be_saved"):
             with self.subTest(case):
                 self.workers.run(case, num_workers=1)
 

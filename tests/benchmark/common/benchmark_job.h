@@ -38,7 +38,7 @@ struct BenchmarkJob {
 
   // The table, as workers know it.
   v1::TableSpec TableSpec() const;
-  // Of the rows. INVALID_ARGUMENT: there is no such codec.
+  // How pushed and pulled rows are encoded. INVALID_ARGUMENT: there is no such codec.
   absl::StatusOr<TableCodecs> Codecs() const;
   // All but the learning rate is the default. INVALID_ARGUMENT: there is no such optimizer.
   absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer() const;

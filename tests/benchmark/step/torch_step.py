@@ -330,7 +330,8 @@ def parse():
                         default=[1.0, 4.0], help="with --gbit; 1,4")
     parser.add_argument("--samples", type=int, default=32, help="without --gbit; 32")
     parser.add_argument("--rounds", type=int, default=5, help="5")
-    parser.add_argument("--steps", type=int, default=15, help="counted ones of a round, and 10 times as many with --layer_cost; 15")
+    parser.add_argument("--steps", type=int, default=15,
+                        help="counted ones of a round, and 10 times as many with --layer_cost; 15")
     parser.add_argument("--width", type=int, default=2041, help="of each layer; 2041")
     parser.add_argument("--layers", type=int, default=6, help="6")
     parser.add_argument("--device", default="cpu", help="of the models: cpu, cuda or cuda:N; cpu")

@@ -168,7 +168,8 @@ class Job:
         name: no two tables have the same.
         initial: a shape (a tuple of sizes): the table begins with values that the servers draw from
         a normal distribution with standard deviation `stddev`. Or an array, or a list of numbers:
-        its values in worker 0 count. A job that goes on from a checkpoint, or has --initial, takes none of them.
+        its values in worker 0 count. A job that goes on from a checkpoint, or has --initial, takes
+        none of them.
         optimizer: the job's unless given.
         layer: tables of one layer are pushed and pulled together. Layers are counted from the
         input, 0, 1, ... without gaps; one of its own after the others unless given.

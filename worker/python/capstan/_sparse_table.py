@@ -29,9 +29,10 @@ class SparseTable:
         self._learning_rate: Optional[float] = None
 
     def pull(self, keys: Any) -> numpy.typing.NDArray[numpy.float32]:
-        """The rows of the keys, with the values of the step that comes next or that is under way; or
-        of the next one, after the push of that step. Waits until they have arrived. An array of the keys' shape and `dim`. A key may be there
-        twice. Rows without a push have their initial values."""
+        """The rows of the keys, with the values of the step that comes next or that is under way;
+        or of the next one, after the push of that step. Waits until they have arrived. An array of
+        the keys' shape and `dim`. A key may be there twice. Rows without a push have their initial
+        values."""
         import numpy
 
         array = self._keys(keys)
