@@ -18,17 +18,21 @@ void DeleteBytes(void* bytes, size_t /*size*/) { delete[] static_cast<uint8_t*>(
 
 void ReleaseOwner(void* owner) { delete static_cast<std::shared_ptr<const void>*>(owner); }
 
-}  // namespace
-
-grpc::ByteBuffer ToByteBuffer(const std::string& prefix, const Payload& payload) {
-  std::vector<grpc::Slice> slices;
-  slices.reserve(1 + payload.fragments().size());
+void AppendInPlace(const std::string& prefix, const Payload& payload,
+                   std::vector<grpc::Slice>& slices) {
   slices.emplace_back(prefix);
   for (const Payload::Fragment fragment : payload.fragments()) {
     // gRPC only reads through the pointer.
     slices.emplace_back(const_cast<uint8_t*>(fragment.data()), fragment.size(), &ReleaseOwner,
                         new std::shared_ptr<const void>(payload.owner()));
   }
+}
+
+}  // namespace
+
+grpc::ByteBuffer ToByteBuffer(const std::string& prefix, const Payload& payload) {
+  std::vector<grpc::Slice> slices;
+  AppendInPlace(prefix, payload, slices);
   return grpc::ByteBuffer(slices.data(), slices.size());
 }
 
@@ -48,7 +52,11 @@ void GrpcMessage::Add(std::string prefix, Payload payload) {
 grpc::ByteBuffer GrpcMessage::Take() {
   const absl::InlinedVector<Frame, 1> frames = std::exchange(frames_, {});
   const size_t payload_bytes = std::exchange(payload_bytes_, 0);
-  if (frames.size() == 1) return ToByteBuffer(frames[0].prefix, frames[0].payload);
+  if (frames.size() == 1 || payload_bytes > kCopiedBytes) {
+    std::vector<grpc::Slice> slices;
+    for (const Frame& frame : frames) AppendInPlace(frame.prefix, frame.payload, slices);
+    return grpc::ByteBuffer(slices.data(), slices.size());
+  }
   // A copy of a few small payloads costs less than one gRPC slice for each.
   size_t size = payload_bytes;
   for (const Frame& frame : frames) size += frame.prefix.size();

@@ -15,12 +15,14 @@ namespace capstan {
 // payload's owner alive until it has released them.
 grpc::ByteBuffer ToByteBuffer(const std::string& prefix, const Payload& payload);
 
-// A message under construction: one frame, or several small ones, because gRPC and the kernel have
-// a cost for each message. A frame is a prefix and a payload, as in frame.h.
+// A message under construction: one frame, or several that wait together, because gRPC and the
+// kernel have a cost for each message. A frame is a prefix and a payload, as in frame.h.
 class GrpcMessage {
  public:
   // Largest sum of payloads in a message of several frames.
-  static constexpr size_t kTogetherBytes = 32 << 10;
+  static constexpr size_t kTogetherBytes = 256 << 10;
+  // Largest sum of payloads that are copied into one piece, if there are several frames.
+  static constexpr size_t kCopiedBytes = 32 << 10;
 
   bool empty() const { return frames_.empty(); }
   // True if a frame with such a payload may be added. The first may have any size.

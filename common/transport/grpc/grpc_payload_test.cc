@@ -80,7 +80,7 @@ TEST(GrpcMessageTest, OneFrameOfAnySizeIsNotCopied) {
   }
 }
 
-TEST(GrpcMessageTest, TheMemoryOfFramesThatGoTogetherIsLetGoAtOnce) {
+TEST(GrpcMessageTest, TheMemoryOfSmallFramesThatGoTogetherIsLetGoAtOnce) {
   GrpcMessage message;
   std::vector<std::weak_ptr<const void>> owners;
   for (int i = 0; i < 3; ++i) {
@@ -135,9 +135,7 @@ TEST(GrpcMessageTest, ALargeFrameGoesAlone) {
   EXPECT_FALSE(message.Takes(GrpcMessage::kTogetherBytes + 1)) << "after a small one";
 }
 
-TEST(GrpcMessageTest, GivesTheBytesThatGeneratedCodeWould) {
-  const std::vector<std::string> values = {"0123456789abcdef", "", std::string(300, 'x'),
-                                           std::string(20'000, 'y'), "z"};
+void ExpectGeneratedBytes(const std::vector<std::string>& values) {
   GrpcMessage message;
   v1::ExchangeReply expected = AddReply(1, values[0], message);
   EXPECT_EQ(Bytes(message.Take()), expected.SerializeAsString()) << "alone";
@@ -146,6 +144,30 @@ TEST(GrpcMessageTest, GivesTheBytesThatGeneratedCodeWould) {
     *expected.add_next() = AddReply(1 + i, values[i], message);
   }
   EXPECT_EQ(Bytes(message.Take()), expected.SerializeAsString());
+}
+
+TEST(GrpcMessageTest, GivesTheBytesThatGeneratedCodeWould) {
+  const std::string piece(20'000, 'y');
+  ExpectGeneratedBytes({"0123456789abcdef", "", std::string(300, 'x'), piece, "z"});
+  ExpectGeneratedBytes({piece, std::string(GrpcMessage::kCopiedBytes, 'x'), "", "z"});
+}
+
+TEST(GrpcMessageTest, LargePayloadsGoTogetherWhereTheyLie) {
+  GrpcMessage message;
+  std::vector<std::weak_ptr<const void>> owners;
+  std::vector<const uint8_t*> places;
+  for (const size_t bytes : {size_t{100}, GrpcMessage::kCopiedBytes}) {
+    Payload payload = PayloadOf(std::string(bytes, 'x'));
+    owners.push_back(payload.owner());
+    places.push_back(payload.fragments()[0].data());
+    message.Add("prefix", std::move(payload));
+  }
+  grpc::ByteBuffer taken = message.Take();
+  const std::vector<grpc::Slice> slices = Slices(taken);
+  ASSERT_EQ(slices.size(), 4);
+  EXPECT_EQ(slices[1].begin(), places[0]);
+  EXPECT_EQ(slices[3].begin(), places[1]);
+  for (const auto& owner : owners) EXPECT_FALSE(owner.expired());
 }
 
 TEST(GrpcMessageTest, IsEmptyAgainOnceTaken) {

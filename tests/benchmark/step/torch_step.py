@@ -13,6 +13,9 @@ compute, and sets the number of samples in a step. Compute is the time of both w
 backward at once, without communication. The bound is what no schedule can beat: max(compute,
 communication).
 
+With --wait layers do not compute, but wait for as long: what a worker's CPU does while a GPU
+computes. So compute does not compete with communication for this machine's cores.
+
 --layer_cost measures what the Python layer itself takes for each parameter and step, in CPU time: a
 step of many small layers, with a library that does nothing, less the same without Capstan.
 """
@@ -47,13 +50,47 @@ CONTENDERS = {
         ("capstan", "--transport=grpc --push_codec=int8 --pull_codec=bfloat16"),
 }
 UNSHAPED = ("ddp", "capstan_grpc", "capstan_ucx")
-SHAPED = ("ddp", "ddp_bf16", "capstan_grpc", "capstan_grpc_int8_bfloat16")
+SHAPED = ["ddp", "ddp_bf16", "capstan_grpc", "capstan_grpc_int8_bfloat16"]
+if int(torch.__version__.split(".")[0]) < 2:
+    SHAPED.remove("ddp_bf16")  # the hook needed NCCL then
+
+
+class Wait(torch.autograd.Function):
+    """Waits in forward, and twice as long in backward. Its gradients are constants."""
+
+    @staticmethod
+    def forward(context, x, weight, bias, seconds):
+        context.save_for_backward(x, weight, bias)
+        context.seconds = seconds
+        time.sleep(seconds)
+        return x + bias
+
+    @staticmethod
+    def backward(context, gradient):
+        time.sleep(2 * context.seconds)
+        return *(torch.full_like(one, 1e-3) for one in context.saved_tensors), None
+
+
+class WaitingLayer(nn.Module):
+    """A linear layer as Wait sees it."""
+
+    def __init__(self, width, seconds):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(width, width))
+        self.bias = nn.Parameter(torch.zeros(width))
+        self._seconds = seconds
+
+    def forward(self, x):
+        return Wait.apply(x, self.weight, self.bias, self._seconds)
 
 
 def make_model(options):
     layers = []
     for _ in range(options.layers):
-        layers += [nn.Linear(options.width, options.width), nn.ReLU()]
+        if options.wait_seconds:
+            layers.append(WaitingLayer(options.width, options.wait_seconds / 3 / options.layers))
+        else:
+            layers += [nn.Linear(options.width, options.width), nn.ReLU()]
     return nn.Sequential(*layers)
 
 
@@ -146,12 +183,15 @@ class Machines:
         self.coordinator = "10.77.0.1" if gbit else "127.0.0.1"
         self._is_shaped = bool(gbit)
         if gbit:
+            self._call("cluster_require")
             self._call(f"cluster_create {gbit}")
 
     def _call(self, command):
-        subprocess.run(["bash", "-euo", "pipefail", "-c",
-                        f"source {SHAPED_CLUSTER}; cluster_name={self._name}; {command}"],
-                       check=True)
+        """Ends the program if this fails, which has printed why."""
+        script = f"source {SHAPED_CLUSTER}; cluster_name={self._name}; {command}"
+        ended = subprocess.run(["bash", "-euo", "pipefail", "-c", script, "torch_step"])
+        if ended.returncode:
+            sys.exit(ended.returncode)
 
     def prefix(self, host):
         """What a command on the host begins with."""
@@ -223,7 +263,8 @@ def measure_contender(contender, samples, machines, options):
             processes.start(
                 [*machines.prefix(host), sys.executable, __file__, f"--contender={contender}",
                  f"--samples={samples}", f"--steps={options.steps}", f"--width={options.width}",
-                 f"--layers={options.layers}", f"--device={options.device}"],
+                 f"--layers={options.layers}", f"--device={options.device}",
+                 f"--wait_seconds={options.wait_seconds}"],
                 env={**os.environ, **environment, "RANK": str(rank)}, stdout=subprocess.PIPE,
                 text=True) for rank, host in enumerate(HOSTS)]
         printed = [worker.communicate()[0] for worker in workers]
@@ -272,8 +313,13 @@ def compare_all(options):
             parameters = options.layers * options.width * (options.width + 1)
             communication = 4 * parameters * 8 / (options.gbit * 1e9)
             compute = communication / ratio
-            samples = samples_for(compute, machines, options)
-            show(f"{options.gbit} Gbit/s, communication / compute {ratio}, {samples} samples",
+            if options.wait:
+                samples, title = 1, "layers wait"
+                options.wait_seconds = compute
+            else:
+                samples = samples_for(compute, machines, options)
+                title = f"{samples} samples"
+            show(f"{options.gbit} Gbit/s, communication / compute {ratio}, {title}",
                  compare(SHAPED, samples, machines, options), max(compute, communication), options)
     finally:
         machines.remove()
@@ -328,6 +374,8 @@ def parse():
     parser.add_argument("--gbit", type=float, default=0, help="rate of the links; 0: no links")
     parser.add_argument("--ratio", type=lambda text: [float(one) for one in text.split(",")],
                         default=[1.0, 4.0], help="with --gbit; 1,4")
+    parser.add_argument("--wait", action="store_true",
+                        help="with --gbit: layers wait for as long as they would compute")
     parser.add_argument("--samples", type=int, default=32, help="without --gbit; 32")
     parser.add_argument("--rounds", type=int, default=5, help="5")
     parser.add_argument("--steps", type=int, default=15,
@@ -338,7 +386,10 @@ def parse():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--layer_cost", action="store_true")
     parser.add_argument("--contender", choices=CONTENDERS, help="for the worker processes")
+    parser.add_argument("--wait_seconds", type=float, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.wait and not options.gbit:
+        parser.error("--wait: expected --gbit, too")
     if options.gbit and os.geteuid() != 0:
         parser.error("--gbit: expected to be root, who alone may make network namespaces")
     return options
