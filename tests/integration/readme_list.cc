@@ -472,6 +472,7 @@ std::vector<Listed> AllListed() {
                    "tests/python/run_tests.py torch_test torch_embedding_test"),
       IsTestedBy(kTorchStepTest, "python tests/benchmark/torch_step.py"),
       IsTestedBy(kTorchStepTest, "sudo python tests/benchmark/torch_step.py --gbit=1"),
+      IsTestedBy(kTorchStepTest, "sudo python tests/benchmark/torch_step.py --gbit=1 --wait"),
       IsTestedBy(kTorchStepTest, "python tests/benchmark/torch_step.py --layer_cost"),
   };
 }
