@@ -48,8 +48,8 @@ TEST(SparseClusterTest, AJobThatGoesOnFromACheckpointHasTheSameBits) {
   const std::vector<float> whole = TrainSparse(job, InProcess).rows;
   ClusterFaults faults;
   faults.drop = faults.duplicate = 0.02;
-  // Only the first checkpoint of a run is sure to be there: one that comes due while another is still
-  // being written is left out.
+  // Only the first checkpoint of a run is sure to be there: one that comes due while another is
+  // still being written is left out.
   for (const int64_t step : {10, 20}) {
     job.mutable_cluster()->set_num_servers(step == 10 ? 1 : 3);
     job.mutable_checkpoint()->set_restore(CheckpointOfStep(dir, step));
