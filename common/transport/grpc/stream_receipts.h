@@ -14,21 +14,21 @@ namespace capstan {
 
 // Counts the payloads of one end of a stream: received and not yet reported, written and not yet
 // delivered. A receipt is the sum of received payloads in bytes, since the stream began. It rides
-// on the next message if its payload is small. Otherwise it is written alone, ahead of the message.
-// So a peer with little credit gets it back in time. Not thread-safe.
+// on the next message if that begins with a small payload. Otherwise it is written alone, ahead of
+// the message. So a peer with little credit gets it back in time. Not thread-safe.
 class StreamReceipts {
  public:
   using Callback = absl::AnyInvocable<void()>;
   using Callbacks = std::vector<Callback>;
 
-  // Largest payload of a message with a receipt on it.
+  // Largest first payload of a message with a receipt on it.
   static constexpr uint64_t kRideBytes = 64 << 10;
 
   // A payload has arrived.
   void Receive(uint64_t bytes) { received_bytes_ += bytes; }
 
   // True if a receipt must be written alone now. `next_bytes` is the size of the next message's
-  // payload, if there is such a message.
+  // first payload, if there is such a message.
   bool IsDue(std::optional<uint64_t> next_bytes) const {
     const bool may_ride = next_bytes.has_value() && *next_bytes <= kRideBytes;
     return received_bytes_ > reported_bytes_ && !may_ride;

@@ -21,9 +21,8 @@ expect_lines() {
 
 python "${benchmark}" "${small[@]}" --samples=4 | tee "${TEST_TMPDIR}/output"
 expect_lines ddp capstan_grpc capstan_ucx
-python "${benchmark}" --layer_cost --steps=10 | tee "${TEST_TMPDIR}/output"
-# A busy machine can make a difference of two times negative.
-grep --quiet --extended-regexp '^-?[0-9]+\.[0-9] us for each parameter and step$' \
+python "${benchmark}" --layer_cost --steps=30 | tee "${TEST_TMPDIR}/output"
+grep --quiet --extended-regexp '^[0-9]+\.[0-9] us for each parameter and step$' \
   "${TEST_TMPDIR}/output"
 expect_error '--wait: expected --gbit, too' python "${benchmark}" --wait
 
