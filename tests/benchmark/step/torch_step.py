@@ -17,7 +17,8 @@ With --wait layers do not compute, but wait for as long: what a worker's CPU doe
 computes. So compute does not compete with communication for this machine's cores.
 
 --layer_cost measures what the Python layer itself takes for each parameter and step, in CPU time: a
-step of many small layers, with a library that does nothing, less the same without Capstan.
+step of many small layers, with a library that does nothing, less the same step without Capstan. The
+two take turns, and the figure is the median of their differences.
 """
 
 import argparse
@@ -150,18 +151,14 @@ class Alone:
         pass
 
 
-def measure(trainer, options, samples, steps, clock=time.perf_counter):
-    """The median step, in seconds."""
-    x = torch.randn(samples, options.width, device=options.device)
-    times = []
-    for _ in range(WARM_UP + steps):
-        began = clock()
-        trainer.model(x).square().mean().backward()
-        trainer.step()
-        if options.device != "cpu":
-            torch.cuda.synchronize()
-        times.append(clock() - began)
-    return statistics.median(times[WARM_UP:])
+def time_step(trainer, x, clock):
+    """The seconds of a step."""
+    began = clock()
+    trainer.model(x).square().mean().backward()
+    trainer.step()
+    if x.is_cuda:
+        torch.cuda.synchronize()
+    return clock() - began
 
 
 def run_worker(options):
@@ -170,7 +167,9 @@ def run_worker(options):
     torch.manual_seed(1)
     kind = {"alone": Alone, "ddp": Ddp, "capstan": Capstan}[CONTENDERS[options.contender][0]]
     trainer = kind(make_model(options).to(options.device), options)
-    print(measure(trainer, options, options.samples, options.steps), flush=True)
+    x = torch.randn(options.samples, options.width, device=options.device)
+    steps = [time_step(trainer, x, time.perf_counter) for _ in range(WARM_UP + options.steps)]
+    print(statistics.median(steps[WARM_UP:]), flush=True)
     trainer.finish()
 
 
@@ -358,9 +357,12 @@ def print_layer_cost(options):
         trainer = capstan.torch.Trainer(attached, make_optimizer(attached), job)
         library, job._library = job._library, silent_library(pathlib.Path(name))
         trainer.model = attached
-        steps = 10 * options.steps
-        without = measure(Alone(plain, options), options, 1, steps, time.thread_time)
-        seconds = measure(trainer, options, 1, steps, time.thread_time) - without
+        alone = Alone(plain, options)
+        x = torch.randn(1, options.width)
+        differences = [time_step(trainer, x, time.thread_time)
+                       - time_step(alone, x, time.thread_time)
+                       for _ in range(WARM_UP + 10 * options.steps)]
+        seconds = statistics.median(differences[WARM_UP:])
         parameters = len(list(attached.parameters()))
         print(f"{1e6 * seconds / parameters:.1f} us for each parameter and step")
         job._library = library
