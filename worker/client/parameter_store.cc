@@ -62,7 +62,8 @@ ParameterStore::ParameterStore(const Options& options, std::unique_ptr<Parameter
       last_pull_step_(options.last_pull_step),
       buffers_(std::move(buffers)),
       encoder_(std::move(encoder)),
-      awaited_slices_(buffers_->layer_count()) {
+      awaited_slices_(buffers_->layer_count()),
+      later_(options.clock) {
   SetPartition(options.partition_bytes);
   for (uint32_t i = 0; i < buffers_->table_count(); ++i) {
     cuts_.emplace_back(buffers_->table(TableId(i)).slicing.slice_count());
@@ -139,27 +140,57 @@ CodecType ParameterStore::PushCodec(TableId table, const Purpose& purpose) const
 
 void ParameterStore::SubmitTable(TableId table, const Purpose& purpose) {
   const uint32_t slice_count = buffers_->table(table).slicing.slice_count();
-  if (Encodes(table, purpose)) {
-    encoder_->BeginTable(table, buffers_->gradients()[table.value()]);
-  }
+  const bool is_encoded = Encodes(table, purpose);
+  if (is_encoded) encoder_->BeginTable(table, buffers_->gradients()[table.value()]);
   const auto together = static_cast<uint32_t>(std::min<uint64_t>(slices_together_, slice_count));
   for (uint32_t first = 0; first < slice_count; first += together) {
-    SubmitSlices(table, first, std::min(first + together, slice_count), purpose);
+    const SliceGroup group = {table, first, std::min(first + together, slice_count), purpose};
+    // A device has encoded the gradients already.
+    if (is_encoded && mirror_ == nullptr) {
+      SubmitEncoded(group);
+    } else {
+      SubmitSlices(group);
+    }
   }
 }
 
-void ParameterStore::SubmitSlices(TableId table, uint32_t first, uint32_t end,
-                                  const Purpose& purpose) {
+void ParameterStore::SubmitEncoded(const SliceGroup& group) {
+  {
+    MutexLock lock(&mu_);
+    to_encode_.push_back(group);
+    if (to_encode_.size() > 1) return;  // The first one begins the next.
+  }
+  BeginEncoding();
+}
+
+void ParameterStore::BeginEncoding() {
+  later_.RunAfter(absl::ZeroDuration(), [this](bool is_due) {
+    if (!is_due) return;
+    mu_.Lock();
+    const SliceGroup group = to_encode_.front();
+    mu_.Unlock();
+    SubmitSlices(group);
+    {
+      MutexLock lock(&mu_);
+      to_encode_.pop_front();
+      if (to_encode_.empty()) return;
+    }
+    BeginEncoding();
+  });
+}
+
+void ParameterStore::SubmitSlices(const SliceGroup& group) {
+  const Purpose& purpose = group.purpose;
   struct Slice {
     SliceKey key;
     Payload gradient;
     ExchangeTrace trace;
   };
   Transfer transfer;
-  transfer.layer = buffers_->table(table).layer;
+  transfer.layer = buffers_->table(group.table).layer;
   std::vector<Slice> slices;
-  for (uint32_t i = first; i < end; ++i) {
-    Slice& slice = slices.emplace_back(Slice{{table, SliceIndex(i)}, {}, {}});
+  for (uint32_t i = group.first; i < group.end; ++i) {
+    Slice& slice = slices.emplace_back(Slice{{group.table, SliceIndex(i)}, {}, {}});
     slice.trace = Trace(slice.key, purpose);
     if (purpose.has_gradient()) {
       absl::StatusOr<Payload> gradient = EncodeGradient(slice.key, *purpose.push_step);

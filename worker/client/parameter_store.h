@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/clock.h"
+#include "common/base/delayed_calls.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/codec/table_codecs.h"
@@ -91,7 +93,8 @@ class ParameterStore {
   // Pulls all layers at `step`, in the codecs of the tables or as float32.
   void PullAll(Step step) { PullAll(step, /*is_exact=*/false); }
   void PullAllExactly(Step step) { PullAll(step, /*is_exact=*/true); }
-  // Pushes the layer's gradients of `step`, and pulls the layer at the next step.
+  // Pushes the layer's gradients of `step`, and pulls the layer at the next step. Gradients that
+  // the host encodes are encoded after the call, on the clock's thread, and sent one by one.
   void PushPull(int layer, Step step);
   // As PushPull, of a layer without a gradient in this step. What lossy codecs have left out of
   // earlier pushes goes with the next gradient.
@@ -130,6 +133,9 @@ class ParameterStore {
   absl::Status WaitForAll();
   // Ends all waits with `status`, now and later, unless an exchange failed before.
   void Fail(absl::Status status);
+  // Drops gradients that wait to be encoded, now and later. Comes before the client ends, unless
+  // WaitForAll has succeeded.
+  void CancelPushes() { later_.Stop(); }
 
   Traffic traffic() const;
   // Traffic::waiting, with a wait that goes on, and Traffic::sending. Cheap.
@@ -154,6 +160,13 @@ class ParameterStore {
 
     bool has_gradient() const { return push_step.has_value() && !is_empty; }
   };
+  // Slices [first, end) of a table, which are one transfer.
+  struct SliceGroup {
+    TableId table;
+    uint32_t first = 0;
+    uint32_t end = 0;
+    Purpose purpose;
+  };
 
   void PullAll(Step step, bool is_exact);
   // Pushes the opened layer.
@@ -168,8 +181,12 @@ class ParameterStore {
   bool PullsEncoded(TableId table, const Purpose& purpose) const;
   CodecType PushCodec(TableId table, const Purpose& purpose) const;
   void SubmitTable(TableId table, const Purpose& purpose);
-  // Slices [first, end) as one transfer.
-  void SubmitSlices(TableId table, uint32_t first, uint32_t end, const Purpose& purpose);
+  // Encodes their gradients first, if the push is encoded.
+  void SubmitSlices(const SliceGroup& group);
+  // SubmitSlices on the clock's thread, after the groups that wait for it already.
+  void SubmitEncoded(const SliceGroup& group);
+  // Submits the first group that waits. Each group is a timer, so that others come between.
+  void BeginEncoding();
   // The bytes of the slice's push.
   absl::StatusOr<Payload> EncodeGradient(SliceKey key, Step step);
   // `gradient` is empty without a push, or in an empty one.
@@ -233,6 +250,9 @@ class ParameterStore {
   std::vector<std::optional<double>> learning_rates_ ABSL_GUARDED_BY(mu_);
   TrafficCounter traffic_ ABSL_GUARDED_BY(mu_);
   std::optional<absl::Time> waits_since_ ABSL_GUARDED_BY(mu_);  // the training thread, if it waits
+  std::deque<SliceGroup> to_encode_ ABSL_GUARDED_BY(mu_);       // the first one now
+
+  DelayedCalls later_;  // uses the above until it is stopped
 };
 
 }  // namespace capstan

@@ -61,6 +61,7 @@ class AutoCodecStoreTest : public testing::Test {
   const ExchangeRequest& Push(Step step) {
     for (float& element : store_->gradients()[0]) element = 2;
     store_->PushPull(/*layer=*/0, step);
+    clock_.Advance(absl::ZeroDuration());
     EXPECT_TRUE(store_->WaitForAll().ok());
     EXPECT_NEAR(store_->values()[0][kSize - 1], 1, 0.01);
     return endpoint_.requests.back();

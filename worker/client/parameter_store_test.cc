@@ -6,6 +6,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -140,6 +141,9 @@ class ParameterStoreTest : public testing::Test {
     options.codecs[1] = {MakeCodec(push).value(), MakeCodec("bfloat16").value(), {}, {}};
     return options;
   }
+
+  // Gradients are encoded in timers.
+  void RunTimers() { clock_.Advance(absl::ZeroDuration()); }
 
   static RoutingTable Routing() {
     RoutingTable routing;
@@ -346,6 +350,8 @@ TEST_F(ParameterStoreTest, PushesAndPullsAreEncodedAndCounted) {
   const absl::Span<float> gradient = store_->gradients()[1];
   std::copy_n(std::vector<float>{3, -4, 0}.begin(), 3, gradient.begin());
   store_->PushPull(/*layer=*/1, Step(0));
+  RunTimers();
+  ASSERT_EQ(asked_.size(), 1u);
   EXPECT_EQ(asked_[0].request.codec, CodecType::kTopkFloat32);
   asked_[0].done(Ones(3));
   ASSERT_TRUE(store_->WaitForLayer(1).ok());
@@ -357,6 +363,52 @@ TEST_F(ParameterStoreTest, PushesAndPullsAreEncodedAndCounted) {
   EXPECT_EQ(traffic.float_bytes_pulled, 12u);
   EXPECT_EQ(traffic.gradient_squares, 25);
   EXPECT_EQ(traffic.residual_squares, 9);
+}
+
+// A store whose layer 0, with two slices, pushes int8.
+class EncodedPushesTest : public ParameterStoreTest {
+ protected:
+  EncodedPushesTest() {
+    ParameterStore::Options options = WithCodecs("float32");
+    options.codecs[0].push = MakeCodec("int8").value();
+    store_ = ParameterStore::Create(options).value();
+  }
+};
+
+TEST_F(EncodedPushesTest, AreEncodedAfterTheCallOneByOneAndOtherTimersComeBetween) {
+  store_->PushPull(/*layer=*/0, Step(0));
+  EXPECT_TRUE(asked_.empty());
+  EXPECT_EQ(store_->WaitForLayerFor(0, absl::ZeroDuration()), absl::StatusOr<bool>(false));
+  size_t asked_between = 0;
+  clock_.RunAfter(absl::ZeroDuration(), [&] { asked_between = asked_.size(); });
+  RunTimers();
+  EXPECT_EQ(asked_between, 1u);
+  ASSERT_EQ(asked_.size(), 2u);
+  EXPECT_EQ(asked_[1].request.codec, CodecType::kInt8);
+  EXPECT_EQ(asked_[1].request.slice.slice, SliceIndex(1));
+  for (Asked& asked : asked_) {
+    asked.done(Values(asked.request.destination.size(), 1.0f, Step(0)));
+  }
+  EXPECT_TRUE(store_->WaitForLayer(0).ok());
+}
+
+TEST_F(EncodedPushesTest, AGradientThatIsNotFiniteEndsTheWait) {
+  store_->gradients()[0][17] = std::numeric_limits<float>::quiet_NaN();
+  store_->PushPull(/*layer=*/0, Step(3));
+  RunTimers();
+  EXPECT_EQ(asked_.size(), 1u);
+  EXPECT_THAT(std::string(store_->WaitForLayer(0).message()),
+              testing::StartsWith("worker 2, step 3, slice 1 of table : "));
+}
+
+TEST_F(EncodedPushesTest, CancelDropsThoseThatWait) {
+  store_->PushPull(/*layer=*/0, Step(0));
+  store_->CancelPushes();
+  RunTimers();
+  store_->Open(0);
+  store_->PushOpened(/*layer=*/0, Step(1));
+  RunTimers();
+  EXPECT_TRUE(asked_.empty());
 }
 
 TEST_F(ParameterStoreTest, ALayerWithoutAGradientPushesNothingAndPullsItsNextStep) {
@@ -393,6 +445,7 @@ TEST_F(ParameterStoreTest, WhatAPushHasLeftOutGoesWithTheNextGradientAndNotWithA
   const auto push = [this](std::vector<float> gradient, Step step) {
     std::copy(gradient.begin(), gradient.end(), store_->gradients()[1].begin());
     store_->PushPull(/*layer=*/1, step);
+    RunTimers();
     asked_.back().done(Ones(3));
     EXPECT_TRUE(store_->WaitForLayer(1).ok());
     return Decoded(asked_.back().request, "topk:1");

@@ -168,6 +168,7 @@ TEST_F(ParameterStoreTraceTest, TellsHowLongCodecsTook) {
   options_.codecs[0].push = options_.codecs[0].pull = std::make_shared<SlowCodec>(&clock_);
   store_ = ParameterStore::Create(options_).value();
   store_->PushPull(/*layer=*/0, Step(6));
+  clock_.Advance(absl::ZeroDuration());
   ASSERT_EQ(server_.asked.size(), 1u);
   server_.asked[0](EncodedOnes());
   ASSERT_TRUE(store_->WaitForLayer(0).ok());

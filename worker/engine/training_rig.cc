@@ -177,6 +177,7 @@ absl::StatusOr<std::unique_ptr<TrainingRig>> TrainingRig::Create(Engine* engine,
 TrainingRig::~TrainingRig() {
   // Waits for all replies: they use members of this object.
   (void)Finish();
+  if (store_ != nullptr) store_->CancelPushes();
 }
 
 absl::Status TrainingRig::Start() {

@@ -63,6 +63,7 @@ class TrainingSession {
   struct Training {
     // No transfer starts while `exchanges` is destroyed, which returns the credit of open ones.
     ~Training() {
+      if (store != nullptr) store->CancelPushes();
       if (scheduler != nullptr) scheduler->Close();
     }
 

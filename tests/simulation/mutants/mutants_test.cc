@@ -36,6 +36,7 @@ const std::map<std::string, Rule>& Rules() {
       {"empty_push_not_in_mean", {"one sum a step"}},
       {"empty_step_applied", {"version"}},
       {"encoded_mean_in_order_of_arrival", {"error feedback"}},
+      {"encoded_push_not_awaited", {"error feedback"}},
       {"incarnation_checked_too_early", {"stale incarnation", /*first_seed=*/241}},
       {"initial_values_from_anyone", {"initial values"}},
       {"initial_values_taken_twice", {"exactly once"}},
