@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 namespace capstan {
 namespace {
@@ -76,10 +75,10 @@ Payload::Fragment Payload::piece() const {
 
 Payload Payload::InOnePiece() const {
   if (fragments_.size() <= 1) return *this;
-  const auto memory = std::make_shared<std::vector<uint8_t>>(size_bytes_);
-  CopyTo(absl::MakeSpan(*memory));
+  const std::shared_ptr<uint8_t[]> memory(new uint8_t[size_bytes_]);  // not set to 0 first
+  CopyTo(absl::MakeSpan(memory.get(), size_bytes_));
   Payload copy(memory);
-  copy.Append(*memory);
+  copy.Append({memory.get(), size_bytes_});
   return copy;
 }
 

@@ -65,7 +65,7 @@ constexpr Metric kMetrics[] = {
      "Mean loss over the samples of the latest 50 steps. It can be NaN."},
     {"capstan_step_seconds_total", kCounter, "part", kOfWorker,
      "Time of the training thread. Parts: compute, wait (for values), send (handing gradients to "
-     "the network, with encoding)."},
+     "the network)."},
     {"capstan_exchanges_total", kCounter, "", kOfWorker,
      "Exchanges answered without an error, also those of the test at the end."},
     {"capstan_pushed_bytes_total", kCounter, "codec", kOfWorker,

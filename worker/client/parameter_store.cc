@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -63,6 +64,7 @@ ParameterStore::ParameterStore(const Options& options, std::unique_ptr<Parameter
       buffers_(std::move(buffers)),
       encoder_(std::move(encoder)),
       awaited_slices_(buffers_->layer_count()),
+      encode_queue_(MakeTransferQueue(options.policy)),
       later_(options.clock) {
   SetPartition(options.partition_bytes);
   for (uint32_t i = 0; i < buffers_->table_count(); ++i) {
@@ -140,57 +142,66 @@ CodecType ParameterStore::PushCodec(TableId table, const Purpose& purpose) const
 
 void ParameterStore::SubmitTable(TableId table, const Purpose& purpose) {
   const uint32_t slice_count = buffers_->table(table).slicing.slice_count();
-  const bool is_encoded = Encodes(table, purpose);
-  if (is_encoded) encoder_->BeginTable(table, buffers_->gradients()[table.value()]);
+  // With a mirror, a device has encoded most gradients, and this is not the training thread.
+  const bool is_later = Encodes(table, purpose) && mirror_ == nullptr;
   const auto together = static_cast<uint32_t>(std::min<uint64_t>(slices_together_, slice_count));
   for (uint32_t first = 0; first < slice_count; first += together) {
     const SliceGroup group = {table, first, std::min(first + together, slice_count), purpose};
-    // A device has encoded the gradients already.
-    if (is_encoded && mirror_ == nullptr) {
-      SubmitEncoded(group);
-    } else {
-      SubmitSlices(group);
-    }
+    is_later ? SubmitLater(group) : SubmitSlices(group);
   }
 }
 
-void ParameterStore::SubmitEncoded(const SliceGroup& group) {
+void ParameterStore::SubmitLater(const SliceGroup& group) {
+  Transfer encoding;
+  encoding.layer = buffers_->table(group.table).layer;
+  encoding.start = [this, group](absl::AnyInvocable<void()> /*credited*/) { SubmitSlices(group); };
   {
     MutexLock lock(&mu_);
-    to_encode_.push_back(group);
-    if (to_encode_.size() > 1) return;  // The first one begins the next.
+    encode_queue_->Push(std::move(encoding));
+    if (std::exchange(is_encoding_, true)) return;
   }
-  BeginEncoding();
+  EncodeNext();
 }
 
-void ParameterStore::BeginEncoding() {
+void ParameterStore::EncodeNext() {
   later_.RunAfter(absl::ZeroDuration(), [this](bool is_due) {
     if (!is_due) return;
-    mu_.Lock();
-    const SliceGroup group = to_encode_.front();
-    mu_.Unlock();
-    SubmitSlices(group);
-    {
-      MutexLock lock(&mu_);
-      to_encode_.pop_front();
-      if (to_encode_.empty()) return;
+    // Nobody else on this thread would catch it.
+    try {
+      Transfer encoding;
+      {
+        MutexLock lock(&mu_);
+        encoding = encode_queue_->Pop();
+      }
+      encoding.start(nullptr);
+      {
+        MutexLock lock(&mu_);
+        is_encoding_ = !encode_queue_->is_empty();
+        if (!is_encoding_) return;
+      }
+      EncodeNext();
+    } catch (const std::bad_alloc&) {
+      Fail(out_of_memory_);
     }
-    BeginEncoding();
   });
 }
 
 void ParameterStore::SubmitSlices(const SliceGroup& group) {
+  const TableId table = group.table;
   const Purpose& purpose = group.purpose;
+  if (group.first == 0 && Encodes(table, purpose)) {
+    encoder_->BeginTable(table, buffers_->gradients()[table.value()]);
+  }
   struct Slice {
     SliceKey key;
     Payload gradient;
     ExchangeTrace trace;
   };
   Transfer transfer;
-  transfer.layer = buffers_->table(group.table).layer;
+  transfer.layer = buffers_->table(table).layer;
   std::vector<Slice> slices;
   for (uint32_t i = group.first; i < group.end; ++i) {
-    Slice& slice = slices.emplace_back(Slice{{group.table, SliceIndex(i)}, {}, {}});
+    Slice& slice = slices.emplace_back(Slice{{table, SliceIndex(i)}, {}, {}});
     slice.trace = Trace(slice.key, purpose);
     if (purpose.has_gradient()) {
       absl::StatusOr<Payload> gradient = EncodeGradient(slice.key, *purpose.push_step);

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -23,6 +22,7 @@
 #include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/scheduler/scheduler.h"
+#include "common/scheduler/transfer_queue.h"
 #include "common/trace/exchange_trace.h"
 #include "common/trace/tracer.h"
 #include "proto/coordinator_service.pb.h"
@@ -55,6 +55,8 @@ class ParameterStore {
     uint64_t slice_bytes = 0;           // Required
     uint32_t shard_count = 0;           // of the job; required for sparse tables
     uint64_t partition_bytes = 0;       // as SetPartition says
+    // The scheduler's: gradients are encoded in the same order.
+    v1::SchedulerSpec::Policy policy = v1::SchedulerSpec::PRIORITY;
     // Outlives the store's exchanges. Null: the device computes on the store's own memory.
     ParameterMirror* mirror = nullptr;
     Tracer* tracer = nullptr;  // outlives the store's exchanges; null: nothing is traced
@@ -93,8 +95,8 @@ class ParameterStore {
   // Pulls all layers at `step`, in the codecs of the tables or as float32.
   void PullAll(Step step) { PullAll(step, /*is_exact=*/false); }
   void PullAllExactly(Step step) { PullAll(step, /*is_exact=*/true); }
-  // Pushes the layer's gradients of `step`, and pulls the layer at the next step. Gradients that
-  // the host encodes are encoded after the call, on the clock's thread, and sent one by one.
+  // Pushes the layer's gradients of `step`, and pulls the layer at the next step. Without a mirror,
+  // gradients are encoded after the call, on the clock's thread, and each is sent then.
   void PushPull(int layer, Step step);
   // As PushPull, of a layer without a gradient in this step. What lossy codecs have left out of
   // earlier pushes goes with the next gradient.
@@ -133,8 +135,8 @@ class ParameterStore {
   absl::Status WaitForAll();
   // Ends all waits with `status`, now and later, unless an exchange failed before.
   void Fail(absl::Status status);
-  // Drops gradients that wait to be encoded, now and later. Comes before the client ends, unless
-  // WaitForAll has succeeded.
+  // Drops gradients that wait to be encoded, now and later; their layers stay open. Comes before
+  // the client and the scheduler end.
   void CancelPushes() { later_.Stop(); }
 
   Traffic traffic() const;
@@ -183,10 +185,11 @@ class ParameterStore {
   void SubmitTable(TableId table, const Purpose& purpose);
   // Encodes their gradients first, if the push is encoded.
   void SubmitSlices(const SliceGroup& group);
-  // SubmitSlices on the clock's thread, after the groups that wait for it already.
-  void SubmitEncoded(const SliceGroup& group);
-  // Submits the first group that waits. Each group is a timer, so that others come between.
-  void BeginEncoding();
+  // SubmitSlices on the clock's thread, in the order of the encode queue.
+  void SubmitLater(const SliceGroup& group);
+  // Encodes and submits the first group of the queue, and then the others. Each is a timer, so
+  // timers of others wait for one group at most.
+  void EncodeNext();
   // The bytes of the slice's push.
   absl::StatusOr<Payload> EncodeGradient(SliceKey key, Step step);
   // `gradient` is empty without a push, or in an empty one.
@@ -227,6 +230,9 @@ class ParameterStore {
   Tracer* const tracer_;
   OwnState* const own_state_;
   const std::optional<Step> last_pull_step_;
+  // Made while there is memory for it.
+  const absl::Status out_of_memory_ = absl::ResourceExhaustedError(
+      "a gradient could not be encoded for want of memory; give the program more of it");
   const std::shared_ptr<ParameterBuffers> buffers_;
   const std::unique_ptr<GradientEncoder> encoder_;
   std::unique_ptr<RowStore> rows_;  // null: there is no sparse table
@@ -250,7 +256,9 @@ class ParameterStore {
   std::vector<std::optional<double>> learning_rates_ ABSL_GUARDED_BY(mu_);
   TrafficCounter traffic_ ABSL_GUARDED_BY(mu_);
   std::optional<absl::Time> waits_since_ ABSL_GUARDED_BY(mu_);  // the training thread, if it waits
-  std::deque<SliceGroup> to_encode_ ABSL_GUARDED_BY(mu_);       // the first one now
+  // To start a transfer of this queue is to encode its slices and to submit them.
+  const std::unique_ptr<TransferQueue> encode_queue_ ABSL_PT_GUARDED_BY(mu_);
+  bool is_encoding_ ABSL_GUARDED_BY(mu_) = false;
 
   DelayedCalls later_;  // uses the above until it is stopped
 };

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -365,15 +366,48 @@ TEST_F(ParameterStoreTest, PushesAndPullsAreEncodedAndCounted) {
   EXPECT_EQ(traffic.residual_squares, 9);
 }
 
-// A store whose layer 0, with two slices, pushes int8.
+// A store that pushes int8. Layer 0 has two slices.
 class EncodedPushesTest : public ParameterStoreTest {
  protected:
-  EncodedPushesTest() {
-    ParameterStore::Options options = WithCodecs("float32");
+  EncodedPushesTest() { Create(v1::SchedulerSpec::PRIORITY, /*mirror=*/nullptr); }
+
+  void Create(v1::SchedulerSpec::Policy policy, ParameterMirror* mirror) {
+    ParameterStore::Options options = WithCodecs("int8");
     options.codecs[0].push = MakeCodec("int8").value();
+    options.policy = policy;
+    options.mirror = mirror;
     store_ = ParameterStore::Create(options).value();
   }
+
+  // By the order of their requests.
+  std::vector<uint32_t> AskedTables() const {
+    std::vector<uint32_t> tables;
+    for (const Asked& asked : asked_) tables.push_back(asked.request.slice.table.value());
+    return tables;
+  }
 };
+
+TEST_F(EncodedPushesTest, AreEncodedInTheOrderOfTheScheduler) {
+  for (const auto policy : {v1::SchedulerSpec::PRIORITY, v1::SchedulerSpec::SLICE_FIFO}) {
+    Create(policy, /*mirror=*/nullptr);
+    asked_.clear();
+    store_->PushPull(/*layer=*/1, Step(0));
+    store_->PushPull(/*layer=*/0, Step(0));
+    RunTimers();
+    if (policy == v1::SchedulerSpec::PRIORITY) {
+      EXPECT_THAT(AskedTables(), testing::ElementsAre(0, 0, 1));
+    } else {
+      EXPECT_THAT(AskedTables(), testing::ElementsAre(1, 0, 0));
+    }
+  }
+}
+
+TEST_F(EncodedPushesTest, AreSentAtOnceIfADeviceHasEncodedThem) {
+  RecordingMirror mirror;
+  Create(v1::SchedulerSpec::PRIORITY, &mirror);
+  store_->PushPull(/*layer=*/0, Step(0));
+  EXPECT_THAT(AskedTables(), testing::ElementsAre(0, 0));
+}
 
 TEST_F(EncodedPushesTest, AreEncodedAfterTheCallOneByOneAndOtherTimersComeBetween) {
   store_->PushPull(/*layer=*/0, Step(0));
@@ -405,10 +439,35 @@ TEST_F(EncodedPushesTest, CancelDropsThoseThatWait) {
   store_->PushPull(/*layer=*/0, Step(0));
   store_->CancelPushes();
   RunTimers();
-  store_->Open(0);
-  store_->PushOpened(/*layer=*/0, Step(1));
+  EXPECT_TRUE(asked_.empty());
+}
+
+TEST_F(EncodedPushesTest, CancelDropsThoseThatCome) {
+  store_->CancelPushes();
+  store_->PushPull(/*layer=*/0, Step(0));
   RunTimers();
   EXPECT_TRUE(asked_.empty());
+}
+
+class ThrowingEndpoint : public ParameterEndpoint {
+ public:
+  void Exchange(ExchangeRequest, DeliveredCallback, ReplyCallback) override {
+    throw std::bad_alloc();
+  }
+};
+
+TEST_F(EncodedPushesTest, WantOfMemoryEndsTheWait) {
+  ThrowingEndpoint endpoint;
+  ParameterStore::Options options = StoreOptions();
+  options.client = &endpoint;
+  options.codecs.resize(2);
+  options.codecs[0].push = MakeCodec("int8").value();
+  store_ = ParameterStore::Create(options).value();
+  store_->PushPull(/*layer=*/0, Step(0));
+  RunTimers();
+  EXPECT_EQ(store_->WaitForLayer(0),
+            absl::ResourceExhaustedError("a gradient could not be encoded for want of memory; give "
+                                         "the program more of it"));
 }
 
 TEST_F(ParameterStoreTest, ALayerWithoutAGradientPushesNothingAndPullsItsNextStep) {

@@ -35,7 +35,7 @@ struct StoreTraffic {
   // all larger ones.
   std::vector<uint64_t> replies_of_staleness;
   absl::Duration waiting;  // in WaitForLayer
-  absl::Duration sending;  // in calls of the scheduler
+  absl::Duration sending;  // in calls that push or pull
 
   // Adds another store's traffic in the same steps.
   StoreTraffic& operator+=(const StoreTraffic& other);

@@ -218,6 +218,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   store.worker = options_.worker;
   store.incarnation = options_.incarnation;
   store.scheduler = training->scheduler.get();
+  store.policy = spec.policy();
   store.tables.assign(view.tables().begin(), view.tables().end());
   for (const v1::TableSpec& table : store.tables) {
     ASSIGN_OR_RETURN(store.codecs.emplace_back(),

@@ -18,9 +18,9 @@
 
 namespace capstan {
 
-// The sending half of a gRPC stream, the same at both ends: keeps frames in order, puts small ones
-// into one message, and adds receipts. `Exchange` is ExchangeRequest at a worker and ExchangeReply
-// at a server. Not thread-safe: the stream's lock guards it.
+// The sending half of a gRPC stream, the same at both ends: keeps frames in order, puts those
+// that wait into one message up to a bound, and adds receipts. `Exchange` is ExchangeRequest at a
+// worker and ExchangeReply at a server. Not thread-safe: the stream's lock guards it.
 template <typename Exchange>
 class FrameStream {
  public:
@@ -60,7 +60,7 @@ class FrameStream {
   void Clear() { waiting_.clear(); }
 
  private:
-  // Encodes the oldest frame, and small ones after it.
+  // Encodes the oldest frame, and those after it that fit into one message.
   grpc::ByteBuffer TakeFrames();
 
   std::deque<Frame> waiting_;

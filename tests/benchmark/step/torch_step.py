@@ -183,7 +183,8 @@ class Machines:
         self._is_shaped = bool(gbit)
         if gbit:
             self._call("cluster_require")
-            self._call(f"cluster_create {gbit}")
+            # If it fails, what it has made is removed.
+            self._call(f"trap cluster_remove EXIT; cluster_create {gbit}; trap - EXIT")
 
     def _call(self, command):
         """Ends the program if this fails, which has printed why."""
