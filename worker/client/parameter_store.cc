@@ -146,15 +146,21 @@ void ParameterStore::SubmitTable(TableId table, const Purpose& purpose) {
   const bool is_later = Encodes(table, purpose) && mirror_ == nullptr;
   const auto together = static_cast<uint32_t>(std::min<uint64_t>(slices_together_, slice_count));
   for (uint32_t first = 0; first < slice_count; first += together) {
-    const SliceGroup group = {table, first, std::min(first + together, slice_count), purpose};
-    is_later ? SubmitLater(group) : SubmitSlices(group);
+    SliceGroup group = {table, purpose, {}};
+    for (uint32_t i = first; i < std::min(first + together, slice_count); ++i) {
+      const SliceKey key = {table, SliceIndex(i)};
+      group.slices.push_back({key, Trace(key, purpose), Payload()});
+    }
+    is_later ? SubmitLater(std::move(group)) : SubmitSlices(std::move(group));
   }
 }
 
-void ParameterStore::SubmitLater(const SliceGroup& group) {
+void ParameterStore::SubmitLater(SliceGroup group) {
   Transfer encoding;
   encoding.layer = buffers_->table(group.table).layer;
-  encoding.start = [this, group](absl::AnyInvocable<void()> /*credited*/) { SubmitSlices(group); };
+  encoding.start = [this, group = std::move(group)](absl::AnyInvocable<void()>) mutable {
+    SubmitSlices(std::move(group));
+  };
   {
     MutexLock lock(&mu_);
     encode_queue_->Push(std::move(encoding));
@@ -186,36 +192,27 @@ void ParameterStore::EncodeNext() {
   });
 }
 
-void ParameterStore::SubmitSlices(const SliceGroup& group) {
-  const TableId table = group.table;
+void ParameterStore::SubmitSlices(SliceGroup group) {
   const Purpose& purpose = group.purpose;
-  if (group.first == 0 && Encodes(table, purpose)) {
-    encoder_->BeginTable(table, buffers_->gradients()[table.value()]);
+  const bool is_encoded = Encodes(group.table, purpose);
+  if (is_encoded && group.slices[0].key.slice == SliceIndex(0)) {
+    encoder_->BeginTable(group.table, buffers_->gradients()[group.table.value()]);
   }
-  struct Slice {
-    SliceKey key;
-    Payload gradient;
-    ExchangeTrace trace;
-  };
   Transfer transfer;
-  transfer.layer = buffers_->table(table).layer;
-  std::vector<Slice> slices;
-  for (uint32_t i = group.first; i < group.end; ++i) {
-    Slice& slice = slices.emplace_back(Slice{{table, SliceIndex(i)}, {}, {}});
-    slice.trace = Trace(slice.key, purpose);
-    if (purpose.has_gradient()) {
-      absl::StatusOr<Payload> gradient = EncodeGradient(slice.key, *purpose.push_step);
-      if (!gradient.ok()) return Fail(gradient.status());
-      slice.gradient = *std::move(gradient);
-    }
-    slice.trace.BeginAfter("encode", "queue");
+  transfer.layer = buffers_->table(group.table).layer;
+  for (Slice& slice : group.slices) {
+    if (!purpose.has_gradient()) continue;
+    if (is_encoded) slice.trace.Begin("encode");
+    absl::StatusOr<Payload> gradient = EncodeGradient(slice.key, *purpose.push_step);
+    if (!gradient.ok()) return Fail(gradient.status());
+    if (is_encoded) slice.trace.Begin("queue");
+    slice.gradient = *std::move(gradient);
     transfer.bytes += slice.gradient.size_bytes();
   }
-  transfer.start = [this, purpose,
-                    slices = std::move(slices)](absl::AnyInvocable<void()> credited) mutable {
-    const JoinedCredit joined(static_cast<int64_t>(slices.size()), std::move(credited));
-    for (Slice& slice : slices) {
-      SendSlice(slice.key, purpose, std::move(slice.gradient), slice.trace, joined);
+  transfer.start = [this, group = std::move(group)](absl::AnyInvocable<void()> credited) mutable {
+    const JoinedCredit joined(static_cast<int64_t>(group.slices.size()), std::move(credited));
+    for (Slice& slice : group.slices) {
+      SendSlice(slice.key, group.purpose, std::move(slice.gradient), slice.trace, joined);
     }
   };
   scheduler_->Submit(std::move(transfer));
@@ -290,7 +287,7 @@ ExchangeTrace ParameterStore::Trace(SliceKey key, const Purpose& purpose) const 
                         {"pull_step", purpose.pull_step.value()},
                         {"bytes_float32", bytes},
                         {"bytes_pushed", purpose.has_gradient() ? encoded : 0}},
-                       is_encoded ? "encode" : "queue");
+                       "queue");
 }
 
 void ParameterStore::OnReply(SliceKey key, const Purpose& purpose, uint64_t bytes_pushed,

@@ -162,12 +162,16 @@ class ParameterStore {
 
     bool has_gradient() const { return push_step.has_value() && !is_empty; }
   };
-  // Slices [first, end) of a table, which are one transfer.
+  // Consecutive slices of a table, which are one transfer.
+  struct Slice {
+    SliceKey key;
+    ExchangeTrace trace;
+    Payload gradient;  // its bytes as they are sent
+  };
   struct SliceGroup {
     TableId table;
-    uint32_t first = 0;
-    uint32_t end = 0;
     Purpose purpose;
+    std::vector<Slice> slices;
   };
 
   void PullAll(Step step, bool is_exact);
@@ -184,9 +188,9 @@ class ParameterStore {
   CodecType PushCodec(TableId table, const Purpose& purpose) const;
   void SubmitTable(TableId table, const Purpose& purpose);
   // Encodes their gradients first, if the push is encoded.
-  void SubmitSlices(const SliceGroup& group);
+  void SubmitSlices(SliceGroup group);
   // SubmitSlices on the clock's thread, in the order of the encode queue.
-  void SubmitLater(const SliceGroup& group);
+  void SubmitLater(SliceGroup group);
   // Encodes and submits the first group of the queue, and then the others. Each is a timer, so
   // timers of others wait for one group at most.
   void EncodeNext();
@@ -215,8 +219,7 @@ class ParameterStore {
   void OnReplyToAlone(SliceKey key, bool pulls_own, const ExchangeReply& reply);
   absl::Status LoadOwnState(SliceKey key, const Payload& state);
   void RecordSending(absl::Time begin);
-  // Begins an exchange's trace: "encode" if the push has a lossy codec, else in the scheduler's
-  // "queue". Does nothing without a tracer.
+  // Begins an exchange's trace, with a "queue". Does nothing without a tracer.
   ExchangeTrace Trace(SliceKey key, const Purpose& purpose) const;
 
   Clock* const clock_;

@@ -177,6 +177,7 @@ TEST_F(ParameterStoreTraceTest, TellsHowLongCodecsTook) {
             R"(b fc2.weight 0 {"bytes_float32":12,"bytes_pulled":6,"bytes_pushed":6,"layer":0,)"
             R"("pull_step":7,"push_step":6,"slice":0})"
             "\n"
+            "b queue 0\ne queue 0\n"
             "b encode 0\ne encode 5\n"
             "b queue 5\ne queue 5\n"
             "b send 5\ne send 25\n"
