@@ -15,6 +15,9 @@ from harness import PROGRAMS, TIMEOUT_SECONDS, Servers
 
 import capstan
 
+# Programs inherit it. A shell has its background jobs ignore SIGINT.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # Trains for `steps` steps, each a moment long, and says when the first one is done.
 TRAINS = """
 import sys, time
