@@ -376,7 +376,7 @@ def parse():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gbit", type=float, default=0, help="rate of the links; 0: no links")
     parser.add_argument("--ratio", type=lambda text: [float(one) for one in text.split(",")],
-                        default=[1.0, 4.0], help="with --gbit; 1,4")
+                        help="with --gbit; 1,4")
     parser.add_argument("--wait", action="store_true",
                         help="with --gbit: layers wait for as long as they would compute")
     parser.add_argument("--samples", type=int, default=32, help="without --gbit; 32")
@@ -391,8 +391,10 @@ def parse():
     parser.add_argument("--contender", choices=CONTENDERS, help="for the worker processes")
     parser.add_argument("--wait_seconds", type=float, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.wait and not options.gbit:
-        parser.error("--wait: expected --gbit, too")
+    for flag in ("wait", "ratio"):
+        if getattr(options, flag) and not options.gbit:
+            parser.error(f"--{flag}: expected --gbit, too")
+    options.ratio = options.ratio or [1.0, 4.0]
     if options.gbit and os.geteuid() != 0:
         parser.error("--gbit: expected to be root, who alone may make network namespaces")
     return options

@@ -25,6 +25,7 @@ python "${benchmark}" --layer_cost --steps=30 | tee "${TEST_TMPDIR}/output"
 grep --quiet --extended-regexp '^[0-9]+\.[0-9] us for each parameter and step$' \
   "${TEST_TMPDIR}/output"
 expect_error '--wait: expected --gbit, too' python "${benchmark}" --wait
+expect_error '--ratio: expected --gbit, too' python "${benchmark}" --ratio=4
 
 on_links() { python "${benchmark}" "${small[@]}" --gbit=1 --ratio=1 --wait; }
 end_without_namespaces on_links
