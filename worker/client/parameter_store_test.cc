@@ -6,10 +6,8 @@
 #include <atomic>
 #include <deque>
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -366,110 +364,6 @@ TEST_F(ParameterStoreTest, PushesAndPullsAreEncodedAndCounted) {
   EXPECT_EQ(traffic.residual_squares, 9);
 }
 
-// A store that pushes int8. Layer 0 has two slices.
-class EncodedPushesTest : public ParameterStoreTest {
- protected:
-  EncodedPushesTest() { Create(v1::SchedulerSpec::PRIORITY, /*mirror=*/nullptr); }
-
-  void Create(v1::SchedulerSpec::Policy policy, ParameterMirror* mirror) {
-    ParameterStore::Options options = WithCodecs("int8");
-    options.codecs[0].push = MakeCodec("int8").value();
-    options.policy = policy;
-    options.mirror = mirror;
-    store_ = ParameterStore::Create(options).value();
-  }
-
-  // By the order of their requests.
-  std::vector<uint32_t> AskedTables() const {
-    std::vector<uint32_t> tables;
-    for (const Asked& asked : asked_) tables.push_back(asked.request.slice.table.value());
-    return tables;
-  }
-};
-
-TEST_F(EncodedPushesTest, AreEncodedInTheOrderOfTheScheduler) {
-  for (const auto policy : {v1::SchedulerSpec::PRIORITY, v1::SchedulerSpec::SLICE_FIFO}) {
-    Create(policy, /*mirror=*/nullptr);
-    asked_.clear();
-    store_->PushPull(/*layer=*/1, Step(0));
-    store_->PushPull(/*layer=*/0, Step(0));
-    RunTimers();
-    if (policy == v1::SchedulerSpec::PRIORITY) {
-      EXPECT_THAT(AskedTables(), testing::ElementsAre(0, 0, 1));
-    } else {
-      EXPECT_THAT(AskedTables(), testing::ElementsAre(1, 0, 0));
-    }
-  }
-}
-
-TEST_F(EncodedPushesTest, AreSentAtOnceIfADeviceHasEncodedThem) {
-  RecordingMirror mirror;
-  Create(v1::SchedulerSpec::PRIORITY, &mirror);
-  store_->PushPull(/*layer=*/0, Step(0));
-  EXPECT_THAT(AskedTables(), testing::ElementsAre(0, 0));
-}
-
-TEST_F(EncodedPushesTest, AreEncodedAfterTheCallOneByOneAndOtherTimersComeBetween) {
-  store_->PushPull(/*layer=*/0, Step(0));
-  EXPECT_TRUE(asked_.empty());
-  EXPECT_EQ(store_->WaitForLayerFor(0, absl::ZeroDuration()), absl::StatusOr<bool>(false));
-  size_t asked_between = 0;
-  clock_.RunAfter(absl::ZeroDuration(), [&] { asked_between = asked_.size(); });
-  RunTimers();
-  EXPECT_EQ(asked_between, 1u);
-  ASSERT_EQ(asked_.size(), 2u);
-  EXPECT_EQ(asked_[1].request.codec, CodecType::kInt8);
-  EXPECT_EQ(asked_[1].request.slice.slice, SliceIndex(1));
-  for (Asked& asked : asked_) {
-    asked.done(Values(asked.request.destination.size(), 1.0f, Step(0)));
-  }
-  EXPECT_TRUE(store_->WaitForLayer(0).ok());
-}
-
-TEST_F(EncodedPushesTest, AGradientThatIsNotFiniteEndsTheWait) {
-  store_->gradients()[0][17] = std::numeric_limits<float>::quiet_NaN();
-  store_->PushPull(/*layer=*/0, Step(3));
-  RunTimers();
-  EXPECT_EQ(asked_.size(), 1u);
-  EXPECT_THAT(std::string(store_->WaitForLayer(0).message()),
-              testing::StartsWith("worker 2, step 3, slice 1 of table : "));
-}
-
-TEST_F(EncodedPushesTest, CancelDropsThoseThatWait) {
-  store_->PushPull(/*layer=*/0, Step(0));
-  store_->CancelPushes();
-  RunTimers();
-  EXPECT_TRUE(asked_.empty());
-}
-
-TEST_F(EncodedPushesTest, CancelDropsThoseThatCome) {
-  store_->CancelPushes();
-  store_->PushPull(/*layer=*/0, Step(0));
-  RunTimers();
-  EXPECT_TRUE(asked_.empty());
-}
-
-class ThrowingEndpoint : public ParameterEndpoint {
- public:
-  void Exchange(ExchangeRequest, DeliveredCallback, ReplyCallback) override {
-    throw std::bad_alloc();
-  }
-};
-
-TEST_F(EncodedPushesTest, WantOfMemoryEndsTheWait) {
-  ThrowingEndpoint endpoint;
-  ParameterStore::Options options = StoreOptions();
-  options.client = &endpoint;
-  options.codecs.resize(2);
-  options.codecs[0].push = MakeCodec("int8").value();
-  store_ = ParameterStore::Create(options).value();
-  store_->PushPull(/*layer=*/0, Step(0));
-  RunTimers();
-  EXPECT_EQ(store_->WaitForLayer(0),
-            absl::ResourceExhaustedError("a gradient could not be encoded for want of memory; give "
-                                         "the program more of it"));
-}
-
 TEST_F(ParameterStoreTest, ALayerWithoutAGradientPushesNothingAndPullsItsNextStep) {
   for (float& value : store_->gradients()[0]) value = 9.0f;
   store_->PushNothing(/*layer=*/0, Step(6));
@@ -596,6 +490,16 @@ TEST_F(ParameterStoreTest, AnExactPullAsksForFloat32AndTakesIt) {
   ASSERT_TRUE(store_->WaitForAll().ok());
   EXPECT_THAT(store_->values()[1], testing::ElementsAre(1.5, 1.5, 1.5));
   EXPECT_EQ(store_->traffic().bytes_pulled, 0u) << "no part of the training";
+}
+
+TEST_F(ParameterStoreTest, WithAMirrorEncodedPushesAreSentAtOnce) {
+  RecordingMirror mirror;
+  ParameterStore::Options options = WithCodecs("int8");
+  options.mirror = &mirror;
+  store_ = ParameterStore::Create(options).value();
+  store_->PushPull(/*layer=*/1, Step(0));
+  ASSERT_EQ(asked_.size(), 1u);
+  EXPECT_EQ(asked_[0].request.codec, CodecType::kInt8);
 }
 
 TEST_F(ParameterStoreTest, AMirrorGetsEncodedValues) {
