@@ -257,6 +257,10 @@ constexpr JobFlag kFlags[] = {
     {kMembership, "registration_seconds", "membership.registration_seconds", "SECONDS",
      "If members are still missing after this time, the job ends and names them. Workers register "
      "after reading their data. 0: the job waits for ever."},
+    {kMembership, "allow_other_bits", "membership.allow_other_bits", "",
+     "bsp: if a worker is lost before its last step, the others go on, although the bits are then "
+     "not those of an undisturbed job. Otherwise the job fails. capstan run --restart turns this "
+     "off unless it is given."},
 
     {kTransport, "transport", "transport.type", "",
      "Transport of values and gradients. ucx: shared memory within a host, RDMA between hosts; "
