@@ -128,6 +128,7 @@ class Cluster:
         self.num_pods = 0
         self.jobs = {}  # and StatefulSets
         self.running = []  # pods that have names
+        self.has_slow_links = False
         self._latest_names = []
 
     def apply(self, documents):
@@ -144,6 +145,13 @@ class Cluster:
                 self.jobs[name] = WORKLOADS[kind](document, self)
         for pod in self.running:
             pod.update_volumes()
+
+    def set_slow_links(self, are_slow):
+        """The links of workers, also of those to come. A job on slow links trains on, however fast the
+        machine is, until they are fast again."""
+        self.has_slow_links = are_slow
+        for pod in self.running:
+            pod.shape_link()
 
     def note(self, event):
         self.events.append(f'{time.strftime("%H:%M:%S")} {event}')

@@ -11,6 +11,8 @@ import subprocess
 import time
 
 PATH = '/opt/capstan/bin'
+# A step of the digits takes 0.7 s then.
+SLOW_LINK = ['rate', '4mbit', 'burst', '32kb', 'latency', '100ms']
 COMPLETION_INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 # What a container of the image sees of this machine: its libraries.
@@ -67,6 +69,7 @@ class Pod:
         self.exit_code = None
         self.is_ready = self.has_started = self.is_evicted = self.is_ending = False
         self.kill_at = None
+        self._has_slow_link = False
         self._failures = {'startupProbe': 0, 'livenessProbe': 0, 'readinessProbe': 0}
         self._next_probe = {probe: time.monotonic() for probe in self._failures}
         self._environment = self._make_environment(*job.pod_fields(name, index))
@@ -111,12 +114,23 @@ class Pod:
         here = os.readlink('/proc/self/ns/net')
         while os.readlink(f'/proc/{self._process.pid}/ns/net') == here:
             time.sleep(0.01)
-        link = f'veth{self._process.pid}'
-        subprocess.run(['ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0',
+        self._link = f'veth{self._process.pid}'
+        subprocess.run(['ip', 'link', 'add', self._link, 'type', 'veth', 'peer', 'name', 'eth0',
                         'netns', str(self._process.pid)], check=True)
-        subprocess.run(['ip', 'link', 'set', link, 'master', 'pods', 'up'], check=True)
+        subprocess.run(['ip', 'link', 'set', self._link, 'master', 'pods', 'up'], check=True)
+        self.shape_link()
         self._process.stdin.write(b'\n')
         self._process.stdin.close()
+
+    def shape_link(self):
+        """Makes the link to a worker as slow as the cluster says."""
+        is_slow = (self.cluster.has_slow_links
+                   and self.labels['app.kubernetes.io/component'] == 'worker')
+        if is_slow != self._has_slow_link and self._process.poll() is None:
+            self._has_slow_link = is_slow
+            change = ['replace', 'dev', self._link, 'root', 'tbf', *SLOW_LINK]
+            subprocess.run(['tc', 'qdisc', *(change if is_slow else
+                                             ['delete', 'dev', self._link, 'root'])], check=False)
 
     def _make_folder(self, *path):
         folder = os.path.join(self.folder, *path)
