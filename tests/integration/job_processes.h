@@ -30,6 +30,7 @@ class JobProcesses {
 
   void Signal(const std::string& name, int signal);
   pid_t pid(const std::string& name) { return processes_.at(name)->pid(); }
+  bool HasEnded(const std::string& name) { return processes_.at(name)->Poll().has_value(); }
   // Waits for the program's end. Exit code 1000: it did not end in time.
   ChildExit WaitForExit(const std::string& name, absl::Duration timeout);
   // Waits until the log of `name` contains `text`.

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <algorithm>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
@@ -73,12 +72,13 @@ int64_t SecureJob::PeakBytes() {
   for (const std::string name : {"server-0", "coordinator"}) {
     const std::string status = ReadFile(absl::StrCat("/proc/", processes_.pid(name), "/status"));
     constexpr absl::string_view kPeak = "VmHWM:";
-    std::istringstream peak(
-        status.substr(std::min(status.size(), status.find(kPeak.data())) + kPeak.size()));
-    int64_t kilobytes = 0;
-    peak >> kilobytes;
-    EXPECT_GT(kilobytes, 0) << status;
-    sum += kilobytes << 10;
+    if (const size_t at = status.find(kPeak.data()); at != status.npos) {
+      int64_t kilobytes = 0;
+      std::istringstream(status.substr(at + kPeak.size())) >> kilobytes;
+      peak_bytes_[name] = kilobytes << 10;
+    }
+    EXPECT_GT(peak_bytes_[name], 0) << name;
+    sum += peak_bytes_[name];
   }
   return sum;
 }

@@ -1,7 +1,8 @@
 #ifndef TESTS_SECURITY_SECURE_JOB_H_
 #define TESTS_SECURITY_SECURE_JOB_H_
 
-#include <memory>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,10 @@ class SecureJob {
   JobProcesses& processes() { return processes_; }
   const std::string& coordinator() const { return processes_.coordinator_address(); }
   const std::string& server() const { return server_; }
-  // The largest memory of the server and of the coordinator so far, added up, in bytes.
+  // Whether the coordinator has ended.
+  bool has_ended() { return processes_.HasEnded("coordinator"); }
+  // The largest memory of the server and of the coordinator so far, added up, in bytes. Of one that
+  // has ended: as of the last call.
   int64_t PeakBytes();
 
  private:
@@ -35,6 +39,7 @@ class SecureJob {
   std::vector<std::string> keys_flag_;
   JobProcesses processes_;
   std::string server_;
+  std::map<std::string, int64_t> peak_bytes_;  // by name
 };
 
 }  // namespace capstan
