@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -58,6 +59,10 @@ absl::Status Gemm(const GemmShape& shape, float alpha, const Bfloat16* a, const 
 // Keeps every later Gemm of a CpuStream in this process on its caller's thread. Its result then
 // does not depend on the number of cores. A program calls it before it starts a thread.
 void UseOneBlasThread();
+
+// The library of a CpuStream's Gemm, and its code for this CPU: "OpenBLAS 0.3.21 Haswell". The bits
+// of sums depend on both.
+std::string BlasName();
 
 }  // namespace capstan
 

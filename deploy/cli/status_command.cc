@@ -1,8 +1,12 @@
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"
@@ -67,6 +71,25 @@ std::string CodecLines(const v1::GetStatusReply& status) {
                       work.empty() ? "" : "  ", work, work.empty() ? "" : "\n");
 }
 
+// "devices:" and, for each, its workers. Nothing before they have reported.
+std::string DeviceLines(const v1::GetStatusReply& status) {
+  std::vector<std::pair<std::string, std::vector<int>>> workers_of;
+  for (int worker = 0; worker < status.progress_size(); ++worker) {
+    const std::string device = PrintableText(status.progress(worker).device());
+    if (device.empty()) continue;
+    const auto known = std::find_if(workers_of.begin(), workers_of.end(),
+                                    [&](const auto& one) { return one.first == device; });
+    auto& [name, workers] =
+        known == workers_of.end() ? workers_of.emplace_back(device, std::vector<int>()) : *known;
+    workers.push_back(worker);
+  }
+  std::string text = workers_of.empty() ? "" : "devices:\n";
+  for (const auto& [device, workers] : workers_of) {
+    absl::StrAppend(&text, "  ", device, ": worker ", absl::StrJoin(workers, ", "), "\n");
+  }
+  return text;
+}
+
 // Nothing if the job has no checkpoints and did not begin with one.
 std::string CheckpointLines(const v1::GetStatusReply& status) {
   const v1::CheckpointStatus& checkpoint = status.checkpoint();
@@ -114,7 +137,7 @@ std::string FormatStatus(const ProgressSample& now, const ProgressSample& before
   for (const std::string& line : WorkerLines(now, before)) {
     absl::StrAppendFormat(&text, "  %s\n", line);
   }
-  return text;
+  return text + DeviceLines(status);
 }
 
 absl::Status StatusCommand(const std::string& address, const SecurityPointer& security,

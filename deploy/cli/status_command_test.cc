@@ -42,6 +42,15 @@ TEST(StatusCommandTest, MembersClocksAndPlacementAreListed) {
             "  worker-0  step     7         0 behind loss 0.0000       0 samples/s      0 B/s\n");
 }
 
+TEST(StatusCommandTest, EachWorkersDeviceIsNamed) {
+  v1::GetStatusReply status;
+  for (const char* const device : {"cpu (A)", "", "cuda:0 (C)", "cpu (A)"}) {
+    status.add_progress()->set_device(device);
+  }
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}),
+              HasSubstr("workers 0:\ndevices:\n  cpu (A): worker 0, 3\n  cuda:0 (C): worker 2\n"));
+}
+
 TEST(StatusCommandTest, RowsHaveNoBytesBeforehand) {
   v1::GetStatusReply status;
   v1::JobView* view = status.mutable_view();

@@ -2,8 +2,11 @@
 
 #include <cblas.h>
 
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
 
 namespace capstan {
@@ -21,6 +24,14 @@ std::vector<float> Widened(int64_t n, const Bfloat16* values) {
 }  // namespace
 
 void UseOneBlasThread() { openblas_set_num_threads(1); }
+
+std::string BlasName() {
+  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
+  const std::vector<std::string> config =
+      absl::StrSplit(openblas_get_config(), absl::MaxSplits(' ', 2));
+  const std::string version = config.size() > 1 ? config[1] : "of an unknown version";
+  return absl::StrCat("OpenBLAS ", version, " ", openblas_get_corename());
+}
 
 absl::Status Gemm(const GemmShape& shape, MatrixPrecision /*precision*/, float alpha,
                   const float* a, const float* b, float beta, float* c, CpuStream& /*stream*/) {

@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/random.h"
 #include "common/tensor/bfloat16.h"
 #include "kernels/cpu/cpu_stream.h"
@@ -77,6 +79,12 @@ void ExpectProduct(const GemmShape& shape, float alpha, float beta) {
 TEST(GemmTest, OneBlasThreadIsLeft) {
   UseOneBlasThread();
   EXPECT_EQ(openblas_get_num_threads(), 1);
+}
+
+TEST(GemmTest, TheNameOfTheLibraryHasItsVersionAndItsCode) {
+  const std::string name = BlasName();
+  EXPECT_EQ(name.find("OpenBLAS 0."), 0u) << name;
+  EXPECT_NE(name.find(absl::StrCat(" ", openblas_get_corename())), name.npos) << name;
 }
 
 TEST(GemmTest, MatchesTheDefinitionAtOddSizesAndAllTranspositions) {

@@ -109,6 +109,28 @@ TEST(CoordinatorRestoreTest, ProgressAndSummaryGoOnWhereTheyWere) {
   EXPECT_EQ(outcome->last_status.progress(0).steps_done(), 100);
 }
 
+TEST(CoordinatorRestoreTest, TheOutcomeNotesThatWorkersComputeOnAnotherKind) {
+  JobState::RestorePoint restored = Restored();
+  for (v1::CheckpointWorker& worker : *restored.manifest.mutable_workers()) {
+    worker.mutable_progress()->set_device("cpu (A)");
+  }
+  ScriptedJob job(ScriptedJob::Job(), nullptr, restored);
+  job.StartTraining();
+  EXPECT_EQ(job.Status().progress(0).device(), "cpu (A)") << "before the first report";
+  std::optional<JobOutcome> outcome;
+  job.coordinator().OnEnd([&](JobOutcome ended) { outcome = std::move(ended); });
+  v1::Progress progress;
+  progress.set_device("cpu (B)");
+  job.Heartbeat(Worker(0), job.View().version(), progress);
+  EXPECT_EQ(job.Status().progress(0).device(), "cpu (B)");
+  job.coordinator().Fail("the test ends");
+  job.clock().Advance(absl::Seconds(20));
+  ASSERT_TRUE(outcome.has_value());
+  ASSERT_EQ(outcome->device_notes.size(), 1u);
+  EXPECT_THAT(outcome->device_notes[0], HasSubstr("worker 0 computes on B, and the workers before "
+                                                  "the checkpoint of step 40 on A"));
+}
+
 TEST(CoordinatorRestoreTest, AJobWhoseStepsAreAllDoneIsEvaluatedAtOnce) {
   JobState::RestorePoint restored = Restored();
   for (v1::CheckpointWorker& worker : *restored.manifest.mutable_workers()) {

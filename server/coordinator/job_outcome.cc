@@ -282,6 +282,7 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   if (learns) WriteResult(job, outcome, totals, summary);
   std::vector<std::string> warnings = {WarningOfTraining(job, outcome, totals),
                                        WarningOfCheckpoints(outcome.last_status.checkpoint())};
+  warnings.insert(warnings.end(), outcome.device_notes.begin(), outcome.device_notes.end());
   warnings.erase(std::remove(warnings.begin(), warnings.end(), ""), warnings.end());
   if (!warnings.empty()) summary["warning"] = absl::StrJoin(warnings, "; ");
   summary["steps"] = totals.max_steps;

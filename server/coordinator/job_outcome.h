@@ -21,6 +21,7 @@ struct JobOutcome {
   int workers_lost = 0;            // Declared dead, also those replaced.
   // The last progress of each worker in whose place another has entered.
   std::vector<v1::Progress> replaced_workers;
+  std::vector<std::string> device_notes;  // DeviceKinds::notes
 };
 
 // The figures of a job that has ended as one JSON object, indented. `outcome` is "finished",
@@ -29,10 +30,11 @@ struct JobOutcome {
 // was sent. `consistency` and `staleness` are the job's own; `consistency_periods` lists all
 // changes of them with their first steps. `staleness` is null for ASYNC: it has no bound. A figure
 // that is not finite is null too. `warning` is there only if the training has failed
-// (training_verdict.h). What a program has not told has no key: its accuracy, its losses. `model`
-// is there only for programs. The keys of codecs are there only in jobs with a codec other than
-// float32; a ratio is the size as float32 divided by the size that was sent. A tuned job's `tuning`
-// has every measurement, the choice and its reason.
+// (training_verdict.h), a checkpoint could not be written, or devices differ. What a program has
+// not told has no key: its accuracy, its losses. `model` is there only for programs. The keys of
+// codecs are there only in jobs with a codec other than float32; a ratio is the size as float32
+// divided by the size that was sent. A tuned job's `tuning` has every measurement, the choice and
+// its reason.
 std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome);
 
 }  // namespace capstan

@@ -166,6 +166,12 @@ TEST(SummaryTest, WarnsIfTheLastCheckpointCouldNotBeWritten) {
   EXPECT_FALSE(Summary(Job(), outcome).contains("warning"));
 }
 
+TEST(SummaryTest, WarnsOfDevicesThatRoundOtherwise) {
+  JobOutcome outcome = Outcome();
+  outcome.device_notes = {"one", "another"};
+  EXPECT_EQ(Summary(Job(), outcome)["warning"], "one; another");
+}
+
 // Ends with the same answer for all of 4 classes.
 JobOutcome FailedOutcome() {
   JobOutcome outcome = Outcome();

@@ -74,6 +74,7 @@ v1::Progress JoinedProgress(const v1::Progress& before, const v1::Progress& sinc
   if (since.median_step_seconds() == 0) {
     joined.set_median_step_seconds(before.median_step_seconds());
   }
+  if (since.device().empty()) joined.set_device(before.device());
   if (before.has_first_loss()) joined.set_first_loss(before.first_loss());
   joined.set_largest_loss(std::max(before.largest_loss(), since.largest_loss()));
   return joined;

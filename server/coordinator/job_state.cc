@@ -42,6 +42,7 @@ JobState::JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoi
       schedule_(job_, restored_.manifest),
       output_(job_),
       checkpoint_(job_.checkpoint(), restored_.manifest.step()),
+      devices_(restored_.manifest),
       training_time_(absl::Seconds(restored_.manifest.training_seconds())) {
   if (!restored_.path.empty()) {
     events_.emplace_back(
@@ -62,7 +63,10 @@ absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
                      view_.version(), "; send the version of the newest view received"));
   }
   if (has_ended()) return absl::OkStatus();
-  if (request.role() == kWorker) CheckStepsTotal(request);
+  if (request.role() == kWorker) {
+    CheckStepsTotal(request);
+    NoteDevice(request.id(), request.progress());
+  }
   if (request.role() == kWorker && request.has_links()) {
     links_.Report(request.id(), request.links());
   }
@@ -168,6 +172,12 @@ void JobState::CheckStepsTotal(const v1::HeartbeatRequest& request) {
   Fail(absl::StrCat(MemberName({kWorker, request.id()}), " has ", steps,
                     " steps to do, the others ", steps_total_,
                     ": expected the same data on every worker"));
+}
+
+void JobState::NoteDevice(uint32_t worker, const v1::Progress& progress) {
+  const bool is_bsp = consistency_.latest().consistency().mode() == v1::ConsistencySpec::BSP;
+  const std::string note = devices_.Report(worker, progress.device(), is_bsp);
+  if (!note.empty()) events_.push_back(note);
 }
 
 int64_t JobState::LastStep() const {
@@ -342,6 +352,7 @@ JobOutcome JobState::Outcome() const {
   const auto& replaced = outcome.last_status.replaced_workers();
   outcome.replaced_workers.assign(replaced.begin(), replaced.end());
   outcome.workers_lost = WorkersLost();
+  outcome.device_notes = devices_.notes();
   return outcome;
 }
 

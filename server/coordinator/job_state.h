@@ -20,6 +20,7 @@
 #include "server/coordinator/auto_codec_plan.h"
 #include "server/coordinator/checkpoint_plan.h"
 #include "server/coordinator/consistency_plan.h"
+#include "server/coordinator/device_kinds.h"
 #include "server/coordinator/entering_workers.h"
 #include "server/coordinator/job_outcome.h"
 #include "server/coordinator/link_plan.h"
@@ -161,6 +162,8 @@ class JobState {
   v1::Progress ProgressOf(uint32_t worker) const;
   // Whether it is chosen how values are cut and sent. Else asks the workers for their links.
   bool HasSettledLinks();
+  // Says what people should know of the device that a worker has reported.
+  void NoteDevice(uint32_t worker, const v1::Progress& progress);
   // Fails the job if the worker's number of steps is not the first worker's.
   void CheckStepsTotal(const v1::HeartbeatRequest& request);
   // Enters the next phase if that has become possible; else returns false.
@@ -184,6 +187,7 @@ class JobState {
   SchedulePlan schedule_;
   OutputPlan output_;
   CheckpointPlan checkpoint_;
+  DeviceKinds devices_;
   v1::JobView view_;
   TableSpecs tables_;        // The first worker's.
   uint32_t own_arrays_ = 0;  // The first worker's.

@@ -24,6 +24,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/base/cpu_name.h"
 #include "common/base/printable_text.h"
 #include "common/base/program.h"
 #include "common/base/status_macros.h"
@@ -125,6 +126,13 @@ absl::StatusOr<std::optional<uint32_t>> RankOf(const capstan_connect_options& op
 // A callback of UCX's thread, which cannot go on: neither can the process.
 void EndProcess(const absl::Status& status) { EndProgram("capstan", status); }
 
+// With its kind in parentheses. Only the program knows more than the CPU.
+std::string DeviceOf(const char* given) {
+  const std::string device = given == nullptr ? "program" : PrintableText(given);
+  if (device.find('(') != device.npos) return device;
+  return absl::StrCat(device, " (CPU ", CpuName(), ")");
+}
+
 absl::StatusOr<ClientJob::Options> OptionsOf(const capstan_connect_options& given) {
   ClientJob::Options options;
   WorkerProcess::Options& process = options.process;
@@ -153,7 +161,7 @@ absl::StatusOr<ClientJob::Options> OptionsOf(const capstan_connect_options& give
   if (given.rpc_deadline_seconds > 0) {
     process.rpc_deadline = absl::Seconds(given.rpc_deadline_seconds);
   }
-  options.device = given.device == nullptr ? "program" : PrintableText(given.device);
+  options.device = DeviceOf(given.device);
   process.trace = TextOf(given.trace);
   process.record_history = TextOf(given.record_history);
   process.metrics_listen = TextOf(given.metrics_listen);

@@ -123,7 +123,8 @@ typedef struct capstan_connect_options {
   int64_t steps;
   /* Time of retries while the coordinator cannot be reached, in seconds. 0: 30. */
   double rpc_deadline_seconds;
-  /* What the worker computes on, for people. NULL: "program". */
+  /* What the worker computes on, for people: "cuda:0 (NVIDIA H200)". If it has no kind in
+   * parentheses, the CPU's is added. NULL: "program". */
   const char* device;
   /* As the flags of capstan_worker with these names. NULL: none. */
   const char* trace;

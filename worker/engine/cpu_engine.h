@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/trace/tracer.h"
+#include "worker/engine/cpu_device_name.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/layer_trace.h"
 #include "worker/training/gathered_batch.h"
@@ -40,7 +41,7 @@ class CpuEngine : public Engine {
   absl::Status Forward(ParameterStore& store);
   absl::Status WaitForLayer(int layer, ParameterStore& store);
 
-  const std::string device_name_ = "cpu";
+  const std::string device_name_ = CpuDeviceName();
   const std::unique_ptr<ModelOnCpu> model_;
   GatheredBatch batches_[kBatches];
   int64_t loaded_ = 0;

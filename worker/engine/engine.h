@@ -31,7 +31,7 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  // For logs: "cpu", "cuda:0 (NVIDIA H200)".
+  // With its kind in parentheses, as v1::Progress::device: "cuda:0 (NVIDIA H200)".
   virtual const std::string& device_name() const = 0;
   // The model's.
   virtual const std::vector<v1::TableSpec>& tables() const = 0;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "worker/client_api/program_engine.h"
+#include "worker/engine/cpu_device_name.h"
 #include "worker/sparse_training/make_sparse_model.h"
 #include "worker/sparse_training/sparse_model.h"
 #include "worker/sparse_training/step_batches.h"
@@ -63,7 +64,7 @@ class StreamJob {
     options.tables = model.tables();
     options.initial.resize(options.tables.size());
     options.steps = job.stay() ? 0 : StepsOf(job, data);
-    options.device = "cpu";
+    options.device = CpuDeviceName();
     return options;
   }
 

@@ -7,6 +7,7 @@
 
 #include "common/base/real_clock.h"
 #include "worker/dataset/temp_file.h"
+#include "worker/engine/cpu_device_name.h"
 
 namespace capstan {
 namespace {
@@ -44,7 +45,7 @@ TEST(PrepareStreamJobTest, TheEngineHasTheModelsTables) {
   v1::JobSpec job = Job();
   auto setup = PrepareStreamJob(job, {}, &clock);
   ASSERT_TRUE(setup.ok()) << setup.status();
-  EXPECT_EQ(setup->engine->device_name(), "cpu");
+  EXPECT_EQ(setup->engine->device_name(), CpuDeviceName());
   ASSERT_EQ(setup->engine->tables().size(), 1u);
   job.mutable_model()->set_type(v1::ModelSpec::DEEPFM);
   job.mutable_optimizer()->set_type(v1::OptimizerSpec::ADAM);

@@ -32,7 +32,8 @@ def connect(coordinator: Optional[str] = None, *, keys: Optional[str] = None,
     rank: this worker's, from 0; the environment's RANK unless given, else the next free one.
     steps: of every worker, if they are known; the job's status shows them.
     rpc_deadline_seconds: how long to retry while the coordinator cannot be reached.
-    device: what the worker computes on, for people.
+    device: what the worker computes on, for people: "cuda:0 (NVIDIA H200)". If it has no kind in
+        parentheses, the CPU's is added.
     trace, record_history, metrics_listen, health_listen: as the flags of capstan_worker.
 
     In the main thread SIGTERM asks the worker to leave the job, unless the program has a handler of
