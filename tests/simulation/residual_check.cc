@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -98,6 +99,12 @@ Values GradientOf(const Scenario& scenario, WorkerId worker, Step step, SliceKey
   return gradient;
 }
 
+// The learning rate of the worker's push. That of the job is 1.
+float RateOf(const Scenario& scenario, WorkerId worker, Step step, TableId table) {
+  if (!scenario.program.has_value()) return 1;
+  return static_cast<float>(scenario.program->LearningRate(worker, step, table).value_or(1));
+}
+
 size_t SliceSize(const Scenario& scenario) {
   return scenario.job.scheduler().slice_bytes() / sizeof(float);
 }
@@ -145,7 +152,9 @@ bool HasCopies(const Scenario& scenario) {
   return absl::StartsWith(scenario.job.codec().pull(), "topk");
 }
 
-// Changes the slice's values and residuals, which are 0 at first.
+// Changes the slice's values and residuals, which are 0 at first. Residuals are those of the job's
+// learning rate. A push with another one takes as much more of them along as its rate is smaller. A
+// push with the rate 0 takes none, and leaves none.
 void TrainSlice(const Scenario& scenario, SliceKey key, absl::Span<float> values,
                 absl::Span<double> residuals,
                 std::map<CodecWatch::VersionOfSlice, Values>& copies) {
@@ -158,10 +167,11 @@ void TrainSlice(const Scenario& scenario, SliceKey key, absl::Span<float> values
   uint64_t version = 0;
   for (Step step; step < Step(scenario.steps); step = step + 1) {
     Values sum(values.size());
-    bool has_gradient = false;
+    std::optional<float> step_rate;  // of the first worker with a gradient
     for (uint32_t worker = 0; worker < workers; ++worker) {
       if (!HasGradient(scenario, WorkerId(worker), step, key.table)) continue;
-      has_gradient = true;
+      const float rate = RateOf(scenario, WorkerId(worker), step, key.table);
+      if (!step_rate.has_value()) step_rate = rate;
       const DrawKey draws{scenario.job.seed(), key.table, WorkerId(worker), step,
                           key.slice.value() * SliceSize(scenario)};
       Values push = GradientOf(scenario, draws.worker, step, key, values.size());
@@ -170,20 +180,23 @@ void TrainSlice(const Scenario& scenario, SliceKey key, absl::Span<float> values
         momentum[i] = static_cast<float>(codec.dgc_momentum()) * momentum[i] + push[i];
         push[i] = momentum[i];
       }
-      for (size_t i = 0; i < push.size(); ++i) push[i] += residual_of[worker][i];
+      Values& residual = residual_of[worker];
+      for (size_t i = 0; i < push.size() && rate != 0; ++i) push[i] += residual[i] / rate;
       const std::string of_step = PushAt(scenario, step);
       const Values sent = Sent(of_step, push, draws);
       for (size_t i = 0; i < push.size(); ++i) {
-        residual_of[worker][i] = push[i] - sent[i];
+        if (rate != 0) residual[i] = (push[i] - sent[i]) * rate;
         sum[i] += sent[i];
       }
       if (!codec.dgc()) continue;
       const std::vector<bool> is_sent = SelectLargest(push, RatioOrCount(of_step));
       for (size_t i = 0; i < push.size(); ++i) momentum[i] = is_sent[i] ? 0 : momentum[i];
     }
-    if (!has_gradient) continue;
+    if (!step_rate.has_value()) continue;
     ++version;
-    for (size_t i = 0; i < sum.size(); ++i) values[i] -= sum[i] / static_cast<float>(workers);
+    for (size_t i = 0; i < sum.size(); ++i) {
+      values[i] -= *step_rate * (sum[i] / static_cast<float>(workers));
+    }
     if (!HasCopies(scenario)) continue;
     MoveCopy(scenario.job.codec().pull(), values, copy);
     copies[{key, version}] = copy;
@@ -204,14 +217,15 @@ void ForEachSlice(const Scenario& scenario, Use use) {
   }
 }
 
-// What all gradients of the slice add up to.
+// What all gradients of the slice, times their learning rates, add up to.
 std::vector<double> SumOfGradients(const Scenario& scenario, SliceKey key, size_t size) {
   std::vector<double> sum(size);
   for (uint32_t worker = 0; worker < scenario.job.cluster().num_workers(); ++worker) {
     for (Step step; step < Step(scenario.steps); step = step + 1) {
       if (!HasGradient(scenario, WorkerId(worker), step, key.table)) continue;
       const Values gradient = GradientOf(scenario, WorkerId(worker), step, key, size);
-      for (size_t i = 0; i < size; ++i) sum[i] += static_cast<double>(gradient[i]);
+      const float rate = RateOf(scenario, WorkerId(worker), step, key.table);
+      for (size_t i = 0; i < size; ++i) sum[i] += static_cast<double>(rate * gradient[i]);
     }
   }
   return sum;

@@ -20,15 +20,17 @@ struct ResidualTraining {
 };
 
 // The end of a BSP job without loss of a worker, by a plain loop over steps, slices and workers:
-// what a push lacks is added to the next gradient, and the mean of each step is subtracted in
-// float32. A difference moves the largest elements of what the workers lack, or all changed ones if
-// they take at most four times as many bytes.
+// what a push lacks is added to the next gradient, times the ratio of their learning rates, and the
+// mean of each step, times its rate, is subtracted in float32. A difference moves the largest
+// elements of what the workers lack, or all changed ones if they take at most four times as many
+// bytes.
 ResidualTraining TrainWithResiduals(const Scenario& scenario);
 
 // What is wrong at the good end of a job with a gradient_unit that has lost no worker; empty:
 // nothing. Under BSP its parameters must have the bits of TrainWithResiduals, also if it was
 // restored. Otherwise it must not have been restored. Then its parameters must be what all
-// gradients add up to, less the workers' final residuals. This is exact: all numbers are whole.
+// gradients, times their learning rates, add up to, less the workers' final residuals. This is
+// exact: all gradients are whole, all rates powers of two.
 std::string WrongEnd(const Scenario& scenario, const SimulationResult& result);
 
 // What is wrong with the differences that the workers of a BSP job with a gradient_unit have got,

@@ -82,6 +82,35 @@ TEST(ResidualCheckTest, TheLargestElementIsSentFirst) {
   EXPECT_EQ(TrainWithResiduals(scenario).values[0], expected);
 }
 
+TEST(ResidualCheckTest, AResidualMovesTheParametersAsItsOwnRateSays) {
+  for (const char* codec : {"topk:1", "topk:2:bfloat16", "topk:0.3", "bfloat16", "int8"}) {
+    Scenario scenario = ThreeWorkers(v1::ConsistencySpec::BSP, codec);
+    scenario.job.mutable_cluster()->set_num_workers(1);
+    scenario.program.emplace();
+    scenario.program->seed = 7;
+    scenario.program->has_learning_rates = true;
+    scenario.program->has_rates_by_worker = true;
+    scenario.steps = 20;
+    std::vector<double> sums(24);
+    bool has_zero = false;
+    for (Step step; step < Step(20); step = step + 1) {
+      const double rate = *scenario.program->LearningRate(WorkerId(0), step, TableId(0));
+      has_zero = has_zero || rate == 0;
+      for (size_t i = 0; i < 24; ++i) {
+        const SliceKey key{TableId(0), SliceIndex(static_cast<uint32_t>(i / 12))};
+        sums[i] += rate * static_cast<double>(scenario.gradient_unit *
+                                              DenseGradient(WorkerId(0), step, key, i % 12));
+      }
+    }
+    ASSERT_TRUE(has_zero);
+    const ResidualTraining end = TrainWithResiduals(scenario);
+    for (size_t i = 0; i < 24; ++i) {
+      EXPECT_NEAR(end.residuals[0][i] - static_cast<double>(end.values[0][i]), sums[i], 1e-2)
+          << codec;
+    }
+  }
+}
+
 TEST(ResidualCheckTest, UnderBspOneWrongBitIsFound) {
   const Scenario scenario = ThreeWorkers(v1::ConsistencySpec::BSP, "topk:1");
   std::vector<float> values = TrainWithResiduals(scenario).values[0];

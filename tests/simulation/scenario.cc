@@ -368,7 +368,9 @@ void MakeDense(const Scenario& first, bool has_deaths, Scenario& life) {
   life.job.mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);
   for (v1::TableSpec& table : life.tables) table.clear_optimizer();
   if (life.program.has_value()) {
-    life.program->has_learning_rates = false;
+    // A residual goes with a push that has another rate than the one that left it.
+    life.program->has_learning_rates = true;
+    life.program->has_rates_by_worker = true;
     life.program->initial_unit = 0;
     if (!has_deaths) life.program->worker_0_lives = absl::InfiniteDuration();
   }

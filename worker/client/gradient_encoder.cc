@@ -30,6 +30,15 @@ void ZeroSent(absl::Span<const uint8_t> bytes, size_t k, absl::Span<float> eleme
   }
 }
 
+// A push with a rate as small, compared with its table's, moves nothing: 0, or what rounding has
+// left of 0. It does not take the residual along.
+constexpr double kLeastRelativeRate = 0x1p-40;
+
+void Scale(double factor, absl::Span<float> values) {
+  if (factor == 1) return;
+  for (float& value : values) value *= static_cast<float>(factor);
+}
+
 }  // namespace
 
 bool CodecPlan::is_lossy() const {
@@ -66,9 +75,12 @@ absl::StatusOr<std::unique_ptr<HostEncoder>> HostEncoder::Create(CodecPlan plan)
   return encoder;
 }
 
-void HostEncoder::BeginTable(TableId id, absl::Span<const float> gradient) {
+void HostEncoder::BeginTable(TableId id, absl::Span<const float> gradient,
+                             std::optional<double> learning_rate) {
   const std::optional<Dgc>& dgc = CodecsOf(id).dgc;
   Table& table = tables_[id.value()];
+  const double own_rate = plan().tables[id.value()].learning_rate;
+  table.relative_rate = learning_rate.value_or(own_rate) / own_rate;
   table.clip_factor = 1;
   if (!dgc.has_value() || dgc->clip_norm == 0) return;
   double squares = 0;
@@ -111,9 +123,12 @@ absl::StatusOr<GradientEncoder::Encoded> HostEncoder::EncodeLossy(SliceKey key, 
   const EncodedSlices places(plan().tables[key.table.value()].slicing, push);
   const absl::Span<uint8_t> bytes =
       table.encoded->bytes().subspan(places.offset(key.slice), push.EncodedBytes(values.size()));
+  absl::Span<float> residual = PartOf(key, table.residual);
+  if (table.relative_rate < kLeastRelativeRate) residual = {};
+  Scale(1 / table.relative_rate, residual);
   Encoded encoded;
-  ASSIGN_OR_RETURN(encoded.norms, push.Encode(values, plan().DrawsOf(key, step),
-                                              PartOf(key, table.residual), bytes));
+  ASSIGN_OR_RETURN(encoded.norms, push.Encode(values, plan().DrawsOf(key, step), residual, bytes));
+  Scale(table.relative_rate, residual);
   encoded.bytes = Payload(table.encoded);
   encoded.bytes.Append(bytes);
   return encoded;

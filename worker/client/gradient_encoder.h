@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct CodecPlan {
   struct Table {
     Slicing slicing;
     TableCodecs codecs;
+    double learning_rate = 1;  // of its optimizer
   };
   std::vector<Table> tables;  // in order of table id
   DrawKey draws;              // seed and worker
@@ -56,8 +58,8 @@ class EncodedSlices {
 // Encodes the gradients of one worker, slice by slice, with error feedback: what the codec leaves
 // out of a push, the residual, is added to the slice's next gradient. Seide et al., "1-Bit
 // Stochastic Gradient Descent", INTERSPEECH'14; Karimireddy et al., "Error Feedback Fixes SignSGD",
-// ICML'19, algorithm 2. Their factor, the ratio of the last two learning rates, is 1: a job's rate
-// does not change.
+// ICML'19, algorithm 2. Learning rates may change: between pushes a residual is kept for the rate
+// of the table's optimizer, and a push with the rate r times that one adds residual / r.
 //
 // With a Dgc, u = momentum * u + gradient takes the place of the gradient, in every table. Where a
 // topk has sent an element, its u becomes 0 (momentum factor masking). A gradient with a norm above
@@ -84,8 +86,9 @@ class GradientEncoder {
   bool is_auto(TableId table) const { return CodecsOf(table).is_auto_push; }
 
   // Comes before Encode of the slices of a table for which it is to be called, with the whole
-  // gradient of `step`.
-  virtual void BeginTable(TableId /*table*/, absl::Span<const float> /*gradient*/) {}
+  // gradient of `step` and the learning rate of its push; none: that of the table's optimizer.
+  virtual void BeginTable(TableId /*table*/, absl::Span<const float> /*gradient*/,
+                          std::optional<double> /*learning_rate*/) {}
   // The push of `step`. Called once for each: a push that is sent again has the same bytes.
   // INVALID_ARGUMENT if the gradient, or its sum with the residual, has a NaN or an infinity; the
   // residual is then of no use.
@@ -95,7 +98,8 @@ class GradientEncoder {
   // The number of arrays that are kept from step to step.
   uint32_t arrays(TableId table) const { return PushArrays(CodecsOf(table)); }
   // These arrays, one after the other, each as long as the slice: what the pushes so far have left
-  // out, if the codec is lossy, and the u of a Dgc. Unchanged until the slice's next Encode.
+  // out, if the codec is lossy, for the rate of the table's optimizer, and the u of a Dgc.
+  // Unchanged until the slice's next Encode.
   virtual absl::StatusOr<Payload> SaveState(SliceKey key) = 0;
   virtual absl::Status LoadState(SliceKey key, absl::Span<const float> arrays) = 0;
 
@@ -114,7 +118,8 @@ class HostEncoder : public GradientEncoder {
   static absl::StatusOr<std::unique_ptr<HostEncoder>> Create(CodecPlan plan);
 
   bool encodes(TableId table) const override { return arrays(table) > 0; }
-  void BeginTable(TableId table, absl::Span<const float> gradient) override;
+  void BeginTable(TableId table, absl::Span<const float> gradient,
+                  std::optional<double> learning_rate) override;
   absl::StatusOr<Encoded> Encode(SliceKey key, Step step,
                                  absl::Span<const float> gradient) override;
   absl::StatusOr<Payload> SaveState(SliceKey key) override;
@@ -125,7 +130,9 @@ class HostEncoder : public GradientEncoder {
     std::shared_ptr<HostBuffer> residual;  // null without a lossy codec
     std::shared_ptr<HostBuffer> encoded;   // the slices, one after the other; null likewise
     std::shared_ptr<HostBuffer> momentum;  // u; null without a Dgc
-    float clip_factor = 1;                 // of the gradient in work
+    // Of the gradient in work:
+    float clip_factor = 1;
+    double relative_rate = 1;  // its learning rate, divided by that of the table's optimizer
   };
 
   explicit HostEncoder(CodecPlan plan) : GradientEncoder(std::move(plan)) {}

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -151,6 +152,53 @@ TEST(GradientEncoderTest, ALoadedResidualIsSentWithTheNextGradient) {
   EXPECT_EQ(encoded->norms.residual, 36);
 }
 
+// What 40 pushes have moved, and what is left, when the learning rate is halved after every ten
+// steps, is 0 in some steps, and is a rounding error of 0 in others. The table's own rate is 1.
+TEST(GradientEncoderTest, SentAndResidualTimesTheirRatesAreTheSumWhenTheRateIsStepped) {
+  for (const std::string name : {"topk:0.1", "bfloat16", "int8", "topk:0.1:int8"}) {
+    const auto codec = MakeCodec(name).value();
+    const auto encoder = MakeEncoder(name);
+    Random random(kSeed);
+    std::vector<double> gradients(kSliceSize), sent(kSliceSize);
+    for (int64_t step = 0; step < 40; ++step) {
+      const std::vector<float> gradient = WholeNumbers(random);
+      const double rate = step % 7 == 3   ? 0
+                          : step % 7 == 5 ? 1e-17
+                                          : std::pow(0.5, static_cast<double>(step / 10));
+      encoder->BeginTable(TableId(0), gradient, rate);
+      const auto encoded = encoder->Encode(kFirst, Step(step), gradient);
+      ASSERT_TRUE(encoded.ok()) << encoded.status();
+      std::vector<float> decoded(kSliceSize);
+      codec->Decode(encoded->bytes.piece(), kSliceSize, 0, absl::MakeSpan(decoded));
+      for (size_t i = 0; i < kSliceSize; ++i) {
+        ASSERT_LT(std::abs(decoded[i]), 5000) << name << ", step " << step;
+        gradients[i] += rate * gradient[i];
+        sent[i] += rate * decoded[i];
+      }
+    }
+    const std::vector<float> residual = ResidualOf(*encoder, kFirst);
+    for (size_t i = 0; i < kSliceSize; ++i) {
+      ASSERT_NEAR(sent[i] + residual[i], gradients[i], 40 * 5000 * 0x1p-23)
+          << name << ", element " << i << ", seed " << kSeed;
+    }
+  }
+}
+
+TEST(GradientEncoderTest, AResidualIsScaledByTheRatioOfTheRatesAndKeptForTheTablesOwn) {
+  const auto encoder = MakeEncoder("topk:1");
+  std::vector<float> gradient(kSliceSize);
+  gradient[7] = 8;
+  gradient[9] = 4;
+  encoder->BeginTable(TableId(0), gradient, /*learning_rate=*/0.5);
+  ASSERT_TRUE(encoder->Encode(kFirst, Step(0), gradient).ok());
+  EXPECT_EQ(ResidualOf(*encoder, kFirst)[9], 2);
+  gradient[7] = gradient[9] = 0;
+  encoder->BeginTable(TableId(0), gradient, /*learning_rate=*/0.25);
+  const auto encoded = encoder->Encode(kFirst, Step(1), gradient);
+  ASSERT_TRUE(encoded.ok()) << encoded.status();
+  EXPECT_EQ(Bytes(encoded->bytes), (std::vector<uint8_t>{9, 0, 0, 0, 0, 0, 0, 0x41}));  // 8.0f
+}
+
 // Two workers' part of deep gradient compression: a table of topk:1 and a dense one.
 class DgcTest : public testing::Test {
  protected:
@@ -173,7 +221,7 @@ class DgcTest : public testing::Test {
   // The push, decoded.
   static std::vector<float> Push(GradientEncoder& encoder, TableId table, int64_t step,
                                  const std::vector<float>& gradient) {
-    encoder.BeginTable(table, gradient);
+    encoder.BeginTable(table, gradient, /*learning_rate=*/std::nullopt);
     const auto encoded = encoder.Encode({table, SliceIndex(0)}, Step(step), gradient);
     EXPECT_TRUE(encoded.ok()) << encoded.status();
     std::vector<float> decoded(gradient.size());

@@ -24,8 +24,10 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Opt
   plan.draws.worker = options.worker;
   plan.workers = options.num_workers;
   for (size_t i = 0; i < codecs.size(); ++i) {
+    const v1::TableSpec& table = options.tables[i];
     plan.tables.push_back(
-        {Slicing(ElementCount(options.tables[i]), options.slice_bytes), codecs[i]});
+        {Slicing(ElementCount(table), options.slice_bytes), codecs[i],
+         table.has_optimizer() ? table.optimizer().learning_rate() : options.learning_rate});
   }
   std::unique_ptr<GradientEncoder> encoder;
   if (options.mirror != nullptr && plan.is_lossy()) {
@@ -196,7 +198,8 @@ void ParameterStore::SubmitSlices(SliceGroup group) {
   const Purpose& purpose = group.purpose;
   const bool is_encoded = Encodes(group.table, purpose);
   if (is_encoded && group.slices[0].key.slice == SliceIndex(0)) {
-    encoder_->BeginTable(group.table, buffers_->gradients()[group.table.value()]);
+    encoder_->BeginTable(group.table, buffers_->gradients()[group.table.value()],
+                         purpose.learning_rate);
   }
   Transfer transfer;
   transfer.layer = buffers_->table(group.table).layer;

@@ -52,6 +52,7 @@ class ParameterStore {
     std::vector<TableCodecs> codecs;    // of each table; empty: float32 for all
     uint64_t seed = 0;                  // the job's; of the codecs' draws
     uint32_t num_workers = 1;           // of the job
+    double learning_rate = 1;           // of the job: of tables without an optimizer of their own
     uint64_t slice_bytes = 0;           // Required
     uint32_t shard_count = 0;           // of the job; required for sparse tables
     uint64_t partition_bytes = 0;       // as SetPartition says

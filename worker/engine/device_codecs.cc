@@ -328,8 +328,10 @@ absl::StatusOr<std::unique_ptr<DeviceEncoder>> DeviceEncoder::Create(CodecPlan p
       new DeviceEncoder(std::move(plan), codecs, std::move(on_host)));
 }
 
-void DeviceEncoder::BeginTable(TableId table, absl::Span<const float> gradient) {
-  if (!codecs_->encodes(table)) on_host_->BeginTable(table, gradient);
+void DeviceEncoder::BeginTable(TableId table, absl::Span<const float> gradient,
+                               std::optional<double> learning_rate) {
+  CHECK(!learning_rate.has_value()) << "a device's pushes have the rate of the optimizer";
+  if (!codecs_->encodes(table)) on_host_->BeginTable(table, gradient, learning_rate);
 }
 
 absl::StatusOr<GradientEncoder::Encoded> DeviceEncoder::Encode(SliceKey key, Step step,

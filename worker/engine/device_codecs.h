@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -106,11 +107,13 @@ class DeviceEncoder : public GradientEncoder {
   static absl::StatusOr<std::unique_ptr<DeviceEncoder>> Create(CodecPlan plan,
                                                                DeviceCodecs* codecs);
 
-  // The gradients of the other tables come to the host, and momentum is added there.
+  // The gradients of the other tables come to the host, and momentum is added there. Only programs
+  // of users, whose gradients lie on the host, change the learning rate.
   bool encodes(TableId table) const override {
     return codecs_->encodes(table) || on_host_->encodes(table);
   }
-  void BeginTable(TableId table, absl::Span<const float> gradient) override;
+  void BeginTable(TableId table, absl::Span<const float> gradient,
+                  std::optional<double> learning_rate) override;
   // If the device encodes the table, QueueEncode has done it.
   absl::StatusOr<Encoded> Encode(SliceKey key, Step step,
                                  absl::Span<const float> gradient) override;

@@ -227,6 +227,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   }
   store.seed = options_.job->job().seed();
   store.num_workers = options_.job->job().cluster().num_workers();
+  store.learning_rate = options_.job->job().optimizer().learning_rate();
   store.slice_bytes = SliceBytes(spec);
   store.shard_count = options_.job->job().cluster().shard_count();
   store.partition_bytes = spec.partition_bytes();

@@ -59,6 +59,7 @@ const std::map<std::string, Rule>& Rules() {
       {"residual_lost_in_empty_push", {"error feedback"}},
       {"residual_not_restored", {"error feedback"}},
       {"residual_not_saved", {"error feedback"}},
+      {"residual_not_scaled", {"error feedback"}},
       {"rest_of_difference_lost", {"differences"}},
       {"row_left_out_of_cut", {"nothing lost in a checkpoint"}},
       {"row_mean_of_givers", {"one sum a step"}},
