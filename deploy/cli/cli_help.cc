@@ -3,6 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/job/job_flags.h"
+#include "common/transport/trust/call_rights.h"
+#include "common/transport/trust/job_token.h"
 #include "deploy/cli/help_topics.h"
 
 namespace capstan {
@@ -231,11 +233,20 @@ constexpr CommandFlag kKeysFlags[] = {
     {"from", "DIR",
      "Folder with the full token, to make keys for somebody else. Needs --right or --hosts. "
      "Default: none."},
-    {"right", "look|take_part",
-     "With --from, what the holder of --out may do. look: read the job's status. take_part: also "
-     "be a worker. The certificate is then a client's: it cannot pose as a server. Default: "
-     "everything."},
+    {"right", "look|read|take_part",
+     "With --from, what the holder of --out may do: see below. The certificate is then a client's: "
+     "it cannot pose as a server. Default: everything."},
 };
+
+// Each right includes the ones before it.
+std::string RightsHelp() {
+  std::string text;
+  for (const Right right : {Right::kLook, Right::kRead, Right::kTakePart, Right::kOperate}) {
+    absl::StrAppendFormat(&text, "  %-9s  %s%s\n", RightName(right),
+                          right == Right::kLook ? "" : "also: ", CallersWith(right));
+  }
+  return text;
+}
 
 constexpr CommandFlag kReportFlags[] = {
     {"output", "FILE", "File for the page. Default: RUN_DIR/report.html."},
@@ -472,7 +483,7 @@ Example:
 
 std::string KeysHelp() {
   return absl::StrCat(R"(Usage: capstan keys --out=DIR [--hosts=HOST,...] [--days=N]
-       capstan keys --from=DIR --right=look|take_part --out=DIR [--days=N]
+       capstan keys --from=DIR --right=look|read|take_part --out=DIR [--days=N]
        capstan keys --from=DIR --hosts=HOST,... --out=DIR [--days=N]
 
 Makes a folder of keys, which the programs take as --keys=DIR: they then talk over TLS, and only who has
@@ -487,6 +498,9 @@ these: --right then writes ca.crt and token alone.
 Flags:
 )",
                       CommandFlagsHelp(KeysFlags()), R"(
+Rights, and what each allows:
+)",
+                      RightsHelp(), R"(
 Examples:
   capstan keys --out=keys && capstan run --keys=keys
   capstan keys --out=keys --hosts=node1.example.org,10.0.0.1

@@ -121,9 +121,13 @@ TEST(CliHelpTest, HelpOfExportSaysOfWhichMomentTheParametersAre) {
 TEST(CliHelpTest, HelpOfKeysSaysWhatStaysAndWhatIsReplaced) {
   EXPECT_THAT(KeysHelp(),
               AllOf(HasSubstr("--out=DIR"), HasSubstr("--from=DIR"), HasSubstr("--days=N"),
-                    HasSubstr("--right=look|take_part"), HasSubstr("--hosts=HOST,..."),
+                    HasSubstr("--right=look|read|take_part"), HasSubstr("--hosts=HOST,..."),
                     HasSubstr("The list replaces the earlier one"),
                     HasSubstr("their CA and their token stay"), HasSubstr("cannot pose")));
+  EXPECT_THAT(KeysHelp(),
+              AllOf(HasSubstr("  look       capstan status and top, the live page"),
+                    HasSubstr("  read       also: capstan get"),
+                    HasSubstr("  take_part  also: workers"), HasSubstr("  operate    also: ")));
 }
 
 TEST(CliHelpTest, HelpOfReportListsItsFlagAndHowLinesBecomeFiner) {

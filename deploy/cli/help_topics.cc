@@ -130,7 +130,7 @@ capstan run --help.
 
 Without keys, all programs talk in plaintext, and only within one machine. With --keys=DIR they
 talk over TLS, and only who has the token of the job takes part. The same flag is needed by
-capstan status, top, set and checkpoint.
+capstan status, top, get, set and checkpoint.
 
   capstan keys --out=keys --hosts=node1.example.org,10.0.0.1
   capstan run --keys=keys
@@ -140,7 +140,8 @@ all machines, without ca.key, or make one for each machine:
 
   capstan keys --from=keys --hosts=node2.example.org --out=keys_node2
 
-Others may get fewer rights. look: read the job's status. take_part: also be a worker.
+Others may get fewer rights. look: read the job's status. read: also its parameters. take_part:
+also be a worker.
 
   capstan keys --from=keys --right=look --out=keys_look
   capstan status --keys=keys_look --coordinator=node1.example.org:4000

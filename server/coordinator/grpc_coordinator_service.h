@@ -56,11 +56,10 @@ class GrpcCoordinatorService : public v1::CoordinatorService::CallbackService {
 
   // Answers the call by `method`, if the guard admits it.
   template <typename Request, typename Reply>
-  grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, Right needed,
+  grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
                                    Method<Request, Reply> method, const Request* request,
                                    Reply* reply);
-  absl::Status Admit(const grpc::CallbackServerContext& context, absl::string_view what,
-                     Right needed);
+  absl::Status Admit(const grpc::CallbackServerContext& context, absl::string_view call);
 
   CoordinatorEndpoint& coordinator_;
   CallGuard* const guard_;

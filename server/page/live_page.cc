@@ -18,6 +18,7 @@
 #include "common/base/printable_text.h"
 #include "common/charts/chart_files.h"
 #include "common/job/job_properties.h"
+#include "common/transport/trust/call_rights.h"
 #include "server/page/asset_files.h"
 #include "server/page/status_json.h"
 
@@ -35,6 +36,8 @@ constexpr char kJson[] = "application/json";
 PageAnswer Text(int status, absl::string_view text) {
   return {status, "text/plain; charset=utf-8", PrintableText(text)};
 }
+
+PageAnswer NoSuchPage() { return Text(404, "there is no such page; the page is at /"); }
 
 // The page and its files; nothing: there is none at this path.
 std::optional<PageAnswer> Asset(absl::string_view path) {
@@ -159,16 +162,24 @@ PageAnswer LivePage::Route(const PageRequest& request) {
                 "expected an address of this page in the header Host; open the page by an IP "
                 "address, or as localhost, or by the host in --http_listen");
   }
-  if (request.method == "GET" || request.method == "HEAD") {
-    if (request.path == "/status.json") return Status(request);
-    return Asset(request.path).value_or(Text(404, "there is no such page; the page is at /"));
+  const bool is_post = request.method == "POST";
+  if (!is_post && request.method != "GET" && request.method != "HEAD") {
+    return Text(405, "expected GET or POST");
   }
-  if (request.method != "POST") return Text(405, "expected GET or POST");
-  if (!IsSameOrigin(request)) return Text(403, "expected a request of this page, got another's");
+  if (is_post && !IsSameOrigin(request)) {
+    return Text(403, "expected a request of this page, got another's");
+  }
+  const CallRight* const call = FindCall(absl::StrCat(is_post ? "POST " : "GET ", request.path));
+  if (call == nullptr) return NoSuchPage();
+  if (call->right.has_value()) {
+    std::optional<PageAnswer> refused = Refuse(request, *call->right);
+    if (refused.has_value()) return *std::move(refused);
+  }
+  if (request.path == "/status.json") return Status(request);
   if (request.path == "/login") return LogIn(request);
   if (request.path == "/logout") return LogOut(request);
   if (request.path == "/consistency") return SetConsistency(request);
-  return Text(404, "there is no such page; the page is at /");
+  return Asset(request.path).value_or(NoSuchPage());
 }
 
 bool LivePage::IsOwnHost(absl::string_view host_header) const {
@@ -214,15 +225,21 @@ std::optional<Right> LivePage::RightOf(const PageRequest& request) {
   return sessions_.RightOf(*tokens, SessionId(request));
 }
 
-PageAnswer LivePage::Status(const PageRequest& request) {
+std::optional<PageAnswer> LivePage::Refuse(const PageRequest& request, Right needed) {
   const std::optional<Right> right = RightOf(request);
   if (!right.has_value()) return Text(401, "log in with a token of this job");
+  if (*right >= needed) return std::nullopt;
+  return Text(403, absl::StrCat("Refused: expected a token with the right to ", RightName(needed),
+                                ", got one to ", RightName(*right), " only."));
+}
+
+PageAnswer LivePage::Status(const PageRequest& request) {
   const absl::StatusOr<v1::GetStatusReply> status =
       AwaitReply(*options_.coordinator, &CoordinatorEndpoint::GetStatus, {}, *options_.clock);
   if (!status.ok()) return Text(HttpStatus(status.status()), status.status().message());
   return {200, kJson,
           StatusJson(*status, options_.log->Lines(), /*has_login=*/options_.tokens() != nullptr,
-                     /*may_operate=*/*right >= Right::kOperate)};
+                     /*may_operate=*/RightOf(request) >= RightOfCall("POST /consistency"))};
 }
 
 PageAnswer LivePage::LogIn(const PageRequest& request) {
@@ -262,13 +279,6 @@ PageAnswer LivePage::LogOut(const PageRequest& request) {
 }
 
 PageAnswer LivePage::SetConsistency(const PageRequest& request) {
-  const std::optional<Right> right = RightOf(request);
-  if (!right.has_value()) return Text(401, "log in with a token of this job");
-  if (*right < Right::kOperate) {
-    return Text(403,
-                absl::StrCat("Refused: expected a token with the right to operate, got one to ",
-                             RightName(*right), " only."));
-  }
   absl::StatusOr<v1::SetConsistencyRequest> change = ReadChange(request);
   if (!change.ok()) return Text(400, change.status().message());
   {

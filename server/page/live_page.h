@@ -52,6 +52,8 @@ class LivePage {
   PageAnswer Route(const PageRequest& request);
   // What the browser may do; nothing: it has to log in.
   std::optional<Right> RightOf(const PageRequest& request);
+  // Why the browser may not do what needs a right; nothing: it may.
+  std::optional<PageAnswer> Refuse(const PageRequest& request, Right needed);
   PageAnswer Status(const PageRequest& request);
   PageAnswer LogIn(const PageRequest& request);
   // A line in the log, once a minute at most.

@@ -12,7 +12,7 @@ grpc::ServerUnaryReactor* GrpcReaderService::ReadRows(grpc::CallbackServerContex
                                                       const v1::ReadRowsRequest* request,
                                                       v1::ReadRowsReply* reply) {
   absl::Status status;
-  if (guard_ != nullptr) status = guard_->Admit(*context, "ReadRows", Right::kLook).status();
+  if (guard_ != nullptr) status = guard_->Admit(*context, "ReadRows").status();
   if (status.ok()) {
     absl::StatusOr<v1::ReadRowsReply> rows = server_.ReadRows(*request);
     status = rows.status();

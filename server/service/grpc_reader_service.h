@@ -9,7 +9,7 @@
 
 namespace capstan {
 
-// Answers readers of a server's parameters over gRPC. They need the right to look. Thread-safe.
+// Answers readers of a server's parameters over gRPC. They need the right to read. Thread-safe.
 class GrpcReaderService : public v1::ReaderService::CallbackService {
  public:
   // Both outlive the gRPC server. `guard` decides who may read; null: everybody.

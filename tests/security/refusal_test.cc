@@ -214,17 +214,20 @@ TEST_F(RefusalTest, ACallWithoutATokenIsRefused) {
   EXPECT_THAT(status.error_message(), HasSubstr("expected the job's token, got none"));
 }
 
-TEST_F(RefusalTest, ATokenToLookMayOnlyLook) {
+TEST_F(RefusalTest, ATokenMayOnlyDoWhatItsRightSays) {
   Serve(dir_);
   TestKeys weaker = keys_;
   weaker.token = WeakerToken(keys_.token, Right::kLook);
   const SecurityPointer looking = Open(weaker);
   EXPECT_TRUE(Look(looking).ok());
-  EXPECT_THAT(std::string(Read(looking).message()), HasSubstr("has not been given its shards"));
-  for (const absl::Status& status : {Set(looking), Exchange(looking)}) {
+  for (const absl::Status& status : {Set(looking), Exchange(looking), Read(looking)}) {
     EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("got one to look only"));
   }
+  weaker.token = WeakerToken(keys_.token, Right::kRead);
+  const SecurityPointer reading = Open(weaker);
+  EXPECT_THAT(std::string(Read(reading).message()), HasSubstr("has not been given its shards"));
+  EXPECT_TRUE(absl::IsPermissionDenied(Exchange(reading)));
   weaker.token = WeakerToken(keys_.token, Right::kTakePart);
   const SecurityPointer member = Open(weaker);
   EXPECT_TRUE(Exchange(member).ok());

@@ -10,6 +10,7 @@
 #include "common/base/log_format.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
+#include "common/transport/trust/call_rights.h"
 
 namespace capstan {
 namespace {
@@ -75,21 +76,21 @@ void CallGuard::set_prove_connection(ProveConnection prove) {
 }
 
 absl::StatusOr<JobTokens::Token> CallGuard::Admit(const grpc::ServerContextBase& context,
-                                                  absl::string_view what, Right needed) {
-  absl::StatusOr<JobTokens::Token> token = Check(context, what, needed);
-  if (!token.ok()) return Refuse(context, what, token.status(), ReasonOf(token.status()));
+                                                  absl::string_view call) {
+  absl::StatusOr<JobTokens::Token> token = Check(context, call);
+  if (!token.ok()) return Refuse(context, call, token.status(), ReasonOf(token.status()));
   return token;
 }
 
 absl::Status CallGuard::AdmitRegistration(const grpc::ServerContextBase& context,
-                                          absl::string_view what, Right needed) {
-  RETURN_IF_ERROR(Admit(context, what, needed).status());
+                                          absl::string_view call) {
+  RETURN_IF_ERROR(Admit(context, call).status());
   absl::Status taken = TakeRegistration(HostOf(context.peer()));
-  return taken.ok() ? taken : Refuse(context, what, std::move(taken), Reason::kTooOften);
+  return taken.ok() ? taken : Refuse(context, call, std::move(taken), Reason::kTooOften);
 }
 
 absl::StatusOr<JobTokens::Token> CallGuard::Check(const grpc::ServerContextBase& context,
-                                                  absl::string_view what, Right needed) {
+                                                  absl::string_view call) {
   std::string audience;
   ProveConnection prove;
   {
@@ -97,13 +98,14 @@ absl::StatusOr<JobTokens::Token> CallGuard::Check(const grpc::ServerContextBase&
     audience = audience_;
     prove = prove_;
   }
-  ASSIGN_OR_RETURN(JobTokens::Token token, options_.security->TokenOf(context, audience, what));
+  ASSIGN_OR_RETURN(JobTokens::Token token, options_.security->TokenOf(context, audience, call));
+  const Right needed = RightOfCall(call);
   if (token.right < needed) {
     return absl::PermissionDeniedError(absl::StrCat("expected a token with the right to ",
                                                     RightName(needed), ", got one to ",
                                                     RightName(token.right), " only"));
   }
-  // Who may only look takes no member's place.
+  // Who may only look or read takes no member's place.
   if (prove != nullptr && !prove(context.peer(), token.right >= Right::kTakePart)) {
     return absl::UnavailableError("there are too many connections (--max_connections)");
   }

@@ -52,13 +52,12 @@ class CallGuard {
   void set_prove_connection(ProveConnection prove);
 
   // The caller's token. UNAUTHENTICATED: it has none, or a wrong one. PERMISSION_DENIED: the token
-  // does not have the right `needed`. UNAVAILABLE: there are too many connections.
-  // `what` names the call, as its caller did in GrpcSecurity::Authorize.
+  // does not have the right of the call. UNAVAILABLE: there are too many connections.
+  // `call` names it as in CallRights.
   absl::StatusOr<JobTokens::Token> Admit(const grpc::ServerContextBase& context,
-                                         absl::string_view what, Right needed);
+                                         absl::string_view call);
   // Admit for registrations. UNAVAILABLE also if its host registers too often.
-  absl::Status AdmitRegistration(const grpc::ServerContextBase& context, absl::string_view what,
-                                 Right needed);
+  absl::Status AdmitRegistration(const grpc::ServerContextBase& context, absl::string_view call);
 
   // Counts a refusal, and writes it into the log. Returns `why`.
   absl::Status Refuse(const grpc::ServerContextBase& context, absl::string_view what,
@@ -75,7 +74,7 @@ class CallGuard {
   };
 
   absl::StatusOr<JobTokens::Token> Check(const grpc::ServerContextBase& context,
-                                         absl::string_view what, Right needed);
+                                         absl::string_view call);
   absl::Status TakeRegistration(const std::string& host);
 
   const Options options_;

@@ -195,7 +195,7 @@ class RefusedStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GrpcParameterService::Exchange(
     grpc::CallbackServerContext* context) {
   if (guard_ != nullptr) {
-    const absl::Status admitted = guard_->Admit(*context, kExchangeCall, Right::kTakePart).status();
+    const absl::Status admitted = guard_->Admit(*context, kExchangeCall).status();
     if (!admitted.ok()) return new RefusedStream(admitted);
   }
   StreamLimit::Place place;

@@ -37,6 +37,8 @@ absl::string_view RightName(Right right) {
   switch (right) {
     case Right::kLook:
       return "look";
+    case Right::kRead:
+      return "read";
     case Right::kTakePart:
       return "take_part";
     case Right::kOperate:
@@ -91,7 +93,7 @@ absl::StatusOr<JobTokens> JobTokens::Parse(absl::string_view text) {
         absl::StrCat("expected 1 to ", kMostTokens, " tokens, each on a line, got ", count));
   }
   for (size_t i = 0; i < count; ++i) {
-    for (const Right right : {Right::kTakePart, Right::kLook}) {
+    for (const Right right : kWeakerRights) {
       tokens.accepted_.push_back({WeakerToken(tokens.accepted_[i].text, right), right});
     }
   }

@@ -14,11 +14,15 @@ namespace capstan {
 // What the holder of a token may do. Each right includes the ones before it.
 enum class Right {
   kLook = 1,      // read the job's status
-  kTakePart = 2,  // be a server or a worker
-  kOperate = 3,   // change the running job, ask for checkpoints
+  kRead = 2,      // read trained parameters
+  kTakePart = 3,  // be a worker
+  kOperate = 4,   // be a server, change the running job, ask for checkpoints
 };
 
-// "look", "take_part" or "operate".
+// All but kOperate, which the full token has.
+inline constexpr Right kWeakerRights[] = {Right::kLook, Right::kRead, Right::kTakePart};
+
+// "look", "read", "take_part" or "operate".
 absl::string_view RightName(Right right);
 
 // Bytes that nobody can predict.

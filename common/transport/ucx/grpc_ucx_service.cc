@@ -100,8 +100,7 @@ grpc::ServerWriteReactor<v1::UcxInvitation>* GrpcUcxService::OpenUcx(
 absl::StatusOr<UcxAdmission> GrpcUcxService::Admit(const grpc::CallbackServerContext& context,
                                                    const v1::OpenUcxRequest& request) {
   if (guard_ == nullptr) return UcxAdmission::Telling();
-  ASSIGN_OR_RETURN(const JobTokens::Token token,
-                   guard_->Admit(context, kOpenUcxCall, Right::kTakePart));
+  ASSIGN_OR_RETURN(const JobTokens::Token token, guard_->Admit(context, kOpenUcxCall));
   const GrpcSecurity& security = *guard_->security();
   if (security.is_tls() || security.tokens() == nullptr) return UcxAdmission::Telling();
   absl::StatusOr<UcxAdmission> admission =

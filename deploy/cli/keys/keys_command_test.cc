@@ -297,7 +297,7 @@ TEST_F(KeysCommandTest, ABrokenCertificateNeedsHosts) {
 TEST_F(KeysCommandTest, FewerRightsAreAWeakerTokenAndAClientsCertificate) {
   ASSERT_TRUE(Make({"a"}).ok());
   const std::string token = ReadTokens(keys_)->own();
-  for (const Right right : {Right::kLook, Right::kTakePart}) {
+  for (const Right right : kWeakerRights) {
     fs::remove_all(other_);
     ASSERT_TRUE(PassOn(right).ok());
     EXPECT_THAT(NamesIn(other_), ElementsAre("ca.crt", "tls.crt", "tls.key", "token"));

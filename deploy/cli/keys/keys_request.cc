@@ -31,10 +31,10 @@ absl::StatusOr<std::vector<std::string>> ReadHosts(const std::string& list) {
 }
 
 absl::StatusOr<Right> ReadRight(const std::string& name) {
-  for (const Right right : {Right::kLook, Right::kTakePart}) {
+  for (const Right right : kWeakerRights) {
     if (name == RightName(right)) return right;
   }
-  return FlagError("right", "look or take_part", name);
+  return FlagError("right", "look, read or take_part", name);
 }
 
 absl::StatusOr<int> ReadDays(const std::string& text) {

@@ -36,6 +36,7 @@ TEST(KeysRequestTest, EachHostOfTheListIsTakenOnce) {
 
 TEST(KeysRequestTest, FromGoesWithARightOrWithHosts) {
   EXPECT_EQ(ReadKeysRequest({{"out", "b"}, {"from", "a"}, {"right", "look"}})->right, Right::kLook);
+  EXPECT_EQ(ReadKeysRequest({{"out", "b"}, {"from", "a"}, {"right", "read"}})->right, Right::kRead);
   EXPECT_EQ(ReadKeysRequest({{"out", "b"}, {"from", "a"}, {"right", "take_part"}})->right,
             Right::kTakePart);
   EXPECT_EQ(ReadKeysRequest({{"out", "b"}, {"from", "a"}, {"hosts", "c"}})->from, "a");
@@ -54,7 +55,7 @@ TEST(KeysRequestTest, WrongValuesAreNamed) {
   EXPECT_THAT(ErrorOf({{"out", "b"}, {"from", ""}}), HasSubstr("flag --from: expected DIR"));
   for (const char* const right : {"operate", "Look", ""}) {
     EXPECT_THAT(ErrorOf({{"out", "b"}, {"from", "a"}, {"right", right}}),
-                HasSubstr("flag --right: expected look or take_part, got "));
+                HasSubstr("flag --right: expected look, read or take_part, got "));
   }
   for (const char* const days : {"0", "-1", "36501", "1.5", "x", ""}) {
     EXPECT_THAT(ErrorOf({{"out", "b"}, {"days", days}}),
