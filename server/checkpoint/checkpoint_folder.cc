@@ -160,6 +160,9 @@ class OpenedFolder : public CheckpointStorage {
     return SyncFolder(PathOf(name));
   }
 
+  // Create removes what stays.
+  void Discard(const std::string& name) override { Remove(PathOf(name)).IgnoreError(); }
+
   absl::Status RemoveOld(uint32_t keep) override {
     ASSIGN_OR_RETURN(const std::vector<CheckpointName> all, ListCheckpoints(dir_));
     absl::Status status;

@@ -29,6 +29,8 @@ class CheckpointStorage {
   // Completes a checkpoint. All of its files are on the disk already. INVALID_ARGUMENT: its
   // manifest contradicts itself.
   virtual absl::Status Publish(const std::string& name, const v1::CheckpointManifest& manifest) = 0;
+  // Removes an incomplete checkpoint that no server writes any more, if the system lets it.
+  virtual void Discard(const std::string& name) = 0;
   // Removes all complete checkpoints but the newest `keep`, and incomplete ones before the newest.
   // `keep` is at least 1. Goes on after an error, and returns the first one.
   virtual absl::Status RemoveOld(uint32_t keep) = 0;

@@ -139,6 +139,15 @@ TEST_F(CheckpointFolderTest, AnIncompleteOneIsRemovedOnceANewerOneIsComplete) {
 }
 
 // What failed for want of room must not keep the next one from its room.
+TEST_F(CheckpointFolderTest, ADiscardedOneLeavesNothing) {
+  const auto storage = Open();
+  Add(*storage);
+  Add(*storage, /*is_complete=*/false);
+  storage->Discard("checkpoint-000002");
+  EXPECT_FALSE(Has("checkpoint-000002"));
+  EXPECT_THAT(Names(), ElementsAre("checkpoint-000001"));
+}
+
 TEST_F(CheckpointFolderTest, ANewOneRemovesTheIncompleteOnesButNotTheirNumbers) {
   {
     const auto storage = Open();

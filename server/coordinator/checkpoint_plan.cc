@@ -129,8 +129,19 @@ void CheckpointPlan::Publish(v1::CheckpointManifest manifest) {
   state_ = State::kPublishing;
   work_ = [manifest = std::move(manifest), name = name_,
            keep = spec_.keep()](CheckpointStorage& storage) -> absl::StatusOr<std::string> {
-    if (absl::Status status = storage.Publish(name, manifest); !status.ok()) return status;
+    if (absl::Status status = storage.Publish(name, manifest); !status.ok()) {
+      storage.Discard(name);
+      return status;
+    }
     return std::string(storage.RemoveOld(keep).message());
+  };
+}
+
+void CheckpointPlan::Discard(const absl::Status& status) {
+  state_ = State::kDiscarding;
+  work_ = [status, name = name_](CheckpointStorage& storage) -> absl::StatusOr<std::string> {
+    storage.Discard(name);
+    return status;
   };
 }
 

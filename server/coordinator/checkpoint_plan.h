@@ -58,8 +58,8 @@ class CheckpointPlan {
   const std::map<uint32_t, v1::CheckpointPart>* EndedParts(size_t num_servers) const;
   // Every server has written its part: the manifest is next.
   void Publish(v1::CheckpointManifest manifest);
-  // The current checkpoint is given up. The job goes on.
-  void Fail(const absl::Status& status, absl::Time now);
+  // A server's part is of no use: the checkpoint is given up, and its folder goes. The job goes on.
+  void Discard(const absl::Status& status);
 
   Work TakeWork() { return std::exchange(work_, nullptr); }
   void EndWork(const absl::StatusOr<std::string>& result, absl::Time now);
@@ -83,9 +83,11 @@ class CheckpointPlan {
     kCreated,
     kAgreeing,  // servers hold back
     kWriting,   // servers cut and write
-    kPublishing
+    kPublishing,
+    kDiscarding
   };
 
+  void Fail(const absl::Status& status, absl::Time now);
   bool is_periodic() const { return spec_.steps() > 0 || spec_.seconds() > 0; }
   bool IsDue(const Training& training) const;
   bool IsLastDue(const Training& training) const;

@@ -121,7 +121,7 @@ TEST(CheckpointPlanTest, TwoRequestsOneAfterTheOtherAreBothAnswered) {
 TEST(CheckpointPlanTest, ARequestAfterAFailureDoesNotWait) {
   PlanRig rig(EverySteps(10));
   ASSERT_EQ(rig.Agree(3), 10);
-  rig.plan.Fail(absl::UnavailableError("a server's disk"), rig.training.now);
+  rig.Discard(absl::UnavailableError("a server's disk"));
   EXPECT_FALSE(rig.Order().number() > 0) << "servers have nothing to do";
   const uint64_t number = rig.plan.Request().value();
   rig.storage.created = absl::UnavailableError("no disk");

@@ -26,13 +26,14 @@ class FakeStorage : public CheckpointStorage {
     published_name = name;
     return published;
   }
+  void Discard(const std::string& name) override { discarded_name = name; }
   absl::Status RemoveOld(uint32_t keep) override {
     kept = keep;
     return removed;
   }
 
   absl::Status created, published, removed;
-  std::string published_name;
+  std::string published_name, discarded_name;
   uint32_t kept = 0;
   int count = 0;
 };
@@ -77,6 +78,11 @@ class PlanRig {
     v1::CheckpointStatus status;
     plan.WriteTo(status);
     return status;
+  }
+  // What the coordinator does if a server's part is of no use.
+  void Discard(const absl::Status& status) {
+    plan.Discard(status);
+    EXPECT_EQ(DoWork().status(), status);
   }
   void Hold(uint32_t server, int64_t step) {
     v1::CheckpointPart part;

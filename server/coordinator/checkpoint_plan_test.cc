@@ -127,10 +127,32 @@ TEST(CheckpointPlanTest, AnEndedTrainingHasOneLastCheckpointEvenIfItFails) {
   EXPECT_TRUE(rig.plan.IsBusy(rig.training)) << "the job's end waits for it";
   EXPECT_EQ(rig.Agree(/*held_step=*/103), 100);
   EXPECT_TRUE(rig.plan.IsBusy(rig.training));
-  rig.plan.Fail(absl::UnavailableError("no disk"), rig.training.now);
+  rig.Discard(absl::UnavailableError("no disk"));
   EXPECT_FALSE(rig.plan.IsBusy(rig.training)) << "the job's end waits no more";
   rig.training.now += absl::Hours(1);
   EXPECT_FALSE(rig.Begin());
+}
+
+// No later checkpoint would remove it.
+TEST(CheckpointPlanTest, TheFolderOfAFailedLastCheckpointGoesBeforeTheJobEnds) {
+  PlanRig rig(EverySteps(100));
+  rig.training.has_ended = true;
+  rig.Agree(/*held_step=*/100);
+  rig.plan.Discard(absl::UnavailableError("a server's disk"));
+  EXPECT_TRUE(rig.plan.IsBusy(rig.training)) << "the job's end waits";
+  EXPECT_FALSE(rig.DoWork().ok());
+  EXPECT_EQ(rig.storage.discarded_name, "c1");
+  EXPECT_EQ(rig.Status().error(), "a server's disk");
+  EXPECT_FALSE(rig.plan.IsBusy(rig.training));
+}
+
+TEST(CheckpointPlanTest, TheFolderWithoutAManifestGoes) {
+  PlanRig rig(EverySteps(100));
+  rig.training.has_ended = true;
+  rig.Agree(/*held_step=*/100);
+  rig.storage.published = absl::UnavailableError("no manifest");
+  EXPECT_FALSE(rig.Complete(100).ok());
+  EXPECT_EQ(rig.storage.discarded_name, "c1");
 }
 
 TEST(CheckpointPlanTest, ACheckpointOfTheLastStepIsTheLastOne) {
@@ -144,7 +166,7 @@ TEST(CheckpointPlanTest, ACheckpointThatFailsAtTheEndIsTriedOnceMore) {
   PlanRig rig(EverySteps(40));
   rig.Agree(3);
   rig.training.has_ended = true;
-  rig.plan.Fail(absl::UnavailableError("no disk"), rig.training.now);
+  rig.Discard(absl::UnavailableError("no disk"));
   EXPECT_TRUE(rig.plan.IsBusy(rig.training)) << "it began before the end";
   EXPECT_EQ(rig.Agree(/*held_step=*/103), 100);
 }

@@ -34,6 +34,7 @@ class MemoryFolder : public CheckpointStorage {
     manifests_.push_back(manifest);
     return DecodeManifest(EncodeManifest(manifest), name).status();
   }
+  void Discard(const std::string&) override {}
   absl::Status RemoveOld(uint32_t) override { return absl::OkStatus(); }
 
  private:

@@ -108,10 +108,7 @@ bool JobState::SettleCheckpoint() {
   if (manifest.ok()) {
     checkpoint_.Publish(*manifest);
   } else {
-    events_.emplace_back(absl::StrCat("the checkpoint ", checkpoint_.name(), " has failed: ",
-                                      manifest.status().message(), "; the job goes on"),
-                         std::nullopt, std::string(manifest.status().message()));
-    checkpoint_.Fail(manifest.status(), clock_.Now());
+    checkpoint_.Discard(manifest.status());
   }
   return true;
 }

@@ -27,6 +27,7 @@ class ScriptedCheckpoints::Folder : public CheckpointStorage {
     if (readable.ok()) disk_.manifests.push_back(manifest);
     return readable;
   }
+  void Discard(const std::string&) override {}
   absl::Status RemoveOld(uint32_t) override { return absl::OkStatus(); }
 
  private:
