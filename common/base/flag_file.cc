@@ -1,10 +1,7 @@
 #include "common/base/flag_file.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <optional>
 #include <system_error>
@@ -18,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "common/base/input_file.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 
@@ -40,27 +38,12 @@ std::optional<std::string> FlagFileIn(absl::string_view argument) {
 }
 
 absl::StatusOr<std::string> ReadFlagFile(const std::string& path) {
-  std::error_code ignored;
-  std::string problem;
-  std::ifstream in(path, std::ios::binary);
-  if (path.empty()) {
-    problem = "it needs a name";
-  } else if (!in) {
-    problem = std::strerror(errno);
-  } else if (fs::is_directory(path, ignored)) {
-    problem = "it is a folder";
-  }
-  if (!problem.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--flagfile: expected a file of flags that can be read, got \"",
-                     PrintableText(path), "\" (", problem, ")"));
-  }
-  std::string text(kMaxFileBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(in.gcount());
-  if (text.size() <= kMaxFileBytes) return text;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--flagfile: expected a file of at most 1 MiB, got more in ", PrintableText(path)));
+  absl::StatusOr<std::string> text = absl::InvalidArgumentError("it needs a name");
+  if (!path.empty()) text = ReadInputText(path, kMaxFileBytes);
+  if (text.ok()) return text;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--flagfile: expected a file of flags that can be read, got \"",
+                   PrintableText(path), "\" (", text.status().message(), ")"));
 }
 
 // Reads files into one list of flags.

@@ -13,8 +13,8 @@ namespace capstan {
 //
 // A line of FILE is a flag, a comment that begins with #, or blank. A flag --flagfile in FILE is
 // replaced as well. FILE counts from the current folder. INVALID_ARGUMENT names FILE and the line,
-// and leaves `args` as they are: a file that cannot be read, a line that is no flag, files that
-// read each other in a circle, more than 64 files, or a file of more than 1 MiB.
+// and leaves `args` as they are: a file that ReadInputText refuses, a line that is no flag, files
+// that read each other in a circle, more than 64 files, or a file of more than 1 MiB.
 absl::Status ExpandFlagFiles(std::vector<std::string>* args);
 
 }  // namespace capstan

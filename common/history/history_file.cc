@@ -15,6 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/input_file.h"
 #include "common/base/status_macros.h"
 
 namespace capstan {
@@ -87,6 +88,7 @@ std::string SerializeHistory(const std::vector<v1::HistoryRecord>& records) {
 }
 
 absl::StatusOr<std::vector<v1::HistoryRecord>> ReadHistoryFile(const std::string& path) {
+  RETURN_IF_ERROR(Annotate(CheckIsFile(path), absl::StrCat("history file ", path)));
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     return absl::NotFoundError(absl::StrCat("history file ", path,

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 
 namespace capstan {
@@ -72,11 +73,11 @@ absl::StatusOr<std::vector<CsvColumn>> ParseCsvColumns(absl::string_view text) {
 }
 
 absl::StatusOr<char> ParseDelimiter(absl::string_view text) {
-  if (text == "tab") return '\t';
+  if (text == "tab" || text == "\t" || text == "\\t") return '\t';
   const bool is_one = text.size() == 1 && absl::ascii_isprint(text[0]) && text != " ";
   if (is_one) return text[0];
   return absl::InvalidArgumentError(
-      absl::StrCat("expected one character or \"tab\", got \"", text, "\""));
+      absl::StrCat("expected one character or \"tab\", got \"", PrintableText(text), "\""));
 }
 
 }  // namespace capstan

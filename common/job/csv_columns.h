@@ -21,8 +21,8 @@ enum class CsvColumn {
 // and at least one feature.
 absl::StatusOr<std::vector<CsvColumn>> ParseCsvColumns(absl::string_view text);
 
-// The character between two columns: `text`, or a tab for "tab". INVALID_ARGUMENT for no or more
-// characters, or one that has another meaning in a line.
+// The character between two columns: `text`, or a tab for "tab" and "\\t". INVALID_ARGUMENT for no
+// or more characters, or one that has another meaning in a line.
 absl::StatusOr<char> ParseDelimiter(absl::string_view text);
 
 }  // namespace capstan

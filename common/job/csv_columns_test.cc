@@ -39,7 +39,7 @@ TEST(CsvColumnsTest, ErrorsSayWhatIsExpectedAndGot) {
 
 TEST(CsvColumnsTest, ADelimiterIsOneCharacter) {
   EXPECT_EQ(*ParseDelimiter(";"), ';');
-  EXPECT_EQ(*ParseDelimiter("tab"), '\t');
+  for (const char* tab : {"tab", "\t", "\\t"}) EXPECT_EQ(*ParseDelimiter(tab), '\t') << tab;
   for (const char* bad : {"", "ab", " ", "\n"}) EXPECT_FALSE(ParseDelimiter(bad).ok()) << bad;
 }
 

@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/input_file.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"
 
@@ -102,14 +103,11 @@ std::string WithExpectation(std::string error, const Descriptor& message) {
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  std::string text;
-  char chunk[4096];
-  while (in.read(chunk, sizeof(chunk)) || in.gcount() > 0) text.append(chunk, in.gcount());
-  if (in.is_open() && !in.bad()) return text;
+  constexpr uint64_t kMostBytes = 16 << 20;
+  absl::StatusOr<std::string> text = ReadInputText(path, kMostBytes);
+  if (text.ok()) return text;
   return absl::NotFoundError(absl::StrCat("job file ", path, ": expected a readable file, got \"",
-                                          std::strerror(errno), "\"; check the path"));
+                                          text.status().message(), "\"; check the path"));
 }
 
 void Resolve(const std::filesystem::path& folder, std::string* path) {

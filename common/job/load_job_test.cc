@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -106,7 +108,24 @@ TEST(LoadJobTest, MissingFileIsNamed) {
 }
 
 TEST(LoadJobTest, FolderIsRefused) {
-  EXPECT_THAT(ErrorOf(::testing::TempDir()), HasSubstr("Is a directory"));
+  EXPECT_THAT(ErrorOf(::testing::TempDir()), HasSubstr("it is a folder"));
+}
+
+TEST(LoadJobTest, APipeOrADeviceIsRefusedAtOnce) {
+  const std::string pipe = ::testing::TempDir() + "/load_job_test_pipe";
+  unlink(pipe.c_str());  // of an earlier run
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(ErrorOf(pipe), HasSubstr("got \"it is a pipe, "));
+  EXPECT_THAT(ErrorOf("/dev/zero"), HasSubstr("got \"it is a device, "));
+  unlink(pipe.c_str());
+}
+
+TEST(LoadJobTest, AByteOrderMarkIsNoPartOfTheJob) {
+  const auto job = LoadJobFile(WriteJob("mark.textproto",
+                                        "\xEF\xBB\xBF"
+                                        "seed: 7\r\n"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->seed(), 7u);
 }
 
 TEST(LoadJobTest, UnknownFieldIsRefusedWithItsPlaceAndTheFieldsOfItsMessage) {

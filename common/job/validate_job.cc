@@ -19,6 +19,7 @@
 #include "common/job/field_text.h"
 #include "common/job/job_checker.h"
 #include "common/job/job_properties.h"
+#include "common/job/known_values.h"
 #include "common/job/validate_stream_job.h"
 #include "common/tensor/slicing.h"
 
@@ -260,6 +261,7 @@ void CheckStay(const v1::JobSpec& job, JobChecker* checker) {
 }  // namespace
 
 absl::Status ValidateConsistency(const v1::ConsistencySpec& consistency) {
+  RETURN_IF_ERROR(CheckEnumsAreKnown(consistency));
   v1::JobSpec job;
   *job.mutable_consistency() = consistency;
   JobChecker checker(job);
@@ -268,6 +270,7 @@ absl::Status ValidateConsistency(const v1::ConsistencySpec& consistency) {
 }
 
 absl::Status ValidateJob(const v1::JobSpec& job) {
+  RETURN_IF_ERROR(CheckEnumsAreKnown(job));
   JobChecker checker(job);
   checker.Expect(IsName(job.name()), "job_name", "1 to 100 letters, digits, - and _");
   CheckCluster(job.cluster(), &checker);

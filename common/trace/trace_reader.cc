@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/input_file.h"
 #include "common/base/json_fields.h"
 #include "common/base/status_macros.h"
 
@@ -46,6 +47,7 @@ bool IsEvent(const Json& event) {
 }  // namespace
 
 absl::StatusOr<TraceReader> TraceReader::Open(const std::string& path) {
+  RETURN_IF_ERROR(Annotate(CheckIsFile(path), absl::StrCat("trace file ", path)));
   TraceReader reader(path);
   if (!reader.file_) {
     return absl::NotFoundError(

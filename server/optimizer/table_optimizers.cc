@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/known_values.h"
 #include "server/optimizer/optimizer.h"
 
 namespace capstan {
@@ -64,6 +65,7 @@ absl::StatusOr<std::unique_ptr<RowOptimizer>> MakeRowOptimizer(const v1::Optimiz
 absl::Status CheckTableOptimizers(const v1::JobSpec& job,
                                   const google::protobuf::RepeatedPtrField<v1::TableSpec>& tables) {
   for (const v1::TableSpec& table : tables) {
+    RETURN_IF_ERROR(Annotate(CheckEnumsAreKnown(table), absl::StrCat("table ", table.name())));
     const v1::OptimizerSpec& optimizer = OptimizerOf(job, table);
     const absl::Status made = table.has_sparse()
                                   ? MakeRowOptimizer(optimizer, table.sparse().dim()).status()

@@ -42,6 +42,18 @@ TEST(TableOptimizersTest, WhatCannotBeMadeIsRefusedWithItsTable) {
           "or ADAMW for a dense table, got TYPE_UNSPECIFIED; name one"));
 }
 
+// The default of the field is MOMENTUM.
+TEST(TableOptimizersTest, AnOptimizerThatThisVersionDoesNotKnowIsRefused) {
+  auto tables = TableWith(v1::OptimizerSpec::ADAM, 0.1);
+  v1::OptimizerSpec& optimizer = *tables.Mutable(0)->mutable_optimizer();
+  optimizer.clear_type();
+  optimizer.mutable_unknown_fields()->AddVarint(v1::OptimizerSpec::kTypeFieldNumber, 99);
+  EXPECT_EQ(CheckTableOptimizers(JobWithMomentum(), tables),
+            absl::InvalidArgumentError(
+                "table embedding: optimizer.type: expected one of sgd, momentum, nesterov, "
+                "adagrad, adam, adamw, row_adagrad, ftrl, got 99; use programs of one version"));
+}
+
 TEST(TableOptimizersTest, WithDgcOnlySgdIsAccepted) {
   v1::JobSpec job;
   job.mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);

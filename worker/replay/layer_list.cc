@@ -111,7 +111,7 @@ absl::StatusOr<std::vector<LayerTensor>> LoadLayerList(const std::string& name) 
   for (const BuiltIn& built_in : kBuiltIn) {
     if (built_in.name == name) return ParseLayerList(built_in.text, name);
   }
-  const absl::StatusOr<std::string> text = ReadGzipFile(name, kMaxListBytes);
+  const absl::StatusOr<std::string> text = ReadGzipFile(name, {kMaxListBytes});
   if (!text.ok()) {
     return absl::NotFoundError(
         absl::StrCat("--replay: expected vgg16, resnet50, bert_base, bert_large or a file that can "

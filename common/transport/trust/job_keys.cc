@@ -5,17 +5,16 @@
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
 
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "common/base/input_file.h"
 #include "common/base/status_macros.h"
 #include "common/transport/trust/openssl_objects.h"
 
@@ -123,24 +122,36 @@ absl::StatusOr<JobTokens> ReadTokens(const std::string& dir) {
 
 absl::StatusOr<std::string> ReadKeyFile(const std::string& dir, const std::string& name) {
   const std::string path = absl::StrCat(dir, "/", name);
-  struct stat about;
-  if (stat(path.c_str(), &about) != 0) {
-    const std::string text = absl::StrCat("expected the file ", path, ": ", std::strerror(errno));
-    return errno == ENOENT ? absl::NotFoundError(absl::StrCat(text, kRemedy))
-                           : absl::UnavailableError(text);
+  absl::StatusOr<std::string> text = ReadInputText(path, kLongestFile);
+  if (text.ok()) return text;
+  const absl::string_view why = text.status().message();
+  if (absl::IsNotFound(text.status())) {
+    return absl::NotFoundError(absl::StrCat("expected the file ", path, ": ", why, kRemedy));
   }
-  if (!S_ISREG(about.st_mode) || about.st_size > kLongestFile) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": expected a file of at most ", kLongestFile, " bytes, got ",
-                     S_ISREG(about.st_mode) ? absl::StrCat(about.st_size) : "no regular file"));
+  if (absl::IsUnavailable(text.status())) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot read ", path, ": ", why, "; expected a file that this user may read"));
   }
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad()) {
-    return absl::UnavailableError(absl::StrCat("cannot read ", path, ": ", std::strerror(errno),
-                                               "; expected a file that this user may read"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": expected a file of at most ", kLongestFile, " bytes, but ", why));
+}
+
+std::string WarningOfOpenKeys(const std::string& dir) {
+  const auto lets_others = [](const std::string& path, mode_t right) {
+    struct stat about;
+    return stat(path.c_str(), &about) == 0 && (about.st_mode & right) != 0;
+  };
+  std::vector<std::string> open;
+  for (const char* name : {kTokenFile, kPrivateKeyFile}) {
+    std::string path = absl::StrCat(dir, "/", name);
+    if (lets_others(path, S_IROTH)) open.push_back(std::move(path));
   }
-  return text;
+  // Nobody gets to the files of a folder that is closed.
+  if (open.empty() || !lets_others(dir, S_IXOTH)) return "";
+  const std::string paths = absl::StrJoin(open, " ");
+  return absl::StrCat("every user of this machine can read ", absl::StrJoin(open, " and "),
+                      ", and so can take part in the job: chmod o-r ", paths,
+                      ", and make new ones if others may have read them");
 }
 
 }  // namespace capstan

@@ -42,6 +42,10 @@ absl::StatusOr<JobTokens> ReadTokens(const std::string& dir);
 // The text of one file in the folder `dir`. The same errors.
 absl::StatusOr<std::string> ReadKeyFile(const std::string& dir, const std::string& name);
 
+// A line that names the secret files in the folder `dir` that every user can read, and says what
+// to do; empty if there are none.
+std::string WarningOfOpenKeys(const std::string& dir);
+
 }  // namespace capstan
 
 #endif  // COMMON_TRANSPORT_TRUST_JOB_KEYS_H_

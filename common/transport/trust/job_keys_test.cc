@@ -109,20 +109,48 @@ TEST_F(JobKeysTest, AMissingFolderIsNamedWithTheRemedy) {
 TEST_F(JobKeysTest, AFolderInPlaceOfAFileIsRefused) {
   fs::remove(Path(kPrivateKeyFile));
   fs::create_directory(Path(kPrivateKeyFile));
-  EXPECT_EQ(Error(),
-            absl::StrCat(Path(kPrivateKeyFile),
-                         ": expected a file of at most 262144 bytes, got no regular file"));
+  EXPECT_EQ(Error(), absl::StrCat(Path(kPrivateKeyFile),
+                                  ": expected a file of at most 262144 bytes, but it "
+                                  "is a folder: give the file in it"));
 }
 
 // A pipe must not block the process.
 TEST_F(JobKeysTest, APipeInPlaceOfAFileIsRefused) {
   ASSERT_EQ(mkfifo(Path(kTokenFile).c_str(), 0600), 0);
-  EXPECT_THAT(TokenError(absl::StatusCode::kInvalidArgument), HasSubstr("got no regular file"));
+  EXPECT_THAT(TokenError(absl::StatusCode::kInvalidArgument), HasSubstr("but it is a pipe, "));
 }
 
 TEST_F(JobKeysTest, AFileInPlaceOfTheFolderIsRefused) {
   dir_ = Path(kAuthorityFile);
   EXPECT_THAT(Error(absl::StatusCode::kUnavailable), HasSubstr("Not a directory"));
+}
+
+// Editors of Windows put them there.
+TEST_F(JobKeysTest, ByteOrderMarksAreNoPartOfTheKeys) {
+  const std::string mark = "\xEF\xBB\xBF";
+  const KeyPair keys = MakeKeys(authority_, kNow - absl::Hours(1), kNow + absl::Hours(1));
+  WriteKeys({mark + keys.certificate, mark + keys.private_key});
+  Write(kAuthorityFile, mark + authority_.certificate);
+  Write(kTokenFile, mark + std::string(64, 'a') + "\r\n");
+  const absl::StatusOr<TlsKeys> read = ReadTlsKeys(dir_, kNow);
+  EXPECT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(ReadTokens(dir_).ok()) << ReadTokens(dir_).status();
+}
+
+TEST_F(JobKeysTest, SecretsThatEveryUserCanReadAreNamed) {
+  Write(kTokenFile, "secret");
+  fs::permissions(dir_, fs::perms(0755));
+  fs::permissions(Path(kTokenFile), fs::perms(0640));
+  fs::permissions(Path(kPrivateKeyFile), fs::perms(0600));
+  EXPECT_EQ(WarningOfOpenKeys(dir_), "");
+  fs::permissions(Path(kTokenFile), fs::perms(0644));
+  EXPECT_THAT(WarningOfOpenKeys(dir_),
+              AllOf(HasSubstr("can read " + Path(kTokenFile) + ","), HasSubstr("chmod o-r ")));
+  fs::permissions(Path(kPrivateKeyFile), fs::perms(0604));
+  EXPECT_THAT(WarningOfOpenKeys(dir_),
+              HasSubstr(Path(kTokenFile) + " and " + Path(kPrivateKeyFile)));
+  fs::permissions(dir_, fs::perms(0700));
+  EXPECT_EQ(WarningOfOpenKeys(dir_), "") << "nobody else gets there";
 }
 
 TEST_F(JobKeysTest, ALinkToAFileIsFollowed) {
@@ -134,8 +162,9 @@ TEST_F(JobKeysTest, ALinkToAFileIsFollowed) {
 TEST_F(JobKeysTest, AHugeFileIsRefused) {
   Write(kAuthorityFile, authority_.certificate + std::string(256 << 10, '\n'));
   EXPECT_EQ(Error(),
-            absl::StrCat(Path(kAuthorityFile), ": expected a file of at most 262144 bytes, got ",
-                         authority_.certificate.size() + (256 << 10)));
+            absl::StrCat(Path(kAuthorityFile),
+                         ": expected a file of at most 262144 bytes, but it has more than 262144 "
+                         "bytes: is it the right one?"));
 }
 
 TEST_F(JobKeysTest, AFileThatThisUserMayNotReadIsNamed) {

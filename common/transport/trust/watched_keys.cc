@@ -13,6 +13,8 @@ namespace capstan {
 absl::StatusOr<std::unique_ptr<WatchedKeys>> WatchedKeys::Open(Options options) {
   std::unique_ptr<WatchedKeys> keys(new WatchedKeys(std::move(options)));
   RETURN_IF_ERROR(keys->Read());
+  const std::string warning = WarningOfOpenKeys(keys->options_.dir);
+  if (!warning.empty()) LOG(WARNING) << warning;
   keys->thread_ = std::thread([keys = keys.get()] { keys->Run(); });
   return keys;
 }

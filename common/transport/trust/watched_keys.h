@@ -34,7 +34,8 @@ class WatchedKeys {
   };
   static constexpr absl::Duration kInterval = absl::Seconds(1);
 
-  // The errors of ReadTlsKeys, ReadTokens and `on_tls_keys`.
+  // Warns in the log if every user can read the secret ones. The errors of ReadTlsKeys, ReadTokens
+  // and `on_tls_keys`.
   static absl::StatusOr<std::unique_ptr<WatchedKeys>> Open(Options options);
   ~WatchedKeys();
 

@@ -1,8 +1,8 @@
 #include "deploy/cli/hosts/host_list.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "common/base/input_file.h"
 #include "common/base/status_macros.h"
 #include "deploy/cli/job/rendezvous.h"
 
@@ -80,12 +81,17 @@ absl::Status CheckList(const std::vector<Host>& hosts) {
 }
 
 absl::StatusOr<std::vector<Host>> ReadHostFile(const std::string& path, int num_workers) {
+  constexpr uint64_t kMostBytes = 4 << 20;
+  const absl::StatusOr<std::string> lines = ReadInputText(path, kMostBytes);
+  if (!lines.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--hosts: expected a file of hosts, got ", path,
+                                                   " (", lines.status().message(), ")"));
+  }
   std::vector<Host> hosts;
-  std::ifstream in(path);
-  std::string line;
-  for (int number = 1; std::getline(in, line); ++number) {
-    const absl::string_view text =
-        absl::StripAsciiWhitespace(absl::string_view(line).substr(0, line.find('#')));
+  int number = 0;
+  for (const absl::string_view line : absl::StrSplit(*lines, '\n')) {
+    ++number;
+    const absl::string_view text = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
     if (text.empty()) continue;
     ASSIGN_OR_RETURN(Host host, ReadHost(text, num_workers, absl::StrCat(path, ":", number)));
     hosts.push_back(std::move(host));
@@ -154,7 +160,7 @@ int HostList::num_workers() const {
 absl::StatusOr<std::vector<Host>> ReadHosts(const std::string& value, int num_workers) {
   std::vector<Host> hosts;
   std::error_code ignored;
-  if (fs::is_regular_file(value, ignored)) {
+  if (fs::exists(value, ignored) && !fs::is_directory(value, ignored)) {
     ASSIGN_OR_RETURN(hosts, ReadHostFile(value, num_workers));
   } else {
     for (absl::string_view text : absl::StrSplit(value, ',')) {

@@ -42,6 +42,10 @@ TEST(HostListTest, AFileHasAHostALine) {
   EXPECT_THAT(Error(path), HasSubstr("hosts:2: expected a host as in node1"));
   std::ofstream(path) << "# none\n";
   EXPECT_THAT(Error(path), HasSubstr("expected 1 to 4096 hosts, got 0"));
+  std::ofstream(path) << "\xEF\xBB\xBF"
+                      << "a\r\n";
+  EXPECT_EQ(ReadHosts(path, 1)->front().name, "a") << "without the byte order mark";
+  EXPECT_THAT(Error("/dev/zero"), HasSubstr("expected a file of hosts, got /dev/zero (it is a"));
 }
 
 TEST(HostListTest, AWrongHostIsNamed) {

@@ -1,8 +1,7 @@
 #include "deploy/cli/hosts/remote_programs.h"
 
+#include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "common/base/input_file.h"
 #include "common/base/program.h"
 #include "common/base/status_macros.h"
 #include "xxhash.h"
@@ -31,16 +31,16 @@ absl::StatusOr<std::string> BundleName(const std::string& bundle) {
   // The list has a checksum of each file.
   const std::string path =
       fs::is_directory(bundle, ignored) ? absl::StrCat(bundle, "/capstan.spdx.json") : bundle;
-  std::ostringstream bytes;
-  if (!(bytes << std::ifstream(path, std::ios::binary).rdbuf())) {
+  constexpr uint64_t kMostBytes = uint64_t{4} << 30;
+  const absl::StatusOr<std::string> bytes = ReadInputFile(path, kMostBytes);
+  if (!bytes.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--bundle: expected an archive of deploy/bundle.sh, or its unpacked folder, "
                      "but cannot read ",
-                     path));
+                     path, " (", bytes.status().message(), ")"));
   }
-  const std::string text = bytes.str();
   return absl::StrCat("bundle-",
-                      absl::Hex(XXH3_64bits(text.data(), text.size()), absl::kZeroPad16));
+                      absl::Hex(XXH3_64bits(bytes->data(), bytes->size()), absl::kZeroPad16));
 }
 
 // The hosts with kNoPrograms as their folder.

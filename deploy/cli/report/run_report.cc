@@ -1,16 +1,15 @@
 #include "deploy/cli/report/run_report.h"
 
+#include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <sstream>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/input_file.h"
 #include "common/base/json_fields.h"
 #include "common/base/status_macros.h"
 #include "deploy/cli/job/run_folder.h"
@@ -24,13 +23,8 @@ namespace {
 
 using ::nlohmann::json;
 
-std::optional<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path);
-  if (!file.is_open()) return std::nullopt;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+// Of a run's progress, and of its summary.
+constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 
 void AddText(const json& summary, const char* key, const char* what, ChartPageContent* content) {
   if (!summary.contains(key)) return;
@@ -91,10 +85,10 @@ absl::StatusOr<ChartPageContent> RunReport(const std::string& run_dir) {
                      "; capstan run prints its name, and --run_dir sets it"));
   }
   const std::string path = absl::StrCat(run_dir, "/", kProgressFile);
-  const std::optional<std::string> progress = ReadFile(path);
-  if (!progress.has_value()) {
-    return absl::NotFoundError(absl::StrCat("expected a job's progress in ", path,
-                                            ", but there is no such file; is ", run_dir,
+  const absl::StatusOr<std::string> progress = ReadInputText(path, kMostBytes);
+  if (!progress.ok()) {
+    return absl::NotFoundError(absl::StrCat("expected a job's progress in ", path, ", got \"",
+                                            progress.status().message(), "\"; is ", run_dir,
                                             " the folder of a capstan run?"));
   }
   absl::StatusOr<std::vector<RunSample>> samples = ParseRunCourse(*progress);
@@ -107,7 +101,8 @@ absl::StatusOr<ChartPageContent> RunReport(const std::string& run_dir) {
                      ": expected at least one step of a worker, got none: the job ended "
                      "before its first one; see the logs beside it"));
   }
-  const json summary = ParseJson(ReadFile(absl::StrCat(run_dir, "/", kSummaryFile)).value_or(""));
+  const json summary =
+      ParseJson(ReadInputText(absl::StrCat(run_dir, "/", kSummaryFile), kMostBytes).value_or(""));
   content.title = "Capstan run";
   if (summary.is_object()) {
     if (summary.contains("job") && summary["job"].is_string()) {
