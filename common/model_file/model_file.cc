@@ -4,7 +4,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/base/input_file.h"
 #include "common/base/little_endian.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
@@ -24,21 +24,6 @@
 
 namespace capstan {
 namespace {
-
-absl::Status FileError(const std::string& path, absl::string_view expected) {
-  const int error = errno;
-  const std::string text =
-      absl::StrCat(path, ": expected ", expected, ", got \"", std::strerror(error), "\"");
-  switch (error) {
-    case ENOENT:
-      return absl::NotFoundError(text);
-    case ENOSPC:
-    case EDQUOT:
-      return absl::ResourceExhaustedError(text);
-    default:
-      return absl::UnavailableError(text);
-  }
-}
 
 std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -87,6 +72,44 @@ std::string DifferenceOf(const Safetensors::Tensor& expected, const Safetensors:
   if (tensor->dtype == expected.dtype && tensor->shape == expected.shape) return "";
   return absl::StrCat(name, ": expected ", ShapeText(expected.shape), " of ", expected.dtype,
                       ", got ", ShapeText(tensor->shape), " of ", tensor->dtype);
+}
+
+// Of a file, before its header.
+constexpr uint64_t kLengthBytes = sizeof(uint64_t);
+// Enough to tell what a file is.
+constexpr uint64_t kBeginningBytes = 256;
+
+// `beginning` has at least kLengthBytes.
+uint64_t HeaderBytesIn(absl::string_view beginning) {
+  return ReadLittleEndian<uint64_t>(reinterpret_cast<const uint8_t*>(beginning.data()));
+}
+
+// INVALID_ARGUMENT, with what the file is instead, unless it begins with the length of a header
+// that lies in the file.
+absl::Status CheckBeginning(absl::string_view beginning, uint64_t file_bytes) {
+  const bool has_length = beginning.size() >= kLengthBytes;
+  const bool has_header =
+      beginning.substr(std::min<size_t>(kLengthBytes, beginning.size()), 1) == "{";
+  const uint64_t header_bytes = has_length ? HeaderBytesIn(beginning) : 0;
+  std::string got = OtherKind(beginning);
+  const bool fits = has_length && header_bytes <= file_bytes - kLengthBytes;
+  if (fits && (has_header || got.empty())) return absl::OkStatus();
+  if (file_bytes == 0) {
+    got = "an empty file: copy or download it again";
+  } else if (has_header && header_bytes <= kMostSafetensorsHeaderBytes) {
+    got = absl::StrCat(file_bytes, " bytes of one, with a header of ", header_bytes,
+                       ": its end is missing; copy or download it again");
+  } else if (got.empty()) {
+    got = absl::StrCat(file_bytes,
+                       " bytes that do not begin with the length of a header: save the model with "
+                       "the safetensors library, as by safetensors.torch.save_file");
+  }
+  return absl::InvalidArgumentError(absl::StrCat("expected a safetensors file, got ", got));
+}
+
+// Whether the file's tensor has another dtype, and nothing else.
+bool IsOfOtherDtype(const Safetensors::Tensor& expected, const Safetensors::Tensor* tensor) {
+  return tensor != nullptr && tensor->shape == expected.shape && tensor->dtype != expected.dtype;
 }
 
 // In the metadata of an unfinished file.
@@ -218,94 +241,6 @@ std::string UnfinishedModelPath(const std::string& path) {
   return absl::StrCat(path, ".unfinished");
 }
 
-absl::StatusOr<OpenFile> OpenFile::Open(const std::string& path, int flags) {
-  // Does not wait for the other end of a pipe.
-  const int descriptor = open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0666);
-  if (descriptor < 0) {
-    const bool reads = (flags & O_ACCMODE) == O_RDONLY;
-    return FileError(path, reads ? "a readable file" : "a file that can be written");
-  }
-  OpenFile file(path, descriptor);
-  struct stat status;
-  const bool is_known = fstat(descriptor, &status) == 0;
-  const bool is_right = is_known && ((flags & O_DIRECTORY) != 0 || S_ISREG(status.st_mode));
-  if (is_right) return file;
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": expected a file, got a folder, a pipe or a device"));
-}
-
-OpenFile::~OpenFile() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
-
-absl::StatusOr<uint64_t> OpenFile::SizeBytes() const {
-  struct stat status;
-  if (fstat(descriptor_, &status) != 0) return FileError(path_, "to learn its size");
-  return static_cast<uint64_t>(status.st_size);
-}
-
-absl::Status OpenFile::ReadAt(uint64_t offset, void* data, uint64_t bytes) const {
-  auto* next = static_cast<char*>(data);
-  while (bytes > 0) {
-    const ssize_t count = pread(descriptor_, next, bytes, static_cast<off_t>(offset));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return FileError(path_, absl::StrCat("to read ", bytes, " bytes"));
-    if (count == 0) {
-      return absl::DataLossError(
-          absl::StrCat(path_, ": expected ", bytes, " more bytes at ", offset, ", but it ends"));
-    }
-    next += count;
-    offset += count;
-    bytes -= count;
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<uint64_t> OpenFile::HashAt(uint64_t offset, uint64_t bytes) const {
-  constexpr uint64_t kBlockBytes = 1 << 20;
-  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
-                                                                              &XXH3_freeState);
-  XXH3_64bits_reset(state.get());
-  std::string block(std::min(kBlockBytes, bytes), '\0');
-  for (uint64_t done = 0; done < bytes; done += block.size()) {
-    block.resize(std::min(kBlockBytes, bytes - done));
-    RETURN_IF_ERROR(ReadAt(offset + done, block.data(), block.size()));
-    XXH3_64bits_update(state.get(), block.data(), block.size());
-  }
-  return XXH3_64bits_digest(state.get());
-}
-
-absl::Status OpenFile::WriteAt(uint64_t offset, const void* data, uint64_t bytes) const {
-  const auto* next = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t count = pwrite(descriptor_, next, bytes, static_cast<off_t>(offset));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return FileError(path_, absl::StrCat("to write ", bytes, " bytes"));
-    next += count;
-    offset += count;
-    bytes -= count;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status OpenFile::TakeRoom(uint64_t bytes) const {
-  const auto size = static_cast<off_t>(bytes);
-  if (fallocate(descriptor_, /*mode=*/0, 0, size) == 0) return absl::OkStatus();
-  // Not every file system can take room before it is used.
-  if (errno == EOPNOTSUPP && ftruncate(descriptor_, size) == 0) return absl::OkStatus();
-  return FileError(path_, absl::StrCat("room for ", bytes, " bytes"));
-}
-
-void OpenFile::BeginSync() const {
-  sync_file_range(descriptor_, /*offset=*/0, /*nbytes=*/0, SYNC_FILE_RANGE_WRITE);
-}
-
-absl::Status OpenFile::Sync() const {
-  // Not every file system can sync a folder.
-  if (fsync(descriptor_) != 0 && errno != EINVAL) return FileError(path_, "to sync it");
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::unique_ptr<ModelOutput>> CreateModelFile(const std::string& path,
                                                              uint64_t token) {
   struct stat status;
@@ -335,21 +270,17 @@ absl::StatusOr<std::unique_ptr<ModelOutput>> CreateModelFile(const std::string& 
 
 absl::StatusOr<Safetensors> ReadSafetensorsHeader(const OpenFile& file) {
   ASSIGN_OR_RETURN(const uint64_t file_bytes, file.SizeBytes());
-  uint8_t length[8] = {};
-  if (file_bytes >= sizeof(length)) RETURN_IF_ERROR(file.ReadAt(0, length, sizeof(length)));
-  const auto header_bytes = ReadLittleEndian<uint64_t>(length);
-  if (file_bytes < sizeof(length) || header_bytes > file_bytes - sizeof(length)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file.path(), ": expected a safetensors file, got ", file_bytes,
-                     " bytes that do not begin with the length of a header"));
-  }
+  std::string beginning(std::min<uint64_t>(file_bytes, kBeginningBytes), '\0');
+  RETURN_IF_ERROR(file.ReadAt(0, beginning.data(), beginning.size()));
+  RETURN_IF_ERROR(Annotate(CheckBeginning(beginning, file_bytes), file.path()));
+  const uint64_t header_bytes = HeaderBytesIn(beginning);
   if (header_bytes > kMostSafetensorsHeaderBytes) {
     return absl::InvalidArgumentError(absl::StrCat(file.path(), ": expected a header of at most ",
                                                    kMostSafetensorsHeaderBytes, " bytes, got ",
                                                    header_bytes));
   }
   std::string json(header_bytes, '\0');
-  RETURN_IF_ERROR(file.ReadAt(sizeof(length), json.data(), json.size()));
+  RETURN_IF_ERROR(file.ReadAt(kLengthBytes, json.data(), json.size()));
   absl::StatusOr<Safetensors> header = DecodeSafetensorsHeader(json, file_bytes);
   if (!header.ok()) return Annotate(header.status(), file.path());
   return header;
@@ -375,11 +306,14 @@ absl::StatusOr<std::unique_ptr<ModelTables>> ModelTables::Read(OpenFile file) {
 
 absl::Status ModelTables::CheckTables(const ModelOutput::Tables& tables) const {
   std::vector<std::string> differences;
+  size_t other_dtypes = 0;
   absl::flat_hash_set<std::string> expected;
   for (const v1::TableSpec& table : tables) {
     for (const Safetensors::Tensor& tensor : TensorsOf(table, tensors_)) {
       expected.insert(tensor.name);
-      std::string difference = DifferenceOf(tensor, Find(tensors_, tensor.name));
+      const Safetensors::Tensor* const found = Find(tensors_, tensor.name);
+      other_dtypes += IsOfOtherDtype(tensor, found) ? 1 : 0;
+      std::string difference = DifferenceOf(tensor, found);
       if (!difference.empty()) differences.push_back(std::move(difference));
     }
   }
@@ -389,15 +323,22 @@ absl::Status ModelTables::CheckTables(const ModelOutput::Tables& tables) const {
                                        ShapeText(tensor.shape)));
   }
   if (differences.empty()) return absl::OkStatus();
+  const bool are_all_dtypes = differences.size() == other_dtypes;
   std::string more;
   if (differences.size() > kMostDifferences) {
     more = absl::StrCat("; and ", differences.size() - kMostDifferences, " more");
     differences.resize(kMostDifferences);
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      file_.path(),
-      ": the file is of another model than the job's: ", absl::StrJoin(differences, "; "), more,
-      ". Use the job file and the flags with which it was trained"));
+  const std::string list = absl::StrCat(absl::StrJoin(differences, "; "), more);
+  if (are_all_dtypes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file_.path(), ": expected the job's tables as F32: ", list,
+        ". Convert the file, as by safetensors.torch: save_file({name: values.float() for name, "
+        "values in load_file(FILE).items()}, NEW_FILE)"));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(file_.path(), ": the file is of another model than the job's: ", list,
+                   ". Use the job file and the flags with which it was trained"));
 }
 
 absl::Status ModelTables::CheckToken(uint64_t token) const {

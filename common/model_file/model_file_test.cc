@@ -153,7 +153,7 @@ TEST_F(ModelFileTest, APipeIsRefusedAtOnce) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   const absl::Status status = ModelTables::Open(path_).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("a folder, a pipe or a device"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("expected a file: it is a pipe, "));
 }
 
 TEST_F(ModelFileTest, TwoJobsCannotWriteOneFile) {
@@ -207,6 +207,17 @@ TEST_F(ModelFileTest, EveryDifferenceIsNamed) {
               AllOf(HasSubstr("t15: "), HasSubstr("and 86 more"), Not(HasSubstr("t16"))));
 }
 
+TEST_F(ModelFileTest, OtherDtypesAreNamedWithTheRemedy) {
+  Safetensors file;
+  file.tensors = {{"weight", "BF16", {2, 3}}, {"bias", "F32", {3}}};
+  std::ofstream(path_, std::ios::binary)
+      << EncodeSafetensorsHeader(file) << std::string(6 * 2 + 3 * 4, '\0');
+  const std::string text(ModelTables::Open(path_).value()->CheckTables(Tables()).message());
+  EXPECT_THAT(text, AllOf(HasSubstr("expected the job's tables as F32: weight: "),
+                          HasSubstr("got [2, 3] of BF16. Convert the file"),
+                          Not(HasSubstr("another model"))));
+}
+
 TEST_F(ModelFileTest, RowsAreReadAsTheyWereWritten) {
   v1::TableSpec items;
   items.set_name("items");
@@ -243,17 +254,20 @@ TEST_F(ModelFileTest, WhatIsNoModelIsRefused) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(path_));
     EXPECT_THAT(std::string(status.message()), HasSubstr(text));
   };
-  expect("", "got 0 bytes");
+  expect("", "got an empty file");
+  expect("version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "run git lfs pull");
+  expect("<!DOCTYPE html><html><body>Sign in</body></html>", "got a page in HTML");
+  expect("PK\x03\x04 of PyTorch", "got a ZIP archive, as PyTorch's save");
   expect("abc", "got 3 bytes");
   expect(std::string(8, '\xff') + "{}", "do not begin with the length of a header");
-  expect(std::string("\x03\0\0\0\0\0\0\0{}", 10), "do not begin with the length of a header");
+  expect(std::string("\x03\0\0\0\0\0\0\0{}", 10), "a header of 3: its end is missing");
   expect(std::string("\x02\0\0\0\0\0\0\0[]", 10), "a JSON object");
   expect(std::string("\x01\0\x80\0\0\0\0\0", 8) + std::string(9 << 20, ' '),
          "a header of at most 8388608 bytes, got 8388609");
   WriteModel(1);
   std::ifstream in(path_, std::ios::binary);
   const std::string whole((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  expect(whole.substr(0, whole.size() - 1), "within");
+  expect(whole.substr(0, whole.size() - 1), "its end is missing; copy or download it again");
 }
 
 }  // namespace

@@ -21,11 +21,15 @@ constexpr size_t kMostDimensions = 32;
 
 struct Dtype {
   absl::string_view name;
-  uint64_t bytes;
+  uint64_t bits;
 };
-constexpr Dtype kDtypes[] = {{"F64", 8}, {"I64", 8}, {"U64", 8},  {"F32", 4},     {"I32", 4},
-                             {"U32", 4}, {"F16", 2}, {"BF16", 2}, {"I16", 2},     {"U16", 2},
-                             {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
+// All of version 0.8 of the format's library.
+constexpr Dtype kDtypes[] = {{"C64", 64},    {"F64", 64},        {"I64", 64},        {"U64", 64},
+                             {"F32", 32},    {"I32", 32},        {"U32", 32},        {"F16", 16},
+                             {"BF16", 16},   {"I16", 16},        {"U16", 16},        {"I8", 8},
+                             {"U8", 8},      {"BOOL", 8},        {"F8_E4M3", 8},     {"F8_E5M2", 8},
+                             {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6},
+                             {"F6_E3M2", 6}, {"F4", 4}};
 
 // Null for an unknown one.
 const Dtype* FindDtype(absl::string_view name) {
@@ -34,13 +38,15 @@ const Dtype* FindDtype(absl::string_view name) {
   return found == std::end(kDtypes) ? nullptr : found;
 }
 
-// The product, unless it is beyond 64 bits.
-std::optional<uint64_t> Product(const std::vector<uint64_t>& factors, uint64_t first) {
-  uint64_t product = first;
-  for (const uint64_t factor : factors) {
-    if (__builtin_mul_overflow(product, factor, &product)) return std::nullopt;
+// The bits of a tensor, unless its elements or bytes are beyond 64 bits.
+std::optional<unsigned __int128> BitsOf(const std::vector<uint64_t>& shape, const Dtype& dtype) {
+  uint64_t elements = 1;
+  for (const uint64_t size : shape) {
+    if (__builtin_mul_overflow(elements, size, &elements)) return std::nullopt;
   }
-  return product;
+  const unsigned __int128 bits = static_cast<unsigned __int128>(elements) * dtype.bits;
+  if (bits / 8 > UINT64_MAX) return std::nullopt;
+  return bits;
 }
 
 // Whether brackets lie more than 3 deep, as in no header. A parsed "[[[[" takes much memory.
@@ -105,13 +111,13 @@ absl::StatusOr<Safetensors::Tensor> ReadTensor(const std::string& name, const nl
   }
   tensor.shape = *shape;
   tensor.bytes = (*offsets)[1] - (*offsets)[0];
-  const std::optional<uint64_t> expected = Product(tensor.shape, dtype->bytes);
-  if (expected != tensor.bytes) {
-    return MalformedTensor(
-        name,
-        absl::StrCat(expected.has_value() ? absl::StrCat(*expected) : "2^64 or more",
-                     " bytes, as its shape has"),
-        absl::StrCat(tensor.bytes));
+  const std::optional<unsigned __int128> bits = BitsOf(tensor.shape, *dtype);
+  if (bits != static_cast<unsigned __int128>(tensor.bytes) * 8) {
+    const std::string expected = !bits.has_value() ? "2^64 or more"
+                                                   : absl::StrCat(static_cast<uint64_t>(*bits / 8),
+                                                                  *bits % 8 != 0 ? ".5" : "");
+    return MalformedTensor(name, absl::StrCat(expected, " bytes, as its shape has"),
+                           absl::StrCat(tensor.bytes));
   }
   if (__builtin_add_overflow(header_bytes, (*offsets)[0], &tensor.offset)) {
     return MalformedTensor(name, "bytes within the file", "an offset of 2^64 or more");
@@ -121,6 +127,7 @@ absl::StatusOr<Safetensors::Tensor> ReadTensor(const std::string& name, const nl
 
 absl::StatusOr<std::map<std::string, std::string>> ReadMetadata(const nlohmann::json& json) {
   std::map<std::string, std::string> metadata;
+  if (json.is_null()) return metadata;
   if (!json.is_object()) return Malformed("metadata of texts", "something else");
   for (const auto& [key, value] : json.items()) {
     if (!value.is_string()) {
@@ -136,16 +143,15 @@ absl::StatusOr<std::map<std::string, std::string>> ReadMetadata(const nlohmann::
 absl::Status CheckPlaces(const Safetensors& file, uint64_t file_bytes) {
   uint64_t end = file.header_bytes;
   for (const Safetensors::Tensor& tensor : file.tensors) {
-    if (tensor.offset != end || tensor.bytes > file_bytes - end) {
-      return MalformedTensor(tensor.name,
-                             absl::StrCat("bytes from ", end, " on, within ", file_bytes),
+    if (tensor.offset != end || __builtin_add_overflow(end, tensor.bytes, &end)) {
+      return MalformedTensor(tensor.name, absl::StrCat("bytes from ", end, " on"),
                              absl::StrCat(tensor.bytes, " bytes from ", tensor.offset, " on"));
     }
-    end += tensor.bytes;
   }
   if (end == file_bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("expected a safetensors file of ", end, " bytes, got ", file_bytes));
+      absl::StrCat("expected a safetensors file of ", end, " bytes, got ", file_bytes,
+                   end > file_bytes ? ": its end is missing; copy or download it again" : ""));
 }
 
 }  // namespace
@@ -158,7 +164,7 @@ std::string EncodeSafetensorsHeader(const Safetensors& file, uint64_t least_byte
   uint64_t end = 0;
   for (const Safetensors::Tensor& tensor : file.tensors) {
     const uint64_t begin = end;
-    end += Product(tensor.shape, FindDtype(tensor.dtype)->bytes).value();
+    end += static_cast<uint64_t>(BitsOf(tensor.shape, *FindDtype(tensor.dtype)).value() / 8);
     entries.Container::emplace_back(
         tensor.name,
         nlohmann::ordered_json{

@@ -62,6 +62,30 @@ TEST(SafetensorsTest, BracketsInTextAreNoLevels) {
   EXPECT_EQ(file->metadata.at("a"), "\"[[[[[[{{{{");
 }
 
+// Some writers put it there.
+TEST(SafetensorsTest, NullIsNoMetadata) {
+  const std::string json = R"({"__metadata__":null})";
+  const auto file = DecodeSafetensorsHeader(json, 8 + json.size());
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->metadata.empty());
+}
+
+TEST(SafetensorsTest, EveryDtypeOfTheFormatIsRead) {
+  const std::pair<std::string, int> dtypes[] = {
+      {"BOOL", 8}, {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6},     {"U8", 8},
+      {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8},     {"F8_E4M3FNUZ", 8},
+      {"I16", 16}, {"U16", 16},    {"F16", 16},    {"F8_E5M2FNUZ", 8}, {"BF16", 16},
+      {"I32", 32}, {"U32", 32},    {"F32", 32},    {"C64", 64},        {"F64", 64},
+      {"I64", 64}, {"U64", 64}};
+  for (const auto& [dtype, bits] : dtypes) {
+    // 8 elements.
+    const std::string json = absl::StrCat(R"({"t":{"dtype":")", dtype,
+                                          R"(","shape":[2,4],"data_offsets":[0,)", bits, "]}}");
+    const auto file = DecodeSafetensorsHeader(json, 8 + json.size() + bits);
+    EXPECT_TRUE(file.ok()) << file.status();
+  }
+}
+
 TEST(SafetensorsTest, AHeaderIsAsLongAsAsked) {
   const std::string header = EncodeSafetensorsHeader(Example(), /*least_bytes=*/1000);
   EXPECT_EQ(header.size(), 1024u);
@@ -82,6 +106,7 @@ TEST(SafetensorsTest, RefusesWhatBreaksTheFormat) {
                         ",\"data_offsets\":", offsets, "}}");
   };
   expect("", 0, "a JSON object");
+  expect(tensor("\"F4\"", "[3]", "[0,2]"), 2, "1.5 bytes, as its shape has for tensor t, got 2");
   expect("[]", 0, "a JSON object");
   expect("{\"t\":", 0, "a JSON object");
   expect("{\"t\":1}", 0, "dtype, shape and data_offsets for tensor t");
@@ -94,7 +119,7 @@ TEST(SafetensorsTest, RefusesWhatBreaksTheFormat) {
   expect(tensor("\"F32\"", "[2]", "[0,4]"), 4, "8 bytes, as its shape has for tensor t, got 4");
   expect(tensor("\"F32\"", "[4611686018427387905]", "[0,4]"), 4, "2^64 or more bytes");
   expect(tensor("\"F32\"", "[0]", "[18446744073709551615,18446744073709551615]"), 4, "2^64");
-  expect(tensor("\"F32\"", "[1]", "[0,4]"), 3, "within");
+  expect(tensor("\"F32\"", "[1]", "[0,4]"), 3, ", got 66: its end is missing; copy or download");
   expect(tensor("\"F32\"", "[1]", "[0,4]"), 5, "expected a safetensors file of");
   expect(tensor("\"F32\"", "[1]", "[4,8]"), 8, "bytes from");
   expect(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
