@@ -43,6 +43,7 @@ struct Result {
   double accuracy = 0;
   double loss = 0;
   std::optional<double> auc;
+  std::string warning;                      // what is probably wrong in the data
   std::optional<uint64_t> parameters_xxh3;  // of dense tables
 };
 
@@ -92,6 +93,7 @@ absl::StatusOr<Result> EvaluateModel(const v1::JobSpec& job, const ModelTables& 
   result.samples = data.test.size();
   result.accuracy = evaluation.accuracy;
   result.loss = evaluation.loss;
+  result.warning = data.warning;
   result.parameters_xxh3 = HashParameters(values);
   return result;
 }
@@ -176,6 +178,7 @@ absl::StatusOr<Result> EvaluateStreamModel(const v1::JobSpec& job, const ModelTa
   result.accuracy = reported.test_accuracy();
   result.loss = reported.test_loss();
   if (reported.has_test_auc()) result.auc = reported.test_auc();
+  result.warning = reported.data_warning();
   if (tables.size() > 1) result.parameters_xxh3 = HashParameters(values);
   return result;
 }
@@ -213,6 +216,7 @@ absl::Status EvaluateCommand(const std::string& path, const std::string& job_fil
   if (result.parameters_xxh3.has_value()) {
     out << "parameters_xxh3 " << absl::StrFormat("%016x", *result.parameters_xxh3) << "\n";
   }
+  if (!result.warning.empty()) out << "warning: " << PrintableText(result.warning) << "\n";
   out << std::flush;
   return absl::OkStatus();
 }

@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "common/base/printable_text.h"
 #include "common/job/job_properties.h"
 #include "proto/coordinator_service.pb.h"
 #include "server/coordinator/training_verdict.h"
@@ -165,6 +166,8 @@ std::string WarningOfTraining(const v1::JobSpec& job, const JobOutcome& outcome,
   course.test_samples = result.test_samples();
   course.guess_loss = result.guess_loss();
   course.guess_accuracy = result.guess_accuracy();
+  constexpr size_t kMostBytes = 1000;
+  course.data_warning = PrintableText(result.data_warning().substr(0, kMostBytes));
   return TrainingWarning(job, course);
 }
 

@@ -110,9 +110,11 @@ TrainingFailure JudgeTraining(const TrainingCourse& course) {
 
 std::string TrainingWarning(const v1::JobSpec& job, const TrainingCourse& course) {
   const TrainingFailure failure = JudgeTraining(course);
-  if (failure == TrainingFailure::kNone) return "";
-  return absl::StrCat("training has failed: ", WhatHappened(failure, course), ". ",
-                      HasRisen(failure, course) ? SmallerStepsText(job) : LargerStepsText(job));
+  if (failure == TrainingFailure::kNone) return course.data_warning;
+  const std::string advice = !course.data_warning.empty() ? course.data_warning
+                             : HasRisen(failure, course)  ? SmallerStepsText(job)
+                                                          : LargerStepsText(job);
+  return absl::StrCat("training has failed: ", WhatHappened(failure, course), ". ", advice);
 }
 
 }  // namespace capstan

@@ -21,6 +21,8 @@ struct TrainingCourse {
   // Loss and accuracy of the best constant answer (ConstantGuess). A loss of 0: not known.
   double guess_loss = 0;
   double guess_accuracy = 0;
+  // What is probably wrong in the data, and what to do; empty: nothing.
+  std::string data_warning;
 };
 
 enum class TrainingFailure { kNone, kNotFinite, kNotBelowStart, kConstantGuess };
@@ -38,7 +40,8 @@ enum class TrainingFailure { kNone, kNotFinite, kNotBelowStart, kConstantGuess }
 //                   not been learnt by heart: last_loss is at least 0.8 guess_loss.
 TrainingFailure JudgeTraining(const TrainingCourse& course);
 
-// One line with the failure and advice; empty if the training has not failed.
+// One line with the failure and advice, or with the data's warning alone; empty if there is none.
+// The data's warning takes the place of advice: other steps do not mend data.
 std::string TrainingWarning(const v1::JobSpec& job, const TrainingCourse& course);
 
 }  // namespace capstan

@@ -41,6 +41,17 @@ TrainingCourse AfterSteps(int64_t steps, TrainingCourse course) {
   return course;
 }
 
+TEST(TrainingVerdictTest, TheDatasWarningTakesThePlaceOfAdvice) {
+  TrainingCourse course = kDead;
+  course.data_warning = "column 3 has values up to 1.7e+09";
+  EXPECT_THAT(TrainingWarning(v1::JobSpec(), course),
+              AllOf(HasSubstr("training has failed: "), HasSubstr("column 3 has values"),
+                    Not(HasSubstr("--learning_rate"))));
+  course = kGood;
+  course.data_warning = "every label is 1";
+  EXPECT_EQ(TrainingWarning(v1::JobSpec(), course), "every label is 1");
+}
+
 TEST(TrainingVerdictTest, ALossThatFellIsGood) {
   EXPECT_EQ(JudgeTraining(kGood), TrainingFailure::kNone);
   EXPECT_EQ(JudgeTraining(Course(2.3, 2.3, 1.9, 1.95, 0.35)), TrainingFailure::kNone) << "slowly";

@@ -108,7 +108,7 @@ absl::Status CheckSpec(const v1::SyntheticSpec& spec) {
 
 Dataset MakeDigits() {
   const absl::string_view bytes(reinterpret_cast<const char*>(kDigitsCsvGz), sizeof(kDigitsCsvGz));
-  const absl::StatusOr<std::string> text = Gunzip(bytes, /*max_bytes=*/UINT64_MAX);
+  const absl::StatusOr<std::string> text = Gunzip(bytes, FileLimits());
   CHECK(text.ok()) << text.status();
   absl::StatusOr<Dataset> data = ParseCsv(*text, "built-in digits", CsvOptions());
   CHECK(data.ok()) << data.status();

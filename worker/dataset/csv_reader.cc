@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "worker/dataset/dataset.h"
@@ -14,27 +16,60 @@
 namespace capstan {
 namespace {
 
-int64_t CountColumns(absl::string_view line) {
-  return 1 + std::count(line.begin(), line.end(), ',');
+constexpr absl::string_view kBlanks = " \t";
+
+// The length of the first field of `line`. A field in quotes may hold commas, and two quotes that
+// stand for one (RFC 4180). npos: the quotes do not end, or something else follows them.
+size_t FieldLength(absl::string_view line) {
+  const size_t begin = std::min(line.find_first_not_of(kBlanks), line.size());
+  if (line.substr(begin, 1) != "\"") return std::min(line.find(','), line.size());
+  size_t end = line.find('"', begin + 1);
+  while (end != line.npos && line.substr(end + 1, 1) == "\"") end = line.find('"', end + 2);
+  if (end == line.npos) return line.npos;
+  const size_t comma = std::min(line.find_first_not_of(kBlanks, end + 1), line.size());
+  return comma == line.size() || line[comma] == ',' ? comma : line.npos;
 }
 
-// Removes the text before the first comma, and the comma, from `line`.
+// 0: a field's quotes are wrong.
+int64_t CountColumns(absl::string_view line) {
+  if (line.find('"') == line.npos) return 1 + std::count(line.begin(), line.end(), ',');
+  int64_t columns = 1;
+  for (size_t length = FieldLength(line); length != line.size(); length = FieldLength(line)) {
+    if (length == line.npos) return 0;
+    line.remove_prefix(length + 1);
+    ++columns;
+  }
+  return columns;
+}
+
+// Removes the text before the first comma, and the comma, from `line`. CountColumns is not 0.
 absl::string_view TakeField(absl::string_view* line) {
-  const size_t length = std::min(line->find(','), line->size());
-  const absl::string_view field = line->substr(0, length);
+  const size_t length = FieldLength(*line);
+  absl::string_view field = line->substr(0, length);
   line->remove_prefix(std::min(length + 1, line->size()));
-  return field;
+  if (field.find('"') == field.npos) return field;
+  field = absl::StripAsciiWhitespace(field);
+  return absl::StartsWith(field, "\"") ? field.substr(1, field.size() - 2) : field;
+}
+
+// Reads the line of names. A name in quotes may hold newlines.
+void SkipHeader(LineReader& lines) {
+  absl::string_view line;
+  if (!lines.Next(&line) || CountColumns(line) > 0) return;
+  auto quotes = std::count(line.begin(), line.end(), '"');
+  while (quotes % 2 == 1 && lines.Next(&line)) quotes += std::count(line.begin(), line.end(), '"');
 }
 
 // Collects the rows of one file. Not thread-safe.
 class RowParser {
  public:
-  explicit RowParser(const CsvOptions& options) : options_(options) {}
+  explicit RowParser(const CsvOptions& options) : options_(options), labels_(options.classes) {}
 
   // Takes the number of columns from the first row, and reserves memory for `row_count` rows.
   absl::Status Start(absl::string_view first_row, int64_t line_number, int64_t row_count) {
     first_line_ = line_number;
     columns_ = CountColumns(first_row);
+    if (columns_ == 0) return WrongQuotes();
     if (columns_ < 2) {
       return absl::InvalidArgumentError(
           absl::StrCat("expected at least 2 columns separated by commas, got ",
@@ -60,6 +95,7 @@ class RowParser {
                                                      first_line_, ", got a blank line"));
     }
     const int64_t columns = CountColumns(row);
+    if (columns == 0) return WrongQuotes();
     if (columns != columns_) {
       return absl::InvalidArgumentError(absl::StrCat("expected ", columns_, " columns as in line ",
                                                      first_line_, ", got ", columns));
@@ -74,9 +110,14 @@ class RowParser {
   Dataset Finish() && { return std::move(data_); }
 
  private:
+  static absl::Status WrongQuotes() {
+    return absl::InvalidArgumentError(
+        "expected quotes at both ends of a field in one line, as in \"1.5\",\"2\", got others");
+  }
+
   absl::Status AddField(int64_t column, absl::string_view field) {
     if (column == label_column_) {
-      ASSIGN_OR_RETURN(const int32_t label, ParseLabel(field, options_.classes));
+      ASSIGN_OR_RETURN(const int32_t label, labels_.Read(field));
       data_.labels.push_back(label);
       data_.class_count = std::max(data_.class_count, label + 1);
       return absl::OkStatus();
@@ -87,6 +128,7 @@ class RowParser {
   }
 
   const CsvOptions options_;
+  LabelReader labels_;
   int64_t first_line_ = 0;
   int64_t columns_ = 0;
   int64_t label_column_ = 0;
@@ -99,7 +141,7 @@ absl::StatusOr<Dataset> ParseCsv(absl::string_view text, absl::string_view sourc
                                  const CsvOptions& options) {
   LineReader lines(text, source);
   absl::string_view line;
-  if (options.has_header) lines.Next(&line);
+  if (options.has_header) SkipHeader(lines);
   const int64_t row_count = lines.CountRemaining();
   if (!lines.Next(&line)) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -121,7 +163,7 @@ absl::StatusOr<Dataset> ParseCsv(absl::string_view text, absl::string_view sourc
 }
 
 absl::StatusOr<Dataset> ReadCsv(const std::string& path, const CsvOptions& options) {
-  ASSIGN_OR_RETURN(const std::string text, ReadGzipFile(path));
+  ASSIGN_OR_RETURN(const std::string text, ReadGzipFile(path, kTextLimits));
   return ParseCsv(text, absl::StrCat("data file ", path), options);
 }
 

@@ -18,9 +18,10 @@ struct CsvOptions {
   int classes = 0;
 };
 
-// Reads numbers separated by commas, one sample a line. Every line has as many columns as the
-// first. `class_count` of the result is 1 + the largest label. An error is one line of text:
-// `source`, the number of the line, the expected and the actual text.
+// Reads numbers separated by commas, one sample a line, with or without quotes (RFC 4180). Every
+// line has as many columns as the first. Labels are 0, 1, ..., or -1 and 1, which become 0 and 1.
+// `class_count` of the result is 1 + the largest label. An error is one line of text: `source`, the
+// number of the line, the expected and the actual text.
 absl::StatusOr<Dataset> ParseCsv(absl::string_view text, absl::string_view source,
                                  const CsvOptions& options);
 

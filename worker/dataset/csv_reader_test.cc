@@ -56,6 +56,35 @@ TEST(CsvReaderTest, BlanksWindowsLineEndsAndAMissingLastLineEndAreAccepted) {
   EXPECT_EQ(Parse("1,0\n2,1\n\n").size(), 2);
 }
 
+// As Excel, R and csv.QUOTE_ALL write them.
+TEST(CsvReaderTest, FieldsMayHaveQuotes) {
+  const Dataset data = Parse("\"1\",2,\"0\"\n 3 , \"4e1\" ,1\n");
+  EXPECT_THAT(data.features, ElementsAre(1, 2, 3, 40));
+  EXPECT_THAT(data.labels, ElementsAre(0, 1));
+  CsvOptions options;
+  options.has_header = true;
+  EXPECT_EQ(Parse("\"x, \"\"wide\"\"\",\"the\nlabel\"\n\"1\",\"0\"\n", options).size(), 1);
+  EXPECT_EQ(Parse("5\" pipe,label\n1,0\n", options).size(), 1) << "no quotes around the name";
+}
+
+TEST(CsvReaderTest, QuotesThatDoNotEndAreRefused) {
+  for (const char* row : {"\"1,0", "\"1\"2,0", "1,\"0", "\"1\"\",0"}) {
+    EXPECT_THAT(Error(absl::StrCat("1,0\n", row, "\n")),
+                HasSubstr("file x, line 2: expected quotes at both ends of a field"))
+        << row;
+    EXPECT_THAT(Error(row), HasSubstr("file x, line 1: expected quotes")) << row;
+  }
+  EXPECT_EQ(Error("\"1,5\",0\n"),
+            "file x, line 1: column 0 (from 0): expected a number, got '1,5' (if the first line "
+            "names the columns, set has_header)");
+}
+
+TEST(CsvReaderTest, MinusOneAndOneBecomeZeroAndOne) {
+  const Dataset data = Parse("1,-1\n2,1\n3,-1.0\n");
+  EXPECT_THAT(data.labels, ElementsAre(0, 1, 0));
+  EXPECT_EQ(data.class_count, 2);
+}
+
 TEST(CsvReaderTest, PlainAndCompressedFilesAreRead) {
   for (const std::string& bytes : {std::string("1,0\n2,1\n"), GzipBytes("1,0\n2,1\n")}) {
     const absl::StatusOr<Dataset> data = ReadCsv(WriteTempFile("x.csv", bytes), CsvOptions());
@@ -101,8 +130,9 @@ TEST(CsvReaderTest, NamesInTheFirstLineAreExplained) {
 TEST(CsvReaderTest, BadLabelsAreRefused) {
   EXPECT_EQ(Error("1,0\n2,0.5\n"),
             "file x, line 2: column 1 (from 0): expected an integer label, got '0.5'");
-  EXPECT_EQ(Error("1,0\n2,-1\n"),
-            "file x, line 2: column 1 (from 0): expected a label from 0, got -1");
+  EXPECT_EQ(Error("1,0\n2,-2\n"),
+            "file x, line 2: column 1 (from 0): expected a label from 0, got -2");
+  EXPECT_THAT(Error("1,0\n2,-1\n"), HasSubstr("column 1 (from 0): label -1 in a file that mixes"));
   CsvOptions options;
   options.classes = 3;
   EXPECT_THAT(Error("1,0\n2,3\n", options), HasSubstr("expected a label below 3, got 3"));

@@ -18,6 +18,7 @@ Dataset Select(const Dataset& data, absl::Span<const uint32_t> samples) {
   Dataset selected;
   selected.feature_count = data.feature_count;
   selected.class_count = data.class_count;
+  selected.first_feature = data.first_feature;
   selected.features.reserve(samples.size() * static_cast<size_t>(data.feature_count));
   selected.labels.reserve(samples.size());
   for (const uint32_t sample : samples) {
@@ -78,7 +79,7 @@ absl::StatusOr<DataSplit> SplitDataset(const Dataset& data, double test_fraction
   const std::vector<uint32_t> order = RandomPermutation(static_cast<uint32_t>(data.size()), random);
   const absl::Span<const uint32_t> samples(order);
   return DataSplit{Select(data, samples.subspan(test_count)),
-                   Select(data, samples.subspan(0, test_count))};
+                   Select(data, samples.subspan(0, test_count)), /*warning=*/""};
 }
 
 }  // namespace capstan

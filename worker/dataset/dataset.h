@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,6 +17,7 @@ namespace capstan {
 struct Dataset {
   int feature_count = 0;
   int class_count = 0;
+  int first_feature = 0;  // its number in the file: 1 in most LIBSVM files
   std::vector<float> features;
   std::vector<int32_t> labels;
 
@@ -30,6 +32,7 @@ struct Dataset {
 struct DataSplit {
   Dataset train;
   Dataset test;
+  std::string warning;  // of DataWarning; empty: nothing seems wrong
 };
 
 // Streams of the job's seed, one for each use of the data. A use may add up to 32 bits of its own.

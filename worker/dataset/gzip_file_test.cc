@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -16,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint64_t kNoLimit = UINT64_MAX;
+constexpr FileLimits kNoLimit = {UINT64_MAX};
 
 // Text whose length is a multiple of any output buffer, so that its end and a buffer's coincide.
 std::string LongText() {
@@ -73,11 +75,19 @@ TEST(GunzipTest, BytesAfterTheEndAreDataLoss) {
   EXPECT_THAT(status.message(), HasSubstr("corrupt gzip data"));
 }
 
+// As on tapes, and as gzip does.
+TEST(GunzipTest, ZerosAfterTheEndAreLeftOut) {
+  const std::string zeros(5000, '\0');
+  EXPECT_EQ(*Gunzip(GzipBytes("hello") + zeros, kNoLimit), "hello");
+  EXPECT_EQ(Gunzip(GzipBytes("hello") + zeros + "x", kNoLimit).status().code(),
+            absl::StatusCode::kDataLoss);
+}
+
 TEST(GunzipTest, ResultBeyondTheLimitIsRefused) {
-  EXPECT_TRUE(Gunzip(GzipBytes("hello"), /*max_bytes=*/5).ok());
-  const absl::Status status = Gunzip(GzipBytes("hello"), /*max_bytes=*/4).status();
+  EXPECT_TRUE(Gunzip(GzipBytes("hello"), {/*bytes=*/5}).ok());
+  const absl::Status status = Gunzip(GzipBytes("hello"), {/*bytes=*/4}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(status.message(), HasSubstr("more than 4 bytes"));
+  EXPECT_THAT(status.message(), HasSubstr("larger than 4 bytes"));
 }
 
 TEST(GunzipTest, OnlyTheMagicNumberMakesAGzip) {
@@ -106,7 +116,7 @@ TEST(GzipFileTest, DirectoryIsRefused) {
   const absl::Status status = ReadGzipFile(testing::TempDir()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr(testing::TempDir()));
-  EXPECT_THAT(status.message(), HasSubstr("expected a file, got a directory"));
+  EXPECT_THAT(status.message(), HasSubstr("expected a file: it is a folder"));
 }
 
 TEST(GzipFileTest, PathThroughAFileIsRefused) {
@@ -136,8 +146,8 @@ TEST(GzipFileTest, FilesBeyondTheLimitAreRefusedPlainAndCompressed) {
   const std::string text(1000, '1');
   for (const std::string& bytes : {text, GzipBytes(text)}) {
     const std::string path = WriteTempFile("data", bytes);
-    EXPECT_TRUE(ReadGzipFile(path, /*max_bytes=*/1000).ok());
-    const absl::Status status = ReadGzipFile(path, /*max_bytes=*/999).status();
+    EXPECT_TRUE(ReadGzipFile(path, {/*bytes=*/1000}).ok());
+    const absl::Status status = ReadGzipFile(path, {/*bytes=*/999}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_THAT(status.message(), HasSubstr(path));
   }
@@ -152,9 +162,34 @@ TEST(GzipFileTest, AFileOfMoreThanEightGibibytesIsNotEvenRead) {
   EXPECT_THAT(status.message(), HasSubstr("larger than 8589934592 bytes"));
 }
 
-TEST(GzipFileTest, EndlessDeviceIsRefused) {
-  EXPECT_EQ(ReadGzipFile("/dev/zero", /*max_bytes=*/5 << 20).status().code(),
-            absl::StatusCode::kResourceExhausted);
+TEST(GzipFileTest, WhatIsNoFileIsRefusedAtOnce) {
+  const std::string pipe = absl::StrCat(testing::TempDir(), "/gzip_file_test_pipe");
+  unlink(pipe.c_str());  // of an earlier run
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(ReadGzipFile(pipe).status().message(), HasSubstr("expected a file: it is a pipe"));
+  EXPECT_THAT(ReadGzipFile("/dev/zero").status().message(), HasSubstr("it is a device"));
+  unlink(pipe.c_str());
+}
+
+TEST(GzipFileTest, ALineWithoutAnEndIsNotHeld) {
+  const std::string text = "1,2\n" + std::string(1000, '1');
+  for (const std::string& bytes : {text, GzipBytes(text)}) {
+    const std::string path = WriteTempFile("data", bytes);
+    EXPECT_TRUE(ReadGzipFile(path, {/*bytes=*/5000, /*line_bytes=*/1000}).ok());
+    const absl::Status status = ReadGzipFile(path, {/*bytes=*/5000, /*line_bytes=*/999}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(status.message(), HasSubstr("expected at most 999 bytes in a line, got more"));
+  }
+}
+
+TEST(GzipFileTest, AnotherKindOfFileIsNamed) {
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:1\n";
+  for (const std::string& bytes : {pointer, GzipBytes(pointer)}) {
+    EXPECT_THAT(ReadGzipFile(WriteTempFile("data", bytes)).status().message(),
+                HasSubstr("expected samples, got a git-lfs pointer"));
+  }
+  EXPECT_THAT(ReadGzipFile(WriteTempFile("data", GzipBytes(GzipBytes("1,2\n")))).status().message(),
+              HasSubstr("got a gzip file"));
 }
 
 }  // namespace

@@ -53,6 +53,44 @@ TEST(LibsvmReaderTest, MinusOneDoesNotMixWithOtherLabels) {
   EXPECT_THAT(Error("2 1:1\n-1 1:1\n"), HasSubstr("file x, line 2: label -1 in a file that"));
 }
 
+TEST(LibsvmReaderTest, LabelsMayBeWrittenAsFloats) {
+  EXPECT_THAT(Parse("-1.000000 1:1\n1e0 1:2\n+1.0 1:3\n").labels, ElementsAre(0, 1, 1));
+}
+
+TEST(LibsvmReaderTest, CommentsAreLeftOut) {
+  const Dataset data = Parse("# made by a program\n1 1:2 # 3:4\n# 5:6\n0 2:1#\n");
+  EXPECT_THAT(data.labels, ElementsAre(1, 0));
+  EXPECT_THAT(data.features, ElementsAre(2, 0, 0, 1));
+  EXPECT_EQ(Error("# nothing\n"), "file x: expected at least one sample, got comments only");
+}
+
+// As scikit-learn's dump_svmlight_file writes them.
+TEST(LibsvmReaderTest, IndicesBeginAtZeroIfOneIsZero) {
+  const Dataset data = Parse("1 0:5 2:7\n0 1:6\n");
+  EXPECT_EQ(data.feature_count, 3);
+  EXPECT_EQ(data.first_feature, 0);
+  EXPECT_THAT(data.features, ElementsAre(5, 0, 7, 0, 6, 0));
+  EXPECT_EQ(Parse("1 1:5 2:7\n").first_feature, 1);
+  LibsvmOptions options;
+  options.features = 3;
+  EXPECT_EQ(Parse("1 0:5 2:7\n", options).feature_count, 3);
+  EXPECT_THAT(Error("1 0:5 3:7\n", options),
+              HasSubstr("index of at most 2 for 3 features, as an index is 0, got 3: pass"));
+}
+
+TEST(LibsvmReaderTest, TwoFilesBeginAtTheSameIndex) {
+  const std::string with_zero = WriteTempFile("zero", "1 0:5 2:7\n");
+  const std::string without = WriteTempFile("one", "0 1:6 2:8\n");
+  for (const bool train_has_zero : {true, false}) {
+    const absl::StatusOr<DataSplit> split =
+        train_has_zero ? ReadLibsvmSplit(with_zero, without, LibsvmOptions())
+                       : ReadLibsvmSplit(without, with_zero, LibsvmOptions());
+    ASSERT_TRUE(split.ok()) << split.status();
+    EXPECT_THAT((train_has_zero ? split->train : split->test).features, ElementsAre(5, 0, 7));
+    EXPECT_THAT((train_has_zero ? split->test : split->train).features, ElementsAre(0, 6, 8));
+  }
+}
+
 TEST(LibsvmReaderTest, BadLabelsAreRefused) {
   EXPECT_EQ(Error("0 1:1\n1.5 1:1\n"), "file x, line 2: expected an integer label, got '1.5'");
   EXPECT_EQ(Error("-2 1:1\n"), "file x, line 1: expected a label from 0, got -2");
@@ -63,7 +101,7 @@ TEST(LibsvmReaderTest, BadLabelsAreRefused) {
 }
 
 TEST(LibsvmReaderTest, BadIndicesAreRefused) {
-  EXPECT_EQ(Error("0 1:1\n0 0:1\n"), "file x, line 2: expected a feature index from 1, got 0");
+  EXPECT_EQ(Error("0 1:1\n0 -1:1\n"), "file x, line 2: expected a feature index from 0, got -1");
   EXPECT_EQ(Error("0 2:1 1:1\n"),
             "file x, line 1: expected ascending feature indices, got 1 after 2");
   EXPECT_EQ(Error("0 2:1 2:1\n"),

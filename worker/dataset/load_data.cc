@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -11,6 +12,7 @@
 #include "common/base/status_macros.h"
 #include "worker/dataset/built_in_data.h"
 #include "worker/dataset/csv_reader.h"
+#include "worker/dataset/data_warning.h"
 #include "worker/dataset/dataset.h"
 #include "worker/dataset/idx_reader.h"
 #include "worker/dataset/libsvm_reader.h"
@@ -61,7 +63,6 @@ absl::Status CheckPaths(const v1::DataSpec& spec) {
 struct Source {
   const std::string& path;
   const std::string& labels_path;
-  uint32_t features;  // LIBSVM: 0 means the largest index
 };
 
 absl::StatusOr<Dataset> ReadSamples(const v1::DataSpec& spec, const Source& source, uint64_t seed) {
@@ -74,7 +75,7 @@ absl::StatusOr<Dataset> ReadSamples(const v1::DataSpec& spec, const Source& sour
     case v1::DataSpec::IDX:
       return ReadIdx({source.path, source.labels_path}, classes);
     case v1::DataSpec::LIBSVM:
-      return ReadLibsvm(source.path, {source.features, classes});
+      return ReadLibsvm(source.path, {spec.features(), classes});
     case v1::DataSpec::SYNTHETIC:
       return MakeSynthetic(spec.synthetic(), seed);
     case v1::DataSpec::LIBFFM:         // worker/dataset/sparse
@@ -86,12 +87,14 @@ absl::StatusOr<Dataset> ReadSamples(const v1::DataSpec& spec, const Source& sour
 }
 
 absl::StatusOr<DataSplit> ReadBothFiles(const v1::DataSpec& spec, uint64_t seed) {
+  if (spec.format() == v1::DataSpec::LIBSVM) {
+    const int classes = static_cast<int>(spec.classes());
+    return ReadLibsvmSplit(spec.path(), spec.test_path(), {spec.features(), classes});
+  }
   DataSplit split;
-  ASSIGN_OR_RETURN(split.train,
-                   ReadSamples(spec, {spec.path(), spec.labels_path(), spec.features()}, seed));
-  const uint32_t features = static_cast<uint32_t>(split.train.feature_count);
+  ASSIGN_OR_RETURN(split.train, ReadSamples(spec, {spec.path(), spec.labels_path()}, seed));
   ASSIGN_OR_RETURN(split.test,
-                   ReadSamples(spec, {spec.test_path(), spec.test_labels_path(), features}, seed));
+                   ReadSamples(spec, {spec.test_path(), spec.test_labels_path()}, seed));
   if (split.test.feature_count != split.train.feature_count) {
     return absl::InvalidArgumentError(
         absl::StrCat("test file has ", split.test.feature_count,
@@ -110,10 +113,10 @@ absl::Status SetClassCount(const v1::DataSpec& spec, DataSplit* split) {
                      v1::DataSpec::Format_Name(spec.format()), " has ", in_data,
                      " classes: pass a larger --classes, or none"));
   }
-  if (classes < 2) {
+  if (const std::optional<int32_t> label = OnlyLabel(*split); label && spec.classes() == 0) {
     return absl::InvalidArgumentError(
-        "expected samples of at least 2 classes, but every label is 0: is the right column the "
-        "label (--label_column)?");
+        absl::StrCat("expected samples of at least 2 classes, but every label is ", *label, " (",
+                     LabelsText(spec, split->train), "): ", LabelRemedy(spec)));
   }
   split->train.class_count = classes;
   split->test.class_count = classes;
@@ -181,12 +184,13 @@ absl::StatusOr<DataSplit> LoadData(const v1::DataSpec& spec, uint64_t seed) {
   DataSplit split;
   if (spec.test_path().empty()) {
     ASSIGN_OR_RETURN(const Dataset data,
-                     ReadSamples(spec, {spec.path(), spec.labels_path(), spec.features()}, seed));
+                     ReadSamples(spec, {spec.path(), spec.labels_path()}, seed));
     ASSIGN_OR_RETURN(split, SplitDataset(data, spec.test_fraction(), seed));
   } else {
     ASSIGN_OR_RETURN(split, ReadBothFiles(spec, seed));
   }
   RETURN_IF_ERROR(SetClassCount(spec, &split));
+  split.warning = DataWarning(spec, split);
   RETURN_IF_ERROR(ScaleFeatures(spec.feature_scale(), &split));
   return split;
 }

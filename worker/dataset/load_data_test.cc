@@ -156,7 +156,27 @@ TEST(LoadDataTest, ClassesCanBeGivenAndBoundTheLabels) {
 }
 
 TEST(LoadDataTest, OneClassIsRefused) {
-  EXPECT_THAT(Error(TwoFiles("CSV", "1,0\n2,0\n", "3,0\n")), HasSubstr("every label is 0"));
+  for (const char* label : {"0", "1", "7"}) {
+    EXPECT_THAT(Error(TwoFiles("CSV", absl::StrCat("1,", label, "\n2,", label, "\n"),
+                               absl::StrCat("3,", label, "\n"))),
+                HasSubstr(absl::StrCat("every label is ", label, " (column 1, from 0): pass")));
+  }
+}
+
+TEST(LoadDataTest, WhatIsProbablyWrongInTheDataIsSaid) {
+  const std::string files = TwoFiles("CSV", "1,1\n2,1\n", "3,1\n");
+  EXPECT_THAT(Load(files + "classes: 2")->warning, HasSubstr("every label is 1"));
+  EXPECT_THAT(Load(TwoFiles("CSV", "1,0\n2,90\n", "3,1\n"))->warning, HasSubstr("91 classes"));
+  EXPECT_THAT(Load(TwoFiles("LIBSVM", "0 1:1 2:7e7\n1 1:2 2:7e7\n", "0 1:1\n"))->warning,
+              HasSubstr("feature 2 has values up to 7e+07"));
+  EXPECT_EQ(Load("")->warning, "");
+}
+
+TEST(LoadDataTest, LibsvmFilesBeginAtTheSameIndex) {
+  const absl::StatusOr<DataSplit> split = Load(TwoFiles("LIBSVM", "1 1:1\n0 2:1\n", "1 0:1\n"));
+  ASSERT_TRUE(split.ok()) << split.status();
+  EXPECT_EQ(split->train.feature_count, 3);
+  EXPECT_THAT(split->test.features, ElementsAre(1, 0, 0));
 }
 
 TEST(LoadDataTest, CsvOptionsAreUsed) {

@@ -83,4 +83,19 @@ absl::StatusOr<int32_t> ParseLabel(absl::string_view token, int classes) {
   return static_cast<int32_t>(*value);
 }
 
+absl::StatusOr<int32_t> LabelReader::Read(absl::string_view token) {
+  const absl::StatusOr<float> value = ParseFiniteFloat(token);
+  const bool is_minus_one = value.ok() && *value == -1;
+  int32_t label = 0;
+  if (!is_minus_one) {
+    ASSIGN_OR_RETURN(label, ParseLabel(token, classes_));
+  }
+  has_minus_one_ |= is_minus_one;
+  has_other_than_one_ |= !is_minus_one && label != 1;
+  if (!has_minus_one_ || !has_other_than_one_) return label;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "label ", absl::StripAsciiWhitespace(token),
+      " in a file that mixes -1 with labels other than +1: use either -1 and +1, or 0, 1, ..."));
+}
+
 }  // namespace capstan

@@ -47,6 +47,21 @@ absl::StatusOr<float> ParseFiniteFloat(absl::string_view token);
 // INVALID_ARGUMENT "expected ..., got ...".
 absl::StatusOr<int32_t> ParseLabel(absl::string_view token, int classes);
 
+// Reads the labels of one file: 0, 1, ..., or -1 and 1, which become 0 and 1. Not thread-safe.
+class LabelReader {
+ public:
+  // `classes`: as of ParseLabel.
+  explicit LabelReader(int classes) : classes_(classes) {}
+
+  // INVALID_ARGUMENT as ParseLabel, also for -1 beside labels other than 1.
+  absl::StatusOr<int32_t> Read(absl::string_view token);
+
+ private:
+  const int classes_;
+  bool has_minus_one_ = false;
+  bool has_other_than_one_ = false;
+};
+
 }  // namespace capstan
 
 #endif  // WORKER_DATASET_TEXT_READER_H_

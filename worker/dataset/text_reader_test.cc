@@ -106,6 +106,27 @@ TEST(ParseNumberTest, LabelsMayBeWrittenAsFloats) {
   EXPECT_EQ(*ParseLabel("+1", /*classes=*/2), 1);
 }
 
+TEST(LabelReaderTest, MinusOneAndOneBecomeZeroAndOneInEveryNotation) {
+  LabelReader labels(/*classes=*/0);
+  for (const char* token : {"-1", "-1.0", "-1.000000", "-1e0", " -1 "}) {
+    EXPECT_EQ(*labels.Read(token), 0) << token;
+  }
+  for (const char* token : {"1", "+1", "1.000000", "1e0"}) {
+    EXPECT_EQ(*labels.Read(token), 1) << token;
+  }
+  EXPECT_THAT(labels.Read("0").status().message(),
+              HasSubstr("label 0 in a file that mixes -1 with labels other than +1"));
+}
+
+TEST(LabelReaderTest, LabelsFromZeroStayAsTheyAre) {
+  LabelReader labels(/*classes=*/3);
+  EXPECT_EQ(*labels.Read("2.0"), 2);
+  EXPECT_EQ(*labels.Read("0"), 0);
+  EXPECT_THAT(labels.Read("3").status().message(), HasSubstr("expected a label below 3, got 3"));
+  EXPECT_THAT(labels.Read("-1").status().message(), HasSubstr("label -1 in a file that mixes"));
+  EXPECT_THAT(labels.Read("-2").status().message(), HasSubstr("expected a label from 0, got -2"));
+}
+
 TEST(ParseNumberTest, LabelsThatAreNoIntegersAreRefused) {
   for (const char* token : {"1.5", "cat", "nan", "1e50"}) {
     EXPECT_EQ(LabelError(token), std::string("expected an integer label, got '") + token + "'");

@@ -1,5 +1,7 @@
 #include "worker/runtime/job_setup.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -12,6 +14,7 @@ namespace capstan {
 absl::StatusOr<JobSetup> PrepareJob(const v1::JobSpec& job, const EngineFactory& make_engine,
                                     Clock* clock) {
   ASSIGN_OR_RETURN(DataSplit data, LoadData(job.data(), job.seed()));
+  if (!data.warning.empty()) LOG(WARNING) << data.warning;
   EngineOptions engine_options;
   engine_options.model = job.model();
   engine_options.feature_count = data.train.feature_count;
@@ -46,6 +49,7 @@ absl::Status EvaluateOnTestData(JobSetup& setup, Step steps, ParameterStore& sto
   result.set_test_accuracy(evaluation.accuracy);
   result.set_test_loss(evaluation.loss);
   result.set_test_samples(test.size());
+  result.set_data_warning(setup.data.warning);
   result.set_guess_loss(BestConstantGuess(setup.data.train.labels).loss);
   result.set_guess_accuracy(BestConstantGuess(test.labels).accuracy);
   return absl::OkStatus();

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "worker/dataset/sparse/binary_metrics.h"
 
@@ -15,6 +18,24 @@ namespace {
 double Entropy(double share) {
   const auto term = [](double part) { return part > 0 ? -part * std::log(part) : 0; };
   return term(share) + term(1 - share);
+}
+
+// Empty if there are samples with each label, or none.
+std::string OneLabelText(const LabelCounts& counts, absl::string_view which) {
+  const uint64_t all = counts.zeros + counts.ones;
+  if (all == 0 || (counts.zeros > 0 && counts.ones > 0)) return "";
+  return absl::StrCat("all ", all, " samples ", which, " have the label ", counts.ones > 0 ? 1 : 0);
+}
+
+// What is probably wrong with the labels, and what to do; empty: nothing.
+std::string LabelWarning(const LabelCounts& training, const LabelCounts& test) {
+  std::string of_training = OneLabelText(training, "for training");
+  std::string of_test = OneLabelText(test, "of the test");
+  if (!of_test.empty()) of_test += ", so that there is no AUC, which compares the two labels";
+  if (of_training.empty() && of_test.empty()) return "";
+  return absl::StrCat(of_training, of_training.empty() || of_test.empty() ? "" : "; ", of_test,
+                      ": check that these are the right files, and that the label is in the right "
+                      "column (--columns)");
 }
 
 double ShareOfOnes(const LabelCounts& counts) {
@@ -52,6 +73,7 @@ absl::Status EvaluateStream(
   result.set_test_accuracy(metrics.accuracy());
   result.set_test_loss(metrics.log_loss());
   result.set_test_samples(metrics.count());
+  result.set_data_warning(LabelWarning(training, counts));
   // None if all labels are equal, or the model has diverged.
   const absl::StatusOr<double> auc = Auc(scores, labels);
   if (auc.ok()) result.set_test_auc(*auc);

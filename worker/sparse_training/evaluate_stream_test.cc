@@ -1,5 +1,6 @@
 #include "worker/sparse_training/evaluate_stream.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,6 +8,8 @@
 
 namespace capstan {
 namespace {
+
+using ::testing::HasSubstr;
 
 // Samples with these labels, in batches of at most two.
 class LabelStream : public SampleStream {
@@ -65,6 +68,19 @@ TEST(EvaluateStreamTest, LabelsOfOneKindHaveNoAuc) {
   const v1::ReportResultRequest result = Evaluate({0, 0}, {1, -1});
   EXPECT_FALSE(result.has_test_auc());
   EXPECT_DOUBLE_EQ(result.test_accuracy(), 0.5);
+  EXPECT_THAT(result.data_warning(),
+              HasSubstr("all 2 samples of the test have the label 0, so that there is no AUC"));
+  EXPECT_EQ(Evaluate({0, 1}, {1, -1}).data_warning(), "");
+}
+
+TEST(EvaluateStreamTest, TrainingLabelsOfOneKindAreNamed) {
+  LabelStream stream({0, 1});
+  LabelCounts training;
+  training.Add({1, 1, 1});
+  v1::ReportResultRequest result;
+  const auto log_odds_of = [](const SparseBatch&, absl::Span<float>) { return absl::OkStatus(); };
+  ASSERT_TRUE(EvaluateStream(stream, 2, training, log_odds_of, result).ok());
+  EXPECT_THAT(result.data_warning(), HasSubstr("all 3 samples for training have the label 1: "));
 }
 
 TEST(EvaluateStreamTest, AModelThatDivergedHasNoAucAndALossThatIsNoNumber) {

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/base/input_file.h"
 #include "common/base/status_macros.h"
 #include "worker/dataset/gzip_file.h"
 
@@ -50,13 +51,14 @@ absl::StatusOr<std::unique_ptr<ByteStream>> ByteStream::Open(const std::string& 
   if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat(source, " cannot be opened"));
   std::unique_ptr<ByteStream> stream(new ByteStream(file, std::move(source), cancel));
   struct stat info;
-  if (fstat(file, &info) != 0 || S_ISREG(info.st_mode)) return stream;
+  const absl::Status is_file = fstat(file, &info) != 0 ? absl::OkStatus() : CheckIsFile(info);
+  if (is_file.ok()) return stream;
   // A file is opened several times: at the start, and for each pass.
-  return absl::InvalidArgumentError(absl::StrCat(
-      stream->source_, ": expected a file, got a ",
-      S_ISDIR(info.st_mode) ? "directory: give the file in it"
-                            : "pipe or a device: training data may come from the standard input "
-                              "(--data_path=-), test data only from a file"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(stream->source_, ": expected a file, but ", is_file.message(),
+                   S_ISDIR(info.st_mode) ? ""
+                                         : ". Training data may also come from the standard input "
+                                           "(--data_path=-)"));
 }
 
 ByteStream::ByteStream(int file, std::string source, const CancelSignal* cancel)
@@ -132,7 +134,10 @@ absl::StatusOr<size_t> ByteStream::Inflate(absl::Span<char> output) {
       RETURN_IF_ERROR(FillInput());
     }
     if (is_member_complete_) {
-      if (!has_input()) return 0;
+      // As gzip does. Zeros behind the last member may fill several buffers.
+      while (has_input() && input_[input_begin_] == '\0') ++input_begin_;
+      if (!has_input() && is_at_end_) return 0;
+      if (!has_input()) continue;
       inflateReset(gzip_.get());
     }
     gzip_->next_in = reinterpret_cast<Bytef*>(input_.data() + input_begin_);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
+#include "common/base/input_file.h"
 #include "common/base/status_macros.h"
 
 namespace capstan {
@@ -30,7 +31,9 @@ absl::StatusOr<bool> LineStream::Next(absl::string_view* line) {
         std::memchr(text + begin_ + scanned_bytes, '\n', end_ - begin_ - scanned_bytes);
     const size_t line_end =
         newline == nullptr ? end_ : static_cast<size_t>(static_cast<const char*>(newline) - text);
-    if (line_end - begin_ > max_line_bytes_) {
+    const bool is_too_long = line_end - begin_ > max_line_bytes_;
+    if (newline != nullptr || is_too_long) RETURN_IF_ERROR(CheckKind());
+    if (is_too_long) {
       return absl::InvalidArgumentError(absl::StrCat(
           source(), ", line ", line_number_ + 1, ": expected at most ", max_line_bytes_,
           " bytes in a line, got more: give a file of text with one sample a line"));
@@ -44,10 +47,18 @@ absl::StatusOr<bool> LineStream::Next(absl::string_view* line) {
     ASSIGN_OR_RETURN(const bool has_more, ReadMore());
     if (has_more) continue;
     if (begin_ == end_) return false;
+    RETURN_IF_ERROR(CheckKind());
     *line = TakeLine(end_);
     begin_ = end_;
     return true;
   }
+}
+
+absl::Status LineStream::CheckKind() const {
+  if (line_number_ > 0) return absl::OkStatus();
+  const std::string kind = OtherKind({buffer_.data(), end_});
+  if (kind.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(source(), ": expected samples, got ", kind));
 }
 
 absl::string_view LineStream::TakeLine(size_t line_end) {

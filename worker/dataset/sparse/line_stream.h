@@ -21,7 +21,7 @@ class LineStream {
   LineStream(std::unique_ptr<ByteStream> bytes, size_t max_line_bytes);
 
   // The next line; false when there are no more lines. `line` is valid until the next call.
-  // INVALID_ARGUMENT for a line of more than `max_line_bytes`, or ByteStream's errors.
+  // INVALID_ARGUMENT for OtherKind or a line of more than `max_line_bytes`, or ByteStream's errors.
   absl::StatusOr<bool> Next(absl::string_view* line);
 
   // Number of the last line from Next, counted from 1.
@@ -32,6 +32,8 @@ class LineStream {
  private:
   // Appends bytes to the text. False at the end of the file.
   absl::StatusOr<bool> ReadMore();
+  // INVALID_ARGUMENT if the file begins as OtherKind. To be called before its first line is taken.
+  absl::Status CheckKind() const;
   // The text before `line_end`, which becomes the last line from Next.
   absl::string_view TakeLine(size_t line_end);
 

@@ -75,6 +75,19 @@ TEST(LineStreamTest, LongerLineThanAllowedIsRefused) {
                          "text with one sample a line"));
 }
 
+TEST(LineStreamTest, AnotherKindOfFileIsNamed) {
+  const std::string texts[] = {"version https://git-lfs.github.com/spec/v1\noid sha256:1\n",
+                               "<!DOCTYPE html><p>Sign in",
+                               std::string("\xFF\xFE"
+                                           "1\0\n\0",
+                                           6)};
+  for (const std::string& text : texts) {
+    EXPECT_THAT(ReadLines(WriteTempFile("text", text), /*max_line_bytes=*/1000).status().message(),
+                HasSubstr(": expected samples, got "))
+        << text;
+  }
+}
+
 // A file of 8 GiB zeros, without blocks on the disk.
 TEST(LineStreamTest, EndlessLineIsRefusedEarly) {
   const std::string path = WriteTempFile("zeros", "");

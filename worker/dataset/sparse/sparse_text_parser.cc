@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -56,6 +57,12 @@ class SparseTextParser : public LineParser {
  public:
   SparseTextParser(const SparseTextOptions& options, bool has_fields)
       : options_(options), has_fields_(has_fields) {}
+
+  absl::string_view WithoutComment(absl::string_view line) const override {
+    const size_t comment = line.find('#');
+    if (comment == line.npos) return line;
+    return absl::StripAsciiWhitespace(line.substr(0, comment));
+  }
 
   absl::Status Add(absl::string_view line, SparseBatch* batch) override {
     ASSIGN_OR_RETURN(const float label, labels_.Read(TakeToken(&line)));

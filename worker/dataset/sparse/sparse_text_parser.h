@@ -15,8 +15,9 @@ struct SparseTextOptions {
   uint32_t max_field = 65535;
 };
 
-// LIBSVM: "label index:value ...". The key is the index, from 0. Indices come in any order. If an
-// index occurs twice, the sample has its key twice. Labels are 0 and 1, or -1 and 1. -1 becomes 0.
+// LIBSVM: "label index:value ...". What follows # is a comment. The key is the index, from 0.
+// Indices come in any order. If an index occurs twice, the sample has its key twice. Labels are 0
+// and 1, or -1 and 1. -1 becomes 0.
 std::unique_ptr<LineParser> MakeLibsvmLineParser(const SparseTextOptions& options);
 
 // libFFM: "label field:index:value ...", otherwise as LIBSVM.

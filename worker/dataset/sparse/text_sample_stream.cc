@@ -77,6 +77,9 @@ absl::StatusOr<bool> TextSampleStream::NextOwnLine(absl::string_view* line) {
     ASSIGN_OR_RETURN(const bool has_line, lines_->Next(line));
     if (!has_line) return false;
     if (options_.has_header && lines_->line_number() == 1) continue;
+    const bool had_text = !line->empty();
+    *line = parser_->WithoutComment(*line);
+    if (line->empty() && had_text) continue;
     // Tabs may separate columns without a value.
     if (line->find_first_not_of(" \r") == line->npos) {
       if (blank_line_ == 0) blank_line_ = lines_->line_number();

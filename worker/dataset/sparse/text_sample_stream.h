@@ -21,6 +21,9 @@ class LineParser {
  public:
   virtual ~LineParser() = default;
 
+  // The line without a comment, if the format has comments. A comment alone leaves nothing.
+  virtual absl::string_view WithoutComment(absl::string_view line) const { return line; }
+
   // Adds the sample of `line` to `batch`. INVALID_ARGUMENT "expected ..., got ..."; then `batch`
   // may hold a part of the sample.
   virtual absl::Status Add(absl::string_view line, SparseBatch* batch) = 0;

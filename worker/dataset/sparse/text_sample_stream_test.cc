@@ -170,6 +170,15 @@ TEST(TextSampleStreamTest, ErrorsNameTheLine) {
   EXPECT_EQ(ErrorOfText("1 1:1\n\n\n"), "no error");
 }
 
+TEST(TextSampleStreamTest, CommentsAreNoSamples) {
+  TextSampleStream::Options options;
+  options.path = WriteTempFile("text", "# made by x\n1 1:1 # 2:1\n# 3:1\n0 4:1\n  # end\n");
+  options.share = {/*worker=*/1, /*num_workers=*/2};
+  EXPECT_THAT(NextKeys(*MustOpen(options), 5), ElementsAre(4));
+  options.share = {};
+  EXPECT_THAT(NextKeys(*MustOpen(options), 5), ElementsAre(1, 4));
+}
+
 TEST(TextSampleStreamTest, ErrorStays) {
   TextSampleStream::Options options;
   options.path = WriteTempFile("text", "1 1:1\nx\n1 2:1\n");
