@@ -119,7 +119,7 @@ TEST(SafetensorsTest, RefusesWhatBreaksTheFormat) {
   expect(tensor("\"F32\"", "[2]", "[0,4]"), 4, "8 bytes, as its shape has for tensor t, got 4");
   expect(tensor("\"F32\"", "[4611686018427387905]", "[0,4]"), 4, "2^64 or more bytes");
   expect(tensor("\"F32\"", "[0]", "[18446744073709551615,18446744073709551615]"), 4, "2^64");
-  expect(tensor("\"F32\"", "[1]", "[0,4]"), 3, ", got 66: its end is missing; copy or download");
+  expect(tensor("\"F32\"", "[1]", "[0,4]"), 3, ", got 65: its end is missing; copy or download");
   expect(tensor("\"F32\"", "[1]", "[0,4]"), 5, "expected a safetensors file of");
   expect(tensor("\"F32\"", "[1]", "[4,8]"), 8, "bytes from");
   expect(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
