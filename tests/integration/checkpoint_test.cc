@@ -29,6 +29,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr absl::Duration kPatience = absl::Seconds(60);
+constexpr int64_t kEndless = 1'000'000;  // steps of a job that is killed
 
 class CheckpointTest : public testing::Test {
  protected:
@@ -91,6 +92,11 @@ class CheckpointTest : public testing::Test {
     std::sort(found.begin(), found.end());
     return found;
   }
+  // No slice of the newest one has an update of this step.
+  int64_t EndStepOfNewest() {
+    const std::string manifest = ReadFile(Complete().back() + "/manifest");
+    return std::stoll(manifest.substr(manifest.find("end_step: ") + 10));
+  }
   // Cuts half of the newest checkpoint's first file off.
   std::string TruncateNewest() {
     for (const fs::directory_entry& entry : fs::directory_iterator(Complete().back())) {
@@ -105,52 +111,58 @@ class CheckpointTest : public testing::Test {
 };
 
 TEST_F(CheckpointTest, ABspJobThatIsKilledTenTimesHasTheBitsOfOneThatIsNot) {
-  const std::vector<std::string> job = {"--steps=2000"};
-  ASSERT_EQ(Run(job), 0) << processes_->Log("run");
-  const nlohmann::json undisturbed = Summary();
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   std::mt19937 random(seed);
-  const auto flags_of_life = [&](int life) {
+  const auto flags_of_life = [&](int life, int64_t steps) {
     // Other servers and transports each time.
-    return std::vector<std::string>{"--steps=2000", "--checkpoint_steps=50", "--restore=latest",
+    return std::vector<std::string>{absl::StrCat("--steps=", steps), "--checkpoint_steps=50",
+                                    "--restore=latest",
                                     absl::StrCat("--num_servers=", 1 + life % 3),
                                     life % 2 == 0 ? "--transport=ucx" : "--transport=grpc"};
   };
   constexpr int kKills = 10;
   for (int life = 0; life < kKills; ++life) {
-    StartRun(flags_of_life(life));
+    StartRun(flags_of_life(life, kEndless));
     WaitForRunLog("worker-1", "] training");
     if (life == 0) WaitForRunLog("coordinator", "is complete");
     Pass(absl::Milliseconds(random() % 300));
     KillRun();
   }
-  ASSERT_EQ(Run(flags_of_life(kKills)), 0) << processes_->Log("run");
-  EXPECT_EQ(Summary()["parameters_xxh3"], undisturbed["parameters_xxh3"]);
-  EXPECT_EQ(Summary()["test_accuracy"], undisturbed["test_accuracy"]);
-  EXPECT_EQ(Summary()["steps"], 2000);
+  const int64_t steps = EndStepOfNewest() + 200;
+  ASSERT_EQ(Run(flags_of_life(kKills, steps)), 0) << processes_->Log("run");
+  const nlohmann::json disturbed = Summary();
+  fs::remove_all(dir());
+  ASSERT_EQ(Run({absl::StrCat("--steps=", steps)}), 0) << processes_->Log("run");
+  EXPECT_EQ(disturbed["parameters_xxh3"], Summary()["parameters_xxh3"]);
+  EXPECT_EQ(disturbed["test_accuracy"], Summary()["test_accuracy"]);
+  EXPECT_EQ(disturbed["steps"], steps);
 }
 
 TEST_F(CheckpointTest, AnSspOrAsyncJobThatIsKilledLearnsWhatItShould) {
   for (const std::string consistency : {"ssp", "async"}) {
     SCOPED_TRACE(consistency);
     fs::remove_all(dir());
-    const std::vector<std::string> job = {"--steps=3000", "--consistency=" + consistency,
-                                          "--checkpoint_steps=100", "--restore=latest"};
+    const std::vector<std::string> job = {"--consistency=" + consistency, "--checkpoint_steps=100",
+                                          "--restore=latest"};
+    const auto flags = [&job](int64_t steps) {
+      std::vector<std::string> flags = job;
+      flags.push_back(absl::StrCat("--steps=", steps));
+      return flags;
+    };
     for (int life = 0; life < 2; ++life) {
-      StartRun(job);
-      WaitForRunLog("worker-1", "] training");
-      // Where computing is fast, the second life may end before its first checkpoint.
-      if (life == 0) WaitForRunLog("coordinator", "is complete");
+      StartRun(flags(kEndless));
+      WaitForRunLog("coordinator", "is complete");
       KillRun();
     }
-    std::vector<std::string> recorded = job;
+    const int64_t steps = EndStepOfNewest() + 2000;
+    std::vector<std::string> recorded = flags(steps);
     const std::string history = processes_->path(consistency + "-history");
     recorded.push_back("--record_history=" + history);
     ASSERT_EQ(Run(recorded), 0) << processes_->Log("run");
     EXPECT_GE(Summary()["test_accuracy"].get<double>(), 0.94);
-    EXPECT_EQ(Summary()["steps"], 3000);
-    EXPECT_GT(Summary()["samples"], 3000 * 31 * 2) << "also of the lives before";
+    EXPECT_EQ(Summary()["steps"], steps);
+    EXPECT_GT(Summary()["samples"], steps * 31 * 2) << "also of the lives before";
     EXPECT_EQ(Capstan({"check", history}), 0) << processes_->Log("check");
     EXPECT_THAT(processes_->Log("check"), HasSubstr("went on from a checkpoint (step "));
   }
@@ -217,7 +229,7 @@ TEST_F(CheckpointTest, AChangeOfTheConsistencyIsInTheCheckpointThatIsAskedFor) {
   EXPECT_THAT(before, HasSubstr("mode: SSP"));
 
   // In the next life it is the consistency of the job file that is the same, not of the steps.
-  const int64_t step = std::stoll(before.substr(before.find("end_step: ") + 10));
+  const int64_t step = EndStepOfNewest();
   const std::string history = processes_->path("history");
   ASSERT_EQ(Run({absl::StrCat("--steps=", step + 200), "--consistency=bsp", "--restore=latest",
                  "--record_history=" + history}),

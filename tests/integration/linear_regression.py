@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """A worker of its own: trains linear regression with the Python package, without NumPy.
-Usage: linear_regression.py [--steps=N] [--step_seconds=S] [--unknown_steps]
+Usage: linear_regression.py [--steps=N] [--step_seconds=S] [--unknown_steps] [--wait_for=FILE]
        [--health_listen=HOST:PORT] [--metrics_listen=HOST:PORT] [--fail_after]
 PYTHONPATH has the folder of the package. With --unknown_steps the job hears of N at the end only.
-With --fail_after, worker 1 fails when the job is done."""
+With --wait_for, worker 0 waits in the middle until there is the file. With --fail_after, worker 1 fails when the job is done."""
 
 import argparse
 import os
@@ -51,6 +51,10 @@ def train(job, arguments):
         weights.gradient_buffer()[:] = of_weights
         bias.gradient_buffer()[0] = of_bias
         time.sleep(arguments.step_seconds)
+        while arguments.wait_for and job.rank == 0 and job.step == arguments.steps // 2:
+            if os.path.exists(arguments.wait_for):
+                break
+            time.sleep(0.01)
         weights.push_pull()
         bias.push_pull()
         job.end_step(loss, SAMPLES)
@@ -63,6 +67,7 @@ def main():
     parser.add_argument('--steps', type=int, default=100)
     parser.add_argument('--step_seconds', type=float, default=0)
     parser.add_argument('--unknown_steps', action='store_true')
+    parser.add_argument('--wait_for')
     parser.add_argument('--health_listen')
     parser.add_argument('--metrics_listen')
     parser.add_argument('--fail_after', action='store_true')

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <cerrno>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "tests/integration/job_processes.h"
 
 namespace capstan {
@@ -49,19 +51,25 @@ class ProgramTest : public testing::Test {
                                  /*allow_exceptions=*/false);
   }
 
-  // Trains with two workers and checkpoints, and kills worker 1 once there is one. The result must
-  // be good.
+  // Trains with two workers and checkpoints, and kills worker 1 once there is one. In the middle
+  // the job waits for the next worker 1. The result must be good.
   void TrainWithALoss(std::vector<std::string> flags) {
     flags.insert(flags.end(),
                  {"--num_workers=2", "--checkpoint_dir=" + path("saved"), "--checkpoint_steps=40",
                   "--restart=on_failure", "--lease_seconds=1.5", "--heartbeat_seconds=0.2"});
-    StartRun("echo $$ >" + path("pid-$RANK") + "; " + kTrain + "--steps=200 --step_seconds=0.01",
+    StartRun("echo $$ >" + path("pid-$RANK") + "; " + kTrain +
+                 "--steps=200 --wait_for=" + path("goes-on"),
              flags);
     ASSERT_TRUE(processes_->WaitForLog("run", "training", kPatience)) << Output();
     ASSERT_TRUE(processes_->WaitUntil(kPatience, [this] {
       return absl::StrContains(ReadFile(path("run-dir/coordinator.log")), " is complete");
     })) << Output();
     kill(std::stoi(ReadFile(path("pid-1"))), SIGKILL);
+    ASSERT_TRUE(processes_->WaitUntil(kPatience, [this] {
+      const std::vector<std::string> parts = absl::StrSplit(WorkerLog(1), "joined as worker 1");
+      return parts.size() == 3;
+    })) << Output();
+    std::ofstream(path("goes-on")) << "\n";
     EXPECT_EQ(WaitForCode(), 0) << Output();
     EXPECT_LT(Summary()["test_loss"].get<double>(), 0.001) << Output();
   }

@@ -101,9 +101,13 @@ TEST_P(ReplacementTest, ATerminatedWorkerLeavesBetweenTwoStepsAndAnotherNeedNotW
   EXPECT_EQ(processes_->WaitForExit("worker-1", absl::Seconds(10)).code, 143);
   EXPECT_EQ(processes_->LastLine("worker-1"),
             "capstan_worker: has left the job, as it was asked to end");
+  // The job does not end before the other one has entered.
+  processes_->Signal("worker-0", SIGSTOP);
   EXPECT_NE(processes_->Log("coordinator").find("worker 1 was asked to end, and has left; the"),
             std::string::npos);
   StartWorker("worker-2");
+  EXPECT_TRUE(processes_->WaitForLog("worker-2", "] training", absl::Seconds(20)));
+  processes_->Signal("worker-0", SIGCONT);
   ExpectGoodEnd({"worker-0", "worker-2", "server-0", "server-1", "coordinator"});
   ExpectSummary(/*lost=*/1, /*replaced=*/1);
   ExpectContractKept(/*worker_processes=*/3);
