@@ -47,8 +47,9 @@ constexpr bool kMeasuresMemory = false;
 constexpr bool kMeasuresMemory = true;
 #endif
 
-// Connects to 127.0.0.1, with the port of `address`. -1: nobody takes the connection.
-int Connect(const std::string& address) {
+// Connects to 127.0.0.1, with the port of `address`, and waits this long for each answer. -1:
+// nobody takes the connection.
+int Connect(const std::string& address, int64_t seconds) {
   const size_t colon = address.rfind(':');
   int port = 0;
   EXPECT_TRUE(absl::SimpleAtoi(address.substr(colon + 1), &port)) << address;
@@ -57,7 +58,7 @@ int Connect(const std::string& address) {
   to.sin_port = htons(static_cast<uint16_t>(port));
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const timeval timeout = {/*tv_sec=*/1, /*tv_usec=*/0};
+  const timeval timeout = {/*tv_sec=*/seconds, /*tv_usec=*/0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
   if (connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0) return fd;
@@ -74,7 +75,7 @@ class Stranger {
 
   // Attacks `address` in the way of this number.
   void Attack(const std::string& address, int number) {
-    const int fd = Connect(address);
+    const int fd = Connect(address, /*seconds=*/1);
     if (fd < 0) return;
     ++connections_;
     switch (number % 5) {
@@ -194,7 +195,7 @@ class CertifiedStranger {
   // After the handshake. SSL_get_fd is to be closed.
   SslPointer Open(const std::string& address) {
     SslPointer ssl(SSL_new(context_.get()));
-    SSL_set_fd(ssl.get(), Connect(address));
+    SSL_set_fd(ssl.get(), Connect(address, /*seconds=*/30));
     EXPECT_EQ(SSL_connect(ssl.get()), 1) << address;
     return ssl;
   }
