@@ -1,5 +1,6 @@
 // The command line changes the consistency of a running job. The history must keep all promises.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include <filesystem>
@@ -39,6 +40,10 @@ class SetTest : public testing::Test {
     ASSERT_TRUE(processes_->WaitForLog("coordinator", "phase TRAINING", absl::Seconds(30)));
   }
 
+  void SignalWorkers(int signal) {
+    for (int i = 0; i < 3; ++i) processes_->Signal(absl::StrCat("worker-", i), signal);
+  }
+
   // The exit code of `capstan set`; its output is the log of `name`.
   int Set(const std::string& name, std::vector<std::string> flags) {
     flags.insert(flags.begin(), {"set", "--coordinator=" + processes_->coordinator_address()});
@@ -50,7 +55,10 @@ class SetTest : public testing::Test {
 };
 
 TEST_F(SetTest, ARunningJobKeepsWhatItPromisesThroughEveryChange) {
-  StartJob({"--consistency=bsp", "--steps=3000", "--table_staleness="});
+  StartJob({"--consistency=bsp", "--steps=3000", "--table_staleness=", "--lease_seconds=120",
+            "--rpc_deadline_seconds=120"});
+  // Meanwhile the job does not end.
+  SignalWorkers(SIGSTOP);
   EXPECT_EQ(Set("ssp", {"--consistency=ssp", "--staleness=4"}), 0) << processes_->Log("ssp");
   EXPECT_TRUE(absl::StrContains(processes_->Log("ssp"), "of 3000 on: ssp, staleness 4"))
       << processes_->Log("ssp");
@@ -59,6 +67,7 @@ TEST_F(SetTest, ARunningJobKeepsWhatItPromisesThroughEveryChange) {
   EXPECT_EQ(Set("bsp", {"--consistency=bsp"}), 0) << processes_->Log("bsp");
   EXPECT_EQ(Set("bad", {"--staleness=1"}), 1) << "staleness is for ssp only";
   EXPECT_EQ(Set("wrong", {"--consistency=eventual"}), 2);
+  SignalWorkers(SIGCONT);
   EXPECT_EQ(processes_->WaitForExit("coordinator", absl::Seconds(100)).code, 0)
       << processes_->Log("coordinator");
   for (int i = 0; i < 3; ++i) {

@@ -52,6 +52,14 @@ class Servers:
         return "\n".join(f"{log.name}: {log.read_text(errors='replace')[-1000:]}"
                          for log in sorted(self.folder.glob("*.log")))
 
+    def wait_for_log(self, text: str) -> None:
+        """Until the coordinator has logged this."""
+        end = time.monotonic() + TIMEOUT_SECONDS
+        while text not in self.logs():
+            if time.monotonic() > end:
+                raise AssertionError(f"expected '{text}': {self.logs()}")
+            time.sleep(0.01)
+
     def summary(self) -> dict[str, object]:
         """The job's summary, after its end."""
         self.coordinator.wait(TIMEOUT_SECONDS)

@@ -90,7 +90,7 @@ class ProcessTest(unittest.TestCase):
                 "print('waiting', flush=True)\n"
                 "job.start()\n", servers.address)
             program.wait_for("waiting")
-            time.sleep(0.5)
+            servers.wait_for_log("worker 0 has registered")
             servers.coordinator.kill()
             servers.coordinator.wait()
             began = time.monotonic()

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <string>
 
@@ -30,7 +31,7 @@ TEST(RotationTest, CertificatesAndCaChangeWhileAJobTrainsAndItsBitsStay) {
   keys.authority = MakeTestAuthority();
   keys.token = MakeToken();
   const std::string dir = WriteTestKeys(keys);
-  SecureJob job(dir, kSteps);
+  SecureJob job(dir, kSteps, {"--lease_seconds=120", "--rpc_deadline_seconds=120"});
 
   // From the old CA to the new one: first both are trusted, and later the new one alone.
   TestKeys both = keys;
@@ -55,6 +56,8 @@ TEST(RotationTest, CertificatesAndCaChangeWhileAJobTrainsAndItsBitsStay) {
       << job.processes().Log("status");
   job.StartLastWorker();
   EXPECT_TRUE(job.processes().WaitForLog("worker-0", "training ", absl::Seconds(30)));
+  // The other worker waits for it, so the job does not end.
+  job.processes().Signal("worker-1", SIGSTOP);
 
   // Wrong files change nothing; then come right ones again, while the job trains.
   ReplaceTestKeys({new_authority,
@@ -71,6 +74,7 @@ TEST(RotationTest, CertificatesAndCaChangeWhileAJobTrainsAndItsBitsStay) {
   EXPECT_TRUE(job.processes().WaitUntil(absl::Seconds(30), [&] {
     return !ProbeTrust(job.server(), &of_old_authority, absl::Seconds(2)).ok();
   })) << "its certificate is still accepted";
+  job.processes().Signal("worker-1", SIGCONT);
   EXPECT_EQ(job.AwaitHash(), hash);
 }
 
