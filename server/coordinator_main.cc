@@ -30,6 +30,7 @@
 #include "common/base/readiness.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_flag_table.h"
 #include "common/job/job_flags.h"
 #include "common/job/job_properties.h"
 #include "common/job/load_job.h"
@@ -301,7 +302,9 @@ std::string Help() {
 absl::Status ParseFlags(Args args) {
   v1::JobSpec unused;
   RETURN_IF_ERROR(ApplyJobFlags(&args, &unused));
-  RETURN_IF_ERROR(ParseProgramFlags(std::move(args)));
+  std::vector<std::string> job_flags;
+  for (const JobFlag& flag : JobFlags()) job_flags.emplace_back(flag.name);
+  RETURN_IF_ERROR(ParseProgramFlags(std::move(args), job_flags));
   return SetLogFormat(absl::GetFlag(FLAGS_log_format));
 }
 

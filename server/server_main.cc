@@ -135,9 +135,11 @@ bool IsEveryInterface(const std::string& host) {
                              IN6_IS_ADDR_UNSPECIFIED(&ipv6));
 }
 
-// INVALID_ARGUMENT if workers cannot learn this server's address from the flags.
+// INVALID_ARGUMENT if the server cannot listen, or if workers cannot learn its address, by the
+// flags.
 absl::Status CheckAdvertisedHost() {
   const std::string listen = absl::GetFlag(FLAGS_listen);
+  RETURN_IF_ERROR(ParseListenAddress("--listen", listen).status());
   const std::string advertised = absl::GetFlag(FLAGS_advertise_host);
   if (advertised.empty() && !absl::GetFlag(FLAGS_network).empty()) return absl::OkStatus();
   if (!IsEveryInterface(advertised.empty() ? HostOf(listen) : advertised)) return absl::OkStatus();

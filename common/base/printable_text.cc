@@ -58,6 +58,20 @@ std::string ShortPrintableText(absl::string_view text) {
   return absl::StrCat(PrintableText(text.substr(0, kMostBytes)), "...");
 }
 
+std::string CutText(absl::string_view text) {
+  if (text.size() <= kMostTextBytes) return std::string(text);
+  // 50 bytes are enough for what is between the two ends.
+  constexpr size_t kEndBytes = (kMostTextBytes - 50) / 2;
+  const auto is_inside_character = [text](size_t i) {
+    return (static_cast<uint8_t>(text[i]) & 0xc0) == 0x80;
+  };
+  size_t begin = kEndBytes, end = text.size() - kEndBytes;
+  for (int i = 0; i < 3 && is_inside_character(begin); ++i) --begin;
+  for (int i = 0; i < 3 && is_inside_character(end); ++i) ++end;
+  return absl::StrCat(text.substr(0, begin), " ... (", end - begin, " bytes left out) ... ",
+                      text.substr(end));
+}
+
 std::string PrintableLines(absl::string_view text) {
   return absl::StrJoin(
       absl::StrSplit(text, '\n'), "\n",

@@ -37,6 +37,25 @@ TEST(PrintableTextTest, WhatIsNoUtf8IsWrittenOut) {
   EXPECT_EQ(PrintableText("\xed\x9f\xbf\xf4\x8f\xbf\xbf"), "\xed\x9f\xbf\xf4\x8f\xbf\xbf");
 }
 
+TEST(CutTextTest, LeavesOutTheMiddleOfALongText) {
+  EXPECT_EQ(CutText(std::string(kMostTextBytes, 'a')), std::string(kMostTextBytes, 'a'));
+  const std::string cut = CutText("ValueError: " + std::string(6 << 20, 'a') + " at the end");
+  EXPECT_LE(cut.size(), kMostTextBytes);
+  EXPECT_EQ(cut.substr(0, 13), "ValueError: a");
+  EXPECT_EQ(cut.substr(cut.size() - 12), "a at the end");
+  EXPECT_NE(cut.find(" ... (6289529 bytes left out) ... "), std::string::npos) << cut;
+  EXPECT_EQ(CutText(cut), cut);
+}
+
+TEST(CutTextTest, CutsBetweenCharacters) {
+  std::string text;
+  for (int i = 0; i < 10'000; ++i) text += "漢";
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(PrintableText(CutText(text)), CutText(text));
+    text = "a" + text + "a";
+  }
+}
+
 TEST(PrintableTextTest, LinesKeepTheirNewlines) {
   EXPECT_EQ(PrintableLines("a\n\x1b\n\nb\n"), "a\n\\x1b\n\nb\n");
 }

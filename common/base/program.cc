@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <semaphore.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -27,6 +28,8 @@
 #include "common/base/flag_file.h"
 #include "common/base/flag_help.h"
 #include "common/base/log_format.h"
+#include "common/base/nearest_name.h"
+#include "common/base/open_files.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 
@@ -62,15 +65,29 @@ bool IsHelpOrVersion(absl::string_view name) {
   return absl::StartsWith(name, "help") || name == "version";
 }
 
+// The program's own flags, without those of libraries.
+std::vector<std::string> OwnFlags() {
+  std::vector<std::string> names;
+  for (const auto& [name, flag] : absl::GetAllFlags()) {
+    if (absl::EndsWith(flag->Filename(), "_main.cc")) names.emplace_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 // `next` is the next argument; null: there is none. Sets `takes_next` if that is the flag's value.
-absl::Status CheckFlag(const FlagText& text, const std::string* next, bool* takes_next) {
+absl::Status CheckFlag(const FlagText& text, const std::string* next,
+                       const std::vector<std::string>& other_flags, bool* takes_next) {
   absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(text.name);
   *takes_next = false;
   if (flag == nullptr) {
     const bool is_negation = !text.value.has_value() && IsNegation(text.name);
     if (is_negation || IsHelpOrVersion(text.name)) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown flag --", text.name, "; --help lists the flags"));
+    std::vector<std::string> names = OwnFlags();
+    names.insert(names.end(), other_flags.begin(), other_flags.end());
+    return absl::InvalidArgumentError(absl::StrCat("unknown flag --", text.name,
+                                                   DidYouMean(text.name, names, "--"),
+                                                   "; --help lists the flags"));
   }
   if (!text.value.has_value() && IsBool(flag)) return absl::OkStatus();
   *takes_next = !text.value.has_value();
@@ -88,13 +105,14 @@ absl::Status CheckFlag(const FlagText& text, const std::string* next, bool* take
 }
 
 // Abseil itself ends a program with a wrong flag, with another exit code.
-absl::Status CheckFlags(const std::vector<std::string>& args) {
+absl::Status CheckFlags(const std::vector<std::string>& args,
+                        const std::vector<std::string>& other_flags) {
   for (size_t i = 1; i < args.size(); ++i) {
     const std::optional<FlagText> text = ParseFlagText(args[i]);
     if (!text.has_value()) continue;
     bool takes_next = false;
     const std::string* const next = i + 1 < args.size() ? &args[i + 1] : nullptr;
-    RETURN_IF_ERROR(CheckFlag(*text, next, &takes_next));
+    RETURN_IF_ERROR(CheckFlag(*text, next, other_flags, &takes_next));
     if (takes_next) ++i;
   }
   return absl::OkStatus();
@@ -123,6 +141,7 @@ void KeepFreedMemory() {
 
 void InitProgram(const char* name, const std::string& usage) {
   KeepFreedMemory();
+  RaiseOpenFiles();
   std::signal(SIGXFSZ, SIG_IGN);  // A file beyond the limit is an error of its writer.
   // Debian's Abseil is a debugging build: by default it looks for deadlocks at every lock of gRPC.
   // Only tests let it do so.
@@ -158,9 +177,10 @@ std::string HostAndNetwork() {
   return absl::StrCat(boot, " ", network.string());
 }
 
-absl::Status ParseProgramFlags(std::vector<std::string> args) {
+absl::Status ParseProgramFlags(std::vector<std::string> args,
+                               const std::vector<std::string>& other_flags) {
   RETURN_IF_ERROR(ExpandFlagFiles(&args));
-  RETURN_IF_ERROR(CheckFlags(args));
+  RETURN_IF_ERROR(CheckFlags(args, other_flags));
   std::vector<char*> pointers;
   for (std::string& arg : args) pointers.push_back(arg.data());
   const std::vector<char*> positional =

@@ -20,7 +20,8 @@ inline constexpr char kVersion[] = "0.1.0";
 void KeepFreedMemory();
 
 // The first call of a program. Logs go to standard error. --help shows `usage` and the flags of the
-// program's own *_main.cc, --version its name and kVersion. Calls KeepFreedMemory.
+// program's own *_main.cc, --version its name and kVersion. Calls KeepFreedMemory and
+// RaiseOpenFiles.
 void InitProgram(const char* name, const std::string& usage);
 
 // Begins a program with a role in a job: expands the flag files in `args` (ExpandFlagFiles), and
@@ -35,8 +36,10 @@ std::string HostAndNetwork();
 
 // Parses `args`, the program's name first, into the program's flags. Expands flag files.
 // INVALID_ARGUMENT for a wrong flag file, for an unknown flag or a wrong value, for an argument
-// other than a flag, and for a flag in the place of another one's value.
-absl::Status ParseProgramFlags(std::vector<std::string> args);
+// other than a flag, and for a flag in the place of another one's value. An unknown flag may be
+// meant as one of `other_flags`, which the program has read before.
+absl::Status ParseProgramFlags(std::vector<std::string> args,
+                               const std::vector<std::string>& other_flags = {});
 
 // From now on a SIGTERM or a SIGINT asks `request`, which must live as long as the process. If
 // `request` refuses, the process ends at once, with kTerminated. That needs a handler: the first

@@ -303,7 +303,8 @@ constexpr JobFlag kFlags[] = {
      "Coordinator: most members that register from one host, at once and each second. Further ones "
      "try again."},
     {kLimits, "message_bytes", "limits.message_bytes", "BYTES",
-     "Coordinator: longest message, 64KiB to 1GiB. A server takes a slice and its header."},
+     "Coordinator: longest message, 64KiB to 64MiB; a worker registers its tables in one. A server "
+     "takes a slice and its header."},
 };
 
 }  // namespace

@@ -14,7 +14,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "common/base/input_file.h"
+#include "common/base/nearest_name.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"
 
@@ -70,10 +72,16 @@ const Descriptor* OpenMessage(const Descriptor* message, const TextFormat::Parse
   return message;
 }
 
-std::string FieldNames(const Descriptor& message) {
+std::vector<std::string> FieldNames(const Descriptor& message) {
   std::vector<std::string> names;
   for (int i = 0; i < message.field_count(); ++i) names.push_back(message.field(i)->name());
-  return absl::StrJoin(names, ", ");
+  return names;
+}
+
+// What stands in quotes at the end of the parser's error.
+std::string QuotedEnd(absl::string_view error) {
+  absl::ConsumeSuffix(&error, "\"");
+  return std::string(error.substr(error.rfind('"') + 1));
 }
 
 // Values of the enum field of `message` named, in quotes, in `error`; empty if there is none.
@@ -96,7 +104,8 @@ std::string EnumValues(const Descriptor& message, const std::string& error) {
 std::string WithExpectation(std::string error, const Descriptor& message) {
   if (absl::EndsWith(error, ".")) error.pop_back();
   if (absl::StrContains(error, "has no field named")) {
-    return absl::StrCat(error, "; expected one of: ", FieldNames(message));
+    return absl::StrCat(error, DidYouMean(QuotedEnd(error), FieldNames(message)),
+                        "; expected one of: ", absl::StrJoin(FieldNames(message), ", "));
   }
   const std::string values = EnumValues(message, error);
   return values.empty() ? error : absl::StrCat(error, "; expected one of: ", values);

@@ -229,8 +229,8 @@ void CheckLimits(const v1::LimitsSpec& limits, JobChecker* checker) {
                   "4 to 1024");
   checker->Expect(IsPositive(limits.registrations_per_second()), "registrations_per_second",
                   "a finite number above 0");
-  checker->Expect(IsIn<uint64_t>(limits.message_bytes(), 64 << 10, 1 << 30), "message_bytes",
-                  "64KiB to 1GiB");
+  checker->Expect(IsIn<uint64_t>(limits.message_bytes(), 64 << 10, 64 << 20), "message_bytes",
+                  "64KiB to 64MiB");
 }
 
 void CheckCheckpoint(const v1::CheckpointSpec& checkpoint, JobChecker* checker) {

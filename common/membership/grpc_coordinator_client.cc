@@ -4,10 +4,14 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/host_port.h"
+#include "common/base/open_files.h"
 #include "common/base/printable_text.h"
 #include "common/base/program.h"
+#include "common/base/status_macros.h"
 #include "common/membership/retrying_coordinator.h"
 #include "common/transport/grpc/grpc_setup.h"
 
@@ -56,6 +60,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   // A coordinator that was started again may have another address. The default is 30 s.
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
+  arguments.SetMaxReceiveMessageSize(kMaxViewBytes);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // the environment would configure it
   return grpc::CreateCustomChannel(address, security.channel_credentials(), arguments);
 }
@@ -127,6 +132,9 @@ void GrpcCoordinatorClient::Close(grpc::ClientContext* context) {
 
 absl::Status GrpcCoordinatorClient::ErrorOf(const grpc::Status& status) {
   const absl::Status error = AbslStatus(status);
+  if (absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error)) {
+    RETURN_IF_ERROR(CheckOpenFiles());  // It could not even call.
+  }
   switch (error.code()) {
     case absl::StatusCode::kDeadlineExceeded:
       return TimeoutError();
@@ -145,6 +153,12 @@ absl::Status GrpcCoordinatorClient::ErrorOf(const grpc::Status& status) {
       }
       return security_->Explain(address_, error);
     }
+    // Of a coordinator's own errors with this code, the caller waits for the end.
+    case absl::StatusCode::kResourceExhausted:
+      if (!absl::StrContains(error.message(), "message larger than max")) return error;
+      return absl::InvalidArgumentError(absl::StrCat(
+          error.message(),
+          "; a model with many tables needs a job with a larger --message_bytes: start it again"));
     default:
       return error;
   }
@@ -252,6 +266,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorEndpoint>> ConnectToCoordinator(
   if (address.empty()) {
     return absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none");
   }
+  RETURN_IF_ERROR(ParseHostPort("--coordinator", address).status());
   if (!(rpc_deadline > absl::ZeroDuration())) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--rpc_deadline_seconds: expected more than 0, got ", absl::ToDoubleSeconds(rpc_deadline)));

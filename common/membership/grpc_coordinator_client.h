@@ -86,7 +86,7 @@ class GrpcCoordinatorClient : public CoordinatorEndpoint {
 // The coordinator at `address` (host:port). Calls are repeated while it cannot be reached, for at
 // most `rpc_deadline`, or `first_deadline` until it has answered for the first time, if that is
 // longer. `clock` outlives the connection. INVALID_ARGUMENT, with the flags
-// --coordinator and --rpc_deadline_seconds, for an empty address or a deadline of 0 or less.
+// --coordinator and --rpc_deadline_seconds, for a wrong address or a deadline of 0 or less.
 absl::StatusOr<std::unique_ptr<CoordinatorEndpoint>> ConnectToCoordinator(
     const std::string& address, absl::Duration rpc_deadline, Clock* clock, Random jitter,
     SecurityPointer security = NoSecurity(), absl::Duration first_deadline = absl::ZeroDuration());

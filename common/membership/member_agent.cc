@@ -11,6 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/base/printable_text.h"
 #include "common/membership/coordinator_endpoint.h"
 
 namespace capstan {
@@ -19,7 +20,7 @@ namespace {
 void Report(v1::ReportFailureRequest request, CoordinatorEndpoint& coordinator,
             const absl::Status& status, Clock& clock) {
   if (absl::IsAborted(status)) return;
-  request.set_reason(std::string(status.message()));
+  request.set_reason(CutText(status.message()));
   const auto reply =
       AwaitReply(coordinator, &CoordinatorEndpoint::ReportFailure, std::move(request), clock);
   if (!reply.ok()) LOG(WARNING) << "could not tell the coordinator: " << reply.status();
@@ -71,7 +72,7 @@ class MemberAgent::State : public std::enable_shared_from_this<State> {
   // Null, and no longer busy, without work.
   Work NextWork();
   void ActOn(const v1::JobView& view);
-  void SendHeartbeat(uint64_t view_version);
+  void SendHeartbeat(uint64_t view_version, uint64_t received_version);
   void OnTimer();
 
   Options options_;  // The callbacks belong to the busy thread.
@@ -174,7 +175,9 @@ MemberAgent::State::Work MemberAgent::State::NextWork() {
   if (!is_stopped_ && wants_heartbeat_) {
     wants_heartbeat_ = false;
     ++num_open_heartbeats_;
-    return [this, version = acted_version_] { SendHeartbeat(version); };
+    return [this, acted = acted_version_, received = received_version_] {
+      SendHeartbeat(acted, received);
+    };
   }
   is_busy_ = false;
   idle_.NotifyAll();
@@ -188,13 +191,14 @@ void MemberAgent::State::ActOn(const v1::JobView& view) {
   if (IsFinal(view)) is_stopped_ = true;
 }
 
-void MemberAgent::State::SendHeartbeat(uint64_t view_version) {
+void MemberAgent::State::SendHeartbeat(uint64_t view_version, uint64_t received_version) {
   if (options_.acted_on) view_version = options_.acted_on();
   v1::HeartbeatRequest request;
   request.set_role(options_.role);
   request.set_id(options_.id);
   request.set_incarnation(options_.incarnation.value());
   request.set_view_version(view_version);
+  request.set_received_version(received_version);
   if (options_.progress) *request.mutable_progress() = options_.progress();
   if (options_.report) options_.report(request);
   coordinator_.Heartbeat(std::move(request), [self = shared_from_this(), sent_at = clock_.Now()](

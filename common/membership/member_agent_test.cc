@@ -79,6 +79,23 @@ TEST_F(MemberAgentTest, SendsTheNextHeartbeatAsSoonAsTheLastWasAnswered) {
   EXPECT_EQ(NumOpen(), 1u);
 }
 
+TEST_F(MemberAgentTest, SaysWhichViewItHasReceivedAlsoBeforeItHasActedOnIt) {
+  uint64_t acted_on = 0;
+  MemberAgent::Options options;
+  options.on_view = [](const v1::JobView&) {};
+  options.acted_on = [&acted_on] { return acted_on; };
+  MemberAgent agent(std::move(options), coordinator_, clock_);
+  agent.Start();
+  Answer(7);
+  coordinator_.heartbeats.Answer(v1::HeartbeatReply());  // There is no newer view.
+  clock_.Advance(absl::Milliseconds(500));
+  acted_on = 7;
+  const v1::HeartbeatRequest early = Answer(7);
+  EXPECT_EQ(early.view_version(), 0u);
+  EXPECT_EQ(early.received_version(), 7u);
+  EXPECT_EQ(Answer(7).view_version(), 7u);
+}
+
 TEST_F(MemberAgentTest, HandsOnEachNewViewOnce) {
   agent_->Start();
   for (const uint64_t version : {1, 1, 3, 2, 3, 4}) Answer(version);

@@ -128,7 +128,7 @@ absl::Status CheckTableNames(absl::string_view flag, const Choices& choices,
   for (const auto& choice : choices) {
     if (std::find(names.begin(), names.end(), choice.table()) != names.end()) continue;
     return absl::InvalidArgumentError(absl::StrCat("--", flag, ": expected tables of the model (",
-                                                   absl::StrJoin(names, ", "), "), got \"",
+                                                   CutText(absl::StrJoin(names, ", ")), "), got \"",
                                                    choice.table(), "\""));
   }
   return absl::OkStatus();
@@ -229,6 +229,15 @@ absl::Status CheckSparseTables(const v1::JobSpec& job, const TableSpecs& tables)
         "(--restore), and capstan export makes one a file for capstan evaluate and others"));
   }
   return absl::OkStatus();
+}
+
+std::string WarningOfLostRows(const v1::JobSpec& job, const TableSpecs& tables) {
+  const auto sparse = std::find_if(tables.begin(), tables.end(),
+                                   [](const v1::TableSpec& table) { return table.has_sparse(); });
+  if (sparse == tables.end() || !job.checkpoint().dir().empty()) return "";
+  return absl::StrCat(
+      "warning: the rows of table ", ShortPrintableText(sparse->name()),
+      " are lost when the job ends, as it has no --checkpoint_dir=DIR to keep them");
 }
 
 }  // namespace capstan

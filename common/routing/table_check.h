@@ -2,6 +2,7 @@
 #define COMMON_ROUTING_TABLE_CHECK_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -48,6 +49,9 @@ absl::Status CheckTableCodecs(const v1::CodecSpec& codec, const TableSpecs& tabl
 // INVALID_ARGUMENT, naming the first sparse table, if the job has a file of a model to begin with
 // or to end with: these hold dense tables only.
 absl::Status CheckSparseTables(const v1::JobSpec& job, const TableSpecs& tables);
+
+// For people: that rows end with a job without checkpoints. Empty: there are no rows, or they stay.
+std::string WarningOfLostRows(const v1::JobSpec& job, const TableSpecs& tables);
 
 }  // namespace capstan
 

@@ -203,5 +203,19 @@ TEST(CheckSameTablesTest, ComparesInitialValuesAndLayers) {
   EXPECT_THAT(DifferenceOf({table}, {Table("a", {1})}), HasSubstr("initial_stddev 0.5"));
 }
 
+TEST(WarningOfLostRowsTest, OnlyRowsOfAJobWithoutCheckpointsAreLost) {
+  TableSpecs tables;
+  tables.Add()->set_name("dense");
+  v1::JobSpec job;
+  EXPECT_EQ(WarningOfLostRows(job, tables), "");
+  tables.Add()->set_name("users");
+  tables.Mutable(1)->mutable_sparse()->set_dim(4);
+  EXPECT_EQ(WarningOfLostRows(job, tables),
+            "warning: the rows of table users are lost when the job ends, as it has no "
+            "--checkpoint_dir=DIR to keep them");
+  job.mutable_checkpoint()->set_dir("checkpoints");
+  EXPECT_EQ(WarningOfLostRows(job, tables), "");
+}
+
 }  // namespace
 }  // namespace capstan

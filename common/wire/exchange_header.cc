@@ -93,7 +93,7 @@ v1::ExchangeReplyHeader ToHeader(uint64_t request_id, const ExchangeReply& reply
   if (!reply.status.ok()) {
     header.set_code(static_cast<int>(reply.status.code()));
     // Protobuf accepts UTF-8 only.
-    header.set_message(PrintableText(reply.status.message()));
+    header.set_message(CutText(PrintableText(reply.status.message())));
   }
   header.set_version(reply.version);
   header.set_min_step(reply.min_step.value());
@@ -137,7 +137,7 @@ void FromHeader(const v1::ExchangeReplyHeader& header, ReplyFrame* frame) {
   ExchangeReply& reply = frame->reply;
   if (header.code() != 0) {
     reply.status =
-        absl::Status(static_cast<absl::StatusCode>(header.code()), PrintableText(header.message()));
+        absl::Status(static_cast<absl::StatusCode>(header.code()), CutText(PrintableText(header.message())));
   }
   reply.version = header.version();
   reply.min_step = Step(header.min_step());

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/open_files.h"
 #include "common/base/printable_text.h"
 #include "common/transport/grpc/grpc_setup.h"
 
@@ -46,6 +47,7 @@ std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address, const GrpcS
   grpc::ChannelArguments arguments;
   // A job's own processes are never behind http_proxy.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetMaxReceiveMessageSize(kMaxViewBytes);
   return grpc::CreateCustomChannel(address, security.channel_credentials(), arguments);
 }
 
@@ -65,6 +67,7 @@ absl::Status GrpcStatusClient::ErrorOf(const grpc::Status& status,
                                        const std::string& expected) const {
   absl::Status error = AbslStatus(status);
   const bool is_absent = absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error);
+  if (absl::Status files = CheckOpenFiles(); is_absent && !files.ok()) return files;
   if (is_absent) error = security_->Explain(address_, error);
   if (absl::IsUnauthenticated(error) || absl::IsPermissionDenied(error)) return error;
   return absl::Status(
@@ -74,11 +77,13 @@ absl::Status GrpcStatusClient::ErrorOf(const grpc::Status& status,
                    is_absent ? "; check that the job runs and that the address is right" : ""));
 }
 
-absl::StatusOr<v1::GetStatusReply> GrpcStatusClient::GetStatus() {
+absl::StatusOr<v1::GetStatusReply> GrpcStatusClient::GetStatus(bool with_tables) {
   grpc::ClientContext context;
   Begin("GetStatus", context);
+  v1::GetStatusRequest request;
+  request.set_without_tables(!with_tables);
   v1::GetStatusReply reply;
-  const grpc::Status status = stub_->GetStatus(&context, v1::GetStatusRequest(), &reply);
+  const grpc::Status status = stub_->GetStatus(&context, request, &reply);
   if (!status.ok()) return ErrorOf(status, "its status");
   MakePrintable(reply);
   return reply;
@@ -90,7 +95,7 @@ absl::Status GrpcStatusClient::ReportEarlyFailure(v1::HeartbeatRequest::Role rol
   Begin("ReportFailure", context);
   v1::ReportFailureRequest request;
   request.set_role(role);
-  request.set_reason(reason);
+  request.set_reason(CutText(reason));
   request.set_before_registering(true);
   v1::ReportFailureReply reply;
   const grpc::Status status = stub_->ReportFailure(&context, request, &reply);

@@ -27,8 +27,8 @@ class GrpcStatusClient {
 
   // Waits for two seconds, and for two more to find out why nobody answers. UNAVAILABLE or
   // DEADLINE_EXCEEDED when nobody answers, UNAUTHENTICATED or PERMISSION_DENIED when one side does
-  // not admit the other.
-  absl::StatusOr<v1::GetStatusReply> GetStatus();
+  // not admit the other. The tables may be many: who asks often leaves them out.
+  absl::StatusOr<v1::GetStatusReply> GetStatus(bool with_tables = true);
 
   // Tells it that a process of this role has ended before it registered. The same errors.
   absl::Status ReportEarlyFailure(v1::HeartbeatRequest::Role role, const std::string& reason);

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/printable_text.h"
 
 namespace capstan {
 namespace {
@@ -132,7 +133,7 @@ void CheckpointWriter::EndPart(uint64_t number, const absl::Status& status) {
     MutexLock lock(&mu_);
     if (number != work_.number) return;
     part_.set_has_ended(true);
-    part_.set_error(std::string(status.message()));
+    part_.set_error(CutText(status.message()));
     part_.mutable_files()->Assign(work_.files.begin(), work_.files.end());
     for (const auto& [worker, steps] : work_.steps) *part_.add_workers() = steps;
     part_.set_end_step(work_.end_step.value());

@@ -169,7 +169,7 @@ void CheckpointPlan::Fail(const absl::Status& status, absl::Time now) {
   state_ = State::kIdle;
   retry_ = std::clamp(2 * retry_, kFirstRetry, kLastRetry);
   next_time_ = now + retry_;
-  status_.set_error(PrintableText(status.message()));
+  status_.set_error(CutText(PrintableText(status.message())));
   // Not the server's or the disk's code: the coordinator itself can be reached.
   if (is_requested_) replies_.insert_or_assign(number_, absl::AbortedError(status.message()));
 }

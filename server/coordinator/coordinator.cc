@@ -135,8 +135,8 @@ void Coordinator::Heartbeat(v1::HeartbeatRequest request, Callback<v1::Heartbeat
       const MemberKey member{request.role(), request.id()};
       AnswerLocked(member, answers);  // An older heartbeat of the same member.
       leases_.Hold(member);
-      parked_[member] = {request.view_version(), clock_.Now() + heartbeat_interval_,
-                         std::move(done)};
+      parked_[member] = {std::max(request.view_version(), request.received_version()),
+                         clock_.Now() + heartbeat_interval_, std::move(done)};
       SettleLocked(answers);
     }
   }
@@ -172,11 +172,11 @@ void Coordinator::ReportResult(v1::ReportResultRequest request,
   Give(std::move(answers));
 }
 
-void Coordinator::GetStatus(v1::GetStatusRequest, Callback<v1::GetStatusReply> done) {
+void Coordinator::GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) {
   v1::GetStatusReply reply;
   {
     MutexLock lock(&mu_);
-    reply = state_.Status();
+    reply = state_.Status(/*with_tables=*/!request.without_tables());
   }
   done(std::move(reply));
 }
@@ -186,7 +186,7 @@ void Coordinator::AddMetrics(MetricsPage& page) {
   int workers_lost = 0;
   {
     MutexLock lock(&mu_);
-    status = state_.Status();
+    status = state_.Status(/*with_tables=*/false);
     workers_lost = state_.WorkersLost();
   }
   AddJobMetrics(status, workers_lost, page);
@@ -309,7 +309,10 @@ void Coordinator::AnswerLocked(MemberKey member, Answers& answers) {
   leases_.Renew(member, clock_.Now());
   Answer& answer = answers.emplace_back();
   answer.member = member;
-  *answer.reply.mutable_view() = state_.view();
+  answer.view_version = state_.view().version();
+  if (it->second.received_version < answer.view_version) {
+    *answer.reply.mutable_view() = state_.ViewWithTables();
+  }
   answer.done = std::move(it->second.done);
   parked_.erase(it);
 }
@@ -317,7 +320,7 @@ void Coordinator::AnswerLocked(MemberKey member, Answers& answers) {
 void Coordinator::SettleLocked(Answers& answers) {
   std::vector<MemberKey> outdated;
   for (const auto& [member, heartbeat] : parked_) {
-    if (heartbeat.view_version < state_.view().version()) outdated.push_back(member);
+    if (heartbeat.received_version < state_.view().version()) outdated.push_back(member);
   }
   for (const MemberKey member : outdated) AnswerLocked(member, answers);
   if (state_.has_ended()) {
@@ -335,7 +338,7 @@ absl::Time Coordinator::NextEventLocked() const {
 }
 
 void Coordinator::Give(Answers answers) {
-  for (Answer& answer : answers) answer.done(answer.reply);
+  for (Answer& answer : answers) answer.done(std::move(answer.reply));
   LogEvents();
   AnswerWaiters();
   BeginFileWork();
@@ -346,7 +349,7 @@ void Coordinator::Give(Answers answers) {
     MutexLock lock(&mu_);
     if (!state_.has_ended()) return;
     for (const Answer& answer : answers) {
-      if (answer.reply.view().version() == state_.view().version()) told_.insert(answer.member);
+      if (answer.view_version == state_.view().version()) told_.insert(answer.member);
     }
     if (on_end_ == nullptr) return;
     if (clock_.Now() < report_end_by_ && !EveryoneKnowsLocked()) return;

@@ -80,15 +80,16 @@ class Coordinator : public CoordinatorEndpoint {
   void OnEnd(absl::AnyInvocable<void(JobOutcome)> on_end);
 
  private:
-  // A heartbeat waiting for a newer view than the caller's.
+  // A heartbeat waiting for a newer view than the caller has received.
   struct Parked {
-    uint64_t view_version;
+    uint64_t received_version;
     absl::Time answer_by;
     Callback<v1::HeartbeatReply> done;
   };
   // An answer to be given without the lock.
   struct Answer {
     MemberKey member;
+    uint64_t view_version;  // The member has this view, or receives it.
     v1::HeartbeatReply reply;
     Callback<v1::HeartbeatReply> done;
   };

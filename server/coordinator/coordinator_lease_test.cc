@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 #include "server/coordinator/coordinator.h"
@@ -37,7 +38,38 @@ TEST(CoordinatorHeartbeatTest, IsParkedForTheIntervalWhenTheViewIsKnown) {
   EXPECT_FALSE(beat->has_value());
   job.clock().Advance(absl::Milliseconds(1));
   ASSERT_TRUE(beat->has_value());
-  EXPECT_EQ((*beat)->value().view().version(), job.View().version());
+  EXPECT_FALSE((*beat)->value().has_view());
+}
+
+TEST(CoordinatorHeartbeatTest, HasNoViewThatTheMemberHasReceivedAndNotYetActedOn) {
+  ScriptedJob job;
+  job.RegisterAll();
+  v1::HeartbeatRequest request;
+  request.set_role(v1::HeartbeatRequest::SERVER);
+  request.set_incarnation(ScriptedJob::IncarnationOf(Server(0)));
+  request.set_view_version(job.View().version() - 1);
+  request.set_received_version(job.View().version());
+  std::optional<v1::HeartbeatReply> answer;
+  job.coordinator().Heartbeat(request, [&](auto reply) { answer = reply.value(); });
+  EXPECT_FALSE(answer.has_value());
+  job.clock().Advance(absl::Milliseconds(500));
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_FALSE(answer->has_view());
+}
+
+TEST(CoordinatorHeartbeatTest, BringsTheTablesAndAStatusBringsThemIfAsked) {
+  ScriptedJob job;
+  job.RegisterAll();
+  const auto beat = job.Heartbeat(Worker(0), /*view_version=*/0);
+  EXPECT_EQ((*beat)->value().view().tables_size(), 1);
+  for (const bool without_tables : {false, true}) {
+    v1::GetStatusRequest request;
+    request.set_without_tables(without_tables);
+    job.coordinator().GetStatus(request, [&](const absl::StatusOr<v1::GetStatusReply>& reply) {
+      EXPECT_EQ(reply->view().tables_size(), without_tables ? 0 : 1);
+      EXPECT_EQ(reply->view().servers_size(), 2);
+    });
+  }
 }
 
 TEST(CoordinatorHeartbeatTest, IsAnsweredWhenTheViewChanges) {

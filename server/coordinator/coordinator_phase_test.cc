@@ -83,7 +83,7 @@ TEST(CoordinatorTest, RefusesBadTablesAndThenTakesTheNextWorkersAsTheFirst) {
 TEST(CoordinatorTest, RefusesAServerWithoutAddress) {
   ScriptedJob job;
   EXPECT_THAT(ErrorOf(job.RegisterServer(1, "").status(), absl::StatusCode::kInvalidArgument),
-              HasSubstr("not host:port"));
+              HasSubstr("expected host:port"));
 }
 
 TEST(CoordinatorTest, AMemberThatFailsBeforeItRegistersFailsTheJob) {

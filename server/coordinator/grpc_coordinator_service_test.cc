@@ -8,8 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/one_shot.h"
+#include "common/base/printable_text.h"
 #include "common/base/real_clock.h"
 #include "common/membership/grpc_coordinator_client.h"
+#include "common/membership/member_agent.h"
 #include "server/coordinator/coordinator.h"
 
 namespace capstan {
@@ -30,6 +32,7 @@ class GrpcCoordinatorServiceTest : public ::testing::Test {
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.SetMaxReceiveMessageSize(static_cast<int>(v1::LimitsSpec().message_bytes()));
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
     client_ = std::make_unique<GrpcCoordinatorClient>(absl::StrCat("127.0.0.1:", port), clock_);
@@ -46,7 +49,7 @@ class GrpcCoordinatorServiceTest : public ::testing::Test {
     return answer.Wait();
   }
 
-  absl::Status RegisterBoth() {
+  absl::Status RegisterBoth(int num_tables = 1) {
     v1::RegisterServerRequest server;
     server.set_incarnation(1);
     server.set_address("127.0.0.1:4567");
@@ -54,9 +57,13 @@ class GrpcCoordinatorServiceTest : public ::testing::Test {
     if (!server_reply.ok()) return server_reply.status();
     v1::RegisterWorkerRequest worker;
     worker.set_incarnation(2);
-    v1::TableSpec* table = worker.add_tables();
-    table->set_name("w");
-    table->add_shape(4);
+    for (int i = 0; i < num_tables; ++i) {
+      v1::TableSpec* table = worker.add_tables();
+      table->set_name(absl::StrCat("base_model.model.model.layers.", i / 384, ".mlp.experts.",
+                                   i % 384, ".a_projection_with_a_long_name.lora_A.weight"));
+      table->add_shape(4);
+      table->mutable_optimizer()->set_learning_rate(0.1);
+    }
     return Call(&CoordinatorEndpoint::RegisterWorker, worker).status();
   }
 
@@ -99,6 +106,40 @@ TEST_F(GrpcCoordinatorServiceTest, CarriesAJobFromBeginningToEnd) {
   ASSERT_TRUE(status.ok()) << status.status();
   EXPECT_EQ(status->view().phase(), v1::DONE);
   EXPECT_EQ(status->progress(0).steps_done(), 5);
+}
+
+TEST_F(GrpcCoordinatorServiceTest, CarriesFortyThousandTables) {
+  ASSERT_TRUE(RegisterBoth(/*num_tables=*/40'000).ok());
+  const v1::JobView view = Heartbeat(v1::HeartbeatRequest::SERVER, /*view_version=*/0);
+  EXPECT_EQ(view.tables_size(), 40'000);
+  EXPECT_GT(view.ByteSizeLong(), 4u << 20) << "more than gRPC takes by default";
+}
+
+TEST_F(GrpcCoordinatorServiceTest, TellsWhatAModelWithMoreTablesNeeds) {
+  const absl::Status status = RegisterBoth(/*num_tables=*/200'000);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << "no worker waits for its end";
+  EXPECT_NE(status.message().find("needs a job with a larger --message_bytes"), std::string::npos)
+      << status;
+}
+
+TEST_F(GrpcCoordinatorServiceTest, CarriesAFailureWithALongReasonInShort) {
+  ASSERT_TRUE(RegisterBoth().ok());
+  ReportFailure(*client_, v1::HeartbeatRequest::WORKER, /*id=*/0, Incarnation(2),
+                absl::UnknownError("ValueError: " + std::string(6 << 20, 'x')), clock_);
+  const v1::JobView view = Heartbeat(v1::HeartbeatRequest::SERVER, 0);
+  EXPECT_EQ(view.phase(), v1::FAILED);
+  EXPECT_EQ(view.reason().substr(0, 22), "worker 0: ValueError: ");
+  EXPECT_LE(view.reason().size(), kMostTextBytes);
+}
+
+TEST_F(GrpcCoordinatorServiceTest, CutsALongReasonOfAnotherClient) {
+  ASSERT_TRUE(RegisterBoth().ok());
+  v1::ReportFailureRequest failure;
+  failure.set_role(v1::HeartbeatRequest::WORKER);
+  failure.set_incarnation(2);
+  failure.set_reason(std::string(1 << 20, '\x01'));
+  EXPECT_TRUE(Call(&CoordinatorEndpoint::ReportFailure, failure).ok());
+  EXPECT_LE(Heartbeat(v1::HeartbeatRequest::SERVER, 0).reason().size(), kMostTextBytes);
 }
 
 TEST_F(GrpcCoordinatorServiceTest, CarriesAFailure) {

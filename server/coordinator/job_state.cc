@@ -13,6 +13,7 @@
 #include "common/job/job_properties.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
+#include "common/routing/table_check.h"
 
 namespace capstan {
 namespace {
@@ -57,10 +58,11 @@ JobState::JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoi
 absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
   ASSIGN_OR_RETURN(Member * member, members_.Find({request.role(), request.id()},
                                                   Incarnation(request.incarnation())));
-  if (request.view_version() > view_.version()) {
+  if (const uint64_t version = std::max(request.view_version(), request.received_version());
+      version > view_.version()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("heartbeat has view_version ", request.view_version(), ", the newest is ",
-                     view_.version(), "; send the version of the newest view received"));
+        absl::StrCat("heartbeat has view_version ", version, ", the newest is ", view_.version(),
+                     "; send the version of the newest view received"));
   }
   if (has_ended()) return absl::OkStatus();
   if (request.role() == kWorker) {
@@ -74,6 +76,8 @@ absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
   member->view_version = std::max(member->view_version, request.view_version());
   if (request.has_progress() && request.progress().steps_done() >= member->progress.steps_done()) {
     member->progress = request.progress();
+    member->progress.set_device(CutText(member->progress.device()));
+    member->progress.set_transport(CutText(member->progress.transport()));
   }
   for (const v1::NextStep& next_step : request.next_steps()) {
     if (request.role() == kServer) entering_.Report(request.id(), next_step);
@@ -234,7 +238,7 @@ void JobState::EndFileWork(const absl::Status& result) {
 
 void JobState::Fail(absl::string_view reason) {
   if (has_ended()) return;
-  view_.set_reason(PrintableText(absl::StrReplaceAll(reason, {{"\r", ""}, {"\n", " "}})));
+  view_.set_reason(CutText(PrintableText(absl::StrReplaceAll(reason, {{"\r", ""}, {"\n", " "}}))));
   EnterPhase(v1::FAILED);
   Publish();
 }
@@ -278,7 +282,9 @@ void JobState::Place() {
   }
   schedule_.Begin(links_.scheduler(), table_elements_);
   auto_codecs_.Begin({tables_.begin(), tables_.end()}, SliceBytes(links_.scheduler()));
-  *view_.mutable_tables() = tables_;
+  if (std::string warning = WarningOfLostRows(job_, tables_); !warning.empty()) {
+    events_.emplace_back(std::move(warning));
+  }
   view_.set_own_arrays(own_arrays_);
   view_.set_epoch(1);
   placing_version_ = view_.version() + 1;
@@ -307,9 +313,15 @@ void JobState::Publish() {
   if (checkpoint_.is_agreeing()) view_.set_consistency_change(0);
 }
 
-v1::GetStatusReply JobState::Status() const {
+v1::JobView JobState::ViewWithTables() const {
+  v1::JobView view = view_;
+  if (view.epoch() > 0) *view.mutable_tables() = tables_;
+  return view;
+}
+
+v1::GetStatusReply JobState::Status(bool with_tables) const {
   v1::GetStatusReply status;
-  *status.mutable_view() = view_;
+  *status.mutable_view() = with_tables ? ViewWithTables() : view_;
   for (uint32_t id = 0; id < members_.workers().size(); ++id) {
     *status.add_progress() = ProgressOf(id);
   }

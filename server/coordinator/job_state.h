@@ -103,12 +103,14 @@ class JobState {
   const v1::JobSpec& job() const { return job_; }
   // The checkpoint from which the job goes on; empty: it begins anew.
   const std::string& restored_path() const { return restored_.path; }
+  // Without the tables.
   const v1::JobView& view() const { return view_; }
+  v1::JobView ViewWithTables() const;
   bool has_ended() const { return view_.phase() == v1::DONE || view_.phase() == v1::FAILED; }
   std::vector<MemberKey> LiveMembers() const;
   // The events since the last call, a line each, for the log.
   std::vector<JobEvent> TakeEvents() { return std::exchange(events_, {}); }
-  v1::GetStatusReply Status() const;
+  v1::GetStatusReply Status(bool with_tables = true) const;
   // Declared dead or left so far, also those replaced.
   int WorkersLost() const;
   // The job has ended.
@@ -188,7 +190,7 @@ class JobState {
   OutputPlan output_;
   CheckpointPlan checkpoint_;
   DeviceKinds devices_;
-  v1::JobView view_;
+  v1::JobView view_;         // without the tables, which may be many
   TableSpecs tables_;        // The first worker's.
   uint32_t own_arrays_ = 0;  // The first worker's.
   std::vector<uint64_t> table_elements_;

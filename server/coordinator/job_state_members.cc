@@ -22,7 +22,7 @@ constexpr size_t kMostHostBytes = 200;
 constexpr size_t kMostRefusalBytes = 1000;
 
 std::string ReasonOf(const v1::ReportFailureRequest& request) {
-  return request.reason().empty() ? "failed without a reason" : request.reason();
+  return request.reason().empty() ? "failed without a reason" : CutText(request.reason());
 }
 
 // `expected` is the number of `whose`.

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/base/printable_text.h"
+#include "common/base/host_port.h"
 #include "common/base/status_macros.h"
 #include "common/routing/routing_table.h"
 
@@ -178,22 +177,7 @@ absl::Status CheckRole(Role role) {
 }
 
 absl::Status CheckAddress(absl::string_view address) {
-  const size_t colon = address.rfind(':');
-  if (colon != absl::string_view::npos) {
-    const absl::string_view host = address.substr(0, colon);
-    const bool is_bracketed = !host.empty() && host.front() == '[' && host.back() == ']';
-    const bool is_host = !host.empty() && host.find_first_of(" /") == host.npos &&
-                         PrintableText(host) == host &&
-                         (is_bracketed || host.find(':') == host.npos);
-    uint32_t port = 0;
-    if (is_host && absl::SimpleAtoi(address.substr(colon + 1), &port) && port > 0 &&
-        port <= 65535) {
-      return absl::OkStatus();
-    }
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("server address \"", address,
-                   "\" is not host:port; register the address under which workers reach it"));
+  return ParseHostPort("the address under which workers reach the server", address).status();
 }
 
 }  // namespace capstan

@@ -226,7 +226,7 @@ class ProcessTest(unittest.TestCase):
         for address in ("localhost", "127.0.0.1:", ":4000", "127.0.0.1:65536", "host:x", "::1:4000",
                         "http://host:4000", "two words:4000"):
             with self.subTest(address):
-                text = f"coordinator: expected HOST:PORT.*got '{re.escape(address)}'"
+                text = f'coordinator: expected host:port.*got "{re.escape(address)}"'
                 with self.assertRaisesRegex(capstan.InvalidArgument, text):
                     capstan.connect(address)
                 with mock.patch.dict(os.environ, CAPSTAN_COORDINATOR=address):

@@ -25,6 +25,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/cpu_name.h"
+#include "common/base/host_port.h"
 #include "common/base/printable_text.h"
 #include "common/base/program.h"
 #include "common/base/status_macros.h"
@@ -142,13 +143,10 @@ absl::StatusOr<ClientJob::Options> OptionsOf(const capstan_connect_options& give
         "coordinator: expected HOST:PORT, got nothing; name it, or start the program by capstan "
         "run --worker_command");
   }
-  const size_t colon = process.coordinator.rfind(':');
-  int port = 0;
-  if (colon == std::string::npos || colon == 0 ||
-      !absl::SimpleAtoi(process.coordinator.substr(colon + 1), &port) || port < 1 || port > 65535) {
-    return BadArgument(absl::StrCat("coordinator: expected HOST:PORT, such as 127.0.0.1:4000, got ",
-                                    PrintableText(process.coordinator)));
-  }
+  const bool is_given = given.coordinator != nullptr && *given.coordinator != 0;
+  RETURN_IF_ERROR(
+      ParseHostPort(is_given ? "coordinator" : "CAPSTAN_COORDINATOR", process.coordinator)
+          .status());
   process.keys = TextOf(given.keys, "CAPSTAN_KEYS");
   process.insecure = given.insecure != 0;
   ASSIGN_OR_RETURN(process.rank, RankOf(given));

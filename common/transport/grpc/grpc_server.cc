@@ -86,7 +86,7 @@ void Configure(grpc::ServerBuilder& builder, absl::Span<grpc::Service* const> se
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // Clients ping idle connections to notice the end of this process.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
-  builder.SetMaxSendMessageSize(kMaxMessageBytes);
+  builder.SetMaxSendMessageSize(kMaxViewBytes);
   for (grpc::Service* const service : services) builder.RegisterService(service);
 }
 

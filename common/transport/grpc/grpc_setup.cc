@@ -46,12 +46,12 @@ void OnlyRegisteredServices::UpdatePlugins(
 }
 
 grpc::Status GrpcStatus(const absl::Status& status) {
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), CutText(status.message()));
 }
 
 absl::Status AbslStatus(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                      PrintableText(status.error_message()));
+                      CutText(PrintableText(status.error_message())));
 }
 
 void SendGrpcLogsToVlog() {

@@ -20,6 +20,9 @@ namespace capstan {
 // Largest message that gRPC accepts: one slice and its header.
 inline constexpr int kMaxMessageBytes = static_cast<int>(kMaxSliceBytes + (64 << 10));
 
+// Longest message from a coordinator: its view of a job has the tables of the longest registration.
+inline constexpr int kMaxViewBytes = 2 * kMaxMessageBytes;
+
 // A channel from a worker to the server at `address`, host:port. Shares no connection with other
 // channels. Notices a server that is gone or hangs within 10 s.
 std::shared_ptr<grpc::Channel> MakeGrpcChannel(const std::string& address,
@@ -33,9 +36,9 @@ class OnlyRegisteredServices : public grpc::ServerBuilderOption {
   void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override;
 };
 
-// Both libraries number their codes alike.
+// Both libraries number their codes alike. The message is cut (CutText).
 grpc::Status GrpcStatus(const absl::Status& status);
-// The message comes from a peer. It is made printable.
+// The message comes from a peer. It is made printable, and cut.
 absl::Status AbslStatus(const grpc::Status& status);
 
 // Sends gRPC's own log to VLOG(1): users learn about errors from statuses. Mains call this before

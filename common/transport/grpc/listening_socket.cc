@@ -8,7 +8,6 @@
 
 #include <optional>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
@@ -69,14 +68,7 @@ std::optional<bool> IsLoopback(const std::string& host) {
 }  // namespace
 
 absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view flag, const std::string& text) {
-  const size_t colon = text.rfind(':');
-  int port = -1;
-  if (colon == std::string::npos || !absl::SimpleAtoi(text.substr(colon + 1), &port) || port < 0 ||
-      port > 65535) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(flag, ": expected host:port with a port from 0 to 65535, got \"", text, "\""));
-  }
-  return ListenAddress{text.substr(0, colon), port};
+  return ParseHostPort(flag, text, /*least_port=*/0);
 }
 
 absl::Status CheckLoopback(absl::string_view flag, absl::string_view text,

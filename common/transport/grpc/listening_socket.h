@@ -6,16 +6,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/base/host_port.h"
 
 namespace capstan {
 
 // A place to listen at. Port 0 chooses a free port.
-struct ListenAddress {
-  std::string host;
-  int port = 0;
-};
+using ListenAddress = HostPort;
 
-// Reads host:port. INVALID_ARGUMENT names `flag`, such as "--listen".
+// As ParseHostPort, also with port 0. INVALID_ARGUMENT names `flag`, such as "--listen".
 absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view flag, const std::string& text);
 
 // Plaintext stays within this machine: INVALID_ARGUMENT if others can reach `host`, the host of the

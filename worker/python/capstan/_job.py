@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import numbers
 import os
-import re
 import threading
 import weakref
 from typing import Any, Callable, Optional
@@ -43,7 +42,6 @@ def connect(coordinator: Optional[str] = None, *, keys: Optional[str] = None,
     Raises InvalidArgument: CAPSTAN_COORDINATOR, or another argument, is malformed; JobFailed: the
     coordinator cannot be reached, or its job is not for programs.
     """
-    _expect_address(coordinator)
     _expect_whole("rank", rank or 0, 2**31)
     _expect_whole("steps", steps, 2**63)
     rpc_deadline_seconds = _number("rpc_deadline_seconds", rpc_deadline_seconds)
@@ -77,21 +75,6 @@ def _expect_optimizer(optimizer: object) -> None:
     if not isinstance(optimizer, Optimizer):
         raise _errors.InvalidArgument(
             f"optimizer: expected one of this package, such as capstan.SGD(0.1), got {optimizer!r}")
-
-
-def _expect_address(coordinator: Optional[str]) -> None:
-    """Raises InvalidArgument unless it, or CAPSTAN_COORDINATOR in its place, is HOST:PORT or
-    nothing."""
-    address = os.environ.get("CAPSTAN_COORDINATOR", "") if coordinator is None else str(coordinator)
-    source = "CAPSTAN_COORDINATOR" if coordinator is None else "coordinator"
-    host, _, port = address.rpartition(":")
-    # An IPv6 address has colons, and so needs brackets.
-    is_host = re.fullmatch(r"\[[\w:.%]+\]|[^\s:/\[\]]+", host)
-    is_port = re.fullmatch(r"[0-9]{1,5}", port) and 0 < int(port) < 2**16
-    if address and not (is_host and is_port):
-        raise _errors.InvalidArgument(
-            f"{source}: expected HOST:PORT, such as 127.0.0.1:4000, got {address!r}; capstan run "
-            "sets CAPSTAN_COORDINATOR for its workers, and capstan_coordinator prints its address")
 
 
 def _bytes(text: Optional[str]) -> Optional[bytes]:

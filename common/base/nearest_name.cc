@@ -1,0 +1,54 @@
+#include "common/base/nearest_name.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace capstan {
+namespace {
+
+// Names are short. What somebody pastes need not be.
+constexpr size_t kMostBytes = 64;
+
+// The smallest number of characters to insert, remove or replace, and of neighbours to swap, that
+// makes `a` into `b`.
+size_t Distance(absl::string_view a, absl::string_view b) {
+  std::vector<std::vector<size_t>> of(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) {
+    for (size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        of[i][j] = i + j;
+        continue;
+      }
+      of[i][j] = std::min({of[i - 1][j] + 1, of[i][j - 1] + 1,
+                           of[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        of[i][j] = std::min(of[i][j], of[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return of[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::string DidYouMean(absl::string_view word, const std::vector<std::string>& names,
+                       absl::string_view prefix) {
+  if (word.empty() || word.size() > kMostBytes) return "";
+  const std::string* nearest = nullptr;
+  // A third of the characters may be wrong.
+  size_t least = std::max<size_t>(1, word.size() / 3) + 1;
+  for (const std::string& name : names) {
+    // "worker" for "workers_per_node" is nearer than the number of missing characters.
+    const bool is_beginning = word.size() >= 4 && absl::StartsWith(name, word);
+    const size_t distance = is_beginning ? 1 : Distance(word, name);
+    if (distance >= least) continue;
+    least = distance;
+    nearest = &name;
+  }
+  return nearest == nullptr ? "" : absl::StrCat(" (did you mean ", prefix, *nearest, "?)");
+}
+
+}  // namespace capstan

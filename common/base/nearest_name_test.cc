@@ -1,0 +1,30 @@
+#include "common/base/nearest_name.h"
+
+#include <gtest/gtest.h>
+
+namespace capstan {
+namespace {
+
+const std::vector<std::string> kNames = {"job", "learning_rate", "num_servers", "num_workers",
+                                         "run_dir", "workers_per_node"};
+
+TEST(DidYouMeanTest, NamesTheNearest) {
+  EXPECT_EQ(DidYouMean("jobb", kNames, "--"), " (did you mean --job?)");
+  EXPECT_EQ(DidYouMean("learning_rat", kNames), " (did you mean learning_rate?)");
+  EXPECT_EQ(DidYouMean("num_worker", kNames), " (did you mean num_workers?)");
+  EXPECT_EQ(DidYouMean("rundir", kNames), " (did you mean run_dir?)");
+  EXPECT_EQ(DidYouMean("lerning-rate", kNames), " (did you mean learning_rate?)");
+  EXPECT_EQ(DidYouMean("workers", kNames), " (did you mean workers_per_node?)");
+  EXPECT_EQ(DidYouMean("ojb", {"job"}), " (did you mean job?)") << "two letters have changed places";
+}
+
+TEST(DidYouMeanTest, NamesNoneThatIsUnlike) {
+  for (const char* word : {"", "x", "epochs", "verbosity", "a_name_of_something_else"}) {
+    EXPECT_EQ(DidYouMean(word, kNames), "") << word;
+  }
+  EXPECT_EQ(DidYouMean(std::string(100'000, 'j'), kNames), "");
+  EXPECT_EQ(DidYouMean("job", {}), "");
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,37 @@
+#include "common/base/open_files.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+
+namespace capstan {
+
+void RaiseOpenFiles() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+absl::Status CheckOpenFiles() {
+  const int descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (descriptor >= 0) {
+    close(descriptor);
+    return absl::OkStatus();
+  }
+  if (errno == ENFILE) {
+    return absl::UnavailableError(
+        "this machine has as many open files as it can: end other programs, or raise fs.file-max");
+  }
+  rlimit limit;
+  if (errno != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("this process has as many open files and connections as it may (",
+                   limit.rlim_cur, "): raise the limit (ulimit -n)"));
+}
+
+}  // namespace capstan

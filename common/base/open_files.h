@@ -1,0 +1,17 @@
+#ifndef COMMON_BASE_OPEN_FILES_H_
+#define COMMON_BASE_OPEN_FILES_H_
+
+#include "absl/status/status.h"
+
+namespace capstan {
+
+// Lets this process open as many files and connections as the system allows it: by default a
+// process may open fewer, for programs that expect few.
+void RaiseOpenFiles();
+
+// UNAVAILABLE, with what to do, if this process cannot open any other file or connection now.
+absl::Status CheckOpenFiles();
+
+}  // namespace capstan
+
+#endif  // COMMON_BASE_OPEN_FILES_H_
