@@ -42,7 +42,7 @@ absl::Status CheckCounts(const Rendezvous& nodes, const v1::ClusterSpec& told,
   if (told.num_servers() == status.num_servers() && told.num_workers() == status.num_workers()) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
+  return absl::FailedPreconditionError(absl::StrCat(
       "--nnodes: the coordinator ", nodes.address(), " expects ", status.num_servers(),
       " servers and ", status.num_workers(), " workers, but the flags here say ",
       told.num_servers(), " and ", told.num_workers(), "; give the same flags on each machine"));
@@ -58,7 +58,6 @@ absl::StatusOr<LocalJob::Options> PrepareMembers(const RunOptions& options, cons
   const std::string run_dir =
       options.run_dir.empty() ? DefaultRunFolder(job_name, options.clock->Now()) : options.run_dir;
   prepared.run_dir = absl::StrCat(run_dir, "/", role.address);
-  RETURN_IF_ERROR(PrepareFolders(options, prepared.run_dir));
   return prepared;
 }
 
@@ -69,11 +68,11 @@ absl::Status JoinJob(const RunOptions& options, const NodeRole& role) {
   ASSIGN_OR_RETURN(const v1::JobSpec told, JobInFlags(options));
   ASSIGN_OR_RETURN(const SecurityPointer security, OpenRunSecurity(options));
   GrpcStatusClient client(coordinator, options.clock, security);
-  const auto get_status = [&client] { return client.GetStatus(); };
+  const auto get_status = [&client] { return client.GetStatus(/*with_tables=*/false); };
   const auto tell = [&options](const std::string& text) { *options.out << text << std::endl; };
   // A new channel for each question: between calls, gRPC does not go on with a refused one.
   const auto ask_anew = [&] {
-    return GrpcStatusClient(coordinator, options.clock, security).GetStatus();
+    return GrpcStatusClient(coordinator, options.clock, security).GetStatus(/*with_tables=*/false);
   };
   ASSIGN_OR_RETURN(const v1::GetStatusReply found,
                    AwaitCoordinator(coordinator, ask_anew, options.take_interrupt, tell,
@@ -84,6 +83,7 @@ absl::Status JoinJob(const RunOptions& options, const NodeRole& role) {
   RETURN_IF_ERROR(CheckCounts(*options.rendezvous, told.cluster(), found));
   ASSIGN_OR_RETURN(LocalJob::Options prepared,
                    PrepareMembers(options, role, told.cluster(), found.job_name()));
+  ASSIGN_OR_RETURN(const OpenFile lock, PrepareFolders(options, prepared.run_dir));
   prepared.rpc_deadline_seconds = told.membership().rpc_deadline_seconds();
   tell(absl::StrCat("job ", found.job_name(), " of ", coordinator, ": ", prepared.num_servers,
                     " servers and ", prepared.num_workers, " workers on this machine; logs in ",

@@ -22,6 +22,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"
 #include "common/job/load_job.h"
+#include "common/routing/table_check.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/grpc_status_client.h"
 #include "deploy/cli/job/job_runner.h"
@@ -98,8 +99,6 @@ absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1
   prepared.has_all_members =
       static_cast<uint32_t>(prepared.num_servers) == job.cluster().num_servers() &&
       static_cast<uint32_t>(prepared.num_workers) == job.cluster().num_workers();
-  RETURN_IF_ERROR(PrepareFolders(options, prepared.run_dir));
-  RETURN_IF_ERROR(SaveJobFile(job, prepared.job_file));
   return prepared;
 }
 
@@ -143,12 +142,21 @@ class CheckpointNotices {
   std::string error_;
 };
 
+// Warns of rows that end with the job.
+void WarnOfRows(const v1::JobSpec& job, GrpcStatusClient& client, ProgressDisplay& display) {
+  const absl::StatusOr<v1::GetStatusReply> status = client.GetStatus(/*with_tables=*/true);
+  if (!status.ok()) return;
+  const std::string warning = WarningOfLostRows(job, status->view().tables());
+  if (!warning.empty()) display.Notice(warning);
+}
+
 absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job,
                     const SecurityPointer& security, RestartPlan* restarts, LocalJob* local_job) {
   std::string client_address;
   std::unique_ptr<GrpcStatusClient> client;
   ProgressDisplay display({options.out, options.terminal, job.cluster(), options.is_quiet});
   CheckpointNotices notices(job.checkpoint(), &display);
+  bool has_seen_tables = false;
   JobRunner::Options runner;
   runner.job = local_job;
   ProgressLog log(absl::StrCat(local_job->run_dir(), "/", kProgressFile));
@@ -162,10 +170,12 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job,
         display.Notice(absl::StrCat(kMeetingNotice, address));
       }
     }
-    absl::StatusOr<v1::GetStatusReply> status = client->GetStatus();
+    absl::StatusOr<v1::GetStatusReply> status = client->GetStatus(/*with_tables=*/false);
     if (!status.ok()) return status;
     log.Append(options.clock->Now() - start, *status);
     notices.Show(status->checkpoint());
+    const bool has_tables = status->view().epoch() > 0;
+    if (has_tables && !std::exchange(has_seen_tables, true)) WarnOfRows(job, *client, display);
     return status;
   };
   runner.report_early_failure = [&client](v1::HeartbeatRequest::Role role,
@@ -221,6 +231,8 @@ absl::Status Coordinate(const RunOptions& options, const NodeRole& role) {
   ASSIGN_OR_RETURN(const SecurityPointer security, OpenRunSecurity(options));
   ASSIGN_OR_RETURN(std::optional<RestartPlan> restarts, MakeRestartPlan(options, job));
   ASSIGN_OR_RETURN(const LocalJob::Options prepared, PrepareJob(options, job, role));
+  ASSIGN_OR_RETURN(const OpenFile lock, PrepareFolders(options, prepared.run_dir));
+  RETURN_IF_ERROR(SaveJobFile(job, prepared.job_file));
   *options.out << "job " << job.name() << ": " << job.cluster().num_servers() << " servers, "
                << job.cluster().num_workers() << " workers; logs in " << prepared.run_dir
                << std::endl;

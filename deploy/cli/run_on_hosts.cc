@@ -281,7 +281,8 @@ absl::Status ForgetHosts(const std::string& run_dir) {
     fs::remove(absl::StrCat(run_dir, "/", name, kSshLogEnding), error);
     const std::string folder = absl::StrCat(run_dir, "/", name);
     if (!fs::is_directory(folder, error)) continue;
-    RETURN_IF_ERROR(PrepareRunFolder(folder, /*job_file=*/""));
+    RETURN_IF_ERROR(PrepareRunFolder(folder, /*job_file=*/"").status());
+    fs::remove(absl::StrCat(folder, "/", kRunLockFile), error);
     fs::remove(folder, error);  // if it is empty
   }
   return absl::OkStatus();
@@ -297,7 +298,7 @@ absl::Status RunOnHosts(const RunOptions& options) {
   const std::string run_dir = options.run_dir.empty()
                                   ? DefaultRunFolder(job.name(), options.clock->Now())
                                   : options.run_dir;
-  RETURN_IF_ERROR(PrepareFolders(options, run_dir));
+  ASSIGN_OR_RETURN(const OpenFile lock, PrepareFolders(options, run_dir));
   RETURN_IF_ERROR(ForgetHosts(run_dir));
   RETURN_IF_ERROR(SaveJobFile(job, absl::StrCat(run_dir, "/", kEffectiveJobFile)));
   *options.out << "job " << job.name() << " on " << options.hosts->hosts.size()

@@ -120,10 +120,12 @@ absl::Status SetRanks(const v1::ClusterSpec& cluster, LocalJob::Options& process
   return CheckRanks(processes.program, processes.num_workers);
 }
 
-absl::Status PrepareFolders(const RunOptions& options, const std::string& run_dir) {
-  RETURN_IF_ERROR(PrepareRunFolder(run_dir, options.job_file));
-  return options.record_history.empty() ? absl::OkStatus()
-                                        : PrepareHistoryFolder(options.record_history);
+absl::StatusOr<OpenFile> PrepareFolders(const RunOptions& options, const std::string& run_dir) {
+  ASSIGN_OR_RETURN(OpenFile lock, PrepareRunFolder(run_dir, options.job_file));
+  if (!options.record_history.empty()) {
+    RETURN_IF_ERROR(PrepareHistoryFolder(options.record_history));
+  }
+  return lock;
 }
 
 absl::StatusOr<SecurityPointer> OpenRunSecurity(const RunOptions& options) {

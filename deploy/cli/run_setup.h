@@ -35,7 +35,7 @@ void SetNode(const Rendezvous& nodes, const NodeRole& role, LocalJob::Options& p
 absl::Status SetRanks(const v1::ClusterSpec& cluster, LocalJob::Options& processes);
 
 // The errors of PrepareRunFolder and PrepareHistoryFolder.
-absl::Status PrepareFolders(const RunOptions& options, const std::string& run_dir);
+absl::StatusOr<OpenFile> PrepareFolders(const RunOptions& options, const std::string& run_dir);
 
 // Also finds wrong keys before anything starts.
 absl::StatusOr<SecurityPointer> OpenRunSecurity(const RunOptions& options);

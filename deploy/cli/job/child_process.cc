@@ -46,7 +46,7 @@ class ScopedFd {
   int fd_;
 };
 
-// Data of the child between fork and exec. Nothing may be allocated there.
+// Data of the child between vfork and exec. Nothing may be allocated there.
 struct Launch {
   pid_t parent;
   int input_fd;
@@ -126,6 +126,18 @@ std::string ReadTail(const std::string& path, std::streamoff skipped_bytes) {
   return text.str();
 }
 
+// The lines as a terminal shows them in the end: what follows a carriage return, such as the next
+// state of a progress bar, takes the place of what was there. Without blank ones.
+std::vector<absl::string_view> ShownLines(absl::string_view text) {
+  std::vector<absl::string_view> shown;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    line = absl::StripTrailingAsciiWhitespace(line);
+    if (const size_t begin = line.rfind('\r'); begin != line.npos) line.remove_prefix(begin + 1);
+    if (!line.empty()) shown.push_back(line);
+  }
+  return shown;
+}
+
 // glog writes "E20301121 02:13:34.123456  1234 file.cc:12] message". Versions before 0.6 write no
 // year.
 bool IsGlogLine(absl::string_view line) {
@@ -177,7 +189,9 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const Options&
   const Launch launch = {getpid(),           input_reader.get(), log_fd.get(),
                          error_writer.get(), argv.data(),        environment.data()};
 
-  const pid_t pid = fork();
+  // A fork would run the handlers of libraries, and OpenBLAS's waits for ever if it had too little
+  // memory for its threads.
+  const pid_t pid = vfork();
   if (pid < 0) return SystemError(absl::StrCat("cannot start ", options.program));
   if (pid == 0) ExecChild(launch);
   setpgid(pid, pid);
@@ -239,22 +253,22 @@ bool ChildProcess::Reap(int options) {
 std::vector<std::string> LastLines(const std::string& log_path, int64_t skipped_bytes,
                                    size_t count) {
   const std::string tail = ReadTail(log_path, skipped_bytes);
-  const std::vector<absl::string_view> lines = absl::StrSplit(tail, '\n', absl::SkipWhitespace());
+  const std::vector<absl::string_view> lines = ShownLines(tail);
   std::vector<std::string> last;
   for (size_t i = lines.size() - std::min(count, lines.size()); i < lines.size(); ++i) {
-    last.push_back(PrintableText(absl::StripTrailingAsciiWhitespace(lines[i])));
+    last.push_back(CutText(PrintableText(lines[i])));
   }
   return last;
 }
 
 std::string LastErrorLine(const std::string& log_path, int64_t skipped_bytes) {
   const std::string tail = ReadTail(log_path, skipped_bytes);
-  const std::vector<absl::string_view> lines = absl::StrSplit(tail, '\n', absl::SkipWhitespace());
+  const std::vector<absl::string_view> lines = ShownLines(tail);
   const auto found = std::find_if(lines.rbegin(), lines.rend(), SaysWhy);
   if (found == lines.rend()) return "no error in its log";
   absl::string_view line = *found;
   if (IsGlogLine(line)) line.remove_prefix(line.find("] ") + 2);
-  return PrintableText(absl::StripAsciiWhitespace(line));
+  return CutText(PrintableText(absl::StripAsciiWhitespace(line)));
 }
 
 }  // namespace capstan

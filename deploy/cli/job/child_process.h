@@ -73,14 +73,15 @@ class ChildProcess {
   std::optional<ChildExit> exit_;
 };
 
-// The last lines in a process's log that are not blank, at most `count`. Skips the first
-// `skipped_bytes`, and reads the last 64 KiB.
+// The last lines in a process's log that are not blank, at most `count`, as a terminal shows them:
+// of a progress bar, the last state. Long lines are cut. Skips the first `skipped_bytes`, and reads
+// the last 64 KiB.
 std::vector<std::string> LastLines(const std::string& log_path, int64_t skipped_bytes,
                                    size_t count);
 
 // The last error in a process's log, without glog's prefix. Skips stack traces, glog's INFO and
-// WARNING lines, and the first `skipped_bytes`. Reads the last 64 KiB. "no error in its log" when
-// there is none.
+// WARNING lines, and the first `skipped_bytes`. Reads the last 64 KiB. As LastLines shows it. "no
+// error in its log" when there is none.
 std::string LastErrorLine(const std::string& log_path, int64_t skipped_bytes = 0);
 
 }  // namespace capstan

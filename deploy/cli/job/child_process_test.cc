@@ -9,6 +9,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/base/printable_text.h"
+
 namespace capstan {
 namespace {
 
@@ -196,6 +198,22 @@ TEST(LastErrorLineTest, OnlyTheEndOfALongLogIsRead) {
   EXPECT_EQ(LastLineOf(std::string(1 << 20, 'x') + "\nlast"), "last");
 }
 
+TEST(LastErrorLineTest, OfAProgressBarTheLastStateIsTaken) {
+  std::string bar = "loads\n";
+  for (int percent = 0; percent < 10'000; ++percent) {
+    bar += "\r" + std::to_string(percent) + "%|#####     |";
+  }
+  EXPECT_EQ(LastLineOf(bar), "9999%|#####     |");
+  EXPECT_EQ(LastLineOf(bar + "\r\n\r"), "9999%|#####     |");
+  EXPECT_EQ(LastLineOf("no data\r\n"), "no data");
+  const std::string path = ::testing::TempDir() + "/bar.log";
+  std::ofstream(path, std::ios::trunc) << bar.substr(0, 300) << "\nkilled\n";
+  EXPECT_EQ(LastLines(path, /*skipped_bytes=*/0, 3).back(), "killed");
+  EXPECT_EQ(LastLines(path, /*skipped_bytes=*/0, 3).front(), "loads");
+}
+TEST(LastErrorLineTest, ALongLineIsCut) {
+  EXPECT_LE(LastLineOf(std::string(60'000, 'x')).size(), kMostTextBytes);
+}
 TEST(LastErrorLineTest, WhatAnEarlierProcessHasWrittenIsSkipped) {
   const std::string path = ::testing::TempDir() + "/tail.log";
   std::ofstream(path, std::ios::trunc) << "no memory\n";

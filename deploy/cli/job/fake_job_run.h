@@ -76,6 +76,7 @@ class FakeJobRun {
     options.clock = clock;
     options.poll_interval = absl::Milliseconds(2);
     options.status_interval = absl::Milliseconds(2);
+    options.start_timeout = start_timeout;
     options.end_timeout = end_timeout;
     options.failure_timeout = failure_timeout;
     options.late_timeout = late_timeout;
@@ -90,6 +91,7 @@ class FakeJobRun {
   std::function<absl::StatusOr<v1::GetStatusReply>()> answer;
   std::function<absl::Status(v1::HeartbeatRequest::Role, const std::string&)> report_early_failure;
   RestartPlan* restarts = nullptr;
+  absl::Duration start_timeout = absl::InfiniteDuration();
   absl::Duration end_timeout = absl::Milliseconds(200);
   absl::Duration failure_timeout = absl::Milliseconds(200);
   absl::Duration late_timeout = absl::InfiniteDuration();
@@ -100,6 +102,7 @@ class FakeJobRun {
   int interrupt_after = kNever;  // answers
   std::string worker_command;    // of programs in the place of capstan_worker; empty: none
   std::string never_registers;
+  std::string has_left;                 // a worker that is no member any more; empty: none
   std::vector<std::string> registered;  // in order
   int questions = 0;
   std::ostringstream out;
@@ -129,7 +132,7 @@ class FakeJobRun {
       if (name[0] == 's') {
         reply->mutable_view()->add_servers();
       } else {
-        reply->mutable_view()->add_workers();
+        reply->mutable_view()->add_workers()->set_is_live(name != has_left);
       }
     }
     return reply;

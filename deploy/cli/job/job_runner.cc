@@ -41,6 +41,7 @@ absl::Status JobRunner::Live() {
 }
 
 absl::Status JobRunner::Watch(const std::string& restore) {
+  life_.start = options_.clock->Now();
   RETURN_IF_ERROR(options_.job->StartCoordinator(restore));
   while (true) {
     if (options_.take_interrupt()) return absl::CancelledError("interrupted");
@@ -54,15 +55,22 @@ absl::Status JobRunner::Watch(const std::string& restore) {
 }
 
 absl::Status JobRunner::Advance() {
-  if (life_.address.empty()) {
-    life_.address = options_.job->CoordinatorAddress().value_or("");
-    return absl::OkStatus();
-  }
+  if (life_.address.empty()) return FindCoordinator();
   const bool has_started_all = options_.job->HasStartedAllMembers();
   const bool may_start = !has_started_all && life_.status.view().phase() != v1::FAILED;
   if (may_start && HaveRegistered()) return options_.job->StartNextMember(life_.address);
   if (!has_started_all || options_.clock->Now() >= life_.next_status) UpdateStatus();
   return absl::OkStatus();
+}
+
+absl::Status JobRunner::FindCoordinator() {
+  life_.address = options_.job->CoordinatorAddress().value_or("");
+  const bool is_late = options_.clock->Now() >= life_.start + options_.start_timeout;
+  if (!life_.address.empty() || !is_late) return absl::OkStatus();
+  return absl::DeadlineExceededError(absl::StrCat(
+      "the coordinator has not begun to listen for ", absl::FormatDuration(options_.start_timeout),
+      ": it was stopped, or a disk that it reads or writes does not answer; see its "
+      "log, and start the job again"));
 }
 
 bool JobRunner::HaveRegistered() const {
@@ -145,8 +153,19 @@ absl::Status JobRunner::JudgeEarlyEnd(const LocalJob::Ended& member) {
 
 void JobRunner::JudgeLateEnd(const LocalJob::Ended& member) {
   if (!member.is_program || member.exit.ok()) return;
+  if (HadLeft(member)) {
+    options_.display->Notice(
+        absl::StrCat(member.ToString(), "; it had left the job before the end"));
+    return;
+  }
   ShowLog(member);
   late_end_.Update(absl::AbortedError(absl::StrCat("after the job was done, ", member.ToString())));
+}
+
+bool JobRunner::HadLeft(const LocalJob::Ended& member) const {
+  const auto& workers = life_.status.view().workers();
+  return member.rank.has_value() && *member.rank < workers.size() &&
+         !workers[*member.rank].is_live();
 }
 
 void JobRunner::ShowLog(const LocalJob::Ended& member) {
@@ -232,9 +251,12 @@ bool JobRunner::MembersMayCome() const {
 absl::Status JobRunner::CheckDeadline() const {
   if (!life_.deadline.has_value() || options_.clock->Now() < *life_.deadline)
     return absl::OkStatus();
-  std::string message =
-      absl::StrCat("the coordinator did not end within ",
-                   absl::FormatDuration(options_.end_timeout), " after the end of the job");
+  const v1::Phase phase = life_.status.view().phase();
+  const bool has_ended = phase == v1::DONE || phase == v1::FAILED;
+  std::string message = absl::StrCat(
+      has_ended ? "the coordinator did not end within " : "the coordinator has not answered for ",
+      absl::FormatDuration(options_.end_timeout),
+      has_ended ? " after the end of the job" : " after the end of another process");
   if (!life_.status.view().reason().empty())
     absl::StrAppend(&message, ": ", life_.status.view().reason());
   for (const LocalJob::Ended& member : life_.unjudged)
@@ -248,7 +270,14 @@ void JobRunner::StartEndTimeout() {
 
 void JobRunner::WaitForTheEnd(absl::Duration timeout, bool waits_for_programs) {
   const absl::Time deadline = options_.clock->Now() + timeout;
+  bool has_told = false;
   const auto keeps_waiting = [&] {
+    const bool is_late = options_.clock->Now() >= deadline;
+    if (waits_for_programs && is_late && options_.job->HasRunningProgram() &&
+        !std::exchange(has_told, true)) {
+      options_.display->Notice(
+          "the job is done; waits for the workers' programs to end (Ctrl-C ends them)");
+    }
     if (waits_for_programs && options_.job->HasRunningProgram()) return true;
     return options_.job->HasRunning() && options_.clock->Now() < deadline;
   };

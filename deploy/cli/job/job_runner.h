@@ -46,6 +46,8 @@ class JobRunner {
     absl::Duration poll_interval = absl::Milliseconds(20);
     // Interval of questions to the coordinator after that.
     absl::Duration status_interval = absl::Milliseconds(20);
+    // The coordinator has this long to listen.
+    absl::Duration start_timeout = absl::Minutes(1);
     // After success, the last processes have this long to end. Then they are killed. But programs
     // of the user's may take as long as they like.
     absl::Duration end_timeout = absl::Seconds(10);
@@ -65,6 +67,7 @@ class JobRunner {
  private:
   // From the start of the job's processes to its end, or to its failure.
   struct Life {
+    absl::Time start;
     std::string address;  // of the coordinator; empty until it listens
     v1::GetStatusReply status;
     absl::Time next_status = absl::InfinitePast();
@@ -82,6 +85,8 @@ class JobRunner {
   absl::StatusOr<bool> LookAtProcesses();
   // Does the next of three things: finds the coordinator, starts a member, asks for progress.
   absl::Status Advance();
+  // An error when it takes too long.
+  absl::Status FindCoordinator();
   // True when the coordinator's last answer has all started members.
   bool HaveRegistered() const;
   // What the coordinator's failure says, with the program for which the job has waited in vain.
@@ -89,6 +94,8 @@ class JobRunner {
   absl::Status JudgeMember(const LocalJob::Ended& member);
   // The same after the job is done. The other programs go on, but the run has failed.
   void JudgeLateEnd(const LocalJob::Ended& member);
+  // Whether the worker was no member any more, in the coordinator's last answer.
+  bool HadLeft(const LocalJob::Ended& member) const;
   void ShowLog(const LocalJob::Ended& member);
   // The same before the job has all members.
   absl::Status JudgeEarlyEnd(const LocalJob::Ended& member);

@@ -148,6 +148,25 @@ TEST(JobRunnerTest, ProgramThatFailsAfterTheJobIsDoneFailsTheRun) {
   EXPECT_THAT(run.out.str(), HasSubstr("worker-1 | disk full\n"));
 }
 
+TEST(JobRunnerTest, ProgramThatHasLeftTheJobMayEndLateWithAnyCode) {
+  FakeJobRun run("left");
+  run.status = InPhase(v1::TRAINING);
+  run.has_left = "worker-1";
+  EndWellBefore(run, "echo 'cleans up'; exit $((143 * RANK))");
+  const absl::Status result = run.Result();
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_THAT(run.out.str(), HasSubstr("worker-1 ended (exit code 143): cleans up; it had left the "
+                                       "job before the end\n"));
+}
+
+TEST(JobRunnerTest, ACoordinatorThatDoesNotListenIsNamedAndNotWaitedForForEver) {
+  FakeJobRun run("no_port_file");
+  run.programs().Write("capstan_coordinator", "exec sleep 1000");
+  run.start_timeout = absl::Milliseconds(100);
+  EXPECT_THAT(std::string(run.Result().message()),
+              HasSubstr("the coordinator has not begun to listen for 100ms: "));
+}
+
 TEST(JobRunnerTest, TheProgramForWhichTheJobWaitedInVainIsNamed) {
   FakeJobRun run("vain");
   run.status = InPhase(v1::REGISTERING);

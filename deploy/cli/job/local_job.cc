@@ -168,6 +168,9 @@ LocalJob::Ended LocalJob::EndOf(const Child& child, const ChildExit& exit) const
   ended.exit = exit;
   ended.last_line = LastErrorLine(log, child.earlier_log_bytes);
   ended.is_program = child.role == Role::kWorker && runs_programs();
+  if (ended.is_program && options_.program.first_rank.has_value()) {
+    ended.rank = *options_.program.first_rank + child.index;
+  }
   if (ended.is_program) ended.last_lines = LastLines(log, child.earlier_log_bytes, kLogLines);
   return ended;
 }

@@ -76,7 +76,8 @@ class LocalJob {
   struct Ended {
     std::string name;  // "worker-0"
     Role role;
-    int index = 0;  // among the members of its role
+    int index = 0;            // among the members of its role
+    std::optional<int> rank;  // of a worker's program, if it was told one
     ChildExit exit;
     std::string last_line;  // LastErrorLine of what this process has logged
     // For a worker that is a program of the user's: the end of its log. Others have none.

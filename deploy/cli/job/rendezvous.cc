@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/host_port.h"
 #include "common/base/status_macros.h"
 #include "common/transport/grpc/listening_socket.h"
 #include "common/transport/own_address.h"
@@ -78,7 +79,8 @@ absl::StatusOr<std::optional<Rendezvous>> ReadRendezvous(const Flags& flags, int
     return std::nullopt;
   }
   Rendezvous rendezvous;
-  ASSIGN_OR_RETURN(ListenAddress address, ParseListenAddress("--rendezvous", place->second));
+  ASSIGN_OR_RETURN(HostPort address,
+                   ParseHostPort("--rendezvous", place->second, /*least_port=*/0));
   rendezvous.host = std::move(address.host);
   rendezvous.port = address.port;
   if (flags.count("nnodes") == 0) {

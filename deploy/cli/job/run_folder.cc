@@ -1,6 +1,11 @@
 #include "deploy/cli/job/run_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <vector>
@@ -55,6 +60,22 @@ absl::StatusOr<std::vector<fs::path>> OurFiles(const std::string& folder, absl::
   return files;
 }
 
+// The lock ends with the result, and with this process, however it ends.
+absl::StatusOr<OpenFile> LockFolder(const std::string& path) {
+  ASSIGN_OR_RETURN(OpenFile lock, OpenFile::Open(absl::StrCat(path, "/", kRunLockFile),
+                                                 O_RDWR | O_CREAT | O_NOFOLLOW));
+  if (flock(lock.descriptor(), LOCK_EX | LOCK_NB) == 0) return lock;
+  if (errno != EWOULDBLOCK) {
+    return absl::UnavailableError(absl::StrCat("--run_dir: expected to lock ", lock.path(),
+                                               ", got \"", std::strerror(errno),
+                                               "\"; choose another folder"));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("--run_dir: expected a folder that no other run uses, but another capstan run "
+                   "has its logs in ",
+                   path, "; choose another folder, or end that run first"));
+}
+
 }  // namespace
 
 bool IsWrittenByARun(absl::string_view name) {
@@ -72,7 +93,7 @@ std::string DefaultRunFolder(const std::string& job_name, absl::Time now) {
   return path;
 }
 
-absl::Status PrepareRunFolder(const std::string& path, const std::string& job_file) {
+absl::StatusOr<OpenFile> PrepareRunFolder(const std::string& path, const std::string& job_file) {
   ASSIGN_OR_RETURN(const std::vector<fs::path> files, OurFiles(path, "--run_dir", IsWrittenByARun));
   std::error_code ignored;
   for (const fs::path& file : files) {
@@ -82,8 +103,9 @@ absl::Status PrepareRunFolder(const std::string& path, const std::string& job_fi
                        ", of an earlier run; copy it, or choose another --run_dir"));
     }
   }
+  ASSIGN_OR_RETURN(OpenFile lock, LockFolder(path));
   for (const fs::path& file : files) fs::remove(file, ignored);
-  return absl::OkStatus();
+  return lock;
 }
 
 absl::Status PrepareHistoryFolder(const std::string& path) {

@@ -4,13 +4,16 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/model_file/model_file.h"
 
 namespace capstan {
 
 // Files in the folder of a run.
 inline constexpr char kEffectiveJobFile[] = "effective_job.textproto";  // the job, flags applied
+inline constexpr char kRunLockFile[] = "lock";                          // locked by the run
 inline constexpr char kPortFile[] = "coordinator.port";                 // its host:port
 inline constexpr char kSummaryFile[] = "summary.json";                  // by the coordinator
 inline constexpr char kProgressFile[] = "progress.jsonl";               // by ProgressLog
@@ -26,9 +29,11 @@ bool IsWrittenByARun(absl::string_view name);
 // A new runs/NAME-YYYYMMDD-HHMMSS. If it exists, -2, -3, ... is appended.
 std::string DefaultRunFolder(const std::string& job_name, absl::Time now);
 
-// Makes the folder, and removes the files of an earlier run by their names. Other files stay.
-// INVALID_ARGUMENT when `job_file`, the file of the new job, is one of the files to remove.
-absl::Status PrepareRunFolder(const std::string& path, const std::string& job_file);
+// Makes the folder, and removes the files of an earlier run by their names. Other files stay. As
+// long as the result exists, the folder is locked for this run. INVALID_ARGUMENT when `job_file`,
+// the file of the new job, is one of the files to remove. FAILED_PRECONDITION when another run has
+// locked it.
+absl::StatusOr<OpenFile> PrepareRunFolder(const std::string& path, const std::string& job_file);
 
 // The same for a folder of histories.
 absl::Status PrepareHistoryFolder(const std::string& path);
