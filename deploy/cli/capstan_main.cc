@@ -19,6 +19,8 @@
 #include "absl/strings/string_view.h"
 #include "common/base/flag_file.h"
 #include "common/base/flag_help.h"
+#include "common/base/host_port.h"
+#include "common/base/nearest_name.h"
 #include "common/base/printable_text.h"
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
@@ -65,6 +67,13 @@ int ExitCode(absl::string_view command, const absl::Status& result) {
   return result.ok() ? 0 : Fail(command, result, kFailure);
 }
 
+// The same for a command whose INVALID_ARGUMENT says what is wrong in the command line or in the
+// job.
+int ExitCodeOfJob(absl::string_view command, const absl::Status& result) {
+  if (result.ok()) return 0;
+  return Fail(command, result, absl::IsInvalidArgument(result) ? kWrongCommandLine : kFailure);
+}
+
 // Removes the first argument and returns it. `what` is the help's word for it.
 absl::StatusOr<std::string> TakeArgument(absl::string_view what, Args& args) {
   const std::string argument = args.empty() ? "" : args[0];
@@ -76,12 +85,22 @@ absl::StatusOr<std::string> TakeArgument(absl::string_view what, Args& args) {
   return argument;
 }
 
+// Checks --coordinator, if it is given.
+absl::Status CheckCoordinator(const Flags& flags) {
+  const auto found = flags.find("coordinator");
+  if (found == flags.end() || found->second.empty()) return absl::OkStatus();
+  return ParseHostPort("--coordinator", found->second).status();
+}
+
 // Reads `flags`, with --coordinator among them.
 absl::StatusOr<Flags> ParseFlagsWithCoordinator(const Args& args,
                                                 absl::Span<const CommandFlag> flags) {
   ASSIGN_OR_RETURN(Flags values, ParseCommandFlags(args, flags));
-  if (!values["coordinator"].empty()) return values;
-  return absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none");
+  if (values["coordinator"].empty()) {
+    return absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none");
+  }
+  RETURN_IF_ERROR(CheckCoordinator(values));
+  return values;
 }
 
 // The security in --keys and --insecure. `clock` outlives it.
@@ -102,7 +121,7 @@ int Run(Args args) {
   v1::JobSpec unused;
   const absl::Status checked = ApplyJobFlags(&rest, &unused);
   if (!checked.ok()) return Fail("capstan run", checked, kWrongCommandLine);
-  auto flags = ParseCommandFlags(rest, RunFlags());
+  auto flags = ParseCommandFlags(rest, RunFlags(), /*takes_job_flags=*/true);
   if (!flags.ok()) return Fail("capstan run", flags.status(), kWrongCommandLine);
   const absl::StatusOr<Args> devices =
       ReadDevices(flags->count("device") > 0 ? (*flags)["device"] : "cpu");
@@ -115,6 +134,10 @@ int Run(Args args) {
   if (!hosts.ok()) return Fail("capstan run", hosts.status(), kWrongCommandLine);
   const absl::StatusOr<int> most_restarts = ReadMostRestarts((*flags)["restart"]);
   if (!most_restarts.ok()) return Fail("capstan run", most_restarts.status(), kWrongCommandLine);
+  if (const std::string& page = (*flags)["http_listen"]; !page.empty()) {
+    const absl::Status listen = ParseHostPort("--http_listen", page, /*least_port=*/0).status();
+    if (!listen.ok()) return Fail("capstan run", listen, kWrongCommandLine);
+  }
   const auto rendezvous = ReadRendezvous(*flags, static_cast<int>(devices->size()));
   if (!rendezvous.ok()) return Fail("capstan run", rendezvous.status(), kWrongCommandLine);
 
@@ -146,7 +169,7 @@ int Run(Args args) {
   options.clock = &clock;
   const absl::Status result = RunCommand(options);
   if (absl::IsCancelled(result)) return Fail("capstan run", result, kInterrupted);
-  return ExitCode("capstan run", result);
+  return ExitCodeOfJob("capstan run", result);
 }
 
 int Address(Args args) {
@@ -162,9 +185,9 @@ int Job(Args args) {
   v1::JobSpec unused;
   const absl::Status checked = ApplyJobFlags(&rest, &unused);
   if (!checked.ok()) return Fail("capstan job", checked, kWrongCommandLine);
-  auto flags = ParseCommandFlags(rest, JobCommandFlags());
+  auto flags = ParseCommandFlags(rest, JobCommandFlags(), /*takes_job_flags=*/true);
   if (!flags.ok()) return Fail("capstan job", flags.status(), kWrongCommandLine);
-  return ExitCode("capstan job", JobCommand((*flags)["job"], args, std::cout));
+  return ExitCodeOfJob("capstan job", JobCommand((*flags)["job"], args, std::cout));
 }
 
 int Status(Args args) {
@@ -222,6 +245,8 @@ int Check(Args args) {
 int Checkpoint(Args args) {
   auto flags = ParseCommandFlags(args, CheckpointFlags());
   if (!flags.ok()) return Fail("capstan checkpoint", flags.status(), kWrongCommandLine);
+  const absl::Status coordinator = CheckCoordinator(*flags);
+  if (!coordinator.ok()) return Fail("capstan checkpoint", coordinator, kWrongCommandLine);
   RealClock clock;
   const auto security = OpenSecurity(*flags, clock);
   if (!security.ok()) return Fail("capstan checkpoint", security.status(), kFailure);
@@ -268,6 +293,8 @@ int Get(Args args) {
   if (options.coordinator.empty() == options.checkpoint.empty()) {
     return refuse("expected one of --coordinator=HOST:PORT and --checkpoint=DIR");
   }
+  const absl::Status coordinator = CheckCoordinator(*flags);
+  if (!coordinator.ok()) return Fail("capstan get", coordinator, kWrongCommandLine);
   if (options.table.empty()) return refuse("expected --table=NAME, got none");
   auto keys = ReadRowKeys((*flags)["row_keys"]);
   if (!keys.ok()) return Fail("capstan get", keys.status(), kWrongCommandLine);
@@ -287,8 +314,10 @@ int EvaluateModel(Args args) {
   v1::JobSpec unused;
   const absl::Status checked = ApplyJobFlags(&rest, &unused);
   if (!checked.ok()) return Fail("capstan evaluate", checked, kWrongCommandLine);
-  auto flags = ParseCommandFlags(rest, EvaluateFlags());
+  auto flags = ParseCommandFlags(rest, EvaluateFlags(), /*takes_job_flags=*/true);
   if (!flags.ok()) return Fail("capstan evaluate", flags.status(), kWrongCommandLine);
+  const absl::Status job = EffectiveJob((*flags)["job"], args).status();
+  if (absl::IsInvalidArgument(job)) return Fail("capstan evaluate", job, kWrongCommandLine);
   return ExitCode("capstan evaluate", EvaluateCommand(*model, (*flags)["job"], args, std::cout));
 }
 
@@ -352,6 +381,12 @@ std::string Names(const Named& all) {
                        [](std::string* out, const auto& one) { absl::StrAppend(out, one.name); });
 }
 
+std::vector<std::string> CommandNames() {
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) names.emplace_back(command.name);
+  return names;
+}
+
 // Prints the overview, or what there is on the one word in `words`: a command, a topic or both.
 int Help(const Args& words) {
   if (words.empty()) return PrintHelp(CapstanHelp());
@@ -389,8 +424,9 @@ int Main(const Args& args) {
   }
   if (name == "help" || AsksForHelp({name})) return Help(rest);
   return Fail("capstan",
-              absl::InvalidArgumentError(absl::StrCat("unknown command \"", name, "\"; expected ",
-                                                      Names(kCommands), " or help")),
+              absl::InvalidArgumentError(absl::StrCat("unknown command \"", name, "\"",
+                                                      DidYouMean(name, CommandNames()),
+                                                      "; expected ", Names(kCommands), " or help")),
               kWrongCommandLine);
 }
 

@@ -34,8 +34,8 @@ constexpr CommandFlag kRunFlags[] = {
      "MASTER_ADDR and MASTER_PORT are not set. Implies --model=program. Default: none.",
      kWhatRuns},
     {"run_dir", "DIR",
-     "Folder for logs and results. The files of an earlier run are removed first; other files "
-     "stay. Default: runs/NAME-YYYYMMDD-HHMMSS.",
+     "Folder for logs and results, of one run at a time. The files of an earlier run are removed "
+     "first; other files stay. Default: runs/NAME-YYYYMMDD-HHMMSS.",
      kWrites},
     {"quiet", "", "Show no progress. Default: it is shown.", kWrites},
     {"summary_json", "FILE", "File for a copy of the summary, as JSON. Default: none.", kWrites},

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/flag_help.h"
+#include "common/base/nearest_name.h"
+#include "common/job/job_flag_table.h"
 
 namespace capstan {
 namespace {
@@ -15,6 +17,15 @@ std::string Names(absl::Span<const CommandFlag> flags) {
   return absl::StrJoin(flags, ", ", [](std::string* out, const CommandFlag& flag) {
     absl::StrAppend(out, "--", flag.name);
   });
+}
+
+// What an unknown flag may have been meant as.
+std::vector<std::string> NearNames(absl::Span<const CommandFlag> flags, bool takes_job_flags) {
+  std::vector<std::string> names;
+  for (const CommandFlag& flag : flags) names.emplace_back(flag.name);
+  if (!takes_job_flags) return names;
+  for (const JobFlag& flag : JobFlags()) names.emplace_back(flag.name);
+  return names;
 }
 
 // Null when there is none.
@@ -27,7 +38,8 @@ const CommandFlag* Find(absl::string_view name, absl::Span<const CommandFlag> fl
 }  // namespace
 
 absl::StatusOr<std::map<std::string, std::string>> ParseCommandFlags(
-    const std::vector<std::string>& args, absl::Span<const CommandFlag> flags) {
+    const std::vector<std::string>& args, absl::Span<const CommandFlag> flags,
+    bool takes_job_flags) {
   std::map<std::string, std::string> values;
   for (size_t i = 0; i < args.size(); ++i) {
     const std::string& arg = args[i];
@@ -36,8 +48,9 @@ absl::StatusOr<std::map<std::string, std::string>> ParseCommandFlags(
     const CommandFlag* const flag = Find(name, flags);
     if (flag == nullptr) {
       return absl::InvalidArgumentError(
-          absl::StrCat("unknown ", name.empty() ? "argument" : "flag", " \"", arg,
-                       "\"; expected one of ", Names(flags), ", or a flag that --help lists"));
+          absl::StrCat("unknown ", name.empty() ? "argument" : "flag", " \"", arg, "\"",
+                       DidYouMean(name, NearNames(flags, takes_job_flags), "--"),
+                       "; expected one of ", Names(flags), ", or a flag that --help lists"));
     }
     if (equals != arg.npos) {
       values[name] = arg.substr(equals + 1);

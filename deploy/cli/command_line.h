@@ -20,10 +20,12 @@ struct CommandFlag {
 };
 
 // Reads "--name=value" and "--name value". A bool flag is "--name" or "--name=false"; its value is
-// "true" or "false". The last one wins. INVALID_ARGUMENT names the wrong argument and the expected
-// flags.
+// "true" or "false". The last one wins. INVALID_ARGUMENT names the wrong argument, the nearest
+// flag, also among the job flags if the command takes them (they have been read before), and the
+// expected flags.
 absl::StatusOr<std::map<std::string, std::string>> ParseCommandFlags(
-    const std::vector<std::string>& args, absl::Span<const CommandFlag> flags);
+    const std::vector<std::string>& args, absl::Span<const CommandFlag> flags,
+    bool takes_job_flags = false);
 
 // The help on these flags, under their headings, and on --flagfile and --help.
 std::string CommandFlagsHelp(absl::Span<const CommandFlag> flags);

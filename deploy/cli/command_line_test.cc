@@ -19,9 +19,16 @@ TEST(CommandLineTest, BothSpellingsAreReadAndTheLastOneWins) {
 }
 
 TEST(CommandLineTest, UnknownFlagIsNamedWithThePossibleOnes) {
-  EXPECT_EQ(ParseCommandFlags({"--jobb=a"}, kFlags).status().message(),
-            "unknown flag \"--jobb=a\"; expected one of --job, --run_dir, or a flag that --help "
-            "lists");
+  EXPECT_EQ(
+      ParseCommandFlags({"--jobb=a"}, kFlags).status().message(),
+      "unknown flag \"--jobb=a\" (did you mean --job?); expected one of --job, --run_dir, or a "
+      "flag that --help lists");
+  EXPECT_THAT(std::string(ParseCommandFlags({"--step=1"}, kFlags).status().message()),
+              StartsWith("unknown flag \"--step=1\"; expected"));
+  EXPECT_THAT(
+      std::string(
+          ParseCommandFlags({"--step=1"}, kFlags, /*takes_job_flags=*/true).status().message()),
+      StartsWith("unknown flag \"--step=1\" (did you mean --steps?); expected"));
 }
 
 TEST(CommandLineTest, ArgumentThatIsNoFlagIsRefused) {

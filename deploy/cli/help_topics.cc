@@ -252,7 +252,7 @@ one wins. So this has a staleness of 5:
   0     Success. If the job has trained badly, the summary warns of it, and the code is still 0.
   1     Failure. One line on standard error says what was expected, what was got, and what to do.
         capstan check: the history breaks the contract.
-  2     Wrong command line. Nothing was started.
+  2     Wrong command line, or a job with a wrong value. Nothing was started.
   130   capstan run was interrupted, as by Ctrl-C. It has ended all processes.
 
 capstan_coordinator, capstan_server and capstan_worker have 0, 1 and 2 as well. If a job fails,

@@ -84,22 +84,39 @@ class BadInputTest : public testing::Test {
 TEST_F(BadInputTest, Flags) {
   ExpectRunRefused(kWrongCommandLine, {"--consistency=eventual"},
                    "expected one of bsp, ssp, async; got \"eventual\"");
-  ExpectRunRefused(kFailure, {"--consistency=ssp", "--staleness=-1"}, "expected 0 or more, got -1");
-  ExpectRunRefused(kWrongCommandLine, {"--learning_rat=1"},
-                   "unknown flag \"--learning_rat=1\"; expected one of --job");
+  for (const char* count : {"0", "-1", "5000", "many", "4294967296"}) {
+    ExpectRunRefused(kWrongCommandLine, {absl::StrCat("--num_workers=", count)}, "--num_workers: ");
+  }
+  ExpectRunRefused(kWrongCommandLine, {"--consistency=ssp", "--staleness=-1"},
+                   "expected 0 or more, got -1");
+  ExpectRunRefused(
+      kWrongCommandLine, {"--learning_rat=1"},
+      "unknown flag \"--learning_rat=1\" (did you mean --learning_rate?); expected one of "
+      "--job");
   ExpectRunRefused(
       kWrongCommandLine, {"--num_workers=many"},
       "flag --num_workers: expected a whole number from 0 to 4294967295; got \"many\"");
-  ExpectRunRefused(kFailure, {"--slice_bytes=100"},
+  ExpectRunRefused(kWrongCommandLine, {"--slice_bytes=100"},
                    "--slice_bytes: expected a multiple of 64 from 64 to 64MiB, got 100");
-  ExpectRunRefused(kFailure, {"--summary_json=" + processes_->path("none/summary.json")},
+  ExpectRunRefused(kWrongCommandLine, {"--summary_json=" + processes_->path("none/summary.json")},
                    "--summary_json: expected a file that can be written");
   ExpectRefused(kWrongCommandLine, "server/capstan_coordinator", {"--consistency=eventual"},
                 "expected one of bsp, ssp, async; got \"eventual\"");
   ExpectRefused(kWrongCommandLine, "server/capstan_server", {}, "expected --coordinator=HOST:PORT");
   ExpectRefused(kWrongCommandLine, "worker/capstan_worker", {}, "expected --coordinator=HOST:PORT");
+  for (const char* program : {"worker/capstan_worker", "server/capstan_server"}) {
+    for (const char* address :
+         {"127.0.0.1:65536", "localhost", "http://localhost:80", "::1:4000"}) {
+      ExpectRefused(kWrongCommandLine, program, {absl::StrCat("--coordinator=", address)},
+                    absl::StrCat("--coordinator: expected host:port with a port from 1 to 65535, "
+                                 "got \"",
+                                 address, "\""));
+    }
+  }
   ExpectRefused(kWrongCommandLine, "worker/capstan_worker", {"--coordinatr=x"},
-                "unknown flag --coordinatr; --help lists the flags");
+                "unknown flag --coordinatr (did you mean --coordinator?); --help lists the flags");
+  ExpectRefused(kWrongCommandLine, "server/capstan_coordinator", {"--learning_rat=1"},
+                "unknown flag --learning_rat (did you mean --learning_rate?); --help lists");
   ExpectRefused(kWrongCommandLine, "worker/capstan_worker", {"--rpc_deadline_seconds=long"},
                 "--rpc_deadline_seconds: expected what --help says, got \"long\"");
   ExpectRefused(kWrongCommandLine, "worker/capstan_worker",
@@ -111,7 +128,7 @@ TEST_F(BadInputTest, Flags) {
 }
 
 TEST_F(BadInputTest, FlagsThatCannotMatter) {
-  ExpectRunRefused(kFailure, {"--optimizer=sgd", "--beta1=0.5", "--steps=1"},
+  ExpectRunRefused(kWrongCommandLine, {"--optimizer=sgd", "--beta1=0.5", "--steps=1"},
                    "--beta1: matters with --optimizer=adam or adamw only, and the job has sgd");
   const std::string job = Write("adam.textproto", "optimizer { type: ADAM learning_rate: 0.001 }");
   ExpectRefused(kWrongCommandLine, "server/capstan_coordinator", {"--job=" + job, "--momentum=0.5"},
@@ -197,9 +214,9 @@ TEST_F(BadInputTest, JobFiles) {
                    "none.textproto: expected a readable file, got \"No such file or directory\"");
   const std::string misspelt =
       Write("misspelt.textproto", "name: \"x\"\noptimizer { learnin_rate: 0.1 }\n");
-  ExpectRunRefused(kFailure, {"--job=" + misspelt}, "misspelt.textproto:2:");
-  ExpectRunRefused(kFailure, {"--job=" + misspelt},
-                   "expected one of: type, learning_rate, momentum");
+  ExpectRunRefused(kWrongCommandLine, {"--job=" + misspelt}, "misspelt.textproto:2:");
+  ExpectRunRefused(kWrongCommandLine, {"--job=" + misspelt},
+                   "(did you mean learning_rate?); expected one of: type, learning_rate, momentum");
 }
 
 TEST_F(BadInputTest, DataFiles) {
@@ -208,7 +225,8 @@ TEST_F(BadInputTest, DataFiles) {
   };
   ExpectRunRefused(kFailure, csv(processes_->path("none.csv")),
                    "none.csv does not exist: check the path");
-  ExpectRunRefused(kFailure, {"--data_format=csv"}, "--data_path: expected the file of samples");
+  ExpectRunRefused(kWrongCommandLine, {"--data_format=csv"},
+                   "--data_path: expected the file of samples");
   ExpectRunRefused(kFailure, csv(Write("columns.csv", "1,2,0\n1,2,1\n1,0\n")),
                    "columns.csv, line 3: expected 3 columns as in line 1, got 2");
   std::vector<std::string> labels = csv(Write("labels.csv", "1,2,0\n1,2,1\n1,3,7\n"));

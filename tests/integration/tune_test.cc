@@ -50,7 +50,7 @@ TEST_F(TuneTest, ItEndsWithinBoundsTellsWhatItChoseAndKeepsTheBits) {
 
 TEST_F(TuneTest, WholeTensorsAreRefused) {
   processes_->Start("run", "deploy/cli/capstan", {"run", "--tune=on", "--schedule=tensor_fifo"});
-  EXPECT_EQ(processes_->WaitForExit("run", absl::Seconds(30)).code, 1);
+  EXPECT_EQ(processes_->WaitForExit("run", absl::Seconds(30)).code, 2);
   EXPECT_TRUE(absl::StrContains(processes_->Log("run"), "--tune: expected off, because"))
       << processes_->Log("run");
 }
