@@ -21,8 +21,7 @@ bool IsHost(absl::string_view host) {
   if (host.empty() || host.size() > kMostHostBytes) return false;
   const bool has_brackets = absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]");
   const absl::string_view forbidden = has_brackets ? " /[]@" : " /[]@:";
-  return !host.empty() && host.find_first_of(forbidden) == host.npos &&
-         PrintableText(host) == host;
+  return !host.empty() && host.find_first_of(forbidden) == host.npos && PrintableText(host) == host;
 }
 
 // -1: it is none.

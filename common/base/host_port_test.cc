@@ -16,7 +16,8 @@ std::string ErrorOf(const std::string& text, int least_port = 1) {
 TEST(HostPortTest, ReadsNamesAndAddresses) {
   for (const char* host : {"localhost", "127.0.0.1", "[::1]", "[fe80::1%eth0]", "a_b-c.example"}) {
     for (const int port : {1, 4000, 65535}) {
-      const auto read = ParseHostPort("--coordinator", std::string(host) + ":" + std::to_string(port));
+      const auto read =
+          ParseHostPort("--coordinator", std::string(host) + ":" + std::to_string(port));
       ASSERT_TRUE(read.ok()) << read.status();
       EXPECT_EQ(read->host, host);
       EXPECT_EQ(read->port, port);
@@ -31,11 +32,32 @@ TEST(HostPortTest, OnlyListenersMayLeaveTheChoiceOfThePort) {
 }
 
 TEST(HostPortTest, RefusesAnythingElse) {
-  for (const char* text :
-       {"", ":", "host", ":80", "host:", "host:0", "host:65536", "host:4294971296", "host:x",
-        "host:+1", "host: 1", "host:1 ", "host:0x10", "a b:1", "a/b:1", "user@host:1", "[]:1",
-        "[::1:1", "::1]:1", "[::1]", "[::1]1", "host:1:2", "unix:/tmp/socket", "dns:///host:1",
-        "host:80/", "a\x1b:1"}) {
+  for (const char* text : {"",
+                           ":",
+                           "host",
+                           ":80",
+                           "host:",
+                           "host:0",
+                           "host:65536",
+                           "host:4294971296",
+                           "host:x",
+                           "host:+1",
+                           "host: 1",
+                           "host:1 ",
+                           "host:0x10",
+                           "a b:1",
+                           "a/b:1",
+                           "user@host:1",
+                           "[]:1",
+                           "[::1:1",
+                           "::1]:1",
+                           "[::1]",
+                           "[::1]1",
+                           "host:1:2",
+                           "unix:/tmp/socket",
+                           "dns:///host:1",
+                           "host:80/",
+                           "a\x1b:1"}) {
     ErrorOf(text);
   }
   ErrorOf(std::string(256, 'a') + ":1");

@@ -22,8 +22,8 @@ size_t Distance(absl::string_view a, absl::string_view b) {
         of[i][j] = i + j;
         continue;
       }
-      of[i][j] = std::min({of[i - 1][j] + 1, of[i][j - 1] + 1,
-                           of[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      of[i][j] = std::min(
+          {of[i - 1][j] + 1, of[i][j - 1] + 1, of[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
         of[i][j] = std::min(of[i][j], of[i - 2][j - 2] + 1);
       }

@@ -5,8 +5,8 @@
 namespace capstan {
 namespace {
 
-const std::vector<std::string> kNames = {"job", "learning_rate", "num_servers", "num_workers",
-                                         "run_dir", "workers_per_node"};
+const std::vector<std::string> kNames = {"job",         "learning_rate", "num_servers",
+                                         "num_workers", "run_dir",       "workers_per_node"};
 
 TEST(DidYouMeanTest, NamesTheNearest) {
   EXPECT_EQ(DidYouMean("jobb", kNames, "--"), " (did you mean --job?)");
@@ -15,7 +15,8 @@ TEST(DidYouMeanTest, NamesTheNearest) {
   EXPECT_EQ(DidYouMean("rundir", kNames), " (did you mean run_dir?)");
   EXPECT_EQ(DidYouMean("lerning-rate", kNames), " (did you mean learning_rate?)");
   EXPECT_EQ(DidYouMean("workers", kNames), " (did you mean workers_per_node?)");
-  EXPECT_EQ(DidYouMean("ojb", {"job"}), " (did you mean job?)") << "two letters have changed places";
+  EXPECT_EQ(DidYouMean("ojb", {"job"}), " (did you mean job?)")
+      << "two letters have changed places";
 }
 
 TEST(DidYouMeanTest, NamesNoneThatIsUnlike) {

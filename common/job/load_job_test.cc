@@ -130,9 +130,10 @@ TEST(LoadJobTest, AByteOrderMarkIsNoPartOfTheJob) {
 
 TEST(LoadJobTest, UnknownFieldIsRefusedWithItsPlaceAndTheFieldsOfItsMessage) {
   const std::string path = WriteJob("unknown.textproto", "optimizer {\n  learning_rat: 1\n}\n");
-  EXPECT_THAT(ErrorOf(path), AllOf(StartsWith(path + ":2:15: "), HasSubstr("\"learning_rat\""),
-                                   HasSubstr(" (did you mean learning_rate?); expected one of: type, "),
-                                   Not(HasSubstr("\n"))));
+  EXPECT_THAT(ErrorOf(path),
+              AllOf(StartsWith(path + ":2:15: "), HasSubstr("\"learning_rat\""),
+                    HasSubstr(" (did you mean learning_rate?); expected one of: type, "),
+                    Not(HasSubstr("\n"))));
 }
 
 TEST(LoadJobTest, UnknownFieldsInAndBesideListsOfMessagesListThoseOfTheirMessage) {

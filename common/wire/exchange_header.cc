@@ -136,8 +136,8 @@ void FromHeader(const v1::ExchangeReplyHeader& header, ReplyFrame* frame) {
   frame->received_bytes = header.received_bytes();
   ExchangeReply& reply = frame->reply;
   if (header.code() != 0) {
-    reply.status =
-        absl::Status(static_cast<absl::StatusCode>(header.code()), CutText(PrintableText(header.message())));
+    reply.status = absl::Status(static_cast<absl::StatusCode>(header.code()),
+                                CutText(PrintableText(header.message())));
   }
   reply.version = header.version();
   reply.min_step = Step(header.min_step());
