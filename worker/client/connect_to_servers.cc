@@ -14,10 +14,12 @@
 namespace capstan {
 namespace {
 
-// A failed connection: answers every exchange with the reason.
+// A transport that has not started: answers every exchange with the reason. It is not tried again,
+// so the error is one after which nobody sends again.
 class FailedConnection : public ParameterEndpoint {
  public:
-  explicit FailedConnection(absl::Status status) : status_(std::move(status)) {}
+  explicit FailedConnection(const absl::Status& status)
+      : status_(absl::UnimplementedError(status.message())) {}
 
   void Exchange(ExchangeRequest /*request*/, DeliveredCallback delivered,
                 ReplyCallback done) override {

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/real_clock.h"
+
 namespace capstan {
 namespace {
 
@@ -77,6 +79,22 @@ TEST(ServerConnectionTest, WithoutGrpcTheErrorOfUcxIsPassedOn) {
   connection.Exchange(
       ExchangeRequest(), [] {}, [&status](ExchangeReply reply) { status = reply.status; });
   EXPECT_EQ(status, error);
+}
+
+// Nobody sends again, so the reason is told at once.
+TEST(ConnectToServersTest, AUcxThatDoesNotStartIsNotTriedAgain) {
+  RealClock clock;
+  ConnectOptions options;
+  options.clock = &clock;
+  options.transport.set_type(v1::TransportSpec::UCX);
+  options.transport.set_ucx_transports("knem");  // a kernel module that is not there
+  options.member.security = NoSecurity();
+  options.used = std::make_shared<TransportsUsed>();
+  const std::unique_ptr<ParameterEndpoint> server = ConnectToServers(options)("127.0.0.1:1");
+  absl::Status status;
+  server->Exchange(
+      ExchangeRequest(), [] {}, [&status](ExchangeReply reply) { status = reply.status; });
+  EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
 }
 
 TEST(TransportsUsedTest, NamesThoseThatWereUsed) {

@@ -3,11 +3,13 @@
 #include <glog/logging.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/statvfs.h>
 #include <ucs/debug/log_def.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
 #include <utility>
 
@@ -65,6 +67,24 @@ void Pause() {
   }
 }
 
+// What UCX 1.13 takes of kSharedMemory for each process, before any connection.
+constexpr uint64_t kSharedMemoryBytes = 4208 << 10;
+constexpr char kSharedMemory[] = "/dev/shm";
+
+// UCX does not say that shared memory is what it lacks.
+absl::Status WithMissingMemory(const absl::Status& status) {
+  struct statvfs memory = {};
+  if (status.ok() || statvfs(kSharedMemory, &memory) != 0) return status;
+  const uint64_t left = uint64_t{memory.f_bavail} * memory.f_frsize;
+  if (left >= kSharedMemoryBytes) return status;
+  return absl::Status(
+      status.code(),
+      absl::StrCat(status.message(), ". UCX takes ", kSharedMemoryBytes >> 10, " KiB of ",
+                   kSharedMemory, " for each server and worker, but ", left >> 10,
+                   " KiB are left: make it larger (docker run --shm-size=256m), or use "
+                   "--transport=grpc"));
+}
+
 void InstallLogHandler() {
   static const bool is_installed = [] {
     ucs_log_push_handler(&LogToGlog);
@@ -111,7 +131,8 @@ absl::Status UcxThread::Open() {
   ucp_worker_params_t worker = {};
   worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // Other threads create and destroy it.
-  RETURN_IF_ERROR(UcxStatus(ucp_worker_create(context_, &worker, &worker_), "ucp_worker_create"));
+  RETURN_IF_ERROR(WithMissingMemory(
+      UcxStatus(ucp_worker_create(context_, &worker, &worker_), "ucp_worker_create")));
   ucp_address_t* address = nullptr;
   size_t address_bytes = 0;
   RETURN_IF_ERROR(UcxStatus(ucp_worker_get_address(worker_, &address, &address_bytes),
