@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <functional>
-#include <set>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -27,6 +26,12 @@ std::thread WithoutSignals(std::function<void()> run) {
   // Also if there can be no other thread.
   const absl::Cleanup restore = [&before] { pthread_sigmask(SIG_SETMASK, &before, nullptr); };
   return std::thread(std::move(run));
+}
+
+// Room for one more. Each time twice as much, as a model may have many tables.
+template <typename T>
+void MakeRoom(std::vector<T>& all) {
+  if (all.size() == all.capacity()) all.reserve(2 * all.size() + 1);
 }
 
 }  // namespace
@@ -91,13 +96,15 @@ absl::StatusOr<int32_t> ClientJob::AddTable(v1::TableSpec table, std::vector<flo
   if (engine_ != nullptr) {
     return absl::FailedPreconditionError("tables are added before capstan_start");
   }
-  for (const v1::TableSpec& known : tables_) {
-    if (known.name() != table.name()) continue;
+  if (table_names_.count(table.name()) > 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("name: expected one for each table, got \"", table.name(), "\" twice"));
   }
   RETURN_IF_ERROR(CheckTable(table, job_));
-  initial_.reserve(tables_.size() + 1);  // so that both grow, or neither
+  // So that all grow, or none.
+  MakeRoom(tables_);
+  MakeRoom(initial_);
+  table_names_.insert(table.name());
   tables_.push_back(std::move(table));
   initial_.push_back(std::move(initial));
   return static_cast<int32_t>(tables_.size() - 1);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -75,6 +76,7 @@ class ClientJob {
 
   mutable Mutex mu_;
   std::vector<v1::TableSpec> tables_ ABSL_GUARDED_BY(mu_);
+  std::set<std::string> table_names_ ABSL_GUARDED_BY(mu_);
   std::vector<std::vector<float>> initial_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<ProgramEngine> engine_ ABSL_GUARDED_BY(mu_);
   std::thread thread_ ABSL_GUARDED_BY(mu_);
