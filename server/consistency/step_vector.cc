@@ -5,10 +5,12 @@
 
 namespace capstan {
 
-void StepVector::Add(WorkerId worker) {
-  Worker& entry = workers_[worker];
-  entry.completed = std::max(entry.completed, min_step_);
-  entry.is_live = true;
+void StepVector::Add(absl::Span<const WorkerId> workers) {
+  for (const WorkerId worker : workers) {
+    Worker& entry = workers_[worker];
+    entry.completed = std::max(entry.completed, min_step_);
+    entry.is_live = true;
+  }
   UpdateMinStep();
 }
 

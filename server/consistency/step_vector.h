@@ -21,9 +21,9 @@ class StepVector {
     bool is_live = true;
   };
 
-  // Adds a live worker. A new one enters at min_step(). A known one continues at its own step, or
-  // at min_step() if that is later.
-  void Add(WorkerId worker);
+  // Adds live workers, all at once. A new one enters at min_step(). A known one continues at its
+  // own step, or at min_step() if that is later.
+  void Add(absl::Span<const WorkerId> workers);
   // Moves an added worker to `first_step`, unless it is past it already.
   void Enter(WorkerId worker, Step first_step);
   // The worker left or died. It counts no more, but its pushes stay known.

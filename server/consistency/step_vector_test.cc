@@ -9,8 +9,7 @@ const WorkerId kA(0), kB(1), kC(2);
 
 StepVector TwoWorkers() {
   StepVector steps;
-  steps.Add(kA);
-  steps.Add(kB);
+  steps.Add({kA, kB});
   return steps;
 }
 
@@ -46,7 +45,7 @@ TEST(StepVectorTest, JoinerEntersAtMinStepAndDoesNotLowerIt) {
     steps.Advance(kA, Step(step));
     steps.Advance(kB, Step(step));
   }
-  steps.Add(kC);
+  steps.Add({kC});
   EXPECT_EQ(steps.min_step(), Step(5));
   EXPECT_EQ(steps.completed(kC), Step(5));
   steps.Advance(kA, Step(5));
@@ -61,9 +60,17 @@ TEST(StepVectorTest, WorkerThatComesBackIsNotForgotten) {
   steps.Advance(kB, Step(1));
   steps.Remove(kB);
   steps.Advance(kA, Step(0));
-  steps.Add(kB);
+  steps.Add({kB});
   EXPECT_FALSE(steps.Advance(kB, Step(1)));
   EXPECT_TRUE(steps.Advance(kB, Step(2)));
+}
+
+TEST(StepVectorTest, WorkersThatComeBackTogetherAreAllAwaited) {
+  StepVector steps;
+  steps.Restore({{kA, Step(8), /*is_live=*/false}, {kB, Step(4), /*is_live=*/false}}, Step(4));
+  steps.Add({kA, kB});
+  EXPECT_EQ(steps.min_step(), Step(4));
+  EXPECT_EQ(steps.completed(kB), Step(4)) << "it will push step 4";
 }
 
 TEST(StepVectorTest, MinStepStaysWhenNobodyIsLeft) {
@@ -81,7 +88,7 @@ TEST(StepVectorTest, AWorkerThatComesBackEntersWhereItIsToldUnlessItIsPastThat) 
   steps.Advance(kB, Step(0));
   steps.Advance(kB, Step(1));
   steps.Remove(kB);
-  steps.Add(kB);
+  steps.Add({kB});
   EXPECT_EQ(steps.completed(kB), Step(2)) << "its pushes stay known";
   steps.Enter(kB, Step(1));
   EXPECT_EQ(steps.completed(kB), Step(2));
@@ -93,11 +100,11 @@ TEST(StepVectorTest, AWorkerThatComesBackEntersWhereItIsToldUnlessItIsPastThat) 
 TEST(StepVectorTest, AWorkerIsLiveFromAddToRemove) {
   StepVector steps;
   EXPECT_FALSE(steps.is_live(WorkerId(0)));
-  steps.Add(WorkerId(0));
+  steps.Add({WorkerId(0)});
   EXPECT_TRUE(steps.is_live(WorkerId(0)));
   steps.Remove(WorkerId(0));
   EXPECT_FALSE(steps.is_live(WorkerId(0)));
-  steps.Add(WorkerId(0));
+  steps.Add({WorkerId(0)});
   EXPECT_TRUE(steps.is_live(WorkerId(0)));
 }
 

@@ -117,6 +117,12 @@ absl::StatusOr<uint32_t> JobState::Register(Role role, Incarnation incarnation,
     RETURN_IF_ERROR(members_.Find({role, *id}, incarnation).status());
     return *id;
   }
+  // Exchanges that it sent in its first life may still be on their way.
+  if (role == kWorker && members_.IsReplaced(incarnation)) {
+    return absl::FailedPreconditionError(
+        "this process was a worker of the job before, and another one has taken its place; start a "
+        "new process");
+  }
   if (has_ended()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the job has ended already (", view_.phase() == v1::DONE ? "it is done" : view_.reason(),

@@ -70,6 +70,7 @@ absl::StatusOr<uint32_t> MemberRegistry::TakePlaceOfDeadWorker(Incarnation incar
   for (uint32_t id = 0; id < workers_.size(); ++id) {
     if (workers_[id].is_live() || id != rank.value_or(id)) continue;
     if (workers_[id].is_lost()) replaced_workers_.push_back(workers_[id].progress);
+    replaced_.insert(workers_[id].incarnation);
     workers_[id] = Member();
     workers_[id].incarnation = incarnation;
     return id;

@@ -40,6 +40,8 @@ class MemberRegistry {
   MemberRegistry(uint32_t num_servers, uint32_t num_workers)
       : num_servers_(num_servers), num_workers_(num_workers) {}
 
+  // Whether it was a worker whose place another process has taken.
+  bool IsReplaced(Incarnation incarnation) const { return replaced_.count(incarnation) > 0; }
   // The id of the member with this incarnation, if there is one.
   std::optional<uint32_t> FindIncarnation(Role role, Incarnation incarnation) const;
   // The new member's id. FAILED_PRECONDITION: all places are taken.
@@ -83,6 +85,7 @@ class MemberRegistry {
   std::vector<Member> servers_;
   std::vector<Member> workers_;
   std::vector<v1::Progress> replaced_workers_;
+  std::set<Incarnation> replaced_;
 };
 
 // A worker has done all its steps.

@@ -62,6 +62,16 @@ TEST(MemberRegistryTest, TellsADeadMemberWhy) {
               HasSubstr("worker 0 was declared dead because it was silent for 10 s; "));
 }
 
+TEST(MemberRegistryTest, KnowsWhoseWorkersPlaceWasTaken) {
+  MemberRegistry members(1, 1);
+  ASSERT_TRUE(members.Add(kWorker, Incarnation(5), {}).ok());
+  EXPECT_FALSE(members.IsReplaced(Incarnation(5)));
+  members.OfRole(kWorker)[0].end = "was declared dead";
+  ASSERT_TRUE(members.TakePlaceOfDeadWorker(Incarnation(6)).ok());
+  EXPECT_TRUE(members.IsReplaced(Incarnation(5)));
+  EXPECT_FALSE(members.IsReplaced(Incarnation(6)));
+}
+
 TEST(MemberRegistryTest, KnowsWhoIsDone) {
   MemberRegistry members(1, 2);
   ASSERT_TRUE(members.Add(kServer, Incarnation(1), {"a:1"}).ok());

@@ -128,6 +128,18 @@ TEST_F(StayingJobTest, LaterWorkersTrainTheNextRound) {
   EXPECT_THAT(job->View().reason(), HasSubstr("worker 0 has 250 steps to do, the others 100"));
 }
 
+TEST_F(StayingJobTest, AProcessWhosePlaceWasTakenNeverComesBack) {
+  const auto job = Train(Staying());
+  LeaveAll(*job);
+  ASSERT_EQ(Come(*job, 50).value(), 0u);
+  Enter(*job, 0, 50, /*step=*/100);
+  ASSERT_TRUE(Beat(*job, 0, 200, 200, /*is_leaving=*/true, /*incarnation=*/50).ok());
+  const absl::Status again = Come(*job, ScriptedJob::IncarnationOf(Worker(0))).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(again)) << again;
+  EXPECT_THAT(std::string(again.message()), HasSubstr("another one has taken its place"));
+  EXPECT_EQ(Come(*job, 51).value(), 0u);
+}
+
 TEST_F(StayingJobTest, ACheckpointIsWrittenWhenTheLastWorkerHasGone) {
   const auto job = Train(Staying(/*checkpoint_steps=*/40));
   HoldAll(*job, 3);

@@ -72,7 +72,7 @@ class DenseSliceTest : public testing::Test {
     options.slice.non_finite_pushes = &non_finite_pushes_;
     auto slice = std::make_unique<DenseSlice>(std::move(options));
     ReleasedReplies none;
-    for (int worker = 0; worker < kWorkers; ++worker) slice->AddWorker(WorkerId(worker), &none);
+    for (int worker = 0; worker < kWorkers; ++worker) slice->AddWorkers({WorkerId(worker)}, &none);
     return slice;
   }
 

@@ -162,12 +162,14 @@ void Shard::SetLiveWorkers(absl::Span<const Worker> workers) {
 
 void Shard::ChangeWorkersLocked(const Workers& previous, Slice& slice,
                                 ReleasedReplies* released) const {
+  std::vector<WorkerId> added;
   for (const auto& [id, worker] : workers_) {
     const auto known = previous.find(id);
     const bool is_known =
         known != previous.end() && known->second.incarnation == worker.incarnation;
-    if (!is_known) slice.AddWorker(id, released);
+    if (!is_known) added.push_back(id);
   }
+  if (!added.empty()) slice.AddWorkers(added, released);
   for (const auto& [id, worker] : workers_) {
     if (worker.first_step > Step(0)) slice.EnterWorker(id, worker.first_step, released);
   }

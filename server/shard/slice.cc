@@ -44,12 +44,14 @@ Slice::Slice(Options options, uint32_t own_arrays, size_t size)
       parked_(name_),
       own_(own_arrays, size) {}
 
-void Slice::AddWorker(WorkerId worker, ReleasedReplies* released) {
-  parked_.Refuse(worker, released);
-  own_.AddWorker(worker);
-  Forget(worker);
+void Slice::AddWorkers(absl::Span<const WorkerId> workers, ReleasedReplies* released) {
+  for (const WorkerId worker : workers) {
+    parked_.Refuse(worker, released);
+    own_.AddWorker(worker);
+    Forget(worker);
+  }
   const Step before = steps_.min_step();
-  steps_.Add(worker);
+  steps_.Add(workers);
   AfterAdvance(before, released);
 }
 

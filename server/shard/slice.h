@@ -61,9 +61,10 @@ class Slice {
   Slice(const Slice&) = delete;
   Slice& operator=(const Slice&) = delete;
 
-  // Adds a worker, or a new incarnation of a worker. A parked pull of the worker is answered
-  // FAILED_PRECONDITION.
-  void AddWorker(WorkerId worker, ReleasedReplies* released);
+  // Adds workers, or new incarnations of workers. Their parked pulls are answered
+  // FAILED_PRECONDITION. Those of one view come at once: otherwise the first would not wait for the
+  // others.
+  void AddWorkers(absl::Span<const WorkerId> workers, ReleasedReplies* released);
   // An added worker will push no step before `first_step`.
   void EnterWorker(WorkerId worker, Step first_step, ReleasedReplies* released);
   // The worker left or died. Nothing waits for it any more.

@@ -81,7 +81,7 @@ class SliceCodecTest : public testing::TestWithParam<std::string> {
                                               const std::string& pull = "float32") {
     std::unique_ptr<Slice> slice = MakeSlice(mode, pull);
     ReleasedReplies none;
-    for (int worker = 0; worker < kWorkers; ++worker) slice->AddWorker(WorkerId(worker), &none);
+    for (int worker = 0; worker < kWorkers; ++worker) slice->AddWorkers({WorkerId(worker)}, &none);
     return slice;
   }
 
@@ -319,7 +319,7 @@ TEST_P(SliceCodecTest, ANewProcessOfAWorkerBeginsWithTheWholeValues) {
   const uint64_t other = FirstCopy(*slice, 1);
   EXPECT_NE(copy, other) << "each worker has its own";
   ReleasedReplies none;
-  slice->AddWorker(WorkerId(0), &none);
+  slice->AddWorkers({WorkerId(0)}, &none);
   Send(*slice, Request(0, copy));
   Send(*slice, Request(1, other));
   ASSERT_EQ(replies_.size(), 2u);

@@ -99,7 +99,7 @@ class SparseSliceTest : public testing::Test {
   }
   void AddWorker(Slice& slice, int worker) {
     ReleasedReplies released;
-    slice.AddWorker(WorkerId(worker), &released);
+    slice.AddWorkers({WorkerId(worker)}, &released);
   }
 
   // Exchanges, and keeps the replies that become due, by worker.

@@ -24,7 +24,7 @@ std::vector<uint64_t> AllRowKeys() {
 }
 
 std::vector<uint64_t> RowKeysOf(const Scenario& scenario, WorkerId worker, Step step) {
-  Random random(scenario.seed, StreamOf(worker, step));
+  Random random(scenario.job.seed(), StreamOf(worker, step));
   std::vector<uint64_t> keys = AllRowKeys();
   for (size_t i = 0; i < kKeysOfStep; ++i) {
     std::swap(keys[i], keys[i + random.UniformInt(keys.size() - i)]);
@@ -38,7 +38,7 @@ std::vector<float> RowGradientsOf(const Scenario& scenario, WorkerId worker, Ste
   const size_t dim = scenario.tables.back().sparse().dim();
   std::vector<float> gradients;
   for (const uint64_t key : keys) {
-    Random random(scenario.seed + key, StreamOf(worker, step));
+    Random random(scenario.job.seed() + key, StreamOf(worker, step));
     for (size_t i = 0; i < dim; ++i) gradients.push_back(random.Normal());
   }
   return gradients;

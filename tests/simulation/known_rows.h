@@ -11,7 +11,8 @@
 namespace capstan {
 
 // The sparse table of a job with has_known_end: each step of a worker has some of its keys, and
-// gradients whose sum depends on the order of the workers.
+// gradients whose sum depends on the order of the workers. They are the same in each life of the
+// job: drawn from the job's seed, not from that of the life.
 
 // All keys.
 std::vector<uint64_t> AllRowKeys();
