@@ -42,6 +42,7 @@ expect() {
 
 # Without the cases of the other parts, .ci/run counts those of test.sh.
 script "${repository}/deploy/torch_test.sh" 'echo "0 passed, 0 failed"'
+script "${repository}/deploy/simulation_test.sh" 'echo "0 passed, 0 failed"'
 prints() { script "${repository}/deploy/$1/test.sh" "echo '$2'; exit $3"; }
 for part in slurm docker kubernetes; do prints "${part}" "0 passed, 0 failed" 0; done
 

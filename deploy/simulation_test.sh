@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Checks histories of the simulation that earlier commits have not seen: the hash of the commit
+# gives the first seed. Outside git it is a fixed one. A violation comes with the command that
+# repeats it. The last line is "N passed, N failed": the whole counts as one case, or each violation.
+# Usage: deploy/simulation_test.sh [HISTORIES]; 10000 unless given.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+histories="${1:-10000}"
+program=//tests/simulation:simulation
+commit="$(git rev-parse --verify --quiet HEAD 2>/dev/null || echo 00c0ffee)"
+first_seed=$((16#${commit:0:8}))
+log="$(mktemp)"
+trap 'rm -f "${log}"' EXIT
+
+echo "${histories} histories from seed ${first_seed} on (0x${commit:0:8}):" \
+  "bazel run ${program} -- --first_seed=${first_seed} --seeds=${histories}"
+exit_code=0
+bazel run --noshow_progress --ui_event_filters=-info "${program}" -- \
+  "--first_seed=${first_seed}" "--seeds=${histories}" 2>&1 | tee "${log}" || exit_code=$?
+
+failed=0
+while read -r seed; do
+  echo "FAILED  repeat with: bazel run ${program} -- --first_seed=${seed} --seeds=1"
+  failed=$((failed + 1))
+done < <(sed --quiet 's/^seed \([0-9]*\) (.*/\1/p' "${log}")
+if [[ ${exit_code} -eq 0 && ${failed} -eq 0 ]]; then
+  echo "1 passed, 0 failed"
+else
+  [[ ${failed} -gt 0 ]] || failed=1
+  echo "0 passed, ${failed} failed"
+  exit 1
+fi
