@@ -8,7 +8,8 @@ Usage: containers.py STATE run --rm [--name=NAME] [--network=none|host] [--read-
        containers.py STATE compose --file=FILE up | exec SERVICE COMMAND... | down --volumes
 
 The folder STATE has the only image: its files in `rootfs`, and what `buildah inspect` prints in
-`image.json`. Volumes and logs go there, too. The members of a compose file have addresses of their
+`image.json`. Volumes and logs go there, too. A service of a compose file does not start while there
+is a file of its name in the folder `held`. The members of a compose file have addresses of their
 own on a network of their own. What is in a compose file and not known here is refused.
 """
 
@@ -22,6 +23,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import yaml
 
@@ -272,6 +274,8 @@ class Compose:
         return container
 
     def run_service(self, name, ended, exit_codes):
+        while os.path.exists(self.engine.path("held", name)):
+            time.sleep(0.1)
         for other in self.services[name]["depends_on"]:
             ended[other].wait()
             if exit_codes[other] != 0:
