@@ -44,6 +44,7 @@ runs it in the current folder. Its environment has:
   RANK, LOCAL_RANK                number of the worker in the job, and on its machine, from 0
   WORLD_SIZE, LOCAL_WORLD_SIZE    number of workers of the job, and on this machine
   OMP_NUM_THREADS                 1, with several workers on a machine and unless you set it
+  PYTHONUNBUFFERED                1, unless you set it: what Python prints is in the log at once
 
 The program joins the job, stays to its end, and exits with 0. What it prints is in
 RUN_DIR/worker-0.log and so on. If it fails, capstan run shows the last lines. When the run ends,

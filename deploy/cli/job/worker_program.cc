@@ -105,6 +105,10 @@ std::vector<std::string> ProgramEnvironment(const WorkerProgram& program, int lo
   if (local_world_size > 1 && std::getenv("OMP_NUM_THREADS") == nullptr) {
     environment.push_back("OMP_NUM_THREADS=1");
   }
+  // Else Python keeps what a program prints until its log would have 8 kB more.
+  if (std::getenv("PYTHONUNBUFFERED") == nullptr) {
+    environment.push_back("PYTHONUNBUFFERED=1");
+  }
   return environment;
 }
 

@@ -67,12 +67,20 @@ TEST(CheckRanksTest, RanksAreBelowTheNumberOfWorkers) {
 
 TEST(ProgramEnvironmentTest, HasWhatTorchrunSetsAndTheWayToTheJob) {
   unsetenv("OMP_NUM_THREADS");
+  unsetenv("PYTHONUNBUFFERED");
   const WorkerProgram program = {"train", /*world_size=*/4, /*first_rank=*/2};
-  EXPECT_THAT(
-      ProgramEnvironment(program, /*local_rank=*/1, /*local_world_size=*/2, "host:4000",
-                         "/some/keys"),
-      ElementsAre("CAPSTAN_COORDINATOR=host:4000", "CAPSTAN_KEYS=/some/keys", "RANK=3",
-                  "LOCAL_RANK=1", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2", "OMP_NUM_THREADS=1"));
+  EXPECT_THAT(ProgramEnvironment(program, /*local_rank=*/1, /*local_world_size=*/2, "host:4000",
+                                 "/some/keys"),
+              ElementsAre("CAPSTAN_COORDINATOR=host:4000", "CAPSTAN_KEYS=/some/keys", "RANK=3",
+                          "LOCAL_RANK=1", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2", "OMP_NUM_THREADS=1",
+                          "PYTHONUNBUFFERED=1"));
+}
+
+TEST(ProgramEnvironmentTest, TheUserMaySayThatPythonBuffersWhatItPrints) {
+  setenv("PYTHONUNBUFFERED", "", /*overwrite=*/1);
+  EXPECT_THAT(ProgramEnvironment(WorkerProgram(), 0, 1, "h:1", ""),
+              Not(Contains(StartsWith("PYTHONUNBUFFERED"))));
+  unsetenv("PYTHONUNBUFFERED");
 }
 
 TEST(ProgramEnvironmentTest, ThreadsAreLeftToTheUserAndToAWorkerAlone) {

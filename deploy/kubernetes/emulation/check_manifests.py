@@ -112,6 +112,8 @@ class Checker:
         if role.is_own_program:
             self.expect(role.environment.get('WORLD_SIZE') == str(role.count),
                         f'{role.name}: WORLD_SIZE is not {role.count}')
+            self.expect(role.environment.get('PYTHONUNBUFFERED') == '1',
+                        f'{role.name}: what Python prints comes late without PYTHONUNBUFFERED=1')
         else:
             self.check_names(role)
         self.expect(('insecure' in role.flags) == ('insecure' in self.roles['worker'].flags),
