@@ -27,9 +27,11 @@ absl::Status AsAborted(const absl::Status& status) {
 }
 
 absl::Status TooManySteps(Step step, int64_t steps) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      "has begun step ", step.value(), ", but another worker has ended after ", steps,
-      " steps: give every worker the same number of batches, or tell all the number of steps"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("has begun step ", step.value(), ", but another worker has ended after ", steps,
+                   " steps: give every worker the same number of batches: leave out those that "
+                   "only some workers "
+                   "have, or let workers with fewer begin again from their first"));
 }
 
 }  // namespace
