@@ -10,6 +10,7 @@ import io
 import threading
 import warnings
 from typing import Callable
+from unittest import mock
 
 import torch
 from torch import nn
@@ -60,7 +61,7 @@ def _train_plain(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int 
 def _train(trainer: ct.Trainer, model: nn.Module, rank: int, steps: int = STEPS,
            scheduler=None) -> None:
     for step in range(steps):
-        loss = model(part_of(joined_batch(step), rank))
+        loss = getattr(model, "loss", model)(part_of(joined_batch(step), rank))
         loss.backward()
         trainer.step(loss, BATCH)
         if scheduler is not None:
@@ -231,8 +232,14 @@ class Norm(nn.Module):
 def takes_buffers_of_rank_0(job: Job, rank: int) -> None:
     model = seeded(Norm, seed=1 + rank)
     model.norm.running_mean.fill_(3.0 if rank == 0 else 5.0)
+    model.norm.num_batches_tracked.fill_(7 if rank == 0 else 9)
+    model.register_buffer("mask", torch.zeros(3, device=DEVICE))
+    if rank == 0:
+        model.mask.fill_(torch.finfo(torch.float32).min)
     trainer = ct.Trainer(model, OPTIMIZERS["momentum"](model), job)
     expect(bool((model.norm.running_mean == 3.0).all()), "expected rank 0's running mean")
+    expect(int(model.norm.num_batches_tracked) == 7, "expected rank 0's number of batches")
+    expect(bool((model.mask == torch.finfo(torch.float32).min).all()), f"got {model.mask}")
     for step in range(STEPS):
         batch = part_of(joined_batch(step), rank)
         before = model.norm.running_mean.clone()
@@ -320,6 +327,81 @@ def recomputes(job: Job, rank: int) -> None:
     expect_equal(model, expected)
 
 
+def trains_alone_afterwards(job: Job, rank: int, closes: bool) -> None:
+    """After finish, or after the job's close, model and optimizer are as before ct.attach."""
+    model = seeded(Mlp)
+    before = [(len(one._forward_pre_hooks), len(one._state_dict_hooks),
+               len(one._load_state_dict_pre_hooks)) for one in model.modules()]
+    optimizer = OPTIMIZERS["momentum"](model)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1000)
+    trainer = ct.Trainer(model, optimizer, job)
+    _train(trainer, model, rank)
+    if closes:
+        trainer.wait()
+        job.close()
+    elif trainer.finish():
+        job.report()
+    after = [(len(one._forward_pre_hooks), len(one._state_dict_hooks),
+              len(one._load_state_dict_pre_hooks)) for one in model.modules()]
+    expect(before == after, f"expected no hooks of the job, got {after}")
+    expect_raises(capstan.WrongOrder, "optimizer.step() to train alone", trainer.step)
+    expected = copy.deepcopy(model)
+    plain = OPTIMIZERS["momentum"](expected)
+    plain.load_state_dict(optimizer.state_dict())
+    _train_plain_mlp(expected, plain)
+    _train_plain_mlp(model, optimizer)
+    scheduler.step()
+    expect_equal(model, expected, tolerance=0)
+    torch.save(model, io.BytesIO())
+    model.load_state_dict(expected.state_dict())
+    job.close()
+    model.loss(joined_batch(0)).backward()
+
+
+def _train_plain_mlp(model: Mlp, optimizer: torch.optim.Optimizer) -> None:
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        model.loss(joined_batch(step)).backward()
+        optimizer.step()
+
+
+def works_with_other_defaults(job: Job, rank: int, dtype: str) -> None:
+    """The program's defaults for new tensors are not those of this package."""
+    model = seeded(Mlp)
+    expected = seeded(Mlp)
+    batches = [joined_batch(step) for step in range(STEPS)]
+    _train_plain_mlp(expected, OPTIMIZERS["momentum"](expected))
+    model.register_buffer("scale", torch.ones(3))
+    scaler = torch.amp.GradScaler(DEVICE.type, init_scale=1024.0) if HAS_SCALER else None
+    torch.set_default_dtype(getattr(torch, dtype))
+    if hasattr(torch, "set_default_device"):
+        torch.set_default_device("meta")
+    try:
+        trainer = ct.Trainer(model, OPTIMIZERS["momentum"](model), job, grad_scaler=scaler)
+        for batch in batches:
+            loss = model.loss(part_of(batch, rank))
+            (loss if scaler is None else scaler.scale(loss)).backward()
+            trainer.step(loss)
+        _finish(trainer, rank)
+    finally:
+        torch.set_default_dtype(torch.float32)
+        if hasattr(torch, "set_default_device"):
+            torch.set_default_device(None)
+    expect_equal(model, expected)
+
+
+def has_one_batch_more(job: Job, rank: int) -> None:
+    """Rank 1 has fewer batches than rank 0."""
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
+    _train(trainer, model, rank, steps=2)
+    if rank == 1:
+        expect_raises(capstan.JobFailed, "", trainer.finish)
+        return
+    expect_raises(capstan.JobFailed, "leave out those that only some workers have",
+                  lambda: _train(trainer, model, rank, steps=100))
+
+
 class Functional(nn.Module):
     """Uses a part's parameters without the part's forward, as MultiheadAttention does."""
 
@@ -405,8 +487,11 @@ def refuses_what_plain_torch_does(job: Job, rank: int) -> None:
     trainer = ct.Trainer(model, optimizer, job)
     batch = part_of(joined_batch(0), rank)
     expect_raises(capstan.WrongOrder, "call ct.step() instead", optimizer.step)
-    expect_raises(capstan.WrongOrder, "load no other after",
-                  lambda: optimizer.load_state_dict(optimizer.state_dict()))
+    expect_raises(capstan.WrongOrder, "load no other after", lambda: optimizer.load_state_dict({}))
+    expect_raises(capstan.WrongOrder, "save model.state_dict()", optimizer.state_dict)
+    with mock.patch.object(ct, "_attached", trainer):
+        expect_raises(capstan.WrongOrder, "put all its models into one",
+                      lambda: ct.attach(model, optimizer))
     expect_raises(capstan.InvalidArgument, "give its mean", lambda: trainer.step(torch.ones(2)))
     expect_raises(capstan.InvalidArgument, "samples: expected", lambda: trainer.step(1.0, 1.5))
     expect_raises(capstan.WrongOrder, "call load_state_dict before",

@@ -14,6 +14,7 @@ import capstan
 import capstan.torch as ct
 from capstan._torch_optimizers import expect_unchanged, fixed_settings, server_optimizers
 from capstan._torch_plan import Plan
+from capstan._torch_shared_state import SharedState, _bits_of
 
 
 def _server_optimizer(kind, **settings):
@@ -71,6 +72,10 @@ class OptimizersTest(unittest.TestCase):
             optimizer.step()
             with self.assertRaisesRegex(capstan.InvalidArgument, "that has made no step"):
                 server_optimizers(optimizer)
+            loaded = kind([nn.Parameter(torch.zeros(2))], lr=1.0)
+            loaded.load_state_dict(optimizer.state_dict())
+            with self.assertRaisesRegex(capstan.InvalidArgument, "nor loaded one's state"):
+                server_optimizers(loaded)
 
     def test_only_the_learning_rate_may_change(self) -> None:
         (group,) = torch.optim.Adam([nn.Parameter(torch.zeros(1))], lr=1.0).param_groups
@@ -106,7 +111,7 @@ class PlanTest(unittest.TestCase):
         plan = Plan(model, torch.optim.SGD(model.parameters(), lr=1.0))
         self.assertEqual([one.name for one in plan.parameters],
                          ["first.weight", "first.bias", "second.bias"])
-        self.assertFalse(plan.has_shared_state)
+        self.assertTrue(plan.shared_state.is_empty)
 
     def test_what_the_optimizer_lacks_is_frozen(self) -> None:
         model = Tied()
@@ -116,22 +121,120 @@ class PlanTest(unittest.TestCase):
         with torch.no_grad():
             model.second.bias[1] += 1
         other = Plan(model, optimizer)
-        self.assertFalse(torch.equal(other.shared_state(), plan.shared_state()))
+        with self.assertRaisesRegex(capstan.InvalidArgument, "not equal to those of rank 0"):
+            other.shared_state.take(plan.shared_state.floats())
 
-    def test_buffers_travel_as_one_row(self) -> None:
-        model = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 2))
-        infinite = torch.tensor([float("inf"), -float("inf"), 1.0])
-        model.register_buffer("mask", infinite.clone())
-        plan = Plan(model, torch.optim.SGD(model.parameters(), lr=1.0))
-        state = plan.shared_state()
-        self.assertEqual(state.shape, (9,))
-        self.assertTrue(state.isfinite().all())
-        model.mask.zero_()
-        state[3:7] = torch.tensor([1.0, 2.0, 3.0, 4.0])
-        plan.take_shared_state(state)
-        self.assertEqual(model.mask.tolist(), infinite.tolist())
-        self.assertEqual(model[0].running_mean.tolist(), [1, 2])
-        self.assertEqual(model[0].running_var.tolist(), [3, 4])
+    def test_weights_that_share_memory_are_refused(self) -> None:
+        def tie(model: Tied) -> None:
+            model.second.weight = nn.Parameter(torch.zeros(3, 3))
+            model.second.weight.data = model.first.weight.data
+
+        def view(model: Tied) -> None:
+            model.second.bias.data = model.first.weight.data[1]
+
+        def buffer(model: Tied) -> None:
+            model.register_buffer("row", model.first.weight.data[2])
+
+        def attribute(model: Tied) -> None:
+            model.turned = model.first.weight.detach().t()
+
+        for share, text in [(tie, "second.weight and first.weight share memory"),
+                            (view, "second.bias and first.weight share"),
+                            (buffer, "row and first.weight share"),
+                            (attribute, "(turned and first.weight|first.weight and turned) share")]:
+            model = Tied()
+            share(model)
+            with self.subTest(text), self.assertRaisesRegex(capstan.InvalidArgument, text):
+                Plan(model, torch.optim.SGD(model.parameters(), lr=1.0))
+
+    def test_parts_of_one_memory_are_parameters_of_their_own(self) -> None:
+        model = Tied()
+        both = torch.zeros(4, 3)
+        model.first.bias.data, model.second.bias.data = both[0], both[1]
+        columns = torch.zeros(3, 6)
+        model.first.weight.data = columns[:, ::2]
+        model.register_buffer("others", columns[:, 1::2])
+        Plan(model, torch.optim.SGD(model.parameters(), lr=1.0))
+        normed = nn.Sequential(nn.utils.spectral_norm(nn.Linear(3, 3)), nn.LSTM(3, 3))
+        Plan(normed, torch.optim.SGD(normed.parameters(), lr=1.0))
+
+    def test_buffers_have_the_bits_of_rank_0(self) -> None:
+        nan = torch.tensor([float("nan"), -0.0, 1e-45, -float("inf")])
+        nan.view(torch.int32)[0] += 5
+        values = {
+            "lowest": torch.full((2, 2), torch.finfo(torch.float32).min),
+            "odd": nan,
+            "of_64_bits": torch.tensor([2.0**24 + 1, 1e300], dtype=torch.float64),
+            "of_16_bits": torch.tensor([1.5, float("inf")], dtype=torch.bfloat16),
+            "count": torch.tensor(2**53 + 1),
+            "mask": torch.tensor([True, False, True]),
+            "complex": torch.tensor([1e-30 + 2e30j]),
+            "columns": torch.arange(6.0).view(2, 3).t(),
+            "index": torch.arange(5).expand(1, -1),
+            "none": torch.zeros(0, 3),
+        }
+
+        def state(fill: bool) -> tuple[nn.Module, SharedState]:
+            model = nn.Linear(1, 1)
+            for name, value in values.items():
+                model.register_buffer(name, value.clone() if fill else torch.zeros_like(value))
+            return model, Plan(model, torch.optim.SGD(model.parameters(), lr=1.0)).shared_state
+
+        first, sent = state(fill=True)
+        other, taken = state(fill=False)
+        floats = sent.floats()
+        self.assertEqual(floats.dtype, torch.float32)
+        self.assertTrue(floats.isfinite().all())
+        taken.take(floats)
+        for name, value in other.named_buffers():
+            self.assertTrue(torch.equal(_bits_of(value), _bits_of(values[name])), name)
+        versions = [one._version for one in first.buffers()]
+        sent.take(floats)
+        self.assertEqual([one._version for one in first.buffers()], versions)  # it keeps its own
+
+    def test_buffers_of_other_types_are_refused(self) -> None:
+        states = []
+        for dtype in (torch.float32, torch.int32):
+            model = nn.Linear(1, 1)
+            model.register_buffer("mask", torch.zeros(4, dtype=dtype))
+            states.append(Plan(model, torch.optim.SGD(model.parameters(), lr=1.0)).shared_state)
+        with self.assertRaisesRegex(capstan.InvalidArgument, "shapes of those of rank 0"):
+            states[1].take(states[0].floats())
+
+    def test_modules_that_do_not_train_are_refused_by_name(self) -> None:
+        def expanded() -> nn.Module:
+            model = nn.Linear(2, 2)
+            model.register_buffer("mask", torch.ones(1).expand(4))
+            return model
+
+        def expanded_parameter() -> nn.Module:
+            model = nn.Linear(2, 2)
+            model.bias = nn.Parameter(torch.ones(1).expand(2))
+            return model
+
+        cases = [(lambda: nn.Embedding(3, 2, max_norm=1.0), r"0 \(Embedding\) has max_norm"),
+                 (lambda: nn.EmbeddingBag(3, 2, max_norm=1.0), r"0 \(EmbeddingBag\) has max_norm"),
+                 (lambda: torch.jit.script(nn.Linear(2, 2)), "torch.jit.script or trace"),
+                 (lambda: torch.jit.trace(nn.Linear(2, 2), torch.zeros(1, 2)), "script or trace"),
+                 (expanded, "buffer 0.mask is an expanded tensor"),
+                 (expanded_parameter, "0.bias is an expanded tensor")]
+        if hasattr(torch, "compile"):
+            def compiled() -> nn.Module:
+                model = nn.Linear(2, 2)
+                model.compile(fullgraph=True)
+                return model
+
+            cases += [(lambda: torch.compile(nn.Linear(2, 2), fullgraph=True), "fullgraph"),
+                      (compiled, "without fullgraph")]
+            plain = torch.compile(nn.Linear(2, 2))
+            Plan(plain, torch.optim.SGD(plain.parameters(), lr=1.0))
+        for make, text in cases:
+            model = nn.Sequential(make())
+            with self.subTest(text), self.assertRaisesRegex(capstan.InvalidArgument, text):
+                Plan(model, torch.optim.SGD(model.parameters(), lr=1.0))
+            frozen = nn.Sequential(make(), nn.Linear(2, 2))
+            if "expanded" not in text:
+                Plan(frozen, torch.optim.SGD(frozen[1].parameters(), lr=1.0))
 
     def test_models_that_do_not_map_are_refused_with_what_to_do(self) -> None:
         linear = nn.Linear(2, 2)

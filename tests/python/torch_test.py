@@ -53,6 +53,18 @@ class TorchTest(unittest.TestCase):
     def test_activations_may_be_recomputed(self) -> None:
         self.workers.run("recomputes")
 
+    def test_a_model_trains_alone_after_the_job(self) -> None:
+        self.workers.run("trains_alone_afterwards", closes=False)
+        self.workers.run("trains_alone_afterwards", closes=True, num_workers=1)
+
+    def test_the_programs_default_dtype_and_device_do_not_matter(self) -> None:
+        for dtype in ("float64", "bfloat16"):
+            with self.subTest(dtype):
+                self.workers.run("works_with_other_defaults", dtype=dtype)
+
+    def test_a_worker_with_more_batches_hears_what_helps(self) -> None:
+        self.workers.run("has_one_batch_more")
+
     def test_parameters_may_be_used_beside_their_module(self) -> None:
         self.workers.run("uses_parameters_elsewhere")
 

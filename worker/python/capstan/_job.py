@@ -134,6 +134,7 @@ class Job:
         self._must_report = False
         self._has_left = False
         self._has_failed = False
+        self._at_end: list[Callable[[], Optional[Callable[[], None]]]] = []
         _ending.watch(self)
 
     def __enter__(self) -> Job:
@@ -349,6 +350,14 @@ class Job:
         except (_errors.Error, _errors.LeftJob):
             pass  # it has ended already
         self._handle = None
+        for reference in self._at_end:
+            call = reference()
+            if call is not None:
+                call()
+
+    def _call_at_end(self, call: weakref.WeakMethod[Callable[[], None]]) -> None:
+        """Calls it once the job is closed, if it still lives then."""
+        self._at_end.append(call)
 
     def _open_handle(self) -> _Handle:
         if self._handle is None:

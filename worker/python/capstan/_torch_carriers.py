@@ -85,7 +85,7 @@ class SmallGradients:
 
     def __init__(self, parameters: list[torch.Tensor]) -> None:
         sizes = [one.numel() for one in parameters if one.numel() <= self.MOST_ELEMENTS]
-        self._all = torch.zeros(sum(sizes))
+        self._all = torch.zeros(sum(sizes), dtype=torch.float32, device="cpu")
         self._taken = 0
 
     def take(self, parameter: torch.Tensor) -> torch.Tensor:

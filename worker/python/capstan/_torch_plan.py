@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
-import zlib
 
 import torch
 
 from capstan._errors import InvalidArgument, WrongOrder
 from capstan._optimizers import Optimizer
 from capstan._torch_embedding_bag import EmbeddingBag
+from capstan._torch_memory import expect_own_memory, repeats_elements, tensors_of
+from capstan._torch_modules import expect_trainable_modules
 from capstan._torch_optimizers import server_optimizers
+from capstan._torch_shared_state import SharedState
 
-_LARGEST = torch.finfo(torch.float32).max
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -34,15 +34,13 @@ class Plan:
     """Sorts a model's tensors.
 
     parameters: the optimizer's that require a gradient, in the model's order.
-    Floating-point buffers, as BatchNorm's, are to begin with rank 0's. Frozen parameters are to be
-    equal. Other buffers stay as each worker made them.
+    shared_state: the buffers, as BatchNorm's, and the frozen parameters.
     bags: the model's embedding bags, with the optimizers of their rows.
 
     Raises InvalidArgument if servers cannot train the model as the optimizer would.
     """
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        _expect_plain(model)
         self.server_optimizers = server_optimizers(optimizer)
         group_of = {id(tensor): i for i, group in enumerate(optimizer.param_groups)
                     for tensor in group["params"]}
@@ -56,48 +54,18 @@ class Plan:
             raise InvalidArgument("expected parameters that require a gradient in the optimizer")
         for one in self.parameters:
             _expect_trainable(one)
+        expect_trainable_modules(model, {id(one.tensor) for one in self.parameters})
         self.bags = _bags_of(model, self.server_optimizers[0])
         trained = {id(one.tensor) for one in self.parameters}
-        self._frozen = [(name, tensor) for name, tensor in named if id(tensor) not in trained]
-        self._to_stay_frozen = [(name, tensor) for name, tensor in self._frozen
+        frozen = [(name, tensor) for name, tensor in named if id(tensor) not in trained]
+        expect_own_memory([(one.name, one.tensor) for one in self.parameters],
+                          [*frozen, *tensors_of(model)])
+        self._to_stay_frozen = [(name, tensor) for name, tensor in frozen
                                 if id(tensor) in group_of]
-        self._buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
-        self._checksum = self._halves_of_checksum()
-
-    @property
-    def has_shared_state(self) -> bool:
-        """Whether there are floating-point buffers or frozen parameters."""
-        return bool(self._frozen) or any(buffer.numel() for buffer in self._buffers)
-
-    def shared_state(self) -> torch.Tensor:
-        """The buffers, and a checksum of the frozen parameters, as one row of finite float32."""
-        flat = [buffer.detach().cpu().float().flatten() for buffer in self._buffers]
-        # Servers refuse infinities, and masks are full of them.
-        return torch.cat([*flat, self._checksum]).nan_to_num(posinf=_LARGEST, neginf=-_LARGEST)
-
-    def _halves_of_checksum(self) -> torch.Tensor:
-        """Of the frozen parameters; float32 has each half exactly."""
-        checksum = 0
-        for name, tensor in self._frozen:
-            checksum = zlib.crc32(_bytes_of(tensor), zlib.crc32(name.encode(), checksum))
-        return torch.tensor([checksum >> 16, checksum & 0xffff], dtype=torch.float32)
-
-    def take_shared_state(self, state: torch.Tensor) -> None:
-        """Gives the buffers the values of `state`, which is rank 0's.
-
-        Raises InvalidArgument if the frozen parameters are not equal to rank 0's.
-        """
-        if not torch.equal(state[-2:], self._checksum):
-            names = ", ".join(name for name, _ in self._frozen[:3])
-            raise InvalidArgument(
-                f"the frozen parameters ({names}, ...) are not equal to those of rank 0; load the "
-                "same in all workers, or call torch.manual_seed(0) before the model is made")
-        start = 0
-        state = torch.where(state.abs() == _LARGEST, state * float("inf"), state)
-        with torch.no_grad():
-            for buffer in self._buffers:
-                buffer.copy_(state[start:start + buffer.numel()].view(buffer.shape))
-                start += buffer.numel()
+        buffers = list(model.named_buffers())
+        for name, buffer in buffers:
+            _expect_writable(name, buffer)
+        self.shared_state = SharedState(buffers, frozen)
 
     def expect_frozen(self) -> None:
         """Raises InvalidArgument if a parameter of the optimizer is no longer frozen."""
@@ -106,16 +74,6 @@ class Plan:
                 raise InvalidArgument(
                     f"{name} was frozen at ct.attach, so no server trains it; call "
                     "requires_grad_(True) before ct.attach, and leave its gradient None for now")
-
-
-def _expect_plain(model: torch.nn.Module) -> None:
-    if isinstance(model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
-        raise InvalidArgument(f"expected a model without {type(model).__name__} around it; attach "
-                              "model.module")
-    for name, module in model.named_modules():
-        if getattr(module, "sparse", False) is True:
-            raise InvalidArgument(f"{name} makes sparse gradients, and tables are dense; make it "
-                                  "with sparse=False")
 
 
 def _bags_of(model: torch.nn.Module, of_model: Optimizer) -> list[tuple[EmbeddingBag, Optimizer]]:
@@ -144,8 +102,10 @@ def _expect_trainable(one: Planned) -> None:
         raise InvalidArgument(f"{one.name} is sparse or has no elements; freeze it")
 
 
-def _bytes_of(tensor: torch.Tensor) -> memoryview:
-    memory = tensor.detach().cpu().contiguous()
-    array = (ctypes.c_char * (memory.numel() * memory.element_size())).from_address(
-        memory.data_ptr())
-    return memoryview(bytes(array))
+
+def _expect_writable(name: str, buffer: torch.Tensor) -> None:
+    if torch.nn.parameter.is_lazy(buffer):
+        raise InvalidArgument(f"{name} has no shape yet; run the model once before ct.attach")
+    if buffer.layout is torch.strided and repeats_elements(buffer):
+        raise InvalidArgument(f"the buffer {name} is an expanded tensor, whose elements share "
+                              "memory and cannot take rank 0's values; register its clone()")

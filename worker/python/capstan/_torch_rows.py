@@ -114,7 +114,8 @@ class Rows:
             self.table.push(self._keys.cpu().numpy(), self.sums.grad.cpu().numpy(),
                             next_keys=ahead)
         elif ahead is not None:
-            self.table.push(ahead[:0], torch.empty(0, self.table.dim).numpy(), next_keys=ahead)
+            nothing = torch.empty(0, self.table.dim, dtype=torch.float32, device="cpu")
+            self.table.push(ahead[:0], nothing.numpy(), next_keys=ahead)
         self.drop()
         self._fetched, self._next = self._next, None
         self._step += 1

@@ -14,7 +14,8 @@ from capstan._optimizers import SGD
 from capstan._table import Table
 from capstan._torch_carriers import Gpu, SmallGradients, values_of
 from capstan._torch_hooks import AfterStateDict, BeforeForward, BeforeLoad
-from capstan._torch_optimizers import expect_unchanged, fixed_settings, learning_rate
+from capstan._torch_optimizers import (expect_unchanged, fixed_settings, give_to_servers,
+                                       learning_rate)
 from capstan._torch_parameter import Parameter
 from capstan._torch_plan import Plan
 from capstan._torch_rows import Rows
@@ -27,8 +28,8 @@ _BUFFERS = "capstan.buffers"
 class Trainer:
     """A model whose optimizer runs on the servers of `job`, which is not started yet.
 
-    ct.attach makes one and calls the functions of this module its methods. Use it alone for several
-    models in one program.
+    ct.attach makes one, and the functions of capstan.torch call its methods. Use it alone in a
+    program that takes part in several jobs.
 
     max_norm: clips this worker's own gradient to this total norm, as clip_grad_norm_ does, before
     it is pushed. The mean over the workers, which servers apply, is not clipped again.
@@ -54,14 +55,17 @@ class Trainer:
         self._settings = [fixed_settings(group) for group in optimizer.param_groups]
         self._group_sizes = [len(group["params"]) for group in optimizer.param_groups]
         self._rates = [optimizer.lr for optimizer in plan.server_optimizers]
+        self.is_over = False  # finish has returned, or the job is closed
         self._nodes: list[object] = []
         self._unexpected: list[Parameter] = []
         self.job = job if isinstance(job, Job) else job()
         self._add_tables()
         self.job.start()
         self._take_values()
+        self._hooks: list[Any] = []
         self._hook_model()
-        self._hook_optimizer()
+        self._release_optimizer = give_to_servers(optimizer)
+        self.job._call_at_end(weakref.WeakMethod(self._release))
         self._begin_step()
         for parameter in self._parameters:
             parameter.is_current = True
@@ -72,7 +76,7 @@ class Trainer:
         job, plan = self.job, self._plan
         self._found_inf: Optional[Table] = None
         if self._scaler is not None:
-            self._found_inf = job.table(_FOUND_INF, torch.zeros(1), optimizer=SGD(1.0))
+            self._found_inf = job.table(_FOUND_INF, _number(0.0), optimizer=SGD(1.0))
         self._rows = [
             Rows(bag.name, job.sparse_table(bag.name, bag.dim, optimizer=optimizer,
                                             stddev=bag.initial_stddev(), **bag.limits),
@@ -82,8 +86,8 @@ class Trainer:
                                       optimizer=plan.server_optimizers[one.group]))
             for one in plan.parameters]
         self._buffers: Optional[Table] = None
-        if plan.has_shared_state:
-            self._buffers = job.table(_BUFFERS, plan.shared_state(), optimizer=SGD(1.0))
+        if not plan.shared_state.is_empty:
+            self._buffers = job.table(_BUFFERS, plan.shared_state.floats(), optimizer=SGD(1.0))
 
     def _take_values(self) -> None:
         """The servers' values and rank 0's buffers take the place of the program's."""
@@ -94,7 +98,7 @@ class Trainer:
             parameter.attach(self._gpu_of(parameter.tensor), self._small)
         if self._buffers is not None:
             self._buffers.wait()
-            self._plan.take_shared_state(values_of(self._buffers))
+            self._plan.shared_state.take(values_of(self._buffers))
         if self._found_inf is not None:
             self._found_inf.wait()
             self._infs = float(values_of(self._found_inf)[0])
@@ -126,8 +130,8 @@ class Trainer:
             # Before hooks that compute with parameters, as those of weight_norm.
             hooks: Any = module._forward_pre_hooks
             hooks.move_to_end(hook.id, last=False)
-            module._register_state_dict_hook(AfterStateDict(self, own))
-            module._register_load_state_dict_pre_hook(BeforeLoad(self, own))
+            self._hooks += [hook, module._register_state_dict_hook(AfterStateDict(self, own)),
+                            module._register_load_state_dict_pre_hook(BeforeLoad(self, own))]
         for parameter in self._parameters:
             self._hook_gradient(parameter)
 
@@ -188,12 +192,12 @@ class Trainer:
 
         tensor: Any = parameter.tensor
         if hasattr(tensor, "register_post_accumulate_grad_hook"):
-            tensor.register_post_accumulate_grad_hook(on_gradient)
+            self._hooks.append(tensor.register_post_accumulate_grad_hook(on_gradient))
             return
         # Before torch 2.1: the node that accumulates the gradient, found by way of a view.
         with torch.enable_grad():
             node = tensor.expand_as(tensor).grad_fn.next_functions[0][0]
-        node.register_hook(on_gradient)
+        self._hooks.append(node.register_hook(on_gradient))
         self._nodes.append(node)  # a node that nobody holds is made anew, without the hook
 
     def _on_unexpected(self, parameter: Parameter) -> None:
@@ -272,6 +276,9 @@ class Trainer:
         for.
         Raises WrongOrder: the program has changed parameters, or gradients that had left.
         """
+        if self.is_over:
+            raise WrongOrder("there is no further step, as the job is over for this model; call "
+                             "ct.step() before ct.finish(), and optimizer.step() to train alone")
         if isinstance(loss, torch.Tensor) and loss.numel() != 1:
             raise InvalidArgument(f"loss: expected one number, got shape {tuple(loss.shape)}; give "
                                   "its mean")
@@ -325,7 +332,7 @@ class Trainer:
             found = list(scaler._found_inf_per_device(self._optimizer).values())
         has_inf = any(float(one) > 0 for one in found)
         # SGD with learning rate 1 counts: each worker with inf adds 1 / workers.
-        self._found_inf.push_pull(torch.tensor([-float(has_inf)]))
+        self._found_inf.push_pull(_number(-float(has_inf)))
         self._found_inf.wait()
         infs, before = float(values_of(self._found_inf)[0]), self._infs
         self._infs = infs
@@ -339,32 +346,33 @@ class Trainer:
         """No further step. Waits until all workers have done theirs, which are equally many.
 
         Returns whether this worker evaluates; its model then has the final values. The others' jobs
-        have ended.
+        have ended. Model and optimizer are the program's alone again; the optimizer begins anew.
         """
         is_evaluator = self.job.finish()
         for parameter in self._parameters:
             parameter.carrier.bring()
             parameter.is_current = True
         self._flush()
+        self._release()
         return is_evaluator
 
-    def _hook_optimizer(self) -> None:
-        def refuse(*unused: object, **also_unused: object) -> None:
-            raise WrongOrder("the servers step this optimizer; call ct.step() instead of "
-                             "optimizer.step(), and ct.attach(..., grad_scaler=scaler) with a "
-                             "GradScaler")
+    def _release(self) -> None:
+        """The job is over for the model: it computes and trains alone from now on."""
+        if self.is_over:
+            return
+        self.is_over = True
+        for parameter in self._parameters:
+            parameter.is_current = True
+            parameter.tensor.grad = None
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+        self._nodes.clear()
+        self._release_optimizer()
 
-        def refuse_state(*unused: object, **also_unused: object) -> None:
-            raise WrongOrder("the optimizer's state is on the servers, and checkpoints of the job "
-                             "have it; load no other after ct.attach")
 
-        # Learning rate schedulers look for these, and warn if they are not there, or if no step
-        # came before theirs.
-        refuse._with_counter = True  # type: ignore[attr-defined]
-        refuse._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
-        self._optimizer._opt_called = True  # type: ignore[attr-defined]
-        self._optimizer.step = refuse  # type: ignore[method-assign,assignment]
-        self._optimizer.load_state_dict = refuse_state  # type: ignore[method-assign]
+def _number(value: float) -> torch.Tensor:
+    return torch.tensor([value], dtype=torch.float32, device="cpu")
 
 
 def _expect_options(max_norm: object, grad_scaler: object) -> None:

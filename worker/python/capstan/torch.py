@@ -65,9 +65,10 @@ def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job]
     Raises InvalidArgument: servers cannot do what model and optimizer ask for, and what to do.
     """
     global _attached
-    if _attached is not None:
-        raise WrongOrder("a program attaches one model; put its parts into one module, or make a "
-                         "ct.Trainer of each")
+    if _attached is not None and not _attached.is_over:
+        raise WrongOrder("a program attaches one model; put all its models into one, as "
+                         "torch.nn.ModuleDict({'one': one, 'other': other}), and their parameters "
+                         "into one optimizer, with a group for each")
     _attached = Trainer(model, optimizer, job or _job.connect, max_norm=max_norm,
                         grad_scaler=grad_scaler)
     _expect_as_told("RANK", _attached.job.rank)
