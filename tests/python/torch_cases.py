@@ -425,16 +425,6 @@ def uses_parameters_elsewhere(job: Job, rank: int) -> None:
     expect_equal(model, expected)
 
 
-def notices_unexpected_use(job: Job, rank: int) -> None:
-    model = seeded(Functional)
-    trainer = ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
-    x = torch.ones(1, 6, device=DEVICE)
-    model.part(x).sum().backward()
-    trainer.step()
-    expect_raises(capstan.WrongOrder, "call ct.wait()",
-                  lambda: functional.linear(x, model.part.weight).sum().backward())
-
-
 def converts_bfloat16(job: Job, rank: int) -> None:
     """The servers have float32, the model its values rounded."""
     model = seeded(Mlp).bfloat16()

@@ -68,9 +68,6 @@ class TorchTest(unittest.TestCase):
     def test_parameters_may_be_used_beside_their_module(self) -> None:
         self.workers.run("uses_parameters_elsewhere")
 
-    def test_a_use_of_old_values_is_noticed(self) -> None:
-        self.workers.run("notices_unexpected_use", num_workers=1)
-
     def test_bfloat16_is_converted(self) -> None:
         self.workers.run("converts_bfloat16")
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Mapping, NoReturn, Optional
 
+import torch
+
 from capstan._errors import WrongOrder
 from capstan._torch_parameter import Parameter
 
 if TYPE_CHECKING:
     from capstan._torch_trainer import Trainer
+
+_is_compiling: Any = getattr(getattr(torch, "compiler", None), "is_compiling", bool)
 
 
 class Hook:
@@ -40,16 +44,9 @@ class Hook:
 class BeforeForward(Hook):
     # Not by _run, as this is called for each module and step.
     def __call__(self, module: Any, *unused: Any) -> None:
-        if self._trainer is not None:
+        # torch.compile leaves it out: a compiled program waits in ct.step().
+        if self._trainer is not None and not _is_compiling():
             self._trainer._before_forward(module, self._parameters)
-
-
-class AfterStateDict(Hook):
-    """The dictionary has the tensors now. Their values are complete when it returns."""
-
-    def _run(self, trainer: Trainer, *unused: Any) -> None:
-        for parameter in self._parameters:
-            trainer._bring(parameter)
 
 
 class BeforeLoad(Hook):

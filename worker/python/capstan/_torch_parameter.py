@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 
@@ -11,14 +11,15 @@ from capstan._table import Table
 from capstan._torch_carriers import (Carrier, Gpu, SmallGradients, SmallSharedMemory,
                                      make_carrier)
 from capstan._torch_plan import Planned
+from capstan._torch_reads import Views, checksum
 
 
 class Parameter:
     """A parameter while it is trained."""
 
     __slots__ = ("name", "group", "tensor", "table", "wait", "push", "carrier", "is_small",
-                 "is_current", "is_expected", "has_gradient", "sent", "sent_version", "_address",
-                 "_version")
+                 "is_current", "has_gradient", "sent", "sent_version", "views", "_current_class",
+                 "_waiting_class", "_address", "_version", "_checksum")
 
     def __init__(self, planned: Planned, table: Table) -> None:
         self.name = planned.name
@@ -29,10 +30,9 @@ class Parameter:
         self.wait = table._layer.wait
         self.push = table._layer.push
         self.carrier: Carrier
-        # The values are those of the step that comes next, or that is under way.
+        # The values are those of the step that comes next, or that is under way. If not, the tensor
+        # is of another class, and waits for them when it is read.
         self.is_current = True
-        # A module that holds it has begun its forward in this step.
-        self.is_expected = False
         # A backward of this step has reached it.
         self.has_gradient = False
         # Its gradient, once it has left in this step.
@@ -40,13 +40,45 @@ class Parameter:
         # The gradient's version when it left, or was cleared.
         self.sent_version = 0
 
-    def attach(self, gpu: Optional[Gpu], small: SmallGradients) -> None:
-        """Makes the parameter's values those of the library's memory."""
+    def attach(self, gpu: Optional[Gpu], small: SmallGradients, waiting_class: Any,
+               views: dict[int, Views]) -> None:
+        """Makes the parameter's values those of the library's memory.
+
+        waiting_class: the tensor's, while its values are on their way.
+        views: of the model's parameters so far, by their memory.
+        """
         self.carrier = make_carrier(self.tensor, self.table, gpu, small)
         self.is_small = isinstance(self.carrier, SmallSharedMemory)
         self.drop_gradient()
         self._address = self.tensor.data_ptr()
         self._version = self.tensor._version
+        self.views = Views.of(self.tensor, views)
+        self._current_class = type(self.tensor)
+        self._waiting_class = waiting_class
+        self._checksum: Optional[int] = None
+
+    def begin_wait(self) -> None:
+        """The values are those of a step before, or new ones are on their way."""
+        self.is_current = False
+        self.tensor.__class__ = self._waiting_class
+
+    def end_wait(self) -> None:
+        """The values of the step that comes next have arrived."""
+        self.is_current = True
+        self.tensor.__class__ = self._current_class
+
+    def watch(self) -> None:
+        """From now on until the gradient leaves, a change of the values is noticed."""
+        self._checksum = checksum(self.tensor)
+
+    def expect_unchanged(self) -> None:
+        """Raises WrongOrder if the values are not those that `watch` has seen."""
+        before, self._checksum = self._checksum, None
+        if before is not None and before != checksum(self.tensor):
+            raise WrongOrder(
+                f"the program has changed {self.name} by way of .data, of NumPy or of another "
+                "view, but the servers hold its values, and the change would be lost; keep weights in "
+                "bounds in forward, and do other changes before ct.attach")
 
     def drop_gradient(self) -> None:
         """A small parameter's gradient will be cleared, and has not left."""
@@ -64,6 +96,8 @@ class Parameter:
 
     def expect_untouched(self) -> None:
         """Raises WrongOrder if the program has changed the parameter, or its gradient too late."""
+        if self._checksum is not None and self.sent is None:
+            self.expect_unchanged()
         if self.tensor._version != self._version or self.tensor.data_ptr() != self._address:
             raise WrongOrder(
                 f"the program has changed {self.name}, but the servers hold its values; do what "

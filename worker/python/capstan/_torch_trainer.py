@@ -13,11 +13,12 @@ from capstan._job import Job
 from capstan._optimizers import SGD
 from capstan._table import Table
 from capstan._torch_carriers import Gpu, SmallGradients, values_of
-from capstan._torch_hooks import AfterStateDict, BeforeForward, BeforeLoad
+from capstan._torch_hooks import BeforeForward, BeforeLoad
 from capstan._torch_optimizers import (expect_unchanged, fixed_settings, give_to_servers,
                                        learning_rate)
 from capstan._torch_parameter import Parameter
 from capstan._torch_plan import Plan
+from capstan._torch_reads import NoDispatch, Views, has_compiled, waiting_class
 from capstan._torch_rows import Rows
 from capstan._torch_structure import Structure
 
@@ -37,11 +38,13 @@ class Trainer:
     pushed. In BSP all workers skip a step in which one of them has found inf or NaN; in SSP and
     async a worker skips its own, and at most one more when it hears of another's.
     With either, gradients leave in `step`, not in backward.
+    overlap: without it gradients leave in `step`, which waits for the next values, and every change
+    of parameters is noticed. Slower, and for debugging.
     """
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
                  job: Union[Job, Callable[[], Job]], *, max_norm: Optional[float] = None,
-                 grad_scaler: Optional[Any] = None) -> None:
+                 grad_scaler: Optional[Any] = None, overlap: bool = True) -> None:
         _expect_options(max_norm, grad_scaler)
         plan = Plan(model, optimizer)
         self._model = model
@@ -50,14 +53,15 @@ class Trainer:
         self._structure = Structure(model)
         self._max_norm = max_norm
         self._scaler = grad_scaler if grad_scaler is not None and grad_scaler.is_enabled() else None
-        self._defers = max_norm is not None or self._scaler is not None
+        self._overlaps = overlap
+        self._defers = max_norm is not None or self._scaler is not None or not overlap
         self._syncs = True
         self._settings = [fixed_settings(group) for group in optimizer.param_groups]
         self._group_sizes = [len(group["params"]) for group in optimizer.param_groups]
         self._rates = [optimizer.lr for optimizer in plan.server_optimizers]
         self.is_over = False  # finish has returned, or the job is closed
         self._nodes: list[object] = []
-        self._unexpected: list[Parameter] = []
+        self._num_steps = 0  # so far
         self.job = job if isinstance(job, Job) else job()
         self._add_tables()
         self.job.start()
@@ -68,7 +72,8 @@ class Trainer:
         self.job._call_at_end(weakref.WeakMethod(self._release))
         self._begin_step()
         for parameter in self._parameters:
-            parameter.is_current = True
+            parameter.end_wait()
+            parameter.watch()
 
     # The tables, from the input on: first what all wait for, then the parameters, then buffers.
 
@@ -93,9 +98,13 @@ class Trainer:
         """The servers' values and rank 0's buffers take the place of the program's."""
         self._gpus: dict[torch.device, Gpu] = {}
         self._small = SmallGradients([one.tensor for one in self._parameters])
+        classes: dict[type, Any] = {}
+        views: dict[int, Views] = {}
         for parameter in self._parameters:
+            kind = type(parameter.tensor)
+            waiting = classes.setdefault(kind, waiting_class(kind, self._read))
             parameter.table.wait()
-            parameter.attach(self._gpu_of(parameter.tensor), self._small)
+            parameter.attach(self._gpu_of(parameter.tensor), self._small, waiting, views)
         if self._buffers is not None:
             self._buffers.wait()
             self._plan.shared_state.take(values_of(self._buffers))
@@ -119,7 +128,7 @@ class Trainer:
     # Forward.
 
     def _hook_model(self) -> None:
-        by_tensor = {id(one.tensor): one for one in self._parameters}
+        self._by_tensor = by_tensor = {id(one.tensor): one for one in self._parameters}
         module: Any
         for module in self._model.modules():
             if not any(id(tensor) in by_tensor for tensor in module.parameters()):
@@ -130,8 +139,7 @@ class Trainer:
             # Before hooks that compute with parameters, as those of weight_norm.
             hooks: Any = module._forward_pre_hooks
             hooks.move_to_end(hook.id, last=False)
-            self._hooks += [hook, module._register_state_dict_hook(AfterStateDict(self, own)),
-                            module._register_load_state_dict_pre_hook(BeforeLoad(self, own))]
+            self._hooks += [hook, module._register_load_state_dict_pre_hook(BeforeLoad(self, own))]
         for parameter in self._parameters:
             self._hook_gradient(parameter)
 
@@ -139,9 +147,8 @@ class Trainer:
         if not self._has_begun:
             self._begin_forward()
         if not (self._has_waited or (module.training and torch.is_grad_enabled())):
-            self.wait()  # evaluation has short cuts past the modules that hold parameters
+            self._bring_all()  # evaluation has short cuts past the modules that hold parameters
         for parameter in own:
-            parameter.is_expected = True
             if not parameter.is_current:
                 self._bring(parameter)
 
@@ -151,11 +158,12 @@ class Trainer:
         # It is usual that all values are there, if computing takes longer than exchanges.
         if self.job._has_all_values():
             for parameter in self._parameters:
-                if not (parameter.is_small or parameter.is_current):
-                    parameter.carrier.bring()
-                parameter.is_current = True
-        for parameter in self._unexpected:
-            self._bring(parameter)
+                if not parameter.is_current:
+                    parameter.end_wait()
+                    if not parameter.is_small:
+                        parameter.carrier.bring()
+                    if self._watches:
+                        parameter.watch()
 
     def _bring(self, parameter: Parameter) -> None:
         """Waits for the parameter's values, if it has older ones."""
@@ -165,15 +173,35 @@ class Trainer:
             for gpu in self._gpus.values():
                 gpu.finish_pushes()
         parameter.wait()
+        parameter.end_wait()
         parameter.carrier.bring()
-        parameter.is_current = True
+        if self._watches:
+            parameter.watch()
 
-    def wait(self) -> None:
-        """Waits until all parameters have the values of the next step. A program that reads
-        parameters other than by forward and state_dict calls it first."""
+    def _bring_all(self) -> None:
         for parameter in self._parameters:
             self._bring(parameter)
         self._has_waited = True
+
+    def wait(self) -> None:
+        """Waits until all parameters have the values of the next step: before a program reads them
+        past torch's functions, as in an extension in C++ or by their address."""
+        self._watches = True
+        self._bring_all()
+
+    # Other reads. waiting_class calls it.
+
+    def _read(self, tensors: list[Any], operation: Callable[[], Any]) -> Any:
+        """Waits for the tensors' values, and returns the operation's result."""
+        parameters = [self._by_tensor[id(tensor)] for tensor in tensors]
+        for parameter in parameters or self._parameters:
+            self._bring(parameter)
+        result = operation()
+        for parameter in parameters:
+            # A view may be written to. On a GPU it would take too long to look each time.
+            if parameter.views.exist() and not (self._watches or parameter.tensor.is_cuda):
+                parameter.watch()
+        return result
 
     # Backward.
 
@@ -184,8 +212,10 @@ class Trainer:
             alive = trainer()
             if alive is None:
                 return
-            if not parameter.is_expected:
-                alive._on_unexpected(parameter)
+            if not parameter.is_current and parameter.sent is None:
+                raise WrongOrder(
+                    f"{parameter.name} was read past torch's functions, as by a transform of "
+                    "torch.func, so its values may have been old; call ct.wait() first")
             parameter.has_gradient = True
             if alive._syncs and not alive._defers:
                 alive._send(parameter)
@@ -200,15 +230,6 @@ class Trainer:
         self._hooks.append(node.register_hook(on_gradient))
         self._nodes.append(node)  # a node that nobody holds is made anew, without the hook
 
-    def _on_unexpected(self, parameter: Parameter) -> None:
-        """The parameter was used without the forward of a module that holds it."""
-        if not parameter.is_current:
-            raise WrongOrder(
-                f"{parameter.name} was used by no forward of a module that holds it, so its values "
-                "may have been old; call ct.wait() before each forward pass")
-        if parameter not in self._unexpected:
-            self._unexpected.append(parameter)
-
     def _send(self, parameter: Parameter) -> None:
         if parameter.sent is not None:
             raise WrongOrder(
@@ -219,11 +240,12 @@ class Trainer:
         # Without a forward, as with a gradient of the program's own, an exchange may be open.
         if not parameter.is_current:
             self._bring(parameter)
+        parameter.expect_unchanged()
         gradient = parameter.tensor.grad
         assert gradient is not None
         parameter.sent = sent = parameter.carrier.send(gradient, parameter.push)
         parameter.sent_version = sent._version
-        parameter.is_current = False
+        parameter.begin_wait()
         self._has_waited = False
 
     def _send_rates(self) -> None:
@@ -257,13 +279,14 @@ class Trainer:
     def _begin_step(self) -> None:
         self._has_begun = False
         self._has_rates = False
-        self._has_waited = False  # by wait, for all parameters
+        self._has_waited = False  # for all parameters
+        # What the program does in each step is noticed in one of these.
+        self._watches = not self._overlaps or self._num_steps & (self._num_steps - 1) == 0
         for parameter in self._parameters:
             if parameter.sent is None:
-                parameter.is_current = False
+                parameter.begin_wait()
                 parameter.drop_gradient()
             parameter.sent = None
-            parameter.is_expected = False
             parameter.has_gradient = False
             if not parameter.is_small:
                 parameter.carrier.clear()
@@ -282,6 +305,17 @@ class Trainer:
         if isinstance(loss, torch.Tensor) and loss.numel() != 1:
             raise InvalidArgument(f"loss: expected one number, got shape {tuple(loss.shape)}; give "
                                   "its mean")
+        with NoDispatch():
+            self._end_step(loss, samples)
+        if not self._overlaps or has_compiled():
+            self._bring_all()
+            return
+        for parameter in self._parameters:
+            if not parameter.is_current and parameter.views.exist():
+                self._bring(parameter)
+                parameter.watch()
+
+    def _end_step(self, loss: Union[float, torch.Tensor, None], samples: int) -> None:
         self._structure.expect_unchanged()
         for parameter in self._parameters:
             parameter.expect_untouched()
@@ -301,6 +335,7 @@ class Trainer:
         if isinstance(loss, torch.Tensor):
             loss = float(loss.detach())
         self.job.end_step(float("nan") if loss is None else loss, samples)
+        self._num_steps += 1
         self._begin_step()
         self._optimizer._step_count = self.job.step  # type: ignore[attr-defined]
 
@@ -350,8 +385,8 @@ class Trainer:
         """
         is_evaluator = self.job.finish()
         for parameter in self._parameters:
+            parameter.end_wait()
             parameter.carrier.bring()
-            parameter.is_current = True
         self._flush()
         self._release()
         return is_evaluator
@@ -362,7 +397,7 @@ class Trainer:
             return
         self.is_over = True
         for parameter in self._parameters:
-            parameter.is_current = True
+            parameter.end_wait()
             parameter.tensor.grad = None
         for hook in self._hooks:
             hook.remove()

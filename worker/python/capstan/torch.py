@@ -51,7 +51,8 @@ _told: dict[str, int] = {}
 
 
 def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job] = None,
-           max_norm: Optional[float] = None, grad_scaler: Optional[Any] = None) -> Model:
+           max_norm: Optional[float] = None, grad_scaler: Optional[Any] = None,
+           overlap: bool = True) -> Model:
     """Joins the job, and lets the servers run the optimizer from now on. Returns the model.
 
     The model begins with rank 0's values, or with the servers', if the job goes on from a
@@ -61,6 +62,8 @@ def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job]
     job: capstan.connect() unless given.
     max_norm: clips this worker's own gradient to this total norm before it is pushed.
     grad_scaler: the GradScaler that scales the loss. Trainer says more about both.
+    overlap: without it ct.step() sends all gradients and waits for the next values: to find out
+    whether an error comes from reads or changes of parameters.
 
     Raises InvalidArgument: servers cannot do what model and optimizer ask for, and what to do.
     """
@@ -70,7 +73,7 @@ def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job]
                          "torch.nn.ModuleDict({'one': one, 'other': other}), and their parameters "
                          "into one optimizer, with a group for each")
     _attached = Trainer(model, optimizer, job or _job.connect, max_norm=max_norm,
-                        grad_scaler=grad_scaler)
+                        grad_scaler=grad_scaler, overlap=overlap)
     _expect_as_told("RANK", _attached.job.rank)
     _expect_as_told("WORLD_SIZE", _attached.job.num_workers)
     return model
@@ -111,7 +114,7 @@ def no_sync() -> contextlib.AbstractContextManager[None]:
 
 def wait() -> None:
     """Waits until all parameters have the values of the next step: before a program reads them
-    other than by forward and state_dict."""
+    past torch's functions, as in an extension in C++ or by their address."""
     _trainer().wait()
 
 
