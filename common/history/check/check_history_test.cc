@@ -201,6 +201,12 @@ TEST(CheckHistoryTest, AWorkerMayLeaveOnceAllIsAnswered) {
   EXPECT_EQ(ViolationOf(builder.End(900)), "");
 }
 
+TEST(CheckHistoryTest, AWorkerThatLeavesMayGiveUpAPull) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.Ask(1, 101, /*push=*/-1, 0, 20).Member(kLeft, 1, 101, 30);
+  EXPECT_EQ(ViolationOf(builder.End(900)), "");
+}
+
 TEST(CheckHistoryTest, AWorkerThatLeavesBeforeAnAnswerIsFound) {
   HistoryBuilder builder = Started(kAsync, 0);
   builder.Ask(1, 101, 0, 1, 20).Member(kLeft, 1, 101, 30);
