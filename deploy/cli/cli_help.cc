@@ -38,7 +38,8 @@ constexpr CommandFlag kRunFlags[] = {
      "first; other files stay. Default: runs/NAME-YYYYMMDD-HHMMSS.",
      kWrites},
     {"quiet", "", "Show no progress. Default: it is shown.", kWrites},
-    {"summary_json", "FILE", "File for a copy of the summary, as JSON. Default: none.", kWrites},
+    {"summary_json", "FILE", "File for the summary as JSON, also of a failure. Default: none.",
+     kWrites},
     {"record_history", "DIR",
      "Folder for a history of each worker's requests and replies, for capstan check. Histories of "
      "an earlier run are removed first. Recording costs time. Default: none.",
@@ -108,10 +109,10 @@ constexpr CommandFlag kRunFlags[] = {
     {"restart", "on_failure[:N]",
      "After the loss of a server or of the coordinator, and under bsp of a worker, start all "
      "again from the newest checkpoint. Under ssp and async, another worker takes a lost one's "
-     "place. N: largest number of restarts and replaced workers, together. Needs "
-     "--checkpoint_dir, and --checkpoint_steps or --checkpoint_seconds. A job that has never "
-     "trained is not started again. Nor is one that has failed 10 times in a row without a newer "
-     "checkpoint. Default: the first failure is the end.",
+     "place; with --allow_other_bits also under bsp. N: largest number of restarts and replaced "
+     "workers. Needs --checkpoint_dir, and --checkpoint_steps or --checkpoint_seconds. A job that "
+     "has never trained is not started again, nor one that has failed 10 times in a row without a "
+     "newer checkpoint. Default: the first failure is the end.",
      kFailures},
 };
 

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -37,6 +38,7 @@
 #include "deploy/cli/text/summary.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
+#include "server/coordinator/job_outcome.h"
 
 namespace capstan {
 namespace {
@@ -106,7 +108,8 @@ absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1
 absl::StatusOr<std::optional<RestartPlan>> MakeRestartPlan(const RunOptions& options,
                                                            const v1::JobSpec& job) {
   if (options.most_restarts == 0) return std::nullopt;
-  return RestartPlan::Create({job.checkpoint().dir(), options.most_restarts});
+  return RestartPlan::Create(
+      {job.checkpoint().dir(), options.most_restarts, job.membership().allow_other_bits()});
 }
 
 // Tells where the job goes on from, and each failure of a checkpoint once.
@@ -150,8 +153,10 @@ void WarnOfRows(const v1::JobSpec& job, GrpcStatusClient& client, ProgressDispla
   if (!warning.empty()) display.Notice(warning);
 }
 
+// `last_status` becomes the last answer of a coordinator.
 absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job,
-                    const SecurityPointer& security, RestartPlan* restarts, LocalJob* local_job) {
+                    const SecurityPointer& security, RestartPlan* restarts, LocalJob* local_job,
+                    v1::GetStatusReply* last_status) {
   std::string client_address;
   std::unique_ptr<GrpcStatusClient> client;
   ProgressDisplay display({options.out, options.terminal, job.cluster(), options.is_quiet});
@@ -162,25 +167,29 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job,
   ProgressLog log(absl::StrCat(local_job->run_dir(), "/", kProgressFile));
   const absl::Time start = options.clock->Now();
   runner.get_status = [&](const std::string& address) {
-    // A job that starts again has another coordinator.
-    if (client == nullptr || address != client_address) {
+    if (std::exchange(client_address, address) != address) {
+      client = nullptr;
+      if (options.rendezvous.has_value()) display.Notice(absl::StrCat(kMeetingNotice, address));
+    }
+    if (client == nullptr) {
       client = std::make_unique<GrpcStatusClient>(address, options.clock, security);
-      client_address = address;
-      if (options.rendezvous.has_value()) {
-        display.Notice(absl::StrCat(kMeetingNotice, address));
-      }
     }
     absl::StatusOr<v1::GetStatusReply> status = client->GetStatus(/*with_tables=*/false);
-    if (!status.ok()) return status;
+    if (!status.ok()) {
+      // A job that starts again has another coordinator there. Its own channel finds it at once.
+      client = nullptr;
+      return status;
+    }
+    *last_status = *status;
     log.Append(options.clock->Now() - start, *status);
     notices.Show(status->checkpoint());
     const bool has_tables = status->view().epoch() > 0;
     if (has_tables && !std::exchange(has_seen_tables, true)) WarnOfRows(job, *client, display);
     return status;
   };
-  runner.report_early_failure = [&client](v1::HeartbeatRequest::Role role,
-                                          const std::string& reason) {
-    return client->ReportEarlyFailure(role, reason);
+  runner.report_early_failure = [&](v1::HeartbeatRequest::Role role, const std::string& reason) {
+    return GrpcStatusClient(client_address, options.clock, security)
+        .ReportEarlyFailure(role, reason);
   };
   runner.take_interrupt = options.take_interrupt;
   runner.restarts = restarts;
@@ -190,6 +199,26 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job,
   // A job without a progress log has not failed.
   if (absl::Status kept = log.Close(); !kept.ok()) display.Notice(std::string(kept.message()));
   return result;
+}
+
+// Writes the summary of a job that has failed to `path`, unless its coordinator has done so.
+void KeepFailedSummary(const v1::JobSpec& job, const absl::Status& failure,
+                       const v1::GetStatusReply& last_status, const std::string& path) {
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) return;
+  JobOutcome outcome;
+  outcome.status = failure;
+  outcome.last_status = last_status;
+  for (const v1::Progress& progress : last_status.progress()) {
+    outcome.training_time = std::max(outcome.training_time, absl::Seconds(progress.seconds()));
+  }
+  const auto& replaced = last_status.replaced_workers();
+  outcome.replaced_workers.assign(replaced.begin(), replaced.end());
+  for (const v1::WorkerInfo& worker : last_status.view().workers()) {
+    outcome.workers_lost += !worker.is_live();
+  }
+  outcome.workers_lost += replaced.size();
+  std::ofstream(path) << SummaryJson(job, outcome) << "\n";
 }
 
 // Prints the summary, and copies it to --summary_json.
@@ -224,7 +253,11 @@ namespace {
 
 // Runs the job from this machine: the only one, or the one that coordinates.
 absl::Status Coordinate(const RunOptions& options, const NodeRole& role) {
-  ASSIGN_OR_RETURN(const v1::JobSpec job, JobOfRun(options, JobFlagsWithDefaults(options)));
+  ASSIGN_OR_RETURN(v1::JobSpec job, JobOfRun(options, JobFlagsWithDefaults(options)));
+  // A job that starts again ends with the bits of an undisturbed one.
+  if (options.most_restarts > 0 && !job.membership().has_allow_other_bits()) {
+    job.mutable_membership()->set_allow_other_bits(false);
+  }
   RETURN_IF_ERROR(CheckSummaryPath(options.summary_json));
   RETURN_IF_ERROR(CheckRestart(options, job));
   // Also finds wrong keys before anything starts.
@@ -237,9 +270,12 @@ absl::Status Coordinate(const RunOptions& options, const NodeRole& role) {
                << job.cluster().num_workers() << " workers; logs in " << prepared.run_dir
                << std::endl;
   LocalJob local_job(prepared);
+  v1::GetStatusReply last_status;
   const absl::Status result =
-      RunJob(options, job, security, restarts.has_value() ? &*restarts : nullptr, &local_job);
-  RETURN_IF_ERROR(WithLogs(result, prepared.run_dir));
+      RunJob(options, job, security, restarts.has_value() ? &*restarts : nullptr, &local_job,
+             &last_status);
+  if (!result.ok()) KeepFailedSummary(job, result, last_status, local_job.summary_path());
+  RETURN_IF_ERROR(EndOfRun(options, result, prepared.run_dir));
   const std::string counts = restarts.has_value() ? restarts->CountsText() : "";
   if (!counts.empty()) *options.out << counts << std::endl;
   return Annotate(ReportSummary(options, local_job.summary_path()), "job succeeded");

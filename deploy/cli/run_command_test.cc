@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -77,6 +78,40 @@ TEST_F(RunCommandTest, FailureNamesTheReasonAndTheLogs) {
   Coordinator("echo 'no such data' >&2; exit 1");
   EXPECT_EQ(RunCommand(options_).message(),
             "coordinator ended (exit code 1): no such data; logs in " + programs_.Path("run"));
+}
+
+TEST_F(RunCommandTest, AFailedJobHasASummaryToo) {
+  options_.summary_json = programs_.Path("copy.json");
+  Coordinator("echo 'of the coordinator' > $summary; exit 1");
+  EXPECT_FALSE(RunCommand(options_).ok());
+  std::string copy;
+  std::getline(std::ifstream(options_.summary_json), copy);
+  EXPECT_EQ(copy, "of the coordinator");
+
+  // A coordinator that is killed writes none.
+  Coordinator("kill -9 $$");
+  const absl::Status status = RunCommand(options_);
+  EXPECT_FALSE(status.ok());
+  const auto summary = nlohmann::json::parse(std::ifstream(options_.summary_json), nullptr,
+                                             /*allow_exceptions=*/false);
+  EXPECT_EQ(summary["outcome"], "failed");
+  EXPECT_EQ(summary["reason"], "coordinator ended (killed by signal 9): no error in its log");
+  EXPECT_TRUE(std::filesystem::exists(programs_.Path("run/summary.json")));
+}
+
+TEST_F(RunCommandTest, AJobThatStartsAgainKeepsItsBitsUnlessToldOtherwise) {
+  const auto allows_other_bits = [this] {
+    EXPECT_TRUE(RunCommand(options_).ok());
+    const auto job = LoadJobFile(programs_.Path("run/effective_job.textproto"));
+    return job.ok() && job->membership().allow_other_bits();
+  };
+  options_.job_flags = {"--checkpoint_seconds=60",
+                        "--checkpoint_dir=" + programs_.Path("checkpoints")};
+  EXPECT_TRUE(allows_other_bits());
+  options_.most_restarts = 1;
+  EXPECT_FALSE(allows_other_bits());
+  options_.job_flags.push_back("--allow_other_bits");
+  EXPECT_TRUE(allows_other_bits());
 }
 
 TEST_F(RunCommandTest, WhatAnEarlierRunLeftIsNotMistakenForThisOne) {

@@ -304,7 +304,7 @@ absl::Status RunOnHosts(const RunOptions& options) {
   *options.out << "job " << job.name() << " on " << options.hosts->hosts.size()
                << " hosts: " << options.hosts->num_servers() << " servers, "
                << options.hosts->num_workers() << " workers; logs in " << run_dir << std::endl;
-  RETURN_IF_ERROR(WithLogs(JobOnHosts(options, job, run_dir).Run(), run_dir));
+  RETURN_IF_ERROR(EndOfRun(options, JobOnHosts(options, job, run_dir).Run(), run_dir));
   if (options.has_trace) *options.out << "traces: capstan trace " << run_dir << std::endl;
   return Annotate(CopySummary(options, absl::StrCat(run_dir, "/", kSummaryFile)), "job succeeded");
 }

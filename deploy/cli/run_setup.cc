@@ -167,4 +167,15 @@ absl::Status WithLogs(const absl::Status& result, const std::string& run_dir) {
   return absl::Status(result.code(), absl::StrCat(result.message(), "; logs in ", run_dir));
 }
 
+absl::Status EndOfRun(const RunOptions& options, const absl::Status& result,
+                      const std::string& run_dir) {
+  if (result.ok()) return result;
+  const std::string path = absl::StrCat(run_dir, "/", kSummaryFile);
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return WithLogs(result, run_dir);
+  const absl::Status copied = CopySummary(options, path);
+  const std::string but = copied.ok() ? "" : absl::StrCat("; ", copied.message());
+  return WithLogs(absl::Status(result.code(), absl::StrCat(result.message(), but)), run_dir);
+}
+
 }  // namespace capstan

@@ -49,6 +49,11 @@ absl::Status CopySummary(const RunOptions& options, const std::string& path);
 // Adds the folder of the logs to an error.
 absl::Status WithLogs(const absl::Status& result, const std::string& run_dir);
 
+// The same after the end of a job. If it has failed, copies its summary as CopySummary, if there is
+// one.
+absl::Status EndOfRun(const RunOptions& options, const absl::Status& result,
+                      const std::string& run_dir);
+
 }  // namespace capstan
 
 #endif  // DEPLOY_CLI_RUN_SETUP_H_

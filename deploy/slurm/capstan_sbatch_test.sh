@@ -105,12 +105,17 @@ if grep seconds runs/slurm-7/job.textproto; then exit 1; fi
 
 # A failed job goes on from the checkpoint of its last life, as long as --restarts allows.
 run_job 'failed 5\nfinished 9\n' 0
+expect runs/slurm-7/job.textproto "allow_other_bits: false"
 expect output "start 2: 2 servers, 2 workers, goes on from checkpoint-000001"
 expect programs/flags "--restore=${PWD}/runs/slurm-7/checkpoints/checkpoint-000001"
 run_job 'failed 5\nfailed 6\nfinished 9\n' 1 --restarts=1
 expect output "start 2:" "it does not start again: --restarts=1 allows no more"
+run_job 'finished 9\n' 0 --restarts=0
+if grep allow_other_bits runs/slurm-7/job.textproto; then exit 1; fi
+run_job 'finished 9\n' 0 --allow_other_bits
+expect runs/slurm-7/job.textproto "allow_other_bits: true"
 run_job 'failed 0\nfinished 9\n' 1
-expect output "it failed before its first step, so it would fail again"
+expect output "it failed before its first step, and a restart may only repeat that"
 
 # Another job with the same folder does not.
 run_job 'finished 9\n' 0 --run_dir=shared

@@ -67,6 +67,12 @@ absl::Status OpenRestored(const v1::JobSpec& job, Coordinator::Options& options)
     return absl::InvalidArgumentError(absl::StrCat("--steps: expected at least ", manifest->step(),
                                                    ", the step of ", path, ", got ", steps));
   }
+  if (manifest->has_other_bits() && !job.membership().allow_other_bits()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--restore: expected a checkpoint with the bits of an undisturbed job, got ", path,
+        ", before which a worker was lost under bsp; choose an earlier one, or add "
+        "--allow_other_bits"));
+  }
   options.restored = {path, *std::move(manifest)};
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/example_checkpoint.h"
@@ -100,6 +101,24 @@ TEST_F(JobFilesTest, ACheckpointBeyondTheLastStepIsRefused) {
   options = Options("latest");
   options.job.mutable_training()->set_steps(40);
   EXPECT_TRUE(OpenJobFiles(kToken, options).ok());
+}
+
+TEST_F(JobFilesTest, ACheckpointWithOtherBitsIsForAJobThatAllowsThem) {
+  v1::CheckpointManifest manifest = ExampleManifest(/*step=*/40);
+  manifest.set_has_other_bits(true);
+  std::vector<ShardSnapshot> shards;
+  for (uint32_t shard = 0; shard < kExampleShards; ++shard) {
+    shards.push_back(ExampleShard(shard, /*step=*/40));
+  }
+  const std::string path = WriteCheckpoint(folder_, manifest, shards);
+  Coordinator::Options options = Options("latest");
+  EXPECT_TRUE(OpenJobFiles(kToken, options).ok());
+  options = Options("latest");
+  options.job.mutable_membership()->set_allow_other_bits(false);
+  EXPECT_EQ(OpenJobFiles(kToken, options).message(),
+            "--restore: expected a checkpoint with the bits of an undisturbed job, got " + path +
+                ", before which a worker was lost under bsp; choose an earlier one, or add "
+                "--allow_other_bits");
 }
 
 TEST_F(JobFilesTest, AFolderOfCheckpointsIsNoCheckpoint) {

@@ -181,6 +181,13 @@ std::string WarningOfCheckpoints(const v1::CheckpointStatus& checkpoints) {
       checkpoints.error());
 }
 
+// Empty if the bits are those of an undisturbed job, or if nothing has come of the job.
+std::string WarningOfBits(const JobOutcome& outcome) {
+  if (!outcome.status.ok() || !outcome.has_other_bits) return "";
+  return "a worker was lost before its last step under bsp, so the bits are not those of an "
+         "undisturbed job";
+}
+
 nlohmann::ordered_json PointOf(const v1::TuningReport::Point& point) {
   return {{"partition_bytes", point.partition_bytes()},
           {"credit_bytes", point.credit_bytes()},
@@ -284,7 +291,8 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   const bool learns = job.model().type() != v1::ModelSpec::REPLAY;
   if (learns) WriteResult(job, outcome, totals, summary);
   std::vector<std::string> warnings = {WarningOfTraining(job, outcome, totals),
-                                       WarningOfCheckpoints(outcome.last_status.checkpoint())};
+                                       WarningOfCheckpoints(outcome.last_status.checkpoint()),
+                                       WarningOfBits(outcome)};
   warnings.insert(warnings.end(), outcome.device_notes.begin(), outcome.device_notes.end());
   warnings.erase(std::remove(warnings.begin(), warnings.end(), ""), warnings.end());
   if (!warnings.empty()) summary["warning"] = absl::StrJoin(warnings, "; ");

@@ -19,6 +19,7 @@ struct JobOutcome {
   v1::ReportResultRequest result;  // The evaluator's findings; only if the status is OK.
   absl::Duration training_time;    // From TRAINING to its end; 0 if it was never reached.
   int workers_lost = 0;            // Declared dead, also those replaced.
+  bool has_other_bits = false;     // As in v1::CheckpointManifest.
   // The last progress of each worker in whose place another has entered.
   std::vector<v1::Progress> replaced_workers;
   std::vector<std::string> device_notes;  // DeviceKinds::notes
@@ -30,11 +31,11 @@ struct JobOutcome {
 // was sent. `consistency` and `staleness` are the job's own; `consistency_periods` lists all
 // changes of them with their first steps. `staleness` is null for ASYNC: it has no bound. A figure
 // that is not finite is null too. `warning` is there only if the training has failed
-// (training_verdict.h), a checkpoint could not be written, or devices differ. What a program has
-// not told has no key: its accuracy, its losses. `model` is there only for programs. The keys of
-// codecs are there only in jobs with a codec other than float32; a ratio is the size as float32
-// divided by the size that was sent. A tuned job's `tuning` has every measurement, the choice and
-// its reason.
+// (training_verdict.h), a checkpoint could not be written, devices differ, or a lost worker has
+// changed the bits. What a program has not told has no key: its accuracy, its losses. `model` is
+// there only for programs. The keys of codecs are there only in jobs with a codec other than
+// float32; a ratio is the size as float32 divided by the size that was sent. A tuned job's `tuning`
+// has every measurement, the choice and its reason.
 std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome);
 
 }  // namespace capstan

@@ -291,6 +291,17 @@ TEST(SummaryTest, CountsWhatReplacedWorkersHaveDoneButNotTheLossOfOneThatHasNotC
   EXPECT_EQ(summary["workers_replaced"], 1);
 }
 
+TEST(SummaryTest, WarnsOfOtherBitsIfTheJobHasFinished) {
+  JobOutcome outcome = Outcome();
+  EXPECT_FALSE(Summary(Job(), outcome).contains("warning"));
+  outcome.has_other_bits = true;
+  EXPECT_EQ(Summary(Job(), outcome)["warning"],
+            "a worker was lost before its last step under bsp, so the bits are not those of an "
+            "undisturbed job");
+  outcome.status = absl::AbortedError("a server was lost");
+  EXPECT_FALSE(Summary(Job(), outcome).contains("warning"));
+}
+
 TEST(SummaryTest, StalenessIsTheJobsForSspAndNullForAsync) {
   v1::JobSpec job = Job();
   job.mutable_consistency()->set_mode(v1::ConsistencySpec::SSP);

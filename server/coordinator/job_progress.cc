@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace capstan {
@@ -20,6 +21,21 @@ double MeanStaleness(const v1::Progress& before, const v1::Progress& since) {
   return (before.mean_staleness_seen() * replies_before +
           since.mean_staleness_seen() * replies_since) /
          replies;
+}
+
+// True when a worker with this progress still has a step to do under BSP.
+bool WorkerHasBspStepsLeft(const v1::JobView& view, const v1::Progress& progress) {
+  // A worker that has not begun has not said how many steps it will do.
+  const int64_t unknown = std::numeric_limits<int64_t>::max();
+  int64_t end = progress.steps_total() > 0 ? progress.steps_total() : unknown;
+  for (int i = view.consistency_size() - 1; i >= 0 && end > progress.steps_done(); --i) {
+    const v1::ConsistencyPeriod& period = view.consistency(i);
+    if (period.first_step() < end && period.consistency().mode() == v1::ConsistencySpec::BSP) {
+      return true;
+    }
+    end = std::min<int64_t>(end, period.first_step());
+  }
+  return false;
 }
 
 }  // namespace
@@ -78,6 +94,18 @@ v1::Progress JoinedProgress(const v1::Progress& before, const v1::Progress& sinc
   if (before.has_first_loss()) joined.set_first_loss(before.first_loss());
   joined.set_largest_loss(std::max(before.largest_loss(), since.largest_loss()));
   return joined;
+}
+
+bool HasBspStepsLeft(const v1::GetStatusReply& status) {
+  if (status.view().consistency().empty()) return true;
+  for (const v1::WorkerInfo& worker : status.view().workers()) {
+    const int id = static_cast<int>(worker.worker());
+    if (WorkerHasBspStepsLeft(status.view(),
+                              id < status.progress_size() ? status.progress(id) : v1::Progress())) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace capstan

@@ -44,6 +44,7 @@ JobState::JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoi
       output_(job_),
       checkpoint_(job_.checkpoint(), restored_.manifest.step()),
       devices_(restored_.manifest),
+      has_other_bits_(restored_.manifest.has_other_bits()),
       training_time_(absl::Seconds(restored_.manifest.training_seconds())) {
   if (!restored_.path.empty()) {
     events_.emplace_back(
@@ -365,6 +366,7 @@ JobOutcome JobState::Outcome() const {
   outcome.replaced_workers.assign(replaced.begin(), replaced.end());
   outcome.workers_lost = WorkersLost();
   outcome.device_notes = devices_.notes();
+  outcome.has_other_bits = has_other_bits_;
   return outcome;
 }
 

@@ -198,6 +198,7 @@ class JobState {
   uint64_t placing_version_ = 0;  // the first view with the placement
   uint64_t saving_version_ = 0;   // the first view of SAVING, until the servers have seen it
   uint64_t death_version_ = 0;    // the first view without the last worker that was lost
+  bool has_other_bits_;           // as in v1::CheckpointManifest
   absl::Time training_began_;
   absl::Duration training_time_;  // with that before the checkpoint
   int64_t steps_total_ = 0;       // of each worker, or of a round; 0 until the first report

@@ -181,6 +181,7 @@ void JobState::AddWorkers(const std::map<uint32_t, v1::WorkerSteps>& steps,
     *manifest.add_replaced_workers() = replaced;
   }
   manifest.set_workers_lost(static_cast<uint32_t>(WorkersLost()));
+  manifest.set_has_other_bits(has_other_bits_);
 }
 
 }  // namespace capstan

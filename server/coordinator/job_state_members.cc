@@ -9,6 +9,7 @@
 #include "common/codec/table_codecs.h"
 #include "common/job/job_properties.h"
 #include "common/routing/job_view.h"
+#include "server/coordinator/job_progress.h"
 #include "server/coordinator/job_state.h"
 #include "server/optimizer/table_optimizers.h"
 
@@ -235,6 +236,13 @@ void JobState::LoseWorker(uint32_t worker, const std::string& what, const std::s
     return Fail(absl::StrCat(
         what, " and was the last live worker: see the workers' logs, and start the job again"));
   }
+  const bool is_lost = members_.OfRole(kWorker).at(worker).is_lost();
+  const bool changes_bits = is_lost && HasBspStepsLeft(Status());
+  if (changes_bits && !job_.membership().allow_other_bits()) {
+    return Fail(absl::StrCat(
+        what, "; under bsp the others could go on with other bits only (--allow_other_bits)"));
+  }
+  has_other_bits_ = has_other_bits_ || changes_bits;
   events_.emplace_back(absl::StrCat(what, is_last ? "; the job stays, and waits for other workers"
                                                   : "; the others go on"),
                        members_.OfRole(kWorker).at(worker).progress.steps_done(), reason);

@@ -160,6 +160,30 @@ TEST_P(RestartTest, AJobWhoseMembersAreKilledEndsWithTheBitsOfAnUndisturbedOne) 
   EXPECT_EQ(summary["steps"], kSteps);
 }
 
+// The others would long be done when the command notices the loss.
+TEST_F(RestartTest, AWorkerWhoseLossTheCommandNoticesLateIsNotMissingInTheBits) {
+  StartRun("undisturbed", {});
+  ExpectGoodEnd("undisturbed");
+  std::vector<std::string> flags = RestartFlags();
+  flags.push_back("--lease_seconds=1.5");
+  StartRun("run", flags);
+  ASSERT_TRUE(WaitForStep(500, /*first=*/0)) << processes_->Log("run");
+  const std::vector<pid_t> workers = Members("capstan_worker");
+  ASSERT_EQ(workers.size(), 2) << processes_->Log("run");
+  ASSERT_EQ(kill(processes_->pid("run"), SIGSTOP), 0);
+  ASSERT_EQ(kill(workers[1], SIGKILL), 0);
+  const bool has_ended = processes_->WaitUntil(absl::Seconds(60), [this] {
+    const std::string log = ReadFile(RunDir("run") + "/coordinator.log");
+    return absl::StrContains(log, "phase FAILED") || absl::StrContains(log, "phase DONE");
+  });
+  ASSERT_EQ(kill(processes_->pid("run"), SIGCONT), 0);
+  ASSERT_TRUE(has_ended);
+  ExpectGoodEnd("run");
+  EXPECT_THAT(processes_->Log("run"), HasSubstr("\nrestarted 1 time\njob digits is done: "));
+  EXPECT_EQ(Summary("run")["parameters_xxh3"], Summary("undisturbed")["parameters_xxh3"]);
+  EXPECT_EQ(Summary("run")["workers_lost"], 0);
+}
+
 TEST_F(RestartTest, UnderSspAKilledWorkerAloneIsReplaced) {
   std::vector<std::string> flags = RestartFlags();
   for (const char* const flag : {"--consistency=ssp", "--staleness=2", "--lease_seconds=1.5"}) {

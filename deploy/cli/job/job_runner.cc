@@ -191,21 +191,10 @@ absl::Status JobRunner::JudgeLoss(const LocalJob::Ended& member) {
   return is_replaced ? options_.job->ReplaceWorker(member, life_.address) : absl::OkStatus();
 }
 
-absl::Status JobRunner::JudgeStatus() {
+absl::Status JobRunner::JudgeStatus() const {
   const v1::JobView& view = life_.status.view();
-  if (options_.restarts == nullptr) return absl::OkStatus();
-  if (view.phase() == v1::FAILED) {
-    return absl::AbortedError(absl::StrCat("the job failed: ", view.reason()));
-  }
-  for (const v1::WorkerInfo& worker : view.workers()) {
-    if (worker.is_live()) {
-      life_.dead_workers.erase(worker.worker());
-    } else if (life_.dead_workers.insert(worker.worker()).second && HasBspStepsLeft(life_.status)) {
-      return absl::AbortedError(
-          absl::StrCat("worker ", worker.worker(), " was silent for its lease"));
-    }
-  }
-  return absl::OkStatus();
+  if (options_.restarts == nullptr || view.phase() != v1::FAILED) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat("the job failed: ", view.reason()));
 }
 
 bool JobRunner::UpdateStatus() {

@@ -1,10 +1,8 @@
 #ifndef DEPLOY_CLI_JOB_JOB_RUNNER_H_
 #define DEPLOY_CLI_JOB_JOB_RUNNER_H_
 
-#include <cstdint>
 #include <functional>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -74,7 +72,6 @@ class JobRunner {
     std::vector<LocalJob::Ended> unjudged;  // ended members, not yet judged by the phase
     std::optional<absl::Time> dismissal;    // when a coordinator that has failed is to end
     std::optional<absl::Time> deadline;     // for the coordinator's end
-    std::set<uint32_t> dead_workers;        // in the coordinator's last answer
   };
 
   // Lives until the job ends, or until there is no restart.
@@ -101,9 +98,8 @@ class JobRunner {
   absl::Status JudgeEarlyEnd(const LocalJob::Ended& member);
   // The same while the job needs this member.
   absl::Status JudgeLoss(const LocalJob::Ended& member);
-  // With a RestartPlan: an error when the coordinator has declared the job failed, or a worker dead
-  // that no other may replace.
-  absl::Status JudgeStatus();
+  // With a RestartPlan: an error when the coordinator has declared the job failed.
+  absl::Status JudgeStatus() const;
   // False when the coordinator did not answer.
   bool UpdateStatus();
   // Ends a coordinator that has declared the job failed, once nobody is to ask it for the reason.

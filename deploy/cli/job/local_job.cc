@@ -17,6 +17,18 @@ namespace capstan {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// Nothing: there is no such file, or it is empty.
+std::optional<std::string> ReadFirstLine(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  if (!std::getline(in, line) || line.empty()) return std::nullopt;
+  return line;
+}
+
+}  // namespace
+
 absl::StatusOr<std::string> OwnProgramPath() {
   std::error_code error;
   const fs::path path = fs::read_symlink("/proc/self/exe", error);
@@ -59,8 +71,11 @@ std::vector<std::string> LocalJob::Ended::LogLines() const {
 }
 
 absl::Status LocalJob::StartCoordinator(const std::string& restore) {
+  // Files of an earlier life.
+  std::error_code ignored;
+  for (const std::string& path : {PortPath(), summary_path()}) fs::remove(path, ignored);
   std::vector<std::string> args = {
-      absl::StrCat("--job=", options_.job_file), absl::StrCat("--listen=", options_.listen),
+      absl::StrCat("--job=", options_.job_file), absl::StrCat("--listen=", listen_),
       absl::StrCat("--port_file=", PortPath()), absl::StrCat("--summary_json=", summary_path())};
   if (!restore.empty()) args.push_back(absl::StrCat("--restore=", restore));
   AddSecurityFlags(args);
@@ -72,11 +87,9 @@ absl::Status LocalJob::StartCoordinator(const std::string& restore) {
 }
 
 std::optional<std::string> LocalJob::CoordinatorAddress() const {
-  std::ifstream in(PortPath());
-  std::string address;
-  if (!std::getline(in, address) || address.empty()) return std::nullopt;
-  if (options_.coordinator_host.empty()) return address;
-  return absl::StrCat(options_.coordinator_host, address.substr(address.rfind(':')));
+  const std::optional<std::string> address = ReadFirstLine(PortPath());
+  if (!address.has_value() || options_.coordinator_host.empty()) return address;
+  return absl::StrCat(options_.coordinator_host, address->substr(address->rfind(':')));
 }
 
 absl::Status LocalJob::StartNextMember(const std::string& coordinator_address) {
@@ -200,9 +213,11 @@ void LocalJob::Reset() {
   KillAll();
   servers_started_ = 0;
   workers_started_ = 0;
-  // The next coordinator has another address.
+  // Who watches the job finds the next coordinator at the same address. But a coordinator that
+  // could not listen has left no file: its port is taken.
+  listen_ = ReadFirstLine(PortPath()).value_or(options_.listen);
   std::error_code ignored;
-  for (const std::string& path : {PortPath(), summary_path()}) fs::remove(path, ignored);
+  fs::remove(PortPath(), ignored);
 }
 
 absl::Status LocalJob::StartChild(std::string name, Role role, int index,

@@ -43,7 +43,7 @@ class LocalJob {
     int num_workers = 1;
     // Whether these are all members of the job.
     bool has_all_members = true;
-    // Where the coordinator listens, host:port.
+    // Where the coordinator listens, host:port. With port 0 later lives keep the first one's.
     std::string listen = "127.0.0.1:0";
     // The host under which members reach the coordinator; empty: that of `listen`.
     std::string coordinator_host;
@@ -92,7 +92,7 @@ class LocalJob {
     std::vector<std::string> LogLines() const;
   };
 
-  explicit LocalJob(Options options) : options_(std::move(options)) {}
+  explicit LocalJob(Options options) : options_(std::move(options)), listen_(options_.listen) {}
 
   // `restore`: folder of the checkpoint to go on from, instead of the job's own; empty: the job's.
   absl::Status StartCoordinator(const std::string& restore = "");
@@ -127,7 +127,7 @@ class LocalJob {
   void Reset();
 
   const std::string& run_dir() const { return options_.run_dir; }
-  // Written by the coordinator at the end of a successful job.
+  // Written by the coordinator at the end of the job. After a failure it may be missing.
   std::string summary_path() const { return absl::StrCat(options_.run_dir, "/", kSummaryFile); }
 
  private:
@@ -152,6 +152,7 @@ class LocalJob {
   std::string PortPath() const { return absl::StrCat(options_.run_dir, "/", kPortFile); }
 
   const Options options_;
+  std::string listen_;          // where the next coordinator listens
   std::vector<Child> running_;  // in order of start
   int servers_started_ = 0;
   int workers_started_ = 0;

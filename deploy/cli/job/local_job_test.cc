@@ -7,7 +7,11 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
 #include "common/base/mutex.h"
 #include "common/base/real_clock.h"
 #include "deploy/cli/job/fake_programs.h"
@@ -17,6 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
@@ -47,6 +52,17 @@ void WaitFor(const std::function<bool()>& condition) {
     MutexLock lock(&mutex);
     clock.WaitUntil(mutex, never, clock.Now() + absl::Milliseconds(5));
   }
+}
+
+// --listen of each life of a coordinator that logs its arguments.
+std::vector<std::string> Listens(const LocalJob& job) {
+  std::ifstream log(job.run_dir() + "/coordinator.log");
+  std::vector<std::string> listens;
+  constexpr absl::string_view kFlag = "--listen=";
+  for (std::string word; log >> word;) {
+    if (absl::StartsWith(word, kFlag)) listens.push_back(word.substr(kFlag.size()));
+  }
+  return listens;
 }
 
 TEST(LocalJobTest, AddressAppearsWhenTheCoordinatorListens) {
@@ -225,10 +241,10 @@ TEST(LocalJobTest, AnotherWorkerHasTheNameTheDeviceAndTheLogOfTheLostOne) {
   EXPECT_EQ(second, "---- capstan run starts worker-1 again ----");
 }
 
-TEST(LocalJobTest, AResetJobHasNoProcessesAndNoAddress) {
+TEST(LocalJobTest, AResetJobHasNoProcessesAndNoAddressUntilItListensAtTheSameAgain) {
   const FakePrograms programs("reset");
-  programs.Write("capstan_coordinator", std::string(FakePrograms::kListen) + "\n" +
-                                            "echo of the first life > $summary\n" +
+  programs.Write("capstan_coordinator", "echo \"$@\"\n" + std::string(FakePrograms::kListen) +
+                                            "\necho of the first life > $summary\n" +
                                             FakePrograms::kRunForever);
   programs.Write("capstan_server", FakePrograms::kRunForever);
   programs.Write("capstan_worker", FakePrograms::kRunForever);
@@ -240,7 +256,18 @@ TEST(LocalJobTest, AResetJobHasNoProcessesAndNoAddress) {
   EXPECT_FALSE(job.HasRunning());
   EXPECT_FALSE(job.HasStartedAllMembers());
   EXPECT_FALSE(job.CoordinatorAddress().has_value());
-  EXPECT_FALSE(fs::exists(job.summary_path()));
+
+  // The second coordinator cannot listen there.
+  programs.Write("capstan_coordinator", "echo \"$@\"; ls $summary; exit 1");
+  const auto live = [&job] {
+    ASSERT_TRUE(job.StartCoordinator().ok());
+    WaitFor([&job] { return !job.TakeEnded().empty(); });
+    job.Reset();
+  };
+  live();
+  live();
+  EXPECT_FALSE(fs::exists(job.summary_path())) << "it is of the first life";
+  EXPECT_THAT(Listens(job), ElementsAre("127.0.0.1:0", "127.0.0.1:1", "127.0.0.1:0"));
 }
 
 TEST(LocalJobTest, ProgramThatCannotStartIsNamed) {

@@ -1,32 +1,15 @@
 #include "deploy/cli/job/restart_plan.h"
 
-#include <algorithm>
-#include <cstdint>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_storage.h"
+#include "server/coordinator/job_progress.h"
 
 namespace capstan {
 namespace {
-
-// True when a worker with this progress still has a step to do under BSP.
-bool WorkerHasBspStepsLeft(const v1::JobView& view, const v1::Progress& progress) {
-  // A worker that has not begun has not said how many steps it will do.
-  const int64_t unknown = std::numeric_limits<int64_t>::max();
-  int64_t end = progress.steps_total() > 0 ? progress.steps_total() : unknown;
-  for (int i = view.consistency_size() - 1; i >= 0 && end > progress.steps_done(); --i) {
-    const v1::ConsistencyPeriod& period = view.consistency(i);
-    if (period.first_step() < end && period.consistency().mode() == v1::ConsistencySpec::BSP) {
-      return true;
-    }
-    end = std::min<int64_t>(end, period.first_step());
-  }
-  return false;
-}
 
 std::string CountText(int count, absl::string_view what) {
   return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
@@ -42,18 +25,6 @@ absl::Status VerifyFiles(const std::string& path, const v1::CheckpointManifest& 
 }
 
 }  // namespace
-
-bool HasBspStepsLeft(const v1::GetStatusReply& status) {
-  if (status.view().consistency().empty()) return true;
-  for (const v1::WorkerInfo& worker : status.view().workers()) {
-    const int id = static_cast<int>(worker.worker());
-    if (WorkerHasBspStepsLeft(status.view(),
-                              id < status.progress_size() ? status.progress(id) : v1::Progress())) {
-      return true;
-    }
-  }
-  return false;
-}
 
 absl::StatusOr<RestartPlan> RestartPlan::Create(Options options) {
   RestartPlan plan(std::move(options));
@@ -74,7 +45,9 @@ absl::StatusOr<RestartPlan::Restart> RestartPlan::AfterFailure(const absl::Statu
   if (!checkpoints.ok()) return give_up(checkpoints.status().message());
   NoteNewest(*checkpoints);
   ++failures_in_a_row_;
-  if (const std::string reason = ReasonToEnd(has_trained); !reason.empty()) return give_up(reason);
+  // The caller may not have seen it train.
+  const std::string reason = ReasonToEnd(has_trained || !checkpoints->empty());
+  if (!reason.empty()) return give_up(reason);
   const std::string restart = absl::StrCat("restart ", restarts_ + 1);
   absl::Status unread;
   for (const std::string& path : *checkpoints) {
@@ -93,7 +66,8 @@ absl::StatusOr<RestartPlan::Restart> RestartPlan::AfterFailure(const absl::Statu
 }
 
 RestartPlan::LossAnswer RestartPlan::AfterLostWorker(const v1::GetStatusReply& status) {
-  if (HasBspStepsLeft(status)) return LossAnswer::kRestart;
+  // The coordinator declares the job failed as soon as it learns of the loss.
+  if (!options_.allows_other_bits && HasBspStepsLeft(status)) return LossAnswer::kRestart;
   const bool may_replace = replaced_ + restarts_ < options_.most;
   if (status.view().phase() != v1::TRAINING || !may_replace) return LossAnswer::kGoOn;
   // A folder that cannot be read has no newer checkpoint.
@@ -132,7 +106,8 @@ void RestartPlan::NoteNewest(const std::vector<std::string>& checkpoints) {
 
 std::string RestartPlan::ReasonToEnd(bool has_trained) const {
   if (!has_trained) {
-    return "the job failed before its first step, so it would fail again";
+    return "the job failed before its first step, and a restart may only repeat that; if the "
+           "reason lay outside the job, as with a kill, start it again";
   }
   if (restarts_ + replaced_ >= options_.most) {
     return absl::StrCat("--restart=on_failure:", options_.most, " allows no more");

@@ -13,9 +13,6 @@
 
 namespace capstan {
 
-// True when some worker still has a step to do under BSP.
-bool HasBspStepsLeft(const v1::GetStatusReply& status);
-
 // Decides what follows the failure of a job on this machine, or the loss of a worker. Counts the
 // restarts and the replaced workers. Not thread-safe.
 class RestartPlan {
@@ -32,6 +29,8 @@ class RestartPlan {
     std::string checkpoint_dir;
     // Largest number of restarts and replaced workers, together.
     int most = kNoLimit;
+    // As in v1::MembershipSpec.
+    bool allows_other_bits = false;
   };
 
   struct Restart {

@@ -67,24 +67,6 @@ v1::GetStatusReply TrainingUnder(v1::ConsistencySpec::Mode mode) {
   return status;
 }
 
-TEST(HasBspStepsLeftTest, OnlyPeriodsThatSomeWorkerHasNotLeftCount) {
-  v1::GetStatusReply status = Training({99, 120});
-  EXPECT_TRUE(HasBspStepsLeft(status)) << "bsp is the default";
-  AddPeriod(0, v1::ConsistencySpec::BSP, &status);
-  AddPeriod(100, v1::ConsistencySpec::SSP, &status);
-  EXPECT_TRUE(HasBspStepsLeft(status)) << "worker 0 still has a step to do";
-  status.mutable_progress(0)->set_steps_done(100);
-  EXPECT_FALSE(HasBspStepsLeft(status));
-  AddPeriod(500, v1::ConsistencySpec::BSP, &status);
-  EXPECT_TRUE(HasBspStepsLeft(status)) << "of the steps to come";
-  for (v1::Progress& progress : *status.mutable_progress()) progress.set_steps_total(500);
-  EXPECT_FALSE(HasBspStepsLeft(status)) << "the job ends before";
-  for (v1::Progress& progress : *status.mutable_progress()) progress.set_steps_total(600);
-  EXPECT_TRUE(HasBspStepsLeft(status));
-  for (v1::Progress& progress : *status.mutable_progress()) progress.set_steps_done(600);
-  EXPECT_FALSE(HasBspStepsLeft(status)) << "all steps are done";
-}
-
 TEST_F(RestartPlanTest, TheNewestCompleteCheckpointOfThisRunIsTaken) {
   WriteExampleCheckpoint(dir_, 900);
   RestartPlan plan = Plan();
@@ -140,6 +122,12 @@ TEST_F(RestartPlanTest, ALostWorkerIsReplacedOnlyInTraining) {
   EXPECT_EQ(plan.AfterLostWorker(status), Answer::kGoOn);
   EXPECT_EQ(plan.AfterLostWorker(TrainingUnder(v1::ConsistencySpec::BSP)), Answer::kRestart);
   EXPECT_EQ(plan.CountsText(), "");
+}
+
+TEST_F(RestartPlanTest, IfOtherBitsAreAllowedALostWorkerIsReplacedUnderBspToo) {
+  auto plan = RestartPlan::Create({dir_, RestartPlan::kNoLimit, /*allows_other_bits=*/true});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->AfterLostWorker(TrainingUnder(v1::ConsistencySpec::BSP)), Answer::kReplace);
 }
 
 TEST_F(RestartPlanTest, WorkersThatAreLostAgainAndAgainAreAFailureOfTheJob) {
