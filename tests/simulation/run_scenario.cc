@@ -78,6 +78,9 @@ bool MayFailFor(const Scenario& scenario, absl::string_view reason) {
       !absl::StrContains(reason, "was asked to end, and has left")) {
     return false;
   }
+  if (absl::StrContains(reason, "(--allow_other_bits)")) {
+    return !scenario.job.membership().allow_other_bits() && WorkersThatCanBeSilenced(scenario) > 0;
+  }
   if (absl::StrContains(reason, "last live worker")) {
     return WorkersThatCanBeSilenced(scenario) == scenario.job.cluster().num_workers();
   }
@@ -199,29 +202,29 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_state
   absl::Status status = assembler.AddFile(result.records);
   CHECK(status.ok()) << "seed " << life.seed << ": " << status;
   const HistoryVerdict history = CheckHistory(assembler.Finish().value()).value();
-  verdict.have_all_lived = verdict.have_all_lived && HaveAllLived(result.records);
+  const bool have_all_lived = verdict.have_all_lived && HaveAllLived(result.records);
+  // A job with the bits of an undisturbed one never goes on from what a lost worker is missing in.
+  if (life.job.membership().allow_other_bits()) verdict.have_all_lived = have_all_lived;
   verdict.is_done =
       result.outcome.has_value() && (result.outcome->status.ok() || IsStopped(*result.outcome));
   verdict.rounds += life.job.stay() ? result.rounds : 0;
   verdict.violation = history.violation.empty() ? BadEnd(life, result) : history.violation;
   if (verdict.violation.empty()) verdict.violation = result.wrong_values;
-  if (verdict.violation.empty() && life.gradient_unit != 0 && verdict.have_all_lived &&
+  if (verdict.violation.empty() && life.gradient_unit != 0 && have_all_lived &&
       life.job.consistency().mode() == v1::ConsistencySpec::BSP) {
     verdict.violation = WrongCopies(life, result);
   }
-  if (verdict.violation.empty() && verdict.is_done && life.has_known_end &&
-      verdict.have_all_lived) {
+  if (verdict.violation.empty() && verdict.is_done && life.has_known_end && have_all_lived) {
     verdict.violation = WrongValues(life, result);
     ++verdict.known_values;
   }
   verdict.has_lost_initial = IsInitialLost(result);
-  if (verdict.violation.empty() && verdict.is_done && life.gradient_unit != 0 &&
-      verdict.have_all_lived) {
+  if (verdict.violation.empty() && verdict.is_done && life.gradient_unit != 0 && have_all_lived) {
     verdict.violation = WrongEnd(life, result);
     ++verdict.known_ends;
   }
   const std::string wrong_state = own_states.EndLife(life, result);
-  if (verdict.violation.empty() && verdict.have_all_lived) {
+  if (verdict.violation.empty() && have_all_lived) {
     verdict.violation = wrong_state;
     if (!restored.empty()) verdict.own_states += static_cast<int>(result.own_states.size());
   }

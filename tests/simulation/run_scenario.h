@@ -23,7 +23,7 @@ struct ScenarioVerdict {
   int known_ends = 0;             // ends whose parameters ResidualCheck has compared
   int known_values = 0;           // ends of a Scenario with has_known_end that were compared
   bool has_lost_initial = false;  // the last life ended because worker 0 was lost early
-  bool have_all_lived = true;     // no worker was lost in any life
+  bool have_all_lived = true;     // no lost worker is missing in what the last life goes on from
 };
 
 // Simulates the lives of the scenario's job, until one ends well. Checks the history of each, its

@@ -475,6 +475,21 @@ void AddSparseTable(Scenario& scenario) {
   scenario.pushes_ahead = false;
 }
 
+// Half of the BSP jobs that may be restored must end with the bits of an undisturbed job. Each has
+// a life that ends with the loss of a worker.
+void DrawSameBits(Random& random, std::vector<Scenario*> lives) {
+  Scenario& first = *lives.front();
+  if (!first.is_always_bsp || lives.size() == 1 || first.job.stay() || first.program.has_value() ||
+      random.Bernoulli(0.5)) {
+    return;
+  }
+  for (Scenario* life : lives) life->job.mutable_membership()->set_allow_other_bits(false);
+  Fault& loss = lives[random.UniformInt(lives.size() - 1)]->faults.emplace_back();
+  loss.kind = Fault::Kind::kKillWorker;
+  loss.process = static_cast<uint32_t>(random.UniformInt(first.job.cluster().num_workers()));
+  loss.at = Between(random, absl::ZeroDuration(), UsualTime(first));
+}
+
 std::string DescribeCodecs(const Scenario& scenario) {
   if (!scenario.job.has_codec()) return "";
   const v1::CodecSpec& codec = scenario.job.codec();
@@ -516,10 +531,10 @@ Scenario DrawScenario(uint64_t seed) {
   if (may_have_rows && sparse.Bernoulli(0.8)) {
     for (Scenario* life : lives) AddSparseTable(*life);
   }
-  for (Scenario* life : lives) {
-    life->is_always_bsp = IsAlwaysBsp(lives);
-    DrawLeaving(*life);
-  }
+  for (Scenario* life : lives) life->is_always_bsp = IsAlwaysBsp(lives);
+  Random same_bits(seed, /*stream=*/9);
+  DrawSameBits(same_bits, lives);
+  for (Scenario* life : lives) DrawLeaving(*life);
   return scenario;
 }
 
@@ -551,6 +566,7 @@ std::string Describe(const Scenario& scenario) {
                       scenario.job.cluster().num_servers(), " servers, ", scenario.steps,
                       " steps, ", scenario.faults.size(), " faults, ", scenario.settings.size(),
                       " settings, ", 1 + scenario.next_lives.size(), " lives",
+                      scenario.job.membership().allow_other_bits() ? "" : ", same bits",
                       scenario.job.stay() ? absl::StrCat(", ", scenario.rounds, " rounds") : "",
                       scenario.program.has_value() ? ", a program" : "",
                       HasSparseTable(scenario) ? ", sparse rows" : "", DescribeCodecs(scenario));
