@@ -245,6 +245,7 @@ absl::Status Coordinate(const Args& args, bool* is_terminated) {
   listening.guard = &guard;
   listening.max_connections = MaxConnections(job);
   listening.max_message_bytes = static_cast<int>(job.limits().message_bytes());
+  listening.first_message_bytes = job.limits().message_bytes();
   listening.limits = job.limits();
   ASSIGN_OR_RETURN(std::unique_ptr<GrpcServer> server,
                    GrpcServer::Start(absl::GetFlag(FLAGS_listen), {&service}, listening));

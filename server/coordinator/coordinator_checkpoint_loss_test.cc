@@ -103,6 +103,21 @@ TEST_F(CoordinatorCheckpointLossTest,
   EXPECT_EQ(disk_.manifests[0].step(), 19);
 }
 
+TEST_F(CoordinatorCheckpointLossTest,
+       AReplacementThatEntersBetweenTwoCutsGoesOnWhereItEnteredAtTheEarliest) {
+  const auto job = Train();
+  Do(*job, 1, 20);
+  LoseWorker1(*job);
+  Replace(*job);
+  Enter(*job, /*first_step=*/22);
+  Ask(*job);
+  HoldAll(*job, 30);
+  EndAll(*job, {Steps(0, 25, 30), Steps(1, /*least=*/19, /*most=*/26)});
+  ASSERT_THAT(disk_.manifests, SizeIs(1));
+  EXPECT_EQ(disk_.manifests[0].workers(1).first_step(), 22)
+      << "the later cut has completed the steps 19 to 21 without a push of them";
+}
+
 TEST_F(CoordinatorCheckpointLossTest, WithoutALiveWorkerTheStepIsTheSmallestFirstOne) {
   const auto job = Train();
   Ask(*job);

@@ -159,22 +159,27 @@ absl::StatusOr<v1::CheckpointManifest> JobState::Manifest(
 void JobState::AddWorkers(const std::map<uint32_t, v1::WorkerSteps>& steps,
                           v1::CheckpointManifest& manifest) const {
   std::optional<int64_t> slowest;
-  int64_t least = std::numeric_limits<int64_t>::max();
+  int64_t least_of_all = std::numeric_limits<int64_t>::max();
   for (uint32_t id = 0; id < members_.workers().size(); ++id) {
     const auto found = steps.find(id);
     const v1::WorkerSteps known = found == steps.end() ? v1::WorkerSteps() : found->second;
-    // A worker goes on at the first step that some slice lacks of it. In the place of one that was
-    // lost before the cut, a worker begins where no slice has one of its steps.
-    const int64_t first_step = known.is_live() ? known.least() : known.most();
+    // A worker goes on at the first step that some slice lacks of it. But if it has replaced
+    // another one between the cuts of two slices, the later cut has no step before that at which it
+    // entered. In the place of one that was lost before the cut, a worker begins where no slice has
+    // one of its steps.
+    const int64_t entered = members_.workers()[id].first_step.value();
+    const int64_t least =
+        entered <= known.most() ? std::max(known.least(), entered) : known.least();
+    const int64_t first_step = known.is_live() ? least : known.most();
     if (known.is_live()) slowest = std::min(slowest.value_or(first_step), first_step);
-    least = std::min(least, first_step);
+    least_of_all = std::min(least_of_all, first_step);
     v1::CheckpointWorker& worker = *manifest.add_workers();
     worker.set_first_step(first_step);
     *worker.mutable_progress() =
         known.is_live() ? ProgressAt(ProgressOf(id), first_step) : ProgressOf(id);
     worker.mutable_progress()->set_steps_done(first_step);
   }
-  manifest.set_step(slowest.value_or(least));
+  manifest.set_step(slowest.value_or(least_of_all));
   manifest.set_end_step(std::max(manifest.end_step(), manifest.step()));
   *manifest.mutable_replaced_workers() = restored_.manifest.replaced_workers();
   for (const v1::Progress& replaced : members_.replaced_workers()) {

@@ -431,11 +431,43 @@ size_t CountFaults(const Scenario& scenario) {
   return count;
 }
 
+// Several lives that end soon: some in a round, some between two rounds, when all workers have
+// left, maybe at different steps.
+void DrawShortLives(Random& random, Scenario& scenario) {
+  scenario.faults.clear();
+  scenario.job.mutable_checkpoint()->set_steps(1);
+  const auto lives = static_cast<size_t>(Between(random, 3, 6));
+  scenario.next_lives.clear();
+  while (scenario.next_lives.size() + 1 < lives) {
+    scenario.next_lives.push_back(DrawNextLife(random, scenario, scenario.next_lives.size() + 1));
+  }
+  for (Scenario* life : LivesOf(scenario)) {
+    life->power_cut = Between(random, absl::Milliseconds(20), absl::Milliseconds(350));
+  }
+  scenario.next_lives.back().power_cut = absl::InfiniteDuration();
+}
+
+// A worker stops while it registers, and goes on when another one has taken its place. That one may
+// have done its steps, so that the place is free again.
+void DrawLateRegistration(Random& random, Scenario& life) {
+  Fault& fault = life.faults.emplace_back();
+  fault.kind = Fault::Kind::kPauseWorker;
+  fault.process = static_cast<uint32_t>(random.UniformInt(life.job.cluster().num_workers()));
+  const absl::Duration way = life.network.latency + 0.5 * life.network.max_jitter;
+  fault.at = Between(random, 2 * way, 5 * way);
+  fault.pause = Between(random, 1.5 * kLease, 4 * kLease);
+  fault.replaced_after = Between(random, kLease, 1.5 * kLease);
+}
+
 // The job stays, and workers come several times. Faults may befall any of them.
 void DrawStay(Random& random, Scenario& scenario) {
+  if (!scenario.next_lives.empty() && random.Bernoulli(0.7)) DrawShortLives(random, scenario);
   const int64_t round_steps = std::min<int64_t>(scenario.steps, 4);
   const int64_t rounds = Between(random, 2, 3);
   const std::vector<Scenario*> lives = LivesOf(scenario);
+  for (Scenario* life : lives) {
+    if (random.Bernoulli(0.3)) DrawLateRegistration(random, *life);
+  }
   // A worker that comes when the others have left does a round alone.
   const int64_t processes =
       scenario.job.cluster().num_workers() * rounds * static_cast<int64_t>(lives.size()) +

@@ -94,7 +94,7 @@ void Configure(grpc::ServerBuilder& builder, absl::Span<grpc::Service* const> se
 ConnectionGate::Limits GateLimits(const GrpcServer::Options& options) {
   ConnectionGate::Limits limits = {options.max_connections, options.limits.unproved_connections()};
   limits.stranger_time = absl::Seconds(options.limits.handshake_seconds());
-  limits.stranger_bytes = kReadAheadBytes + options.limits.message_bytes();
+  limits.stranger_bytes = kReadAheadBytes + options.first_message_bytes;
   return limits;
 }
 

@@ -37,6 +37,9 @@ class GrpcServer {
     uint32_t max_connections = 0;
     // Larger messages are refused.
     int max_message_bytes = kMaxMessageBytes;
+    // The longest message with which a connection may begin: gRPC reads it before its call is
+    // admitted. Streams are admitted before their first message.
+    uint64_t first_message_bytes = 4 << 20;
     v1::LimitsSpec limits;
   };
 
