@@ -248,9 +248,12 @@ JobPreparer ScriptedJobPreparer(const Scenario& scenario, uint32_t process,
     options.seed = job.seed();
     ASSIGN_OR_RETURN(BatchSampler sampler, BatchSampler::Create(options));
     Dataset turns = Turns(sampler, workers, steps);
-    return JobSetup{{turns, turns}, MakeScriptedEngine(scenario, process, clock, on_first_state),
-                    sampler,        job.stay() ? scenario.round_steps : scenario.steps,
-                    nullptr,        nullptr};
+    return JobSetup{{turns, turns, ""},
+                    MakeScriptedEngine(scenario, process, clock, on_first_state),
+                    sampler,
+                    job.stay() ? scenario.round_steps : scenario.steps,
+                    nullptr,
+                    nullptr};
   };
 }
 
