@@ -65,7 +65,7 @@ static capstan_job* connect_after_wrong_calls(void) {
   INVALID(capstan_connect(&options, &job), "rpc_deadline_seconds: expected 0 or more");
   options.rpc_deadline_seconds = 5;
   options.coordinator = "localhost";
-  INVALID(capstan_connect(&options, &job), "coordinator: expected HOST:PORT, such as");
+  INVALID(capstan_connect(&options, &job), "coordinator: expected host:port with a port");
   options.coordinator = NULL;
   options.keys = "/no/such/folder";
   expect(capstan_connect(&options, &job), CAPSTAN_FAILED, "/no/such/folder", "keys");
