@@ -431,6 +431,9 @@ size_t CountFaults(const Scenario& scenario) {
   return count;
 }
 
+// Schedules with many restores.
+bool HasShortLives(uint64_t seed) { return seed % 11 == 2; }
+
 // Several lives that end soon: some in a round, some between two rounds, when all workers have
 // left, maybe at different steps.
 void DrawShortLives(Random& random, Scenario& scenario) {
@@ -461,7 +464,7 @@ void DrawLateRegistration(Random& random, Scenario& life) {
 
 // The job stays, and workers come several times. Faults may befall any of them.
 void DrawStay(Random& random, Scenario& scenario) {
-  if (!scenario.next_lives.empty() && random.Bernoulli(0.7)) DrawShortLives(random, scenario);
+  if (HasShortLives(scenario.seed)) DrawShortLives(random, scenario);
   const int64_t round_steps = std::min<int64_t>(scenario.steps, 4);
   const int64_t rounds = Between(random, 2, 3);
   const std::vector<Scenario*> lives = LivesOf(scenario);
@@ -516,10 +519,14 @@ void DrawSameBits(Random& random, std::vector<Scenario*> lives) {
     return;
   }
   for (Scenario* life : lives) life->job.mutable_membership()->set_allow_other_bits(false);
-  Fault& loss = lives[random.UniformInt(lives.size() - 1)]->faults.emplace_back();
+  Scenario& life = *lives[random.UniformInt(lives.size() - 1)];
+  life.faults.clear();
+  Fault& loss = life.faults.emplace_back();
   loss.kind = Fault::Kind::kKillWorker;
   loss.process = static_cast<uint32_t>(random.UniformInt(first.job.cluster().num_workers()));
   loss.at = Between(random, absl::ZeroDuration(), UsualTime(first));
+  // The others would have some time to go on.
+  life.power_cut = loss.at + kLease + Between(random, absl::Milliseconds(10), absl::Seconds(1));
 }
 
 std::string DescribeCodecs(const Scenario& scenario) {
@@ -542,7 +549,7 @@ Scenario DrawScenario(uint64_t seed) {
   for (int64_t i = 0; i < faults; ++i) scenario.faults.push_back(DrawFault(random, scenario));
   DrawUpdateScale(random, *scenario.job.mutable_consistency());
   Random checkpoints(seed, /*stream=*/3);
-  if (seed % 3 == 0) DrawCheckpoints(checkpoints, scenario);
+  if (seed % 3 == 0 || HasShortLives(seed)) DrawCheckpoints(checkpoints, scenario);
   Random programs(seed, /*stream=*/7);
   if (seed % 7 == 6) DrawProgram(programs, IsAlwaysBsp(LivesOf(scenario)), scenario);
   Random codecs(seed, /*stream=*/5);
@@ -552,7 +559,7 @@ Scenario DrawScenario(uint64_t seed) {
   const bool is_small = scenario.job.cluster().num_workers() <= 4;
   const bool is_plain =
       !scenario.job.has_codec() && !scenario.has_known_end && !scenario.program.has_value();
-  if (seed % 11 == 6 && is_small && is_plain) {
+  if ((seed % 11 == 6 || HasShortLives(seed)) && is_small && is_plain) {
     DrawStay(stay, scenario);
   }
   Random sparse(seed, /*stream=*/8);

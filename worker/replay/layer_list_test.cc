@@ -101,7 +101,8 @@ TEST(LayerListTest, AFolderIsRefused) {
 }
 
 TEST(LayerListTest, AnEndlessDeviceIsRefused) {
-  EXPECT_THAT(std::string(LoadLayerList("/dev/zero").status().message()), HasSubstr("it is a device"));
+  EXPECT_THAT(std::string(LoadLayerList("/dev/zero").status().message()),
+              HasSubstr("it is a device"));
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ const std::map<std::string, Rule>& Rules() {
       {"momentum_not_restored", {"error feedback"}},
       {"optimizer_of_table_ignored", {"final values"}},
       {"optimizer_state_left_out", {"final values", /*first_seed=*/201}},
-      {"others_go_on_with_other_bits", {"nothing lost in a checkpoint"}},
+      {"others_go_on_with_other_bits", {"final values"}},
       {"own_states_not_awaited", {"own state"}},
       {"program_leaves_layers_out", {"the job has failed"}},
       {"pull_before_initial_values", {"initial values"}},
