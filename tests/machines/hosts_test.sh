@@ -213,7 +213,7 @@ expect_text unreachable 'but cannot on '
 run network 1 --hosts="$(hosts 0 1)" --network=10.88.0.0/24
 expect_text network 'got 10.88.0.0/24; this machine has lo 127.0.0.1, eth0 10.77.0.11'
 
-run alike 1 --hosts="$(hosts 0 1)" --network=lo
+run alike 2 --hosts="$(hosts 0 1)" --network=lo
 expect_text alike "got 127.0.0.1 for $(hosts 0) and $(hosts 1)"
 
 # A job that fails says why, and ends on all machines.

@@ -178,15 +178,15 @@ for node in 0 1; do
 done
 start ranks 0 1 --insecure --first_rank=1 --worker_command=true
 finish
-expect_codes ranks 1
+expect_codes ranks 2
 expect_text ranks 0 '--first_rank: expected 1 ranks from 0 to 0'
 
 # Wrong flags are refused.
 run network 1 --insecure --network=10.88.0.0/24
-expect_codes network 1
+expect_codes network 2
 expect_text network 0 'got 10.88.0.0/24; this machine has lo 127.0.0.1, eth0 10.77.0.10'
 run keyless 1
-expect_codes keyless 1
+expect_codes keyless 2
 expect_text keyless 0 '--rendezvous: expected --keys=DIR'
 
 # A job that fails in its first moment ends everywhere. A machine that comes late learns the reason.

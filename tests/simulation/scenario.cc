@@ -444,8 +444,15 @@ void DrawShortLives(Random& random, Scenario& scenario) {
   while (scenario.next_lives.size() + 1 < lives) {
     scenario.next_lives.push_back(DrawNextLife(random, scenario, scenario.next_lives.size() + 1));
   }
+  const uint32_t workers = scenario.job.cluster().num_workers();
+  const bool is_async = random.Bernoulli(0.5);
   for (Scenario* life : LivesOf(scenario)) {
-    life->power_cut = Between(random, absl::Milliseconds(20), absl::Milliseconds(350));
+    if (is_async) {
+      life->job.mutable_consistency()->Clear();
+      life->job.mutable_consistency()->set_mode(v1::ConsistencySpec::ASYNC);
+    }
+    life->power_cut = Between(random, absl::ZeroDuration(), absl::Milliseconds(60));
+    life->cut_after_ends = static_cast<uint32_t>(Between(random, 0, workers));
   }
   scenario.next_lives.back().power_cut = absl::InfiniteDuration();
 }
@@ -453,11 +460,12 @@ void DrawShortLives(Random& random, Scenario& scenario) {
 // A worker stops while it registers, and goes on when another one has taken its place. That one may
 // have done its steps, so that the place is free again.
 void DrawLateRegistration(Random& random, Scenario& life) {
+  life.network.drop = 0.3;
   Fault& fault = life.faults.emplace_back();
   fault.kind = Fault::Kind::kPauseWorker;
   fault.process = static_cast<uint32_t>(random.UniformInt(life.job.cluster().num_workers()));
   const absl::Duration way = life.network.latency + 0.5 * life.network.max_jitter;
-  fault.at = Between(random, 2 * way, 5 * way);
+  fault.at = Between(random, 3 * way, 3 * way + absl::Milliseconds(50));
   fault.pause = Between(random, 1.5 * kLease, 4 * kLease);
   fault.replaced_after = Between(random, kLease, 1.5 * kLease);
 }
@@ -468,13 +476,10 @@ void DrawStay(Random& random, Scenario& scenario) {
   const int64_t round_steps = std::min<int64_t>(scenario.steps, 4);
   const int64_t rounds = Between(random, 2, 3);
   const std::vector<Scenario*> lives = LivesOf(scenario);
-  for (Scenario* life : lives) {
-    if (random.Bernoulli(0.3)) DrawLateRegistration(random, *life);
-  }
   // A worker that comes when the others have left does a round alone.
   const int64_t processes =
       scenario.job.cluster().num_workers() * rounds * static_cast<int64_t>(lives.size()) +
-      static_cast<int64_t>(CountFaults(scenario));
+      static_cast<int64_t>(CountFaults(scenario) + lives.size());
   const int64_t steps = round_steps * processes;
   const uint64_t elements = scenario.job.cluster().num_workers() * static_cast<uint64_t>(steps);
   for (Scenario* life : lives) {
@@ -488,6 +493,7 @@ void DrawStay(Random& random, Scenario& scenario) {
     for (Fault& fault : life->faults) {
       if (random.Bernoulli(0.5)) fault.at *= rounds;
     }
+    if (!HasShortLives(scenario.seed)) DrawLateRegistration(random, *life);
   }
 }
 

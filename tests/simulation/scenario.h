@@ -76,6 +76,7 @@ struct Scenario {
   // rates. But the final ones are known: the job is BSP.
   bool has_known_end = false;
   std::optional<UserProgram> program;  // none: every worker has a gradient in each step
+  uint32_t cut_after_ends = 0;  // number of workers that end before the time to the power cut runs
   absl::Duration power_cut = absl::InfiniteDuration();  // then all processes die
   // If this life of the job does not end well, the next one goes on from the newest checkpoint, and
   // so on.

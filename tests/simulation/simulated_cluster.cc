@@ -103,9 +103,7 @@ SimulationResult SimulatedCluster::Run() {
       coordinator_->Checkpoint({}, [](const absl::StatusOr<v1::CheckpointReply>&) {});
     });
   }
-  if (scenario_.power_cut < scenario_.limit) {
-    world_.RunAfter(scenario_.power_cut, [this] { CutPower(); });
-  }
+  if (scenario_.cut_after_ends == 0) CutPowerLater();
   world_.RunUntil(start_ + scenario_.limit);
   if (disk_ != nullptr) disk_->EndLife();
   is_time_up = true;
@@ -129,6 +127,12 @@ void SimulatedCluster::CloseLog(absl::Time end) {
   record.mutable_end()->set_time_ns(absl::ToUnixNanos(end));
   log_.Append(record);
   log_.Close();
+}
+
+void SimulatedCluster::CutPowerLater() {
+  if (scenario_.power_cut < scenario_.limit) {
+    world_.RunAfter(scenario_.power_cut, [this] { CutPower(); });
+  }
 }
 
 void SimulatedCluster::CutPower() {
@@ -280,7 +284,9 @@ void SimulatedCluster::StartWorkers() {
 }
 
 void SimulatedCluster::EndWorker(Member& worker) {
-  if (std::exchange(worker.has_ended, true) || --running_workers_ > 0) return;
+  if (std::exchange(worker.has_ended, true)) return;
+  if (++ended_workers_ == scenario_.cut_after_ends) CutPowerLater();
+  if (--running_workers_ > 0) return;
   if (scenario_.job.stay()) world_.RunAfter(kBetweenRounds, [this] { BeginNextRound(); });
 }
 

@@ -84,6 +84,7 @@ class SimulatedCluster {
   void WriteHeader();
   // Writes the updates in the checkpoint from which the job goes on.
   void WriteRestored();
+  void CutPowerLater();
   void CutPower();
   void CloseLog(absl::Time end);
   std::unique_ptr<Member> StartMember(uint64_t seed);
@@ -127,6 +128,7 @@ class SimulatedCluster {
   std::vector<std::unique_ptr<Member>> servers_;
   std::vector<std::unique_ptr<Member>> workers_;
   int running_workers_ = 0;  // processes
+  uint32_t ended_workers_ = 0;
   bool has_lost_worker_0_ = false;
   CodecWatch codecs_;
   SimulationResult result_;
