@@ -432,7 +432,7 @@ size_t CountFaults(const Scenario& scenario) {
 }
 
 // Schedules with many restores.
-bool HasShortLives(uint64_t seed) { return seed % 11 == 2; }
+bool HasShortLives(uint64_t seed) { return seed % 11 == 2 || seed % 11 == 9; }
 
 // Several lives that end soon: some in a round, some between two rounds, when all workers have
 // left, maybe at different steps.
@@ -445,7 +445,7 @@ void DrawShortLives(Random& random, Scenario& scenario) {
     scenario.next_lives.push_back(DrawNextLife(random, scenario, scenario.next_lives.size() + 1));
   }
   const uint32_t workers = scenario.job.cluster().num_workers();
-  const bool is_async = random.Bernoulli(0.5);
+  const bool is_async = random.Bernoulli(0.8);
   for (Scenario* life : LivesOf(scenario)) {
     if (is_async) {
       life->job.mutable_consistency()->Clear();
