@@ -478,7 +478,7 @@ std::vector<Listed> AllListed() {
                  "--worker_command=\"python worker/python/examples/digits.py\""),
       DoesNotTrain("deploy/torch_test.sh"),
       DoesNotTrain("CAPSTAN_TEST_DEVICE=cuda PYTHONPATH=tests/python python "
-                   "tests/python/run_tests.py torch_test torch_embedding_test"),
+                   "tests/python/run_tests.py torch_test torch_embedding_test torch_read_test"),
       IsTestedBy(kTorchStepTest, "python tests/benchmark/torch_step.py"),
       IsTestedBy(kTorchStepTest, "sudo python tests/benchmark/torch_step.py --gbit=1"),
       IsTestedBy(kTorchStepTest, "sudo python tests/benchmark/torch_step.py --gbit=1 --wait"),

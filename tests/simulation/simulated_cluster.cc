@@ -136,7 +136,8 @@ void SimulatedCluster::CutPowerLater() {
 }
 
 void SimulatedCluster::CutPower() {
-  if (result_.outcome.has_value()) return;
+  // BuryAll ends workers, too.
+  if (result_.outcome.has_value() || world_.Now() >= start_ + scenario_.limit) return;
   result_.is_cut = true;
   CloseLog(world_.Now());
   for (const auto* members : {&servers_, &workers_}) {
