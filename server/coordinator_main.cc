@@ -25,6 +25,7 @@
 #include "common/base/flag_help.h"
 #include "common/base/log_format.h"
 #include "common/base/one_shot.h"
+#include "common/base/open_files.h"
 #include "common/base/program.h"
 #include "common/base/random.h"
 #include "common/base/readiness.h"
@@ -241,6 +242,8 @@ absl::Status Coordinate(const Args& args, bool* is_terminated) {
   ASSIGN_OR_RETURN(const std::unique_ptr<LivePageServer> page,
                    StartLivePage(guarded.security, log.get(), coordinator, clock));
   GrpcCoordinatorService service(coordinator, &guard);
+  RETURN_IF_ERROR(
+      ExpectOpenFiles(uint64_t{job.cluster().num_servers()} + job.cluster().num_workers()));
   GrpcServer::Options listening;
   listening.guard = &guard;
   listening.max_connections = MaxConnections(job);

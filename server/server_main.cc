@@ -21,6 +21,7 @@
 #include "common/base/flag_help.h"
 #include "common/base/ids.h"
 #include "common/base/log_format.h"
+#include "common/base/open_files.h"
 #include "common/base/program.h"
 #include "common/base/random.h"
 #include "common/base/readiness.h"
@@ -302,6 +303,8 @@ absl::Status Serve(EndRequest* end, bool* has_begun) {
           std::make_unique<GrpcUcxService>(ucx_listener.get(), &*streams, &guard, job.name());
       services.push_back(ucx_service.get());
     }
+    RETURN_IF_ERROR(ExpectOpenFiles(uint64_t{job.cluster().num_workers()} *
+                                    job.transport().grpc_connections()));
     GrpcServer::Options listens;
     listens.guard = &guard;
     listens.max_connections = MaxConnections(job);

@@ -17,6 +17,17 @@ void RaiseOpenFiles() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+absl::Status ExpectOpenFiles(uint64_t connections) {
+  // Logs, the listening ports, gRPC's pollers and timers. With fewer it hangs.
+  constexpr uint64_t kOwnFiles = 24;
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return absl::OkStatus();
+  if (limit.rlim_cur >= kOwnFiles + connections) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "expected to be allowed ", kOwnFiles + connections, " open files and connections, got ",
+      limit.rlim_cur, ": raise the limit (ulimit -n)"));
+}
+
 absl::Status CheckOpenFiles() {
   const int descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (descriptor >= 0) {

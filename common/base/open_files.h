@@ -1,6 +1,8 @@
 #ifndef COMMON_BASE_OPEN_FILES_H_
 #define COMMON_BASE_OPEN_FILES_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 
 namespace capstan {
@@ -8,6 +10,10 @@ namespace capstan {
 // Lets this process open as many files and connections as the system allows it: by default a
 // process may open fewer, for programs that expect few.
 void RaiseOpenFiles();
+
+// FAILED_PRECONDITION, with what to do, unless this process may hold `connections` and the files
+// that a server needs beside them.
+absl::Status ExpectOpenFiles(uint64_t connections);
 
 // UNAVAILABLE, with what to do, if this process cannot open any other file or connection now.
 absl::Status CheckOpenFiles();

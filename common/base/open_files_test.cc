@@ -34,6 +34,17 @@ TEST(OpenFilesTest, AProcessThatCanOpenNoFileIsToldSo) {
       << status;
 }
 
+TEST(OpenFilesTest, AServerThatMayNotHoldItsConnectionsIsToldSo) {
+  EXPECT_TRUE(ExpectOpenFiles(4).ok());
+  const ScopedLimit limit;
+  limit.Set(27);
+  const absl::Status status = ExpectOpenFiles(4);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.message(),
+            "expected to be allowed 28 open files and connections, got 27: raise the limit "
+            "(ulimit -n)");
+}
+
 TEST(OpenFilesTest, TheLimitIsRaisedToWhatTheSystemAllows) {
   const ScopedLimit limit;
   limit.Set(64);
