@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import zlib
+from typing import Sequence
 
 import torch
 
 from capstan._errors import InvalidArgument
 
-Named = list[tuple[str, torch.Tensor]]
+Named = Sequence[tuple[str, torch.Tensor]]
 
 
 class SharedState:
