@@ -46,7 +46,7 @@ class ScopedFd {
   int fd_;
 };
 
-// Data of the child between vfork and exec. Nothing may be allocated there.
+// Data of the child between fork and exec. Nothing may be allocated there.
 struct Launch {
   pid_t parent;
   int input_fd;
@@ -189,9 +189,9 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const Options&
   const Launch launch = {getpid(),           input_reader.get(), log_fd.get(),
                          error_writer.get(), argv.data(),        environment.data()};
 
-  // A fork would run the handlers of libraries, and OpenBLAS's waits for ever if it had too little
-  // memory for its threads.
-  const pid_t pid = vfork();
+  // Not vfork: fork runs OpenBLAS's handler, which ends its threads. They would take the signals
+  // that InterruptSignals waits for.
+  const pid_t pid = fork();
   if (pid < 0) return SystemError(absl::StrCat("cannot start ", options.program));
   if (pid == 0) ExecChild(launch);
   setpgid(pid, pid);
