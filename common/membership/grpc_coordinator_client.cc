@@ -153,7 +153,7 @@ absl::Status GrpcCoordinatorClient::ErrorOf(const grpc::Status& status) {
       }
       return security_->Explain(address_, error);
     }
-    // Of a coordinator's own errors with this code, the caller waits for the end.
+    // The caller waits for the end of the coordinator's own errors with this code.
     case absl::StatusCode::kResourceExhausted:
       if (!absl::StrContains(error.message(), "message larger than max")) return error;
       return absl::InvalidArgumentError(absl::StrCat(

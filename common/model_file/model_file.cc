@@ -74,7 +74,7 @@ std::string DifferenceOf(const Safetensors::Tensor& expected, const Safetensors:
                       ", got ", ShapeText(tensor->shape), " of ", tensor->dtype);
 }
 
-// Of a file, before its header.
+// The bytes of a file before its header.
 constexpr uint64_t kLengthBytes = sizeof(uint64_t);
 // Enough to tell what a file is.
 constexpr uint64_t kBeginningBytes = 256;

@@ -160,7 +160,7 @@ class RightsTest : public testing::Test {
     return status;
   }
 
-  // Of a call to the live page. No right: without having logged in.
+  // The answer of the live page to a call. No right: without having logged in.
   PageAnswer AskPage(const std::string& call, std::optional<Right> right) {
     LivePage::Options options;
     options.coordinator = coordinator_.get();

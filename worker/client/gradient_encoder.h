@@ -130,7 +130,7 @@ class HostEncoder : public GradientEncoder {
     std::shared_ptr<HostBuffer> residual;  // null without a lossy codec
     std::shared_ptr<HostBuffer> encoded;   // the slices, one after the other; null likewise
     std::shared_ptr<HostBuffer> momentum;  // u; null without a Dgc
-    // Of the gradient in work:
+    // These belong to the gradient in work:
     float clip_factor = 1;
     double relative_rate = 1;  // its learning rate, divided by that of the table's optimizer
   };

@@ -12,7 +12,7 @@ namespace capstan {
 // True when `bytes` opens with the magic number of gzip (RFC 1952).
 bool IsGzip(absl::string_view bytes);
 
-// Of a data file, decompressed.
+// The bound of a decompressed data file.
 struct FileLimits {
   uint64_t bytes = uint64_t{8} << 30;
   // Without a newline. More is refused before the end of the line has come.

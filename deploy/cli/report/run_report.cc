@@ -23,7 +23,7 @@ namespace {
 
 using ::nlohmann::json;
 
-// Of a run's progress, and of its summary.
+// Bounds of a run's progress and of its summary.
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 
 void AddText(const json& summary, const char* key, const char* what, ChartPageContent* content) {
