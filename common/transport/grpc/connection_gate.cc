@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,8 @@ constexpr int kNow = 0;
 constexpr int kUntilAnEvent = -1;
 constexpr int kRetryMilliseconds = 100;
 constexpr int kCheckMilliseconds = 10;
+// Of strangers' time and bytes, which make no events.
+constexpr absl::Duration kCheckInterval = absl::Milliseconds(kCheckMilliseconds);
 
 // The peer of a connection as gRPC names it: "ipv4:127.0.0.1:40000" or "ipv6:%5B::1%5D:40000". And
 // the same without the port.
@@ -111,6 +114,7 @@ void ConnectionGate::Watch(int fd, uint32_t event_kinds) {
 
 void ConnectionGate::Run() {
   int timeout = kUntilAnEvent;
+  absl::Time next_check;
   while (true) {
     epoll_event event = {};
     event.data.fd = -1;
@@ -118,8 +122,11 @@ void ConnectionGate::Run() {
     if (event.data.fd == wake_) return;
     if ((event.events & EPOLLHUP) != 0) Forget(event.data.fd);
     timeout = TakeConnection();
-    // Strangers' time and bytes make no events.
-    if (timeout != kNow && CloseStrangers()) timeout = kCheckMilliseconds;
+    // A flood of connections must not put the check off.
+    if (timeout != kNow || absl::Now() >= next_check) {
+      if (CloseStrangers() && timeout != kNow) timeout = kCheckMilliseconds;
+      next_check = absl::Now() + kCheckInterval;
+    }
     LogStranger();
   }
 }
@@ -203,12 +210,38 @@ bool ConnectionGate::CloseStrangers() {
   for (auto next = connections_.begin(); next != connections_.end();) {
     const auto connection = next++;
     if (!connection->is_stranger) continue;
+    connection->bytes = BytesReceived(connection->duplicate);
     const bool is_late = connection->begin < latest;
-    const bool is_long = BytesReceived(connection->duplicate) > limits_.stranger_bytes;
+    const bool is_long = connection->bytes > limits_.stranger_bytes;
     if (is_late || is_long) CloseLocked(connection, is_late ? &Counts::time : &Counts::bytes);
     has_strangers = has_strangers || !(is_late || is_long);
   }
+  CloseLargestHostsLocked();
   return has_strangers;
+}
+
+void ConnectionGate::CloseLargestHostsLocked() {
+  const uint64_t most_bytes =
+      std::max(limits_.stranger_bytes, limits_.unproved * limits_.mean_stranger_bytes);
+  uint64_t bytes = 0;
+  std::map<std::string, uint64_t> bytes_of_host;
+  for (const Connection& connection : connections_) {
+    if (!connection.is_stranger) continue;
+    bytes += connection.bytes;
+    bytes_of_host[connection.host] += connection.bytes;
+  }
+  while (bytes > most_bytes) {
+    const auto most =
+        std::max_element(bytes_of_host.begin(), bytes_of_host.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto oldest = std::find_if(
+        connections_.begin(), connections_.end(), [&most](const Connection& connection) {
+          return connection.is_stranger && connection.bytes > 0 && connection.host == most->first;
+        });
+    bytes -= oldest->bytes;
+    most->second -= oldest->bytes;
+    CloseLocked(oldest, &Counts::bytes);
+  }
 }
 
 void ConnectionGate::CloseLocked(Connections::iterator connection, int64_t Counts::*count) {

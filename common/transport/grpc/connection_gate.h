@@ -18,9 +18,8 @@ namespace capstan {
 // A listening socket that bounds the open connections. A connection is a stranger's until it has
 // had an admitted call, and unproved until that was a member's. Strangers have little time and few
 // bytes. Unproved connections take no place of proved ones: if there are too many, the oldest one
-// of the host that has most of them is closed. So a flood of connections shuts out no other host.
-// Has its own thread. Open and
-// Close must not run at the same time; all else is thread-safe.
+// of the host that has most of them is closed. So a flood shuts out no other host. Has its own
+// thread. Open and Close must not run at the same time; all else is thread-safe.
 class ConnectionGate {
  public:
   struct Limits {
@@ -29,6 +28,9 @@ class ConnectionGate {
     // A stranger's connection is closed after this time, or if it has sent more bytes.
     absl::Duration stranger_time = absl::Seconds(10);
     uint64_t stranger_bytes = 8 << 20;
+    // All strangers together may send this times `unproved`, or what one may if that is more.
+    // Beyond, the oldest one of the host that has sent most is closed.
+    uint64_t mean_stranger_bytes = 8 << 20;
   };
   // Takes over a connection. Must call shutdown() on it before close(): the gate notices only that.
   using Taker = std::function<void(int socket)>;
@@ -58,7 +60,7 @@ class ConnectionGate {
     uint32_t unproved = 0;
     // Ended without an admitted call, because:
     int64_t time = 0;      // they had their time
-    int64_t bytes = 0;     // they sent too much
+    int64_t bytes = 0;     // they, or all together, sent too much
     int64_t too_many = 0;  // others needed the place
     int64_t ended = 0;     // the other side, or gRPC, ended them
 
@@ -76,6 +78,7 @@ class ConnectionGate {
     absl::Time begin;
     bool is_stranger = true;
     bool is_proved = false;
+    uint64_t bytes = 0;  // sent by a stranger, when CloseStrangers has looked
   };
   using Connections = std::list<Connection>;  // the oldest first
 
@@ -89,6 +92,8 @@ class ConnectionGate {
   void CloseOneLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Closes strangers' connections that have had their time or bytes. Whether others are left.
   bool CloseStrangers();
+  // Closes strangers' connections until the others have sent few enough bytes together.
+  void CloseLargestHostsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // `count` is the one of counts_ for the reason.
   void CloseLocked(Connections::iterator connection, int64_t Counts::*count)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -149,6 +150,58 @@ TEST_F(ConnectionGateTest, AStrangerHasFewBytes) {
   EXPECT_FALSE(IsClosed(brief));
   EXPECT_EQ(gate_->counts().bytes, 1);
   for (const int fd : {brief, stranger, taken_[0].Wait(), taken_[1].Wait()}) close(fd);
+}
+
+TEST_F(ConnectionGateTest, AllStrangersTogetherHaveFewBytes) {
+  gate_ = ConnectionGate::Listen("127.0.0.1", /*port=*/0,
+                                 {/*proved=*/1, /*unproved=*/5, absl::Hours(1), /*bytes=*/1000,
+                                  /*mean_bytes=*/300});
+  Open();
+  const std::string words(600, 'x');
+  const auto say = [&words](int client, size_t bytes) {
+    EXPECT_EQ(send(client, words.data(), bytes, MSG_NOSIGNAL), static_cast<ssize_t>(bytes));
+  };
+  const int other = Connect(INADDR_LOOPBACK + 1);  // 127.0.0.2
+  say(other, 500);
+  const int silent = Connect();
+  const int first = Connect();
+  say(first, 600);
+  const int second = Connect();
+  taken_[3].Wait();
+  EXPECT_FALSE(IsClosed(first));
+  say(second, 500);
+  char byte = 0;
+  EXPECT_LE(recv(first, &byte, 1, 0), 0);  // waits for the end
+  for (const int fd : {other, silent, second}) EXPECT_FALSE(IsClosed(fd));
+  EXPECT_EQ(gate_->counts().bytes, 1);
+  for (const int fd : {other, silent, first, second}) close(fd);
+  for (int i = 0; i < 4; ++i) close(taken_[i].Wait());
+}
+
+TEST_F(ConnectionGateTest, AFloodOfConnectionsGivesAStrangerNoMoreBytes) {
+  gate_ = ConnectionGate::Listen("127.0.0.1", /*port=*/0,
+                                 {/*proved=*/1, /*unproved=*/9, absl::Hours(1), /*bytes=*/1000});
+  std::atomic<bool> floods = true;
+  // The next connection waits already when one is taken.
+  gate_->Open([this, &floods](int socket) {
+    if (num_taken_++ == 0) {
+      taken_[0].Set(socket);
+    } else {
+      shutdown(socket, SHUT_RDWR);
+      close(socket);
+    }
+    if (floods) close(Connect());
+  });
+  const int stranger = Connect(INADDR_LOOPBACK + 1);  // 127.0.0.2
+  taken_[0].Wait();
+  const std::string words(1500, 'x');
+  EXPECT_EQ(send(stranger, words.data(), words.size(), MSG_NOSIGNAL), 1500);
+  char byte = 0;
+  EXPECT_LE(recv(stranger, &byte, 1, 0), 0);  // waits for the end
+  floods = false;
+  gate_->Close();
+  close(stranger);
+  close(taken_[0].Wait());
 }
 
 TEST_F(ConnectionGateTest, AConnectionThatIsShutGivesItsPlaceAndItsDescriptorBackOnce) {
