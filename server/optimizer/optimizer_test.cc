@@ -162,10 +162,14 @@ TEST_P(OptimizerConformanceTest, ALearningRateOfZeroKeepsTheValues) {
   EXPECT_EQ(parameters.values, before);
 }
 
-TEST_P(OptimizerConformanceTest, EmptySliceIsAccepted) {
+TEST_P(OptimizerConformanceTest, AnEmptySliceChangesNothing) {
   const auto optimizer = Make(/*weight_decay=*/0.01);
-  const std::vector<absl::Span<float>> state(optimizer->state_count());
-  optimizer->Apply(/*gradient=*/{}, Application(), /*values=*/{}, state);
+  const std::vector<float> gradient(30, 1.0f);
+  Parameters parameters = MakeParameters(*optimizer, std::vector<float>(30, 2.0f));
+  const Parameters before = parameters;
+  ApplyPart(*optimizer, gradient, /*application=*/1, /*offset=*/7, /*size=*/0, parameters);
+  EXPECT_EQ(parameters.values, before.values);
+  EXPECT_EQ(parameters.state, before.state);
 }
 
 TEST_P(OptimizerConformanceTest, NeighboursOfTheSliceStayUntouched) {

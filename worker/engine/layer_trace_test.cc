@@ -41,11 +41,5 @@ TEST(LayerTraceTest, OnePartEndsWhereTheNextBegins) {
             "\"forward fc2\"{\"layer\":1}3.0+4.0\n");
 }
 
-TEST(LayerTraceTest, WithoutATracerNothingHappens) {
-  LayerTrace trace(/*tracer=*/nullptr, {});
-  trace.Begin("wait", 1);
-  trace.End();
-}
-
 }  // namespace
 }  // namespace capstan

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
 #include "worker/dataset/sparse/sparse_text_parser.h"
 #include "worker/dataset/sparse/standard_input.h"
@@ -115,20 +116,44 @@ TEST(PrefetchingStreamTest, ReadsNoFurtherAheadThanAllowed) {
 TEST(PrefetchingStreamTest, DestructorEndsAThreadThatWaitsForRoom) {
   RealClock clock;
   std::atomic<uint64_t> calls = 0;
-  const std::unique_ptr<PrefetchingStream> stream =
+  std::unique_ptr<PrefetchingStream> stream =
       Make(std::make_unique<NumberStream>(1000, /*end=*/0, &calls), &clock);
   while (calls < 2) SleepUntil(clock, clock.Now() + absl::Milliseconds(1));
+  stream = nullptr;
+  EXPECT_EQ(calls, 2u) << "it read on";
 }
 
+// A source that has no batch until it is cancelled.
+class SilentStream : public SampleStream {
+ public:
+  struct State {
+    explicit State(Clock* clock) : is_asked(clock), is_cancelled(clock) {}
+    OneShot<bool> is_asked;
+    OneShot<bool> is_cancelled;
+    std::atomic<bool> has_answered = false;
+  };
+  explicit SilentStream(State* state) : state_(*state) {}
+
+  absl::StatusOr<size_t> Next(size_t, SparseBatch*) override {
+    state_.is_asked.Set(true);
+    state_.is_cancelled.Wait();
+    state_.has_answered = true;
+    return absl::CancelledError("cancelled");
+  }
+  uint64_t pass_samples() const override { return 0; }
+  void Cancel() override { state_.is_cancelled.Set(true); }
+
+ private:
+  State& state_;
+};
+
 TEST(PrefetchingStreamTest, DestructorEndsAThreadThatWaitsForInput) {
-  StandardInput input;
   RealClock clock;
-  TextSampleStream::Options options;
-  options.path = "-";
-  absl::StatusOr<std::unique_ptr<TextSampleStream>> source =
-      TextSampleStream::Create(options, MakeLibsvmLineParser({}));
-  ASSERT_TRUE(source.ok()) << source.status();
-  Make(*std::move(source), &clock);
+  SilentStream::State source(&clock);
+  std::unique_ptr<PrefetchingStream> stream = Make(std::make_unique<SilentStream>(&source), &clock);
+  source.is_asked.Wait();
+  stream = nullptr;
+  EXPECT_TRUE(source.has_answered) << "it did not wait for its thread";
 }
 
 TEST(PrefetchingStreamTest, CancelEndsAWaitingNext) {
