@@ -6,12 +6,13 @@
 #include <atomic>
 #include <fstream>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/fake_clock.h"
+#include "common/base/mutex.h"
 #include "common/transport/trust/make_keys.h"
 
 namespace capstan {
@@ -19,6 +20,23 @@ namespace {
 
 constexpr char kToken[] = "0123456789abcdef-one";
 constexpr char kOtherToken[] = "0123456789abcdef-two";
+
+// Counts the waits of the thread that reads keys: one after each look at the folder.
+class LookCountingClock : public FakeClock {
+ public:
+  int looks() const { return looks_; }
+
+  bool WaitUntil(Mutex& mutex, CondVar& condition, absl::Time deadline) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    if (deadline != last_deadline_) ++looks_;
+    last_deadline_ = deadline;
+    return FakeClock::WaitUntil(mutex, condition, deadline);
+  }
+
+ private:
+  absl::Time last_deadline_;  // used by the thread alone
+  std::atomic<int> looks_ = 0;
+};
 
 class WatchedKeysTest : public testing::Test {
  protected:
@@ -65,7 +83,14 @@ class WatchedKeysTest : public testing::Test {
     }
   }
 
-  FakeClock clock_;
+  // Returns after a look at the folder as it is now.
+  void AwaitLook() {
+    // The next look to end may have begun before.
+    const int end = clock_.looks() + 2;
+    Await([this, end] { return clock_.looks() >= end; });
+  }
+
+  LookCountingClock clock_;
   const KeyPair authority_ =
       MakeAuthority("test", clock_.Now() - absl::Hours(1), clock_.Now() + absl::Hours(100)).value();
   std::string dir_ = testing::TempDir() + "/keys-XXXXXX";
@@ -79,10 +104,7 @@ TEST_F(WatchedKeysTest, NewKeysAreTakenOnceTheyFitEachOther) {
   const KeyPair next = MakePair(/*is_server=*/true);
   Write(kCertificateFile, next.certificate);  // of another private key than tls.key
   Write(kTokenFile, kOtherToken);
-  for (int i = 0; i < 20; ++i) {
-    clock_.Advance(WatchedKeys::kInterval);
-    std::this_thread::yield();
-  }
+  AwaitLook();
   EXPECT_EQ(*keys->tls(), first);
   EXPECT_EQ(keys->tokens()->own(), kToken) << "a folder is taken as a whole";
   Write(kPrivateKeyFile, next.private_key);
@@ -111,6 +133,9 @@ TEST_F(WatchedKeysTest, ACertificateForClientsIsNotTakenByAServer) {
   EXPECT_NE(refused.message().find("expected a certificate for a server"), std::string::npos)
       << refused;
   EXPECT_TRUE(ReadTlsKeys(dir_, clock_.Now(), TlsRole::kClient).ok());
+  AwaitLook();
+  EXPECT_EQ(*keys->tls(), first);
+  EXPECT_EQ(published_, 1);
   WritePair(MakePair(/*is_server=*/true));
   Await([&] { return keys->tls() != first; });
   EXPECT_EQ(keys->tls()->identity.find(of_client.certificate), std::string::npos);
