@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/coordinator/training_status.h"
+
 namespace capstan {
 namespace {
 
@@ -125,25 +127,8 @@ TEST(JobProgressTest, BeforeItsFirstStepARestoredWorkerHasWhatItHadBefore) {
   EXPECT_EQ(JoinedProgress(v1::Progress(), v1::Progress()).mean_staleness_seen(), 0);
 }
 
-// A job that trains, and whose workers have done these steps.
-v1::GetStatusReply Training(const std::vector<int64_t>& steps) {
-  v1::GetStatusReply status;
-  status.mutable_view()->set_phase(v1::TRAINING);
-  for (size_t i = 0; i < steps.size(); ++i) {
-    status.mutable_view()->add_workers()->set_worker(i);
-    status.add_progress()->set_steps_done(steps[i]);
-  }
-  return status;
-}
-
-void AddPeriod(int64_t first_step, v1::ConsistencySpec::Mode mode, v1::GetStatusReply* status) {
-  v1::ConsistencyPeriod& period = *status->mutable_view()->add_consistency();
-  period.set_first_step(first_step);
-  period.mutable_consistency()->set_mode(mode);
-}
-
 TEST(HasBspStepsLeftTest, OnlyPeriodsThatSomeWorkerHasNotLeftCount) {
-  v1::GetStatusReply status = Training({99, 120});
+  v1::GetStatusReply status = TrainingStatus({99, 120});
   EXPECT_TRUE(HasBspStepsLeft(status)) << "bsp is the default";
   AddPeriod(0, v1::ConsistencySpec::BSP, &status);
   AddPeriod(100, v1::ConsistencySpec::SSP, &status);

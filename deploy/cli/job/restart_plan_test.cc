@@ -12,6 +12,7 @@
 #include "deploy/cli/job/fake_job_run.h"
 #include "server/checkpoint/example_checkpoint.h"
 #include "server/checkpoint/manifest.h"
+#include "server/coordinator/training_status.h"
 
 namespace capstan {
 namespace {
@@ -44,25 +45,8 @@ class RestartPlanTest : public ::testing::Test {
   const std::string dir_;
 };
 
-// A job that trains, and whose workers have done these steps.
-v1::GetStatusReply Training(const std::vector<int64_t>& steps) {
-  v1::GetStatusReply status;
-  status.mutable_view()->set_phase(v1::TRAINING);
-  for (size_t i = 0; i < steps.size(); ++i) {
-    status.mutable_view()->add_workers()->set_worker(i);
-    status.add_progress()->set_steps_done(steps[i]);
-  }
-  return status;
-}
-
-void AddPeriod(int64_t first_step, v1::ConsistencySpec::Mode mode, v1::GetStatusReply* status) {
-  v1::ConsistencyPeriod& period = *status->mutable_view()->add_consistency();
-  period.set_first_step(first_step);
-  period.mutable_consistency()->set_mode(mode);
-}
-
 v1::GetStatusReply TrainingUnder(v1::ConsistencySpec::Mode mode) {
-  v1::GetStatusReply status = Training({10, 20});
+  v1::GetStatusReply status = TrainingStatus({10, 20});
   AddPeriod(0, mode, &status);
   return status;
 }
