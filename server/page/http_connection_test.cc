@@ -10,12 +10,15 @@
 #include <optional>
 #include <string>
 
+#include "absl/time/time.h"
 #include "common/base/real_clock.h"
 
 namespace capstan {
 namespace {
 
 constexpr size_t kMostBytes = 100;
+// Longer than the test may take: what waits for this time fails the test.
+constexpr absl::Duration kForever = absl::Hours(1);
 
 // A connection in plaintext. The test has the other end.
 class HttpConnectionTest : public testing::Test {
@@ -25,7 +28,7 @@ class HttpConnectionTest : public testing::Test {
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
     client_ = ends[1];
     connection_ = std::make_unique<HttpConnection>(ends[0], stop_, clock_, /*tls=*/nullptr);
-    connection_->set_deadline(clock_.Now() + absl::Seconds(20));
+    connection_->set_deadline(clock_.Now() + kForever);
   }
   ~HttpConnectionTest() override {
     close(client_);
@@ -70,15 +73,13 @@ TEST_F(HttpConnectionTest, AWriteEndsAtTheDeadlineIfNobodyReads) {
 
 TEST_F(HttpConnectionTest, TheOwnersEndEndsAWait) {
   eventfd_write(stop_, 1);
-  const absl::Time begin = clock_.Now();
   EXPECT_EQ(connection_->ReadHead(kMostBytes), std::nullopt);
-  EXPECT_LT(clock_.Now() - begin, absl::Seconds(10));
 }
 
 TEST_F(HttpConnectionTest, TheEndOfTheClientIsSomethingToRead) {
   EXPECT_FALSE(connection_->AwaitBytes(clock_.Now() + absl::Milliseconds(5)));
   shutdown(client_, SHUT_WR);
-  EXPECT_TRUE(connection_->AwaitBytes(clock_.Now() + absl::Seconds(10)));
+  EXPECT_TRUE(connection_->AwaitBytes(clock_.Now() + kForever));
   EXPECT_EQ(connection_->ReadHead(kMostBytes), std::nullopt);
 }
 

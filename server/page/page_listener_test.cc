@@ -27,6 +27,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+// Longer than the test may take: what waits for this time fails the test.
+constexpr absl::Duration kForever = absl::Hours(1);
+
 int Connect(const std::string& address) {
   sockaddr_in to = {};
   to.sin_family = AF_INET;
@@ -129,7 +132,6 @@ TEST_F(PageListenerTest, WhatIsTooLargeIsRefused) {
 
 TEST_F(PageListenerTest, SlowClientsAreCut) {
   Start(PlainOptions());
-  const absl::Time begin = absl::Now();
   const int silent = Connect(address());
   const int half = Connect(address());
   Send(half, "GET / HTTP/1.1\r\n");
@@ -138,28 +140,23 @@ TEST_F(PageListenerTest, SlowClientsAreCut) {
        "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n"
        "Content-Type: application/x-www-form-urlencoded\r\n\r\nab");
   const int drops = Connect(address());
-  for (int i = 0; i < 100; ++i) {
-    if (send(drops, "G", 1, MSG_NOSIGNAL) < 0) break;
-    absl::SleepFor(absl::Milliseconds(10));
-  }
+  while (send(drops, "G", 1, MSG_NOSIGNAL) > 0) absl::SleepFor(absl::Milliseconds(10));
   EXPECT_EQ(ReadToEnd(silent), "");
   EXPECT_EQ(ReadToEnd(half), "");
   EXPECT_EQ(ReadToEnd(body), "");
   EXPECT_EQ(ReadToEnd(drops), "");
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(3));
 }
 
 TEST_F(PageListenerTest, TooManyConnectionsAreClosedAndTheOthersAreAnswered) {
   PageListener::Options options = PlainOptions();
-  options.request_time = options.idle_time = absl::Seconds(20);
+  options.request_time = options.idle_time = kForever;
   Start(options);
   std::vector<int> sockets;
   for (size_t i = 0; i < 4 * PageListener::kMaxConnections; ++i)
     sockets.push_back(Connect(address()));
   // Connections without a request make room.
-  const absl::Time begin = absl::Now();
   std::string answer;
-  while (answer.empty() && absl::Now() < begin + absl::Seconds(10)) {
+  while (answer.empty()) {
     answer = Exchange(address(), "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
   }
   EXPECT_THAT(answer, HasSubstr("GET / h"));
@@ -168,16 +165,14 @@ TEST_F(PageListenerTest, TooManyConnectionsAreClosedAndTheOthersAreAnswered) {
 
 TEST_F(PageListenerTest, EndsAtOnceWithOpenConnections) {
   PageListener::Options options = PlainOptions();
-  options.request_time = options.idle_time = absl::Seconds(100);
+  options.request_time = options.idle_time = kForever;
   Start(options);
   const int silent = Connect(address());
   const int half = Connect(address());
   Send(half, "GET / HTTP/1.1\r\n");
-  const absl::Time begin = absl::Now();
   listener_ = nullptr;
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(5));
-  close(silent);
-  close(half);
+  EXPECT_EQ(ReadToEnd(silent), "");
+  EXPECT_EQ(ReadToEnd(half), "");
 }
 
 // Sends requests without a pause, and reads the answers, until it is destroyed.
@@ -192,6 +187,7 @@ class BusyClient {
     reader_ = std::thread([this] {
       char bytes[4096];
       while (recv(socket_, bytes, sizeof(bytes), 0) > 0) ++reads_;
+      has_ended_ = true;
     });
   }
   ~BusyClient() {
@@ -201,9 +197,14 @@ class BusyClient {
     close(socket_);
   }
   int reads() const { return reads_; }
+  // Returns once the server has ended the connection.
+  void AwaitEnd() {
+    while (!has_ended_) absl::SleepFor(absl::Milliseconds(1));
+  }
 
  private:
   const int socket_;
+  std::atomic<bool> has_ended_ = false;
   std::atomic<int> reads_ = 0;
   std::thread sender_;
   std::thread reader_;
@@ -213,9 +214,8 @@ TEST_F(PageListenerTest, EndsAtOnceWithABusyClient) {
   Start(PlainOptions());
   BusyClient busy(address());
   while (busy.reads() == 0) absl::SleepFor(absl::Milliseconds(1));
-  const absl::Time begin = absl::Now();
   listener_ = nullptr;
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(5));
+  busy.AwaitEnd();
 }
 
 TEST_F(PageListenerTest, BusyClientsDoNotKeepTheThreads) {
@@ -297,16 +297,14 @@ TEST_F(PageListenerTest, NewKeysAreUsedAndWrongOnesAreNot) {
 
 TEST_F(PageListenerTest, SilentConnectionsMakeRoomAlsoOverTls) {
   PageListener::Options options = PlainOptions();
-  options.request_time = options.idle_time = absl::Seconds(20);
+  options.request_time = options.idle_time = kForever;
   options.tls = [] { return std::optional<TlsKeys>(MakeTlsKeys("host")); };
   Start(options);
   std::vector<int> sockets;
   for (size_t i = 0; i < PageListener::kMaxConnections / 2; ++i) {
     sockets.push_back(Connect(address()));
   }
-  const absl::Time begin = absl::Now();
   EXPECT_EQ(CertificateName(address()), "host");
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(10));
   for (const int socket : sockets) close(socket);
 }
 
