@@ -273,6 +273,29 @@ def follows_the_learning_rate(job: Job, rank: int) -> None:
         before = rows
 
 
+def forgets_idle_rows(job: Job, rank: int) -> None:
+    """A row that is pulled stays. One that nobody touches for more steps begins anew."""
+    idle_steps = 3
+    bag = ct.EmbeddingBag("items", dim=2, mode="sum", stddev=0.5, max_idle_steps=idle_steps)
+    model = nn.Sequential(bag, nn.Linear(2, 1))
+    trainer = ct.Trainer(model, torch.optim.SGD(model.parameters(), lr=1.0), job)
+    idle, pulled, pushed = KEYS[:3].view(3, 1, 1)
+    initial = bag(KEYS[:3].view(3, 1)).detach()
+    bag(KEYS[:3].view(3, 1)).sum().backward()
+    trainer.step()
+    for _ in range(idle_steps):
+        with torch.no_grad():
+            bag(pulled)
+        bag(pushed).sum().backward()
+        trainer.step()
+    with torch.no_grad():
+        bag(pulled)
+    trainer.step()
+    expected = initial - torch.tensor([[0.0], [1.0], [1.0 + idle_steps]], device=DEVICE)
+    got = bag(KEYS[:3].view(3, 1)).detach()
+    expect(torch.allclose(got, expected), f"expected {expected}, got {got}")
+
+
 def refuses_copies(job: Job, rank: int) -> None:
     """Rows are on the servers: a copy would share them."""
     bag = ct.EmbeddingBag("items", dim=2)

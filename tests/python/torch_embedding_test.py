@@ -53,6 +53,9 @@ class EmbeddingBagTest(unittest.TestCase):
     def test_rows_follow_the_learning_rate(self) -> None:
         self.workers.run("follows_the_learning_rate", num_workers=1)
 
+    def test_idle_rows_are_forgotten(self) -> None:
+        self.workers.run("forgets_idle_rows", num_workers=1)
+
     def test_copies_and_other_bags_are_refused(self) -> None:
         for case in ("refuses_copies", "refuses_another_bag"):
             with self.subTest(case):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 import unittest
 from unittest import mock
 
 import torch
+import torch.distributed
 from torch import nn
 
 import capstan
@@ -249,6 +251,18 @@ class PlanTest(unittest.TestCase):
             optimizer = torch.optim.SGD(parameters or model.parameters(), lr=1.0)
             with self.assertRaisesRegex(capstan.InvalidArgument, text):
                 Plan(model, optimizer)
+
+    def test_a_model_in_ddp_is_refused_as_a_whole_and_in_part(self) -> None:
+        with tempfile.NamedTemporaryFile() as store:
+            torch.distributed.init_process_group("gloo", init_method=f"file://{store.name}",
+                                                 rank=0, world_size=1)
+            self.addCleanup(torch.distributed.destroy_process_group)
+            ddp = nn.parallel.DistributedDataParallel(nn.Linear(2, 2))
+            for model, text in [(ddp, "the model .*DistributedDataParallel.* attach model.module"),
+                                (nn.Sequential(ddp), "^0 .*DistributedDataParallel")]:
+                optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+                with self.assertRaisesRegex(capstan.InvalidArgument, text):
+                    ct.Trainer(model, optimizer, lambda: self.fail("has joined"))
 
 
 class RankTest(unittest.TestCase):

@@ -13,9 +13,6 @@ _EMBEDDINGS = (torch.nn.Embedding, torch.nn.EmbeddingBag)
 
 def expect_trainable_modules(model: torch.nn.Module, trained: set[int]) -> None:
     """Raises InvalidArgument, and says what to do. trained: the ids of the trained parameters."""
-    if isinstance(model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
-        raise InvalidArgument(f"expected a model without {type(model).__name__} around it; attach "
-                              "model.module")
     for name, module in model.named_modules():
         if getattr(module, "sparse", False) is True:
             raise InvalidArgument(f"{name} makes sparse gradients, and tables are dense; make it "
@@ -26,6 +23,9 @@ def expect_trainable_modules(model: torch.nn.Module, trained: set[int]) -> None:
 
 
 def _reason_against(module: torch.nn.Module) -> Optional[str]:
+    if isinstance(module, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
+        return ("wraps a module that the servers train, and would exchange gradients by itself; "
+                "attach model.module, and leave the wrapper out")
     if isinstance(module, _EMBEDDINGS) and module.max_norm is not None:
         return ("has max_norm, so that its forward changes weights, which the servers hold; make "
                 "it with max_norm=None, and bound the vectors that it returns, as by torch.renorm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 import weakref
 from typing import Any, Callable, Iterator, Optional, Union
 
@@ -60,6 +61,7 @@ class Trainer:
         self._group_sizes = [len(group["params"]) for group in optimizer.param_groups]
         self._rates = [optimizer.lr for optimizer in plan.server_optimizers]
         self.is_over = False  # finish has returned, or the job is closed
+        self._has_warned = False  # of a read between backward and the step's end
         self._nodes: list[object] = []
         self._num_steps = 0  # so far
         self.job = job if isinstance(job, Job) else job()
@@ -169,6 +171,11 @@ class Trainer:
         """Waits for the parameter's values, if it has older ones."""
         if parameter.is_current:
             return
+        if parameter.sent is not None and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(f"{parameter.name} was read after its gradient had left in backward, and "
+                          "so has the values of the next step already; read parameters before "
+                          "backward or after ct.step(), or give ct.attach(..., overlap=False)")
         if self._gpus:
             for gpu in self._gpus.values():
                 gpu.finish_pushes()
