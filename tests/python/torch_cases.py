@@ -229,6 +229,54 @@ class Norm(nn.Module):
         return functional.cross_entropy(self.output(x), batch["label"])
 
 
+class Gan(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maker = nn.Linear(6, 6)
+        self.judge = nn.Sequential(nn.Linear(6, 130), nn.Tanh(), nn.Linear(130, 130), nn.Tanh(),
+                                   nn.Linear(130, 1))
+
+    def judged(self, x: torch.Tensor, is_real: bool) -> torch.Tensor:
+        odds = self.judge(x)
+        return functional.binary_cross_entropy_with_logits(
+            odds, torch.full_like(odds, float(is_real)))
+
+
+def trains_two_models_in_turn(job: Job, rank: int) -> None:
+    """One optimizer with two groups does what two optimizers do. What the maker has made in the
+    judge's step is used in its own."""
+    expected = seeded(Gan)
+    of_maker = torch.optim.Adam(expected.maker.parameters(), lr=0.01, eps=1e-3)
+    of_judge = torch.optim.Adam(expected.judge.parameters(), lr=0.02, eps=1e-3)
+    model = seeded(Gan)
+    trainer = ct.Trainer(model, torch.optim.Adam(
+        [{"params": model.maker.parameters()}, {"params": model.judge.parameters(), "lr": 0.02}],
+        lr=0.01, eps=1e-3), job)
+    for step in range(STEPS):
+        for one, batch in [(expected, joined_batch(step)),
+                           (model, part_of(joined_batch(step), rank))]:
+            of_judge.zero_grad()
+            made = one.maker(batch["x"])
+            (one.judged(batch["x"], True) + one.judged(made.detach(), False)).backward()
+            of_judge.step() if one is expected else (trainer.step(), trainer.wait())
+            one.judge.requires_grad_(False)
+            of_maker.zero_grad()
+            one.judged(made, True).backward()
+            of_maker.step() if one is expected else trainer.step()
+            one.judge.requires_grad_(True)
+    _finish(trainer, rank)
+    expect_equal(model, expected)
+
+
+def refuses_an_old_graph(job: Job, rank: int) -> None:
+    """The values of its forward are those of a step before."""
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
+    loss = model.loss(part_of(joined_batch(0), rank))
+    trainer.step()
+    expect_raises(capstan.WrongOrder, "before the last ct.step()", loss.backward)
+
+
 def takes_buffers_of_rank_0(job: Job, rank: int) -> None:
     model = seeded(Norm, seed=1 + rank)
     model.norm.running_mean.fill_(3.0 if rank == 0 else 5.0)
@@ -557,12 +605,44 @@ def refuses_other_groups(job: Job, rank: int) -> None:
     expect_raises(capstan.InvalidArgument, "after ct.attach", trainer.step)
 
 
-def refuses_changed_gradients(job: Job, rank: int) -> None:
+def _halve(weight: nn.Parameter) -> None:
+    weight.grad = weight.grad / 2
+
+
+# Changes of one gradient, by what notices them.
+CHANGES: dict[str, Callable[[nn.Parameter], object]] = {
+    "norm": lambda weight: nn.utils.clip_grad_norm_([weight], 1e-4),
+    "value": lambda weight: nn.utils.clip_grad_value_([weight], 1e-4),
+    "data": lambda weight: weight.grad.data.mul_(0.5),
+    "assigned": _halve,
+}
+
+
+def refuses_changed_gradients(job: Job, rank: int, kind: str, name: str) -> None:
     model = seeded(Mlp)
     trainer = ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
     model.loss(part_of(joined_batch(0), rank)).backward()
-    nn.utils.clip_grad_norm_(model.parameters(), 1000.0)
-    expect_raises(capstan.WrongOrder, "ct.attach(..., max_norm=)", trainer.step)
+    CHANGES[kind](dict(model.named_parameters())[name])
+    expect_raises(capstan.WrongOrder, "within `with ct.no_sync():`", trainer.step)
+
+
+def sends_changed_gradients(job: Job, rank: int, kind: str) -> None:
+    """What has not left may be changed."""
+    expected = seeded(Mlp)
+    plain = OPTIMIZERS["momentum"](expected)
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, OPTIMIZERS["momentum"](model), job)
+    for step in range(STEPS):
+        plain.zero_grad()
+        expected.loss(joined_batch(step)).backward()
+        with trainer.no_sync():
+            model.loss(joined_batch(step)).backward()
+        for one in (*expected.parameters(), *model.parameters()):
+            CHANGES[kind](one)
+        plain.step()
+        trainer.step()
+    _finish(trainer, rank)
+    expect_equal(model, expected)
 
 
 def refuses_changed_parameters(job: Job, rank: int) -> None:

@@ -38,6 +38,17 @@ class TorchTest(unittest.TestCase):
     def test_gradients_are_clipped(self) -> None:
         self.workers.run("clips")
 
+    def test_gradients_may_be_changed_until_they_leave(self) -> None:
+        for kind in torch_cases.CHANGES:
+            for name in ("layers.0.bias", "layers.2.weight"):  # a small parameter, and another
+                with self.subTest(kind, name=name):
+                    self.workers.run("refuses_changed_gradients", num_workers=1, kind=kind,
+                                     name=name)
+            self.workers.run("sends_changed_gradients", num_workers=1, kind=kind)
+
+    def test_two_models_train_in_turn(self) -> None:
+        self.workers.run("trains_two_models_in_turn")
+
     def test_parameters_may_be_shared_frozen_or_unused(self) -> None:
         self.workers.run("has_unused_parameters")
 
@@ -76,7 +87,7 @@ class TorchTest(unittest.TestCase):
         self.workers.run("scales")
 
     def test_what_plain_programs_do_is_refused(self) -> None:
-        for case in ("refuses_what_plain_torch_does", "refuses_changed_gradients",
+        for case in ("refuses_what_plain_torch_does", "refuses_an_old_graph",
                      "refuses_changed_parameters", "refuses_moved_parameters",
                      "refuses_other_groups", "refuses_to_unfreeze", "refuses_replaced_layers",
                      "refuses_to_be_saved"):

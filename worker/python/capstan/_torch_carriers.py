@@ -209,12 +209,12 @@ class GpuCopy:
         computing.wait_stream(self._gpu.up)
 
     def send(self, gradient: torch.Tensor, push: Callable[[], None]) -> torch.Tensor:
-        gradient = plain(self._parameter, gradient)
+        source = plain(self._parameter, gradient)
         down = self._gpu.down
         down.wait_stream(torch.cuda.current_stream(self._gpu.device))
         with torch.cuda.stream(down):
-            self._gradient.copy_(gradient, non_blocking=True)
-        gradient.record_stream(down)
+            self._gradient.copy_(source, non_blocking=True)
+        source.record_stream(down)
         self._gpu.push_after(down.record_event(), push)
         return gradient
 

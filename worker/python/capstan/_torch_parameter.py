@@ -19,7 +19,7 @@ class Parameter:
 
     __slots__ = ("name", "group", "tensor", "table", "wait", "push", "carrier", "is_small",
                  "is_current", "has_gradient", "sent", "sent_version", "views", "_current_class",
-                 "_waiting_class", "_address", "_version", "_checksum")
+                 "_waiting_class", "_address", "_version", "_checksum", "_sent_checksum")
 
     def __init__(self, planned: Planned, table: Table) -> None:
         self.name = planned.name
@@ -56,6 +56,7 @@ class Parameter:
         self._current_class = type(self.tensor)
         self._waiting_class = waiting_class
         self._checksum: Optional[int] = None
+        self._sent_checksum: Optional[int] = None
 
     def begin_wait(self) -> None:
         """The values are those of a step before, or new ones are on their way."""
@@ -80,6 +81,11 @@ class Parameter:
                 "view, but the servers hold its values, and the change would be lost; keep weights in "
                 "bounds in forward, and do other changes before ct.attach")
 
+    def watch_sent(self) -> None:
+        """From now on until the step's end, any change of the gradient that has left is noticed."""
+        assert self.sent is not None
+        self._sent_checksum = checksum(self.sent)
+
     def drop_gradient(self) -> None:
         """A small parameter's gradient will be cleared, and has not left."""
         if isinstance(self.carrier, SmallSharedMemory):
@@ -102,7 +108,13 @@ class Parameter:
             raise WrongOrder(
                 f"the program has changed {self.name}, but the servers hold its values; do what "
                 "changes or moves parameters (load_state_dict, to, init) before ct.attach")
-        if self.sent is not None and self.sent._version != self.sent_version:
+        if self.sent is not None and self._sent_has_changed(self.sent):
             raise WrongOrder(
                 f"the gradient of {self.name} was changed after it had left; instead of "
-                "clip_grad_norm_ give ct.attach(..., max_norm=), and let gradients be")
+                "clip_grad_norm_ give ct.attach(..., max_norm=), and for other changes call "
+                "backward within `with ct.no_sync():`, so that ct.step() sends what they make")
+
+    def _sent_has_changed(self, sent: torch.Tensor) -> bool:
+        before, self._sent_checksum = self._sent_checksum, None
+        return (sent._version != self.sent_version or self.tensor.grad is not sent
+                or (before is not None and before != checksum(sent)))

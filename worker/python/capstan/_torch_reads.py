@@ -97,7 +97,7 @@ class Views:
 
 
 def checksum(parameter: torch.Tensor) -> int:
-    """Of the bits of a parameter's values."""
+    """Of the bits of a parameter's values, or of a gradient."""
     values = parameter.detach().reshape(-1)
     if values.numel() * values.element_size() % 8 == 0 and values.data_ptr() % 8 == 0:
         return int(values.view(torch.int64).sum())

@@ -221,8 +221,10 @@ class Trainer:
                 return
             if not parameter.is_current and parameter.sent is None:
                 raise WrongOrder(
-                    f"{parameter.name} was read past torch's functions, as by a transform of "
-                    "torch.func, so its values may have been old; call ct.wait() first")
+                    f"{parameter.name} was used in a forward before the last ct.step(), or past "
+                    "torch's functions, as by a transform of torch.func, so its values may have "
+                    "been old; call ct.wait() first, and after a step that has trained it run "
+                    "forward again")
             parameter.has_gradient = True
             if alive._syncs and not alive._defers:
                 alive._send(parameter)
@@ -252,6 +254,8 @@ class Trainer:
         assert gradient is not None
         parameter.sent = sent = parameter.carrier.send(gradient, parameter.push)
         parameter.sent_version = sent._version
+        if self._watches:
+            parameter.watch_sent()
         parameter.begin_wait()
         self._has_waited = False
 
