@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import io
 import time
+import warnings
 from typing import Any, Callable, Iterator
 
 import torch
@@ -235,6 +236,28 @@ def notices_habits(job: Job, rank: int) -> None:
     model.mlp.layers[1].register_forward_pre_hook(change)
     expect_raises(capstan.WrongOrder, "would be lost",
                   lambda: (model(part_of(joined_batch(0), rank)).backward(), trainer.step()))
+
+
+def warns_of_early_reads(job: Job, rank: int) -> None:
+    """Once, and not of reads in other places. An early one gets the values of the next step."""
+    model = seeded(Net)
+    trainer = ct.Trainer(model, torch.optim.SGD(model.parameters(), lr=0.1), job)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for step in range(3):
+            expect_equal(copy.deepcopy(model), model)
+            _train_late(trainer, model, rank, step)
+            trainer.wait()
+        expect(not caught, f"expected no warning, got {[str(one.message) for one in caught]}")
+        for step in range(2):
+            model(part_of(joined_batch(step), rank)).backward()
+            early = _all(iter([model.mlp.layers[0].bias.clone()]))
+            trainer.step()
+            expect(torch.equal(early, model.mlp.layers[0].bias), "expected the next values")
+    texts = [str(one.message) for one in caught]
+    expect(len(texts) == 1 and texts[0].startswith("mlp.layers.0.bias was read after its gradient"),
+           f"got {texts}")
+    _end(trainer)
 
 
 def keeps_old_values_without_overlap(job: Job, rank: int) -> None:

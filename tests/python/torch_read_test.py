@@ -39,6 +39,9 @@ class TorchReadTest(unittest.TestCase):
     def test_a_change_in_each_step_is_noticed(self) -> None:
         self.workers.run("notices_habits", num_workers=1)
 
+    def test_a_read_between_backward_and_the_steps_end_warns(self) -> None:
+        self.workers.run("warns_of_early_reads")
+
     def test_without_overlap_a_step_is_that_of_a_plain_optimizer(self) -> None:
         self.workers.run("keeps_old_values_without_overlap")
 

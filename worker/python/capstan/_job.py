@@ -192,7 +192,7 @@ class Job:
         layer: for its place in the order of sending; as in `table`.
         admitting_push: a key has a row from this push on, 1 to 255. Gradients before are dropped.
         max_idle_steps: a row goes after more than this number of steps without a push or a pull of
-        it. 0: it stays.
+        it, with the next push of rows in its shard. 0: it stays.
         max_rows: if there are more rows, those that were idle longest go; each shard has an equal
         part. 0: any number.
 
