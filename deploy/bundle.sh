@@ -44,7 +44,8 @@ command -v patchelf >/dev/null || deploy/setup.sh
 quiet=("--ui_event_filters=-info,-debug" --noshow_loading_progress)
 [[ -t 2 ]] || quiet+=(--noshow_progress)
 programs=(
-  //deploy/cli:capstan //server:capstan_coordinator //server:capstan_server //worker:capstan_worker
+  //deploy/cli:capstan //deploy/cli:capstan_evaluate
+  //server:capstan_coordinator //server:capstan_server //worker:capstan_worker
 )
 library=//worker/client_api:libcapstan.so
 # The two benchmarks of the GPU suite. Its tests are those with the tag.

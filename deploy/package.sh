@@ -27,7 +27,8 @@ command -v dpkg-shlibdeps >/dev/null || deploy/setup.sh build
 quiet=("--ui_event_filters=-info,-debug" --noshow_loading_progress)
 [[ -t 2 ]] || quiet+=(--noshow_progress)
 programs=(
-  //deploy/cli:capstan //server:capstan_coordinator //server:capstan_server //worker:capstan_worker
+  //deploy/cli:capstan //deploy/cli:capstan_evaluate
+  //server:capstan_coordinator //server:capstan_server //worker:capstan_worker
 )
 bazel build "${quiet[@]}" -- "${programs[@]}" || fail "the build failed; see above"
 built="$(bazel info "${quiet[@]}" bazel-bin)"

@@ -1,4 +1,18 @@
-"""Libraries with their tests."""
+"""Libraries with their tests, and one test program of a package.
+
+A test source is compiled by itself for its own test, such as //common/routing:key_shard_test. That
+test is made when it is named. //... has the package's tests instead: all its test sources, compiled
+as one. Most of the time that a test source takes is its headers.
+"""
+
+_IN_PACKAGE_TESTS = "in_package_tests"
+
+def test(tags = [], **kwargs):
+    """A cc_test that is run on its own when it is named, and by package_tests() otherwise."""
+    native.cc_test(
+        tags = tags + ["manual", _IN_PACKAGE_TESTS],
+        **kwargs
+    )
 
 def library(
         name,
@@ -35,7 +49,7 @@ def library(
         tags = tags,
         **kwargs
     )
-    native.cc_test(
+    test(
         name = name + "_test",
         size = test_size,
         srcs = [name + "_test.cc"] + test_srcs,
@@ -45,3 +59,43 @@ def library(
                [dep for dep in deps if dep != "//third_party:googletest_main"] +
                [dep for dep in test_deps if dep not in deps],
     )
+
+_SIZES = ["small", "medium", "large", "enormous"]
+
+def _union(tests, attribute):
+    return sorted({label: None for test in tests for label in test[attribute]}.keys())
+
+def _one_source(name, srcs):
+    """A source with all `srcs`, each in a namespace of its own: they may define the same names."""
+    native.genrule(
+        name = name + "_source",
+        testonly = True,
+        srcs = srcs,
+        outs = [name + "_test.cc"],
+        cmd = """for file in $(SRCS); do
+          echo "#line 1 \\"$$file\\""
+          sed "s/^namespace capstan {$$/namespace capstan::$$(basename $$file .cc) {/" $$file
+        done >$@""",
+        tags = ["manual"],
+    )
+    return name + "_test.cc"
+
+def package_tests():
+    """The last line of a package: a test of all its tests with the same tags, such as grpc_tests."""
+    groups = {}
+    for rule in native.existing_rules().values():
+        if _IN_PACKAGE_TESTS in rule["tags"]:
+            tags = [tag for tag in rule["tags"] if tag not in ["manual", _IN_PACKAGE_TESTS]]
+            groups.setdefault("_".join(sorted(tags) + ["tests"]), (tags, []))[1].append(rule)
+    for name, (tags, tests) in groups.items():
+        srcs = _union(tests, "srcs")
+        sources = [src for src in srcs if src.endswith("_test.cc")]
+        native.cc_test(
+            name = name,
+            size = _SIZES[max([_SIZES.index(test["size"]) for test in tests])],
+            srcs = [src for src in srcs if src not in sources] +
+                   (sources if len(sources) == 1 else [_one_source(name, sources)]),
+            data = _union(tests, "data"),
+            tags = tags,
+            deps = _union(tests, "deps"),
+        )

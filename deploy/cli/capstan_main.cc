@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <iostream>
 #include <iterator>
@@ -49,17 +50,11 @@ using Args = std::vector<std::string>;
 using Flags = std::map<std::string, std::string>;
 
 constexpr int kFailure = 1;
-constexpr int kWrongCommandLine = 2;
 constexpr int kInterrupted = 130;
 
 int PrintHelp(const std::string& help) {
   std::cout << help << std::flush;
   return 0;
-}
-
-int Fail(absl::string_view command, const absl::Status& status, int exit_code) {
-  std::cerr << command << ": " << PrintableLines(status.message()) << std::endl;
-  return exit_code;
 }
 
 // Prints the error of `command`, if there is one, and returns the exit code.
@@ -72,17 +67,6 @@ int ExitCode(absl::string_view command, const absl::Status& result) {
 int ExitCodeOfJob(absl::string_view command, const absl::Status& result) {
   if (result.ok()) return 0;
   return Fail(command, result, absl::IsInvalidArgument(result) ? kWrongCommandLine : kFailure);
-}
-
-// Removes the first argument and returns it. `what` is the help's word for it.
-absl::StatusOr<std::string> TakeArgument(absl::string_view what, Args& args) {
-  const std::string argument = args.empty() ? "" : args[0];
-  if (argument.empty() || argument[0] == '-') {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "expected ", what, ", got ", args.empty() ? "none" : absl::StrCat("\"", argument, "\"")));
-  }
-  args.erase(args.begin());
-  return argument;
 }
 
 // Checks --coordinator, if it is given.
@@ -307,18 +291,19 @@ int Get(Args args) {
   return ExitCode("capstan get", GetCommand(options, std::cout));
 }
 
+// Goes on as another program, which links OpenBLAS: no other command needs its memory and threads.
 int EvaluateModel(Args args) {
-  const auto model = TakeArgument("FILE, a model", args);
-  if (!model.ok()) return Fail("capstan evaluate", model.status(), kWrongCommandLine);
-  Args rest = args;
-  v1::JobSpec unused;
-  const absl::Status checked = ApplyJobFlags(&rest, &unused);
-  if (!checked.ok()) return Fail("capstan evaluate", checked, kWrongCommandLine);
-  auto flags = ParseCommandFlags(rest, EvaluateFlags(), /*takes_job_flags=*/true);
-  if (!flags.ok()) return Fail("capstan evaluate", flags.status(), kWrongCommandLine);
-  const absl::Status job = EffectiveJob((*flags)["job"], args).status();
-  if (absl::IsInvalidArgument(job)) return Fail("capstan evaluate", job, kWrongCommandLine);
-  return ExitCode("capstan evaluate", EvaluateCommand(*model, (*flags)["job"], args, std::cout));
+  const absl::StatusOr<std::string> own_path = OwnProgramPath();
+  if (!own_path.ok()) return Fail("capstan evaluate", own_path.status(), kFailure);
+  const auto program = FindProgram(*own_path, "deploy/cli/capstan_evaluate");
+  if (!program.ok()) return Fail("capstan evaluate", program.status(), kFailure);
+  args.insert(args.begin(), *program);
+  std::vector<char*> words;
+  for (std::string& arg : args) words.push_back(arg.data());
+  words.push_back(nullptr);
+  execv(words[0], words.data());
+  return Fail("capstan evaluate",
+              absl::ErrnoToStatus(errno, absl::StrCat("cannot start ", *program)), kFailure);
 }
 
 int Keys(Args args) {

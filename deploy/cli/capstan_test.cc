@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <cstdio>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -37,6 +38,15 @@ Result Capstan(const std::vector<std::string>& args) {
   return {(*child)->Poll()->code, output.str()};
 }
 
+// The shared libraries of the program.
+std::string LibrariesOf(const std::string& program) {
+  std::string libraries(1 << 20, '\0');
+  FILE* const ldd = popen(("ldd " + program).c_str(), "r");
+  libraries.resize(fread(libraries.data(), 1, libraries.size(), ldd));
+  EXPECT_EQ(pclose(ldd), 0);
+  return libraries;
+}
+
 int NumLines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
 TEST(CapstanTest, HelpIsPrintedForEveryWayToAskForIt) {
@@ -55,6 +65,14 @@ TEST(CapstanTest, HelpIsPrintedForEveryWayToAskForIt) {
   EXPECT_EQ(Capstan({"help", "evaluate"}).output, Capstan({"evaluate", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "report"}).output, Capstan({"report", "-h"}).output);
   EXPECT_EQ(Capstan({"help", "trace"}).output, Capstan({"trace", "-h"}).output);
+}
+
+// OpenBLAS starts threads as it is loaded, and takes memory for each: capstan run and capstan
+// status have no use for them.
+TEST(CapstanTest, OnlyEvaluateComputes) {
+  EXPECT_THAT(LibrariesOf("deploy/cli/capstan_evaluate"), HasSubstr("libopenblas"));
+  EXPECT_THAT(LibrariesOf("deploy/cli/capstan"),
+              AllOf(HasSubstr("libgrpc"), Not(HasSubstr("libopenblas"))));
 }
 
 TEST(CapstanTest, HelpOnATopicIsPrinted) {

@@ -1,6 +1,7 @@
 #include "deploy/cli/command_line.h"
 
 #include <algorithm>
+#include <iostream>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -8,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/flag_help.h"
 #include "common/base/nearest_name.h"
+#include "common/base/printable_text.h"
 #include "common/job/job_flag_table.h"
 
 namespace capstan {
@@ -36,6 +38,21 @@ const CommandFlag* Find(absl::string_view name, absl::Span<const CommandFlag> fl
 }
 
 }  // namespace
+
+int Fail(absl::string_view command, const absl::Status& status, int exit_code) {
+  std::cerr << command << ": " << PrintableLines(status.message()) << std::endl;
+  return exit_code;
+}
+
+absl::StatusOr<std::string> TakeArgument(absl::string_view what, std::vector<std::string>& args) {
+  const std::string argument = args.empty() ? "" : args[0];
+  if (argument.empty() || argument[0] == '-') {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected ", what, ", got ", args.empty() ? "none" : absl::StrCat("\"", argument, "\"")));
+  }
+  args.erase(args.begin());
+  return argument;
+}
 
 absl::StatusOr<std::map<std::string, std::string>> ParseCommandFlags(
     const std::vector<std::string>& args, absl::Span<const CommandFlag> flags,

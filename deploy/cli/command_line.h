@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -18,6 +19,16 @@ struct CommandFlag {
   absl::string_view help;        // with the default
   absl::string_view group = "";  // its heading in help; empty: none
 };
+
+// The exit code of a wrong command line.
+inline constexpr int kWrongCommandLine = 2;
+
+// Prints "COMMAND: MESSAGE" to standard error, and returns `exit_code`.
+int Fail(absl::string_view command, const absl::Status& status, int exit_code);
+
+// Removes the first of `args` and returns it. INVALID_ARGUMENT: there is none, or it is a flag.
+// `what` is the help's word for it.
+absl::StatusOr<std::string> TakeArgument(absl::string_view what, std::vector<std::string>& args);
 
 // Reads "--name=value" and "--name value". A bool flag is "--name" or "--name=false"; its value is
 // "true" or "false". The last one wins. INVALID_ARGUMENT names the wrong argument, the nearest

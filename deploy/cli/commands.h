@@ -25,8 +25,8 @@
 namespace capstan {
 
 // The commands of capstan, each in a source file of its own. They print results to `out`.
-// `capstan report` is ReportCommand in report/run_report.h, `capstan keys` KeysCommand in
-// keys/keys_command.h.
+// `capstan evaluate` is EvaluateCommand in evaluate_command.h, `capstan keys` KeysCommand in
+// keys/keys_command.h, `capstan report` ReportCommand in report/run_report.h.
 
 // Options of `capstan run`. Pointers are borrowed.
 struct RunOptions {
@@ -167,12 +167,6 @@ absl::Status CheckCommand(const std::string& path, std::optional<absl::Duration>
 
 // The value of --clock_skew_ms; none when it is empty. INVALID_ARGUMENT, saying what was expected.
 absl::StatusOr<std::optional<absl::Duration>> ReadClockSkew(const std::string& milliseconds);
-
-// `capstan evaluate`: reads the model in the safetensors file `path`, computes it on the CPU on the
-// job's test samples, and prints accuracy and loss with all digits. `job_flags` override fields of
-// the job file. INVALID_ARGUMENT names each table that the file and the job's model do not share.
-absl::Status EvaluateCommand(const std::string& path, const std::string& job_file,
-                             const std::vector<std::string>& job_flags, std::ostream& out);
 
 // `capstan checkpoint --coordinator`: asks the coordinator at `address` (host:port) for a
 // checkpoint, waits until it is complete, and prints its step and its path.

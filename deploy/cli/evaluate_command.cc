@@ -1,3 +1,5 @@
+#include "deploy/cli/evaluate_command.h"
+
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,7 +18,6 @@
 #include "common/model_file/model_file.h"
 #include "common/routing/job_view.h"
 #include "common/tensor/host_buffer.h"
-#include "deploy/cli/commands.h"
 #include "kernels/cpu/cpu_stream.h"
 #include "kernels/cpu/gradients.h"
 #include "kernels/gemm.h"

@@ -1,3 +1,5 @@
+#include "deploy/cli/evaluate_command.h"
+
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +14,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/model_file/model_file.h"
-#include "deploy/cli/commands.h"
 
 namespace capstan {
 namespace {

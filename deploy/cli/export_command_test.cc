@@ -16,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "common/model_file/model_file.h"
 #include "deploy/cli/commands.h"
+#include "deploy/cli/evaluate_command.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/example_checkpoint.h"
 

@@ -17,12 +17,6 @@ namespace capstan {
 // The exchanges of one_table_host.h are of this slice.
 inline constexpr SliceKey kFirst{TableId(0), SliceIndex(0)};
 
-inline std::vector<float> Floats(const Payload& payload) {
-  std::vector<float> values(payload.size_bytes() / sizeof(float));
-  payload.CopyTo(absl::MakeSpan(values));
-  return values;
-}
-
 // What CutAt has given so far. Thread-safe.
 class Cuts {
  public:

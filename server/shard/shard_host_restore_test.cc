@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/exchange/payload_floats.h"
 #include "server/optimizer/optimizer.h"
 #include "server/shard/cuts.h"
 #include "server/shard/one_table_host.h"

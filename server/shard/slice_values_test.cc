@@ -9,17 +9,12 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/exchange/payload_floats.h"
 
 namespace capstan {
 namespace {
 
 constexpr size_t kSize = 100;
-
-std::vector<float> Floats(const Payload& payload) {
-  std::vector<float> floats(payload.size_bytes() / sizeof(float));
-  payload.CopyTo(absl::MakeSpan(floats));
-  return floats;
-}
 
 void Fill(SliceValues& values, float value) {
   for (float& element : values.BeginChange().to) element = value;

@@ -15,6 +15,7 @@
 #include "common/base/random.h"
 #include "common/codec/changed_values.h"
 #include "common/codec/codec.h"
+#include "common/exchange/payload_floats.h"
 
 namespace capstan {
 namespace {
@@ -28,12 +29,6 @@ const WorkerId kAlice(0), kBob(1);
 Payload PayloadOf(const Values& values) {
   const auto owner = std::make_shared<Values>(values);
   return Payload(absl::MakeConstSpan(*owner), owner);
-}
-
-Values Floats(const Payload& payload) {
-  Values values(payload.size_bytes() / sizeof(float));
-  payload.CopyTo(absl::MakeSpan(values));
-  return values;
 }
 
 uint32_t WordAt(const Payload& payload, size_t i) {

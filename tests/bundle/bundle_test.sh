@@ -28,6 +28,7 @@ output_of_failure() {
 
 programs=(
   bin/capstan=deploy/cli/capstan
+  bin/capstan_evaluate=deploy/cli/capstan_evaluate
   bin/capstan_coordinator=server/capstan_coordinator
   bin/capstan_server=server/capstan_server
   bin/capstan_worker=worker/capstan_worker

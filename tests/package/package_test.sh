@@ -11,7 +11,8 @@ pack=deploy/package/pack_deb.sh
 folder="${TEST_TMPDIR}/packages"
 root="${TEST_TMPDIR}/root"
 files=(
-  deploy/cli/capstan server/capstan_coordinator server/capstan_server worker/capstan_worker
+  deploy/cli/capstan deploy/cli/capstan_evaluate
+  server/capstan_coordinator server/capstan_server worker/capstan_worker
   deploy/jobs/*.textproto
 )
 

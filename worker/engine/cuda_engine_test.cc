@@ -14,6 +14,7 @@
 
 #include "common/base/real_clock.h"
 #include "common/codec/codec.h"
+#include "common/exchange/payload_floats.h"
 #include "common/trace/tracer.h"
 #include "worker/engine/cpu_engine.h"
 #include "worker/engine/device_codecs.h"
@@ -68,12 +69,6 @@ double RelativeDifference(const std::vector<float>& values, const std::vector<fl
     norm += std::pow(double{reference[i]}, 2);
   }
   return std::sqrt(difference / norm);
-}
-
-std::vector<float> Floats(const Payload& payload) {
-  std::vector<float> values(payload.size_bytes() / sizeof(float));
-  payload.CopyTo(absl::MakeSpan(values));
-  return values;
 }
 
 class CudaEngineTest : public testing::TestWithParam<v1::ModelSpec::Precision> {};

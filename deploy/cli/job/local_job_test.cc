@@ -1,5 +1,6 @@
 #include "deploy/cli/job/local_job.h"
 
+#include <errno.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/mutex.h"
 #include "common/base/real_clock.h"
@@ -291,7 +293,8 @@ std::string MakeProgram(const fs::path& path) {
 }
 
 TEST(ProgramPathTest, OwnPathIsThatOfThisTest) {
-  EXPECT_THAT(OwnProgramPath().value_or(""), EndsWith("job_test"));
+  EXPECT_THAT(OwnProgramPath().value_or(""),
+              EndsWith(absl::StrCat("/", program_invocation_short_name)));
 }
 
 TEST(ProgramPathTest, ProgramInTheSameFolderIsFoundFirst) {
