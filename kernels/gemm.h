@@ -60,6 +60,11 @@ absl::Status Gemm(const GemmShape& shape, float alpha, const Bfloat16* a, const 
 // does not depend on the number of cores. A program calls it before it starts a thread.
 void UseOneBlasThread();
 
+// Takes the memory that Gemm of a CpuStream works in. RESOURCE_EXHAUSTED if this process may not
+// have so much address space: OpenBLAS asks again and again, without an end. A program that a limit
+// may be set for (ulimit -v) calls it before the first Gemm.
+absl::Status TakeBlasMemory();
+
 // The library of a CpuStream's Gemm, and its code for this CPU: "OpenBLAS 0.3.21 Haswell". The bits
 // of sums depend on both.
 std::string BlasName();

@@ -148,7 +148,8 @@ int main(int argc, char** argv) {
   capstan::SendGrpcLogsToVlog();
   capstan::UseOneBlasThread();
   bool has_begun = false;
-  const absl::Status status = capstan::Work(*device, &end, &has_begun);
+  absl::Status status = capstan::TakeBlasMemory();
+  if (status.ok()) status = capstan::Work(*device, &end, &has_begun);
   if (!status.ok() && end.is_asked()) capstan::EndTerminatedProgram(capstan::kName, status);
   capstan::EndProgram(capstan::kName, status,
                       /*is_usage_error=*/!has_begun && absl::IsInvalidArgument(status));

@@ -203,6 +203,7 @@ absl::Status EvaluateCommand(const std::string& path, const std::string& job_fil
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelTables> file, ModelTables::Open(path));
   UseOneBlasThread();  // as workers do: the order of sums depends on the number of threads
+  RETURN_IF_ERROR(TakeBlasMemory());
   ASSIGN_OR_RETURN(const Result result, LearnsFromStream(job.model())
                                             ? EvaluateStreamModel(job, *file)
                                             : EvaluateModel(job, *file));

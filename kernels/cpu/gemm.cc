@@ -1,7 +1,9 @@
 #include "kernels/gemm.h"
 
 #include <cblas.h>
+#include <sys/mman.h>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,9 @@
 
 namespace capstan {
 namespace {
+
+// OpenBLAS's buffer has 32 MiB to 128 MiB, by the kind of CPU.
+constexpr size_t kBlasMemoryBytes = size_t{256} << 20;
 
 // BLAS refuses a row length of 0, also for an empty matrix.
 blasint RowLength(int64_t columns) { return static_cast<blasint>(columns == 0 ? 1 : columns); }
@@ -24,6 +29,25 @@ std::vector<float> Widened(int64_t n, const Bfloat16* values) {
 }  // namespace
 
 void UseOneBlasThread() { openblas_set_num_threads(1); }
+
+absl::Status TakeBlasMemory() {
+  void* const room = mmap(/*addr=*/nullptr, kBlasMemoryBytes, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, /*fd=*/-1, /*offset=*/0);
+  if (room == MAP_FAILED) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "expected ", kBlasMemoryBytes >> 20,
+        " MiB of address space for OpenBLAS, got less; raise the limit of this process's memory "
+        "(ulimit -v)"));
+  }
+  munmap(room, kBlasMemoryBytes);
+  // A product of this size is computed in OpenBLAS's buffer, which it keeps.
+  constexpr int kSize = 128;
+  const std::vector<float> ones(kSize * kSize, 1);
+  std::vector<float> product(kSize * kSize);
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kSize, kSize, kSize, 1, ones.data(), kSize,
+              ones.data(), kSize, 0, product.data(), kSize);
+  return absl::OkStatus();
+}
 
 std::string BlasName() {
   // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."

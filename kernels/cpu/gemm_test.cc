@@ -2,6 +2,7 @@
 
 #include <cblas.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cmath>
 #include <cstdint>
@@ -79,6 +80,18 @@ void ExpectProduct(const GemmShape& shape, float alpha, float beta) {
 TEST(GemmTest, OneBlasThreadIsLeft) {
   UseOneBlasThread();
   EXPECT_EQ(openblas_get_num_threads(), 1);
+}
+
+TEST(GemmTest, TooLittleAddressSpaceIsRefused) {
+  ASSERT_TRUE(TakeBlasMemory().ok());
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit little = {size_t{100} << 20, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &little), 0);
+  const absl::Status status = TakeBlasMemory();
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("256 MiB of address space"), std::string::npos) << status;
 }
 
 TEST(GemmTest, TheNameOfTheLibraryHasItsVersionAndItsCode) {
