@@ -38,6 +38,8 @@ finish() {
   rm -rf --one-file-system "${scratch}"
 }
 trap finish EXIT
+# shellcheck source=deploy/checks.sh
+source deploy/checks.sh
 
 install_packages() {
   local package missing=()
@@ -69,29 +71,12 @@ make_context() {
   chown --recursive "$(id -u):$(id -g)" "${context}"
 }
 
-# Makes the image debian:12-slim. The same release of Debian is made only once.
+# Makes the image debian:12-slim.
 import_debian() {
-  local reason checksum base cache="${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/capstan"
-  # shellcheck source=tests/package/new_debian.sh
-  source tests/package/new_debian.sh
-  if [[ -z "${mirror}" ]]; then
+  local base
+  if ! base="$(tests/package/new_debian.sh)"; then
     apt-get --quiet --yes update || fail "apt-get update failed; see above"
-    source tests/package/new_debian.sh
-  fi
-  reason="$(why_no_debian)"
-  [[ -z "${reason}" ]] || fail "cannot make a Debian: ${reason}"
-  checksum="$(wget --quiet --output-document=- "${mirror}dists/${release}/Release" | sha256sum)"
-  base="${cache}/debian-${checksum::16}.tar"
-  if [[ ! -f "${base}" ]]; then
-    echo "making a new ${release} of ${mirror}"
-    make_debian "${scratch}/debian" "${scratch}/debootstrap.log" || fail "debootstrap failed"
-    mkdir -p "${cache}"
-    rm -f "${cache}"/debian-*.tar
-    tar --create --file="${scratch}/base.tar" --directory="${scratch}/debian" \
-      --exclude='./var/cache/apt/*' --exclude='./var/lib/apt/lists/*' --exclude='./usr/share/doc/*' \
-      --exclude='./usr/share/locale/*' --exclude='./usr/share/man/*' .
-    mv "${scratch}/base.tar" "${base}"
-    rm -rf --one-file-system "${scratch}/debian"
+    base="$(tests/package/new_debian.sh)" || fail "cannot make a Debian: ${base}"
   fi
   mkdir "${scratch}/base"
   ln "${base}" "${scratch}/base/base.tar" 2>/dev/null || cp "${base}" "${scratch}/base/base.tar"
@@ -145,27 +130,6 @@ run_from_readme() {
 readme_commands() {
   # shellcheck disable=SC2016
   sed -n '/^## Not tried/q; /^```/,/^```/{/^```/d; /^ /d; s/ *# .*//; /./p}' deploy/docker/README.md
-}
-
-passed=0
-failed=0
-# check TEXT COMMAND...: counts one case. The log is shown if it fails.
-check() {
-  local text="$1"
-  shift
-  local exit_code
-  set +e  # so that -e counts inside
-  (set -e; cd "${context}"; "$@") >"${scratch}/log" 2>&1
-  exit_code=$?
-  set -e
-  if ((exit_code == 0)); then
-    passed=$((passed + 1))
-    echo "ok      ${text}"
-  else
-    failed=$((failed + 1))
-    echo "FAILED  ${text}"
-    tail --lines=40 "${scratch}/log"
-  fi
 }
 
 wait_until() {
@@ -348,6 +312,7 @@ import_debian </dev/null
   >"${scratch}/here.log" 2>&1 || fail "capstan run fails outside: $(tail "${scratch}/here.log")"
 hash="$(summary "${scratch}/here/summary.json" parameters_xxh3)"
 
+cd "${context}"
 check "the image is built" run_from_readme BUNDLE=
 ((failed == 0)) || fail "there is no image; see above"
 unpack capstan
@@ -373,5 +338,4 @@ check "digits by hand, on the network of the host" trains_on_the_network_of_the_
 check "the image with CUDA is built, but for compiling" builds_with_cuda
 check "all commands of the README were run, but those that compile" \
   all_commands_of_the_readme_were_used
-echo "${passed} passed, ${failed} failed"
-[[ ${failed} -eq 0 ]]
+print_counts
