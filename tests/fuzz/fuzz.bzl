@@ -3,7 +3,7 @@
 def fuzzer(name, deps):
     """Declares a fuzzer and a test that runs it.
 
-    With --config=asan it is libFuzzer's, and runs for 10 seconds; else it runs on its corpus alone.
+    With --config=asan it is libFuzzer's, and runs for 3 seconds; else it runs on its corpus alone.
 
     Args:
       name: of its source, NAME.cc, and of the folder of its inputs, corpus/NAME.
@@ -29,7 +29,6 @@ def fuzzer(name, deps):
         args = [
             "$(rootpath :%s)" % name,
             "tests/fuzz/corpus/" + name,
-            "10",
         ],
         data = [":" + name] + native.glob(["corpus/%s/*" % name]),
     )

@@ -443,6 +443,8 @@ std::vector<Listed> AllListed() {
       // tests/fuzz
       DoesNotTrain("bazel test //tests/fuzz/..."),
       DoesNotTrain("bazel test --config=asan //tests/fuzz/..."),
+      DoesNotTrain("bazel test --config=asan --test_arg=300 --test_arg=$RANDOM --test_timeout=900 "
+                   "//tests/fuzz/..."),
       DoesNotTrain("bazel build --config=asan //tests/fuzz:frame_fuzzer && tests/fuzz/fuzz.sh "
                    "bazel-bin/tests/fuzz/frame_fuzzer tests/fuzz/corpus/frame_fuzzer 600"),
       DoesNotTrain("frame_fuzzer -merge=1 -set_cover_merge=1 -use_counters=0 -max_len=2048 "

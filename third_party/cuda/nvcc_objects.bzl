@@ -38,6 +38,18 @@ def _include_flags(context):
         flags += ["-isystem", folder]
     return flags
 
+# With --define=cuda_architectures=75,90 only these, else all that the toolkit has of ours.
+def _architectures(ctx, toolkit):
+    wanted = ctx.var.get("cuda_architectures")
+    if not wanted:
+        return toolkit.architectures
+    prefixes = ["arch=compute_%s," % name for name in wanted.split(",")]
+    for prefix in prefixes:
+        if not [flag for flag in toolkit.architectures if flag.startswith(prefix)]:
+            fail("--define=cuda_architectures=%s: expected some of %s" %
+                 (wanted, ", ".join(toolkit.architectures)))
+    return [flag for flag in toolkit.architectures if flag.split("code=")[0] in prefixes]
+
 # ptxas says on stderr what each kernel uses; lines with times are left out.
 _COMMAND = """
 usage="$1"
@@ -56,7 +68,7 @@ def _compile(ctx, source, context):
     arguments.add(usage)
     arguments.add(toolkit.nvcc)
     arguments.add_all(_NVCC_FLAGS)
-    arguments.add_all(toolkit.architectures, before_each = "-gencode")
+    arguments.add_all(_architectures(ctx, toolkit), before_each = "-gencode")
     arguments.add_all(_include_flags(context))
     arguments.add_all(context.defines, format_each = "-D%s")
     arguments.add_all(["-c", source, "-o", object_file])
