@@ -1,21 +1,38 @@
 #!/usr/bin/env bash
-# The checks beyond deploy/test.sh: other compilers and sanitizers, layers, and form. Ends with one
-# line for each check. The exit code is 0 unless a check failed.
-# Usage: deploy/presubmit.sh
+# The checks beyond deploy/test.sh: other compilers and sanitizers, layers, and form. Each has a line
+# with its seconds. The last line is "N passed, N failed, N skipped".
+# Usage: deploy/presubmit.sh [CHECK...]; all checks unless given, in the order of --help.
 set -euo pipefail
+
+all_checks=(format flags grpc_includes base_only pipes readmes layers package_cycles cuda_build
+  asan_tests tsan_tests)
+for argument in "$@"; do
+  if [[ "${argument}" == --help ]]; then
+    sed -n '2,/^set /{/^# \?/s///p}' "${BASH_SOURCE[0]}"
+    echo "Checks: ${all_checks[*]}"
+    exit 0
+  elif [[ " ${all_checks[*]} " != *" ${argument} "* ]]; then
+    echo "presubmit: expected checks of: ${all_checks[*]}; got ${argument}" >&2
+    exit 2
+  fi
+done
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scratch="$(mktemp -d)"
 trap 'rm -rf "${scratch}"' EXIT
+# shellcheck source=deploy/checks.sh
+source deploy/checks.sh
 quiet=(--noshow_progress "--ui_event_filters=-info,-debug")
 # Prints the logs of failed tests, and no line for a test that passed.
 failures_only=(--test_output=errors --test_summary=terse)
 
-# Prints our files that match the given patterns, new files included.
+# Prints our files that match the given patterns, new files included. Fails if there is none.
 sources() {
-  git ls-files --cached --others --exclude-standard -- "$@" | while read -r file; do
-    [[ ! -f "${file}" ]] || echo "${file}"
-  done
+  local file files
+  files="$(git ls-files --cached --others --exclude-standard -- "$@")"
+  while read -r file; do
+    if [[ -f "${file}" ]]; then echo "${file}"; fi
+  done <<<"${files}" | grep .
 }
 
 # What holds and moves a job's bytes, and what reads bytes of others: there sanitizers find most. Whole
@@ -29,26 +46,28 @@ asan_tests() {
     "${sanitized[@]}"
 }
 
-# With nvcc, if it is installed. The default build compiles CUDA code for the emulator.
+# With nvcc, for the oldest GPUs and for those that kernels are measured on. The default build compiles
+# CUDA code for the emulator.
 cuda_build() {
-  if [[ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]]; then
-    bazel build "${quiet[@]}" --keep_going --config=cuda //...
-    bazel test "${quiet[@]}" "${failures_only[@]}" --config=cuda //kernels/cuda:resource_usage_test
-  else
-    echo "no CUDA toolkit here: nvcc compiles nothing"
-  fi
+  local flags=("${quiet[@]}" --config=cuda --define=cuda_architectures=75,90)
+  bazel build "${flags[@]}" --keep_going //...
+  bazel test "${flags[@]}" "${failures_only[@]}" //kernels/cuda:resource_usage_test
 }
 
 query() { bazel query "${quiet[@]}" --nonodep_deps --noimplicit_deps --notool_deps "$@"; }
+
+# For a commit, in_process_cluster_test is enough of whole jobs. These would compile 30 files more.
+without_tsan='^//(tests/cluster:(program|stream)_cluster|worker/client:link_probe|worker/client_api:program_engine)_test$'
 
 # Only threads can race: the tests of code that starts some, by base's classes or by itself.
 # Debian's gRPC and UCX are not instrumented: .bazelrc leaves out the tests that link them.
 tsan_tests() {
   local starters
-  starters="$(sources '*.h' '*.cc' | xargs grep --files-with-matches '#include <thread>')" || return 1
+  starters="$(sources '*.h' '*.cc' | xargs grep --files-with-matches '#include <thread>')"
   query "tests(rdeps(//common/base/... + //common/scheduler/... + //common/transport/... +
     //server/shard/... + //worker/client/... + //worker/client_api/... + //tests/cluster/... except
-    //tests/cluster:cuda_cluster_test, set(${starters//$'\n'/ }), 2))" >"${scratch}/threaded" || return 1
+    //tests/cluster:cuda_cluster_test, set(${starters//$'\n'/ }), 2))" >"${scratch}/all_threaded"
+  grep --extended-regexp --invert-match "${without_tsan}" "${scratch}/all_threaded" >"${scratch}/threaded"
   bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=tsan --build_tests_only \
     --target_pattern_file="${scratch}/threaded"
 }
@@ -64,15 +83,15 @@ reached_beyond() {
 layers() {
   local found
   found="$(
-    query "somepath(//worker/..., //server/...)" &&
-      query "somepath(//server/..., //worker/...)" &&
-      query "somepath(//server/coordinator/... except tests(//server/coordinator/...), //server/shard/...)" &&
-      reached_beyond //common/... "common|proto|third_party" &&
-      # Tests of kernels, and their benchmark, compare with the codecs of the CPU.
-      reached_beyond //kernels/... "kernels|common/(base|codec|tensor)|tests/cuda_emulator|third_party" &&
-      query "somepath(//kernels/cuda:topk_codec + //kernels/cuda:int8_codec, //common/codec/...)" &&
-      reached_beyond //server/consistency/... "server/consistency|common/base|third_party"
-  )" || return 1
+    query "somepath(//worker/..., //server/...)"
+    query "somepath(//server/..., //worker/...)"
+    query "somepath(//server/coordinator/... except tests(//server/coordinator/...), //server/shard/...)"
+    reached_beyond //common/... "common|proto|third_party"
+    # Tests of kernels, and their benchmark, compare with the codecs of the CPU.
+    reached_beyond //kernels/... "kernels|common/(base|codec|tensor)|tests/cuda_emulator|third_party"
+    query "somepath(//kernels/cuda:topk_codec + //kernels/cuda:int8_codec, //common/codec/...)"
+    reached_beyond //server/consistency/... "server/consistency|common/base|third_party"
+  )"
   [[ -z "${found}" ]] || { echo "${found}" && return 1; }
 }
 
@@ -81,7 +100,7 @@ package_cycles() {
   local edges
   edges="$(query 'kind("cc_.* rule", //...)' --output=graph --nograph:factored |
     sed --quiet 's|^ *"//\([^":]*\):\?[^"]*" -> "//\([^":]*\):\?[^"]*".*|\1 \2|p' |
-    awk '$1 != $2' | sort --unique)" || return 1
+    awk '$1 != $2' | sort --unique)"
   [[ -n "${edges}" ]] || { echo "expected packages that depend on others" && return 1; }
   tsort <<<"${edges}" >/dev/null  # names a cycle's packages
 }
@@ -89,10 +108,13 @@ package_cycles() {
 # Fails and prints the lines with the basic regular expression $1, except in files with a path that
 # matches the extended one $2.
 only_in() {
-  local found
-  found="$(sources '*.h' '*.cc' | grep --extended-regexp --invert-match "$2" |
-    xargs --no-run-if-empty grep --line-number --with-filename -- "$1" || true)"
-  [[ -z "${found}" ]] || { echo "${found}" && return 1; }
+  local file files found=0
+  files="$(sources '*.h' '*.cc')"
+  while read -r file; do
+    [[ ! "${file}" =~ $2 ]] || continue
+    ! grep --line-number --with-filename -e "$1" -- "${file}" || found=1
+  done <<<"${files}"
+  return "${found}"
 }
 
 grpc_includes() {
@@ -101,52 +123,50 @@ grpc_includes() {
 
 # Clocks, random numbers and locks are used through common/base.
 base_only() {
-  local word failed=0
-  for word in 'std::mutex' 'condition_variable' 'std::chrono::.*now' 'random_device' 'sleep_for' \
-    'usleep'; do
-    only_in "${word}" '^common/base/|_test\.cc$|^tests/' || failed=1
-  done
-  return "${failed}"
+  only_in 'std::mutex\|condition_variable\|std::chrono::.*now\|random_device\|sleep_for\|usleep' \
+    '^common/base/|_test\.cc$|^tests/'
 }
 
 flags() { only_in 'ABSL_FLAG(' '_main\.cc$'; }
 
+# A program that writes into a pipe fails if the pipe's reader ends first, as grep --quiet does.
+pipes() {
+  local files
+  files="$(sources '*.sh' '.ci/run' '*.sbatch')"
+  xargs awk '
+    FNR == 1 { is_open = 0 }
+    {
+      line = (is_open ? "|" : "") $0
+      if (line ~ /(^|[^|])\|[ \t]*grep([ \t]+-[^ \t]+)*[ \t]+(--quiet|-[a-zA-Z]*q[a-zA-Z]*)([ \t]|$)/) {
+        print FILENAME ":" FNR ": " $0
+        found = 1
+      }
+      is_open = /(^|[^|])\|[ \t]*\\?$/
+    }
+    END { exit found }
+  ' <<<"${files}"
+}
+
 # readme_test knows every README, and runs its commands.
 readmes() {
-  local file failed=0
+  local file files found=0
+  files="$(sources '*.md')"
   while read -r file; do
     grep --quiet --fixed-strings "\"${file}\"" tests/integration/readme_test.cc ||
-      { echo "tests/integration/readme_test.cc: expected ${file} in kReadmes" && failed=1; }
-  done < <(sources '*.md')
-  return "${failed}"
+      { echo "tests/integration/readme_test.cc: expected ${file} in kReadmes" && found=1; }
+  done <<<"${files}"
+  return "${found}"
 }
 
-format() { sources '*.h' '*.cc' | xargs --no-run-if-empty clang-format --dry-run -Werror; }
+format() { sources '*.h' '*.cc' | xargs clang-format --dry-run -Werror; }
 
-results=()
-failed=0
-# Runs the function $1; shows the end of its output when it fails.
-check() {
-  local start=${SECONDS} verdict=ok
-  echo "== $1"
-  if ! "$1" >"${scratch}/$1.log" 2>&1; then
-    verdict=FAILED
-    failed=$((failed + 1))
-    tail -n 200 "${scratch}/$1.log"
+[[ $# -gt 0 ]] || set -- "${all_checks[@]}"
+for name in "$@"; do
+  echo "== ${name}"
+  if [[ "${name}" == cuda_build && ! -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]]; then
+    skip "cuda_build: there is no CUDA toolkit here"
+  else
+    check "${name}" "${name}"
   fi
-  results+=("$(printf '%-14s %-6s %4d s' "$1" "${verdict}" $((SECONDS - start)))")
-}
-
-check format
-check flags
-check grpc_includes
-check base_only
-check readmes
-check layers
-check package_cycles
-check cuda_build
-check asan_tests
-check tsan_tests
-
-printf '%s\n' "${results[@]}"
-[[ ${failed} -eq 0 ]]
+done
+print_counts

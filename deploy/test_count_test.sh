@@ -3,8 +3,9 @@
 set -euo pipefail
 
 repository="${TEST_TMPDIR}/repository"
-mkdir -p "${repository}"/deploy/{docker,kubernetes,slurm} "${repository}/.ci" "${TEST_TMPDIR}/tools"
-cp "${TEST_SRCDIR}/capstan/deploy/test.sh" "${repository}/deploy"
+mkdir -p "${repository}"/deploy/{docker,kubernetes,slurm} "${repository}"/{.ci,tests/package} \
+  "${TEST_TMPDIR}/tools"
+cp "${TEST_SRCDIR}"/capstan/deploy/{checks,test}.sh "${repository}/deploy"
 cp "${TEST_SRCDIR}/capstan/.ci/run" "${repository}/.ci"
 
 # script FILE TEXT
@@ -13,20 +14,24 @@ script() {
   chmod +x "$1"
 }
 script "${repository}/deploy/setup.sh" 'true'
-script "${repository}/deploy/presubmit.sh" 'echo "format ok 1 s"'
+script "${repository}/tests/package/new_debian.sh" 'echo "a Debian that nobody needs"; exit 1'
 script "${TEST_TMPDIR}/tools/bazel" '
   for argument in "$@"; do
     [[ "${argument}" != --build_event_json_file=* ]] || cp "'"${TEST_TMPDIR}"'/events" "${argument#*=}"
   done
   [[ "$1" == test ]] || cat "'"${TEST_TMPDIR}"'/labels"'
 
-# target NAME STATUS CASES: a test of three kinds of cases, by the given words.
+# target NAME STATUS CASES: a test of four kinds of cases, by the given words.
 target() {
   local folder="${TEST_TMPDIR}/$1" case
   mkdir "${folder}"
   for case in $3; do
-    echo '  <testcase name="a">'
-    [[ "${case}" == passed ]] || echo "    <${case} message=\"m\"></${case}>"
+    if [[ "${case}" == disabled ]]; then
+      echo '  <testcase name="a" status="notrun" result="suppressed" classname="Suite" />'
+      continue
+    fi
+    echo '  <testcase name="a" status="run" classname="Suite">'
+    [[ "${case}" == passed ]] || echo "    <${case} message=\"why\"></${case}>"
     echo '  </testcase>'
   done >"${folder}/test.xml"
   echo "//:$1" >>"${TEST_TMPDIR}/labels"
@@ -34,40 +39,82 @@ target() {
     >>"${TEST_TMPDIR}/events"
 }
 
-# expect PROGRAM LINE: the last line of its output.
+# run_on_fakes PROGRAM: its output is in `output`.
+output="${TEST_TMPDIR}/output"
+run_on_fakes() { PATH="${TEST_TMPDIR}/tools:${PATH}" "${repository}/$1" >"${output}" 2>&1; }
+
+# expect PROGRAM COUNTS: the last line of its output. The exit code is 0 if it says that none failed.
 expect() {
-  PATH="${TEST_TMPDIR}/tools:${PATH}" "${repository}/$1" >"${TEST_TMPDIR}/output" || true
-  [[ "$(tail -n 1 "${TEST_TMPDIR}/output")" == "$2" ]] || { cat "${TEST_TMPDIR}/output" && exit 1; }
+  local exit_code=0 wanted=0
+  run_on_fakes "$1" || exit_code=$?
+  [[ "$2" == *" 0 failed"* ]] || wanted=1
+  [[ "$(tail -n 1 "${output}")" == "$2" && "${exit_code}" == "${wanted}" ]] ||
+    { echo "expected $2 and ${wanted}, got ${exit_code} and:" && cat "${output}" && exit 1; }
+}
+expect_line() {
+  grep --quiet --extended-regexp -e "$1" "${output}" ||
+    { echo "expected a line $1 in:" && cat "${output}" && exit 1; }
 }
 
-# Without the cases of the other parts, .ci/run counts those of test.sh.
-script "${repository}/deploy/torch_test.sh" 'echo "0 passed, 0 failed"'
-script "${repository}/deploy/simulation_test.sh" 'echo "0 passed, 0 failed"'
-prints() { script "${repository}/deploy/$1/test.sh" "echo '$2'; exit $3"; }
-for part in slurm docker kubernetes; do prints "${part}" "0 passed, 0 failed" 0; done
+# prints PART LAST_LINE EXIT_CODE: a part of .ci/run.
+prints() {
+  local program="${repository}/deploy/$1"
+  if [[ -d "${program}" ]]; then program+=/test; fi
+  script "${program}.sh" "echo '$2'; exit $3"
+}
+parts=(torch_test simulation_test presubmit slurm docker kubernetes)
 
+# Without the cases of the other parts, .ci/run counts those of test.sh.
+for part in "${parts[@]}"; do prints "${part}" "0 passed, 0 failed" 0; done
 target plain PASSED "passed passed"
 expect deploy/test.sh "2 passed, 0 failed, 0 skipped"
 expect .ci/run "2 passed, 0 failed, 0 skipped"
-target without_root PASSED "passed skipped"
-expect deploy/test.sh "3 passed, 0 failed, 1 skipped"
-expect .ci/run "3 passed, 0 failed, 1 skipped"
-target broken FAILED "passed failure skipped"
-expect deploy/test.sh "4 passed, 1 failed, 2 skipped"
-expect .ci/run "4 passed, 1 failed, 2 skipped"
 
-# Cases of others are added. Without a count, or with an exit code alone, it is one that failed.
-prints slurm "5 passed, 2 failed" 1
-expect .ci/run "9 passed, 3 failed, 2 skipped"
-grep --quiet '^slurm 0.0 min$' "${TEST_TMPDIR}/output"
-prints slurm "5 passed, 0 failed" 1
-expect .ci/run "9 passed, 2 failed, 2 skipped"
-prints slurm "broken" 1
-expect .ci/run "4 passed, 2 failed, 2 skipped"
-prints slurm "0 passed, 0 failed" 0
-prints docker "3 passed, 1 failed" 1
-expect .ci/run "7 passed, 2 failed, 2 skipped"
-prints kubernetes "6 passed, 0 failed, 1 skipped" 0
-expect .ci/run "13 passed, 2 failed, 3 skipped"
-script "${repository}/deploy/torch_test.sh" 'echo "4 passed, 1 failed"; exit 1'
-expect .ci/run "17 passed, 3 failed, 3 skipped"
+# A test that reports nothing counts by Bazel's verdict.
+target silent PASSED ""
+expect deploy/test.sh "3 passed, 0 failed, 0 skipped"
+
+# Cases of others are added. An exit code is believed more than counts are.
+for part in "${parts[@]}"; do
+  prints "${part}" "5 passed, 2 failed" 1
+  expect .ci/run "8 passed, 2 failed, 0 skipped"
+  prints "${part}" "5 passed, 0 failed" 139
+  expect .ci/run "8 passed, 1 failed, 0 skipped"
+  expect_line "^FAILED  [a-z]+: exit code 139 after 5 passed"
+  prints "${part}" "broken" 0
+  expect .ci/run "3 passed, 1 failed, 0 skipped"
+  prints "${part}" "0 passed, 0 failed" 0
+done
+expect_line '^slurm 0\.[0-9] min$'
+
+# A case that continuous integration does not expect to be skipped is one that failed.
+prints presubmit 'skipped cuda_build: there is no CUDA toolkit here
+1 passed, 0 failed, 1 skipped' 0
+expect .ci/run "4 passed, 0 failed, 1 skipped"
+prints presubmit 'skipped asan_tests: there is no clang here
+1 passed, 0 failed, 1 skipped' 0
+expect .ci/run "4 passed, 1 failed, 1 skipped"
+expect_line '^FAILED  checks skipped asan_tests: there is no clang here$'
+prints presubmit "1 passed, 0 failed, 1 skipped" 0
+expect .ci/run "4 passed, 1 failed, 1 skipped"
+prints presubmit "0 passed, 0 failed" 0
+target without_root PASSED "skipped skipped"
+expect deploy/test.sh "3 passed, 0 failed, 2 skipped"
+expect_line '^skipped //:without_root Suite.a: why$'
+expect .ci/run "3 passed, 2 failed, 2 skipped"
+expect_line '^FAILED  tests skipped //:without_root Suite.a: why$'
+target disabled PASSED "passed disabled"
+expect deploy/test.sh "4 passed, 0 failed, 3 skipped"
+expect .ci/run "4 passed, 3 failed, 3 skipped"
+target broken FAILED "passed failure skipped"
+expect deploy/test.sh "5 passed, 1 failed, 4 skipped"
+expect_line '^FAILED  //:broken Suite.a: why$'
+expect .ci/run "5 passed, 5 failed, 4 skipped"
+
+# Bazel may build or run less than it was asked to.
+echo //:absent >>"${TEST_TMPDIR}/labels"
+expect deploy/test.sh "5 passed, 2 failed, 4 skipped"
+expect_line '^FAILED  //:absent was not run$'
+rm "${TEST_TMPDIR}"/{labels,events}
+touch "${TEST_TMPDIR}"/{labels,events}
+if run_on_fakes deploy/test.sh; then echo "expected that no test is a failure" && exit 1; fi

@@ -1,9 +1,34 @@
 #!/usr/bin/env bash
-# Tries the wheel of deploy/wheel.sh: in an empty virtual environment, with the newest PyTorch of
-# PyPI, and with Debian's. PyTorch is kept in ~/.cache/capstan (6 GB), and brought up to date. The
-# last line is "N passed, N failed".
-# Usage: deploy/torch_test.sh
+# Tries the wheel of deploy/wheel.sh: in an empty virtual environment, with PyTorch of PyPI in the
+# version of torch_requirements.txt, and with Debian's. PyTorch is kept in ~/.cache/capstan (6 GB). The
+# last line is "N passed, N failed, N skipped".
+# Usage: deploy/torch_test.sh [--newest] [--fetch] [--wheel=FILE]
+#   --newest       the newest versions of PyPI in place of those, kept beside them
+#   --fetch        only fetch what is kept
+#   --wheel=FILE   the wheel to try; deploy/wheel.sh makes one unless given
 set -euo pipefail
+
+fail() {
+  echo "torch test: $1" >&2
+  exit "${2:-1}"
+}
+
+is_newest=0
+is_fetch=0
+wheel=
+for argument in "$@"; do
+  case "${argument}" in
+    --help)
+      sed -n '2,/^set /{/^# \?/s///p}' "${BASH_SOURCE[0]}"
+      exit 0
+      ;;
+    --newest) is_newest=1 ;;
+    --fetch) is_fetch=1 ;;
+    --wheel=?*) wheel="$(realpath "${argument#*=}")" ;;
+    *) fail "expected --newest, --fetch, --wheel=FILE or --help, got ${argument}" 2 ;;
+  esac
+done
+[[ -z "${wheel}" || -f "${wheel}" ]] || fail "expected a wheel, but there is no ${wheel}" 2
 
 repository="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 cd "${repository}"
@@ -11,32 +36,29 @@ deploy/setup.sh </dev/null
 
 scratch="$(mktemp -d)"
 trap 'rm -rf "${scratch}"' EXIT
-passed=0
-failed=0
-log="${scratch}/log"
-
-# check TEXT COMMAND...: counts one case, and shows its output if it fails.
-check() {
-  local text="$1"
-  shift
-  if "$@" >"${log}" 2>&1 </dev/null; then
-    passed=$((passed + 1))
-    echo "ok      ${text}"
-  else
-    failed=$((failed + 1))
-    echo "FAILED  ${text}"
-    tail --lines=50 "${log}"
-  fi
-}
+# shellcheck source=deploy/checks.sh
+source deploy/checks.sh
 
 pip_install() { "$1/bin/pip" install --quiet --disable-pip-version-check "${@:2}"; }
 
-# The environment with PyTorch, which is installed or updated. A broken one is made anew.
+# The environment with PyTorch: made, or brought to the wanted versions. A broken one is made anew.
+# Another call that does the same waits.
 prepare_torch() {
-  cached="${HOME}/.cache/capstan/torch"
+  local cache="${HOME}/.cache/capstan" wanted lock
+  cached="${cache}/torch"
+  wanted=(--requirement deploy/torch_requirements.txt)
+  if ((is_newest)); then
+    cached="${cache}/torch-newest"
+    mapfile -t wanted < <(sed -n 's/==.*//p' deploy/torch_requirements.txt)
+    wanted+=(--upgrade)
+  fi
+  mkdir -p "${cache}"
+  exec {lock}>"${cached}.lock"
+  flock "${lock}"
   "${cached}/bin/python" -c 'import torch' 2>/dev/null || rm -rf "${cached}"
   [[ -d "${cached}" ]] || /usr/bin/python3 -m venv "${cached}"
-  pip_install "${cached}" --upgrade torch numpy safetensors mypy
+  pip_install "${cached}" --no-cache-dir "${wanted[@]}"
+  exec {lock}>&-
 }
 
 # new_environment NAME WHEEL: with nothing but the wheel.
@@ -76,24 +98,25 @@ assert all('capstan' in name or name.startswith('libuc') for name in names), nam
 # Runs the test modules with this Python, and adds their counts. PyPI's torch has all that the cases
 # need, so a skipped one counts as failed. Threads of several workers would only wait for each other.
 run_modules() {
-  local counts
+  local exit_code=0 log="${scratch}/log"
   (cd "${scratch}" && PYTHONPATH="${repository}/tests/python" PYTHONDONTWRITEBYTECODE=1 \
     OMP_NUM_THREADS=1 \
     PATH="$(dirname "$1"):${PATH}" "$1" "${repository}/tests/python/run_tests.py" "${@:2}") \
-    2>&1 </dev/null | tee "${log}" || true
-  counts="$(tail --lines=1 "${log}")"
-  if [[ "${counts}" =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
-    passed=$((passed + BASH_REMATCH[1]))
-    failed=$((failed + BASH_REMATCH[2] + BASH_REMATCH[3]))
-    [[ ${BASH_REMATCH[3]} -eq 0 ]] || echo "FAILED  ${BASH_REMATCH[3]} skipped; see above"
-  else
-    failed=$((failed + 1))
+    2>&1 </dev/null | tee "${log}" || exit_code=$?
+  add_counts "the modules" "${log}" "${exit_code}"
+  if ((skipped > 0)); then
+    echo "FAILED  ${skipped} skipped; see above"
+    failed=$((failed + skipped))
+    skipped=0
   fi
 }
 
-deploy/wheel.sh --output="${scratch}/dist"
-wheel="$(echo "${scratch}"/dist/*.whl)"
 prepare_torch
+((!is_fetch)) || exit 0
+if [[ -z "${wheel}" ]]; then
+  deploy/wheel.sh --output="${scratch}/dist"
+  wheel="$(echo "${scratch}"/dist/*.whl)"
+fi
 new_environment empty "${wheel}"
 new_environment torch "${wheel}"
 add_torch torch
@@ -107,5 +130,4 @@ check "types" "${cached}/bin/mypy" --strict --cache-dir="${HOME}/.cache/capstan/
   worker/python/capstan
 run_modules "${python}" torch_test torch_embedding_test torch_gpu_test torch_plan_test torch_read_test \
   numpy_test process_test examples_test
-echo "${passed} passed, ${failed} failed"
-[[ ${failed} -eq 0 ]]
+print_counts

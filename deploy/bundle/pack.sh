@@ -92,9 +92,10 @@ use_packed_names() {
 
 # Makes the file find its libraries in lib/. DT_RPATH comes before LD_LIBRARY_PATH.
 set_library_path() {
-  local file="$1" path
+  local file="$1" path needed
   path="\$ORIGIN/$(realpath --relative-to="$(dirname "${file}")" "${root}/lib")"
-  if ((!with_cublas)) && patchelf --print-needed "${file}" | grep -qE "^(${cublas})$"; then
+  needed="$(patchelf --print-needed "${file}")"
+  if ((!with_cublas)) && grep -qE "^(${cublas})$" <<<"${needed}"; then
     needs_cublas=1
     path+=":${cuda_libraries}"
   fi

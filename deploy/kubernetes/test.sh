@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tries the manifests as far as a machine without a cluster allows: builds them, checks them against
 # Kubernetes' schemas and against the programs, and runs their commands in an emulated cluster
-# (emulation/). Takes 4 minutes. The last line is "N passed, N failed", with ", N skipped" if this
-# machine does not allow all. Needs root for the emulation. Installs Debian's kubernetes-client if there
+# (emulation/). Takes 4 minutes. The last line is "N passed, N failed, N skipped": some cases are skipped
+# if this machine does not allow them. Needs root for the emulation. Installs Debian's kubernetes-client if there
 # is no kubectl, and fetches kubernetes-validate from PyPI into a virtual environment.
 # Usage: deploy/kubernetes/test.sh [--programs=DIR]
 #   --programs=DIR   the programs to try: bin of a bundle, or bazel-bin; bazel-bin unless given, which
@@ -55,28 +55,8 @@ scratch="$(mktemp -d)"
 trap 'rm -rf "${scratch}"' EXIT
 # Pods are other users.
 chmod 755 "${scratch}"
-passed=0
-failed=0
-skipped=0
-
-# check TEXT COMMAND...: counts one case, and shows the output of one that failed.
-check() {
-  local text="$1"
-  shift
-  if "$@" >"${scratch}/output" 2>&1; then
-    passed=$((passed + 1))
-    echo "ok      ${text}"
-  else
-    failed=$((failed + 1))
-    echo "FAILED  ${text}"
-    tail --lines=30 "${scratch}/output"
-  fi
-}
-
-skip() {
-  skipped=$((skipped + 1))
-  echo "skipped $1"
-}
+# shellcheck source=deploy/checks.sh
+source deploy/checks.sh
 
 # What a user's image would have: a program that trains with the Python package.
 write_training_program() {
@@ -114,7 +94,7 @@ fetch_debian_kubectl() {
   (cd "${scratch}/debian" && { apt-get --quiet download kubernetes-client ||
     { as_root apt-get --quiet update && apt-get --quiet download kubernetes-client; }; } &&
     dpkg --extract kubernetes-client_*.deb .) </dev/null >"${scratch}/fetch.log" 2>&1 &&
-    "${scratch}/debian/usr/bin/kubectl" version --client | grep --quiet 'v1\.20\.'
+    [[ "$("${scratch}/debian/usr/bin/kubectl" version --client)" == *v1.20.* ]]
 }
 
 # kustomize KUBECTL OVERLAY FILE: with the workers that the service needs.
@@ -156,41 +136,43 @@ END
 # Strictly: a field that the schema lacks is a fault.
 validate() {
   local version manifest versions
-  "${python}" -m venv "${scratch}/venv" &&
-    "${scratch}/venv/bin/pip" install --quiet --disable-pip-version-check \
-      kubernetes-validate==1.37.0 || return 1
+  "${python}" -m venv "${scratch}/venv"
+  "${scratch}/venv/bin/pip" install --quiet --disable-pip-version-check kubernetes-validate==1.37.0
   # The oldest and the newest that it has.
   versions=(1.25 1.37)
   for version in "${versions[@]}"; do
     for manifest in "${scratch}"/schema/*.yaml; do
       "${scratch}/venv/bin/kubernetes-validate" --quiet --strict --kubernetes-version "${version}" \
-        "${manifest}" || return 1
+        "${manifest}"
     done
   done
 }
 
 is_strict() {
   sed 's/completions:/completion:/' "${scratch}/schema/kubectl-base.yaml" >"${scratch}/wrong.yaml"
-  ! "${scratch}/venv/bin/kubernetes-validate" --strict "${scratch}/wrong.yaml" &&
-    "${scratch}/venv/bin/kubernetes-validate" --strict "${scratch}/schema/kubectl-base.yaml"
+  "${scratch}/venv/bin/kubernetes-validate" --strict "${scratch}/schema/kubectl-base.yaml"
+  ! "${scratch}/venv/bin/kubernetes-validate" --strict "${scratch}/wrong.yaml" || return 1
 }
 
 # Own network, mounts and processes: nothing is left behind, whatever happens.
 in_namespaces() { unshare --net --mount --pid --fork --kill-child --mount-proc "$@"; }
 
 try_jobs() {
-  local counts
+  local counts exit_code=0
   if ! in_namespaces bash -c 'ip link add pods type bridge && mount -t tmpfs tmpfs /mnt' 2>/dev/null; then
     skip "jobs in the emulated cluster: expected to be allowed namespaces and mounts; use sudo"
     return
   fi
   in_namespaces "${python}" -B deploy/kubernetes/emulation/try_jobs.py "${scratch}/repository" \
-    "${scratch}/programs" "${scratch}/cluster" </dev/null 2>&1 | tee "${scratch}/jobs.log" || true
+    "${scratch}/programs" "${scratch}/cluster" </dev/null 2>&1 | tee "${scratch}/jobs.log" || exit_code=$?
   counts="$(grep --count '^ok ' "${scratch}/jobs.log" || true)"
   passed=$((passed + counts))
   counts="$(grep --count '^FAILED ' "${scratch}/jobs.log" || true)"
   failed=$((failed + counts))
-  grep --quiet '^all jobs tried$' "${scratch}/jobs.log" || failed=$((failed + 1))
+  if ((exit_code != 0)) || ! grep --quiet '^all jobs tried$' "${scratch}/jobs.log"; then
+    echo "FAILED  not all jobs were tried: exit code ${exit_code}"
+    failed=$((failed + 1))
+  fi
 }
 
 copy_inputs
@@ -211,7 +193,4 @@ check "the manifests fit the programs and each other" "${python}" -B \
 check "faults in manifests are found" "${python}" -B deploy/kubernetes/emulation/check_test.py \
   "${scratch}/programs" "${scratch}/built/kubectl-local.yaml"
 try_jobs
-counts="${passed} passed, ${failed} failed"
-[[ ${skipped} -eq 0 ]] || counts+=", ${skipped} skipped"
-echo "${counts}"
-[[ ${failed} -eq 0 ]]
+print_counts

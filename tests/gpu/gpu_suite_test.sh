@@ -104,7 +104,7 @@ suite() {
 
 # A line of the final table, or one after it, must match the regular expression.
 table_has() {
-  sed '1,/^stage  /d' output | grep -qE "$1" || fail "expected $1 in the table of: $(<output)"
+  grep -qE "$1" <<<"$(sed '1,/^stage  /d' output)" || fail "expected $1 in the table of: $(<output)"
 }
 
 all_is_well() {

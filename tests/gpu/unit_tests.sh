@@ -16,7 +16,7 @@ cases() { grep -cE "^\[ +$1 +\] .* \([0-9]+ ms\)$" "${out}/$2" || true; }
 
 # The failed expectations in the log $1, or the end of a crash.
 show_failures() {
-  grep -E -A 12 'Failure$' "${out}/$1" | head -n 40 || tail -n 8 "${out}/$1"
+  grep -E -A 12 -m 3 'Failure$' "${out}/$1" || tail -n 8 "${out}/$1"
 }
 
 stage_tests() {

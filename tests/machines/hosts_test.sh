@@ -172,7 +172,7 @@ run archive 0 --hosts="$(hosts 0),$(hosts 1):2" --bundle="${folder}/capstan.tar.
   --job=deploy/jobs/digits.textproto
 expect_accurate archive
 run there 0 --hosts="$(hosts 0 1)" --remote_programs="${capstan%/*}" --trace --epochs=5
-"${capstan}" trace "${folder}/there" | grep --quiet ' of 4 processes' ||
+[[ "$("${capstan}" trace "${folder}/there")" == *' of 4 processes'* ]] ||
   failed there 'expected traces of both machines'
 run absent 1 --hosts="$(hosts 0 1)" --remote_programs=/nonexistent
 expect_text absent '--remote_programs: expected the program capstan in /nonexistent of each host'
@@ -230,8 +230,9 @@ start_long() {
 # Others may ask the job, with the keys in its folder. The CA's private key is on no machine.
 start_long interrupted
 address="$(sed -n 's/.* | the other machines meet at //p' "${folder}/interrupted.out")"
-cluster_exec switch "${capstan}" status --coordinator="${address}" --keys="${folder}/interrupted/keys" |
-  grep --quiet 'training' || failed interrupted 'expected the status'
+status="$(cluster_exec switch "${capstan}" status --coordinator="${address}" \
+  --keys="${folder}/interrupted/keys")" || failed interrupted 'expected the status, got an error'
+[[ "${status}" == *training* ]] || failed interrupted "expected the status, got ${status}"
 [[ -z "$(find "${folder}"/cache* -name ca.key)" ]] || failed interrupted 'ca.key is on a machine'
 modes="$(stat --format=%a "${folder}"/cache*/capstan/job.*)"
 [[ "${modes}" == 700$'\n'700 ]] || failed interrupted "expected folders for their owner alone, got ${modes}"

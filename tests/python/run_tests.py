@@ -29,10 +29,13 @@ class Result(unittest.TextTestResult):
                           f"{self._outcome(test)}</testcase>")
 
     def _outcome(self, test: unittest.TestCase) -> str:
-        failures = [text for one, text in self.failures + self.errors if one is test]
+        # A subtest that failed knows its test.
+        failures = [text for one, text in self.failures + self.errors
+                    if getattr(one, "test_case", one) is test]
         if failures:
             return f"<failure message={quoteattr(failures[0])}></failure>"
-        return "<skipped/>" if any(one is test for one, _ in self.skipped) else ""
+        reasons = [reason for one, reason in self.skipped if one is test]
+        return f"<skipped message={quoteattr(reasons[0])}></skipped>" if reasons else ""
 
 
 def main(modules: list[str]) -> int:
