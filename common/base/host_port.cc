@@ -8,7 +8,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "common/base/printable_text.h"
 
 namespace capstan {
@@ -19,7 +18,8 @@ constexpr size_t kMostHostBytes = 255;
 
 bool IsHost(absl::string_view host) {
   if (host.empty() || host.size() > kMostHostBytes) return false;
-  const bool has_brackets = absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]");
+  const bool has_brackets = host.front() == '[' && host.back() == ']';
+  if (has_brackets) host = host.substr(1, host.size() - 2);
   const absl::string_view forbidden = has_brackets ? " /[]@" : " /[]@:";
   return !host.empty() && host.find_first_of(forbidden) == host.npos && PrintableText(host) == host;
 }

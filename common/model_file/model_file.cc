@@ -107,9 +107,10 @@ absl::Status CheckBeginning(absl::string_view beginning, uint64_t file_bytes) {
   return absl::InvalidArgumentError(absl::StrCat("expected a safetensors file, got ", got));
 }
 
-// Whether the file's tensor has another dtype, and nothing else.
-bool IsOfOtherDtype(const Safetensors::Tensor& expected, const Safetensors::Tensor* tensor) {
-  return tensor != nullptr && tensor->shape == expected.shape && tensor->dtype != expected.dtype;
+// Whether the file's tensor is not of float32 as expected, and differs in nothing else.
+bool IsNotFloat32(const Safetensors::Tensor& expected, const Safetensors::Tensor* tensor) {
+  return tensor != nullptr && tensor->shape == expected.shape && expected.dtype == "F32" &&
+         tensor->dtype != "F32";
 }
 
 // In the metadata of an unfinished file.
@@ -306,13 +307,13 @@ absl::StatusOr<std::unique_ptr<ModelTables>> ModelTables::Read(OpenFile file) {
 
 absl::Status ModelTables::CheckTables(const ModelOutput::Tables& tables) const {
   std::vector<std::string> differences;
-  size_t other_dtypes = 0;
+  size_t num_not_float32 = 0;
   absl::flat_hash_set<std::string> expected;
   for (const v1::TableSpec& table : tables) {
     for (const Safetensors::Tensor& tensor : TensorsOf(table, tensors_)) {
       expected.insert(tensor.name);
       const Safetensors::Tensor* const found = Find(tensors_, tensor.name);
-      other_dtypes += IsOfOtherDtype(tensor, found) ? 1 : 0;
+      num_not_float32 += IsNotFloat32(tensor, found) ? 1 : 0;
       std::string difference = DifferenceOf(tensor, found);
       if (!difference.empty()) differences.push_back(std::move(difference));
     }
@@ -323,14 +324,14 @@ absl::Status ModelTables::CheckTables(const ModelOutput::Tables& tables) const {
                                        ShapeText(tensor.shape)));
   }
   if (differences.empty()) return absl::OkStatus();
-  const bool are_all_dtypes = differences.size() == other_dtypes;
+  const bool is_all_of_dtypes = differences.size() == num_not_float32;
   std::string more;
   if (differences.size() > kMostDifferences) {
     more = absl::StrCat("; and ", differences.size() - kMostDifferences, " more");
     differences.resize(kMostDifferences);
   }
   const std::string list = absl::StrCat(absl::StrJoin(differences, "; "), more);
-  if (are_all_dtypes) {
+  if (is_all_of_dtypes) {
     return absl::InvalidArgumentError(absl::StrCat(
         file_.path(), ": expected the job's tables as F32: ", list,
         ". Convert the file, as by safetensors.torch: save_file({name: values.float() for name, "

@@ -218,6 +218,19 @@ TEST_F(ModelFileTest, OtherDtypesAreNamedWithTheRemedy) {
                           Not(HasSubstr("another model"))));
 }
 
+TEST_F(ModelFileTest, KeysOfAnotherDtypeAreNotToBeMadeFloats) {
+  v1::TableSpec items;
+  items.set_name("items");
+  items.mutable_sparse()->set_dim(1);
+  Safetensors file;
+  file.tensors = {{"items.keys", "U64", {2}}, {"items.values", "F32", {2, 1}}};
+  std::ofstream(path_, std::ios::binary)
+      << EncodeSafetensorsHeader(file) << std::string(2 * 8 + 2 * 4, '\0');
+  const std::string text(ModelTables::Open(path_).value()->CheckTables(Tables({items})).message());
+  EXPECT_THAT(text, AllOf(HasSubstr("items.keys: expected [2] of I64, got [2] of U64"),
+                          Not(HasSubstr("as F32"))));
+}
+
 TEST_F(ModelFileTest, RowsAreReadAsTheyWereWritten) {
   v1::TableSpec items;
   items.set_name("items");

@@ -113,9 +113,12 @@ absl::StatusOr<Safetensors::Tensor> ReadTensor(const std::string& name, const nl
   tensor.bytes = (*offsets)[1] - (*offsets)[0];
   const std::optional<unsigned __int128> bits = BitsOf(tensor.shape, *dtype);
   if (bits != static_cast<unsigned __int128>(tensor.bytes) * 8) {
-    const std::string expected = !bits.has_value() ? "2^64 or more"
-                                                   : absl::StrCat(static_cast<uint64_t>(*bits / 8),
-                                                                  *bits % 8 != 0 ? ".5" : "");
+    constexpr absl::string_view kEighths[] = {"",   ".125", ".25", ".375",
+                                              ".5", ".625", ".75", ".875"};
+    const std::string expected = !bits.has_value()
+                                     ? "2^64 or more"
+                                     : absl::StrCat(static_cast<uint64_t>(*bits / 8),
+                                                    kEighths[static_cast<size_t>(*bits % 8)]);
     return MalformedTensor(name, absl::StrCat(expected, " bytes, as its shape has"),
                            absl::StrCat(tensor.bytes));
   }

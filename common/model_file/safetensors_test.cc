@@ -107,6 +107,7 @@ TEST(SafetensorsTest, RefusesWhatBreaksTheFormat) {
   };
   expect("", 0, "a JSON object");
   expect(tensor("\"F4\"", "[3]", "[0,2]"), 2, "1.5 bytes, as its shape has for tensor t, got 2");
+  expect(tensor("\"F6_E2M3\"", "[3]", "[0,2]"), 2, "2.25 bytes, as its shape has for tensor t");
   expect("[]", 0, "a JSON object");
   expect("{\"t\":", 0, "a JSON object");
   expect("{\"t\":1}", 0, "dtype, shape and data_offsets for tensor t");

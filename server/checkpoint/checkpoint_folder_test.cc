@@ -138,7 +138,6 @@ TEST_F(CheckpointFolderTest, AnIncompleteOneIsRemovedOnceANewerOneIsComplete) {
   EXPECT_FALSE(Has("checkpoint-000003"));
 }
 
-// What failed for want of room must not keep the next one from its room.
 TEST_F(CheckpointFolderTest, ADiscardedOneLeavesNothing) {
   const auto storage = Open();
   Add(*storage);
@@ -148,6 +147,7 @@ TEST_F(CheckpointFolderTest, ADiscardedOneLeavesNothing) {
   EXPECT_THAT(Names(), ElementsAre("checkpoint-000001"));
 }
 
+// What failed for want of room must not keep the next one from its room.
 TEST_F(CheckpointFolderTest, ANewOneRemovesTheIncompleteOnesButNotTheirNumbers) {
   {
     const auto storage = Open();

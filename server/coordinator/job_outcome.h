@@ -30,12 +30,12 @@ struct JobOutcome {
 // is in the order of the workers' ids. `transport` is what exchanges used; it is not there if none
 // was sent. `consistency` and `staleness` are the job's own; `consistency_periods` lists all
 // changes of them with their first steps. `staleness` is null for ASYNC: it has no bound. A figure
-// that is not finite is null too. `warning` is there only if the training has failed
-// (training_verdict.h), a checkpoint could not be written, devices differ, or a lost worker has
-// changed the bits. What a program has not told has no key: its accuracy, its losses. `model` is
-// there only for programs. The keys of codecs are there only in jobs with a codec other than
-// float32; a ratio is the size as float32 divided by the size that was sent. A tuned job's `tuning`
-// has every measurement, the choice and its reason.
+// that is not finite is null too. `warning` is there only if the training has failed or the data
+// seem wrong (training_verdict.h), a checkpoint could not be written, devices differ, or a lost
+// worker has changed the bits. What a program has not told has no key: its accuracy, its losses.
+// `model` is there only for programs. The keys of codecs are there only in jobs with a codec other
+// than float32; a ratio is the size as float32 divided by the size that was sent. A tuned job's
+// `tuning` has every measurement, the choice and its reason.
 std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome);
 
 }  // namespace capstan

@@ -13,7 +13,7 @@ namespace capstan {
 // The label that all samples of both sides have; none if there are several.
 std::optional<int32_t> OnlyLabel(const DataSplit& split);
 
-// Where the labels lie, as in "column 3 (from 0)", and what to do if they are not the right ones.
+// Where the labels lie, as in "column 3, from 0", and what to do if they are not the right ones.
 // `data` has the features beside them.
 std::string LabelsText(const v1::DataSpec& spec, const Dataset& data);
 std::string LabelRemedy(const v1::DataSpec& spec);

@@ -13,12 +13,13 @@ namespace capstan {
 
 // Files in the folder of a run.
 inline constexpr char kEffectiveJobFile[] = "effective_job.textproto";  // the job, flags applied
-inline constexpr char kRunLockFile[] = "lock";                          // locked by the run
 inline constexpr char kPortFile[] = "coordinator.port";                 // its host:port
 inline constexpr char kSummaryFile[] = "summary.json";                  // by the coordinator
 inline constexpr char kProgressFile[] = "progress.jsonl";               // by ProgressLog
 inline constexpr char kReportFile[] = "report.html";                    // by capstan report
 inline constexpr char kMergedTraceFile[] = "trace.json";                // by capstan trace
+// Locked by the run. A folder of checkpoints has a lock of another name: one folder may be both.
+inline constexpr char kRunLockFile[] = "run.lock";
 // A process's log and trace: "worker-0.log", "worker-0.trace.json".
 inline constexpr char kLogEnding[] = ".log";
 inline constexpr char kTraceEnding[] = ".trace.json";

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <string>
 
+#include "server/checkpoint/checkpoint_folder.h"
+
 namespace capstan {
 namespace {
 
@@ -29,6 +31,14 @@ TEST(RunFolderTest, TwoRunsCannotHaveTheSameFolderAtTheSameTime) {
   first = absl::CancelledError("it has ended");
   EXPECT_TRUE(PrepareRunFolder(folder, /*job_file=*/"").ok());
   EXPECT_FALSE(fs::exists(log)) << "it is of an earlier run";
+}
+
+TEST(RunFolderTest, CheckpointsMayLieInTheSameFolder) {
+  const std::string folder = ::testing::TempDir() + "/run_folder_with_checkpoints";
+  const absl::StatusOr<OpenFile> run = PrepareRunFolder(folder, /*job_file=*/"");
+  ASSERT_TRUE(run.ok()) << run.status();
+  const auto checkpoints = OpenCheckpointFolder(folder, /*token=*/1);
+  EXPECT_TRUE(checkpoints.ok()) << checkpoints.status();
 }
 
 }  // namespace

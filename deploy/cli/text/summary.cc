@@ -184,7 +184,7 @@ std::string PointText(const v1::TuningReport::Point& point) {
 absl::StatusOr<std::string> FormatSummary(absl::string_view json_text) {
   const json summary = ParseJson(json_text);
   if (!summary.is_object()) {
-    return absl::InvalidArgumentError(
+    return absl::DataLossError(
         absl::StrCat("expected a summary as a JSON object, got \"", json_text.substr(0, 60), "\""));
   }
   std::string text = "job";

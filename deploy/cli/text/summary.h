@@ -16,7 +16,7 @@ namespace capstan {
 using SummaryRows = std::vector<std::pair<std::string, std::string>>;
 
 // The coordinator's summary of a job as lines for people. Fields that the summary lacks have no
-// line. INVALID_ARGUMENT when `json` is no JSON object.
+// line. DATA_LOSS when `json` is no JSON object.
 absl::StatusOr<std::string> FormatSummary(absl::string_view json);
 
 // The consistency in a summary, and its changes during the job: "bsp; from step 120 on: ssp,

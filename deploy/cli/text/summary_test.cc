@@ -146,8 +146,8 @@ TEST(SummaryTest, LinksAreShownIfTheyWereMeasured) {
 }
 
 TEST(SummaryTest, TextThatIsNoJsonObjectIsRefused) {
-  EXPECT_EQ(FormatSummary("{\"steps\": ").status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(FormatSummary("[1]").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FormatSummary("{\"steps\": ").status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(FormatSummary("[1]").status().code(), absl::StatusCode::kDataLoss);
 }
 
 std::string ConsistencyText(const char* summary) {

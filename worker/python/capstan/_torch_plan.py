@@ -102,7 +102,6 @@ def _expect_trainable(one: Planned) -> None:
         raise InvalidArgument(f"{one.name} is sparse or has no elements; freeze it")
 
 
-
 def _expect_writable(name: str, buffer: torch.Tensor) -> None:
     if torch.nn.parameter.is_lazy(buffer):
         raise InvalidArgument(f"{name} has no shape yet; run the model once before ct.attach")
