@@ -12,14 +12,16 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/transport/grpc/grpc_endpoint.h"
 #include "common/transport/grpc/grpc_parameter_service.h"
 #include "common/transport/grpc/grpc_server.h"
+#include "common/transport/grpc/stream_limit.h"
+#include "common/transport/reply_order.h"
 #include "proto/parameter_service.grpc.pb.h"
 #include "tests/transport/blocking_endpoint.h"
 #include "tests/transport/grpc_service_fixture.h"
@@ -201,10 +203,32 @@ TEST_F(GrpcFramesTest, AMessageOfTooManyFramesIsRefusedAndTheStreamGoesOn) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
+// Serves one stream, and tells whether gRPC has heard of its end.
+class OneStreamService
+    : public v1::ParameterService::WithRawCallbackMethod_Exchange<v1::ParameterService::Service> {
+ public:
+  explicit OneStreamService(ParameterEndpoint* endpoint)
+      : service_(endpoint, /*max_inflight_bytes=*/64 << 20, ReplyOrder(), &streams_) {}
+
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Exchange(
+      grpc::CallbackServerContext* context) override {
+    context_ = context;
+    return service_.Exchange(context);
+  }
+  // While the stream is there.
+  bool is_cancelled() const { return context_.load()->IsCancelled(); }
+  bool has_stream() { return !streams_.Take().ok(); }
+
+ private:
+  StreamLimit streams_{/*max=*/1};
+  GrpcParameterService service_;
+  std::atomic<grpc::CallbackServerContext*> context_ = nullptr;
+};
+
 TEST(GrpcTogetherTest, AClientThatGoesWhileItsMessageIsTakenIsForgotten) {
   RealClock clock;
   BlockingEndpoint endpoint(&clock, /*blocks_at=*/2);
-  GrpcParameterService service(&endpoint);
+  OneStreamService service(&endpoint);
   std::unique_ptr<GrpcServer> server = GrpcServer::Start("127.0.0.1:0", {&service}).value();
   const auto stub = v1::ParameterService::NewStub(
       grpc::CreateChannel(server->address(), grpc::InsecureChannelCredentials()));
@@ -216,10 +240,11 @@ TEST(GrpcTogetherTest, AClientThatGoesWhileItsMessageIsTakenIsForgotten) {
   endpoint.is_blocked.Wait();  // The first is answered. Its reply waits for the second.
   context.TryCancel();
   EXPECT_FALSE(stream->Finish().ok());
-  // The server hears of the end at an unknown time.
-  absl::SleepFor(absl::Milliseconds(200));
+  while (!service.is_cancelled()) SleepUntil(clock, clock.Now() + absl::Milliseconds(1));
+  EXPECT_TRUE(service.has_stream()) << "its message is still taken";
   endpoint.may_go_on.Set(true);
   server = nullptr;  // Returns after the end of all streams.
+  EXPECT_FALSE(service.has_stream());
 }
 
 // Answers three requests in one message, the last one first. A reply has its request's gradient as
