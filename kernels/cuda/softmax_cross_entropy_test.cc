@@ -90,8 +90,9 @@ class CudaSoftmaxCrossEntropyTest : public testing::Test {
     const Output expected = OnCpu(batch);
     const Output output = OnGpu(batch, shift);
     for (size_t i = 0; i < expected.gradient.size(); ++i) {
-      // CUDA promises exponentials to 2 units in the last place: 4 x 2^-24, also of their sum; the
-      // rest are a few roundings. The label's is absolute, because its terms cancel.
+      // CUDA promises exponentials to 2 units in the last place: 4 x 2^-24, and as much of their
+      // sum. 4 x 2^-24 are left for roundings: of the sum, the quotient, the scale and the result.
+      // The label's bound is absolute, because its terms cancel.
       const double scale = 1.0 / static_cast<double>(batch.samples());
       const bool is_label = static_cast<int64_t>(i) % batch.classes ==
                             batch.labels[static_cast<int64_t>(i) / batch.classes];
