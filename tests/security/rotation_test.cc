@@ -74,6 +74,8 @@ TEST(RotationTest, CertificatesAndCaChangeWhileAJobTrainsAndItsBitsStay) {
   EXPECT_TRUE(job.processes().WaitUntil(absl::Seconds(30), [&] {
     return !ProbeTrust(job.server(), &of_old_authority, absl::Seconds(2)).ok();
   })) << "its certificate is still accepted";
+  const TlsKeys of_new_authority = Observer({new_authority, keys.token}, new_authority);
+  EXPECT_TRUE(ProbeTrust(job.server(), &of_new_authority, absl::Seconds(2)).ok());
   job.processes().Signal("worker-1", SIGCONT);
   EXPECT_EQ(job.AwaitHash(), hash);
 }
