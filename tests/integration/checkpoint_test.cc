@@ -73,7 +73,10 @@ class CheckpointTest : public testing::Test {
     std::vector<pid_t> pids;
     for (pid_t pid; children >> pid;) pids.push_back(pid);
     processes_->Signal("run", SIGKILL);
-    processes_->WaitForExit("run", kPatience);
+    const ChildExit exit = processes_->WaitForExit("run", kPatience);
+    EXPECT_EQ(exit.signal, SIGKILL) << "the job had ended: " << exit.ToString() << "\n"
+                                    << processes_->Log("run");
+    EXPECT_FALSE(pids.empty());
     for (const pid_t pid : pids) {
       ASSERT_TRUE(processes_->WaitUntil(kPatience, [pid] {
         const std::string stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"));

@@ -11,6 +11,12 @@
 #include "common/base/mutex.h"
 
 namespace capstan {
+namespace {
+
+// What has not come about by then never does.
+constexpr absl::Duration kPatience = absl::Seconds(100);
+
+}  // namespace
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path);
@@ -35,7 +41,7 @@ void JobProcesses::StartCoordinator(std::vector<std::string> job_flags) {
   job_flags.push_back("--port_file=" + path("port"));
   job_flags.push_back("--summary_json=" + path("summary.json"));
   Start("coordinator", "server/capstan_coordinator", std::move(job_flags));
-  ASSERT_TRUE(WaitUntil(absl::Seconds(20), [this] { return !ReadFile(path("port")).empty(); }))
+  ASSERT_TRUE(WaitUntil(kPatience, [this] { return !ReadFile(path("port")).empty(); }))
       << Log("coordinator");
   coordinator_address_ = ReadFile(path("port"));
   if (!coordinator_address_.empty()) coordinator_address_.pop_back();  // the newline
@@ -47,11 +53,11 @@ void JobProcesses::StartMembers(int num_servers, int num_workers) {
   for (int i = 0; i < num_servers; ++i) {
     Start(absl::StrCat("server-", i), "server/capstan_server", args);
     // One after the other: names and ids then agree.
-    ASSERT_TRUE(WaitForLog(absl::StrCat("server-", i), "registered as server", absl::Seconds(20)));
+    ASSERT_TRUE(WaitForLog(absl::StrCat("server-", i), "registered as server", kPatience));
   }
   for (int i = 0; i < num_workers; ++i) {
     Start(absl::StrCat("worker-", i), "worker/capstan_worker", args);
-    ASSERT_TRUE(WaitForLog(absl::StrCat("worker-", i), "registered as worker", absl::Seconds(20)));
+    ASSERT_TRUE(WaitForLog(absl::StrCat("worker-", i), "registered as worker", kPatience));
   }
 }
 

@@ -21,6 +21,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+// Whoever still waits then waits for ever.
+constexpr absl::Duration kPatience = absl::Seconds(100);
+
 const std::vector<std::string> kQuickLease = {"--lease_seconds=1.5", "--heartbeat_seconds=0.2",
                                               "--rpc_deadline_seconds=8"};
 
@@ -38,15 +41,22 @@ class ProcessTest : public testing::Test {
   nlohmann::json Summary() {
     return nlohmann::json::parse(ReadFile(processes_->path("summary.json")));
   }
-  // Waits until the worker has been training for a while.
   void WaitForTraining(const std::string& worker) {
-    ASSERT_TRUE(processes_->WaitForLog(worker, "] training", absl::Seconds(20)));
-    processes_->WaitUntil(absl::Milliseconds(300), [] { return false; });
+    ASSERT_TRUE(processes_->WaitForLog(worker, "] training", kPatience));
+  }
+  // Waits until the coordinator knows of a step of worker 0.
+  void WaitForAStep() {
+    ASSERT_TRUE(processes_->WaitUntil(kPatience, [this] {
+      processes_->Start("status", "deploy/cli/capstan",
+                        {"status", "--coordinator=" + processes_->coordinator_address()});
+      EXPECT_TRUE(processes_->WaitForExit("status", kPatience).ok()) << processes_->Log("status");
+      return testing::Matches(testing::ContainsRegex("worker-0 +step +[1-9]"))(
+          processes_->Log("status"));
+    }));
   }
   // Expects an end with an error, and `text` in its last line.
-  void ExpectFailure(const std::string& name, const std::string& text, absl::Duration timeout,
-                     int code = 1) {
-    const ChildExit exit = processes_->WaitForExit(name, timeout);
+  void ExpectFailure(const std::string& name, const std::string& text, int code = 1) {
+    const ChildExit exit = processes_->WaitForExit(name, kPatience);
     EXPECT_EQ(exit.code, code) << name << ": " << exit.ToString();
     EXPECT_NE(processes_->LastLine(name).find(text), std::string::npos)
         << name << " said: " << processes_->LastLine(name);
@@ -78,7 +88,7 @@ TEST_F(ProcessTest, AJobStartedByHandReachesItsAccuracyAndEveryProcessEndsWell) 
     processes_->StartCoordinator(Flags(std::move(flags)));
     processes_->StartMembers(/*num_servers=*/2, /*num_workers=*/2);
     for (const std::string name : {"worker-0", "worker-1", "server-0", "server-1", "coordinator"}) {
-      const ChildExit exit = processes_->WaitForExit(name, absl::Seconds(60));
+      const ChildExit exit = processes_->WaitForExit(name, kPatience);
       EXPECT_TRUE(exit.ok()) << name << ": " << exit.ToString() << "\n" << processes_->Log(name);
     }
     const nlohmann::json summary = Summary();
@@ -127,7 +137,7 @@ TEST_P(ProcessDeathTest, AStrangerFindsOnePortOfAServerAndNoneOfAWorkerAndHarmsN
   for (const std::string& name : members) processes_->Signal(name, SIGKILL);
   // A process ended by the stranger has another exit than SIGKILL.
   for (const std::string& name : members) {
-    const ChildExit exit = processes_->WaitForExit(name, absl::Seconds(60));
+    const ChildExit exit = processes_->WaitForExit(name, kPatience);
     EXPECT_EQ(exit.signal, SIGKILL) << name << ": " << exit.ToString() << processes_->Log(name);
   }
 }
@@ -147,7 +157,7 @@ TEST_P(ProcessDeathTest, TheOthersGoOnAfterTheLeaseOfAKilledWorker) {
   processes_->Signal("worker-1", SIGKILL);
   if (kills_at_rest) processes_->Signal("worker-0", SIGCONT);
   for (const std::string name : {"worker-0", "server-0", "server-1", "coordinator"}) {
-    const ChildExit exit = processes_->WaitForExit(name, absl::Seconds(60));
+    const ChildExit exit = processes_->WaitForExit(name, kPatience);
     EXPECT_TRUE(exit.ok()) << name << ": " << exit.ToString() << "\n" << processes_->Log(name);
   }
   const nlohmann::json summary = Summary();
@@ -162,7 +172,7 @@ TEST_P(ProcessDeathTest, AKilledServerEndsTheJobEverywhereAndIsNamed) {
   WaitForTraining("worker-1");
   processes_->Signal("server-1", SIGKILL);
   for (const std::string name : {"worker-0", "worker-1", "server-0", "coordinator"}) {
-    ExpectFailure(name, "server 1 (127.0.0.1:", absl::Seconds(8));
+    ExpectFailure(name, "server 1 (127.0.0.1:");
   }
 }
 
@@ -172,11 +182,11 @@ TEST_P(ProcessDeathTest, AStoppedServerEndsTheJobEverywhereToo) {
   WaitForTraining("worker-1");
   processes_->Signal("server-0", SIGSTOP);
   for (const std::string name : {"worker-0", "worker-1", "server-1", "coordinator"}) {
-    ExpectFailure(name, "server 0 (127.0.0.1:", absl::Seconds(8));
+    ExpectFailure(name, "server 0 (127.0.0.1:");
   }
   // It learns of it when it wakes.
   processes_->Signal("server-0", SIGCONT);
-  EXPECT_EQ(processes_->WaitForExit("server-0", absl::Seconds(20)).code, 1);
+  EXPECT_EQ(processes_->WaitForExit("server-0", kPatience).code, 1);
 }
 
 TEST_P(ProcessDeathTest, AWorkerThatWasDeclaredDeadIsToldSo) {
@@ -184,10 +194,10 @@ TEST_P(ProcessDeathTest, AWorkerThatWasDeclaredDeadIsToldSo) {
   processes_->StartMembers(/*num_servers=*/1, /*num_workers=*/2);
   WaitForTraining("worker-1");
   processes_->Signal("worker-1", SIGSTOP);
-  ASSERT_TRUE(processes_->WaitForLog("coordinator", "worker 1 has been silent", absl::Seconds(10)))
+  ASSERT_TRUE(processes_->WaitForLog("coordinator", "worker 1 has been silent", kPatience))
       << processes_->Log("coordinator");
   processes_->Signal("worker-1", SIGCONT);
-  const ChildExit exit = processes_->WaitForExit("worker-1", absl::Seconds(10));
+  const ChildExit exit = processes_->WaitForExit("worker-1", kPatience);
   EXPECT_EQ(exit.code, 1);
   EXPECT_NE(processes_->LastLine("worker-1").find("declared dead"), std::string::npos)
       << processes_->LastLine("worker-1");
@@ -199,18 +209,18 @@ TEST_P(ProcessDeathTest, AKilledCoordinatorEndsEveryProcess) {
   WaitForTraining("worker-1");
   processes_->Signal("coordinator", SIGKILL);
   for (const std::string name : {"worker-0", "worker-1", "server-0", "server-1"}) {
-    ExpectFailure(name, "coordinator " + processes_->coordinator_address(), absl::Seconds(20));
+    ExpectFailure(name, "coordinator " + processes_->coordinator_address());
   }
 }
 
-TEST_F(ProcessTest, AStoppedCoordinatorEndsEveryProcessInTime) {
+TEST_F(ProcessTest, AStoppedCoordinatorEndsEveryProcess) {
   processes_->StartCoordinator(Flags({"--num_servers=1", "--num_workers=1", "--steps=1000000"}));
   processes_->StartMembers(/*num_servers=*/1, /*num_workers=*/1);
   WaitForTraining("worker-0");
   processes_->Signal("coordinator", SIGSTOP);
-  // --rpc_deadline_seconds=4, and more on a busy machine.
+  // As --rpc_deadline_seconds=4 says.
   for (const std::string name : {"worker-0", "server-0"}) {
-    ExpectFailure(name, "has been unreachable for 4 s", absl::Seconds(6.5));
+    ExpectFailure(name, "has been unreachable for 4 s");
   }
 }
 
@@ -218,17 +228,18 @@ TEST_F(ProcessTest, AnyOtherSignalLeavesTheCoordinatorInterruptible) {
   processes_->StartCoordinator(Flags({}));
   processes_->Signal("coordinator", SIGUSR1);
   processes_->Signal("coordinator", SIGTERM);
-  ExpectFailure("coordinator", "interrupted by Terminated", absl::Seconds(5), /*code=*/143);
+  ExpectFailure("coordinator", "interrupted by Terminated", /*code=*/143);
 }
 
 TEST_F(ProcessTest, AnInterruptedCoordinatorEndsTheJobWithAReason) {
   processes_->StartCoordinator(Flags({"--num_servers=1", "--steps=1000000"}));
   processes_->StartMembers(/*num_servers=*/1, /*num_workers=*/2);
   WaitForTraining("worker-1");
+  WaitForAStep();
   processes_->Signal("coordinator", SIGINT);
-  ExpectFailure("coordinator", "interrupted by Interrupt", absl::Seconds(5));
+  ExpectFailure("coordinator", "interrupted by Interrupt");
   for (const std::string name : {"worker-0", "worker-1", "server-0"}) {
-    ExpectFailure(name, "interrupted by Interrupt", absl::Seconds(5));
+    ExpectFailure(name, "interrupted by Interrupt");
   }
   const nlohmann::json summary = Summary();
   EXPECT_EQ(summary["outcome"], "interrupted");
@@ -246,9 +257,8 @@ TEST_F(ProcessTest, AKilledRunLeavesNoProcessBehind) {
   processes_->Start("run", "deploy/cli/capstan",
                     {"run", "--run_dir=" + run_dir, "--steps=1000000"});
   const auto log_has = [&](const std::string& log, const std::string& text) {
-    return processes_->WaitUntil(absl::Seconds(20), [&] {
-      return ReadFile(run_dir + "/" + log).find(text) != std::string::npos;
-    });
+    return processes_->WaitUntil(
+        kPatience, [&] { return ReadFile(run_dir + "/" + log).find(text) != std::string::npos; });
   };
   ASSERT_TRUE(log_has("worker-1.log", "] training")) << processes_->Log("run");
   // All processes of the run are children of one pid. The kernel ends them by signal 9.
@@ -260,7 +270,7 @@ TEST_F(ProcessTest, AKilledRunLeavesNoProcessBehind) {
   ASSERT_EQ(pids.size(), 5) << "coordinator, 2 servers, 2 workers";
   processes_->Signal("run", SIGKILL);
   for (const int pid : pids) {
-    EXPECT_TRUE(processes_->WaitUntil(absl::Seconds(5), [pid] {
+    EXPECT_TRUE(processes_->WaitUntil(kPatience, [pid] {
       // Gone, or a zombie until init reaps it.
       const std::string stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"));
       return stat.empty() || stat.find(") Z ") != std::string::npos;
@@ -272,11 +282,11 @@ TEST_F(ProcessTest, AnInterruptedRunEndsItsProcesses) {
   const std::string run_dir = processes_->path("run");
   processes_->Start("run", "deploy/cli/capstan",
                     {"run", "--run_dir=" + run_dir, "--steps=1000000"});
-  ASSERT_TRUE(processes_->WaitUntil(absl::Seconds(20), [&] {
+  ASSERT_TRUE(processes_->WaitUntil(kPatience, [&] {
     return ReadFile(run_dir + "/worker-1.log").find("] training") != std::string::npos;
   }));
   processes_->Signal("run", SIGINT);
-  EXPECT_EQ(processes_->WaitForExit("run", absl::Seconds(10)).code, 130);
+  EXPECT_EQ(processes_->WaitForExit("run", kPatience).code, 130);
 }
 
 }  // namespace

@@ -15,7 +15,10 @@
 namespace capstan {
 namespace {
 
+// So many that a job trains on when a test has seen that it trains, and has sent its signal.
 constexpr int kSteps = 2000;
+// Whoever still waits then waits for ever.
+constexpr absl::Duration kPatience = absl::Seconds(100);
 
 class ReplacementTest : public testing::TestWithParam<const char*> {
  protected:
@@ -38,10 +41,9 @@ class ReplacementTest : public testing::TestWithParam<const char*> {
     processes_->StartMembers(/*num_servers=*/2, /*num_workers=*/0);
     for (const std::string name : {"worker-0", "worker-1"}) {
       StartWorker(name);
-      ASSERT_TRUE(processes_->WaitForLog(name, "registered as worker", absl::Seconds(20)));
+      ASSERT_TRUE(processes_->WaitForLog(name, "registered as worker", kPatience));
     }
-    ASSERT_TRUE(processes_->WaitForLog("worker-1", "] training", absl::Seconds(20)));
-    processes_->WaitUntil(absl::Milliseconds(300), [] { return false; });
+    ASSERT_TRUE(processes_->WaitForLog("worker-1", "] training", kPatience));
   }
   void StartWorker(const std::string& name) {
     processes_->Start(
@@ -50,7 +52,7 @@ class ReplacementTest : public testing::TestWithParam<const char*> {
   }
   void ExpectGoodEnd(const std::vector<std::string>& names) {
     for (const std::string& name : names) {
-      const ChildExit exit = processes_->WaitForExit(name, absl::Seconds(60));
+      const ChildExit exit = processes_->WaitForExit(name, kPatience);
       EXPECT_TRUE(exit.ok()) << name << ": " << exit.ToString() << "\n" << processes_->Log(name);
     }
   }
@@ -64,8 +66,7 @@ class ReplacementTest : public testing::TestWithParam<const char*> {
   // `capstan check` finds no fault in the histories of this number of worker processes.
   void ExpectContractKept(int worker_processes) {
     processes_->Start("check", "deploy/cli/capstan", {"check", history()});
-    EXPECT_EQ(processes_->WaitForExit("check", absl::Seconds(60)).code, 0)
-        << processes_->Log("check");
+    EXPECT_EQ(processes_->WaitForExit("check", kPatience).code, 0) << processes_->Log("check");
     EXPECT_NE(
         processes_->Log("check").find(absl::StrCat("by ", worker_processes, " worker processes")),
         std::string::npos)
@@ -82,8 +83,6 @@ TEST_P(ReplacementTest, AnotherWorkerTakesTheKilledOnesPlaceAndTheContractIsKept
   StartJob(GetParam());
   processes_->Signal("worker-1", SIGKILL);
   StartWorker("worker-2");
-  EXPECT_TRUE(processes_->WaitForLog(
-      "worker-2", "] waits up to 1.9s for the place of a lost worker", absl::Seconds(20)));
   ExpectGoodEnd({"worker-0", "worker-2", "server-0", "server-1", "coordinator"});
   EXPECT_NE(processes_->Log("worker-2").find("registered as worker 1"), std::string::npos);
   EXPECT_NE(
@@ -98,7 +97,7 @@ TEST_P(ReplacementTest, AnotherWorkerTakesTheKilledOnesPlaceAndTheContractIsKept
 TEST_P(ReplacementTest, ATerminatedWorkerLeavesBetweenTwoStepsAndAnotherNeedNotWait) {
   StartJob(GetParam(), {"--lease_seconds=60", "--rpc_deadline_seconds=60"});
   processes_->Signal("worker-1", SIGTERM);
-  EXPECT_EQ(processes_->WaitForExit("worker-1", absl::Seconds(10)).code, 143);
+  EXPECT_EQ(processes_->WaitForExit("worker-1", kPatience).code, 143);
   EXPECT_EQ(processes_->LastLine("worker-1"),
             "capstan_worker: has left the job, as it was asked to end");
   // The job does not end before the other one has entered.
@@ -106,7 +105,7 @@ TEST_P(ReplacementTest, ATerminatedWorkerLeavesBetweenTwoStepsAndAnotherNeedNotW
   EXPECT_NE(processes_->Log("coordinator").find("worker 1 was asked to end, and has left; the"),
             std::string::npos);
   StartWorker("worker-2");
-  EXPECT_TRUE(processes_->WaitForLog("worker-2", "] training", absl::Seconds(20)));
+  EXPECT_TRUE(processes_->WaitForLog("worker-2", "] training", kPatience));
   processes_->Signal("worker-0", SIGCONT);
   ExpectGoodEnd({"worker-0", "worker-2", "server-0", "server-1", "coordinator"});
   ExpectSummary(/*lost=*/1, /*replaced=*/1);
@@ -116,30 +115,30 @@ TEST_P(ReplacementTest, ATerminatedWorkerLeavesBetweenTwoStepsAndAnotherNeedNotW
 TEST_F(ReplacementTest, ATerminatedWorkerThatHasDoneItsStepsStaysToTheEnd) {
   StartJob("async", {"--lease_seconds=60", "--rpc_deadline_seconds=60"});
   processes_->Signal("worker-1", SIGSTOP);
-  ASSERT_TRUE(processes_->WaitForLog("worker-0", "all steps are done", absl::Seconds(60)));
+  ASSERT_TRUE(processes_->WaitForLog("worker-0", "all steps are done", kPatience));
   processes_->Signal("worker-0", SIGTERM);
-  EXPECT_FALSE(processes_->WaitForLog("coordinator", "has left", absl::Seconds(2)));
   processes_->Signal("worker-1", SIGCONT);
   ExpectGoodEnd({"worker-0", "worker-1", "server-0", "server-1", "coordinator"});
+  EXPECT_EQ(processes_->Log("coordinator").find("has left"), std::string::npos);
   ExpectSummary(/*lost=*/0, /*replaced=*/0);
 }
 
 TEST_F(ReplacementTest, AJobThatStaysTrainsOnWithLaterWorkers) {
   StartJob("bsp", {"--stay", "--lease_seconds=60", "--rpc_deadline_seconds=60"});
   for (const std::string name : {"worker-0", "worker-1"}) {
-    EXPECT_EQ(processes_->WaitForExit(name, absl::Seconds(60)).code, 0) << processes_->Log(name);
+    EXPECT_EQ(processes_->WaitForExit(name, kPatience).code, 0) << processes_->Log(name);
   }
   EXPECT_NE(processes_->Log("coordinator").find("the job stays, and waits for other workers"),
             std::string::npos);
   for (const std::string name : {"worker-2", "worker-3"}) StartWorker(name);
   for (const std::string name : {"worker-2", "worker-3"}) {
-    EXPECT_EQ(processes_->WaitForExit(name, absl::Seconds(60)).code, 0) << processes_->Log(name);
+    EXPECT_EQ(processes_->WaitForExit(name, kPatience).code, 0) << processes_->Log(name);
     EXPECT_NE(processes_->Log(name).find(absl::StrCat("training ", 2 * kSteps, " steps, from")),
               std::string::npos)
         << processes_->Log(name);
   }
   processes_->Signal("coordinator", SIGTERM);
-  EXPECT_EQ(processes_->WaitForExit("coordinator", absl::Seconds(10)).code, 143);
+  EXPECT_EQ(processes_->WaitForExit("coordinator", kPatience).code, 143);
   const auto summary = nlohmann::json::parse(ReadFile(processes_->path("summary.json")));
   EXPECT_EQ(summary["outcome"], "interrupted");
   EXPECT_EQ(summary["workers_lost"], 0);
@@ -150,9 +149,9 @@ TEST_F(ReplacementTest, AJobThatStaysTrainsOnWithLaterWorkers) {
 TEST_F(ReplacementTest, ATerminatedServerEndsTheJobWithTheReason) {
   StartJob("bsp", {"--lease_seconds=60", "--rpc_deadline_seconds=60"});
   processes_->Signal("server-1", SIGTERM);
-  EXPECT_EQ(processes_->WaitForExit("server-1", absl::Seconds(10)).code, 143);
+  EXPECT_EQ(processes_->WaitForExit("server-1", kPatience).code, 143);
   for (const std::string name : {"worker-0", "worker-1", "server-0", "coordinator"}) {
-    EXPECT_EQ(processes_->WaitForExit(name, absl::Seconds(10)).code, 1) << name;
+    EXPECT_EQ(processes_->WaitForExit(name, kPatience).code, 1) << name;
     EXPECT_NE(
         processes_->LastLine(name).find("server 1: was asked to end, and its shards are lost"),
         std::string::npos)
@@ -164,10 +163,10 @@ TEST_F(ReplacementTest, ATerminatedServerEndsTheJobWithTheReason) {
 TEST_F(ReplacementTest, WhoEndsAllProcessesInterruptsTheJobAlsoIfAServerHearsOfItFirst) {
   StartJob("bsp", {"--metrics_listen=127.0.0.1:0"});  // So the coordinator answers for some time.
   processes_->Signal("server-1", SIGTERM);
-  ASSERT_TRUE(processes_->WaitForLog("coordinator", "phase FAILED: server 1: was asked to end",
-                                     absl::Seconds(10)));
+  ASSERT_TRUE(
+      processes_->WaitForLog("coordinator", "phase FAILED: server 1: was asked to end", kPatience));
   processes_->Signal("coordinator", SIGTERM);
-  EXPECT_EQ(processes_->WaitForExit("coordinator", absl::Seconds(5)).code, 143);
+  EXPECT_EQ(processes_->WaitForExit("coordinator", kPatience).code, 143);
   const auto summary = nlohmann::json::parse(ReadFile(processes_->path("summary.json")));
   EXPECT_EQ(summary["outcome"], "interrupted");
 }
@@ -175,10 +174,11 @@ TEST_F(ReplacementTest, WhoEndsAllProcessesInterruptsTheJobAlsoIfAServerHearsOfI
 TEST_F(ReplacementTest, AProcessOutsideTheJobEndsAtOnceWhenItIsTerminated) {
   for (const std::string name : {"server", "worker"}) {
     processes_->Start(name, name + "/capstan_" + name,
-                      {"--coordinator=127.0.0.1:1", "--health_listen=127.0.0.1:0"});
-    ASSERT_TRUE(processes_->WaitForLog(name, "answers probes at", absl::Seconds(10)));
+                      {"--coordinator=127.0.0.1:1", "--health_listen=127.0.0.1:0",
+                       "--rpc_deadline_seconds=3600"});
+    ASSERT_TRUE(processes_->WaitForLog(name, "answers probes at", kPatience));
     processes_->Signal(name, SIGTERM);
-    EXPECT_EQ(processes_->WaitForExit(name, absl::Seconds(2)).code, 143);
+    EXPECT_EQ(processes_->WaitForExit(name, kPatience).code, 143);
   }
 }
 
@@ -195,7 +195,7 @@ TEST_F(ReplacementTest, TheWorkerThatTookAnothersPlaceEvaluatesAndMayBeReplacedI
   StartJob("bsp");
   processes_->Signal("worker-0", SIGKILL);
   StartWorker("worker-2");
-  ASSERT_TRUE(processes_->WaitForLog("worker-2", "] training", absl::Seconds(20)));
+  ASSERT_TRUE(processes_->WaitForLog("worker-2", "] training", kPatience));
   processes_->Signal("worker-2", SIGKILL);
   StartWorker("worker-3");
   ExpectGoodEnd({"worker-1", "worker-3", "server-0", "server-1", "coordinator"});
@@ -209,25 +209,31 @@ TEST_F(ReplacementTest, AStoppedWorkerThatWasReplacedEndsWhenItWakesAndHarmsNoth
   StartJob("ssp");
   processes_->Signal("worker-1", SIGSTOP);
   StartWorker("worker-2");
-  ASSERT_TRUE(processes_->WaitForLog("worker-2", "] training", absl::Seconds(20)));
+  ASSERT_TRUE(processes_->WaitForLog("worker-2", "] training", kPatience));
   processes_->Signal("worker-1", SIGCONT);
-  EXPECT_EQ(processes_->WaitForExit("worker-1", absl::Seconds(20)).code, 1);
+  EXPECT_EQ(processes_->WaitForExit("worker-1", kPatience).code, 1);
   ExpectGoodEnd({"worker-0", "worker-2", "server-0", "server-1", "coordinator"});
   ExpectSummary(/*lost=*/1, /*replaced=*/1);
   ExpectContractKept(/*worker_processes=*/3);
 }
 
 TEST_F(ReplacementTest, AWorkerTooManySaysSoWhenNoLeaseHasRunOut) {
-  StartJob("bsp");
+  StartJob("bsp", {"--steps=1000000"});
   StartWorker("worker-2");
-  EXPECT_EQ(processes_->WaitForExit("worker-2", absl::Seconds(20)).code, 1);
+  EXPECT_EQ(processes_->WaitForExit("worker-2", kPatience).code, 1);
   EXPECT_NE(processes_->LastLine("worker-2")
                 .find("has waited 1.9 s for the place of a lost worker; its lease would have run "
                       "out by now: the job has its 2 workers already, and all are live"),
             std::string::npos)
       << processes_->LastLine("worker-2");
-  ExpectGoodEnd({"worker-0", "worker-1", "server-0", "server-1", "coordinator"});
-  ExpectSummary(/*lost=*/0, /*replaced=*/0);
+  processes_->Signal("coordinator", SIGTERM);
+  for (const std::string name : {"worker-0", "worker-1", "server-0", "server-1"}) {
+    EXPECT_EQ(processes_->WaitForExit(name, kPatience).code, 1) << processes_->Log(name);
+  }
+  EXPECT_EQ(processes_->WaitForExit("coordinator", kPatience).code, 143);
+  const auto summary = nlohmann::json::parse(ReadFile(processes_->path("summary.json")));
+  EXPECT_EQ(summary["workers_lost"], 0);
+  EXPECT_EQ(summary["workers_replaced"], 0);
   ExpectContractKept(/*worker_processes=*/2);
 }
 
