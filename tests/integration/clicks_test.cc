@@ -72,8 +72,10 @@ TEST_F(ClicksTest, TheJobOfDeepFmRunsAndItsExportedModelIsEvaluated) {
   flags.insert(flags.end(), {"--checkpoint_dir=" + checkpoints, "--checkpoint_steps=1000"});
   ASSERT_EQ(Run(flags), 0) << processes_->Log("run");
   const double auc = Summary()["test_auc"].get<double>();
-  EXPECT_GT(auc, 0.55);
-  EXPECT_LT(auc, Summary()["best_auc"].get<double>());
+  // 0.677 and 0.804: under BSP they are the same each time.
+  const double best_auc = Summary()["best_auc"].get<double>();
+  EXPECT_GT(auc, 0.5 + (best_auc - 0.5) / 2);
+  EXPECT_LT(auc, best_auc);
 
   const std::string model = processes_->path("model.safetensors");
   ASSERT_EQ(Capstan({"export", "--checkpoint=" + checkpoints, "--output=" + model}), 0)
@@ -96,7 +98,8 @@ TEST_F(ClicksTest, AWorkerReadsStandardInput) {
       processes_->path("run-dir"), " >", processes_->path("run.log"), " 2>&1");
   ASSERT_EQ(system(command.c_str()), 0) << ReadFile(processes_->path("run.log"));
   EXPECT_EQ(Summary()["samples"], 6513);
-  EXPECT_GT(Summary()["test_accuracy"].get<double>(), 0.9);
+  // 0.952: under BSP it is the same each time.
+  EXPECT_GT(Summary()["test_accuracy"].get<double>(), 0.95);
   EXPECT_FALSE(Summary().contains("best_auc"));
 }
 
