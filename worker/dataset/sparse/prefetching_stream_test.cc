@@ -127,7 +127,8 @@ TEST(PrefetchingStreamTest, DestructorEndsAThreadThatWaitsForRoom) {
 class SilentStream : public SampleStream {
  public:
   struct State {
-    explicit State(Clock* clock) : is_asked(clock), is_cancelled(clock) {}
+    explicit State(Clock* clock) : clock(*clock), is_asked(clock), is_cancelled(clock) {}
+    Clock& clock;
     OneShot<bool> is_asked;
     OneShot<bool> is_cancelled;
     std::atomic<bool> has_answered = false;
@@ -137,6 +138,8 @@ class SilentStream : public SampleStream {
   absl::StatusOr<size_t> Next(size_t, SparseBatch*) override {
     state_.is_asked.Set(true);
     state_.is_cancelled.Wait();
+    // Who does not wait for the answer is gone by then.
+    SleepUntil(state_.clock, state_.clock.Now() + absl::Milliseconds(20));
     state_.has_answered = true;
     return absl::CancelledError("cancelled");
   }
