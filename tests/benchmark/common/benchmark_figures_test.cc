@@ -2,6 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
 namespace capstan {
 namespace {
 
@@ -15,11 +22,32 @@ TEST(BenchmarkFiguresTest, OneRunIsItsOwnMedian) {
   EXPECT_EQ(MediansOf({{{"ms", 3}}}).dump(), R"({"ms":3.0})");
 }
 
-TEST(BenchmarkFiguresTest, TheMachineHasRates) {
-  EXPECT_GT(MemcpyGigabytesPerSecond(), 0);
-  const TcpFigures tcp = MeasureTcp(/*bytes=*/65536);
-  EXPECT_GT(tcp.gb_per_s, 0);
-  EXPECT_GT(tcp.cpu_s_per_gb, 0);
+// 10^9 bytes a second of the fastest of some copies.
+double FastestCopy() {
+  const std::vector<char> from(64 << 20, 1);
+  std::vector<char> to(from.size());
+  double fastest = 0;
+  for (int i = 0; i < 9; ++i) {
+    const absl::Time begin = absl::Now();
+    std::memcpy(to.data(), from.data(), from.size());
+    const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+    fastest = std::max(fastest, static_cast<double>(from.size()) / seconds / 1e9);
+  }
+  return fastest;
+}
+
+TEST(BenchmarkFiguresTest, RatesOfTheMachineFitEachOther) {
+  const double copy = MemcpyGigabytesPerSecond();
+  const double fastest_copy = FastestCopy();
+  EXPECT_GT(copy, fastest_copy / 10);
+  EXPECT_LT(copy, fastest_copy * 2);
+  const TcpFigures small = MeasureTcp(/*bytes=*/64), large = MeasureTcp(/*bytes=*/65536);
+  EXPECT_GT(large.gb_per_s, 10 * small.gb_per_s) << "a message costs more than its bytes";
+  EXPECT_LT(large.gb_per_s, fastest_copy) << "TCP copies each byte twice";
+  for (const TcpFigures& tcp : {small, large}) {
+    EXPECT_GT(tcp.cpu_s_per_gb * tcp.gb_per_s, 0.05) << "of a core";
+    EXPECT_LE(tcp.cpu_s_per_gb * tcp.gb_per_s, 2) << "there are two processes of one thread";
+  }
 }
 
 }  // namespace
