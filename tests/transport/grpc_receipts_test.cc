@@ -269,17 +269,21 @@ TEST(GrpcReceiptsTest, ALargeReplyBehindTheFirstReceiptIsNotHeldUp) {
   RealClock clock;
   const auto host = MakeTestHost(ConsistencyMode::kBsp, /*num_workers=*/1, kTestElements);
   Served served(host.get());
-  const absl::Time begin = clock.Now();
-  for (Step step; step < Step(6); step = step + 1) {
+  std::vector<absl::Duration> times;
+  for (Step step; step < Step(7); step = step + 1) {
+    const absl::Time begin = clock.Now();
     GrpcEndpoint endpoint(served.server->address(), &clock);
     OneShot<ExchangeReply> reply(&clock);
     endpoint.Exchange(
         MakeTestRequest(0, step, step + 1, 1.0f, kTestElements), [] {},
         [&reply](ExchangeReply answer) { reply.Set(std::move(answer)); });
     EXPECT_TRUE(reply.Wait().status.ok());
+    times.push_back(clock.Now() - begin);
   }
-  // gRPC would send withheld bytes with a connection's next ping, after 5 seconds each.
-  EXPECT_LT(clock.Now() - begin, absl::Seconds(15));
+  std::sort(times.begin(), times.end());
+  // gRPC would send withheld bytes with each connection's next ping, after 5 seconds. The median
+  // leaves out what else takes so long on a busy machine.
+  EXPECT_LT(times[times.size() / 2], absl::Seconds(5));
 }
 
 // A server with wrong receipts.

@@ -2,13 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/base/real_clock.h"
 #include "worker/engine/training_rig.h"
 
@@ -20,10 +26,32 @@ constexpr WorkerId kWorker(1);  // of two
 
 using Samples = std::vector<uint32_t>;
 
+// The real clock, which the test moves ahead.
+class AheadClock : public Clock {
+ public:
+  void Advance(absl::Duration duration) { ahead_ns_ += absl::ToInt64Nanoseconds(duration); }
+
+  absl::Time Now() const override { return clock_.Now() + ahead(); }
+  TimerId RunAt(absl::Time when, absl::AnyInvocable<void()> callback) override {
+    return clock_.RunAt(when - ahead(), std::move(callback));
+  }
+  bool Cancel(TimerId timer) override { return clock_.Cancel(timer); }
+  bool WaitUntil(Mutex& mutex, CondVar& condition, absl::Time deadline) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return clock_.WaitUntil(mutex, condition, deadline - ahead());
+  }
+
+ private:
+  absl::Duration ahead() const { return absl::Nanoseconds(ahead_ns_.load()); }
+
+  RealClock clock_;
+  std::atomic<int64_t> ahead_ns_ = 0;
+};
+
 // Notes its calls. One layer of 8 weights; the gradients stay 0.
 class NotingEngine : public Engine {
  public:
-  NotingEngine() {
+  explicit NotingEngine(AheadClock* clock) : clock_(clock) {
     tables_.emplace_back().set_name("w");
     tables_[0].add_shape(8);
   }
@@ -39,7 +67,7 @@ class NotingEngine : public Engine {
   absl::Status RunStep(Step step, ParameterStore& store) override {
     if (absl::Status status = RunForward(store); !status.ok()) return status;
     steps.push_back(step);
-    if (steps.size() <= slow_steps) absl::SleepFor(kSlow);
+    if (steps.size() <= slow_steps) clock_->Advance(kSlow);
     store.PushPull(0, step);
     return absl::OkStatus();
   }
@@ -52,13 +80,14 @@ class NotingEngine : public Engine {
   }
   absl::Status Finish() override { return absl::OkStatus(); }
 
-  static constexpr absl::Duration kSlow = absl::Milliseconds(50);
+  static constexpr absl::Duration kSlow = absl::Hours(1);
   std::function<double(int64_t)> loss_of = [](int64_t) { return 0.0; };  // mean, of a step's batch
   size_t slow_steps = 0;                                                 // that take so long
   std::vector<Samples> batches;  // in the order in which they were loaded
   std::vector<Step> steps;       // that were run
 
  private:
+  AheadClock* clock_;
   std::string name_ = "notes";
   std::vector<v1::TableSpec> tables_;
 };
@@ -95,8 +124,8 @@ class TrainingLoopTest : public testing::Test {
     has_finished_ = loop.has_finished();
   }
 
-  RealClock clock_;
-  NotingEngine engine_;
+  AheadClock clock_;
+  NotingEngine engine_{&clock_};
   BatchSampler sampler_ = Sampler();
   const Dataset data_ = RandomDataset(kSamples, /*features=*/2, /*classes=*/2, /*seed=*/1);
   std::unique_ptr<TrainingRig> rig_;
@@ -118,7 +147,7 @@ TEST_F(TrainingLoopTest, StopsBetweenTwoStepsWhenAllOfTheLatestIsAnswered) {
 
 TEST_F(TrainingLoopTest, RunsAllStepsFromTheFirstOneOnWithTheBatchesThatBelongToThem) {
   for (const int64_t first_step : {0, 2, 7}) {
-    engine_ = NotingEngine();
+    engine_ = NotingEngine(&clock_);
     Run(Step(first_step), /*steps=*/10);
     ASSERT_EQ(engine_.steps.size(), static_cast<size_t>(10 - first_step));
     ASSERT_EQ(engine_.batches.size(), engine_.steps.size());
@@ -154,7 +183,7 @@ TEST_F(TrainingLoopTest, WithoutCodecsTheBytesAreThoseOfFloat32) {
 
 TEST_F(TrainingLoopTest, TheFirstThreeStepsDoNotCountForTheMedianTime) {
   const auto median_of = [this](int64_t steps) {
-    engine_ = NotingEngine();
+    engine_ = NotingEngine(&clock_);
     engine_.slow_steps = 4;  // a step's time ends within the next one
     Run(Step(7), /*steps=*/7 + steps);
     return absl::Seconds(progress_.median_step_seconds());
