@@ -153,19 +153,13 @@ absl::Status JobRunner::JudgeEarlyEnd(const LocalJob::Ended& member) {
 
 void JobRunner::JudgeLateEnd(const LocalJob::Ended& member) {
   if (!member.is_program || member.exit.ok()) return;
-  if (HadLeft(member)) {
+  if (member.HadLeft(life_.status.view())) {
     options_.display->Notice(
         absl::StrCat(member.ToString(), "; it had left the job before the end"));
     return;
   }
   ShowLog(member);
   late_end_.Update(absl::AbortedError(absl::StrCat("after the job was done, ", member.ToString())));
-}
-
-bool JobRunner::HadLeft(const LocalJob::Ended& member) const {
-  const auto& workers = life_.status.view().workers();
-  return member.rank.has_value() && *member.rank < workers.size() &&
-         !workers[*member.rank].is_live();
 }
 
 void JobRunner::ShowLog(const LocalJob::Ended& member) {

@@ -91,8 +91,6 @@ class JobRunner {
   absl::Status JudgeMember(const LocalJob::Ended& member);
   // The same after the job is done. The other programs go on, but the run has failed.
   void JudgeLateEnd(const LocalJob::Ended& member);
-  // Whether the worker was no member any more, in the coordinator's last answer.
-  bool HadLeft(const LocalJob::Ended& member) const;
   void ShowLog(const LocalJob::Ended& member);
   // The same before the job has all members.
   absl::Status JudgeEarlyEnd(const LocalJob::Ended& member);

@@ -70,6 +70,10 @@ std::vector<std::string> LocalJob::Ended::LogLines() const {
   return lines;
 }
 
+bool LocalJob::Ended::HadLeft(const v1::JobView& view) const {
+  return rank.has_value() && *rank < view.workers_size() && !view.workers(*rank).is_live();
+}
+
 absl::Status LocalJob::StartCoordinator(const std::string& restore) {
   // Files of an earlier life.
   std::error_code ignored;

@@ -13,6 +13,7 @@
 #include "deploy/cli/job/child_process.h"
 #include "deploy/cli/job/run_folder.h"
 #include "deploy/cli/job/worker_program.h"
+#include "proto/coordinator_service.pb.h"
 
 namespace capstan {
 
@@ -90,6 +91,8 @@ class LocalJob {
     std::string EarlyEndText() const;
     // "worker-0 | ...", for people.
     std::vector<std::string> LogLines() const;
+    // Whether the worker is no member any more in the view.
+    bool HadLeft(const v1::JobView& view) const;
   };
 
   explicit LocalJob(Options options) : options_(std::move(options)), listen_(options_.listen) {}

@@ -81,10 +81,7 @@ void MemberRunner::JudgeLoss(const LocalJob::Ended& member) {
   if (status_.view().phase() == v1::FAILED) return;
   for (const std::string& line : member.LogLines()) options_.display->Notice(line);
   if (status_.view().phase() == v1::DONE) {
-    const auto& workers = status_.view().workers();
-    const bool had_left = member.rank.has_value() && *member.rank < workers.size() &&
-                          !workers[*member.rank].is_live();
-    if (member.is_program && !had_left) {
+    if (member.is_program && !member.HadLeft(status_.view())) {
       late_end_.Update(absl::AbortedError(absl::StrCat("after the job was done, ", loss)));
     }
     return;

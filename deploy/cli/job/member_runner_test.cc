@@ -160,6 +160,16 @@ TEST(MemberRunnerTest, AProgramMayTakeLongAfterTheJobIsDoneAndThenFailTheRun) {
   EXPECT_EQ(result.message(), "after the job was done, worker-0 ended (exit code 4): disk full");
 }
 
+TEST(MemberRunnerTest, AProgramThatHasLeftTheJobMayEndLateWithAnyCode) {
+  FakeMembers members("left");
+  members.Members("exit 0");
+  members.worker_command = "exit 143";
+  absl::StatusOr<v1::GetStatusReply> done = InPhase(v1::DONE);
+  done->mutable_view()->add_workers()->set_is_live(false);
+  const absl::Status result = members.Result([&done](int) { return done; });
+  EXPECT_TRUE(result.ok()) << result;
+}
+
 TEST(MemberRunnerTest, InterruptEndsTheMembers) {
   FakeMembers members("interrupt");
   const absl::Status result = members.Result([](int) { return InPhase(v1::TRAINING); },
