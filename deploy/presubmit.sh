@@ -56,18 +56,16 @@ cuda_build() {
 
 query() { bazel query "${quiet[@]}" --nonodep_deps --noimplicit_deps --notool_deps "$@"; }
 
-# For a commit, in_process_cluster_test is enough of whole jobs. These would compile 30 files more.
-without_tsan='^//(tests/cluster:(program|stream)_cluster|worker/client:link_probe|worker/client_api:program_engine)_test$'
-
-# Only threads can race: the tests of code that starts some, by base's classes or by itself.
+# Only threads can race: the tests of code that starts some, by base's classes or by itself. Each package
+# has its tests in one program. Of whole jobs, in_process_cluster_test is enough for a commit.
 # Debian's gRPC and UCX are not instrumented: .bazelrc leaves out the tests that link them.
 tsan_tests() {
-  local starters
+  local starters threaded
   starters="$(sources '*.h' '*.cc' | xargs grep --files-with-matches '#include <thread>')"
-  query "tests(rdeps(//common/base/... + //common/scheduler/... + //common/transport/... +
-    //server/shard/... + //worker/client/... + //worker/client_api/... + //tests/cluster/... except
-    //tests/cluster:cuda_cluster_test, set(${starters//$'\n'/ }), 2))" >"${scratch}/all_threaded"
-  grep --extended-regexp --invert-match "${without_tsan}" "${scratch}/all_threaded" >"${scratch}/threaded"
+  threaded="//common/base/... + //common/scheduler/... + //common/transport/... + //server/shard/... +
+    //worker/client/... + //worker/client_api/... + //tests/cluster:in_process_cluster_test"
+  query "tests(rdeps(${threaded}, set(${starters//$'\n'/ }), 2)) except
+    attr(tags, '\bmanual\b', ${threaded})" >"${scratch}/threaded"
   bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=tsan --build_tests_only \
     --target_pattern_file="${scratch}/threaded"
 }
