@@ -102,8 +102,9 @@ class FakeJobRun {
   int interrupt_after = kNever;  // answers
   std::string worker_command;    // of programs in the place of capstan_worker; empty: none
   std::string never_registers;
-  std::string has_left;                 // a worker that is no member any more; empty: none
-  std::vector<std::string> registered;  // in order
+  std::string has_left;                        // a worker that is no member any more; empty: none
+  static constexpr char kLeftFile[] = "left";  // written when the coordinator has answered so
+  std::vector<std::string> registered;         // in order
   int questions = 0;
   std::ostringstream out;
 
@@ -134,6 +135,7 @@ class FakeJobRun {
       } else {
         reply->mutable_view()->add_workers()->set_is_live(name != has_left);
       }
+      if (name == has_left) std::ofstream(programs_.Path(kLeftFile)) << "yes";
     }
     return reply;
   }

@@ -89,11 +89,11 @@ TEST(JobRunnerTest, LossOfTheLastWorkerFailsTheJob) {
   EXPECT_THAT(std::string(run.Result().message()), HasSubstr("it was the last one"));
 }
 
-// A coordinator that ends well when all programs have started, and programs that end a little later
-// with `last_words`.
-void EndWellBefore(FakeJobRun& run, const std::string& last_words) {
-  run.Coordinator(WaitForFile(run.programs(), "run/worker-1.log") + "touch " +
-                  run.programs().Path("done"));
+// A coordinator that ends well when there is `file`, by default when all programs have started, and
+// programs that end a little later with `last_words`.
+void EndWellBefore(FakeJobRun& run, const std::string& last_words,
+                   const std::string& file = "run/worker-1.log") {
+  run.Coordinator(WaitForFile(run.programs(), file) + "touch " + run.programs().Path("done"));
   run.worker_command = WaitForFile(run.programs(), "done") + "sleep 0.3\n" + last_words;
 }
 
@@ -152,7 +152,7 @@ TEST(JobRunnerTest, ProgramThatHasLeftTheJobMayEndLateWithAnyCode) {
   FakeJobRun run("left");
   run.status = InPhase(v1::TRAINING);
   run.has_left = "worker-1";
-  EndWellBefore(run, "echo 'cleans up'; exit $((143 * RANK))");
+  EndWellBefore(run, "echo 'cleans up'; exit $((143 * RANK))", FakeJobRun::kLeftFile);
   const absl::Status result = run.Result();
   EXPECT_TRUE(result.ok()) << result;
   EXPECT_THAT(run.out.str(), HasSubstr("worker-1 ended (exit code 143): cleans up; it had left the "
@@ -230,7 +230,11 @@ TEST(JobRunnerTest, CoordinatorThatAnswersOnAfterAFailureIsEnded) {
 }
 
 // A coordinator that answers after a failure until it is told to end.
-constexpr char kAnswersOn[] = "trap 'echo no data; exit 1' TERM\nwhile true; do sleep 0.01; done";
+void AnswerOn(FakeJobRun& run) {
+  run.programs().Write("capstan_coordinator", std::string("trap 'echo no data; exit 1' TERM\n") +
+                                                  FakePrograms::kListen +
+                                                  "\nwhile true; do sleep 0.01; done");
+}
 
 // Goes on to the end of each wait at once.
 class SkippingClock : public FakeClock {
@@ -248,7 +252,7 @@ TEST(JobRunnerTest, CoordinatorStaysForMachinesThatComeLateAfterAFailure) {
   run.has_all_members = false;
   run.late_timeout = absl::Seconds(10);
   run.end_timeout = absl::InfiniteDuration();
-  run.Coordinator(kAnswersOn);
+  AnswerOn(run);
   std::optional<absl::Time> failed;
   absl::Time last;
   run.answer = [&] {
@@ -269,7 +273,7 @@ TEST(JobRunnerTest, MemberThatEndsBeforeItRegistersIsReportedForMachinesThatCome
   run.status = InPhase(v1::REGISTERING);
   run.never_registers = "server-0";
   run.programs().Write("capstan_server", "echo 'no memory'; kill -9 $$");
-  run.Coordinator(kAnswersOn);
+  AnswerOn(run);
   std::string reported;
   run.report_early_failure = [&](v1::HeartbeatRequest::Role role, const std::string& reason) {
     EXPECT_EQ(role, v1::HeartbeatRequest::SERVER);
@@ -298,7 +302,7 @@ TEST(JobRunnerTest, CoordinatorDoesNotStayIfAllMembersHadRegistered) {
   FakeJobRun run("all_came");
   run.end_timeout = absl::InfiniteDuration();
   run.has_all_members = false;
-  run.Coordinator(kAnswersOn);
+  AnswerOn(run);
   run.status = InPhase(v1::FAILED, "no data");
   run.status->mutable_view()->set_epoch(1);
   EXPECT_EQ(run.Result().message(), "coordinator ended (exit code 1): no data");
@@ -307,7 +311,7 @@ TEST(JobRunnerTest, CoordinatorDoesNotStayIfAllMembersHadRegistered) {
 TEST(JobRunnerTest, InterruptEndsACoordinatorThatStays) {
   FakeJobRun run("stay_interrupted");
   run.has_all_members = false;
-  run.Coordinator(kAnswersOn);
+  AnswerOn(run);
   run.status = InPhase(v1::FAILED, "no data");
   run.interrupt_after = 20;
   EXPECT_EQ(run.Result(), absl::CancelledError("interrupted"));
