@@ -23,12 +23,13 @@ double MeanStaleness(const v1::Progress& before, const v1::Progress& since) {
          replies;
 }
 
-// True when a worker with this progress still has a step to do under BSP.
-bool WorkerHasBspStepsLeft(const v1::JobView& view, const v1::Progress& progress) {
+// True when a worker that has done the steps before `steps_done` still has one to do under BSP.
+bool WorkerHasBspStepsLeft(const v1::JobView& view, const v1::Progress& progress,
+                           int64_t steps_done) {
   // A worker that has not begun has not said how many steps it will do.
   const int64_t unknown = std::numeric_limits<int64_t>::max();
   int64_t end = progress.steps_total() > 0 ? progress.steps_total() : unknown;
-  for (int i = view.consistency_size() - 1; i >= 0 && end > progress.steps_done(); --i) {
+  for (int i = view.consistency_size() - 1; i >= 0 && end > steps_done; --i) {
     const v1::ConsistencyPeriod& period = view.consistency(i);
     if (period.first_step() < end && period.consistency().mode() == v1::ConsistencySpec::BSP) {
       return true;
@@ -98,10 +99,18 @@ v1::Progress JoinedProgress(const v1::Progress& before, const v1::Progress& sinc
 
 bool HasBspStepsLeft(const v1::GetStatusReply& status) {
   if (status.view().consistency().empty()) return true;
-  for (const v1::WorkerInfo& worker : status.view().workers()) {
+  const auto& workers = status.view().workers();
+  // One that enters begins behind what all others have done: they know more.
+  const bool all_enter = std::all_of(workers.begin(), workers.end(),
+                                     [](const auto& worker) { return worker.is_entering(); });
+  for (const v1::WorkerInfo& worker : workers) {
+    if (worker.is_entering() && !all_enter) continue;
     const int id = static_cast<int>(worker.worker());
-    if (WorkerHasBspStepsLeft(status.view(),
-                              id < status.progress_size() ? status.progress(id) : v1::Progress())) {
+    const v1::Progress progress =
+        id < status.progress_size() ? status.progress(id) : v1::Progress();
+    const int64_t first_step = worker.is_entering() ? 0 : worker.first_step();
+    if (WorkerHasBspStepsLeft(status.view(), progress,
+                              std::max(first_step, progress.steps_done()))) {
       return true;
     }
   }

@@ -145,5 +145,24 @@ TEST(HasBspStepsLeftTest, OnlyPeriodsThatSomeWorkerHasNotLeftCount) {
   EXPECT_FALSE(HasBspStepsLeft(status)) << "all steps are done";
 }
 
+TEST(HasBspStepsLeftTest, AWorkerThatEntersLateHasNothingBeforeToDo) {
+  v1::GetStatusReply status = TrainingStatus({200, 0});
+  AddPeriod(0, v1::ConsistencySpec::BSP, &status);
+  AddPeriod(100, v1::ConsistencySpec::SSP, &status);
+  v1::WorkerInfo& late = *status.mutable_view()->mutable_workers(1);
+  EXPECT_TRUE(HasBspStepsLeft(status)) << "it has been there from the first step on";
+  late.set_is_entering(true);
+  EXPECT_FALSE(HasBspStepsLeft(status)) << "its first step will be after those of worker 0";
+  late.set_is_entering(false);
+  late.set_first_step(190);
+  EXPECT_FALSE(HasBspStepsLeft(status));
+  late.set_first_step(99);
+  EXPECT_TRUE(HasBspStepsLeft(status));
+  for (v1::WorkerInfo& worker : *status.mutable_view()->mutable_workers()) {
+    worker.set_is_entering(true);
+  }
+  EXPECT_TRUE(HasBspStepsLeft(status)) << "nobody knows where they begin";
+}
+
 }  // namespace
 }  // namespace capstan
