@@ -57,8 +57,11 @@ uint32_t WorkersThatCanBeSilenced(const Scenario& scenario) {
   }
   uint32_t count = 0;
   for (uint32_t process = 0; process < scenario.job.cluster().num_workers(); ++process) {
-    count += CanSilence(scenario, Fault::Kind::kPauseWorker,
-                        {Fault::Kind::kKillWorker, Fault::Kind::kAskWorkerToEnd}, process);
+    const auto& lost = scenario.lost_registration;
+    const bool is_lost = lost.has_value() && lost->process == process;
+    count +=
+        is_lost || CanSilence(scenario, Fault::Kind::kPauseWorker,
+                              {Fault::Kind::kKillWorker, Fault::Kind::kAskWorkerToEnd}, process);
   }
   return count;
 }

@@ -104,6 +104,15 @@ TEST(BadEndTest, TheLastWorkerMayBeLostWhenAllCanBe) {
   EXPECT_EQ(BadEndFor(scenario, kLastWorker), "");
 }
 
+TEST(BadEndTest, AWorkerIsSilentWhoseRegistrationIsLost) {
+  Scenario scenario = MakeScenario();
+  AddFault(scenario, Fault::Kind::kKillWorker, 0);
+  scenario.lost_registration.emplace().process = 0;
+  EXPECT_NE(BadEndFor(scenario, kLastWorker), "") << "worker 1 suffers nothing";
+  scenario.lost_registration->process = 1;
+  EXPECT_EQ(BadEndFor(scenario, kLastWorker), "");
+}
+
 TEST(BadEndTest, AWorkerLeavesOnlyIfItIsAskedTo) {
   constexpr char kLeft[] = "worker 1 was asked to end, and has left before training began: see";
   Scenario scenario = MakeScenario();

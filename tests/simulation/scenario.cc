@@ -431,6 +431,24 @@ size_t CountFaults(const Scenario& scenario) {
   return count;
 }
 
+bool MayLoseRegistration(uint64_t seed) { return seed % 13 == 6; }
+
+// The successor comes when the lease of the first worker ends.
+void DrawLostRegistration(Random& random, Scenario& life) {
+  LostRegistration& lost = life.lost_registration.emplace();
+  lost.process = static_cast<uint32_t>(random.UniformInt(life.job.cluster().num_workers()));
+  lost.replaced_after = Between(random, 0.7 * kLease, 1.1 * kLease);
+  lost.successor_lives = Between(random, absl::ZeroDuration(), absl::Milliseconds(100));
+  // In a job that stays it may do its steps, and leave.
+  if (life.job.stay() && random.Bernoulli(0.5)) lost.successor_lives = absl::InfiniteDuration();
+  lost.is_successor_killed = random.Bernoulli(0.5);
+  const absl::Duration free_after = lost.successor_lives == absl::InfiniteDuration()
+                                        ? absl::ZeroDuration()
+                                    : lost.is_successor_killed ? lost.successor_lives + 0.8 * kLease
+                                                               : lost.successor_lives;
+  lost.returns_after = free_after + Between(random, absl::ZeroDuration(), 0.4 * kLease);
+}
+
 // Schedules with many restores.
 bool HasShortLives(uint64_t seed) { return seed % 11 == 2 || seed % 11 == 9; }
 
@@ -477,9 +495,10 @@ void DrawStay(Random& random, Scenario& scenario) {
   const int64_t rounds = Between(random, 2, 3);
   const std::vector<Scenario*> lives = LivesOf(scenario);
   // A worker that comes when the others have left does a round alone.
+  const size_t lost_registrations = MayLoseRegistration(scenario.seed) ? lives.size() : 0;
   const int64_t processes =
       scenario.job.cluster().num_workers() * rounds * static_cast<int64_t>(lives.size()) +
-      static_cast<int64_t>(CountFaults(scenario) + lives.size());
+      static_cast<int64_t>(CountFaults(scenario) + lives.size() + lost_registrations);
   const int64_t steps = round_steps * processes;
   const uint64_t elements = scenario.job.cluster().num_workers() * static_cast<uint64_t>(steps);
   for (Scenario* life : lives) {
@@ -580,6 +599,12 @@ Scenario DrawScenario(uint64_t seed) {
   Random same_bits(seed, /*stream=*/9);
   DrawSameBits(same_bits, lives);
   for (Scenario* life : lives) DrawLeaving(*life);
+  Random lost(seed, /*stream=*/10);
+  const bool can_lose_worker =
+      scenario.job.cluster().num_workers() > 1 && scenario.job.membership().allow_other_bits();
+  if (MayLoseRegistration(seed) && is_plain && (can_lose_worker || scenario.job.stay())) {
+    for (Scenario* life : lives) DrawLostRegistration(lost, *life);
+  }
   return scenario;
 }
 
@@ -612,6 +637,7 @@ std::string Describe(const Scenario& scenario) {
                       " steps, ", scenario.faults.size(), " faults, ", scenario.settings.size(),
                       " settings, ", 1 + scenario.next_lives.size(), " lives",
                       scenario.job.membership().allow_other_bits() ? "" : ", same bits",
+                      scenario.lost_registration.has_value() ? ", a lost registration" : "",
                       scenario.job.stay() ? absl::StrCat(", ", scenario.rounds, " rounds") : "",
                       scenario.program.has_value() ? ", a program" : "",
                       HasSparseTable(scenario) ? ", sparse rows" : "", DescribeCodecs(scenario));

@@ -35,6 +35,18 @@ struct Fault {
   absl::Duration replaced_after;
 };
 
+// The reply to a worker's registration is lost, and the worker stands still until another one has
+// taken its place. That one ends in the middle of the training, so that the place is free again.
+// Then the first worker goes on, and registers again.
+struct LostRegistration {
+  uint32_t process = 0;           // as in a Fault
+  absl::Duration replaced_after;  // after the reply
+  // From the registration of the other one on; infinite: nobody ends it.
+  absl::Duration successor_lives;
+  bool is_successor_killed = false;  // else it is asked to end
+  absl::Duration returns_after;      // after the registration of the other one
+};
+
 // A user's change of the consistency while the job runs.
 struct ConsistencySetting {
   absl::Duration at;  // after the start
@@ -62,6 +74,7 @@ struct Scenario {
   // Time of one step of the worker process `worker`.
   std::function<absl::Duration(uint32_t worker, Random& random)> compute_time;
   std::vector<Fault> faults;
+  std::optional<LostRegistration> lost_registration;
   std::vector<ConsistencySetting> settings;
   absl::Duration limit = absl::Seconds(120);  // virtual time; a longer job has hung
 
@@ -84,9 +97,9 @@ struct Scenario {
 };
 
 // Draws everything from the seed: 1 to 16 workers, 1 to 8 servers, tables, shards, network, speeds,
-// pauses, deaths and replacements; consistency and staleness, also of single tables, and their
-// changes; checkpoints, power cuts, and further lives of the job; codecs, and gradients of which
-// they leave residuals; jobs that stay; programs of users.
+// pauses, deaths, replacements and lost registrations; consistency and staleness, also of single
+// tables, and their changes; checkpoints, power cuts, and further lives of the job; codecs, and
+// gradients of which they leave residuals; jobs that stay; programs of users.
 Scenario DrawScenario(uint64_t seed);
 
 // Whether the worker has a gradient for the table in this step.

@@ -30,6 +30,8 @@ constexpr absl::Duration kSettle = absl::Seconds(30);
 // Until the next workers come.
 constexpr absl::Duration kBetweenRounds = absl::Milliseconds(200);
 constexpr uint64_t kFirstWorkerIncarnation = 200'000;
+// A worker whose registration was lost goes on after this time at the latest.
+constexpr absl::Duration kLongestLoss = absl::Seconds(3);
 // An exchange may be interrupted if it arrives within this time of its worker's pause.
 constexpr absl::Duration kAroundPause = absl::Milliseconds(30);
 
@@ -238,6 +240,10 @@ void SimulatedCluster::Interrupt(SimulatedProcess& server, Incarnation sender,
 void SimulatedCluster::StartWorker(uint32_t index) {
   Member* const member = workers_.emplace_back(StartMember(1'000'000 + 2 * index)).get();
   ++running_workers_;
+  const auto& lost = scenario_.lost_registration;
+  if (lost.has_value() && lost->process == index) {
+    network_.LoseRegistration(&member->process, [this, member] { LoseRegistration(*member); });
+  }
   member->recording.clock = &member->process;
   member->recording.log = &log_;
   member->recording.has_values = scenario_.has_test_values && scenario_.has_recorded_values;
@@ -248,13 +254,17 @@ void SimulatedCluster::StartWorker(uint32_t index) {
     options.coordinator = member->coordinator.get();
     options.incarnation = IncarnationOf(scenario_, kFirstWorkerIncarnation + index);
     options.end = &member->end;
+    options.on_registered = [this, member](WorkerId) { OnRegistered(*member); };
     std::shared_ptr<ScriptedProgram> program;
     if (HasScriptedPrograms(scenario_)) {
       program = std::make_shared<ScriptedProgram>(
           scenario_, index, &member->process,
           [member](absl::AnyInvocable<void()> body) { member->process.Spawn(std::move(body)); },
           [this](std::vector<float> rows) { result_.final_rows = std::move(rows); });
-      options.on_registered = [program](WorkerId id) { program->SetWorker(id); };
+      options.on_registered = [this, member, program](WorkerId id) {
+        program->SetWorker(id);
+        OnRegistered(*member);
+      };
     }
     options.prepare = ScriptedJobPreparer(
         scenario_, index,
@@ -344,6 +354,27 @@ void SimulatedCluster::LoseWorker0(Member& worker) {
 void SimulatedCluster::ReplaceWorkerAfter(absl::Duration delay) {
   if (delay == absl::ZeroDuration()) return;
   world_.RunAfter(delay, [this] { StartWorker(static_cast<uint32_t>(workers_.size())); });
+}
+
+void SimulatedCluster::LoseRegistration(Member& worker) {
+  worker.process.Pause();
+  unregistered_ = &worker;
+  world_.RunAfter(scenario_.lost_registration->replaced_after, [this] {
+    StartWorker(static_cast<uint32_t>(workers_.size()));
+    successor_ = workers_.back().get();
+  });
+  // Nobody may come in its place.
+  world_.RunAfter(kLongestLoss, [&worker] { worker.process.Resume(); });
+}
+
+void SimulatedCluster::OnRegistered(Member& worker) {
+  if (successor_ != &worker) return;
+  const LostRegistration& lost = *scenario_.lost_registration;
+  world_.RunAfter(lost.returns_after, [this] { unregistered_->process.Resume(); });
+  if (lost.successor_lives == absl::InfiniteDuration()) return;
+  world_.RunAfter(lost.successor_lives, [&lost, &worker, this] {
+    if (lost.is_successor_killed || !worker.end.Ask()) Kill(worker);
+  });
 }
 
 void SimulatedCluster::Befall(const Fault& fault) {

@@ -106,6 +106,10 @@ class SimulatedCluster {
   void LoseWorker0(Member& worker);
   // 0: does nothing.
   void ReplaceWorkerAfter(absl::Duration delay);
+  // The scenario's LostRegistration befalls the worker.
+  void LoseRegistration(Member& worker);
+  // The worker has its id.
+  void OnRegistered(Member& worker);
   void Befall(const Fault& fault);
   // The worker process of this number in the newest round. In a job that stays, others may have
   // come in its place.
@@ -130,6 +134,8 @@ class SimulatedCluster {
   int running_workers_ = 0;  // processes
   uint32_t ended_workers_ = 0;
   bool has_lost_worker_0_ = false;
+  Member* unregistered_ = nullptr;  // the worker with the LostRegistration
+  Member* successor_ = nullptr;     // the one in its place
   CodecWatch codecs_;
   SimulationResult result_;
 };

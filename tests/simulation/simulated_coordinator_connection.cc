@@ -76,7 +76,15 @@ void SimulatedCoordinatorConnection::RegisterServer(v1::RegisterServerRequest re
 
 void SimulatedCoordinatorConnection::RegisterWorker(v1::RegisterWorkerRequest request,
                                                     Callback<v1::RegisterReply> done) {
-  Call(&CoordinatorEndpoint::RegisterWorker, std::move(request), std::move(done));
+  Callback<v1::RegisterReply> unless_lost =
+      [network = network_, member = member_,
+       done = std::move(done)](absl::StatusOr<v1::RegisterReply> reply) mutable {
+        if (reply.ok() && network->LosesRegistration(member)) {
+          reply = absl::UnavailableError("a message was lost");
+        }
+        done(std::move(reply));
+      };
+  Call(&CoordinatorEndpoint::RegisterWorker, std::move(request), std::move(unless_lost));
 }
 
 void SimulatedCoordinatorConnection::Heartbeat(v1::HeartbeatRequest request,

@@ -1,5 +1,6 @@
 #include "tests/simulation/simulated_disk.h"
 
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,9 @@ class SimulatedDisk::CoordinatorStorage : public CheckpointStorage {
 
   absl::StatusOr<std::string> Create() override {
     RETURN_IF_ERROR(disk_.CheckLife(life_));
+    for (auto it = disk_.checkpoints_.begin(); it != disk_.checkpoints_.end();) {
+      it = it->second.manifest.has_value() ? std::next(it) : disk_.checkpoints_.erase(it);
+    }
     std::string name = absl::StrFormat("checkpoint-%06d", ++disk_.created_);
     disk_.checkpoints_[name];
     return name;
@@ -62,8 +66,9 @@ class SimulatedDisk::CoordinatorStorage : public CheckpointStorage {
     return absl::OkStatus();
   }
 
-  // The disk has room, and nobody counts incomplete checkpoints.
-  void Discard(const std::string&) override {}
+  void Discard(const std::string& name) override {
+    if (disk_.CheckLife(life_).ok()) disk_.checkpoints_.erase(name);
+  }
 
   absl::Status RemoveOld(uint32_t keep) override {
     RETURN_IF_ERROR(disk_.CheckLife(life_));
@@ -90,9 +95,9 @@ class SimulatedDisk::ServerStorage : public ShardStorage {
   absl::StatusOr<v1::ShardFile> Write(const std::string& name,
                                       const ShardSnapshot& snapshot) override {
     RETURN_IF_ERROR(PassTime());
-    Checkpoint& checkpoint = disk_.checkpoints_.at(name);
+    ASSIGN_OR_RETURN(Checkpoint* const checkpoint, Find(name));
     ASSIGN_OR_RETURN(ShardSnapshot written, Written(snapshot));
-    checkpoint.files[snapshot.shard.value()] = {std::move(written), /*is_finished=*/false};
+    checkpoint->files[snapshot.shard.value()] = {std::move(written), /*is_finished=*/false};
     if (disk_.random_.Bernoulli(disk_.options_.failures)) {
       return absl::ResourceExhaustedError("the disk is full");
     }
@@ -104,7 +109,8 @@ class SimulatedDisk::ServerStorage : public ShardStorage {
   absl::Status Finish(const std::string& name, const std::vector<v1::ShardFile>& files) override {
     for (const v1::ShardFile& file : files) {
       RETURN_IF_ERROR(PassTime());
-      disk_.checkpoints_.at(name).files.at(file.shard()).is_finished = true;
+      ASSIGN_OR_RETURN(Checkpoint* const checkpoint, Find(name));
+      checkpoint->files.at(file.shard()).is_finished = true;
     }
     return absl::OkStatus();
   }
@@ -122,6 +128,11 @@ class SimulatedDisk::ServerStorage : public ShardStorage {
   }
 
  private:
+  absl::StatusOr<Checkpoint*> Find(const std::string& name) {
+    const auto found = disk_.checkpoints_.find(name);
+    if (found != disk_.checkpoints_.end()) return &found->second;
+    return absl::NotFoundError(absl::StrCat(name, " is not on the disk"));
+  }
   absl::Status PassTime() {
     SleepUntil(server_,
                server_.Now() + disk_.random_.UniformFloat() * disk_.options_.max_write_time);

@@ -101,14 +101,33 @@ TEST_F(SimulatedDiskTest, OldOnesAreRemovedUpToTheNumberToKeep) {
   SimulatedDisk disk({}, /*seed=*/1);
   const auto coordinator = disk.OpenForCoordinator();
   std::vector<std::string> names;
-  for (int i = 0; i < 5; ++i) names.push_back(coordinator->Create().value());
-  for (const int complete : {0, 2, 3}) {
-    ASSERT_TRUE(coordinator->Publish(names[complete], {}).ok());
+  for (int i = 0; i < 3; ++i) {
+    names.push_back(coordinator->Create().value());
+    ASSERT_TRUE(coordinator->Publish(names.back(), {}).ok());
   }
+  names.push_back(coordinator->Create().value());
   ASSERT_TRUE(coordinator->RemoveOld(2).ok());
-  EXPECT_EQ(disk.Newest(), names[3]);
-  EXPECT_TRUE(Write(disk, names[2]).ok());
-  EXPECT_TRUE(Write(disk, names[4]).ok()) << "it may become complete";
+  EXPECT_EQ(disk.Newest(), names[2]);
+  EXPECT_TRUE(absl::IsNotFound(Write(disk, names[0])));
+  EXPECT_TRUE(Write(disk, names[1]).ok());
+  EXPECT_TRUE(Write(disk, names[3]).ok()) << "it may become complete";
+}
+
+TEST_F(SimulatedDiskTest, AnIncompleteOneIsRemovedWhenItIsDiscardedOrAnotherOneBegins) {
+  SimulatedDisk disk({}, /*seed=*/1);
+  const auto coordinator = disk.OpenForCoordinator();
+  const std::string complete = coordinator->Create().value();
+  ASSERT_TRUE(coordinator->Publish(complete, {}).ok());
+  const std::string discarded = coordinator->Create().value();
+  ASSERT_TRUE(Write(disk, discarded).ok());
+  coordinator->Discard(discarded);
+  EXPECT_TRUE(absl::IsNotFound(Write(disk, discarded)));
+  const std::string forgotten = coordinator->Create().value();
+  ASSERT_TRUE(Write(disk, forgotten).ok());
+  const std::string next = coordinator->Create().value();
+  EXPECT_TRUE(absl::IsNotFound(Write(disk, forgotten)));
+  EXPECT_TRUE(Write(disk, next).ok());
+  EXPECT_TRUE(Write(disk, complete).ok());
 }
 
 TEST_F(SimulatedDiskTest, AfterTheEndOfALifeItsProcessesChangeNothing) {

@@ -47,4 +47,11 @@ SimulatedNetwork::Flight SimulatedNetwork::Send(SimulatedProcess* from, Simulate
   return flight;
 }
 
+bool SimulatedNetwork::LosesRegistration(SimulatedProcess* member) {
+  auto lost = lost_registrations_.extract(member);
+  if (lost.empty()) return false;
+  lost.mapped()();
+  return true;
+}
+
 }  // namespace capstan

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
 #include "common/base/random.h"
 #include "common/exchange/parameter_endpoint.h"
@@ -53,8 +55,15 @@ class SimulatedNetwork {
   const Options& options() const { return options_; }
   uint64_t messages() const { return messages_; }
 
+  // Loses the first reply that tells this member its id, and calls `lost` instead.
+  void LoseRegistration(SimulatedProcess* member, absl::AnyInvocable<void()> lost) {
+    lost_registrations_[member] = std::move(lost);
+  }
+
   // For the connections.
   Flight Send(SimulatedProcess* from, SimulatedProcess* to, uint64_t bytes);
+  // Whether the reply to a registration is lost on its way to the member.
+  bool LosesRegistration(SimulatedProcess* member);
 
  private:
   absl::Duration DrawDelay();
@@ -64,6 +73,7 @@ class SimulatedNetwork {
   uint64_t messages_ = 0;
   absl::flat_hash_map<SimulatedProcess*, absl::Time> sends_until_;
   absl::flat_hash_map<SimulatedProcess*, absl::Time> receives_until_;
+  absl::flat_hash_map<SimulatedProcess*, absl::AnyInvocable<void()>> lost_registrations_;
 };
 
 }  // namespace capstan

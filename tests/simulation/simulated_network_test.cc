@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/simulated_clock.h"
+#include "common/membership/scripted_coordinator.h"
 
 namespace capstan {
 namespace {
@@ -124,6 +125,31 @@ TEST_F(SimulatedNetworkTest, ADuplicateHoldsTheBytesThatWereSent) {
   gradient[0] = 3;
   Run();
   EXPECT_EQ(server_.gradients, (std::vector<float>{1, 1}));
+}
+
+TEST_F(SimulatedNetworkTest, ARegistrationIsLostOnce) {
+  SimulatedNetwork network({}, /*seed=*/1);
+  ScriptedCoordinator coordinator;
+  const auto connection =
+      network.Connect(&worker_, &server_process_, &coordinator, {}, absl::InfiniteFuture());
+  int lost = 0;
+  network.LoseRegistration(&worker_, [&lost] { ++lost; });
+  std::vector<absl::StatusCode> replies;
+  const auto answer_with = [&](const absl::StatusOr<v1::RegisterReply>& reply) {
+    connection->RegisterWorker({}, [&replies](const absl::StatusOr<v1::RegisterReply>& got) {
+      replies.push_back(got.status().code());
+    });
+    Run();
+    coordinator.register_worker.Answer(reply);
+    Run();
+  };
+  answer_with(absl::ResourceExhaustedError("no place"));
+  answer_with(v1::RegisterReply());
+  answer_with(v1::RegisterReply());
+  EXPECT_EQ(replies,
+            (std::vector<absl::StatusCode>{absl::StatusCode::kResourceExhausted,
+                                           absl::StatusCode::kUnavailable, absl::StatusCode::kOk}));
+  EXPECT_EQ(lost, 1);
 }
 
 TEST_F(SimulatedNetworkTest, APausedServerAnswersLaterAndADeadOneNever) {

@@ -68,7 +68,7 @@ TEST(SimulationTest, TwoThousandSchedulesKeepTheContract) {
   EXPECT_GT(coverage.failed, 100);
   EXPECT_GT(coverage.with_replacement, 100);
   EXPECT_GT(coverage.changes, 600);
-  EXPECT_GT(coverage.restores, 200);
+  EXPECT_GT(coverage.restores, 500);
   EXPECT_GT(coverage.own_states, 400);
   EXPECT_GT(coverage.known_ends, 150);
   EXPECT_GT(coverage.restored_ends, 10);

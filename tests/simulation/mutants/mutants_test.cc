@@ -55,6 +55,7 @@ const std::map<std::string, Rule>& Rules() {
       {"own_states_not_awaited", {"own state"}},
       {"program_leaves_layers_out", {"the job has failed"}},
       {"pull_before_initial_values", {"initial values"}},
+      {"replaced_worker_returns", {"stale incarnation"}},
       {"reply_before_apply", {"staleness bound"}},
       {"residual_changed_by_retry", {"error feedback"}},
       {"residual_lost_in_empty_push", {"error feedback"}},
