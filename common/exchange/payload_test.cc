@@ -95,6 +95,19 @@ TEST(PayloadTest, WhatLiesInOnePieceIsOneBlockThatIsNotCopied) {
   }));
 }
 
+TEST(PayloadTest, SeveralFragmentsAreCopiedIntoOnePieceAndOneIsNot) {
+  for (const size_t fragments : {1, 2, 3}) {
+    const Payload payload = Fragmented(/*floats=*/6, /*fragment_bytes=*/24 / fragments);
+    ASSERT_EQ(payload.fragments().size(), fragments);
+    const Payload whole = payload.InOnePiece();
+    ASSERT_EQ(whole.fragments().size(), 1u);
+    EXPECT_EQ(whole.piece().data() == payload.fragments()[0].data(), fragments == 1);
+    std::vector<float> floats(6);
+    std::memcpy(floats.data(), whole.piece().data(), whole.piece().size());
+    EXPECT_EQ(floats, (std::vector<float>{0, 1, 2, 3, 4, 5}));
+  }
+}
+
 TEST(PayloadTest, CopiesOntoItselfChangeNothing) {
   std::vector<float> floats = {1, 2, 3};
   const Payload payload(absl::MakeConstSpan(floats), nullptr);
