@@ -4,7 +4,7 @@
 # Usage: deploy/presubmit.sh [CHECK...]; all checks unless given, in the order of --help.
 set -euo pipefail
 
-all_checks=(format flags grpc_includes base_only pipes readmes layers package_cycles cuda_build
+all_checks=(format flags grpc_includes base_only pipes readmes layers package_cycles thread_safety cuda_build
   asan_tests tsan_tests)
 for argument in "$@"; do
   if [[ "${argument}" == --help ]]; then
@@ -37,13 +37,27 @@ sources() {
 
 # What holds and moves a job's bytes, and what reads bytes of others: there sanitizers find most. Whole
 # clusters run under TSan, which sees memory that is used after its end, too.
-sanitized=(//common/{codec,exchange,wire}/... //server/{checkpoint,shard,sparse}/...
+sanitized=(//common/{codec,exchange,tensor,wire}/... //server/{checkpoint,shard,sparse}/...
   //worker/{client,client_api}/... //tests/fuzz/...)
 
 # With clang, which also checks lock annotations and layers of what it builds.
 asan_tests() {
   bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=asan --build_tests_only -- \
     "${sanitized[@]}"
+}
+
+# clang's law of lock annotations, also where no sanitizer's test compiles with clang. Only what includes
+# the lock is read.
+thread_safety() {
+  local locking
+  bazel build "${quiet[@]}" //proto/...  # the headers of .proto files
+  locking="$(sources {common,deploy,kernels,server,worker}/'*.h' {common,deploy,kernels,server,worker}/'*.cc' |
+    xargs grep --files-with-matches '#include "common/base/mutex.h"' |
+    while read -r file; do
+      if [[ -f "${file%.h}.cc" ]]; then echo "${file%.h}.cc"; else echo "${file}"; fi
+    done | sort --unique)"
+  xargs --max-procs="$(nproc)" --max-args=8 clang++ -x c++ -std=c++17 -fsyntax-only -Wno-everything \
+    -Wthread-safety -Werror=thread-safety -I. -Ibazel-bin <<<"${locking}"
 }
 
 # With nvcc, for the oldest GPUs and for those that kernels are measured on. The default build compiles
@@ -62,9 +76,9 @@ query() { bazel query "${quiet[@]}" --nonodep_deps --noimplicit_deps --notool_de
 tsan_tests() {
   local starters threaded
   starters="$(sources '*.h' '*.cc' | xargs grep --files-with-matches '#include <thread>')"
-  threaded="//common/base/... + //common/scheduler/... + //common/transport/... + //server/shard/... +
-    //worker/client/... + //worker/client_api/... + //tests/cluster:in_process_cluster_test"
-  query "tests(rdeps(${threaded}, set(${starters//$'\n'/ }), 2)) except
+  threaded="//common/base/... + //common/scheduler/... + //common/transport/... + //server/coordinator/... +
+    //server/shard/... + //worker/client/... + //worker/client_api/... + //tests/cluster:in_process_cluster_test"
+  query "tests(rdeps(${threaded}, set(${starters//$'\n'/ }), 2)) + //common/tensor:tests except
     attr(tags, '\bmanual\b', ${threaded})" >"${scratch}/threaded"
   bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=tsan --build_tests_only \
     --target_pattern_file="${scratch}/threaded"
