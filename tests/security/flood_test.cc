@@ -251,6 +251,11 @@ TEST(FloodTest, ACertificateWithoutATokenBuysFewBytes) {
   }
   job.StartLastWorker();
   EXPECT_FALSE(job.AwaitHash().empty());
+  for (const char* const name : {"server-0", "coordinator"}) {
+    EXPECT_NE(job.processes().Log(name).find("ended without an admitted call (bytes 1)"),
+              std::string::npos)
+        << job.processes().Log(name);
+  }
 }
 
 TEST(FloodTest, ACertificateWithoutATokenBuysLittleTime) {
