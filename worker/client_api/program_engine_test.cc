@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/fake_clock.h"
 #include "common/base/real_clock.h"
@@ -57,10 +56,15 @@ class ThrowingClock : public Clock {
   bool Cancel(TimerId timer) override { return clock_.Cancel(timer); }
   bool WaitUntil(Mutex& mutex, CondVar& condition, absl::Time deadline) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    if (std::this_thread::get_id() == maker_) ++waits_of_maker_;
     return clock_.WaitUntil(mutex, condition, deadline);
   }
+  // The number of waits of the thread that has made the clock.
+  int waits_of_maker() const { return waits_of_maker_; }
 
  private:
+  const std::thread::id maker_ = std::this_thread::get_id();
+  std::atomic<int> waits_of_maker_ = 0;
   RealClock clock_;
   std::thread::id thread_;  // set before calls_left_
   mutable std::atomic<int> calls_left_ = 0;
@@ -238,9 +242,9 @@ TEST_F(ProgramEngineTest, APushThatComesWhileTheWorkerLeavesHearsThatItHasLeft) 
   EXPECT_FALSE(engine_->is_leaving()) << "a step is under way";
   ASSERT_TRUE(engine_->EndStep(0, 0, kForever).ok());
   EXPECT_TRUE(engine_->is_leaving());
-  std::thread worker([this] {
+  std::thread worker([this, waits = clock_.waits_of_maker()] {
     Join();
-    absl::SleepFor(kShort);
+    while (clock_.waits_of_maker() == waits) std::this_thread::yield();
     engine_->SetOutcome(absl::CancelledError("has left"));
   });
   EXPECT_TRUE(absl::IsCancelled(engine_->Push(1, kForever)));
