@@ -18,8 +18,8 @@ class Parameter:
     """A parameter while it is trained."""
 
     __slots__ = ("name", "group", "tensor", "table", "wait", "push", "carrier", "is_small",
-                 "is_current", "has_gradient", "sent", "sent_version", "views", "_current_class",
-                 "_waiting_class", "_address", "_version", "_checksum", "_sent_checksum")
+                 "is_current", "has_gradient", "sent", "sent_version", "sent_checksum", "views",
+                 "_current_class", "_waiting_class", "_address", "_version", "_checksum")
 
     def __init__(self, planned: Planned, table: Table) -> None:
         self.name = planned.name
@@ -39,6 +39,8 @@ class Parameter:
         self.sent: Optional[torch.Tensor] = None
         # The gradient's version when it left, or was cleared.
         self.sent_version = 0
+        # Its bits when it left, if any change is to be noticed.
+        self.sent_checksum: Optional[int] = None
 
     def attach(self, gpu: Optional[Gpu], small: SmallGradients, waiting_class: Any,
                views: dict[int, Views]) -> None:
@@ -56,7 +58,6 @@ class Parameter:
         self._current_class = type(self.tensor)
         self._waiting_class = waiting_class
         self._checksum: Optional[int] = None
-        self._sent_checksum: Optional[int] = None
 
     def begin_wait(self) -> None:
         """The values are those of a step before, or new ones are on their way."""
@@ -81,11 +82,6 @@ class Parameter:
                 "view, but the servers hold its values, and the change would be lost; keep weights in "
                 "bounds in forward, and do other changes before ct.attach")
 
-    def watch_sent(self) -> None:
-        """From now on until the step's end, any change of the gradient that has left is noticed."""
-        assert self.sent is not None
-        self._sent_checksum = checksum(self.sent)
-
     def drop_gradient(self) -> None:
         """A small parameter's gradient will be cleared, and has not left."""
         if isinstance(self.carrier, SmallSharedMemory):
@@ -102,19 +98,17 @@ class Parameter:
 
     def expect_untouched(self) -> None:
         """Raises WrongOrder if the program has changed the parameter, or its gradient too late."""
-        if self._checksum is not None and self.sent is None:
+        sent = self.sent
+        if sent is None and self._checksum is not None:
             self.expect_unchanged()
         if self.tensor._version != self._version or self.tensor.data_ptr() != self._address:
             raise WrongOrder(
                 f"the program has changed {self.name}, but the servers hold its values; do what "
                 "changes or moves parameters (load_state_dict, to, init) before ct.attach")
-        if self.sent is not None and self._sent_has_changed(self.sent):
+        if sent is not None and (
+                sent._version != self.sent_version or self.tensor.grad is not sent
+                or (self.sent_checksum is not None and self.sent_checksum != checksum(sent))):
             raise WrongOrder(
                 f"the gradient of {self.name} was changed after it had left; instead of "
                 "clip_grad_norm_ give ct.attach(..., max_norm=), and for other changes call "
                 "backward within `with ct.no_sync():`, so that ct.step() sends what they make")
-
-    def _sent_has_changed(self, sent: torch.Tensor) -> bool:
-        before, self._sent_checksum = self._sent_checksum, None
-        return (sent._version != self.sent_version or self.tensor.grad is not sent
-                or (before is not None and before != checksum(sent)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import functools
 import sys
 from typing import Any, Callable, Iterable
 
@@ -75,7 +76,7 @@ class Views:
         address = self._storage._cdata
         self._count: Callable[[], int]
         if hasattr(_C, "_storage_Use_Count"):
-            self._count = lambda: int(_C._storage_Use_Count(address))
+            self._count = functools.partial(_C._storage_Use_Count, address)
         else:
             # Before torch 2.1: behind the object's table of virtual functions.
             counter = ctypes.c_size_t.from_address(address + ctypes.sizeof(ctypes.c_void_p))

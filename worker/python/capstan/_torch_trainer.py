@@ -19,7 +19,7 @@ from capstan._torch_optimizers import (expect_unchanged, fixed_settings, give_to
                                        learning_rate)
 from capstan._torch_parameter import Parameter
 from capstan._torch_plan import Plan
-from capstan._torch_reads import NoDispatch, Views, has_compiled, waiting_class
+from capstan._torch_reads import NoDispatch, Views, checksum, has_compiled, waiting_class
 from capstan._torch_rows import Rows
 from capstan._torch_structure import Structure
 
@@ -254,8 +254,7 @@ class Trainer:
         assert gradient is not None
         parameter.sent = sent = parameter.carrier.send(gradient, parameter.push)
         parameter.sent_version = sent._version
-        if self._watches:
-            parameter.watch_sent()
+        parameter.sent_checksum = checksum(sent) if self._watches else None
         parameter.begin_wait()
         self._has_waited = False
 
