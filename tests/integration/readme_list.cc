@@ -479,6 +479,8 @@ std::vector<Listed> AllListed() {
                  "python -m capstan run --num_workers=2 --num_servers=2 "
                  "--worker_command=\"python worker/python/examples/digits.py\""),
       DoesNotTrain("deploy/torch_test.sh"),
+      DoesNotTrain("PYTHONPATH=tests/python python3.13 tests/python/run_tests.py "
+                   "library_test numpy_test process_test"),
       DoesNotTrain("CAPSTAN_TEST_DEVICE=cuda PYTHONPATH=tests/python python "
                    "tests/python/run_tests.py torch_test torch_embedding_test torch_read_test"),
       IsTestedBy(kTorchStepTest, "python tests/benchmark/torch_step.py"),

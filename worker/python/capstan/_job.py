@@ -98,7 +98,10 @@ def _in_thread(call: Callable[[], int]) -> None:
         results.append((status, _library.last_error()))
 
     thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:  # Python 3.12 starts none while the program ends
+        run()
     while thread.is_alive():
         thread.join(_ending.SLICE_MS / 1000)
     _library.raise_status(*results[0])
