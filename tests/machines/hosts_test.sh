@@ -260,6 +260,16 @@ expect_text connection "host $(hosts 1) ended (exit code 255): Connection to $(h
 expect_clean connection killed
 rm -rf "${folder}"/cache*/capstan/job.*
 
+# A link that is cut: nobody answers, and nobody refuses. What is beyond ends by itself.
+start_long cut
+cluster_exec node1 ip link set eth0 down
+finish cut 1
+expect_text cut "server 1 ($(hosts 1):"
+expect_text cut "but cannot on $(hosts 1): "
+expect_clean cut killed
+cluster_exec node1 ip link set eth0 up
+rm -rf "${folder}"/cache*/capstan/job.*
+
 # A terminal that dies.
 start_long terminal
 kill -KILL "${pid}"
