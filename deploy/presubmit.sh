@@ -60,8 +60,8 @@ thread_safety() {
     -Wthread-safety -Werror=thread-safety -I. -Ibazel-bin <<<"${locking}"
 }
 
-# With nvcc, for the oldest GPUs and for those that kernels are measured on. The default build compiles
-# CUDA code for the emulator.
+# Compiles CUDA code with nvcc for two kinds of GPUs: the oldest, and the ones that kernels are measured
+# on. The default build compiles it for the emulator.
 cuda_build() {
   local flags=("${quiet[@]}" --config=cuda --define=cuda_architectures=75,90)
   bazel build "${flags[@]}" --keep_going //...

@@ -7,11 +7,18 @@ as one. Most of the time that a test source takes is its headers.
 
 _IN_PACKAGE_TESTS = "in_package_tests"
 
-def test(tags = [], **kwargs):
-    """A cc_test that is run on its own when it is named, and by package_tests() otherwise."""
+def test(name, srcs, deps, size = None, data = [], tags = []):
+    """A cc_test that is run on its own when it is named, and by package_tests() otherwise.
+
+    It takes no other attributes: package_tests() would lose them.
+    """
     native.cc_test(
+        name = name,
+        size = size,
+        srcs = srcs,
+        data = data,
         tags = tags + ["manual", _IN_PACKAGE_TESTS],
-        **kwargs
+        deps = deps,
     )
 
 def library(

@@ -14,7 +14,7 @@
 namespace capstan {
 namespace {
 
-// OpenBLAS's buffer has 32 MiB to 128 MiB, by the kind of CPU.
+// Room for OpenBLAS's buffer, and more.
 constexpr size_t kBlasMemoryBytes = size_t{256} << 20;
 
 // BLAS refuses a row length of 0, also for an empty matrix.

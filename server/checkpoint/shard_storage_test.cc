@@ -167,7 +167,7 @@ TEST_F(ShardStorageTest, ManyShardsNeedFewOpenFiles) {
     ShardSnapshot shard = ExampleShard(0, kStep);
     shard.shard = ShardId(static_cast<uint32_t>(i));
     files.push_back(storage_->Write(name_, shard).value());
-    EXPECT_LE(OpenFiles(), before + 64) << "so many wait for the disk: 8 kept it idle";
+    EXPECT_LE(OpenFiles(), before + 64) << "at most 64 shards may wait for the disk";
   }
   ASSERT_TRUE(storage_->Finish(name_, files).ok());
   EXPECT_EQ(OpenFiles(), before);

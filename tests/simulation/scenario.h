@@ -99,7 +99,7 @@ struct Scenario {
 // Draws everything from the seed: 1 to 16 workers, 1 to 8 servers, tables, shards, network, speeds,
 // pauses, deaths, replacements and lost registrations; consistency and staleness, also of single
 // tables, and their changes; checkpoints, power cuts, and further lives of the job; codecs, and
-// gradients of which they leave residuals; jobs that stay; programs of users.
+// gradients that leave residuals in them; jobs that stay; programs of users.
 Scenario DrawScenario(uint64_t seed);
 
 // Whether the worker has a gradient for the table in this step.

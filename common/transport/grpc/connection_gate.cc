@@ -28,7 +28,7 @@ constexpr int kNow = 0;
 constexpr int kUntilAnEvent = -1;
 constexpr int kRetryMilliseconds = 100;
 constexpr int kCheckMilliseconds = 10;
-// Of strangers' time and bytes, which make no events.
+// Between two looks at the time and bytes of strangers: neither makes an event.
 constexpr absl::Duration kCheckInterval = absl::Milliseconds(kCheckMilliseconds);
 
 // The peer of a connection as gRPC names it: "ipv4:127.0.0.1:40000" or "ipv6:%5B::1%5D:40000". And
