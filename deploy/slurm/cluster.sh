@@ -3,6 +3,8 @@
 # an address of its own. Keeps all files in one folder and touches no other cluster. Needs root.
 
 cluster_pids=()
+# Seconds in which each wait must end. The machine may be busy.
+patience=300
 
 # Starts a program of the cluster in the foreground of its own log.
 start_daemon() {
@@ -57,7 +59,7 @@ SwitchType=switch/none
 GresTypes=gpu
 SlurmdParameters=config_overrides
 ReturnToService=2
-KillWait=10
+KillWait=30
 MinJobAge=600
 SlurmctldPidFile=${cluster}/slurmctld.pid
 StateSaveLocation=${cluster}/state
@@ -90,12 +92,12 @@ start_cluster() {
   start_daemon munged munged --foreground --key-file="${cluster}/munge.key" \
     --socket="${cluster}/munge.socket" --pid-file="${cluster}/munged.pid" \
     --seed-file="${cluster}/munged.seed" --log-file="${cluster}/munged.own.log"
-  wait_until 10 test -S "${cluster}/munge.socket" || return 1
+  wait_until "${patience}" test -S "${cluster}/munge.socket" || return 1
   start_daemon slurmctld slurmctld -D -c
   for ((node = 1; node <= nodes; node++)); do
     start_daemon "slurmd-node${node}" slurmd -D -N "node${node}"
   done
-  wait_until 30 all_nodes_are_idle "${nodes}"
+  wait_until "${patience}" all_nodes_are_idle "${nodes}"
 }
 
 stop_cluster() {

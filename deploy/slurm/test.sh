@@ -60,14 +60,12 @@ trap finish EXIT
 mkdir "${scratch}/cluster"
 if ! start_cluster "${scratch}/cluster" 3; then
   tail --lines=20 "${scratch}"/cluster/*.log
-  fail "expected three idle nodes within 30 s; see above"
+  fail "expected three idle nodes within ${patience} s; see above"
 fi
 
 declare -A job_of=()
 digits="${repository}/deploy/jobs/digits.textproto"
-# Losses are noticed soon.
-quick=(--lease_seconds=1.5 --heartbeat_seconds=0.2)
-saving=(--checkpoint_steps=100 "${quick[@]}")
+saving=--checkpoint_steps=100
 
 # submit NAME "SBATCH FLAGS" JOB FLAGS...: its log is NAME.log, its run folder NAME.
 submit() {
@@ -85,7 +83,7 @@ has_ended() { [[ "$(job_value "$1" JobState)" =~ ^(COMPLETED|FAILED|CANCELLED|NO
 
 # ends_with NAME CODE: whether the job ends in time with this exit code.
 ends_with() {
-  wait_until 60 has_ended "$1" && [[ "$(job_value "$1" ExitCode)" == "$2:0" ]]
+  wait_until "${patience}" has_ended "$1" && [[ "$(job_value "$1" ExitCode)" == "$2:0" ]]
 }
 
 log_has() { grep --quiet --extended-regexp -- "$2" "${scratch}/$1.log"; }
@@ -102,11 +100,9 @@ has_no_process() { [[ -z "$(pgrep --full -- "--keys=${scratch}/$1/keys")" ]]; }
 
 has_checkpoint() { ls "${scratch}/$1"/checkpoints/*/manifest; }
 
-is_training() { grep --quiet '] training' "${scratch}/$1/worker-0.log"; }
-
 # kill_one NAME PROGRAM: once the job has a checkpoint.
 kill_one() {
-  wait_until 30 has_checkpoint "$1" && kill -KILL "$(process_of "$1" "$2")"
+  wait_until "${patience}" has_checkpoint "$1" && kill -KILL "$(process_of "$1" "$2")"
 }
 
 # check NAME COMMAND...: counts one case. `&&` joins commands in one string.
@@ -154,17 +150,17 @@ try_digits() {
 try_failures() {
   submit no_data "" "${digits}" --data_format=csv --data_path=/nonexistent.csv
   submit few_tasks --ntasks=3 "${digits}"
-  submit cancelled "" "${digits}" --epochs=100000 "${quick[@]}"
+  submit cancelled "" "${digits}" --epochs=100000 "${saving}"
   check no_data "exit code 1" ends_with no_data 1
   check no_data "the reason in the batch log" log_has no_data 'has failed: .*/nonexistent.csv'
   check no_data "a summary" '[[ "$(summary no_data outcome)" == failed ]]'
   check no_data "no restart" log_has no_data 'failed before its first step'
   check few_tasks "the number of tasks that it needs" \
     'ends_with few_tasks 1 && log_has few_tasks "give sbatch --ntasks=5"'
-  wait_until 30 is_training cancelled && sleep 1 && scancel "${job_of[cancelled]}"
-  check cancelled "ends within Slurm's grace time" wait_until 10 has_ended cancelled
-  check cancelled "no process is left" wait_until 5 has_no_process cancelled
-  check cancelled "the summary so far" \
+  wait_until "${patience}" has_checkpoint cancelled && scancel "${job_of[cancelled]}"
+  check cancelled "ends" wait_until "${patience}" has_ended cancelled
+  check cancelled "no process is left" wait_until "${patience}" has_no_process cancelled
+  check cancelled "the summary so far, within Slurm's grace time" \
     '[[ "$(summary cancelled outcome)" == interrupted && "$(summary cancelled steps)" -gt 0 ]]'
   check cancelled "no restart" '! log_has cancelled "start 2"'
 }
@@ -173,11 +169,11 @@ try_losses() {
   # They do not end before they are disturbed.
   "${capstan}" run --job="${digits}" --epochs=240 --run_dir="${scratch}/long" >"${scratch}/long.log" 2>&1
   long_hash="$(summary long parameters_xxh3)"
-  submit lost_worker "" "${digits}" --epochs=240 "${saving[@]}"
+  submit lost_worker "" "${digits}" --epochs=240 "${saving}"
   check lost_worker "a worker is killed" kill_one lost_worker capstan_worker
-  submit lost_server --nodes=2 "${digits}" --epochs=240 "${saving[@]}"
+  submit lost_server --nodes=2 "${digits}" --epochs=240 "${saving}"
   check lost_server "a server is killed" kill_one lost_server capstan_server
-  submit replaced --nodes=2 "${digits}" --consistency=ssp --staleness=2 --epochs=240 "${saving[@]}"
+  submit replaced --nodes=2 "${digits}" --consistency=ssp --staleness=2 --epochs=240 "${saving}"
   check replaced "a worker is killed" kill_one replaced capstan_worker
   for name in lost_worker lost_server; do
     check "${name}" "goes on from a checkpoint" \
@@ -192,11 +188,11 @@ try_losses() {
 }
 
 try_requeue() {
-  submit requeued "" "${digits}" --epochs=240 "${saving[@]}"
-  wait_until 30 has_checkpoint requeued && scontrol requeue "${job_of[requeued]}"
+  submit requeued "" "${digits}" --epochs=240 "${saving}"
+  wait_until "${patience}" has_checkpoint requeued && scontrol requeue "${job_of[requeued]}"
   # Slurm waits some minutes before it starts a requeued job.
-  wait_until 15 eval '[[ "$(job_value requeued JobState)" == PENDING ]]' &&
-    wait_until 15 scontrol update "JobId=${job_of[requeued]}" StartTime=now
+  wait_until "${patience}" eval '[[ "$(job_value requeued JobState)" == PENDING ]]' &&
+    wait_until "${patience}" scontrol update "JobId=${job_of[requeued]}" StartTime=now
   check requeued "goes on from a checkpoint" \
     "ends_with requeued 0 && log_has requeued 'start 2: .* goes on from checkpoint'"
   check requeued "the hash of an undisturbed run" \
