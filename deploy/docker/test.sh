@@ -132,9 +132,9 @@ readme_commands() {
   sed -n '/^## Not tried/q; /^```/,/^```/{/^```/d; /^ /d; s/ *# .*//; /./p}' deploy/docker/README.md
 }
 
+# wait_until COMMAND...: whether the command succeeds in time. The machine may be busy.
 wait_until() {
-  local end=$((SECONDS + $1))
-  shift
+  local end=$((SECONDS + 300))
   until "$@" >/dev/null 2>&1; do
     ((SECONDS < end)) || return 1
     sleep 0.2
@@ -229,7 +229,7 @@ ends_when_it_is_asked_to() {
   local run exit_code=0
   docker run --rm --name=long --tmpfs=/work capstan capstan run --epochs=100000 &
   run=$!
-  wait_until 60 grep 'step  *[1-9]' "${scratch}/log"
+  wait_until grep 'step  *[1-9]' "${scratch}/log"
   docker stop long
   wait "${run}" || exit_code=$?
   echo "exit code ${exit_code}"
@@ -243,7 +243,7 @@ compose_trains() {
   touch "${state}/held/worker-1"
   run_from_readme 'compose.yaml up' >"${scratch}/up.log" 2>&1 &
   up=$!
-  wait_until 60 run_from_readme 'capstan status'
+  wait_until run_from_readme 'capstan status'
   rm "${state}/held/worker-1"
   wait "${up}" || { cat "${scratch}/up.log" && return 1; }
   for service in keys coordinator server-0 server-1 worker-0 worker-1; do
