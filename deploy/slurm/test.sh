@@ -125,8 +125,7 @@ try_digits() {
   "${capstan}" run --job="${digits}" --run_dir="${scratch}/here" >"${scratch}/here.log" 2>&1 &
   local here=$!
   submit bsp --nodes=3 "${digits}" --num_servers=2 --num_workers=2
-  submit ssp "--nodelist=node1" "${digits}" --consistency=ssp --staleness=2
-  submit beside "--nodelist=node1" "${digits}" --consistency=ssp --staleness=2
+  submit ssp "" "${digits}" --consistency=ssp --staleness=2
   check bsp "exit code 0" ends_with bsp 0
   wait "${here}" || true
   check bsp "accuracy of at least 0.95" is_accurate bsp
@@ -140,24 +139,28 @@ try_digits() {
   check bsp "a checkpoint without being asked" has_checkpoint bsp
   check ssp "exit code 0" ends_with ssp 0
   check ssp "accuracy of at least 0.95" is_accurate ssp
-  check beside "exit code 0" ends_with beside 0
-  check beside "at the same time as ssp, on the same node" \
-    '[[ "$(job_value beside StartTime)" < "$(job_value ssp EndTime)" &&
-        "$(job_value ssp StartTime)" < "$(job_value beside EndTime)" &&
-        "$(job_value ssp NodeList)" == "$(job_value beside NodeList)" ]]'
 }
 
 try_failures() {
   submit no_data "" "${digits}" --data_format=csv --data_path=/nonexistent.csv
   submit few_tasks --ntasks=3 "${digits}"
-  submit cancelled "" "${digits}" --epochs=100000 "${saving}"
   check no_data "exit code 1" ends_with no_data 1
   check no_data "the reason in the batch log" log_has no_data 'has failed: .*/nonexistent.csv'
   check no_data "a summary" '[[ "$(summary no_data outcome)" == failed ]]'
   check no_data "no restart" log_has no_data 'failed before its first step'
   check few_tasks "the number of tasks that it needs" \
     'ends_with few_tasks 1 && log_has few_tasks "give sbatch --ntasks=5"'
-  wait_until "${patience}" has_checkpoint cancelled && scancel "${job_of[cancelled]}"
+}
+
+# A job that trains until it is cancelled, and another one beside it.
+try_cancelled() {
+  submit cancelled --nodelist=node1 "${digits}" --epochs=100000 "${saving}"
+  check cancelled "trains" wait_until "${patience}" has_checkpoint cancelled
+  submit beside --nodelist=node1 "${digits}" --consistency=ssp --staleness=2
+  check beside "exit code 0, on the node of a job that trains on" \
+    'ends_with beside 0 && [[ "$(job_value cancelled JobState)" == RUNNING &&
+     "$(job_value cancelled NodeList)" == "$(job_value beside NodeList)" ]]'
+  scancel "${job_of[cancelled]}"
   check cancelled "ends" wait_until "${patience}" has_ended cancelled
   check cancelled "no process is left" wait_until "${patience}" has_no_process cancelled
   check cancelled "the summary so far, within Slurm's grace time" \
@@ -256,7 +259,7 @@ try_gpus() {
 
 capstan="${programs}/capstan"
 [[ -x "${capstan}" ]] || capstan="${programs}/deploy/cli/capstan"
-for part in digits failures losses requeue ucx program gpus; do
+for part in digits failures cancelled losses requeue ucx program gpus; do
   began=${SECONDS}
   "try_${part}"
   echo "${part}: $((SECONDS - began)) s"
