@@ -231,7 +231,7 @@ class Cluster:
             job.reason = job.reason or 'deleted'
             for pod in job.pods.values():
                 pod.end(grace=3)
-        has_ended = self.wait_until(lambda: not any(job.pods for job in removed), seconds=10)
+        has_ended = self.wait_until(lambda: not any(job.pods for job in removed), seconds=120)
         for job in removed:
             del self.jobs[job.name]
         for document in list(self.documents):

@@ -83,4 +83,4 @@ class Kubectl:
         condition, timeout, job = words
         assert condition == '--for=condition=complete' and timeout == '--timeout=10m', words
         job = self.cluster.jobs[job.removeprefix('job/')]
-        return self.cluster.wait_until(job.is_complete, seconds=90), ''
+        return self.cluster.wait_until(job.is_complete, seconds=600), ''

@@ -18,7 +18,7 @@ from kubectl import Kubectl
 repository, programs, scratch = sys.argv[1:4]
 manifests = os.path.join(repository, 'deploy', 'kubernetes')
 # Seconds in which each wait must end. The machine may be busy.
-PATIENCE = 120
+PATIENCE = 300
 
 
 class Trial:
