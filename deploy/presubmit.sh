@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
 # The checks beyond deploy/test.sh: other compilers and sanitizers, layers, and form. Each has a line
 # with its seconds. The last line is "N passed, N failed, N skipped".
-# Usage: deploy/presubmit.sh [CHECK...]; all checks unless given, in the order of --help.
+# Usage: deploy/presubmit.sh [[--without] CHECK...]; all checks unless given, in the order of --help.
 set -euo pipefail
 
 all_checks=(format flags grpc_includes base_only pipes readmes layers package_cycles thread_safety cuda_build
   asan_tests tsan_tests)
+is_without=0
+if [[ "${1:-}" == --without ]]; then
+  is_without=1
+  shift
+fi
 for argument in "$@"; do
   if [[ "${argument}" == --help ]]; then
     sed -n '2,/^set /{/^# \?/s///p}' "${BASH_SOURCE[0]}"
@@ -16,6 +21,13 @@ for argument in "$@"; do
     exit 2
   fi
 done
+checks=("$@")
+if [[ ${#checks[@]} -eq 0 || ${is_without} -eq 1 ]]; then
+  checks=()
+  for name in "${all_checks[@]}"; do
+    [[ " $* " == *" ${name} "* ]] || checks+=("${name}")
+  done
+fi
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scratch="$(mktemp -d)"
@@ -35,30 +47,22 @@ sources() {
   done <<<"${files}" | grep .
 }
 
+query() { bazel query "${quiet[@]}" --nonodep_deps --noimplicit_deps --notool_deps "$@"; }
+
+# clang's builds have a Bazel server and a folder of their own. So they may run beside gcc's, and neither
+# makes the other compile again.
+clang_bazel() {
+  bazel --output_user_root="${HOME}/.cache/capstan/clang" "$1" --experimental_convenience_symlinks=ignore \
+    "${quiet[@]}" "${failures_only[@]}" --keep_going --build_tests_only "${@:2}"
+}
+
 # What holds and moves a job's bytes, and what reads bytes of others: there sanitizers find most. Whole
 # clusters run under TSan, which sees memory that is used after its end, too.
 sanitized=(//common/{codec,exchange,tensor,wire}/... //server/{checkpoint,shard,sparse}/...
   //worker/{client,client_api}/... //tests/fuzz/...)
 
 # With clang, which also checks lock annotations and layers of what it builds.
-asan_tests() {
-  bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=asan --build_tests_only -- \
-    "${sanitized[@]}"
-}
-
-# clang's law of lock annotations, also where no sanitizer's test compiles with clang. Only what includes
-# the lock is read.
-thread_safety() {
-  local locking
-  bazel build "${quiet[@]}" //proto/...  # the headers of .proto files
-  locking="$(sources {common,deploy,kernels,server,worker}/'*.h' {common,deploy,kernels,server,worker}/'*.cc' |
-    xargs grep --files-with-matches '#include "common/base/mutex.h"' |
-    while read -r file; do
-      if [[ -f "${file%.h}.cc" ]]; then echo "${file%.h}.cc"; else echo "${file}"; fi
-    done | sort --unique)"
-  xargs --max-procs="$(nproc)" --max-args=8 clang++ -x c++ -std=c++17 -fsyntax-only -Wno-everything \
-    -Wthread-safety -Werror=thread-safety -I. -Ibazel-bin <<<"${locking}"
-}
+asan_tests() { clang_bazel test --config=asan -- "${sanitized[@]}"; }
 
 # Compiles CUDA code with nvcc for two kinds of GPUs: the oldest, and the ones that kernels are measured
 # on. The default build compiles it for the emulator.
@@ -68,20 +72,41 @@ cuda_build() {
   bazel test "${flags[@]}" "${failures_only[@]}" //kernels/cuda:resource_usage_test
 }
 
-query() { bazel query "${quiet[@]}" --nonodep_deps --noimplicit_deps --notool_deps "$@"; }
-
-# Only threads can race: the tests of code that starts some, by base's classes or by itself. Each package
-# has its tests in one program. Of whole jobs, in_process_cluster_test is enough for a commit.
-# Debian's gRPC and UCX are not instrumented: .bazelrc leaves out the tests that link them.
-tsan_tests() {
+# The tests that TSan runs. Only threads can race: the tests of code that starts some, by base's classes or
+# by itself. Each package has its tests in one program. Of whole jobs, in_process_cluster_test is enough
+# for a commit. Debian's gRPC and UCX are not instrumented: tests that link them are left out.
+threaded_tests() {
   local starters threaded
   starters="$(sources '*.h' '*.cc' | xargs grep --files-with-matches '#include <thread>')"
   threaded="//common/base/... + //common/scheduler/... + //common/transport/... + //server/coordinator/... +
     //server/shard/... + //worker/client/... + //worker/client_api/... + //tests/cluster:in_process_cluster_test"
   query "tests(rdeps(${threaded}, set(${starters//$'\n'/ }), 2)) + //common/tensor:tests except
-    attr(tags, '\bmanual\b', ${threaded})" >"${scratch}/threaded"
-  bazel test "${quiet[@]}" "${failures_only[@]}" --keep_going --config=tsan --build_tests_only \
-    --target_pattern_file="${scratch}/threaded"
+    attr(tags, '\b(manual|grpc|ucx|gpu|no_sanitizer)\b', ${threaded})"
+}
+
+tsan_tests() {
+  threaded_tests >"${scratch}/threaded"
+  clang_bazel test --config=tsan --target_pattern_file="${scratch}/threaded"
+}
+
+# clang's law of lock annotations, where no sanitizer's test compiles with clang. Only what includes the
+# lock is read.
+thread_safety() {
+  local locking threaded tests compiled
+  bazel build "${quiet[@]}" //proto/... //common/charts:chart_files_header //server/page:asset_files_header
+  locking="$(sources {common,deploy,kernels,server,worker}/'*.h' {common,deploy,kernels,server,worker}/'*.cc' |
+    xargs grep --files-with-matches '#include "common/base/mutex.h"' |
+    while read -r file; do
+      if [[ -f "${file%.h}.cc" ]]; then echo "${file%.h}.cc"; else echo "${file}"; fi
+    done | sort --unique)"
+  threaded="$(threaded_tests)"
+  tests="tests(set(${sanitized[*]}))"
+  compiled="$(query "kind('source file',
+    deps(${tests} except attr(tags, '\bno_sanitizer\b', ${tests}) + set(${threaded//$'\n'/ })))" |
+    sed --quiet 's|:|/|; s|^//||p')"
+  grep --line-regexp --fixed-strings --invert-match --file=<(echo "${compiled}") <<<"${locking}" |
+    xargs --max-procs="$(nproc)" --max-args=8 clang++ -x c++ -std=c++17 -fsyntax-only -Wno-everything \
+      -Wthread-safety -Werror=thread-safety -I. -Ibazel-bin
 }
 
 # Prints the dependencies of the targets $1 in this repository, except in the folders that match the
@@ -172,8 +197,7 @@ readmes() {
 
 format() { sources '*.h' '*.cc' | xargs clang-format --dry-run -Werror; }
 
-[[ $# -gt 0 ]] || set -- "${all_checks[@]}"
-for name in "$@"; do
+for name in "${checks[@]}"; do
   echo "== ${name}"
   if [[ "${name}" == cuda_build && ! -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]]; then
     skip "cuda_build: there is no CUDA toolkit here"

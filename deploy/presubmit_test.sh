@@ -91,8 +91,14 @@ tool "${CUDA_HOME}/bin/nvcc" 'true'
 expect_failures cuda_build '^build ' '^test '
 expect_failures layers 'worker/..., //server' 'server/consistency/'
 expect_failures package_cycles '^query '
-expect_failures asan_tests '^test '
-expect_failures tsan_tests '^query ' '^test '
+expect_failures asan_tests ' test '
+expect_failures tsan_tests '^query ' ' test '
+
+# All but those that are named.
+echo none >"${TEST_TMPDIR}/broken"
+tool "${tools}/clang-format" 'true'
+expect "ok      layers" "2 passed, 0 failed, 0 skipped" --without format flags grpc_includes base_only pipes readmes \
+  thread_safety cuda_build asan_tests tsan_tests
 
 exit_code=0
 "${repository}/deploy/presubmit.sh" form >"${output}" 2>&1 || exit_code=$?
