@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/job_processes.h"
+#include "tests/process/at_rest.h"
 #include "tests/process/tcp_ports.h"
 
 namespace capstan {
@@ -143,16 +144,18 @@ TEST_P(ProcessDeathTest, AStrangerFindsOnePortOfAServerAndNoneOfAWorkerAndHarmsN
 }
 
 TEST_P(ProcessDeathTest, TheOthersGoOnAfterTheLeaseOfAKilledWorker) {
-  StartCoordinator({"--steps=12000"});
+  StartCoordinator({"--steps=4000"});
   processes_->StartMembers(/*num_servers=*/2, /*num_workers=*/2);
   WaitForTraining("worker-1");
-  // With worker 0 stopped, worker 1 waits at the end of its BSP step and writes nothing. If it were
-  // killed while it writes into UCX's shared memory, it would block all others: see the limits in
-  // common/transport/README.md.
+  // If worker 1 were killed while it writes into UCX's shared memory, it would block all others: see
+  // the limits in common/transport/README.md. With worker 0 stopped, worker 1 waits at the end of its
+  // BSP step, and the servers wait, too: then it writes nothing.
   const bool kills_at_rest = GetParam() == std::string("ucx");
   if (kills_at_rest) {
     processes_->Signal("worker-0", SIGSTOP);
-    processes_->WaitUntil(absl::Milliseconds(300), [] { return false; });
+    const std::vector<pid_t> others = {processes_->pid("worker-1"), processes_->pid("server-0"),
+                                       processes_->pid("server-1")};
+    ASSERT_TRUE(processes_->WaitUntil(kPatience, [&] { return WereAtRest(others); }));
   }
   processes_->Signal("worker-1", SIGKILL);
   if (kills_at_rest) processes_->Signal("worker-0", SIGCONT);
@@ -162,7 +165,7 @@ TEST_P(ProcessDeathTest, TheOthersGoOnAfterTheLeaseOfAKilledWorker) {
   }
   const nlohmann::json summary = Summary();
   EXPECT_EQ(summary["workers_lost"], 1);
-  EXPECT_EQ(summary["steps"], 12000);
+  EXPECT_EQ(summary["steps"], 4000);
   EXPECT_GE(summary["test_accuracy"].get<double>(), 0.9);
 }
 
