@@ -112,6 +112,28 @@ TEST_P(ReplacementTest, ATerminatedWorkerLeavesBetweenTwoStepsAndAnotherNeedNotW
   ExpectContractKept(/*worker_processes=*/3);
 }
 
+TEST_F(ReplacementTest, AWorkerThatWaitsTakesThePlaceOfOneThatLeaves) {
+  StartJob("bsp", {"--steps=1000000", "--lease_seconds=60", "--rpc_deadline_seconds=60"});
+  StartWorker("worker-2");
+  ASSERT_TRUE(processes_->WaitForLog("worker-2",
+                                     "] waits up to 1m0.4s for the place of a lost worker: the job "
+                                     "has its 2 workers already, and all are live",
+                                     kPatience))
+      << processes_->Log("worker-2");
+  processes_->Signal("worker-1", SIGTERM);
+  EXPECT_EQ(processes_->WaitForExit("worker-1", kPatience).code, 143);
+  ASSERT_TRUE(processes_->WaitForLog("worker-2", "] training", kPatience));
+  processes_->Signal("coordinator", SIGTERM);
+  for (const std::string name : {"worker-0", "worker-2", "server-0", "server-1"}) {
+    EXPECT_EQ(processes_->WaitForExit(name, kPatience).code, 1) << processes_->Log(name);
+  }
+  EXPECT_EQ(processes_->WaitForExit("coordinator", kPatience).code, 143);
+  const auto summary = nlohmann::json::parse(ReadFile(processes_->path("summary.json")));
+  EXPECT_EQ(summary["workers_lost"], 1);
+  EXPECT_EQ(summary["workers_replaced"], 1);
+  ExpectContractKept(/*worker_processes=*/3);
+}
+
 TEST_F(ReplacementTest, ATerminatedWorkerThatHasDoneItsStepsStaysToTheEnd) {
   StartJob("async", {"--lease_seconds=60", "--rpc_deadline_seconds=60"});
   processes_->Signal("worker-1", SIGSTOP);
@@ -221,6 +243,9 @@ TEST_F(ReplacementTest, AWorkerTooManySaysSoWhenNoLeaseHasRunOut) {
   StartJob("bsp", {"--steps=1000000"});
   StartWorker("worker-2");
   EXPECT_EQ(processes_->WaitForExit("worker-2", kPatience).code, 1);
+  EXPECT_NE(processes_->Log("worker-2").find("] waits up to 1.9s for the place of a lost worker"),
+            std::string::npos)
+      << processes_->Log("worker-2");
   EXPECT_NE(processes_->LastLine("worker-2")
                 .find("has waited 1.9 s for the place of a lost worker; its lease would have run "
                       "out by now: the job has its 2 workers already, and all are live"),
