@@ -237,7 +237,7 @@ void JobState::LoseWorker(uint32_t worker, const std::string& what, const std::s
         what, " and was the last live worker: see the workers' logs, and start the job again"));
   }
   const bool is_lost = members_.OfRole(kWorker).at(worker).is_lost();
-  const bool changes_bits = is_lost && HasBspStepsLeft(Status());
+  const bool changes_bits = is_lost && HasBspStepsLeft(Status(/*with_tables=*/false));
   if (changes_bits && !job_.membership().allow_other_bits()) {
     return Fail(absl::StrCat(
         what, "; under bsp the others could go on with other bits only (--allow_other_bits)"));
