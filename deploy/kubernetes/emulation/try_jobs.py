@@ -348,7 +348,8 @@ def try_service():
         worker = trial.jobs['worker']
         trial.check('the workers of the first Job do a round',
                     trial.wait(worker.is_complete) and worker.failures == 0)
-        trial.check('and leave', trial.logs('coordinator').count('has left; the') == 2)
+        trial.check('and leave', trial.wait(
+            lambda: trial.logs('coordinator').count('has left; the') == 2))
         round_steps = 460  # steps of 20 epochs
         trial.check('their parameters are in a checkpoint', trial.wait_for_step(round_steps))
         trial.cluster.remove({('Job', 'capstan-worker')})
