@@ -4,8 +4,8 @@
 # Usage: deploy/presubmit.sh [[--without] CHECK...]; all checks unless given, in the order of --help.
 set -euo pipefail
 
-all_checks=(format flags grpc_includes base_only pipes readmes layers package_cycles thread_safety cuda_build
-  asan_tests tsan_tests)
+all_checks=(format flags grpc_includes base_only pipes readmes package_tests layers package_cycles
+  thread_safety cuda_build asan_tests tsan_tests)
 is_without=0
 if [[ "${1:-}" == --without ]]; then
   is_without=1
@@ -191,6 +191,18 @@ readmes() {
   while read -r file; do
     grep --quiet --fixed-strings "\"${file}\"" tests/integration/readme_test.cc ||
       { echo "tests/integration/readme_test.cc: expected ${file} in kReadmes" && found=1; }
+  done <<<"${files}"
+  return "${found}"
+}
+
+# A test of library() or test() runs in package_tests() alone.
+package_tests() {
+  local file files found=0
+  files="$(sources BUILD '*/BUILD')"
+  while read -r file; do
+    ! grep --quiet --extended-regexp '^(library|test)\(' "${file}" ||
+      grep --quiet --line-regexp 'package_tests()' "${file}" ||
+      { echo "${file}: expected package_tests() at the end" && found=1; }
   done <<<"${files}"
   return "${found}"
 }

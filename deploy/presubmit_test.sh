@@ -43,11 +43,14 @@ file common/base/clock.cc 'std::mutex mu;'
 file common/base/threads.h '#include <thread>'
 file deploy/server_main.cc 'ABSL_FLAG(int, port, 0, "");'
 file README.md '# Name'
+file BUILD 'exports_files(["README.md"])'
+file common/tensor/BUILD $'library(\n)\npackage_tests()'
 file tests/integration/readme_test.cc '"README.md"'
 git -C "${repository}" init --quiet
 
 # Files are looked at before they are added to git.
-expect "ok      flags" "6 passed, 0 failed, 0 skipped" flags grpc_includes base_only pipes readmes format
+expect "ok      flags" "7 passed, 0 failed, 0 skipped" flags grpc_includes base_only pipes readmes \
+  package_tests format
 file common/tensor/flag.cc 'ABSL_FLAG(int, port, 0, "");'
 expect "common/tensor/flag.cc:1:ABSL_FLAG" "${bad}" flags
 rm "${repository}/common/tensor/flag.cc"
@@ -59,6 +62,10 @@ rm "${repository}/common/tensor/client.h"
 file deploy/README.md '# Jobs'
 expect "tests/integration/readme_test.cc: expected deploy/README.md" "${bad}" readmes
 rm "${repository}/deploy/README.md"
+file common/base/BUILD $'test(\n)'
+expect "common/base/BUILD: expected package_tests() at the end" "${bad}" package_tests
+file common/base/BUILD $'test(\n)\n\npackage_tests()'
+expect "ok      package_tests" "${good}" package_tests
 file deploy/some.sh $'echo text |\n  grep --quiet text'
 expect "deploy/some.sh:2:" "${bad}" pipes
 quiet_grep='grep -vq'  # so that the check does not find this line
@@ -69,7 +76,7 @@ expect "ok      pipes" "${good}" pipes
 
 # No file at all, which a broken git may say, is a failure. So is a failure of each command.
 mv "${repository}/.git" "${TEST_TMPDIR}/git"
-for check in format flags grpc_includes base_only pipes readmes tsan_tests; do
+for check in format flags grpc_includes base_only pipes readmes package_tests tsan_tests; do
   expect "FAILED  ${check}" "${bad}" "${check}"
 done
 mv "${TEST_TMPDIR}/git" "${repository}/.git"
@@ -98,7 +105,7 @@ expect_failures tsan_tests '^query ' ' test '
 echo none >"${TEST_TMPDIR}/broken"
 tool "${tools}/clang-format" 'true'
 expect "ok      layers" "2 passed, 0 failed, 0 skipped" --without format flags grpc_includes base_only pipes readmes \
-  thread_safety cuda_build asan_tests tsan_tests
+  package_tests thread_safety cuda_build asan_tests tsan_tests
 
 exit_code=0
 "${repository}/deploy/presubmit.sh" form >"${output}" 2>&1 || exit_code=$?
