@@ -51,11 +51,14 @@ struct TableCodecs {
 // Tables whose names begin like this are for workers to agree on something: always float32.
 inline constexpr char kExactTables[] = "capstan.";
 
-// The codecs of a table with this number of elements, in slices of `slice_bytes`: its own one if it
-// has one, else those of all tables. But float32 if the table is smaller than `min_bytes`, or if
-// the codec would make a slice longer (a topk of more than half of the values). Workers and servers
-// find the same ones. Of a sparse table, which has 0 elements, in place of a topk or auto: float32.
-// INVALID_ARGUMENT if the text of one is not valid, or a sparse table's own one is a topk or auto.
+// The codecs of a table with this number of elements (0: it is sparse), in slices of `slice_bytes`.
+// They are the table's own if the spec names it, else those of all tables. In place of a codec
+// there is float32
+// - for a table smaller than the spec's `min_bytes`;
+// - if the codec would make a slice longer, as a topk of more than half of the values does;
+// - for a sparse table, if all tables have a topk or auto.
+// Workers and servers call this, each for themselves, and get the same. INVALID_ARGUMENT: a codec's
+// text is not valid, or a sparse table's own codec is a topk or auto.
 absl::StatusOr<TableCodecs> CodecsOfTable(const v1::CodecSpec& spec, absl::string_view table,
                                           uint64_t elements, uint64_t slice_bytes);
 

@@ -54,9 +54,12 @@ struct ExchangeRequest {
   std::optional<double> learning_rate;
   // With push_step: the worker has done the step without a gradient for this slice.
   bool is_empty_push = false;
-  // As many elements as the slice has, encoded by `codec`. Of a sparse table, what RowBatch says;
-  // the gradient has its number of rows. With `own_cut` the arrays of the own state, one after the
-  // other, as float32. With `is_initial` the initial values, as float32. Otherwise empty.
+  // What the request brings:
+  // - a push to a dense table: the gradient of the slice, encoded by `codec`;
+  // - an exchange with a sparse table: what RowBatch says;
+  // - with `own_cut`: the arrays of the own state, one after the other, as float32;
+  // - with `is_initial`: the initial values, as float32;
+  // - else nothing.
   Payload gradient;
   CodecType codec = CodecType::kFloat32;  // of the gradient; all else is float32
   RowBatch rows;                          // only of a sparse table

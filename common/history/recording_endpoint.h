@@ -18,10 +18,11 @@
 
 namespace capstan {
 
-// Records each request and its reply, for the checker of the consistency contract. It wraps the
-// worker's ParameterClient: an exchange is recorded once, however often it is sent. Of a difference
-// the whole values are recorded, if they lack nothing. Exchanges of own state are not recorded.
-// Thread-safe.
+// Records each request and its reply, for the checker of the consistency contract. It stands
+// between a worker and its ParameterClient, which sends a request again after a failure: an
+// exchange is recorded once. A reply may bring a difference to the values that the worker has. Then
+// the values after it are recorded, unless its codec left something out. Exchanges of own state are
+// not recorded. Thread-safe.
 class RecordingEndpoint : public ParameterEndpoint {
  public:
   // The history of one worker.

@@ -11,10 +11,13 @@ namespace capstan {
 
 // What a worker's engine keeps from step to step beside the parameters, such as residuals: arrays
 // of floats shaped like the tables, all zero at first. It travels into checkpoints and back, slice
-// by slice. Under SSP and async a restored worker may do a step again that some slices have: they
-// refuse the push as done, but the engine changes their state for it. An engine may change the
-// state of a slice when it may touch the slice's gradient: not while an exchange of the layer is
-// open. Calls come while one is open, on any thread.
+// by slice.
+//
+// Who may touch a slice's state: the engine, while no exchange of the slice's layer is open; the
+// methods below, which are called on any thread while one is open.
+//
+// Under SSP and async a restored worker may do a step again that some slices already have. These
+// drop the push, but the engine has changed their state for it.
 class OwnState {
  public:
   virtual ~OwnState() = default;

@@ -74,10 +74,10 @@ class ProgramEngine : public Engine {
                         absl::Span<const float> gradients, absl::Span<const uint64_t> next_keys,
                         absl::Duration limit);
 
-  // Of the table's pushes from now on; none: of all tables. Finite, 0 or more.
+  // The rate of the table's pushes from now on; no table: that of all tables. Finite, 0 or more.
   absl::Status SetLearningRate(std::optional<TableId> table, double learning_rate);
-  // Layers and sparse tables without a push get one without a gradient. `loss` is the mean over the
-  // samples.
+  // Ends the step. The servers hear of each layer and sparse table without a push that the step is
+  // done there without a gradient. `loss` is the mean over the step's samples.
   absl::Status EndStep(double loss, size_t samples, absl::Duration limit);
 
   // There is no further step.
