@@ -143,6 +143,8 @@ TEST(FieldTextTest, ListsOfPairsAreReadAndWrittenAlike) {
     EXPECT_TRUE(absl::IsInvalidArgument(SetFieldText(&consistency, field, bad))) << bad;
   }
   EXPECT_EQ(FieldText(consistency, field), "fc1.weight:2,fc1.bias:0") << "left as it was";
+  ASSERT_TRUE(SetFieldText(&consistency, field, "fc2.bias:1").ok());
+  EXPECT_EQ(FieldText(consistency, field), "fc2.bias:1") << "the later list replaces the earlier";
   ASSERT_TRUE(SetFieldText(&consistency, field, "").ok());
   EXPECT_TRUE(consistency.table_staleness().empty());
 }

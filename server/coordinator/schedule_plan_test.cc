@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -97,6 +98,19 @@ TEST(SchedulePlanTest, EndsInABoundedNumberOfPeriodsAndSaysWhatItChose) {
   EXPECT_THAT(report.reason(), HasSubstr("33.3 % faster than the job's own"));
   EXPECT_THAT(report.reason(), HasSubstr("credit 4MiB, 300.0 ms; 11 points in "));
   EXPECT_GT(plan.latest().first_step(), steps);
+}
+
+TEST(SchedulePlanTest, TriesCreditsUpToTheSizeOfAllTables) {
+  SchedulePlan plan(TunedJob());
+  plan.Begin(TunedJob().scheduler(), std::vector<uint64_t>(64, (256 << 10) / sizeof(float)));
+  uint64_t largest_credit = 0;
+  while (!plan.has_ended()) {
+    largest_credit = std::max<uint64_t>(largest_credit, plan.latest().credit_bytes());
+    const int64_t first_step = plan.latest().first_step();
+    const v1::Progress progress = Measured(first_step, first_step + 22, 0.1);
+    ASSERT_TRUE(plan.Settle({&progress}));
+  }
+  EXPECT_EQ(largest_credit, 16u << 20);
 }
 
 v1::CheckpointManifest RestoredAtStep(int64_t step) {
