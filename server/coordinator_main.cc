@@ -269,7 +269,7 @@ absl::Status Coordinate(const Args& args, bool* is_terminated) {
     sigwait(&signals, &signal);
     if (signal == SIGUSR1) continue;
     *is_terminated = signal == SIGTERM;
-    interruption = absl::StrCat("interrupted by ", strsignal(signal));
+    interruption = absl::StrCat("interrupted by SIG", sigabbrev_np(signal));
     readiness.End(absl::UnavailableError(interruption));
     coordinator.Fail(interruption);
   }

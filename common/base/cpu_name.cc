@@ -24,6 +24,14 @@ std::string ValueOf(absl::string_view name, absl::string_view cpuinfo) {
   return "";
 }
 
+// For kernels that tell no name, as on ARM.
+std::string NameByNumbers(absl::string_view cpuinfo) {
+  const std::string implementer = ValueOf("CPU implementer", cpuinfo);
+  const std::string part = ValueOf("CPU part", cpuinfo);
+  if (implementer.empty() || part.empty()) return "unknown CPU";
+  return absl::StrCat("CPU of implementer ", implementer, ", part ", part);
+}
+
 }  // namespace
 
 std::string CpuNameIn(absl::string_view cpuinfo) {
@@ -31,7 +39,7 @@ std::string CpuNameIn(absl::string_view cpuinfo) {
       ValueOf("model name", cpuinfo),
       {{"(R)", ""}, {"(TM)", ""}, {"(r)", ""}, {"(tm)", ""}, {" CPU", ""}, {" Processor", ""}});
   absl::RemoveExtraAsciiWhitespace(&name);
-  if (name.empty()) return "unknown CPU";
+  if (name.empty()) return NameByNumbers(cpuinfo);
   const std::string family = ValueOf("cpu family", cpuinfo);
   const std::string model = ValueOf("model", cpuinfo);
   if (!family.empty()) absl::StrAppend(&name, ", family ", family, " model ", model);

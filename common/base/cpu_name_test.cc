@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+
 namespace capstan {
 namespace {
 
@@ -14,13 +17,27 @@ TEST(CpuNameTest, HasTheNameAndTheModelOfTheFirstCore) {
             "AMD EPYC 9B14, family 25 model 17");
 }
 
+TEST(CpuNameTest, OfArmHasItsNumbers) {
+  EXPECT_EQ(CpuNameIn("processor\t: 0\nBogoMIPS\t: 243.75\nCPU implementer\t: 0x41\n"
+                      "CPU architecture: 8\nCPU part\t: 0xd0c\n"),
+            "CPU of implementer 0x41, part 0xd0c");
+}
+
 TEST(CpuNameTest, OfASystemThatDoesNotTellItIsUnknown) {
   EXPECT_EQ(CpuNameIn(""), "unknown CPU");
   EXPECT_EQ(CpuNameIn("processor : 0\nCPU part : 0xd0c\n"), "unknown CPU");
   EXPECT_EQ(CpuNameIn("model name : Vortex"), "Vortex");
 }
 
-TEST(CpuNameTest, OfThisMachineIsKnown) { EXPECT_NE(CpuName(), "unknown CPU"); }
+TEST(CpuNameTest, OfThisMachineIsThatOfItsKernel) {
+  std::ifstream file("/proc/cpuinfo");
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_EQ(CpuName(), CpuNameIn(text.str()));
+#if defined(__x86_64__) || defined(__aarch64__)
+  EXPECT_NE(CpuName(), "unknown CPU");
+#endif
+}
 
 }  // namespace
 }  // namespace capstan

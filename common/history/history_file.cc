@@ -36,6 +36,12 @@ absl::Status WriteError(const std::string& path) {
                                              "); give --record_history a folder with space"));
 }
 
+absl::Status NoHistory(const std::string& path, const std::string& got) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("history file ", path, ": expected a history, got ", got,
+                   "; the file is cut, damaged or no history of Capstan: move it away"));
+}
+
 absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return std::vector<std::string>{path};
@@ -95,6 +101,8 @@ absl::StatusOr<std::vector<v1::HistoryRecord>> ReadHistoryFile(const std::string
                                             ": the file is missing or cannot "
                                             "be read"));
   }
+  std::error_code ignored;
+  const auto file_bytes = static_cast<int64_t>(std::filesystem::file_size(path, ignored));
   google::protobuf::io::IstreamInputStream stream(&file);
   std::vector<v1::HistoryRecord> records;
   while (true) {
@@ -102,10 +110,14 @@ absl::StatusOr<std::vector<v1::HistoryRecord>> ReadHistoryFile(const std::string
     bool is_clean_end = false;
     if (!google::protobuf::util::ParseDelimitedFromZeroCopyStream(&record, &stream,
                                                                   &is_clean_end)) {
-      if (is_clean_end || (file.eof() && !records.empty())) return records;
-      return absl::InvalidArgumentError(
-          absl::StrCat("history file ", path, ": expected a history, got something else after ",
-                       records.size(), " records"));
+      // A wrong size before a record is a clean end to the parser, too.
+      const bool has_all = is_clean_end && stream.ByteCount() >= file_bytes;
+      const bool is_cut = !is_clean_end && file.eof();
+      if (has_all || (is_cut && !records.empty())) return records;
+      const std::string got =
+          is_cut ? "an end within its first record"
+                 : absl::StrCat("something else after ", records.size(), " records");
+      return NoHistory(path, got);
     }
     records.push_back(std::move(record));
   }

@@ -58,6 +58,21 @@ TEST(HistoryFileTest, AFileOfAProcessThatRecordedNothingIsLeftOut) {
   EXPECT_EQ(ReadHistory(folder).value().exchanges.size(), 2);
 }
 
+TEST(HistoryFileTest, AFileThatIsNoHistoryIsToBeMovedAway) {
+  const std::string path = FreshFolder("other") + "/worker.history";
+  const std::string bytes = SerializeHistory(TwoExchanges().records());
+  WriteBytes(path, bytes.substr(0, 3));
+  EXPECT_EQ(ReadHistoryFile(path).status().message(),
+            "history file " + path +
+                ": expected a history, got an end within its first record; the file is cut, "
+                "damaged or no history of Capstan: move it away");
+  WriteBytes(path, bytes + std::string(100'000, '\xff'));
+  EXPECT_EQ(ReadHistoryFile(path).status().message(),
+            "history file " + path + ": expected a history, got something else after " +
+                std::to_string(TwoExchanges().records().size()) +
+                " records; the file is cut, damaged or no history of Capstan: move it away");
+}
+
 TEST(HistoryFileTest, ErrorsNameTheFile) {
   const std::string folder = FreshFolder("errors");
   const std::string path = folder + "/worker.history";

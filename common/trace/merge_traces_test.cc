@@ -9,6 +9,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/fake_clock.h"
@@ -185,6 +187,20 @@ TEST_F(MergeTracesTest, OtherFilesAreRefused) {
                 AllOf(HasSubstr(Path("other")), HasSubstr("capstan_clock")));
   }
   EXPECT_TRUE(absl::IsNotFound(MergeTraces({Path("none")}, Path("all")).status()));
+}
+
+TEST_F(MergeTracesTest, AFileThatEndsBeforeItsFirstEventIsToBeMovedAway) {
+  FakeClock clock;
+  Trace("good", &clock, {});
+  const std::pair<size_t, std::string> cuts[] = {{0, ""}, {2, ", line 1"}, {20, ", line 2"}};
+  for (const auto& [size, line] : cuts) {
+    Write("cut", Read("good").substr(0, size));
+    EXPECT_EQ(MergeTraces({Path("cut")}, Path("all")).status().message(),
+              absl::StrCat("trace file ", Path("cut"), line,
+                           ": expected the event capstan_clock of a Capstan process, got the end "
+                           "of the file; the file is cut, damaged or no trace of Capstan: move it "
+                           "away"));
+  }
 }
 
 TEST_F(MergeTracesTest, AnOutputThatCannotBeWrittenIsNamed) {

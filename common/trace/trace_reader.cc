@@ -59,7 +59,7 @@ absl::StatusOr<TraceReader> TraceReader::Open(const std::string& path) {
 
 absl::Status TraceReader::ReadClock() {
   ASSIGN_OR_RETURN(first_, Next());
-  if (!first_.has_value()) return Damaged("its end");
+  if (!first_.has_value()) return Damaged("the end of the file");
   const auto args = first_->find("args");
   if ((*first_)["name"] != kClockEvent || args == first_->end() ||
       !HasInteger(*args, "begin_unix_ns") || !HasInteger(*args, "offset_ns") ||
@@ -88,11 +88,11 @@ absl::StatusOr<std::optional<Json>> TraceReader::Next() {
 
 absl::Status TraceReader::Damaged(const std::string& got) const {
   return absl::InvalidArgumentError(absl::StrCat(
-      "trace file ", path_, ", line ", line_, ": expected ",
+      "trace file ", path_, line_ == 0 ? "" : absl::StrCat(", line ", line_), ": expected ",
       begin_ == absl::Time() ? absl::StrCat("the event ", kClockEvent, " of a Capstan process")
                              : "a trace event",
       ", got ", got.substr(0, kShownBytes), got.size() > kShownBytes ? "..." : "",
-      "; the file is damaged or no trace of Capstan: move it away"));
+      "; the file is cut, damaged or no trace of Capstan: move it away"));
 }
 
 }  // namespace capstan

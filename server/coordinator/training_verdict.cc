@@ -85,6 +85,10 @@ std::string OtherAdvice(const v1::ConsistencySpec& consistency) {
 }
 
 std::string SmallerStepsText(const v1::JobSpec& job) {
+  if (job.model().type() == v1::ModelSpec::PROGRAM) {
+    return absl::StrCat("Its updates were too large: try a smaller learning rate in the program",
+                        OtherAdvice(job.consistency()), ".");
+  }
   return absl::StrFormat(
       "Its updates were too large: try a smaller --learning_rate, such as %g%s; features that are "
       "very large (--feature_scale) do the same.",

@@ -174,6 +174,16 @@ TEST(TrainingVerdictTest, TheWarningSaysWhatHappenedAndWhatToTry) {
               HasSubstr("the loss at the end is not finite. Its updates were too large"));
 }
 
+// Its learning rate is its own, and so are its data.
+TEST(TrainingVerdictTest, AProgramIsToldOfNoFlagThatItLacks) {
+  v1::JobSpec job = Job(v1::ConsistencySpec::SSP);
+  job.mutable_model()->set_type(v1::ModelSpec::PROGRAM);
+  EXPECT_EQ(TrainingWarning(job, Course(2, 2, kNaN, 1, 0.5)),
+            "training has failed: the loss at the end is not finite. Its updates were too large: "
+            "try a smaller learning rate in the program, a smaller --staleness or "
+            "--consistency=bsp.");
+}
+
 TEST(TrainingVerdictTest, ALossThatRoseCallsForSmallerStepsAndOneThatNeverMovedForLargerOnes) {
   const v1::JobSpec job = Job(v1::ConsistencySpec::BSP);
   EXPECT_THAT(TrainingWarning(job, kDead), HasSubstr("smaller --learning_rate, such as 0.005"));

@@ -235,7 +235,8 @@ absl::Status Slice::NotFinite(const ExchangeRequest& request) {
   return absl::InvalidArgumentError(absl::StrCat(
       name_, ": the gradient of worker ", request.worker.value(), " at step ",
       request.push_step->value(), " holds a NaN or an infinity; parameters are unchanged. ",
-      "Try a smaller --learning_rate, and look at the data"));
+      "Try a smaller learning rate (--learning_rate, or that of the program), and look at the "
+      "data"));
 }
 
 void Slice::AfterAdvance(Step previous_min_step, ReleasedReplies* released) {

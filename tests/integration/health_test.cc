@@ -110,7 +110,7 @@ TEST_F(HealthTest, MembersAreReadyOnceTheJobTrainsAndNothingIsReadyAtTheEnd) {
   // The coordinator stays until its lease to the stopped worker has run out.
   processes_->Signal("worker-1", SIGSTOP);
   processes_->Signal("coordinator", SIGTERM);
-  ExpectReadyz("coordinator", "503 interrupted by Terminated");
+  ExpectReadyz("coordinator", "503 interrupted by SIGTERM");
   EXPECT_EQ(CheckedStatus("coordinator"), HealthCheckResponse::NOT_SERVING);
 }
 

@@ -147,9 +147,9 @@ TEST_P(ProcessDeathTest, TheOthersGoOnAfterTheLeaseOfAKilledWorker) {
   StartCoordinator({"--steps=4000"});
   processes_->StartMembers(/*num_servers=*/2, /*num_workers=*/2);
   WaitForTraining("worker-1");
-  // If worker 1 were killed while it writes into UCX's shared memory, it would block all others: see
-  // the limits in common/transport/README.md. With worker 0 stopped, worker 1 waits at the end of its
-  // BSP step, and the servers wait, too: then it writes nothing.
+  // If worker 1 were killed while it writes into UCX's shared memory, it would block all others:
+  // see the limits in common/transport/README.md. With worker 0 stopped, worker 1 waits at the end
+  // of its BSP step, and the servers wait, too: then it writes nothing.
   const bool kills_at_rest = GetParam() == std::string("ucx");
   if (kills_at_rest) {
     processes_->Signal("worker-0", SIGSTOP);
@@ -231,7 +231,7 @@ TEST_F(ProcessTest, AnyOtherSignalLeavesTheCoordinatorInterruptible) {
   processes_->StartCoordinator(Flags({}));
   processes_->Signal("coordinator", SIGUSR1);
   processes_->Signal("coordinator", SIGTERM);
-  ExpectFailure("coordinator", "interrupted by Terminated", /*code=*/143);
+  ExpectFailure("coordinator", "interrupted by SIGTERM", /*code=*/143);
 }
 
 TEST_F(ProcessTest, AnInterruptedCoordinatorEndsTheJobWithAReason) {
@@ -240,13 +240,13 @@ TEST_F(ProcessTest, AnInterruptedCoordinatorEndsTheJobWithAReason) {
   WaitForTraining("worker-1");
   WaitForAStep();
   processes_->Signal("coordinator", SIGINT);
-  ExpectFailure("coordinator", "interrupted by Interrupt");
+  ExpectFailure("coordinator", "interrupted by SIGINT");
   for (const std::string name : {"worker-0", "worker-1", "server-0"}) {
-    ExpectFailure(name, "interrupted by Interrupt");
+    ExpectFailure(name, "interrupted by SIGINT");
   }
   const nlohmann::json summary = Summary();
   EXPECT_EQ(summary["outcome"], "interrupted");
-  EXPECT_EQ(summary["reason"], "interrupted by Interrupt");
+  EXPECT_EQ(summary["reason"], "interrupted by SIGINT");
   EXPECT_EQ(summary["transport"], "grpc");
   ASSERT_EQ(summary["devices"].size(), 2u);
   for (const nlohmann::json& device : summary["devices"]) {

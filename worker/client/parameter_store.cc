@@ -231,7 +231,8 @@ absl::StatusOr<Payload> ParameterStore::EncodeGradient(SliceKey key, Step step) 
     return absl::InvalidArgumentError(absl::StrCat(
         "worker ", worker_.value(), ", step ", step.value(), ", slice ", key.slice.value(),
         " of table ", buffers_->table(key.table).name, ": ", encoded.status().message(),
-        ". It was not pushed. Try a smaller --learning_rate, and look at the data"));
+        ". It was not pushed. Try a smaller learning rate (--learning_rate, or that of the "
+        "program), and look at the data"));
   }
   MutexLock lock(&mu_);
   traffic_.CountCoding(coding);

@@ -53,11 +53,20 @@ absl::string_view TakeField(absl::string_view* line) {
 }
 
 // Reads the line of names. A name in quotes may hold newlines.
-void SkipHeader(LineReader& lines) {
+absl::Status SkipHeader(LineReader& lines) {
   absl::string_view line;
-  if (!lines.Next(&line) || CountColumns(line) > 0) return;
+  if (!lines.Next(&line) || CountColumns(line) > 0) return absl::OkStatus();
+  const LineReader at_first_line = lines;
   auto quotes = std::count(line.begin(), line.end(), '"');
-  while (quotes % 2 == 1 && lines.Next(&line)) quotes += std::count(line.begin(), line.end(), '"');
+  while (quotes % 2 == 1) {
+    if (!lines.Next(&line)) {
+      return at_first_line.AtLine(absl::InvalidArgumentError(
+          "expected a quote at the end of each name that begins with one, got none in the rest of "
+          "the file"));
+    }
+    quotes += std::count(line.begin(), line.end(), '"');
+  }
+  return absl::OkStatus();
 }
 
 // Collects the rows of one file. Not thread-safe.
@@ -141,7 +150,7 @@ absl::StatusOr<Dataset> ParseCsv(absl::string_view text, absl::string_view sourc
                                  const CsvOptions& options) {
   LineReader lines(text, source);
   absl::string_view line;
-  if (options.has_header) SkipHeader(lines);
+  if (options.has_header) RETURN_IF_ERROR(SkipHeader(lines));
   const int64_t row_count = lines.CountRemaining();
   if (!lines.Next(&line)) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -150,12 +159,13 @@ absl::StatusOr<Dataset> ParseCsv(absl::string_view text, absl::string_view sourc
   }
   RowParser parser(options);
   absl::Status status = parser.Start(line, lines.line_number(), row_count);
-  if (!status.ok()) return lines.AtLine(status);
-  status = parser.AddRow(line);
-  if (!status.ok() && !options.has_header) {
+  // A name in quotes may hold a newline.
+  const bool may_be_names = status.ok() || CountColumns(line) == 0;
+  if (status.ok()) status = parser.AddRow(line);
+  if (!status.ok() && may_be_names && !options.has_header) {
     return lines.AtLine(absl::Status(
-        status.code(),
-        absl::StrCat(status.message(), " (if the first line names the columns, set has_header)")));
+        status.code(), absl::StrCat(status.message(),
+                                    " (if the first line names the columns, give --has_header)")));
   }
   while (status.ok() && lines.Next(&line)) status = parser.AddRow(line);
   if (!status.ok()) return lines.AtLine(status);

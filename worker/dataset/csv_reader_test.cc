@@ -76,7 +76,7 @@ TEST(CsvReaderTest, QuotesThatDoNotEndAreRefused) {
   }
   EXPECT_EQ(Error("\"1,5\",0\n"),
             "file x, line 1: column 0 (from 0): expected a number, got '1,5' (if the first line "
-            "names the columns, set has_header)");
+            "names the columns, give --has_header)");
 }
 
 TEST(CsvReaderTest, MinusOneAndOneBecomeZeroAndOne) {
@@ -124,7 +124,18 @@ TEST(CsvReaderTest, NamesInTheFirstLineAreExplained) {
   EXPECT_EQ(
       Error("x,label\n1,0\n"),
       "file x, line 1: column 0 (from 0): expected a number, got 'x' (if the first line names "
-      "the columns, set has_header)");
+      "the columns, give --has_header)");
+  EXPECT_EQ(Error("\"the\nwidth\",label\n1,0\n"),
+            "file x, line 1: expected quotes at both ends of a field in one line, as in "
+            "\"1.5\",\"2\", got others (if the first line names the columns, give --has_header)");
+}
+
+TEST(CsvReaderTest, AQuoteThatDoesNotEndInTheNamesIsRefused) {
+  CsvOptions options;
+  options.has_header = true;
+  EXPECT_EQ(Error("\"width,label\n1,0\n2,1\n", options),
+            "file x, line 1: expected a quote at the end of each name that begins with one, got "
+            "none in the rest of the file");
 }
 
 TEST(CsvReaderTest, BadLabelsAreRefused) {

@@ -150,8 +150,8 @@ std::string WarningOfOpenKeys(const std::string& dir) {
   if (open.empty() || !lets_others(dir, S_IXOTH)) return "";
   const std::string paths = absl::StrJoin(open, " ");
   return absl::StrCat("every user of this machine can read ", absl::StrJoin(open, " and "),
-                      ", and so can take part in the job: chmod o-r ", paths,
-                      ", and make new ones if others may have read them");
+                      ", and so do in the job what this program may do. Call chmod o-r ", paths,
+                      ". If others may have read them, make a new folder of keys: capstan keys");
 }
 
 }  // namespace capstan

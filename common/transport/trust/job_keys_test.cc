@@ -144,8 +144,10 @@ TEST_F(JobKeysTest, SecretsThatEveryUserCanReadAreNamed) {
   fs::permissions(Path(kPrivateKeyFile), fs::perms(0600));
   EXPECT_EQ(WarningOfOpenKeys(dir_), "");
   fs::permissions(Path(kTokenFile), fs::perms(0644));
-  EXPECT_THAT(WarningOfOpenKeys(dir_),
-              AllOf(HasSubstr("can read " + Path(kTokenFile) + ","), HasSubstr("chmod o-r ")));
+  EXPECT_THAT(
+      WarningOfOpenKeys(dir_),
+      AllOf(HasSubstr("can read " + Path(kTokenFile) + ", and so"),
+            HasSubstr("Call chmod o-r " + Path(kTokenFile) + ". If"), HasSubstr("capstan keys")));
   fs::permissions(Path(kPrivateKeyFile), fs::perms(0604));
   EXPECT_THAT(WarningOfOpenKeys(dir_),
               HasSubstr(Path(kTokenFile) + " and " + Path(kPrivateKeyFile)));
