@@ -33,9 +33,10 @@ skip() {
 }
 
 # add_counts NAME LOG EXIT_CODE: adds the cases of a program, whose last line is "N passed, N failed" or
-# "N passed, N failed, N skipped". If it says less than its exit code does, that is one more failure.
+# "N passed, N failed, N skipped". If it says less than its exit code does, that is one more failure. No
+# exit code, as of a program that was killed, is one of an error.
 add_counts() {
-  local counts fields='^([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?$'
+  local counts exit_code="${3:-1}" fields='^([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?$'
   counts="$(tail --lines=1 "$2")"
   if [[ ! "${counts}" =~ ${fields} ]]; then
     echo "FAILED  $1: expected counts in its last line, got: ${counts:0:300}"
@@ -45,8 +46,8 @@ add_counts() {
   passed=$((passed + BASH_REMATCH[1]))
   failed=$((failed + BASH_REMATCH[2]))
   skipped=$((skipped + ${BASH_REMATCH[4]:-0}))
-  if (($3 != 0 && BASH_REMATCH[2] == 0)); then
-    echo "FAILED  $1: exit code $3 after ${counts}"
+  if ((exit_code != 0 && BASH_REMATCH[2] == 0)); then
+    echo "FAILED  $1: exit code ${exit_code} after ${counts}"
     failed=$((failed + 1))
   fi
 }

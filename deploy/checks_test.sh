@@ -34,7 +34,8 @@ reads_input() { ! read -r; }
 
 expect "1 0 0" "ok      it works" check "it works" works
 expect "1 0 0" "ok " check "nothing is asked" reads_input
-expect "0 1 0" "FAILED  it works, 0 s, exit code 1" check "it works" false
+expect "0 1 0" "FAILED  it works, " check "it works" false
+expect "0 1 0" " s, exit code 3" check "it works" exit 3
 for function in fails_in_the_middle fails_in_a_loop fails_in_a_pipe fails_in_an_assignment; do
   expect "0 1 0" "FAILED  it works" check "it works" "${function}"
 done
@@ -49,6 +50,7 @@ expect_sum() {
 expect_sum "5 0 0" "" "5 passed, 0 failed" 0
 expect_sum "5 2 1" "" "5 passed, 2 failed, 1 skipped" 1
 expect_sum "40 1 0" "FAILED  program: exit code 139 after 40 passed" "40 passed, 0 failed" 139
+expect_sum "40 1 0" "FAILED  program: exit code 1 after 40 passed" "40 passed, 0 failed" ""
 expect_sum "0 1 0" "expected counts in its last line, got: Killed" "Killed" 137
 expect_sum "0 1 0" "got: done" "done" 0
 expect_sum "0 1 0" "got: 5 passed, 0 failed, but" "5 passed, 0 failed, but" 0

@@ -98,6 +98,11 @@ tool "${CUDA_HOME}/bin/nvcc" 'true'
 expect_failures cuda_build '^build ' '^test '
 expect_failures layers 'worker/..., //server' 'server/consistency/'
 expect_failures package_cycles '^query '
+file common/base/user.cc '#include "common/base/mutex.h"'
+tool "${tools}/clang++" '[[ "$*" == *" -Werror=thread-safety "*" common/base/user.cc" ]]'
+expect_failures thread_safety '^build ' '^query '
+tool "${tools}/clang++" 'exit 1'
+expect "FAILED  thread_safety" "${bad}" thread_safety
 expect_failures asan_tests ' test '
 expect_failures tsan_tests '^query ' ' test '
 

@@ -56,13 +56,18 @@ expect_line() {
     { echo "expected a line $1 in:" && cat "${output}" && exit 1; }
 }
 
-# prints PART LAST_LINE EXIT_CODE: a part of .ci/run.
+# prints PART LAST_LINE EXIT_CODE: a part of .ci/run. Two of them are checks of presubmit.sh: those that
+# are named, which are the sanitizers, and those without them.
 prints() {
   local program="${repository}/deploy/$1"
   if [[ -d "${program}" ]]; then program+=/test; fi
+  if [[ "$1" == checks || "$1" == sanitizers ]]; then program="${TEST_TMPDIR}/$1"; fi
   script "${program}.sh" "echo '$2'; exit $3"
 }
-parts=(torch_test simulation_test presubmit slurm docker kubernetes)
+script "${repository}/deploy/presubmit.sh" '
+  if [[ "$1" == --without ]]; then part=checks; else part=sanitizers; fi
+  exec "'"${TEST_TMPDIR}"'/${part}.sh"'
+parts=(torch_test simulation_test checks sanitizers slurm docker kubernetes)
 
 # Without the cases of the other parts, .ci/run counts those of test.sh.
 for part in "${parts[@]}"; do prints "${part}" "0 passed, 0 failed" 0; done
@@ -88,16 +93,16 @@ done
 expect_line '^slurm 0\.[0-9] min$'
 
 # A case that continuous integration does not expect to be skipped is one that failed.
-prints presubmit 'skipped cuda_build: there is no CUDA toolkit here
+prints checks 'skipped cuda_build: there is no CUDA toolkit here
 1 passed, 0 failed, 1 skipped' 0
 expect .ci/run "4 passed, 0 failed, 1 skipped"
-prints presubmit 'skipped asan_tests: there is no clang here
+prints checks 'skipped asan_tests: there is no clang here
 1 passed, 0 failed, 1 skipped' 0
 expect .ci/run "4 passed, 1 failed, 1 skipped"
 expect_line '^FAILED  checks skipped asan_tests: there is no clang here$'
-prints presubmit "1 passed, 0 failed, 1 skipped" 0
+prints checks "1 passed, 0 failed, 1 skipped" 0
 expect .ci/run "4 passed, 1 failed, 1 skipped"
-prints presubmit "0 passed, 0 failed" 0
+prints checks "0 passed, 0 failed" 0
 target without_root PASSED "skipped skipped"
 expect deploy/test.sh "3 passed, 0 failed, 2 skipped"
 expect_line '^skipped //:without_root Suite.a: why$'

@@ -7,8 +7,9 @@
 
 namespace capstan {
 
-// The kind of this machine's CPU: "Intel Xeon Gold 6130 @ 2.10GHz, family 6 model 85". Libraries
-// choose their code by it. "unknown CPU" if the system does not tell it.
+// The kind of this machine's CPU: "Intel Xeon Gold 6130 @ 2.10GHz, family 6 model 85", or, of ARM,
+// "CPU of implementer 0x41, part 0xd0c". Libraries choose their code by it. "unknown CPU" if the
+// system does not tell it.
 std::string CpuName();
 
 // The same of a text like /proc/cpuinfo.

@@ -1,7 +1,6 @@
 // capstan_evaluate: tests a model in a file. `capstan evaluate` becomes this program.
 #include <iostream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -12,6 +11,7 @@
 #include "deploy/cli/cli_help.h"
 #include "deploy/cli/command_line.h"
 #include "deploy/cli/evaluate_command.h"
+#include "proto/job.pb.h"
 
 namespace capstan {
 namespace {

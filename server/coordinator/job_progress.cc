@@ -100,7 +100,7 @@ v1::Progress JoinedProgress(const v1::Progress& before, const v1::Progress& sinc
 bool HasBspStepsLeft(const v1::GetStatusReply& status) {
   if (status.view().consistency().empty()) return true;
   const auto& workers = status.view().workers();
-  // One that enters begins behind what all others have done: they know more.
+  // A worker that enters begins after the steps of all others, so theirs decide.
   const bool all_enter = std::all_of(workers.begin(), workers.end(),
                                      [](const auto& worker) { return worker.is_entering(); });
   for (const v1::WorkerInfo& worker : workers) {

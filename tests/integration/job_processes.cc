@@ -13,7 +13,7 @@
 namespace capstan {
 namespace {
 
-// What has not come about by then never does.
+// Far more than a process takes to start on a busy machine.
 constexpr absl::Duration kPatience = absl::Seconds(100);
 
 }  // namespace

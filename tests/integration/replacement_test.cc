@@ -15,7 +15,8 @@
 namespace capstan {
 namespace {
 
-// So many that a job trains on when a test has seen that it trains, and has sent its signal.
+// A job with this number of steps still trains when a test has seen it train and has sent its
+// signal.
 constexpr int kSteps = 2000;
 // Whoever still waits then waits for ever.
 constexpr absl::Duration kPatience = absl::Seconds(100);

@@ -30,14 +30,14 @@ apt_installs_it() {
 
 programs_say_their_version() {
   local program
-  for program in capstan capstan_coordinator capstan_server capstan_worker; do
+  for program in capstan capstan_evaluate capstan_coordinator capstan_server capstan_worker; do
     contains "$(as_user "${program} --version")" "${program} $(dpkg-query -f '${Version}' -W capstan)"
   done
 }
 
 every_program_and_command_has_a_manual_page() {
   local page text count=0
-  for page in capstan capstan_coordinator capstan_server capstan_worker \
+  for page in capstan capstan_evaluate capstan_coordinator capstan_server capstan_worker \
     $(capstan --help | sed -nE 's/^  capstan ([a-z]+) .*/capstan-\1/p' | grep --invert-match help); do
     text="$(as_user "MANWIDTH=100 man --warnings ${page} 2>&1" | tr --squeeze-repeats ' ')" || fail "no page ${page}: ${text}"
     contains "${text}" "${page} - "
