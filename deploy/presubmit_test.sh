@@ -101,6 +101,7 @@ expect_failures package_cycles '^query '
 file common/base/user.cc '#include "common/base/mutex.h"'
 tool "${tools}/clang++" '[[ "$*" == *" -Werror=thread-safety "*" common/base/user.cc" ]]'
 expect_failures thread_safety '^build ' '^query '
+echo none >"${TEST_TMPDIR}/broken"
 tool "${tools}/clang++" 'exit 1'
 expect "FAILED  thread_safety" "${bad}" thread_safety
 expect_failures asan_tests ' test '
