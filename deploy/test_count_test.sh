@@ -56,8 +56,8 @@ expect_line() {
     { echo "expected a line $1 in:" && cat "${output}" && exit 1; }
 }
 
-# prints PART LAST_LINE EXIT_CODE: a part of .ci/run. Two of them are checks of presubmit.sh: those that
-# are named, which are the sanitizers, and those without them.
+# prints PART LAST_LINE EXIT_CODE: a part of .ci/run. The parts checks and sanitizers are both of
+# presubmit.sh: the part checks gives it --without.
 prints() {
   local program="${repository}/deploy/$1"
   if [[ -d "${program}" ]]; then program+=/test; fi

@@ -55,9 +55,8 @@ TEST_F(AtRestTest, NorIsOneWithAThreadThatWorks) {
 TEST_F(AtRestTest, NorAreTwoOfWhichOneHasEnded) {
   while (!WereAtRest({pid_})) {
   }
-  ForkedProcess ended([](ForkedProcess::Parent& parent) {
-    parent.WriteLine(std::to_string(getpid()));
-  });
+  ForkedProcess ended(
+      [](ForkedProcess::Parent& parent) { parent.WriteLine(std::to_string(getpid())); });
   const pid_t pid = std::stoi(ended.ReadLine());
   ended.ReadLine();  // empty: it has ended
   EXPECT_FALSE(WereAtRest({pid_, pid}));
