@@ -78,9 +78,10 @@ cuda_build() {
 threaded_tests() {
   local starters threaded
   starters="$(sources '*.h' '*.cc' | xargs grep --files-with-matches '#include <thread>')"
-  threaded="//common/base/... + //common/scheduler/... + //common/transport/... + //server/coordinator/... +
-    //server/shard/... + //worker/client/... + //worker/client_api/... + //tests/cluster:in_process_cluster_test"
-  query "tests(rdeps(${threaded}, set(${starters//$'\n'/ }), 2)) + //common/tensor:tests except
+  threaded="//common/base/... + //common/scheduler/... + //common/tensor/... + //common/transport/... +
+    //server/coordinator/... + //server/shard/... + //worker/client/... + //worker/client_api/... + //tests/cluster:in_process_cluster_test"
+  # From a file to the program with it: the source of all tests of a package is between them.
+  query "tests(rdeps(${threaded}, set(${starters//$'\n'/ }), 3)) except
     attr(tags, '\b(manual|grpc|ucx|gpu|no_sanitizer)\b', ${threaded})"
 }
 
@@ -201,7 +202,7 @@ package_tests() {
   files="$(sources BUILD '*/BUILD')"
   while read -r file; do
     ! grep --quiet --extended-regexp '^(library|test)\(' "${file}" ||
-      grep --quiet --line-regexp 'package_tests()' "${file}" ||
+      [[ "$(tail --lines=1 "${file}")" == 'package_tests()' ]] ||
       { echo "${file}: expected package_tests() at the end" && found=1; }
   done <<<"${files}"
   return "${found}"

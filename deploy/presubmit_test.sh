@@ -64,6 +64,8 @@ expect "tests/integration/readme_test.cc: expected deploy/README.md" "${bad}" re
 rm "${repository}/deploy/README.md"
 file common/base/BUILD $'test(\n)'
 expect "common/base/BUILD: expected package_tests() at the end" "${bad}" package_tests
+file common/base/BUILD $'package_tests()\n\ntest(\n)'
+expect "common/base/BUILD: expected package_tests() at the end" "${bad}" package_tests
 file common/base/BUILD $'test(\n)\n\npackage_tests()'
 expect "ok      package_tests" "${good}" package_tests
 file deploy/some.sh $'echo text |\n  grep --quiet text'

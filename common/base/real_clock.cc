@@ -4,7 +4,33 @@
 
 namespace capstan {
 
-RealClock::RealClock() : thread_([this] { RunTimers(); }) {}
+namespace {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+constexpr int kReadings = 10;
+
+}  // namespace
+
+ClockReading ReadBothClocks(absl::FunctionRef<absl::Time()> wall,
+                            absl::FunctionRef<SteadyTime()> steady) {
+  ClockReading best;
+  auto shortest = SteadyTime::duration::max();
+  for (int i = 0; i < kReadings; ++i) {
+    const SteadyTime before = steady();
+    const absl::Time between = wall();
+    const auto took = steady() - before;
+    if (took >= shortest) continue;
+    shortest = took;
+    best = {between, before + took / 2};
+  }
+  return best;
+}
+
+RealClock::RealClock()
+    : start_(ReadBothClocks([] { return absl::FromChrono(std::chrono::system_clock::now()); },
+                            [] { return std::chrono::steady_clock::now(); })),
+      thread_([this] { RunTimers(); }) {}
 
 RealClock::~RealClock() {
   {
@@ -16,7 +42,7 @@ RealClock::~RealClock() {
 }
 
 absl::Time RealClock::Now() const {
-  return wall_start_ + absl::FromChrono(std::chrono::steady_clock::now() - steady_start_);
+  return start_.wall + absl::FromChrono(std::chrono::steady_clock::now() - start_.steady);
 }
 
 Clock::TimerId RealClock::RunAt(absl::Time when, absl::AnyInvocable<void()> callback) {
@@ -42,7 +68,7 @@ bool RealClock::WaitUntil(Mutex& mutex, CondVar& condition, absl::Time deadline)
     return true;
   }
   return condition.WaitUntil(mutex,
-                             steady_start_ + absl::ToChronoNanoseconds(deadline - wall_start_));
+                             start_.steady + absl::ToChronoNanoseconds(deadline - start_.wall));
 }
 
 void RealClock::RunTimers() {

@@ -6,13 +6,25 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
-#include "absl/time/clock.h"
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/timer_queue.h"
 
 namespace capstan {
+
+// One moment on the system's clock and on the steady one.
+struct ClockReading {
+  absl::Time wall;
+  std::chrono::steady_clock::time_point steady;
+};
+
+// Reads the steady clock before and after the system's, several times, and returns the reading that
+// took the shortest. On a busy machine a thread may be interrupted in between for milliseconds. The
+// clocks of processes would then differ by as much.
+ClockReading ReadBothClocks(absl::FunctionRef<absl::Time()> wall,
+                            absl::FunctionRef<std::chrono::steady_clock::time_point()> steady);
 
 // Starts with the system's time and is steady from then on: later changes of the system's time move
 // no lease. One thread runs the timers. The destructor drops the remaining ones. Thread-safe.
@@ -30,8 +42,7 @@ class RealClock : public Clock {
  private:
   void RunTimers();
 
-  const absl::Time wall_start_ = absl::Now();
-  const std::chrono::steady_clock::time_point steady_start_ = std::chrono::steady_clock::now();
+  const ClockReading start_;
 
   Mutex mu_;
   CondVar changed_;

@@ -3,9 +3,39 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 
 namespace capstan {
 namespace {
+
+// Whoever reads both clocks may be interrupted between any two readings.
+TEST(ReadBothClocksTest, AnInterruptionIsNoDifferenceBetweenTheClocks) {
+  const absl::Time wall_zero = absl::FromUnixSeconds(1'000'000);
+  constexpr int kReadings = 30;  // of both clocks
+  for (int interrupted = 0; interrupted < kReadings; ++interrupted) {
+    std::chrono::nanoseconds now{0};
+    int readings = 0;
+    const auto read = [&] {
+      now += std::chrono::nanoseconds(100);
+      if (readings++ == interrupted) now += std::chrono::milliseconds(5);
+      return now;
+    };
+    const ClockReading reading =
+        ReadBothClocks([&] { return wall_zero + absl::FromChrono(read()); },
+                       [&] { return std::chrono::steady_clock::time_point(read()); });
+    const absl::Duration since_zero = absl::FromChrono(reading.steady.time_since_epoch());
+    EXPECT_EQ(reading.wall - wall_zero, since_zero) << interrupted;
+  }
+}
+
+TEST(RealClockTest, BeginsWithTheTimeOfTheSystem) {
+  const absl::Time before = absl::FromChrono(std::chrono::system_clock::now());
+  const absl::Time now = RealClock().Now();
+  const absl::Time after = absl::FromChrono(std::chrono::system_clock::now());
+  // Half of the shortest reading.
+  EXPECT_GE(now, before - absl::Microseconds(100));
+  EXPECT_LE(now, after + absl::Microseconds(100));
+}
 
 TEST(RealClockTest, RunsTimersInOrderAndWakesWaiters) {
   RealClock clock;
