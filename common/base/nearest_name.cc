@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace capstan {
 namespace {
@@ -32,6 +33,15 @@ size_t Distance(absl::string_view a, absl::string_view b) {
   return of[a.size()][b.size()];
 }
 
+// Whether the word has the first letters of the name's parts: "lr" of "learning_rate".
+bool AreInitials(absl::string_view word, absl::string_view name) {
+  std::string initials;
+  for (const absl::string_view part : absl::StrSplit(name, '_', absl::SkipEmpty())) {
+    initials += part.front();
+  }
+  return initials.size() >= 2 && word == initials;
+}
+
 }  // namespace
 
 std::string DidYouMean(absl::string_view word, const std::vector<std::string>& names,
@@ -41,6 +51,10 @@ std::string DidYouMean(absl::string_view word, const std::vector<std::string>& n
   // A third of the characters may be wrong.
   size_t least = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string& name : names) {
+    if (AreInitials(word, name)) {
+      nearest = &name;
+      break;
+    }
     // "worker" for "workers_per_node" is nearer than the number of missing characters.
     const bool is_beginning = word.size() >= 4 && absl::StartsWith(name, word);
     const size_t distance = is_beginning ? 1 : Distance(word, name);

@@ -15,6 +15,8 @@ TEST(DidYouMeanTest, NamesTheNearest) {
   EXPECT_EQ(DidYouMean("rundir", kNames), " (did you mean run_dir?)");
   EXPECT_EQ(DidYouMean("lerning-rate", kNames), " (did you mean learning_rate?)");
   EXPECT_EQ(DidYouMean("workers", kNames), " (did you mean workers_per_node?)");
+  EXPECT_EQ(DidYouMean("lr", {"l1", "learning_rate"}), " (did you mean learning_rate?)")
+      << "the first letters of its words";
   EXPECT_EQ(DidYouMean("ojb", {"job"}), " (did you mean job?)")
       << "two letters have changed places";
 }

@@ -42,10 +42,11 @@ absl::StatusOr<TableId> FindTable(const Tables& tables, const std::string& name)
     if (tables[table].name() == name) return TableId(static_cast<uint32_t>(table));
     sparse.push_back(PrintableText(tables[table].name()));
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--table: expected a sparse table of the job, ",
-      sparse.empty() ? "but it has none" : absl::StrCat("one of ", absl::StrJoin(sparse, ", ")),
-      ", got \"", name, "\""));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--table: expected a sparse table of the job, ",
+                   sparse.empty() ? "but it has none (capstan export writes dense ones into a file)"
+                                  : absl::StrCat("one of ", absl::StrJoin(sparse, ", ")),
+                   ", got \"", name, "\""));
 }
 
 absl::Status ReadFromServer(const std::string& address, const GetOptions& options,

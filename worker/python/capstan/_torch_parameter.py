@@ -103,8 +103,9 @@ class Parameter:
             self.expect_unchanged()
         if self.tensor._version != self._version or self.tensor.data_ptr() != self._address:
             raise WrongOrder(
-                f"the program has changed {self.name}, but the servers hold its values; do what "
-                "changes or moves parameters (load_state_dict, to, init) before ct.attach")
+                f"the program has changed {self.name}, but the servers hold its values; keep weights "
+                "in bounds in forward, and do what else changes or moves parameters "
+                "(load_state_dict, to, init) before ct.attach")
         if sent is not None and (
                 sent._version != self.sent_version or self.tensor.grad is not sent
                 or (self.sent_checksum is not None and self.sent_checksum != checksum(sent))):
