@@ -109,7 +109,7 @@ expect "FAILED  thread_safety" "${bad}" thread_safety
 expect_failures asan_tests ' test '
 expect_failures tsan_tests '^query ' ' test '
 
-# All but those that are named.
+# --without runs all checks except the named ones.
 echo none >"${TEST_TMPDIR}/broken"
 tool "${tools}/clang-format" 'true'
 expect "ok      layers" "2 passed, 0 failed, 0 skipped" --without format flags grpc_includes base_only pipes readmes \
