@@ -2,6 +2,7 @@
 #define COMMON_BASE_PROGRAM_H_
 
 #include <csignal>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@ namespace capstan {
 
 // The version of all programs.
 inline constexpr char kVersion[] = "0.1.0";
+// Rises when messages change their meaning. Programs of another one would misunderstand each other.
+inline constexpr uint32_t kWireVersion = 2;
 
 // From now on, malloc keeps freed memory for later allocations: blocks of up to 8 MiB, 256 MiB for
 // each of its arenas. By default, malloc returns large blocks to the kernel at once. The kernel

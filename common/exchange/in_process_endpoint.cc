@@ -50,7 +50,7 @@ InProcessEndpoint::~InProcessEndpoint() {
   open_->AnswerAll(absl::UnavailableError("the connection was closed"));
 }
 
-void InProcessEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+void InProcessEndpoint::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                                  ReplyCallback done) {
   const uint64_t id = open_->Add(std::move(done));
   target_->Exchange(

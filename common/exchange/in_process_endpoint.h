@@ -15,7 +15,8 @@ class InProcessEndpoint : public ParameterEndpoint {
   explicit InProcessEndpoint(ParameterEndpoint* target);
   ~InProcessEndpoint() override;
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override;
 
  private:
   class OpenExchanges;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace capstan {
 namespace {
@@ -12,6 +13,25 @@ namespace {
 constexpr size_t kBlockBytes = 16 << 10;
 
 }  // namespace
+
+void Payload::Append(const Payload& other) {
+  if (other.empty()) return;
+  is_exclusive_ = false;
+  if (empty()) {
+    owner_ = other.owner_;
+  } else if (owner_ != other.owner_) {
+    owner_ = std::make_shared<std::pair<decltype(owner_), decltype(owner_)>>(owner_, other.owner_);
+  }
+  for (const Fragment fragment : other.fragments_) {
+    if (!fragments_.empty() && fragments_.back().end() == fragment.begin()) {
+      Fragment& last = fragments_.back();
+      last = {last.data(), last.size() + fragment.size()};
+      size_bytes_ += fragment.size();
+    } else {
+      Append(fragment);
+    }
+  }
+}
 
 Payload Payload::Subrange(size_t offset, size_t size) const {
   CHECK_LE(offset + size, size_bytes_);

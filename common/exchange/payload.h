@@ -46,6 +46,9 @@ class Payload {
     size_bytes_ += fragment.size();
   }
 
+  // Appends the other's bytes. Both owners are kept alive. Adjacent fragments become one.
+  void Append(const Payload& other);
+
   // Moves the bytes out as floats, free to be kept and changed. Works only if the memory is
   // exclusive and no other payload shares it. Otherwise returns null and changes nothing.
   std::optional<HostBuffer> TakeFloats();

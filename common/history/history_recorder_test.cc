@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/fake_clock.h"
+#include "common/exchange/request_parts.h"
 
 namespace capstan {
 namespace {
@@ -20,7 +21,7 @@ const std::vector<float> kValues = {1, 2};
 // A server that has applied one push of one worker.
 class OnePushServer : public ParameterEndpoint {
  public:
-  void Exchange(ExchangeRequest, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&&, DeliveredCallback delivered, ReplyCallback done) override {
     delivered();
     ExchangeReply reply;
     reply.version = 1;
@@ -39,10 +40,8 @@ std::string FreshFolder(const std::string& name) {
 
 void Exchange(ParameterEndpoint& endpoint, std::optional<Step> push, Step pull) {
   ExchangeRequest request;
-  request.incarnation = Incarnation(0xabc);
-  request.push_step = push;
-  request.pull_step = pull;
-  request.gradient = Payload(kValues, nullptr);
+  request.sender.incarnation = Incarnation(0xabc);
+  request.purpose = MakeDenseStep(push, pull, Payload(kValues, nullptr));
   endpoint.Exchange(
       std::move(request), [] {}, [](ExchangeReply) {});
 }

@@ -1,6 +1,7 @@
 #include "common/history/recording_endpoint.h"
 
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -15,20 +16,24 @@ v1::HistoryRecord Began(uint64_t id, const ExchangeRequest& request, absl::Time 
   v1::HistoryRecord record;
   v1::ExchangeBegan& began = *record.mutable_began();
   began.set_id(id);
-  began.set_worker(request.worker.value());
-  began.set_incarnation(request.incarnation.value());
+  began.set_worker(request.sender.worker.value());
+  began.set_incarnation(request.sender.incarnation.value());
   began.set_table(request.slice.table.value());
   began.set_slice(request.slice.slice.value());
-  began.set_has_push(request.push_step.has_value());
-  began.set_push_step(request.push_step.value_or(Step()).value());
-  began.set_has_pull(request.pull_step.has_value());
-  began.set_pull_step(request.pull_step.value_or(Step()).value());
-  began.set_has_base_version(request.base_version.has_value());
-  began.set_base_version(request.base_version.value_or(0));
-  began.set_has_learning_rate(request.learning_rate.has_value());
-  began.set_learning_rate(request.learning_rate.value_or(0));
-  began.set_is_empty_push(request.is_empty_push);
-  began.set_is_initial(request.is_initial);
+  if (const StepPush* const push = PushOf(request); push != nullptr) {
+    began.set_has_push(true);
+    began.set_push_step(push->step.value());
+    began.set_has_base_version(push->base_version.has_value());
+    began.set_base_version(push->base_version.value_or(0));
+    began.set_has_learning_rate(push->learning_rate.has_value());
+    began.set_learning_rate(push->learning_rate.value_or(0));
+    began.set_is_empty_push(!push->gradient.has_value());
+  }
+  if (const StepPull* const pull = PullOf(request); pull != nullptr) {
+    began.set_has_pull(true);
+    began.set_pull_step(pull->step.value());
+  }
+  began.set_is_initial(std::holds_alternative<InitialValues>(request.purpose));
   began.set_time_ns(absl::ToUnixNanos(now));
   return record;
 }
@@ -88,16 +93,16 @@ void RecordingEndpoint::RecordValues(const Recording& recording, SliceKey slice,
   if (copy.is_exact) ended->mutable_values()->Add(copy.values.begin(), copy.values.end());
 }
 
-void RecordingEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+void RecordingEndpoint::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                                  ReplyCallback done) {
   // The contract is about parameters.
-  if (MovesOwnState(request)) {
+  if (MovesWorkerState(request)) {
     return inner_->Exchange(std::move(request), std::move(delivered), std::move(done));
   }
   const uint64_t id = ++recording_.last_id;
-  const Incarnation incarnation = request.incarnation;
+  const Incarnation incarnation = request.sender.incarnation;
   const SliceKey slice = request.slice;
-  const bool is_pull = request.pull_step.has_value();
+  const bool is_pull = PullOf(request) != nullptr;
   recording_.log->Append(Began(id, request, recording_.clock->Now()));
   // The endpoint may end before its replies come.
   inner_->Exchange(

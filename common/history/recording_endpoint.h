@@ -38,7 +38,8 @@ class RecordingEndpoint : public ParameterEndpoint {
   // `recording` outlives the endpoint.
   RecordingEndpoint(Recording* recording, std::unique_ptr<ParameterEndpoint> inner);
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override;
 
  private:
   // What the worker has of each slice, if its pulls get differences. Outlives the endpoint: replies

@@ -9,6 +9,7 @@
 #include "common/base/fake_clock.h"
 #include "common/codec/changed_values.h"
 #include "common/codec/codec.h"
+#include "common/exchange/request_parts.h"
 
 namespace capstan {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 class PatientEndpoint : public ParameterEndpoint {
  public:
   explicit PatientEndpoint(std::vector<ReplyCallback>* open) : open_(*open) {}
-  void Exchange(ExchangeRequest, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&&, DeliveredCallback delivered, ReplyCallback done) override {
     delivered();
     open_.push_back(std::move(done));
   }
@@ -36,11 +37,9 @@ class RecordingEndpointTest : public testing::Test {
 
   void Send(ParameterEndpoint& endpoint) {
     ExchangeRequest request;
-    request.worker = WorkerId(3);
-    request.incarnation = Incarnation(77);
+    request.sender = {/*job=*/0, WorkerId(3), Incarnation(77)};
     request.slice = {TableId(2), SliceIndex(5)};
-    request.push_step = Step(8);
-    request.pull_step = Step(9);
+    request.purpose = MakeDenseStep(Step(8), Step(9));
     endpoint.Exchange(
         std::move(request), [] {}, [this](ExchangeReply reply) { reply_ = std::move(reply); });
   }
@@ -98,7 +97,7 @@ TEST_F(RecordingEndpointTest, ExchangesOfTwoServersHaveIdsOfTheirOwn) {
 TEST_F(RecordingEndpointTest, AWorkersOwnStateIsNoPartOfAHistory) {
   RecordingEndpoint endpoint(&recording_, std::make_unique<PatientEndpoint>(&open_));
   ExchangeRequest request;
-  request.own_cut = 1;
+  request.purpose = WorkerState{1, Payload()};
   bool is_answered = false;
   endpoint.Exchange(
       std::move(request), [] {}, [&is_answered](const ExchangeReply&) { is_answered = true; });
@@ -181,13 +180,11 @@ TEST_F(RecordingEndpointTest, WithoutChangesACopyLacksWhatItHasLackedBefore) {
 TEST_F(RecordingEndpointTest, WhatAPushCarriesIsWritten) {
   RecordingEndpoint endpoint(&recording_, std::make_unique<PatientEndpoint>(&open_));
   ExchangeRequest request;
-  request.push_step = Step(3);
-  request.learning_rate = 0;
-  request.is_empty_push = true;
+  request.purpose = DenseStep{StepPush{Step(3), std::nullopt, std::nullopt, 0.0}};
   endpoint.Exchange(
       std::move(request), [] {}, [](const ExchangeReply&) {});
   ExchangeRequest initial;
-  initial.is_initial = true;
+  initial.purpose = InitialValues();
   endpoint.Exchange(
       std::move(initial), [] {}, [](const ExchangeReply&) {});
   const std::vector<v1::HistoryRecord> records = log_.TakeRecords();

@@ -169,12 +169,16 @@ void GrpcCoordinatorClient::NoteAnswer() {
   has_been_answered_ = true;
 }
 
-absl::Status GrpcCoordinatorClient::CheckVersion(const std::string& version) const {
-  if (version == kVersion) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "coordinator ", address_, ": expected version ", kVersion, ", as this program has it, got ",
-      version.empty() ? "an older one" : PrintableText(version),
-      "; use programs of one version on all machines"));
+absl::Status GrpcCoordinatorClient::CheckVersion(const v1::GetJobReply& reply) const {
+  const std::string& version = reply.version();
+  const uint32_t wire_version = std::max(reply.wire_version(), 1u);
+  if (version == kVersion && wire_version == kWireVersion) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("coordinator ", address_, ": expected version ", kVersion,
+                   " with messages of version ", kWireVersion, ", as this program has it, got ",
+                   version.empty() ? "an older one"
+                                   : absl::StrCat(PrintableText(version), " with ", wire_version),
+                   "; use programs of one version on all machines"));
 }
 
 void GrpcCoordinatorClient::GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) {
@@ -182,7 +186,7 @@ void GrpcCoordinatorClient::GetJob(v1::GetJobRequest request, Callback<v1::GetJo
       &Stub::async::GetJob, timeout_, std::move(request),
       [this, done = std::move(done)](absl::StatusOr<v1::GetJobReply> reply) mutable {
         if (!reply.ok()) return done(std::move(reply));
-        if (absl::Status same = CheckVersion(reply->version()); !same.ok()) return done(same);
+        if (absl::Status same = CheckVersion(*reply); !same.ok()) return done(same);
         {
           MutexLock lock(&mu_);
           heartbeat_interval_ = absl::Seconds(reply->job().membership().heartbeat_seconds());

@@ -63,8 +63,8 @@ class GrpcCoordinatorClient : public CoordinatorEndpoint {
   // Frees the call.
   void Close(grpc::ClientContext* context);
   absl::Status ErrorOf(const grpc::Status& status);
-  // `version`: the coordinator's.
-  absl::Status CheckVersion(const std::string& version) const;
+  // FAILED_PRECONDITION: the coordinator's version is another one.
+  absl::Status CheckVersion(const v1::GetJobReply& reply) const;
   void NoteAnswer();
 
   const std::string address_;

@@ -32,11 +32,13 @@ class ParkingService : public v1::CoordinatorService::CallbackService {
   grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest*,
                                    v1::GetJobReply* reply) override {
     reply->set_version(version);
+    reply->set_wire_version(wire_version);
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
     return reactor;
   }
   std::string version = kVersion;
+  uint32_t wire_version = kWireVersion;
 
   grpc::ServerUnaryReactor* WaitForHeartbeat() { return parked_.Wait(); }
 
@@ -114,8 +116,12 @@ TEST_F(GrpcCoordinatorClientTest, ACoordinatorOfAnotherVersionIsRefused) {
   service_.version = "9.9.9";
   EXPECT_EQ(get_job(), absl::FailedPreconditionError(absl::StrCat(
                            "coordinator 127.0.0.1:", port_, ": expected version ", kVersion,
-                           ", as this program has it, got 9.9.9; use programs of one version on "
-                           "all machines")));
+                           " with messages of version 2, as this program has it, got 9.9.9 with 2; "
+                           "use programs of one version on all machines")));
+  service_.version = kVersion;
+  service_.wire_version = 0;  // as of programs that do not tell it
+  EXPECT_NE(get_job().message().find(absl::StrCat("got ", kVersion, " with 1;")),
+            std::string::npos);
   service_.version = "";
   EXPECT_NE(get_job().message().find("got an older one"), std::string::npos);
 }

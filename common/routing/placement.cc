@@ -49,7 +49,7 @@ ShardMap::ShardMap(absl::Span<const uint64_t> table_elements, uint64_t slice_byt
     first_slice_of_table_.push_back(keys.size());
     if (table_elements[table] == 0) {
       for (uint32_t shard = 0; shard < shard_count; ++shard) {
-        keys.push_back({TableId(table), SliceIndex(shard)});
+        keys.push_back(RowsIn(ShardId(shard), TableId(table)));
         slice_sizes.push_back(0);
         shard_bytes_[shard] += slice_bytes;
       }

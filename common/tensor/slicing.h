@@ -40,7 +40,7 @@ class Slicing {
   uint64_t slice_elements_;
 };
 
-// Names one slice of one table of the job.
+// Names one slice of one table of the job. A sparse table has a slice in each shard: RowsIn.
 struct SliceKey {
   TableId table;
   SliceIndex slice;
@@ -57,6 +57,11 @@ struct SliceKey {
     return H::combine(std::move(hash), key.table, key.slice);
   }
 };
+
+// The rows of a sparse table that are in one shard.
+constexpr SliceKey RowsIn(ShardId shard, TableId table) {
+  return {table, SliceIndex(shard.value())};
+}
 
 }  // namespace capstan
 

@@ -22,11 +22,13 @@ BoundedReplies::~BoundedReplies() {
 }
 
 void BoundedReplies::Exchange(RequestFrame&& frame, ParameterEndpoint::DeliveredCallback taken) {
-  auto pull = std::make_unique<Pull>();
-  pull->request_id = frame.request_id;
-  pull->request = PullAlone(frame.request);
-  pull->sender = sender_.shared_from_this();
-  Ask(std::move(frame.request), std::move(pull), std::move(taken));
+  if (!frame.request.ok()) {
+    taken();
+    return SendError(frame.request_id, ErrorReply(frame.request.status()));
+  }
+  std::unique_ptr<Pull> pull(
+      new Pull{frame.request_id, PullAlone(*frame.request), sender_.shared_from_this()});
+  Ask(*std::move(frame.request), std::move(pull), std::move(taken));
 }
 
 void BoundedReplies::Ask(ExchangeRequest&& request, std::unique_ptr<Pull> pull,

@@ -68,10 +68,10 @@ class BoundedReplies {
   // A pull, and facts for its reply.
   struct Pull {
     uint64_t request_id = 0;
-    ExchangeRequest request;             // PullAlone of the exchange
-    bool is_again = false;               // its values did not fit before
-    uint64_t learning_rate_divisor = 0;  // of the exchange's push, if is_again
-    std::shared_ptr<Sender> sender;      // lives until the pull is answered
+    ExchangeRequest request = {};              // PullAlone of the exchange
+    std::shared_ptr<Sender> sender = nullptr;  // lives until the pull is answered
+    bool is_again = false;                     // its values did not fit before
+    uint64_t learning_rate_divisor = 0;        // of the exchange's push, if is_again
   };
 
   void Ask(ExchangeRequest&& request, std::unique_ptr<Pull> pull,

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "common/base/fake_clock.h"
 #include "common/base/ids.h"
+#include "common/exchange/request_parts.h"
 #include "common/scheduler/transfer_queue.h"
 #include "common/trace/exchange_trace.h"
 #include "common/trace/traced_text.h"
@@ -32,7 +33,8 @@ constexpr uint64_t kValueBytes = 1024 - kOverhead;  // a reply counts 1024 bytes
 // Parks all exchanges until Release.
 class ParkingEndpoint : public ParameterEndpoint {
  public:
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
     delivered();
     asked_.push_back(request);
     if (answers_at_once_) return Answer(std::move(done));
@@ -101,11 +103,11 @@ class SlowConnection : public BoundedReplies::Sender {
 RequestFrame PushAndPull(uint64_t id) {
   RequestFrame frame;
   frame.request_id = id;
-  frame.request.slice = {TableId(0), SliceIndex(static_cast<uint32_t>(id))};
-  frame.request.push_step = Step(3);
-  frame.request.pull_step = Step(4);
   const auto gradient = std::make_shared<std::vector<float>>(4, 1.0f);
-  frame.request.gradient = Payload(absl::MakeConstSpan(*gradient), gradient);
+  ExchangeRequest& request = frame.request.emplace();
+  request.slice = {TableId(0), SliceIndex(static_cast<uint32_t>(id))};
+  request.purpose =
+      MakeDenseStep(Step(3), Step(4), Payload(absl::MakeConstSpan(*gradient), gradient));
   return frame;
 }
 
@@ -136,13 +138,24 @@ TEST(BoundedRepliesTest, WhatIsAskedAgainIsThePullAlone) {
   connection->ReleaseOne();
   ASSERT_EQ(endpoint.asked().size(), 3u);
   const ExchangeRequest& again = endpoint.asked()[2];
-  EXPECT_EQ(again.slice, PushAndPull(2).request.slice);
-  EXPECT_FALSE(again.push_step.has_value());
-  EXPECT_TRUE(again.gradient.empty());
-  EXPECT_EQ(again.pull_step, Step(4));
-  ExchangeRequest own;
-  own.pulls_own = true;
-  EXPECT_TRUE(PullAlone(own).pulls_own);
+  EXPECT_EQ(again.slice, PushAndPull(2).request->slice);
+  EXPECT_EQ(PushOf(again), nullptr);
+  EXPECT_EQ(PayloadBytes(again), 0u);
+  EXPECT_EQ(PullStepOf(again), Step(4));
+}
+
+TEST(BoundedRepliesTest, AMalformedRequestIsAnsweredAndReachesNobody) {
+  ParkingEndpoint endpoint;
+  const auto connection =
+      std::make_shared<SlowConnection>(&endpoint, /*max_bytes=*/1024, ReplyOrder());
+  RequestFrame frame;
+  frame.request_id = 7;
+  frame.request = absl::InvalidArgumentError("expected 9 bytes of keys");
+  bool is_taken = false;
+  connection->replies.Exchange(std::move(frame), [&is_taken] { is_taken = true; });
+  EXPECT_TRUE(is_taken);
+  EXPECT_THAT(connection->order(), ElementsAre(7));
+  EXPECT_TRUE(endpoint.asked().empty());
 }
 
 TEST(BoundedRepliesTest, AReplyLargerThanTheBoundIsSentAlone) {
@@ -217,7 +230,7 @@ ReplyOrder ByLayer(uint64_t credit_bytes) {
 
 RequestFrame OfLayer(uint64_t layer) {
   RequestFrame frame = PushAndPull(/*id=*/layer);
-  frame.request.slice.table = TableId(static_cast<uint32_t>(layer));
+  frame.request->slice.table = TableId(static_cast<uint32_t>(layer));
   return frame;
 }
 
@@ -299,7 +312,8 @@ TEST(BoundedRepliesTest, ValuesThatWaitForCreditCountAndGoWithTheConnection) {
 class TracedEndpoint : public ParkingEndpoint {
  public:
   explicit TracedEndpoint(Tracer* tracer) : tracer_(tracer) {}
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
     const std::string name = absl::StrCat("layer ", request.slice.table.value());
     ParkingEndpoint::Exchange(std::move(request), std::move(delivered),
                               [this, name, done = std::move(done)](ExchangeReply reply) mutable {

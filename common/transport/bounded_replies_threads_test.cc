@@ -85,7 +85,7 @@ class ThreadedConnection : public BoundedReplies::Sender {
 // Answers within Exchange, on any thread.
 class ValuesAtOnce : public ParameterEndpoint {
  public:
-  void Exchange(ExchangeRequest, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&&, DeliveredCallback delivered, ReplyCallback done) override {
     delivered();
     ExchangeReply reply;
     reply.values = Payload(absl::MakeConstSpan(*values_), values_);
@@ -112,8 +112,9 @@ TEST(BoundedRepliesThreadsTest, RepliesOfManyThreadsAreEachSentOnceWithinTheCred
       Random random(/*seed=*/1 + thread);
       for (int i = 0; i < kOfEach; ++i) {
         RequestFrame pull;
-        pull.request.slice.table = TableId(static_cast<uint32_t>(random.UniformInt(5)));
-        pull.request.pull_step = Step(4);
+        ExchangeRequest& request = pull.request.emplace();
+        request.slice.table = TableId(static_cast<uint32_t>(random.UniformInt(5)));
+        request.purpose = DenseStep{std::nullopt, StepPull{Step(4)}};
         connection->replies.Exchange(std::move(pull), [] {});
       }
     });

@@ -1,8 +1,12 @@
 #include "common/wire/exchange_header.h"
 
+#include <utility>
+#include <variant>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/ids.h"
 #include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
 #include "common/codec/codec.h"
 
 namespace capstan {
@@ -30,60 +34,166 @@ CodecType CodecTypeOf(v1::Codec codec) {
   return codec == v1::CODEC_UNSPECIFIED ? CodecType::kFloat32 : static_cast<CodecType>(codec);
 }
 
-template <typename Header, typename Frame>
-absl::Status Decode(absl::Span<const uint8_t> bytes, Frame* frame) {
-  Header header;
-  if (!header.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("malformed header: expected a ", Header::descriptor()->full_name(), ", got ",
-                     bytes.size(), " bytes that are no such message"));
+template <typename Header>
+absl::Status Parse(absl::Span<const uint8_t> bytes, Header* header) {
+  if (header->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("malformed header: expected a ",
+                                                 Header::descriptor()->full_name(), ", got ",
+                                                 bytes.size(), " bytes that are no such message"));
+}
+
+// The halves of a dense or a sparse step.
+template <typename StepOf>
+void FillHalves(const StepOf& step, v1::Step* message) {
+  if (step.push.has_value()) {
+    const StepPush& push = *step.push;
+    message->set_push_step(push.step.value());
+    message->set_is_empty_push(!push.gradient.has_value());
+    if (push.gradient.has_value()) SetCodec(push.gradient->codec, message);
+    if (push.base_version.has_value()) message->set_base_version(*push.base_version);
+    if (push.learning_rate.has_value()) message->set_learning_rate(*push.learning_rate);
   }
-  FromHeader(header, frame);
-  return absl::OkStatus();
+  if (step.pull.has_value()) {
+    message->set_pull_step(step.pull->step.value());
+    message->set_pulls_float32(step.pull->is_float32);
+  }
+}
+template <typename StepOf>
+void ReadHalves(const v1::Step& message, StepOf* step) {
+  if (message.has_push_step()) {
+    StepPush& push = step->push.emplace();
+    push.step = Step(message.push_step());
+    if (!message.is_empty_push()) push.gradient.emplace().codec = CodecTypeOf(message.codec());
+    if (message.has_base_version()) push.base_version = message.base_version();
+    if (message.has_learning_rate()) push.learning_rate = message.learning_rate();
+  }
+  if (message.has_pull_step()) {
+    step->pull = {Step(message.pull_step()), message.pulls_float32()};
+  }
+}
+
+void Fill(const KeyList& keys, v1::KeyList* message) {
+  message->set_rows(keys.rows);
+  message->set_bytes(static_cast<uint32_t>(keys.bytes.size_bytes()));
+  message->set_hash(keys.hash);
+}
+
+void FillPurpose(const ExchangeRequest& request, v1::ExchangeRequestHeader* header) {
+  const auto& purpose = request.purpose;
+  if (const auto* dense = std::get_if<DenseStep>(&purpose)) {
+    FillHalves(*dense, header->mutable_dense_step());
+    header->mutable_dense_step()->set_copy(dense->copy);
+  } else if (const auto* rows = std::get_if<RowStep>(&purpose)) {
+    v1::RowStep& message = *header->mutable_row_step();
+    FillHalves(*rows, message.mutable_step());
+    if (rows->pushed_keys.rows > 0) Fill(rows->pushed_keys, message.mutable_pushed_keys());
+    if (rows->pulled_keys.rows > 0) Fill(rows->pulled_keys, message.mutable_pulled_keys());
+  } else if (const auto* state = std::get_if<WorkerState>(&purpose)) {
+    header->mutable_worker_state()->set_cut(state->cut);
+  } else if (std::holds_alternative<WorkerStatePull>(purpose)) {
+    header->mutable_worker_state_pull();
+  } else if (std::holds_alternative<InitialValues>(purpose)) {
+    header->mutable_initial_values();
+  } else {
+    header->mutable_probe();
+  }
+}
+
+// INVALID_ARGUMENT: this program knows no such purpose.
+absl::Status ReadPurpose(const v1::ExchangeRequestHeader& header, ExchangeRequest* request) {
+  auto& purpose = request->purpose;
+  switch (header.purpose_case()) {
+    case v1::ExchangeRequestHeader::kDenseStep: {
+      auto& step = purpose.emplace<DenseStep>();
+      ReadHalves(header.dense_step(), &step);
+      step.copy = header.dense_step().copy();
+      return absl::OkStatus();
+    }
+    case v1::ExchangeRequestHeader::kRowStep: {
+      auto& step = purpose.emplace<RowStep>();
+      ReadHalves(header.row_step().step(), &step);
+      const v1::KeyList& pushed = header.row_step().pushed_keys();
+      const v1::KeyList& pulled = header.row_step().pulled_keys();
+      step.pushed_keys = {pushed.rows(), pushed.hash()};
+      step.pulled_keys = {pulled.rows(), pulled.hash()};
+      return absl::OkStatus();
+    }
+    case v1::ExchangeRequestHeader::kWorkerState:
+      purpose.emplace<WorkerState>().cut = header.worker_state().cut();
+      return absl::OkStatus();
+    case v1::ExchangeRequestHeader::kWorkerStatePull:
+      purpose.emplace<WorkerStatePull>();
+      return absl::OkStatus();
+    case v1::ExchangeRequestHeader::kInitialValues:
+      purpose.emplace<InitialValues>();
+      return absl::OkStatus();
+    case v1::ExchangeRequestHeader::kProbe:
+      purpose.emplace<Probe>();
+      return absl::OkStatus();
+    case v1::ExchangeRequestHeader::PURPOSE_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      "expected a request for a step, for a worker's state, for initial values or for a probe, got "
+      "none of them");
+}
+
+// INVALID_ARGUMENT: the payload has bytes that nobody asks for, or lacks some.
+absl::Status CheckPayload(const ExchangeRequest& request, const RequestFrame& frame) {
+  const size_t keys = size_t{frame.pushed_key_bytes} + frame.pulled_key_bytes;
+  if (keys > frame.payload_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected ", keys, " bytes of keys, got a payload of ", frame.payload_bytes));
+  }
+  const bool is_step = std::holds_alternative<DenseStep>(request.purpose) ||
+                       std::holds_alternative<RowStep>(request.purpose);
+  const bool has_more = is_step ? GradientOf(request) != nullptr
+                                : !std::holds_alternative<WorkerStatePull>(request.purpose);
+  if (has_more || frame.payload_bytes == keys) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("got a payload of ", frame.payload_bytes - keys,
+                   " bytes without a push, in an empty one, or in a pull of a worker's state"));
 }
 
 }  // namespace
 
+Payload TakePayload(ExchangeRequest&& request) {
+  Payload whole;
+  ForEachPayload(request, [&whole](Payload& part) {
+    whole.empty() ? void(whole = std::move(part)) : whole.Append(part);
+  });
+  return whole;
+}
+
+void SetPayload(Payload payload, RequestFrame* frame) {
+  auto& purpose = frame->request->purpose;
+  if (auto* state = std::get_if<WorkerState>(&purpose)) {
+    state->arrays = std::move(payload);
+  } else if (auto* initial = std::get_if<InitialValues>(&purpose)) {
+    initial->values = std::move(payload);
+  } else if (auto* probe = std::get_if<Probe>(&purpose)) {
+    probe->bytes = std::move(payload);
+  } else if (auto* dense = std::get_if<DenseStep>(&purpose)) {
+    if (!payload.empty()) dense->push->gradient->bytes = std::move(payload);
+  } else if (auto* rows = std::get_if<RowStep>(&purpose)) {
+    const size_t pulled = payload.size_bytes() - frame->pulled_key_bytes;
+    const size_t pushed = pulled - frame->pushed_key_bytes;
+    if (pushed > 0) rows->push->gradient->bytes = payload.Subrange(0, pushed);
+    rows->pushed_keys.bytes = payload.Subrange(pushed, frame->pushed_key_bytes);
+    rows->pulled_keys.bytes = payload.Subrange(pulled, frame->pulled_key_bytes);
+  }
+}
+
 v1::ExchangeRequestHeader ToHeader(uint64_t request_id, const ExchangeRequest& request) {
   v1::ExchangeRequestHeader header;
   header.set_request_id(request_id);
-  header.set_job(request.job);
-  header.set_worker(request.worker.value());
-  header.set_incarnation(request.incarnation.value());
+  header.set_job(request.sender.job);
+  header.set_worker(request.sender.worker.value());
+  header.set_incarnation(request.sender.incarnation.value());
   header.set_epoch(request.epoch.value());
   header.set_table(request.slice.table.value());
   header.set_slice(request.slice.slice.value());
-  if (request.push_step.has_value()) {
-    header.set_has_push(true);
-    header.set_push_step(request.push_step->value());
-  }
-  if (request.pull_step.has_value()) {
-    header.set_has_pull(true);
-    header.set_pull_step(request.pull_step->value());
-  }
-  if (request.base_version.has_value()) {
-    header.set_has_base_version(true);
-    header.set_base_version(*request.base_version);
-  }
-  SetCodec(request.codec, &header);
-  header.set_own_cut(request.own_cut);
-  header.set_pulls_own(request.pulls_own);
-  header.set_is_probe(request.is_probe);
-  header.set_pulls_float32(request.pulls_float32);
-  header.set_copy(request.copy);
-  if (request.learning_rate.has_value()) {
-    header.set_has_learning_rate(true);
-    header.set_learning_rate(*request.learning_rate);
-  }
-  header.set_is_empty_push(request.is_empty_push);
-  header.set_is_initial(request.is_initial);
-  const RowBatch& rows = request.rows;
-  header.set_push_rows(rows.push.rows);
-  header.set_push_key_bytes(rows.push.key_bytes);
-  header.set_push_keys_hash(rows.push.keys_hash);
-  header.set_pull_rows(rows.pull.rows);
-  header.set_pull_key_bytes(rows.pull.key_bytes);
-  header.set_pull_keys_hash(rows.pull.keys_hash);
+  FillPurpose(request, &header);
   return header;
 }
 
@@ -105,30 +215,22 @@ v1::ExchangeReplyHeader ToHeader(uint64_t request_id, const ExchangeReply& reply
   return header;
 }
 
-void FromHeader(const v1::ExchangeRequestHeader& header, RequestFrame* frame) {
+void FromHeader(const v1::ExchangeRequestHeader& header, size_t payload_bytes,
+                RequestFrame* frame) {
   frame->request_id = header.request_id();
+  frame->payload_bytes = payload_bytes;
   if (header.has_receipts()) frame->received_bytes = header.received_bytes();
   frame->reads_next = header.reads_next();
-  ExchangeRequest& request = frame->request;
-  request.job = header.job();
-  request.worker = WorkerId(header.worker());
-  request.incarnation = Incarnation(header.incarnation());
+  ExchangeRequest& request = frame->request.emplace();
+  request.sender = {header.job(), WorkerId(header.worker()), Incarnation(header.incarnation())};
   request.epoch = Epoch(header.epoch());
   request.slice = {TableId(header.table()), SliceIndex(header.slice())};
-  if (header.has_push()) request.push_step = Step(header.push_step());
-  if (header.has_pull()) request.pull_step = Step(header.pull_step());
-  if (header.has_base_version()) request.base_version = header.base_version();
-  request.codec = CodecTypeOf(header.codec());
-  request.own_cut = header.own_cut();
-  request.pulls_own = header.pulls_own();
-  request.is_probe = header.is_probe();
-  request.pulls_float32 = header.pulls_float32();
-  request.copy = header.copy();
-  if (header.has_learning_rate()) request.learning_rate = header.learning_rate();
-  request.is_empty_push = header.is_empty_push();
-  request.is_initial = header.is_initial();
-  request.rows.push = {header.push_rows(), header.push_key_bytes(), header.push_keys_hash()};
-  request.rows.pull = {header.pull_rows(), header.pull_key_bytes(), header.pull_keys_hash()};
+  absl::Status status = ReadPurpose(header, &request);
+  frame->is_receipt = !status.ok() && header.has_receipts() && header.request_id() == 0;
+  frame->pushed_key_bytes = header.row_step().pushed_keys().bytes();
+  frame->pulled_key_bytes = header.row_step().pulled_keys().bytes();
+  if (status.ok()) status = CheckPayload(request, *frame);
+  if (!status.ok()) frame->request = std::move(status);
 }
 
 void FromHeader(const v1::ExchangeReplyHeader& header, ReplyFrame* frame) {
@@ -156,12 +258,19 @@ void EncodeHeader(uint64_t request_id, const ExchangeReply& reply, std::string* 
   ToHeader(request_id, reply).SerializeToString(bytes);
 }
 
-absl::Status DecodeHeader(absl::Span<const uint8_t> bytes, RequestFrame* frame) {
-  return Decode<v1::ExchangeRequestHeader>(bytes, frame);
+absl::Status DecodeHeader(absl::Span<const uint8_t> bytes, size_t payload_bytes,
+                          RequestFrame* frame) {
+  v1::ExchangeRequestHeader header;
+  RETURN_IF_ERROR(Parse(bytes, &header));
+  FromHeader(header, payload_bytes, frame);
+  return absl::OkStatus();
 }
 
 absl::Status DecodeHeader(absl::Span<const uint8_t> bytes, ReplyFrame* frame) {
-  return Decode<v1::ExchangeReplyHeader>(bytes, frame);
+  v1::ExchangeReplyHeader header;
+  RETURN_IF_ERROR(Parse(bytes, &header));
+  FromHeader(header, frame);
+  return absl::OkStatus();
 }
 
 }  // namespace capstan

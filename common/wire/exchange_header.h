@@ -1,13 +1,17 @@
 #ifndef COMMON_WIRE_EXCHANGE_HEADER_H_
 #define COMMON_WIRE_EXCHANGE_HEADER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/exchange/parameter_endpoint.h"
+#include "common/exchange/payload.h"
 #include "proto/exchange.pb.h"
 
 namespace capstan {
@@ -15,16 +19,15 @@ namespace capstan {
 // A received request with its id and the receipts of its stream.
 struct RequestFrame {
   uint64_t request_id = 0;
-  ExchangeRequest request;
+  // An error: its parts do not fit together. INVALID_ARGUMENT is then its answer.
+  absl::StatusOr<ExchangeRequest> request;
+  size_t payload_bytes = 0;
+  // Of a RowStep: the lengths of the last parts of its payload.
+  uint32_t pushed_key_bytes = 0;
+  uint32_t pulled_key_bytes = 0;
+  bool is_receipt = false;                 // without a request, sent only for its `received_bytes`
   std::optional<uint64_t> received_bytes;  // by the client; none: it uses no receipts
   bool reads_next = false;                 // the client reads several frames in one message
-
-  // True for a frame without an exchange, sent only for its `received_bytes`.
-  bool is_receipt() const {
-    return received_bytes.has_value() && !request.push_step.has_value() &&
-           !request.pull_step.has_value() && !MovesOwnState(request) && !request.is_initial &&
-           !request.is_probe;
-  }
 };
 
 // A received reply with the id of its request and the receipts of its stream.
@@ -36,20 +39,27 @@ struct ReplyFrame {
   bool is_receipt() const { return request_id == 0 && reply.status.ok(); }
 };
 
-// Convert an exchange to its protobuf header and back. None touches the payload.
+// The bytes of an exchange beside its header; PayloadBytes says how many.
+Payload TakePayload(ExchangeRequest&& request);
+inline Payload TakePayload(ExchangeReply&& reply) { return std::move(reply.values); }
+
+// Convert an exchange to its protobuf header and back. None touches the payload. A request's
+// payload has `payload_bytes`, and follows with SetPayload, if the frame has a request.
 v1::ExchangeRequestHeader ToHeader(uint64_t request_id, const ExchangeRequest& request);
 v1::ExchangeReplyHeader ToHeader(uint64_t request_id, const ExchangeReply& reply);
-void FromHeader(const v1::ExchangeRequestHeader& header, RequestFrame* frame);
+void FromHeader(const v1::ExchangeRequestHeader& header, size_t payload_bytes, RequestFrame* frame);
 void FromHeader(const v1::ExchangeReplyHeader& header, ReplyFrame* frame);
+void SetPayload(Payload payload, RequestFrame* frame);
 
 // Encode the header alone, for transports that carry the payload separately. Overwrite `bytes` and
 // reuse its memory.
 void EncodeHeader(uint64_t request_id, const ExchangeRequest& request, std::string* bytes);
 void EncodeHeader(uint64_t request_id, const ExchangeReply& reply, std::string* bytes);
 
-// Decode the result of EncodeHeader into `frame`, which must be new. INVALID_ARGUMENT: the bytes
-// are malformed.
-absl::Status DecodeHeader(absl::Span<const uint8_t> bytes, RequestFrame* frame);
+// Decode the result of EncodeHeader into `frame`, which must be new. As FromHeader.
+// INVALID_ARGUMENT: the bytes are no header.
+absl::Status DecodeHeader(absl::Span<const uint8_t> bytes, size_t payload_bytes,
+                          RequestFrame* frame);
 absl::Status DecodeHeader(absl::Span<const uint8_t> bytes, ReplyFrame* frame);
 
 }  // namespace capstan

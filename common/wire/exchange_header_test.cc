@@ -3,14 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/codec/codec.h"
+#include "common/exchange/payload.h"
 
 namespace capstan {
 namespace {
@@ -19,193 +23,190 @@ absl::Span<const uint8_t> BytesOf(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
+// The request that a header brings, with a payload of so many bytes.
+ExchangeRequest Decoded(const std::string& header, size_t payload_bytes = 0) {
+  RequestFrame frame;
+  EXPECT_EQ(DecodeHeader(BytesOf(header), payload_bytes, &frame), absl::OkStatus());
+  EXPECT_EQ(frame.payload_bytes, payload_bytes);
+  EXPECT_FALSE(frame.is_receipt);
+  if (!frame.request.ok()) {
+    ADD_FAILURE() << frame.request.status();
+    return {};
+  }
+  if (payload_bytes > 0) {
+    const auto bytes = std::make_shared<std::vector<uint8_t>>(payload_bytes);
+    for (size_t i = 0; i < payload_bytes; ++i) (*bytes)[i] = static_cast<uint8_t>(i);
+    Payload payload(bytes);
+    payload.Append(*bytes);
+    SetPayload(std::move(payload), &frame);
+  }
+  return *std::move(frame.request);
+}
+
+std::string Encoded(const ExchangeRequest& request) {
+  std::string header = "what was here before";
+  EncodeHeader(/*request_id=*/0, request, &header);
+  return header;
+}
+
+ExchangeRequest RequestFor(decltype(ExchangeRequest::purpose) purpose) {
+  ExchangeRequest request;
+  request.purpose = std::move(purpose);
+  return request;
+}
+
+// A float32 payload of so many bytes.
+Payload Zeros(size_t bytes) {
+  const auto memory = std::make_shared<std::vector<uint8_t>>(bytes);
+  Payload payload(memory);
+  payload.Append(*memory);
+  return payload;
+}
+
+std::vector<uint8_t> BytesIn(const Payload& payload) {
+  std::vector<uint8_t> bytes(payload.size_bytes());
+  payload.CopyTo(absl::MakeSpan(bytes));
+  return bytes;
+}
+
 TEST(ExchangeHeaderTest, ARequestComesBackAsItWent) {
   ExchangeRequest request;
-  request.job = 0x0123456789abcdef;
-  request.worker = WorkerId(3);
-  request.incarnation = Incarnation(77);
+  request.sender = {0x0123456789abcdef, WorkerId(3), Incarnation(77)};
   request.epoch = Epoch(2);
   request.slice = {TableId(5), SliceIndex(6)};
-  request.push_step = Step(0);
-  request.pull_step = Step(1);
-  request.base_version = 0;
-  request.codec = CodecType::kInt8;
-  std::string header = "what was here before";
+  request.purpose = DenseStep{StepPush{Step(0), Gradient{Zeros(4), CodecType::kInt8}, 0, 0.0},
+                              StepPull{Step(1), true}, 300};
+  std::string header;
   EncodeHeader(9, request, &header);
   RequestFrame frame;
-  ASSERT_TRUE(DecodeHeader(BytesOf(header), &frame).ok());
+  ASSERT_TRUE(DecodeHeader(BytesOf(header), /*payload_bytes=*/4, &frame).ok());
   EXPECT_EQ(frame.request_id, 9);
-  EXPECT_EQ(frame.request.job, request.job);
-  EXPECT_EQ(frame.request.worker, request.worker);
-  EXPECT_EQ(frame.request.incarnation, request.incarnation);
-  EXPECT_EQ(frame.request.epoch, request.epoch);
-  EXPECT_EQ(frame.request.slice, request.slice);
-  EXPECT_EQ(frame.request.push_step, Step(0)) << "step 0 is no absent one";
-  EXPECT_EQ(frame.request.pull_step, Step(1));
-  EXPECT_EQ(frame.request.base_version, 0u) << "version 0 is no absent one";
-  EXPECT_EQ(frame.request.codec, CodecType::kInt8);
   EXPECT_FALSE(frame.received_bytes.has_value());
+  const ExchangeRequest got = Decoded(header, /*payload_bytes=*/4);
+  EXPECT_EQ(got.sender.job, request.sender.job);
+  EXPECT_EQ(got.sender.worker, request.sender.worker);
+  EXPECT_EQ(got.sender.incarnation, request.sender.incarnation);
+  EXPECT_EQ(got.epoch, request.epoch);
+  EXPECT_EQ(got.slice, request.slice);
+  const auto& step = std::get<DenseStep>(got.purpose);
+  EXPECT_EQ(step.copy, 300u);
+  ASSERT_TRUE(step.push.has_value() && step.push->gradient.has_value() && step.pull.has_value());
+  EXPECT_EQ(step.push->step, Step(0));
+  EXPECT_EQ(step.push->base_version, 0u) << "version 0 is no absent one";
+  EXPECT_EQ(step.push->learning_rate, 0.0) << "a rate of 0 is no absent one";
+  EXPECT_EQ(step.push->gradient->codec, CodecType::kInt8);
+  EXPECT_EQ(BytesIn(step.push->gradient->bytes), std::vector<uint8_t>({0, 1, 2, 3}));
+  EXPECT_EQ(step.pull->step, Step(1));
+  EXPECT_TRUE(step.pull->is_float32);
 }
 
 TEST(ExchangeHeaderTest, APullAloneComesBackAsItWent) {
-  ExchangeRequest request;
-  request.pull_step = Step(7);
-  std::string header;
-  EncodeHeader(1, request, &header);
-  RequestFrame frame;
-  ASSERT_TRUE(DecodeHeader(BytesOf(header), &frame).ok());
-  EXPECT_FALSE(frame.request.push_step.has_value());
-  EXPECT_FALSE(frame.request.base_version.has_value());
-  EXPECT_EQ(frame.request.pull_step, Step(7));
-  EXPECT_EQ(frame.request.codec, CodecType::kFloat32);
+  const ExchangeRequest got =
+      Decoded(Encoded(RequestFor(DenseStep{std::nullopt, StepPull{Step(7)}})));
+  EXPECT_EQ(PushOf(got), nullptr);
+  ASSERT_NE(PullOf(got), nullptr);
+  EXPECT_EQ(PullOf(got)->step, Step(7));
+  EXPECT_FALSE(PullOf(got)->is_float32);
 }
 
-TEST(ExchangeHeaderTest, AnExchangeOfOwnStateIsNoReceipt) {
-  ExchangeRequest sent, pulled;
-  sent.own_cut = kFinalCut;
-  pulled.pulls_own = true;
-  for (const ExchangeRequest& request : {sent, pulled}) {
-    v1::ExchangeRequestHeader header = ToHeader(3, request);
-    header.set_has_receipts(true);
+TEST(ExchangeHeaderTest, APushWithoutAGradientIsNoneWithAnEmptyOne) {
+  EXPECT_EQ(GradientOf(Decoded(Encoded(RequestFor(DenseStep{StepPush{Step(2)}})))), nullptr);
+  EXPECT_NE(GradientOf(Decoded(Encoded(RequestFor(DenseStep{StepPush{Step(2), Gradient()}})))),
+            nullptr);
+}
+
+TEST(ExchangeHeaderTest, RowsComeBackWithTheirKeys) {
+  RowStep rows;
+  rows.push = {Step(4), Gradient{Zeros(8), CodecType::kBfloat16}};
+  rows.pull = {Step(5)};
+  rows.pushed_keys = {3, 0x0102030405060708, Zeros(2)};
+  rows.pulled_keys = {5, 9, Zeros(1)};
+  const std::string header = Encoded(RequestFor(rows));
+  const ExchangeRequest got = Decoded(header, /*payload_bytes=*/11);
+  const auto& step = std::get<RowStep>(got.purpose);
+  EXPECT_EQ(BytesIn(step.push->gradient->bytes), std::vector<uint8_t>({0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(step.push->gradient->codec, CodecType::kBfloat16);
+  EXPECT_EQ(step.pushed_keys.rows, 3u);
+  EXPECT_EQ(step.pushed_keys.hash, 0x0102030405060708u);
+  EXPECT_EQ(BytesIn(step.pushed_keys.bytes), std::vector<uint8_t>({8, 9}));
+  EXPECT_EQ(step.pulled_keys.rows, 5u);
+  EXPECT_EQ(step.pulled_keys.hash, 9u);
+  EXPECT_EQ(BytesIn(step.pulled_keys.bytes), std::vector<uint8_t>({10}));
+  EXPECT_EQ(BytesIn(TakePayload(ExchangeRequest(got))),
+            std::vector<uint8_t>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+
+  RequestFrame frame;
+  ASSERT_TRUE(DecodeHeader(BytesOf(header), /*payload_bytes=*/2, &frame).ok());
+  EXPECT_EQ(frame.request.status(),
+            absl::InvalidArgumentError("expected 3 bytes of keys, got a payload of 2"));
+}
+
+TEST(ExchangeHeaderTest, APayloadThatNobodyAsksForIsNamed) {
+  const KeyList keys = {1, 9, Zeros(1)};
+  const ExchangeRequest without[] = {
+      RequestFor(DenseStep{std::nullopt, StepPull{Step(7)}}),
+      RequestFor(DenseStep{StepPush{Step(7)}}),
+      RequestFor(RowStep{std::nullopt, StepPull{Step(7)}, KeyList(), keys}),
+      RequestFor(WorkerStatePull()),
+  };
+  for (const ExchangeRequest& request : without) {
+    const size_t keys = PayloadBytes(request);
+    Decoded(Encoded(request), keys);
     RequestFrame frame;
-    ASSERT_TRUE(DecodeHeader(BytesOf(header.SerializeAsString()), &frame).ok());
-    EXPECT_EQ(frame.request.own_cut, request.own_cut);
-    EXPECT_EQ(frame.request.pulls_own, request.pulls_own);
-    EXPECT_EQ(frame.received_bytes, 0u);
-    EXPECT_FALSE(frame.is_receipt());
+    ASSERT_TRUE(DecodeHeader(BytesOf(Encoded(request)), keys + 1, &frame).ok());
+    EXPECT_EQ(
+        frame.request.status(),
+        absl::InvalidArgumentError("got a payload of 1 bytes without a push, in an empty one, "
+                                   "or in a pull of a worker's state"));
   }
-}
-
-TEST(ExchangeHeaderTest, AProbeIsNoReceipt) {
-  ExchangeRequest request;
-  request.is_probe = true;
-  v1::ExchangeRequestHeader header = ToHeader(3, request);
-  EXPECT_EQ(header.ByteSizeLong(), 2u + 3u);
-  header.set_has_receipts(true);
-  RequestFrame frame;
-  ASSERT_TRUE(DecodeHeader(BytesOf(header.SerializeAsString()), &frame).ok());
-  EXPECT_TRUE(frame.request.is_probe);
-  EXPECT_FALSE(frame.is_receipt());
 }
 
 // The bytes are a contract: field numbers as in proto/exchange.proto.
-TEST(ExchangeHeaderTest, BytesOfOwnStateAreGolden) {
-  ExchangeRequest request;
-  request.own_cut = 300;
-  request.pulls_own = true;
+TEST(ExchangeHeaderTest, BytesOfEachPurposeAreGoldenAndComeBack) {
+  const std::pair<ExchangeRequest, std::string> expected[] = {
+      {RequestFor(DenseStep()), std::string("\x42\x00", 2)},
+      {RequestFor(DenseStep{StepPush{Step(1)}}), "\x42\x04\x08\x01\x20\x01"},
+      {RequestFor(DenseStep{StepPush{Step(1), Gradient(), 5, 0.5}}),
+       std::string("\x42\x0d\x08\x01\x28\x05\x31\0\0\0\0\0\0\xe0\x3f", 15)},
+      {RequestFor(DenseStep{std::nullopt, StepPull{Step(1), true}, 300}),
+       "\x42\x07\x10\x01\x38\x01\x40\xac\x02"},
+      {RequestFor(RowStep{std::nullopt, StepPull{Step(1)}, KeyList(), KeyList{5, 9}}),
+       std::string("\x4a\x11\x0a\x02\x10\x01\x1a\x0b\x08\x05\x19\x09\0\0\0\0\0\0\0", 19)},
+      {RequestFor(WorkerState{300, Payload()}), "\x52\x03\x08\xac\x02"},
+      {RequestFor(WorkerStatePull()), std::string("\x5a\x00", 2)},
+      {RequestFor(InitialValues()), std::string("\x62\x00", 2)},
+      {RequestFor(Probe()), std::string("\x6a\x00", 2)},
+  };
+  for (const auto& [request, bytes] : expected) {
+    EXPECT_EQ(Encoded(request), bytes);
+    EXPECT_EQ(Decoded(bytes).purpose.index(), request.purpose.index());
+  }
   ExchangeReply reply;
   reply.cut = 5;
-  std::string header;
-  EncodeHeader(/*request_id=*/0, request, &header);
-  EXPECT_EQ(header, std::string("\xa8\x01\xac\x02\xb0\x01\x01", 7));
-  EncodeHeader(/*request_id=*/0, reply, &header);
-  EXPECT_EQ(header, std::string("\x50\x05", 2));
-}
-
-TEST(ExchangeHeaderTest, BytesOfAPullForFloat32AreGolden) {
-  ExchangeRequest request;
-  request.pulls_float32 = true;
-  std::string header;
-  EncodeHeader(/*request_id=*/0, request, &header);
-  EXPECT_EQ(header, std::string("\xb8\x01\x01", 3));
-  RequestFrame frame;
-  ASSERT_TRUE(DecodeHeader(BytesOf(header), &frame).ok());
-  EXPECT_TRUE(frame.request.pulls_float32);
-}
-
-TEST(ExchangeHeaderTest, BytesOfTheNumberOfACopyAreGolden) {
-  ExchangeRequest request;
-  request.copy = 300;
-  std::string header;
-  EncodeHeader(/*request_id=*/0, request, &header);
-  EXPECT_EQ(header, "\xc0\x01\xac\x02");
-  RequestFrame request_frame;
-  ASSERT_TRUE(DecodeHeader(BytesOf(header), &request_frame).ok());
-  EXPECT_EQ(request_frame.request.copy, 300u);
-  EXPECT_EQ(PullAlone(request_frame.request).copy, 300u);
-  ExchangeReply reply;
   reply.copy = 301;
+  std::string header;
   EncodeHeader(/*request_id=*/0, reply, &header);
-  EXPECT_EQ(header, "\x60\xad\x02");
-  ReplyFrame reply_frame;
-  ASSERT_TRUE(DecodeHeader(BytesOf(header), &reply_frame).ok());
-  EXPECT_EQ(reply_frame.reply.copy, 301u);
+  EXPECT_EQ(header, "\x50\x05\x60\xad\x02");
 }
 
-TEST(ExchangeHeaderTest, BytesOfALearningRateAreGolden) {
-  ExchangeRequest request;
-  request.learning_rate = 0.5;
-  std::string header;
-  EncodeHeader(/*request_id=*/0, request, &header);
-  EXPECT_EQ(header, std::string("\xd0\x01\x01\xd9\x01\0\0\0\0\0\0\xe0\x3f", 13));
-  RequestFrame frame;
-  ASSERT_TRUE(DecodeHeader(BytesOf(header), &frame).ok());
-  EXPECT_EQ(frame.request.learning_rate, 0.5);
-  EXPECT_FALSE(PullAlone(frame.request).learning_rate.has_value());
+// A receipt has no id: who asks with an id awaits an answer.
+TEST(ExchangeHeaderTest, AHeaderWithoutAPurposeIsAReceiptOrMalformed) {
+  v1::ExchangeRequestHeader header;
+  header.set_has_receipts(true);
+  header.set_received_bytes(300);
+  RequestFrame receipt;
+  ASSERT_TRUE(DecodeHeader(BytesOf(header.SerializeAsString()), 0, &receipt).ok());
+  EXPECT_TRUE(receipt.is_receipt);
+  EXPECT_EQ(receipt.received_bytes, 300u);
+  header.set_request_id(3);
+  RequestFrame malformed;
+  ASSERT_TRUE(DecodeHeader(BytesOf(header.SerializeAsString()), 0, &malformed).ok());
+  EXPECT_FALSE(malformed.is_receipt);
+  EXPECT_EQ(malformed.request_id, 3u);
+  EXPECT_TRUE(absl::IsInvalidArgument(malformed.request.status()));
 }
 
-TEST(ExchangeHeaderTest, ALearningRateOfZeroIsNoAbsentOne) {
-  ExchangeRequest request;
-  request.learning_rate = 0;
-  std::string header;
-  EncodeHeader(/*request_id=*/0, request, &header);
-  RequestFrame frame;
-  ASSERT_TRUE(DecodeHeader(BytesOf(header), &frame).ok());
-  EXPECT_EQ(frame.request.learning_rate, 0.0);
-}
-
-TEST(ExchangeHeaderTest, BytesOfAnEmptyPushAreGolden) {
-  ExchangeRequest request;
-  request.is_empty_push = true;
-  std::string header;
-  EncodeHeader(/*request_id=*/0, request, &header);
-  EXPECT_EQ(header, std::string("\xe0\x01\x01", 3));
-  RequestFrame frame;
-  ASSERT_TRUE(DecodeHeader(BytesOf(header), &frame).ok());
-  EXPECT_TRUE(frame.request.is_empty_push);
-  EXPECT_FALSE(PullAlone(frame.request).is_empty_push);
-}
-
-TEST(ExchangeHeaderTest, BytesOfRowsAreGolden) {
-  ExchangeRequest request;
-  request.rows.push = {3, 300, 0x0102030405060708};
-  request.rows.pull = {5, 1, 9};
-  std::string header;
-  EncodeHeader(/*request_id=*/0, request, &header);
-  EXPECT_EQ(header,
-            std::string("\xf0\x01\x03\xf8\x01\xac\x02\x81\x02\x08\x07\x06\x05\x04\x03\x02\x01"
-                        "\x88\x02\x05\x90\x02\x01\x99\x02\x09\0\0\0\0\0\0\0",
-                        33));
-  RequestFrame frame;
-  ASSERT_TRUE(DecodeHeader(BytesOf(header), &frame).ok());
-  for (const auto& [got, sent] : {std::pair(frame.request.rows.push, request.rows.push),
-                                  std::pair(frame.request.rows.pull, request.rows.pull)}) {
-    EXPECT_EQ(got.rows, sent.rows);
-    EXPECT_EQ(got.key_bytes, sent.key_bytes);
-    EXPECT_EQ(got.keys_hash, sent.keys_hash);
-  }
-  const ExchangeRequest pull = PullAlone(frame.request);
-  EXPECT_EQ(pull.rows.push.rows, 0u);
-  EXPECT_EQ(pull.rows.pull.rows, 5u);
-  EXPECT_EQ(pull.rows.pull.key_bytes, 0u) << "the server has them";
-  EXPECT_EQ(pull.rows.pull.keys_hash, 9u);
-}
-
-TEST(ExchangeHeaderTest, BytesOfInitialValuesAreGoldenAndNoReceipt) {
-  ExchangeRequest request;
-  request.is_initial = true;
-  std::string header;
-  EncodeHeader(/*request_id=*/0, request, &header);
-  EXPECT_EQ(header, std::string("\xe8\x01\x01", 3));
-  v1::ExchangeRequestHeader with_receipts = ToHeader(/*request_id=*/3, request);
-  with_receipts.set_has_receipts(true);
-  RequestFrame frame;
-  ASSERT_TRUE(DecodeHeader(BytesOf(with_receipts.SerializeAsString()), &frame).ok());
-  EXPECT_TRUE(frame.request.is_initial);
-  EXPECT_FALSE(frame.is_receipt());
-}
-
-// float32 is the default, and takes no bytes: so it was before there were other codecs.
+// float32 is the default, and takes no bytes.
 TEST(ExchangeHeaderTest, BytesOfEveryCodecAreGolden) {
   const std::vector<std::pair<CodecType, std::string>> expected = {
       {CodecType::kFloat32, ""},          {CodecType::kBfloat16, "\x02"},
@@ -214,20 +215,17 @@ TEST(ExchangeHeaderTest, BytesOfEveryCodecAreGolden) {
       {CodecType::kChanged, "\x07"},
   };
   for (const auto& [codec, number] : expected) {
-    ExchangeRequest request;
-    request.codec = codec;
+    const std::string header =
+        Encoded(RequestFor(DenseStep{StepPush{Step(1), Gradient{Payload(), codec}}}));
+    EXPECT_EQ(header, number.empty() ? "\x42\x02\x08\x01" : "\x42\x04\x08\x01\x18" + number);
+    EXPECT_EQ(GradientOf(Decoded(header))->codec, codec);
     ExchangeReply reply;
     reply.codec = codec;
-    std::string header;
-    EncodeHeader(/*request_id=*/0, request, &header);
-    EXPECT_EQ(header, number.empty() ? "" : "\xa0\x01" + number);
-    RequestFrame request_frame;
-    ASSERT_TRUE(DecodeHeader(BytesOf(header), &request_frame).ok());
-    EXPECT_EQ(request_frame.request.codec, codec);
-    EncodeHeader(/*request_id=*/0, reply, &header);
-    EXPECT_EQ(header, number.empty() ? "" : "\x58" + number);
+    std::string bytes;
+    EncodeHeader(/*request_id=*/0, reply, &bytes);
+    EXPECT_EQ(bytes, number.empty() ? "" : "\x58" + number);
     ReplyFrame reply_frame;
-    ASSERT_TRUE(DecodeHeader(BytesOf(header), &reply_frame).ok());
+    ASSERT_TRUE(DecodeHeader(BytesOf(bytes), &reply_frame).ok());
     EXPECT_EQ(reply_frame.reply.codec, codec);
   }
 }
@@ -237,10 +235,9 @@ TEST(ExchangeHeaderTest, AnUnspecifiedCodecIsFloat32AndAnUnknownOneIsKept) {
        {std::pair(0, CodecType::kFloat32), std::pair(1, CodecType::kFloat32),
         std::pair(99, static_cast<CodecType>(99)), std::pair(-1, static_cast<CodecType>(-1))}) {
     v1::ExchangeRequestHeader request;
-    request.set_codec(static_cast<v1::Codec>(number));
-    RequestFrame request_frame;
-    ASSERT_TRUE(DecodeHeader(BytesOf(request.SerializeAsString()), &request_frame).ok());
-    EXPECT_EQ(request_frame.request.codec, codec) << number;
+    request.mutable_dense_step()->set_push_step(0);
+    request.mutable_dense_step()->set_codec(static_cast<v1::Codec>(number));
+    EXPECT_EQ(GradientOf(Decoded(request.SerializeAsString()))->codec, codec) << number;
     v1::ExchangeReplyHeader reply;
     reply.set_codec(static_cast<v1::Codec>(number));
     ReplyFrame reply_frame;
@@ -291,7 +288,7 @@ TEST(ExchangeHeaderTest, RepliesComeBackAsTheyWent) {
 TEST(ExchangeHeaderTest, WhatIsNoHeaderIsNamed) {
   const std::string garbage = "\xff\xff no header";
   RequestFrame request;
-  EXPECT_EQ(DecodeHeader(BytesOf(garbage), &request),
+  EXPECT_EQ(DecodeHeader(BytesOf(garbage), /*payload_bytes=*/0, &request),
             absl::InvalidArgumentError(
                 "malformed header: expected a capstan.v1.ExchangeRequestHeader, got 12 bytes that "
                 "are no such message"));

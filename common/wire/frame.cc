@@ -170,7 +170,7 @@ std::string EncodePrefix(uint64_t request_id, const ExchangeRequest& request,
     header.set_received_bytes(*received_bytes);
     header.set_reads_next(true);
   }
-  return EncodeFramePrefix(header, request.gradient.size_bytes());
+  return EncodeFramePrefix(header, PayloadBytes(request));
 }
 
 std::string EncodePrefix(uint64_t request_id, const ExchangeReply& reply, uint64_t received_bytes) {
@@ -203,9 +203,11 @@ std::string EncodeReceipt<ExchangeReply>(uint64_t received_bytes) {
 
 absl::StatusOr<RequestFrame> DecodeRequest(const Payload& frame, NextFrames* next) {
   v1::ExchangeRequestHeader header;
+  Payload payload;
+  RETURN_IF_ERROR(DecodeFrame(frame, &header, &payload, next));
   RequestFrame decoded;
-  RETURN_IF_ERROR(DecodeFrame(frame, &header, &decoded.request.gradient, next));
-  FromHeader(header, &decoded);
+  FromHeader(header, payload.size_bytes(), &decoded);
+  if (decoded.request.ok()) SetPayload(std::move(payload), &decoded);
   return decoded;
 }
 

@@ -18,10 +18,6 @@ namespace capstan {
 // prefix and then the payload's bytes, unchanged. The functions below make the prefix. A message is
 // one frame, or several. The frames after the first are its field `next`. Each has its own prefix.
 
-// The bytes of an exchange beside its header.
-inline Payload& PayloadOf(ExchangeRequest& request) { return request.gradient; }
-inline Payload& PayloadOf(ExchangeReply& reply) { return reply.values; }
-
 // `received_bytes` is the sum of the payloads received by this end of the stream. A client without
 // it uses no receipts and reads one frame in each message.
 std::string EncodePrefix(uint64_t request_id, const ExchangeRequest& request,

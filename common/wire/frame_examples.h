@@ -10,6 +10,7 @@
 #include "common/base/random.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/exchange/payload.h"
+#include "common/exchange/request_parts.h"
 #include "proto/exchange.pb.h"
 
 namespace capstan {
@@ -37,14 +38,10 @@ inline std::string Bytes(const Payload& payload) {
 
 inline ExchangeRequest ExampleRequest(const std::string& gradient) {
   ExchangeRequest request;
-  request.job = 0x0123456789abcdef;
-  request.worker = WorkerId(3);
-  request.incarnation = Incarnation(77);
+  request.sender = {0x0123456789abcdef, WorkerId(3), Incarnation(77)};
   request.epoch = Epoch(2);
   request.slice = {TableId(5), SliceIndex(6)};
-  request.push_step = Step(41);
-  request.pull_step = Step(42);
-  request.gradient = Fragmented(gradient, 5);
+  request.purpose = MakeDenseStep(Step(41), Step(42), Fragmented(gradient, 5));
   return request;
 }
 
@@ -66,10 +63,8 @@ inline v1::ExchangeRequest GeneratedRequest(uint64_t request_id, const std::stri
   request.mutable_header()->set_epoch(2);
   request.mutable_header()->set_table(5);
   request.mutable_header()->set_slice(6);
-  request.mutable_header()->set_has_push(true);
-  request.mutable_header()->set_push_step(41);
-  request.mutable_header()->set_has_pull(true);
-  request.mutable_header()->set_pull_step(42);
+  request.mutable_header()->mutable_dense_step()->set_push_step(41);
+  request.mutable_header()->mutable_dense_step()->set_pull_step(42);
   request.mutable_header()->set_has_receipts(true);
   request.mutable_header()->set_reads_next(true);
   request.set_payload(gradient);

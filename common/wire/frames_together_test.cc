@@ -7,6 +7,7 @@
 
 #include "absl/algorithm/container.h"
 #include "common/base/random.h"
+#include "common/exchange/request_parts.h"
 #include "common/wire/frame.h"
 #include "common/wire/frame_examples.h"
 #include "proto/exchange.pb.h"
@@ -95,10 +96,11 @@ TEST(FramesTogetherTest, RequestsTogetherSurviveAnyFragmentation) {
     for (size_t i = 0; i < decoded.size(); ++i) {
       ASSERT_TRUE(decoded[i].ok()) << decoded[i].status();
       EXPECT_EQ(decoded[i]->request_id, 1 + i);
-      EXPECT_EQ(decoded[i]->request.worker, WorkerId(3));
-      EXPECT_EQ(decoded[i]->request.push_step, Step(41));
+      ASSERT_TRUE(decoded[i]->request.ok()) << decoded[i]->request.status();
+      EXPECT_EQ(decoded[i]->request->sender.worker, WorkerId(3));
+      EXPECT_EQ(PushStepOf(*decoded[i]->request), Step(41));
       EXPECT_TRUE(decoded[i]->reads_next);
-      EXPECT_EQ(Bytes(decoded[i]->request.gradient), gradients[i]) << fragment_bytes;
+      EXPECT_EQ(Bytes(BroughtBy(*decoded[i]->request)), gradients[i]) << fragment_bytes;
     }
   }
 }
@@ -174,7 +176,7 @@ TEST(FramesTogetherTest, FramesThatFollowMayBeAnywhereInTheMessage) {
   const auto first = DecodeRequest(Fragmented(message, 7), &next);
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(first->request_id, 1);
-  EXPECT_EQ(Bytes(first->request.gradient), "wxyz");
+  EXPECT_EQ(Bytes(BroughtBy(*first->request)), "wxyz");
   ASSERT_EQ(next.size(), 3);
   EXPECT_EQ(Bytes(next[0]), second);
   EXPECT_EQ(Bytes(next[1]), third);
@@ -213,8 +215,8 @@ TEST(FramesTogetherTest, GarbageTogetherIsRefusedWithoutHarm) {
     for (const Payload& follower : next) {
       EXPECT_TRUE(IsWithin(follower, garbage)) << "seed " << seed << ", message " << i;
       const auto decoded = DecodeRequest(follower);
-      if (decoded.ok()) {
-        EXPECT_TRUE(IsWithin(decoded->request.gradient, garbage))
+      if (decoded.ok() && decoded->request.ok()) {
+        EXPECT_TRUE(IsWithin(BroughtBy(*decoded->request), garbage))
             << "seed " << seed << ", message " << i;
       }
     }

@@ -122,7 +122,7 @@ void AddExampleRows(v1::CheckpointManifest& manifest, std::vector<ShardSnapshot>
     rows.push_back(std::make_shared<SparseRowsSnapshot>());
     rows.back()->dim = rows.back()->state_floats = 2;
     SliceSnapshot& slice = shard.slices.emplace_back(shard.slices.front());
-    slice.key = {id, SliceIndex(shard.shard.value())};
+    slice.key = RowsIn(shard.shard, id);
     slice.values = {};
     slice.optimizer_state.clear();
     slice.rows = rows.back();

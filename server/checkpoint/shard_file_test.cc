@@ -78,15 +78,14 @@ class ShardFileTest : public testing::Test {
     const auto gradient = std::make_shared<std::vector<float>>(kSize);
     for (float& element : *gradient) element = random.Normal();
     ExchangeRequest request;
-    request.worker = WorkerId(worker);
-    request.incarnation = Incarnation(is_restored ? 100 + worker : worker);
+    request.sender = {/*job=*/0, WorkerId(worker),
+                      Incarnation(is_restored ? 100 + worker : worker)};
     request.slice = {TableId(slice), SliceIndex(7)};
-    request.push_step = Step(step);
-    request.learning_rate = 0.001 * (1 + worker);
-    request.is_empty_push = worker == 0 && step == 3;
-    if (!request.is_empty_push) {
-      request.gradient = Payload(absl::MakeConstSpan(*gradient), gradient);
+    StepPush push = {Step(step), std::nullopt, std::nullopt, 0.001 * (1 + worker)};
+    if (worker != 0 || step != 3) {
+      push.gradient = {Payload(absl::MakeConstSpan(*gradient), gradient)};
     }
+    request.purpose = DenseStep{std::move(push)};
     absl::Status status;
     shard.Exchange(std::move(request), [&status](ExchangeReply reply) { status = reply.status; });
     return status;

@@ -80,6 +80,7 @@ Coordinator::~Coordinator() {
 void Coordinator::GetJob(v1::GetJobRequest, Callback<v1::GetJobReply> done) {
   v1::GetJobReply reply;
   reply.set_version(kVersion);
+  reply.set_wire_version(kWireVersion);
   reply.set_job_fingerprint(job_fingerprint_);
   if (output_ != nullptr) reply.set_output_token(output_->token());
   if (checkpoints_ != nullptr) reply.set_checkpoint_token(checkpoints_->token());

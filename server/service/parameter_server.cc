@@ -168,8 +168,8 @@ absl::Status ParameterServer::CreateShards(const v1::GetJobReply& job, ServerId 
   return absl::OkStatus();
 }
 
-absl::StatusOr<ShardHost::InitialValues> ParameterServer::OpenModels(const v1::GetJobReply& job,
-                                                                     const v1::JobView& view) {
+absl::StatusOr<ShardHost::ValueSource> ParameterServer::OpenModels(const v1::GetJobReply& job,
+                                                                   const v1::JobView& view) {
   if (const std::string& path = job.job().output(); !path.empty()) {
     absl::StatusOr<OpenFile> file = OpenFile::Open(UnfinishedModelPath(path), O_RDWR);
     absl::Status status = file.status();
@@ -186,7 +186,7 @@ absl::StatusOr<ShardHost::InitialValues> ParameterServer::OpenModels(const v1::G
     }
     RETURN_IF_ERROR(Annotate(output_->CheckTables(view.tables()), "--output"));
   }
-  if (job.job().initial().empty() || !job.restore().empty()) return ShardHost::InitialValues();
+  if (job.job().initial().empty() || !job.restore().empty()) return ShardHost::ValueSource();
   absl::StatusOr<std::unique_ptr<ModelTables>> tables = ModelTables::Open(job.job().initial());
   const absl::Status status = tables.ok() ? (*tables)->CheckTables(view.tables()) : tables.status();
   if (!status.ok()) return Annotate(status, "--initial");
@@ -335,12 +335,12 @@ int ParameterServer::LayerOf(TableId table) const {
   return is_known ? layer_of_table_[table.value()] : 0;
 }
 
-void ParameterServer::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+void ParameterServer::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                                ReplyCallback done) {
-  if (request.is_probe) {
+  if (auto* probe = std::get_if<Probe>(&request.purpose)) {
     delivered();
     ExchangeReply reply;
-    reply.values = std::move(request.gradient);
+    reply.values = std::move(probe->bytes);
     return done(std::move(reply));
   }
   ParameterEndpoint* const host = serving_;

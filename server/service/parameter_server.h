@@ -72,7 +72,8 @@ class ParameterServer : public ParameterEndpoint {
   absl::Status Run(ListenFunction listen);
 
   // UNAVAILABLE until the shards exist. Then as ShardHost::Exchange. Sends probes back at any time.
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override;
 
   // The rows that a reader asks for. UNAVAILABLE until the shards exist. INVALID_ARGUMENT: too
   // many, or see ShardHost::ReadRow. Thread-safe.
@@ -98,8 +99,8 @@ class ParameterServer : public ParameterEndpoint {
                           const v1::JobView& view);
   // Opens the job's --initial and --output, so that a wrong path ends the job before the training.
   // Returns the values of --initial; null: there is none, or the job goes on from a checkpoint.
-  absl::StatusOr<ShardHost::InitialValues> OpenModels(const v1::GetJobReply& job,
-                                                      const v1::JobView& view);
+  absl::StatusOr<ShardHost::ValueSource> OpenModels(const v1::GetJobReply& job,
+                                                    const v1::JobView& view);
   // Writes the values of all slices here into the job's --output.
   absl::Status SaveModel(const v1::JobView& view);
   // Opens the job's folder for checkpoints, and the checkpoint to go on from. Sets `restored`,

@@ -25,7 +25,8 @@ class TracingEndpoint : public ParameterEndpoint {
   TracingEndpoint(Tracer* tracer, std::vector<Table> tables, ParameterEndpoint* inner)
       : tracer_(tracer), tables_(std::move(tables)), inner_(inner) {}
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override;
 
  private:
   Tracer* const tracer_;

@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/fake_clock.h"
+#include "common/exchange/request_parts.h"
 #include "common/trace/traced_text.h"
 
 namespace capstan {
@@ -19,10 +20,11 @@ class SlowEndpoint : public ParameterEndpoint {
  public:
   explicit SlowEndpoint(FakeClock* clock) : clock_(*clock) {}
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
     delivered();
-    clock_.Advance(absl::Microseconds(request.push_step.has_value() ? 5 : 1));
-    if (!request.push_step.has_value()) return done(ExchangeReply());
+    clock_.Advance(absl::Microseconds(PushOf(request) != nullptr ? 5 : 1));
+    if (PushOf(request) == nullptr) return done(ExchangeReply());
     parked_.push_back(std::move(done));
   }
 
@@ -47,10 +49,9 @@ class TracingEndpointTest : public testing::Test {
   void Send(TableId table, std::optional<Step> push_step) {
     TracingEndpoint endpoint(tracer_.get(), {{"fc1.weight", 0}, {"fc2.weight", 1}}, &inner_);
     ExchangeRequest request;
-    request.worker = WorkerId(3);
+    request.sender.worker = WorkerId(3);
     request.slice = {table, SliceIndex(2)};
-    request.push_step = push_step;
-    request.pull_step = Step(7);
+    request.purpose = MakeDenseStep(push_step, Step(7));
     endpoint.Exchange(
         std::move(request), [this] { ++delivered_; },
         [this](const ExchangeReply& reply) {

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -13,14 +12,13 @@
 #include "common/exchange/parameter_endpoint.h"
 #include "common/exchange/payload.h"
 #include "server/optimizer/optimizer.h"
-#include "server/shard/encoded_gradient.h"
 #include "server/shard/encoded_values.h"
 #include "server/shard/parked_pulls.h"
+#include "server/shard/push_log.h"
 #include "server/shard/shard_counts.h"
 #include "server/shard/shard_snapshot.h"
 #include "server/shard/slice.h"
 #include "server/shard/slice_state.h"
-#include "server/shard/step_accumulator.h"
 #include "server/shard/worker_copies.h"
 
 namespace capstan {
@@ -46,32 +44,21 @@ class DenseSlice : public Slice {
   SliceMemory memory() const override;
 
  private:
-  absl::StatusOr<uint64_t> PushGradient(ExchangeRequest& request) override;
-  void KeepNothing(const ExchangeRequest& request) override {
-    accumulator_.Add(*request.push_step, request.worker, {});
-  }
-  std::optional<Step> FirstKept() const override { return accumulator_.First(); }
-  void ApplyMean(Step step) override;
-  void ApplyOne(Step step) override;
-  absl::StatusOr<ParkedPull> TakePull(ExchangeRequest& request) override;
+  absl::Status ReadDense(WorkerId worker, DenseStep&& step, CheckedStep* read) const override;
+  void Apply(const CheckedPush& push, uint64_t learning_rate_divisor) override;
+  void ApplyMean(Step step, PushesOfStep pushes) override;
   ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) override;
-  absl::Status SetInitialValues(const ExchangeRequest& request) override;
+  absl::Status SetInitialValues(const Payload& values) override;
   void Forget(WorkerId worker) override { copies_.Forget(worker); }
   void Save(SliceSnapshot& snapshot) const override;
   absl::Status Load(const SliceSnapshot& snapshot) override;
 
-  // Keep the gradient until the schedule lets it be applied, or apply it in place. Both return as
-  // PushGradient. INVALID_ARGUMENT if it is not finite.
-  absl::StatusOr<uint64_t> Keep(const ExchangeRequest& request, EncodedGradient gradient);
-  absl::StatusOr<uint64_t> ApplyNow(const ExchangeRequest& request,
-                                    const EncodedGradient& gradient);
   absl::StatusOr<WorkerCopies::Reply> EncodedReply(WorkerId worker, const ParkedPull& pull);
 
   const TableCodecs codecs_;
   SliceState state_;
   EncodedValues encoded_values_;
   WorkerCopies copies_;  // used if codecs_.pull is a topk
-  StepAccumulator accumulator_;
 };
 
 }  // namespace capstan

@@ -80,15 +80,12 @@ class DenseSliceTest : public testing::Test {
   // an empty push.
   void PushPull(Slice& slice, int worker, Step step, const std::vector<float>& gradient,
                 std::optional<double> learning_rate = std::nullopt) {
-    ExchangeRequest request;
-    request.worker = WorkerId(worker);
-    request.push_step = step;
-    request.pull_step = step + 1;
-    request.base_version = pulled_version_[worker];
-    request.learning_rate = learning_rate;
-    request.is_empty_push = gradient.empty();
     const auto owned = std::make_shared<std::vector<float>>(gradient);
-    request.gradient = Payload(absl::MakeConstSpan(*owned), owned);
+    StepPush push = {step, std::nullopt, pulled_version_[worker], learning_rate};
+    if (!gradient.empty()) push.gradient = {Payload(absl::MakeConstSpan(*owned), owned)};
+    ExchangeRequest request;
+    request.sender.worker = WorkerId(worker);
+    request.purpose = DenseStep{std::move(push), StepPull{step + 1}};
     ReleasedReplies released;
     slice.Exchange(
         std::move(request),

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/codec/codec.h"
-#include "common/exchange/parameter_endpoint.h"
+#include "common/exchange/exchange_request.h"
 #include "common/exchange/payload.h"
 #include "common/tensor/host_buffer.h"
 
@@ -23,40 +23,41 @@ static_assert(kDecodedBlock % Codec::kDecodeAlignment == 0);
 
 using UseBlock = absl::FunctionRef<void(size_t offset, absl::Span<const float> block)>;
 
-// Calls `use` with the `size` elements of checked bytes, in order. A block stays in the core's own
-// cache.
-void ForEachDecodedBlock(const Codec& codec, absl::Span<const uint8_t> bytes, size_t size,
-                         UseBlock use);
-
 // The gradient of one push: bytes that are known to decode to the slice's elements. A server looks
 // at the bytes of a request nowhere else.
 class EncodedGradient {
  public:
-  // Takes the gradient out of `request`. INVALID_ARGUMENT if it does not have the slice's codec, or
-  // if its bytes do not encode `size` elements; says what was expected and got. `codec` outlives
-  // the gradient.
-  static absl::StatusOr<EncodedGradient> Take(ExchangeRequest& request, const Codec& codec,
-                                              size_t size);
+  // INVALID_ARGUMENT if the gradient does not have the slice's codec, or if its bytes do not encode
+  // `size` elements; says what was expected and got. `codec` outlives the result.
+  static absl::StatusOr<EncodedGradient> Check(Gradient gradient, const Codec& codec, size_t size);
+  // The bytes of whole floats.
+  explicit EncodedGradient(Payload floats)
+      : lossy_(nullptr), size_(floats.size_bytes() / sizeof(float)), bytes_(std::move(floats)) {}
 
-  // Always true for lossy codecs: Take has looked.
+  size_t size_bytes() const { return bytes_.size_bytes(); }
+
+  // Always true for lossy codecs: Check has looked.
   bool IsFinite() const;
 
   // The elements, if they are float32 in one piece that needs no copy.
   std::optional<absl::Span<const float>> InPlace() const;
 
-  // Calls `use` with all elements, decoded, in order.
+  // Calls `use` with all elements, decoded, in order. A block stays in the core's own cache.
   void ForEachBlock(UseBlock use) const;
+  std::vector<float> Decoded() const;
+  // Adds the elements from `offset` on to `sum`. Only after Keep, or InPlace.
+  void AddTo(size_t offset, absl::Span<float> sum) const;
 
-  // Returns the bytes in memory of their own. This is the receive buffer if the bytes are float32
-  // and nobody else uses it. Otherwise it is a buffer from `take_buffer`, with a copy; the buffer
-  // is as long as the bytes, rounded up to whole floats.
-  HostBuffer Keep(absl::FunctionRef<HostBuffer()> take_buffer) &&;
+  // Puts the bytes into memory of their own, and returns it; it must outlive this object. This is
+  // the receive buffer if the bytes are float32 and nobody else uses it. Otherwise it is a buffer
+  // from `take_buffer`, with a copy.
+  HostBuffer Keep(absl::FunctionRef<HostBuffer(size_t bytes)> take_buffer);
 
  private:
-  EncodedGradient(const Codec& codec, size_t size, Payload bytes)
-      : codec_(&codec), size_(size), bytes_(std::move(bytes)) {}
+  EncodedGradient(const Codec* lossy, size_t size, Payload bytes)
+      : lossy_(lossy), size_(size), bytes_(std::move(bytes)) {}
 
-  const Codec* codec_;
+  const Codec* lossy_;  // null: float32
   size_t size_;
   Payload bytes_;  // in one piece, if the codec is lossy
 };

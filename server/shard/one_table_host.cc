@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/exchange/request_parts.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
 
@@ -56,17 +57,11 @@ std::unique_ptr<ShardHost> MakeHost(ConsistencyMode mode, int64_t staleness, int
 ExchangeRequest Request(int worker, std::optional<Step> push, std::optional<Step> pull,
                         float gradient) {
   ExchangeRequest request;
-  request.job = kJob;
-  request.worker = WorkerId(worker);
-  request.incarnation = IncarnationOf(worker);
+  request.sender = {kJob, WorkerId(worker), IncarnationOf(worker)};
   request.epoch = Epoch(1);
   request.slice = kFirst;
-  request.push_step = push;
-  request.pull_step = pull;
-  if (push.has_value()) {
-    auto values = std::make_shared<std::vector<float>>(16, gradient);
-    request.gradient = Payload(absl::MakeConstSpan(*values), values);
-  }
+  const auto values = std::make_shared<std::vector<float>>(16, gradient);
+  request.purpose = MakeDenseStep(push, pull, Payload(absl::MakeConstSpan(*values), values));
   return request;
 }
 

@@ -10,9 +10,9 @@ namespace {
 
 // About the size of the gradient as float32, for the work on it goes with that. topk counts as if
 // one of 100 values had been sent: an owner is then woken for a small slice at worst.
-size_t FloatBytes(const ExchangeRequest& request) {
-  const size_t bytes = request.gradient.size_bytes();
-  switch (request.codec) {
+size_t FloatBytes(const Gradient& gradient) {
+  const size_t bytes = gradient.bytes.size_bytes();
+  switch (gradient.codec) {
     case CodecType::kFloat32:
       return bytes;
     case CodecType::kBfloat16:
@@ -67,9 +67,11 @@ int OwnerThreads::DefaultCount() {
                     kMost);
 }
 
-void OwnerThreads::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+void OwnerThreads::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                             ReplyCallback done) {
-  const bool is_small = request.push_step.has_value() && FloatBytes(request) < hand_over_bytes_;
+  const Gradient* const gradient = GradientOf(request);
+  const size_t bytes = gradient == nullptr ? 0 : FloatBytes(*gradient);
+  const bool is_small = PushOf(request) != nullptr && bytes < hand_over_bytes_;
   if (owners_.empty() || is_small) {
     return host_.Exchange(std::move(request), std::move(delivered), std::move(done));
   }

@@ -41,7 +41,8 @@ class OwnerThreads : public ParameterEndpoint {
   static int DefaultCount();
 
   // As the host's. `delivered` runs when the host takes the gradient, not when it is queued here.
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override;
 
  private:
   struct Queued {

@@ -14,6 +14,7 @@
 #include "common/base/ids.h"
 #include "common/base/real_clock.h"
 #include "common/exchange/payload.h"
+#include "common/exchange/request_parts.h"
 
 namespace capstan {
 namespace {
@@ -26,13 +27,14 @@ class NotingHost : public ParameterEndpoint {
  public:
   explicit NotingHost(Clock* clock) : clock_(clock) {}
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
     {
       MutexLock lock(&mu_);
       while (is_held_ && std::this_thread::get_id() != caller_) {
         clock_->WaitUntil(mu_, changed_, absl::InfiniteFuture());
       }
-      steps_[request.slice.slice.value()].push_back(request.push_step.value_or(Step(-1)).value());
+      steps_[request.slice.slice.value()].push_back(PushStepOf(request).value_or(Step(-1)).value());
       threads_[request.slice.slice.value()].push_back(std::this_thread::get_id());
     }
     delivered();
@@ -68,9 +70,9 @@ class OwnerThreadsTest : public testing::Test {
   void Send(OwnerThreads& threads, uint32_t slice, std::optional<Step> push_step, size_t bytes) {
     ExchangeRequest request;
     request.slice = {TableId(0), SliceIndex(slice)};
-    request.push_step = push_step;
     auto values = std::make_shared<std::vector<float>>(bytes / sizeof(float));
-    if (push_step.has_value()) request.gradient = Payload(absl::MakeConstSpan(*values), values);
+    request.purpose =
+        MakeDenseStep(push_step, std::nullopt, Payload(absl::MakeConstSpan(*values), values));
     {
       MutexLock lock(&mu_);
       ++open_;

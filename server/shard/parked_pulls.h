@@ -3,15 +3,14 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "common/base/ids.h"
 #include "common/exchange/parameter_endpoint.h"
+#include "server/shard/shard_snapshot.h"
 
 namespace capstan {
 
@@ -22,11 +21,10 @@ using ReleasedReplies =
 // A pull held back by the consistency policy.
 struct ParkedPull {
   Step step;
+  bool is_float32 = false;             // as in StepPull
+  uint64_t copy = 0;                   // as in DenseStep
+  RowKeys keys;                        // of the rows
   uint64_t learning_rate_divisor = 0;  // of the push in the same exchange
-  bool is_float32 = false;             // ExchangeRequest::pulls_float32
-  uint64_t copy = 0;                   // ExchangeRequest::copy
-  // The keys of the rows, in a sparse table. Null in a dense one.
-  std::shared_ptr<const std::vector<uint64_t>> keys;
   ParameterEndpoint::ReplyCallback done;
 };
 

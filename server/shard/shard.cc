@@ -66,7 +66,7 @@ void Shard::RestoreWorkers(absl::Span<const Worker> workers) {
 
 void Shard::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done) {
   if (interruption_ == nullptr) return Enter(std::move(request), std::move(done));
-  const Incarnation process = request.incarnation;
+  const Incarnation process = request.sender.incarnation;
   interruption_(process, [this, request = std::move(request), done = std::move(done)]() mutable {
     Enter(std::move(request), std::move(done));
   });
@@ -76,7 +76,7 @@ void Shard::Enter(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback do
   Due due;
   {
     const MeasuredLock lock(&mu_, clock_, &counts_);
-    absl::Status status = CheckWorkerLocked(request);
+    absl::Status status = CheckSenderLocked(request.sender);
     const auto it = slices_.find(request.slice);
     if (status.ok() && it == slices_.end()) status = absl::InternalError("no such slice here");
     if (status.ok()) {
@@ -86,22 +86,26 @@ void Shard::Enter(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback do
     } else {
       due.replies.emplace_back(std::move(done), ErrorReply(std::move(status)));
     }
-    request.gradient.Clear();  // A refused gradient is released before its reply.
+    request.purpose = WorkerStatePull();  // What it brought is released before its reply.
     CountRepliesLocked(due.replies);
   }
   Run(std::move(due));
 }
 
 void Shard::CountRequestLocked(const ExchangeRequest& request) {
-  const bool is_pull = request.pull_step.has_value();
-  if (request.push_step.has_value()) {
+  const bool is_pull = PullOf(request) != nullptr;
+  if (PushOf(request) != nullptr) {
     ++(is_pull ? counts_.push_pulls : counts_.pushes);
   } else if (is_pull) {
     ++counts_.pulls;
+  } else if (MovesWorkerState(request)) {
+    ++counts_.own_states;
   } else {
-    ++(request.is_initial ? counts_.initial_values : counts_.own_states);
+    ++counts_.initial_values;
   }
-  counts_.received.Add(request.codec, request.gradient.size_bytes());
+  const Gradient* const gradient = GradientOf(request);
+  counts_.received.Add(gradient == nullptr ? CodecType::kFloat32 : gradient->codec,
+                       PayloadBytes(request));
 }
 
 void Shard::CountRepliesLocked(const ReleasedReplies& replies) {
@@ -126,23 +130,23 @@ ShardCounts Shard::counts() {
   return counts;
 }
 
-absl::Status Shard::CheckWorkerLocked(const ExchangeRequest& request) const {
-  const auto it = workers_.find(request.worker);
+absl::Status Shard::CheckSenderLocked(const Sender& sender) const {
+  const auto it = workers_.find(sender.worker);
   if (it == workers_.end()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("worker ", request.worker.value(),
+        absl::StrCat("worker ", sender.worker.value(),
                      " is no live member of the job: it was declared dead or never registered"));
   }
   const Worker& worker = it->second;
-  if (worker.incarnation != request.incarnation) {
+  if (worker.incarnation != sender.incarnation) {
     return absl::FailedPreconditionError(
-        absl::StrCat("stale incarnation of worker ", request.worker.value(), ": expected ",
-                     worker.incarnation.value(), ", got ", request.incarnation.value(),
+        absl::StrCat("stale incarnation of worker ", sender.worker.value(), ": expected ",
+                     worker.incarnation.value(), ", got ", sender.incarnation.value(),
                      "; another process has taken its place"));
   }
   if (worker.is_entering) {
     return absl::UnavailableError(absl::StrCat("this server has not heard yet where worker ",
-                                               request.worker.value(), " begins"));
+                                               sender.worker.value(), " begins"));
   }
   return absl::OkStatus();
 }

@@ -92,8 +92,7 @@ class Shard {
   };
 
   void Enter(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done);
-  absl::Status CheckWorkerLocked(const ExchangeRequest& request) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckSenderLocked(const Sender& sender) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Tells the slice how workers_ differs from `previous`.
   void ChangeWorkersLocked(const Workers& previous, Slice& slice, ReleasedReplies* released) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

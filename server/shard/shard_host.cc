@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/printable_text.h"
@@ -21,6 +22,48 @@ constexpr WorkerId kServerDraws(std::numeric_limits<uint32_t>::max());
 
 // A shard has at least this number of counters in each row of its sketch of pushes.
 constexpr size_t kLeastSketchWidth = size_t{1} << 14;
+
+// INVALID_ARGUMENT: rows and gradient, or rows and pull, do not go together.
+absl::Status CheckRows(const RowStep& step) {
+  const bool has_gradient = step.push.has_value() && step.push->gradient.has_value();
+  const uint32_t pushed = step.pushed_keys.rows;
+  const uint32_t pulled = step.pulled_keys.rows;
+  if (has_gradient != (pushed > 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected rows with a gradient, and none in an empty push or without a push, "
+                     "got ",
+                     pushed, " rows"));
+  }
+  if (pushed == 0 && !step.pushed_keys.bytes.empty()) {
+    return absl::InvalidArgumentError("expected no keys for a push without rows");
+  }
+  if (!step.pull.has_value() && pulled > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a pull with its rows, got ", pulled, " rows without a pull"));
+  }
+  if (pulled == 0 && !step.pulled_keys.bytes.empty()) {
+    return absl::InvalidArgumentError("expected no keys for a pull without rows");
+  }
+  return absl::OkStatus();
+}
+
+// INVALID_ARGUMENT: a step without halves, or with numbers out of range.
+absl::Status CheckStep(const ExchangeRequest& request) {
+  const StepPush* const push = PushOf(request);
+  const StepPull* const pull = PullOf(request);
+  const bool is_step = std::holds_alternative<DenseStep>(request.purpose) ||
+                       std::holds_alternative<RowStep>(request.purpose);
+  if (is_step && push == nullptr && pull == nullptr) {
+    return absl::InvalidArgumentError("expected a push, a pull or both, got neither");
+  }
+  if ((push != nullptr && push->step < Step(0)) || (pull != nullptr && pull->step < Step(0))) {
+    return absl::InvalidArgumentError("expected steps from 0, got a negative one");
+  }
+  const double rate = push == nullptr ? 0 : push->learning_rate.value_or(0);
+  if (rate >= 0 && rate <= std::numeric_limits<float>::max()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected a finite learning rate of 0 or more, got ", rate));
+}
 
 std::vector<uint64_t> ElementCounts(absl::Span<const ShardHost::Table> tables) {
   std::vector<uint64_t> counts;
@@ -132,7 +175,7 @@ absl::StatusOr<std::unique_ptr<Slice>> ShardHost::MakeSparseSlice(SliceKey key) 
 }
 
 absl::StatusOr<std::unique_ptr<Slice>> ShardHost::MakeSlice(SliceKey key,
-                                                            const InitialValues& initial) {
+                                                            const ValueSource& initial) {
   if (IsSparse(key.table)) return MakeSparseSlice(key);
   const SliceRange range = slicings_[key.table.value()].Range(key.slice);
   DenseSlice::Options slice = DenseOptions(key);
@@ -149,7 +192,7 @@ absl::StatusOr<std::unique_ptr<Slice>> ShardHost::MakeSlice(SliceKey key,
   return std::make_unique<DenseSlice>(std::move(slice));
 }
 
-absl::Status ShardHost::InitializeSlices(ShardId id, const InitialValues& initial, Shard& shard) {
+absl::Status ShardHost::InitializeSlices(ShardId id, const ValueSource& initial, Shard& shard) {
   for (const SliceKey key : shard_map_.SlicesOf(id)) {
     ASSIGN_OR_RETURN(std::unique_ptr<Slice> slice, MakeSlice(key, initial));
     RETURN_IF_ERROR(shard.AddSlice(key, std::move(slice)));
@@ -285,14 +328,14 @@ absl::StatusOr<std::vector<float>> ShardHost::ReadRow(absl::string_view table, u
     return absl::FailedPreconditionError(
         absl::StrCat("key ", key, " is in shard ", id.value(), ", which is not on this server"));
   }
-  const SliceKey slice = {TableId(static_cast<uint32_t>(found - tables.begin())),
-                          SliceIndex(id.value())};
+  const SliceKey slice = RowsIn(id, TableId(static_cast<uint32_t>(found - tables.begin())));
   std::vector<float> values(found->sparse->optimizer->dim());
   if (!shard->ReadRow(slice, key, absl::MakeSpan(values))) values.clear();
   return values;
 }
 
-void ShardHost::Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) {
+void ShardHost::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                         ReplyCallback done) {
   delivered();
   if (absl::Status status = Check(request); !status.ok()) {
     return done(ErrorReply(std::move(status), options_.epoch));
@@ -309,10 +352,10 @@ void ShardHost::Exchange(ExchangeRequest request, DeliveredCallback delivered, R
 }
 
 absl::Status ShardHost::Check(const ExchangeRequest& request) const {
-  if (request.job != options_.job) {
+  if (request.sender.job != options_.job) {
     return absl::FailedPreconditionError(
         absl::StrCat("the request is of another job: expected fingerprint ", options_.job, ", got ",
-                     request.job));
+                     request.sender.job));
   }
   if (request.epoch > options_.epoch) {
     return absl::UnavailableError(
@@ -323,9 +366,13 @@ absl::Status ShardHost::Check(const ExchangeRequest& request) const {
         "stale epoch ", request.epoch.value(), ": the current one is ", options_.epoch.value()));
   }
   RETURN_IF_ERROR(CheckSlice(request.slice));
-  absl::Status status = CheckRows(request);
-  if (status.ok()) status = CheckPurpose(request);
-  if (status.ok() && request.is_initial) status = CheckInitial(request);
+  absl::Status status;
+  if (const auto* rows = std::get_if<RowStep>(&request.purpose)) status = CheckRows(*rows);
+  if (std::holds_alternative<InitialValues>(request.purpose)) status = CheckInitial(request);
+  if (const auto* state = std::get_if<WorkerState>(&request.purpose); state && state->cut == 0) {
+    status = absl::InvalidArgumentError("expected the state of a cut from 1 on, got cut 0");
+  }
+  if (status.ok()) status = CheckStep(request);
   return status.ok() ? status : Annotate(status, SliceName(request.slice));
 }
 
@@ -342,72 +389,15 @@ absl::Status ShardHost::CheckSlice(SliceKey key) const {
                                                  ": expected one of 0 ... ", slices - 1));
 }
 
-absl::Status ShardHost::CheckRows(const ExchangeRequest& request) const {
-  const bool is_push = request.push_step.has_value() && !request.is_empty_push;
-  const RowBatch::Part& push = request.rows.push;
-  const RowBatch::Part& pull = request.rows.pull;
-  const bool has_rows = push.rows > 0 || push.key_bytes > 0 || pull.rows > 0 || pull.key_bytes > 0;
-  if (!IsSparse(request.slice.table)) {
-    if (!has_rows) return absl::OkStatus();
-    return absl::InvalidArgumentError("got rows by key, but the table is dense");
-  }
-  if (is_push != (push.rows > 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected rows with a gradient, and none in an empty push or without a push, "
-                     "got ",
-                     push.rows, " rows"));
-  }
-  if (!request.pull_step.has_value() && pull.rows > 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected a pull with its rows, got ", pull.rows, " rows without a pull"));
-  }
-  if (pull.key_bytes > 0 && pull.rows == 0) {
-    return absl::InvalidArgumentError("expected no keys for a pull without rows");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ShardHost::CheckPurpose(const ExchangeRequest& request) const {
-  const bool is_push = request.push_step.has_value();
-  const bool has_values = is_push || request.pull_step.has_value();
-  const int purposes = has_values + (request.own_cut != 0) + request.pulls_own + request.is_initial;
-  if (purposes == 0) {
-    return absl::InvalidArgumentError("expected a push, a pull or both, got neither");
-  }
-  if (purposes > 1) {
-    return absl::InvalidArgumentError(
-        "expected a worker's own state to be sent or pulled, or initial values to be sent, in an "
-        "exchange of its own, got one with more");
-  }
-  if (request.push_step.value_or(Step(0)) < Step(0) ||
-      request.pull_step.value_or(Step(0)) < Step(0)) {
-    return absl::InvalidArgumentError("expected steps from 0, got a negative one");
-  }
-  const bool has_gradient = is_push && !request.is_empty_push;
-  const uint64_t rest =
-      request.gradient.size_bytes() -
-      std::min<uint64_t>(request.gradient.size_bytes(), request.rows.pull.key_bytes);
-  if (!has_gradient && request.own_cut == 0 && !request.is_initial && rest > 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("got a gradient of ", rest, " bytes without a push, or in an empty one"));
-  }
-  if (!is_push && (request.is_empty_push || request.learning_rate.has_value())) {
-    return absl::InvalidArgumentError("expected a learning rate, or an empty push, with a push");
-  }
-  const double rate = request.learning_rate.value_or(0);
-  if (rate >= 0 && rate <= std::numeric_limits<float>::max()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("expected a finite learning rate of 0 or more, got ", rate));
-}
-
 absl::Status ShardHost::CheckInitial(const ExchangeRequest& request) const {
   if (!options_.tables[request.slice.table.value()].initial_from_worker) {
     return absl::InvalidArgumentError(
         "got initial values, but those of this table do not come from worker 0");
   }
-  if (request.worker == WorkerId(0)) return absl::OkStatus();
+  const WorkerId worker = request.sender.worker;
+  if (worker == WorkerId(0)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "expected initial values from worker 0 only, got some from worker ", request.worker.value()));
+      "expected initial values from worker 0 only, got some from worker ", worker.value()));
 }
 
 std::string ShardHost::SliceName(SliceKey key) const {

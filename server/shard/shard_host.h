@@ -78,12 +78,12 @@ class ShardHost : public ParameterEndpoint {
   };
   using Worker = Shard::Worker;
   // Fills the initial values of a table's elements from `offset` on.
-  using InitialValues =
+  using ValueSource =
       std::function<absl::Status(TableId table, uint64_t offset, absl::Span<float> values)>;
 
   // Where shards come from. Both null: their values are random, or come from worker 0.
   struct Source {
-    InitialValues initial;
+    ValueSource initial;
     // Returns the snapshot of a shard of the same job; it goes on from there.
     std::function<absl::StatusOr<ShardSnapshot>(ShardId shard)> restored;
   };
@@ -119,13 +119,14 @@ class ShardHost : public ParameterEndpoint {
   // Number of shards here that have slices.
   size_t filled_shards() const;
 
-  // Errors besides those of Slice::Exchange: INVALID_ARGUMENT: unknown table or slice; not just one
-  // of push and pull, own state, and initial values; negative step; gradient without push, or in an
-  // empty one; learning rate that is not a float32 of 0 or more; initial values of another worker
-  // than 0, or of a table that has others. FAILED_PRECONDITION: other job, worker not live, stale
-  // incarnation, stale epoch (the reply has the current one). UNAVAILABLE: this server does not
-  // know the epoch yet, or the worker's first step.
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
+  // Errors besides those of Slice::Exchange: INVALID_ARGUMENT: unknown table or slice; a step
+  // without push and pull; negative step; learning rate that is not a float32 of 0 or more; rows
+  // that do not fit the gradient or the pull; initial values of another worker than 0, or of a
+  // table that has others. FAILED_PRECONDITION: other job, worker not live, stale incarnation,
+  // stale epoch (the reply has the current one). UNAVAILABLE: this server does not know the epoch
+  // yet, or the worker's first step.
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override;
 
   // Calls `use` with all values here, in parts: the elements of a table from `offset` on. Ends at
   // the first error. The values of a shard are those of one moment; exchanges go on meanwhile.
@@ -150,9 +151,6 @@ class ShardHost : public ParameterEndpoint {
   absl::Status Check(const ExchangeRequest& request) const;
   // INVALID_ARGUMENT: the table or slice is unknown.
   absl::Status CheckSlice(SliceKey key) const;
-  // INVALID_ARGUMENT: the parts of the request do not go together.
-  absl::Status CheckPurpose(const ExchangeRequest& request) const;
-  absl::Status CheckRows(const ExchangeRequest& request) const;
   absl::Status CheckInitial(const ExchangeRequest& request) const;
   std::string SliceName(SliceKey key) const;
   const Optimizer& OptimizerOf(TableId table) const;
@@ -165,10 +163,10 @@ class ShardHost : public ParameterEndpoint {
   DenseSlice::Options DenseOptions(SliceKey key);
   absl::StatusOr<std::unique_ptr<Slice>> MakeSparseSlice(SliceKey key);
   // A slice that has its initial values, or awaits them.
-  absl::StatusOr<std::unique_ptr<Slice>> MakeSlice(SliceKey key, const InitialValues& initial);
+  absl::StatusOr<std::unique_ptr<Slice>> MakeSlice(SliceKey key, const ValueSource& initial);
   DrawKey PullDraws(SliceKey key) const;
   bool IsSparse(TableId table) const { return options_.tables[table.value()].sparse.has_value(); }
-  absl::Status InitializeSlices(ShardId id, const InitialValues& initial, Shard& shard);
+  absl::Status InitializeSlices(ShardId id, const ValueSource& initial, Shard& shard);
   // INVALID_ARGUMENT, with both sides, unless this dense slice can go on as `slice` did.
   absl::Status CheckFits(SliceKey key, const SliceSnapshot& slice) const;
   absl::Status RestoreSlices(ShardId id, ShardSnapshot snapshot, Shard& shard);

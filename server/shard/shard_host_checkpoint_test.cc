@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/exchange/payload_floats.h"
+#include "common/exchange/request_parts.h"
 #include "server/shard/cuts.h"
 #include "server/shard/one_table_host.h"
 
@@ -72,8 +73,7 @@ TEST(ShardHostCheckpointTest, AStepWithoutAGradientIsInTheCutThoughItMadeNoVersi
   for (int64_t step = 0; step < 3; ++step) {
     for (const int worker : {0, 1}) {
       ExchangeRequest request = Request(worker, Step(step), std::nullopt, 3);
-      request.is_empty_push = step > 0;
-      if (request.is_empty_push) request.gradient.Clear();
+      if (step > 0) DenseStepOf(request).push->gradient.reset();
       ASSERT_TRUE(Send(*host, std::move(request))->reply.status.ok());
     }
   }
@@ -219,7 +219,7 @@ TEST(ShardHostCheckpointTest, AShardIsCutWhenAllItsSlicesAre) {
   ExchangeRequest second = Request(0, Step(0), std::nullopt, 1);
   second.slice.slice = SliceIndex(1);
   const auto gradient = std::make_shared<std::vector<float>>(4, 2.0f);
-  second.gradient = Payload(absl::MakeConstSpan(*gradient), gradient);
+  DenseStepOf(second).push->gradient = {Payload(absl::MakeConstSpan(*gradient), gradient)};
   Send(*host, std::move(second));
   ASSERT_EQ(cuts.shards().size(), 1u);
   const std::vector<SliceSnapshot> slices = cuts.shards()[0].slices;

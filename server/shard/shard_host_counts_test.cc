@@ -23,7 +23,7 @@ TEST(ShardHostCountsTest, ExchangesAreCountedByKindAndBytes) {
   PushPull(*host, 0, 1, 1);
   PushPull(*host, 0, 2, 1);
   ExchangeRequest own = Request(0, std::nullopt, std::nullopt);
-  own.pulls_own = true;
+  own.purpose = WorkerStatePull();
   Send(*host, std::move(own));
   const ShardCounts counts = host->counts();
   EXPECT_EQ(counts.pulls, 1);

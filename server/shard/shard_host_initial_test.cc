@@ -32,9 +32,8 @@ class InitialValuesTest : public testing::Test {
   }
   static ExchangeRequest Initial(float value, size_t size = 16) {
     ExchangeRequest request = Request(/*worker=*/0, std::nullopt, std::nullopt);
-    request.is_initial = true;
     const auto values = std::make_shared<std::vector<float>>(size, value);
-    request.gradient = Payload(absl::MakeConstSpan(*values), values);
+    request.purpose = InitialValues{Payload(absl::MakeConstSpan(*values), values)};
     return request;
   }
   static std::shared_ptr<Result> Pull(ShardHost& host, int worker) {
@@ -99,13 +98,10 @@ TEST_F(InitialValuesTest, WhatDoesNotFitIsRefusedAndThePullsGoOnWaiting) {
                 HasSubstr("slice 0 of table w: " + text));
   };
   expect(Initial(7, /*size=*/15), "expected initial values of 64 bytes (16 float32), got 60");
-  ExchangeRequest encoded = Initial(7);
-  encoded.codec = CodecType::kInt8;
-  expect(std::move(encoded), "expected initial values of 64 bytes (16 float32), got 64 of codec 3");
   expect(Initial(std::numeric_limits<float>::infinity()), "the initial values hold a NaN");
   ExchangeRequest of_another = Initial(7);
-  of_another.worker = WorkerId(1);
-  of_another.incarnation = IncarnationOf(1);
+  of_another.sender.worker = WorkerId(1);
+  of_another.sender.incarnation = IncarnationOf(1);
   expect(std::move(of_another),
          "expected initial values from worker 0 only, got some from worker 1");
   EXPECT_EQ(pull->replies, 0);
@@ -150,7 +146,7 @@ TEST_F(InitialValuesTest, AReplacementOfWorker0MaySendThem) {
   EXPECT_EQ(parked->replies, 0);
   EXPECT_TRUE(absl::IsFailedPrecondition(Send(*host, Initial(7))->reply.status)) << "the lost one";
   ExchangeRequest initial = Initial(8);
-  initial.incarnation = Incarnation(5);
+  initial.sender.incarnation = Incarnation(5);
   EXPECT_TRUE(Send(*host, std::move(initial))->reply.status.ok());
   EXPECT_EQ(parked->first_value(), 8.0f);
 }

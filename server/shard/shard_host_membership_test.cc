@@ -64,7 +64,7 @@ TEST(ShardHostMembershipTest, AWorkerThatComesBackBeginsBeyondItsUpdatesAndNobod
   ASSERT_EQ(later->replies, 1) << "the worker has no update of step 2";
   EXPECT_EQ(later->first_value(), -12.0f);
   ExchangeRequest first = Request(1, std::nullopt, Step(3));
-  first.incarnation = Incarnation(2000);
+  first.sender.incarnation = Incarnation(2000);
   EXPECT_EQ(Send(*host, first)->first_value(), -12.0f);
 }
 

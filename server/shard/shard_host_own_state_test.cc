@@ -37,15 +37,14 @@ Payload State(float value) {
 
 ExchangeReply SendState(ShardHost& host, int worker, uint64_t cut, const Payload& state) {
   ExchangeRequest request = Request(worker, std::nullopt, std::nullopt);
-  request.own_cut = cut;
-  request.gradient = state;
+  request.purpose = WorkerState{cut, state};
   return Send(host, std::move(request))->reply;
 }
 
 ExchangeReply PullState(ShardHost& host, int worker, uint64_t life = 0) {
   ExchangeRequest request = Request(worker, std::nullopt, std::nullopt);
-  request.incarnation = Incarnation(request.incarnation.value() + life);
-  request.pulls_own = true;
+  request.sender.incarnation = Incarnation(request.sender.incarnation.value() + life);
+  request.purpose = WorkerStatePull();
   return Send(host, std::move(request))->reply;
 }
 
@@ -131,13 +130,7 @@ TEST(ShardHostOwnStateTest, WrongExchangesOfOwnStateAreRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(length));
   EXPECT_THAT(std::string(length.message()),
               HasSubstr("slice 0 of table w: expected an own state of 128 bytes"));
-  ExchangeRequest mixed = Request(0, Step(0), std::nullopt);
-  mixed.own_cut = 1;
-  EXPECT_TRUE(absl::IsInvalidArgument(Send(*host, std::move(mixed))->reply.status));
-  ExchangeRequest both = Request(0, std::nullopt, std::nullopt);
-  both.own_cut = 1;
-  both.pulls_own = true;
-  EXPECT_TRUE(absl::IsInvalidArgument(Send(*host, std::move(both))->reply.status));
+  EXPECT_TRUE(absl::IsInvalidArgument(SendState(*host, 0, /*cut=*/0, State(5)).status));
   EXPECT_TRUE(absl::IsFailedPrecondition(SendState(*host, 1, 1, State(1)).status))
       << "worker 1 is no member";
 }

@@ -132,7 +132,7 @@ TEST_F(RestoredHostTest, OtherProcessesTakeTheWorkersPlacesAndAreHeardFromTheirF
   ExchangeRequest old = Request(0, Step(3), std::nullopt, 1);
   EXPECT_TRUE(absl::IsFailedPrecondition(Send(*restored, std::move(old))->reply.status));
   ExchangeRequest next = Request(0, Step(3), std::nullopt, 1);
-  next.incarnation = Incarnation(5000);
+  next.sender.incarnation = Incarnation(5000);
   const auto result = Send(*restored, std::move(next));
   EXPECT_TRUE(result->reply.status.ok()) << result->reply.status;
   EXPECT_EQ(result->reply.min_step, Step(1)) << "worker 1's, which is where it was";

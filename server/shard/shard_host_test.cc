@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/codec/codec.h"
+#include "common/exchange/request_parts.h"
 #include "common/routing/key_shard.h"
 #include "server/optimizer/optimizer.h"
 #include "server/shard/one_table_host.h"
@@ -50,27 +51,35 @@ TEST(ShardHostTest, RowsGoWithSparseTablesOnly) {
   const auto error_of = [&host](ExchangeRequest request) {
     return std::string(Send(*host, std::move(request))->reply.status.message());
   };
-  ExchangeRequest of_dense = Request(0, std::nullopt, Step(0));
-  of_dense.rows.pull.rows = 1;
-  EXPECT_NE(error_of(of_dense).find("the table is dense"), std::string::npos);
+  ExchangeRequest of_rows = Request(0, std::nullopt, Step(0));
+  of_rows.purpose = RowStep{std::nullopt, StepPull{Step(0)}};
+  EXPECT_NE(error_of(of_rows).find("slice 0 of table w: got rows by key, but the table is dense"),
+            std::string::npos);
+  ExchangeRequest dense = Request(0, std::nullopt, Step(0));
+  dense.slice.table = TableId(1);
+  EXPECT_NE(error_of(dense).find(
+                "slice 0 of table items: expected rows by key, because the table is sparse"),
+            std::string::npos);
 
-  ExchangeRequest sparse = Request(0, std::nullopt, Step(0));
+  ExchangeRequest sparse = of_rows;
   sparse.slice.table = TableId(1);
   EXPECT_EQ(error_of(sparse), "") << "a pull of no rows";
-  ExchangeRequest push = Request(0, Step(0), std::nullopt, 1);
-  push.slice.table = TableId(1);
+  ExchangeRequest push = sparse;
+  RowStep& pushed = RowStepOf(push);
+  pushed = {StepPush{Step(0), Gradient()}};
   EXPECT_NE(error_of(push).find("expected rows with a gradient"), std::string::npos);
-  push.is_empty_push = true;
-  EXPECT_NE(error_of(push).find("in an empty one"), std::string::npos) << "it has a gradient";
-  push.gradient.Clear();
-  push.rows.pull.rows = 2;
+  pushed.push->gradient.reset();
+  pushed.pushed_keys.rows = 1;
+  EXPECT_NE(error_of(push).find("none in an empty push"), std::string::npos);
+  pushed.pushed_keys.rows = 0;
+  pushed.pulled_keys.rows = 2;
   EXPECT_NE(error_of(push).find("rows without a pull"), std::string::npos);
-  push.rows.pull.rows = 0;
+  pushed.pulled_keys.rows = 0;
   EXPECT_EQ(error_of(push), "");
   sparse.slice.slice = SliceIndex(1000);
   EXPECT_NE(error_of(sparse).find("unknown slice 1000 of table items"), std::string::npos);
   sparse.slice.slice = SliceIndex(0);
-  sparse.rows.pull = {7, 0, 99};
+  RowStepOf(sparse).pulled_keys = {7, 99};
   EXPECT_NE(error_of(sparse).find("send them with the request"), std::string::npos);
 }
 
@@ -232,51 +241,39 @@ TEST(ShardHostTest, RefusesWhatDoesNotFit) {
   };
   using Code = absl::StatusCode;
   expect(Code::kInvalidArgument, "expected a gradient of 64 bytes (16 float32), got 60",
-         [](ExchangeRequest& r) { r.gradient = r.gradient.Subrange(0, 60); });
-  expect(Code::kInvalidArgument, "expected a gradient of codec 1 (float32), got codec 9",
-         [](ExchangeRequest& r) { r.codec = static_cast<CodecType>(9); });
+         [](ExchangeRequest& r) {
+           Payload& bytes = DenseStepOf(r).push->gradient->bytes;
+           bytes = bytes.Subrange(0, 60);
+         });
+  expect(
+      Code::kInvalidArgument, "expected a gradient of codec 1 (float32), got codec 9",
+      [](ExchangeRequest& r) { DenseStepOf(r).push->gradient->codec = static_cast<CodecType>(9); });
   expect(Code::kInvalidArgument, "unknown table 7: expected one of 0 ... 0",
          [](ExchangeRequest& r) { r.slice.table = TableId(7); });
   expect(Code::kInvalidArgument, "unknown slice 2 of table w: expected one of 0 ... 1",
          [](ExchangeRequest& r) { r.slice.slice = SliceIndex(2); });
-  expect(Code::kInvalidArgument, "negative", [](ExchangeRequest& r) { r.push_step = Step(-1); });
-  expect(Code::kInvalidArgument, "got neither", [](ExchangeRequest& r) {
-    r.push_step.reset();
-    r.pull_step.reset();
+  expect(Code::kInvalidArgument, "negative",
+         [](ExchangeRequest& r) { DenseStepOf(r).push->step = Step(-1); });
+  expect(Code::kInvalidArgument, "negative", [](ExchangeRequest& r) {
+    r.purpose = DenseStep{std::nullopt, StepPull{Step(-1)}};
   });
-  expect(Code::kInvalidArgument, "without a push", [](ExchangeRequest& r) { r.push_step.reset(); });
-  expect(Code::kInvalidArgument,
-         "slice 0 of table w: got a gradient of 64 bytes without a push, or "
-         "in an empty one",
-         [](ExchangeRequest& r) { r.is_empty_push = true; });
+  expect(Code::kInvalidArgument, "slice 0 of table w: expected a push, a pull or both, got neither",
+         [](ExchangeRequest& r) { r.purpose = DenseStep(); });
+  expect(Code::kInvalidArgument, "slice 0 of table w: expected a request for parameters",
+         [](ExchangeRequest& r) { r.purpose = Probe(); });
   for (const double rate : {-1.0, 1e300, HUGE_VAL, std::nan("")}) {
     expect(Code::kInvalidArgument,
            "slice 0 of table w: expected a finite learning rate of 0 or more",
-           [rate](ExchangeRequest& r) { r.learning_rate = rate; });
+           [rate](ExchangeRequest& r) { DenseStepOf(r).push->learning_rate = rate; });
   }
-  for (const bool is_empty : {false, true}) {
-    expect(Code::kInvalidArgument, "expected a learning rate, or an empty push, with a push",
-           [is_empty](ExchangeRequest& r) {
-             r.push_step.reset();
-             r.gradient.Clear();
-             r.is_empty_push = is_empty;
-             if (!is_empty) r.learning_rate = 1;
-           });
-  }
-  expect(Code::kInvalidArgument, "initial values to be sent, in an exchange of its own",
-         [](ExchangeRequest& r) { r.is_initial = true; });
   expect(Code::kInvalidArgument,
          "initial values, but those of this table do not come from worker 0",
-         [](ExchangeRequest& r) {
-           r.push_step.reset();
-           r.pull_step.reset();
-           r.is_initial = true;
-         });
+         [](ExchangeRequest& r) { r.purpose = InitialValues(); });
   expect(Code::kFailedPrecondition, "stale incarnation of worker 0: expected 1000, got 1",
-         [](ExchangeRequest& r) { r.incarnation = Incarnation(1); });
+         [](ExchangeRequest& r) { r.sender.incarnation = Incarnation(1); });
   expect(Code::kFailedPrecondition, "worker 5 is no live member",
-         [](ExchangeRequest& r) { r.worker = WorkerId(5); });
-  expect(Code::kFailedPrecondition, "another job", [](ExchangeRequest& r) { r.job = 1; });
+         [](ExchangeRequest& r) { r.sender.worker = WorkerId(5); });
+  expect(Code::kFailedPrecondition, "another job", [](ExchangeRequest& r) { r.sender.job = 1; });
   expect(Code::kFailedPrecondition, "stale epoch 0: the current one is 1",
          [](ExchangeRequest& r) { r.epoch = Epoch(0); });
   expect(Code::kUnavailable, "not heard of epoch 2",

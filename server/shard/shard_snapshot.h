@@ -15,6 +15,9 @@
 
 namespace capstan {
 
+// Keys of rows, ascending. Null in a dense table.
+using RowKeys = std::shared_ptr<const std::vector<uint64_t>>;
+
 // A slice at one moment: everything with which another slice can go on. Values are float32.
 struct SliceSnapshot {
   struct KeptPush {
@@ -24,8 +27,7 @@ struct SliceSnapshot {
     std::optional<double> learning_rate;
     bool is_empty = false;
     Payload gradient;  // as long as the values; nothing in an empty push
-    // The rows of the gradient, in a sparse table. Null in a dense one.
-    std::shared_ptr<const std::vector<uint64_t>> keys;
+    RowKeys keys;      // of the gradient's rows
   };
   // What a worker's engine keeps from step to step beside the parameters, for this slice.
   struct OwnState {

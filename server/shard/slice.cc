@@ -4,10 +4,10 @@
 #include <limits>
 #include <memory>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/codec/codec.h"
 
 namespace capstan {
 namespace {
@@ -89,21 +89,53 @@ Step Slice::HoldBack() {
 
 void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done,
                      ReleasedReplies* released) {
-  if (MovesOwnState(request)) {
-    released->emplace_back(std::move(done), ExchangeOwnState(request));
-    return;
+  const WorkerId worker = request.sender.worker;
+  if (const auto* state = std::get_if<WorkerState>(&request.purpose)) {
+    released->emplace_back(std::move(done), KeepState(worker, *state));
+  } else if (std::holds_alternative<WorkerStatePull>(request.purpose)) {
+    released->emplace_back(std::move(done), RestoredState(worker));
+  } else if (const auto* initial = std::get_if<InitialValues>(&request.purpose)) {
+    TakeInitialValues(initial->values, std::move(done), released);
+  } else {
+    CheckedStep step;
+    absl::Status read = Read(std::move(request), &step);
+    if (read.ok()) return ExchangeStep(worker, std::move(step), std::move(done), released);
+    released->emplace_back(std::move(done), ErrorReply(std::move(read)));
   }
-  if (request.is_initial) return TakeInitialValues(request, std::move(done), released);
-  std::optional<ParkedPull> pull;
-  if (absl::Status status = ReadPull(request, &pull); !status.ok()) {
-    released->emplace_back(std::move(done), ErrorReply(std::move(status)));
-    return;
+}
+
+absl::Status Slice::Read(ExchangeRequest&& request, CheckedStep* read) {
+  const WorkerId worker = request.sender.worker;
+  if (const StepPull* const pull = PullOf(request); pull != nullptr) {
+    RETURN_IF_ERROR(CheckPull(worker, *pull, PushOf(request)));
   }
+  if (auto* dense = std::get_if<DenseStep>(&request.purpose)) {
+    return ReadDense(worker, std::move(*dense), read);
+  }
+  if (auto* rows = std::get_if<RowStep>(&request.purpose)) {
+    return ReadRows(worker, std::move(*rows), read);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(name_, ": expected a request for parameters or for a worker's state"));
+}
+
+absl::Status Slice::ReadDense(WorkerId /*worker*/, DenseStep&& /*step*/,
+                              CheckedStep* /*read*/) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat(name_, ": expected rows by key, because the table is sparse"));
+}
+
+absl::Status Slice::ReadRows(WorkerId /*worker*/, RowStep&& /*step*/, CheckedStep* /*read*/) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(name_, ": got rows by key, but the table is dense"));
+}
+
+void Slice::ExchangeStep(WorkerId worker, CheckedStep&& step, ParameterEndpoint::ReplyCallback done,
+                         ReleasedReplies* released) {
   uint64_t divisor = 0;
-  if (request.push_step.has_value()) {
+  if (step.push.has_value()) {
     const Step before = steps_.min_step();
-    duplicate_pushes_ += *request.push_step < steps_.completed(request.worker);
-    absl::StatusOr<uint64_t> pushed = Push(request);
+    absl::StatusOr<uint64_t> pushed = Push(worker, *std::move(step.push));
     if (!pushed.ok()) {
       released->emplace_back(std::move(done), ErrorReply(std::move(pushed).status()));
       return;
@@ -111,36 +143,33 @@ void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
     divisor = *pushed;
     AfterAdvance(before, released);
   }
-  if (!pull.has_value()) {
+  if (!step.pull.has_value()) {
     released->emplace_back(std::move(done), MakeReply(divisor));
     return;
   }
-  largest_step_ = std::max(largest_step_, pull->step);
-  pull->learning_rate_divisor = divisor;
-  pull->done = std::move(done);
-  AnswerOrPark(request.worker, *std::move(pull), released);
+  largest_step_ = std::max(largest_step_, step.pull->step);
+  step.pull->learning_rate_divisor = divisor;
+  step.pull->done = std::move(done);
+  AnswerOrPark(worker, *std::move(step.pull), released);
 }
 
-ExchangeReply Slice::ExchangeOwnState(const ExchangeRequest& request) {
-  if (!request.pulls_own) {
-    if (request.codec != CodecType::kFloat32) {
-      return ErrorReply(absl::InvalidArgumentError(absl::StrCat(
-          name_, ": expected an own state of codec ", static_cast<int>(CodecType::kFloat32),
-          " (float32), got codec ", static_cast<int>(request.codec))));
-    }
-    const absl::Status kept = own_.Keep(request.worker, request.own_cut, request.gradient);
-    if (!kept.ok()) return ErrorReply(Annotate(kept, name_));
-  }
+ExchangeReply Slice::KeepState(WorkerId worker, const WorkerState& state) {
+  const absl::Status kept = own_.Keep(worker, state.cut, state.arrays);
+  if (!kept.ok()) return ErrorReply(Annotate(kept, name_));
+  return MakeReply(/*learning_rate_divisor=*/0);
+}
+
+ExchangeReply Slice::RestoredState(WorkerId worker) const {
   ExchangeReply reply = MakeReply(/*learning_rate_divisor=*/0);
-  if (request.pulls_own) reply.values = own_.Restored(request.worker);
+  reply.values = own_.Restored(worker);
   return reply;
 }
 
-void Slice::TakeInitialValues(const ExchangeRequest& request, ParameterEndpoint::ReplyCallback done,
+void Slice::TakeInitialValues(const Payload& values, ParameterEndpoint::ReplyCallback done,
                               ReleasedReplies* released) {
   // Otherwise they were sent before, or come from a file.
   const bool is_awaited = awaits_initial_;
-  if (absl::Status status = is_awaited ? SetInitialValues(request) : absl::OkStatus();
+  if (absl::Status status = is_awaited ? SetInitialValues(values) : absl::OkStatus();
       !status.ok()) {
     released->emplace_back(std::move(done), ErrorReply(std::move(status)));
     return;
@@ -152,22 +181,22 @@ void Slice::TakeInitialValues(const ExchangeRequest& request, ParameterEndpoint:
   ReleaseParked(released);
 }
 
-absl::Status Slice::CheckPush(const ExchangeRequest& request) const {
+absl::Status Slice::CheckPush(WorkerId worker, const CheckedPush& push) const {
   if (awaits_initial_) {
     return absl::FailedPreconditionError(absl::StrCat(
         name_, ": expected no push before the initial values of worker 0; pull the values first"));
   }
-  if (const Step next = steps_.completed(request.worker); *request.push_step != next) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(name_, ": expected the push of step ", next.value(), " of worker ",
-                     request.worker.value(), ", got step ", request.push_step->value()));
+  const Step step = push.step;
+  if (const Step next = steps_.completed(worker); step != next) {
+    return absl::FailedPreconditionError(absl::StrCat(name_, ": expected the push of step ",
+                                                      next.value(), " of worker ", worker.value(),
+                                                      ", got step ", step.value()));
   }
-  if (request.base_version.has_value() && *request.base_version > version()) {
+  if (push.base_version.has_value() && *push.base_version > version()) {
     return absl::InvalidArgumentError(absl::StrCat(
         name_, ": expected a gradient computed with version ", version(), " or an older one, got ",
-        *request.base_version, "; send the version that came with the values"));
+        *push.base_version, "; send the version that came with the values"));
   }
-  const Step step = *request.push_step;
   if (IsHeldBack(step)) {
     return absl::UnavailableError(
         absl::StrCat(name_,
@@ -188,55 +217,45 @@ absl::Status Slice::CheckPush(const ExchangeRequest& request) const {
                    " is open: under BSP expected that step or the next"));
 }
 
-absl::Status Slice::ReadPull(ExchangeRequest& request, std::optional<ParkedPull>* pull) {
-  if (!request.pull_step.has_value()) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckPull(request));
-  ASSIGN_OR_RETURN(*pull, TakePull(request));
-  return absl::OkStatus();
-}
-
-absl::Status Slice::CheckPull(const ExchangeRequest& request) const {
-  const Step completed = steps_.completed(request.worker);
-  if (*request.pull_step <= completed) return absl::OkStatus();
-  if (request.push_step.has_value() && *request.pull_step - *request.push_step <= 1) {
-    return absl::OkStatus();
-  }
+absl::Status Slice::CheckPull(WorkerId worker, const StepPull& pull, const StepPush* push) const {
+  const Step completed = steps_.completed(worker);
+  if (pull.step <= completed) return absl::OkStatus();
+  if (push != nullptr && pull.step - push->step <= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      name_, ": expected a pull of worker ", request.worker.value(), " at step ", completed.value(),
-      " at most, because it has not pushed its update of that step, got step ",
-      request.pull_step->value(), "; push the steps before it first"));
+      name_, ": expected a pull of worker ", worker.value(), " at step ", completed.value(),
+      " at most, because it has not pushed its update of that step, got step ", pull.step.value(),
+      "; push the steps before it first"));
 }
 
-absl::StatusOr<uint64_t> Slice::Push(ExchangeRequest& request) {
-  const Step step = *request.push_step;
-  // It was applied before. In one process, its memory may have the worker's next gradient by now.
-  if (step < steps_.completed(request.worker)) return 0;
+absl::StatusOr<uint64_t> Slice::Push(WorkerId worker, CheckedPush&& push) {
+  const Step step = push.step;
+  if (step < steps_.completed(worker)) {
+    ++duplicate_pushes_;
+    return 0;
+  }
+  RETURN_IF_ERROR(CheckPush(worker, push));
+  const bool has_gradient = push.gradient.has_value();
+  if (has_gradient && check_finite_ && !push.gradient->IsFinite()) return NotFinite(worker, step);
   uint64_t divisor = 0;
-  if (request.is_empty_push) {
-    RETURN_IF_ERROR(PushNothing(request));
-  } else {
-    ASSIGN_OR_RETURN(divisor, PushGradient(request));
+  NotePush(worker, step);
+  if (IsKept(step)) {
+    kept_.Add(worker, std::move(push));
+  } else if (has_gradient) {
+    divisor = DivisorOf(push.base_version);
+    Apply(push, divisor);
   }
   largest_step_ = std::max(largest_step_, step);
-  steps_.Advance(request.worker, step);
-  own_.NotePush(request.worker);
+  steps_.Advance(worker, step);
+  own_.NotePush(worker);
   return divisor;
 }
 
-absl::Status Slice::PushNothing(const ExchangeRequest& request) {
-  RETURN_IF_ERROR(CheckPush(request));
-  // It counts in the mean of a whole step.
-  if (IsKept(*request.push_step)) KeepNothing(request);
-  return absl::OkStatus();
-}
-
-absl::Status Slice::NotFinite(const ExchangeRequest& request) {
-  non_finite_pushes_.Increment(request.worker);
+absl::Status Slice::NotFinite(WorkerId worker, Step step) {
+  non_finite_pushes_.Increment(worker);
   return absl::InvalidArgumentError(absl::StrCat(
-      name_, ": the gradient of worker ", request.worker.value(), " at step ",
-      request.push_step->value(), " holds a NaN or an infinity; parameters are unchanged. ",
-      "Try a smaller learning rate (--learning_rate, or that of the program), and look at the "
-      "data"));
+      name_, ": the gradient of worker ", worker.value(), " at step ", step.value(),
+      " holds a NaN or an infinity; parameters are unchanged. Try a smaller learning rate "
+      "(--learning_rate, or that of the program), and look at the data"));
 }
 
 void Slice::AfterAdvance(Step previous_min_step, ReleasedReplies* released) {
@@ -246,12 +265,26 @@ void Slice::AfterAdvance(Step previous_min_step, ReleasedReplies* released) {
 }
 
 void Slice::ApplyKept() {
-  while (const std::optional<Step> step = FirstKept()) {
+  while (const std::optional<Step> step = kept_.First()) {
     if (steps_.min_step() < schedule_->KeptUntil(*step)) break;
     if (IsExactCutPending() && *step >= *cut_step_) Cut();
-    schedule_->AppliesWholeStep(*step) ? ApplyMean(*step) : ApplyOne(*step);
+    schedule_->AppliesWholeStep(*step) ? ApplyWhole(*step) : ApplyOne(*step);
   }
   CutIfDue();
+}
+
+void Slice::ApplyWhole(Step step) {
+  kept_.TakeAll(step, [this, step](PushesOfStep pushes) {
+    const auto has_gradient = [](const CheckedPush* push) { return push->gradient.has_value(); };
+    // All live workers have done the step. If none has a gradient, nothing changes.
+    if (std::any_of(pushes.begin(), pushes.end(), has_gradient)) ApplyMean(step, pushes);
+  });
+}
+
+void Slice::ApplyOne(Step step) {
+  kept_.TakeOne(step, [this](const CheckedPush& push) {
+    if (push.gradient.has_value()) Apply(push, DivisorOf(push.base_version));
+  });
 }
 
 void Slice::ReleaseParked(ReleasedReplies* released) {
@@ -340,6 +373,7 @@ SliceSnapshot Slice::Snapshot() const {
   snapshot.schedule = schedule_->source();
   snapshot.workers = steps_.entries();
   snapshot.own_arrays = own_.arrays();
+  kept_.Save(snapshot);
   Save(snapshot);
   return snapshot;
 }
@@ -348,7 +382,9 @@ absl::Status Slice::Restore(const SliceSnapshot& snapshot) {
   largest_step_ = snapshot.largest_step;
   steps_.Restore(snapshot.workers, snapshot.min_step);
   own_.Restore(snapshot.own);
-  return Load(snapshot);
+  RETURN_IF_ERROR(Load(snapshot));
+  kept_.Load(snapshot);
+  return absl::OkStatus();
 }
 
 void Slice::CancelParked(const absl::Status& status, ReleasedReplies* released) {

@@ -19,10 +19,18 @@
 #include "server/consistency/update_scale.h"
 #include "server/shard/own_states.h"
 #include "server/shard/parked_pulls.h"
+#include "server/shard/push_log.h"
 #include "server/shard/shard_counts.h"
 #include "server/shard/shard_snapshot.h"
 
 namespace capstan {
+
+// The halves of a step's exchange, whatever the kind of the table. Both are read before anything
+// changes.
+struct CheckedStep {
+  std::optional<CheckedPush> push;
+  std::optional<ParkedPull> pull;  // so far without its callback
+};
 
 // Counts something for each worker. Thread-safe.
 class WorkerCounter {
@@ -78,14 +86,14 @@ class Slice {
   Step HoldBack();
 
   // Applies the push unless it was applied before, then answers the pull or parks it. Appends due
-  // replies to `released`. No error changes parameters. INVALID_ARGUMENT: the gradient has
-  // another codec or a wrong length, is not finite, or names a future version; or the worker has
-  // not yet pushed the steps before its pull. FAILED_PRECONDITION: the push is not of the worker's
-  // next step, or the consistency policy no longer admits the push or pull, or not yet; or worker 0
-  // has not sent the initial values yet (a push), or was lost before (a pull). UNAVAILABLE: the
-  // push's step is held back. An exchange of own state or of initial values is answered at once:
-  // INVALID_ARGUMENT if they have a wrong length, or initial values are not finite;
-  // RESOURCE_EXHAUSTED.
+  // replies to `released`. No error changes parameters. INVALID_ARGUMENT: the step is of the other
+  // kind of table; the gradient has another codec or a wrong length, is not finite, or names a
+  // future version; or the worker has not yet pushed the steps before its pull.
+  // FAILED_PRECONDITION: the push is not of the worker's next step, or the consistency policy no
+  // longer admits the push or pull, or not yet; or worker 0 has not sent the initial values yet (a
+  // push), or was lost before (a pull). UNAVAILABLE: the push's step is held back. An exchange of
+  // own state or of initial values is answered at once: INVALID_ARGUMENT if they have a wrong
+  // length, or initial values are not finite; RESOURCE_EXHAUSTED.
   void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done,
                 ReleasedReplies* released);
 
@@ -132,14 +140,20 @@ class Slice {
   const std::string& name() const { return name_; }
   bool checks_finite() const { return check_finite_; }
   const StepVector& steps() const { return steps_; }
+  const PushLog& kept() const { return kept_; }
   // Whether a push of `step` is kept until the schedule lets it be applied.
   bool IsKept(Step step) const { return steps_.min_step() < schedule_->KeptUntil(step); }
   // Whether all workers pull the same versions of `step`.
   bool IsWhole(Step step) const { return schedule_->AppliesWholeStep(step); }
-  // Everything about a push but its gradient.
-  absl::Status CheckPush(const ExchangeRequest& request) const;
-  // Counts a push that is not finite, and returns the error.
-  absl::Status NotFinite(const ExchangeRequest& request);
+  // The push without its gradient.
+  static CheckedPush HeadOf(const StepPush& push) {
+    return {push.step, push.base_version, push.learning_rate};
+  }
+  // Whether the push was applied before. In one process, its memory may have the worker's next
+  // gradient by now.
+  bool IsAgain(WorkerId worker, const StepPush& push) const {
+    return push.step < steps_.completed(worker);
+  }
   // The divisor of the learning rate if the push is the next update.
   uint64_t DivisorOf(std::optional<uint64_t> base_version) const;
   // A reply without values.
@@ -148,40 +162,46 @@ class Slice {
  private:
   // What a derived class does with the values:
 
-  // Checks the gradient, then CheckPush, then keeps the gradient or applies it. Returns the divisor
-  // of the learning rate; 0: the push is kept.
-  virtual absl::StatusOr<uint64_t> PushGradient(ExchangeRequest& request) = 0;
-  // Keeps a push without a gradient, which counts in the mean of a whole step.
-  virtual void KeepNothing(const ExchangeRequest& request) = 0;
-  // The earliest step with a kept push. None: there is none.
-  virtual std::optional<Step> FirstKept() const = 0;
-  // Applies the mean of the kept pushes of `step`, if one of them has a gradient.
-  virtual void ApplyMean(Step step) = 0;
-  // Applies the kept push of `step` of the smallest worker id, if it has a gradient.
-  virtual void ApplyOne(Step step) = 0;
-  // Checks what an admitted pull asks for, and takes it out of the request.
-  virtual absl::StatusOr<ParkedPull> TakePull(ExchangeRequest& request) = 0;
+  // Read the step of a dense or of a sparse table. A derived class has one of them. The other one
+  // refuses. INVALID_ARGUMENT; NOT_FOUND as of an endpoint.
+  virtual absl::Status ReadDense(WorkerId worker, DenseStep&& step, CheckedStep* read) const;
+  virtual absl::Status ReadRows(WorkerId worker, RowStep&& step, CheckedStep* read);
+  // Applies a push with a gradient.
+  virtual void Apply(const CheckedPush& push, uint64_t learning_rate_divisor) = 0;
+  // Applies the mean of the pushes of `step`. One of them has a gradient.
+  virtual void ApplyMean(Step step, PushesOfStep pushes) = 0;
+  // The worker's push of `step` is admitted.
+  virtual void NotePush(WorkerId /*worker*/, Step /*step*/) {}
   // The reply to a pull, with the current values.
   virtual ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) = 0;
-  virtual absl::Status SetInitialValues(const ExchangeRequest& request) = 0;
+  virtual absl::Status SetInitialValues(const Payload& values) = 0;
   // Drops what is there for a worker that has left, or begins anew.
   virtual void Forget(WorkerId worker) = 0;
-  // Add the values and the kept pushes to a snapshot, and take them from it.
+  // Add the values to a snapshot, and take them from it.
   virtual void Save(SliceSnapshot& snapshot) const = 0;
   virtual absl::Status Load(const SliceSnapshot& snapshot) = 0;
 
+  // Checks the steps of a pull, then reads both halves.
+  absl::Status Read(ExchangeRequest&& request, CheckedStep* read);
+  absl::Status CheckPull(WorkerId worker, const StepPull& pull, const StepPush* push) const;
+  void ExchangeStep(WorkerId worker, CheckedStep&& step, ParameterEndpoint::ReplyCallback done,
+                    ReleasedReplies* released);
   // Returns the divisor of the learning rate; 0: the push is kept, is empty, or was applied before.
-  absl::StatusOr<uint64_t> Push(ExchangeRequest& request);
-  absl::Status PushNothing(const ExchangeRequest& request);
-  ExchangeReply ExchangeOwnState(const ExchangeRequest& request);
-  void TakeInitialValues(const ExchangeRequest& request, ParameterEndpoint::ReplyCallback done,
+  absl::StatusOr<uint64_t> Push(WorkerId worker, CheckedPush&& push);
+  // Everything about a push but its bytes.
+  absl::Status CheckPush(WorkerId worker, const CheckedPush& push) const;
+  // Counts a push that is not finite, and returns the error.
+  absl::Status NotFinite(WorkerId worker, Step step);
+  ExchangeReply KeepState(WorkerId worker, const WorkerState& state);
+  ExchangeReply RestoredState(WorkerId worker) const;
+  void TakeInitialValues(const Payload& values, ParameterEndpoint::ReplyCallback done,
                          ReleasedReplies* released);
-  // Sets `pull`, if the request has one that is admitted.
-  absl::Status ReadPull(ExchangeRequest& request, std::optional<ParkedPull>* pull);
-  absl::Status CheckPull(const ExchangeRequest& request) const;
   // If min_step has advanced, applies kept pushes, then answers parked pulls.
   void AfterAdvance(Step previous_min_step, ReleasedReplies* released);
+  // Applies the kept pushes whose turn it is: the mean of a whole step, or one after the other.
   void ApplyKept();
+  void ApplyWhole(Step step);
+  void ApplyOne(Step step);
   // Whether the steps before the pending cut end with a whole one.
   bool IsExactCutPending() const;
   void CutIfDue();
@@ -202,6 +222,7 @@ class Slice {
   std::optional<Step> cut_step_;        // CutAt's step, until the cut
   std::unique_ptr<SliceSnapshot> cut_;  // null: none, or taken
   StepVector steps_;
+  PushLog kept_;
   ParkedPulls parked_;
   OwnStates own_;
   int64_t duplicate_pushes_ = 0;

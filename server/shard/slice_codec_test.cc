@@ -12,6 +12,7 @@
 #include "common/base/random.h"
 #include "common/codec/codec.h"
 #include "common/codec/table_codecs.h"
+#include "common/exchange/request_parts.h"
 #include "proto/job.pb.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/update_scale.h"
@@ -87,24 +88,23 @@ class SliceCodecTest : public testing::TestWithParam<std::string> {
 
   // The worker's push of step 0, received in two pieces, with a pull.
   ExchangeRequest Request(int worker) const {
-    ExchangeRequest request;
-    request.worker = WorkerId(static_cast<uint32_t>(worker));
-    request.push_step = Step(0);
-    request.pull_step = Step(1);
-    request.codec = codec_->type();
     const auto bytes = std::make_shared<std::vector<uint8_t>>(pushes_[worker]);
-    request.gradient = Payload(bytes);
+    Payload payload(bytes);
     const size_t cut = bytes->size() / 3;
-    request.gradient.Append(absl::MakeConstSpan(*bytes).first(cut));
-    request.gradient.Append(absl::MakeConstSpan(*bytes).subspan(cut));
+    payload.Append(absl::MakeConstSpan(*bytes).first(cut));
+    payload.Append(absl::MakeConstSpan(*bytes).subspan(cut));
+    ExchangeRequest request;
+    request.sender.worker = WorkerId(static_cast<uint32_t>(worker));
+    request.purpose = DenseStep{StepPush{Step(0), Gradient{std::move(payload), codec_->type()}},
+                                StepPull{Step(1)}};
     return request;
   }
 
   // A pull of step 0 by a worker without values. Returns the number of the copy that it then has.
   uint64_t FirstCopy(Slice& slice, int worker) {
     ExchangeRequest request;
-    request.worker = WorkerId(static_cast<uint32_t>(worker));
-    request.pull_step = Step(0);
+    request.sender.worker = WorkerId(static_cast<uint32_t>(worker));
+    request.purpose = DenseStep{std::nullopt, StepPull{Step(0)}};
     Send(slice, std::move(request));
     const ExchangeReply reply = std::move(replies_.back());
     replies_.pop_back();
@@ -114,7 +114,7 @@ class SliceCodecTest : public testing::TestWithParam<std::string> {
   }
   ExchangeRequest Request(int worker, uint64_t copy) const {
     ExchangeRequest request = Request(worker);
-    request.copy = copy;
+    DenseStepOf(request).copy = copy;
     return request;
   }
 
@@ -212,19 +212,20 @@ TEST_P(SliceCodecTest, ASnapshotWithKeptPushesGoesOnWithTheSameBits) {
 
 TEST_P(SliceCodecTest, APushInAnotherCodecIsRefused) {
   ExchangeRequest request = Request(0);
-  request.codec = CodecType::kFloat32;
+  DenseStepOf(request).push->gradient->codec = CodecType::kFloat32;
   const absl::Status status = ErrorOf(std::move(request));
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), codec_->name())) << status;
   request = Request(0);
-  request.codec = static_cast<CodecType>(99);
+  DenseStepOf(request).push->gradient->codec = static_cast<CodecType>(99);
   EXPECT_TRUE(absl::IsInvalidArgument(ErrorOf(std::move(request))));
 }
 
 TEST_P(SliceCodecTest, APushOfAWrongLengthIsRefused) {
   for (const size_t bytes : {size_t{0}, pushes_[0].size() - 1, pushes_[0].size() / 2}) {
     ExchangeRequest request = Request(0);
-    request.gradient = request.gradient.Subrange(0, bytes);
+    Payload& payload = DenseStepOf(request).push->gradient->bytes;
+    payload = payload.Subrange(0, bytes);
     const absl::Status status = ErrorOf(std::move(request));
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_TRUE(absl::StrContains(status.message(), "slice 0 of w")) << status;
@@ -264,7 +265,7 @@ TEST_P(SliceCodecTest, APullForFloat32GetsExactValues) {
   const std::unique_ptr<Slice> slice = MakeSliceWithWorkers(ConsistencyMode::kBsp, "int8");
   for (int worker = 0; worker < kWorkers; ++worker) {
     ExchangeRequest request = Request(worker);
-    request.pulls_float32 = worker == 1;  // It is parked until worker 2 has pushed.
+    DenseStepOf(request).pull->is_float32 = worker == 1;  // It is parked until worker 2 has pushed.
     Send(*slice, std::move(request));
   }
   ASSERT_EQ(replies_.size(), size_t{kWorkers});
@@ -352,8 +353,8 @@ TEST_P(SliceCodecTest, AnAutoSliceTakesFloat32PushesToo) {
   for (int worker = 0; worker < kWorkers; ++worker) {
     ExchangeRequest request = Request(worker);
     if (worker != 1) {
-      request.codec = CodecType::kFloat32;
-      request.gradient = Payload(absl::MakeConstSpan(gradients_[worker]), nullptr);
+      DenseStepOf(request).push->gradient = {
+          Payload(absl::MakeConstSpan(gradients_[worker]), nullptr)};
     }
     Send(*slice, std::move(request));
   }

@@ -1,6 +1,7 @@
 #include "server/shard/sparse_slice.h"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <utility>
 
@@ -93,65 +94,67 @@ SparseSlice::~SparseSlice() {
   while (!pulled_.empty()) Forget(pulled_.begin()->first);
 }
 
-absl::StatusOr<SparseSlice::Keys> SparseSlice::DecodeKeys(const Payload& list,
-                                                          const RowBatch::Part& part) const {
+absl::StatusOr<RowKeys> SparseSlice::DecodeKeys(const KeyList& list) const {
   // A peer cannot make the server take memory for keys that it did not send.
   const size_t most = kMaxSliceBytes / sizeof(float) / dim();
-  if (part.rows > most || list.size_bytes() < LeastKeyListBytes(part.rows)) {
+  if (list.rows > most || list.bytes.size_bytes() < LeastKeyListBytes(list.rows)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("expected at most ", most, " rows, and ", LeastKeyListBytes(part.rows),
-                     " bytes or more of their keys, got ", part.rows, " rows and ",
-                     list.size_bytes(), " bytes; use smaller batches"));
+        absl::StrCat("expected at most ", most, " rows, and ", LeastKeyListBytes(list.rows),
+                     " bytes or more of their keys, got ", list.rows, " rows and ",
+                     list.bytes.size_bytes(), " bytes; use smaller batches"));
   }
-  const Payload bytes = list.InOnePiece();
-  if (const uint64_t hash = HashKeyList(bytes.piece()); hash != part.keys_hash) {
+  const Payload bytes = list.bytes.InOnePiece();
+  if (const uint64_t hash = HashKeyList(bytes.piece()); hash != list.hash) {
     return absl::InvalidArgumentError(
-        absl::StrCat("expected a key list of hash ", part.keys_hash, ", got ", hash));
+        absl::StrCat("expected a key list of hash ", list.hash, ", got ", hash));
   }
-  auto keys = std::make_shared<std::vector<uint64_t>>(part.rows);
+  auto keys = std::make_shared<std::vector<uint64_t>>(list.rows);
   ASSIGN_OR_RETURN(const size_t used, DecodeKeyList(bytes.piece(), absl::MakeSpan(*keys)));
   if (used != bytes.size_bytes()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "expected ", part.rows, " keys in ", bytes.size_bytes(), " bytes, but they take ", used));
+        "expected ", list.rows, " keys in ", bytes.size_bytes(), " bytes, but they take ", used));
   }
   RETURN_IF_ERROR(CheckKeys(*keys));
   return keys;
 }
 
-absl::StatusOr<SparseSlice::Keys> SparseSlice::TakeKeys(ExchangeRequest& request,
-                                                        const RowBatch::Part& part) {
-  const size_t bytes = request.gradient.size_bytes();
-  if (part.key_bytes > bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(name(), ": expected ", part.key_bytes,
-                                                   " bytes of keys, got a payload of ", bytes));
+absl::StatusOr<RowKeys> SparseSlice::KeysOf(WorkerId worker, const KeyList& list) const {
+  if (!list.bytes.empty()) {
+    absl::StatusOr<RowKeys> keys = DecodeKeys(list);
+    return keys.ok() ? keys : Annotate(keys.status(), name());
   }
-  if (part.key_bytes > 0) {
-    const size_t rest = bytes - part.key_bytes;
-    absl::StatusOr<Keys> keys = DecodeKeys(request.gradient.Subrange(rest, part.key_bytes), part);
-    if (!keys.ok()) return Annotate(keys.status(), name());
-    request.gradient = request.gradient.Subrange(0, rest);
-    return keys;
-  }
-  if (part.rows == 0) return std::make_shared<const std::vector<uint64_t>>();
-  if (const auto found = pulled_.find(request.worker); found != pulled_.end()) {
+  if (list.rows == 0) return std::make_shared<const std::vector<uint64_t>>();
+  if (const auto found = pulled_.find(worker); found != pulled_.end()) {
     for (const PulledKeys& pulled : found->second) {
-      if (pulled.hash == part.keys_hash && pulled.keys->size() == part.rows) return pulled.keys;
+      if (pulled.hash == list.hash && pulled.keys->size() == list.rows) return pulled.keys;
     }
   }
-  return absl::NotFoundError(absl::StrCat(name(), ": the keys of hash ", part.keys_hash,
-                                          ", pulled before by worker ", request.worker.value(),
+  return absl::NotFoundError(absl::StrCat(name(), ": the keys of hash ", list.hash,
+                                          ", pulled before by worker ", worker.value(),
                                           ", are not here any more: send them with the request"));
 }
 
-absl::StatusOr<ParkedPull> SparseSlice::TakePull(ExchangeRequest& request) {
-  ParkedPull pull;
-  pull.step = *request.pull_step;
-  pull.is_float32 = request.pulls_float32;
-  ASSIGN_OR_RETURN(pull.keys, TakeKeys(request, request.rows.pull));
-  // Those of steps whose push was empty.
-  DropPulled(request.worker, std::min(steps().completed(request.worker), pull.step) + -1);
-  NotePulled(request.worker, {pull.step, request.rows.pull.keys_hash, pull.keys});
-  return pull;
+absl::Status SparseSlice::ReadRows(WorkerId worker, RowStep&& step, CheckedStep* read) {
+  if (step.pull.has_value()) {
+    ParkedPull& pull = read->pull.emplace();
+    pull.step = step.pull->step;
+    pull.is_float32 = step.pull->is_float32;
+    ASSIGN_OR_RETURN(pull.keys, KeysOf(worker, step.pulled_keys));
+    // Of steps that the worker has pushed, no keys are needed any more.
+    DropPulled(worker, std::min(steps().completed(worker), pull.step) + -1);
+    NotePulled(worker, {pull.step, step.pulled_keys.hash, pull.keys});
+  }
+  if (!step.push.has_value()) return absl::OkStatus();
+  StepPush& push = *step.push;
+  read->push = HeadOf(push);
+  if (!push.gradient.has_value() || IsAgain(worker, push)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(read->push->keys, KeysOf(worker, step.pushed_keys));
+  const Codec& codec = codecs_.PushOf(push.step, push.gradient->codec);
+  absl::StatusOr<EncodedGradient> gradient =
+      EncodedGradient::Check(*std::move(push.gradient), codec, read->push->keys->size() * dim());
+  if (!gradient.ok()) return Annotate(gradient.status(), name());
+  read->push->gradient = *std::move(gradient);
+  return absl::OkStatus();
 }
 
 void SparseSlice::NotePulled(WorkerId worker, PulledKeys pull) {
@@ -188,77 +191,33 @@ void SparseSlice::Forget(WorkerId worker) {
   DropPulled(worker, Step(std::numeric_limits<int64_t>::max()));
 }
 
-absl::StatusOr<uint64_t> SparseSlice::PushGradient(ExchangeRequest& request) {
-  const Step step = *request.push_step;
-  ASSIGN_OR_RETURN(const Keys keys, TakeKeys(request, request.rows.push));
-  const size_t size = keys->size() * dim();
-  absl::StatusOr<EncodedGradient> encoded =
-      EncodedGradient::Take(request, codecs_.PushOf(step, request.codec), size);
-  if (!encoded.ok()) return Annotate(encoded.status(), name());
-  RETURN_IF_ERROR(CheckPush(request));
-  if (checks_finite() && !encoded->IsFinite()) return NotFinite(request);
-  DropPulled(request.worker, step);
-  const auto in_place = encoded->InPlace();
-  if (in_place.has_value() && !IsKept(step)) {
-    const uint64_t divisor = DivisorOf(request.base_version);
-    Apply(*keys, *in_place, step, divisor, request.learning_rate);
-    return divisor;
+void SparseSlice::Apply(const CheckedPush& push, uint64_t learning_rate_divisor) {
+  if (const auto in_place = push.gradient->InPlace(); in_place.has_value()) {
+    return Update(*push.keys, *in_place, push.step, learning_rate_divisor, push.learning_rate);
   }
-  std::vector<float> gradient(size);
-  encoded->ForEachBlock([&gradient](size_t begin, absl::Span<const float> block) {
-    std::copy(block.begin(), block.end(), gradient.begin() + static_cast<ptrdiff_t>(begin));
-  });
-  if (IsKept(step)) {
-    kept_[step][request.worker] = {keys, std::move(gradient), request.base_version,
-                                   request.learning_rate};
-    return 0;
-  }
-  const uint64_t divisor = DivisorOf(request.base_version);
-  Apply(*keys, gradient, step, divisor, request.learning_rate);
-  return divisor;
+  Update(*push.keys, push.gradient->Decoded(), push.step, learning_rate_divisor,
+         push.learning_rate);
 }
 
-void SparseSlice::Apply(absl::Span<const uint64_t> keys, absl::Span<const float> gradients,
-                        Step step, uint64_t divisor, std::optional<double> learning_rate) {
+void SparseSlice::Update(absl::Span<const uint64_t> keys, absl::Span<const float> gradients,
+                         Step step, uint64_t divisor, std::optional<double> learning_rate) {
   ++version_;
   const double factor = learning_rate.has_value() ? *learning_rate / optimizer_.learning_rate() : 1;
   rows_->Push(keys, gradients, step, factor / static_cast<double>(divisor));
 }
 
-void SparseSlice::KeepNothing(const ExchangeRequest& request) {
-  KeptPush& kept = kept_[*request.push_step][request.worker];
-  kept = {};
-  kept.learning_rate = request.learning_rate;
-}
-
-std::optional<Step> SparseSlice::FirstKept() const {
-  if (kept_.empty()) return std::nullopt;
-  return kept_.begin()->first;
-}
-
-void SparseSlice::ApplyOne(Step step) {
-  KeptStep& of_step = kept_.at(step);
-  const KeptPush push = std::move(of_step.extract(of_step.begin()).mapped());
-  if (of_step.empty()) kept_.erase(step);
-  if (push.keys == nullptr) return;
-  Apply(*push.keys, push.gradient, step, DivisorOf(push.base_version), push.learning_rate);
-}
-
-void SparseSlice::ApplyMean(Step step) {
-  const KeptStep of_step = std::move(kept_.extract(step).mapped());
-  MeanOfRows mean(dim(), of_step.size());
-  bool has_gradient = false;
-  for (const auto& [worker, push] : of_step) {
-    if (push.keys == nullptr) continue;
-    has_gradient = true;
-    mean.Add(*push.keys, push.gradient);
+void SparseSlice::ApplyMean(Step step, PushesOfStep pushes) {
+  MeanOfRows mean(dim(), pushes.size());
+  std::deque<std::vector<float>> decoded;
+  for (const CheckedPush* const push : pushes) {
+    if (!push->gradient.has_value()) continue;
+    const auto in_place = push->gradient->InPlace();
+    mean.Add(*push->keys,
+             in_place.has_value() ? *in_place : decoded.emplace_back(push->gradient->Decoded()));
   }
-  // All live workers have done the step, and none has a gradient: nothing changes.
-  if (!has_gradient) return;
   const std::vector<uint64_t> keys = mean.Merge();
-  // The same one in all shards, whoever has rows in them.
-  const std::optional<double> learning_rate = of_step.begin()->second.learning_rate;
-  Apply(keys, mean.means(), step, /*divisor=*/1, learning_rate);
+  // The same learning rate in all shards, whoever has rows in them.
+  Update(keys, mean.means(), step, /*divisor=*/1, pushes[0]->learning_rate);
 }
 
 ExchangeReply SparseSlice::ReplyWithValues(WorkerId /*worker*/, const ParkedPull& pull) {
@@ -279,27 +238,13 @@ ExchangeReply SparseSlice::ReplyWithValues(WorkerId /*worker*/, const ParkedPull
   return reply;
 }
 
-absl::Status SparseSlice::SetInitialValues(const ExchangeRequest& /*request*/) {
+absl::Status SparseSlice::SetInitialValues(const Payload& /*values*/) {
   return absl::InvalidArgumentError(
       absl::StrCat(name(), ": the initial values of a sparse table come from no worker"));
 }
 
 void SparseSlice::Save(SliceSnapshot& snapshot) const {
   snapshot.rows = std::make_shared<const SparseRowsSnapshot>(rows_->Snapshot());
-  for (const auto& [step, of_step] : kept_) {
-    for (const auto& [worker, kept] : of_step) {
-      SliceSnapshot::KeptPush& push = snapshot.kept.emplace_back();
-      push.step = step;
-      push.worker = worker;
-      push.base_version = kept.base_version;
-      push.learning_rate = kept.learning_rate;
-      push.is_empty = kept.keys == nullptr;
-      if (push.is_empty) continue;
-      push.keys = kept.keys;
-      const auto copy = std::make_shared<std::vector<float>>(kept.gradient);
-      push.gradient = Payload(*copy, copy);
-    }
-  }
 }
 
 absl::Status SparseSlice::CheckKeys(absl::Span<const uint64_t> keys) const {
@@ -334,15 +279,6 @@ absl::Status SparseSlice::Load(const SliceSnapshot& snapshot) {
   if (status.ok()) status = rows_->Restore(*snapshot.rows);
   RETURN_IF_ERROR(Annotate(status, name()));
   version_ = snapshot.version;
-  for (const SliceSnapshot::KeptPush& push : snapshot.kept) {
-    KeptPush& kept = kept_[push.step][push.worker];
-    kept.base_version = push.base_version;
-    kept.learning_rate = push.learning_rate;
-    if (push.is_empty) continue;
-    kept.keys = push.keys;
-    kept.gradient.resize(push.keys->size() * dim());
-    push.gradient.CopyTo(absl::MakeSpan(kept.gradient));
-  }
   return absl::OkStatus();
 }
 
@@ -353,12 +289,7 @@ SliceMemory SparseSlice::memory() const {
   const size_t bytes = rows_->bytes();
   memory.optimizer = bytes / floats * optimizer_.state_floats();
   memory.parameters = bytes - memory.optimizer;
-  for (const auto& [step, of_step] : kept_) {
-    for (const auto& [worker, push] : of_step) {
-      if (push.keys == nullptr) continue;
-      memory.accumulators += BytesOf(*push.keys) + push.gradient.size() * sizeof(float);
-    }
-  }
+  memory.accumulators = kept().size_bytes();
   for (const auto& [worker, pulled] : pulled_) {
     for (const PulledKeys& keys : pulled) memory.copies += BytesOf(*keys.keys);
   }

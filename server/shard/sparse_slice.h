@@ -17,6 +17,7 @@
 #include "common/exchange/parameter_endpoint.h"
 #include "common/exchange/payload.h"
 #include "server/shard/parked_pulls.h"
+#include "server/shard/push_log.h"
 #include "server/shard/shard_counts.h"
 #include "server/shard/shard_snapshot.h"
 #include "server/shard/slice.h"
@@ -57,41 +58,30 @@ class SparseSlice : public Slice {
   SliceMemory memory() const override;
 
  private:
-  using Keys = std::shared_ptr<const std::vector<uint64_t>>;
   // The keys of a worker's pull, for the push of the same step.
   struct PulledKeys {
     Step step;
     uint64_t hash = 0;
-    Keys keys;
+    RowKeys keys;
   };
-  // A push whose step is not complete.
-  struct KeptPush {
-    Keys keys;  // null: without a gradient
-    std::vector<float> gradient;
-    std::optional<uint64_t> base_version;
-    std::optional<double> learning_rate;
-  };
-  using KeptStep = std::map<WorkerId, KeptPush>;
 
   SparseSlice(Options options, std::unique_ptr<SparseRows> rows);
 
-  absl::StatusOr<uint64_t> PushGradient(ExchangeRequest& request) override;
-  void KeepNothing(const ExchangeRequest& request) override;
-  std::optional<Step> FirstKept() const override;
-  void ApplyMean(Step step) override;
-  void ApplyOne(Step step) override;
-  absl::StatusOr<ParkedPull> TakePull(ExchangeRequest& request) override;
+  absl::Status ReadRows(WorkerId worker, RowStep&& step, CheckedStep* read) override;
+  void Apply(const CheckedPush& push, uint64_t learning_rate_divisor) override;
+  void ApplyMean(Step step, PushesOfStep pushes) override;
+  void NotePush(WorkerId worker, Step step) override { DropPulled(worker, step); }
   ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) override;
-  absl::Status SetInitialValues(const ExchangeRequest& request) override;
+  absl::Status SetInitialValues(const Payload& values) override;
   void Forget(WorkerId worker) override;
   void Save(SliceSnapshot& snapshot) const override;
   absl::Status Load(const SliceSnapshot& snapshot) override;
 
   size_t dim() const { return optimizer_.dim(); }
-  // Takes the keys of one half of the exchange out of the request's payload, where they are last,
-  // or finds them among the worker's pulled ones. INVALID_ARGUMENT; NOT_FOUND.
-  absl::StatusOr<Keys> TakeKeys(ExchangeRequest& request, const RowBatch::Part& part);
-  absl::StatusOr<Keys> DecodeKeys(const Payload& list, const RowBatch::Part& part) const;
+  // Decodes the list, or finds it among those that the worker has pulled. INVALID_ARGUMENT;
+  // NOT_FOUND.
+  absl::StatusOr<RowKeys> KeysOf(WorkerId worker, const KeyList& list) const;
+  absl::StatusOr<RowKeys> DecodeKeys(const KeyList& list) const;
   // INVALID_ARGUMENT unless they ascend and are of this shard.
   absl::Status CheckKeys(absl::Span<const uint64_t> keys) const;
   // INVALID_ARGUMENT unless its keys are, and its kept pushes are as long as their keys say.
@@ -101,8 +91,8 @@ class SparseSlice : public Slice {
   // Drops the keys of the worker's pulls up to `step`.
   void DropPulled(WorkerId worker, Step step);
   // Applies gradients of these keys, as one update.
-  void Apply(absl::Span<const uint64_t> keys, absl::Span<const float> gradients, Step step,
-             uint64_t divisor, std::optional<double> learning_rate);
+  void Update(absl::Span<const uint64_t> keys, absl::Span<const float> gradients, Step step,
+              uint64_t divisor, std::optional<double> learning_rate);
 
   const RowOptimizer& optimizer_;
   const ShardId shard_;
@@ -113,7 +103,6 @@ class SparseSlice : public Slice {
 
   uint64_t version_ = 0;
   std::unique_ptr<SparseRows> rows_;
-  std::map<Step, KeptStep> kept_;
   std::map<WorkerId, std::vector<PulledKeys>> pulled_;  // the latest one last
 };
 

@@ -12,6 +12,7 @@
 
 #include "common/base/random.h"
 #include "common/codec/key_list.h"
+#include "common/exchange/request_parts.h"
 #include "common/routing/key_shard.h"
 #include "server/consistency/consistency_schedule.h"
 
@@ -49,32 +50,36 @@ struct Rows {
   bool sends_pushed_keys = true;
 };
 
+Payload PayloadWith(const std::vector<uint8_t>& bytes) {
+  const auto owned = std::make_shared<std::vector<uint8_t>>(bytes);
+  Payload payload(owned);
+  payload.Append(*owned);
+  return payload;
+}
+
+KeyList ListOf(const Keys& keys) {
+  if (keys.empty()) return {};
+  const std::vector<uint8_t> list = Encoded(keys);
+  return {static_cast<uint32_t>(keys.size()), HashKeyList(list), PayloadWith(list)};
+}
+
 ExchangeRequest RequestOf(int worker, const Rows& rows, std::optional<Step> push_step,
                           std::optional<Step> pull_step) {
-  ExchangeRequest request;
-  request.worker = WorkerId(worker);
-  request.push_step = push_step;
-  request.pull_step = pull_step;
-  request.is_empty_push = push_step.has_value() && rows.pushed.empty();
-  const auto payload = std::make_shared<std::vector<uint8_t>>();
-  const auto* const gradient = reinterpret_cast<const uint8_t*>(rows.gradient.data());
-  payload->assign(gradient, gradient + rows.gradient.size() * sizeof(float));
+  RowStep step;
+  if (push_step.has_value()) step.push = {*push_step};
   if (!rows.pushed.empty()) {
-    const std::vector<uint8_t> list = Encoded(rows.pushed);
-    request.rows.push = {static_cast<uint32_t>(rows.pushed.size()), 0, HashKeyList(list)};
-    if (rows.sends_pushed_keys) {
-      request.rows.push.key_bytes = static_cast<uint32_t>(list.size());
-      payload->insert(payload->end(), list.begin(), list.end());
-    }
+    const auto gradient = std::make_shared<std::vector<float>>(rows.gradient);
+    step.push->gradient = {Payload(*gradient, gradient)};
+    step.pushed_keys = ListOf(rows.pushed);
+    if (!rows.sends_pushed_keys) step.pushed_keys.bytes.Clear();
   }
-  if (pull_step.has_value() && !rows.pulled.empty()) {
-    const std::vector<uint8_t> list = Encoded(rows.pulled);
-    request.rows.pull = {static_cast<uint32_t>(rows.pulled.size()),
-                         static_cast<uint32_t>(list.size()), HashKeyList(list)};
-    payload->insert(payload->end(), list.begin(), list.end());
+  if (pull_step.has_value()) {
+    step.pull = {*pull_step};
+    step.pulled_keys = ListOf(rows.pulled);
   }
-  request.gradient = Payload(payload);
-  request.gradient.Append(*payload);
+  ExchangeRequest request;
+  request.sender.worker = WorkerId(worker);
+  request.purpose = std::move(step);
   return request;
 }
 
@@ -104,7 +109,7 @@ class SparseSliceTest : public testing::Test {
 
   // Exchanges, and keeps the replies that become due, by worker.
   void Exchange(Slice& slice, ExchangeRequest request) {
-    const uint32_t worker = request.worker.value();
+    const uint32_t worker = request.sender.worker.value();
     ReleasedReplies released;
     slice.Exchange(
         std::move(request),
@@ -119,7 +124,7 @@ class SparseSliceTest : public testing::Test {
     return reply;
   }
   ExchangeReply ExchangeNow(Slice& slice, ExchangeRequest request) {
-    const uint32_t worker = request.worker.value();
+    const uint32_t worker = request.sender.worker.value();
     Exchange(slice, std::move(request));
     return Take(static_cast<int>(worker));
   }
@@ -304,7 +309,7 @@ TEST_F(SparseSliceTest, ThePushOfALearningRateTakesThePlaceOfTheOptimizers) {
   const Keys keys = KeysOfShard(1);
   ExchangeRequest request =
       RequestOf(0, {keys, std::vector<float>(kDim, 1), keys}, Step(0), Step(1));
-  request.learning_rate = 0.3;
+  RowStepOf(request).push->learning_rate = 0.3;
   const ExchangeReply reply = ExchangeNow(*slice, std::move(request));
   ASSERT_TRUE(reply.status.ok()) << reply.status;
   EXPECT_EQ(reply.learning_rate_divisor, 3u);
@@ -330,13 +335,11 @@ TEST_F(SparseSliceTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
   requests["expected a gradient of 48 bytes"] = request({keys, std::vector<float>(5), {}});
   requests["holds a NaN"] = request({keys, nan, {}});
   requests["expected a key list of hash"] = request({keys, gradient, {}});
-  ++requests["expected a key list of hash"].rows.push.keys_hash;
+  ++RowStepOf(requests["expected a key list of hash"]).pushed_keys.hash;
   requests["bytes or more of their keys"] = request({keys, gradient, keys});
-  requests["bytes or more of their keys"].rows.pull.rows = 1u << 31;
-  requests["bytes of keys, got a payload"] = request({keys, gradient, {}});
-  requests["bytes of keys, got a payload"].rows.push.key_bytes = 1000;
+  RowStepOf(requests["bytes or more of their keys"]).pulled_keys.rows = 1u << 31;
   requests["but they take"] = request({keys, gradient, {}});
-  requests["but they take"].rows.push.rows = 3;
+  RowStepOf(requests["but they take"]).pushed_keys.rows = 3;
   requests["expected the push of step 0"] =
       RequestOf(0, {keys, gradient, {}}, Step(1), std::nullopt);
   requests["has not pushed its update"] = RequestOf(0, {{}, {}, keys}, std::nullopt, Step(1));
@@ -369,7 +372,7 @@ TEST_F(SparseSliceTest, RowsTravelAsInt8) {
   ASSERT_EQ(encoded.size() % 4, 0u);
   rows.gradient.assign(bytes.begin(), bytes.end());
   ExchangeRequest request = RequestOf(0, rows, Step(0), Step(1));
-  request.codec = CodecType::kInt8;
+  RowStepOf(request).push->gradient->codec = CodecType::kInt8;
   const ExchangeReply reply = ExchangeNow(*slice, std::move(request));
   ASSERT_TRUE(reply.status.ok()) << reply.status;
   EXPECT_EQ(reply.codec, CodecType::kInt8);

@@ -43,10 +43,15 @@ void ReadFloats(const Payload& payload) {
 std::string Decode(const Payload& frame, NextFrames* next) {
   std::string found;
   NextFrames unused;
-  if (const auto request = DecodeRequest(frame, next); request.ok()) {
-    ReadFloats(request->request.gradient);
-    found += EncodePrefix(request->request_id, request->request, request->received_bytes) +
-             BytesOf(request->request.gradient);
+  if (auto request = DecodeRequest(frame, next); request.ok()) {
+    found += request->request.status().ToString();
+    if (request->request.ok()) {
+      ForEachPayload(*request->request, [&found](Payload& part) {
+        ReadFloats(part);
+        found += BytesOf(part);
+      });
+      found += EncodePrefix(request->request_id, *request->request, request->received_bytes);
+    }
   }
   if (const auto reply = DecodeReply(frame, next == nullptr ? nullptr : &unused); reply.ok()) {
     ReadFloats(reply->reply.values);

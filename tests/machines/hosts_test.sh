@@ -55,12 +55,13 @@ hosts() {
   (IFS=, && echo "${list[*]}")
 }
 
-# start TEST FLAGS...: the command on a machine of its own. Sets `pid`.
+# start TEST FLAGS...: the command on a machine of its own. Sets `pid`. Runs it by `before`.
+before=()
 start() {
   local test="$1"
   shift
   # exec: signals reach the command.
-  (exec ip netns exec "${cluster_name}-switch" "${capstan}" run --ssh="ssh -F ${folder}/ssh_config" \
+  (exec "${before[@]}" ip netns exec "${cluster_name}-switch" "${capstan}" run --ssh="ssh -F ${folder}/ssh_config" \
     --run_dir="${folder}/${test}" "$@") >"${folder}/${test}.out" 2>&1 &
   pid=$!
 }
@@ -194,14 +195,15 @@ done
 grep --quiet 'joined as worker 1' "${folder}/program/$(hosts 1)/worker-0.log" ||
   failed program "expected rank 1 on $(hosts 1)"
 expect_clean program
-mkdir "${folder}/gone"
-pushd "${folder}/gone" >/dev/null
-start folder --hosts="$(hosts 0)" --worker_command=true
-popd >/dev/null
-wait_for folder ' on 1 hosts: '
-rmdir "${folder}/gone"
-finish folder 1
-expect_text folder "expected the folder ${folder}/gone, in which capstan run was started, on this host, too"
+# A folder that the machines do not see.
+mkdir "${folder}/own"
+# shellcheck disable=SC2016
+before=(unshare --mount sh -c 'mount -t tmpfs none "$0" && mkdir "$0/here" && cd "$0/here" && exec "$@"'
+  "${folder}/own")
+run folder 1 --hosts="$(hosts 0)" --worker_command=true
+before=()
+expect_text folder \
+  "expected the folder ${folder}/own/here, in which capstan run was started, on this host, too"
 
 # Machines that cannot be reached, and one where nobody listens.
 began=${SECONDS}

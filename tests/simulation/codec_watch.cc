@@ -11,10 +11,11 @@ namespace capstan {
 namespace {
 
 FinalResidual ResidualIn(const ExchangeRequest& request, uint32_t own_arrays) {
-  std::vector<float> state(request.gradient.size_bytes() / sizeof(float));
-  request.gradient.CopyTo(absl::MakeSpan(state));
+  const Payload& arrays = std::get<WorkerState>(request.purpose).arrays;
+  std::vector<float> state(arrays.size_bytes() / sizeof(float));
+  arrays.CopyTo(absl::MakeSpan(state));
   const auto begin = state.end() - static_cast<int64_t>(state.size() / own_arrays);
-  return {request.worker, request.slice, {begin, state.end()}};
+  return {request.sender.worker, request.slice, {begin, state.end()}};
 }
 
 // Notes what came with this version first. Says that the worker got something else, unless another
@@ -61,16 +62,17 @@ void CodecWatchEndpoint::TakeCopy(SliceKey slice, WorkerId id, const ExchangeRep
           watch.copies, watch.wrong_values);
 }
 
-void CodecWatchEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+void CodecWatchEndpoint::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                                   ReplyCallback done) {
-  if (MovesOwnState(request)) {
-    if (request.own_cut == kFinalCut && worker_->options.own_arrays > 0) {
+  if (MovesWorkerState(request)) {
+    const auto* state = std::get_if<WorkerState>(&request.purpose);
+    if (state != nullptr && state->cut == kFinalCut && worker_->options.own_arrays > 0) {
       worker_->watch.residuals.push_back(ResidualIn(request, worker_->options.own_arrays));
     }
     return inner_->Exchange(std::move(request), std::move(delivered), std::move(done));
   }
   const SliceKey slice = request.slice;
-  const WorkerId id = request.worker;
+  const WorkerId id = request.sender.worker;
   inner_->Exchange(
       std::move(request), std::move(delivered),
       [worker = worker_, slice, id, done = std::move(done)](ExchangeReply reply) mutable {

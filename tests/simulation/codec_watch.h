@@ -51,7 +51,8 @@ class CodecWatchEndpoint : public ParameterEndpoint {
       : worker_(std::make_shared<Worker>(Worker{std::move(options), *watch, {}})),
         inner_(std::move(inner)) {}
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override;
 
  private:
   // Replies may come after the endpoint's end.

@@ -24,7 +24,7 @@ Payload Floats(std::vector<float> values) {
 class OneReplyServer : public ParameterEndpoint {
  public:
   explicit OneReplyServer(const ExchangeReply* reply) : reply_(*reply) {}
-  void Exchange(ExchangeRequest, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&&, DeliveredCallback delivered, ReplyCallback done) override {
     delivered();
     done(reply_);
   }
@@ -36,7 +36,7 @@ class OneReplyServer : public ParameterEndpoint {
 class CodecWatchTest : public testing::Test {
  protected:
   void Exchange(ExchangeRequest request) {
-    request.worker = WorkerId(2);
+    request.sender.worker = WorkerId(2);
     request.slice = {TableId(0), SliceIndex(1)};
     endpoint_.Exchange(
         std::move(request), [] {}, [](ExchangeReply) {});
@@ -98,11 +98,10 @@ TEST_F(CodecWatchTest, OneVersionWithTwoCopiesIsFound) {
 
 TEST_F(CodecWatchTest, TheFinalResidualIsTheLastArrayOfTheOwnState) {
   ExchangeRequest request;
-  request.gradient = Floats({1, 2, 3, 4});
-  request.own_cut = 1;
+  request.purpose = WorkerState{1, Floats({1, 2, 3, 4})};
   Exchange(request);
   EXPECT_TRUE(watch_.residuals.empty()) << "not the final one";
-  request.own_cut = kFinalCut;
+  std::get<WorkerState>(request.purpose).cut = kFinalCut;
   Exchange(request);
   ASSERT_EQ(watch_.residuals.size(), 1u);
   EXPECT_EQ(watch_.residuals[0].worker, WorkerId(2));

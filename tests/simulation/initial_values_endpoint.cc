@@ -8,16 +8,10 @@
 namespace capstan {
 
 ExchangeRequest InitialValuesEndpoint::InitialOf(const ExchangeRequest& pull) const {
-  ExchangeRequest request;
-  request.job = pull.job;
-  request.worker = pull.worker;
-  request.incarnation = pull.incarnation;
-  request.slice = pull.slice;
-  request.is_initial = true;
   const auto values = std::make_shared<std::vector<float>>(slice_size_);
   for (size_t i = 0; i < slice_size_; ++i) (*values)[i] = program_.InitialValue(pull.slice, i);
-  request.gradient = Payload(absl::MakeConstSpan(*values), values);
-  return request;
+  return {pull.sender, Epoch(), pull.slice,
+          InitialValues{Payload(absl::MakeConstSpan(*values), values)}};
 }
 
 void InitialValuesEndpoint::SendAfter(absl::Duration delay, ExchangeRequest request) {
@@ -30,19 +24,20 @@ void InitialValuesEndpoint::SendAfter(absl::Duration delay, ExchangeRequest requ
 
 void InitialValuesEndpoint::SendInitial(const ExchangeRequest& pull) {
   const ExchangeRequest initial = InitialOf(pull);
-  const bool is_intruder = pull.worker != WorkerId(0);
+  const bool is_intruder = pull.sender.worker != WorkerId(0);
   SendAfter(is_intruder ? absl::ZeroDuration() : program_.initial_delay, initial);
   if (program_.initial_again_after > absl::ZeroDuration()) {
     SendAfter(program_.initial_delay + program_.initial_again_after, initial);
   }
 }
 
-void InitialValuesEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+void InitialValuesEndpoint::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                                      ReplyCallback done) {
-  const bool is_worker_0 = request.worker == WorkerId(0);
-  const bool may_send = is_worker_0 || (program_.has_intruder && request.worker == WorkerId(1));
+  const bool is_worker_0 = request.sender.worker == WorkerId(0);
+  const bool may_send =
+      is_worker_0 || (program_.has_intruder && request.sender.worker == WorkerId(1));
   bool is_first = false, is_first_of_all = false;
-  if (may_send && request.pull_step.has_value()) {
+  if (may_send && PullOf(request) != nullptr) {
     MutexLock lock(&mu_);
     is_first_of_all = begun_.empty();
     is_first = begun_.insert(request.slice).second;

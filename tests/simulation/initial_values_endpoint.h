@@ -34,7 +34,8 @@ class InitialValuesEndpoint : public ParameterEndpoint {
         later_(clock) {}
   ~InitialValuesEndpoint() override { later_.Stop(); }
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override;
 
  private:
   // `pull` is of the slice and its worker.

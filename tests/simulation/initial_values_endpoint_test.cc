@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/fake_clock.h"
+#include "common/exchange/request_parts.h"
 
 namespace capstan {
 namespace {
@@ -13,7 +14,8 @@ namespace {
 class KeepingEndpoint : public ParameterEndpoint {
  public:
   explicit KeepingEndpoint(std::vector<ExchangeRequest>* asked) : asked_(asked) {}
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
     asked_->push_back(std::move(request));
     delivered();
     done(ExchangeReply());
@@ -27,9 +29,9 @@ class InitialValuesEndpointTest : public testing::Test {
  protected:
   void Pull(uint32_t worker, int64_t step, uint32_t slice = 0) {
     ExchangeRequest pull;
-    pull.worker = WorkerId(worker);
+    pull.sender.worker = WorkerId(worker);
     pull.slice.slice = SliceIndex(slice);
-    pull.pull_step = Step(step);
+    pull.purpose = MakeDenseStep(std::nullopt, Step(step));
     endpoint_->Exchange(
         std::move(pull), [] {}, [](const ExchangeReply&) {});
   }
@@ -57,10 +59,10 @@ TEST_F(InitialValuesEndpointTest, Worker0SendsEachSliceOnceAfterTheDelay) {
   EXPECT_EQ(asked_.size(), 3u);
   clock_.Advance(absl::Seconds(1));
   ASSERT_EQ(asked_.size(), 5u);
-  EXPECT_TRUE(asked_[4].is_initial);
+  ASSERT_TRUE(std::holds_alternative<InitialValues>(asked_[4].purpose));
   EXPECT_EQ(asked_[4].slice.slice, SliceIndex(1));
   std::vector<float> values(2);
-  asked_[4].gradient.CopyTo(absl::MakeSpan(values));
+  BroughtBy(asked_[4]).CopyTo(absl::MakeSpan(values));
   EXPECT_EQ(values, (std::vector<float>{20, 30}));
 }
 

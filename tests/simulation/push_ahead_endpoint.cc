@@ -15,12 +15,13 @@ ExchangeReply Again(ExchangeReply earlier) {
 
 }  // namespace
 
-void PushAheadEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+void PushAheadEndpoint::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                                  ReplyCallback done) {
   std::optional<ExchangeReply> earlier;
-  if (request.pull_step.has_value()) earlier = InPlaceOf(request.slice, *request.pull_step);
+  const StepPull* const pull = PullOf(request);
+  if (pull != nullptr) earlier = InPlaceOf(request.slice, pull->step);
   if (!earlier.has_value()) {
-    auto keep = [this, slice = request.slice, has_pull = request.pull_step.has_value(),
+    auto keep = [this, slice = request.slice, has_pull = pull != nullptr,
                  done = std::move(done)](ExchangeReply reply) mutable {
       if (has_pull && reply.status.ok()) {
         MutexLock lock(&mu_);
@@ -30,11 +31,12 @@ void PushAheadEndpoint::Exchange(ExchangeRequest request, DeliveredCallback deli
     };
     return inner_->Exchange(std::move(request), std::move(delivered), std::move(keep));
   }
-  if (!request.push_step.has_value()) {
+  if (PushOf(request) == nullptr) {
     delivered();
     return done(*std::move(earlier));
   }
-  request.pull_step.reset();
+  auto& step = std::get<DenseStep>(request.purpose);
+  step.pull.reset();
   request.destination = {};
   inner_->Exchange(
       std::move(request), std::move(delivered),

@@ -24,7 +24,8 @@ class PushAheadEndpoint : public ParameterEndpoint {
   PushAheadEndpoint(int64_t steps, std::unique_ptr<ParameterEndpoint> inner)
       : steps_(steps), inner_(std::move(inner)) {}
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override;
 
  private:
   // The answer to the slice's latest pull, if the pull of this step is omitted.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/exchange/request_parts.h"
 #include "common/tensor/host_buffer.h"
 
 namespace capstan {
@@ -17,12 +18,13 @@ class EchoServer : public ParameterEndpoint {
  public:
   explicit EchoServer(std::vector<ExchangeRequest>* requests) : requests_(*requests) {}
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
     delivered();
     ExchangeReply reply;
-    if (request.pull_step.has_value()) {
+    if (PullOf(request) != nullptr) {
       const auto values = std::make_shared<HostBuffer>(1);
-      values->span()[0] = static_cast<float>(request.pull_step->value());
+      values->span()[0] = static_cast<float>(PullOf(request)->step.value());
       reply.values = Payload(values->span(), values);
       reply.codec = CodecType::kInt8;
     }
@@ -42,8 +44,7 @@ class PushAheadEndpointTest : public testing::Test {
   static ExchangeRequest Request(std::optional<Step> push, Step pull, uint32_t slice) {
     ExchangeRequest request;
     request.slice = {TableId(0), SliceIndex(slice)};
-    request.push_step = push;
-    request.pull_step = pull;
+    request.purpose = MakeDenseStep(push, pull);
     return request;
   }
   // The value in the exchange's reply; none: the reply is an error.
@@ -69,12 +70,12 @@ class PushAheadEndpointTest : public testing::Test {
 TEST_F(PushAheadEndpointTest, EveryOtherPushGoesOutAloneAndIsAnsweredWithEarlierValues) {
   EXPECT_EQ(Exchange(std::nullopt, Step(0)), 0);
   EXPECT_EQ(Exchange(Step(0), Step(1)), 0);
-  EXPECT_EQ(requests_.back().push_step, Step(0));
-  EXPECT_EQ(requests_.back().pull_step, std::nullopt);
+  EXPECT_EQ(PushStepOf(requests_.back()), Step(0));
+  EXPECT_EQ(PullStepOf(requests_.back()), std::nullopt);
   EXPECT_EQ(Exchange(Step(1), Step(2)), 2);
-  EXPECT_EQ(requests_.back().pull_step, Step(2));
+  EXPECT_EQ(PullStepOf(requests_.back()), Step(2));
   EXPECT_EQ(Exchange(Step(2), Step(3)), 2);
-  EXPECT_EQ(requests_.back().pull_step, std::nullopt);
+  EXPECT_EQ(PullStepOf(requests_.back()), std::nullopt);
 }
 
 TEST_F(PushAheadEndpointTest, APullAloneThatIsLeftOutDoesNotReachTheServer) {

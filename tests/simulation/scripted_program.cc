@@ -28,7 +28,7 @@ absl::Status InParts(absl::FunctionRef<absl::Status()> call) {
 }
 
 // Row-major, as the program gives them.
-std::vector<float> InitialValues(const Scenario& scenario, TableId id) {
+std::vector<float> InitialValuesOf(const Scenario& scenario, TableId id) {
   const v1::TableSpec& table = scenario.tables[id.value()];
   std::vector<float> values;
   if (!table.initial_from_worker()) return values;
@@ -76,7 +76,7 @@ ScriptedProgram::ScriptedProgram(const Scenario& scenario, uint32_t process, Clo
   options.clock = clock;
   options.tables = scenario.tables;
   for (uint32_t table = 0; table < scenario.tables.size(); ++table) {
-    options.initial.push_back(InitialValues(scenario, TableId(table)));
+    options.initial.push_back(InitialValuesOf(scenario, TableId(table)));
   }
   // Checkpoints need the number of steps.
   const bool announces = !scenario.job.checkpoint().dir().empty() || scenario.seed % 2 == 0;

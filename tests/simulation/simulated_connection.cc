@@ -28,16 +28,16 @@ absl::Status Lost(const char* what) {
 
 }  // namespace
 
-void SimulatedConnection::Path::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+void SimulatedConnection::Path::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                                          ReplyCallback done) {
   if (!worker_->is_alive()) {
     delivered();
     return done(ErrorReply(Lost("worker")));
   }
   const absl::Time now = worker_->Now();
-  request.gradient = Copy(request.gradient);
+  ForEachPayload(request, [](Payload& payload) { payload = Copy(payload); });
   const SimulatedNetwork::Flight flight =
-      network_->Send(worker_, server_, kHeaderBytes + request.gradient.size_bytes());
+      network_->Send(worker_, server_, kHeaderBytes + PayloadBytes(request));
   if (flight.left == now) {
     delivered();
   } else {

@@ -18,7 +18,8 @@ class SimulatedConnection : public ParameterEndpoint {
                       ParameterEndpoint* endpoint)
       : path_(network, worker, server, endpoint), open_(&path_) {}
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
     open_.Exchange(std::move(request), std::move(delivered), std::move(done));
   }
 
@@ -29,7 +30,7 @@ class SimulatedConnection : public ParameterEndpoint {
     Path(SimulatedNetwork* network, SimulatedProcess* worker, SimulatedProcess* server,
          ParameterEndpoint* endpoint)
         : network_(network), worker_(worker), server_(server), endpoint_(endpoint) {}
-    void Exchange(ExchangeRequest request, DeliveredCallback delivered,
+    void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                   ReplyCallback done) override;
 
    private:

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/base/simulated_clock.h"
+#include "common/exchange/request_parts.h"
 #include "common/membership/scripted_coordinator.h"
 
 namespace capstan {
@@ -15,10 +17,11 @@ namespace {
 // Answers at once; keeps the first float of each gradient.
 class CountingServer : public ParameterEndpoint {
  public:
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
     delivered();
-    std::vector<float> values(request.gradient.size_bytes() / sizeof(float));
-    request.gradient.CopyTo(absl::MakeSpan(values));
+    std::vector<float> values(PayloadBytes(request) / sizeof(float));
+    BroughtBy(request).CopyTo(absl::MakeSpan(values));
     gradients.push_back(values.empty() ? 0 : values[0]);
     done(ExchangeReply());
   }
@@ -30,8 +33,8 @@ class SimulatedNetworkTest : public testing::Test {
   ExchangeRequest Push(float gradient, size_t size) {
     const auto values = std::make_shared<std::vector<float>>(size, gradient);
     ExchangeRequest request;
-    request.push_step = Step(0);
-    request.gradient = Payload(absl::MakeConstSpan(*values), values);
+    request.purpose =
+        MakeDenseStep(Step(0), std::nullopt, Payload(absl::MakeConstSpan(*values), values));
     return request;
   }
   // Sends one push, and notes the time until each of its answers.
@@ -57,9 +60,9 @@ class SimulatedNetworkTest : public testing::Test {
 TEST_F(SimulatedNetworkTest, AGradientOfAnyNumberOfBytesArrivesWhole) {
   class BytesServer : public ParameterEndpoint {
    public:
-    void Exchange(ExchangeRequest request, DeliveredCallback, ReplyCallback) override {
-      bytes.resize(request.gradient.size_bytes());
-      request.gradient.CopyTo(absl::MakeSpan(bytes));
+    void Exchange(ExchangeRequest&& request, DeliveredCallback, ReplyCallback) override {
+      bytes.resize(PayloadBytes(request));
+      BroughtBy(request).CopyTo(absl::MakeSpan(bytes));
     }
     std::vector<uint8_t> bytes;
   };
@@ -69,10 +72,11 @@ TEST_F(SimulatedNetworkTest, AGradientOfAnyNumberOfBytesArrivesWhole) {
   const auto sent =
       std::make_shared<std::vector<uint8_t>>(std::vector<uint8_t>{1, 2, 3, 4, 5, 6, 7});
   ExchangeRequest request;
-  request.gradient = Payload(sent);
-  request.gradient.Append(*sent);
+  Payload payload(sent);
+  payload.Append(*sent);
+  request.purpose = MakeDenseStep(Step(0), std::nullopt, payload);
   connection->Exchange(
-      request, [] {}, [](ExchangeReply) {});
+      std::move(request), [] {}, [](ExchangeReply) {});
   Run();
   EXPECT_EQ(server.bytes, *sent);
 }
@@ -118,10 +122,10 @@ TEST_F(SimulatedNetworkTest, ADuplicateHoldsTheBytesThatWereSent) {
   const auto connection = network.Connect(&worker_, &server_process_, &server_);
   std::vector<float> gradient = {1};
   ExchangeRequest request;
-  request.push_step = Step(0);
-  request.gradient = Payload(absl::MakeConstSpan(gradient), nullptr);
+  request.purpose =
+      MakeDenseStep(Step(0), std::nullopt, Payload(absl::MakeConstSpan(gradient), nullptr));
   connection->Exchange(
-      request, [] {}, [&](ExchangeReply) { gradient[0] = 2; });
+      std::move(request), [] {}, [&](ExchangeReply) { gradient[0] = 2; });
   gradient[0] = 3;
   Run();
   EXPECT_EQ(server_.gradients, (std::vector<float>{1, 1}));

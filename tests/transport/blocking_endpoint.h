@@ -14,7 +14,7 @@ class BlockingEndpoint : public ParameterEndpoint {
   explicit BlockingEndpoint(Clock* clock, int blocks_at = 1)
       : is_blocked(clock), may_go_on(clock), blocks_at_(blocks_at) {}
 
-  void Exchange(ExchangeRequest /*request*/, DeliveredCallback delivered,
+  void Exchange(ExchangeRequest&& /*request*/, DeliveredCallback delivered,
                 ReplyCallback done) override {
     delivered();
     if (++exchanges_ == blocks_at_) {

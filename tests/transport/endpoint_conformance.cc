@@ -9,6 +9,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "common/base/one_shot.h"
+#include "common/exchange/request_parts.h"
 #include "common/scheduler/scheduler.h"
 #include "common/scheduler/transfer_queue.h"
 #include "tests/transport/test_shard_host.h"
@@ -89,12 +90,11 @@ TEST_P(EndpointConformanceTest, PushAloneAndPullAloneWork) {
 TEST_P(EndpointConformanceTest, LearningRatesAndEmptyPushesArrive) {
   Connected connected(GetParam(), ConsistencyMode::kAsync, /*num_workers=*/1, kSmall);
   ExchangeRequest slow = MakeTestRequest(0, Step(0), Step(1), 1.0f, kSmall);
-  slow.learning_rate = 0.25;
+  DenseStepOf(slow).push->learning_rate = 0.25;
   Call push(*connected.endpoint, std::move(slow), &connected.clock);
   EXPECT_EQ(ToVector(push.Wait().values), std::vector<float>(kSmall, -0.25f));
   ExchangeRequest empty = MakeTestRequest(0, Step(1), Step(2));
-  empty.gradient.Clear();
-  empty.is_empty_push = true;
+  DenseStepOf(empty).push->gradient.reset();
   Call nothing(*connected.endpoint, std::move(empty), &connected.clock);
   const ExchangeReply reply = nothing.Wait();
   ASSERT_TRUE(reply.status.ok()) << reply.status;
@@ -110,8 +110,7 @@ TEST_P(EndpointConformanceTest, InitialValuesArriveAndReleaseParkedPulls) {
                                                  /*initial_from_worker=*/true));
     Call pull(*connected.endpoint, MakeTestRequest(1, std::nullopt, Step(0)), &connected.clock);
     ExchangeRequest initial = MakeTestRequest(0, Step(0), std::nullopt, 7.0f, elements);
-    initial.push_step.reset();
-    initial.is_initial = true;
+    initial.purpose = InitialValues{BroughtBy(initial)};
     Call sent(*connected.endpoint, std::move(initial), &connected.clock);
     EXPECT_TRUE(sent.Wait().status.ok());
     EXPECT_EQ(ToVector(pull.Wait().values), std::vector<float>(elements, 7.0f));
@@ -123,7 +122,7 @@ TEST_P(EndpointConformanceTest, ALargeSliceArrivesWhole) {
   ExchangeRequest request = MakeTestRequest(0, Step(0), Step(1));
   auto gradient = std::make_shared<std::vector<float>>(kTestElements);
   for (size_t i = 0; i < gradient->size(); ++i) (*gradient)[i] = static_cast<float>(i);
-  request.gradient = Payload(absl::MakeConstSpan(*gradient), gradient);
+  DenseStepOf(request).push->gradient = {Payload(absl::MakeConstSpan(*gradient), gradient)};
   Call call(*connected.endpoint, std::move(request), &connected.clock);
   const std::vector<float> values = ToVector(call.Wait().values);
   ASSERT_EQ(values.size(), gradient->size());
@@ -140,7 +139,7 @@ TEST_P(EndpointConformanceTest, RefusalsKeepCodeMessageAndEpoch) {
             absl::string_view::npos)
       << reply.status;
   ExchangeRequest ahead = MakeTestRequest(0, Step(0), Step(1), 1.0f, kSmall);
-  ahead.base_version = 7;
+  DenseStepOf(ahead).push->base_version = 7;
   Call too_new(*connected.endpoint, std::move(ahead), &connected.clock);
   const absl::Status too_new_status = too_new.Wait().status;
   EXPECT_TRUE(absl::IsInvalidArgument(too_new_status));
@@ -148,7 +147,7 @@ TEST_P(EndpointConformanceTest, RefusalsKeepCodeMessageAndEpoch) {
             absl::string_view::npos)
       << too_new_status;
   ExchangeRequest stale = MakeTestRequest(0, std::nullopt, Step(0));
-  stale.incarnation = Incarnation(1);
+  stale.sender.incarnation = Incarnation(1);
   Call stale_incarnation(*connected.endpoint, std::move(stale), &connected.clock);
   const ExchangeReply stale_reply = stale_incarnation.Wait();
   EXPECT_TRUE(absl::IsFailedPrecondition(stale_reply.status));
@@ -255,8 +254,7 @@ TEST_P(EndpointConformanceTest, TheOwnStateOfAWorkerGoesIntoACheckpointAndBack) 
     const uint64_t number = pull.Wait().cut;
     EXPECT_EQ(number, 1u);
     ExchangeRequest request = MakeTestRequest(0, std::nullopt, std::nullopt);
-    request.own_cut = number;
-    request.gradient = Payload(absl::MakeConstSpan(*state), state);
+    request.purpose = WorkerState{number, Payload(absl::MakeConstSpan(*state), state)};
     Call sent(*first.endpoint, std::move(request), &clock);
     const ExchangeReply reply = sent.Wait();
     EXPECT_TRUE(reply.status.ok()) << reply.status;
@@ -266,7 +264,7 @@ TEST_P(EndpointConformanceTest, TheOwnStateOfAWorkerGoesIntoACheckpointAndBack) 
   Connected second(GetParam(),
                    MakeTestHost(ConsistencyMode::kAsync, 1, kSmall, kArrays, &snapshot));
   ExchangeRequest request = MakeTestRequest(0, std::nullopt, std::nullopt);
-  request.pulls_own = true;
+  request.purpose = WorkerStatePull();
   Call pulled(*second.endpoint, std::move(request), &clock);
   const ExchangeReply reply = pulled.Wait();
   EXPECT_TRUE(reply.status.ok()) << reply.status;

@@ -35,7 +35,7 @@ FaultyEndpoint::Fate FaultyEndpoint::DrawFate() {
   return fate;
 }
 
-void FaultyEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+void FaultyEndpoint::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                               ReplyCallback done) {
   const Fate fate = DrawFate();
   if (fate.delay == absl::ZeroDuration()) {

@@ -38,7 +38,8 @@ class FaultyEndpoint : public ParameterEndpoint {
   FaultyEndpoint(Options options, std::unique_ptr<ParameterEndpoint> inner);
   ~FaultyEndpoint() override;
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override;
 
   Counts counts() const;
 

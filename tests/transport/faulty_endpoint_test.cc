@@ -13,7 +13,7 @@ namespace {
 class CountingEndpoint : public ParameterEndpoint {
  public:
   explicit CountingEndpoint(int* arrived) : arrived_(arrived) {}
-  void Exchange(ExchangeRequest, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&&, DeliveredCallback delivered, ReplyCallback done) override {
     ++*arrived_;
     delivered();
     done(ExchangeReply());

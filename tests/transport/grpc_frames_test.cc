@@ -276,7 +276,7 @@ class TogetherService : public v1::ParameterService::Service {
  private:
   void TakeFrame(const v1::ExchangeRequest& frame, std::vector<v1::ExchangeRequest>* requests) {
     received_bytes_ += frame.payload().size();
-    if (frame.header().has_push()) requests->push_back(frame);
+    if (frame.header().has_dense_step()) requests->push_back(frame);
   }
   v1::ExchangeReply AnswerTo(const v1::ExchangeRequest& request, uint64_t version) const {
     v1::ExchangeReply reply;

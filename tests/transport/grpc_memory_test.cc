@@ -22,6 +22,7 @@
 #include "common/base/one_shot.h"
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
+#include "common/exchange/request_parts.h"
 #include "common/membership/scripted_coordinator.h"
 #include "common/transport/grpc/call_guard.h"
 #include "common/transport/grpc/grpc_endpoint.h"
@@ -172,7 +173,7 @@ class RudeClient : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     const std::optional<uint64_t> received_bytes =
         worker_ % 2 == 0 ? std::optional<uint64_t>(0) : std::nullopt;
     message_ =
-        ToByteBuffer(EncodePrefix(1 + step_.value(), request, received_bytes), request.gradient);
+        ToByteBuffer(EncodePrefix(1 + step_.value(), request, received_bytes), BroughtBy(request));
     step_ = step_ + 1;
     StartWrite(&message_);
   }

@@ -20,12 +20,10 @@ def request(request_id, push=None, step=0, pull_step=None):
     message.header.incarnation = 100
     message.header.epoch = 1
     if push is not None:
-        message.header.has_push = True
-        message.header.push_step = step
+        message.header.dense_step.push_step = step
         message.payload = struct.pack(f"<{len(push)}f", *push)
     if pull_step is not None:
-        message.header.has_pull = True
-        message.header.pull_step = pull_step
+        message.header.dense_step.pull_step = pull_step
     return message
 
 

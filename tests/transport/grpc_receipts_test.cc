@@ -43,11 +43,11 @@ class ScriptedEndpoint : public ParameterEndpoint {
  public:
   explicit ScriptedEndpoint(bool parks = false) : parks_(parks) {}
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
     delivered();
     ExchangeReply reply;
-    if (request.pull_step.has_value())
-      reply.values = Payload(absl::MakeConstSpan(*values_), values_);
+    if (PullOf(request) != nullptr) reply.values = Payload(absl::MakeConstSpan(*values_), values_);
     {
       MutexLock lock(&mu_);
       if (parks_ && !reply.values.empty()) {
@@ -107,8 +107,9 @@ class RawClient {
     v1::ExchangeRequest request;
     request.mutable_header()->set_request_id(table);
     request.mutable_header()->set_table(table);
-    request.mutable_header()->set_has_push(true);
-    request.mutable_header()->set_has_pull(pulls);
+    v1::Step& step = *request.mutable_header()->mutable_dense_step();
+    step.set_push_step(0);
+    if (pulls) step.set_pull_step(0);
     request.mutable_header()->set_has_receipts(has_receipts);
     request.mutable_header()->set_received_bytes(received_bytes_);
     request.set_payload(std::string(kBytes, '\0'));

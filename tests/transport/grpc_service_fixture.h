@@ -54,10 +54,8 @@ inline v1::ExchangeRequest GeneratedPush(uint64_t request_id, int64_t step, floa
   request.mutable_header()->set_job(kTestJob);
   request.mutable_header()->set_incarnation(100);
   request.mutable_header()->set_epoch(1);
-  request.mutable_header()->set_has_push(true);
-  request.mutable_header()->set_push_step(step);
-  request.mutable_header()->set_has_pull(true);
-  request.mutable_header()->set_pull_step(step + 1);
+  request.mutable_header()->mutable_dense_step()->set_push_step(step);
+  request.mutable_header()->mutable_dense_step()->set_pull_step(step + 1);
   const std::vector<float> gradient(kElements, value);
   request.set_payload(gradient.data(), gradient.size() * sizeof(float));
   return request;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/exchange/request_parts.h"
 #include "proto/job.pb.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/update_scale.h"
@@ -41,16 +42,12 @@ std::unique_ptr<ShardHost> MakeTestHost(ConsistencyMode mode, int num_workers, u
 ExchangeRequest MakeTestRequest(int worker, std::optional<Step> push_step,
                                 std::optional<Step> pull_step, float value, uint64_t elements) {
   ExchangeRequest request;
-  request.job = kTestJob;
-  request.worker = WorkerId(worker);
-  request.incarnation = Incarnation(100 + worker);
+  request.sender = {kTestJob, WorkerId(worker), Incarnation(100 + worker)};
   request.epoch = Epoch(1);
-  request.push_step = push_step;
-  request.pull_step = pull_step;
-  if (push_step.has_value()) {
-    auto gradient = std::make_shared<std::vector<float>>(elements, value);
-    request.gradient = Payload(absl::MakeConstSpan(*gradient), gradient);
-  }
+  const auto gradient =
+      std::make_shared<std::vector<float>>(push_step.has_value() ? elements : 0, value);
+  request.purpose =
+      MakeDenseStep(push_step, pull_step, Payload(absl::MakeConstSpan(*gradient), gradient));
   return request;
 }
 

@@ -17,6 +17,7 @@
 #include "common/base/one_shot.h"
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
+#include "common/exchange/request_parts.h"
 #include "common/transport/grpc/grpc_setup.h"
 #include "common/transport/ucx/ucx_protocol.h"
 #include "common/transport/ucx/ucx_transport.h"
@@ -132,7 +133,7 @@ class RudeClients {
           MakeTestRequest(static_cast<int>(i), step, step + 1, 1.0f, kElements);
       std::string header;
       EncodeHeader(1 + step.value(), request, &header);
-      Send(endpoints_[i], kUcxMessage, header, request.gradient);
+      Send(endpoints_[i], kUcxMessage, header, BroughtBy(request));
     }
   }
   void Progress() { ucp_worker_progress(worker_); }

@@ -17,6 +17,7 @@
 #include "common/base/one_shot.h"
 #include "common/base/real_clock.h"
 #include "common/exchange/parameter_endpoint.h"
+#include "common/exchange/request_parts.h"
 #include "tests/transport/blocking_endpoint.h"
 #include "tests/transport/test_shard_host.h"
 #include "tests/transport/ucx_test_server.h"
@@ -90,11 +91,12 @@ TEST_F(UcxTransportTest, AGradientInPiecesArrivesWhole) {
   for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i % 1000);
   const auto* const bytes = reinterpret_cast<const uint8_t*>(gradient.data());
   ExchangeRequest request = MakeTestRequest(0, Step(0), Step(1), 0.0f);
-  request.gradient = Payload(nullptr);
+  Payload& payload = DenseStepOf(request).push->gradient->bytes;
+  payload = Payload(nullptr);
   const size_t pieces[] = {4, 100, kTestElements * sizeof(float) - 104};
   size_t begin = 0;
   for (const size_t piece : pieces) {
-    request.gradient.Append({bytes + begin, piece});
+    payload.Append({bytes + begin, piece});
     begin += piece;
   }
   const std::vector<float> values = ToVector(Exchange(*endpoint, std::move(request)).values);
@@ -105,9 +107,10 @@ TEST_F(UcxTransportTest, AGradientInPiecesArrivesWhole) {
 // Notes the addresses of arriving gradients.
 class NotingEndpoint : public ParameterEndpoint {
  public:
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
-    places.insert(request.gradient.fragments()[0].data());
-    request.gradient.Clear();
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
+    places.insert(BroughtBy(request).fragments()[0].data());
+    request = ExchangeRequest();
     delivered();
     done(ExchangeReply());
   }
@@ -128,8 +131,9 @@ TEST_F(UcxTransportTest, AServerFetchesLargeGradientsInTurnIntoMemoryThatIsStill
 // Notes the order of pushes.
 class OrderEndpoint : public ParameterEndpoint {
  public:
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
-    steps.push_back(request.push_step.value().value());
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
+    steps.push_back(PushStepOf(request).value().value());
     delivered();
     done(ExchangeReply());
   }

@@ -21,7 +21,7 @@ class FailedConnection : public ParameterEndpoint {
   explicit FailedConnection(const absl::Status& status)
       : status_(absl::UnimplementedError(status.message())) {}
 
-  void Exchange(ExchangeRequest /*request*/, DeliveredCallback delivered,
+  void Exchange(ExchangeRequest&& /*request*/, DeliveredCallback delivered,
                 ReplyCallback done) override {
     delivered();
     done(ErrorReply(status_));
@@ -60,7 +60,7 @@ ServerConnection::ServerConnection(std::shared_ptr<const void> transport,
       uses_grpc_(ucx == nullptr),
       ucx_(std::move(ucx)) {}
 
-void ServerConnection::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+void ServerConnection::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                                 ReplyCallback done) {
   if (uses_grpc_) {
     used_->NoteGrpc();

@@ -66,7 +66,8 @@ class ServerConnection : public ParameterEndpoint {
                    std::vector<std::unique_ptr<ParameterEndpoint>> grpc,
                    std::shared_ptr<TransportsUsed> used);
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override;
 
  private:
   void UseGrpc(ExchangeReply& reply);

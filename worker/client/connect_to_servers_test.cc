@@ -15,7 +15,7 @@ namespace {
 class FixedEndpoint : public ParameterEndpoint {
  public:
   FixedEndpoint(absl::Status status, int* calls) : status_(std::move(status)), calls_(calls) {}
-  void Exchange(ExchangeRequest /*request*/, DeliveredCallback delivered,
+  void Exchange(ExchangeRequest&& /*request*/, DeliveredCallback delivered,
                 ReplyCallback done) override {
     ++*calls_;
     delivered();

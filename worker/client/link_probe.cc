@@ -70,11 +70,11 @@ class LinkProbe {
   void PauseAfterLoss() { SleepUntil(clock_, std::min(clock_.Now() + kRetryDelay, end_)); }
 
   void Send(const Lane& lane, size_t bytes) {
+    Payload payload(bytes_);
+    payload.Append({bytes_->data(), bytes});
     ExchangeRequest request;
-    request.is_probe = true;
     request.slice.slice = SliceIndex(lane.slice);
-    request.gradient = Payload(bytes_);
-    request.gradient.Append({bytes_->data(), bytes});
+    request.purpose = Probe{std::move(payload)};
     servers_[lane.server]->Exchange(
         std::move(request), [] {},
         [this, lane, bytes](ExchangeReply reply) { OnReply(lane, bytes, reply); });

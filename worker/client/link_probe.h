@@ -10,7 +10,7 @@
 
 namespace capstan {
 
-// Measures the links to all servers of a job at once, with probes (ExchangeRequest::is_probe) that
+// Measures the links to all servers of a job at once, with probes (Probe) that
 // the servers send back; also int8 on this thread, for a few milliseconds. The worker is to push
 // and to pull `training_bytes`. The measurement takes at most 2 s. It also takes at most 2 % of the
 // time for those bytes, as soon as each server has sent back 12 probes of 64 KiB, and more on a

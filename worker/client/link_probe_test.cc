@@ -36,16 +36,17 @@ class FarServer : public ParameterEndpoint {
     }
   }
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
-    EXPECT_TRUE(request.is_probe);
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
+    ASSERT_TRUE(std::holds_alternative<Probe>(request.purpose));
     delivered();
     if (sent_++ < link_.lost) return done(ErrorReply(absl::UnavailableError("lost")));
-    const double bytes = static_cast<double>(request.gradient.size_bytes());
+    const double bytes = static_cast<double>(PayloadBytes(request));
     free_ = std::max(free_, clock_.Now()) + absl::Seconds(bytes / link_.bytes_per_second);
     const int64_t id = ++last_id_;
     Waiting& waiting = waiting_[id];
     waiting.done = std::move(done);
-    waiting.reply.values = request.gradient;
+    waiting.reply.values = std::get<Probe>(request.purpose).bytes;
     waiting.timer = clock_.RunAt(free_ + link_.round_trip, [this, id] {
       Waiting due = std::move(waiting_.extract(id).mapped());
       due.done(std::move(due.reply));
@@ -73,7 +74,7 @@ class SilentServer : public ParameterEndpoint {
   ~SilentServer() override {
     for (ReplyCallback& done : open_) done(ErrorReply(absl::UnavailableError("it ends")));
   }
-  void Exchange(ExchangeRequest, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&&, DeliveredCallback delivered, ReplyCallback done) override {
     delivered();
     open_.push_back(std::move(done));
   }

@@ -60,7 +60,7 @@ void ParameterClient::UpdateRouting(const RoutingTable& routing) {
   for (auto& attempt : waiting) Send(std::move(attempt));
 }
 
-void ParameterClient::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+void ParameterClient::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                                ReplyCallback done) {
   auto attempt = std::make_shared<Attempt>();
   attempt->client = this;

@@ -54,7 +54,8 @@ class ParameterClient : public ParameterEndpoint {
   int64_t retries() const;
 
   // Fills in the request's epoch. UNAVAILABLE: the server was unreachable for rpc_deadline.
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override;
 
  private:
   struct Server {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/fake_clock.h"
+#include "common/exchange/request_parts.h"
 #include "common/routing/routing_table.h"
 
 namespace capstan {
@@ -24,7 +25,8 @@ struct Asked {
 class FakeEndpoint : public ParameterEndpoint {
  public:
   FakeEndpoint(ServerId server, std::vector<Asked>* asked) : server_(server), asked_(asked) {}
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
     delivered();
     asked_->push_back({server_, std::move(request), std::move(done)});
   }
@@ -58,7 +60,7 @@ class ParameterClientTest : public testing::Test {
     ParameterClient* const client = ending_ != nullptr ? ending_ : client_.get();
     ExchangeRequest request;
     request.slice = {TableId(0), SliceIndex(slice)};
-    request.pull_step = Step(3);
+    request.purpose = MakeDenseStep(std::nullopt, Step(3));
     client->Exchange(
         std::move(request), [this] { ++delivered_; },
         [this](ExchangeReply reply) { replies_.push_back(std::move(reply)); });
@@ -85,7 +87,7 @@ TEST_F(ParameterClientTest, AsksTheServerOfTheShardWithTheCurrentEpoch) {
   EXPECT_EQ(asked_[1].server, ServerId(1));
   const ExchangeRequest& request = asked_[0].request;
   EXPECT_EQ(request.epoch, Epoch(1));
-  EXPECT_EQ(request.pull_step, Step(3));
+  EXPECT_EQ(PullStepOf(request), Step(3));
 }
 
 TEST_F(ParameterClientTest, SendsAgainWhenTheShardHasMoved) {
@@ -171,7 +173,7 @@ class ScriptedEndpoint : public ParameterEndpoint {
     if (script_->open) script_->open(ErrorReply(absl::UnavailableError("destroyed")));
   }
 
-  void Exchange(ExchangeRequest, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&&, DeliveredCallback delivered, ReplyCallback done) override {
     ++script_->calls;
     delivered();
     if (script_->statuses.empty()) {

@@ -1,9 +1,9 @@
 #include "worker/client/parameter_store.h"
 
 #include <algorithm>
-#include <array>
 #include <new>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Opt
   }
   CodecPlan plan;
   plan.draws.seed = options.seed;
-  plan.draws.worker = options.worker;
+  plan.draws.worker = options.sender.worker;
   plan.workers = options.num_workers;
   for (size_t i = 0; i < codecs.size(); ++i) {
     const v1::TableSpec& table = options.tables[i];
@@ -43,8 +43,8 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Opt
   const auto is_sparse = [](const v1::TableSpec& table) { return table.has_sparse(); };
   if (std::any_of(options.tables.begin(), options.tables.end(), is_sparse)) {
     store->rows_ = std::make_unique<RowStore>(RowStore::Options{
-        options.clock, options.client, options.scheduler, options.job, options.worker,
-        options.incarnation, options.tables, row_codecs, options.seed, options.shard_count,
+        options.clock, options.client, options.scheduler, options.sender, options.tables,
+        row_codecs, options.seed, options.shard_count,
         [store = store.get()](const absl::Status& status) { store->Fail(status); }});
   }
   return store;
@@ -55,9 +55,7 @@ ParameterStore::ParameterStore(const Options& options, std::unique_ptr<Parameter
     : clock_(options.clock),
       client_(options.client),
       scheduler_(options.scheduler),
-      job_(options.job),
-      worker_(options.worker),
-      incarnation_(options.incarnation),
+      sender_(options.sender),
       slice_bytes_(options.slice_bytes),
       mirror_(options.mirror),
       tracer_(options.tracer),
@@ -229,7 +227,7 @@ absl::StatusOr<Payload> ParameterStore::EncodeGradient(SliceKey key, Step step) 
   const absl::Duration coding = clock_->Now() - begin;
   if (!encoded.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "worker ", worker_.value(), ", step ", step.value(), ", slice ", key.slice.value(),
+        "worker ", sender_.worker.value(), ", step ", step.value(), ", slice ", key.slice.value(),
         " of table ", buffers_->table(key.table).name, ": ", encoded.status().message(),
         ". It was not pushed. Try a smaller learning rate (--learning_rate, or that of the "
         "program), and look at the data"));
@@ -240,33 +238,23 @@ absl::StatusOr<Payload> ParameterStore::EncodeGradient(SliceKey key, Step step) 
   return std::move(encoded->bytes);
 }
 
-ExchangeRequest ParameterStore::RequestOf(SliceKey key) const {
-  ExchangeRequest request;
-  request.job = job_;
-  request.worker = worker_;
-  request.incarnation = incarnation_;
-  request.slice = key;
-  return request;
-}
-
 void ParameterStore::SendSlice(SliceKey key, const Purpose& purpose, Payload gradient,
                                const ExchangeTrace& trace, absl::AnyInvocable<void()> delivered) {
-  ExchangeRequest request = RequestOf(key);
-  request.push_step = purpose.push_step;
-  request.pull_step = purpose.pull_step;
   const bool is_encoded = PullsEncoded(key.table, purpose);
-  request.pulls_float32 =
-      purpose.is_exact || (buffers_->table(key.table).is_auto_pull && !is_encoded);
-  if (!purpose.is_exact) request.copy = buffers_->CopyOf(key);
+  const uint64_t bytes_pushed = gradient.size_bytes();
+  DenseStep step;
+  step.pull = {purpose.pull_step,
+               purpose.is_exact || (buffers_->table(key.table).is_auto_pull && !is_encoded)};
+  if (!purpose.is_exact) step.copy = buffers_->CopyOf(key);
   if (purpose.push_step.has_value()) {
-    request.base_version = buffers_->VersionOf(key);
-    request.is_empty_push = purpose.is_empty;
-    request.learning_rate = purpose.learning_rate;
-    request.gradient = std::move(gradient);
-    request.codec = PushCodec(key.table, purpose);
+    StepPush& push = step.push.emplace();
+    push.step = *purpose.push_step;
+    push.base_version = buffers_->VersionOf(key);
+    push.learning_rate = purpose.learning_rate;
+    if (!purpose.is_empty) push.gradient = {std::move(gradient), PushCodec(key.table, purpose)};
   }
+  ExchangeRequest request = RequestOf(key, std::move(step));
   if (!is_encoded) request.destination = buffers_->ValuesOf(key);
-  const uint64_t bytes_pushed = request.gradient.size_bytes();
   trace.Begin("send");
   client_->Exchange(std::move(request), trace.BeginBefore("server and reply", std::move(delivered)),
                     [this, key, purpose, bytes_pushed, trace](const ExchangeReply& reply) {
@@ -361,71 +349,60 @@ absl::StatusOr<Payload> ParameterStore::OwnStateOf(SliceKey key) {
   if (encoder_->arrays(key.table) == 0) return own_state_->Save(key);
   ASSIGN_OR_RETURN(Payload of_encoder, encoder_->SaveState(key));
   if (own_state_ == nullptr) return of_encoder;
-  const auto parts = std::make_shared<std::array<Payload, 2>>(
-      std::array<Payload, 2>{own_state_->Save(key), std::move(of_encoder)});
-  Payload both(parts);
-  for (const Payload& part : *parts) {
-    for (const Payload::Fragment fragment : part.fragments()) both.Append(fragment);
-  }
+  Payload both = own_state_->Save(key);
+  both.Append(of_encoder);
   return both;
 }
 
 void ParameterStore::SendOwnState(SliceKey key, uint64_t cut) {
-  ExchangeRequest request = RequestOf(key);
-  request.own_cut = cut;
   absl::StatusOr<Payload> state = OwnStateOf(key);
   if (!state.ok()) return Fail(state.status());
-  request.gradient = *std::move(state);
-  SubmitAlone(std::move(request));
+  SubmitAlone(RequestOf(key, WorkerState{cut, *std::move(state)}));
 }
 
 void ParameterStore::SubmitForSlices(TableId id,
-                                     absl::FunctionRef<void(ExchangeRequest&)> set_purpose) {
+                                     absl::FunctionRef<ExchangeRequest(SliceKey)> make) {
   const ParameterBuffers::Table& table = buffers_->table(id);
   for (uint32_t slice = 0; slice < table.slicing.slice_count(); ++slice) {
-    ExchangeRequest request = RequestOf({id, SliceIndex(slice)});
-    set_purpose(request);
     {
       MutexLock lock(&mu_);
       ++open_exchanges_[table.layer];
     }
-    SubmitAlone(std::move(request));
+    SubmitAlone(make({id, SliceIndex(slice)}));
   }
 }
 
 void ParameterStore::PullOwnState() {
   for (uint32_t i = 0; i < buffers_->table_count(); ++i) {
     if (OwnArrays(TableId(i)) == 0) continue;
-    SubmitForSlices(TableId(i), [](ExchangeRequest& request) { request.pulls_own = true; });
+    SubmitForSlices(TableId(i), [this](SliceKey key) { return RequestOf(key, WorkerStatePull()); });
   }
 }
 
 void ParameterStore::PushInitial(TableId table) {
-  SubmitForSlices(table, [this](ExchangeRequest& request) {
-    request.is_initial = true;
-    request.gradient = buffers_->ShareValuesOf(request.slice);
+  SubmitForSlices(table, [this](SliceKey key) {
+    return RequestOf(key, InitialValues{buffers_->ShareValuesOf(key)});
   });
 }
 
 void ParameterStore::SubmitAlone(ExchangeRequest request) {
   Transfer transfer;
   transfer.layer = buffers_->table(request.slice.table).layer;
-  transfer.bytes = request.gradient.size_bytes();
+  transfer.bytes = PayloadBytes(request);
   transfer.start = [this,
                     request = std::move(request)](absl::AnyInvocable<void()> credited) mutable {
     const SliceKey key = request.slice;
-    const bool pulls_own = request.pulls_own;
-    client_->Exchange(std::move(request), std::move(credited),
-                      [this, key, pulls_own](const ExchangeReply& reply) {
-                        OnReplyToAlone(key, pulls_own, reply);
-                      });
+    const bool is_pull = std::holds_alternative<WorkerStatePull>(request.purpose);
+    client_->Exchange(
+        std::move(request), std::move(credited),
+        [this, key, is_pull](const ExchangeReply& reply) { OnReplyToAlone(key, is_pull, reply); });
   };
   scheduler_->Submit(std::move(transfer));
 }
 
-void ParameterStore::OnReplyToAlone(SliceKey key, bool pulls_own, const ExchangeReply& reply) {
+void ParameterStore::OnReplyToAlone(SliceKey key, bool is_pull, const ExchangeReply& reply) {
   absl::Status status = reply.status;
-  if (status.ok() && pulls_own && !reply.values.empty()) status = LoadOwnState(key, reply.values);
+  if (status.ok() && is_pull && !reply.values.empty()) status = LoadOwnState(key, reply.values);
   MutexLock lock(&mu_);
   --open_exchanges_[buffers_->table(key.table).layer];
   if (reply.status.ok()) traffic_.CountExchange();

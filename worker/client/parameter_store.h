@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -44,18 +45,15 @@ class ParameterStore {
     Clock* clock = nullptr;               // Required; outlives the store
     ParameterEndpoint* client = nullptr;  // Required; answers every exchange before the store ends
     Scheduler* scheduler = nullptr;       // Required; outlives the store's exchanges
-    // The worker, as in all its requests. Required.
-    uint64_t job = 0;  // fingerprint
-    WorkerId worker;
-    Incarnation incarnation;
-    std::vector<v1::TableSpec> tables;  // Required: all of the job, in order of table id
-    std::vector<TableCodecs> codecs;    // of each table; empty: float32 for all
-    uint64_t seed = 0;                  // the job's; of the codecs' draws
-    uint32_t num_workers = 1;           // of the job
-    double learning_rate = 1;           // of the job: of tables without an optimizer of their own
-    uint64_t slice_bytes = 0;           // Required
-    uint32_t shard_count = 0;           // of the job; required for sparse tables
-    uint64_t partition_bytes = 0;       // as SetPartition says
+    Sender sender;                        // Required: the worker, as in all its requests
+    std::vector<v1::TableSpec> tables;    // Required: all of the job, in order of table id
+    std::vector<TableCodecs> codecs;      // of each table; empty: float32 for all
+    uint64_t seed = 0;                    // the job's; of the codecs' draws
+    uint32_t num_workers = 1;             // of the job
+    double learning_rate = 1;             // of the job: of tables without an optimizer of their own
+    uint64_t slice_bytes = 0;             // Required
+    uint32_t shard_count = 0;             // of the job; required for sparse tables
+    uint64_t partition_bytes = 0;         // as SetPartition says
     // The scheduler's: gradients are encoded in the same order.
     v1::SchedulerSpec::Policy policy = v1::SchedulerSpec::PRIORITY;
     // Outlives the store's exchanges. Null: the device computes on the store's own memory.
@@ -205,19 +203,20 @@ class ParameterStore {
   // Also ends the trace.
   absl::Status TakeValues(SliceKey key, const Purpose& purpose, const ExchangeReply& reply,
                           const ExchangeTrace& trace);
-  // A request of the slice, so far for nothing.
-  ExchangeRequest RequestOf(SliceKey key) const;
+  ExchangeRequest RequestOf(SliceKey key, decltype(ExchangeRequest::purpose) purpose) const {
+    return {sender_, Epoch(), key, std::move(purpose)};
+  }
   // The cut for which the reply asks for the slice's own state; 0: for none. Answers once.
   uint64_t TakeCut(SliceKey key, Step pull_step, const ExchangeReply& reply);
   // Number of arrays of own state: the engine's, and the residual.
   uint32_t OwnArrays(TableId table) const;
   absl::StatusOr<Payload> OwnStateOf(SliceKey key);
   void SendOwnState(SliceKey key, uint64_t cut);
-  // Submits an exchange of each slice of the table, for what `set_purpose` sets.
-  void SubmitForSlices(TableId table, absl::FunctionRef<void(ExchangeRequest&)> set_purpose);
+  // Submits the request that `make` makes of each slice of the table.
+  void SubmitForSlices(TableId table, absl::FunctionRef<ExchangeRequest(SliceKey)> make);
   // Submits an exchange of own state, or of initial values. The layer is open.
   void SubmitAlone(ExchangeRequest request);
-  void OnReplyToAlone(SliceKey key, bool pulls_own, const ExchangeReply& reply);
+  void OnReplyToAlone(SliceKey key, bool is_pull, const ExchangeReply& reply);
   absl::Status LoadOwnState(SliceKey key, const Payload& state);
   void RecordSending(absl::Time begin);
   // Begins an exchange's trace, with a "queue". Does nothing without a tracer.
@@ -226,9 +225,7 @@ class ParameterStore {
   Clock* const clock_;
   ParameterEndpoint* const client_;
   Scheduler* const scheduler_;
-  const uint64_t job_;
-  const WorkerId worker_;
-  const Incarnation incarnation_;
+  const Sender sender_;
   const uint64_t slice_bytes_;
   ParameterMirror* const mirror_;
   Tracer* const tracer_;

@@ -9,6 +9,7 @@
 #include "common/codec/codec.h"
 #include "common/codec/table_codecs.h"
 #include "common/exchange/payload.h"
+#include "common/exchange/request_parts.h"
 #include "common/scheduler/transfer_queue.h"
 #include "worker/client/parameter_store.h"
 
@@ -20,9 +21,10 @@ constexpr size_t kSize = 300;
 // Answers pulls with ones, encoded if the request allows it, and keeps the requests.
 class OnesEndpoint : public ParameterEndpoint {
  public:
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
     const std::shared_ptr<const Codec> codec =
-        MakeCodec(request.pulls_float32 ? "float32" : "int8").value();
+        MakeCodec(PullsFloat32(request) ? "float32" : "int8").value();
     const std::vector<float> ones(kSize, 1.0f);
     auto bytes = std::make_shared<std::vector<uint8_t>>(codec->EncodedBytes(kSize));
     EXPECT_TRUE(codec->Encode(ones, DrawKey(), {}, absl::MakeSpan(*bytes)).ok());
@@ -75,40 +77,40 @@ class AutoCodecStoreTest : public testing::Test {
 
 TEST_F(AutoCodecStoreTest, ValuesAreFloat32UntilTheFirstStepOfTheChoice) {
   store_->PullAll(Step(0));
-  EXPECT_TRUE(endpoint_.requests.back().pulls_float32);
+  EXPECT_TRUE(PullsFloat32(endpoint_.requests.back()));
   const ExchangeRequest& plain = Push(Step(0));
-  EXPECT_EQ(plain.codec, CodecType::kFloat32);
-  EXPECT_EQ(plain.gradient.size_bytes(), kSize * sizeof(float));
-  EXPECT_TRUE(plain.pulls_float32);
+  EXPECT_EQ(CodecOf(plain), CodecType::kFloat32);
+  EXPECT_EQ(PayloadBytes(plain), kSize * sizeof(float));
+  EXPECT_TRUE(PullsFloat32(plain));
   EXPECT_EQ(plain.destination.size(), kSize);
 
   store_->UseAutoCodecs(Step(2), {TableId(0)});
   const ExchangeRequest& before = Push(Step(1));
-  EXPECT_EQ(before.codec, CodecType::kFloat32);
-  EXPECT_FALSE(before.pulls_float32) << "values of step 2";
+  EXPECT_EQ(CodecOf(before), CodecType::kFloat32);
+  EXPECT_FALSE(PullsFloat32(before)) << "values of step 2";
   EXPECT_TRUE(before.destination.empty());
 
   const ExchangeRequest& encoded = Push(Step(2));
-  EXPECT_EQ(encoded.codec, CodecType::kInt8);
-  EXPECT_EQ(encoded.gradient.size_bytes(), MakeCodec("int8").value()->EncodedBytes(kSize));
-  EXPECT_FALSE(encoded.pulls_float32);
+  EXPECT_EQ(CodecOf(encoded), CodecType::kInt8);
+  EXPECT_EQ(PayloadBytes(encoded), MakeCodec("int8").value()->EncodedBytes(kSize));
+  EXPECT_FALSE(PullsFloat32(encoded));
 
   store_->PullAllExactly(Step(3));
-  EXPECT_TRUE(endpoint_.requests.back().pulls_float32);
+  EXPECT_TRUE(PullsFloat32(endpoint_.requests.back()));
 }
 
 TEST_F(AutoCodecStoreTest, ATableThatWasNotChosenStaysFloat32) {
   store_->UseAutoCodecs(Step(2), {TableId(7)});  // of no table
   EXPECT_FALSE(store_->Encodes(TableId(0), Step(2)));
-  EXPECT_EQ(Push(Step(2)).codec, CodecType::kFloat32);
+  EXPECT_EQ(CodecOf(Push(Step(2))), CodecType::kFloat32);
 }
 
 TEST_F(AutoCodecStoreTest, ARestoredJobBeginsWithTheChoice) {
   store_->UseAutoCodecs(Step(2), {TableId(0)});
   store_->PullAll(Step(5));
-  EXPECT_FALSE(endpoint_.requests.back().pulls_float32);
+  EXPECT_FALSE(PullsFloat32(endpoint_.requests.back()));
   EXPECT_TRUE(store_->Encodes(TableId(0), Step(5)));
-  EXPECT_EQ(Push(Step(5)).codec, CodecType::kInt8);
+  EXPECT_EQ(CodecOf(Push(Step(5))), CodecType::kInt8);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "common/base/fake_clock.h"
 #include "common/codec/codec.h"
 #include "common/exchange/payload.h"
+#include "common/exchange/request_parts.h"
 #include "common/scheduler/transfer_queue.h"
 #include "worker/client/parameter_store.h"
 
@@ -27,7 +28,8 @@ class AskedEndpoint : public ParameterEndpoint {
     ReplyCallback done;
   };
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
     if (has_no_memory) throw std::bad_alloc();
     delivered();
     asked.push_back({std::move(request), std::move(done)});
@@ -47,7 +49,7 @@ class EncodedPushesTest : public testing::Test {
     options.clock = &clock_;
     options.client = &endpoint_;
     options.scheduler = &scheduler_;
-    options.worker = WorkerId(2);
+    options.sender.worker = WorkerId(2);
     options.slice_bytes = 64;
     options.policy = policy;
     options.tables.resize(2);
@@ -102,7 +104,7 @@ TEST_F(EncodedPushesTest, AreEncodedAfterTheCallOneByOneAndOtherTimersComeBetwee
   RunTimers();
   EXPECT_EQ(asked_between, 1u);
   ASSERT_EQ(endpoint_.asked.size(), 2u);
-  EXPECT_EQ(endpoint_.asked[1].request.codec, CodecType::kInt8);
+  EXPECT_EQ(CodecOf(endpoint_.asked[1].request), CodecType::kInt8);
   EXPECT_EQ(endpoint_.asked[1].request.slice.slice, SliceIndex(1));
   for (auto& asked : endpoint_.asked) {
     const auto values = std::make_shared<std::vector<float>>(asked.request.destination.size());

@@ -28,7 +28,8 @@ class AskedEndpoint : public ParameterEndpoint {
     ExchangeRequest request;
     ReplyCallback done;
   };
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
     delivered();
     asked.push_back({std::move(request), std::move(done)});
   }
@@ -72,8 +73,7 @@ class OwnStateTest : public testing::Test {
     options.clock = &clock_;
     options.client = &endpoint_;
     options.scheduler = &scheduler_;
-    options.worker = WorkerId(2);
-    options.incarnation = Incarnation(77);
+    options.sender = {/*job=*/0, WorkerId(2), Incarnation(77)};
     options.slice_bytes = 64;
     options.tables.resize(1);
     options.tables[0].add_shape(20);
@@ -106,12 +106,12 @@ TEST_F(OwnStateTest, IsSentOnceForEachCutBeforeTheLayerIsDone) {
   Answer(1, 4, /*cut=*/1);
   ASSERT_EQ(asked().size(), 3u);
   const ExchangeRequest& sent = asked()[2].request;
-  EXPECT_EQ(sent.own_cut, 1u);
+  ASSERT_TRUE(std::holds_alternative<WorkerState>(sent.purpose));
+  EXPECT_EQ(std::get<WorkerState>(sent.purpose).cut, 1u);
   EXPECT_EQ(sent.slice, second_);
-  EXPECT_EQ(sent.worker, WorkerId(2));
-  EXPECT_EQ(sent.incarnation, Incarnation(77));
-  EXPECT_FALSE(sent.push_step.has_value() || sent.pull_step.has_value());
-  EXPECT_EQ(sent.gradient.size_bytes(), 16u);
+  EXPECT_EQ(sent.sender.worker, WorkerId(2));
+  EXPECT_EQ(sent.sender.incarnation, Incarnation(77));
+  EXPECT_EQ(PayloadBytes(sent), 16u);
   ASSERT_TRUE(store_->WaitForLayer(0).ok());
   EXPECT_EQ(clock_.waits_, 1) << "it waits until the server has the state";
 
@@ -128,7 +128,7 @@ TEST_F(OwnStateTest, IsSentUnaskedAfterTheLastStepOnce) {
   Answer(1, 4, /*cut=*/0);
   ASSERT_EQ(asked().size(), 4u);
   for (const size_t i : {2, 3}) {
-    EXPECT_EQ(asked()[i].request.own_cut, kFinalCut);
+    EXPECT_EQ(std::get<WorkerState>(asked()[i].request.purpose).cut, kFinalCut);
     Answer(i, ExchangeReply());
   }
   ASSERT_TRUE(store_->WaitForAll().ok());
@@ -141,8 +141,7 @@ TEST_F(OwnStateTest, IsLoadedIfTheCheckpointHasIt) {
   store_->PullOwnState();
   ASSERT_EQ(asked().size(), 2u);
   for (const AskedEndpoint::Asked& asked : asked()) {
-    EXPECT_TRUE(asked.request.pulls_own);
-    EXPECT_FALSE(asked.request.pull_step.has_value());
+    EXPECT_TRUE(std::holds_alternative<WorkerStatePull>(asked.request.purpose));
   }
   Answer(0, ExchangeReply());
   ExchangeReply state;

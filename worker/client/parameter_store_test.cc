@@ -20,6 +20,7 @@
 #include "common/base/mutex.h"
 #include "common/codec/codec.h"
 #include "common/exchange/payload.h"
+#include "common/exchange/request_parts.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
 #include "common/scheduler/transfer_queue.h"
@@ -38,7 +39,8 @@ class FakeEndpoint : public ParameterEndpoint {
  public:
   FakeEndpoint(std::vector<Asked>* asked, const std::function<void()>* in_exchange)
       : asked_(asked), in_exchange_(in_exchange) {}
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
     (*in_exchange_)();
     delivered();
     asked_->push_back({std::move(request), std::move(done)});
@@ -57,7 +59,8 @@ class HoldingEndpoint : public ParameterEndpoint {
     DeliveredCallback delivered;
     ReplyCallback done;
   };
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
     held.push_back({std::move(request), std::move(delivered), std::move(done)});
   }
 
@@ -157,9 +160,7 @@ class ParameterStoreTest : public testing::Test {
     options.clock = &clock_;
     options.client = client_.get();
     options.scheduler = &scheduler_;
-    options.job = 5;
-    options.worker = WorkerId(2);
-    options.incarnation = Incarnation(77);
+    options.sender = {/*job=*/5, WorkerId(2), Incarnation(77)};
     options.slice_bytes = 64;
     options.tables.resize(2);
     options.tables[0].add_shape(4);
@@ -195,13 +196,13 @@ TEST_F(ParameterStoreTest, PushesTheGradientOfOneLayerAndPullsItsNextStep) {
   for (float& value : store_->gradients()[0]) value = 9.0f;
   store_->PushPull(/*layer=*/0, Step(6));
   ASSERT_EQ(asked_.size(), 2);
-  EXPECT_EQ(asked_[1].request.job, 5);
-  EXPECT_EQ(asked_[1].request.worker, WorkerId(2));
-  EXPECT_EQ(asked_[1].request.incarnation, Incarnation(77));
-  EXPECT_EQ(asked_[1].request.push_step, Step(6));
-  EXPECT_EQ(asked_[1].request.pull_step, Step(7));
+  EXPECT_EQ(asked_[1].request.sender.job, 5);
+  EXPECT_EQ(asked_[1].request.sender.worker, WorkerId(2));
+  EXPECT_EQ(asked_[1].request.sender.incarnation, Incarnation(77));
+  EXPECT_EQ(PushStepOf(asked_[1].request), Step(6));
+  EXPECT_EQ(PullStepOf(asked_[1].request), Step(7));
   std::vector<float> gradient(4);
-  asked_[1].request.gradient.CopyTo(absl::MakeSpan(gradient));
+  BroughtBy(asked_[1].request).CopyTo(absl::MakeSpan(gradient));
   EXPECT_EQ(gradient, std::vector<float>(4, 9.0f));
   ASSERT_TRUE(store_->WaitForLayer(1).ok()) << "the other layer has nothing open";
   asked_[0].done(Values(16, 1.0f, Step(5)));
@@ -283,7 +284,7 @@ TEST_F(ParameterStoreTest, AnOpenLayerWaitsForItsPush) {
   });
   store_->PushOpened(/*layer=*/1, Step(2));
   ASSERT_EQ(asked_.size(), 1);
-  EXPECT_EQ(asked_[0].request.push_step, Step(2));
+  EXPECT_EQ(PushStepOf(asked_[0].request), Step(2));
   has_answered = true;
   asked_[0].done(Values(3, 1.0f, Step(2)));
   waiter.join();
@@ -351,7 +352,7 @@ TEST_F(ParameterStoreTest, PushesAndPullsAreEncodedAndCounted) {
   store_->PushPull(/*layer=*/1, Step(0));
   RunTimers();
   ASSERT_EQ(asked_.size(), 1u);
-  EXPECT_EQ(asked_[0].request.codec, CodecType::kTopkFloat32);
+  EXPECT_EQ(CodecOf(asked_[0].request), CodecType::kTopkFloat32);
   asked_[0].done(Ones(3));
   ASSERT_TRUE(store_->WaitForLayer(1).ok());
   EXPECT_THAT(store_->values()[1], testing::ElementsAre(1, 1, 1));
@@ -369,10 +370,10 @@ TEST_F(ParameterStoreTest, ALayerWithoutAGradientPushesNothingAndPullsItsNextSte
   store_->PushNothing(/*layer=*/0, Step(6));
   ASSERT_EQ(asked_.size(), 2u);
   for (const Asked& asked : asked_) {
-    EXPECT_TRUE(asked.request.is_empty_push);
-    EXPECT_TRUE(asked.request.gradient.empty());
-    EXPECT_EQ(asked.request.push_step, Step(6));
-    EXPECT_EQ(asked.request.pull_step, Step(7));
+    EXPECT_TRUE(HasEmptyPush(asked.request));
+    EXPECT_EQ(PayloadBytes(asked.request), 0u);
+    EXPECT_EQ(PushStepOf(asked.request), Step(6));
+    EXPECT_EQ(PullStepOf(asked.request), Step(7));
   }
   asked_[0].done(Values(16, 1.0f, Step(5)));
   asked_[1].done(Values(4, 1.0f, Step(4)));
@@ -384,7 +385,7 @@ TEST_F(ParameterStoreTest, ALayerWithoutAGradientPushesNothingAndPullsItsNextSte
 
 std::vector<float> Decoded(const ExchangeRequest& request, const std::string& codec) {
   std::vector<float> values(3);
-  MakeCodec(codec).value()->Decode(request.gradient.InOnePiece().piece(), 3, /*begin=*/0,
+  MakeCodec(codec).value()->Decode(BroughtBy(request).InOnePiece().piece(), 3, /*begin=*/0,
                                    absl::MakeSpan(values));
   return values;
 }
@@ -405,8 +406,7 @@ TEST_F(ParameterStoreTest, WhatAPushHasLeftOutGoesWithTheNextGradientAndNotWithA
   };
   EXPECT_THAT(push({3, -4, 0}, Step(0)), testing::ElementsAre(0, -4, 0));
   store_->PushNothing(/*layer=*/1, Step(1));
-  EXPECT_EQ(asked_.back().request.codec, CodecType::kFloat32);
-  EXPECT_TRUE(asked_.back().request.gradient.empty());
+  EXPECT_TRUE(HasEmptyPush(asked_.back().request));
   asked_.back().done(Ones(3));
   // The residual 3, and half of the momentum 3.
   EXPECT_THAT(push({0, 0, 0}, Step(2)), testing::ElementsAre(4.5, 0, 0));
@@ -428,7 +428,7 @@ TEST_F(ParameterStoreTest, ALearningRateCountsForTheTablesPushesFromThenOn) {
   // One transfer at a time: the others waited when the learning rate changed.
   std::vector<std::optional<double>> rates;
   for (size_t i = 0; i < endpoint.held.size(); ++i) {
-    rates.push_back(endpoint.held[i].request.learning_rate);
+    rates.push_back(PushOf(endpoint.held[i].request)->learning_rate);
     endpoint.held[i].delivered();
   }
   const std::optional<double> none;
@@ -446,12 +446,11 @@ TEST_F(ParameterStoreTest, InitialValuesAreSentFromTheMemoryOfTheValues) {
   store_->PushInitial(TableId(0));
   ASSERT_EQ(asked_.size(), 2u);
   for (const Asked& asked : asked_) {
-    EXPECT_TRUE(asked.request.is_initial);
-    EXPECT_FALSE(asked.request.push_step.has_value() || asked.request.pull_step.has_value());
+    EXPECT_TRUE(std::holds_alternative<InitialValues>(asked.request.purpose));
   }
   EXPECT_EQ(asked_[1].request.slice, (SliceKey{TableId(0), SliceIndex(1)}));
   std::vector<float> sent(4);
-  asked_[1].request.gradient.CopyTo(absl::MakeSpan(sent));
+  BroughtBy(asked_[1].request).CopyTo(absl::MakeSpan(sent));
   EXPECT_THAT(sent, testing::ElementsAre(16, 17, 18, 19));
   clock_.in_wait_ = [this] { asked_[1].done(ExchangeReply()); };
   asked_[0].done(ExchangeReply());
@@ -484,7 +483,7 @@ TEST_F(ParameterStoreTest, AnExactPullAsksForFloat32AndTakesIt) {
   store_->PullAllExactly(Step(0));
   ASSERT_EQ(asked_.size(), 3u);
   for (Asked& asked : asked_) {
-    EXPECT_TRUE(asked.request.pulls_float32);
+    EXPECT_TRUE(PullsFloat32(asked.request));
     asked.done(Values(asked.request.destination.size(), 1.5f, Step(0)));
   }
   ASSERT_TRUE(store_->WaitForAll().ok());
@@ -499,7 +498,7 @@ TEST_F(ParameterStoreTest, WithAMirrorEncodedPushesAreSentAtOnce) {
   store_ = ParameterStore::Create(options).value();
   store_->PushPull(/*layer=*/1, Step(0));
   ASSERT_EQ(asked_.size(), 1u);
-  EXPECT_EQ(asked_[0].request.codec, CodecType::kInt8);
+  EXPECT_EQ(CodecOf(asked_[0].request), CodecType::kInt8);
 }
 
 TEST_F(ParameterStoreTest, AMirrorGetsEncodedValues) {

@@ -87,7 +87,7 @@ ExchangeReply Ones() {
 class SlowEndpoint : public ParameterEndpoint {
  public:
   explicit SlowEndpoint(FakeClock* clock) : clock_(clock) {}
-  void Exchange(ExchangeRequest, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&&, DeliveredCallback delivered, ReplyCallback done) override {
     clock_->Advance(absl::Microseconds(20));
     delivered();
     asked.push_back(std::move(done));

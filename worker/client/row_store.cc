@@ -189,13 +189,13 @@ absl::Status RowStore::EncodeGradient(const Table& table, ShardId shard,
                                       absl::Span<uint8_t> bytes) {
   const absl::Time begin = options_.clock->Now();
   // A retry sends the same bytes. Draws of the slices are far apart.
-  const DrawKey draws = {options_.seed, table.id, options_.worker, step,
+  const DrawKey draws = {options_.seed, table.id, options_.sender.worker, step,
                          uint64_t{shard.value()} << 32};
   const absl::Status encoded =
       table.codecs.push->Encode(gradient, draws, /*residual=*/{}, bytes).status();
   if (!encoded.ok()) {
     return Annotate(encoded,
-                    absl::StrCat("worker ", options_.worker.value(), ", step ", step.value(),
+                    absl::StrCat("worker ", options_.sender.worker.value(), ", step ", step.value(),
                                  ", slice ", shard.value(), " of table ", table.name));
   }
   const absl::Duration coding = options_.clock->Now() - begin;
@@ -270,48 +270,44 @@ absl::Span<float> RowStore::RowsOf(ShardId shard, const Table& table, const Roun
 ExchangeRequest RowStore::RequestTo(ShardId shard, const std::shared_ptr<Table>& table,
                                     bool sends_all_keys) const {
   const Round& round = table->round;
-  ExchangeRequest request;
-  request.job = options_.job;
-  request.worker = options_.worker;
-  request.incarnation = options_.incarnation;
-  request.slice = {table->id, SliceIndex(shard.value())};
-  request.push_step = round.push_step;
-  request.pull_step = round.pull_step;
-  Payload payload(round.memory);
+  const auto payload = [&round](Payload::Fragment bytes) {
+    Payload owned(round.memory);
+    owned.Append(bytes);
+    return owned;
+  };
+  RowStep step;
+  step.pull = {round.pull_step, pulls_exactly_};
   const size_t pushed = round.pushed == nullptr ? 0 : round.pushed->CountIn(shard);
-  request.is_empty_push = round.push_step.has_value() && pushed == 0;
-  // All slices hear of it: a step has one learning rate, whatever the shards.
-  request.learning_rate = round.push_step.has_value() ? round.learning_rate : std::nullopt;
-  request.pulls_float32 = pulls_exactly_;
+  if (round.push_step.has_value()) {
+    // All slices hear of the learning rate: a step has one, whatever the shards.
+    step.push = {*round.push_step, std::nullopt, std::nullopt, round.learning_rate};
+  }
   if (pushed > 0) {
     const bool has_base = round.base != nullptr && round.base->CountIn(shard) > 0;
-    if (has_base) request.base_version = round.base->versions[shard.value()];
-    request.codec = table->codecs.push->type();
-    payload.Append(PushedTo(shard, *table, round));
-    const Payload::Fragment list = round.pushed->ListOf(shard);
-    request.rows.push = {static_cast<uint32_t>(pushed), 0,
-                         round.pushed->list_hashes[shard.value()]};
-    if (round.sends_pushed_keys() || sends_all_keys) {
-      request.rows.push.key_bytes = static_cast<uint32_t>(list.size());
+    if (has_base) step.push->base_version = round.base->versions[shard.value()];
+    const Payload::Fragment sent = PushedTo(shard, *table, round);
+    const size_t keys = round.sends_pushed_keys() ? round.pushed->ListOf(shard).size() : 0;
+    step.push->gradient = {payload(sent.first(sent.size() - keys)), table->codecs.push->type()};
+    step.pushed_keys = {static_cast<uint32_t>(pushed), round.pushed->list_hashes[shard.value()],
+                        payload(sent.last(keys))};
+    if (!round.sends_pushed_keys() && sends_all_keys) {
+      step.pushed_keys.bytes = payload(round.pushed->ListOf(shard));
     }
-    if (!round.sends_pushed_keys() && sends_all_keys) payload.Append(list);
   }
+  absl::Span<float> destination;
   if (round.pulled != nullptr && round.pulled->CountIn(shard) > 0) {
-    const Payload::Fragment list = round.pulled->ListOf(shard);
-    request.rows.pull = {static_cast<uint32_t>(round.pulled->CountIn(shard)),
-                         static_cast<uint32_t>(list.size()),
-                         round.pulled->list_hashes[shard.value()]};
-    payload.Append(list);
-    if (!PullCodec(*table).is_lossy()) request.destination = RowsOf(shard, *table, round);
+    step.pulled_keys = {static_cast<uint32_t>(round.pulled->CountIn(shard)),
+                        round.pulled->list_hashes[shard.value()],
+                        payload(round.pulled->ListOf(shard))};
+    if (!PullCodec(*table).is_lossy()) destination = RowsOf(shard, *table, round);
   }
-  request.gradient = std::move(payload);
-  return request;
+  return {options_.sender, Epoch(), RowsIn(shard, table->id), std::move(step), destination};
 }
 
 void RowStore::SendTo(ShardId shard, const std::shared_ptr<Table>& table, bool sends_all_keys,
                       absl::AnyInvocable<void()> delivered) {
   ExchangeRequest request = RequestTo(shard, table, sends_all_keys);
-  const uint64_t bytes_pushed = request.gradient.size_bytes();
+  const uint64_t bytes_pushed = PayloadBytes(request);
   options_.client->Exchange(
       std::move(request), std::move(delivered),
       [this, shard, table, sends_all_keys, bytes_pushed](const ExchangeReply& reply) {

@@ -43,14 +43,11 @@ class RowStore {
     Clock* clock = nullptr;               // Required; outlives the store
     ParameterEndpoint* client = nullptr;  // Required; answers every exchange before the store ends
     Scheduler* scheduler = nullptr;       // Required; outlives the store's exchanges
-    // The worker, as in all its requests. Required.
-    uint64_t job = 0;  // fingerprint
-    WorkerId worker;
-    Incarnation incarnation;
-    std::vector<v1::TableSpec> tables;  // Required: all of the job, in order of table id
-    std::vector<TableCodecs> codecs;    // Required: of each table
-    uint64_t seed = 0;                  // the job's; of the codecs' draws
-    uint32_t shard_count = 0;           // Required
+    Sender sender;                        // Required: the worker, as in all its requests
+    std::vector<v1::TableSpec> tables;    // Required: all of the job, in order of table id
+    std::vector<TableCodecs> codecs;      // Required: of each table
+    uint64_t seed = 0;                    // the job's; of the codecs' draws
+    uint32_t shard_count = 0;             // Required
     // Hears of the first error of an exchange, on any thread.
     std::function<void(const absl::Status&)> on_error = [](const absl::Status&) {};
   };

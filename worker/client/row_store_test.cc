@@ -12,6 +12,7 @@
 
 #include "common/base/fake_clock.h"
 #include "common/codec/key_list.h"
+#include "common/exchange/request_parts.h"
 #include "common/scheduler/transfer_queue.h"
 #include "common/tensor/slicing.h"
 
@@ -24,46 +25,45 @@ constexpr TableId kTable(1);
 
 using Keys = std::vector<uint64_t>;
 
-// The floats or keys of one part of a request's payload.
-std::vector<float> FloatsOf(const ExchangeRequest& request) {
-  std::vector<float> floats(request.rows.push.rows * kDim);
-  request.gradient.Subrange(0, floats.size() * sizeof(float)).CopyTo(absl::MakeSpan(floats));
+std::vector<float> FloatsOf(const Gradient& gradient) {
+  std::vector<float> floats(gradient.bytes.size_bytes() / sizeof(float));
+  gradient.bytes.CopyTo(absl::MakeSpan(floats));
   return floats;
 }
-Keys KeysAt(const ExchangeRequest& request, size_t offset, const RowBatch::Part& part) {
-  Keys keys(part.rows);
-  const Payload list = request.gradient.Subrange(offset, part.key_bytes).InOnePiece();
-  EXPECT_EQ(DecodeKeyList(list.piece(), absl::MakeSpan(keys)).value(), part.key_bytes);
-  EXPECT_EQ(HashKeyList(list.piece()), part.keys_hash);
+Keys KeysOf(const KeyList& list) {
+  Keys keys(list.rows);
+  const Payload bytes = list.bytes.InOnePiece();
+  EXPECT_EQ(DecodeKeyList(bytes.piece(), absl::MakeSpan(keys)).value(), bytes.size_bytes());
+  EXPECT_EQ(HashKeyList(bytes.piece()), list.hash);
   return keys;
 }
 
 // Plain rows: a push is added to them. Remembers the keys that were pulled, by their hash.
 class FakeServers : public ParameterEndpoint {
  public:
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
     delivered();
     requests.push_back(request);
     ExchangeReply reply;
     reply.version = 7;
-    if (request.rows.push.rows > 0) {
-      const size_t offset = request.rows.push.rows * kDim * sizeof(float);
-      if (request.rows.push.key_bytes > 0) {
-        pulled_[request.rows.push.keys_hash] = KeysAt(request, offset, request.rows.push);
-      }
+    const RowStep& step = RowStepOf(request);
+    if (step.pushed_keys.rows > 0) {
+      const KeyList& list = step.pushed_keys;
+      if (!list.bytes.empty()) pulled_[list.hash] = KeysOf(list);
       if (forgets) pulled_.clear();
       forgets = false;
-      const auto found = pulled_.find(request.rows.push.keys_hash);
+      const auto found = pulled_.find(list.hash);
       if (found == pulled_.end()) return done(ErrorReply(absl::NotFoundError("send the keys")));
-      const std::vector<float> gradient = FloatsOf(request);
+      const std::vector<float> gradient = FloatsOf(*step.push->gradient);
+      EXPECT_EQ(gradient.size(), list.rows * kDim);
       for (size_t i = 0; i < gradient.size(); ++i) {
         rows[found->second[i / kDim]][i % kDim] += gradient[i];
       }
     }
-    if (request.rows.pull.rows > 0) {
-      const size_t offset = request.gradient.size_bytes() - request.rows.pull.key_bytes;
-      const Keys keys = KeysAt(request, offset, request.rows.pull);
-      pulled_[request.rows.pull.keys_hash] = keys;
+    if (step.pulled_keys.rows > 0) {
+      const Keys keys = KeysOf(step.pulled_keys);
+      pulled_[step.pulled_keys.hash] = keys;
       const auto values = std::make_shared<std::vector<float>>();
       for (const uint64_t key : keys) {
         values->insert(values->end(), rows[key].begin(), rows[key].end());
@@ -101,7 +101,7 @@ class RowStoreTest : public testing::Test {
     options.clock = &clock_;
     options.client = &servers_;
     options.scheduler = &scheduler_;
-    options.worker = WorkerId(3);
+    options.sender.worker = WorkerId(3);
     options.tables.resize(2);
     options.tables[0].add_shape(5);
     options.tables[1].set_name("items");
@@ -140,10 +140,10 @@ TEST_F(RowStoreTest, APushReachesAllShardsAndAddsUpTheGradientsOfAKey) {
   std::set<uint32_t> shards;
   for (const ExchangeRequest& request : servers_.requests) {
     shards.insert(request.slice.slice.value());
-    EXPECT_EQ(request.push_step, Step(0));
-    EXPECT_EQ(request.pull_step, Step(1));
-    EXPECT_EQ(request.is_empty_push, request.rows.push.rows == 0);
-    EXPECT_EQ(request.base_version, std::nullopt) << "nothing was pulled";
+    EXPECT_EQ(PushStepOf(request), Step(0));
+    EXPECT_EQ(PullStepOf(request), Step(1));
+    EXPECT_EQ(HasEmptyPush(request), RowStepOf(request).pushed_keys.rows == 0);
+    EXPECT_EQ(PushOf(request)->base_version, std::nullopt) << "nothing was pulled";
   }
   EXPECT_EQ(shards.size(), kShards);
   EXPECT_EQ(servers_.requests.size(), kShards);
@@ -156,9 +156,9 @@ TEST_F(RowStoreTest, TheKeysOfAPullAreNotSentAgain) {
   const std::vector<float> gradients(keys.size() * kDim, 1);
   ASSERT_TRUE(store_->Push(kTable, keys, gradients, Step(0)).ok());
   for (const ExchangeRequest& request : servers_.requests) {
-    EXPECT_EQ(request.rows.push.key_bytes, 0u);
-    if (request.rows.push.rows > 0) {
-      EXPECT_EQ(request.base_version, 7u);
+    EXPECT_TRUE(RowStepOf(request).pushed_keys.bytes.empty());
+    if (RowStepOf(request).pushed_keys.rows > 0) {
+      EXPECT_EQ(PushOf(request)->base_version, 7u);
     }
   }
   EXPECT_EQ(servers_.rows[4], (std::array<float, kDim>{1, 1}));
@@ -168,7 +168,7 @@ TEST_F(RowStoreTest, TheKeysOfAPullAreNotSentAgain) {
   servers_.requests.clear();
   ASSERT_TRUE(store_->Push(kTable, keys, gradients, Step(1)).ok());
   for (const ExchangeRequest& request : servers_.requests) {
-    EXPECT_EQ(request.rows.push.key_bytes > 0, request.rows.push.rows > 0);
+    EXPECT_EQ(RowStepOf(request).pushed_keys.bytes.empty(), HasEmptyPush(request));
   }
 }
 
@@ -191,7 +191,7 @@ TEST_F(RowStoreTest, RowsThatWereFetchedAheadAreNotAskedForAgain) {
   EXPECT_EQ(Read({30, 31}), (std::vector<float>{3, 4, 0, 0}));
   ASSERT_TRUE(store_->Push(kTable, {30, 31}, {1, 1, 1, 1}, Step(1)).ok());
   for (const ExchangeRequest& request : servers_.requests) {
-    EXPECT_EQ(request.rows.push.key_bytes, 0u);
+    EXPECT_TRUE(RowStepOf(request).pushed_keys.bytes.empty());
   }
   ASSERT_TRUE(store_->Pull(kTable, {30, 32}, Step(2)).ok());
   EXPECT_EQ(Read({30, 32}), (std::vector<float>{4, 5, 0, 0}));
@@ -242,9 +242,7 @@ TEST_F(RowStoreTest, ALearningRateGoesWithThePush) {
   store_->SetLearningRate(kTable, 0.25);
   ASSERT_TRUE(store_->Push(kTable, {1}, {1, 1}, Step(0)).ok());
   for (const ExchangeRequest& request : servers_.requests) {
-    if (request.rows.push.rows > 0) {
-      EXPECT_EQ(request.learning_rate, 0.25);
-    }
+    EXPECT_EQ(PushOf(request)->learning_rate, 0.25) << "all shards hear of it";
   }
 }
 

@@ -45,7 +45,8 @@ class SgdEndpoint : public ParameterEndpoint {
     while (open_ > 0) clock_->WaitUntil(mu_, answered_, absl::InfiniteFuture());
   }
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
     ++*exchanges_;
     {
       MutexLock lock(&mu_);
@@ -71,36 +72,37 @@ class SgdEndpoint : public ParameterEndpoint {
     const SliceKey slice = call.request.slice;
     const SliceRange range = slicings_[slice.table.value()].Range(slice.slice);
     float* const values = &values_[slice.table.value()][range.offset];
-    if (call.request.push_step.has_value() && !call.request.is_empty_push) {
+    const auto& step = std::get<DenseStep>(call.request.purpose);
+    if (step.push.has_value() && step.push->gradient.has_value()) {
       std::vector<float> gradient(range.size);
-      const Payload bytes = call.request.gradient.InOnePiece();
-      const Codec& push = options_.codecs.PushOf(*call.request.push_step, call.request.codec);
+      const Payload bytes = step.push->gradient->bytes.InOnePiece();
+      const Codec& push = options_.codecs.PushOf(step.push->step, step.push->gradient->codec);
       CHECK_EQ(push.Check(bytes.piece(), range.size), absl::OkStatus());
       push.Decode(bytes.piece(), range.size, /*begin=*/0, absl::MakeSpan(gradient));
       for (size_t i = 0; i < range.size; ++i) values[i] -= options_.learning_rate * gradient[i];
     }
     ExchangeReply reply;
-    const Codec& codec = call.request.pulls_float32 ? *float32_ : *options_.codecs.pull;
+    const Codec& codec = step.pull->is_float32 ? *float32_ : *options_.codecs.pull;
     if (IsTopk(codec.type())) {
-      SetDifference(call.request, {values, range.size}, reply);
+      SetDifference(slice, step, {values, range.size}, reply);
     } else {
       reply.codec = codec.type();
-      reply.values = Encoded(codec, {values, range.size}, slice, call.request.pull_step);
+      reply.values = Encoded(codec, {values, range.size}, slice, step.pull->step);
     }
-    if (call.request.pull_step.has_value()) reply.min_step = *call.request.pull_step;
+    reply.min_step = step.pull->step;
     call.done(std::move(reply));
   }
 
   // The first reply is whole. After that, a difference and the changed elements take turns.
-  void SetDifference(const ExchangeRequest& request, absl::Span<const float> values,
+  void SetDifference(SliceKey slice, const DenseStep& step, absl::Span<const float> values,
                      ExchangeReply& reply) {
     const Codec& codec = *options_.codecs.pull;
-    std::vector<float>& copy = copies_[request.slice];
-    CHECK_EQ(request.copy, copy.empty() ? 0 : number_of_copy_[request.slice]);
-    reply.copy = ++number_of_copy_[request.slice];
+    std::vector<float>& copy = copies_[slice];
+    CHECK_EQ(step.copy, copy.empty() ? 0 : number_of_copy_[slice]);
+    reply.copy = ++number_of_copy_[slice];
     if (copy.empty()) {
       copy.assign(values.begin(), values.end());
-      reply.values = Encoded(*float32_, values, request.slice, request.pull_step);
+      reply.values = Encoded(*float32_, values, slice, step.pull->step);
       return;
     }
     const size_t changed = ChangedBytes(CountChanged(copy, values));
@@ -116,13 +118,13 @@ class SgdEndpoint : public ParameterEndpoint {
     std::vector<float> difference(values.size());
     for (size_t i = 0; i < values.size(); ++i) difference[i] = values[i] - copy[i];
     reply.codec = codec.type();
-    reply.values = Encoded(codec, difference, request.slice, request.pull_step);
+    reply.values = Encoded(codec, difference, slice, step.pull->step);
     codec.DecodeAdd(reply.values.piece(), copy.size(), /*begin=*/0, absl::MakeSpan(copy));
   }
 
   Payload Encoded(const Codec& codec, absl::Span<const float> values, SliceKey slice,
-                  std::optional<Step> step) const {
-    const DrawKey draws = {options_.seed, slice.table, WorkerId(99), step.value_or(Step(0)),
+                  Step step) const {
+    const DrawKey draws = {options_.seed, slice.table, WorkerId(99), step,
                            slicings_[slice.table.value()].Range(slice.slice).offset};
     auto bytes = std::make_shared<std::vector<uint8_t>>(codec.EncodedBytes(values.size()));
     CHECK(codec.Encode(values, draws, {}, absl::MakeSpan(*bytes)).ok());

@@ -214,9 +214,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   ParameterStore::Options store;
   store.clock = options_.clock;
   store.client = training->exchanges.get();
-  store.job = options_.job->job_fingerprint();
-  store.worker = options_.worker;
-  store.incarnation = options_.incarnation;
+  store.sender = {options_.job->job_fingerprint(), options_.worker, options_.incarnation};
   store.scheduler = training->scheduler.get();
   store.policy = spec.policy();
   store.tables.assign(view.tables().begin(), view.tables().end());

@@ -89,7 +89,7 @@ template <typename Exchange>
 const grpc::ByteBuffer* FrameStream<Exchange>::Next() {
   if (is_writing_ || is_taking_message_) return nullptr;
   std::optional<uint64_t> next_bytes;
-  if (!waiting_.empty()) next_bytes = PayloadOf(waiting_.front().exchange).size_bytes();
+  if (!waiting_.empty()) next_bytes = PayloadBytes(waiting_.front().exchange);
   if (uses_receipts_ && receipts_.IsDue(next_bytes)) {
     message_ = ToByteBuffer(EncodeReceipt<Exchange>(receipts_.Report()), Payload());
   } else if (next_bytes.has_value()) {
@@ -105,12 +105,12 @@ template <typename Exchange>
 grpc::ByteBuffer FrameStream<Exchange>::TakeFrames() {
   GrpcMessage message;
   while (!waiting_.empty() && (message.empty() || sends_together_) &&
-         message.Takes(PayloadOf(waiting_.front().exchange).size_bytes())) {
+         message.Takes(PayloadBytes(waiting_.front().exchange))) {
     Frame frame = std::move(waiting_.front());
     waiting_.pop_front();
-    const size_t bytes = PayloadOf(frame.exchange).size_bytes();
+    const size_t bytes = PayloadBytes(frame.exchange);
     std::string prefix = EncodePrefix(frame.request_id, frame.exchange, receipts_.Report());
-    message.Add(std::move(prefix), std::move(PayloadOf(frame.exchange)));
+    message.Add(std::move(prefix), TakePayload(std::move(frame.exchange)));
     written_.counted_bytes += frame.counted_bytes;
     if (bytes > 0) {
       receipts_.Write(bytes, std::move(frame.delivered));

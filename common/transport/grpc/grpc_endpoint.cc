@@ -32,7 +32,7 @@ GrpcEndpoint::~GrpcEndpoint() {
   while (live_streams_ > 0) clock_->WaitUntil(mu_, stream_ended_, absl::InfiniteFuture());
 }
 
-void GrpcEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+void GrpcEndpoint::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                             ReplyCallback done) {
   // A stream may end before it has taken the exchange.
   while (const std::shared_ptr<GrpcStream> stream = OpenStream()) {

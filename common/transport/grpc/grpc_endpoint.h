@@ -25,7 +25,8 @@ class GrpcEndpoint : public ParameterEndpoint {
   // Answers open exchanges, and waits for the end of the last callback.
   ~GrpcEndpoint() override;
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override;
 
  private:
   class Connection;

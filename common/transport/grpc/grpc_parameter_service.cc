@@ -90,7 +90,7 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
   // False: the stream ends.
   bool TakeFrame(absl::StatusOr<RequestFrame> decoded) {
     if (decoded.ok() && decoded->received_bytes.has_value() && !TakeReceipt(*decoded)) return false;
-    if (decoded.ok() && decoded->is_receipt()) return true;
+    if (decoded.ok() && decoded->is_receipt) return true;
     {
       MutexLock lock(&mu_);
       ++open_exchanges_;
@@ -111,7 +111,7 @@ class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::By
       MutexLock lock(&mu_);
       frames_.UseReceipts();
       if (frame.reads_next) frames_.SendTogether();
-      frames_.receipts().Receive(frame.request.gradient.size_bytes());
+      frames_.receipts().Receive(frame.payload_bytes);
       delivered = frames_.receipts().Acknowledge(*frame.received_bytes);
     }
     if (!delivered.ok()) {

@@ -64,7 +64,7 @@ UcxEndpoint::~UcxEndpoint() {
   opener_.AwaitEnd();
 }
 
-void UcxEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
+void UcxEndpoint::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                            ReplyCallback done) {
   if (thread_->is_current()) {
     return ExchangeOnThread(std::move(request), std::move(delivered), std::move(done));
@@ -75,7 +75,7 @@ void UcxEndpoint::Exchange(ExchangeRequest request, DeliveredCallback delivered,
   });
 }
 
-void UcxEndpoint::ExchangeOnThread(ExchangeRequest request, DeliveredCallback delivered,
+void UcxEndpoint::ExchangeOnThread(ExchangeRequest&& request, DeliveredCallback delivered,
                                    ReplyCallback done) {
   if (is_closing_) {
     delivered();
@@ -91,9 +91,9 @@ void UcxEndpoint::ExchangeOnThread(ExchangeRequest request, DeliveredCallback de
   }
 }
 
-void UcxEndpoint::Send(uint64_t id, ExchangeRequest request) {
+void UcxEndpoint::Send(uint64_t id, ExchangeRequest&& request) {
   EncodeHeader(id, request, &header_);
-  connection_->Send(header_, std::move(request.gradient), [this, id] {
+  connection_->Send(header_, TakePayload(std::move(request)), [this, id] {
     const auto it = open_.find(id);
     if (it == open_.end() || !it->second.delivered) return;
     // The callback may change open_.

@@ -35,7 +35,8 @@ class UcxEndpoint : public ParameterEndpoint, private UcxConnection::Receiver {
   // Answers open exchanges. Must not run within a callback.
   ~UcxEndpoint() override;
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override;
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override;
 
  private:
   struct Open {
@@ -57,10 +58,10 @@ class UcxEndpoint : public ParameterEndpoint, private UcxConnection::Receiver {
   using StreamPointer = GrpcUcxStream::StreamPointer;
 
   // All methods below run on the thread.
-  void ExchangeOnThread(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done);
+  void ExchangeOnThread(ExchangeRequest&& request, DeliveredCallback delivered, ReplyCallback done);
   void OpenStream();
   void Connect(const v1::UcxInvitation& invitation);
-  void Send(uint64_t id, ExchangeRequest request);
+  void Send(uint64_t id, ExchangeRequest&& request);
   void EndIfNotOpen();
   // Ends the stream and the connection, and answers open exchanges with the reason in `status`.
   void End(const absl::Status& status);

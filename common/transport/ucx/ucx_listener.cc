@@ -84,13 +84,15 @@ class UcxListener::Client : public UcxInviter,
   std::unique_ptr<UcxIncoming> OnMessage(absl::Span<const uint8_t> header,
                                          size_t payload_bytes) override {
     auto request = std::make_unique<ArrivingRequest>(this, payload_bytes);
-    absl::Status status = DecodeHeader(header, request->frame());
+    RequestFrame& frame = *request->frame();
+    absl::Status status = DecodeHeader(header, payload_bytes, &frame);
+    if (status.ok()) status = frame.request.status();
     if (status.ok() && payload_bytes > kMaxSliceBytes) {
       status = absl::InvalidArgumentError(absl::StrCat(
           "expected a payload of at most ", kMaxSliceBytes, " bytes, got ", payload_bytes));
     }
     if (!status.ok()) {
-      replies_.SendError(request->frame()->request_id, ErrorReply(status));
+      replies_.SendError(frame.request_id, ErrorReply(status));
       Release(payload_bytes);
       return nullptr;
     }
@@ -116,7 +118,7 @@ class UcxListener::Client : public UcxInviter,
       if (bytes_ == 0) return;
       std::shared_ptr<uint8_t> memory = client_->listener_->buffers_.Take(bytes_);
       buffer_ = memory.get();
-      frame_.request.gradient = Payload::Exclusive(std::move(memory), bytes_);
+      SetPayload(Payload::Exclusive(std::move(memory), bytes_), &frame_);
     }
     void* buffer() override { return buffer_; }
     void Done(absl::Status received) override {

@@ -62,8 +62,7 @@ absl::Status PushAll(const BenchmarkJob& job, ShardHost& host) {
         std::make_shared<std::vector<float>>(slicing.Range(SliceIndex(slice)).size);
     FillAtRandom(/*seed=*/slice, absl::MakeSpan(*gradient));
     ExchangeRequest request = job.RequestOf(/*worker=*/0, slice);
-    request.push_step = Step(0);
-    request.gradient = Payload(*gradient, gradient);
+    request.purpose = DenseStep{StepPush{Step(0), Gradient{Payload(*gradient, gradient)}}};
     host.Exchange(
         std::move(request), [] {},
         [&status](const ExchangeReply& reply) { status.Update(reply.status); });

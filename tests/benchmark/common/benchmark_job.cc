@@ -112,13 +112,8 @@ absl::StatusOr<std::vector<float>> BenchmarkJob::ValuesAfter(uint64_t pushes,
 }
 
 ExchangeRequest BenchmarkJob::RequestOf(int worker, uint32_t slice) const {
-  ExchangeRequest request;
-  request.job = kJob;
-  request.worker = WorkerId(worker);
-  request.incarnation = Incarnation(kFirstIncarnation + worker);
-  request.epoch = Epoch(1);
-  request.slice = {TableId(0), SliceIndex(slice)};
-  return request;
+  const Sender sender = {kJob, WorkerId(worker), Incarnation(kFirstIncarnation + worker)};
+  return {sender, Epoch(1), {TableId(0), SliceIndex(slice)}};
 }
 
 std::unique_ptr<ParameterClient> BenchmarkJob::MakeClient(const std::vector<std::string>& addresses,

@@ -49,7 +49,7 @@ struct BenchmarkJob {
   // Each value after 0 ... `pushes` pushes of this gradient, under async.
   // INVALID_ARGUMENT: there is no such optimizer.
   absl::StatusOr<std::vector<float>> ValuesAfter(uint64_t pushes, float gradient) const;
-  // The request of a worker to such a host, still without push and pull.
+  // The request of a worker to such a host, of a dense step still without push and pull.
   ExchangeRequest RequestOf(int worker, uint32_t slice) const;
 
   absl::StatusOr<v1::OptimizerSpec> OptimizerSpec() const;

@@ -138,9 +138,9 @@ class Worker {
     Lane& lane = lanes_[index];
     const absl::Span<float> values = Part(lane.values, slice);
     ExchangeRequest request = job_.RequestOf(worker_, index * load_.slices() + slice);
-    request.push_step = lane.step;
-    request.gradient = Payload(Part(lane.gradient, slice), lane.gradient);
-    request.pull_step = lane.step + 1;
+    request.purpose =
+        DenseStep{StepPush{lane.step, Gradient{Payload(Part(lane.gradient, slice), lane.gradient)}},
+                  StepPull{lane.step + 1}};
     request.destination = values;
     client_->Exchange(std::move(request), std::move(credited),
                       [this, index, slice, values](const ExchangeReply& reply) {

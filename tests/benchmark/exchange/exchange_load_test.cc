@@ -26,7 +26,8 @@ class ChangingEndpoint : public ParameterEndpoint {
   ChangingEndpoint(ParameterEndpoint* host, Change change)
       : host_(host), change_(std::move(change)) {}
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
     host_->Exchange(std::move(request), std::move(delivered),
                     [this, done = std::move(done)](ExchangeReply reply) mutable {
                       auto values = std::make_shared<std::vector<float>>(reply.values.size_bytes() /

@@ -58,9 +58,9 @@ class ServerPart {
   void RunStep(int step) {
     for (uint32_t slice = 0; slice < kSlices; ++slice) {
       ExchangeRequest request = job_.RequestOf(/*worker=*/0, slice);
-      request.push_step = Step(step);
-      request.pull_step = Step(step + 1);
-      request.gradient = Payload(absl::MakeConstSpan(*gradient_), gradient_);
+      request.purpose = DenseStep{
+          StepPush{Step(step), Gradient{Payload(absl::MakeConstSpan(*gradient_), gradient_)}},
+          StepPull{Step(step + 1)}};
       const absl::Time begin = absl::Now();
       host_->Exchange(
           std::move(request), [] {}, [](const ExchangeReply&) {});

@@ -80,7 +80,7 @@ void HostLoad::Fill(uint8_t* gradient) const {
   std::fill_n(reinterpret_cast<float*>(gradient), Elements(job_), 1.0f);
 }
 
-ExchangeReply HostLoad::Exchange(ExchangeRequest request) {
+ExchangeReply HostLoad::Exchange(ExchangeRequest&& request) {
   ExchangeReply answer = ErrorReply(absl::InternalError("no reply"));
   host_->Exchange(
       std::move(request), [] {}, [&answer](ExchangeReply reply) { answer = std::move(reply); });
@@ -93,12 +93,13 @@ void HostLoad::Run() {
     for (int worker = 0; worker < part_.num_workers; ++worker) {
       ExchangeRequest request =
           job_.RequestOf(part_.first_worker + worker, part_.first_slice + slice);
-      request.push_step = step_;
       std::shared_ptr<uint8_t> gradient = received_.Take(job_.slice_bytes);
       // Larger ones come from the buffers that the constructor filled.
       if (job_.slice_bytes < BufferPool::kLeastBytes) Fill(gradient.get());
-      request.gradient = Payload::Exclusive(std::move(gradient), job_.slice_bytes);
-      if (job_.consistency == ConsistencyMode::kAsync) request.pull_step = step_ + 1;
+      DenseStep step;
+      step.push = {step_, Gradient{Payload::Exclusive(std::move(gradient), job_.slice_bytes)}};
+      if (job_.consistency == ConsistencyMode::kAsync) step.pull = {step_ + 1};
+      request.purpose = std::move(step);
       Exchange(std::move(request));
     }
   }
@@ -108,7 +109,7 @@ void HostLoad::Run() {
 absl::Status HostLoad::Check() {
   for (uint32_t slice = 0; slice < part_.num_slices; ++slice) {
     ExchangeRequest request = job_.RequestOf(part_.first_worker, part_.first_slice + slice);
-    request.pull_step = step_;
+    request.purpose = DenseStep{std::nullopt, StepPull{step_}};
     const ExchangeReply reply = Exchange(std::move(request));
     std::vector<float> values(Elements(job_));
     reply.values.CopyTo(absl::MakeSpan(values));

@@ -85,7 +85,7 @@ class HostLoad : public ServerLoad {
 
  private:
   // Dies unless there is a reply without error at once.
-  ExchangeReply Exchange(ExchangeRequest request);
+  ExchangeReply Exchange(ExchangeRequest&& request);
   // Writes the gradient of a slice.
   void Fill(uint8_t* gradient) const;
 

@@ -93,8 +93,7 @@ class Worker {
     // No other exchange of this slice is open.
     const Step step(next_step_[slice]++);
     ExchangeRequest request = load_.Job().RequestOf(/*worker=*/0, static_cast<uint32_t>(slice));
-    request.push_step = step;
-    request.gradient = Payload(gradient_->span(), gradient_);
+    request.purpose = DenseStep{StepPush{step, Gradient{Payload(gradient_->span(), gradient_)}}};
     client_->Exchange(std::move(request), std::move(credited),
                       [this, answered = std::move(answered)](const ExchangeReply& reply) mutable {
                         OnReply(reply.status, std::move(answered));

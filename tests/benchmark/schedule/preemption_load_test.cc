@@ -27,8 +27,9 @@ class Link : public ParameterEndpoint {
  public:
   explicit Link(Clock* clock) : clock_(clock) {}
 
-  void Exchange(ExchangeRequest request, DeliveredCallback delivered, ReplyCallback done) override {
-    free_at_ = std::max(free_at_, clock_->Now()) + TimeOf(request.gradient.size_bytes());
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
+    free_at_ = std::max(free_at_, clock_->Now()) + TimeOf(PayloadBytes(request));
     clock_->RunAt(free_at_, [delivered = std::move(delivered), done = std::move(done)]() mutable {
       delivered();
       done(ExchangeReply());

@@ -93,14 +93,11 @@ class Worker {
         connect_(Transport().Connector(&clock_)),
         client_(Job().MakeClient(addresses, connect_, &clock_)),
         scheduler_(4 << 20, MakeTransferQueue(v1::SchedulerSpec::PRIORITY)) {
-    const ExchangeRequest request = Job().RequestOf(worker, /*slice=*/0);
     RowStore::Options options;
     options.clock = &clock_;
     options.client = client_.get();
     options.scheduler = &scheduler_;
-    options.job = request.job;
-    options.worker = request.worker;
-    options.incarnation = request.incarnation;
+    options.sender = Job().RequestOf(worker, /*slice=*/0).sender;
     options.tables = {Job().TableSpec()};
     options.codecs = {Job().Codecs().value()};  // CheckFlags has tried it
     options.shard_count = Job().shard_count;

@@ -31,10 +31,7 @@ absl::StatusOr<StepTimes> RunBspSteps(const BspStepLoad& load, int worker, Param
   options.clock = clock;
   options.client = client;
   options.scheduler = &scheduler;
-  const ExchangeRequest identity = load.Job().RequestOf(worker, /*slice=*/0);
-  options.job = identity.job;
-  options.worker = identity.worker;
-  options.incarnation = identity.incarnation;
+  options.sender = load.Job().RequestOf(worker, /*slice=*/0).sender;
   v1::TableSpec table;
   table.add_shape(load.bytes / sizeof(float));
   options.tables = {table};

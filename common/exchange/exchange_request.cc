@@ -1,0 +1,82 @@
+#include "common/exchange/exchange_request.h"
+
+namespace capstan {
+namespace {
+
+template <typename Half>
+const Half* PointerTo(const std::optional<Half>& half) {
+  return half.has_value() ? &*half : nullptr;
+}
+
+// Of a request that may be constant.
+template <typename Request, typename Use>
+void VisitPayloads(Request& request, Use use) {
+  const auto use_gradient = [&use](auto& push) {
+    if (push.has_value() && push->gradient.has_value()) use(push->gradient->bytes);
+  };
+  auto* const purpose = &request.purpose;
+  if (auto* const dense = std::get_if<DenseStep>(purpose)) {
+    use_gradient(dense->push);
+  } else if (auto* const rows = std::get_if<RowStep>(purpose)) {
+    use_gradient(rows->push);
+    use(rows->pushed_keys.bytes);
+    use(rows->pulled_keys.bytes);
+  } else if (auto* const state = std::get_if<WorkerState>(purpose)) {
+    use(state->arrays);
+  } else if (auto* const initial = std::get_if<InitialValues>(purpose)) {
+    use(initial->values);
+  } else if (auto* const probe = std::get_if<Probe>(purpose)) {
+    use(probe->bytes);
+  }
+}
+
+}  // namespace
+
+const StepPush* PushOf(const ExchangeRequest& request) {
+  if (const auto* step = std::get_if<DenseStep>(&request.purpose)) return PointerTo(step->push);
+  if (const auto* step = std::get_if<RowStep>(&request.purpose)) return PointerTo(step->push);
+  return nullptr;
+}
+
+const StepPull* PullOf(const ExchangeRequest& request) {
+  if (const auto* step = std::get_if<DenseStep>(&request.purpose)) return PointerTo(step->pull);
+  if (const auto* step = std::get_if<RowStep>(&request.purpose)) return PointerTo(step->pull);
+  return nullptr;
+}
+
+const Gradient* GradientOf(const ExchangeRequest& request) {
+  const StepPush* const push = PushOf(request);
+  return push == nullptr ? nullptr : PointerTo(push->gradient);
+}
+
+void ForEachPayload(ExchangeRequest& request, absl::FunctionRef<void(Payload&)> use) {
+  VisitPayloads(request, use);
+}
+
+size_t PayloadBytes(const ExchangeRequest& request) {
+  size_t bytes = 0;
+  VisitPayloads(request, [&bytes](const Payload& payload) { bytes += payload.size_bytes(); });
+  return bytes;
+}
+
+ExchangeRequest PullAlone(const ExchangeRequest& request) {
+  ExchangeRequest alone;
+  alone.sender = request.sender;
+  alone.epoch = request.epoch;
+  alone.slice = request.slice;
+  if (const auto* dense = std::get_if<DenseStep>(&request.purpose)) {
+    auto& pull = std::get<DenseStep>(alone.purpose);
+    pull.pull = dense->pull;
+    pull.copy = dense->copy;
+  } else if (const auto* rows = std::get_if<RowStep>(&request.purpose)) {
+    auto& pull = alone.purpose.emplace<RowStep>();
+    pull.pull = rows->pull;
+    pull.pulled_keys.rows = rows->pulled_keys.rows;
+    pull.pulled_keys.hash = rows->pulled_keys.hash;
+  } else if (std::holds_alternative<WorkerStatePull>(request.purpose)) {
+    alone.purpose.emplace<WorkerStatePull>();
+  }
+  return alone;
+}
+
+}  // namespace capstan

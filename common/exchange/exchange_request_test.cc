@@ -1,0 +1,95 @@
+#include "common/exchange/exchange_request.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+namespace capstan {
+namespace {
+
+constexpr std::array<uint8_t, 16> kMemory = {};
+
+Payload Bytes(size_t count) {
+  Payload payload;
+  payload.Append({kMemory.data(), count});
+  return payload;
+}
+
+ExchangeRequest RequestFor(decltype(ExchangeRequest::purpose) purpose) {
+  return {{5, WorkerId(2), Incarnation(77)}, Epoch(3), {TableId(1), SliceIndex(4)}, purpose};
+}
+
+TEST(ExchangeRequestTest, HalvesArePartsOfAStepAlone) {
+  const ExchangeRequest dense = RequestFor(
+      DenseStep{StepPush{Step(8), Gradient{Bytes(3), CodecType::kInt8}}, StepPull{Step(9)}});
+  EXPECT_EQ(PushOf(dense)->step, Step(8));
+  EXPECT_EQ(PullOf(dense)->step, Step(9));
+  EXPECT_EQ(GradientOf(dense)->codec, CodecType::kInt8);
+  const ExchangeRequest rows = RequestFor(RowStep{StepPush{Step(8)}, StepPull{Step(9)}});
+  EXPECT_EQ(PushOf(rows)->step, Step(8));
+  EXPECT_EQ(PullOf(rows)->step, Step(9));
+  EXPECT_EQ(GradientOf(rows), nullptr);
+  for (const ExchangeRequest& other :
+       {RequestFor(DenseStep()), RequestFor(RowStep()), RequestFor(WorkerState()),
+        RequestFor(WorkerStatePull()), RequestFor(InitialValues()), RequestFor(Probe())}) {
+    EXPECT_EQ(PushOf(other), nullptr);
+    EXPECT_EQ(PullOf(other), nullptr);
+    EXPECT_EQ(GradientOf(other), nullptr);
+  }
+}
+
+TEST(ExchangeRequestTest, ItsPayloadsAreEverythingThatItBrings) {
+  const ExchangeRequest requests[] = {
+      RequestFor(DenseStep{StepPush{Step(8), Gradient{Bytes(7)}}}),
+      RequestFor(RowStep{StepPush{Step(8), Gradient{Bytes(4)}}, std::nullopt,
+                         KeyList{1, 9, Bytes(2)}, KeyList{1, 9, Bytes(1)}}),
+      RequestFor(WorkerState{1, Bytes(7)}),
+      RequestFor(InitialValues{Bytes(7)}),
+      RequestFor(Probe{Bytes(7)}),
+  };
+  for (ExchangeRequest request : requests) {
+    EXPECT_EQ(PayloadBytes(request), 7u) << request.purpose.index();
+    ForEachPayload(request, [](Payload& payload) { payload.Clear(); });
+    EXPECT_EQ(PayloadBytes(request), 0u) << request.purpose.index();
+  }
+  EXPECT_EQ(PayloadBytes(RequestFor(DenseStep{StepPush{Step(8)}, StepPull{Step(9)}})), 0u);
+  EXPECT_EQ(PayloadBytes(RequestFor(WorkerStatePull())), 0u);
+}
+
+TEST(ExchangeRequestTest, APullAloneHasNothingOfThePush) {
+  std::vector<float> values(3);
+  ExchangeRequest dense = RequestFor(
+      DenseStep{StepPush{Step(8), Gradient{Bytes(7)}}, StepPull{Step(9), true}, /*copy=*/300});
+  dense.destination = absl::MakeSpan(values);
+  const ExchangeRequest pull = PullAlone(dense);
+  EXPECT_EQ(pull.sender.incarnation, Incarnation(77));
+  EXPECT_EQ(pull.epoch, Epoch(3));
+  EXPECT_EQ(pull.slice, dense.slice);
+  EXPECT_TRUE(pull.destination.empty());
+  EXPECT_EQ(PushOf(pull), nullptr);
+  EXPECT_EQ(PullOf(pull)->step, Step(9));
+  EXPECT_TRUE(PullOf(pull)->is_float32);
+  EXPECT_EQ(std::get<DenseStep>(pull.purpose).copy, 300u);
+
+  const ExchangeRequest of_rows =
+      PullAlone(RequestFor(RowStep{StepPush{Step(8), Gradient{Bytes(4)}}, StepPull{Step(9)},
+                                   KeyList{3, 8, Bytes(2)}, KeyList{5, 9, Bytes(1)}}));
+  const auto& rows = std::get<RowStep>(of_rows.purpose);
+  EXPECT_FALSE(rows.push.has_value());
+  EXPECT_EQ(rows.pull->step, Step(9));
+  EXPECT_EQ(rows.pushed_keys.rows, 0u);
+  EXPECT_EQ(rows.pulled_keys.rows, 5u);
+  EXPECT_EQ(rows.pulled_keys.hash, 9u);
+  EXPECT_TRUE(rows.pulled_keys.bytes.empty()) << "the server has them";
+
+  EXPECT_TRUE(
+      std::holds_alternative<WorkerStatePull>(PullAlone(RequestFor(WorkerStatePull())).purpose));
+  EXPECT_EQ(PullOf(PullAlone(RequestFor(WorkerState{1, Bytes(7)}))), nullptr);
+}
+
+}  // namespace
+}  // namespace capstan
