@@ -36,8 +36,9 @@ struct StepPush {
   std::optional<Gradient> gradient = std::nullopt;
   // Version of the values from which the gradient was computed. None: the newest version.
   std::optional<uint64_t> base_version = std::nullopt;
-  // Takes the place of the optimizer's learning rate. Under BSP that of the smallest worker id with
-  // a gradient counts for the step. None: the optimizer's.
+  // Takes the place of the optimizer's learning rate. Under BSP that of the smallest worker id
+  // counts for the step; in a dense table, of the smallest one with a gradient. None: the
+  // optimizer's.
   std::optional<double> learning_rate = std::nullopt;
 };
 
@@ -126,7 +127,8 @@ void ForEachPayload(ExchangeRequest& request, absl::FunctionRef<void(Payload&)> 
 size_t PayloadBytes(const ExchangeRequest& request);
 
 // The request of a pull that remains once a server has applied the push of `request`, or has kept
-// its state. Without a destination. A pull of rows names its keys by their hash.
+// its state; of other purposes nothing remains. Without a destination. A pull of rows names its
+// keys by their hash.
 ExchangeRequest PullAlone(const ExchangeRequest& request);
 
 }  // namespace capstan

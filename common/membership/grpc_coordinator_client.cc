@@ -197,12 +197,14 @@ void GrpcCoordinatorClient::GetJob(v1::GetJobRequest request, Callback<v1::GetJo
 
 void GrpcCoordinatorClient::RegisterServer(v1::RegisterServerRequest request,
                                            Callback<v1::RegisterReply> done) {
+  request.set_wire_version(kWireVersion);
   Send<v1::RegisterServerRequest, v1::RegisterReply>(&Stub::async::RegisterServer, timeout_,
                                                      std::move(request), std::move(done));
 }
 
 void GrpcCoordinatorClient::RegisterWorker(v1::RegisterWorkerRequest request,
                                            Callback<v1::RegisterReply> done) {
+  request.set_wire_version(kWireVersion);
   Send<v1::RegisterWorkerRequest, v1::RegisterReply>(&Stub::async::RegisterWorker, timeout_,
                                                      std::move(request), std::move(done));
 }

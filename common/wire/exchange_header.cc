@@ -140,6 +140,12 @@ absl::Status ReadPurpose(const v1::ExchangeRequestHeader& header, ExchangeReques
 
 // INVALID_ARGUMENT: the payload has bytes that nobody asks for, or lacks some.
 absl::Status CheckPayload(const ExchangeRequest& request, const RequestFrame& frame) {
+  if (const auto* rows = std::get_if<RowStep>(&request.purpose)) {
+    if ((frame.pushed_key_bytes > 0 && rows->pushed_keys.rows == 0) ||
+        (frame.pulled_key_bytes > 0 && rows->pulled_keys.rows == 0)) {
+      return absl::InvalidArgumentError("expected no keys without rows");
+    }
+  }
   const size_t keys = size_t{frame.pushed_key_bytes} + frame.pulled_key_bytes;
   if (keys > frame.payload_bytes) {
     return absl::InvalidArgumentError(

@@ -141,6 +141,18 @@ TEST(ExchangeHeaderTest, RowsComeBackWithTheirKeys) {
             absl::InvalidArgumentError("expected 3 bytes of keys, got a payload of 2"));
 }
 
+TEST(ExchangeHeaderTest, KeysWithoutRowsAreRefused) {
+  for (const bool is_pushed : {false, true}) {
+    v1::ExchangeRequestHeader header;
+    v1::RowStep& step = *header.mutable_row_step();
+    step.mutable_step()->set_pull_step(1);
+    (is_pushed ? step.mutable_pushed_keys() : step.mutable_pulled_keys())->set_bytes(3);
+    RequestFrame frame;
+    ASSERT_TRUE(DecodeHeader(BytesOf(header.SerializeAsString()), 3, &frame).ok());
+    EXPECT_EQ(frame.request.status(), absl::InvalidArgumentError("expected no keys without rows"));
+  }
+}
+
 TEST(ExchangeHeaderTest, APayloadThatNobodyAsksForIsNamed) {
   const KeyList keys = {1, 9, Zeros(1)};
   const ExchangeRequest without[] = {

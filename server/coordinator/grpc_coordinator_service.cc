@@ -1,13 +1,31 @@
 #include "server/coordinator/grpc_coordinator_service.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/program.h"
 #include "common/transport/grpc/grpc_setup.h"
 
 namespace capstan {
+namespace {
+
+// Programs that are older than the check in the client take part otherwise.
+template <typename Request>
+absl::Status CheckWireVersion(const Request& request) {
+  const uint32_t version = std::max(request.wire_version(), 1u);
+  if (version == kWireVersion) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "expected a member with messages of version ", kWireVersion, ", as this coordinator (",
+      kVersion, ") has them, got ", version, "; use programs of one version on all machines"));
+}
+
+}  // namespace
 
 absl::Status GrpcCoordinatorService::Admit(const grpc::CallbackServerContext& context,
                                            absl::string_view call) {
@@ -22,7 +40,10 @@ grpc::ServerUnaryReactor* GrpcCoordinatorService::Answer(grpc::CallbackServerCon
                                                          const Request* request, Reply* reply) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   const absl::string_view call = absl::StripSuffix(Request::descriptor()->name(), "Request");
-  const absl::Status admitted = Admit(*context, call);
+  absl::Status admitted = Admit(*context, call);
+  if constexpr (std::is_same_v<Reply, v1::RegisterReply>) {
+    if (admitted.ok()) admitted = CheckWireVersion(*request);
+  }
   if (!admitted.ok()) {
     reactor->Finish(GrpcStatus(admitted));
     return reactor;

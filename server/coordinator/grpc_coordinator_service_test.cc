@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/one_shot.h"
 #include "common/base/printable_text.h"
+#include "common/base/program.h"
 #include "common/base/real_clock.h"
 #include "common/membership/grpc_coordinator_client.h"
 #include "common/membership/member_agent.h"
@@ -35,7 +36,8 @@ class GrpcCoordinatorServiceTest : public ::testing::Test {
     builder.SetMaxReceiveMessageSize(static_cast<int>(v1::LimitsSpec().message_bytes()));
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
-    client_ = std::make_unique<GrpcCoordinatorClient>(absl::StrCat("127.0.0.1:", port), clock_);
+    address_ = absl::StrCat("127.0.0.1:", port);
+    client_ = std::make_unique<GrpcCoordinatorClient>(address_, clock_);
   }
 
   template <typename Reply, typename Request>
@@ -81,6 +83,7 @@ class GrpcCoordinatorServiceTest : public ::testing::Test {
   }
 
   RealClock clock_;
+  std::string address_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<GrpcCoordinatorService> service_;
   std::unique_ptr<grpc::Server> server_;
@@ -106,6 +109,34 @@ TEST_F(GrpcCoordinatorServiceTest, CarriesAJobFromBeginningToEnd) {
   ASSERT_TRUE(status.ok()) << status.status();
   EXPECT_EQ(status->view().phase(), v1::DONE);
   EXPECT_EQ(status->progress(0).steps_done(), 5);
+}
+
+TEST_F(GrpcCoordinatorServiceTest, AMemberOfAnotherWireVersionIsRefusedByName) {
+  const auto stub = v1::CoordinatorService::NewStub(
+      grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  v1::RegisterWorkerRequest worker;
+  worker.set_incarnation(2);
+  v1::RegisterServerRequest server;
+  server.set_incarnation(1);
+  server.set_address("127.0.0.1:4567");
+  for (const uint32_t version : {0u, kWireVersion + 1}) {  // 0: programs that do not tell it
+    worker.set_wire_version(version);
+    server.set_wire_version(version);
+    v1::RegisterReply reply;
+    grpc::ClientContext of_worker, of_server;
+    const grpc::Status status = stub->RegisterWorker(&of_worker, worker, &reply);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    EXPECT_NE(status.error_message().find(
+                  absl::StrCat("expected a member with messages of version ", kWireVersion)),
+              std::string::npos)
+        << status.error_message();
+    EXPECT_NE(status.error_message().find(absl::StrCat("got ", version == 0 ? 1 : version, ";")),
+              std::string::npos)
+        << status.error_message();
+    EXPECT_EQ(stub->RegisterServer(&of_server, server, &reply).error_code(),
+              grpc::StatusCode::FAILED_PRECONDITION);
+  }
+  EXPECT_TRUE(RegisterBoth().ok());
 }
 
 TEST_F(GrpcCoordinatorServiceTest, CarriesFortyThousandTables) {

@@ -4,13 +4,12 @@
 
 #include <cmath>
 #include <cstddef>
-#include <limits>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/string_view.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "kernels/cpu/cpu_stream.h"
+#include "kernels/optimizer_range.h"
 #include "kernels/optimizers.h"
 
 namespace capstan {
@@ -18,30 +17,9 @@ namespace {
 
 using Spec = v1::OptimizerSpec;
 
-// Within these bounds every constant of a rule is finite, and non-zero, in float32.
-constexpr double kSmallest = std::numeric_limits<float>::min();
-constexpr double kLargest = 1e9;
-
-absl::Status OutOfRange(absl::string_view field, double value, absl::string_view expected) {
-  return absl::InvalidArgumentError(
-      absl::StrFormat("optimizer.%s: expected %s, got %g; correct it", field, expected, value));
-}
-
-absl::Status CheckPositive(absl::string_view field, double value) {
-  if (value >= kSmallest && value <= kLargest) return absl::OkStatus();
-  return OutOfRange(field, value, "a number above 0 (1.2e-38 to 1e9)");
-}
-
-// Compared as float32: there 1 - 1e-9 is 1.
-absl::Status CheckFraction(absl::string_view field, double value) {
-  if (value >= 0 && value < 1 && static_cast<float>(value) < 1.0f) return absl::OkStatus();
-  return OutOfRange(field, value, "a number that is at least 0 and, as float32, below 1");
-}
-
 absl::Status CheckRates(const Spec& spec) {
   RETURN_IF_ERROR(CheckPositive("learning_rate", spec.learning_rate()));
-  if (spec.weight_decay() >= 0 && spec.weight_decay() <= kLargest) return absl::OkStatus();
-  return OutOfRange("weight_decay", spec.weight_decay(), "0 or a number above it (up to 1e9)");
+  return CheckNotNegative("weight_decay", spec.weight_decay());
 }
 
 absl::Status CheckMoments(const Spec& spec) {

@@ -45,8 +45,6 @@ class PushLog {
 
   // The earliest step with a push; none: there is no push.
   std::optional<Step> First() const;
-  // Whether there is a push of `step`.
-  bool Has(Step step) const { return steps_.count(step) > 0; }
 
   // Takes out the push of `step` of the smallest worker id, or all pushes of `step`, and calls
   // `use`. There must be one.
@@ -64,7 +62,7 @@ class PushLog {
  private:
   struct Kept {
     CheckedPush push;
-    HostBuffer memory;  // of the gradient's bytes; empty: they have another owner
+    HostBuffer memory;  // of the gradient's bytes; empty: there is none
   };
   using OfStep = std::map<WorkerId, Kept>;
 

@@ -259,7 +259,7 @@ TEST(ShardHostTest, RefusesWhatDoesNotFit) {
   });
   expect(Code::kInvalidArgument, "slice 0 of table w: expected a push, a pull or both, got neither",
          [](ExchangeRequest& r) { r.purpose = DenseStep(); });
-  expect(Code::kInvalidArgument, "slice 0 of table w: expected a request for parameters",
+  expect(Code::kInvalidArgument, "slice 0 of table w: expected no probe",
          [](ExchangeRequest& r) { r.purpose = Probe(); });
   for (const double rate : {-1.0, 1e300, HUGE_VAL, std::nan("")}) {
     expect(Code::kInvalidArgument,

@@ -112,11 +112,7 @@ absl::Status Slice::Read(ExchangeRequest&& request, CheckedStep* read) {
   if (auto* dense = std::get_if<DenseStep>(&request.purpose)) {
     return ReadDense(worker, std::move(*dense), read);
   }
-  if (auto* rows = std::get_if<RowStep>(&request.purpose)) {
-    return ReadRows(worker, std::move(*rows), read);
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat(name_, ": expected a request for parameters or for a worker's state"));
+  return ReadRows(worker, std::move(std::get<RowStep>(request.purpose)), read);
 }
 
 absl::Status Slice::ReadDense(WorkerId /*worker*/, DenseStep&& /*step*/,

@@ -140,20 +140,28 @@ absl::Status SparseSlice::ReadRows(WorkerId worker, RowStep&& step, CheckedStep*
     pull.step = step.pull->step;
     pull.is_float32 = step.pull->is_float32;
     ASSIGN_OR_RETURN(pull.keys, KeysOf(worker, step.pulled_keys));
-    // Of steps that the worker has pushed, no keys are needed any more.
-    DropPulled(worker, std::min(steps().completed(worker), pull.step) + -1);
-    NotePulled(worker, {pull.step, step.pulled_keys.hash, pull.keys});
   }
-  if (!step.push.has_value()) return absl::OkStatus();
+  if (step.push.has_value()) {
+    read->push = HeadOf(*step.push);
+    RETURN_IF_ERROR(ReadGradient(worker, step, &*read->push));
+  }
+  if (read->pull.has_value()) {
+    // Of steps that the worker has pushed, no keys are needed any more.
+    DropPulled(worker, std::min(steps().completed(worker), read->pull->step) + -1);
+    NotePulled(worker, {read->pull->step, step.pulled_keys.hash, read->pull->keys});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SparseSlice::ReadGradient(WorkerId worker, RowStep& step, CheckedPush* read) {
   StepPush& push = *step.push;
-  read->push = HeadOf(push);
   if (!push.gradient.has_value() || IsAgain(worker, push)) return absl::OkStatus();
-  ASSIGN_OR_RETURN(read->push->keys, KeysOf(worker, step.pushed_keys));
+  ASSIGN_OR_RETURN(read->keys, KeysOf(worker, step.pushed_keys));
   const Codec& codec = codecs_.PushOf(push.step, push.gradient->codec);
   absl::StatusOr<EncodedGradient> gradient =
-      EncodedGradient::Check(*std::move(push.gradient), codec, read->push->keys->size() * dim());
+      EncodedGradient::Check(*std::move(push.gradient), codec, read->keys->size() * dim());
   if (!gradient.ok()) return Annotate(gradient.status(), name());
-  read->push->gradient = *std::move(gradient);
+  read->gradient = *std::move(gradient);
   return absl::OkStatus();
 }
 

@@ -78,6 +78,7 @@ class SparseSlice : public Slice {
   absl::Status Load(const SliceSnapshot& snapshot) override;
 
   size_t dim() const { return optimizer_.dim(); }
+  absl::Status ReadGradient(WorkerId worker, RowStep& step, CheckedPush* read);
   // Decodes the list, or finds it among those that the worker has pulled. INVALID_ARGUMENT;
   // NOT_FOUND.
   absl::StatusOr<RowKeys> KeysOf(WorkerId worker, const KeyList& list) const;

@@ -15,9 +15,8 @@
 #include <limits>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "kernels/optimizer_range.h"
 #include "server/sparse/prefetch_row.h"
 
 #ifndef SERVER_SPARSE_ROW_OPTIMIZER_RULES_
@@ -196,36 +195,29 @@ using Type = RowOptimizer::Type;
 // Later corrections are within 2^-20 of 1 if beta2 is 0.99998 or less.
 constexpr size_t kMaxCorrections = size_t{1} << 20;
 
-absl::Status CheckRange(absl::string_view option, double value, double least, double most) {
-  if (value >= least && value <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrFormat("%s: expected a number from %g to %g, got %g", option, least, most, value));
-}
-
 absl::Status Check(const RowOptimizer::Options& options) {
-  // Within these bounds every constant of a rule is finite and, in float32, not zero.
-  constexpr double kSmallest = std::numeric_limits<float>::min();
-  constexpr double kLargest = 1e9;
-  constexpr double kLargestDecay = 1 - 1e-7;
-  RETURN_IF_ERROR(CheckRange("learning_rate", options.learning_rate, kSmallest, kLargest));
+  RETURN_IF_ERROR(CheckPositive("learning_rate", options.learning_rate));
   switch (options.type) {
     case Type::kSgd:
       return absl::OkStatus();
     case Type::kAdam:
-      RETURN_IF_ERROR(CheckRange("beta1", options.beta1, 0, kLargestDecay));
-      RETURN_IF_ERROR(CheckRange("beta2", options.beta2, 0, kLargestDecay));
+      RETURN_IF_ERROR(CheckFraction("beta1", options.beta1));
+      RETURN_IF_ERROR(CheckFraction("beta2", options.beta2));
       [[fallthrough]];
     case Type::kAdagrad:
     case Type::kRowAdagrad:
-      return CheckRange("epsilon", options.epsilon, kSmallest, kLargest);
-    case Type::kFtrl:
-      RETURN_IF_ERROR(CheckRange("learning_rate", options.learning_rate, 1 / kLargest, kLargest));
-      // A denominator of 0 would make values of rows with gradients of 0 alone.
-      RETURN_IF_ERROR(CheckRange("beta", options.beta, 1e-9, kLargest));
-      RETURN_IF_ERROR(CheckRange("l1", options.l1, 0, kLargest));
-      return CheckRange("l2", options.l2, 0, kLargest);
+      return CheckPositive("epsilon", options.epsilon);
+    case Type::kFtrl: {
+      // It divides by the learning rate; and a denominator of 0 would make values of rows with
+      // gradients of 0 alone.
+      constexpr double kLeast = 1e-9;
+      RETURN_IF_ERROR(CheckPositive("learning_rate", options.learning_rate, kLeast));
+      RETURN_IF_ERROR(CheckPositive("beta", options.beta, kLeast));
+      RETURN_IF_ERROR(CheckNotNegative("l1", options.l1));
+      return CheckNotNegative("l2", options.l2);
+    }
   }
-  return absl::InvalidArgumentError("type: expected a type of optimizer");
+  return absl::InvalidArgumentError("optimizer.type: expected a type of optimizer");
 }
 
 size_t StateFloats(Type type, size_t dim) {
@@ -268,7 +260,7 @@ RowOptimizer::RowOptimizer(const Options& options, size_t dim)
 absl::StatusOr<std::unique_ptr<RowOptimizer>> RowOptimizer::Create(const Options& options,
                                                                    size_t dim) {
   CHECK_GT(dim, 0u);
-  RETURN_IF_ERROR(Annotate(Check(options), "optimizer"));
+  RETURN_IF_ERROR(Check(options));
   return std::unique_ptr<RowOptimizer>(new RowOptimizer(options, dim));
 }
 

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/base/program.h"
 #include "common/base/real_clock.h"
 #include "common/transport/trust/job_token.h"
 #include "deploy/cli/grpc_status_client.h"
@@ -298,6 +299,7 @@ TEST_F(PageTest, HostileNamesAreShownAsText) {
   const auto stub = v1::CoordinatorService::NewStub(
       grpc::CreateChannel(job_.coordinator_address(), grpc::InsecureChannelCredentials()));
   v1::RegisterServerRequest server;
+  server.set_wire_version(kWireVersion);
   server.set_incarnation(1);
   server.set_address("<b\tid=bad>x:1");
   v1::RegisterReply registered;

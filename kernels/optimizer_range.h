@@ -1,0 +1,25 @@
+#ifndef KERNELS_OPTIMIZER_RANGE_H_
+#define KERNELS_OPTIMIZER_RANGE_H_
+
+#include <limits>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace capstan {
+
+// What may be given to the rules of optimizers.h and of sparse rows. Within these ranges every
+// constant of a rule is finite in float32, and none is 0 that must not be. INVALID_ARGUMENT names
+// the field, as in "optimizer.beta1", and says what was expected and got.
+
+// A learning rate, an epsilon: `least` to 1e9.
+absl::Status CheckPositive(absl::string_view field, double value,
+                           double least = std::numeric_limits<float>::min());
+// A weight decay, a penalty: 0 to 1e9.
+absl::Status CheckNotNegative(absl::string_view field, double value);
+// A part of what was, which is kept: 0, or more and below 1.
+absl::Status CheckFraction(absl::string_view field, double value);
+
+}  // namespace capstan
+
+#endif  // KERNELS_OPTIMIZER_RANGE_H_
