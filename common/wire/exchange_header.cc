@@ -72,12 +72,6 @@ void ReadHalves(const v1::Step& message, StepOf* step) {
   }
 }
 
-void Fill(const KeyList& keys, v1::KeyList* message) {
-  message->set_rows(keys.rows);
-  message->set_bytes(static_cast<uint32_t>(keys.bytes.size_bytes()));
-  message->set_hash(keys.hash);
-}
-
 void FillPurpose(const ExchangeRequest& request, v1::ExchangeRequestHeader* header) {
   const auto& purpose = request.purpose;
   if (const auto* dense = std::get_if<DenseStep>(&purpose)) {
@@ -86,8 +80,12 @@ void FillPurpose(const ExchangeRequest& request, v1::ExchangeRequestHeader* head
   } else if (const auto* rows = std::get_if<RowStep>(&purpose)) {
     v1::RowStep& message = *header->mutable_row_step();
     FillHalves(*rows, message.mutable_step());
-    if (rows->pushed_keys.rows > 0) Fill(rows->pushed_keys, message.mutable_pushed_keys());
-    if (rows->pulled_keys.rows > 0) Fill(rows->pulled_keys, message.mutable_pulled_keys());
+    message.set_pushed_rows(rows->pushed_keys.rows);
+    message.set_pushed_key_bytes(static_cast<uint32_t>(rows->pushed_keys.bytes.size_bytes()));
+    message.set_pushed_keys_hash(rows->pushed_keys.hash);
+    message.set_pulled_rows(rows->pulled_keys.rows);
+    message.set_pulled_key_bytes(static_cast<uint32_t>(rows->pulled_keys.bytes.size_bytes()));
+    message.set_pulled_keys_hash(rows->pulled_keys.hash);
   } else if (const auto* state = std::get_if<WorkerState>(&purpose)) {
     header->mutable_worker_state()->set_cut(state->cut);
   } else if (std::holds_alternative<WorkerStatePull>(purpose)) {
@@ -112,10 +110,9 @@ absl::Status ReadPurpose(const v1::ExchangeRequestHeader& header, ExchangeReques
     case v1::ExchangeRequestHeader::kRowStep: {
       auto& step = purpose.emplace<RowStep>();
       ReadHalves(header.row_step().step(), &step);
-      const v1::KeyList& pushed = header.row_step().pushed_keys();
-      const v1::KeyList& pulled = header.row_step().pulled_keys();
-      step.pushed_keys = {pushed.rows(), pushed.hash()};
-      step.pulled_keys = {pulled.rows(), pulled.hash()};
+      const v1::RowStep& message = header.row_step();
+      step.pushed_keys = {message.pushed_rows(), message.pushed_keys_hash()};
+      step.pulled_keys = {message.pulled_rows(), message.pulled_keys_hash()};
       return absl::OkStatus();
     }
     case v1::ExchangeRequestHeader::kWorkerState:
@@ -233,8 +230,8 @@ void FromHeader(const v1::ExchangeRequestHeader& header, size_t payload_bytes,
   request.slice = {TableId(header.table()), SliceIndex(header.slice())};
   absl::Status status = ReadPurpose(header, &request);
   frame->is_receipt = !status.ok() && header.has_receipts() && header.request_id() == 0;
-  frame->pushed_key_bytes = header.row_step().pushed_keys().bytes();
-  frame->pulled_key_bytes = header.row_step().pulled_keys().bytes();
+  frame->pushed_key_bytes = header.row_step().pushed_key_bytes();
+  frame->pulled_key_bytes = header.row_step().pulled_key_bytes();
   if (status.ok()) status = CheckPayload(request, *frame);
   if (!status.ok()) frame->request = std::move(status);
 }

@@ -146,7 +146,7 @@ TEST(ExchangeHeaderTest, KeysWithoutRowsAreRefused) {
     v1::ExchangeRequestHeader header;
     v1::RowStep& step = *header.mutable_row_step();
     step.mutable_step()->set_pull_step(1);
-    (is_pushed ? step.mutable_pushed_keys() : step.mutable_pulled_keys())->set_bytes(3);
+    is_pushed ? step.set_pushed_key_bytes(3) : step.set_pulled_key_bytes(3);
     RequestFrame frame;
     ASSERT_TRUE(DecodeHeader(BytesOf(header.SerializeAsString()), 3, &frame).ok());
     EXPECT_EQ(frame.request.status(), absl::InvalidArgumentError("expected no keys without rows"));
@@ -183,7 +183,7 @@ TEST(ExchangeHeaderTest, BytesOfEachPurposeAreGoldenAndComeBack) {
       {RequestFor(DenseStep{std::nullopt, StepPull{Step(1), true}, 300}),
        "\x42\x07\x10\x01\x38\x01\x40\xac\x02"},
       {RequestFor(RowStep{std::nullopt, StepPull{Step(1)}, KeyList(), KeyList{5, 9}}),
-       std::string("\x4a\x11\x0a\x02\x10\x01\x1a\x0b\x08\x05\x19\x09\0\0\0\0\0\0\0", 19)},
+       std::string("\x4a\x0f\x0a\x02\x10\x01\x28\x05\x39\x09\0\0\0\0\0\0\0", 17)},
       {RequestFor(WorkerState{300, Payload()}), "\x52\x03\x08\xac\x02"},
       {RequestFor(WorkerStatePull()), std::string("\x5a\x00", 2)},
       {RequestFor(InitialValues()), std::string("\x62\x00", 2)},
