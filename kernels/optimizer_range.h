@@ -17,7 +17,8 @@ absl::Status CheckPositive(absl::string_view field, double value,
                            double least = std::numeric_limits<float>::min());
 // A weight decay, a penalty: 0 to 1e9.
 absl::Status CheckNotNegative(absl::string_view field, double value);
-// A part of what was, which is kept: 0, or more and below 1.
+// A momentum or a beta, the part of an average that each step keeps: at least 0 and, as float32,
+// below 1.
 absl::Status CheckFraction(absl::string_view field, double value);
 
 }  // namespace capstan

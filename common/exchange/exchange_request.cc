@@ -8,7 +8,7 @@ const Half* PointerTo(const std::optional<Half>& half) {
   return half.has_value() ? &*half : nullptr;
 }
 
-// Of a request that may be constant.
+// ForEachPayload. The template is for constant requests, too.
 template <typename Request, typename Use>
 void VisitPayloads(Request& request, Use use) {
   const auto use_gradient = [&use](auto& push) {
@@ -31,6 +31,11 @@ void VisitPayloads(Request& request, Use use) {
 }
 
 }  // namespace
+
+bool IsStep(const ExchangeRequest& request) {
+  return std::holds_alternative<DenseStep>(request.purpose) ||
+         std::holds_alternative<RowStep>(request.purpose);
+}
 
 const StepPush* PushOf(const ExchangeRequest& request) {
   if (const auto* step = std::get_if<DenseStep>(&request.purpose)) return PointerTo(step->push);

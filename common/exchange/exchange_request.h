@@ -108,6 +108,8 @@ struct ExchangeRequest {
   absl::Span<float> destination = {};
 };
 
+// Whether the purpose is a step, of a dense or of a sparse table.
+bool IsStep(const ExchangeRequest& request);
 // The halves of a step's exchange. Null: the request has no such half.
 const StepPush* PushOf(const ExchangeRequest& request);
 const StepPull* PullOf(const ExchangeRequest& request);

@@ -36,6 +36,7 @@ TEST(ExchangeRequestTest, HalvesArePartsOfAStepAlone) {
   for (const ExchangeRequest& other :
        {RequestFor(DenseStep()), RequestFor(RowStep()), RequestFor(WorkerState()),
         RequestFor(WorkerStatePull()), RequestFor(InitialValues()), RequestFor(Probe())}) {
+    EXPECT_EQ(IsStep(other), other.purpose.index() < 2);
     EXPECT_EQ(PushOf(other), nullptr);
     EXPECT_EQ(PullOf(other), nullptr);
     EXPECT_EQ(GradientOf(other), nullptr);

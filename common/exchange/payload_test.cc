@@ -108,6 +108,35 @@ TEST(PayloadTest, SeveralFragmentsAreCopiedIntoOnePieceAndOneIsNot) {
   }
 }
 
+TEST(PayloadTest, AppendedPayloadsKeepTheMemoryOfBothAlive) {
+  std::shared_ptr<uint8_t> first = Memory({1, 2}), second = Memory({3});
+  const std::weak_ptr<uint8_t> owners[] = {first, second};
+  Payload whole = Payload::Exclusive(std::move(first), 8);
+  whole.Append(Payload::Exclusive(std::move(second), 4));
+  whole.Append(Payload());
+  for (const auto& owner : owners) EXPECT_FALSE(owner.expired());
+  std::vector<float> floats(3);
+  whole.CopyTo(absl::MakeSpan(floats));
+  EXPECT_EQ(floats, (std::vector<float>{1, 2, 3}));
+  EXPECT_FALSE(whole.TakeFloats().has_value()) << "it is not one buffer";
+  whole.Clear();
+  for (const auto& owner : owners) EXPECT_TRUE(owner.expired());
+}
+
+TEST(PayloadTest, AppendedBytesThatFollowInMemoryAreOneFragment) {
+  const std::shared_ptr<uint8_t> memory = Memory({1, 2, 3});
+  const Payload all = Payload::Exclusive(memory, 12);
+  Payload joined = all.Subrange(0, 4);
+  joined.Append(all.Subrange(4, 4));
+  EXPECT_EQ(joined.fragments().size(), 1u);
+  EXPECT_EQ(joined.size_bytes(), 8u);
+  joined.Append(all.Subrange(0, 4));
+  EXPECT_EQ(joined.fragments().size(), 2u);
+  std::vector<float> floats(3);
+  joined.CopyTo(absl::MakeSpan(floats));
+  EXPECT_EQ(floats, (std::vector<float>{1, 2, 1}));
+}
+
 TEST(PayloadTest, CopiesOntoItselfChangeNothing) {
   std::vector<float> floats = {1, 2, 3};
   const Payload payload(absl::MakeConstSpan(floats), nullptr);

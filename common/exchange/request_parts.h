@@ -46,7 +46,7 @@ inline bool PullsFloat32(const ExchangeRequest& request) {
   return PullOf(request) != nullptr && PullOf(request)->is_float32;
 }
 
-// What it brings beside keys, whatever it is.
+// The one payload of the request that is no list of keys: a gradient, a state, values, a probe.
 inline Payload BroughtBy(const ExchangeRequest& request) {
   Payload bytes;
   ExchangeRequest copy = request;
@@ -55,7 +55,7 @@ inline Payload BroughtBy(const ExchangeRequest& request) {
   });
   return bytes;
 }
-// Of the gradient; float32 without one.
+// The codec of its gradient; float32 if it has none.
 inline CodecType CodecOf(const ExchangeRequest& request) {
   const Gradient* const gradient = GradientOf(request);
   return gradient == nullptr ? CodecType::kFloat32 : gradient->codec;

@@ -148,10 +148,8 @@ absl::Status CheckPayload(const ExchangeRequest& request, const RequestFrame& fr
     return absl::InvalidArgumentError(
         absl::StrCat("expected ", keys, " bytes of keys, got a payload of ", frame.payload_bytes));
   }
-  const bool is_step = std::holds_alternative<DenseStep>(request.purpose) ||
-                       std::holds_alternative<RowStep>(request.purpose);
-  const bool has_more = is_step ? GradientOf(request) != nullptr
-                                : !std::holds_alternative<WorkerStatePull>(request.purpose);
+  const bool has_more = IsStep(request) ? GradientOf(request) != nullptr
+                                        : !std::holds_alternative<WorkerStatePull>(request.purpose);
   if (has_more || frame.payload_bytes == keys) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("got a payload of ", frame.payload_bytes - keys,
@@ -163,7 +161,11 @@ absl::Status CheckPayload(const ExchangeRequest& request, const RequestFrame& fr
 Payload TakePayload(ExchangeRequest&& request) {
   Payload whole;
   ForEachPayload(request, [&whole](Payload& part) {
-    whole.empty() ? void(whole = std::move(part)) : whole.Append(part);
+    if (whole.empty()) {
+      whole = std::move(part);
+    } else {
+      whole.Append(part);
+    }
   });
   return whole;
 }

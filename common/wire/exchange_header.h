@@ -22,7 +22,7 @@ struct RequestFrame {
   // An error: its parts do not fit together. INVALID_ARGUMENT is then its answer.
   absl::StatusOr<ExchangeRequest> request;
   size_t payload_bytes = 0;
-  // Of a RowStep: the lengths of the last parts of its payload.
+  // The payload of a RowStep ends with the lists of the pushed and of the pulled keys, this long.
   uint32_t pushed_key_bytes = 0;
   uint32_t pulled_key_bytes = 0;
   bool is_receipt = false;                 // without a request, sent only for its `received_bytes`

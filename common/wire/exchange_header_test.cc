@@ -23,7 +23,7 @@ absl::Span<const uint8_t> BytesOf(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// The request that a header brings, with a payload of so many bytes.
+// Decodes the header and a payload of `payload_bytes` bytes: 0, 1, 2 ...
 ExchangeRequest Decoded(const std::string& header, size_t payload_bytes = 0) {
   RequestFrame frame;
   EXPECT_EQ(DecodeHeader(BytesOf(header), payload_bytes, &frame), absl::OkStatus());
@@ -55,7 +55,7 @@ ExchangeRequest RequestFor(decltype(ExchangeRequest::purpose) purpose) {
   return request;
 }
 
-// A float32 payload of so many bytes.
+// A payload of `bytes` zeros.
 Payload Zeros(size_t bytes) {
   const auto memory = std::make_shared<std::vector<uint8_t>>(bytes);
   Payload payload(memory);

@@ -15,7 +15,8 @@
 namespace capstan {
 namespace {
 
-// Programs that are older than the check in the client take part otherwise.
+// A program from before there were versions of messages compares the version of the program alone,
+// which may be the same.
 template <typename Request>
 absl::Status CheckWireVersion(const Request& request) {
   const uint32_t version = std::max(request.wire_version(), 1u);

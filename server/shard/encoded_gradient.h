@@ -45,7 +45,7 @@ class EncodedGradient {
   // Calls `use` with all elements, decoded, in order. A block stays in the core's own cache.
   void ForEachBlock(UseBlock use) const;
   std::vector<float> Decoded() const;
-  // Adds the elements from `offset` on to `sum`. Only after Keep, or InPlace.
+  // Adds the elements from `offset` on to `sum`. Only after Keep, which puts them into one piece.
   void AddTo(size_t offset, absl::Span<float> sum) const;
 
   // Puts the bytes into memory of their own, and returns it; it must outlive this object. This is

@@ -66,7 +66,7 @@ class PushLog {
   };
   using OfStep = std::map<WorkerId, Kept>;
 
-  // A buffer of so many bytes, rounded up to whole floats; its contents are undefined.
+  // Returns a buffer of `bytes` bytes, rounded up to whole floats; its contents are undefined.
   HostBuffer TakeBuffer(size_t bytes);
   // Keeps the buffer for TakeBuffer, unless its memory is shared or of another size than the last
   // one's.

@@ -45,9 +45,7 @@ absl::Status CheckRows(const RowStep& step) {
 absl::Status CheckStep(const ExchangeRequest& request) {
   const StepPush* const push = PushOf(request);
   const StepPull* const pull = PullOf(request);
-  const bool is_step = std::holds_alternative<DenseStep>(request.purpose) ||
-                       std::holds_alternative<RowStep>(request.purpose);
-  if (is_step && push == nullptr && pull == nullptr) {
+  if (IsStep(request) && push == nullptr && pull == nullptr) {
     return absl::InvalidArgumentError("expected a push, a pull or both, got neither");
   }
   if ((push != nullptr && push->step < Step(0)) || (pull != nullptr && pull->step < Step(0))) {

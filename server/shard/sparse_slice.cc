@@ -146,7 +146,7 @@ absl::Status SparseSlice::ReadRows(WorkerId worker, RowStep&& step, CheckedStep*
     RETURN_IF_ERROR(ReadGradient(worker, step, &*read->push));
   }
   if (read->pull.has_value()) {
-    // Of steps that the worker has pushed, no keys are needed any more.
+    // The worker pushes no step twice: the keys of steps that it has pushed can go.
     DropPulled(worker, std::min(steps().completed(worker), read->pull->step) + -1);
     NotePulled(worker, {read->pull->step, step.pulled_keys.hash, read->pull->keys});
   }
