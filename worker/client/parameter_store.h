@@ -6,33 +6,30 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/clock.h"
-#include "common/base/delayed_calls.h"
 #include "common/base/ids.h"
-#include "common/base/mutex.h"
 #include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/scheduler/scheduler.h"
-#include "common/scheduler/transfer_queue.h"
 #include "common/trace/exchange_trace.h"
 #include "common/trace/tracer.h"
 #include "proto/coordinator_service.pb.h"
+#include "worker/client/encode_queue.h"
 #include "worker/client/gradient_encoder.h"
 #include "worker/client/own_state.h"
 #include "worker/client/parameter_buffers.h"
 #include "worker/client/parameter_mirror.h"
 #include "worker/client/row_store.h"
+#include "worker/client/state_exchanges.h"
 #include "worker/client/store_traffic.h"
+#include "worker/client/worker_exchanges.h"
 
 namespace capstan {
 
@@ -83,13 +80,13 @@ class ParameterStore {
 
   // Pulls the own state in the checkpoint from which the job goes on; WaitForAll waits for it. Only
   // before everything else. Without own state it does nothing.
-  void PullOwnState();
+  void PullOwnState() { states_.PullOwnState(); }
   // Memory of the table's values before the first pull, for PushInitial.
   absl::Span<float> InitialValuesOf(TableId table) const { return buffers_->MutableValues(table); }
   // Sends the table's values as the initial ones: only worker 0, in tables with
   // initial_from_worker. WaitForAll waits for the answers. Before it has returned, nobody may
   // change the values, or pull.
-  void PushInitial(TableId table);
+  void PushInitial(TableId table) { states_.PushInitial(table); }
 
   // Pulls all layers at `step`, in the codecs of the tables or as float32.
   void PullAll(Step step) { PullAll(step, /*is_exact=*/false); }
@@ -105,9 +102,11 @@ class ParameterStore {
   void Open(int layer);
   void PushOpened(int layer, Step step);
 
-  // The table's pushes from now on have this learning rate instead of its optimizer's. Finite, 0 or
-  // more. Pushes that wait or are sent again keep theirs.
-  void SetLearningRate(TableId table, double learning_rate);
+  // The pushes of the table, dense or sparse, have this learning rate from now on instead of its
+  // optimizer's. Finite, 0 or more. Pushes that wait or are sent again keep theirs.
+  void SetLearningRate(TableId table, double learning_rate) {
+    exchanges_.SetLearningRate(table, learning_rate);
+  }
 
   // From the next push on, a transfer holds consecutive slices of one table: at most
   // `partition_bytes` of them, or one slice if a slice is larger.
@@ -127,30 +126,34 @@ class ParameterStore {
   // Blocks until no exchange of the layer is open. A server whose slice was cut for a checkpoint
   // has the worker's own state of the slice by then. The first error of any exchange ends all
   // waits.
-  absl::Status WaitForLayer(int layer);
+  absl::Status WaitForLayer(int layer) {
+    return WaitForLayerFor(layer, absl::InfiniteDuration()).status();
+  }
   // The same, for `limit` at most. False: an exchange is still open.
-  absl::StatusOr<bool> WaitForLayerFor(int layer, absl::Duration limit);
+  absl::StatusOr<bool> WaitForLayerFor(int layer, absl::Duration limit) {
+    return exchanges_.WaitFor(layer, limit);
+  }
   // All layers, and all rows.
-  absl::Status WaitForAll();
+  absl::Status WaitForAll() { return exchanges_.WaitForAll(); }
   // Ends all waits with `status`, now and later, unless an exchange failed before.
-  void Fail(absl::Status status);
+  void Fail(const absl::Status& status) { exchanges_.Fail(status); }
   // Drops gradients that wait to be encoded, now and later; their layers stay open. Comes before
   // the client and the scheduler end.
-  void CancelPushes() { later_.Stop(); }
+  void CancelPushes() { encode_queue_.Stop(); }
 
-  Traffic traffic() const;
+  Traffic traffic() const { return exchanges_.traffic().traffic(); }
   // Traffic::waiting, with a wait that goes on, and Traffic::sending. Cheap.
   struct Times {
     absl::Duration waiting;
     absl::Duration sending;
   };
-  Times times() const;
+  Times times() const { return {exchanges_.waiting(), exchanges_.traffic().sending()}; }
 
  private:
   ParameterStore(const Options& options, std::unique_ptr<ParameterBuffers> buffers,
                  std::unique_ptr<GradientEncoder> encoder);
 
-  // What the exchange of a slice is for.
+  // What the exchange of a slice is for, and its codecs.
   struct Purpose {
     std::optional<Step> push_step;
     Step pull_step;
@@ -158,6 +161,9 @@ class ParameterStore {
     // With push_step:
     bool is_empty = false;  // without a gradient
     std::optional<double> learning_rate = std::nullopt;
+    // Without them, gradients and values travel as they are. ChooseCodecs sets them.
+    bool encodes_push = false;
+    bool encodes_pull = false;
 
     bool has_gradient() const { return push_step.has_value() && !is_empty; }
   };
@@ -176,23 +182,16 @@ class ParameterStore {
   void PullAll(Step step, bool is_exact);
   // Pushes the opened layer.
   void Push(int layer, Step step, bool is_empty);
-  // Whether the push has a gradient that is encoded.
-  bool Encodes(TableId table, const Purpose& purpose) const {
-    return purpose.has_gradient() && Encodes(table, *purpose.push_step);
-  }
   bool UsesAutoCodec(TableId table, Step step) const {
     return step >= auto_codecs_from_.load() && auto_tables_[table.value()];
   }
-  bool PullsEncoded(TableId table, const Purpose& purpose) const;
-  CodecType PushCodec(TableId table, const Purpose& purpose) const;
-  void SubmitTable(TableId table, const Purpose& purpose);
+  void ChooseCodecs(TableId table, Purpose& purpose) const;
+  CodecType PushCodec(TableId table, const Purpose& purpose) const {
+    return purpose.encodes_push ? encoder_->type(table) : CodecType::kFloat32;
+  }
+  void SubmitTable(TableId table, Purpose purpose);
   // Encodes their gradients first, if the push is encoded.
   void SubmitSlices(SliceGroup group);
-  // SubmitSlices on the clock's thread, in the order of the encode queue.
-  void SubmitLater(SliceGroup group);
-  // Encodes and submits the first group of the queue, and then the others. Each is a timer, so
-  // timers of others wait for one group at most.
-  void EncodeNext();
   // The bytes of the slice's push.
   absl::StatusOr<Payload> EncodeGradient(SliceKey key, Step step);
   // `gradient` is empty without a push, or in an empty one.
@@ -203,39 +202,18 @@ class ParameterStore {
   // Also ends the trace.
   absl::Status TakeValues(SliceKey key, const Purpose& purpose, const ExchangeReply& reply,
                           const ExchangeTrace& trace);
-  ExchangeRequest RequestOf(SliceKey key, decltype(ExchangeRequest::purpose) purpose) const {
-    return {sender_, Epoch(), key, std::move(purpose)};
-  }
-  // The cut for which the reply asks for the slice's own state; 0: for none. Answers once.
-  uint64_t TakeCut(SliceKey key, Step pull_step, const ExchangeReply& reply);
-  // Number of arrays of own state: the engine's, and the residual.
-  uint32_t OwnArrays(TableId table) const;
-  absl::StatusOr<Payload> OwnStateOf(SliceKey key);
-  void SendOwnState(SliceKey key, uint64_t cut);
-  // Submits the request that `make` makes of each slice of the table.
-  void SubmitForSlices(TableId table, absl::FunctionRef<ExchangeRequest(SliceKey)> make);
-  // Submits an exchange of own state, or of initial values. The layer is open.
-  void SubmitAlone(ExchangeRequest request);
-  void OnReplyToAlone(SliceKey key, bool is_pull, const ExchangeReply& reply);
-  absl::Status LoadOwnState(SliceKey key, const Payload& state);
-  void RecordSending(absl::Time begin);
+  void CountTraffic(SliceKey key, const Purpose& purpose, uint64_t bytes_pushed,
+                    const ExchangeReply& reply);
   // Begins an exchange's trace, with a "queue". Does nothing without a tracer.
   ExchangeTrace Trace(SliceKey key, const Purpose& purpose) const;
 
-  Clock* const clock_;
-  ParameterEndpoint* const client_;
-  Scheduler* const scheduler_;
-  const Sender sender_;
   const uint64_t slice_bytes_;
   ParameterMirror* const mirror_;
   Tracer* const tracer_;
-  OwnState* const own_state_;
-  const std::optional<Step> last_pull_step_;
-  // Made while there is memory for it.
-  const absl::Status out_of_memory_ = absl::ResourceExhaustedError(
-      "a gradient could not be encoded for want of memory; give the program more of it");
   const std::shared_ptr<ParameterBuffers> buffers_;
   const std::unique_ptr<GradientEncoder> encoder_;
+  WorkerExchanges exchanges_;  // of dense tables, by layer, and of rows
+  StateExchanges states_;
   std::unique_ptr<RowStore> rows_;  // null: there is no sparse table
 
   std::atomic<uint64_t> slices_together_{1};  // in one transfer
@@ -243,25 +221,10 @@ class ParameterStore {
   std::vector<bool> auto_tables_;
   std::atomic<Step> auto_codecs_from_{Step(std::numeric_limits<int64_t>::max())};
 
-  // By table and slice: the latest cut for which own state was sent. Guarded like values.
-  std::vector<std::vector<uint64_t>> cuts_;
-
   // By layer: slices of open exchanges without their values yet.
   std::vector<std::atomic<int64_t>> awaited_slices_;
 
-  mutable Mutex mu_;
-  CondVar changed_;
-  std::vector<int64_t> open_exchanges_ ABSL_GUARDED_BY(mu_);  // by layer: not answered yet
-  absl::Status status_ ABSL_GUARDED_BY(mu_);
-  // By table: of its next pushes. None: its optimizer's.
-  std::vector<std::optional<double>> learning_rates_ ABSL_GUARDED_BY(mu_);
-  TrafficCounter traffic_ ABSL_GUARDED_BY(mu_);
-  std::optional<absl::Time> waits_since_ ABSL_GUARDED_BY(mu_);  // the training thread, if it waits
-  // To start a transfer of this queue is to encode its slices and to submit them.
-  const std::unique_ptr<TransferQueue> encode_queue_ ABSL_PT_GUARDED_BY(mu_);
-  bool is_encoding_ ABSL_GUARDED_BY(mu_) = false;
-
-  DelayedCalls later_;  // uses the above until it is stopped
+  EncodeQueue encode_queue_;  // uses the above until it is stopped
 };
 
 }  // namespace capstan

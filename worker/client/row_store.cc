@@ -14,7 +14,7 @@
 
 namespace capstan {
 
-RowStore::RowStore(const Options& options) : options_(options) {
+RowStore::RowStore(const Options& options) : options_(options), exchanges_(*options.exchanges) {
   for (size_t i = 0; i < options_.tables.size(); ++i) {
     const v1::TableSpec& spec = options_.tables[i];
     const auto table = std::make_shared<Table>();
@@ -27,15 +27,12 @@ RowStore::RowStore(const Options& options) : options_(options) {
     table->earlier = &table->batches[1];
     tables_.push_back(table);
   }
-  MutexLock lock(&mu_);
-  open_exchanges_.resize(tables_.size());
-  learning_rates_.resize(tables_.size());
 }
 
 absl::StatusOr<RowStore::Batch*> RowStore::MakeBatch(Table& table, absl::Span<const uint64_t> keys,
                                                      const Batch* used) {
   // Exchanges that are open read what they push, and what was pulled for it.
-  const bool is_open = HasOpenExchange(table.id);
+  const bool is_open = exchanges_.IsOpen(exchanges_.GroupOf(table.id));
   const Batch* const kept[] = {table.pulled, table.earlier, used,
                                is_open ? table.round.pushed : nullptr,
                                is_open ? table.round.base : nullptr};
@@ -56,11 +53,6 @@ absl::StatusOr<RowStore::Batch*> RowStore::MakeBatch(Table& table, absl::Span<co
   batch->versions.resize(options_.shard_count);
   batch->step = Step(-1);
   return batch;
-}
-
-bool RowStore::HasOpenExchange(TableId table) const {
-  MutexLock lock(&mu_);
-  return open_exchanges_[table.value()] > 0;
 }
 
 void RowStore::EncodeLists(Batch& batch) const {
@@ -107,10 +99,7 @@ absl::Status RowStore::Push(TableId id, absl::Span<const uint64_t> keys,
   Round round;
   round.push_step = step;
   round.pull_step = step + 1;
-  {
-    MutexLock lock(&mu_);
-    round.learning_rate = learning_rates_[id.value()];
-  }
+  round.learning_rate = exchanges_.LearningRateOf(id);
   round.base = table->pulled->step == step ? table->pulled : nullptr;
   if (!keys.empty()) {
     round.pushed = round.base;
@@ -187,20 +176,18 @@ absl::Status RowStore::SetPushTo(ShardId shard, const Table& table,
 absl::Status RowStore::EncodeGradient(const Table& table, ShardId shard,
                                       absl::Span<const float> gradient, Step step,
                                       absl::Span<uint8_t> bytes) {
-  const absl::Time begin = options_.clock->Now();
+  const absl::Time begin = exchanges_.clock().Now();
   // A retry sends the same bytes. Draws of the slices are far apart.
-  const DrawKey draws = {options_.seed, table.id, options_.sender.worker, step,
+  const DrawKey draws = {options_.seed, table.id, exchanges_.sender().worker, step,
                          uint64_t{shard.value()} << 32};
   const absl::Status encoded =
       table.codecs.push->Encode(gradient, draws, /*residual=*/{}, bytes).status();
   if (!encoded.ok()) {
-    return Annotate(encoded,
-                    absl::StrCat("worker ", options_.sender.worker.value(), ", step ", step.value(),
-                                 ", slice ", shard.value(), " of table ", table.name));
+    return Annotate(
+        encoded, absl::StrCat("worker ", exchanges_.sender().worker.value(), ", step ",
+                              step.value(), ", slice ", shard.value(), " of table ", table.name));
   }
-  const absl::Duration coding = options_.clock->Now() - begin;
-  MutexLock lock(&mu_);
-  traffic_.CountCoding(coding);
+  exchanges_.traffic().CountCoding(exchanges_.clock().Now() - begin);
   return absl::OkStatus();
 }
 
@@ -209,7 +196,7 @@ absl::Status RowStore::Begin(const std::shared_ptr<Table>& table, Round round) {
   if (round.pushed != nullptr) round.memory->pushed_lists = round.pushed->lists;
   if (round.pulled != nullptr) round.memory->pulled_lists = round.pulled->lists;
   RETURN_IF_ERROR(WaitFor(table->id, absl::InfiniteDuration()).status());
-  const absl::Time begin = options_.clock->Now();
+  const absl::Time begin = exchanges_.clock().Now();
   table->round = std::move(round);
   std::vector<Transfer> transfers = TransfersOf(table);
   if (Batch* const pulled = table->round.pulled; pulled != nullptr) {
@@ -218,14 +205,9 @@ absl::Status RowStore::Begin(const std::shared_ptr<Table>& table, Round round) {
     table->earlier = is_push ? pulled : table->pulled;
     table->pulled = pulled;
   }
-  {
-    MutexLock lock(&mu_);
-    open_exchanges_[table->id.value()] += static_cast<int64_t>(transfers.size());
-  }
-  for (Transfer& transfer : transfers) options_.scheduler->Submit(std::move(transfer));
-  const absl::Duration sending = options_.clock->Now() - begin;
-  MutexLock lock(&mu_);
-  traffic_.CountSending(sending);
+  exchanges_.Open(exchanges_.GroupOf(table->id), static_cast<int64_t>(transfers.size()));
+  for (Transfer& transfer : transfers) exchanges_.scheduler().Submit(std::move(transfer));
+  exchanges_.traffic().CountSending(exchanges_.clock().Now() - begin);
   return absl::OkStatus();
 }
 
@@ -301,14 +283,14 @@ ExchangeRequest RowStore::RequestTo(ShardId shard, const std::shared_ptr<Table>&
                         payload(round.pulled->ListOf(shard))};
     if (!PullCodec(*table).is_lossy()) destination = RowsOf(shard, *table, round);
   }
-  return {options_.sender, Epoch(), RowsIn(shard, table->id), std::move(step), destination};
+  return {exchanges_.sender(), Epoch(), RowsIn(shard, table->id), std::move(step), destination};
 }
 
 void RowStore::SendTo(ShardId shard, const std::shared_ptr<Table>& table, bool sends_all_keys,
                       absl::AnyInvocable<void()> delivered) {
   ExchangeRequest request = RequestTo(shard, table, sends_all_keys);
   const uint64_t bytes_pushed = PayloadBytes(request);
-  options_.client->Exchange(
+  exchanges_.client().Exchange(
       std::move(request), std::move(delivered),
       [this, shard, table, sends_all_keys, bytes_pushed](const ExchangeReply& reply) {
         OnReply(shard, table, sends_all_keys, bytes_pushed, reply);
@@ -344,63 +326,24 @@ void RowStore::OnReply(ShardId shard, const std::shared_ptr<Table>& table, bool 
   if (absl::IsNotFound(reply.status) && !sent_all_keys) {
     return SendTo(shard, table, /*sends_all_keys=*/true, [] {});
   }
-  absl::Status status = TakeRows(shard, *table, reply);
-  const Round& round = table->round;
-  const auto float_bytes = [&table, shard](const Batch* batch) -> uint64_t {
-    return batch == nullptr ? 0 : batch->CountIn(shard) * table->dim * sizeof(float);
-  };
-  if (!status.ok()) options_.on_error(status);
-  MutexLock lock(&mu_);
-  if (!status.ok() && status_.ok()) status_ = std::move(status);
+  const absl::Status status = TakeRows(shard, *table, reply);
   if (reply.status.ok()) {
-    traffic_.CountExchange();
-    traffic_.CountPush(table->codecs.push->type(), bytes_pushed, float_bytes(round.pushed));
-    traffic_.CountPull(round.pull_step, reply, float_bytes(round.pulled));
+    const Round& round = table->round;
+    const auto float_bytes = [&table, shard](const Batch* batch) -> uint64_t {
+      return batch == nullptr ? 0 : batch->CountIn(shard) * table->dim * sizeof(float);
+    };
+    TrafficCounter& traffic = exchanges_.traffic();
+    traffic.CountExchange();
+    traffic.CountPush(table->codecs.push->type(), bytes_pushed, float_bytes(round.pushed));
+    traffic.CountPull(round.pull_step, reply, float_bytes(round.pulled));
   }
   // From now on the round may change.
-  --open_exchanges_[table->id.value()];
-  changed_.NotifyAll();
-}
-
-void RowStore::SetLearningRate(TableId table, double learning_rate) {
-  MutexLock lock(&mu_);
-  learning_rates_[table.value()] = learning_rate;
+  exchanges_.Close(exchanges_.GroupOf(table->id), status);
 }
 
 void RowStore::PullExactly() {
   for (const std::shared_ptr<Table>& table : tables_) table->pulled->step = Step(-1);
   pulls_exactly_ = true;
-}
-
-absl::StatusOr<bool> RowStore::WaitFor(TableId table, absl::Duration limit) {
-  MutexLock lock(&mu_);
-  const int64_t& count = open_exchanges_[table.value()];
-  if (!status_.ok()) return status_;
-  if (count == 0) return true;
-  const absl::Time begin = options_.clock->Now();
-  while (status_.ok() && count > 0 && options_.clock->WaitUntil(mu_, changed_, begin + limit)) {
-  }
-  traffic_.CountWaiting(options_.clock->Now() - begin);
-  if (!status_.ok()) return status_;
-  return count == 0;
-}
-
-absl::Status RowStore::WaitForAll() {
-  for (uint32_t table = 0; table < tables_.size(); ++table) {
-    RETURN_IF_ERROR(WaitFor(TableId(table), absl::InfiniteDuration()).status());
-  }
-  return absl::OkStatus();
-}
-
-void RowStore::Fail(absl::Status status) {
-  MutexLock lock(&mu_);
-  if (status_.ok()) status_ = std::move(status);
-  changed_.NotifyAll();
-}
-
-StoreTraffic RowStore::traffic() const {
-  MutexLock lock(&mu_);
-  return traffic_.traffic();
 }
 
 }  // namespace capstan

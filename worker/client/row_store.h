@@ -4,21 +4,17 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "common/base/clock.h"
 #include "common/base/ids.h"
-#include "common/base/mutex.h"
 #include "common/codec/codec.h"
 #include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
@@ -27,7 +23,7 @@
 #include "common/tensor/buffer_pool.h"
 #include "proto/coordinator_service.pb.h"
 #include "worker/client/key_groups.h"
-#include "worker/client/store_traffic.h"
+#include "worker/client/worker_exchanges.h"
 
 namespace capstan {
 
@@ -40,16 +36,11 @@ namespace capstan {
 class RowStore {
  public:
   struct Options {
-    Clock* clock = nullptr;               // Required; outlives the store
-    ParameterEndpoint* client = nullptr;  // Required; answers every exchange before the store ends
-    Scheduler* scheduler = nullptr;       // Required; outlives the store's exchanges
-    Sender sender;                        // Required: the worker, as in all its requests
-    std::vector<v1::TableSpec> tables;    // Required: all of the job, in order of table id
-    std::vector<TableCodecs> codecs;      // Required: of each table
-    uint64_t seed = 0;                    // the job's; of the codecs' draws
-    uint32_t shard_count = 0;             // Required
-    // Hears of the first error of an exchange, on any thread.
-    std::function<void(const absl::Status&)> on_error = [](const absl::Status&) {};
+    WorkerExchanges* exchanges = nullptr;  // Required; outlives the store
+    std::vector<v1::TableSpec> tables;     // Required: all of the job, in order of table id
+    std::vector<TableCodecs> codecs;       // Required: of each table
+    uint64_t seed = 0;                     // the job's; of the codecs' draws
+    uint32_t shard_count = 0;              // Required
   };
 
   explicit RowStore(const Options& options);
@@ -80,18 +71,11 @@ class RowStore {
   // exchange is open.
   void PullExactly();
 
-  // The table's pushes from now on have this learning rate instead of its optimizer's.
-  void SetLearningRate(TableId table, double learning_rate);
-
   // Blocks until no exchange of the table is open, for `limit` at most. False: one is still open.
   // The first error of any exchange ends all waits.
-  absl::StatusOr<bool> WaitFor(TableId table, absl::Duration limit);
-  // The same, for all tables, without limit.
-  absl::Status WaitForAll();
-  // Ends all waits with `status`, now and later, unless an exchange failed before.
-  void Fail(absl::Status status);
-
-  StoreTraffic traffic() const;
+  absl::StatusOr<bool> WaitFor(TableId table, absl::Duration limit) {
+    return exchanges_.WaitFor(exchanges_.GroupOf(table), limit);
+  }
 
  private:
   // The keys of one pull or push, by shard, with their lists as bytes, and the rows pulled.
@@ -154,7 +138,6 @@ class RowStore {
   // the table needs it. INVALID_ARGUMENT: too many keys.
   absl::StatusOr<Batch*> MakeBatch(Table& table, absl::Span<const uint64_t> keys,
                                    const Batch* used = nullptr);
-  bool HasOpenExchange(TableId table) const;
   void EncodeLists(Batch& batch) const;
   // Puts what the round pushes into its memory. INVALID_ARGUMENT: a lossy codec refuses it.
   absl::Status SetPush(const Table& table, absl::Span<const float> gradients, Round& round);
@@ -188,18 +171,12 @@ class RowStore {
   }
 
   const Options options_;
+  WorkerExchanges& exchanges_;
   BufferPool buffers_;  // of rows and pushes
   // Callbacks of exchanges share their table.
   std::vector<std::shared_ptr<Table>> tables_;
   const std::shared_ptr<const Codec> exact_ = MakeCodec("float32").value();
   bool pulls_exactly_ = false;  // changed only while no exchange is open
-
-  mutable Mutex mu_;
-  CondVar changed_;
-  std::vector<int64_t> open_exchanges_ ABSL_GUARDED_BY(mu_);                // by table
-  std::vector<std::optional<double>> learning_rates_ ABSL_GUARDED_BY(mu_);  // by table
-  absl::Status status_ ABSL_GUARDED_BY(mu_);
-  TrafficCounter traffic_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace capstan

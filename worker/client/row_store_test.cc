@@ -22,6 +22,7 @@ namespace {
 constexpr uint32_t kShards = 4;
 constexpr size_t kDim = 2;
 constexpr TableId kTable(1);
+constexpr Sender kSender = {/*job=*/0, WorkerId(3), Incarnation()};
 
 using Keys = std::vector<uint64_t>;
 
@@ -94,14 +95,13 @@ class RowStoreTest : public testing::Test {
  protected:
   RowStoreTest()
       : scheduler_(1 << 20, MakeTransferQueue(v1::SchedulerSpec::PRIORITY)),
+        exchanges_({&clock_, &servers_, &scheduler_, kSender}, /*layer_count=*/1,
+                   /*table_count=*/2),
         store_(MakeStore(kDim)) {}
 
   std::unique_ptr<RowStore> MakeStore(uint32_t dim) {
     RowStore::Options options;
-    options.clock = &clock_;
-    options.client = &servers_;
-    options.scheduler = &scheduler_;
-    options.sender.worker = WorkerId(3);
+    options.exchanges = &exchanges_;
     options.tables.resize(2);
     options.tables[0].add_shape(5);
     options.tables[1].set_name("items");
@@ -120,6 +120,7 @@ class RowStoreTest : public testing::Test {
   FakeClock clock_;
   FakeServers servers_;
   Scheduler scheduler_;
+  WorkerExchanges exchanges_;
   std::unique_ptr<RowStore> store_;
 };
 
@@ -239,7 +240,7 @@ TEST_F(RowStoreTest, ABatchMustFitIntoMessages) {
 }
 
 TEST_F(RowStoreTest, ALearningRateGoesWithThePush) {
-  store_->SetLearningRate(kTable, 0.25);
+  exchanges_.SetLearningRate(kTable, 0.25);
   ASSERT_TRUE(store_->Push(kTable, {1}, {1, 1}, Step(0)).ok());
   for (const ExchangeRequest& request : servers_.requests) {
     EXPECT_EQ(PushOf(request)->learning_rate, 0.25) << "all shards hear of it";
@@ -250,12 +251,12 @@ TEST_F(RowStoreTest, AnErrorEndsAllWaits) {
   servers_.refuses = true;
   ASSERT_TRUE(store_->Push(kTable, {1}, {1, 1}, Step(0)).ok());
   EXPECT_TRUE(absl::IsInvalidArgument(store_->WaitFor(kTable, absl::ZeroDuration()).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(store_->WaitForAll()));
+  EXPECT_TRUE(absl::IsInvalidArgument(exchanges_.WaitForAll()));
 }
 
 TEST_F(RowStoreTest, TrafficCountsPayloads) {
   ASSERT_TRUE(store_->Push(kTable, {1, 2}, {1, 1, 1, 1}, Step(0), {4}).ok());
-  const StoreTraffic traffic = store_->traffic();
+  const StoreTraffic traffic = exchanges_.traffic().traffic();
   EXPECT_EQ(traffic.exchanges, kShards);
   EXPECT_EQ(traffic.float_bytes_pushed, 2 * kDim * sizeof(float));
   EXPECT_EQ(traffic.bytes_pulled, kDim * sizeof(float));

@@ -1,53 +1,64 @@
 #include "worker/client/store_traffic.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace capstan {
-namespace {
 
-double CountReplies(const StoreTraffic& traffic) {
-  return std::accumulate(traffic.replies_of_staleness.begin(), traffic.replies_of_staleness.end(),
-                         0.0);
+void TrafficCounter::CountExchange() {
+  MutexLock lock(&mu_);
+  ++traffic_.exchanges;
 }
 
-}  // namespace
-
-StoreTraffic& StoreTraffic::operator+=(const StoreTraffic& other) {
-  bytes_pushed += other.bytes_pushed;
-  bytes_pulled += other.bytes_pulled;
-  pushed_by_codec.Add(other.pushed_by_codec);
-  pulled_by_codec.Add(other.pulled_by_codec);
-  exchanges += other.exchanges;
-  float_bytes_pushed += other.float_bytes_pushed;
-  float_bytes_pulled += other.float_bytes_pulled;
-  gradient_squares += other.gradient_squares;
-  residual_squares += other.residual_squares;
-  coding += other.coding;
-  steps_ahead = std::max(steps_ahead, other.steps_ahead);
-  max_staleness_seen = std::max(max_staleness_seen, other.max_staleness_seen);
-  const double replies = CountReplies(*this);
-  const double others = CountReplies(other);
-  if (replies + others > 0) {
-    mean_staleness_seen =
-        (mean_staleness_seen * replies + other.mean_staleness_seen * others) / (replies + others);
-  }
-  replies_of_staleness.resize(
-      std::max(replies_of_staleness.size(), other.replies_of_staleness.size()));
-  for (size_t i = 0; i < other.replies_of_staleness.size(); ++i) {
-    replies_of_staleness[i] += other.replies_of_staleness[i];
-  }
-  waiting += other.waiting;
-  sending += other.sending;
-  return *this;
+void TrafficCounter::CountPush(CodecType codec, uint64_t bytes, uint64_t float_bytes) {
+  MutexLock lock(&mu_);
+  traffic_.pushed_by_codec.Add(codec, bytes);
+  traffic_.bytes_pushed += bytes;
+  traffic_.float_bytes_pushed += float_bytes;
 }
 
 void TrafficCounter::CountPull(Step pull_step, const ExchangeReply& reply, uint64_t float_bytes) {
+  MutexLock lock(&mu_);
   traffic_.steps_ahead = pull_step - reply.min_step;
   CountStaleness(traffic_.steps_ahead);
   traffic_.bytes_pulled += reply.values.size_bytes();
   traffic_.pulled_by_codec.Add(reply.codec, reply.values.size_bytes());
   traffic_.float_bytes_pulled += float_bytes;
+}
+
+void TrafficCounter::CountNorms(const Codec::Norms& norms) {
+  MutexLock lock(&mu_);
+  traffic_.gradient_squares += norms.gradient;
+  traffic_.residual_squares += norms.residual;
+}
+
+void TrafficCounter::CountCoding(absl::Duration time) {
+  MutexLock lock(&mu_);
+  traffic_.coding += time;
+}
+
+void TrafficCounter::CountWaiting(absl::Duration time) {
+  MutexLock lock(&mu_);
+  traffic_.waiting += time;
+}
+
+void TrafficCounter::CountSending(absl::Duration time) {
+  MutexLock lock(&mu_);
+  traffic_.sending += time;
+}
+
+StoreTraffic TrafficCounter::traffic() const {
+  MutexLock lock(&mu_);
+  return traffic_;
+}
+
+absl::Duration TrafficCounter::waiting() const {
+  MutexLock lock(&mu_);
+  return traffic_.waiting;
+}
+
+absl::Duration TrafficCounter::sending() const {
+  MutexLock lock(&mu_);
+  return traffic_.sending;
 }
 
 void TrafficCounter::CountStaleness(int64_t staleness) {

@@ -4,15 +4,17 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "common/codec/codec.h"
 #include "common/codec/codec_bytes.h"
 #include "common/exchange/parameter_endpoint.h"
 
 namespace capstan {
 
-// The bytes of a store's exchanges, and the staleness of its values.
+// The bytes of a worker's exchanges, and the staleness of its values.
 struct StoreTraffic {
   static constexpr int64_t kStalenessCounts = 128;
 
@@ -34,40 +36,34 @@ struct StoreTraffic {
   // Element i counts replies with a staleness of i steps. Element kStalenessCounts - 1 also counts
   // all larger ones.
   std::vector<uint64_t> replies_of_staleness;
-  absl::Duration waiting;  // in WaitForLayer
+  absl::Duration waiting;  // for exchanges
   absl::Duration sending;  // in calls that push or pull
-
-  // Adds another store's traffic in the same steps.
-  StoreTraffic& operator+=(const StoreTraffic& other);
 };
 
-// Counts a store's traffic. Not thread-safe: the owner guards it.
+// Counts a worker's traffic. Thread-safe.
 class TrafficCounter {
  public:
-  void CountExchange() { ++traffic_.exchanges; }
-  void CountPush(CodecType codec, uint64_t bytes, uint64_t float_bytes) {
-    traffic_.pushed_by_codec.Add(codec, bytes);
-    traffic_.bytes_pushed += bytes;
-    traffic_.float_bytes_pushed += float_bytes;
-  }
+  void CountExchange();
+  void CountPush(CodecType codec, uint64_t bytes, uint64_t float_bytes);
   // `reply` is a success, with values that are decoded to `float_bytes`.
   void CountPull(Step pull_step, const ExchangeReply& reply, uint64_t float_bytes);
-  void CountNorms(const Codec::Norms& norms) {
-    traffic_.gradient_squares += norms.gradient;
-    traffic_.residual_squares += norms.residual;
-  }
-  void CountCoding(absl::Duration time) { traffic_.coding += time; }
-  void CountWaiting(absl::Duration time) { traffic_.waiting += time; }
-  void CountSending(absl::Duration time) { traffic_.sending += time; }
+  void CountNorms(const Codec::Norms& norms);
+  void CountCoding(absl::Duration time);
+  void CountWaiting(absl::Duration time);
+  void CountSending(absl::Duration time);
 
-  const StoreTraffic& traffic() const { return traffic_; }
+  StoreTraffic traffic() const;
+  // Its parts, without a copy of the rest.
+  absl::Duration waiting() const;
+  absl::Duration sending() const;
 
  private:
-  void CountStaleness(int64_t staleness);
+  void CountStaleness(int64_t staleness) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  StoreTraffic traffic_;
-  uint64_t staleness_sum_ = 0;  // over all replies
-  uint64_t replies_ = 0;
+  mutable Mutex mu_;
+  StoreTraffic traffic_ ABSL_GUARDED_BY(mu_);
+  uint64_t staleness_sum_ ABSL_GUARDED_BY(mu_) = 0;  // over all replies
+  uint64_t replies_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace capstan

@@ -340,7 +340,6 @@ absl::Status ProgramEngine::SetLearningRate(std::optional<TableId> table, double
   for (uint32_t id = 0; id < options_.tables.size(); ++id) {
     if (!table.has_value() || id == table->value()) {
       store->SetLearningRate(TableId(id), learning_rate);
-      if (IsSparse(id)) store->rows()->SetLearningRate(TableId(id), learning_rate);
     }
   }
   return absl::OkStatus();

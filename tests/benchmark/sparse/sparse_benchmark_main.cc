@@ -34,6 +34,7 @@
 #include "tests/process/forked_process.h"
 #include "worker/client/row_store.h"
 #include "worker/client/store_traffic.h"
+#include "worker/client/worker_exchanges.h"
 
 ABSL_FLAG(std::string, transport, "ucx", "grpc or ucx");
 ABSL_FLAG(uint32_t, dim, 16, "float32 values of a row, 1 to 1024");
@@ -92,12 +93,12 @@ class Worker {
       : worker_(worker),
         connect_(Transport().Connector(&clock_)),
         client_(Job().MakeClient(addresses, connect_, &clock_)),
-        scheduler_(4 << 20, MakeTransferQueue(v1::SchedulerSpec::PRIORITY)) {
+        scheduler_(4 << 20, MakeTransferQueue(v1::SchedulerSpec::PRIORITY)),
+        exchanges_(
+            {&clock_, client_.get(), &scheduler_, Job().RequestOf(worker, /*slice=*/0).sender},
+            /*layer_count=*/0, /*table_count=*/1) {
     RowStore::Options options;
-    options.clock = &clock_;
-    options.client = client_.get();
-    options.scheduler = &scheduler_;
-    options.sender = Job().RequestOf(worker, /*slice=*/0).sender;
+    options.exchanges = &exchanges_;
     options.tables = {Job().TableSpec()};
     options.codecs = {Job().Codecs().value()};  // CheckFlags has tried it
     options.shard_count = Job().shard_count;
@@ -154,7 +155,7 @@ class Worker {
   // The bytes of a key since the last call, up and down, as a part's results have them.
   std::string BytesOf(size_t batches) {
     const double keys = static_cast<double>(absl::GetFlag(FLAGS_batch) * batches);
-    const StoreTraffic before = std::exchange(traffic_, rows_->traffic());
+    const StoreTraffic before = std::exchange(traffic_, exchanges_.traffic().traffic());
     return absl::StrCat(" ", (traffic_.bytes_pushed - before.bytes_pushed) / keys, " ",
                         (traffic_.bytes_pulled - before.bytes_pulled) / keys);
   }
@@ -182,6 +183,7 @@ class Worker {
   const ServerConnector connect_;
   const std::unique_ptr<ParameterClient> client_;
   Scheduler scheduler_;
+  WorkerExchanges exchanges_;
   std::unique_ptr<RowStore> rows_;
   std::vector<float> gradients_;
   std::vector<double> microseconds_;

@@ -1,0 +1,84 @@
+#ifndef WORKER_CLIENT_WORKER_EXCHANGES_H_
+#define WORKER_CLIENT_WORKER_EXCHANGES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/scheduler/scheduler.h"
+#include "worker/client/store_traffic.h"
+
+namespace capstan {
+
+// What all exchanges of a worker share: how they are sent, how many are open, the first error,
+// learning rates, and traffic. Open exchanges are counted by group, and others wait for a group: a
+// layer of dense tables, or a sparse table. Thread-safe.
+class WorkerExchanges {
+ public:
+  struct Options {
+    Clock* clock = nullptr;  // Required; outlives this object
+    ParameterEndpoint* client =
+        nullptr;                     // Required; answers every exchange before this object ends
+    Scheduler* scheduler = nullptr;  // Required; outlives the exchanges
+    Sender sender;                   // Required: the worker, as in all its requests
+  };
+
+  // `layer_count` layers of dense tables, and `table_count` tables in the job.
+  WorkerExchanges(const Options& options, size_t layer_count, size_t table_count);
+
+  Clock& clock() const { return *options_.clock; }
+  ParameterEndpoint& client() const { return *options_.client; }
+  Scheduler& scheduler() const { return *options_.scheduler; }
+  const Sender& sender() const { return options_.sender; }
+
+  // The group of a layer is its number. This is the group of a sparse table.
+  size_t GroupOf(TableId sparse_table) const { return layer_count_ + sparse_table.value(); }
+
+  void Open(size_t group, int64_t exchanges);
+  // One open exchange of the group has ended. An error ends all waits, unless there was one before.
+  void Close(size_t group, const absl::Status& status);
+  bool IsOpen(size_t group) const;
+  // Ends all waits with `status`, now and later, unless there was an error before.
+  void Fail(const absl::Status& status);
+
+  // Blocks until no exchange of the group is open, for `limit` at most. False: one is still open.
+  // The first error of any exchange ends all waits.
+  absl::StatusOr<bool> WaitFor(size_t group, absl::Duration limit);
+  // The same, for all groups, without limit.
+  absl::Status WaitForAll();
+  // The time in WaitFor so far, with a wait that goes on.
+  absl::Duration waiting() const;
+
+  // The table's pushes from now on have this learning rate. None: that of its optimizer.
+  void SetLearningRate(TableId table, double learning_rate);
+  std::optional<double> LearningRateOf(TableId table) const;
+
+  TrafficCounter& traffic() { return traffic_; }
+  const TrafficCounter& traffic() const { return traffic_; }
+
+ private:
+  const Options options_;
+  const size_t layer_count_;
+  const size_t group_count_;
+  TrafficCounter traffic_;
+
+  mutable Mutex mu_;
+  CondVar changed_;
+  std::vector<int64_t> open_ ABSL_GUARDED_BY(mu_);  // by group: not answered yet
+  absl::Status status_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::optional<double>> learning_rates_ ABSL_GUARDED_BY(mu_);  // by table
+  std::optional<absl::Time> waits_since_ ABSL_GUARDED_BY(mu_);  // the latest wait that goes on
+};
+
+}  // namespace capstan
+
+#endif  // WORKER_CLIENT_WORKER_EXCHANGES_H_

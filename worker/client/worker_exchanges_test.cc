@@ -1,0 +1,70 @@
+#include "worker/client/worker_exchanges.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "common/base/fake_clock.h"
+#include "common/scheduler/transfer_queue.h"
+
+namespace capstan {
+namespace {
+
+constexpr TableId kRows(1);
+
+class WorkerExchangesTest : public testing::Test {
+ protected:
+  WorkerExchangesTest()
+      : scheduler_(1 << 20, MakeTransferQueue(v1::SchedulerSpec::PRIORITY)),
+        exchanges_({&clock_, &NoClient(), &scheduler_, Sender()}, /*layer_count=*/1,
+                   /*table_count=*/2) {}
+
+  class NoClientEndpoint : public ParameterEndpoint {
+   public:
+    void Exchange(ExchangeRequest&&, DeliveredCallback, ReplyCallback) override { FAIL(); }
+  };
+  static ParameterEndpoint& NoClient() {
+    static auto& client = *new NoClientEndpoint();
+    return client;
+  }
+
+  bool IsDone(size_t group) { return exchanges_.WaitFor(group, absl::ZeroDuration()).value(); }
+
+  FakeClock clock_;
+  Scheduler scheduler_;
+  WorkerExchanges exchanges_;
+};
+
+TEST_F(WorkerExchangesTest, LayersAndSparseTablesAreGroupsOfTheirOwn) {
+  const size_t rows = exchanges_.GroupOf(kRows);
+  exchanges_.Open(/*group=*/0, /*exchanges=*/2);
+  exchanges_.Open(rows, /*exchanges=*/1);
+  exchanges_.Close(/*group=*/0, absl::OkStatus());
+  EXPECT_FALSE(IsDone(0));
+  exchanges_.Close(/*group=*/0, absl::OkStatus());
+  EXPECT_TRUE(IsDone(0));
+  EXPECT_TRUE(exchanges_.IsOpen(rows));
+  EXPECT_FALSE(IsDone(rows));
+  exchanges_.Close(rows, absl::OkStatus());
+  EXPECT_FALSE(exchanges_.IsOpen(rows));
+  EXPECT_TRUE(exchanges_.WaitForAll().ok());
+}
+
+TEST_F(WorkerExchangesTest, TheFirstErrorOfAnyGroupEndsTheWaitsOfAll) {
+  exchanges_.Open(/*group=*/0, /*exchanges=*/1);
+  exchanges_.Open(exchanges_.GroupOf(kRows), /*exchanges=*/1);
+  exchanges_.Close(exchanges_.GroupOf(kRows), absl::NotFoundError("first"));
+  exchanges_.Fail(absl::InternalError("second"));
+  EXPECT_EQ(exchanges_.WaitFor(/*group=*/0, absl::InfiniteDuration()).status(),
+            absl::NotFoundError("first"));
+  EXPECT_EQ(exchanges_.WaitForAll(), absl::NotFoundError("first"));
+}
+
+TEST_F(WorkerExchangesTest, ALearningRateIsThatOfOneTable) {
+  exchanges_.SetLearningRate(kRows, 0.5);
+  EXPECT_EQ(exchanges_.LearningRateOf(kRows), 0.5);
+  EXPECT_EQ(exchanges_.LearningRateOf(TableId(0)), std::nullopt);
+}
+
+}  // namespace
+}  // namespace capstan
