@@ -14,40 +14,22 @@
 #include <utility>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "common/base/background_thread.h"
 #include "common/base/end_request.h"
 #include "common/base/flag_help.h"
 #include "common/base/log_format.h"
-#include "common/base/one_shot.h"
-#include "common/base/open_files.h"
 #include "common/base/program.h"
-#include "common/base/random.h"
-#include "common/base/readiness.h"
-#include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_flag_table.h"
 #include "common/job/job_flags.h"
-#include "common/job/job_properties.h"
 #include "common/job/load_job.h"
-#include "common/metrics/metrics_page.h"
-#include "common/metrics/metrics_sources.h"
-#include "common/transport/grpc/call_guard.h"
-#include "common/transport/grpc/grpc_security.h"
-#include "common/transport/grpc/grpc_server.h"
 #include "common/transport/grpc/grpc_setup.h"
-#include "common/transport/grpc/process_listeners.h"
-#include "server/coordinator/coordinator.h"
-#include "server/coordinator/grpc_coordinator_service.h"
-#include "server/coordinator/job_files.h"
+#include "server/coordinator/coordinator_process.h"
 #include "server/coordinator/job_outcome.h"
-#include "server/page/live_page_server.h"
-#include "server/page/log_ring.h"
 
 ABSL_FLAG(std::string, job, "",
           "File of the job, in protobuf text format (proto/job.proto). None: all defaults.");
@@ -128,11 +110,6 @@ constexpr absl::Duration kPageLinger = absl::Milliseconds(1500);
 // With metrics, after a failure: Prometheus is to see why, if it asks every 5 seconds.
 constexpr absl::Duration kMetricsLinger = absl::Seconds(12);
 
-uint32_t MaxConnections(const v1::JobSpec& job) {
-  if (const uint32_t given = absl::GetFlag(FLAGS_max_connections); given > 0) return given;
-  return 64 + 4 * (job.cluster().num_servers() + job.cluster().num_workers());
-}
-
 // For this time the coordinator answers after the end. A member that registers late learns then why
 // the job has failed.
 absl::Duration LingerTime(const v1::JobSpec& job, const JobOutcome& outcome, bool has_page) {
@@ -143,23 +120,6 @@ absl::Duration LingerTime(const v1::JobSpec& job, const JobOutcome& outcome, boo
   return std::max(
       {linger, has_metrics ? kMetricsLinger : absl::ZeroDuration(),
        had_all_members ? absl::ZeroDuration() : absl::Seconds(job.membership().lease_seconds())});
-}
-
-// The page of --http_listen; null without the flag. All arguments outlive it.
-absl::StatusOr<std::unique_ptr<LivePageServer>> StartLivePage(const SecurityPointer& security,
-                                                              const LogRing* log,
-                                                              Coordinator& coordinator,
-                                                              Clock& clock) {
-  if (log == nullptr) return nullptr;
-  LivePageServer::Options options;
-  options.listen = absl::GetFlag(FLAGS_http_listen);
-  options.coordinator = &coordinator;
-  options.clock = &clock;
-  options.log = log;
-  options.tokens = [security] { return security->tokens(); };
-  if (security->is_tls()) options.tls = [security] { return security->tls_keys(); };
-  options.is_insecure = security->is_insecure();
-  return LivePageServer::Start(std::move(options));
 }
 
 // Returns early on SIGINT or SIGTERM: its number. Otherwise 0.
@@ -194,6 +154,50 @@ sigset_t BlockSignals() {
   return signals;
 }
 
+CoordinatorProcess::Options ProcessOptions(const v1::JobSpec& job) {
+  CoordinatorProcess::Options options;
+  options.job = job;
+  options.context.keys = absl::GetFlag(FLAGS_keys);
+  options.context.insecure = absl::GetFlag(FLAGS_insecure);
+  options.context.health_listen = absl::GetFlag(FLAGS_health_listen);
+  options.context.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
+  options.listen = absl::GetFlag(FLAGS_listen);
+  options.max_connections = absl::GetFlag(FLAGS_max_connections);
+  options.http_listen = absl::GetFlag(FLAGS_http_listen);
+  options.on_end = [] { kill(getpid(), SIGUSR1); };
+  return options;
+}
+
+// Waits for the job's end, and for those who ask how it was. SIGINT and SIGTERM end the job. Sets
+// `is_terminated` after a SIGTERM.
+JobOutcome AwaitEnd(CoordinatorProcess& process, const v1::JobSpec& job, const sigset_t& signals,
+                    bool* is_terminated) {
+  // Anybody may send a SIGUSR1. The job has ended only if the outcome is set.
+  std::string interruption;
+  while (!process.has_ended() && interruption.empty()) {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    if (signal == SIGUSR1) continue;
+    *is_terminated = signal == SIGTERM;
+    interruption = absl::StrCat("interrupted by SIG", sigabbrev_np(signal));
+    process.Interrupt(interruption);
+  }
+  JobOutcome ended = process.outcome();
+  // The job may have ended for another reason just before.
+  if (ended.status == absl::AbortedError(interruption)) {
+    ended.status = absl::CancelledError(interruption);
+  }
+  const int late_signal =
+      Linger(!interruption.empty() ? kLinger : LingerTime(job, ended, process.has_page()));
+  *is_terminated = *is_terminated || late_signal == SIGTERM;
+  // Who ends all processes of a job may reach a member first.
+  if ((late_signal != 0 || !interruption.empty()) &&
+      absl::StrContains(ended.status.message(), kAskedToEnd)) {
+    ended.status = absl::CancelledError(ended.status.message());
+  }
+  return ended;
+}
+
 // INVALID_ARGUMENT for flags and jobs that are wrong, before anything has begun. Sets
 // `is_terminated` if a SIGTERM has ended the job.
 absl::Status Coordinate(const Args& args, bool* is_terminated) {
@@ -203,94 +207,14 @@ absl::Status Coordinate(const Args& args, bool* is_terminated) {
   // Servers may run in other folders.
   ResolveModelPaths(/*folder=*/"", &job);
   const sigset_t signals = BlockSignals();
-  RealClock clock;
-  const std::unique_ptr<LogRing> log =
-      absl::GetFlag(FLAGS_http_listen).empty() ? nullptr : std::make_unique<LogRing>();
-  CallGuard::Options guarded;
-  guarded.clock = &clock;
-  guarded.registrations_per_second = job.limits().registrations_per_second();
-  ASSIGN_OR_RETURN(guarded.security,
-                   GrpcSecurity::Open({absl::GetFlag(FLAGS_keys), absl::GetFlag(FLAGS_insecure),
-                                       &clock, /*listens=*/true}));
-  CallGuard guard(guarded);
-  guard.set_audience(kCoordinatorAudience);
-  Readiness readiness(absl::UnavailableError("does not listen yet"));
-  MetricsSources metrics;
-  ASSIGN_OR_RETURN(
-      const ProcessListeners listeners,
-      StartProcessListeners(absl::GetFlag(FLAGS_health_listen), absl::GetFlag(FLAGS_metrics_listen),
-                            readiness, metrics, &clock));
-  const MetricsSources::Registration info =
-      AddMemberInfo(&metrics, "coordinator", /*id=*/0, job.name());
-  OneShot<JobOutcome> outcome(&clock);
-  Coordinator::Options options;
-  options.job = job;
-  options.job_fingerprint = JobFingerprint(job);
-  RETURN_IF_ERROR(OpenJobFiles(/*token=*/SystemRandom(), options));
-  BackgroundThread files(&clock);
-  options.run_in_background = [&files](absl::AnyInvocable<void()> work) {
-    files.Add(std::move(work));
-  };
-  Coordinator coordinator(std::move(options), clock);
-  // No file work may run once the coordinator ends.
-  const auto stop_files = absl::MakeCleanup([&files] { files.Stop(); });
-  coordinator.OnEnd([&outcome, &readiness](JobOutcome ended) {
-    readiness.End(absl::UnavailableError("the job has ended"));
-    outcome.Set(std::move(ended));
-    kill(getpid(), SIGUSR1);
-  });
-  ASSIGN_OR_RETURN(const std::unique_ptr<LivePageServer> page,
-                   StartLivePage(guarded.security, log.get(), coordinator, clock));
-  GrpcCoordinatorService service(coordinator, &guard);
-  RETURN_IF_ERROR(
-      ExpectOpenFiles(uint64_t{job.cluster().num_servers()} + job.cluster().num_workers()));
-  GrpcServer::Options listening;
-  listening.guard = &guard;
-  listening.max_connections = MaxConnections(job);
-  listening.max_message_bytes = static_cast<int>(job.limits().message_bytes());
-  listening.first_message_bytes = job.limits().message_bytes();
-  listening.limits = job.limits();
-  ASSIGN_OR_RETURN(std::unique_ptr<GrpcServer> server,
-                   GrpcServer::Start(absl::GetFlag(FLAGS_listen), {&service}, listening));
-  MetricsSources::Registration counts = metrics.Add([&](MetricsPage& page) {
-    coordinator.AddMetrics(page);
-    AddConnectionMetrics(guard, *server, page);
-  });
-  readiness.Set(absl::OkStatus());
-  LOG(INFO) << "job " << job.name() << ": waiting at " << server->address() << " for "
+  ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorProcess> process,
+                   CoordinatorProcess::Start(ProcessOptions(job)));
+  LOG(INFO) << "job " << job.name() << ": waiting at " << process->address() << " for "
             << job.cluster().num_servers() << " servers and " << job.cluster().num_workers()
             << " workers";
-  RETURN_IF_ERROR(WriteFile(absl::GetFlag(FLAGS_port_file), server->address() + "\n"));
-
-  // Anybody may send a SIGUSR1. The job has ended only if the outcome is set.
-  std::string interruption;
-  while (!outcome.is_set() && interruption.empty()) {
-    int signal = 0;
-    sigwait(&signals, &signal);
-    if (signal == SIGUSR1) continue;
-    *is_terminated = signal == SIGTERM;
-    interruption = absl::StrCat("interrupted by SIG", sigabbrev_np(signal));
-    readiness.End(absl::UnavailableError(interruption));
-    coordinator.Fail(interruption);
-  }
-  // The outcome is set once every live member knows the end, or one lease after the end.
-  JobOutcome ended = outcome.Wait();
-  // The job may have ended for another reason just before.
-  if (ended.status == absl::AbortedError(interruption)) {
-    ended.status = absl::CancelledError(interruption);
-  }
-  const int late_signal =
-      Linger(!interruption.empty() ? kLinger : LingerTime(job, ended, page != nullptr));
-  *is_terminated = *is_terminated || late_signal == SIGTERM;
-  // Who ends all processes of a job may reach a member first.
-  if ((late_signal != 0 || !interruption.empty()) &&
-      absl::StrContains(ended.status.message(), kAskedToEnd)) {
-    ended.status = absl::CancelledError(ended.status.message());
-  }
-  LogRefused(guard, *server);
-  counts = MetricsSources::Registration();
-  server->Shutdown(clock.Now() + absl::Seconds(1));
-  files.Stop();
+  RETURN_IF_ERROR(WriteFile(absl::GetFlag(FLAGS_port_file), process->address() + "\n"));
+  const JobOutcome ended = AwaitEnd(*process, job, signals, is_terminated);
+  process->Stop();
   const std::string summary = SummaryJson(job, ended) + "\n";
   const absl::Status written = WriteFile(absl::GetFlag(FLAGS_summary_json), summary);
   RETURN_IF_ERROR(ended.status);

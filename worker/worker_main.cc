@@ -107,10 +107,10 @@ absl::Status Work(const DeviceName& device, EndRequest* end, bool* has_begun) {
   options.coordinator = absl::GetFlag(FLAGS_coordinator);
   options.rpc_deadline = absl::Seconds(absl::GetFlag(FLAGS_rpc_deadline_seconds));
   options.connect_deadline = absl::Seconds(absl::GetFlag(FLAGS_connect_seconds));
-  options.keys = absl::GetFlag(FLAGS_keys);
-  options.insecure = absl::GetFlag(FLAGS_insecure);
-  options.health_listen = absl::GetFlag(FLAGS_health_listen);
-  options.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
+  options.context.keys = absl::GetFlag(FLAGS_keys);
+  options.context.insecure = absl::GetFlag(FLAGS_insecure);
+  options.context.health_listen = absl::GetFlag(FLAGS_health_listen);
+  options.context.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
   options.record_history = absl::GetFlag(FLAGS_record_history);
   options.trace = absl::GetFlag(FLAGS_trace);
   options.end = end;

@@ -1,7 +1,11 @@
 #include "common/membership/grpc_coordinator_client.h"
 
+#include <grpcpp/generic/generic_stub.h>
+
 #include <algorithm>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
@@ -24,10 +28,6 @@ constexpr absl::Duration kAgreementTimeout = absl::Seconds(30);
 // For a checkpoint: disks may be slow.
 constexpr absl::Duration kCheckpointTimeout = absl::Hours(1);
 
-absl::Status TimeoutError() {
-  return absl::UnavailableError("the coordinator did not answer in time");
-}
-
 absl::Status AgreementTimeoutError() {
   return absl::DeadlineExceededError(absl::StrCat(
       "the coordinator has not told for ", absl::FormatDuration(kAgreementTimeout),
@@ -42,12 +42,13 @@ absl::Status CheckpointTimeoutError() {
 }
 
 // The parts of a call; they live until its reply.
-template <typename Request, typename Reply>
-struct Call {
+template <typename Request>
+struct OpenCall {
   grpc::ClientContext context;
   Request request;
-  Reply reply;
-  CoordinatorEndpoint::Callback<Reply> done;
+  ReplyOf<Request> reply;
+  CoordinatorEndpoint::Callback<CoordinatorReply> done;
+  absl::Status late;  // the error if the reply comes too late
 };
 
 // A longer try is given up and repeated, over another connection if need be.
@@ -71,7 +72,7 @@ GrpcCoordinatorClient::GrpcCoordinatorClient(const std::string& address, Clock& 
                                              absl::Duration timeout, SecurityPointer security)
     : address_(address),
       security_(std::move(security)),
-      stub_(v1::CoordinatorService::NewStub(MakeChannel(address, *security_))),
+      channel_(MakeChannel(address, *security_)),
       clock_(clock),
       timeout_(timeout),
       heartbeat_interval_(absl::Seconds(v1::MembershipSpec().heartbeat_seconds())) {}
@@ -89,31 +90,56 @@ GrpcCoordinatorClient::~GrpcCoordinatorClient() {
   while (!open_.empty()) clock_.WaitUntil(mu_, all_closed_, absl::InfiniteFuture());
 }
 
-template <typename Request, typename Reply>
-void GrpcCoordinatorClient::Send(Method<Request, Reply> method, absl::Duration timeout,
-                                 Request request, Callback<Reply> done) {
-  auto owner = std::make_shared<Call<Request, Reply>>();
-  Call<Request, Reply>* const call = owner.get();
-  call->context.set_deadline(absl::ToChronoTime(clock_.Now() + timeout));
-  security_->Authorize(kCoordinatorAudience,
-                       absl::StripSuffix(Request::descriptor()->name(), "Request"), call->context);
+void GrpcCoordinatorClient::Call(CoordinatorRequest request, Callback<CoordinatorReply> done) {
+  Limit limit = LimitOf(request);
+  std::visit([&](auto& one) { Send(std::move(one), std::move(limit), std::move(done)); }, request);
+}
+
+GrpcCoordinatorClient::Limit GrpcCoordinatorClient::LimitOf(const CoordinatorRequest& request) {
+  // Not UNAVAILABLE, so that the call is not repeated: the caller has waited long enough.
+  if (std::holds_alternative<v1::SetConsistencyRequest>(request)) {
+    return {kAgreementTimeout, AgreementTimeoutError()};
+  }
+  if (std::holds_alternative<v1::CheckpointRequest>(request)) {
+    return {kCheckpointTimeout, CheckpointTimeoutError()};
+  }
+  absl::Duration timeout = timeout_;
+  if (std::holds_alternative<v1::HeartbeatRequest>(request)) {
+    MutexLock lock(&mu_);
+    timeout += heartbeat_interval_;  // parked at most
+  }
+  return {timeout, absl::UnavailableError("the coordinator did not answer in time")};
+}
+
+template <typename Request>
+void GrpcCoordinatorClient::Send(Request request, Limit limit, Callback<CoordinatorReply> done) {
+  auto owner = std::make_shared<OpenCall<Request>>();
+  OpenCall<Request>* const call = owner.get();
+  call->context.set_deadline(absl::ToChronoTime(clock_.Now() + limit.timeout));
+  const auto name = absl::StripSuffix(Request::descriptor()->name(), "Request");
+  security_->Authorize(kCoordinatorAudience, name, call->context);
   call->request = std::move(request);
+  if constexpr (std::is_same_v<ReplyOf<Request>, v1::RegisterReply>) {
+    call->request.set_wire_version(kWireVersion);
+  }
   if (!Open({std::move(owner), &call->context})) {
     return done(absl::CancelledError("this process is shutting down"));
   }
   call->done = std::move(done);
-  (stub_->async()->*method)(&call->context, &call->request, &call->reply,
-                            [this, call](const grpc::Status& status) {
-                              auto done = std::move(call->done);
-                              if (status.ok()) {
-                                NoteAnswer();
-                                done(std::move(call->reply));
-                              } else {
-                                done(ErrorOf(status));
-                              }
-                              done = nullptr;  // before Close lets the destructor return
-                              Close(&call->context);
-                            });
+  call->late = std::move(limit.error);
+  grpc::TemplatedGenericStub<Request, ReplyOf<Request>>(channel_).UnaryCall(
+      &call->context, absl::StrCat("/", v1::CoordinatorService::service_full_name(), "/", name),
+      grpc::StubOptions(), &call->request, &call->reply, [this, call](const grpc::Status& status) {
+        auto done = std::move(call->done);
+        absl::Status error = status.ok() ? NoteAnswer(call->reply) : ErrorOf(status, call->late);
+        if (error.ok()) {
+          done(CoordinatorReply(std::move(call->reply)));
+        } else {
+          done(std::move(error));
+        }
+        done = nullptr;  // before Close lets the destructor return
+        Close(&call->context);
+      });
 }
 
 bool GrpcCoordinatorClient::Open(std::shared_ptr<grpc::ClientContext> context) {
@@ -130,14 +156,14 @@ void GrpcCoordinatorClient::Close(grpc::ClientContext* context) {
   all_closed_.NotifyAll();
 }
 
-absl::Status GrpcCoordinatorClient::ErrorOf(const grpc::Status& status) {
+absl::Status GrpcCoordinatorClient::ErrorOf(const grpc::Status& status, const absl::Status& late) {
   const absl::Status error = AbslStatus(status);
   if (absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error)) {
     RETURN_IF_ERROR(CheckOpenFiles());  // It could not even call.
   }
   switch (error.code()) {
     case absl::StatusCode::kDeadlineExceeded:
-      return TimeoutError();
+      return late;
     case absl::StatusCode::kUnimplemented:
       return absl::UnimplementedError(
           "what answers is not a coordinator of this version; check that --coordinator is right");
@@ -164,9 +190,15 @@ absl::Status GrpcCoordinatorClient::ErrorOf(const grpc::Status& status) {
   }
 }
 
-void GrpcCoordinatorClient::NoteAnswer() {
+template <typename Reply>
+absl::Status GrpcCoordinatorClient::NoteAnswer(const Reply& reply) {
   MutexLock lock(&mu_);
   has_been_answered_ = true;
+  if constexpr (std::is_same_v<Reply, v1::GetJobReply>) {
+    RETURN_IF_ERROR(CheckVersion(reply));
+    heartbeat_interval_ = absl::Seconds(reply.job().membership().heartbeat_seconds());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status GrpcCoordinatorClient::CheckVersion(const v1::GetJobReply& reply) const {
@@ -179,91 +211,6 @@ absl::Status GrpcCoordinatorClient::CheckVersion(const v1::GetJobReply& reply) c
                    version.empty() ? "an older one"
                                    : absl::StrCat(PrintableText(version), " with ", wire_version),
                    "; use programs of one version on all machines"));
-}
-
-void GrpcCoordinatorClient::GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) {
-  Send<v1::GetJobRequest, v1::GetJobReply>(
-      &Stub::async::GetJob, timeout_, std::move(request),
-      [this, done = std::move(done)](absl::StatusOr<v1::GetJobReply> reply) mutable {
-        if (!reply.ok()) return done(std::move(reply));
-        if (absl::Status same = CheckVersion(*reply); !same.ok()) return done(same);
-        {
-          MutexLock lock(&mu_);
-          heartbeat_interval_ = absl::Seconds(reply->job().membership().heartbeat_seconds());
-        }
-        done(std::move(reply));
-      });
-}
-
-void GrpcCoordinatorClient::RegisterServer(v1::RegisterServerRequest request,
-                                           Callback<v1::RegisterReply> done) {
-  request.set_wire_version(kWireVersion);
-  Send<v1::RegisterServerRequest, v1::RegisterReply>(&Stub::async::RegisterServer, timeout_,
-                                                     std::move(request), std::move(done));
-}
-
-void GrpcCoordinatorClient::RegisterWorker(v1::RegisterWorkerRequest request,
-                                           Callback<v1::RegisterReply> done) {
-  request.set_wire_version(kWireVersion);
-  Send<v1::RegisterWorkerRequest, v1::RegisterReply>(&Stub::async::RegisterWorker, timeout_,
-                                                     std::move(request), std::move(done));
-}
-
-void GrpcCoordinatorClient::Heartbeat(v1::HeartbeatRequest request,
-                                      Callback<v1::HeartbeatReply> done) {
-  absl::Duration parked_at_most;
-  {
-    MutexLock lock(&mu_);
-    parked_at_most = heartbeat_interval_;
-  }
-  Send<v1::HeartbeatRequest, v1::HeartbeatReply>(&Stub::async::Heartbeat, parked_at_most + timeout_,
-                                                 std::move(request), std::move(done));
-}
-
-void GrpcCoordinatorClient::ReportFailure(v1::ReportFailureRequest request,
-                                          Callback<v1::ReportFailureReply> done) {
-  Send<v1::ReportFailureRequest, v1::ReportFailureReply>(&Stub::async::ReportFailure, timeout_,
-                                                         std::move(request), std::move(done));
-}
-
-void GrpcCoordinatorClient::ReportResult(v1::ReportResultRequest request,
-                                         Callback<v1::ReportResultReply> done) {
-  Send<v1::ReportResultRequest, v1::ReportResultReply>(&Stub::async::ReportResult, timeout_,
-                                                       std::move(request), std::move(done));
-}
-
-void GrpcCoordinatorClient::GetStatus(v1::GetStatusRequest request,
-                                      Callback<v1::GetStatusReply> done) {
-  Send<v1::GetStatusRequest, v1::GetStatusReply>(&Stub::async::GetStatus, timeout_,
-                                                 std::move(request), std::move(done));
-}
-
-void GrpcCoordinatorClient::SetConsistency(v1::SetConsistencyRequest request,
-                                           Callback<v1::SetConsistencyReply> done) {
-  Send<v1::SetConsistencyRequest, v1::SetConsistencyReply>(
-      &Stub::async::SetConsistency, kAgreementTimeout, std::move(request),
-      [done = std::move(done)](absl::StatusOr<v1::SetConsistencyReply> reply) mutable {
-        // Not UNAVAILABLE, so that the call is not repeated: the caller has waited long enough.
-        if (reply.status() == TimeoutError()) reply = AgreementTimeoutError();
-        done(std::move(reply));
-      });
-}
-
-void GrpcCoordinatorClient::Checkpoint(v1::CheckpointRequest request,
-                                       Callback<v1::CheckpointReply> done) {
-  Send<v1::CheckpointRequest, v1::CheckpointReply>(
-      &Stub::async::Checkpoint, kCheckpointTimeout, std::move(request),
-      [done = std::move(done)](absl::StatusOr<v1::CheckpointReply> reply) mutable {
-        // As above, the call is not repeated.
-        if (reply.status() == TimeoutError()) reply = CheckpointTimeoutError();
-        done(std::move(reply));
-      });
-}
-
-void GrpcCoordinatorClient::ReadClock(v1::ReadClockRequest request,
-                                      Callback<v1::ReadClockReply> done) {
-  Send<v1::ReadClockRequest, v1::ReadClockReply>(&Stub::async::ReadClock, timeout_,
-                                                 std::move(request), std::move(done));
 }
 
 absl::StatusOr<std::unique_ptr<CoordinatorEndpoint>> ConnectToCoordinator(

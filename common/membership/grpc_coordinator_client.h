@@ -3,7 +3,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -36,40 +35,31 @@ class GrpcCoordinatorClient : public CoordinatorEndpoint {
   // Open calls are answered CANCELLED before it returns; not to be called by a callback.
   ~GrpcCoordinatorClient() override;
 
-  void GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) override;
-  void RegisterServer(v1::RegisterServerRequest request, Callback<v1::RegisterReply> done) override;
-  void RegisterWorker(v1::RegisterWorkerRequest request, Callback<v1::RegisterReply> done) override;
-  void Heartbeat(v1::HeartbeatRequest request, Callback<v1::HeartbeatReply> done) override;
-  void ReportFailure(v1::ReportFailureRequest request,
-                     Callback<v1::ReportFailureReply> done) override;
-  void ReportResult(v1::ReportResultRequest request, Callback<v1::ReportResultReply> done) override;
-  void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) override;
-  void SetConsistency(v1::SetConsistencyRequest request,
-                      Callback<v1::SetConsistencyReply> done) override;
-  void Checkpoint(v1::CheckpointRequest request, Callback<v1::CheckpointReply> done) override;
-  void ReadClock(v1::ReadClockRequest request, Callback<v1::ReadClockReply> done) override;
+  void Call(CoordinatorRequest request, Callback<CoordinatorReply> done) override;
 
  private:
-  using Stub = v1::CoordinatorService::Stub;
-  template <typename Request, typename Reply>
-  using Method = void (Stub::async::*)(grpc::ClientContext*, const Request*, Reply*,
-                                       std::function<void(grpc::Status)>);
+  // How long the reply may take, and the error if it takes longer.
+  struct Limit {
+    absl::Duration timeout;
+    absl::Status error;
+  };
 
-  template <typename Request, typename Reply>
-  void Send(Method<Request, Reply> method, absl::Duration timeout, Request request,
-            Callback<Reply> done);
+  Limit LimitOf(const CoordinatorRequest& request);
+  template <typename Request>
+  void Send(Request request, Limit limit, Callback<CoordinatorReply> done);
   // False when the client is being destroyed.
   bool Open(std::shared_ptr<grpc::ClientContext> context);
   // Frees the call.
   void Close(grpc::ClientContext* context);
-  absl::Status ErrorOf(const grpc::Status& status);
+  absl::Status ErrorOf(const grpc::Status& status, const absl::Status& late);
   // FAILED_PRECONDITION: the coordinator's version is another one.
+  template <typename Reply>
+  absl::Status NoteAnswer(const Reply& reply);
   absl::Status CheckVersion(const v1::GetJobReply& reply) const;
-  void NoteAnswer();
 
   const std::string address_;
   const SecurityPointer security_;
-  const std::unique_ptr<Stub> stub_;
+  const std::shared_ptr<grpc::Channel> channel_;
   Clock& clock_;
   const absl::Duration timeout_;
 

@@ -67,9 +67,9 @@ class GrpcCoordinatorClientTest : public ::testing::Test {
 
   void StopServer() { server_->Shutdown(absl::ToChronoTime(clock_.Now())); }
   void SendHeartbeat() {
-    client_->Heartbeat({}, [this](const absl::StatusOr<v1::HeartbeatReply>& reply) {
-      answer_.Set(reply.status());
-    });
+    CallCoordinator(
+        *client_, v1::HeartbeatRequest(),
+        [this](const absl::StatusOr<v1::HeartbeatReply>& reply) { answer_.Set(reply.status()); });
   }
 
   RealClock clock_;
@@ -107,9 +107,9 @@ TEST_F(GrpcCoordinatorClientTest, CancelsOpenCallsWhenItIsDestroyed) {
 TEST_F(GrpcCoordinatorClientTest, ACoordinatorOfAnotherVersionIsRefused) {
   const auto get_job = [this] {
     OneShot<absl::Status> answer(&clock_);
-    client_->GetJob({}, [&answer](const absl::StatusOr<v1::GetJobReply>& reply) {
-      answer.Set(reply.status());
-    });
+    CallCoordinator(
+        *client_, v1::GetJobRequest(),
+        [&answer](const absl::StatusOr<v1::GetJobReply>& reply) { answer.Set(reply.status()); });
     return answer.Wait();
   };
   EXPECT_TRUE(get_job().ok());
@@ -139,9 +139,10 @@ TEST_F(GrpcCoordinatorClientTest, AChangeThatIsNotAgreedOnIsNoUnreachableCoordin
   FakeClock behind;
   behind.Advance(clock_.Now() - absl::Seconds(28) - behind.Now());
   GrpcCoordinatorClient client(absl::StrCat("127.0.0.1:", port_), behind);
-  client.SetConsistency({}, [this](const absl::StatusOr<v1::SetConsistencyReply>& reply) {
-    answer_.Set(reply.status());
-  });
+  CallCoordinator(client, v1::SetConsistencyRequest(),
+                  [this](const absl::StatusOr<v1::SetConsistencyReply>& reply) {
+                    answer_.Set(reply.status());
+                  });
   const absl::Status status = answer_.Wait();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << "so that nobody tries again";
   EXPECT_NE(status.message().find("has not told for 30s that all servers have agreed"),
@@ -151,8 +152,9 @@ TEST_F(GrpcCoordinatorClientTest, AChangeThatIsNotAgreedOnIsNoUnreachableCoordin
 }
 
 TEST_F(GrpcCoordinatorClientTest, TellsWhenSomethingElseListensThere) {
-  client_->GetStatus(
-      {}, [this](const absl::StatusOr<v1::GetStatusReply>& reply) { answer_.Set(reply.status()); });
+  CallCoordinator(
+      *client_, v1::GetStatusRequest(),
+      [this](const absl::StatusOr<v1::GetStatusReply>& reply) { answer_.Set(reply.status()); });
   const absl::Status status = answer_.Wait();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_NE(status.message().find("check that --coordinator is right"), std::string::npos);

@@ -21,8 +21,7 @@ void Report(v1::ReportFailureRequest request, CoordinatorEndpoint& coordinator,
             const absl::Status& status, Clock& clock) {
   if (absl::IsAborted(status)) return;
   request.set_reason(CutText(status.message()));
-  const auto reply =
-      AwaitReply(coordinator, &CoordinatorEndpoint::ReportFailure, std::move(request), clock);
+  const auto reply = AwaitReply(coordinator, std::move(request), clock);
   if (!reply.ok()) LOG(WARNING) << "could not tell the coordinator: " << reply.status();
 }
 
@@ -201,10 +200,10 @@ void MemberAgent::State::SendHeartbeat(uint64_t view_version, uint64_t received_
   request.set_received_version(received_version);
   if (options_.progress) *request.mutable_progress() = options_.progress();
   if (options_.report) options_.report(request);
-  coordinator_.Heartbeat(std::move(request), [self = shared_from_this(), sent_at = clock_.Now()](
-                                                 absl::StatusOr<v1::HeartbeatReply> reply) {
-    self->OnReply(sent_at, std::move(reply));
-  });
+  CallCoordinator(
+      coordinator_, std::move(request),
+      [self = shared_from_this(), sent_at = clock_.Now()](
+          absl::StatusOr<v1::HeartbeatReply> reply) { self->OnReply(sent_at, std::move(reply)); });
 }
 
 MemberAgent::MemberAgent(Options options, CoordinatorEndpoint& coordinator, Clock& clock)

@@ -46,9 +46,9 @@ class MemberAgentTest : public ::testing::Test {
     v1::HeartbeatReply reply;
     reply.mutable_view()->set_version(version);
     reply.mutable_view()->set_phase(phase);
-    return coordinator_.heartbeats.Answer(reply);
+    return coordinator_.Of<v1::HeartbeatRequest>().Answer(reply);
   }
-  size_t NumOpen() const { return coordinator_.heartbeats.size(); }
+  size_t NumOpen() const { return coordinator_.Of<v1::HeartbeatRequest>().size(); }
 
   FakeClock clock_;
   ScriptedCoordinator coordinator_;
@@ -87,7 +87,7 @@ TEST_F(MemberAgentTest, SaysWhichViewItHasReceivedAlsoBeforeItHasActedOnIt) {
   MemberAgent agent(std::move(options), coordinator_, clock_);
   agent.Start();
   Answer(7);
-  coordinator_.heartbeats.Answer(v1::HeartbeatReply());  // There is no newer view.
+  coordinator_.Of<v1::HeartbeatRequest>().Answer(v1::HeartbeatReply());  // There is no newer view.
   clock_.Advance(absl::Milliseconds(500));
   acted_on = 7;
   const v1::HeartbeatRequest early = Answer(7);
@@ -120,7 +120,7 @@ TEST_F(MemberAgentTest, ReportsAtOnceWhenAsked) {
   steps_done_ = 9;
   agent_->ReportNow();
   ASSERT_EQ(NumOpen(), 2u);
-  EXPECT_EQ(coordinator_.heartbeats.back().first.progress().steps_done(), 9);
+  EXPECT_EQ(coordinator_.Of<v1::HeartbeatRequest>().back().first.progress().steps_done(), 9);
   Answer(1);  // The coordinator answers the older one.
   EXPECT_EQ(NumOpen(), 1u) << "one open heartbeat is enough";
 }
@@ -129,7 +129,7 @@ TEST_F(MemberAgentTest, StopsAfterAFinalView) {
   agent_->Start();
   agent_->ReportNow();
   Answer(2, v1::FAILED);
-  coordinator_.heartbeats.Answer(absl::CancelledError("the coordinator has gone"));
+  coordinator_.Of<v1::HeartbeatRequest>().Answer(absl::CancelledError("the coordinator has gone"));
   agent_->ReportNow();
   EXPECT_THAT(views_, ElementsAre(2));
   EXPECT_THAT(lost_, IsEmpty());
@@ -139,8 +139,8 @@ TEST_F(MemberAgentTest, StopsAfterAFinalView) {
 TEST_F(MemberAgentTest, TellsOnceWhenTheCoordinatorRefusesIt) {
   agent_->Start();
   agent_->ReportNow();
-  coordinator_.heartbeats.Answer(absl::FailedPreconditionError("declared dead"));
-  coordinator_.heartbeats.Answer(absl::FailedPreconditionError("declared dead"));
+  coordinator_.Of<v1::HeartbeatRequest>().Answer(absl::FailedPreconditionError("declared dead"));
+  coordinator_.Of<v1::HeartbeatRequest>().Answer(absl::FailedPreconditionError("declared dead"));
   agent_->ReportNow();
   clock_.Advance(absl::Minutes(1));
   EXPECT_THAT(lost_, ElementsAre(absl::FailedPreconditionError("declared dead")));
@@ -171,7 +171,7 @@ TEST_F(MemberAgentTest, RunsNoCallbackAfterStop) {
 TEST_F(MemberAgentTest, MayBeDestroyedWithAnOpenHeartbeat) {
   agent_->Start();
   agent_.reset();
-  coordinator_.heartbeats.Answer(absl::CancelledError("shutdown"));
+  coordinator_.Of<v1::HeartbeatRequest>().Answer(absl::CancelledError("shutdown"));
   EXPECT_THAT(lost_, IsEmpty());
 }
 
@@ -208,14 +208,15 @@ TEST(MemberAgentActedOnTest, HeartbeatsGoOnWhileAnotherThreadActsOnTheView) {
   reply.mutable_view()->set_phase(v1::PLACING);
   for (int i = 0; i < 3; ++i) {
     clock.Advance(absl::Milliseconds(500));
-    EXPECT_EQ(coordinator.heartbeats.Answer(reply).view_version(), 0u);
+    EXPECT_EQ(coordinator.Of<v1::HeartbeatRequest>().Answer(reply).view_version(), 0u);
   }
   clock.Advance(absl::Milliseconds(10));
-  EXPECT_EQ(coordinator.heartbeats.Answer(reply).view_version(), 0u);
+  EXPECT_EQ(coordinator.Of<v1::HeartbeatRequest>().Answer(reply).view_version(), 0u);
   acted_on = 5;
   agent.ReportNow();
-  EXPECT_EQ(coordinator.heartbeats.Answer(reply).view_version(), 0u) << "sent before";
-  EXPECT_EQ(coordinator.heartbeats.Answer(reply).view_version(), 5u);
+  EXPECT_EQ(coordinator.Of<v1::HeartbeatRequest>().Answer(reply).view_version(), 0u)
+      << "sent before";
+  EXPECT_EQ(coordinator.Of<v1::HeartbeatRequest>().Answer(reply).view_version(), 5u);
 }
 
 TEST(MemberAgentOfServerTest, SaysWhereTheEnteringWorkersBegin) {
@@ -232,7 +233,8 @@ TEST(MemberAgentOfServerTest, SaysWhereTheEnteringWorkersBegin) {
   };
   MemberAgent agent(std::move(options), coordinator, clock);
   agent.Start();
-  const v1::HeartbeatRequest request = coordinator.heartbeats.Answer(absl::AbortedError("end"));
+  const v1::HeartbeatRequest request =
+      coordinator.Of<v1::HeartbeatRequest>().Answer(absl::AbortedError("end"));
   ASSERT_EQ(request.next_steps_size(), 1);
   EXPECT_EQ(request.next_steps(0).worker(), 4);
   EXPECT_EQ(request.next_steps(0).step(), 9);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 
@@ -28,37 +29,38 @@ RetryingCoordinator::~RetryingCoordinator() {
   inner_.reset();
 }
 
-template <typename Request, typename Reply>
-void RetryingCoordinator::Begin(Method<Request, Reply> method, Request request,
-                                Callback<Reply> done, absl::Duration parked_at_most) {
-  auto call = std::make_shared<Call<Request, Reply>>();
-  call->method = method;
+void RetryingCoordinator::Call(CoordinatorRequest request, Callback<CoordinatorReply> done) {
+  auto call = std::make_shared<OpenCall>();
+  call->parked_at_most = ParkedAtMost(request);
   call->request = std::move(request);
   call->done = std::move(done);
-  call->parked_at_most = parked_at_most;
   call->backoff = kFirstBackoff;
   Send(std::move(call));
 }
 
-template <typename Request, typename Reply>
-void RetryingCoordinator::Send(std::shared_ptr<Call<Request, Reply>> call) {
+absl::Duration RetryingCoordinator::ParkedAtMost(const CoordinatorRequest& request) {
+  const bool waits_for_servers = std::holds_alternative<v1::SetConsistencyRequest>(request) ||
+                                 std::holds_alternative<v1::CheckpointRequest>(request);
+  if (waits_for_servers) return absl::InfiniteDuration();
+  if (!std::holds_alternative<v1::HeartbeatRequest>(request)) return absl::ZeroDuration();
+  MutexLock lock(&mu_);
+  return heartbeat_interval_;
+}
+
+void RetryingCoordinator::Send(std::shared_ptr<OpenCall> call) {
   if (call->is_answered) return;
   const absl::Time sent_at = clock_.Now();
-  ((*inner_).*(call->method))(call->request, [this, call, sent_at](absl::StatusOr<Reply> reply) {
+  inner_->Call(call->request, [this, call, sent_at](absl::StatusOr<CoordinatorReply> reply) {
     if (absl::IsUnavailable(reply.status())) {
       NoteError(reply.status());
       return TryAgain(call, sent_at);
     }
-    if (reply.ok()) {
-      has_answered_ = true;
-      has_given_up_ = false;
-    }
+    if (reply.ok()) NoteAnswer(*reply);
     call->Answer(std::move(reply));
   });
 }
 
-template <typename Request, typename Reply>
-void RetryingCoordinator::TryAgain(std::shared_ptr<Call<Request, Reply>> call, absl::Time sent_at) {
+void RetryingCoordinator::TryAgain(std::shared_ptr<OpenCall> call, absl::Time sent_at) {
   if (!std::exchange(call->has_failed, true)) {
     LimitTime(call, std::min(clock_.Now(), sent_at + call->parked_at_most));
   }
@@ -70,8 +72,7 @@ void RetryingCoordinator::TryAgain(std::shared_ptr<Call<Request, Reply>> call, a
   });
 }
 
-template <typename Request, typename Reply>
-void RetryingCoordinator::LimitTime(std::shared_ptr<Call<Request, Reply>> call, absl::Time due) {
+void RetryingCoordinator::LimitTime(std::shared_ptr<OpenCall> call, absl::Time due) {
   const absl::Duration deadline = Deadline();
   auto give_up = [this, call = std::move(call), deadline] {
     has_given_up_ = true;
@@ -97,6 +98,15 @@ absl::Duration RetryingCoordinator::Deadline() const {
   return std::max(options_.rpc_deadline, options_.first_deadline);
 }
 
+void RetryingCoordinator::NoteAnswer(const CoordinatorReply& reply) {
+  has_answered_ = true;
+  has_given_up_ = false;
+  const auto* const job = std::get_if<v1::GetJobReply>(&reply);
+  if (job == nullptr) return;
+  MutexLock lock(&mu_);
+  heartbeat_interval_ = absl::Seconds(job->job().membership().heartbeat_seconds());
+}
+
 void RetryingCoordinator::NoteError(const absl::Status& error) {
   MutexLock lock(&mu_);
   last_error_ = std::string(error.message());
@@ -105,70 +115,6 @@ void RetryingCoordinator::NoteError(const absl::Status& error) {
 absl::Duration RetryingCoordinator::PauseOf(absl::Duration backoff) {
   MutexLock lock(&mu_);
   return backoff * (1.0 - 0.5 * jitter_.UniformFloat());
-}
-
-void RetryingCoordinator::GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) {
-  Begin<v1::GetJobRequest, v1::GetJobReply>(
-      &CoordinatorEndpoint::GetJob, std::move(request),
-      [this, done = std::move(done)](absl::StatusOr<v1::GetJobReply> reply) mutable {
-        if (reply.ok()) {
-          MutexLock lock(&mu_);
-          heartbeat_interval_ = absl::Seconds(reply->job().membership().heartbeat_seconds());
-        }
-        done(std::move(reply));
-      });
-}
-
-void RetryingCoordinator::RegisterServer(v1::RegisterServerRequest request,
-                                         Callback<v1::RegisterReply> done) {
-  Begin(&CoordinatorEndpoint::RegisterServer, std::move(request), std::move(done));
-}
-
-void RetryingCoordinator::RegisterWorker(v1::RegisterWorkerRequest request,
-                                         Callback<v1::RegisterReply> done) {
-  Begin(&CoordinatorEndpoint::RegisterWorker, std::move(request), std::move(done));
-}
-
-void RetryingCoordinator::Heartbeat(v1::HeartbeatRequest request,
-                                    Callback<v1::HeartbeatReply> done) {
-  absl::Duration parked_at_most;
-  {
-    MutexLock lock(&mu_);
-    parked_at_most = heartbeat_interval_;
-  }
-  Begin(&CoordinatorEndpoint::Heartbeat, std::move(request), std::move(done), parked_at_most);
-}
-
-void RetryingCoordinator::ReportFailure(v1::ReportFailureRequest request,
-                                        Callback<v1::ReportFailureReply> done) {
-  Begin(&CoordinatorEndpoint::ReportFailure, std::move(request), std::move(done));
-}
-
-void RetryingCoordinator::ReportResult(v1::ReportResultRequest request,
-                                       Callback<v1::ReportResultReply> done) {
-  Begin(&CoordinatorEndpoint::ReportResult, std::move(request), std::move(done));
-}
-
-void RetryingCoordinator::GetStatus(v1::GetStatusRequest request,
-                                    Callback<v1::GetStatusReply> done) {
-  Begin(&CoordinatorEndpoint::GetStatus, std::move(request), std::move(done));
-}
-
-void RetryingCoordinator::SetConsistency(v1::SetConsistencyRequest request,
-                                         Callback<v1::SetConsistencyReply> done) {
-  Begin(&CoordinatorEndpoint::SetConsistency, std::move(request), std::move(done),
-        /*parked_at_most=*/absl::InfiniteDuration());
-}
-
-void RetryingCoordinator::Checkpoint(v1::CheckpointRequest request,
-                                     Callback<v1::CheckpointReply> done) {
-  Begin(&CoordinatorEndpoint::Checkpoint, std::move(request), std::move(done),
-        /*parked_at_most=*/absl::InfiniteDuration());
-}
-
-void RetryingCoordinator::ReadClock(v1::ReadClockRequest request,
-                                    Callback<v1::ReadClockReply> done) {
-  Begin(&CoordinatorEndpoint::ReadClock, std::move(request), std::move(done));
 }
 
 }  // namespace capstan

@@ -39,27 +39,12 @@ class RetryingCoordinator : public CoordinatorEndpoint {
                       std::unique_ptr<CoordinatorEndpoint> inner);
   ~RetryingCoordinator() override;
 
-  void GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) override;
-  void RegisterServer(v1::RegisterServerRequest request, Callback<v1::RegisterReply> done) override;
-  void RegisterWorker(v1::RegisterWorkerRequest request, Callback<v1::RegisterReply> done) override;
-  void Heartbeat(v1::HeartbeatRequest request, Callback<v1::HeartbeatReply> done) override;
-  void ReportFailure(v1::ReportFailureRequest request,
-                     Callback<v1::ReportFailureReply> done) override;
-  void ReportResult(v1::ReportResultRequest request, Callback<v1::ReportResultReply> done) override;
-  void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) override;
-  void SetConsistency(v1::SetConsistencyRequest request,
-                      Callback<v1::SetConsistencyReply> done) override;
-  void Checkpoint(v1::CheckpointRequest request, Callback<v1::CheckpointReply> done) override;
-  void ReadClock(v1::ReadClockRequest request, Callback<v1::ReadClockReply> done) override;
+  void Call(CoordinatorRequest request, Callback<CoordinatorReply> done) override;
 
  private:
-  template <typename Request, typename Reply>
-  using Method = void (CoordinatorEndpoint::*)(Request, Callback<Reply>);
-  template <typename Request, typename Reply>
-  struct Call {
-    Method<Request, Reply> method;
-    Request request;
-    Callback<Reply> done;
+  struct OpenCall {
+    CoordinatorRequest request;
+    Callback<CoordinatorReply> done;
     // The coordinator may park the call for this long.
     absl::Duration parked_at_most;
     bool has_failed = false;
@@ -67,23 +52,19 @@ class RetryingCoordinator : public CoordinatorEndpoint {
     // The reply and the end of the call's time may come at the same moment.
     std::atomic<bool> is_answered = false;
 
-    void Answer(absl::StatusOr<Reply> reply) {
+    void Answer(absl::StatusOr<CoordinatorReply> reply) {
       if (!is_answered.exchange(true)) done(std::move(reply));
     }
   };
 
-  template <typename Request, typename Reply>
-  void Begin(Method<Request, Reply> method, Request request, Callback<Reply> done,
-             absl::Duration parked_at_most = absl::ZeroDuration());
-  template <typename Request, typename Reply>
-  void Send(std::shared_ptr<Call<Request, Reply>> call);
+  absl::Duration ParkedAtMost(const CoordinatorRequest& request);
+  void Send(std::shared_ptr<OpenCall> call);
   // Sends the call again after a pause. The failed try was sent at `sent_at`.
-  template <typename Request, typename Reply>
-  void TryAgain(std::shared_ptr<Call<Request, Reply>> call, absl::Time sent_at);
+  void TryAgain(std::shared_ptr<OpenCall> call, absl::Time sent_at);
   // Gives the call up at the end of its time. The time begins at `due`, when the first reply was
   // due.
-  template <typename Request, typename Reply>
-  void LimitTime(std::shared_ptr<Call<Request, Reply>> call, absl::Time due);
+  void LimitTime(std::shared_ptr<OpenCall> call, absl::Time due);
+  void NoteAnswer(const CoordinatorReply& reply);
   void NoteError(const absl::Status& error);
   // For this time the coordinator may be unreachable now.
   absl::Duration Deadline() const;

@@ -26,13 +26,15 @@ class RetryingCoordinatorTest : public ::testing::Test {
   void Register(uint64_t incarnation) {
     v1::RegisterServerRequest request;
     request.set_incarnation(incarnation);
-    coordinator_->RegisterServer(request, [this](absl::StatusOr<v1::RegisterReply> reply) {
+    CallCoordinator(*coordinator_, request, [this](absl::StatusOr<v1::RegisterReply> reply) {
       ASSERT_FALSE(answer_.has_value()) << "answered twice";
       answer_ = std::move(reply);
     });
   }
-  void FailOnce() { inner_->register_server.Answer(absl::UnavailableError("connection refused")); }
-  bool IsOpen() const { return !inner_->register_server.empty(); }
+  void FailOnce() {
+    inner_->Of<v1::RegisterServerRequest>().Answer(absl::UnavailableError("connection refused"));
+  }
+  bool IsOpen() const { return !inner_->Of<v1::RegisterServerRequest>().empty(); }
 
   FakeClock clock_;
   ScriptedCoordinator* inner_;
@@ -44,14 +46,14 @@ TEST_F(RetryingCoordinatorTest, PassesAnswersOn) {
   Register(1);
   v1::RegisterReply reply;
   reply.set_id(3);
-  inner_->register_server.Answer(reply);
+  inner_->Of<v1::RegisterServerRequest>().Answer(reply);
   ASSERT_TRUE(answer_.has_value());
   EXPECT_EQ(answer_->value().id(), 3u);
 }
 
 TEST_F(RetryingCoordinatorTest, PassesOtherErrorsOn) {
   Register(1);
-  inner_->register_server.Answer(absl::InvalidArgumentError("bad"));
+  inner_->Of<v1::RegisterServerRequest>().Answer(absl::InvalidArgumentError("bad"));
   ASSERT_TRUE(answer_.has_value());
   EXPECT_EQ(answer_->status(), absl::InvalidArgumentError("bad"));
 }
@@ -62,7 +64,7 @@ TEST_F(RetryingCoordinatorTest, MakesTheSameCallAgainAfterAPause) {
   EXPECT_FALSE(IsOpen());
   clock_.Advance(absl::Milliseconds(50));
   ASSERT_TRUE(IsOpen());
-  EXPECT_EQ(inner_->register_server.Answer(v1::RegisterReply()).incarnation(), 42u);
+  EXPECT_EQ(inner_->Of<v1::RegisterServerRequest>().Answer(v1::RegisterReply()).incarnation(), 42u);
   EXPECT_TRUE(answer_.has_value());
 }
 
@@ -105,7 +107,7 @@ TEST_F(RetryingCoordinatorTest, WaitsLongerForTheFirstAnswerThanForLaterOnes) {
   clock_.Advance(absl::Seconds(99));
   EXPECT_FALSE(answer_.has_value());
   ASSERT_TRUE(IsOpen());
-  inner_->register_server.Answer(v1::RegisterReply());
+  inner_->Of<v1::RegisterServerRequest>().Answer(v1::RegisterReply());
   answer_.reset();
   Register(2);
   FailOnce();
@@ -116,11 +118,12 @@ TEST_F(RetryingCoordinatorTest, WaitsLongerForTheFirstAnswerThanForLaterOnes) {
 
 TEST_F(RetryingCoordinatorTest, CountsTheDeadlineFromTheFirstFailure) {
   std::optional<absl::StatusOr<v1::HeartbeatReply>> answer;
-  coordinator_->Heartbeat({}, [&answer](auto reply) { answer = std::move(reply); });
+  CallCoordinator(*coordinator_, v1::HeartbeatRequest(),
+                  [&answer](auto reply) { answer = std::move(reply); });
   clock_.Advance(absl::Milliseconds(400));  // Parked, as heartbeats are for half a second.
-  inner_->heartbeats.Answer(absl::UnavailableError("connection refused"));
+  inner_->Of<v1::HeartbeatRequest>().Answer(absl::UnavailableError("connection refused"));
   clock_.Advance(absl::Milliseconds(50));
-  ASSERT_FALSE(inner_->heartbeats.empty());
+  ASSERT_FALSE(inner_->Of<v1::HeartbeatRequest>().empty());
   clock_.Advance(absl::Milliseconds(29'949));
   EXPECT_FALSE(answer.has_value());
   clock_.Advance(absl::Milliseconds(1));
@@ -138,7 +141,7 @@ TEST_F(RetryingCoordinatorTest, CountsTheDeadlineOfATryThatHangsFromWhenItsAnswe
   clock_.Advance(absl::Milliseconds(1));
   ASSERT_TRUE(answer_.has_value()) << "although the second try hangs";
   EXPECT_EQ(answer_->status().code(), absl::StatusCode::kUnavailable);
-  inner_->register_server.Answer(v1::RegisterReply());  // must not be passed on
+  inner_->Of<v1::RegisterServerRequest>().Answer(v1::RegisterReply());  // must not be passed on
 }
 
 TEST_F(RetryingCoordinatorTest, ACoordinatorThatWasGivenUpIsTriedOnce) {
@@ -159,7 +162,7 @@ TEST_F(RetryingCoordinatorTest, ACoordinatorThatIsBackIsTriedAgain) {
   FailOnce();
   answer_.reset();
   Register(2);
-  inner_->register_server.Answer(v1::RegisterReply());
+  inner_->Of<v1::RegisterServerRequest>().Answer(v1::RegisterReply());
   answer_.reset();
   Register(3);
   FailOnce();
@@ -171,21 +174,21 @@ TEST_F(RetryingCoordinatorTest, ACoordinatorThatIsBackIsTriedAgain) {
 TEST_F(RetryingCoordinatorTest, RetriesEveryKindOfCall) {
   std::vector<absl::Status> answers;
   const auto count = [&](const auto& reply) { answers.push_back(reply.status()); };
-  coordinator_->GetJob({}, count);
-  coordinator_->RegisterWorker({}, count);
-  coordinator_->Heartbeat({}, count);
-  coordinator_->ReportFailure({}, count);
-  coordinator_->ReportResult({}, count);
-  coordinator_->GetStatus({}, count);
-  coordinator_->ReadClock({}, count);
+  CallCoordinator(*coordinator_, v1::GetJobRequest(), count);
+  CallCoordinator(*coordinator_, v1::RegisterWorkerRequest(), count);
+  CallCoordinator(*coordinator_, v1::HeartbeatRequest(), count);
+  CallCoordinator(*coordinator_, v1::ReportFailureRequest(), count);
+  CallCoordinator(*coordinator_, v1::ReportResultRequest(), count);
+  CallCoordinator(*coordinator_, v1::GetStatusRequest(), count);
+  CallCoordinator(*coordinator_, v1::ReadClockRequest(), count);
   const auto answer_all = [this](const auto& answer_with) {
-    inner_->get_job.Answer(answer_with(v1::GetJobReply()));
-    inner_->register_worker.Answer(answer_with(v1::RegisterReply()));
-    inner_->heartbeats.Answer(answer_with(v1::HeartbeatReply()));
-    inner_->report_failure.Answer(answer_with(v1::ReportFailureReply()));
-    inner_->report_result.Answer(answer_with(v1::ReportResultReply()));
-    inner_->get_status.Answer(answer_with(v1::GetStatusReply()));
-    inner_->read_clock.Answer(answer_with(v1::ReadClockReply()));
+    inner_->Of<v1::GetJobRequest>().Answer(answer_with(v1::GetJobReply()));
+    inner_->Of<v1::RegisterWorkerRequest>().Answer(answer_with(v1::RegisterReply()));
+    inner_->Of<v1::HeartbeatRequest>().Answer(answer_with(v1::HeartbeatReply()));
+    inner_->Of<v1::ReportFailureRequest>().Answer(answer_with(v1::ReportFailureReply()));
+    inner_->Of<v1::ReportResultRequest>().Answer(answer_with(v1::ReportResultReply()));
+    inner_->Of<v1::GetStatusRequest>().Answer(answer_with(v1::GetStatusReply()));
+    inner_->Of<v1::ReadClockRequest>().Answer(answer_with(v1::ReadClockReply()));
   };
   answer_all(
       [](auto reply) -> absl::StatusOr<decltype(reply)> { return absl::UnavailableError("gone"); });

@@ -16,12 +16,13 @@ constexpr int kCalls = 20;
 absl::StatusOr<ClockOffset> MeasureOnce(CoordinatorEndpoint& coordinator, Clock& clock) {
   OneShot<absl::StatusOr<ClockOffset>> answer(&clock);
   const absl::Time begin = clock.Now();
-  coordinator.ReadClock({}, [&](const absl::StatusOr<v1::ReadClockReply>& reply) {
-    const absl::Time end = clock.Now();
-    if (!reply.ok()) return answer.Set(reply.status());
-    const absl::Duration half = (end - begin) / 2;
-    answer.Set(ClockOffset{absl::FromUnixNanos(reply->nanoseconds()) - (begin + half), half});
-  });
+  CallCoordinator(
+      coordinator, v1::ReadClockRequest(), [&](const absl::StatusOr<v1::ReadClockReply>& reply) {
+        const absl::Time end = clock.Now();
+        if (!reply.ok()) return answer.Set(reply.status());
+        const absl::Duration half = (end - begin) / 2;
+        answer.Set(ClockOffset{absl::FromUnixNanos(reply->nanoseconds()) - (begin + half), half});
+      });
   return answer.Wait();
 }
 

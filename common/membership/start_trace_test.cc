@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/fake_clock.h"
-#include "common/membership/scripted_coordinator.h"
+#include "common/membership/coordinator_endpoint.h"
 #include "common/trace/trace_reader.h"
 
 namespace capstan {
@@ -22,12 +22,12 @@ struct Trip {
 };
 
 // A coordinator with a clock `ahead`, and with these trips in turn.
-class DistantCoordinator : public ScriptedCoordinator {
+class DistantCoordinator : public CoordinatorEndpoint {
  public:
   DistantCoordinator(FakeClock* clock, absl::Duration ahead, std::vector<Trip> trips)
       : clock_(*clock), ahead_(ahead), trips_(std::move(trips)) {}
 
-  void ReadClock(v1::ReadClockRequest, Callback<v1::ReadClockReply> done) override {
+  void Call(CoordinatorRequest, Callback<CoordinatorReply> done) override {
     const Trip trip = trips_[calls_++ % trips_.size()];
     clock_.Advance(trip.there);
     v1::ReadClockReply reply;
@@ -81,9 +81,9 @@ TEST(MeasureClockOffsetTest, HoweverTheWaysDifferItIsWithinItsUncertainty) {
 }
 
 // An unreachable coordinator.
-class LostCoordinator : public ScriptedCoordinator {
+class LostCoordinator : public CoordinatorEndpoint {
  public:
-  void ReadClock(v1::ReadClockRequest, Callback<v1::ReadClockReply> done) override {
+  void Call(CoordinatorRequest, Callback<CoordinatorReply> done) override {
     done(absl::UnavailableError("unreachable"));
   }
 };
@@ -95,11 +95,11 @@ TEST(MeasureClockOffsetTest, TheCoordinatorsErrorIsPassedOn) {
 }
 
 // A coordinator nearby with a clock 3 s ahead.
-class NearCoordinator : public ScriptedCoordinator {
+class NearCoordinator : public CoordinatorEndpoint {
  public:
   explicit NearCoordinator(FakeClock* clock) : clock_(*clock) {}
 
-  void ReadClock(v1::ReadClockRequest, Callback<v1::ReadClockReply> done) override {
+  void Call(CoordinatorRequest, Callback<CoordinatorReply> done) override {
     clock_.Advance(absl::Microseconds(10));
     v1::ReadClockReply reply;
     reply.set_nanoseconds(absl::ToUnixNanos(clock_.Now() + absl::Seconds(3)));

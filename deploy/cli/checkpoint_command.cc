@@ -61,7 +61,7 @@ absl::Status WriteCheckpointCommand(const std::string& address, const SecurityPo
       const std::unique_ptr<CoordinatorEndpoint> coordinator,
       ConnectToCoordinator(address, kDeadline, clock, Random(SystemRandom()), security));
   ASSIGN_OR_RETURN(const v1::CheckpointReply reply,
-                   AwaitReply(*coordinator, &CoordinatorEndpoint::Checkpoint, {}, *clock));
+                   AwaitReply(*coordinator, v1::CheckpointRequest(), *clock));
   out << "step " << reply.step() << ": " << PrintableText(reply.path()) << " is complete"
       << std::endl;
   return absl::OkStatus();

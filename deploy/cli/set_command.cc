@@ -61,8 +61,7 @@ absl::Status SetCommand(const std::string& address, const v1::SetConsistencyRequ
   ASSIGN_OR_RETURN(
       const std::unique_ptr<CoordinatorEndpoint> coordinator,
       ConnectToCoordinator(address, kDeadline, clock, Random(SystemRandom()), security));
-  ASSIGN_OR_RETURN(const v1::SetConsistencyReply reply,
-                   AwaitReply(*coordinator, &CoordinatorEndpoint::SetConsistency, request, *clock));
+  ASSIGN_OR_RETURN(const v1::SetConsistencyReply reply, AwaitReply(*coordinator, request, *clock));
   out << PrintableLines(FormatConsistencyReply(reply)) << std::flush;
   return absl::OkStatus();
 }

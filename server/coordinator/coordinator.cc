@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "common/base/log_format.h"
 #include "common/base/printable_text.h"
@@ -18,7 +20,7 @@ namespace {
 
 // The reply to a call without results: an empty one, or an error.
 template <typename Reply>
-absl::StatusOr<Reply> ReplyOf(const absl::Status& status) {
+absl::StatusOr<Reply> EmptyReply(const absl::Status& status) {
   if (!status.ok()) return status;
   return Reply();
 }
@@ -77,7 +79,16 @@ Coordinator::~Coordinator() {
   for (auto& [member, heartbeat] : parked) heartbeat.done(StoppedError());
 }
 
-void Coordinator::GetJob(v1::GetJobRequest, Callback<v1::GetJobReply> done) {
+void Coordinator::Call(CoordinatorRequest request, Callback<CoordinatorReply> done) {
+  std::visit(
+      [&](auto& one) {
+        using Reply = ReplyOf<std::decay_t<decltype(one)>>;
+        Handle(std::move(one), CallbackOf<Reply>(std::move(done)));
+      },
+      request);
+}
+
+void Coordinator::Handle(v1::GetJobRequest, Callback<v1::GetJobReply> done) {
   v1::GetJobReply reply;
   reply.set_version(kVersion);
   reply.set_wire_version(kWireVersion);
@@ -93,8 +104,7 @@ void Coordinator::GetJob(v1::GetJobRequest, Callback<v1::GetJobReply> done) {
   done(std::move(reply));
 }
 
-void Coordinator::RegisterServer(v1::RegisterServerRequest request,
-                                 Callback<v1::RegisterReply> done) {
+void Coordinator::Handle(v1::RegisterServerRequest request, Callback<v1::RegisterReply> done) {
   absl::StatusOr<uint32_t> id;
   Answers answers;
   {
@@ -107,8 +117,7 @@ void Coordinator::RegisterServer(v1::RegisterServerRequest request,
   Give(std::move(answers));
 }
 
-void Coordinator::RegisterWorker(v1::RegisterWorkerRequest request,
-                                 Callback<v1::RegisterReply> done) {
+void Coordinator::Handle(v1::RegisterWorkerRequest request, Callback<v1::RegisterReply> done) {
   absl::StatusOr<v1::RegisterReply> reply;
   Answers answers;
   {
@@ -126,7 +135,7 @@ void Coordinator::RegisterWorker(v1::RegisterWorkerRequest request,
   Give(std::move(answers));
 }
 
-void Coordinator::Heartbeat(v1::HeartbeatRequest request, Callback<v1::HeartbeatReply> done) {
+void Coordinator::Handle(v1::HeartbeatRequest request, Callback<v1::HeartbeatReply> done) {
   absl::Status status;
   Answers answers;
   {
@@ -145,8 +154,7 @@ void Coordinator::Heartbeat(v1::HeartbeatRequest request, Callback<v1::Heartbeat
   Give(std::move(answers));
 }
 
-void Coordinator::ReportFailure(v1::ReportFailureRequest request,
-                                Callback<v1::ReportFailureReply> done) {
+void Coordinator::Handle(v1::ReportFailureRequest request, Callback<v1::ReportFailureReply> done) {
   absl::Status status;
   Answers answers;
   {
@@ -156,12 +164,11 @@ void Coordinator::ReportFailure(v1::ReportFailureRequest request,
     if (status.ok() && is_member) told_.insert({request.role(), request.id()});
     SettleLocked(answers);
   }
-  done(ReplyOf<v1::ReportFailureReply>(status));
+  done(EmptyReply<v1::ReportFailureReply>(status));
   Give(std::move(answers));
 }
 
-void Coordinator::ReportResult(v1::ReportResultRequest request,
-                               Callback<v1::ReportResultReply> done) {
+void Coordinator::Handle(v1::ReportResultRequest request, Callback<v1::ReportResultReply> done) {
   absl::Status status;
   Answers answers;
   {
@@ -169,11 +176,11 @@ void Coordinator::ReportResult(v1::ReportResultRequest request,
     status = state_.ReportResult(request);
     SettleLocked(answers);
   }
-  done(ReplyOf<v1::ReportResultReply>(status));
+  done(EmptyReply<v1::ReportResultReply>(status));
   Give(std::move(answers));
 }
 
-void Coordinator::GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) {
+void Coordinator::Handle(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) {
   v1::GetStatusReply reply;
   {
     MutexLock lock(&mu_);
@@ -193,8 +200,8 @@ void Coordinator::AddMetrics(MetricsPage& page) {
   AddJobMetrics(status, workers_lost, page);
 }
 
-void Coordinator::SetConsistency(v1::SetConsistencyRequest request,
-                                 Callback<v1::SetConsistencyReply> done) {
+void Coordinator::Handle(v1::SetConsistencyRequest request,
+                         Callback<v1::SetConsistencyReply> done) {
   absl::Status status;
   Answers answers;
   {
@@ -209,7 +216,7 @@ void Coordinator::SetConsistency(v1::SetConsistencyRequest request,
   Give(std::move(answers));
 }
 
-void Coordinator::Checkpoint(v1::CheckpointRequest, Callback<v1::CheckpointReply> done) {
+void Coordinator::Handle(v1::CheckpointRequest, Callback<v1::CheckpointReply> done) {
   absl::Status status;
   Answers answers;
   {
@@ -224,7 +231,7 @@ void Coordinator::Checkpoint(v1::CheckpointRequest, Callback<v1::CheckpointReply
   Give(std::move(answers));
 }
 
-void Coordinator::ReadClock(v1::ReadClockRequest, Callback<v1::ReadClockReply> done) {
+void Coordinator::Handle(v1::ReadClockRequest, Callback<v1::ReadClockReply> done) {
   v1::ReadClockReply reply;
   reply.set_nanoseconds(absl::ToUnixNanos(clock_.Now()));
   done(std::move(reply));

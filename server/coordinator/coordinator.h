@@ -56,18 +56,7 @@ class Coordinator : public CoordinatorEndpoint {
   Coordinator(Options options, Clock& clock);
   ~Coordinator() override;
 
-  void GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) override;
-  void RegisterServer(v1::RegisterServerRequest request, Callback<v1::RegisterReply> done) override;
-  void RegisterWorker(v1::RegisterWorkerRequest request, Callback<v1::RegisterReply> done) override;
-  void Heartbeat(v1::HeartbeatRequest request, Callback<v1::HeartbeatReply> done) override;
-  void ReportFailure(v1::ReportFailureRequest request,
-                     Callback<v1::ReportFailureReply> done) override;
-  void ReportResult(v1::ReportResultRequest request, Callback<v1::ReportResultReply> done) override;
-  void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) override;
-  void SetConsistency(v1::SetConsistencyRequest request,
-                      Callback<v1::SetConsistencyReply> done) override;
-  void Checkpoint(v1::CheckpointRequest request, Callback<v1::CheckpointReply> done) override;
-  void ReadClock(v1::ReadClockRequest request, Callback<v1::ReadClockReply> done) override;
+  void Call(CoordinatorRequest request, Callback<CoordinatorReply> done) override;
 
   // Adds what is known of the job.
   void AddMetrics(MetricsPage& page);
@@ -102,6 +91,17 @@ class Coordinator : public CoordinatorEndpoint {
   };
   template <typename Reply>
   using Waiters = std::vector<Waiter<Reply>>;
+
+  void Handle(v1::GetJobRequest request, Callback<v1::GetJobReply> done);
+  void Handle(v1::RegisterServerRequest request, Callback<v1::RegisterReply> done);
+  void Handle(v1::RegisterWorkerRequest request, Callback<v1::RegisterReply> done);
+  void Handle(v1::HeartbeatRequest request, Callback<v1::HeartbeatReply> done);
+  void Handle(v1::ReportFailureRequest request, Callback<v1::ReportFailureReply> done);
+  void Handle(v1::ReportResultRequest request, Callback<v1::ReportResultReply> done);
+  void Handle(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done);
+  void Handle(v1::SetConsistencyRequest request, Callback<v1::SetConsistencyReply> done);
+  void Handle(v1::CheckpointRequest request, Callback<v1::CheckpointReply> done);
+  void Handle(v1::ReadClockRequest request, Callback<v1::ReadClockReply> done);
 
   // Declares members dead after their lease, and answers heartbeats after their interval.
   void OnAlarm();

@@ -36,7 +36,7 @@ class CoordinatorBitsTest : public ScriptedCheckpoints {
     request.set_incarnation(ScriptedJob::IncarnationOf(Worker(1)));
     request.set_view_version(job.View().version());
     request.set_is_leaving(true);
-    job.coordinator().Heartbeat(request, [](const absl::StatusOr<v1::HeartbeatReply>&) {});
+    CallCoordinator(job.coordinator(), request, [](const absl::StatusOr<v1::HeartbeatReply>&) {});
   }
 };
 

@@ -27,7 +27,7 @@ class CoordinatorCheckpointLossTest : public ScriptedCheckpoints {
     request.set_incarnation(301);
     request.set_may_enter_late(true);
     *request.add_tables() = ScriptedJob::Tables({64})[0];
-    job.coordinator().RegisterWorker(request, [](const absl::StatusOr<v1::RegisterReply>& reply) {
+    CallCoordinator(job.coordinator(), request, [](const absl::StatusOr<v1::RegisterReply>& reply) {
       ASSERT_TRUE(reply.ok()) << reply.status();
     });
     ASSERT_TRUE(job.View().workers(1).is_entering());

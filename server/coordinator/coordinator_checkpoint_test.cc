@@ -214,7 +214,7 @@ TEST_F(CoordinatorCheckpointTest, AChangeOfTheConsistencyWaitsForTheStepAndTheOt
   change.mutable_change()->set_mode(v1::ConsistencySpec::ASYNC);
   const auto ignore = [](const absl::StatusOr<v1::SetConsistencyReply>&) {};
   Ask(*job);
-  job->coordinator().SetConsistency(change, ignore);
+  CallCoordinator(job->coordinator(), change, ignore);
   EXPECT_EQ(job->View().consistency_change(), 0u);
   EXPECT_EQ(job->View().checkpoint().name(), "");
   HoldAll(*job, 9);
@@ -239,7 +239,8 @@ TEST_F(CoordinatorCheckpointTest, BeforeItsBspBeginsAJobIsNotUnderBsp) {
   const auto job = Train(spec);
   v1::SetConsistencyRequest change;
   change.mutable_change()->set_mode(v1::ConsistencySpec::BSP);
-  job->coordinator().SetConsistency(change, [](const absl::StatusOr<v1::SetConsistencyReply>&) {});
+  CallCoordinator(job->coordinator(), change,
+                  [](const absl::StatusOr<v1::SetConsistencyReply>&) {});
   for (uint32_t server = 0; server < 2; ++server) {
     ASSERT_TRUE(Report(*job, server, {}, {}, /*held_for_change=*/25).ok());
   }

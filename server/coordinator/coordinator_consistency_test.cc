@@ -21,11 +21,11 @@ Answer Set(ScriptedJob& job, v1::ConsistencySpec::Mode mode, int64_t staleness =
   request.mutable_change()->set_mode(mode);
   if (staleness > 0) request.mutable_change()->set_staleness(staleness);
   auto answer = std::make_shared<std::optional<absl::StatusOr<v1::SetConsistencyReply>>>();
-  job.coordinator().SetConsistency(request,
-                                   [answer](absl::StatusOr<v1::SetConsistencyReply> reply) {
-                                     ASSERT_FALSE(answer->has_value()) << "answered twice";
-                                     *answer = std::move(reply);
-                                   });
+  CallCoordinator(job.coordinator(), request,
+                  [answer](absl::StatusOr<v1::SetConsistencyReply> reply) {
+                    ASSERT_FALSE(answer->has_value()) << "answered twice";
+                    *answer = std::move(reply);
+                  });
   return answer;
 }
 
@@ -38,7 +38,7 @@ void Hold(ScriptedJob& job, uint32_t server, int64_t step) {
   request.set_view_version(job.View().version());
   request.mutable_held_step()->set_consistency_change(job.View().consistency_change());
   request.mutable_held_step()->set_step(step);
-  job.coordinator().Heartbeat(request, [](const absl::StatusOr<v1::HeartbeatReply>&) {});
+  CallCoordinator(job.coordinator(), request, [](const absl::StatusOr<v1::HeartbeatReply>&) {});
 }
 
 TEST(CoordinatorConsistencyTest, TheJobsOwnIsThereFromTheStart) {
@@ -132,8 +132,8 @@ absl::Status RegisterWorkerOf(const v1::JobSpec& spec,
   request.set_incarnation(1);
   *request.add_tables() = table;
   absl::Status status;
-  coordinator.RegisterWorker(
-      request, [&](const absl::StatusOr<v1::RegisterReply>& reply) { status = reply.status(); });
+  CallCoordinator(coordinator, request,
+                  [&](const absl::StatusOr<v1::RegisterReply>& reply) { status = reply.status(); });
   return status;
 }
 

@@ -50,7 +50,7 @@ TEST(CoordinatorHeartbeatTest, HasNoViewThatTheMemberHasReceivedAndNotYetActedOn
   request.set_view_version(job.View().version() - 1);
   request.set_received_version(job.View().version());
   std::optional<v1::HeartbeatReply> answer;
-  job.coordinator().Heartbeat(request, [&](auto reply) { answer = reply.value(); });
+  CallCoordinator(job.coordinator(), request, [&](auto reply) { answer = reply.value(); });
   EXPECT_FALSE(answer.has_value());
   job.clock().Advance(absl::Milliseconds(500));
   ASSERT_TRUE(answer.has_value());
@@ -65,10 +65,11 @@ TEST(CoordinatorHeartbeatTest, BringsTheTablesAndAStatusBringsThemIfAsked) {
   for (const bool without_tables : {false, true}) {
     v1::GetStatusRequest request;
     request.set_without_tables(without_tables);
-    job.coordinator().GetStatus(request, [&](const absl::StatusOr<v1::GetStatusReply>& reply) {
-      EXPECT_EQ(reply->view().tables_size(), without_tables ? 0 : 1);
-      EXPECT_EQ(reply->view().servers_size(), 2);
-    });
+    CallCoordinator(job.coordinator(), request,
+                    [&](const absl::StatusOr<v1::GetStatusReply>& reply) {
+                      EXPECT_EQ(reply->view().tables_size(), without_tables ? 0 : 1);
+                      EXPECT_EQ(reply->view().servers_size(), 2);
+                    });
   }
 }
 

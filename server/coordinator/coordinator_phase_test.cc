@@ -23,12 +23,13 @@ std::string ErrorOf(const absl::Status& status, absl::StatusCode code) {
 TEST(CoordinatorTest, GivesTheJobAndItsFingerprint) {
   ScriptedJob job;
   int answers = 0;
-  job.coordinator().GetJob({}, [&](absl::StatusOr<v1::GetJobReply> reply) {
-    ++answers;
-    ASSERT_TRUE(reply.ok());
-    EXPECT_EQ(reply->job().name(), "scripted");
-    EXPECT_EQ(reply->job_fingerprint(), 77u);
-  });
+  CallCoordinator(job.coordinator(), v1::GetJobRequest(),
+                  [&](absl::StatusOr<v1::GetJobReply> reply) {
+                    ++answers;
+                    ASSERT_TRUE(reply.ok());
+                    EXPECT_EQ(reply->job().name(), "scripted");
+                    EXPECT_EQ(reply->job_fingerprint(), 77u);
+                  });
   EXPECT_EQ(answers, 1);
 }
 

@@ -57,8 +57,8 @@ TEST(CoordinatorRestoreTest, WorkersGoOnAtTheCheckpointsSteps) {
   EXPECT_EQ(job.Status().checkpoint().restored(), "dir/c7");
   EXPECT_EQ(job.Status().checkpoint().restored_step(), 40);
   std::string path;
-  job.coordinator().GetJob({},
-                           [&](absl::StatusOr<v1::GetJobReply> reply) { path = reply->restore(); });
+  CallCoordinator(job.coordinator(), v1::GetJobRequest(),
+                  [&](absl::StatusOr<v1::GetJobReply> reply) { path = reply->restore(); });
   EXPECT_EQ(path, "dir/c7") << "servers read their shards there";
 }
 

@@ -92,7 +92,8 @@ class ThreadMember {
 
   void AskForCheckpoint() {
     ++open_requests_;
-    coordinator_.Checkpoint({}, [&open = open_requests_](const auto&) { --open; });
+    CallCoordinator(coordinator_, v1::CheckpointRequest(),
+                    [&open = open_requests_](const auto&) { --open; });
   }
 
   uint32_t Register() {
@@ -104,13 +105,13 @@ class ThreadMember {
       v1::RegisterServerRequest request;
       request.set_incarnation(incarnation_);
       request.set_address("host:1");
-      coordinator_.RegisterServer(request, store);
+      CallCoordinator(coordinator_, request, store);
     } else {
       v1::RegisterWorkerRequest request;
       request.set_incarnation(incarnation_);
       const auto tables = ScriptedJob::Tables({64});
       request.mutable_tables()->Add(tables.begin(), tables.end());
-      coordinator_.RegisterWorker(request, store);
+      CallCoordinator(coordinator_, request, store);
     }
     return id.Wait();
   }
@@ -122,7 +123,7 @@ class ThreadMember {
       v1::ReportResultRequest result;
       result.set_worker(id);
       result.set_incarnation(incarnation_);
-      coordinator_.ReportResult(result, [](const auto& reply) { EXPECT_TRUE(reply.ok()); });
+      CallCoordinator(coordinator_, result, [](const auto& reply) { EXPECT_TRUE(reply.ok()); });
     }
     if (view.phase() == v1::DONE || view.phase() == v1::FAILED) ended_.Set(true);
     MutexLock lock(&mu_);

@@ -35,85 +35,86 @@ absl::Status GrpcCoordinatorService::Admit(const grpc::CallbackServerContext& co
   return guard_->Admit(context, call).status();
 }
 
-template <typename Request, typename Reply>
+template <typename Request>
 grpc::ServerUnaryReactor* GrpcCoordinatorService::Answer(grpc::CallbackServerContext* context,
-                                                         Method<Request, Reply> method,
-                                                         const Request* request, Reply* reply) {
+                                                         const Request* request,
+                                                         ReplyOf<Request>* reply) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   const absl::string_view call = absl::StripSuffix(Request::descriptor()->name(), "Request");
   absl::Status admitted = Admit(*context, call);
-  if constexpr (std::is_same_v<Reply, v1::RegisterReply>) {
+  if constexpr (std::is_same_v<ReplyOf<Request>, v1::RegisterReply>) {
     if (admitted.ok()) admitted = CheckWireVersion(*request);
   }
   if (!admitted.ok()) {
     reactor->Finish(GrpcStatus(admitted));
     return reactor;
   }
-  (coordinator_.*method)(*request, [reactor, reply](absl::StatusOr<Reply> answer) {
-    if (answer.ok()) *reply = *std::move(answer);
-    reactor->Finish(GrpcStatus(answer.status()));
-  });
+  CallCoordinator(coordinator_, *request,
+                  [reactor, reply](absl::StatusOr<ReplyOf<Request>> answer) {
+                    if (answer.ok()) *reply = *std::move(answer);
+                    reactor->Finish(GrpcStatus(answer.status()));
+                  });
   return reactor;
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::GetJob(grpc::CallbackServerContext* context,
                                                          const v1::GetJobRequest* request,
                                                          v1::GetJobReply* reply) {
-  return Answer(context, &CoordinatorEndpoint::GetJob, request, reply);
+  return Answer(context, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::RegisterServer(
     grpc::CallbackServerContext* context, const v1::RegisterServerRequest* request,
     v1::RegisterReply* reply) {
-  return Answer(context, &CoordinatorEndpoint::RegisterServer, request, reply);
+  return Answer(context, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::RegisterWorker(
     grpc::CallbackServerContext* context, const v1::RegisterWorkerRequest* request,
     v1::RegisterReply* reply) {
-  return Answer(context, &CoordinatorEndpoint::RegisterWorker, request, reply);
+  return Answer(context, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::Heartbeat(grpc::CallbackServerContext* context,
                                                             const v1::HeartbeatRequest* request,
                                                             v1::HeartbeatReply* reply) {
-  return Answer(context, &CoordinatorEndpoint::Heartbeat, request, reply);
+  return Answer(context, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::ReportFailure(
     grpc::CallbackServerContext* context, const v1::ReportFailureRequest* request,
     v1::ReportFailureReply* reply) {
-  return Answer(context, &CoordinatorEndpoint::ReportFailure, request, reply);
+  return Answer(context, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::ReportResult(
     grpc::CallbackServerContext* context, const v1::ReportResultRequest* request,
     v1::ReportResultReply* reply) {
-  return Answer(context, &CoordinatorEndpoint::ReportResult, request, reply);
+  return Answer(context, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::GetStatus(grpc::CallbackServerContext* context,
                                                             const v1::GetStatusRequest* request,
                                                             v1::GetStatusReply* reply) {
-  return Answer(context, &CoordinatorEndpoint::GetStatus, request, reply);
+  return Answer(context, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::SetConsistency(
     grpc::CallbackServerContext* context, const v1::SetConsistencyRequest* request,
     v1::SetConsistencyReply* reply) {
-  return Answer(context, &CoordinatorEndpoint::SetConsistency, request, reply);
+  return Answer(context, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::Checkpoint(grpc::CallbackServerContext* context,
                                                              const v1::CheckpointRequest* request,
                                                              v1::CheckpointReply* reply) {
-  return Answer(context, &CoordinatorEndpoint::Checkpoint, request, reply);
+  return Answer(context, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::ReadClock(grpc::CallbackServerContext* context,
                                                             const v1::ReadClockRequest* request,
                                                             v1::ReadClockReply* reply) {
-  return Answer(context, &CoordinatorEndpoint::ReadClock, request, reply);
+  return Answer(context, request, reply);
 }
 
 }  // namespace capstan

@@ -51,14 +51,10 @@ class GrpcCoordinatorService : public v1::CoordinatorService::CallbackService {
                                       v1::ReadClockReply* reply) override;
 
  private:
-  template <typename Request, typename Reply>
-  using Method = void (CoordinatorEndpoint::*)(Request, CoordinatorEndpoint::Callback<Reply>);
-
-  // Answers the call by `method`, if the guard admits it.
-  template <typename Request, typename Reply>
-  grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
-                                   Method<Request, Reply> method, const Request* request,
-                                   Reply* reply);
+  // Answers the call, if the guard admits it.
+  template <typename Request>
+  grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const Request* request,
+                                   ReplyOf<Request>* reply);
   absl::Status Admit(const grpc::CallbackServerContext& context, absl::string_view call);
 
   CoordinatorEndpoint& coordinator_;

@@ -40,22 +40,16 @@ class GrpcCoordinatorServiceTest : public ::testing::Test {
     client_ = std::make_unique<GrpcCoordinatorClient>(address_, clock_);
   }
 
-  template <typename Reply, typename Request>
-  absl::StatusOr<Reply> Call(
-      void (CoordinatorEndpoint::*method)(Request, CoordinatorEndpoint::Callback<Reply>),
-      Request request) {
-    OneShot<absl::StatusOr<Reply>> answer(&clock_);
-    (client_.get()->*method)(std::move(request), [&answer](absl::StatusOr<Reply> reply) {
-      answer.Set(std::move(reply));
-    });
-    return answer.Wait();
+  template <typename Request>
+  absl::StatusOr<ReplyOf<Request>> Call(const Request& request) {
+    return AwaitReply(*client_, request, clock_);
   }
 
   absl::Status RegisterBoth(int num_tables = 1) {
     v1::RegisterServerRequest server;
     server.set_incarnation(1);
     server.set_address("127.0.0.1:4567");
-    const auto server_reply = Call(&CoordinatorEndpoint::RegisterServer, server);
+    const auto server_reply = Call(server);
     if (!server_reply.ok()) return server_reply.status();
     v1::RegisterWorkerRequest worker;
     worker.set_incarnation(2);
@@ -66,7 +60,7 @@ class GrpcCoordinatorServiceTest : public ::testing::Test {
       table->add_shape(4);
       table->mutable_optimizer()->set_learning_rate(0.1);
     }
-    return Call(&CoordinatorEndpoint::RegisterWorker, worker).status();
+    return Call(worker).status();
   }
 
   v1::JobView Heartbeat(v1::HeartbeatRequest::Role role, uint64_t view_version,
@@ -77,7 +71,7 @@ class GrpcCoordinatorServiceTest : public ::testing::Test {
     request.set_view_version(view_version);
     request.mutable_progress()->set_steps_done(steps_done);
     request.mutable_progress()->set_steps_total(5);
-    const auto reply = Call(&CoordinatorEndpoint::Heartbeat, request);
+    const auto reply = Call(request);
     EXPECT_TRUE(reply.ok()) << reply.status();
     return reply.ok() ? reply->view() : v1::JobView();
   }
@@ -91,7 +85,7 @@ class GrpcCoordinatorServiceTest : public ::testing::Test {
 };
 
 TEST_F(GrpcCoordinatorServiceTest, CarriesAJobFromBeginningToEnd) {
-  const auto job = Call(&CoordinatorEndpoint::GetJob, v1::GetJobRequest());
+  const auto job = Call(v1::GetJobRequest());
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->job().name(), "small");
   EXPECT_EQ(job->job_fingerprint(), 99u);
@@ -104,8 +98,8 @@ TEST_F(GrpcCoordinatorServiceTest, CarriesAJobFromBeginningToEnd) {
   EXPECT_EQ(view.phase(), v1::EVALUATING);
   v1::ReportResultRequest result;
   result.set_incarnation(2);
-  EXPECT_TRUE(Call(&CoordinatorEndpoint::ReportResult, result).ok());
-  const auto status = Call(&CoordinatorEndpoint::GetStatus, v1::GetStatusRequest());
+  EXPECT_TRUE(Call(result).ok());
+  const auto status = Call(v1::GetStatusRequest());
   ASSERT_TRUE(status.ok()) << status.status();
   EXPECT_EQ(status->view().phase(), v1::DONE);
   EXPECT_EQ(status->progress(0).steps_done(), 5);
@@ -169,7 +163,7 @@ TEST_F(GrpcCoordinatorServiceTest, CutsALongReasonOfAnotherClient) {
   failure.set_role(v1::HeartbeatRequest::WORKER);
   failure.set_incarnation(2);
   failure.set_reason(std::string(1 << 20, '\x01'));
-  EXPECT_TRUE(Call(&CoordinatorEndpoint::ReportFailure, failure).ok());
+  EXPECT_TRUE(Call(failure).ok());
   EXPECT_LE(Heartbeat(v1::HeartbeatRequest::SERVER, 0).reason().size(), kMostTextBytes);
 }
 
@@ -179,20 +173,20 @@ TEST_F(GrpcCoordinatorServiceTest, CarriesAFailure) {
   failure.set_role(v1::HeartbeatRequest::WORKER);
   failure.set_incarnation(2);
   failure.set_reason("disk full");
-  EXPECT_TRUE(Call(&CoordinatorEndpoint::ReportFailure, failure).ok());
+  EXPECT_TRUE(Call(failure).ok());
   EXPECT_EQ(Heartbeat(v1::HeartbeatRequest::SERVER, 0).reason(), "worker 0: disk full");
 }
 
 TEST_F(GrpcCoordinatorServiceTest, CarriesItsClock) {
   const absl::Time before = clock_.Now();
-  const auto reply = Call(&CoordinatorEndpoint::ReadClock, v1::ReadClockRequest());
+  const auto reply = Call(v1::ReadClockRequest());
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_GE(absl::FromUnixNanos(reply->nanoseconds()), before);
   EXPECT_LE(absl::FromUnixNanos(reply->nanoseconds()), clock_.Now());
 }
 
 TEST_F(GrpcCoordinatorServiceTest, CarriesErrors) {
-  const auto reply = Call(&CoordinatorEndpoint::Heartbeat, v1::HeartbeatRequest());
+  const auto reply = Call(v1::HeartbeatRequest());
   EXPECT_EQ(reply.status(), absl::InvalidArgumentError("role 0 is not SERVER or WORKER"));
 }
 
@@ -204,7 +198,7 @@ TEST_F(GrpcCoordinatorServiceTest, ShutsDownWhileAHeartbeatIsParked) {
   request.set_incarnation(2);
   request.set_view_version(view.version());
   OneShot<absl::Status> answer(&clock_);
-  client_->Heartbeat(request, [&](const absl::StatusOr<v1::HeartbeatReply>& reply) {
+  CallCoordinator(*client_, request, [&](const absl::StatusOr<v1::HeartbeatReply>& reply) {
     answer.Set(reply.status());
   });
   server_->Shutdown(absl::ToChronoTime(clock_.Now()));

@@ -58,10 +58,11 @@ void ScriptedCheckpoints::Do(ScriptedJob& job, uint32_t worker, int64_t steps_do
 
 ScriptedCheckpoints::Answer ScriptedCheckpoints::Ask(ScriptedJob& job) {
   auto answer = std::make_shared<std::optional<absl::StatusOr<v1::CheckpointReply>>>();
-  job.coordinator().Checkpoint({}, [answer](absl::StatusOr<v1::CheckpointReply> reply) {
-    ASSERT_FALSE(answer->has_value()) << "answered twice";
-    *answer = std::move(reply);
-  });
+  CallCoordinator(job.coordinator(), v1::CheckpointRequest(),
+                  [answer](absl::StatusOr<v1::CheckpointReply> reply) {
+                    ASSERT_FALSE(answer->has_value()) << "answered twice";
+                    *answer = std::move(reply);
+                  });
   return answer;
 }
 
@@ -81,9 +82,9 @@ absl::Status ScriptedCheckpoints::Report(ScriptedJob& job, uint32_t server,
     request.mutable_held_step()->set_step(*held_for_change);
   }
   const auto status = std::make_shared<absl::Status>();
-  job.coordinator().Heartbeat(request, [status](const absl::StatusOr<v1::HeartbeatReply>& reply) {
-    *status = reply.status();
-  });
+  CallCoordinator(
+      job.coordinator(), request,
+      [status](const absl::StatusOr<v1::HeartbeatReply>& reply) { *status = reply.status(); });
   return *status;  // Only a refused heartbeat is answered at once.
 }
 

@@ -56,7 +56,7 @@ absl::StatusOr<uint32_t> ScriptedJob::RegisterServer(uint64_t incarnation, const
   request.set_incarnation(incarnation);
   request.set_address(address);
   std::optional<absl::StatusOr<v1::RegisterReply>> answer;
-  coordinator_->RegisterServer(request, StoreIn(answer));
+  CallCoordinator(*coordinator_, request, StoreIn(answer));
   return IdOf(answer.value());
 }
 
@@ -68,7 +68,7 @@ absl::StatusOr<uint32_t> ScriptedJob::RegisterWorker(uint64_t incarnation,
   request.mutable_tables()->Add(tables.begin(), tables.end());
   request.set_own_arrays(own_arrays);
   std::optional<absl::StatusOr<v1::RegisterReply>> answer;
-  coordinator_->RegisterWorker(request, StoreIn(answer));
+  CallCoordinator(*coordinator_, request, StoreIn(answer));
   return IdOf(answer.value());
 }
 
@@ -81,7 +81,8 @@ ScriptedJob::Beat ScriptedJob::Heartbeat(MemberKey member, uint64_t view_version
   request.set_view_version(view_version);
   if (member.role == v1::HeartbeatRequest::WORKER) *request.mutable_progress() = progress;
   auto beat = std::make_shared<Beat::element_type>();
-  coordinator_->Heartbeat(request, [beat](auto reply) { StoreIn (*beat)(std::move(reply)); });
+  CallCoordinator(*coordinator_, request,
+                  [beat](auto reply) { StoreIn (*beat)(std::move(reply)); });
   return beat;
 }
 
@@ -92,7 +93,7 @@ absl::Status ScriptedJob::ReportFailure(MemberKey member, const char* reason) {
   request.set_incarnation(IncarnationOf(member));
   request.set_reason(reason);
   std::optional<absl::StatusOr<v1::ReportFailureReply>> answer;
-  coordinator_->ReportFailure(request, StoreIn(answer));
+  CallCoordinator(*coordinator_, request, StoreIn(answer));
   return answer.value().status();
 }
 
@@ -102,7 +103,7 @@ absl::Status ScriptedJob::ReportEarlyFailure(Role role, const char* reason) {
   request.set_reason(reason);
   request.set_before_registering(true);
   std::optional<absl::StatusOr<v1::ReportFailureReply>> answer;
-  coordinator_->ReportFailure(request, StoreIn(answer));
+  CallCoordinator(*coordinator_, request, StoreIn(answer));
   return answer.value().status();
 }
 
@@ -112,13 +113,13 @@ absl::Status ScriptedJob::ReportResult(uint32_t worker, double test_accuracy) {
   request.set_incarnation(IncarnationOf(Worker(worker)));
   request.set_test_accuracy(test_accuracy);
   std::optional<absl::StatusOr<v1::ReportResultReply>> answer;
-  coordinator_->ReportResult(request, StoreIn(answer));
+  CallCoordinator(*coordinator_, request, StoreIn(answer));
   return answer.value().status();
 }
 
 v1::GetStatusReply ScriptedJob::Status() {
   std::optional<absl::StatusOr<v1::GetStatusReply>> answer;
-  coordinator_->GetStatus(v1::GetStatusRequest(), StoreIn(answer));
+  CallCoordinator(*coordinator_, v1::GetStatusRequest(), StoreIn(answer));
   return answer.value().value();
 }
 

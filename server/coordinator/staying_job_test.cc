@@ -36,8 +36,8 @@ class StayingJobTest : public ScriptedCheckpoints {
     request.mutable_progress()->set_steps_total(steps_total);
     request.set_is_leaving(is_leaving);
     absl::Status status;
-    job.coordinator().Heartbeat(
-        request,
+    CallCoordinator(
+        job.coordinator(), request,
         [&status](const absl::StatusOr<v1::HeartbeatReply>& reply) { status = reply.status(); });
     // The reply has the view without the worker; a later one must not reach `status`.
     if (!is_leaving) job.clock().Advance(absl::Seconds(1));
@@ -55,10 +55,10 @@ class StayingJobTest : public ScriptedCheckpoints {
     request.set_may_enter_late(true);
     for (const v1::TableSpec& table : ScriptedJob::Tables({64})) *request.add_tables() = table;
     absl::StatusOr<uint32_t> id;
-    job.coordinator().RegisterWorker(
-        request, [&id](const absl::StatusOr<v1::RegisterReply>& reply) {
-          id = reply.ok() ? absl::StatusOr<uint32_t>(reply->id()) : reply.status();
-        });
+    CallCoordinator(job.coordinator(), request,
+                    [&id](const absl::StatusOr<v1::RegisterReply>& reply) {
+                      id = reply.ok() ? absl::StatusOr<uint32_t>(reply->id()) : reply.status();
+                    });
     return id;
   }
   // Both servers say that the worker may begin at `step`.

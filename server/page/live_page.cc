@@ -124,12 +124,12 @@ std::optional<absl::StatusOr<v1::SetConsistencyReply>> AskForChange(
     absl::Time deadline) {
   // Outlives this function if the reply comes later.
   auto pending = std::make_shared<PendingReply>();
-  coordinator.SetConsistency(std::move(change),
-                             [pending](absl::StatusOr<v1::SetConsistencyReply> reply) {
-                               MutexLock lock(&pending->mu);
-                               pending->reply = std::move(reply);
-                               pending->is_set.NotifyAll();
-                             });
+  CallCoordinator(coordinator, std::move(change),
+                  [pending](absl::StatusOr<v1::SetConsistencyReply> reply) {
+                    MutexLock lock(&pending->mu);
+                    pending->reply = std::move(reply);
+                    pending->is_set.NotifyAll();
+                  });
   MutexLock lock(&pending->mu);
   while (!pending->reply.has_value() && clock.Now() < deadline) {
     clock.WaitUntil(pending->mu, pending->is_set, deadline);
@@ -235,7 +235,7 @@ std::optional<PageAnswer> LivePage::Refuse(const PageRequest& request, Right nee
 
 PageAnswer LivePage::Status(const PageRequest& request) {
   const absl::StatusOr<v1::GetStatusReply> status =
-      AwaitReply(*options_.coordinator, &CoordinatorEndpoint::GetStatus, {}, *options_.clock);
+      AwaitReply(*options_.coordinator, v1::GetStatusRequest(), *options_.clock);
   if (!status.ok()) return Text(HttpStatus(status.status()), status.status().message());
   return {200, kJson,
           StatusJson(*status, options_.log->Lines(), /*has_login=*/options_.tokens() != nullptr,

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/real_clock.h"
@@ -22,47 +23,23 @@ constexpr char kToken[] = "0123456789abcdef";
 // Answers status and changes, and keeps the changes.
 class FakeCoordinator : public CoordinatorEndpoint {
  public:
-  void GetStatus(v1::GetStatusRequest, Callback<v1::GetStatusReply> done) override {
-    v1::GetStatusReply reply;
-    reply.set_job_name("digits");
-    done(reply);
-  }
-  void SetConsistency(v1::SetConsistencyRequest request,
-                      Callback<v1::SetConsistencyReply> done) override {
-    change_ = request;
+  void Call(CoordinatorRequest request, Callback<CoordinatorReply> done) override {
+    if (std::holds_alternative<v1::GetStatusRequest>(request)) {
+      v1::GetStatusReply reply;
+      reply.set_job_name("digits");
+      return done(reply);
+    }
+    ASSERT_TRUE(std::holds_alternative<v1::SetConsistencyRequest>(request));
+    change_ = std::get<v1::SetConsistencyRequest>(request);
     if (!error_.ok()) return done(error_);
     v1::SetConsistencyReply reply;
     reply.mutable_period()->set_first_step(12);
-    *reply.mutable_period()->mutable_consistency() = request.change();
+    *reply.mutable_period()->mutable_consistency() = change_.change();
     done(reply);
   }
-  void GetJob(v1::GetJobRequest, Callback<v1::GetJobReply> done) override { Refuse(done); }
-  void RegisterServer(v1::RegisterServerRequest, Callback<v1::RegisterReply> done) override {
-    Refuse(done);
-  }
-  void RegisterWorker(v1::RegisterWorkerRequest, Callback<v1::RegisterReply> done) override {
-    Refuse(done);
-  }
-  void Heartbeat(v1::HeartbeatRequest, Callback<v1::HeartbeatReply> done) override { Refuse(done); }
-  void ReportFailure(v1::ReportFailureRequest, Callback<v1::ReportFailureReply> done) override {
-    Refuse(done);
-  }
-  void ReportResult(v1::ReportResultRequest, Callback<v1::ReportResultReply> done) override {
-    Refuse(done);
-  }
-  void Checkpoint(v1::CheckpointRequest, Callback<v1::CheckpointReply> done) override {
-    Refuse(done);
-  }
-  void ReadClock(v1::ReadClockRequest, Callback<v1::ReadClockReply> done) override { Refuse(done); }
 
   v1::SetConsistencyRequest change_;
   absl::Status error_;
-
- private:
-  template <typename Reply>
-  void Refuse(Callback<Reply>& done) {
-    done(absl::UnimplementedError("not in this test"));
-  }
 };
 
 class LivePageTest : public testing::Test {

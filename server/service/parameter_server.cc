@@ -35,7 +35,7 @@ constexpr int kFirstServerRank = 1'000'000;
 absl::Status ParameterServer::Run(ListenFunction listen) {
   CoordinatorEndpoint& coordinator = *options_.coordinator;
   ASSIGN_OR_RETURN(const v1::GetJobReply job,
-                   AwaitReply(coordinator, &CoordinatorEndpoint::GetJob, {}, *options_.clock));
+                   AwaitReply(coordinator, v1::GetJobRequest(), *options_.clock));
   const absl::StatusOr<ServerId> id = ListenAndRegister(job.job(), listen);
   if (!id.ok()) {
     ReportEarlyFailure(coordinator, v1::HeartbeatRequest::SERVER, options_.incarnation, id.status(),
@@ -67,8 +67,7 @@ absl::StatusOr<ServerId> ParameterServer::ListenAndRegister(const v1::JobSpec& j
   request.set_address(address.grpc);
   request.set_host(options_.host);
   ASSIGN_OR_RETURN(const v1::RegisterReply registered,
-                   AwaitReply(*options_.coordinator, &CoordinatorEndpoint::RegisterServer, request,
-                              *options_.clock));
+                   AwaitReply(*options_.coordinator, request, *options_.clock));
   SetLogId(registered.id());
   LOG(INFO) << "registered as server " << registered.id() << " at " << address.grpc;
   return ServerId(registered.id());

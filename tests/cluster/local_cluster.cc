@@ -9,7 +9,10 @@
 #include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/background_thread.h"
 #include "common/base/one_shot.h"
 #include "common/job/job_properties.h"
 #include "common/routing/routing_table.h"
@@ -71,7 +74,14 @@ ClusterResult Run(const v1::JobSpec& job, ClusterTransport& transport, Clock& cl
     options.job_fingerprint = JobFingerprint(job);
     const absl::Status opened = OpenJobFiles(/*token=*/5, options);
     CHECK(opened.ok()) << opened;
+    // A disk may be slow. The clock's thread, which runs the coordinator's alarm, must not wait for
+    // it.
+    BackgroundThread files(&clock);
+    options.run_in_background = [&files](absl::AnyInvocable<void()> work) {
+      files.Add(std::move(work));
+    };
     Coordinator coordinator(std::move(options), clock);
+    const auto stop_files = absl::MakeCleanup([&files] { files.Stop(); });
     OneShot<JobOutcome> outcome(&clock);
     coordinator.OnEnd([&outcome](JobOutcome ended) { outcome.Set(std::move(ended)); });
 

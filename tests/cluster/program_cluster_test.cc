@@ -70,17 +70,17 @@ absl::Status ReportAccuracy(Program& program) {
   result.set_test_accuracy(evaluation.accuracy);
   result.set_test_loss(evaluation.loss);
   result.set_test_samples(program.data.test.size());
-  return program.engine->Report(result, kForever);
+  return program.engine->steps().Report(result, kForever);
 }
 
 absl::Status Train(Program& program) {
   ProgramEngine& engine = *program.engine;
-  RETURN_IF_ERROR(engine.AwaitStart(kForever));
-  while (engine.step() < Step(program.steps)) {
-    RETURN_IF_ERROR(TrainStep(program, engine.step()));
+  RETURN_IF_ERROR(engine.steps().AwaitStart(kForever));
+  while (engine.steps().current() < Step(program.steps)) {
+    RETURN_IF_ERROR(TrainStep(program, engine.steps().current()));
   }
-  RETURN_IF_ERROR(engine.End());
-  ASSIGN_OR_RETURN(const bool evaluates, engine.AwaitEvaluation(kForever));
+  RETURN_IF_ERROR(engine.steps().End());
+  ASSIGN_OR_RETURN(const bool evaluates, engine.steps().AwaitEvaluation(kForever));
   return evaluates ? ReportAccuracy(program) : absl::OkStatus();
 }
 
@@ -105,7 +105,7 @@ class ProgramClusterTest : public testing::Test {
           };
         });
     for (size_t i = 0; i < programs_.size(); ++i) {
-      engines_[i]->SetOutcome(result.workers[i]);
+      engines_[i]->steps().SetOutcome(result.workers[i]);
       programs_[i].join();
     }
     return result;

@@ -81,9 +81,9 @@ std::vector<v1::TableSpec> Tables() {
 
 absl::StatusOr<std::vector<float>> Pull(ProgramEngine& engine, TableId table,
                                         const std::vector<uint64_t>& keys) {
-  RETURN_IF_ERROR(engine.PullRows(table, keys, kForever));
+  RETURN_IF_ERROR(engine.rows().Pull(table, keys, kForever));
   std::vector<float> rows(keys.size() * kDims[table.value()]);
-  RETURN_IF_ERROR(engine.ReadRows(table, absl::MakeSpan(rows), kForever));
+  RETURN_IF_ERROR(engine.rows().Read(table, absl::MakeSpan(rows), kForever));
   return rows;
 }
 
@@ -100,13 +100,13 @@ absl::Status TrainStep(ProgramEngine& engine, uint32_t rank, Step step) {
         table == kItems ? KeysOf(rank, step + 1) : std::vector<uint64_t>();
     // Now and then a worker has no gradient.
     if ((step.value() + rank + table.value()) % 5 == 0) continue;
-    RETURN_IF_ERROR(engine.PushRows(table, keys, gradients, next, kForever));
+    RETURN_IF_ERROR(engine.rows().Push(table, keys, gradients, next, kForever));
     ++pushed;
   }
   // After a push, a pull is of the next step. It waits for the pushes of others, so all tables of
   // this worker have been pushed before.
   if (pushed == 2 && step.value() % 3 == 0) {
-    RETURN_IF_ERROR(engine.PullRows(kWeights, KeysOf(rank, step + 1), kForever));
+    RETURN_IF_ERROR(engine.rows().Pull(kWeights, KeysOf(rank, step + 1), kForever));
   }
   RETURN_IF_ERROR(engine.Wait(/*layer=*/1, kForever));
   const absl::Span<float> bias = engine.gradients()[2];
@@ -117,16 +117,17 @@ absl::Status TrainStep(ProgramEngine& engine, uint32_t rank, Step step) {
 
 // Sets `rows` if the worker evaluates.
 absl::Status Train(ProgramEngine& engine, uint32_t rank, int64_t steps, std::vector<float>& rows) {
-  RETURN_IF_ERROR(engine.AwaitStart(kForever));
-  while (engine.step() < Step(steps)) RETURN_IF_ERROR(TrainStep(engine, rank, engine.step()));
-  RETURN_IF_ERROR(engine.End());
-  ASSIGN_OR_RETURN(const bool evaluates, engine.AwaitEvaluation(kForever));
+  RETURN_IF_ERROR(engine.steps().AwaitStart(kForever));
+  while (engine.steps().current() < Step(steps))
+    RETURN_IF_ERROR(TrainStep(engine, rank, engine.steps().current()));
+  RETURN_IF_ERROR(engine.steps().End());
+  ASSIGN_OR_RETURN(const bool evaluates, engine.steps().AwaitEvaluation(kForever));
   if (!evaluates) return absl::OkStatus();
   for (const TableId table : {kItems, kWeights}) {
     ASSIGN_OR_RETURN(const std::vector<float> of_table, Pull(engine, table, AllKeys()));
     rows.insert(rows.end(), of_table.begin(), of_table.end());
   }
-  return engine.Report({}, kForever);
+  return engine.steps().Report({}, kForever);
 }
 
 // A row, by the formulas.
@@ -255,7 +256,7 @@ SparseResult TrainSparse(const v1::JobSpec& job, const TransportFactory& make_tr
       });
   for (uint32_t rank = 0; rank < num_workers; ++rank) {
     if (engines[rank] == nullptr) continue;
-    engines[rank]->SetOutcome(result.cluster.workers[rank]);
+    engines[rank]->steps().SetOutcome(result.cluster.workers[rank]);
     programs[rank].join();
     EXPECT_TRUE(statuses[rank].ok()) << "rank " << rank << ": " << statuses[rank];
   }

@@ -65,23 +65,18 @@ class RefusalTest : public testing::Test {
             .value();
   }
 
-  template <typename Reply, typename Request>
-  absl::Status Call(void (CoordinatorEndpoint::*method)(Request,
-                                                        CoordinatorEndpoint::Callback<Reply>),
-                    SecurityPointer security) {
+  template <typename Request>
+  absl::Status Call(SecurityPointer security) {
     const auto client = ConnectToCoordinator(server_->address(), absl::Seconds(2), &clock_,
                                              Random(/*seed=*/1), std::move(security))
                             .value();
-    OneShot<absl::Status> answer(&clock_);
-    (client.get()->*method)(
-        Request(), [&answer](const absl::StatusOr<Reply>& reply) { answer.Set(reply.status()); });
-    return answer.Wait();
+    return AwaitReply(*client, Request(), clock_).status();
   }
   absl::Status Look(SecurityPointer security) {
-    return Call(&CoordinatorEndpoint::GetStatus, std::move(security));
+    return Call<v1::GetStatusRequest>(std::move(security));
   }
   absl::Status Set(SecurityPointer security) {
-    return Call(&CoordinatorEndpoint::SetConsistency, std::move(security));
+    return Call<v1::SetConsistencyRequest>(std::move(security));
   }
   absl::Status Read(SecurityPointer security) {
     GrpcReaderClient client(server_->address(), &clock_, std::move(security));

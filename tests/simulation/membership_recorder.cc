@@ -1,17 +1,22 @@
 #include "tests/simulation/membership_recorder.h"
 
+#include <utility>
+#include <variant>
+
 #include "absl/time/time.h"
 
 namespace capstan {
 
-void MembershipRecorder::Heartbeat(v1::HeartbeatRequest request,
-                                   Callback<v1::HeartbeatReply> done) {
-  if (request.is_leaving()) leaving_.insert(request.incarnation());
-  coordinator_.Heartbeat(std::move(request), [this, done = std::move(done)](
-                                                 absl::StatusOr<v1::HeartbeatReply> reply) mutable {
-    if (reply.ok()) Note(reply->view());
-    done(std::move(reply));
-  });
+void MembershipRecorder::Call(CoordinatorRequest request, Callback<CoordinatorReply> done) {
+  const auto* const heartbeat = std::get_if<v1::HeartbeatRequest>(&request);
+  if (heartbeat != nullptr && heartbeat->is_leaving()) leaving_.insert(heartbeat->incarnation());
+  coordinator_.Call(std::move(request),
+                    [this, done = std::move(done)](absl::StatusOr<CoordinatorReply> reply) mutable {
+                      const auto* const beat =
+                          reply.ok() ? std::get_if<v1::HeartbeatReply>(&*reply) : nullptr;
+                      if (beat != nullptr) Note(beat->view());
+                      done(std::move(reply));
+                    });
 }
 
 void MembershipRecorder::Note(const v1::JobView& view) {

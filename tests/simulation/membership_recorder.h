@@ -3,7 +3,6 @@
 
 #include <map>
 #include <set>
-#include <utility>
 
 #include "common/base/clock.h"
 #include "common/base/ids.h"
@@ -21,39 +20,7 @@ class MembershipRecorder : public CoordinatorEndpoint {
   MembershipRecorder(CoordinatorEndpoint* coordinator, Clock* clock, HistoryLog* log)
       : coordinator_(*coordinator), clock_(*clock), log_(*log) {}
 
-  void GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) override {
-    coordinator_.GetJob(std::move(request), std::move(done));
-  }
-  void RegisterServer(v1::RegisterServerRequest request,
-                      Callback<v1::RegisterReply> done) override {
-    coordinator_.RegisterServer(std::move(request), std::move(done));
-  }
-  void RegisterWorker(v1::RegisterWorkerRequest request,
-                      Callback<v1::RegisterReply> done) override {
-    coordinator_.RegisterWorker(std::move(request), std::move(done));
-  }
-  void Heartbeat(v1::HeartbeatRequest request, Callback<v1::HeartbeatReply> done) override;
-  void ReportFailure(v1::ReportFailureRequest request,
-                     Callback<v1::ReportFailureReply> done) override {
-    coordinator_.ReportFailure(std::move(request), std::move(done));
-  }
-  void ReportResult(v1::ReportResultRequest request,
-                    Callback<v1::ReportResultReply> done) override {
-    coordinator_.ReportResult(std::move(request), std::move(done));
-  }
-  void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) override {
-    coordinator_.GetStatus(std::move(request), std::move(done));
-  }
-  void SetConsistency(v1::SetConsistencyRequest request,
-                      Callback<v1::SetConsistencyReply> done) override {
-    coordinator_.SetConsistency(std::move(request), std::move(done));
-  }
-  void Checkpoint(v1::CheckpointRequest request, Callback<v1::CheckpointReply> done) override {
-    coordinator_.Checkpoint(std::move(request), std::move(done));
-  }
-  void ReadClock(v1::ReadClockRequest request, Callback<v1::ReadClockReply> done) override {
-    coordinator_.ReadClock(std::move(request), std::move(done));
-  }
+  void Call(CoordinatorRequest request, Callback<CoordinatorReply> done) override;
 
  private:
   void Note(const v1::JobView& view);

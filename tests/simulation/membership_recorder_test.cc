@@ -21,7 +21,7 @@ class MembershipRecorderTest : public testing::Test {
   // A view with this worker 0.
   void Show(uint64_t version, uint64_t incarnation, bool is_live, bool is_entering = false,
             int64_t first_step = 0) {
-    recorder_.Heartbeat({}, [](absl::StatusOr<v1::HeartbeatReply>) {});
+    CallCoordinator(recorder_, v1::HeartbeatRequest(), [](absl::StatusOr<v1::HeartbeatReply>) {});
     v1::HeartbeatReply reply;
     reply.mutable_view()->set_version(version);
     v1::WorkerInfo& worker = *reply.mutable_view()->add_workers();
@@ -29,7 +29,7 @@ class MembershipRecorderTest : public testing::Test {
     worker.set_is_live(is_live);
     worker.set_is_entering(is_entering);
     worker.set_first_step(first_step);
-    coordinator_.heartbeats.Answer(reply);
+    coordinator_.Of<v1::HeartbeatRequest>().Answer(reply);
   }
   // The new records, such as "DIED 7" or "ENTERED 8 at step 3".
   std::vector<std::string> Written() {
@@ -76,8 +76,8 @@ TEST_F(MembershipRecorderTest, WhoSaysThatItLeavesHasLeft) {
   v1::HeartbeatRequest last;
   last.set_incarnation(7);
   last.set_is_leaving(true);
-  recorder_.Heartbeat(last, [](absl::StatusOr<v1::HeartbeatReply>) {});
-  coordinator_.heartbeats.Answer(v1::HeartbeatReply());
+  CallCoordinator(recorder_, last, [](absl::StatusOr<v1::HeartbeatReply>) {});
+  coordinator_.Of<v1::HeartbeatRequest>().Answer(v1::HeartbeatReply());
   Show(2, 7, /*is_live=*/false);
   EXPECT_THAT(Written(), ElementsAre("ENTERED 7", "LEFT 7"));
 }

@@ -91,7 +91,7 @@ JobSetup ScriptedProgram::Start() {
   });
   JobSetup setup;
   setup.engine = engine_;
-  setup.steps = engine_->announced_steps();
+  setup.steps = engine_->steps().announced_steps();
   setup.evaluate = [engine = engine_](Step steps, ParameterStore& store,
                                       v1::ReportResultRequest& result) {
     return engine->Evaluate(steps, store, result);
@@ -101,9 +101,10 @@ JobSetup ScriptedProgram::Start() {
 
 absl::StatusOr<std::vector<float>> ScriptedProgram::Pull(const std::vector<uint64_t>& keys) {
   const TableId table = sparse_table();
-  RETURN_IF_ERROR(InParts([&] { return engine_->PullRows(table, keys, kPart); }));
+  RETURN_IF_ERROR(InParts([&] { return engine_->rows().Pull(table, keys, kPart); }));
   std::vector<float> rows(keys.size() * scenario_.tables.back().sparse().dim());
-  RETURN_IF_ERROR(InParts([&] { return engine_->ReadRows(table, absl::MakeSpan(rows), kPart); }));
+  RETURN_IF_ERROR(
+      InParts([&] { return engine_->rows().Read(table, absl::MakeSpan(rows), kPart); }));
   return rows;
 }
 
@@ -126,7 +127,7 @@ absl::Status ScriptedProgram::TrainKnownRows(Step step) {
   const std::vector<float> gradients = RowGradientsOf(scenario_, worker_, step, keys);
   std::vector<uint64_t> next;
   if (variant % 3 != 0) next = RowKeysOf(scenario_, worker_, step + 1);
-  return InParts([&] { return engine_->PushRows(table, keys, gradients, next, kPart); });
+  return InParts([&] { return engine_->rows().Push(table, keys, gradients, next, kPart); });
 }
 
 absl::Status ScriptedProgram::TrainRows(Step step) {
@@ -156,24 +157,24 @@ absl::Status ScriptedProgram::TrainRows(Step step) {
         -kTestUpdate / static_cast<float>(program.has_rates_by_worker ? 1 : rate.value_or(1));
   }
   const std::vector<uint64_t> next = variant % 3 == 0 ? std::vector<uint64_t>() : all;
-  return InParts([&] { return engine_->PushRows(table, keys, gradients, next, kPart); });
+  return InParts([&] { return engine_->rows().Push(table, keys, gradients, next, kPart); });
 }
 
 absl::Status ScriptedProgram::Run() {
-  RETURN_IF_ERROR(InParts([this] { return engine_->AwaitStart(kPart); }));
+  RETURN_IF_ERROR(InParts([this] { return engine_->steps().AwaitStart(kPart); }));
   ProgramLayers layers(engine_.get());
-  while (engine_->step() < Step(scenario_.steps)) {
+  while (engine_->steps().current() < Step(scenario_.steps)) {
     if (HasSparseTable(scenario_)) {
-      const Step step = engine_->step();
+      const Step step = engine_->steps().current();
       RETURN_IF_ERROR(scenario_.has_known_end ? TrainKnownRows(step) : TrainRows(step));
     }
-    RETURN_IF_ERROR(script_->Compute({worker_, engine_->step()}, layers));
+    RETURN_IF_ERROR(script_->Compute({worker_, engine_->steps().current()}, layers));
     RETURN_IF_ERROR(InParts([this] { return engine_->EndStep(/*loss=*/0, /*samples=*/1, kPart); }));
   }
-  RETURN_IF_ERROR(engine_->End());
+  RETURN_IF_ERROR(engine_->steps().End());
   bool evaluates = false;
   RETURN_IF_ERROR(InParts([&]() -> absl::Status {
-    ASSIGN_OR_RETURN(evaluates, engine_->AwaitEvaluation(kPart));
+    ASSIGN_OR_RETURN(evaluates, engine_->steps().AwaitEvaluation(kPart));
     return absl::OkStatus();
   }));
   if (!evaluates) return absl::OkStatus();
@@ -181,7 +182,7 @@ absl::Status ScriptedProgram::Run() {
     ASSIGN_OR_RETURN(std::vector<float> rows, Pull(AllRowKeys()));
     on_rows_(std::move(rows));
   }
-  return InParts([this] { return engine_->Report({}, kPart); });
+  return InParts([this] { return engine_->steps().Report({}, kPart); });
 }
 
 }  // namespace capstan

@@ -35,7 +35,7 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
   // As Worker::Options::on_registered.
   void SetWorker(WorkerId worker) { worker_ = worker; }
   // What Worker::Run has returned.
-  void SetOutcome(absl::Status outcome) { engine_->SetOutcome(std::move(outcome)); }
+  void SetOutcome(absl::Status outcome) { engine_->steps().SetOutcome(std::move(outcome)); }
 
  private:
   absl::Status Run();

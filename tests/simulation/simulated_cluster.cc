@@ -97,12 +97,14 @@ SimulationResult SimulatedCluster::Run() {
     coordinator_process_.RunAfter(setting.at, [this, &setting] {
       v1::SetConsistencyRequest request;
       *request.mutable_change() = setting.change;
-      coordinator_->SetConsistency(request, [](const absl::StatusOr<v1::SetConsistencyReply>&) {});
+      CallCoordinator(*coordinator_, request,
+                      [](const absl::StatusOr<v1::SetConsistencyReply>&) {});
     });
   }
   for (const absl::Duration at : scenario_.checkpoint_requests) {
     coordinator_process_.RunAfter(at, [this] {
-      coordinator_->Checkpoint({}, [](const absl::StatusOr<v1::CheckpointReply>&) {});
+      CallCoordinator(*coordinator_, v1::CheckpointRequest(),
+                      [](const absl::StatusOr<v1::CheckpointReply>&) {});
     });
   }
   if (scenario_.cut_after_ends == 0) CutPowerLater();
@@ -110,9 +112,10 @@ SimulationResult SimulatedCluster::Run() {
   if (disk_ != nullptr) disk_->EndLife();
   is_time_up = true;
   if (!result_.is_cut)
-    coordinator_->GetStatus({}, [this](const absl::StatusOr<v1::GetStatusReply>& reply) {
-      result_.is_registering = reply->view().phase() == v1::REGISTERING;
-    });
+    CallCoordinator(*coordinator_, v1::GetStatusRequest(),
+                    [this](const absl::StatusOr<v1::GetStatusReply>& reply) {
+                      result_.is_registering = reply->view().phase() == v1::REGISTERING;
+                    });
   CloseLog(end);
   BuryAll();
   result_.duration = end - start_;

@@ -1,6 +1,7 @@
 #include "tests/simulation/simulated_coordinator_connection.h"
 
 #include <utility>
+#include <variant>
 
 #include "absl/time/time.h"
 
@@ -27,14 +28,13 @@ SimulatedCoordinatorConnection::~SimulatedCoordinatorConnection() {
   for (auto& [id, cancel] : calls) cancel(absl::UnavailableError("the connection was closed"));
 }
 
-template <typename Request, typename Reply>
-void SimulatedCoordinatorConnection::Call(Method<Request, Reply> method, Request request,
-                                          Callback<Reply> done) {
-  const auto shared_done = std::make_shared<Callback<Reply>>(std::move(done));
+void SimulatedCoordinatorConnection::Send(CoordinatorRequest request,
+                                          Callback<CoordinatorReply> done) {
+  const auto shared_done = std::make_shared<Callback<CoordinatorReply>>(std::move(done));
   const uint64_t id = ++open_->last_id;
   open_->calls[id] = [shared_done](absl::Status status) { (*shared_done)(std::move(status)); };
   const auto answer = [open = open_, id, shared_done,
-                       member = member_](absl::StatusOr<Reply> reply) {
+                       member = member_](absl::StatusOr<CoordinatorReply> reply) {
     if (open->calls.erase(id) == 0) return;
     if (!member->is_alive()) reply = absl::FailedPreconditionError("this process is dead");
     (*shared_done)(std::move(reply));
@@ -49,7 +49,7 @@ void SimulatedCoordinatorConnection::Call(Method<Request, Reply> method, Request
     return;
   }
   auto send_back = [network = network_, member = member_, coordinator = coordinator_, answer,
-                    answer_lost, noticed_after](absl::StatusOr<Reply> reply) {
+                    answer_lost, noticed_after](absl::StatusOr<CoordinatorReply> reply) {
     const SimulatedNetwork::Flight back = network->Send(coordinator, member, kMessageBytes);
     if (back.is_lost) {
       member->RunAfter(noticed_after, answer_lost);
@@ -58,75 +58,26 @@ void SimulatedCoordinatorConnection::Call(Method<Request, Reply> method, Request
     member->RunAt(back.arrives,
                   [answer, reply = std::move(reply)]() mutable { answer(std::move(reply)); });
   };
-  coordinator_->RunAt(there.arrives, [endpoint = endpoint_, method, request = std::move(request),
+  coordinator_->RunAt(there.arrives, [endpoint = endpoint_, request = std::move(request),
                                       send_back = std::move(send_back)]() mutable {
-    (endpoint->*method)(std::move(request), std::move(send_back));
+    endpoint->Call(std::move(request), std::move(send_back));
   });
 }
 
-void SimulatedCoordinatorConnection::GetJob(v1::GetJobRequest request,
-                                            Callback<v1::GetJobReply> done) {
-  Call(&CoordinatorEndpoint::GetJob, std::move(request), std::move(done));
-}
-
-void SimulatedCoordinatorConnection::RegisterServer(v1::RegisterServerRequest request,
-                                                    Callback<v1::RegisterReply> done) {
-  Call(&CoordinatorEndpoint::RegisterServer, std::move(request), std::move(done));
-}
-
-void SimulatedCoordinatorConnection::RegisterWorker(v1::RegisterWorkerRequest request,
-                                                    Callback<v1::RegisterReply> done) {
-  Callback<v1::RegisterReply> unless_lost =
-      [network = network_, member = member_,
-       done = std::move(done)](absl::StatusOr<v1::RegisterReply> reply) mutable {
-        if (reply.ok() && network->LosesRegistration(member)) {
-          reply = absl::UnavailableError("a message was lost");
-        }
-        done(std::move(reply));
-      };
-  Call(&CoordinatorEndpoint::RegisterWorker, std::move(request), std::move(unless_lost));
-}
-
-void SimulatedCoordinatorConnection::Heartbeat(v1::HeartbeatRequest request,
-                                               Callback<v1::HeartbeatReply> done) {
-  Callback<v1::HeartbeatReply> with_choice =
-      [choice = choice_, known_at = known_at_, member = member_,
-       done = std::move(done)](absl::StatusOr<v1::HeartbeatReply> reply) mutable {
-        const bool is_known = choice.first_step() > 0 && member->Now() >= known_at;
-        if (reply.ok() && is_known) *reply->mutable_view()->mutable_auto_codecs() = choice;
-        done(std::move(reply));
-      };
-  Call(&CoordinatorEndpoint::Heartbeat, std::move(request), std::move(with_choice));
-}
-
-void SimulatedCoordinatorConnection::ReportFailure(v1::ReportFailureRequest request,
-                                                   Callback<v1::ReportFailureReply> done) {
-  Call(&CoordinatorEndpoint::ReportFailure, std::move(request), std::move(done));
-}
-
-void SimulatedCoordinatorConnection::ReportResult(v1::ReportResultRequest request,
-                                                  Callback<v1::ReportResultReply> done) {
-  Call(&CoordinatorEndpoint::ReportResult, std::move(request), std::move(done));
-}
-
-void SimulatedCoordinatorConnection::GetStatus(v1::GetStatusRequest request,
-                                               Callback<v1::GetStatusReply> done) {
-  Call(&CoordinatorEndpoint::GetStatus, std::move(request), std::move(done));
-}
-
-void SimulatedCoordinatorConnection::SetConsistency(v1::SetConsistencyRequest request,
-                                                    Callback<v1::SetConsistencyReply> done) {
-  Call(&CoordinatorEndpoint::SetConsistency, std::move(request), std::move(done));
-}
-
-void SimulatedCoordinatorConnection::Checkpoint(v1::CheckpointRequest request,
-                                                Callback<v1::CheckpointReply> done) {
-  Call(&CoordinatorEndpoint::Checkpoint, std::move(request), std::move(done));
-}
-
-void SimulatedCoordinatorConnection::ReadClock(v1::ReadClockRequest request,
-                                               Callback<v1::ReadClockReply> done) {
-  Call(&CoordinatorEndpoint::ReadClock, std::move(request), std::move(done));
+void SimulatedCoordinatorConnection::Call(CoordinatorRequest request,
+                                          Callback<CoordinatorReply> done) {
+  const bool registers_worker = std::holds_alternative<v1::RegisterWorkerRequest>(request);
+  Send(std::move(request),
+       [network = network_, choice = choice_, known_at = known_at_, member = member_,
+        registers_worker, done = std::move(done)](absl::StatusOr<CoordinatorReply> reply) mutable {
+         if (reply.ok() && registers_worker && network->LosesRegistration(member)) {
+           reply = absl::UnavailableError("a message was lost");
+         }
+         const bool is_known = choice.first_step() > 0 && member->Now() >= known_at;
+         auto* const beat = reply.ok() ? std::get_if<v1::HeartbeatReply>(&*reply) : nullptr;
+         if (beat != nullptr && is_known) *beat->mutable_view()->mutable_auto_codecs() = choice;
+         done(std::move(reply));
+       });
 }
 
 }  // namespace capstan

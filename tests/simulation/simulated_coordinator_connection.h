@@ -27,30 +27,16 @@ class SimulatedCoordinatorConnection : public CoordinatorEndpoint {
                                  v1::AutoCodecs choice, absl::Time known_at);
   ~SimulatedCoordinatorConnection() override;
 
-  void GetJob(v1::GetJobRequest request, Callback<v1::GetJobReply> done) override;
-  void RegisterServer(v1::RegisterServerRequest request, Callback<v1::RegisterReply> done) override;
-  void RegisterWorker(v1::RegisterWorkerRequest request, Callback<v1::RegisterReply> done) override;
-  void Heartbeat(v1::HeartbeatRequest request, Callback<v1::HeartbeatReply> done) override;
-  void ReportFailure(v1::ReportFailureRequest request,
-                     Callback<v1::ReportFailureReply> done) override;
-  void ReportResult(v1::ReportResultRequest request, Callback<v1::ReportResultReply> done) override;
-  void GetStatus(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) override;
-  void SetConsistency(v1::SetConsistencyRequest request,
-                      Callback<v1::SetConsistencyReply> done) override;
-  void Checkpoint(v1::CheckpointRequest request, Callback<v1::CheckpointReply> done) override;
-  void ReadClock(v1::ReadClockRequest request, Callback<v1::ReadClockReply> done) override;
+  void Call(CoordinatorRequest request, Callback<CoordinatorReply> done) override;
 
  private:
-  template <typename Request, typename Reply>
-  using Method = void (CoordinatorEndpoint::*)(Request, Callback<Reply>);
   // Calls without an answer yet. It outlives the connection if an answer comes late.
   struct Open {
     uint64_t last_id = 0;
     std::map<uint64_t, absl::AnyInvocable<void(absl::Status)>> calls;
   };
 
-  template <typename Request, typename Reply>
-  void Call(Method<Request, Reply> method, Request request, Callback<Reply> done);
+  void Send(CoordinatorRequest request, Callback<CoordinatorReply> done);
 
   SimulatedNetwork* const network_;
   SimulatedProcess* const member_;

@@ -140,11 +140,12 @@ TEST_F(SimulatedNetworkTest, ARegistrationIsLostOnce) {
   network.LoseRegistration(&worker_, [&lost] { ++lost; });
   std::vector<absl::StatusCode> replies;
   const auto answer_with = [&](const absl::StatusOr<v1::RegisterReply>& reply) {
-    connection->RegisterWorker({}, [&replies](const absl::StatusOr<v1::RegisterReply>& got) {
-      replies.push_back(got.status().code());
-    });
+    CallCoordinator(*connection, v1::RegisterWorkerRequest(),
+                    [&replies](const absl::StatusOr<v1::RegisterReply>& got) {
+                      replies.push_back(got.status().code());
+                    });
     Run();
-    coordinator.register_worker.Answer(reply);
+    coordinator.Of<v1::RegisterWorkerRequest>().Answer(reply);
     Run();
   };
   answer_with(absl::ResourceExhaustedError("no place"));

@@ -50,9 +50,8 @@ absl::StatusOr<std::unique_ptr<ClientJob>> ClientJob::Connect(Options options) {
 }
 
 absl::Status ClientJob::ReadJob() {
-  ASSIGN_OR_RETURN(
-      const v1::GetJobReply reply,
-      AwaitReply(process_->coordinator(), &CoordinatorEndpoint::GetJob, {}, process_->clock()));
+  ASSIGN_OR_RETURN(const v1::GetJobReply reply,
+                   AwaitReply(process_->coordinator(), v1::GetJobRequest(), process_->clock()));
   job_ = reply.job();
   if (job_.model().type() != v1::ModelSpec::PROGRAM) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -79,11 +78,11 @@ void ClientJob::Close(std::unique_ptr<ClientJob> closed) {
   if (engine == nullptr) return;
   // The worker needs it until it is over, also after an exception.
   ClientJob* const job = closed.release();
-  if (!engine->has_ended_steps() && !engine->is_leaving()) {
+  if (!engine->steps().has_ended_steps() && !engine->steps().is_leaving()) {
     job->Fail("the program has closed the job before its end; expected capstan_finish first");
   }
-  engine->ReportNothing();
-  const bool is_over = engine->AwaitOutcome(kEndPatience);
+  engine->steps().ReportNothing();
+  const bool is_over = engine->steps().AwaitOutcome(kEndPatience);
   {
     MutexLock lock(&job->mu_);
     is_over ? job->thread_.join() : job->thread_.detach();
@@ -139,11 +138,11 @@ absl::Status ClientJob::Start(absl::Duration limit) {
     MutexLock lock(&mu_);
     if (engine_ == nullptr) RETURN_IF_ERROR(BeginLocked());
   }
-  return engine()->AwaitStart(limit);
+  return engine()->steps().AwaitStart(limit);
 }
 
 void ClientJob::Run(const std::shared_ptr<ProgramEngine>& engine) {
-  engine->SetOutcome(process_->Run([this, &engine](const v1::JobSpec&, Clock*) {
+  engine->steps().SetOutcome(process_->Run([this, &engine](const v1::JobSpec&, Clock*) {
     JobSetup setup;
     setup.engine = engine;
     setup.steps = options_.steps;
@@ -157,18 +156,19 @@ void ClientJob::Run(const std::shared_ptr<ProgramEngine>& engine) {
 absl::Status ClientJob::Leave() {
   ProgramEngine* const engine = this->engine();
   if (engine == nullptr) return absl::FailedPreconditionError("the worker has not begun");
-  if (engine->is_over()) return absl::FailedPreconditionError("the worker's part has ended");
+  if (engine->steps().is_over())
+    return absl::FailedPreconditionError("the worker's part has ended");
   end_.Ask();
-  engine->Leave();
+  engine->steps().Leave();
   return absl::OkStatus();
 }
 
 void ClientJob::Fail(const std::string& reason) {
   const absl::Status status = absl::InternalError(reason);
   ProgramEngine* const engine = this->engine();
-  if (engine != nullptr) engine->Fail(status);
+  if (engine != nullptr) engine->steps().Fail(status);
   // The training loop tells the coordinator.
-  if (engine != nullptr && (engine->has_started() || engine->is_over())) return;
+  if (engine != nullptr && (engine->steps().has_started() || engine->steps().is_over())) return;
   if (rank_ >= 0) {
     ReportFailure(process_->coordinator(), v1::HeartbeatRequest::WORKER,
                   static_cast<uint32_t>(rank_), process_->incarnation(), status, process_->clock());

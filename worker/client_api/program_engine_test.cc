@@ -97,13 +97,13 @@ class ProgramEngineTest : public testing::Test {
     loop.must_stop = [this] { return is_asked_.load(); };
     loop_ = std::make_unique<TrainingLoop>(loop);
     thread_ = std::thread([this] { loop_status_ = loop_->Run(); });
-    ASSERT_TRUE(engine_->AwaitStart(kForever).ok());
+    ASSERT_TRUE(engine_->steps().AwaitStart(kForever).ok());
   }
 
   // Ends the loop, whatever a test left open.
   void TearDown() override {
     if (!thread_.joinable()) return;
-    engine_->Fail(absl::InternalError("the test is over"));
+    engine_->steps().Fail(absl::InternalError("the test is over"));
     thread_.join();
   }
 
@@ -170,7 +170,7 @@ TEST_F(ProgramEngineTest, StepsWithoutAKnownEndEndWhenTheProgramSaysSo) {
   Start(/*steps=*/0);
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(Step1(1).ok());
   EXPECT_EQ(loop_->progress().steps_total(), 0) << "nobody knows it yet";
-  ASSERT_TRUE(engine_->End().ok());
+  ASSERT_TRUE(engine_->steps().End().ok());
   Join();
   EXPECT_TRUE(loop_status_.ok()) << loop_status_;
   EXPECT_TRUE(loop_->has_finished());
@@ -208,44 +208,44 @@ TEST_F(ProgramEngineTest, AfterTheAnnouncedStepsThereIsNoOther) {
 
 TEST_F(ProgramEngineTest, StepsDoNotEndBeforeTheAnnouncedOnesOrWithinAStep) {
   Start(/*steps=*/2);
-  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->End())) << "0 of 2 steps";
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->steps().End())) << "0 of 2 steps";
   ASSERT_TRUE(Step1(1).ok());
   ASSERT_TRUE(Step1(1).ok());
-  EXPECT_TRUE(engine_->End().ok());
+  EXPECT_TRUE(engine_->steps().End().ok());
   TearDown();
   Start(/*steps=*/0);
   ASSERT_TRUE(engine_->Push(1, kForever).ok());
-  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->End())) << "a layer has been pushed";
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->steps().End())) << "a layer has been pushed";
 }
 
 TEST_F(ProgramEngineTest, AWorkerThatIsAskedToEndDoesNotComputeAnotherStep) {
   Start(/*steps=*/0);
   ASSERT_TRUE(Step1(1).ok());
   is_asked_ = true;
-  engine_->Leave();
+  engine_->steps().Leave();
   Join();
   EXPECT_TRUE(loop_status_.ok()) << loop_status_;
   EXPECT_FALSE(loop_->has_finished());
   EXPECT_EQ(loop_->progress().steps_done(), 1);
   // The program hears of it once the worker has left.
   EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->Push(0, kShort)));
-  engine_->SetOutcome(absl::CancelledError("has left"));
+  engine_->steps().SetOutcome(absl::CancelledError("has left"));
   EXPECT_TRUE(absl::IsCancelled(engine_->Push(0, kForever)));
 }
 
 TEST_F(ProgramEngineTest, APushThatComesWhileTheWorkerLeavesHearsThatItHasLeft) {
   Start(/*steps=*/0);
   ASSERT_TRUE(engine_->Push(1, kForever).ok());
-  EXPECT_FALSE(engine_->is_leaving());
+  EXPECT_FALSE(engine_->steps().is_leaving());
   is_asked_ = true;
-  engine_->Leave();
-  EXPECT_FALSE(engine_->is_leaving()) << "a step is under way";
+  engine_->steps().Leave();
+  EXPECT_FALSE(engine_->steps().is_leaving()) << "a step is under way";
   ASSERT_TRUE(engine_->EndStep(0, 0, kForever).ok());
-  EXPECT_TRUE(engine_->is_leaving());
+  EXPECT_TRUE(engine_->steps().is_leaving());
   std::thread worker([this, waits = clock_.waits_of_maker()] {
     Join();
     while (clock_.waits_of_maker() == waits) std::this_thread::yield();
-    engine_->SetOutcome(absl::CancelledError("has left"));
+    engine_->steps().SetOutcome(absl::CancelledError("has left"));
   });
   EXPECT_TRUE(absl::IsCancelled(engine_->Push(1, kForever)));
   EXPECT_TRUE(absl::IsCancelled(engine_->EndStep(0, 0, kForever)));
@@ -257,7 +257,7 @@ TEST_F(ProgramEngineTest, AStepUnderWayIsFinishedBeforeTheWorkerLeaves) {
   Fill(1, 1);
   ASSERT_TRUE(engine_->Push(1, kForever).ok());
   is_asked_ = true;
-  engine_->Leave();
+  engine_->steps().Leave();
   ASSERT_TRUE(engine_->Push(0, kForever).ok());
   ASSERT_TRUE(engine_->EndStep(0, 1, kForever).ok());
   Join();
@@ -269,14 +269,15 @@ TEST_F(ProgramEngineTest, AProgramThatFailsBeforeItsFirstStepEndsWithItsReason) 
   options.clock = &clock_;
   options.tables = TwoTables();
   ProgramEngine engine(options);
-  engine.Fail(absl::InternalError("no data"));
-  engine.SetOutcome(absl::CancelledError("was asked to end before it had a place in the job"));
-  EXPECT_EQ(engine.AwaitStart(kForever), absl::AbortedError("no data"));
+  engine.steps().Fail(absl::InternalError("no data"));
+  engine.steps().SetOutcome(
+      absl::CancelledError("was asked to end before it had a place in the job"));
+  EXPECT_EQ(engine.steps().AwaitStart(kForever), absl::AbortedError("no data"));
 }
 
 TEST_F(ProgramEngineTest, AFailedProgramEndsTheWorkerWithItsReason) {
   Start(/*steps=*/0);
-  engine_->Fail(absl::InternalError("ValueError: no data"));
+  engine_->steps().Fail(absl::InternalError("ValueError: no data"));
   Join();
   EXPECT_EQ(loop_status_, absl::InternalError("ValueError: no data"));
   EXPECT_TRUE(absl::IsAborted(engine_->Wait(0, kForever)));
@@ -287,7 +288,7 @@ TEST_F(ProgramEngineTest, AFailedJobEndsTheProgramsWaitsWithTheJobsReason) {
   rig_->store().Fail(absl::UnavailableError("server 0 is gone"));
   std::thread worker([this] {
     Join();
-    engine_->SetOutcome(absl::AbortedError("the job has failed: server 0 was lost"));
+    engine_->steps().SetOutcome(absl::AbortedError("the job has failed: server 0 was lost"));
   });
   const absl::Status status = engine_->Wait(0, kForever);
   worker.join();
@@ -301,7 +302,7 @@ TEST_F(ProgramEngineTest, AShortWaitForAFailedJobEndsInTimeAndALaterOneTellsTheR
   EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->Push(0, absl::ZeroDuration())));
   EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->EndStep(0, 0, kShort)));
   Join();
-  engine_->SetOutcome(absl::AbortedError("the job has failed: server 0 was lost"));
+  engine_->steps().SetOutcome(absl::AbortedError("the job has failed: server 0 was lost"));
   EXPECT_EQ(engine_->Wait(0, absl::ZeroDuration()),
             absl::AbortedError("the job has failed: server 0 was lost"));
 }
@@ -357,7 +358,7 @@ TEST_F(ProgramEngineTest, AWorkerWithMoreStepsThanTheOthersFails) {
   ASSERT_TRUE(engine_->Wait(0, kForever).ok());
   std::thread worker([this] {
     Join();
-    engine_->SetOutcome(loop_status_);
+    engine_->steps().SetOutcome(loop_status_);
   });
   const absl::Status status = engine_->Push(0, kForever);
   worker.join();
@@ -383,27 +384,27 @@ TEST_F(ProgramEngineTest, CallsThatDoNotFitAreRefusedBeforeTheStart) {
   EXPECT_TRUE(absl::IsFailedPrecondition(engine.Push(0, kForever)));
   EXPECT_TRUE(absl::IsFailedPrecondition(engine.EndStep(0, 0, kForever)));
   EXPECT_TRUE(absl::IsFailedPrecondition(engine.SetLearningRate(std::nullopt, 1)));
-  EXPECT_TRUE(absl::IsDeadlineExceeded(engine.AwaitStart(kShort)));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(engine.steps().AwaitStart(kShort)));
   EXPECT_TRUE(engine.values().empty());
 }
 
 TEST_F(ProgramEngineTest, TheEvaluatorReportsAfterItHasTheFinalValues) {
   Start(/*steps=*/1);
-  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->AwaitEvaluation(kShort).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->steps().AwaitEvaluation(kShort).status()));
   ASSERT_TRUE(Step1(1).ok());
-  ASSERT_TRUE(engine_->End().ok());
+  ASSERT_TRUE(engine_->steps().End().ok());
   Join();
-  EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->AwaitEvaluation(kShort).status()));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->steps().AwaitEvaluation(kShort).status()));
   v1::ReportResultRequest result;
   std::thread session([&] {
     EXPECT_TRUE(engine_->Evaluate(Step(1), rig_->store(), result).ok());
-    engine_->SetOutcome(absl::OkStatus());
+    engine_->steps().SetOutcome(absl::OkStatus());
   });
-  EXPECT_TRUE(engine_->AwaitEvaluation(kForever).value());
+  EXPECT_TRUE(engine_->steps().AwaitEvaluation(kForever).value());
   v1::ReportResultRequest report;
   report.set_test_accuracy(0.75);
   report.set_has_no_loss(true);
-  EXPECT_TRUE(engine_->Report(report, kForever).ok());
+  EXPECT_TRUE(engine_->steps().Report(report, kForever).ok());
   session.join();
   EXPECT_EQ(result.test_accuracy(), 0.75);
   EXPECT_TRUE(result.has_no_loss());
@@ -412,9 +413,9 @@ TEST_F(ProgramEngineTest, TheEvaluatorReportsAfterItHasTheFinalValues) {
 TEST_F(ProgramEngineTest, AnEvaluatorThatReportsNothingIsNotAwaited) {
   Start(/*steps=*/1);
   ASSERT_TRUE(Step1(1).ok());
-  ASSERT_TRUE(engine_->End().ok());
+  ASSERT_TRUE(engine_->steps().End().ok());
   Join();
-  engine_->ReportNothing();
+  engine_->steps().ReportNothing();
   v1::ReportResultRequest result;
   ASSERT_TRUE(engine_->Evaluate(Step(1), rig_->store(), result).ok());
   EXPECT_TRUE(result.has_no_accuracy());
@@ -423,7 +424,7 @@ TEST_F(ProgramEngineTest, AnEvaluatorThatReportsNothingIsNotAwaited) {
 
 TEST_F(ProgramEngineTest, AProgramDoesAtLeastOneStep) {
   Start(/*steps=*/0);
-  const absl::Status refused = engine_->End();
+  const absl::Status refused = engine_->steps().End();
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
 }
 
@@ -444,23 +445,23 @@ TEST_F(ProgramEngineTest, Worker0MustHaveTheInitialValuesThatItIsToSend) {
 TEST_F(ProgramEngineTest, AnotherWorkerHearsOfTheJobsEnd) {
   Start(/*steps=*/1);
   ASSERT_TRUE(Step1(1).ok());
-  ASSERT_TRUE(engine_->End().ok());
+  ASSERT_TRUE(engine_->steps().End().ok());
   Join();
-  engine_->SetOutcome(absl::OkStatus());
-  EXPECT_FALSE(engine_->AwaitEvaluation(kForever).value());
-  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->Report({}, kForever)));
+  engine_->steps().SetOutcome(absl::OkStatus());
+  EXPECT_FALSE(engine_->steps().AwaitEvaluation(kForever).value());
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->steps().Report({}, kForever)));
 }
 
 TEST_F(ProgramEngineTest, TheJobMayBeDoneBeforeTheProgramIs) {
   Start(/*steps=*/1);
   ASSERT_TRUE(Step1(1).ok());
   Join();
-  engine_->SetOutcome(absl::OkStatus());
+  engine_->steps().SetOutcome(absl::OkStatus());
   EXPECT_EQ(Values(0), std::vector<float>(kElements, -0.5f));
   EXPECT_TRUE(engine_->SetLearningRate(std::nullopt, 0.1).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(engine_->Push(0, kForever)));
-  EXPECT_TRUE(engine_->End().ok());
-  EXPECT_FALSE(engine_->AwaitEvaluation(kForever).value());
+  EXPECT_TRUE(engine_->steps().End().ok());
+  EXPECT_FALSE(engine_->steps().AwaitEvaluation(kForever).value());
 }
 
 TEST_F(ProgramEngineTest, ManyThreadsMayPushDifferentLayers) {

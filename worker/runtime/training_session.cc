@@ -172,13 +172,17 @@ void TrainingSession::MeasureLinksTo(const v1::JobView& view) {
   for (const v1::TableSpec& table : options_.setup->engine->tables()) {
     model_bytes += static_cast<double>(ElementCount(table)) * sizeof(float);
   }
-  const int64_t first_step = view.workers(static_cast<int>(options_.worker.value())).first_step();
+  const int64_t first_step = FirstStep(view);
   const int64_t end = EndStepFrom(first_step);
   const int64_t steps = end > 0 ? end - first_step : kManySteps;
   const v1::LinkMeasurement links =
       MeasureLinks(std::move(servers), model_bytes * static_cast<double>(steps), *options_.clock);
   MutexLock lock(&mu_);
   links_ = links;
+}
+
+int64_t TrainingSession::FirstStep(const v1::JobView& view) const {
+  return view.workers(static_cast<int>(options_.worker.value())).first_step();
 }
 
 int64_t TrainingSession::EndStepFrom(int64_t first_step) const {
@@ -194,49 +198,12 @@ absl::Status TrainingSession::BestReason(const absl::Status& status) {
 absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::MakeTraining(
     const v1::JobView& view, absl::FunctionRef<void()> report_now) {
   const v1::SchedulerSpec& spec = SchedulerOf(options_.job->job(), view);
-  const int64_t first_step = view.workers(static_cast<int>(options_.worker.value())).first_step();
   auto training = std::make_unique<Training>();
   training->scheduler = std::make_unique<Scheduler>(
       spec.credit_bytes(), MakeTransferQueue(spec.policy()), options_.clock);
-
-  ParameterClient::Options client;
-  client.clock = options_.clock;
-  client.rpc_deadline = absl::Seconds(options_.job->job().membership().rpc_deadline_seconds());
-  client.seed = options_.incarnation.value();
-  auto exchanges = std::make_unique<ParameterClient>(
-      client,
-      ShardMap(ElementCounts(view), SliceBytes(spec), options_.job->job().cluster().shard_count()),
-      RoutingTableFromView(view), std::move(options_.connect));
-  training->client = exchanges.get();
-  training->exchanges = std::move(exchanges);
-  if (options_.wrap) training->exchanges = options_.wrap(std::move(training->exchanges));
-
-  ParameterStore::Options store;
-  store.clock = options_.clock;
-  store.client = training->exchanges.get();
-  store.sender = {options_.job->job_fingerprint(), options_.worker, options_.incarnation};
-  store.scheduler = training->scheduler.get();
-  store.policy = spec.policy();
-  store.tables.assign(view.tables().begin(), view.tables().end());
-  for (const v1::TableSpec& table : store.tables) {
-    ASSIGN_OR_RETURN(store.codecs.emplace_back(),
-                     CodecsOfTable(options_.job->job().codec(), table.name(), ElementCount(table),
-                                   SliceBytes(spec)));
-  }
-  store.seed = options_.job->job().seed();
-  store.num_workers = options_.job->job().cluster().num_workers();
-  store.learning_rate = options_.job->job().optimizer().learning_rate();
-  store.slice_bytes = SliceBytes(spec);
-  store.shard_count = options_.job->job().cluster().shard_count();
-  store.partition_bytes = spec.partition_bytes();
-  store.mirror = options_.setup->engine->mirror();
-  store.tracer = options_.tracer;
-  store.own_state = options_.setup->engine->own_state();
-  if (!options_.job->job().checkpoint().dir().empty()) {
-    store.last_pull_step = Step(EndStepFrom(first_step));
-  }
+  MakeExchanges(view, *training);
+  ASSIGN_OR_RETURN(const ParameterStore::Options store, StoreOptions(view, *training));
   ASSIGN_OR_RETURN(training->store, ParameterStore::Create(store));
-
   if (spec.tune()) {
     ScheduleFollower::Options schedule;
     schedule.apply = [scheduler = training->scheduler.get(),
@@ -248,25 +215,75 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
     training->schedule = std::make_unique<ScheduleFollower>(std::move(schedule));
     training->schedule->OnView(view);
   }
+  training->loop = std::make_unique<TrainingLoop>(LoopOptions(view, *training));
+  return training;
+}
 
+void TrainingSession::MakeExchanges(const v1::JobView& view, Training& training) {
+  const v1::JobSpec& job = options_.job->job();
+  ParameterClient::Options client;
+  client.clock = options_.clock;
+  client.rpc_deadline = absl::Seconds(job.membership().rpc_deadline_seconds());
+  client.seed = options_.incarnation.value();
+  auto exchanges = std::make_unique<ParameterClient>(
+      client,
+      ShardMap(ElementCounts(view), SliceBytes(SchedulerOf(job, view)),
+               job.cluster().shard_count()),
+      RoutingTableFromView(view), std::move(options_.connect));
+  training.client = exchanges.get();
+  training.exchanges = std::move(exchanges);
+  if (options_.wrap) training.exchanges = options_.wrap(std::move(training.exchanges));
+}
+
+absl::StatusOr<ParameterStore::Options> TrainingSession::StoreOptions(const v1::JobView& view,
+                                                                      const Training& training) {
+  const v1::JobSpec& job = options_.job->job();
+  const v1::SchedulerSpec& spec = SchedulerOf(job, view);
+  ParameterStore::Options store;
+  store.clock = options_.clock;
+  store.client = training.exchanges.get();
+  store.sender = {options_.job->job_fingerprint(), options_.worker, options_.incarnation};
+  store.scheduler = training.scheduler.get();
+  store.policy = spec.policy();
+  store.tables.assign(view.tables().begin(), view.tables().end());
+  for (const v1::TableSpec& table : store.tables) {
+    ASSIGN_OR_RETURN(
+        store.codecs.emplace_back(),
+        CodecsOfTable(job.codec(), table.name(), ElementCount(table), SliceBytes(spec)));
+  }
+  store.seed = job.seed();
+  store.num_workers = job.cluster().num_workers();
+  store.learning_rate = job.optimizer().learning_rate();
+  store.slice_bytes = SliceBytes(spec);
+  store.shard_count = job.cluster().shard_count();
+  store.partition_bytes = spec.partition_bytes();
+  store.mirror = options_.setup->engine->mirror();
+  store.tracer = options_.tracer;
+  store.own_state = options_.setup->engine->own_state();
+  if (!job.checkpoint().dir().empty()) store.last_pull_step = Step(EndStepFrom(FirstStep(view)));
+  return store;
+}
+
+TrainingLoop::Options TrainingSession::LoopOptions(const v1::JobView& view,
+                                                   const Training& training) {
   TrainingLoop::Options loop;
   loop.clock = options_.clock;
   loop.engine = options_.setup->engine.get();
-  loop.store = training->store.get();
+  loop.store = training.store.get();
   auto& sampler = options_.setup->sampler;
   loop.sampler = sampler.has_value() ? &*sampler : nullptr;
   loop.train = &options_.setup->data.train;
   loop.worker = options_.worker;
-  loop.first_step = Step(first_step);
-  loop.steps = EndStepFrom(first_step);
+  loop.first_step = Step(FirstStep(view));
+  loop.steps = EndStepFrom(FirstStep(view));
   loop.is_restored = view.restored_step() > 0;
   loop.must_stop = [this] { return IsAskedToEnd(); };
   loop.tracer = options_.tracer;
-  loop.schedule = training->schedule.get();
+  loop.schedule = training.schedule.get();
   if (view.auto_codecs().first_step() > 0) {
-    UseAutoCodecs(view.auto_codecs(), loop.first_step, *training->store);
+    UseAutoCodecs(view.auto_codecs(), loop.first_step, *training.store);
   } else {
-    loop.begin_step = [this, store = training->store.get(), is_used = false](Step step) mutable {
+    loop.begin_step = [this, store = training.store.get(), is_used = false](Step step) mutable {
       if (is_used) return;
       const v1::AutoCodecs choice = AutoCodecsOfJob();
       if (choice.first_step() == 0) return;
@@ -274,8 +291,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
       UseAutoCodecs(choice, step, *store);
     };
   }
-  training->loop = std::make_unique<TrainingLoop>(loop);
-  return training;
+  return loop;
 }
 
 absl::Status TrainingSession::EvaluateAndReport() {
@@ -289,9 +305,7 @@ absl::Status TrainingSession::EvaluateAndReport() {
   RETURN_IF_ERROR(setup.evaluate ? setup.evaluate(steps, *training->store, request)
                                  : EvaluateOnTestData(setup, steps, *training->store, request));
   request.set_parameters_xxh3(HashParameters(training->store->values()));
-  return AwaitReply(*options_.coordinator, &CoordinatorEndpoint::ReportResult, request,
-                    *options_.clock)
-      .status();
+  return AwaitReply(*options_.coordinator, request, *options_.clock).status();
 }
 
 std::shared_ptr<TrainingSession::Training> TrainingSession::CurrentTraining() {

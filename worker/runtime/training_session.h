@@ -86,6 +86,7 @@ class TrainingSession {
   // In a job that stays, a worker leaves once it has done its steps.
   void EndTraining();
   bool HasDoneItsSteps();
+  int64_t FirstStep(const v1::JobView& view) const;  // of this worker
   // capstan::EndStep for this worker.
   int64_t EndStepFrom(int64_t first_step) const;
   // The coordinator has taken this process out of the job.
@@ -108,6 +109,11 @@ class TrainingSession {
   void MeasureLinksTo(const v1::JobView& view);
   absl::StatusOr<std::unique_ptr<Training>> MakeTraining(const v1::JobView& view,
                                                          absl::FunctionRef<void()> report_now);
+  // The parts of MakeTraining. They use the parts before.
+  void MakeExchanges(const v1::JobView& view, Training& training);
+  absl::StatusOr<ParameterStore::Options> StoreOptions(const v1::JobView& view,
+                                                       const Training& training);
+  TrainingLoop::Options LoopOptions(const v1::JobView& view, const Training& training);
   absl::Status EvaluateAndReport();
   // The reason for a failed exchange or report: the job's own, if the job has failed. OK if the job
   // is done.

@@ -50,8 +50,7 @@ absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation inca
     if (options.end != nullptr && options.end->is_asked()) {
       return absl::CancelledError("was asked to end before it had a place in the job");
     }
-    const absl::StatusOr<v1::RegisterReply> reply =
-        AwaitReply(coordinator, &CoordinatorEndpoint::RegisterWorker, request, clock);
+    const absl::StatusOr<v1::RegisterReply> reply = AwaitReply(coordinator, request, clock);
     if (reply.ok() && reply->is_early()) {
       SleepUntil(clock, clock.Now() + TimeUntilTurn(*options.rank, reply->id(), interval));
       continue;
@@ -75,8 +74,7 @@ absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation inca
 absl::Status Worker::Run() {
   CoordinatorEndpoint& coordinator = *options_.coordinator;
   Clock& clock = *options_.clock;
-  ASSIGN_OR_RETURN(const v1::GetJobReply job,
-                   AwaitReply(coordinator, &CoordinatorEndpoint::GetJob, {}, clock));
+  ASSIGN_OR_RETURN(const v1::GetJobReply job, AwaitReply(coordinator, v1::GetJobRequest(), clock));
   options_.on_readiness(absl::UnavailableError("reads its data"));
   absl::StatusOr<JobSetup> setup = options_.prepare(job.job(), &clock);
   if (!setup.ok()) {

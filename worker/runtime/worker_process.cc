@@ -7,76 +7,69 @@
 #include "common/base/status_macros.h"
 #include "common/membership/grpc_coordinator_client.h"
 #include "common/membership/member_agent.h"
-#include "common/membership/start_trace.h"
-#include "worker/client/connect_to_servers.h"
-#include "worker/runtime/worker.h"
 
 namespace capstan {
 
-WorkerProcess::WorkerProcess(Options options)
-    : options_(std::move(options)),
-      incarnation_(SystemRandom()),
-      readiness_(absl::UnavailableError("waits for the coordinator")) {}
-
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(Options options) {
-  auto process = std::unique_ptr<WorkerProcess>(new WorkerProcess(std::move(options)));
-  const Options& given = process->options_;
-  ASSIGN_OR_RETURN(process->security_,
-                   GrpcSecurity::Open({given.keys, given.insecure, &process->clock_}));
+  options.context.listens = false;
+  options.context.waits_for = "waits for the coordinator";
+  ASSIGN_OR_RETURN(std::unique_ptr<ProcessContext> context,
+                   ProcessContext::Create(options.context));
   ASSIGN_OR_RETURN(
-      process->coordinator_,
-      ConnectToCoordinator(given.coordinator, given.rpc_deadline, &process->clock_,
-                           Random(SystemRandom()), process->security_, given.connect_deadline));
+      std::unique_ptr<CoordinatorEndpoint> coordinator,
+      ConnectToCoordinator(options.coordinator, options.rpc_deadline, &context->clock(),
+                           Random(SystemRandom()), context->security(), options.connect_deadline));
+  auto process = std::unique_ptr<WorkerProcess>(
+      new WorkerProcess(std::move(options), std::move(context), std::move(coordinator)));
   if (const absl::Status status = process->Open(); !status.ok()) {
     ReportEarlyFailure(*process->coordinator_, v1::HeartbeatRequest::WORKER, process->incarnation_,
-                       status, process->clock_);
+                       status, process->clock());
     return status;
   }
   return process;
 }
 
-absl::Status WorkerProcess::Open() {
-  ASSIGN_OR_RETURN(
-      listeners_, StartProcessListeners(options_.health_listen, options_.metrics_listen, readiness_,
-                                        metrics_, &clock_));
-  return OpenRecords();
-}
+WorkerProcess::WorkerProcess(Options options, std::unique_ptr<ProcessContext> context,
+                             std::unique_ptr<CoordinatorEndpoint> coordinator)
+    : options_(std::move(options)),
+      context_(std::move(context)),
+      coordinator_(std::move(coordinator)),
+      incarnation_(SystemRandom()) {}
 
-absl::Status WorkerProcess::OpenRecords() {
+absl::Status WorkerProcess::Open() {
+  RETURN_IF_ERROR(context_->Listen());
   if (!options_.record_history.empty()) {
     ASSIGN_OR_RETURN(recorder_,
-                     HistoryRecorder::Create(options_.record_history, incarnation_, &clock_));
+                     HistoryRecorder::Create(options_.record_history, incarnation_, &clock()));
   }
-  if (!options_.trace.empty()) {
-    ASSIGN_OR_RETURN(tracer_, StartTrace(options_.trace, *coordinator_, &clock_));
-  }
-  return absl::OkStatus();
+  return context_->StartTrace(options_.trace, *coordinator_);
 }
 
-absl::Status WorkerProcess::Run(JobPreparer prepare) {
+Worker::Options WorkerProcess::WorkerOptions(JobPreparer prepare) {
   Worker::Options options;
-  options.clock = &clock_;
+  options.clock = &clock();
   options.coordinator = coordinator_.get();
   options.incarnation = incarnation_;
   options.host = HostAndNetwork();
   options.rank = options_.rank;
   options.on_registered = options_.on_registered;
-  options.metrics = &metrics_;
+  options.metrics = &context_->metrics();
   options.end = options_.end;
-  options.tracer = tracer_.get();
-  options.on_readiness = [this](absl::Status status) { readiness_.Set(std::move(status)); };
+  options.tracer = tracer();
+  options.on_readiness = [this](absl::Status status) {
+    context_->readiness().Set(std::move(status));
+  };
   const auto used = std::make_shared<TransportsUsed>();
   options.transport = [used] { return used->Text(); };
-  ServerConnector connect;
-  options.connect = [&](const v1::JobSpec& job, ServerId, const ServerAddress& address) {
-    if (!connect) {
-      connect = ConnectToServers({job.transport(),
-                                  &clock_,
-                                  options_.on_ucx_blocked,
-                                  {security_, job.name(), incarnation_.value()},
-                                  used});
+  options.connect = [this, used](const v1::JobSpec& job, ServerId, const ServerAddress& address) {
+    if (!connect_) {
+      connect_ = ConnectToServers({job.transport(),
+                                   &clock(),
+                                   options_.on_ucx_blocked,
+                                   {context_->security(), job.name(), incarnation_.value()},
+                                   used});
     }
-    return connect(address.grpc);
+    return connect_(address.grpc);
   };
   options.prepare = std::move(prepare);
   if (recorder_ != nullptr) {
@@ -85,9 +78,14 @@ absl::Status WorkerProcess::Run(JobPreparer prepare) {
     };
     options.on_view = [this](const v1::JobView& view) { recorder_->NoteView(view); };
   }
-  const absl::Status status = Worker(std::move(options)).Run();
+  return options;
+}
+
+absl::Status WorkerProcess::Run(JobPreparer prepare) {
+  const absl::Status status = Worker(WorkerOptions(std::move(prepare))).Run();
+  connect_ = nullptr;
   absl::Status kept = recorder_ == nullptr ? absl::OkStatus() : recorder_->Finish();
-  if (tracer_ != nullptr) kept.Update(tracer_->Finish());
+  kept.Update(context_->Finish());
   return status.ok() ? kept : status;
 }
 

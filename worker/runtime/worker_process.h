@@ -12,15 +12,13 @@
 #include "absl/time/time.h"
 #include "common/base/end_request.h"
 #include "common/base/ids.h"
-#include "common/base/readiness.h"
-#include "common/base/real_clock.h"
 #include "common/history/history_recorder.h"
 #include "common/membership/coordinator_endpoint.h"
-#include "common/metrics/metrics_sources.h"
+#include "common/process/process_context.h"
 #include "common/trace/tracer.h"
-#include "common/transport/grpc/grpc_security.h"
-#include "common/transport/grpc/process_listeners.h"
+#include "worker/client/connect_to_servers.h"
 #include "worker/runtime/job_setup.h"
+#include "worker/runtime/worker.h"
 
 namespace capstan {
 
@@ -29,13 +27,10 @@ namespace capstan {
 class WorkerProcess {
  public:
   struct Options {
+    ProcessContext::Options context;                  // `listens` and `waits_for` do not count
     std::string coordinator;                          // Required: host:port
     absl::Duration rpc_deadline = absl::Seconds(30);  // of retries to reach the coordinator
     absl::Duration connect_deadline;                  // until its first answer, if longer
-    std::string keys;                                 // folder; empty: plaintext
-    bool insecure = false;                            // as the flag of capstan_worker
-    std::string health_listen;                        // host:port; empty: nobody listens
-    std::string metrics_listen;                       // host:port; empty: nobody listens
     std::string record_history;                       // folder; empty: nothing is recorded
     std::string trace;                                // file; empty: nothing is traced
     std::optional<uint32_t> rank;                     // none: the next free id
@@ -48,30 +43,27 @@ class WorkerProcess {
   // Opens keys, listeners and records. The coordinator hears of a failure, if it can be reached.
   static absl::StatusOr<std::unique_ptr<WorkerProcess>> Create(Options options);
 
-  Clock& clock() { return clock_; }
+  Clock& clock() { return context_->clock(); }
   CoordinatorEndpoint& coordinator() { return *coordinator_; }
   Incarnation incarnation() const { return incarnation_; }
-  Tracer* tracer() { return tracer_.get(); }  // null: nothing is traced
+  Tracer* tracer() { return context_->tracer(); }  // null: nothing is traced
 
   // Worker::Run, then ends the records. Called once.
   absl::Status Run(JobPreparer prepare);
 
  private:
-  explicit WorkerProcess(Options options);
+  WorkerProcess(Options options, std::unique_ptr<ProcessContext> context,
+                std::unique_ptr<CoordinatorEndpoint> coordinator);
 
   absl::Status Open();
-  absl::Status OpenRecords();
+  Worker::Options WorkerOptions(JobPreparer prepare);
 
-  Options options_;
-  RealClock clock_;
+  const Options options_;
+  const std::unique_ptr<ProcessContext> context_;
+  const std::unique_ptr<CoordinatorEndpoint> coordinator_;
   const Incarnation incarnation_;
-  SecurityPointer security_;
-  std::unique_ptr<CoordinatorEndpoint> coordinator_;
-  Readiness readiness_;
-  MetricsSources metrics_;
-  std::optional<ProcessListeners> listeners_;
   std::unique_ptr<HistoryRecorder> recorder_;  // null: nothing is recorded
-  std::unique_ptr<Tracer> tracer_;
+  ServerConnector connect_;                    // made when the job is known
 };
 
 }  // namespace capstan

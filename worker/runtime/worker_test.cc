@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/simulated_clock.h"
-#include "common/membership/scripted_coordinator.h"
+#include "common/membership/coordinator_endpoint.h"
 
 namespace capstan {
 namespace {
@@ -19,14 +19,13 @@ using ::testing::HasSubstr;
 
 // Refuses workers with `refusal` until a time, and gives them place 3 from then on. If the refusal
 // is OK, place 1 is to be taken first.
-class BusyCoordinator : public ScriptedCoordinator {
+class BusyCoordinator : public CoordinatorEndpoint {
  public:
   BusyCoordinator(const Clock* clock, absl::Status refusal, absl::Time until)
       : clock_(*clock), refusal_(std::move(refusal)), until_(until) {}
 
-  void RegisterWorker(v1::RegisterWorkerRequest request,
-                      Callback<v1::RegisterReply> done) override {
-    last_request = std::move(request);
+  void Call(CoordinatorRequest request, Callback<CoordinatorReply> done) override {
+    last_request = std::get<v1::RegisterWorkerRequest>(std::move(request));
     ++requests;
     if (clock_.Now() < until_ && !refusal_.ok()) return done(refusal_);
     v1::RegisterReply reply;

@@ -40,7 +40,7 @@ class StreamJob {
         trainer_({job, StepsOf(job, *data_), data_.get(), model_.get(), &engine_}) {}
 
   ~StreamJob() {
-    engine_.SetOutcome(absl::CancelledError("the worker ends"));
+    engine_.steps().SetOutcome(absl::CancelledError("the worker ends"));
     trainer_.Cancel();
     if (thread_.joinable()) thread_.join();
   }
@@ -52,7 +52,7 @@ class StreamJob {
     thread_ = std::thread([this, worker] {
       const absl::Status status = trainer_.Run(worker);
       // The engine itself has told what it returned.
-      if (!status.ok()) engine_.Fail(status);
+      if (!status.ok()) engine_.steps().Fail(status);
     });
   }
 

@@ -42,20 +42,20 @@ void StreamTrainer::Cancel() {
 
 absl::Status StreamTrainer::Run(WorkerId worker) {
   ProgramEngine& engine = *options_.engine;
-  RETURN_IF_ERROR(engine.AwaitStart(kForever));
+  RETURN_IF_ERROR(engine.steps().AwaitStart(kForever));
   RETURN_IF_ERROR(Train({worker.value(), options_.job.cluster().num_workers()}));
-  RETURN_IF_ERROR(engine.End());
-  ASSIGN_OR_RETURN(const bool is_evaluator, engine.AwaitEvaluation(kForever));
+  RETURN_IF_ERROR(engine.steps().End());
+  ASSIGN_OR_RETURN(const bool is_evaluator, engine.steps().AwaitEvaluation(kForever));
   if (!is_evaluator) return absl::OkStatus();
   v1::ReportResultRequest result;
   RETURN_IF_ERROR(Evaluate(result));
-  return engine.Report(result, kForever);
+  return engine.steps().Report(result, kForever);
 }
 
 absl::Status StreamTrainer::Train(const SampleShare& share) {
   ASSIGN_OR_RETURN(const std::shared_ptr<SampleStream> stream, OpenStream(share));
   ProgramEngine& engine = *options_.engine;
-  const int64_t first_step = engine.step().value();
+  const int64_t first_step = engine.steps().current().value();
   StepBatches::Options options;
   options.batch_size = options_.job.training().batch_size();
   options.epochs = options_.job.training().epochs();
@@ -72,7 +72,7 @@ absl::Status StreamTrainer::Train(const SampleShare& share) {
   }
   ASSIGN_OR_RETURN(bool has_step, batches.Next(&input.batch));
   options_.model->ListKeys(input.batch, &input.keys);
-  if (has_step) RETURN_IF_ERROR(engine.PullRows(SparseModel::kRows, input.keys, kForever));
+  if (has_step) RETURN_IF_ERROR(engine.rows().Pull(SparseModel::kRows, input.keys, kForever));
   while (has_step) {
     ASSIGN_OR_RETURN(has_step, batches.Next(&next.batch));
     if (!has_step) next.batch.Clear();
@@ -97,7 +97,7 @@ absl::Status StreamTrainer::ReadRows(StepInput& input) {
   input.rows.resize(input.keys.size() * options_.model->row_dim());
   // Without keys nothing was pulled.
   if (input.keys.empty()) return absl::OkStatus();
-  return options_.engine->ReadRows(SparseModel::kRows, absl::MakeSpan(input.rows), kForever);
+  return options_.engine->rows().Read(SparseModel::kRows, absl::MakeSpan(input.rows), kForever);
 }
 
 absl::Status StreamTrainer::TrainStep(StepInput& input, absl::Span<const uint64_t> next_keys) {
@@ -120,7 +120,7 @@ absl::Status StreamTrainer::TrainStep(StepInput& input, absl::Span<const uint64_
       [&engine](int layer) { return engine.Push(layer, kForever); }, absl::MakeSpan(row_gradients_),
       engine.gradients()));
   RETURN_IF_ERROR(
-      engine.PushRows(SparseModel::kRows, input.keys, row_gradients_, next_keys, kForever));
+      engine.rows().Push(SparseModel::kRows, input.keys, row_gradients_, next_keys, kForever));
   labels_.Add(batch.labels());
   return engine.EndStep(loss / static_cast<double>(samples), samples, kForever);
 }
@@ -130,7 +130,7 @@ absl::Status StreamTrainer::LogOddsOf(const SparseBatch& batch, absl::Span<float
   SparseModel& model = *options_.model;
   StepInput& input = evaluated_;
   model.ListKeys(batch, &input.keys);
-  RETURN_IF_ERROR(engine.PullRows(SparseModel::kRows, input.keys, kForever));
+  RETURN_IF_ERROR(engine.rows().Pull(SparseModel::kRows, input.keys, kForever));
   RETURN_IF_ERROR(ReadRows(input));
   if (options_.job.model().type() == v1::ModelSpec::SPARSE_LOGISTIC_REGRESSION) {
     for (size_t i = 0; i < input.keys.size(); ++i) {

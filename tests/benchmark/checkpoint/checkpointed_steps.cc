@@ -65,8 +65,9 @@ class Orders {
       is_writing_ = true;
       begin_ = clock_->Now();
     }
-    coordinator_->Checkpoint(
-        {}, [this](const absl::StatusOr<v1::CheckpointReply>& reply) { OnEnd(reply.status()); });
+    CallCoordinator(
+        *coordinator_, v1::CheckpointRequest(),
+        [this](const absl::StatusOr<v1::CheckpointReply>& reply) { OnEnd(reply.status()); });
   }
 
   absl::StatusOr<std::vector<WritingTime>> written() const {

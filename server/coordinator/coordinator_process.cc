@@ -1,0 +1,128 @@
+#include "server/coordinator/coordinator_process.h"
+
+#include <glog/logging.h>
+
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
+#include "common/base/open_files.h"
+#include "common/base/random.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_properties.h"
+#include "server/coordinator/job_files.h"
+
+namespace capstan {
+namespace {
+
+CallGuard::Options GuardOptions(const v1::JobSpec& job, ProcessContext& context) {
+  CallGuard::Options options;
+  options.clock = &context.clock();
+  options.registrations_per_second = job.limits().registrations_per_second();
+  options.security = context.security();
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Start(Options options) {
+  std::unique_ptr<LogRing> log;
+  if (!options.http_listen.empty()) log = std::make_unique<LogRing>();
+  options.context.listens = true;
+  options.context.waits_for = "does not listen yet";
+  ASSIGN_OR_RETURN(std::unique_ptr<ProcessContext> context,
+                   ProcessContext::Create(options.context));
+  auto process = std::unique_ptr<CoordinatorProcess>(
+      new CoordinatorProcess(std::move(options), std::move(log), std::move(context)));
+  RETURN_IF_ERROR(process->Open());
+  return process;
+}
+
+CoordinatorProcess::CoordinatorProcess(Options options, std::unique_ptr<LogRing> log,
+                                       std::unique_ptr<ProcessContext> context)
+    : options_(std::move(options)),
+      log_(std::move(log)),
+      context_(std::move(context)),
+      guard_(GuardOptions(options_.job, *context_)),
+      outcome_(&context_->clock()),
+      files_(&context_->clock()) {
+  guard_.set_audience(kCoordinatorAudience);
+}
+
+// No file work may run once the coordinator ends.
+CoordinatorProcess::~CoordinatorProcess() { files_.Stop(); }
+
+absl::Status CoordinatorProcess::Open() {
+  RETURN_IF_ERROR(context_->Listen());
+  info_ = AddMemberInfo(&context_->metrics(), "coordinator", /*id=*/0, options_.job.name());
+  RETURN_IF_ERROR(MakeCoordinator());
+  if (log_ != nullptr) RETURN_IF_ERROR(StartPage());
+  RETURN_IF_ERROR(StartServer());
+  context_->readiness().Set(absl::OkStatus());
+  return absl::OkStatus();
+}
+
+absl::Status CoordinatorProcess::MakeCoordinator() {
+  Coordinator::Options options;
+  options.job = options_.job;
+  options.job_fingerprint = JobFingerprint(options_.job);
+  RETURN_IF_ERROR(OpenJobFiles(/*token=*/SystemRandom(), options));
+  options.run_in_background = [this](absl::AnyInvocable<void()> work) {
+    files_.Add(std::move(work));
+  };
+  coordinator_ = std::make_unique<Coordinator>(std::move(options), context_->clock());
+  coordinator_->OnEnd([this](JobOutcome ended) {
+    context_->readiness().End(absl::UnavailableError("the job has ended"));
+    outcome_.Set(std::move(ended));
+    options_.on_end();
+  });
+  return absl::OkStatus();
+}
+
+absl::Status CoordinatorProcess::StartPage() {
+  const SecurityPointer security = context_->security();
+  LivePageServer::Options options;
+  options.listen = options_.http_listen;
+  options.coordinator = coordinator_.get();
+  options.clock = &context_->clock();
+  options.log = log_.get();
+  options.tokens = [security] { return security->tokens(); };
+  if (security->is_tls()) options.tls = [security] { return security->tls_keys(); };
+  options.is_insecure = security->is_insecure();
+  ASSIGN_OR_RETURN(page_, LivePageServer::Start(std::move(options)));
+  return absl::OkStatus();
+}
+
+absl::Status CoordinatorProcess::StartServer() {
+  const v1::JobSpec& job = options_.job;
+  const uint32_t members = job.cluster().num_servers() + job.cluster().num_workers();
+  RETURN_IF_ERROR(ExpectOpenFiles(members));
+  service_ = std::make_unique<GrpcCoordinatorService>(*coordinator_, &guard_);
+  GrpcServer::Options options;
+  options.guard = &guard_;
+  options.max_connections =
+      options_.max_connections > 0 ? options_.max_connections : 64 + 4 * members;
+  options.max_message_bytes = static_cast<int>(job.limits().message_bytes());
+  options.first_message_bytes = job.limits().message_bytes();
+  options.limits = job.limits();
+  ASSIGN_OR_RETURN(server_, GrpcServer::Start(options_.listen, {service_.get()}, options));
+  counts_ = context_->metrics().Add([this](MetricsPage& page) {
+    coordinator_->AddMetrics(page);
+    AddConnectionMetrics(guard_, *server_, page);
+  });
+  return absl::OkStatus();
+}
+
+void CoordinatorProcess::Interrupt(const std::string& reason) {
+  context_->readiness().End(absl::UnavailableError(reason));
+  coordinator_->Fail(reason);
+}
+
+void CoordinatorProcess::Stop() {
+  LogRefused(guard_, *server_);
+  counts_ = MetricsSources::Registration();
+  server_->Shutdown(context_->clock().Now() + absl::Seconds(1));
+  files_.Stop();
+}
+
+}  // namespace capstan
