@@ -35,7 +35,7 @@ const Metric* FindMetric(absl::string_view name);
 // Upper bounds of the buckets of capstan_staleness_steps. One more bucket has all larger values.
 absl::Span<const double> StalenessBounds();
 
-// The list as a table in Markdown, for deploy/README.md.
+// The list as a table in Markdown, for deploy/guide/metrics.md.
 std::string MetricTable();
 
 }  // namespace capstan

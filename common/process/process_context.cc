@@ -7,16 +7,15 @@ namespace capstan {
 
 absl::StatusOr<std::unique_ptr<ProcessContext>> ProcessContext::Create(const Options& options) {
   auto context = std::unique_ptr<ProcessContext>(new ProcessContext(options));
-  ASSIGN_OR_RETURN(
-      context->security_,
-      GrpcSecurity::Open({options.keys, options.insecure, &context->clock_, options.listens}));
+  ASSIGN_OR_RETURN(context->security_, GrpcSecurity::Open({options.keys, options.insecure,
+                                                           &context->clock_, options.listens}));
   return context;
 }
 
 absl::Status ProcessContext::Listen() {
-  ASSIGN_OR_RETURN(listeners_,
-                   StartProcessListeners(options_.health_listen, options_.metrics_listen,
-                                         readiness_, metrics_, &clock_));
+  ASSIGN_OR_RETURN(
+      listeners_, StartProcessListeners(options_.health_listen, options_.metrics_listen, readiness_,
+                                        metrics_, &clock_));
   return absl::OkStatus();
 }
 

@@ -225,6 +225,11 @@ std::vector<Listed> AllListed() {
                  "tar -xf capstan.tar.gz && capstan/bin/capstan run "
                  "--job=capstan/jobs/digits.textproto"),
       DoesNotTrain("bazel query 'attr(tags, no_sanitizer, tests(//...))'"),
+      DoesNotTrain("deploy/setup.sh"),
+      DoesNotTrain("bazel build //deploy/cli:capstan //server:all //worker:capstan_worker"),
+      DoesNotTrain("bazel test //server/shard/... //worker/client/..."),
+      DoesNotTrain("bazel test //common/routing:key_shard_test"),
+      DoesNotTrain("bazel run //tests/simulation:simulation -- --first_seed=1 --seeds=1"),
 
       IsTestedBy(kHostsTest,
                  "capstan run --hosts=node1,node2:2 --bundle=capstan.tar.gz "

@@ -6,7 +6,7 @@ source "${TEST_SRCDIR}/capstan/tests/machines/machines.sh"
 capstan="${TEST_SRCDIR}/capstan/deploy/cli/capstan"
 meet="$(cluster_address node0):4000"
 keys="${TEST_TMPDIR}/keys"
-guide="${TEST_SRCDIR}/capstan/deploy/README.md"
+guide="${TEST_SRCDIR}/capstan/deploy/guide/when-lost.md"
 codes=()
 # A job that would take minutes.
 long=(--insecure --epochs=1000 --lease_seconds=2 --heartbeat_seconds=0.5 --rpc_deadline_seconds=4)
@@ -63,7 +63,7 @@ expect_text() {
     failed "$1" "expected '$3' on machine $2"
 }
 
-# expect_documented TEST TEXT FILE: the file has this message, and deploy/README.md explains it.
+# expect_documented TEST TEXT FILE: the file has this message, and the guide explains it.
 expect_documented() {
   local file
   for file in "$3" "${guide}"; do

@@ -1,4 +1,4 @@
-// The table of metrics in deploy/README.md is that of the code.
+// The table of metrics in deploy/guide/metrics.md is that of the code.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 namespace capstan {
 namespace {
 
-constexpr char kReadme[] = "deploy/README.md";
+constexpr char kGuide[] = "deploy/guide/metrics.md";
 constexpr char kBegin[] = "| metric | type | served by | meaning |\n";
 
 std::string ReadFile(const std::string& path) {
@@ -31,17 +31,17 @@ std::string WithTable(const std::string& text) {
   return absl::StrCat(text.substr(0, begin), MetricTable(), text.substr(end + 1));
 }
 
-TEST(MetricTableTest, TheReadmeHasTheTableOfTheCode) {
+TEST(MetricTableTest, TheGuideHasTheTableOfTheCode) {
   // Set by `bazel run` alone.
   if (const char* const root = getenv("BUILD_WORKSPACE_DIRECTORY"); root != nullptr) {
-    const std::string path = absl::StrCat(root, "/", kReadme);
+    const std::string path = absl::StrCat(root, "/", kGuide);
     const std::string text = WithTable(ReadFile(path));
     ASSERT_NE(text, "") << path << ": expected the line " << kBegin;
     std::ofstream(path, std::ios::trunc) << text;
   } else {
-    const std::string text = ReadFile(kReadme);
+    const std::string text = ReadFile(kGuide);
     EXPECT_EQ(text, WithTable(text))
-        << "the table of metrics in " << kReadme << " is not that of common/metrics/metric_list.cc;"
+        << "the table of metrics in " << kGuide << " is not that of common/metrics/metric_list.cc;"
         << " write it with: bazel run //tests/metrics:metric_table_test";
   }
 }

@@ -37,7 +37,7 @@ constexpr uint64_t kSeed = 17;
 
 constexpr int64_t kMiB = 1 << 20;
 
-// What deploy/README.md promises: memory of coordinator and server together for strangers, and the
+// What deploy/guide/security.md promises: memory of coordinator and server together for strangers, and the
 // bytes after which they close a connection without an admitted call.
 constexpr int64_t kBoundBytes = 128 * kMiB;
 constexpr int64_t kServerCutBytes = 8 * kMiB;

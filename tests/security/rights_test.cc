@@ -296,17 +296,17 @@ TEST_F(RightsTest, NoCallIsForgotten) {
   EXPECT_EQ(described, in_services);
 }
 
-// "capstan set, capstan checkpoint" as the README has it: each command between backquotes.
-TEST_F(RightsTest, TheReadmeNamesTheCallersOfEachRight) {
-  std::stringstream readme;
-  readme << std::ifstream("deploy/README.md").rdbuf();
+// "capstan set, capstan checkpoint" as the guide has it: each command between backquotes.
+TEST_F(RightsTest, TheGuideNamesTheCallersOfEachRight) {
+  std::stringstream guide;
+  guide << std::ifstream("deploy/guide/security.md").rdbuf();
   for (const Right right : kAllRights) {
     const std::string begin = absl::StrCat("\n| `", RightName(right), "`");
-    const size_t at = readme.str().find(begin);
+    const size_t at = guide.str().find(begin);
     ASSERT_NE(at, std::string::npos) << begin;
     const std::string row =
-        absl::StrReplaceAll(readme.str().substr(at + 1, readme.str().find('\n', at + 1) - at - 1),
-                            {{"`", ""}, {"[", ""}, {"](#live-page)", ""}});
+        absl::StrReplaceAll(guide.str().substr(at + 1, guide.str().find('\n', at + 1) - at - 1),
+                            {{"`", ""}, {"[", ""}, {"](watching.md#live-page)", ""}});
     EXPECT_THAT(row, HasSubstr(CallersWith(right)));
   }
 }

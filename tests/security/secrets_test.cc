@@ -1,4 +1,4 @@
-// What deploy/README.md promises: keys and tokens are never in a log.
+// What deploy/guide/security.md promises: keys and tokens are never in a log.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
