@@ -123,6 +123,7 @@ add_torch torch
 python="${scratch}/torch/bin/python"
 debian=(env "PYTHONPATH=$(echo "${scratch}"/empty/lib/python3*/site-packages)" /usr/bin/python3 -P)
 
+check "the distribution is capstan-ps" "${scratch}/empty/bin/python" -m pip show --quiet capstan-ps
 check "a job of built-in workers in an empty environment" trains_without_anything
 check "beside PyPI's torch" imports_in_both_orders "${python}"
 check "beside Debian's torch" imports_in_both_orders "${debian[@]}"

@@ -3,7 +3,7 @@
 # capstan.h. Where it is installed, it needs no compiler and no Debian package. Every Python from
 # 3.9 on will do.
 # Usage: deploy/wheel.sh [--output=DIR]
-#   --output=DIR   folder for capstan-VERSION-py3-none-manylinux_2_34_x86_64.whl; dist unless given
+#   --output=DIR   folder for capstan_ps-VERSION-py3-none-manylinux_2_34_x86_64.whl; dist unless given
 set -euo pipefail
 
 fail() {

@@ -12,10 +12,12 @@ import pathlib
 import sys
 import zipfile
 
+# As in files of the distribution capstan-ps. PyPI's `capstan` is another project.
+NAME = "capstan_ps"
 TAG = "py3-none-manylinux_2_34_x86_64"
 
 METADATA = """Metadata-Version: 2.1
-Name: capstan
+Name: capstan-ps
 Version: {version}
 Summary: Train a model on parameter servers
 Requires-Python: >=3.9
@@ -42,7 +44,7 @@ def files_of(folder, version):
     for path in sorted((folder / "capstan").rglob("*")):
         if path.is_file():
             files[str(path.relative_to(folder))] = (path.read_bytes(), os.access(path, os.X_OK))
-    info = f"capstan-{version}.dist-info"
+    info = f"{NAME}-{version}.dist-info"
     for name, text in (("METADATA", METADATA.format(version=version)), ("WHEEL", WHEEL),
                        ("entry_points.txt", ENTRY_POINTS)):
         files[f"{info}/{name}"] = (text.encode(), False)
@@ -61,7 +63,7 @@ def record_of(files, own_path):
 
 def main(folder, version, output):
     pathlib.Path(output).mkdir(parents=True, exist_ok=True)
-    wheel = pathlib.Path(output) / f"capstan-{version}-{TAG}.whl"
+    wheel = pathlib.Path(output) / f"{NAME}-{version}-{TAG}.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, (content, is_program) in files_of(pathlib.Path(folder), version).items():
             entry = zipfile.ZipInfo(path)  # of 1980-01-01

@@ -479,7 +479,7 @@ std::vector<Listed> AllListed() {
 
       // worker/python
       DoesNotTrain("deploy/wheel.sh"),
-      DoesNotTrain("pip install dist/capstan-*.whl"),
+      DoesNotTrain("pip install dist/capstan_ps-*.whl"),
       IsTestedBy(kPythonTest,
                  "python -m capstan run --num_workers=2 --num_servers=2 "
                  "--worker_command=\"python worker/python/examples/digits.py\""),
