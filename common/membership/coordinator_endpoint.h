@@ -12,7 +12,8 @@
 
 namespace capstan {
 
-// The calls of CoordinatorService. common/README.md says what a new one needs.
+// The calls of CoordinatorService. The request of call X is XRequest. common/README.md says what a
+// new one needs.
 using CoordinatorRequest =
     std::variant<v1::GetJobRequest, v1::RegisterServerRequest, v1::RegisterWorkerRequest,
                  v1::HeartbeatRequest, v1::ReportFailureRequest, v1::ReportResultRequest,

@@ -192,13 +192,14 @@ absl::Status GrpcCoordinatorClient::ErrorOf(const grpc::Status& status, const ab
 
 template <typename Reply>
 absl::Status GrpcCoordinatorClient::NoteAnswer(const Reply& reply) {
+  absl::Status same_version;
+  if constexpr (std::is_same_v<Reply, v1::GetJobReply>) same_version = CheckVersion(reply);
   MutexLock lock(&mu_);
   has_been_answered_ = true;
   if constexpr (std::is_same_v<Reply, v1::GetJobReply>) {
-    RETURN_IF_ERROR(CheckVersion(reply));
     heartbeat_interval_ = absl::Seconds(reply.job().membership().heartbeat_seconds());
   }
-  return absl::OkStatus();
+  return same_version;
 }
 
 absl::Status GrpcCoordinatorClient::CheckVersion(const v1::GetJobReply& reply) const {

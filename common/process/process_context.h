@@ -20,7 +20,7 @@ namespace capstan {
 
 // What the parts of a coordinator, a server or a worker share in its process: clock, keys, probes,
 // metrics and a trace. Its program makes it first and ends it last. One thread calls Listen,
-// StartTrace and Finish, in this order; the rest is thread-safe.
+// StartTrace and Finish, in this order, and tracer() after StartTrace. The rest is thread-safe.
 class ProcessContext {
  public:
   struct Options {

@@ -10,6 +10,8 @@
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"
+#include "common/metrics/metrics_page.h"
+#include "common/transport/grpc/grpc_security.h"
 #include "server/coordinator/job_files.h"
 
 namespace capstan {
@@ -49,8 +51,14 @@ CoordinatorProcess::CoordinatorProcess(Options options, std::unique_ptr<LogRing>
   guard_.set_audience(kCoordinatorAudience);
 }
 
-// No file work may run once the coordinator ends.
-CoordinatorProcess::~CoordinatorProcess() { files_.Stop(); }
+CoordinatorProcess::~CoordinatorProcess() {
+  counts_ = MetricsSources::Registration();
+  server_.reset();
+  service_.reset();
+  page_.reset();
+  // No file work may run once the coordinator ends.
+  files_.Stop();
+}
 
 absl::Status CoordinatorProcess::Open() {
   RETURN_IF_ERROR(context_->Listen());
@@ -95,13 +103,13 @@ absl::Status CoordinatorProcess::StartPage() {
 
 absl::Status CoordinatorProcess::StartServer() {
   const v1::JobSpec& job = options_.job;
-  const uint32_t members = job.cluster().num_servers() + job.cluster().num_workers();
+  const uint64_t members = uint64_t{job.cluster().num_servers()} + job.cluster().num_workers();
   RETURN_IF_ERROR(ExpectOpenFiles(members));
   service_ = std::make_unique<GrpcCoordinatorService>(*coordinator_, &guard_);
   GrpcServer::Options options;
   options.guard = &guard_;
-  options.max_connections =
-      options_.max_connections > 0 ? options_.max_connections : 64 + 4 * members;
+  options.max_connections = options_.max_connections > 0 ? options_.max_connections
+                                                         : static_cast<uint32_t>(64 + 4 * members);
   options.max_message_bytes = static_cast<int>(job.limits().message_bytes());
   options.first_message_bytes = job.limits().message_bytes();
   options.limits = job.limits();

@@ -45,7 +45,7 @@ class ServerProcess {
     uint32_t max_connections = 0;  // 0: enough for the job's workers
     std::string trace;             // file; empty: nothing is traced
     EndRequest* end = nullptr;     // outlives this; null: nobody asks it to end
-    // ConnectOptions::on_ucx_blocked. Required.
+    // As StartUcxTransportOfJob has it. Required.
     std::function<void(const absl::Status&)> on_ucx_blocked;
   };
 

@@ -74,6 +74,7 @@ ClusterResult Run(const v1::JobSpec& job, ClusterTransport& transport, Clock& cl
     options.job_fingerprint = JobFingerprint(job);
     const absl::Status opened = OpenJobFiles(/*token=*/5, options);
     CHECK(opened.ok()) << opened;
+    OneShot<JobOutcome> outcome(&clock);
     // A disk may be slow. The clock's thread, which runs the coordinator's alarm, must not wait for
     // it.
     BackgroundThread files(&clock);
@@ -82,7 +83,6 @@ ClusterResult Run(const v1::JobSpec& job, ClusterTransport& transport, Clock& cl
     };
     Coordinator coordinator(std::move(options), clock);
     const auto stop_files = absl::MakeCleanup([&files] { files.Stop(); });
-    OneShot<JobOutcome> outcome(&clock);
     coordinator.OnEnd([&outcome](JobOutcome ended) { outcome.Set(std::move(ended)); });
 
     if (on_start != nullptr) on_start(coordinator);

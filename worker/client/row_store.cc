@@ -11,6 +11,7 @@
 #include "common/codec/key_list.h"
 #include "common/tensor/host_buffer.h"
 #include "common/tensor/slicing.h"
+#include "worker/client/store_traffic.h"
 
 namespace capstan {
 

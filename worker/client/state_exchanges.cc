@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "common/base/status_macros.h"
 #include "common/scheduler/scheduler.h"
+#include "worker/client/store_traffic.h"
 
 namespace capstan {
 

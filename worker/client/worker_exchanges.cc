@@ -8,6 +8,7 @@ WorkerExchanges::WorkerExchanges(const Options& options, size_t layer_count, siz
     : options_(options),
       layer_count_(layer_count),
       group_count_(layer_count + table_count),
+      epoch_(options.clock->Now()),
       open_(group_count_),
       learning_rates_(table_count) {}
 
@@ -40,11 +41,13 @@ absl::StatusOr<bool> WorkerExchanges::WaitFor(size_t group, absl::Duration limit
   if (!status_.ok()) return status_;
   if (open == 0) return true;
   const absl::Time begin = clock().Now();
-  waits_since_ = begin;
+  ++waits_;
+  waits_since_ += begin - epoch_;
   while (status_.ok() && open > 0 && clock().WaitUntil(mu_, changed_, begin + limit)) {
   }
   traffic_.CountWaiting(clock().Now() - begin);
-  waits_since_ = std::nullopt;
+  --waits_;
+  waits_since_ -= begin - epoch_;
   if (!status_.ok()) return status_;
   return open == 0;
 }
@@ -58,8 +61,7 @@ absl::Status WorkerExchanges::WaitForAll() {
 
 absl::Duration WorkerExchanges::waiting() const {
   MutexLock lock(&mu_);
-  const absl::Duration ended = traffic_.waiting();
-  return waits_since_.has_value() ? ended + (clock().Now() - *waits_since_) : ended;
+  return traffic_.waiting() + waits_ * (clock().Now() - epoch_) - waits_since_;
 }
 
 void WorkerExchanges::SetLearningRate(TableId table, double learning_rate) {

@@ -55,7 +55,7 @@ class WorkerExchanges {
   absl::StatusOr<bool> WaitFor(size_t group, absl::Duration limit);
   // The same, for all groups, without limit.
   absl::Status WaitForAll();
-  // The time in WaitFor so far, with a wait that goes on.
+  // The time of all threads in WaitFor so far, with waits that go on.
   absl::Duration waiting() const;
 
   // The table's pushes from now on have this learning rate. None: that of its optimizer.
@@ -69,6 +69,7 @@ class WorkerExchanges {
   const Options options_;
   const size_t layer_count_;
   const size_t group_count_;
+  const absl::Time epoch_;
   TrafficCounter traffic_;
 
   mutable Mutex mu_;
@@ -76,7 +77,9 @@ class WorkerExchanges {
   std::vector<int64_t> open_ ABSL_GUARDED_BY(mu_);  // by group: not answered yet
   absl::Status status_ ABSL_GUARDED_BY(mu_);
   std::vector<std::optional<double>> learning_rates_ ABSL_GUARDED_BY(mu_);  // by table
-  std::optional<absl::Time> waits_since_ ABSL_GUARDED_BY(mu_);  // the latest wait that goes on
+  // Waits that go on, and the sum of the times since `epoch_` at which they began.
+  int64_t waits_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Duration waits_since_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace capstan

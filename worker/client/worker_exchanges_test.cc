@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <optional>
+#include <thread>
 
 #include "common/base/fake_clock.h"
 #include "common/scheduler/transfer_queue.h"
@@ -28,6 +30,12 @@ class WorkerExchangesTest : public testing::Test {
     return client;
   }
 
+  // How many threads wait: each adds its part of a nanosecond that passes.
+  int64_t Waiters() {
+    const absl::Duration before = exchanges_.waiting();
+    clock_.Advance(absl::Nanoseconds(1));
+    return absl::ToInt64Nanoseconds(exchanges_.waiting() - before);
+  }
   bool IsDone(size_t group) { return exchanges_.WaitFor(group, absl::ZeroDuration()).value(); }
 
   FakeClock clock_;
@@ -64,6 +72,29 @@ TEST_F(WorkerExchangesTest, ALearningRateIsThatOfOneTable) {
   exchanges_.SetLearningRate(kRows, 0.5);
   EXPECT_EQ(exchanges_.LearningRateOf(kRows), 0.5);
   EXPECT_EQ(exchanges_.LearningRateOf(TableId(0)), std::nullopt);
+}
+
+TEST_F(WorkerExchangesTest, WaitsOfSeveralThreadsAreAddedUp) {
+  const size_t rows = exchanges_.GroupOf(kRows);
+  exchanges_.Open(/*group=*/0, /*exchanges=*/1);
+  exchanges_.Open(rows, /*exchanges=*/1);
+  const auto wait = [this](size_t group) {
+    EXPECT_TRUE(exchanges_.WaitFor(group, absl::InfiniteDuration()).value());
+  };
+  std::thread layer(wait, 0);
+  std::thread table(wait, rows);
+  while (Waiters() < 2) std::this_thread::yield();
+  const absl::Duration both = exchanges_.waiting();
+  clock_.Advance(absl::Seconds(3));
+  EXPECT_EQ(exchanges_.waiting() - both, absl::Seconds(6));
+  exchanges_.Close(rows, absl::OkStatus());
+  table.join();
+  EXPECT_EQ(exchanges_.waiting() - both, absl::Seconds(6)) << "the other one still waits";
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(exchanges_.waiting() - both, absl::Seconds(7));
+  exchanges_.Close(/*group=*/0, absl::OkStatus());
+  layer.join();
+  EXPECT_EQ(exchanges_.waiting() - both, absl::Seconds(7));
 }
 
 }  // namespace

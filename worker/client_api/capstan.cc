@@ -17,7 +17,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/printable_text.h"
@@ -44,22 +43,21 @@ capstan_status Forked() {
   return CAPSTAN_FORKED;
 }
 
-absl::Status BadArgument(absl::string_view what) { return absl::InvalidArgumentError(what); }
-
 absl::Duration LimitOf(int64_t timeout_ms) {
   return timeout_ms < 0 ? absl::InfiniteDuration() : absl::Milliseconds(timeout_ms);
 }
 
 absl::StatusOr<TableId> IdOf(int32_t table) {
   if (table >= 0) return TableId(static_cast<uint32_t>(table));
-  return BadArgument(absl::StrCat("table: expected a sparse one, got ", table));
+  return absl::InvalidArgumentError(absl::StrCat("table: expected a sparse one, got ", table));
 }
 
 // `count` items at `items`. INVALID_ARGUMENT: there are some, and no items.
 template <typename Item>
 absl::StatusOr<absl::Span<Item>> ItemsAt(Item* items, size_t count, const char* name) {
   if (items == nullptr && count > 0) {
-    return BadArgument(absl::StrCat(name, ": expected ", count, " of them, got NULL"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": expected ", count, " of them, got NULL"));
   }
   return absl::Span<Item>(items, count);
 }
@@ -70,11 +68,12 @@ absl::StatusOr<absl::Span<Value>> SpanOf(absl::Span<const absl::Span<Value>> spa
                                          size_t count) {
   if (spans.empty()) return absl::FailedPreconditionError("the training has not begun");
   if (table < 0 || static_cast<size_t>(table) >= spans.size()) {
-    return BadArgument(absl::StrCat("table: expected 0 to ", spans.size() - 1, ", got ", table));
+    return absl::InvalidArgumentError(
+        absl::StrCat("table: expected 0 to ", spans.size() - 1, ", got ", table));
   }
   if (spans[table].size() != count) {
-    return BadArgument(absl::StrCat("count: expected the table's ", spans[table].size(),
-                                    " elements, got ", count));
+    return absl::InvalidArgumentError(absl::StrCat("count: expected the table's ",
+                                                   spans[table].size(), " elements, got ", count));
   }
   return spans[table];
 }
@@ -104,7 +103,7 @@ ProgramEngine* EngineOf(const capstan_job* job) {
 template <typename Use>
 capstan_status WithJob(capstan_job* job, Use use) {
   return Guarded([&] {
-    if (job == nullptr) return Return(BadArgument("job: expected a job, got NULL"));
+    if (job == nullptr) return Return(absl::InvalidArgumentError("job: expected a job, got NULL"));
     if (IsForked(*job)) return Forked();
     return Return(use(*job->job));
   });
@@ -135,7 +134,6 @@ void SetUpLibrary() {
 }  // namespace
 }  // namespace capstan
 
-using capstan::BadArgument;
 using capstan::ClientJob;
 using capstan::EngineOf;
 using capstan::JobOf;
@@ -161,7 +159,8 @@ capstan_status capstan_connect(const capstan_connect_options* options, capstan_j
           "own (exec, or multiprocessing's spawn)");
       return CAPSTAN_FORKED;
     }
-    if (job == nullptr) return Return(BadArgument("job: expected a place for it, got NULL"));
+    if (job == nullptr)
+      return Return(absl::InvalidArgumentError("job: expected a place for it, got NULL"));
     absl::StatusOr<ClientJob::Options> read = capstan::ReadConnectOptions(options);
     if (!read.ok()) return Return(read.status());
     capstan::SetUpLibrary();
@@ -174,7 +173,7 @@ capstan_status capstan_connect(const capstan_connect_options* options, capstan_j
 
 capstan_status capstan_add_table(capstan_job* job, const capstan_table* table, int32_t* id) {
   return WithJob(job, [&](ClientJob& client) -> absl::Status {
-    if (id == nullptr) return BadArgument("id: expected a place for it, got NULL");
+    if (id == nullptr) return absl::InvalidArgumentError("id: expected a place for it, got NULL");
     std::vector<float> initial;
     ASSIGN_OR_RETURN(capstan::v1::TableSpec spec, capstan::ReadTable(table, initial));
     ASSIGN_OR_RETURN(*id, client.AddTable(std::move(spec), std::move(initial)));
@@ -185,7 +184,7 @@ capstan_status capstan_add_table(capstan_job* job, const capstan_table* table, i
 capstan_status capstan_add_sparse_table(capstan_job* job, const capstan_sparse_table* table,
                                         int32_t* id) {
   return WithJob(job, [&](ClientJob& client) -> absl::Status {
-    if (id == nullptr) return BadArgument("id: expected a place for it, got NULL");
+    if (id == nullptr) return absl::InvalidArgumentError("id: expected a place for it, got NULL");
     ASSIGN_OR_RETURN(capstan::v1::TableSpec spec, capstan::ReadSparseTable(table));
     ASSIGN_OR_RETURN(*id, client.AddTable(std::move(spec), {}));
     return absl::OkStatus();
@@ -279,7 +278,8 @@ capstan_status capstan_push_rows(capstan_job* job, int32_t table, const uint64_t
     ASSIGN_OR_RETURN(const auto keys_of_rows, capstan::ItemsAt(keys, count, "keys"));
     ASSIGN_OR_RETURN(const auto next, capstan::ItemsAt(next_keys, next_count, "next_keys"));
     ASSIGN_OR_RETURN(const size_t dim, engine.rows().DimOf(id));
-    if (count > SIZE_MAX / dim) return BadArgument(absl::StrCat("count: got ", count, " keys"));
+    if (count > SIZE_MAX / dim)
+      return absl::InvalidArgumentError(absl::StrCat("count: got ", count, " keys"));
     ASSIGN_OR_RETURN(const auto values, capstan::ItemsAt(gradients, count * dim, "gradients"));
     return engine.rows().Push(id, keys_of_rows, values, next, LimitOf(timeout_ms));
   });
@@ -289,8 +289,8 @@ capstan_status capstan_set_learning_rate(capstan_job* job, int32_t table, double
   return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
     constexpr double kLargest = std::numeric_limits<float>::max();
     if (!(learning_rate >= 0 && learning_rate <= kLargest)) {
-      return BadArgument(absl::StrCat("learning_rate: expected a number from 0 to ", kLargest,
-                                      ", got ", learning_rate));
+      return absl::InvalidArgumentError(absl::StrCat("learning_rate: expected a number from 0 to ",
+                                                     kLargest, ", got ", learning_rate));
     }
     if (table < 0) return engine.SetLearningRate(std::nullopt, learning_rate);
     return engine.SetLearningRate(capstan::TableId(static_cast<uint32_t>(table)), learning_rate);
@@ -308,7 +308,7 @@ capstan_status capstan_end_step(capstan_job* job, double loss, uint64_t samples,
 capstan_status capstan_finish(capstan_job* job, int32_t* is_evaluator, int64_t timeout_ms) {
   return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
     if (is_evaluator == nullptr) {
-      return BadArgument("is_evaluator: expected a place for it, got NULL");
+      return absl::InvalidArgumentError("is_evaluator: expected a place for it, got NULL");
     }
     RETURN_IF_ERROR(engine.steps().End());
     ASSIGN_OR_RETURN(const bool evaluates, engine.steps().AwaitEvaluation(LimitOf(timeout_ms)));
@@ -321,7 +321,7 @@ capstan_status capstan_report(capstan_job* job, double test_accuracy, double tes
                               uint64_t samples, int64_t timeout_ms) {
   return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
     if (test_accuracy < 0 || test_accuracy > 1) {
-      return BadArgument(
+      return absl::InvalidArgumentError(
           absl::StrCat("test_accuracy: expected 0 to 1, or NaN, got ", test_accuracy));
     }
     capstan::v1::ReportResultRequest result;

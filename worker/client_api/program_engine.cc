@@ -105,8 +105,8 @@ absl::Status ProgramEngine::SetLearningRate(std::optional<TableId> table, double
 
 absl::Status ProgramEngine::EndStep(double loss, size_t samples, absl::Duration limit) {
   const absl::Time deadline = options_.clock->Now() + limit;
-  RETURN_IF_ERROR(steps_.BeginEnd(deadline));
-  const absl::Cleanup end = [this] { steps_.EndEnd(); };
+  RETURN_IF_ERROR(steps_.BeginEndOfStep(deadline));
+  const absl::Cleanup end = [this] { steps_.FinishEndOfStep(); };
   return steps_.Explain(EndStepUntil(loss, samples, deadline), deadline);
 }
 

@@ -196,6 +196,8 @@ TEST_F(ProgramEngineTest, ALayerIsPushedOnceAStep) {
   EXPECT_TRUE(absl::IsFailedPrecondition(engine_->Push(1, kForever)));
   EXPECT_TRUE(absl::IsInvalidArgument(engine_->Push(2, kForever)));
   EXPECT_TRUE(absl::IsInvalidArgument(engine_->Wait(2, kForever)));
+  EXPECT_TRUE(absl::IsInvalidArgument(engine_->rows().Pull(TableId(0), {1}, kForever)));
+  EXPECT_TRUE(absl::IsInvalidArgument(engine_->rows().Push(TableId(9), {}, {}, {}, kForever)));
 }
 
 TEST_F(ProgramEngineTest, AfterTheAnnouncedStepsThereIsNoOther) {

@@ -86,6 +86,7 @@ absl::Status ProgramRows::PushNothing(absl::Time deadline) {
 absl::Status ProgramRows::PushUntil(TableId table, absl::Span<const uint64_t> keys,
                                     absl::Span<const float> gradients,
                                     absl::Span<const uint64_t> next_keys, absl::Time deadline) {
+  RETURN_IF_ERROR(CheckSparse(table));
   const std::string name = absl::StrCat("table ", (*tables_)[table.value()].name());
   bool is_pushed = false;
   while (!is_pushed) {

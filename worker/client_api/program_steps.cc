@@ -170,14 +170,14 @@ bool ProgramSteps::IsPushed(size_t part) const {
   return pushed_[part];
 }
 
-absl::Status ProgramSteps::BeginEnd(absl::Time deadline) {
+absl::Status ProgramSteps::BeginEndOfStep(absl::Time deadline) {
   MutexLock lock(&mu_);
   while (is_ending_step_) RETURN_IF_ERROR(WaitLocked(deadline));
   is_ending_step_ = true;
   return absl::OkStatus();
 }
 
-void ProgramSteps::EndEnd() {
+void ProgramSteps::FinishEndOfStep() {
   MutexLock lock(&mu_);
   is_ending_step_ = false;
   changed_.NotifyAll();

@@ -64,8 +64,8 @@ class ProgramSteps {
   void ReturnPush(size_t part);
   bool IsPushed(size_t part) const;
   // The caller alone ends the open step, between these two.
-  absl::Status BeginEnd(absl::Time deadline);
-  void EndEnd();
+  absl::Status BeginEndOfStep(absl::Time deadline);
+  void FinishEndOfStep();
   // All parts of the open step are pushed.
   absl::Status CloseStep(double loss, size_t samples);
 

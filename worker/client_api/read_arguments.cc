@@ -8,7 +8,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/cpu_name.h"
@@ -22,8 +21,6 @@
 namespace capstan {
 namespace {
 
-absl::Status BadArgument(absl::string_view what) { return absl::InvalidArgumentError(what); }
-
 std::string TextOf(const char* text, const char* variable = nullptr) {
   if (text != nullptr) return text;
   const char* const value = variable == nullptr ? nullptr : std::getenv(variable);
@@ -33,14 +30,16 @@ std::string TextOf(const char* text, const char* variable = nullptr) {
 absl::StatusOr<std::optional<uint32_t>> RankOf(const capstan_connect_options& options) {
   if (options.has_rank != 0) {
     if (options.rank < 0)
-      return BadArgument(absl::StrCat("rank: expected 0 or more, got ", options.rank));
+      return absl::InvalidArgumentError(
+          absl::StrCat("rank: expected 0 or more, got ", options.rank));
     return static_cast<uint32_t>(options.rank);
   }
   const std::string text = TextOf(nullptr, "RANK");
   if (text.empty()) return std::nullopt;
   uint32_t rank = 0;
   if (!absl::SimpleAtoi(text, &rank)) {
-    return BadArgument(absl::StrCat("RANK: expected a number, 0 or more, got \"", text, "\""));
+    return absl::InvalidArgumentError(
+        absl::StrCat("RANK: expected a number, 0 or more, got \"", text, "\""));
   }
   return rank;
 }
@@ -59,7 +58,8 @@ absl::StatusOr<v1::OptimizerSpec::Type> OptimizerTypeOf(int32_t type) {
   if (v1::OptimizerSpec::Type_IsValid(type) && type != v1::OptimizerSpec::TYPE_UNSPECIFIED) {
     return static_cast<v1::OptimizerSpec::Type>(type);
   }
-  return BadArgument(absl::StrCat("optimizer: expected a capstan_optimizer_type, got ", type));
+  return absl::InvalidArgumentError(
+      absl::StrCat("optimizer: expected a capstan_optimizer_type, got ", type));
 }
 
 absl::Status SetOptimizer(const capstan_optimizer& given, v1::TableSpec& table) {
@@ -79,13 +79,15 @@ absl::Status SetOptimizer(const capstan_optimizer& given, v1::TableSpec& table) 
 constexpr uint64_t kMostElements = uint64_t{1} << 40;
 
 absl::StatusOr<uint64_t> SetShape(const capstan_table& given, v1::TableSpec& table) {
-  if (given.dimensions > 0 && given.shape == nullptr) return BadArgument("shape: expected sizes");
+  if (given.dimensions > 0 && given.shape == nullptr)
+    return absl::InvalidArgumentError("shape: expected sizes");
   uint64_t elements = 1;
   for (size_t i = 0; i < given.dimensions; ++i) {
     const uint64_t size = given.shape[i];
     if (size == 0 || size > kMostElements / elements) {
-      return BadArgument(absl::StrCat("shape of table ", table.name(),
-                                      ": expected sizes of 1 or more with at most 2^40 elements"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("shape of table ", table.name(),
+                       ": expected sizes of 1 or more with at most 2^40 elements"));
     }
     elements *= size;
     table.add_shape(size);
@@ -96,9 +98,10 @@ absl::StatusOr<uint64_t> SetShape(const capstan_table& given, v1::TableSpec& tab
 
 absl::Status SetNameAndLayer(const char* name, int32_t layer, v1::TableSpec& table) {
   if (name == nullptr || *name == 0 || PrintableText(name) != name)
-    return BadArgument("name: expected a table's name, in printable characters");
+    return absl::InvalidArgumentError("name: expected a table's name, in printable characters");
   table.set_name(name);
-  if (layer < 0) return BadArgument(absl::StrCat("layer: expected 0 or more, got ", layer));
+  if (layer < 0)
+    return absl::InvalidArgumentError(absl::StrCat("layer: expected 0 or more, got ", layer));
   table.set_layer(static_cast<uint32_t>(layer));
   return absl::OkStatus();
 }
@@ -129,7 +132,7 @@ absl::StatusOr<ClientJob::Options> ReadConnectOptions(const capstan_connect_opti
   WorkerProcess::Options& process = read.process;
   process.coordinator = TextOf(given.coordinator, "CAPSTAN_COORDINATOR");
   if (process.coordinator.empty()) {
-    return BadArgument(
+    return absl::InvalidArgumentError(
         "coordinator: expected HOST:PORT, got nothing; name it, or start the program by capstan "
         "run --worker_command");
   }
@@ -141,10 +144,10 @@ absl::StatusOr<ClientJob::Options> ReadConnectOptions(const capstan_connect_opti
   process.context.insecure = given.insecure != 0;
   ASSIGN_OR_RETURN(process.rank, RankOf(given));
   if (given.steps < 0)
-    return BadArgument(absl::StrCat("steps: expected 0 or more, got ", given.steps));
+    return absl::InvalidArgumentError(absl::StrCat("steps: expected 0 or more, got ", given.steps));
   read.steps = given.steps;
   if (!(given.rpc_deadline_seconds >= 0)) {
-    return BadArgument("rpc_deadline_seconds: expected 0 or more");
+    return absl::InvalidArgumentError("rpc_deadline_seconds: expected 0 or more");
   }
   if (given.rpc_deadline_seconds > 0) {
     process.rpc_deadline = absl::Seconds(given.rpc_deadline_seconds);

@@ -146,7 +146,7 @@ absl::Status TrainingSession::Train(absl::FunctionRef<void()> report_now) {
   ASSIGN_OR_RETURN(const v1::JobView newest, WaitFor(may_start));
   if (training->schedule != nullptr) training->schedule->OnView(newest);
   if (newest.steps_total() > 0) options_.setup->engine->LimitSteps(newest.steps_total());
-  const int64_t first_step = view.workers(worker).first_step();
+  const int64_t first_step = FirstStep(view);
   {
     const LogDetails details(first_step);
     const int64_t steps = EndStepFrom(first_step);
@@ -204,6 +204,9 @@ absl::StatusOr<std::unique_ptr<TrainingSession::Training>> TrainingSession::Make
   MakeExchanges(view, *training);
   ASSIGN_OR_RETURN(const ParameterStore::Options store, StoreOptions(view, *training));
   ASSIGN_OR_RETURN(training->store, ParameterStore::Create(store));
+  if (view.auto_codecs().first_step() > 0) {
+    UseAutoCodecs(view.auto_codecs(), Step(FirstStep(view)), *training->store);
+  }
   if (spec.tune()) {
     ScheduleFollower::Options schedule;
     schedule.apply = [scheduler = training->scheduler.get(),
@@ -280,17 +283,14 @@ TrainingLoop::Options TrainingSession::LoopOptions(const v1::JobView& view,
   loop.must_stop = [this] { return IsAskedToEnd(); };
   loop.tracer = options_.tracer;
   loop.schedule = training.schedule.get();
-  if (view.auto_codecs().first_step() > 0) {
-    UseAutoCodecs(view.auto_codecs(), loop.first_step, *training.store);
-  } else {
-    loop.begin_step = [this, store = training.store.get(), is_used = false](Step step) mutable {
-      if (is_used) return;
-      const v1::AutoCodecs choice = AutoCodecsOfJob();
-      if (choice.first_step() == 0) return;
-      is_used = true;
-      UseAutoCodecs(choice, step, *store);
-    };
-  }
+  if (view.auto_codecs().first_step() > 0) return loop;
+  loop.begin_step = [this, store = training.store.get(), is_used = false](Step step) mutable {
+    if (is_used) return;
+    const v1::AutoCodecs choice = AutoCodecsOfJob();
+    if (choice.first_step() == 0) return;
+    is_used = true;
+    UseAutoCodecs(choice, step, *store);
+  };
   return loop;
 }
 

@@ -109,7 +109,7 @@ class TrainingSession {
   void MeasureLinksTo(const v1::JobView& view);
   absl::StatusOr<std::unique_ptr<Training>> MakeTraining(const v1::JobView& view,
                                                          absl::FunctionRef<void()> report_now);
-  // The parts of MakeTraining. They use the parts before.
+  // The parts of MakeTraining. They use the parts before; MakeExchanges uses up options_.connect.
   void MakeExchanges(const v1::JobView& view, Training& training);
   absl::StatusOr<ParameterStore::Options> StoreOptions(const v1::JobView& view,
                                                        const Training& training);

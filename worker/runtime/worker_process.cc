@@ -83,7 +83,7 @@ Worker::Options WorkerProcess::WorkerOptions(JobPreparer prepare) {
 
 absl::Status WorkerProcess::Run(JobPreparer prepare) {
   const absl::Status status = Worker(WorkerOptions(std::move(prepare))).Run();
-  connect_ = nullptr;
+  connect_ = nullptr;  // ends UCX, on this thread
   absl::Status kept = recorder_ == nullptr ? absl::OkStatus() : recorder_->Finish();
   kept.Update(context_->Finish());
   return status.ok() ? kept : status;
