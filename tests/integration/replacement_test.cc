@@ -33,8 +33,8 @@ class ReplacementTest : public testing::TestWithParam<const char*> {
 
   // Two servers, and two workers with recorded histories.
   void StartJob(const std::string& consistency, const std::vector<std::string>& more_flags = {}) {
-    std::vector<std::string> flags = {absl::StrCat("--steps=", kSteps), "--lease_seconds=1.5",
-                                      "--heartbeat_seconds=0.2",        "--rpc_deadline_seconds=8",
+    std::vector<std::string> flags = {absl::StrCat("--steps=", kSteps), "--lease_seconds=5",
+                                      "--heartbeat_seconds=0.2",        "--rpc_deadline_seconds=15",
                                       "--consistency=" + consistency,   "--slice_bytes=16K"};
     if (consistency == "ssp") flags.push_back("--staleness=2");
     flags.insert(flags.end(), more_flags.begin(), more_flags.end());
@@ -244,11 +244,11 @@ TEST_F(ReplacementTest, AWorkerTooManySaysSoWhenNoLeaseHasRunOut) {
   StartJob("bsp", {"--steps=1000000"});
   StartWorker("worker-2");
   EXPECT_EQ(processes_->WaitForExit("worker-2", kPatience).code, 1);
-  EXPECT_NE(processes_->Log("worker-2").find("] waits up to 1.9s for the place of a lost worker"),
+  EXPECT_NE(processes_->Log("worker-2").find("] waits up to 5.4s for the place of a lost worker"),
             std::string::npos)
       << processes_->Log("worker-2");
   EXPECT_NE(processes_->LastLine("worker-2")
-                .find("has waited 1.9 s for the place of a lost worker; its lease would have run "
+                .find("has waited 5.4 s for the place of a lost worker; its lease would have run "
                       "out by now: the job has its 2 workers already, and all are live"),
             std::string::npos)
       << processes_->LastLine("worker-2");
