@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -45,6 +46,18 @@ class ReplacementTest : public testing::TestWithParam<const char*> {
       ASSERT_TRUE(processes_->WaitForLog(name, "registered as worker", kPatience));
     }
     ASSERT_TRUE(processes_->WaitForLog("worker-1", "] training", kPatience));
+    AwaitExchanges(/*worker_processes=*/2);
+  }
+  // Waits until the histories of so many worker processes have exchanges. A header is shorter.
+  void AwaitExchanges(int worker_processes) {
+    constexpr uintmax_t kHeaderBytes = 1000;
+    ASSERT_TRUE(processes_->WaitUntil(kPatience, [&] {
+      int found = 0;
+      for (const auto& file : std::filesystem::directory_iterator(history())) {
+        found += file.file_size() > kHeaderBytes ? 1 : 0;
+      }
+      return found >= worker_processes;
+    }));
   }
   void StartWorker(const std::string& name) {
     processes_->Start(
@@ -218,7 +231,7 @@ TEST_F(ReplacementTest, TheWorkerThatTookAnothersPlaceEvaluatesAndMayBeReplacedI
   StartJob("bsp");
   processes_->Signal("worker-0", SIGKILL);
   StartWorker("worker-2");
-  ASSERT_TRUE(processes_->WaitForLog("worker-2", "] training", kPatience));
+  AwaitExchanges(/*worker_processes=*/3);
   processes_->Signal("worker-2", SIGKILL);
   StartWorker("worker-3");
   ExpectGoodEnd({"worker-1", "worker-3", "server-0", "server-1", "coordinator"});

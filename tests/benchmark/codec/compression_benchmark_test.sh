@@ -28,7 +28,7 @@ grep --fixed-strings 'polyline class="int8" points="52.0,44.0 544.0,212.0"' "${T
 expect_error 'expected lines of compression_benchmark.sh' "${folder}/compression_chart.py" </dev/null
 
 end_without_namespaces "${benchmark}"
-before="$(ip netns list)"
+before="$(left_namespaces)"
 "${benchmark}" --programs="${TEST_SRCDIR}/capstan" --model=resnet50 --scale=64 --gbit=0.25 --seconds=1 \
   --codec=int8,topk:0.01 >"${TEST_TMPDIR}/output"
 cat "${TEST_TMPDIR}/output"
@@ -59,4 +59,4 @@ for figure in accuracy float32_accuracy seconds_to_target float32_seconds_to_tar
   line+=", \"${figure}\": ${number}"
 done
 grep --extended-regexp "${line}}" "${TEST_TMPDIR}/output"
-[[ "$(ip netns list)" == "${before}" ]] || { echo "left behind: $(ip netns list)" && exit 1; }
+expect_nothing_left "${before}"

@@ -24,3 +24,21 @@ end_without_namespaces() {
   end_with_skipped_case \
     "the benchmark itself: this is not root, or may not make network namespaces"
 }
+
+# The network namespaces that nobody can be using: the process in their name has ended.
+left_namespaces() {
+  local name pid
+  while read -r name _; do
+    pid="${name#capstan-}"
+    pid="${pid%%-*}"
+    [[ "${name}" != capstan-*-* || -e "/proc/${pid}" ]] || echo "${name}"
+  done < <(ip netns list)
+}
+
+# expect_nothing_left BEFORE: since left_namespaces printed BEFORE, no namespace was left behind.
+# Other tests may have theirs.
+expect_nothing_left() {
+  local left
+  left="$(comm -13 <(sort <<<"$1") <(left_namespaces | sort))"
+  [[ -z "${left}" ]] || { echo "left behind: ${left}" && exit 1; }
+}

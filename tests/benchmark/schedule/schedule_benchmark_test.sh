@@ -57,7 +57,7 @@ expect_error 'expected lines of schedule_benchmark.sh' "${folder}/schedule_chart
 )
 
 end_without_namespaces "${benchmark}"
-before="$(ip netns list)"
+before="$(left_namespaces)"
 for shell in "${benchmark}" "${folder}/preemption_benchmark.sh"; do
   expect_error 'bazel build' "${shell}" --programs="${TEST_TMPDIR}"
 done
@@ -75,4 +75,4 @@ done
   --slice_bytes=65536 --credit_bytes=65536 >"${TEST_TMPDIR}/output"
 grep '"schedule":"slice_fifo"' "${TEST_TMPDIR}/output"
 grep '"schedule":"priority"' "${TEST_TMPDIR}/output"
-[[ "$(ip netns list)" == "${before}" ]] || { echo "left behind: $(ip netns list)" && exit 1; }
+expect_nothing_left "${before}"

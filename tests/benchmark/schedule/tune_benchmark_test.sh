@@ -14,7 +14,7 @@ expect_error "there is no flag --fast" "${benchmark}" --fast
 [[ "$("${benchmark}" --help)" == *--tune_steps=N* ]]
 
 end_without_namespaces "${benchmark}"
-before="$(ip netns list)"
+before="$(left_namespaces)"
 cat >"${TEST_TMPDIR}/net.csv" <<END
 layer,tensor,elements,million_macs
 0,a,16384,1
@@ -26,4 +26,4 @@ END
 cat "${TEST_TMPDIR}/output"
 [[ "$(grep --only-matching '"step_s"' "${TEST_TMPDIR}/output" | wc -l)" == 4 ]]
 grep --extended-regexp '"over_best": [0-9.]*[1-9]' "${TEST_TMPDIR}/output"
-[[ "$(ip netns list)" == "${before}" ]] || { echo "left behind: $(ip netns list)" && exit 1; }
+expect_nothing_left "${before}"
