@@ -132,7 +132,8 @@ TEST(InProcessClusterTest, TuningEndsUnderEveryConsistency) {
   for (const auto mode : {v1::ConsistencySpec::SSP, v1::ConsistencySpec::ASYNC}) {
     v1::JobSpec job = TunedJob();
     job.mutable_cluster()->set_num_workers(3);
-    // A quarter of them on an idle machine. On a busy one workers are far apart, and periods longer.
+    // A quarter of them on an idle machine. On a busy one workers are far apart, and periods
+    // longer.
     job.mutable_training()->set_steps(16000);
     job.mutable_consistency()->set_mode(mode);
     if (mode == v1::ConsistencySpec::SSP) job.mutable_consistency()->set_staleness(3);
