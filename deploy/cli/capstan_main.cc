@@ -33,15 +33,13 @@
 #include "deploy/cli/command_line.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/help_topics.h"
-#include "deploy/cli/hosts/host_list.h"
 #include "deploy/cli/job/local_job.h"
 #include "deploy/cli/job/rendezvous.h"
 #include "deploy/cli/job/terminal.h"
-#include "deploy/cli/job/worker_program.h"
 #include "deploy/cli/keys/keys_command.h"
 #include "deploy/cli/keys/keys_request.h"
+#include "deploy/cli/read_run_options.h"
 #include "deploy/cli/report/run_report.h"
-#include "worker/engine/device_name.h"
 
 namespace capstan {
 namespace {
@@ -92,61 +90,18 @@ absl::StatusOr<SecurityPointer> OpenSecurity(Flags flags, Clock& clock) {
   return GrpcSecurity::Open({flags["keys"], flags["insecure"] == "true", &clock});
 }
 
-// The devices in a list with commas.
-absl::StatusOr<Args> ReadDevices(const std::string& list) {
-  Args devices = absl::StrSplit(list, ',');
-  for (const std::string& device : devices) RETURN_IF_ERROR(ParseDeviceName(device).status());
-  return devices;
-}
-
 int Run(Args args) {
-  // The job flags are checked now, and applied when the job file has been read.
-  Args rest = args;
-  v1::JobSpec unused;
-  const absl::Status checked = ApplyJobFlags(&rest, &unused);
-  if (!checked.ok()) return Fail("capstan run", checked, kWrongCommandLine);
-  auto flags = ParseCommandFlags(rest, RunFlags(), /*takes_job_flags=*/true);
-  if (!flags.ok()) return Fail("capstan run", flags.status(), kWrongCommandLine);
-  const absl::StatusOr<Args> devices =
-      ReadDevices(flags->count("device") > 0 ? (*flags)["device"] : "cpu");
-  if (!devices.ok()) return Fail("capstan run", devices.status(), kWrongCommandLine);
-  const absl::StatusOr<WorkerProgram> program = ReadWorkerProgram(*flags);
-  if (!program.ok()) return Fail("capstan run", program.status(), kWrongCommandLine);
   const absl::StatusOr<std::string> own_path = OwnProgramPath();
   if (!own_path.ok()) return Fail("capstan run", own_path.status(), kFailure);
-  const auto hosts = ReadHostList(*flags, static_cast<int>(devices->size()), *own_path);
-  if (!hosts.ok()) return Fail("capstan run", hosts.status(), kWrongCommandLine);
-  const absl::StatusOr<int> most_restarts = ReadMostRestarts((*flags)["restart"]);
-  if (!most_restarts.ok()) return Fail("capstan run", most_restarts.status(), kWrongCommandLine);
-  if (const std::string& page = (*flags)["http_listen"]; !page.empty()) {
-    const absl::Status listen = ParseHostPort("--http_listen", page, /*least_port=*/0).status();
-    if (!listen.ok()) return Fail("capstan run", listen, kWrongCommandLine);
-  }
-  const auto rendezvous = ReadRendezvous(*flags, static_cast<int>(devices->size()));
-  if (!rendezvous.ok()) return Fail("capstan run", rendezvous.status(), kWrongCommandLine);
+  absl::StatusOr<RunLine> line = ReadRunOptions(args, *own_path);
+  if (!line.ok()) return Fail("capstan run", line.status(), kWrongCommandLine);
 
   // Who reads the output may end before the job: `| tee` ends at Ctrl-C.
   signal(SIGPIPE, SIG_IGN);
   InterruptSignals signals;
   RealClock clock;
-  RunOptions options;
-  options.job_file = (*flags)["job"];
-  options.job_flags = args;
-  options.devices = *devices;
-  options.program = *program;
-  options.run_dir = (*flags)["run_dir"];
-  options.summary_json = (*flags)["summary_json"];
-  options.record_history = (*flags)["record_history"];
-  options.has_trace = (*flags)["trace"] == "true";
-  options.keys = (*flags)["keys"];
-  options.is_insecure = (*flags)["insecure"] == "true";
-  options.rendezvous = *rendezvous;
-  options.hosts = *hosts;
-  options.http_listen = (*flags)["http_listen"];
-  options.most_restarts = *most_restarts;
-  options.is_quiet = (*flags)["quiet"] == "true";
-  options.own_path = *own_path;
-  InputEnd input((*flags)["end_with_stdin"] == "true" ? STDIN_FILENO : InputEnd::kNone, &clock);
+  InputEnd input(line->ends_with_stdin ? STDIN_FILENO : InputEnd::kNone, &clock);
+  RunOptions& options = line->options;
   options.take_interrupt = [&] { return signals.Take() || input.Take(); };
   options.terminal = [] { return GetTerminalSize(STDOUT_FILENO); };
   options.out = &std::cout;

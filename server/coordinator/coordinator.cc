@@ -25,18 +25,13 @@ absl::StatusOr<Reply> EmptyReply(const absl::Status& status) {
   return Reply();
 }
 
-absl::StatusOr<v1::RegisterReply> RegisterReplyOf(const absl::StatusOr<uint32_t>& id) {
+// `is_early`: the one with this id is to register before.
+absl::StatusOr<v1::RegisterReply> RegisterReplyOf(const absl::StatusOr<uint32_t>& id,
+                                                  bool is_early = false) {
   if (!id.ok()) return id.status();
   v1::RegisterReply reply;
   reply.set_id(*id);
-  return reply;
-}
-
-// `first` is to register before.
-v1::RegisterReply EarlyReply(uint32_t first) {
-  v1::RegisterReply reply;
-  reply.set_id(first);
-  reply.set_is_early(true);
+  reply.set_is_early(is_early);
   return reply;
 }
 
@@ -54,7 +49,9 @@ Coordinator::Coordinator(Options options, Clock& clock)
       output_(std::move(options.output)),
       checkpoints_(std::move(options.checkpoints)),
       restored_xxh3_(options.restored.has_value() ? HashManifest(options.restored->manifest) : 0),
-      run_in_background_(std::move(options.run_in_background)),
+      run_in_background_(options.run_in_background
+                             ? std::move(options.run_in_background)
+                             : [](absl::AnyInvocable<void()> work) { work(); }),
       state_(std::move(options.job), clock, std::move(options.restored)),
       leases_(lease_),
       alarm_(clock, [this] { OnAlarm(); }) {
@@ -63,20 +60,20 @@ Coordinator::Coordinator(Options options, Clock& clock)
 }
 
 Coordinator::~Coordinator() {
-  std::map<MemberKey, Parked> parked;
-  Waiters<v1::SetConsistencyReply> change_waiters;
-  Waiters<v1::CheckpointReply> checkpoint_waiters;
+  const auto stopped = [](uint64_t) { return StoppedError(); };
+  std::vector<ParkedHeartbeats::Heartbeat> parked;
+  std::vector<Waiters<v1::SetConsistencyReply>::Answer> changes;
+  std::vector<Waiters<v1::CheckpointReply>::Answer> checkpoints;
   {
     MutexLock lock(&mu_);
     is_stopped_ = true;
-    parked = std::move(parked_);
-    parked_.clear();
-    change_waiters.swap(change_waiters_);
-    checkpoint_waiters.swap(checkpoint_waiters_);
+    parked = parked_.TakeAll();
+    changes = change_waiters_.TakeAnswered(stopped);
+    checkpoints = checkpoint_waiters_.TakeAnswered(stopped);
   }
-  for (auto& waiter : change_waiters) waiter.done(StoppedError());
-  for (auto& waiter : checkpoint_waiters) waiter.done(StoppedError());
-  for (auto& [member, heartbeat] : parked) heartbeat.done(StoppedError());
+  for (auto& answer : changes) answer.done(std::move(answer.reply));
+  for (auto& answer : checkpoints) answer.done(std::move(answer.reply));
+  for (auto& heartbeat : parked) heartbeat.done(StoppedError());
 }
 
 void Coordinator::Call(CoordinatorRequest request, Callback<CoordinatorReply> done) {
@@ -123,7 +120,7 @@ void Coordinator::Handle(v1::RegisterWorkerRequest request, Callback<v1::Registe
   {
     MutexLock lock(&mu_);
     if (const std::optional<uint32_t> first = state_.RegistersBefore(request)) {
-      reply = EarlyReply(*first);
+      reply = RegisterReplyOf(*first, /*is_early=*/true);
     } else {
       const absl::StatusOr<uint32_t> id = state_.RegisterWorker(request);
       if (id.ok()) BeginLeaseLocked({v1::HeartbeatRequest::WORKER, *id});
@@ -143,10 +140,10 @@ void Coordinator::Handle(v1::HeartbeatRequest request, Callback<v1::HeartbeatRep
     status = is_stopped_ ? StoppedError() : state_.Heartbeat(request);
     if (status.ok()) {
       const MemberKey member{request.role(), request.id()};
-      AnswerLocked(member, answers);  // An older heartbeat of the same member.
+      if (auto older = parked_.Take(member)) AnswerLocked(*std::move(older), answers);
       leases_.Hold(member);
-      parked_[member] = {std::max(request.view_version(), request.received_version()),
-                         clock_.Now() + heartbeat_interval_, std::move(done)};
+      parked_.Park({member, std::max(request.view_version(), request.received_version()),
+                    clock_.Now() + heartbeat_interval_, std::move(done)});
       SettleLocked(answers);
     }
   }
@@ -209,7 +206,7 @@ void Coordinator::Handle(v1::SetConsistencyRequest request,
     const absl::StatusOr<uint64_t> change =
         is_stopped_ ? StoppedError() : state_.BeginConsistencyChange(request);
     status = change.status();
-    if (status.ok()) change_waiters_.push_back({*change, std::move(done)});
+    if (status.ok()) change_waiters_.Add(*change, std::move(done));
     SettleLocked(answers);
   }
   if (!status.ok()) done(status);
@@ -224,7 +221,7 @@ void Coordinator::Handle(v1::CheckpointRequest, Callback<v1::CheckpointReply> do
     const absl::StatusOr<uint64_t> number =
         is_stopped_ ? StoppedError() : state_.RequestCheckpoint();
     status = number.status();
-    if (status.ok()) checkpoint_waiters_.push_back({*number, std::move(done)});
+    if (status.ok()) checkpoint_waiters_.Add(*number, std::move(done));
     SettleLocked(answers);
   }
   if (!status.ok()) done(status);
@@ -237,36 +234,18 @@ void Coordinator::Handle(v1::ReadClockRequest, Callback<v1::ReadClockReply> done
   done(std::move(reply));
 }
 
-template <typename Reply>
-std::vector<std::pair<Coordinator::Callback<Reply>, absl::StatusOr<Reply>>>
-Coordinator::TakeAnsweredLocked(Waiters<Reply>& waiters,
-                                std::optional<absl::StatusOr<Reply>> (JobState::*reply)(uint64_t)
-                                    const) {
-  std::vector<std::pair<Callback<Reply>, absl::StatusOr<Reply>>> due;
-  Waiters<Reply> waiting;
-  for (Waiter<Reply>& waiter : waiters) {
-    if (auto answer = (state_.*reply)(waiter.number)) {
-      due.emplace_back(std::move(waiter.done), *std::move(answer));
-    } else {
-      waiting.push_back(std::move(waiter));
-    }
-  }
-  waiters = std::move(waiting);
-  return due;
-}
-
 void Coordinator::AnswerWaiters() {
-  std::vector<std::pair<Callback<v1::SetConsistencyReply>, absl::StatusOr<v1::SetConsistencyReply>>>
-      changes;
-  std::vector<std::pair<Callback<v1::CheckpointReply>, absl::StatusOr<v1::CheckpointReply>>>
-      checkpoints;
+  std::vector<Waiters<v1::SetConsistencyReply>::Answer> changes;
+  std::vector<Waiters<v1::CheckpointReply>::Answer> checkpoints;
   {
     MutexLock lock(&mu_);
-    changes = TakeAnsweredLocked(change_waiters_, &JobState::ConsistencyReply);
-    checkpoints = TakeAnsweredLocked(checkpoint_waiters_, &JobState::CheckpointReply);
+    changes = change_waiters_.TakeAnswered(
+        [&state = state_](uint64_t number) { return state.ConsistencyReply(number); });
+    checkpoints = checkpoint_waiters_.TakeAnswered(
+        [&state = state_](uint64_t number) { return state.CheckpointReply(number); });
   }
-  for (auto& [done, reply] : changes) done(std::move(reply));
-  for (auto& [done, reply] : checkpoints) done(std::move(reply));
+  for (auto& answer : changes) answer.done(std::move(answer.reply));
+  for (auto& answer : checkpoints) answer.done(std::move(answer.reply));
 }
 
 void Coordinator::Fail(absl::string_view reason) {
@@ -297,40 +276,31 @@ void Coordinator::OnAlarm() {
     const absl::Time now = clock_.Now();
     for (const MemberKey member : leases_.TakeExpired(now)) state_.DeclareDead(member);
     state_.CheckRegistration();
-    std::vector<MemberKey> due;
-    for (const auto& [member, heartbeat] : parked_) {
-      if (heartbeat.answer_by <= now) due.push_back(member);
-    }
-    for (const MemberKey member : due) AnswerLocked(member, answers);
+    for (auto& heartbeat : parked_.TakeDue(now)) AnswerLocked(std::move(heartbeat), answers);
     SettleLocked(answers);
   }
   Give(std::move(answers));
 }
 
 void Coordinator::BeginLeaseLocked(MemberKey member) {
-  if (parked_.count(member) == 0) leases_.Renew(member, clock_.Now());
+  if (!parked_.Has(member)) leases_.Renew(member, clock_.Now());
 }
 
-void Coordinator::AnswerLocked(MemberKey member, Answers& answers) {
-  const auto it = parked_.find(member);
-  if (it == parked_.end()) return;
-  leases_.Renew(member, clock_.Now());
+void Coordinator::AnswerLocked(ParkedHeartbeats::Heartbeat heartbeat, Answers& answers) {
+  leases_.Renew(heartbeat.member, clock_.Now());
   Answer& answer = answers.emplace_back();
-  answer.member = member;
+  answer.member = heartbeat.member;
   answer.view_version = state_.view().version();
-  if (it->second.received_version < answer.view_version) {
+  if (heartbeat.received_version < answer.view_version) {
     *answer.reply.mutable_view() = state_.ViewWithTables();
   }
-  answer.done = std::move(it->second.done);
-  parked_.erase(it);
+  answer.done = std::move(heartbeat.done);
 }
 
 void Coordinator::SettleLocked(Answers& answers) {
-  std::vector<MemberKey> outdated;
-  for (const auto& [member, heartbeat] : parked_) {
-    if (heartbeat.received_version < state_.view().version()) outdated.push_back(member);
+  for (auto& heartbeat : parked_.TakeOlderThan(state_.view().version())) {
+    AnswerLocked(std::move(heartbeat), answers);
   }
-  for (const MemberKey member : outdated) AnswerLocked(member, answers);
   if (state_.has_ended()) {
     leases_.Clear();
     report_end_by_ = std::min(report_end_by_, clock_.Now() + lease_);
@@ -339,8 +309,8 @@ void Coordinator::SettleLocked(Answers& answers) {
 }
 
 absl::Time Coordinator::NextEventLocked() const {
-  absl::Time next = std::min(leases_.NextExpiry(), state_.registration_deadline());
-  for (const auto& [member, heartbeat] : parked_) next = std::min(next, heartbeat.answer_by);
+  absl::Time next =
+      std::min({leases_.NextExpiry(), state_.registration_deadline(), parked_.NextDue()});
   if (on_end_ != nullptr && report_end_by_ > clock_.Now()) next = std::min(next, report_end_by_);
   return next;
 }
@@ -350,7 +320,6 @@ void Coordinator::Give(Answers answers) {
   LogEvents();
   AnswerWaiters();
   BeginFileWork();
-  BeginCheckpointWork();
   absl::AnyInvocable<void(JobOutcome)> on_end;
   JobOutcome outcome;
   {
@@ -367,18 +336,21 @@ void Coordinator::Give(Answers answers) {
   on_end(std::move(outcome));
 }
 
-void Coordinator::InBackground(absl::AnyInvocable<void()> work) {
-  run_in_background_ == nullptr ? work() : run_in_background_(std::move(work));
-}
-
 void Coordinator::BeginFileWork() {
-  OutputPlan::Work work;
+  OutputPlan::Work output;
+  CheckpointPlan::Work checkpoint;
   {
     MutexLock lock(&mu_);
-    work = state_.TakeFileWork();
+    output = state_.TakeFileWork();
+    checkpoint = state_.TakeCheckpointWork();
   }
-  if (work == nullptr) return;
-  InBackground([this, work = std::move(work)]() mutable { DoFileWork(std::move(work)); });
+  if (output != nullptr) {
+    run_in_background_([this, work = std::move(output)]() mutable { DoFileWork(std::move(work)); });
+  }
+  if (checkpoint != nullptr) {
+    run_in_background_(
+        [this, work = std::move(checkpoint)]() mutable { DoCheckpointWork(std::move(work)); });
+  }
 }
 
 void Coordinator::DoFileWork(OutputPlan::Work work) {
@@ -390,16 +362,6 @@ void Coordinator::DoFileWork(OutputPlan::Work work) {
     SettleLocked(answers);
   }
   Give(std::move(answers));
-}
-
-void Coordinator::BeginCheckpointWork() {
-  CheckpointPlan::Work work;
-  {
-    MutexLock lock(&mu_);
-    work = state_.TakeCheckpointWork();
-  }
-  if (work == nullptr) return;
-  InBackground([this, work = std::move(work)]() mutable { DoCheckpointWork(std::move(work)); });
 }
 
 void Coordinator::DoCheckpointWork(CheckpointPlan::Work work) {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -29,6 +28,8 @@
 #include "server/coordinator/job_state.h"
 #include "server/coordinator/lease_table.h"
 #include "server/coordinator/member_key.h"
+#include "server/coordinator/parked_heartbeats.h"
+#include "server/coordinator/waiters.h"
 
 namespace capstan {
 
@@ -69,12 +70,6 @@ class Coordinator : public CoordinatorEndpoint {
   void OnEnd(absl::AnyInvocable<void(JobOutcome)> on_end);
 
  private:
-  // A heartbeat waiting for a newer view than the caller has received.
-  struct Parked {
-    uint64_t received_version;
-    absl::Time answer_by;
-    Callback<v1::HeartbeatReply> done;
-  };
   // An answer to be given without the lock.
   struct Answer {
     MemberKey member;
@@ -83,14 +78,6 @@ class Coordinator : public CoordinatorEndpoint {
     Callback<v1::HeartbeatReply> done;
   };
   using Answers = std::vector<Answer>;
-  // A caller waiting for a change of the consistency, or for a checkpoint.
-  template <typename Reply>
-  struct Waiter {
-    uint64_t number;
-    Callback<Reply> done;
-  };
-  template <typename Reply>
-  using Waiters = std::vector<Waiter<Reply>>;
 
   void Handle(v1::GetJobRequest request, Callback<v1::GetJobReply> done);
   void Handle(v1::RegisterServerRequest request, Callback<v1::RegisterReply> done);
@@ -106,24 +93,18 @@ class Coordinator : public CoordinatorEndpoint {
   // Declares members dead after their lease, and answers heartbeats after their interval.
   void OnAlarm();
   void BeginLeaseLocked(MemberKey member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void AnswerLocked(MemberKey member, Answers& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AnswerLocked(ParkedHeartbeats::Heartbeat heartbeat, Answers& answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // To be called after each change: answers heartbeats with an older view, and sets the alarm.
   void SettleLocked(Answers& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Time NextEventLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Gives the answers. Reports the end of the job if they were the last.
   void Give(Answers answers);
-  // Takes out the waiters whose replies are there. `reply` is a method of JobState.
-  template <typename Reply>
-  std::vector<std::pair<Callback<Reply>, absl::StatusOr<Reply>>> TakeAnsweredLocked(
-      Waiters<Reply>& waiters, std::optional<absl::StatusOr<Reply>> (JobState::*reply)(uint64_t)
-                                   const) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AnswerWaiters();
   // Work on the file of --output and on checkpoints, if there is something to do.
   void BeginFileWork();
-  void BeginCheckpointWork();
   void DoFileWork(OutputPlan::Work work);
   void DoCheckpointWork(CheckpointPlan::Work work);
-  void InBackground(absl::AnyInvocable<void()> work);
   void LogEvents();
   bool EveryoneKnowsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -139,7 +120,7 @@ class Coordinator : public CoordinatorEndpoint {
   Mutex mu_;
   JobState state_ ABSL_GUARDED_BY(mu_);
   LeaseTable leases_ ABSL_GUARDED_BY(mu_);
-  std::map<MemberKey, Parked> parked_ ABSL_GUARDED_BY(mu_);
+  ParkedHeartbeats parked_ ABSL_GUARDED_BY(mu_);
   Waiters<v1::SetConsistencyReply> change_waiters_ ABSL_GUARDED_BY(mu_);
   Waiters<v1::CheckpointReply> checkpoint_waiters_ ABSL_GUARDED_BY(mu_);
   bool is_stopped_ ABSL_GUARDED_BY(mu_) = false;

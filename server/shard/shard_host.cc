@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/routing/key_shard.h"
 #include "common/tensor/host_buffer.h"
+#include "server/shard/check_step.h"
 #include "server/shard/slice_state.h"
 #include "server/shard/slice_values.h"
 #include "server/shard/sparse_slice.h"
@@ -22,40 +23,6 @@ constexpr WorkerId kServerDraws(std::numeric_limits<uint32_t>::max());
 
 // A shard has at least this number of counters in each row of its sketch of pushes.
 constexpr size_t kLeastSketchWidth = size_t{1} << 14;
-
-// INVALID_ARGUMENT: rows and gradient, or rows and pull, do not go together.
-absl::Status CheckRows(const RowStep& step) {
-  const bool has_gradient = step.push.has_value() && step.push->gradient.has_value();
-  const uint32_t pushed = step.pushed_keys.rows;
-  const uint32_t pulled = step.pulled_keys.rows;
-  if (has_gradient != (pushed > 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected rows with a gradient, and none in an empty push or without a push, "
-                     "got ",
-                     pushed, " rows"));
-  }
-  if (!step.pull.has_value() && pulled > 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected a pull with its rows, got ", pulled, " rows without a pull"));
-  }
-  return absl::OkStatus();
-}
-
-// INVALID_ARGUMENT: a step without halves, or with numbers out of range.
-absl::Status CheckStep(const ExchangeRequest& request) {
-  const StepPush* const push = PushOf(request);
-  const StepPull* const pull = PullOf(request);
-  if (IsStep(request) && push == nullptr && pull == nullptr) {
-    return absl::InvalidArgumentError("expected a push, a pull or both, got neither");
-  }
-  if ((push != nullptr && push->step < Step(0)) || (pull != nullptr && pull->step < Step(0))) {
-    return absl::InvalidArgumentError("expected steps from 0, got a negative one");
-  }
-  const double rate = push == nullptr ? 0 : push->learning_rate.value_or(0);
-  if (rate >= 0 && rate <= std::numeric_limits<float>::max()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("expected a finite learning rate of 0 or more, got ", rate));
-}
 
 std::vector<uint64_t> ElementCounts(absl::Span<const ShardHost::Table> tables) {
   std::vector<uint64_t> counts;
@@ -359,7 +326,6 @@ absl::Status ShardHost::Check(const ExchangeRequest& request) const {
   }
   RETURN_IF_ERROR(CheckSlice(request.slice));
   absl::Status status;
-  if (const auto* rows = std::get_if<RowStep>(&request.purpose)) status = CheckRows(*rows);
   if (std::holds_alternative<InitialValues>(request.purpose)) status = CheckInitial(request);
   if (const auto* state = std::get_if<WorkerState>(&request.purpose); state && state->cut == 0) {
     status = absl::InvalidArgumentError("expected the state of a cut from 1 on, got cut 0");
