@@ -15,15 +15,15 @@ from capstan._optimizers import SGD
 from capstan._table import Table
 from capstan._torch_carriers import Gpu, SmallGradients, values_of
 from capstan._torch_hooks import BeforeForward, BeforeLoad
-from capstan._torch_optimizers import (expect_unchanged, fixed_settings, give_to_servers,
-                                       learning_rate)
+from capstan._torch_optimizers import (expect_options, expect_unchanged, fixed_settings,
+                                        give_to_servers, learning_rate)
 from capstan._torch_parameter import Parameter
 from capstan._torch_plan import Plan
 from capstan._torch_reads import NoDispatch, Views, checksum, has_compiled, waiting_class
 from capstan._torch_rows import Rows
+from capstan._torch_scaler import Scaler
 from capstan._torch_structure import Structure
 
-_FOUND_INF = "capstan.found_inf"
 _BUFFERS = "capstan.buffers"
 
 
@@ -46,16 +46,16 @@ class Trainer:
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
                  job: Union[Job, Callable[[], Job]], *, max_norm: Optional[float] = None,
                  grad_scaler: Optional[Any] = None, overlap: bool = True) -> None:
-        _expect_options(max_norm, grad_scaler)
+        expect_options(max_norm, grad_scaler)
         plan = Plan(model, optimizer)
         self._model = model
         self._optimizer = optimizer
         self._plan = plan
         self._structure = Structure(model)
         self._max_norm = max_norm
-        self._scaler = grad_scaler if grad_scaler is not None and grad_scaler.is_enabled() else None
+        scaler = grad_scaler if grad_scaler is not None and grad_scaler.is_enabled() else None
         self._overlaps = overlap
-        self._defers = max_norm is not None or self._scaler is not None or not overlap
+        self._defers = max_norm is not None or scaler is not None or not overlap
         self._syncs = True
         self._settings = [fixed_settings(group) for group in optimizer.param_groups]
         self._group_sizes = [len(group["params"]) for group in optimizer.param_groups]
@@ -65,6 +65,7 @@ class Trainer:
         self._nodes: list[object] = []
         self._num_steps = 0  # so far
         self.job = job if isinstance(job, Job) else job()
+        self._scaler = None if scaler is None else Scaler(self.job, scaler)
         self._add_tables()
         self.job.start()
         self._take_values()
@@ -81,9 +82,6 @@ class Trainer:
 
     def _add_tables(self) -> None:
         job, plan = self.job, self._plan
-        self._found_inf: Optional[Table] = None
-        if self._scaler is not None:
-            self._found_inf = job.table(_FOUND_INF, _number(0.0), optimizer=SGD(1.0))
         self._rows = [
             Rows(bag.name, job.sparse_table(bag.name, bag.dim, optimizer=optimizer,
                                             stddev=bag.initial_stddev(), **bag.limits),
@@ -110,9 +108,8 @@ class Trainer:
         if self._buffers is not None:
             self._buffers.wait()
             self._plan.shared_state.take(values_of(self._buffers))
-        if self._found_inf is not None:
-            self._found_inf.wait()
-            self._infs = float(values_of(self._found_inf)[0])
+        if self._scaler is not None:
+            self._scaler.take_values()
         for (bag, _), rows in zip(self._plan.bags, self._rows):
             bag._rows = rows
 
@@ -334,7 +331,7 @@ class Trainer:
             self._send_rates()
         for rows in self._rows:
             rows.merge()
-        if self._scaler is None or self._may_send(self._scaler):
+        if self._may_send():
             self._send_rest()
         else:
             for rows in self._rows:
@@ -363,29 +360,12 @@ class Trainer:
         """Tensors whose gradients are those of the rows."""
         return [one.sums for one in self._rows if one.sums is not None]
 
-    def _may_send(self, scaler: Any) -> bool:
-        """Unscales the gradients, and agrees with the other workers whether all are finite."""
-        assert self._found_inf is not None
-        found: list[torch.Tensor] = []
-        sums = self._sums()
-        if sums or any(one.has_gradient_to_send() for one in self._parameters):
-            self._optimizer.param_groups.append({"params": sums})  # the scaler looks no further
-            try:
-                scaler.unscale_(self._optimizer)
-            finally:
-                self._optimizer.param_groups.pop()
-            found = list(scaler._found_inf_per_device(self._optimizer).values())
-        has_inf = any(float(one) > 0 for one in found)
-        # SGD with learning rate 1 counts: each worker with inf adds 1 / workers.
-        self._found_inf.push_pull(_number(-float(has_inf)))
-        self._found_inf.wait()
-        infs, before = float(values_of(self._found_inf)[0]), self._infs
-        self._infs = infs
-        for one in found:
-            one.fill_(float(has_inf or infs != before))
-        if found:
-            scaler.update()
-        return not has_inf and infs == before
+    def _may_send(self) -> bool:
+        """Whether the gradients of all workers are finite, if there is a scaler."""
+        if self._scaler is None:
+            return True
+        has_gradients = any(one.has_gradient_to_send() for one in self._parameters)
+        return self._scaler.may_send(self._optimizer, self._sums(), has_gradients)
 
     def finish(self) -> bool:
         """No further step. Waits until all workers have done theirs, which are equally many.
@@ -414,15 +394,3 @@ class Trainer:
         self._hooks.clear()
         self._nodes.clear()
         self._release_optimizer()
-
-
-def _number(value: float) -> torch.Tensor:
-    return torch.tensor([value], dtype=torch.float32, device="cpu")
-
-
-def _expect_options(max_norm: object, grad_scaler: object) -> None:
-    is_norm = isinstance(max_norm, (int, float)) and 0 < max_norm < float("inf")
-    if not (max_norm is None or is_norm):
-        raise InvalidArgument(f"max_norm: expected a number above 0, got {max_norm!r}")
-    if not (grad_scaler is None or hasattr(grad_scaler, "unscale_")):
-        raise InvalidArgument(f"grad_scaler: expected a torch.amp.GradScaler, got {grad_scaler!r}")
