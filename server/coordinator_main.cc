@@ -36,8 +36,8 @@ ABSL_FLAG(std::string, job, "",
 ABSL_FLAG(std::string, listen, "127.0.0.1:4000",
           "Address to serve on, reachable for servers and workers. Port 0 takes a free one.");
 ABSL_FLAG(std::string, health_listen, "",
-          "Address for probes: HTTP (/healthz, /readyz) and gRPC's health service, without "
-          "encryption. Ready: it listens at --listen, and the job has not ended. Port 0 takes a "
+          "Address for probes over HTTP (/healthz, /readyz), without encryption. "
+          "Ready: it listens at --listen, and the job has not ended. Port 0 takes a "
           "free one.");
 ABSL_FLAG(std::string, log_format, "text",
           "Log on standard error: text, or json: an object a line with time, level, role, message "

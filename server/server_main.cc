@@ -34,8 +34,8 @@ ABSL_FLAG(std::string, network, "",
           "such as eth1, or a range of addresses, such as 10.0.0.0/16. Of --listen only the port "
           "counts then.");
 ABSL_FLAG(std::string, health_listen, "",
-          "Address for probes: HTTP (/healthz, /readyz) and gRPC's health service, without "
-          "encryption. Ready: it is registered and has made its shards. Port 0 takes a free one.");
+          "Address for probes over HTTP (/healthz, /readyz), without encryption. "
+          "Ready: it is registered and has made its shards. Port 0 takes a free one.");
 ABSL_FLAG(std::string, log_format, "text",
           "Log on standard error: text, or json: an object a line with time, level, role, message "
           "and source, and id, step and reason where they are known.");

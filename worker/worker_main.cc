@@ -41,8 +41,8 @@ ABSL_FLAG(std::string, device, "cpu",
           "Device for computing: cpu, cuda (the first GPU) or cuda:N (GPU number N, from 0). "
           "sparse_logistic_regression and deepfm compute on CPUs only.");
 ABSL_FLAG(std::string, health_listen, "",
-          "Address for probes: HTTP (/healthz, /readyz) and gRPC's health service, without "
-          "encryption. Ready: it is registered and trains. Port 0 takes a free one.");
+          "Address for probes over HTTP (/healthz, /readyz), without encryption. "
+          "Ready: it is registered and trains. Port 0 takes a free one.");
 ABSL_FLAG(std::string, log_format, "text",
           "Log on standard error: text, or json: an object a line with time, level, role, message "
           "and source, and id, step and reason where they are known.");

@@ -30,7 +30,6 @@
 #include "common/transport/trust/call_rights.h"
 #include "common/transport/ucx/grpc_ucx_service.h"
 #include "proto/coordinator_service.grpc.pb.h"
-#include "proto/health.grpc.pb.h"
 #include "proto/parameter_service.grpc.pb.h"
 #include "proto/reader_service.grpc.pb.h"
 #include "server/coordinator/coordinator.h"
@@ -72,8 +71,6 @@ const std::map<std::string, std::optional<Right>>& Expected() {
       {"POST /login", std::nullopt},
       {"POST /logout", std::nullopt},
       {"POST /consistency", Right::kOperate},
-      {"Health/Check", std::nullopt},
-      {"Health/Watch", std::nullopt},
       {"GET /healthz", std::nullopt},
       {"GET /readyz", std::nullopt},
       {"GET /metrics", std::nullopt},
@@ -83,9 +80,6 @@ const std::map<std::string, std::optional<Right>>& Expected() {
 
 std::string NameOf(const std::string& call) { return call.substr(call.find('/') + 1); }
 bool IsHttp(const std::string& call) { return absl::StrContains(call, ' '); }
-bool IsOfMember(const std::string& call) {
-  return !IsHttp(call) && !absl::StartsWith(call, "Health");
-}
 
 // Ends each guest at once.
 class ClosedListener : public UcxTransport::Listener {
@@ -207,7 +201,7 @@ class RightsTest : public testing::Test {
 
 TEST_F(RightsTest, EachCallOfAMemberNeedsItsRight) {
   for (const auto& [call, needed] : Expected()) {
-    if (!IsOfMember(call)) continue;
+    if (IsHttp(call)) continue;
     for (const Right right : kAllRights) {
       const grpc::Status status = Call(call, right);
       const bool is_denied = status.error_code() == grpc::PERMISSION_DENIED;
@@ -248,14 +242,6 @@ TEST_F(RightsTest, ProbesAndMetricsAskForNoToken) {
     client.Send(absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: me\r\n\r\n"));
     EXPECT_THAT(client.ReadToEnd(), HasSubstr(" 200 OK")) << path;
   }
-  const auto stub = grpc::health::v1::Health::NewStub(
-      grpc::CreateChannel(listeners->health->address(), grpc::InsecureChannelCredentials()));
-  grpc::health::v1::HealthCheckResponse response;
-  grpc::ClientContext check, watch;
-  EXPECT_TRUE(stub->Check(&check, {}, &response).ok());
-  const auto watched = stub->Watch(&watch, {});
-  EXPECT_TRUE(watched->Read(&response));
-  watch.TryCancel();
 }
 
 // They would ask for no token.
@@ -282,7 +268,6 @@ TEST_F(RightsTest, NoCallIsForgotten) {
   for (const google::protobuf::FileDescriptor* file :
        {v1::GetJobRequest::descriptor()->file(), v1::ReadRowsRequest::descriptor()->file(),
         v1::OpenUcxRequest::descriptor()->file(),
-        grpc::health::v1::HealthCheckRequest::descriptor()->file(),
         google::protobuf::DescriptorPool::generated_pool()->FindFileByName(
             "proto/parameter_service.proto")}) {
     ASSERT_NE(file, nullptr);

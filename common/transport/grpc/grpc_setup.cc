@@ -3,7 +3,6 @@
 #include <glog/logging.h>
 #include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
-#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/support/channel_arguments.h>
 
 #include "absl/time/time.h"
@@ -34,15 +33,6 @@ std::shared_ptr<grpc::Channel> MakeGrpcChannel(const std::string& address,
   // Channels of one process never share a connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(address, security.channel_credentials(), arguments);
-}
-
-void OnlyRegisteredServices::UpdateArguments(grpc::ChannelArguments* arguments) {
-  arguments->SetPointer(grpc::kHealthCheckServiceInterfaceArg, nullptr);
-}
-
-void OnlyRegisteredServices::UpdatePlugins(
-    std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) {
-  plugins->clear();
 }
 
 grpc::Status GrpcStatus(const absl::Status& status) {

@@ -2,12 +2,10 @@
 #define COMMON_TRANSPORT_GRPC_GRPC_SETUP_H_
 
 #include <grpcpp/channel.h>
-#include <grpcpp/impl/server_builder_option.h>
 #include <grpcpp/support/status.h>
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "common/tensor/slicing.h"
@@ -27,14 +25,6 @@ inline constexpr int kMaxViewBytes = 2 * kMaxMessageBytes;
 // channels. Notices a server that is gone or hangs within 10 s.
 std::shared_ptr<grpc::Channel> MakeGrpcChannel(const std::string& address,
                                                const GrpcSecurity& security);
-
-// A server without gRPC's own health service, and without the plugins, such as reflection: other
-// servers of the process may have them.
-class OnlyRegisteredServices : public grpc::ServerBuilderOption {
- public:
-  void UpdateArguments(grpc::ChannelArguments* arguments) override;
-  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override;
-};
 
 // Both libraries number their codes alike. The message is cut (CutText).
 grpc::Status GrpcStatus(const absl::Status& status);

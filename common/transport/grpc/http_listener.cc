@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/transport/grpc/http_answer.h"
@@ -17,9 +16,6 @@
 
 namespace capstan {
 namespace {
-
-// The first bytes of HTTP/2.
-constexpr absl::string_view kHttp2 = "PRI ";
 
 // Values of epoll_wait's timeout. While a connection is open, the thread looks at the time at each
 // tick.
@@ -77,7 +73,6 @@ void HttpListener::Run() {
     const auto connection = connections_.find(event.data.fd);
     if (connection != connections_.end()) OnEvent(connection);
     CloseLate();
-    if (options_.http2 != nullptr) options_.http2->Tick();
     timeout = Accept();
   }
 }
@@ -87,10 +82,10 @@ int HttpListener::Accept() {
   if (fd < 0) {
     // Without file descriptors or memory the connection stays in the kernel's queue. No event tells
     // when accepting works again.
-    const bool is_idle = errno == EAGAIN && connections_.empty() && num_handed_over() == 0;
+    const bool is_idle = errno == EAGAIN && connections_.empty();
     return is_idle ? kUntilAnEvent : kTickMilliseconds;
   }
-  if (connections_.size() + num_handed_over() >= kMaxConnections) {
+  if (connections_.size() >= kMaxConnections) {
     close(fd);
     return kNow;
   }
@@ -101,16 +96,6 @@ int HttpListener::Accept() {
 }
 
 void HttpListener::OnEvent(Connections::iterator connection) {
-  if (options_.http2 != nullptr && !connection->second.is_http1) {
-    char first[kHttp2.size()];
-    const ssize_t size = recv(connection->first, first, sizeof(first), MSG_PEEK);
-    if (size < 0 && errno == EAGAIN) return;
-    if (size <= 0) return Close(connection);
-    const absl::string_view begin(first, size);
-    if (begin == kHttp2) return HandOver(connection);
-    if (absl::StartsWith(kHttp2, begin)) return;  // The next byte is an event of its own.
-    connection->second.is_http1 = true;
-  }
   if (!connection->second.unsent.empty()) Send(connection);
   Read(connection);
 }
@@ -150,13 +135,6 @@ void HttpListener::Send(Connections::iterator connection) {
   // Closing with unread bytes resets the connection. Then the client may lose the answer. So this
   // side reads to the client's end.
   shutdown(connection->first, SHUT_WR);
-}
-
-void HttpListener::HandOver(Connections::iterator connection) {
-  const int fd = connection->first;
-  epoll_ctl(events_, EPOLL_CTL_DEL, fd, nullptr);
-  connections_.erase(connection);
-  if (!options_.http2->Take(fd)) close(fd);
 }
 
 void HttpListener::Close(Connections::iterator connection) {

@@ -21,18 +21,6 @@ namespace capstan {
 // Strangers may reach the port, so everything has a bound.
 class HttpListener {
  public:
-  // Takes connections that begin as HTTP/2. Used by the listener's thread alone.
-  class Http2Server {
-   public:
-    virtual ~Http2Server() = default;
-    // Owns the socket if it returns true. False: it has no room.
-    virtual bool Take(int socket) = 0;
-    // Comes after each event, and every 100 ms while a connection is open.
-    virtual void Tick() = 0;
-    // The number of its open connections.
-    virtual size_t num_open() const = 0;
-  };
-
   struct Options {
     std::string flag;        // Required: named in errors, as "--health_listen"
     std::string purpose;     // Required: for the log, as "answers probes"
@@ -42,8 +30,6 @@ class HttpListener {
     std::function<std::optional<std::string>(absl::string_view received)> answer;
     // Time from a connection's begin to its end.
     absl::Duration request_time = absl::Seconds(5);
-    // Outlives the listener. Null: HTTP/2 is refused like any other bad request.
-    Http2Server* http2 = nullptr;
   };
 
   // Further connections are closed at once.
@@ -65,7 +51,6 @@ class HttpListener {
     absl::Time deadline;
     std::string received;   // up to the answer
     size_t bytes_read = 0;  // also after the answer
-    bool is_http1 = false;  // false: its first bytes are not known yet
     bool is_answered = false;
     std::string unsent;  // of the answer
   };
@@ -77,14 +62,10 @@ class HttpListener {
   void Run();
   // Accepts one connection. Returns the timeout of the next epoll_wait, in milliseconds.
   int Accept();
-  size_t num_handed_over() const {
-    return options_.http2 == nullptr ? 0 : options_.http2->num_open();
-  }
   void OnEvent(Connections::iterator connection);
   void Read(Connections::iterator connection);
   void Take(Connections::iterator connection, absl::string_view bytes);
   void Send(Connections::iterator connection);
-  void HandOver(Connections::iterator connection);
   void Close(Connections::iterator connection);
   void CloseLate();
 

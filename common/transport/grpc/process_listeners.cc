@@ -6,19 +6,24 @@
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "common/transport/grpc/http_answer.h"
+#include "common/transport/grpc/probe_answer.h"
 
 namespace capstan {
 namespace {
 
-absl::StatusOr<std::unique_ptr<HealthListener>> StartHealthListener(const std::string& listen,
-                                                                    const Readiness& readiness,
-                                                                    Clock* clock) {
+absl::StatusOr<std::unique_ptr<HttpListener>> StartHealthListener(const std::string& listen,
+                                                                  const Readiness& readiness,
+                                                                  Clock* clock) {
   if (listen.empty()) return nullptr;
-  HealthListener::Options options;
+  HttpListener::Options options;
+  options.flag = "--health_listen";
+  options.purpose = "answers probes";
   options.listen = listen;
   options.clock = clock;
-  options.readiness = [&readiness] { return readiness.Get(); };
-  return HealthListener::Start(options);
+  options.answer = [&readiness](absl::string_view received) {
+    return AnswerProbe(received, [&readiness] { return readiness.Get(); });
+  };
+  return HttpListener::Start(std::move(options));
 }
 
 absl::StatusOr<std::unique_ptr<HttpListener>> StartMetricsListener(const std::string& listen,

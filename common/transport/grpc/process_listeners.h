@@ -8,14 +8,13 @@
 #include "common/base/clock.h"
 #include "common/base/readiness.h"
 #include "common/metrics/metrics_sources.h"
-#include "common/transport/grpc/health_listener.h"
 #include "common/transport/grpc/http_listener.h"
 
 namespace capstan {
 
 // The ports that each program can have beside the one for its job. Null: not wanted.
 struct ProcessListeners {
-  std::unique_ptr<HealthListener> health;
+  std::unique_ptr<HttpListener> health;   // probes: /healthz and /readyz
   std::unique_ptr<HttpListener> metrics;  // the text of MetricsSources at /metrics
 };
 

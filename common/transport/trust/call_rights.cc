@@ -37,8 +37,6 @@ constexpr CallRight kCallRights[] = {
     {"GET /status.json", Right::kLook, "the live page"},
     {"POST /consistency", Right::kOperate, "changes on the live page"},
     // --health_listen and --metrics_listen.
-    {"Check", std::nullopt, ""},
-    {"Watch", std::nullopt, ""},
     {"GET /healthz", std::nullopt, ""},
     {"GET /readyz", std::nullopt, ""},
     {"GET /metrics", std::nullopt, ""},
