@@ -25,7 +25,7 @@ absl::StatusOr<Reply> EmptyReply(const absl::Status& status) {
   return Reply();
 }
 
-// `is_early`: the one with this id is to register before.
+// `is_early`: the worker with this id must register first.
 absl::StatusOr<v1::RegisterReply> RegisterReplyOf(const absl::StatusOr<uint32_t>& id,
                                                   bool is_early = false) {
   if (!id.ok()) return id.status();
@@ -337,6 +337,7 @@ void Coordinator::Give(Answers answers) {
 }
 
 void Coordinator::BeginFileWork() {
+  // There is work on one of them at most.
   OutputPlan::Work output;
   CheckpointPlan::Work checkpoint;
   {

@@ -1,5 +1,7 @@
 #include "server/coordinator/parked_heartbeats.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -7,7 +9,7 @@ namespace capstan {
 
 void ParkedHeartbeats::Park(Heartbeat heartbeat) {
   const MemberKey member = heartbeat.member;
-  parked_.emplace(member, std::move(heartbeat));
+  CHECK(parked_.emplace(member, std::move(heartbeat)).second);
 }
 
 std::optional<ParkedHeartbeats::Heartbeat> ParkedHeartbeats::Take(MemberKey member) {

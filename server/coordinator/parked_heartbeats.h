@@ -15,7 +15,7 @@
 namespace capstan {
 
 // Heartbeats that wait for a newer view than their member has received, at most one of each
-// member. Those that are taken out are in the order of members. Not thread-safe.
+// member. They are taken out in the order of members. Not thread-safe.
 class ParkedHeartbeats {
  public:
   struct Heartbeat {
@@ -25,14 +25,14 @@ class ParkedHeartbeats {
     CoordinatorEndpoint::Callback<v1::HeartbeatReply> done;
   };
 
-  // The member has none.
+  // The member must have none parked.
   void Park(Heartbeat heartbeat);
   bool Has(MemberKey member) const { return parked_.count(member) > 0; }
   std::optional<Heartbeat> Take(MemberKey member);
   std::vector<Heartbeat> TakeAll();
-  // Those that are to be answered with this version of the view.
+  // Takes the heartbeats whose members have a view older than this version.
   std::vector<Heartbeat> TakeOlderThan(uint64_t version);
-  // Those that are to be answered by `now`, news or not.
+  // Takes the heartbeats whose time has come.
   std::vector<Heartbeat> TakeDue(absl::Time now);
   absl::Time NextDue() const;  // InfiniteFuture: there are none
 

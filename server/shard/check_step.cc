@@ -1,9 +1,11 @@
 #include "server/shard/check_step.h"
 
+#include <cstdint>
 #include <limits>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/ids.h"
 #include "common/base/status_macros.h"
 
 namespace capstan {

@@ -1,4 +1,4 @@
-// Probes of the programs, over HTTP and gRPC, before, while and after the job trains.
+// Probes of the programs, over HTTP, before, while and after the job trains.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -4,6 +4,7 @@
 #include <grpc/compression.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/impl/server_builder_option.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 #include <unistd.h>
@@ -27,6 +28,18 @@
 
 namespace capstan {
 namespace {
+
+// A server without gRPC's own health service, and without plugins, such as reflection. Both would
+// ask for no token.
+class OnlyRegisteredServices : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments* arguments) override {
+    arguments->SetPointer(grpc::kHealthCheckServiceInterfaceArg, nullptr);
+  }
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->clear();
+  }
+};
 
 constexpr int kReadAheadBytes = 4 << 20;
 constexpr int kReadBlockBytes = 1 << 20;
@@ -151,7 +164,6 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     handover = std::make_unique<BackgroundThread>(options.guard->clock());
     take = TakerOf(builder, *options.guard->security(), handover.get());
     if (options.guard->security()->tokens() != nullptr) {
-      // Health and reflection would ask for no token.
       builder.SetOption(std::make_unique<OnlyRegisteredServices>());
     }
   } else {

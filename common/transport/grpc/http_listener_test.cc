@@ -93,12 +93,6 @@ TEST_F(HttpListenerTest, AClientThatDoesNotReadBlocksNobodyAndIsClosedInTime) {
   EXPECT_LT(stuck.ReadToEnd().size(), kLongBytes);
 }
 
-TEST_F(HttpListenerTest, Http2IsABadRequest) {
-  TestClient client(listener_->address());
-  client.Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-  EXPECT_THAT(client.ReadToEnd(), StartsWith("HTTP/1.1 400 "));
-}
-
 TEST_F(HttpListenerTest, ErrorsNameTheFlag) {
   HttpListener::Options options = Options();
   options.listen = "localhost";
@@ -184,8 +178,7 @@ TEST_F(ProbeListenerTest, OneConnectionGetsOneAnswer) {
 TEST_F(ProbeListenerTest, BadRequestsGetAnAnswerAndHarmNothing) {
   EXPECT_THAT(Ask("GET /secret HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 404 "));
   EXPECT_THAT(Ask("POST /readyz HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 405 "));
-  EXPECT_THAT(Ask("PRI" + std::string(kHealthz)), StartsWith("HTTP/1.1 405 "));
-  EXPECT_THAT(Ask("P\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(Ask("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
   EXPECT_THAT(Ask(std::string("\x16\x03\x01\x02\x00\x01", 6)), StartsWith("HTTP/1.1 400 "));
   EXPECT_THAT(Ask(std::string(30'000, 'x')), StartsWith("HTTP/1.1 400 "));
   EXPECT_THAT(Ask(kHealthz), StartsWith("HTTP/1.1 200 "));
@@ -204,16 +197,14 @@ TEST_F(ProbeListenerTest, AClientThatNeverStopsSendingIsCutOff) {
 TEST_F(ProbeListenerTest, SlowAndSilentClientsBlockNobodyAndAreClosedInTime) {
   TestClient silent(listener_->address());
   TestClient slow(listener_->address());
-  TestClient other(listener_->address());
   slow.Send("GET /hea");
-  other.Send("PR");
   EXPECT_THAT(Ask(kHealthz), StartsWith("HTTP/1.1 200 "));
   clock_.Advance(absl::Seconds(4.9));
   slow.Send("l");  // does not give it more time
   EXPECT_THAT(Ask(kHealthz), StartsWith("HTTP/1.1 200 "));
-  EXPECT_TRUE(silent.is_open() && slow.is_open() && other.is_open());
+  EXPECT_TRUE(silent.is_open() && slow.is_open());
   clock_.Advance(absl::Seconds(0.2));
-  for (TestClient* const client : {&silent, &slow, &other}) EXPECT_EQ(client->ReadToEnd(), "");
+  for (TestClient* const client : {&silent, &slow}) EXPECT_EQ(client->ReadToEnd(), "");
 }
 
 TEST_F(ProbeListenerTest, AnAnsweredClientThatStaysIsClosedInTime) {

@@ -55,6 +55,10 @@ TEST_F(ProcessListenersTest, ProbesHearTheReadiness) {
   TestClient client(listeners->health->address());
   client.Send("GET /readyz HTTP/1.1\r\n\r\n");
   EXPECT_THAT(client.ReadToEnd(), HasSubstr("waits"));
+  readiness_.Set(absl::OkStatus());
+  TestClient later(listeners->health->address());
+  later.Send("GET /readyz HTTP/1.1\r\n\r\n");
+  EXPECT_THAT(later.ReadToEnd(), StartsWith("HTTP/1.1 200 OK"));
 }
 
 TEST_F(ProcessListenersTest, AWrongAddressIsNamedWithItsFlag) {

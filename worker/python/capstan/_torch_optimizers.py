@@ -154,11 +154,3 @@ def expect_unchanged(group: Group, settings: Mapping[str, object]) -> None:
             raise InvalidArgument(
                 f"{name} of a parameter group has changed from {value} to {group[name]}, but the "
                 "servers' stays; only lr may change (OneCycleLR: cycle_momentum=False)")
-
-
-def expect_options(max_norm: object, grad_scaler: object) -> None:
-    is_norm = isinstance(max_norm, (int, float)) and 0 < max_norm < float("inf")
-    if not (max_norm is None or is_norm):
-        raise InvalidArgument(f"max_norm: expected a number above 0, got {max_norm!r}")
-    if not (grad_scaler is None or hasattr(grad_scaler, "unscale_")):
-        raise InvalidArgument(f"grad_scaler: expected a torch.amp.GradScaler, got {grad_scaler!r}")

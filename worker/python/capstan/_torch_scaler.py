@@ -1,4 +1,4 @@
-"""A torch.amp.GradScaler of which all workers do the same: they skip a step together."""
+"""A torch.amp.GradScaler with which all workers skip the same steps."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from capstan._errors import InvalidArgument
 from capstan._job import Job
 from capstan._optimizers import SGD
 from capstan._torch_carriers import values_of
@@ -53,3 +54,8 @@ class Scaler:
 
 def _number(value: float) -> torch.Tensor:
     return torch.tensor([value], dtype=torch.float32, device="cpu")
+
+
+def expect_scaler(grad_scaler: object) -> None:
+    if not (grad_scaler is None or hasattr(grad_scaler, "unscale_")):
+        raise InvalidArgument(f"grad_scaler: expected a torch.amp.GradScaler, got {grad_scaler!r}")

@@ -15,13 +15,13 @@ from capstan._optimizers import SGD
 from capstan._table import Table
 from capstan._torch_carriers import Gpu, SmallGradients, values_of
 from capstan._torch_hooks import BeforeForward, BeforeLoad
-from capstan._torch_optimizers import (expect_options, expect_unchanged, fixed_settings,
-                                        give_to_servers, learning_rate)
+from capstan._torch_optimizers import (expect_unchanged, fixed_settings, give_to_servers,
+                                       learning_rate)
 from capstan._torch_parameter import Parameter
 from capstan._torch_plan import Plan
 from capstan._torch_reads import NoDispatch, Views, checksum, has_compiled, waiting_class
 from capstan._torch_rows import Rows
-from capstan._torch_scaler import Scaler
+from capstan._torch_scaler import Scaler, expect_scaler
 from capstan._torch_structure import Structure
 
 _BUFFERS = "capstan.buffers"
@@ -46,7 +46,10 @@ class Trainer:
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
                  job: Union[Job, Callable[[], Job]], *, max_norm: Optional[float] = None,
                  grad_scaler: Optional[Any] = None, overlap: bool = True) -> None:
-        expect_options(max_norm, grad_scaler)
+        expect_scaler(grad_scaler)
+        is_norm = isinstance(max_norm, (int, float)) and 0 < max_norm < float("inf")
+        if not (max_norm is None or is_norm):
+            raise InvalidArgument(f"max_norm: expected a number above 0, got {max_norm!r}")
         plan = Plan(model, optimizer)
         self._model = model
         self._optimizer = optimizer
