@@ -198,8 +198,9 @@ void MemberAgent::State::SendHeartbeat(uint64_t view_version, uint64_t received_
   request.set_incarnation(options_.incarnation.value());
   request.set_view_version(view_version);
   request.set_received_version(received_version);
-  if (options_.progress) *request.mutable_progress() = options_.progress();
   if (options_.report) options_.report(request);
+  // Read last: a worker that the report calls leaving has done its last step by now.
+  if (options_.progress) *request.mutable_progress() = options_.progress();
   CallCoordinator(
       coordinator_, std::move(request),
       [self = shared_from_this(), sent_at = clock_.Now()](

@@ -32,7 +32,7 @@ class MemberAgent {
     absl::AnyInvocable<uint64_t()> acted_on;
     // Required: runs at most once, after a failed heartbeat. Nothing happens afterwards.
     absl::AnyInvocable<void(absl::Status)> on_lost;
-    // Workers: the progress for a heartbeat.
+    // Workers: the progress for a heartbeat. It is asked for after the report.
     absl::AnyInvocable<v1::Progress()> progress;
     // Optional: adds to a heartbeat the results of acting on a view.
     absl::AnyInvocable<void(v1::HeartbeatRequest&)> report;

@@ -34,6 +34,9 @@ class MemberAgentTest : public ::testing::Test {
       progress.set_steps_done(steps_done_);
       return progress;
     };
+    options.report = [this](v1::HeartbeatRequest&) {
+      if (while_reporting_) while_reporting_();
+    };
     agent_ = std::make_unique<MemberAgent>(std::move(options), coordinator_, clock_);
   }
 
@@ -55,6 +58,7 @@ class MemberAgentTest : public ::testing::Test {
   std::vector<uint64_t> views_;
   std::vector<absl::Status> lost_;
   std::function<void()> while_viewing_;
+  std::function<void()> while_reporting_;
   int64_t steps_done_ = 0;
   std::unique_ptr<MemberAgent> agent_;
 };
@@ -69,6 +73,13 @@ TEST_F(MemberAgentTest, SaysWhoItIsAndHowFarItIs) {
   EXPECT_EQ(request.incarnation(), 42u);
   EXPECT_EQ(request.view_version(), 0u);
   EXPECT_EQ(request.progress().steps_done(), 7);
+}
+
+// A worker that leaves has done its last step: a heartbeat that says so has that step, too.
+TEST_F(MemberAgentTest, TheProgressIsThatAfterTheReport) {
+  while_reporting_ = [this] { steps_done_ = 7; };
+  agent_->Start();
+  EXPECT_EQ(Answer(1).progress().steps_done(), 7);
 }
 
 TEST_F(MemberAgentTest, SendsTheNextHeartbeatAsSoonAsTheLastWasAnswered) {
