@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/functional/bind_front.h"
 #include "common/base/log_format.h"
 #include "common/base/printable_text.h"
 #include "common/base/program.h"
@@ -239,10 +240,9 @@ void Coordinator::AnswerWaiters() {
   std::vector<Waiters<v1::CheckpointReply>::Answer> checkpoints;
   {
     MutexLock lock(&mu_);
-    changes = change_waiters_.TakeAnswered(
-        [&state = state_](uint64_t number) { return state.ConsistencyReply(number); });
-    checkpoints = checkpoint_waiters_.TakeAnswered(
-        [&state = state_](uint64_t number) { return state.CheckpointReply(number); });
+    changes = change_waiters_.TakeAnswered(absl::bind_front(&JobState::ConsistencyReply, &state_));
+    checkpoints =
+        checkpoint_waiters_.TakeAnswered(absl::bind_front(&JobState::CheckpointReply, &state_));
   }
   for (auto& answer : changes) answer.done(std::move(answer.reply));
   for (auto& answer : checkpoints) answer.done(std::move(answer.reply));
