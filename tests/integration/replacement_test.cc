@@ -48,7 +48,8 @@ class ReplacementTest : public testing::TestWithParam<const char*> {
     ASSERT_TRUE(processes_->WaitForLog("worker-1", "] training", kPatience));
     AwaitExchanges(/*worker_processes=*/2);
   }
-  // Waits until the histories of so many worker processes have exchanges. A header is shorter.
+  // Waits until this number of worker processes have an exchange in their history. A history
+  // without one is shorter than kHeaderBytes.
   void AwaitExchanges(int worker_processes) {
     constexpr uintmax_t kHeaderBytes = 1000;
     ASSERT_TRUE(processes_->WaitUntil(kPatience, [&] {

@@ -40,10 +40,10 @@ class ProgramEngine : public Engine {
 
   explicit ProgramEngine(Options options);
 
-  // When its steps begin and end, and how the worker ends.
+  // The steps: when they begin and end, and how the worker ends.
   ProgramSteps& steps() { return steps_; }
   const ProgramSteps& steps() const { return steps_; }
-  // Of its sparse tables.
+  // The rows of its sparse tables.
   ProgramRows& rows() { return rows_; }
 
   // The program's side:
