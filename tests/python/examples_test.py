@@ -52,13 +52,11 @@ class ExamplesTest(unittest.TestCase):
         self.assertGreater(best, 0.8)
         self.assertGreater(learned, best - 0.005)
 
-    def test_the_readme_shows_them(self) -> None:
+    def test_the_readme_names_them(self) -> None:
         readme = (REPOSITORY / "worker/python/README.md").read_text()
-        shown = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
         for example in EXAMPLES.glob("*.py"):
-            text = example.read_text()
-            self.assertIn(text, shown, f"expected {example.name} as it is")
-            self.assertLess(len(text.splitlines()), 80)
+            self.assertIn(f"(examples/{example.name})", readme)
+            self.assertLess(len(example.read_text().splitlines()), 80)
 
 
 if __name__ == "__main__":
