@@ -60,8 +60,10 @@ std::string StaysText(const std::string& why) { return absl::StrCat("float32, be
 
 }  // namespace
 
-AutoCodecPlan::AutoCodecPlan(const v1::JobSpec& job, const v1::CheckpointManifest& restored)
-    : codec_(job.codec()),
+AutoCodecPlan::AutoCodecPlan(const v1::JobSpec& job, const v1::CheckpointManifest& restored,
+                             const v1::LinkReport& links)
+    : links_(links),
+      codec_(job.codec()),
       is_wanted_(HasAutoCodec(codec_)),
       first_step_(restored.step()),
       workers_(job.cluster().num_workers()),
@@ -70,20 +72,21 @@ AutoCodecPlan::AutoCodecPlan(const v1::JobSpec& job, const v1::CheckpointManifes
   is_lasting_ = has_chosen();
 }
 
-void AutoCodecPlan::Begin(const std::vector<v1::TableSpec>& tables, uint64_t slice_bytes) {
+void AutoCodecPlan::OnPlacement(const JobFacts& facts) {
   if (!is_wanted_) return;
-  for (uint32_t id = 0; id < tables.size(); ++id) {
-    const uint64_t elements = ElementCount(tables[id]);
+  const uint64_t slice_bytes = SliceBytes(facts.view.scheduler());
+  uint32_t id = 0;
+  for (const v1::TableSpec& spec : facts.tables.specs()) {
+    const uint64_t elements = ElementCount(spec);
     const auto bytes = static_cast<double>(elements * sizeof(float));
-    const TableCodecs codecs =
-        CodecsOfTable(codec_, tables[id].name(), elements, slice_bytes).value();
+    const TableCodecs codecs = CodecsOfTable(codec_, spec.name(), elements, slice_bytes).value();
     const double pushed = EncodedBytes(*codecs.push, elements, slice_bytes);
     const double pulled = EncodedBytes(*codecs.pull, elements, slice_bytes);
     before_.pushed += codecs.is_auto_push ? bytes : pushed;
     before_.pulled += codecs.is_auto_pull ? bytes : pulled;
     Table table;
-    table.name = tables[id].name();
-    table.id = id;
+    table.name = spec.name();
+    table.id = id++;
     if (codecs.is_auto_push) {
       table.as_float32.pushed = bytes;
       table.saved.pushed = bytes - pushed;
@@ -101,26 +104,41 @@ void AutoCodecPlan::Begin(const std::vector<v1::TableSpec>& tables, uint64_t sli
                    [&size](const Table& a, const Table& b) { return size(a) > size(b); });
 }
 
-bool AutoCodecPlan::Settle(const v1::LinkReport& links,
-                           const std::vector<const v1::Progress*>& computing) {
+bool AutoCodecPlan::Settle(const JobFacts& facts, JobEvents& events) {
+  if (facts.view.phase() != v1::TRAINING) return false;
+  const std::vector<const v1::Progress*> computing = facts.members.Computing();
   if (!is_wanted_ || has_chosen() || computing.empty()) return false;
   for (const v1::Progress* progress : computing) {
     if (progress->steps_done() < first_step_ + kMeasuredSteps) return false;
   }
-  choice_ = Choose(links.slowest(), computing);
-  is_lasting_ = IsMeasured(links.slowest());
+  choice_ = Choose(computing);
+  is_lasting_ = IsMeasured(links_.slowest());
+  events.emplace_back(absl::StrCat("auto codecs: ", choice_.text()));
   return true;
 }
 
+void AutoCodecPlan::WriteToView(v1::JobView& view) const {
+  if (has_chosen()) *view.mutable_auto_codecs() = choice_;
+}
+
+void AutoCodecPlan::WriteToStatus(v1::GetStatusReply& status) const {
+  if (is_wanted_) *status.mutable_auto_codecs() = choice_;
+}
+
+void AutoCodecPlan::WriteToManifest(v1::CheckpointManifest& manifest) const {
+  if (is_lasting_) *manifest.mutable_auto_codecs() = choice_;
+}
+
 // A server decodes the pushes of all workers, and encodes its values once.
-double AutoCodecPlan::CostOf(const Table& table, const v1::LinkMeasurement& links) const {
+double AutoCodecPlan::CostOf(const Table& table) const {
+  const v1::LinkMeasurement& links = links_.slowest();
   const Bytes& bytes = table.as_float32;
   return (bytes.pushed + bytes.pulled / servers_) / links.encode_bytes_per_second() +
          (bytes.pulled + bytes.pushed * workers_ / servers_) / links.decode_bytes_per_second();
 }
 
-v1::AutoCodecs AutoCodecPlan::Choose(const v1::LinkMeasurement& links,
-                                     const std::vector<const v1::Progress*>& computing) const {
+v1::AutoCodecs AutoCodecPlan::Choose(const std::vector<const v1::Progress*>& computing) const {
+  const v1::LinkMeasurement& links = links_.slowest();
   v1::AutoCodecs choice;
   if (tables_.empty() || !IsMeasured(links)) {
     choice.set_text(StaysText(tables_.empty() ? "no table is large enough (--codec_min_bytes)"
@@ -139,11 +157,11 @@ v1::AutoCodecs AutoCodecPlan::Choose(const v1::LinkMeasurement& links,
     const Bytes then = {now.pushed - table.saved.pushed, now.pulled - table.saved.pulled};
     const double gain = std::min(sending(now) - sending(then), times.waiting - saved);
     saved_by_all += sending(now) - sending(then);
-    cost_of_all += CostOf(table, links);
-    if (!(gain > CostOf(table, links) && times.step > 0)) continue;
+    cost_of_all += CostOf(table);
+    if (!(gain > CostOf(table) && times.step > 0)) continue;
     now = then;
     saved += gain;
-    cost += CostOf(table, links);
+    cost += CostOf(table);
     names.push_back(table.name);
     choice.add_tables(table.id);
   }

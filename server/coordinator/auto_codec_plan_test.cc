@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "server/coordinator/example_facts.h"
+
 namespace capstan {
 namespace {
 
@@ -49,13 +51,26 @@ v1::Progress Steps(int64_t steps, double seconds, double waiting) {
   return progress;
 }
 
+void Place(AutoCodecPlan& plan, const std::vector<v1::TableSpec>& tables = Tables()) {
+  ExampleFacts example;
+  example.TakeTables(tables, kSliceBytes);
+  example.facts.view.mutable_scheduler()->set_slice_bytes(kSliceBytes);
+  plan.OnPlacement(example.facts);
+}
+
+bool Settle(AutoCodecPlan& plan, const std::vector<v1::Progress>& computing) {
+  ExampleFacts example(/*num_servers=*/2, static_cast<uint32_t>(computing.size()));
+  for (uint32_t id = 0; id < computing.size(); ++id) example.Worker(id).progress = computing[id];
+  return plan.Settle(example.facts, example.events);
+}
+
 // The choice after 10 steps of both workers.
 v1::AutoCodecs ChoiceOf(const v1::JobSpec& job, const v1::LinkReport& links, double seconds,
                         double waiting) {
-  AutoCodecPlan plan(job);
-  plan.Begin(Tables(), kSliceBytes);
+  AutoCodecPlan plan(job, {}, links);
+  Place(plan);
   const v1::Progress progress = Steps(10, seconds, waiting);
-  EXPECT_TRUE(plan.Settle(links, {&progress, &progress}));
+  EXPECT_TRUE(Settle(plan, {progress, progress}));
   EXPECT_TRUE(plan.has_chosen());
   return plan.choice();
 }
@@ -104,12 +119,13 @@ TEST(AutoCodecPlanTest, WithoutLinksOrTablesNothingIsEncoded) {
 
 // The larger table saves the 0.2 s for which a step waits. Nothing is left for the other.
 TEST(AutoCodecPlanTest, EachTableIsWeighedAgainstWhatIsLeftOfTheWait) {
+  const v1::LinkReport links = Links(125e6);
   std::vector<v1::TableSpec> tables = Tables();
   tables[1].set_shape(0, 20'000'000);
-  AutoCodecPlan plan(Job());
-  plan.Begin(tables, kSliceBytes);
+  AutoCodecPlan plan(Job(), {}, links);
+  Place(plan, tables);
   const v1::Progress progress = Steps(10, 1, 0.2);
-  ASSERT_TRUE(plan.Settle(Links(125e6), {&progress}));
+  ASSERT_TRUE(Settle(plan, {progress}));
   ASSERT_EQ(plan.choice().tables_size(), 1);
   EXPECT_EQ(plan.choice().tables(0), 1u);
   EXPECT_EQ(plan.choice().text().rfind("int8 from step 12 on for the tables small, because", 0), 0u)
@@ -118,22 +134,24 @@ TEST(AutoCodecPlanTest, EachTableIsWeighedAgainstWhatIsLeftOfTheWait) {
 
 // The first worker waits for the second one, which computes.
 TEST(AutoCodecPlanTest, WaitingForASlowWorkerIsNoWaitForTheNetwork) {
-  AutoCodecPlan plan(Job());
-  plan.Begin(Tables(), kSliceBytes);
+  const v1::LinkReport links = Links(12.5e6);
+  AutoCodecPlan plan(Job(), {}, links);
+  Place(plan);
   const v1::Progress fast = Steps(10, 1, 0.9), slow = Steps(10, 1, 0.02);
-  ASSERT_TRUE(plan.Settle(Links(12.5e6), {&fast, &slow}));
+  ASSERT_TRUE(Settle(plan, {fast, slow}));
   EXPECT_EQ(plan.choice().first_step(), 0);
 }
 
 TEST(AutoCodecPlanTest, EveryComputingWorkerHasDoneTenSteps) {
-  AutoCodecPlan plan(Job());
-  plan.Begin(Tables(), kSliceBytes);
+  const v1::LinkReport links = Links(12.5e6);
+  AutoCodecPlan plan(Job(), {}, links);
+  Place(plan);
   const v1::Progress ten = Steps(10, 3.5, 3.1), nine = Steps(9, 3.5, 3.1);
-  EXPECT_FALSE(plan.Settle(Links(12.5e6), {}));
-  EXPECT_FALSE(plan.Settle(Links(12.5e6), {&ten, &nine}));
+  EXPECT_FALSE(Settle(plan, {}));
+  EXPECT_FALSE(Settle(plan, {ten, nine}));
   EXPECT_FALSE(plan.has_chosen());
-  EXPECT_TRUE(plan.Settle(Links(12.5e6), {&ten}));
-  EXPECT_FALSE(plan.Settle(Links(12.5e6), {&ten})) << "once";
+  EXPECT_TRUE(Settle(plan, {ten}));
+  EXPECT_FALSE(Settle(plan, {ten})) << "once";
 }
 
 TEST(AutoCodecPlanTest, FiguresThatAreNoneChooseFloat32) {
@@ -145,31 +163,47 @@ TEST(AutoCodecPlanTest, FiguresThatAreNoneChooseFloat32) {
 }
 
 TEST(AutoCodecPlanTest, AJobWithoutAutoCodecsHasNoChoice) {
-  AutoCodecPlan plan(Job("int8", "bfloat16"));
-  plan.Begin(Tables(), kSliceBytes);
+  const v1::LinkReport links = Links(1e6);
+  AutoCodecPlan plan(Job("int8", "bfloat16"), {}, links);
+  Place(plan);
   const v1::Progress progress = Steps(10, 1, 1);
-  EXPECT_FALSE(plan.Settle(Links(1e6), {&progress}));
+  EXPECT_FALSE(Settle(plan, {progress}));
   EXPECT_FALSE(plan.is_wanted());
 }
 
 TEST(AutoCodecPlanTest, ARestoredJobKeepsTheChoiceAndElseMakesItAfterTenSteps) {
+  const v1::LinkReport links = Links(12.5e6);
   v1::CheckpointManifest manifest;
   manifest.set_step(100);
-  AutoCodecPlan undecided(Job(), manifest);
-  undecided.Begin(Tables(), kSliceBytes);
+  AutoCodecPlan undecided(Job(), manifest, links);
+  Place(undecided);
   const v1::Progress few = Steps(109, 3.5, 3.1), enough = Steps(110, 3.5, 3.1);
-  EXPECT_FALSE(undecided.Settle(Links(12.5e6), {&few}));
-  EXPECT_TRUE(undecided.Settle(Links(12.5e6), {&enough}));
+  EXPECT_FALSE(Settle(undecided, {few}));
+  EXPECT_TRUE(Settle(undecided, {enough}));
   EXPECT_TRUE(undecided.is_lasting());
-  AutoCodecPlan unmeasured(Job(), manifest);
-  unmeasured.Begin(Tables(), kSliceBytes);
-  EXPECT_TRUE(unmeasured.Settle(v1::LinkReport(), {&enough}));
+  const v1::LinkReport none;
+  AutoCodecPlan unmeasured(Job(), manifest, none);
+  Place(unmeasured);
+  EXPECT_TRUE(Settle(unmeasured, {enough}));
   EXPECT_FALSE(unmeasured.is_lasting()) << "another machine may have links";
   manifest.mutable_auto_codecs()->set_first_step(40);
   manifest.mutable_auto_codecs()->set_text("because");
-  AutoCodecPlan decided(Job(), manifest);
+  AutoCodecPlan decided(Job(), manifest, links);
   EXPECT_TRUE(decided.has_chosen());
   EXPECT_EQ(decided.choice().first_step(), 40);
+}
+
+TEST(AutoCodecPlanTest, NothingIsChosenOnceTheTrainingHasEnded) {
+  const v1::LinkReport links = Links(12.5e6);
+  AutoCodecPlan plan(Job(), {}, links);
+  Place(plan);
+  ExampleFacts example;
+  example.Worker(0).progress = Steps(10, 3.5, 3.1);
+  example.facts.view.set_phase(v1::EVALUATING);
+  EXPECT_FALSE(plan.Settle(example.facts, example.events));
+  example.facts.view.set_phase(v1::TRAINING);
+  EXPECT_TRUE(plan.Settle(example.facts, example.events));
+  EXPECT_EQ(example.events.size(), 1u);
 }
 
 }  // namespace

@@ -3,213 +3,168 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "absl/strings/str_cat.h"
-#include "server/coordinator/checkpoint_plan_rig.h"
+#include <string>
+
+#include "server/coordinator/checkpoint_cycle_rig.h"
+#include "server/coordinator/example_facts.h"
 
 namespace capstan {
 namespace {
 
 using ::testing::HasSubstr;
 
-TEST(CheckpointPlanTest, UnderBspCheckpointsAreAtExactMultiplesAndAtTheLastStep) {
-  PlanRig rig(EverySteps(40));
-  EXPECT_EQ(rig.Agree(/*held_step=*/3), 40) << "agreed on before any worker gets there";
-  ASSERT_TRUE(rig.Complete(40).ok());
-  EXPECT_EQ(rig.Agree(80), 80) << "the held step itself is a multiple";
-  ASSERT_TRUE(rig.Complete(80).ok());
-  EXPECT_EQ(rig.Agree(86), 100) << "no step 120";
-  ASSERT_TRUE(rig.Complete(100).ok());
-  EXPECT_FALSE(rig.Begin());
-  EXPECT_EQ(rig.storage.published_name, "c3");
-  EXPECT_EQ(rig.storage.kept, 2u) << "--keep";
-  EXPECT_EQ(rig.Status().newest(), "dir/c3");
-  EXPECT_EQ(rig.Status().step(), 100);
-}
-
-TEST(CheckpointPlanTest, ServersThatHoldAnOldStepBackMakeNoSecondCheckpointOfIt) {
-  PlanRig rig(EverySteps(40));
-  ASSERT_EQ(rig.Agree(3), 40);
-  ASSERT_TRUE(rig.Complete(40).ok());
-  EXPECT_EQ(rig.Agree(3), 80);
-}
-
-TEST(CheckpointPlanTest, AMultipleThatIsPassedWhileOneIsWrittenIsLeftOut) {
-  PlanRig rig(EverySteps(10));
-  ASSERT_EQ(rig.Agree(3), 10);
-  ASSERT_TRUE(rig.Complete(10).ok());
-  EXPECT_EQ(rig.Agree(/*held_step=*/31), 40);
-}
-
-TEST(CheckpointPlanTest, NothingBeginsBeforeTheNumberOfStepsIsKnown) {
-  PlanRig rig(EverySteps(10));
-  rig.training.steps_total = 0;
-  EXPECT_FALSE(rig.Begin());
-  ASSERT_TRUE(rig.plan.Request().ok());
-  EXPECT_FALSE(rig.Begin()) << "its step could be beyond the last one, and never come";
-  rig.training.steps_total = 2;
-  EXPECT_EQ(rig.Agree(/*held_step=*/3), 2);
-}
-
-TEST(CheckpointPlanTest, OutsideBspACheckpointIsDueOnceTheSlowestWorkerIsAtItsStep) {
-  PlanRig rig(EverySteps(10));
-  rig.training.is_bsp = false;
-  rig.training.steps_done = 9;
-  EXPECT_FALSE(rig.Begin());
-  rig.training.steps_done = 10;
-  EXPECT_EQ(rig.Agree(/*held_step=*/17), 17) << "no multiple: slices are cut as they are";
-  ASSERT_TRUE(rig.Complete(/*step=*/13).ok());
-  rig.training.steps_done = 19;
-  EXPECT_FALSE(rig.Begin());
-  rig.training.steps_done = 20;
-  EXPECT_TRUE(rig.Begin());
-}
-
-TEST(CheckpointPlanTest, ByTheClockACheckpointIsDueThatLongAfterTheLastOne) {
-  PlanRig rig(EverySeconds(5));
-  EXPECT_FALSE(rig.Begin());
-  rig.training.now += absl::Seconds(4.9);
-  EXPECT_FALSE(rig.Begin());
-  rig.training.now += absl::Seconds(0.1);
-  EXPECT_EQ(rig.Agree(7), 7);
-  rig.training.now += absl::Seconds(3);
-  EXPECT_FALSE(rig.Begin()) << "one at a time";
-  ASSERT_TRUE(rig.Complete(7).ok());
-  rig.training.now += absl::Seconds(4.9);
-  EXPECT_FALSE(rig.Begin());
-  rig.training.now += absl::Seconds(0.1);
-  EXPECT_TRUE(rig.Begin());
-}
-
-TEST(CheckpointPlanTest, AfterAFailureTheNextAttemptWaitsLongerEachTime) {
-  PlanRig rig(EverySteps(10));
-  rig.storage.created = absl::ResourceExhaustedError("the disk\n is full");
-  ASSERT_TRUE(rig.Begin());
-  for (const int seconds : {1, 2, 4, 8, 16, 32, 60, 60}) {
-    EXPECT_FALSE(rig.DoWork().ok());
-    EXPECT_EQ(rig.Status().error(), "the disk\\x0a is full");
-    EXPECT_FALSE(rig.plan.IsBusy(rig.training));
-    rig.training.now += absl::Seconds(seconds) - absl::Milliseconds(1);
-    EXPECT_FALSE(rig.Begin());
-    rig.training.now += absl::Milliseconds(1);
-    ASSERT_TRUE(rig.Begin());
+// A job of 100 steps under BSP, with a checkpoint every 40 steps.
+class CheckpointPlanTest : public testing::Test {
+ protected:
+  explicit CheckpointPlanTest(bool stays = false)
+      : example_(kServers, /*num_workers=*/2, Job(stays)), consistency_(v1::ConsistencySpec()) {
+    EXPECT_TRUE(example_.facts.training.ReportSteps(0, 100).ok());
   }
-  rig.storage.created = absl::OkStatus();
-  ASSERT_TRUE(rig.DoWork().ok());
-  rig.AgreeOnStep(3);
-  ASSERT_TRUE(rig.Complete(10).ok());
-  EXPECT_EQ(rig.Status().error(), "");
-  EXPECT_TRUE(rig.Begin()) << "the next one is due at once again";
-}
+  static v1::JobSpec Job(bool stays) {
+    v1::JobSpec job;
+    job.set_stay(stays);
+    return job;
+  }
 
-TEST(CheckpointPlanTest, WhatCannotBeRemovedIsNoFailure) {
-  PlanRig rig(EverySteps(40));
-  rig.storage.removed = absl::UnavailableError("an old one stays");
-  rig.Agree(3);
-  ASSERT_TRUE(rig.Complete(40).ok());
-  EXPECT_EQ(rig.Status().step(), 40);
-  EXPECT_EQ(rig.Status().error(), "");
-}
-
-TEST(CheckpointPlanTest, AManifestThatCannotBeWrittenIsAFailure) {
-  PlanRig rig(EverySteps(40));
-  rig.storage.published = absl::UnavailableError("no manifest");
-  rig.Agree(3);
-  EXPECT_FALSE(rig.Complete(40).ok());
-  EXPECT_EQ(rig.Status().newest(), "");
-  EXPECT_EQ(rig.Status().error(), "no manifest");
-  EXPECT_EQ(rig.storage.kept, 0u) << "older ones stay";
-}
-
-TEST(CheckpointPlanTest, AnEndedTrainingHasOneLastCheckpointEvenIfItFails) {
-  PlanRig rig(EverySeconds(1000));
-  EXPECT_FALSE(rig.Begin());
-  rig.training.has_ended = true;
-  EXPECT_TRUE(rig.plan.IsBusy(rig.training)) << "the job's end waits for it";
-  EXPECT_EQ(rig.Agree(/*held_step=*/103), 100);
-  EXPECT_TRUE(rig.plan.IsBusy(rig.training));
-  rig.Discard(absl::UnavailableError("no disk"));
-  EXPECT_FALSE(rig.plan.IsBusy(rig.training)) << "the job's end waits no more";
-  rig.training.now += absl::Hours(1);
-  EXPECT_FALSE(rig.Begin());
-}
-
-// No later checkpoint would remove it.
-TEST(CheckpointPlanTest, TheFolderOfAFailedLastCheckpointGoesBeforeTheJobEnds) {
-  PlanRig rig(EverySteps(100));
-  rig.training.has_ended = true;
-  rig.Agree(/*held_step=*/100);
-  rig.plan.Discard(absl::UnavailableError("a server's disk"));
-  EXPECT_TRUE(rig.plan.IsBusy(rig.training)) << "the job's end waits";
-  EXPECT_FALSE(rig.DoWork().ok());
-  EXPECT_EQ(rig.storage.discarded_name, "c1");
-  EXPECT_EQ(rig.Status().error(), "a server's disk");
-  EXPECT_FALSE(rig.plan.IsBusy(rig.training));
-}
-
-TEST(CheckpointPlanTest, TheFolderWithoutAManifestGoes) {
-  PlanRig rig(EverySteps(100));
-  rig.training.has_ended = true;
-  rig.Agree(/*held_step=*/100);
-  rig.storage.published = absl::UnavailableError("no manifest");
-  EXPECT_FALSE(rig.Complete(100).ok());
-  EXPECT_EQ(rig.storage.discarded_name, "c1");
-}
-
-TEST(CheckpointPlanTest, ACheckpointOfTheLastStepIsTheLastOne) {
-  PlanRig rig(EverySteps(40), /*restored_step=*/100);
-  EXPECT_FALSE(rig.Begin());
-  rig.training.has_ended = true;
-  EXPECT_FALSE(rig.plan.IsBusy(rig.training));
-}
-
-TEST(CheckpointPlanTest, ACheckpointThatFailsAtTheEndIsTriedOnceMore) {
-  PlanRig rig(EverySteps(40));
-  rig.Agree(3);
-  rig.training.has_ended = true;
-  rig.Discard(absl::UnavailableError("no disk"));
-  EXPECT_TRUE(rig.plan.IsBusy(rig.training)) << "it began before the end";
-  EXPECT_EQ(rig.Agree(/*held_step=*/103), 100);
-}
-
-TEST(CheckpointPlanTest, TheStepIsTheLargestHeldOneOfAllServers) {
-  PlanRig rig(EverySteps(0));
-  ASSERT_TRUE(rig.plan.Request().ok());
-  ASSERT_TRUE(rig.Begin());
-  EXPECT_EQ(rig.Order().number(), 0u) << "no folder yet";
-  EXPECT_FALSE(rig.plan.BeginAgreeing());
-  ASSERT_TRUE(rig.DoWork().ok());
-  ASSERT_TRUE(rig.plan.BeginAgreeing());
-  EXPECT_FALSE(rig.plan.BeginAgreeing());
-  EXPECT_TRUE(rig.plan.is_agreeing());
-  EXPECT_EQ(rig.Order().name(), "");
-  rig.Hold(0, 12);
-  rig.Hold(0, 12);
-  EXPECT_FALSE(rig.plan.ChooseStep(kServers, rig.training)) << "one server has told it twice";
-  rig.Hold(1, 9);
-  ASSERT_TRUE(rig.plan.ChooseStep(kServers, rig.training));
-  EXPECT_EQ(rig.Order().name(), "c1");
-  EXPECT_EQ(rig.Order().step(), 12);
-  rig.Hold(1, 99);
-  EXPECT_EQ(rig.Order().step(), 12) << "a late heartbeat changes nothing";
-  EXPECT_EQ(rig.plan.EndedParts(kServers), nullptr);
-}
-
-TEST(CheckpointPlanTest, AStepThatNoJobGetsToIsRefused) {
-  PlanRig rig(EverySteps(10));
-  rig.Begin();
-  rig.DoWork().value();
-  rig.plan.BeginAgreeing();
-  for (const int64_t step : {int64_t{-1}, (int64_t{1} << 53) + 1}) {
-    v1::CheckpointPart held, ended, worker;
-    for (v1::CheckpointPart* part : {&held, &ended, &worker}) part->set_number(1);
-    held.set_held_step(step);
-    ended.set_end_step(step);
-    worker.add_workers()->set_most(step);
-    for (const v1::CheckpointPart& part : {held, ended, worker}) {
-      EXPECT_TRUE(absl::IsInvalidArgument(rig.plan.Report(0, part))) << part.DebugString();
+  bool Settle() { return plan_.Settle(example_.facts, example_.events); }
+  // False if there is none.
+  bool DoWork() {
+    CheckpointPlan::Work work = plan_.TakeWork();
+    if (work == nullptr) return false;
+    plan_.EndWork(work(storage_), example_.facts, example_.events);
+    return true;
+  }
+  v1::JobView View() const {
+    v1::JobView view;
+    consistency_.WriteToView(view);
+    plan_.WriteToView(view);
+    return view;
+  }
+  // Of all servers.
+  void Report(v1::CheckpointPart part) {
+    part.set_number(View().checkpoint().number());
+    for (uint32_t server = 0; server < kServers; ++server) {
+      v1::HeartbeatRequest heartbeat = HeartbeatOf({v1::HeartbeatRequest::SERVER, server});
+      *heartbeat.mutable_checkpoint() = part;
+      EXPECT_TRUE(plan_.Report(heartbeat).ok());
     }
   }
-  EXPECT_FALSE(rig.plan.ChooseStep(1, rig.training)) << "nothing was taken over";
+  // Until the servers write.
+  void BeginWriting() {
+    EXPECT_FALSE(Settle()) << "the folder is first";
+    ASSERT_TRUE(DoWork());
+    EXPECT_TRUE(Settle());
+    v1::CheckpointPart held;
+    held.set_held_step(3);
+    Report(held);
+    EXPECT_TRUE(Settle());
+    EXPECT_EQ(View().checkpoint().step(), 40);
+  }
+  static v1::CheckpointPart Written(const std::string& error = "") {
+    v1::CheckpointPart part;
+    part.set_has_ended(true);
+    part.set_error(error);
+    return part;
+  }
+
+  ExampleFacts example_;
+  const RestorePoint anew_;
+  ConsistencyPlan consistency_;
+  FakeStorage storage_;
+  CheckpointPlan plan_{EverySteps(40), anew_, consistency_, [] {
+                         v1::CheckpointManifest manifest;
+                         manifest.set_end_step(40);
+                         return manifest;
+                       }};
+};
+
+TEST_F(CheckpointPlanTest, TheManifestComesWhenAllServersHaveWritten) {
+  BeginWriting();
+  EXPECT_FALSE(Settle());
+  EXPECT_FALSE(DoWork());
+  EXPECT_TRUE(plan_.IsBusy(example_.facts));
+  Report(Written());
+  EXPECT_TRUE(Settle());
+  EXPECT_FALSE(View().has_checkpoint());
+  EXPECT_EQ(plan_.newest(), "");
+  ASSERT_TRUE(DoWork());
+  EXPECT_EQ(storage_.published_name, "c1");
+  EXPECT_EQ(plan_.newest(), "dir/c1");
+  ASSERT_EQ(example_.events.size(), 1u);
+  EXPECT_EQ(example_.events[0].text, "the checkpoint of step 0 is complete: dir/c1");
+  EXPECT_FALSE(plan_.IsBusy(example_.facts));
+}
+
+TEST_F(CheckpointPlanTest, APartOfNoUseEndsTheCheckpointAndTheJobGoesOn) {
+  BeginWriting();
+  Report(Written("the disk is full"));
+  EXPECT_TRUE(Settle());
+  ASSERT_TRUE(DoWork());
+  EXPECT_EQ(storage_.discarded_name, "c1");
+  EXPECT_EQ(storage_.published_name, "");
+  ASSERT_EQ(example_.events.size(), 1u);
+  EXPECT_EQ(example_.events[0].text,
+            "a checkpoint has failed: server 0: the disk is full; the job goes on");
+  EXPECT_EQ(example_.events[0].reason, "server 0: the disk is full");
+  v1::GetStatusReply status;
+  plan_.WriteToStatus(status);
+  EXPECT_THAT(status.checkpoint().error(), HasSubstr("the disk is full"));
+}
+
+TEST_F(CheckpointPlanTest, ServersHoldBackForOneOfTwoThingsAtATime) {
+  v1::SetConsistencyRequest change;
+  change.mutable_change()->set_mode(v1::ConsistencySpec::ASYNC);
+  ASSERT_TRUE(consistency_.Begin(change, {}).ok());
+  EXPECT_FALSE(Settle());
+  ASSERT_TRUE(DoWork());
+  EXPECT_FALSE(Settle()) << "the change is first";
+  for (uint32_t server = 0; server < kServers; ++server) {
+    v1::HeartbeatRequest heartbeat = HeartbeatOf({v1::HeartbeatRequest::SERVER, server});
+    heartbeat.mutable_held_step()->set_consistency_change(1);
+    heartbeat.mutable_held_step()->set_step(3);
+    ASSERT_TRUE(consistency_.Report(heartbeat).ok());
+  }
+  ASSERT_TRUE(consistency_.Settle(example_.facts, example_.events));
+  EXPECT_TRUE(Settle());
+  change.mutable_change()->set_mode(v1::ConsistencySpec::BSP);
+  ASSERT_TRUE(consistency_.Begin(change, {}).ok());
+  EXPECT_TRUE(View().has_checkpoint());
+  EXPECT_EQ(View().consistency_change(), 0u) << "now the checkpoint is first";
+}
+
+TEST_F(CheckpointPlanTest, OnlyAJobThatTrainsOrHasJustTrainedWritesThem) {
+  for (const v1::Phase phase : {v1::REGISTERING, v1::PLACING, v1::SAVING, v1::FAILED}) {
+    example_.facts.view.set_phase(phase);
+    EXPECT_FALSE(Settle());
+    EXPECT_FALSE(DoWork()) << v1::Phase_Name(phase);
+  }
+  example_.facts.view.set_phase(v1::EVALUATING);
+  EXPECT_TRUE(plan_.IsBusy(example_.facts)) << "the last one is due";
+  EXPECT_FALSE(Settle());
+  EXPECT_TRUE(DoWork());
+}
+
+class StayingCheckpointPlanTest : public CheckpointPlanTest {
+ protected:
+  StayingCheckpointPlanTest() : CheckpointPlanTest(/*stays=*/true) {}
+};
+
+TEST_F(StayingCheckpointPlanTest, NoStepIsChosenWhileAWorkerEnters) {
+  example_.Worker(1).is_entering = true;
+  EXPECT_FALSE(Settle());
+  EXPECT_FALSE(DoWork());
+  example_.Worker(1).is_entering = false;
+  BeginWriting();
+}
+
+TEST_F(StayingCheckpointPlanTest, TheLastOneIsDueWhenNobodyIsLive) {
+  BeginWriting();
+  Report(Written());
+  ASSERT_TRUE(Settle());
+  ASSERT_TRUE(DoWork());
+  EXPECT_FALSE(plan_.IsBusy(example_.facts));
+  for (const uint32_t id : {0, 1}) example_.Worker(id).end = "it has left";
+  EXPECT_TRUE(plan_.IsBusy(example_.facts));
 }
 
 }  // namespace

@@ -86,27 +86,33 @@ absl::StatusOr<uint64_t> ConsistencyPlan::Begin(const v1::SetConsistencyRequest&
   return pending_number();
 }
 
-absl::Status ConsistencyPlan::Report(uint32_t server, const v1::HeldStep& held) {
+absl::Status ConsistencyPlan::Report(const v1::HeartbeatRequest& heartbeat) {
+  if (heartbeat.role() != v1::HeartbeatRequest::SERVER) return absl::OkStatus();
+  const v1::HeldStep& held = heartbeat.held_step();
   if (!pending_.has_value() || held.consistency_change() != pending_number()) {
     return absl::OkStatus();
   }
   if (held.step() < 0 || Step(held.step()) > kLargestStep) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "held_step of server-", server, ": expected a step from 0 to ", kLargestStep.value(),
-        ", got ", held.step(), "; send the first step that nobody has asked for"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("held_step of server-", heartbeat.id(), ": expected a step from 0 to ",
+                     kLargestStep.value(), ", got ", held.step(),
+                     "; send the first step that nobody has asked for"));
   }
-  held_from_[server] = Step(held.step());
+  held_from_[heartbeat.id()] = Step(held.step());
   return absl::OkStatus();
 }
 
-bool ConsistencyPlan::Settle(size_t num_servers) {
-  if (!pending_.has_value() || held_from_.size() < num_servers) return false;
+bool ConsistencyPlan::Settle(const JobFacts& facts, JobEvents& events) {
+  if (!pending_.has_value() || held_from_.size() < facts.members.servers().size()) return false;
   Step first_step = Step(latest().first_step()) + 1;
   for (const auto& [server, step] : held_from_) first_step = std::max(first_step, step);
   v1::ConsistencyPeriod& period = periods_.emplace_back();
   period.set_first_step(first_step.value());
   *period.mutable_consistency() = *std::move(pending_);
   pending_.reset();
+  events.emplace_back(absl::StrCat("from step ", period.first_step(), " on: consistency ",
+                                   ConsistencyText(period.consistency())),
+                      period.first_step());
   return true;
 }
 
@@ -114,7 +120,7 @@ const v1::ConsistencyPeriod* ConsistencyPlan::Find(uint64_t change) const {
   return change < periods_.size() ? &periods_[change] : nullptr;
 }
 
-void ConsistencyPlan::WriteTo(v1::JobView& view) const {
+void ConsistencyPlan::WriteToView(v1::JobView& view) const {
   view.mutable_consistency()->Assign(periods_.begin(), periods_.end());
   view.set_consistency_change(pending_.has_value() ? pending_number() : 0);
 }

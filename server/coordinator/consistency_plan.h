@@ -1,7 +1,6 @@
 #ifndef SERVER_COORDINATOR_CONSISTENCY_PLAN_H_
 #define SERVER_COORDINATOR_CONSISTENCY_PLAN_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
+#include "server/coordinator/job_plan.h"
 
 namespace capstan {
 
@@ -21,7 +21,7 @@ namespace capstan {
 // To find a change's first step, every server reports a step and holds back everything from it on.
 // The change begins at the largest of these steps: nobody has seen it yet, and nobody gets there
 // before the change is settled. Not thread-safe.
-class ConsistencyPlan {
+class ConsistencyPlan : public JobPlan {
  public:
   // The job's own, from step 0 on. Or, if the job goes on from a checkpoint, the checkpoint's; and
   // the job's own, if it differs, from the first step on that nobody has done.
@@ -34,18 +34,18 @@ class ConsistencyPlan {
   // result is not valid, or the request sets nothing or a field that is fixed while the job runs.
   absl::StatusOr<uint64_t> Begin(const v1::SetConsistencyRequest& request,
                                  const TableSpecs& tables);
-  // Ignored unless it belongs to the pending change. INVALID_ARGUMENT: no job gets to this step.
-  absl::Status Report(uint32_t server, const v1::HeldStep& held);
-  // Gives the pending change its first step. False if fewer than `num_servers` servers have
-  // reported.
-  bool Settle(size_t num_servers);
+
+  // The step from which on a server holds back. Ignored unless it belongs to the pending change.
+  // INVALID_ARGUMENT: no job gets to this step.
+  absl::Status Report(const v1::HeartbeatRequest& heartbeat) override;
+  // Gives the pending change its first step once all servers have reported.
+  bool Settle(const JobFacts& facts, JobEvents& events) override;
 
   bool is_pending() const { return pending_.has_value(); }
   // The period of a change; null while it is pending.
   const v1::ConsistencyPeriod* Find(uint64_t change) const;
   const v1::ConsistencyPeriod& latest() const { return periods_.back(); }
-  // Writes the view's fields of the consistency.
-  void WriteTo(v1::JobView& view) const;
+  void WriteToView(v1::JobView& view) const override;
 
  private:
   // A change has the number of its later period.

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "server/coordinator/example_facts.h"
+
 namespace capstan {
 namespace {
 
@@ -22,11 +24,18 @@ v1::ConsistencySpec WithTable(v1::ConsistencySpec consistency, const char* table
   return consistency;
 }
 
-v1::HeldStep Held(uint64_t change, int64_t step) {
-  v1::HeldStep held;
-  held.set_consistency_change(change);
-  held.set_step(step);
-  return held;
+v1::HeartbeatRequest Held(uint32_t server, uint64_t change, int64_t step) {
+  v1::HeartbeatRequest heartbeat = HeartbeatOf({v1::HeartbeatRequest::SERVER, server});
+  heartbeat.mutable_held_step()->set_consistency_change(change);
+  heartbeat.mutable_held_step()->set_step(step);
+  return heartbeat;
+}
+
+bool Settle(ConsistencyPlan& plan, uint32_t num_servers) {
+  ExampleFacts example(num_servers);
+  const bool has_settled = plan.Settle(example.facts, example.events);
+  EXPECT_EQ(example.events.size(), has_settled ? 1u : 0u);
+  return has_settled;
 }
 
 TableSpecs Tables() {
@@ -53,8 +62,8 @@ absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencySpec& now,
                                             const v1::SetConsistencyRequest& request) {
   ConsistencyPlan plan(now);
   if (const auto number = plan.Begin(request, Tables()); !number.ok()) return number.status();
-  EXPECT_TRUE(plan.Report(0, Held(1, 3)).ok());
-  EXPECT_TRUE(plan.Settle(/*num_servers=*/1));
+  EXPECT_TRUE(plan.Report(Held(0, 1, 3)).ok());
+  EXPECT_TRUE(Settle(plan, /*num_servers=*/1));
   return plan.latest().consistency();
 }
 absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencySpec& now,
@@ -65,27 +74,27 @@ absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencySpec& now,
 TEST(ConsistencyPlanTest, AChangeBeginsWhereTheFarthestServerHoldsBack) {
   ConsistencyPlan plan(Ssp(1));
   ASSERT_EQ(plan.Begin(Request(Staleness(4)), Tables()).value(), 1u);
-  EXPECT_TRUE(plan.Report(0, Held(1, 7)).ok());
-  EXPECT_FALSE(plan.Settle(/*num_servers=*/2));
+  EXPECT_TRUE(plan.Report(Held(0, 1, 7)).ok());
+  EXPECT_FALSE(Settle(plan, /*num_servers=*/2));
   EXPECT_EQ(plan.Find(1), nullptr);
-  EXPECT_TRUE(plan.Report(1, Held(1, 5)).ok());
-  EXPECT_TRUE(plan.Settle(/*num_servers=*/2));
+  EXPECT_TRUE(plan.Report(Held(1, 1, 5)).ok());
+  EXPECT_TRUE(Settle(plan, /*num_servers=*/2));
   ASSERT_NE(plan.Find(1), nullptr);
   EXPECT_EQ(plan.Find(1)->first_step(), 7);
   EXPECT_EQ(plan.Find(1)->consistency().staleness(), 4);
-  EXPECT_FALSE(plan.Settle(/*num_servers=*/2)) << "it is settled";
+  EXPECT_FALSE(Settle(plan, /*num_servers=*/2)) << "it is settled";
 }
 
 TEST(ConsistencyPlanTest, ALaterChangeBeginsLaterAndIgnoresReportsOfTheEarlierOne) {
   ConsistencyPlan plan(Ssp(1));
   ASSERT_TRUE(plan.Begin(Request(Staleness(4)), Tables()).ok());
-  EXPECT_TRUE(plan.Report(0, Held(1, 7)).ok());
-  ASSERT_TRUE(plan.Settle(1));
+  EXPECT_TRUE(plan.Report(Held(0, 1, 7)).ok());
+  ASSERT_TRUE(Settle(plan, 1));
   ASSERT_EQ(plan.Begin(Request(Staleness(5)), Tables()).value(), 2u);
-  EXPECT_TRUE(plan.Report(0, Held(1, 9)).ok());
-  EXPECT_FALSE(plan.Settle(1));
-  EXPECT_TRUE(plan.Report(0, Held(2, 6)).ok());
-  EXPECT_TRUE(plan.Settle(1));
+  EXPECT_TRUE(plan.Report(Held(0, 1, 9)).ok());
+  EXPECT_FALSE(Settle(plan, 1));
+  EXPECT_TRUE(plan.Report(Held(0, 2, 6)).ok());
+  EXPECT_TRUE(Settle(plan, 1));
   EXPECT_EQ(plan.Find(2)->first_step(), 8) << "after the one before";
 }
 
@@ -96,8 +105,8 @@ TEST(ConsistencyPlanTest, ARequestThatComesTwiceIsOneChange) {
   EXPECT_EQ(plan.Begin(Request(Staleness(4)), Tables()).value(), 1u);
   EXPECT_EQ(plan.Begin(Request(Staleness(4)), Tables()).value(), 1u);
   EXPECT_TRUE(absl::IsFailedPrecondition(plan.Begin(Request(Staleness(5)), Tables()).status()));
-  EXPECT_TRUE(plan.Report(0, Held(1, 7)).ok());
-  ASSERT_TRUE(plan.Settle(1));
+  EXPECT_TRUE(plan.Report(Held(0, 1, 7)).ok());
+  ASSERT_TRUE(Settle(plan, 1));
   EXPECT_EQ(plan.Begin(Request(Staleness(4)), Tables()).value(), 1u);
 }
 
@@ -105,12 +114,12 @@ TEST(ConsistencyPlanTest, AViewTellsThePeriodsAndWhatIsPending) {
   ConsistencyPlan plan(Ssp(1));
   v1::JobView view;
   ASSERT_TRUE(plan.Begin(Request(Staleness(4)), Tables()).ok());
-  plan.WriteTo(view);
+  plan.WriteToView(view);
   EXPECT_EQ(view.consistency_size(), 1);
   EXPECT_EQ(view.consistency_change(), 1u);
-  EXPECT_TRUE(plan.Report(0, Held(1, 7)).ok());
-  ASSERT_TRUE(plan.Settle(1));
-  plan.WriteTo(view);
+  EXPECT_TRUE(plan.Report(Held(0, 1, 7)).ok());
+  ASSERT_TRUE(Settle(plan, 1));
+  plan.WriteToView(view);
   ASSERT_EQ(view.consistency_size(), 2);
   EXPECT_EQ(view.consistency(1).first_step(), 7);
   EXPECT_EQ(view.consistency_change(), 0u);
@@ -118,21 +127,21 @@ TEST(ConsistencyPlanTest, AViewTellsThePeriodsAndWhatIsPending) {
 
 TEST(ConsistencyPlanTest, AStepThatNoJobGetsToIsRefused) {
   ConsistencyPlan plan(Ssp(1));
-  EXPECT_TRUE(plan.Report(0, Held(1, INT64_MAX)).ok()) << "nothing is pending";
+  EXPECT_TRUE(plan.Report(Held(0, 1, INT64_MAX)).ok()) << "nothing is pending";
   ASSERT_TRUE(plan.Begin(Request(Staleness(4)), Tables()).ok());
   for (const int64_t step : {int64_t{-1}, (int64_t{1} << 53) + 1, INT64_MAX}) {
-    const absl::Status status = plan.Report(0, Held(1, step));
+    const absl::Status status = plan.Report(Held(0, 1, step));
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_NE(status.message().find("held_step of server-0: expected a step from 0 to"),
               absl::string_view::npos)
         << status;
-    EXPECT_FALSE(plan.Settle(1));
+    EXPECT_FALSE(Settle(plan, 1));
   }
-  EXPECT_TRUE(plan.Report(0, Held(1, int64_t{1} << 53)).ok());
-  EXPECT_TRUE(plan.Settle(1));
+  EXPECT_TRUE(plan.Report(Held(0, 1, int64_t{1} << 53)).ok());
+  EXPECT_TRUE(Settle(plan, 1));
   ASSERT_TRUE(plan.Begin(Request(Staleness(5)), Tables()).ok());
-  EXPECT_TRUE(plan.Report(0, Held(2, 7)).ok());
-  EXPECT_TRUE(plan.Settle(1));
+  EXPECT_TRUE(plan.Report(Held(0, 2, 7)).ok());
+  EXPECT_TRUE(Settle(plan, 1));
   EXPECT_EQ(plan.Find(2)->first_step(), (int64_t{1} << 53) + 1) << "after the one before";
 }
 
@@ -227,7 +236,7 @@ TEST(ConsistencyPlanTest, ARestoredJobKeepsItsPeriodsIfItsOwnConsistencyIsTheSam
 TEST(ConsistencyPlanTest, AnotherConsistencyOfARestoredJobBeginsAfterAllThatWasDone) {
   const ConsistencyPlan plan(Ssp(3), Restored());
   v1::JobView view;
-  plan.WriteTo(view);
+  plan.WriteToView(view);
   ASSERT_EQ(view.consistency_size(), 3);
   EXPECT_EQ(view.consistency(2).first_step(), 30);
   EXPECT_EQ(view.consistency(2).consistency().staleness(), 3);
@@ -242,8 +251,8 @@ TEST(ConsistencyPlanTest, AnotherConsistencyReplacesAPeriodThatHasNotBegun) {
 TEST(ConsistencyPlanTest, AChangeOfARestoredJobHasItsOwnNumber) {
   ConsistencyPlan plan(Ssp(2), Restored());
   ASSERT_EQ(plan.Begin(Request(Ssp(5)), Tables()).value(), 2u);
-  ASSERT_TRUE(plan.Report(0, Held(2, 47)).ok());
-  ASSERT_TRUE(plan.Settle(/*num_servers=*/1));
+  ASSERT_TRUE(plan.Report(Held(0, 2, 47)).ok());
+  ASSERT_TRUE(Settle(plan, /*num_servers=*/1));
   EXPECT_EQ(plan.latest().first_step(), 47);
 }
 

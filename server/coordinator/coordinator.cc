@@ -95,8 +95,8 @@ void Coordinator::Handle(v1::GetJobRequest, Callback<v1::GetJobReply> done) {
   if (checkpoints_ != nullptr) reply.set_checkpoint_token(checkpoints_->token());
   {
     MutexLock lock(&mu_);
-    *reply.mutable_job() = state_.job();
-    reply.set_restore(state_.restored_path());
+    *reply.mutable_job() = state_.facts().job;
+    reply.set_restore(state_.facts().restored.path);
     reply.set_restore_xxh3(restored_xxh3_);
   }
   done(std::move(reply));
@@ -193,7 +193,7 @@ void Coordinator::AddMetrics(MetricsPage& page) {
   {
     MutexLock lock(&mu_);
     status = state_.Status(/*with_tables=*/false);
-    workers_lost = state_.WorkersLost();
+    workers_lost = state_.facts().WorkersLost();
   }
   AddJobMetrics(status, workers_lost, page);
 }
@@ -292,7 +292,7 @@ void Coordinator::AnswerLocked(ParkedHeartbeats::Heartbeat heartbeat, Answers& a
   answer.member = heartbeat.member;
   answer.view_version = state_.view().version();
   if (heartbeat.received_version < answer.view_version) {
-    *answer.reply.mutable_view() = state_.ViewWithTables();
+    *answer.reply.mutable_view() = state_.facts().ViewWithTables();
   }
   answer.done = std::move(heartbeat.done);
 }
@@ -391,7 +391,7 @@ void Coordinator::LogEvents() {
 }
 
 bool Coordinator::EveryoneKnowsLocked() const {
-  for (const MemberKey member : state_.LiveMembers()) {
+  for (const MemberKey member : state_.facts().LiveMembers()) {
     if (told_.count(member) == 0) return false;
   }
   return true;

@@ -28,6 +28,7 @@
 #include "server/coordinator/lease_table.h"
 #include "server/coordinator/member_key.h"
 #include "server/coordinator/parked_heartbeats.h"
+#include "server/coordinator/restore_point.h"
 #include "server/coordinator/waiters.h"
 
 namespace capstan {
@@ -47,7 +48,7 @@ class Coordinator : public CoordinatorEndpoint {
     // The folder of checkpoints. Null: the job has none, or nobody looks at the files.
     std::unique_ptr<CheckpointStorage> checkpoints;
     // The checkpoint from which the job goes on; none: it begins anew.
-    std::optional<JobState::RestorePoint> restored;
+    std::optional<RestorePoint> restored;
     // Runs work on files, which may take long, on another thread. Null: on the calling thread.
     std::function<void(absl::AnyInvocable<void()> work)> run_in_background;
   };

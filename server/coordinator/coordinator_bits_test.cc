@@ -104,7 +104,7 @@ TEST_F(CoordinatorBitsTest, OtherBitsAreToldByCheckpointsAndByTheEnd) {
   job->clock().Advance(absl::Seconds(10));
   EXPECT_TRUE(outcome.value().has_other_bits);
   // A job that goes on from there has them, too.
-  ScriptedJob next(Job(0), nullptr, JobState::RestorePoint{"dir/c2", disk_.manifests[1]});
+  ScriptedJob next(Job(0), nullptr, RestorePoint{"dir/c2", disk_.manifests[1]});
   next.coordinator().OnEnd([&](JobOutcome ended) { outcome = std::move(ended); });
   outcome.reset();
   next.coordinator().Fail("stopped");

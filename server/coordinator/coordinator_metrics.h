@@ -6,7 +6,7 @@
 
 namespace capstan {
 
-// Adds what the coordinator knows of the job. `workers_lost` is JobState::WorkersLost.
+// Adds what the coordinator knows of the job. `workers_lost` is JobFacts::WorkersLost.
 void AddJobMetrics(const v1::GetStatusReply& status, int workers_lost, MetricsPage& page);
 
 }  // namespace capstan

@@ -18,8 +18,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Of step 40 of 100. Worker 0 goes on at step 40, worker 1 at step 43.
-JobState::RestorePoint Restored() {
-  JobState::RestorePoint restored;
+RestorePoint Restored() {
+  RestorePoint restored;
   restored.path = "dir/c7";
   v1::CheckpointManifest& manifest = restored.manifest;
   manifest.set_step(40);
@@ -63,7 +63,7 @@ TEST(CoordinatorRestoreTest, WorkersGoOnAtTheCheckpointsSteps) {
 }
 
 TEST(CoordinatorRestoreTest, ACheckpointOfStep0IsOneToo) {
-  JobState::RestorePoint restored = Restored();
+  RestorePoint restored = Restored();
   restored.manifest.set_step(0);
   ScriptedJob job(ScriptedJob::Job(), nullptr, restored);
   EXPECT_EQ(job.View().restored_step(), 1);
@@ -110,7 +110,7 @@ TEST(CoordinatorRestoreTest, ProgressAndSummaryGoOnWhereTheyWere) {
 }
 
 TEST(CoordinatorRestoreTest, TheOutcomeNotesThatWorkersComputeOnAnotherKind) {
-  JobState::RestorePoint restored = Restored();
+  RestorePoint restored = Restored();
   for (v1::CheckpointWorker& worker : *restored.manifest.mutable_workers()) {
     worker.mutable_progress()->set_device("cpu (A)");
   }
@@ -132,7 +132,7 @@ TEST(CoordinatorRestoreTest, TheOutcomeNotesThatWorkersComputeOnAnotherKind) {
 }
 
 TEST(CoordinatorRestoreTest, AJobWhoseStepsAreAllDoneIsEvaluatedAtOnce) {
-  JobState::RestorePoint restored = Restored();
+  RestorePoint restored = Restored();
   for (v1::CheckpointWorker& worker : *restored.manifest.mutable_workers()) {
     worker.set_first_step(100);
   }
@@ -167,7 +167,7 @@ TEST(CoordinatorRestoreTest, TablesOfAnotherModelAreRefused) {
 }
 
 TEST(CoordinatorRestoreTest, WorkersHaveTheArraysOfOwnStateOfTheCheckpointAndOfEachOther) {
-  JobState::RestorePoint restored = Restored();
+  RestorePoint restored = Restored();
   restored.manifest.set_own_arrays(2);
   ScriptedJob job(ScriptedJob::Job(), nullptr, restored);
   EXPECT_THAT(std::string(job.RegisterWorker(1).status().message()),

@@ -2,34 +2,57 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "server/coordinator/member_key.h"
+
 namespace capstan {
+namespace {
 
-void EnteringWorkers::Begin(uint32_t worker, Incarnation incarnation) {
-  entering_[worker] = {incarnation, {}};
+constexpr Role kWorker = v1::HeartbeatRequest::WORKER;
+
+}  // namespace
+
+void EnteringWorkers::Await(uint32_t worker) {
+  members_.OfRole(kWorker).at(worker).is_entering = true;
+  next_steps_[worker].clear();
 }
 
-void EnteringWorkers::Report(uint32_t server, const v1::NextStep& next_step) {
-  const auto it = entering_.find(next_step.worker());
-  if (it == entering_.end()) return;
-  if (it->second.incarnation != Incarnation(next_step.incarnation())) return;
-  it->second.next_steps[server] = Step(next_step.step());
+void EnteringWorkers::Forget(uint32_t worker) {
+  members_.OfRole(kWorker).at(worker).is_entering = false;
+  next_steps_.erase(worker);
 }
 
-std::vector<std::pair<uint32_t, Step>> EnteringWorkers::TakeReady(size_t num_servers) {
-  std::vector<std::pair<uint32_t, Step>> ready;
-  for (auto it = entering_.begin(); it != entering_.end();) {
-    if (it->second.next_steps.size() < num_servers) {
+absl::Status EnteringWorkers::Report(const v1::HeartbeatRequest& heartbeat) {
+  if (heartbeat.role() != v1::HeartbeatRequest::SERVER) return absl::OkStatus();
+  for (const v1::NextStep& next_step : heartbeat.next_steps()) {
+    const auto found = next_steps_.find(next_step.worker());
+    if (found == next_steps_.end()) continue;
+    const Member& worker = members_.workers()[next_step.worker()];
+    if (worker.incarnation != Incarnation(next_step.incarnation())) continue;
+    found->second[heartbeat.id()] = Step(next_step.step());
+  }
+  return absl::OkStatus();
+}
+
+bool EnteringWorkers::Settle(const JobFacts&, JobEvents& events) {
+  bool has_entered = false;
+  for (auto it = next_steps_.begin(); it != next_steps_.end();) {
+    const auto& [worker, steps] = *it;
+    if (steps.size() < members_.servers().size()) {
       ++it;
       continue;
     }
     Step first_step;
-    for (const auto& [server, step] : it->second.next_steps) {
-      first_step = std::max(first_step, step);
-    }
-    ready.emplace_back(it->first, first_step);
-    it = entering_.erase(it);
+    for (const auto& [server, step] : steps) first_step = std::max(first_step, step);
+    members_.BeginAt(worker, first_step);
+    members_.OfRole(kWorker).at(worker).is_entering = false;
+    events.emplace_back(
+        absl::StrCat(MemberName({kWorker, worker}), " enters at step ", first_step.value()),
+        first_step.value());
+    it = next_steps_.erase(it);
+    has_entered = true;
   }
-  return ready;
+  return has_entered;
 }
 
 }  // namespace capstan

@@ -222,10 +222,10 @@ TEST_F(JobStateTest, WorkersThatCountOtherStepsFailTheJob) {
 
 TEST_F(JobStateTest, ListsTheLiveMembers) {
   StartTraining();
-  EXPECT_EQ(state_.LiveMembers().size(), 3u);
+  EXPECT_EQ(state_.facts().LiveMembers().size(), 3u);
   state_.DeclareDead(Worker(0));
-  ASSERT_EQ(state_.LiveMembers().size(), 2u);
-  EXPECT_EQ(state_.LiveMembers()[1], Worker(1));
+  ASSERT_EQ(state_.facts().LiveMembers().size(), 2u);
+  EXPECT_EQ(state_.facts().LiveMembers()[1], Worker(1));
 }
 
 TEST_F(JobStateTest, MeasuresTheTrainingUntilAFailure) {

@@ -120,32 +120,49 @@ std::string LinkText(const v1::LinkReport& report) {
 
 }  // namespace
 
-LinkPlan::LinkPlan(const v1::JobSpec& job, const v1::CheckpointManifest& restored)
-    : has_topk_(HasTopk(job.codec())),
+LinkPlan::LinkPlan(const v1::JobSpec& job, const v1::CheckpointManifest& restored,
+                   const OutputPlan& output)
+    : output_(output),
+      has_topk_(HasTopk(job.codec())),
       sent_share_(SentShare(job.codec())),
       has_auto_codec_(HasAutoCodec(job.codec()) && restored.auto_codecs().text().empty()),
       is_restored_(restored.has_job()),
       scheduler_(is_restored_ ? Inherit(job.scheduler(), restored.job().scheduler())
                               : job.scheduler()) {}
 
-void LinkPlan::Begin(const std::set<std::string>& hosts,
-                     const std::vector<uint64_t>& table_elements) {
+absl::Status LinkPlan::Report(const v1::HeartbeatRequest& heartbeat) {
+  const bool is_worker = heartbeat.role() == v1::HeartbeatRequest::WORKER;
+  if (is_worker && heartbeat.has_links() && is_measuring_) {
+    measured_.try_emplace(heartbeat.id(), heartbeat.links());
+  }
+  return absl::OkStatus();
+}
+
+bool LinkPlan::Settle(const JobFacts& facts, JobEvents& events) {
+  if (facts.view.phase() != v1::REGISTERING || !facts.members.is_complete()) return false;
+  if (!output_.is_made()) return false;
+  if (!has_begun_) {
+    Begin(facts);
+    return is_measuring_;
+  }
+  if (!is_measuring_ || measured_.size() < facts.members.workers().size()) return false;
+  is_measuring_ = false;
+  SumUp();
+  events.emplace_back(absl::StrCat("links: ", report_.text()));
+  return true;
+}
+
+void LinkPlan::Begin(const JobFacts& facts) {
   has_begun_ = true;
-  for (const uint64_t elements : table_elements) model_bytes_ += elements * sizeof(float);
+  for (const uint64_t elements : facts.tables.elements()) model_bytes_ += elements * sizeof(float);
   const bool is_open =
       MayChooseSlices() || !scheduler_.has_partition_bytes() || !scheduler_.has_credit_bytes();
   chooses_ = is_open && model_bytes_ > kLeastModelBytes &&
              scheduler_.policy() != v1::SchedulerSpec::TENSOR_FIFO;
-  is_measuring_ = hosts.size() > 1 && (chooses_ || has_auto_codec_);
+  is_measuring_ = facts.members.Hosts().size() > 1 && (chooses_ || has_auto_codec_);
 }
 
-void LinkPlan::Report(uint32_t worker, const v1::LinkMeasurement& links) {
-  if (is_measuring_) measured_.try_emplace(worker, links);
-}
-
-bool LinkPlan::Settle(size_t num_workers) {
-  if (!is_measuring_ || measured_.size() < num_workers) return false;
-  is_measuring_ = false;
+void LinkPlan::SumUp() {
   v1::LinkMeasurement& slowest = *report_.mutable_slowest();
   for (const auto& [worker, links] : measured_) {
     if (!IsValid(links)) {
@@ -153,7 +170,7 @@ bool LinkPlan::Settle(size_t num_workers) {
       report_.set_text(links.round_trip_seconds() == 0
                            ? "not measured: too few steps"
                            : absl::StrCat("not measured: worker ", worker, " got no answer"));
-      return true;
+      return;
     }
     const bool is_first = slowest.bytes_per_second() == 0;
     slowest.set_bytes_per_second(
@@ -168,7 +185,16 @@ bool LinkPlan::Settle(size_t num_workers) {
   }
   if (chooses_) Choose();
   report_.set_text(LinkText(report_));
-  return true;
+}
+
+void LinkPlan::WriteToView(v1::JobView& view) const { view.set_measures_links(is_measuring_); }
+
+void LinkPlan::WriteToStatus(v1::GetStatusReply& status) const {
+  if (has_measured()) *status.mutable_links() = report_;
+}
+
+void LinkPlan::WriteToManifest(v1::CheckpointManifest& manifest) const {
+  *manifest.mutable_job()->mutable_scheduler() = scheduler_;
 }
 
 // A checkpoint has slices already. With a topk the trained parameters depend on their size.

@@ -1,16 +1,15 @@
 #ifndef SERVER_COORDINATOR_LINK_PLAN_H_
 #define SERVER_COORDINATOR_LINK_PLAN_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
-#include <set>
-#include <string>
-#include <vector>
 
+#include "absl/status/status.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
+#include "server/coordinator/job_plan.h"
+#include "server/coordinator/output_plan.h"
 
 namespace capstan {
 
@@ -18,29 +17,36 @@ namespace capstan {
 // workers measure them before the training, if they may be slow and the job has enough bytes to
 // send. They also measure for an auto codec. A job that goes on from a checkpoint keeps the
 // checkpoint's choice. Not thread-safe.
-class LinkPlan {
+class LinkPlan : public JobPlan {
  public:
-  explicit LinkPlan(const v1::JobSpec& job, const v1::CheckpointManifest& restored = {});
+  // `output` must outlive the plan: nobody measures before the file is made.
+  LinkPlan(const v1::JobSpec& job, const v1::CheckpointManifest& restored,
+           const OutputPlan& output);
 
-  // All members have registered, on these hosts (v1::RegisterServerRequest::host). Called once.
-  void Begin(const std::set<std::string>& hosts, const std::vector<uint64_t>& table_elements);
-  bool has_begun() const { return has_begun_; }
-  // The workers have to measure.
-  bool is_measuring() const { return is_measuring_; }
   // A worker's measurement. Ignored unless it is awaited.
-  void Report(uint32_t worker, const v1::LinkMeasurement& links);
-  // Chooses once `num_workers` have reported. False: not yet, or nothing is awaited.
-  bool Settle(size_t num_workers);
+  absl::Status Report(const v1::HeartbeatRequest& heartbeat) override;
+  // Lets workers measure once all members have registered, and chooses once all have measured.
+  bool Settle(const JobFacts& facts, JobEvents& events) override;
 
+  // Nothing is left to choose: values can be cut.
+  bool has_settled() const { return has_begun_ && !is_measuring_; }
   // The job's own, with what was chosen.
   const v1::SchedulerSpec& scheduler() const { return scheduler_; }
   bool has_measured() const { return !report_.text().empty(); }
   const v1::LinkReport& report() const { return report_; }
 
+  void WriteToView(v1::JobView& view) const override;
+  void WriteToStatus(v1::GetStatusReply& status) const override;
+  void WriteToManifest(v1::CheckpointManifest& manifest) const override;
+
  private:
+  void Begin(const JobFacts& facts);
   bool MayChooseSlices() const;
+  // The slowest link of all workers; empty if one of them tells nothing.
+  void SumUp();
   void Choose();
 
+  const OutputPlan& output_;
   const bool has_topk_;
   const double sent_share_;    // bytes of a slice as sent, of those as float32
   const bool has_auto_codec_;  // still to be chosen

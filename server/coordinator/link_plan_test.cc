@@ -4,9 +4,10 @@
 
 #include <cstdint>
 #include <limits>
-#include <set>
 #include <string>
 #include <vector>
+
+#include "server/coordinator/example_facts.h"
 
 namespace capstan {
 namespace {
@@ -21,22 +22,59 @@ v1::LinkMeasurement Links(double gbit, double round_trip_seconds) {
   return links;
 }
 
+// The plan of a job whose members register.
+class Rig {
+ public:
+  // The server and the workers are on hosts of their own, or on one.
+  explicit Rig(const v1::JobSpec& job, uint32_t num_workers = 1,
+               const std::vector<uint64_t>& table_elements = kLarge, bool is_one_host = false,
+               const v1::CheckpointManifest& restored = {})
+      : example_(/*num_servers=*/1, num_workers), plan(job, restored, output_) {
+    example_.facts.view.set_phase(v1::REGISTERING);
+    example_.TakeTables(table_elements);
+    for (uint32_t id = 0; is_one_host && id < num_workers; ++id) {
+      example_.Worker(id).host = example_.Server(0).host;
+    }
+  }
+
+  bool Settle() { return plan.Settle(example_.facts, example_.events); }
+  // All members have registered. True if workers have to measure.
+  bool Begin() {
+    EXPECT_FALSE(plan.has_settled());
+    const bool has_news = Settle();
+    v1::JobView view;
+    plan.WriteToView(view);
+    EXPECT_EQ(has_news, view.measures_links());
+    EXPECT_EQ(has_news, !plan.has_settled());
+    return has_news;
+  }
+  void Report(uint32_t worker, const v1::LinkMeasurement& links) {
+    v1::HeartbeatRequest heartbeat = HeartbeatOf({v1::HeartbeatRequest::WORKER, worker});
+    *heartbeat.mutable_links() = links;
+    EXPECT_TRUE(plan.Report(heartbeat).ok());
+  }
+
+ private:
+  const OutputPlan output_{v1::JobSpec()};
+  ExampleFacts example_;
+
+ public:
+  LinkPlan plan;
+};
+
 // The schedule after one worker has measured this.
 v1::SchedulerSpec Chosen(const v1::JobSpec& job, const v1::LinkMeasurement& links) {
-  LinkPlan plan(job);
-  plan.Begin({"a", "b"}, kLarge);
-  EXPECT_TRUE(plan.is_measuring());
-  plan.Report(0, links);
-  EXPECT_TRUE(plan.Settle(1));
-  EXPECT_FALSE(plan.is_measuring());
-  return plan.scheduler();
+  Rig rig(job);
+  EXPECT_TRUE(rig.Begin());
+  rig.Report(0, links);
+  EXPECT_TRUE(rig.Settle());
+  EXPECT_TRUE(rig.plan.has_settled());
+  return rig.plan.scheduler();
 }
 
-bool Measures(const v1::JobSpec& job, const std::set<std::string>& hosts,
-              const std::vector<uint64_t>& table_elements) {
-  LinkPlan plan(job);
-  plan.Begin(hosts, table_elements);
-  return plan.is_measuring();
+bool Measures(const v1::JobSpec& job, const std::vector<uint64_t>& table_elements,
+              bool is_one_host = false) {
+  return Rig(job, 1, table_elements, is_one_host).Begin();
 }
 
 TEST(LinkPlanTest, AUnitTakesOneMillisecondAndAHalfAndTheCreditTwelve) {
@@ -98,36 +136,36 @@ TEST(LinkPlanTest, WithATopkSlicesKeepTheirSize) {
 }
 
 TEST(LinkPlanTest, OnlySlowLinksAndManyBytesAreWorthAMeasurement) {
-  EXPECT_TRUE(Measures({}, {"a", "b"}, kLarge));
+  EXPECT_TRUE(Measures({}, kLarge));
   v1::JobSpec compressed;
   compressed.mutable_codec()->set_push("auto");
-  EXPECT_TRUE(Measures(compressed, {"a", "b"}, {1000})) << "for the codec";
-  EXPECT_FALSE(Measures({}, {"a"}, kLarge)) << "no network";
-  EXPECT_FALSE(Measures({}, {"a", "b"}, {2'000'000, 500'000})) << "10 MB";
+  EXPECT_TRUE(Measures(compressed, {1000})) << "for the codec";
+  EXPECT_FALSE(Measures({}, kLarge, /*is_one_host=*/true)) << "no network";
+  EXPECT_FALSE(Measures({}, {2'000'000, 500'000})) << "10 MB";
   v1::JobSpec job;
   job.mutable_scheduler()->set_policy(v1::SchedulerSpec::TENSOR_FIFO);
-  EXPECT_FALSE(Measures(job, {"a", "b"}, kLarge)) << "tensors stay whole";
+  EXPECT_FALSE(Measures(job, kLarge)) << "tensors stay whole";
   job.mutable_scheduler()->set_policy(v1::SchedulerSpec::PRIORITY);
   job.mutable_scheduler()->set_slice_bytes(64);
   job.mutable_scheduler()->set_partition_bytes(0);
-  EXPECT_TRUE(Measures(job, {"a", "b"}, kLarge));
+  EXPECT_TRUE(Measures(job, kLarge));
   job.mutable_scheduler()->set_credit_bytes(1);
-  EXPECT_FALSE(Measures(job, {"a", "b"}, kLarge)) << "nothing is left to choose";
+  EXPECT_FALSE(Measures(job, kLarge)) << "nothing is left to choose";
 }
 
 TEST(LinkPlanTest, TheSlowestWorkerCounts) {
-  LinkPlan plan{v1::JobSpec()};
-  plan.Begin({"a", "b"}, kLarge);
-  EXPECT_FALSE(plan.Settle(2));
-  plan.Report(0, Links(2, 0.001));
-  plan.Report(0, Links(1, 0.001));
-  EXPECT_FALSE(plan.Settle(2)) << "worker 0 only";
-  plan.Report(1, Links(4, 0.003));
-  ASSERT_TRUE(plan.Settle(2));
-  EXPECT_FALSE(plan.Settle(2));
-  EXPECT_EQ(plan.report().slowest().bytes_per_second(), 0.25e9);
-  EXPECT_EQ(plan.report().slowest().round_trip_seconds(), 0.003);
-  EXPECT_EQ(plan.report().text(),
+  Rig rig({}, /*num_workers=*/2);
+  ASSERT_TRUE(rig.Begin());
+  EXPECT_FALSE(rig.Settle());
+  rig.Report(0, Links(2, 0.001));
+  rig.Report(0, Links(1, 0.001));
+  EXPECT_FALSE(rig.Settle()) << "worker 0 only";
+  rig.Report(1, Links(4, 0.003));
+  ASSERT_TRUE(rig.Settle());
+  EXPECT_FALSE(rig.Settle());
+  EXPECT_EQ(rig.plan.report().slowest().bytes_per_second(), 0.25e9);
+  EXPECT_EQ(rig.plan.report().slowest().round_trip_seconds(), 0.003);
+  EXPECT_EQ(rig.plan.report().text(),
             "2 Gbit/s both ways, round trip 3 ms, measured in 0.50 s: slice 256KiB, partition "
             "256KiB, credit 3MiB");
 }
@@ -135,19 +173,19 @@ TEST(LinkPlanTest, TheSlowestWorkerCounts) {
 TEST(LinkPlanTest, WithoutAMeasurementTheDefaultsStay) {
   for (const double rate : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(),
                             std::numeric_limits<double>::infinity()}) {
-    LinkPlan plan{v1::JobSpec()};
-    plan.Begin({"a", "b"}, kLarge);
-    plan.Report(0, Links(1, 0.001));
-    plan.Report(1, Links(rate, 0.001));
-    ASSERT_TRUE(plan.Settle(2));
-    EXPECT_FALSE(plan.scheduler().has_slice_bytes()) << rate;
-    EXPECT_EQ(plan.report().text(), "not measured: worker 1 got no answer");
+    Rig rig({}, /*num_workers=*/2);
+    ASSERT_TRUE(rig.Begin());
+    rig.Report(0, Links(1, 0.001));
+    rig.Report(1, Links(rate, 0.001));
+    ASSERT_TRUE(rig.Settle());
+    EXPECT_FALSE(rig.plan.scheduler().has_slice_bytes()) << rate;
+    EXPECT_EQ(rig.plan.report().text(), "not measured: worker 1 got no answer");
   }
-  LinkPlan plan{v1::JobSpec()};
-  plan.Begin({"a", "b"}, kLarge);
-  plan.Report(0, v1::LinkMeasurement());
-  ASSERT_TRUE(plan.Settle(1));
-  EXPECT_EQ(plan.report().text(), "not measured: too few steps");
+  Rig rig{v1::JobSpec()};
+  ASSERT_TRUE(rig.Begin());
+  rig.Report(0, v1::LinkMeasurement());
+  ASSERT_TRUE(rig.Settle());
+  EXPECT_EQ(rig.plan.report().text(), "not measured: too few steps");
 }
 
 TEST(LinkPlanTest, ARestoredJobKeepsTheChoiceOfItsCheckpoint) {
@@ -158,24 +196,22 @@ TEST(LinkPlanTest, ARestoredJobKeepsTheChoiceOfItsCheckpoint) {
   before.set_credit_bytes(1 << 20);
   v1::JobSpec job;
   job.mutable_scheduler()->set_credit_bytes(2 << 20);
-  LinkPlan plan(job, manifest);
-  EXPECT_EQ(plan.scheduler().slice_bytes(), 128u << 10);
-  EXPECT_EQ(plan.scheduler().partition_bytes(), 256u << 10);
-  EXPECT_EQ(plan.scheduler().credit_bytes(), 2u << 20) << "the job's own";
-  plan.Begin({"a", "b"}, kLarge);
-  EXPECT_FALSE(plan.is_measuring());
+  Rig rig(job, 1, kLarge, /*is_one_host=*/false, manifest);
+  EXPECT_EQ(rig.plan.scheduler().slice_bytes(), 128u << 10);
+  EXPECT_EQ(rig.plan.scheduler().partition_bytes(), 256u << 10);
+  EXPECT_EQ(rig.plan.scheduler().credit_bytes(), 2u << 20) << "the job's own";
+  EXPECT_FALSE(rig.Begin());
 }
 
 TEST(LinkPlanTest, ARestoredJobChoosesWhatItsCheckpointLeavesOpen) {
   v1::CheckpointManifest manifest;
   manifest.mutable_job()->mutable_scheduler();
-  LinkPlan plan(v1::JobSpec(), manifest);
-  plan.Begin({"a", "b"}, kLarge);
-  EXPECT_TRUE(plan.is_measuring()) << "it began on one machine";
-  plan.Report(0, Links(0.1, 0));
-  EXPECT_TRUE(plan.Settle(1));
-  EXPECT_EQ(plan.scheduler().credit_bytes(), 4u << 20) << "four slices";
-  EXPECT_FALSE(plan.scheduler().has_slice_bytes()) << "the checkpoint has slices";
+  Rig rig({}, 1, kLarge, /*is_one_host=*/false, manifest);
+  EXPECT_TRUE(rig.Begin()) << "it began on one machine";
+  rig.Report(0, Links(0.1, 0));
+  EXPECT_TRUE(rig.Settle());
+  EXPECT_EQ(rig.plan.scheduler().credit_bytes(), 4u << 20) << "four slices";
+  EXPECT_FALSE(rig.plan.scheduler().has_slice_bytes()) << "the checkpoint has slices";
 }
 
 }  // namespace

@@ -87,6 +87,11 @@ absl::StatusOr<uint32_t> MemberRegistry::TakePlaceOfDeadWorker(Incarnation incar
       "of a lost one to run out"));
 }
 
+void MemberRegistry::BeginAt(uint32_t worker, Step first_step) {
+  workers_.at(worker).first_step = first_step;
+  latest_first_step_ = std::max(latest_first_step_, first_step);
+}
+
 absl::StatusOr<Member*> MemberRegistry::Find(MemberKey key, Incarnation incarnation) {
   RETURN_IF_ERROR(CheckRole(key.role));
   std::vector<Member>& members = OfRole(key.role);
@@ -150,6 +155,20 @@ std::optional<uint32_t> MemberRegistry::LowestLiveWorker() const {
   return std::nullopt;
 }
 
+bool MemberRegistry::HasEnteringWorkers() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const Member& worker) { return worker.is_entering; });
+}
+
+std::vector<const v1::Progress*> MemberRegistry::Computing() const {
+  std::vector<const v1::Progress*> computing;
+  for (const Member& worker : workers_) {
+    if (!worker.is_live() || worker.is_entering || HasFinished(worker.progress)) continue;
+    computing.push_back(&worker.progress);
+  }
+  return computing;
+}
+
 void MemberRegistry::WriteTo(v1::JobView& view) const {
   view.clear_servers();
   for (uint32_t id = 0; id < servers_.size(); ++id) {
@@ -166,6 +185,7 @@ void MemberRegistry::WriteTo(v1::JobView& view) const {
     info.set_incarnation(workers_[id].incarnation.value());
     info.set_is_live(workers_[id].is_live());
     info.set_first_step(workers_[id].first_step.value());
+    info.set_is_entering(workers_[id].is_entering);
   }
 }
 

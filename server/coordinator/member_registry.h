@@ -27,6 +27,8 @@ struct Member {
   v1::Progress progress;  // Workers only.
   v1::ServerLoad load;    // Servers only.
   Step first_step;        // Workers only.
+  // Workers only: it has a dead one's place, and no first step yet (EnteringWorkers).
+  bool is_entering = false;
   // Workers of a job that stays only: it has left for this reason.
   bool has_done_its_steps = false;
 
@@ -51,6 +53,8 @@ class MemberRegistry {
   // Returns the worker's id. RESOURCE_EXHAUSTED: all are live, or this one is.
   absl::StatusOr<uint32_t> TakePlaceOfDeadWorker(Incarnation incarnation,
                                                  std::optional<uint32_t> rank = std::nullopt);
+  // The worker begins at this step.
+  void BeginAt(uint32_t worker, Step first_step);
   // Borrowed until the next Add. INVALID_ARGUMENT: the role is unknown. FAILED_PRECONDITION: the id
   // is unknown, the incarnation is another one, or the member has left or was declared dead.
   absl::StatusOr<Member*> Find(MemberKey key, Incarnation incarnation);
@@ -76,7 +80,12 @@ class MemberRegistry {
   // The hosts of all members.
   std::set<std::string> Hosts() const;
   std::optional<uint32_t> LowestLiveWorker() const;
-  // Writes the view's members, except their is_entering.
+  bool HasEnteringWorkers() const;
+  // The progress of the live workers that have begun, and still have steps to do.
+  std::vector<const v1::Progress*> Computing() const;
+  // The latest one at which a worker has begun, also of those replaced.
+  Step latest_first_step() const { return latest_first_step_; }
+  // Writes the view's members.
   void WriteTo(v1::JobView& view) const;
 
  private:
@@ -86,6 +95,7 @@ class MemberRegistry {
   std::vector<Member> workers_;
   std::vector<v1::Progress> replaced_workers_;
   std::set<Incarnation> replaced_;
+  Step latest_first_step_;
 };
 
 // A worker has done all its steps.

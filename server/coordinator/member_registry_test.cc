@@ -98,6 +98,38 @@ TEST(MemberRegistryTest, KnowsWhoIsDone) {
   EXPECT_EQ(view.servers(0).address(), "a:1");
 }
 
+TEST(MemberRegistryTest, WorkersComputeThatHaveBegunAndAreNotDone) {
+  MemberRegistry members(1, 4);
+  for (uint64_t incarnation = 5; incarnation < 9; ++incarnation) {
+    ASSERT_TRUE(members.Add(kWorker, Incarnation(incarnation), {}).ok());
+  }
+  std::vector<Member>& workers = members.OfRole(kWorker);
+  EXPECT_FALSE(members.HasEnteringWorkers());
+  workers[0].end = "was silent";
+  workers[1].is_entering = true;
+  workers[2].progress.set_steps_total(9);
+  workers[2].progress.set_steps_done(9);
+  EXPECT_TRUE(members.HasEnteringWorkers());
+  EXPECT_THAT(members.Computing(), testing::ElementsAre(&workers[3].progress));
+  v1::JobView view;
+  members.WriteTo(view);
+  EXPECT_TRUE(view.workers(1).is_entering());
+  EXPECT_FALSE(view.workers(3).is_entering());
+}
+
+TEST(MemberRegistryTest, TheLatestFirstStepStaysWhenItsWorkerIsReplaced) {
+  MemberRegistry members(1, 2);
+  for (const uint64_t incarnation : {5, 6}) {
+    ASSERT_TRUE(members.Add(kWorker, Incarnation(incarnation), {}).ok());
+  }
+  members.BeginAt(1, Step(8));
+  members.BeginAt(0, Step(3));
+  EXPECT_EQ(members.workers()[0].first_step, Step(3));
+  members.OfRole(kWorker)[1].end = "was silent";
+  ASSERT_TRUE(members.TakePlaceOfDeadWorker(Incarnation(7)).ok());
+  EXPECT_EQ(members.latest_first_step(), Step(8));
+}
+
 TEST(CheckAddressTest, AcceptsHostAndPort) {
   for (const char* address : {"127.0.0.1:4000", "host.example:1", "[::1]:65535"}) {
     EXPECT_TRUE(CheckAddress(address).ok()) << address;

@@ -12,18 +12,9 @@ namespace {
 // The shortest digits that give the same number again, as in a summary.
 std::string DigitsOf(double value) { return nlohmann::json(value).dump(); }
 
-}  // namespace
-
-bool OutputPlan::Make(const ModelOutput::Tables& tables) {
-  if (!is_wanted_) return true;
-  if (!std::exchange(is_asked_for_, true)) {
-    work_ = [tables](ModelOutput& file) { return file.Begin(tables, {}); };
-  }
-  return is_made_;
-}
-
-void OutputPlan::Publish(const v1::JobSpec& job, int64_t step,
-                         const v1::ReportResultRequest& result) {
+// Of the evaluator's `result`.
+ModelOutput::Metadata MetadataOf(const v1::JobSpec& job, int64_t step,
+                                 const v1::ReportResultRequest& result) {
   ModelOutput::Metadata metadata = {
       {"format", "capstan"},
       {"job", PrintableText(job.name())},
@@ -35,9 +26,25 @@ void OutputPlan::Publish(const v1::JobSpec& job, int64_t step,
   }
   if (learns && !result.has_no_loss()) metadata["test_loss"] = DigitsOf(result.test_loss());
   if (result.has_test_auc()) metadata["test_auc"] = DigitsOf(result.test_auc());
-  work_ = [metadata, hash = result.parameters_xxh3()](ModelOutput& file) {
-    return file.Publish(metadata, hash);
-  };
+  return metadata;
+}
+
+}  // namespace
+
+bool OutputPlan::Settle(const JobFacts& facts, JobEvents&) {
+  if (!is_wanted_) return false;
+  if (facts.view.phase() == v1::REGISTERING && facts.members.is_complete() &&
+      !std::exchange(is_asked_for_, true)) {
+    work_ = [tables = facts.tables.specs()](ModelOutput& file) { return file.Begin(tables, {}); };
+  }
+  if (facts.view.phase() == v1::SAVING && facts.members.ServersHaveSeen(facts.phase_version) &&
+      !std::exchange(is_name_asked_for_, true)) {
+    work_ = [metadata = MetadataOf(facts.job, facts.training.steps_total(), *facts.result),
+             hash = facts.result->parameters_xxh3()](ModelOutput& file) {
+      return file.Publish(metadata, hash);
+    };
+  }
+  return false;
 }
 
 }  // namespace capstan

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "server/coordinator/example_facts.h"
+
 namespace capstan {
 namespace {
 
@@ -35,27 +40,73 @@ v1::JobSpec JobWithOutput() {
   return job;
 }
 
+// What the file has of this result, at step 9 of the job.
+NotedOutput Published(const v1::JobSpec& job, const v1::ReportResultRequest& result) {
+  OutputPlan plan(job);
+  ExampleFacts example(/*num_servers=*/1, /*num_workers=*/1, job);
+  example.facts.view.set_phase(v1::SAVING);
+  EXPECT_TRUE(example.facts.training.ReportSteps(0, 9).ok());
+  example.facts.result = result;
+  EXPECT_FALSE(plan.Settle(example.facts, example.events));
+  NotedOutput output;
+  EXPECT_TRUE(plan.TakeWork()(output).ok());
+  return output;
+}
+
 TEST(OutputPlanTest, WithoutOutputNothingIsToBeDone) {
   OutputPlan plan{v1::JobSpec()};
   EXPECT_FALSE(plan.is_wanted());
-  EXPECT_TRUE(plan.Make({}));
-  EXPECT_EQ(plan.TakeWork(), nullptr);
+  EXPECT_TRUE(plan.is_made());
+  ExampleFacts example;
+  for (const v1::Phase phase : {v1::REGISTERING, v1::SAVING}) {
+    example.facts.view.set_phase(phase);
+    EXPECT_FALSE(plan.Settle(example.facts, example.events));
+    EXPECT_EQ(plan.TakeWork(), nullptr);
+  }
 }
 
 TEST(OutputPlanTest, TheFileIsAskedForOnceAndMadeWhenTheWorkIsDone) {
   OutputPlan plan(JobWithOutput());
-  ModelOutput::Tables tables;
-  tables.Add();
-  EXPECT_FALSE(plan.Make(tables));
+  ExampleFacts example;
+  example.facts.view.set_phase(v1::REGISTERING);
+  example.TakeTables(std::vector<uint64_t>{64});
+  EXPECT_FALSE(plan.Settle(example.facts, example.events));
   OutputPlan::Work work = plan.TakeWork();
-  EXPECT_FALSE(plan.Make(tables));
+  ASSERT_NE(work, nullptr);
+  EXPECT_FALSE(plan.Settle(example.facts, example.events));
   EXPECT_EQ(plan.TakeWork(), nullptr) << "it has been asked for";
   NotedOutput output;
   EXPECT_TRUE(work(output).ok());
   EXPECT_EQ(output.tables_begun, 1);
-  EXPECT_FALSE(plan.Make(tables));
+  EXPECT_FALSE(plan.is_made());
   plan.EndWork();
-  EXPECT_TRUE(plan.Make(tables));
+  EXPECT_TRUE(plan.is_made());
+}
+
+TEST(OutputPlanTest, NobodyAsksForTheFileBeforeAllMembersHaveRegistered) {
+  OutputPlan plan(JobWithOutput());
+  FakeClock clock;
+  JobFacts facts(JobWithOutput(), clock);
+  facts.view.set_phase(v1::REGISTERING);
+  JobEvents events;
+  EXPECT_FALSE(plan.Settle(facts, events));
+  EXPECT_EQ(plan.TakeWork(), nullptr);
+}
+
+TEST(OutputPlanTest, TheFileGetsItsNameOnceWhenEveryServerHasWritten) {
+  OutputPlan plan(JobWithOutput());
+  ExampleFacts example(/*num_servers=*/2);
+  example.facts.view.set_phase(v1::SAVING);
+  example.facts.phase_version = 7;
+  example.facts.result.emplace();
+  example.Server(0).view_version = 7;
+  EXPECT_FALSE(plan.Settle(example.facts, example.events));
+  EXPECT_EQ(plan.TakeWork(), nullptr) << "server 1 has not written";
+  example.Server(1).view_version = 7;
+  EXPECT_FALSE(plan.Settle(example.facts, example.events));
+  EXPECT_NE(plan.TakeWork(), nullptr);
+  EXPECT_FALSE(plan.Settle(example.facts, example.events));
+  EXPECT_EQ(plan.TakeWork(), nullptr) << "once";
 }
 
 TEST(OutputPlanTest, MetadataHaveTheResultWithAllItsDigitsAndAReplayHasNone) {
@@ -66,10 +117,7 @@ TEST(OutputPlanTest, MetadataHaveTheResultWithAllItsDigitsAndAReplayHasNone) {
   for (const bool is_replay : {false, true}) {
     v1::JobSpec job = JobWithOutput();
     if (is_replay) job.mutable_model()->set_type(v1::ModelSpec::REPLAY);
-    OutputPlan plan(job);
-    plan.Publish(job, /*step=*/9, result);
-    NotedOutput output;
-    EXPECT_TRUE(plan.TakeWork()(output).ok());
+    NotedOutput output = Published(job, result);
     EXPECT_EQ(output.hash, 0xabc);
     EXPECT_EQ(output.published["step"], "9");
     EXPECT_EQ(output.published["parameters_xxh3"], "0000000000000abc");
@@ -88,10 +136,7 @@ TEST(OutputPlanTest, MetadataLackWhatAProgramHasNotTold) {
   v1::ReportResultRequest result;
   result.set_has_no_accuracy(true);
   result.set_test_loss(0.1);
-  OutputPlan plan(job);
-  plan.Publish(job, /*step=*/9, result);
-  NotedOutput output;
-  EXPECT_TRUE(plan.TakeWork()(output).ok());
+  NotedOutput output = Published(job, result);
   EXPECT_THAT(output.published, Not(Contains(Key("test_accuracy"))));
   EXPECT_EQ(output.published["test_loss"], "0.1");
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -33,8 +34,7 @@ SchedulePlan::SchedulePlan(const v1::JobSpec& job, const v1::CheckpointManifest&
       first_step_(restored.step()),
       restored_(job.scheduler().tune() ? restored.tuning() : v1::TuningReport()) {}
 
-void SchedulePlan::Begin(const v1::SchedulerSpec& scheduler,
-                         const std::vector<uint64_t>& table_elements) {
+void SchedulePlan::OnPlacement(const JobFacts& facts) {
   if (!is_tuned_) return;
   if (restored_.has_chosen()) {
     period_.set_first_step(first_step_);
@@ -42,10 +42,11 @@ void SchedulePlan::Begin(const v1::SchedulerSpec& scheduler,
     period_.set_credit_bytes(restored_.chosen().credit_bytes());
     return;
   }
+  const v1::SchedulerSpec& scheduler = facts.view.scheduler();
   SearchSpace space;
   space.slice_bytes = SliceBytes(scheduler);
   space.own = {std::max(scheduler.partition_bytes(), space.slice_bytes), scheduler.credit_bytes()};
-  for (const uint64_t elements : table_elements) {
+  for (const uint64_t elements : facts.tables.elements()) {
     const uint64_t bytes = elements * sizeof(float);
     space.largest_tensor_bytes = std::max(space.largest_tensor_bytes, bytes);
     space.model_bytes += bytes;
@@ -60,7 +61,9 @@ void SchedulePlan::BeginPeriod(int64_t first_step) {
   period_.set_credit_bytes(tuner_->current().credit_bytes);
 }
 
-bool SchedulePlan::Settle(const std::vector<const v1::Progress*>& computing) {
+bool SchedulePlan::Settle(const JobFacts& facts, JobEvents& events) {
+  if (facts.view.phase() != v1::TRAINING) return false;
+  const std::vector<const v1::Progress*> computing = facts.members.Computing();
   if (!tuner_.has_value() || tuner_->has_ended() || computing.empty()) return false;
   double slowest_seconds = 0;
   int64_t least_steps = INT64_MAX;
@@ -73,6 +76,7 @@ bool SchedulePlan::Settle(const std::vector<const v1::Progress*>& computing) {
   if (!(slowest_seconds > 0)) return false;  // A clock that stands still tells nothing.
   tuner_->Record(slowest_seconds);
   BeginPeriod(FirstStepAfterNews(std::max(period_.first_step() - 1, least_steps), slowest_seconds));
+  events.emplace_back(LatestText());
   return true;
 }
 
@@ -80,14 +84,22 @@ std::string SchedulePlan::LatestText() const {
   return absl::StrCat("from step ", period_.first_step(), " on: partition ",
                       FormatSize(period_.partition_bytes()), ", credit ",
                       FormatSize(period_.credit_bytes()), ": ",
-                      has_ended() ? Report().reason() : "to be measured");
+                      has_ended() ? Tuning().reason() : "to be measured");
 }
 
-void SchedulePlan::WriteTo(v1::JobView& view) const {
+void SchedulePlan::WriteToView(v1::JobView& view) const {
   if (period_.credit_bytes() > 0) *view.mutable_schedule() = period_;
 }
 
-v1::TuningReport SchedulePlan::Report() const {
+void SchedulePlan::WriteToStatus(v1::GetStatusReply& status) const {
+  if (is_tuned_) *status.mutable_tuning() = Tuning();
+}
+
+void SchedulePlan::WriteToManifest(v1::CheckpointManifest& manifest) const {
+  if (has_ended()) *manifest.mutable_tuning() = Tuning();
+}
+
+v1::TuningReport SchedulePlan::Tuning() const {
   if (restored_.has_chosen()) return restored_;
   v1::TuningReport report;
   if (!tuner_.has_value()) return report;

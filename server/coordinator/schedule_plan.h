@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "proto/checkpoint.pb.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
+#include "server/coordinator/job_plan.h"
 #include "server/coordinator/tuning/tuner.h"
 
 namespace capstan {
@@ -21,19 +21,17 @@ int64_t FirstStepAfterNews(int64_t steps_done, double step_seconds);
 // The schedule of a tuned job: a period of steps for each of the tuner's points to measure, and a
 // last one for its choice. Nobody ever waits for a period. Does nothing in other jobs. Not
 // thread-safe.
-class SchedulePlan {
+class SchedulePlan : public JobPlan {
  public:
   // If the job goes on from a checkpoint after tuning, the choice stays.
   explicit SchedulePlan(const v1::JobSpec& job, const v1::CheckpointManifest& restored = {});
 
-  // Begins the first period of a job with tables of these sizes, whose values are cut and sent in
-  // this way at first.
-  void Begin(const v1::SchedulerSpec& scheduler, const std::vector<uint64_t>& table_elements);
-
-  // `computing` are the workers that compute. Begins the next period if all of them have measured
-  // this one; else returns false. The period begins a few steps after the slowest worker's step:
-  // workers in step get the news in time. A worker beyond that step begins it at its next step.
-  bool Settle(const std::vector<const v1::Progress*>& computing);
+  // Begins the first period: values are cut and sent as the view says at first.
+  void OnPlacement(const JobFacts& facts) override;
+  // Begins the next period if all workers that compute have measured this one. The period begins a
+  // few steps after the slowest worker's step: workers in step get the news in time. A worker
+  // beyond that step begins it at its next step.
+  bool Settle(const JobFacts& facts, JobEvents& events) override;
 
   const v1::SchedulePeriod& latest() const { return period_; }
   // The latest period and its purpose.
@@ -41,9 +39,12 @@ class SchedulePlan {
   bool has_ended() const {
     return restored_.has_chosen() || (tuner_.has_value() && tuner_->has_ended());
   }
-  // Writes the view's field of the schedule.
-  void WriteTo(v1::JobView& view) const;
-  v1::TuningReport Report() const;
+  v1::TuningReport Tuning() const;
+
+  void WriteToView(v1::JobView& view) const override;
+  void WriteToStatus(v1::GetStatusReply& status) const override;
+  // Once the choice is made.
+  void WriteToManifest(v1::CheckpointManifest& manifest) const override;
 
  private:
   // Begins the period of the tuner's point, from that step on.

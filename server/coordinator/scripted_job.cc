@@ -42,7 +42,7 @@ std::vector<v1::TableSpec> ScriptedJob::Tables(std::vector<uint64_t> shape) {
 }
 
 ScriptedJob::ScriptedJob(const v1::JobSpec& job, std::unique_ptr<CheckpointStorage> checkpoints,
-                         std::optional<JobState::RestorePoint> restored) {
+                         std::optional<RestorePoint> restored) {
   Coordinator::Options options;
   options.job = job;
   options.job_fingerprint = 77;

@@ -12,8 +12,8 @@
 #include "proto/coordinator_service.pb.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/coordinator/coordinator.h"
-#include "server/coordinator/job_state.h"
 #include "server/coordinator/member_key.h"
+#include "server/coordinator/restore_point.h"
 
 namespace capstan {
 
@@ -34,7 +34,7 @@ class ScriptedJob {
   // `checkpoints` is the job's folder for them. It goes on from `restored`, if given.
   explicit ScriptedJob(const v1::JobSpec& job = Job(),
                        std::unique_ptr<CheckpointStorage> checkpoints = nullptr,
-                       std::optional<JobState::RestorePoint> restored = {});
+                       std::optional<RestorePoint> restored = {});
 
   FakeClock& clock() { return clock_; }
   Coordinator& coordinator() { return *coordinator_; }

@@ -192,7 +192,7 @@ TEST_F(StayingJobTest, ACheckpointsStepIsChosenAfterAnEnteringWorkersFirstStep) 
 }
 
 TEST_F(StayingJobTest, ARestoredJobMayBeBeyondItsFirstRound) {
-  JobState::RestorePoint restored;
+  RestorePoint restored;
   restored.path = "dir/c9";
   restored.manifest.set_step(300);
   restored.manifest.set_end_step(300);

@@ -1,5 +1,5 @@
-#ifndef SERVER_COORDINATOR_CHECKPOINT_PLAN_RIG_H_
-#define SERVER_COORDINATOR_CHECKPOINT_PLAN_RIG_H_
+#ifndef SERVER_COORDINATOR_CHECKPOINT_CYCLE_RIG_H_
+#define SERVER_COORDINATOR_CHECKPOINT_CYCLE_RIG_H_
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/coordinator/checkpoint_plan.h"
+#include "server/coordinator/checkpoint_cycle.h"
 
 namespace capstan {
 
@@ -51,44 +51,44 @@ inline v1::CheckpointSpec EverySeconds(double seconds) {
   return spec;
 }
 
-// A plan, with the coordinator and 2 servers around it. The training has 100 steps under BSP.
-class PlanRig {
+// A cycle, with the coordinator and 2 servers around it. The training has 100 steps under BSP.
+class CycleRig {
  public:
-  explicit PlanRig(const v1::CheckpointSpec& spec, int64_t restored_step = 0)
-      : plan(spec, restored_step) {
+  explicit CycleRig(const v1::CheckpointSpec& spec, int64_t restored_step = 0)
+      : cycle(spec, restored_step) {
     training.now = absl::UnixEpoch();
     training.steps_total = 100;
     training.is_bsp = true;
   }
 
-  bool Begin() { return plan.Begin(training); }
+  bool Begin() { return cycle.Begin(training); }
   absl::StatusOr<std::string> DoWork() {
-    CheckpointPlan::Work work = plan.TakeWork();
+    CheckpointCycle::Work work = cycle.TakeWork();
     if (work == nullptr) return absl::NotFoundError("there is no work");
     absl::StatusOr<std::string> result = work(storage);
-    plan.EndWork(result, training.now);
+    cycle.EndWork(result, training.now);
     return result;
   }
   v1::CheckpointOrder Order() const {
     v1::JobView view;
-    plan.WriteTo(view);
+    cycle.WriteTo(view);
     return view.checkpoint();
   }
   v1::CheckpointStatus Status() const {
     v1::CheckpointStatus status;
-    plan.WriteTo(status);
+    cycle.WriteTo(status);
     return status;
   }
   // What the coordinator does if a server's part is of no use.
   void Discard(const absl::Status& status) {
-    plan.Discard(status);
+    cycle.Discard(status);
     EXPECT_EQ(DoWork().status(), status);
   }
   void Hold(uint32_t server, int64_t step) {
     v1::CheckpointPart part;
     part.set_number(Order().number());
     part.set_held_step(step);
-    EXPECT_TRUE(plan.Report(server, part).ok());
+    EXPECT_TRUE(cycle.Report(server, part).ok());
   }
   // From the beginning to the order with a step. Returns the step.
   int64_t Agree(int64_t held_step) {
@@ -97,32 +97,32 @@ class PlanRig {
     return AgreeOnStep(held_step);
   }
   int64_t AgreeOnStep(int64_t held_step) {
-    EXPECT_TRUE(plan.BeginAgreeing());
+    EXPECT_TRUE(cycle.BeginAgreeing());
     for (uint32_t server = 0; server < kServers; ++server) Hold(server, held_step);
-    EXPECT_TRUE(plan.ChooseStep(kServers, training));
+    EXPECT_TRUE(cycle.ChooseStep(kServers, training));
     return Order().step();
   }
   void EndPart(uint32_t server, uint64_t number) {
     v1::CheckpointPart part;
     part.set_number(number);
     part.set_has_ended(true);
-    EXPECT_TRUE(plan.Report(server, part).ok());
+    EXPECT_TRUE(cycle.Report(server, part).ok());
   }
   // The servers write, and the coordinator publishes the manifest with this step.
   absl::StatusOr<std::string> Complete(int64_t step) {
     for (uint32_t server = 0; server < kServers; ++server) EndPart(server, Order().number());
-    EXPECT_NE(plan.EndedParts(kServers), nullptr);
+    EXPECT_NE(cycle.EndedParts(kServers), nullptr);
     v1::CheckpointManifest manifest;
     manifest.set_step(step);
-    plan.Publish(manifest);
+    cycle.Publish(manifest);
     return DoWork();
   }
 
   FakeStorage storage;
-  CheckpointPlan::Training training;
-  CheckpointPlan plan;
+  CheckpointCycle::Training training;
+  CheckpointCycle cycle;
 };
 
 }  // namespace capstan
 
-#endif  // SERVER_COORDINATOR_CHECKPOINT_PLAN_RIG_H_
+#endif  // SERVER_COORDINATOR_CHECKPOINT_CYCLE_RIG_H_
