@@ -78,7 +78,7 @@ cuda_build() {
 threaded_tests() {
   local starters threaded
   starters="$(sources '*.h' '*.cc' | xargs grep --files-with-matches '#include <thread>')"
-  threaded="//common/base/... + //common/scheduler/... + //common/tensor/... + //common/transport/... +
+  threaded="//common/base/... + //common/net/... + //common/scheduler/... + //common/tensor/... + //common/transport/... +
     //server/coordinator/... + //server/shard/... + //worker/client/... + //worker/client_api/... + //tests/cluster:in_process_cluster_test"
   # From a file to the program with it: the source of all tests of a package is between them.
   query "tests(rdeps(${threaded}, set(${starters//$'\n'/ }), 3)) except

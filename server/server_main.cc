@@ -19,8 +19,8 @@
 #include "common/base/log_format.h"
 #include "common/base/program.h"
 #include "common/base/status_macros.h"
+#include "common/net/listening_socket.h"
 #include "common/transport/grpc/grpc_setup.h"
-#include "common/transport/grpc/listening_socket.h"
 #include "server/service/server_process.h"
 
 ABSL_FLAG(std::string, coordinator, "", "Address of the job's coordinator. Required.");

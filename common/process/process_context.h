@@ -12,9 +12,9 @@
 #include "common/base/real_clock.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/metrics/metrics_sources.h"
+#include "common/process/process_listeners.h"
 #include "common/trace/tracer.h"
 #include "common/transport/grpc/grpc_security.h"
-#include "common/transport/grpc/process_listeners.h"
 
 namespace capstan {
 

@@ -17,7 +17,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/job/load_job.h"
-#include "common/transport/own_address.h"
+#include "common/net/own_address.h"
 #include "common/transport/trust/job_keys.h"
 #include "common/transport/trust/job_token.h"
 #include "deploy/cli/hosts/host_list.h"

@@ -14,7 +14,7 @@
 #include "common/job/job_flags.h"
 #include "common/job/job_properties.h"
 #include "common/job/load_job.h"
-#include "common/transport/own_address.h"
+#include "common/net/own_address.h"
 #include "deploy/cli/job/run_folder.h"
 
 namespace capstan {

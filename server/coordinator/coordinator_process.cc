@@ -47,7 +47,7 @@ CoordinatorProcess::CoordinatorProcess(Options options, std::unique_ptr<LogRing>
       context_(std::move(context)),
       guard_(GuardOptions(options_.job, *context_)),
       outcome_(&context_->clock()),
-      files_(&context_->clock()) {
+      files_(&context_->clock(), /*num_threads=*/1) {
   guard_.set_audience(kCoordinatorAudience);
 }
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/base/background_thread.h"
+#include "common/base/background_threads.h"
 #include "common/base/one_shot.h"
 #include "common/metrics/metrics_sources.h"
 #include "common/process/process_context.h"
@@ -67,7 +67,7 @@ class CoordinatorProcess {
   CallGuard guard_;
   MetricsSources::Registration info_;
   OneShot<JobOutcome> outcome_;
-  BackgroundThread files_;
+  BackgroundThreads files_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<LivePageServer> page_;
   std::unique_ptr<GrpcCoordinatorService> service_;

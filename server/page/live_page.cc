@@ -33,22 +33,22 @@ constexpr char kCss[] = "text/css; charset=utf-8";
 constexpr char kScript[] = "text/javascript; charset=utf-8";
 constexpr char kJson[] = "application/json";
 
-PageAnswer Text(int status, absl::string_view text) {
+HttpAnswer Text(int status, absl::string_view text) {
   return {status, "text/plain; charset=utf-8", PrintableText(text)};
 }
 
-PageAnswer NoSuchPage() { return Text(404, "there is no such page; the page is at /"); }
+HttpAnswer NoSuchPage() { return Text(404, "there is no such page; the page is at /"); }
 
 // The page and its files; nothing: there is none at this path.
-std::optional<PageAnswer> Asset(absl::string_view path) {
-  if (path == "/") return PageAnswer{200, kHtml, kLivePage};
-  if (path == "/live.css") return PageAnswer{200, kCss, absl::StrCat(kChartsStyle, kLiveStyle)};
-  if (path == "/live.js") return PageAnswer{200, kScript, absl::StrCat(kChartsScript, kLiveScript)};
-  if (path == "/d3.js") return PageAnswer{200, kScript, kD3Script};
+std::optional<HttpAnswer> Asset(absl::string_view path) {
+  if (path == "/") return HttpAnswer{200, kHtml, kLivePage};
+  if (path == "/live.css") return HttpAnswer{200, kCss, absl::StrCat(kChartsStyle, kLiveStyle)};
+  if (path == "/live.js") return HttpAnswer{200, kScript, absl::StrCat(kChartsScript, kLiveScript)};
+  if (path == "/d3.js") return HttpAnswer{200, kScript, kD3Script};
   return std::nullopt;
 }
 
-void AddSecurityHeaders(PageAnswer& answer) {
+void AddSecurityHeaders(HttpAnswer& answer) {
   answer.headers.insert(
       answer.headers.end(),
       {{"Content-Security-Policy",
@@ -58,8 +58,7 @@ void AddSecurityHeaders(PageAnswer& answer) {
        {"X-Frame-Options", "DENY"},
        {"Referrer-Policy", "same-origin"},
        {"Cross-Origin-Opener-Policy", "same-origin"},
-       {"Cross-Origin-Resource-Policy", "same-origin"},
-       {"Cache-Control", "no-store"}});
+       {"Cross-Origin-Resource-Policy", "same-origin"}});
 }
 
 int HttpStatus(const absl::Status& status) {
@@ -84,12 +83,12 @@ bool IsIpAddress(const std::string& host) {
   return bare.size() + 2 == host.size() && inet_pton(AF_INET6, bare.c_str(), &ipv6) == 1;
 }
 
-std::string Field(const PageRequest& request, const std::string& name) {
+std::string Field(const HttpRequest& request, const std::string& name) {
   const auto field = request.fields.find(name);
   return field == request.fields.end() ? "" : field->second;
 }
 
-absl::StatusOr<v1::SetConsistencyRequest> ReadChange(const PageRequest& request) {
+absl::StatusOr<v1::SetConsistencyRequest> ReadChange(const HttpRequest& request) {
   v1::SetConsistencyRequest change;
   v1::ConsistencySpec& spec = *change.mutable_change();
   const std::string mode = Field(request, "mode");
@@ -150,13 +149,13 @@ std::string ChangeText(const v1::SetConsistencyReply& reply) {
 
 }  // namespace
 
-PageAnswer LivePage::Answer(const PageRequest& request) {
-  PageAnswer answer = Route(request);
+HttpAnswer LivePage::Answer(const HttpRequest& request) {
+  HttpAnswer answer = Route(request);
   AddSecurityHeaders(answer);
   return answer;
 }
 
-PageAnswer LivePage::Route(const PageRequest& request) {
+HttpAnswer LivePage::Route(const HttpRequest& request) {
   if (!IsOwnHost(request.host)) {
     return Text(421,
                 "expected an address of this page in the header Host; open the page by an IP "
@@ -172,7 +171,7 @@ PageAnswer LivePage::Route(const PageRequest& request) {
   const CallRight* const call = FindCall(absl::StrCat(is_post ? "POST " : "GET ", request.path));
   if (call == nullptr) return NoSuchPage();
   if (call->right.has_value()) {
-    std::optional<PageAnswer> refused = Refuse(request, *call->right);
+    std::optional<HttpAnswer> refused = Refuse(request, *call->right);
     if (refused.has_value()) return *std::move(refused);
   }
   if (request.path == "/status.json") return Status(request);
@@ -190,19 +189,19 @@ bool LivePage::IsOwnHost(absl::string_view host_header) const {
          IsIpAddress(host);
 }
 
-bool LivePage::IsSameOrigin(const PageRequest& request) const {
+bool LivePage::IsSameOrigin(const HttpRequest& request) const {
   if (!request.fetch_site.empty() && request.fetch_site != "same-origin") return false;
   const absl::string_view scheme = options_.is_tls ? "https://" : "http://";
   return absl::EqualsIgnoreCase(request.origin, absl::StrCat(scheme, request.host));
 }
 
-std::string LivePage::CookieName(const PageRequest& request) const {
+std::string LivePage::CookieName(const HttpRequest& request) const {
   const std::string port = SplitHost(request.host).second;
   const bool is_number = std::all_of(port.begin(), port.end(), absl::ascii_isdigit);
   return absl::StrCat(options_.is_tls ? "__Host-" : "", "capstan", is_number ? port : "");
 }
 
-std::string LivePage::SessionId(const PageRequest& request) const {
+std::string LivePage::SessionId(const HttpRequest& request) const {
   const std::string name = CookieName(request);
   for (absl::string_view cookie : absl::StrSplit(request.cookie, ';')) {
     cookie = absl::StripAsciiWhitespace(cookie);
@@ -213,19 +212,19 @@ std::string LivePage::SessionId(const PageRequest& request) const {
   return "";
 }
 
-std::string LivePage::SetCookie(const PageRequest& request, absl::string_view id,
+std::string LivePage::SetCookie(const HttpRequest& request, absl::string_view id,
                                 absl::Duration lifetime) const {
   return absl::StrCat(CookieName(request), "=", id, "; Path=/; HttpOnly; SameSite=Strict; Max-Age=",
                       absl::ToInt64Seconds(lifetime), options_.is_tls ? "; Secure" : "");
 }
 
-std::optional<Right> LivePage::RightOf(const PageRequest& request) {
+std::optional<Right> LivePage::RightOf(const HttpRequest& request) {
   const std::shared_ptr<const JobTokens> tokens = options_.tokens();
   if (tokens == nullptr) return Right::kOperate;
   return sessions_.RightOf(*tokens, SessionId(request));
 }
 
-std::optional<PageAnswer> LivePage::Refuse(const PageRequest& request, Right needed) {
+std::optional<HttpAnswer> LivePage::Refuse(const HttpRequest& request, Right needed) {
   const std::optional<Right> right = RightOf(request);
   if (!right.has_value()) return Text(401, "log in with a token of this job");
   if (*right >= needed) return std::nullopt;
@@ -233,7 +232,7 @@ std::optional<PageAnswer> LivePage::Refuse(const PageRequest& request, Right nee
                                 ", got one to ", RightName(*right), " only."));
 }
 
-PageAnswer LivePage::Status(const PageRequest& request) {
+HttpAnswer LivePage::Status(const HttpRequest& request) {
   const absl::StatusOr<v1::GetStatusReply> status =
       AwaitReply(*options_.coordinator, v1::GetStatusRequest(), *options_.clock);
   if (!status.ok()) return Text(HttpStatus(status.status()), status.status().message());
@@ -242,7 +241,7 @@ PageAnswer LivePage::Status(const PageRequest& request) {
                      /*may_operate=*/RightOf(request) >= RightOfCall("POST /consistency"))};
 }
 
-PageAnswer LivePage::LogIn(const PageRequest& request) {
+HttpAnswer LivePage::LogIn(const HttpRequest& request) {
   const std::shared_ptr<const JobTokens> tokens = options_.tokens();
   if (tokens == nullptr) return Text(200, "This job has no tokens: nobody has to log in.");
   const std::string id =
@@ -253,7 +252,7 @@ PageAnswer LivePage::LogIn(const PageRequest& request) {
                 "That is not a token of this job. The file token in the folder of keys has it.");
   }
   sessions_.End(SessionId(request));
-  PageAnswer answer = Text(200, "Logged in.");
+  HttpAnswer answer = Text(200, "Logged in.");
   answer.headers.push_back({"Set-Cookie", SetCookie(request, id, PageSessions::kLifetime)});
   return answer;
 }
@@ -271,14 +270,14 @@ void LivePage::LogWrongToken() {
   LOG(WARNING) << "live page: refused a wrong token; " << count << " so far";
 }
 
-PageAnswer LivePage::LogOut(const PageRequest& request) {
+HttpAnswer LivePage::LogOut(const HttpRequest& request) {
   sessions_.End(SessionId(request));
-  PageAnswer answer = Text(200, "Logged out.");
+  HttpAnswer answer = Text(200, "Logged out.");
   answer.headers.push_back({"Set-Cookie", SetCookie(request, "", absl::ZeroDuration())});
   return answer;
 }
 
-PageAnswer LivePage::SetConsistency(const PageRequest& request) {
+HttpAnswer LivePage::SetConsistency(const HttpRequest& request) {
   absl::StatusOr<v1::SetConsistencyRequest> change = ReadChange(request);
   if (!change.ok()) return Text(400, change.status().message());
   {
@@ -286,13 +285,13 @@ PageAnswer LivePage::SetConsistency(const PageRequest& request) {
     MutexLock lock(&mu_);
     if (std::exchange(is_changing_, true)) return Text(409, "Another change is under way.");
   }
-  PageAnswer answer = Change(*std::move(change));
+  HttpAnswer answer = Change(*std::move(change));
   MutexLock lock(&mu_);
   is_changing_ = false;
   return answer;
 }
 
-PageAnswer LivePage::Change(v1::SetConsistencyRequest change) {
+HttpAnswer LivePage::Change(v1::SetConsistencyRequest change) {
   Clock& clock = *options_.clock;
   const auto reply =
       AskForChange(*options_.coordinator, std::move(change), clock, clock.Now() + kLongestWait);

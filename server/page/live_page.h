@@ -14,10 +14,10 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/membership/coordinator_endpoint.h"
+#include "common/net/http_text.h"
 #include "common/transport/trust/job_token.h"
 #include "proto/coordinator_service.pb.h"
 #include "server/page/log_ring.h"
-#include "server/page/page_message.h"
 #include "server/page/page_sessions.h"
 
 namespace capstan {
@@ -46,30 +46,30 @@ class LivePage {
   explicit LivePage(Options options) : options_(std::move(options)), sessions_(*options_.clock) {}
 
   // May block for kLongestWait.
-  PageAnswer Answer(const PageRequest& request);
+  HttpAnswer Answer(const HttpRequest& request);
 
  private:
-  PageAnswer Route(const PageRequest& request);
+  HttpAnswer Route(const HttpRequest& request);
   // What the browser may do; nothing: it has to log in.
-  std::optional<Right> RightOf(const PageRequest& request);
+  std::optional<Right> RightOf(const HttpRequest& request);
   // Why the browser may not do what needs a right; nothing: it may.
-  std::optional<PageAnswer> Refuse(const PageRequest& request, Right needed);
-  PageAnswer Status(const PageRequest& request);
-  PageAnswer LogIn(const PageRequest& request);
+  std::optional<HttpAnswer> Refuse(const HttpRequest& request, Right needed);
+  HttpAnswer Status(const HttpRequest& request);
+  HttpAnswer LogIn(const HttpRequest& request);
   // A line in the log, once a minute at most.
   void LogWrongToken();
-  PageAnswer LogOut(const PageRequest& request);
-  PageAnswer SetConsistency(const PageRequest& request);
-  PageAnswer Change(v1::SetConsistencyRequest change);
+  HttpAnswer LogOut(const HttpRequest& request);
+  HttpAnswer SetConsistency(const HttpRequest& request);
+  HttpAnswer Change(v1::SetConsistencyRequest change);
 
   // Whether the Host header may be this page's. A page of somebody else could otherwise let its own
   // name lead to this address, and read the status of a job without keys.
   bool IsOwnHost(absl::string_view host) const;
-  bool IsSameOrigin(const PageRequest& request) const;
+  bool IsSameOrigin(const HttpRequest& request) const;
   // The cookie of a session has the port in its name: browsers share cookies between ports.
-  std::string CookieName(const PageRequest& request) const;
-  std::string SessionId(const PageRequest& request) const;
-  std::string SetCookie(const PageRequest& request, absl::string_view id,
+  std::string CookieName(const HttpRequest& request) const;
+  std::string SessionId(const HttpRequest& request) const;
+  std::string SetCookie(const HttpRequest& request, absl::string_view id,
                         absl::Duration lifetime) const;
 
   const Options options_;

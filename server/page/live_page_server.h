@@ -9,11 +9,11 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/membership/coordinator_endpoint.h"
+#include "common/net/http_listener.h"
 #include "common/transport/trust/job_keys.h"
 #include "common/transport/trust/job_token.h"
 #include "server/page/live_page.h"
 #include "server/page/log_ring.h"
-#include "server/page/page_listener.h"
 
 namespace capstan {
 
@@ -34,7 +34,7 @@ class LivePageServer {
     bool is_insecure = false;
   };
 
-  // The errors of PageListener::Start. INVALID_ARGUMENT also: `listen` leaves this machine in
+  // The errors of HttpListener::Start. INVALID_ARGUMENT also: `listen` leaves this machine in
   // plaintext although it must not.
   static absl::StatusOr<std::unique_ptr<LivePageServer>> Start(Options options);
 
@@ -45,7 +45,7 @@ class LivePageServer {
   explicit LivePageServer(LivePage::Options options) : page_(std::move(options)) {}
 
   LivePage page_;
-  std::unique_ptr<PageListener> listener_;  // uses the page
+  std::unique_ptr<HttpListener> listener_;  // uses the page
 };
 
 }  // namespace capstan

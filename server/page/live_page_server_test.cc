@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/base/real_clock.h"
-#include "server/page/test_tls_keys.h"
+#include "common/net/test_tls_keys.h"
 
 namespace capstan {
 namespace {

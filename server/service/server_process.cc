@@ -13,9 +13,9 @@
 #include "common/membership/grpc_coordinator_client.h"
 #include "common/membership/member_agent.h"
 #include "common/metrics/metrics_page.h"
+#include "common/net/listening_socket.h"
+#include "common/net/own_address.h"
 #include "common/transport/grpc/grpc_security.h"
-#include "common/transport/grpc/listening_socket.h"
-#include "common/transport/own_address.h"
 #include "common/transport/trust/make_keys.h"
 #include "server/service/server_metrics.h"
 

@@ -12,7 +12,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/background_thread.h"
+#include "common/base/background_threads.h"
 #include "common/base/one_shot.h"
 #include "common/job/job_properties.h"
 #include "common/routing/routing_table.h"
@@ -77,7 +77,7 @@ ClusterResult Run(const v1::JobSpec& job, ClusterTransport& transport, Clock& cl
     OneShot<JobOutcome> outcome(&clock);
     // A disk may be slow. The clock's thread, which runs the coordinator's alarm, must not wait for
     // it.
-    BackgroundThread files(&clock);
+    BackgroundThreads files(&clock, /*num_threads=*/1);
     options.run_in_background = [&files](absl::AnyInvocable<void()> work) {
       files.Add(std::move(work));
     };

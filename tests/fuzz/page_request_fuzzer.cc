@@ -1,22 +1,23 @@
-// Requests to the live page: heads and forms.
+// Requests over HTTP, to the live page or for probes and metrics: heads and forms.
 #include <glog/logging.h>
 
-#include "server/page/http_text.h"
+#include "common/net/http_text.h"
 #include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const capstan::FuzzInput input(data, size);
   const absl::string_view text = input.rest();
-  const size_t end = text.find("\r\n\r\n");
-  const size_t head_size = end == text.npos ? text.size() : end + 4;
-  capstan::RequestHead parsed;
-  if (!capstan::ParseHead(text.substr(0, head_size), &parsed).has_value()) {
-    CHECK_LE(parsed.body_bytes, capstan::kMaxBodyBytes);
-    CHECK_LE(parsed.request.path.size(), capstan::kMaxTargetBytes);
+  const std::optional<capstan::ReceivedRequest> read = capstan::ReadRequest(text);
+  if (!read.has_value()) {
+    CHECK_LT(text.size(), capstan::kMaxHeadBytes + capstan::kMaxBodyBytes);
+    return 0;
   }
-  const absl::string_view body = text.substr(head_size, capstan::kMaxBodyBytes);
+  CHECK_GT(read->size, 0);
+  CHECK_LE(read->size, text.size());
+  CHECK_LE(read->size, capstan::kMaxHeadBytes + capstan::kMaxBodyBytes);
+  CHECK_LE(read->request.path.size(), capstan::kMaxTargetBytes);
   size_t decoded = 0;
-  for (const auto& [name, value] : capstan::ParseForm(body)) decoded += name.size() + value.size();
-  CHECK_LE(decoded, body.size());
+  for (const auto& [name, value] : read->request.fields) decoded += name.size() + value.size();
+  CHECK_LE(decoded, capstan::kMaxBodyBytes);
   return 0;
 }

@@ -22,11 +22,11 @@
 #include "common/base/readiness.h"
 #include "common/base/real_clock.h"
 #include "common/metrics/metrics_sources.h"
+#include "common/net/test_client.h"
+#include "common/process/process_listeners.h"
 #include "common/transport/grpc/call_guard.h"
 #include "common/transport/grpc/grpc_parameter_service.h"
 #include "common/transport/grpc/grpc_server.h"
-#include "common/transport/grpc/process_listeners.h"
-#include "common/transport/grpc/test_client.h"
 #include "common/transport/trust/call_rights.h"
 #include "common/transport/ucx/grpc_ucx_service.h"
 #include "proto/coordinator_service.grpc.pb.h"
@@ -155,7 +155,7 @@ class RightsTest : public testing::Test {
   }
 
   // The answer of the live page to a call. No right: without having logged in.
-  PageAnswer AskPage(const std::string& call, std::optional<Right> right) {
+  HttpAnswer AskPage(const std::string& call, std::optional<Right> right) {
     LivePage::Options options;
     options.coordinator = coordinator_.get();
     options.clock = &clock_;
@@ -164,7 +164,7 @@ class RightsTest : public testing::Test {
     options.is_tls = true;
     options.host = "localhost";
     LivePage page(options);
-    PageRequest request;
+    HttpRequest request;
     request.host = "localhost:4080";
     request.origin = "https://localhost:4080";
     request.method = "POST";

@@ -24,7 +24,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
-#include "common/transport/grpc/listening_socket.h"
+#include "common/net/listening_socket.h"
 
 namespace capstan {
 namespace {
@@ -74,7 +74,7 @@ void BoundMemory(grpc::ServerBuilder& builder, const GrpcServer::Options& option
 // Gives a gate's connections to the server of `builder`, on the thread `handover`: gRPC may read
 // there what a client sends, for as long as the client sends.
 ConnectionGate::Taker TakerOf(grpc::ServerBuilder& builder, const GrpcSecurity& security,
-                              BackgroundThread* handover) {
+                              BackgroundThreads* handover) {
   using Experimental = grpc::ServerBuilder::experimental_type;
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
       builder.experimental().AddExternalConnectionAcceptor(
@@ -154,14 +154,14 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  std::unique_ptr<BackgroundThread> handover;
+  std::unique_ptr<BackgroundThreads> handover;
   std::unique_ptr<ConnectionGate> gate;
   ConnectionGate::Taker take;
   if (options.guard != nullptr) {
     gate = ConnectionGate::Listen(host, port, GateLimits(options));
     if (gate == nullptr) return CannotListen("--listen", listen);
     port = gate->port();
-    handover = std::make_unique<BackgroundThread>(options.guard->clock());
+    handover = std::make_unique<BackgroundThreads>(options.guard->clock(), /*num_threads=*/1);
     take = TakerOf(builder, *options.guard->security(), handover.get());
     if (options.guard->security()->tokens() != nullptr) {
       builder.SetOption(std::make_unique<OnlyRegisteredServices>());

@@ -12,10 +12,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "common/base/background_thread.h"
+#include "common/base/background_threads.h"
 #include "common/metrics/metrics_page.h"
+#include "common/net/connection_gate.h"
 #include "common/transport/grpc/call_guard.h"
-#include "common/transport/grpc/connection_gate.h"
 #include "common/transport/grpc/grpc_setup.h"
 #include "proto/job.pb.h"
 
@@ -67,7 +67,7 @@ class GrpcServer {
 
  private:
   GrpcServer(std::unique_ptr<grpc::Server> server, std::string address,
-             std::unique_ptr<BackgroundThread> handover, std::unique_ptr<ConnectionGate> gate,
+             std::unique_ptr<BackgroundThreads> handover, std::unique_ptr<ConnectionGate> gate,
              CallGuard* guard)
       : server_(std::move(server)),
         address_(std::move(address)),
@@ -79,8 +79,8 @@ class GrpcServer {
   const std::string address_;
   CallGuard* const guard_;
   // Null: no limit, or shut down.
-  std::unique_ptr<BackgroundThread> handover_;  // of connections from the gate to gRPC
-  std::unique_ptr<ConnectionGate> gate_;        // uses the handover
+  std::unique_ptr<BackgroundThreads> handover_;  // of connections from the gate to gRPC
+  std::unique_ptr<ConnectionGate> gate_;         // uses the handover
 };
 
 // Writes into the log what was refused and closed, with the reasons, if anything was.

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/host_port.h"
 #include "common/base/status_macros.h"
-#include "common/transport/grpc/listening_socket.h"
-#include "common/transport/own_address.h"
+#include "common/net/listening_socket.h"
+#include "common/net/own_address.h"
 
 namespace capstan {
 namespace {

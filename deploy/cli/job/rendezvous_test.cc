@@ -11,7 +11,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/transport/grpc/listening_socket.h"
+#include "common/net/listening_socket.h"
 
 namespace capstan {
 namespace {
