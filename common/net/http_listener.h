@@ -43,7 +43,8 @@ class HttpListener {
     std::function<std::optional<TlsKeys>()> tls;
   };
 
-  // If there are more, the one with the least time left is closed. No more requests follow then.
+  // One more takes the place of the one with the least time left. While all places are taken, each
+  // connection ends after its answer.
   static constexpr size_t kMaxConnections = 64;
   // From the begin of a connection, or from its last answer, to the end of a request.
   static constexpr absl::Duration kRequestTime = absl::Seconds(5);
