@@ -24,8 +24,8 @@
 #include "common/base/log_format.h"
 #include "common/base/program.h"
 #include "common/base/status_macros.h"
-#include "common/job/job_flag_table.h"
 #include "common/job/job_flags.h"
+#include "common/job/job_help.h"
 #include "common/job/load_job.h"
 #include "common/transport/grpc/grpc_setup.h"
 #include "server/coordinator/coordinator_process.h"
@@ -230,9 +230,7 @@ std::string Help() {
 absl::Status ParseFlags(Args args) {
   v1::JobSpec unused;
   RETURN_IF_ERROR(ApplyJobFlags(&args, &unused));
-  std::vector<std::string> job_flags;
-  for (const JobFlag& flag : JobFlags()) job_flags.emplace_back(flag.name);
-  RETURN_IF_ERROR(ParseProgramFlags(std::move(args), job_flags));
+  RETURN_IF_ERROR(ParseProgramFlags(std::move(args), JobFlagNames()));
   return SetLogFormat(absl::GetFlag(FLAGS_log_format));
 }
 

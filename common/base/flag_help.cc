@@ -39,7 +39,8 @@ FlagHelp HelpOf(const ProgramFlag& flag) {
     const std::string standard = found->DefaultValue();
     absl::StrAppend(&text, " Default: ", standard.empty() ? "none" : standard, ".");
   }
-  return {flag.group, absl::StrCat("--", flag.name, flag.value.empty() ? "" : "=", flag.value),
+  return {std::string(flag.group),
+          absl::StrCat("--", flag.name, flag.value.empty() ? "" : "=", flag.value),
           std::move(text)};
 }
 
@@ -56,7 +57,7 @@ std::string FormatFlagHelp(absl::Span<const FlagHelp> flags) {
   return help;
 }
 
-std::vector<FlagHelp> GeneralFlagHelp(absl::string_view group) {
+std::vector<FlagHelp> GeneralFlagHelp(const std::string& group) {
   return {{group, "--flagfile=FILE",
            "Read more flags from this file, one --name=value a line, as if they stood here. If a "
            "flag is given twice, the last one wins. See capstan help flagfile. Default: none."},

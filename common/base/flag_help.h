@@ -11,9 +11,9 @@ namespace capstan {
 
 // One flag in the help of a program.
 struct FlagHelp {
-  absl::string_view group;  // its heading; empty: none
-  std::string usage;        // such as "--listen=HOST:PORT"
-  std::string text;         // sentences, the last one with the default
+  std::string group;  // its heading; empty: none
+  std::string usage;  // such as "--listen=HOST:PORT"
+  std::string text;   // sentences, the last one with the default
 };
 
 // The flags in this order, under their headings, in lines of at most 100 columns. Ends in a
@@ -21,7 +21,7 @@ struct FlagHelp {
 std::string FormatFlagHelp(absl::Span<const FlagHelp> flags);
 
 // --flagfile and --help, which every command has.
-std::vector<FlagHelp> GeneralFlagHelp(absl::string_view group);
+std::vector<FlagHelp> GeneralFlagHelp(const std::string& group);
 
 // A flag of a *_main.cc. Its help and its default are those of its ABSL_FLAG.
 struct ProgramFlag {

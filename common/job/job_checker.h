@@ -12,16 +12,18 @@ class JobChecker {
  public:
   explicit JobChecker(const v1::JobSpec& job) : job_(job) {}
 
-  // Expects that `holds`. The message says that the flag's field was `expected`, and its value.
-  void Expect(bool holds, absl::string_view flag_name, absl::string_view expected);
+  // Expects that `holds`. `setting` is a flag, or the path of a field without one. The message says
+  // what was `expected` of the field, and its value.
+  void Expect(bool holds, absl::string_view setting, absl::string_view expected);
   // The same for what `status` says: what was expected and got.
-  void ExpectOk(const absl::Status& status, absl::string_view flag_name);
+  void ExpectOk(const absl::Status& status, absl::string_view setting);
 
-  // INVALID_ARGUMENT "--flag: expected ..., got ... (field in a job file)".
+  // INVALID_ARGUMENT "--flag: expected ..., got ... (field in a job file)", or "field: expected
+  // ..., got ...".
   const absl::Status& status() const { return status_; }
 
  private:
-  void Refuse(absl::string_view flag_name, absl::string_view why);
+  void Refuse(absl::string_view setting, absl::string_view why);
 
   v1::JobSpec job_;
   absl::Status status_;

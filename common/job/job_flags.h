@@ -14,15 +14,16 @@ namespace capstan {
 
 // Removes every job flag from `args` ("--name=value" or "--name value"; for a bool also "--name"
 // and
-// "--noname") and sets its field of `job`; the last one wins. Other arguments, and everything after
-// "--", stay in `args`, in order. --epochs without --steps unsets the job's steps. --consistency
-// other than ssp unsets its staleness, unless --staleness is given. Adds the names of the removed
-// flags to `given`, unless that is null. INVALID_ARGUMENT "flag --name: expected ...; got ...".
+// "--noname"; "--field=path=value") and sets its field of `job`; the last one wins. Other
+// arguments, and everything after "--", stay in `args`, in order. --epochs without --steps unsets
+// the job's steps. --consistency other than ssp unsets its staleness, unless --staleness is given.
+// Adds the keys of the settings to `given`, unless that is null. INVALID_ARGUMENT "flag --name:
+// expected ...; got ...".
 absl::Status ApplyJobFlags(std::vector<std::string>* args, v1::JobSpec* job,
                            std::set<absl::string_view>* given = nullptr);
 
-// Every job flag with its values, unit and default, under headings. Ends in a newline.
-std::string JobFlagsHelp();
+// The names of all job flags, without dashes, for the advice on an unknown one.
+std::vector<std::string> JobFlagNames();
 
 // The valid job of a file (empty: all defaults) and of the job flags among `args`. INVALID_ARGUMENT
 // also for a flag without effect: a person expects something of a flag. A file may have fields

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "common/job/job_flag_table.h"
 
 namespace capstan {
 namespace {
@@ -36,7 +36,7 @@ TEST(JobFlagsTest, OverridingAFieldKeepsTheOthersOfItsMessage) {
   v1::JobSpec job;
   job.mutable_optimizer()->set_type(v1::OptimizerSpec::ADAM);
   job.mutable_data()->mutable_synthetic()->set_classes(3);
-  Args args = {"--learning_rate=0.125", "--synthetic_samples=9"};
+  Args args = {"--learning_rate=0.125", "--field=data.synthetic.samples=9"};
   ASSERT_TRUE(ApplyJobFlags(&args, &job).ok());
   EXPECT_EQ(job.optimizer().type(), v1::OptimizerSpec::ADAM);
   EXPECT_EQ(job.optimizer().learning_rate(), 0.125);
@@ -83,7 +83,7 @@ TEST(JobFlagsTest, NegativeNumberIsAValue) {
 TEST(JobFlagsTest, CodecsOfTablesAreAList) {
   v1::JobSpec job;
   Args args = {"--push_codec=topk:0.01:int8", "--table_codec=a:int8",
-               "--table_codec=fc1.weight:float32,b:bfloat16", "--codec_min_bytes=4KiB"};
+               "--table_codec=fc1.weight:float32,b:bfloat16", "--field=codec.min_bytes=4KiB"};
   ASSERT_TRUE(ApplyJobFlags(&args, &job).ok());
   EXPECT_EQ(job.codec().push(), "topk:0.01:int8");
   EXPECT_EQ(job.codec().pull(), "float32");
@@ -148,19 +148,45 @@ TEST(JobFlagsTest, ConsistencyOtherThanSspUnsetsTheFilesStalenessUnlessThatIsGiv
   }
 }
 
-TEST(JobFlagsTest, HelpNamesEveryFlagWithItsDefault) {
-  const std::string help = JobFlagsHelp();
-  for (const JobFlag& flag : JobFlags()) EXPECT_THAT(help, HasSubstr(std::string(flag.name)));
-  EXPECT_THAT(help, HasSubstr("--consistency=bsp|ssp|async\n"));
-  EXPECT_THAT(help, HasSubstr("--[no]check_finite\n"));
-  EXPECT_THAT(help, HasSubstr("Default: momentum."));
-  EXPECT_THAT(help, HasSubstr("Default: 4MiB."));
-  EXPECT_THAT(help, HasSubstr("Default: none."));
+TEST(JobFlagsTest, AFieldIsSetByItsPathWhetherItHasAFlagOrNot) {
+  v1::JobSpec job;
+  std::set<absl::string_view> given;
+  Args args = {"run",
+               "--field=limits.message_bytes=32M",
+               "--field",
+               "training.batch_size=8",
+               "--field=model.replay.layers=a=b",
+               "--batch_size=16"};
+  ASSERT_TRUE(ApplyJobFlags(&args, &job, &given).ok());
+  EXPECT_EQ(job.limits().message_bytes(), 32u << 20);
+  EXPECT_EQ(job.training().batch_size(), 16u);
+  EXPECT_EQ(job.model().replay().layers(), "a=b");
+  EXPECT_THAT(args, ElementsAre("run"));
+  EXPECT_THAT(given, ElementsAre("batch_size", "limits.message_bytes", "model.replay.layers"));
 }
 
-TEST(JobFlagsTest, HelpFitsAScreenOf100Columns) {
-  const std::string help = JobFlagsHelp();
-  for (absl::string_view line : absl::StrSplit(help, '\n')) EXPECT_LE(line.size(), 100u) << line;
+TEST(JobFlagsTest, AFieldThatIsNoneIsRefusedWithTheNearestOne) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"--field=limit.message_bytes=1",
+       "expected a field of a job, got \"limit.message_bytes\" (did "
+       "you mean limits.message_bytes?); capstan help fields"},
+      {"--field=limits=1", "expected a field of a job, got \"limits\""},
+      {"--field=limits.message_bytes",
+       "expected FIELD=VALUE, such as limits.message_bytes=32M; got"},
+      {"--field=limits.message_bytes=many", "flag --field=limits.message_bytes: expected a size"},
+      {"--field", "flag --field: expected a value; got none"}};
+  for (const auto& [flag, error] : cases) {
+    v1::JobSpec job;
+    Args args = {flag};
+    EXPECT_THAT(std::string(ApplyJobFlags(&args, &job).message()), HasSubstr(error)) << flag;
+  }
+}
+
+TEST(JobFlagsTest, APathIsNoFlagAndAFieldWithoutAFlagHasNone) {
+  v1::JobSpec job;
+  Args args = {"--limits.message_bytes=1", "--message_bytes=1", "--name=x"}, before = args;
+  ASSERT_TRUE(ApplyJobFlags(&args, &job).ok());
+  EXPECT_EQ(args, before);
 }
 
 // EffectiveJob's error for the default job with these flags; empty if there is none.
@@ -169,8 +195,8 @@ std::string Verdict(std::vector<std::string> flags) {
 }
 
 TEST(EffectiveJobTest, DgcHasFlagsOfItsOwn) {
-  const std::vector<std::string> flags = {"--dgc_momentum=0.5", "--dgc_clip_norm=2",
-                                          "--dgc_warmup_steps=7"};
+  const std::vector<std::string> flags = {"--dgc_momentum=0.5", "--field=codec.dgc_clip_norm=2",
+                                          "--field=codec.dgc_warmup_steps=7"};
   for (const std::string& flag : flags) {
     EXPECT_EQ(Verdict({"--optimizer=sgd", "--push_codec=topk:0.01", "--dgc", flag}), "");
     EXPECT_THAT(Verdict({flag}), HasSubstr("matters with --dgc=true only"));
@@ -184,8 +210,8 @@ TEST(EffectiveJobTest, AFlagThatCannotMatterIsRefusedWithWhatItNeeds) {
             "--beta1: matters with --optimizer=adam or adamw only, and the job has sgd; leave it "
             "out, or choose that");
   for (const std::string flag :
-       {"--replay=vgg16", "--label_column=0", "--ucx_poll=busy", "--beta2=0.5",
-        "--synthetic_samples=9", "--data_path=x.csv", "--has_header"}) {
+       {"--field=model.replay.layers=vgg16", "--label_column=0", "--field=transport.ucx_poll=busy",
+        "--beta2=0.5", "--field=data.synthetic.samples=9", "--data_path=x.csv", "--has_header"}) {
     EXPECT_THAT(Verdict({flag}), HasSubstr(" only, and the job has ")) << flag;
   }
 }
@@ -205,16 +231,19 @@ TEST(EffectiveJobTest, AFlagThatAnotherOneOverrulesIsRefused) {
   EXPECT_EQ(Verdict({"--keep=5"}),
             "--keep: cannot matter, because there is no --checkpoint_dir; leave out --keep");
   EXPECT_EQ(Verdict({"--keep=5", "--checkpoint_dir=d"}), "");
-  EXPECT_EQ(Verdict({"--codec_min_bytes=0", "--table_codec=a:int8"}),
-            "--codec_min_bytes: cannot matter, because --push_codec and --pull_codec are float32; "
-            "leave out --codec_min_bytes");
-  EXPECT_EQ(Verdict({"--codec_min_bytes=0", "--push_codec=int8"}), "");
-  EXPECT_EQ(Verdict({"--codec_min_bytes=0", "--pull_codec=int8"}), "");
-  EXPECT_EQ(Verdict({"--reply_state_bytes=1MiB", "--pull_codec=int8", "--push_codec=topk:0.1"}),
-            "--reply_state_bytes: cannot matter, because no codec of values is a topk; leave out "
-            "--reply_state_bytes");
-  EXPECT_EQ(Verdict({"--reply_state_bytes=1MiB", "--pull_codec=topk:0.1"}), "");
-  EXPECT_EQ(Verdict({"--reply_state_bytes=1MiB", "--table_codec=a:topk:0.1"}), "");
+  EXPECT_EQ(
+      Verdict({"--field=codec.min_bytes=0", "--table_codec=a:int8"}),
+      "--field=codec.min_bytes: cannot matter, because --push_codec and --pull_codec are float32; "
+      "leave out --field=codec.min_bytes");
+  EXPECT_EQ(Verdict({"--field=codec.min_bytes=0", "--push_codec=int8"}), "");
+  EXPECT_EQ(Verdict({"--field=codec.min_bytes=0", "--pull_codec=int8"}), "");
+  EXPECT_EQ(Verdict({"--field=codec.reply_state_bytes=1MiB", "--pull_codec=int8",
+                     "--push_codec=topk:0.1"}),
+            "--field=codec.reply_state_bytes: cannot matter, because no codec of values is a topk; "
+            "leave out "
+            "--field=codec.reply_state_bytes");
+  EXPECT_EQ(Verdict({"--field=codec.reply_state_bytes=1MiB", "--pull_codec=topk:0.1"}), "");
+  EXPECT_EQ(Verdict({"--field=codec.reply_state_bytes=1MiB", "--table_codec=a:topk:0.1"}), "");
   EXPECT_EQ(Verdict({"--table_codec=a:float32"}),
             "--table_codec: cannot matter, because all tables are float32 without it, too; leave "
             "out --table_codec");
@@ -230,7 +259,7 @@ TEST(EffectiveJobTest, FlagsOfDataAndBatchesAreNotForPrograms) {
     EXPECT_THAT(Verdict({"--model=program", flag}), HasSubstr("programs of your own")) << flag;
     EXPECT_EQ(Verdict({flag}), "") << flag;
   }
-  for (const std::string flag : {"--precision=bfloat16", "--replay=vgg16"}) {
+  for (const std::string flag : {"--precision=bfloat16", "--field=model.replay.layers=vgg16"}) {
     EXPECT_THAT(Verdict({"--model=program", flag}), HasSubstr("and the job has program")) << flag;
   }
 }
@@ -255,9 +284,11 @@ TEST(EffectiveJobTest, AFlagThatMattersWithTheOthersIsTaken) {
   const std::vector<std::vector<std::string>> commands = {
       {"--beta1=0.5", "--optimizer=adamw"},
       {"--optimizer=nesterov", "--momentum=0.5"},
-      {"--model=replay", "--replay=resnet50", "--scale=4", "--compute_seconds=1"},
+      {"--model=replay", "--field=model.replay.layers=resnet50", "--field=model.replay.scale=4",
+       "--field=model.replay.compute_seconds=1"},
       {"--consistency=ssp", "--staleness=0"},
-      {"--transport=auto", "--ucx_poll=busy", "--grpc_connections=2"},
+      {"--transport=auto", "--field=transport.ucx_poll=busy",
+       "--field=transport.grpc_connections=2"},
       {"--data_format=csv", "--data_path=x.csv", "--has_header", "--label_column=0"},
       {"--consistency=bsp", "--table_staleness="},
       {"--consistency=bsp", "--staleness=0"},
@@ -278,20 +309,6 @@ TEST(EffectiveJobTest, AFileMayHoldWhatItsJobDoesNotUse) {
 
 TEST(EffectiveJobTest, WhatIsOutOfRangeIsToldFirst) {
   EXPECT_THAT(Verdict({"--staleness=-1"}), StartsWith("--staleness: expected 0 or more, got -1"));
-}
-
-TEST(EffectiveJobTest, EveryNeedIsAFlagWithSuchValues) {
-  for (const JobFlag& flag : JobFlags()) {
-    if (flag.only_with.empty()) continue;
-    const std::vector<std::string> needs = absl::StrSplit(flag.only_with, '=');
-    ASSERT_EQ(needs.size(), 2u) << flag.name;
-    for (const absl::string_view value : absl::StrSplit(needs[1], ',')) {
-      v1::JobSpec job;
-      std::vector<std::string> args = {absl::StrCat("--", needs[0], "=", value)};
-      EXPECT_TRUE(ApplyJobFlags(&args, &job).ok()) << flag.name;
-      EXPECT_TRUE(args.empty()) << flag.name;
-    }
-  }
 }
 
 }  // namespace

@@ -59,10 +59,10 @@ void CheckModel(const v1::ModelSpec& model, JobChecker* checker) {
                   "nothing (--hidden=), as a replay has the layers of its list");
   checker->Expect(model.type() != v1::ModelSpec::PROGRAM || model.hidden().empty(), "hidden",
                   "nothing (--hidden=), as a program brings its own layers");
-  checker->Expect(!model.replay().layers().empty(), "replay", "a name or a file");
-  checker->Expect(model.replay().scale() >= 1, "scale", "1 or more");
-  checker->Expect(IsIn(model.replay().compute_seconds(), 0.0, 3600.0), "compute_seconds",
-                  "0 to 3600");
+  checker->Expect(!model.replay().layers().empty(), "model.replay.layers", "a name or a file");
+  checker->Expect(model.replay().scale() >= 1, "model.replay.scale", "1 or more");
+  checker->Expect(IsIn(model.replay().compute_seconds(), 0.0, 3600.0),
+                  "model.replay.compute_seconds", "0 to 3600");
   for (uint32_t width : model.hidden()) {
     checker->Expect(IsIn(width, 1u, 65536u), "hidden", "widths of 1 to 65536");
   }
@@ -89,10 +89,11 @@ void CheckData(const v1::DataSpec& data, JobChecker* checker) {
   checker->Expect(data.label_column() >= -1, "label_column", "-1 (the last one) or more");
   checker->Expect(data.feature_scale() >= 0 && std::isfinite(data.feature_scale()), "feature_scale",
                   "0 (automatic) or more");
-  checker->Expect(data.synthetic().samples() >= 2, "synthetic_samples", "2 or more");
-  checker->Expect(data.synthetic().features() >= 1, "synthetic_features", "1 or more");
-  checker->Expect(data.synthetic().classes() >= 2, "synthetic_classes", "2 or more");
-  checker->Expect(data.synthetic().teacher_hidden() >= 1, "teacher_hidden", "1 or more");
+  checker->Expect(data.synthetic().samples() >= 2, "data.synthetic.samples", "2 or more");
+  checker->Expect(data.synthetic().features() >= 1, "data.synthetic.features", "1 or more");
+  checker->Expect(data.synthetic().classes() >= 2, "data.synthetic.classes", "2 or more");
+  checker->Expect(data.synthetic().teacher_hidden() >= 1, "data.synthetic.teacher_hidden",
+                  "1 or more");
 }
 
 void CheckTraining(const v1::TrainingSpec& training, JobChecker* checker) {
@@ -144,8 +145,8 @@ void CheckDgc(const v1::JobSpec& job, JobChecker* checker) {
   const v1::CodecSpec& codec = job.codec();
   checker->Expect(IsFraction(codec.dgc_momentum()), "dgc_momentum", "0 or more and less than 1");
   checker->Expect(codec.dgc_clip_norm() >= 0 && std::isfinite(codec.dgc_clip_norm()),
-                  "dgc_clip_norm", "a finite number, 0 or more");
-  checker->Expect(codec.dgc_warmup_steps() <= uint64_t{INT64_MAX}, "dgc_warmup_steps",
+                  "codec.dgc_clip_norm", "a finite number, 0 or more");
+  checker->Expect(codec.dgc_warmup_steps() <= uint64_t{INT64_MAX}, "codec.dgc_warmup_steps",
                   "less than 2^63");
   if (!codec.dgc()) return;
   checker->Expect(absl::StartsWith(codec.push(), "topk:"), "push_codec",
@@ -181,7 +182,7 @@ void CheckScheduler(const v1::SchedulerSpec& scheduler, JobChecker* checker) {
   checker->Expect(scheduler.slice_bytes() % 64 == 0 &&
                       IsIn<uint64_t>(scheduler.slice_bytes(), 64, kMaxSliceBytes),
                   "slice_bytes", "a multiple of 64 from 64 to 64MiB");
-  checker->Expect(scheduler.credit_bytes() >= 1, "credit_bytes", "1 or more");
+  checker->Expect(scheduler.credit_bytes() >= 1, "scheduler.credit_bytes", "1 or more");
   checker->Expect(!scheduler.tune() || scheduler.policy() != v1::SchedulerSpec::TENSOR_FIFO, "tune",
                   "off, because schedule tensor_fifo sends whole tensors of fixed size "
                   "(take priority or slice_fifo)");
@@ -210,27 +211,27 @@ bool AreUcxTransports(absl::string_view names) {
 }
 
 void CheckTransport(const v1::TransportSpec& transport, JobChecker* checker) {
-  checker->Expect(IsIn<uint64_t>(transport.grpc_connections(), 1, 64), "grpc_connections",
+  checker->Expect(IsIn<uint64_t>(transport.grpc_connections(), 1, 64), "transport.grpc_connections",
                   "1 to 64");
-  checker->Expect(AreUcxTransports(transport.ucx_transports()), "ucx_transports",
+  checker->Expect(AreUcxTransports(transport.ucx_transports()), "transport.ucx_transports",
                   "names of UCX's transports separated by commas, as in tcp,sm,self");
-  checker->Expect(transport.max_inflight_bytes() >= 64 << 10, "max_inflight_bytes",
+  checker->Expect(transport.max_inflight_bytes() >= 64 << 10, "transport.max_inflight_bytes",
                   "64KiB or more");
 }
 
 void CheckLimits(const v1::LimitsSpec& limits, JobChecker* checker) {
-  checker->Expect(IsPositive(limits.handshake_seconds()), "handshake_seconds",
+  checker->Expect(IsPositive(limits.handshake_seconds()), "limits.handshake_seconds",
                   "a finite number above 0");
-  checker->Expect(IsPositive(limits.idle_connection_seconds()), "idle_connection_seconds",
+  checker->Expect(IsPositive(limits.idle_connection_seconds()), "limits.idle_connection_seconds",
                   "a finite number above 0");
-  checker->Expect(IsIn<uint64_t>(limits.unproved_connections(), 1, 65536), "unproved_connections",
-                  "1 to 65536");
-  checker->Expect(IsIn<uint64_t>(limits.calls_per_connection(), 4, 1024), "calls_per_connection",
-                  "4 to 1024");
-  checker->Expect(IsPositive(limits.registrations_per_second()), "registrations_per_second",
+  checker->Expect(IsIn<uint64_t>(limits.unproved_connections(), 1, 65536),
+                  "limits.unproved_connections", "1 to 65536");
+  checker->Expect(IsIn<uint64_t>(limits.calls_per_connection(), 4, 1024),
+                  "limits.calls_per_connection", "4 to 1024");
+  checker->Expect(IsPositive(limits.registrations_per_second()), "limits.registrations_per_second",
                   "a finite number above 0");
-  checker->Expect(IsIn<uint64_t>(limits.message_bytes(), 64 << 10, 64 << 20), "message_bytes",
-                  "64KiB to 64MiB");
+  checker->Expect(IsIn<uint64_t>(limits.message_bytes(), 64 << 10, 64 << 20),
+                  "limits.message_bytes", "64KiB to 64MiB");
 }
 
 void CheckCheckpoint(const v1::CheckpointSpec& checkpoint, JobChecker* checker) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/job/job_flags.h"
+#include "common/job/job_settings.h"
 
 namespace capstan {
 namespace {
@@ -50,8 +51,8 @@ TEST(ValidateJobTest, FlagsAtTheEndOfTheirRangeAreValid) {
                            "--shard_count=65536",
                            "--slice_bytes=64",
                            "--slice_bytes=64MiB",
-                           "--credit_bytes=1",
-                           "--partition_bytes=0",
+                           "--field=scheduler.credit_bytes=1",
+                           "--field=scheduler.partition_bytes=0",
                            "--batch_size=1",
                            "--steps=1",
                            "--momentum=0",
@@ -62,9 +63,9 @@ TEST(ValidateJobTest, FlagsAtTheEndOfTheirRangeAreValid) {
                            "--hidden=1",
                            "--label_column=-1",
                            "--job_name=a-B_9",
-                           "--grpc_connections=64",
-                           "--max_inflight_bytes=64KiB",
-                           "--ucx_transports=tcp,rc_verbs,self"}) {
+                           "--field=transport.grpc_connections=64",
+                           "--field=transport.max_inflight_bytes=64KiB",
+                           "--field=transport.ucx_transports=tcp,rc_verbs,self"}) {
     EXPECT_EQ(Verdict({flag}), "") << flag;
   }
 }
@@ -88,10 +89,10 @@ TEST(ValidateJobTest, FlagsOutOfTheirRangeAreRefusedByName) {
       {"classes", "1"},
       {"label_column", "-2"},
       {"feature_scale", "-1"},
-      {"synthetic_samples", "1"},
-      {"synthetic_features", "0"},
-      {"synthetic_classes", "1"},
-      {"teacher_hidden", "0"},
+      {"data.synthetic.samples", "1"},
+      {"data.synthetic.features", "0"},
+      {"data.synthetic.classes", "1"},
+      {"data.synthetic.teacher_hidden", "0"},
       {"batch_size", "0"},
       {"epochs", "0"},
       {"learning_rate", "0"},
@@ -108,25 +109,26 @@ TEST(ValidateJobTest, FlagsOutOfTheirRangeAreRefusedByName) {
       {"slice_bytes", "0"},
       {"slice_bytes", "100"},
       {"slice_bytes", "128MiB"},
-      {"credit_bytes", "0"},
+      {"scheduler.credit_bytes", "0"},
       {"heartbeat_seconds", "0"},
       {"lease_seconds", "1.4"},
       {"lease_seconds", "inf"},
       {"rpc_deadline_seconds", "9"},
       {"registration_seconds", "-1"},
       {"registration_seconds", "inf"},
-      {"grpc_connections", "0"},
-      {"grpc_connections", "65"},
-      {"max_inflight_bytes", "65535"},
-      {"ucx_transports", "all"},
-      {"ucx_transports", "^ib"},
-      {"ucx_transports", "t*"},
-      {"ucx_transports", "sm,,self"},
+      {"transport.grpc_connections", "0"},
+      {"transport.grpc_connections", "65"},
+      {"transport.max_inflight_bytes", "65535"},
+      {"transport.ucx_transports", "all"},
+      {"transport.ucx_transports", "^ib"},
+      {"transport.ucx_transports", "t*"},
+      {"transport.ucx_transports", "sm,,self"},
   };
   for (const auto& test : cases) {
-    const std::string flag = std::string("--") + test.name;
-    EXPECT_EQ(Verdict({flag + "=" + test.value}).rfind(flag + ": expected ", 0), 0u)
-        << flag << "=" << test.value;
+    const JobSetting& setting = *FindJobSetting(test.name);
+    const std::string name = setting.flag.empty() ? setting.path : "--" + setting.flag;
+    const std::string verdict = Verdict({setting.OnCommandLine() + "=" + test.value});
+    EXPECT_EQ(verdict.rfind(name + ": expected ", 0), 0u) << name << "=" << test.value << verdict;
   }
 }
 
@@ -248,8 +250,8 @@ TEST(ValidateJobTest, DgcIsForATopkAndWithoutMomentumOnTheServers) {
   EXPECT_EQ(Verdict({"--dgc", "--push_codec=topk:0.001", "--optimizer=momentum"}),
             "--optimizer: expected sgd, because with dgc the workers compute the momentum "
             "(--dgc_momentum), got momentum (optimizer.type in a job file)");
-  for (const char* bad :
-       {"--dgc_momentum=1", "--dgc_momentum=-0.1", "--dgc_clip_norm=-1", "--dgc_clip_norm=inf"}) {
+  for (const char* bad : {"--dgc_momentum=1", "--dgc_momentum=-0.1",
+                          "--field=codec.dgc_clip_norm=-1", "--field=codec.dgc_clip_norm=inf"}) {
     EXPECT_NE(Verdict({"--dgc", "--push_codec=topk:9", "--optimizer=sgd", bad}), "") << bad;
   }
 }

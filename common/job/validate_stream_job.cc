@@ -55,12 +55,13 @@ void CheckCsv(const v1::JobSpec& job, JobChecker* checker) {
 }
 
 void CheckSyntheticCtr(const v1::SyntheticCtrSpec& data, JobChecker* checker) {
-  checker->Expect(data.samples() >= 1 && data.samples() <= kMostSamples, "ctr_samples",
-                  "1 to 2^40");
-  checker->Expect(data.test_samples() >= 1, "ctr_test_samples", "1 or more");
-  checker->Expect(data.keys() >= kLeastKeys && data.keys() <= kMostKeys, "ctr_keys", "104 to 2^32");
-  checker->Expect(data.zipf_exponent() >= 0 && data.zipf_exponent() <= 4, "ctr_zipf_exponent",
-                  "0 to 4");
+  checker->Expect(data.samples() >= 1 && data.samples() <= kMostSamples,
+                  "data.synthetic_ctr.samples", "1 to 2^40");
+  checker->Expect(data.test_samples() >= 1, "data.synthetic_ctr.test_samples", "1 or more");
+  checker->Expect(data.keys() >= kLeastKeys && data.keys() <= kMostKeys, "data.synthetic_ctr.keys",
+                  "104 to 2^32");
+  checker->Expect(data.zipf_exponent() >= 0 && data.zipf_exponent() <= 4,
+                  "data.synthetic_ctr.zipf_exponent", "0 to 4");
 }
 
 void CheckFormat(const v1::JobSpec& job, JobChecker* checker) {

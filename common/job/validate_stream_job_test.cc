@@ -107,10 +107,13 @@ TEST(ValidateStreamJobTest, OptionsOfTheModelHaveRanges) {
   for (const char* bad :
        {"embedding_dim=0", "embedding_dim=1024", "embedding_stddev=0", "embedding_stddev=inf",
         "admitting_push=0", "admitting_push=256", "max_idle_steps=4294967296", "precision=tf32",
-        "ctr_samples=0", "ctr_test_samples=0", "ctr_keys=103", "ctr_keys=4294967297",
-        "ctr_zipf_exponent=4.1", "ctr_zipf_exponent=-1"}) {
+        "data.synthetic_ctr.samples=0", "data.synthetic_ctr.test_samples=0",
+        "data.synthetic_ctr.keys=103", "data.synthetic_ctr.keys=4294967297",
+        "data.synthetic_ctr.zipf_exponent=4.1", "data.synthetic_ctr.zipf_exponent=-1"}) {
+    const bool is_flag = std::string(bad).find('.') > std::string(bad).find('=');
     const std::string name = std::string(bad).substr(0, std::string(bad).find('='));
-    EXPECT_THAT(Verdict(kDeepFm, {std::string("--") + bad}), StartsWith("--" + name + ": expected"))
+    EXPECT_THAT(Verdict(kDeepFm, {(is_flag ? "--" : "--field=") + std::string(bad)}),
+                StartsWith((is_flag ? "--" : "") + name + ": expected"))
         << bad;
   }
   EXPECT_THAT(Verdict(kRegression, {"--hidden=9"}), HasSubstr("has no hidden layers"));

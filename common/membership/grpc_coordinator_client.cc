@@ -184,7 +184,7 @@ absl::Status GrpcCoordinatorClient::ErrorOf(const grpc::Status& status, const ab
       if (!absl::StrContains(error.message(), "message larger than max")) return error;
       return absl::InvalidArgumentError(absl::StrCat(
           error.message(),
-          "; a model with many tables needs a job with a larger --message_bytes: start it again"));
+          "; a model with many tables needs a job with a larger --field=limits.message_bytes: start it again"));
     default:
       return error;
   }

@@ -104,7 +104,7 @@ constexpr Metric kMetrics[] = {
      "replies (held until workers take them), copies (of what workers have, and encoded values). "
      "With buffers kept for reuse; without checkpoints."},
     {"capstan_server_reply_limit_bytes", kGauge, "", kOfServer,
-     "Bound of the memory for replies: the workers' connections x --max_inflight_bytes."},
+     "Bound of the memory for replies: the workers' connections x transport.max_inflight_bytes."},
     {"capstan_server_rows", kGauge, "", kOfServer, "Rows of sparse tables."},
     {"capstan_server_duplicate_pushes_total", kCounter, "", kOfServer,
      "Pushes that had been applied before, and were not applied again."},

@@ -29,6 +29,7 @@
 #include "common/transport/grpc/grpc_security.h"
 #include "common/transport/grpc/grpc_setup.h"
 #include "deploy/cli/cli_help.h"
+#include "deploy/cli/command_flags.h"
 #include "deploy/cli/command_line.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/help_topics.h"
@@ -331,7 +332,8 @@ int Help(const Args& words) {
   if (words.empty()) return PrintHelp(CapstanHelp());
   std::string help;
   for (const HelpTopic& topic : HelpTopics()) {
-    if (topic.name == words[0]) absl::StrAppend(&help, topic.text);
+    if (topic.name != words[0]) continue;
+    absl::StrAppend(&help, topic.text, topic.rest == nullptr ? "" : topic.rest());
   }
   if (const Command* const command = FindCommand(words[0]); command != nullptr) {
     absl::StrAppend(&help, help.empty() ? "" : "\n", command->help());

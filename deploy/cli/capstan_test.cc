@@ -140,7 +140,8 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
        "checkpoint, export, get, evaluate, job, keys, report, trace, address or help"},
       {{"help", "rum"},
        "capstan help: expected one command (run, status, top, set, check, checkpoint, export, get, "
-       "evaluate, job, keys, report, trace, address) or one topic (jobs, programs, consistency, "
+       "evaluate, job, keys, report, trace, address) or one topic (jobs, fields, programs, "
+       "consistency, "
        "machines, "
        "slurm, "
        "keys, "

@@ -10,7 +10,7 @@
 #include "common/base/flag_help.h"
 #include "common/base/nearest_name.h"
 #include "common/base/printable_text.h"
-#include "common/job/job_flag_table.h"
+#include "common/job/job_flags.h"
 
 namespace capstan {
 namespace {
@@ -26,7 +26,8 @@ std::vector<std::string> NearNames(absl::Span<const CommandFlag> flags, bool tak
   std::vector<std::string> names;
   for (const CommandFlag& flag : flags) names.emplace_back(flag.name);
   if (!takes_job_flags) return names;
-  for (const JobFlag& flag : JobFlags()) names.emplace_back(flag.name);
+  const std::vector<std::string> of_job = JobFlagNames();
+  names.insert(names.end(), of_job.begin(), of_job.end());
   return names;
 }
 
@@ -90,7 +91,7 @@ absl::StatusOr<std::map<std::string, std::string>> ParseCommandFlags(
 std::string CommandFlagsHelp(absl::Span<const CommandFlag> flags) {
   std::vector<FlagHelp> all;
   for (const CommandFlag& flag : flags) {
-    all.push_back({flag.group,
+    all.push_back({std::string(flag.group),
                    absl::StrCat("--", flag.name, flag.value.empty() ? "" : "=", flag.value),
                    std::string(flag.help)});
   }

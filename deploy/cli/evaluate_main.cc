@@ -9,6 +9,7 @@
 #include "common/base/program.h"
 #include "common/job/job_flags.h"
 #include "deploy/cli/cli_help.h"
+#include "deploy/cli/command_flags.h"
 #include "deploy/cli/command_line.h"
 #include "deploy/cli/evaluate_command.h"
 #include "proto/job.pb.h"

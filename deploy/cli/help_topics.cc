@@ -1,5 +1,7 @@
 #include "deploy/cli/help_topics.h"
 
+#include "common/job/job_help.h"
+
 namespace capstan {
 namespace {
 
@@ -14,9 +16,9 @@ in protobuf's text format. A field that is left out has its default, so a short 
   training { batch_size: 32 epochs: 60 }
   optimizer { type: MOMENTUM learning_rate: 0.05 momentum: 0.9 }
 
-Each field has a flag, which overrides it. Without a file, the built-in job trains on handwritten
-digits. Relative paths of data in a file count from the file's folder; in a flag they count from
-the current folder.
+Most fields have a flag, which overrides them. Without a file, the built-in job trains on
+handwritten digits. Relative paths of data in a file count from the file's folder; in a flag they
+count from the current folder.
 
   capstan run                                          the built-in job
   capstan run --job=digits.textproto --num_workers=4   a file, and a flag
@@ -27,8 +29,21 @@ the flags together, and summary.json. With --output=FILE the job keeps its model
 
   capstan run --output=digits.safetensors && capstan evaluate digits.safetensors
 
-All flags of jobs: capstan run --help. All fields of a file: proto/job.proto.
+All flags of jobs: capstan run --help. Fields without a flag: capstan help fields.
 )"},
+    {"fields", "fields of a job that have no flag", R"(FIELDS
+
+Few jobs need these fields, so they have no flag. A job file sets them as any other field:
+
+  limits { message_bytes: 33554432 }
+
+On the command line, --field=FIELD=VALUE sets any field of a job, also one that has a flag. It may
+be given several times, to all commands that take the flags of a job.
+
+  capstan run --field=limits.message_bytes=32M --field=scheduler.credit_bytes=8M
+
+)",
+     JobFieldsHelp},
     {"programs", "workers that are programs of your own", R"(PROGRAMS
 
 The workers of a job may be a program of your own. It calls capstan.h, or the Python package on top
@@ -169,7 +184,7 @@ one machine a codec gains little. topk needs trainings of many steps.
   capstan run --push_codec=topk:0.01 --pull_codec=topk:0.01 --epochs=300
   capstan run --push_codec=topk:0.001 --dgc --optimizer=sgd
 
-Tables smaller than --codec_min_bytes (16KiB) stay float32. --table_codec names codecs of single
+Tables smaller than codec.min_bytes (16KiB) stay float32. --table_codec names codecs of single
 tables:
 
   capstan run --push_codec=int8 --table_codec=fc1.weight:int8,fc3.bias:float32

@@ -14,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "common/job/job_flags.h"
 #include "deploy/cli/cli_help.h"
+#include "deploy/cli/command_flags.h"
 #include "deploy/cli/command_line.h"
 
 namespace capstan {

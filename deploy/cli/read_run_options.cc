@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job_flags.h"
 #include "deploy/cli/cli_help.h"
+#include "deploy/cli/command_flags.h"
 #include "deploy/cli/command_line.h"
 #include "deploy/cli/hosts/host_list.h"
 #include "deploy/cli/job/rendezvous.h"

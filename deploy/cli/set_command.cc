@@ -6,8 +6,8 @@
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/job/field_text.h"
-#include "common/job/job_flag_table.h"
 #include "common/job/job_properties.h"
+#include "common/job/job_settings.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/membership/grpc_coordinator_client.h"
 #include "deploy/cli/commands.h"
@@ -28,9 +28,10 @@ absl::StatusOr<v1::SetConsistencyRequest> ReadConsistencyChange(
   for (const char* name : {"consistency", "staleness", "table_staleness"}) {
     const auto flag = flags.find(name);
     if (flag == flags.end()) continue;
-    const JobField field = FieldOf(*FindJobFlag(name), &job);
-    RETURN_IF_ERROR(Annotate(SetFieldText(field.message, *field.descriptor, flag->second),
-                             absl::StrCat("flag --", name)));
+    const JobSetting& setting = *FindJobSetting(name);
+    RETURN_IF_ERROR(
+        Annotate(SetFieldText(MessageOf(setting, &job), *setting.descriptor, flag->second),
+                 absl::StrCat("flag --", name)));
     is_any_set = true;
   }
   if (!is_any_set) {

@@ -13,8 +13,8 @@
 #include "common/base/printable_text.h"
 #include "common/codec/codec.h"
 #include "common/job/field_text.h"
-#include "common/job/job_flag_table.h"
 #include "common/job/job_properties.h"
+#include "common/job/job_settings.h"
 
 namespace capstan {
 namespace {
@@ -22,34 +22,45 @@ namespace {
 // How a field of the job may differ from the checkpoint's.
 enum class Freedom { kNone, kAnyPath, kAnyValue };
 
-Freedom FreedomOf(const JobFlag& flag) {
+Freedom FreedomOf(const JobSetting& setting) {
+  const std::string& path = setting.path;
   // Another path to the same data. A path in place of none, or none, is other data.
-  if (flag.group == "Data" && absl::EndsWith(flag.name, "_path")) return Freedom::kAnyPath;
-  static constexpr absl::string_view kFlags[] = {
-      "job_name", "num_servers",       "steps", "epochs", "initial",
-      "output",   "reply_state_bytes", "stay"};
-  for (const absl::string_view name : kFlags) {
-    if (name == flag.name) return Freedom::kAnyValue;
-  }
-  static constexpr absl::string_view kGroups[] = {"Consistency", "Checkpoints", "Scheduler",
-                                                  "Membership",  "Transport",   "Limits"};
-  for (const absl::string_view group : kGroups) {
-    if (group == flag.group) return Freedom::kAnyValue;
+  if (absl::StartsWith(path, "data.") && absl::EndsWith(path, "path")) return Freedom::kAnyPath;
+  static constexpr absl::string_view kAnyValue[] = {"name",
+                                                    "stay",
+                                                    "initial",
+                                                    "output",
+                                                    "cluster.num_servers",
+                                                    "consistency.",
+                                                    "checkpoint.",
+                                                    "scheduler.",
+                                                    "transport.",
+                                                    "training.steps",
+                                                    "limits.",
+                                                    "membership.",
+                                                    "codec.reply_state_bytes",
+                                                    "training.epochs"};
+  for (const absl::string_view beginning : kAnyValue) {
+    if (path == beginning ||
+        (absl::EndsWith(beginning, ".") && absl::StartsWith(path, beginning))) {
+      return Freedom::kAnyValue;
+    }
   }
   return Freedom::kNone;
 }
 
-std::string DifferenceText(absl::string_view flag, absl::string_view of_checkpoint,
+std::string DifferenceText(const JobSetting& setting, absl::string_view of_checkpoint,
                            absl::string_view of_job) {
   const auto text = [](absl::string_view value) {
     return value.empty() ? "nothing" : ShortPrintableText(value);
   };
-  return absl::StrCat("--", flag, ": expected ", text(of_checkpoint), ", got ", text(of_job));
+  return absl::StrCat(setting.OnCommandLine(), ": expected ", text(of_checkpoint), ", got ",
+                      text(of_job));
 }
 
 // Whether the data determine the value. The tables show then whether it is the same.
-bool IsFromData(absl::string_view flag, absl::string_view value) {
-  return (flag == "classes" || flag == "features") && value == "0";
+bool IsFromData(const JobSetting& setting, absl::string_view value) {
+  return (setting.flag == "classes" || setting.flag == "features") && value == "0";
 }
 
 // A default and the same value written out do not differ.
@@ -82,25 +93,24 @@ std::vector<std::string> Differences(v1::JobSpec of_checkpoint, v1::JobSpec of_j
   WriteOutCodecs(*of_checkpoint.mutable_codec());
   WriteOutCodecs(*of_job.mutable_codec());
   std::vector<std::string> differences;
-  const auto compare = [&](absl::string_view flag, const std::string& expected,
+  const auto compare = [&](const JobSetting& setting, const std::string& expected,
                            const std::string& got) {
-    if (expected != got) differences.push_back(DifferenceText(flag, expected, got));
+    if (expected != got) differences.push_back(DifferenceText(setting, expected, got));
   };
-  for (const JobFlag& flag : JobFlags()) {
-    const Freedom freedom = FreedomOf(flag);
+  for (const JobSetting& setting : JobSettings()) {
+    const Freedom freedom = FreedomOf(setting);
     if (freedom == Freedom::kAnyValue) continue;
-    const JobField before = FieldOf(flag, &of_checkpoint), now = FieldOf(flag, &of_job);
-    const std::string expected = FieldText(*before.message, *before.descriptor);
-    const std::string got = FieldText(*now.message, *now.descriptor);
+    const std::string expected = SettingText(setting, &of_checkpoint);
+    const std::string got = SettingText(setting, &of_job);
     const bool is_path = !expected.empty() && !got.empty();
     if (freedom == Freedom::kAnyPath && is_path) continue;
-    if (IsFromData(flag.name, expected) || IsFromData(flag.name, got)) continue;
-    compare(flag.name, expected, got);
+    if (IsFromData(setting, expected) || IsFromData(setting, got)) continue;
+    compare(setting, expected, got);
   }
   // A job without a size of its own takes the checkpoint's.
   if (of_job.scheduler().has_slice_bytes() ||
       of_job.scheduler().policy() == v1::SchedulerSpec::TENSOR_FIFO) {
-    compare("slice_bytes", FormatSize(SliceBytes(of_checkpoint.scheduler())),
+    compare(*FindJobSetting("slice_bytes"), FormatSize(SliceBytes(of_checkpoint.scheduler())),
             FormatSize(SliceBytes(of_job.scheduler())));
   }
   return differences;

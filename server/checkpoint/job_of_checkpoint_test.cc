@@ -12,7 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "common/job/field_text.h"
-#include "common/job/job_flag_table.h"
+#include "common/job/job_settings.h"
 #include "server/checkpoint/example_checkpoint.h"
 
 namespace capstan {
@@ -24,7 +24,7 @@ using ::testing::Not;
 
 // "flag=value", with another value than that of JobOfCheckpoint.
 const std::vector<std::string> kMayDiffer = {"job_name=other",
-                                             "reply_state_bytes=9",
+                                             "codec.reply_state_bytes=9",
                                              "num_servers=5",
                                              "steps=9",
                                              "epochs=9",
@@ -46,8 +46,8 @@ const std::vector<std::string> kMayDiffer = {"job_name=other",
                                              "keep=9",
                                              "restore=latest",
                                              "schedule=slice_fifo",
-                                             "credit_bytes=9",
-                                             "partition_bytes=9",
+                                             "scheduler.credit_bytes=9",
+                                             "scheduler.partition_bytes=9",
                                              "tune=true",
                                              "lease_seconds=9",
                                              "allow_other_bits=false",
@@ -55,26 +55,26 @@ const std::vector<std::string> kMayDiffer = {"job_name=other",
                                              "rpc_deadline_seconds=60",
                                              "registration_seconds=9",
                                              "transport=ucx",
-                                             "ucx_poll=busy",
-                                             "ucx_transports=sm",
-                                             "grpc_connections=2",
-                                             "max_inflight_bytes=1MiB",
+                                             "transport.ucx_poll=busy",
+                                             "transport.ucx_transports=sm",
+                                             "transport.grpc_connections=2",
+                                             "transport.max_inflight_bytes=1MiB",
                                              "insecure_data_plane=true",
-                                             "handshake_seconds=9",
-                                             "idle_connection_seconds=9",
-                                             "unproved_connections=9",
-                                             "calls_per_connection=9",
-                                             "registrations_per_second=9",
-                                             "message_bytes=1MiB"};
+                                             "limits.handshake_seconds=9",
+                                             "limits.idle_connection_seconds=9",
+                                             "limits.unproved_connections=9",
+                                             "limits.calls_per_connection=9",
+                                             "limits.registrations_per_second=9",
+                                             "limits.message_bytes=1MiB"};
 const std::vector<std::string> kMayNot = {"seed=9",
                                           "num_workers=9",
                                           "shard_count=9",
                                           "model=mlp",
                                           "hidden=9",
                                           "precision=tf32",
-                                          "replay=resnet50",
-                                          "scale=9",
-                                          "compute_seconds=9",
+                                          "model.replay.layers=resnet50",
+                                          "model.replay.scale=9",
+                                          "model.replay.compute_seconds=9",
                                           "embedding_dim=9",
                                           "embedding_stddev=0.5",
                                           "admitting_push=9",
@@ -87,18 +87,18 @@ const std::vector<std::string> kMayNot = {"seed=9",
                                           "label_column=9",
                                           "has_header=true",
                                           "feature_scale=9",
-                                          "synthetic_samples=9",
-                                          "synthetic_features=9",
-                                          "synthetic_classes=9",
-                                          "teacher_hidden=9",
+                                          "data.synthetic.samples=9",
+                                          "data.synthetic.features=9",
+                                          "data.synthetic.classes=9",
+                                          "data.synthetic.teacher_hidden=9",
                                           "columns=label,numeric",
                                           "delimiter=tab",
                                           "fields=9",
-                                          "ctr_samples=9",
-                                          "ctr_test_samples=9",
-                                          "ctr_keys=200",
-                                          "ctr_zipf_exponent=2",
-                                          "ctr_interactions=true",
+                                          "data.synthetic_ctr.samples=9",
+                                          "data.synthetic_ctr.test_samples=9",
+                                          "data.synthetic_ctr.keys=200",
+                                          "data.synthetic_ctr.zipf_exponent=2",
+                                          "data.synthetic_ctr.interactions=true",
                                           "batch_size=9",
                                           "optimizer=adam",
                                           "learning_rate=0.05000000001",
@@ -113,17 +113,18 @@ const std::vector<std::string> kMayNot = {"seed=9",
                                           "push_codec=topk:0.01:int8",
                                           "pull_codec=bfloat16",
                                           "table_codec=linear.bias:int8",
-                                          "codec_min_bytes=9",
+                                          "codec.min_bytes=9",
                                           "dgc=true",
                                           "dgc_momentum=0.5",
-                                          "dgc_clip_norm=9",
-                                          "dgc_warmup_steps=9",
+                                          "codec.dgc_clip_norm=9",
+                                          "codec.dgc_warmup_steps=9",
                                           "slice_bytes=2KiB"};
 
 void Set(absl::string_view flag, v1::JobSpec* job) {
   const std::pair<std::string, std::string> parts = absl::StrSplit(flag, absl::MaxSplits('=', 1));
-  const JobField field = FieldOf(*FindJobFlag(parts.first), job);
-  ASSERT_TRUE(SetFieldText(field.message, *field.descriptor, parts.second).ok()) << flag;
+  const JobSetting& setting = *FindJobSetting(parts.first);
+  ASSERT_TRUE(SetFieldText(MessageOf(setting, job), *setting.descriptor, parts.second).ok())
+      << flag;
 }
 
 v1::JobSpec JobOfCheckpoint() {
@@ -168,9 +169,11 @@ TEST(JobOfCheckpointTest, FieldsThatSayWhatIsTrainedMayNot) {
     const absl::Status status = Check(JobOfCheckpoint(), job);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << flag;
     const std::vector<std::string> parts = absl::StrSplit(flag, '=');
-    EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr(absl::StrCat("another job: --", parts[0], ": expected ")),
-                      HasSubstr(absl::StrCat(", got ", parts[1], ". Only these may differ: "))));
+    EXPECT_THAT(
+        std::string(status.message()),
+        AllOf(HasSubstr(absl::StrCat("another job: ", FindJobSetting(parts[0])->OnCommandLine(),
+                                     ": expected ")),
+              HasSubstr(absl::StrCat(", got ", parts[1], ". Only these may differ: "))));
   }
 }
 
@@ -189,12 +192,12 @@ TEST(JobOfCheckpointTest, AValueThatIsTheDefaultOrComesFromTheDataIsNoDifference
 }
 
 // A new field has to be put into one of the lists.
-TEST(JobOfCheckpointTest, EveryFlagIsInOneOfTheseTests) {
+TEST(JobOfCheckpointTest, EverySettingIsInOneOfTheseTests) {
   std::multiset<std::string> tested, all;
   for (const auto* list : {&kMayDiffer, &kMayNot}) {
     for (const std::string& flag : *list) tested.insert(flag.substr(0, flag.find('=')));
   }
-  for (const JobFlag& flag : JobFlags()) all.insert(std::string(flag.name));
+  for (const JobSetting& setting : JobSettings()) all.insert(setting.key());
   EXPECT_EQ(tested, all);
 }
 

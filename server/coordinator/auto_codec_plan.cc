@@ -141,7 +141,7 @@ v1::AutoCodecs AutoCodecPlan::Choose(const std::vector<const v1::Progress*>& com
   const v1::LinkMeasurement& links = links_.slowest();
   v1::AutoCodecs choice;
   if (tables_.empty() || !IsMeasured(links)) {
-    choice.set_text(StaysText(tables_.empty() ? "no table is large enough (--codec_min_bytes)"
+    choice.set_text(StaysText(tables_.empty() ? "no table is large enough (--field=codec.min_bytes)"
                                               : "there are no links that were measured"));
     return choice;
   }

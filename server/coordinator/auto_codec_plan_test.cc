@@ -110,7 +110,7 @@ TEST(AutoCodecPlanTest, WithoutLinksOrTablesNothingIsEncoded) {
   v1::JobSpec job = Job();
   job.mutable_codec()->set_min_bytes(1 << 30);
   EXPECT_EQ(ChoiceOf(job, Links(1e6), 1, 1).text(),
-            "float32, because no table is large enough (--codec_min_bytes)");
+            "float32, because no table is large enough (--field=codec.min_bytes)");
   v1::TableCodec& own = *job.mutable_codec()->add_table_codec();
   own.set_table("small");
   own.set_codec("auto");

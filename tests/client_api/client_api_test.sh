@@ -39,7 +39,7 @@ for mode in --consistency=bsp "--consistency=ssp --staleness=2" --consistency=as
   run linear_regression --num_workers=3 ${mode}
   grep --quiet '"test_accuracy": 1.0' summary.json || fail "no accuracy of 1 with ${mode}"
 done
-run linear_regression --num_workers=2 --transport=auto --push_codec=int8 --codec_min_bytes=0
+run linear_regression --num_workers=2 --transport=auto --push_codec=int8 --field=codec.min_bytes=0
 grep --quiet '"test_accuracy": 1.0' summary.json || fail "no accuracy of 1 with int8"
 
 run wrong_calls --num_workers=1

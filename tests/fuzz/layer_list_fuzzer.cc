@@ -1,4 +1,4 @@
-// Lists of tensors for `--replay`.
+// Lists of tensors for `--field=model.replay.layers`.
 #include <glog/logging.h>
 
 #include "tests/fuzz/fuzz_input.h"

@@ -72,8 +72,8 @@ transports() {
 stage_training() {
   local digits=("--job=${bundle}/jobs/digits.textproto") transport
   # shellcheck disable=SC2054
-  local wide=("--job=${bundle}/jobs/synthetic.textproto" --synthetic_features=512
-    --synthetic_samples=8000 --hidden=2048,2048 --batch_size=128 --steps=30 --learning_rate=0.2)
+  local wide=("--job=${bundle}/jobs/synthetic.textproto" --field=data.synthetic.features=512
+    --field=data.synthetic.samples=8000 --hidden=2048,2048 --batch_size=128 --steps=30 --learning_rate=0.2)
   # In BSP with float32 only the order of additions differs. The first steps differ little. Later the
   # order decides the sign of a sum before some ReLU, and the losses differ by a per cent or two. SSP
   # and async differ from run to run: only their accuracy is compared.

@@ -159,8 +159,8 @@ TEST_F(BadInputTest, AServerWithAWrongCommandLineEndsTheJob) {
 
 TEST_F(BadInputTest, AMemberThatFailsBeforeItRegistersEndsTheJob) {
   const std::string layers = Write("layers.csv", "layer,tensor,elements,million_macs\n0,a,x,1\n");
-  processes_->StartCoordinator(
-      {"--num_servers=1", "--num_workers=1", "--model=replay", "--replay=" + layers});
+  processes_->StartCoordinator({"--num_servers=1", "--num_workers=1", "--model=replay",
+                                "--field=model.replay.layers=" + layers});
   processes_->StartMembers(/*num_servers=*/1, /*num_workers=*/0);
   const std::string problem = "layers.csv, line 2: expected a number of elements";
   ExpectRefused(kFailure, "worker/capstan_worker",

@@ -47,8 +47,9 @@ class ClicksTest : public testing::Test {
 };
 
 TEST_F(ClicksTest, TheJobOfClicksComesNearTheBestAuc) {
-  ASSERT_EQ(Run({"--job=deploy/jobs/ctr.textproto", "--ctr_samples=40000", "--ctr_keys=2000",
-                 "--ctr_test_samples=10000", "--batch_size=64", "--l1=1"}),
+  ASSERT_EQ(Run({"--job=deploy/jobs/ctr.textproto", "--field=data.synthetic_ctr.samples=40000",
+                 "--field=data.synthetic_ctr.keys=2000",
+                 "--field=data.synthetic_ctr.test_samples=10000", "--batch_size=64", "--l1=1"}),
             0)
       << processes_->Log("run");
   const nlohmann::json summary = Summary();
@@ -64,9 +65,10 @@ TEST_F(ClicksTest, TheJobOfClicksComesNearTheBestAuc) {
 }
 
 TEST_F(ClicksTest, TheJobOfDeepFmRunsAndItsExportedModelIsEvaluated) {
-  const std::vector<std::string> job = {"--job=deploy/jobs/ctr_deepfm.textproto",
-                                        "--ctr_samples=20000", "--ctr_keys=1000",
-                                        "--ctr_test_samples=5000", "--num_workers=2"};
+  const std::vector<std::string> job = {
+      "--job=deploy/jobs/ctr_deepfm.textproto", "--field=data.synthetic_ctr.samples=20000",
+      "--field=data.synthetic_ctr.keys=1000", "--field=data.synthetic_ctr.test_samples=5000",
+      "--num_workers=2"};
   const std::string checkpoints = processes_->path("checkpoints");
   std::vector<std::string> flags = job;
   flags.insert(flags.end(), {"--checkpoint_dir=" + checkpoints, "--checkpoint_steps=1000"});

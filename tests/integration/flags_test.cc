@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "common/job/job_flag_table.h"
+#include "common/job/job_flags.h"
 #include "tests/integration/job_processes.h"
 
 namespace capstan {
@@ -79,7 +79,7 @@ TEST_F(FlagsTest, EachFlagOfAProgramIsUnderOneHeadingOfItsHelp) {
     EXPECT_EQ(flags.count("keys"), 1u);
     flags.insert({"flagfile", "help", "version"});
     if (role == "coordinator") {
-      for (const JobFlag& flag : JobFlags()) flags.emplace(flag.name);
+      for (const std::string& name : JobFlagNames()) flags.insert(name);
     }
     const std::string help = Output(program, {"--help"}, /*code=*/0);
     EXPECT_THAT(help, StartsWith("Usage: capstan_" + role + " "));

@@ -92,7 +92,7 @@ TEST_F(ModelTest, EvaluateGivesTheSummarysFiguresToTheLastDigit) {
 
 TEST_F(ModelTest, WithCodecsTheSummaryIsOfTheExactParametersInTheFile) {
   ASSERT_EQ(Run({"--steps=60", "--output=" + model(), "--push_codec=topk:0.05",
-                 "--pull_codec=bfloat16", "--codec_min_bytes=0"}),
+                 "--pull_codec=bfloat16", "--field=codec.min_bytes=0"}),
             0)
       << processes_->Log("run");
   const nlohmann::json summary = Summary();

@@ -75,8 +75,9 @@ constexpr char kModesAndWorkers[] =
     "--num_workers=N --seed=SEED";
 
 constexpr char kUnshapedReplay[] =
-    "bazel-bin/deploy/cli/capstan run --model=replay --replay=vgg16 --scale=8 "
-    "--compute_seconds=0.0277 --steps=40 --transport=grpc "
+    "bazel-bin/deploy/cli/capstan run --model=replay --field=model.replay.layers=vgg16 "
+    "--field=model.replay.scale=8 "
+    "--field=model.replay.compute_seconds=0.0277 --steps=40 --transport=grpc "
     "[--push_codec=CODEC --pull_codec=CODEC]";
 
 }  // namespace
@@ -127,18 +128,22 @@ std::vector<Listed> AllListed() {
       Prints("bazel run //tests/simulation/mutants:layers_ignored -- --gtest_brief=1",
              "[  FAILED  ] SchedulerTest.ASmallTransferDoesNotOvertakeALargeOneOfHigherPriority",
              /*exit_code=*/1),
-      Trains("bazel-bin/deploy/cli/capstan run --model=replay --replay=vgg16 --scale=8 "
-             "--compute_seconds=0.1 --steps=20 --schedule=priority",
+      Trains("bazel-bin/deploy/cli/capstan run --model=replay --field=model.replay.layers=vgg16 "
+             "--field=model.replay.scale=8 "
+             "--field=model.replay.compute_seconds=0.1 --steps=20 --schedule=priority",
              0, R"({"consistency": "bsp", "workers": 2, "steps": 20})",
-             {{"--scale=8", "--scale=256"}, {"--compute_seconds=0.1", "--compute_seconds=0.01"}}),
+             {{"--field=model.replay.scale=8", "--field=model.replay.scale=256"},
+              {"--field=model.replay.compute_seconds=0.1",
+               "--field=model.replay.compute_seconds=0.01"}}),
       IsTestedBy(kCompressionTest,
                  "sudo tests/benchmark/compression_benchmark.sh --gbit=1 --codec=bfloat16"),
       IsTestedBy(kCompressionTest,
                  "sudo tests/benchmark/compression_benchmark.sh --gbit=1 --codec=bfloat16 "
-                 "--job_flags='--slice_bytes=128K --credit_bytes=2M'"),
+                 "--job_flags='--slice_bytes=128K --field=scheduler.credit_bytes=2M'"),
       IsTestedBy(kCompressionTest,
                  "sudo tests/benchmark/compression_benchmark.sh --gbit=1 --codec=bfloat16 "
-                 "--job_flags='--slice_bytes=1M --partition_bytes=0 --credit_bytes=4M'"),
+                 "--job_flags='--slice_bytes=1M --field=scheduler.partition_bytes=0 "
+                 "--field=scheduler.credit_bytes=4M'"),
       IsTestedBy(kScheduleTest,
                  "bazel build //... && sudo tests/benchmark/schedule_benchmark.sh --model=vgg16 "
                  "--scale=8 --gbit=1 --ratio=1"),
@@ -184,7 +189,7 @@ std::vector<Listed> AllListed() {
       Trains("capstan run --checkpoint_dir=restarts --checkpoint_steps=100 --restart=on_failure "
              "--run_dir=restarted",
              0.95, R"({"consistency": "bsp", "steps": 460})"),
-      Trains("capstan run --push_codec=int8 --pull_codec=bfloat16 --codec_min_bytes=0 "
+      Trains("capstan run --push_codec=int8 --pull_codec=bfloat16 --field=codec.min_bytes=0 "
              "--run_dir=compressed",
              0.95, R"({"push_codec": "int8", "pull_codec": "bfloat16", "pull_ratio": 2.0})"),
       Trains("capstan run --push_codec=topk:0.01 --run_dir=sparse", 0.9,
@@ -238,15 +243,18 @@ std::vector<Listed> AllListed() {
                  "capstan run --nnodes=2 --rendezvous=HOST:4000 --keys=keys "
                  "--job=deploy/jobs/digits.textproto"),
 
-      Sends("capstan run --model=replay --replay=resnet50 --num_workers=1 --steps=1 "
+      Sends("capstan run --model=replay --field=model.replay.layers=resnet50 --num_workers=1 "
+            "--steps=1 "
             "--run_dir=sent_float32",
             R"({"bytes_pushed": 102228128})", "  pushed             102.2 MB\n"),
-      Sends("capstan run --model=replay --replay=resnet50 --num_workers=1 --steps=1 "
-            "--codec_min_bytes=0 --push_codec=int8 --pull_codec=int8 --run_dir=sent_int8",
+      Sends("capstan run --model=replay --field=model.replay.layers=resnet50 --num_workers=1 "
+            "--steps=1 "
+            "--field=codec.min_bytes=0 --push_codec=int8 --pull_codec=int8 --run_dir=sent_int8",
             R"({"bytes_pushed": 25956436})",
             "  pushed             26.0 MB (3.9x smaller, 102.2 MB as float32)\n"),
-      Sends("capstan run --model=replay --replay=resnet50 --num_workers=1 --steps=1 "
-            "--codec_min_bytes=0 --push_codec=topk:0.01 --run_dir=sent_topk",
+      Sends("capstan run --model=replay --field=model.replay.layers=resnet50 --num_workers=1 "
+            "--steps=1 "
+            "--field=codec.min_bytes=0 --push_codec=topk:0.01 --run_dir=sent_topk",
             R"({"bytes_pushed": 2045592})",
             "  pushed             2.0 MB (50.0x smaller, 102.2 MB as float32)\n"),
       Fails("capstan run --data_format=csv --data_path=train.csv --run_dir=without_data",
@@ -417,8 +425,9 @@ std::vector<Listed> AllListed() {
                  "--codec=topk:0.001+dgc --seconds=5"),
       Trains(kUnshapedReplay, 0, R"({"consistency": "bsp", "workers": 2, "steps": 40})",
              {{"[--push_codec=CODEC --pull_codec=CODEC]", "--push_codec=int8 --pull_codec=int8"},
-              {"--scale=8", "--scale=256"},
-              {"--compute_seconds=0.0277", "--compute_seconds=0.001"}}),
+              {"--field=model.replay.scale=8", "--field=model.replay.scale=256"},
+              {"--field=model.replay.compute_seconds=0.0277",
+               "--field=model.replay.compute_seconds=0.001"}}),
       IsTestedBy(kCompressionTest,
                  "sudo tests/benchmark/compression_benchmark.sh --train "
                  "--codec=int8,topk:0.001+dgc"),
@@ -438,7 +447,8 @@ std::vector<Listed> AllListed() {
                  "tests/benchmark/schedule_chart.py < sweep.json > sweep.svg"),
       IsTestedBy(kScheduleTest,
                  "sudo tests/benchmark/schedule_benchmark.sh --ratio=1 --schedules=priority "
-                 "--job_flags='--slice_bytes=128K --credit_bytes=1M --grpc_connections=1'"),
+                 "--job_flags='--slice_bytes=128K --field=scheduler.credit_bytes=1M "
+                 "--field=transport.grpc_connections=1'"),
       IsTestedBy(kTuneTest, "sudo tests/benchmark/tune_benchmark.sh --gbit=1"),
       IsTestedBy(kTuneTest, "sudo tests/benchmark/tune_benchmark.sh --gbit=0.25"),
       IsTestedBy("//tests/benchmark/straggler:straggler_study_test",

@@ -70,7 +70,7 @@ TEST_F(ReportTest, ProgressAgreesWithTheSummary) {
 TEST_F(ReportTest, WhatCodecsDidIsToldEverywhere) {
   ASSERT_EQ(Capstan({"run", "--run_dir=" + run_dir(), "--steps=300", "--num_workers=2",
                      "--heartbeat_seconds=0.02", "--push_codec=int8", "--pull_codec=bfloat16",
-                     "--codec_min_bytes=0"}),
+                     "--field=codec.min_bytes=0"}),
             0)
       << processes_->Log("run");
   const auto summary = nlohmann::json::parse(ReadFile(run_dir() + "/summary.json"));

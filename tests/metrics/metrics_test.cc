@@ -63,7 +63,7 @@ double Sum(const std::vector<Samples>& pages, absl::string_view metric) {
 TEST(MetricsTest, ServersWorkersAndSummaryAgree) {
   constexpr int kSteps = 3000;  // There must be some left when the first ones have been seen.
   MetricsJob job;
-  job.Start({absl::StrCat("--steps=", kSteps), "--push_codec=int8", "--codec_min_bytes=0",
+  job.Start({absl::StrCat("--steps=", kSteps), "--push_codec=int8", "--field=codec.min_bytes=0",
              "--heartbeat_seconds=0.05", "--lease_seconds=120", "--rpc_deadline_seconds=120"},
             /*num_servers=*/2, /*num_workers=*/2);
   ASSERT_FALSE(HasFailure());

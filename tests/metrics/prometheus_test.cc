@@ -67,7 +67,7 @@ class PrometheusTest : public testing::Test {
   void StartJob() {
     job_.Start(
         {"--steps=100000000", "--lease_seconds=8", "--heartbeat_seconds=0.1", "--push_codec=int8",
-         "--pull_codec=bfloat16", "--codec_min_bytes=0", "--checkpoint_seconds=1",
+         "--pull_codec=bfloat16", "--field=codec.min_bytes=0", "--checkpoint_seconds=1",
          "--checkpoint_dir=" + job_.processes().path("checkpoints")},
         /*num_servers=*/2, /*num_workers=*/2);
     for (const char* const name : {"coordinator", "server-0", "server-1", "worker-0", "worker-1"}) {

@@ -89,7 +89,7 @@ class PageTest : public testing::Test {
   void StartJob(int num_servers) {
     StartCoordinator({absl::StrCat("--num_servers=", num_servers), "--num_workers=2",
                       "--steps=1000000", "--learning_rate=0.002", "--consistency=ssp",
-                      "--staleness=3", "--push_codec=bfloat16", "--codec_min_bytes=0",
+                      "--staleness=3", "--push_codec=bfloat16", "--field=codec.min_bytes=0",
                       "--heartbeat_seconds=0.2"});
     StartMembers({}, num_servers);
   }

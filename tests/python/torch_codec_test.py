@@ -19,7 +19,7 @@ class TorchCodecTest(unittest.TestCase):
             for num_workers in (1, 2):
                 with self.subTest(codec, num_workers=num_workers):
                     self.workers.run("follows_the_formula", f"--push_codec={codec}",
-                                     "--codec_min_bytes=0", f"--seed={torch_codec_cases.SEED}",
+                                     "--field=codec.min_bytes=0", f"--seed={torch_codec_cases.SEED}",
                                      num_workers=num_workers, codec=codec)
 
 

@@ -234,7 +234,7 @@ TEST(FloodTest, ACertificateWithoutATokenBuysFewBytes) {
   keys.token = MakeToken();
   const std::string dir = WriteTestKeys(keys);
   // No connection is closed because of its time.
-  SecureJob job(dir, kSteps, {"--handshake_seconds=3600"});
+  SecureJob job(dir, kSteps, {"--field=limits.handshake_seconds=3600"});
   CertifiedStranger stranger(dir);
   const std::pair<std::string, int64_t> cuts[] = {{job.coordinator(), kCoordinatorCutBytes},
                                                   {job.server(), kServerCutBytes}};
@@ -266,7 +266,7 @@ TEST(FloodTest, ACertificateWithoutATokenBuysLittleTime) {
   keys.token = MakeToken();
   const std::string dir = WriteTestKeys(keys);
   constexpr absl::Duration kAllowed = absl::Seconds(3);
-  SecureJob job(dir, kSteps, {absl::StrCat("--handshake_seconds=", kAllowed / absl::Seconds(1))});
+  SecureJob job(dir, kSteps, {absl::StrCat("--field=limits.handshake_seconds=", kAllowed / absl::Seconds(1))});
   CertifiedStranger stranger(dir);
   const absl::Time begin = absl::Now();
   std::vector<SslPointer> connections;

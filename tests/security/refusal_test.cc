@@ -255,7 +255,7 @@ TEST_F(RefusalTest, MoreRegistrationsThanAllowedAreToldToTryAgain) {
     const grpc::Status status = stub->RegisterWorker(&context, {}, &reply);
     if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
       ++refused;
-      EXPECT_THAT(status.error_message(), HasSubstr("--registrations_per_second"));
+      EXPECT_THAT(status.error_message(), HasSubstr("--field=limits.registrations_per_second"));
     }
   }
   EXPECT_GE(refused, 4);

@@ -114,7 +114,7 @@ absl::StatusOr<std::vector<LayerTensor>> LoadLayerList(const std::string& name) 
   const absl::StatusOr<std::string> text = ReadGzipFile(name, {kMaxListBytes});
   if (!text.ok()) {
     return absl::NotFoundError(
-        absl::StrCat("--replay: expected vgg16, resnet50, bert_base, bert_large or a file that can "
+        absl::StrCat("--field=model.replay.layers: expected vgg16, resnet50, bert_base, bert_large or a file that can "
                      "be read, got ",
                      QuoteToken(name), ": ", text.status().message()));
   }

@@ -97,7 +97,7 @@ TEST(LayerListTest, AFileThatIsNotThereIsNamed) {
 TEST(LayerListTest, AFolderIsRefused) {
   const absl::Status status = LoadLayerList(::testing::TempDir()).status();
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("--replay: expected vgg16"), HasSubstr("it is a folder")));
+              AllOf(HasSubstr("--field=model.replay.layers: expected vgg16"), HasSubstr("it is a folder")));
 }
 
 TEST(LayerListTest, AnEndlessDeviceIsRefused) {

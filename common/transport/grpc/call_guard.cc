@@ -125,7 +125,7 @@ absl::Status CallGuard::TakeRegistration(const std::string& host) {
   if (allowance.left < 1) {
     return absl::UnavailableError(
         absl::StrCat("this host registers more often than ", most,
-                     " times a second (--registrations_per_second); it is tried again"));
+                     " times a second (--field=limits.registrations_per_second); it is tried again"));
   }
   allowance.left -= 1;
   return absl::OkStatus();

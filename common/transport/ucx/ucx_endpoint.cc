@@ -189,7 +189,7 @@ void UcxEndpoint::AnswerAll(const absl::Status& status) {
     told = absl::UnimplementedError(
         absl::StrCat(text, status.message().empty() ? "it has no UCX" : status.message(),
                      "; use --transport=grpc or auto, or on a network that you trust ",
-                     is_encrypted_ ? "--insecure_data_plane" : "--ucx_transports=tcp,sm,self"));
+                     is_encrypted_ ? "--insecure_data_plane" : "--field=transport.ucx_transports=tcp,sm,self"));
   } else if (absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status)) {
     // Trying again would not help a worker that is not admitted.
     told = absl::Status(status.code(), told.message());

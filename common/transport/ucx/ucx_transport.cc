@@ -87,7 +87,7 @@ absl::Status CheckStaysOnHost(const std::string& transports) {
       continue;
     }
     return absl::InvalidArgumentError(
-        absl::StrCat("--ucx_transports=", transports, ": expected shared memory alone, as ", name,
+        absl::StrCat("--field=transport.ucx_transports=", transports, ": expected shared memory alone, as ", name,
                      " sends parameters between hosts without encryption, and may open a port; use "
                      "--transport=grpc, or --insecure_data_plane in a network that you trust"));
   }
@@ -97,7 +97,7 @@ absl::Status CheckStaysOnHost(const std::string& transports) {
 void WarnOfTcp(const std::string& transports) {
   const std::vector<std::string> names = absl::StrSplit(transports, ',');
   if (std::find(names.begin(), names.end(), "tcp") == names.end()) return;
-  LOG(WARNING) << "--ucx_transports=" << transports
+  LOG(WARNING) << "--field=transport.ucx_transports=" << transports
                << " opens a port of UCX, and anyone who reaches that can end this process: the "
                   "network is trusted";
 }

@@ -80,7 +80,7 @@ TEST(SummaryTest, CodecsThatFitNoTableAreSaidToDoNothing) {
   summary["push_ratio"] = summary["pull_ratio"] = 1;
   EXPECT_EQ(SummaryCodecRows(summary)[2].second,
             "push int8, pull bfloat16 (fc3.bias float32), tables from 16KiB on; no table got "
-            "smaller: lower --codec_min_bytes, or the R of a topk");
+            "smaller: lower --field=codec.min_bytes, or the R of a topk");
 }
 
 TEST(SummaryTest, TheChoiceForAutoCodecsHasARow) {

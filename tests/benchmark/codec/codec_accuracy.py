@@ -32,10 +32,10 @@ CODECS = {
 
 # The teacher: 8 features and 2 classes, a network of 8-1024-2000-2, so 2,063,218 parameters.
 JOBS = {
-    "digits": ["--codec_min_bytes=0"],
+    "digits": ["--field=codec.min_bytes=0"],
     "teacher": [
-        "--data_format=synthetic", "--synthetic_samples=50000", "--synthetic_features=8",
-        "--teacher_hidden=8", "--synthetic_classes=2", "--hidden=1024,2000", "--batch_size=32",
+        "--data_format=synthetic", "--field=data.synthetic.samples=50000", "--field=data.synthetic.features=8",
+        "--field=data.synthetic.teacher_hidden=8", "--field=data.synthetic.classes=2", "--hidden=1024,2000", "--batch_size=32",
         "--learning_rate=0.01",
     ],
 }
@@ -82,7 +82,7 @@ def main():
         for codec in codecs:
             text, flags = CODECS[codec]
             # float32 has no use for the smallest encoded table.
-            of_job = [flag for flag in job if flags or not flag.startswith("--codec_min_bytes")]
+            of_job = [flag for flag in job if flags or not flag.startswith("--field=codec.min_bytes")]
             values = [100 * accuracy(options.program, of_job, flags, seed)
                       for seed in range(1, options.seeds + 1)]
             means[codec] = statistics.mean(values)

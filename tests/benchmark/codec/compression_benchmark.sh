@@ -118,14 +118,14 @@ set_codec_flags() {
   [[ "${codec}" != float32 ]] || return 0
   codec_flags=(--push_codec="${codec}" --pull_codec="${codec}")
   [[ "$1" == *+dgc ]] || return 0
-  codec_flags+=(--dgc --dgc_warmup_steps="$2" --optimizer=sgd)
+  codec_flags+=(--dgc --field=codec.dgc_warmup_steps="$2" --optimizer=sgd)
 }
 
 # run_job STEPS COMPUTE_S CODEC: sets step_s and bytes_ratio.
 run_job() {
   set_codec_flags "$3" 0
-  cluster_run "${programs}" "${scratch}/job" --model=replay --replay="${replay}" \
-    --scale="${scale}" --compute_seconds="$2" --steps=$((cluster_uncounted_steps + $1)) \
+  cluster_run "${programs}" "${scratch}/job" --model=replay --field=model.replay.layers="${replay}" \
+    --field=model.replay.scale="${scale}" --field=model.replay.compute_seconds="$2" --steps=$((cluster_uncounted_steps + $1)) \
     "${codec_flags[@]}" "${job_flags[@]}"
   step_s="$(figure median_step_seconds)"
   bytes_ratio=1

@@ -5,8 +5,8 @@
 
 # The jobs of codec_accuracy.py. A float32 step of the teacher takes about a second at 0.1 Gbit/s.
 declare -A train_flags=(
-  [teacher]='--data_format=synthetic --synthetic_samples=50000 --synthetic_features=8
-    --teacher_hidden=8 --synthetic_classes=2 --hidden=1024,2000 --batch_size=32
+  [teacher]='--data_format=synthetic --field=data.synthetic.samples=50000 --field=data.synthetic.features=8
+    --field=data.synthetic.teacher_hidden=8 --field=data.synthetic.classes=2 --hidden=1024,2000 --batch_size=32
     --learning_rate=0.01'
   [digits]=''
 )
@@ -49,7 +49,7 @@ train_once() {
   read -r -d '' -a flags <<<"${train_flags[$1]}" || true
   set_codec_flags "$2" $((steps / 5))
   # All tables of the digits are small.
-  [[ "$1" != digits || "$2" == float32 ]] || flags+=(--codec_min_bytes=0)
+  [[ "$1" != digits || "$2" == float32 ]] || flags+=(--field=codec.min_bytes=0)
   echo "$1, $2, seed $3, ${steps} steps" >&2
   rm -rf "${scratch}/train"
   train_follow "${scratch}/train" >"${scratch}/statuses" &

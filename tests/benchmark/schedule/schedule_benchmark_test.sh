@@ -66,7 +66,7 @@ expect_error 'malformed.csv, line 3: expected 4 fields' timeout 60 "${benchmark}
   --programs="${TEST_SRCDIR}/capstan" --model="${TEST_TMPDIR}/malformed.csv" --ratio=1
 # Slow links: a busy machine can fill them.
 "${benchmark}" --programs="${TEST_SRCDIR}/capstan" --model=resnet50 --scale=64 --ratio=1 --gbit=0.25 \
-  --job_flags='--slice_bytes=65536 --credit_bytes=65536' >"${TEST_TMPDIR}/output"
+  --job_flags='--slice_bytes=65536 --field=scheduler.credit_bytes=65536' >"${TEST_TMPDIR}/output"
 number='[0-9.]*[1-9][0-9.]*'
 for key in lower_bound tensor_fifo slice_fifo priority; do
   grep --extended-regexp "\"${key}_s\": ${number}" "${TEST_TMPDIR}/output"

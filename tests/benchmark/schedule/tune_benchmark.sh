@@ -78,14 +78,14 @@ replay="${model}"
 run_job() {
   local steps="$1"
   shift
-  cluster_run "${programs}" "${scratch}/job" --model=replay --replay="${replay}" \
-    --scale="${scale}" --compute_seconds="${compute_s}" --steps="${steps}" \
+  cluster_run "${programs}" "${scratch}/job" --model=replay --field=model.replay.layers="${replay}" \
+    --field=model.replay.scale="${scale}" --field=model.replay.compute_seconds="${compute_s}" --steps="${steps}" \
     --slice_bytes="${slice_bytes}" "$@"
 }
 
 # measure PARTITION CREDIT: sets step_s.
 measure() {
-  run_job $((cluster_uncounted_steps + steps)) --partition_bytes="$1" --credit_bytes="$2"
+  run_job $((cluster_uncounted_steps + steps)) --field=scheduler.partition_bytes="$1" --field=scheduler.credit_bytes="$2"
   step_s="$(cluster_figure "${scratch}/job" median_step_seconds)"
   echo "partition $1, credit $2: ${step_s} s" >&2
 }
